@@ -1,7 +1,12 @@
 """Sphinx configuration: HTML of everything here, and a man page for each file of man1/, man3/ and man5/."""
 import os
 import re
+import sys
 
+_here = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, _here)
+
+extensions = ["drawing", "headers"]
 project = "flux"
 author = "the flux developers"
 copyright = "the flux developers, LGPL-3.0-or-later"
@@ -26,7 +31,6 @@ def _summary(path):
     return match.group(1)
 
 
-_here = os.path.dirname(os.path.abspath(__file__))
 man_pages = [
     (f"man{section}/{name[:-4]}", name[:-4], _summary(os.path.join(_here, f"man{section}", name)),
      [], section)

@@ -1,32 +1,46 @@
 /* wiredoc.c - print the tables of messages for doc/protocol.rst from their descriptions.
  *
  *    wiredoc >protocol-messages.inc
+ *    wiredoc control >protocol-control.inc
+ *    wiredoc link >protocol-link.inc
  *
- * One table for each service: topic, fields of request and response with their types, meaning.  `make
- * docs-check` fails when the file in the source differs from what this program prints.
+ * One table for each service: topic, fields of request and response with their types, meaning; or
+ * the table of control messages between brokers.  `make docs-check` fails when a file in the source
+ * differs from what this program prints.
  *
  * Failure: none but of the output, which make sees.
  */
 #include "config.h"
 #include <stdio.h>
+#include <string.h>
 
+#include "broker/broker_wire.h"
+#include "broker/control_wire.h"
+#include "broker/link/unix/ulink_wire.h"
+#include "libexec/wrexec_wire.h"
 #include "libflux/attr_wire.h"
 #include "libflux/barrier_wire.h"
 #include "libflux/event_wire.h"
 #include "libflux/log_wire.h"
+#include "libflux/module_wire.h"
 #include "libflux/overlay_wire.h"
+#include "libflux/trace_wire.h"
+#include "libjob/job_wire.h"
 #include "libresource/resrc_wire.h"
 #include "libsched/sched_wire.h"
 #include "modules/hb/hb_wire.h"
+#include "modules/kvs/km_wire.h"
 #include "modules/nest/nest_wire.h"
 
 static const struct {
     const char *service;
     const struct flux_method *methods;
 } services[] = {
-    {"attr", attr_methods},       {"barrier", barrier_methods}, {"event", event_methods},
-    {"hb", hb_methods},           {"log", log_methods},         {"nest", nest_methods},
-    {"overlay", overlay_methods}, {"resrc", resrc_methods},     {"sched", sched_methods},
+    {"attr", attr_methods},   {"barrier", barrier_methods}, {"broker", broker_methods},
+    {"event", event_methods}, {"hb", hb_methods},           {"job", job_methods},
+    {"kvs", km_wire_methods}, {"log", log_methods},         {"module", module_methods},
+    {"nest", nest_methods},   {"overlay", overlay_methods}, {"resrc", resrc_methods},
+    {"sched", sched_methods}, {"trace", trace_methods},     {"wrexec", wrexec_methods},
 };
 
 static const char *const types[] = {
@@ -74,9 +88,34 @@ static void print_method(const struct flux_method *m)
     printf("     - %s\n", m->what);
 }
 
-int main(void)
+static void print_control(const struct flux_method *m, const char *direction)
 {
-    printf(".. Made by doc/wiredoc.c: make docs-wire writes it anew.\n");
+    for (; m->topic; m++) {
+        printf("   * - ``%s``\n     - ", m->topic);
+        if (direction)
+            printf("%s\n     - ", direction);
+        print_payload(m->request->fields->name ? m->request : NULL, "empty object");
+        printf("     - %s\n", m->what);
+    }
+}
+
+static void print_controls(void)
+{
+    printf("\n.. list-table:: Control messages\n   :header-rows: 1\n   :widths: 20 13 30 37\n\n"
+           "   * - topic\n     - direction\n     - payload\n     - meaning\n");
+    print_control(control_up, "to parent");
+    print_control(control_down, "to child");
+}
+
+static void print_words(void)
+{
+    printf("\n.. list-table:: Messages of the local link\n   :header-rows: 1\n"
+           "   :widths: 20 40 40\n\n   * - topic\n     - payload\n     - meaning\n");
+    print_control(ulink_words, NULL);
+}
+
+static void print_services(void)
+{
     for (size_t i = 0; i < sizeof(services) / sizeof(services[0]); i++) {
         printf("\n.. list-table:: Service ``%s``\n   :header-rows: 1\n   :widths: 18 27 25 30\n\n"
                "   * - topic\n     - request\n     - response\n     - meaning\n",
@@ -84,5 +123,16 @@ int main(void)
         for (const struct flux_method *m = services[i].methods; m->topic; m++)
             print_method(m);
     }
+}
+
+int main(int argc, char **argv)
+{
+    printf(".. Made by doc/wiredoc.c: make docs-wire writes it anew.\n");
+    if (argc > 1 && strcmp(argv[1], "control") == 0)
+        print_controls();
+    else if (argc > 1 && strcmp(argv[1], "link") == 0)
+        print_words();
+    else
+        print_services();
     return fflush(stdout) == 0 ? 0 : 1;
 }

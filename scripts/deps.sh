@@ -14,13 +14,15 @@ DEPS_BUILD=(
 )
 DEPS_CHECK=(
     openmpi-bin libopenmpi-dev lua5.3 python3-venv
-    clang clang-14 clang-format libclang-rt-14-dev shellcheck valgrind libc6-dbg
-    python3-sphinx man-db bash-completion iproute2 tmux slurm-wlm munge mmdebstrap
+    clang clang-14 clang-format libclang-rt-14-dev shellcheck codespell valgrind libc6-dbg
+    python3-sphinx python3-aafigure man-db bash-completion iproute2 tmux strace slurm-wlm munge mmdebstrap
+    libsimgrid-dev
 )
 DEPS_BENCH=(redis-server etcd-server gnuplot-nox)
 DEPS_SUITE=(
     openmpi-bin libopenmpi-dev python3-venv
-    hpcc lammps cp2k netpipe-openmpi netpipe-mpich2 scalapack-mpi-test
+    hpcc lammps cp2k netpipe-openmpi netpipe-mpich2 scalapack-mpi-test nwchem-openmpi
+    python3-h5py-mpi
 )
 
 # Print those of the given packages that are not installed.

@@ -26,7 +26,7 @@ enter() {
 
 # Does broker $1 count $2 entries of its own clients?
 entered() {
-    at "$1" module stats barrier | grep -qE "[[:space:]]entered[[:space:]]+$2\$"
+    at "$1" module stats barrier | finds -E "[[:space:]]entered[[:space:]]+$2\$"
 }
 
 hold 4 --topology=chain
@@ -87,7 +87,7 @@ ok "the longest one is not" at 0 barrier --nprocs=1 "$(printf '%0128d' 0)"
 fails "one that gives up says so" at 0 barrier --nprocs=2 --timeout=100ms late
 # Does broker $1 have $2 unfinished barriers?
 unfinished() {
-    at "$1" module stats barrier | grep -qE "[[:space:]]barriers[[:space:]]+$2\$"
+    at "$1" module stats barrier | finds -E "[[:space:]]barriers[[:space:]]+$2\$"
 }
 ok "and nothing is left of it" wait_until 20 unfinished 0 0
 

@@ -8,7 +8,7 @@ M=--set=modules=log
 # Addresses that no other test has at the same time, and ports that nobody has: 20 in a row.
 net=127.$(($$ / 256 % 256)).$(($$ % 256))
 port=$((20000 + ($$ * 20) % 12000))
-while ss -Hltn 2>/dev/null | grep -qE ":($(seq -s '|' $port $((port + 19)))) "; do
+while ss -Hltn 2>/dev/null | finds -E ":($(seq -s '|' $port $((port + 19)))) "; do
     port=$((port + 20))
 done
 
@@ -102,7 +102,7 @@ a=$!
 b=$!
 member 2 stranger.lua --set=join.timeout=1000 >out.2 2>&1
 isnt $? 124 "a broker with another key does not wait"
-like "$(cat out.2)" "rank 1 at tcp://$net.3:.* refuses this broker's public key" "... and says why"
+like "$(cat out.2)" "rank 1 at tcp://$net.3:.* refused this broker's public key" "... and says why"
 like "$(cat out.2)" "rank 2 cannot join" "... that it does not get in"
 like "$(cat out.1)" "refused a connection from 127.0.0.[0-9.]*: its public key, $(sed -n \
     's/^public-key *//p' other/key.2 | sed 's/[][\.*^$?+(){}|/]/./g')" "so does its parent, with the key"

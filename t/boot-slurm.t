@@ -83,7 +83,7 @@ ok "over TCP" srun_start 3 --set=tcp.address=127.0.0.1 "$FLUX" up
 like "$out" "0-2" "all are there"
 exits 5 "the command's exit code" srun_start 2 sh -c 'exit 5'
 is "$(srun_start 2 "$FLUX" start "$M" --size=2 "$FLUX" getattr size)" 2 "a session in a session"
-if ldconfig -p | grep -q 'libpmi\.so\.0'; then
+if ldconfig -p | finds 'libpmi\.so\.0'; then
     ok "Slurm's libpmi" run_with_timeout 30 srun --quiet -n 3 --overcommit "$FLUX" start "$M" \
         "$FLUX" up
     like "$out" "0-2" "all are there"

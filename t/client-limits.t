@@ -51,7 +51,7 @@ is "$status" 0 "the session ends well"
 
 # --- wake-ups --------------------------------------------------------------------------------------------
 # What a module has taken is told to the broker, which is woken for that only when a client may be held up.
-hold 1 --set=modules=barrier
+hold 1 --set=modules=barrier --set=module.place=thread
 pid=$("$FLUX" getattr broker.pid)
 writes() { # by threads of modules: that wakes the broker
     local task
@@ -87,7 +87,7 @@ low() { # LIMIT COMMAND...
 }
 for n in 12 24 32 64; do
     fails "a broker with $n descriptors" low "$n" "$FLUX" start "$FLUX" up
-    like "$err" "limit of open files is $n.*at least [0-9]+" "is refused with a sentence"
+    like "$err" "limit on open files is $n.*at least [0-9]+" "is refused with a sentence"
 done
 rm -f hoard.out # what is waited for is in it
 cat >many.sh <<END

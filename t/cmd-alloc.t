@@ -29,10 +29,10 @@ like "$err" 3 "with a sentence"
 "$FLUX" alloc sleep 100 &
 bg=$!
 running() {
-    "$FLUX" jobs -n -s running -o '{id}' | grep -q .
+    "$FLUX" jobs -n -s running -o '{id}' | finds .
 }
 nobody() {
-    ! "$FLUX" jobs -n -s active -o '{id}' | grep -q .
+    ! "$FLUX" jobs -n -s active -o '{id}' | finds .
 }
 ok "one that runs" wait_until 10 running
 kill -TERM "$bg"
@@ -49,7 +49,7 @@ ok "SIGKILL ends its job" wait_until 10 nobody
 # While it waits.
 "$FLUX" queue stop >/dev/null
 queued() {
-    "$FLUX" jobs -n -s pending -o '{id}' | grep -q .
+    "$FLUX" jobs -n -s pending -o '{id}' | finds .
 }
 for sig in TERM:143 HUP:129; do
     "$FLUX" alloc true &
@@ -100,8 +100,7 @@ ok "it sleeps" wait_until 5 shows '^begin'
 interrupted() {
     tm send-keys C-c
     tm send-keys 'echo interrupted $?' Enter
-    sleep 0.5
-    shows '^interrupted 130'
+    wait_until 1 shows '^interrupted 130'
 }
 ok "^C goes to the command" wait_until 10 interrupted
 "$FLUX" queue stop >/dev/null
@@ -118,7 +117,7 @@ ok "and takes its job out of the queue" wait_until 10 nobody
 tm send-keys "clear; '$FLUX' alloc sleep 100 & sleep 0.1; fg" Enter
 ok "it runs" wait_until 10 running
 raw() {
-    stty -a -F "$(tm display -p -t 0 '#{pane_tty}')" | grep -q -- -icanon
+    stty -a -F "$(tm display -p -t 0 '#{pane_tty}')" | finds -- -icanon
 }
 ok "the terminal is raw" wait_until 5 raw
 kill -KILL "$(pgrep -f -P "$(tm display -p -t 0 '#{pane_pid}')" 'alloc sleep 100')"

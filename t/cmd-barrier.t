@@ -53,12 +53,13 @@ like "$(cat wrong.err)" "wrong" "with a sentence"
 victim=$!
 FLUX_URI=${uri[3]} "$FLUX" barrier -n 3 -t 20 dies 2>dies.err &
 pid=$!
-wait_until 10 sh -c "'$FLUX' module stats barrier | grep -q 'barriers.*1'"
+# Both have entered: what dies before it has entered is not missed.
+wait_until 30 sh -c "'$FLUX' barrier --list | grep -Eq 'dies +3 +2 '"
 disown "$victim"
 kill -KILL "$victim"
 wait "$pid"
 is $? 1 "a participant that dies fails the barrier"
-isnt "$(cat dies.err)" "" "with a sentence"
+like "$(cat dies.err)" "barrier .dies. was aborted: a participant of rank 0 went away" "with a sentence"
 exits 1 "a time limit" "$FLUX" barrier -n 2 -t 0.1 never
 like "$err" 'no response within' "says so"
 exits 2 "no name" "$FLUX" barrier
@@ -84,4 +85,32 @@ like "$err" "rank 3 is lost" "says so, too"
 
 release
 is "$status" 0 "the session ends well"
+
+# Nobody says where participants are, and a rank is lost that may have had one.
+hold 3 --topology=flat --set=modules=log,barrier --set=barrier.grace=1s
+"$FLUX" barrier -n 2 -t 100 unnamed 2>unnamed.err &
+pid=$!
+wait_until 30 sh -c "'$FLUX' barrier --list | grep -Eq 'unnamed +2 +1 +[^ ]+ +0 +-\$'"
+kill -KILL "$("$FLUX" getattr -r 2 broker.pid)"
+wait "$pid"
+is $? 1 "a barrier without ranks fails when it stays incomplete after a loss"
+like "$(cat unnamed.err)" "'unnamed' was aborted: 1 of 2 processes entered, .* at ranks 2, which are lost" \
+    "with what is known"
+release
+hold 3 --topology=flat --set=modules=log,barrier --set=barrier.grace=1d
+"$FLUX" barrier -n 2 -t 100 unnamed &
+pid=$!
+wait_until 30 sh -c "'$FLUX' barrier --list | grep -Eq 'unnamed +2 +1 +[^ ]+ +0 +-\$'"
+kill -KILL "$("$FLUX" getattr -r 2 broker.pid)"
+ok "until then the list shows the lost rank" \
+    wait_until 30 sh -c "'$FLUX' barrier --list | grep -Eq 'unnamed +2 +1 +[^ ]+ +0 +2\$'"
+"$FLUX" barrier -n 2 -t 100 later &
+other=$!
+ok "also for a barrier that begins after the loss" \
+    wait_until 30 sh -c "'$FLUX' barrier --list | grep -Eq 'later +2 +1 +[^ ]+ +0 +2\$'"
+ok "which can still complete" "$FLUX" barrier -n 2 -t 100 later
+ok "for both" wait "$other"
+ok "as can the first one" "$FLUX" barrier -n 2 -t 100 unnamed
+ok "for both of its processes" wait "$pid"
+release
 finish

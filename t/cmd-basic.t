@@ -70,9 +70,9 @@ like "$err" "there is no command 'srun'; here it is 'flux wreckrun'" "says what 
 exits 2 "a misspelt option" "$FLUX" version --hlep
 like "$err" "option '--hlep' is unknown or ambiguous; did you mean --help\?" "names the nearest"
 exits 2 "a misspelt command of a command" "$FLUX" kvs gte a
-like "$err" "'gte' is not one of its commands; did you mean get\?" "names the nearest"
+like "$err" "there is no subcommand 'gte'; did you mean get\?" "names the nearest"
 exits 2 "kap with an argument" "$FLUX" kap one
-like "$err" "it takes no argument" "says so"
+like "$err" "no argument is expected" "says so"
 
 if [ -e /dev/full ]; then
     exits 1 "standard output that is full" sh -c "'$FLUX' help >/dev/full"

@@ -22,7 +22,7 @@ dry -t 30 job.sh
 like "$out" '"duration":1800' "a time limit without unit counts minutes"
 dry --time=1-12:30:00 job.sh
 like "$out" '"duration":131400' "days, hours, minutes and seconds"
-like "$("$FLUX" batch --help)" 'number without unit counts minutes' "--help says so"
+like "$("$FLUX" batch --help)" 'number without a unit is in minutes' "--help says so"
 printf -- '-- FLUX: -N5\nprint(1)\n' >job.lua
 dry job.lua
 like "$out" '"count":5' "comments of another language"
@@ -80,13 +80,13 @@ like "$out" '"type":"node","count":3' "the command line wins over #SBATCH"
 printf '#!/bin/sh\n#SBATCH -N7\n#FLUX: -N2\n' >both.sh
 dry both.sh
 like "$out" '"type":"node","count":2' "#FLUX lines count alone"
-like "$err" 'both.sh: #SBATCH lines are not read' "... which is told"
+like "$err" 'both.sh: #SBATCH lines are ignored' "... which is told"
 printf '#!/bin/sh\n#SBATCH -N many\n' >bad.sh
 exits 2 "a wrong value in a #SBATCH line" "$FLUX" batch --dry-run bad.sh
 like "$err" "bad.sh:2: --nodes: 'many'" "the sentence names file and line"
 printf '#!/bin/sh\n#PBS -l nodes=4\n' >pbs.sh
 dry pbs.sh
-like "$err" 'pbs.sh: #PBS lines are not read' "lines for another scheduler are named"
+like "$err" 'pbs.sh: #PBS lines are ignored' "lines for another scheduler are named"
 exits 2 "a queue that is not there" "$FLUX" batch -q debug --dry-run pbs.sh
 like "$err" "there is no queue 'debug'" "... is told"
 exits 0 "the queue that is there" "$FLUX" submit -q default --dry-run true

@@ -45,6 +45,16 @@ offers "event sub --" --timeout=
 offers "kap --" --producers=
 offers "batch --" --cc= --wait --queue=
 offers "jobs -s " held failed running
+if "$FLUX" sim --help >/dev/null 2>&1; then
+    offers "sim " derive check network
+    offers "sim --" --tree= --queue= --report= --figures=
+    offers "sim log --select = first-fit,inter" first-fit,interference-free
+    offers "sim log --queue = " fcfs easy conservative replan
+    offers "sim derive --" --machine= --load= --mult=
+    offers "sim check --" --trace= --links= --all
+    offers "sim check s.csv --links = " apart shared
+    offers "sim network --" --tree= --sizes= --flows= --workloads= --json
+fi
 offers "job " info attach cancel
 offers "job info --" --json --help
 offers "job attach --" --label-io --quiet

@@ -44,7 +44,7 @@ is "$(wc -l <json.out)" 4 "JSON: one object a line"
 like "$(cat json.out)" '"topic":"test.b".*"payload":\{"x":\[1,2\]\}' "with all in it"
 wait "${pid[late]}"
 is $? 1 "a subscriber that sees nothing in time fails"
-like "$(cat late.err)" 'no event came' "and says so"
+like "$(cat late.err)" 'no event arrived' "and says so"
 
 exits 2 "a payload that is not JSON" "$FLUX" event pub test.x '{'
 exits 1 "a topic that is none" "$FLUX" event pub 'with blank'

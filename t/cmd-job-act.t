@@ -135,7 +135,7 @@ is "$(flux cancel --name=other)" "0 jobs" "cancel --name of nobody"
 flux queue start
 wait_until 10 sh -c "test -n \"\$('$FLUX' jobs -n -s running)\""
 run flux cancel -s pending
-like "$out" "^[0-9]+ jobs?\$" "cancel -s pending says how many it were"
+like "$out" "^[0-9]+ jobs?\$" "cancel -s pending says how many there were"
 ok "those that run go on" test -n "$(flux jobs -n -s running)"
 ok "cancel --all --wait" flux cancel --all --wait
 is "$(flux jobs -n)" "" "nothing is left"
@@ -154,8 +154,11 @@ json 'v["jobs"]["accepting"] and v["jobs"]["scheduling"] and v["sched"]["queue"]
 ok "stop" flux queue stop at noon
 ok "is stopped" queue_is scheduling stopped
 id=$(flux submit true)
-sleep 0.3
-ok "a job waits" state_is "$id" pending
+for_queue() {
+    flux jobs --why "$id" | finds 'the queue is stopped'
+}
+ok "a job waits for it" wait_until 10 for_queue
+ok "... and is pending" state_is "$id" pending
 fails "idle, for a while" flux queue idle -t 300ms
 ok "start" flux queue start
 ok "idle" flux queue idle -t $((60 * PATIENCE))
@@ -199,7 +202,7 @@ exits 1 "purge of a job that is not there" flux wreck purge 9999
 like "$err" "there is no job 9999" "... is told"
 run flux submit sleep 1000
 exits 1 "purge of a job that has not ended" flux wreck purge "$out"
-like "$err" "not ended yet: job" "... is told"
+like "$err" "has not ended yet" "... is told"
 flux cancel --all >/dev/null
 ok "all have ended" flux queue idle
 ok "purge --force" flux wreck purge --force

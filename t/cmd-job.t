@@ -36,7 +36,7 @@ like "$err" "job [0-9]+: .*no such program in PATH" "... which is said"
 ok "--watch" flux submit --watch sh -c 'echo out; echo err >&2'
 like "$out" "^[0-9]+.out\$" "shows the id and the output"
 is "$err" err "and standard error apart"
-ok "--watch, labelled" flux submit --quiet --watch -N2 -l sh -c 'echo $FLUX_TASK_RANK'
+ok "--watch, labeled" flux submit --quiet --watch -N2 -l sh -c 'echo $FLUX_TASK_RANK'
 is "$(sort <<<"$out" | tr '\n' ' ')" "0: 0 1: 1 " "labels are numbers of tasks"
 ok "--watch of two" flux submit --cc=8,9 --watch -l sh -c 'echo $FLUX_JOB_CC {{cc}}'
 id=$(head -n 1 <<<"$out")
@@ -44,7 +44,7 @@ is "$(tail -n +3 <<<"$out" | sort | tr '\n' ' ')" "$id.0: 8 8 $((id + 1)).0: 9 9
     "labels have the id, too; {{cc}} is replaced"
 ok "--progress" flux submit --quiet --progress --cc=1-20 true
 like "$err" "^20 of 20 ended" "says how far it is"
-run flux submit --quiet --watch -t 1h --name=x --env=COLOUR=blue --chdir=/usr sh -c 'echo $COLOUR; pwd'
+run flux submit --quiet --watch -t 1h --name=x --env=COLOR=blue --chdir=/usr sh -c 'echo $COLOR; pwd'
 is "$out" "$(printf 'blue\n/usr')" "--env, --chdir"
 
 printf 'sh -c "echo %s a b; exit 2"\n\n# a comment\n  true  \n' "'" >commands
@@ -138,12 +138,16 @@ like "$(flux jobs -n --why -o '{expected}' "$small")" "^[0-9]+:[0-9]+:[0-9]+\$|^
 ok "--json" flux jobs --json
 json 'len(v) == 5 and all(j["user"] and j["state"] and j["t_submit"] > 0 for j in v)' "is an array"
 json "[j for j in v if j['id'] == $big][0]['nnodes'] == 2" "with everything"
+json "{j['id']: j['state'] for j in v} == {$big: 'running', $held: 'held', $small: 'pending'} | \
+    {j['id']: 'depend' for j in v if j['id'] in ($small + 2, $later)}" "with the words of the column STATE"
+json "[j['rawstate'] for j in v if j['id'] == $held] == ['SCHED'] or \
+    [j['rawstate'] for j in v if j['id'] == $held] == ['PRIORITY']" "and the names of the event log"
 ok "-o help" flux jobs -o help
 like "$out" "nodelist " "lists columns"
 exits 1 "an id that is not there" flux jobs 99999
 like "$err" "there is no job 99999" "is named"
-exits 2 "no column" flux jobs -o colour
-like "$err" "no column 'colour'" "is named"
+exits 2 "no column" flux jobs -o color
+like "$err" "no column 'color'" "is named"
 exits 2 "no state" flux jobs -s nowhere
 exits 2 "no user" flux jobs -u no-such-user
 exits 2 "no id" flux jobs x
@@ -151,13 +155,14 @@ is "$(flux jobs --color=always -n -s running -o state)" "$(printf '\033[32mrunni
 is "$(flux jobs -n -s running -o state)" running "none elsewhere than on a terminal"
 "$FLUX" jobs --watch "$small" >changes &
 pid=$!
-ok "--watch" wait_until 10 grep -q "^[0-9.]* $small SCHED\$" changes
+ok "--watch" wait_until 10 grep -q "^[0-9.]* $small pending\$" changes
 flux cancel "$big"
-ok "tells of changes" wait_until 20 grep -q "^[0-9.]* $small INACTIVE\$" changes
+ok "tells of changes" wait_until 20 grep -q "^[0-9.]* $small inactive\$" changes
 kill -INT $pid
 wait $pid
 is $? 0 "until it is interrupted"
-flux cancel "$held" "$later"
+is "$(flux cancel -s held)" "1 job" "flux cancel -s takes the words of the column STATE"
+flux cancel "$later"
 
 # --- attach ---
 
@@ -194,7 +199,7 @@ ok "^C once does not leave" kill -0 $pid
 # On a busy host 2 s may be over before the second one: then it is the first again.
 leaves() {
     kill -INT $pid 2>/dev/null
-    sleep 0.1
+    sleep 0.1 # it needs a moment, and two signals within 2 s are what counts
     ! kill -0 $pid 2>/dev/null
 }
 wait_until 10 leaves

@@ -48,7 +48,7 @@ is "$(grep -ax 'a = "1"' archive)" 'a = "1"' "a value in one line"
 is "$(grep -ax 'lnk -> b.c' archive)" 'lnk -> b.c' "a link"
 is "$(grep -ax 'empty.dir\.' archive)" 'empty.dir.' "an empty directory"
 is "$(grep -ax '"b.key with blanks" = "3"' archive)" '"b.key with blanks" = "3"' "a key in quotes"
-is "$(grep -ax '"end" = "7"' archive)" '"end" = "7"' "a key that is no end"
+is "$(grep -ax '"end" = "7"' archive)" '"end" = "7"' "a key that is not an end"
 is "$(grep -ax 'nul = base64 YQBi' archive)" 'nul = base64 YQBi' "bytes"
 is "$(grep -A 3 -ax 'lines =' archive)" 'lines =
   "1\n"
@@ -175,7 +175,7 @@ note "$n malformed archives"
 is "$(root -N hand)" "$want" "nothing was changed by any of them"
 head -n 5 archive >bad
 exits 1 "an archive without its end" kvs restore -N hand bad
-like "$err" "line 6: .*not whole" "is not whole"
+like "$err" "line 6: .*incomplete" "is incomplete"
 echo "something else" >bad
 exits 1 "something else" kvs restore -N hand bad
 like "$err" "line 1: .*flux-kvs-archive 1" "is told from an archive"
@@ -203,7 +203,7 @@ is "$(root -N hand)" "$want" "does not go"
 } >bad
 exits 1 "a bad line after many" sh -c "cat bad | '$FLUX' kvs restore -N hand -"
 like "$err" "line 120002: " "has its number"
-like "$err" "in [12] commits, stays" "and says what stays"
+like "$err" "in [12] commits, have been restored" "and says what stays"
 kvs unlink -R -N hand many
 sed -i '$s/.*/end/' bad
 ok "120000 keys" kvs restore -N hand bad
@@ -221,7 +221,7 @@ chmod 600 state/content.sqlite
 hold 1 --statedir="$TEST_DIR/state"
 exits 1 "the dump of a store with keys that are too long" kvs dump archive
 like "$err" "left out: .*more than 64 names" "says what is left out"
-like "$err" "whole but for 1 keys" "and that the rest is there"
+like "$err" "lacks 1 keys" "and that the rest is there"
 is "$(grep -c '^zz = "last"$' archive)" 1 "what comes after it is there"
 is "$(grep -c '^# left out, too long: b[.]1[.]2' archive)" 1 "and a comment in the place of the key"
 is "$(tail -n 1 archive)" end "the archive is whole"

@@ -115,7 +115,7 @@ ok "what is not there" wait "${pid[n]}"
 is "$(tr -d '\n' <n.out)" '{"key":"nothing","absent":true}{"key":"nothing","value":"something"}' \
     "is absent in JSON"
 exits 1 "--timeout" kvs watch --timeout=0.2s e
-like "$err" "nothing has changed in time" "says so"
+like "$err" "nothing has changed within the timeout" "says so"
 exits 1 "a bad key" kvs watch a..b
 kvs namespace create gone
 watch ns -N gone k

@@ -10,7 +10,7 @@ ok "logger" "$FLUX" logger some words
 ok "dmesg" "$FLUX" dmesg
 like "$out" 'Z logger\.notice\[0\]: some words$' "has them"
 exits 2 "logger with a level that there is not" "$FLUX" logger --level=bad text
-like "$err" "'bad' is none of emerg,.* notice, info, debug" "... lists those that there are"
+like "$err" "'bad' is not one of emerg,.* notice, info, debug" "... lists those that there are"
 ok "logger with level and source" "$FLUX" logger --level=err --source=me 'an error'
 ok "dmesg of a source" "$FLUX" dmesg --source=me
 is "$(wc -l <<<"$out")" 1 "has one line"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Manual pages say what --help says: every command has a page, which names all options of the command
 # and of its subcommands, and describes none that they do not have.
+# shellcheck disable=SC2154 # set by ok
 . "$(dirname "$0")/lib.sh"
 need_flux help version
 MAN=$SRCDIR/doc/man1
@@ -73,4 +74,26 @@ for name in $("$FLUX" help | awk '/^  [a-z]/ {print $1}'); do
         differ="there is no page or no help"
     is "$differ" "" "flux $name and its page have the same options"
 done
+
+# flux help COMMAND opens the page with man, which is one of the test's own here.
+mkdir bin
+cat >bin/man <<'END'
+#!/bin/sh
+echo "$*" >>asked
+exit "$(cat code)"
+END
+chmod +x bin/man
+echo 0 >code
+opens() { # COMMAND PAGE
+    : >asked
+    ok "flux help $1" env PATH="$PWD/bin:$PATH" "$FLUX" help "$1"
+    like "$(cat asked)" "^(1 $2|-l .*/$2\\.1)\$" "... opens the page $2(1)"
+    is "$out" "" "... and prints nothing itself"
+}
+opens config flux-config
+opens setattr flux-getattr
+opens flux flux
+echo 16 >code # what man says of a page that is not there
+ok "flux help config without a page" env PATH="$PWD/bin:$PATH" "$FLUX" help config
+is "$out" "$("$FLUX" config --help)" "... prints what --help prints"
 finish

@@ -43,7 +43,7 @@ for arg in "kvs foo=bar:has no setting 'foo'" "sched queue-polcy=fcfs:has no set
     like "$err" "${arg#*:}" "says what is wrong"
 done
 exits 2 "reload with an argument" "$FLUX" module reload hb period=1s
-like "$err" "one NAME and no argument, not 'period=1s'" "says so"
+like "$err" "one NAME and no other argument is expected, not 'period=1s'" "says so"
 exits 2 "load nothing" "$FLUX" module load
 exits 2 "load at a rank that does not exist" "$FLUX" module load -r 7 barrier
 like "$err" 'rank 7 is not in the session' "says so"

@@ -91,7 +91,7 @@ fails "a job that is not a session" proxy "$plain" true
 like "$err" "is not a session" "the sentence says so"
 "$FLUX" cancel "$plain" "$id"
 gone() {
-    ! "$FLUX" jobs -n -s active -o '{id}' | grep -q .
+    ! "$FLUX" jobs -n -s active -o '{id}' | finds .
 }
 ok "canceled" wait_until 10 gone
 fails "a job that has ended" proxy "$id" true

@@ -41,7 +41,7 @@ like "$("$FLUX" pstree --json)" '"expiration": [0-9]+\.' "... in JSON, too"
 "$FLUX" wreck wait "$limited"
 waits=$("$FLUX" submit --urgency=hold true)
 unlike "$("$FLUX" pstree)" "$waits true" "jobs that wait are not shown"
-like "$("$FLUX" pstree -p)" "$waits true" "unless --pending"
+like "$("$FLUX" pstree -p)" "$waits true: held" "unless --pending, with the word that flux jobs has for their state"
 exits 2 "no path of ids" "$FLUX" pstree 1/x
 fails "no such job" "$FLUX" pstree 4711
 release

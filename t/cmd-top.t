@@ -9,7 +9,7 @@ need_flux start batch submit cancel
 hold 2
 # Before the brokers have said what they have, nodes are not known.
 nodes_known() {
-    "$FLUX" top --batch | grep -q 'of 2 used'
+    "$FLUX" top --batch | finds 'of 2 used'
 }
 ok "nodes" wait_until 20 nodes_known
 ok "as text" "$FLUX" top --batch
@@ -30,14 +30,14 @@ tm() {
     tmux -L top -f /dev/null "$@"
 }
 shows() {
-    tm capture-pane -p -t 0 | grep -qE -- "$1"
+    tm capture-pane -p -t 0 | finds -E -- "$1"
 }
 hides() {
     ! shows "$1"
 }
 tm new-session -d -x 100 -y 20 "env TERM=screen '$FLUX' top; echo code=\$?; sleep 100"
 ok "a screen" wait_until 10 shows '^flux top: session, 2 brokers, level 0'
-ok "a job that is a session" wait_until 10 shows "$id > RUN .* outer"
+ok "a job that is a session" wait_until 10 shows "$id > running .* outer"
 ok "a job that waits" wait_until 10 shows "$waits .* waits"
 like "$("$FLUX" top --batch)" '1 running, 1 pending' "the same as text"
 tm send-keys p
@@ -56,7 +56,7 @@ tm send-keys '?'
 ok "keys" wait_until 5 shows 'up, down'
 tm resize-window -x 60 -y 10
 at_bottom() {
-    tm capture-pane -p -t 0 | tail -n 1 | grep -q 'up, down'
+    tm capture-pane -p -t 0 | tail -n 1 | finds 'up, down'
 }
 ok "another size" wait_until 5 at_bottom
 tm resize-window -x 100 -y 20

@@ -41,7 +41,7 @@ is "$shown" yes "flux wreck attach: what the job does"
 on_terminal out.idle "waiting for the queue to be empty; job $big" "$FLUX" "queue idle"
 is "$shown" yes "flux queue idle: which job is left"
 exits 1 "queue drain with a timeout" "$FLUX" queue drain -t 0.1
-like "$err" "no job is accepted until 'flux queue enable'" "... says that the queue stays closed"
+like "$err" "no jobs are accepted until 'flux queue enable'" "... says that the queue stays closed"
 ok "it is opened again" "$FLUX" queue enable
 
 "$FLUX" wreckrun -N1 --overcommit sleep 1000 >/dev/null 2>w.err &

@@ -16,7 +16,7 @@ echo precious >rd/0/file
 for size in 1 2; do
     fails "a rundir with somebody's directory 0 is refused, $size brokers" \
         "$FLUX" start --size="$size" --set=modules=log --rundir="$PWD/rd" true
-    like "$err" "$PWD/rd/0 holds files that were not made by a broker" "with a sentence that names it"
+    like "$err" "$PWD/rd/0 contains files that no broker created" "with a sentence that names it"
 done
 is "$(cat rd/0/file rd/1/deep/file | tr '\n' ' ')" "precious precious " "nothing was removed"
 rm -r rd/0
@@ -30,7 +30,7 @@ printf '%s %s' 00000000 elsewhere >rd/0/broker
 : >rd/0/local
 fails "a directory of a broker on another host is refused" \
     "$FLUX" start --set=modules=log --rundir="$PWD/rd" true
-like "$err" 'rd/0 was made by a broker on host elsewhere' "with a sentence that names the host"
+like "$err" 'rd/0 was created by a broker on host elsewhere' "with a sentence that names the host"
 ok "and left alone" test -e rd/0/local
 rm -f rd/0/local
 printf '%s %s' 00000000 "$host" >rd/0/broker

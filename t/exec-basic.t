@@ -6,9 +6,9 @@ need_flux start exec
 hold 4
 
 run "$FLUX" exec -l "$FLUX" getattr rank
-is "$(sort <<<"$out" | tr '\n' ' ')" "0: 0 1: 1 2: 2 3: 3 " "on all ranks, labelled by rank"
+is "$(sort <<<"$out" | tr '\n' ' ')" "0: 0 1: 1 2: 2 3: 3 " "on all ranks, labeled by rank"
 run "$FLUX" exec -r 1,3 -l "$FLUX" getattr rank
-is "$(sort <<<"$out" | tr '\n' ' ')" "1: 1 3: 3 " "on chosen ranks, labelled by rank"
+is "$(sort <<<"$out" | tr '\n' ' ')" "1: 1 3: 3 " "on chosen ranks, labeled by rank"
 run "$FLUX" exec -x 0,2 "$FLUX" getattr rank
 is "$(sort <<<"$out" | tr '\n' ' ')" "1 3 " "on all but some"
 exits 3 "the greatest exit code" "$FLUX" exec sh -c "exit \$($FLUX getattr rank)"

@@ -18,7 +18,7 @@ like "$out" "period[[:space:]]+0.05" "at the period that was set"
 like "$out" "failed[[:space:]]+0$" "without one that failed"
 is "$("$FLUX" dmesg --source=hb)" "" "and without a complaint in the log"
 fails "it runs at the root only" "$FLUX" module load --ranks=1 hb
-like "$err" "belongs to rank 0, not to rank 1" "and says so elsewhere"
+like "$err" "runs at rank 0 only, not at rank 1" "and says so elsewhere"
 ok "it can be unloaded" "$FLUX" module unload hb
 fails "a period that is none is refused" "$FLUX" module load hb period=0s
 ok "another one is not" "$FLUX" module load hb period=1h

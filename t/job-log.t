@@ -12,7 +12,7 @@ hold 1 --set resrc.config="$TEST_DIR/two.lua"
 me=$(id -u)
 
 logged() { # PATTERN
-    "$FLUX" dmesg | grep -qE "$1"
+    "$FLUX" dmesg | finds -E "$1"
 }
 says() { # PATTERN DESCRIPTION
     wait_until 20 logged "$1" || "$FLUX" dmesg | tail -5
@@ -22,6 +22,8 @@ says() { # PATTERN DESCRIPTION
 submit --name=good true
 says "info.*job $id \(good\) was started on node0" "a job that was started, and where"
 says "info.*job $id \(good\) has completed after [0-9.e-]+ s" "... and that it has completed"
+ok "a job to its end" "$FLUX" submit --wait --name=told true
+ok "... which flux dmesg has at once" logged "info.*job [0-9]+ \(told\) has completed"
 submit --name=bad sh -c 'exit 3'
 says "notice.*job $id \(bad\) of user $me has failed with exit code 3" "a job that fails, and its exit code"
 submit -t 0.1s sleep 60

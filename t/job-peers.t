@@ -78,7 +78,7 @@ submit --cc=1-12 run 0.6 0
 ok "the scheduler is reloaded while jobs run and wait" "$FLUX" wreck wait "${ids//$'\n'/,}"
 is "$(number sched wrong)" 0 "... and nothing wrong was told to the new one"
 submit --cc=1-12 run 0.6 0
-sleep 0.2
+wait_until 10 is_state "${ids%%$'\n'*}" start
 "$FLUX" module reload --force job
 ok "the job service is reloaded while jobs run and wait" "$FLUX" wreck wait "${ids//$'\n'/,}"
 is "$(number wrexec twice)" 0 "... and no job was launched twice"

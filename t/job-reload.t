@@ -81,8 +81,10 @@ submit --cc=1-12 sh -c 'echo $FLUX_NODE_NAME >>where'
 is "$(grep -c node3 where)" 0 "nothing is started there"
 submit -N4 true
 four=$id
-sleep 0.3
-like "$("$FLUX" jobs "$four")" pending "what needs it waits"
+for_node() {
+    "$FLUX" jobs --why "$four" | finds 'pending.*drained'
+}
+ok "what needs it waits" wait_until 10 for_node
 ok "undrain" "$FLUX" resource undrain 3
 ok "... and it runs" "$FLUX" wreck wait "$four"
 expect "$four" completed 0
@@ -100,7 +102,7 @@ isnt "$status" 124 "... and that is noticed"
 expect "$lost" failed -
 # The scheduler is told of it by another way than the jobs.
 down() {
-    "$FLUX" resource list | grep -qE '^down +1 '
+    "$FLUX" resource list | finds -E '^down +1 '
 }
 wait_until 20 down
 submit -N3 true

@@ -86,7 +86,7 @@ touch go0
 ok "and ends well" ended "$other"
 # The scheduler is told of it by another way than the jobs.
 down_is() {
-    "$FLUX" resource list | grep -qE "^down +$1 "
+    "$FLUX" resource list | finds -E "^down +$1 "
 }
 wait_until 20 down_is 1
 ok "the next job runs on what is left" submit --wait -N4 true

@@ -8,7 +8,7 @@ need_flux start submit wreck jobs queue
 need unshare ss
 # shellcheck source=t/jobs/lib.sh
 . "$SRCDIR/t/jobs/lib.sh"
-booted() { # DAYS COMMAND...: on a host that was booted so many days earlier
+booted() { # DAYS COMMAND...: on a host that was booted this many days earlier
     local seconds=$(($1 * 86400))
     shift
     unshare -T --monotonic $((seconds / 2)) --boottime $seconds --fork --kill-child -- "$@"
@@ -18,7 +18,7 @@ booted 100 true 2>/dev/null || skip_all "no time namespaces without more privile
 is "$(booted 100 awk '{ print ($1 > 100 * 86400) }' /proc/uptime)" 1 "a host that was booted 100 days ago"
 
 port=$((20000 + ($$ * 20) % 12000))
-while ss -Hltn 2>/dev/null | grep -q ":$port "; do
+while ss -Hltn 2>/dev/null | finds ":$port "; do
     port=$((port + 1))
 done
 "$FLUX" keygen key

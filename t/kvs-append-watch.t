@@ -145,7 +145,10 @@ before=$(at 2 stat watch_looked)
 FLUX_URI=$(uri 0) "$CLIENT" overwrite hot 2000
 v=$(at 0 version)
 ok "2000 changes beside them" at 2 wait "$v" 20
-sleep 0.3
+looked() {
+    [ "$(at 2 stat watch_pending)" = 0 ]
+}
+wait_until 10 looked
 is "$(at 2 stat watch_looked)" "$before" "are not looked at"
 at 0 put w.500 1 >/dev/null
 ok "one of theirs" wait_until 10 grep -q again many

@@ -20,6 +20,11 @@ open() {
     [ "$(counter "$1" fences_open)" = "$2" ]
 }
 
+# This many calls have come to the root.
+gathered() {
+    [ "$(counter 0 fence_calls)" = "$1" ]
+}
+
 hold 7 --topology=kary:2 --set=modules=log,hb,barrier,kvs,wrexec
 
 # Twelve over all ranks.
@@ -110,8 +115,7 @@ for round in 1 2 3; do
     calls 2 "next.$round" 4 2 >calls.1 &
     pids[1]=$!
     enter 3 2 "next.$round" 4
-    ok "round $round: three of four wait" wait_until 10 eval 'open 4 1 && open 2 1 && open 3 1 && open 0 1'
-    sleep 0.2
+    ok "round $round: three of four wait" wait_until 10 gathered 3
     kill -KILL "${pids[2]}"
     wait "${pids[2]}" 2>/dev/null
     ok "one dies, two are told" wait_until 10 answered 0 1
@@ -127,7 +131,7 @@ for round in 1 2 3; do
 done
 
 # Who dies when the fence is complete, but does not know that yet, does no harm to the next of its
-# name; nor does who dies before.
+# name; nor does who dies before.  Each round kills at another moment.
 bad=0 complete=0
 for round in {1..40}; do
     enter 3 0 "race.$round" 2
@@ -153,7 +157,7 @@ at_ranks() {
     pids[tag]=$!
 }
 listed() {
-    "$FLUX" kvs fences | grep -Eq "$1"
+    "$FLUX" kvs fences | finds -E "$1"
 }
 at_ranks 4 0 2,4-6 listed 4 listed=1
 at_ranks 6 1 6 listed 4 listed=1
@@ -192,4 +196,34 @@ ok "nothing is left of it" wait_until 10 open 0 0
 ok "the others have fences still" client 2 fence after 1 after=1
 release
 note "the session ends with $status"
+
+# A participant's call dies with its broker, and nobody has said where participants are: nobody can
+# know that it was there, but the fence ends for the others.
+hold 4 --topology=flat --set=modules=log,hb,barrier,kvs,wrexec --set=kvs.fence-grace=1s
+enter 2 0 unnamed 3 unnamed.a=1
+enter 0 1 unnamed 3 unnamed.b=1
+ok "two of three calls come" wait_until 30 gathered 2
+ok "and no lost rank is known" wait_until 30 listed '^primary +unnamed +3 +2 .* 0,2 +-$'
+FLUX_URI=$(uri 0) kill -KILL "$("$FLUX" getattr -r 3 broker.pid)"
+for i in 0 1; do
+    exits 1 "the fence ends for participant $i when it stays incomplete" wait "${pids[i]}"
+    like "$(cat "fence.$i")" "^ECONNABORTED: fence 'unnamed' was aborted: 2 of 3 calls came, at or below ranks 0,2, " \
+        "with the ranks of those that came"
+    like "$(cat "fence.$i")" "ranks 3, which are lost" "and those that are lost"
+done
+ok "a fence of the remaining ranks" client 1 fence complete 1 complete=1
+release
+hold 4 --topology=flat --set=modules=log,hb,barrier,kvs,wrexec --set=kvs.fence-grace=1d
+enter 2 0 unnamed 3 unnamed.a=1
+ok "one of three calls comes" wait_until 30 gathered 1
+FLUX_URI=$(uri 0) kill -KILL "$("$FLUX" getattr -r 3 broker.pid)"
+ok "the list shows the lost rank" wait_until 30 listed '^primary +unnamed +3 +1 .* 2 +3$'
+enter 0 1 later 2 later=1
+ok "also for a fence that begins after the loss" wait_until 30 listed '^primary +later +2 +1 .* 0 +3$'
+client 1 fence later 2 later=2 >/dev/null
+ok "which can still complete" wait "${pids[1]}"
+enter 0 1 unnamed 3 unnamed.b=1
+client 1 fence unnamed 3 unnamed.c=1 >/dev/null
+ok "as can the other" wait "${pids[0]}"
+release
 finish

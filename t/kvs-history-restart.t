@@ -13,7 +13,7 @@ CHECK=$BUILDDIR/t/history/history-check
 if [ ! -x "$RECORD" ] || [ ! -x "$CHECK" ]; then
     skip_all "t/history has not been built"
 fi
-seed=${FLUX_TEST_SEED:-$$}
+seed=${FLUX_TEST_SEED:-${SOAK_SEED:-8}} # make soak takes another each time
 RANDOM=$seed
 note "seed $seed"
 

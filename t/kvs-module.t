@@ -19,7 +19,7 @@ version=$(at 0 kvs version)
 
 for what in unload reload; do
     exits 1 "$what at the root is refused" at 0 module "$what" kvs
-    like "$err" "module kvs stays: the store is in its memory and would be lost" "with a sentence"
+    like "$err" "module kvs stays loaded: the store is in its memory and would be lost" "with a sentence"
     exits 1 "and again" at 3 module "$what" --ranks=0 kvs
 done
 is "$(at 0 kvs version)" "$version" "nothing has changed"

@@ -81,12 +81,21 @@ is "$(at 4 -N b get r0)$(at 4 -N a get r0)" other0 "each has its own"
 # Removal: who waits, who watches, who comes later.
 at 4 -N a watch r0 0 2 >watch.gone 2>err.gone &
 watcher=$!
+known=$(at 3 stat senders)
 at 3 -N a wait 1000 60 >/dev/null 2>err.wait &
 waiter=$!
 at 6 -N a fence never 2 1 >fence.gone &
 fencer=$!
 wait_until 10 hears watch.gone value
-sleep 0.3
+# A client that waits is known by its claim.
+waits() { # RANK KNOWN
+    [ "$(at "$1" stat senders)" -gt "$2" ]
+}
+fence_is_open() {
+    [ "$(at 6 -N a stat fences_open)" = 1 ]
+}
+wait_until 10 waits 3 "$known"
+wait_until 10 fence_is_open
 ok "remove it" at 2 remove a
 exits 1 "a watcher" wait "$watcher"
 like "$(cat err.gone)" "^ENOENT: .*was removed" "is told"
@@ -169,7 +178,7 @@ fails "a master does not lose what it has" flux_at 4 module reload kvs
 like "$err" "store" "with a sentence"
 ok "unless it is forced" flux_at 4 module reload --force kvs
 gone() {
-    at 0 list | grep -q "^d [0-9]* 4 lost"
+    at 0 list | finds "^d [0-9]* 4 lost"
 }
 ok "then it is listed as lost" wait_until 10 gone
 fails "and cannot be used" at 6 -N d get k
@@ -177,7 +186,7 @@ like "$err" "^EHOSTUNREACH: .{10}" "with a sentence"
 ok "remove it" at 6 remove d
 ok "reload the directory" flux_at 0 module reload --force kvs
 again() {
-    at 3 list | grep -q "^e [0-9]* 5 live"
+    at 3 list | finds "^e [0-9]* 5 live"
 }
 ok "it learns of the others" wait_until 10 again
 is "$(at 1 -N e get k)" w "which are as they were"
@@ -190,12 +199,13 @@ at 4 -N c put k v >/dev/null
 at 4 -N c watch k 0 2 >watch.lost 2>err.lost &
 watcher=$!
 wait_until 10 hears watch.lost value
+known=$(at 4 stat senders)
 at 4 -N c wait 1000 60 >/dev/null 2>err.waits &
 waiter=$!
-sleep 0.3
+wait_until 10 waits 4 "$known"
 kill -KILL "$("$FLUX" getattr -r 3 broker.pid)"
 lost() {
-    at 0 list | grep -q "^c [0-9]* 3 lost"
+    at 0 list | finds "^c [0-9]* 3 lost"
 }
 exits 1 "a watcher of what was at a rank that is lost" wait "$watcher"
 like "$(cat err.lost)" "^EHOSTUNREACH: .{10}" "is told"

@@ -218,6 +218,40 @@ is "$(session 1 "${with[@]}" -- "$FLUX" kvs get b)" 1 "loses nothing"
 fails "another value" session 1 "${with[@]}" --set=kvs.sync=sometimes -- true
 like "$err" 'kvs.sync.*sometimes' "is refused"
 
+# --- garbage --------------------------------------------------------------------------------------
+
+# The end does not wait until what was unlinked is deleted on disk: a later session does that.  A
+# checkpoint, which the put of a second value causes, lets the first one be collected; only the next
+# checkpoint would delete it.
+fresh
+objects() {
+    "$fsck" "$state" | sed -n 's/.* \([0-9]*\) objects .*: sound$/\1/p'
+}
+head -c 20000000 /dev/urandom >first
+head -c 200000 /dev/urandom >second
+cat >collect.sh <<'END'
+"$1" kvs unlink first && "$1" kvs put --raw second=- <second || exit 1
+until [ "$("$1" kvs stats | sed -n 's/.*"collected": *\([0-9]*\).*/\1/p')" -gt 600 ]; do
+    "$1" kvs put more=x || exit 1
+done
+END
+cat >clean.sh <<'END'
+"$1" kvs put more=y || exit 1
+until [ "$("$1" kvs stats | sed -n 's/.*"disk_bytes": *\([0-9]*\).*/\1/p')" -lt 10000000 ]; do
+    sleep 0.1
+done
+END
+ok "a large value" session 1 "${with[@]}" --set=kvs.checkpoint-interval=1d -- \
+    sh -c "'$FLUX' kvs put --raw first=- <first"
+ok "is unlinked and collected" session 1 "${with[@]}" --set=kvs.checkpoint-interval=1d \
+    --set=kvs.checkpoint-bytes=100K -- sh collect.sh "$FLUX"
+ok "the end leaves it on disk, in a sound file" [ "$(objects)" -gt 600 ]
+ok "the next session deletes it" timeout 60 "$FLUX" start --size=1 "${with[@]}" \
+    --set=kvs.checkpoint-interval=50ms sh clean.sh "$FLUX"
+ok "and its end leaves a sound file without it" [ "$(objects)" -lt 100 ]
+is "$(session 1 "${with[@]}" -- sh -c "'$FLUX' kvs get --raw second" | cksum)" "$(cksum <second)" \
+    "what was not unlinked is there"
+
 # --- damage ---------------------------------------------------------------------------------------
 
 fresh

@@ -23,6 +23,10 @@ lines() {
 watchers() {
     [ "$(counter "$1" watchers)" = "$2" ]
 }
+# The watchers of rank $1 have looked at all that it has seen.
+looked() {
+    [ "$(counter "$1" watch_pending)" = 0 ]
+}
 # Rank $1 has seen all that was committed.
 settle() {
     local v
@@ -105,7 +109,7 @@ for i in {1..20}; do
     at 0 put "way.beside=$i" "elsewhere.v=$i"
 done
 settle 3
-sleep 0.2
+wait_until 10 looked 3
 is "$(counter 3 watch_looked)" "$before" "a change beside what links lead to is not looked at"
 at 0 put way.real.v=2
 ok "a change behind two links" wait_until 10 lines 0 2
@@ -145,7 +149,7 @@ for i in {1..20}; do
 done
 ok "a thousand keys beside them" env FLUX_URI="$FLUX_URI" "$CLIENT" fill busy 1000
 settle 3
-sleep 0.2
+wait_until 10 looked 3
 is "$(counter 3 watch_looked)" "$before" "an unrelated change is not looked at"
 at 0 put quiet.k7=now
 ok "a change of one of them" wait_until 10 lines 7 2
@@ -169,7 +173,7 @@ done
 ok "all are gone" wait_until 10 watchers 3 0
 watch 3 0 --timeout=100ms a
 exits 1 "a time limit" wait "${pids[0]}"
-like "$(tail -n 1 watch.0)" "nothing has changed in time" "with a sentence"
+like "$(tail -n 1 watch.0)" "nothing has changed within the timeout" "with a sentence"
 exits 1 "a key that is none" at 3 watch ..
 release
 is "$status" 0 "the session ends well"

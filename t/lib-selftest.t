@@ -4,7 +4,7 @@
 # shellcheck source=t/lib.sh disable=SC2016
 . "$(dirname "$0")/lib.sh"
 
-plan 46
+plan 52
 
 # Run the script on standard input as a system test of its own.
 inner() {
@@ -42,9 +42,18 @@ is "$status" 0 "without a plan, finish says that all were done"
 inner <<<'plan 1; echo "$undefined_name"; pass one'
 is "$status" 1 "an unset variable ends the test and fails it"
 
+inner <<<'plan 1; hold 1; kill -TERM "$("$FLUX" getattr broker.pid)"; release; is "$status" 143 "the session has ended"'
+is "$status" 0 "the end of a session that has ended by itself is not waited for"
+like "$out" 'ok 1 - the session has ended' "and its exit code is known"
+
 inner <<<'skip_all "no such machine"'
 is "$status" 0 "a whole test can be skipped"
 like "$out" '1\.\.0 # SKIP no such machine' "with its reason"
+
+inner <<<'plan 1; seq 100000 | finds -x 1 && ! seq 100000 | finds -x none; is "$?" 0 "found or not"'
+is "$status" 0 "what is searched for is found, whatever follows it"
+inner <<<'plan 1; ! { echo yes; false; } | finds yes; is "$?" 0 "the failure counts"'
+is "$status" 0 "and a command that fails fails, whatever it printed"
 
 inner <<<'plan 3; pass one; skip 2 "no such device"'
 is "$status" 0 "parts can be skipped"
@@ -129,6 +138,12 @@ FLUX_TEST_TIME_SCALE=1 run sh "$SRCDIR/t/limit" 1 sh -c 'setsid tail -f /dev/nul
 is "$status" 124 "the limit around all tests ends one that takes too long"
 like "$err" 'time limit of 1 s is over' "and says so"
 ok "with everything that it started" wait_until 5 sh -c '! kill -0 "$1" 2>/dev/null' sh "$out"
+
+echo "$((100 * $(nproc))).00 1/1 1" >busy
+LIMIT_LOAD=busy FLUX_TEST_TIME_SCALE=1 run sh "$SRCDIR/t/limit" 5 sleep 7
+is "$status" 0 "on a busy host there is more time"
+LIMIT_LOAD=busy FLUX_TEST_TIME_SCALE=1 run sh "$SRCDIR/t/limit" 1 sleep 1000
+is "$status" 124 "but not for ever"
 
 mkdir -p fake/src/cmd
 printf '#!/bin/sh\nprintf "[%%s]" "$@"\n' >fake/src/cmd/flux

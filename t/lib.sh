@@ -25,6 +25,8 @@
 #     run_with_timeout S CMD...   run it for at most S seconds (times FLUX_TEST_TIME_SCALE and
 #                                 FLUX_TEST_PATIENCE), 124
 #     wait_until S COMMAND...     try COMMAND until it succeeds, for at most S seconds (likewise)
+#     COMMAND | finds GREP-ARGS   like grep -q, but reads all input: with pipefail, a command that prints more than
+#                                 `grep -q` reads would fail by SIGPIPE
 #     start_bg COMMAND...         start it in the background; its id is left in $bg
 #     session N [OPT...] -- CMD   run CMD in a session of N brokers, at most SESSION_LIMIT seconds
 #     hold N [OPT...]             start such a session in the background; FLUX_URI leads to it
@@ -61,7 +63,7 @@ BUILDDIR=${FLUX_TEST_BUILDDIR:-$(_find_builddir)}
 FLUX=$BUILDDIR/src/cmd/flux
 # How much slower than usual this build is: for times that a test chooses (limits of jobs, periods).
 TIME_SCALE=${FLUX_TEST_TIME_SCALE:-1}
-# Seconds to wait are what a quiet host would hardly need; a busy one gets so many times as much.  Nobody
+# Seconds to wait are what a quiet host would hardly need; a busy one gets this many times as much.  Nobody
 # waits longer for that, but where something is broken.
 PATIENCE=$((${FLUX_TEST_PATIENCE:-4} * TIME_SCALE))
 SESSION_LIMIT=${SESSION_LIMIT:-60}
@@ -89,6 +91,14 @@ export FLUX_TEST_ID=$TEST_NAME-${_root##*/}-$$
 export LC_ALL=C.UTF-8
 export FLUX_COMPLETION_TIMEOUT=$((60 * PATIENCE)) # a busy host completes slowly, too
 cd "$TEST_DIR" || exit 1
+# FLUX_TEST_PLACE=loop|thread: the modules of all sessions run there, whatever they declare.
+if [ -n "${FLUX_TEST_PLACE:-}" ]; then
+    # shellcheck disable=SC2016 # for the shell that runs the file
+    printf '#!/bin/sh\ncase $1 in start) shift; set -- start --set=module.place=%s "$@";; esac\nexec %s "$@"\n' \
+        "$FLUX_TEST_PLACE" "$FLUX" >"$_root/flux"
+    chmod +x "$_root/flux"
+    FLUX=$_root/flux
+fi
 
 _held='' _held_pid='' _commands=''
 _planned='' _count=0 _failed=0 _finished='' _signal='' _allowed=()
@@ -267,6 +277,12 @@ wait_until() {
     done
 }
 
+finds() {
+    local input
+    input=$(tr -d '\0')
+    grep -q "$@" <<<"$input"
+}
+
 start_bg() {
     "$@" &
     # shellcheck disable=SC2034 # for the test to read
@@ -307,7 +323,11 @@ hold() {
 
 release() {
     unset FLUX_URI
-    : >"$_held/end"
+    # Opening the FIFO waits for its reader, which does not come where the session has ended by itself.
+    # shellcheck disable=SC2016 # its own shell expands it
+    while kill -0 "$_held_pid" 2>/dev/null && ! timeout 1 sh -c ': >"$0/end"' "$_held"; do
+        :
+    done
     wait "$_held_pid"
     # shellcheck disable=SC2034 # for the test to read
     status=$?

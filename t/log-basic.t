@@ -18,7 +18,7 @@ ok "a line can be logged" at 3 logger --level=info --source=tester "only here"
 ok "an important one, too" at 3 logger --level=err --source=tester "for all to see"
 run at 3 dmesg --broker=3 --source=tester
 like "$out" "tester.info\[3\]: only here.*tester.err\[3\]: for all to see" "a rank has its own lines"
-ok "the root gets the important one" wait_until 20 eval 'at 0 dmesg | grep -q "for all to see"'
+ok "the root gets the important one" wait_until 20 eval 'at 0 dmesg | finds "for all to see"'
 run at 0 dmesg
 like "$out" "tester.err\[3\]: for all to see" "with the rank it is from"
 unlike "$out" "only here" "but not the other"
@@ -37,7 +37,7 @@ kill -STOP "$above"
 seq 1 200 | at 3 logger --level=err --source=many
 kill -CONT "$above"
 last() {
-    at 0 dmesg --source=many | grep -q ': 200$'
+    at 0 dmesg --source=many | finds ': 200$'
 }
 ok "many lines at once get to the root" wait_until 20 last
 is "$(counter 3 forwarded)" 201 "all of them"
@@ -84,7 +84,7 @@ is "$(wc -l <<<"$out") $(tail -n 1 <<<"$out" | sed 's/.*: //')" "100 5000" \
 # Following.
 # Does the root count $1 followers?
 followers() {
-    at 0 module stats log | grep -qE "[[:space:]]followers[[:space:]]+$1\$"
+    at 0 module stats log | finds -E "[[:space:]]followers[[:space:]]+$1\$"
 }
 "$FLUX" dmesg --follow --source=followed >followed 2>&1 &
 follower=$!

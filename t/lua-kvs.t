@@ -48,4 +48,17 @@ ok "and fetches it" "$LUA" "$examples/largefile.lua" get example.file "$PWD/copy
 ok "unchanged" cmp file copy
 exits 2 "or says how it is used" "$LUA" "$examples/largefile.lua"
 release
+
+# A participant that is lost before its call ends a fence that says where participants are.
+hold 3
+"$LUA" -e 'local kv = require("flux").open():kvs()
+print(kv:txn():put("lost.key", 1):fence("lua-lost", 2, {ranks = "0,2", timeout = 60}))' >lost.out 2>&1 &
+waits=$!
+# shellcheck disable=SC2016 # expanded by the shell that runs it
+ok "a fence in Lua says where participants are" wait_until 20 sh -c \
+    '"$0" kvs fences | grep -Eq "^primary +lua-lost +2 +1 .* 2$"' "$FLUX"
+kill -KILL "$("$FLUX" getattr -r 2 broker.pid)"
+wait "$waits"
+like "$(cat lost.out)" "rank 2 is lost" "... and ends when one of these is lost"
+release
 finish

@@ -11,9 +11,10 @@
  *                       BAD_MODULE_STUCK when it is about to
  *    late-end           the reactor is stopped without an error
  *    none, or "good"    nothing: it answers "bad.echo", and keeps "bad.wait" without an answer
- * "bad.exit" makes it end its thread while it handles a request.  When it is loaded by a name from
- * the list of modules, without arguments, it waits in init until the file is there whose name is
- * in BAD_MODULE_WAIT.
+ * "bad.slow" blocks for SLOW_MS.  "bad.exit" makes it end its thread while it handles a request.
+ * "bad.fail" makes it fail, once the file "bad.hold" is gone from its broker's working directory.
+ * When it is loaded by a name from the list of modules, without arguments, it waits in init until
+ * the file is there whose name is in BAD_MODULE_WAIT.
  */
 #include "config.h"
 #include <errno.h>
@@ -27,6 +28,7 @@
 #include "libflux/module.h"
 
 #define LATE 0.05
+#define SLOW_MS 30
 #define KEPT_MAX 64
 
 struct ctx {
@@ -53,9 +55,24 @@ static void wait_cb(flux_t *h, const flux_msg_t *req, void *arg)
         flux_respond_error(h, req, EAGAIN, "too many wait");
 }
 
+static void slow_cb(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    (void)poll(NULL, 0, SLOW_MS);
+    flux_respond(h, req, "{}");
+}
+
 static void exit_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
     pthread_exit(NULL);
+}
+
+static void fail_cb(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    while (access("bad.hold", F_OK) == 0)
+        poll(NULL, 0, 10);
+    flux_module_fail(h, EIO, "it was told to fail");
+    errno = EIO;
+    flux_reactor_stop(flux_get_reactor(h), -1);
 }
 
 static void late_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
@@ -80,10 +97,9 @@ static void late_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg
 }
 
 static const struct flux_handler handlers[] = {
-    {FLUX_MSG_REQUEST, "bad.echo", echo_cb, 0},
-    {FLUX_MSG_REQUEST, "bad.wait", wait_cb, 0},
-    {FLUX_MSG_REQUEST, "bad.exit", exit_cb, 0},
-    FLUX_HANDLER_END,
+    {FLUX_MSG_REQUEST, "bad.echo", echo_cb, 0}, {FLUX_MSG_REQUEST, "bad.wait", wait_cb, 0},
+    {FLUX_MSG_REQUEST, "bad.exit", exit_cb, 0}, {FLUX_MSG_REQUEST, "bad.slow", slow_cb, 0},
+    {FLUX_MSG_REQUEST, "bad.fail", fail_cb, 0}, FLUX_HANDLER_END,
 };
 
 static void bad_fini(flux_t *h, void *arg)

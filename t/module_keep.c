@@ -4,6 +4,7 @@
  * loaded.  Its first argument says what goes wrong:
  *    refuses            it does not hand over, with a sentence
  *    unreadable         its successor cannot begin
+ * "keep.find" sends its payload on as resrc.find, which only modules may, and passes the answer back.
  * KEEP_FORM is the number of its form.
  */
 #include "config.h"
@@ -55,9 +56,32 @@ static void stats_cb(flux_t *h, const flux_msg_t *req, void *arg)
     flux_respond(h, req, json);
 }
 
+static void found_cb(flux_future_t *f, void *arg)
+{
+    flux_msg_t *req = arg;
+    errmsg_t err;
+
+    if (flux_rpc_get(f, &err) < 0)
+        flux_respond_error(flux_future_handle(f), req, errno, "%s", err.text);
+    else
+        flux_respond(flux_future_handle(f), req, "{}");
+    flux_msg_destroy(req);
+    flux_future_destroy(f);
+}
+
+static void find_cb(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    size_t len;
+    flux_future_t *f = flux_rpc(h, "resrc.find", flux_msg_payload(req, &len), flux_rank(h), 0);
+
+    if (!f || flux_future_then(f, 20., found_cb, flux_msg_incref(req)) < 0)
+        abort();
+}
+
 static const struct flux_handler handlers[] = {
     {FLUX_MSG_REQUEST, "keep.wait", wait_cb, 0},
     {FLUX_MSG_REQUEST, "keep.go", go_cb, 0},
+    {FLUX_MSG_REQUEST, "keep.find", find_cb, 0},
     {FLUX_MSG_REQUEST, "keep.stats", stats_cb, 0},
     FLUX_HANDLER_END,
 };
@@ -115,4 +139,4 @@ static int keep_hand_over(flux_t *h, void *arg, flux_handover_t *o, errmsg_t *er
     return 1;
 }
 
-FLUX_MODULE_THAT_HANDS_OVER(keep, keep_init, keep_fini, NULL, keep_hand_over, KEEP_FORM);
+FLUX_MODULE(keep, keep_init, keep_fini, .hand_over = keep_hand_over, .handover = KEEP_FORM);

@@ -77,6 +77,73 @@ hold 1
 five well
 isnt "$name" "$first" "the first job of another session has a kvsname of its own"
 release
+
+# Three brokers on two hosts, a, a and b: the numbers of the segments are those of the hosts.
+cat >hosts.py <<'END'
+import os, signal, sys, time
+def names(text):
+    digest = 2166136261
+    for c in text.encode():
+        digest = (digest ^ c) * 16777619 & 0xffffffff
+    return ["/dev/shm/mpich_%s_%x_%d" % (kind, digest, n) for n in range(3) for kind in ("shm", "vci")]
+rank = os.environ["FLUX_TASK_RANK"]
+if sys.argv[1] == "pmi":
+    conn = os.fdopen(int(os.environ["PMI_FD"]), "r+b", buffering=0)
+    def ask(line):
+        conn.write(line.encode() + b"\n")
+        return conn.readline().decode().strip()
+    ask("cmd=init pmi_version=1 pmi_subversion=1")
+    job = ask("cmd=get_my_kvsname").split("=", 2)[2]
+    mapping = ask("cmd=get kvsname=%s key=PMI_process_mapping" % job)
+else:
+    job = os.environ["PMIX_NAMESPACE"]
+if rank == "0":
+    for path in names(job):
+        open(path, "w").close()
+    with open("segments", "w") as f:
+        print(*names(job), sep="\n", file=f)
+if sys.argv[1] == "pmi":
+    ask("cmd=barrier_in")
+    # Only the named tasks die, when the others have finalized: their death ends those that have not.
+    if rank in sys.argv[2:]:
+        while any(str(r) not in sys.argv[2:] and not os.path.exists("final.%d" % r) for r in range(3)):
+            time.sleep(0.02)
+        os.kill(os.getpid(), signal.SIGKILL)
+    ask("cmd=finalize")
+    open("final." + rank, "w").close()
+else:
+    os.execl(os.environ["CLIENT"], "pmix_client", "leave", "7")
+END
+cat >hosts.sh <<'END'
+case $FLUX_TASK_RANK in 2) FLUX_NODE_NAME=b ;; *) FLUX_NODE_NAME=a ;; esac
+export FLUX_NODE_NAME
+exec "$FLUX" start "$@"
+END
+# on_hosts LEFT DESC MODE [RANK...]: which numbers are left
+on_hosts() {
+    rm -f final.*
+    run run_with_timeout 60 "$FLUX" wreckrun --overcommit -N1 -n3 bash hosts.sh "${OPTIONS[@]}" \
+        "$FLUX" wreckrun --overcommit "--mpi=$3" -N3 -n3 python3 hosts.py "${@:3}"
+    isnt "$status" 0 "$2: the job fails"
+    is "$(xargs ls -d 2>/dev/null <segments | sed 's/.*_//' | sort -u | xargs)" "$1" "... its segments are removed"
+    xargs rm -f <segments
+}
+export FLUX
+OPTIONS=()
+hold 1
+on_hosts 2 "PMI, brokers on hosts a, a, b" pmi 0 1 2
+on_hosts "1 2" "... where the task of the second broker alone is killed" pmi 1
+on_hosts "0 2" "... or that of the third" pmi 2
+export CLIENT=$BUILDDIR/t/mpi/pmix_client
+if [ -x "$CLIENT" ] && [ -x "$BUILDDIR/src/pmixd/flux-pmixd" ]; then
+    on_hosts 2 "PMIx" pmix
+    on_hosts 2 "both" both
+else
+    skip 4 "built without libpmix"
+fi
+OPTIONS=(--set=wrexec.share-hosts=no)
+on_hosts "" "brokers that are kept apart" pmi 0 1 2
+release
 rm -f "${segments[@]}"
 rm -f "/dev/shm/$mine" "/dev/shm/$other"
 finish

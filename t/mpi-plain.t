@@ -2,6 +2,8 @@
 # Plain mpirun and mpiexec, unmodified, in a session on two hosts: they run on both.
 # shellcheck disable=SC2016,SC2154 # tasks expand; set by run
 . "$(dirname "$0")/lib.sh"
+# shellcheck source=t/mpi/wheels.sh
+. "$SRCDIR/t/mpi/wheels.sh"
 need unshare mount
 need_flux start wreckrun batch alloc exec
 unshare -m -u true 2>/dev/null || skip_all "no namespaces without more privileges"
@@ -45,6 +47,29 @@ if command -v mpirun.openmpi >/dev/null; then
     is "$(sort <<<"$out" | tr '\n' ' ')" "n0 n1 " "mpirun of Open MPI runs on both hosts" || note "exit code $status: $err"
 else
     skip 1 "no Open MPI"
+fi
+# launched NAME WORD...: the launcher of a wheel puts one task on each of both hosts
+launched() {
+    on_two env LD_LIBRARY_PATH="$wheel/lib" I_MPI_ROOT="$wheel" OPAL_PREFIX="$wheel" "${@:2}" -n 2 hostname
+    is "$(sort <<<"$out" | tr '\n' ' ')" "n0 n1 " "$1 runs on both hosts" || note "exit code $status: $err"
+}
+export PRTE_ALLOW_RUN_AS_ROOT=1 PRTE_ALLOW_RUN_AS_ROOT_CONFIRM=1
+for package in "mpich 5.0.2" "impi-rt 2021.18.0"; do
+    # shellcheck disable=SC2086 # two words are meant
+    if wheel $package; then
+        # As above, from standard input that never ends.
+        [ -p endless ] || mkfifo endless
+        launched "mpiexec of ${package%% *}" sh -c 'exec "$0" "$@" 0<>endless' "$wheel/bin/mpiexec.hydra" -ppn 1
+    else
+        skip 1 "$wheel_why"
+    fi
+done
+if openmpi5; then
+    launched "mpirun of Open MPI 5" "$wheel/bin/mpirun" --map-by node
+    # It is not where it was built for.
+    launched "prterun" "$wheel/bin/prterun" --prefix "$wheel" --map-by node
+else
+    skip 2 "$wheel_why"
 fi
 ok "in flux batch" "$FLUX" batch --wait --quiet -N2 -O b.out --wrap 'echo $HYDRA_LAUNCHER_EXEC; cat $OMPI_MCA_orte_default_hostfile; flux wreckrun -n1 sh -c "echo ${HYDRA_HOST_FILE-none}"'
 like "$(cat b.out)" '/flux-rsh' "the program that runs things on other nodes is set"

@@ -12,14 +12,15 @@ need_flux start wreckrun
 . "$SRCDIR/t/mpi/mpi_parts.sh"
 CLIENT=$BUILDDIR/t/mpi/pmix_client
 [ -x "$CLIENT" ] || skip_all "pmix_client is not built"
-export SESSION_LIMIT=100 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+export SESSION_LIMIT=500 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 
-# right N DESC: so many tasks said so, and the job succeeded
+# right N DESC: this many tasks said so, and the job succeeded
 right() {
+    [ "$status" = 0 ] || note "$err" >&2
     is "$status/$(grep -c ': right$' <<<"$out")" "0/$1" "$2"
 }
 pmix() {
-    run run_with_timeout 30 "$FLUX" wreckrun --mpi=pmix --overcommit "$@"
+    run run_with_timeout 120 "$FLUX" wreckrun --mpi=pmix --overcommit "$@"
 }
 servers() {
     local pid
@@ -45,7 +46,7 @@ pmix -n4 "$CLIENT" group 4
 right 4 "groups on one node"
 release
 
-hold 4
+hold 4 --set=wrexec.share-hosts=no
 pmix -N4 -n8 "$CLIENT" hello 8
 right 8 "8 tasks on 4 nodes: a fence with data"
 is "$(grep -c '^local size 2$' <<<"$out")" 8 "... two on each"
@@ -63,6 +64,12 @@ is "$(grep -c "$(grep -m1 '^ids' <<<"$out")" <<<"$out")/$(grep '^odd' <<<"$out" 
 FLUX_PMIX_LIBRARY=$PWD/none pmix -n1 true
 is "$status" 126 "a job names a library that is not there"
 like "$err" "FLUX_PMIX_LIBRARY=$PWD/none: No such file" "... and is told"
+mkdir open
+chmod 777 open
+: >open/libpmix.so.2
+FLUX_PMIX_LIBRARY=$PWD/open/libpmix.so.2 pmix -n1 true
+is "$status" 126 "... or one that others can exchange"
+like "$err" "FLUX_PMIX_LIBRARY: .*open' can be changed by everybody" "... and is told"
 FLUX_PMIX_LIBRARY=libpmix.so.2 pmix -n1 true
 like "$err" "absolute path" "... or one without its path"
 pmix -N2 -n2 "$CLIENT" late
@@ -118,7 +125,7 @@ is "$out" none "nor of PMI, when the job wants none"
 
 # By default both interfaces are there, and a server as soon as somebody connects.
 both() {
-    run run_with_timeout 30 "$FLUX" wreckrun --overcommit "$@"
+    run run_with_timeout 120 "$FLUX" wreckrun --overcommit "$@"
 }
 described() {
     "$FLUX" wreckrun "$@" -N2 -n3 --overcommit sh -c 'env | grep ^PMIX_' |
@@ -211,6 +218,18 @@ mpi_one_node() {
     is $((status != 0 && status != 124)) 1 "$what: a rank that crashes (code $status)"
     like "$err" "signal 11|aborted the job" "... and a sentence says so"
 }
+# How a job ends is what its exit code says, as with PMI-1 (t/mpi/mpi_jobs.sh).
+mpi_ends() {
+    pmix -N2 -n4 ./mpi_fail abort 0
+    is "$status" 0 "$what: MPI_Abort with 0 is a success"
+    pmix -N2 -n4 ./mpi_fail abort 43
+    is "$status" 43 "$what: MPI_Abort with another code"
+    pmix -N2 -n4 ./mpi_fail fatal
+    is "$status" 6 "$what: MPI_ERRORS_ARE_FATAL ends the job with MPI_ERR_RANK"
+    mpi_canceled --mpi=pmix -N2 -n4
+    is "$status" 143 "$what: a job that is canceled"
+    like "$err" cancel "... says that it was"
+}
 build() {
     local prog
     for prog in mpi_ring mpi_fail mpi_parts; do
@@ -220,27 +239,38 @@ build() {
 
 what="Open MPI 5"
 if [ -z "$have_openmpi5" ]; then
-    skip 13 "$wheel_why"
+    skip 20 "$wheel_why"
 elif ! build "$OPENMPI5/bin/mpicc"; then
-    skip 13 "the mpicc of Open MPI 5 does not work: $(head -n 1 cc.log)"
+    skip 20 "the mpicc of Open MPI 5 does not work: $(head -n 1 cc.log)"
 else
     mpi_sizes 1 4 16
     both -N4 -n8 ./mpi_ring 8
     right 8 "$what: 8 ranks without an option"
     mpi_one_node
+    mpi_ends
     "$OPENMPI5/bin/mpicc" -O1 -o mpi_names "$SRCDIR/t/mpi/mpi_names.c" >cc.log 2>&1
     pmix -N1 -n1 ./mpi_names once here "some port"
     is "$status" 0 "$what: MPI_Publish_name, once"
     mpi_parts --mpi=pmix
+    # The library of Open MPI on both sides.
+    if [ -n "${FLUX_TEST_SANITIZERS-}" ]; then
+        skip 2 "the library of Open MPI 5 does not run in a server with a sanitizer"
+    else
+        FLUX_PMIX_LIBRARY=$OPENMPI5/lib/openmpi/libpmix.so.2 \
+            LD_LIBRARY_PATH=$OPENMPI5/lib:$OPENMPI5/lib/openmpi pmix -N4 -n8 "$CLIENT" group 8
+        right 8 "$what: groups of its libpmix, with name and members"
+        like "$out" "libpmix [5-9]" "... which is the one that was used"
+    fi
 fi
 what="Open MPI 4"
 if build mpicc.openmpi; then
     mpi_sizes 1 4 16
     both -N4 -n8 ./mpi_ring 8
     right 8 "$what: 8 ranks without an option"
+    mpi_ends
     mpi_parts --mpi=pmix
 else
-    skip 8 "there is no mpicc.openmpi"
+    skip 13 "there is no mpicc.openmpi"
 fi
 own_directories
 release

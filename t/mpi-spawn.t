@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Tasks that start further tasks: MPI_Comm_spawn by MPICH 5, Intel MPI and Open MPI 4, unmodified, and the
+# Tasks that start further tasks: MPI_Comm_spawn by MPICH 5, Intel MPI, Open MPI 4 and 5, unmodified, and the
 # same by PMI-1 alone.
 # Debian's MPICH 4 cannot spawn, whoever launched it.
 # shellcheck disable=SC2016,SC2154 # the tasks expand; set by run
@@ -223,6 +223,14 @@ if [ -x "$BUILDDIR/src/pmixd/flux-pmixd" ] &&
 else
     skip 19 "there is no mpicc.openmpi, or no libpmix"
 fi
+# Open MPI 5 spawns by the libpmix of the host.
+if [ ! -x "$BUILDDIR/src/pmixd/flux-pmixd" ]; then
+    skip 17 "built without libpmix"
+elif ! openmpi5 || ! "$OPENMPI5/bin/mpicc" -O1 -o openmpi5 "$SRCDIR/t/mpi/mpi_spawn.c" >cc.log 2>&1; then
+    skip 17 "Open MPI 5 is not there: $wheel_why"
+else
+    library "Open MPI 5" "$PWD/openmpi5" --mpi=pmix
+fi
 if ! wheel mpich 5.0.2 || ! "$wheel/bin/mpicc" -O1 -o mpich5 "$SRCDIR/t/mpi/mpi_spawn.c" >cc.log 2>&1; then
     skip 19 "MPICH 5 is not there: $wheel_why"
 else
@@ -231,11 +239,11 @@ else
     right 4 "with both interfaces what MPICH 5 spawns has PMI-1"
     LD_LIBRARY_PATH=$wheel/lib job --mpi=both --overcommit -N1 -n1 ./mpich5 nested
     right 4 "... and can spawn, too"
-    # Intel's libmpi takes the place of MPICH's; it spawns when it is told to.
+    # Intel's libmpi takes the place of MPICH's; it spawns only if I_MPI_SPAWN is on, as the launcher sets it.
     if ! wheel impi-rt 2021.18.0; then
         skip 17 "Intel MPI is not there: $wheel_why"
     else
-        LD_LIBRARY_PATH=$wheel/lib I_MPI_ROOT=$wheel I_MPI_SPAWN=on library "Intel MPI" "$PWD/mpich5"
+        LD_LIBRARY_PATH=$wheel/lib I_MPI_ROOT=$wheel library "Intel MPI" "$PWD/mpich5"
     fi
 fi
 release

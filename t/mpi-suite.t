@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # The test suite of mpi4py, unmodified, under five MPI libraries: as many tests pass as with their own launchers.
 #
-# SUITE_RUNS: ranks and brokers of each run (default 3/4; in CI and make soak all from 1/1 to 5/4).
+# SUITE_RUNS: ranks and brokers of each run (default 3/4; in CI four runs; in make soak, or with "all", all
+# from 1/1 to 5/4).
 # SUITE_MODULES: which modules, by a regular expression (default those that depend on the launcher; make
 # soak: all; the others test the library alone).
 # shellcheck disable=SC2154 # set by run and by suite.sh

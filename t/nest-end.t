@@ -63,7 +63,7 @@ cat >short.sh <<END
 #!/bin/sh
 "$FLUX" submit --quiet sleep 100
 "$FLUX" batch --quiet -N1 -O /dev/null tree.sh 1
-sleep 0.5
+until [ "\$("$FLUX" jobs -n -s running | wc -l)" = 2 ]; do sleep 0.05; done
 exit 4
 END
 exits 4 "a script that ends before its jobs" "$FLUX" batch --wait --quiet -N2 -O short.out short.sh
@@ -74,7 +74,7 @@ victim() { # RANK: the id of that broker of the session at level 1
     local pid
     for pid in $(test_processes); do
         if tr '\0' '\n' <"/proc/$pid/environ" 2>/dev/null |
-            grep -cxE "FLUX_JOB_LEVEL=1|FLUX_TASK_RANK=$1" | grep -qx 2 &&
+            grep -cxE "FLUX_JOB_LEVEL=1|FLUX_TASK_RANK=$1" | finds -x 2 &&
             [ "$(cat "/proc/$pid/comm")" = flux-broker ]; then
             echo "$pid"
         fi
@@ -100,17 +100,26 @@ while [ ! -e go ]; do sleep 0.05; done
 echo \$? >alone.status
 END
 id=$("$FLUX" submit -n1 sh alone.sh)
-wait_until 20 test -e ready
+ok "a job is about to start a session" wait_until 20 test -e ready
 brokers=()
 for pid in $(test_processes); do
     [ "$(cat "/proc/$pid/comm" 2>/dev/null)" = flux-broker ] && brokers+=("$pid")
 done
+are_stopped() {
+    local pid
+    for pid in "${brokers[@]}"; do
+        grep -q '^State:.T' "/proc/$pid/status" || return
+    done
+}
+is ${#brokers[@]} 5 "its parent has four brokers, and the process that started them"
 kill -STOP "${brokers[@]}"
+ok "... which are stopped" wait_until 10 are_stopped
 touch go
 ok "a session ends while its parent is stopped" wait_until 60 test -s alone.status
+ok "... which still is" are_stopped
 kill -CONT "${brokers[@]}"
 is "$(cat alone.status)" 0 "... with its exit code"
-unlike "$(cat alone.out)" "do not end within" "... and waits for no answer of the parent's"
+unlike "$(cat alone.out)" "did not end within" "... and waits for no answer of the parent's"
 ok "... which goes on" wait_until 20 gone
 
 tree

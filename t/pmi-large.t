@@ -5,7 +5,7 @@
 need_flux start submit wreckrun
 need python3
 
-# pmi_put.py MIB: put so much, enter a barrier, look for a pair of the neighbour's; says what failed
+# pmi_put.py MIB: put so much, enter a barrier, look for a pair of the neighbor's; says what failed
 cat >pmi_put.py <<'END_PY'
 import os, sys
 conn = os.fdopen(int(os.environ["PMI_FD"]), "r+b", buffering=0)
@@ -40,7 +40,7 @@ isnt "$status" 0 "40 MiB on each of two nodes are more than both can be sent"
 like "$err" "exceed 67108864 bytes" "... as is said"
 run "$FLUX" wreckrun -N2 -n2 --overcommit python3 pmi_put.py 70
 isnt "$status" 0 "70 MiB on one node"
-like "$err" "refused.*too_much_between_two_barriers" "... are refused there"
+like "$err" "refused.*too_much_data_between_two_barriers" "... are refused there"
 is "$("$FLUX" jobs -no '{state}' "$other")" running "none of this ends another job of these nodes"
 ok "that one is canceled" "$FLUX" cancel "$other"
 release

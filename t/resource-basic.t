@@ -4,7 +4,7 @@
 . "$(dirname "$0")/lib.sh"
 
 need_flux start resource hwloc module kvs
-plan 60
+plan 68
 
 # Cell $2 of the line of the state $1.
 cell() {
@@ -54,6 +54,21 @@ ok "hwloc xml of another rank" "$FLUX" hwloc xml -r 5
 like "$out" "<topology version" "is XML of hwloc"
 fails "of a rank that is not there, it fails" "$FLUX" hwloc xml -r 6
 
+# --- a request that only modules send ---
+
+cp "$BUILDDIR/t/.libs/module_keep1.so" keep.so
+ok "a module that sends resrc.find" "$FLUX" module load ./keep.so
+if [ -z "${FLUX_TEST_SANITIZERS:-}" ]; then
+    ask() { # LOST
+        run_with_timeout 60 "$FLUX" env lua5.3 -e "r, e = require('flux').open():rpc('keep.find', {lost = '$1'})
+            print(r and 'answered' or e)"
+    }
+    is "$(ask "")" answered "... is answered"
+    like "$(ask 3-x)" "'3-x' is not a set of ranks" "... also when it cannot be read"
+else
+    skip 2 "the interpreter has no sanitizers"
+fi
+
 # --- drained ---
 
 ok "two nodes are drained" "$FLUX" resource drain 1,3 bad disk
@@ -78,6 +93,19 @@ fails "a host that is not there" "$FLUX" resource drain nohost
 fails "an empty set" "$FLUX" resource drain ""
 fails "a reason that is too long" "$FLUX" resource drain 0 "$(printf '%0300d' 0)"
 exits 2 "a state that there is not" "$FLUX" resource list --states=broken
+
+# What cannot be committed is tried again: here the directory is a value for a while.
+"$FLUX" kvs unlink -R resource
+"$FLUX" kvs put resource=in-the-way
+fails "a drain that cannot be put on record" "$FLUX" resource drain 0 kept
+like "$err" "not on record" "says so"
+is "$(cell drained 3 status | sort | xargs)" "0 3" "the node is drained"
+"$FLUX" kvs unlink resource
+on_record() {
+    "$FLUX" kvs get resource.drained | finds '"reason":"kept"'
+}
+ok "and it is put on record without another change" wait_until 60 on_record
+ok "it is undrained" "$FLUX" resource undrain 0
 
 # --- reloaded and lost ---
 

@@ -18,13 +18,13 @@ cat >emulated.lua <<'EOL'
 local n = 1024
 resource {
     nodes = string.format("node[0-%d]", n - 1), cores = 16, sockets = 2, gpus = 1, memory = "64G",
-    pools = { power = "1000 kW", licence = 20 },
+    pools = { power = "1000 kW", license = 20 },
     emulate = true,
 }
 EOL
 hold 2 "$MODULES" --set=resrc.config="$PWD/emulated.lua"
 is "$("$FLUX" resource info)" \
-    "1024 nodes, 16384 cores, 1024 gpus, 64.0T of memory, 20 of licence, 1000 kW of power (emulated)" \
+    "1024 nodes, 16384 cores, 1024 gpus, 64.0T of memory, 20 of license, 1000 kW of power (emulated)" \
     "a configuration says what there is"
 is "$(cell up 3 status)" 0-1023 "all nodes are up"
 is "$(cell up 7 status)" "node[0-1023]" "by their names"
@@ -32,7 +32,7 @@ is "$(cell free 3 list)" 16384 "and free"
 is "$("$FLUX" kvs get resource.inventory | grep -o '"ranks"' | wc -l)" 1 "they are one entry"
 ok "pools are listed" "$FLUX" resource list --pools
 like "$out" "power +1000 +0 +1000 +kW" "with amounts and units"
-like "$out" "licence +20 +0 +20 +-" "and without"
+like "$out" "license +20 +0 +20 +-" "and without"
 ok "hosts are drained by name" "$FLUX" resource drain "node[7,100-199]" "a reason"
 is "$(cell drained 3 status)" 7,100-199 "which are ranks"
 is "$(cell drained 3 list)" $((101 * 16)) "with their cores"
@@ -76,9 +76,9 @@ hold 1 "$MODULES" --set=resrc.config="$PWD/xml.lua"
 is "$("$FLUX" hwloc info | awk 'NR == 2 { print $3, $4, $5 }')" "$found" "XML of hwloc says the same"
 is "$(cell up 7 status)" "twin[0-1]" "of as many nodes as wanted"
 release
-echo 'resource { pools = { licence = 3 } }' >pools.lua
+echo 'resource { pools = { license = 3 } }' >pools.lua
 hold 2 "$MODULES" --set=resrc.config="$PWD/pools.lua"
-like "$("$FLUX" resource info)" "^2 nodes, .*, 3 of licence\$" "pools alone add to what is found"
+like "$("$FLUX" resource info)" "^2 nodes, .*, 3 of license\$" "pools alone add to what is found"
 release
 
 # --- beside the session's own configuration ---

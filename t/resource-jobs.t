@@ -9,7 +9,7 @@ plan 22
 cat >emulated.lua <<'EOL'
 resource {
     nodes = "node[0-3]", cores = 4, memory = 1024, properties = "batch",
-    pools = { licence = 2 }, emulate = true,
+    pools = { license = 2 }, emulate = true,
 }
 EOL
 cell() {
@@ -48,7 +48,7 @@ ok "when the first job is gone the node is drained" wait_until 20 both
 is "$(cell draining 3 status)" "" "and no longer draining"
 "$FLUX" resource undrain 0,3
 running() {
-    "$FLUX" jobs -n -o '{id} {state}' | grep -qx "$1 running"
+    "$FLUX" jobs -n -o '{id} {state}' | finds -x "$1 running"
 }
 ok "undrained nodes get work: the job that waited runs" wait_until 20 running "$second"
 

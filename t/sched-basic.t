@@ -63,7 +63,7 @@ feed '{"free":[7],"add":[{"id":9,"urgency":31,"t_submit":1,"uid":0,"req":{"nnode
 ok "nothing goes to a node that is drained" seen '"id":9,"R":.*"rank":"1"'
 ask sched.why '{"ids":[4]}'
 like "$out" "only 3 such nodes are up; rank 0 is drained" "... and who needs it waits"
-told_of_drain() { "$FLUX" dmesg | grep -q "job 4 waits for 4 whole nodes: only 3 such nodes are up; rank 0 is drained"; }
+told_of_drain() { "$FLUX" dmesg | finds "job 4 waits for 4 whole nodes: only 3 such nodes are up; rank 0 is drained"; }
 ok "... and the log tells it" wait_until 10 told_of_drain
 "$FLUX" resource undrain 0 >/dev/null
 feed '{"free":[9]}'

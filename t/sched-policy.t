@@ -81,7 +81,7 @@ ok "... a job without a limit starts, and is told" seen '"id":32,"R":.*"expirati
 ask sched.why '{"ids":[31]}'
 like "$out" '31,null,"can never run: its time limit would end at .*, and the resources go at 1970-01-01 00:16:40"' \
     "... one with a limit does not"
-fails "what is no time is refused" "$PEER" ask sched.expiration '{"expiration":-1}'
+fails "what is not a time is refused" "$PEER" ask sched.expiration '{"expiration":-1}'
 ask sched.expiration '{"expiration":0}'
 ok "... it starts when they stay" seen '"id":31,"R":'
 peer_end
@@ -99,7 +99,7 @@ is "$status" 0 "the session ends well"
 fails "a policy that is not there ends the start" session 1 --set=sched.queue-policy=none -- true
 like "$err" "attribute sched.queue-policy: .*no policy none" "... with a sentence"
 fails "as does a time that is none" session 1 --set=sched.expiration=soon -- true
-like "$err" "sched.expiration=soon: a number is wanted" "... likewise"
+like "$err" "sched.expiration=soon: expected a number" "... likewise"
 fails "as does one of nodes" session 1 --set=sched.node-policy=spraed -- true
 like "$err" "attribute sched.node-policy: .*no policy spraed" "... likewise"
 finish

@@ -7,7 +7,7 @@ need_flux start submit wreck jobs
 need ss hostname
 
 port=$((20000 + ($$ * 20) % 12000))
-while ss -Hltn 2>/dev/null | grep -qE ":($port|$((port + 1))) "; do
+while ss -Hltn 2>/dev/null | finds -E ":($port|$((port + 1))) "; do
     port=$((port + 2))
 done
 mkdir -p etc/flux state/flux

@@ -12,7 +12,7 @@ seeds=${FLUX_TEST_SEEDS:-150}
 large=64
 [ -z "${FLUX_TEST_SANITIZERS:-}" ] || seeds=${FLUX_TEST_SEEDS:-16} large=32
 
-plan 7
+plan 8
 
 # What holds is told in a note, what does not with the line that replays it.
 holds() {
@@ -29,6 +29,13 @@ holds() {
 holds "$seeds seeds hold with 16 brokers, and some of them with $large" \
     --check="$seeds" --large="$large" --large-every=20
 holds "as many hold with 3 brokers, where jobs have to wait" --check="$seeds" --size=3 --large=0
+if run "$SIM" --scenario=feed --check="$seeds" --large=0; then
+    pass "a log of jobs that is fed to the scheduler starts as the library says, job by job"
+    note "$out"
+else
+    note "$out $err" >&2
+    fail "a log of jobs that is fed to the scheduler starts as the library says, job by job"
+fi
 holds "one holds with 256 brokers" --seed=3 --size=256
 
 # Everything but the time that it took.

@@ -51,6 +51,11 @@ is "$(figures month2.swf --tree=4,18,18 "${policies[@]}" --depth=128 | sed 's/ [
 ok "a schedule" "$FLUX" sim month1.swf --tree=4,18,18 --select=interference-free --schedule=m.csv
 ok "shares no link" "$FLUX" sim check m.csv --tree=4,18,18 --trace=month1.swf
 
+ok "figures" "$FLUX" sim month1.swf --tree=4,18,18 --figures=figures
+if [ -r "$SRCDIR/doc/images/sim-hops.svg" ]; then
+    ok "the figure of the README is what its command makes" cmp figures/hops.svg "$SRCDIR/doc/images/sim-hops.svg"
+fi
+
 sim=$(printf '%q' "$FLUX")" sim"
 ok "every start and list of a month is that of the second implementation" \
     python3 "$SRCDIR/t/sim-ref/compare.py" --sim="$sim" --trace=month1.swf --tree=4,18,18 --queue=easy \

@@ -37,7 +37,7 @@ exits 127 "no such command" session 2 "$M" -- /nonexistent/command
 exits 127 "also when other brokers hear of it before they hear that the session runs" \
     session 8 "$M" --topology=flat -- /nonexistent/command
 unlike "$err" 'broker [0-9]+ ended' "which is not a failure of theirs"
-isnt "$err" "" "with a sentence"
+like "$err" "cannot start /nonexistent/command: No such file or directory" "with a sentence"
 exits 126 "a command that cannot be run" session 2 "$M" -- /etc/passwd
 
 # --- mistakes ---
@@ -142,9 +142,12 @@ for sig in TERM:143 HUP:129 INT:130; do
     fi
     ok "and nobody is left" wait_until 5 nobody_left
 done
-begin 4 "trap '' TERM HUP; while :; do sleep 1; done"
+"$FLUX" start "$M" --size=4 \
+    sh -c "trap 'touch asked' TERM HUP; echo up >up1; while :; do sleep 1; done" 2>begin.err &
+session=$!
+read -r _ <up1
 kill -TERM "$session"
-sleep 0.2
+wait_until 20 test -e asked # else both signals may come as one
 kill -TERM "$session"
 end_is 143 "the second SIGTERM kills"
 ok "and nobody is left" wait_until 5 nobody_left
@@ -162,7 +165,10 @@ rmdir "$TMPDIR"/flux-* 2>/dev/null
 begin 4 'sleep 2; exec sleep 100'
 read -r -a pids <"/proc/$session/task/$session/children" # in the order of their ranks
 kill -KILL "${pids[3]}"
-sleep 0.3
+noticed() { # its parent has waited for it
+    ! kill -0 "${pids[3]}" 2>/dev/null
+}
+wait_until 20 noticed
 kill -0 "$session" 2>/dev/null
 is $? 0 "a session outlives a broker that is killed"
 kill -KILL "${pids[0]}"

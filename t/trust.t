@@ -55,6 +55,10 @@ echo '{ "switches": [] }' >shape
 chmod 666 shape
 refused "the same for the shape of the tree" "shape' is not trusted" \
     "$FLUX" start --size=2 --topology="$PWD/shape" true
+echo 'SwitchName=s0 Nodes=none' >topology.conf
+chmod 666 topology.conf
+refused "the same for the switches" "topology.conf' is not trusted" \
+    "${single[@]}" --set=resource.topology="$PWD/topology.conf" true
 "$FLUX" keygen key
 cat >keys.lua <<END
 session { hosts = "127.0.0.[2-3]", address = "tcp://%h:9998", keyfile = "$PWD/key.%r" }
@@ -88,6 +92,17 @@ isnt "$status" 0 "one that everybody can write to: no job runs"
 like "$err" "hook.lua' is not trusted" "... and says why"
 
 # --- another user's ----------------------------------------------------------------------------
+
+mkdir lib
+: >lib/libpmi.so.0
+srun=(env SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=2 LD_LIBRARY_PATH="/nonexistent:$PWD/lib" "$FLUX" start --boot=pmi true)
+refused "a library of Slurm's that is empty" "libpmi.so.0: file too short" "${srun[@]}"
+chmod 777 lib
+refused "... that others can exchange, is not loaded" "'$PWD/lib' can be changed by everybody" "${srun[@]}"
+srun[3]=LD_LIBRARY_PATH=/nonexistent:
+cd lib || bail "no directory"
+refused "... nor from the current directory, as an empty name means" "can be changed by everybody" "${srun[@]}"
+cd .. || bail "no directory"
 
 if [ "$(id -u)" = 0 ]; then
     chown -R $other state

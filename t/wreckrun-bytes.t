@@ -51,7 +51,7 @@ is "$(grep -c $'prog\xfe.*\xff' <<<"$out")" 1 "its command is shown with them"
 ok "the form in the jobspec" grep -qF '"command":["echo",{"bytes":"aÿ"},"ä"]' specs
 sed -i 's/aÿ/Ā/' specs
 fails "characters that are not bytes" "$FLUX" submit --from=specs
-like "$err" 'tasks\[0\][.]command\[1\]: must be a text, or [{]"bytes"' "... are refused"
+like "$err" 'tasks\[0\][.]command\[1\]: must be a string, or [{]"bytes"' "... are refused"
 fails "a name that is not UTF-8" "$FLUX" submit --name=$'\xff' true
 like "$err" UTF-8 "... with a sentence"
 release

@@ -32,7 +32,7 @@ for victim in 6 2; do # a leaf, then an inner rank with what is left below it
 done
 # The scheduler is told of it by another way than the jobs.
 left() {
-    "$FLUX" resource list | grep -qE '^free +4 '
+    "$FLUX" resource list | finds -E '^free +4 '
 }
 wait_until 20 left
 run "$FLUX" wreckrun -n4 -l echo on
@@ -42,7 +42,7 @@ fails "more than there ever was is refused" "$FLUX" wreckrun -N8 true
 id=$("$FLUX" submit -N7 true)
 why="waits for 7 nodes .*: only 4 such nodes are up; ranks 2,5-6 are down"
 says_why() {
-    "$FLUX" jobs --why -n "$id" | grep -q "$why"
+    "$FLUX" jobs --why -n "$id" | finds "$why"
 }
 ok "a job that needs the lost nodes says so" wait_until 20 says_why
 ok "... and the log tells it" wait_until 20 sh -c "'$FLUX' dmesg | grep -q 'job $id $why'"

@@ -16,7 +16,7 @@ gone() {
 there() {
     test -n "$(hidden "$1")"
 }
-trap 'for name in ended killed inner lost; do kill -KILL $(hidden $name) 2>/dev/null; done' TERM
+trap 'for name in untagged ended killed inner lost dropped; do kill -KILL $(hidden $name) 2>/dev/null; done' TERM
 
 # hide.py NAME [COMMAND...]: a grandchild forgets all that it came with, then COMMAND
 cat >hide.py <<END_PY
@@ -43,6 +43,12 @@ hold 1
 other=$("$FLUX" submit -n1 --overcommit sh -c ': >up; exec sleep 600')
 wait_until 30 test -e up || bail "no job runs"
 
+# The tag of the job is in a limit, which everybody may lower.
+run "$FLUX" wreckrun -n1 --overcommit bash -c 'ulimit -x 0; exec python3 hide.py untagged'
+is "$status" 0 "a job that drops its tag and leaves a hidden process"
+ok "... takes it along when it ends, beside another job" gone untagged
+is "$("$FLUX" jobs -no '{state}' "$other")" running "... which goes on"
+
 run "$FLUX" wreckrun -n1 --overcommit python3 hide.py ended
 is "$status" 0 "a job that leaves a hidden process"
 ok "... takes it along when it ends" gone ended
@@ -59,9 +65,9 @@ run "$FLUX" wreckrun -n1 --overcommit "$FLUX" start "$FLUX" wreckrun -n1 sh -c \
 ok "a job of a session inside a job takes its own along" gone inner
 is "$("$FLUX" jobs -no '{state}' "$other")" running "the first job still runs"
 
-id=$("$FLUX" submit -n1 --overcommit python3 hide.py lost sleep 600)
+id=$("$FLUX" submit -n1 --overcommit sh -c 'echo $$ >lost.task; exec python3 hide.py lost sleep 600')
 wait_until 30 there lost || bail "no hidden process"
-launcher=$(ps -o ppid= -p "$(pgrep -n -f "^sleep 600")" | tr -d ' ')
+launcher=$(ps -o ppid= -p "$(cat lost.task)" | tr -d ' ')
 is "$(cat "/proc/$launcher/comm")" flux-launcher "the parent of a task is the launcher"
 kill -KILL "$launcher"
 ok "after the launcher was killed, too" wait_until 30 gone lost
@@ -84,6 +90,41 @@ wait_until 30 leader_gone || bail "the task lives on"
 echo >go
 run "$FLUX" wreck wait "$id"
 ok "the helper got SIGTERM, and the time to clean up" test -e cleaned
+
+# A helper is not a child of the launcher, so its id may be another process's by the time of the signal.  The
+# launcher holds the process by a descriptor.
+if command -v strace >/dev/null; then
+    rm -f cleaned ready leader
+    id=$("$FLUX" submit -n1 --overcommit sh -c \
+        'setsid env -i sh helper.sh & echo $! >helper; echo $$ >leader; exec sleep 600')
+    wait_until 30 test -e ready || bail "no helper"
+    wait_until 30 test -s leader || bail "no task"
+    strace -f -qq -o trace -e trace=kill,tkill,tgkill,pidfd_open,pidfd_send_signal \
+        -p "$(ps -o ppid= -p "$(cat leader)" | tr -d ' ')" 2>strace.err &
+    tracer=$!
+    traced() {
+        grep -q "^TracerPid:[[:space:]]*$tracer$" "/proc/$(ps -o ppid= -p "$(cat leader)" | tr -d ' ')/status"
+    }
+    if wait_until 10 traced; then
+        "$FLUX" cancel "$id"
+        wait_until 30 leader_gone || bail "the task lives on"
+        echo >go
+        run "$FLUX" wreck wait "$id"
+        kill "$tracer"
+        wait "$tracer"
+        helper=$(cat helper)
+        ok "the helper is told by a descriptor" grep -Eq "pidfd_open\($helper," trace
+        ok "... which gets the signal" grep -Eq 'pidfd_send_signal\([0-9]+, SIGTERM' trace
+        ok "... and not by its number" sh -c "! grep -Eq 'kill\($helper,|kill\([0-9]+, $helper,' trace"
+    else
+        "$FLUX" cancel "$id"
+        echo >go
+        skip 3 "strace may not trace the launcher"
+        kill "$tracer" 2>/dev/null
+    fi
+else
+    skip 3 "no strace"
+fi
 rm -f cleaned ready
 id=$("$FLUX" submit -n1 --overcommit -o grace=1 sh -c 'setsid env -i sh helper.sh & exec sleep 600')
 wait_until 30 test -e ready || bail "no helper"
@@ -91,5 +132,16 @@ wait_until 30 test -e ready || bail "no helper"
 exits 143 "a helper that does not end is killed after the period of grace" \
     run_with_timeout 60 "$FLUX" wreck wait "$id"
 ok "... before it was done" test ! -e cleaned
+release
+
+# The brokers of a session on one host have a common subreaper, which gets what a lost launcher leaves.
+hold 2
+id=$("$FLUX" submit -n1 --overcommit bash -c \
+    '(ulimit -x 0; exec python3 hide.py dropped); echo $PPID >launcher; exec sleep 600')
+wait_until 30 test -s launcher || bail "no job runs"
+ok "a hidden process that has dropped its tag" wait_until 30 there dropped
+kill -KILL "$(cat launcher)"
+ok "... is found after the launcher was killed" wait_until 30 gone dropped
+ok "... and the session goes on" "$FLUX" wreckrun -N2 true
 release
 finish

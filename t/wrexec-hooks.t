@@ -4,7 +4,7 @@
 . "$(dirname "$0")/lib.sh"
 need_flux start submit wreckrun
 
-# lines_are N FILE: has it so many lines?
+# lines_are N FILE: has it this many lines?
 lines_are() {
     test "$(wc -l 2>/dev/null <"$2")" -eq "$1"
 }
@@ -37,6 +37,10 @@ like "$(cut -d ' ' -f 1 log | tr '\n' ' ')" "^prolog .*task .*epilog $" "... bef
 run env SITE=fail "$FLUX" wreckrun -N1 sh -c 'echo task >>log'
 is "$status" 126 "a prolog that fails: the job does not run"
 like "$err" "prolog .* failed on .*: exit code 3 \(the disk is broken\)" "... with what it said"
+told() {
+    "$FLUX" dmesg | finds -E "$1"
+}
+ok "... which flux dmesg shows" wait_until 10 told "job .*prolog .* failed on .*: exit code 3 \(the disk is broken\)"
 is "$(cut -d ' ' -f 1 log | tr '\n' ' ')" "prolog epilog " "... but its epilog does"
 id=$(SITE=slow "$FLUX" submit true)
 wait_until 10 sh -c "'$FLUX' jobs -a | grep -q 'running\|RUN'"
@@ -130,13 +134,13 @@ return {
         if what == "loop" then while true do end end
         if what == "memory" then local t = {} while true do t[#t + 1] = ("x"):rep(1000) .. #t end end
         if what == "wrong" then return job.nothing.there end
-        if what == "late" and kept then kept:setenv("A", "b") end
         if what == "move" then table.move({}, 1, 1 << 45, 1) end
         if what == "pattern" then ("a"):rep(3000):find(".-.-.-.-.-.-x") end
         if what == "exit" then os.exit(1) end
         kept = job
     end,
     task_start = function(job, task)
+        if job:getenv("WHAT") == "late" then kept:setenv("KEPT", "yes") end
         if job:getenv("WHAT") == "notask" and task.rank == 1 then job:cancel("no second task") end
     end,
     finish = function(job)
@@ -160,14 +164,62 @@ for what in refuse:"a project is needed" loop:"more than 10000000 instructions" 
     is "$status" 126 "${what%%:*}: the job is refused"
     like "$err" "plugin 10-check.lua, .*: .*${what#*:}" "... with a sentence"
 done
-run env WHAT=late "$FLUX" wreckrun -n1 true
+run env WHAT=late "$FLUX" wreckrun -n1 sh -c 'echo $KEPT'
 is "$status" 0 "a job that a plugin keeps for later"
-is "$err" "" "... is not there when the next one begins"
+is "$out$err" "yes" "... stands for the job of the call under way"
+run env WHAT=loop "$FLUX" wreckrun -n1 true
+is "$status" 126 "a plugin that failed"
+run "$FLUX" wreckrun -n1 true
+is "$status" 0 "... leaves nothing behind for the next job"
 ok "the session goes on" "$FLUX" wreckrun -n1 true
 id=$(WHAT=end "$FLUX" submit --wait true)
 is $? 0 "an error at the end does not change the result"
 like "$("$FLUX" kvs get "job.$id.eventlog")" "plugin 10-check.lua, finish: .*broken" "... and is noted"
 release
+
+# A hook that waits delays its own job only: here it waits for a task of another one.
+cat >node.lua <<'X'
+resource { { nodes = "node0", cores = 4 }, emulate = true }
+X
+mkdir wait.d
+cat >wait.d/x.lua <<X
+local function wait(hook)
+    return function(job)
+        if job:getenv("WAIT") ~= hook then return end
+        io.open("$PWD/waits." .. hook, "w"):close()
+        local gate = io.open("$PWD/gate." .. hook)
+        job:note(hook .. " was told: " .. gate:read())
+        gate:close()
+    end
+end
+return { init = wait("init"), task_start = wait("task_start"), task_exit = wait("task_exit"),
+         finish = wait("finish") }
+X
+hold 1 --set=resrc.config="$PWD/node.lua" --set=wrexec.lua-path="$PWD/wait.d" --set=wrexec.hook-timeout=600s \
+    --set=job.grace=0.1s
+for hook in init task_start task_exit finish; do
+    mkfifo "gate.$hook"
+    id=$(WAIT=$hook "$FLUX" submit -n1 true)
+    ok "$hook waits" wait_until 60 test -e "waits.$hook"
+    run run_with_timeout 60 "$FLUX" wreckrun -n1 sh -c "echo go >gate.$hook"
+    is "$status" 0 "... and meanwhile another job starts and ends"
+    run run_with_timeout 60 "$FLUX" wreck wait "$id"
+    is "$status" 0 "... and the one that waited goes on"
+    like "$("$FLUX" kvs get "job.$id.eventlog")" "$hook was told: go" "... with its note"
+done
+rm -f waits.* gate.*
+for hook in init task_start finish; do
+    mkfifo "gate.$hook"
+    id=$(WAIT=$hook "$FLUX" submit -n1 true)
+    ok "$hook waits" wait_until 60 test -e "waits.$hook"
+    ok "... and its job is canceled" "$FLUX" cancel "$id"
+    run run_with_timeout 60 "$FLUX" wreck wait "$id"
+    isnt "$status" 124 "... and ends"
+    like "$("$FLUX" kvs get "job.$id.eventlog")" "is left behind" "... and it is on record that something waits"
+done
+ok "others run" "$FLUX" wreckrun -n1 true
+release
+is "$status" 0 "the session ends while hooks wait"
 
 hold 1 --set=wrexec.lua-path="$PWD/empty"
 "$FLUX" wreckrun -n1 true

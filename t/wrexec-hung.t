@@ -158,7 +158,7 @@ begins() { # CALL DESCRIPTION ARG...: a job that hangs as it begins
     nothing_hangs
 }
 begins mkdir "its directory is made"
-begins open "its file of labelled lines is opened" --label-io --output="$HANGFS/any/out"
+begins open "its file of labeled lines is opened" --label-io --output="$HANGFS/any/out"
 begins execve "its prolog is executed"
 at_end() { # CALL DESCRIPTION: a job that hangs when its tasks have ended
     rm -f go began "$HANGFS/$1.pid"
@@ -185,14 +185,14 @@ ends() { # CALL DESCRIPTION
     others "it has come back"
     nothing_hangs
 }
-label_io() { # a job whose labelled line hangs as it is written
+label_io() { # a job whose labeled line hangs as it is written
     rm -f go "$HANGFS/any/out" "$HANGFS/write.pid"
     : >"$HANGFS/write.next"
     id=$("$FLUX" submit -n2 --label-io --output="$HANGFS/any/out" sh -c 'echo one; until [ -e go ]; do sleep 0.05; done; echo two')
-    ok "a job hangs as a labelled line is written" wait_until 60 test -s "$HANGFS/write.pid"
+    ok "a job hangs as a labeled line is written" wait_until 60 test -s "$HANGFS/write.pid"
 }
 label_io
-others "a labelled line hangs"
+others "a labeled line hangs"
 : >go
 come_back write
 run run_with_timeout 60 "$FLUX" wreck wait "$id"

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# --mem: a limit where cgroups may be made, and a word in the job's log where not.
+# --mem: a limit where cgroups may be made, and a warning where not.
 # shellcheck disable=SC2016,SC2154 # tasks expand; set by run
 SESSION_LIMIT=150
 . "$(dirname "$0")/lib.sh"
-need_flux start wreckrun submit wreck kvs
+need_flux start wreckrun submit wreck kvs alloc batch dmesg
 
 # What of the eventlog of job $1 is about memory.
 notes() {
@@ -18,6 +18,28 @@ exits 0 "without cgroups a job with --mem runs" "$FLUX" wreck wait "$id"
 like "$(notes "$id")" '"severity":1.*memory is counted but not limited to 64M on [^ ]*: wrexec.cgroup is none' \
     "... and its log says that memory is only counted, and why"
 is "$(notes "$id" | wc -l)" 1 "... once, not for each node"
+told='memory is counted but not limited to 64M on [^ ]+: wrexec.cgroup is none'
+# How often the user reads it in what was printed last, and nothing else.
+is_told() { # DESCRIPTION
+    is "$(grep -cE "^flux [a-z ]+: job [0-9]+: warning: $told\$" <<<"$err") of $(wc -l <<<"$err")" "1 of 1" "$1"
+}
+like "$("$FLUX" dmesg)" "warning.*job $id \(true\): $told" "... so does the log of the session"
+like "$("$FLUX" wreck status "$id")" "warning +$told" "... and flux wreck status"
+run "$FLUX" wreck attach "$id"
+is_told "flux wreck attach warns"
+run "$FLUX" wreck wait "$id"
+is_told "flux wreck wait warns"
+run "$FLUX" submit --wait --quiet -N2 --mem=64M true
+is_told "flux submit --wait warns, once"
+run "$FLUX" submit --watch --quiet -N2 --mem=64M true
+is_told "... as with --watch"
+run "$FLUX" wreckrun -N2 --mem=64M true
+is_told "flux wreckrun warns, once"
+is "$status" 0 "... and exits as the job does"
+run "$FLUX" batch --wait --quiet -N1 --mem=64M --wrap true
+is_told "flux batch --wait warns"
+run "$FLUX" alloc -N1 --mem=64M true </dev/null
+is_told "flux alloc warns"
 id=$("$FLUX" submit -N1 true)
 "$FLUX" wreck wait "$id"
 is "$(notes "$id")" "" "nothing is said of a job without --mem"

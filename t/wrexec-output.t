@@ -1,5 +1,5 @@
 #!/bin/bash
-# Output of jobs: in the key-value store, in files, labelled; long lines, binary, limits.
+# Output of jobs: in the key-value store, in files, labeled; long lines, binary, limits.
 # shellcheck disable=SC2016,SC2154 # the tasks expand; set by run, ok and exits
 . "$(dirname "$0")/lib.sh"
 need_flux start submit wreckrun
@@ -79,7 +79,7 @@ is "$(tr '\n' ' ' <both)$(cat err)" "a b" "a file that is there is emptied"
     'for i in 1 2 3; do echo line $i; done; printf rest'
 is "$(sort lab | tr '\n' '|')" \
     "0: line 1|0: line 2|0: line 3|0: rest|1: line 1|1: line 2|1: line 3|1: rest|" \
-    "labelled lines of two nodes in one file"
+    "labeled lines of two nodes in one file"
 "$FLUX" submit --wait --quiet --output='{{name}}.{{node}}' --name=abc -n1 echo x
 is "$(cat abc.0)" x "{{name}} and {{node}}"
 run "$FLUX" submit --wait --output='/nonexistent/{{id}}' true
@@ -90,7 +90,7 @@ is "$status" 126 "a fifo that nobody reads stops nothing"
 mkfifo slow
 exec 3<>slow
 run run_with_timeout 20 "$FLUX" submit --wait --quiet --label --output=slow seq 1000000
-is "$status" 126 "... nor does one that is read too slowly, for labelled output"
+is "$status" 126 "... nor does one that is read too slowly, for labeled output"
 exec 3>&-
 ok "the session goes on" "$FLUX" submit --wait --quiet true
 
@@ -105,7 +105,7 @@ is "$(echo x | "$FLUX" wreckrun -n1 --stdin=none cat)" "" "... to none"
 
 # A client that takes no output, and does not go away either.
 full() {
-    "$FLUX" jobs | grep -q ending
+    "$FLUX" jobs | finds ending
 }
 start_bg "$FLUX" wreckrun -n1 --grace=0.1s sh -c 'touch full; exec yes' >/dev/null
 wait_until 10 test -e full

@@ -37,7 +37,7 @@ gone() {
 launchers() {
     "$FLUX" exec -l sh -c 'echo $PPID' | sort
 }
-lines() { # FILE N: it has so many lines
+lines() { # FILE N: it has this many lines
     test "$(wc -l <"$1")" -ge "$2"
 }
 # Tasks that wait for a file.
@@ -132,7 +132,7 @@ done
     if [ $FLUX_TASK_RANK = 7 ]; then gate in; fi; exec "$0"' "$exchange" >pmi.out 2>pmi.err &
 pmi=$!
 in_barrier() {
-    "$FLUX" kvs namespace list | grep -q job-
+    "$FLUX" kvs namespace list | finds job-
 }
 ok "tasks are in a PMI barrier" wait_until 10 in_barrier
 ok "reload meanwhile" reload_everywhere
@@ -152,7 +152,7 @@ waiter=$!
 "$FLUX" exec -l sh -c "$gate"'gate go; echo past the queue; exit 3' >exec.out 2>exec.err &
 exec_pid=$!
 wait_until 10 state_is "$blocker" running
-wait_until 10 eval '"$FLUX" jobs -n | grep -q pending'
+wait_until 10 eval '"$FLUX" jobs -n | finds pending'
 ok "reload under clients that wait" reload_everywhere
 : >go
 wait $exec_pid

@@ -8,7 +8,9 @@ need ps
 # Tasks that the launcher has when the small job, submitted after the large one, runs.  Before the launcher
 # took slices it never had fewer than all; that it is seen in the midst of them may take some tries.
 tasks=1500
-hold 1
+# There are cores for two such jobs: neither waits for the resources of the other.
+echo "resource { { nodes = \"node0\", cores = $((2 * tasks)) }, emulate = true }" >res.lua
+hold 1 --set=resrc.config="$PWD/res.lua"
 seen=$tasks
 for _ in {1..20}; do
     id=$("$FLUX" submit -N1 -n$tasks --overcommit sleep 600)

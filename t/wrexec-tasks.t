@@ -128,8 +128,8 @@ release
 
 # Two brokers have the same cores here: to be bound to the first of each would be to share one.
 hold 2
-is "$("$FLUX" wreckrun -N2 -n2 env | grep -E '^(OMPI_MCA_mpi_yield|OMP_WAIT)' | sort | uniq -c | tr -s ' \n' ' ')" \
-    " 2 OMPI_MCA_mpi_yield_when_idle=1 2 OMP_WAIT_POLICY=passive " \
+is "$("$FLUX" wreckrun -N2 -n2 env | grep -E '^(OMPI_MCA_mpi_yield|OMP_WAIT|MPIR_CVAR_CH4|I_MPI_T)' | sort | uniq -c | tr -s ' \n' ' ')" \
+    " 2 I_MPI_THREAD_YIELD=2 2 MPIR_CVAR_CH4_PROGRESS_THROTTLE=1 2 MPIR_CVAR_CH4_PROGRESS_THROTTLE_NO_PROGRESS_COUNT=100 2 OMPI_MCA_mpi_yield_when_idle=1 2 OMP_WAIT_POLICY=passive " \
     "tasks of brokers that share a machine yield its cores"
 EXCHANGE=$BUILDDIR/src/common/libpmi/test/pmi_exchange
 is "$("$FLUX" wreckrun -N2 -n6 --overcommit "$EXCHANGE" | grep -c 'size 6 clique 6 sum 15')" 6 \
@@ -164,6 +164,8 @@ cores=$(nproc)
 is "$(said -n1 -c"$cores" env)" "OMP_NUM_THREADS=$cores " "a task has as many threads as cores"
 is "$(said -N1 -n$((cores + 1)) --overcommit env)" \
     "OMPI_MCA_mpi_yield_when_idle=1 OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive " "tasks that share cores yield them"
+is "$(I_MPI_THREAD_YIELD=0 "$FLUX" wreckrun -N1 -n$((cores + 1)) --overcommit env | grep THREAD_YIELD | sort -u)" \
+    I_MPI_THREAD_YIELD=0 "... Intel MPI keeps what it was told"
 is "$(OMP_WAIT_POLICY=active "$FLUX" wreckrun -N1 -n$((cores + 1)) --overcommit env | grep WAIT | sort -u)" \
     OMP_WAIT_POLICY=active "... unless something else was asked for"
 is "$(OMP_NUM_THREADS=9 FLUX_TASK_THREADS=9 "$FLUX" wreckrun -n1 -c"$cores" env | grep ^OMP_)" \

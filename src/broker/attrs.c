@@ -1,14 +1,14 @@
-/* attrs.c - named strings of one broker, and their service.
+/* attrs.c - a broker's attributes (named strings), and the service for them.
  *
  *    attr.get   {"name"}          -> {"name","value"}
  *    attr.set   {"name","value"}  -> {}
  *    attr.list  (no payload)      -> {"attrs":{name: value, ...}}
- *    attr.sources (no payload)    -> {"attrs":{name: who said the value, ...}}
+ *    attr.sources (no payload)    -> {"attrs":{name: source of the value, ...}}
  *
  * Invariants:
- *  1. A fixed attribute never changes by attr.set.
+ *  1. attr.set never changes a fixed attribute.
  *
- * Failure: ENOENT, EPERM, EINVAL with a sentence to the caller.
+ * Failure: ENOENT, EPERM or EINVAL, with an error message for the caller.
  */
 #include "config.h"
 #include <errno.h>
@@ -87,7 +87,7 @@ int attrs_set(attrs_t *attrs, const char *name, const char *value, bool fixed)
     size_t len = strlen(value);
     struct attr *a, *old;
 
-    /* An answer is JSON text, which carries no other bytes. */
+    /* Values are sent as JSON text, which carries valid UTF-8 only. */
     if (!name_valid(name) || len > VALUE_MAX || str_utf8_span(value, len) != len) {
         errno = EINVAL;
         return -1;
@@ -161,8 +161,8 @@ static void get_cb(flux_t *h, const flux_msg_t *req, void *arg)
     json_decref(owner);
 }
 
-/* A misspelt setting would be kept and never read.  Names whose first part is not in the table are
- * free. */
+/* Guards against misspelled settings, which would be stored and never read.  Names whose first part
+ * is not in the table of settings are free. */
 static bool is_misspelt(const char *name)
 {
     size_t n = strcspn(name, ".");

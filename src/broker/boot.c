@@ -1,19 +1,20 @@
-/* Boot: the method, the directories, the keys, and the order of phase 2.
+/* Boot: the method, the directories, the keys, and the steps of phase 2.
  *
- * Phase 2, for every method:
+ * Phase 2 takes the same steps forevery method:
  *     key pair (fresh, or from a file) -> link_create -> link_bind -> publish the card -> (barrier)
  *     -> cards of children and ring predecessor: link_allow -> cards of parent and ring successor:
  *     connect -> link_start
- * Phase 3, when the session runs: the launcher is told that the broker is through with it.
+ * Phase 3, when the session runs: the launcher is told that the boot is over.
  *
- * 1. Everybody listens before anybody knows an address, so a connection is refused only by a
- *    broker that is gone.
- * 2. A broker fetches the cards of its neighbours and no others: parent, children, two of the
- *    ring.
- * 3. RUNDIR/RANK belongs to one broker (boot_dir.h). It is made here and removed here; RUNDIR is
- *    removed by the last broker that leaves it empty, whoever made it.
- * 4. Where the launcher's variables were used they are removed from the environment: a program
- *    started in this session must not take them for its own.
+ * Invariants:
+ *  1. With PMI, all brokers listen before any broker knows an address, so a refused connection
+ *     means that the peer is gone.  With a configuration file, ZeroMQ retries until the peer
+ *     listens.
+ *  2. A broker fetches only the cards of its neighbors: parent, children, and two in the ring.
+ *  3. RUNDIR/RANK belongs to one broker (boot_dir.h), is created here and removed here.  The last
+ *     broker to leave RUNDIR removes it if it is empty, whoever created it.
+ *  4. The variables of the launcher that were used are removed from the environment: a program in
+ *     this session must not take them for its own.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -59,7 +60,7 @@ static const char *given(const boot_t *b, const char *name)
 
 int boot_attr_add(boot_t *b, const char *name, const char *value)
 {
-    /* Now, since the owner's attributes will soon hold these, too. */
+    /* Checked now, since the owner's attributes will soon include these. */
     if (given(b, name))
         return 0;
     return strvec_add(b->attrs, name) < 0 || strvec_add(b->attrs, value) < 0 ? -1 : 0;
@@ -94,15 +95,16 @@ static int attr_bool(const boot_t *b, const char *name, bool *val, errmsg_t *err
     const char *text = boot_attr(b, name);
 
     if (text && str2bool(text, val) < 0)
-        return errmsg_fail(err, EINVAL, "attribute %s=%s: yes or no is wanted", name, text);
+        return errmsg_fail(err, EINVAL, "attribute %s=%s: expected yes or no", name, text);
     return 0;
 }
 
 /* --- directories --- */
 
-/* RUNDIR/local leads to the socket of a broker of this host, whatever its rank: programs find a system
- * session by that name (FLUX_SYSTEM_SOCKET).  One that a killed broker left is replaced; it is for convenience
- * only, so that a failure is not one of the start.  Was it made? */
+/* RUNDIR/local is a symbolic link to the socket of a broker on this host, whatever its rank:
+ * programs find a system session by that name (FLUX_SYSTEM_SOCKET).  A dangling link that a killed
+ * broker left is replaced.  The link is a convenience, so its failure is not an error.  True if it
+ * was created. */
 static bool link_socket(const boot_t *b)
 {
     char path[BOOT_PATH_MAX + 8], target[32];
@@ -122,7 +124,7 @@ static int make_dirs(boot_t *b, errmsg_t *err)
     const char *rundir = boot_attr(b, "rundir");
     bool made;
 
-    b->rundir_given = rundir != NULL; /* later it is what became of it */
+    b->rundir_given = rundir != NULL; /* later the attribute holds the result */
     if (boot_dir_session(rundir, b->rundir, &made, err) < 0 ||
         (b->dirlock = boot_dir_rank(b->rundir, b->rank, b->rankdir, err)) < 0) {
         if (made)
@@ -133,7 +135,7 @@ static int make_dirs(boot_t *b, errmsg_t *err)
     return 0;
 }
 
-/* The link, if it leads to our socket. */
+/* Remove the link if it leads to our socket. */
 static void unlink_socket(const boot_t *b)
 {
     char path[BOOT_PATH_MAX + 8], want[32], target[32];
@@ -154,7 +156,7 @@ static void remove_dirs(boot_t *b)
     unlink_socket(b);
     dir_remove_tree(b->rankdir);
     close(b->dirlock);
-    rmdir(b->rundir); /* fails while others are in it, and then they do it */
+    rmdir(b->rundir); /* fails while other brokers use it; the last of them removes it */
 }
 
 int boot_restore_dirs(boot_t *b, errmsg_t *err)
@@ -188,7 +190,7 @@ static const struct boot_ops *choose(const boot_t *b, errmsg_t *err)
         if (strcmp(methods[i]->name, name) == 0)
             return methods[i];
     }
-    errmsg_fail(err, EINVAL, "boot.method=%s: pmi, config or single is wanted", name);
+    errmsg_fail(err, EINVAL, "boot.method=%s: expected pmi, config or single", name);
     return NULL;
 }
 
@@ -306,7 +308,7 @@ static void log_link(void *arg, int level, const char *text)
     core_say(arg, level, text);
 }
 
-/* NULL with errno and a sentence. */
+/* NULL with errno and an error message. */
 static void *make_link(boot_t *b, const struct transport *t, core_t *core, errmsg_t *err)
 {
     struct link_config lc = {
@@ -339,13 +341,12 @@ static void *make_link(boot_t *b, const struct transport *t, core_t *core, errms
     return t->create(core, &lc, err);
 }
 
-static int listen_and_publish(boot_t *b, const struct transport_link *l, errmsg_t *err)
+static int listen_and_publish(boot_t *b, const struct transport_link *l, const char *tree_uri,
+                              const char *event_uri, errmsg_t *err)
 {
     struct boot_card card = {.key = ""};
-    char tree_uri[BOOT_URI_MAX], event_uri[BOOT_URI_MAX];
 
-    if (b->ops->endpoints(b, tree_uri, event_uri, err) < 0 ||
-        l->ops->bind(l->arg, tree_uri, event_uri, err) < 0)
+    if (l->ops->bind(l->arg, tree_uri, event_uri, err) < 0)
         return -1;
     if (snprintf(card.tree_uri, BOOT_URI_MAX, "%s", l->ops->tree_uri(l->arg)) >= BOOT_URI_MAX ||
         snprintf(card.event_uri, BOOT_URI_MAX, "%s", l->ops->event_uri(l->arg)) >= BOOT_URI_MAX)
@@ -389,18 +390,23 @@ static int meet(boot_t *b, const struct transport_link *l, const topology_t *top
 
 int boot_link(boot_t *b, core_t *core, struct transport_link *link, errmsg_t *err)
 {
-    const struct transport *t = &transport_zmq;
-    struct transport_link l = {.ops = t->ops};
+    char tree_uri[BOOT_URI_MAX], event_uri[BOOT_URI_MAX];
+    const struct transport *t;
+    struct transport_link l;
 
     *link = (struct transport_link){.ops = &nobody};
     if (b->size == 1) {
         core_set_link(core, &nobody, NULL);
         return 0;
     }
+    if (b->ops->endpoints(b, tree_uri, event_uri, err) < 0)
+        return -1;
+    t = str_starts(tree_uri, "unix:") ? &transport_unix : &transport_zmq;
+    l.ops = t->ops;
     if (!(l.arg = make_link(b, t, core, err)))
         return -1;
-    if (listen_and_publish(b, &l, err) < 0 || meet(b, &l, core_topology(core), err) < 0 ||
-        l.ops->start(l.arg, err) < 0) {
+    if (listen_and_publish(b, &l, tree_uri, event_uri, err) < 0 ||
+        meet(b, &l, core_topology(core), err) < 0 || l.ops->start(l.arg, err) < 0) {
         l.ops->destroy(l.arg);
         return -1;
     }

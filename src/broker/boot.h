@@ -1,30 +1,30 @@
-/* Boot: how a broker learns its place in a session and finds its neighbours.
+/* Boot: how a broker learns its rank in a session and finds its neighbors.
  *
- * Three methods, of which boot_create() picks one:
+ * boot_create() picks one of three methods:
  *
- *   pmi     another launcher started the brokers: `flux start --size`, mpiexec.hydra, srun, or
- *           `flux wreckrun` of an enclosing session.  Keys and addresses are exchanged over PMI.
+ *   pmi     a launcher started the brokers: `flux start --size`, mpiexec.hydra, srun, or
+ *           `flux wreckrun` of an enclosing session.  PMI exchanges keys and addresses.
  *   config  a configuration file names the hosts; brokers share a certificate, or have one each.
  *   single  a session of one broker.
  *
- * It has two phases, since the core needs rank and size, and the link needs the core:
+ * There are two phases, since the core needs rank and size, and the link needs the core:
  *
  *   struct boot_config bcfg = { .attr = attr_lookup, .attr_arg = attrs };
  *   boot_t *b = boot_create(&bcfg, &err);                phase 1: rank, size, topology, directories
  *   for (size_t i = 0; (value = boot_attr_at(b, i, &name)); i++)
- *       ... what the configuration file sets and the command line did not ...
+ *       ... what the configuration file sets and the command line does not ...
  *   cc.rank = boot_rank(b), cc.size = boot_size(b), cc.topology = boot_topology(b);
  *   core_t *core = core_create(&cc, reactor, ...);
  *   struct transport_link link;
  *   if (boot_link(b, core, &link, &err) < 0) ...         phase 2: bind, exchange, connect, plug in
  *   core_start(core);
  *   ... run ...
- *   if (link.arg)                                        NULL for a session of one
+ *   if (link.arg)                                        NULL for a session of one broker
  *       link.ops->destroy(link.arg);
  *   core_destroy(core);
- *   boot_destroy(b);                                     removes boot_rankdir() and what is in it
+ *   boot_destroy(b);                                     removes boot_rankdir() and its contents
  *
- * Both phases block; no reactor runs yet.  A launcher that dies meanwhile ends them with an error.
+ * Both phases block, before the reactor runs.  They end with an error if the launcher dies.
  *
  * Thread rules: belongs to the broker's main thread.
  */
@@ -36,19 +36,20 @@
 
 typedef struct boot boot_t;
 
-/* Attributes that boot looks at; each may be absent.
+/* Attributes that boot reads; each may be absent.
  *
- *   boot.method     pmi, config or single.  Default: config when config.file is set, pmi when the
- *                   environment has PMI_FD or PMI_PORT, or is a parallel step of srun, else single
+ *   boot.method     pmi, config or single.  Default: config if config.file is set; pmi if the
+ *                   environment has PMI_FD or PMI_PORT, names a PMIx job, or is that of a parallel
+ *                   step of srun; else single
  *   config.file     the Lua configuration file
- *   boot.rank       config: rank of this broker, when the host's name does not tell
+ *   boot.rank       config: rank of this broker, if the host's name does not determine it
  *   topology        default kary:16
- *   rundir          private directory for sockets; made when absent, removed when left empty
- *   curve           no: neighbours neither authenticate nor encrypt.  Default yes
- *   tcp.address     numeric address to listen on with TCP; default: the first that is not a loopback
- *   tcp.interface   ... or the first one of this interface
- *   peer.timeout    silence after which a neighbour counts as lost; 0 never.  Default 30s
- *   link.queue      messages queued towards one neighbour.  Default 1000
+ *   rundir          private directory for sockets; created if absent, removed if left empty
+ *   curve           no: neighbors neither authenticate nor encrypt.  Default yes
+ *   tcp.address     numeric address to listen on with TCP.  Default: the first that is not loopback
+ *   tcp.interface   ... or the first of this interface
+ *   peer.timeout    silence after which a neighbor is lost; 0: never.  Default 30s
+ *   link.queue      messages queued for one neighbor.  Default 1000
  *   event.uri       "epgm://INTERFACE;239.x.y.z:PORT": events by multicast
  */
 struct boot_config {
@@ -57,7 +58,7 @@ struct boot_config {
     void *attr_arg;
 };
 
-/* Phase 1.  NULL with errno and a sentence. */
+/* Phase 1.  NULL with errno and an error message. */
 boot_t *boot_create(const struct boot_config *cfg, errmsg_t *err);
 void boot_destroy(boot_t *b); /* NULL-safe, keeps errno */
 
@@ -67,25 +68,25 @@ uint32_t boot_size(const boot_t *b);
 const char *boot_topology(const boot_t *b); /* libtopology's spec */
 const char *boot_rundir(const boot_t *b);   /* directory of the session (on this host), 0700 */
 const char *boot_rankdir(const boot_t *b);  /* RUNDIR/RANK: sockets of this broker, 0700 */
-/* Make these directories again if somebody has removed them.  1: made; 0: they are there; -1 with a
- * sentence. */
+/* Create these directories again if they were removed.  1: created; 0: they exist; -1 with an error
+ * message. */
 int boot_restore_dirs(boot_t *b, errmsg_t *err);
 
-/* Attributes that the configuration file sets, without those given on the command line: number i
- * with its name, or NULL beyond the end. */
+/* The i-th attribute, and its name, that the configuration file sets and the command line does not;
+ * NULL beyond the last. */
 const char *boot_attr_at(const boot_t *b, size_t i, const char **name);
 
-/* Where those were said, "FILE:LINE". */
+/* Where the configuration file sets them, "FILE:LINE". */
 const char *boot_attr_source(const boot_t *b);
 
-/* Phase 2.  link->arg is NULL for a session of one (a link that reaches nobody is plugged in).  -1 with
- * errno and a sentence. */
+/* Phase 2.  link->arg is NULL for a session of one broker, whose link reaches no peer.  -1 with
+ * errno and an error message. */
 int boot_link(boot_t *b, core_t *core, struct transport_link *link, errmsg_t *err);
 
-/* Phase 3, when the session runs or goes down in order: the launcher need not take the end of this
- * broker for a failure to start any more.  Until then a launcher that sees it die ends the whole
- * session; nobody else could know of a broker that never connected to its parent.  May be called
- * more than once.  -1 with errno and a sentence: the launcher was gone. */
+/* Phase 3, when the session runs or shuts down in order: from now on the launcher need not regard
+ * the end of this broker as a failed start.  Until then, a launcher that sees a broker die ends the
+ * whole session, since nobody else could know of a broker that never connected to its parent.  May
+ * be called repeatedly.  -1 with errno and an error message: the launcher is gone. */
 int boot_finish(boot_t *b, errmsg_t *err);
 
 #endif

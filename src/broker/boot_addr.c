@@ -1,8 +1,8 @@
-/* Addresses of this host, and of others.
+/* Addresses of this host, and of other hosts.
  *
- * All results are numeric: the link tells connections apart by what it connected to, and a name
- * that changes its meaning while ZeroMQ tries again would join a session to a stranger (who is then
- * refused, but the session hangs).  Looking up a name may block; nothing runs yet.
+ * All results are numeric.  The link identifies connections by the address to which it connected,
+ * and if a name changed its meaning while ZeroMQ retries, a session would connect to a stranger
+ * (which refuses it, but the session would hang).  A lookup may block; nothing runs yet.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -16,7 +16,7 @@
 #include "boot_private.h"
 #include "libutil/strutil.h"
 
-/* As it stands in a URI.  0, or -1 when it does not fit. */
+/* Format an address for a URI.  0, or -1 if it does not fit. */
 static int format_address(const struct sockaddr *sa, char *buf, size_t size)
 {
     char host[INET6_ADDRSTRLEN];
@@ -30,7 +30,7 @@ static int format_address(const struct sockaddr *sa, char *buf, size_t size)
     return snprintf(buf, size, v6 ? "[%s]" : "%s", host) < (int)size ? 0 : -1;
 }
 
-/* How much we want this address: 0 not at all. */
+/* How well an address suits us; 0: not at all. */
 static int rate(const struct ifaddrs *ifa, const char *interface)
 {
     const struct sockaddr_in6 *sin6;
@@ -75,8 +75,9 @@ int boot_address(const boot_t *b, char *buf, size_t size, errmsg_t *err)
     }
     freeifaddrs(list);
     if (best == 0 && interface)
-        return errmsg_fail(err, EADDRNOTAVAIL,
-                           "tcp.interface=%s: no such interface with an address", interface);
+        return errmsg_fail(
+            err, EADDRNOTAVAIL,
+            "tcp.interface=%s: there is no such interface, or it has no usable address", interface);
     if (best == 0)
         snprintf(buf, size, "127.0.0.1");
     return 0;
@@ -110,7 +111,7 @@ int boot_resolve(const char *uri, char *buf, size_t size, errmsg_t *err)
     rc = format_address(res->ai_addr, addr, sizeof(addr));
     freeaddrinfo(res);
     if (rc < 0 || snprintf(buf, size, "tcp://%s:%u", addr, port) >= (int)size)
-        return errmsg_fail(err, EINVAL, "host %s has an address of a kind that cannot be used",
+        return errmsg_fail(err, EINVAL, "the address of host %s is of a kind that cannot be used",
                            host);
     return 0;
 }

@@ -4,10 +4,11 @@
  *     public-key Z85
  *     secret-key Z85
  *
- * Each key stands once, on a line of its own, from the first blank to the end of the line; FILE.pub
- * has no secret-key line.  Anything else is an error, so that a key that was cut by an editor is
- * not taken for one.  Files are made under a temporary name and linked to their own, so a reader
- * sees a whole certificate or none, and two writers cannot both believe that the name is theirs.
+ * Format: each key occurs once, on a line of its own, from the first blank to the end of the line.
+ * FILE.pub has no secret-key line.  Anything else is an error, so that a key damaged by an editor
+ * is not accepted.  Files are written under a temporary name and then linked or renamed, so a
+ * reader sees a complete certificate or none, and two writers cannot both believe that they own the
+ * name.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -56,7 +57,7 @@ static int write_one(const char *path, const char *text, mode_t mode, bool force
         close(fd);
         unlink(tmp);
         if (saved == EEXIST)
-            return errmsg_fail(err, EEXIST, "%s exists already; --force replaces it", path);
+            return errmsg_fail(err, EEXIST, "%s already exists; use --force to replace it", path);
         return errmsg_fail(err, saved, "cannot write %s: %s", path, strerror(saved));
     }
     close(fd);
@@ -73,10 +74,10 @@ int cert_write(const struct cert *c, const char *path, bool force, errmsg_t *err
     if (snprintf(pub, sizeof(pub), "%s.pub", path) >= (int)sizeof(pub))
         return errmsg_fail(err, ENAMETOOLONG, "the name %.60s... is too long", path);
     if (!force && (access(path, F_OK) == 0 || access(pub, F_OK) == 0))
-        return errmsg_fail(err, EEXIST, "%s exists already; --force replaces it",
+        return errmsg_fail(err, EEXIST, "%s already exists; use --force to replace it",
                            access(path, F_OK) == 0 ? path : pub);
     snprintf(text, sizeof(text),
-             "# Flux certificate. Keep this file to yourself: who has it is let into the session.\n"
+             "# Flux certificate. Keep this file private: anyone who has it can join the session.\n"
              "public-key %s\nsecret-key %s\n",
              c->public_key, c->secret_key);
     rc = write_one(path, text, 0600, force, err);
@@ -120,13 +121,14 @@ static int parse(struct cert *c, const char *path, const char *text, size_t len,
         else if (n > 0 && p[0] != '#')
             rc = -1;
         if (rc < 0)
-            return errmsg_fail(err, EINVAL, "%s, line %d: not what 'flux keygen' writes%s", path,
+            return errmsg_fail(err, EINVAL,
+                               "%s, line %d: this is not a line that 'flux keygen' writes%s", path,
                                number, secret ? "" : " in a .pub file");
         p = eol + 1;
     }
     if (!c->public_key[0] || (secret && !c->secret_key[0]))
-        return errmsg_fail(err, EINVAL, "%s: there is no %s key; 'flux keygen' makes one", path,
-                           c->public_key[0] ? "secret" : "public");
+        return errmsg_fail(err, EINVAL, "%s: there is no %s key; create one with 'flux keygen'",
+                           path, c->public_key[0] ? "secret" : "public");
     return 0;
 }
 
@@ -143,8 +145,8 @@ int cert_read(struct cert *c, const char *path, bool secret, errmsg_t *err)
     if ((fd = open(name, O_RDONLY | O_CLOEXEC)) < 0 || fstat(fd, &st) < 0) {
         rc = errmsg_fail(err, errno, "cannot read certificate %s: %s", name, strerror(errno));
     } else if (secret && (st.st_mode & 077)) {
-        rc = errmsg_fail(err, EPERM, "others can read the secret key in %s; do: chmod 600 %s", name,
-                         name);
+        rc = errmsg_fail(err, EPERM, "others can read the secret key in %s; run: chmod 600 %s",
+                         name, name);
     } else if (!file_is_trusted(name, &why)) {
         rc = errmsg_fail(err, errno, "certificate %s", why.text);
     } else if (fd_read_all(fd, FILE_MAX, &text, &len) < 0) {

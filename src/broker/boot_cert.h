@@ -1,7 +1,7 @@
-/* Certificates: CURVE key pairs in files, as `flux keygen` makes them.
+/* Certificates: CURVE key pairs in files, as `flux keygen` creates them.
  *
- * FILE holds both keys and must be readable by its owner only; FILE.pub the public one.  Keys are
- * in Z85 (ZeroMQ RFC 32), 40 characters.  Thread-safe.
+ * FILE holds both keys, and only its owner may read it.  FILE.pub holds the public key.  Keys are
+ * strings of 40 characters in Z85 (ZeroMQ RFC 32).  Thread-safe.
  */
 #ifndef BROKER_BOOT_CERT_H
 #define BROKER_BOOT_CERT_H
@@ -14,20 +14,20 @@
 
 struct cert {
     char public_key[CERT_KEY_SIZE];
-    char secret_key[CERT_KEY_SIZE]; /* "": not there */
+    char secret_key[CERT_KEY_SIZE]; /* "": absent */
 };
 
-/* A fresh pair.  -1 with ENOTSUP and a sentence when ZeroMQ was built without CURVE. */
+/* Create a key pair.  -1 with ENOTSUP and an error message if ZeroMQ was built without CURVE. */
 int cert_generate(struct cert *c, errmsg_t *err);
 
 /* Write FILE (mode 0600) and FILE.pub (0644).  Without `force`, EEXIST when either exists. */
 int cert_write(const struct cert *c, const char *path, bool force, errmsg_t *err);
 
-/* Read FILE, or (`secret` false) FILE.pub.  EPERM: the secret can be read by others, or belongs to
- * somebody else; EINVAL: it is not a certificate. */
+/* Read FILE, or (`secret` false) FILE.pub.  EPERM: others can read the secret key, or the file
+ * belongs to another user; EINVAL: it is not a certificate. */
 int cert_read(struct cert *c, const char *path, bool secret, errmsg_t *err);
 
-/* Overwrite the secret. */
+/* Overwrite the keys in memory. */
 void cert_wipe(struct cert *c);
 
 #endif

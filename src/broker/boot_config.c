@@ -1,25 +1,27 @@
 /* Boot by configuration file: the section `session` (doc/man5/flux-config.rst).
  *
  *     field          type              meaning
- *     hosts          string, required  hostlist; the place in it is the rank
+ *     hosts          string, required  hostlist; the position of a host is its rank
  *     address        text              tree endpoint of a broker        "tcp://%h:8050"
- *     event_address  text              event endpoint of a broker       its port + 1
- *     bind           text              where it listens, if that differs from `address`
+ *     event_address  text              event endpoint of a broker       port of `address` + 1
+ *     bind           text              where it listens, if not at `address`
  *     event_bind     text              the same for events
- *     keyfile        text              certificate of `flux keygen`
+ *     keyfile        text              certificate created by `flux keygen`
  *     curve          boolean           false: no authentication, no encryption
  *     topology       string            shape of the tree
  *     attrs          pairs             attributes for all brokers
  *
- * A text is a string in which %h is the host and %r the rank, or a function of rank and host.
+ * A text is a string in which %h stands for the host and %r for the rank, or a function of rank and
+ * host.
  *
- * 1. Every broker reads the same file, so there is no exchange: cards are computed.
- * 2. A keyfile that is the same for all ranks is shared: all brokers have both its keys, and can
- *    claim any rank. One that differs by rank (or host) is each broker's own; of the others it
- *    needs the .pub files only, and then a broker can claim no rank but its own.
- * 3. No keyfile is an error unless curve = false says that it is meant.
- * 4. The rank is boot.rank, or else the place of this host's name in `hosts`, which must be
- *    there exactly once (with or without its domain).
+ * Invariants:
+ *  1. All brokers read the same file, so cards are computed, not exchanged.
+ *  2. If the keyfile is the same for all ranks, all brokers have both of its keys, and can claim
+ *     any rank.  If it differs by rank (or host), each broker has its own and needs only the .pub
+ *     files of the others, and can claim no rank but its own.
+ *  3. A missing keyfile is an error unless curve is false.
+ *  4. The rank is boot.rank, or else the position of this host's name in `hosts`, where it must
+ *     occur exactly once (with or without its domain).
  */
 #include <errno.h>
 #include <stdio.h>
@@ -46,7 +48,8 @@ static const struct config_field fields[] = {
     {SECTION, "curve", CONFIG_BOOL, false},
     {SECTION, "topology", CONFIG_STRING, false},
     {SECTION, "attrs", CONFIG_PAIRS, false},
-    {"resource", "*", CONFIG_ANY, false}, /* for the module resrc */
+    {"resource", "*", CONFIG_ANY, false}, /* for the module resrc, */
+    {"places", "*", CONFIG_ANY, false},   /* --- own rank --- */
     CONFIG_FIELD_END,
 };
 
@@ -67,7 +70,7 @@ static void conf_close(boot_t *b)
     free(cf);
 }
 
-/* --- who am I --- */
+/* Is `entry` this host?  If one of the names lacks a domain, domains are not compared. */
 
 /* Is `entry` this host?  A name without a domain is compared without. */
 static bool same_host(const char *entry, const char *self)
@@ -90,15 +93,15 @@ static int find_self(boot_t *b, struct conf *cf, errmsg_t *err)
             continue;
         if (found++ > 0)
             return errmsg_fail(err, EINVAL,
-                               "%s: this host, %s, is more than once in session.hosts; say which "
-                               "broker it is with --set=boot.rank=N",
+                               "%s: this host, %s, occurs more than once in session.hosts; set its "
+                               "rank with --set=boot.rank=N",
                                config_name(cf->file), self);
         b->rank = i;
     }
     if (found == 0)
         return errmsg_fail(err, EINVAL,
-                           "%s: this host, %s, is not in session.hosts; put it there, or say which "
-                           "broker it is with --set=boot.rank=N",
+                           "%s: this host, %s, is not in session.hosts; add it, or set its "
+                           "rank with --set=boot.rank=N",
                            config_name(cf->file), self);
     return 0;
 }
@@ -169,7 +172,7 @@ static int conf_open(boot_t *b, errmsg_t *err)
     return find_rank(b, cf, err);
 }
 
-/* --- endpoints --- */
+/* Expand a field for a rank.  1, 0 (absent) or -1. */
 
 static int host_of(struct conf *cf, uint32_t rank, char *host, size_t size, errmsg_t *err)
 {
@@ -179,7 +182,7 @@ static int host_of(struct conf *cf, uint32_t rank, char *host, size_t size, errm
     return 0;
 }
 
-/* A field for a rank: 1, 0 (absent) or -1. */
+/* The default event address: TREE-URI with port + 1, or its path with "-event". */
 static int text_for(struct conf *cf, const char *name, uint32_t rank, char *buf, size_t size,
                     errmsg_t *err)
 {
@@ -203,7 +206,7 @@ static int tree_address(struct conf *cf, uint32_t rank, char *uri, errmsg_t *err
     return 0;
 }
 
-/* Without an address of its own: TREE-URI's port + 1, or its path with "-event". */
+/* Get the endpoints from the fields of "address" or of "bind". */
 static int event_from_tree(struct conf *cf, const char *tree_uri, char *uri, errmsg_t *err)
 {
     const char *colon = strrchr(tree_uri, ':');
@@ -215,14 +218,14 @@ static int event_from_tree(struct conf *cf, const char *tree_uri, char *uri, err
     else if (colon && str2u32(colon + 1, &port) == 0 && port < 65535)
         len = snprintf(uri, BOOT_URI_MAX, "%.*s:%u", (int)(colon - tree_uri), tree_uri, port + 1);
     else
-        return errmsg_fail(err, EINVAL, "%s: session.address gives %s: tcp://HOST:PORT is wanted",
+        return errmsg_fail(err, EINVAL, "%s: session.address is %s; expected tcp://HOST:PORT",
                            config_name(cf->file), tree_uri);
     return len < BOOT_URI_MAX
                ? 0
                : errmsg_fail(err, EINVAL, "%s: session.address is too long", config_name(cf->file));
 }
 
-/* One of "address" and "bind". */
+/* Replace host names by addresses; "*" and UNIX sockets remain. */
 static int endpoint_pair(struct conf *cf, const char *name, const char *event_name, uint32_t rank,
                          char *tree_uri, char *event_uri, errmsg_t *err)
 {
@@ -275,8 +278,8 @@ static int keyfile(boot_t *b, uint32_t rank, char *path, size_t size, errmsg_t *
 
     if (rc == 0)
         return errmsg_fail(err, EINVAL,
-                           "%s: session.keyfile is missing; make one with 'flux keygen', or say "
-                           "curve = false to do without encryption",
+                           "%s: session.keyfile is missing; create one with 'flux keygen', or set "
+                           "curve = false to run without encryption",
                            config_name(cf->file));
     return rc < 0 ? -1 : 0;
 }

@@ -1,17 +1,18 @@
 /* Directories of a session.
  *
- * 1. A directory for sockets that others could write to is refused: who can replace a socket can
- *    be anybody.
- * 2. RUNDIR/RANK is locked (flock) by its broker as long as that lives. So a directory that a
- *    killed broker left can be told from one that is in use, and two sessions in one RUNDIR
- *    never remove each other's sockets.
- * 3. RUNDIR/RANK holds a mark: which host, and which start of it, the broker ran on.  A directory
- *    with files and without a mark was made by somebody else: no broker takes it, and nobody
- *    removes it.  Nor one with the mark of another host, where the file system may be shared and
- *    the lock may not.  That of an earlier start of this host is stale.  An empty mark with nothing
- *    beside it is what a broker leaves that is killed before it has written its own.
- * 4. A session that is a job of another lives in that job's own directory, when that has a name
- *    short enough: it goes with the job, also when all of the session is killed.
+ * Invariants:
+ *  1. A directory to which others can write is refused: whoever can replace a socket can
+ *     impersonate any broker.
+ *  2. The broker of RUNDIR/RANK holds a lock on it (flock) as long as it lives.  This tells a
+ *     directory that a killed broker left from one in use, and two sessions in one RUNDIR never
+ *     remove each other's sockets.
+ *  3. RUNDIR/RANK holds a mark: the broker's host, and the boot of that host.  A directory that
+ *     holds files but no mark was not created by a broker: no broker uses or removes it.  The same
+ *     goes for one with the mark of another host, since a shared file system may not share locks.
+ *     The mark of an earlier boot of this host is stale.  An empty mark with no other files is left
+ *     by a broker that was killed before it wrote its mark.
+ *  4. A session that is a job of another session uses the job's own directory, if its name is short
+ *     enough: it is removed with the job, even when the whole session is killed.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -41,13 +42,14 @@ static int check_private(const char *path, errmsg_t *err)
         return errmsg_fail(err, ENOTDIR, "%s is not a directory", path);
     if (st.st_uid != geteuid() || (st.st_mode & 022))
         return errmsg_fail(err, EPERM,
-                           "directory %s can be changed by others; the sockets of a session need "
-                           "one that is yours alone (chmod 700)",
+                           "others can write to directory %s; the sockets of a session need a "
+                           "private directory (chmod 700)",
                            path);
     return 0;
 }
 
-/* Below the directory of the job that this session is.  1: made; 0: not such a job, or no room. */
+/* Create the directory in that of the job that this session is.  1: created; 0: not such a job, or
+ * the name would be too long. */
 static int make_in_job(char *buf)
 {
     const char *dir = getenv("FLUX_JOB_ID") ? getenv("FLUX_JOB_TMPDIR") : NULL;
@@ -80,18 +82,18 @@ int boot_dir_session(const char *path, char *buf, bool *made, errmsg_t *err)
     }
     if (path[0] != '/' || strlen(path) > BOOT_PATH_MAX - sizeof(LONGEST_IN_RUNDIR))
         return errmsg_fail(err, EINVAL,
-                           "rundir=%.120s: an absolute path of at most %d characters is wanted, "
-                           "since sockets cannot have longer names",
+                           "rundir=%.120s: expected an absolute path of at most %d characters, "
+                           "since names of sockets are limited",
                            path, BOOT_PATH_MAX - (int)sizeof(LONGEST_IN_RUNDIR));
     if (mkdir(path, 0700) == 0)
         *made = true;
     else if (errno != EEXIST)
-        return errmsg_fail(err, errno, "cannot make directory %s: %s", path, strerror(errno));
+        return errmsg_fail(err, errno, "cannot create directory %s: %s", path, strerror(errno));
     snprintf(buf, BOOT_PATH_MAX, "%s", path);
     return check_private(path, err);
 }
 
-/* A descriptor that holds the lock. */
+/* Returns a descriptor that holds the lock. */
 static int lock_dir(const char *path, errmsg_t *err)
 {
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -114,10 +116,10 @@ static int lock_dir(const char *path, errmsg_t *err)
 
 struct mark {
     char text[HOSTMARK_SIZE + 1 + sizeof(((struct utsname *)0)->nodename)];
-    char *host; /* in `text` */
+    char *host; /* points into `text` */
 };
 
-/* "MARK HOST" of this host. */
+/* Compute "MARK HOST" of this host. */
 static void own_mark(struct mark *m)
 {
     struct utsname u;
@@ -129,7 +131,7 @@ static void own_mark(struct mark *m)
     m->host[-1] = ' ';
 }
 
-/* Nothing but, perhaps, the mark. */
+/* Is the directory empty, except perhaps for the mark? */
 static bool holds_nothing_else(int dirfd)
 {
     int fd = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -149,8 +151,8 @@ static bool holds_nothing_else(int dirfd)
     return empty;
 }
 
-/* Was the locked directory made by a broker of this host?  1: it was; 0: nothing is in it, or an
- * empty mark; -1 with a sentence: it is somebody else's. */
+/* Was the locked directory created by a broker of this host?  1: yes; 0: it is empty, or has an
+ * empty mark; -1 with an error message: it belongs to somebody else. */
 static int whose(int dirfd, const char *path, errmsg_t *err)
 {
     struct mark own;
@@ -165,7 +167,7 @@ static int whose(int dirfd, const char *path, errmsg_t *err)
         return 0;
     if (n <= 0)
         return errmsg_fail(err, ENOTEMPTY,
-                           "directory %s holds files that were not made by a broker: choose "
+                           "directory %s contains files that no broker created: choose "
                            "another rundir, or move them away",
                            path);
     text[n] = '\0';
@@ -174,10 +176,10 @@ static int whose(int dirfd, const char *path, errmsg_t *err)
         return 1;
     host = strchr(text, ' ');
     if (host && strcmp(host + 1, own.host) == 0)
-        return 1; /* from before this host was restarted */
+        return 1; /* from before this host was rebooted */
     return errmsg_fail(
         err, EADDRINUSE,
-        "directory %s was made by a broker on host %.64s, which may still run: choose "
+        "directory %s was created by a broker on host %.64s, which may still run: choose "
         "another rundir, or remove the directory",
         path, host ? host + 1 : "?");
 }
@@ -202,9 +204,9 @@ int boot_dir_rank(const char *rundir, uint32_t rank, char *buf, errmsg_t *err)
     int fd;
 
     if (snprintf(buf, BOOT_PATH_MAX, "%s/%u", rundir, rank) >= BOOT_PATH_MAX)
-        return errmsg_fail(err, EINVAL, "directory %s has too long a name", rundir);
+        return errmsg_fail(err, EINVAL, "the name of directory %s is too long", rundir);
     if (mkdir(buf, 0700) < 0 && errno != EEXIST)
-        return errmsg_fail(err, errno, "cannot make directory %s: %s", buf, strerror(errno));
+        return errmsg_fail(err, errno, "cannot create directory %s: %s", buf, strerror(errno));
     if (check_private(buf, err) < 0 || (fd = lock_dir(buf, err)) < 0)
         return -1;
     if (whose(fd, buf, err) < 0 || put_mark(fd, buf, err) < 0) {
@@ -231,6 +233,6 @@ void boot_dir_remove_rank(const char *rundir, uint32_t rank)
     if (made_here == 1)
         dir_remove_tree(path);
     else
-        rmdir(path); /* fails where somebody's files are in it */
+        rmdir(path); /* fails if it holds other files */
     close(fd);
 }

@@ -1,29 +1,29 @@
-/* The nursery (header): fork, serve PMI, wait.
+/* The nursery (see the header): fork the brokers, serve PMI, wait.
  *
  * phase     what happens                                          left when
- * FORK      one child per rank, each with one end of a            all are forked (an error: KILL)
- *           socketpair as PMI_FD
- * SERVE     PMI lines in, answers out; signals; deaths            rank 0 has ended, or one has
- *                                                                 broken PMI off
- * GRACE     the others may end by themselves (left out when       none left, or after ORPHANS
- *           rank 0 was killed)                                    (they have lost their parent)
- * TERM      SIGTERM to who is left                                none left, or after `grace`
- * KILL      SIGKILL to who is left                                none left
+ * FORK      one child per rank is forked, each with one end of    all are forked (an error: KILL)
+ *           a socketpair as PMI_FD
+ * SERVE     PMI requests are answered; signals and deaths         rank 0 has ended, or a broker has
+ *           are handled                                           broken PMI off
+ * GRACE     the other brokers may end by themselves (skipped      none is left, or after ORPHANS s
+ *           if rank 0 was killed)                                 (they have lost their parent)
+ * TERM      SIGTERM for those that are left                       none is left, or after `grace`
+ * KILL      SIGKILL for those that are left                       none is left
  *
- * 1. A child gets SIGTERM when this process dies (PR_SET_PDEATHSIG, checked against the race
- *    with a death before the call); a broker takes that as the end of the session, in order.
- * 2. Ranks above 0 are in process groups of their own, so that ^C at the terminal reaches the
- *    initial program, which shares the terminal, and this process, which passes it on; not
- *    brokers one by one.
- * 3. A broker that dies before the session runs (one has finalized PMI) ends the session: before
- *    PMI's barrier the others would wait for ever, and later nobody but this process would know
- *    of a broker that died before it connected to its parent.  A session that may run with some
- *    ranks missing (`tolerant`) waits for that one until its join.timeout, once all have met.
- *    When the session runs it copes, and this is only said.
- * 4. PMI's pairs stay in one pmi_server for all ranks; a reader of its socket that does not read
- *    is waited for (the sockets block): brokers read their answers before they do anything else.
- * 5. When rank 0 was killed, the initial program and what that left behind are killed too.
- * 6. What brokers left in the directory is removed when all are gone.
+ * Invariants:
+ *  1. A child gets SIGTERM when this process dies (PR_SET_PDEATHSIG, with a check for a death
+ *     before that call); its session then shuts down in order.
+ *  2. Ranks above 0 have process groups of their own.  A ^C at the terminal thus reaches the
+ *     initial program and this process, which passes it on, but not each broker.
+ *  3. A broker that dies before the session runs (before any broker has finalized PMI) ends the
+ *     session: before PMI's barrier the others would wait forever, and after it only this process
+ *     would know of a broker that died before connecting to its parent.  A session that may run
+ *     with ranks missing (`tolerant`) instead waits for that broker until its join.timeout, once
+ *     all have passed the barrier.  A running session copes with the death; it is only reported.
+ *  4. One pmi_server holds PMI's pairs for all ranks.  Its sockets block, so it waits for a client
+ *     that does not read: brokers read their answers before they do anything else.
+ *  5. If rank 0 was killed, the initial program and its descendants are killed too.
+ *  6. When all brokers are gone, files that they left in the directory are removed.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -37,7 +37,6 @@
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "boot_dir.h"
@@ -45,18 +44,19 @@
 #include "broker.h"
 #include "libpmi/pmi_mapping.h"
 #include "libpmi/pmi_server.h"
+#include "libutil/clock.h"
 #include "libutil/strutil.h"
 
 #define DEFAULT_GRACE 10.
-#define OWN_FILES 64 /* besides one for each broker */
-#define HURRY 1.     /* grace after a second signal, or a broken start */
+#define OWN_FILES 64 /* open files besides one per broker */
+#define HURRY 1.     /* seconds of grace after a second signal, or a failed start */
 #define SIGNAL_SLOT UINT64_MAX
 
 enum phase { SERVE, GRACE, TERM, KILL };
 
 struct child {
     pid_t pid; /* 0: gone */
-    int fd;    /* our end of PMI; -1: closed */
+    int fd;    /* our end of the PMI socket; -1: closed */
 };
 
 struct nursery {
@@ -64,30 +64,22 @@ struct nursery {
     double grace;
     char rundir[BOOT_PATH_MAX];
     struct child *child;
-    uint32_t left;      /* children that live */
-    uint32_t finalized; /* of them, who is through with PMI */
-    bool met;           /* all came to PMI's barrier */
+    uint32_t left;      /* children that are alive */
+    uint32_t finalized; /* children that have finalized PMI */
+    bool met;           /* all have passed PMI's barrier */
     struct pmi_server *pmi;
     int epfd, sigfd;
     sigset_t signals, old_signals;
     enum phase phase;
     double deadline; /* of the phase; 0: none */
     unsigned interrupts;
-    int interrupt; /* the first one's signal */
+    int interrupt; /* the first signal */
     bool failed;
     bool complained;
-    bool had_children; /* before it was a nursery */
-    bool orphans;      /* rank 0 was killed: what it ran may be left */
+    bool had_children; /* before it became a nursery */
+    bool orphans;      /* rank 0 was killed: its descendants may be left */
     int exit_code;
 };
-
-static double monotonic(void)
-{
-    struct timespec ts;
-
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (double)ts.tv_sec + (double)ts.tv_nsec * 1e-9;
-}
 
 static const char *prefix(const struct nursery *n)
 {
@@ -108,13 +100,13 @@ static void signal_all(struct nursery *n, int signum)
 
 static void enter(struct nursery *n, enum phase phase)
 {
-    /* Before they have met, they sit in PMI, hear no SIGTERM, and have started nothing. */
+    /* Before the barrier, brokers block in PMI, do not handle SIGTERM, and have started nothing. */
     if (phase == TERM && !n->met)
         phase = KILL;
     n->phase = phase;
-    n->deadline = phase == KILL ? 0. : monotonic() + n->grace;
+    n->deadline = phase == KILL ? 0. : clock_now() + n->grace;
     if (phase == GRACE && n->grace > ORPHANS)
-        n->deadline = monotonic() + ORPHANS;
+        n->deadline = clock_now() + ORPHANS;
     if (n->left == 0)
         return;
     if (phase == TERM)
@@ -123,7 +115,7 @@ static void enter(struct nursery *n, enum phase phase)
         signal_all(n, SIGKILL);
 }
 
-/* Is the end of one broker the end of the session? */
+/* Does the death of one broker end the session? */
 static bool fragile(const struct nursery *n)
 {
     return n->finalized == 0 && !(n->met && n->cfg->tolerant);
@@ -164,7 +156,7 @@ static void pmi_barrier(void *arg, const void *blob, size_t len, size_t npairs)
 
     (void)npairs;
     n->met = true;
-    pmi_server_merge(n->pmi, blob, len); /* all ranks are here, so nobody else has to know */
+    pmi_server_merge(n->pmi, blob, len); /* all ranks are served here */
     pmi_server_barrier_done(n->pmi, 0, NULL);
 }
 
@@ -184,7 +176,7 @@ static void pmi_finalized(void *arg, size_t idx)
     (void)idx;
     n->finalized++;
     if (n->cfg->verbose && n->finalized == n->cfg->size)
-        SAY(n, "all %u brokers run", n->cfg->size);
+        SAY(n, "all %u brokers are running", n->cfg->size);
 }
 
 static void pmi_client_error(void *arg, size_t idx, const char *text)
@@ -197,11 +189,11 @@ static void pmi_client_error(void *arg, size_t idx, const char *text)
         SAY(n, "broker %zu: %s", idx, text);
     if (!fragile(n))
         return;
-    /* It is about to say why, and to end. */
+    /* The broker is about to print the reason, and to end. */
     n->failed = true;
     n->exit_code = 1;
     enter(n, GRACE);
-    n->deadline = monotonic() + HURRY;
+    n->deadline = clock_now() + HURRY;
 }
 
 static const struct pmi_server_ops pmi_ops = {
@@ -237,7 +229,7 @@ done:
 static void pmi_close(struct nursery *n, uint32_t rank)
 {
     if (n->child[rank].fd >= 0)
-        close(n->child[rank].fd); /* leaves the epoll set by itself */
+        close(n->child[rank].fd); /* this also removes it from the epoll set */
     n->child[rank].fd = -1;
 }
 
@@ -273,7 +265,7 @@ static int become_child(struct nursery *n, uint32_t rank, int fd, pid_t parent)
     if (n->sigfd >= 0)
         close(n->sigfd);
     sigprocmask(SIG_SETMASK, &n->old_signals, NULL);
-    if (rank > 0) {
+    if (rank > 0 && !(n->cfg->foreground && idset_test(n->cfg->foreground, rank))) {
         setpgid(0, 0);
         if ((null = open("/dev/null", O_RDONLY)) < 0 || dup2(null, STDIN_FILENO) < 0)
             return -1;
@@ -289,7 +281,7 @@ static int become_child(struct nursery *n, uint32_t rank, int fd, pid_t parent)
     return 0;
 }
 
-/* 1 in the child, 0 in the parent, -1 with a sentence. */
+/* 1 in the child, 0 in the parent, -1 with an error message. */
 static int fork_one(struct nursery *n, uint32_t rank, errmsg_t *err)
 {
     pid_t parent = getpid();
@@ -322,8 +314,8 @@ static void broker_ended(struct nursery *n, uint32_t rank, int status)
     n->left--;
     if (rank == 0) {
         if (n->interrupts > 0 && code == 128 + SIGTERM)
-            code = 128 + n->interrupt; /* it was passed on as SIGTERM */
-        /* When it was told to go for another's failure, that is the reason. */
+            code = 128 + n->interrupt; /* we passed it on as SIGTERM */
+        /* If rank 0 was terminated because another broker failed, that failure is the reason. */
         if (!n->failed || (code != 0 && code != 128 + SIGTERM && !WIFSIGNALED(status)))
             n->exit_code = code;
         n->orphans = WIFSIGNALED(status);
@@ -364,7 +356,7 @@ static void reap(struct nursery *n)
 static void interrupted(struct nursery *n, int signum)
 {
     if (n->interrupts++ > 0) {
-        /* A broker that hears it twice kills what it runs; then it is its turn. */
+        /* A broker that gets a second signal kills what it runs, and may then be killed itself. */
         n->exit_code = 128 + signum;
         n->failed = true;
         if (n->phase < TERM)
@@ -372,13 +364,13 @@ static void interrupted(struct nursery *n, int signum)
         else
             signal_all(n, SIGTERM);
         if (n->phase == TERM)
-            n->deadline = monotonic() + HURRY;
+            n->deadline = clock_now() + HURRY;
         return;
     }
     n->interrupt = signum;
     if (n->child[0].pid > 0)
         kill(n->child[0].pid, SIGTERM);
-    /* Before they run, rank 0 may sit in PMI and cannot tell the others. */
+    /* Before the session runs, rank 0 may block in PMI and cannot tell the others. */
     if (n->finalized == 0 && n->phase < TERM) {
         n->exit_code = 128 + signum;
         give_up(n);
@@ -397,7 +389,7 @@ static void take_signals(struct nursery *n)
     }
 }
 
-/* Children of this process: signal all of them (0: only count).  Returns how many. */
+/* Send a signal to all children of this process (0: only count them).  Returns their number. */
 static unsigned each_child(int signum)
 {
     char path[64], word[16];
@@ -417,9 +409,9 @@ static unsigned each_child(int signum)
     return count;
 }
 
-/* Kill what rank 0 ran and could not end itself: as subreaper this process inherited it.  Not when
- * it had children of its own before it became a nursery (exec keeps them), which cannot be told
- * apart. */
+/* Kill the descendants of rank 0, which this process inherited as their subreaper.  This is not
+ * done if the process had children before it became a nursery (exec keeps them): they cannot be
+ * told apart. */
 static void kill_orphans(const struct nursery *n)
 {
     if (!n->orphans || n->had_children)
@@ -442,7 +434,7 @@ static int watch(struct nursery *n, int fd, uint64_t slot, errmsg_t *err)
 
 static int wait_ms(const struct nursery *n)
 {
-    double left = n->deadline - monotonic();
+    double left = n->deadline - clock_now();
 
     if (n->deadline <= 0.)
         return -1;
@@ -463,9 +455,9 @@ static void serve(struct nursery *n)
             else
                 pmi_readable(n, (uint32_t)ev[i].data.u64);
         }
-        if (count == 0 && n->deadline > 0. && monotonic() >= n->deadline) {
+        if (count == 0 && n->deadline > 0. && clock_now() >= n->deadline) {
             if (n->phase == TERM)
-                SAY(n, "%u brokers do not go down: they are killed", n->left);
+                SAY(n, "%u brokers did not shut down, and are killed", n->left);
             enter(n, n->phase == TERM ? KILL : TERM);
         }
     }
@@ -485,7 +477,7 @@ static void destroy(struct nursery *n)
         close(n->sigfd);
 }
 
-/* A directory that another session uses is one error here, and not one of each broker. */
+/* Report a directory that another session uses once, not once per broker. */
 static int prepare_dirs(struct nursery *n, errmsg_t *err)
 {
     char path[BOOT_PATH_MAX];
@@ -497,7 +489,7 @@ static int prepare_dirs(struct nursery *n, errmsg_t *err)
         int lock = boot_dir_rank(n->rundir, i, path, err);
 
         if (lock < 0) {
-            n->rundir[0] = '\0'; /* not ours */
+            n->rundir[0] = '\0'; /* it is not ours */
             return -1;
         }
         close(lock);
@@ -509,7 +501,7 @@ static int prepare(struct nursery *n, errmsg_t *err)
 {
     struct rlimit files;
 
-    /* One descriptor per broker here. */
+    /* Each broker takes one descriptor here. */
     if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < n->cfg->size + OWN_FILES) {
         files.rlim_cur = files.rlim_max;
         setrlimit(RLIMIT_NOFILE, &files);
@@ -517,7 +509,7 @@ static int prepare(struct nursery *n, errmsg_t *err)
     if (getrlimit(RLIMIT_NOFILE, &files) == 0 &&
         (files.rlim_cur < BROKER_NOFILE_MIN || files.rlim_cur < n->cfg->size + OWN_FILES))
         return errmsg_fail(
-            err, EMFILE, "the limit of open files is %lu: %u brokers need at least %u (ulimit -n)",
+            err, EMFILE, "the limit on open files is %lu: %u brokers need at least %u (ulimit -n)",
             (unsigned long)files.rlim_cur, n->cfg->size,
             n->cfg->size + OWN_FILES > BROKER_NOFILE_MIN ? n->cfg->size + OWN_FILES
                                                          : BROKER_NOFILE_MIN);
@@ -536,7 +528,7 @@ static int prepare(struct nursery *n, errmsg_t *err)
     return prepare_dirs(n, err);
 }
 
-/* What brokers could not remove themselves. */
+/* Remove what brokers could not remove themselves. */
 static void remove_dirs(struct nursery *n)
 {
     if (!n->rundir[0])
@@ -571,7 +563,7 @@ int nursery_run(const struct nursery_config *cfg, struct nursery_place *place, e
     }
     if (rc == 0) {
         if (cfg->verbose)
-            SAY(&n, "%u brokers are in %s", cfg->size, n.rundir);
+            SAY(&n, "started %u brokers in %s", cfg->size, n.rundir);
         if ((n.epfd = epoll_create1(EPOLL_CLOEXEC)) < 0)
             rc = errmsg_fail(err, errno, "cannot watch the brokers: %s", strerror(errno));
         if (rc == 0)

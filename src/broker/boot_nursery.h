@@ -1,11 +1,10 @@
-/* The nursery: all brokers of a session on one host, from one process.
+/* The nursery: all brokers of a session on one host, forked from one process.
  *
- * A broker that is started by exec pays for linking a dozen libraries and for its modules'
- * relocations each time, in time and in private memory.  The nursery pays once: it has loaded
- * everything, forks one child per rank, serves PMI to them while they find each other, and waits
- * for the end.
+ * A broker that is started by exec links a dozen libraries and relocates its modules each time,
+ * which costs time and private memory.  The nursery does that once: it loads everything, forks one
+ * child per rank, serves PMI while the brokers find each other, and waits for the end.
  *
- * Use it like fork(), before there is any thread, reactor or ZeroMQ context:
+ * Use it like fork(), before creating any thread, reactor or ZeroMQ context:
  *
  *   struct nursery_config nc = { .size = 64 };
  *   struct nursery_place place;
@@ -23,29 +22,41 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "libidset/idset.h"
 #include "libutil/errmsg.h"
 
 struct nursery_config {
     uint32_t size;      /* brokers, 1.. */
-    const char *rundir; /* directory for sockets, which must exist; NULL: a fresh one is made, and
-                           removed at the end */
-    const char *prefix; /* what messages on standard error begin with: "flux start" */
-    bool verbose;       /* say on standard error what happens */
-    bool tolerant;      /* once all have met, the death of one is the session's own business */
-    double grace;       /* seconds between rank 0's end and the others', and between asking and
+    const char *rundir; /* directory for sockets, created if absent; NULL: a new one.  Removed at
+                           the end if empty */
+    const char *prefix; /* prefix of messages on standard error: "flux start" */
+    bool verbose;       /* print progress messages to standard error */
+    bool tolerant;      /* after PMI's barrier, the session itself handles the death of a broker */
+    const idset_t
+        *foreground; /* seconds between SIGTERM and SIGKILL, and at most 1 between the end of
+                        rank 0 and SIGTERM; 0: 10 */
+    double grace;    /* seconds between rank 0's end and the others', and between asking and
                            killing; 0: 10 */
 };
 
 struct nursery_place {
     uint32_t rank;    /* child */
     char rundir[108]; /* both */
-    int exit_code;    /* parent: rank 0's, or 128 + the signal that killed it */
+    int exit_code;    /* Returns 1 in a child.  Its environment has PMI_FD, PMI_RANK and
+                         PMI_SIZE, it gets SIGTERM when the parent dies, and its standard input
+                         is the parent's for rank 0, else /dev/null.  Returns 0 in the parent
+                         when all children are gone.  -1 with errno and an error message if they
+                         could not be started; then none is left.
+                         
+                         The parent passes SIGINT, SIGTERM and SIGHUP to rank 0 as SIGTERM, which
+                         shuts the session down in order.  After a second signal it kills the
+                         brokers. */
 };
 
 /* 1 in a child, whose environment then has PMI_FD, PMI_RANK and PMI_SIZE, which gets SIGTERM when
  * the parent dies, and whose standard input is the parent's for rank 0, /dev/null for the others.
- * 0 in the parent when all children are gone.  -1 with errno and a sentence when they could not be
- * started; then none is left.
+ * 0 in the parent when all children are gone.  -1 with errno and an error message when they could
+ * not be started; then none is left.
  *
  * The parent passes SIGINT, SIGTERM and SIGHUP on to rank 0 as SIGTERM, which shuts the session
  * down in order; at the second one it kills. */

@@ -1,23 +1,24 @@
-/* Boot by PMI: brokers that another launcher started find each other through its PMI.
+/* Boot by PMI: brokers that a launcher started find each other through its PMI.
  *
- * Three ways to speak PMI-1, tried in this order:
+ * Three ways to speak PMI-1 are tried in this order:
  *     wire     PMI_FD or PMI_PORT is set: flux start, flux wreckrun, mpiexec.hydra, and
  *              srun --mpi=pmi2
- *     bridge   PMIX_NAMESPACE is set: mpirun of Open MPI, flux wreckrun --mpi=pmix,
- *              srun --mpi=pmix; a helper translates (boot_pmix.c)
+ *     bridge   PMIX_NAMESPACE is set: Open MPI's mpirun, flux wreckrun --mpi=pmix,
+ *              srun --mpi=pmix; a helper program translates (boot_pmix.c)
  *     libpmi   a step of srun with several tasks: Slurm's own libpmi.so.0, loaded when needed
  *
- * A card is one value under the key "flux.card.RANK":
+ * Format: a card is one value under the key "flux.card.RANK":
  *     TREE-URI|EVENT-URI|KEY
- * of printable ASCII without blanks; an empty part is "-", since some servers dislike empty values.
+ * It consists of printable ASCII without blanks.  An empty part is written as "-", since some
+ * servers reject empty values.
  *
- * When PMI_process_mapping says that all brokers are on this one host they listen on UNIX sockets
- * in RUNDIR/RANK, which nobody but the user can reach; else on TCP, at the address of
- * boot_address() and a free port.  (The mapping of a launcher that emulates nodes gives TCP: right,
- * if slower.)
+ * If PMI_process_mapping says that all brokers are on this host (and neither tcp.address nor
+ * tcp.interface is set), they listen on UNIX sockets in RUNDIR/RANK, which only the user can reach.
+ * Otherwise they listen on TCP, at the address of boot_address() and a free port.  (A launcher that
+ * emulates nodes thus gets TCP, which is correct, though slower.)
  *
- * Failure: PMI's calls block; a launcher that goes away ends them with an error.  A missing card is
- * an error that names the rank.
+ * Failure: PMI calls block, and fail if the launcher goes away.  The error for a missing card names
+ * its rank.
  */
 #include <ctype.h>
 #include <dlfcn.h>
@@ -31,12 +32,13 @@
 #include "boot_private.h"
 #include "libpmi/pmi_client.h"
 #include "libpmi/pmi_mapping.h"
+#include "libutil/filetrust.h"
 #include "libutil/strutil.h"
 
 #define VALUE_MAX (2 * BOOT_URI_MAX + CERT_KEY_SIZE + 3)
 #define MAPPING_MAX 65536
 
-/* The functions of a libpmi.so that are used here, by the names of the PMI-1 C API. */
+/* The functions of libpmi.so that are used here, named as in the PMI-1 C API. */
 struct libpmi {
     void *dso;
     int (*init)(int *spawned);
@@ -75,6 +77,37 @@ bool boot_pmi_found(void)
 
 /* --- libpmi.so --- */
 
+#define LIBPMI "libpmi.so.0"
+
+/* The loader looks in the directories of LD_LIBRARY_PATH first, of which an empty one is the current
+ * directory.  After them come only directories and a cache that it trusts, as it does for the
+ * libraries of this program.  *path: where in the variable's directories the library is, NULL: in
+ * none. */
+static int lib_find(char **path, errmsg_t *err)
+{
+    const char *dirs = getenv("LD_LIBRARY_PATH");
+
+    *path = NULL;
+    if (dirs && !*dirs)
+        dirs = NULL;
+    for (size_t n; dirs; dirs = dirs[n] ? dirs + n + 1 : NULL) {
+        n = strcspn(dirs, ":;");
+        if (asprintf(path, "%.*s/" LIBPMI, n ? (int)n : 1, n ? dirs : ".") < 0) {
+            *path = NULL;
+            return errmsg_fail(err, ENOMEM, "out of memory while booting");
+        }
+        if (access(*path, F_OK) == 0)
+            break;
+        free(*path);
+        *path = NULL;
+    }
+    if (*path && !file_is_trusted(*path, err)) {
+        free(*path);
+        return -1;
+    }
+    return 0;
+}
+
 static int lib_load(struct libpmi *lib, errmsg_t *err)
 {
     const struct {
@@ -93,9 +126,14 @@ static int lib_load(struct libpmi *lib, errmsg_t *err)
         {"PMI_Barrier", (void **)&lib->barrier},
         {"PMI_KVS_Get", (void **)&lib->get},
     };
+    char *path;
 
-    /* Global: plugins that Slurm's library loads in turn look for its symbols there. */
-    if (!(lib->dso = dlopen("libpmi.so.0", RTLD_NOW | RTLD_GLOBAL)))
+    if (lib_find(&path, err) < 0)
+        return -1;
+    /* Global: plugins that Slurm's library loads look for its symbols there. */
+    lib->dso = dlopen(path ? path : LIBPMI, RTLD_NOW | RTLD_GLOBAL);
+    free(path);
+    if (!lib->dso)
         return errmsg_fail(err, ENOENT,
                            "started by srun without a PMI: use srun --mpi=pmi2, or install Slurm's "
                            "libpmi (%.100s)",
@@ -128,10 +166,10 @@ static int lib_open(boot_t *b, struct pmi *p, errmsg_t *err)
     p->value_max = len > 1 ? len - 1 : 0;
     b->rank = rank;
     b->size = size;
-    return rank < 0 || size <= rank ? lib_failed(err, "tell rank and size", 0) : 0;
+    return rank < 0 || size <= rank ? lib_failed(err, "report rank and size", 0) : 0;
 }
 
-/* --- either --- */
+/* --- any of them --- */
 
 static int pmi_put(struct pmi *p, const char *key, const char *value, errmsg_t *err)
 {
@@ -140,7 +178,7 @@ static int pmi_put(struct pmi *p, const char *key, const char *value, errmsg_t *
     if (p->wire)
         return pmi_client_put(p->wire, key, value, err);
     if ((rc = p->lib.put(p->kvsname, key, value)) != 0 || (rc = p->lib.commit(p->kvsname)) != 0)
-        return lib_failed(err, "take this broker's address", rc);
+        return lib_failed(err, "store this broker's address", rc);
     return 0;
 }
 
@@ -161,7 +199,7 @@ static int pmi_get(struct pmi *p, const char *key, char *value, size_t cap, errm
         return pmi_client_get(p->wire, key, value, cap, err);
     return (rc = p->lib.get(p->kvsname, key, value, (int)cap)) == 0
                ? 0
-               : lib_failed(err, "find a neighbour's address", rc);
+               : lib_failed(err, "return a neighbor's address", rc);
 }
 
 static void pmi_close(boot_t *b)
@@ -174,7 +212,7 @@ static void pmi_close(boot_t *b)
     pmi_client_destroy(p->wire);
     boot_pmix_close(p->bridge);
     free(p->kvsname);
-    /* A library that may have threads or exit handlers stays loaded. */
+    /* The library stays loaded: it may have threads or exit handlers. */
     free(p);
 }
 
@@ -208,7 +246,7 @@ static int pmi_open(boot_t *b, errmsg_t *err)
     return 0;
 }
 
-/* Are all brokers of the session on this host?  When in doubt they are not. */
+/* Are all brokers of the session on this host?  False if that is not known. */
 static bool one_host(boot_t *b, struct pmi *p)
 {
     size_t cap = p->value_max + 1 > MAPPING_MAX ? MAPPING_MAX : p->value_max + 1;
@@ -232,6 +270,13 @@ static int pmi_endpoints(boot_t *b, char *tree_uri, char *event_uri, errmsg_t *e
     char address[BOOT_ADDR_MAX];
 
     if (one_host(b, b->state) && !boot_attr(b, "tcp.address") && !boot_attr(b, "tcp.interface")) {
+        const char *transport = boot_attr(b, "link.transport");
+
+        if (!boot_attr(b, "event.uri") && (!transport || strcmp(transport, "zmq") != 0)) {
+            snprintf(tree_uri, BOOT_URI_MAX, "unix://%s/tree", b->rankdir);
+            event_uri[0] = '\0';
+            return 0;
+        }
         snprintf(tree_uri, BOOT_URI_MAX, "ipc://%s/tree", b->rankdir);
         snprintf(event_uri, BOOT_URI_MAX, "ipc://%s/event", b->rankdir);
         return 0;
@@ -248,7 +293,7 @@ static void card_key(char *key, size_t size, uint32_t rank)
     snprintf(key, size, "flux.card.%u", rank);
 }
 
-/* May this stand in a card? */
+/* May this string be part of a card? */
 static bool part_ok(const char *s)
 {
     for (; *s; s++) {
@@ -265,22 +310,23 @@ static int pmi_publish(boot_t *b, const struct boot_card *card, errmsg_t *err)
 
     if (!part_ok(card->tree_uri) || !part_ok(card->event_uri))
         return errmsg_fail(err, EINVAL,
-                           "the path of %s has characters that cannot go over PMI; choose another "
+                           "the path of %s has characters that PMI cannot carry; choose another "
                            "directory with TMPDIR",
                            card->tree_uri);
     snprintf(value, sizeof(value), "%s|%s|%s", card->tree_uri,
              card->event_uri[0] ? card->event_uri : "-", card->key[0] ? card->key : "-");
     if (strlen(value) > p->value_max)
-        return errmsg_fail(err, EMSGSIZE,
-                           "this broker's card has %zu bytes, and the launcher's PMI takes %zu",
-                           strlen(value), p->value_max);
+        return errmsg_fail(
+            err, EMSGSIZE,
+            "this broker's card has %zu bytes, but the launcher's PMI accepts only %zu",
+            strlen(value), p->value_max);
     card_key(key, sizeof(key), b->rank);
     if (pmi_put(p, key, value, err) < 0 || pmi_barrier(p, err) < 0)
         return -1;
     return 0;
 }
 
-/* Copy the part at *s, up to '|' or the end, and go behind it. */
+/* Copy the part at *s, up to '|' or the end, and advance *s. */
 static int next_part(const char **s, char *buf, size_t size)
 {
     size_t len = strcspn(*s, "|");
@@ -303,12 +349,12 @@ static int pmi_lookup(boot_t *b, uint32_t rank, struct boot_card *card, errmsg_t
 
     card_key(key, sizeof(key), rank);
     if (pmi_get(b->state, key, value, sizeof(value), &why) < 0)
-        return errmsg_fail(err, errno, "rank %u has left no address with the launcher's PMI: %s",
-                           rank, why.text);
+        return errmsg_fail(err, errno, "the launcher's PMI has no address for rank %u: %s", rank,
+                           why.text);
     if (next_part(&s, card->tree_uri, BOOT_URI_MAX) < 0 ||
         next_part(&s, card->event_uri, BOOT_URI_MAX) < 0 ||
         next_part(&s, card->key, CERT_KEY_SIZE) < 0 || *s)
-        return errmsg_fail(err, EPROTO, "rank %u has left a malformed address: %.100s", rank,
+        return errmsg_fail(err, EPROTO, "rank %u has published a malformed address: %.100s", rank,
                            value);
     return 0;
 }

@@ -1,11 +1,10 @@
-/* Boot by PMIx: the broker's end of flux-pmibridge, which speaks PMI-1 with the broker and PMIx with
- * the launcher (pmibridge.c).
+/* Boot by PMIx: the broker's end of flux-pmibridge, which speaks PMI-1 with the broker and PMIx
+ * with the launcher (pmibridge.c).
  *
- * The bridge is a child of the broker for the time of the boot.  When the dialog is over, or when
- * the boot fails, it is killed and reaped: what it had to tell the launcher it has told before it
- * answered finalize.
+ * The bridge is a child of the broker during the boot.  When the dialog is over, or the boot fails,
+ * it is killed and reaped: it has told the launcher everything before it answers finalize.
  *
- * Failure: a sentence of the bridge, or one about its end.
+ * Failure: the error message is the bridge's own, or reports its end.
  */
 #include <errno.h>
 #include <signal.h>
@@ -47,7 +46,7 @@ static pid_t start(int fd, errmsg_t *err)
     return pid;
 }
 
-/* The first line: "RANK SIZE", or "!" and why not. */
+/* Read the first line: "RANK SIZE", or "!" and an error message. */
 static int read_line(int fd, char *line, size_t cap)
 {
     size_t len = 0;
@@ -84,11 +83,11 @@ struct pmi_client *boot_pmix_open(pid_t *pid, errmsg_t *err)
     if (*pid < 0)
         *pid = 0;
     else if (read_line(sv[0], line, sizeof(line)) < 0)
-        errmsg_fail(err, EPROTO, BRIDGE " ended before it had reached the launcher's PMIx");
+        errmsg_fail(err, EPROTO, BRIDGE " ended before it reached the launcher's PMIx");
     else if (line[0] == '!')
         errmsg_fail(err, EREMOTEIO, "%s", line + 1);
     else if (sscanf(line, "%d %d%c", &rank, &size, &more) != 2)
-        errmsg_fail(err, EPROTO, BRIDGE " said '%.60s'", line);
+        errmsg_fail(err, EPROTO, BRIDGE " sent an unexpected line: '%.60s'", line);
     else if ((c = pmi_client_create_fd(sv[0], rank, size, err)))
         return c;
     else
@@ -107,9 +106,9 @@ void boot_pmix_close(pid_t pid)
         ;
 }
 
-/* --- what the launcher left in the environment --- */
+/* --- variables that the launcher left in the environment --- */
 
-/* mpirun's own, beside PMIX_*: what says which process of which job this one is.  Prefixes. */
+/* mpirun's own, besides PMIX_*: those that identify this process within a job.  Prefixes. */
 static const char *const leftovers[] = {
     "OMPI_COMM_WORLD_",
     "OMPI_WORLD_",
@@ -153,6 +152,6 @@ void boot_pmix_clean(bool mpirun)
         }
         memcpy(name, *e, n);
         name[n] = '\0';
-        unsetenv(name); /* moves the rest up */
+        unsetenv(name); /* shifts the rest */
     }
 }

@@ -1,10 +1,29 @@
-/* broker.c - one broker from boot to end: puts the rooms together.
+/* broker.c - one broker from boot to exit: creates its parts and connects them.
  *
  *    boot -> core -> connector, module host -> link -> modules load -> ready -> RUN; only then is
  *    the launcher told that this broker has started (boot_finish())
- *    rank 0 in RUN: the initial program; when it ends, the session goes down with its exit code
- *    rank 0 is asked to end: it asks the initial program and the jobs (ending.h) to end first
+ *    rank 0 in RUN: runs the initial program; when that ends, the session shuts down with its code
+ *    rank 0 at a shutdown request: first asks the initial program and the jobs (ending.h) to end
  *    DOWN: children first, then modules, then goodbye, then EXIT
+ *
+ * Drawing (broker): the threads of a broker and the queues between them.
+ *
+ *     programs                   broker, main thread                     threads of modules
+ *    +--------+  UNIX socket   +-----------------------+   mailbox   +-----------------------+
+ *    | handle |<-------------->| connector             |       +---->| kvs: reactor, handlers|
+ *    +--------+                |    |                  |       |     +-----------------------+
+ *                              |    v                  |       |                 |
+ *    +--------+                |  core: routing,       |-------+     +-----------------------+
+ *    | handle |<-------------->|  events, life         |       +---->| job: reactor, handlers|
+ *    +--------+                |    |                  |             +-----------------------+
+ *                              |    v                  |  one mailbox            |
+ *                              |  link: a queue        |  for all                |
+ *                              |  for each peer        |<------------------------+
+ *                              +-----------------------+
+ *                                ^       ^           ^
+ *                                |       |           |
+ *                                v       v           v
+ *                              tree    events      ring            ZeroMQ: one I/O thread
  *
  * Attributes read here, besides those of boot.h:
  *    modules              comma-separated; default: the table below
@@ -12,14 +31,13 @@
  *    event.buffer         size: events kept for children that missed some
  *    event.backlog        size: the same while a child does not keep up
  *    inflight.max         outstanding requests per client
- *    module.stop-timeout  how long modules may take to end before the broker ends without them
- *    quorum               ranks that must be up for the initial program to start; default: all
+ *    module.stop-timeout  time for modules to end, after which the broker ends without them
+ *    quorum               ranks that must be up to start the initial program; default: all
  *
- * Signals: SIGTERM and SIGHUP take the session down in order; a second one ends this broker at
- * once. SIGINT is left to the initial program, which shares the terminal.
+ * Signals: SIGTERM and SIGHUP shut the session down in order; a second one ends this broker at
+ * once.  SIGINT is left to the initial program, which shares the terminal.
  *
- * Failure: a broker that cannot start says why on standard error and exits 1, leaving nothing
- * behind.
+ * Failure: a broker that cannot start prints the reason on standard error, cleans up, and exits 1.
  */
 #include "config.h"
 #include <errno.h>
@@ -45,16 +63,19 @@
 #include "nested.h"
 #include "program.h"
 #include "sockwatch.h"
+#include "tracer.h"
 
 #define SIGNAL_AGAIN 1.
-/* Seconds, at level 0: between asking the initial program to end and making it; for the jobs. */
+/* Seconds, at level 0: how long the initial program has to end before it is killed; and the
+ * jobs. */
 #define KILL_AFTER 5.
 #define JOBS_AFTER 5.
 #define MODULES_AFTER 30.
-/* Seconds: a session that is a job and has lost its root must not hold the job's resources. */
+#define TURN_MAX 0.01
+/* Seconds: a nested session that has lost its root must not hold its job's resources. */
 #define NESTED_ORPHAN 1.
 
-/* Modules every broker loads by itself. */
+/* Modules that every broker loads by default. */
 static const struct {
     const char *name;
     bool root_only;
@@ -72,6 +93,7 @@ struct broker {
     core_t *core;
     connector_t *connector;
     sockwatch_t *sockwatch;
+    tracer_t *tracer;
     modhost_t *modhost;
     struct transport_link link;
     program_t *program;
@@ -83,16 +105,16 @@ struct broker {
     flux_watcher_t *module_timer;
     double module_timeout;
     char uri[160];
-    double signalled; /* when a signal first asked for the end */
+    double signaled; /* reactor time of the first signal; 0: none */
     bool going_down;
     bool children_gone;
     bool program_over;
-    bool program_asked; /* to end */
+    bool program_asked; /* was asked to end */
     bool modules_over;
-    bool abandoned; /* modules_over, but threads of modules still run */
+    bool abandoned; /* modules_over, but module threads still run */
     bool orderly;
     bool ran;    /* was in CORE_RUN */
-    bool failed; /* this broker's own fault */
+    bool failed; /* this broker itself failed */
     int exit_code;
 };
 
@@ -118,7 +140,7 @@ static void log_cb(core_t *c, int level, const char *text, void *arg)
         flux_log(core_handle(c), level, "%s", text);
 }
 
-/* --- going down --- */
+/* --- shutdown --- */
 
 static void modules_stopped(modhost_t *mh, const char *error, void *arg)
 {
@@ -130,14 +152,15 @@ static void modules_stopped(modhost_t *mh, const char *error, void *arg)
     core_local_down_done(b->core);
 }
 
-/* A module that neither returns to its reactor nor can be interrupted must not keep the broker. */
+/* A module that neither returns to its reactor nor can be interrupted must not keep the broker
+ * alive. */
 static void module_timer_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
 {
     struct broker *b = arg;
     char *names = modhost_running(b->modhost);
 
     if (!b->modules_over) {
-        say("rank %u: modules that do not end within %g s: %s; the broker ends without them",
+        say("rank %u: modules did not end within %g s: %s; the broker ends without them",
             core_rank(b->core), b->module_timeout, names ? names : "?");
         b->abandoned = true;
         modules_stopped(b->modhost, NULL, b);
@@ -152,7 +175,7 @@ static void kill_timer_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, voi
     program_signal(b->program, SIGKILL);
 }
 
-/* Modules go when children and the initial program are gone. */
+/* Modules stop when the children and the initial program are gone. */
 static void maybe_stop_modules(struct broker *b)
 {
     if (b->children_gone && (!b->program || b->program_over)) {
@@ -199,7 +222,7 @@ static bool hold_cb(core_t *c, int rc, const char *reason, void *arg)
     return b->ending != NULL;
 }
 
-/* Enough ranks to begin with?  A rank may be lost while the session comes up. */
+/* Are enough ranks up to start?  A rank may be lost while the session comes up. */
 static bool quorum(struct broker *b)
 {
     const char *text = attrs_get(b->attrs, "quorum");
@@ -212,9 +235,8 @@ static bool quorum(struct broker *b)
     if (up >= need)
         return true;
     lost = idset_format(core_ranks_lost(b->core), 0);
-    say("ranks %s were lost while the session came up: %zu of %u are there (set attribute quorum "
-        "to "
-        "go on with fewer)",
+    say("ranks %s were lost while the session came up: %zu of %u ranks are up (to start with "
+        "fewer, set attribute quorum)",
         lost ? lost : "?", up, need);
     free(lost);
     return false;
@@ -255,7 +277,7 @@ static void state_cb(core_t *c, enum core_state state, void *arg)
     case CORE_RUN:
         b->ran = true;
         if (core_rank(c) == 0) {
-            /* Not from inside the event that says so: its subscribers come first. */
+            /* Deferred: the subscribers of the event overlay.run come first. */
             if ((w = flux_defer_create(b->r, start_program_cb, b)))
                 flux_watcher_start(w);
             else
@@ -263,7 +285,7 @@ static void state_cb(core_t *c, enum core_state state, void *arg)
         }
         break;
     case CORE_DOWN:
-        /* Twice: when it begins, and when the children are gone. */
+        /* Comes twice: at the beginning, and when the children are gone. */
         if (!b->going_down) {
             b->going_down = true;
             ask_program(b);
@@ -273,9 +295,9 @@ static void state_cb(core_t *c, enum core_state state, void *arg)
         }
         break;
     case CORE_EXIT:
-        /* The code is the initial program's, and rank 0's to give.  A broker that gave up before
-         * the session ran says so; not one that hears of the session's end before it hears that
-         * it ran, as when the initial program ends at once. */
+        /* The exit code of the session is rank 0's.  A broker that gave up before the session ran
+         * reports that.  It is not a failure to be told that the session ends before being told
+         * that it runs, as when the initial program ends at once. */
         b->exit_code = core_rank(c) == 0 || b->failed || (!b->ran && !core_was_told(c))
                            ? core_exit_code(c)
                            : 0;
@@ -293,15 +315,15 @@ static void signal_cb(flux_reactor_t *r, flux_watcher_t *w, int signum, void *ar
 
     double now = flux_reactor_now(r);
 
-    if (b->signalled > 0.) {
-        if (now - b->signalled < SIGNAL_AGAIN)
+    if (b->signaled > 0.) {
+        if (now - b->signaled < SIGNAL_AGAIN)
             return;
         program_signal(b->program, SIGKILL);
         b->exit_code = 128 + signum;
         flux_reactor_stop(r, 0);
         return;
     }
-    b->signalled = now;
+    b->signaled = now;
     if (core_state(b->core) >= CORE_DOWN)
         return;
     core_shutdown(b->core, 128 + signum, signum == SIGTERM ? "SIGTERM" : "SIGHUP");
@@ -312,7 +334,7 @@ static void modules_started(modhost_t *mh, const char *error, void *arg)
     struct broker *b = arg;
 
     if (error && core_state(b->core) >= CORE_DOWN)
-        return; /* the end came before all had started */
+        return; /* shutdown came before all had started */
     if (error) {
         say("rank %u: %s", core_rank(b->core), error);
         b->failed = true;
@@ -322,7 +344,7 @@ static void modules_started(modhost_t *mh, const char *error, void *arg)
     core_local_ready(b->core);
 }
 
-/* --- coming up --- */
+/* --- startup --- */
 
 static int duration_attr(struct broker *b, const char *name, double *val, errmsg_t *err)
 {
@@ -457,7 +479,7 @@ static int watch_signals(struct broker *b)
     return 0;
 }
 
-/* Something was removed from the directory of the sockets. */
+/* A file was removed from the directory of the sockets. */
 static int sockets_cb(void *arg)
 {
     struct broker *b = arg;
@@ -468,14 +490,14 @@ static int sockets_cb(void *arg)
 
     if (peers < 0) {
         flux_log(core_handle(b->core), LOG_ERR,
-                 "the sockets in %s were removed and cannot be made again, so that no program can "
+                 "the sockets in %s were removed and cannot be created again, so no program can "
                  "connect: %s",
                  boot_rankdir(b->boot), err.text);
         return -1;
     }
     if (dirs > 0 || client > 0 || peers > 0)
         flux_log(core_handle(b->core), LOG_WARNING,
-                 "sockets in %s were removed by somebody; they were made again",
+                 "sockets in %s had been removed; the broker created them again",
                  boot_rankdir(b->boot));
     return 0;
 }
@@ -484,6 +506,7 @@ static int bring_up(struct broker *b, errmsg_t *err)
 {
     static const struct core_callbacks cbs = {.state = state_cb, .hold = hold_cb, .log = log_cb};
     struct boot_config bc = {.attr = boot_attr_cb, .attr_arg = b};
+    struct modhost_config mc = {.turn_max = TURN_MAX};
     struct core_config cc;
     const char *name;
     const char *value;
@@ -505,11 +528,15 @@ static int bring_up(struct broker *b, errmsg_t *err)
     snprintf(path, sizeof(path), "%s/local", boot_rankdir(b->boot));
     snprintf(b->uri, sizeof(b->uri), "local://%s", path);
     flux_log_set_source(core_handle(b->core), "broker");
-    if (fill_attrs(b) < 0 || attrs_serve(b->attrs, b->core) < 0 ||
-        !(b->modhost = modhost_create(b->core)))
+    if (fill_attrs(b) < 0 || attrs_serve(b->attrs, b->core) < 0)
         return errmsg_fail(err, errno, "rank %u cannot set up its services: %s", cc.rank,
                            strerror(errno));
-    if (!(b->connector = connector_create(b->core, path, err)))
+    if (duration_attr(b, "module.turn-max", &mc.turn_max, err) < 0)
+        return -1;
+    mc.places = attrs_get(b->attrs, "module.place");
+    if (!(b->modhost = modhost_create(b->core, &mc, err)) ||
+        !(b->tracer = tracer_create(b->core, attrs_get(b->attrs, "trace.file"), err)) ||
+        !(b->connector = connector_create(b->core, path, err)))
         return -1;
     if (boot_link(b->boot, b->core, &b->link, err) < 0)
         return -1;
@@ -532,6 +559,9 @@ static void take_down(struct broker *b)
     ending_destroy(b->ending);
     sockwatch_destroy(b->sockwatch);
     connector_destroy(b->connector);
+    tracer_destroy(b->tracer); /* One arena: threads here pass messages more than they allocate,
+                                  and one arena per thread would cost more memory than the whole
+                                  broker. */
     close_link(b);
     attrs_unserve(b->attrs);
     modhost_destroy(b->modhost);
@@ -559,27 +589,30 @@ int broker_run(attrs_t *attrs, char *const argv[], bool verbose)
         setrlimit(RLIMIT_NOFILE, &files);
     }
     if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < BROKER_NOFILE_MIN) {
-        say("the limit of open files is %lu: a broker needs at least %d (ulimit -n)",
+        say("the limit on open files is %lu: a broker needs at least %d (ulimit -n)",
             (unsigned long)files.rlim_cur, BROKER_NOFILE_MIN);
         return 1;
     }
     if (bring_up(&b, &err) < 0) {
         say("%s", err.text);
         b.exit_code = 1;
-        b.orderly = true;  /* no module has started */
-    } else if (!b.orderly) /* else it is over before it began: no such module */
+        b.orderly = true;  /* else it is over already, for example because a module was not found */
+    } else if (!b.orderly) /* Free what module threads do not use; process exit frees the rest. */
         flux_reactor_run(b.r);
     if (b.orderly)
         take_down(&b);
     else if (b.abandoned) {
-        /* What the threads of modules do not use; the rest goes with the process. */
+        /* threads still use the rest, which process exit frees */
         program_destroy(b.program);
         ending_destroy(b.ending);
         sockwatch_destroy(b.sockwatch);
         connector_destroy(b.connector);
         close_link(&b);
         boot_destroy(b.boot);
-    } else
-        boot_destroy(b.boot); /* threads still use the rest: it goes with the process */
+    } else {
+        /* Threads still use the rest: it goes with the process, at once. */
+        boot_destroy(b.boot);
+        _exit(b.exit_code);
+    }
     return b.exit_code;
 }

@@ -1,4 +1,4 @@
-/* The broker: one per node; its main thread routes and does nothing else. */
+/* The broker: one per node.  Its main thread only routes messages. */
 #ifndef BROKER_BROKER_H
 #define BROKER_BROKER_H
 
@@ -6,14 +6,14 @@
 
 #include "attrs.h"
 
-/* Fewer file descriptors are not enough for a broker's own sockets and modules, and some clients. */
+/* With fewer descriptors a broker has not enough for its sockets, its modules and some clients. */
 #define BROKER_NOFILE_MIN 96
 #include "libutil/errmsg.h"
 
-/* Be a broker until the session ends.  `attrs` holds what the command line set, and is filled in;
- * see boot.h and broker.c for the names.  `argv` is the initial program (NULL-terminated, maybe
- * empty), run by rank 0.  Returns the exit code for the process; what went wrong was written to
- * standard error. */
+/* Run a broker until the session ends.  `attrs` holds what the command line sets, and is completed
+ * here; boot.h and broker.c list the names.  `argv` is the initial program (NULL-terminated, may be
+ * empty), which rank 0 runs.  Returns the exit code of the process.  Errors are printed to standard
+ * error. */
 int broker_run(attrs_t *attrs, char *const argv[], bool verbose);
 
 #endif

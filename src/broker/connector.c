@@ -1,41 +1,45 @@
-/* connector.c - the door for local clients.
+/* connector.c - connections of local clients.
  *
  *    state of a client   what happens                                  left when
- *    open                messages both ways                            see below
- *    paused              open, but nothing is read from it             its queue is half empty and
- *                                                                      half its requests answered
- *    closing             an error frame waits to be written; nothing   written, or the client gone
- *                        is read any more, and the endpoint is removed
+ *    open                messages pass both ways                       see below
+ *    paused              open, but nothing is read from it             half its output and half
+ *                                                                      its requests are done
+ *    closing             an error frame waits to be written; nothing   it is written, or the client
+ *                        is read any more; its endpoint is removed     is gone
  *    dead                waits to be freed at the end of the pass      -
  *
- * Who comes in is asked of the kernel (SO_PEERCRED): the owner of the session, or root.  Others get
- * an error frame.  What a client sends is decoded strictly; one that sends anything else than
- * requests and responses in good form gets an error frame too, and is closed.
+ * Admission: the kernel tells who a client is (SO_PEERCRED).  The owner of the session and root are
+ * admitted; others get an error frame.  Messages from a client are decoded strictly: one that sends
+ * anything but valid requests and responses gets an error frame too, and is disconnected.
  *
- * A client that asks and does not read is not read any more once much waits for it, so that it
- * blocks itself.  What it did not ask for just now (events, streams) cannot be held back that way:
- * when far too much waits, it is cut off.
+ * Slow readers: a client for which much waits is not read, so a client that sends requests without
+ * reading the responses blocks itself.  Events and streams cannot be held back in that way: a
+ * client for which far too much waits is disconnected.
  *
- * JSON takes up to 80 times its size in memory once it is parsed.  So a JSON request with more than
- * json_bytes is refused before it is read, one with more than json_values before any module sees it.
+ * Size of JSON: parsed JSON takes up to 80 times its size in memory.  A JSON request of more than
+ * json_bytes is therefore refused before it is read, and one with more than json_values before a
+ * module sees it.
  *
- * A broker has a limited number of descriptors.  Clients leave RESERVED of them to the broker itself, and
- * one process gets no more than per_process; who comes beyond that is told so, and is closed.
+ * Descriptors: clients leave RESERVED of the broker's limited descriptors to the broker itself, and
+ * one process gets at most per_process connections.  Clients beyond that get an error, and are
+ * disconnected.
  *
- * Writing works as in conn_local.c: the first message of a pass at once, the following ones in one
- * call at the end of the pass.
+ * Output is written as in conn_local.c: the first message of a pass at once, and the others
+ * together at the end of the pass.
  *
  * Invariants:
- *  1. In one pass one read of at most SCRATCH_SIZE bytes is done per client: nobody starves others.  While
- *     several send, no more than FEW messages of each are passed on before all others have their turn.
- *  2. Between passes no client's unread bytes lie in the shared scratch memory.
+ *  1. Each pass of the reactor reads at most SCRATCH_SIZE bytes from each client, so no client
+ *     starves the others.  While several clients send, one that sends more than a few messages
+ *     waits for its turn (turns.c), and is not read while it waits.  Each pass accepts and frees
+ *     a few clients at most.
+ *  2. Between passes the shared scratch memory holds no client's unread bytes.
  *  3. Memory for a client's output is at most cut_bytes and one message; for its input less than
  *     one frame and SCRATCH_SIZE.
  *  4. A client and its endpoint end only in the deferred sweep, never inside a call of the core.
- *  5. Accepting that fails for want of descriptors is tried again when a client has gone, or after
- *     RETRY seconds; it does not spin.
+ *  5. If accepting fails for lack of descriptors, it is retried when a client has left, or after
+ *     RETRY seconds, without a busy loop.
  *
- * Failure: of one client never harms another one, or the broker.
+ * Failure: the failure of one client never harms another client, or the broker.
  */
 #include "config.h"
 #include <errno.h>
@@ -57,38 +61,43 @@
 #include "libflux/local_proto.h"
 #include "libutil/fdutil.h"
 #include "libutil/list.h"
+#include "turns.h"
 
 #define SCRATCH_SIZE 65536
 #define FLUSH_SIZE 65536
 #define BACKLOG 4096
-#define ACCEPT_BATCH 4 /* others wait so long: a connection costs as much as several requests */
+/* Connections that are accepted, and clients that are freed, in one pass.  They are few, since each
+ * costs as much as several requests; while several clients send, they are fewer still.
+ * More clients may be freed than accepted, so dead ones do not pile up. */
+#define ACCEPT_BATCH 4
+#define ACCEPT_SEVERAL 1
+#define FREE_BATCH 8
+#define FREE_SEVERAL 2
 #define RELIEVED 8
-#define FEW 16
-#define SEVERAL 0.001 /* seconds between messages of two that send at the same time */
 #define RETRY 0.25
 #define RESERVED 32
-#define JSON_SMALL 65536 /* has too few values in any case */
+#define JSON_SMALL 65536 /* too small to have too many values */
 
 enum client_state { CLIENT_OPEN, CLIENT_CLOSING, CLIENT_DEAD };
 
 struct client {
     connector_t *cn;
     struct list_node node;       /* in connector.clients */
-    struct list_node dirty_node; /* in connector.dirty: something is to be done after this pass */
+    struct list_node dirty_node; /* in connector.dirty: needs work after this pass */
+    struct turn turn;
     int fd;
     pid_t pid;
     enum client_state state;
     bool paused;
-    bool blocked; /* POLLOUT is waited for */
+    bool blocked; /* waiting for POLLOUT */
     bool in_input;
-    bool grace; /* one batch may be read although many requests are open */
+    bool grace; /* one batch may be read although many requests are unanswered */
     const char *why;
     endpoint_t *ep;
     framer_t *in;
     outq_t *out;
     flux_watcher_t *io;
-    double pass;  /* reactor's time when a message was last written at once */
-    bool counted; /* in connector.processes */
+    double pass; /* reactor time at which a message was last written at once */
 };
 
 struct connector {
@@ -96,20 +105,19 @@ struct connector {
     flux_reactor_t *r;
     int fd;
     char *path;
-    dev_t dev; /* of the socket's name, to remove no other */
+    dev_t dev; /* of the socket's file, to remove no other */
     ino_t ino;
     flux_watcher_t *accept;
-    flux_watcher_t *retry; /* accepting again, and paused clients that nothing else wakes */
+    flux_watcher_t *retry; /* retries accept, and wakes paused clients that nothing else wakes */
     flux_watcher_t *sweep;
+    flux_watcher_t *turner; /* serves the clients that wait for their turn */
     struct list_node clients;
     struct list_node dirty;
-    hmap_t *processes; /* pid -> number of connections */
+    turns_t *turns;
     uint8_t *scratch;
-    const struct client *sender; /* who has sent last, to compare */
-    double several;              /* until then several clients send at the same time */
-    bool relief;                 /* some client is no longer congested */
-    bool starved;                /* no descriptors: accept is stopped */
-    bool crowded; /* the last client was refused for want of room: that is in the log */
+    bool relief;  /* some client is no longer congested */
+    bool starved; /* no descriptors: accept has stopped */
+    bool crowded; /* the last client was refused for lack of room, which was logged */
     struct connector_limits limits;
     struct connector_stats stats;
 };
@@ -125,8 +133,8 @@ static void mark_dirty(struct client *cl)
 
 static void set_events(struct client *cl)
 {
-    int events = (cl->state == CLIENT_OPEN && !cl->paused ? FLUX_POLLIN : 0) |
-                 (cl->blocked ? FLUX_POLLOUT : 0);
+    bool reads = cl->state == CLIENT_OPEN && !cl->paused && !turns_waits(&cl->turn);
+    int events = (reads ? FLUX_POLLIN : 0) | (cl->blocked ? FLUX_POLLOUT : 0);
 
     flux_fd_watcher_set(cl->io, events);
 }
@@ -139,8 +147,14 @@ static void remove_endpoint(struct client *cl)
     core_endpoint_remove(ep, ECONNRESET, cl->why ? cl->why : "the client has gone away");
 }
 
-/* The end of a client.  `why` is a constant.  The core may be at work for this very client, so its
- * endpoint is removed by the sweep. */
+/* The limit of this pass, of two that the constants above say. */
+static unsigned batch(const connector_t *cn, unsigned alone, unsigned several)
+{
+    return turns_several(cn->turns, flux_reactor_now(cn->r)) ? several : alone;
+}
+
+/* Mark a client as dead.  `why` is a constant.  The core may be working for this very client, so
+ * the sweep removes its endpoint. */
 static void kill_client(struct client *cl, const char *why)
 {
     if (cl->state == CLIENT_DEAD)
@@ -152,7 +166,8 @@ static void kill_client(struct client *cl, const char *why)
     mark_dirty(cl);
 }
 
-/* Nothing is read from a client for which much waits, or while neighbours do not keep up. */
+/* Pause a client for which much waits, or for whose requests neighbors or modules do not keep
+ * up. */
 static void update_pause(struct client *cl)
 {
     const struct connector_limits *lim = &cl->cn->limits;
@@ -169,7 +184,7 @@ static void update_pause(struct client *cl)
     if (was == cl->paused)
         return;
     set_events(cl);
-    /* What was read before the pause waits here, not in the socket. */
+    /* Messages that were read before the pause wait in the framer, not in the socket. */
     if (!cl->paused && framer_pending(cl->in))
         mark_dirty(cl);
     if (cl->paused && !flux_watcher_active(cl->cn->retry))
@@ -193,7 +208,7 @@ static void flush(struct client *cl)
         update_pause(cl);
 }
 
-/* The last thing a client hears. */
+/* Send an error frame, the last message for this client, and close the connection. */
 static void close_with_error(struct client *cl, int errnum, const char *text)
 {
     struct local_error e = {errnum, text};
@@ -299,7 +314,7 @@ static void refuse(struct client *cl, const flux_msg_t *req, const char *fmt, ..
     client_send(cl, resp);
 }
 
-/* A request may come in: true, or it was refused. */
+/* Check a request's size.  False if it was refused. */
 static bool check_request(struct client *cl, flux_msg_t *req)
 {
     const struct connector_limits *lim = &cl->cn->limits;
@@ -309,7 +324,7 @@ static bool check_request(struct client *cl, flux_msg_t *req)
 
     flux_msg_route_clear(req);
     if (dropped > 0) {
-        refuse(cl, req, "%s: a JSON payload of %zu bytes is too large, %zu are the most",
+        refuse(cl, req, "%s: a JSON payload of %zu bytes is too large: the limit is %zu",
                flux_msg_topic(req), dropped, lim->json_bytes);
         return false;
     }
@@ -322,29 +337,17 @@ static bool check_request(struct client *cl, flux_msg_t *req)
     return true;
 }
 
-/* How many messages of this client may be passed on now: alone, it is not slowed down. */
-static unsigned share(struct client *cl)
+/* Pass on at most `left` of the messages that were read, while the client may be read.  Returns
+ * their number. */
+static unsigned handle_input(struct client *cl, unsigned left)
 {
-    connector_t *cn = cl->cn;
-    double now = flux_reactor_now(cn->r);
-
-    if (cn->sender != cl) {
-        cn->several = now + SEVERAL;
-        cn->sender = cl;
-    }
-    return now < cn->several ? FEW : UINT_MAX;
-}
-
-/* Pass on what was read, for as long as the client may be read from. */
-static void handle_input(struct client *cl)
-{
-    unsigned left = share(cl);
+    unsigned n = 0;
     flux_msg_t *msg = NULL;
     errmsg_t err;
 
     cl->in_input = true;
-    update_pause(cl); /* others of its process may have used up the room since it was read */
-    for (; cl->state == CLIENT_OPEN && !cl->paused && left > 0; left--) {
+    update_pause(cl); /* other clients of its process may have used up the room since the read */
+    for (; cl->state == CLIENT_OPEN && !cl->paused && n < left; n++) {
         if (!(msg = framer_next(cl->in, &err)))
             break;
         switch (flux_msg_type(msg)) {
@@ -368,36 +371,80 @@ static void handle_input(struct client *cl)
     cl->in_input = false;
     cl->grace = false;
     if (cl->state != CLIENT_OPEN)
-        return;
-    if (!msg && !cl->paused && errno != EAGAIN) {
+        return n;
+    if (!msg && !cl->paused && errno != EAGAIN)
         broken(cl, err.text);
-        return;
-    }
-    if (framer_park(cl->in) < 0)
+    else if (framer_park(cl->in) < 0)
         kill_client(cl, "out of memory for what the client sent");
-    else if (left == 0 && framer_pending(cl->in))
-        mark_dirty(cl);
+    return n;
 }
 
-static void read_client(struct client *cl)
+/* Read, and pass on at most `left` messages.  Returns their number. */
+static unsigned read_client(struct client *cl, unsigned left)
 {
     connector_t *cn = cl->cn;
     ssize_t n;
 
-    /* What was read before a pause comes first, and is enough for one pass. */
-    if (framer_pending(cl->in)) {
-        handle_input(cl);
-        return;
-    }
+    /* Messages that were read before a pause or a turn come first, and are enough for one pass. */
+    if (framer_pending(cl->in))
+        return handle_input(cl, left);
     n = framer_read(cl->in, cl->fd, cn->scratch, SCRATCH_SIZE, false);
     if (n > 0)
-        handle_input(cl);
-    else if (n == 0)
+        return handle_input(cl, left);
+    if (n == 0)
         kill_client(cl, "the client has gone away");
     else if (errno == ENOMEM)
         kill_client(cl, "out of memory for what the client sent");
     else if (errno != EAGAIN && errno != EINTR)
         kill_client(cl, "the client has gone away");
+    return 0;
+}
+
+/* The remaining messages of the client wait for its turn. */
+static void wait_for_turn(struct client *cl)
+{
+    turns_wait(cl->cn->turns, &cl->turn);
+    set_events(cl);
+    flux_watcher_start(cl->cn->turner);
+}
+
+static bool has_more(const struct client *cl)
+{
+    return cl->state == CLIENT_OPEN && !cl->paused && framer_pending(cl->in);
+}
+
+/* Handle new input of a client, or what is left of earlier input. */
+static void take_input(struct client *cl)
+{
+    connector_t *cn = cl->cn;
+    double now = flux_reactor_now(cn->r);
+    unsigned left = turns_share(cn->turns, &cl->turn, now);
+
+    core_set_several(cn->core, turns_several(cn->turns, now));
+    if (left > 0)
+        turns_used(&cl->turn, read_client(cl, left));
+    if (left == 0 || has_more(cl))
+        wait_for_turn(cl);
+}
+
+/* Serve the waiting clients, after the light ones of this pass. */
+static void turner_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    connector_t *cn = arg;
+    struct turn *turn;
+
+    for (unsigned n = 0; n < TURNS_FEW && (turn = turns_next(cn->turns)); n++) {
+        struct client *cl = list_entry(turn, struct client, turn);
+
+        if (cl->state == CLIENT_OPEN && !cl->paused)
+            n += read_client(cl, TURNS_FEW - n);
+        if (has_more(cl))
+            turns_wait(cn->turns, turn);
+        else if (cl->state != CLIENT_DEAD)
+            set_events(cl);
+    }
+    if (turns_pending(cn->turns))
+        flux_watcher_start(cn->turner);
 }
 
 static void client_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
@@ -406,30 +453,20 @@ static void client_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *a
 
     if (cl->state != CLIENT_DEAD && (revents & FLUX_POLLOUT))
         flush(cl);
-    if (cl->state == CLIENT_OPEN && (revents & (FLUX_POLLIN | FLUX_POLLERR)) && !cl->paused)
-        read_client(cl);
+    if (cl->state == CLIENT_OPEN && (revents & (FLUX_POLLIN | FLUX_POLLERR)) && !cl->paused &&
+        !turns_waits(&cl->turn))
+        take_input(cl);
     else if (cl->state == CLIENT_CLOSING && (revents & FLUX_POLLERR))
         kill_client(cl, "the client has gone away");
 }
 
 /* --- life of a client --- */
 
-static void count_process(struct client *cl, int by)
-{
-    uintptr_t n = (uintptr_t)hmap_get_u64(cl->cn->processes, (uint64_t)cl->pid) + (uintptr_t)by;
-
-    if (n == 0)
-        hmap_del_u64(cl->cn->processes, (uint64_t)cl->pid);
-    else
-        cl->counted = hmap_put_u64(cl->cn->processes, (uint64_t)cl->pid, (void *)n) == 0;
-}
-
 static void client_free(struct client *cl)
 {
     if (cl) {
         int saved = errno;
-        if (cl->counted)
-            count_process(cl, -1);
+        turns_leave(cl->cn->turns, &cl->turn);
         list_remove(&cl->node);
         list_remove(&cl->dirty_node);
         flux_watcher_destroy(cl->io);
@@ -442,8 +479,8 @@ static void client_free(struct client *cl)
     }
 }
 
-/* A few at a time: the first of them may well use up the room, and thousands wait when a process connects
- * without end. */
+/* Wake a few clients at a time: the first of them may use up the room, and thousands may wait if a
+ * process keeps connecting. */
 static void relieve(connector_t *cn)
 {
     unsigned n = 0;
@@ -464,10 +501,11 @@ static void relieve(connector_t *cn)
     }
 }
 
-/* After a pass: write what was queued, go on with clients that were paused, free dead ones. */
+/* After a pass: write queued output, continue with paused clients, free dead ones. */
 static void sweep_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
 {
     connector_t *cn = arg;
+    unsigned left = batch(cn, FREE_BATCH, FREE_SEVERAL);
     struct list_node now;
     struct list_node *n;
 
@@ -482,14 +520,19 @@ static void sweep_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *ar
         struct client *cl = list_entry(n, struct client, dirty_node);
 
         list_remove(n);
-        if (cl->state == CLIENT_OPEN && !cl->paused && framer_pending(cl->in))
-            handle_input(cl);
+        if (cl->state == CLIENT_DEAD && left == 0) {
+            mark_dirty(cl); /* for the next pass */
+            continue;
+        }
+        if (has_more(cl) && !turns_waits(&cl->turn))
+            take_input(cl);
         if (cl->state != CLIENT_DEAD && !cl->blocked && outq_bytes(cl->out) > 0)
             flush(cl);
         if (cl->state != CLIENT_OPEN)
             remove_endpoint(cl);
         if (cl->state == CLIENT_DEAD) {
             client_free(cl);
+            left -= left > 0;
             cn->stats.clients--;
             if (cn->starved) {
                 cn->starved = false;
@@ -514,12 +557,12 @@ static int send_hello(struct client *cl)
     return rc;
 }
 
-/* Is there room for one more client, and for one of this process? */
+/* Is there room for one more client, and for one more of this process? */
 static int check_room(struct client *cl, errmsg_t *err)
 {
     connector_t *cn = cl->cn;
     uint32_t rank = core_rank(cn->core);
-    unsigned mine = (unsigned)(uintptr_t)hmap_get_u64(cn->processes, (uint64_t)cl->pid);
+    unsigned mine = turns_clients(cn->turns, cl->pid);
     struct rlimit files;
 
     if (mine >= cn->limits.per_process)
@@ -529,10 +572,9 @@ static int check_room(struct client *cl, errmsg_t *err)
             "close some",
             (int)cl->pid, mine, rank);
     if (cn->stats.clients > cn->limits.clients)
-        return errmsg_fail(
-            err, EMFILE,
-            "the broker of rank %u serves %u clients, and no more at a time: try again later", rank,
-            cn->limits.clients);
+        return errmsg_fail(err, EMFILE,
+                           "the broker of rank %u has its maximum of %u clients: try again later",
+                           rank, cn->limits.clients);
     if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur != RLIM_INFINITY &&
         (rlim_t)cl->fd + RESERVED >= files.rlim_cur)
         return errmsg_fail(
@@ -569,14 +611,14 @@ static int admit(struct client *cl, errmsg_t *err)
             core_log(cn->core, LOG_ERR, "a client was refused: %s", err->text);
         cn->crowded = true;
         close_with_error(cl, errnum, err->text);
-        errno = EPERM; /* it was told */
+        errno = EPERM; /* the client was told */
         return -1;
     }
     cn->crowded = false;
-    count_process(cl, 1);
     snprintf(name, sizeof(name), "client-%d", (int)cred.pid);
-    cl->ep = core_endpoint_add(cn->core, ENDPOINT_CLIENT, name, cred.uid, FLUX_ROLE_OWNER,
-                               &client_endpoint_ops, cl);
+    if (turns_join(cn->turns, &cl->turn, cl->pid) == 0)
+        cl->ep = core_endpoint_add(cn->core, ENDPOINT_CLIENT, name, cred.uid, FLUX_ROLE_OWNER,
+                                   &client_endpoint_ops, cl);
     if (!cl->ep || (cl->pid > 0 && core_endpoint_set_process(cl->ep, (uint32_t)cl->pid) < 0))
         return errmsg_fail(err, ENOMEM, "out of memory for a client");
     if (send_hello(cl) < 0)
@@ -601,6 +643,7 @@ int connector_adopt(connector_t *cn, int fd, errmsg_t *err)
     cl->pass = -1.;
     list_init(&cl->node);
     list_init(&cl->dirty_node);
+    turns_init(&cl->turn);
     if (fd_set_cloexec(fd, 1) < 0 || !(cl->in = framer_create()) || !(cl->out = outq_create()) ||
         !(cl->io = flux_fd_watcher_create(cn->r, fd, FLUX_POLLIN, client_cb, cl))) {
         errmsg_set(err, "cannot serve a client: %s", strerror(errno));
@@ -626,8 +669,9 @@ int connector_adopt(connector_t *cn, int fd, errmsg_t *err)
 static void accept_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
 {
     connector_t *cn = arg;
+    unsigned left = batch(cn, ACCEPT_BATCH, ACCEPT_SEVERAL);
 
-    for (int i = 0; i < ACCEPT_BATCH; i++) {
+    while (left-- > 0) {
         int fd = accept4(cn->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         errmsg_t err;
 
@@ -636,7 +680,7 @@ static void accept_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *a
                 if (!cn->starved)
                     core_log(cn->core, LOG_ERR,
                              "no more clients can be served (%s): raise the limit "
-                             "of open files, or let some go",
+                             "on open files, or close connections",
                              strerror(errno));
                 cn->starved = true;
                 flux_watcher_stop(cn->accept);
@@ -649,8 +693,8 @@ static void accept_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *a
     }
 }
 
-/* A client with thousands of open requests that are not answered for long (it watches so many
- * keys) gets its turn now and then: it may want to cancel some.  The core has a bound of its own.
+/* A client with thousands of requests that stay unanswered for long (because it watches many keys)
+ * is read now and then: it may want to cancel some.  The core has a bound of its own.
  */
 static void retry_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
 {
@@ -681,7 +725,7 @@ static void retry_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *ar
         flux_timer_start(cn->retry, RETRY, 0.);
 }
 
-/* Neighbours take messages again: those who were paused for that go on after this pass. */
+/* Neighbors or modules accept requests again: continue with the paused clients after this pass. */
 static void relief_cb(void *arg)
 {
     connector_t *cn = arg;
@@ -690,22 +734,22 @@ static void relief_cb(void *arg)
     flux_watcher_start(cn->sweep);
 }
 
-/* Is there a living listener behind the name? */
+/* Does a living process listen at this socket? */
 static bool is_alive(const struct sockaddr_un *sun)
 {
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     int rc;
 
     if (fd < 0)
-        return true; /* cannot tell: leave it alone */
+        return true; /* unknown: leave it alone */
     rc = connect(fd, (const struct sockaddr *)sun, sizeof(*sun));
     if (rc < 0 && errno != ECONNREFUSED && errno != ENOENT)
-        rc = 0; /* EAGAIN: alive and busy; anything else: not ours to remove */
+        rc = 0; /* EAGAIN: alive and busy; other errors: not ours to remove */
     close(fd);
     return rc == 0;
 }
 
-/* Bind `fd` to the path, in place of what a dead broker left there. */
+/* Bind `fd` to the path, replacing the socket of a dead broker. */
 static int bind_name(connector_t *cn, int fd, const char *path, errmsg_t *err)
 {
     struct sockaddr_un sun = {.sun_family = AF_UNIX};
@@ -734,7 +778,7 @@ static int bind_name(connector_t *cn, int fd, const char *path, errmsg_t *err)
     return 0;
 }
 
-/* Listen at cn->path.  What listened before goes on until this one does. */
+/* Listen at cn->path.  An earlier listening socket is closed only once this one works. */
 static int listen_at_path(connector_t *cn, errmsg_t *err)
 {
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -776,7 +820,7 @@ int connector_relisten(connector_t *cn, errmsg_t *err)
 
     if (!cn->path || (lstat(cn->path, &st) == 0 && st.st_dev == cn->dev && st.st_ino == cn->ino))
         return 0;
-    /* Those who came before the name went. */
+    /* Accept the clients that connected before the name was removed. */
     do {
         accepted = cn->stats.accepted;
         accept_cb(cn->r, cn->accept, FLUX_POLLIN, cn);
@@ -812,8 +856,9 @@ connector_t *connector_create(core_t *core, const char *path, errmsg_t *err)
     list_init(&cn->clients);
     list_init(&cn->dirty);
     connector_limits_init(&cn->limits);
-    if (!(cn->processes = hmap_create_u64(NULL)) || !(cn->scratch = malloc(SCRATCH_SIZE)) ||
+    if (!(cn->turns = turns_create()) || !(cn->scratch = malloc(SCRATCH_SIZE)) ||
         !(cn->sweep = flux_defer_create(cn->r, sweep_cb, cn)) ||
+        !(cn->turner = flux_defer_create(cn->r, turner_cb, cn)) ||
         !(cn->retry = flux_timer_create(cn->r, retry_cb, cn))) {
         errmsg_set(err, "cannot create the local connector: %s", strerror(errno));
         goto error;
@@ -841,7 +886,7 @@ void connector_destroy(connector_t *cn)
         core_on_relief(cn->core, NULL, NULL);
         flux_watcher_destroy(cn->accept);
         flux_watcher_destroy(cn->retry);
-        /* Answers that wait are still tried to be written, once. */
+        /* Try once more to write queued output. */
         LIST_FOREACH(it, &cn->clients)
         {
             struct client *cl = list_entry(it, struct client, node);
@@ -850,7 +895,7 @@ void connector_destroy(connector_t *cn)
         }
         LIST_FOREACH_SAFE(it, tmp, &cn->clients)
         {
-            kill_client(list_entry(it, struct client, node), "the broker is going down");
+            kill_client(list_entry(it, struct client, node), "the broker is shutting down");
         }
         LIST_FOREACH(it, &cn->clients)
         {
@@ -859,13 +904,14 @@ void connector_destroy(connector_t *cn)
         while ((n = list_first(&cn->clients)))
             client_free(list_entry(n, struct client, node));
         flux_watcher_destroy(cn->sweep);
+        flux_watcher_destroy(cn->turner);
         if (cn->fd >= 0) {
             close(cn->fd);
             if (lstat(cn->path, &st) == 0 && st.st_dev == cn->dev && st.st_ino == cn->ino)
                 (void)unlink(cn->path);
         }
         free(cn->path);
-        hmap_destroy(cn->processes);
+        turns_destroy(cn->turns);
         free(cn->scratch);
         free(cn);
         errno = saved;

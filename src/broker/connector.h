@@ -1,4 +1,4 @@
-/* The local connector: the door for clients on this host, a UNIX stream socket.
+/* The local connector: accepts clients on this host at a UNIX stream socket.
  *
  * Every client becomes an endpoint of the core.  libflux/conn_local.h is the other end.
  *
@@ -11,43 +11,42 @@
 
 typedef struct connector connector_t;
 
-/* Listen at `path`; NULL: there are only adopted clients.  A socket that a dead broker left there
- * is replaced.  NULL with EADDRINUSE (a living one listens there, or it is not a socket),
- * ENAMETOOLONG,
- * ... and a sentence. */
+/* Listen at `path`; NULL: only adopted clients.  The socket of a dead broker at that path is
+ * replaced.  NULL with EADDRINUSE (a living broker listens there, or it is not a socket),
+ * ENAMETOOLONG, ... and an error message. */
 connector_t *connector_create(core_t *core, const char *path, errmsg_t *err);
-/* Make the socket's name again if somebody has removed it; connections stay.  1: made; 0: it is there;
- * -1 with errno and a sentence: it could not be made, and nobody new can connect until it is. */
+/* Create the socket's name again if it was removed; connections remain.  1: created; 0: it exists;
+ * -1 with errno and an error message: no new client can connect. */
 int connector_relisten(connector_t *cn, errmsg_t *err);
 /* Closes all connections and removes the socket's name.  NULL-safe, keeps errno. */
 void connector_destroy(connector_t *cn);
 
-/* Serve the client at the other end of a connected stream socket; `fd` is taken over, also on
- * failure.  -1 with EPERM (not the session's owner), ENOMEM... and a sentence. */
+/* Serve the client at the other end of a connected stream socket; `fd` is taken over, even on
+ * failure.  -1 with EPERM (not the session's owner), ENOMEM... and an error message. */
 int connector_adopt(connector_t *cn, int fd, errmsg_t *err);
 
-/* Bounds, to be changed before the first client comes. */
+/* Limits, to be set before the first client connects. */
 struct connector_limits {
-    size_t pause_bytes;      /* waiting to be written to a client: no more is read from it */
+    size_t pause_bytes;      /* bytes waiting for a client above which it is not read */
     size_t pause_messages;   /* the same in messages */
-    size_t cut_bytes;        /* a client that reads so little is disconnected */
-    unsigned pause_inflight; /* requests of a client without answer: no more is read from it */
+    size_t cut_bytes;        /* bytes waiting for a client above which it is disconnected */
+    unsigned pause_inflight; /* unanswered requests of a client above which it is not read */
     size_t json_bytes;       /* a JSON request with a larger payload is refused with EMSGSIZE */
     size_t json_values;      /* ... or with more values and names in it */
-    unsigned clients;        /* connections at a time; more are refused with EMFILE */
-    unsigned per_process;    /* the same of one process */
+    unsigned clients;        /* connections at a time; others are refused with EMFILE */
+    unsigned per_process;    /* the same for one process */
 };
-/* What a connector begins with. */
+/* The default limits. */
 void connector_limits_init(struct connector_limits *limits);
 void connector_set_limits(connector_t *cn, const struct connector_limits *limits);
 
 struct connector_stats {
-    uint64_t clients;  /* now */
-    uint64_t accepted; /* ever */
+    uint64_t clients;  /* at present */
+    uint64_t accepted; /* in total */
     uint64_t refused;  /* no permission */
-    uint64_t broken;   /* disconnected for what they sent */
-    uint64_t cut;      /* disconnected for what they did not read */
-    uint64_t queued;   /* bytes waiting to be written, now */
+    uint64_t broken;   /* disconnected because of what they sent */
+    uint64_t cut;      /* disconnected because they did not read */
+    uint64_t queued;   /* bytes waiting to be written, at present */
 };
 void connector_get_stats(const connector_t *cn, struct connector_stats *st);
 

@@ -1,14 +1,14 @@
-/* core.c - a broker without its outside: life, endpoints, and the doors through which everything
- * enters.
+/* core.c - a broker core's life, its endpoints, and the entry points for all input.
  *
- * See core.h for the states.  The other rooms of the core: core_route.c, core_inflight.c,
- * core_event.c, core_overlay.c, core_service.c.
+ * See core.h for the states.  The other files of the core are core_route.c, core_inflight.c,
+ * core_event.c, core_overlay.c and core_service.c.
  *
  * Invariants:
- *  1. Everything happens in the calls of core.h and in timers: no thread, no socket, no clock.
- *  2. The credential and the route of a message from an endpoint are set here, whatever it says.
- *  3. An endpoint's number is not given again until 2^28 others were.
- *  4. The state changes by these transitions only:
+ *  1. All work happens in calls of core.h and in timers: there is no thread, socket or clock.
+ *  2. The credential and the route of a message from an endpoint are set here, whatever the message
+ *     says.
+ *  3. An endpoint's number is not reused until 2^28 others were assigned.
+ *  4. Only these transitions change the state:
  *
  *     from                      to       by
  *     join                      wired    wired() (core_overlay.c)
@@ -17,8 +17,8 @@
  *     all but down and exit     down     overlay_shutdown()
  *     down                      exit     core_local_down_done()
  *
- * Failure: what comes in bad is answered where there is somebody to answer, else logged and
- * dropped.
+ * Failure: a bad message is answered with an error if it has a sender to answer, and otherwise
+ * counted and dropped.
  */
 #include "config.h"
 #include <errno.h>
@@ -98,7 +98,7 @@ bool core_is_root(const core_t *c)
     return c->cfg.rank == 0;
 }
 
-/* The core's own handle: a loop without a queue. */
+/* The core's own handle delivers messages without a queue. */
 static int self_send(void *impl, flux_msg_t *msg)
 {
     core_t *c = impl;
@@ -205,15 +205,15 @@ void core_set_link(core_t *c, const struct core_link_ops *ops, void *arg)
     c->link_arg = arg;
 }
 
-/* There is no way to the root, or it does not know what it was asked: then this subtree goes down. */
+/* The root cannot be reached, or did not handle the request: shut down this subtree. */
 static void order_failed(void *arg, const char *topic, int errnum, const char *why)
 {
     core_t *c = arg;
 
     if (c->state >= CORE_DOWN)
         return;
-    core_log(c, LOG_ERR, "rank 0 could not be asked to end the session: %s", why);
-    overlay_shutdown(c, c->exit_code, "rank 0 could not be asked to end the session");
+    core_log(c, LOG_ERR, "rank 0 could not be asked to shut the session down: %s", why);
+    overlay_shutdown(c, c->exit_code, "rank 0 could not be asked to shut the session down");
 }
 
 static void ask_root(core_t *c, const struct shutdown_order *s)
@@ -244,7 +244,7 @@ void core_shutdown(core_t *c, int rc, const char *reason)
         overlay_shutdown(c, rc, reason);
         return;
     }
-    /* The root takes the whole session down, and so this rank. */
+    /* The root shuts down the whole session, and so this rank. */
     c->down_asked = true;
     c->exit_code = rc;
     ask_root(c, &s);
@@ -359,7 +359,7 @@ static uint64_t used_key(const char *name, size_t len, uint32_t nodeid, unsigned
     return k;
 }
 
-/* Remember the services a sender uses: they are told when it is gone. */
+/* Remember which services a sender uses: they get a notice when it is gone. */
 static void note_used(endpoint_t *ep, const flux_msg_t *msg)
 {
     const char *topic = flux_msg_topic(msg);
@@ -393,14 +393,14 @@ static void endpoint_request(endpoint_t *ep, flux_msg_t *msg)
     if (ep->inflight >= c->cfg.inflight_max && !(flags & FLUX_MSGF_NORESPONSE)) {
         if (flux_msg_route_push(msg, id) == 0)
             route_error(c, msg, EAGAIN,
-                        "%u requests wait for answers: take some before sending more",
+                        "%u requests are unanswered: read answers before sending more",
                         ep->inflight);
         flux_msg_destroy(msg);
         return;
     }
     if ((flags & FLUX_MSGF_UPSTREAM) && flux_msg_nodeid(msg) != FLUX_NODEID_ANY) {
         if (flux_msg_route_push(msg, id) == 0)
-            route_error(c, msg, EINVAL, "%s: a request upstream cannot name a rank",
+            route_error(c, msg, EINVAL, "%s: an upstream request cannot name a rank",
                         flux_msg_topic(msg));
         flux_msg_destroy(msg);
         return;
@@ -440,10 +440,10 @@ static void disconnect_services(endpoint_t *ep)
         char topic[FLUX_MSG_TOPIC_MAX + 16];
         flux_msg_t *msg;
 
-        /* The broker's own services keep nothing by sender. */
+        /* The broker's own services keep no state per sender. */
         if (hmap_get(c->services, u->name) == c->self)
             continue;
-        /* When the session goes down, so do the services elsewhere. */
+        /* At shutdown, services elsewhere need no notice: they end too. */
         if (c->state >= CORE_DOWN && ((u->flags & FLUX_MSGF_UPSTREAM) ||
                                       (u->nodeid != FLUX_NODEID_ANY && u->nodeid != c->cfg.rank) ||
                                       !hmap_get(c->services, u->name)))
@@ -515,7 +515,7 @@ void core_endpoint_replace(endpoint_t *old, endpoint_t *fresh, bool whole)
         if (val == old)
             hmap_put(c->services, key, fresh);
     }
-    /* Both are in the table, so exchanging them takes no memory. */
+    /* Both are in the table, so exchanging them allocates no memory. */
     hmap_put_u64(c->endpoints, id, fresh);
     hmap_put_u64(c->endpoints, fresh->id, old);
     old->id = fresh->id;
@@ -559,12 +559,7 @@ int core_service_add_self(core_t *c, const char *name)
     return core_service_add(c, name, c->self);
 }
 
-void core_service_remove(core_t *c, const char *name)
-{
-    hmap_del(c->services, name);
-}
-
-/* --- looking --- */
+/* --- queries --- */
 
 flux_t *core_handle(core_t *c)
 {

@@ -1,10 +1,27 @@
-/* The broker core: routing, event order, and the life of a session, with no thread, socket or clock
- * of its own.
+/* The core of a broker: routing, the order of events, and the life of a session, without threads,
+ * sockets or a clock of its own.
  *
- * What is outside is plugged in: a link carries messages to neighbour brokers (link.h: ZeroMQ in
- * production, memory in a simulation), endpoints are local clients and modules, the reactor gives
- * time.  Everything enters through the core_*_input() and core_peer_*() calls and leaves through
- * the ops, so that a thousand cores can run in one thread.
+ * The outside is plugged in.  A link carries messages to neighboring brokers (link/transport.h: UNIX
+ * sockets or ZeroMQ in production; memory in a simulation), endpoints are local clients and
+ * modules, and the reactor provides time.  Everything enters through the core_*_input() and core_peer_*() calls and
+ * leaves through the operations of links and endpoints, so a thousand cores can run in one thread.
+ *
+ * Drawing (session): the three overlays of a session of three brokers.
+ *
+ *            tree                      events                      ring
+ *     requests, responses        from rank 0 to all         requests one way round,
+ *                                                           responses the other way
+ *           +---+                      +---+
+ *           | 0 |                      | 0 |                  +---+     +---+
+ *           +---+                      +---+              +-->| 0 |---->| 1 |---+
+ *            ^ ^                        | |               |   +---+     +---+   |
+ *            | |                        | |               |                     |
+ *        +---+ +---+                +---+ +---+           |        +---+        |
+ *        |         |                |         |           +--------| 2 |<-------+
+ *        v         v                v         v                    +---+
+ *      +---+     +---+            +---+     +---+
+ *      | 1 |     | 2 |            | 1 |     | 2 |
+ *      +---+     +---+            +---+     +---+
  *
  * Thread rules: a core and all that is plugged into it belong to one thread.
  */
@@ -18,7 +35,7 @@
 typedef struct core core_t;
 typedef struct endpoint endpoint_t;
 
-/* --- the link: neighbours --- */
+/* --- the link: neighbors --- */
 
 enum core_plane {
     CORE_TREE = 0,  /* to or from the tree parent or a tree child */
@@ -27,59 +44,61 @@ enum core_plane {
 };
 
 struct core_link_ops {
-    /* Send to neighbour `rank`.  Takes the message over when it returns 0.  -1 with EHOSTUNREACH
-     * (no such neighbour now) or EAGAIN (its queue is full); then the message is still the
-     * caller's. `force`: a response or control message, which may exceed the bound of the queue.
-     * Must neither call back into the core nor let anybody else change the message. */
+    /* Send to neighbor `rank`.  Takes the message over when it returns 0.  Otherwise -1 with
+     * EHOSTUNREACH (not a neighbor now) or EAGAIN (its queue is full), and the message still
+     * belongs to the caller.  `force`: a response or control message, which may exceed the bound of
+     * the queue. Must neither call back into the core nor let others change the message. */
     int (*send)(void *arg, enum core_plane plane, uint32_t rank, flux_msg_t *msg, bool force);
-    /* Send an event to all children whose event link is up.  Does not take the message over: takes
-     * a reference if it must.  Events are not changed after this. */
+    /* Send an event to all children whose event link is up.  Does not take the message over, but
+     * may take a reference: events do not change after this call. */
     int (*publish)(void *arg, const flux_msg_t *event);
-    /* Orderly end: cut the connection to this neighbour (a child that said goodbye, was
-     * refused...). */
+    /* Cut the connection to this neighbor in an orderly way, for example to a child that said
+     * goodbye.  May be NULL. */
     void (*drop)(void *arg, enum core_plane plane, uint32_t rank);
 
-    /* Setup and end, for the owner of the broker: the core calls none of these.  A link that is set
-     * up by other means leaves them NULL.  -1 with errno and a sentence. */
+    /* Setup and destruction, for the owner of the broker: the core calls none of these.  A link
+     * that is set up in other ways leaves them NULL.  They return -1 with errno and an error
+     * message. */
 
-    /* Listen for children and for the ring predecessor; the addresses may hold wildcards. */
+    /* Listen for children and for the ring predecessor.  The addresses may contain wildcards. */
     int (*bind)(void *arg, const char *tree_uri, const char *event_uri, errmsg_t *err);
-    /* The addresses that were bound, resolved, for others to connect to. */
+    /* The bound addresses, with wildcards resolved, for others to connect to. */
     const char *(*tree_uri)(void *arg);
     const char *(*event_uri)(void *arg);
-    /* Make sockets with names again where somebody has removed them.  1: made some; 0: none. */
+    /* Create named sockets again if their files were removed.  1: created some; 0: none. */
     int (*rebind)(void *arg, errmsg_t *err);
-    /* A neighbour that may connect here, with its public key: all others are refused. */
+    /* Allow this neighbor, which owns `public_key`, to connect.  All others are refused. */
     int (*allow)(void *arg, uint32_t rank, const char *public_key, errmsg_t *err);
-    /* CORE_TREE: connect to the parent, and to its events; CORE_RING: to the ring successor.  The
-     * key is NULL without CURVE. */
+    /* CORE_TREE: connect to the parent, and to its events.  CORE_RING: connect to the ring
+     * successor. The key is NULL without CURVE. */
     int (*connect)(void *arg, enum core_plane plane, uint32_t rank, const char *tree_uri,
                    const char *event_uri, const char *public_key, errmsg_t *err);
     /* Plug into the core and start. */
     int (*start)(void *arg, errmsg_t *err);
-    /* NULL-safe, keeps errno; goodbyes that wait are still sent, for at most a second. */
+    /* NULL-safe, keeps errno.  Goodbyes that wait are still sent, for at most a second. */
     void (*destroy)(void *arg);
 };
 
 /* --- life --- */
 
 /* state         what happens                                     left when
- * CORE_JOIN     hello sent to the parent, waiting for welcome    welcome (root: at once)
- * CORE_WIRED    waiting for core_local_ready() and all children  whole subtree ready
- * CORE_READY    subtree reported upwards                         root says run
- * CORE_RUN      serving                                          shutdown from root, or orphaned
- * CORE_DOWN     children first, then modules, then goodbye       children gone, local_down_done
+ * CORE_JOIN     hello was sent to the parent                     welcome came (root: at once)
+ * CORE_WIRED    waits for core_local_ready() and all children    the whole subtree is ready
+ * CORE_READY    the subtree was reported to the parent           the root publishes overlay.run
+ * CORE_RUN      serves the session                               shutdown by the root, or orphaned
+ * CORE_DOWN     children first, then modules, then goodbye       core_local_down_done()
  * CORE_EXIT     over; the owner ends the process                 never
- * Clients and modules are served from CORE_JOIN on; requests upstream are held until CORE_WIRED.
+ * Clients and modules are served from CORE_JOIN on; upstream requests are held until CORE_WIRED.
  */
 enum core_state { CORE_JOIN, CORE_WIRED, CORE_READY, CORE_RUN, CORE_DOWN, CORE_EXIT };
 
 struct core_callbacks {
     void (*state)(core_t *c, enum core_state state, void *arg);
-    /* Root in CORE_RUN: the end was asked for, the first time.  True: the owner has something to do
-     * before, and calls core_shutdown_now() later; until then the session runs on.  May be NULL. */
+    /* The root in CORE_RUN: shutdown was requested for the first time.  True: the owner has
+     * something to do first, and calls core_shutdown_now() later; until then the session keeps
+     * running.  May be NULL. */
     bool (*hold)(core_t *c, int rc, const char *reason, void *arg);
-    /* A sentence for the log. */
+    /* Log a message. */
     void (*log)(core_t *c, int level, const char *text, void *arg);
 };
 
@@ -89,122 +108,153 @@ struct core_config {
     const char *topology; /* libtopology's spec */
     uint32_t userid;      /* owner of the session */
     uint64_t seed;
-    double join_timeout;   /* seconds until a broker that is not welcomed gives up; root: until it
-                              reports who is missing (and goes on waiting) */
-    double orphan_timeout; /* seconds a broker without a parent stays */
-    double shutdown_grace; /* seconds to wait for children when going down */
+    double join_timeout;   /* seconds after which a broker that was not welcomed gives up; the
+                              root reports which ranks are missing, and keeps waiting */
+    double orphan_timeout; /* seconds for which a broker without a parent keeps running */
+    double shutdown_grace; /* seconds to wait for each level of children at shutdown */
     size_t event_buffer;   /* bytes of past events kept for children that missed some */
-    size_t event_backlog;  /* the same while a child does not keep up with them */
+    size_t event_backlog;  /* the same while a child does not keep up with events */
     unsigned inflight_max; /* outstanding requests per endpoint */
 };
 void core_config_init(struct core_config *cfg); /* defaults */
 
-/* NULL with errno and a sentence.  `r` is not taken over. */
+/* NULL with errno and an error message.  `r` is not taken over. */
 core_t *core_create(const struct core_config *cfg, flux_reactor_t *r,
                     const struct core_callbacks *cbs, void *arg, errmsg_t *err);
 void core_destroy(core_t *c); /* NULL-safe, keeps errno */
 
 /* Plug in the link, before core_start(). */
 void core_set_link(core_t *c, const struct core_link_ops *ops, void *arg);
-/* Say hello to the parent (once the link can carry it), or begin as root. */
+/* Send hello to the parent (the link must be able to carry it), or begin as the root. */
 int core_start(core_t *c);
-/* Log a sentence as the core does its own: link and boot have no other way to the log. */
+/* Log a message as the core does: link and boot have no other access to the log. */
 void core_say(core_t *c, int level, const char *text);
 /* Local modules are loaded: this rank is ready. */
 void core_local_ready(core_t *c);
-/* Begin an orderly shutdown of the whole session (any rank; passed on to the root) with exit code
- * `rc`. */
+/* Begin an orderly shutdown of the whole session with exit code `rc`.  Any rank may call this: it
+ * forwards the request to the root. */
 void core_shutdown(core_t *c, int rc, const char *reason);
-/* Go on with the shutdown that was held back, with its exit code. */
+/* Continue the shutdown that the `hold` callback held back, with its exit code. */
 void core_shutdown_now(core_t *c);
-/* In CORE_DOWN with children gone, the state callback comes with CORE_DOWN a second time when it is
- * the owner's turn to unload modules; then it calls this. */
+/* When all children are gone in CORE_DOWN, the state callback comes a second time with CORE_DOWN.
+ * The owner then unloads its modules, and calls this. */
 void core_local_down_done(core_t *c);
 
 /* --- input from the link --- */
 
-/* A message from a neighbour (taken over).  Neighbours are trusted to be brokers of this session
- * (the link authenticated them), not to be free of errors: bad messages are logged and dropped. */
+/* A message from a neighbor (taken over).  Neighbors are trusted to be brokers of this session,
+ * since the link has authenticated them, but not to be free of errors: bad messages are logged and
+ * dropped. */
 void core_link_input(core_t *c, enum core_plane plane, uint32_t from, flux_msg_t *msg);
 /* The event link of child `rank` is in place: events published from now on reach it. */
 void core_child_event_up(core_t *c, uint32_t rank);
-/* A child does not take its events: keep more of them, and tell the children how far they should
- * be, for a while.  `skipped`: they went out without waiting for it any longer. */
+/* A child does not keep up with its events: for a while, keep more events, and tell the children
+ * which events they should have.  `skipped`: events were sent without waiting for that child any
+ * longer. */
 void core_event_slow(core_t *c, bool skipped);
-/* A neighbour is gone for good.  Requests in flight to it end with EHOSTUNREACH, its own are
- * canceled. */
+/* A neighbor is gone for good.  Requests in flight to it end with EHOSTUNREACH; its own requests
+ * are canceled. */
 void core_peer_lost(core_t *c, enum core_plane plane, uint32_t rank, const char *why);
-/* The queue towards a neighbour that gave EAGAIN has room again. */
+/* The queue for a neighbor that returned EAGAIN has room again. */
 void core_peer_writable(core_t *c, uint32_t rank);
 
-/* A broker or a module says that a client is gone, or wants an answer no more: it is said once, and
- * nobody would notice if it were lost, so no bound but one of its own is for it.  Clients cannot flood
- * with it: they have not this role. */
+/* True for a notice by a broker or module that a client is gone, or no longer wants an answer.
+ * Such a notice is sent once, and nobody would notice its loss, so it has a bound of its own only.
+ * Clients cannot flood with such notices: they lack the role. */
 bool core_must_arrive(const flux_msg_t *msg);
 
-/* Much of what came from this endpoint waits for neighbours or modules that do not keep up: read no more from
- * it for now.  Others have no part in that, and are read on. */
+/* True when too much from this endpoint waits for neighbors or modules that do not keep up: the
+ * caller should pause reading from it.  Other endpoints are not affected. */
 bool core_endpoint_congested(const endpoint_t *ep);
-/* Call back each time core_endpoint_congested() has become false again for some endpoint; NULL:
- * nobody.  The callback may be called from inside any function of the core, so it only takes a
- * note. */
+/* True while several clients send at the same time: the queues then hold less of each, so that no
+ * module is busy with one of them for long before it gets the requests of another. */
+void core_set_several(core_t *c, bool several);
+/* Call back whenever core_endpoint_congested() becomes false for some endpoint.  NULL: no callback.
+ * The callback may come from inside any function of the core, so it must only make a note. */
 void core_on_relief(core_t *c, void (*cb)(void *arg), void *arg);
 
 /* --- local endpoints: clients and modules --- */
 
 struct endpoint_ops {
     /* Deliver; takes the message over.  Must not fail for responses: an endpoint whose reader is
-     * too slow gets rid of itself.  */
+     * too slow removes itself. */
     void (*send)(void *arg, flux_msg_t *msg);
-    /* The same for a client's request on the account `from`, to an endpoint that works on it later: it calls
-     * core_endpoint_taken() when it does.  0, or -1 when the request was refused (and answered).  NULL: send()
-     * is used. */
+    /* The same for a client's request charged to account `from`, when the endpoint handles it
+     * later: the endpoint then calls core_endpoint_taken().  0, or -1 when the request was refused
+     * (and answered). NULL: send() is used. */
     int (*queue)(void *arg, flux_msg_t *msg, uint32_t from);
 };
-/* The account of all clients of another rank; others are those of processes here. */
-#define CORE_ACCOUNT_RANK 0x40000000u /* and the rank */
-/* What a request counts while it waits in an endpoint's queue. */
+/* The account of all clients of another rank; other accounts are those of local processes. */
+#define CORE_ACCOUNT_RANK 0x40000000u /* or'ed with the rank */
+/* The weight of a request while it waits in an endpoint's queue. */
 unsigned core_request_weight(const flux_msg_t *msg);
-/* Requests on account `from` with this weight do not wait any more. */
+/* Requests charged to account `from`, of this total weight, no longer wait. */
 void core_endpoint_taken(core_t *c, uint32_t from, unsigned weight);
-/* A client that is not read since much of it waits is read again when no more than this does: until
- * more waits, of all clients, nothing depends on being told what was taken. */
-#define CORE_QUEUED_LOW 128
+/* A client that is not read because too many of its requests wait is read again, at the latest,
+ * when their weight has fallen to this.  While the requests of all clients together weigh no more,
+ * core_endpoint_taken() may be called late. */
+#define CORE_QUEUED_LOW 8
 
 enum endpoint_kind { ENDPOINT_CLIENT, ENDPOINT_MODULE, ENDPOINT_BROKER };
 
-/* Messages that come from this endpoint are stamped with `userid` and `rolemask`.  `name` is for
- * logs. NULL with ENOMEM. */
+/* Messages from this endpoint are stamped with `userid` and `rolemask`.  `name` is for logs.  NULL
+ * with ENOMEM. */
 endpoint_t *core_endpoint_add(core_t *c, enum endpoint_kind kind, const char *name, uint32_t userid,
                               uint32_t rolemask, const struct endpoint_ops *ops, void *arg);
-/* This client belongs to that process, all of whose clients have one account of what waits in queues: who
- * connects again, or often, gets no more room.  0, or -1 with ENOMEM. */
+/* All clients of one process share one account of what waits in queues, so connecting again, or
+ * often, yields no more room.  0, or -1 with ENOMEM. */
 int core_endpoint_set_process(endpoint_t *ep, uint32_t pid);
-/* A message from the endpoint (taken over).  Bad ones are answered with an error where they can be.
+/* A message from the endpoint (taken over).  Bad messages are answered with an error where
+ * possible.
  */
 void core_endpoint_input(endpoint_t *ep, flux_msg_t *msg);
-/* The endpoint is gone: its services end, requests it had not answered end with `errnum`, services
- * it used get disconnect notices.  NULL-safe. */
+/* The endpoint is gone: its services end, requests that it has not answered fail with `errnum`, and
+ * the services that it used get disconnect notices.  NULL-safe. */
 void core_endpoint_remove(endpoint_t *ep, int errnum, const char *why);
-/* For a reload: `fresh`, which has sent nothing yet, takes the place of `old`: its service names,
- * its number (so that services elsewhere see the same sender, and are not told that it is gone),
- * and the requests it had not answered, which are delivered again.  What `old` had asked for is
- * forgotten.  `whole`: `fresh` knows all that `old` knew: nothing is delivered again, and answers to what
- * `old` had asked for come to `fresh`. */
+/* For a reload: `fresh`, which has sent nothing yet, replaces `old`.  It takes over the service
+ * names, the number (so that services elsewhere see the same sender, and get no disconnect notice),
+ * and the unanswered requests, which are delivered again.  Requests that `old` has sent are
+ * forgotten. `whole`: `fresh` has the complete state of `old`: nothing is delivered again, and the
+ * answers to requests of `old` go to `fresh`. */
 void core_endpoint_replace(endpoint_t *old, endpoint_t *fresh, bool whole);
 uint32_t core_endpoint_id(const endpoint_t *ep);
-/* Requests this endpoint sent which are not yet answered. */
+/* Requests from this endpoint that are not yet answered. */
 unsigned core_endpoint_inflight(const endpoint_t *ep);
 
-/* Requests "NAME.*" go to `ep`.  -1 with EEXIST or ENOMEM. */
+/* Deliver requests "NAME.*" to `ep`.  -1 with EEXIST or ENOMEM. */
 int core_service_add(core_t *c, const char *name, endpoint_t *ep);
 /* The same for a service of the broker itself, whose handlers are on core_handle(). */
 int core_service_add_self(core_t *c, const char *name);
-void core_service_remove(core_t *c, const char *name);
 
-/* --- looking --- */
+/* --- watching what passes --- */
 
-/* The core's own handle: broker services are tables of handlers on it. */
+/* An end of a message's way through this broker. */
+struct core_end {
+    char name[80];      /* "client N", "module NAME", "broker", "rank N", "subscribers" */
+    const char *module; /* NULL: not a module */
+};
+
+/* A message that passes: a request that has been handed on, a response or an event that is about
+ * to be. */
+struct core_sight {
+    const flux_msg_t *msg;
+    struct core_end from;
+    struct core_end to;
+    /* Response: what the observer returned when the request passed; 0: it was not seen. */
+    double asked;
+};
+
+/* Returns a time that is given back with the response. */
+typedef double (*core_trace_f)(void *arg, const struct core_sight *sight);
+
+/* Call `cb` for each later request, response and event, except those of the service "trace". NULL:
+ * no callback.  The callback comes from inside the core's routing, so it must not call functions
+ * that send. */
+void core_set_trace(core_t *c, core_trace_f cb, void *arg);
+
+/* --- queries --- */
+
+/* The core's own handle: the broker's services are handler tables on it. */
 flux_t *core_handle(core_t *c);
 enum core_state core_state(const core_t *c);
 const char *core_state_name(enum core_state s);
@@ -215,14 +265,14 @@ const topology_t *core_topology(const core_t *c);
 flux_reactor_t *core_reactor(core_t *c);
 uint64_t core_event_seq(const core_t *c); /* last event accepted */
 int core_exit_code(const core_t *c);
-/* Did this rank go down because its parent said that the session does? */
+/* Did this rank shut down because its parent said that the session does? */
 bool core_was_told(const core_t *c);
-const idset_t *core_ranks_up(const core_t *c); /* ready ranks as known here; complete at the root */
+const idset_t *core_ranks_up(const core_t *c); /* ready ranks known here; complete at the root */
 const idset_t *core_ranks_lost(const core_t *c);
 
 /* Counters, for `flux module stats broker` and for the simulator's messages per operation. */
 struct core_stats {
-    uint64_t tree_up, tree_down, ring, event_down; /* messages sent to neighbours */
+    uint64_t tree_up, tree_down, ring, event_down; /* messages sent to neighbors */
     uint64_t requests, responses, events;          /* routed here */
     uint64_t unreachable, dropped, gaps, replays, events_lost;
     uint64_t inflight;

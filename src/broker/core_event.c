@@ -1,41 +1,40 @@
 /* core_event.c - one order of events for the whole session.
  *
- * The root numbers events from 1.  A broker accepts event n+1 after n and no other; what it accepts
- * it keeps for a while, passes to its children and delivers to local subscribers.  A number that is
- * skipped is noticed and asked for from the parent:
+ * The root numbers events from 1.  A broker accepts event n+1 only after event n; it keeps an
+ * accepted event for a while, passes it to its children and delivers it to local subscribers. A
+ * broker that notices a gap in the numbers asks its parent for the missing events.
+ *
+ * Format: these control messages are used:
  *
  *    to parent    "event.replay"   {"from":n}    send again what you have from n on
  *    to child     the events themselves, in order, on the tree plane
- *                 "event.skip"     {"to":n}      events up to n are not kept any more
- *                 "event.replayed" {"last":n}    that was a part of them; n is the newest there is
- *                 "event.last"     {"last":n}    by now you should have all up to n
- *                 "event.cut"      {"last":n}    no event after n comes any more: a parent above is lost
+ *                 "event.skip"     {"to":n}      events up to n are no longer kept
+ *                 "event.replayed" {"last":n}    end of a part of the replay; n is the newest
+ *                 "event.last"     {"last":n}    by now you should have all events up to n
+ *                 "event.cut"      {"last":n}    no event follows n: a parent above is lost
  *
- * A replay is sent in parts of REPLAY_BYTES, each of which is asked for, so that it never takes more
- * than that of the queue to the child.
+ * Replay: the parent sends REPLAY_BYTES of events for each request, so a replay never takes more
+ * room in the queue to the child.  While some child does not keep up (core_event_slow()), the log
+ * may grow to event_backlog, and "event.last" tells the children what they should have: a child
+ * notices a gap at the very end without a further event.  A child whose event link is not yet in
+ * place gets its events on the tree plane, one by one.
  *
- * While some child does not take its events (core_event_slow()) the log is allowed to grow to
- * event_backlog, and the children are told by "event.last" what they should have: a gap at the very
- * end is noticed without a further event.
- *
- * What cannot be replayed is told to all local subscribers, whatever their prefixes, in their
- * stream: a message of topic "event.lost" with {"from":n,"to":m}; m is 0 when nothing comes from
- * n on until this broker ends.  It has no number of its own.  A broker that loses its parent drops what
- * may still come on the other plane; its children first take what it has passed on to them, since
- * "event.cut" may overtake that.
- *
- * A child whose event link is not in place yet gets its events on the tree plane, one by one.
+ * Loss: events that cannot be replayed are reported to all local subscribers, whatever their
+ * prefixes, by an event without a number of its own: topic "event.lost", payload {"from":n,"to":m},
+ * where m is 0 if no event from n on will come.  A broker that loses its parent drops events that
+ * still come on the other plane.  Its children first take the events that it has passed on, since
+ * "event.cut" may overtake them.
  *
  * Invariants:
- *  1. `last` only grows, by one, except when the parent says that events are lost (logged as an
- *     error, and told to subscribers): each number is either delivered or named as lost.
- *  2. The log holds the events up to `last` without a gap, at most event_buffer bytes of them (and
- * one); that of a broker without children holds none.
+ *  1. `last` grows by one only, except when the parent says that events are lost (logged as an
+ *     error, and reported to subscribers): each number is either delivered or reported as lost.
+ *  2. The log holds the events up to `last` without a gap.  Their size exceeds event_buffer (or
+ *     event_backlog, see above) by at most one event.  A broker without children keeps none.
  *  3. An event reaches a subscriber once, however many of its prefixes match.
- *  4. An event that is accepted while another is passed on (a subscriber published it at once) is
- * passed on after it.
- *  5. Events that come before the parent's welcome are kept (EARLY_MAX) until it tells where to
- * begin.
+ *  4. An event that is accepted while another is passed on (because a subscriber publishes it at
+ *     once) is passed on after it.
+ *  5. Events that come before the parent's welcome are kept (EARLY_MAX of them) until the welcome
+ *     tells where to begin.
  *
  * Failure: without memory for the log an event is still passed on; the log then begins after it.
  */
@@ -44,18 +43,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "control_wire.h"
 #include "core_private.h"
 #include "eventlog.h"
 #include "libflux/event_wire.h"
-#include "libschema/jsonout.h"
 
 #define EARLY_MAX 1024
 #define REPLAY_BYTES (1024u * 1024)
-#define BEHIND 1.     /* seconds without an event until those that are missing are asked for */
-#define SLOW_EVERY 1. /* seconds between two words to children about what they should have ... */
-#define SLOW_FOR 60   /* ... of which so many follow the last time that a child missed some ... */
-#define SLOW_FOR_BLOCKED 2     /* ... or that the others waited for it */
-#define SUBSCRIPTIONS_MAX 4096 /* prefixes of one endpoint: each event is compared with all */
+#define BEHIND 1.              /* seconds without an event after which missing ones are requested */
+#define SLOW_EVERY 1.          /* seconds between two "event.last" to the children ... */
+#define SLOW_FOR 60            /* ... sent this often after a child has missed events ... */
+#define SLOW_FOR_BLOCKED 2     /* ... or after others have waited for it */
+#define SUBSCRIPTIONS_MAX 4096 /* prefixes of one endpoint, all compared with each event */
 
 struct queued {
     struct list_node node;
@@ -64,15 +63,15 @@ struct queued {
 
 struct event_log {
     eventlog_t *past;
-    uint64_t last; /* newest event accepted, and the newest of `past` */
-    uint64_t seen; /* newest event that came, accepted or dropped for a gap before it */
+    uint64_t last; /* newest event accepted, which is the newest of `past` */
+    uint64_t seen; /* newest event received, whether accepted or dropped because of a gap */
     bool replaying;
     bool passing_on;
-    bool cut;               /* no event comes after ... */
-    uint64_t cut_last;      /* ... this one, by which all are there ... */
-    bool cut_told;          /* ... as subscribers know */
-    uint64_t expected;      /* the parent said that it has sent so many ... */
-    uint64_t behind_at;     /* ... and `last` was this when it was looked at */
+    bool cut;               /* no event follows ... */
+    uint64_t cut_last;      /* ... this one, once it has come; ... */
+    bool cut_told;          /* ... subscribers have been told */
+    uint64_t expected;      /* the parent has sent all events up to this one ... */
+    uint64_t behind_at;     /* ... and `last` had this value at the latest check */
     flux_watcher_t *behind; /* active while they may still come by themselves */
     flux_watcher_t *slow;   /* active while the log may grow to event_backlog */
     unsigned slow_left;
@@ -89,40 +88,26 @@ struct subscription {
     char prefix[];
 };
 
-/* A control message {"FIELD":n} to a neighbour. */
-static int tell(core_t *c, struct peer *p, const char *topic, const char *field, uint64_t n)
+/* A control message {"FIELD":n} to a neighbor. */
+static void tell_children(core_t *c, const struct flux_method *m, uint64_t last)
 {
-    flux_msg_t *msg = flux_msg_create(FLUX_MSG_CONTROL, topic);
-    strbuf_t *sb = strbuf_create(0);
-    int rc = -1;
+    struct control_number n = {.last = last};
 
-    jsonout_object(sb, NULL);
-    if (field)
-        jsonout_uint(sb, field, n);
-    if (jsonout_object_end(sb) < 0 || !msg || flux_msg_set_json(msg, strbuf_str(sb)) < 0)
-        flux_msg_destroy(msg);
-    else
-        rc = route_control(c, p, msg);
-    strbuf_destroy(sb);
-    return rc;
-}
-
-static void tell_children(core_t *c, const char *topic, const char *field, uint64_t n)
-{
     for (uint32_t i = 0; i < c->nchildren; i++) {
         struct peer *p = &c->children[i];
 
         if (p->up && !p->lost && !p->gone)
-            tell(c, p, topic, field, n);
+            overlay_send(c, p, m, &n);
     }
 }
 
 static void ask_replay(core_t *c)
 {
     struct event_log *l = c->events;
+    struct control_number n = {.from = l->last + 1};
 
     if (!l->replaying && c->parent && !c->parent->lost &&
-        tell(c, c->parent, "event.replay", "from", l->last + 1) == 0)
+        overlay_send(c, c->parent, &control_up[CONTROL_REPLAY], &n) == 0)
         l->replaying = true;
 }
 
@@ -152,7 +137,7 @@ static void slow_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg
         flux_watcher_stop(w);
         eventlog_set_limit(l->past, c->cfg.event_buffer);
     }
-    tell_children(c, "event.last", "last", l->last);
+    tell_children(c, &control_down[CONTROL_LAST], l->last);
 }
 
 void core_event_slow(core_t *c, bool skipped)
@@ -214,7 +199,7 @@ uint64_t core_event_seq(const core_t *c)
     return c->events->last;
 }
 
-/* Keep the event that makes `last` grow by one; nobody asks a leaf for it. */
+/* Record the next event.  A leaf keeps none: nobody asks it for a replay. */
 static void log_append(core_t *c, const flux_msg_t *msg)
 {
     struct event_log *l = c->events;
@@ -234,7 +219,7 @@ static bool subscribed(endpoint_t *ep, const char *topic)
     return false;
 }
 
-/* To those that subscribed to it, or to `all`. */
+/* Deliver to the subscribers of the topic, or to all. */
 static void deliver(core_t *c, flux_msg_t *msg, bool all)
 {
     struct list_node *it = c->subscribers.next;
@@ -248,13 +233,14 @@ static void deliver(core_t *c, flux_msg_t *msg, bool all)
             if (all || subscribed(ep, flux_msg_topic(msg)))
                 ep->ops->send(ep->arg, flux_msg_incref(msg));
         }
-        /* Being told it may have left, with others: those that were told are passed over. */
+        /* The receiver may have left, and others with it: start again, skipping those that were
+         * told. */
         it = left == c->subscribers_left ? it->next : c->subscribers.next;
     }
 }
 
-/* Tell local subscribers that events `from` to `to` (0: all that may follow) do not come.  `seq`
- * only keeps anybody from being told twice. */
+/* Tell local subscribers that events `from` to `to` (0: all later ones) will not come.  `seq` only
+ * ensures that no subscriber is told twice. */
 static void deliver_lost(core_t *c, uint64_t from, uint64_t to, uint64_t seq)
 {
     struct event_lost in = {from, to};
@@ -267,7 +253,8 @@ static void deliver_lost(core_t *c, uint64_t from, uint64_t to, uint64_t seq)
         flux_msg_set_cred(msg, c->cfg.userid, FLUX_ROLE_BROKER);
         deliver(c, msg, true);
     } else
-        core_log(c, LOG_CRIT, "rank %u is out of memory to tell which events are lost",
+        core_log(c, LOG_CRIT,
+                 "rank %u is out of memory: subscribers were not told which events are lost",
                  c->cfg.rank);
     free(json);
     flux_msg_destroy(msg);
@@ -294,12 +281,15 @@ static void pass_down(core_t *c, flux_msg_t *msg)
 
 static void pass_on(core_t *c, flux_msg_t *msg)
 {
+    if (c->trace)
+        trace_event(c, msg);
     pass_down(c, msg);
     overlay_event(c, msg);
     deliver(c, msg, false);
 }
 
-/* Nothing comes any more, and what was still on its way has come. */
+/* After a cut: when the last event that was still on its way has come, tell subscribers and
+ * children. */
 static void cut_reached(core_t *c)
 {
     struct event_log *l = c->events;
@@ -308,7 +298,7 @@ static void cut_reached(core_t *c)
         return;
     l->cut_told = true;
     deliver_lost(c, l->last + 1, 0, l->last + 1);
-    tell_children(c, "event.cut", "last", l->last);
+    tell_children(c, &control_down[CONTROL_CUT], l->last);
 }
 
 static void accept_event(core_t *c, flux_msg_t *msg)
@@ -348,7 +338,7 @@ void event_input(core_t *c, flux_msg_t *msg)
     struct event_log *l = c->events;
     uint64_t seq = flux_msg_seq(msg);
 
-    if (l->cut && seq > l->cut_last) { /* is said to be lost, or will be */
+    if (l->cut && seq > l->cut_last) { /* it was or will be reported as lost */
         flux_msg_destroy(msg);
         return;
     }
@@ -410,15 +400,17 @@ void event_replay(core_t *c, struct peer *child, uint64_t from)
     struct event_log *l = c->events;
     uint64_t first = l->last - eventlog_count(l->past) + 1;
     struct replay r = {c, child, 0};
+    struct control_number n = {.last = l->last};
 
     c->stats.replays++;
     if (from < first) {
-        tell(c, child, "event.skip", "to", first - 1);
+        n.to = first - 1;
+        overlay_send(c, child, &control_down[CONTROL_SKIP], &n);
         from = first;
     }
     if (from <= l->last && eventlog_each(l->past, from - first, replay_one, &r) < 0)
         return;
-    tell(c, child, "event.replayed", "last", l->last);
+    overlay_send(c, child, &control_down[CONTROL_REPLAYED], &n);
 }
 
 void event_skip(core_t *c, uint64_t to)
@@ -429,18 +421,18 @@ void event_skip(core_t *c, uint64_t to)
     if (to < from)
         return;
     core_log(c, LOG_CRIT,
-             "rank %u missed events %llu to %llu, which its parent keeps no longer: raise "
+             "rank %u missed events %llu to %llu, which its parent no longer keeps: raise "
              "event.backlog",
              c->cfg.rank, (unsigned long long)from, (unsigned long long)to);
     eventlog_clear(l->past);
     l->last = to;
     c->stats.events_lost += to - from + 1;
     deliver_lost(c, from, to, to);
-    tell_children(c, "event.last", "last", to);
+    tell_children(c, &control_down[CONTROL_LAST], to);
     cut_reached(c);
 }
 
-/* The word may have overtaken the events. */
+/* The message may have overtaken the events on the other plane: wait before asking for them. */
 void event_expect(core_t *c, uint64_t last)
 {
     struct event_log *l = c->events;
@@ -473,7 +465,7 @@ void event_replayed(core_t *c, uint64_t last)
     struct event_log *l = c->events;
 
     l->replaying = false;
-    /* Newer ones may have overtaken the replay on the event plane, and were dropped. */
+    /* Newer events may have overtaken the replay on the event plane, and were dropped. */
     if (last > l->last || l->seen > l->last)
         ask_replay(c);
 }

@@ -1,24 +1,25 @@
-/* core_inflight.c - who waits for whom: every request that passes through this broker and wants an
- * answer.
+/* core_inflight.c - pending requests: all requests that passed through this broker and still expect
+ * an answer.
  *
- * An entry is keyed by a keyed hash of the request's route stack, as it leaves here, and its match
- * tag: the same pair that its responses carry when they come back.  It hangs in two lists, that of
- * where the request came from and that of where it went, so that the end of either is handled
- * without looking at anybody else's requests.
+ * Format: an entry is found by a keyed hash of the request's route stack, as it leaves this broker,
+ * and its match tag.  Its responses carry the same pair when they come back.  An entry is in two
+ * lists, one of the peer or endpoint from which the request came and one of that to which it went,
+ * so the end of either is handled without a search:
  *
- *    end of          its requests                          requests to it
- *    a client        forgotten; services it used are told  -
- *    a module        forgotten; services it used are told  end with an error, or go to its successor
- *    a neighbour     forgotten; services are told          end with EHOSTUNREACH
+ *    end of          its requests                              requests to it
+ *    a client        forgotten; its services get notices       -
+ *    a module        forgotten; its services get notices       fail, or go to its successor
+ *    a neighbor      forgotten; the services get notices       fail with EHOSTUNREACH
  *
  * Invariants:
- *  1. A request has an entry at every broker on its way from when it is passed on until its last
- *     response has passed; a response without an entry is dropped, so no request is answered twice.
- *  2. An entry keeps no large payload: above KEEP_PAYLOAD only routes, topic and tag are kept,
- *     unless a local module has the request (which may have to be delivered again).
- *  3. stats.inflight counts all entries; `inflight` of an endpoint those that it has sent.
+ *  1. A request has an entry at every broker on its way from the time when it is passed on until
+ *     its last response has passed.  A response without an entry is dropped, so no request is
+ *     answered twice.
+ *  2. An entry keeps no large payload: above KEEP_PAYLOAD bytes it keeps only routes, topic and
+ *     tag, unless the request went to a local module (a reload may have to deliver it again).
+ *  3. stats.inflight counts all entries; an endpoint's `inflight` counts those that it has sent.
  *
- * Failure: without memory for an entry the request is refused with ENOMEM.
+ * Failure: a request is refused with ENOMEM if there is no memory for its entry.
  */
 #include "config.h"
 #include <errno.h>
@@ -64,7 +65,8 @@ struct inflight *inflight_add(core_t *c, flux_msg_t *req, endpoint_t *from_ep,
     f->key = key_of(c, req);
     if (!to_ep && len > KEEP_PAYLOAD) {
         if ((f->req = flux_msg_response_create(req, 0)))
-            flux_msg_set_flags(f->req, flux_msg_flags(req) & FLUX_MSGF_STREAMING);
+            flux_msg_set_flags(f->req,
+                               flux_msg_flags(req) & (FLUX_MSGF_STREAMING | FLUX_MSGF_RING));
     } else
         f->req = flux_msg_incref(req);
     /* A sender that uses a tag twice gets only the later answer. */
@@ -79,6 +81,7 @@ struct inflight *inflight_add(core_t *c, flux_msg_t *req, endpoint_t *from_ep,
     f->from_ep = from_ep;
     f->to_ep = to_ep;
     f->to_peer = to_peer;
+    f->asked = 0.;
     list_init(&f->from_node);
     list_init(&f->to_node);
     list_append(from_ep ? &from_ep->from : &from_peer->from, &f->from_node);
@@ -131,8 +134,8 @@ void inflight_fail(core_t *c, struct list_node *to, int errnum, const char *text
 {
     struct list_node *n;
 
-    /* Answers may make their receivers send new requests, even to here: only those of now are
-     * ended. */
+    /* The receivers of the errors may send new requests, even to the same place: fail only those of
+     * now. */
     struct list_node now;
     list_init(&now);
     while ((n = list_first(to))) {

@@ -1,31 +1,24 @@
-/* core_overlay.c - neighbours, and the life of a session.
+/* core_overlay.c - neighbors, and the life of a session.
  *
- * Control messages on the tree plane (JSON payload, strict):
+ * Format: control messages pass on the tree plane; control_wire.c describes each.  This file
+ * handles those whose topics begin with "overlay."; core_event.c, those of "event.".
  *
- *    up    overlay.hello    {"rank","size","topology","version"}   first word of a child
- *    down  overlay.welcome  {"seq","state"}      you are in; events after seq are yours
- *    down  overlay.refused  {"reason"}           you are not; the child gives up
- *    up    overlay.ready    {"ranks"}            these ranks of my subtree are ready
- *    up    overlay.lost     {"ranks"}            these were lost
- *    down  overlay.shutdown {"rc","reason"}      go down, children first
- *    up    overlay.goodbye  {}                   my subtree is down
- *    event.replay, event.skip, event.replayed, event.last, event.cut    see core_event.c
+ * The root publishes "overlay.run" {"up"} when all ranks are ready, and "overlay.down" {"ranks"}
+ * when some were lost.
  *
- * Events of the root: "overlay.run" {"up"} when all ranks are ready; "overlay.down" {"ranks"} when
- * some were lost.
+ * Joining: a broker reports its subtree once, when all ranks of it that are not lost are ready.
+ * After REPORT_LATE seconds it reports the ranks that are ready, so that the root can name the
+ * missing ones.  A session of N brokers thus starts with 3(N-1) control messages and N-1 events.
  *
- * Ready ranks are reported once per subtree: a broker waits until all of its subtree that is not
- * lost is ready; only after REPORT_LATE seconds does it report what it has, so that the root can
- * say who is missing.  Bring-up so costs 3(N-1) control messages on the tree and N-1 events.
- *
- * Losing a child loses its whole subtree to those above, though its members may live on for a
- * while. A broker that lost its parent serves its own subtree until orphan_timeout, then takes it
- * down.
+ * Loss: with a child, its whole subtree is lost to the brokers above, although its members may keep
+ * running for a while.  A broker that has lost its parent serves its own subtree until
+ * orphan_timeout, and then shuts it down.
  *
  * Invariants:
- *  1. up and lost are disjoint; at the root they are the truth about the session.
- *  2. A child is welcomed at most once; a lost one does not come back under the same connection.
- *  3. CORE_DOWN ends within shutdown_grace of its last child's silence.
+ *  1. `up` and `lost` are disjoint.  Those of the root are the truth about the session.
+ *  2. A child is welcomed at most once.  A lost child cannot join again.
+ *  3. In CORE_DOWN, a broker waits for its children for at most down_patience() seconds:
+ *     shutdown_grace for each level of the tree from its own to the deepest.
  *
  * Failure: a bad control message is logged and dropped.
  */
@@ -35,6 +28,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "control_wire.h"
 #include "core_private.h"
 #include "libflux/overlay_wire.h"
 #include "libutil/invariant.h"
@@ -42,75 +36,15 @@
 #define REPORT_LATE 2.
 #define PROTOCOL_VERSION 1
 
-struct hello {
-    uint32_t rank;
-    uint32_t size;
-    const char *topology;
-    int version;
-};
-static const struct flux_field hello_fields[] = {
-    FLUX_FIELD_U32(struct hello, rank, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U32(struct hello, size, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_STR(struct hello, topology, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_INT(struct hello, version, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_END,
-};
-static const struct flux_schema hello_schema = FLUX_SCHEMA(struct hello, hello_fields);
-
-struct number {
-    uint64_t seq;
-    uint64_t from;
-    uint64_t to;
-    uint64_t last;
-    int state;
-};
-static const struct flux_field welcome_fields[] = {
-    FLUX_FIELD_U64(struct number, seq, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_INT(struct number, state, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_END,
-};
-static const struct flux_schema welcome_schema = FLUX_SCHEMA(struct number, welcome_fields);
-static const struct flux_field from_fields[] = {
-    FLUX_FIELD_U64(struct number, from, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_END,
-};
-static const struct flux_schema from_schema = FLUX_SCHEMA(struct number, from_fields);
-static const struct flux_field to_fields[] = {
-    FLUX_FIELD_U64(struct number, to, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_END,
-};
-static const struct flux_schema to_schema = FLUX_SCHEMA(struct number, to_fields);
-static const struct flux_field last_fields[] = {
-    FLUX_FIELD_U64(struct number, last, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_END,
-};
-static const struct flux_schema last_schema = FLUX_SCHEMA(struct number, last_fields);
-
-struct text {
-    const char *ranks;
-    const char *reason;
-};
-static const struct flux_field ranks_fields[] = {
-    FLUX_FIELD_STR(struct text, ranks, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_END,
-};
-static const struct flux_schema ranks_schema = FLUX_SCHEMA(struct text, ranks_fields);
-static const struct flux_field reason_fields[] = {
-    FLUX_FIELD_STR(struct text, reason, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_END,
-};
-static const struct flux_schema reason_schema = FLUX_SCHEMA(struct text, reason_fields);
-
-static int send_control(core_t *c, struct peer *p, const char *topic,
-                        const struct flux_schema *desc, const void *in)
+int overlay_send(core_t *c, struct peer *p, const struct flux_method *m, const void *in)
 {
-    flux_msg_t *msg = flux_msg_create(FLUX_MSG_CONTROL, topic);
-    char *json = desc ? flux_schema_encode(desc, in) : strdup("{}");
+    flux_msg_t *msg = flux_msg_create(FLUX_MSG_CONTROL, m->topic);
+    char *json = flux_schema_encode(m->request, in);
 
     if (!msg || !json || flux_msg_set_json(msg, json) < 0) {
         free(json);
         flux_msg_destroy(msg);
-        core_log(c, LOG_ERR, "rank %u is out of memory for %s", c->cfg.rank, topic);
+        core_log(c, LOG_ERR, "rank %u is out of memory for %s", c->cfg.rank, m->topic);
         return -1;
     }
     free(json);
@@ -126,14 +60,14 @@ struct peer *overlay_tree_peer(core_t *c, uint32_t rank)
 
 /* --- ready --- */
 
-/* All of this subtree that is not lost is ready. */
+/* Is every rank of this subtree ready or lost? */
 static bool subtree_complete(core_t *c)
 {
     return idset_count(c->up) + idset_count(c->lost) >=
            topology_subtree_count(c->topo, c->cfg.rank);
 }
 
-/* Root: all ranks that are not lost are ready, let them run. */
+/* The root: when all ranks that are not lost are ready, let the session run. */
 static void check_run(core_t *c)
 {
     struct overlay_run body = {idset_count(c->up)};
@@ -162,8 +96,8 @@ static void report_ready(core_t *c)
         return;
     if (!(ranks = idset_format(c->unreported, 0)))
         return;
-    struct text t = {.ranks = ranks};
-    if (send_control(c, c->parent, "overlay.ready", &ranks_schema, &t) == 0)
+    struct control_text t = {.ranks = ranks};
+    if (overlay_send(c, c->parent, &control_up[CONTROL_READY], &t) == 0)
         idset_subtract(c->unreported, c->unreported);
     free(ranks);
     if (c->state == CORE_WIRED && subtree_complete(c))
@@ -198,7 +132,7 @@ static void report_late_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, vo
 
 static void tell_lost(core_t *c, const idset_t *ranks)
 {
-    struct text t = {0};
+    struct control_text t = {0};
     char *text;
 
     if (core_is_root(c) || c->parent->lost || !c->parent->up || idset_empty(ranks))
@@ -208,15 +142,15 @@ static void tell_lost(core_t *c, const idset_t *ranks)
         return;
     }
     t.ranks = text;
-    send_control(c, c->parent, "overlay.lost", &ranks_schema, &t);
+    overlay_send(c, c->parent, &control_up[CONTROL_LOST], &t);
     free(text);
 }
 
-/* `seq`: the last event before this broker was in. */
+/* `seq`: the last event before this broker joined. */
 static void wired(core_t *c, uint64_t seq)
 {
     core_set_state(c, CORE_WIRED);
-    /* Before any child is welcomed: it is told to begin where this broker is. */
+    /* Must precede the children's welcome, which tells them where their events begin. */
     event_set_last(c, seq);
     flux_timer_start(c->report_timer, REPORT_LATE, 0.);
     tell_lost(c, c->lost); /* those that were lost before there was a parent to tell */
@@ -238,7 +172,7 @@ static void wired(core_t *c, uint64_t seq)
 
 static void children_gone(core_t *c);
 
-/* `ranks` are lost: tell the root, or, being it, everybody. */
+/* Record that `ranks` are lost, and tell the parent; at the root, publish it. */
 static void ranks_lost(core_t *c, const idset_t *ranks)
 {
     idset_t *fresh = idset_difference(ranks, c->lost);
@@ -265,7 +199,7 @@ static void ranks_lost(core_t *c, const idset_t *ranks)
     free(text);
     idset_destroy(fresh);
     report_ready(c);
-    /* A loss may have been all that a complete subtree waited for. */
+    /* The lost ranks may have been the last that were not ready. */
     check_run(c);
 }
 
@@ -273,7 +207,7 @@ static void orphan_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *a
 {
     core_t *c = arg;
 
-    core_log(c, LOG_ERR, "rank %u has been without its parent, rank %u, for %.0f s: going down",
+    core_log(c, LOG_ERR, "rank %u has been without its parent, rank %u, for %.0f s: shutting down",
              c->cfg.rank, c->parent->rank, c->cfg.orphan_timeout);
     overlay_shutdown(c, 1, "the parent was lost");
 }
@@ -318,13 +252,14 @@ void core_peer_lost(core_t *c, enum core_plane plane, uint32_t rank, const char 
             core_log(c, LOG_ERR, "rank %u lost its parent, rank %u: %s", c->cfg.rank, rank, why);
         peer_gone(c, p, why);
         if (c->down_asked) {
-            /* Whoever was asked cannot answer any more. */
-            overlay_shutdown(c, c->exit_code, "the parent was lost while the session goes down");
+            /* The shutdown request can no longer be answered. */
+            overlay_shutdown(c, c->exit_code,
+                             "the parent was lost while the session was shutting down");
             return;
         }
         if (c->state < CORE_DOWN)
             event_cut(c, 0);
-        if (c->state == CORE_JOIN) { /* there is nothing to serve meanwhile */
+        if (c->state == CORE_JOIN) { /* there is nothing to serve */
             overlay_shutdown(c, 1, why);
             return;
         }
@@ -346,7 +281,7 @@ void core_peer_lost(core_t *c, enum core_plane plane, uint32_t rank, const char 
         children_gone(c);
 }
 
-/* --- going down --- */
+/* --- shutdown --- */
 
 static bool any_child(const core_t *c)
 {
@@ -368,7 +303,7 @@ static void children_gone(core_t *c)
         c->cbs.state(c, CORE_DOWN, c->cbs_arg);
 }
 
-/* More the higher up, so that a hung leaf costs its parent's patience and no other's. */
+/* Longer higher up in the tree, so that a hung leaf exhausts only its parent's patience. */
 static double down_patience(const core_t *c)
 {
     return c->cfg.shutdown_grace *
@@ -382,9 +317,9 @@ static void down_timer_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, voi
     for (uint32_t i = 0; i < c->nchildren; i++) {
         struct peer *p = &c->children[i];
         if (p->up && !p->lost && !p->gone) {
-            core_log(c, LOG_ERR, "rank %u did not go down within %.1f s: left behind", p->rank,
-                     down_patience(c));
-            peer_gone(c, p, "it did not go down in time");
+            core_log(c, LOG_ERR, "rank %u did not shut down within %.1f s, and is left behind",
+                     p->rank, down_patience(c));
+            peer_gone(c, p, "it did not shut down in time");
         }
     }
     children_gone(c);
@@ -403,7 +338,7 @@ void overlay_shutdown(core_t *c, int rc, const char *reason)
     for (uint32_t i = 0; i < c->nchildren; i++) {
         struct peer *p = &c->children[i];
         if (p->up && !p->lost && !p->gone)
-            send_control(c, p, "overlay.shutdown", &shutdown_order_schema, &s);
+            overlay_send(c, p, &control_down[CONTROL_SHUTDOWN], &s);
     }
     flux_timer_start(c->down_timer, down_patience(c), 0.);
     children_gone(c);
@@ -414,7 +349,7 @@ void core_local_down_done(core_t *c)
     if (c->state != CORE_DOWN || !c->down_local)
         return;
     if (c->parent && c->parent->up && !c->parent->lost)
-        send_control(c, c->parent, "overlay.goodbye", NULL, NULL);
+        overlay_send(c, c->parent, &control_up[CONTROL_GOODBYE], NULL);
     core_set_state(c, CORE_EXIT);
 }
 
@@ -422,16 +357,16 @@ void core_local_down_done(core_t *c)
 
 static void refuse(core_t *c, struct peer *p, const char *reason)
 {
-    struct text t = {.reason = reason};
+    struct control_text t = {.reason = reason};
 
     core_log(c, LOG_ERR, "rank %u was refused: %s", p->rank, reason);
-    send_control(c, p, "overlay.refused", &reason_schema, &t);
+    overlay_send(c, p, &control_down[CONTROL_REFUSED], &t);
 }
 
 static void hello_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t *msg)
 {
-    const struct hello *h = in;
-    struct number n = {.seq = core_event_seq(c), .state = c->state};
+    const struct control_hello *h = in;
+    struct control_number n = {.seq = core_event_seq(c), .state = c->state};
     char why[160];
 
     if (c->state == CORE_JOIN) {
@@ -440,21 +375,22 @@ static void hello_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t
         return;
     }
     if (h->version != PROTOCOL_VERSION)
-        snprintf(why, sizeof(why), "it speaks version %d of the protocol, rank %u version %d",
-                 h->version, c->cfg.rank, PROTOCOL_VERSION);
+        snprintf(why, sizeof(why),
+                 "it uses version %d of the protocol, and rank %u uses version %d", h->version,
+                 c->cfg.rank, PROTOCOL_VERSION);
     else if (h->rank != p->rank)
-        snprintf(why, sizeof(why), "it says that it is rank %u", h->rank);
+        snprintf(why, sizeof(why), "it claims to be rank %u", h->rank);
     else if (h->size != c->cfg.size || strcmp(h->topology, topology_spec(c->topo)) != 0)
         snprintf(why, sizeof(why),
                  "it was started with size %u and topology %.40s, not %u and %.40s", h->size,
                  h->topology, c->cfg.size, topology_spec(c->topo));
     else if (c->state >= CORE_DOWN)
-        snprintf(why, sizeof(why), "the session is going down");
+        snprintf(why, sizeof(why), "the session is shutting down");
     else if (p->up || p->lost || p->gone)
         snprintf(why, sizeof(why), "a rank cannot join twice");
     else {
         p->up = true;
-        send_control(c, p, "overlay.welcome", &welcome_schema, &n);
+        overlay_send(c, p, &control_down[CONTROL_WELCOME], &n);
         route_held(c, p);
         return;
     }
@@ -463,7 +399,7 @@ static void hello_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t
 
 static void welcome_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t *msg)
 {
-    const struct number *n = in;
+    const struct control_number *n = in;
 
     if (c->state != CORE_JOIN)
         return;
@@ -475,9 +411,9 @@ static void welcome_cb(core_t *c, struct peer *p, const void *in, const flux_msg
 
 static void refused_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t *msg)
 {
-    const struct text *t = in;
+    const struct control_text *t = in;
 
-    /* Once in, it is not meant: another one has said hello in its name. */
+    /* After the welcome this message is not for us: another broker has used our name. */
     if (c->state != CORE_JOIN)
         return;
     core_log(c, LOG_CRIT, "rank %u was refused by its parent, rank %u: %s", c->cfg.rank, p->rank,
@@ -495,7 +431,7 @@ static idset_t *parse_subtree_ranks(core_t *c, struct peer *p, const char *text)
         idset_destroy(sub);
         return ids;
     }
-    core_log(c, LOG_ERR, "rank %u spoke for ranks that are not in its subtree", p->rank);
+    core_log(c, LOG_ERR, "rank %u reported ranks that are not in its subtree", p->rank);
     idset_destroy(sub);
     idset_destroy(ids);
     return NULL;
@@ -503,7 +439,7 @@ static idset_t *parse_subtree_ranks(core_t *c, struct peer *p, const char *text)
 
 static void ready_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t *msg)
 {
-    const struct text *t = in;
+    const struct control_text *t = in;
     idset_t *ids = parse_subtree_ranks(c, p, t->ranks);
 
     if (ids)
@@ -513,7 +449,7 @@ static void ready_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t
 
 static void lost_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t *msg)
 {
-    const struct text *t = in;
+    const struct control_text *t = in;
     idset_t *ids = parse_subtree_ranks(c, p, t->ranks);
 
     if (ids)
@@ -553,73 +489,64 @@ static void goodbye_cb(core_t *c, struct peer *p, const void *in, const flux_msg
 
 static void replay_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t *msg)
 {
-    event_replay(c, p, ((const struct number *)in)->from);
+    event_replay(c, p, ((const struct control_number *)in)->from);
 }
 
 static void skip_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t *msg)
 {
-    event_skip(c, ((const struct number *)in)->to);
+    event_skip(c, ((const struct control_number *)in)->to);
 }
 
 static void replayed_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t *msg)
 {
-    event_replayed(c, ((const struct number *)in)->last);
+    event_replayed(c, ((const struct control_number *)in)->last);
 }
 
 static void last_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t *msg)
 {
-    event_expect(c, ((const struct number *)in)->last);
+    event_expect(c, ((const struct control_number *)in)->last);
 }
 
 static void cut_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t *msg)
 {
-    event_cut(c, ((const struct number *)in)->last);
+    event_cut(c, ((const struct control_number *)in)->last);
 }
 
-static const struct flux_field empty_fields[] = {FLUX_FIELD_END};
-static const struct flux_schema empty_schema = {empty_fields};
+typedef void (*control_f)(core_t *c, struct peer *from, const void *in, const flux_msg_t *msg);
 
-static const struct control {
-    const char *topic;
-    bool from_child;
-    const struct flux_schema *desc;
-    void (*cb)(core_t *c, struct peer *from, const void *in, const flux_msg_t *msg);
-} controls[] = {
-    {"overlay.hello", true, &hello_schema, hello_cb},
-    {"overlay.ready", true, &ranks_schema, ready_cb},
-    {"overlay.lost", true, &ranks_schema, lost_cb},
-    {"overlay.goodbye", true, &empty_schema, goodbye_cb},
-    {"event.replay", true, &from_schema, replay_cb},
-    {"overlay.welcome", false, &welcome_schema, welcome_cb},
-    {"overlay.refused", false, &reason_schema, refused_cb},
-    {"overlay.shutdown", false, &shutdown_order_schema, shutdown_cb},
-    {"event.skip", false, &to_schema, skip_cb},
-    {"event.replayed", false, &last_schema, replayed_cb},
-    {"event.last", false, &last_schema, last_cb},
-    {"event.cut", false, &last_schema, cut_cb},
+static const control_f from_child[CONTROL_NUP] = {
+    [CONTROL_HELLO] = hello_cb,     [CONTROL_READY] = ready_cb,   [CONTROL_LOST] = lost_cb,
+    [CONTROL_GOODBYE] = goodbye_cb, [CONTROL_REPLAY] = replay_cb,
+};
+static const control_f from_parent[CONTROL_NDOWN] = {
+    [CONTROL_WELCOME] = welcome_cb,   [CONTROL_REFUSED] = refused_cb,
+    [CONTROL_SHUTDOWN] = shutdown_cb, [CONTROL_SKIP] = skip_cb,
+    [CONTROL_REPLAYED] = replayed_cb, [CONTROL_LAST] = last_cb,
+    [CONTROL_CUT] = cut_cb,
 };
 
 void overlay_control(core_t *c, struct peer *from, const flux_msg_t *msg)
 {
     const char *topic = flux_msg_topic(msg);
+    const struct flux_method *m = from->is_child ? control_up : control_down;
+    const control_f *cb = from->is_child ? from_child : from_parent;
     size_t len;
     const char *json = flux_msg_payload(msg, &len);
     union {
-        struct hello hello;
-        struct number number;
-        struct text text;
+        struct control_hello hello;
+        struct control_number number;
+        struct control_text text;
         struct shutdown_order shutdown;
     } in;
-    errmsg_t err = {"it is unknown"};
+    errmsg_t err = {"there is no such message"};
 
-    for (size_t i = 0; i < sizeof(controls) / sizeof(controls[0]); i++) {
-        const struct control *ctl = &controls[i];
+    for (; m->topic; m++, cb++) {
         json_t *owner;
-        if (strcmp(ctl->topic, topic) != 0 || ctl->from_child != from->is_child)
+        if (strcmp(m->topic, topic) != 0)
             continue;
-        if (!(owner = flux_schema_decode(ctl->desc, json ? json : "", len, &in, &err)))
+        if (!(owner = flux_schema_decode(m->request, json ? json : "", len, &in, &err)))
             break;
-        ctl->cb(c, from, &in, msg);
+        (*cb)(c, from, &in, msg);
         json_decref(owner);
         return;
     }
@@ -648,7 +575,7 @@ void core_child_event_up(core_t *c, uint32_t rank)
         p->event_up = true;
 }
 
-/* --- begin and end --- */
+/* --- start and end --- */
 
 static void join_timer_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
 {
@@ -737,10 +664,10 @@ void overlay_destroy(core_t *c)
 
 int core_start(core_t *c)
 {
-    struct hello h = {.rank = c->cfg.rank,
-                      .size = c->cfg.size,
-                      .topology = topology_spec(c->topo),
-                      .version = PROTOCOL_VERSION};
+    struct control_hello h = {.rank = c->cfg.rank,
+                              .size = c->cfg.size,
+                              .topology = topology_spec(c->topo),
+                              .version = PROTOCOL_VERSION};
 
     if (c->started || !c->link) {
         errno = EINVAL;
@@ -754,5 +681,5 @@ int core_start(core_t *c)
         wired(c, core_event_seq(c));
         return 0;
     }
-    return send_control(c, c->parent, "overlay.hello", &hello_schema, &h);
+    return overlay_send(c, c->parent, &control_up[CONTROL_HELLO], &h);
 }

@@ -1,35 +1,54 @@
 /* core_route.c - where a message goes.
  *
  *    request for        goes to
- *    any rank           the local service of that name; else the parent; at the root ENOSYS.
- *                       With FLUX_MSGF_UPSTREAM the sender's own broker is skipped: that is how an
- *                       instance of a service reaches the next one above, and reductions are made.
+ *    any rank           the local service of that name; else to the parent; at the root ENOSYS.
+ *                       FLUX_MSGF_UPSTREAM skips the sender's own broker: an instance of a
+ *                       service thus reaches the next instance above it, as in a reduction.
  *    this rank          the local service; else ENOSYS
- *    another rank       the tree neighbour on the way; along the ring when asked to (FLUX_MSGF_RING)
- *                       or when the tree is broken there; else EHOSTUNREACH
- *    a neighbour that has not joined yet, or whose queue is full: held, in order, until it can be
- *                       sent, or the neighbour is lost
+ *    another rank       the tree neighbor on the way; along the ring if the request asks for it
+ *                       (FLUX_MSGF_RING), or if the tree is broken there; else EHOSTUNREACH
  *
- * Whoever hands over a request is pushed on its route stack; the response pops the same stack hop
- * by hop.
+ * A request to a neighbor that has not joined yet, or whose queue is full, is held until it can be
+ * sent, or until the neighbor is lost.  Each hop pushes the previous one onto the request's route
+ * stack; the response pops the stack hop by hop.
+ *
+ * Drawing (request): a request from a client of rank 2 to a service of rank 0, and its response.
+ *
+ *     client 7           rank 2                       rank 0                    module
+ *        |                 |                            |                          |
+ *        | request, tag 5  |                            |                          |
+ *        |---------------->| routes: client 7           |                          |
+ *        |                 | inflight: client 7 waits   |                          |
+ *        |                 |--------------------------->| routes: client 7, rank 2 |
+ *        |                 |                            | inflight: rank 2 waits   |
+ *        |                 |                            |------------------------->|
+ *        |                 |                            |                          |
+ *        |                 |                            |<-------------------------|
+ *        |                 |<---------------------------| response, pops rank 2    |
+ *        |<----------------| response, pops client 7    |                          |
+ *
+ * Requests that wait in the queues of local modules are charged to an account: one per local
+ * process, and one per other rank.  A request weighs 1, and 1 more for each QUEUED_UNIT bytes.
  *
  * Invariants:
- *  1. Every request that wants an answer gets exactly one last response, whatever is lost.
- *  2. A request never comes back to a broker on the ring: more hops than ranks end it.
- *  3. No more than HELD_MAX requests, or HELD_BYTES_MAX bytes of them, are held for one neighbour,
- *     but for what must arrive (core_must_arrive()), of which there may be HELD_NEWS more;
- * a local client is not read while more than CONGESTED of its own, or CONGESTED_BYTES, are held.
- *  4. A local client is not read while requests of more than QUEUED_MAX of its process wait in the queues of
- *     modules, those that clients left there who are gone included: who floods a module holds up itself,
- *     through however many connections.
- *  5. Requests of clients of other ranks that wait in the queues of modules are RANKS_MAX at most, and those of
- *     one rank no more than what is left of that: who floods from one rank leaves half of it to others.  What
- *     finds no room is refused.
- *  6. What is held for a neighbour is sent before anything that comes later for it.
+ *  1. Every request that wants an answer gets exactly one final response, whatever is lost.
+ *  2. A request on the ring never returns to a broker: it may not make more hops than there are
+ *     ranks.
+ *  3. At most HELD_MAX requests, or HELD_BYTES_MAX bytes, are held for one neighbor, and HELD_NEWS
+ *     more of those that must arrive (core_must_arrive()).  A local client is not read while more
+ *     than CONGESTED of its requests, or CONGESTED_BYTES, are held.
+ *  4. A local client is not read after the waiting requests of its process have exceeded the weight
+ *     QUEUED_MAX (QUEUED_FEW while several clients send), until they fall to half of it.  Requests
+ *     that closed connections have left count too, so a process that floods a module slows down
+ *     itself only.
+ *  5. The waiting requests of clients of other ranks weigh RANKS_MAX at most, and those of one rank
+ *     no more than what is then left of RANKS_MAX: a rank that floods leaves half of it to the
+ *     others.  A request beyond that is refused.
+ *  6. What is held for a neighbor is sent before anything that comes later for it.
  *
- * Failure: errors are answered to the sender; what has no sender to answer (NORESPONSE) is counted
- * as dropped.  That a sender is gone is said in such requests: they are not dropped for want of room
- * (core_must_arrive()), and with a neighbour that is lost goes all that came by it.
+ * Failure: errors are answered to the sender.  A request without an answer (NORESPONSE) that fails
+ * is counted as dropped.  Notices that a sender is gone are such requests; they are not dropped for
+ * lack of room (core_must_arrive()).  A lost neighbor takes all its requests with it.
  */
 #include "config.h"
 #include <errno.h>
@@ -45,15 +64,16 @@
 #define HELD_BYTES_MAX (64 * 1024 * 1024)
 #define CONGESTED 1024
 #define CONGESTED_BYTES (1024 * 1024)
-/* Of one process in all modules: so many small requests, or a MiB. */
-#define QUEUED_MAX (2 * CORE_QUEUED_LOW)
+/* weight per process, in all modules: 256 small requests, or a MiB; QUEUED_FEW: several send */
+#define QUEUED_MAX 256
+#define QUEUED_FEW (2 * CORE_QUEUED_LOW)
 #define QUEUED_UNIT 4096
 #define RANKS_MAX 16384
 
 struct held {
     struct list_node node;
     flux_msg_t *msg;
-    uint32_t from_ep; /* endpoint id: it may be gone by the time */
+    uint32_t from_ep; /* id of the endpoint, which may be gone when the request is sent */
     struct peer *from_peer;
 };
 
@@ -73,8 +93,8 @@ static endpoint_t *find_service(core_t *c, const flux_msg_t *msg)
     return hmap_get(c->services, name);
 }
 
-/* Give the response to whom route id `id` stands for. */
-static void response_to(core_t *c, uint32_t id, flux_msg_t *msg)
+/* Give the response to the endpoint or neighbor of route id `id`. */
+static void response_to(core_t *c, uint32_t id, flux_msg_t *msg, const struct trace_origin *from)
 {
     uint32_t value = flux_route_value(id);
 
@@ -82,12 +102,17 @@ static void response_to(core_t *c, uint32_t id, flux_msg_t *msg)
     if (flux_route_kind(id) == FLUX_ROUTE_ENDPOINT) {
         endpoint_t *ep = hmap_get_u64(c->endpoints, value);
         if (ep) {
+            if (c->trace)
+                trace_response(c, msg, from, ep, NULL);
             ep->ops->send(ep->arg, msg);
             return;
         }
     } else {
         bool ring = flux_route_kind(id) == FLUX_ROUTE_RING;
         struct peer *p = ring ? &c->ring_prev : overlay_tree_peer(c, value);
+
+        if (c->trace && p && !p->lost)
+            trace_response(c, msg, from, NULL, p);
         if (p && !p->lost &&
             c->link->send(c->link_arg, ring ? CORE_RING : CORE_TREE, value, msg, true) == 0) {
             if (ring)
@@ -103,13 +128,13 @@ static void response_to(core_t *c, uint32_t id, flux_msg_t *msg)
     flux_msg_destroy(msg);
 }
 
-/* Put the response on the next hop of its way back. */
-static void response_hop(core_t *c, flux_msg_t *msg)
+/* Send the response to the next hop of its way back. */
+static void response_hop(core_t *c, flux_msg_t *msg, const struct trace_origin *from)
 {
     uint32_t id;
 
     if (flux_msg_route_pop(msg, &id) == 0) {
-        response_to(c, id, msg);
+        response_to(c, id, msg, from);
         return;
     }
     c->stats.dropped++;
@@ -137,7 +162,7 @@ static flux_msg_t *make_error(core_t *c, const flux_msg_t *req, int errnum, cons
     return resp;
 }
 
-/* The request has no entry: its answer goes straight back. */
+/* Answer a request that has no entry among the pending ones. */
 void route_error(core_t *c, const flux_msg_t *req, int errnum, const char *fmt, ...)
 {
     flux_msg_t *resp;
@@ -147,10 +172,10 @@ void route_error(core_t *c, const flux_msg_t *req, int errnum, const char *fmt, 
     resp = make_error(c, req, errnum, fmt, ap);
     va_end(ap);
     if (resp)
-        response_hop(c, resp);
+        response_hop(c, resp, NULL);
 }
 
-/* The same for one whose sender, `id`, is not on its route stack. */
+/* The same for a request whose sender, `id`, is not on its route stack. */
 static void refuse(core_t *c, uint32_t id, const flux_msg_t *req, int errnum, const char *fmt, ...)
     __attribute__((format(printf, 5, 6)));
 
@@ -163,27 +188,30 @@ static void refuse(core_t *c, uint32_t id, const flux_msg_t *req, int errnum, co
     resp = make_error(c, req, errnum, fmt, ap);
     va_end(ap);
     if (resp)
-        response_to(c, id, resp);
+        response_to(c, id, resp, NULL);
 }
 
 void route_response(core_t *c, flux_msg_t *msg)
 {
     struct inflight *f = inflight_find(c, msg);
+    struct trace_origin from;
 
-    if (!f) { /* late, or an answer too many */
+    if (!f) { /* late, or one answer too many */
         c->stats.dropped++;
         flux_msg_destroy(msg);
         return;
     }
-    /* More can follow only where a stream was asked for. */
+    from = (struct trace_origin){f->to_ep, f->to_peer, f->asked};
+    /* Only a streaming request can have more responses. */
     if (!flux_msg_has_flag(msg, FLUX_MSGF_STREAMING) ||
         !flux_msg_has_flag(f->req, FLUX_MSGF_STREAMING))
         inflight_remove(c, f);
-    response_hop(c, msg);
+    response_hop(c, msg, &from);
 }
 
-/* Who is charged for a request while it waits: the sender's process, for clients of another rank that rank,
- * for brokers and their modules nobody.  False: there is no room. */
+/* Find the account to charge while the request waits: that of the sender's process, or, for a
+ * client of another rank, that of the rank.  Requests of brokers and their modules are not charged.
+ * False: there is no room, and the request was answered. */
 static bool charged(core_t *c, const flux_msg_t *msg, endpoint_t *from_ep, struct account **account)
 {
     size_t n = flux_msg_route_count(msg);
@@ -197,7 +225,7 @@ static bool charged(core_t *c, const flux_msg_t *msg, endpoint_t *from_ep, struc
     }
     if (n < 2 || (flux_msg_rolemask(msg) & FLUX_ROLE_BROKER))
         return true;
-    /* The first broker on its way has pushed its sender, the next one that broker. */
+    /* The first broker has pushed its client, and the next one the first broker. */
     rank = flux_route_value(flux_msg_route_at(msg, 1));
     if (!(a = account_join(c, CORE_ACCOUNT_RANK | rank))) {
         route_error(c, msg, ENOMEM, "rank %u is out of memory for a request", c->cfg.rank);
@@ -208,14 +236,24 @@ static bool charged(core_t *c, const flux_msg_t *msg, endpoint_t *from_ep, struc
         return true;
     if (!a->choked)
         core_log(c, LOG_ERR,
-                 "clients of rank %u ask more than modules of rank %u can do: requests are refused",
-                 rank, c->cfg.rank);
+                 "clients of rank %u flood the modules of rank %u: requests are refused", rank,
+                 c->cfg.rank);
     a->choked = true;
     route_error(
         c, msg, EAGAIN,
         "clients of rank %u have more requests at rank %u than it can take: try again later", rank,
         c->cfg.rank);
     return false;
+}
+
+static unsigned queued_max(const core_t *c)
+{
+    return c->several ? QUEUED_FEW : QUEUED_MAX;
+}
+
+void core_set_several(core_t *c, bool several)
+{
+    c->several = several;
 }
 
 static void enqueue(core_t *c, endpoint_t *ep, flux_msg_t *msg, struct account *a)
@@ -227,27 +265,38 @@ static void enqueue(core_t *c, endpoint_t *ep, flux_msg_t *msg, struct account *
     a->queued += weight;
     if (number & CORE_ACCOUNT_RANK)
         c->queued += weight;
-    else if (a->queued > QUEUED_MAX)
+    else if (a->queued > queued_max(c))
         a->choked = true;
     if (ep->ops->queue(ep->arg, msg, number) < 0)
         core_endpoint_taken(c, number, weight);
+}
+
+static void traced(struct inflight *f, double asked)
+{
+    if (f)
+        f->asked = asked;
 }
 
 static void deliver_local(core_t *c, endpoint_t *ep, flux_msg_t *msg, endpoint_t *from_ep,
                           struct peer *from_peer)
 {
     struct account *a = NULL;
+    struct inflight *f = NULL;
 
     if (ep->ops->queue && !charged(c, msg, from_ep, &a))
         flux_msg_destroy(msg);
     else if (!flux_msg_has_flag(msg, FLUX_MSGF_NORESPONSE) &&
-             !inflight_add(c, msg, from_ep, from_peer, ep, NULL)) {
+             !(f = inflight_add(c, msg, from_ep, from_peer, ep, NULL))) {
         route_error(c, msg, ENOMEM, "rank %u is out of memory for a request", c->cfg.rank);
         flux_msg_destroy(msg);
-    } else if (a)
-        enqueue(c, ep, msg, a);
-    else
-        ep->ops->send(ep->arg, msg);
+    } else {
+        if (c->trace)
+            traced(f, trace_request(c, msg, from_ep, from_peer, ep, NULL));
+        if (a)
+            enqueue(c, ep, msg, a);
+        else
+            ep->ops->send(ep->arg, msg);
+    }
     if (a && !from_ep)
         account_leave(c, a);
 }
@@ -286,16 +335,17 @@ static void hold(core_t *c, struct peer *p, flux_msg_t *msg, endpoint_t *from_ep
         }
         return;
     }
-    route_error(c, msg, EAGAIN, "rank %u does not keep up with what is sent to it: try again later",
+    route_error(c, msg, EAGAIN, "rank %u does not keep up with its requests: try again later",
                 p->rank);
     flux_msg_destroy(msg);
 }
 
-/* Send to a neighbour: 0 when the message is done with, -1 when it has to wait. */
+/* Send to a neighbor.  0: the request is dealt with; -1: it has to wait. */
 static int try_send(core_t *c, struct peer *p, flux_msg_t *msg, endpoint_t *from_ep,
                     struct peer *from_peer)
 {
     struct inflight *f = NULL;
+    flux_msg_t *sent;
     int errnum;
 
     if (!flux_msg_has_flag(msg, FLUX_MSGF_NORESPONSE) &&
@@ -304,7 +354,11 @@ static int try_send(core_t *c, struct peer *p, flux_msg_t *msg, endpoint_t *from
         flux_msg_destroy(msg);
         return 0;
     }
+    sent = c->trace ? flux_msg_incref(msg) : NULL;
     if (c->link->send(c->link_arg, p->plane, p->rank, msg, false) == 0) {
+        if (sent)
+            traced(f, trace_request(c, sent, from_ep, from_peer, NULL, p));
+        flux_msg_destroy(sent);
         if (p->plane == CORE_RING)
             c->stats.ring++;
         else if (p == c->parent)
@@ -314,6 +368,7 @@ static int try_send(core_t *c, struct peer *p, flux_msg_t *msg, endpoint_t *from
         return 0;
     }
     errnum = errno;
+    flux_msg_destroy(sent);
     if (f)
         inflight_remove(c, f);
     if (errnum == EAGAIN)
@@ -331,7 +386,7 @@ static void forward(core_t *c, struct peer *p, flux_msg_t *msg, endpoint_t *from
         hold(c, p, msg, from_ep, from_peer);
 }
 
-/* Routing proper; the sender is on the route stack already. */
+/* Route a request whose sender is already on the route stack. */
 static void route(core_t *c, flux_msg_t *msg, endpoint_t *from_ep, struct peer *from_peer)
 {
     uint32_t nodeid = flux_msg_nodeid(msg);
@@ -384,8 +439,8 @@ static void route(core_t *c, flux_msg_t *msg, endpoint_t *from_ep, struct peer *
         return;
     }
     c->stats.unreachable++;
-    route_error(c, msg, EHOSTUNREACH, "rank %u cannot be reached: rank %u has no way to it", nodeid,
-                c->cfg.rank);
+    route_error(c, msg, EHOSTUNREACH, "rank %u cannot be reached: rank %u has no route to it",
+                nodeid, c->cfg.rank);
     flux_msg_destroy(msg);
 }
 
@@ -402,7 +457,7 @@ void route_request(core_t *c, flux_msg_t *msg, endpoint_t *from_ep, struct peer 
     if (flux_msg_route_push(msg, id) < 0) {
         if (errno == EOVERFLOW)
             refuse(c, id, msg, EHOSTUNREACH,
-                   "the request got no further than to rank %u: %d hops are the most it may make",
+                   "the request got no further than rank %u: it may make at most %d hops",
                    c->cfg.rank, FLUX_MSG_ROUTES_MAX);
         else
             refuse(c, id, msg, ENOMEM, "rank %u is out of memory for a request", c->cfg.rank);
@@ -458,7 +513,7 @@ void core_endpoint_taken(core_t *c, uint32_t from, unsigned weight)
     a->queued -= weight;
     if (from & CORE_ACCOUNT_RANK)
         c->queued -= weight;
-    relief = a->choked && a->queued <= CORE_QUEUED_LOW;
+    relief = a->choked && a->queued <= queued_max(c) / 2;
     a->choked &= !relief;
     if (a->queued == 0)
         account_leave(c, a);
@@ -466,7 +521,8 @@ void core_endpoint_taken(core_t *c, uint32_t from, unsigned weight)
         c->relief_cb(c->relief_arg);
 }
 
-/* One request less of this endpoint waits: true when that makes it congested no more. */
+/* Remove a held request from the endpoint's count.  True when the endpoint is no longer
+ * congested. */
 static bool leave_held(endpoint_t *ep, size_t size)
 {
     bool congested = ep && core_endpoint_congested(ep);
@@ -487,7 +543,7 @@ void route_held(core_t *c, struct peer *p)
     bool relief = false;
     bool waits = false;
 
-    /* Work on a list of its own: what is held again goes back in front of it, in order. */
+    /* Work on a list of its own: requests that are held again meanwhile are put back in order. */
     list_init(&later);
     while ((n = list_first(&p->held))) {
         list_remove(n);
@@ -500,7 +556,7 @@ void route_held(core_t *c, struct peer *p)
         size_t size = flux_msg_encoded_size(held->msg);
 
         relief = leave_held(ep, size) || relief;
-        /* Its sender is gone, and nobody else wants an answer. */
+        /* The sender has disconnected, so the response is not wanted. */
         if (!ep && !held->from_peer && !flux_msg_has_flag(held->msg, FLUX_MSGF_NORESPONSE))
             flux_msg_destroy(held->msg);
         else if (p->lost || p->gone)
@@ -530,7 +586,7 @@ void route_held(core_t *c, struct peer *p)
         p->held_count += count;
         p->held_bytes += bytes;
     }
-    /* Who was paused goes on after this pass. */
+    /* Paused clients continue after this pass. */
     if (relief && c->relief_cb)
         c->relief_cb(c->relief_arg);
 }
@@ -582,7 +638,8 @@ void route_disconnect(core_t *c, const flux_msg_t *like, endpoint_t *to_ep, stru
     }
     flux_msg_set_cred(msg, c->cfg.userid, FLUX_ROLE_BROKER);
     flux_msg_set_nodeid(msg, to_ep ? FLUX_NODEID_ANY : flux_msg_nodeid(like));
-    flux_msg_set_flags(msg, FLUX_MSGF_NORESPONSE);
+    /* It takes the way of the request. */
+    flux_msg_set_flags(msg, FLUX_MSGF_NORESPONSE | (flux_msg_flags(like) & FLUX_MSGF_RING));
     if (to_ep)
         to_ep->ops->send(to_ep->arg, msg);
     else if (to_peer && !to_peer->lost &&

@@ -1,16 +1,16 @@
-/* core_service.c - services that every broker has: event, overlay, broker.
+/* core_service.c - the services that every broker has: event, overlay, broker.
  *
- *    event.publish      raw: an encoded event   -> {"seq"}     (rank 0)
+ *    event.publish      raw: an encoded event   -> {"seq"}     (at rank 0)
  *    event.subscribe    {"prefix"}              -> {}          for the sender, at its own broker
  *    event.unsubscribe  {"prefix"}              -> {}
- *    overlay.status     {}  -> {"rank","size","state","up","lost","topology"}   truth at rank 0
- *    overlay.topology   {}  -> {"topology","size","file"}  file: the tree in topology file form
+ *    overlay.status     {}  -> {"rank","size","state","up","lost","topology"}   complete at rank 0
+ *    overlay.topology   {}  -> {"topology","size","file"}  file: the tree in topology file format
  *    broker.stats       {}  -> counters
- *    broker.shutdown    {"rc","reason"} -> {}   passed on to rank 0
+ *    broker.shutdown    {"rc","reason"} -> {}   forwarded to rank 0
  *
- * Topics that begin with "overlay." or "kvs." are published by brokers and modules only.
+ * Only brokers and modules may publish topics that begin with "overlay.", "kvs." or "event.lost".
  *
- * Failure: answered with errno and a sentence.
+ * Failure: a request is answered with errno and an error message.
  */
 #include "config.h"
 #include <errno.h>
@@ -20,32 +20,6 @@
 #include "core_private.h"
 #include "libflux/event_wire.h"
 #include "libflux/overlay_wire.h"
-
-static const struct flux_field shutdown_fields[] = {
-    FLUX_FIELD_INT(struct shutdown_order, rc, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_STR(struct shutdown_order, reason, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_END,
-};
-const struct flux_schema shutdown_order_schema =
-    FLUX_SCHEMA(struct shutdown_order, shutdown_fields);
-
-static const struct flux_field stats_fields[] = {
-    FLUX_FIELD_U64(struct core_stats, tree_up, 0),
-    FLUX_FIELD_U64(struct core_stats, tree_down, 0),
-    FLUX_FIELD_U64(struct core_stats, ring, 0),
-    FLUX_FIELD_U64(struct core_stats, event_down, 0),
-    FLUX_FIELD_U64(struct core_stats, requests, 0),
-    FLUX_FIELD_U64(struct core_stats, responses, 0),
-    FLUX_FIELD_U64(struct core_stats, events, 0),
-    FLUX_FIELD_U64(struct core_stats, unreachable, 0),
-    FLUX_FIELD_U64(struct core_stats, dropped, 0),
-    FLUX_FIELD_U64(struct core_stats, gaps, 0),
-    FLUX_FIELD_U64(struct core_stats, replays, 0),
-    FLUX_FIELD_U64(struct core_stats, events_lost, 0),
-    FLUX_FIELD_U64(struct core_stats, inflight, 0),
-    FLUX_FIELD_END,
-};
-static const struct flux_schema stats_schema = FLUX_SCHEMA(struct core_stats, stats_fields);
 
 static bool reserved(const char *topic)
 {
@@ -95,7 +69,7 @@ static void publish_cb(flux_t *h, const flux_msg_t *req, void *arg)
         flux_respond_struct(h, req, &event_published_schema, &p);
 }
 
-/* Subscriptions are for local endpoints only: the route has just them. */
+/* Only local endpoints may subscribe: their requests have a route of one entry. */
 static endpoint_t *subscriber(core_t *c, flux_t *h, const flux_msg_t *req)
 {
     endpoint_t *ep = NULL;
@@ -168,7 +142,7 @@ static void stats_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
     core_t *c = arg;
 
-    flux_respond_struct(h, req, &stats_schema, &c->stats);
+    flux_respond_struct(h, req, &core_stats_schema, &c->stats);
 }
 
 static void shutdown_cb(flux_t *h, const flux_msg_t *req, void *arg)

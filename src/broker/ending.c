@@ -4,8 +4,8 @@
  *
  * Jobs that wait in the queue stay there: a session with a statedir finds them again.
  *
- * Failure: any error answer counts as "there is nothing to wait for": a session without a job
- * service has no jobs, and one whose job service is broken must be able to end.
+ * Failure: any error means that there is nothing to wait for.  A session without a job service has
+ * no jobs, and one whose job service is broken must still be able to end.
  */
 #include "ending.h"
 

@@ -1,14 +1,14 @@
-/* eventlog.c - the events of the past, as bytes in a few large pieces.
+/* eventlog.c - past events, as bytes in a few large segments.
  *
- * They stay for long, and thousands of them; as messages, each an allocation among those of the
- * moment, they would hold on to pages all over the heap.
+ * Thousands of events are kept, and for a long time.  As messages, allocated among short-lived
+ * ones, they would keep pages all over the heap in use.
  *
  * Invariants:
- *  1. A segment holds whole frames, one after the other, from `begin` to `end`; no segment in the
- *     list is empty.
- *  2. `bytes` is the sum of all frames, at most `limit` unless there is one only.
+ *  1. A segment holds complete frames, one after the other, from `begin` to `end`; no segment in
+ *     the list is empty.
+ *  2. `bytes` is the sum of all frames, and at most `limit` unless there is only one frame.
  *
- * Failure: without memory for an event the log is empty.
+ * Failure: without memory for an event the log becomes empty.
  */
 #include "config.h"
 #include <errno.h>
@@ -25,7 +25,7 @@ struct segment {
     size_t begin;
     size_t end;
     size_t size;
-    size_t count; /* frames from `begin` on */
+    size_t count; /* number of frames from `begin` on */
     char data[];
 };
 
@@ -77,7 +77,7 @@ size_t eventlog_count(const eventlog_t *l)
     return l->count;
 }
 
-/* Of the frame at `at`: it was written here, so it is good. */
+/* Size of the frame at `at`, which is valid because it was written here. */
 static size_t frame_size(const struct segment *s, size_t at)
 {
     return (size_t)flux_msg_frame_size(s->data + at, s->end - at, NULL);
@@ -99,7 +99,7 @@ static void drop_oldest(eventlog_t *l)
         segment_free(s);
 }
 
-/* The segment that has room for `size` bytes, at its end. */
+/* The last segment, or a new one, with room for `size` bytes at its end. */
 static struct segment *room(eventlog_t *l, size_t size)
 {
     struct segment *s = NULL;

@@ -1,20 +1,25 @@
-/* fairq.c - what waits for a module, by who sent it.
+/* fairq.c - the envelopes that wait for a module, served in turn by sender.
  *
- * A list of groups that have something here, and in each a list of such senders, each with its envelopes in
- * order.  The first group has its turn: the first envelope of its first sender is taken; then both go to the
- * end of their lists.  So an envelope waits for one of each other group and sender at most, but for those of its
- * own sender, however many these others have put in.
+ * There is a list of groups, and in each group a list of its senders, each with its envelopes in
+ * order.  A turn takes the first envelope of the first sender of the first group; then both move to
+ * the end of their lists.  An envelope thus waits for the earlier envelopes of its own sender, and
+ * between them for at most one of each other group and sender, however many these have put in.
  *
- * A large envelope costs more than a small one.  Who had it taken owes the difference, DEBT_MAX at most, and
- * lets a turn pass for each unit of it while others wait.
+ * A group that had nothing in the queue gets its first turn before groups that wait for a further
+ * one, so a client that sends one request after the other does not wait for a round of those that
+ * flood.  After FAVORED_MAX such turns one of the other groups is served.
+ *
+ * A large envelope costs more than a small one: its group owes the difference, at most DEBT_MAX,
+ * and skips one turn per unit while other groups wait.
  *
  * Invariants:
- *  1. Letters of one sender are taken in the order in which they were put in; those of FAIRQ_FIRST before
- *     all others.
- *  2. A group or a sender is in its list, and in its table, exactly while it has envelopes: nothing stays of
- *     who is gone.
- *  3. Putting and taking cost the same however many wait: a turn that is let pass was paid for by an envelope,
- *     which pays for DEBT_MAX at most.
+ *  1. The envelopes of one sender are taken in the order in which they were put in, and those of
+ *     FAIRQ_FIRST before all others.
+ *  2. A group or a sender is in its list, and in its table, exactly while it has envelopes: a
+ *     sender that is gone leaves nothing behind.
+ *  3. While groups wait for a further turn, they get at least one of FAVORED_MAX + 1 turns.
+ *  4. The cost of put and take does not depend on the number of envelopes: a skipped turn was paid
+ *     for by an envelope, which pays for at most DEBT_MAX.
  *
  * Failure: without memory an envelope is not put in.
  */
@@ -28,7 +33,8 @@
 #include "libutil/invariant.h"
 
 #define DEBT_MAX 16
-#define SPARE_MAX 1024 /* items kept for the next envelopes */
+#define FAVORED_MAX 4
+#define SPARE_MAX 1024 /* items kept for later envelopes */
 
 struct item {
     struct list_node node;
@@ -37,7 +43,7 @@ struct item {
 };
 
 struct group {
-    struct list_node node; /* in fairq.groups */
+    struct list_node node; /* in fairq.fresh or fairq.groups */
     uint32_t number;
     unsigned debt;
     struct list_node senders;
@@ -52,7 +58,9 @@ struct sender {
 
 struct fairq {
     struct list_node first; /* items of FAIRQ_FIRST */
+    struct list_node fresh; /* groups */
     struct list_node groups;
+    unsigned favored;  /* turns of fresh groups since one of the others was served */
     hmap_t *by_number; /* -> struct group */
     hmap_t *by_key;    /* group and sender -> struct sender */
     struct list_node spare;
@@ -67,6 +75,7 @@ fairq_t *fairq_create(void)
     if (!q)
         return NULL;
     list_init(&q->first);
+    list_init(&q->fresh);
     list_init(&q->groups);
     list_init(&q->spare);
     if (!(q->by_number = hmap_create_u64(NULL)) || !(q->by_key = hmap_create_u64(NULL))) {
@@ -144,7 +153,7 @@ static struct group *group_join(fairq_t *q, uint32_t number)
         free(g);
         return NULL;
     }
-    list_append(&q->groups, &g->node);
+    list_append(&q->fresh, &g->node);
     return g;
 }
 
@@ -226,7 +235,7 @@ static unsigned take(fairq_t *q, struct list_node *items, struct envelope *l)
     return weight;
 }
 
-/* Whose turn it is: the first one without debt.  A group that is alone has nobody to let pass. */
+/* The group whose turn it is: the first without debt.  A group alone has no other to let pass. */
 static struct group *next_group(fairq_t *q)
 {
     struct list_node *n;
@@ -245,14 +254,30 @@ static struct group *next_group(fairq_t *q)
     }
 }
 
+/* Is it the turn of a fresh group? */
+static bool is_fresh_turn(fairq_t *q)
+{
+    if (list_empty(&q->fresh))
+        return false;
+    if (list_empty(&q->groups))
+        return true;
+    if (q->favored < FAVORED_MAX) {
+        q->favored++;
+        return true;
+    }
+    q->favored = 0;
+    return false;
+}
+
 static void take_in_turn(fairq_t *q, struct envelope *l)
 {
-    struct group *g = next_group(q);
+    struct group *g =
+        is_fresh_turn(q) ? list_entry(list_first(&q->fresh), struct group, node) : next_group(q);
     struct sender *s = list_entry(list_first(&g->senders), struct sender, node);
     unsigned more = take(q, &s->items, l) - 1;
 
     g->debt = more < DEBT_MAX ? more : DEBT_MAX;
-    INVARIANT(3, g->debt <= DEBT_MAX);
+    INVARIANT(4, g->debt <= DEBT_MAX);
     list_remove(&s->node);
     if (list_empty(&s->items))
         sender_free(q, s);

@@ -1,7 +1,7 @@
-/* A queue that serves its senders in turn: who has put much in delays nobody but himself.
+/* A queue that serves its senders in turn: a sender that floods delays only itself.
  *
- * A sender belongs to a group, and groups have turns: a process with many connections, or all clients of
- * another rank, get no more than a process with one.
+ * Each sender belongs to a group, and groups take turns: a process with many connections, or all
+ * clients of another rank together, get no more than a process with one connection.
  *
  * Thread rules: one thread.
  */
@@ -14,25 +14,25 @@
 
 typedef struct fairq fairq_t;
 
-/* The group of what is taken before all others, in its order. */
+/* The group that is served before all others, in its own order. */
 #define FAIRQ_FIRST 0
 
 fairq_t *fairq_create(void);    /* NULL with ENOMEM */
-void fairq_destroy(fairq_t *q); /* NULL-safe, keeps errno; destroys the messages that are left */
+void fairq_destroy(fairq_t *q); /* NULL-safe, keeps errno; destroys the remaining messages */
 
-/* Put in a copy of `l`, from sender `sender` of `group`; the message is the queue's from then on.  `weight`, at
- * least 1: how many turns of small requests it is worth.  -1 with ENOMEM: the queue is as it was. */
+/* Put in a copy of `l` from sender `sender` of `group`; takes its message over.  `weight`, at least
+ * 1: the number of small requests that it is worth.  -1 with ENOMEM: the queue is unchanged. */
 int fairq_put(fairq_t *q, uint32_t group, uint32_t sender, unsigned weight,
               const struct envelope *l);
 
-/* Take out whose turn it is.  False: there is nothing. */
+/* Take out the next envelope.  False: the queue is empty. */
 bool fairq_next(fairq_t *q, struct envelope *l);
 
-/* Does something of this sender wait? */
+/* Does an envelope of this sender wait? */
 bool fairq_has(const fairq_t *q, uint32_t group, uint32_t sender);
 
-size_t fairq_count(const fairq_t *q); /* envelopes that wait */
-/* Who has some there, outside of FAIRQ_FIRST. */
+size_t fairq_count(const fairq_t *q); /* number of envelopes */
+/* Numbers of groups and senders with envelopes, not counting FAIRQ_FIRST. */
 size_t fairq_groups(const fairq_t *q);
 size_t fairq_senders(const fairq_t *q);
 

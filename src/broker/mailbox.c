@@ -1,20 +1,21 @@
 /* mailbox.c - messages from thread to thread, by pointer.
  *
- * Two arrays: writers fill one under a mutex, the reader swaps them and works through the other
- * without it.  The eventfd is written once until the reader takes: a burst costs one wake-up.  Who
- * has more to put in (mailbox_post) writes it after the last, so that the reader does not begin
- * with the first alone.
+ * There are two arrays: writers fill one under a mutex; the reader swaps them and reads the other
+ * without locking.  The eventfd is written once until the reader takes, so a burst costs one
+ * wake-up.  A writer of several messages (mailbox_post()) writes it after the last one, so that the
+ * reader does not start with the first alone.  A reader that is told otherwise when to take needs no
+ * eventfd.
  *
- * A reader that does not do all that it took at once sets the rest aside: only the number and size of that
- * are known here, so that limits mean all that is not done.
+ * A reader may set aside some of what it took.  The mailbox knows only the number and size of
+ * those, so that limits cover everything that is not yet done.
  *
  * Invariants:
- *  1. The eventfd is readable whenever the fill array is not empty, or somebody who was told so by
- *     mailbox_post() has not called mailbox_wake() yet; and after mailbox_again().
- *  2. Order is that of the puts.
- *  3. `aside` is the number of envelopes that the reader took and has neither done nor dropped.
+ *  1. The eventfd is readable while the fill array is not empty, unless a writer whom
+ *     mailbox_post() told to do so has not called mailbox_wake() yet; and after mailbox_again().
+ *  2. Messages are taken in the order in which they were put.
+ *  3. `aside` is the number of envelopes that the reader has set aside and not yet finished.
  *
- * Failure: a put that finds no memory or no room leaves the mailbox as it was.
+ * Failure: a put without memory or room leaves the mailbox unchanged.
  */
 #include "config.h"
 #include <errno.h>
@@ -43,17 +44,18 @@ struct mailbox {
     atomic_bool fresh; /* the fill array is not empty */
     atomic_size_t aside;
     atomic_size_t aside_bytes;
-    bool told; /* the eventfd is written, and what it tells of not taken */
+    bool told; /* the eventfd was written, and the reader has not taken since */
     int fd;
 };
 
-mailbox_t *mailbox_create(void)
+mailbox_t *mailbox_create(bool wakes)
 {
     mailbox_t *m = calloc(1, sizeof(*m));
 
     if (!m)
         return NULL;
-    if ((m->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0) {
+    m->fd = -1;
+    if (wakes && (m->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0) {
         free(m);
         return NULL;
     }
@@ -73,9 +75,10 @@ void mailbox_destroy(mailbox_t *m)
     if (m) {
         int saved = errno;
         pile_free(&m->fill);
-        m->taken.count = 0; /* what was taken is the reader's */
+        m->taken.count = 0; /* the reader owns what it took */
         pile_free(&m->taken);
-        close(m->fd);
+        if (m->fd >= 0)
+            close(m->fd);
         pthread_mutex_destroy(&m->lock);
         free(m);
         errno = saved;
@@ -114,7 +117,9 @@ static void tell(mailbox_t *m)
 {
     uint64_t one = 1;
 
-    /* Fails only when the counter would overflow, and then it is readable anyway. */
+    if (m->fd < 0)
+        return;
+    /* Fails only if the counter would overflow, and then the eventfd is readable anyway. */
     if (write(m->fd, &one, sizeof(one)) < 0)
         errno = 0;
 }
@@ -178,7 +183,7 @@ struct envelope *mailbox_take(mailbox_t *m, size_t *count)
         free(m->taken.envelopes);
         m->taken = (struct pile){0};
     }
-    if (read(m->fd, &n, sizeof(n)) < 0 && errno != EAGAIN)
+    if (m->fd >= 0 && read(m->fd, &n, sizeof(n)) < 0 && errno != EAGAIN)
         errno = 0;
     pthread_mutex_lock(&m->lock);
     p = m->fill;

@@ -1,8 +1,8 @@
-/* A queue of messages between two threads: any number put in, one takes out and waits on a
+/* A queue of messages between threads: any number of writers, and one reader that waits on a
  * descriptor.
  *
- * Thread rules: mailbox_put(), mailbox_post(), mailbox_wake() and mailbox_count() from any thread; the rest from
- * the one reader.
+ * Thread rules: mailbox_put(), mailbox_post(), mailbox_wake() and mailbox_count() may be called
+ * from any thread, the others by the reader only.
  */
 #ifndef BROKER_MAILBOX_H
 #define BROKER_MAILBOX_H
@@ -14,46 +14,48 @@
 
 typedef struct mailbox mailbox_t;
 
-/* A put with a limit of N envelopes may also leave no more than N times so many bytes waiting. */
+/* A limit of N envelopes is also one of N times this many bytes. */
 #define MAILBOX_BYTES_EACH 1024
 
 struct envelope {
-    void *from;      /* the sender's own mark */
-    flux_msg_t *msg; /* or NULL: `code` is the news */
+    void *from;      /* identifies the sender */
+    flux_msg_t *msg; /* NULL: `code` is the message */
     int code;
 };
 
-mailbox_t *mailbox_create(void);    /* NULL with errno */
-void mailbox_destroy(mailbox_t *m); /* NULL-safe, keeps errno; frees what is left in it */
+/* `wakes`: the reader waits on mailbox_fd(); otherwise there is no descriptor (-1), and the writers
+ * have another way to tell the reader.  NULL with errno. */
+mailbox_t *mailbox_create(bool wakes);
+void mailbox_destroy(mailbox_t *m); /* NULL-safe, keeps errno; frees the messages that wait */
 
 /* Readable when there is something to take. */
 int mailbox_fd(const mailbox_t *m);
 
-/* Put one in; takes the message over on success.  `limit`: refuse with ENOBUFS when as many envelopes
- * or MAILBOX_BYTES_MAX bytes wait (0: no limit).  -1 with ENOBUFS or ENOMEM; the message is then
- * still the caller's. */
+/* Put an envelope in; takes the message over on success.  `limit` (0: none): refuse with ENOBUFS if
+ * this many envelopes, or MAILBOX_BYTES_EACH bytes for each of them, wait already.  -1 with ENOBUFS
+ * or ENOMEM; the message then still belongs to the caller. */
 int mailbox_put(mailbox_t *m, void *from, flux_msg_t *msg, int code, size_t limit);
 
-/* The same, but the reader need not hear of it at once: 1 when it does not know yet that something
- * waits, and a call of mailbox_wake() has to follow; 0 otherwise. */
+/* The same without waking the reader.  1: the reader does not know yet that something waits, and
+ * the caller must call mailbox_wake() later; 0 otherwise. */
 int mailbox_post(mailbox_t *m, void *from, flux_msg_t *msg, int code, size_t limit);
 void mailbox_wake(mailbox_t *m);
 
-/* Take all that wait: an array that stays valid until the next call of mailbox_take(), and how
- * many. */
+/* Take all envelopes: returns an array that is valid until the next mailbox_take(), and its
+ * length. */
 struct envelope *mailbox_take(mailbox_t *m, size_t *count);
 
-/* Has something been put in since the last mailbox_take()?  Costs next to nothing. */
+/* Has something been put in since the last mailbox_take()?  Very cheap. */
 bool mailbox_has_new(const mailbox_t *m);
 
-/* The reader sets aside so many of what it took, for later: they count as waiting, for limits too, until it is
- * done with them. */
+/* The reader sets aside some of what it took.  These count as waiting, also for limits, until
+ * mailbox_done(). */
 void mailbox_set_aside(mailbox_t *m, size_t envelopes, size_t bytes);
 void mailbox_done(mailbox_t *m, size_t envelopes, size_t bytes);
-/* The reader goes on with what it has set aside when its descriptor is looked at the next time. */
+/* Make the descriptor readable, so that the reader continues with what it has set aside. */
 void mailbox_again(mailbox_t *m);
 
-/* How many wait (a moment's truth). */
+/* Number of waiting envelopes (a snapshot). */
 size_t mailbox_count(mailbox_t *m);
 
 #endif

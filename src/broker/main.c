@@ -2,12 +2,12 @@
  *
  *    flux-broker [OPTION...] [--] [COMMAND [ARG...]]
  *      -S, --set=NAME=VALUE   set an attribute (repeatable)
- *      --nursery=N            be the N brokers of a session on this host, by forking
- *      -v, --verbose          say on standard error what happens
+ *      --nursery=N            fork the N brokers of a session on this host
+ *      -v, --verbose          print progress messages to standard error
  *
- * Usually started by `flux start`, which see for the meaning.  Exit code: that of the initial
- * program (rank 0), 0 for other ranks after an orderly end, 1 for a broker that could not start, 2
- * for wrong use.
+ * Usually started by `flux start`, whose manual explains the options.  Exit code: that of the
+ * initial program (rank 0); 0 for other ranks after an orderly end; 1 for a broker that could not
+ * start; 2 on a usage error.
  */
 #include "config.h"
 #include <errno.h>
@@ -23,32 +23,50 @@
 #include "libutil/duration.h"
 #include "libutil/fdutil.h"
 #include "libutil/strutil.h"
+#include "wrap.h"
 
 static const char usage[] =
     "Usage: flux-broker [OPTION...] [--] [COMMAND [ARG...]]\n"
-    "Run one broker of a session; 'flux start' is the usual way to get there.\n"
+    "Run one broker of a session.  Brokers are usually started by 'flux start'.\n"
     "  -S, --set=NAME=VALUE   set an attribute (repeatable)\n"
-    "      --nursery=N        be the N brokers of a session on this host\n"
-    "  -v, --verbose          say on standard error what happens\n"
+    "      --nursery=N        fork the N brokers of a session on this host\n"
+    "      --wrap=RANKS:COMMAND   run the brokers of these ranks under COMMAND\n"
+    "  -v, --verbose          print progress messages to standard error\n"
     "  -V, --version          print the version and exit\n"
     "  -h, --help             print this text and exit\n"
-    "Exit code: that of COMMAND (rank 0); 1 when the broker cannot start; 2 for wrong use.\n";
+    "Exit code: that of COMMAND (rank 0); 1 when the broker cannot start; 2 on a usage error.\n";
 
-enum { OPT_NURSERY = 256 };
+enum { OPT_NURSERY = 256, OPT_WRAP };
 
 static const struct option options[] = {
-    {"set", required_argument, NULL, 'S'}, {"nursery", required_argument, NULL, OPT_NURSERY},
-    {"verbose", no_argument, NULL, 'v'},   {"version", no_argument, NULL, 'V'},
-    {"help", no_argument, NULL, 'h'},      {NULL, 0, NULL, 0},
+    {"set", required_argument, NULL, 'S'},
+    {"nursery", required_argument, NULL, OPT_NURSERY},
+    {"verbose", no_argument, NULL, 'v'},
+    {"version", no_argument, NULL, 'V'},
+    {"help", no_argument, NULL, 'h'},
+    {"wrap", required_argument, NULL, OPT_WRAP},
+    {NULL, 0, NULL, 0},
 };
 
-static int set_attr(attrs_t *attrs, char *arg)
+struct arguments {
+    attrs_t *attrs;
+    strvec_t *again; /* -1: continue as a broker; else the exit code of a session that has ended. */
+    wrap_t *wrap;    /* NULL: none is */
+    uint32_t size;   /* of the nursery; 0: none */
+    bool verbose;
+};
+
+static int set_attr(struct arguments *a, char *arg)
 {
     char *eq = strchr(arg, '=');
     errmsg_t err;
 
     if (!eq || eq == arg) {
-        fprintf(stderr, "flux-broker: --set=%s: NAME=VALUE is needed\n", arg);
+        fprintf(stderr, "flux-broker: --set=%s: expected NAME=VALUE\n", arg);
+        return -1;
+    }
+    if (strvec_addf(a->again, "--set=%s", arg) < 0) {
+        fprintf(stderr, "flux-broker: out of memory\n");
         return -1;
     }
     *eq = '\0';
@@ -56,22 +74,88 @@ static int set_attr(attrs_t *attrs, char *arg)
         fprintf(stderr, "flux-broker: --set: %s\n", err.text);
         return -1;
     }
-    if (attrs_set(attrs, arg, eq + 1, false) < 0 || attrs_set_source(attrs, arg, "--set") < 0) {
+    if (attrs_set(a->attrs, arg, eq + 1, false) < 0 ||
+        attrs_set_source(a->attrs, arg, "--set") < 0) {
         fprintf(stderr, "flux-broker: attribute '%s' cannot be set: %s\n", arg, strerror(errno));
         return -1;
     }
     return 0;
 }
 
-/* -1: be a broker; else the exit code of a session that has been. */
-static int nursery(attrs_t *attrs, uint32_t size, bool verbose)
+static int set_wrap(struct arguments *a, const char *text)
 {
-    const char *grace = attrs_get(attrs, "shutdown.grace");
-    struct nursery_config nc = {.size = size,
-                                .rundir = attrs_get(attrs, "rundir"),
+    errmsg_t err;
+
+    wrap_destroy(a->wrap);
+    if ((a->wrap = wrap_parse(text, &err)))
+        return 0;
+    fprintf(stderr, "flux-broker: --wrap: %s\n", err.text);
+    return -1;
+}
+
+static int set_size(struct arguments *a, const char *text)
+{
+    if (str2u32(text, &a->size) == 0 && a->size > 0)
+        return 0;
+    fprintf(stderr, "flux-broker: --nursery=%s is not a number from 1 up\n", text);
+    return -1;
+}
+
+/* -1: go on; else the exit code. */
+static int parse(struct arguments *a, int argc, char **argv)
+{
+    int rc = -1;
+    int opt;
+
+    while ((opt = getopt_long(argc, argv, "+S:vVh", options, NULL)) >= 0) {
+        int ok = 0;
+
+        switch (opt) {
+        case 'S':
+            ok = set_attr(a, optarg);
+            break;
+        case OPT_NURSERY:
+            ok = set_size(a, optarg);
+            break;
+        case OPT_WRAP:
+            ok = set_wrap(a, optarg);
+            break;
+        case 'v':
+            a->verbose = true;
+            ok = strvec_add(a->again, "--verbose");
+            break;
+        case 'V':
+            printf("flux-broker %s\n", PACKAGE_VERSION);
+            return 0;
+        case 'h':
+            fputs(usage, stdout);
+            return 0;
+        default:
+            fprintf(stderr, "Try 'flux-broker --help'.\n");
+            ok = -1;
+            break;
+        }
+        if (ok < 0)
+            rc = 2;
+    }
+    if (rc < 0 && a->wrap && idset_last(wrap_ranks(a->wrap)) >= (a->size ? a->size : 1)) {
+        fprintf(stderr, "flux-broker: --wrap: rank %u is not in the session\n",
+                idset_last(wrap_ranks(a->wrap)));
+        rc = 2;
+    }
+    return rc;
+}
+
+/* -1: be a broker, of the rank that is stored; else the exit code of a session that has been. */
+static int nursery(struct arguments *a, uint32_t *rank)
+{
+    const char *grace = attrs_get(a->attrs, "shutdown.grace");
+    struct nursery_config nc = {.size = a->size,
+                                .rundir = attrs_get(a->attrs, "rundir"),
                                 .prefix = "flux start",
-                                .tolerant = attrs_get(attrs, "quorum") != NULL,
-                                .verbose = verbose};
+                                .tolerant = attrs_get(a->attrs, "quorum") != NULL,
+                                .verbose = a->verbose,
+                                .foreground = a->wrap ? wrap_ranks(a->wrap) : NULL};
     struct nursery_place place = {.exit_code = 1};
     errmsg_t err = {""};
 
@@ -83,8 +167,11 @@ static int nursery(attrs_t *attrs, uint32_t size, bool verbose)
     case 0:
         return place.exit_code;
     case 1:
-        if (attrs_set(attrs, "rundir", place.rundir, false) == 0 &&
-            attrs_set(attrs, "boot.method", "pmi", false) == 0)
+        *rank = place.rank;
+        if (attrs_set(a->attrs, "rundir", place.rundir, false) == 0 &&
+            attrs_set(a->attrs, "boot.method", "pmi", false) == 0 &&
+            strvec_addf(a->again, "--set=rundir=%s", place.rundir) == 0 &&
+            strvec_add(a->again, "--set=boot.method=pmi") == 0)
             return -1;
         fprintf(stderr, "flux-broker: out of memory\n");
         return 1;
@@ -94,55 +181,41 @@ static int nursery(attrs_t *attrs, uint32_t size, bool verbose)
     }
 }
 
+/* Does not return when it works. */
+static int start_anew(struct arguments *a, char **command)
+{
+    errmsg_t err;
+    int rc = strvec_add(a->again, "--");
+
+    for (; rc == 0 && *command; command++)
+        rc = strvec_add(a->again, *command);
+    if (rc < 0)
+        fprintf(stderr, "flux-broker: out of memory\n");
+    else if (wrap_exec(a->wrap, a->again, &err) < 0)
+        fprintf(stderr, "flux-broker: --wrap: %s\n", err.text);
+    return 1;
+}
+
 int main(int argc, char **argv)
 {
-    attrs_t *attrs = attrs_create();
-    uint32_t size = 0;
-    bool verbose = false;
-    int rc = -1;
-    int opt;
+    struct arguments a = {.attrs = attrs_create(), .again = strvec_create()};
+    uint32_t rank = 0;
+    int rc;
 
     fd_reserve_standard();
-    if (!attrs) {
+    if (!a.attrs || !a.again) {
         fprintf(stderr, "flux-broker: out of memory\n");
         return 1;
     }
-    while ((opt = getopt_long(argc, argv, "+S:vVh", options, NULL)) >= 0) {
-        switch (opt) {
-        case 'S':
-            if (set_attr(attrs, optarg) < 0)
-                rc = 2;
-            break;
-        case OPT_NURSERY:
-            if (str2u32(optarg, &size) < 0 || size == 0) {
-                fprintf(stderr, "flux-broker: --nursery=%s is not a number from 1 up\n", optarg);
-                rc = 2;
-            }
-            break;
-        case 'v':
-            verbose = true;
-            break;
-        case 'V':
-            printf("flux-broker %s\n", PACKAGE_VERSION);
-            rc = 0;
-            goto done;
-        case 'h':
-            fputs(usage, stdout);
-            rc = 0;
-            goto done;
-        default:
-            fprintf(stderr, "Try 'flux-broker --help'.\n");
-            rc = 2;
-            break;
-        }
-    }
-    if (rc >= 0)
-        goto done;
-    if (size > 0)
-        rc = nursery(attrs, size, verbose);
+    rc = parse(&a, argc, argv);
+    if (rc < 0 && a.size > 0)
+        rc = nursery(&a, &rank);
+    if (rc < 0 && a.wrap && idset_test(wrap_ranks(a.wrap), rank))
+        rc = start_anew(&a, argv + optind);
     if (rc < 0)
-        rc = broker_run(attrs, argv + optind, verbose);
-done:
-    attrs_destroy(attrs);
+        rc = broker_run(a.attrs, argv + optind, a.verbose);
+    wrap_destroy(a.wrap);
+    strvec_destroy(a.again);
+    attrs_destroy(a.attrs);
     return rc;
 }

@@ -1,50 +1,48 @@
-/* modhost.c - comms modules: shared objects with a thread each.
+/* modhost.c - comms modules: shared objects that run in threads of their own, or on the broker's loop.
  *
- *    state      the thread                        left when
- *    LOADING    runs init, or starts              READY envelope, or EXITED
- *    RUNNING    runs its reactor                  asked to stop, or EXITED by itself
- *    STOPPING   was sent the STOP or ASK envelope   EXITED envelope; then joined and freed
- *                                                 ASK only: REFUSED envelope, RUNNING again
+ *    state      the module                           left when
+ *    LOADING    starts, or runs init                 READY is reported, or EXITED
+ *    RUNNING    runs its reactor                     asked to stop, or EXITED by itself
+ *    STOPPING   was sent the STOP or ASK envelope    EXITED is reported: joined and freed
+ *                                                    ASK only: REFUSED is reported: RUNNING again
  *
- * Messages go by pointer: broker to module through the module's mailbox, module to broker through
- * one mailbox shared by all modules of the broker.  What runs in a module's thread is in
- * modhost_thread.c, requests in modhost_service.c:
+ * Messages pass by pointer: from the broker through the module's mailbox; from threads through one
+ * mailbox that all of them share, and from modules on the loop straight to the core.
  *
- *    module.load    {"path","args":[...]}   -> {"name"}   path: a name, or the path of a NAME.so
+ *    modhost_serve.c     what a module does with its messages, wherever it runs
+ *    modhost_thread.c    a module in a thread
+ *    modhost_loop.c      a module on the loop
+ *    modhost_service.c   these requests:
+ *
+ *    module.load    {"path","args":[...],"place"?} -> {"name"}   path: a name, or that of a NAME.so
  *    module.unload  {"name","force"?}       -> {}
- *    module.reload  {"name","force"?}       -> {}     same path and arguments
+ *    module.reload  {"name","force"?}       -> {"name"}   same path and arguments
  *    module.list    (no payload)            -> {"modules":[{"name","path","state","received",
- *                                               "sent","queued"}]}
+ *                                               "sent","queued","place","turns",...}]}
  *    module.stats   {"name"}                -> one such object
  *
- * A module is woken when the broker's thread has passed on what came in one pass, or WAKE_AFTER
- * messages of it, so that it does not begin with the first message alone while the next ones come;
- * likewise the broker by a module.
+ * Stopping: a module may refuse to stop (may_stop in libflux/module.h), with an error message for
+ * the request, unless it is forced or the session shuts down.
  *
- * A module may refuse to be stopped (may_stop in libflux/module.h), with a sentence that answers
- * the request; one that is forced, and the end of the session, do not ask.
- *
- * A reload hands every request that the old instance had not answered to the new one: clients that
- * wait keep waiting.  A module with hand_over (libflux/module.h) may leave all it knows to the new one;
- * then also its mail, read or not, and the answers that it waits for go there.
+ * Reloading: all requests that the old instance has not answered go to the new one, so clients keep
+ * waiting.  A module with hand_over (libflux/module.h) may also leave its state to the new
+ * instance, which then gets its messages, read or not, and the responses for which it waits.
  *
  * Invariants:
- *  1. A module that fails, ends, or is unloaded affects nothing but itself: what it had not
- *     answered ends with ENOSYS and its sentence.
- *  2. A mailbox holds at most MAILBOX_MAX envelopes of requests; a sender beyond that gets EAGAIN.  Half of
- *     that is for requests of modules and brokers alone, which no flood of clients' requests keeps out.
- *     The thread says which requests of local clients it has taken, so that a client of which many wait
- *     is not read any more (core_route.c).
- *  3. Two modules of one name never run at a time, but for the moment of a reload's hand-over.
+ *  1. A module that fails, ends, or is unloaded affects nothing else: its unanswered requests end
+ *     with ENOSYS and its error message.
+ *  2. A mailbox holds at most MAILBOX_MAX envelopes of requests; further senders get EAGAIN.  Half
+ *     of that is reserved for requests of modules and brokers, which no flood of clients' requests
+ *     can keep out.  The thread reports which requests of local clients it has taken, so that a
+ *     client with many waiting requests is not read (core_route.c).
+ *  3. Two modules of one name never run at the same time, except during the hand-over of a reload.
  *
- * Failure: loading answers with the reason: no such file, no such symbol, wrong ABI, init's
- * sentence.
+ * Failure: module.load is answered with the reason: no such file, no such symbol, wrong ABI, or the
+ * error message of init.
  */
 #include "config.h"
 #include <dlfcn.h>
 #include <errno.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,7 +56,6 @@
 
 #define MAILBOX_MAX 65536
 #define MAILBOX_CLIENTS_MAX (MAILBOX_MAX / 2)
-#define STACK_SIZE (1024 * 1024)
 
 static void module_free(struct module *m)
 {
@@ -99,17 +96,27 @@ struct module *modhost_find(modhost_t *mh, const char *name)
 static void wake(struct module *m)
 {
     list_remove(&m->asleep);
-    m->posted = 0;
-    mailbox_wake(m->inbox);
+    m->place->wake(m);
 }
 
+void modhost_wake_later(struct module *m)
+{
+    if (list_empty(&m->asleep)) {
+        list_append(&m->mh->asleep, &m->asleep);
+        flux_watcher_start(m->mh->waker);
+    }
+}
+
+/* Modules that are to be woken again meanwhile have their turn in the next pass. */
 static void waker_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
 {
     modhost_t *mh = arg;
-    struct list_node *n;
+    struct list_node now;
 
-    while ((n = list_first(&mh->asleep)))
-        wake(list_entry(n, struct module, asleep));
+    list_init(&now);
+    list_splice(&now, &mh->asleep);
+    while (!list_empty(&now))
+        wake(list_entry(list_first(&now), struct module, asleep));
 }
 
 static void refuse(struct module *m, flux_msg_t *msg)
@@ -119,10 +126,10 @@ static void refuse(struct module *m, flux_msg_t *msg)
 
     if (flux_msg_has_flag(msg, FLUX_MSGF_NORESPONSE)) {
         if (m->dropped++ == 0)
-            flux_log(
-                core_handle(core), LOG_ERR,
-                "module %s does not keep up: %s from user %u was dropped, and maybe more after it",
-                m->name, flux_msg_topic(msg), flux_msg_userid(msg));
+            flux_log(core_handle(core), LOG_ERR,
+                     "module %s does not keep up: %s from user %u was dropped, and possibly more "
+                     "after it",
+                     m->name, flux_msg_topic(msg), flux_msg_userid(msg));
     } else if ((resp = flux_msg_response_create(msg, EAGAIN))) {
         flux_msg_set_nodeid(resp, core_rank(core));
         if (flux_msg_set_json(
@@ -134,8 +141,8 @@ static void refuse(struct module *m, flux_msg_t *msg)
     flux_msg_destroy(msg);
 }
 
-/* To the module.  A request that finds the mailbox full is refused: -1; what must not be lost gets in
- * anyway. */
+/* Send a message to the module.  A request that finds the mailbox full is refused: -1.  Messages
+ * that must not be lost are accepted anyway. */
 static int post(struct module *m, flux_msg_t *msg, uint32_t from)
 {
     size_t limit = 0;
@@ -151,12 +158,10 @@ static int post(struct module *m, flux_msg_t *msg, uint32_t from)
         return -1;
     }
     m->received++;
-    if (rc == 1 && ++m->posted >= WAKE_AFTER) {
+    if (rc == 1 && m->place->posted(m))
         wake(m);
-    } else if (rc == 1 && list_empty(&m->asleep)) {
-        list_append(&m->mh->asleep, &m->asleep);
-        flux_watcher_start(m->mh->waker);
-    }
+    else if (rc == 1)
+        modhost_wake_later(m);
     return 0;
 }
 
@@ -177,10 +182,8 @@ static int endpoint_queue(void *arg, flux_msg_t *msg, uint32_t from)
     return -1;
 }
 
-static void taken(modhost_t *mh, const struct envelope *l, unsigned weight)
+void modhost_taken(modhost_t *mh, uint32_t from, unsigned weight)
 {
-    uint32_t from = (uint32_t)(uintptr_t)l->from;
-
     if (from)
         atomic_fetch_sub(&mh->queued, weight);
     core_endpoint_taken(mh->core, from, weight);
@@ -188,7 +191,7 @@ static void taken(modhost_t *mh, const struct envelope *l, unsigned weight)
 
 static const struct endpoint_ops endpoint_ops = {.send = endpoint_send, .queue = endpoint_queue};
 
-/* The module's name from a path: the file's name up to the first dot. */
+/* The module's name: the file's name up to the first dot. */
 static char *name_of(const char *path)
 {
     const char *base = strrchr(path, '/');
@@ -197,8 +200,8 @@ static char *name_of(const char *path)
     return strndup(base, strcspn(base, "."));
 }
 
-/* The same file by another name: what is loaded by a name is found again by it, though there is another
- * file of that name now.  NULL with ENOMEM. */
+/* Another name of the same file: a file that is loaded by one name is found again under it, even if
+ * another file has that name now.  NULL with ENOMEM. */
 static char *other_name(const char *file)
 {
     const char *base = strrchr(file, '/');
@@ -210,7 +213,7 @@ static char *other_name(const char *file)
     return other;
 }
 
-/* `aside`: beside a module of that name, to look at it. */
+/* `aside`: load it beside a module of that name, for inspection. */
 static int open_dso(struct module *m, bool aside, errmsg_t *err)
 {
     char symbol[128];
@@ -252,29 +255,79 @@ static int open_dso(struct module *m, bool aside, errmsg_t *err)
     return 0;
 }
 
-static int start_thread(struct module *m, errmsg_t *err)
+static const struct module_place *place_named(const char *name, size_t len)
 {
-    pthread_attr_t attr;
-    sigset_t all;
-    sigset_t old;
-    int rc;
+    const struct module_place *const all[] = {&modhost_in_thread, &modhost_on_loop};
 
-    pthread_attr_init(&attr);
-    pthread_attr_setstacksize(&attr, STACK_SIZE);
-    /* Signals are the main thread's business. */
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    rc = pthread_create(&m->thread, &attr, modhost_thread_main, m);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    pthread_attr_destroy(&attr);
-    if (rc != 0)
-        return errmsg_fail(err, rc, "module %s: no thread: %s", m->name, strerror(rc));
-    return 0;
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+        if (len == strlen(all[i]->name) && strncmp(name, all[i]->name, len) == 0)
+            return all[i];
+    return NULL;
 }
 
-/* A module ready for start_thread(), with its endpoint; `argv` is copied. */
+/* The next of `*list`, comma-separated: its place and, with a colon, the module's name; `place` is
+ * NULL for "declared".  0 at the end, -1 if it is not valid. */
+static int next_place(const char **list, const char **name, size_t *len,
+                      const struct module_place **place)
+{
+    size_t all = strcspn(*list, ",");
+    const char *colon = memchr(*list, ':', all);
+    const char *word = colon ? colon + 1 : *list;
+    size_t n = all - (size_t)(word - *list);
+
+    if (all == 0)
+        return **list == '\0' ? 0 : -1;
+    *name = colon ? *list : NULL;
+    *len = colon ? (size_t)(colon - *list) : 0;
+    *place = place_named(word, n);
+    if (!*place && !(n == strlen("declared") && strncmp(word, "declared", n) == 0))
+        return -1;
+    *list += all;
+    *list += **list == ',';
+    return 1;
+}
+
+static int check_places(const char *list, errmsg_t *err)
+{
+    const char *at = list;
+    const struct module_place *place;
+    const char *name;
+    size_t len;
+    int rc;
+
+    while ((rc = next_place(&at, &name, &len, &place)) > 0)
+        ;
+    return rc == 0 ? 0
+                   : errmsg_fail(err, EINVAL,
+                                 "attribute module.place=%s: declared, loop or thread is expected, "
+                                 "or NAME:loop, NAME:thread separated by commas",
+                                 list);
+}
+
+/* The place of a module, in the order: what its user said; what the session says of this one, and
+ * of all; what the module declares. */
+static const struct module_place *place_of(const struct module *m)
+{
+    const struct module_place *declared =
+        m->desc->place == FLUX_PLACE_LOOP ? &modhost_on_loop : &modhost_in_thread;
+    const struct module_place *of_all = NULL;
+    const struct module_place *place;
+    const char *list = m->mh->places ? m->mh->places : "";
+    const char *name;
+    size_t len;
+
+    while (next_place(&list, &name, &len, &place) > 0) {
+        if (!name)
+            of_all = place;
+        else if (len == strlen(m->name) && strncmp(name, m->name, len) == 0)
+            return place ? place : declared;
+    }
+    return of_all ? of_all : declared;
+}
+
+/* Make a module ready to be started, with its endpoint; `argv` is copied.  `place` may be NULL. */
 static struct module *module_create(modhost_t *mh, const char *path, int argc, char *const *argv,
-                                    errmsg_t *err)
+                                    const struct module_place *place, errmsg_t *err)
 {
     struct module *m = calloc(1, sizeof(*m));
 
@@ -284,8 +337,8 @@ static struct module *module_create(modhost_t *mh, const char *path, int argc, c
     list_init(&m->asleep);
     m->mh = mh;
     m->seed = flux_random(core_handle(mh->core));
-    if (!(m->path = strdup(path)) || !(m->name = name_of(path)) || !(m->inbox = mailbox_create()) ||
-        !(m->queue = fairq_create()) || !(m->argv = calloc((size_t)argc + 1, sizeof(*m->argv))))
+    if (!(m->path = strdup(path)) || !(m->name = name_of(path)) || !(m->queue = fairq_create()) ||
+        !(m->argv = calloc((size_t)argc + 1, sizeof(*m->argv))))
         goto nomem;
     for (; m->argc < argc; m->argc++) {
         if (!(m->argv[m->argc] = strdup(argv[m->argc])))
@@ -295,7 +348,9 @@ static struct module *module_create(modhost_t *mh, const char *path, int argc, c
         module_free(m);
         return NULL;
     }
-    if (!(m->ep = core_endpoint_add(mh->core, ENDPOINT_MODULE, m->name, core_userid(mh->core),
+    m->place = place ? place : place_of(m);
+    if (!(m->inbox = mailbox_create(m->place == &modhost_in_thread)) ||
+        !(m->ep = core_endpoint_add(mh->core, ENDPOINT_MODULE, m->name, core_userid(mh->core),
                                     FLUX_ROLE_OWNER | FLUX_ROLE_BROKER, &endpoint_ops, m)))
         goto nomem;
     return m;
@@ -307,17 +362,25 @@ nomem:
 }
 
 struct module *modhost_load(modhost_t *mh, const char *path, int argc, char *const *argv,
-                            errmsg_t *err)
+                            const char *place, errmsg_t *err)
 {
-    char *name = name_of(path);
+    const struct module_place *where = place ? place_named(place, strlen(place)) : NULL;
+    char *name;
     struct module *m;
 
+    if (place && !where) {
+        errmsg_fail(err, EINVAL, "a module is placed on the loop or in a thread, not '%.64s'",
+                    place);
+        return NULL;
+    }
+    name = name_of(path);
+
     if (name && modhost_find(mh, name)) {
-        errmsg_fail(err, EEXIST, "module %s is loaded already: use reload", name);
+        errmsg_fail(err, EEXIST, "module %s is already loaded: use reload", name);
         free(name);
         return NULL;
     }
-    /* A file of one's own takes what it likes, whatever its name. */
+    /* A module given by its path may have any arguments, whatever its name. */
     for (int i = 0; name && !strchr(path, '/') && i < argc; i++) {
         if (settings_check_argument(name, argv[i], err) < 0) {
             free(name);
@@ -325,13 +388,13 @@ struct module *modhost_load(modhost_t *mh, const char *path, int argc, char *con
         }
     }
     free(name);
-    if (!(m = module_create(mh, path, argc, argv, err)))
+    if (!(m = module_create(mh, path, argc, argv, where, err)))
         return NULL;
     if (core_service_add(mh->core, m->name, m->ep) < 0) {
-        errmsg_fail(err, errno, "there is a service '%s' already", m->name);
+        errmsg_fail(err, errno, "there already is a service '%s'", m->name);
         goto error;
     }
-    if (start_thread(m, err) < 0)
+    if (m->place->start(m, err) < 0)
         goto error;
     list_append(&mh->modules, &m->node);
     return m;
@@ -373,7 +436,7 @@ static void check_stopped(modhost_t *mh)
     }
 }
 
-static void module_ready(struct module *m)
+void modhost_ready(struct module *m)
 {
     modhost_t *mh = m->mh;
     strbuf_t *sb = strbuf_create(0);
@@ -385,7 +448,7 @@ static void module_ready(struct module *m)
     if (jsonout_object_end(sb) == 0)
         answer(mh, &m->load_req, strbuf_str(sb), 0, NULL);
     else
-        answer(mh, &m->load_req, NULL, ENOMEM, "out of memory to say that the module runs");
+        answer(mh, &m->load_req, NULL, ENOMEM, "out of memory for the response; the module runs");
     strbuf_destroy(sb);
     if (m->initial) {
         m->initial = false;
@@ -394,9 +457,10 @@ static void module_ready(struct module *m)
     }
 }
 
-/* An envelope that the old instance has not looked at.  One that inherits gets all of them, without regard
- * to limits: they were there.  Else what is in no table of requests in flight goes to `fresh` (NULL:
- * nobody follows), and no client is held up for it any more. */
+/* Handle an envelope that the old instance has not read.  A successor that inherits gets it,
+ * without regard to limits: it was accepted already.  Otherwise a request that is not in the table
+ * of pending requests goes to `fresh` (NULL: there is no successor), and no longer counts against
+ * its client. */
 static void move_envelope(struct module *old, struct module *fresh, const struct envelope *l)
 {
     if (!l->msg)
@@ -405,7 +469,7 @@ static void move_envelope(struct module *old, struct module *fresh, const struct
         fresh->received++;
         return;
     }
-    taken(old->mh, l, core_request_weight(l->msg));
+    modhost_taken(old->mh, (uint32_t)(uintptr_t)l->from, core_request_weight(l->msg));
     if (fresh && fresh->inherited && flux_msg_type(l->msg) == FLUX_MSG_REQUEST)
         refuse(fresh, l->msg); /* no memory */
     else if (fresh && flux_msg_type(l->msg) == FLUX_MSG_REQUEST &&
@@ -426,34 +490,35 @@ static void move_mail(struct module *old, struct module *fresh)
         move_envelope(old, fresh, &l);
 }
 
-/* The old instance has stopped: put a new one in its place.  */
+/* The old instance has stopped: start a new one in its place. */
 static struct module *succeed(struct module *old, errmsg_t *err)
 {
     modhost_t *mh = old->mh;
     unsigned form = old->desc->handover;
     struct module *m;
 
-    /* Else what is loaded would be taken for the file, which may be another one now. */
+    /* Otherwise dlopen() would return the loaded object, although the file may be a different one
+     * now. */
     dlclose(old->dso);
     old->dso = NULL;
-    if (!(m = module_create(mh, old->path, old->argc, old->argv, err)))
+    if (!(m = module_create(mh, old->path, old->argc, old->argv, old->place, err)))
         return NULL;
     if (old->leaves && m->desc->handover != form) {
         core_endpoint_remove(m->ep, ENOSYS, "the module was not reloaded");
         module_free(m);
         errmsg_fail(
             err, ENOTSUP,
-            "its file was replaced meanwhile by one that takes what jobs it knows in another form");
+            "its file was replaced meanwhile by a version that expects its state in another form");
         return NULL;
     }
     m->successor = true;
     m->inherited = old->leaves;
     old->leaves = NULL;
-    /* Its mail is there before it starts: what was not answered comes first. */
+    /* Fill its mailbox before it starts: unanswered requests come first. */
     core_endpoint_replace(old->ep, m->ep, m->inherited != NULL);
     move_mail(old, m);
-    if (start_thread(m, err) < 0) {
-        move_mail(m, NULL); /* nobody is held up for it any more */
+    if (m->place->start(m, err) < 0) {
+        move_mail(m, NULL); /* these no longer count against their clients */
         core_endpoint_remove(m->ep, ENOSYS, "the module could not be started");
         module_free(m);
         return NULL;
@@ -464,14 +529,13 @@ static struct module *succeed(struct module *old, errmsg_t *err)
     return m;
 }
 
-static void module_exited(struct module *m)
+void modhost_exited(struct module *m)
 {
     modhost_t *mh = m->mh;
     char why[400];
     errmsg_t err = {""};
 
-    pthread_join(m->thread, NULL);
-    modhost_thread_close(m); /* a thread that was ended from inside the module has not */
+    m->place->join(m);
     if (m->reload && !mh->stop_done && m->errnum == 0) {
         if (succeed(m, &err))
             snprintf(why, sizeof(why), "module %.64s was reloaded", m->name);
@@ -488,6 +552,8 @@ static void module_exited(struct module *m)
     if (m->errnum || m->state != STOPPING)
         flux_log(core_handle(mh->core), LOG_ERR, "%s", why);
     answer(mh, &m->load_req, NULL, m->errnum ? m->errnum : ENOSYS, why);
+    if (m->reload) /* it is gone, but has no successor */
+        answer(mh, &m->stop_req, NULL, m->errnum ? m->errnum : EIO, why);
     answer(mh, &m->stop_req, "{}", 0, NULL);
     move_mail(m, NULL);
     core_endpoint_remove(m->ep, ENOSYS, why);
@@ -507,11 +573,10 @@ int modhost_may_follow(struct module *m, errmsg_t *err)
     int rc = open_dso(&next, true, err);
 
     if (rc == 0 && next.desc->handover != m->desc->handover)
-        rc = errmsg_fail(
-            err, ENOTSUP,
-            "the new version of module %s cannot go on with the work of the one that is "
-            "loaded: wait until it has none, or use --force, which ends it",
-            m->name);
+        rc = errmsg_fail(err, ENOTSUP,
+                         "the new version of module %s cannot continue the work of the one that is "
+                         "loaded: wait until it has none, or use --force, which ends that work",
+                         m->name);
     if (next.dso)
         dlclose(next.dso);
     return rc;
@@ -521,13 +586,14 @@ int modhost_stop_one(struct module *m, enum code code)
 {
     if (m->state == STOPPING)
         return 0;
-    if (mailbox_put(m->inbox, NULL, NULL, (int)code, 0) < 0)
+    if (mailbox_post(m->inbox, NULL, NULL, (int)code, 0) < 0)
         return -1;
     m->state = STOPPING;
+    modhost_wake_later(m);
     return 0;
 }
 
-/* At the end of the session nobody is asked. */
+/* Stop without asking, at the end of the session. */
 static void stop_for_good(struct module *m)
 {
     m->reload = false;
@@ -536,11 +602,11 @@ static void stop_for_good(struct module *m)
                  strerror(errno));
 }
 
-static void module_refused(struct module *m)
+void modhost_refused(struct module *m)
 {
     char why[400];
 
-    snprintf(why, sizeof(why), "module %.64s stays: %s", m->name, m->refused.text);
+    snprintf(why, sizeof(why), "module %.64s stays loaded: %s", m->name, m->refused.text);
     m->state = RUNNING;
     m->reload = false;
     answer(m->mh, &m->stop_req, NULL, m->refusal, why);
@@ -557,36 +623,43 @@ static void outbox_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *a
     for (size_t i = 0; i < n; i++) {
         struct module *m = l[i].from;
         if (l[i].code >= CODE_TOOK) {
-            taken(mh, &l[i], (unsigned)(l[i].code - CODE_TOOK));
+            modhost_taken(mh, (uint32_t)(uintptr_t)l[i].from, (unsigned)(l[i].code - CODE_TOOK));
         } else if (l[i].msg) {
             m->sent++;
             core_endpoint_input(m->ep, l[i].msg);
         } else if (l[i].code == CODE_READY)
-            module_ready(m);
+            modhost_ready(m);
         else if (l[i].code == CODE_REFUSED)
-            module_refused(m);
+            modhost_refused(m);
         else
-            module_exited(m); /* its last envelope */
+            modhost_exited(m); /* the module's last envelope */
     }
 }
 
 /* --- life --- */
 
-modhost_t *modhost_create(core_t *core)
+modhost_t *modhost_create(core_t *core, const struct modhost_config *cfg, errmsg_t *err)
 {
-    modhost_t *mh = calloc(1, sizeof(*mh));
+    modhost_t *mh;
 
-    if (!mh)
+    if (cfg->places && check_places(cfg->places, err) < 0)
         return NULL;
+    if (!(mh = calloc(1, sizeof(*mh)))) {
+        errmsg_fail(err, ENOMEM, "out of memory for the module host");
+        return NULL;
+    }
     mh->core = core;
+    mh->turn_max = cfg->turn_max;
     list_init(&mh->modules);
     list_init(&mh->asleep);
     if (!(mh->waker = flux_defer_create(core_reactor(core), waker_cb, mh)) ||
-        !(mh->outbox = mailbox_create()) ||
+        !(mh->outbox = mailbox_create(true)) ||
         !(mh->watcher = flux_fd_watcher_create(core_reactor(core), mailbox_fd(mh->outbox),
                                                FLUX_POLLIN, outbox_cb, mh)) ||
         core_service_add_self(core, "module") < 0 ||
-        !(mh->handlers = flux_handlers_add(core_handle(core), modhost_handlers, mh))) {
+        !(mh->handlers = flux_handlers_add(core_handle(core), modhost_handlers, mh)) ||
+        (cfg->places && !(mh->places = strdup(cfg->places)))) {
+        errmsg_fail(err, errno, "the module host cannot start: %s", strerror(errno));
         modhost_destroy(mh);
         return NULL;
     }
@@ -602,6 +675,7 @@ void modhost_destroy(modhost_t *mh)
         flux_watcher_destroy(mh->watcher);
         flux_watcher_destroy(mh->waker);
         mailbox_destroy(mh->outbox);
+        free(mh->places);
         free(mh);
         errno = saved;
     }
@@ -616,10 +690,10 @@ int modhost_start(modhost_t *mh, const char *names, modhost_done_f done, void *a
         return -1;
     mh->start_done = done;
     mh->start_arg = arg;
-    mh->starting = 1; /* this call itself */
+    mh->starting = 1; /* for this call itself */
     for (char *name = strtok_r(copy, ", ", &save); name; name = strtok_r(NULL, ", ", &save)) {
         errmsg_t err = {""};
-        struct module *m = modhost_load(mh, name, 0, NULL, &err);
+        struct module *m = modhost_load(mh, name, 0, NULL, NULL, &err);
         if (m) {
             m->initial = true;
             mh->starting++;

@@ -1,6 +1,7 @@
-/* The module host: loads comms modules, each with a thread of its own, and carries their messages.
+/* The module host: loads comms modules, in threads of their own or on the broker's loop, and carries
+ * their messages.
  *
- * Thread rules: belongs to the broker's main thread; the modules' threads stay inside.
+ * Thread rules: belongs to the broker's main thread; modules' threads stay inside.
  */
 #ifndef BROKER_MODHOST_H
 #define BROKER_MODHOST_H
@@ -9,21 +10,28 @@
 
 typedef struct modhost modhost_t;
 
+struct modhost_config {
+    const char *places; /* "declared", "loop", "thread", or "NAME:loop,NAME:thread..."; NULL: as the
+                           modules declare */
+    double turn_max;    /* seconds of a turn, after which it is logged; 0: never */
+};
+
 /* Serves module.load, module.unload, module.reload, module.list and module.stats on the core's
- * handle.  NULL with errno. */
-modhost_t *modhost_create(core_t *core);
-/* All modules must be gone: see modhost_stop().  NULL-safe, keeps errno. */
+ * handle.  NULL with errno and an error message. */
+modhost_t *modhost_create(core_t *core, const struct modhost_config *cfg, errmsg_t *err);
+/* All modules must have ended: see modhost_stop().  NULL-safe, keeps errno. */
 void modhost_destroy(modhost_t *mh);
 
-/* Load the modules named in `names` (comma-separated) side by side; `done` is called when all are
- * running, or with the first sentence of failure.  -1 with errno when it cannot even begin. */
+/* Load the modules named in `names` (comma-separated) in parallel.  `done` is called when all are
+ * running, or with the first error message.  -1 with errno if it cannot start. */
 typedef void (*modhost_done_f)(modhost_t *mh, const char *error, void *arg);
 int modhost_start(modhost_t *mh, const char *names, modhost_done_f done, void *arg);
 
-/* Stop all modules side by side, then call `done`. */
+/* Stop all modules in parallel, then call `done`. */
 void modhost_stop(modhost_t *mh, modhost_done_f done, void *arg);
 
-/* Names of the modules whose threads have not ended, with commas, malloc'd; NULL: out of memory. */
+/* Names of the modules whose threads have not ended, separated by commas, malloc'd.  NULL with
+ * ENOMEM. */
 char *modhost_running(const modhost_t *mh);
 
 #endif

@@ -1,4 +1,4 @@
-/* What the sources of the module host share: see modhost.c for the whole. */
+/* What the files of the module host share: see modhost.c. */
 #ifndef BROKER_MODHOST_PRIVATE_H
 #define BROKER_MODHOST_PRIVATE_H
 
@@ -10,11 +10,9 @@
 #include "fairq.h"
 #include "modhost.h"
 
-#define WAKE_AFTER 16
-
 enum state { LOADING, RUNNING, STOPPING };
-/* From CODE_TOOK up: requests of weight CODE - CODE_TOOK were taken, of the client that is the envelope's
- * `from`. */
+/* From CODE_TOOK up: requests of weight CODE - CODE_TOOK were taken, of the account that is the
+ * envelope's `from`. */
 enum code {
     CODE_STOP = 1,
     CODE_ASK,
@@ -25,10 +23,32 @@ enum code {
     CODE_TOOK
 };
 
+struct module;
+
+/* Where a module runs.  All but `took` and `report` are called by the broker's thread. */
+struct module_place {
+    const char *name;
+    int (*start)(struct module *m, errmsg_t *err); /* -1 with an error message */
+    bool (*posted)(struct module *m); /* a message has come: must it be woken before the others? */
+    void (*wake)(struct module *m);   /* there are messages for it; may free the module */
+    void (*took)(struct module *m, uint32_t from, unsigned weight); /* requests were taken */
+    void (*report)(struct module *m, enum code code);               /* READY or REFUSED */
+    void (*join)(struct module *m);                                 /* after EXITED */
+};
+extern const struct module_place modhost_in_thread; /* modhost_thread.c */
+extern const struct module_place modhost_on_loop;   /* modhost_loop.c */
+
+/* Written where the module runs, read anywhere; times in nanoseconds. */
+struct turns_of {
+    _Atomic uint64_t n, ns, longest;
+    _Atomic uint64_t longer; /* than module.turn-max */
+};
+
 struct module {
     struct list_node node;
-    struct list_node asleep; /* in modhost.asleep: is to be woken */
-    unsigned posted;         /* messages since that was so */
+    struct list_node asleep; /* in modhost.asleep: must be woken */
+    const struct module_place *place;
+    unsigned posted; /* messages since then */
     modhost_t *mh;
     char *name;
     char *path;
@@ -43,27 +63,33 @@ struct module {
     uint64_t received;
     uint64_t sent;
     uint64_t dropped;           /* requests without response that found the mailbox full */
-    flux_msg_t *load_req;       /* answered when it runs */
-    flux_msg_t *stop_req;       /* answered when it has stopped */
-    bool reload;                /* when it has stopped, start it again */
+    flux_msg_t *load_req;       /* answered when the module runs */
+    flux_msg_t *stop_req;       /* answered when the module has stopped */
+    bool reload;                /* start it again when it has stopped */
     bool initial;               /* counted by modhost_start() */
     bool successor;             /* started by a reload */
-    flux_handover_t *inherited; /* until init has seen it */
+    flux_handover_t *inherited; /* until init has read it */
+    struct turns_of turns;
+    double logged; /* when a long turn was last logged */
+    /* on the loop */
+    bool begun;   /* init has succeeded */
+    bool ready;   /* to be reported */
+    bool refuses; /* to be reported */
     /* written by the thread before its EXITED envelope, read after it */
     int errnum;
     errmsg_t error;
-    flux_handover_t *leaves; /* to its successor; what it sends from then on is dropped */
-    fairq_t *queue;          /* what it has taken from the mailbox, by sender */
-    struct envelope *rest;   /* of the last mailbox_take(): what is not in the queue yet */
+    flux_handover_t *leaves; /* state for its successor; later messages of its handle are dropped */
+    fairq_t *queue;          /* envelopes taken from the mailbox, by sender */
+    struct envelope *rest;   /* rest of the last mailbox_take(), not yet in the queue */
     size_t nrest;
     /* the same for its REFUSED envelope */
     int refusal;
     errmsg_t refused;
-    /* of the thread alone, while it lives */
+    /* used only by the thread while it lives */
     flux_reactor_t *r;
     flux_watcher_t *w;
     flux_t *h;
-    unsigned said; /* messages that the broker was not told of */
+    unsigned said; /* messages since the broker was last woken */
     void *ctx;
     struct flux_module_host host;
     bool said_exit;
@@ -73,12 +99,14 @@ struct module {
 struct modhost {
     core_t *core;
     mailbox_t *outbox;
-    atomic_uint queued; /* weight of clients' requests that no thread is known to have taken */
+    atomic_uint queued; /* weight of clients' requests that no thread has reported as taken */
     flux_watcher_t *watcher;
     struct list_node modules;
     struct list_node asleep;
     flux_watcher_t *waker;
     flux_handlers_t *handlers;
+    char *places;    /* attribute module.place; may be NULL */
+    double turn_max; /* seconds; 0: no limit */
     modhost_done_f start_done;
     void *start_arg;
     unsigned starting;
@@ -89,22 +117,40 @@ struct modhost {
 
 /* modhost.c */
 struct module *modhost_find(modhost_t *mh, const char *name);
-/* Load it beside the others; its load_req is the caller's to set.  NULL with a sentence. */
+/* Load a module; the caller sets its load_req.  `place`: "loop", "thread" or NULL.  NULL with an
+ * error message. */
 struct module *modhost_load(modhost_t *mh, const char *path, int argc, char *const *argv,
-                            errmsg_t *err);
-/* Have it stopped; CODE_STOP, or it may refuse: CODE_ASK, CODE_ASK_RELOAD.  -1 with errno. */
+                            const char *place, errmsg_t *err);
+/* Stop a module: CODE_STOP; or ask it, and it may refuse: CODE_ASK, CODE_ASK_RELOAD.  -1 with
+ * errno. */
 int modhost_stop_one(struct module *m, enum code code);
-/* Can the file of a module be loaded anew, and read what the module would leave?  -1 with a sentence. */
+/* Can the module's file be loaded again, and read what the module would leave?  -1 with an error
+ * message. */
 int modhost_may_follow(struct module *m, errmsg_t *err);
 
-/* modhost_thread.c */
-/* The module's thread; `arg` is the struct module. */
-void *modhost_thread_main(void *arg);
-/* The next envelope to look at, from the queue or, after that, of what is not in it; by the broker's thread when
- * the module's has ended.  False: there is none. */
+/* For the places: wake it after what is ready now; it has started, or refused to stop; requests were
+ * taken; it has ended (frees it). */
+void modhost_wake_later(struct module *m);
+void modhost_ready(struct module *m);
+void modhost_refused(struct module *m);
+void modhost_taken(modhost_t *mh, uint32_t from, unsigned weight);
+void modhost_exited(struct module *m);
+
+/* modhost_serve.c */
+/* The module's handle on reactor `r` (NULL: there was no memory for it), which it takes over.  -1:
+ * see m->error. */
+int modhost_open(struct module *m, flux_reactor_t *r, const struct flux_handle_ops *ops);
+int modhost_init(struct module *m);          /* -1: see m->error */
+void modhost_fini(struct module *m, int rc); /* `rc`: of its reactor; errno, if negative */
+void modhost_close(struct module *m);        /* the opposite of modhost_open(); harmless twice */
+/* Serve what waits, for one slice.  MORE: call again; STOP: end the module. */
+enum serve { SERVE_IDLE, SERVE_MORE, SERVE_STOP };
+enum serve modhost_serve(struct module *m);
+/* Count a turn, and log it if it was too long.  `what` did it; `topic` may be NULL. */
+void modhost_turn(struct module *m, const char *what, const char *topic, double seconds);
+/* The next envelope: from the queue, then from the rest.  The broker's thread may call it once the
+ * module has ended.  False: there is none. */
 bool modhost_next_envelope(struct module *m, struct envelope *l);
-/* What the thread has open: done by it at its end, else, when it has ended, by the broker's. */
-void modhost_thread_close(struct module *m);
 
 /* modhost_service.c */
 extern const struct flux_handler modhost_handlers[]; /* their argument is the modhost_t */

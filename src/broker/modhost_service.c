@@ -1,51 +1,26 @@
-/* modhost_service.c - the requests that the module host answers: module.load and the rest, see
- * modhost.c.
+/* modhost_service.c - the handlers of module.load and the other requests: see modhost.c.
  *
- * Failure: a request that cannot be fulfilled is answered with errno and a sentence, and nothing has
- * changed.
+ * Failure: a request that fails is answered with errno and an error message, and has no effect.
  */
 #include "config.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "libflux/module_wire.h"
 #include "modhost_private.h"
-
-struct request {
-    const char *name;
-    const char *path;
-    json_t *args;
-    bool force;
-};
-static const struct flux_field load_fields[] = {
-    FLUX_FIELD_STR(struct request, path, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_ARRAY(struct request, args, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_END,
-};
-static const struct flux_schema load_schema = FLUX_SCHEMA(struct request, load_fields);
-static const struct flux_field name_fields[] = {
-    FLUX_FIELD_STR(struct request, name, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_END,
-};
-static const struct flux_schema name_schema = FLUX_SCHEMA(struct request, name_fields);
-static const struct flux_field stop_fields[] = {
-    FLUX_FIELD_STR(struct request, name, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_BOOL(struct request, force, FLUX_FIELD_OPTIONAL),
-    FLUX_FIELD_END,
-};
-static const struct flux_schema stop_schema = FLUX_SCHEMA(struct request, stop_fields);
 
 static void load_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
     modhost_t *mh = arg;
-    struct request in;
+    struct module_load in = {0};
     json_t *owner;
     struct module *m;
     char **argv = NULL;
     size_t argc;
     errmsg_t err = {""};
 
-    if (flux_request_decode(h, req, &load_schema, &in, &owner) < 0)
+    if (flux_request_decode(h, req, &module_load_schema, &in, &owner) < 0)
         return;
     argc = json_array_size(in.args);
     argv = calloc(argc + 1, sizeof(*argv));
@@ -58,8 +33,8 @@ static void load_cb(flux_t *h, const flux_msg_t *req, void *arg)
     if (!argv)
         flux_respond_error(h, req, ENOMEM, "out of memory for module %s", in.path);
     else if (mh->stop_done)
-        flux_respond_error(h, req, ECANCELED, "rank %u is going down", flux_rank(h));
-    else if ((m = modhost_load(mh, in.path, (int)argc, argv, &err)))
+        flux_respond_error(h, req, ECANCELED, "rank %u is shutting down", flux_rank(h));
+    else if ((m = modhost_load(mh, in.path, (int)argc, argv, in.place, &err)))
         m->load_req = flux_msg_incref(req);
     else
         flux_respond_error(h, req, errno, "%s", err.text);
@@ -72,7 +47,7 @@ static struct module *named(modhost_t *mh, flux_t *h, const flux_msg_t *req,
                             const struct flux_schema *schema, bool *force)
 {
     struct module *m;
-    struct request in = {0};
+    struct module_name in = {0};
     json_t *owner;
 
     if (flux_request_decode(h, req, schema, &in, &owner) < 0)
@@ -88,7 +63,7 @@ static struct module *named(modhost_t *mh, flux_t *h, const flux_msg_t *req,
 static void unload_or_reload(modhost_t *mh, flux_t *h, const flux_msg_t *req, bool reload)
 {
     bool force;
-    struct module *m = named(mh, h, req, &stop_schema, &force);
+    struct module *m = named(mh, h, req, &module_stop_schema, &force);
     enum code code;
     errmsg_t err;
 
@@ -99,7 +74,7 @@ static void unload_or_reload(modhost_t *mh, flux_t *h, const flux_msg_t *req, bo
         flux_respond_error(h, req, EBUSY, "module %s is being %s: try again later", m->name,
                            m->state == LOADING ? "loaded" : "unloaded");
     else if (code == CODE_ASK_RELOAD && m->desc->hand_over && modhost_may_follow(m, &err) < 0)
-        flux_respond_error(h, req, errno, "module %s stays: %s", m->name, err.text);
+        flux_respond_error(h, req, errno, "module %s stays loaded: %s", m->name, err.text);
     else if (modhost_stop_one(m, code) < 0)
         flux_respond_error(h, req, errno, "module %s cannot be stopped: %s", m->name,
                            strerror(errno));
@@ -119,59 +94,53 @@ static void reload_cb(flux_t *h, const flux_msg_t *req, void *arg)
     unload_or_reload(arg, h, req, true);
 }
 
-static json_t *describe(struct module *m)
+static struct module_item describe(struct module *m)
 {
     static const char *const states[] = {"loading", "running", "stopping"};
-    json_t *o = json_object();
 
-    if (!o || json_object_set_new(o, "name", json_string(m->name)) < 0 ||
-        json_object_set_new(o, "path", json_string(m->path)) < 0 ||
-        json_object_set_new(o, "state", json_string(states[m->state])) < 0 ||
-        json_object_set_new(o, "received", json_integer((json_int_t)m->received)) < 0 ||
-        json_object_set_new(o, "sent", json_integer((json_int_t)m->sent)) < 0 ||
-        json_object_set_new(o, "queued", json_integer((json_int_t)mailbox_count(m->inbox))) < 0) {
-        json_decref(o);
-        return NULL;
-    }
-    return o;
-}
-
-static void respond_json(flux_t *h, const flux_msg_t *req, json_t *obj)
-{
-    char *text = obj ? json_dumps(obj, JSON_COMPACT) : NULL;
-
-    if (text)
-        flux_respond(h, req, text);
-    else
-        flux_respond_error(h, req, ENOMEM, "rank %u is out of memory", flux_rank(h));
-    free(text);
-    json_decref(obj);
+    return (struct module_item){.name = m->name,
+                                .path = m->path,
+                                .state = states[m->state],
+                                .received = m->received,
+                                .sent = m->sent,
+                                .queued = mailbox_count(m->inbox),
+                                .place = m->place->name,
+                                .turns = m->turns.n,
+                                .busy = (double)m->turns.ns * 1e-9,
+                                .longest = (double)m->turns.longest * 1e-9,
+                                .longer = m->turns.longer};
 }
 
 static void list_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
     modhost_t *mh = arg;
-    json_t *obj = json_object();
-    json_t *all = json_array();
-    bool ok = obj && all && json_object_set(obj, "modules", all) == 0;
+    struct module_list list = {json_array()};
+    bool ok = list.modules;
 
     LIST_FOREACH(it, &mh->modules)
-    ok = ok && json_array_append_new(all, describe(list_entry(it, struct module, node))) == 0;
-    json_decref(all);
-    if (!ok) {
-        json_decref(obj);
-        obj = NULL;
+    {
+        struct module_item item = describe(list_entry(it, struct module, node));
+
+        ok = ok && json_array_append_new(list.modules,
+                                         flux_schema_encode_json(&module_item_schema, &item)) == 0;
     }
-    respond_json(h, req, obj);
+    if (ok)
+        flux_respond_struct(h, req, &module_list_schema, &list);
+    else
+        flux_respond_error(h, req, ENOMEM, "rank %u is out of memory", flux_rank(h));
+    json_decref(list.modules);
 }
 
 static void stats_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
     bool force;
-    struct module *m = named(arg, h, req, &name_schema, &force);
+    struct module *m = named(arg, h, req, &module_name_schema, &force);
 
-    if (m)
-        respond_json(h, req, describe(m));
+    if (m) {
+        struct module_item item = describe(m);
+
+        flux_respond_struct(h, req, &module_item_schema, &item);
+    }
 }
 
 const struct flux_handler modhost_handlers[] = {

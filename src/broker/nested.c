@@ -1,9 +1,9 @@
 /* nested.c - see nested.h.
  *
- * Strict on purpose: a broker that wrongly believes to be a job would take a few cores for the
- * whole machine.  So the number of the job, the address of its session and the number of the task
- * have to be there; the first alone is what the initial program of a session has that is a job, and
- * sessions that it starts are nobody's.
+ * The check is strict, because a broker that wrongly believes that it is a job would take a few
+ * cores for the whole machine.  The number of the job, the address of its session and the number of
+ * the task must all be present.  The initial program of a nested session has only the first of
+ * them, and sessions that it starts are not jobs.
  */
 #include "nested.h"
 
@@ -12,7 +12,7 @@
 
 #include "libutil/strutil.h"
 
-/* Seconds since 1970, 0 for what is no such time. */
+/* Seconds since 1970; 0 if the text is not such a time. */
 static double a_time(const char *text)
 {
     char *end;

@@ -1,28 +1,28 @@
-/* flux-pmibridge - PMI-1 for a broker that a PMIx launcher started (mpirun of Open MPI, flux wreckrun --mpi=pmix).
+/* flux-pmibridge - PMI-1 for a broker that a PMIx launcher started (Open MPI's mpirun, flux
+ * wreckrun --mpi=pmix).
  *
  *    flux-pmibridge        socket to the broker: descriptor 3
  *
- * libpmix has threads, and functions of an event library whose names are those of ours: so a broker
- * does not map it, but starts this program for the time of its boot (boot_pmix.c), and speaks PMI-1
- * with it as with any launcher (boot_pmi.c).
+ * Purpose: libpmix has threads, and functions of an event library whose names clash with ours. A
+ * broker therefore does not load it, but starts this program while it boots (boot_pmix.c), and
+ * speaks PMI-1 with it as with any launcher (boot_pmi.c).
  *
- * On the socket come first, from here, a line "RANK SIZE", or "!" and a sentence; then the dialog of
- * PMI-1, whose server is libpmi's.  Of PMIx these are used:
+ * Format: the socket first carries, from here, a line "RANK SIZE", or "!" and an error message;
+ * then the PMI-1 dialog, served by libpmi.  It uses PMIx as follows:
  *
- *    PMI-1                    PMIx
- *    (begin)                  init, job size
- *    PMI_process_mapping      there when all processes of the job are on this node (local size)
- *    barrier                  put what the broker put since the last one, as one value under
- *                             "flux.pmi.N"; commit; fence with data; get that of all ranks
- *    get                      answered from that
- *    abort                    abort
- *    finalize                 finalize, before it is answered: then the broker may kill this program
+ *    PMI-1                    PMIx (start)                  init, job size PMI_process_mapping
+ *    present if all processes of the job are on this node (local size) barrier                  put
+ *    what the broker has put since the last barrier, as one value key "flux.pmi.N"; commit; fence
+ *    with data; get the values of all ranks get                      answered from those values
+ *    abort                    abort finalize                 finalize; then the answer: the broker
+ *    may now kill this program
  *
- * 1. There is one client, and it waits for each answer: all calls of PMIx block here.
- * 2. A broker that goes away without finalize is one that failed: this program ends without PMIx's
- *    finalize, too, and the launcher sees that.
+ * Invariants:
+ *  1. There is one client, which waits for each answer, so all calls of PMIx may block.
+ *  2. A broker that closes the socket without finalize has failed.  This program then ends without
+ *     PMIx's finalize, and the launcher notices.
  *
- * Failure: a call of PMIx that fails fails the call of PMI-1 with a sentence.
+ * Failure: if a PMIx call fails, so does the PMI-1 call, with an error message.
  */
 #include "config.h"
 
@@ -47,8 +47,8 @@ struct bridge {
     pmix_proc_t me;
     uint32_t size;
     struct pmi_server *server;
-    buf_t *out; /* answers, sent when all is done that they are about */
-    buf_t *put; /* what the barrier that is to be done takes along */
+    buf_t *out; /* answers, sent when the calls that they report are done */
+    buf_t *put; /* data for the barrier that is under way */
     bool barrier;
     bool left; /* PMIx's finalize is done */
     unsigned nbarriers;
@@ -89,7 +89,7 @@ static int put_all(struct bridge *b, const char *key, errmsg_t *err)
     v.data.bo.size = buf_len(b->put);
     if ((rc = PMIx_Put(PMIX_GLOBAL, key, &v)) != PMIX_SUCCESS ||
         (rc = PMIx_Commit()) != PMIX_SUCCESS)
-        return failed(err, "take this broker's address", rc);
+        return failed(err, "store this broker's address", rc);
     PMIX_INFO_LOAD(&collect, PMIX_COLLECT_DATA, &yes, PMIX_BOOL);
     PMIX_LOAD_PROCID(&job, b->me.nspace, PMIX_RANK_WILDCARD);
     rc = PMIx_Fence(&job, 1, &collect, 1);
@@ -113,9 +113,9 @@ static int get_one(struct bridge *b, const char *key, uint32_t rank, errmsg_t *e
     if (v)
         PMIX_VALUE_RELEASE(v);
     if (saved)
-        return errmsg_fail(err, saved, "what rank %u said cannot be taken in: %s", rank,
+        return errmsg_fail(err, saved, "the data of rank %u cannot be stored: %s", rank,
                            strerror(saved));
-    return rc == PMIX_SUCCESS ? 0 : failed(err, "give the address of another broker", rc);
+    return rc == PMIX_SUCCESS ? 0 : failed(err, "return the address of another broker", rc);
 }
 
 static void do_barrier(struct bridge *b)
@@ -171,7 +171,7 @@ static int begin(struct bridge *b, errmsg_t *err)
     if (rc != PMIX_SUCCESS)
         return failed(err, "start", rc);
     if ((rc = job_number(b, PMIX_JOB_SIZE, &b->size)) != PMIX_SUCCESS)
-        return failed(err, "tell how many brokers there are", rc);
+        return failed(err, "report the number of brokers", rc);
     if (b->me.rank >= b->size)
         return errmsg_fail(err, EPROTO, "the launcher's PMIx says rank %u of %u", b->me.rank,
                            b->size);
@@ -189,7 +189,7 @@ static int begin(struct bridge *b, errmsg_t *err)
     return 0;
 }
 
-/* One piece of the dialog: 1; 0 when it is over, -1 when it is broken off. */
+/* Handle one piece of the dialog.  1: continue; 0: it is over; -1: it was broken off. */
 static int step(struct bridge *b)
 {
     char data[READ_SIZE];
@@ -228,6 +228,6 @@ int main(void)
         rc = -1;
     while (rc == 0 && (n = step(&b)) > 0)
         ;
-    /* The library's threads are not waited for. */
+    /* Do not wait for the library's threads. */
     _exit(rc == 0 && n == 0 ? 0 : 1);
 }

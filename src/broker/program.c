@@ -1,23 +1,22 @@
 /* program.c - the initial program, and its keeper.
  *
- * The broker forks a keeper, which forks the program.  The keeper does nothing but wait: for the
- * program, for orders of the broker on a pipe (one byte, a signal number), and for the end of that
- * pipe, which is the end of the broker, however it came.  It adopts what descends from the program,
- * so it can end all of it.
+ * The broker forks a keeper, which forks the program.  The keeper only waits: for the program, for
+ * orders of the broker on a pipe (each one byte, a signal number), and for the end of that pipe,
+ * which means that the broker is gone.  It adopts all descendants of the program, so it can kill
+ * them all.
  *
- *    what happens                        what the keeper does
- *    the program ends by itself          ends with its code; what it left running is let go
- *    a signal is ordered                 passes it on to the program
- *    the program ends after an order     kills all that descends from it, ends with its code
+ *    event                               the keeper
+ *    the program ends by itself          ends with its code; descendants keep running
+ *    a signal is ordered                 sends it to the program
+ *    the program ends after an order     kills all descendants, ends with its code
  *    SIGKILL is ordered                  kills all
  *    the broker is gone                  kills all
  *
- * These are the only processes a broker forks itself: tasks are the launcher's business.  They stay
- * in the broker's process group, so that a terminal's foreground stays what it was.
+ * The broker forks no other processes: the launcher starts tasks.  Keeper and program stay in the
+ * broker's process group, so the terminal's foreground process group does not change.  A failed
+ * exec is reported through a close-on-exec pipe.
  *
- * A failed exec is reported through a close-on-exec pipe.
- *
- * Failure: ENOENT, EACCES... with a sentence; nothing is left behind.
+ * Failure: ENOENT, EACCES and others, with an error message; no process is left.
  */
 #include "config.h"
 #include <errno.h>
@@ -48,7 +47,8 @@ struct program {
     void *arg;
 };
 
-/* What belongs to the launcher that started the broker and would mislead what it starts. */
+/* Should the program inherit this variable?  Not those by which the broker's own launcher would
+ * mislead it. */
 static bool inherited(const char *var)
 {
     static const char *const no[] = {"PMI_",
@@ -62,8 +62,8 @@ static bool inherited(const char *var)
                                      "OMPI_MCA_btl_vader_backing_directory=",
                                      "HYDI_",
                                      "MPI_LOCAL"};
-    /* What the program of a job is told about that: which it is (FLUX_JOB_CC: which of many), how
-     * large, how long. */
+    /* What the program of a job learns about that job: its number (FLUX_JOB_CC: its index among
+     * copies), size and expiration. */
     static const char *const job[] = {
         "FLUX_JOB_ID=", "FLUX_JOB_NNODES=", "FLUX_JOB_EXPIRATION=", "FLUX_JOB_CC="};
 
@@ -78,7 +78,7 @@ static bool inherited(const char *var)
     return true;
 }
 
-/* Do two NAME=VALUE have the same name? */
+/* Do two NAME=VALUE strings have the same name? */
 static bool same_name(const char *a, const char *b)
 {
     size_t n = strcspn(a, "=");
@@ -86,7 +86,7 @@ static bool same_name(const char *a, const char *b)
     return strncmp(a, b, n + 1) == 0;
 }
 
-/* Strings made here are owned by the array: they come first. */
+/* The array owns the strings that are made here, which come first. */
 #define OWN_VARS 3
 
 static void free_env(char **env)
@@ -156,7 +156,7 @@ static void exec_child(char *const argv[], char **env, int errfd, pid_t parent)
         signal(s, SIG_DFL);
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
-    environ = env; /* its PATH counts, too */
+    environ = env; /* execvp() searches its PATH */
     execvp(argv[0], argv);
     errnum = errno;
     if (write(errfd, &errnum, sizeof(errnum)) < 0)
@@ -171,7 +171,7 @@ static int kill_one(pid_t pid, void *arg)
     return 0;
 }
 
-/* All that descends from here: who loses its parent becomes a child of the keeper. */
+/* Kill all descendants: those that lose their parent become children of the keeper. */
 static void kill_all(void)
 {
     int status;
@@ -181,7 +181,7 @@ static void kill_all(void)
     } while (waitpid(-1, &status, 0) > 0 || errno == EINTR);
 }
 
-/* Reap; true when the program was among them. */
+/* Reap children.  True if the program was among them. */
 static bool reap(pid_t program, int *code)
 {
     bool over = false;
@@ -230,8 +230,8 @@ static int keep(pid_t program, int orders, int sigfd)
     return 128 + SIGKILL;
 }
 
-/* Only these descriptors, and the standard ones, are the keeper's business: the broker's sockets must close
- * with the broker. */
+/* Close all descriptors but these and the standard ones: the broker's sockets must close when the
+ * broker ends. */
 static void close_others(int a, int b)
 {
     int lo = a < b ? a : b;
@@ -317,7 +317,7 @@ program_t *program_start(flux_reactor_t *r, char *const argv[], const char *uri,
     p->running = true;
     if (!(p->watcher = flux_child_watcher_create(r, p->pid, child_cb, p))) {
         errmsg_set(err, "cannot watch %s: %s", av[0], strerror(errno));
-        goto error; /* the end of the pipe ends the program */
+        goto error; /* closing the pipe ends the program */
     }
     flux_watcher_start(p->watcher);
     return p;
@@ -350,7 +350,7 @@ void program_signal(program_t *p, int signum)
 {
     unsigned char order = (unsigned char)signum;
 
-    /* A pipe that is full of orders has enough of them. */
+    /* If the pipe is full, more orders change nothing. */
     if (p && p->running && write(p->orders, &order, 1) < 0)
         errno = 0;
 }

@@ -1,23 +1,23 @@
-/* sockwatch.c - notice when files of a broker's own directory are removed by somebody else.
+/* sockwatch.c - notice when others remove files of a broker's own directory.
  *
- * Purpose.  Programs that tidy up temporary directories remove sockets of sessions that have run
- * for days.  Connections stay as they are, but nobody new can get in.  The kernel tells (inotify)
- * when the directory, the one above it, or a name in one of them goes; the owner then looks
- * what is missing and makes it again.
+ * Purpose: programs that tidy up temporary directories remove the sockets of sessions that have run
+ * for days.  Existing connections survive, but no new client can connect.  The kernel reports
+ * (inotify) when the directory, the one above it, or a file in one of them is removed.  The owner
+ * then checks what is missing and creates it again.
  *
  *    state      what happens                              left when
- *    WATCHING   the kernel is asked to tell               something went: SETTLING
- *    SETTLING   SETTLE seconds pass, so that one who      they are over: the callback; WATCHING,
- *               removes a whole tree is through with it   or POLLING when it fails
- *    POLLING    the callback is called every POLL         it succeeds and the kernel tells again:
- *               seconds                                   WATCHING
+ *    WATCHING   waits for a report of the kernel          one came: SETTLING
+ *    SETTLING   waits SETTLE seconds, so that whoever     they are over: the callback; WATCHING,
+ *               removes a whole tree has finished         or POLLING if it fails
+ *    POLLING    calls the callback every POLL seconds     it succeeds, and the kernel reports
+ *                                                         again: WATCHING
  *
  * Invariants:
- *  1. The directory is watched anew before the callback looks: what goes after that is told.
- *  2. The callback runs at most once in SETTLE seconds, whatever others do to the directory.
+ *  1. The watch is renewed before the callback looks, so later removals are reported.
+ *  2. The callback is not called more often than every SETTLE seconds (then twice if the watch had
+ *     to be renewed twice), whatever others do to the directory.
  *
- * Failure: where the kernel has no watch left (a limit for each user), the callback is called every
- * POLL seconds.
+ * Failure: if the user has no inotify watches left, the callback is called every POLL seconds.
  */
 #include "config.h"
 #include <errno.h>
@@ -38,11 +38,11 @@ struct sockwatch {
     char *dir, *above;
     sockwatch_f cb;
     void *arg;
-    int fd; /* -1: the kernel does not tell */
+    int fd; /* -1: the kernel cannot report */
     flux_watcher_t *readable, *timer;
 };
 
-/* The directory that holds it, malloc'd; NULL with ENOMEM. */
+/* The directory above `dir`, malloc'd; NULL with ENOMEM. */
 static char *parent_of(const char *dir)
 {
     const char *slash = strrchr(dir, '/');
@@ -50,7 +50,7 @@ static char *parent_of(const char *dir)
     return strndup(dir, slash && slash > dir ? (size_t)(slash - dir) : 1);
 }
 
-/* Ask the kernel to tell about the directories as they are now. */
+/* Watch the directories as they are now. */
 static bool watch(const sockwatch_t *sw)
 {
     return sw->fd >= 0 && inotify_add_watch(sw->fd, sw->above, EVENTS) >= 0 &&
@@ -63,7 +63,7 @@ static void readable_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void 
     char buf[sizeof(struct inotify_event) + NAME_MAX + 1];
 
     while (read(sw->fd, buf, sizeof(buf)) > 0)
-        ; /* which of them it was does not matter: all are looked at */
+        ; /* the callback checks all files, whichever it was */
     flux_watcher_stop(sw->readable);
     flux_timer_start(sw->timer, SETTLE, 0.);
 }

@@ -1,4 +1,4 @@
-/* Notice when files of a broker's own directory are removed by somebody else.
+/* Notice when others remove files of a broker's own directory.
  *
  * Thread rules: belongs to the broker's main thread.
  */
@@ -9,8 +9,8 @@
 
 typedef struct sockwatch sockwatch_t;
 
-/* Something in the directory, or the directory itself, was removed or renamed (or may have been):
- * look, and make it again where that is needed.  0; -1: it could not be made, call again later. */
+/* Something in the directory, or the directory itself, may have been removed or renamed: check, and
+ * create again what is missing.  0; -1: failed, call again later. */
 typedef int (*sockwatch_f)(void *arg);
 
 /* Watch `dir`, whose name is copied.  The callback is called from the reactor, never from here.

@@ -1,15 +1,15 @@
-/* cmd.c - what the subcommands share: options, help, the connection, waiting, output.
+/* cmd.c - the common part of all subcommands: options, help, the connection, waiting, output.
  *
- * Options are described by a table, from which getopt_long()'s own tables and the help text are
- * made, so that they cannot disagree.
+ * Purpose.  A table describes the options of a command; the tables of getopt_long() and the help
+ * text are generated from it, so that they always agree.
  *
  * Invariants:
- *  1. Sentences go to standard error, one line each, beginning with "flux NAME: "; a progress line
- *     is erased before one.
+ *  1. Error messages go to standard error, one line each, beginning with "flux NAME: "; a progress
+ *     line is erased before an error message.
  *  2. A connection is opened at most once, and closed by the driver.
  *
- * Failure: a command gets NULL or -1 after the sentence was printed, and returns CMD_FAIL or
- * CMD_USAGE.
+ * Failure: a function prints an error message and returns NULL or -1; the command then returns
+ * CMD_FAIL or CMD_USAGE.
  */
 #include "config.h"
 #include <errno.h>
@@ -19,10 +19,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "cmd_private.h"
+#include "libutil/clock.h"
 #include "libutil/nearest.h"
 #include "libutil/duration.h"
 #include "libutil/strutil.h"
@@ -32,14 +32,6 @@
 #define PROGRESS_STEP 0.5
 
 enum { KEY_HELP = -1, KEY_BAD = -2 };
-
-static double monotonic(void)
-{
-    struct timespec ts;
-
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (double)ts.tv_sec + 1e-9 * (double)ts.tv_nsec;
-}
 
 /* --- output --- */
 
@@ -61,8 +53,8 @@ static void print_sentence(struct cmd *c, const char *fmt, va_list ap)
     cmd_progress_end(c);
     fflush(stdout);
     vsnprintf(text, sizeof(text), fmt, ap);
-    fprintf(stderr, "flux%s%s: %s%s%s\n", c->name ? " " : "", c->name ? c->name : "",
-            c->where ? c->where : "", c->where ? ": " : "", text);
+    fprintf(stderr, "flux%s%s: %s%s%s%s", c->name ? " " : "", c->name ? c->name : "",
+            c->where ? c->where : "", c->where ? ": " : "", text, c->raw ? "\r\n" : "\n");
 }
 
 int cmd_error(struct cmd *c, const char *fmt, ...)
@@ -102,7 +94,8 @@ int cmd_print_json(struct cmd *c, json_t *val)
 
     json_decref(val);
     if (rc < 0)
-        return cmd_error(c, "cannot print JSON: out of memory, or nowhere to write to");
+        return cmd_error(c,
+                         "cannot print JSON: out of memory, or standard output cannot be written");
     putchar('\n');
     return CMD_OK;
 }
@@ -172,7 +165,7 @@ static bool has_duration(const struct cmd_usage *u)
 
 static void print_help(struct cmd *c, const struct cmd_usage *u)
 {
-    static const struct cmd_opt help = {'h', "help", NULL, "print this"};
+    static const struct cmd_opt help = {'h', "help", NULL, "print this help"};
 
     print_synopsis(c, u->synopsis ? u->synopsis : "");
     if (u->text)
@@ -183,12 +176,14 @@ static void print_help(struct cmd *c, const struct cmd_usage *u)
         print_option(o);
     print_option(&help);
     if (has_duration(u))
-        printf("\nDURATION: 500ms, 30s, 1.5m, 2h, 1d, MM:SS, HH:MM:SS, D-HH, D-HH:MM:SS or inf.\n"
-               "A number without unit counts seconds, unless the option says otherwise.\n");
+        printf("\n"
+               "DURATION: 500ms, 30s, 1.5m, 2h, 1d, MM:SS, HH:MM:SS, D-HH, D-HH:MM:SS or inf.\n"
+               "A number without a unit is in seconds, unless the option says otherwise.\n");
     if (u->more)
         printf("\n%s\n", u->more);
     if (!u->more || !strstr(u->more, "Exit code:"))
-        printf("\nExit code: 0 success, 1 failure, 2 wrong use.\n");
+        printf("\n"
+               "Exit code: 0 on success, 1 on failure, 2 on a usage error.\n");
 }
 
 /* getopt's tables from ours. */
@@ -246,7 +241,7 @@ static int bad_option(struct cmd *c, int key, char **argv, const struct option *
     const char *word = argv[optind > 0 ? optind - 1 : 0];
 
     if (key == ':')
-        cmd_usage_error(c, "option '%s' needs a value", word);
+        cmd_usage_error(c, "option '%s' requires a value", word);
     else if (optopt > 0 && optopt < 256)
         cmd_usage_error(c, "option '-%c' is unknown", optopt);
     else if (optopt)
@@ -354,8 +349,10 @@ static void print_sub_help(struct cmd *c, const char *text, const struct cmd_sub
     printf("\n");
     for (const struct cmd_sub *s = subs; s->name; s++)
         printf("  %-14s%s\n", s->name, s->help);
-    printf("\n'flux %s COMMAND --help' prints the options of one.\n", c->name);
-    printf("Exit code: 0 success, 1 failure, 2 wrong use.\n");
+    printf("\n"
+           "'flux %s COMMAND --help' prints the options of a command.\n",
+           c->name);
+    printf("Exit code: 0 on success, 1 on failure, 2 on a usage error.\n");
 }
 
 int cmd_subcommand(struct cmd *c, const char *text, const struct cmd_sub subs[], int argc,
@@ -364,7 +361,7 @@ int cmd_subcommand(struct cmd *c, const char *text, const struct cmd_sub subs[],
     const struct cmd_sub *s = subs;
 
     if (argc < 2)
-        return cmd_usage_error(c, "a command is needed");
+        return cmd_usage_error(c, "a subcommand is required");
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
         print_sub_help(c, text, subs);
         return CMD_OK;
@@ -378,7 +375,7 @@ int cmd_subcommand(struct cmd *c, const char *text, const struct cmd_sub subs[],
         nearest_init(&near, argv[1]);
         for (s = subs; s->name; s++)
             nearest_feed(&near, s->name);
-        return cmd_usage_error(c, "'%s' is not one of its commands%s", argv[1],
+        return cmd_usage_error(c, "there is no subcommand '%s'%s", argv[1],
                                nearest_words(&near, words, sizeof(words)));
     }
     char full[sizeof(c->priv->full_name)]; /* c->name may be that already */
@@ -419,7 +416,7 @@ flux_t *cmd_handle_signals(struct cmd *c)
 void cmd_progress(struct cmd *c, const char *fmt, ...)
 {
     struct cmd_private *p = c->priv;
-    double now = monotonic();
+    double now = clock_now();
     struct winsize ws;
     char text[512];
     va_list ap;
@@ -442,7 +439,7 @@ void cmd_progress(struct cmd *c, const char *fmt, ...)
 
 int cmd_wait(struct cmd *c, flux_future_t *f, double timeout, const char *what)
 {
-    double start = monotonic();
+    double start = clock_now();
     errmsg_t err;
 
     if (!f) {
@@ -450,7 +447,7 @@ int cmd_wait(struct cmd *c, flux_future_t *f, double timeout, const char *what)
         return -1;
     }
     while (!flux_future_ready(f)) {
-        double now = monotonic();
+        double now = clock_now();
         double left = timeout > 0. ? start + timeout - now : PROGRESS_AFTER;
         double step = now - start < PROGRESS_AFTER ? PROGRESS_AFTER : PROGRESS_STEP;
 
@@ -465,7 +462,7 @@ int cmd_wait(struct cmd *c, flux_future_t *f, double timeout, const char *what)
                       errno == EPIPE ? "the connection to the broker was lost" : strerror(errno));
             return -1;
         }
-        cmd_progress(c, "%s (%.0f s)", what, monotonic() - start);
+        cmd_progress(c, "%s (%.0f s)", what, clock_now() - start);
     }
     cmd_progress_end(c);
     if (flux_rpc_get(f, &err) < 0) {
@@ -505,7 +502,7 @@ idset_t *cmd_parse_ranks(struct cmd *c, flux_t *h, const char *s)
         return NULL;
     }
     if (idset_empty(ids))
-        cmd_usage_error(c, "no rank is given");
+        cmd_usage_error(c, "the set of ranks is empty");
     else if (idset_last(ids) >= size)
         cmd_usage_error(c, "rank %u is not in the session, whose ranks are 0 to %u",
                         idset_last(ids), size - 1);

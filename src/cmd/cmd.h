@@ -56,6 +56,7 @@ struct cmd {
     const char *name;  /* as errors name it: "kvs put" */
     int optind;        /* after cmd_option() returned 0: index of the first operand */
     const char *where; /* what sentences are about ("job.sh, line 3"), or NULL */
+    bool raw;          /* the terminal is in raw mode, where a line ends with "\r\n" */
     struct cmd_private *priv;
 };
 

@@ -10,11 +10,11 @@
 #define TIMEOUT 60.
 
 static const struct cmd_opt opts[] = {
-    {'r', "rank", "RANK", "of the broker of that rank (default: the local one)"},
+    {'r', "rank", "RANK", "query the broker of this rank (default: the local broker)"},
     CMD_OPT_END,
 };
 static const struct cmd_opt list_opts[] = {
-    {'r', "rank", "RANK", "of the broker of that rank (default: the local one)"},
+    {'r', "rank", "RANK", "query the broker of this rank (default: the local broker)"},
     {'j', "json", NULL, "print a JSON object"},
     CMD_OPT_END,
 };
@@ -42,9 +42,9 @@ static int parse(struct cmd *c, const struct cmd_usage *u, int argc, char **argv
     if (key < 0)
         return 1 + cmd_option_exit(key);
     if (argc - c->optind != operands)
-        return 1 + cmd_usage_error(c, operands == 0   ? "it takes no argument"
-                                      : operands == 1 ? "one NAME is needed"
-                                                      : "NAME and VALUE are needed");
+        return 1 + cmd_usage_error(c, operands == 0   ? "no argument is expected"
+                                      : operands == 1 ? "one NAME is required"
+                                                      : "NAME and VALUE are required");
     return 0;
 }
 
@@ -92,7 +92,11 @@ int cmd_getattr(struct cmd *c, int argc, char **argv)
 int cmd_setattr(struct cmd *c, int argc, char **argv)
 {
     static const struct cmd_usage usage = {
-        "[OPTION...] NAME VALUE", "Set an attribute of the broker that may be set.", opts, NULL, 0,
+        "[OPTION...] NAME VALUE",
+        "Set an attribute of the broker, if it can be changed.",
+        opts,
+        NULL,
+        0,
     };
     return ask(c, &usage, argc, argv, true);
 }

@@ -1,5 +1,5 @@
-/* cmd_barrier.c - flux barrier: enter a barrier and wait until all are there, or list those that are
- * not over (waitlist.c).
+/* cmd_barrier.c - flux barrier: enter a barrier and wait until it is complete, or list the open
+ * barriers (waitlist.c).
  */
 #include "config.h"
 #include <errno.h>
@@ -13,18 +13,18 @@
 #include "waitlist.h"
 
 static const struct cmd_opt opts[] = {
-    {'n', "nprocs", "N", "as many processes enter (default: one a broker)"},
-    {CMD_KEY(0), "name", "NAME", "the same as NAME"},
+    {'n', "nprocs", "N", "number of processes that enter (default: one per broker)"},
+    {CMD_KEY(0), "name", "NAME", "same as the argument NAME"},
     {'r', "ranks", "IDSET", "fail when one of these ranks is lost (default without -n: all)"},
-    {'t', "timeout", "DURATION", "give up after that time (default: never)"},
-    {'l', "list", NULL, "list the barriers that are not over, and who is waited for"},
-    {'j', "json", NULL, "JSON output of --list"},
+    {'t', "timeout", "DURATION", "give up after this time (default: never)"},
+    {'l', "list", NULL, "list open barriers and the ranks that are missing"},
+    {'j', "json", NULL, "with --list: print JSON"},
     CMD_OPT_END,
 };
 static const struct cmd_usage usage = {
     "[OPTION...] NAME | --list [--json]",
-    "Enter the barrier NAME and return when as many processes have entered it. When one of\n"
-    "them ends before, or says another number, it fails for all.",
+    "Enter the barrier NAME, and return when all processes have entered it. If a process ends\n"
+    "before the barrier is complete, or gives another number, the barrier fails for all.",
     opts,
     NULL,
     0,
@@ -111,13 +111,13 @@ int cmd_barrier(struct cmd *c, int argc, char **argv)
     if (!e.name && c->optind < argc)
         e.name = argv[c->optind++];
     if (list && (e.name || e.nprocs || given || timeout > 0. || argc > c->optind))
-        return cmd_usage_error(c, "--list goes with --json only");
+        return cmd_usage_error(c, "--list can be combined with --json only");
     if (json && !list)
-        return cmd_usage_error(c, "--json is for --list");
+        return cmd_usage_error(c, "--json requires --list");
     if (list)
         return waitlist_print(c, &source, NULL, json);
     if (!e.name || argc > c->optind)
-        return cmd_usage_error(c, "one NAME is needed");
+        return cmd_usage_error(c, "one NAME is required");
     if (!(h = cmd_handle(c)))
         return CMD_FAIL;
     if (!(ranks = expected_ranks(c, h, given, e.nprocs == 0)))

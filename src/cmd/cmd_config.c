@@ -1,8 +1,8 @@
-/* cmd_config.c - flux config: all settings, what they are and where they come from.
+/* cmd_config.c - flux config: print the settings and their sources.
  *
  *    list    the table of libsettings; needs no session
- *    get     the same with the values in force at a broker: those of attr.list where something was
- *            said, by whom attr.sources says, else the default
+ *    get     the same with the values in effect at a broker: the value of attr.list if one was set,
+ *            with the source from attr.sources, otherwise the default
  */
 #include "config.h"
 #include <stdlib.h>
@@ -24,8 +24,8 @@ static int config_list(struct cmd *c, int argc, char **argv)
         CMD_OPT_END,
     };
     static const struct cmd_usage usage = {
-        "[OPTION...]", "Print all settings: type, default, range, and what each is for.", opts,
-        NULL, 0};
+        "[OPTION...]", "Print all settings that exist: name, type, default, range and purpose.",
+        opts, NULL, 0};
     const struct setting *s;
     table_t *t;
     char range[80];
@@ -37,7 +37,7 @@ static int config_list(struct cmd *c, int argc, char **argv)
     if (key < 0)
         return cmd_option_exit(key);
     if (argc > c->optind)
-        return cmd_usage_error(c, "it takes no argument");
+        return cmd_usage_error(c, "no argument is expected");
     t = table_create();
     table_column(t, "name", "NAME", TABLE_LEFT);
     table_column(t, "type", "TYPE", TABLE_LEFT);
@@ -139,15 +139,15 @@ static int print_settings(struct cmd *c, const struct got *g, const char *only, 
 static int config_get(struct cmd *c, int argc, char **argv)
 {
     static const struct cmd_opt opts[] = {
-        {'r', "rank", "RANK", "of the broker of that rank (default: the local one)"},
+        {'r', "rank", "RANK", "query the broker of this rank (default: the local broker)"},
         {'j', "json", NULL, "print JSON"},
         CMD_OPT_END,
     };
     static const struct cmd_usage usage = {
         "[OPTION...] [NAME]",
-        "Print the settings in force, or one of them, and where each comes from: default, --set, "
-        "a\n"
-        "line of the configuration file, the environment, setattr, or the broker itself.",
+        "Print the settings in effect, or one of them, and the source of each: default, --set, a "
+        "line\n"
+        "of the configuration file, the environment, setattr, or the broker itself.",
         opts, NULL, 0};
     uint32_t rank = FLUX_NODEID_ANY;
     struct got g = {0};
@@ -164,7 +164,7 @@ static int config_get(struct cmd *c, int argc, char **argv)
     if (key < 0)
         return cmd_option_exit(key);
     if (argc - c->optind > 1)
-        return cmd_usage_error(c, "one NAME at a time");
+        return cmd_usage_error(c, "at most one NAME is expected");
     only = argv[c->optind];
     if (ask(c, rank, &g) == 0) {
         if (only && !settings_find(only) && !json_object_get(g.values.attrs, only))
@@ -180,8 +180,8 @@ static int config_get(struct cmd *c, int argc, char **argv)
 int cmd_config(struct cmd *c, int argc, char **argv)
 {
     static const struct cmd_sub subs[] = {
-        {"get", config_get, "[OPTION...] [NAME]", "print settings and where they come from"},
-        {"list", config_list, "[OPTION...]", "print which settings there are"},
+        {"get", config_get, "[OPTION...] [NAME]", "print the settings in effect and their sources"},
+        {"list", config_list, "[OPTION...]", "print all settings that exist"},
         CMD_SUB_END,
     };
 

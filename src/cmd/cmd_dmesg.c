@@ -1,4 +1,9 @@
-/* cmd_dmesg.c - flux dmesg: print the log of the session, or follow it. */
+/* cmd_dmesg.c - flux dmesg: print the log of the session, or follow it.
+ *
+ * The job service collects its log entries for a short time.  It is asked to log them before the
+ * log is read, so that the output contains the end of every job that was reported to the user.  If
+ * the job service does not respond, the log is printed as it is.
+ */
 #include "config.h"
 #include <errno.h>
 #include <stdio.h>
@@ -11,22 +16,23 @@
 #include "libflux/log_wire.h"
 
 #define TIMEOUT 60.
+#define JOURNAL_TIMEOUT 2.
 
 static const struct cmd_opt opts[] = {
-    {'f', "follow", NULL, "go on printing what is added"},
-    {'l', "level", "LEVEL", "this level and more important ones only"},
-    {'s', "source", "NAME", "of this source only"},
-    {'r', "ranks", "IDSET", "from these ranks only"},
-    {'n', "count", "N", "only the last N lines"},
+    {'f', "follow", NULL, "continue with new entries until interrupted"},
+    {'l', "level", "LEVEL", "only entries of this level or a more severe one"},
+    {'s', "source", "NAME", "only entries from this source"},
+    {'r', "ranks", "IDSET", "only entries from these ranks"},
+    {'n', "count", "N", "only the last N matching entries"},
     {'b', "broker", "RANK",
-     "the log of that broker (default: 0, which has the\n"
-     "important lines of all)"},
-    {'C', "clear", NULL, "empty the log instead"},
-    {'j', "json", NULL, "JSON array; with --follow one object a line"},
+     "read the log of this broker (default: 0, which has the\n"
+     "severe entries of all ranks)"},
+    {'C', "clear", NULL, "clear the log instead of printing it"},
+    {'j', "json", NULL, "print a JSON array; with --follow, one object per line"},
     CMD_OPT_END,
 };
 static const struct cmd_usage usage = {
-    "[OPTION...]", "Print the lines that the log of the session holds.", opts, NULL, 0,
+    "[OPTION...]", "Print the log of the session.", opts, NULL, 0,
 };
 
 static void print_entry(const struct log_entry *e)
@@ -53,7 +59,7 @@ static int print_entries(struct cmd *c, const json_t *entries, bool json_lines)
         errmsg_t err;
 
         if (flux_schema_decode_json(&log_entry_schema, val, &e, &err) < 0)
-            return cmd_error(c, "the log holds an entry that is bad: %s", err.text);
+            return cmd_error(c, "the log contains an invalid entry: %s", err.text);
         if (!json_lines)
             print_entry(&e);
         else if (json_dumpf(val, stdout, JSON_COMPACT) == 0)
@@ -78,6 +84,15 @@ static int follow(struct cmd *c, flux_future_t *f, bool json)
             return CMD_FAIL;
         flux_future_next(f);
     }
+}
+
+static void flush_journal(flux_t *h)
+{
+    flux_future_t *f = flux_rpc(h, "job.journal", "{}", FLUX_NODEID_ANY, 0);
+
+    if (f)
+        (void)flux_future_wait(f, JOURNAL_TIMEOUT);
+    flux_future_destroy(f);
 }
 
 static int dump(struct cmd *c, flux_future_t *f, bool json)
@@ -109,7 +124,7 @@ int cmd_dmesg(struct cmd *c, int argc, char **argv)
             break;
         case 'l':
             if ((q.level = flux_log_level_parse(val)) < 0)
-                return cmd_usage_error(c, "'%s' is not a level", val);
+                return cmd_usage_error(c, "'%s' is not a log level", val);
             break;
         case 's':
             q.source = val;
@@ -136,17 +151,19 @@ int cmd_dmesg(struct cmd *c, int argc, char **argv)
     if (key < 0)
         return cmd_option_exit(key);
     if (argc > c->optind)
-        return cmd_usage_error(c, "it takes no argument");
+        return cmd_usage_error(c, "no argument is expected");
     if (!(h = cmd_handle(c)))
         return CMD_FAIL;
     if (clear) {
         f = flux_rpc(h, "log.clear", "{}", broker, 0);
         rc = cmd_wait(c, f, TIMEOUT, "log.clear") < 0 ? CMD_FAIL : CMD_OK;
     } else {
+        if (!following && broker == 0)
+            flush_journal(h);
         f = flux_rpc_struct(h, following ? "log.follow" : "log.dump", &log_query_schema, &q, broker,
                             following ? FLUX_MSGF_STREAMING : 0);
         if (!f)
-            return cmd_error(c, "cannot ask for the log: %s", strerror(errno));
+            return cmd_error(c, "cannot request the log: %s", strerror(errno));
         rc = following ? follow(c, f, json) : dump(c, f, json);
     }
     flux_future_destroy(f);

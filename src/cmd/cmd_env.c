@@ -1,8 +1,8 @@
 /* cmd_env.c - flux env: the environment that programs of a session need.
  *
  *    PATH        has the directory of this flux in front
- *    FLUX_URI    as it is here, when it is set
- *    LUA_CPATH   has the directory of the Lua module `flux` in front (LUA_CPATH_5_3, if that is set)
+ *    FLUX_URI    as in flux's own environment, if it is set there
+ *    LUA_CPATH   has the directory of the Lua module `flux` in front; LUA_CPATH_5_3, if that is set
  *
  * Modules, helper programs and libraries are found from where flux is, so nothing else is needed.
  */
@@ -19,10 +19,12 @@
 
 static const struct cmd_usage usage = {
     "[COMMAND [ARGUMENT...]]",
-    "Print the variables by which programs find flux and the session, in a form that a shell\n"
-    "can read: eval \"$(flux env)\". With COMMAND, run it with them set.",
+    "Print the environment variables by which programs find flux and the session, in a form that "
+    "a\n"
+    "shell can evaluate: eval \"$(flux env)\". With COMMAND, run it with these variables set.",
     NULL,
-    "With COMMAND the exit code is its own; 127 when it is not found, 126 when it cannot be run.",
+    "Exit code with COMMAND: that of COMMAND; 127 when it is not found, 126 when it cannot be\n"
+    "executed.",
     CMD_STOP,
 };
 

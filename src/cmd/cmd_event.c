@@ -17,13 +17,13 @@
 
 static const struct cmd_opt pub_opts[] = {
     {'r', "raw", NULL, "the payload is bytes, read from standard input"},
-    {'s', "seq", NULL, "print the sequence number that the event got"},
-    {'a', "async", NULL, "do not wait until it has one"},
+    {'s', "seq", NULL, "print the sequence number of the event"},
+    {'a', "async", NULL, "do not wait for the sequence number"},
     CMD_OPT_END,
 };
 static const struct cmd_usage pub_usage = {
     "[OPTION...] TOPIC [JSON]",
-    "Publish an event. It has its place in the order of events when this returns.",
+    "Publish an event. When the command returns, the position of the event in the order is fixed.",
     pub_opts,
     NULL,
     0,
@@ -54,8 +54,9 @@ static int publish(struct cmd *c, flux_t *h, const char *topic, const struct pay
 
     if (!f)
         return cmd_error(c, "cannot publish '%s': %s", topic,
-                         errno == EINVAL ? "a topic has 1 to 255 printable characters, no blanks"
-                                         : strerror(errno));
+                         errno == EINVAL
+                             ? "a topic consists of 1 to 255 printable characters without blanks"
+                             : strerror(errno));
     if (cmd_wait(c, f, TIMEOUT, "event.publish") == 0) {
         if (flux_event_get_seq(f, &seq, &err) < 0)
             cmd_error(c, "%s", err.text);
@@ -101,8 +102,8 @@ static int cmd_pub(struct cmd *c, int argc, char **argv)
     argc -= c->optind;
     argv += c->optind;
     if (argc < 1 || argc > (raw ? 1 : 2))
-        return cmd_usage_error(c, raw ? "TOPIC alone is needed with --raw"
-                                      : "TOPIC and at most one JSON are needed");
+        return cmd_usage_error(c, raw ? "exactly one TOPIC is required with --raw"
+                                      : "a TOPIC and at most one JSON payload are expected");
     if (async && seq)
         return cmd_usage_error(c, "--async and --seq exclude each other");
     topic = argv[0];
@@ -123,17 +124,17 @@ static int cmd_pub(struct cmd *c, int argc, char **argv)
 /* --- sub --- */
 
 static const struct cmd_opt sub_opts[] = {
-    {'c', "count", "N", "end after N events"},
-    {'t', "timeout", "DURATION", "end with exit code 1 when no event comes for so long"},
+    {'c', "count", "N", "exit after N events"},
+    {'t', "timeout", "DURATION", "exit with code 1 when no event arrives for this time"},
     {'C', "confirm", NULL,
-     "say 'subscribed' on standard error once every event\n"
-     "that is published from then on will be seen"},
-    {'j', "json", NULL, "one JSON object a line"},
+     "print 'subscribed' on standard error once every event\n"
+     "published from then on will be seen"},
+    {'j', "json", NULL, "print one JSON object per line"},
     CMD_OPT_END,
 };
 static const struct cmd_usage sub_usage = {
     "[OPTION...] [PREFIX...]",
-    "Print events whose topic begins with one of the prefixes (without any: all), until\n"
+    "Print the events whose topic begins with one of the prefixes (default: all events), until\n"
     "interrupted: sequence number, topic, payload.",
     sub_opts,
     NULL,
@@ -225,7 +226,7 @@ static void timer_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *ar
     struct sub *s = arg;
 
     fflush(stdout);
-    s->rc = cmd_error(s->c, "no event came within %g s", s->timeout);
+    s->rc = cmd_error(s->c, "no event arrived within %g s", s->timeout);
     flux_reactor_stop(r, 0);
 }
 
@@ -322,8 +323,7 @@ static const struct cmd_sub subs[] = {
 
 int cmd_event(struct cmd *c, int argc, char **argv)
 {
-    return cmd_subcommand(c,
-                          "All subscribers of a session see events in one order, that of their "
-                          "sequence numbers.",
-                          subs, argc, argv);
+    return cmd_subcommand(
+        c, "All subscribers of a session see events in the order of their sequence numbers.", subs,
+        argc, argv);
 }

@@ -1,7 +1,7 @@
-/* cmd_help.c - flux help: the list of commands, or a manual page.
+/* cmd_help.c - flux help: print the list of commands, or show a manual page.
  *
- * A page of this tree is shown with `man -l`, one that is installed elsewhere by its name.  Without
- * a man command, or a page, there is still `flux COMMAND --help`, and that is what runs then.
+ * A page of the build tree is shown with `man -l`, an installed page by its name.  Without a man
+ * command or a page, `flux COMMAND --help` runs instead.
  */
 #include "config.h"
 #include <errno.h>
@@ -16,7 +16,7 @@
 #include "libflux/paths.h"
 
 static const struct cmd_usage usage = {
-    "[COMMAND]", "Print the list of commands, or the manual page of one.", NULL, NULL, 0,
+    "[COMMAND]", "Print the list of commands, or the manual page of a command.", NULL, NULL, 0,
 };
 
 /* The manual has one page for these three. */
@@ -61,7 +61,7 @@ int cmd_help(struct cmd *c, int argc, char **argv)
     if (key < 0)
         return cmd_option_exit(key);
     if (argc - c->optind > 1)
-        return cmd_usage_error(c, "one COMMAND at a time");
+        return cmd_usage_error(c, "at most one COMMAND is expected");
     if (argc == c->optind) {
         cmd_print_list();
         return CMD_OK;
@@ -82,5 +82,5 @@ int cmd_help(struct cmd *c, int argc, char **argv)
             execl(self, "flux", name, "--help", (char *)NULL);
         free(self);
     }
-    return cmd_error(c, "the manual page %s(1) is not there", page);
+    return cmd_error(c, "the manual page %s(1) is not installed", page);
 }

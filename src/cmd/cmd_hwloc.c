@@ -1,4 +1,4 @@
-/* cmd_hwloc.c - flux hwloc: what the machines of the session are made of. */
+/* cmd_hwloc.c - flux hwloc: print the hardware of the nodes of the session. */
 #include "config.h"
 #include <inttypes.h>
 #include <stdio.h>
@@ -14,8 +14,8 @@
 #define TIMEOUT 90.
 
 static const struct cmd_opt table_opts[] = {
-    {'r', "nodes", "NODES", "only these: a set of ranks, or a list of hosts"},
-    {'j', "json", NULL, "JSON: an array of objects"},
+    {'r', "nodes", "NODES", "only these nodes: a set of ranks, or a list of hosts"},
+    {'j', "json", NULL, "print a JSON array of objects"},
     CMD_OPT_END,
 };
 
@@ -36,7 +36,7 @@ static int begin(struct cmd *c, const struct cmd_usage *u, int argc, char **argv
     if (key < 0)
         return 1 + cmd_option_exit(key);
     if (argc > c->optind)
-        return 1 + cmd_usage_error(c, "it takes no argument");
+        return 1 + cmd_usage_error(c, "no argument is expected");
     if (res_query(c, res, false) < 0)
         return 1 + CMD_FAIL;
     if (!nodes || strcmp(nodes, "all") == 0)
@@ -97,8 +97,7 @@ static int cmd_info(struct cmd *c, int argc, char **argv)
 {
     static const struct cmd_usage usage = {
         "[OPTION...]",
-        "Print the machines: sockets, cores, gpus and memory of each. Those that are alike are one "
-        "line.",
+        "Print the sockets, cores, gpus and memory of each node. Identical nodes share a line.",
         table_opts,
         NULL,
         0,
@@ -183,9 +182,9 @@ static int cmd_topology(struct cmd *c, int argc, char **argv)
 {
     static const struct cmd_usage usage = {
         "[OPTION...]",
-        "Print the graph of resources, one vertex a line: cluster, nodes, sockets, cores, gpus, "
+        "Print the resource graph, one vertex per line: cluster, nodes, sockets, cores, gpus, "
         "memory\n"
-        "and pools, with their quantities.",
+        "and pools, with quantities.",
         table_opts,
         NULL,
         0,
@@ -222,7 +221,7 @@ static int cmd_topology(struct cmd *c, int argc, char **argv)
 /* --- xml --- */
 
 static const struct cmd_opt xml_opts[] = {
-    {'r', "rank", "RANK", "of the machine of this broker (default: the local one)"},
+    {'r', "rank", "RANK", "print the machine of this broker (default: the local broker)"},
     CMD_OPT_END,
 };
 
@@ -230,8 +229,9 @@ static int cmd_xml(struct cmd *c, int argc, char **argv)
 {
     static const struct cmd_usage usage = {
         "[OPTION...]",
-        "Print what hwloc knows about a machine as XML, to be given to lstopo -i, or to a\n"
-        "configuration of resources.",
+        "Print everything hwloc knows about a machine as XML, as input for lstopo -i or for a "
+        "resource\n"
+        "configuration.",
         xml_opts,
         NULL,
         0,
@@ -250,13 +250,13 @@ static int cmd_xml(struct cmd *c, int argc, char **argv)
     if (key < 0)
         return cmd_option_exit(key);
     if (argc > c->optind)
-        return cmd_usage_error(c, "it takes no argument");
+        return cmd_usage_error(c, "no argument is expected");
     if (!(h = cmd_handle(c)))
         return CMD_FAIL;
     if (rank == UINT32_MAX)
         rank = flux_rank(h);
     if (rank >= flux_size(h))
-        return cmd_error(c, "there is no broker of rank %u", rank);
+        return cmd_error(c, "there is no broker with rank %u", rank);
     f = flux_rpc(h, "resrc.xml", "{}", rank, 0);
     if (cmd_wait_struct(c, f, TIMEOUT, "hwloc", &resrc_xml_schema, &out) == 0)
         rc = fputs(out.xml, stdout) < 0 ? cmd_error(c, "cannot write") : CMD_OK;
@@ -265,13 +265,13 @@ static int cmd_xml(struct cmd *c, int argc, char **argv)
 }
 
 static const struct cmd_sub subs[] = {
-    {"info", cmd_info, "[OPTION...]", "sockets, cores, gpus and memory of each machine"},
-    {"topology", cmd_topology, "[OPTION...]", "the graph of resources, one vertex a line"},
-    {"xml", cmd_xml, "[OPTION...]", "all that hwloc knows about a machine, as XML"},
+    {"info", cmd_info, "[OPTION...]", "print the sockets, cores, gpus and memory of each node"},
+    {"topology", cmd_topology, "[OPTION...]", "print the resource graph, one vertex per line"},
+    {"xml", cmd_xml, "[OPTION...]", "print everything hwloc knows about a machine, as XML"},
     CMD_SUB_END,
 };
 
 int cmd_hwloc(struct cmd *c, int argc, char **argv)
 {
-    return cmd_subcommand(c, "What the machines of the session are made of.", subs, argc, argv);
+    return cmd_subcommand(c, "The hardware of the nodes of the session.", subs, argc, argv);
 }

@@ -1,7 +1,7 @@
-/* cmd_logger.c - flux logger: add lines to the log of the session.
+/* cmd_logger.c - flux logger: add entries to the log of the session.
  *
- * Of many lines (standard input) WINDOW are under way at a time.  Each is answered, so that a flood is
- * held back, and none is lost unheard.
+ * Of the lines of standard input, WINDOW requests are outstanding at a time.  Each is answered, so
+ * that the sender is slowed down to the speed of the log, and no failure goes unnoticed.
  */
 #include "config.h"
 #include <poll.h>
@@ -21,12 +21,13 @@
 static const struct cmd_opt opts[] = {
     {'l', "level", "LEVEL",
      "emerg, alert, crit, err, warning, notice, info\nor debug (default: notice)"},
-    {'s', "source", "NAME", "who speaks (default: logger)"},
+    {'s', "source", "NAME", "source of the entry (default: logger)"},
     CMD_OPT_END,
 };
 static const struct cmd_usage usage = {
     "[OPTION...] [TEXT...]",
-    "Add a line to the log of the session; without TEXT, each line of standard input.",
+    "Add an entry to the log of the session. Without TEXT, each line of standard input is an "
+    "entry.",
     opts,
     NULL,
     0,
@@ -37,7 +38,7 @@ static flux_future_t *append(struct cmd *c, flux_t *h, const struct log_line *li
     flux_future_t *f = flux_rpc_struct(h, "log.append", &log_line_schema, line, FLUX_NODEID_ANY, 0);
 
     if (!f)
-        (void)cmd_error(c, "the text is not UTF-8, or memory is out");
+        (void)cmd_error(c, "the text is not UTF-8, or out of memory");
     return f;
 }
 
@@ -114,10 +115,10 @@ int cmd_logger(struct cmd *c, int argc, char **argv)
         if (key == 's')
             line.source = val;
         else if ((line.level = flux_log_level_parse(val)) < 0)
-            return cmd_usage_error(c,
-                                   "--level: '%s' is none of emerg, alert, crit, err, warning, "
-                                   "notice, info, debug",
-                                   val);
+            return cmd_usage_error(
+                c,
+                "--level: '%s' is not one of emerg, alert, crit, err, warning, notice, info, debug",
+                val);
     }
     if (key < 0)
         return cmd_option_exit(key);

@@ -1,7 +1,7 @@
-/* cmd_module.c - flux module: load, unload, reload, list and inspect the services of brokers.
+/* cmd_module.c - flux module: load, unload, reload, list and inspect the modules of brokers.
  *
- * A request goes to each of the chosen ranks at once; the answers are collected, and ranks that
- * give the same error are named in one sentence.
+ * A request is sent to all selected ranks at once.  The responses are collected, and ranks with
+ * the same error share one error message.
  */
 #include "config.h"
 #include <errno.h>
@@ -10,30 +10,30 @@
 #include <string.h>
 
 #include "cmd_all.h"
+#include "cmd_module_trace.h"
 #include "cmd_session.h"
 #include "libschema/schema.h"
+#include "libflux/module_wire.h"
 #include "libutil/hmap.h"
 #include "libutil/strutil.h"
 
 #define TIMEOUT 120.
 
-#define RANK_OPTS                                                                                \
-    {'r', "ranks", "IDSET", "at these ranks, or 'all' (default: the local one)"},                \
-        {'d', "depth", "D", "at the ranks down to this depth of the tree: 0 is the root alone"}, \
-    {                                                                                            \
-        'a', "all", NULL, "at all ranks"                                                         \
-    }
-
-static const struct cmd_opt opts[] = {RANK_OPTS, CMD_OPT_END};
 static const struct cmd_opt json_opts[] = {
-    RANK_OPTS,
-    {'j', "json", NULL, "JSON output"},
+    SESSION_RANK_OPTS,
+    {'j', "json", NULL, "print JSON"},
     CMD_OPT_END,
 };
 
 static const struct cmd_opt stop_opts[] = {
-    RANK_OPTS,
-    {'f', "force", NULL, "even when the module refuses, since something would be lost"},
+    SESSION_RANK_OPTS,
+    {'f', "force", NULL, "proceed even if the module refuses because something would be lost"},
+    CMD_OPT_END,
+};
+
+static const struct cmd_opt load_opts[] = {
+    SESSION_RANK_OPTS,
+    {'p', "place", "WHERE", "loop: on the broker's loop; thread: in a thread of its own"},
     CMD_OPT_END,
 };
 
@@ -43,56 +43,8 @@ struct choice {
     size_t nranks;
     bool json;
     bool force;
+    const char *place; /* NULL: not given */
 };
-
-/* --- which ranks --- */
-
-static idset_t *ranks_to_depth(struct cmd *c, flux_t *h, uint32_t depth)
-{
-    topology_t *t = session_topology(c, h, NULL);
-    idset_t *ids = t ? idset_create() : NULL;
-
-    for (uint32_t rank = 0; ids && rank < topology_size(t); rank++) {
-        if (topology_depth(t, rank) <= depth && idset_set(ids, rank) < 0) {
-            idset_destroy(ids);
-            ids = NULL;
-        }
-    }
-    if (t && !ids)
-        cmd_error(c, "out of memory");
-    topology_destroy(t);
-    return ids;
-}
-
-static int choose(struct cmd *c, struct choice *ch, const char *set, const char *depth)
-{
-    idset_t *ids = NULL;
-    uint32_t d;
-    size_t i = 0;
-
-    if (!(ch->h = cmd_handle(c)))
-        return CMD_FAIL;
-    if (set && depth)
-        return cmd_usage_error(c, "--ranks and --depth exclude each other");
-    if (depth) {
-        if (cmd_parse_u32(c, "--depth", depth, &d) < 0)
-            return CMD_USAGE;
-        ids = ranks_to_depth(c, ch->h, d);
-    } else if (set) {
-        if (!(ids = cmd_parse_ranks(c, ch->h, set)))
-            return CMD_USAGE;
-    } else
-        ids = idset_create_range(flux_rank(ch->h), flux_rank(ch->h));
-    if (!ids || !(ch->ranks = malloc(idset_count(ids) * sizeof(*ch->ranks)))) {
-        idset_destroy(ids);
-        return depth ? CMD_FAIL : cmd_error(c, "out of memory");
-    }
-    for (uint32_t id = idset_first(ids); id != IDSET_NONE; id = idset_next(ids, id))
-        ch->ranks[i++] = id;
-    ch->nranks = i;
-    idset_destroy(ids);
-    return CMD_OK;
-}
 
 /* Options, then the connection and the ranks.  0, or an exit code plus 1. */
 static int parse(struct cmd *c, const struct cmd_usage *u, int argc, char **argv, int min, int max,
@@ -106,12 +58,12 @@ static int parse(struct cmd *c, const struct cmd_usage *u, int argc, char **argv
 
     memset(ch, 0, sizeof(*ch));
     while ((key = cmd_option(c, u, argc, argv, &val)) > 0) {
-        if (key == 'r')
-            set = val;
-        else if (key == 'd')
-            depth = val;
-        else if (key == 'a')
-            set = "all";
+        if (session_rank_option(key, val, &set, &depth))
+            continue;
+        if (key == 'p' && strcmp(val, "loop") != 0 && strcmp(val, "thread") != 0)
+            return 1 + cmd_usage_error(c, "--place=%s: loop or thread is expected", val);
+        if (key == 'p')
+            ch->place = val;
         else if (key == 'f')
             ch->force = true;
         else
@@ -120,16 +72,15 @@ static int parse(struct cmd *c, const struct cmd_usage *u, int argc, char **argv
     if (key < 0)
         return 1 + cmd_option_exit(key);
     if (argc - c->optind < min || (max >= 0 && argc - c->optind > max))
-        return 1 + (min == 0 ? cmd_usage_error(c, "it takes no argument")
+        return 1 + (min == 0 ? cmd_usage_error(c, "no argument is expected")
                     : argc == c->optind
-                        ? cmd_usage_error(c, "one NAME is needed")
-                        : cmd_usage_error(c, "it takes one NAME and no argument, not '%s'",
+                        ? cmd_usage_error(c, "one NAME is required")
+                        : cmd_usage_error(c, "one NAME and no other argument is expected, not '%s'",
                                           argv[c->optind + 1]));
-    if ((rc = choose(c, ch, set, depth)) != CMD_OK) {
-        free(ch->ranks);
-        return 1 + rc;
-    }
-    return 0;
+    if (!(ch->h = cmd_handle(c)))
+        return 1 + CMD_FAIL;
+    rc = session_choose_ranks(c, ch->h, set, depth, &ch->ranks, &ch->nranks);
+    return rc == CMD_OK ? 0 : 1 + rc;
 }
 
 /* --- asking --- */
@@ -206,7 +157,7 @@ static int ask(struct cmd *c, const struct choice *ch, const char *topic, const 
         else if (fn) {
             val = flux_rpc_get_json(f, &text, NULL) < 0 ? NULL : json_loads(text, 0, NULL);
             if (!val)
-                note_failure(&fl, rank, "the answer is not JSON");
+                note_failure(&fl, rank, "the response is not JSON");
             else
                 rc = fn(c, rank, val, arg);
             json_decref(val);
@@ -223,32 +174,30 @@ static int ask(struct cmd *c, const struct choice *ch, const char *topic, const 
 
 /* --- load, unload, reload --- */
 
-static char *request_json(const char *key, const char *value, char **args, bool force)
+static int send_command(struct cmd *c, const struct choice *ch, const char *topic,
+                        const struct flux_schema *desc, const void *in)
 {
-    json_t *obj = json_object();
-    json_t *list = args ? json_array() : NULL;
-    char *text = NULL;
-    bool ok = obj && (!args || list);
-
-    for (char **a = args; ok && a && *a; a++)
-        ok = json_array_append_new(list, json_string(*a)) == 0;
-    if (ok && json_object_set_new(obj, key, json_string(value)) == 0 &&
-        (!list || json_object_set(obj, "args", list) == 0) &&
-        (!force || json_object_set_new(obj, "force", json_true()) == 0))
-        text = json_dumps(obj, JSON_COMPACT);
-    json_decref(list);
-    json_decref(obj);
-    return text;
-}
-
-static int send_command(struct cmd *c, const struct choice *ch, const char *topic, const char *key,
-                        const char *value, char **args)
-{
-    char *json = request_json(key, value, args, ch->force);
+    char *json = flux_schema_encode(desc, in);
     int rc = json ? ask(c, ch, topic, json, NULL, NULL)
-                  : cmd_error(c, "a name or an argument is not UTF-8, or memory is out");
+                  : cmd_error(c, "a name or an argument is not UTF-8, or out of memory");
 
     free(json);
+    return rc;
+}
+
+static int send_load(struct cmd *c, const struct choice *ch, const char *path, char **args)
+{
+    struct module_load in = {path, json_array(), ch->place};
+    int rc;
+
+    while (in.args && *args) {
+        if (json_array_append_new(in.args, json_string(*args++)) < 0) {
+            json_decref(in.args);
+            in.args = NULL;
+        }
+    }
+    rc = send_command(c, ch, "module.load", &module_load_schema, &in);
+    json_decref(in.args);
     return rc;
 }
 
@@ -256,8 +205,9 @@ static int cmd_load(struct cmd *c, int argc, char **argv)
 {
     static const struct cmd_usage usage = {
         "[OPTION...] NAME [ARGUMENT...]",
-        "Load a module: NAME.so of the module directories, or NAME is the path of a file.",
-        opts,
+        "Load a module: NAME.so in the module directories, or the file NAME if it contains a "
+        "slash.",
+        load_opts,
         NULL,
         CMD_STOP,
     };
@@ -272,7 +222,7 @@ static int cmd_load(struct cmd *c, int argc, char **argv)
     if (strchr(argv[0], '/') && !(real = realpath(argv[0], NULL)))
         rc = cmd_error(c, "%s: %s", argv[0], strerror(errno));
     else
-        rc = send_command(c, &ch, "module.load", "path", real ? real : argv[0], argv + 1);
+        rc = send_load(c, &ch, real ? real : argv[0], argv + 1);
     free(real);
     free(ch.ranks);
     return rc;
@@ -286,7 +236,8 @@ static int by_name(struct cmd *c, const struct cmd_usage *u, const char *topic, 
 
     if (rc)
         return rc - 1;
-    rc = send_command(c, &ch, topic, "name", argv[c->optind], NULL);
+    rc = send_command(c, &ch, topic, ch.force ? &module_stop_schema : &module_name_schema,
+                      &(struct module_name){argv[c->optind], ch.force});
     free(ch.ranks);
     return rc;
 }
@@ -304,8 +255,8 @@ static int cmd_reload(struct cmd *c, int argc, char **argv)
 {
     static const struct cmd_usage usage = {
         "[OPTION...] NAME",
-        "Load a module anew from its file, with its arguments. Requests that it had not answered\n"
-        "are handed to the new instance.",
+        "Load a module again from its file, with its arguments. Requests that it had not answered\n"
+        "are passed to the new instance.",
         stop_opts,
         NULL,
         0,
@@ -316,42 +267,18 @@ static int cmd_reload(struct cmd *c, int argc, char **argv)
 
 /* --- list --- */
 
-struct listed {
-    const char *name;
-    const char *path;
-    const char *state;
-    uint64_t received;
-    uint64_t sent;
-    uint64_t queued;
-};
-static const struct flux_field listed_fields[] = {
-    FLUX_FIELD_STR(struct listed, name, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_STR(struct listed, path, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_STR(struct listed, state, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U64(struct listed, received, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U64(struct listed, sent, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U64(struct listed, queued, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_END,
-};
-static const struct flux_schema listed_schema = FLUX_SCHEMA(struct listed, listed_fields);
-
-struct modules {
-    json_t *modules;
-};
-static const struct flux_field modules_fields[] = {
-    FLUX_FIELD_ARRAY(struct modules, modules, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_END,
-};
-static const struct flux_schema modules_schema = FLUX_SCHEMA(struct modules, modules_fields);
-
 /* One line of the list: a module in a state, at some ranks. */
 struct row {
     char *name;
     char *state;
+    char *place;
     idset_t *ranks;
     uint64_t received;
     uint64_t sent;
     uint64_t queued;
+    uint64_t turns;
+    uint64_t longer;
+    double busy, longest;
 };
 
 static void row_free(void *arg)
@@ -361,23 +288,24 @@ static void row_free(void *arg)
     if (row) {
         free(row->name);
         free(row->state);
+        free(row->place);
         idset_destroy(row->ranks);
         free(row);
     }
 }
 
-static int add_listed(hmap_t *rows, uint32_t rank, const struct listed *m)
+static int add_listed(hmap_t *rows, uint32_t rank, const struct module_item *m)
 {
     char *key;
     struct row *row;
     int rc = -1;
 
-    if (asprintf(&key, "%s %s", m->name, m->state) < 0)
+    if (asprintf(&key, "%s %s %s", m->name, m->state, m->place) < 0)
         return -1;
     if (!(row = hmap_get(rows, key))) {
         if (!(row = calloc(1, sizeof(*row))) || !(row->name = strdup(m->name)) ||
-            !(row->state = strdup(m->state)) || !(row->ranks = idset_create()) ||
-            hmap_put(rows, key, row) < 0) {
+            !(row->state = strdup(m->state)) || !(row->place = strdup(m->place)) ||
+            !(row->ranks = idset_create()) || hmap_put(rows, key, row) < 0) {
             row_free(row);
             row = NULL;
         }
@@ -386,6 +314,10 @@ static int add_listed(hmap_t *rows, uint32_t rank, const struct listed *m)
         row->received += m->received;
         row->sent += m->sent;
         row->queued += m->queued;
+        row->turns += m->turns;
+        row->longer += m->longer;
+        row->busy += m->busy;
+        row->longest = m->longest > row->longest ? m->longest : row->longest;
         rc = 0;
     }
     free(key);
@@ -394,17 +326,17 @@ static int add_listed(hmap_t *rows, uint32_t rank, const struct listed *m)
 
 static int list_answer(struct cmd *c, uint32_t rank, const json_t *answer, void *arg)
 {
-    struct modules in;
-    struct listed m;
+    struct module_list in;
+    struct module_item m;
     errmsg_t err;
     json_t *val;
     size_t i;
 
-    if (flux_schema_decode_json(&modules_schema, answer, &in, &err) < 0)
+    if (flux_schema_decode_json(&module_list_schema, answer, &in, &err) < 0)
         return cmd_error(c, "rank %u: %s", rank, err.text);
     json_array_foreach(in.modules, i, val)
     {
-        if (flux_schema_decode_json(&listed_schema, val, &m, &err) < 0)
+        if (flux_schema_decode_json(&module_item_schema, val, &m, &err) < 0)
             return cmd_error(c, "rank %u: %s", rank, err.text);
         if (add_listed(arg, rank, &m) < 0)
             return cmd_error(c, "out of memory");
@@ -418,7 +350,8 @@ static int compare_rows(const void *a, const void *b)
     const struct row *y = *(const struct row *const *)b;
     int order = strcmp(x->name, y->name);
 
-    return order ? order : strcmp(x->state, y->state);
+    order = order ? order : strcmp(x->state, y->state);
+    return order ? order : strcmp(x->place, y->place);
 }
 
 static int print_rows(struct cmd *c, hmap_t *rows, bool json)
@@ -442,6 +375,10 @@ static int print_rows(struct cmd *c, hmap_t *rows, bool json)
     table_column(t, "received", "RECEIVED", TABLE_RIGHT);
     table_column(t, "sent", "SENT", TABLE_RIGHT);
     table_column(t, "queued", "QUEUED", TABLE_RIGHT);
+    table_column(t, "place", "PLACE", TABLE_LEFT);
+    table_column(t, "turn", "TURN/us", TABLE_RIGHT);
+    table_column(t, "longest", "LONGEST/us", TABLE_RIGHT);
+    table_column(t, "longer", "LONGER", TABLE_RIGHT);
     table_column(t, "ranks", "RANKS", TABLE_LEFT);
     for (i = 0; i < n; i++) {
         char *ranks = idset_format(sorted[i]->ranks, 0);
@@ -452,6 +389,10 @@ static int print_rows(struct cmd *c, hmap_t *rows, bool json)
         table_u64(t, sorted[i]->received);
         table_u64(t, sorted[i]->sent);
         table_u64(t, sorted[i]->queued);
+        table_str(t, sorted[i]->place);
+        table_real(t, sorted[i]->turns ? sorted[i]->busy / (double)sorted[i]->turns * 1e6 : 0., 1);
+        table_real(t, sorted[i]->longest * 1e6, 1);
+        table_u64(t, sorted[i]->longer);
         table_str(t, ranks);
         free(ranks);
     }
@@ -463,8 +404,11 @@ static int cmd_list(struct cmd *c, int argc, char **argv)
 {
     static const struct cmd_usage usage = {
         "[OPTION...]",
-        "List the modules that are loaded, with the messages each has received and sent, and\n"
-        "those that wait for it.",
+        "List the loaded modules: where they run, the number of messages that each has received "
+        "and\n"
+        "sent, the number of queued messages, the mean and the longest time for a message, and "
+        "the\n"
+        "number of messages that took longer than module.turn-max.",
         json_opts,
         NULL,
         0,
@@ -531,7 +475,7 @@ static int cmd_stats(struct cmd *c, int argc, char **argv)
 {
     static const struct cmd_usage usage = {
         "[OPTION...] NAME",
-        "Print the counters of a module, or of 'broker': rank, name, value.",
+        "Print the counters of a module, or of the service 'broker': rank, name, value.",
         json_opts,
         NULL,
         0,
@@ -561,14 +505,16 @@ static int cmd_stats(struct cmd *c, int argc, char **argv)
 static const struct cmd_sub subs[] = {
     {"load", cmd_load, "[OPTION...] NAME [ARGUMENT...]", "load a module"},
     {"unload", cmd_unload, "[OPTION...] NAME", "unload a module"},
-    {"reload", cmd_reload, "[OPTION...] NAME", "load a module anew; clients keep waiting"},
+    {"reload", cmd_reload, "[OPTION...] NAME", "load a module again; pending requests are kept"},
     {"list", cmd_list, "[OPTION...]", "list modules"},
     {"stats", cmd_stats, "[OPTION...] NAME", "print the counters of a module"},
+    {"trace", cmd_module_trace, "[OPTION...] [NAME...]", "print messages as they pass"},
     CMD_SUB_END,
 };
 
 int cmd_module(struct cmd *c, int argc, char **argv)
 {
-    return cmd_subcommand(c, "A module is a shared object that a broker loads: a service.", subs,
-                          argc, argv);
+    return cmd_subcommand(
+        c, "A module is a shared object that a broker loads, and that provides a service.", subs,
+        argc, argv);
 }

@@ -1,12 +1,12 @@
-/* cmd_ping.c - flux ping: measure the way to a rank or a service.
+/* cmd_ping.c - flux ping: measure the round-trip time to a rank or a service.
  *
- *    target         the request goes to
+ *    target         receiver of the request
  *    RANK           the broker of that rank ("broker.ping")
- *    SERVICE        the nearest instance of the service, here or up the tree
+ *    SERVICE        the nearest instance of the service, local or up the tree
  *    RANK!SERVICE   the instance at that rank
  *
- * Every service answers SERVICE.ping with what it got and the route it came by.  One request is
- * under way at a time unless the answer takes longer than the interval.
+ * Every service answers SERVICE.ping with the payload and the route of the request.  One request
+ * is outstanding at a time, unless the response takes longer than the interval.
  */
 #include "config.h"
 #include <errno.h>
@@ -15,10 +15,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "cmd_all.h"
 #include "libschema/schema.h"
+#include "libutil/clock.h"
 #include "libutil/list.h"
 #include "libutil/size.h"
 #include "libutil/strbuf.h"
@@ -31,21 +31,21 @@
 static const struct cmd_opt opts[] = {
     {'c', "count", "N", "send N requests (default: until interrupted)"},
     {'i', "interval", "DURATION",
-     "between two requests (default: 1s); 0: send the next\n"
-     "one when the answer has come"},
-    {'p', "pad", "BYTES", "let requests and answers carry so much more"},
-    {'R', "ring", NULL, "go along the ring, not the tree"},
-    {'t', "timeout", "DURATION", "an answer that takes longer is lost (default: 30s)"},
+     "interval between two requests (default: 1s); 0: send the\n"
+     "next request when the previous one has been answered"},
+    {'p', "pad", "BYTES", "add this many bytes to requests and answers"},
+    {'R', "ring", NULL, "use the ring instead of the tree"},
+    {'t', "timeout", "DURATION", "timeout of a request (default: 30s)"},
     {'q', "quiet", NULL, "print the statistics only"},
     CMD_OPT_END,
 };
 static const struct cmd_usage usage = {
     "[OPTION...] [RANK | SERVICE | RANK!SERVICE]",
-    "Send requests to a rank or a service (default: the local broker) and print the hops each\n"
-    "took, the time until its answer, and statistics at the end.",
+    "Send requests to a rank or a service (default: the local broker), and print the number of\n"
+    "hops and the round-trip time of each, and statistics at the end.",
     opts,
-    "Exit code 1 also when a request was not answered. A service that does not exist is asked\n"
-    "once.",
+    "Exit code 1 also when a request was not answered. If the service does not exist, only one\n"
+    "request is sent.",
     0,
 };
 
@@ -110,14 +110,6 @@ static void probe_free(struct probe *pr)
     free(pr);
 }
 
-static double monotonic(void)
-{
-    struct timespec ts;
-
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (double)ts.tv_sec + 1e-9 * (double)ts.tv_nsec;
-}
-
 static void send_probe(struct ping *p);
 
 static void stop_when_done(struct ping *p)
@@ -159,7 +151,7 @@ static void answer_cb(flux_future_t *f, void *arg)
 {
     struct probe *pr = arg;
     struct ping *p = pr->p;
-    double seconds = monotonic() - pr->start;
+    double seconds = clock_now() - pr->start;
     struct ping_msg m;
     errmsg_t err;
 
@@ -169,7 +161,7 @@ static void answer_cb(flux_future_t *f, void *arg)
         cmd_error(p->c, "request %llu to %s: %s", (unsigned long long)pr->seq, p->topic, err.text);
     } else if (m.seq != pr->seq || strcmp(m.pad, p->pad) != 0) {
         p->failed++;
-        cmd_error(p->c, "request %llu to %s: the answer is not what was sent",
+        cmd_error(p->c, "request %llu to %s: the response differs from the request",
                   (unsigned long long)pr->seq, p->topic);
     } else {
         p->answered++;
@@ -197,7 +189,7 @@ static void send_probe(struct ping *p)
         list_append(&p->probes, &pr->node);
         pr->p = p;
         pr->seq = m.seq;
-        pr->start = monotonic();
+        pr->start = clock_now();
         pr->f = flux_rpc_struct(p->h, p->topic, &request_schema, &m, p->nodeid, p->flags);
     }
     if (!pr || !pr->f || flux_future_then(pr->f, p->timeout, answer_cb, pr) < 0) {
@@ -247,7 +239,7 @@ static int parse_target(struct ping *p, const char *s)
 
     if (bang || strspn(s, "0123456789") == n) {
         if (n == 0 || n >= sizeof(rank))
-            return cmd_usage_error(p->c, "'%s' begins with no rank", s);
+            return cmd_usage_error(p->c, "'%s' does not begin with a rank", s);
         memcpy(rank, s, n);
         rank[n] = '\0';
         if (cmd_parse_u32(p->c, "target", rank, &p->nodeid) < 0)
@@ -262,7 +254,7 @@ static int parse_target(struct ping *p, const char *s)
     if (!service)
         service = "broker";
     if (!*service || strlen(service) > 64 || strpbrk(service, ". \t"))
-        return cmd_usage_error(p->c, "'%s' is not a name of a service", service);
+        return cmd_usage_error(p->c, "'%s' is not the name of a service", service);
     strcpy(p->service, service);
     snprintf(p->topic, sizeof(p->topic), "%s.ping", service);
     return CMD_OK;
@@ -278,7 +270,7 @@ static int run(struct ping *p)
     list_init(&p->probes);
     p->timer = flux_timer_create(r, timer_cb, p);
     if (!sigint || !p->timer)
-        rc = cmd_error(p->c, "cannot set up timer and signal: %s", strerror(errno));
+        rc = cmd_error(p->c, "cannot set up the timer and the signal handler: %s", strerror(errno));
     else {
         flux_watcher_start(sigint);
         send_probe(p);
@@ -336,7 +328,7 @@ static int parse_options(struct ping *p, int argc, char **argv, uint64_t *pad)
     }
     if (key < 0)
         return 1 + cmd_option_exit(key);
-    return argc - c->optind > 1 ? 1 + cmd_usage_error(c, "one target at a time") : 0;
+    return argc - c->optind > 1 ? 1 + cmd_usage_error(c, "at most one target is expected") : 0;
 }
 
 int cmd_ping(struct cmd *c, int argc, char **argv)
@@ -355,7 +347,7 @@ int cmd_ping(struct cmd *c, int argc, char **argv)
     if ((rc = parse_target(&p, c->optind < argc ? argv[c->optind] : local)) != CMD_OK)
         return rc;
     if ((p.flags & FLUX_MSGF_RING) && p.nodeid == FLUX_NODEID_ANY)
-        return cmd_usage_error(c, "--ring needs a rank to go to");
+        return cmd_usage_error(c, "--ring requires a target with a rank");
     if (!(p.pad = malloc(pad + 1)))
         return cmd_error(c, "out of memory");
     memset(p.pad, 'x', pad);

@@ -1,4 +1,4 @@
-/* cmd_res.c - ask what the session has. */
+/* cmd_res.c - query the resources of the session. */
 #include "config.h"
 #include "cmd_res.h"
 
@@ -13,19 +13,19 @@
 
 static int take(struct cmd *c, struct res *res, const struct resrc_update *u)
 {
-    errmsg_t err = {"it has no inventory"};
+    errmsg_t err = {"the response has no inventory"};
 
     if (!u->inventory || !(res->g = resgraph_from_json(u->inventory, &err)) ||
         !(res->up = idset_parse(u->up, &err)) || !(res->drained = idset_parse(u->drained, &err)) ||
         !(res->all = resgraph_ranks(res->g))) {
-        cmd_error(c, "the answer of the service resrc cannot be used: %s", err.text);
+        cmd_error(c, "the response of the service resrc is invalid: %s", err.text);
         return -1;
     }
     res->version = u->version;
     return 0;
 }
 
-/* Where there is no scheduler nothing is allocated by one. */
+/* Without a scheduler, nothing is allocated. */
 static int query_use(struct cmd *c, flux_t *h, struct res *res)
 {
     flux_future_t *f = flux_rpc(h, "sched.resources", "{}", 0, 0);
@@ -36,7 +36,7 @@ static int query_use(struct cmd *c, flux_t *h, struct res *res)
         res->allocated = rset_create();
     else if (cmd_wait_struct(c, f, TIMEOUT, "the scheduler", &sched_resources_schema, &a) == 0 &&
              !(res->allocated = rset_from_json(a.allocated, &err)))
-        cmd_error(c, "the answer of the scheduler cannot be used: %s", err.text);
+        cmd_error(c, "the response of the scheduler is invalid: %s", err.text);
     flux_future_destroy(f);
     return res->allocated ? 0 : -1;
 }
@@ -81,7 +81,7 @@ idset_t *res_parse_nodes(struct cmd *c, const struct res *res, const char *text)
     if (ids && idset_subset(ids, res->all))
         return ids;
     if (ids)
-        cmd_error(c, "%s: there are not all of these nodes; see 'flux resource status'", text);
+        cmd_error(c, "%s: some of these nodes do not exist; see 'flux resource status'", text);
     else if ((ids = resgraph_ranks_of_hosts(res->g, text, &err)))
         return ids;
     else

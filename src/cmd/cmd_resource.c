@@ -1,4 +1,4 @@
-/* cmd_resource.c - flux resource: nodes, cores and pools, and what can be done with them. */
+/* cmd_resource.c - flux resource: print, drain and undrain nodes, cores and pools. */
 #include "config.h"
 #include <errno.h>
 #include <inttypes.h>
@@ -8,13 +8,14 @@
 #include <time.h>
 
 #include "cmd_all.h"
-#include "cmd_res.h"
+#include "cmd_resource.h"
 #include "libresource/resrc_wire.h"
 #include "libutil/size.h"
 #include "libutil/strbuf.h"
 #include "libutil/strvec.h"
 
 #define TIMEOUT 60.
+#define KEY_BY 256
 
 /* --- states --- */
 
@@ -50,11 +51,13 @@ static int parse_states(struct cmd *c, const char *text, const char *const known
 /* --- list --- */
 
 static const struct cmd_opt list_opts[] = {
-    {'s', "states", "STATE,...", "only these of free, allocated, down, drained"},
+    {'s', "states", "STATE,...", "only these states: free, allocated, down, drained"},
     {'b', "by-switch", NULL,
-     "by leaf switch: which nodes on it are free, allocated, or down or drained"},
-    {'p', "pools", NULL, "the pools: what there is, and what is allocated and free"},
-    {'j', "json", NULL, "JSON: an array of objects"},
+     "one line per leaf switch: nodes that are free, allocated, and down\n"
+     "or drained, and its jobs"},
+    {KEY_BY, "by", "LEVEL", "same for another level above the nodes: pod, core, rack, row, ..."},
+    {'p', "pools", NULL, "print the total, allocated and free quantity of each pool"},
+    {'j', "json", NULL, "print a JSON array of objects"},
     CMD_OPT_END,
 };
 
@@ -76,8 +79,8 @@ static int add_row(table_t *t, const struct res *res, const char *state, const r
     return hosts ? 0 : -1;
 }
 
-/* What is left of these nodes beside what is allocated.  Nodes of which that is nothing but memory
- * have no cores to offer, and are left out. */
+/* The resources of these nodes that are not allocated, without nodes that have only memory left.
+ */
 static rset_t *rest_of(const struct res *res, const idset_t *nodes)
 {
     rset_t *whole = resgraph_rset(res->g, nodes);
@@ -100,7 +103,7 @@ static rset_t *rest_of(const struct res *res, const idset_t *nodes)
     return out;
 }
 
-/* Each core is in one line: that which a job has in "allocated", whatever its node is. */
+/* Each core is in one line: an allocated core in "allocated", whatever the state of its node. */
 static int add_rows(table_t *t, const struct res *res, const strvec_t *states)
 {
     idset_t *usable = idset_difference(res->up, res->drained);
@@ -169,88 +172,41 @@ static int print_pools(struct cmd *c, const struct res *res, bool json)
     return cmd_print_table(c, t, json);
 }
 
-/* One line for each leaf: nodes on it that are free, have something allocated, or cannot be used. */
-static int print_switches(struct cmd *c, const struct res *res, bool json)
-{
-    idset_t *used = rset_ranks(res->allocated);
-    struct resgraph_place p, up;
-    table_t *t;
-
-    if (!used)
-        return cmd_error(c, "out of memory");
-    if (resgraph_nplaces(res->g) == 0) {
-        idset_destroy(used);
-        return cmd_error(c, "the session knows no switches: see resource.topology");
-    }
-    t = table_create();
-    table_column(t, "pod", "POD", TABLE_LEFT);
-    table_column(t, "leaf", "LEAF", TABLE_LEFT);
-    table_column(t, "nnodes", "NNODES", TABLE_RIGHT);
-    table_column(t, "free", "FREE", TABLE_LEFT);
-    table_column(t, "allocated", "ALLOCATED", TABLE_LEFT);
-    table_column(t, "unusable", "UNUSABLE", TABLE_LEFT);
-    for (size_t i = 0; resgraph_place(res->g, i, &p); i++) {
-        idset_t *taken = idset_intersect(p.ranks, used);
-        idset_t *rest = idset_difference(p.ranks, used);
-        idset_t *usable = idset_difference(res->up, res->drained);
-        idset_t *free_ids = rest && usable ? idset_intersect(rest, usable) : NULL;
-        idset_t *lost = free_ids ? idset_difference(rest, free_ids) : NULL;
-
-        if (taken && lost && strcmp(p.level, "leaf") == 0) {
-            bool in = p.parent >= 0 && resgraph_place(res->g, (size_t)p.parent, &up);
-
-            table_row(t);
-            table_str(t, in ? up.name : NULL);
-            table_str(t, p.name);
-            table_u64(t, idset_count(p.ranks));
-            res_cell_idset(t, free_ids);
-            res_cell_idset(t, taken);
-            res_cell_idset(t, lost);
-        }
-        idset_destroy(taken);
-        idset_destroy(rest);
-        idset_destroy(usable);
-        idset_destroy(free_ids);
-        idset_destroy(lost);
-    }
-    idset_destroy(used);
-    return cmd_print_table(c, t, json);
-}
-
 static int cmd_list(struct cmd *c, int argc, char **argv)
 {
     static const struct cmd_usage usage = {
         "[OPTION...]",
-        "Print what is free, allocated to jobs, down, and drained. A node of which only some cores "
-        "are\n"
-        "allocated is in two lines.",
+        "Print the resources that are free, allocated to jobs, down and drained. A partly "
+        "allocated\n"
+        "node appears in two lines.",
         list_opts,
         NULL,
         0,
     };
     static const char *const known[] = {"free", "allocated", "down", "drained", NULL};
     strvec_t *states = NULL;
-    bool json = false, pools = false, by_switch = false;
+    bool json = false, pools = false;
     struct res res;
-    const char *val;
+    const char *val, *by = NULL;
     int key, rc = CMD_USAGE;
 
     while ((key = cmd_option(c, &usage, argc, argv, &val)) > 0) {
         json |= key == 'j';
         pools |= key == 'p';
-        by_switch |= key == 'b';
+        if (key == 'b' || key == KEY_BY)
+            by = key == 'b' ? "leaf" : val;
         if (key == 's' && parse_states(c, val, known, &states) < 0)
             goto out;
     }
     if (key < 0)
         rc = cmd_option_exit(key);
     else if (argc > c->optind)
-        rc = cmd_usage_error(c, "it takes no argument");
+        rc = cmd_usage_error(c, "no argument is expected");
     else if (res_query(c, &res, true) < 0)
         rc = CMD_FAIL;
     else {
-        if (by_switch)
-            rc = print_switches(c, &res, json);
+        if (by)
+            rc = resource_list_by(c, &res, by, json);
         else
             rc = pools ? print_pools(c, &res, json) : print_list(c, &res, states, json);
         res_clear(&res);
@@ -263,8 +219,8 @@ out:
 /* --- status --- */
 
 static const struct cmd_opt status_opts[] = {
-    {'s', "states", "STATE,...", "only these of up, down, drained, draining"},
-    {'j', "json", NULL, "JSON: an array of objects"},
+    {'s', "states", "STATE,...", "only these states: up, down, drained, draining"},
+    {'j', "json", NULL, "print a JSON array of objects"},
     CMD_OPT_END,
 };
 
@@ -330,7 +286,7 @@ static int show_status(struct cmd *c, const strvec_t *states, bool json)
         if (flux_schema_decode_json(&resrc_status_entry_schema, val, &e, &err) < 0) {
             table_destroy(t);
             flux_future_destroy(f);
-            return cmd_error(c, "the answer of the service resrc cannot be used: %s", err.text);
+            return cmd_error(c, "the response of the service resrc is invalid: %s", err.text);
         }
         if (wanted(states, e.state))
             status_row(t, &e);
@@ -343,7 +299,8 @@ static int cmd_status(struct cmd *c, int argc, char **argv)
 {
     static const struct cmd_usage usage = {
         "[OPTION...]",
-        "Print which nodes are up and down, and which are drained, why and since when.",
+        "Print the nodes that are up, down and drained; for drained nodes, with the time and the "
+        "reason.",
         status_opts,
         NULL,
         0,
@@ -362,7 +319,7 @@ static int cmd_status(struct cmd *c, int argc, char **argv)
     if (key < 0)
         rc = cmd_option_exit(key);
     else if (argc > c->optind)
-        rc = cmd_usage_error(c, "it takes no argument");
+        rc = cmd_usage_error(c, "no argument is expected");
     else
         rc = show_status(c, states, json);
 out:
@@ -373,12 +330,12 @@ out:
 /* --- drain, undrain --- */
 
 static const struct cmd_opt drain_opts[] = {
-    {'f', "force", NULL, "also nodes that are drained already: they get the new reason"},
-    {'j', "json", NULL, "JSON: the ranks"},
+    {'f', "force", NULL, "also accept nodes that are drained already, and replace the reason"},
+    {'j', "json", NULL, "print the ranks as JSON"},
     CMD_OPT_END,
 };
 static const struct cmd_opt undrain_opts[] = {
-    {'j', "json", NULL, "JSON: the ranks"},
+    {'j', "json", NULL, "print the ranks as JSON"},
     CMD_OPT_END,
 };
 
@@ -417,9 +374,9 @@ static int cmd_drain(struct cmd *c, int argc, char **argv)
 {
     static const struct cmd_usage usage = {
         "[OPTION...] [NODES [REASON...]]",
-        "Give nodes no more work; what runs there goes on. NODES is a set of ranks, or a list of "
-        "hosts.\n"
-        "Without NODES print what is drained.",
+        "Exclude nodes from scheduling; running jobs continue. NODES is a set of ranks, or a list "
+        "of\n"
+        "hosts. Without NODES, print the drained nodes.",
         drain_opts,
         NULL,
         0,
@@ -438,7 +395,7 @@ static int cmd_drain(struct cmd *c, int argc, char **argv)
     if (argc > c->optind)
         return send_drain(c, argc - c->optind, argv + c->optind, force, json);
     if (force)
-        return cmd_usage_error(c, "--force needs NODES");
+        return cmd_usage_error(c, "--force requires NODES");
     if (!(states = strvec_split("drained,draining", ',')))
         return cmd_error(c, "out of memory");
     rc = show_status(c, states, json);
@@ -450,7 +407,7 @@ static int cmd_undrain(struct cmd *c, int argc, char **argv)
 {
     static const struct cmd_usage usage = {
         "[OPTION...] NODES",
-        "Give drained nodes work again. NODES is a set of ranks, or a list of hosts.",
+        "Make drained nodes available again. NODES is a set of ranks, or a list of hosts.",
         undrain_opts,
         NULL,
         0,
@@ -466,7 +423,7 @@ static int cmd_undrain(struct cmd *c, int argc, char **argv)
     if (key < 0)
         return cmd_option_exit(key);
     if (argc != c->optind + 1)
-        return cmd_usage_error(c, "one argument NODES is needed");
+        return cmd_usage_error(c, "one argument NODES is required");
     if (!(h = cmd_handle(c)))
         return CMD_FAIL;
     in.ranks = argv[c->optind];
@@ -476,8 +433,8 @@ static int cmd_undrain(struct cmd *c, int argc, char **argv)
 /* --- info --- */
 
 static const struct cmd_opt info_opts[] = {
-    {'r', "nodes", "NODES", "only these: a set of ranks, or a list of hosts"},
-    {'j', "json", NULL, "JSON: the inventory, as it is in the key resource.inventory"},
+    {'r', "nodes", "NODES", "only these nodes: a set of ranks, or a list of hosts"},
+    {'j', "json", NULL, "print the inventory as JSON, in the format of the key resource.inventory"},
     CMD_OPT_END,
 };
 
@@ -515,7 +472,7 @@ static void print_info(const resgraph_t *g)
 static int cmd_info(struct cmd *c, int argc, char **argv)
 {
     static const struct cmd_usage usage = {
-        "[OPTION...]", "Print what the session has in all, in one line.", info_opts, NULL, 0,
+        "[OPTION...]", "Print the total resources of the session in one line.", info_opts, NULL, 0,
     };
     bool json = false;
     const char *val, *nodes = NULL;
@@ -531,7 +488,7 @@ static int cmd_info(struct cmd *c, int argc, char **argv)
     if (key < 0)
         return cmd_option_exit(key);
     if (argc > c->optind)
-        return cmd_usage_error(c, "it takes no argument");
+        return cmd_usage_error(c, "no argument is expected");
     if (res_query(c, &res, false) < 0)
         return CMD_FAIL;
     if (nodes) {
@@ -550,16 +507,19 @@ static int cmd_info(struct cmd *c, int argc, char **argv)
 }
 
 static const struct cmd_sub subs[] = {
-    {"list", cmd_list, "[OPTION...]", "what is free, allocated, down and drained"},
-    {"status", cmd_status, "[OPTION...]", "which nodes are up, down and drained, and why"},
-    {"drain", cmd_drain, "[OPTION...] [NODES [REASON...]]", "give nodes no more work"},
-    {"undrain", cmd_undrain, "[OPTION...] NODES", "give drained nodes work again"},
-    {"info", cmd_info, "[OPTION...]", "what there is in all"},
+    {"list", cmd_list, "[OPTION...]", "print resources that are free, allocated, down and drained"},
+    {"status", cmd_status, "[OPTION...]", "print which nodes are up, down and drained, and why"},
+    {"drain", cmd_drain, "[OPTION...] [NODES [REASON...]]", "exclude nodes from scheduling"},
+    {"undrain", cmd_undrain, "[OPTION...] NODES", "make drained nodes available again"},
+    {"info", cmd_info, "[OPTION...]", "print the total resources"},
     CMD_SUB_END,
 };
 
 int cmd_resource(struct cmd *c, int argc, char **argv)
 {
-    return cmd_subcommand(c, "Nodes with their cores, gpus and memory, and pools of anything else.",
+    return cmd_subcommand(c,
+                          "The resources of the session: nodes with their cores, gpus and memory, "
+                          "and pools of anything\n"
+                          "else.",
                           subs, argc, argv);
 }

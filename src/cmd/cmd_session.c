@@ -18,7 +18,7 @@ topology_t *session_topology(struct cmd *c, flux_t *h, char **spec)
 
     if (cmd_wait_struct(c, f, TIMEOUT, "overlay.topology", &overlay_shape_schema, &s) == 0 &&
         !(t = topology_create_text(s.file, strlen(s.file), s.topology, s.size, &err)))
-        cmd_error(c, "the broker describes its tree badly: %s", err.text);
+        cmd_error(c, "the broker sent an invalid description of its tree: %s", err.text);
     if (t && spec && !(*spec = strdup(s.topology))) {
         cmd_error(c, "out of memory");
         topology_destroy(t);
@@ -67,4 +67,63 @@ void session_clear(struct session *s)
 const char *session_rank_state(const struct session *s, uint32_t rank)
 {
     return idset_test(s->lost, rank) ? "lost" : idset_test(s->up, rank) ? "up" : "absent";
+}
+
+static idset_t *ranks_to_depth(struct cmd *c, flux_t *h, uint32_t depth)
+{
+    topology_t *t = session_topology(c, h, NULL);
+    idset_t *ids = t ? idset_create() : NULL;
+
+    for (uint32_t rank = 0; ids && rank < topology_size(t); rank++) {
+        if (topology_depth(t, rank) <= depth && idset_set(ids, rank) < 0) {
+            idset_destroy(ids);
+            ids = NULL;
+        }
+    }
+    if (t && !ids)
+        cmd_error(c, "out of memory");
+    topology_destroy(t);
+    return ids;
+}
+
+bool session_rank_option(int key, const char *val, const char **set, const char **depth)
+{
+    if (key == 'r')
+        *set = val;
+    else if (key == 'a')
+        *set = "all";
+    else if (key == 'd')
+        *depth = val;
+    else
+        return false;
+    return true;
+}
+
+int session_choose_ranks(struct cmd *c, flux_t *h, const char *set, const char *depth,
+                         uint32_t **ranks, size_t *count)
+{
+    idset_t *ids = NULL;
+    uint32_t d;
+    size_t i = 0;
+
+    if (set && depth)
+        return cmd_usage_error(c, "--ranks and --depth exclude each other");
+    if (depth) {
+        if (cmd_parse_u32(c, "--depth", depth, &d) < 0)
+            return CMD_USAGE;
+        ids = ranks_to_depth(c, h, d);
+    } else if (set) {
+        if (!(ids = cmd_parse_ranks(c, h, set)))
+            return CMD_USAGE;
+    } else
+        ids = idset_create_range(flux_rank(h), flux_rank(h));
+    if (!ids || !(*ranks = malloc(idset_count(ids) * sizeof(**ranks)))) {
+        idset_destroy(ids);
+        return depth ? CMD_FAIL : cmd_error(c, "out of memory");
+    }
+    for (uint32_t id = idset_first(ids); id != IDSET_NONE; id = idset_next(ids, id))
+        (*ranks)[i++] = id;
+    *count = i;
+    idset_destroy(ids);
+    return CMD_OK;
 }

@@ -19,6 +19,19 @@ int session_query(struct cmd *c, struct session *s, bool topology);
 void session_clear(struct session *s);
 /* "up", "lost" or "absent" (not there yet). */
 const char *session_rank_state(const struct session *s, uint32_t rank);
+/* Options of commands that ask several ranks; session_rank_option() takes them. */
+#define SESSION_RANK_OPTS                                                                     \
+    {'r', "ranks", "IDSET", "operate at these ranks, or 'all' (default: the local rank)"},    \
+        {'d', "depth", "D", "operate at all ranks down to this depth of the tree (0: root)"}, \
+    {                                                                                         \
+        'a', "all", NULL, "operate at all ranks"                                              \
+    }
+/* One of SESSION_RANK_OPTS: store its value for session_choose_ranks().  False: another option. */
+bool session_rank_option(int key, const char *val, const char **set, const char **depth);
+/* The ranks of the set, those down to a depth of the tree, or (both NULL) the local one.  CMD_OK,
+ * with an array to be freed; else an exit code, after printing a sentence. */
+int session_choose_ranks(struct cmd *c, flux_t *h, const char *set, const char *depth,
+                         uint32_t **ranks, size_t *count);
 /* The shape alone: NULL after printing a sentence. */
 topology_t *session_topology(struct cmd *c, flux_t *h, char **spec);
 

@@ -1,14 +1,14 @@
 /* cmd_start.c - flux start: start a session.
  *
- *    --size=N            N brokers on this host:   exec flux-broker --nursery=N
- *    --size=1, or        one broker, in place:     exec flux-broker
- *    nothing said
- *    under a launcher    one broker, in place; PMI tells it about the others
- *    --config=FILE       one broker, in place; the file tells
+ *    --size=N            N brokers on this host:        exec flux-broker --nursery=N
+ *    --size=1, or        one broker, in this process:   exec flux-broker
+ *    no option
+ *    under a launcher    one broker, in this process, which finds the others by PMI
+ *    --config=FILE       one broker, in this process, which finds the others by the file
  *
- * This program becomes the broker (or the nursery, boot_nursery.h): there is no process in between
- * that would have to pass on signals and exit codes.  What it does itself is to look at what the
- * user said, so that a mistake is one sentence and not one per broker.
+ * This program replaces itself by the broker (or the nursery, boot_nursery.h), so that no process
+ * in between has to forward signals and exit codes.  It checks the command line itself, so that a
+ * mistake results in a single error message and not in one per broker.
  */
 #include "config.h"
 #include <errno.h>
@@ -25,35 +25,43 @@
 
 #define SIZE_MAX_HERE 65536 /* brokers on one host */
 
-enum { OPT_BOOT = CMD_KEY(0), OPT_CONFIG, OPT_RUNDIR, OPT_STATEDIR };
+enum { OPT_BOOT = CMD_KEY(0), OPT_CONFIG, OPT_RUNDIR, OPT_STATEDIR, OPT_TRACE, OPT_WRAP };
 
 static const struct cmd_opt opts[] = {
     {'s', "size", "N", "start N brokers on this host"},
-    {'t', "topology", "SPEC", "shape of the tree: kary:K, binary, flat, chain, or a FILE"},
+    {'t', "topology", "SPEC", "shape of the tree: kary:K, binary, flat, chain, or a file"},
     {'S', "set", "NAME=VALUE", "set an attribute of all brokers (repeatable)"},
-    {OPT_BOOT, "boot", "METHOD", "pmi, config or single; default: what fits"},
-    {OPT_CONFIG, "config", "FILE", "configuration file that names the hosts"},
-    {OPT_RUNDIR, "rundir", "DIR", "directory for sockets; default: a fresh one"},
-    {OPT_STATEDIR, "statedir", "DIR", "directory for what is to outlive the session"},
-    {'v', "verbose", NULL, "say on standard error what happens"},
+    {OPT_BOOT, "boot", "METHOD",
+     "how brokers find each other: pmi, config or single (default:\n"
+     "chosen automatically)"},
+    {OPT_CONFIG, "config", "FILE", "configuration file that lists the hosts"},
+    {OPT_RUNDIR, "rundir", "DIR", "directory for sockets (default: a new one)"},
+    {OPT_STATEDIR, "statedir", "DIR", "directory for state that outlives the session"},
+    {OPT_TRACE, "trace", "FILE", "write each message that passes through a broker to FILE"},
+    {OPT_WRAP, "wrap", "RANKS:COMMAND",
+     "with --size: run the brokers of these ranks under COMMAND, such as\n"
+     "gdb, rr or valgrind"},
+    {'v', "verbose", NULL, "print progress messages on standard error"},
     CMD_OPT_END,
 };
 
 static const struct cmd_usage usage = {
     "[OPTION...] [COMMAND [ARGUMENT...]]",
-    "Start a session and run COMMAND in it, or a shell. The session ends with it.\n"
-    "Without --size, brokers that another launcher started (mpiexec, srun, flux wreckrun)\n"
-    "form one session; a single one is a session of its own.",
+    "Start a session and run COMMAND, or a shell, in it. When the command ends, the session is "
+    "shut\n"
+    "down. Without --size, processes that another launcher started (mpiexec, srun, flux wreckrun)\n"
+    "form one session; otherwise the session has a single broker.",
     opts,
-    "The exit code is COMMAND's, 128 + N when signal N killed it; 1 when the session could not\n"
-    "start. SIGINT, SIGTERM and SIGHUP end the session in order, a second one at once.",
+    "Exit code: that of COMMAND, or 128 + N when signal N ended it; 1 when the session could not\n"
+    "be started. SIGINT, SIGTERM and SIGHUP shut the session down in order, a second signal ends\n"
+    "it immediately.",
     CMD_STOP,
 };
 
 struct start {
     uint32_t size; /* 0: not said */
     const char *topology;
-    bool verbose;
+    const char *wrap;
     strvec_t *args;
 };
 
@@ -62,6 +70,20 @@ static int set_attr(struct cmd *c, struct start *st, const char *name, const cha
     if (strvec_addf(st->args, "--set=%s=%s", name, value) < 0)
         return cmd_error(c, "out of memory");
     return CMD_OK;
+}
+
+/* Brokers change to other directories, so they get a whole path. */
+static int trace_to(struct cmd *c, struct start *st, const char *file)
+{
+    char cwd[4096];
+    char *path = NULL;
+    int rc;
+
+    if (file[0] != '/' && (!getcwd(cwd, sizeof(cwd)) || asprintf(&path, "%s/%s", cwd, file) < 0))
+        return cmd_error(c, "--trace=%s: %s", file, strerror(errno));
+    rc = set_attr(c, st, "trace.file", path ? path : file);
+    free(path);
+    return rc;
 }
 
 static int option(struct cmd *c, struct start *st, int key, const char *val)
@@ -74,7 +96,7 @@ static int option(struct cmd *c, struct start *st, int key, const char *val)
         if (cmd_parse_u32(c, "--size", val, &st->size) < 0)
             return CMD_USAGE;
         if (st->size == 0 || st->size > SIZE_MAX_HERE)
-            return cmd_usage_error(c, "--size=%s: 1 to %d brokers can be started", val,
+            return cmd_usage_error(c, "--size=%s: expected a number of brokers from 1 to %d", val,
                                    SIZE_MAX_HERE);
         return CMD_OK;
     case 't':
@@ -82,7 +104,7 @@ static int option(struct cmd *c, struct start *st, int key, const char *val)
         return set_attr(c, st, "topology", val);
     case 'S':
         if (!strchr(val, '=') || val[0] == '=')
-            return cmd_usage_error(c, "--set=%s: NAME=VALUE is needed", val);
+            return cmd_usage_error(c, "--set=%s: expected NAME=VALUE", val);
         snprintf(name, sizeof(name), "%.*s", (int)strcspn(val, "="), val);
         if (settings_check(name, strchr(val, '=') + 1, &err) < 0)
             return cmd_usage_error(c, "--set: %s", err.text);
@@ -91,7 +113,7 @@ static int option(struct cmd *c, struct start *st, int key, const char *val)
         return CMD_OK;
     case OPT_BOOT:
         if (strcmp(val, "pmi") != 0 && strcmp(val, "config") != 0 && strcmp(val, "single") != 0)
-            return cmd_usage_error(c, "--boot=%s: pmi, config or single is wanted", val);
+            return cmd_usage_error(c, "--boot=%s: expected pmi, config or single", val);
         return set_attr(c, st, "boot.method", val);
     case OPT_CONFIG:
         return set_attr(c, st, "config.file", val);
@@ -99,8 +121,12 @@ static int option(struct cmd *c, struct start *st, int key, const char *val)
         return set_attr(c, st, "rundir", val);
     case OPT_STATEDIR:
         return set_attr(c, st, "statedir", val);
+    case OPT_TRACE:
+        return trace_to(c, st, val);
+    case OPT_WRAP:
+        st->wrap = val;
+        return strvec_addf(st->args, "--wrap=%s", val) < 0 ? cmd_error(c, "out of memory") : CMD_OK;
     default:
-        st->verbose = true;
         return strvec_add(st->args, "--verbose") < 0 ? cmd_error(c, "out of memory") : CMD_OK;
     }
 }
@@ -110,6 +136,9 @@ static int check(struct cmd *c, const struct start *st)
     topology_t *topo;
     errmsg_t err;
 
+    if (st->wrap && st->size == 0)
+        return cmd_usage_error(
+            c, "--wrap requires --size: it applies to brokers that this command starts");
     if (!st->topology || st->size == 0)
         return CMD_OK;
     if (!(topo = topology_create(st->topology, st->size, &err)))

@@ -1,6 +1,7 @@
-/* cmd_topo.c - flux topo: the tree that joins the ranks.
+/* cmd_topo.c - flux topo: print the tree that connects the ranks.
  *
- * The shape is asked of the local broker, who is up of rank 0, which knows it of all.
+ * The local broker is queried for the shape of the tree, and rank 0 for the ranks that are up,
+ * because it knows the state of all ranks.
  */
 #include "config.h"
 #include <errno.h>
@@ -12,15 +13,15 @@
 #include "cmd_session.h"
 
 static const struct cmd_opt opts[] = {
-    {'d', "dot", NULL, "print it in the language of Graphviz"},
-    {'f', "file", NULL, "print it as a topology file for flux start --topology"},
+    {'d', "dot", NULL, "print the tree in the Graphviz language"},
+    {'f', "file", NULL, "print the tree as a file for flux start --topology"},
     {'j', "json", NULL, "print a JSON object"},
     CMD_OPT_END,
 };
 static const struct cmd_usage usage = {
     "[OPTION...]",
-    "Print the tree that joins the ranks of the session. Ranks that are lost or not there yet\n"
-    "are marked.",
+    "Print the tree that connects the ranks of the session. Ranks that are lost or have not\n"
+    "joined yet are marked.",
     opts,
     NULL,
     0,
@@ -80,7 +81,7 @@ int cmd_topo(struct cmd *c, int argc, char **argv)
     if (key < 0)
         return cmd_option_exit(key);
     if (argc > c->optind)
-        return cmd_usage_error(c, "it takes no argument");
+        return cmd_usage_error(c, "no argument is expected");
     if (session_query(c, &s, true) < 0)
         return CMD_FAIL;
     if (form == 'j')

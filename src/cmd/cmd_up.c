@@ -1,4 +1,4 @@
-/* cmd_up.c - flux up: which ranks of the session are there. */
+/* cmd_up.c - flux up: print which ranks of the session are up. */
 #include "config.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,14 +7,14 @@
 #include "cmd_session.h"
 
 static const struct cmd_opt opts[] = {
-    {'l', "long", NULL, "a table with one line a rank"},
-    {'j', "json", NULL, "JSON; with --long an array with one object a rank"},
-    {'q', "quiet", NULL, "print nothing: the exit code tells"},
+    {'l', "long", NULL, "print a table with one line per rank"},
+    {'j', "json", NULL, "print JSON; with --long, an array with one object per rank"},
+    {'q', "quiet", NULL, "print nothing, and set the exit code only"},
     CMD_OPT_END,
 };
 static const struct cmd_usage usage = {
     "[OPTION...]",
-    "Print in one line the ranks that are up and, if there are any, those that are not.",
+    "Print one line with the ranks that are up and, if there are any, those that are not.",
     opts,
     "Exit code 1 also when a rank is not up.",
     0,
@@ -121,7 +121,7 @@ int cmd_up(struct cmd *c, int argc, char **argv)
     if (key < 0)
         return cmd_option_exit(key);
     if (argc > c->optind)
-        return cmd_usage_error(c, "it takes no argument");
+        return cmd_usage_error(c, "no argument is expected");
     if (session_query(c, &s, full) < 0)
         return CMD_FAIL;
     if (full && !quiet)

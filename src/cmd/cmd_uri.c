@@ -1,9 +1,9 @@
-/* cmd_uri.c - flux uri: the address of a session.
+/* cmd_uri.c - flux uri: print the address of a session.
  *
- *    nothing    what programs use here: FLUX_URI, else the system session
- *    local      what the broker that is reached so says of itself
- *    system     the session of this host, whatever FLUX_URI says
- *    ID[/ID]    the session that a job is (nestlink.h)
+ *    no argument  the address that programs use here: FLUX_URI, or else that of the system session
+ *    local        the address that the broker reached in this way reports for itself
+ *    system       the session of this host, whatever the value of FLUX_URI
+ *    ID[/ID]      the session of a job (nestlink.h)
  */
 #include "config.h"
 #include <stdio.h>
@@ -22,9 +22,9 @@ static const struct cmd_opt opts[] = {
 };
 static const struct cmd_usage usage = {
     "[OPTION...] [local|system|ID[/ID...]]",
-    "Print the address of a session, for FLUX_URI: the one that programs use here, that of the "
-    "local\n"
-    "broker, that of the system session of this host, or that of the session that job ID is.",
+    "Print the address of a session, in the form of FLUX_URI: the address that programs use here,\n"
+    "that of the local broker, that of the system session of this host, or that of the session of\n"
+    "job ID.",
     opts, NULL, 0};
 
 static int print_uri(struct cmd *c, const char *target, const char *uri, bool json)
@@ -90,13 +90,13 @@ int cmd_uri(struct cmd *c, int argc, char **argv)
     if (key < 0)
         return cmd_option_exit(key);
     if (argc - c->optind > 1)
-        return cmd_usage_error(c, "one session at a time");
+        return cmd_usage_error(c, "at most one session is expected");
     target = argv[c->optind];
     if (target && strcmp(target, "local") == 0)
         return of_local(c, json);
     if (target && strcmp(target, "system") == 0) {
         if (access(FLUX_SYSTEM_SOCKET, F_OK) < 0)
-            return cmd_error(c, "there is no system session on this host: %s is not there",
+            return cmd_error(c, "there is no system session on this host: %s does not exist",
                              FLUX_SYSTEM_SOCKET);
         return print_uri(c, target, "local://" FLUX_SYSTEM_SOCKET, json);
     }

@@ -14,7 +14,7 @@ int cmd_version(struct cmd *c, int argc, char **argv)
     if (key < 0)
         return cmd_option_exit(key);
     if (argc > c->optind)
-        return cmd_usage_error(c, "it takes no argument");
+        return cmd_usage_error(c, "no argument is expected");
     printf("flux %s\n", PACKAGE_VERSION);
     return CMD_OK;
 }

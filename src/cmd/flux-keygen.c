@@ -1,9 +1,9 @@
-/* flux-keygen.c - flux keygen: make the keys with which brokers prove themselves to each other.
+/* flux-keygen.c - flux keygen: generate the keys with which brokers authenticate to each other.
  *
  *    flux keygen [--force] FILE...
  *
- * Each FILE becomes a certificate (boot_cert.h), FILE.pub its public part.  A program of its own,
- * since it needs ZeroMQ's and libsodium's libraries, which `flux` does not carry.
+ * Each FILE becomes a certificate (boot_cert.h), and FILE.pub its public part.  This is a separate
+ * program because it needs the libraries of ZeroMQ and libsodium, which `flux` is not linked with.
  */
 #include "config.h"
 #include <getopt.h>
@@ -14,12 +14,12 @@
 
 static const char usage[] =
     "Usage: flux keygen [OPTION...] FILE...\n"
-    "Make a key pair for brokers: FILE, which only you can read and which must stay secret, and\n"
-    "FILE.pub. One that all brokers of a session have is enough; with one for each, a broker\n"
-    "cannot pass itself off as another.\n"
+    "Generate a key pair for brokers: FILE, which only you can read and which must stay secret,\n"
+    "and FILE.pub. All brokers of a session can share one key pair; if each has its own, a broker\n"
+    "cannot impersonate another.\n"
     "\n"
-    "  -f, --force  replace files that exist\n"
-    "  -h, --help   print this text\n";
+    "  -f, --force  replace existing files\n"
+    "  -h, --help   print this help\n";
 
 static const struct option options[] = {
     {"force", no_argument, NULL, 'f'}, {"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
@@ -58,7 +58,7 @@ int main(int argc, char **argv)
         }
     }
     if (optind == argc) {
-        fputs("flux keygen: the name of a FILE is needed; try 'flux keygen --help'\n", stderr);
+        fputs("flux keygen: the name of a FILE is required; try 'flux keygen --help'\n", stderr);
         return 2;
     }
     for (int i = optind; i < argc; i++) {

@@ -1,16 +1,16 @@
 /* flux.c - the command `flux`: finds the subcommand and runs it.
  *
- *    first argument             what runs
- *    --help, -h, none           the list of commands (without any argument: exit code 2)
- *    --version, -V              the version
- *    name in cmd_list.h         its function, in this process
- *    another name               flux-NAME of the exec directories or of PATH
+ *    first argument             action
+ *    --help, -h, none           print the list of commands (without any argument: exit code 2)
+ *    --version, -V              print the version
+ *    name in cmd_list.h         call its function in this process
+ *    another name               run flux-NAME from the exec directories or from PATH
  *
- * Nothing is done that the subcommand may not need: no locale, no connection, no search for
- * directories.  A launch is timed against fork and exec.
+ * The driver does nothing that a subcommand may not need: it sets no locale, opens no connection
+ * and searches no directories, because its start-up time counts for each launch of a job.
  *
- * Failure: a command that is unknown: exit code 127 and a sentence with the names that are near.
- * Standard output that could not be written makes the exit code of a success 1.
+ * Failure: for an unknown command, the exit code is 127, and the error message suggests similar
+ * names. If standard output could not be written, the exit code of a successful command becomes 1.
  */
 #include "config.h"
 #include <errno.h>
@@ -75,9 +75,10 @@ void cmd_print_list(void)
         if (is_there(&commands[i]))
             printf("  %-10s %s\n", commands[i].name, commands[i].summary);
     }
-    printf(
-        "\n'flux COMMAND --help' prints the options of a command, 'flux help COMMAND' its manual "
-        "page.\nOther programs called flux-NAME are commands too.\n");
+    printf("\n"
+           "'flux COMMAND --help' prints the options of a command, 'flux help COMMAND' its manual "
+           "page.\n"
+           "Programs named flux-NAME are also available as commands.\n");
 }
 
 #define NAME_MAX_LEN 32

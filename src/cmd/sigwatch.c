@@ -1,7 +1,9 @@
-/* sigwatch.c - several signals, one function.  A watcher of the reactor is for one signal and does
- * not say for which: each gets a place of its own that does.
+/* sigwatch.c - watch several signals with one function.
  *
- * Failure: ENOMEM, and nothing is watched.
+ * A watcher of the reactor is for one signal and does not tell its function which one; here, each
+ * signal has a structure of its own that does.
+ *
+ * Failure: ENOMEM, and no signal is watched.
  */
 #include "config.h"
 #include "sigwatch.h"

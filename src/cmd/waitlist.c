@@ -1,8 +1,8 @@
-/* waitlist.c - what is being waited for together, from what each rank says of itself.
+/* waitlist.c - merge the open barriers or fences that each rank reports into one list.
  *
- * Failure: a rank that is lost, or that does not run the module, adds nothing.  One that does not
- * answer in time, or not as it should, ends the list with a sentence: a table that lacks it would
- * name as missing who has entered there.
+ * Failure: a rank that is lost, or that does not run the module, contributes nothing.  A rank that
+ * does not respond in time, or with an invalid response, ends the list with an error message: a
+ * table without its entries would show processes as missing that have entered there.
  */
 #include "config.h"
 #include <errno.h>

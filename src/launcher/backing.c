@@ -1,28 +1,33 @@
-/* Directories of jobs, one per job and node:
+/* backing.c - the directories of jobs, one per job and node.
  *
- *    BASE/flux-UID-MARK-TOKEN/JOB  BASE: attribute wrexec.tmpdir, else /dev/shm unless programs
- *                                  cannot be run there, else $TMPDIR, else /tmp
- *                                  MARK: of the host and its last start; TOKEN: of the launcher
+ * Format:
  *
- * It holds the files that the jobspec brought along, the shared-memory files of MPI libraries (Open
- * MPI names its segments by host, user, job and local rank, so that two brokers on one host collide
- * unless each job has a place per node), and whatever the tasks put there (FLUX_JOB_TMPDIR).  It is
- * made before the first task and removed after the last process.  /dev/shm comes first since a
+ *    BASE/flux-UID-MARK-TOKEN/JOB  BASE: attribute wrexec.tmpdir; by default /dev/shm, unless
+ *                                  programs cannot be run there, then $TMPDIR, then /tmp
+ *                                  MARK: identifies the host and its last boot
+ *                                  TOKEN: of the launcher
+ *
+ * Purpose: a job's directory holds the files of its jobspec, the shared-memory files of MPI
+ * libraries (Open MPI names its segments by host, user, job and local rank, so two brokers of one
+ * host would collide without a directory per node), and the tasks' own files (FLUX_JOB_TMPDIR).  It
+ * exists from before the first task until after the last process.  /dev/shm is preferred because a
  * directory there costs a tenth of one on a disk.
  *
- * The launcher holds a lock on the upper directory while it lives; the first thing a launcher does
- * after making its own is to remove those of the same user that nobody has locked: their launcher
- * was killed.  BASE is shared with other programs, and may be shared with other hosts, whose locks
- * cannot be seen everywhere: so only directories whose whole name is of the form above, with the
- * mark of this host, are looked at.  A launcher that follows one that was lost in the same broker
- * removes that one's when its processes are gone, which could make files until then; and the PMIx
- * server of a job, which sees the end of its launcher, that of its job.
+ * While it lives, a launcher holds a lock on its upper directory, flux-UID-MARK-TOKEN.  After
+ * making its own, it first removes those of the same user that nobody has locked: their launchers
+ * were killed.  Other programs share BASE, and so may other hosts, whose locks are not visible
+ * everywhere.  So only directories with a complete name of this form and this host's mark are
+ * considered.  Between making and locking its directory, a launcher may find it locked by another
+ * launcher that takes it for stale and removes it.  It waits for that lock and makes the directory
+ * again.  The successor of a lost launcher in the same broker removes the lost one's directory
+ * when the processes that could still make files there are gone.  The PMIx server of a job removes
+ * the job's directory when its launcher ends.
  *
- * BASE may be on a file system that hangs, so a starter does all of this: it makes names and
- * directories of its own, which become the launcher's, or the job's, when it has come back.  Only
- * /dev/shm is looked at as if it could not.  A job waits for the removal, unless it is killed.
+ * BASE may be on a file system that hangs, so a starter does all this.  It makes names and
+ * directories of its own, which pass to the launcher or the job when the starter comes back.  Only
+ * /dev/shm is checked as if it could not hang.  A job waits for the removal, unless it is killed.
  *
- * Failure: a job without a directory runs, unless it brings files along or needs PMIx.
+ * Failure: a job without a directory runs, unless it brings files or needs PMIx.
  */
 #include "config.h"
 #include "launcher.h"
@@ -63,15 +68,17 @@ static const char *base_dir(const struct launcher *l)
     return tmp && usable(tmp) ? tmp : "/tmp";
 }
 
-/* Open and lock.  -1 when it is not there, not ours, or locked. */
-static int lock_dir(const char *path)
+/* Open and lock a directory.  -1 if it does not exist, belongs to another user, or, unless `wait`,
+ * is locked. */
+static int lock_dir(const char *path, bool wait)
 {
     struct stat st;
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
     if (fd < 0)
         return -1;
-    if (fstat(fd, &st) < 0 || st.st_uid != getuid() || flock(fd, LOCK_EX | LOCK_NB) < 0) {
+    if (fstat(fd, &st) < 0 || st.st_uid != getuid() ||
+        flock(fd, wait ? LOCK_EX : LOCK_EX | LOCK_NB) < 0) {
         int errnum = errno;
 
         close(fd);
@@ -92,7 +99,7 @@ static char *dir_name(const struct launcher *l, const char *token)
     return path;
 }
 
-/* Is it what some launcher of this user on this host, since it was started, calls its own? */
+/* Is this the name of the directory of a launcher of this user, on this host, since its boot? */
 static bool is_launchers(const char *name, const char *prefix)
 {
     const char *token = name + strlen(prefix);
@@ -115,7 +122,7 @@ static void remove_stale(const char *base, const char *own)
     while ((de = readdir(dir))) {
         if (!is_launchers(de->d_name, prefix) || asprintf(&path, "%s/%s", base, de->d_name) < 0)
             continue;
-        if (strcmp(path, own) != 0 && (fd = lock_dir(path)) >= 0) {
+        if (strcmp(path, own) != 0 && (fd = lock_dir(path, false)) >= 0) {
             dir_remove_tree(path);
             close(fd);
         }
@@ -127,7 +134,7 @@ static void remove_stale(const char *base, const char *own)
 bool backing_held(const struct launcher *l, const char *token)
 {
     char *path = dir_name(l, token);
-    int fd = path ? lock_dir(path) : -1;
+    int fd = path ? lock_dir(path, false) : -1;
     bool held = fd < 0 && errno == EWOULDBLOCK;
 
     if (fd >= 0)
@@ -143,7 +150,6 @@ struct making {
     uint32_t nfiles;
     char **files; /* name, text, ... of the job */
     bool base;    /* is to be made */
-    bool others;  /* hold it, perhaps: works of other jobs, which hang */
     int lock;
     char *dirname; /* NULL: it could not be */
     char *dir;     /* NULL: it could not be made */
@@ -160,38 +166,45 @@ static void making_free(struct work *w)
     free(m);
 }
 
-static void making_drop(struct work *w)
-{
-    w->job->l->dirmaking -= ((struct making *)w)->base;
-    making_free(w);
-}
+#define MAKE_TRIES 1000 /* each is lost to a launcher that has just started and cleans up */
 
-/* The upper directory, locked. */
-static int base_make(struct making *m, const struct launcher *l)
+/* Make and lock the upper directory; 1 if another work of this launcher has done so.  One work at a
+ * time tries, for the first keeps the lock, and another that waits for it would wait forever. */
+static int base_lock(struct making *m, struct launcher *l)
 {
-    bool held = false;
+    int rc = -1;
 
-    if (!(m->dirname = dir_name(l, l->token)))
-        return -1;
-    /* Between mkdir and lock another launcher may take it for stale; then make it again. */
-    for (int i = 0; i < 10 && m->lock < 0 && !held; i++) {
+    pthread_mutex_lock(&l->dirmutex);
+    if (l->dirheld)
+        rc = 1;
+    for (int i = 0; rc < 0 && i < MAKE_TRIES; i++) {
         struct stat a, b;
 
         if (mkdir(m->dirname, 0700) < 0 && errno != EEXIST)
-            return -1;
-        m->lock = lock_dir(m->dirname);
-        held = m->lock < 0 && errno == EWOULDBLOCK && m->others;
-        if (m->lock >= 0 &&
-            (stat(m->dirname, &a) < 0 || fstat(m->lock, &b) < 0 || a.st_ino != b.st_ino)) {
+            break;
+        m->lock = lock_dir(m->dirname, true);
+        if (m->lock < 0)
+            continue;
+        if (stat(m->dirname, &a) == 0 && fstat(m->lock, &b) == 0 && a.st_ino == b.st_ino) {
+            l->dirheld = true;
+            rc = 0;
+        } else {
             close(m->lock);
             m->lock = -1;
         }
     }
-    if (held)
-        return 0;
-    if (m->lock < 0)
+    pthread_mutex_unlock(&l->dirmutex);
+    return rc;
+}
+
+static int base_make(struct making *m, struct launcher *l)
+{
+    int rc;
+
+    if (!(m->dirname = dir_name(l, l->token)) || (rc = base_lock(m, l)) < 0)
         return -1;
-    remove_stale(base_dir(l), m->dirname);
+    if (rc == 0)
+        remove_stale(base_dir(l), m->dirname);
     return 0;
 }
 
@@ -204,7 +217,7 @@ static int write_file(const char *dir, const char *name, const char *text, errms
         return errmsg_fail(err, EINVAL, "'%s' is not a name for a file of a job", name);
     if (snprintf(path, sizeof(path), "%s/%s", dir, name) >= (int)sizeof(path))
         return errmsg_fail(err, ENAMETOOLONG, "the name of a file of the job is too long");
-    /* One that begins like a script is to be run. */
+    /* A file that begins like a script is made executable. */
     fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, text[0] == '#' ? 0700 : 0600);
     rc = fd < 0 ? -1 : fd_write_all(fd, text, strlen(text));
     if (rc < 0)
@@ -217,7 +230,7 @@ static int write_file(const char *dir, const char *name, const char *text, errms
 static void make(struct work *w, pid_t *pid)
 {
     struct making *m = (struct making *)w;
-    const struct launcher *l = w->job->l;
+    struct launcher *l = w->job->l;
 
     if ((m->base && base_make(m, l) < 0) ||
         asprintf(&m->dir, "%s/%" PRIu64, m->dirname, w->job->id) < 0) {
@@ -239,8 +252,7 @@ static void made(struct work *w)
     struct nodejob *j = w->job;
     struct launcher *l = j->l;
 
-    l->dirmaking -= m->base;
-    if (m->lock >= 0 && l->dirlock < 0) {
+    if (m->lock >= 0) {
         l->dirlock = m->lock;
         m->lock = -1;
     }
@@ -253,7 +265,7 @@ static void made(struct work *w)
         m->dir = NULL;
         nodejob_dir_made(j, w->failed ? w->err.text : NULL);
     } else if (m->dir) {
-        (void)rmdir(m->dir); /* what is in it goes with the launcher */
+        (void)rmdir(m->dir); /* if it has files, it is removed with the launcher's */
     }
     making_free(w);
 }
@@ -267,13 +279,11 @@ int backing_make(struct nodejob *j, errmsg_t *err)
         free(m);
         return errmsg_fail(err, ENOMEM, "no memory for the job's directory");
     }
-    m->w = (struct work){.run = make, .done = made, .drop = making_drop};
+    m->w = (struct work){.run = make, .done = made, .drop = making_free};
     m->lock = -1;
     m->nfiles = j->heir || j->run.parent ? 0 : j->run.nfiles; /* of spawned tasks: PMI pairs */
     m->files = j->files;
     m->base = l->dirlock < 0;
-    m->others = l->dirmaking > 0;
-    l->dirmaking += m->base;
     nodejob_work(j, &j->first, &m->w);
     return 0;
 }
@@ -296,7 +306,7 @@ static void remove_dir(struct work *w, pid_t *pid)
 {
     const char *path = ((struct removing *)w)->path;
 
-    /* Mostly it is empty. */
+    /* In most cases the directory is empty. */
     if (rmdir(path) < 0 && errno != ENOENT)
         dir_remove_tree(path);
 }

@@ -1,13 +1,13 @@
-/* Binding tasks to cores.
+/* bind.c - binds tasks to cores.
  *
- * What processors a core has hwloc says, with the numbers of cores that the inventory has.  The
- * shared object that has hwloc is mapped when the first job is to be bound, read once, and let go:
- * a launcher keeps one set a core.
+ * hwloc tells which processors each core has, with the core numbers of the inventory.  The shared
+ * object with hwloc is mapped when the first job is to be bound, read once, and unmapped; the
+ * launcher keeps one set of processors per core.
  *
- * Numbers of cores that this machine does not have mean that the resources of the session are
- * a configuration's: then nothing is bound, and nothing fails.
+ * Core numbers that this machine does not have mean that the session's resources come from a
+ * configuration: then nothing is bound, and nothing fails.
  *
- * Failure: while hwloc cannot say anything nothing is bound, and each job is told why; the next one
+ * Failure: while hwloc gives no answer nothing is bound, and each job is told why; the next job
  * tries again.
  */
 #include "config.h"

@@ -1,32 +1,38 @@
-/* Memory that a job asked for, as a limit that the kernel keeps.
+/* cgroup.c - the memory that a job asked for, as a limit that the kernel enforces.
  *
- *    BASE/flux-UID-MARK-TOKEN-JOB    MARK: of the host and its last start; TOKEN: of the launcher
+ * Format:
  *
- * A job with --mem gets a cgroup for its tasks on this node, whose limit is what all of them asked
- * for together.  They enter it before they become their program; so all that they start is in it.
+ *    BASE/flux-UID-MARK-TOKEN-JOB    MARK: identifies the host and its last boot
+ *                                    TOKEN: of the launcher
  *
- * BASE, looked for when the first such job comes, is
- *    attribute wrexec.cgroup              a directory; "none": there is none
- *    version 2, delegated to us           the cgroup of this process, when it is marked as delegated
- *    (systemd: Delegate=yes)              (xattr user.delegate or trusted.delegate), or the one around
- *                                         it, when that is, or when it is a leaf that we made
+ * Purpose: a job with --mem gets a cgroup for its tasks on this node, whose limit is the memory
+ * that all of them asked for together.  A task enters it before it executes its program, so
+ * everything that it starts is in it.
+ *
+ * BASE is searched when the first such job comes:
+ *
+ *    attribute wrexec.cgroup              a directory; "none": no limits
+ *    version 2, delegated to the user     the cgroup of this process if it is marked as delegated
+ *    (systemd: Delegate=yes)              (xattr user.delegate or trusted.delegate); or its parent,
+ *                                         if that is marked, or if the cgroup is our LEAF
  *    version 1                            the cgroup of this process in the hierarchy of "memory",
- *                                         when it can be written to
+ *                                         if it is writable
  *
- * In version 2 no cgroup that gives controllers to those below has processes of its own.  So those
- * of a delegated one move to a leaf inside it, LEAF, once: they are the session's.
+ * In version 2 a cgroup that enables controllers for its children may have no processes.  So those
+ * of a delegated cgroup, which belong to the session, move once to a leaf inside it, LEAF.
  *
- *  1. A job that did not ask for memory, or for no less than the host has, costs nothing here.
- *  2. What runs inside a job stays in its cgroup; one that is a session (flux batch, flux alloc)
- *     may divide it: it is marked as delegated.
- *  3. The cgroup is removed when no process of the job is left; those of launchers that were lost
- *     when the first such job of another one comes: whose they are is in the name, and a launcher
- *     that lives has locked its directory of that name (backing.c).
- *  4. When a task fails and the kernel has killed a process for the limit since the last one did,
- *     that is the reason, and the job ends.
+ * Invariants:
+ *  1. A job that did not ask for memory, or for all that the host has, costs nothing here.
+ *  2. Everything that runs in a job stays in the job's cgroup.  A session in a job (flux batch,
+ *     flux alloc) may divide it, because it is marked as delegated.
+ *  3. The cgroup is removed when no process of the job is left.  Those of a lost launcher are
+ *     removed when another launcher runs its first such job: their names tell the launcher, and a
+ *     launcher that lives has locked its directory of that name (backing.c).
+ *  4. If a task fails and the kernel has killed a process for the limit since the last such
+ *     failure, the limit is the reason, and the job ends.
  *
- * Failure: without BASE, or when something in it fails, the job runs without a limit, and its log
- * says so, once.
+ * Failure: without BASE, or after an error in it, the job runs without a limit, and its log says so
+ * once.
  */
 #include "config.h"
 #include "launcher.h"
@@ -64,8 +70,8 @@ struct cgroups {
 
 struct jobcgroup {
     char *dir;
-    int procs;     /* its cgroup.procs, for children to write to */
-    uint64_t told; /* kills by the kernel that a task's end was explained by */
+    int procs;     /* its cgroup.procs, to which children write */
+    uint64_t told; /* number of kills by the kernel that have been reported */
 };
 
 static const struct names {
@@ -111,7 +117,7 @@ out:
     return rc;
 }
 
-/* Is it among words with blanks between them? */
+/* Is a word in a text of words that blanks or newlines separate? */
 static bool has_word(const char *text, const char *word)
 {
     size_t n = strlen(word);
@@ -131,9 +137,9 @@ static bool file_has(const char *dir, const char *name, const char *word)
     return has;
 }
 
-/* --- where cgroups may be made --- */
+/* --- where cgroups can be created --- */
 
-/* Where the hierarchy of memory is mounted, to be freed.  NULL: nowhere. */
+/* The mount point of the hierarchy with "memory", which the caller frees.  NULL: there is none. */
 static char *find_mount(bool v1)
 {
     FILE *f = setmntent("/proc/self/mounts", "re");
@@ -149,7 +155,7 @@ static char *find_mount(bool v1)
     return dir;
 }
 
-/* The cgroup of this process in it, to be freed. */
+/* The cgroup of this process in that hierarchy, which the caller frees. */
 static char *own_cgroup(const char *mount, bool v1)
 {
     char *text = get("/proc/self", "cgroup"), *dir = NULL, *save, *line;
@@ -180,7 +186,7 @@ static bool is_delegated(const char *dir)
            (getxattr(dir, "trusted.delegate", val, sizeof(val)) == 1 && val[0] == '1');
 }
 
-/* All processes of a cgroup go to its leaf. */
+/* Move all processes of a cgroup to its leaf. */
 static int move_all(const char *dir, const char *leaf)
 {
     char *pids = get(dir, "cgroup.procs"), *save, *pid;
@@ -192,7 +198,7 @@ static int move_all(const char *dir, const char *leaf)
     return pids && !pid ? 0 : -1;
 }
 
-/* Make it give the controller of memory to those below. */
+/* Enable the memory controller for the children of a cgroup. */
 static int enable(const char *dir, bool empty, errmsg_t *err)
 {
     char *leaf = NULL;
@@ -222,7 +228,7 @@ static bool is_of_job(const char *name)
     return str_starts(name, prefix);
 }
 
-/* Of version 2: the cgroup that is ours to divide. */
+/* Version 2: find the cgroup that this user may divide. */
 static char *find_v2(errmsg_t *err)
 {
     char *mount = find_mount(false), *own = mount ? own_cgroup(mount, false) : NULL;
@@ -407,9 +413,9 @@ void cgroup_make(struct nodejob *j)
 fail:
     /* Nodes of a job are mostly alike: one says it for all. */
     if (j->run.node == 0)
-        launcher_send_note(j, "memory is counted but not limited to %s on %s: %s",
-                           size_format(j->run.memory << 20, size, sizeof(size)),
-                           nodejob_node_name(j), err.text);
+        launcher_send_warning(j, "memory is counted but not limited to %s on %s: %s",
+                              size_format(j->run.memory << 20, size, sizeof(size)),
+                              nodejob_node_name(j), err.text);
 }
 
 /* Spawned tasks are in that of their job. */

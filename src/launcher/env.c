@@ -1,12 +1,12 @@
-/* The environment of tasks.
+/* env.c - the environment of tasks.
  *
- * It is built once for a job: what the client gave, without what does not apply to a task, then
- * what the job says; and some places at the end change from task to task (struct env), so that a
- * task costs a few snprintf() and no allocation.  What plugins set or removed (struct changes) is
- * a layer of its own above the client's.
+ * It is built once per job: the client's variables, except those that do not apply to a task, then
+ * those of the job.  Some places at the end differ from task to task (struct env), so env_task()
+ * only rewrites these.  The changes by plugins (struct changes) are a layer above the client's
+ * variables.
  *
- * Cores, gpus and memory of a node are dealt out: task i of n on a node gets the i-th of n parts of
- * the sorted ids; when there are fewer ids than tasks, one id each in turn.
+ * The cores, gpus and memory of a node are divided among its tasks: task i of n gets the i-th of n
+ * parts of the sorted ids.  If there are fewer ids than tasks, each task gets one id, in turn.
  */
 #include "config.h"
 #include "launcher.h"
@@ -21,7 +21,7 @@
 
 #define ROOM 40
 
-/* Of the client's environment these do not apply to a task; prefixes end in '*'. */
+/* The client's variables that do not apply to a task; prefixes end in '*'. */
 static const char *const dropped[] = {
     "PMI_*",
     "PMIX_*",
@@ -210,7 +210,7 @@ static unsigned long job_level(void)
     return (s && getenv("FLUX_JOB_ID") ? strtoul(s, NULL, 10) : 0) + 1;
 }
 
-/* Did the client, or a plugin, say something about a variable? */
+/* Has the client, or a plugin, set or removed a variable? */
 static bool is_said(const struct nodejob *j, const char *name)
 {
     const char *val;
@@ -237,9 +237,12 @@ static int add_mpi(struct env *e, struct nodejob *j)
             rc |= add(e, "FLUX_PMI_LIBRARY_PATH=%s", l->libpmi);
         e->vars[e->n++] = e->pmirank;
     }
-    /* MPICH 5 would not choose. */
+    /* MPICH 5 does not choose between PMI-1 and PMIx by itself. */
     if (task_has_pmi(j) && j->pmix && !is_said(j, "MPIR_CVAR_PMI_VERSION"))
         rc |= add(e, "MPIR_CVAR_PMI_VERSION=1");
+    /* Without this word Intel MPI refuses to spawn. */
+    if (task_has_pmi(j) && !is_said(j, "I_MPI_SPAWN"))
+        rc |= add(e, "I_MPI_SPAWN=on");
     e->n += pmix_env(j, e->vars + e->n);
     e->pmix = e->vars + e->n;
     return rc;
@@ -343,6 +346,19 @@ bool env_shares_cores(const struct nodejob *j)
     return sched_getaffinity(0, sizeof(set), &set) < 0 || (uint32_t)CPU_COUNT(&set) < j->ntasks;
 }
 
+/* What makes libraries yield the processor while they wait.  MPICH 5 calls sched_yield() by
+ * itself, which does not help; its throttle sleeps for a microsecond after that many polls in
+ * vain.  MPICH 4 has no such switch.  Intel MPI: 2 is sched_yield(). */
+static const struct {
+    const char *name, *value;
+} patient[] = {
+    {"OMPI_MCA_mpi_yield_when_idle", "1"},
+    {"MPIR_CVAR_CH4_PROGRESS_THROTTLE", "1"},
+    {"MPIR_CVAR_CH4_PROGRESS_THROTTLE_NO_PROGRESS_COUNT", "100"},
+    {"I_MPI_THREAD_YIELD", "2"},
+    {"OMP_WAIT_POLICY", "passive"},
+};
+
 /* Tasks that have to share cores, be it with those of brokers beside ours, must not wait for each
  * other in a loop, as MPI libraries and OpenMP do by default. */
 static int add_waiting(struct env *e, const struct nodejob *j)
@@ -358,14 +374,13 @@ static int add_waiting(struct env *e, const struct nodejob *j)
         return rc;
     if (cores < j->ntasks)
         rc |= add_threads(e, j, 1);
-    if (!is_said(j, "OMPI_MCA_mpi_yield_when_idle"))
-        rc |= add(e, "OMPI_MCA_mpi_yield_when_idle=1");
-    if (!is_said(j, "OMP_WAIT_POLICY"))
-        rc |= add(e, "OMP_WAIT_POLICY=passive");
+    for (size_t i = 0; i < sizeof(patient) / sizeof(*patient); i++)
+        if (!is_said(j, patient[i].name))
+            rc |= add(e, "%s=%s", patient[i].name, patient[i].value);
     return rc;
 }
 
-/* What this node has for the job, when that is told. */
+/* The resources of the job on this node, if they are known. */
 static int add_shares(struct env *e, struct nodejob *j)
 {
     if (!(j->run.flags & WIRE_F_GPU_OFF) && !idset_empty(j->gpus)) {
@@ -483,7 +498,7 @@ int env_build(struct env *e, struct nodejob *j)
     }
     rc |= add_job(e, j);
     rc |= add_waiting(e, j);
-    rc |= add_shares(e, j); /* after what removes variables: it remembers places */
+    rc |= add_shares(e, j); /* after all removals: it remembers places */
     rc |= add_mpi(e, j);
     return rc;
 }

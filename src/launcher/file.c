@@ -1,16 +1,16 @@
-/* Labelled output in files: "TASK: " before each line.
+/* file.c - labeled output in files: "TASK: " before each line.
  *
- * The tasks write into pipes, and whole lines go to the file in one write(2) that appends, all that
- * have come meanwhile, so that lines of different tasks, and of different nodes, do not mix.  A
- * line of more than LINE_MAX_LEN bytes is cut into several.  Tasks of a node that write to one file
- * share its descriptor.
+ * The tasks write into pipes.  All whole lines that have arrived go to the file in one write(2)
+ * with O_APPEND, so lines of different tasks and nodes do not mix.  A line of more than
+ * LINE_MAX_LEN bytes is split.  Tasks of a node that write to one file share its descriptor.
  *
- * A file may hang: starters open, write and close it (starter.c), one thing of a file at a
- * time.  It is opened before the first task that writes to it is started.  When PENDING_MAX bytes
- * wait for it, its tasks do, too; the job does not end before it is closed, unless it is killed.
+ * A file may hang, so starters open, write and close it (starter.c), one operation per file at a
+ * time.  It is opened before the first task that writes to it starts.  When PENDING_MAX bytes wait
+ * for the file, its tasks are no longer read.  The job ends after the file is closed, unless the
+ * job is killed.
  *
- * Failure: a fifo or a terminal is refused; a file that cannot be written to fails the job, once;
- * what follows is read and thrown away, so that no task stands still.
+ * Failure: a fifo or a terminal is refused.  A file that cannot be written fails the job once; its
+ * later output is read and discarded, so no task blocks.
  */
 #include "config.h"
 #include "launcher.h"
@@ -92,7 +92,7 @@ static struct filework *filework_create(struct outfile *f, uint32_t rank,
 
 /* --- opening: before the first task that writes to it --- */
 
-/* A writer would hang where nothing is wrong. */
+/* A fifo or a terminal can block a writer although nothing is wrong with it. */
 static bool can_block(int fd)
 {
     struct stat st;
@@ -112,7 +112,7 @@ static void open_run(struct work *w, pid_t *pid)
         errmsg_fail(&w->err, errno, "cannot open '%s': %s", sf->name,
                     errno == ENXIO ? "nobody reads from it" : strerror(errno));
     } else if (can_block(fw->fd)) {
-        errmsg_set(&w->err, "'%s' takes no labelled output: it is a fifo or a terminal", sf->path);
+        errmsg_set(&w->err, "'%s' takes no labeled output: it is a fifo or a terminal", sf->path);
         close(fw->fd);
         fw->fd = -1;
     } else {
@@ -213,7 +213,7 @@ static void worked(struct work *w)
                 launcher_source_resume(j->l, &j->tasks[i].out[k].src);
 }
 
-/* What has gathered while something was written goes next. */
+/* Write the lines that have collected during the previous write. */
 static void file_flush(struct outfile *f)
 {
     struct filework *fw;

@@ -1,26 +1,25 @@
-/* Prolog and epilog: programs of the site that run on each node before the tasks of a job, and
- * after all of it is gone.
+/* hook.c - prolog and epilog: programs of the site that run on each node before a job's tasks, and
+ * after all its processes are gone.
  *
- * state of a job    meaning                                         left when
- * JOB_NEW           a starter starts the prolog, perhaps            that has come back
- * JOB_PROLOG        the prolog runs, no task does                   it was reaped
- * JOB_ENDING        and hook_epilog() says true: the epilog is      it was reaped
- *                   started, or runs
+ *    state of a job    meaning                                        left when
+ *    JOB_NEW           a starter may be starting the prolog           the starter comes back
+ *    JOB_PROLOG        the prolog runs, no task does                  the prolog was reaped
+ *    JOB_ENDING        while hook_epilog() is true: the epilog is     the epilog was reaped
+ *                      being started, or runs
  *
- *  1. A hook leads a process group, which is killed when its time is over, when the job is killed
- *     (the prolog only), and when it has ended.
- *  2. It has the job's environment without that of tasks, /dev/null as input, and / as directory.
- *     The first OUTPUT_KEPT bytes of what it writes are part of the sentence when it fails.
- *  3. Once a job has begun with its prolog its epilog is run, however the job ends: before a
- *     launcher that is told to leave does so, and by the next launcher after one that was lost
- *     (record.c).
+ * Invariants:
+ *  1. A hook leads a process group, which is killed after the time limit, and, for the prolog, when
+ *     the job is killed.  Processes that a hook leaves behind end with the job (hunt.c).
+ *  2. A hook has the job's environment without the variables of tasks, /dev/null as input, and / as
+ *     working directory.  If it fails, the error message contains the first OUTPUT_KEPT bytes of
+ *     its output.
+ *  3. A job whose prolog has begun gets its epilog, however it ends: a launcher that is told to
+ *     leave runs it first, and the successor of a lost launcher runs it (record.c).
+ *  4. The program may be on a file system that hangs, which counts as its time.  A child that then
+ *     cannot be killed is left behind after GIVE_UP; the work that starts it keeps its data.
  *
- *  4. Its program may be on a file system that hangs: that counts as its time.  A child that cannot
- *     be killed then is left behind after GIVE_UP, and the work that is to start it keeps what it
- *     needs.
- *
- * Failure: a prolog that cannot be run, fails or takes too long fails the job; an epilog that
- * does is told as a note.
+ * Failure: a prolog that cannot be run, fails or exceeds its time fails the job; an epilog that
+ * does is reported as a note.
  */
 #include "config.h"
 #include "launcher.h"
@@ -55,12 +54,12 @@ struct hook {
     char text[OUTPUT_KEPT + 1];
     size_t len;
     bool late;
-    bool hung; /* before it had begun, and is late */
+    bool hung; /* its start hangs, and its time is over */
     bool epilog;
     bool done;
 };
 
-/* What starts one. */
+/* The work that starts a hook. */
 struct starting {
     struct work w;
     struct hook *hook; /* NULL: it was given up */
@@ -308,7 +307,7 @@ static void explain(struct hook *k, int status, char *buf, size_t size)
              nodejob_node_name(k->job), why, k->len ? " (" : "", k->text, k->len ? ")" : "");
 }
 
-/* Nobody but the log of the broker is left to be told when the job was of a launcher before. */
+/* A job of a lost launcher is unknown to the module: only the broker's log is left. */
 static void tell(struct nodejob *j, const char *text)
 {
     if (j->heir)

@@ -1,20 +1,23 @@
-/* Processes of a job that are not tasks: what tasks have started.
+/* hunt.c - ends the processes of a job that are not tasks, but were started by tasks.
  *
- * While a job runs they are nobody's business, but for one signal: SIGTERM, by which a job is told
- * to end, goes to all of them (hunt_terminate), once a round of the loop, by one walk through /proc
- * for all jobs that got it.  Those in the process group of a task have it by then.  A session that
- * runs inside the job ends its own jobs, so its programs are left out, as are what these started
- * (they have another tag).
+ * While a job runs, only SIGTERM, which tells a job to end, goes to these processes too
+ * (hunt_terminate()): once per round of the loop, in one walk through /proc for all jobs concerned.
+ * Members of the process groups of tasks have received it before.  The programs of a session inside
+ * the job are left out, because a session ends its own jobs; so are the processes that they have
+ * started, which have another tag.
  *
- * When the last task of a job is gone, those that are left are children of the launcher, a
- * subreaper (and theirs will be).  They are killed, at once or when the period of grace of a job
- * that got SIGTERM is over; the job ends when there are none (hunt_leftovers).
+ * After its last task, the remaining processes of a job are children of the launcher, a subreaper,
+ * and their children will be.  They are killed, at once or after the grace period of a job that got
+ * SIGTERM; the job ends when none are left (hunt_leftovers()).
  *
- * Whose one is: its tag (tag.c) says it.  Where there is none, the mark in its environment
- * or its process group; one that hides all of these is taken for a job's if no other job runs.
+ * A process is assigned to a job by its tag (tag.c).  Without a tag, its process group or the mark
+ * in its environment decides.  A process may have got rid of all of these, but only on purpose: it
+ * has lowered the limit that holds the tag.  As it has lost its parent, too, nothing tells which
+ * job it belongs to.  It ends with the first job that ends and that is not younger than the
+ * process: at the latest, thus, with its own.
  *
- * Children stay until they are reaped, by this same thread, so a signal by their number cannot hit
- * another process; the others are held by a descriptor before they are looked at.
+ * A child keeps its pid until this thread reaps it, so a signal to the pid cannot hit another
+ * process.  Other processes are held by a descriptor while they are examined.
  */
 #include "config.h"
 #include "launcher.h"
@@ -24,17 +27,17 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/pidfd.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "libsubprocess/proctree.h"
+#include "libutil/clock.h"
 #include "libutil/strutil.h"
 
 #define TRIES 50 /* a millisecond each */
 
 /* --- one process --- */
 
-/* In the process group of one of its tasks?  No other can have that number while it exists. */
+/* Is a process in the group of one of the job's tasks?  The id of a live group is not reused. */
 static bool in_group(const struct nodejob *j, pid_t pid)
 {
     pid_t group = getpgid(pid);
@@ -45,7 +48,7 @@ static bool in_group(const struct nodejob *j, pid_t pid)
     return false;
 }
 
-/* Is it of this job?  1, 0, or -1 with EAGAIN: it has no environment at this moment. */
+/* Does a process belong to this job?  1, 0, or -1 with EAGAIN: it has no environment yet. */
 static int is_of(struct nodejob *j, pid_t pid)
 {
     struct nodejob *owner;
@@ -69,7 +72,27 @@ struct hunt {
     bool spare; /* it may end by itself yet */
     bool found;
     bool unsure;
+    bool patient; /* who has no environment by now has none */
 };
+
+/* Does nothing tell the job of an orphan, although every job has a tag?  A job without a tag may
+ * have processes that have cleared their environment, so none is taken for hidden as long as it
+ * runs. */
+static bool is_hidden(const struct hunt *h, pid_t pid)
+{
+    struct launcher *l = h->j->l;
+    struct nodejob *owner;
+    size_t pos = 0;
+    void *val;
+    int mine;
+
+    if (hmap_count(l->tags) < hmap_count(l->jobs) || tag_job(l, pid, &owner))
+        return false;
+    while (hmap_next(l->jobs, &pos, NULL, NULL, &val))
+        if ((mine = is_of(val, pid)) > 0 || (mine < 0 && !h->patient))
+            return false;
+    return !proctree_dead(pid);
+}
 
 static int hunt_one(pid_t pid, void *arg)
 {
@@ -80,12 +103,14 @@ static int hunt_one(pid_t pid, void *arg)
     if (is_ours(h->j->l, pid))
         return 0;
     if (tag_job(h->j->l, pid, &owner) && !owner) {
-        kill(pid, SIGKILL); /* its job was over before it came here */
+        kill(pid, SIGKILL); /* its job ended before the process became a child */
         return 0;
     }
     mine = h->alone ? 1 : is_of(h->j, pid);
     if (mine < 0 && errno == EAGAIN && !proctree_dead(pid))
         h->unsure = true;
+    if (mine <= 0 && !proctree_older(pid, &h->j->began) && is_hidden(h, pid))
+        mine = 1;
     if (mine == 1) {
         h->found = true;
         if (!h->spare)
@@ -94,19 +119,11 @@ static int hunt_one(pid_t pid, void *arg)
     return 0;
 }
 
-static uint64_t now_us(void)
-{
-    struct timespec ts;
-
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
-}
-
 bool hunt_leftovers(struct nodejob *j)
 {
     struct launcher *l = j->l;
-    struct hunt h = {.j = j, .alone = hmap_count(l->jobs) == 1};
-    uint64_t now = j->mercy ? now_us() : 0;
+    struct hunt h = {.j = j, .alone = hmap_count(l->jobs) == 1, .patient = j->tries >= TRIES};
+    uint64_t now = j->mercy ? clock_now_us() : 0;
 
     h.spare = j->mercy > now;
     proctree_children(hunt_one, &h);
@@ -121,7 +138,7 @@ bool hunt_leftovers(struct nodejob *j)
 
 /* --- SIGTERM to all --- */
 
-/* Of a session: it ends in an order of its own. */
+/* Is a process part of a session?  A session ends its processes in an order of its own. */
 static bool is_session(pid_t pid)
 {
     char path[64], exe[4096];
@@ -153,7 +170,7 @@ static int tell_one(pid_t pid, void *arg)
 
     if (!to_be_told(l, pid))
         return 0;
-    /* The number may be another process's by now: not that which the descriptor leads to. */
+    /* The pid may have been reused by now; the descriptor keeps referring to one process. */
     if ((fd = pidfd_open(pid, 0)) < 0)
         return 0;
     if (to_be_told(l, pid))
@@ -165,7 +182,7 @@ static int tell_one(pid_t pid, void *arg)
 void hunt_terminate(struct nodejob *j)
 {
     if (j->run.grace)
-        j->mercy = now_us() + j->run.grace;
+        j->mercy = clock_now_us() + j->run.grace;
     if (j->run.flags & WIRE_F_NESTED)
         return;
     j->tell = true;

@@ -1,17 +1,17 @@
-/* The processors of each core, as hwloc finds them.
+/* hwloc_map.c - the processors of each core, as found by hwloc.
  *
- *  1. Cores have the numbers that the inventory gives them: the topology is set up by the same
- *     function, and by the same components of hwloc.
- *  2. The machine is asked, and nothing else: variables HWLOC_* of whoever started the session (an
- *     XML file, a synthetic machine, other roots and components) are out of the way meanwhile.  So
- *     are hwloc's plugins, which look at devices and map the drivers of vendors.
- *  3. Processors that the control group forbids are not there, and cores are numbered without them.
- *     A thread that was bound before it came here may use what it was bound to; a core outside that
- *     can only have been given by a configuration, and then is whole.
- *  4. What comes back is all that is kept: one set a core.  Processors from CPU_SETSIZE on are not
- *     in it.
+ * Invariants:
+ *  1. Cores have the numbers of the inventory: the same function sets up the topology, with the
+ *     same components of hwloc.
+ *  2. Only the machine is asked.  Variables HWLOC_* of the session's environment (an XML file, a
+ *     synthetic machine, other roots and components) are hidden meanwhile, and so are hwloc's
+ *     plugins, which would examine devices and map vendors' drivers.
+ *  3. Processors that the cgroup forbids do not exist, and cores are numbered without them.  A core
+ *     is reduced to the processors to which this thread is bound.  A core without any of these can
+ *     only come from a configuration, and stays whole.
+ *  4. Only the result is kept: one set per core, without processors from CPU_SETSIZE on.
  *
- * Failure: NULL with a sentence, and nothing is kept.
+ * Failure: NULL with an error message, and nothing is kept.
  */
 #include "config.h"
 #include "hwloc_map.h"

@@ -1,35 +1,37 @@
-/* flux-launcher - the parent of all tasks that a broker's node runs.
+/* flux-launcher - the parent of all tasks that run on a broker's node.
  *
  *    flux-launcher --fd=N --rank=R [--sweep=TOKEN] --token=TOKEN
  *
- * The wrexec module starts one at its first job, and speaks with it over descriptor N
- * (exec_wire.h).  It is small and knows nothing of messages, so that starting a process costs
- * little more than the kernel takes for it, and the broker, with its threads and its memory, never
+ * Purpose: the wrexec module starts a launcher for its first job, and exchanges frames with it over
+ * descriptor N (exec_wire.h).  The launcher is small and does not know messages: it starts a
+ * process at little more than the kernel's cost, and the broker, with its threads and memory, never
  * forks.
  *
- *  1. Nothing blocks but epoll_wait(); only hooks have timers: periods of grace are the module's
- *     business.  (Only to see whose a process is that has just begun to execute, or whether what hangs
- *     can be killed, it looks again for a moment.)  What touches a user's files, which may hang for
- *     ever, is done in children that other threads wait for.
- *  2. It is a child subreaper: what a task leaves behind becomes its child, and ends with the job.
- *  3. When the connection ends (the broker is gone, or the module) it kills all it has, waits for
- *     that, runs the epilogs, removes its directories, and exits.
- *  4. When it is killed itself, tasks go by their parent-death signal; what these leave behind is
- *     found by the next launcher, told --sweep=TOKEN, by its tag or the token in its environment;
- *     that also runs the epilogs of its jobs.
+ * Invariants:
+ *  1. The loop blocks only in epoll_wait(), with two short exceptions: to identify a process that
+ *     has just begun to execute, or to see whether a hanging one dies.  Grace periods of tasks are
+ *     the module's business.  Operations on the user's files, which may hang for ever, are works of
+ *     starters, the threads that share the loop (starter.c).
+ *  2. The launcher is a child subreaper: a process that a task leaves behind becomes its child, and
+ *     ends with the job.
+ *  3. When the connection ends (the broker or the module is gone) the launcher kills all processes,
+ *     waits for them, runs the epilogs, removes its directories, and exits.
+ *  4. When the launcher is killed, tasks die by their parent-death signal.  The next launcher,
+ *     which is given --sweep=TOKEN, finds their descendants by the tag, or by the token in the
+ *     environment, and runs the epilogs of the lost jobs.
  *  5. Memory is bounded: output by the credit of its job, standard input by its window, PMI by the
- *     server's bounds; a task whose PMI answers are not read is not listened to.
+ *     server's bounds.  A task that does not read its PMI answers is not read.
  *
  *    nodejob.c  the life of a job on this node    pmi.c      PMI-1; shm.c its shared memory
  *    task.c     prepares tasks                    pmix.c     starts the PMIx server of a job
- *    starter.c  threads that start tasks          hook.c     runs prolog and epilog
- *    env.c      environments of tasks             record.c   remembers which epilogs are due
- *    bind.c     binds tasks to cores              lua.c      runs plugins
- *    stream.c   moves output and input            object.c   maps shared objects on demand
- *    file.c     writes labelled output to files   backing.c  directories of jobs
- *    tag.c      tells to which job a process      orphan.c   notices processes that are left
- *               belongs                           hunt.c     ends them
- *    cgroup.c   limits memory
+ *    starter.c  threads that start tasks          offer.c    lets tasks connect to it on demand
+ *    env.c      environments of tasks             share.c    one server for the brokers of a host
+ *    bind.c     binds tasks to cores              hook.c     runs prolog and epilog
+ *    stream.c   moves output and input            record.c   remembers which epilogs are due
+ *    file.c     writes labeled output to files    lua.c      runs plugins
+ *    tag.c      tells the job of a process        object.c   maps shared objects on demand
+ *    orphan.c   notices processes that are left   backing.c  directories of jobs
+ *    hunt.c     ends them                         cgroup.c   limits memory
  */
 #include "config.h"
 #include "launcher.h"
@@ -49,10 +51,10 @@
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "libsubprocess/proctree.h"
+#include "libutil/clock.h"
 #include "libutil/fdutil.h"
 #include "libutil/strutil.h"
 
@@ -60,11 +62,11 @@ extern char **environ;
 
 #define EVENTS 64
 #define READ_SIZE 65536
-#define LEAVE 2000000 /* microseconds that directories are removed for at the end */
+#define LEAVE 2000000 /* microseconds for the removal of directories at the end */
 #define SWEEPS 2000   /* at least a millisecond each */
 #define SWEEPS_UNSURE 100
 #define HUNG_MAX 255
-#define NOTES_MAX 100 /* of a job here: they are kept, each in its event log */
+#define NOTES_MAX 100 /* per job on this node: the job's event log keeps each note */
 
 /* --- sources --- */
 
@@ -88,7 +90,7 @@ int launcher_source_start(struct launcher *l, struct source *s, int fd, uint32_t
     return 0;
 }
 
-/* Removed, not muted: a hang-up would be reported for ever. */
+/* The source is removed, not muted: epoll would report a hang-up again and again. */
 void launcher_source_pause(struct launcher *l, struct source *s)
 {
     if (s->fd >= 0 && s->armed)
@@ -142,7 +144,7 @@ void launcher_send_frame(struct launcher *l, enum wire_type type, uint64_t job, 
     uint8_t head[WIRE_HEADER];
 
     exec_wire_header(head, type, job, (uint32_t)(fixedlen + len));
-    /* Without memory for a frame the module would wait for ever: then rather the end. */
+    /* If a frame were dropped, the module would wait for ever: without memory the launcher ends. */
     if (buf_append(l->out, head, sizeof(head)) < 0 || buf_append(l->out, fixed, fixedlen) < 0 ||
         (len && buf_append(l->out, data, len) < 0))
         l->stop = true;
@@ -169,24 +171,39 @@ void launcher_send_fail(struct nodejob *j, int code, int32_t first, uint32_t cou
     launcher_send_frame(j->l, WIRE_FAIL, j->id, fixed, sizeof(fixed), text, (size_t)n);
 }
 
-void launcher_send_note(struct nodejob *j, const char *fmt, ...)
+static void send_remark(struct nodejob *j, enum wire_type type, const char *fmt, va_list ap)
 {
     char text[1024];
-    va_list ap;
     int n;
 
     if (j->notes > NOTES_MAX)
         return;
-    va_start(ap, fmt);
     n = vsnprintf(text, sizeof(text), fmt, ap);
-    va_end(ap);
     if (++j->notes > NOTES_MAX)
         n = snprintf(text, sizeof(text), "what else there is to note is left out (%s)",
                      nodejob_node_name(j));
     if (n >= (int)sizeof(text))
         n = sizeof(text) - 1;
     if (n > 0)
-        launcher_send_frame(j->l, WIRE_NOTE, j->id, NULL, 0, text, (size_t)n);
+        launcher_send_frame(j->l, type, j->id, NULL, 0, text, (size_t)n);
+}
+
+void launcher_send_note(struct nodejob *j, const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    send_remark(j, WIRE_NOTE, fmt, ap);
+    va_end(ap);
+}
+
+void launcher_send_warning(struct nodejob *j, const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    send_remark(j, WIRE_WARNING, fmt, ap);
+    va_end(ap);
 }
 
 static const char *or_null(const char *s)
@@ -315,13 +332,25 @@ struct sweep {
     bool unsure;
 };
 
-/* The kernel's own have no environment ever, others for a moment of execve(2). */
+/* Kernel threads never have an environment; other processes lack one for a moment of execve(2). */
 static bool kernels_own(pid_t pid)
 {
     char path[64], exe[1];
 
     snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
     return readlink(path, exe, sizeof(exe)) < 0 && errno == ENOENT;
+}
+
+/* The orphans of a lost launcher go to the next subreaper above it, which is above this launcher,
+ * too.  Init is left out: the orphans of all others are there. */
+static bool is_adopted(pid_t pid)
+{
+    pid_t parent = proctree_parent(pid);
+
+    for (pid_t p = getppid(); p > 1 && parent > 1; p = proctree_parent(p))
+        if (p == parent)
+            return true;
+    return false;
 }
 
 static int sweep_one(pid_t pid, void *arg)
@@ -334,13 +363,15 @@ static int sweep_one(pid_t pid, void *arg)
     theirs = tag_of_launcher(pid, s->token) ? 1 : proctree_has_env(pid, s->mark);
     if (theirs < 0 && errno == EAGAIN && !proctree_dead(pid) && !kernels_own(pid))
         s->unsure = true;
+    if (theirs != 1 && tag_dropped(pid) && is_adopted(pid))
+        theirs = 1;
     if (theirs == 1 && !proctree_dead(pid) && pidfd_send_signal(fd, SIGKILL, NULL, 0) == 0)
         s->found = true;
     close(fd);
     return 0;
 }
 
-/* This launcher is itself below others when the session is a job: theirs are these marks. */
+/* Find the marks of the launchers of the sessions around this one, if the session is a job. */
 static int find_outer(struct launcher *l)
 {
     size_t n = 0;
@@ -355,8 +386,8 @@ static int find_outer(struct launcher *l)
     return 0;
 }
 
-/* Again, a moment later, while there is anything: it may be forking, or executing another program.
- * Not for ever: it may not be killable, or have no environment at all. */
+/* Repeated a moment later while processes are found: one may be forking, or executing a program.
+ * Repetition is limited: a process may be unkillable, or have no environment at all. */
 static void sweep(struct launcher *l)
 {
     struct sweep s = {.token = l->lost};
@@ -368,7 +399,7 @@ static void sweep(struct launcher *l)
         l->sweeps = 0;
 }
 
-/* Nobody is left who could make files in its directory. */
+/* No process of the lost launcher can make files in its directory any more: remove that. */
 static void forget_lost(struct launcher *l)
 {
     backing_sweep(l, l->lost);
@@ -398,7 +429,7 @@ static int launcher_init(struct launcher *l, int fd)
     list_init(&l->spawning);
     list_init(&l->cutting);
     starter_batch_init(&l->chores, false);
-    /* As SPAWN_PLAIN_SIGNALS wants it. */
+    /* SPAWN_PLAIN_SIGNALS requires default dispositions. */
     for (int sig = 1; sig < _NSIG; sig++)
         signal(sig, SIG_DFL);
     signal(SIGPIPE, SIG_IGN);
@@ -456,14 +487,6 @@ void launcher_events(struct launcher *l, int ms)
     }
 }
 
-static uint64_t now_us(void)
-{
-    struct timespec ts;
-
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
-}
-
 enum { NOT_LEAVING, EPILOGS, REMOVING };
 
 /* Step by step, since each step may hang. */
@@ -481,10 +504,10 @@ static void leave(struct launcher *l)
         if (hooks_epilogs(l))
             return;
         nodejobs_kill_children(l);
-        l->leave_by = now_us() + LEAVE;
+        l->leave_by = clock_now_us() + LEAVE;
         l->leaving = REMOVING;
     }
-    if (backing_leave(l) && now_us() < l->leave_by)
+    if (backing_leave(l) && clock_now_us() < l->leave_by)
         l->wake = 10000;
     else
         l->over = true;
@@ -540,7 +563,8 @@ int main(int argc, char **argv)
         {"sweep", required_argument, NULL, 's'},
         {NULL, 0, NULL, 0},
     };
-    struct launcher l = {.rank = "0", .dirlock = -1, .hung_max = HUNG_MAX};
+    struct launcher l = {
+        .rank = "0", .dirlock = -1, .dirmutex = PTHREAD_MUTEX_INITIALIZER, .hung_max = HUNG_MAX};
     int c, fd = -1, rc;
 
     while ((c = getopt_long(argc, argv, "", opts, NULL)) != -1) {
@@ -589,7 +613,6 @@ int main(int argc, char **argv)
     cgroups_destroy(&l);
     backing_fini(&l);
     bind_destroy(l.bind);
-    lua_unload(l.lua);
     free(l.config);
     free(l.outer);
     return rc;

@@ -1,7 +1,8 @@
-/* The launcher's own interfaces: see launcher.c for the whole. */
+/* The interfaces between the sources of the launcher; overview: launcher.c. */
 #ifndef LAUNCHER_LAUNCHER_H
 #define LAUNCHER_LAUNCHER_H
 
+#include <pthread.h>
 #include <sched.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -34,11 +35,11 @@ struct stream {
     struct source src; /* our end of the pipe */
     struct task *task;
     int num;              /* 1 or 2 */
-    struct outfile *file; /* labelled lines go there, NULL: to the module */
+    struct outfile *file; /* labeled lines go there, NULL: to the module */
     buf_t *line;          /* the beginning of one */
 };
 
-/* What tasks from rank `first` on run. */
+/* The command of the tasks from rank `first` on. */
 struct command {
     uint32_t first;
     const char *dir;    /* "": the job's */
@@ -61,20 +62,18 @@ struct task {
     buf_t *pmiout;
 };
 
-/* state     of a job                                                      left when
- * NEW       it has just come                                              its prolog or server or
- *                                                                         tasks start
- * PROLOG    its prolog runs (hook.c)                             that has ended
- * STARTING  its PMIx server starts (pmix.c)                      that is ready, or the job
- *                                                                         is killed
- * SPAWNING  starters start tasks (starter.c)                     all are, one cannot be, or
- *                                                                         the job is killed and
- *                                                                         nothing of it hangs, or
- *                                                                         that is given up
- * RUNNING   tasks run                                                     the last task was reaped
- * ENDING    what is left of it is being killed, pipes are being drained,  nothing remains
+/* state     of a job                                        left when
+ * NEW       its directory is made                           its prolog, server or tasks start
+ * PROLOG    its prolog runs (hook.c)                        the prolog has ended
+ * STARTING  plugins are called (lua.c), and its PMIx        that is ready, or the job is killed
+ *           server starts (pmix.c)
+ * SPAWNING  starters start tasks (starter.c)                all have been started, or one cannot
+ *                                                           be; or the job is killed and nothing of
+ *                                                           it hangs, or what hangs is given up
+ * RUNNING   tasks run                                       the last task was reaped
+ * ENDING    its processes are killed, pipes are drained,    nothing remains
  *           its epilog runs
- * OVER      DONE was sent; freed at the end of the round, a ghost when what was given up comes back
+ * OVER      DONE was sent; the job is freed at once, or, as a ghost, when its works have come back
  */
 enum job_state {
     JOB_NEW,
@@ -92,14 +91,20 @@ struct changes {
     size_t n;
 };
 
-/* What starters are to do, in order.  Theirs, under their lock. */
+/* Messages of plugins for the job's event log, until the loop sends them. */
+struct notes {
+    char **v;
+    size_t n;
+};
+
+/* Works for starters, in order.  Belongs to them, under their lock. */
 struct batch {
     struct list_node todo; /* works */
     unsigned ntodo;
     struct list_node node; /* waiting for a starter */
-    bool busy;             /* one serves it */
-    bool stop;             /* no more of it is to be done */
-    bool begins;           /* it is refused, not kept, when too much hangs */
+    bool busy;             /* a starter serves it */
+    bool stop;             /* no more of its works are performed */
+    bool begins;           /* its works are refused, not kept, when too many threads hang */
 };
 #define BATCH_MAX 32u /* tasks that a job has with the starters */
 
@@ -111,7 +116,7 @@ struct nodejob {
     void *body;
     size_t len; /* of that */
     layout_t *layout;
-    /* What the strings of the request say. */
+    /* The strings of the request. */
     const char *name, *node, *hosts;
     idset_t *cores, *gpus; /* of the job on this node; may be empty */
     const char *fixed[WIRE_STRINGS];
@@ -119,40 +124,42 @@ struct nodejob {
     char **argv;              /* NULL-terminated */
     struct command *commands; /* run.ncommands of them; argv is that of the first */
     char **env;
-    struct changes changes; /* to it, by plugins */
-    bool plugins;           /* their hooks are to be called */
-    bool unbound;           /* tasks cannot be bound, as was told */
-    hmap_t *opened;         /* names of output files */
-    hmap_t *outfiles;       /* name -> struct outfile */
+    struct changes changes;  /* to it, by plugins */
+    struct plugins *plugins; /* NULL: none are to be called */
+    bool unbound;            /* tasks cannot be bound, as was told */
+    hmap_t *opened;          /* names of output files */
+    hmap_t *outfiles;        /* name -> struct outfile */
     cpu_set_t cpus;
     uint32_t ntasks; /* on this node */
     uint32_t nspawned;
     uint32_t running;
     struct wire_times times;
-    int64_t credit;    /* bytes of output that may be sent */
-    bool paused;       /* some stream waits for credit */
-    bool killed_early; /* killed before its tasks were started */
-    bool failed;       /* FAIL was sent */
-    bool tell;         /* SIGTERM is to go to all its processes */
-    uint64_t tag;      /* in a limit of all its processes, 0: none */
+    int64_t credit;        /* bytes of output that may be sent */
+    bool paused;           /* some stream waits for credit */
+    bool killed_early;     /* killed before its tasks were started */
+    bool failed;           /* FAIL was sent */
+    bool tell;             /* SIGTERM is to go to all its processes */
+    uint64_t tag;          /* in a limit of all its processes, 0: none */
+    struct timespec began; /* none of its processes is older (CLOCK_BOOTTIME) */
     uint64_t mercy; /* after SIGTERM: until then what tasks leave behind may live (CLOCK_MONOTONIC,
                           microseconds) */
     unsigned notes; /* NOTE was sent */
     uint64_t early; /* signals that came before the tasks were there: bit of signal - 1 */
-    unsigned tries; /* to tell who a process without environment belongs to */
+    unsigned tries; /* to find the job of a process without environment */
     struct hook *hook; /* prolog, later epilog; may be NULL */
-    char *record;      /* file for the launcher after this one; may be NULL */
+    char *record;      /* file for the next launcher (record.c); may be NULL */
     struct nodejob
         *host; /* of spawned tasks: the job they belong to, while it is here; its directory,
                         * cgroup, prolog and epilog are theirs, too */
     struct list_node guest, guests; /* in host->guests; such of its own */
     bool shared_dir;                /* `dir` is that of the host */
-    bool closing;                   /* it waits for no more of these */
+    bool closing;                   /* it accepts no more guests */
     bool heir;                      /* of a launcher that was lost: only its epilog is run */
     struct pmi_server *pmi;
-    struct pmix *pmix; /* with WIRE_F_MPI_PMIX or _BOTH: NULL until it was begun */
-    uint32_t barriers; /* handed over */
-    char **shm;        /* files in /dev/shm that MPICH said to have made */
+    struct pmix *pmix;   /* with WIRE_F_MPI_PMIX or _BOTH: NULL until it was begun */
+    struct share *share; /* with the same: who shares a server; NULL: no nodes do */
+    uint32_t barriers;   /* handed over */
+    char **shm;          /* files in /dev/shm that MPICH said to have made */
     size_t nshm;
     char *dir;                 /* its directory here, or that of its host */
     char mark[96];             /* NAME=value in the environment of all its processes */
@@ -169,15 +176,15 @@ struct nodejob {
     bool killed;
     bool cut;
     bool epilogged; /* its epilog was begun */
-    bool given_up;  /* what is killed but hangs is not waited for any more */
-    bool removing;  /* its directory */
-    bool ghost;     /* over, but something of it hangs */
-    buf_t *held;    /* standard input that came meanwhile */
+    bool given_up;  /* its hanging works are not waited for any more */
+    bool removing;  /* its directory is being removed */
+    bool ghost;     /* it is over, but some of its works hang */
+    buf_t *held;    /* standard input that arrived before the tasks had started */
     struct task *tasks;
 };
 
-/* Each process of a job has LAUNCHER_MARK TOKEN=ID in its environment, and those of the sessions
- * around: a launcher knows what is its own, however deep below. */
+/* Each process of a job has LAUNCHER_MARK TOKEN=ID in its environment, and the marks of the
+ * sessions around it, so a launcher recognizes its processes at any depth. */
 #define LAUNCHER_MARK "FLUX_LAUNCHED_"
 
 struct launcher {
@@ -196,15 +203,15 @@ struct launcher {
     struct list_node cutting;
     struct starters *starters;
     struct batch chores; /* of no job */
-    bool stop;           /* it is to leave */
-    bool over;           /* it has left */
-    unsigned leaving;    /* how far it is with that */
+    bool stop;           /* the launcher is to end */
+    bool over;           /* the loop is to return */
+    unsigned leaving;    /* the step of the end that is under way */
     uint64_t leave_by;
-    unsigned hung_max; /* so much may hang at a time */
-    bool removing;     /* the base of directories */
+    unsigned hung_max; /* maximum number of threads that hang */
+    bool removing;     /* the base of directories is being removed */
     bool again;        /* look again in a moment */
     bool tell;         /* SIGTERM is to go to all processes of some job */
-    uint64_t wake;     /* look again after so many microseconds */
+    uint64_t wake;     /* look again after this many microseconds */
     hmap_t *tags;      /* slot -> struct nodejob */
     uint64_t tag_base; /* what all tags begin with, 0: there are none */
     int tag_shift;     /* down to that bit */
@@ -225,21 +232,21 @@ struct launcher {
     char hostname[256];
     struct orphans *orphans;
     struct bind *bind;
-    struct lua *lua;       /* NULL: no plugins, or not yet */
     struct offers *offers; /* NULL: nothing was offered yet */
     bool childless;        /* no child of any kind was there when last reaped */
     const char *rank;      /* of the local broker, as text */
     const char *lost;      /* token of the launcher before, when that was lost */
     bool configured;       /* WIRE_CONFIG has come */
     int pmixd;             /* is there a PMIx server? 1; -1: no; 0: not looked for yet */
-    int sweeps;            /* so many times yet what it left is looked for */
+    int sweeps;            /* this many times yet what it left is looked for */
     int unsure;            /* ... when none was found, but it cannot be told of all */
     char token[17];        /* of this launcher, random */
     char **outer;          /* marks of the launchers of the sessions around this one */
     size_t nouter;
-    char *dirname;      /* base of backing directories */
-    int dirlock;        /* holds it, -1: not made */
-    unsigned dirmaking; /* so many works may hold it */
+    char *dirname; /* base of backing directories */
+    int dirlock;   /* holds it, -1: not made */
+    bool dirheld;  /* it is made and locked, by dirlock or by a work; under dirmutex */
+    pthread_mutex_t dirmutex;
 };
 
 /* launcher.c: the loop and the connection */
@@ -251,17 +258,21 @@ void launcher_source_close(struct launcher *l, struct source *s);
 /* Queue a frame: `fixed` then `data`. */
 void launcher_send_frame(struct launcher *l, enum wire_type type, uint64_t job, const void *fixed,
                          size_t fixedlen, const void *data, size_t len);
-/* Something worth telling that ends no job. */
+/* Send a note about a job, which continues. */
 void launcher_send_note(struct nodejob *j, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
-/* Give a job up: its exit code, the tasks it is about (-1: none) and why.  The first time only. */
+/* The job runs, but not as requested: send its user a warning. */
+void launcher_send_warning(struct nodejob *j, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+/* Fail a job, with its exit code, the tasks concerned (-1: none) and the reason.  Only the first
+ * failure counts. */
 void launcher_send_fail(struct nodejob *j, int code, int32_t first, uint32_t count, const char *fmt,
                         ...) __attribute__((format(printf, 5, 6)));
 
 /* nodejob.c */
 void nodejob_run(struct launcher *l, uint64_t id, const void *payload, size_t len);
-/* Take over a job of a launcher that was lost, of which only the epilog is to be run.  NULL when
- * its request cannot be used, or there is such a job. */
+/* Take over a job of a lost launcher, to run its epilog only.  NULL if its request is invalid, or
+ * there is such a job. */
 struct nodejob *nodejob_inherit(struct launcher *l, uint64_t id, const void *payload, size_t len);
 void nodejob_signal(struct nodejob *j, int signum);
 void nodejob_kill(struct nodejob *j);
@@ -272,30 +283,32 @@ const char *nodejob_node_name(const struct nodejob *j);
 void nodejobs_reap(struct launcher *l);
 /* Let a starter do this for a job. */
 void nodejob_work(struct nodejob *j, struct batch *b, struct work *w);
-/* Forget what was not begun, and begin no more. */
+/* Drop the works of a batch that have not begun, and begin no more. */
 void nodejob_drop(struct nodejob *j, struct batch *b);
 /* A work of a job has come back. */
 void nodejob_worked(struct work *w);
 /* ... that was to start a task. */
 void nodejob_started(struct work *w);
-/* The directory is made, or it is not, why. */
+/* The directory has been made (why: NULL), or could not be. */
 void nodejob_dir_made(struct nodejob *j, const char *why);
 /* Begin to end. */
 void nodejob_ending(struct nodejob *j);
 /* Go on with jobs whose tasks are being started. */
 void nodejobs_spawn(struct launcher *l);
-/* Handle one round of events, waiting at most so many milliseconds (-1: for ever). */
+/* Handle one round of events, waiting at most this many milliseconds (-1: for ever). */
 void launcher_events(struct launcher *l, int ms);
 /* What is due once per round: ends of jobs. */
 void nodejobs_step(struct launcher *l);
-/* Kill everything there is, and wait until it is gone, but not for ever for what hangs. */
+/* Kill all processes of all jobs, and wait for their end, but not forever if one hangs. */
 void nodejobs_kill_all(struct launcher *l);
 void nodejobs_kill_children(struct launcher *l);
 
+/* The plugins have agreed to the job, or the reason why not. */
+void nodejob_plugins_done(struct nodejob *j, const char *why);
 /* The prolog runs; it has ended: why it failed, or NULL. */
 void nodejob_prolog_runs(struct nodejob *j);
 void nodejob_prolog_done(struct nodejob *j, const char *why);
-/* A file for labelled output cannot be opened. */
+/* A file for labeled output cannot be opened. */
 void nodejob_file_failed(struct nodejob *j, const char *why);
 /* The PMIx server cannot be started. */
 void nodejob_server_failed(struct nodejob *j, const char *why);
@@ -330,9 +343,10 @@ bool task_has_pmi(const struct nodejob *j);
 int tasks_prepare(struct nodejob *j, errmsg_t *err);
 /* Ask for some more, for a slice of time; true when more can be asked for at once. */
 bool tasks_more(struct nodejob *j);
-/* A request has come back, with its task: 0, or the exit code that stands for the task and all
- * after it, with a sentence.  In any case no more than `ends` are to be started, for `code` and `why`. */
+/* A request has come back with its task.  Returns 0, or the exit code for this task and all after
+ * it, with an error message; then no task after this one is started. */
 int tasks_started(struct request *r, errmsg_t *err);
+/* Have all tasks been started that can be?  *code: 0, or the exit code for the others, *why. */
 bool tasks_all(const struct nodejob *j, int *code, errmsg_t *why);
 void tasks_forget(struct nodejob *j);
 /* Text with its {{...}} replaced, malloc'd, of at most `max` bytes; NULL with errno. */
@@ -345,7 +359,7 @@ enum env_slot { SLOT_CORES, SLOT_GPUS, SLOT_CUDA, SLOT_ROCR, ENV_SLOTS };
 struct env {
     char **vars; /* NULL-terminated */
     size_t n;
-    char *owned[32];
+    char *owned[40];
     size_t nowned;
     char rank[40], local[40], pmirank[40]; /* change from task to task */
     size_t share_at[ENV_SLOTS];            /* 0: none */
@@ -370,19 +384,27 @@ char **env_changes_apply(const struct changes *c, char *const *env);
  * the strings that change. */
 char **env_copy(const struct env *e, const struct changes *c, char **texts);
 void env_changes_clear(struct changes *c);
-/* Do its tasks here have to take turns? */
+/* Do its tasks here share cores? */
 bool env_shares_cores(const struct nodejob *j);
 /* The share of cores of a task; NULL with ENOMEM. */
 idset_t *env_task_cores(const struct nodejob *j, const struct task *t);
 void env_strv_free(char **v);
 
-/* lua.c: hooks of plugins; nothing without.  -1 with a sentence. */
+/* lua.c: hooks of plugins */
+struct request;
+/* Read the plugins and call their init: 1 when nodejob_plugins_done() will be called, 0 when there
+ * are none, -1 with a sentence. */
 int lua_init(struct nodejob *j, errmsg_t *err);
-int lua_task_start(struct nodejob *j, const struct task *t, char *const *env,
-                   struct changes *changes, errmsg_t *err);
+/* By a starter: a task is about to start; its environment may change.  -1: it is refused, and
+ * r->w.err says why. */
+int lua_task_start(struct request *r);
 void lua_task_exit(struct nodejob *j, const struct task *t);
-void lua_finish(struct nodejob *j);
-void lua_unload(struct lua *lua);
+/* Call finish, once: true when it has returned. */
+bool lua_finish(struct nodejob *j);
+/* Send notes, and free them. */
+void lua_notes_send(struct nodejob *j, struct notes *n);
+/* The job has no more works. */
+void lua_destroy(struct nodejob *j);
 
 /* bind.c: the processors a task may use, NULL: all.  Valid until the next call. */
 const cpu_set_t *bind_task(struct nodejob *j, const struct task *t);
@@ -391,7 +413,7 @@ void bind_destroy(struct bind *b);
 /* object.c: map a shared object of ours, for dlclose().  NULL with a sentence. */
 void *object_open(const char *name, errmsg_t *err);
 
-/* file.c: labelled output in files */
+/* file.c: labeled output in files */
 int file_attach(struct stream *s, const char *path, errmsg_t *err);
 /* Bytes of a task; len 0: the end. */
 void file_output(struct stream *s, const void *data, size_t len);
@@ -412,12 +434,12 @@ void orphans_over(struct launcher *l);
 bool orphans_there(struct launcher *l);
 
 /* starter.c */
-/* Something that may hang, done outside the loop: the first member of what has its data. */
+/* An operation that may hang, performed outside the loop; the first member of a larger struct. */
 struct work {
     struct list_node node;
     struct batch *batch;
     struct nodejob *job; /* NULL: of none */
-    /* By any thread: touches nothing but what is its own, or stays; spawns with params.pid = pid. */
+    /* By any thread: uses only data of its own, or that stay; spawns with params.pid = pid. */
     void (*run)(struct work *w, pid_t *pid);
     void (*done)(struct work *w); /* by the loop, afterwards: it frees it */
     void (*drop)(struct work *w); /* ... when it is not begun */
@@ -446,6 +468,8 @@ struct request {
     char **envp;
     char *texts; /* strings of it that are the task's own */
     struct changes changes;
+    struct changes plugged; /* by plugins, in run() */
+    struct notes notes;     /* ... likewise */
     cpu_set_t cpus;
     /* What came of it. */
     bool lost;   /* there is no such program */
@@ -484,10 +508,12 @@ void tag_take(struct nodejob *j);
 void tag_release(struct nodejob *j);
 /* The limit RLIMIT_LOCKS for what the job starts; false: leave it. */
 bool tag_limit(const struct nodejob *j, struct rlimit *rl);
-/* Has a process a tag of this launcher?  *j: of which job, NULL: of one that is over. */
+/* Does a process have a tag of this launcher?  *j: its job, NULL if that has ended. */
 bool tag_job(struct launcher *l, pid_t pid, struct nodejob **j);
 /* ... or of the launcher with this token? */
 bool tag_of_launcher(pid_t pid, const char *token);
+/* Has a process lowered the limit, so that it has no tag, and less than this launcher? */
+bool tag_dropped(pid_t pid);
 
 /* hunt.c */
 /* End what the job left behind: true when there is something, whose end is to be waited for. */
@@ -520,8 +546,15 @@ void pmi_spawned(struct nodejob *j, const void *payload, size_t len);
 int pmi_ask_spawn(struct nodejob *j, uint32_t tag, const void *request, size_t len);
 /* Its name for PMI: that of no other job of this host, now or later. */
 void pmi_job_name(const struct nodejob *j, char *buf, size_t size);
-/* Which tasks are on which node, as PMI_process_mapping, malloc'd; NULL with ENOMEM. */
-char *pmi_job_mapping(const struct nodejob *j);
+
+/* hosts.c: brokers that share a host */
+/* Numbers of the hosts of all nodes, malloc'd, and how many hosts there are; NULL when each node is
+ * one.  -1 with ENOMEM. */
+int hosts_number(const struct nodejob *j, uint32_t **numbers, uint32_t *nhosts);
+/* The number of this node's host.  -1 with ENOMEM. */
+int hosts_here(const struct nodejob *j, uint32_t *host);
+/* Which tasks are on which host, as PMI_process_mapping, malloc'd; NULL with ENOMEM. */
+char *hosts_mapping(const struct nodejob *j);
 
 /* shm.c */
 struct pmi_pair;
@@ -532,6 +565,9 @@ void shm_look(struct nodejob *j);
 void shm_remove(struct nodejob *j);
 
 /* pmix.c; every function may be called for a job without PMIx. */
+/* The namespace of its tasks: that of no other job of this host, now or later. */
+#define PMIX_JOB_NAME_MAX (WIRE_JOB_NAME_MAX + 5)
+void pmix_job_name(const struct nodejob *j, char buf[PMIX_JOB_NAME_MAX]);
 /* Start the server of a job: 1 when its tasks have to wait for nodejob_start(), 0 when it needs
  * none, -1 with a sentence. */
 int pmix_begin(struct nodejob *j, errmsg_t *err);
@@ -541,6 +577,8 @@ size_t pmix_env_max(const struct nodejob *j);
 size_t pmix_env(struct nodejob *j, char **vars);
 size_t pmix_task_env(struct nodejob *j, const struct task *t, char **vars);
 void pmix_task_ended(struct task *t);
+/* Has task `i` of this node connected, and not finalized? */
+bool pmix_within(const struct nodejob *j, uint32_t i);
 /* SPAWNED, of what the server asked for. */
 void pmix_spawned(struct nodejob *j, const void *payload, size_t len);
 /* The last task was reaped: end the server; is it gone? */
@@ -550,9 +588,30 @@ bool pmix_gone(const struct nodejob *j);
 bool pmix_is(const struct launcher *l, pid_t pid);
 bool pmix_reaped(struct launcher *l, pid_t pid, int status);
 void pmix_destroy(struct nodejob *j);
-/* Start the server of a job that it was offered to; connections come through `door`.  -1 with a
- * sentence. */
+/* Start the offered server of a job; connections come through `door`.  A follower asks for that of
+ * its leader, and pmix_answered() is called.  -1 with an error message. */
 int pmix_wanted(struct nodejob *j, int door, errmsg_t *err);
+/* The leader's gate is there; takes `fd`. */
+void pmix_answered(struct nodejob *j, int fd);
+/* Have the server serve another node of this host as well, and speak to its launcher through `fd`,
+ * which is duplicated.  *gate: the way for connections of tasks, -1: they need none.  -1 with a
+ * sentence. */
+int pmix_join(struct nodejob *j, uint32_t node, int fd, int *gate, errmsg_t *err);
+
+/* share.c: one server for the brokers of a host; a job may have no struct share */
+struct share;
+/* Set j->share when nodes of the job share hosts.  -1 with a sentence. */
+int share_create(struct nodejob *j, errmsg_t *err);
+void share_destroy(struct nodejob *j);
+/* Has this node a server of its own, and for how many others? */
+bool share_leads(const struct share *sh);
+uint32_t share_followers(const struct share *sh);
+/* The number of this node's host, and how many there are. */
+uint32_t share_host(const struct nodejob *j);
+uint32_t share_hosts(const struct nodejob *j);
+/* Have the leader's server speak through `fd`, which is taken; `gate`: pmix_answered() is to be
+ * called.  -1 with a sentence. */
+int share_ask(struct share *sh, int fd, bool gate, errmsg_t *err);
 
 /* offer.c: PMIx for a job that may not ask for it */
 struct offer;
@@ -566,6 +625,11 @@ void offer_destroy(struct offer *o);
 size_t offer_env_max(void);
 size_t offer_env(const struct offer *o, char **vars);
 char *offer_task_env(const struct offer *o, const struct task *t);
+/* The descriptor through which connections go to the server, which is started if necessary.  -1: it
+ * could not be started, and the job fails. */
+int offer_gate(struct offer *o);
+/* The gate has come from another node; takes `fd`. */
+void offer_answered(struct offer *o, int fd);
 /* ADDRESS:PORT */
 void offer_address(const struct offer *o, char *buf, size_t size);
 void offers_destroy(struct launcher *l);

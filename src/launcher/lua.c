@@ -1,13 +1,25 @@
 /* Lua plugins: the launcher's side.
  *
- * The shared object that has the interpreter is mapped at the first job, if the directories of the
- * attribute wrexec.lua-path hold a file *.lua; a launcher without plugins never does.
+ * A job for which the directories of the attribute wrexec.lua-path hold a file *.lua has an
+ * interpreter of its own, in which the files are read before its tasks start.  Starters (starter.c)
+ * read the files and call the hooks, so one that waits or computes delays its own job only:
  *
- * Failure: while the plugins cannot be read no job runs here, and each is told why; the next one
- * tries again.  A hook before the tasks that fails refuses the job, one at a task's start the task
- * and so the job; one afterwards is told as a note.  A hook that takes longer than SECONDS, or than
- * the prolog may where that is less, fails; all that runs here waits that long, so a job that has
- * one afterwards is done with its hooks.
+ *    init         a work in `first`, before the PMIx server and the tasks
+ *    task_start   part of the work that starts the task
+ *    task_exit    a work in `last`
+ *    finish       a work in `last`, which then removes the interpreter
+ *
+ *  1. `lock` is held while the interpreter is used: task_start and task_exit of two tasks may be
+ *     due at the same time.
+ *  2. A hook only reads what stays as long as its job has works.  Notes and changed variables are
+ *     collected in the work; the loop sends the notes, and takes over the variables, in done().
+ *  3. The shared object with the interpreter is mapped at the first job that has plugins, and stays
+ *     mapped, since it handles a signal.  A launcher without plugins never maps it.
+ *
+ * Failure: when a file cannot be read, or init fails, the job is refused; a task_start that fails
+ * ends the job; a task_exit or finish that fails is recorded as a note.  A hook fails when it takes
+ * longer than wrexec.hook-timeout (SECONDS when that is not set); after a task_exit that did, no
+ * more hooks are called for the job.
  */
 #include "config.h"
 #include "launcher.h"
@@ -15,6 +27,7 @@
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,11 +38,29 @@
 
 #define OBJECT "launcher-lua.so"
 #define SECONDS 5.
+#define SECONDS_MAX 1e6
+#define NOTES_MAX 101 /* one more than are sent, so that this is said */
 
-struct lua {
-    void *dl;
+struct plugins {
+    pthread_mutex_t lock; /* of what follows, as far as it changes */
     const struct lua_hooks *ops;
-    void *hooks;
+    void *hooks; /* NULL: there are no plugins, or they are not read yet */
+    bool off;    /* call no more of them */
+    char *path;
+    double seconds;
+    /* The loop's: */
+    bool finishing, finished;
+};
+
+/* A call for a starter, except that of task_start, which is part of the start of the task. */
+struct hookwork {
+    struct work w;
+    enum lua_hook which;
+    struct lua_task task;
+    int code; /* LUA_FINISH */
+    int rc;
+    struct changes changes;
+    struct notes notes;
 };
 
 static bool dir_has_plugins(const char *dir, size_t len)
@@ -62,49 +93,61 @@ static bool has_plugins(const char *path)
 
 static double time_limit(const struct launcher *l)
 {
-    return l->hook_timeout > 0 && l->hook_timeout < SECONDS ? l->hook_timeout : SECONDS;
+    if (l->hook_timeout > SECONDS_MAX)
+        return SECONDS_MAX;
+    return l->hook_timeout > 0 ? l->hook_timeout : SECONDS;
 }
 
-static struct lua *load(const struct launcher *l, errmsg_t *err)
+static int load(struct plugins *p, errmsg_t *err)
 {
-    struct lua *lua = calloc(1, sizeof(*lua));
     errmsg_t why;
+    void *dl;
 
-    if (!lua) {
-        errmsg_set(err, "no memory for plugins");
-        return NULL;
-    }
-    if (!(lua->dl = object_open(OBJECT, &why))) {
-        errmsg_set(err, "plugins cannot be used: %s", why.text);
-        free(lua);
-        return NULL;
-    }
-    lua->ops = dlsym(lua->dl, LUA_HOOKS_SYMBOL);
-    if (!lua->ops || lua->ops->abi != LUA_HOOKS_ABI)
-        errmsg_set(err, "plugins cannot be used: " OBJECT " is of another version");
-    else if ((lua->hooks =
-                  lua->ops->create(l->luapath, time_limit(l), err->text, sizeof(err->text))))
-        return lua;
-    lua_unload(lua);
-    return NULL;
+    if (!has_plugins(p->path))
+        return 0;
+    if (!(dl = object_open(OBJECT, &why)))
+        return errmsg_fail(err, ENOENT, "plugins cannot be used: %s", why.text);
+    p->ops = dlsym(dl, LUA_HOOKS_SYMBOL);
+    if (!p->ops || p->ops->abi != LUA_HOOKS_ABI)
+        return errmsg_fail(err, EINVAL, "plugins cannot be used: " OBJECT " is of another version");
+    p->hooks = p->ops->create(p->path, p->seconds, err->text, sizeof(err->text));
+    return p->hooks ? 0 : -1;
 }
 
-void lua_unload(struct lua *lua)
+/* --- notes --- */
+
+static void notes_add(struct notes *n, const char *text)
 {
-    if (!lua)
+    char **v = n->n < NOTES_MAX ? realloc(n->v, (n->n + 1) * sizeof(*v)) : NULL;
+
+    if (!v)
         return;
-    if (lua->hooks)
-        lua->ops->destroy(lua->hooks);
-    dlclose(lua->dl);
-    free(lua);
+    n->v = v;
+    if ((v[n->n] = strdup(text)))
+        n->n++;
 }
 
-/* --- hooks --- */
+static void notes_clear(struct notes *n)
+{
+    for (size_t i = 0; i < n->n; i++)
+        free(n->v[i]);
+    free(n->v);
+    *n = (struct notes){0};
+}
+
+void lua_notes_send(struct nodejob *j, struct notes *n)
+{
+    for (size_t i = 0; !j->ghost && i < n->n; i++)
+        launcher_send_note(j, "%s (%s)", n->v[i], nodejob_node_name(j));
+    notes_clear(n);
+}
+
+/* --- calls, by starters --- */
 
 struct call {
-    struct nodejob *j;
     char *const *env; /* what getenv() looks at */
     struct changes *changes;
+    struct notes *notes;
 };
 
 static const char *on_getenv(void *handle, const char *name)
@@ -128,16 +171,16 @@ static void on_note(void *handle, const char *text)
 {
     struct call *c = handle;
 
-    launcher_send_note(c->j, "%s (%s)", text, nodejob_node_name(c->j));
+    notes_add(c->notes, text);
 }
 
-static int call(struct nodejob *j, enum lua_hook which, const struct task *t, char *const *env,
-                struct changes *changes, errmsg_t *err)
+/* The lock is held. */
+static int call(struct nodejob *j, enum lua_hook which, const struct lua_task *task, int code,
+                struct call *c, errmsg_t *err)
 {
-    struct call c = {j, env, changes};
+    struct plugins *p = j->plugins;
     char *cores = j->cores ? idset_format(j->cores, 0) : NULL;
     char *gpus = j->gpus ? idset_format(j->gpus, 0) : NULL;
-    struct lua_task task = {0};
     struct lua_job job = {.id = task_job_number(j),
                           .name = j->name,
                           .node = nodejob_node_name(j),
@@ -150,67 +193,180 @@ static int call(struct nodejob *j, enum lua_hook which, const struct task *t, ch
                           .ntasks = j->run.ntasks,
                           .nlocal = j->ntasks,
                           .argv = j->argv,
-                          .handle = &c,
+                          .code = code,
+                          .task = task,
+                          .handle = c,
                           .getenv = on_getenv,
-                          .change = changes ? on_change : NULL,
+                          .change = c->changes ? on_change : NULL,
                           .note = on_note};
-    struct lua *lua = j->l->lua;
-    int rc;
+    int rc = 0;
 
-    if (t) {
-        task = (struct lua_task){t->rank, (uint32_t)(t - j->tasks), t->status};
-        job.task = &task;
-    }
-    for (uint32_t i = 0; which == LUA_FINISH && i < j->ntasks; i++)
-        if (spawn_status_to_code(j->tasks[i].status) > job.code)
-            job.code = spawn_status_to_code(j->tasks[i].status);
-    rc = lua->ops->call(lua->hooks, which, &job, err->text, sizeof(err->text));
+    if (p->hooks && !p->off)
+        rc = p->ops->call(p->hooks, which, &job, err->text, sizeof(err->text));
     free(cores);
     free(gpus);
     return rc;
 }
 
+static void unload(struct plugins *p)
+{
+    if (p->hooks)
+        p->ops->destroy(p->hooks);
+    p->hooks = NULL;
+}
+
+static void hook_run(struct work *w, pid_t *pid)
+{
+    struct hookwork *hw = (struct hookwork *)w;
+    struct nodejob *j = w->job;
+    struct plugins *p = j->plugins;
+    struct call c = {j->env, hw->which == LUA_INIT ? &hw->changes : NULL, &hw->notes};
+
+    pthread_mutex_lock(&p->lock);
+    if (hw->which == LUA_INIT)
+        hw->rc = load(p, &w->err);
+    if (hw->rc == 0)
+        hw->rc = call(j, hw->which, hw->which == LUA_TASK_EXIT ? &hw->task : NULL, hw->code, &c,
+                      &w->err);
+    if (hw->which == LUA_INIT)
+        w->failed = hw->rc < 0;
+    else if (hw->which == LUA_TASK_EXIT)
+        p->off |= (hw->rc == LUA_HOOKS_LATE);
+    else
+        unload(p);
+    pthread_mutex_unlock(&p->lock);
+}
+
+int lua_task_start(struct request *r)
+{
+    const struct task *t = r->task;
+    struct nodejob *j = t->job;
+    struct lua_task task = {.rank = t->rank, .local = (uint32_t)(t - j->tasks)};
+    struct call c = {r->envp, &r->plugged, &r->notes};
+    char **v;
+    int rc;
+
+    if (!j->plugins)
+        return 0;
+    pthread_mutex_lock(&j->plugins->lock);
+    rc = call(j, LUA_TASK_START, &task, 0, &c, &r->w.err);
+    pthread_mutex_unlock(&j->plugins->lock);
+    if (rc < 0)
+        return -1;
+    if (r->plugged.n == 0)
+        return 0;
+    if (!(v = env_changes_apply(&r->plugged, r->envp)))
+        return errmsg_fail(&r->w.err, ENOMEM, "no memory to start task %u", t->rank);
+    free(r->envp);
+    r->sp.envp = r->envp = v;
+    return 0;
+}
+
+/* --- the loop's side --- */
+
+static void hook_free(struct work *w)
+{
+    struct hookwork *hw = (struct hookwork *)w;
+
+    env_changes_clear(&hw->changes);
+    notes_clear(&hw->notes);
+    free(hw);
+}
+
+static void hook_done(struct work *w)
+{
+    struct hookwork *hw = (struct hookwork *)w;
+    struct nodejob *j = w->job;
+
+    lua_notes_send(j, &hw->notes);
+    if (hw->which == LUA_INIT) {
+        if (j->state == JOB_STARTING && !j->killed_early) {
+            j->changes = hw->changes;
+            hw->changes = (struct changes){0};
+        }
+        nodejob_plugins_done(j, w->failed ? w->err.text : NULL);
+    } else if (hw->rc < 0 && !j->ghost) {
+        launcher_send_note(j, "%s", w->err.text);
+    }
+    if (hw->which == LUA_FINISH)
+        j->plugins->finished = true;
+    hook_free(w);
+}
+
+static struct hookwork *hook_create(struct nodejob *j, enum lua_hook which)
+{
+    struct hookwork *hw = calloc(1, sizeof(*hw));
+
+    if (!hw) {
+        launcher_send_note(j, "no memory to call plugins");
+        return NULL;
+    }
+    hw->w = (struct work){.run = hook_run, .done = hook_done, .drop = hook_free};
+    hw->which = which;
+    return hw;
+}
+
 int lua_init(struct nodejob *j, errmsg_t *err)
 {
     struct launcher *l = j->l;
+    struct plugins *p;
+    struct hookwork *hw;
 
     if (!l->luapath || (j->run.flags & WIRE_F_EXEC))
         return 0;
-    if (!l->lua) {
-        if (!has_plugins(l->luapath))
-            return 0;
-        if (!(l->lua = load(l, err)))
-            return -1;
+    if (!(p = calloc(1, sizeof(*p))) || !(p->path = strdup(l->luapath)) ||
+        !(hw = hook_create(j, LUA_INIT))) {
+        if (p)
+            free(p->path);
+        free(p);
+        return errmsg_fail(err, ENOMEM, "no memory for plugins");
     }
-    j->plugins = true;
-    return call(j, LUA_INIT, NULL, j->env, &j->changes, err) < 0 ? -1 : 0;
-}
-
-int lua_task_start(struct nodejob *j, const struct task *t, char *const *env,
-                   struct changes *changes, errmsg_t *err)
-{
-    return j->plugins && call(j, LUA_TASK_START, t, env, changes, err) < 0 ? -1 : 0;
+    pthread_mutex_init(&p->lock, NULL);
+    p->seconds = time_limit(l);
+    j->plugins = p;
+    nodejob_work(j, &j->first, &hw->w);
+    return 1;
 }
 
 void lua_task_exit(struct nodejob *j, const struct task *t)
 {
-    errmsg_t err;
-    int rc;
+    struct hookwork *hw;
 
-    if (!j->plugins || (rc = call(j, LUA_TASK_EXIT, t, j->env, NULL, &err)) == 0)
+    if (!j->plugins || !(hw = hook_create(j, LUA_TASK_EXIT)))
         return;
-    launcher_send_note(j, "%s", err.text);
-    if (rc == LUA_HOOKS_LATE)
-        j->plugins = false;
+    hw->task = (struct lua_task){t->rank, (uint32_t)(t - j->tasks), t->status};
+    nodejob_work(j, &j->last, &hw->w);
 }
 
-void lua_finish(struct nodejob *j)
+bool lua_finish(struct nodejob *j)
 {
-    errmsg_t err;
+    struct hookwork *hw;
 
-    if (!j->plugins)
+    if (!j->plugins || j->plugins->finished)
+        return true;
+    if (j->plugins->finishing)
+        return false;
+    j->plugins->finishing = true;
+    if (!(hw = hook_create(j, LUA_FINISH))) {
+        j->plugins->finished = true;
+        return true;
+    }
+    for (uint32_t i = 0; i < j->ntasks; i++)
+        if (spawn_status_to_code(j->tasks[i].status) > hw->code)
+            hw->code = spawn_status_to_code(j->tasks[i].status);
+    nodejob_work(j, &j->last, &hw->w);
+    return false;
+}
+
+void lua_destroy(struct nodejob *j)
+{
+    struct plugins *p = j->plugins;
+
+    if (!p)
         return;
-    if (call(j, LUA_FINISH, NULL, j->env, NULL, &err) < 0)
-        launcher_send_note(j, "%s", err.text);
-    j->plugins = false;
+    unload(p);
+    pthread_mutex_destroy(&p->lock);
+    free(p->path);
+    free(p);
+    j->plugins = NULL;
 }

@@ -1,10 +1,11 @@
 /* Lua plugins of the launcher.
  *
  * Each file runs once, and returns a table with functions named after hooks (flux-lua.d(5)).  All
- * share one interpreter, but a file has globals of its own: what it assigns stays with it.
+ * files of a job share one interpreter, but a file has globals of its own: what it assigns stays
+ * with it.
  *
  *  1. The interpreter is a sandbox (libsandbox/sandbox.h) of SANDBOX_HOOKS.  A file, and each call
- *     of a hook, may execute INSTRUCTIONS instructions and take so many seconds as the launcher
+ *     of a hook, may execute INSTRUCTIONS instructions and take this many seconds as the launcher
  *     says, and all together may hold MEMORY bytes; beyond that the call fails.  So a plugin in an
  *     endless loop costs a job, not the launcher.
  *  2. Whatever goes wrong in Lua is caught: sandbox_call() stands around everything that can fail.
@@ -82,13 +83,11 @@ static void late(int signum, siginfo_t *si, void *context)
     errno = errnum;
 }
 
-/* A call under way: its timer, and what SIGALRM meant before (which has no handler, since tasks are
- * started from here). */
+/* A call under way. */
 struct watch {
     struct hooks *h;
     bool armed;
     timer_t timer;
-    struct sigaction before;
 };
 
 static struct timespec interval(double seconds)
@@ -101,7 +100,6 @@ static struct timespec interval(double seconds)
 /* Without a timer to be had only instructions are counted. */
 static void watch_begin(struct watch *w, struct hooks *h, const char *name, const char *what)
 {
-    struct sigaction sa = {.sa_sigaction = late, .sa_flags = SA_SIGINFO};
     struct sigevent ev = {
         .sigev_notify = SIGEV_THREAD_ID, .sigev_signo = SIGALRM, .sigev_value = {.sival_ptr = h}};
     struct itimerspec its = {.it_value = interval(h->seconds),
@@ -112,22 +110,17 @@ static void watch_begin(struct watch *w, struct hooks *h, const char *name, cons
     h->ticks = 0;
     snprintf(h->farewell, sizeof(h->farewell),
              "flux-launcher: plugin %s does not come back from %s: leaving\n", name, what);
-    sigemptyset(&sa.sa_mask);
     w->armed = timer_create(CLOCK_MONOTONIC, &ev, &w->timer) == 0;
-    if (!w->armed)
-        return;
-    sigaction(SIGALRM, &sa, &w->before);
-    timer_settime(w->timer, 0, &its, NULL);
+    if (w->armed)
+        timer_settime(w->timer, 0, &its, NULL);
 }
 
 /* Was it late? */
 static bool watch_end(struct watch *w)
 {
-    if (w->armed) {
-        /* One that has just been sent is handled before this returns. */
+    /* A signal that has just been sent is handled before this returns. */
+    if (w->armed)
         timer_delete(w->timer);
-        sigaction(SIGALRM, &w->before, NULL);
-    }
     return w->h->ticks > 0;
 }
 
@@ -432,11 +425,15 @@ static void hooks_destroy(void *arg)
 static void *hooks_create(const char *path, double seconds, char *err, size_t size)
 {
     struct sandbox_limits limits = {.memory = MEMORY, .steps = INSTRUCTIONS, .seconds = seconds};
+    struct sigaction sa = {.sa_sigaction = late, .sa_flags = SA_SIGINFO};
     struct hooks *h = calloc(1, sizeof(*h));
 
     snprintf(err, size, "no memory for plugins");
     if (!h)
         return NULL;
+    /* For good, since other threads have timers too. */
+    sigemptyset(&sa.sa_mask);
+    sigaction(SIGALRM, &sa, NULL);
     h->seconds = seconds;
     h->names = calloc(FILES_MAX, sizeof(*h->names));
     h->refs = calloc(FILES_MAX, sizeof(*h->refs));

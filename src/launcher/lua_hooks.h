@@ -1,8 +1,8 @@
 /* Between the launcher and its shared object for Lua plugins (lua_hooks.c): what a hook is
  * shown, and what it may do.  The launcher maps the object only when there are plugins.
  *
- * Everything is called by one thread at a time.  While a function runs SIGALRM is used, which the
- * caller has neither blocked nor a handler for.
+ * Thread rules: what create() returned is used by one thread at a time, but by any.  From the first
+ * create() on SIGALRM has a handler, so the object must stay mapped; callers do not block SIGALRM.
  */
 #ifndef LAUNCHER_LUA_HOOKS_H
 #define LAUNCHER_LUA_HOOKS_H

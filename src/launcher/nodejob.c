@@ -1,13 +1,14 @@
-/* Jobs of a launcher: life, signals, end.
+/* nodejob.c - the jobs of a launcher: start, signals, end.
  *
- * A job's directory is made and filled, its prolog and its PMIx server are run when it has them,
- * and its tasks are started (task.c).  All of that may hang, and is a starter's
- * (starter.c); so is its epilog and the removal of its directory.  A job waits for what
- * hangs until it is killed, and then for GIVE_UP.
+ * Start: the job's directory is made and filled, its prolog, plugins and PMIx server (if any) are
+ * run, and its tasks are started (task.c).  All this may hang, so starters do it (starter.c);
+ * likewise the epilog and the removal of the directory.  A job waits for a hanging operation until
+ * the job is killed, and then for GIVE_UP.
  *
- * End of a job: when its last task was reaped, all that is left of it is ended (hunt.c).
- * Whether there is anything at all costs one system call (orphan.c).  Only when nothing is
- * left and the pipes are drained does DONE go out; so when a job is over, no process of it runs.
+ * End: after the last task was reaped, the remaining processes of the job are killed (hunt.c); one
+ * system call tells if there are any (orphan.c).  DONE is sent only when no process is left, the
+ * pipes are drained and the epilog has ended.  So when a job is over no process of it runs, except
+ * one that cannot be killed and was given up.
  *
  * Invariants:
  *  1. The state (launcher.h) changes by the transitions of the table `moves` only, and never back.
@@ -27,18 +28,11 @@
 
 #include "libsubprocess/proctree.h"
 #include "libsubprocess/spawn.h"
+#include "libutil/clock.h"
 #include "libutil/invariant.h"
 
 #define GIVE_UP 2000000 /* microseconds */
 #define CUT_AGAIN 10000
-
-static uint64_t now_us(void)
-{
-    struct timespec ts;
-
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
-}
 
 static void cut(struct nodejob *j);
 
@@ -75,7 +69,7 @@ static const char *next_string(const char **p)
     return s;
 }
 
-/* The words of each command: behind the last of them. */
+/* Split the words of each command; returns the place after the last one. */
 static char **split_commands(struct nodejob *j, char **v, const char **p)
 {
     uint32_t first = 0;
@@ -155,15 +149,6 @@ static void not_started(struct nodejob *j, uint32_t i, int code, const char *why
     nodejob_kill(j);
 }
 
-/* Wall clock, as the end of the job is told to other nodes. */
-static uint64_t clock_us(void)
-{
-    struct timespec ts;
-
-    clock_gettime(CLOCK_REALTIME, &ts);
-    return (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
-}
-
 static void job_signal_now(struct nodejob *j, int signum);
 
 /* --- works --- */
@@ -174,7 +159,7 @@ void nodejob_work(struct nodejob *j, struct batch *b, struct work *w)
     j->asked++;
     j->asked_first += (b == &j->first);
     if (b != &j->first)
-        j->give_up = now_us() + GIVE_UP;
+        j->give_up = clock_now_us() + GIVE_UP;
     starter_batch_add(j->l, b, w);
 }
 
@@ -195,7 +180,7 @@ void nodejob_worked(struct work *w)
 
     j->asked--;
     j->asked_first -= (w->batch == &j->first);
-    j->give_up = now_us() + GIVE_UP;
+    j->give_up = clock_now_us() + GIVE_UP;
     w->done(w);
     if (j->ghost && !j->asked)
         ghost_free(j);
@@ -205,7 +190,7 @@ void nodejob_worked(struct work *w)
 
 /* --- start --- */
 
-/* No more tasks are started: all are there, or those from number nspawned on were not. */
+/* No more tasks are started: all have been, or those from number nspawned on could not be. */
 static void spawned(struct nodejob *j, int code, const char *why)
 {
     nodejob_drop(j, &j->first);
@@ -214,7 +199,7 @@ static void spawned(struct nodejob *j, int code, const char *why)
     list_remove(&j->cutting);
     set_state(j, JOB_RUNNING);
     if (j->nspawned)
-        j->times.started = j->times.exited = clock_us();
+        j->times.started = j->times.exited = clock_wall_us();
     stream_stdin_release(j);
     if (j->run.parent && !code && j->nspawned == j->ntasks)
         launcher_send_frame(j->l, WIRE_STARTED, j->id, NULL, 0, NULL, 0);
@@ -227,7 +212,7 @@ static void spawned(struct nodejob *j, int code, const char *why)
         nodejob_ending(j);
 }
 
-/* Has all come back that is to be started? */
+/* Have all starts of tasks come back? */
 static void check_spawned(struct nodejob *j)
 {
     errmsg_t why;
@@ -265,7 +250,7 @@ void nodejobs_spawn(struct launcher *l)
 {
     struct list_node round, *n;
 
-    /* One that starts its tasks may take any other off the list. */
+    /* A job that starts its tasks may remove any other from the list. */
     list_init(&round);
     list_splice(&round, &l->spawning);
     while ((n = list_first(&round))) {
@@ -277,7 +262,7 @@ void nodejobs_spawn(struct launcher *l)
 
 /* --- what hangs --- */
 
-/* Of a job that was given up, something has come back. */
+/* The start of a task of a job that was given up has come back. */
 static void come_back(struct nodejob *j, const struct request *r)
 {
     if (r->w.pid > 0 && !r->w.reaped)
@@ -296,6 +281,7 @@ void nodejob_started(struct work *w)
     errmsg_t err;
     int code;
 
+    lua_notes_send(j, &r->notes);
     if (j->state != JOB_SPAWNING) {
         come_back(j, r);
         task_request_free(r);
@@ -315,7 +301,7 @@ void nodejob_started(struct work *w)
     task_request_free(r);
 }
 
-/* Killed: what a starter has of it is not waited for for ever. */
+/* The job was killed: limit the wait for the works that starters perform for it. */
 static void cut(struct nodejob *j)
 {
     list_remove(&j->spawning);
@@ -324,7 +310,7 @@ static void cut(struct nodejob *j)
     if (j->cut && !list_empty(&j->cutting))
         return;
     j->cut = true;
-    j->give_up = now_us() + GIVE_UP;
+    j->give_up = clock_now_us() + GIVE_UP;
     list_append(&j->l->cutting, &j->cutting);
 }
 
@@ -336,16 +322,27 @@ static void give_up(struct nodejob *j)
     if (j->state == JOB_SPAWNING) {
         const struct task *t = &j->tasks[j->nspawned];
 
-        fprintf(stderr,
-                "flux-launcher: job %" PRIu64
-                ": process %d, which was to become task %u, hangs and "
-                "cannot be killed: it is left behind\n",
-                j->id, (int)pid, t->rank);
-        launcher_send_note(
-            j,
-            "process %d, which was to become task %u on %s, hangs in the kernel and is left "
-            "behind: does a file system not answer?",
-            (int)pid, t->rank, nodejob_node_name(j));
+        if (pid > 0) {
+            fprintf(stderr,
+                    "flux-launcher: job %" PRIu64
+                    ": process %d, which was to become task %u, hangs and "
+                    "cannot be killed: it is left behind\n",
+                    j->id, (int)pid, t->rank);
+            launcher_send_note(
+                j,
+                "process %d, which was to become task %u on %s, hangs in the kernel and is left "
+                "behind: does a file system not answer?",
+                (int)pid, t->rank, nodejob_node_name(j));
+        } else {
+            fprintf(stderr,
+                    "flux-launcher: job %" PRIu64
+                    ": what is to be done before task %u starts hangs and is left behind\n",
+                    j->id, t->rank);
+            launcher_send_note(j,
+                               "what is to be done before task %u starts on %s hangs and is left "
+                               "behind: a plugin, or a file system that does not answer",
+                               t->rank, nodejob_node_name(j));
+        }
         spawned(j, 0, NULL);
         return;
     }
@@ -360,10 +357,10 @@ static void give_up(struct nodejob *j)
         nodejob_ending(j);
 }
 
-/* What is killed may just have come to be, or not have been there yet. */
+/* Kill again: at the previous attempt the child may not have existed yet. */
 static void cut_step(struct launcher *l)
 {
-    uint64_t now = list_empty(&l->cutting) ? 0 : now_us();
+    uint64_t now = list_empty(&l->cutting) ? 0 : clock_now_us();
 
     LIST_FOREACH_SAFE(it, tmp, &l->cutting)
     {
@@ -387,16 +384,11 @@ static void job_refuse(struct nodejob *j, const char *why)
 }
 
 /* The tasks, now, or when the PMIx server is ready. */
-static void job_go(struct nodejob *j)
+static void job_start(struct nodejob *j)
 {
     errmsg_t err;
     int waits;
 
-    set_state(j, JOB_STARTING);
-    if (lua_init(j, &err) < 0) {
-        job_refuse(j, err.text);
-        return;
-    }
     record_changes(j);
     waits = pmix_begin(j, &err);
     if (waits == 0) {
@@ -404,6 +396,29 @@ static void job_go(struct nodejob *j)
     } else if (waits < 0) {
         job_refuse(j, err.text);
     }
+}
+
+/* What is to be done before that: plugins. */
+static void job_go(struct nodejob *j)
+{
+    errmsg_t err;
+    int waits;
+
+    set_state(j, JOB_STARTING);
+    if ((waits = lua_init(j, &err)) < 0)
+        job_refuse(j, err.text);
+    else if (waits == 0)
+        job_start(j);
+}
+
+void nodejob_plugins_done(struct nodejob *j, const char *why)
+{
+    if (j->state != JOB_STARTING || j->killed_early)
+        return; /* it ends, or does so when all its works have come back */
+    if (why)
+        job_refuse(j, why);
+    else
+        job_start(j);
 }
 
 void nodejob_file_failed(struct nodejob *j, const char *why)
@@ -435,7 +450,7 @@ void nodejob_prolog_done(struct nodejob *j, const char *why)
         job_go(j);
 }
 
-/* Spawned tasks share what their job has here, as long as it is here. */
+/* Spawned tasks share the directory, cgroup and hooks of their job while that is on this node. */
 static bool join_host(struct nodejob *j)
 {
     struct nodejob *host = j->run.parent ? hmap_get_u64(j->l->jobs, j->run.parent) : NULL;
@@ -449,7 +464,7 @@ static bool join_host(struct nodejob *j)
     return true;
 }
 
-/* It is gone, or the host is. */
+/* The guest or the host has ended. */
 static void leave_host(struct nodejob *j)
 {
     list_remove(&j->guest);
@@ -457,7 +472,7 @@ static void leave_host(struct nodejob *j)
     j->l->again = true;
 }
 
-/* What is to be done before any task: first its directory. */
+/* Begin the steps before any task: the first is the directory. */
 static void job_begin(struct nodejob *j)
 {
     errmsg_t err;
@@ -547,6 +562,7 @@ static struct nodejob *job_create(struct launcher *l, uint64_t id, const void *p
         t->in.fd = t->pmi.fd = t->out[0].src.fd = t->out[1].src.fd = -1;
     }
     tag_take(j);
+    clock_gettime(CLOCK_BOOTTIME, &j->began);
     if (hmap_put_u64(l->jobs, id, j) == 0)
         return j;
 fail:
@@ -564,7 +580,7 @@ void nodejob_run(struct launcher *l, uint64_t id, const void *payload, size_t le
         return;
     if (!j && (j = job_create(l, id, payload, len))) {
         job_begin(j);
-    } else { /* One status stands for all: the module knows how many there should have been. */
+    } else { /* One status stands for all tasks: the module knows their number. */
         launcher_send_frame(l, WIRE_DONE, id, never, sizeof(never), &refused, sizeof(refused));
     }
 }
@@ -619,7 +635,7 @@ void nodejob_destroy(void *arg)
     nodejob_drop(j, &j->last);
     set_state(j, JOB_OVER);
     j->ghost = true;
-    if (!j->asked) /* else what hangs has its strings */
+    if (!j->asked) /* otherwise a hanging work still uses the job's strings */
         ghost_free(j);
 }
 
@@ -628,6 +644,8 @@ static void ghost_free(struct nodejob *j)
     files_close(j);
     tasks_forget(j);
     pmix_destroy(j);
+    share_destroy(j);
+    lua_destroy(j);
     job_free(j);
 }
 
@@ -635,7 +653,7 @@ static void ghost_free(struct nodejob *j)
 
 static void job_signal_now(struct nodejob *j, int signum)
 {
-    /* Who is told to end while the prolog runs is told so when it begins. */
+    /* A signal that comes before the tasks is sent to them when they have started. */
     if (j->state < JOB_RUNNING && signum > 0 && signum < _NSIG)
         j->early |= 1ull << (signum - 1);
     shm_look(j);
@@ -704,14 +722,14 @@ static void task_ended(struct task *t, int status)
     t->pid = 0;
     t->status = status;
     j->running--;
-    /* The leader is gone, and its number free; the rest of its group is found as adopted. */
+    /* The pid is free now; the rest of the process group will be found among the children. */
     stream_stdin_close(t);
     pmi_task_ended(t);
     pmix_task_ended(t);
     cgroup_task_ended(t);
     check_bad_exit(t);
     if (j->running == 0) {
-        uint64_t now = clock_us();
+        uint64_t now = clock_wall_us(); /* other nodes are told it */
 
         /* The clock may have been set back meanwhile. */
         if (now > j->times.exited)
@@ -722,7 +740,7 @@ static void task_ended(struct task *t, int status)
         nodejob_ending(j);
 }
 
-/* It may have come to be a task's only just now. */
+/* Find the task of a child, which a starter may have made just now. */
 static struct task *take_task(struct launcher *l, pid_t pid)
 {
     struct task *t = hmap_take_u64(l->pids, (uint64_t)pid);
@@ -796,7 +814,8 @@ void nodejobs_step(struct launcher *l)
             (!j->given_up && (!stream_drain(j) || !files_done(j))))
             continue;
         pmix_end(j);
-        lua_finish(j);
+        if (!j->given_up && !lua_finish(j))
+            continue;
         if (!list_empty(&j->guests))
             continue; /* until the last of them has left */
         j->closing = true;
@@ -825,7 +844,7 @@ static int look_at(pid_t pid, void *arg)
     return 0;
 }
 
-/* Until all are gone; those that hang before they have become tasks have a time for that. */
+/* Kill all children and wait for them.  The wait for children of hanging starts is limited. */
 static void kill_children(struct launcher *l, uint64_t until)
 {
     const struct timespec moment = {0, 50000000};
@@ -842,7 +861,7 @@ static void kill_children(struct launcher *l, uint64_t until)
             ;
         if (pid < 0 && errno == ECHILD)
             return;
-        if (now_us() >= until) {
+        if (clock_now_us() >= until) {
             proctree_children(look_at, &rest);
             if (!rest.others)
                 return;
@@ -853,7 +872,7 @@ static void kill_children(struct launcher *l, uint64_t until)
 
 void nodejobs_kill_children(struct launcher *l)
 {
-    kill_children(l, now_us() + GIVE_UP);
+    kill_children(l, clock_now_us() + GIVE_UP);
 }
 
 void nodejobs_kill_all(struct launcher *l)

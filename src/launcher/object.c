@@ -1,5 +1,5 @@
-/* Shared objects that only some launchers map, each with what it needs of other libraries: Lua for
- * plugins, hwloc for binding.
+/* object.c - maps the shared objects that only some launchers need, each with the libraries that it
+ * uses: Lua for plugins, hwloc for binding.
  */
 #include "config.h"
 #include "launcher.h"

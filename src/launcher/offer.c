@@ -1,27 +1,29 @@
-/* The address at which the tasks of a job find PMIx before there is a server.
+/* offer.c - the address at which the tasks of a job find PMIx before there is a server.
  *
- * Most jobs never ask for PMIx, so an offer must cost next to nothing: no system call, and one
- * allocation for the strings that the tasks get.  All jobs of a launcher share one listening socket,
- * the door, which is opened for the first of them and kept.  Each job has its own address of the
- * loopback network, 127.A.B.C, whose last 24 bits are its slot; the address to which a connection
- * was made tells the job.  The door is bound to all addresses but to the loopback interface only.
+ * Purpose: most jobs never ask for PMIx, so an offer must be cheap: no system call, and one
+ * allocation for the strings that the tasks get.  All jobs of a launcher share one listening
+ * socket, the door, which is opened for the first offer and kept.  Each job has its own address of
+ * the loopback network, 127.A.B.C, whose last 24 bits are its slot, so the address of a connection
+ * tells the job.  The door is bound to all addresses, but only to the loopback interface.
  *
- * state     of an offer                                              left when
- * waiting   tasks run, no one has connected                          the first task connects: a server
- *                                                                    is started with one end of a pair
- *                                                                    of sockets, the gate
- * serving   each connection is passed through the gate               the job ends, or the server is
- *                                                                    lost
- * failed    the server could not be started, and the job fails:      the job ends
- *           connections are closed
+ *    state     of an offer                                     left when
+ *    waiting   tasks run, none has connected                   the first task connects: a server
+ *                                                              is started with one end of a
+ *                                                              socket pair, the gate
+ *    asking    the server belongs to another node (share.c);   the gate arrives from there
+ *              connections are held
+ *    serving   connections are passed through the gate         the job ends, or the server is lost
+ *    failed    the server could not be started, and the job    the job ends
+ *              fails; connections are closed
  *
- *  1. A slot belongs to one job at a time, and slots are used in turn, so that no process of an
- *     earlier job connects to a later one.
- *  2. What the gate does not take yet is held, at most HELD_MAX connections for each task; further
+ * Invariants:
+ *  1. A slot belongs to one job at a time, and slots are used in turn, so a process of an earlier
+ *     job does not connect to a later job.
+ *  2. Connections that the gate does not accept yet are held, at most HELD_MAX per task; further
  *     ones are closed.
- *  3. A connection is never read here: whom it comes from is for the library to find out.
+ *  3. Connections are never read here: the library identifies the client.
  *
- * Failure: when the door cannot be opened there is no offer, and the job runs with PMI-1 alone.
+ * Failure: if the door cannot be opened there is no offer, and the job runs with PMI-1 alone.
  */
 #include "config.h"
 #include "launcher.h"
@@ -36,6 +38,8 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#include "libutil/fdpass.h"
 
 #define LOOPBACK 0x7f000000u
 #define SLOT_MIN 0x010000u /* 127.1.0.0: others use the addresses below */
@@ -56,15 +60,16 @@ struct offer {
     struct nodejob *job;
     uint32_t slot;
     struct source gate;
+    bool wanted; /* a task has connected */
     bool failed;
     int *held;
     size_t nheld, cap;
     char *text;  /* all strings */
-    char *ranks; /* in it: those of the tasks */
+    char *ranks; /* in `text`: the strings that differ from task to task */
     char *vars[];
 };
 
-/* What the library's own server tells tasks; the address under a name for each version of clients. */
+/* The variables that the library's own server sets; the address has a name per client version. */
 enum offered_kind { OFFER_NSPACE, OFFER_ADDRESS, OFFER_HOST, OFFER_DIR, OFFER_WORD };
 static const struct {
     const char *name;
@@ -173,16 +178,15 @@ void offer_address(const struct offer *o, char *buf, size_t size)
 static int fill_strings(struct offer *o)
 {
     const struct nodejob *j = o->job;
-    char name[64], at[32], address[160], host[24], dir[4096 + 16], *p;
+    char name[PMIX_JOB_NAME_MAX], at[32], address[160], host[24], dir[4096 + 16], *p;
     const char *words[] = {
         [OFFER_NSPACE] = name, [OFFER_ADDRESS] = address, [OFFER_HOST] = host, [OFFER_DIR] = dir};
     size_t lens[OFFER_WORD], n = j->ntasks * (size_t)RANK_SIZE;
 
-    memcpy(name, "flux-", 5);
-    pmi_job_name(j, name + 5, sizeof(name) - 5);
+    pmix_job_name(j, name);
     offer_address(o, at, sizeof(at));
-    snprintf(address, sizeof(address), "%s.server.%u;tcp4://%s", name, j->run.node, at);
-    snprintf(host, sizeof(host), "node%u", j->run.node);
+    snprintf(address, sizeof(address), "%s.server.%u;tcp4://%s", name, share_host(j), at);
+    snprintf(host, sizeof(host), "node%u", j->run.first + share_host(j));
     if ((size_t)snprintf(dir, sizeof(dir), "%s/pmix%.0u", j->dir, j->run.first) >= sizeof(dir))
         return errno = ENAMETOOLONG, -1;
     for (size_t i = 0; i < OFFER_WORD; i++)
@@ -268,31 +272,16 @@ void offer_destroy(struct offer *o)
 
 /* --- connections --- */
 
-/* Through the gate: 0, 1 when it takes no more now, -1 with errno. */
+/* Pass a connection through the gate: 0; 1 if the gate accepts no more now; -1 with errno. */
 static int pass(struct offer *o, int fd)
 {
-    union {
-        char buf[CMSG_SPACE(sizeof(int))];
-        struct cmsghdr align;
-    } u = {.buf = {0}};
-    char byte = 0;
-    struct iovec iov = {&byte, 1};
-    struct msghdr m = {
-        .msg_iov = &iov, .msg_iovlen = 1, .msg_control = u.buf, .msg_controllen = sizeof(u.buf)};
-    struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+    uint8_t byte = 0;
 
-    c->cmsg_level = SOL_SOCKET;
-    c->cmsg_type = SCM_RIGHTS;
-    c->cmsg_len = CMSG_LEN(sizeof(int));
-    memcpy(CMSG_DATA(c), &fd, sizeof(int));
-    for (;;) {
-        if (sendmsg(o->gate.fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0)
-            return 0;
-        if (errno == EAGAIN)
-            return 1;
-        if (errno != EINTR)
-            return -1;
-    }
+    if (o->gate.fd < 0)
+        return 1; /* the leader has not answered yet */
+    if (fdpass_send(o->gate.fd, &byte, 1, fd) >= 0)
+        return 0;
+    return errno == EAGAIN ? 1 : -1;
 }
 
 static void give_up(struct offer *o, const char *what)
@@ -325,7 +314,7 @@ static void hold(struct offer *o, int fd)
     launcher_source_resume(o->job->l, &o->gate);
 }
 
-/* A server that is lost is noticed when it is reaped, by pmix_reaped(). */
+/* Pass the held connections.  The loss of the server is handled by pmix_reaped(). */
 static void gate_ready(struct source *s, uint32_t events)
 {
     struct offer *o = (struct offer *)((char *)s - offsetof(struct offer, gate));
@@ -345,13 +334,21 @@ static void gate_ready(struct source *s, uint32_t events)
         launcher_source_pause(o->job->l, &o->gate);
 }
 
-/* The first task is there: start a server. */
+/* The first task has connected: start a server, or ask the leader for its own. */
 static int open_gate(struct offer *o)
 {
     struct launcher *l = o->job->l;
     errmsg_t err;
     int sv[2];
 
+    o->wanted = true;
+    if (!share_leads(o->job->share)) {
+        if (pmix_wanted(o->job, -1, &err) == 0)
+            return 0;
+        launcher_send_fail(o->job, 1, -1, 0, "%s", err.text);
+        offer_close(o);
+        return -1;
+    }
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sv) < 0) {
         give_up(o, strerror(errno));
         return -1;
@@ -370,12 +367,29 @@ static int open_gate(struct offer *o)
     return o->failed ? -1 : 0;
 }
 
+int offer_gate(struct offer *o)
+{
+    if (o->failed || (!o->wanted && open_gate(o) < 0))
+        return -1;
+    return o->gate.fd;
+}
+
+void offer_answered(struct offer *o, int fd)
+{
+    if (o->failed || o->gate.fd >= 0) {
+        close(fd);
+        return;
+    }
+    if (launcher_source_start(o->job->l, &o->gate, fd, EPOLLOUT, gate_ready) < 0)
+        give_up(o, strerror(errno));
+}
+
 /* Takes `fd`. */
 static void arrived(struct offer *o, int fd)
 {
     int rc = -1;
 
-    if (!o->failed && (o->gate.fd >= 0 || open_gate(o) == 0)) {
+    if (!o->failed && (o->wanted || open_gate(o) == 0)) {
         rc = o->nheld ? 1 : pass(o, fd);
         if (rc > 0) {
             hold(o, fd);
@@ -387,7 +401,7 @@ static void arrived(struct offer *o, int fd)
     close(fd);
 }
 
-/* No descriptor is left: who waits is refused, or the door would be ready for ever. */
+/* No descriptor is left: refuse a waiting connection, or the door would stay ready for ever. */
 static void refuse_one(struct offers *os)
 {
     int fd;

@@ -1,14 +1,14 @@
-/* Has any task left a process behind?
+/* orphan.c - tells whether a task has left a process behind.
  *
- * A subreaper gets the orphans of its tasks as children of its own, and to find out whether there
- * are any it would have to read all of /proc, at every end of a job.  But the kernel keeps children
- * by the thread that made them, gives orphans to the first thread of the process that lives, and
- * /proc/self/task/TID/children lists those of one thread.  So all work is done by other threads
- * (starter.c), which make all tasks; the first one makes none, and whether it has children is one
- * system call on a file that stays open.  Only when it has are they looked at.
+ * A subreaper gets the orphans of its tasks as children.  To find out if there are any, it would
+ * have to read all of /proc at every end of a job.  But the kernel lists children by the thread
+ * that made them, gives orphans to the first live thread of the process, and lists the children of
+ * one thread in /proc/self/task/TID/children.  So other threads do all work and make all tasks
+ * (starter.c).  The first thread makes none, and one system call on a file that stays open tells if
+ * it has children.  Only then are the children examined.
  *
- * Where the kernel has no such file the first thread is asked itself: waitid(2) with __WNOTHREAD
- * sees the children of the calling thread alone.
+ * Where the kernel has no such file, the first thread is asked: waitid(2) with __WNOTHREAD
+ * considers only the children of the calling thread.
  */
 #include "config.h"
 #include "launcher.h"

@@ -1,13 +1,12 @@
-/* PMI-1 for the tasks of a job: libpmi's state machine on one socket per task.
+/* pmi.c - PMI-1 for the tasks of a job: libpmi's state machine, with one socket per task.
  *
- * A job whose tasks do not speak PMI pays for a socket pair each, and no more: the server is made
- * when the first byte comes, and with it the job's backing directory.  When all tasks are on this
- * node a barrier is complete as soon as all are in it, and the pairs are sent up for the record
- * only.
+ * A job whose tasks do not speak PMI costs only a socket pair per task: the server is made when the
+ * first byte arrives.  If all tasks are on this node, a barrier is complete when all are in it, and
+ * the pairs are sent up for the record only.
  *
- * A task that said init and ends without finalize leaves the others waiting: the job fails (FAIL).
- * The end that counts is that of the task's process, not of its connection, since only the former
- * tells why.
+ * A task that said init and ends without finalize would make the others wait, so the job fails
+ * (FAIL).  The end of the task's process counts, not that of its connection, since only the former
+ * has a status.
  */
 #include "config.h"
 #include "launcher.h"
@@ -22,9 +21,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "libexec/exec_layout.h"
-#include "libidset/hostlist.h"
-#include "libpmi/pmi_mapping.h"
 #include "libsubprocess/spawn.h"
 
 #define PMI_READ 65536
@@ -62,7 +58,7 @@ static int op_send(void *arg, size_t idx, const void *data, size_t len)
 
     if (t->pmi.fd < 0)
         return -1;
-    /* Straight to the socket when nothing waits before it. */
+    /* Write to the socket directly if no earlier answer waits. */
     while (len > 0 && (!t->pmiout || buf_len(t->pmiout) == 0)) {
         ssize_t n = send(t->pmi.fd, p, len, MSG_NOSIGNAL | MSG_DONTWAIT);
 
@@ -81,7 +77,7 @@ static int op_send(void *arg, size_t idx, const void *data, size_t len)
         return -1;
     if (buf_append(t->pmiout, p, len) < 0)
         return -1;
-    /* Listen again when it has read its answers. */
+    /* Read from the task again once it has read its answers. */
     pmi_watch(t, EPOLLOUT);
     return 0;
 }
@@ -122,7 +118,7 @@ static void op_client_error(void *arg, size_t idx, const char *text)
     launcher_send_fail(j, 1, (int32_t)j->tasks[idx].rank, 1, "%s", text);
 }
 
-/* Names are for other jobs: rank 0 keeps them (names.c). */
+/* Names are for other jobs, so rank 0 keeps them (names.c of wrexec). */
 static int send_name(struct nodejob *j, size_t idx, enum wire_name op, const char *service,
                      const char *port)
 {
@@ -153,8 +149,8 @@ static int op_unpublish(void *arg, size_t idx, const char *service)
     return send_name(arg, idx, WIRE_NAME_UNPUBLISH, service, "");
 }
 
-/* What the new tasks have of this job, its directory, files and environment, goes with what the
- * task says: the module keeps none of it. */
+/* The job's directory, files and environment, which the new tasks share, are sent with the request
+ * of the task: the module does not keep them. */
 int pmi_ask_spawn(struct nodejob *j, uint32_t tag, const void *request, size_t len)
 {
     const char *end = j->run.strings + j->run.strings_len, *env = j->run.envc ? j->env[0] : end;
@@ -192,68 +188,6 @@ static const struct pmi_server_ops server_ops = {
     .unpublish = op_unpublish,
     .spawn = op_spawn,
 };
-
-char *pmi_job_mapping(const struct nodejob *j)
-{
-    uint32_t *tasks = calloc(j->run.nnodes, sizeof(*tasks));
-    char *mapping;
-
-    if (!tasks)
-        return NULL;
-    for (uint32_t i = 0; i < j->run.nnodes; i++)
-        tasks[i] = exec_layout_count(j->layout, i);
-    mapping = pmi_mapping_format(j->run.nnodes, tasks,
-                                 exec_layout_kind(j->layout) == LAYOUT_CYCLIC ? PMI_LAYOUT_CYCLIC
-                                                                              : PMI_LAYOUT_BLOCK);
-    free(tasks);
-    return mapping;
-}
-
-/* Numbers of the hosts of all nodes, in the order in which they come first, malloc'd.  NULL: they
- * are not told, or there is one for each node, or out of memory: then each node is one. */
-static uint32_t *host_numbers(const struct nodejob *j)
-{
-    hostlist_t *hl = !j->l->separate_hosts && j->hosts[0] ? hostlist_parse(j->hosts, NULL) : NULL;
-    uint32_t *numbers = calloc(j->run.nnodes, sizeof(*numbers)), n = 0;
-    hmap_t *known = hmap_create_str(NULL);
-    bool all = hl && numbers && known && hostlist_count(hl) == j->run.nnodes;
-    char name[HOSTLIST_NAME_MAX + 1];
-
-    for (uint32_t i = 0; all && i < j->run.nnodes; i++) {
-        void *is = hostlist_nth(hl, i, name, sizeof(name)) ? hmap_get(known, name) : NULL;
-
-        if (is)
-            numbers[i] = (uint32_t)(uintptr_t)is - 1;
-        else if (hmap_put(known, name, (void *)(uintptr_t)(n + 1)) == 0)
-            numbers[i] = n++;
-        else
-            all = false;
-    }
-    hostlist_destroy(hl);
-    hmap_destroy(known);
-    if (all && n < j->run.nnodes)
-        return numbers;
-    free(numbers);
-    return NULL;
-}
-
-/* The same by hosts: brokers that share one are one node for MPI, so that ranks use shared memory. */
-static char *host_mapping(const struct nodejob *j)
-{
-    uint32_t *numbers = host_numbers(j), *host_of;
-    char *mapping = NULL;
-
-    if (!numbers)
-        return pmi_job_mapping(j);
-    if ((host_of = calloc(j->run.ntasks, sizeof(*host_of)))) {
-        for (uint32_t r = 0; r < j->run.ntasks; r++)
-            host_of[r] = numbers[exec_layout_node(j->layout, r, NULL)];
-        mapping = pmi_mapping_format_ranks(j->run.ntasks, host_of);
-    }
-    free(host_of);
-    free(numbers);
-    return mapping;
-}
 
 /* Libraries name what they make on the host by it, so it is the name of this launch alone. */
 void pmi_job_name(const struct nodejob *j, char *buf, size_t size)
@@ -297,7 +231,7 @@ static int server_start(struct nodejob *j)
     pmi_job_name(j, name, sizeof(name));
     p.ranks = ranks;
     p.appnums = appnums;
-    mapping = host_mapping(j);
+    mapping = hosts_mapping(j);
     if (!mapping)
         goto out;
     j->pmi = pmi_server_create(&server_ops, j, &p, &err);
@@ -309,7 +243,7 @@ static int server_start(struct nodejob *j)
     }
     for (uint32_t i = 0; j->pmi && i < j->ntasks; i++)
         if (j->tasks[i].pid == 0 && j->tasks[i].leader > 0)
-            pmi_server_eof(j->pmi, i); /* it ended without a word */
+            pmi_server_eof(j->pmi, i); /* the task ended without finalize */
 out:
     free(ranks);
     free(appnums);
@@ -338,7 +272,7 @@ void pmi_ready(struct source *s, uint32_t events)
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     if (n <= 0) {
-        /* Whether that was to be is told by the end of the process. */
+        /* The end of the process will tell if this is an error. */
         launcher_source_close(j->l, s);
         return;
     }
@@ -398,7 +332,7 @@ void pmi_spawned(struct nodejob *j, const void *payload, size_t len)
     pmi_server_spawn_done(j->pmi, exec_wire_u32(p), rc, rc ? NULL : text, rc ? text : NULL);
 }
 
-/* Those that spawned a task wait for it to connect, which it does when it begins with MPI. */
+/* The tasks that spawned a task wait for it to connect, which it does when it begins with MPI. */
 void pmi_spawned_in_vain(struct task *t)
 {
     int code = spawn_status_to_code(t->status);
@@ -423,7 +357,7 @@ void pmi_task_ended(struct task *t)
             pmi_spawned_in_vain(t);
         return;
     }
-    /* Its last words may still be in the socket. */
+    /* The last requests of the task may still be in the socket. */
     while (t->pmi.fd >= 0 && (t->pmi.events & EPOLLIN)) {
         char data[4096];
         ssize_t n = recv(t->pmi.fd, data, sizeof(data), MSG_DONTWAIT);

@@ -1,20 +1,24 @@
-/* PMIx for the tasks of a job: the launcher's end of flux-pmixd (pmixd.c).
+/* pmix.c - PMIx for the tasks of a job: the launcher's end of flux-pmixd (pmixd.c).
  *
- * state      of a job's server                                        left when
- * offered    with PMI-1 (WIRE_F_MPI_BOTH): tasks run, with an         the first task connects
- *            address that the launcher listens on (offer.c)
- * starting   a starter starts it, or it runs; the job's tasks do     PMIX_READY
- *            not yet (JOB_STARTING)
- * serving    tasks run, with what it said in their environment        the last task was reaped
- * over       it was killed; DONE waits until it is reaped             it is reaped
+ *    state      of a job's server                                   left when
+ *    offered    with PMI-1 (WIRE_F_MPI_BOTH): tasks run, with an    the first task connects
+ *               address on which the launcher listens (offer.c)
+ *    starting   a starter starts it, or it runs; with PMIx alone    PMIX_READY arrives
+ *               the tasks wait (JOB_STARTING)
+ *    serving    tasks run; with PMIx alone, with the variables      the last task was reaped
+ *               of PMIX_READY in their environment
+ *    leaving    it still serves other nodes of this host            it ends, after all of them have
+ *               (share.c), and was told that this one is done       joined and left; or the job is
+ *                                                                   killed
+ *    over       it was killed; DONE waits for its end               it is reaped
  *
- * The server is killed, not asked, at the end of the job: all that it could do then is to remove
- * its directory, which goes with that of the job.  When it ends before that, the job fails.
+ * At the end of a job the server is killed, not asked to end: it could only remove its directory,
+ * which goes with the job's.  If it ends earlier, the job fails.
  *
- * A task that said it was there and ends without having finalized leaves the others waiting: the
- * job fails.  So does one that ends without a word while others of this node have begun, or begin
- * later, since their first fence would wait for it.  That a node has begun is told up the tree, for
- * those of other nodes that do not (wrexec's subjob_pmi.c).
+ * A task that has connected and ends without finalizing makes the others wait: the job fails.  So
+ * does one that ends without connecting if others of this node have connected, or connect later,
+ * since their first fence would wait for it.  The news that a node has begun travels up the tree,
+ * for the nodes that have not (wrexec's subjob_pmi.c).
  */
 #include "config.h"
 #include "launcher.h"
@@ -31,8 +35,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "libpmi/pmi_mapping.h"
+#include "libexec/exec_layout.h"
 #include "libsubprocess/spawn.h"
+#include "libutil/fdpass.h"
+#include "libutil/filetrust.h"
 #include "libutil/strbuf.h"
 
 #define READ_SIZE 65536
@@ -43,8 +49,11 @@ struct pmix {
     struct nodejob *job;
     struct source src;
     pid_t pid;           /* 0: reaped */
-    struct offer *offer; /* tasks have what that says, not what the server says; NULL: none */
+    struct offer *offer; /* source of the tasks' variables instead of the server; NULL: none */
     bool ready;
+    int gate; /* a follower's, as long as the server does not know it; -1: none */
+    bool known;
+    bool leaving; /* the tasks of this node are over, those of its followers may not be */
     bool over;
     buf_t *in;
     char *body; /* of PMIX_READY */
@@ -61,7 +70,7 @@ extern char **environ;
 
 /* --- start --- */
 
-/* Where we are installed it is beside our own file, in the build directory it is in a folder of its own. */
+/* An installed server is beside the launcher; in the build directory it has a folder of its own. */
 static char *server_path(void)
 {
     char self[4096], *slash, *path;
@@ -119,7 +128,7 @@ static int choose_library(const struct nodejob *j, const char **lib, errmsg_t *e
     return 0;
 }
 
-#define NOPTIONS 16
+#define NOPTIONS 18
 
 /* Tasks of each program. */
 static char *apps_option(const struct nodejob *j)
@@ -136,7 +145,17 @@ static char *apps_option(const struct nodejob *j)
     return strbuf_take(sb);
 }
 
-/* What starts it. */
+/* The tasks of this node, where those of others have the same server. */
+static char *ranks_option(const struct nodejob *j)
+{
+    strbuf_t *sb = strbuf_create(0);
+
+    for (uint32_t i = 0; i < j->ntasks; i++)
+        strbuf_addf(sb, i ? ",%u" : "--ranks=%u", j->tasks[i].rank);
+    return strbuf_take(sb);
+}
+
+/* The work that starts a server. */
 struct serving {
     struct work w;
     char *argv[NOPTIONS + 1];
@@ -168,6 +187,7 @@ static void serving_free(struct work *w)
 static void serve(struct work *w, pid_t *pid)
 {
     struct serving *sv = (struct serving *)w;
+    errmsg_t why;
 
     if (access(sv->path, X_OK) < 0)
         w->failed = errmsg_fail(&w->err, ENOENT,
@@ -176,6 +196,8 @@ static void serve(struct work *w, pid_t *pid)
     else if (sv->lib && access(sv->lib, R_OK) < 0)
         w->failed =
             errmsg_fail(&w->err, errno, "FLUX_PMIX_LIBRARY=%s: %s", sv->lib, strerror(errno)) < 0;
+    else if (sv->lib && !file_is_trusted(sv->lib, &why))
+        w->failed = errmsg_fail(&w->err, errno, "FLUX_PMIX_LIBRARY: %s", why.text) < 0;
     else
         starter_spawn(w, &sv->sp, pid);
     close(sv->fd);
@@ -208,19 +230,27 @@ static void served(struct work *w)
     serving_free(w);
 }
 
+void pmix_job_name(const struct nodejob *j, char buf[PMIX_JOB_NAME_MAX])
+{
+    char name[WIRE_JOB_NAME_MAX];
+
+    exec_wire_job_name(name, j->id, j->run.nonce);
+    snprintf(buf, PMIX_JOB_NAME_MAX, "flux-%s", name);
+}
+
 static int add_options(struct serving *sv, const struct nodejob *j, int door)
 {
-    char *mapping = pmi_job_mapping(j);
-    char name[64];
+    char *mapping = hosts_mapping(j);
+    char name[PMIX_JOB_NAME_MAX];
     int n = 0;
 
-    pmi_job_name(j, name, sizeof(name));
+    pmix_job_name(j, name);
     sv->argv[n++] = option("flux-pmixd");
     sv->argv[n++] = option("--fd=%d", PMIXD_FD);
     sv->argv[n++] = option("--job=%" PRIu64, j->id);
-    sv->argv[n++] = option("--nspace=flux-%s", name);
-    sv->argv[n++] = option("--node=%u", j->run.node);
-    sv->argv[n++] = option("--nnodes=%u", j->run.nnodes);
+    sv->argv[n++] = option("--nspace=%s", name);
+    sv->argv[n++] = option("--node=%u", share_host(j));
+    sv->argv[n++] = option("--nnodes=%u", share_hosts(j));
     sv->argv[n++] = option("--ntasks=%u", j->run.ntasks);
     sv->argv[n++] = mapping ? option("--mapping=%s", mapping) : NULL;
     sv->argv[n++] = option("--dir=%s/pmix%.0u", j->dir, j->run.first);
@@ -233,6 +263,10 @@ static int add_options(struct serving *sv, const struct nodejob *j, int door)
         offer_address(j->pmix->offer, name, sizeof(name));
         sv->argv[n++] = option("--door=%d", PMIXD_DOOR_FD);
         sv->argv[n++] = option("--address=%s", name);
+    }
+    if (share_followers(j->share)) {
+        sv->argv[n++] = ranks_option(j);
+        sv->argv[n++] = option("--followers=%u", share_followers(j->share));
     }
     free(mapping);
     for (int i = 0; i < n; i++)
@@ -319,6 +353,7 @@ static struct pmix *pmix_create(struct nodejob *j)
         return NULL;
     px->job = j;
     px->src.fd = -1;
+    px->gate = -1;
     j->pmix = px;
     return px;
 }
@@ -364,81 +399,15 @@ static int start_server(struct pmix *px, int door, errmsg_t *err)
         px->src.fd = -1;
         return errmsg_fail(err, errno, "cannot start a PMIx server: %s", strerror(errno));
     }
-    if (spawn_server(px, sv[1], door, err) < 0) {
+    if (!share_leads(px->job->share) ? share_ask(px->job->share, sv[1], px->offer != NULL, err) < 0
+                                     : spawn_server(px, sv[1], door, err) < 0) {
         launcher_source_close(l, &px->src);
         return -1;
     }
     return 0;
 }
 
-/* --- offered beside PMI-1 --- */
-
-int pmix_wanted(struct nodejob *j, int door, errmsg_t *err)
-{
-    if (make_room(j->pmix) < 0)
-        return errmsg_fail(err, ENOMEM, "no memory to start a PMIx server");
-    return start_server(j->pmix, door, err);
-}
-
-/* A job does not fail for want of what it may not use. */
-static void offer(struct nodejob *j)
-{
-    struct pmix *px;
-
-    if (j->l->pmixd == 0) {
-        char *path = server_path();
-
-        j->l->pmixd = path && access(path, X_OK) == 0 ? 1 : -1;
-        free(path);
-    }
-    if (j->l->pmixd < 0)
-        return;
-    if (!j->dir)
-        return;
-    px = pmix_create(j);
-    if (!px || !(px->offer = offer_create(j))) {
-        launcher_send_note(j, "there is no PMIx for the tasks of node %u: %s", j->run.node,
-                           strerror(errno));
-        pmix_destroy(j);
-        return;
-    }
-    px->ready = true;
-}
-
-int pmix_begin(struct nodejob *j, errmsg_t *err)
-{
-    const char *lib;
-    bool both = (j->run.flags & WIRE_F_MPI_BOTH) != 0;
-
-    if (j->run.flags & (WIRE_F_EXEC | (both ? WIRE_F_NESTED : 0)))
-        return 0;
-    /* Who names a library will use it, and shall have what that says. */
-    if (both && !library_of(j, &lib)) {
-        offer(j);
-        return 0;
-    }
-    if (!both && !(j->run.flags & WIRE_F_MPI_PMIX))
-        return 0;
-    if (!j->dir)
-        return errmsg_fail(err, EIO, "no directory for the PMIx server can be made");
-    if (!pmix_create(j) || make_room(j->pmix) < 0)
-        return errmsg_fail(err, ENOMEM, "no memory to start a PMIx server");
-    return start_server(j->pmix, -1, err) < 0 ? -1 : 1;
-}
-
-/* --- what it says --- */
-
-static int take_environment(struct pmix *px, const struct wire_frame *f)
-{
-    size_t len = f->len - 8;
-    uint32_t common = exec_wire_u32(f->payload), each = exec_wire_u32(f->payload + 4);
-    const char *p = (const char *)f->payload + 8;
-
-    if (common > 4096 || each > 64 || px->ready ||
-        !exec_wire_strings_ok(p, len, common + (size_t)each * px->job->ntasks))
-        return -1;
-    return set_environment(px, p, len, common, each);
-}
+/* --- who has begun --- */
 
 static void left_early(struct nodejob *j, const struct task *t)
 {
@@ -465,12 +434,144 @@ static void begin(struct pmix *px)
         }
 }
 
+/* --- offered beside PMI-1 --- */
+
+int pmix_wanted(struct nodejob *j, int door, errmsg_t *err)
+{
+    if (make_room(j->pmix) < 0)
+        return errmsg_fail(err, ENOMEM, "no memory to start a PMIx server");
+    if (start_server(j->pmix, door, err) < 0)
+        return -1;
+    /* A leader that has left without a server cannot say so: the nodes above find out. */
+    if (!share_leads(j->share))
+        begin(j->pmix);
+    return 0;
+}
+
+/* Let a follower's tasks in once their gate is there and the server knows their launcher. */
+static void let_in(struct pmix *px)
+{
+    if (px->gate < 0 || !px->known)
+        return;
+    offer_answered(px->offer, px->gate);
+    px->gate = -1;
+}
+
+void pmix_answered(struct nodejob *j, int fd)
+{
+    struct pmix *px = j->pmix;
+
+    if (!px || !px->offer || px->over || px->gate >= 0) {
+        close(fd);
+        return;
+    }
+    px->gate = fd;
+    let_in(px);
+}
+
+/* u32 node, then the ranks of its tasks; with the descriptor. */
+int pmix_join(struct nodejob *j, uint32_t node, int fd, int *gate, errmsg_t *err)
+{
+    uint32_t n = exec_layout_count(j->layout, node), *payload;
+    struct pmix *px = j->pmix;
+    size_t len = 4 * (1 + (size_t)n);
+    uint8_t *frame;
+    ssize_t sent;
+
+    *gate = -1;
+    if (!px || px->over)
+        return errmsg_fail(err, ESRCH, "there is none");
+    if (px->offer && (*gate = offer_gate(px->offer)) < 0)
+        return errmsg_fail(err, ESRCH, "it could not be started");
+    if (!(frame = malloc(WIRE_HEADER + len)) || !(payload = malloc(len))) {
+        free(frame);
+        return errmsg_fail(err, ENOMEM, "out of memory");
+    }
+    payload[0] = node;
+    for (uint32_t i = 0; i < n; i++)
+        payload[1 + i] = exec_layout_task(j->layout, node, i);
+    exec_wire_header(frame, WIRE_PMIX_JOIN, j->id, (uint32_t)len);
+    memcpy(frame + WIRE_HEADER, payload, len);
+    sent = fdpass_send(px->src.fd, frame, WIRE_HEADER + len, fd);
+    free(frame);
+    free(payload);
+    if (sent < 0 && (errno == EPIPE || errno == ECONNRESET || errno == EBADF))
+        return 0; /* the server is lost, which is reported when it is reaped */
+    if (sent != (ssize_t)(WIRE_HEADER + len))
+        return errmsg_fail(err, EAGAIN, "it takes nothing");
+    return 0;
+}
+
+/* Make an offer.  Without one the job continues, because it may not need PMIx; but a leader without
+ * a server must refuse the other nodes of this host (pmix_join()). */
+static int offer(struct nodejob *j, errmsg_t *err)
+{
+    struct pmix *px = NULL;
+
+    if (j->l->pmixd == 0) {
+        char *path = server_path();
+
+        j->l->pmixd = path && access(path, X_OK) == 0 ? 1 : -1;
+        free(path);
+    }
+    if (j->l->pmixd < 0)
+        return 0;
+    if (share_create(j, err) < 0)
+        return -1;
+    if (!j->dir)
+        return 0;
+    if (!(px = pmix_create(j)) || !(px->offer = offer_create(j))) {
+        launcher_send_note(j, "there is no PMIx for the tasks of node %u: %s", j->run.node,
+                           strerror(errno));
+        pmix_destroy(j);
+        return 0;
+    }
+    px->ready = true;
+    return 0;
+}
+
+int pmix_begin(struct nodejob *j, errmsg_t *err)
+{
+    const char *lib;
+    bool both = (j->run.flags & WIRE_F_MPI_BOTH) != 0;
+
+    if (j->run.flags & (WIRE_F_EXEC | (both ? WIRE_F_NESTED : 0)))
+        return 0;
+    /* Who names a library will use it, and shall have what that says. */
+    if (both && !library_of(j, &lib))
+        return offer(j, err);
+    if (!both && !(j->run.flags & WIRE_F_MPI_PMIX))
+        return 0;
+    if (!j->dir)
+        return errmsg_fail(err, EIO, "no directory for the PMIx server can be made");
+    if (share_create(j, err) < 0)
+        return -1;
+    if (!pmix_create(j) || make_room(j->pmix) < 0)
+        return errmsg_fail(err, ENOMEM, "no memory to start a PMIx server");
+    return start_server(j->pmix, -1, err) < 0 ? -1 : 1;
+}
+
+/* --- what it says --- */
+
+static int take_environment(struct pmix *px, const struct wire_frame *f)
+{
+    size_t len = f->len - 8;
+    uint32_t common = exec_wire_u32(f->payload), each = exec_wire_u32(f->payload + 4);
+    const char *p = (const char *)f->payload + 8;
+
+    if (common > 4096 || each > 64 || px->ready ||
+        !exec_wire_strings_ok(p, len, common + (size_t)each * px->job->ntasks))
+        return -1;
+    return set_environment(px, p, len, common, each);
+}
+
 static void handle(struct pmix *px, const struct wire_frame *f)
 {
     struct nodejob *j = px->job;
 
     if (f->type == WIRE_PMIX_READY && px->offer) {
-        return; /* tasks run with what it would say */
+        px->known = true; /* the tasks already have these variables, from the offer */
+        let_in(px);
     } else if (f->type == WIRE_PMIX_READY) {
         if (take_environment(px, f) < 0) {
             launcher_send_fail(j, 1, -1, 0, "the PMIx server gave no environment for tasks");
@@ -482,6 +583,7 @@ static void handle(struct pmix *px, const struct wire_frame *f)
     } else if (f->type == WIRE_PMIX_CLIENT) {
         uint32_t rank = exec_wire_u32(f->payload), what = exec_wire_u32(f->payload + 4);
 
+        /* The first task to connect is reported here, too, even if it is not local. */
         for (uint32_t i = 0; i < j->ntasks; i++)
             if (j->tasks[i].rank == rank)
                 px->clients[i] = (uint8_t)what;
@@ -502,10 +604,10 @@ static void handle(struct pmix *px, const struct wire_frame *f)
     }
 }
 
-/* Its end; why is told when it is reaped. */
+/* Close the connection to the server; why it ended is reported when it is reaped. */
 static void hang_up(struct pmix *px)
 {
-    /* In this order: a server that sees the connection end takes the launcher for dead. */
+    /* Kill first: a server that sees the connection end takes the launcher for dead. */
     if (px->pid > 0)
         kill(px->pid, SIGKILL);
     launcher_source_close(px->job->l, &px->src);
@@ -535,7 +637,7 @@ static void pmix_read(struct pmix *px)
         hang_up(px);
 }
 
-/* What is there now. */
+/* Read and handle the available frames. */
 static void drain(struct pmix *px)
 {
     char c;
@@ -549,19 +651,28 @@ static void pmix_ready(struct source *s, uint32_t events)
     pmix_read((struct pmix *)((char *)s - offsetof(struct pmix, src)));
 }
 
-/* The answer is small, and the server reads all the time. */
-void pmix_spawned(struct nodejob *j, const void *payload, size_t len)
+/* Send a frame.  Frames are small and the server always reads, so a full socket means that it is
+ * lost. */
+static int send_frame(struct pmix *px, enum wire_type type, const void *payload, size_t len)
 {
-    struct pmix *px = j->pmix;
     uint8_t frame[WIRE_HEADER + 8 + WIRE_NAME_MAX];
 
-    if (!px || px->src.fd < 0 || len > 8 + WIRE_NAME_MAX)
-        return;
-    exec_wire_header(frame, WIRE_SPAWNED, j->id, (uint32_t)len);
-    memcpy(frame + WIRE_HEADER, payload, len);
-    if (send(px->src.fd, frame, WIRE_HEADER + len, MSG_NOSIGNAL | MSG_DONTWAIT) !=
+    if (px->src.fd < 0 || len > 8 + WIRE_NAME_MAX)
+        return -1;
+    exec_wire_header(frame, type, px->job->id, (uint32_t)len);
+    if (len)
+        memcpy(frame + WIRE_HEADER, payload, len);
+    if (send(px->src.fd, frame, WIRE_HEADER + len, MSG_NOSIGNAL | MSG_DONTWAIT) ==
         (ssize_t)(WIRE_HEADER + len))
-        hang_up(px);
+        return 0;
+    hang_up(px);
+    return -1;
+}
+
+void pmix_spawned(struct nodejob *j, const void *payload, size_t len)
+{
+    if (j->pmix)
+        (void)send_frame(j->pmix, WIRE_SPAWNED, payload, len);
 }
 
 /* --- for nodejob.c --- */
@@ -610,7 +721,7 @@ void pmix_task_ended(struct task *t)
 
     if (!px || px->over || !px->clients)
         return;
-    /* What it told the server last may still be on its way here. */
+    /* The server's last frame about the task may still be in the socket. */
     drain(px);
     if (px->clients[idx] == 0 && j->run.parent && t->status) {
         pmi_spawned_in_vain(t);
@@ -628,15 +739,28 @@ void pmix_task_ended(struct task *t)
                        t->rank, spawn_status_text(t->status, text, sizeof(text)));
 }
 
+bool pmix_within(const struct nodejob *j, uint32_t i)
+{
+    return j->pmix && j->pmix->clients && j->pmix->clients[i] == CONNECTED;
+}
+
 void pmix_end(struct nodejob *j)
 {
     struct pmix *px = j->pmix;
 
     if (!px || px->over)
         return;
+    /* Other nodes of this host may still need the server. */
+    if (px->pid > 0 && share_followers(j->share) && !j->killed) {
+        if (!px->leaving && send_frame(px, WIRE_PMIX_LEAVE, NULL, 0) == 0)
+            px->leaving = true;
+        if (px->leaving)
+            return;
+    }
     px->over = true;
     hang_up(px);
     offer_close(px->offer);
+    share_destroy(j);
 }
 
 bool pmix_gone(const struct nodejob *j)
@@ -663,6 +787,10 @@ bool pmix_reaped(struct launcher *l, pid_t pid, int status)
     launcher_source_close(l, &px->src);
     if (px->over)
         return true;
+    if (px->leaving && status == 0) {
+        pmix_end(j); /* the others have left, too */
+        return true;
+    }
     launcher_send_fail(j, 1, -1, 0, "the PMIx server of node %u was lost (%s)", j->run.node,
                        spawn_status_text(status, text, sizeof(text)));
     nodejob_kill(j);
@@ -680,6 +808,8 @@ void pmix_destroy(struct nodejob *j)
         hmap_take_u64(j->l->servers, (uint64_t)px->pid);
     }
     launcher_source_close(j->l, &px->src);
+    if (px->gate >= 0)
+        close(px->gate);
     offer_destroy(px->offer);
     buf_destroy(px->in);
     free(px->body);

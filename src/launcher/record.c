@@ -1,21 +1,24 @@
-/* Jobs whose epilog is still to be run, recorded for the next launcher.
+/* record.c - records of the jobs whose epilog is still to be run, for the next launcher.
  *
- *    DIR/epilog-JOB-TOKEN      DIR: that of the broker's socket, TOKEN: of the launcher
+ * Format:
  *
- * A record is u32 length and the payload of RUN (exec_wire.h, in the byte order of the host), then
- * what plugins changed in the environment: NAME=value or NAME, each with its NUL.  It lives as long
- * as the broker's directory at most: that belongs to one broker, while directories of jobs
- * (backing.c) are removed by any launcher of the user once nobody locks them.
+ *    DIR/epilog-JOB-TOKEN      DIR: directory of the broker's socket; TOKEN: of the launcher
  *
- *  1. The record is there before the prolog starts and until the epilog was reaped, so an epilog
+ * A record is u32 length and the payload of RUN (exec_wire.h, in the host's byte order), then the
+ * changes of the environment by plugins: NAME=value or NAME, each with its NUL.  It lives as long
+ * as DIR at most: that belongs to one broker, while any launcher of the user removes the
+ * directories of jobs (backing.c) once nobody locks them.
+ *
+ * Invariants:
+ *  1. The record exists before the prolog starts and until the epilog was reaped.  So an epilog
  *     that was interrupted together with its launcher is run again.
- *  2. When all processes of a launcher that was lost are gone, the next one makes each record of
- *     another token a job that has no tasks left and is about to end (records_run): nothing but its
- *     epilog is run, and the module, which has ended the job, hears nothing of it.
+ *  2. When all processes of a lost launcher are gone, the next one makes each record of another
+ *     token a job without tasks that is about to end (records_run()).  Only its epilog is run, and
+ *     the module, which has ended the job, is not told.
  *
- * Failure: a job whose record cannot be written is noted, and runs; a record that cannot be read is
- * reported on standard error, and removed.  When the broker goes together with its launcher nobody
- * reads the records.
+ * Failure: a job whose record cannot be written is noted, and runs.  A record that cannot be read
+ * is reported on standard error, and removed.  If the broker is lost together with its launcher,
+ * nobody reads the records.
  */
 #include "config.h"
 #include "launcher.h"
@@ -35,7 +38,7 @@
 #define RECORD_MAX (2u * WIRE_PAYLOAD_MAX)
 #define PREFIX "epilog-"
 
-/* Where the broker has its socket, malloc'd; NULL with errno. */
+/* The directory of the broker's socket, malloc'd; NULL with errno. */
 static char *record_dir(const struct launcher *l)
 {
     const char *path = l->uri ? strchr(l->uri, '/') : NULL;
@@ -50,7 +53,7 @@ static char *record_dir(const struct launcher *l)
     return strndup(path, (size_t)(slash - path));
 }
 
-/* Of a file: is it a record, of which job, of another launcher than this? */
+/* Is a file the record of another launcher?  *id: its job. */
 static bool is_lost(const struct launcher *l, const char *name, uint64_t *id)
 {
     const char *digits = name + strlen(PREFIX);
@@ -116,7 +119,7 @@ void record_remove(struct nodejob *j)
 
 /* --- of a launcher that was lost --- */
 
-/* `path` is taken over when it can be used. */
+/* Run the epilog of a record; takes `path` if it returns true. */
 static bool run_one(struct launcher *l, uint64_t id, char *path)
 {
     char *data = NULL, *p, *end;

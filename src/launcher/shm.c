@@ -1,27 +1,29 @@
-/* Shared memory that MPICH leaves when it is killed.
+/* shm.c - removes the shared memory that MPICH leaves behind when it is killed.
  *
- * MPICH 5 names the segment of a node by the job: /dev/shm/mpich_shm_HASH_NODE and
- * mpich_vci_HASH_NODE, where HASH is the 32-bit FNV-1a digest (Fowler, Noll, Vo) of PMI's kvsname,
- * as hexadecimal digits, and NODE the number of the node in the job.  A kvsname is given to one job
- * only, and the end of that removes the segments of its node here.
+ * MPICH 5 names the segments of a host by the job: /dev/shm/mpich_shm_HASH_HOST and
+ * mpich_vci_HASH_HOST, where HASH is the 32-bit FNV-1a digest (Fowler, Noll, Vo) of the job's name
+ * (PMI's kvsname, PMIx's namespace), in hexadecimal digits, and HOST the number of the host in
+ * PMI_process_mapping or in PMIx's list of nodes (hosts.c).  Brokers of one host have one number.
+ * A name is given to one job only, so the names of the segments are known at the end of the job.
  *
- * MPICH 4 leaves some when it is killed as it starts.  The first rank of a node makes a file
- * /dev/shm/mpich_shar_*, tells the others of its node its name, and they map it; when all have, it
- * removes the name.  By means of this file they agree about the next, a large one.  When the job
- * dies before a name is gone the file stays, until the machine is started again.
+ * MPICH 4 leaves a file if it is killed during its start.  The first rank of a node makes a file
+ * /dev/shm/mpich_shar_* and tells its name to the other ranks, which map it; then it removes the
+ * name.  By this file they agree on a second, large one in the same way.  If the job dies before a
+ * name is removed, the file stays until the host is rebooted.
  *
- * The names are random, so that they are told apart only by what is seen of the job itself:
+ * These names are random, so they are learned from the job itself:
  *
- *    first file   the value, in hexadecimal digits, of the PMI key -bcast-N-RANK that a task has put
- *    others       what a task of a job with such a key has mapped, when the job gets a signal
+ *    first file   the value, in hexadecimal digits, of the PMI key -bcast-N-RANK that a task puts
+ *    others       the mappings of a task of a job with such a key, when the job gets a signal
  *
- *  1. Only regular files of our user are removed; of those of MPICH 4 only what is called
- *     /dev/shm/mpich_shar_ and something without a slash.
- *  2. And only when a task left without PMI's finalize: in a job that ends well MPICH has removed
- *     them, and nothing is touched.
+ * Invariants:
+ *  1. Only regular files of our user are removed; for MPICH 4, only /dev/shm/mpich_shar_ followed
+ *     by a name without a slash.
+ *  2. They are removed only if a task has left without finalizing PMI or PMIx: in a job that ends
+ *     well, MPICH has removed them.
  *
- * Failure: what cannot be removed stays; so does the file of a job that dies by itself, between
- * making it and telling its name.
+ * Failure: a file that cannot be removed stays; so does the file of a job that dies by itself
+ * between making it and telling its name.
  */
 #include "config.h"
 #include "launcher.h"
@@ -50,7 +52,7 @@ static int digit(char c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* Text from hexadecimal digits; -1 when it is none, or does not fit. */
+/* Decode text from hexadecimal digits; -1 if it is malformed or does not fit. */
 static int decode(const char *hex, size_t len, char *out, size_t size)
 {
     if (len % 2 || len / 2 >= size)
@@ -91,10 +93,11 @@ void shm_put(struct nodejob *j, const struct pmi_pair *pair)
 
 static bool within_mpi(const struct nodejob *j, uint32_t i)
 {
-    return pmi_server_initialized(j->pmi, i) && !pmi_server_finalized(j->pmi, i);
+    return (j->pmi && pmi_server_initialized(j->pmi, i) && !pmi_server_finalized(j->pmi, i)) ||
+           pmix_within(j, i);
 }
 
-/* A removed one has " (deleted)" behind its name. */
+/* A removed file is skipped: in the mappings, " (deleted)" follows its name. */
 static void add_mapped(struct nodejob *j, pid_t pid)
 {
     char path[64], *text, *save = NULL;
@@ -144,24 +147,29 @@ static uint32_t digest(const char *text)
     return h;
 }
 
-static void remove_named(const struct nodejob *j)
+static void remove_named(const char *job, uint32_t host)
 {
     static const char *const formats[] = {"/dev/shm/mpich_shm_%x_%u", "/dev/shm/mpich_vci_%x_%u"};
-    char name[64], path[64];
+    char path[64];
 
-    pmi_job_name(j, name, sizeof(name));
     for (size_t i = 0; i < sizeof(formats) / sizeof(*formats); i++) {
-        snprintf(path, sizeof(path), formats[i], digest(name), j->run.node);
+        snprintf(path, sizeof(path), formats[i], digest(job), host);
         remove_file(path);
     }
 }
 
 void shm_remove(struct nodejob *j)
 {
-    bool bad = j->pmi && !ended_well(j);
+    bool bad = !ended_well(j);
+    char name[PMIX_JOB_NAME_MAX];
+    uint32_t host;
 
-    if (bad)
-        remove_named(j);
+    if (bad && hosts_here(j, &host) == 0) {
+        pmi_job_name(j, name, sizeof(name));
+        remove_named(name, host);
+        pmix_job_name(j, name);
+        remove_named(name, host);
+    }
     for (size_t i = 0; i < j->nshm; i++) {
         if (bad)
             remove_file(j->shm[i]);

@@ -1,41 +1,43 @@
-/* Threads that do what may hang, one of which has the loop.
+/* starter.c - the threads that perform operations which may hang; one of them runs the loop.
  *
- * Whatever touches a file that is not the launcher's own may take for ever, on a file system that
- * hangs: a task's working directory, program and streams, the directory of a job, the programs of
- * the site.  Each piece of it is a `struct work`.  Programs are started in a child that shares
- * memory with the thread that makes it, and for which that thread alone waits (spawn.h); the rest
- * is done by the thread itself.
+ * Purpose: an operation on a file that is not the launcher's own may hang with its file system: a
+ * task's working directory, program and streams, the directory of a job, the programs of the site.
+ * Each such operation is a `struct work`.  A program is started in a child that shares memory with
+ * the thread that makes it, and for which only that thread waits (spawn.h); other work is done by
+ * the thread itself.
  *
- * state of a thread   meaning                                    left when
- * leading             it runs the loop, and does work in         the launcher ends, or it was so long
- *                     between, between rounds only               in a work that another leads
- * standing by         it waits for the alarm                     the leader hangs: it leads
- * hanging             another leads; it still has its work       that is done: it tells the leader, and
- *                                                                stands by
+ *    state of a thread   meaning                                  left when
+ *    leading             it runs the loop, and performs       the launcher ends, or another thread
+ *                        works between rounds only            leads because a work took too long
+ *    standing by         it waits for the alarm               the leader hangs: it leads
+ *    hanging             another leads; it has its work yet   the work is done: it tells the
+ *                                                             leader, and stands by
  *
- * So work that goes as it should costs no change of threads, and one that hangs keeps the loop
- * for STUCK.  The loop makes a work and adds it to a batch, of which a job has two (launcher.h):
+ * So a work that does not hang costs no change of threads, and one that does blocks the loop for
+ * STUCK only.  The loop makes a work and adds it to a batch, of which a job has two (launcher.h):
  *
- *    todo of the batch  ->  a thread has it: run()  ->  done  ->  the loop: done()
+ *    todo of the batch  ->  a thread performs it: run()  ->  done  ->  the loop: done()
  *
- *  1. One thread at a time serves a batch, in order, and stops at the first that fails; batches
- *     take turns, in slices of time.
- *  2. All of the launcher's data are the leader's, but for what a work points to.  That stays
- *     until it came back: a job that has ended meanwhile is kept, as a ghost (nodejob.c).
- *  3. One thread at least stands by when something is done.  When as many hang as may
- *     (wrexec.hung-max), or another cannot be made, what would start something is refused, with a
- *     sentence; what ends something waits until one of them is done.
+ * Invariants:
+ *  1. One thread at a time serves a batch, in order, and stops at the first failure.  Batches take
+ *     turns, in slices of time.
+ *  2. All data of the launcher belong to the leader, except those to which a work points.  These
+ *     stay until it comes back: a job that has ended meanwhile is kept, as a ghost (nodejob.c).
+ *  3. At least one thread stands by while works are performed.  If the maximum (wrexec.hung-max)
+ *     hang, or no thread can be made, works that start something are refused with an error message;
+ *     works that end something wait until a thread is free.
  *  4. A thread ends with the launcher only: the kernel kills the children of a thread that ends,
- *     as they asked for (PR_SET_PDEATHSIG).
- *  5. The number of a child is known before it runs, so one that ends at once, and is reaped before
- *     its work is done, is told from an orphan.
- *  6. What threads share is under `lock`; nobody who holds it waits for anything.
+ *     because they asked for that (PR_SET_PDEATHSIG).
+ *  5. The pid of a child is known before the child runs.  So a child that ends at once, and is
+ *     reaped before its work is done, is not mistaken for an orphan.
+ *  6. Data shared by threads are under `lock`; a thread that holds it never waits.
  *
  * Failure: a child that SIGKILL does not end, and a thread that hangs, are left behind.  While
- * nothing hangs, work is done even if no thread can be made to stand by.
+ * nothing hangs, works are performed even if no thread can be made to stand by.
  */
 #include "config.h"
 #include "launcher.h"
+#include "libutil/clock.h"
 #include "libutil/invariant.h"
 
 #include <errno.h>
@@ -81,26 +83,18 @@ struct starters {
     unsigned idle; /* stand by */
     int alarm;     /* timerfd */
     bool armed;
-    bool full; /* the leader's own: all that can be hang */
+    bool full; /* the leader's own: the maximum of threads hangs */
     bool over;
     bool stuck;      /* over, but a thread is not */
     bool collecting; /* the leader's own */
 };
 
-static uint64_t now_us(void)
-{
-    struct timespec ts;
-
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
-}
-
 /* --- one work --- */
 
 #define BUSY_TRIES 20 /* a millisecond each */
 
-/* A child that another thread makes has, for an instant, all that the loop has open: that may be
- * the file that is to be executed, just when it was written. */
+/* A child of another thread has, for an instant, all files that the loop has open.  One may be the
+ * program to be executed, which has just been written: hence ETXTBSY, and the retries. */
 void starter_spawn(struct work *w, struct spawn_params *sp, pid_t *pid)
 {
     const struct timespec moment = {0, 1000000};
@@ -130,7 +124,7 @@ static void serve_one(struct starter *s, struct work *w)
 
     INVARIANT(6, !s->now);
     s->now = w;
-    s->since = now_us();
+    s->since = clock_now_us();
     s->reaped = 0;
     if (!a->armed)
         set_alarm(a, STUCK);
@@ -165,7 +159,7 @@ static struct work *take(struct batch *b)
     return w;
 }
 
-/* One of the first batch; the lock is held. */
+/* Perform one work of the first batch; the lock is held. */
 static void serve_batch(struct starter *s)
 {
     struct starters *a = s->all;
@@ -177,7 +171,7 @@ static void serve_batch(struct starter *s)
     serve_one(s, w);
     b->busy = false;
     b->stop |= w->failed;
-    if (!b->stop && b->ntodo > 0) { /* its own turn is not over */
+    if (!b->stop && b->ntodo > 0) { /* the turn of this batch is not over */
         if (a->leader == s)
             list_push(&a->queue, &b->node);
         else
@@ -187,7 +181,7 @@ static void serve_batch(struct starter *s)
         tell(a);
 }
 
-/* Nothing that begins waits for what hangs; the lock is held. */
+/* Refuse the works that start something while the maximum hangs; the lock is held. */
 static void refuse_all(struct starters *a)
 {
     LIST_FOREACH_SAFE(it, tmp, &a->queue)
@@ -211,7 +205,7 @@ static void refuse_all(struct starters *a)
 
 static int add_thread(struct starters *a);
 
-/* See that a thread stands by. */
+/* Make sure that a thread stands by. */
 static void prepare(struct starters *a)
 {
     unsigned hanging = a->count - a->idle - 1;
@@ -219,7 +213,7 @@ static void prepare(struct starters *a)
     a->full = a->idle == 0 && (hanging >= a->l->hung_max || add_thread(a) < 0) && hanging > 0;
 }
 
-/* What waits, for a slice; false: another leads. */
+/* Perform waiting works, for a slice of time.  False: another thread leads now. */
 static bool serve(struct starter *s)
 {
     struct starters *a = s->all;
@@ -232,9 +226,9 @@ static bool serve(struct starter *s)
         prepare(a);
     if (a->full)
         refuse_all(a);
-    while (leads && !a->full && !list_empty(&a->queue) && (!end || now_us() < end)) {
+    while (leads && !a->full && !list_empty(&a->queue) && (!end || clock_now_us() < end)) {
         if (!end)
-            end = now_us() + SLICE;
+            end = clock_now_us() + SLICE;
         serve_batch(s);
         leads = (a->leader == s);
     }
@@ -253,13 +247,13 @@ static bool serve(struct starter *s)
 
 /* --- threads --- */
 
-/* Until the launcher is to end (true), or another leads. */
+/* Run the loop until the launcher is to end (true), or another thread leads (false). */
 static bool lead(struct starter *s)
 {
     struct starters *a = s->all;
     struct launcher *l = a->l;
 
-    starters_collect(l); /* what the leader before has done */
+    starters_collect(l); /* works that were done under the previous leader */
     for (;;) {
         a->after(l);
         if (l->over)
@@ -270,10 +264,10 @@ static bool lead(struct starter *s)
     }
 }
 
-/* Does the leader hang?  If not, the alarm is set anew when there is something to wait for. */
+/* Does the leader hang?  If not, but it performs a work, the alarm is set anew. */
 static bool leader_hangs(struct starters *a)
 {
-    uint64_t now = now_us(), end = a->leader->since + STUCK;
+    uint64_t now = clock_now_us(), end = a->leader->since + STUCK;
 
     if (!a->leader->now)
         return false;
@@ -312,7 +306,7 @@ static void stand_by(struct starter *s)
     pthread_mutex_unlock(&a->lock);
 }
 
-/* The umask of a thread is its own: it differs from job to job. */
+/* Give this thread an umask of its own: it differs from job to job. */
 static void own_umask(void)
 {
     (void)unshare(CLONE_FS);
@@ -354,7 +348,7 @@ static int add_thread(struct starters *a)
     if (!s)
         return -1;
     sigfillset(&all);
-    sigdelset(&all, SIGALRM); /* by which plugins are ended */
+    sigdelset(&all, SIGALRM); /* the signal that ends a plugin's hook */
     pthread_attr_init(&attr);
     pthread_attr_setstacksize(&attr, STACK_SIZE);
     pthread_sigmask(SIG_SETMASK, &all, &old);

@@ -1,13 +1,13 @@
-/* Standard streams of tasks.
+/* stream.c - the standard streams of tasks.
  *
- * Output is read straight into the queue towards the module, one record a read, up to 64 KiB and
- * the job's credit.  A stream that is ready while there is no credit is taken out of the loop, and
- * all of its job come back with the next credit; so the pipe fills, and the task waits.
+ * Output is read directly into the queue to the module, one record per read, up to 64 KiB and the
+ * job's credit.  A stream that is ready without credit leaves the loop, and the next credit brings
+ * back all streams of the job.  Meanwhile the pipe fills, and the task waits.
  *
- * Input is written as far as the pipe takes it; the rest waits in the task's buffer, bounded by the
- * window of the protocol.  It is acknowledged to the module when the slowest reader has it, so that
- * a job whose tasks all read a copy goes at the pace of the slowest.  A task that closed its
- * standard input, or ended, counts as having read everything.
+ * Input is written as far as the pipe accepts it.  The rest waits in the task's buffer, bounded by
+ * the window of the protocol.  Input is acknowledged to the module when the slowest reader has
+ * taken it, so a job whose tasks all read a copy proceeds at the pace of the slowest.  A task that
+ * has closed its standard input, or has ended, counts as having read everything.
  */
 #include "config.h"
 #include "launcher.h"
@@ -22,7 +22,7 @@
 
 enum got { GOT_DATA, GOT_NOTHING, GOT_EOF, NO_CREDIT };
 
-/* Into a file of labelled lines: no credit is needed for that. */
+/* Read output for a labeled file, which needs no credit. */
 static enum got file_read(struct stream *s)
 {
     char data[READ_MAX];
@@ -178,7 +178,7 @@ static void stdin_ready(struct source *src, uint32_t events)
     stdin_ack(t->job, before);
 }
 
-/* Some of the tasks that it is for are not there yet. */
+/* Keep input that arrives before the tasks have started. */
 static void hold(struct nodejob *j, uint32_t task, const void *data, size_t len)
 {
     uint32_t head[2] = {task, (uint32_t)len};
@@ -223,7 +223,7 @@ void stream_stdin(struct nodejob *j, uint32_t task, const void *data, size_t len
             t->in_eof = true;
         } else if ((!t->inbuf && !(t->inbuf = buf_create(2 * WIRE_STDIN_WINDOW))) ||
                    buf_append(t->inbuf, data, len) < 0) {
-            /* Not to lose a piece out of the middle: it reads no more. */
+            /* The task must not miss a piece in the middle, so its input ends here. */
             stream_stdin_close(t);
             continue;
         }

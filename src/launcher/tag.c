@@ -1,10 +1,12 @@
-/* Whose is a process?  Tags that no task sheds by accident or without privilege.
+/* tag.c - tags that tell the job of a process, and that no process loses by accident.
  *
- * A process that has left its process group, and its session, lost its parent and cleared its
- * environment shows nothing of the job that it came from.  But its resource limits are inherited by
- * each fork(2) and execve(2), anybody may read those of a process of the same user, and a hard
- * limit can only be lowered.  RLIMIT_LOCKS limits nothing since Linux 2.4.25; so all that a
- * launcher starts has there a number that says which launcher and which job it is of:
+ * Purpose: a process that has left its process group and session, lost its parent and cleared its
+ * environment shows nothing of its job.  But fork(2) and execve(2) inherit resource limits, a user
+ * may read those of any of the user's processes, and an unprivileged process can only lower a hard
+ * limit.  RLIMIT_LOCKS has limited nothing since Linux 2.4.25.  So a launcher sets it, in
+ * everything that it starts, to a number that identifies launcher and job.
+ *
+ * Format:
  *
  *    bits 59-62   1010
  *    bits 38-58   random number of the launcher, part of its token
@@ -12,12 +14,17 @@
  *    bits 10-25   random number of the launcher of a session inside that job
  *    bits  0-9    slot of the job in that one
  *
- *  1. The last two are all ones until a launcher inside the job gives out numbers below that, which
- *     needs no privilege.  A launcher deeper than that, or one that was started with another limit
- *     there, gives out none: its tasks keep what they have.
- *  2. Slots belong to one job at a time.  A job that finds none free goes without.
- *  3. What has the number of a launcher belongs to it; without, the mark in the environment and the
- *     process group are asked as well (nodejob.c).
+ * Invariants:
+ *  1. The last two are all ones until a launcher inside the job assigns lower numbers, which needs
+ *     no privilege.  A launcher nested deeper, or started with another limit, assigns none: its
+ *     tasks keep the number that they have.
+ *  2. A slot belongs to one job at a time.  While half of the slots are in use, further jobs get
+ *     none.
+ *  3. A process with the number of a launcher belongs to that launcher.  Without one, the mark in
+ *     its environment and its process group decide (hunt.c).
+ *  4. A process can lower its limit, and so drop its tag.  The launcher finds it among its orphans
+ *     (hunt.c), and the next launcher, after a lost one, among those of the processes that
+ *     it descends from (launcher.c).
  */
 #include "config.h"
 #include "launcher.h"
@@ -112,6 +119,14 @@ bool tag_job(struct launcher *l, pid_t pid, struct nodejob **j)
         return false;
     *j = hmap_get_u64(l->tags, slot_of(l, tag));
     return true;
+}
+
+bool tag_dropped(pid_t pid)
+{
+    struct rlimit own, rl;
+
+    return getrlimit(RLIMIT_LOCKS, &own) == 0 && prlimit(pid, RLIMIT_LOCKS, NULL, &rl) == 0 &&
+           rl.rlim_max < own.rlim_max && (rl.rlim_max & MAGIC_BITS) != MAGIC;
 }
 
 bool tag_of_launcher(pid_t pid, const char *token)

@@ -1,16 +1,16 @@
-/* Starting the tasks of a job.
+/* task.c - starts the tasks of a job.
  *
- * All tasks of a job here are started from one request of the module.  The loop gets each ready, in
- * slices of time between which it serves other jobs: the environment is built once, and a task
- * costs two pipes and a socket pair.  The rest is a starter's (starter.c), and nothing here
- * touches what is the user's: the child enters the working directory, looks for the program and
- * opens the files itself.  Up to BATCH_MAX of a job are ready at a time; what was found for the
- * first is not looked for again.  A task leads a session, and so a process group, of its own.
+ * One request of the module starts all tasks of a job on this node.  The loop prepares them one by
+ * one, in slices of time between which it serves other jobs.  The environment is built once; a task
+ * costs two pipes and a socket pair.  A starter does the rest (starter.c), and nothing here touches
+ * the user's files: the child enters the working directory, looks for the program and opens the
+ * files.  Up to BATCH_MAX tasks of a job are prepared at a time; the program that was found for the
+ * first is not looked for again.  A task leads a process group of its own, and a session too,
+ * unless tasks share cores.
  *
- * Output files are written to by the tasks themselves; only labelled ones go
- * through the launcher (file.c).  A file that no other node can have (its name has
- * {{task}} or {{node}} in it, or the job has one node) is emptied when the job opens it first;
- * one that nodes share is appended to.
+ * Tasks write to output files themselves; only labeled files go through the launcher (file.c).  A
+ * file that no other node can have (its name contains {{task}} or {{node}}, or the job has one
+ * node) is truncated when the job first opens it; a file that nodes share is appended to.
  */
 #include "config.h"
 #include "launcher.h"
@@ -24,16 +24,16 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "libsubprocess/spawn.h"
+#include "libutil/clock.h"
 #include "libutil/strbuf.h"
 #include "libutil/strutil.h"
 
 #define NAME_MAX_LEN 4096
 #define ARG_MAX_LEN (1u << 20)
-#define SLICE 2e-3 /* seconds that tasks of one job are started for at a time */
+#define SLICE 2e-3 /* seconds in which tasks of one job are started at a time */
 
 /* What was found for the first task that runs it. */
 struct program {
@@ -52,7 +52,7 @@ struct start {
     struct program *programs;
     uint32_t nprograms;
     uint32_t next; /* task to be asked for */
-    uint32_t ends; /* so many are to be started, after that */
+    uint32_t ends; /* this many are to be started, after that */
     int code;      /* ... this stands for the others */
     errmsg_t why;
     struct rlimit limits[WIRE_LIMITS_MAX + 2]; /* the first is RLIMIT_NOFILE */
@@ -168,7 +168,7 @@ static bool first_open(struct nodejob *j, const char *name)
 
 static bool is_private(const struct nodejob *j, const char *path)
 {
-    if (j->run.parent) /* those that were there before may have it open */
+    if (j->run.parent) /* tasks of the job may have the file open already */
         return strstr(path, "{{task}}") != NULL;
     return j->run.nnodes == 1 || strstr(path, "{{task}}") || strstr(path, "{{node}}");
 }
@@ -305,7 +305,7 @@ static int set_limits(struct start *st, errmsg_t *err)
         struct rlimit *rl = &st->limits[st->nlimits];
 
         memcpy(&wl, (const uint8_t *)j->run.limits + i * sizeof(wl), sizeof(wl));
-        if (wl.resource == RLIMIT_LOCKS) /* is the tag, and limits nothing */
+        if (wl.resource == RLIMIT_LOCKS) /* this one holds the tag */
             continue;
         if (wl.resource == RLIMIT_NOFILE)
             rl = &st->limits[0];
@@ -360,6 +360,7 @@ void task_request_free(struct request *r)
     free(r->envp);
     free(r->texts);
     env_changes_clear(&r->changes);
+    env_changes_clear(&r->plugged);
     free(r->found);
     free(r);
 }
@@ -368,7 +369,12 @@ static void request_run(struct work *w, pid_t *pid)
 {
     struct request *r = (struct request *)w;
 
-    starter_spawn(w, &r->sp, pid);
+    if (lua_task_start(r) == 0) {
+        starter_spawn(w, &r->sp, pid);
+    } else {
+        w->pid = -1;
+        w->failed = true;
+    }
     request_close(r);
 }
 
@@ -389,8 +395,6 @@ static int set_process(struct start *st, struct request *r, errmsg_t *err)
     env_task(&st->env, j, t);
     if (p->cmd && env_changes_of_command(&r->changes, p->cmd) < 0)
         return errmsg_fail(err, ENOMEM, "no memory to start task %u", t->rank);
-    if (lua_task_start(j, t, st->env.vars, &r->changes, err) < 0)
-        return -1;
     if (!(r->envp = env_copy(&st->env, &r->changes, &r->texts)))
         return errmsg_fail(err, ENOMEM, "no memory to start task %u", t->rank);
     if ((cpus = bind_task(j, t)))
@@ -410,9 +414,10 @@ static int set_process(struct start *st, struct request *r, errmsg_t *err)
         .files = r->files,
         .nfiles = r->nfiles,
         .mask = j->run.mask,
-        /* A session, not just a process group: where the kernel divides time between sessions
-         * (autogroup), all tasks of a node would have the part of one.  But sched_yield() reaches the
-         * same session only: those that have to yield to each other stay in the launcher's. */
+        /* A session, not just a process group: where the kernel divides time among sessions
+         * (autogroup), all tasks of a node would otherwise get one session's share.  But
+         * sched_yield() yields within a session only: tasks that share cores stay in the
+         * launcher's. */
         .flags = (env_shares_cores(j) ? SPAWN_PGRP : SPAWN_SESSION) | SPAWN_PLAIN_SIGNALS,
         .pdeathsig = SIGKILL,
         .limits = st->spawn_limits,
@@ -465,7 +470,7 @@ static bool has_templates(char *const *argv)
     return false;
 }
 
-/* In the environment of a command's tasks; NULL: not there. */
+/* A variable of the environment of a command's tasks; NULL: it is not set. */
 static const char *command_env(const struct command *cmd, char *const *env, const char *name)
 {
     size_t n = strlen(name);
@@ -476,7 +481,7 @@ static const char *command_env(const struct command *cmd, char *const *env, cons
     return env_get(env, name);
 }
 
-/* What the first task of a program needs; the exit code that stands for a failure. */
+/* Prepare the first task of a program; returns 0, or the exit code for a failure. */
 static int prepare_program(struct start *st, struct program *p, const struct task *t, errmsg_t *err)
 {
     struct nodejob *j = st->j;
@@ -539,24 +544,16 @@ int tasks_prepare(struct nodejob *j, errmsg_t *err)
     return prepare(st, err);
 }
 
-static double now(void)
-{
-    struct timespec ts;
-
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
-}
-
 bool tasks_more(struct nodejob *j)
 {
     struct start *st = j->start;
-    double end = now() + SLICE;
+    double end = clock_now() + SLICE;
 
     while (st->next < st->ends && j->asked_first < BATCH_MAX) {
         if (ask(st, &j->tasks[st->next], &st->why) < 0) {
             st->ends = st->next;
             st->code = 126;
-        } else if (++st->next < st->ends && now() >= end) {
+        } else if (++st->next < st->ends && clock_now() >= end) {
             return true;
         }
     }

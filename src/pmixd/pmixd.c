@@ -1,33 +1,39 @@
-/* flux-pmixd - a PMIx server for the tasks of one job on one node.
+/* flux-pmixd - a PMIx server for the tasks of one job on one host.
  *
- *    flux-pmixd --fd=3 --job=ID --nspace=NAME --node=N --nnodes=N --ntasks=N --mapping=MAP --dir=DIR --uri=URI
- *               [--hosts=NAMES] [--apps=COUNTS] [--top=ID] [--first=N] [--universe=N] [--door=4 --address=ADDRESS:PORT]
+ *    flux-pmixd --fd=3 --job=ID --nspace=NAME --node=N --nnodes=N --ntasks=N --mapping=MAP
+ *               --dir=DIR --uri=URI [--hosts=NAMES] [--apps=COUNTS] [--top=ID] [--first=N]
+ *               [--universe=N] [--door=4 --address=ADDRESS:PORT] [--ranks=RANKS --followers=N]
  *
- * The launcher starts one: with --mpi=pmix before the tasks, with --mpi=both when the first task
- * connects to the address at which the launcher listens (pmixd_door.c); it is a program of its own, so
- * that nobody else maps the library with its threads.  What the library cannot do by itself
- * (whatever concerns other nodes, or jobs) is done as a client of the local broker:
+ * Purpose: run the PMIx library, with its threads, in a process of its own.  The launcher starts
+ * it: with --mpi=pmix before the tasks, with --mpi=both when the first task connects to the address
+ * on which the launcher listens (pmixd_door.c).  For the operations that concern other nodes or
+ * jobs, the server is a client of the local broker:
  *
  *    fence, connect, groups    pmixd_exchange.c: a fence of the key-value store
  *    direct modex              pmixd_modex.c: requests and answers in the store
  *    publish, look up          pmixd_names.c: the names service of the wrexec module
- *    abort, job control        the launcher, or the wrexec module
- *    spawn                     pmixd_spawn.c: the launcher; pmixd_family.c: who else is in the job
+ *    abort, job control        the launcher, or the job module
+ *    spawn                     pmixd_spawn.c: the launcher; pmixd_family.c: the groups of the job
  *    query, tools...           refused as not supported
  *
- * To the launcher, over descriptor 3, go frames of exec_wire.h: PMIX_READY with the environment of
- * the tasks, PMIX_CLIENT, FAIL, SPAWN.  What comes back is SPAWNED, and the end of the connection.
+ * Format: descriptor 3 carries frames of exec_wire.h.  The server sends PMIX_READY (with the
+ * environment of the tasks), PMIX_CLIENT, FAIL and SPAWN; it receives SPAWNED, PMIX_JOIN,
+ * PMIX_LEAVE and the end of the connection.  If several nodes of the job are brokers of one host,
+ * they share one server, and --node, --nnodes and --mapping count hosts: --ranks are the tasks of
+ * the launcher that started the server, and --followers other nodes may join with their launchers
+ * (pmixd_nodes.c).
  *
- *  1. The library calls back in its own thread.  Such a call copies what it is given, and is handed
- *     to the main thread (pmixd_post); the answer is given from there, which the library allows.
- *     Calls that wait are bounded by the local tasks, each of which waits for its answer.
- *  2. That a task has finalized is told to the launcher before the task is let go, so that the
- *     launcher knows it before the task ends.
- *  3. When the connection to the launcher ends, so does this program, and removes the job's
- *     directory.
- *     At the end of a job the launcher kills it, and removes the directory itself.
+ * Invariants:
+ *  1. The library calls back in its own thread.  Such a call copies its arguments and passes to the
+ *     main thread (pmixd_post()), which also gives the answer; the library allows that.  Pending
+ *     calls are bounded by the local tasks, each of which waits for its answer.
+ *  2. The launcher is told that a task has connected or finalized before the task goes on, in the
+ *     library's thread; so it knows that before the task ends.
+ *  3. When the connection to the launcher ends, this program removes the job's directory and exits.
+ *     At the end of a job the launcher kills it and removes the directory itself.
  *
- * Failure: the job fails with a sentence (FAIL); when this program is lost, the launcher says that.
+ * Failure: the job fails with an error message (FAIL).  If this program is lost, the launcher says
+ * so.
  */
 #include "config.h"
 #include "pmixd.h"
@@ -51,7 +57,7 @@
 
 #define READ_SIZE 4096
 
-/* The library's callbacks have no argument for it: set once, before the library is started. */
+/* The library's callbacks have no argument of ours.  Set once, before the library is started. */
 static struct pmixd *self;
 
 struct pmixd *pmixd_self(void)
@@ -70,7 +76,7 @@ void pmixd_post(struct pmixd *pd, struct call *c)
     list_append(&pd->calls, &c->node);
     pthread_mutex_unlock(&pd->lock);
     n = write(pd->wake, &one, sizeof(one));
-    (void)n; /* a full counter wakes, too */
+    (void)n; /* a counter at its maximum wakes the main thread as well */
 }
 
 static struct call *next_call(struct pmixd *pd)
@@ -94,91 +100,6 @@ static void wake_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg
     (void)n;
     while ((c = next_call(pd)))
         c->run(pd, c);
-}
-
-/* --- the launcher --- */
-
-static void tell(struct pmixd *pd, enum wire_type type, const void *fixed, size_t fixedlen,
-                 const void *data, size_t len)
-{
-    uint8_t head[WIRE_HEADER];
-
-    exec_wire_header(head, type, pd->id, (uint32_t)(fixedlen + len));
-    if (fd_write_all(pd->fd, head, sizeof(head)) < 0 || fd_write_all(pd->fd, fixed, fixedlen) < 0 ||
-        (len && fd_write_all(pd->fd, data, len) < 0))
-        flux_reactor_stop(pd->r, 1); /* it is gone */
-}
-
-void pmixd_fail(struct pmixd *pd, int code, int64_t rank, const char *fmt, ...)
-{
-    int32_t fixed[3] = {code, (int32_t)rank, rank >= 0};
-    char text[512];
-    va_list ap;
-    int n;
-
-    if (pd->failed)
-        return;
-    pd->failed = true;
-    va_start(ap, fmt);
-    n = vsnprintf(text, sizeof(text), fmt, ap);
-    va_end(ap);
-    if (n >= (int)sizeof(text))
-        n = sizeof(text) - 1;
-    tell(pd, WIRE_FAIL, fixed, sizeof(fixed), text, n < 0 ? 0 : (size_t)n);
-}
-
-void pmixd_tell_client(struct pmixd *pd, uint32_t rank, uint32_t what)
-{
-    uint32_t fixed[2] = {rank, what};
-
-    tell(pd, WIRE_PMIX_CLIENT, fixed, sizeof(fixed), NULL, 0);
-}
-
-void pmixd_ready(struct pmixd *pd)
-{
-    uint32_t fixed[2];
-    errmsg_t err;
-    buf_t *env = pmixd_job_environment(pd, &fixed[0], &fixed[1], &err);
-
-    if (env)
-        tell(pd, WIRE_PMIX_READY, fixed, sizeof(fixed), buf_data(env), buf_len(env));
-    else
-        pmixd_fail(pd, 1, -1, "the PMIx server of node %u cannot start: %s", pd->node, err.text);
-    buf_destroy(env);
-}
-
-void pmixd_ask_spawn(struct pmixd *pd, uint32_t tag, const void *request, size_t len)
-{
-    tell(pd, WIRE_SPAWN, &tag, sizeof(tag), request, len);
-}
-
-static void spawned(struct pmixd *pd, const struct wire_frame *f)
-{
-    char name[PMIX_MAX_NSLEN + 1];
-
-    if (f->type != WIRE_SPAWNED)
-        return;
-    snprintf(name, sizeof(name), "%.*s", (int)f->len - 8, (const char *)f->payload + 8);
-    pmixd_spawned(pd, exec_wire_u32(f->payload), exec_wire_i32(f->payload + 4), name);
-}
-
-static void launcher_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
-{
-    struct pmixd *pd = arg;
-    void *p = buf_reserve(pd->in, READ_SIZE);
-    ssize_t n = p ? read(pd->fd, p, READ_SIZE) : -1;
-    struct wire_frame frame;
-    ptrdiff_t used = 0;
-    errmsg_t err;
-
-    if (n > 0)
-        buf_commit(pd->in, (size_t)n);
-    while ((used = exec_wire_parse(buf_data(pd->in), buf_len(pd->in), &frame, &err)) > 0) {
-        spawned(pd, &frame);
-        buf_consume(pd->in, (size_t)used);
-    }
-    if (n == 0 || used < 0 || (n < 0 && errno != EINTR && errno != EAGAIN))
-        flux_reactor_stop(r, 0);
 }
 
 /* --- the broker --- */
@@ -222,6 +143,8 @@ static int parse_options(struct pmixd *pd, int argc, char **argv)
         {"universe", required_argument, NULL, 'U'},
         {"door", required_argument, NULL, 'D'},
         {"address", required_argument, NULL, 'A'},
+        {"ranks", required_argument, NULL, 'r'},
+        {"followers", required_argument, NULL, 'w'},
         {NULL, 0, NULL, 0},
     };
     int c, bad = 0;
@@ -257,6 +180,10 @@ static int parse_options(struct pmixd *pd, int argc, char **argv)
             bad |= str2u64(optarg, &pd->top);
         else if (c == 'F')
             bad |= str2u32(optarg, &pd->first);
+        else if (c == 'r')
+            pd->ranks = optarg;
+        else if (c == 'w')
+            bad |= str2u32(optarg, &pd->followers);
         else if (c == 'U')
             bad |= str2u32(optarg, &pd->universe);
         else
@@ -265,7 +192,7 @@ static int parse_options(struct pmixd *pd, int argc, char **argv)
     return bad || pd->fd < 0 || !pd->nspace[0] || !pd->mapping || !pd->dir || !pd->ntasks ? -1 : 0;
 }
 
-/* The programs of the job, which follow each other. */
+/* The programs of the job, whose tasks have consecutive ranks. */
 int pmixd_read_apps(struct pmixd *pd, errmsg_t *err)
 {
     strvec_t *v = pd->apps ? strvec_split(pd->apps, ',') : NULL;
@@ -314,9 +241,10 @@ static int prepare(struct pmixd *pd, errmsg_t *err)
     pd->seqs = hmap_create_str(NULL);
     pd->modex = hmap_create_u64(NULL);
     pd->spawns = hmap_create_u64(NULL);
-    pd->in = buf_create(0);
-    if (!pd->r || pd->wake < 0 || !pd->seqs || !pd->modex || !pd->spawns || !pd->in)
+    if (!pd->r || pd->wake < 0 || !pd->seqs || !pd->modex || !pd->spawns)
         return errmsg_fail(err, ENOMEM, "out of memory");
+    if (pmixd_nodes_init(pd, err) < 0)
+        return -1;
     if (mkdir(pd->dir, 0700) < 0 && errno != EEXIST)
         return errmsg_fail(err, errno, "cannot make the directory %s: %s", pd->dir,
                            strerror(errno));
@@ -326,15 +254,13 @@ static int prepare(struct pmixd *pd, errmsg_t *err)
 static int serve(struct pmixd *pd, errmsg_t *err)
 {
     flux_watcher_t *wake = flux_fd_watcher_create(pd->r, pd->wake, FLUX_POLLIN, wake_cb, pd);
-    flux_watcher_t *end = flux_fd_watcher_create(pd->r, pd->fd, FLUX_POLLIN, launcher_cb, pd);
     int rc = -1;
 
-    if (!wake || !end) {
+    if (!wake) {
         errmsg_fail(err, ENOMEM, "out of memory");
         goto out;
     }
     flux_watcher_start(wake);
-    flux_watcher_start(end);
     if (pmixd_job_start(pd, pmixd_server_module(pd), err) < 0)
         goto out;
     pmixd_door_open(pd);
@@ -348,12 +274,11 @@ static int serve(struct pmixd *pd, errmsg_t *err)
     rc = 0;
 out:
     flux_watcher_destroy(wake);
-    flux_watcher_destroy(end);
     return rc;
 }
 
-/* Ours; and when the launcher is gone that of the job around it, and the launcher's own above those
- * when this was the last in it. */
+/* Remove the server's directory.  If the launcher is lost, remove the job's directory around it
+ * too, and the launcher's directory above that if it is empty then. */
 static void remove_directories(const char *dir, pid_t launcher)
 {
     char path[4096], *slash;
@@ -378,8 +303,10 @@ int main(int argc, char **argv)
                        .wake = -1,
                        .nnodes = 1,
                        .door = -1,
+                       .passed = -1,
                        .listener = -1,
                        .lock = PTHREAD_MUTEX_INITIALIZER,
+                       .speaking = PTHREAD_MUTEX_INITIALIZER,
                        .opened = PTHREAD_COND_INITIALIZER};
     pid_t launcher = getppid();
     errmsg_t err = {""};
@@ -388,6 +315,7 @@ int main(int argc, char **argv)
     list_init(&pd.waiting);
     list_init(&pd.families);
     list_init(&pd.strangers);
+    list_init(&pd.served);
     self = &pd;
     signal(SIGPIPE, SIG_IGN);
     if (parse_options(&pd, argc, argv) < 0) {
@@ -396,7 +324,7 @@ int main(int argc, char **argv)
     }
     if (prepare(&pd, &err) < 0 || serve(&pd, &err) < 0)
         pmixd_fail(&pd, 1, -1, "the PMIx server of node %u cannot start: %s", pd.node, err.text);
-    /* The library's threads are not waited for: its own end may wait for clients. */
+    /* _exit(): the library's own cleanup may wait for clients. */
     remove_directories(pd.dir, launcher);
     _exit(0);
 }

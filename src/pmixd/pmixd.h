@@ -1,4 +1,4 @@
-/* flux-pmixd's own interfaces: see pmixd.c for the whole. */
+/* The interfaces between the sources of flux-pmixd; overview: pmixd.c. */
 #ifndef PMIXD_PMIXD_H
 #define PMIXD_PMIXD_H
 
@@ -19,15 +19,16 @@
 #include "libutil/list.h"
 
 struct pmixd;
+struct served;
 
-/* Something that the library's thread wants done by the main one.  Calls are the first member of
- * larger structures; `run` owns what it is given. */
+/* A call that the library's thread passes to the main thread.  It is the first member of a larger
+ * structure, which `run` owns. */
 struct call {
     struct list_node node;
     void (*run)(struct pmixd *pd, struct call *c);
 };
 
-/* What waits until the job's namespace can be used. */
+/* An operation that waits until the job's namespace is ready. */
 struct waiting {
     struct list_node node;
     void (*go)(void *arg);
@@ -35,7 +36,7 @@ struct waiting {
 };
 
 struct pmixd {
-    /* The job, as the launcher said it */
+    /* The job, from the options */
     uint64_t id;
     uint32_t node;
     uint32_t nnodes;
@@ -45,10 +46,10 @@ struct pmixd {
     uint32_t seat;     /* of this server: node + first */
     uint32_t universe; /* tasks that it has room for */
     const char *mapping;
-    const char *dir; /* ours: made and removed here */
+    const char *dir; /* the server's directory: made and removed here */
     const char *uri;
-    const char *hosts;   /* names of the nodes with commas between; NULL: made up */
-    const char *apps;    /* tasks of each program, with commas between; NULL: there is one */
+    const char *hosts;   /* comma-separated names of the nodes; NULL: nodeK */
+    const char *apps;    /* comma-separated numbers of tasks per program; NULL: one program */
     uint32_t *app_first; /* rank of the first task of each, and at last the number of all tasks */
     uint32_t napps;
     struct pmi_mapping *map;
@@ -60,8 +61,7 @@ struct pmixd {
     char ns[32];                /* the job's namespace in the store */
 
     flux_reactor_t *r;
-    int fd;    /* to the launcher */
-    buf_t *in; /* from it */
+    int fd; /* to the launcher */
     bool failed;
     flux_t *h; /* NULL until needed */
 
@@ -75,6 +75,16 @@ struct pmixd {
     bool open;
     pthread_cond_t opened;
 
+    /* pmixd_nodes.c */
+    const char *ranks;          /* of the first node's tasks; NULL: all that are local */
+    uint32_t followers, joined; /* nodes that may join, and that have */
+    struct list_node served;    /* the launchers; the first has started us */
+    pthread_mutex_t speaking;   /* guards writes to them, and served_by and begun */
+    struct served **served_by;  /* of each task; NULL: not here, or not yet */
+    bool begun;                 /* some task has connected */
+    int passed;                 /* descriptor for the next PMIX_JOIN; -1: none */
+    bool ready, leaving;
+
     /* pmixd_exchange.c */
     hmap_t *seqs; /* name of a group of nodes -> how many exchanges it had */
     bool ns_asked;
@@ -85,7 +95,7 @@ struct pmixd {
 
     /* pmixd_family.c */
     struct list_node families;  /* other groups of the job */
-    struct list_node strangers; /* calls that wait for one */
+    struct list_node strangers; /* calls that wait for a group to be known */
     flux_future_t *family_watch;
     struct waiting open_family, tell_family;
     bool watching, told;
@@ -93,47 +103,54 @@ struct pmixd {
     bool late;                /* it has ended */
 
     /* pmixd_spawn.c */
-    hmap_t *spawns; /* tag -> what waits for its answer */
+    hmap_t *spawns; /* tag -> struct spawn_call */
     uint32_t spawn_seq;
 
     /* pmixd_modex.c */
     struct waiting open_box;
     bool box_asked;
     flux_future_t *box;
-    hmap_t *modex; /* number -> what was asked for */
+    hmap_t *modex; /* number -> struct asked */
     uint64_t modex_seq;
 };
 
 /* pmixd.c */
 /* From any thread. */
 void pmixd_post(struct pmixd *pd, struct call *c);
-/* The job cannot go on: its exit code, the rank it is about (-1: none), and why.  The first one
- * counts. */
-void pmixd_fail(struct pmixd *pd, int code, int64_t rank, const char *fmt, ...)
-    __attribute__((format(printf, 4, 5)));
-/* Tell the launcher that a task has begun, or ended, its part. */
-enum { PMIXD_CONNECTED = 1, PMIXD_FINALIZED };
-void pmixd_tell_client(struct pmixd *pd, uint32_t rank, uint32_t what);
-/* Ask for further tasks: `request` is the frame SPAWN (exec_wire.h) without its first number. */
-void pmixd_ask_spawn(struct pmixd *pd, uint32_t tag, const void *request, size_t len);
-/* The tasks may start. */
-void pmixd_ready(struct pmixd *pd);
 /* Fill in the programs from `apps`.  -1 with a sentence. */
 int pmixd_read_apps(struct pmixd *pd, errmsg_t *err);
 /* The handle, connected at the first call.  NULL with errno and a sentence. */
 flux_t *pmixd_handle(struct pmixd *pd, errmsg_t *err);
+
+/* pmixd_nodes.c */
+/* Begin to serve the launcher that has started this program.  -1 with an error message. */
+int pmixd_nodes_init(struct pmixd *pd, errmsg_t *err);
+/* Fail the job, with its exit code, the rank concerned (-1: none), and the reason.  Only the first
+ * failure counts. */
+void pmixd_fail(struct pmixd *pd, int code, int64_t rank, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+/* Tell a task's launcher that the task has connected or finalized; from any thread. */
+enum { PMIXD_CONNECTED = 1, PMIXD_FINALIZED };
+void pmixd_tell_client(struct pmixd *pd, uint32_t rank, uint32_t what);
+/* Ask for further tasks for this one: `request` is the frame SPAWN (exec_wire.h) without its first
+ * number. */
+void pmixd_ask_spawn(struct pmixd *pd, uint32_t rank, uint32_t tag, const void *request,
+                     size_t len);
+/* The tasks may start. */
+void pmixd_ready(struct pmixd *pd);
 
 /* pmixd_job.c */
 /* Start the library, and tell it about the job.  -1 with a sentence. */
 int pmixd_job_start(struct pmixd *pd, pmix_server_module_t *module, errmsg_t *err);
 /* Tell the library about these tasks, of this server or of another group of the job. */
 int pmixd_job_register(struct pmixd *about, errmsg_t *err);
-/* What the tasks need in their environment: strings with their NULs, first `*common` that all get,
- * then `*each` for every local task in turn. */
-buf_t *pmixd_job_environment(struct pmixd *pd, uint32_t *common, uint32_t *each, errmsg_t *err);
+/* The environment of these tasks: strings with their NULs, first `*common` strings for all, then
+ * `*each` strings for each task in turn. */
+buf_t *pmixd_job_environment(struct pmixd *pd, const uint32_t *ranks, size_t nranks,
+                             uint32_t *common, uint32_t *each, errmsg_t *err);
 
 /* pmixd_door.c */
-/* Where the tasks connect, ADDRESS:PORT.  -1: that is not one. */
+/* Set the address to which the tasks connect, ADDRESS:PORT.  -1: malformed. */
 int pmixd_door_address(struct pmixd *pd, const char *text);
 /* The job is known to the library: let tasks in. */
 void pmixd_door_open(struct pmixd *pd);
@@ -142,8 +159,8 @@ void pmixd_door_open(struct pmixd *pd);
 pmix_server_module_t *pmixd_server_module(struct pmixd *pd);
 
 /* pmixd_exchange.c */
-/* All nodes of `nodes`, which has this one, give some bytes, and all get everybody's, put together
- * in no order; `done` is called once, with `error` (a sentence) or without. */
+/* Each node of `nodes` (this one included) contributes some bytes and gets the concatenation of all
+ * contributions, in no particular order.  `done` is called once, with an error message or NULL. */
 typedef void (*exchange_f)(void *arg, const char *error, const void *data, size_t len);
 void pmixd_exchange(struct pmixd *pd, const char *what, const idset_t *nodes, const void *data,
                     size_t len, exchange_f done, void *arg);
@@ -151,22 +168,22 @@ void pmixd_exchange(struct pmixd *pd, const char *what, const idset_t *nodes, co
  * not NULL.  NULL with EINVAL when they are not all of this job, ENOENT when some are of a group
  * that is not known yet. */
 idset_t *pmixd_nodes_of(struct pmixd *pd, const pmix_proc_t *procs, size_t n, idset_t **ranks);
-/* Make the namespace sure, then go on; `w` is the caller's until then. */
+/* Call w->go once the namespace is ready; the caller keeps `w` until then. */
 void pmixd_when_ready(struct pmixd *pd, struct waiting *w);
-/* Commit and forget; a failure is the job's. */
+/* Commit without waiting; a failure fails the job. */
 void pmixd_commit(struct pmixd *pd, flux_kvs_txn_t *txn, const char *what);
 
 /* pmixd_family.c */
 /* The group of a namespace, or of the task with this number in the job; NULL: not known (yet). */
 const struct pmixd *pmixd_group_of_nspace(struct pmixd *pd, const char *nspace);
 const struct pmixd *pmixd_group_of(struct pmixd *pd, uint32_t number);
-/* Who serves that task; UINT32_MAX: not known. */
+/* The seat of the server of that task; UINT32_MAX: not known. */
 uint32_t pmixd_seat_of(struct pmixd *pd, uint32_t number);
 /* Can a namespace be that of a group of this job?  From any thread. */
 bool pmixd_may_be_ours(const struct pmixd *pd, const char *nspace);
-/* Have a call run again when another group is known, or, with pd->late, when that takes too long. */
+/* Run a call again when another group is known, or, with pd->late set, when that takes too long. */
 void pmixd_await(struct pmixd *pd, struct call *c);
-/* Hear of other groups from now on, and tell them of this one. */
+/* Watch for other groups from now on; describe this group to them. */
 void pmixd_family_watch(struct pmixd *pd);
 void pmixd_family_tell(struct pmixd *pd);
 

@@ -1,18 +1,19 @@
-/* The library's listening socket, when the launcher listens in its place.
+/* pmixd_door.c - the library's listening socket, if the launcher listens in its place.
  *
- * A job that may use PMIx, or not, is told an address before there is a server.  The launcher listens
- * there, and at the first connection starts this program with one end of a pair of sockets, the door,
- * through which it passes that connection and all that follow (launcher/offer.c).  The library wants
- * to listen itself, so the calls by which it does that are ours here, which the linker gives it:
+ * Purpose: the tasks of a job with --mpi=both know an address before there is a server.  The
+ * launcher listens there.  At the first connection it starts this program with one end of a socket
+ * pair, the door, through which it passes that connection and all later ones (launcher/offer.c).
+ * The library insists on listening itself, so the linker gives it the following functions in place
+ * of libc's:
  *
- *    bind         its first socket becomes the door
- *    listen       on the door: nothing is to be done
- *    getsockname  of the door: the address that the tasks have
- *    accept       on the door: the next connection that was passed; not before the job is known to
- *                 the library, which otherwise turns away whom it does not know.  The caller is a
- *                 thread that does nothing else
+ *    bind         makes the library's first IPv4 socket the door
+ *    listen       on the door: does nothing
+ *    getsockname  of the door: returns the address that the tasks know
+ *    accept       on the door: returns the next passed connection.  It first waits, in a thread
+ *                 that does nothing else, until the library knows the job; before that the library
+ *                 would turn the tasks away
  *
- * Any other socket gets what the system does.  Without --door so does the library's.
+ * For other sockets, and without --door, they do what the system does.
  */
 #include "config.h"
 #include "pmixd.h"
@@ -25,6 +26,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "libutil/fdpass.h"
 #include "libutil/strutil.h"
 
 int pmixd_door_address(struct pmixd *pd, const char *text)
@@ -99,25 +101,12 @@ int getsockname(int fd, __SOCKADDR_ARG addr, socklen_t *restrict len)
 
 static int take_passed(int door)
 {
-    union {
-        char buf[CMSG_SPACE(sizeof(int))];
-        struct cmsghdr align;
-    } u;
-    char byte;
-    struct iovec iov = {&byte, 1};
-    struct msghdr m = {
-        .msg_iov = &iov, .msg_iovlen = 1, .msg_control = u.buf, .msg_controllen = sizeof(u.buf)};
-    ssize_t n = recvmsg(door, &m, MSG_CMSG_CLOEXEC);
-    struct cmsghdr *c = n > 0 ? CMSG_FIRSTHDR(&m) : NULL;
-    int fd = -1;
+    uint8_t byte;
+    int fd;
+    ssize_t n = fdpass_recv(door, &byte, 1, &fd, 0);
 
-    if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS &&
-        c->cmsg_len == CMSG_LEN(sizeof(int)))
-        memcpy(&fd, CMSG_DATA(c), sizeof(int));
-    else if (n > 0)
-        errno = EMFILE; /* there was no room for the descriptor */
-    else if (n == 0)
-        errno = ECONNABORTED; /* the launcher is gone, and so shall we */
+    if (n == 0)
+        errno = ECONNABORTED; /* the launcher is lost, so this program is about to end */
     return fd;
 }
 

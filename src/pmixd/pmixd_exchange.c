@@ -1,24 +1,26 @@
-/* What the nodes of a group tell each other at once: a fence of the job's namespace.
+/* pmixd_exchange.c - exchange of data among a group of nodes, by a fence of the job's namespace.
  *
- * Keys in the namespace "job-ID", which the first to need it makes, at its own rank, and rank 0
- * removes with the job (pmi.c has the same one for PMI-1):
+ * Format: the namespace "job-ID".  The first server to need it makes it, with its own rank as
+ * master; rank 0 removes it with the job.  PMI-1 uses the same one (wrexec's subjob_pmi.c).
  *
- *    x.NAME.NODE     what the node gave; NAME: digest of what the exchange is and of who takes
- *                    part, and how many the same group had before
+ *    x.NAME.NODE     the contribution of a node; NAME consists of a digest (of the operation and
+ *                    its participants) and the number of earlier exchanges with this digest
  *
- * NAME is also that of the fence.  Each node puts its own, enters the fence, and when that is over
- * reads the directory x.NAME.  Who enters the next one of a group has read the last one, and the
- * fence is over when all have entered: so what the first node of a group puts takes the directory
- * before the last one along, and a job that exchanges for ever keeps two of each.
+ * NAME is also the name of the fence.  Each node puts its contribution and enters the fence; after
+ * the fence it reads the directory x.NAME.
  *
- * state of an exchange   its future                 next
- * waiting                (the namespace)            fencing
- * fencing                the fence                  reading
- * reading                the directory              over
+ *    state of an exchange   its future                 next
+ *    waiting                (the namespace)            fencing
+ *    fencing                the fence                  reading
+ *    reading                the directory              over
  *
- * A group on this node alone gets back what it gave, without the store.
+ * A node that enters an exchange of a group has read the previous one, and a fence is over when all
+ * nodes have entered.  So the contribution of the first node also removes the directory before the
+ * previous one; however often a job exchanges, each group keeps two.
  *
- * Failure: `done` is called with a sentence.
+ * A group on this node alone gets its own contribution back, without the store.
+ *
+ * Failure: `done` is called with an error message.
  */
 #include "config.h"
 #include "pmixd.h"
@@ -174,7 +176,7 @@ static void read_cb(flux_future_t *f, void *arg)
     errmsg_t err;
     int rc = 0;
 
-    /* Nobody had anything to say: no directory. */
+    /* Without any contribution there is no directory. */
     if (flux_future_errnum(f) != ENOENT) {
         while ((rc = flux_kvs_readdir_next(f, &pos, &e, &err)) == 1)
             if (!all || !e.data || buf_append(all, e.data, e.size) < 0) {
@@ -210,13 +212,17 @@ static void fenced_cb(flux_future_t *f, void *arg)
 static void exchange_go(void *arg)
 {
     struct exchange *x = arg;
+    char rank[16];
 
-    x->f = flux_kvs_fence(x->pd->h, x->pd->ns, x->name, x->nnodes, x->txn);
+    /* Its own rank is named so that the loss of a broker outside the job does not end the fence
+     * (kvs.fence-grace); the loss of one of the job's nodes ends the job. */
+    snprintf(rank, sizeof(rank), "%u", flux_rank(x->pd->h));
+    x->f = flux_kvs_fence_ranks(x->pd->h, x->pd->ns, x->name, x->nnodes, rank, x->txn);
     if (!x->f || flux_future_then(x->f, -1., fenced_cb, x) < 0)
         exchange_over(x, "out of memory", NULL, 0);
 }
 
-/* Two of FNV's 64-bit digests (Fowler, Noll, Vo), from different beginnings. */
+/* Two 64-bit FNV-1a digests (Fowler, Noll, Vo), with different offsets, the second of ~text. */
 static void digest(const char *text, char out[33])
 {
     uint64_t a = 0xcbf29ce484222325u, b = 0x6c62272e07bb0142u;
@@ -228,7 +234,7 @@ static void digest(const char *text, char out[33])
     snprintf(out, 33, "%016" PRIx64 "%016" PRIx64, a, b);
 }
 
-/* How many exchanges of this name there were; counts this one. */
+/* The number of earlier exchanges of this name; counts this one. */
 static int64_t take_number(struct pmixd *pd, const char *name)
 {
     uintptr_t n = (uintptr_t)hmap_get(pd->seqs, name);

@@ -1,23 +1,26 @@
-/* The groups of tasks of a job, each of which has its own PMIx servers and its own namespace of
- * PMIx: those that the job was started with, and those that they spawned (spawn.c).
+/* pmixd_family.c - the groups of tasks of a job, each with its own PMIx servers and PMIx namespace.
  *
- * They have one namespace of the store, that of the job, and in it numbers of their own: the number
- * of a task in the job is its rank + `first` of its group, and the seat of a server is its node +
- * `first`, which no other server of the job has, since no group has more nodes than tasks.
+ * The groups are the tasks that the job was started with, and those that they have spawned
+ * (pmixd_spawn.c).  All use the job's namespace of the store, with numbers that are unique in the
+ * job: a task has the number rank + `first` of its group; a server has the seat node + `first`,
+ * which is unique because no group has more nodes than tasks.
  *
- *    g.FIRST    what the others have to know of a group: u32 tasks, u32 nodes, strings with their NULs:
- *               namespace of PMIx, placement, programs
+ * Format:
  *
- * A group that was spawned puts that before its first tasks start: its server of node 0 is not
- * ready until it has.  So it is there when the spawn is answered, however soon the tasks leave.
- * Others do so when one of their tasks spawns.  Who has another group to do with watches the
- * directory: servers of a job with several nodes from the start, the only one of a job when its
- * tasks spawn, those of spawned groups. What appears is told to the library; then calls that waited
- * for it go on.  They wait no longer than PATIENCE: what has been spawned is told before it can be
- * named, so then it is of another job.
+ *    g.FIRST    the description of a group: u32 tasks, u32 nodes, then strings with their NULs:
+ *               PMIx namespace, placement, programs
  *
- * Failure: a directory that cannot be read, or a group that the library does not take, fails the
- * job.
+ * A spawned group puts this before its first tasks start: its server of node 0 is not ready until
+ * it has.  So the description exists when the spawn is answered, however soon the tasks leave.
+ * Other groups put theirs when one of their tasks spawns.  The servers that deal with other groups
+ * watch the directory: those of a job with several nodes from the start, the only server of a job
+ * when its tasks spawn, and those of spawned groups.
+ *
+ * A group that appears is registered with the library; then the calls that have waited for it go
+ * on.  They wait PATIENCE seconds at most: a group is described before its name is known to
+ * anybody, so a name without a description belongs to another job.
+ *
+ * Failure: a directory that cannot be read, or a group that the library refuses, fails the job.
  */
 #include "config.h"
 #include "pmixd.h"
@@ -38,7 +41,7 @@
 
 struct family {
     struct list_node node;
-    struct pmixd pd; /* what it says of itself */
+    struct pmixd pd; /* its description, as if it were this server's group */
     char *body;
 };
 
@@ -184,7 +187,7 @@ static void appeared(struct pmixd *pd, const char *key, const void *data, size_t
         return;
     }
     list_append(&pd->families, &f->node);
-    /* Who is spawned may ask this node for something; who has spawned has to be known there. */
+    /* Spawned tasks may request data of this node, so their servers have to know its group. */
     pmixd_family_tell(pd);
     go_on(pd);
 }

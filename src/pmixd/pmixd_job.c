@@ -1,19 +1,19 @@
-/* What the PMIx library is told about the job, and what it tells the tasks.
+/* pmixd_job.c - the description of the job for the PMIx library, and for the environment of tasks.
  *
- * One namespace, named by the launcher, with an application for each program of the job.  Nodes are
- * given names of their own (nodeK, when the launcher does not know better), not that of the host:
- * brokers that share a host are different nodes to the job, whose tasks must not look for each
- * other in shared memory.
+ * The job is one PMIx namespace, named by the launcher, with an application for each program.  A
+ * node is here what shares memory: brokers of one host are one node, unless wrexec.share-hosts is
+ * "no".  Without host names from the launcher nodes are called nodeK, not by the name of the host:
+ * tasks of two nodes must not look for each other in shared memory.
  *
- *   job      size, universe, nodes and who is on which (as the library's own compressed maps)
- *   node     its number, the local tasks, directories
- *   task     rank, local rank, node, for every task of the job
+ *   job      size, universe, nodes, placement of tasks (as the library's own compressed maps)
+ *   node     number, local tasks, directories
+ *   task     rank, local rank, node; for every task of the job
  *
- * Directories: everything is below pd->dir, which whoever survives removes as a whole, so tasks are
- * told that the resource manager cleans up.
+ * All directories are below pd->dir, which the survivor of launcher and server removes as a whole.
+ * So tasks are told that the resource manager cleans up.
  *
- * The calls into the library here wait for its thread; that is at the start, when nothing else is
- * to be done.
+ * The calls into the library in this file wait for its thread.  They happen at the start, when
+ * there is nothing else to do, and for each group of spawned tasks that appears.
  */
 #include "config.h"
 #include "pmixd.h"
@@ -58,7 +58,7 @@ static void waiter_cb(pmix_status_t status, void *arg)
     pthread_mutex_unlock(&w->lock);
 }
 
-/* What a call that may answer later came to; `rc` is what it returned. */
+/* The result of a call that may answer later; `rc` is its return value. */
 static pmix_status_t waiter_result(struct waiter *w, pmix_status_t rc)
 {
     if (rc == PMIX_SUCCESS) {
@@ -195,7 +195,7 @@ static uint32_t app_of(const struct pmixd *pd, uint32_t rank)
     return lo;
 }
 
-/* With one, the job's values are its own. */
+/* Add an application.  If it is the only one, its values are those of the job. */
 static int add_app(struct pmixd *pd, void *list, uint32_t app)
 {
     void *one = PMIx_Info_list_start();
@@ -376,7 +376,7 @@ static int start_library(struct pmixd *pd, pmix_server_module_t *module, errmsg_
     return rc == PMIX_SUCCESS ? 0 : library_fail(err, "the PMIx library does not start", rc);
 }
 
-/* What we were started with is for us, not for the library: it would take itself for a client. */
+/* Remove variables PMIX_* from the environment: with them the library would act as a client. */
 static void clean_environment(void)
 {
     for (char **e = environ; *e;) {
@@ -423,7 +423,7 @@ static bool has(char *const *env, const char *var)
     return false;
 }
 
-/* Append those strings of `env` that are in `other` too (same), or are not. */
+/* Append the strings of `env` that are also in `other` (same), or that are not (!same). */
 static uint32_t add_strings(buf_t *b, char *const *env, char *const *other, bool same, bool *bad)
 {
     uint32_t n = 0;
@@ -443,21 +443,22 @@ static void free_strings(char **env)
     free(env);
 }
 
-buf_t *pmixd_job_environment(struct pmixd *pd, uint32_t *common, uint32_t *each, errmsg_t *err)
+buf_t *pmixd_job_environment(struct pmixd *pd, const uint32_t *ranks, size_t nranks,
+                             uint32_t *common, uint32_t *each, errmsg_t *err)
 {
-    /* What differs is what the first task's has and another's, of a rank that is not here, has not:
-     * the number of such strings is the same for all. */
+    /* Strings that the environments of two tasks do not share differ from task to task; every task
+     * has the same number of them. */
     buf_t *b = buf_create(0);
-    char **first = fork_environment(pd, pd->local[0]);
-    char **other = fork_environment(pd, pd->nlocal > 1 ? pd->local[1] : pd->local[0]);
+    char **first = fork_environment(pd, ranks[0]);
+    char **other = fork_environment(pd, nranks > 1 ? ranks[1] : ranks[0]);
     bool bad = !b || !first || !other;
 
     if (!bad) {
         *common = add_strings(b, first, other, true, &bad);
         *each = 0;
     }
-    for (size_t i = 0; !bad && pd->nlocal > 1 && i < pd->nlocal; i++) {
-        char **env = i ? fork_environment(pd, pd->local[i]) : NULL;
+    for (size_t i = 0; !bad && nranks > 1 && i < nranks; i++) {
+        char **env = i ? fork_environment(pd, ranks[i]) : NULL;
         uint32_t n = 0;
 
         if (i == 0 || env)

@@ -1,20 +1,21 @@
-/* Direct modex: what a task of another node has put, asked for when it is needed.
+/* pmixd_modex.c - direct modex: the data of a task of another node, fetched on demand.
  *
- * Each node of the job has a mailbox in the job's namespace, a directory that its server watches:
+ * Format: each server has a mailbox in the job's namespace, a directory that it watches.  NODE and
+ * FROM are seats (pmixd_family.c), so the servers of all groups can be reached.  Numbers are
+ * little-endian.
  *
- *    m.NODE.q-FROM-NUM    a request of node FROM: u32 number of the task
- *    m.NODE.r-NUM         the answer to its own request NUM: i32 status of the library, bytes
+ *    m.NODE.q-FROM-NUM    a request of server FROM: u32 number of the task
+ *    m.NODE.r-NUM         the answer to the server's request NUM: i32 status of the library, bytes
  *
- * Nodes are seats (pmixd_family.c): servers of all groups of the job.  Numbers are little-endian.
- * Who answers puts the answer and removes the request in one transaction; who was answered removes
- * the answer.  The library keeps what it got, so there is at most one request for each rank and
- * node, unless the library wants it again.
+ * One transaction puts the answer and removes the request; the server that asked removes the
+ * answer.  The library keeps what it has got, so a rank is asked for once per node, unless the
+ * library asks again.
  *
- * The library answers a request when the task has put something, so it may wait for long; a time
- * limit of the task's (PMIX_TIMEOUT) is kept here.
+ * The library answers a request when the task has put its data, which may take long.  A time limit
+ * of the requesting task (PMIX_TIMEOUT) is enforced here.
  *
- * Failure: a request that no library can answer is answered with its status; a mailbox that cannot
- * be read fails the job.
+ * Failure: a request that the library cannot answer is answered with the library's status.  An
+ * unreadable mailbox fails the job.
  */
 #include "config.h"
 #include "pmixd.h"
@@ -224,7 +225,7 @@ static void answered(struct pmixd *pd, const struct box_name *name, const void *
         pmixd_commit(pd, txn, "the end of a request");
     flux_kvs_txn_destroy(txn);
     if (!a)
-        return; /* its time was up */
+        return; /* its time limit has passed */
     if (len < 4)
         asked_over(a, PMIX_ERROR, NULL, 0);
     else

@@ -1,13 +1,13 @@
-/* Publish, look up, unpublish: by the names service of wrexec (names_proto.h).
+/* pmixd_names.c - publish, look up, unpublish, by the names service of wrexec (wrexec_names.h).
  *
- * Of a call with several keys each is a request of its own; the call is answered when all are.  A
- * key is published as the service "pmix:KEY"; its port is
+ * A call with several keys makes one request for each, and is answered when all are.  A key is
+ * published as the service "pmix:KEY", with the port
  *
- *    NAMESPACE RANK HEX    who published it, and the value as the library packs it
+ *    NAMESPACE RANK HEX    the publisher, and the value as the library packs it
  *
- * Ranges and persistence are not told apart: what is published can be seen by all jobs of the user,
- * as long as its job runs.  With PMIX_WAIT a look-up is answered when all keys are there;
- * PMIX_TIMEOUT limits that.
+ * Ranges and persistence are ignored: a published key is visible to all jobs of the user while its
+ * job runs.  With PMIX_WAIT a look-up is answered when all keys exist; PMIX_TIMEOUT limits the
+ * wait.
  */
 #include "config.h"
 #include "pmixd.h"
@@ -26,7 +26,7 @@ struct names_call;
 struct one {
     struct names_call *c;
     char key[PMIX_MAX_KEYLEN + 1];
-    char *port; /* to be published; or found */
+    char *port; /* the port to publish, or the one that was found */
     flux_future_t *f;
 };
 
@@ -296,7 +296,7 @@ pmix_status_t pmixd_unpublish(const pmix_proc_t *proc, char **keys, const pmix_i
 {
     struct names_call *c;
 
-    /* "All of this task": what a task has published is not kept apart from what its job has. */
+    /* Without keys: all keys of this task.  But a key is recorded with its job, not its task. */
     if (!keys || !keys[0])
         return PMIX_ERR_NOT_SUPPORTED;
     if (!(c = keys_call("unpublish", keys, info, ninfo, cbdata)))

@@ -1,17 +1,17 @@
-/* What the PMIx library calls, in its own thread: see pmixd.c, 1.
+/* pmixd_server.c - the callbacks of the PMIx library, in its own thread (see pmixd.c, 1).
  *
- *   call                 who does it
+ *   call                 handled by
  *   client_connected     the launcher is told
- *   client_finalized     the launcher is told, then the task is let go
- *   abort                the launcher is told: the job fails; never answered, see abort_run
- *   fence, (dis)connect  exchange of all nodes concerned
- *   group                exchange; the first node of it gives the context id; name and members go
- *                        with the answer
- *   job_control          signals to the whole job, by the job module
+ *   client_finalized     the launcher is told, then the task goes on
+ *   abort                the launcher is told, and the job fails; no answer (see abort_run())
+ *   fence, (dis)connect  an exchange among the nodes of the participants
+ *   group                an exchange; the group's first node assigns the context id; name and
+ *                        members are part of the answer
+ *   job_control          a signal to the whole job, by the job module
  *   spawn                pmixd_spawn.c
  *
- * A context id is NODE + NNODES * n, n from 1 on: no two groups of a job get the same, whichever
- * nodes have tasks in them.  Of spawned tasks it is SEAT + 2^32 * n.
+ * A context id is NODE + NNODES * n, for n from 1 on, so no two groups of a job get the same one,
+ * whichever nodes assign them.  For spawned tasks it is SEAT + 2^32 * n.
  */
 #include "config.h"
 #include "pmixd.h"
@@ -29,8 +29,6 @@
 
 struct client_call {
     struct call call;
-    pmix_rank_t rank;
-    uint32_t what;
     pmix_op_cbfunc_t cb;
     void *cbdata;
 };
@@ -39,20 +37,23 @@ static void client_run(struct pmixd *pd, struct call *call)
 {
     struct client_call *c = (struct client_call *)(void *)call;
 
-    pmixd_tell_client(pd, c->rank, c->what);
-    if (c->cb)
-        c->cb(PMIX_SUCCESS, c->cbdata);
+    c->cb(PMIX_SUCCESS, c->cbdata);
     free(c);
 }
 
+/* Tells the launcher in this thread: libpmix 4.2 lets a task that has connected go on without
+ * waiting for an answer. */
 static pmix_status_t client_post(const pmix_proc_t *proc, uint32_t what, pmix_op_cbfunc_t cb,
                                  void *cbdata)
 {
-    struct client_call *c = calloc(1, sizeof(*c));
+    struct client_call *c = cb ? calloc(1, sizeof(*c)) : NULL;
 
-    if (!c)
+    if (cb && !c)
         return PMIX_ERR_NOMEM;
-    *c = (struct client_call){{.run = client_run}, proc->rank, what, cb, cbdata};
+    pmixd_tell_client(pmixd_self(), proc->rank, what);
+    if (!c)
+        return PMIX_SUCCESS;
+    *c = (struct client_call){{.run = client_run}, cb, cbdata};
     pmixd_post(pmixd_self(), &c->call);
     return PMIX_SUCCESS;
 }
@@ -78,16 +79,16 @@ struct abort_call {
     char text[256];
 };
 
-/* Who aborts gets no answer, but the signal that ends the job.  An answer would let it go: then its
- * neighbours on other nodes find their connections closed, abort too, and what they say can be at
- * the root before this. */
+/* A task that aborts gets no answer, only the signal that ends the job.  After an answer it would
+ * exit; tasks of other nodes would find their connections closed and abort too, and their messages
+ * could reach the root before this one. */
 static void abort_run(struct pmixd *pd, struct call *call)
 {
     struct abort_call *c = (struct abort_call *)(void *)call;
     int code = c->status & 255;
 
     if (c->status && !code)
-        code = 1; /* 256 is an error whose code is lost */
+        code = 1; /* an exit code has 8 bits: 256 must not become 0 */
     pmixd_fail(pd, code, c->rank, "task %u aborted the job%s%s", pd->first + c->rank,
                c->text[0] ? ": " : "", c->text);
     free(c);
@@ -124,7 +125,7 @@ struct join_call {
     char *data; /* malloc'd */
     size_t len;
     bool context;   /* the group wants an id */
-    idset_t *ranks; /* who takes part, once that is known */
+    idset_t *ranks; /* the participants, once they are known */
     pmix_modex_cbfunc_t modex;
     pmix_op_cbfunc_t op;
     pmix_info_cbfunc_t info;
@@ -152,8 +153,8 @@ static void release_infos(void *arg)
     free(array);
 }
 
-/* Who is in a new group, and how it is called: libraries from version 5 on pass that on to the
- * tasks, whose library fails without. */
+/* Members and name of a new group: libraries from version 5 on pass them on to the tasks, whose
+ * library fails without them. */
 static int add_group(struct join_call *c, void *list)
 {
     pmix_data_array_t members;
@@ -276,7 +277,7 @@ static void join_run(struct pmixd *pd, struct call *call)
     char *full = NULL;
 
     if (!nodes && errno == ENOENT) {
-        pmixd_await(pd, call); /* it has been spawned, and will be told */
+        pmixd_await(pd, call); /* for the description of a spawned group */
         return;
     }
     if (!nodes || !text || !idset_test(nodes, pd->seat)) {
@@ -356,7 +357,7 @@ static pmix_status_t server_disconnect(const pmix_proc_t procs[], size_t nprocs,
     return connect_post("disconnect", procs, nprocs, cb, cbdata);
 }
 
-/* All on this node?  To be asked in any thread: what it reads does not change. */
+/* Are all these processes on this node?  From any thread: the data that it reads do not change. */
 static bool all_here(const pmix_proc_t procs[], size_t n)
 {
     struct pmixd *pd = pmixd_self();
@@ -376,8 +377,8 @@ static pmix_status_t server_group(pmix_group_operation_t op, char grp[], const p
 
     if (op != PMIX_GROUP_CONSTRUCT && op != PMIX_GROUP_DESTRUCT)
         return PMIX_ERR_NOT_SUPPORTED;
-    /* At once, for there is nothing to do: libpmix 5.0 calls twice for one that is answered later, and
-     * frees at the second answer what is freed. */
+    /* Answered at once: there is nothing to do, and libpmix 5.0 calls twice for a request that is
+     * answered later, and frees its data twice. */
     if (op == PMIX_GROUP_DESTRUCT && all_here(procs, nprocs))
         return PMIX_OPERATION_SUCCEEDED;
     c = op == PMIX_GROUP_CONSTRUCT ? join_create(JOIN_GROUP, "group", procs, nprocs)
@@ -469,7 +470,7 @@ static pmix_status_t server_job_control(const pmix_proc_t *requestor, const pmix
     return PMIX_SUCCESS;
 }
 
-/* Events of a task's own node are delivered by the library; others do not get them. */
+/* The library delivers the events of a task to its own node; other nodes do not get them. */
 static pmix_status_t server_notify(pmix_status_t code, const pmix_proc_t *source,
                                    pmix_data_range_t range, pmix_info_t info[], size_t ninfo,
                                    pmix_op_cbfunc_t cb, void *cbdata)

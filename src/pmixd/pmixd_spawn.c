@@ -1,13 +1,14 @@
-/* PMIx_Spawn: a task asks for further tasks.
+/* pmixd_spawn.c - PMIx_Spawn: a task asks for further tasks.
  *
- * What it asks for goes to the launcher in the form that PMI-1's spawn has (pmi_spawn.h), and on to
- * rank 0 (spawn.c), which answers when all tasks run, or none does.  Of what an application says
- * count command, arguments, environment, working directory and number; the rest is not looked at.
+ * The request goes to the launcher in the form of a PMI-1 spawn (pmi_spawn.h), and on to rank 0
+ * (wrexec's coord_spawn.c), which answers when all tasks run, or when none does.  Command,
+ * arguments, environment, working directory and number of an application are used; its other infos
+ * are not.
  *
- * state of a spawn    left when
- * asked               SPAWNED comes: an error is answered at once
- * started             the group has told what it is (pmixd_family.c): the task is answered, and its
- *                     library knows the new namespace
+ *    state of a spawn    left when
+ *    asked               SPAWNED arrives; an error is answered at once
+ *    started             the group is known (pmixd_family.c): the task gets its answer, and its
+ *                        library knows the new namespace
  */
 #include "config.h"
 #include "pmixd.h"
@@ -26,6 +27,7 @@ struct spawn_call {
     struct call call;
     void *request;
     size_t len;
+    uint32_t rank; /* of the task that asks */
     uint32_t tag;
     pmix_nspace_t nspace; /* of the new tasks */
     pmix_spawn_cbfunc_t cb;
@@ -66,7 +68,7 @@ static const char *working_directory(const pmix_app_t *app)
     return app->cwd;
 }
 
-/* A row of the table, and its strings. */
+/* Append the row of an application to the table, and its strings to the strings. */
 static void add_app(buf_t *table, buf_t *strings, const pmix_app_t *app, bool *bad)
 {
     const char *dir = working_directory(app);
@@ -87,7 +89,7 @@ static void add_app(buf_t *table, buf_t *strings, const pmix_app_t *app, bool *b
     add(table, row, sizeof(row), bad);
 }
 
-/* As in the frame SPAWN, without its first number. */
+/* Encode the payload of the frame SPAWN, without its first number. */
 static void *encode(const pmix_app_t apps[], size_t napps, size_t *len)
 {
     buf_t *table = buf_create(WIRE_PAYLOAD_MAX / 2), *strings = buf_create(WIRE_PAYLOAD_MAX / 2);
@@ -124,7 +126,7 @@ static void spawn_run(struct pmixd *pd, struct call *call)
     }
     pmixd_family_watch(pd);
     pmixd_family_tell(pd);
-    pmixd_ask_spawn(pd, c->tag, c->request, c->len);
+    pmixd_ask_spawn(pd, c->rank, c->tag, c->request, c->len);
     free(c->request);
     c->request = NULL;
 }
@@ -145,6 +147,7 @@ pmix_status_t pmixd_spawn(const pmix_proc_t *proc, const pmix_info_t info[], siz
         return PMIX_ERR_NOMEM;
     }
     c->call.run = spawn_run;
+    c->rank = proc->rank;
     c->cb = cb;
     c->cbdata = cbdata;
     pmixd_post(pmixd_self(), &c->call);
@@ -153,7 +156,7 @@ pmix_status_t pmixd_spawn(const pmix_proc_t *proc, const pmix_info_t info[], siz
 
 /* --- the answer --- */
 
-/* Has the group told what it is? */
+/* Answer the task if the new group is known; otherwise wait for its description. */
 static void started_run(struct pmixd *pd, struct call *call)
 {
     struct spawn_call *c = (struct spawn_call *)(void *)call;

@@ -1,4 +1,4 @@
-/* What the PMIx servers of a job say to each other: see pmixd_wire.h. */
+/* pmixd_wire.c - strict readers of the data that PMIx servers exchange (see pmixd_wire.h). */
 #include "pmixd_wire.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* What the PMIx servers of a job say to each other (pmixd.c): strict readers.  Pure and
+/* Strict readers of the data that the PMIx servers of a job exchange (pmixd.c).  Pure and
  * thread-safe.
  */
 #ifndef PMIXD_WIRE_H
@@ -14,7 +14,7 @@
 
 struct box_name {
     bool answer;   /* r-NUM; else q-NODE-NUM */
-    uint32_t node; /* who asks; 0 for an answer */
+    uint32_t node; /* seat of the server that asks; 0 for an answer */
     uint64_t num;
 };
 
@@ -35,7 +35,7 @@ char *published_format(const struct published *p);
 /* -1 with EPROTO or ENOMEM; else value is to be freed. */
 int published_parse(const char *text, struct published *p);
 
-/* --- contributions to a group, one after the other: u64 context id (0: not the one who gives it),
+/* --- contributions to a group, one after the other: u64 context id (0: another node assigns it),
  * u32 length, bytes (pmixd_server.c) --- */
 
 #define GROUP_HEAD 12

@@ -7,14 +7,16 @@
  *        exit code 1 when a broken promise was seen: a request that no service can fulfil and that has
  *        had no answer, or two; 3 when the broker closed the door.
  *    attack shapes TOPICS
- *        Send each request in every wrong shape, as one that wants one answer and as a stream.
+ *        Send each request in every wrong shape, as one that wants one answer and as a stream; as the owner,
+ *        and as the owner's client that claims to be a guest.
  *    attack steps
  *        Hold each conversation that clients have, and hang up at every step of it: after each byte of
  *        the request, and at some of the answer.  Prints how many jobs were submitted.
  *    attack probe TOPICS
  *        Print those of the requests that a service of rank 0 knows.
- *    attack guest UID
- *        Be user UID, connect, and ask: exit code 0 when the broker refuses, and answers nothing.
+ *    attack guest UID TOPICS
+ *        Be user UID, and send each request in every wrong shape, claiming to be a guest, the owner, or a
+ *        broker: exit code 0 when the broker refuses each connection, and answers nothing.
  *
  *    attack   what
  *    shapes   each of some requests with payloads of every wrong shape; each has to be answered once
@@ -46,6 +48,11 @@
 #define KEPT 32
 #define TOPICS_MAX 65536
 #define BATCH 40
+/* What a message may claim of its sender: no user of this host, and roles. */
+#define NOBODY 65534
+#define OWNER 1
+#define GUEST 2
+#define BROKER 4
 
 struct kept {
     int fd[KEPT];
@@ -59,6 +66,7 @@ struct attacker {
     struct kept kept;
     unsigned long asked, answered, jobs;
     bool broken;
+    uint32_t userid, roles; /* claimed in each request */
 };
 
 static const char *path;
@@ -149,6 +157,8 @@ static bool ask(struct attacker *a, int fd, unsigned n, char what[96], const cha
 {
     struct frame f = {.type = REQUEST,
                       .flags = (uint8_t)(s->flags | flags),
+                      .userid = a->userid,
+                      .roles = a->roles,
                       .nodeid = nodeid,
                       .tag = n + 1,
                       .topic = topic,
@@ -182,10 +192,12 @@ static void shapes_attack(struct attacker *a)
 }
 
 /* Each request in each shape, as both kinds. */
-static int every_shape(struct attacker *a)
+static int every_shape_of(struct attacker *a, uint32_t userid, uint32_t roles)
 {
     size_t total = a->ntopics * NSHAPES * 2;
 
+    a->userid = userid;
+    a->roles = roles;
     for (size_t at = 0; at < total && !a->broken;) {
         unsigned seen[BATCH] = {0};
         char what[BATCH][96];
@@ -201,8 +213,17 @@ static int every_shape(struct attacker *a)
         await(a, fd, what, seen, n);
         close(fd);
     }
-    printf("%lu requests, %lu answers\n", a->asked, a->answered);
     return a->broken;
+}
+
+static int every_shape(struct attacker *a)
+{
+    int rc = every_shape_of(a, 0, 0);
+
+    if (rc == 0)
+        rc = every_shape_of(a, NOBODY, GUEST);
+    printf("%lu requests, %lu answers\n", a->asked, a->answered);
+    return rc;
 }
 
 /* Ask the service of `topic` and wait for the answer. */
@@ -391,7 +412,7 @@ static uint8_t *begin_conversation(const struct conversation *c, size_t *len)
     return encode(&f, len);
 }
 
-/* Send so many bytes of it, read so many of what comes, and leave.  1: all was sent. */
+/* Send this many bytes of it, read this many of what comes, and leave.  1: all was sent. */
 static unsigned hang_up(const struct conversation *c, size_t sent, size_t taken)
 {
     size_t len;
@@ -691,21 +712,46 @@ static int probe(char *const *topics, size_t n)
     return fd < 0 ? 3 : 0;
 }
 
-static int guest(uid_t uid)
+/* Does the broker end this connection, whose client sends what it can, without an answer? */
+static bool is_refused(struct attacker *a, size_t first, uint32_t roles)
 {
-    struct frame f = {.type = REQUEST, .roles = 5, .nodeid = ANY, .tag = 1, .topic = "attr.list"};
+    size_t total = a->ntopics * NSHAPES;
     uint8_t head[HEADER];
-    int fd;
+    char what[96];
+    int fd = dial(path);
+    bool refused;
 
-    if (setgid(uid) < 0 || setuid(uid) < 0 || (fd = dial(path)) < 0) {
+    if (fd < 0)
+        return false;
+    a->roles = roles;
+    for (size_t at = first; at < first + BATCH && at < total; at++)
+        if (!ask(a, fd, (unsigned)(at - first), what, a->topics[at / NSHAPES],
+                 &shapes[at % NSHAPES], 0, ANY))
+            break;
+    while (read_header(fd, head, PATIENCE_MS))
+        if (head[2] != CONTROL) {
+            printf("an answer to a guest: %s or one before it\n", what);
+            close(fd);
+            return false;
+        }
+    refused = errno == ECONNRESET;
+    close(fd);
+    return refused;
+}
+
+static int guest(struct attacker *a, uid_t uid)
+{
+    size_t total = a->ntopics * NSHAPES;
+
+    if (setgid(uid) < 0 || setuid(uid) < 0) {
         printf("%s\n", strerror(errno));
         return 1;
     }
-    (void)send_frame(fd, &f, 1000);
-    while (read_header(fd, head, PATIENCE_MS))
-        if (head[2] != CONTROL)
+    for (size_t first = 0; first < total; first += BATCH)
+        if (!is_refused(a, first, GUEST) || !is_refused(a, first, OWNER) ||
+            !is_refused(a, first, BROKER))
             return 1;
-    return errno == ECONNRESET ? 0 : 1;
+    return 0;
 }
 
 int main(int argc, char **argv)
@@ -719,10 +765,12 @@ int main(int argc, char **argv)
     if (!uri || strncmp(uri, "local://", 8) != 0 || strlen(uri + 8) > 100)
         return 2;
     path = uri + 8;
-    if (argc == 3 && strcmp(argv[1], "guest") == 0)
-        return guest((uid_t)strtoul(argv[2], NULL, 10));
     if (argc == 2 && strcmp(argv[1], "steps") == 0)
         return every_step();
+    if (argc == 4 && strcmp(argv[1], "guest") == 0) {
+        a.ntopics = read_topics(argv[3], topics);
+        return a.ntopics ? guest(&a, (uid_t)strtoul(argv[2], NULL, 10)) : 2;
+    }
     if (argc == 3)
         a.ntopics = n = read_topics(argv[2], topics);
     if (argc == 3 && n > 0 && strcmp(argv[1], "probe") == 0)

@@ -35,7 +35,7 @@ pid=$("$FLUX" getattr broker.pid)
 # Whatever a service of this session answers to is among them: each service is asked for each word that the
 # source has.  All services answer to a ping; nest is in sessions within others.
 "$FLUX" module list | awk 'NR > 1 { print $1 }' >services
-printf '%s\n' attr broker event module overlay >>services
+printf '%s\n' attr broker event module overlay trace >>services
 grep -rhoE '[a-z][a-z-]*' "$SRCDIR"/src/modules "$SRCDIR"/src/broker --include='*.c' --exclude-dir=test |
     LC_ALL=C sort -u >words
 awk 'NR == FNR { service[n++] = $0; next } $0 != "ping" { for (i = 0; i < n; i++) print service[i] "." $0 }' \
@@ -44,7 +44,7 @@ run_with_timeout 120 "$ATTACK" probe candidates >found
 is $? 0 "services are asked $(wc -l <candidates) times what they know"
 is "$(LC_ALL=C sort found | diff - topics)" "" "it is what will be attacked"
 
-# A neighbour's work: put, get, a job. Appends the milliseconds of each round to the file.
+# A neighbor's work: put, get, a job. Appends the milliseconds of each round to the file.
 work() { # FILE STOP
     local begin n=0
     while [ ! -e "$2" ]; do
@@ -73,7 +73,7 @@ touch calm.stop
 wait "$worker"
 before=$(rss "$pid")
 
-ok "every request in every wrong shape is answered, once" run_with_timeout 120 "$ATTACK" shapes topics
+ok "every request in every wrong shape, and role, is answered, once" run_with_timeout 120 "$ATTACK" shapes topics
 submitted=$("$FLUX" jobs -a -n | wc -l)
 ok "clients hang up at every step" run_with_timeout 120 "$ATTACK" steps
 accepted() {
@@ -122,7 +122,7 @@ if [ "$(id -u)" = 0 ]; then
     for dir in "${TMPDIR%/*}" "$TMPDIR" "${socket%/*/*}" "${socket%/*}"; do
         chmod o+x "$dir"
     done
-    ok "another user is refused, whatever role it claims" "$ATTACK" guest 65534
+    ok "another user is refused, whatever it sends and claims to be" "$ATTACK" guest 65534 topics
 else
     skip 1 "only root can become another user"
 fi

@@ -5,7 +5,7 @@
 #
 #     bench_jobs.sh [PART...]      run submit kept launch output, mpi (default: all but mpi, which takes
 #                                  minutes: bench_mpi.sh)
-#     BENCH_KEPT=N                 so many jobs are kept in `kept` (default 100000: one to two minutes)
+#     BENCH_KEPT=N                 this many jobs are kept in `kept` (default 100000: one to two minutes)
 uri=${FLUX_URI-} # of the session it runs in: bench_lib.sh starts without
 . "$(dirname "$0")/bench_lib.sh"
 export FLUX

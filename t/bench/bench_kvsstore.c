@@ -5,6 +5,7 @@
  * (see main()); without, all are run, each in a process of its own.
  */
 #include "config.h"
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -409,9 +410,10 @@ static void section_walk(struct bench *x)
     }
     commit(x, &t);
     begin = now();
-    if (kvsdiff(x->c, old, kvsstore_root(x->s), KVSDIFF_RECURSIVE, count_diff, &n, &x->miss, NULL) <
-        0)
+    kvsdiff_t *diff = kvsdiff_create(x->c, old, kvsstore_root(x->s), KVSDIFF_RECURSIVE);
+    if (!diff || kvsdiff_run(diff, UINT_MAX, count_diff, &n, &x->miss, NULL) != 0)
         die("the difference failed");
+    kvsdiff_destroy(diff);
     printf("%u differences among 1000000 keys: %.0f us\n", n, (now() - begin) * 1e6);
 }
 

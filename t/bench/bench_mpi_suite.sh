@@ -90,6 +90,67 @@ says_scalapack() {
         END { if (!passed || failed) exit 1; print passed " tests" }' out
 }
 
+prepare_nwchem() {
+    words=(nwchem.openmpi water.nw)
+    cat >water.nw <<'END'
+start water
+geometry units angstroms
+  O 0.0  0.000  0.117
+  H 0.0  0.757 -0.469
+  H 0.0 -0.757 -0.469
+end
+basis
+  * library 6-31g*
+end
+dft
+  xc b3lyp
+end
+task dft energy
+END
+    rm -f water.db water.movecs
+}
+says_nwchem() {
+    awk '/Total DFT energy/ { energy = $NF } /Total times/ { ended = 1 }
+        END { if (!ended || energy == "") exit 1; printf "energy %.6f\n", energy }' out
+}
+
+# Debian's h5py uses MPI by itself only below mpirun.
+prepare_h5py() {
+    words=(/usr/bin/python3 parallel.py)
+    /usr/bin/python3 -c 'import h5py._debian_h5py_mpi' 2>/dev/null ||
+        words[0]="python3 with h5py for MPI"
+    cat >parallel.py <<'END'
+from mpi4py import MPI
+import numpy
+from h5py import _debian_h5py_mpi as h5py
+
+comm = MPI.COMM_WORLD
+rank, size, n = comm.rank, comm.size, 1000000
+with h5py.File("parallel.h5", "w", driver="mpio", comm=comm) as f:
+    data = f.create_dataset("x", (size * n,), dtype="i8")
+    with data.collective:
+        data[rank * n : (rank + 1) * n] = numpy.arange(rank * n, (rank + 1) * n)
+with h5py.File("parallel.h5", "r", driver="mpio", comm=comm) as f:
+    other = (rank + 1) % size
+    part = int(f["x"][other * n : (other + 1) * n].sum())
+total = comm.reduce(part)
+if rank == 0:
+    print("sum", total, "of", size)
+END
+    rm -f parallel.h5
+}
+says_h5py() {
+    grep '^sum [0-9]* of [0-9]*$' out
+}
+
+prepare_imb() {
+    words=("$suite_dir/bin/IMB-MPI1" -npmin 2 -iter 200 -msglog 16)
+}
+says_imb() {
+    awk '/^# Benchmarking/ { n++ } /All processes entering MPI_Finalize/ { ended = 1 }
+        END { if (!ended || !n) exit 1; print n " benchmarks" }' out
+}
+
 # name, MPI library, ranks: MPICH 4 waits by spinning, which is for as many ranks as cores
 ROWS="hpcc openmpi4 4
 lammps openmpi4 4
@@ -98,6 +159,9 @@ netpipe openmpi4 2
 netpipe mpich4 2
 scalapack openmpi4 4
 scalapack mpich4 2
+nwchem openmpi4 4
+h5py openmpi4 3
+imb intel 2
 mpi4py mpich4 2
 mpi4py openmpi4 3
 mpi4py mpich5 2
@@ -109,8 +173,10 @@ mpi4py intel 2"
 # prepare ROW LIBRARY: sets suite_env and words, or why
 prepare() {
     suite_env=(env)
+    case $1 in
+    mpi4py | imb) suite_use "$2" || { why=$wheel_why && return 1; } ;;
+    esac
     if [ "$1" = mpi4py ]; then
-        suite_use "$2" || { why=$wheel_why && return 1; }
         SUITE_MODULES=$SUITE_LAUNCHER suite_of "$2"
         words=("${suite_tests[@]}")
         # Windows over several nodes are wrong in this library, whoever launches it.
@@ -139,11 +205,6 @@ launcher() {
     own/openmpi5) launch=(mpirun --oversubscribe -n "$4") ;;
     own/*) launch=(mpiexec.hydra -n "$4") ;;
     *) launch=("$FLUX" wreckrun --overcommit --exclusive -N"$(($1 < $4 ? $1 : $4))" -n"$4") ;;
-    esac
-    # Open MPI 5 knows nothing else, and with PMI-1 Open MPI 4 cannot connect programs.
-    case $1/$2/$3 in
-    own/*) ;;
-    */openmpi5 | */mpi4py/openmpi4) launch+=(--mpi=pmix) ;;
     esac
 }
 

@@ -5,14 +5,15 @@
  *                         that sleeps costs several times the rest.  So there are three lines: as
  *                         the scheduler places them, all on one processor, and the asking process
  *                         on another than the answering one
- *    bench_rpc hops       beside plain ZeroMQ: DEALER and ROUTER in two processes, over ipc, with
- *                         and without CURVE.  In a session whose tree is a chain: what rank n+1
+ *    bench_rpc hops       beside a plain UNIX socket, and plain ZeroMQ: DEALER and ROUTER in two
+ *                         processes, over ipc, with and without CURVE.  In a session whose tree is a chain: what rank n+1
  *                         takes longer than rank n is one hop.
  *
  * "blocking" is what a command does (flux_future_wait), "reactor" what a daemon does
  * (flux_future_then and a loop).
  */
 #include "config.h"
+#include <dirent.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -255,6 +256,59 @@ static void local_rate(flux_t *h, struct bench_echo *echo)
     }
 }
 
+/* Voluntary context switches of all threads of a process: how often it was woken. */
+static double wakeups(pid_t pid)
+{
+    char path[64], line[128];
+    struct dirent *e;
+    double sum = 0.;
+    DIR *dir;
+    FILE *f;
+
+    snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+    if (!(dir = opendir(path)))
+        bench_die("%s: %s", path, strerror(errno));
+    while ((e = readdir(dir))) {
+        if (e->d_name[0] == '.')
+            continue;
+        snprintf(path, sizeof(path), "/proc/%d/task/%.20s/status", (int)pid, e->d_name);
+        if (!(f = fopen(path, "r")))
+            continue; /* it has ended */
+        while (fgets(line, sizeof(line), f))
+            if (strncmp(line, "voluntary_ctxt_switches:", 24) == 0)
+                sum += strtod(line + 24, NULL);
+        fclose(f);
+    }
+    closedir(dir);
+    return sum;
+}
+
+/* How many threads are woken for a request and its response: this does not depend on the host. */
+static void local_wakeups(pid_t broker)
+{
+    static const char *const topics[] = {"broker.ping", "barrier.ping"};
+    static const char *const names[] = {"wake-ups of an RPC to the broker",
+                                        "wake-ups of an RPC to a module"};
+    double us[PER_ROUND];
+
+    bench_pin(broker, 0);
+    bench_pin(getpid(), 0);
+    for (size_t i = 0; i < 2; i++) {
+        struct rpc r = {.topic = topics[i], .nodeid = FLUX_NODEID_ANY};
+        struct bench_figure f = {.name = names[i], .unit = "", .at_most = 2.1};
+        double begin;
+
+        blocking_block(&r, us, 1);
+        begin = wakeups(broker) + wakeups(getpid());
+        blocking_block(&r, us, PER_ROUND);
+        f.value = (wakeups(broker) + wakeups(getpid()) - begin) / PER_ROUND;
+        bench_print(&f);
+        flux_close(r.h);
+    }
+    bench_pin(broker, BENCH_ANY_CPU);
+    bench_pin(getpid(), BENCH_ANY_CPU);
+}
+
 static void bench_local(void)
 {
     static const struct place places[] = {
@@ -269,6 +323,7 @@ static void bench_local(void)
     bench_title("local RPC: %d bytes of payload, %zu with header", PAYLOAD, echo.size);
     for (size_t i = 0; i < (sysconf(_SC_NPROCESSORS_ONLN) > 1 ? 3 : 2); i++)
         local_latency(broker, &places[i]);
+    local_wakeups(broker);
     local_rate(h, &echo);
     flux_close(h);
     bench_echo_stop(&echo);
@@ -371,7 +426,9 @@ static void bench_hops(void)
     struct bare_zmq curve = {.size = size};
     struct keys k;
     struct rpc to[MAX_HOPS + 1];
-    struct bench_op ops[MAX_HOPS + 3];
+    struct bench_echo echo = {.size = size, .cpu = BENCH_ANY_CPU};
+    enum { RANK0 = 3, NOPS = RANK0 + MAX_HOPS + 1 }; /* the first are the references */
+    struct bench_op ops[NOPS];
     char name[64];
     flux_t *h = bench_open();
 
@@ -388,36 +445,43 @@ static void bench_hops(void)
     bench_title("one hop of the tree");
     ops[0] = (struct bench_op){.block = bare_block, .arg = &plain};
     ops[1] = (struct bench_op){.block = bare_block, .arg = &curve};
+    ops[2] = (struct bench_op){.block = bench_echo_block, .arg = &echo};
     for (uint32_t i = 0; i <= MAX_HOPS; i++) {
         to[i] = (struct rpc){.topic = "broker.ping", .nodeid = i};
-        ops[2 + i] = (struct bench_op){.block = blocking_block, .arg = &to[i]};
+        ops[RANK0 + i] = (struct bench_op){.block = blocking_block, .arg = &to[i]};
     }
-    for (uint32_t i = 0; i < MAX_HOPS + 3; i++) {
+    for (uint32_t i = 0; i < NOPS; i++) {
         ops[i].n = HOP_PER_ROUND;
         ops[i].cpu = BENCH_ANY_CPU;
     }
-    bench_rounds(ops, MAX_HOPS + 3, HOP_ROUNDS);
+    bench_rounds(ops, NOPS, HOP_ROUNDS);
+    bench_echo_stop(&echo);
     unlink(plain.uri + strlen("ipc://"));
     unlink(curve.uri + strlen("ipc://"));
     rmdir(dir);
     for (uint32_t i = 0; i <= MAX_HOPS; i++) {
-        struct bench_figure f = {.name = name, .value = ops[2 + i].p50, .unit = "us"};
+        struct bench_figure f = {.name = name, .value = ops[RANK0 + i].p50, .unit = "us"};
         snprintf(name, sizeof(name), "RPC over %u hops p50", i);
         bench_print(&f);
     }
     for (uint32_t i = 1; i <= MAX_HOPS + 1; i++) {
         bool all = i == MAX_HOPS + 1;
         struct bench_figure f = {.name = name,
-                                 .value = all ? (ops[2 + MAX_HOPS].p50 - ops[2].p50) / MAX_HOPS
-                                              : ops[2 + i].p50 - ops[1 + i].p50,
+                                 .value =
+                                     all ? (ops[RANK0 + MAX_HOPS].p50 - ops[RANK0].p50) / MAX_HOPS
+                                         : ops[RANK0 + i].p50 - ops[RANK0 + i - 1].p50,
                                  .unit = "us",
-                                 .ref_name = "ZeroMQ round trip, plain",
-                                 .ref = ops[0].p50,
-                                 .ratio_at_most = 3.};
+                                 .ref_name = "UNIX socket round trip",
+                                 .ref = ops[2].p50,
+                                 .ratio_at_most = 1.3};
         if (all)
             snprintf(name, sizeof(name), "a hop, mean of %d", MAX_HOPS);
         else
             snprintf(name, sizeof(name), "hop %u adds", i);
+        bench_print(&f);
+        f.ratio_at_most = 0.;
+        f.ref_name = "ZeroMQ round trip, plain";
+        f.ref = ops[0].p50;
         bench_print(&f);
         f.ref_name = "ZeroMQ round trip, CURVE";
         f.ref = ops[1].p50;

@@ -5,12 +5,15 @@
  *                           time, and as many come in as have started
  *    bench_sched POLICY[:ARGUMENT] [STARTS]
  *                           the same with that policy of the queue
+ *    bench_sched whole [STARTS]
+ *                           EASY, and all jobs ask for whole nodes on 16 pods of 16 leaf switches
  *    bench_sched session    the module in a session, with this program in the place of the job
  *                           module: every job ends as soon as it has started
  *
  * What a pass costs is compared with one walk over as many records in an array, that looks at each
  * whether it could fit: the least a scheduler does that looks at every job.  How long others wait
- * meanwhile is compared with the same request to an idle scheduler.
+ * meanwhile is compared with the same request to an idle scheduler.  What a pass with
+ * interference-free placement costs is compared with one with first-fit.
  */
 #include "config.h"
 #include <math.h>
@@ -24,6 +27,7 @@
 
 #include "bench.h"
 #include "libflux/future.h"
+#include "libresource/resgraph_topology.h"
 #include "libsched/sched.h"
 #include "libsched/sched_wire.h"
 
@@ -32,6 +36,8 @@
 #define QUEUED 50000
 #define STARTS 30000
 #define STARTS_CONSERVATIVE 1000
+#define STARTS_WHOLE 5000
+#define TREE "16,16,16"
 #define SLICES 200  /* at most, for a start on average */
 #define SLICE 10000 /* as the module's */
 #define SESSION_STARTS 20000
@@ -45,11 +51,12 @@ static uint64_t rnd(uint64_t *seed)
     return *seed * UINT64_C(0x2545f4914f6cdd1d) >> 16;
 }
 
-/* Half whole nodes, 1 to 512, small ones more often; half slots of 1 to 4 cores anywhere. */
-static void make_req(uint64_t *seed, struct rreq *r)
+/* Half whole nodes, 1 to 512, small ones more often; half slots of 1 to 4 cores anywhere.  Or whole
+ * nodes only. */
+static void make_req(uint64_t *seed, bool whole, struct rreq *r)
 {
     memset(r, 0, sizeof(*r));
-    if (rnd(seed) % 2) {
+    if (rnd(seed) % 2 || whole) {
         r->nnodes = (uint32_t)exp2((double)(rnd(seed) % 1000) / 111.);
         r->exclusive = true;
     } else {
@@ -77,6 +84,7 @@ struct ending {
 
 struct lib {
     sched_t *s;
+    bool whole;
     uint64_t seed;
     uint64_t next_id;
     size_t started, started_now;
@@ -115,7 +123,7 @@ static void lib_add(struct lib *l, double now)
     struct rreq r;
     struct sched_job job = {++l->next_id, 16, 0, now, &r};
 
-    make_req(&l->seed, &r);
+    make_req(&l->seed, l->whole, &r);
     if (sched_add(l->s, &job, now, NULL) < 0)
         bench_die("a job could not be added");
 }
@@ -135,8 +143,9 @@ static void lib_deny(uint64_t id, const char *note, void *arg)
     bench_die("job %ju was denied: %s", (uintmax_t)id, note);
 }
 
-static void lib_nodes(sched_t *s)
+static void lib_nodes(sched_t *s, bool switches)
 {
+    fattree_t *tree = switches ? fattree_parse(TREE, NULL) : NULL;
     resgraph_t *g = resgraph_create();
     idset_t *ranks = idset_create_range(0, NODES - 1);
     idset_t *cores = idset_create_range(0, CORES - 1);
@@ -145,11 +154,13 @@ static void lib_nodes(sched_t *s)
 
     snprintf(hosts, sizeof(hosts), "node[0-%d]", NODES - 1);
     if (!g || resgraph_add(g, ranks, hosts, &desc, NULL) < 0 ||
+        (switches && (!tree || resgraph_set_topology(g, tree, TREE, NULL) < 0)) ||
         sched_inventory(s, g, ranks, NULL, NULL) < 0)
         bench_die("no inventory");
     idset_destroy(ranks);
     idset_destroy(cores);
     resgraph_destroy(g);
+    fattree_destroy(tree);
 }
 
 /* The least that looking at every job costs. */
@@ -174,6 +185,13 @@ static double walk_us(const struct record *records, size_t n, uint32_t nodes, ui
 /* The least that is asked of a policy; 0: nothing. */
 struct demands {
     double walks, slice_us, decisions, starts;
+    double pass_us, passes; /* a pass with another policy, and how many of these */
+};
+
+struct mix {
+    const char *queue, *node; /* policies */
+    bool whole;
+    size_t starts;
 };
 
 static void set_policy(sched_t *s, const char *policy)
@@ -190,9 +208,11 @@ static void set_policy(sched_t *s, const char *policy)
     free(name);
 }
 
-static void library(const char *policy, size_t starts, const struct demands *least)
+/* Returns what an end and a pass take on average. */
+static double library(const struct mix *mix, const struct demands *least)
 {
-    struct lib l = {.seed = 4711};
+    struct lib l = {.seed = 4711, .whole = mix->whole};
+    size_t starts = mix->starts;
     struct sched_ops ops = {lib_alloc, lib_deny, &l};
     struct sched_stats st;
     struct record *records = calloc(QUEUED, sizeof(*records));
@@ -209,8 +229,10 @@ static void library(const char *policy, size_t starts, const struct demands *lea
     l.heap = calloc(NODES * CORES + 1, sizeof(*l.heap));
     if (!records || !pass || !slice || !walk || !l.heap || !(l.s = sched_create()))
         bench_die("out of memory");
-    set_policy(l.s, policy);
-    lib_nodes(l.s);
+    set_policy(l.s, mix->queue);
+    if (sched_set_node_policy(l.s, sched_builtin(mix->node), NULL, NULL) < 0)
+        bench_die("there is no policy %s", mix->node);
+    lib_nodes(l.s, mix->whole);
     t = busy_us();
     for (size_t i = 0; i < QUEUED; i++)
         lib_add(&l, now);
@@ -220,7 +242,7 @@ static void library(const char *policy, size_t starts, const struct demands *lea
     for (size_t i = 0; i < QUEUED; i++) {
         struct rreq r;
 
-        make_req(&l.seed, &r);
+        make_req(&l.seed, l.whole, &r);
         records[i] = (struct record){i, r.nnodes, r.cores * r.nslots, r.duration, {0}};
     }
     while (sched_pass(l.s, now, SLICE, &ops))
@@ -252,8 +274,9 @@ static void library(const char *policy, size_t starts, const struct demands *lea
     for (size_t i = 0; i < 1000; i++)
         walk[i] = walk_us(records, QUEUED, (uint32_t)i % 64, (uint32_t)i % 1024);
     sched_get_stats(l.s, &st);
-    bench_title("%s, %d nodes, %ju jobs in the queue of %ju kinds, %ju running", policy, NODES,
-                (uintmax_t)st.queued, (uintmax_t)st.shapes, (uintmax_t)st.running);
+    bench_title("%s, %s, %d nodes, %ju jobs in the queue of %ju kinds, %ju running", mix->queue,
+                mix->node, NODES, (uintmax_t)st.queued, (uintmax_t)st.shapes,
+                (uintmax_t)st.running);
     bench_print(&(struct bench_figure){
         .name = "an end, and a pass over the queue",
         .value = bench_percentile(pass, npass, 50),
@@ -264,6 +287,12 @@ static void library(const char *policy, size_t starts, const struct demands *lea
     });
     bench_print(&(struct bench_figure){
         .name = "the same, 99%", .value = bench_percentile(pass, npass, 99), .unit = "us"});
+    bench_print(&(struct bench_figure){.name = "the same, on average",
+                                       .value = total / (double)npass,
+                                       .unit = "us",
+                                       .ref_name = least->pass_us > 0. ? "with first-fit" : NULL,
+                                       .ref = least->pass_us,
+                                       .ratio_at_most = least->passes});
     bench_print(&(struct bench_figure){.name = "longest slice",
                                        .value = bench_percentile(slice, nslice, 100),
                                        .unit = "us",
@@ -282,6 +311,16 @@ static void library(const char *policy, size_t starts, const struct demands *lea
     free(pass);
     free(slice);
     free(walk);
+    return total / (double)npass;
+}
+
+static void whole(size_t starts)
+{
+    struct demands least = {.walks = 0.};
+
+    least.pass_us = library(&(struct mix){"easy", "first-fit", true, starts}, &least);
+    least.passes = 2;
+    library(&(struct mix){"easy", "interference-free", true, starts}, &least);
 }
 
 /* --- the module --- */
@@ -320,7 +359,7 @@ static json_t *peer_adds(struct peer *p, size_t count)
         struct rreq r;
         struct sched_wire_add add = {++p->next_id, 16, 1e9, 0, NULL};
 
-        make_req(&p->seed, &r);
+        make_req(&p->seed, false, &r);
         add.req = rreq_to_json(&r);
         json_array_append_new(adds, flux_schema_encode_json(&sched_wire_add_schema, &add));
         json_decref(add.req);
@@ -482,18 +521,23 @@ static void session(void)
 
 int main(int argc, char **argv)
 {
-    static const struct demands easy = {10, 20000, 10e6, 1000};
-    static const struct demands conservative = {0, 100000, 0, 50};
+    static const struct demands easy = {10, 20000, 10e6, 1000, 0, 0};
+    static const struct demands conservative = {0, 100000, 0, 50, 0, 0};
     static const struct demands none;
 
     if (argc > 1 && strcmp(argv[1], "session") == 0)
         session();
+    else if (argc > 1 && strcmp(argv[1], "whole") == 0)
+        whole(argc > 2 ? (size_t)strtoul(argv[2], NULL, 10) : STARTS_WHOLE);
     else if (argc > 1)
-        library(argv[1], argc > 2 ? (size_t)strtoul(argv[2], NULL, 10) : STARTS_CONSERVATIVE,
+        library(&(struct mix){argv[1], "first-fit", false,
+                              argc > 2 ? (size_t)strtoul(argv[2], NULL, 10) : STARTS_CONSERVATIVE},
                 &none);
     else {
-        library("easy", STARTS, &easy);
-        library("conservative", STARTS_CONSERVATIVE, &conservative);
+        library(&(struct mix){"easy", "first-fit", false, STARTS}, &easy);
+        library(&(struct mix){"conservative", "first-fit", false, STARTS_CONSERVATIVE},
+                &conservative);
+        whole(STARTS_WHOLE);
     }
     return 0;
 }

@@ -11,7 +11,7 @@
 # a commit is acknowledged and seen at another rank, and a job over all of them runs.
 #
 #     FAULT_SEED=N     where chance comes from; printed (default 3; `make soak` takes another each time)
-#     FAULT_COUNT=N    so many faults (default 30)
+#     FAULT_COUNT=N    this many faults (default 30)
 #     FAULT_RUN=R      only run R of those: what happens in it does not depend on the others
 #     FAULT_KIND=K     only faults of that kind, which is one of inject.sh
 #     FAULT_KEEP=DIR   what a run that failed left (histories, logs, statedir) is copied there
@@ -138,6 +138,17 @@ jobs_kept() {
     at 0 "$JOBCHECK" "$@" || bad=1
     return $bad
 }
+# What has been done so far.
+declare -A met=()
+total_faults=0 total_runs=0 total_jobs=0
+figures() {
+    local kind by=()
+    for kind in "${KINDS[@]}"; do
+        by+=("${met[$kind]:-0} $kind")
+    done
+    note "seed $seed: $total_faults faults in $total_runs runs ($(printf '%s\n' "${by[@]}" | paste -sd, | sed 's/,/, /g'))," \
+        "$total_jobs jobs accepted, $_failed checks failed"
+}
 # What to do to meet it again; what is left of the session is ended, so that the test can.
 give_up() {
     local r
@@ -159,6 +170,7 @@ give_up() {
     hosts_end
     umount -l disk 2>/dev/null
     rm -rf "$TMPDIR"/flux-*
+    figures
     bail "seed $seed, run $run: what comes after that would mean nothing"
 }
 
@@ -204,6 +216,7 @@ one_run() { # RUN FAULTS
         plan+=("${deck[@]}")
     done
     note "run $run: ${plan[*]:0:$faults}"
+    total_runs=$((total_runs + 1))
     ok "run $run: the session comes up" session_start || give_up
     load_begin "$((seed + run))"
     ok "run $run: clients are at work" load_attach "$seed" || give_up
@@ -211,7 +224,8 @@ one_run() { # RUN FAULTS
         draw_from "$seed" "$run" "$i"
         draw_pause 0 40
         sleep "$drawn"
-            ok "run $run, fault $i: ${plan[i - 1]}" injected "${plan[i - 1]}" || give_up
+        total_faults=$((total_faults + 1)) met[${plan[i - 1]}]=$((${met[${plan[i - 1]}]:-0} + 1))
+        ok "run $run, fault $i: ${plan[i - 1]}" injected "${plan[i - 1]}" || give_up
         note "$out"
     done
     ok "run $run: the session is well" recovered || give_up
@@ -219,6 +233,7 @@ one_run() { # RUN FAULTS
     ok "run $run: all jobs end" idle || give_up
     ok "run $run: each job that was accepted ended, once" jobs_kept || give_up
     note "$out"
+    total_jobs=$((total_jobs + $(wc -l <accepted)))
     ok "run $run: recorder and subscribers were told all" load_detach calm || give_up
     session_end
     is $? 0 "run $run: nothing is left of the session"
@@ -238,4 +253,5 @@ for ((run = 1; count > (run - 1) * A_RUN; run++)); do
 done
 hosts_end
 umount -l disk 2>/dev/null
+figures
 finish

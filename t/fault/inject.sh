@@ -118,7 +118,7 @@ fault_reload() {
     echo "reload module $module at rank $r ${force[*]}"
     at "$r" "$FLUX" module reload "${force[@]}" "$module" 2>reload.err && return
     cat reload.err
-    [ ${#force[@]} = 0 ] && grep -q "module $module stays: ." reload.err
+    [ ${#force[@]} = 0 ] && grep -q "module $module stays loaded: ." reload.err
 }
 
 # --- the session ---

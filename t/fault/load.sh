@@ -30,7 +30,7 @@ anywhere() {
         sleep 0.1
     done 2>/dev/null
 }
-nap() { # up to so many hundredths of a second
+nap() { # up to this many hundredths of a second
     local t=$((RANDOM % $1 + 1))
     sleep "$((t / 100)).$(printf %02d $((t % 100)))"
 }

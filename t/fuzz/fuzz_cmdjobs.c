@@ -38,7 +38,7 @@ static void records(const uint8_t *data, size_t size)
 
 static void tables(const char *text)
 {
-    const struct jobs_print p = {.header = true, .colours = true, .width = 40};
+    const struct jobs_print p = {.header = true, .colors = true, .width = 40};
     struct job_info info = {.id = 7, .state = "RUN", .name = text, .note = text, .t_run = 1.};
     errmsg_t err;
     jobs_table_t *t = jobs_table_create(text, "id,name,state", &err);

@@ -23,7 +23,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     double again;
     uint64_t bytes;
     uint64_t back;
-    int64_t number;
+    int32_t number;
 
     if (duration_parse(text, &seconds, &err) == 0) {
         MUST(seconds >= 0);
@@ -44,7 +44,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     if (str2u64(text, &bytes) == 0)
         MUST(size_parse(text, &back, &err) < 0 || back == bytes);
-    (void)str2i64(text, &number);
+    (void)str2i32(text, &number);
     MUST(str_utf8_span((const char *)data, size) <= size);
     free(text);
     return 0;

@@ -15,9 +15,16 @@ static void check(const jobspec_t *js)
     size_t argc, ndeps;
     const char *const *argv = jobspec_command(js, &argc);
     uint64_t nodes = r->nnodes ? r->nnodes : 1;
+    uint64_t slots = nodes * r->nslots;
 
+    /* The most of a range may be more than a job can have. */
+    if (jobspec_min_slots(js) > r->nslots || (jobspec_min_slots(js) && jobspec_per_slot(js)) ||
+        nodes * jobspec_min_slots(js) > JOBSPEC_TASKS_MAX)
+        abort();
+    if (jobspec_min_slots(js) && slots > JOBSPEC_TASKS_MAX)
+        slots = JOBSPEC_TASKS_MAX;
     if (!argc || argv[argc] || !*argv[0] || !jobspec_name(js) || !r->cores || !r->nslots ||
-        nodes * r->nslots != jobspec_nslots(js) || !jobspec_ntasks(js) ||
+        slots != jobspec_nslots(js) || !jobspec_ntasks(js) ||
         jobspec_ntasks(js) > JOBSPEC_TASKS_MAX || !(jobspec_duration(js) >= 0))
         abort();
     if (jobspec_per_slot(js) &&

@@ -26,7 +26,7 @@ static void ask(const resgraph_t *g, const char *text, size_t len)
     if (rreq_from_json(obj, &req, &err) < 0) {
         check(err.text[0]);
     } else {
-        check(rreq_copy(&copy, &req) == 0 && rreq_equal(&req, &copy));
+        check(rreq_copy(&copy, &req) == 0 && rreq_equal_resources(&req, &copy));
         check(rreq_hash(&req) == rreq_hash(&copy));
         if (resgraph_satisfiable(g, &req, &err) < 0)
             check(err.text[0]);

@@ -31,11 +31,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     text = rset_format(rs);
     check(text && (again = rset_parse(text, strlen(text), &err)) != NULL);
     text2 = rset_format(again);
-    check(strcmp(text, text2) == 0 && rset_equal(rs, again) && rset_subset(rs, again));
+    check(strcmp(text, text2) == 0 && rset_subset(rs, again));
     check((none = rset_diff(rs, again)) && rset_ncores(none) == 0 && rset_ngpus(none) == 0);
-    check((twice = rset_union(rs, again)) && rset_nnodes(twice) == rset_nnodes(rs));
+    check((twice = rset_parse(text, strlen(text), &err)) && rset_add(twice, again) == 0);
+    check(rset_nnodes(twice) == rset_nnodes(rs));
     check(rset_subset(rs, twice) && rset_ncores(twice) == rset_ncores(rs));
-    check(rset_intersects(rs, again) == (rset_ncores(rs) + rset_ngpus(rs) > 0));
     rset_destroy(twice);
     rset_destroy(none);
     rset_destroy(again);

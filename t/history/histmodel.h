@@ -9,7 +9,7 @@ typedef struct histmodel histmodel_t;
 
 struct histmodel_config {
     uint64_t seed;
-    unsigned ops; /* about so many */
+    unsigned ops; /* about this many */
     unsigned clients, ranks;
     unsigned keys;  /* plain ones, "k0"...; beside them "a0"... to append to, "g0"... to guard */
     double unknown; /* chance of an outcome to be unknown */

@@ -35,7 +35,7 @@ struct ctx {
     hmap_t *seen;
     strbuf_t *ended;
     unsigned launched, twice;
-    unsigned no_launch, no_kill; /* so many requests are still to be refused */
+    unsigned no_launch, no_kill; /* this many requests are still to be refused */
 };
 
 static void run_free(void *val)

@@ -13,12 +13,14 @@
  */
 #include "config.h"
 #include <errno.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "audit.h"
+#include "audit_links.h"
 #include "libjob/jobspec.h"
 #include "libresource/resgraph.h"
 #include "libutil/hmap.h"
@@ -31,7 +33,8 @@ struct job {
     struct jobstate st;
     double t_alloc; /* < 0: never */
     double t_free;
-    bool sound; /* the log was read to its end */
+    double hops; /* on record; < 0: not */
+    bool sound;  /* the log was read to its end */
     rset_t *R;
     struct jobspec_dep *deps;
     size_t ndeps;
@@ -61,6 +64,8 @@ struct audit {
     bool nomem;
     bool clock_set; /* times say nothing */
     size_t njobs, nallocs, now, peak;
+    audit_links_t *links; /* NULL: not asked for */
+    size_t nreach[4];
     void (*tell)(const char *sentence, void *arg);
     void *arg;
 };
@@ -102,6 +107,7 @@ void audit_destroy(audit_t *a)
     hmap_destroy(a->holders);
     hmap_destroy(a->memory);
     hmap_destroy(a->pools);
+    audit_links_destroy(a->links);
     resgraph_destroy(a->inventory);
     rset_destroy(a->all);
     for (size_t i = 0; i < a->ntold; i++)
@@ -139,6 +145,11 @@ static void violation(audit_t *a, const char *fmt, ...)
 void audit_clock_set(audit_t *a)
 {
     a->clock_set = true;
+}
+
+int audit_tree(audit_t *a, uint32_t leaves, uint32_t nodes)
+{
+    return (a->links = audit_links_create(leaves, nodes)) ? 0 : -1;
 }
 
 #define ID(j) ((unsigned long long)(j)->id)
@@ -183,9 +194,10 @@ static void read_log(audit_t *a, struct job *j, const struct audit_job *job)
             violation(a, "job %llu: line %u: %s", ID(j), log.line, err.text);
             break;
         }
-        if (ev.event == JOB_EV_ALLOC)
+        if (ev.event == JOB_EV_ALLOC) {
             j->t_alloc = ev.timestamp;
-        else if (ev.event == JOB_EV_FREE)
+            j->hops = ev.switches ? ev.hops : -1.;
+        } else if (ev.event == JOB_EV_FREE)
             j->t_free = ev.timestamp;
         else if (ev.event == JOB_EV_FINISH)
             check_times(a, j, ev.timestamp);
@@ -257,6 +269,7 @@ static struct job *find(audit_t *a, uint64_t id)
         return j;
     j->id = id;
     j->t_alloc = j->t_free = -1;
+    j->hops = -1.;
     j->code = -1;
     if (hmap_put_u64(a->jobs, id, j) < 0) {
         free(j);
@@ -454,6 +467,44 @@ static struct amount *pool_of(audit_t *a, const char *name)
     return am;
 }
 
+struct sharing {
+    audit_t *a;
+    const struct job *j;
+};
+
+static void shared(const char *level, uint32_t number, uint64_t other, void *arg)
+{
+    const struct sharing *s = arg;
+
+    violation(s->a, "job %llu: may send over the uplinks of %s %u, as may job %llu", ID(s->j),
+              level, number, (unsigned long long)other);
+}
+
+static void hold_links(audit_t *a, struct job *j, bool give)
+{
+    idset_t *ranks = rset_ranks(j->R);
+    struct sharing s = {a, j};
+    double hops = ranks ? audit_links_hops(a->links, ranks) : 0.;
+    int reach;
+
+    if (!ranks) {
+        a->nomem = true;
+        return;
+    }
+    if (!give) {
+        audit_links_give(a->links, j->id, ranks);
+    } else if ((reach = audit_links_take(a->links, j->id, ranks, shared, &s)) < 0) {
+        a->nomem = true;
+    } else {
+        a->nreach[reach]++;
+        if (j->hops < 0.)
+            violation(a, "job %llu: its switches are not on record", ID(j));
+        else if (fabs(j->hops - hops) > 1e-5)
+            violation(a, "job %llu: has %g hops on record instead of %g", ID(j), j->hops, hops);
+    }
+    idset_destroy(ranks);
+}
+
 static void hold(audit_t *a, struct job *j, bool give)
 {
     struct rset_node node;
@@ -473,6 +524,8 @@ static void hold(audit_t *a, struct job *j, bool give)
         snprintf(what, sizeof(what), "pool %.50s", name);
         hold_amount(a, j, pool_of(a, name), what, count, give);
     }
+    if (a->links)
+        hold_links(a, j, give);
     a->now = give ? a->now + 1 : a->now - 1;
     if (a->now > a->peak)
         a->peak = a->now;
@@ -536,4 +589,9 @@ size_t audit_nallocs(const audit_t *a)
 size_t audit_peak(const audit_t *a)
 {
     return a->peak;
+}
+
+size_t audit_nreach(const audit_t *a, int reach)
+{
+    return reach > 0 && reach < 4 ? a->nreach[reach] : 0;
 }

@@ -12,7 +12,9 @@
  *  - a job that is expected is there, and ended as expected;
  *  - a job with resources has an R, which has what the jobspec asks for, within the inventory;
  *  - between alloc and free no core, gpu, memory or amount of a pool belongs to two jobs;
- *  - no job was given resources before its dependencies and its begin time allowed it.
+ *  - no job was given resources before its dependencies and its begin time allowed it;
+ *  - if asked for: between alloc and free no group of uplinks of a leaf switch, or of a pod, could be used by
+ *    two jobs (audit_links.h), and the hops on record are those between the nodes of the job.
  *
  * Pure; one thread per object.
  */
@@ -38,6 +40,9 @@ int audit_inventory(audit_t *a, const char *text, size_t len, errmsg_t *err);
  * what at a time.  Before the first job. */
 void audit_clock_set(audit_t *a);
 
+/* The nodes hang on switches: L leaves of K nodes in each pod.  Before audit_run().  -1 with ENOMEM. */
+int audit_tree(audit_t *a, uint32_t leaves, uint32_t nodes);
+
 struct audit_job {
     uint64_t id;
     const char *log; /* NULL: there is none, which is a violation; so for the others */
@@ -61,5 +66,7 @@ int audit_run(audit_t *a, int flags, void (*tell)(const char *sentence, void *ar
 size_t audit_njobs(const audit_t *a);
 size_t audit_nallocs(const audit_t *a);
 size_t audit_peak(const audit_t *a);
+/* With audit_tree(): how many jobs were within a leaf (1), on several leaves of a pod (2), in several pods (3). */
+size_t audit_nreach(const audit_t *a, int reach);
 
 #endif

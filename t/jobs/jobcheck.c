@@ -1,6 +1,6 @@
 /* jobcheck.c - prove from the event logs of a session that its jobs were treated as they should be.
  *
- *    jobcheck [--expect=FILE] [--count=N] [--active] [--clock-set] [DIR]
+ *    jobcheck [--expect=FILE] [--count=N] [--active] [--clock-set] [--tree=P,L,K] [DIR]
  *
  * Reads job.* and resource.inventory of the session that FLUX_URI leads to, at one root of its
  * key-value store; or files of the same names below DIR (job/7/eventlog), which is what
@@ -8,9 +8,10 @@
  *
  *    --expect=FILE  lines "ID [RESULT [CODE]]": the job is there and ended as RESULT (completed,
  *                   failed, canceled, timeout; "-": in any way) with exit code CODE
- *    --count=N      there are exactly so many jobs
+ *    --count=N      there are exactly this many jobs
  *    --active       jobs that have not ended are not a violation
  *    --clock-set    the wall clock was set meanwhile: times prove nothing
+ *    --tree=P,L,K   nodes hang on switches: no two jobs may send over one link
  *
  * Each violation is a sentence on standard error (the first 50).  Exit code: 0 none, 1 some, 2 the
  * record cannot be read.
@@ -296,26 +297,37 @@ static int read_expected(audit_t *a, const char *path)
     return rc;
 }
 
+static int take_tree(audit_t *a, const char *text)
+{
+    uint32_t pods, leaves, nodes;
+    char rest;
+
+    if (sscanf(text, "%u,%u,%u%c", &pods, &leaves, &nodes, &rest) != 3 || !leaves || !nodes)
+        return fail(text, "is not P,L,K");
+    return audit_tree(a, leaves, nodes) < 0 ? fail(text, strerror(errno)) : 0;
+}
+
 int main(int argc, char **argv)
 {
-    static const struct option options[] = {{"expect", required_argument, NULL, 'e'},
-                                            {"count", required_argument, NULL, 'c'},
-                                            {"active", no_argument, NULL, 'a'},
-                                            {"clock-set", no_argument, NULL, 't'},
-                                            {NULL, 0, NULL, 0}};
+    static const struct option options[] = {
+        {"expect", required_argument, NULL, 'e'}, {"count", required_argument, NULL, 'c'},
+        {"active", no_argument, NULL, 'a'},       {"clock-set", no_argument, NULL, 't'},
+        {"tree", required_argument, NULL, 'T'},   {NULL, 0, NULL, 0}};
     audit_t *a = audit_create();
-    int64_t count = -1;
+    uint64_t count = UINT64_MAX; /* not asked for */
     int c, flags = 0, n, told = 0, rc = a ? 0 : -1;
 
     while (rc == 0 && (c = getopt_long(argc, argv, "", options, NULL)) != -1) {
         if (c == 'e')
             rc = read_expected(a, optarg);
         else if (c == 'c')
-            rc = str2i64(optarg, &count) < 0 ? fail(optarg, "is not a number") : 0;
+            rc = str2u64(optarg, &count) < 0 ? fail(optarg, "is not a number") : 0;
         else if (c == 'a')
             flags |= AUDIT_ACTIVE_OK;
         else if (c == 't')
             audit_clock_set(a);
+        else if (c == 'T')
+            rc = take_tree(a, optarg);
         else
             rc = -1;
     }
@@ -325,12 +337,15 @@ int main(int argc, char **argv)
         audit_destroy(a);
         return 2;
     }
-    if (count >= 0 && (size_t)count != audit_njobs(a)) {
-        fprintf(stderr, "there are %zu jobs, not %" PRId64 "\n", audit_njobs(a), count);
+    if (count != UINT64_MAX && count != audit_njobs(a)) {
+        fprintf(stderr, "there are %zu jobs, not %" PRIu64 "\n", audit_njobs(a), count);
         n++;
     }
     printf("%zu jobs, %zu of them with resources, at most %zu at a time: %d violation%s\n",
            audit_njobs(a), audit_nallocs(a), audit_peak(a), n, n == 1 ? "" : "s");
+    if (audit_nreach(a, 1) + audit_nreach(a, 2) + audit_nreach(a, 3) > 0)
+        printf("within a leaf %zu, within a pod %zu, over pods %zu\n", audit_nreach(a, 1),
+               audit_nreach(a, 2), audit_nreach(a, 3));
     audit_destroy(a);
     return n ? 1 : 0;
 }

@@ -1,7 +1,7 @@
 /* badsync.c - to be preloaded: a disk on which things cannot be made durable.  The file that BADSYNC
  * names says what becomes of calls to fsync() and fdatasync() of write-ahead logs:
  *
- *    fail N    so many fail with EIO, then the file is emptied; -1: all
+ *    fail N    this many fail with EIO, then the file is emptied; -1: all
  *    hold      they wait until the file says something else; a file of that name and ".held" is made
  *
  * or of those that write to the store's files:

@@ -17,10 +17,10 @@
  *    version, rootref
  *    wait VERSION SECONDS
  *    snapshot SECONDS KEY           hold the root of now; after that print the key as it was
- *    fence NAME NPROCS TIMES        so many fences one after the other, "ok" or the error for each
+ *    fence NAME NPROCS TIMES        this many fences one after the other, "ok" or the error for each
  *    upload KEY MIB SEED            store chunks and commit them
  *    upload-only BYTES              store chunks that nobody refers to
- *    watch KEY FLAGS COUNT          so many results: "value|whole|add BYTES DATA", "absent"
+ *    watch KEY FLAGS COUNT          this many results: "value|whole|add BYTES DATA", "absent"
  *    watchers KEY N                 N watchers of KEY.0 to KEY.N-1; "ready", then one line a result
  *    churn N RANK                   make a namespace, put a key, remove it, N times one by one
  *    stat NAME                      a counter of kvs.stats
@@ -524,11 +524,16 @@ static int call(struct probe *p, int argc, char **argv)
 
 static int stat_of(struct probe *p, int argc, char **argv)
 {
-    flux_future_t *f = flux_rpc(p->h, "kvs.stats", NULL, FLUX_NODEID_ANY, 0);
+    char ask[300] = "{}", name[80];
+    flux_future_t *f;
     const char *json;
-    char name[80];
     errmsg_t err;
-    int rc = wait_for(f);
+    int rc;
+
+    if (p->ns)
+        snprintf(ask, sizeof(ask), "{\"namespace\":\"%.250s\"}", p->ns);
+    f = flux_rpc(p->h, "kvs.stats", ask, FLUX_NODEID_ANY, 0);
+    rc = wait_for(f);
 
     if (rc == 0 && flux_rpc_get_json(f, &json, &err) < 0)
         rc = fail(errno, err.text);

@@ -79,14 +79,10 @@ mpi_jobs() {
         "$FLUX" submit --wait --dependency="afterok:$id" true
     for where in "-N1 -n4" "-N4 -n4"; do
         # shellcheck disable=SC2086
-        "$FLUX" wreckrun $MPI_BY --overcommit $where --name=stays ./mpi_fail stay >stay.out 2>stay.err &
-        pid=$!
-        wait_until 30 grep -q stays stay.out
-        "$FLUX" cancel "$("$FLUX" jobs -n -o '{id} {name}' | awk '$2 == "stays" { print $1 }')"
-        wait $pid
-        is $? 143 "the exit code of a job that is canceled, $where"
-        like "$(cat stay.err)" cancel "... which says that it was"
-        unlike "$(cat stay.err)" MPI_Finalize "... and nothing else"
+        mpi_canceled $MPI_BY $where
+        is "$status" 143 "the exit code of a job that is canceled, $where"
+        like "$err" cancel "... which says that it was"
+        unlike "$err" MPI_Finalize "... and nothing else"
     done
     run run_with_timeout 30 "$FLUX" wreckrun $MPI_BY --overcommit -N1 -n4 ./mpi_fail early 7
     ok "a rank that leaves before MPI_Init ends the others on its node" \

@@ -4,7 +4,7 @@
  *    mpi_spawn self N           each rank alone, one after the other, spawns N and does the same
  *    mpi_spawn multiple N M     N with "first" and M with "second" as their argument, in one spawn
  *    mpi_spawn refused N [PROG] a spawn that must fail, with an error that is returned
- *    mpi_spawn again N TIMES    N are spawned and leave, so many times
+ *    mpi_spawn again N TIMES    N are spawned and leave, this many times
  *    mpi_spawn fails CODE       one that is spawned calls MPI_Abort(CODE)
  *    mpi_spawn exits CODE       ... exits with CODE after MPI_Finalize
  *    mpi_spawn stays N          all stay until somebody ends them

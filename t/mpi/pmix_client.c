@@ -125,19 +125,47 @@ static void subset(void)
     free(procs);
 }
 
+/* Are these the members, in any order? */
+static bool members_are(const pmix_value_t *v, const pmix_proc_t *procs, size_t n)
+{
+    const pmix_data_array_t *a = v->data.darray;
+    size_t found = 0;
+
+    if (v->type != PMIX_DATA_ARRAY || a->type != PMIX_PROC || a->size != n)
+        return false;
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = 0; k < n; k++)
+            found += PMIX_CHECK_PROCID(&((const pmix_proc_t *)a->array)[k], &procs[i]) ? 1 : 0;
+    return found == n;
+}
+
+/* The answer of libpmix 4 is the context id alone; later ones add the name and the members. */
 static size_t group(const char *name, const pmix_proc_t *procs, size_t n)
 {
+    bool yes = true, named = false, complete = false;
+    const char *version = strpbrk(PMIx_Get_version(), "0123456789");
     pmix_info_t info, *res = NULL;
     size_t nres = 0, id = 0;
-    bool yes = true;
 
     PMIX_INFO_LOAD(&info, PMIX_GROUP_ASSIGN_CONTEXT_ID, &yes, PMIX_BOOL);
     check("group", PMIx_Group_construct(name, procs, n, &info, 1, &res, &nres));
-    for (size_t i = 0; i < nres; i++)
+    for (size_t i = 0; i < nres; i++) {
+        const pmix_value_t *v = &res[i].value;
+
         if (PMIX_CHECK_KEY(&res[i], PMIX_GROUP_CONTEXT_ID))
-            id = res[i].value.data.size;
+            id = v->data.size;
+        else if (PMIX_CHECK_KEY(&res[i], PMIX_GROUP_ID))
+            named = v->type == PMIX_STRING && strcmp(v->data.string, name) == 0;
+        else if (PMIX_CHECK_KEY(&res[i], PMIX_GROUP_MEMBERSHIP))
+            complete = members_are(v, procs, n);
+    }
     if (!id)
         wrong("no context id", PMIX_ERROR);
+    if (version && atoi(version) >= 5 && !named)
+        wrong("not the name of the group", PMIX_ERROR);
+    if (version && atoi(version) >= 5 && !complete)
+        wrong("not the members of the group", PMIX_ERROR);
+    printf("libpmix %s\n", version ? version : "?");
     return id;
 }
 

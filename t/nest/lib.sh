@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # For tests of sessions in sessions, after t/lib.sh:   . "$SRCDIR/t/nest/lib.sh"
 #
-#     nodes N CORES       a configuration of so many nodes, each with so many cores, in res.lua
+#     nodes N CORES       a configuration of this many nodes, each with this many cores, in res.lua
 #     quiet               no job is active in the session
 #     only_this_session   of this test no processes run but those of the held session
 #     $LEAF               a job that fails when one of its cores is in use by another one of these
@@ -46,7 +46,7 @@ END
 chmod +x "$LEAF" "$PROOF"
 
 quiet() {
-    ! "$FLUX" jobs -n -s active -o '{id}' | grep -q .
+    ! "$FLUX" jobs -n -s active -o '{id}' | finds .
 }
 
 # Brokers and others of sessions within sessions have FLUX_JOB_ID in their environment, or come from
@@ -54,7 +54,7 @@ quiet() {
 only_this_session() {
     local pid
     for pid in $(test_processes); do
-        if tr '\0' '\n' <"/proc/$pid/environ" 2>/dev/null | grep -q '^FLUX_JOB_LEVEL='; then
+        if tr '\0' '\n' <"/proc/$pid/environ" 2>/dev/null | finds '^FLUX_JOB_LEVEL='; then
             return 1
         fi
     done

@@ -1,5 +1,5 @@
 /* policy_small.c - a policy as a site would write it, with nothing but the installed header: small
- * jobs first, no more than so many jobs of a user at a time (the argument), and nodes with odd
+ * jobs first, no more than this many jobs of a user at a time (the argument), and nodes with odd
  * ranks before those with even ones.
  *
  *    cc -shared -fPIC -o policy-small.so policy_small.c

@@ -1,19 +1,35 @@
 /* attrs.c - attributes of simulated brokers, for modules that ask for some when they start.
  *
  * Only those that the scenario has set (sim_config.attrs: name, value, name, value..., NULL) are
- * listed.  None can be asked for alone, so that a "statedir" tells the job module to be durable, and
+ * there.  "statedir" is listed, but cannot be asked for alone: it tells the job module to be durable, and
  * does not make the key-value store write files.
  */
 #include "config.h"
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "libflux/attr_wire.h"
 #include "sim.h"
 
 static void get_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
-    flux_respond_error(h, req, ENOENT, "there is no such attribute");
+    struct sim_ep *e = flux_handle_impl(h);
+    const char *const *attrs = e->broker->sim->cfg.attrs;
+    struct attr_pair a = {NULL, NULL};
+    json_t *owner;
+
+    if (flux_request_decode(h, req, &attr_name_schema, &a, &owner) < 0)
+        return;
+    while (attrs && attrs[0] && strcmp(attrs[0], a.name) != 0)
+        attrs += 2;
+    if (attrs && attrs[0] && strcmp(attrs[0], "statedir") != 0) {
+        a.value = attrs[1];
+        flux_respond_struct(h, req, &attr_pair_schema, &a);
+    } else {
+        flux_respond_error(h, req, ENOENT, "there is no such attribute");
+    }
+    json_decref(owner);
 }
 
 static void list_cb(flux_t *h, const flux_msg_t *req, void *arg)

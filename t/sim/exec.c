@@ -11,7 +11,7 @@
  *
  * Invariants:
  *  1. Each launch has exactly one end.
- *  2. What ended while nobody asks is kept, and told to who asks next; so are the last ends, once
+ *  2. What ended while nobody asks is kept, and reported to the next caller; so are the last ends, once
  *     more, as a module that takes over may not know them.
  *
  * Faults planted on purpose (sim_config.plant): an end that is not told, a wrong exit code, tasks that

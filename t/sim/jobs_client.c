@@ -88,7 +88,7 @@ static void draw_deps(struct jobs *j, struct jobs_rec *rec, struct jobspec_dep *
     }
 }
 
-/* How many nodes have so many cores? */
+/* How many nodes have this many cores? */
 static uint32_t nodes_with(const sim_t *s, unsigned cores)
 {
     uint32_t n = 0;

@@ -20,14 +20,23 @@
 #include "sim.h"
 
 const struct scenario *const scenarios[] = {
-    &scenario_bringup, &scenario_routing, &scenario_events,   &scenario_barrier, &scenario_kvs,
-    &scenario_history, &scenario_log,     &scenario_shutdown, &scenario_jobs,    NULL,
+    &scenario_bringup,
+    &scenario_routing,
+    &scenario_events,
+    &scenario_barrier,
+    &scenario_kvs,
+    &scenario_history,
+    &scenario_log,
+    &scenario_shutdown,
+    &scenario_jobs,
+    &scenario_feed,
+    NULL,
 };
 
 /* Those at the end take longer, and are run only when they are asked for by name. */
 static bool apart(const struct scenario *sc)
 {
-    return sc == &scenario_jobs;
+    return sc == &scenario_jobs || sc == &scenario_feed;
 }
 
 struct options {
@@ -35,7 +44,7 @@ struct options {
     uint32_t size;
     uint32_t seeds;       /* --check */
     uint32_t large;       /* size of the large runs, 0: none */
-    uint32_t large_every; /* one of so many seeds has one */
+    uint32_t large_every; /* one of this many seeds has one */
     const struct scenario *scenario;
     const char *topology;
     enum sim_break broken;

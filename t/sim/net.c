@@ -1,11 +1,11 @@
 /* net.c - the network between the brokers of a simulated session.
  *
- * A directed channel per plane and pair of neighbours carries messages in their order, each with a
+ * A directed channel per plane and pair of neighbors carries messages in their order, each with a
  * delay drawn from the seed.  What TCP and ZeroMQ do to a broker is done here:
  *
- *    a neighbour not started yet       messages wait for it
+ *    a neighbor not started yet       messages wait for it
  *    a full queue                      EAGAIN; core_peer_writable() when half of it is gone
- *    a dead neighbour                  messages vanish; later core_peer_lost() and EHOSTUNREACH
+ *    a dead neighbor                  messages vanish; later core_peer_lost() and EHOSTUNREACH
  *    what the dead one sent last       arrives, or does not, all from some point on
  *
  * Invariants:
@@ -58,7 +58,7 @@ void net_init(sim_t *s)
     }
 }
 
-/* The channel from broker `n` to its neighbour, NULL when it is none. */
+/* The channel from broker `n` to its neighbor, NULL when it is none. */
 static struct chan *chan_find(struct node *n, enum core_plane plane, uint32_t rank,
                               const flux_msg_t *msg)
 {

@@ -24,7 +24,7 @@ unsigned sim_node_cores(const sim_t *s, uint32_t rank)
     uint64_t x = s->cfg.seed ^ UINT64_C(0x5bd1e995);
 
     /* Some clusters have nodes of one kind, others of four. */
-    return rng_splitmix(&x) & 1 ? 4 : 1 + (rank * 7 + (unsigned)(x >> 60)) % 4;
+    return s->cfg.alike || rng_splitmix(&x) & 1 ? 4 : 1 + (rank * 7 + (unsigned)(x >> 60)) % 4;
 }
 
 static void done_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)

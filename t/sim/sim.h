@@ -66,6 +66,7 @@ struct sim_config {
     uint64_t seed;
     uint32_t size;
     const char *topology; /* NULL: chosen by the seed */
+    bool alike;           /* all nodes have as many cores */
     bool fixed;        /* all delays alike, all start at once, no bound on queues: for counting */
     unsigned modules;  /* SIM_MOD_*: loaded at every rank */
     double event_loss; /* chance of a message on the event plane to be lost */
@@ -76,7 +77,7 @@ struct sim_config {
     bool trace; /* print what happens */
 };
 
-/* A directed connection between two neighbours on one plane. */
+/* A directed connection between two neighbors on one plane. */
 struct chan {
     struct node *from;
     struct node *to;
@@ -204,7 +205,7 @@ extern const struct core_link_ops sim_link_ops; /* arg: struct node */
 void net_init(sim_t *s);
 /* A broker has started: its event link comes into place. */
 void net_started(struct node *n);
-/* A broker is no more: its neighbours notice after a while.  `orderly`: all that it sent arrives.
+/* A broker is no more: its neighbors notice after a while.  `orderly`: all that it sent arrives.
  */
 void net_lost(struct node *n, bool orderly);
 /* The connection to the parent (or to the next of the ring) breaks; both notice. */
@@ -272,7 +273,7 @@ struct scenario {
 };
 extern const struct scenario *const scenarios[]; /* ends with NULL */
 extern const struct scenario scenario_bringup, scenario_routing, scenario_events, scenario_barrier,
-    scenario_kvs, scenario_history, scenario_shutdown, scenario_log, scenario_jobs;
+    scenario_kvs, scenario_history, scenario_shutdown, scenario_log, scenario_jobs, scenario_feed;
 
 /* Print the table of messages per operation beside the formula.  0, or -1 when one exceeds it. */
 int figures_print(uint32_t size, const char *topology);

@@ -1,7 +1,7 @@
 /* flux_lua.c - the module `flux` for Lua 5.3: local flux = require "flux".
  *
  *    flux.open([uri [, reactor]])    a handle (lua_handle.c)
- *    flux.reactor([options])         a loop (lua_reactor.c)
+ *    flux.reactor([options])         an event loop (lua_reactor.c)
  *    flux.json  flux.null  flux.array   (lua_json.c)
  *    flux.version                    text
  *    flux.errno                      name -> number, number -> name
@@ -9,8 +9,8 @@
  *
  * The manual is doc/man3/flux-lua.rst.
  *
- * The module holds all of libflux that it needs, and exports nothing but luaopen_flux; the symbols
- * of Lua are the interpreter's.
+ * The module contains the parts of libflux that it needs, and exports luaopen_flux only; the
+ * interpreter provides the symbols of Lua.
  */
 #include "config.h"
 #include <errno.h>

@@ -1,23 +1,24 @@
-/* lua_event.c - events: publishing, subscribing, and two ways to get them.
+/* lua_event.c - events: publishing, subscribing, and two ways to receive them.
  *
- *    h:subscribe(prefix) h:unsubscribe(prefix)    what the broker sends to this handle
- *    h:on_event(prefix, fn)                       fn(event) for each that comes; remove() ends it
- *    h:recv_event([timeout])                      the next one that no on_event function took
- *    h:publish(topic [, payload])                 its sequence number
- *    h:publish_async(topic [, payload])           a future for that
- *    h:send_event(topic [, payload])              without waiting for anything
+ *    h:subscribe(prefix) h:unsubscribe(prefix)    which events the broker sends to this handle
+ *    h:on_event(prefix, fn)                       call fn(event) for each, until remove()
+ *    h:recv_event([timeout])                      the next event that no on_event function took
+ *    h:publish(topic [, payload])                 returns its sequence number
+ *    h:publish_async(topic [, payload])           returns a future for it
+ *    h:send_event(topic [, payload])              does not wait
  *
  * An event is a table {topic, seq, rank, userid, payload}; `payload` is a table, a string (raw
- * bytes) or nil; `error` says what was wrong with one that cannot be decoded.
+ * bytes) or nil; `error` is the error message for a payload that cannot be decoded.
  *
  * Invariants:
- *  1. The queue for recv_event has at most QUEUE_COUNT events and QUEUE_BYTES bytes.  When it is
- *     full the oldest go, and the next recv_event says how many (ENOBUFS), once.
- *  2. An event goes to all functions whose prefix it has, in the order in which they were given,
- *     and into the queue if there are none.
+ *  1. The queue for recv_event has at most QUEUE_COUNT events and QUEUE_BYTES bytes, or one larger
+ *     event.  When it is full the oldest events are dropped, and the next recv_event reports their
+ *     number (ENOBUFS), once.
+ *  2. An event goes to all functions with a matching prefix, in order of registration, and into the
+ *     queue if there are none.
  *  3. A registered function is anchored at the reactor until remove() or the end of the handle.
  *
- * Failure: nil, sentence, errno.
+ * Failure: nil, error message, errno.
  */
 #include "config.h"
 #include <errno.h>
@@ -214,7 +215,7 @@ static const struct flux_handler queue_table[] = {
     FLUX_HANDLER_END,
 };
 
-/* 0; 3 with nil, sentence, errno pushed. */
+/* 0; 3 with nil, error message, errno pushed. */
 static int need_queue(lua_State *L, struct lflux_handle *lh)
 {
     struct lflux_event_queue *q = lh->events;
@@ -266,12 +267,12 @@ static int handle_recv_event(lua_State *L)
         return 3;
     if (lflux_wait(L, lh, timeout, event_ready, lh) < 0) {
         if (errno == ETIMEDOUT)
-            return lflux_fail(L, ETIMEDOUT, "no event came in time");
+            return lflux_fail(L, ETIMEDOUT, "no event arrived within the timeout");
         if (errno == EPIPE)
             return lflux_fail(L, EPIPE, "the connection to the broker was lost");
     }
     if (!(q = lh->events))
-        return lflux_fail(L, ECANCELED, "the handle was closed while an event was waited for");
+        return lflux_fail(L, ECANCELED, "the handle was closed while waiting for an event");
     if (q->lost > 0) {
         lua_Integer lost = q->lost;
         q->lost = 0;
@@ -291,7 +292,7 @@ static int handle_subscribe(lua_State *L)
     const char *prefix = lflux_check_text(L, 2, "the prefix");
     struct lflux_future *lf;
 
-    /* Before the broker is asked, so that no event finds nobody. */
+    /* Before the subscription, so that no event is missed. */
     if (need_queue(L, lh) != 0)
         return 3;
     lf = lflux_future_push(L, 1, lflux_push_true);
@@ -327,7 +328,7 @@ struct publication {
     bool raw;
 };
 
-/* 0; 3 with nil, sentence, errno pushed. */
+/* 0; 3 with nil, error message, errno pushed. */
 static int check_publication(lua_State *L, struct publication *p)
 {
     p->lh = lflux_check_handle(L, 1);

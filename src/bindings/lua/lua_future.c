@@ -1,22 +1,23 @@
-/* lua_future.c - requests in flight, and what comes back for them.
+/* lua_future.c - outstanding requests and their results.
  *
- *    f:wait([t])     true when a result is there; else nil, sentence, errno
- *    f:get([t])      waits for the result and returns it
- *    f:next()        lets go of the result at hand: true; nil, sentence, ENODATA after the last
+ *    f:wait([t])     true when there is a result; else nil, error message, errno
+ *    f:get([t])      wait for the result and return it
+ *    f:next()        discard the current result: true; nil, error message, ENODATA after the last
  *    f:results([t])  iterator over the results of a stream (or of an RPC to many ranks)
- *    f:then_(fn[,t]) fn(f) from the loop for every result; also called next_
+ *    f:then_(fn[,t]) call fn(f) from the loop for each result; also named next_
  *    f:ready() f:rank() f:destroy()
  *
- * A result is turned into Lua values by the function that the maker of the future gave (`push`).
- * The callback of a stream need not call next(): it is called for it when it returns.
+ * The creator of a future names the function (`push`) that converts its results to Lua values.  The
+ * callback of a stream need not call next(): that happens when it returns.
  *
  * Invariants:
- *  1. The userdata is made before the request is sent, so an error of Lua's (memory) loses nothing.
- *  2. A future with a callback is anchored until its last result was handed over, or it is ended.
- *  3. The C future may be destroyed at any time, also in its own callback and while it is waited
- *     for: who waits looks again after each message.
+ *  1. The userdata is made before the request is sent, so that a memory error of Lua loses nothing.
+ *  2. A future with a callback is anchored until its last result was delivered, or it is ended.
+ *  3. The C future may be destroyed at any time, even in its own callback and during a wait for it:
+ *     the wait checks for that after each message.
  *
- * Failure: nil, sentence, errno (lua_util.c); iterators raise the sentence instead, as Lua's own do.
+ * Failure: nil, error message, errno (lua_util.c); iterators raise the error message instead, as
+ * Lua's own do.
  */
 #include "config.h"
 #include <errno.h>
@@ -54,7 +55,7 @@ int lflux_future_set(lua_State *L, struct lflux_future *lf, flux_future_t *f, co
     if (!f) {
         int errnum = errno;
         return lflux_fail(L, errnum, "cannot ask %s: %s", what,
-                          errnum == EMSGSIZE ? "the payload is larger than a message may be"
+                          errnum == EMSGSIZE ? "the payload is too large for a message"
                                              : strerror(errnum));
     }
     lf->f = f;
@@ -91,14 +92,13 @@ int lflux_future_wait(lua_State *L, struct lflux_future *lf, double timeout)
         return lflux_fail(L, ENODATA, "there are no more results");
     if (lflux_wait(L, lf->lh, timeout, ready, lf) < 0) {
         if (errno == ETIMEDOUT)
-            return lflux_fail(L, ETIMEDOUT, "no response came in time");
+            return lflux_fail(L, ETIMEDOUT, "no response arrived within the timeout");
         if (errno == EPIPE)
             return lflux_fail(L, EPIPE, "the connection to the broker was lost");
     }
     if (!lf->f)
-        return lflux_fail(
-            L, ECANCELED,
-            "the future was destroyed, or its handle closed, while it was waited for");
+        return lflux_fail(L, ECANCELED,
+                          "the future was destroyed, or its handle closed, while waiting for it");
     return 0;
 }
 
@@ -136,7 +136,8 @@ int lflux_push_response(lua_State *L, struct lflux_future *lf)
     if (!msg || !flux_msg_payload(msg, &(size_t){0}))
         return lflux_true(L);
     if (lflux_push_payload(L, msg, &err) < 0)
-        return lflux_fail(L, errno, "the response to %s is bad: %s", flux_msg_topic(msg), err.text);
+        return lflux_fail(L, errno, "the response to %s is invalid: %s", flux_msg_topic(msg),
+                          err.text);
     return 1;
 }
 
@@ -154,7 +155,7 @@ struct call {
     flux_future_t *f;
 };
 
-/* Push the userdata, unless it is gone or has become another: an address may come again. */
+/* Push the userdata, unless it was collected; an address may be reused for another object. */
 static bool push_same(lua_State *L, const struct call *c)
 {
     return lflux_push_known(L, c->lf) && luaL_testudata(L, -1, LFLUX_FUTURE) &&
@@ -203,7 +204,7 @@ static void future_cb(flux_future_t *f, void *arg)
     struct lflux_reactor *lr = lf->lh->lr;
     struct call c = {lf, f};
 
-    /* Apart, since what follows the call must be done also when it failed. */
+    /* Separate, since the code after the call must run even if the call fails. */
     lflux_protect(lr, call_body, &c);
     lflux_protect(lr, after_body, &c);
 }
@@ -219,7 +220,7 @@ int lflux_future_then(lua_State *L, struct lflux_future *lf, int obj, int fn, do
     lf->callback = true;
     if (!lr->top)
         flux_reactor_update(lr->r);
-    /* In C 0 is for ever; here it is no time at all. */
+    /* In C, 0 means forever; here it means not to wait. */
     if (flux_future_then(lf->f, timeout == 0. ? 1e-9 : timeout, future_cb, lf) < 0) {
         int errnum = errno;
         lf->callback = false;

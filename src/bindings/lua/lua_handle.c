@@ -4,28 +4,28 @@
  *    h:rank() h:size()                   h:getattr(name)    h:setattr(name, value)   h:attrs()
  *    h:log(level, format, ...)           h:log_source(name)
  *
- *    state                what methods do                    left when
- *    open                 work                               the broker goes: lost; close()
- *    lost                 requests are answered with EPIPE   close()
- *    closed               raise an error                     never
+ *    state     methods                 left when
+ *    open      work                    the connection is lost: lost; close(): closed
+ *    lost      requests fail (EPIPE)   close()
+ *    closed    raise an error          never
  *
  * Invariants:
- *  1. Closing ends all futures, event handlers and KVS objects of the handle at once; the C handle
- *     itself may be in use further up the C stack, so while there is a frame (lua_reactor.c) it is
- *     only put on the reactor's list of zombies.
+ *  1. Closing ends all futures, event handlers and KVS objects of the handle at once.  The C handle
+ *     may be in use further up the C stack, so while there is a frame (lua_reactor.c) it is only
+ *     put on the reactor's list of zombies.
  *  2. Every wait goes through lflux_wait(), which makes the frame that callbacks need.
  *
- * Failure: nil, sentence, errno.  A lost connection ends run() with EPIPE, unless there is an
+ * Failure: nil, error message, errno.  A lost connection ends run() with EPIPE, unless there is an
  * on_lost callback.
  */
 #include "config.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "libflux/handle_private.h"
 #include "lua_private.h"
+#include "libutil/clock.h"
 
 static const char format_key = 'f'; /* registry: string.format */
 
@@ -127,19 +127,11 @@ static int handle_on_lost(lua_State *L)
 
 /* --- waiting --- */
 
-static double monotonic(void)
-{
-    struct timespec ts;
-
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (double)ts.tv_sec + 1e-9 * (double)ts.tv_nsec;
-}
-
 int lflux_wait(lua_State *L, struct lflux_handle *lh, double timeout, bool (*ready)(void *arg),
                void *arg)
 {
     struct lflux_conn *conn = lh->conn; /* outlives the frame, even when closed in a callback */
-    double end = timeout >= 0. ? monotonic() + timeout : 0.;
+    double end = timeout >= 0. ? clock_now() + timeout : 0.;
     double left = timeout;
     struct lflux_frame fr;
     int errnum = 0;
@@ -152,7 +144,7 @@ int lflux_wait(lua_State *L, struct lflux_handle *lh, double timeout, bool (*rea
             errnum = ECANCELED;
         else if (lh->lost)
             errnum = EPIPE;
-        else if (timeout >= 0. && !first && (left = end - monotonic()) <= 0.)
+        else if (timeout >= 0. && !first && (left = end - clock_now()) <= 0.)
             errnum = ETIMEDOUT;
         if (errnum != 0)
             break;

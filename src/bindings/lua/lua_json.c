@@ -10,20 +10,19 @@
  *    table whose keys are strings, or none    object
  *    anything else                            an error that names the place
  *
- * What is decoded follows the same table; arrays are marked, so that an empty one stays an array
- * when it is sent on.
+ * Decoding follows the same table; arrays are marked, so that an empty one stays an array when it
+ * is encoded again.
  *
  * Invariants:
- *  1. Encoding raises no Lua error and runs no script (no metamethods), so that its buffer is C's
- *     own.  The tables above the one at hand are a list on the C stack: a table that is among them
- *     contains itself.
- *  2. Values nested deeper than LFLUX_JSON_DEPTH, and tables that contain themselves, are errors in
- *     both directions.
- *  3. Integers are exact over all 64 bits; a float comes back as the same float.
- *  4. Decoding refuses doubled names, what is not UTF-8, and anything after the value.
+ *  1. Encoding raises no Lua error and runs no script (no metamethods), so that its buffer cannot
+ *     leak.  The enclosing tables are a list on the C stack: a table that is in it contains itself.
+ *  2. Nesting deeper than LFLUX_JSON_DEPTH is an error in both directions; so is encoding a table
+ *     that contains itself.
+ *  3. Integers are exact over all 64 bits; decoding an encoded float results in the same float.
+ *  4. Decoding refuses duplicate names, invalid UTF-8, and anything after the value.
  *
- * Failure: encoding gives NULL and a sentence with the place, as in "payload.list[3]: ..."; decoding
- * gives the sentence of the parser with line and column.
+ * Failure: encoding returns NULL and an error message with the place, as in "payload.list[3]: ...";
+ * decoding, that of the parser with line and column.
  */
 #include "config.h"
 #include <errno.h>
@@ -114,7 +113,7 @@ static int encode_float(struct encoder *e, const struct level *lv, double d)
     int precision = 15;
 
     if (!isfinite(d))
-        return refuse(e, lv, "JSON has no infinity and no NaN");
+        return refuse(e, lv, "JSON has neither infinity nor NaN");
     do {
         snprintf(buf, sizeof(buf), "%.*g", precision, d);
     } while (strtod(buf, NULL) != d && ++precision <= 17);
@@ -188,13 +187,13 @@ static int encode_object(struct encoder *e, int index, struct level *lv)
         if (lua_type(L, -2) != LUA_TSTRING) {
             lua_pop(L, 2);
             return refuse(e, lv,
-                          "a table has keys that are strings and others: neither an object "
+                          "a table has both string keys and other keys: it is neither an object "
                           "nor an array");
         }
         lv->key = lua_tolstring(L, -2, &len);
         if (strlen(lv->key) != len) {
             lua_pop(L, 2);
-            return refuse(e, lv, "a name has a NUL byte in it");
+            return refuse(e, lv, "a name contains a NUL byte");
         }
         if (!first)
             strbuf_addc(e->out, ',');
@@ -352,8 +351,8 @@ int lflux_json_decode(lua_State *L, const char *text, size_t len, errmsg_t *err)
     int rc;
 
     if (!v)
-        return errmsg_fail(err, EPROTO, "bad JSON at line %d column %d: %s", why.line, why.column,
-                           why.text);
+        return errmsg_fail(err, EPROTO, "invalid JSON at line %d column %d: %s", why.line,
+                           why.column, why.text);
     luaL_checkstack(L, 4, "for JSON");
     /* Protected: the parsed value must be freed whatever happens. */
     lua_pushcfunction(L, push_body);
@@ -386,7 +385,7 @@ int lflux_push_payload(lua_State *L, const flux_msg_t *msg, errmsg_t *err)
 
 /* --- for scripts --- */
 
-/* Encode the value at `arg` and push the text: 0; -1 with nil, sentence, errno pushed. */
+/* Encode the value at `arg` and push the text: 0; -1 with nil, error message, errno pushed. */
 static int push_text(lua_State *L, int arg)
 {
     errmsg_t err;

@@ -3,19 +3,20 @@
  *    kv = h:kvs([namespace])
  *    kv:version()               version, root reference
  *    kv:wait_version(v)         the same, once this broker has reached v
- *    kv:snapshot([rootref])     the namespace as it is now (or at that root), kept until release()
- *    kv:at(rootref)             the same without keeping it
+ *    kv:snapshot([rootref])     the namespace at its current root (or that root), until release()
+ *    kv:at(rootref)             the same without keeping the root
  *    kv:namespace()
  *    h:namespace_create(name [, {owner=uid, rank=r}])  h:namespace_remove(name)  h:namespaces()
  *
- * Reading is in lua_kvs_read.c, writing in lua_kvs_txn.c and lua_kvs_stream.c, watching in lua_kvs_watch.c.
+ * Reading is in lua_kvs_read.c, writing in lua_kvs_txn.c and lua_kvs_stream.c, watching in
+ * lua_kvs_watch.c.
  *
  * Invariants:
- *  1. A namespace object has no state but its name and root: what it starts belongs to the handle.
- *  2. Keys and names are checked here, so that a bad one is a sentence and not just EINVAL.
- *  3. An object at a root of the past cannot write.
+ *  1. A namespace object has no state but its name and root: its requests belong to the handle.
+ *  2. Keys and names are checked here, for an error message that is more than EINVAL.
+ *  3. An object at a given root cannot write.
  *
- * Failure: nil, sentence, errno.
+ * Failure: nil, error message, errno.
  */
 #include "config.h"
 #include <errno.h>
@@ -41,7 +42,7 @@ struct lflux_kvs *lflux_check_current(lua_State *L, int arg)
     struct lflux_kvs *kv = lflux_check_kvs(L, arg);
 
     if (kv->at_root)
-        luaL_argerror(L, arg, "it is at a root of the past, which cannot change");
+        luaL_argerror(L, arg, "it is at a past root, which cannot be changed");
     return kv;
 }
 
@@ -121,9 +122,9 @@ int lflux_kvs_deliver(lua_State *L, struct lflux_future *lf, flux_future_t *f, c
         timeout = lflux_option_timeout(L, options);
     if (lua_toboolean(L, lua_upvalueindex(1))) {
         if (timeout >= 0.)
-            luaL_argerror(L, options,
-                          "'timeout' is for the form that waits: give it to wait, get or "
-                          "then_ of the future");
+            luaL_argerror(
+                L, options,
+                "'timeout' is for the waiting form: pass it to wait, get or then_ of the future");
         return 1;
     }
     return lflux_future_finish(L, lf, timeout);
@@ -270,7 +271,7 @@ static int kvs_tostring(lua_State *L)
     return 1;
 }
 
-/* A snapshot ends with its object, though its future may still be known to somebody. */
+/* A snapshot ends with its object, even if there are other references to its future. */
 static int kvs_gc(lua_State *L)
 {
     struct lflux_kvs *kv = luaL_checkudata(L, 1, LFLUX_KVS);

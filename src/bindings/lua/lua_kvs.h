@@ -1,4 +1,4 @@
-/* What the files of the key-value store's binding share.  Not installed. */
+/* Shared by the files of the key-value store's binding.  Not installed. */
 #ifndef FLUX_LUA_KVS_H
 #define FLUX_LUA_KVS_H
 
@@ -35,14 +35,14 @@ void lflux_kvs_methods(lua_State *L, const char *class, const luaL_Reg methods[]
 int lflux_kvs_deliver(lua_State *L, struct lflux_future *lf, flux_future_t *f, const char *what,
                       int options);
 
-/* 0; or 3 with nil, sentence, errno pushed. */
+/* 0; or 3 with nil, error message, errno pushed. */
 int lflux_bad_key(lua_State *L, const char *key, bool root_allowed);
 int lflux_bad_ns(lua_State *L, const char *ns);
 
 const char *lflux_kvs_type(enum flux_kvs_type type);
 /* lflux_push_f: version, rootref. */
 int lflux_push_version(lua_State *L, struct lflux_future *lf);
-/* Push a table name -> {type, size, value} of the directory at hand. */
+/* Push a table name -> {type, size, value} of a directory. */
 int lflux_push_entries(lua_State *L, struct lflux_future *lf);
 
 extern const luaL_Reg lflux_kvs_read_methods[];  /* both forms */

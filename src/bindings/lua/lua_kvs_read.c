@@ -2,7 +2,7 @@
  *
  *    kv:get(key [, options])        the value, a string of bytes
  *    kv:info(key [, options])       {type, version, size, tag, value}
- *    kv:readlink(key)               where a symbolic link leads
+ *    kv:readlink(key)               the target of a symbolic link
  *    kv:entries([key [, options]])  name -> {type, size, value}
  *    kv:dir([key [, options]])      iterator: name, type, size, value
  *    kv:chunks(key [, size])        iterator over the pieces of a value of any size
@@ -10,21 +10,21 @@
  *
  *    option      for            meaning
  *    json        get            decode the value
- *    offset      get            with count: a piece of the value only
- *    count       get            at most so many bytes, 1 to 1 MiB
- *    link        info           a symbolic link itself, not what it leads to
+ *    offset      get            with count: return a part of the value
+ *    count       get            maximum number of bytes, 1 to 1 MiB
+ *    link        info           a symbolic link itself, not its target
  *    brief       info           without the value, which may then be of any size
  *    values      entries, dir   with the values
- *    page        dir            so many entries at a time, from a snapshot
+ *    page        dir            number of entries in a response; they come from a snapshot
  *    timeout     all but dir    seconds; for the waiting form
  *
- * All but dir, chunks have a second form, NAME_async, that returns a future.
+ * All but dir and chunks have a second form, NAME_async, that returns a future.
  *
  * Invariants:
- *  1. An iterator reads at one root: one answer holds all, or a snapshot is held until its end.
- *  2. Iterators that fail in the middle raise the sentence; at their start they return it.
+ *  1. An iterator reads at one root: it has one response, or holds a snapshot until its end.
+ *  2. An iterator that fails at its start returns the error message; later, it raises it.
  *
- * Failure: nil, sentence, errno.
+ * Failure: nil, error message, errno.
  */
 #include "config.h"
 #include <errno.h>
@@ -249,7 +249,7 @@ static int kvs_entries(lua_State *L)
 enum { UP_FUTURE = 1, UP_POS, UP_KVS, UP_KEY, UP_FLAGS, UP_PAGE, UP_LAST, UP_COUNT = UP_LAST };
 
 /* Ask for the page after `last` (NULL: the first), at the object at `kvs`; its future is pushed.
- * 0; 3 with nil, sentence, errno pushed. */
+ * 0; 3 with nil, error message, errno pushed. */
 static int ask_page(lua_State *L, int kvs, const char *key, int flags, lua_Integer page,
                     const char *last)
 {
@@ -276,7 +276,7 @@ static int ask_page(lua_State *L, int kvs, const char *key, int flags, lua_Integ
     return 0;
 }
 
-/* The end: what the iterator holds goes now, not when it is collected. */
+/* The end: release now, not on collection, what the iterator holds. */
 static void end_iteration(lua_State *L)
 {
     struct lflux_kvs *kv = lua_touserdata(L, lua_upvalueindex(UP_KVS));
@@ -296,7 +296,7 @@ static int dir_next(lua_State *L)
     int rc;
 
     if (!lf || !lf->f)
-        return luaL_error(L, "the iteration is over, or its handle was closed");
+        return luaL_error(L, "the iteration has ended, or its handle was closed");
     while ((rc = flux_kvs_readdir_next(lf->f, &pos, &e, &err)) == 0 && page != 0 &&
            flux_kvs_readdir_more(lf->f)) {
         lua_pushvalue(L, lua_upvalueindex(UP_KVS));
@@ -332,7 +332,7 @@ static int dir_next(lua_State *L)
     return 4;
 }
 
-/* kv:snapshot() of the object at `kvs`: 0 with it pushed; 3 with nil, sentence, errno. */
+/* kv:snapshot() of the object at `kvs`: 0 with it pushed; 3 with nil, error message, errno. */
 static int push_snapshot(lua_State *L, int kvs)
 {
     lua_getfield(L, kvs, "snapshot");
@@ -395,7 +395,7 @@ static int chunk_next(lua_State *L)
 
     lua_settop(L, 0);
     if (!kv->lh || !kv->lh->conn || (kv->snapshot && !kv->snapshot->f))
-        return luaL_error(L, "the iteration is over, or its handle was closed");
+        return luaL_error(L, "the iteration has ended, or its handle was closed");
     lua_pushvalue(L, lua_upvalueindex(1));
     lf = lflux_kvs_future(L, 1, push_value);
     f = flux_kvs_lookup_range(kv->lh->conn->h, lflux_kvs_ns(kv), key, at_root(kv), (uint64_t)offset,
@@ -434,7 +434,7 @@ static int kvs_chunks(lua_State *L)
     else if (push_snapshot(L, 1) != 0)
         return 3;
     kv = lua_touserdata(L, 4);
-    /* A key that is not there, or no value, is said now. */
+    /* Report a missing key, or one that is not a value, now. */
     lf = lflux_kvs_future(L, 4, push_value);
     if (lflux_future_set(
             L, lf, flux_kvs_lookup_range(kv->lh->conn->h, lflux_kvs_ns(kv), key, at_root(kv), 0, 1),

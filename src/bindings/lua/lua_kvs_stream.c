@@ -1,20 +1,20 @@
 /* lua_kvs_stream.c - writing a value of any size, in pieces and in little memory.
  *
  *    w = kv:writer(key)
- *    w:write(data)    waits while too much is under way
- *    w:commit()       the value is complete: version, root reference; the writer is empty again
+ *    w:write(data)    wait while too many pieces are outstanding
+ *    w:commit()       commit the value: version, root reference; the writer is empty again
  *    w:size()         bytes so far
- *    w:close()        forget it
+ *    w:close()        discard the value
  *
  * Reading is kv:chunks() in lua_kvs_read.c.
  *
  * Invariants:
- *  1. The writer of libkvs waits by itself, so each call of it is made within a frame
- *     (lua_reactor.c): callbacks come as in any other wait.
- *  2. It has requests of its own on the handle, and so is destroyed before the handle; at once, or
- *     when the call returns in which a callback closed the handle.
+ *  1. The writer of libkvs waits inside its functions, so they are called within a frame
+ *     (lua_reactor.c), and callbacks run as in any other wait.
+ *  2. It has requests on the handle, and so is destroyed before the handle: at once, or, if a
+ *     callback closes the handle during a call, when the call returns.
  *
- * Failure: nil, sentence, errno; after that only close() is of use.
+ * Failure: nil, error message, errno; close() the writer then.
  */
 #include "config.h"
 #include <errno.h>
@@ -79,7 +79,7 @@ int lflux_kvs_writer(lua_State *L)
     lua_pushvalue(L, 1);
     lua_setuservalue(L, -2);
     if (!(lw->w = flux_kvs_writer_create(kv->lh->conn->h, lflux_kvs_ns(kv))))
-        return lflux_fail(L, errno, "cannot make a writer: %s", strerror(errno));
+        return lflux_fail(L, errno, "cannot create a writer: %s", strerror(errno));
     list_append(&kv->lh->writers, &lw->node);
     return 1;
 }
@@ -115,7 +115,7 @@ static int writer_write(lua_State *L)
     return rc < 0 ? lflux_fail_err(L, errnum, &err) : lflux_true(L);
 }
 
-/* In a frame: nothing of Lua's is called here. */
+/* In a frame: no function of Lua is called here. */
 static flux_future_t *commit(struct lflux_writer *lw, flux_t *h, errmsg_t *err)
 {
     flux_kvs_txn_t *txn = flux_kvs_txn_create();

@@ -5,21 +5,21 @@
  *    t:mkdir(key)      t:symlink(key, target) t:copy(from, to)        t:move(from, to)
  *    t:guard(key, tag|nil)                    t:put_chunks(key, size, digests)
  *    t:clear()         t:count()
- *    t:commit()        t:fence(name, nprocs)                          version, root reference
+ *    t:commit()        t:fence(name, nprocs [, {ranks=}])             version, root reference
  *
  * Operations return the transaction, so that they can be chained:
- * kv:txn():mkdir("a"):put("a.b", 1):commit().  commit and fence do not empty it.  The same
- * operations are methods of the namespace itself, as a transaction of their own that is committed
- * at once; all that commit have a second form, NAME_async.
+ * kv:txn():mkdir("a"):put("a.b", 1):commit().  commit and fence do not empty it.  The namespace has
+ * the same operations as methods, each a transaction that is committed at once; all methods that
+ * commit have a second form, NAME_async.
  *
  * A value is a string of bytes; a number is stored as its text; a table as JSON.
  *
  * Invariants:
- *  1. A transaction is C's own memory, bounded by libkvs (64 MiB); the userdata frees it.
- *  2. An operation that fails leaves the transaction as it was, put{...} excepted.
- *  3. What a garbage collector does not see is told to it: the memory of a transaction is counted.
+ *  1. A transaction is memory of C, bounded by libkvs (64 MiB); the userdata frees it.
+ *  2. An operation that fails leaves the transaction unchanged, put{...} excepted.
+ *  3. The garbage collector does not see that memory: a put makes it advance as if it did.
  *
- * Failure: nil, sentence, errno.
+ * Failure: nil, error message, errno.
  */
 #include "config.h"
 #include <errno.h>
@@ -41,7 +41,7 @@ static flux_kvs_txn_t *check_txn(lua_State *L, int arg)
     return t->txn;
 }
 
-/* Push a new transaction of the namespace at `kv`; NULL with nil, sentence, errno pushed. */
+/* Push a new transaction of the namespace at `kv`; NULL with nil, error message, errno pushed. */
 static flux_kvs_txn_t *push_txn(lua_State *L, int kv)
 {
     struct txn *t;
@@ -63,9 +63,9 @@ int lflux_kvs_txn_new(lua_State *L)
     return push_txn(L, 1) ? 1 : 3;
 }
 
-/* --- operations: 0, or 3 with nil, sentence, errno pushed.  Arguments begin at `arg`. --- */
+/* --- operations: 0, or 3 with nil, error message, errno pushed.  Arguments begin at `arg`. --- */
 
-/* Memory that Lua does not see: let its collector work as if it did. */
+/* Advance the collector as if Lua had allocated these bytes. */
 static void account(lua_State *L, size_t bytes)
 {
     if (bytes >= 1024)
@@ -212,8 +212,7 @@ static int op_put_chunks(lua_State *L, flux_kvs_txn_t *txn, int arg)
     size_t n = ((size_t)size + FLUX_KVS_CHUNK - 1) / FLUX_KVS_CHUNK;
 
     if (len == 0 || len % n != 0)
-        return lflux_fail(L, EINVAL,
-                          "%lld bytes are %zu chunks, and these are not the digests of so many",
+        return lflux_fail(L, EINVAL, "%lld bytes are %zu chunks, and the number of digests differs",
                           (long long)size, n);
     return result(L, flux_kvs_txn_put_chunks(txn, key, (uint64_t)size, digests, n, len / n, &err),
                   &err);
@@ -293,6 +292,8 @@ static int txn_commit(lua_State *L)
                              "to commit", 2);
 }
 
+static const char *const fence_options[] = {"ranks", "timeout", NULL};
+
 static int txn_fence(lua_State *L)
 {
     flux_kvs_txn_t *txn = check_txn(L, 1);
@@ -300,16 +301,20 @@ static int txn_fence(lua_State *L)
     lua_Integer nprocs = lflux_check_range(L, 3, "the number of participants", 1, UINT32_MAX);
     struct lflux_kvs *kv;
     struct lflux_future *lf;
+    const char *ranks = NULL;
 
     lua_settop(L, 4);
-    lflux_check_options(L, 4, timeout_option);
+    lflux_check_options(L, 4, fence_options);
     lua_getuservalue(L, 1);
     kv = lflux_check_current(L, 5);
     if (!*name || strlen(name) > 255)
         return lflux_fail(L, EINVAL, "the name of a fence has 1 to 255 printable characters");
+    if (lflux_option(L, 4, "ranks") != LUA_TNIL)
+        ranks = lflux_check_text(L, 6, "the ranks of the participants");
     lf = lflux_kvs_future(L, 5, lflux_push_version);
     return lflux_kvs_deliver(
-        L, lf, flux_kvs_fence(kv->lh->conn->h, lflux_kvs_ns(kv), name, (uint32_t)nprocs, txn),
+        L, lf,
+        flux_kvs_fence_ranks(kv->lh->conn->h, lflux_kvs_ns(kv), name, (uint32_t)nprocs, ranks, txn),
         "for a fence", 4);
 }
 
@@ -348,7 +353,7 @@ static int kvs_op(lua_State *L)
                              "to commit", options);
 }
 
-/* kv:fence(name, nprocs): one without changes. */
+/* kv:fence(name, nprocs): without changes. */
 static int kvs_fence(lua_State *L)
 {
     lflux_check_current(L, 1);

@@ -2,25 +2,26 @@
  *
  *    f = kv:watch(key [, options] [, fn])
  *
- * A stream of what the key is, now and whenever it has changed: fn(result) from the loop, or
- * `for result in f:results() do ... end`.  f:destroy() ends it.  A result is a table:
+ * A stream of results: the current state of the key, and its state after each change.  The loop
+ * calls fn(result); or use `for result in f:results() do ... end`.  f:destroy() ends the stream.  A
+ * result is a table:
  *
  *    the key is       result
  *    a value          {type="value", value=..., size=..., version=..., whole=boolean}
  *    a directory      {type="dir", entries={name -> {type, size, value}}, size, version}
  *    the same with    {type="dir", changes={{key, change="added"|"changed"|"removed", type, size,
  *      diff           value}...}, size, version}
- *    not there        {absent=true}
+ *    missing          {absent=true}
  *
  *    option     meaning
  *    values     directories: with the values
- *    append     values: after the first result only what was added; `whole` tells when it was
- *               replaced instead
- *    diff       directories: what has changed below, at any depth
+ *    append     values: after the first result only the bytes that were appended, or, with
+ *               whole=true, the value that replaced it
+ *    diff       directories: the changes below, at any depth
  *
  * Invariants: those of lua_future.c.
  *
- * Failure: the stream ends with nil, sentence, errno: fn(nil, sentence, errno).
+ * Failure: the stream ends with fn(nil, error message, errno).
  */
 #include "config.h"
 #include <errno.h>

@@ -1,11 +1,11 @@
-/* What the files of the Lua binding share.  Not installed.
+/* Shared by the files of the Lua binding.  Not installed.
  *
- * The shape of it: a reactor has handles and watchers, a handle has futures and event handlers.
- * Each has a userdata, which keeps its parent alive by its uservalue; the parent knows its children
- * by an intrusive list, so that it can end them when it ends first.  An object that was ended stays
- * valid; its methods raise an error.
+ * A reactor has handles and watchers; a handle has futures and event handlers.  Each has a
+ * userdata, which keeps its parent alive by its uservalue; the parent has an intrusive list of its
+ * children, which it ends when it ends first.  An object that was ended stays valid; its methods
+ * raise an error.
  *
- * Thread rules: one lua_State at a time, as Lua has it; no state outside of it.
+ * Thread rules: those of Lua, one thread at a time for each lua_State; there is no other state.
  */
 #ifndef FLUX_LUA_PRIVATE_H
 #define FLUX_LUA_PRIVATE_H
@@ -30,7 +30,7 @@
 
 /* --- lua_util.c: errors, arguments, metatables --- */
 
-/* nil, sentence, errno: what every function that can fail returns.  Always 3. */
+/* Push nil, error message, errno: the results of a function that failed.  Returns 3. */
 int lflux_fail(lua_State *L, int errnum, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 int lflux_fail_err(lua_State *L, int errnum, const errmsg_t *err);
@@ -70,7 +70,7 @@ int lflux_describe(lua_State *L, const char *name, const void *live);
 
 /* --- lua_reactor.c: the loop, and calling Lua from it --- */
 
-/* A stay in C during which callbacks may come: innermost first. */
+/* A call into C during which callbacks may run: innermost first. */
 struct lflux_frame {
     struct lflux_frame *up;
     lua_State *L; /* the thread that callbacks run on */
@@ -93,7 +93,7 @@ struct lflux_reactor {
 void lflux_reactor_register(lua_State *L);
 int lflux_reactor_new(lua_State *L); /* flux.reactor([options]) */
 struct lflux_reactor *lflux_check_reactor(lua_State *L, int arg);
-/* Push a new reactor; NULL with nil, sentence, errno pushed. */
+/* Push a new reactor; NULL with nil, error message, errno pushed. */
 struct lflux_reactor *lflux_reactor_create(lua_State *L, bool signals);
 
 void lflux_enter(lua_State *L, struct lflux_reactor *lr, struct lflux_frame *fr, bool wait);
@@ -121,7 +121,7 @@ void lflux_watchers_end(struct lflux_reactor *lr);
 
 /* --- lua_handle.c --- */
 
-/* What stays of a handle closed in a callback, until the loop is left. */
+/* The connection of a handle; if a callback closed the handle, it stays until the loop is left. */
 struct lflux_conn {
     struct list_node node; /* in lflux_reactor.zombies */
     flux_t *h;
@@ -145,20 +145,20 @@ struct lflux_handle {
 void lflux_handle_register(lua_State *L);
 int lflux_open(lua_State *L);                                   /* flux.open([uri [, reactor]]) */
 struct lflux_handle *lflux_check_handle(lua_State *L, int arg); /* open, or an error is raised */
-/* Close; `L` to let go of what is anchored, NULL in a finalizer (then nothing is). */
+/* Close; `L` to release anchored objects, NULL in a finalizer (then none is anchored). */
 void lflux_handle_end(lua_State *L, struct lflux_handle *lh);
-/* The connections whose end was put off. */
+/* Destroy the connections on the list of zombies. */
 void lflux_conns_reap(struct lflux_reactor *lr);
 
-/* Wait until `ready`(arg) or the time (-1: for ever) is over, handling what comes.  Returns 0; or -1
- * with ETIMEDOUT, EPIPE, ECANCELED (handle closed meanwhile).  Raises errors of callbacks. */
+/* Wait until `ready`(arg) or the timeout (-1: none), handling messages.  Returns 0; or -1 with
+ * ETIMEDOUT, EPIPE, ECANCELED (the handle was closed meanwhile).  Raises errors of callbacks. */
 int lflux_wait(lua_State *L, struct lflux_handle *lh, double timeout, bool (*ready)(void *arg),
                void *arg);
 
 /* --- lua_future.c --- */
 
 struct lflux_future;
-/* Push the result at hand (it is ready); returns the number of values. */
+/* Push the current result (it is ready); returns the number of values. */
 typedef int (*lflux_push_f)(lua_State *L, struct lflux_future *lf);
 
 struct lflux_future {
@@ -177,15 +177,15 @@ void lflux_future_register(lua_State *L);
 /* Push an empty future of the handle at stack index `handle`: to be filled in with
  * lflux_future_set(), so that nothing can be lost between the request and its userdata. */
 struct lflux_future *lflux_future_push(lua_State *L, int handle, lflux_push_f push);
-/* The future is on top; takes `f` over: 1.  When it is NULL: nil, sentence ("cannot ask `what`..."),
- * and errno are pushed: 3. */
+/* The future is on top; takes `f` over: 1.  When it is NULL: nil, sentence ("cannot ask
+ * `what`..."), and errno are pushed: 3. */
 int lflux_future_set(lua_State *L, struct lflux_future *lf, flux_future_t *f, const char *what);
 /* For blocking calls: wait for it, push its result, end it. */
 int lflux_future_finish(lua_State *L, struct lflux_future *lf, double timeout);
 /* The same in one go. */
 int lflux_future_await(lua_State *L, struct lflux_future *lf, flux_future_t *f, const char *what,
                        double timeout);
-/* Wait until it is ready: 0; else nil, sentence, errno are pushed: 3. */
+/* Wait until it is ready: 0; else nil, error message, errno are pushed: 3. */
 int lflux_future_wait(lua_State *L, struct lflux_future *lf, double timeout);
 struct lflux_future *lflux_check_future(lua_State *L, int arg); /* not ended */
 void lflux_future_end(lua_State *L, struct lflux_future *lf);   /* `L` as above */
@@ -194,17 +194,16 @@ void lflux_future_end(lua_State *L, struct lflux_future *lf);   /* `L` as above 
 int lflux_future_then(lua_State *L, struct lflux_future *lf, int obj, int fn, double timeout);
 /* Push an iterator over the results of the future at `obj`. */
 int lflux_future_iterate(lua_State *L, int obj, double timeout);
-/* nil, sentence, errno of the result at hand: 3; 0 when it is not an error. */
+/* Push nil, error message, errno of the current result: 3; 0 when it is not an error. */
 int lflux_push_failure(lua_State *L, struct lflux_future *lf);
-/* lflux_push_f: JSON or raw bytes, whichever it is, or true when there is no payload; and only
- * whether it went well. */
+/* lflux_push_f: the payload, JSON or raw bytes, or true if there is none; and true alone. */
 int lflux_push_response(lua_State *L, struct lflux_future *lf);
 int lflux_push_true(lua_State *L, struct lflux_future *lf);
 
 /* --- lua_rpc.c, lua_event.c, lua_kvs*.c: methods of the handle and more classes --- */
 
 extern const luaL_Reg lflux_rpc_methods[];
-/* 0; or 3 with nil, sentence, errno pushed when no message can have this topic. */
+/* 0; or 3 with nil, error message, errno pushed when no message can have this topic. */
 int lflux_bad_topic(lua_State *L, const char *topic);
 extern const luaL_Reg lflux_event_methods[];
 extern const luaL_Reg lflux_kvs_handle_methods[];
@@ -221,12 +220,13 @@ void lflux_json_register(lua_State *L); /* adds json, null, array to the table o
 /* The value at `index` as JSON text, malloc'd; NULL with EINVAL or ENOMEM and a sentence.  Raises
  * nothing. */
 char *lflux_json_encode(lua_State *L, int index, size_t *len, errmsg_t *err);
-/* Push what the text says: 0; -1 with EPROTO or ENOMEM and a sentence, nothing pushed. */
+/* Push the decoded text: 0; -1 with EPROTO or ENOMEM and an error message, nothing pushed. */
 int lflux_json_decode(lua_State *L, const char *text, size_t len, errmsg_t *err);
 /* A message's payload: decoded JSON, a string (raw bytes), or nothing (returns 0, pushes nil). */
 int lflux_push_payload(lua_State *L, const flux_msg_t *msg, errmsg_t *err);
 /* A payload argument: nil, a table (JSON), or a string (raw).  For JSON the text is pushed as a
- * string, so that it is freed whatever happens; `*raw` tells.  -1 with nil, sentence, errno pushed. */
+ * string, so that it is freed whatever happens; `*raw` tells.  -1 with nil, error message, errno
+ * pushed. */
 int lflux_check_payload(lua_State *L, int arg, const char **data, size_t *len, bool *raw);
 
 #endif

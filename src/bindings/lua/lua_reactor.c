@@ -1,28 +1,28 @@
-/* lua_reactor.c - the loop, and how Lua is called from it.
+/* lua_reactor.c - the event loop, and how it calls Lua.
  *
- * Callbacks come only while C stays in run() or in a wait for a handle.  Each such stay is a frame:
- * callbacks run on the Lua thread of the innermost one, protected; the error of one is kept and
- * raised by that frame when it is left, with the traceback of where it happened.
+ * Callbacks run only while C is in run() or in a wait for a handle.  Each such call is a frame.
+ * Callbacks run on the Lua thread of the innermost frame, protected; the frame keeps the error of a
+ * callback, with its traceback, and raises it when it is left.
  *
  *    frame    left when                                    error of a callback
  *    run()    stop(), no watcher is left, connection lost  stops the loop, raised by run()
- *    wait     what is waited for is there, time is up,     ends the wait, raised by the blocking
- *             the handle was closed                        call
+ *    wait     the result is there, timeout, connection     ends the wait, raised by the blocking
+ *             lost, the handle was closed                  call
  *
- * The registry has two tables: LFLUX_KNOWN, weak, address -> object, by which C finds the objects
- * that callbacks belong to; and the metatables.  The uservalue of a reactor is the table of its
- * anchored objects with their functions: a future with a callback lives as long as the reactor
- * does, until it has called back for the last time.
+ * The registry has the metatables and a weak table, at known_key, of address -> object, in which C
+ * finds the objects of callbacks.  The uservalue of a reactor is the table of its anchored objects
+ * with their functions: a future with a callback lives until its last callback, or as long as the
+ * reactor.
  *
  * Invariants:
- *  1. No Lua error passes through a frame of libev or libflux: they are entered only from frames,
- *     and come back only through lflux_protect().
- *  2. run() is not entered from a callback; a handle closed in a callback is really closed when no
- *     frame is left, or between two turns of run(), when no callback is under way.
- *  3. An object that was collected is not called: it is not known any more.
- *  4. Nothing here is global: all hangs on the reactor or the registry.
+ *  1. No Lua error passes through a C function of libev or libflux: they are called only in frames,
+ *     and call Lua only through lflux_protect().
+ *  2. run() cannot be called from a callback.  A handle that a callback closes is destroyed when no
+ *     frame is left, or between two turns of run(), when no callback is running.
+ *  3. An object that was collected is not called: it is not in the weak table any more.
+ *  4. There is no global state: all of it belongs to the reactor or the registry.
  *
- * Failure: nil, sentence, errno as everywhere (lua_util.c).
+ * Failure: nil, error message, errno (lua_util.c).
  */
 #include "config.h"
 #include <errno.h>
@@ -31,7 +31,7 @@
 #include "lua_private.h"
 
 static const char known_key = 'k';   /* registry: weak table, address -> object */
-static const char signals_key = 's'; /* registry, in the known table's fashion: who has signals */
+static const char signals_key = 's'; /* in that table: the reactor that has the signals */
 
 /* --- known and anchored objects --- */
 
@@ -130,8 +130,8 @@ void lflux_leave(lua_State *L, struct lflux_reactor *lr, struct lflux_frame *fr)
     lua_error(L);
 }
 
-/* What an error becomes: a text gets the traceback, once, if it came through several loops; an
- * object stays what it is. */
+/* Add the traceback to an error message, once if it passes through several loops; other errors are
+ * not changed. */
 static int message_handler(lua_State *L)
 {
     if (lua_type(L, 1) == LUA_TSTRING && strstr(lua_tostring(L, 1), "\nstack traceback:"))
@@ -143,7 +143,7 @@ static int message_handler(lua_State *L)
     return 1;
 }
 
-/* (reactor, error): keep it; a second text is added to the first. */
+/* (reactor, error): keep the error; a second message is appended to the first. */
 static int keep_error(lua_State *L)
 {
     lua_getuservalue(L, 1);
@@ -168,7 +168,7 @@ struct protect {
     void *arg;
 };
 
-/* Runs protected, without a message handler: does everything else, the body included. */
+/* Called protected, without a message handler; calls the body with one. */
 static int protect_body(lua_State *L)
 {
     struct protect *p = lua_touserdata(L, 1);
@@ -197,7 +197,7 @@ void lflux_protect(struct lflux_reactor *lr, lua_CFunction body, void *arg)
     struct protect p = {lr, body, arg};
     bool failed = true;
 
-    /* Not from a frame: nothing to call back to (the state is being closed). */
+    /* No frame: the Lua state is being closed. */
     if (!fr)
         return;
     if (lua_checkstack(fr->L, LUA_MINSTACK)) {
@@ -240,7 +240,7 @@ static void reactor_end(struct lflux_reactor *lr)
     lr->r = NULL;
 }
 
-/* Of the whole state one reactor may have signals.  0; -1 when there is one. */
+/* One reactor of a Lua state may have signals.  0; -1 if another has them. */
 static int claim_signals(lua_State *L, int obj)
 {
     struct lflux_reactor *other;
@@ -353,7 +353,7 @@ static int reactor_close(lua_State *L)
     if (lr->r && lr->top)
         return luaL_error(L, "close() is called from a callback of the same reactor");
     reactor_end(lr);
-    /* What was anchored is free to go. */
+    /* Release the anchored objects. */
     lua_newtable(L);
     lua_setuservalue(L, 1);
     return 0;

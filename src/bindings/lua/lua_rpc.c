@@ -1,22 +1,22 @@
 /* lua_rpc.c - requests to any service, to one rank or to many.
  *
- *    h:rpc(topic [, payload [, nodeid|options]])          the response, or nil, sentence, errno
+ *    h:rpc(topic [, payload [, nodeid|options]])          the response
  *    h:rpc_async(topic [, payload [, nodeid|options]])    a future
  *    h:mrpc(topic, payload, ranks)                        a future with a result for each rank
  *
  *    option       type      meaning
- *    nodeid       integer   the rank asked; absent: the nearest broker that has the service
- *    timeout      seconds   h:rpc only: give up
+ *    nodeid       integer   target rank; absent: the nearest broker that has the service
+ *    timeout      seconds   h:rpc only: give up after this time
  *    streaming    boolean   rpc_async only: any number of responses
- *    noresponse   boolean   nobody answers: h:rpc returns true when it was sent
- *    upstream     boolean   skip the own broker
+ *    noresponse   boolean   no response is wanted: h:rpc returns true once the request is sent
+ *    upstream     boolean   skip the local broker
  *    ring         boolean   go along the ring
  *
  * A payload is a table (sent as JSON), a string (sent as raw bytes, "" as none) or nil.
  *
  * Invariants: those of lua_future.c.
  *
- * Failure: what the service says, as nil, sentence, errno.
+ * Failure: nil, error message, errno, from the service if it sent them.
  */
 #include "config.h"
 #include <errno.h>
@@ -94,8 +94,8 @@ int lflux_bad_topic(lua_State *L, const char *topic)
                       topic);
 }
 
-/* Send as `t` says; the future's userdata is on top of the stack, its C half is returned in `f`.
- * 0; or 3 with nil, sentence, errno pushed. */
+/* Send to `t`; the future's userdata is on top of the stack, its C half is returned in `f`.
+ * 0; or 3 with nil, error message, errno pushed. */
 static int send_request(lua_State *L, const struct target *t, struct lflux_future **lf,
                         flux_future_t **f)
 {
@@ -139,7 +139,7 @@ static int handle_rpc_async(lua_State *L)
 
     check_target(L, 4, &t);
     if (t.timeout >= 0.)
-        luaL_argerror(L, 4, "'timeout' is for rpc: give it to wait, get or then_ of the future");
+        luaL_argerror(L, 4, "'timeout' is for rpc: pass it to wait, get or then_ of the future");
     if (send_request(L, &t, &lf, &f) != 0)
         return 3;
     return lflux_future_set(L, lf, f, lua_tostring(L, 2));
@@ -147,7 +147,7 @@ static int handle_rpc_async(lua_State *L)
 
 /* --- many ranks --- */
 
-/* rank, response; or rank, nil, sentence, errno. */
+/* rank, response; or rank, nil, error message, errno. */
 static int push_rank_response(lua_State *L, struct lflux_future *lf)
 {
     uint32_t rank = flux_mrpc_rank(lf->f);
@@ -160,7 +160,7 @@ static int push_rank_response(lua_State *L, struct lflux_future *lf)
 }
 
 /* The ranks at `arg` ("all", "0-3,7", or an array) as a block of the Lua stack's own; their number.
- * 0 with nil, sentence, errno pushed. */
+ * 0 with nil, error message, errno pushed. */
 static size_t check_ranks(lua_State *L, int arg, uint32_t size, const uint32_t **ranks)
 {
     uint32_t *out;
@@ -175,7 +175,7 @@ static size_t check_ranks(lua_State *L, int arg, uint32_t size, const uint32_t *
             lua_newuserdata(L, size * sizeof(*out)); /* may raise: before there is a set to free */
         ids = strcmp(s, "all") == 0 ? idset_create_range(0, size - 1) : idset_parse(s, NULL);
         if (!ids) {
-            lflux_fail(L, errno, "'%s' is not a list of ranks: \"all\" or \"0-3,7\" is wanted", s);
+            lflux_fail(L, errno, "'%s' is not a list of ranks such as \"all\" or \"0-3,7\"", s);
             return 0;
         }
         n = idset_count(ids);
@@ -190,13 +190,13 @@ static size_t check_ranks(lua_State *L, int arg, uint32_t size, const uint32_t *
         luaL_checktype(L, arg, LUA_TTABLE);
         n = lua_rawlen(L, arg);
         if (n > RANKS_MAX)
-            luaL_argerror(L, arg, "a list of ranks has at most a million of them");
+            luaL_argerror(L, arg, "a list of ranks has at most a million elements");
         out = lua_newuserdata(L, (n ? n : 1) * sizeof(*out));
         for (size_t i = 0; i < n; i++) {
             lua_rawgeti(L, arg, (lua_Integer)i + 1);
             if (!lua_isinteger(L, -1) || lua_tointeger(L, -1) < 0 ||
                 lua_tointeger(L, -1) > FLUX_RANK_MAX)
-                luaL_argerror(L, arg, "a list of ranks holds integers");
+                luaL_argerror(L, arg, "a list of ranks contains integers only");
             out[i] = (uint32_t)lua_tointeger(L, -1);
             lua_pop(L, 1);
         }

@@ -1,26 +1,25 @@
-/* lua_util.c - what all classes of the binding do alike: errors, arguments, metatables.
+/* lua_util.c - errors, arguments and metatables of all classes of the binding.
  *
- * There are two kinds of errors, told apart by whose fault they are:
+ * There are two kinds of errors:
  *
- *    what went wrong                                     what happens
- *    the call itself: wrong type or number out of        an error is raised, with a sentence
- *      range, an object that was closed or ended,
- *      an unknown option
- *    anything a correct script can meet: no such key,    nil, sentence, errno are returned
- *      a rank that is gone, time-outs, data that no
- *      JSON can hold
+ *    cause                                               effect
+ *    a wrong call: wrong type or number out of range,    an error with a message is raised
+ *      an object that was closed or ended, an unknown
+ *      option
+ *    anything a correct script can meet: a missing       nil, error message, errno are returned
+ *      key, a lost rank, a timeout, data that JSON
+ *      cannot represent
  *
  * Invariants:
- *  1. Every function that can fail in the second way returns exactly nil, a string, an integer;
- *     one that has nothing else to say on success returns true.
- *  2. Options are tables whose names are all checked: a misspelt option is an error.
+ *  1. Every function that can fail in the second way returns exactly nil, a string, an integer; a
+ *     function without a result returns true on success.
+ *  2. Options are tables, and all their names are checked: a misspelled option is an error.
+ *  3. An object is a block of C memory; its userdata is a box with a pointer to the block.  Lua may
+ *     skip a finalizer when it runs out of memory, and then frees the box alone: the object stays
+ *     in its parent's list, and is ended with the parent.  Blocks are reference counted, so that an
+ *     object that is ended later than its parent still finds the parent's block.
  *
- *  3. An object is a block of C's own memory; its userdata is a box with a pointer to it.  Lua may
- *     skip a finalizer when memory is out, and then frees the box alone: the object is still where
- *     its parent's list finds it, and is ended with the parent.  Objects are counted references, so
- *     that whoever ends last finds its parent's block.
- *
- * Failure: errors are raised by luaL_error() and friends, only from functions that were called by
+ * Failure: errors are raised by luaL_error() and the like, only from functions that were called by
  * Lua directly or under lua_pcall().
  */
 #include "config.h"
@@ -92,7 +91,7 @@ const char *lflux_check_text(lua_State *L, int arg, const char *what)
     const char *s = luaL_checklstring(L, arg, &len);
 
     if (strlen(s) != len)
-        luaL_argerror(L, arg, lua_pushfstring(L, "%s has a NUL byte in it", what));
+        luaL_argerror(L, arg, lua_pushfstring(L, "%s contains a NUL byte", what));
     return s;
 }
 
@@ -109,7 +108,7 @@ static double timeout_value(lua_State *L, int index, int arg)
         return -1.;
     t = luaL_checknumber(L, index);
     if (isnan(t) || t < 0.)
-        luaL_argerror(L, arg, "a time-out is a number of seconds, 0 or more");
+        luaL_argerror(L, arg, "a timeout is a number of seconds, 0 or more");
     return t;
 }
 

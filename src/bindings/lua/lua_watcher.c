@@ -9,11 +9,11 @@
  *    idle(fn)                       fn(w), each time before it would     no
  *                                   sleep, which it then does not
  *
- * A watcher is started when it is made.  A started one is anchored at its reactor; a stopped one
- * lives as long as the script refers to it.  Its uservalue is {reactor, function}.
+ * A new watcher is started.  A started watcher is anchored at its reactor; a stopped one lives as
+ * long as the script refers to it.  Its uservalue is {reactor, function}.
  *
  * Invariants:
- *  1. libev aborts on a negative descriptor or an unknown signal: what reaches it was checked.
+ *  1. libev aborts on a negative descriptor or an unknown signal: both are checked before.
  *  2. A callback may stop, start or destroy its own watcher or any other.
  *
  * Failure: ENOTSUP for signals and children on a reactor without signals, EBADF, with a sentence.
@@ -118,7 +118,7 @@ static int call_body(lua_State *L)
 
     if (!lflux_push_known(L, lw))
         return 0;
-    /* What stopped by itself is let go before the call, which may start it again. */
+    /* A watcher that stopped by itself is released before the call, which may start it again. */
     if (lw->kind == KIND_IDLE)
         flux_watcher_start(lw->w);
     if (lw->kind == KIND_FD && lw->revents & FLUX_POLLERR)
@@ -178,9 +178,9 @@ static int finish(lua_State *L, struct watcher *lw, flux_watcher_t *w)
     if (!w) {
         if (errno == ENOTSUP)
             return lflux_fail(L, ENOTSUP,
-                              "this reactor has no signals: make it by flux.reactor{signals=true}, "
-                              "and give it to flux.open");
-        return lflux_fail(L, errno, "cannot make a watcher: %s", strerror(errno));
+                              "this reactor has no signals: create it by "
+                              "flux.reactor{signals=true}, and pass it to flux.open");
+        return lflux_fail(L, errno, "cannot create a watcher: %s", strerror(errno));
     }
     lw->w = w;
     list_append(&lw->lr->watchers, &lw->node);
@@ -334,7 +334,7 @@ static int watcher_start(lua_State *L)
     struct watcher *lw = check_watcher(L, 1);
 
     if (!lua_isnoneornil(L, 2)) {
-        luaL_argcheck(L, lw->kind == KIND_TIMER, 2, "only a timer takes times");
+        luaL_argcheck(L, lw->kind == KIND_TIMER, 2, "only a timer accepts times");
         lw->after = check_seconds(L, 2, "the time", false);
         lw->repeat = check_seconds(L, 3, "the time between", true);
     }

@@ -1,7 +1,7 @@
-/* Transports: ways to carry messages between neighbour brokers.
+/* Transports: ways to carry messages between neighboring brokers.
  *
- * A transport is a folder beside this file.  It fills a struct transport, which is registered by
- * its declaration here and by boot.c, which chooses it; all calls go through struct core_link_ops.
+ * A transport is a folder beside this file.  It fills a struct transport, which this file declares
+ * and from which boot.c chooses.  All calls go through struct core_link_ops.
  *
  * Thread rules: a link belongs to the broker's main thread.
  */
@@ -14,21 +14,23 @@ struct link_config {
     bool curve;             /* CURVE encryption and authentication */
     const char *public_key; /* Z85, 40 characters; own */
     const char *secret_key; /* Z85, 40 characters; own */
-    double peer_timeout;    /* seconds without a sign of life until a neighbour counts as lost; 0:
+    double peer_timeout;    /* seconds without a sign of life after which a neighbor is lost; 0:
                                never */
-    size_t queue_max;       /* messages queued towards one neighbour before it counts as full */
+    double handshake;       /* seconds for a neighbor to prove its key, at first; 0: default */
+    size_t queue_max;       /* messages queued for one neighbor before it counts as full */
     const char *event_uri;  /* NULL: events along the tree over TCP/ipc; "epgm://..." multicast */
-    /* A sentence for the log (syslog's levels); NULL: nobody listens.  At most a few a second. */
+    /* Log a message (syslog's levels), at most a few per second.  May be NULL. */
     void (*log)(void *arg, int level, const char *text);
     void *log_arg;
 };
 
 struct transport {
     const char *name;
-    /* The `arg` of the operations below.  NULL with errno and a sentence. */
+    /* The `arg` of the operations below.  NULL with errno and an error message. */
     void *(*create)(core_t *core, const struct link_config *cfg, errmsg_t *err);
     const struct core_link_ops *ops;
 };
+extern const struct transport transport_unix; /* all brokers on one host: "unix://PATH" */
 extern const struct transport transport_zmq;
 
 /* A link with its transport; `arg` is NULL in a session of one broker. */

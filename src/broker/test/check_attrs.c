@@ -22,7 +22,7 @@ START_TEST(values)
     ck_assert_str_eq(attrs_get(a, "x.y-z_0"), "1");
     ck_assert_int_eq(attrs_set(a, "x.y-z_0", "", false), 0);
     ck_assert_str_eq(attrs_get(a, "x.y-z_0"), "");
-    /* from inside what is fixed may change */
+    /* the broker itself may change a fixed attribute */
     ck_assert_int_eq(attrs_set(a, "rank", "18", true), 0);
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         errno = 0;
@@ -40,7 +40,7 @@ START_TEST(values)
     ck_assert_int_eq(errno, EINVAL);
     huge[64 * 1024] = '\0';
     ck_assert_int_eq(attrs_set(a, "huge", huge, false), 0);
-    /* what no answer could carry */
+    /* a value that no response could carry */
     errno = 0;
     ck_assert_int_eq(attrs_set(a, "bytes", "\xff\xfe", false), -1);
     ck_assert_int_eq(errno, EINVAL);

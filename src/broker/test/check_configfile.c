@@ -1,4 +1,4 @@
-/* Configuration files: what is read, what is refused and how that is said, and the bounds. */
+/* Configuration files: what is accepted, what is refused with which message, and the limits. */
 #include <check.h>
 #include <errno.h>
 #include <stdio.h>
@@ -10,6 +10,7 @@
 #include "broker/boot_cert.h"
 #include "libconfig/configfile.h"
 #include "libutil/fdutil.h"
+#include "libutil/test/put_file.h"
 
 static const struct config_field fields[] = {
     {"session", "hosts", CONFIG_STRING, true},
@@ -102,7 +103,7 @@ START_TEST(test_function)
 }
 END_TEST
 
-/* Text, and what the sentence has to say. */
+/* A text, and a part of the expected message. */
 static const struct {
     const char *text, *says;
 } bad[] = {
@@ -118,10 +119,11 @@ static const struct {
     {"session { hosts = 'a', limit = 0/0 }", "session.limit must be a number"},
     {"session { hosts = 'a', attrs = { 1, 2 } }", "session.attrs must be a table"},
     {"session { hosts = 'a', attrs = { x = {} } }", "session.attrs must be a table"},
-    {"session { 'a' }", "without a name"},
+    {"session { 'a' }", "unnamed entry"},
     {"session 'a'", "called with one table"},
     {"session()", "called with one table"},
-    {"session { hosts = 'a' }\nsession { hosts = 'a' }", "test.lua:2: session is there a second"},
+    {"session { hosts = 'a' }\nsession { hosts = 'a' }",
+     "test.lua:2: section session occurs twice"},
     {"sesion { hosts = 'a' }", "sesion"},
     {"error('my words')", "test.lua:1: my words"},
     {"error({})", "not text"},
@@ -159,7 +161,7 @@ START_TEST(test_refused)
 }
 END_TEST
 
-/* What a file does to its tables after the section was read does not matter. */
+/* Changes of a table after its section was read have no effect. */
 START_TEST(test_frozen)
 {
     config_t *c;
@@ -219,10 +221,10 @@ START_TEST(test_cert)
     ck_assert_int_eq(chmod(path, 0640), 0);
     ck_assert_int_eq(cert_read(&b, path, true, &err), -1);
     ck_assert_int_eq(errno, EPERM);
-    ck_assert_int_eq(file_write_atomic(pub, "public-key abc\n", 15, 0600), 0);
+    put_file(pub, "public-key abc\n", 15, 0600);
     ck_assert_int_eq(cert_read(&b, path, false, &err), -1);
     ck_assert_ptr_nonnull(strstr(err.text, "line 1"));
-    ck_assert_int_eq(file_write_atomic(pub, "\n", 1, 0600), 0);
+    put_file(pub, "\n", 1, 0600);
     ck_assert_int_eq(cert_read(&b, path, false, &err), -1);
     ck_assert_int_eq(errno, EINVAL);
     ck_assert_int_eq(unlink(pub), 0);

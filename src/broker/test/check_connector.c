@@ -19,7 +19,7 @@ START_TEST(test_basic)
     ck_assert_uint_eq(flux_rank(h), 0);
     ck_assert_uint_eq(flux_size(h), 1);
     ping(h);
-    /* Identity is what the kernel says. */
+    /* The kernel tells who the client is. */
     f = flux_rpc(h, "test.cred", NULL, FLUX_NODEID_ANY, 0);
     ck_assert_int_eq(flux_future_wait(f, 20.), 0);
     ck_assert_int_eq(flux_rpc_get_json(f, &json, &err), 0);
@@ -67,7 +67,8 @@ START_TEST(test_many)
 }
 END_TEST
 
-/* Reading from the client stops and goes on all the time: nothing is lost, doubled or turned. */
+/* Reading from the client pauses and continues all the time: nothing is lost, duplicated or
+ * reordered. */
 START_TEST(test_pauses)
 {
     struct connector_limits limits;
@@ -127,7 +128,8 @@ START_TEST(test_large)
 }
 END_TEST
 
-/* A client asks for a million pings and reads none: the broker stops reading, others are served. */
+/* A client sends a million pings and reads no response: the broker stops reading; others are
+ * served. */
 START_TEST(test_no_reader)
 {
     struct broker *b = broker_start(geteuid(), NULL);
@@ -147,7 +149,7 @@ START_TEST(test_no_reader)
         if (send(fd, buf, size, MSG_DONTWAIT) == (ssize_t)size) {
             sent++;
             stuck = 0;
-        } else { /* the last frame may be cut: no matter, nothing more is sent */
+        } else { /* the last frame may be truncated, since nothing more is sent */
             stuck++;
             poll(NULL, 0, 2);
             if (stuck == 1)
@@ -167,7 +169,8 @@ START_TEST(test_no_reader)
 }
 END_TEST
 
-/* A stream nobody reads: cut, with a line in the log; and the queue never grows beyond the bound.
+/* A stream that nobody reads is disconnected, with a line in the log; the queue stays within its
+ * limit.
  */
 START_TEST(test_cut)
 {
@@ -184,7 +187,7 @@ START_TEST(test_cut)
     WAIT_FOR(b->clients == 1);
     ck_assert_int_gt(b->lines, 0);
     ping(other);
-    /* The client reads what had been written, then learns that it is over. */
+    /* The client reads what was written, then learns that the connection has ended. */
     for (;;) {
         ck_assert(flux_future_wait(f, 20.) == 0);
         if (flux_rpc_get(f, NULL) < 0)
@@ -276,7 +279,7 @@ START_TEST(test_half)
 }
 END_TEST
 
-/* Nobody but the owner and root: the test's own user is neither (unless root runs it). */
+/* Only the owner and root are admitted: the test's own user is neither (unless root runs it). */
 START_TEST(test_permission)
 {
     struct broker *b = broker_start(geteuid() + 4711, NULL);
@@ -300,7 +303,7 @@ START_TEST(test_permission)
 }
 END_TEST
 
-/* As root the refusal can be seen by becoming somebody else for the moment of connecting. */
+/* Run by root, the test becomes another user while it connects, to see the refusal. */
 START_TEST(test_permission_root)
 {
     struct broker *b;
@@ -346,14 +349,14 @@ START_TEST(test_socket_file)
 
     core_config_init(&cfg);
     core = core_create(&cfg, r, NULL, NULL, &err);
-    /* One that is alive. */
+    /* A living one. */
     ck_assert(connector_create(core, b->path, &err) == NULL);
     ck_assert_int_eq(errno, EADDRINUSE);
     ck_assert(strstr(err.text, "another broker") != NULL);
     h = open_client(b);
     ping(h);
     flux_close(h);
-    /* One that is dead. */
+    /* A dead one. */
     snprintf(stale, sizeof(stale), "%s/stale", b->dir);
     strcpy(sun.sun_path, stale);
     fd = socket(AF_UNIX, SOCK_STREAM, 0);
@@ -363,7 +366,7 @@ START_TEST(test_socket_file)
     ck_assert_msg(cn != NULL, "%s", err.text);
     connector_destroy(cn);
     ck_assert(access(stale, F_OK) < 0);
-    /* One that is none. */
+    /* Not a socket. */
     snprintf(plain, sizeof(plain), "%s/plain", b->dir);
     fclose(fopen(plain, "w"));
     ck_assert(connector_create(core, plain, &err) == NULL);
@@ -411,7 +414,7 @@ START_TEST(test_open_errors)
 }
 END_TEST
 
-/* What listens there is no broker. */
+/* The process that listens there is not a broker. */
 START_TEST(test_open_strange)
 {
     static const char *const says[] = {

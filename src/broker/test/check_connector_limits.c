@@ -1,11 +1,11 @@
-/* check_connector_limits.c - what one client may ask of the local connector: descriptors, JSON, connections
- * and requests that wait.
+/* check_connector_limits.c - limits of the local connector for one client: descriptors, JSON,
+ * connections and waiting requests.
  */
 #include "config.h"
 #include "connector_bed.h"
 #include "libutil/fdutil.h"
 
-/* No descriptors left: the broker neither spins nor falls, and goes on when there are some. */
+/* Without descriptors the broker neither spins nor ends, and continues when there are some. */
 START_TEST(test_emfile)
 {
     struct broker *b = broker_start(geteuid(), NULL);
@@ -25,7 +25,7 @@ START_TEST(test_emfile)
     low.rlim_cur = (rlim_t)spare + 40;
     ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &low), 0);
     close(spare);
-    /* This process is broker and client both: take all that is left but one for the client. */
+    /* This process is both broker and client: take all descriptors but one for the client. */
     while (n < 512 && (fds[n] = dup(0)) >= 0)
         n++;
     ck_assert_int_gt(n, 2);
@@ -50,7 +50,7 @@ START_TEST(test_emfile)
 }
 END_TEST
 
-/* JSON that would take too much memory is refused before anybody parses it; the connection goes on. */
+/* JSON that would take too much memory is refused before it is parsed; the connection remains. */
 START_TEST(test_json)
 {
     enum { SIZE = 9 << 20 };
@@ -74,7 +74,7 @@ START_TEST(test_json)
         }
         f = flux_rpc(h, "test.big", text, FLUX_NODEID_ANY, 0);
         ck_assert_int_eq(flux_future_wait(f, 60.), 0);
-        if (kind == 2) { /* as long, and but one value */
+        if (kind == 2) { /* as long, but a single value */
             ck_assert_msg(flux_rpc_get(f, &err) == 0, "%s", err.text);
         } else {
             ck_assert_int_eq(flux_rpc_get(f, &err), -1);
@@ -85,7 +85,7 @@ START_TEST(test_json)
         flux_future_destroy(f);
         ping(h);
     }
-    /* As raw bytes it is nobody's JSON. */
+    /* Raw bytes are not parsed as JSON. */
     flux_future_t *f = flux_rpc_raw(h, "test.big", text, SIZE, FLUX_NODEID_ANY, 0);
     ck_assert_int_eq(flux_future_wait(f, 60.), 0);
     ck_assert_msg(flux_rpc_get(f, &err) == 0, "%s", err.text);
@@ -98,7 +98,8 @@ START_TEST(test_json)
 }
 END_TEST
 
-/* One process has only so many connections, all together so many; who is refused hears why. */
+/* The numbers of connections per process and in total are limited; a refused client learns the
+ * reason. */
 START_TEST(test_connections)
 {
     struct connector_limits limits;
@@ -119,12 +120,12 @@ START_TEST(test_connections)
     ck_assert(flux_open(uri, NULL, &err) == NULL);
     ck_assert_int_eq(errno, EMFILE);
     ck_assert_msg(strstr(err.text, "has 3 connections"), "%s", err.text);
-    WAIT_FOR(b->clients == 3); /* the one that was refused counts until it is closed */
+    WAIT_FOR(b->clients == 3); /* a refused client counts until it is closed */
     if ((pid = fork()) == 0) {
         flux_t *own = flux_open(uri, NULL, &err);
         flux_t *more = flux_open(uri, NULL, &err);
 
-        _exit(own && !more && strstr(err.text, "serves 4 clients") ? 0 : 1);
+        _exit(own && !more && strstr(err.text, "maximum of 4 clients") ? 0 : 1);
     }
     ck_assert_int_eq(waitpid(pid, &status, 0), pid);
     ck_assert_int_eq(status, 0);
@@ -141,7 +142,7 @@ START_TEST(test_connections)
 }
 END_TEST
 
-/* Requests that are never answered hold the sender back, not for ever. */
+/* Requests that are never answered hold the sender back, but not forever. */
 START_TEST(test_inflight)
 {
     struct connector_limits limits;
@@ -162,7 +163,7 @@ START_TEST(test_inflight)
 }
 END_TEST
 
-/* What came from two clients that both sent before the broker looked, in its order. */
+/* The order of messages from two clients that both sent before the broker read. */
 struct seen {
     flux_reactor_t *r;
     char order[1024];
@@ -205,7 +206,8 @@ static void send_many(int fd, const char *topic, unsigned n)
     flux_msg_destroy(msg);
 }
 
-/* Who has sent much does not have all of it passed on while another one waits, and all is passed on, in order. */
+/* While another client waits, not all messages of a client that has sent many are passed on;
+ * finally all are passed on, in order. */
 START_TEST(test_turns)
 {
     static const struct endpoint_ops ep_ops = {.send = seen_cb};
@@ -229,7 +231,7 @@ START_TEST(test_turns)
     ck_assert_int_eq(core_start(core), 0);
     one = adopted(cn);
     two = adopted(cn);
-    /* Whichever is looked at first. */
+    /* Whichever is read first. */
     send_many(one, "seen.a", 100);
     send_many(two, "seen.b", 100);
     ck_assert_int_ge(flux_reactor_run(r), 0);
@@ -245,10 +247,101 @@ START_TEST(test_turns)
 }
 END_TEST
 
+/* While two clients send, other clients come and go, one after the other. */
+struct crowd {
+    flux_reactor_t *r;
+    connector_t *cn;
+    struct sockaddr_un sun;
+    int sender[2];
+    int fd[16];
+    unsigned passes;
+    bool closed;
+    uint64_t clients, accepted;         /* after the last pass */
+    uint64_t most_accepted, most_freed; /* in one pass */
+};
+
+static void crowd_pass(void *arg)
+{
+    enum { CROWD = sizeof(((struct crowd *)0)->fd) / sizeof(int) };
+    struct crowd *c = arg;
+    struct connector_stats st;
+    uint64_t freed;
+
+    connector_get_stats(c->cn, &st);
+    freed = c->clients + (st.accepted - c->accepted) - st.clients;
+    if (st.accepted - c->accepted > c->most_accepted)
+        c->most_accepted = st.accepted - c->accepted;
+    if (freed > c->most_freed)
+        c->most_freed = freed;
+    c->accepted = st.accepted;
+    c->clients = st.clients;
+    send_many(c->sender[c->passes % 2], "seen.a", 1);
+    if (++c->passes == 10)
+        for (int i = 0; i < CROWD; i++) {
+            c->fd[i] = socket(AF_UNIX, SOCK_STREAM, 0);
+            ck_assert_int_eq(connect(c->fd[i], (struct sockaddr *)&c->sun, sizeof(c->sun)), 0);
+        }
+    if (st.accepted == 2 + CROWD && !c->closed) {
+        for (int i = 0; i < CROWD; i++)
+            close(c->fd[i]);
+        c->closed = true;
+    }
+    if (c->closed && st.clients == 2)
+        flux_reactor_stop(c->r, 0);
+}
+
+static void drop_cb(void *arg, flux_msg_t *msg)
+{
+    flux_msg_destroy(msg);
+}
+
+START_TEST(test_crowd)
+{
+    static const struct endpoint_ops ep_ops = {.send = drop_cb};
+    char dir[] = "/tmp/check_crowd.XXXXXX";
+    struct core_config cfg;
+    errmsg_t err = {""};
+    flux_reactor_t *r = flux_reactor_create(false);
+    struct crowd c = {.r = r, .sun = {.sun_family = AF_UNIX}};
+    core_t *core;
+    endpoint_t *ep;
+
+    core_config_init(&cfg);
+    cfg.userid = geteuid();
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    snprintf(c.sun.sun_path, sizeof(c.sun.sun_path), "%s/s", dir);
+    ck_assert_ptr_nonnull(core = core_create(&cfg, r, NULL, NULL, &err));
+    core_set_link(core, &link_ops, NULL);
+    ck_assert_ptr_nonnull(c.cn = connector_create(core, c.sun.sun_path, &err));
+    ep = core_endpoint_add(core, ENDPOINT_MODULE, "seen", cfg.userid, FLUX_ROLE_BROKER, &ep_ops,
+                           NULL);
+    ck_assert_int_eq(core_service_add(core, "seen", ep), 0);
+    ck_assert_int_eq(core_start(core), 0);
+    c.sender[0] = adopted(c.cn);
+    c.sender[1] = adopted(c.cn);
+    c.clients = c.accepted = 2;
+    ck_assert_int_eq(flux_reactor_before_sleep(r, crowd_pass, &c), 0);
+    send_many(c.sender[1], "seen.a", 1);
+    ck_assert_int_ge(flux_reactor_run(r), 0);
+    ck_assert_uint_eq(c.accepted, 18);
+    ck_assert_uint_eq(c.most_accepted, 1);
+    ck_assert_uint_ge(c.most_freed, 1);
+    ck_assert_uint_le(c.most_freed, 2);
+    flux_reactor_before_sleep(r, NULL, NULL);
+    close(c.sender[0]);
+    close(c.sender[1]);
+    connector_destroy(c.cn);
+    core_endpoint_remove(ep, EHOSTUNREACH, "end");
+    core_destroy(core);
+    flux_reactor_destroy(r);
+    rmdir(dir);
+}
+END_TEST
+
 int main(void)
 {
     const TTest *const tests[] = {
-        test_emfile, test_json, test_connections, test_inflight, test_turns,
+        test_emfile, test_json, test_connections, test_inflight, test_turns, test_crowd,
     };
     TCase *tc = tcase_create("connector_limits");
 

@@ -1,4 +1,4 @@
-/* check_core.c - requests, responses and who waits for whom, in sessions of a few cores. */
+/* check_core.c - requests, responses and pending requests, in sessions of a few cores. */
 #include "config.h"
 
 #include "libutil/test/suite.h"
@@ -42,9 +42,6 @@ START_TEST(create)
     ck_assert_int_eq(core_service_add_self(nd->core, "kvs"), 0);
     ck_assert_int_eq(core_service_add_self(nd->core, "kvs"), -1);
     ck_assert_int_eq(errno, EEXIST);
-    core_service_remove(nd->core, "kvs");
-    core_service_remove(nd->core, "kvs");
-    ck_assert_int_eq(core_service_add_self(nd->core, "kvs"), 0);
     core_shutdown(nd->core, 3, "test");
     ck_assert_str_eq(nd->states, "wyrdde");
     ck_assert_int_eq(core_exit_code(nd->core), 3);
@@ -146,7 +143,7 @@ START_TEST(upstream)
     ask_flags(s[0], "s.up", FLUX_NODEID_ANY, FLUX_MSGF_UPSTREAM, NULL);
     expect_answer(s[0], 2, ENOSYS, "service 's'");
     ask_flags(s[4], "s.up", 0, FLUX_MSGF_UPSTREAM, NULL);
-    expect_answer(s[4], 1, EINVAL, "upstream cannot name a rank");
+    expect_answer(s[4], 1, EINVAL, "upstream request cannot name a rank");
     cl_free(cl);
     for (uint32_t i = 0; i < 7; i++) {
         if (s[i])
@@ -185,7 +182,29 @@ START_TEST(ring)
 }
 END_TEST
 
-/* Where the tree is broken requests go by the ring. */
+/* When a broker is lost, the notice that its clients are gone takes the way of their requests. */
+START_TEST(notice_on_ring)
+{
+    struct cluster *cl = cl_up(5, "kary:2");
+    struct party *c = client(cl, 2);
+    struct party *m = module(cl, 1, "m");
+    unsigned before = cl->sent[CORE_RING];
+
+    ask_flags(c, "m.x", 1, FLUX_MSGF_RING, NULL);
+    cl_pump(cl);
+    ck_assert_uint_eq(m->n, 1);
+    cl_kill(cl, 2);
+    cl_pump(cl);
+    ck_assert_uint_eq(m->n, 2);
+    ck_assert_str_eq(flux_msg_topic(m->kept[1]), "m.disconnect");
+    ck_assert_uint_eq(cl->sent[CORE_RING] - before, 7); /* 3, 4, 0, 1; 4, 0, 1 */
+    cl_free(cl);
+    party_free(c);
+    party_free(m);
+}
+END_TEST
+
+/* Where the tree is broken, requests take the ring. */
 START_TEST(around_a_loss)
 {
     struct cluster *cl = cl_up(5, "chain");
@@ -196,11 +215,11 @@ START_TEST(around_a_loss)
     cl_pump(cl);
     ask(c, "m.x", 4);
     cl_pump(cl);
-    /* 1 has lost its child 2: its ring neighbour as well */
+    /* 1 has lost its child 2, which is also its ring neighbor */
     expect_answer(c, 1, EHOSTUNREACH, "rank 4 cannot be reached");
     ask(c, "m.x", 2);
     cl_pump(cl);
-    expect_answer(c, 2, EHOSTUNREACH, "rank 2 cannot be reached: rank 1 has no way to it");
+    expect_answer(c, 2, EHOSTUNREACH, "rank 2 cannot be reached: rank 1 has no route to it");
     ck_assert_uint_eq(cl_inflight(cl), 0);
     /* 4 is next to 0 on the ring, the other way round */
     struct party *d = client(cl, 4);
@@ -222,7 +241,8 @@ START_TEST(around_a_loss)
 }
 END_TEST
 
-/* Exactly one last answer for each request in flight when a broker dies, wherever it was. */
+/* Exactly one final response for each request in flight when a broker dies, wherever the request
+ * was. */
 START_TEST(peer_lost_in_flight)
 {
     for (int dead = 1; dead <= 3; dead++) {
@@ -265,7 +285,7 @@ START_TEST(peer_lost_in_flight)
         }
         for (size_t i = 0; i < down->n; i++)
             ck_assert_int_eq(flux_msg_errnum(down->kept[i]), EHOSTUNREACH);
-        /* the services were told that those who asked are gone */
+        /* the services were told that the senders are gone */
         ck_assert_uint_ge(m4->n, 21);
         ck_assert_str_eq(flux_msg_topic(m4->kept[20]), "m.disconnect");
         ck_assert_str_eq(flux_msg_topic(m0->kept[10]), "t.disconnect");
@@ -280,7 +300,7 @@ START_TEST(peer_lost_in_flight)
 }
 END_TEST
 
-/* No answer reaches anybody twice, whatever a service sends. */
+/* No response is delivered twice, whatever a service sends. */
 START_TEST(answered_once)
 {
     struct cluster *cl = cl_up(3, "kary:2");
@@ -307,11 +327,11 @@ START_TEST(answered_once)
     answer(m, 3, EIO, 0, "2");
     cl_pump(cl);
     ck_assert_uint_eq(far->n, 1);
-    /* A client answers nothing, and events do not come from endpoints. */
+    /* A client sends no responses, and endpoints send no events. */
     core_endpoint_input(c->ep, flux_msg_response_create(m->kept[3], 0));
     core_endpoint_input(c->ep, flux_msg_create(FLUX_MSG_EVENT, "x"));
     core_endpoint_input(c->ep, flux_msg_create(FLUX_MSG_CONTROL, "x"));
-    /* A response to a plain request is the last one, even when it says that more follow. */
+    /* A response to a plain request is final, even if it says that more follow. */
     ask(c, "m.x", FLUX_NODEID_ANY);
     ask(far, "m.x", 1);
     cl_pump(cl);
@@ -475,14 +495,14 @@ START_TEST(bounds)
         ask(c, "m.x", FLUX_NODEID_ANY);
     ck_assert_uint_eq(core_endpoint_inflight(c->ep), 100);
     ask(c, "m.x", FLUX_NODEID_ANY);
-    expect_answer(c, 1, EAGAIN, "100 requests wait for answers");
+    expect_answer(c, 1, EAGAIN, "100 requests are unanswered");
     ask_flags(c, "m.x", FLUX_NODEID_ANY, FLUX_MSGF_NORESPONSE, NULL);
     ck_assert_uint_eq(m->n, 101);
     answer(m, 7, 0, 0, NULL);
     ck_assert_uint_eq(c->n, 2);
     ask(c, "m.x", FLUX_NODEID_ANY);
     ck_assert_uint_eq(m->n, 102);
-    /* a neighbour that does not keep up */
+    /* a neighbor that does not keep up */
     cl->nodes[0].full = true;
     struct party *d = client(cl, 1);
     struct party *top = module(cl, 0, "top");
@@ -492,7 +512,8 @@ START_TEST(bounds)
         ask_flags(d, topic, 0, i % 3 ? 0 : FLUX_MSGF_NORESPONSE, NULL);
         cl_pump(cl);
         if (i == 30)
-            cl->nodes[0].full = false; /* what waits goes first, once there is word of it */
+            cl->nodes[0].full = false; /* the held requests are sent first, once the neighbor has
+                                          room */
     }
     ck_assert_uint_eq(top->n, 0);
     cl->nodes[0].full = true;
@@ -513,7 +534,7 @@ START_TEST(bounds)
     cl_pump(cl);
     ck_assert_uint_eq(d->n, 61);
     party_clear(d);
-    /* too much: an answer, and nobody should read any more */
+    /* too many: an error response, and the endpoint is congested */
     cl->nodes[0].full = true;
     struct party *e = client(cl, 1);
     ask_flags(e, "top.e", 0, FLUX_MSGF_NORESPONSE, NULL);
@@ -525,7 +546,7 @@ START_TEST(bounds)
     ask(d, "top.x", 0);
     expect_answer(d, 1, EAGAIN, "rank 0 does not keep up");
     party_clear(d);
-    /* but that a client is gone is told all the same */
+    /* but the notice that a client is gone is sent */
     core_endpoint_remove(e->ep, 0, "");
     party_clear(top);
     top->hook = count_disconnects;
@@ -597,7 +618,7 @@ START_TEST(accounts)
     ask(two, "q.x", FLUX_NODEID_ANY);
     ck_assert(core_endpoint_congested(one->ep) && core_endpoint_congested(two->ep));
     ck_assert(!core_endpoint_congested(other->ep));
-    /* Both leave, and come again. */
+    /* Both leave, and connect again. */
     core_endpoint_remove(one->ep, ECONNRESET, "gone");
     core_endpoint_remove(two->ep, ECONNRESET, "gone");
     fresh = client(cl, 0);
@@ -608,7 +629,7 @@ START_TEST(accounts)
         core_endpoint_taken(core, queue_from[taken], queue_weight[taken]);
         taken++;
     }
-    ck_assert_uint_eq(taken, 131); /* to half of it, two notices that clients are gone included */
+    ck_assert_uint_eq(taken, 131); /* to half of it, including two notices that clients are gone */
     ck_assert(!core_endpoint_congested(fresh->ep));
     for (; taken < queue_count; taken++)
         core_endpoint_taken(core, queue_from[taken], queue_weight[taken]);
@@ -626,7 +647,41 @@ START_TEST(accounts)
 }
 END_TEST
 
-/* Ask for `topic` until refused, LIMIT times at most: how many were taken. */
+/* While several clients send, a process may have less in queues, and continues when half of that
+ * was taken; when no other client sends any more, at once. */
+START_TEST(several)
+{
+    static const struct endpoint_ops queue_ops = {.send = party_send_cb, .queue = queue_keep};
+    struct cluster *cl = cl_create(1, "kary:2");
+    core_t *core = cl->nodes[0].core;
+    struct party *one = client(cl, 0), *m = module(cl, 0, "m");
+    endpoint_t *ep =
+        core_endpoint_add(core, ENDPOINT_MODULE, "q", 1000, FLUX_ROLE_OWNER, &queue_ops, m);
+    size_t taken = 0;
+
+    queue_count = 0;
+    ck_assert_int_eq(core_service_add(core, "q", ep), 0);
+    core_set_several(core, true);
+    for (int round = 0; round < 2; round++) {
+        while (!core_endpoint_congested(one->ep))
+            ask_flags(one, "q.x", FLUX_NODEID_ANY, FLUX_MSGF_NORESPONSE, NULL);
+        ck_assert_uint_eq(queue_count - taken, 2 * CORE_QUEUED_LOW + 1);
+        core_set_several(core, round == 0);
+        do {
+            core_endpoint_taken(core, queue_from[taken], queue_weight[taken]);
+            taken++;
+        } while (core_endpoint_congested(one->ep));
+        ck_assert_uint_eq(queue_count - taken, round == 0 ? CORE_QUEUED_LOW : 2 * CORE_QUEUED_LOW);
+    }
+    core_endpoint_remove(ep, EHOSTUNREACH, "end");
+    cl_free(cl);
+    party_free(one);
+    party_free(m);
+}
+END_TEST
+
+/* Send requests for `topic` until one is refused, at most LIMIT times.  Returns how many were
+ * taken. */
 static unsigned ask_until_refused(struct cluster *cl, struct party *p, const char *text,
                                   unsigned limit)
 {
@@ -644,7 +699,7 @@ static unsigned ask_until_refused(struct cluster *cl, struct party *p, const cha
     return limit;
 }
 
-/* The clients of another rank have room together: half of what is left, so that others find some. */
+/* The clients of another rank share an account: half of what is left, so that others find room. */
 START_TEST(ranks)
 {
     static const struct endpoint_ops queue_ops = {.send = party_send_cb, .queue = queue_keep};
@@ -661,21 +716,21 @@ START_TEST(ranks)
     queue_count = 0;
     ck_assert_int_eq(core_service_add(core, "q", ep), 0);
     ck_assert_uint_eq(ask_until_refused(cl, one, text, 100), 33);
-    ck_assert_ptr_nonnull(strstr(cl->nodes[0].log, "clients of rank 1 ask more"));
+    ck_assert_ptr_nonnull(strstr(cl->nodes[0].log, "clients of rank 1 flood"));
     mine = queue_count;
     for (size_t i = 0; i < mine; i++)
         ck_assert_uint_eq(queue_from[i], CORE_ACCOUNT_RANK | 1);
     ck_assert_uint_eq(ask_until_refused(cl, two, text, 100), 0);
-    /* Another rank has its share, and so have brokers and who is here. */
+    /* Another rank has its own share, and so have brokers and local clients. */
     ck_assert_uint_eq(ask_until_refused(cl, other, text, 100), 17);
     ck_assert_uint_eq(queue_from[mine], CORE_ACCOUNT_RANK | 2);
     mine = queue_count;
     ck_assert_uint_eq(ask_until_refused(cl, m1, text, 60), 60);
-    ck_assert_uint_eq(queue_count, mine); /* on nobody's account */
+    ck_assert_uint_eq(queue_count, mine); /* on no account */
     ck_assert_uint_eq(ask_until_refused(cl, here, text, 60), 60);
     ck_assert_uint_eq(queue_count, mine + 60);
     ck_assert(core_endpoint_congested(here->ep));
-    /* What is taken makes room again. */
+    /* Taking requests makes room again. */
     for (size_t i = 0; i < queue_count; i++)
         core_endpoint_taken(core, queue_from[i], queue_weight[i]);
     ck_assert_uint_eq(ask_until_refused(cl, two, text, 100), 33);
@@ -720,7 +775,8 @@ START_TEST(held)
     cl_pump(cl);
     ck_assert_uint_eq(r->n, 3);
     ck_assert_str_eq(flux_msg_topic(r->kept[0]), "r.x");
-    /* of the one that has gone nothing that wants an answer, but what was said, and that it went */
+    /* no request of the client that is gone, but what it sent without response, and its
+     * disconnect */
     ck_assert_str_eq(flux_msg_topic(r->kept[1]), "r.z");
     ck_assert_str_eq(flux_msg_topic(r->kept[2]), "r.disconnect");
     expect_answer(m, 3, ENOSYS, "service 'm'"); /* upstream there is none */
@@ -791,7 +847,7 @@ START_TEST(replaced)
 }
 END_TEST
 
-/* The same for one that knows all that the old one knew. */
+/* The same for one that has the complete state of the old one. */
 START_TEST(inherited)
 {
     struct cluster *cl = cl_up(3, "kary:2");
@@ -840,7 +896,7 @@ START_TEST(inherited)
 }
 END_TEST
 
-/* What neighbours say that they should not. */
+/* Messages that neighbors should not send. */
 START_TEST(bad_input)
 {
     struct cluster *cl = cl_up(3, "kary:2");
@@ -866,7 +922,7 @@ START_TEST(bad_input)
     core_link_input(root, CORE_TREE, 1, flux_msg_create(FLUX_MSG_CONTROL, "overlay.welcome"));
     core_get_stats(root, &st);
     ck_assert_uint_eq(st.dropped, dropped + 11);
-    /* an error response out of nowhere, that claims to be from here */
+    /* an unexpected error response that claims to be from here */
     ck_assert_ptr_nonnull(msg = flux_msg_create(FLUX_MSG_RESPONSE, "m.x"));
     flux_msg_set_errnum(msg, EIO);
     flux_msg_set_nodeid(msg, 0);
@@ -874,7 +930,7 @@ START_TEST(bad_input)
         flux_msg_route_push(msg, flux_route_make(FLUX_ROUTE_ENDPOINT, core_endpoint_id(m->ep))), 0);
     core_link_input(root, CORE_TREE, 1, msg);
     ck_assert_uint_eq(m->n, 0);
-    /* a request that has gone round for ever */
+    /* a request that has made too many hops */
     ck_assert_ptr_nonnull(msg = flux_msg_create(FLUX_MSG_REQUEST, "m.x"));
     flux_msg_set_nodeid(msg, 0);
     for (int i = 0; i < FLUX_MSG_ROUTES_MAX; i++)
@@ -943,7 +999,8 @@ END_TEST
 
 int main(void)
 {
-    RUN_SUITE("core", create, any_rank, upstream, ring, around_a_loss, peer_lost_in_flight,
-              answered_once, large_payloads, endpoint_removed, no_response, bounds, accounts, ranks,
-              held, held_until_lost, replaced, inherited, bad_input, services);
+    RUN_SUITE("core", create, any_rank, upstream, ring, notice_on_ring, around_a_loss,
+              peer_lost_in_flight, answered_once, large_payloads, endpoint_removed, no_response,
+              bounds, accounts, several, ranks, held, held_until_lost, replaced, inherited,
+              bad_input, services);
 }

@@ -4,7 +4,7 @@
 #include "libutil/test/suite.h"
 #include "cluster.h"
 
-/* A handle of a client, to publish with what clients use. */
+/* A client's request to publish, as clients send it. */
 static flux_msg_t *publish_request(uint32_t rank, const char *topic, const char *json)
 {
     flux_msg_t *ev = flux_msg_create(FLUX_MSG_EVENT, topic);
@@ -13,7 +13,7 @@ static flux_msg_t *publish_request(uint32_t rank, const char *topic, const char 
     size_t len;
 
     ck_assert_int_eq(flux_msg_set_json(ev, json), 0);
-    flux_msg_set_nodeid(ev, rank + 100); /* not believed */
+    flux_msg_set_nodeid(ev, rank + 100); /* not trusted */
     flux_msg_set_cred(ev, 1, FLUX_ROLE_BROKER);
     len = flux_msg_encoded_size(ev);
     buf = malloc(len + 1);
@@ -43,7 +43,7 @@ static void subscribe(struct party *p, const char *prefix)
     flux_msg_destroy(p->kept[--p->n]);
 }
 
-/* Events that came, as "seq:topic seq:topic" of those after `first`; all others are not events. */
+/* The received events, as "seq:topic seq:topic" of those after `first`. */
 static const char *events(struct party *p, char *buf, size_t size)
 {
     size_t n = 0;
@@ -74,7 +74,7 @@ START_TEST(order)
         p[i] = client(cl, i);
         subscribe(p[i], "e");
     }
-    /* all publish at the same time; whoever comes first at the root is first everywhere */
+    /* all publish at the same time; the first at the root is the first everywhere */
     for (int k = 0; k < 10; k++) {
         for (uint32_t i = 0; i < 7; i++) {
             snprintf(topic, sizeof(topic), "e.%u.%d", i, k);
@@ -157,7 +157,7 @@ START_TEST(subscriptions)
     snprintf(json, sizeof(json), "{\"prefix\":\"%s\"}", longest);
     ask_flags(a, "event.subscribe", 1, 0, json);
     expect_answer(a, 4, EINVAL, "cannot subscribe");
-    /* gone, it gets nothing */
+    /* an endpoint that is gone gets nothing */
     party_clear(a);
     core_endpoint_remove(a->ep, 0, "gone");
     publish(b, "x.y", NULL);
@@ -241,7 +241,7 @@ START_TEST(gap)
     ck_assert_uint_eq(st.gaps, 3);
     core_get_stats(cl->nodes[0].core, &st);
     ck_assert_uint_eq(st.replays, 3);
-    /* doubled and old ones are nothing */
+    /* duplicate and old events are ignored */
     flux_msg_t *old = flux_msg_create(FLUX_MSG_EVENT, "e.old");
     flux_msg_set_seq(old, 10);
     core_link_input(cl->nodes[1].core, CORE_EVENT, 0, old);
@@ -288,7 +288,7 @@ START_TEST(overtaken)
 }
 END_TEST
 
-/* What the parent keeps no longer is skipped, loudly, and the rest goes on. */
+/* Events that the parent no longer keeps are skipped, with a log message, and the rest follows. */
 START_TEST(skip)
 {
     struct cluster *cl = cl_up(3, "chain");
@@ -325,9 +325,9 @@ START_TEST(skip)
 }
 END_TEST
 
-/* The last events are missed, and no other follows: the parent, which knows that its link did not
- * wait for somebody, says how far its children should be.  Meanwhile it keeps more than usual, and
- * sends it in parts. */
+/* The last events are missed, and no other follows.  The parent knows that its link did not wait
+ * for a child, and says which events its children should have.  Meanwhile it keeps more than usual,
+ * and sends them in parts. */
 START_TEST(missed_at_the_end)
 {
     struct cluster *cl = cl_up(3, "chain");
@@ -365,7 +365,7 @@ START_TEST(missed_at_the_end)
 }
 END_TEST
 
-/* Who is below a broker that is lost is told that nothing comes any more. */
+/* Ranks below a lost broker are told that no more events come. */
 START_TEST(cut_off)
 {
     struct cluster *cl = cl_up(3, "chain");
@@ -381,8 +381,8 @@ START_TEST(cut_off)
 }
 END_TEST
 
-/* A broker that joins when events were there already begins after them, and so do those below it,
- * though they said hello before it was welcomed. */
+/* A broker that joins after the first events begins after them, and so do those below it, even if
+ * they said hello before it was welcomed. */
 START_TEST(late_joiners)
 {
     struct cluster *cl = cl_create(4, "chain");
@@ -473,7 +473,7 @@ static void remove_others(struct party *p, const flux_msg_t *msg)
     }
 }
 
-/* A subscriber that takes others with it while it is told: the rest still hears it once. */
+/* A subscriber that removes others while it is called: the rest still get the event once. */
 START_TEST(subscribers_go)
 {
     for (int which = 0; which < 4; which++) {
@@ -526,7 +526,7 @@ static void run_state(struct node *nd, enum core_state s)
         ck_assert_int_eq(flux_event_send(core_handle(nd->core), "e.run", NULL), 0);
 }
 
-/* An event that is published while another is being delivered comes after it, for everybody. */
+/* An event that is published while another is being delivered comes after it, foreverybody. */
 START_TEST(nested)
 {
     struct cluster *cl = cl_create(2, "flat");

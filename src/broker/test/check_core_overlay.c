@@ -1,4 +1,4 @@
-/* check_core_overlay.c - joining, being ready, losing neighbours and going down. */
+/* check_core_overlay.c - joining, being ready, losing neighbors and shutting down. */
 #include "config.h"
 
 #include "cluster.h"
@@ -82,8 +82,8 @@ START_TEST(children_first)
 }
 END_TEST
 
-/* Whatever the order in which they become ready, the root runs when all are, and hears of it once
- * for each subtree. */
+/* Whatever the order in which they become ready, the root runs when all are, and gets one report
+ * per subtree. */
 START_TEST(ready_in_any_order)
 {
     for (uint32_t first = 0; first < 7; first++) {
@@ -104,7 +104,7 @@ START_TEST(ready_in_any_order)
 }
 END_TEST
 
-/* One that takes its time keeps the others from being known for 2 s only. */
+/* A late rank delays the report of the others by 2 s only. */
 START_TEST(ready_late)
 {
     struct cluster *cl = cl_create(7, "kary:2");
@@ -128,7 +128,7 @@ START_TEST(ready_late)
 }
 END_TEST
 
-/* A hello that is not right is refused with the reason, and the child goes down. */
+/* An invalid hello is refused with the reason, and the child shuts down. */
 START_TEST(hello_refused)
 {
     static const struct {
@@ -137,7 +137,7 @@ START_TEST(hello_refused)
     } bad[] = {
         {"{\"rank\":1,\"size\":4,\"topology\":\"flat\",\"version\":1}", "size 4"},
         {"{\"rank\":1,\"size\":3,\"topology\":\"chain\",\"version\":1}", "topology chain"},
-        {"{\"rank\":2,\"size\":3,\"topology\":\"flat\",\"version\":1}", "says that it is rank 2"},
+        {"{\"rank\":2,\"size\":3,\"topology\":\"flat\",\"version\":1}", "claims to be rank 2"},
         {"{\"rank\":1,\"size\":3,\"topology\":\"flat\",\"version\":9}", "version 9"},
     };
 
@@ -157,7 +157,7 @@ START_TEST(hello_refused)
 }
 END_TEST
 
-/* A second hello of a rank that is in is refused; the one that is in does not mind. */
+/* A second hello of a rank that has joined is refused, without effect on that rank. */
 START_TEST(hello_twice)
 {
     struct cluster *cl = cl_up(3, "flat");
@@ -183,7 +183,7 @@ START_TEST(bad_control)
         "overlay.ready",    "[]",
         "overlay.hello",    "{}",
         "event.replay",     "{\"from\":-1}",
-        "nonsense",         "{}",
+        "no.such",          "{}",
         "overlay.shutdown", "{\"rc\":1,\"reason\":\"a child cannot\"}",
     };
     struct cluster *cl = cl_up(3, "flat");
@@ -195,7 +195,7 @@ START_TEST(bad_control)
     }
     control(cl, 1, 0, "overlay.shutdown", "{\"rc\":1}");
     control(cl, 1, 0, "overlay.goodbye", "{}");
-    control(cl, 1, 0, "overlay.welcome", "{\"seq\":77,\"state\":3}"); /* late: nothing */
+    control(cl, 1, 0, "overlay.welcome", "{\"seq\":77,\"state\":3}"); /* late: ignored */
     cl_pump(cl);
     for (int i = 0; i < 3; i++)
         ck_assert_int_eq(core_state(cl->nodes[i].core), CORE_RUN);
@@ -228,7 +228,7 @@ static struct party *watcher(struct cluster *cl, uint32_t rank)
     return p;
 }
 
-/* Ranks that are lost are lost with all below them; the others hear of it by an event. */
+/* A lost rank is lost with all ranks below it; the others learn of it by an event. */
 START_TEST(lost)
 {
     struct cluster *cl = cl_up(7, "kary:2");
@@ -248,7 +248,7 @@ START_TEST(lost)
     core_peer_lost(cl->nodes[1].core, CORE_TREE, 3, "again");
     cl_pump(cl);
     ck_assert_uint_eq(w->n, 1);
-    /* The orphans serve on for a while, then go down. */
+    /* The orphans serve for a while, then shut down. */
     ck_assert_int_eq(core_state(cl->nodes[5].core), CORE_RUN);
     cl_sleep(cl, 31.);
     ck_assert_int_eq(core_state(cl->nodes[5].core), CORE_EXIT);
@@ -263,7 +263,7 @@ START_TEST(lost)
 }
 END_TEST
 
-/* Lost before it was ready: the others run without it, and are told how many they are. */
+/* Lost before it was ready: the others run without it, and are told their number. */
 START_TEST(lost_before_run)
 {
     for (int early = 0; early < 2; early++) {
@@ -321,7 +321,7 @@ START_TEST(no_welcome)
 }
 END_TEST
 
-/* A child that does not go down is left behind, and whoever waits for it gets an answer. */
+/* A child that does not shut down is left behind, and requests to it are answered. */
 START_TEST(left_behind)
 {
     struct cluster *cl = cl_up(3, "flat");
@@ -348,7 +348,7 @@ START_TEST(left_behind)
     ck_assert_uint_eq(c->n, 0);
     cl_sleep(cl, 0.2);
     ck_assert_int_eq(core_state(cl->nodes[0].core), CORE_EXIT);
-    ck_assert_ptr_nonnull(strstr(cl->nodes[0].log, "rank 2 did not go down within"));
+    ck_assert_ptr_nonnull(strstr(cl->nodes[0].log, "rank 2 did not shut down within"));
     expect_answer(c, 1, EHOSTUNREACH, "rank 2");
     cl_free(cl);
     party_free(c);
@@ -356,7 +356,7 @@ START_TEST(left_behind)
 }
 END_TEST
 
-/* Lost while going down, and orphaned before the root could answer. */
+/* Lost while shutting down, and orphaned before the root could answer. */
 START_TEST(lost_going_down)
 {
     struct cluster *cl = cl_up(4, "chain");
@@ -382,7 +382,7 @@ START_TEST(lost_going_down)
 }
 END_TEST
 
-/* A child that leaves by itself is lost to the session, and what it had not answered ends. */
+/* A child that leaves by itself is lost to the session, and requests to it end. */
 START_TEST(goodbye)
 {
     struct cluster *cl = cl_up(3, "flat");

@@ -1,4 +1,4 @@
-/* check_fairq.c - turns of senders, their order, and that nothing stays of who is gone. */
+/* check_fairq.c - turns of senders, their order, and that senders leave nothing behind. */
 #include "config.h"
 #include <check.h>
 #include <errno.h>
@@ -55,7 +55,7 @@ START_TEST(turns)
 }
 END_TEST
 
-/* Who comes while another one has a thousand there waits for one of them. */
+/* A newcomer is served next, even if another sender has a thousand envelopes there. */
 START_TEST(newcomer)
 {
     fairq_t *q = fairq_create();
@@ -65,8 +65,8 @@ START_TEST(newcomer)
     for (int i = 0; i < 500; i++)
         ck_assert_int_eq(next(q), i);
     put(q, 2, 1, 1, 5000);
-    ck_assert_int_eq(next(q), 500);
     ck_assert_int_eq(next(q), 5000);
+    ck_assert_int_eq(next(q), 500);
     ck_assert(!fairq_has(q, 2, 1));
     ck_assert(fairq_has(q, 1, 1));
     for (int i = 501; i < 1000; i++)
@@ -76,7 +76,33 @@ START_TEST(newcomer)
 }
 END_TEST
 
-/* Many senders of one group have one turn among them, and turns within it. */
+/* Endless newcomers leave one of five turns to those that wait for a further one. */
+START_TEST(favored)
+{
+    fairq_t *q = fairq_create();
+    int old = 0;
+
+    for (int i = 0; i < 100; i++)
+        put(q, 1, 1, 1, i);
+    ck_assert_int_eq(next(q), old++);
+    for (int i = 0; i < 50; i++) {
+        int code;
+
+        put(q, (uint32_t)(2 + i), 1, 1, 5000 + i);
+        code = next(q);
+        if (code < 5000)
+            ck_assert_int_eq(code, old++);
+    }
+    ck_assert_int_eq(old, 11);
+    for (int code = next(q); code >= 0; code = next(q))
+        if (code < 5000)
+            ck_assert_int_eq(code, old++);
+    ck_assert_int_eq(old, 100);
+    fairq_destroy(q);
+}
+END_TEST
+
+/* Many senders of one group share its turn, and take turns within it. */
 START_TEST(groups)
 {
     fairq_t *q = fairq_create();
@@ -114,7 +140,7 @@ START_TEST(first)
 }
 END_TEST
 
-/* A large one costs turns, as far as others have something to say, and no more than sixteen. */
+/* A large envelope costs turns, at most sixteen, while others have something to send. */
 START_TEST(weights)
 {
     fairq_t *q = fairq_create();
@@ -144,8 +170,8 @@ START_TEST(weights)
 }
 END_TEST
 
-/* From a seed: each sender's envelopes in order, nothing lost, and no sender of two that both wait ahead of the
- * other by more than a turn. */
+/* From a seed: each sender's envelopes in order, nothing lost, and no waiting sender ahead of
+ * another one by more than a turn. */
 START_TEST(chance)
 {
     enum { SENDERS = 16 };
@@ -160,7 +186,7 @@ START_TEST(chance)
         seed = seed * 1103515245u + 12345u;
         s = (seed >> 16) % SENDERS;
         if ((seed >> 24) % 5 < 3) {
-            /* The first ones send most. */
+            /* The first senders send most. */
             s = s * s / SENDERS;
             put(q, 1 + s, s, 1, put_in[s]++ * SENDERS + (int)s);
             waits++;
@@ -213,5 +239,5 @@ END_TEST
 
 int main(void)
 {
-    RUN_SUITE("fairq", turns, newcomer, groups, first, weights, chance, destroyed);
+    RUN_SUITE("fairq", turns, newcomer, favored, groups, first, weights, chance, destroyed);
 }

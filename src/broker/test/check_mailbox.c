@@ -23,7 +23,7 @@ static bool readable(mailbox_t *m)
 
 START_TEST(one_thread)
 {
-    mailbox_t *m = mailbox_create();
+    mailbox_t *m = mailbox_create(true);
     struct envelope *l;
     size_t n = 99;
     int a, b;
@@ -63,9 +63,28 @@ START_TEST(one_thread)
 }
 END_TEST
 
+/* Without a descriptor. */
+START_TEST(quiet)
+{
+    mailbox_t *m = mailbox_create(false);
+    size_t n;
+
+    ck_assert_ptr_nonnull(m);
+    ck_assert_int_eq(mailbox_fd(m), -1);
+    ck_assert_int_eq(mailbox_post(m, NULL, NULL, 1, 0), 1);
+    ck_assert_int_eq(mailbox_put(m, NULL, NULL, 2, 0), 0);
+    mailbox_again(m);
+    mailbox_wake(m);
+    ck_assert_int_eq(mailbox_take(m, &n)[1].code, 2);
+    ck_assert_uint_eq(n, 2);
+    ck_assert_int_eq(mailbox_post(m, NULL, NULL, 3, 0), 1);
+    mailbox_destroy(m);
+}
+END_TEST
+
 START_TEST(bound)
 {
-    mailbox_t *m = mailbox_create();
+    mailbox_t *m = mailbox_create(true);
     flux_msg_t *msg = flux_msg_create(FLUX_MSG_EVENT, "e");
     size_t n;
 
@@ -86,7 +105,7 @@ END_TEST
 
 START_TEST(later)
 {
-    mailbox_t *m = mailbox_create();
+    mailbox_t *m = mailbox_create(true);
     size_t n;
 
     ck_assert_int_eq(mailbox_post(m, NULL, NULL, 1, 0), 1);
@@ -112,7 +131,7 @@ END_TEST
 /* What the reader sets aside counts until it is done, and can wake it again. */
 START_TEST(set_aside)
 {
-    mailbox_t *m = mailbox_create();
+    mailbox_t *m = mailbox_create(true);
     flux_msg_t *msg = flux_msg_create(FLUX_MSG_EVENT, "e");
     size_t size = flux_msg_encoded_size(msg);
     size_t n;
@@ -177,10 +196,10 @@ static void *write_all(void *arg)
     return w;
 }
 
-/* Every reader that waits for the descriptor gets all, each writer's in order. */
+/* A reader that waits for the descriptor gets everything, each writer's messages in order. */
 START_TEST(many_threads)
 {
-    mailbox_t *m = mailbox_create();
+    mailbox_t *m = mailbox_create(true);
     struct writer w[THREADS];
     int next[THREADS] = {0};
     size_t got = 0;
@@ -245,7 +264,7 @@ static void *pong_all(void *arg)
 /* One at a time, there and back: no wake-up is ever lost. */
 START_TEST(there_and_back)
 {
-    struct pong p = {mailbox_create(), mailbox_create()};
+    struct pong p = {mailbox_create(true), mailbox_create(true)};
     pthread_t thread;
     void *done;
 
@@ -256,7 +275,7 @@ START_TEST(there_and_back)
         struct envelope *l = NULL;
 
         ck_assert_int_eq(mailbox_put(p.in, NULL, flux_msg_create(FLUX_MSG_REQUEST, "a"), 0, 0), 0);
-        while (n == 0) { /* a wake-up too many is not a fault */
+        while (n == 0) { /* one wake-up too many is not an error */
             ck_assert_int_eq(poll(&fd, 1, 20000), 1);
             l = mailbox_take(p.out, &n);
         }
@@ -273,5 +292,5 @@ END_TEST
 
 int main(void)
 {
-    RUN_SUITE("mailbox", one_thread, bound, later, set_aside, many_threads, there_and_back);
+    RUN_SUITE("mailbox", one_thread, quiet, bound, later, set_aside, many_threads, there_and_back);
 }

@@ -1,5 +1,6 @@
 /* A session of a few broker cores in one thread, for tests of the core: a clock that jumps, a link
- * that is one queue of encoded frames, and endpoints that keep what they get. */
+ * that is one queue of encoded frames, and endpoints that record what they get.
+ */
 #ifndef BROKER_TEST_CLUSTER_H
 #define BROKER_TEST_CLUSTER_H
 
@@ -27,7 +28,7 @@ struct node {
     uint32_t rank;
     bool dead;
     bool deaf_to_events; /* what the parent publishes does not arrive */
-    bool full;           /* its queue is: requests to it get EAGAIN */
+    bool full;           /* its queue is full: requests to it get EAGAIN */
     bool event_link[MAX_NODES];
     int dropped;
     int down_calls;
@@ -351,7 +352,7 @@ static inline void cl_free(struct cluster *cl)
     free(cl);
 }
 
-/* A broker dies, and its neighbours notice. */
+/* A broker dies, and its neighbors notice. */
 static inline void cl_kill(struct cluster *cl, uint32_t rank)
 {
     const topology_t *t = core_topology(cl->nodes[rank].core);
@@ -464,7 +465,7 @@ static inline void answer(struct party *p, size_t i, int errnum, unsigned flags,
     core_endpoint_input(p->ep, resp);
 }
 
-/* The last message kept is a response with this error, whose sentence holds `says`. */
+/* The last recorded message is a response with this error, whose text contains `says`. */
 static inline void expect_answer(struct party *p, size_t n, int errnum, const char *says)
 {
     const flux_msg_t *msg;

@@ -1,5 +1,5 @@
-/* connector_bed.h - a broker in a thread, with its local connector, and clients of it: for the unit tests of
- * the connector.
+/* connector_bed.h - a broker in a thread, with its local connector, and clients of it: for the unit
+ * tests of the connector.
  *
  * The broker is a thread with its own reactor; clients are in the test's thread.
  */
@@ -123,8 +123,7 @@ static const struct flux_handler test_handlers[] = {
     FLUX_HANDLER_END,
 };
 
-/* The service is an endpoint of its own with a handle, as a module's would be, but in this thread.
- */
+/* The service is an endpoint with its own handle, as a module's would be, but in this thread. */
 struct service {
     endpoint_t *ep;
     flux_t *h;
@@ -243,7 +242,7 @@ static inline void broker_stop(struct broker *b)
     free(b);
 }
 
-/* The broker looks at its counters every 10 ms. */
+/* The broker checks its counters every 10 ms. */
 #define WAIT_FOR(cond)                                         \
     do {                                                       \
         int tries_ = 0;                                        \

@@ -1,6 +1,7 @@
-/* cmd_exec.c - flux exec: run a process beside the brokers of chosen ranks.
+/* cmd_exec.c - flux exec: run a process on selected ranks.
  *
- * No job: it has no id, no record and no PMI, and one rank's failure does not end the others.
+ * The processes are not a job: they have no job id, no record and no PMI, and the failure of one
+ * rank does not end the others.
  */
 #include "config.h"
 #include <errno.h>
@@ -19,21 +20,25 @@ extern char **environ;
 #define KEY_FIRST CMD_KEY(0)
 
 static const struct cmd_opt opts[] = {
-    {'r', "rank", "RANKS", "on these ranks or hosts: 0-3, node[0-3] (default: all that are up)"},
-    {'x', "exclude", "RANKS", "but not on these ranks or hosts"},
-    {KEY_FIRST, "first", NULL, "on the first of these only"},
-    {'l', "labelio", NULL, "put the rank before each line"},
-    {'d', "dir", "DIR", "working directory (default: this one)"},
-    {'n', "noinput", NULL, "do not pass standard input on"},
+    {'r', "rank", "RANKS",
+     "run on these ranks or hosts: 0-3, node[0-3] (default: all ranks\n"
+     "that are up)"},
+    {'x', "exclude", "RANKS", "exclude these ranks or hosts"},
+    {KEY_FIRST, "first", NULL, "run on the first of these ranks only"},
+    {'l', "labelio", NULL, "prefix each line of output with its rank"},
+    {'d', "dir", "DIR", "working directory (default: the current directory)"},
+    {'n', "noinput", NULL, "do not forward standard input"},
     CMD_OPT_END,
 };
 static const struct cmd_usage usage = {
     "[OPTION...] COMMAND [ARG...]",
-    "Run a process on each of the chosen ranks.  Standard input goes to all of them, signals\n"
-    "as with flux wreckrun.",
+    "Run a process on each of the selected ranks. Standard input is forwarded to all processes, "
+    "and\n"
+    "signals as by flux wreckrun.",
     opts,
-    "Exit code: the greatest of all processes, 128 + N for signal N; 127 when the program is\n"
-    "not found on some rank.\n",
+    "Exit code: the greatest exit code of all processes, 128 + N for signal N; 127 when the "
+    "program\n"
+    "is not found on some rank.\n",
     CMD_STOP,
 };
 
@@ -84,7 +89,7 @@ static char *choose(struct cmd *c, flux_t *h, const char *ranks, const char *exc
     if (not_these && idset_subtract(set, not_these) < 0)
         cmd_error(c, "out of memory");
     else if (idset_empty(set))
-        cmd_error(c, "no rank is left to run on");
+        cmd_error(c, "the set of ranks to run on is empty");
     else if (!(text = first ? NULL : idset_format(set, 0)) &&
              (!first || asprintf(&text, "%u", idset_first(set)) < 0))
         cmd_error(c, "out of memory");
@@ -102,7 +107,7 @@ static char *working_dir(struct cmd *c, const char *dir)
     if (dir && dir[0] == '/')
         return strdup(dir);
     if (!(cwd = getcwd(NULL, 0))) {
-        cmd_error(c, "the working directory has no name: %s", strerror(errno));
+        cmd_error(c, "cannot determine the working directory: %s", strerror(errno));
         return NULL;
     }
     if (!dir)
@@ -148,7 +153,7 @@ int cmd_exec(struct cmd *c, int argc, char **argv)
     if (key < 0)
         return cmd_option_exit(key);
     if (argc - c->optind < 1)
-        return cmd_usage_error(c, "a COMMAND is needed");
+        return cmd_usage_error(c, "a COMMAND is required");
     if (!(cwd = working_dir(c, dir)))
         return CMD_FAIL;
     if ((h = cmd_handle_signals(c)) && (set = choose(c, h, ranks, exclude, first, &code))) {

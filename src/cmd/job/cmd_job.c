@@ -1,12 +1,12 @@
-/* cmd_job.c - flux job: what drivers of workflows call by this name.
+/* cmd_job.c - flux job: the commands that workflow tools call by this name.
  *
- *    info ID [KEY]   flux wreck status ID, or one value of the record: job.ID.KEY as it is
+ *    info ID [KEY]   flux wreck status ID, or one value of the record, job.ID.KEY, unchanged
  *    attach ID       flux wreck attach ID
  *    cancel ID...    flux cancel ID...
  *
- * All else that is done to one job is flux wreck's.
+ * All other operations on a job are commands of flux wreck.
  *
- * Failure: a value that is not on record is a sentence and exit code 1.
+ * Failure: for a value that is not on record, an error message and exit code 1.
  */
 #include "config.h"
 #include <stdio.h>
@@ -37,12 +37,12 @@ static int job_info(struct cmd *c, int argc, char **argv)
 {
     static const char *const keys[] = {"jobspec", "R", "eventlog"};
     static const struct cmd_opt opts[] = {
-        {'j', "json", NULL, "JSON, without KEY: an array with everything about the job"},
+        {'j', "json", NULL, "without KEY: print a JSON array with everything about the job"},
         CMD_OPT_END,
     };
     static const struct cmd_usage usage = {
         "[-j] ID [KEY]",
-        "Print everything about a job, or one value of its record as it is: jobspec, R, eventlog.",
+        "Print everything about a job, or one value of its record unchanged: jobspec, R, eventlog.",
         opts, NULL, 0};
     const char *val;
     bool json = false;
@@ -58,9 +58,10 @@ static int job_info(struct cmd *c, int argc, char **argv)
         return wreck_status(c, argc, argv);
     }
     if (argc - c->optind != 2)
-        return cmd_usage_error(c, "an ID is needed, and at most one KEY");
+        return cmd_usage_error(c, "an ID and at most one KEY are expected");
     if (json)
-        return cmd_usage_error(c, "--json does not go with a KEY, whose value is printed as it is");
+        return cmd_usage_error(
+            c, "--json cannot be combined with a KEY, whose value is printed unchanged");
     if (job_args_id(c, 1, argv + c->optind, &id) < 0)
         return CMD_USAGE;
     for (size_t i = 0; i < sizeof(keys) / sizeof(*keys); i++) {
@@ -73,12 +74,14 @@ static int job_info(struct cmd *c, int argc, char **argv)
 int cmd_job(struct cmd *c, int argc, char **argv)
 {
     static const struct cmd_sub subs[] = {
-        {"info", job_info, "[-j] ID [KEY]", "everything about a job, or one value of its record"},
+        {"info", job_info, "[-j] ID [KEY]",
+         "print everything about a job, or one value of its record"},
         {"attach", wreck_attach, "[-l] [-q] ID",
-         "print its output until it ends (as flux wreck attach)"},
-        {"cancel", cmd_cancel, "[OPTION...] ID...", "end jobs (as flux cancel)"},
+         "print its output until it ends (same as flux wreck attach)"},
+        {"cancel", cmd_cancel, "[OPTION...] ID...", "cancel jobs (same as flux cancel)"},
         CMD_SUB_END,
     };
 
-    return cmd_subcommand(c, "Look at a job, or end it; 'flux wreck' does more.", subs, argc, argv);
+    return cmd_subcommand(c, "Inspect or cancel a job. 'flux wreck' has more commands.", subs, argc,
+                          argv);
 }

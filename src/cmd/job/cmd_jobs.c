@@ -27,6 +27,7 @@
 #include "../cmd_all.h"
 #include "job_args.h"
 #include "jobs_table.h"
+#include "libutil/clock.h"
 
 #define COLUMNS "id,user,name:.24,state,ntasks,nnodes,time,info"
 #define COLUMNS_WHY "id,user,name:.24,state,ntasks,nnodes,urgency,wait,expected,why"
@@ -37,36 +38,40 @@
 #define KEY_WATCH CMD_KEY(1)
 #define KEY_SINCE CMD_KEY(2)
 #define KEY_NAME CMD_KEY(3)
-#define KEY_COLOUR CMD_KEY(4)
+#define KEY_COLOR CMD_KEY(4)
 
 static const struct cmd_opt opts[] = {
-    {'a', "all", NULL, "ended ones, too"},
-    {'A', "all-users", NULL, "jobs of all users (default: mine)"},
-    {'u', "user", "USER", "jobs of that user; 'all'"},
+    {'a', "all", NULL, "include ended jobs"},
+    {'A', "all-users", NULL, "list the jobs of all users (default: your own)"},
+    {'u', "user", "USER", "list the jobs of this user, or of 'all' users"},
     {'s', "states", "STATES",
-     "pending, running, active, inactive, all; words of the column\n"
-     "STATE: held, ending, completed, failed, canceled, timeout; or\n"
-     "names of states: depend, priority, sched, run, cleanup"},
-    {KEY_NAME, "name", "NAME", "jobs of that name"},
-    {'c', "count", "N", "at most N jobs"},
-    {KEY_SINCE, "since", "DURATION", "of ended ones those that ended in this time"},
+     "list the jobs in these states: pending, running, active,\n"
+     "inactive, all; words of the column STATE: held, ending,\n"
+     "completed, failed, canceled, timeout; or names of states:\n"
+     "depend, priority, sched, run, cleanup"},
+    {KEY_NAME, "name", "NAME", "list the jobs with this name"},
+    {'c', "count", "N", "list at most N jobs"},
+    {KEY_SINCE, "since", "DURATION", "of the ended jobs, only those that ended within this time"},
     {'o', "format", "COLUMNS",
-     "id,name,state; +why: more than usual; a template:\n"
-     "'{id:>6} {name:20.20} {state}'; help: list them"},
-    {'n', "no-header", NULL, "without the line of titles"},
+     "columns: id,name,state; +why adds a column to the default;\n"
+     "'{id:>6} {name:20.20} {state}' is a template; 'help' lists\n"
+     "the columns"},
+    {'n', "no-header", NULL, "do not print the header line"},
     {'n', "suppress-header", NULL, NULL},
-    {KEY_WHY, "why", NULL, "why jobs wait, and when they are expected to start"},
-    {KEY_WATCH, "watch", NULL, "live: until interrupted"},
-    {KEY_COLOUR, "color", "WHEN", "auto (on terminals, the default), always, never"},
-    {'j', "json", NULL, "JSON: an array with everything about each job"},
+    {KEY_WHY, "why", NULL,
+     "list pending jobs with the reason why they wait and the expected\n"
+     "start time"},
+    {KEY_WATCH, "watch", NULL, "update the list until interrupted"},
+    {KEY_COLOR, "color", "WHEN", "use colors: auto (on terminals, the default), always, never"},
+    {'j', "json", NULL, "print a JSON array with everything about each job"},
     CMD_OPT_END,
 };
 static const struct cmd_usage usage = {
     "[OPTION...] [ID...]",
-    "List jobs that wait or run, in the order of the queue.  With ids (7, 1-10) these, also\n"
-    "when they have ended.",
+    "List pending and running jobs, in the order of the queue. With ids (7, 1-10), list these\n"
+    "jobs, including those that have ended.",
     opts,
-    "Exit code 1 also when one of the jobs that are named is not there.",
+    "Exit code 1 also when a job given by its id does not exist.",
     0,
 };
 
@@ -77,7 +82,7 @@ struct jobs {
     struct job_args_shown shown;
     uint32_t max; /* to be shown; 0: all */
     const char *format;
-    bool all, why, watch, json, header, colours;
+    bool all, why, watch, json, header, colors;
     jobs_table_t *table;
     json_t *array;
     idset_t *missing; /* named and not seen yet */
@@ -90,14 +95,6 @@ struct jobs {
     bool dirty;
     int code;
 };
-
-static double wall_clock(void)
-{
-    struct timespec ts;
-
-    clock_gettime(CLOCK_REALTIME, &ts);
-    return (double)ts.tv_sec + 1e-9 * (double)ts.tv_nsec;
-}
 
 static void screen(unsigned *width, unsigned *height)
 {
@@ -124,11 +121,7 @@ static int take_job(void *arg, const struct job_info *info, json_t *json)
     if (j->max && j->taken++ >= j->max)
         return 0;
     if (j->array) {
-        char buf[32];
-
-        if (json_object_set_new(json, "user",
-                                json_string(jobs_user_name(info->uid, buf, sizeof(buf)))) < 0 ||
-            json_array_append(j->array, json) < 0)
+        if (jobs_json(json, info) < 0 || json_array_append(j->array, json) < 0)
             return cmd_error(j->c, "out of memory"), -1;
         return 0;
     }
@@ -153,7 +146,7 @@ static int tell_missing(struct jobs *j)
 
 static int list_once(struct jobs *j)
 {
-    struct jobs_print p = {.header = j->header, .colours = j->colours};
+    struct jobs_print p = {.header = j->header, .colors = j->colors};
     unsigned height;
     int code = CMD_OK;
 
@@ -162,7 +155,7 @@ static int list_once(struct jobs *j)
         return cmd_error(j->c, "out of memory");
     if (j->query.ids && !(j->missing = idset_parse(j->query.ids, NULL)))
         return cmd_error(j->c, "out of memory");
-    j->now = wall_clock();
+    j->now = clock_wall();
     if (job_args_list(j->c, j->h, &j->query, take_job, j) < 0)
         return CMD_FAIL;
     if (j->json)
@@ -212,7 +205,7 @@ static void live_fail(struct jobs *j, const char *text)
 
 static void draw(struct jobs *j)
 {
-    struct jobs_print p = {.header = j->header, .colours = j->colours, .tail = "\033[K"};
+    struct jobs_print p = {.header = j->header, .colors = j->colors, .tail = "\033[K"};
     unsigned height;
     char when[64];
     time_t sec = (time_t)j->now;
@@ -240,7 +233,7 @@ static void list_cb(flux_future_t *f, void *arg)
     errmsg_t err;
 
     if (flux_future_errnum(f) == ENODATA) {
-        j->now = wall_clock();
+        j->now = clock_wall();
         draw(j);
         flux_future_destroy(f);
         j->list = NULL;
@@ -267,7 +260,7 @@ static void ask_list(struct jobs *j)
 {
     j->dirty = false;
     j->taken = 0;
-    j->now = wall_clock();
+    j->now = clock_wall();
     jobs_table_clear(j->table);
     if (!(j->list = flux_job_list(j->h, &j->query)) ||
         flux_future_then(j->list, -1., list_cb, j) < 0)
@@ -278,7 +271,7 @@ static void timer_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *ar
 {
     struct jobs *j = arg;
 
-    if (!j->list && (j->dirty || wall_clock() - j->drawn >= DRAW_AT_LEAST))
+    if (!j->list && (j->dirty || clock_wall() - j->drawn >= DRAW_AT_LEAST))
         ask_list(j);
 }
 
@@ -297,7 +290,8 @@ static void print_changes(struct jobs *j, const json_t *transitions)
         }
         if (j->query.states && !(j->query.states & JOB_STATE_BIT(state)))
             continue;
-        printf("%.6f %" PRIu64 " %s\n", t, id, job_state_name(state));
+        printf("%.6f %" PRIu64 " %s\n", t, id,
+               job_state_word(state, JOB_URGENCY_DEFAULT, JOB_RESULT_NONE));
     }
     fflush(stdout);
     if (ferror(stdout))
@@ -381,7 +375,7 @@ static int take_option(struct jobs *j, int key, const char *val)
     case 'u':
         return job_args_user(j->c, "--user", val, &j->query.user);
     case 's':
-        return job_args_states_shown(j->c, "--states", val, &j->query.states, &j->shown);
+        return job_args_states(j->c, "--states", val, &j->query.states, &j->shown);
     case KEY_NAME:
         j->query.name = val;
         return 0;
@@ -391,7 +385,7 @@ static int take_option(struct jobs *j, int key, const char *val)
         /* "-15m", relative to now, says the same. */
         if (cmd_parse_duration(j->c, "--since", val + (*val == '-'), &since) < 0)
             return -1;
-        j->query.since = since < wall_clock() ? wall_clock() - since : 0.;
+        j->query.since = since < clock_wall() ? clock_wall() - since : 0.;
         j->all = true;
         return 0;
     case 'o':
@@ -406,12 +400,13 @@ static int take_option(struct jobs *j, int key, const char *val)
     case KEY_WATCH:
         j->watch = true;
         return 0;
-    case KEY_COLOUR:
+    case KEY_COLOR:
         if (strcmp(val, "auto") == 0)
             return 0;
-        j->colours = strcmp(val, "always") == 0;
-        if (!j->colours && strcmp(val, "never") != 0)
-            return cmd_usage_error(j->c, "--color: '%s' is none of auto, always, never", val), -1;
+        j->colors = strcmp(val, "always") == 0;
+        if (!j->colors && strcmp(val, "never") != 0)
+            return cmd_usage_error(j->c, "--color: '%s' is not one of auto, always, never", val),
+                   -1;
         return 0;
     default:
         j->json = true;
@@ -442,14 +437,14 @@ static int run(struct jobs *j)
 int jobs_main(struct cmd *c, int argc, char **argv, bool all)
 {
     struct jobs j = {.c = c, .all = all, .header = true};
-    const char *val, *no_colour = getenv("NO_COLOR");
+    const char *val, *no_color = getenv("NO_COLOR");
     idset_t *ids = NULL;
     char *text = NULL;
     int key, code;
 
     flux_job_list_init(&j.query);
     j.query.user = getuid();
-    j.colours = isatty(STDOUT_FILENO) && !(no_colour && *no_colour);
+    j.colors = isatty(STDOUT_FILENO) && !(no_color && *no_color);
     while ((key = cmd_option(c, &usage, argc, argv, &val)) > 0) {
         if (take_option(&j, key, val) < 0)
             return CMD_USAGE;
@@ -461,7 +456,7 @@ int jobs_main(struct cmd *c, int argc, char **argv, bool all)
         return CMD_OK;
     }
     if (j.watch && j.json)
-        return cmd_usage_error(c, "--watch does not go with --json");
+        return cmd_usage_error(c, "--watch cannot be combined with --json");
     argc -= c->optind, argv += c->optind;
     if (argc > 0) {
         if (!(ids = job_args_ids(c, argc, argv)))

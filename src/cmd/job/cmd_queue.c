@@ -1,8 +1,8 @@
-/* cmd_queue.c - flux queue: look at the queue of jobs, stop it and start it.
+/* cmd_queue.c - flux queue: show, stop and start the job queue.
  *
- * The job service knows whether jobs are accepted and how many there are in each state, the
- * scheduler by which policies it works: `list` asks both, and does without the scheduler when that
- * is not there.
+ * The job service knows whether jobs are accepted and how many there are in each state; the
+ * scheduler knows its policies.  `list` queries both, and works without the scheduler if it is not
+ * loaded.
  */
 #include "config.h"
 #include <errno.h>
@@ -36,7 +36,7 @@ static json_t *ask(struct cmd *c, flux_future_t *f, const char *what, bool optio
         if (flux_rpc_get_json(f, &json, &err) < 0)
             cmd_error(c, "%s", err.text);
         else if (!(o = json_loads(json, 0, NULL)))
-            cmd_error(c, "the answer of the service is not JSON");
+            cmd_error(c, "the response of the service is not JSON");
     }
     flux_future_destroy(f);
     return o;
@@ -76,11 +76,12 @@ static void print_status(const json_t *job, const json_t *sched)
 static int queue_list(struct cmd *c, int argc, char **argv)
 {
     static const struct cmd_opt opts[] = {
-        {'j', "json", NULL, "JSON: what the services answer"},
+        {'j', "json", NULL, "print the responses of the services as JSON"},
         CMD_OPT_END,
     };
     static const struct cmd_usage usage = {
-        "[OPTION...]", "Print whether jobs are accepted and started, and how many there are.", opts,
+        "[OPTION...]",
+        "Print whether jobs are accepted and started, and the number of jobs in each state.", opts,
         NULL, 0};
     json_t *job, *sched;
     const char *val;
@@ -93,7 +94,7 @@ static int queue_list(struct cmd *c, int argc, char **argv)
     if (key < 0)
         return cmd_option_exit(key);
     if (argc > c->optind)
-        return cmd_usage_error(c, "no operand is expected");
+        return cmd_usage_error(c, "no argument is expected");
     if (!(h = cmd_handle(c)))
         return CMD_FAIL;
     flux_future_t *f = flux_rpc(h, "sched.status", "{}", 0, 0); /* while we wait for the other */
@@ -163,7 +164,7 @@ static int wait_for_jobs(struct cmd *c, flux_t *h, flux_future_t *f, double time
         cmd_error(c, "the connection to the broker was lost");
     job_waitline_stop(tell);
     if (u.over && u.timed_out)
-        cmd_error(c, "jobs are left after %g s%s", timeout, late);
+        cmd_error(c, "some jobs have not ended after %g s%s", timeout, late);
     else if (u.over && (rc = flux_rpc_get(f, &err)) < 0)
         cmd_error(c, "%s", err.text);
     flux_watcher_destroy(timer);
@@ -175,7 +176,7 @@ static int queue_op(struct cmd *c, int argc, char **argv, const char *op, const 
                     const char *help, bool takes_reason, bool waits)
 {
     static const struct cmd_opt with_timeout[] = {
-        {'t', "timeout", "DURATION", "wait no longer than that; exit code 1 then"},
+        {'t', "timeout", "DURATION", "give up after this time, with exit code 1"},
         CMD_OPT_END,
     };
     const struct cmd_usage usage = {takes_reason ? "[REASON...]"
@@ -198,7 +199,7 @@ static int queue_op(struct cmd *c, int argc, char **argv, const char *op, const 
     if (key < 0)
         return cmd_option_exit(key);
     if (!takes_reason && argc > c->optind)
-        return cmd_usage_error(c, "no operand is expected");
+        return cmd_usage_error(c, "no argument is expected");
     for (int i = c->optind; i < argc; i++) {
         size_t n = strlen(reason);
 
@@ -210,7 +211,7 @@ static int queue_op(struct cmd *c, int argc, char **argv, const char *op, const 
     if (waits)
         rc = wait_for_jobs(
             c, h, f, timeout, what,
-            strcmp(op, "drain") == 0 ? "; no job is accepted until 'flux queue enable'" : "");
+            strcmp(op, "drain") == 0 ? "; no jobs are accepted until 'flux queue enable'" : "");
     else
         rc = cmd_wait(c, f, timeout, what);
     flux_future_destroy(f);
@@ -219,9 +220,10 @@ static int queue_op(struct cmd *c, int argc, char **argv, const char *op, const 
 
 static int queue_stop(struct cmd *c, int argc, char **argv)
 {
-    return queue_op(c, argc, argv, "stop", "the queue to stop",
-                    "Start no more jobs; they are still accepted, and those that run go on.", true,
-                    false);
+    return queue_op(
+        c, argc, argv, "stop", "the queue to stop",
+        "Prevent jobs from being started. Jobs are still accepted, and running jobs continue.",
+        true, false);
 }
 
 static int queue_start(struct cmd *c, int argc, char **argv)
@@ -233,7 +235,7 @@ static int queue_start(struct cmd *c, int argc, char **argv)
 static int queue_disable(struct cmd *c, int argc, char **argv)
 {
     return queue_op(c, argc, argv, "disable", "submission to be disabled",
-                    "Accept no more jobs.  REASON is told to who submits.", true, false);
+                    "Reject new jobs. REASON is shown to users who submit one.", true, false);
 }
 
 static int queue_enable(struct cmd *c, int argc, char **argv)
@@ -244,30 +246,33 @@ static int queue_enable(struct cmd *c, int argc, char **argv)
 
 static int queue_drain(struct cmd *c, int argc, char **argv)
 {
-    return queue_op(
-        c, argc, argv, "drain", "waiting for all jobs to end",
-        "Accept no more jobs, and wait until all have ended. The queue stays closed, also\n"
-        "after --timeout and ^C: 'flux queue enable' accepts jobs again.",
-        false, true);
+    return queue_op(c, argc, argv, "drain", "waiting for all jobs to end",
+                    "Reject new jobs, and wait until all existing jobs have ended. The queue stays "
+                    "disabled, even\n"
+                    "after --timeout and ^C: 'flux queue enable' accepts jobs again.",
+                    false, true);
 }
 
 static int queue_idle(struct cmd *c, int argc, char **argv)
 {
     return queue_op(c, argc, argv, "idle", "waiting for the queue to be empty",
-                    "Wait until no job waits or runs.", false, true);
+                    "Wait until no job is pending or running.", false, true);
 }
 
 static int queue_policy(struct cmd *c, int argc, char **argv)
 {
     static const struct cmd_opt opts[] = {
-        {KEY_QUEUE, "queue", "NAME", "who goes next: fcfs, easy, conservative, or a plugin"},
-        {KEY_NODE, "nodes", "NAME", "where: first-fit, best-fit, spread, or a plugin"},
-        {'j', "json", NULL, "JSON"},
+        {KEY_QUEUE, "queue", "NAME",
+         "policy that selects the next job: fcfs, easy, conservative,\n"
+         "replan, a plugin or a Lua file"},
+        {KEY_NODE, "nodes", "NAME",
+         "policy that selects its nodes: first-fit, best-fit, spread,\n"
+         "compact, buddy, interference-free, a plugin or a Lua file"},
+        {'j', "json", NULL, "print JSON"},
         CMD_OPT_END,
     };
     static const struct cmd_usage usage = {
-        "[OPTION...]", "Print by which policies jobs are scheduled, or choose others.", opts, NULL,
-        0};
+        "[OPTION...]", "Print the scheduling policies, or change them.", opts, NULL, 0};
     json_t *req = json_object(), *answer;
     const char *val;
     char *body;
@@ -283,13 +288,13 @@ static int queue_policy(struct cmd *c, int argc, char **argv)
         else
             json = true;
         if (rc < 0)
-            key = (cmd_usage_error(c, "'%s' is not a name of a policy", val), -2);
+            key = (cmd_usage_error(c, "'%s' is not the name of a policy", val), -2);
         if (key < 0)
             break;
     }
     if (key < 0 || argc > c->optind) {
         json_decref(req);
-        return key < 0 ? cmd_option_exit(key) : cmd_usage_error(c, "no operand is expected");
+        return key < 0 ? cmd_option_exit(key) : cmd_usage_error(c, "no argument is expected");
     }
     body = json_dumps(req, JSON_COMPACT);
     json_decref(req);
@@ -311,16 +316,17 @@ static int queue_policy(struct cmd *c, int argc, char **argv)
 int cmd_queue(struct cmd *c, int argc, char **argv)
 {
     static const struct cmd_sub subs[] = {
-        {"list", queue_list, "[-j]", "is it started, what is in it"},
-        {"stop", queue_stop, "[REASON...]", "start no more jobs"},
+        {"list", queue_list, "[-j]", "print the state of the queue and the number of jobs"},
+        {"stop", queue_stop, "[REASON...]", "prevent jobs from being started"},
         {"start", queue_start, "", "start jobs again"},
-        {"disable", queue_disable, "[REASON...]", "accept no more jobs"},
+        {"disable", queue_disable, "[REASON...]", "reject new jobs"},
         {"enable", queue_enable, "", "accept jobs again"},
-        {"drain", queue_drain, "[-t DURATION]", "accept no more, and wait until all have ended"},
-        {"idle", queue_idle, "[-t DURATION]", "wait until no job waits or runs"},
-        {"policy", queue_policy, "[--queue=NAME] [--nodes=NAME] [-j]", "how jobs are scheduled"},
+        {"drain", queue_drain, "[-t DURATION]", "reject new jobs, and wait until all have ended"},
+        {"idle", queue_idle, "[-t DURATION]", "wait until no job is pending or running"},
+        {"policy", queue_policy, "[--queue=NAME] [--nodes=NAME] [-j]",
+         "print or change the scheduling policies"},
         CMD_SUB_END,
     };
 
-    return cmd_subcommand(c, "The queue of jobs, as a whole.", subs, argc, argv);
+    return cmd_subcommand(c, "The job queue.", subs, argc, argv);
 }

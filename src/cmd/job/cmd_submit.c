@@ -1,14 +1,15 @@
-/* cmd_submit.c - flux submit: put jobs into the queue.
+/* cmd_submit.c - flux submit: submit jobs to the queue.
  *
- *    what is submitted                         how many
- *    COMMAND with options                      one
- *    the same with --cc=IDSET                  one for each member: {{cc}}, $FLUX_JOB_CC
- *    --from=FILE                               one a line: a jobspec, or a command (these options)
+ *    arguments                     number of jobs
+ *    COMMAND with options          one
+ *    the same with --cc=IDSET      one for each member: {{cc}}, $FLUX_JOB_CC
+ *    --from=FILE                   one for each line: a jobspec, or a command with these options
  *
- * Ids come out in the order of submission, a line each, as the service accepts them: what reads
- * them may begin before the last is in.
+ * Ids are printed in order of submission, one per line, as the service accepts the jobs, so that a
+ * reader can start before the last job is submitted.
  *
- * Failure: a job that is refused is a sentence, and the others go on; exit code 1 in the end.
+ * Failure: a rejected job results in an error message and, at the end, in exit code 1; the other
+ * jobs are still submitted.
  */
 #include "config.h"
 #include <errno.h>
@@ -17,7 +18,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "../cmd_all.h"
@@ -26,6 +26,7 @@
 #include "jobsubmit.h"
 #include "job_waitline.h"
 #include "libjob/job.h"
+#include "libutil/clock.h"
 
 #define KEY_CC CMD_KEY(0)
 #define KEY_FROM CMD_KEY(1)
@@ -39,14 +40,17 @@
 
 static const struct cmd_opt opts[] = {
     CMD_OPT_HEADING("Submission"),
-    {KEY_CC, "cc", "IDSET", "a job for each member: {{cc}} is replaced, FLUX_JOB_CC set"},
+    {KEY_CC, "cc", "IDSET",
+     "submit a job for each member: {{cc}} is replaced by the member,\n"
+     "which tasks also find in FLUX_JOB_CC"},
     {KEY_FROM, "from", "FILE",
-     "a job for each line of FILE ('-': standard input): the JSON of\n"
-     "a jobspec, or a command, with the options that are given here"},
-    {KEY_QUIET, "quiet", NULL, "do not print ids"},
-    {KEY_WAIT, "wait", NULL, "wait until the jobs have ended; exit with the worst code"},
-    {KEY_WATCH, "watch", NULL, "wait, and show their output"},
-    {KEY_PROGRESS, "progress", NULL, "wait, and show how far they are"},
+     "submit a job for each line of FILE ('-': standard input): a\n"
+     "jobspec in JSON, or a command, which gets the options given\n"
+     "here"},
+    {KEY_QUIET, "quiet", NULL, "do not print job ids"},
+    {KEY_WAIT, "wait", NULL, "wait until the jobs have ended; exit with the greatest exit code"},
+    {KEY_WATCH, "watch", NULL, "wait, and print the output of the jobs"},
+    {KEY_PROGRESS, "progress", NULL, "wait, and show the progress"},
     JOBOPTS_RESOURCES,
     JOBOPTS_JOB,
     JOBOPTS_TASKS,
@@ -56,9 +60,9 @@ static const struct cmd_opt opts[] = {
 static const struct cmd_usage usage = {
     "[OPTION...] COMMAND [ARG...] [: [-n N] [--env=...] COMMAND [ARG...]]...\n[OPTION...] "
     "--from=FILE",
-    "Put jobs into the queue.  The id of each is printed on a line of its own.",
+    "Submit jobs to the queue, and print the id of each on a line of its own.",
     opts,
-    "Exit code 1 also when a job was refused; with --wait, --watch and --progress the greatest\n"
+    "Exit code 1 also when a job was rejected; with --wait, --watch and --progress the greatest\n"
     "exit code of all jobs.\n",
     CMD_STOP,
 };
@@ -81,19 +85,11 @@ struct submit {
     bool tty, shown;
 };
 
-static double monotonic(void)
-{
-    struct timespec ts;
-
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (double)ts.tv_sec + 1e-9 * (double)ts.tv_nsec;
-}
-
 /* --- progress --- */
 
 static void draw(struct submit *s, bool last)
 {
-    double now = monotonic();
+    double now = clock_now();
     size_t all = s->accepted;
     int width = 30, full = all ? (int)(s->ended * (size_t)width / all) : 0;
 
@@ -137,7 +133,7 @@ static void refused(struct submit *s, size_t index, const char *text)
     s->refused++;
     if (s->refused > REFUSALS_SHOWN)
         return;
-    const char *where = s->c->where; /* the line at hand is another one */
+    const char *where = s->c->where; /* the current line is another one */
     s->c->where = NULL;
     erase(s);
     if (s->lines && index < s->nlines)
@@ -174,8 +170,9 @@ static void on_ended(void *arg, const struct job_ended *e)
     s->ended++;
     if (code > s->code)
         s->code = code;
-    if (code) {
+    if (code)
         s->failed++;
+    if (code || e->warning) {
         if (e->error || s->watch || s->told++ < REFUSALS_SHOWN) {
             erase(s);
             job_waitline_ended(s->c, e, NULL,
@@ -194,26 +191,18 @@ static void on_output(void *arg, uint64_t id)
 static int wait_for_all(struct submit *s)
 {
     const struct jobfollow_cb cb = {on_ended, on_output, s};
-    int flags = s->progress ? JOBFOLLOW_SILENT : 0, rc = 0;
-    jobfollow_t *jf;
+    int flags = s->progress ? JOBFOLLOW_SILENT : 0, code;
 
     if (s->watch) {
         flags |= JOBFOLLOW_OUTPUT;
         if (jobopts_label(s->jo))
             flags |= s->accepted > 1 ? JOBFOLLOW_LABEL_ID : JOBFOLLOW_LABEL;
     }
-    if (!(jf = jobfollow_create(s->c, s->h, flags, &cb)))
-        return CMD_FAIL;
-    for (uint32_t id = idset_first(s->ids); rc == 0 && id != IDSET_NONE;
-         id = idset_next(s->ids, id))
-        rc = jobfollow_add(jf, id);
     draw(s, false);
-    if (rc == 0 && jobfollow_run(jf) < 0)
-        rc = errno == EPIPE ? -EPIPE : -1;
+    code = jobfollow_run(s->c, s->h, s->ids, flags, &cb);
     erase(s);
     draw(s, true);
-    jobfollow_destroy(jf);
-    return rc == 0 ? s->code : rc == -EPIPE ? 128 + SIGPIPE : CMD_FAIL;
+    return code == CMD_OK ? s->code : code;
 }
 
 /* --- what is submitted --- */
@@ -326,7 +315,7 @@ static int submit(struct submit *s)
 {
     int rc;
 
-    s->start = monotonic();
+    s->start = clock_now();
     s->tty = isatty(STDERR_FILENO);
     if (!jobopts_dry_run(s->jo)) {
         if (!(s->h = cmd_handle(s->c)) ||
@@ -340,7 +329,7 @@ static int submit(struct submit *s)
     if (s->js && jobsubmit_finish(s->js) < 0)
         rc = -1;
     if (s->refused > REFUSALS_SHOWN)
-        cmd_error(s->c, "%zu more jobs were refused", s->refused - REFUSALS_SHOWN);
+        cmd_error(s->c, "%zu more jobs were rejected", s->refused - REFUSALS_SHOWN);
     if (s->ids && s->accepted > 0) {
         int code = wait_for_all(s);
 
@@ -359,7 +348,7 @@ static int take_own(struct submit *s, int key, const char *val)
         if (!(s->cc = idset_parse(val, &err)))
             return cmd_usage_error(s->c, "--cc: %s", err.text), -1;
         if (idset_empty(s->cc))
-            return cmd_usage_error(s->c, "--cc: it has no member"), -1;
+            return cmd_usage_error(s->c, "--cc: the set is empty"), -1;
         break;
     case KEY_FROM:
         s->from = val;
@@ -395,11 +384,13 @@ static int parse_and_submit(struct submit *s, int argc, char **argv)
     if (key < 0)
         return cmd_option_exit(key);
     if (s->from && (argc > c->optind || s->cc))
-        return cmd_usage_error(c, "--from does not go with %s", s->cc ? "--cc" : "a COMMAND");
+        return cmd_usage_error(c, "--from cannot be combined with %s",
+                               s->cc ? "--cc" : "a COMMAND");
     if (!s->from && argc == c->optind)
-        return cmd_usage_error(c, "a COMMAND is needed");
+        return cmd_usage_error(c, "a COMMAND is required");
     if (jobopts_stdin(s->jo) && strcmp(jobopts_stdin(s->jo), "none") != 0 && !jobopts_input(s->jo))
-        return cmd_usage_error(c, "--stdin: there is nobody who sends it; --input names a file");
+        return cmd_usage_error(c,
+                               "--stdin: a submitted job has no standard input; use --input=FILE");
     if (!jobopts_input(s->jo) && jobopts_set_stdin(s->jo, "none") < 0)
         return CMD_FAIL;
     if (!s->from && jobopts_operands(s->jo, argv) < 0)

@@ -1,7 +1,8 @@
-/* cmd_wreck.c - flux wreck: look at a job and act on it.
+/* cmd_wreck.c - flux wreck: inspect and control jobs.
  *
- * The commands that are a request and its answer stand here; what reads the record of a job is in
- * cmd_wreck_info.c, what follows one in cmd_wreck_attach.c.
+ * This file contains the commands that consist of a request and its response.  Commands that read
+ * the record of a job are in cmd_wreck_info.c, the one that follows a job is in
+ * cmd_wreck_attach.c.
  */
 #include "config.h"
 #include "cmd_wreck.h"
@@ -19,7 +20,7 @@
 #include "job_waitline.h"
 #include "libutil/strutil.h"
 
-#define TOLD_MAX 10 /* jobs of which it is said how they failed */
+#define TOLD_MAX 10 /* failed jobs that are described */
 
 #define KEY_KEEP CMD_KEY(0)
 #define KEY_AGE CMD_KEY(1)
@@ -62,7 +63,7 @@ static int wreck_kill(struct cmd *c, int argc, char **argv)
         CMD_OPT_END,
     };
     static const struct cmd_usage usage = {
-        "[-s SIGNAL] ID...", "Send a signal to all tasks of jobs that run.", opts, NULL, 0};
+        "[-s SIGNAL] ID...", "Send a signal to all tasks of running jobs.", opts, NULL, 0};
     int key, signum = SIGTERM;
     const char *val;
 
@@ -84,11 +85,11 @@ static flux_future_t *send_urgency(flux_t *h, const char *ids, void *arg)
 
 static int wreck_urgency(struct cmd *c, int argc, char **argv)
 {
-    static const struct cmd_usage usage = {
-        "ID... URGENCY",
-        "Let jobs that wait go sooner or later: URGENCY is 0 (hold) to 31, hold, default (16) or\n"
-        "expedite (31).",
-        NULL, NULL, 0};
+    static const struct cmd_usage usage = {"ID... URGENCY",
+                                           "Change the urgency of pending jobs: URGENCY is a "
+                                           "number from 0 (hold) to 31, or one of hold,\n"
+                                           "default (16) and expedite (31).",
+                                           NULL, NULL, 0};
     const char *val;
     uint32_t urgency;
     int key;
@@ -99,7 +100,7 @@ static int wreck_urgency(struct cmd *c, int argc, char **argv)
         return cmd_option_exit(key);
     argc -= c->optind, argv += c->optind;
     if (argc < 2)
-        return cmd_usage_error(c, "ids and an urgency are needed");
+        return cmd_usage_error(c, "ids and an urgency are required");
     val = argv[argc - 1];
     if (strcmp(val, "hold") == 0)
         urgency = JOB_URGENCY_HOLD;
@@ -129,7 +130,7 @@ static int set_urgency(struct cmd *c, int argc, char **argv, const struct cmd_us
 static int wreck_hold(struct cmd *c, int argc, char **argv)
 {
     static const struct cmd_usage usage = {
-        "ID...", "Keep jobs that wait from being started: urgency 0.", NULL, NULL, 0};
+        "ID...", "Hold pending jobs by setting their urgency to 0.", NULL, NULL, 0};
 
     return set_urgency(c, argc, argv, &usage, JOB_URGENCY_HOLD);
 }
@@ -137,7 +138,7 @@ static int wreck_hold(struct cmd *c, int argc, char **argv)
 static int wreck_release(struct cmd *c, int argc, char **argv)
 {
     static const struct cmd_usage usage = {
-        "ID...", "Let jobs that were held be started: urgency 16.", NULL, NULL, 0};
+        "ID...", "Release held jobs by setting their urgency to 16.", NULL, NULL, 0};
 
     return set_urgency(c, argc, argv, &usage, JOB_URGENCY_DEFAULT);
 }
@@ -160,13 +161,13 @@ static flux_future_t *send_raise(flux_t *h, const char *ids, void *arg)
 static int wreck_raise(struct cmd *c, int argc, char **argv)
 {
     static const struct cmd_opt opts[] = {
-        {KEY_TYPE, "type", "WORD", "what kind of exception (default: user)"},
-        {KEY_SEVERITY, "severity", "N", "0 ends the job (the default), up to 7 only tells"},
-        {'m', "note", "TEXT", "a sentence to it"},
+        {KEY_TYPE, "type", "WORD", "type of the exception (default: user)"},
+        {KEY_SEVERITY, "severity", "N", "0 ends the job (the default); 1 to 7 are informational"},
+        {'m', "note", "TEXT", "description"},
         CMD_OPT_END,
     };
     static const struct cmd_usage usage = {
-        "[OPTION...] ID...", "Raise an exception on jobs; it is put on record.", opts, NULL, 0};
+        "[OPTION...] ID...", "Raise an exception for jobs, and record it.", opts, NULL, 0};
     struct raise_args a = {.type = "user"};
     const char *val;
     int key, rc = 0;
@@ -206,7 +207,7 @@ static void on_ended(void *arg, const struct job_ended *e)
     if (w->verbose && !e->error)
         printf("%" PRIu64 " %s %d%s%s\n", e->id, e->result ? e->result : "?", e->code,
                e->text ? " " : "", e->text ? e->text : "");
-    else if (e->error || (code && w->told++ < TOLD_MAX))
+    else if (e->error || ((code || e->warning) && w->told++ < TOLD_MAX))
         job_waitline_ended(w->c, e, NULL, JOBTELL_TASKS_OF_MANY);
     fflush(stdout);
 }
@@ -232,20 +233,19 @@ static idset_t *all_mine(struct cmd *c, flux_t *h)
 static int wreck_wait(struct cmd *c, int argc, char **argv)
 {
     static const struct cmd_opt opts[] = {
-        {'a', "all", NULL, "all jobs that are active now"},
-        {'v', "verbose", NULL, "print a line for each as it ends: ID RESULT CODE"},
+        {'a', "all", NULL, "wait for all jobs that are active now"},
+        {'v', "verbose", NULL, "print a line for each job as it ends: ID RESULT CODE"},
         CMD_OPT_END,
     };
     static const struct cmd_usage usage = {
         "[-v] ID...\n[-v] --all", "Wait until jobs have ended.", opts,
-        "Exit code: the greatest of all these jobs; 1 when one is not there.", 0};
+        "Exit code: the greatest exit code of these jobs; 1 when one of them does not exist.", 0};
     struct waiting w = {.c = c};
     const struct jobfollow_cb cb = {.ended = on_ended, .arg = &w};
-    jobfollow_t *jf = NULL;
     bool all = false;
     idset_t *ids = NULL;
     const char *val;
-    int key, rc = -1;
+    int key, code = CMD_FAIL;
     flux_t *h;
 
     while ((key = cmd_option(c, &usage, argc, argv, &val)) > 0) {
@@ -256,25 +256,19 @@ static int wreck_wait(struct cmd *c, int argc, char **argv)
         return cmd_option_exit(key);
     argc -= c->optind, argv += c->optind;
     if (all && argc > 0)
-        return cmd_usage_error(c, "--all does not go with ids");
+        return cmd_usage_error(c, "--all cannot be combined with ids");
     if (!all && !(ids = job_args_ids(c, argc, argv)))
         return CMD_USAGE;
-    if ((h = cmd_handle(c)) && (ids || (ids = all_mine(c, h))) &&
-        (jf = jobfollow_create(c, h, 0, &cb))) {
-        rc = 0;
-        for (uint32_t id = idset_first(ids); rc == 0 && id != IDSET_NONE; id = idset_next(ids, id))
-            rc = jobfollow_add(jf, id);
-        if (rc == 0)
-            rc = jobfollow_run(jf);
-    }
-    jobfollow_destroy(jf);
+    if ((h = cmd_handle(c)) && (ids || (ids = all_mine(c, h))))
+        code = jobfollow_run(c, h, ids, 0, &cb);
     idset_destroy(ids);
-    return rc < 0 ? CMD_FAIL : w.code;
+    return code == CMD_OK ? w.code : code;
 }
 
 /* --- purge --- */
 
-/* Of the ids that were given, those that cannot be forgotten are named.  CMD_FAIL when there are. */
+/* Of the ids that were given, those that cannot be forgotten are named.  CMD_FAIL when there
+ * are. */
 static int take_purgeable(void *arg, const struct job_info *info, json_t *json)
 {
     idset_t **sets = arg; /* named and not seen; seen and active */
@@ -298,7 +292,7 @@ static int check_purge(struct cmd *c, flux_t *h, const idset_t *ids, const char 
         code = CMD_FAIL;
     for (int i = 0; code != CMD_FAIL && i < 2; i++) {
         if (!idset_empty(sets[i]) && (left = idset_format(sets[i], 0))) {
-            cmd_error(c, i == 0 ? "there is no job %s" : "not ended yet: job %s", left);
+            cmd_error(c, i == 0 ? "there is no job %s" : "job %s has not ended yet", left);
             free(left);
             code = i == 0 ? CMD_USAGE : code; /* more to be said */
         }
@@ -313,17 +307,17 @@ static int check_purge(struct cmd *c, flux_t *h, const idset_t *ids, const char 
 static int wreck_purge(struct cmd *c, int argc, char **argv)
 {
     static const struct cmd_opt opts[] = {
-        {KEY_AGE, "age", "DURATION", "jobs that ended longer ago than that"},
-        {KEY_KEEP, "keep", "N", "all but the newest N"},
-        {KEY_FORCE, "force", NULL, "all that have ended, when nothing else is said"},
-        {'q', "quiet", NULL, "do not say how many there were"},
+        {KEY_AGE, "age", "DURATION", "jobs that ended longer ago than DURATION"},
+        {KEY_KEEP, "keep", "N", "all but the most recent N jobs"},
+        {KEY_FORCE, "force", NULL, "all ended jobs, if no other selection is given"},
+        {'q', "quiet", NULL, "do not print the number of jobs"},
         CMD_OPT_END,
     };
-    static const struct cmd_usage usage = {
-        "[OPTION...] [ID...]",
-        "Forget jobs that have ended: their record leaves the key-value store.  Their ids never\n"
-        "come again.",
-        opts, NULL, 0};
+    static const struct cmd_usage usage = {"[OPTION...] [ID...]",
+                                           "Purge ended jobs: remove their records and output from "
+                                           "the key-value store. Their ids are\n"
+                                           "not reused.",
+                                           opts, NULL, 0};
     struct job_purge what = {.keep = -1};
     const char *val;
     bool quiet = false, given = false;
@@ -362,12 +356,13 @@ static int wreck_purge(struct cmd *c, int argc, char **argv)
     }
     what.ids = text;
     if (!text && !given)
-        return cmd_usage_error(c, "which ones? IDs, --age, --keep, or --force for all");
+        return cmd_usage_error(
+            c, "select the jobs by IDs, --age or --keep, or all of them with --force");
     if (!(h = cmd_handle(c)))
         goto out;
     checked = ids ? check_purge(c, h, ids, text) : CMD_OK;
     f = flux_job_purge(h, &what);
-    if (cmd_wait(c, f, -1., "jobs to be forgotten") == 0) {
+    if (cmd_wait(c, f, -1., "the jobs to be purged") == 0) {
         if (flux_job_purge_get(f, &purged, &err) < 0) {
             cmd_error(c, "%s", err.text);
         } else {
@@ -386,21 +381,22 @@ out:
 int cmd_wreck(struct cmd *c, int argc, char **argv)
 {
     static const struct cmd_sub subs[] = {
-        {"ls", wreck_ls, "[OPTION...] [ID...]", "list jobs, ended ones too (as flux jobs -a)"},
-        {"status", wreck_status, "[-j] ID...", "everything about a job"},
-        {"attach", wreck_attach, "[OPTION...] ID", "its output, until it ends"},
-        {"kill", wreck_kill, "[-s SIGNAL] ID...", "send a signal to its tasks"},
-        {"cancel", cmd_cancel, "[OPTION...] ID...", "end it (as flux cancel)"},
+        {"ls", wreck_ls, "[OPTION...] [ID...]",
+         "list jobs, including ended jobs (same as flux jobs -a)"},
+        {"status", wreck_status, "[-j] ID...", "print everything about a job"},
+        {"attach", wreck_attach, "[OPTION...] ID", "print its output until it ends"},
+        {"kill", wreck_kill, "[-s SIGNAL] ID...", "send a signal to all its tasks"},
+        {"cancel", cmd_cancel, "[OPTION...] ID...", "cancel it (same as flux cancel)"},
         {"wait", wreck_wait, "[-v] ID...", "wait until it has ended"},
-        {"urgency", wreck_urgency, "ID... URGENCY", "let it go sooner or later"},
-        {"hold", wreck_hold, "ID...", "do not start it"},
-        {"release", wreck_release, "ID...", "start it after all"},
+        {"urgency", wreck_urgency, "ID... URGENCY", "change its urgency"},
+        {"hold", wreck_hold, "ID...", "hold it: do not start it"},
+        {"release", wreck_release, "ID...", "release it after a hold"},
         {"raise", wreck_raise, "[OPTION...] ID...", "raise an exception"},
-        {"timing", wreck_timing, "[-j] ID...", "how long it took to get where"},
-        {"eventlog", wreck_eventlog, "[OPTION...] ID", "what happened to it"},
-        {"purge", wreck_purge, "[OPTION...] [ID...]", "forget jobs that have ended"},
+        {"timing", wreck_timing, "[-j] ID...", "print the time spent in each phase"},
+        {"eventlog", wreck_eventlog, "[OPTION...] ID", "print its events"},
+        {"purge", wreck_purge, "[OPTION...] [ID...]", "purge ended jobs"},
         CMD_SUB_END,
     };
 
-    return cmd_subcommand(c, "Look at jobs and act on them.", subs, argc, argv);
+    return cmd_subcommand(c, "Inspect and control jobs.", subs, argc, argv);
 }

@@ -19,8 +19,8 @@ int wreck_sync(struct cmd *c, flux_t *h);
 flux_future_t *wreck_ask(flux_t *h, uint64_t id, const char *what);
 char *wreck_value(struct cmd *c, flux_future_t *f, uint64_t id, const char *what, size_t *len,
                   bool *absent);
-/* The name of a file as the jobspec has it, with the id in the place of {{id}}; malloc'd.  NULL with
- * ENOMEM. */
+/* The name of a file as the jobspec has it, with the id in the place of {{id}}; malloc'd.  NULL
+ * with ENOMEM. */
 char *wreck_file(uint64_t id, const char *name);
 /* Text of a time in seconds since 1970 as local time, with milliseconds. */
 char *wreck_clock(double t, char *buf, size_t size);

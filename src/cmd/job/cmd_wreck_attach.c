@@ -1,11 +1,12 @@
-/* cmd_wreck_attach.c - flux wreck attach: the output of a job, from its beginning until it ends.
+/* cmd_wreck_attach.c - flux wreck attach: print the output of a job from its beginning to its end.
  *
- * Any number of clients may be attached to a job, at any time, also when it has ended: all see the
- * same, since it stands in the key-value store.  Output that goes to files or to a flux wreckrun is
- * not there; then it is said where it is, and only the end is waited for.
+ * Any number of clients can attach to a job at any time, even after its end.  All of them see the
+ * same output, because it is in the key-value store.  Output that goes to files or to a flux
+ * wreckrun is not in the store; the command then prints where it goes, and waits for the end of
+ * the job.
  *
- *    SIGINT            says how to leave
- *    another, in 2 s   leaves; the job goes on
+ *    SIGINT                    prints how to detach
+ *    another one within 2 s    detaches; the job continues
  */
 #include "config.h"
 #include <errno.h>
@@ -26,22 +27,24 @@
 #define SECOND_INTERRUPT 2.0
 
 static const struct cmd_opt opts[] = {
-    {'l', "label-io", NULL, "put the number of its task before each line"},
-    {'q', "quiet", NULL, "do not say where output is that is not here, nor why the job ended"},
+    {'l', "label-io", NULL, "prefix each line with its task number"},
+    {'q', "quiet", NULL,
+     "do not print where the output is if it is not here, nor why the\n"
+     "job ended"},
     CMD_OPT_END,
 };
 static const struct cmd_usage usage = {
     "[OPTION...] ID",
-    "Print the output of a job from its beginning, and go on until it ends.\n"
-    "^C twice within 2 s leaves; the job goes on.",
-    opts, "Exit code: that of the job; 130 when it was left.\n", 0};
+    "Print the output of a job from its beginning until it ends.\n"
+    "^C twice within 2 s detaches; the job continues.",
+    opts, "Exit code: that of the job; 130 after detaching.\n", 0};
 
 struct attach {
     struct cmd *c;
     flux_t *h;
     uint64_t id;
     bool label, quiet;
-    jobfollow_t *jf;
+    bool left;
     double interrupted;
     int code;
     job_waitline_t *tell; /* until some output came */
@@ -72,8 +75,8 @@ static void on_interrupt(flux_reactor_t *r, flux_watcher_t *w, int revents, void
     double now = flux_now(a->h);
 
     if (a->interrupted > 0. && now - a->interrupted < SECOND_INTERRUPT) {
-        a->code = 128 + SIGINT;
-        jobfollow_stop(a->jf);
+        a->left = true;
+        flux_reactor_stop(r, 0);
         return;
     }
     a->interrupted = now;
@@ -139,23 +142,20 @@ static int follow(struct attach *a, bool output)
     int flags =
         JOBFOLLOW_SILENT | (output ? JOBFOLLOW_OUTPUT | (a->label ? JOBFOLLOW_LABEL : 0) : 0);
     flux_watcher_t *sig = flux_signal_watcher_create(r, SIGINT, on_interrupt, a);
+    idset_t *ids = idset_create();
     int code = CMD_FAIL;
 
-    if (!sig || !(a->jf = jobfollow_create(a->c, a->h, flags, &cb)))
-        goto out;
-    if (jobfollow_add(a->jf, a->id) < 0)
-        goto out;
-    flux_watcher_start(sig);
-    a->tell = job_waitline_start(a->c, a->h, a->id, "^C twice leaves it");
-    if (jobfollow_run(a->jf) == 0)
-        code = a->code;
-    else if (errno == EPIPE)
-        code = 128 + SIGPIPE;
-out:
+    if (!sig || !ids || idset_set(ids, (uint32_t)a->id) < 0) {
+        cmd_error(a->c, "out of memory");
+    } else {
+        flux_watcher_start(sig);
+        a->tell = job_waitline_start(a->c, a->h, a->id, "^C twice detaches");
+        code = jobfollow_run(a->c, a->h, ids, flags, &cb);
+    }
     job_waitline_stop(a->tell);
     flux_watcher_destroy(sig);
-    jobfollow_destroy(a->jf);
-    return code;
+    idset_destroy(ids);
+    return a->left ? 128 + SIGINT : code == CMD_OK ? a->code : code;
 }
 
 /* What is missing in the output, as the job's events have it. */

@@ -1,17 +1,17 @@
-/* cmd_wreck_info.c - flux wreck status, timing, eventlog: what is on record of a job.
+/* cmd_wreck_info.c - flux wreck status, timing, eventlog: print the record of a job.
  *
- * The record is in the key-value store, under job.ID: `jobspec`, `eventlog` and others; what the
- * service adds of a job that it still knows comes from job.list.
+ * The record is in the key-value store, under job.ID: `jobspec`, `eventlog` and other keys;
+ * job.list adds the state of a job that the service still knows.
  *
- *    of the event log         timing
- *    submit - depend          waits for other jobs, for its time, for being released
- *    depend - alloc           waits for resources
- *    alloc - started          is launched: until the last of its tasks was started
- *    started - exited         runs: until the last of its tasks was gone
- *    exited - clean           is cleaned up, is told about, gives back what it has
+ *    from - to in the event log    phase
+ *    submit - depend               waits for dependencies, for its begin time, or to be released
+ *    depend - alloc                waits for resources
+ *    alloc - started               launch: until the last task was started
+ *    started - exited              run: until the last task had exited
+ *    exited - clean                cleanup: epilogs, reports, and the release of resources
  *
- * `started` and `exited` are in the event `finish`; a job of which nobody knows has `start` and
- * `finish` in their place.
+ * `started` and `exited` are fields of the event `finish`; for a job without them, the times of
+ * the events `start` and `finish` are used.
  */
 #include "config.h"
 #include <errno.h>
@@ -251,7 +251,7 @@ static void print_job(struct status *s, const struct job_info *i, const json_t *
         line("name", "%s", i->name);
     print_command(spec);
     line("user", "%s", jobs_user_name(i->uid, buf, sizeof(buf)));
-    line("state", "%s", jobs_state_text(i));
+    line("state", "%s", flux_job_state_word(i));
     if (i->result)
         line("exit code", "%d", i->code);
     if (i->exception)
@@ -259,6 +259,8 @@ static void print_job(struct status *s, const struct job_info *i, const json_t *
     if (i->canceled_by >= 0)
         line("canceled", "by %s", jobs_user_name((uint32_t)i->canceled_by, buf, sizeof(buf)));
     print_failed(i);
+    if (i->warning)
+        line("warning", "%s", i->warning);
     if (!i->result)
         line("urgency", "%d", i->urgency);
     if (i->dependency)
@@ -304,7 +306,7 @@ static int take_status(void *arg, const struct job_info *info, json_t *json)
     spec = text ? json_loads(text, 0, NULL) : NULL;
     if (!s->array)
         print_job(s, info, spec);
-    else if ((spec && json_object_set(json, "jobspec", spec) < 0) ||
+    else if ((spec && json_object_set(json, "jobspec", spec) < 0) || jobs_json(json, info) < 0 ||
              json_array_append(s->array, json) < 0)
         rc = (cmd_error(s->c, "out of memory"), -1);
     json_decref(spec);
@@ -315,11 +317,11 @@ static int take_status(void *arg, const struct job_info *info, json_t *json)
 int wreck_status(struct cmd *c, int argc, char **argv)
 {
     static const struct cmd_opt opts[] = {
-        {'j', "json", NULL, "JSON: an array with what is known of each, and its jobspec"},
+        {'j', "json", NULL, "print a JSON array with everything about each job, and its jobspec"},
         CMD_OPT_END,
     };
-    static const struct cmd_usage usage = {"[-j] ID...", "Print everything about jobs.", opts, NULL,
-                                           0};
+    static const struct cmd_usage usage = {
+        "[-j] ID...", "Print everything that is known about jobs.", opts, NULL, 0};
     struct status s = {.c = c};
     struct job_list query;
     char *text = NULL, *missing;
@@ -390,14 +392,16 @@ static int read_times(struct cmd *c, uint64_t id, const char *text, size_t len, 
 int wreck_timing(struct cmd *c, int argc, char **argv)
 {
     static const struct cmd_opt opts[] = {
-        {'j', "json", NULL, "JSON"},
+        {'j', "json", NULL, "print JSON"},
         CMD_OPT_END,
     };
     static const struct cmd_usage usage = {
         "[-j] ID...",
-        "Print how many seconds jobs spent where: until they waited for nothing but resources\n"
-        "(READY), for these (QUEUED), until the last of their tasks was started (LAUNCH), until\n"
-        "the last had exited (RUN), until all was given back (CLEANUP).",
+        "Print the time in seconds that jobs spent in each phase: until their dependencies were\n"
+        "satisfied (READY), until resources were allocated (QUEUED), until the last task was "
+        "started\n"
+        "(LAUNCH), until the last task had exited (RUN), until all resources were released "
+        "(CLEANUP).",
         opts, NULL, 0};
     table_t *t = table_create();
     idset_t *ids = NULL;
@@ -567,12 +571,14 @@ static int follow_events(struct eventlog *e, flux_t *h)
 int wreck_eventlog(struct cmd *c, int argc, char **argv)
 {
     static const struct cmd_opt opts[] = {
-        {'f', "follow", NULL, "go on until the job is over"},
-        {KEY_TIME, "time", "FORM", "offset (seconds since submission, the default), clock, raw"},
-        {'j', "json", NULL, "a line of JSON for each event, as it is on record"},
+        {'f', "follow", NULL, "continue until the job has ended"},
+        {KEY_TIME, "time", "FORM",
+         "form of times: offset (seconds since submission, the default),\n"
+         "clock, raw (seconds since 1970)"},
+        {'j', "json", NULL, "print each event as recorded, one JSON object per line"},
         CMD_OPT_END,
     };
-    static const struct cmd_usage usage = {"[OPTION...] ID", "Print what happened to a job.", opts,
+    static const struct cmd_usage usage = {"[OPTION...] ID", "Print the events of a job.", opts,
                                            NULL, 0};
     struct eventlog e = {.c = c, .part = strbuf_create(0)};
     bool follow = false;
@@ -592,7 +598,7 @@ int wreck_eventlog(struct cmd *c, int argc, char **argv)
         else if (strcmp(val, "raw") == 0)
             e.form = TIME_RAW;
         else if (strcmp(val, "offset") != 0)
-            key = (cmd_usage_error(c, "--time: '%s' is none of offset, clock, raw", val), -2);
+            key = (cmd_usage_error(c, "--time: '%s' is not one of offset, clock, raw", val), -2);
         if (key < 0)
             break;
     }

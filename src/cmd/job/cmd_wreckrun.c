@@ -1,8 +1,8 @@
 /* cmd_wreckrun.c - flux wreckrun: run a parallel program in the session and wait for it.
  *
- * A job like any other, but for two things: its output comes here, and it ends with this program.
- * Three requests do it: job.submit, and, as soon as there is an id, wrexec.listen and job.wait side
- * by side (job_attach.c).
+ * The job is like any other, with two exceptions: its output is printed here, and it ends with
+ * this program.  Three requests are needed: job.submit, and as soon as the id is known,
+ * wrexec.listen and job.wait concurrently (job_attach.c).
  */
 #include "config.h"
 #include <inttypes.h>
@@ -16,7 +16,7 @@
 
 static const struct cmd_opt opts[] = {
     CMD_OPT_HEADING("Run"),
-    {'d', "detach", NULL, "print the job's id and leave, as flux submit"},
+    {'d', "detach", NULL, "print the job id and exit, like flux submit"},
     JOBOPTS_RESOURCES,
     JOBOPTS_TASKS,
     JOBOPTS_FILES,
@@ -25,13 +25,14 @@ static const struct cmd_opt opts[] = {
 };
 static const struct cmd_usage usage = {
     "[OPTION...] COMMAND [ARG...] [: [-n N] [--env=...] COMMAND [ARG...]]...",
-    "Run a program as a parallel job: MPI programs of MPICH and Open MPI, or anything else.\n"
-    "Output and exit code come here; standard input goes to task 0; SIGINT, SIGTERM, SIGHUP,\n"
-    "SIGQUIT, SIGUSR1 and SIGUSR2 are passed on to all tasks; SIGINT twice within 2 s kills.",
+    "Run a program as a parallel job: an MPI program built with MPICH or Open MPI, or any other\n"
+    "program. Output is printed here; standard input goes to task 0; SIGINT, SIGTERM, SIGHUP,\n"
+    "SIGQUIT, SIGUSR1 and SIGUSR2 are forwarded to all tasks; SIGINT twice within 2 s kills them.",
     opts,
-    "Exit code: the greatest of all tasks, 128 + N for signal N; 127 when the program is not\n"
-    "found and 126 when it cannot be run; 124 after the time limit; what MPI_Abort said; 130\n"
-    "when it was canceled before it was started.\n",
+    "Exit code: the greatest exit code of all tasks, 128 + N for signal N; 127 when the program "
+    "is\n"
+    "not found, 126 when it cannot be executed; 124 after the time limit; the code passed to\n"
+    "MPI_Abort; 130 when the job was canceled before it started.\n",
     CMD_STOP,
 };
 
@@ -51,6 +52,7 @@ static int detach(struct cmd *c, jobopts_t *jo)
 static int attached(struct cmd *c, jobopts_t *jo)
 {
     const char *who = jobopts_stdin(jo);
+    struct job_attach_how how = {0};
     bool reads =
         !jobopts_input(jo) && (!who || strcmp(who, "none") != 0) && job_attach_stdin_useful();
     uint64_t id;
@@ -60,7 +62,9 @@ static int attached(struct cmd *c, jobopts_t *jo)
         return CMD_FAIL;
     if (!(h = cmd_handle_signals(c)) || jobopts_submit(jo, h, JOBOPTS_CLIENT_OUTPUT, &id) < 0)
         return jobopts_exit(jo);
-    return job_attach_job(c, h, id, jobopts_label(jo) && !jobopts_output(jo), reads);
+    how.label = jobopts_label(jo) && !jobopts_output(jo);
+    how.reads = reads;
+    return job_attach_job(c, h, id, &how);
 }
 
 static int dry_run(struct cmd *c, jobopts_t *jo)
@@ -87,7 +91,7 @@ static int run(struct cmd *c, int argc, char **argv, jobopts_t *jo)
     if (key < 0)
         return cmd_option_exit(key);
     if (argc == c->optind)
-        return cmd_usage_error(c, "a COMMAND is needed");
+        return cmd_usage_error(c, "a COMMAND is required");
     if (jobopts_operands(jo, argv) < 0)
         return jobopts_exit(jo);
     if (jobopts_empty_files(jo) < 0)

@@ -1,4 +1,4 @@
-/* job_args.c - what commands that act on jobs share. */
+/* job_args.c - parsing of arguments and reporting of results for commands that act on jobs. */
 #include "config.h"
 #include "job_args.h"
 
@@ -31,13 +31,13 @@ idset_t *job_args_ids(struct cmd *c, int argc, char *const *argv)
         idset_destroy(ids);
         if (rc < 0) {
             idset_destroy(all);
-            cmd_usage_error(c, "'%s' is not a job's id, nor several (1-10,12)", argv[i]);
+            cmd_usage_error(c, "'%s' is not a job id or a set of job ids (1-10,12)", argv[i]);
             return NULL;
         }
     }
     if (idset_empty(all)) {
         idset_destroy(all);
-        cmd_usage_error(c, "the id of a job is needed");
+        cmd_usage_error(c, "a job id is required");
         return NULL;
     }
     return all;
@@ -46,9 +46,9 @@ idset_t *job_args_ids(struct cmd *c, int argc, char *const *argv)
 int job_args_id(struct cmd *c, int argc, char *const *argv, uint64_t *id)
 {
     if (argc != 1)
-        return cmd_usage_error(c, "one job's id is needed"), -1;
+        return cmd_usage_error(c, "exactly one job id is required"), -1;
     if (str2u64(argv[0], id) < 0 || *id == 0 || *id > IDSET_MAX)
-        return cmd_usage_error(c, "'%s' is not a job's id", argv[0]), -1;
+        return cmd_usage_error(c, "'%s' is not a job id", argv[0]), -1;
     return 0;
 }
 
@@ -118,7 +118,7 @@ static uint32_t state_mask(const char *name)
     return 0;
 }
 
-/* What jobs_state_text() says beside names of states, and the states in which it does. */
+/* Words of flux_job_state_word() that are not names of states, and the states that they are for. */
 static const struct {
     const char *name;
     uint32_t mask;
@@ -131,12 +131,12 @@ static const struct {
     {"timeout", JOB_STATE_BIT(JOB_STATE_INACTIVE)},
 };
 
-/* The mask of a word, which is noted in `shown`; 0 for one that is none. */
+/* The mask of a word, which is added to `shown`; 0 if there is no such word. */
 static uint32_t word_mask(const char *name, struct job_args_shown *shown)
 {
     size_t n = 0;
 
-    for (size_t i = 0; shown && i < sizeof(words) / sizeof(*words); i++) {
+    for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++) {
         if (strcasecmp(words[i].name, name) != 0)
             continue;
         while (shown->only[n] && shown->only[n] != words[i].name)
@@ -147,43 +147,36 @@ static uint32_t word_mask(const char *name, struct job_args_shown *shown)
     return 0;
 }
 
-int job_args_states_shown(struct cmd *c, const char *what, const char *val, uint32_t *mask,
-                          struct job_args_shown *shown)
+int job_args_states(struct cmd *c, const char *what, const char *val, uint32_t *mask,
+                    struct job_args_shown *shown)
 {
     strvec_t *names = strvec_split(val, ',');
     int rc = 0;
 
     *mask = 0;
-    if (shown)
-        *shown = (struct job_args_shown){0};
+    *shown = (struct job_args_shown){0};
     for (size_t i = 0; rc == 0 && i < strvec_count(names); i++) {
         uint32_t one = state_mask(strvec_at(names, i));
 
-        if (one && shown)
+        if (one)
             shown->whole |= one;
         if (one == 0)
             one = word_mask(strvec_at(names, i), shown);
         if (one == 0)
             rc = (cmd_usage_error(c,
-                                  "%s: '%s' is none of pending, running, active, inactive, all, "
-                                  "depend, priority, sched, run, cleanup%s",
-                                  what, strvec_at(names, i),
-                                  shown ? ", held, ending, completed, failed, canceled, timeout"
-                                        : ""),
+                                  "%s: '%s' is not one of pending, running, active, inactive, all, "
+                                  "depend, priority, sched, run, cleanup, "
+                                  "held, ending, completed, failed, canceled, timeout",
+                                  what, strvec_at(names, i)),
                   -1);
         *mask |= one;
     }
     if (!names)
         rc = (cmd_error(c, "out of memory"), -1);
     else if (rc == 0 && *mask == 0)
-        rc = (cmd_usage_error(c, "%s: no state is given", what), -1);
+        rc = (cmd_usage_error(c, "%s: the list of states is empty", what), -1);
     strvec_destroy(names);
     return rc;
-}
-
-int job_args_states(struct cmd *c, const char *what, const char *val, uint32_t *mask)
-{
-    return job_args_states_shown(c, what, val, mask, NULL);
 }
 
 bool job_args_shown(const struct job_args_shown *shown, const struct job_info *info)
@@ -193,7 +186,7 @@ bool job_args_shown(const struct job_args_shown *shown, const struct job_info *i
     if (!shown->only[0] || (state > 0 && shown->whole & JOB_STATE_BIT(state)))
         return true;
     for (size_t i = 0; shown->only[i]; i++) {
-        if (strcmp(jobs_state_text(info), shown->only[i]) == 0)
+        if (strcmp(flux_job_state_word(info), shown->only[i]) == 0)
             return true;
     }
     return false;
@@ -244,7 +237,7 @@ int job_args_list(struct cmd *c, flux_t *h, const struct job_list *query,
     int rc = -1;
 
     if (!f) {
-        cmd_error(c, "the list of jobs cannot be asked for: %s", strerror(errno));
+        cmd_error(c, "cannot request the list of jobs: %s", strerror(errno));
         return -1;
     }
     for (;;) {

@@ -1,26 +1,32 @@
-/* job_attach.c - run something in the session, attached: a job (flux wreckrun) or processes beside
- * brokers (flux exec).
+/* job_attach.c - run something in the session, attached: a job (flux wreckrun, flux alloc) or
+ * processes beside brokers (flux exec).
  *
- * One streaming request to rank 0 follows it: wrexec.run, which starts it, or wrexec.listen with
- * the id of a job that was submitted.  Then
+ * One streaming request to rank 0 follows it: wrexec.run, which starts processes, or wrexec.listen
+ * with the id of a job that was submitted.
  *
- *    output        records of tasks; written where they go, then paid back as credit
+ *    output        records of tasks; written, then paid back as credit
  *    stdin         read when the service has room (its window), sent to the tasks that read it
  *    SIGINT        forwarded; a second one within two seconds kills everything
  *    SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2   forwarded
  *
  * A job that waits for resources has no tasks yet: SIGINT, SIGTERM, SIGHUP and SIGQUIT cancel it,
- * the others wait with it.  Signals and cancels go with a courier, in order, and again when their
- * receiver had no room; of one that was not delivered there is a sentence.
+ * the other signals are kept until it has started.  With a cancel_note (flux alloc) they cancel it
+ * also while it runs, and a second one does not wait for its end.  Signals and cancels are sent by
+ * a courier, in order, and again when their receiver had no room; an error message reports one that
+ * could not be delivered.
  *
- *    of a job we have            it ends here when
- *    the stream's result         the job service has told its end, too (the record is complete)
- *    the stream's ENOENT         the same: it ended without having been started
+ *    what arrives for a job      this program ends when
+ *    the stream's result         the job service has reported its end, too: the record is complete
+ *    ENOENT from the stream      the same: the job ended without having been started
  *    another error               at once
  *
+ * A terminal (struct job_attach_term) puts input into frames and is in raw mode while there are
+ * tasks; c->raw then makes lines of error messages, and of the tasks' standard error, end with
+ * CRLF.
+ *
  * Output never blocks this program (taskout.c); what waits is bounded by the credit (1 MiB) that
- * the service has.  When the reader is gone (EPIPE) this program ends as by SIGPIPE, and the
- * service ends the job.
+ * the service has.  When the reader of the output is gone (EPIPE), this program ends as by SIGPIPE,
+ * and the service ends the job.
  */
 #include "config.h"
 #include "job_attach.h"
@@ -45,6 +51,7 @@
 #include "libutil/strutil.h"
 #include "job_stdio.h"
 #include "job_waitline.h"
+#include "jobwait.h"
 #include "../sigwatch.h"
 
 #define SECOND_INTERRUPT 2.0
@@ -55,12 +62,13 @@ struct job_attach {
     flux_t *h;
     struct job_stdio s;
     bool job;      /* else processes beside brokers */
-    bool finished; /* the loop goes on only for output that waits */
+    bool finished; /* the loop runs only for waiting output */
     bool result;   /* the stream is over */
     bool started;
     int code;
-    char *text; /* the stream's own sentence */
-    char *said; /* the last notice: the end is not told twice */
+    char *text;  /* the stream's own sentence */
+    char *said;  /* the last notice: the end is not told twice */
+    bool warned; /* what of its request is not done */
     bool name_failed;
     struct job_ended ended; /* of `wait` */
     taskout_t *out;
@@ -69,25 +77,34 @@ struct job_attach {
     flux_watcher_t *in;
     size_t in_room;
     bool in_open;
-    bool reads; /* standard input is forwarded */
+    struct job_attach_how how;
     double interrupted;
     int pending_signal;        /* came before there were tasks */
     int canceled_by;           /* signal, or 0 */
     courier_t *acts;           /* of signals and cancels */
-    flux_future_t *wait;       /* the end of the job */
+    jobwait_t *wait;           /* the end of the job */
     job_waitline_t *tell;      /* that it waits */
     struct wrexec_result *res; /* NULL: none */
     json_t *res_owner;
 };
 
+static void input_over(struct job_attach *rc)
+{
+    flux_watcher_stop(rc->in);
+    rc->in_open = false;
+    if (rc->how.term)
+        rc->how.term->over(rc->how.arg);
+}
+
 static void stop(struct job_attach *rc, int code)
 {
+    input_over(rc);
     rc->finished = true;
     rc->code = code;
     flux_reactor_stop(flux_get_reactor(rc->h), 0);
 }
 
-/* The loop goes on while output waits for its reader. */
+/* The loop runs while output waits for its reader. */
 static void finish(struct job_attach *rc, int code)
 {
     rc->finished = true;
@@ -98,11 +115,20 @@ static void finish(struct job_attach *rc, int code)
 
 /* --- output --- */
 
+static void cancel(struct job_attach *rc, int signum);
+
 static void sink_failed(void *arg, int errnum)
 {
     struct job_attach *rc = arg;
 
-    if (errnum == EPIPE)
+    if (rc->how.cancel_note) {
+        if (errnum != EPIPE && !rc->canceled_by)
+            cmd_error(rc->c, "cannot write output: %s", strerror(errnum));
+        if (rc->finished)
+            stop(rc, rc->code);
+        else if (!rc->canceled_by)
+            cancel(rc, SIGPIPE);
+    } else if (errnum == EPIPE)
         stop(rc, 128 + SIGPIPE);
     else
         stop(rc, cmd_error(rc->c, "cannot write output: %s", strerror(errnum)));
@@ -117,17 +143,39 @@ static void sink_drained(void *arg)
         finish(rc, rc->code);
 }
 
+/* Complaints of brokers, while the terminal is raw. */
+static void write_raw_lines(outsink_t *s, const char *p, size_t len)
+{
+    while (len > 0) {
+        const char *nl = memchr(p, '\n', len);
+        size_t n = nl ? (size_t)(nl - p) : len;
+
+        outsink_write(s, p, n);
+        if (nl) {
+            outsink_write(s, "\r\n", 2);
+            n++;
+        }
+        p += n;
+        len -= n;
+    }
+}
+
 static void write_record(void *arg, const struct wire_record *rec)
 {
     struct job_attach *rc = arg;
 
-    taskout_write(rc->out, rec->task, rec->stream, rec->data, rec->len);
+    if (rec->stream == 2 && rc->c->raw)
+        write_raw_lines(rc->s.sink[1], (const char *)rec->data, rec->len);
+    else
+        taskout_write(rc->out, rec->task, rec->stream, rec->data, rec->len);
 }
 
 static void output(struct job_attach *rc, const void *data, size_t len)
 {
     if (job_stdio_output(&rc->s, data, len, write_record, rc) < 0)
-        stop(rc, cmd_error(rc->c, "output arrived damaged: the brokers are of another version?"));
+        stop(rc,
+             cmd_error(rc->c,
+                       "the output was received damaged: do the brokers have another version?"));
 }
 
 static int open_output(struct job_attach *rc, bool label)
@@ -144,25 +192,50 @@ static int open_output(struct job_attach *rc, bool label)
 
 /* --- input --- */
 
+static void send_input(struct job_attach *rc, const void *head, size_t headlen, const void *data,
+                       size_t len)
+{
+    size_t n = headlen + len;
+
+    (void)job_stdio_input(&rc->s, head, headlen, data, len);
+    rc->in_room -= rc->in_room < n ? rc->in_room : n;
+}
+
+void job_attach_input(job_attach_t *rc, const void *data, size_t len)
+{
+    if (rc->in_open)
+        send_input(rc, NULL, 0, data, len);
+}
+
 static void stdin_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
 {
+    static const struct job_attach_term plain = {.max = STDIN_READ};
     struct job_attach *rc = arg;
+    const struct job_attach_term *t = rc->how.term ? rc->how.term : &plain;
+    size_t kept = t->head + t->room, want = rc->in_room > kept ? rc->in_room - kept : 0;
     char data[STDIN_READ];
-    size_t want = rc->in_room < sizeof(data) ? rc->in_room : sizeof(data);
-    ssize_t n = read(STDIN_FILENO, data, want);
+    uint8_t head[JOB_ATTACH_HEAD];
+    ssize_t n;
 
-    if (n < 0 && (errno == EINTR || errno == EAGAIN))
-        return;
-    if (n <= 0) {
+    if (want == 0) {
         flux_watcher_stop(w);
-        rc->in_open = false;
-        job_stdio_input(&rc->s, NULL, 0, NULL, 0);
         return;
     }
-    job_stdio_input(&rc->s, NULL, 0, data, (size_t)n);
-    rc->in_room -= (size_t)n;
-    if (rc->in_room == 0)
-        flux_watcher_stop(w);
+    n = read(STDIN_FILENO, data, want < t->max ? want : t->max);
+    if (n < 0 && (errno == EINTR || errno == EAGAIN))
+        return;
+    if (n > 0) {
+        send_input(rc, head, t->frame ? t->frame(rc->how.arg, head, (size_t)n) : 0, data,
+                   (size_t)n);
+        if (rc->in_room <= kept)
+            flux_watcher_stop(w);
+        return;
+    }
+    if (t->frame)
+        send_input(rc, head, t->frame(rc->how.arg, head, 0), NULL, 0);
+    send_input(rc, NULL, 0, NULL, 0);
+    flux_watcher_stop(w);
+    rc->in_open = false;
 }
 
 bool job_attach_stdin_useful(void)
@@ -183,6 +256,8 @@ static void stdin_start(struct job_attach *rc)
     rc->in_open = true;
     rc->in =
         flux_fd_watcher_create(flux_get_reactor(rc->h), STDIN_FILENO, FLUX_POLLIN, stdin_cb, rc);
+    if (rc->how.term)
+        rc->how.term->started(rc->how.arg, rc);
     if (rc->in)
         flux_watcher_start(rc->in);
 }
@@ -208,8 +283,8 @@ static void act_failed(void *arg, const char *topic, int errnum, const char *why
     if (rc->finished || rc->result || errnum == ENOENT)
         return;
     cmd_error(rc->c, "%s: %s",
-              strcmp(topic, "job.cancel") == 0 ? "the job may not have been canceled"
-                                               : "a signal may not have reached the tasks",
+              strcmp(topic, "job.cancel") == 0 ? "the job has possibly not been canceled"
+                                               : "a signal has possibly not reached the tasks",
               why);
 }
 
@@ -241,11 +316,33 @@ static void forward(struct job_attach *rc, int signum)
     }
 }
 
+static void cancel(struct job_attach *rc, int signum)
+{
+    char id[24];
+    struct job_cancel cancel = {id_text(rc, id), rc->how.cancel_note};
+
+    input_over(rc);
+    rc->canceled_by = signum;
+    act(rc, "job.cancel", FLUX_NODEID_ANY, &job_cancel_schema, &cancel);
+}
+
 static void on_signal(int signum, void *arg)
 {
     struct job_attach *rc = arg;
     double now = flux_now(rc->h);
 
+    if (signum == SIGWINCH || signum == SIGCONT) {
+        if (rc->how.term)
+            rc->how.term->signal(rc->how.arg, rc, signum);
+        return;
+    }
+    if (rc->how.cancel_note) {
+        if (rc->canceled_by)
+            stop(rc, 128 + rc->canceled_by);
+        else
+            cancel(rc, signum);
+        return;
+    }
     if (signum == SIGINT && rc->interrupted > 0 && now - rc->interrupted < SECOND_INTERRUPT) {
         signum = SIGKILL;
         /* Its tasks are gone, or out of reach. */
@@ -258,13 +355,16 @@ static void on_signal(int signum, void *arg)
         rc->interrupted = now;
         if (isatty(STDERR_FILENO) && rc->started)
             fprintf(stderr,
-                    "flux %s: interrupt sent to the tasks; once more within 2 s kills them\n",
+                    "flux %s: interrupt sent to the tasks; a second one within 2 s kills them\n",
                     rc->c->name);
     }
     forward(rc, signum);
 }
 
-static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
+/* The last two go to the tasks, or say that the terminal is another. */
+static const int task_signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
+static const int term_signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGWINCH, SIGCONT};
+#define NSIGNALS (sizeof(task_signals) / sizeof(task_signals[0]))
 
 /* --- responses --- */
 
@@ -314,6 +414,7 @@ static void conclude(struct job_attach *rc, const struct job_ended *e)
         return;
     job_waitline_stop(rc->tell);
     rc->tell = NULL;
+    input_over(rc);
     if (rc->canceled_by)
         code = 128 + rc->canceled_by;
     else if (e && e->error)
@@ -322,6 +423,8 @@ static void conclude(struct job_attach *rc, const struct job_ended *e)
         cmd_error(rc->c, "%s", rc->text);
     if (e)
         rc->ended = *e;
+    if (rc->warned)
+        rc->ended.warning = NULL;
     rc->name_failed = !rc->canceled_by && (e || (code && rc->res && !rc->text));
     finish(rc, code);
 }
@@ -344,14 +447,16 @@ static void wait_cb(flux_future_t *f, void *arg)
 
 static void stream_over(struct job_attach *rc)
 {
+    flux_future_t *f;
+
     rc->result = rc->s.over = true;
     taskout_finish(rc->out);
-    if (rc->job && !rc->tell)
-        rc->tell = job_waitline_start(rc->c, rc->h, rc->s.id, "^C twice leaves it");
+    if (rc->job && !rc->tell && !rc->how.cancel_note)
+        rc->tell = job_waitline_start(rc->c, rc->h, rc->s.id, "^C twice detaches");
     if (!rc->job)
         conclude(rc, NULL);
-    else if (flux_future_ready(rc->wait))
-        wait_cb(rc->wait, rc);
+    else if ((f = jobwait_answer(rc->wait)))
+        wait_cb(f, rc);
 }
 
 static void on_result(struct job_attach *rc, const char *json, size_t len)
@@ -388,6 +493,10 @@ static void on_notice(struct job_attach *rc, const char *json, size_t len)
         free(rc->said);
         rc->said = strdup(n.text);
     }
+    if (n.warning) {
+        cmd_error(rc->c, "job %" PRIu64 ": warning: %s", rc->s.id, n.warning);
+        rc->warned = true;
+    }
     if (n.taken && rc->in && rc->in_open) {
         rc->in_room += n.taken;
         flux_watcher_start(rc->in);
@@ -401,7 +510,7 @@ static void on_notice(struct job_attach *rc, const char *json, size_t len)
             taskout_set_ranks(rc->out, rc->ranks);
         if (rc->pending_signal)
             forward(rc, rc->pending_signal);
-        if (rc->reads)
+        if (rc->how.reads && !(rc->how.cancel_note && rc->canceled_by))
             stdin_start(rc);
     }
     json_decref(obj);
@@ -462,14 +571,14 @@ static flux_future_t *send_request(struct job_attach *rc, const struct job_attac
 static int run_attached(struct job_attach *rc, flux_future_t *f)
 {
     const struct courier_callbacks cbs = {.failed = act_failed};
-    sigwatch_t *w = sigwatch_create(flux_get_reactor(rc->h), signals,
-                                    sizeof(signals) / sizeof(signals[0]), on_signal, rc);
+    sigwatch_t *w =
+        sigwatch_create(flux_get_reactor(rc->h), rc->how.cancel_note ? term_signals : task_signals,
+                        NSIGNALS, on_signal, rc);
 
     signal(SIGPIPE, SIG_IGN);
     rc->code = CMD_FAIL;
     rc->acts = courier_create(rc->h, 0, &cbs, rc);
-    if (!w || !rc->acts || flux_future_then(f, -1., response_cb, rc) < 0 ||
-        (rc->wait && flux_future_then(rc->wait, -1., wait_cb, rc) < 0))
+    if (!w || !rc->acts || flux_future_then(f, -1., response_cb, rc) < 0)
         cmd_error(rc->c, "out of memory");
     else if (flux_run(rc->h) < 0 && !rc->finished)
         cmd_error(rc->c, "the connection to the broker was lost");
@@ -483,7 +592,8 @@ static int run_attached(struct job_attach *rc, flux_future_t *f)
 
 static void clear(struct job_attach *rc)
 {
-    flux_future_destroy(rc->wait);
+    input_over(rc);
+    jobwait_destroy(rc->wait);
     flux_watcher_destroy(rc->in);
     job_waitline_stop(rc->tell);
     taskout_destroy(rc->out);
@@ -496,19 +606,19 @@ static void clear(struct job_attach *rc)
     free(rc->said);
 }
 
-int job_attach_job(struct cmd *c, flux_t *h, uint64_t id, bool label, bool reads)
+int job_attach_job(struct cmd *c, flux_t *h, uint64_t id, const struct job_attach_how *how)
 {
-    struct job_attach rc = {.c = c, .h = h, .s.id = id, .job = true, .reads = reads};
-    struct wrexec_listen listen = {.id = id, .window = WREXEC_CLIENT_WINDOW, .input = reads};
+    struct job_attach rc = {.c = c, .h = h, .s.id = id, .job = true, .how = *how};
+    struct wrexec_listen listen = {.id = id, .window = WREXEC_CLIENT_WINDOW, .input = how->reads};
     flux_future_t *f = NULL;
     int code = CMD_FAIL;
     char text[24];
 
     f = flux_rpc_struct(h, "wrexec.listen", &wrexec_listen_schema, &listen, 0, FLUX_MSGF_STREAMING);
-    rc.wait = flux_job_wait(h, id_text(&rc, text));
+    rc.wait = jobwait_create(h, id_text(&rc, text), wait_cb, &rc);
     if (!f || !rc.wait) {
         cmd_error(c, "out of memory");
-    } else if (open_output(&rc, label) == 0) {
+    } else if (open_output(&rc, how->label) == 0) {
         rc.tell = job_waitline_start(c, h, id, "^C cancels it");
         code = run_attached(&rc, f);
     }
@@ -538,8 +648,8 @@ int job_attach_exec(struct cmd *c, const struct job_attach_params *p)
     if (!(rc.h = cmd_handle_signals(c)))
         return CMD_FAIL;
     run.window = WREXEC_CLIENT_WINDOW;
-    rc.reads = strcmp(run.input, "none") != 0 && job_attach_stdin_useful();
-    if (!rc.reads)
+    rc.how.reads = strcmp(run.input, "none") != 0 && job_attach_stdin_useful();
+    if (!rc.how.reads)
         run.input = "none";
     if (open_output(&rc, p->label) == 0) {
         if (!(f = send_request(&rc, p, &run)))

@@ -29,8 +29,37 @@ struct job_attach_params {
  * were printed. */
 int job_attach_exec(struct cmd *c, const struct job_attach_params *p);
 
-/* Follow the job that was submitted with JOB_FLAG_CLIENT to its end; `reads`: pass standard input
- * on.  Its exit code, or CMD_FAIL after a sentence. */
-int job_attach_job(struct cmd *c, flux_t *h, uint64_t id, bool label, bool reads);
+/* How a job is attached. */
+struct job_attach_how {
+    bool label; /* "TASK: " before each line */
+    bool reads; /* pass standard input on */
+    /* Not NULL: SIGINT, SIGTERM, SIGHUP, SIGQUIT and failed output cancel the job, with this note,
+     * also while it runs; another signal does not wait for its end.  Else signals go to its
+     * tasks. */
+    const char *cancel_note;
+    const struct job_attach_term *term; /* of standard input; NULL: it is passed on as it is */
+    void *arg;                          /* of `term` */
+};
+
+typedef struct job_attach job_attach_t;
+
+/* Standard input is a terminal whose size and hangup are passed on, too, in frames. */
+struct job_attach_term {
+    size_t max;  /* bytes a frame of input holds */
+    size_t head; /* bytes before them, at most JOB_ATTACH_HEAD */
+    size_t room; /* kept free in the window of input for job_attach_input() */
+    void (*started)(void *arg, job_attach_t *ja);            /* there are tasks, which read input */
+    void (*signal)(void *arg, job_attach_t *ja, int signum); /* SIGWINCH or SIGCONT came */
+    void (*over)(void *arg);                                 /* no more input; may come again */
+    /* Write the head for `len` bytes of input; 0: the frame for its end.  Returns its size. */
+    size_t (*frame)(void *arg, void *head, size_t len);
+};
+#define JOB_ATTACH_HEAD 16
+
+/* Follow the job that was submitted with JOB_FLAG_CLIENT to its end.  Returns its exit code, or
+ * CMD_FAIL after an error message. */
+int job_attach_job(struct cmd *c, flux_t *h, uint64_t id, const struct job_attach_how *how);
+/* Send a whole frame, while there are tasks that read. */
+void job_attach_input(job_attach_t *ja, const void *data, size_t len);
 
 #endif

@@ -1,14 +1,15 @@
 /* job_stdio.c - the client's side of a job's streams.
  *
- *    wrexec.credit   bytes of output that were written here, told when a quarter of the window is
- *                    owed and no more than that waits
- *    wrexec.stdin    bytes for the tasks; none: that was all
+ *    wrexec.credit   number of bytes of output that were written here; sent when a quarter of the
+ *                    window is due and no more than that is still queued
+ *    wrexec.stdin    bytes for the tasks; a message without bytes marks the end of input
  *
- * Invariant: what waits here is bounded by the window, which the service does not exceed.
+ * Both are sent by a courier, in order, and again if the service had no room for them.
  *
- * Both go with a courier, in order, and again when the service had no room for them.
+ * Invariant: the output that is queued here never exceeds the window, which the service respects.
  *
- * Failure: the stream itself says when the job is gone; what could not be delivered then is dropped.
+ * Failure: the stream itself reports the end of the job; messages that could not be delivered by
+ * then are dropped.
  */
 #include "config.h"
 #include "job_stdio.h"

@@ -1,8 +1,9 @@
-/* job_waitline.c - a line on the terminal while nothing is to be seen of a job.
+/* job_waitline.c - a status line on the terminal while a job has no visible effect.
  *
- * Every two seconds the service is asked for the job's state and the reason why it waits; one
- * request at a time.  What cannot be asked is not told: this is a comfort, not a result.  Without a
- * terminal it is asked every ten seconds, and what is printed is that the store fails, once.
+ * The service is queried every two seconds for the state of the job and the reason why it waits,
+ * with one request at a time.  A failed query is not reported, because the line is informational
+ * only.  Without a terminal, the query is sent every ten seconds, and only a failure of the store
+ * is printed, once.
  */
 #include "config.h"
 #include "job_waitline.h"
@@ -36,7 +37,7 @@ struct job_waitline {
 
 static void tell(job_waitline_t *t, const struct job_info *i)
 {
-    const char *why = i->why ? i->why : jobs_state_text(i);
+    const char *why = i->why ? i->why : flux_job_state_word(i);
     char when[64] = "";
 
     if (!t->terminal) {
@@ -158,8 +159,10 @@ void job_waitline_ended(struct cmd *c, const struct job_ended *e, const char *sa
     bool canceled = e->result && job_result_parse(e->result) == JOB_RESULT_CANCELED;
     char name[64];
 
+    if (e->warning)
+        cmd_error(c, "job %" PRIu64 ": warning: %s", e->id, e->warning);
     if (e->error)
-        cmd_error(c, "%s", e->text ? e->text : "there is no such job (any more)");
+        cmd_error(c, "%s", e->text ? e->text : "the job does not exist (any longer)");
     else if (canceled)
         cmd_error(c, "job %" PRIu64 " was canceled%s%s%s%s", e->id,
                   e->canceled_by >= 0 ? " by user " : "",

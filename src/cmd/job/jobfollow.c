@@ -1,19 +1,20 @@
-/* jobfollow.c - jobs that are followed to their end.
+/* jobfollow.c - follow jobs to their end.
  *
- * Output is the value job.ID.output, which only grows: records "TASK STREAM LENGTH\n" with LENGTH
- * bytes behind each.  It is read as fast as it can be shown: when more than ROOM bytes wait for the
- * reader of this program no more is asked for.
+ * The output of a job is the value job.ID.output, which only grows: records "TASK STREAM LENGTH\n",
+ * each followed by LENGTH bytes.  This program reads it as fast as it can print it: while more than
+ * ROOM bytes wait for the reader of its output, it asks for no more.
  *
- *    a job                      is over when
- *    without output             job.wait has told its end
- *    with output                that; and our broker has seen the store as it was then (an empty
- *                               commit says so); and as many bytes came as the value then has
+ *    a job followed             is over when
+ *    without its output         job.wait has reported its end
+ *    with its output            job.wait has reported its end, this broker has seen the store as it
+ *                               was then (an empty commit ensures that), and as many bytes have
+ *                               arrived as the value then has
  *
- * The service tells the end after the last output was committed, so nothing is missing; and
- * nothing waits for a change that will not come.
+ * The service reports the end after it has committed the last output, so no output is missed, and
+ * this program does not wait for a change that never comes.
  *
- * Failure: a job that is not there (any more) ends with an error in struct job_ended; the store or
- * service that cannot be reached ends all.
+ * Failure: a job that does not exist, or no longer, is reported with an error in struct job_ended.
+ * When the store or the service cannot be reached, all jobs are given up.
  */
 #include "config.h"
 #include "jobfollow.h"
@@ -28,6 +29,7 @@
 
 #include "joboutput.h"
 #include "job_waitline.h"
+#include "jobwait.h"
 #include "libjob/job.h"
 #include "libkvs/kvs.h"
 #include "libutil/hmap.h"
@@ -38,7 +40,7 @@
 #define ROOM (1024 * 1024) /* bytes that wait for the reader */
 
 struct followed {
-    jobfollow_t *jf;
+    struct jobfollow *jf;
     uint64_t id;
     char prefix[24];
     taskout_t *out;
@@ -50,9 +52,9 @@ struct followed {
     /* end */
     bool has_ended;
     struct job_ended ended;
-    char *result, *text;     /* copies for `ended`, which holds a reference to its `failed` */
-    struct list_node node;   /* waits for the commit */
-    struct list_node paused; /* waits for room */
+    char *result, *text, *warning; /* copies for `ended`, which holds a reference to its `failed` */
+    struct list_node node;         /* waits for the commit */
+    struct list_node paused;       /* waits for room */
 };
 
 struct jobfollow {
@@ -64,16 +66,16 @@ struct jobfollow {
     idset_t *ids; /* that have not ended */
     job_waitline_t *tell;
     outsink_t *sink[2];
-    flux_future_t *wait;
+    jobwait_t *wait;
     flux_future_t *commit;       /* under way for those in `committing` */
     struct list_node committing; /* ended, and the commit was made after that */
     struct list_node next;       /* ended since: for the next commit */
-    struct list_node paused;     /* jobs of which no output is asked for */
+    struct list_node paused;     /* jobs whose output is not requested now */
     bool stopped;
     int errnum;
 };
 
-static void stop(jobfollow_t *jf, int errnum)
+static void stop(struct jobfollow *jf, int errnum)
 {
     jf->stopped = true;
     if (!jf->errnum)
@@ -81,7 +83,7 @@ static void stop(jobfollow_t *jf, int errnum)
     flux_reactor_stop(flux_get_reactor(jf->h), 0);
 }
 
-static void fail(jobfollow_t *jf, const char *text)
+static void fail(struct jobfollow *jf, const char *text)
 {
     cmd_error(jf->c, "%s", text);
     stop(jf, EIO);
@@ -89,14 +91,14 @@ static void fail(jobfollow_t *jf, const char *text)
 
 static void sink_failed(void *arg, int errnum)
 {
-    jobfollow_t *jf = arg;
+    struct jobfollow *jf = arg;
 
     if (errnum != EPIPE)
         cmd_error(jf->c, "cannot write output: %s", strerror(errnum));
     stop(jf, errnum);
 }
 
-static size_t waiting(const jobfollow_t *jf)
+static size_t waiting(const struct jobfollow *jf)
 {
     return jf->sink[0] ? outsink_waiting(jf->sink[0]) + outsink_waiting(jf->sink[1]) : 0;
 }
@@ -112,7 +114,7 @@ static struct list_node *list_take(struct list_node *head)
 
 static void sink_drained(void *arg)
 {
-    jobfollow_t *jf = arg;
+    struct jobfollow *jf = arg;
     struct list_node *n;
 
     if (waiting(jf) <= ROOM) {
@@ -134,58 +136,9 @@ static void followed_destroy(void *arg)
     list_remove(&j->paused);
     free(j->result);
     free(j->text);
+    free(j->warning);
     json_decref(j->ended.failed);
     free(j);
-}
-
-jobfollow_t *jobfollow_create(struct cmd *c, flux_t *h, int flags, const struct jobfollow_cb *cb)
-{
-    const struct outsink_cb scb = {sink_failed, sink_drained, NULL};
-    jobfollow_t *jf = calloc(1, sizeof(*jf));
-
-    if (!jf) {
-        cmd_error(c, "out of memory");
-        return NULL;
-    }
-    jf->c = c;
-    jf->h = h;
-    jf->flags = flags;
-    jf->cb = *cb;
-    list_init(&jf->committing);
-    list_init(&jf->next);
-    list_init(&jf->paused);
-    jf->jobs = hmap_create_u64(followed_destroy);
-    jf->ids = idset_create();
-    for (int i = 0; i < 2 && flags & JOBFOLLOW_OUTPUT; i++) {
-        struct outsink_cb own = scb;
-
-        own.arg = jf;
-        jf->sink[i] =
-            outsink_create(flux_get_reactor(h), i == 0 ? STDOUT_FILENO : STDERR_FILENO, &own);
-    }
-    if (!jf->jobs || !jf->ids || (flags & JOBFOLLOW_OUTPUT && (!jf->sink[0] || !jf->sink[1]))) {
-        cmd_error(c, "out of memory");
-        jobfollow_destroy(jf);
-        return NULL;
-    }
-    return jf;
-}
-
-void jobfollow_destroy(jobfollow_t *jf)
-{
-    int saved = errno;
-
-    if (!jf)
-        return;
-    flux_future_destroy(jf->wait);
-    flux_future_destroy(jf->commit);
-    job_waitline_stop(jf->tell);
-    hmap_destroy(jf->jobs);
-    idset_destroy(jf->ids);
-    outsink_destroy(jf->sink[0]);
-    outsink_destroy(jf->sink[1]);
-    free(jf);
-    errno = saved;
 }
 
 /* --- output --- */
@@ -200,7 +153,7 @@ static void put_output(void *arg, uint32_t task, uint32_t stream, const void *da
 /* It has ended, and what it wrote was shown. */
 static void job_over(struct followed *j)
 {
-    jobfollow_t *jf = j->jf;
+    struct jobfollow *jf = j->jf;
     struct job_ended e = j->ended;
 
     if (j->out)
@@ -227,7 +180,7 @@ static void output_failed(void *arg, const char *text)
 static void output_data(void *arg, const char *data, size_t len, bool from_start)
 {
     struct followed *j = arg;
-    jobfollow_t *jf = j->jf;
+    struct jobfollow *jf = j->jf;
     errmsg_t err;
 
     if (from_start)
@@ -268,11 +221,11 @@ static void size_cb(flux_future_t *f, void *arg)
     check_over(j);
 }
 
-static void commit_start(jobfollow_t *jf);
+static void commit_start(struct jobfollow *jf);
 
 static void commit_cb(flux_future_t *f, void *arg)
 {
-    jobfollow_t *jf = arg;
+    struct jobfollow *jf = arg;
     struct list_node *n;
     errmsg_t err;
 
@@ -297,7 +250,7 @@ static void commit_cb(flux_future_t *f, void *arg)
 }
 
 /* So that this broker knows the store as it was when these jobs ended. */
-static void commit_start(jobfollow_t *jf)
+static void commit_start(struct jobfollow *jf)
 {
     struct list_node *n;
 
@@ -310,18 +263,20 @@ static void commit_start(jobfollow_t *jf)
         fail(jf, "out of memory");
 }
 
-static int job_ended(jobfollow_t *jf, const struct job_ended *e)
+static int job_ended(struct jobfollow *jf, const struct job_ended *e)
 {
     struct followed *j = hmap_get_u64(jf->jobs, e->id);
 
     if (!j || j->has_ended)
         return 0;
     if ((e->result && !(j->result = strdup(e->result))) ||
-        (e->text && !(j->text = strdup(e->text))))
+        (e->text && !(j->text = strdup(e->text))) ||
+        (e->warning && !(j->warning = strdup(e->warning))))
         return -1;
     j->ended = *e;
     j->ended.result = j->result;
     j->ended.text = j->text;
+    j->ended.warning = j->warning;
     json_incref(j->ended.failed);
     j->has_ended = true;
     (void)idset_clear(jf->ids, (uint32_t)e->id);
@@ -338,7 +293,7 @@ static int job_ended(jobfollow_t *jf, const struct job_ended *e)
 
 static void wait_cb(flux_future_t *f, void *arg)
 {
-    jobfollow_t *jf = arg;
+    struct jobfollow *jf = arg;
     const json_t *page;
     errmsg_t err;
 
@@ -359,67 +314,97 @@ static void wait_cb(flux_future_t *f, void *arg)
         flux_future_next(f);
 }
 
-/* --- the whole --- */
+/* --- setup --- */
 
-int jobfollow_add(jobfollow_t *jf, uint64_t id)
+static int open_sinks(struct jobfollow *jf)
+{
+    const struct outsink_cb cb = {sink_failed, sink_drained, jf};
+    flux_reactor_t *r = flux_get_reactor(jf->h);
+
+    jf->sink[0] = outsink_create(r, STDOUT_FILENO, &cb);
+    jf->sink[1] = outsink_create(r, STDERR_FILENO, &cb);
+    return jf->sink[0] && jf->sink[1] ? 0 : -1;
+}
+
+static int follow(struct jobfollow *jf, uint32_t id)
 {
     struct taskout_params p = {.label = jf->flags & (JOBFOLLOW_LABEL | JOBFOLLOW_LABEL_ID)};
     struct joboutput_cb cb = {output_data, output_failed, NULL};
-    struct followed *j = NULL;
+    struct followed *j = calloc(1, sizeof(*j));
 
-    if (id > IDSET_MAX)
-        return cmd_error(jf->c, "%" PRIu64 " is not a job's id", id), -1;
-    if (hmap_get_u64(jf->jobs, id))
-        return 0;
-    if (!(j = calloc(1, sizeof(*j))))
-        goto nomem;
+    if (!j)
+        return -1;
     j->jf = jf;
     j->id = id;
     cb.arg = j;
     list_init(&j->node);
     list_init(&j->paused);
+    if (hmap_put_u64(jf->jobs, id, j) < 0) {
+        followed_destroy(j);
+        return -1;
+    }
+    if (!(jf->flags & JOBFOLLOW_OUTPUT))
+        return 0;
     if (jf->flags & JOBFOLLOW_LABEL_ID) {
-        snprintf(j->prefix, sizeof(j->prefix), "%" PRIu64 ".", id);
+        snprintf(j->prefix, sizeof(j->prefix), "%" PRIu32 ".", id);
         p.prefix = j->prefix;
     }
-    if (jf->flags & JOBFOLLOW_OUTPUT) {
-        j->out = taskout_create(&p, jf->sink[0], jf->sink[1]);
-        j->output = joboutput_create(jf->h, id, &cb);
-        if (!j->out || !j->output)
-            goto nomem;
-    }
-    if (idset_set(jf->ids, (uint32_t)id) < 0 || hmap_put_u64(jf->jobs, id, j) < 0)
-        goto nomem;
-    return 0;
-nomem:
-    if (j)
-        followed_destroy(j);
-    return cmd_error(jf->c, "out of memory"), -1;
+    j->out = taskout_create(&p, jf->sink[0], jf->sink[1]);
+    j->output = joboutput_create(jf->h, id, &cb);
+    return j->out && j->output ? 0 : -1;
 }
 
-void jobfollow_stop(jobfollow_t *jf)
+static int start(struct jobfollow *jf, const idset_t *ids)
 {
-    stop(jf, 0);
+    char *text = idset_format(ids, 0);
+    int rc = text ? 0 : -1;
+
+    jf->jobs = hmap_create_u64(followed_destroy);
+    jf->ids = idset_copy(ids);
+    if (!jf->jobs || !jf->ids || (jf->flags & JOBFOLLOW_OUTPUT && open_sinks(jf) < 0))
+        rc = -1;
+    for (uint32_t id = idset_first(ids); rc == 0 && id != IDSET_NONE; id = idset_next(ids, id))
+        rc = follow(jf, id);
+    if (rc == 0 && !(jf->wait = jobwait_create(jf->h, text, wait_cb, jf)))
+        rc = -1;
+    free(text);
+    return rc;
 }
 
-int jobfollow_run(jobfollow_t *jf)
+static void clear(struct jobfollow *jf)
 {
-    char *ids = NULL;
+    jobwait_destroy(jf->wait);
+    flux_future_destroy(jf->commit);
+    job_waitline_stop(jf->tell);
+    hmap_destroy(jf->jobs);
+    idset_destroy(jf->ids);
+    outsink_destroy(jf->sink[0]);
+    outsink_destroy(jf->sink[1]);
+}
 
-    if (hmap_count(jf->jobs) == 0)
-        return 0;
+int jobfollow_run(struct cmd *c, flux_t *h, const idset_t *ids, int flags,
+                  const struct jobfollow_cb *cb)
+{
+    struct jobfollow jf = {.c = c, .h = h, .flags = flags, .cb = *cb};
+    int code = CMD_OK;
+
+    if (idset_empty(ids))
+        return CMD_OK;
+    list_init(&jf.committing);
+    list_init(&jf.next);
+    list_init(&jf.paused);
     signal(SIGPIPE, SIG_IGN);
-    if (!(ids = idset_format(jf->ids, 0)) || !(jf->wait = flux_job_wait(jf->h, ids)) ||
-        flux_future_then(jf->wait, -1., wait_cb, jf) < 0) {
-        free(ids);
-        return cmd_error(jf->c, "out of memory"), -1;
+    if (start(&jf, ids) < 0) {
+        code = cmd_error(c, "out of memory");
+    } else {
+        fflush(stdout);
+        if (!(flags & JOBFOLLOW_SILENT))
+            jf.tell = job_waitline_start_set(c, h, jf.ids, "");
+        if (flux_run(h) < 0 && !jf.stopped)
+            code = cmd_error(c, "the connection to the broker was lost");
+        else if (jf.errnum)
+            code = jf.errnum == EPIPE ? 128 + SIGPIPE : CMD_FAIL;
     }
-    free(ids);
-    fflush(stdout);
-    if (!(jf->flags & JOBFOLLOW_SILENT))
-        jf->tell = job_waitline_start_set(jf->c, jf->h, jf->ids, "");
-    if (flux_run(jf->h) < 0 && !jf->stopped)
-        return cmd_error(jf->c, "the connection to the broker was lost"), -1;
-    errno = jf->errnum;
-    return jf->errnum ? -1 : 0;
+    clear(&jf);
+    return code;
 }

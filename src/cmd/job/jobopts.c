@@ -1,13 +1,11 @@
 /* jobopts.c - the options that describe a job.
  *
- * Each option is checked when it is met, so that the sentence names it; what several have to agree
- * on (nodes and tasks) is checked when the jobspec is made (jobopts_spec.c), and the service checks
- * everything again.
+ * Each option is checked when it is parsed, so that the error message names it.  Conditions
+ * between several options (nodes and tasks) are checked when the jobspec is made (jobopts_spec.c),
+ * and the service checks everything again.  A table maps the key of an option to the function for
+ * its kind of value and to the place of the value, so that each option takes one line.
  *
- * A table leads from an option's key to the function for its kind of value and the place where that
- * goes, so that an option is a line of it.
- *
- * Failure: -1 after a sentence; the object stays as it was, and may be destroyed.
+ * Failure: an error message and -1; the object is unchanged, and can be destroyed.
  */
 #include "config.h"
 #include "jobopts.h"
@@ -24,6 +22,7 @@
 #include "jobopts_private.h"
 #include "libjob/submit.h"
 #include "libidset/hostlist.h"
+#include "libutil/clock.h"
 #include "libutil/size.h"
 #include "libutil/strutil.h"
 
@@ -88,7 +87,7 @@ char *jobopts_absolute(struct cmd *c, const char *path)
     if (path && path[0] == '/')
         full = strdup(path);
     else if (!(cwd = getcwd(NULL, 0))) {
-        cmd_error(c, "the working directory has no name: %s", strerror(errno));
+        cmd_error(c, "cannot determine the working directory: %s", strerror(errno));
         return NULL;
     } else if (!path)
         return cwd;
@@ -107,7 +106,7 @@ static int take_count(jobopts_t *jo, const char *what, const char *val, void *ds
     if (cmd_parse_u32(jo->c, what, val, dst) < 0)
         return -1;
     if (*(uint32_t *)dst == 0)
-        return cmd_usage_error(jo->c, "%s: at least one is needed", what), -1;
+        return cmd_usage_error(jo->c, "%s: the number must be at least 1", what), -1;
     return 0;
 }
 
@@ -152,7 +151,7 @@ static int take_memory(jobopts_t *jo, const char *what, const char *val, void *d
     if (size_parse(val, &bytes, &err) < 0)
         return cmd_usage_error(jo->c, "%s: %s", what, err.text), -1;
     if (bytes == 0)
-        return cmd_usage_error(jo->c, "%s: has to be above 0", what), -1;
+        return cmd_usage_error(jo->c, "%s: must be greater than 0", what), -1;
     *(uint64_t *)dst = (bytes + (1u << 20) - 1) >> 20;
     return 0;
 }
@@ -164,7 +163,8 @@ static int take_limit(jobopts_t *jo, const char *what, const char *val, void *ds
     if (cmd_parse_limit(jo->c, what, val, &t) < 0)
         return -1;
     if (t <= 0.)
-        return cmd_usage_error(jo->c, "%s: has to be above 0; write inf for no limit", what), -1;
+        return cmd_usage_error(jo->c, "%s: must be greater than 0; write inf for no limit", what),
+               -1;
     *(double *)dst = isinf(t) ? 0. : t;
     return 0;
 }
@@ -208,32 +208,32 @@ static int parse_clock(const char *s, time_t now, double *out)
 
 static int take_begin(jobopts_t *jo, const char *what, const char *val, void *dst)
 {
-    struct timespec now;
+    double now = clock_wall();
     double t;
 
-    clock_gettime(CLOCK_REALTIME, &now);
     if (val[0] == '+' || str_starts(val, "now+")) {
         if (cmd_parse_duration(jo->c, what, strchr(val, '+') + 1, &t) < 0)
             return -1;
         if (isinf(t))
-            return cmd_usage_error(jo->c, "%s: never is too late", what), -1;
-        *(double *)dst = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec + t;
+            return cmd_usage_error(jo->c, "%s: the time must be finite", what), -1;
+        *(double *)dst = now + t;
         return 0;
     }
-    if (parse_clock(val, now.tv_sec, dst) == 0)
+    if (parse_clock(val, (time_t)now, dst) == 0)
         return 0;
-    cmd_usage_error(jo->c, "%s: '%s' is no time like +1h, 17:30 or 2030-12-31T17:30", what, val);
+    cmd_usage_error(jo->c, "%s: '%s' is not a time such as +1h, 17:30 or 2030-12-31T17:30", what,
+                    val);
     return -1;
 }
 
-/* -q is the queue for those who come from other places, and nothing else may be made of it. */
+/* -q exists for users of other resource managers; "default" is the only queue. */
 static int take_queue(jobopts_t *jo, const char *what, const char *val, void *dst)
 {
     if (strcmp(val, "default") == 0)
         return 0;
     return cmd_usage_error(jo->c,
-                           "%s: there is no queue '%s': a session has one, called default; to "
-                           "print no ids is --quiet",
+                           "%s: there is no queue '%s': the only queue is called default; to "
+                           "suppress ids, use --quiet",
                            what, val),
            -1;
 }
@@ -250,7 +250,7 @@ static int take_urgency(jobopts_t *jo, const char *what, const char *val, void *
         n = JOB_URGENCY_MAX;
     else if (str2u32(val, &n) < 0 || n > JOB_URGENCY_MAX)
         return cmd_usage_error(jo->c,
-                               "%s: '%s' is not a number from 0 to %d, hold, default, expedite",
+                               "%s: '%s' is not a number from 0 to %d, hold, default or expedite",
                                what, val, JOB_URGENCY_MAX),
                -1;
     *(uint32_t *)dst = n;
@@ -336,7 +336,7 @@ static int take_pool(jobopts_t *jo, const char *what, const char *val, void *dst
     if (!name || cmd_parse_u64(jo->c, what, count, &n) < 0)
         goto fail;
     if (n == 0 || n > INT64_MAX) {
-        cmd_usage_error(jo->c, "%s: '%s' is not an amount from 1 on", what, count);
+        cmd_usage_error(jo->c, "%s: '%s' is not a quantity of at least 1", what, count);
         goto fail;
     }
     while (i < jo->npools && strcmp(jo->pools[i].name, name) != 0)
@@ -373,11 +373,12 @@ static int take_rlimit(jobopts_t *jo, const char *what, const char *val, void *d
         return -1;
     resource = job_rlimit_parse(name);
     if (resource < 0)
-        cmd_usage_error(jo->c, "%s: '%s' is not a limit of setrlimit(2): nofile, nproc, core, ...",
-                        what, name);
+        cmd_usage_error(
+            jo->c, "%s: '%s' is not the name of a setrlimit(2) limit: nofile, nproc, core, ...",
+            what, name);
     if (resource >= 0 && strcmp(text, "unlimited") != 0 &&
         (size_parse(text, &n, NULL) < 0 || n > INT64_MAX)) {
-        cmd_usage_error(jo->c, "%s: '%s' is not a number and not 'unlimited'", what, text);
+        cmd_usage_error(jo->c, "%s: '%s' is neither a number nor 'unlimited'", what, text);
         resource = -1;
     }
     if (resource < 0) {
@@ -406,7 +407,7 @@ static int each_part(jobopts_t *jo, const char *what, const char *val,
         if (*strvec_at(v, i))
             rc = one(jo, what, strvec_at(v, i));
         else
-            rc = (cmd_usage_error(jo->c, "%s: '%s' has an empty part", what, val), -1);
+            rc = (cmd_usage_error(jo->c, "%s: '%s' contains an empty element", what, val), -1);
     }
     strvec_destroy(v);
     return rc;
@@ -434,13 +435,12 @@ static int one_dependency(jobopts_t *jo, const char *what, const char *part)
 
     free(scheme);
     if (num < 0)
-        return cmd_usage_error(jo->c,
-                               "%s: '%s' is none of after:ID, afterany:ID, afterok:ID, "
-                               "afternotok:ID",
-                               what, part),
+        return cmd_usage_error(
+                   jo->c, "%s: '%s' is not one of after:ID, afterany:ID, afterok:ID, afternotok:ID",
+                   what, part),
                -1;
     if (str2u64(colon + 1, &id) < 0 || id == 0 || id > IDSET_MAX)
-        return cmd_usage_error(jo->c, "%s: '%s' is not a job's id", what, colon + 1), -1;
+        return cmd_usage_error(jo->c, "%s: '%s' is not a job id", what, colon + 1), -1;
     if (!(more = realloc(jo->deps, (jo->ndeps + 1) * sizeof(*more))))
         return jobopts_no_memory(jo);
     jo->deps = more;
@@ -500,14 +500,14 @@ static int take_setattr(jobopts_t *jo, const char *what, const char *val, void *
 
 /* --- options of the launcher that have an option of their own --- */
 
-/* A word of those that `parse` knows, all of which `all` lists. */
+/* A word that `parse` knows; `all` lists them. */
 static int take_word(jobopts_t *jo, const char *what, const char *val, int (*parse)(const char *s),
                      const char *all)
 {
     int num = parse(val);
 
     if (num < 0)
-        cmd_usage_error(jo->c, "%s: '%s' is none of %s", what, val, all);
+        cmd_usage_error(jo->c, "%s: '%s' is not one of %s", what, val, all);
     return num;
 }
 
@@ -550,7 +550,7 @@ static int take_grace(jobopts_t *jo, const char *what, const char *val, void *ds
     if (cmd_parse_duration(jo->c, what, val, &t) < 0)
         return -1;
     if (isinf(t))
-        return cmd_usage_error(jo->c, "%s: has to end", what), -1;
+        return cmd_usage_error(jo->c, "%s: must be finite", what), -1;
     *(double *)dst = t;
     return 0;
 }
@@ -563,7 +563,7 @@ static int take_size(jobopts_t *jo, const char *what, const char *val, void *dst
     if (size_parse(val, &bytes, &err) < 0)
         return cmd_usage_error(jo->c, "%s: %s", what, err.text), -1;
     if (bytes > INT64_MAX)
-        return cmd_usage_error(jo->c, "%s: '%s' is too much", what, val), -1;
+        return cmd_usage_error(jo->c, "%s: '%s' is too large", what, val), -1;
     *(uint64_t *)dst = bytes;
     return 0;
 }

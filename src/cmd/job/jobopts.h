@@ -63,63 +63,73 @@ enum {
 /* clang-format off */
 #define JOBOPTS_RESOURCES                                                                         \
     CMD_OPT_HEADING("Resources"),                                                                 \
-    {'N', "nodes", "N", "run on N nodes (default: on any that have room)"},                       \
-    {'n', "ntasks", "N", "start N tasks in all (default: one a node, or one)"},                   \
-    {JOBOPTS_KEY_TASKS_PER_NODE, "tasks-per-node", "N", "start N tasks on each node"},            \
-    {'c', "cores-per-task", "N", "cores for each task (default: 1)"},                             \
-    {'g', "gpus-per-task", "N", "gpus for each task (default: none)"},                            \
+    {'N', "nodes", "N", "run on N nodes (default: any nodes with free resources)"},               \
+    {'n', "ntasks", "N", "run N tasks in total (default: one per node, or one)"},                 \
+    {JOBOPTS_KEY_TASKS_PER_NODE, "tasks-per-node", "N", "run N tasks on each node"},              \
+    {'c', "cores-per-task", "N", "number of cores for each task (default: 1)"},                   \
+    {'g', "gpus-per-task", "N", "number of gpus for each task (default: none)"},                  \
     {JOBOPTS_KEY_MEM, "mem", "SIZE", "memory for each task (500M, 4G)"},                          \
-    {'x', "exclusive", NULL, "whole nodes, nobody else's tasks on them"},                         \
+    {'x', "exclusive", NULL, "allocate whole nodes"},                                             \
     {JOBOPTS_KEY_OVERCOMMIT, "overcommit", NULL,                                                  \
-     "cores for one task a node, however many run there"},                                        \
-    {JOBOPTS_KEY_POOL, "pool", "NAME=N", "so much of a pool of the site (power, licences)"},      \
-    {JOBOPTS_KEY_REQUIRES, "requires", "PROPERTY", "only nodes with that property; several: A,B"},\
-    {JOBOPTS_KEY_RANKS, "ranks", "RANKS", "only nodes of these ranks"},                           \
-    {JOBOPTS_KEY_HOSTS, "hosts", "HOSTS", "only these hosts: node[0-3,7]"}
+     "let tasks share cores when there are not enough"},                                \
+    {JOBOPTS_KEY_POOL, "pool", "NAME=N",                                                          \
+     "allocate N units of a pool of the site (power, licenses)"},                                 \
+    {JOBOPTS_KEY_REQUIRES, "requires", "PROPERTY",                                                \
+     "use only nodes with this property; several: A,B"},                                          \
+    {JOBOPTS_KEY_RANKS, "ranks", "RANKS", "use only the nodes of these ranks"},                   \
+    {JOBOPTS_KEY_HOSTS, "hosts", "HOSTS", "use only these hosts: node[0-3,7]"}
 
 #define JOBOPTS_TASKS                                                                             \
     CMD_OPT_HEADING("Tasks"),                                                                     \
     {JOBOPTS_KEY_ENV, "env", "NAME=VALUE", "set a variable for the tasks; -NAME removes one"},    \
-    {JOBOPTS_KEY_CHDIR, "chdir", "DIR", "working directory of the tasks (default: this one)"},    \
-    {JOBOPTS_KEY_LAYOUT, "layout", "HOW", "task numbers over nodes: block (default), cyclic"},    \
+    {JOBOPTS_KEY_CHDIR, "chdir", "DIR",                                                           \
+     "working directory of the tasks (default: the current directory)"},                          \
+    {JOBOPTS_KEY_LAYOUT, "layout", "HOW",                                                         \
+     "distribution of tasks over nodes: block (default), cyclic"},                                \
     {JOBOPTS_KEY_CPU_AFFINITY, "cpu-affinity", "HOW",                                             \
-     "bind tasks to the job's cores on their node: on, off, or\nper-task: each to its own"},\
-    {JOBOPTS_KEY_GPU_AFFINITY, "gpu-affinity", "HOW", "the same for gpus"},                       \
+     "bind tasks to the job's cores on their node: on, off, or\n"                                 \
+     "per-task (each task to its own share)"},                                                    \
+    {JOBOPTS_KEY_GPU_AFFINITY, "gpu-affinity", "HOW", "same for gpus"},                           \
     {JOBOPTS_KEY_KILL_ON_BAD_EXIT, "kill-on-bad-exit", NULL,                                      \
-     "end the job when a task has failed"},                                                       \
+     "when a task fails, terminate the others"},                                                  \
     {JOBOPTS_KEY_RLIMIT, "rlimit", "NAME=N",                                                      \
-     "limit of tasks: nofile=1024, core=unlimited, ...; none:\nthose of this shell are not passed on"}, \
-    {JOBOPTS_KEY_MPI, "mpi", "HOW", "how MPI tasks find each other: both, pmi, pmix, none"},      \
+     "limit of the tasks: nofile=1024, core=unlimited, ...; none:\n"                              \
+     "do not pass on the limits of this shell"},                                                  \
+    {JOBOPTS_KEY_MPI, "mpi", "HOW",                                                               \
+     "how MPI tasks find each other: both (default), pmi, pmix, none"},                           \
     {JOBOPTS_KEY_GRACE, "grace", "DURATION", "time from SIGTERM to SIGKILL (default: 5s)"}
 
 #define JOBOPTS_FILES                                                                             \
-    CMD_OPT_HEADING("Files ({{id}}, {{task}}, {{node}}, {{name}}, {{cc}} are replaced)"),\
-    {'i', "input", "FILE", "standard input of task 0, read on its node"},                         \
-    {'O', "output", "FILE", "standard output of tasks goes to FILE"},                             \
-    {'E', "error", "FILE", "the same for standard error"},                                        \
-    {'l', "label-io", NULL, "put the number of its task before each line"},                       \
-    {JOBOPTS_KEY_STDIN, "stdin", "WHO", "who reads input: first (task 0, the default), all, none"},\
-    {JOBOPTS_KEY_OUTPUT_LIMIT, "output-limit", "SIZE", "keep no more output than that"}
+    CMD_OPT_HEADING("Files (in names, {{id}}, {{task}}, {{node}}, {{name}}, {{cc}} are replaced)"),\
+    {'i', "input", "FILE", "file that task 0 reads as standard input, on its node"},              \
+    {'O', "output", "FILE", "write the standard output of the tasks to FILE"},                    \
+    {'E', "error", "FILE", "write their standard error to FILE"},                                 \
+    {'l', "label-io", NULL, "prefix each line with its task number"},                             \
+    {JOBOPTS_KEY_STDIN, "stdin", "WHO",                                                           \
+     "tasks that read standard input: first (task 0, the default),\n"                             \
+     "all, none"},                                                                                \
+    {JOBOPTS_KEY_OUTPUT_LIMIT, "output-limit", "SIZE", "maximum amount of output to keep"}
 
 #define JOBOPTS_JOB                                                                               \
     CMD_OPT_HEADING("Job"),                                                                       \
     {'t', "time-limit", "DURATION",                                                               \
-     "end the job after that time: SIGTERM, then SIGKILL;\n"                                     \
-     "a number without unit counts minutes"},                                                     \
-    {JOBOPTS_KEY_NAME, "name", "NAME", "name of the job (default: its program)"},                 \
+     "end the job after this time by SIGTERM, then SIGKILL;\n"                                    \
+     "a number without a unit is in minutes"},                                                    \
+    {JOBOPTS_KEY_NAME, "name", "NAME", "job name (default: the name of its program)"},            \
     {JOBOPTS_KEY_NAME, "job-name", "NAME", NULL},                                                 \
-    {'q', "queue", "NAME", "queue of the job; a session has one, called default"},                \
+    {'q', "queue", "NAME", "queue of the job; the only queue is called default"},                 \
     {JOBOPTS_KEY_URGENCY, "urgency", "N",                                                         \
-     "0 (held) to 31 (at once), default 16; those with more go first"},                           \
-    {JOBOPTS_KEY_HOLD, "hold", NULL, "do not start it before it is released: --urgency=0"},       \
+     "0 (held) to 31 (first), default 16; jobs with a higher urgency\n"                           \
+     "start first"},                                                                              \
+    {JOBOPTS_KEY_HOLD, "hold", NULL, "hold the job until it is released: --urgency=0"},           \
     {JOBOPTS_KEY_DEPENDENCY, "dependency", "SCHEME:ID",                                           \
-     "wait for another job: after:ID (has started), afterany,\n"                  \
-     "afterok, afternotok (has ended, well, badly)"},                                             \
+     "wait for another job: after:ID (has started), afterany (has\n"                              \
+     "ended), afterok (successfully), afternotok (unsuccessfully)"},                              \
     {JOBOPTS_KEY_BEGIN, "begin-time", "TIME",                                                     \
-     "not before: +DURATION, 17:30, 2030-12-31T17:30"},                                           \
-    {JOBOPTS_KEY_SETATTR, "setattr", "KEY=VALUE", "any attribute of the jobspec: user.KEY"},      \
-    {'o', "setopt", "KEY=VALUE", "any option of the launcher, see flux-jobspec(5)"},              \
-    {JOBOPTS_KEY_DRY_RUN, "dry-run", NULL, "print the jobspec and do not submit"}
+     "earliest start: +DURATION, 17:30, 2030-12-31T17:30"},                                       \
+    {JOBOPTS_KEY_SETATTR, "setattr", "KEY=VALUE", "set an attribute of the jobspec: user.KEY"},   \
+    {'o', "setopt", "KEY=VALUE", "set an option of the launcher, see flux-jobspec(5)"},           \
+    {JOBOPTS_KEY_DRY_RUN, "dry-run", NULL, "print the jobspec without submitting it"}
 /* clang-format on */
 
 /* `c` is kept: for sentences, and its name.  NULL with ENOMEM, after a sentence. */
@@ -143,8 +153,8 @@ int jobopts_take(jobopts_t *jo, const struct cmd_usage *usage, strvec_t *words, 
 
 /* What to run: argv up to its NULL, copied.  -1 after a sentence. */
 int jobopts_command(jobopts_t *jo, char *const *argv);
-/* The same, or several programs with ':' between them, each but the first with options of its own in
- * front. */
+/* The same, or several programs with ':' between them, each but the first with options of its own
+ * in front. */
 int jobopts_programs(jobopts_t *jo, char *const *argv);
 /* ... from a command line whose options cmd_option() has taken: after -- a ':' is an argument. */
 int jobopts_operands(jobopts_t *jo, char *const *argv);
@@ -179,7 +189,6 @@ uint32_t jobopts_urgency(const jobopts_t *jo);
 /* What was given: 0 or NULL when it was not. */
 bool jobopts_dry_run(const jobopts_t *jo);
 bool jobopts_label(const jobopts_t *jo);
-uint32_t jobopts_nnodes(const jobopts_t *jo);
 const char *jobopts_stdin(const jobopts_t *jo);  /* "first", "all", "none" or NULL */
 const char *jobopts_input(const jobopts_t *jo);  /* absolute */
 const char *jobopts_output(const jobopts_t *jo); /* absolute */

@@ -5,7 +5,7 @@
 #include "jobopts.h"
 #include "libjob/jobspec.h"
 
-#define JOBOPTS_ITEMS_MAX 64 /* pools, limits: of each so many different ones */
+#define JOBOPTS_ITEMS_MAX 64 /* maximum number of different pools, and of limits */
 
 /* Values that are checked with other options, or put into the jobspec one by one. */
 struct jobopts {

@@ -1,12 +1,13 @@
-/* jobopts_programs.c - what a job runs: one command, or several with ':' between.
+/* jobopts_programs.c - the programs of a job: one command, or several separated by ':'.
  *
  *    OPTION... COMMAND ARG...  :  [-n N] [--env=...]... COMMAND ARG...  : ...
  *
- * A word that is ':' and nothing else separates programs, as for other launchers of MPI programs.
- * Options before the first COMMAND are the job's, but for -n, which is that program's; those after a
- * ':' are of the program that follows.  Where -- ended the options, all words are arguments.
+ * A word that consists of ':' separates programs, as in other launchers of MPI programs.  Options
+ * before the first COMMAND apply to the job, except -n, which applies to the first program;
+ * options after a ':' apply to the program that follows.  If -- ended the options, all words are
+ * arguments.
  *
- * Failure: -1 after a sentence; what was there before stays, or nothing.
+ * Failure: an error message and -1; the object keeps the previous programs, or has none.
  */
 #include "config.h"
 #include <stdlib.h>
@@ -15,13 +16,13 @@
 #include "jobopts_private.h"
 
 static const struct cmd_opt opts[] = {
-    {'n', "ntasks", "N", "start N tasks of this program (default: 1)"},
+    {'n', "ntasks", "N", "run N tasks of this program (default: 1)"},
     {JOBOPTS_KEY_ENV, "env", "NAME=VALUE", "set a variable for its tasks; -NAME removes one"},
     CMD_OPT_END,
 };
 static const struct cmd_usage usage = {
     "[OPTION...] COMMAND [ARG...] [: [OPTION...] COMMAND [ARG...]]...",
-    "Options of a program that follows a ':'; those before the first COMMAND are the job's.",
+    "Options of a program after a ':'. Options before the first COMMAND apply to the whole job.",
     opts,
     NULL,
     CMD_STOP,
@@ -73,7 +74,7 @@ static int take_options(jobopts_t *jo, int argc, char **argv, struct jobspec_pro
         } else if (cmd_parse_u32(jo->c, "--ntasks", val, &p->ntasks) < 0) {
             return -1;
         } else if (p->ntasks == 0) {
-            return cmd_usage_error(jo->c, "--ntasks: at least one is needed"), -1;
+            return cmd_usage_error(jo->c, "--ntasks: the number must be at least 1"), -1;
         }
     }
     *first = jo->c->optind;
@@ -94,8 +95,8 @@ static int add_program(jobopts_t *jo, int argc, char **argv, bool options)
         return -1;
     if (first >= argc)
         return cmd_usage_error(jo->c,
-                               "a COMMAND is needed %s a ':' that stands alone; where words "
-                               "are to be arguments as they are, write -- before the COMMAND",
+                               "a COMMAND is required %s a word ':'; to pass ':' as an argument, "
+                               "write -- before the first COMMAND",
                                options ? "after" : "before"),
                -1;
     if (!(jo->words[jo->nprograms - 1] = strvec_create()))

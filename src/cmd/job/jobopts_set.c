@@ -1,4 +1,4 @@
-/* jobopts_set.c - what commands set and ask of options beside those that were given. */
+/* jobopts_set.c - access of commands to options other than by the command line. */
 #include "config.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -60,7 +60,7 @@ static int setting(jobopts_t *jo, const char *lead, const char *key, json_t *val
 
     if ((size_t)snprintf(path, sizeof(path), "%s%s", lead, key) >= sizeof(path)) {
         json_decref(value);
-        return cmd_usage_error(jo->c, "a key of more than %zu bytes", sizeof(path) - 1), -1;
+        return cmd_usage_error(jo->c, "a key is longer than %zu bytes", sizeof(path) - 1), -1;
     }
     if (!jo->settings)
         jo->settings = json_object();
@@ -110,7 +110,7 @@ int jobopts_set_stdin(jobopts_t *jo, const char *who)
     int mode = who ? job_stdin_parse(who) : JOB_STDIN_FIRST;
 
     if (mode < 0)
-        return cmd_usage_error(jo->c, "--stdin: '%s' is none of first, all, none", who), -1;
+        return cmd_usage_error(jo->c, "--stdin: '%s' is not one of first, all, none", who), -1;
     jo->options.stdin_mode = (enum job_stdin)mode;
     jo->who = who ? job_stdin_name(jo->options.stdin_mode) : NULL;
     return 0;
@@ -139,11 +139,6 @@ bool jobopts_dry_run(const jobopts_t *jo)
 bool jobopts_label(const jobopts_t *jo)
 {
     return jo->options.label;
-}
-
-uint32_t jobopts_nnodes(const jobopts_t *jo)
-{
-    return jo->nnodes;
 }
 
 const char *jobopts_stdin(const jobopts_t *jo)

@@ -7,8 +7,7 @@
  *    -N K -n N                  K                 N / K on each, rounded up N in all, or one a slot
  *    --tasks-per-node T, -N K   K                 T on each                 one a slot
  *    --tasks-per-node T, -n N   N / T, rounded up T on each                 N in all, or one a slot
- *    --overcommit               as above          1 on each                 as above
- *    --overcommit, no node      1                 1                         N in all
+ *    --overcommit               as above          as above, or fewer        N in all
  *
  * With several programs N is the sum of theirs.
  *
@@ -53,19 +52,19 @@ static int shape(jobopts_t *jo, struct jobspec_parts *p)
     uint32_t ntasks = jo->nprograms ? tasks_of_programs(jo) : jo->ntasks;
 
     if (per_node && !nnodes && !ntasks)
-        return cmd_usage_error(jo->c, "--tasks-per-node needs --nodes or --ntasks"), -1;
+        return cmd_usage_error(jo->c, "--tasks-per-node requires --nodes or --ntasks"), -1;
     if (per_node && nnodes && ntasks && (uint64_t)per_node * nnodes != ntasks)
         return cmd_usage_error(jo->c, "%u tasks on each of %u nodes are not %u", per_node, nnodes,
                                ntasks),
                -1;
     if (nnodes && ntasks && ntasks < nnodes && !jo->one_per_node)
-        return cmd_usage_error(jo->c, "%u nodes need at least %u tasks, one each; there %s %u",
+        return cmd_usage_error(jo->c, "%u nodes require at least %u tasks, one each; there %s %u",
                                nnodes, nnodes, ntasks == 1 ? "is" : "are", ntasks),
                -1;
     if (per_node && !nnodes)
         nnodes = divide_up(ntasks, per_node);
     if (jo->exclusive && !nnodes)
-        return cmd_usage_error(jo->c, "--exclusive needs --nodes"), -1;
+        return cmd_usage_error(jo->c, "--exclusive requires --nodes"), -1;
     p->nnodes = nnodes;
     if (nnodes)
         p->nslots = per_node ? per_node : ntasks ? divide_up(ntasks, nnodes) : 1;
@@ -73,9 +72,10 @@ static int shape(jobopts_t *jo, struct jobspec_parts *p)
         p->nslots = ntasks ? ntasks : 1;
     if (jo->one_per_node) {
         p->ntasks = nnodes ? nnodes : 1;
+        p->min_slots = jo->overcommit ? 1 : 0;
     } else if (jo->overcommit) {
         p->ntasks = ntasks ? ntasks : nnodes ? nnodes * p->nslots : 1;
-        p->nslots = 1;
+        p->min_slots = 1;
     } else if (ntasks && nnodes && (uint64_t)nnodes * p->nslots != ntasks) {
         p->ntasks = ntasks;
     } else {
@@ -84,8 +84,8 @@ static int shape(jobopts_t *jo, struct jobspec_parts *p)
     return 0;
 }
 
-/* What the submitter's shell has set is what tasks are to have: the file mode creation mask, and the
- * soft limits but for those that --rlimit sets. */
+/* What the submitter's shell has set is what tasks are to have: the file mode creation mask, and
+ * the soft limits but for those that --rlimit sets. */
 static void carry(jobopts_t *jo)
 {
     static const struct {
@@ -120,8 +120,8 @@ static int set_cc(json_t **env)
     return json_object_set_new(*env, "FLUX_JOB_CC", json_string("{{cc}}"));
 }
 
-/* The texts of files are not templates, a batch script that has {{cc}} in a command of its own least
- * of all: their braces are written in another way, which JSON has for every character. */
+/* The texts of files are not templates, a batch script that has {{cc}} in a command of its own
+ * least of all: their braces are written in another way, which JSON has for every character. */
 static char *protect_files(char *text, json_t *files)
 {
     char *plain = files ? json_dumps(files, JSON_COMPACT) : NULL, *safe = NULL;
@@ -173,7 +173,7 @@ char *jobopts_jobspec(jobopts_t *jo, bool cc)
     jobspec_parts_init(&p);
     jo->wrong_use = true;
     if (!jo->nprograms && (!jo->argv || strvec_count(jo->argv) == 0)) {
-        cmd_usage_error(jo->c, "a COMMAND is needed");
+        cmd_usage_error(jo->c, "a COMMAND is required");
         return NULL;
     }
     if (shape(jo, &p) < 0)

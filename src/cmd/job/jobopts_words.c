@@ -1,9 +1,9 @@
-/* jobopts_words.c - options that stand in a line of text, as in "#FLUX: -N4 --name='a b'".
+/* jobopts_words.c - options in a line of text, such as "#FLUX: -N4 --name='a b'".
  *
- * Words are made as a shell makes them, but nothing is expanded: what a script says is the same
- * wherever it is submitted.  Among options '#' at the beginning of a word begins a comment.
+ * The line is split into words like in a shell, but nothing is expanded, so that a script means
+ * the same wherever it is submitted.  A '#' at the beginning of a word starts a comment.
  *
- * Failure: -1 after a sentence that begins with where the line stands.
+ * Failure: an error message that begins with the location of the line, and -1.
  */
 #include "config.h"
 #include <ctype.h>
@@ -64,7 +64,7 @@ static int take_words(jobopts_t *jo, const struct cmd_usage *usage, strvec_t *wo
         if (rc < 0)
             return -1;
         if (rc == 0)
-            return cmd_error(jo->c, "an option that is only for the command line"), -1;
+            return cmd_error(jo->c, "an option that is allowed on the command line only"), -1;
     }
     if (key < 0)
         return -1;

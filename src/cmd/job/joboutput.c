@@ -62,7 +62,7 @@ static void piece_cb(flux_future_t *f, void *arg)
         /* Purged, or shorter than it was said to be: the watch tells when that changes. */
         o->size = o->seen;
         if (o->final > o->seen)
-            fail(o, "the rest of the job's output is gone: the job was purged");
+            fail(o, "the rest of the job's output is lost: the job was purged");
     } else {
         o->anew = false;
         o->seen += len;
@@ -86,7 +86,7 @@ static void ask(joboutput_t *o)
         fail(o, "out of memory");
 }
 
-/* The value has so many bytes by now. */
+/* The present length of the value, in bytes. */
 static void known(joboutput_t *o, uint64_t size)
 {
     if (size < o->seen) {

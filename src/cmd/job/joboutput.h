@@ -24,7 +24,7 @@ void joboutput_destroy(joboutput_t *o); /* NULL-safe, keeps errno */
 /* Ask for no more, beyond one piece that may be under way; go on. */
 void joboutput_pause(joboutput_t *o);
 void joboutput_resume(joboutput_t *o);
-/* The job has ended: so many bytes are all.  Where they are not there any more that is a failure. */
+/* The job has ended, and this is the final length.  It is a failure if the bytes are lost. */
 void joboutput_ended(joboutput_t *o, uint64_t size);
 /* Bytes that came. */
 uint64_t joboutput_seen(const joboutput_t *o);

@@ -1,7 +1,7 @@
-/* jobs_columns.c - the columns that a list of jobs may have: what each says of a job.
+/* jobs_columns.c - the columns of a list of jobs.
  *
- * A table leads from the name of a column to the function that writes its cell.  Cells are texts for
- * people; flux jobs --json has the values themselves.
+ * A table maps the name of a column to the function that writes its cell.  Cells are text for
+ * users; flux jobs --json prints the values themselves.
  */
 #include "config.h"
 #include "jobs_columns.h"
@@ -18,28 +18,6 @@
 
 /* --- texts --- */
 
-const char *jobs_state_text(const struct job_info *info)
-{
-    int state = info->state ? job_state_parse(info->state) : -1;
-
-    switch (state) {
-    case JOB_STATE_DEPEND:
-        return "depend";
-    case JOB_STATE_PRIORITY:
-        return "held";
-    case JOB_STATE_SCHED:
-        return info->urgency == JOB_URGENCY_HOLD ? "held" : "pending";
-    case JOB_STATE_RUN:
-        return "running";
-    case JOB_STATE_CLEANUP:
-        return "ending";
-    case JOB_STATE_INACTIVE:
-        return info->result ? info->result : "ended";
-    default:
-        return info->state ? info->state : "?";
-    }
-}
-
 const char *jobs_user_name(uint32_t uid, char *buf, size_t size)
 {
     struct passwd *pw = getpwuid(uid);
@@ -49,6 +27,19 @@ const char *jobs_user_name(uint32_t uid, char *buf, size_t size)
     else
         snprintf(buf, size, "%u", uid);
     return buf;
+}
+
+int jobs_json(json_t *json, const struct job_info *info)
+{
+    const char *word = flux_job_state_word(info);
+    char buf[64];
+
+    /* `state` last: info->state is a part of the JSON that it replaces. */
+    if (json_object_set_new(json, "user",
+                            json_string(jobs_user_name(info->uid, buf, sizeof(buf)))) < 0 ||
+        (info->state && json_object_set_new(json, "rawstate", json_string(info->state)) < 0))
+        return -1;
+    return json_object_set_new(json, "state", json_string(word));
 }
 
 char *jobs_time_text(double seconds, char *buf, size_t size)
@@ -134,6 +125,7 @@ CELL_STR(name, name)
 CELL_STR(rawstate, state)
 CELL_STR(ranks, ranks)
 CELL_STR(nodelist, nodelist)
+CELL_STR(switches, switches)
 CELL_STR(result, result)
 CELL_STR(exception, exception)
 CELL_STR(note, note)
@@ -145,6 +137,12 @@ CELL_CLOCK(t_run, t_run)
 CELL_CLOCK(t_cleanup, t_cleanup)
 CELL_CLOCK(t_inactive, t_inactive)
 CELL_CLOCK(expiration, expiration)
+
+CELL(hops)
+{
+    if (i->switches)
+        snprintf(c->text, sizeof(c->text), "%.2f", i->hops);
+}
 
 CELL(urgency)
 {
@@ -168,7 +166,7 @@ CELL(user)
 
 CELL(state)
 {
-    put(c, jobs_state_text(i));
+    put(c, flux_job_state_word(i));
 }
 
 /* As other versions of Flux abbreviate it. */
@@ -234,7 +232,7 @@ CELL(expected)
     }
 }
 
-/* "afterok:7,begin-time:1795268515.2": the time is told as one. */
+/* "afterok:7,begin-time:1795268515.2": print the number as a time. */
 static void put_dependency(struct jobs_cell *c, const char *text)
 {
     static const char scheme[] = "begin-time:";
@@ -306,44 +304,49 @@ CELL(info)
 }
 
 static const struct jobs_column columns[] = {
-    {"id", "ID", true, cell_id, "number of the job", false},
-    {"id.f58", "ID", true, cell_id, "the same, for drivers of workflows", false},
-    {"user", "USER", false, cell_user, "who submitted it", false},
-    {"uid", "UID", true, cell_uid, "his number", false},
-    {"name", "NAME", false, cell_name, "its name, or the program's", false},
-    {"state", "STATE", false, cell_state, "depend, held, pending, running, ending, or how it ended",
+    {"id", "ID", true, cell_id, "id of the job", false},
+    {"id.f58", "ID", true, cell_id, "the same, for workflow tools", false},
+    {"user", "USER", false, cell_user, "user who submitted it", false},
+    {"uid", "UID", true, cell_uid, "user number", false},
+    {"name", "NAME", false, cell_name, "name of the job, or of its program", false},
+    {"state", "STATE", false, cell_state, "depend, held, pending, running, ending, or the result",
      false},
-    {"status_abbrev", "ST", false, cell_abbrev, "PD, R, CD, F, CA, TO", false},
+    {"status_abbrev", "ST", false, cell_abbrev, "state or result as PD, R, CD, F, CA, TO", false},
     {"rawstate", "RAWSTATE", false, cell_rawstate,
-     "DEPEND, PRIORITY, SCHED, RUN, CLEANUP, INACTIVE", false},
-    {"ntasks", "TASKS", true, cell_ntasks, "tasks", false},
-    {"nnodes", "NODES", true, cell_nnodes, "nodes", false},
-    {"ncores", "CORES", true, cell_ncores, "cores", false},
-    {"time", "TIME", true, cell_time, "how long it has run", false},
-    {"wait", "WAIT", true, cell_wait, "how long it waited", false},
-    {"limit", "LIMIT", true, cell_limit, "its time limit", false},
-    {"left", "LEFT", true, cell_left, "how much of that is left", false},
+     "state in the event log: DEPEND, PRIORITY, SCHED, RUN, CLEANUP, INACTIVE", false},
+    {"ntasks", "TASKS", true, cell_ntasks, "number of tasks", false},
+    {"nnodes", "NODES", true, cell_nnodes, "number of nodes", false},
+    {"ncores", "CORES", true, cell_ncores, "number of cores", false},
+    {"time", "TIME", true, cell_time, "time that it has run", false},
+    {"wait", "WAIT", true, cell_wait, "time that it has waited", false},
+    {"limit", "LIMIT", true, cell_limit, "time limit", false},
+    {"left", "LEFT", true, cell_left, "time left until the time limit", false},
     {"urgency", "URG", true, cell_urgency, "0 (held) to 31", false},
     {"priority", "PRI", true, cell_priority, "priority in the queue", false},
-    {"submitted", "SUBMITTED", false, cell_t_submit, "when it was submitted", false},
-    {"ready", "READY", false, cell_t_depend, "when it waited for other jobs no longer", false},
-    {"started", "STARTED", false, cell_t_run, "when it got its resources", false},
-    {"finished", "FINISHED", false, cell_t_cleanup, "when its tasks had ended", false},
-    {"ended", "ENDED", false, cell_t_inactive, "when it was over", false},
-    {"expires", "EXPIRES", false, cell_expiration, "when its time is up", false},
-    {"expected", "EXPECTED", false, cell_expected, "when it is expected to start", true},
-    {"why", "WHY", false, cell_why, "why it waits", true},
-    {"dependency", "DEPENDENCY", false, cell_dependency, "what it still waits for", false},
-    {"ranks", "RANKS", false, cell_ranks, "numbers of its nodes", false},
+    {"submitted", "SUBMITTED", false, cell_t_submit, "time of submission", false},
+    {"ready", "READY", false, cell_t_depend, "time at which its dependencies were satisfied",
+     false},
+    {"started", "STARTED", false, cell_t_run, "time at which its resources were allocated", false},
+    {"finished", "FINISHED", false, cell_t_cleanup, "time at which its tasks had ended", false},
+    {"ended", "ENDED", false, cell_t_inactive, "time at which its resources were released", false},
+    {"expires", "EXPIRES", false, cell_expiration, "time at which its time limit is reached",
+     false},
+    {"expected", "EXPECTED", false, cell_expected, "expected start time", true},
+    {"why", "WHY", false, cell_why, "reason why it waits", true},
+    {"dependency", "DEPENDENCY", false, cell_dependency, "dependencies that are not satisfied",
+     false},
+    {"ranks", "RANKS", false, cell_ranks, "ranks of its nodes", false},
     {"nodelist", "NODELIST", false, cell_nodelist, "names of its nodes", false},
+    {"switches", "SWITCHES", false, cell_switches, "leaf switches that its nodes are on", false},
+    {"hops", "HOPS", true, cell_hops, "mean hops between two of its nodes", false},
     {"result", "RESULT", false, cell_result, "completed, failed, canceled, timeout", false},
-    {"code", "CODE", true, cell_code, "its exit code", false},
-    {"exception", "EXCEPTION", false, cell_exception, "kind of what ended it", false},
-    {"note", "NOTE", false, cell_note, "the sentence to that", false},
-    {"canceled_by", "CANCELED_BY", false, cell_canceled_by, "who canceled it", false},
-    {"failed", "FAILED", false, cell_failed, "the first of its tasks that failed", false},
-    {"uri", "URI", false, cell_uri, "of the session that it is", false},
-    {"info", "INFO", false, cell_info, "its nodes, why it waits, or how it ended", true},
+    {"code", "CODE", true, cell_code, "exit code", false},
+    {"exception", "EXCEPTION", false, cell_exception, "type of the exception that ended it", false},
+    {"note", "NOTE", false, cell_note, "description of that exception", false},
+    {"canceled_by", "CANCELED_BY", false, cell_canceled_by, "user who canceled it", false},
+    {"failed", "FAILED", false, cell_failed, "first task that failed", false},
+    {"uri", "URI", false, cell_uri, "address of the session that the job is", false},
+    {"info", "INFO", false, cell_info, "nodes, reason why it waits, or how it ended", true},
 };
 #define NCOLUMNS (sizeof(columns) / sizeof(*columns))
 

@@ -1,10 +1,10 @@
 /* jobs_table.c - a list of jobs as text.
  *
- * What a column says is in jobs_columns.c.  Cells are kept as text, in one growing buffer, since
- * widths are known only when all rows are there.
+ * jobs_columns.c provides the cells.  They are kept as text in one growing buffer, because the
+ * widths are known only after the last row.
  *
- * What services say about jobs (names, notes) is the users': control characters and malformed UTF-8
- * become '?', so that a name cannot paint on somebody's terminal.
+ * Names and notes come from users: control characters and malformed UTF-8 are replaced by '?', so
+ * that a name cannot send control sequences to somebody else's terminal.
  */
 #include "config.h"
 #include "jobs_table.h"
@@ -35,29 +35,29 @@ struct jobs_table {
     size_t nparts;
     char *after; /* what stands behind the last part */
     bool template;
-    /* cells: offsets into `text`, nparts each row; states for colours */
+    /* cells: offsets into `text`, nparts each row; states for colors */
     struct jobs_cell c;
     strbuf_t *text;
     size_t *cell;
-    const struct colour **colour;
+    const struct color **color;
     size_t nrows, room;
 };
 
-struct colour {
+struct color {
     const char *state;
     const char *code;
 };
-static const struct colour colours[] = {
+static const struct color colors[] = {
     {"running", "\033[32m"}, {"ending", "\033[36m"},   {"failed", "\033[31m"},
     {"timeout", "\033[31m"}, {"canceled", "\033[33m"}, {"completed", "\033[2m"},
     {"depend", "\033[34m"},  {"held", "\033[35m"},
 };
 
-static const struct colour *find_colour(const char *state)
+static const struct color *find_color(const char *state)
 {
-    for (size_t i = 0; i < sizeof(colours) / sizeof(*colours); i++) {
-        if (strcmp(colours[i].state, state) == 0)
-            return &colours[i];
+    for (size_t i = 0; i < sizeof(colors) / sizeof(*colors); i++) {
+        if (strcmp(colors[i].state, state) == 0)
+            return &colors[i];
     }
     return NULL;
 }
@@ -69,7 +69,8 @@ static int add_part(jobs_table_t *t, const char *name, size_t len, errmsg_t *err
     if (t->nparts == COLUMNS_MAX)
         return errmsg_fail(err, EINVAL, "more than %d columns", COLUMNS_MAX);
     if (!(column = jobs_column_find(name, len)))
-        return errmsg_fail(err, EINVAL, "there is no column '%.*s'; 'flux jobs -o help' lists them",
+        return errmsg_fail(err, EINVAL,
+                           "there is no column '%.*s'; 'flux jobs -o help' lists the columns",
                            len > 40 ? 40 : (int)len, name);
     t->part[t->nparts].column = column;
     t->part[t->nparts++].right = column->right;
@@ -92,7 +93,7 @@ static int parse_width(struct part *p, const char *s, const char *end, errmsg_t 
         s = after;
     }
     if (s != end || p->width > JOBS_CELL_MAX || p->max > JOBS_CELL_MAX)
-        return errmsg_fail(err, EINVAL, "'%s' has a width that is not [<>]WIDTH[.MAX]",
+        return errmsg_fail(err, EINVAL, "'%s': the width is not of the form [<>]WIDTH[.MAX]",
                            p->column->name);
     return 0;
 }
@@ -108,7 +109,7 @@ static int parse_list(jobs_table_t *t, const char *spec, errmsg_t *err)
             return -1;
         spec += len + (spec[len] == ',');
     }
-    return t->nparts ? 0 : errmsg_fail(err, EINVAL, "no column is named");
+    return t->nparts ? 0 : errmsg_fail(err, EINVAL, "the list of columns is empty");
 }
 
 static int parse_template(jobs_table_t *t, const char *spec, errmsg_t *err)
@@ -140,7 +141,7 @@ static int parse_template(jobs_table_t *t, const char *spec, errmsg_t *err)
             return -1;
         spec = close + 1;
     }
-    return t->nparts ? 0 : errmsg_fail(err, EINVAL, "no column is named");
+    return t->nparts ? 0 : errmsg_fail(err, EINVAL, "the list of columns is empty");
 }
 
 jobs_table_t *jobs_table_create(const char *spec, const char *defaults, errmsg_t *err)
@@ -177,7 +178,7 @@ void jobs_table_destroy(jobs_table_t *t)
     free(t->after);
     strbuf_destroy(t->text);
     free(t->cell);
-    free(t->colour);
+    free(t->color);
     free(t);
     errno = saved;
 }
@@ -237,14 +238,14 @@ int jobs_table_add(jobs_table_t *t, const struct job_info *info, double now)
     if (t->nrows == t->room) {
         size_t room = t->room ? 2 * t->room : 64;
         size_t *cell = realloc(t->cell, room * t->nparts * sizeof(*cell));
-        const struct colour **colour;
+        const struct color **color;
 
         if (!cell)
             return -1;
         t->cell = cell;
-        if (!(colour = realloc(t->colour, room * sizeof(*colour))))
+        if (!(color = realloc(t->color, room * sizeof(*color))))
             return -1;
-        t->colour = colour;
+        t->color = color;
         t->room = room;
     }
     for (size_t i = 0; i < t->nparts; i++) {
@@ -255,7 +256,7 @@ int jobs_table_add(jobs_table_t *t, const struct job_info *info, double now)
         if (strbuf_addn(t->text, c->text, strlen(c->text) + 1) < 0)
             return -1;
     }
-    t->colour[t->nrows++] = find_colour(jobs_state_text(info));
+    t->color[t->nrows++] = find_color(flux_job_state_word(info));
     return 0;
 }
 
@@ -273,7 +274,7 @@ static void line_blanks(struct line *l, unsigned n)
     l->blanks += n;
 }
 
-static void line_text(struct line *l, const char *s, unsigned max, const char *colour)
+static void line_text(struct line *l, const char *s, unsigned max, const char *color)
 {
     unsigned n = 0;
     const char *p = s;
@@ -293,11 +294,11 @@ static void line_text(struct line *l, const char *s, unsigned max, const char *c
         p++;
     }
     if (p > s)
-        fprintf(l->f, "%s%.*s%s", colour ? colour : "", (int)(p - s), s, colour ? "\033[0m" : "");
+        fprintf(l->f, "%s%.*s%s", color ? color : "", (int)(p - s), s, color ? "\033[0m" : "");
 }
 
 static void print_cell(const jobs_table_t *t, struct line *l, size_t i, unsigned width,
-                       const char *text, const char *colour)
+                       const char *text, const char *color)
 {
     const struct part *p = &t->part[i];
     unsigned max = p->max, n = columns_of(text);
@@ -310,7 +311,7 @@ static void print_cell(const jobs_table_t *t, struct line *l, size_t i, unsigned
         n = max;
     if (p->right && n < width)
         line_blanks(l, width - n);
-    line_text(l, text, max, colour);
+    line_text(l, text, max, color);
     if (!p->right && n < width)
         line_blanks(l, width - n);
 }
@@ -356,11 +357,11 @@ void jobs_table_print(const jobs_table_t *t, FILE *f, const struct jobs_print *p
         for (size_t i = 0; i < t->nparts; i++) {
             const char *cell = text + t->cell[row * t->nparts + i];
             bool paint =
-                p->colours && t->colour[row] && strcmp(t->part[i].column->name, "state") == 0;
+                p->colors && t->color[row] && strcmp(t->part[i].column->name, "state") == 0;
 
             if (!*cell && !t->template)
                 cell = "-";
-            print_cell(t, &l, i, width[i], cell, paint ? t->colour[row]->code : NULL);
+            print_cell(t, &l, i, width[i], cell, paint ? t->color[row]->code : NULL);
         }
         line_end(t, &l, p->tail);
     }

@@ -1,15 +1,15 @@
 /* jobsubmit.c - submission of many jobs.
  *
- * The first frame is small, so that the service has work while we make the next; frames then grow,
- * since each costs the service a commit.  WINDOW of them are under way: while one is being written
- * to the store the next is being decoded.
+ * The first frame is small, so that the service has work while the next one is prepared; later
+ * frames grow, because each costs the service a commit.  WINDOW frames are outstanding: while one
+ * is written to the store, the next is decoded.
  *
  * Invariants:
- *  1. Futures are answered to the caller oldest first, whatever the order in which they are ready.
- *  2. Index numbers of a frame follow those of the frame before.
+ *  1. Results are passed to the caller in order of submission, whatever the order of the responses.
+ *  2. The index numbers of a frame continue those of the preceding frame.
  *
- * Failure: a job that is refused is a result; a frame that is refused as a whole (no service, not
- * accepting, too much waits there) ends the submission with that sentence.
+ * Failure: a rejected job is a result; a frame that is rejected as a whole (no service, submission
+ * disabled, queue full) ends the submission with the error message.
  */
 #include "config.h"
 #include "jobsubmit.h"
@@ -108,7 +108,8 @@ static int tell(jobsubmit_t *js, const struct frame *fr)
         }
     }
     if (id - sub.first != sub.count) {
-        cmd_error(js->c, "the service told of %u jobs instead of %zu: is it of another version?",
+        cmd_error(js->c,
+                  "the service reported %u jobs instead of %zu: does it have another version?",
                   sub.count, (size_t)(id - sub.first));
         return -1;
     }

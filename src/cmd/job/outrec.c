@@ -1,4 +1,4 @@
-/* outrec.c - output of a job as it stands in the key-value store. */
+/* outrec.c - format of the output of a job in the key-value store. */
 #include "config.h"
 #include "outrec.h"
 
@@ -35,7 +35,7 @@ static int take_head(struct outrec *r, errmsg_t *err)
     r->head[r->nhead] = '\0';
     if (strlen(r->head) != r->nhead || number(&p, ' ', UINT32_MAX, &task) < 0 ||
         number(&p, ' ', 2, &stream) < 0 || stream == 0 || number(&p, '\0', INT64_MAX, &len) < 0)
-        return errmsg_fail(err, EPROTO, "'%.40s' is not TASK STREAM LENGTH", r->head);
+        return errmsg_fail(err, EPROTO, "expected TASK STREAM LENGTH, not '%.40s'", r->head);
     r->task = (uint32_t)task;
     r->stream = (uint32_t)stream;
     r->left = len;
@@ -63,7 +63,7 @@ int outrec_take(struct outrec *r, const void *data, size_t len,
             p++;
         } else if (r->nhead == OUTREC_HEAD_MAX - 1) {
             return errmsg_fail(err, EPROTO,
-                               "a line of more than %d bytes instead of TASK STREAM LENGTH",
+                               "expected TASK STREAM LENGTH, not a line of more than %d bytes",
                                OUTREC_HEAD_MAX - 1);
         } else {
             r->head[r->nhead++] = *p++;

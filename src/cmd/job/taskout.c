@@ -1,13 +1,14 @@
-/* taskout.c - output of tasks on its way to this program's own streams.
+/* taskout.c - write the output of tasks to the standard streams of this program.
  *
- * A pipe or terminal without room is waited for in the loop, and written in pieces that fit, so
- * that signals are heard while a reader of ours stands still.  What waits is bounded by whoever
- * feeds it: by credit, or by not asking for more.
+ * If a pipe or terminal has no room, the reactor waits for it and writes the data in pieces that
+ * fit, so that signals are handled while the reader is stopped.  The caller bounds the amount of
+ * queued data, by credit or by not requesting more.
  *
- * With labels a line is held until its end has come, or until it is LINE_MAX_HELD long: then what
- * there is goes out as a line of its own, since an endless line must not hold everything back.
+ * With labels, a line is held until it is complete or has LINE_MAX_HELD bytes; in the latter case
+ * the part is printed as a line of its own, so that an endless line does not hold back other
+ * output.
  *
- * Failure: a stream that cannot be written is told once, and swallows what comes.
+ * Failure: an error of a stream is reported once, and further data for it is discarded.
  */
 #include "config.h"
 #include "taskout.h"

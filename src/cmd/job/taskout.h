@@ -1,4 +1,4 @@
-/* Output of tasks on its way to this program's own streams: never blocking, labelled by lines when
+/* Output of tasks on its way to this program's own streams: never blocking, labeled by lines when
  * that is wanted.
  *
  * An outsink is a stream of this program; a taskout is one job's output, which goes to two of them.
@@ -15,10 +15,10 @@ typedef struct outsink outsink_t;
 typedef struct taskout taskout_t;
 
 struct outsink_cb {
-    /* It cannot be written any more: errnum is EPIPE when its reader is gone.  What waits was
-     * dropped, and what comes will be. */
+    /* Writing fails for good: errnum is EPIPE if there is no reader any more.  Waiting output was
+     * dropped, and later output will be. */
     void (*failed)(void *arg, int errnum);
-    /* Something, or all, that waited has been written. */
+    /* Some or all of the waiting output was written. */
     void (*drained)(void *arg);
     void *arg;
 };

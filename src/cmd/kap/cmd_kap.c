@@ -1,6 +1,6 @@
-/* cmd_kap.c - flux kap: how long do many processes take to put, synchronise and get?
+/* cmd_kap.c - flux kap: measure how long many processes take to put, synchronize and get.
  *
- * See kap.h for the parts.  This one reads options and prints results.
+ * kap.h describes the parts of the program.  This file parses the options and prints the results.
  */
 #include "config.h"
 #include <errno.h>
@@ -36,32 +36,34 @@ enum {
 
 static const struct cmd_opt opts[] = {
     {'n', "nprocs", "N",
-     "simulated processes in all (default: one a rank, or as many as put or get)"},
-    {'r', "ranks", "RANKS", "on these ranks (default: all that are up)"},
-    {KEY_PRODUCERS, "producers", "N", "as many of them put (default: all)"},
-    {KEY_CONSUMERS, "consumers", "N", "as many of them get (default: all)"},
-    {'s', "value-size", "BYTES", "of each value (default: 8)"},
-    {KEY_PUTS, "puts", "N", "keys that each producer puts (default: 1)"},
-    {KEY_GETS, "gets", "N", "keys that each consumer gets (default: 1)"},
+     "total number of simulated processes (default: one per rank, or as\n"
+     "many as there are producers or consumers)"},
+    {'r', "ranks", "RANKS", "run on these ranks (default: all ranks that are up)"},
+    {KEY_PRODUCERS, "producers", "N", "number of processes that put keys (default: all)"},
+    {KEY_CONSUMERS, "consumers", "N", "number of processes that get keys (default: all)"},
+    {'s', "value-size", "BYTES", "size of each value (default: 8)"},
+    {KEY_PUTS, "puts", "N", "number of keys that each producer puts (default: 1)"},
+    {KEY_GETS, "gets", "N", "number of keys that each consumer gets (default: 1)"},
     {KEY_STRIDE, "stride", "N",
      "distance from the first key of a consumer to that of the next\n"
-     "(default: as --gets, so that each gets other keys)"},
-    {KEY_REDUNDANT, "redundant", NULL, "all values are the same (default: each is unique)"},
-    {KEY_DIRS, "dirs", "one|N", "keys in one directory (default), or in directories of N"},
+     "(default: the value of --gets, so that all get different keys)"},
+    {KEY_REDUNDANT, "redundant", NULL,
+     "use the same value for all keys (default: every value is unique)"},
+    {KEY_DIRS, "dirs", "one|N", "put all keys in one directory (default), or N in each directory"},
     {KEY_SYNC, "sync", "fence|commit",
-     "synchronise by one fence (default), or by commits and waiting for\n"
-     "the version"},
-    {'N', "namespace", "NAME", "in this namespace (default: primary)"},
-    {KEY_REPEAT, "repeat", "N", "do it N times (default: 1)"},
+     "synchronize by one fence (default), or by commits and waiting\n"
+     "for the version"},
+    {'N', "namespace", "NAME", "use this namespace (default: primary)"},
+    {KEY_REPEAT, "repeat", "N", "run the benchmark N times (default: 1)"},
     {'t', "timeout", "DURATION", "give up when a step takes longer (default: 2m)"},
-    {KEY_JSON, "json", NULL, "print JSON, with the results of each run"},
+    {KEY_JSON, "json", NULL, "print JSON, including the results of each run"},
     CMD_OPT_END,
 };
 static const struct cmd_usage usage = {
     "[OPTION...]",
-    "Test the key-value store as many processes use it: producers put, all synchronise,\n"
-    "consumers get and compare every byte.  Prints the latency of each phase in\n"
-    "milliseconds, and what a fence brought to the broker of the master.",
+    "Measure how many processes use the key-value store together: producers put, all\n"
+    "synchronize, consumers get and compare every byte. Prints the latency of each phase in\n"
+    "milliseconds, and the traffic of a fence at the broker of the master.",
     opts,
     NULL,
     0,
@@ -81,7 +83,7 @@ static int parse_u32(struct cmd *c, const char *what, const char *val, uint32_t 
     if (cmd_parse_u32(c, what, val, out) < 0)
         return -1;
     if (*out < min || *out > max)
-        return cmd_usage_error(c, "%s: %u is not in %u to %u", what, *out, min, max), -1;
+        return cmd_usage_error(c, "%s: %u is not between %u and %u", what, *out, min, max), -1;
     return 0;
 }
 
@@ -92,7 +94,9 @@ static int parse_size(struct cmd *c, const char *val, uint32_t *out)
     if (size_parse(val, &bytes, &err) < 0)
         return cmd_usage_error(c, "--value-size: %s", err.text), -1;
     if (bytes > VALUE_MAX)
-        return cmd_usage_error(c, "--value-size: the store takes %u bytes at most", VALUE_MAX), -1;
+        return cmd_usage_error(c, "--value-size: a value of the store has at most %u bytes",
+                               VALUE_MAX),
+               -1;
     *out = (uint32_t)bytes;
     return 0;
 }
@@ -131,7 +135,7 @@ static int parse_one(struct cmd *c, struct args *a, int key, const char *val)
     case KEY_SYNC:
         cfg->commit = strcmp(val, "commit") == 0;
         if (!cfg->commit && strcmp(val, "fence") != 0)
-            return cmd_usage_error(c, "--sync: '%s' is neither fence nor commit", val), -1;
+            return cmd_usage_error(c, "--sync: '%s' is not one of fence, commit", val), -1;
         return 0;
     case 'N':
         cfg->ns = strcmp(val, "primary") == 0 ? "" : val;
@@ -142,7 +146,8 @@ static int parse_one(struct cmd *c, struct args *a, int key, const char *val)
         if (cmd_parse_duration(c, "--timeout", val, &cfg->timeout) < 0)
             return -1;
         if (!(cfg->timeout > 0 && cfg->timeout < 1e6))
-            return cmd_usage_error(c, "--timeout: has to be above 0, and less than 11 days"), -1;
+            return cmd_usage_error(c, "--timeout: must be greater than 0 and less than 11 days"),
+                   -1;
         return 0;
     default:
         a->json = true;
@@ -196,7 +201,7 @@ static char *choose_ranks(struct cmd *c, flux_t *h, struct args *a)
         for (size_t i = 0; i < want; i++)
             (void)idset_set(used, idset_nth(set, i * n / want));
         if (n == 0)
-            cmd_error(c, "no rank is left to run on");
+            cmd_error(c, "the set of ranks to run on is empty");
         else if (!(text = idset_format(used, 0)))
             cmd_error(c, "out of memory");
     }
@@ -319,8 +324,8 @@ static int print_text(struct cmd *c, const struct args *a, const struct kap_resu
     }
     rc = cmd_print_table(c, t, false);
     if (rc == CMD_OK && !cfg->commit)
-        printf("a fence brought to the master: %.0f bytes in %.1f messages of other brokers, %.0f "
-               "bytes of its own clients\n",
+        printf("a fence sent to the master: %.0f bytes in %.1f messages from other brokers, %.0f "
+               "bytes from its own clients\n",
                (double)sum.fence_bytes / runs, (double)sum.fence_msgs / runs,
                (double)sum.fence_local / runs);
     return rc;
@@ -346,7 +351,7 @@ int cmd_kap(struct cmd *c, int argc, char **argv)
     if (key < 0)
         return cmd_option_exit(key);
     if (argc > c->optind)
-        return cmd_usage_error(c, "it takes no argument");
+        return cmd_usage_error(c, "no argument is expected");
     if (a.cfg.nprocs > 0 && (code = complete(c, &a)) != CMD_OK)
         return code;
     if (!(h = cmd_handle_signals(c)) || !(ranks = choose_ranks(c, h, &a)))

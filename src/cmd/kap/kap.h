@@ -10,7 +10,7 @@
  *    kap.ID.go    coordinator to all workers: struct kap_go, do this step
  *    kap.ID.at    a worker to the coordinator: struct kap_at, mine have done it
  *
- * KAP is the FLUX paper's (ICPP 2014, section V): producers put, all synchronise, consumers get.
+ * KAP is the FLUX paper's (ICPP 2014, section V): producers put, all synchronize, consumers get.
  */
 #ifndef CMD_KAP_H
 #define CMD_KAP_H
@@ -26,7 +26,7 @@ enum kap_step {
     KAP_END,       /* leave; not answered */
 };
 
-enum { KAP_PHASES = 3 }; /* producer, synchronisation, consumer */
+enum { KAP_PHASES = 3 }; /* producer, synchronization, consumer */
 extern const char *const kap_phase_names[KAP_PHASES];
 
 struct kap_config {

@@ -1,11 +1,12 @@
-/* kap_plan.c - who puts and gets what in flux kap.
+/* kap_plan.c - the keys and values of each process of flux kap.
  *
- * Processes are numbered through all ranks, in blocks.  Producers and consumers are spread evenly
+ * Processes are numbered over all ranks, in blocks.  Producers and consumers are spread evenly
  * over them.  Producer p puts the keys p*puts to p*puts+puts-1; consumer c gets `gets` keys, from
- * number c*stride on, wrapped around.
+ * number c*stride on, wrapping around.
  *
- * A value is words that follow from the test's run and the key's number (0 for all, when values are
- * redundant); so everybody can make it anew, and a byte out of place shows.
+ * A value consists of words that are computed from the run of the test and the number of the key
+ * (0 for all keys, if values are redundant), so that every process can compute the expected value,
+ * and each wrong byte is detected.
  */
 #include "config.h"
 #include <stdio.h>

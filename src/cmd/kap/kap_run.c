@@ -1,4 +1,4 @@
-/* kap_run.c - the coordinator of flux kap: starts the workers and takes them through the steps.
+/* kap_run.c - the coordinator of flux kap: starts the workers and leads them through the steps.
  *
  * step       when all workers have done it
  * ready      counters of the master are read
@@ -7,13 +7,13 @@
  * wait       as after a fence
  * consume    the run's directory is removed; the next run, or the end
  *
- * It lives in the reactor of job_attach.c, which runs the workers and ends when they do.
+ * It uses the reactor of job_attach.c, which runs the workers and ends when they do.
  *
  * Invariants:
- *  1. One step is under way at a time, and each worker answers it once.
- *  2. What was put is removed in the end, whatever came in between, as long as there is a session.
+ *  1. Only one step is in progress at a time, and each worker reports it once.
+ *  2. The keys of the test are removed at the end, even after an error, while there is a session.
  *
- * Failure: the first error ends the test: the workers are told to leave.  A step that takes longer
+ * Failure: the first error ends the test: the workers are told to exit.  A step that takes longer
  * than the configured time is an error.
  */
 #include "config.h"
@@ -54,7 +54,7 @@ struct coord {
     bool over;
 };
 
-static const char *const step_names[] = {"the start", "putting", "synchronisation",
+static const char *const step_names[] = {"the start", "putting", "synchronization",
                                          "waiting for the version", "getting"};
 
 static const char *namespace(const struct kap_config *cfg)
@@ -100,8 +100,8 @@ static void step(struct coord *co, enum kap_step s)
 static void timer_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
 {
     struct coord *co = arg;
-    cmd_error(co->c, "%s took more than %g s: %u of %u ranks have done it", step_names[co->go.step],
-              co->cfg->timeout, co->arrived, co->workers);
+    cmd_error(co->c, "%s took more than %g s: %u of %u ranks have completed it",
+              step_names[co->go.step], co->cfg->timeout, co->arrived, co->workers);
     end(co, true);
 }
 
@@ -111,7 +111,7 @@ static int get_counter(struct coord *co, const json_t *obj, const char *name, ui
 {
     json_t *val = json_object_get(obj, name);
     if (!json_is_integer(val))
-        return cmd_error(co->c, "the service kvs at rank %u does not count %s", co->master, name),
+        return cmd_error(co->c, "the service kvs at rank %u has no counter %s", co->master, name),
                -1;
     *out = (uint64_t)json_integer_value(val);
     return 0;
@@ -126,7 +126,7 @@ static int get_counters(struct coord *co, flux_future_t *f, struct counters *out
     if (flux_rpc_get_json(f, &json, &err) < 0)
         return cmd_error(co->c, "counters of kvs at rank %u: %s", co->master, err.text), -1;
     if (!(obj = json_loads(json, 0, NULL)))
-        return cmd_error(co->c, "counters of kvs at rank %u are not readable", co->master), -1;
+        return cmd_error(co->c, "the counters of kvs at rank %u are invalid", co->master), -1;
     if (get_counter(co, obj, "fence_msgs_in", &out->msgs) == 0 &&
         get_counter(co, obj, "fence_bytes_in", &out->bytes) == 0 &&
         get_counter(co, obj, "fence_bytes_local", &out->local) == 0)
@@ -257,8 +257,7 @@ static void at_cb(flux_t *h, const flux_msg_t *event, void *arg)
     errmsg_t err;
     json_t *owner = data ? flux_schema_decode(&kap_at_schema, data, len, &at, &err) : NULL;
     if (!owner) {
-        cmd_error(co->c, "a worker sent something else than a report: %s",
-                  data ? err.text : "nothing");
+        cmd_error(co->c, "a worker sent an invalid report: %s", data ? err.text : "nothing");
         end(co, true);
         return;
     }
@@ -356,7 +355,7 @@ static int coordinate(struct coord *co)
     flux_watcher_destroy(co->timer);
     flux_handlers_remove(hs);
     if (code == CMD_OK && !co->over)
-        cmd_error(co->c, "the workers left before their work was done");
+        cmd_error(co->c, "the workers exited before they had finished");
     return code == CMD_OK && co->over && !co->failed ? 0 : -1;
 }
 

@@ -9,12 +9,12 @@
  * consume   a consumer gets its keys, one after the other,         of all its gets
  *           and compares each byte
  *
- * All processes of a worker begin a step together, and the worker reports when all have done it; so
- * a latency holds what the others of the same real process cost, which is the point: they stand for
- * processes of one node.
+ * All processes of a worker begin a step together, and the worker reports when all have completed
+ * it.  Therefore a latency includes the cost of the other processes of the same worker, as
+ * intended: they represent the processes of one node.
  *
- * Failure: the first error is said on standard error and to the coordinator, and the worker leaves.
- * It leaves also when it hears nothing from the coordinator for long.
+ * Failure: the first error is reported on standard error and to the coordinator, and the worker
+ * exits.  It also exits when it has not heard from the coordinator for a long time.
  */
 #include "config.h"
 #include <errno.h>
@@ -22,11 +22,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <time.h>
 
 #include "kap.h"
 #include "libflux/dispatch.h"
 #include "libkvs/kvs.h"
+#include "libutil/clock.h"
 #include "libutil/errmsg.h"
 
 struct proc {
@@ -54,13 +54,6 @@ struct worker {
     struct kap_stat stat;
     bool failed;
 };
-
-static double now(void)
-{
-    struct timespec ts;
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
-}
 
 static const char *namespace(const struct worker *w)
 {
@@ -116,7 +109,7 @@ static void reported_cb(flux_future_t *f, void *arg)
 {
     struct worker *w = arg;
     if (flux_future_errnum(f))
-        fail(w, "no word to the coordinator", flux_future_error(f));
+        fail(w, "cannot report to the coordinator", flux_future_error(f));
     flux_future_destroy(f);
 }
 
@@ -125,7 +118,7 @@ static void report(struct worker *w)
     struct kap_at at = {0};
     flux_future_t *f = publish(w, &at);
     if (!f || flux_future_then(f, 0., reported_cb, w) < 0)
-        fail(w, "no word to the coordinator", "out of memory");
+        fail(w, "cannot report to the coordinator", "out of memory");
     memset(&w->stat, 0, sizeof(w->stat));
     w->version = 0;
 }
@@ -147,7 +140,7 @@ static void produce(struct proc *p)
     if (p->producer != KAP_NOBODY) {
         if (cfg->redundant)
             kap_value(cfg, w->go.run, 0, w->value);
-        p->begin = now();
+        p->begin = clock_now();
         for (uint32_t j = 0; j < cfg->puts; j++) {
             uint64_t k = (uint64_t)p->producer * cfg->puts + j;
             kap_key(cfg, w->go.run, k, key);
@@ -158,7 +151,7 @@ static void produce(struct proc *p)
                 return;
             }
         }
-        kap_stat_add(&w->stat, now() - p->begin);
+        kap_stat_add(&w->stat, clock_now() - p->begin);
     }
     proc_done(w);
 }
@@ -169,9 +162,9 @@ static void synced_cb(flux_future_t *f, void *arg)
     struct proc *p = arg;
     errmsg_t err;
     if (flux_kvs_commit_get(f, NULL, NULL, &err) < 0)
-        fail(p->w, "synchronisation", err.text);
+        fail(p->w, "synchronization", err.text);
     else
-        kap_stat_add(&p->w->stat, now() - p->begin);
+        kap_stat_add(&p->w->stat, clock_now() - p->begin);
     flux_future_destroy(f);
     proc_done(p->w);
 }
@@ -202,10 +195,11 @@ static void sync_proc(struct proc *p)
 {
     struct worker *w = p->w;
     char name[64];
-    p->begin = now();
+    p->begin = clock_now();
     if (!w->cfg.commit) {
         snprintf(name, sizeof(name), "kap.%.32s.%u", w->cfg.id, w->go.run);
-        then(p, flux_kvs_fence(p->h, namespace(w), name, w->cfg.nprocs, p->txn), synced_cb);
+        then(p, flux_kvs_fence_ranks(p->h, namespace(w), name, w->cfg.nprocs, w->cfg.ranks, p->txn),
+             synced_cb);
     } else if (p->producer != KAP_NOBODY) {
         then(p, flux_kvs_commit(p->h, namespace(w), p->txn), committed_cb);
     } else {
@@ -226,7 +220,7 @@ static void get_next(struct proc *p)
     struct worker *w = p->w;
     char key[KAP_KEY_MAX];
     if (p->done == w->cfg.gets) {
-        kap_stat_add(&w->stat, now() - p->begin);
+        kap_stat_add(&w->stat, clock_now() - p->begin);
         proc_done(w);
         return;
     }
@@ -251,7 +245,7 @@ static void got_cb(flux_future_t *f, void *arg)
         errmsg_set(&err, "has %zu bytes, not %u", len, w->cfg.value_size);
         fail(w, key, err.text);
     } else if ((at = kap_compare(&w->cfg, w->go.run, p->key, data, len)) < len) {
-        errmsg_set(&err, "is another value from byte %zu on", at);
+        errmsg_set(&err, "differs from byte %zu on", at);
         fail(w, key, err.text);
     } else {
         good = true;
@@ -270,7 +264,7 @@ static void consume(struct proc *p)
         return;
     }
     p->done = 0;
-    p->begin = now();
+    p->begin = clock_now();
     get_next(p);
 }
 
@@ -300,7 +294,7 @@ static void go_cb(flux_t *h, const flux_msg_t *event, void *arg)
         return;
     }
     if (w->go.step >= sizeof(steps) / sizeof(steps[0]) || !steps[w->go.step]) {
-        fail(w, "step", "it is not known: another version of flux runs on this rank?");
+        fail(w, "step", "it is unknown: does this rank run another version of flux?");
         return;
     }
     w->left = w->nprocs + 1;
@@ -311,7 +305,7 @@ static void go_cb(flux_t *h, const flux_msg_t *event, void *arg)
 
 static void guard_cb(flux_reactor_t *r, flux_watcher_t *t, int revents, void *arg)
 {
-    fail(arg, "no word from the coordinator", "it is gone");
+    fail(arg, "lost contact with the coordinator", "it has exited");
 }
 
 /* --- life --- */
@@ -333,7 +327,7 @@ static int open_procs(struct worker *w)
     errmsg_t err;
     if (!idset_test(ranks, flux_rank(w->h))) {
         idset_destroy(ranks);
-        return cmd_error(w->c, "rank %u has nothing to do here", flux_rank(w->h)), -1;
+        return cmd_error(w->c, "rank %u has no work in this run", flux_rank(w->h)), -1;
     }
     for (uint32_t r = idset_first(ranks); r != flux_rank(w->h); r = idset_next(ranks, r))
         index++;
@@ -383,7 +377,7 @@ static int work(struct worker *w)
     flux_timer_start(w->guard, w->cfg.timeout * 2 + 60, 0);
     report(w); /* KAP_READY */
     if (flux_run(w->h) < 0 && !w->failed)
-        return cmd_error(w->c, "the broker of rank %u is gone", flux_rank(w->h)), -1;
+        return cmd_error(w->c, "the broker of rank %u is lost", flux_rank(w->h)), -1;
     return w->failed ? -1 : 0;
 }
 
@@ -394,7 +388,7 @@ int kap_work(struct cmd *c, const char *json)
     json_t *owner = flux_schema_decode(&kap_config_schema, json, strlen(json), &w.cfg, &err);
     int rc;
     if (!owner)
-        return cmd_usage_error(c, "--worker is for flux kap itself: %s", err.text);
+        return cmd_usage_error(c, "--worker is for internal use by flux kap: %s", err.text);
     rc = work(&w);
     flux_handlers_remove(w.handlers);
     flux_watcher_destroy(w.guard);

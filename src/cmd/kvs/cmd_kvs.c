@@ -1,17 +1,18 @@
-/* cmd_kvs.c - flux kvs: the key-value store from the shell.  The table of its commands, and the
- * arguments they share.
+/* cmd_kvs.c - flux kvs: access to the key-value store from the shell.
+ *
+ * This file contains the table of the subcommands, and the arguments that they share.
  *
  *    cmd_kvs_text.c      values as text and JSON
  *    cmd_kvs_read.c      get, readlink, version, wait
- *    cmd_kvs_list.c      dir, ls; walking through directories of any size
+ *    cmd_kvs_list.c      dir, ls; reading directories of any size
  *    cmd_kvs_write.c     put, unlink, mkdir, link, copy, move: transactions
  *    cmd_kvs_watch.c     watch
  *    cmd_kvs_admin.c     stats, dropcache, gc, fences, namespace, fsck
  *    cmd_kvs_archive.c   the format of archives
  *    cmd_kvs_dump.c, cmd_kvs_restore.c
  *
- * Exit codes: 0; 1 for a key that is not there and for every other failure, with a sentence; 2 for
- * wrong use; 3 when a guard of a commit did not hold.
+ * Exit codes: 0 on success; 1 for a key that does not exist and for every other failure, with an
+ * error message; 2 on a usage error; 3 when the guard of a commit was not met.
  */
 #include "config.h"
 #include <pwd.h>
@@ -156,23 +157,24 @@ int cmd_kvs(struct cmd *c, int argc, char **argv)
         {"ls", kvs_ls, "[OPTION...] [KEY]", "print the names in a directory"},
         {"unlink", kvs_unlink, "[OPTION...] KEY...", "remove keys"},
         {"mkdir", kvs_mkdir, "[OPTION...] KEY...", "make directories"},
-        {"link", kvs_link, "[OPTION...] TARGET KEY", "make a symbolic link"},
-        {"readlink", kvs_readlink, "[OPTION...] KEY...", "print where links lead to"},
-        {"copy", kvs_copy, "[OPTION...] FROM TO", "copy a key with all below it"},
-        {"move", kvs_move, "[OPTION...] FROM TO", "move a key with all below it"},
-        {"watch", kvs_watch, "[OPTION...] KEY", "print a key whenever it changes"},
+        {"link", kvs_link, "[OPTION...] TARGET KEY", "create a symbolic link"},
+        {"readlink", kvs_readlink, "[OPTION...] KEY...", "print the targets of symbolic links"},
+        {"copy", kvs_copy, "[OPTION...] FROM TO", "copy a key with all its contents"},
+        {"move", kvs_move, "[OPTION...] FROM TO", "move a key with all its contents"},
+        {"watch", kvs_watch, "[OPTION...] KEY", "print a key now and whenever it changes"},
         {"version", kvs_version, "[OPTION...]", "print the store's version"},
         {"wait", kvs_wait, "[OPTION...] VERSION", "wait for a version"},
         {"namespace", kvs_namespace, "COMMAND ...", "create, remove and list namespaces"},
-        {"fences", kvs_fences, "[OPTION...]", "list the fences that are not over"},
+        {"fences", kvs_fences, "[OPTION...]", "list open fences"},
         {"dump", kvs_dump, "[OPTION...] FILE|-", "write an archive"},
         {"restore", kvs_restore, "[OPTION...] FILE|-", "read an archive"},
-        {"fsck", kvs_fsck, "[OPTION...] FILE|STATEDIR", "check what a session left on disk"},
-        {"gc", kvs_gc, "[OPTION...]", "reclaim what nothing needs"},
+        {"fsck", kvs_fsck, "[OPTION...] FILE|STATEDIR",
+         "check the store on disk of an ended session"},
+        {"gc", kvs_gc, "[OPTION...]", "reclaim unused data"},
         {"stats", kvs_stats, "[OPTION...]", "print counters"},
-        {"dropcache", kvs_dropcache, "[OPTION...]", "empty the cache of this broker"},
+        {"dropcache", kvs_dropcache, "[OPTION...]", "drop the cache of this broker"},
         CMD_SUB_END,
     };
 
-    return cmd_subcommand(c, "The key-value store of the session.", subs, argc, argv);
+    return cmd_subcommand(c, "Access the key-value store of the session.", subs, argc, argv);
 }

@@ -57,17 +57,17 @@ enum {
     KVS_KEY_JOBS = CMD_KEY(9),
 };
 
-#define KVS_OPT_AT                                                                          \
-    {                                                                                       \
-        KVS_KEY_AT, "at", "ROOTREF", "read at that root of the past (see flux kvs version)" \
+#define KVS_OPT_AT                                                                     \
+    {                                                                                  \
+        KVS_KEY_AT, "at", "ROOTREF", "read from this past root (see flux kvs version)" \
     }
 #define KVS_OPT_JSON                    \
     {                                   \
         'j', "json", NULL, "print JSON" \
     }
-#define KVS_OPT_NS                                                                               \
-    {                                                                                            \
-        'N', "namespace", "NAME", "in that namespace (default: $FLUX_KVS_NAMESPACE, or primary)" \
+#define KVS_OPT_NS                                                                                \
+    {                                                                                             \
+        'N', "namespace", "NAME", "use this namespace (default: $FLUX_KVS_NAMESPACE, or primary)" \
     }
 #define KVS_OPT_TIMEOUT(help)            \
     {                                    \
@@ -145,8 +145,8 @@ struct kvs_walk {
     bool recursive;
     int (*entry)(struct cmd *c, struct kvs_walk *w, const char *key, const struct kvs_item *e);
     int (*leave)(struct cmd *c, struct kvs_walk *w, const char *key); /* of a directory; or NULL */
-    /* Instead of `entry`, for a key that is longer than keys may be and so cannot be asked for: earlier
-     * versions of the store let copy and move make such.  NULL: the walk fails. */
+    /* Instead of `entry`, for a key that is longer than keys may be and so cannot be asked for:
+     * earlier versions of the store let copy and move make such.  NULL: the walk fails. */
     int (*too_long)(struct cmd *c, struct kvs_walk *w, const char *key, const errmsg_t *why);
     void *arg;
 };

@@ -1,9 +1,9 @@
 /* cmd_kvs_admin.c - flux kvs stats, dropcache, gc, fences, namespace, fsck.
  *
- * fsck is a program of its own, flux-kvs-fsck, since it needs libraries that `flux` does not carry;
- * this process becomes it.
+ * fsck is a separate program, flux-kvs-fsck, because it needs libraries that `flux` is not linked
+ * with; this process executes it.
  *
- * Failure: of several namespaces the first that fails ends it.
+ * Failure: if several namespaces are given, the command ends at the first that fails.
  */
 #include "config.h"
 #include <errno.h>
@@ -27,7 +27,7 @@ static int print_answer(struct cmd *c, flux_future_t *f, const char *topic)
     if (flux_rpc_get_json(f, &json, &err) < 0)
         return cmd_error(c, "%s", err.text);
     if (!(val = json_loads(json ? json : "{}", 0, NULL)))
-        return cmd_error(c, "the answer to %s is not JSON", topic);
+        return cmd_error(c, "the response to %s is not JSON", topic);
     return cmd_print_json(c, val);
 }
 
@@ -48,7 +48,7 @@ static int ask(struct cmd *c, const struct cmd_usage *u, int argc, char **argv, 
     struct kvs_ns_only q;
     struct kvs_args a;
     flux_t *h;
-    int rc = kvs_parse(c, u, argc, argv, 0, 0, "it takes no argument", &a);
+    int rc = kvs_parse(c, u, argc, argv, 0, 0, "no argument is expected", &a);
 
     if (rc)
         return rc - 1;
@@ -62,9 +62,9 @@ static int ask(struct cmd *c, const struct cmd_usage *u, int argc, char **argv, 
 int kvs_stats(struct cmd *c, int argc, char **argv)
 {
     static const struct cmd_opt opts[] = {
-        KVS_OPT_NS, {'j', "json", NULL, "JSON, which it always is"}, CMD_OPT_END};
+        KVS_OPT_NS, {'j', "json", NULL, "print JSON (always the case)"}, CMD_OPT_END};
     static const struct cmd_usage usage = {
-        "[OPTION...]", "Print counters of the store at this broker, as JSON.", opts, NULL, 0};
+        "[OPTION...]", "Print the counters of the store at this broker, as JSON.", opts, NULL, 0};
 
     return ask(c, &usage, argc, argv, "kvs.stats", true);
 }
@@ -72,10 +72,12 @@ int kvs_stats(struct cmd *c, int argc, char **argv)
 int kvs_dropcache(struct cmd *c, int argc, char **argv)
 {
     static const struct cmd_opt opts[] = {
-        KVS_OPT_NS, {'j', "json", NULL, "print how many objects were dropped"}, CMD_OPT_END};
+        KVS_OPT_NS,
+        {'j', "json", NULL, "print the number of dropped objects as JSON"},
+        CMD_OPT_END};
     static const struct cmd_usage usage = {
-        "[OPTION...]", "Drop what this broker has cached of the store and can load again.", opts,
-        NULL, 0};
+        "[OPTION...]", "Drop the cached objects that this broker can load again from its parent.",
+        opts, NULL, 0};
 
     return ask(c, &usage, argc, argv, "kvs.dropcache", false);
 }
@@ -83,12 +85,12 @@ int kvs_dropcache(struct cmd *c, int argc, char **argv)
 int kvs_gc(struct cmd *c, int argc, char **argv)
 {
     static const struct cmd_opt opts[] = {
-        KVS_OPT_NS, {'j', "json", NULL, "print the master's answer"}, CMD_OPT_END};
-    static const struct cmd_usage usage = {
-        "[OPTION...]",
-        "Reclaim at once what no root and no snapshot in use needs. The store does so by\n"
-        "itself, a little at a time.",
-        opts, NULL, 0};
+        KVS_OPT_NS, {'j', "json", NULL, "print the response of the master"}, CMD_OPT_END};
+    static const struct cmd_usage usage = {"[OPTION...]",
+                                           "Reclaim all data at once that no root and no snapshot "
+                                           "in use refers to. The store does this\n"
+                                           "automatically, a little at a time.",
+                                           opts, NULL, 0};
 
     return ask(c, &usage, argc, argv, "kvs.gc", false);
 }
@@ -117,17 +119,18 @@ int kvs_fences(struct cmd *c, int argc, char **argv)
 {
     static const struct waitlist_source source = {"kvs.fences", true, fence_list, fence_item};
     static const struct cmd_opt opts[] = {
-        {'N', "namespace", "NAME", "only of that namespace (default: $FLUX_KVS_NAMESPACE, or all)"},
+        {'N', "namespace", "NAME",
+         "list only this namespace (default: $FLUX_KVS_NAMESPACE, or all)"},
         KVS_OPT_JSON,
         CMD_OPT_END};
     static const struct cmd_usage usage = {
         "[OPTION...]",
-        "List the fences that are not over: how many processes they need, how many have\n"
-        "called, at which ranks, and which ranks are waited for as far as the callers said\n"
-        "where participants are.",
+        "List open fences: the number of processes that they need, the number that have entered,\n"
+        "their ranks, and the ranks that are missing, if the callers announced the ranks of all\n"
+        "participants.",
         opts, NULL, 0};
     struct kvs_args a;
-    int rc = kvs_parse(c, &usage, argc, argv, 0, 0, "it takes no argument", &a);
+    int rc = kvs_parse(c, &usage, argc, argv, 0, 0, "no argument is expected", &a);
 
     return rc ? rc - 1 : waitlist_print(c, &source, a.ns, a.json);
 }
@@ -149,15 +152,16 @@ static int check_names(struct cmd *c, const struct kvs_args *a)
 static int namespace_create(struct cmd *c, int argc, char **argv)
 {
     static const struct cmd_opt opts[] = {
-        {KVS_KEY_OWNER, "owner", "USER", "whose it is (default: yours)"},
-        {'r', "rank", "RANK", "where its master is to be (default: 0)"},
+        {KVS_KEY_OWNER, "owner", "USER", "owner of the namespaces (default: yourself)"},
+        {'r', "rank", "RANK", "rank of the master (default: 0)"},
         CMD_OPT_END,
     };
-    static const struct cmd_usage usage = {
-        "[OPTION...] NAME...", "Make namespaces, stores of their own, empty.", opts, NULL, 0};
+    static const struct cmd_usage usage = {"[OPTION...] NAME...",
+                                           "Create namespaces, which are separate, empty stores.",
+                                           opts, NULL, 0};
     struct kvs_args a;
     flux_t *h;
-    int rc = kvs_parse(c, &usage, argc, argv, 1, -1, "NAME is needed", &a);
+    int rc = kvs_parse(c, &usage, argc, argv, 1, -1, "a NAME is required", &a);
 
     if (rc)
         return rc - 1;
@@ -175,11 +179,11 @@ static int namespace_create(struct cmd *c, int argc, char **argv)
 
 static int namespace_remove(struct cmd *c, int argc, char **argv)
 {
-    static const struct cmd_usage usage = {"NAME...", "Remove namespaces with all that is in them.",
+    static const struct cmd_usage usage = {"NAME...", "Remove namespaces with all their contents.",
                                            NULL, NULL, 0};
     struct kvs_args a;
     flux_t *h;
-    int rc = kvs_parse(c, &usage, argc, argv, 1, -1, "NAME is needed", &a);
+    int rc = kvs_parse(c, &usage, argc, argv, 1, -1, "a NAME is required", &a);
 
     if (rc)
         return rc - 1;
@@ -196,7 +200,8 @@ static int namespace_list(struct cmd *c, int argc, char **argv)
 {
     static const struct cmd_opt opts[] = {KVS_OPT_JSON, CMD_OPT_END};
     static const struct cmd_usage usage = {
-        "[OPTION...]", "Print the namespaces of the session, their owners and where they are.",
+        "[OPTION...]",
+        "Print the namespaces of the session, with their owners and the ranks of their masters.",
         opts, NULL, 0};
     struct flux_kvs_namespace n;
     struct kvs_args a;
@@ -205,7 +210,7 @@ static int namespace_list(struct cmd *c, int argc, char **argv)
     errmsg_t err;
     table_t *t;
     flux_t *h;
-    int rc = kvs_parse(c, &usage, argc, argv, 0, 0, "it takes no argument", &a);
+    int rc = kvs_parse(c, &usage, argc, argv, 0, 0, "no argument is expected", &a);
 
     if (rc)
         return rc - 1;
@@ -241,11 +246,11 @@ int kvs_namespace(struct cmd *c, int argc, char **argv)
     static const struct cmd_sub subs[] = {
         {"create", namespace_create, "[OPTION...] NAME...", "make namespaces"},
         {"remove", namespace_remove, "NAME...", "remove namespaces"},
-        {"list", namespace_list, "[OPTION...]", "print what namespaces there are"},
+        {"list", namespace_list, "[OPTION...]", "print all namespaces"},
         CMD_SUB_END,
     };
 
-    return cmd_subcommand(c, "Namespaces: stores of their own beside the session's primary one.",
+    return cmd_subcommand(c, "Namespaces: separate stores beside the primary one of the session.",
                           subs, argc, argv);
 }
 

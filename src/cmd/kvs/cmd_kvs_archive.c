@@ -1,22 +1,22 @@
-/* cmd_kvs_archive.c - the text of archives (cmd_kvs_archive.h): writing and reading it.
+/* cmd_kvs_archive.c - write and parse the text of archives (cmd_kvs_archive.h).
  *
- * The reader looks at one line at a time:
+ * The parser reads one line at a time:
  *
- *    state     line                              becomes
+ *    state     line                              next state
  *    HEAD      flux-kvs-archive 1                BODY
  *    BODY      a value                           VALUE
  *              a link, a directory               BODY
  *              end                               DONE
  *    VALUE     a piece (begins with a blank)     VALUE
- *              other lines                       the value ends; as in BODY
+ *              other lines                       end of the value; as in BODY
  *    DONE      none but comments                 DONE
  *
  * Invariants:
- *  1. What is read is checked to its last byte: base64 has its padding and no stray bits, quotes
- *     are closed, nothing follows what a line says.
- *  2. Memory is one line, whatever comes.
+ *  1. Input is checked to the last byte: base64 has its padding and no stray bits, quotes
+ *     are closed, and nothing follows the contents of a line.
+ *  2. Memory is bounded by the length of one line.
  *
- * Failure: the first thing that is wrong ends it, with the number of its line.
+ * Failure: parsing ends at the first error, with the number of its line.
  */
 #include "config.h"
 #include <errno.h>
@@ -210,7 +210,7 @@ static int next_line(struct reader *r)
     while ((ch = getc_unlocked(r->in)) != EOF && ch != '\n') {
         if (r->len == LINE_MAX_BYTES) {
             r->number++;
-            return bad(r, "it has more than 1 MiB; divide the value into pieces");
+            return bad(r, "the line has more than 1 MiB; divide the value into pieces");
         }
         r->line[r->len++] = (char)ch;
     }
@@ -221,7 +221,7 @@ static int next_line(struct reader *r)
     r->number++;
     r->line[r->len] = '\0';
     if (memchr(r->line, 0, r->len))
-        return bad(r, "there is a NUL byte in it; this is not an archive, or not a whole one");
+        return bad(r, "the line contains a NUL byte; the file is not an archive, or is damaged");
     return 1;
 }
 
@@ -264,7 +264,7 @@ static int parse_quoted(struct reader *r, char **p, size_t *len)
         if (ch == '\0')
             return bad(r, "a quote is not closed");
         if (ch == '\\' && (ch = unescape(&in)) < 0)
-            return bad(r, "a backslash stands before what is none of n t r \" \\ xHH");
+            return bad(r, "a backslash must be followed by one of n t r \" \\ xHH");
         *out++ = (char)ch;
     }
     *len = (size_t)(out - *p);
@@ -287,18 +287,18 @@ static int parse_base64(struct reader *r, char **p, size_t *len)
     int pad = 0;
 
     if (n == 0 || n % 4 != 0)
-        return bad(r, "base64 comes in groups of four");
+        return bad(r, "base64 must consist of groups of four digits");
     for (size_t i = 0; i < n; i += 4, in += 4) {
         int v[4];
         for (int k = 0; k < 4; k++) {
             bool last = i + 4 == n && k >= 2 && in[k] == '=' && (k == 3 || in[3] == '=');
             v[k] = last ? 0 : digit_value(in[k]);
             if (v[k] < 0)
-                return bad(r, "that is not a base64");
+                return bad(r, "this is not a base64 digit");
             pad += last;
         }
         if ((pad == 2 && v[1] & 15) || (pad == 1 && v[2] & 3))
-            return bad(r, "base64 ends in bits that belong to nothing");
+            return bad(r, "base64 ends with bits that do not form a byte");
         unsigned bits = (unsigned)(v[0] << 18 | v[1] << 12 | v[2] << 6 | v[3]);
         *out++ = (char)(bits >> 16);
         *out++ = (char)(bits >> 8);
@@ -312,7 +312,7 @@ static int parse_base64(struct reader *r, char **p, size_t *len)
 static int end_of_line(struct reader *r, char *p)
 {
     p = skip_blanks(p);
-    return *p ? bad(r, "'%.40s' is one thing too many", p) : 0;
+    return *p ? bad(r, "unexpected '%.40s' after the value", p) : 0;
 }
 
 static int read_piece(struct reader *r, char *p)
@@ -329,7 +329,7 @@ static int read_piece(struct reader *r, char *p)
         if (parse_base64(r, &p, &len) < 0)
             return -1;
     } else
-        return bad(r, "a value is text in quotes, or base64 and its digits");
+        return bad(r, "expected a value: text in quotes, or base64 and its digits");
     if (end_of_line(r, p) < 0)
         return -1;
     r->pieces = true;
@@ -356,9 +356,9 @@ static int read_key(struct reader *r, char **p, char *key, bool *dot)
         len -= *dot;
     }
     if (**p && **p != ' ' && **p != '\t')
-        return bad(r, "after a key comes a blank; or quotes are needed around it");
+        return bad(r, "expected a blank after the key; a key with other characters must be quoted");
     if (memchr(start, 0, len))
-        return bad(r, "a key has no NUL byte");
+        return bad(r, "a key must not contain a NUL byte");
     if (!kvs_key_is_root(start, len) && kvs_key_check(start, len, &err) < 0)
         return bad(r, "%s", err.text);
     memcpy(key, start, len);
@@ -375,7 +375,7 @@ static int read_link(struct reader *r, char *p)
     if (read_key(r, &p, r->target, &dot) < 0)
         return -1;
     if (dot)
-        return bad(r, "a link leads to a key, which does not end in a dot");
+        return bad(r, "the target of a link is a key, which must not end with a dot");
     if (end_of_line(r, p) < 0)
         return -1;
     return done(r, r->ops->link(r->arg, r->key, r->target, &err), &err);
@@ -406,7 +406,7 @@ static int read_entry(struct reader *r)
     if (read_key(r, &p, r->key, &dot) < 0)
         return -1;
     if (strcmp(r->key, ".") == 0)
-        return bad(r, "the root is not to be named");
+        return bad(r, "the root cannot be given as a key");
     if (dot) {
         if (end_of_line(r, p) < 0)
             return -1;
@@ -417,7 +417,7 @@ static int read_entry(struct reader *r)
         return read_value(r, p + 1);
     if (p[0] == '-' && p[1] == '>')
         return read_link(r, p + 2);
-    return bad(r, "after key '%.40s' comes = and a value, or -> and a key", r->key);
+    return bad(r, "expected = and a value, or -> and a key, after key '%.40s'", r->key);
 }
 
 static int end_value(struct reader *r)
@@ -427,7 +427,7 @@ static int end_value(struct reader *r)
     if (r->state != VALUE)
         return 0;
     if (!r->pieces)
-        return bad(r, "the value of '%.40s' is missing before this line", r->key);
+        return bad(r, "there is no value for '%.40s' before this line", r->key);
     r->state = BODY;
     return done(r, r->ops->value_end(r->arg, &err), &err);
 }
@@ -438,17 +438,18 @@ static int read_line(struct reader *r)
 
     if (r->state == HEAD) {
         if (strcmp(r->line, head) != 0)
-            return bad(r, "an archive begins with '%s'", head);
+            return bad(r, "expected the first line of an archive: '%s'", head);
         r->state = BODY;
         return 0;
     }
     if (!*p || *p == '#')
         return 0;
     if (r->state == DONE)
-        return bad(r, "something follows the end");
+        return bad(r, "unexpected text after the end of the archive");
     if (p > r->line) {
         if (r->state != VALUE)
-            return bad(r, "a line that begins with a blank belongs to a value, and there is none");
+            return bad(r, "a line that begins with a blank continues a value, but there is no "
+                          "value before it");
         return read_piece(r, p);
     }
     if (end_value(r) < 0)
@@ -471,7 +472,7 @@ int archive_read(FILE *in, const struct archive_ops *ops, void *arg, errmsg_t *e
     }
     if (rc == 0 && r.state != DONE) {
         r.number++;
-        rc = bad(&r, "the archive ends here without its last line, 'end': it is not whole");
+        rc = bad(&r, "the archive ends without its last line, 'end': it is incomplete");
     }
     free(r.line);
     return rc;

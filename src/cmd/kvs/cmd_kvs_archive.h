@@ -15,8 +15,8 @@
  *
  * A line is a value (=), a link (->), or an empty directory (a dot behind its key); other
  * directories are there because something is in them.  A key with blanks, quotes, backslashes or a
- * '#' in front stands in quotes, like a text.  Without the last line, "end", an archive is not whole.
- * A line has at most 1 MiB.
+ * '#' in front stands in quotes, like a text.  Without the last line, "end", an archive is not
+ * whole. A line has at most 1 MiB.
  */
 #ifndef CMD_CMD_KVS_ARCHIVE_H
 #define CMD_CMD_KVS_ARCHIVE_H

@@ -1,15 +1,16 @@
-/* cmd_kvs_dump.c - flux kvs dump: write all that is at one root into an archive
+/* cmd_kvs_dump.c - flux kvs dump: write the contents of one root to an archive
  * (cmd_kvs_archive.h).
  *
- * Keys come in the order of names, so that two archives can be compared line by line.  Values of
- * more than a chunk are streamed.  A file gets its name when it is whole and on disk.
+ * Keys are in the order of their names, so that two archives can be compared line by line.  Values
+ * of more than one chunk are streamed.  A file gets its final name when it is complete and on
+ * disk.
  *
- * Keys that are longer than keys may be, which copy and move of earlier versions could make, cannot
- * be restored.  They are left out: each is named in a comment of the archive, the first few on
- * stderr.
+ * Keys that exceed the length limit, which copy and move of earlier versions could create, cannot
+ * be restored.  They are left out: each is named in a comment of the archive, and the first few on
+ * standard error.
  *
- * Failure: no file, or the old one as it was.  When keys were left out the file is there, and the
- * exit code is 1.
+ * Failure: there is no file, or the old file is unchanged.  If keys were left out, the file
+ * exists, and the exit code is 1.
  */
 #include "config.h"
 #include <errno.h>
@@ -114,7 +115,7 @@ static int dump_root(struct cmd *c, const struct kvs_args *a, FILE *out, uint64_
              a->ns ? a->ns : "primary", root.version, root.ref);
     archive_put_head(out, comment);
     if (a->at_key)
-        fprintf(out, "# what is in directory %s\n", a->at_key);
+        fprintf(out, "# contents of directory %s\n", a->at_key);
     rc = kvs_walk(c, &w, d.base);
     cmd_progress_end(c);
     kvs_root_release(&root);
@@ -134,7 +135,7 @@ static int dump_file(struct cmd *c, const struct kvs_args *a, const char *path, 
     if (asprintf(&tmp, "%s.XXXXXX", path) < 0)
         return cmd_error(c, "out of memory");
     if ((fd = mkstemp(tmp)) < 0 || !(out = fdopen(fd, "w"))) {
-        cmd_error(c, "cannot make a file beside %s: %s", path, strerror(errno));
+        cmd_error(c, "cannot create a temporary file beside %s: %s", path, strerror(errno));
         if (fd >= 0) {
             close(fd);
             unlink(tmp);
@@ -158,19 +159,19 @@ static int dump_file(struct cmd *c, const struct kvs_args *a, const char *path, 
 int kvs_dump(struct cmd *c, int argc, char **argv)
 {
     static const struct cmd_opt opts[] = {
-        {KVS_KEY_AT_KEY, "at-key", "DIR", "what is in that directory only, with keys from it on"},
+        {KVS_KEY_AT_KEY, "at-key", "DIR", "write only this directory, with keys relative to it"},
         KVS_OPT_AT,
         KVS_OPT_NS,
         CMD_OPT_END,
     };
-    static const struct cmd_usage usage = {
-        "[OPTION...] FILE|-",
-        "Write all keys and values, as they are at one moment, into a readable archive.\n"
-        "The file is yours alone to read; '-' is standard output.",
-        opts, NULL, 0};
+    static const struct cmd_usage usage = {"[OPTION...] FILE|-",
+                                           "Write all keys and values, at one point in time, into "
+                                           "a readable archive. Only you can read\n"
+                                           "the file; '-' is standard output.",
+                                           opts, NULL, 0};
     struct kvs_args a;
     uint64_t left_out = 0;
-    int rc = kvs_parse(c, &usage, argc, argv, 1, 1, "FILE or - is needed", &a);
+    int rc = kvs_parse(c, &usage, argc, argv, 1, 1, "a FILE or - is required", &a);
 
     if (rc)
         return rc - 1;
@@ -178,8 +179,8 @@ int kvs_dump(struct cmd *c, int argc, char **argv)
                                      : dump_file(c, &a, a.argv[0], &left_out);
     if (rc == CMD_OK && left_out > 0)
         return cmd_error(c,
-                         "the archive is whole but for %" PRIu64 " keys that are too long: move "
-                         "what is above them to shorter keys",
+                         "the archive lacks %" PRIu64 " keys that are too long: move the "
+                         "directories above them to shorter keys",
                          left_out);
     return rc;
 }

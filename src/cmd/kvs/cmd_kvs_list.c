@@ -1,16 +1,17 @@
-/* cmd_kvs_list.c - flux kvs dir and ls; walking through directories of any size.
+/* cmd_kvs_list.c - flux kvs dir and ls: read directories of any size.
  *
- * A directory is read in pages, whose order is the store's, and sorted by name when all are there.
- * Of each entry some 40 bytes and its name are kept, and of values as much as a budget allows; a
- * value that did not fit is looked up when its turn has come.  A level below has half the budget, so
- * that all levels together stay within twice of it.
+ * A directory is read in pages, in the order of the store, and sorted by name when all pages have
+ * arrived.  Each entry takes some 40 bytes and its name, and values are kept within a budget; a
+ * value that exceeds the budget is looked up when it is printed.  Each level has half of the
+ * budget of its parent, so that all levels together stay within twice the budget.
  *
- *    root         one directory in one page     no root is held
- *                 otherwise                     all is read at one root, held by a snapshot
+ *    contents                      root
+ *    one directory in one page     not held
+ *    otherwise                     everything is read at one root, held by a snapshot
  *
- * Output is printed as one goes, JSON too: memory does not grow with what is printed.
+ * Output, including JSON, is printed while reading, so that memory does not grow with the output.
  *
- * Failure: the sentence names the directory.  What was printed before stays.
+ * Failure: the error message names the directory.  Output that has been printed remains.
  */
 #include "config.h"
 #include <errno.h>
@@ -163,7 +164,7 @@ static int read_page(struct cmd *c, flux_t *h, const char *ns, const char *key, 
     if (cmd_wait(c, f, -1., key) == 0 && (rc = add_page(c, f, key, l)) == CMD_OK) {
         *more = flux_kvs_readdir_more(f);
         if (*more && l->n == before)
-            rc = cmd_error(c, "%s: an empty page came, and others are said to follow", key);
+            rc = cmd_error(c, "%s: received an empty page before the end of the directory", key);
     }
     flux_future_destroy(f);
     return rc;
@@ -359,7 +360,7 @@ static int walk_at_root(struct cmd *c, struct kvs_walk *w, const struct kvs_args
 struct dir_print {
     const char *prefix; /* of keys, "" or with its dot */
     unsigned depth;     /* JSON: how many objects are open */
-    bool any;           /* JSON: the object at hand has something in it */
+    bool any;           /* JSON: the current object has a member */
     bool listed;        /* JSON: the outermost has begun */
 };
 
@@ -434,23 +435,23 @@ static int dir_first_json(struct cmd *c, struct kvs_walk *w, const char *key,
 int kvs_dir(struct cmd *c, int argc, char **argv)
 {
     static const struct cmd_opt opts[] = {
-        {'R', "recursive", NULL, "and all directories in it"},
+        {'R', "recursive", NULL, "include all directories below"},
         KVS_OPT_AT,
         KVS_OPT_NS,
         KVS_OPT_JSON,
         CMD_OPT_END,
     };
-    static const struct cmd_usage usage = {
-        "[OPTION...] [KEY]",
-        "Print the entries of a directory with their values, a line each.\n"
-        "A directory in it ends with a dot; the default KEY is '.', the root.",
-        opts, NULL, 0};
+    static const struct cmd_usage usage = {"[OPTION...] [KEY]",
+                                           "Print the entries of a directory with their values, "
+                                           "one per line. The names of directories\n"
+                                           "end with a dot; the default KEY is '.', the root.",
+                                           opts, NULL, 0};
     struct dir_print d = {.prefix = "", .depth = 1};
     struct kvs_walk w = {.flags = FLUX_KVS_VALUES, .arg = &d};
     struct kvs_args a;
     const char *key = ".";
     char *prefix = NULL;
-    int rc = kvs_parse(c, &usage, argc, argv, 0, 1, "one KEY at the most", &a);
+    int rc = kvs_parse(c, &usage, argc, argv, 0, 1, "at most one KEY is expected", &a);
 
     if (rc)
         return rc - 1;
@@ -532,8 +533,8 @@ static int ls_entry_json(struct cmd *c, struct kvs_walk *w, const char *key,
 int kvs_ls(struct cmd *c, int argc, char **argv)
 {
     static const struct cmd_opt opts[] = {
-        {'l', "long", NULL, "with types and sizes"},
-        {'R', "recursive", NULL, "and all directories in it"},
+        {'l', "long", NULL, "print types and sizes"},
+        {'R', "recursive", NULL, "include all directories below"},
         KVS_OPT_AT,
         KVS_OPT_NS,
         KVS_OPT_JSON,
@@ -541,13 +542,16 @@ int kvs_ls(struct cmd *c, int argc, char **argv)
     };
     static const struct cmd_usage usage = {
         "[OPTION...] [KEY]",
-        "Print the names in a directory, a line each.\n"
-        "A directory in it ends with a dot; the default KEY is '.', the root.",
-        opts, "Sizes are bytes of values and entries of directories.", 0};
+        "Print the names in a directory, one per line. The names of directories end with a dot; "
+        "the\n"
+        "default KEY is '.', the root.",
+        opts,
+        "The size of a value is its number of bytes, that of a directory its number of entries.",
+        0};
     struct ls_print p = {0};
     struct kvs_walk w = {.arg = &p};
     struct kvs_args a;
-    int rc = kvs_parse(c, &usage, argc, argv, 0, 1, "one KEY at the most", &a);
+    int rc = kvs_parse(c, &usage, argc, argv, 0, 1, "at most one KEY is expected", &a);
 
     if (rc)
         return rc - 1;

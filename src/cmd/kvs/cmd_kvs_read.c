@@ -1,9 +1,9 @@
 /* cmd_kvs_read.c - flux kvs get, readlink, version, wait.
  *
- * `get` of a value streams it, however long it is; in JSON it is read in one piece.
+ * `get` streams a value of any length; in JSON, the value is read as a whole.
  *
- * Failure: a key that cannot be read does not keep the others from being printed, except in JSON and
- * in a table, which are printed as a whole or not at all.
+ * Failure: a key that cannot be read does not prevent the others from being printed, except in
+ * JSON and in a table, which are printed completely or not at all.
  */
 #include "config.h"
 #include <errno.h>
@@ -157,19 +157,19 @@ static int read_keys(struct cmd *c, struct reading *rd)
     return rd->table ? cmd_print_table(c, rd->table, rd->a.json) : cmd_print_json(c, rd->all);
 }
 
-#define OPT_TAG                                                                                \
-    {                                                                                          \
-        KVS_KEY_TAG, "tag", NULL, "print the tag instead, which names this version of the key" \
+#define OPT_TAG                                                                             \
+    {                                                                                       \
+        KVS_KEY_TAG, "tag", NULL, "print the tag of the key, which identifies its contents" \
     }
-#define OPT_INFO                                                                \
-    {                                                                           \
-        KVS_KEY_INFO, "info", NULL, "print type, size, version and tag instead" \
+#define OPT_INFO                                                        \
+    {                                                                   \
+        KVS_KEY_INFO, "info", NULL, "print type, size, version and tag" \
     }
 
 int kvs_get(struct cmd *c, int argc, char **argv)
 {
     static const struct cmd_opt opts[] = {
-        {KVS_KEY_RAW, "raw", NULL, "the bytes alone, without a newline"},
+        {KVS_KEY_RAW, "raw", NULL, "print the bytes of values, without a newline"},
         OPT_TAG,
         OPT_INFO,
         KVS_OPT_AT,
@@ -177,9 +177,9 @@ int kvs_get(struct cmd *c, int argc, char **argv)
         KVS_OPT_JSON,
         CMD_OPT_END};
     static const struct cmd_usage usage = {"[OPTION...] KEY...", "Print values.", opts,
-                                           "Exit code 1 when a key is not there.", 0};
+                                           "Exit code 1 also when a key does not exist.", 0};
     struct reading rd = {0};
-    int rc = kvs_parse(c, &usage, argc, argv, 1, -1, "KEY is needed", &rd.a);
+    int rc = kvs_parse(c, &usage, argc, argv, 1, -1, "a KEY is required", &rd.a);
 
     return rc ? rc - 1 : read_keys(c, &rd);
 }
@@ -189,9 +189,9 @@ int kvs_readlink(struct cmd *c, int argc, char **argv)
     static const struct cmd_opt opts[] = {OPT_TAG,    OPT_INFO,     KVS_OPT_AT,
                                           KVS_OPT_NS, KVS_OPT_JSON, CMD_OPT_END};
     static const struct cmd_usage usage = {"[OPTION...] KEY...",
-                                           "Print where symbolic links lead to.", opts, NULL, 0};
+                                           "Print the targets of symbolic links.", opts, NULL, 0};
     struct reading rd = {.link = true};
-    int rc = kvs_parse(c, &usage, argc, argv, 1, -1, "KEY is needed", &rd.a);
+    int rc = kvs_parse(c, &usage, argc, argv, 1, -1, "a KEY is required", &rd.a);
 
     return rc ? rc - 1 : read_keys(c, &rd);
 }
@@ -239,7 +239,7 @@ int kvs_version(struct cmd *c, int argc, char **argv)
         0};
     struct kvs_args a;
     flux_t *h;
-    int rc = kvs_parse(c, &usage, argc, argv, 0, 0, "it takes no argument", &a);
+    int rc = kvs_parse(c, &usage, argc, argv, 0, 0, "no argument is expected", &a);
 
     if (rc)
         return rc - 1;
@@ -250,7 +250,7 @@ int kvs_version(struct cmd *c, int argc, char **argv)
 
 int kvs_wait(struct cmd *c, int argc, char **argv)
 {
-    static const struct cmd_opt opts[] = {KVS_OPT_TIMEOUT("give up after so long"), KVS_OPT_NS,
+    static const struct cmd_opt opts[] = {KVS_OPT_TIMEOUT("give up after this time"), KVS_OPT_NS,
                                           KVS_OPT_JSON, CMD_OPT_END};
     static const struct cmd_usage usage = {"[OPTION...] VERSION",
                                            "Wait until this broker has seen VERSION of the store.",
@@ -259,14 +259,14 @@ int kvs_wait(struct cmd *c, int argc, char **argv)
     uint64_t version;
     char what[64];
     flux_t *h;
-    int rc = kvs_parse(c, &usage, argc, argv, 1, 1, "VERSION is needed", &a);
+    int rc = kvs_parse(c, &usage, argc, argv, 1, 1, "a VERSION is required", &a);
 
     if (rc)
         return rc - 1;
     if (cmd_parse_u64(c, "VERSION", a.argv[0], &version) < 0)
         return CMD_USAGE;
     if (version > INT64_MAX)
-        return cmd_usage_error(c, "VERSION: %s is more than any store will reach", a.argv[0]);
+        return cmd_usage_error(c, "VERSION: %s is larger than any version of a store", a.argv[0]);
     if (!(h = cmd_handle(c)))
         return CMD_FAIL;
     snprintf(what, sizeof(what), "version %" PRIu64 " has not come yet", version);

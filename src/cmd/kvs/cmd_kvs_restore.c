@@ -1,17 +1,18 @@
-/* cmd_kvs_restore.c - flux kvs restore: put what is in an archive (cmd_kvs_archive.h) into a
+/* cmd_kvs_restore.c - flux kvs restore: add the contents of an archive (cmd_kvs_archive.h) to a
  * store.
  *
- * Keys are put beside and over what is there.  They go in transactions of bounded size, one of
- * which is under way while the next is made; values beyond LARGE are streamed.
+ * Keys are added to the existing ones, and replace those of the same names.  They are sent in
+ * transactions of bounded size, one of which is outstanding while the next is prepared; values
+ * larger than LARGE are streamed.
  *
- *    a file that can be read again    looked through first: when it is malformed nothing is changed
- *    anything else (a pipe)           what came before the malformed line has been restored
+ *    a file that can be read again    is checked first: if it is malformed, nothing is changed
+ *    anything else (a pipe)           the entries before the malformed line have been restored
  *
- * What the job module reads when it starts (RECORDS, in the primary namespace) would run as the
- * session's owner, so it is left out unless --jobs asks for it; so are links to it, through which
- * the next archive could write there.
+ * The records that the job module reads at startup (RECORDS, in the primary namespace) would run
+ * as the owner of the session.  Therefore they are left out unless --jobs is given, and so are
+ * links to them, through which another archive could write there.
  *
- * Failure: the sentence says which line, and whether anything was changed.
+ * Failure: the error message gives the number of the line, and whether anything was changed.
  */
 #include "config.h"
 #include <errno.h>
@@ -45,7 +46,7 @@ struct restore {
     uint64_t version;
     char *ref;
     bool said; /* the sentence was printed */
-    /* the value at hand */
+    /* the current value */
     char *key;
     char *buf; /* LARGE bytes */
     size_t len;
@@ -88,7 +89,7 @@ static int flush(struct restore *r)
     return 0;
 }
 
-/* An operation of so many bytes was added, or not. */
+/* Take note of an operation of that size that was added, or failed to be added. */
 static int added(struct restore *r, int rc, size_t bytes)
 {
     if (rc < 0)
@@ -232,7 +233,8 @@ static int failed(struct restore *r, const char *path, const char *sentence)
     if (r->dry)
         return cmd_error(r->c, "nothing was changed");
     if (r->commits > 0)
-        cmd_error(r->c, "what was committed before, in %" PRIu64 " commits, stays", r->commits);
+        cmd_error(r->c, "the preceding entries, in %" PRIu64 " commits, have been restored",
+                  r->commits);
     return rc;
 }
 
@@ -287,23 +289,23 @@ static void clear(struct restore *r)
 int kvs_restore(struct cmd *c, int argc, char **argv)
 {
     static const struct cmd_opt opts[] = {
-        {KVS_KEY_AT_KEY, "at-key", "DIR", "into that directory, which is made"},
-        {KVS_KEY_JOBS, "jobs", NULL, "the records of jobs, too: those that wait will run as you"},
+        {KVS_KEY_AT_KEY, "at-key", "DIR", "restore into this directory, which is created"},
+        {KVS_KEY_JOBS, "jobs", NULL, "include the records of jobs; pending jobs will run as you"},
         KVS_OPT_NS,
         KVS_OPT_JSON,
         CMD_OPT_END,
     };
-    static const struct cmd_usage usage = {
-        "[OPTION...] FILE|-",
-        "Put all that is in an archive into the store, beside and over what is there.\n"
-        "A file that is malformed changes nothing; '-' is standard input.",
-        opts, NULL, 0};
+    static const struct cmd_usage usage = {"[OPTION...] FILE|-",
+                                           "Add the contents of an archive to the store, replacing "
+                                           "existing keys of the same names. A\n"
+                                           "malformed file changes nothing; '-' is standard input.",
+                                           opts, NULL, 0};
     struct kvs_args a;
     struct restore r = {.c = c, .a = &a};
     const char *path;
     errmsg_t err;
     FILE *in = stdin;
-    int rc = kvs_parse(c, &usage, argc, argv, 1, 1, "FILE or - is needed", &a);
+    int rc = kvs_parse(c, &usage, argc, argv, 1, 1, "a FILE or - is required", &a);
 
     if (rc)
         return rc - 1;

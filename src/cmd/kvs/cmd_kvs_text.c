@@ -6,9 +6,9 @@
  *    not read: large   <N bytes>                number of bytes
  *    link              -> target                array with one string
  *
- * The forms in JSON are different types, so that a program can tell them apart.
+ * The JSON forms have different types, so that a program can distinguish them.
  *
- * Failure: NULL when memory is out.
+ * Failure: NULL when out of memory.
  */
 #include "config.h"
 #include <inttypes.h>

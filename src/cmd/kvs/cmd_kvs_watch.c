@@ -1,13 +1,13 @@
-/* cmd_kvs_watch.c - flux kvs watch: what a key is, now and whenever that has changed.
+/* cmd_kvs_watch.c - flux kvs watch: print a key now and whenever it changes.
  *
  *    result                       text                            JSON, a line each
  *    value                        the bytes, a newline            {"value":..}
- *    the same with --append       the bytes that came             {"value":..,"whole":..}
+ *    the same with --append       the new bytes                    {"value":..,"whole":..}
  *    directory                    KEY.NAME = VALUE ..., "--"      {"dir":{NAME:..}}
  *    the same with -R             + KEY = VALUE, * , - , "--"     {"changes":[..]}
  *    not there                    KEY is not there                {"absent":true}
  *
- * Failure: the sentence of the service ends it, or that nothing has changed in time.
+ * Failure: an error of the service ends the command, and so does a timeout.
  */
 #include "config.h"
 #include <errno.h>
@@ -221,7 +221,7 @@ static int watch(struct cmd *c, struct watch *w)
     do {
         if (flux_future_wait(f, w->a.timeout) < 0)
             rc = cmd_error(c, "%s: %s", w->key,
-                           errno == ETIMEDOUT ? "nothing has changed in time"
+                           errno == ETIMEDOUT ? "nothing has changed within the timeout"
                            : errno == EPIPE   ? "the connection to the broker was lost"
                                               : strerror(errno));
         else if (flux_rpc_get(f, &err) < 0)
@@ -238,27 +238,28 @@ static int watch(struct cmd *c, struct watch *w)
 int kvs_watch(struct cmd *c, int argc, char **argv)
 {
     static const struct cmd_opt opts[] = {
-        {'R', "recursive", NULL, "what was added, changed and removed below a directory"},
-        {KVS_KEY_APPEND, "append", NULL, "of a value that grows only what is new, as it is"},
-        {'c', "count", "N", "stop after N results (default: never)"},
-        KVS_OPT_TIMEOUT("stop with an error when nothing changed for so long"),
-        {KVS_KEY_RAW, "raw", NULL, "values as they are, without a newline"},
+        {'R', "recursive", NULL, "print what was added, changed and removed below a directory"},
+        {KVS_KEY_APPEND, "append", NULL, "print only the new bytes of a growing value"},
+        {'c', "count", "N", "exit after N results (default: never)"},
+        KVS_OPT_TIMEOUT("fail when nothing has changed for this time"),
+        {KVS_KEY_RAW, "raw", NULL, "print the bytes of values, without a newline"},
         KVS_OPT_NS,
-        {'j', "json", NULL, "print a line of JSON for each result"},
+        {'j', "json", NULL, "print one JSON object per line for each result"},
         CMD_OPT_END,
     };
     static const struct cmd_usage usage = {
         "[OPTION...] KEY",
-        "Print a value, or the entries of a directory, now and whenever they have changed.", opts,
-        NULL, 0};
+        "Print a value, or the entries of a directory, now and whenever they change.", opts, NULL,
+        0};
     struct watch w = {.prefix = ""};
     char *prefix = NULL;
-    int rc = kvs_parse(c, &usage, argc, argv, 1, 1, "one KEY is needed", &w.a);
+    int rc = kvs_parse(c, &usage, argc, argv, 1, 1, "one KEY is required", &w.a);
 
     if (rc)
         return rc - 1;
     if (w.a.append && w.a.recursive)
-        return cmd_usage_error(c, "--append is for values, --recursive for directories");
+        return cmd_usage_error(
+            c, "--append is for values, --recursive for directories: use one of them");
     w.key = w.a.argv[0];
     if (strcmp(w.key, ".") != 0) {
         if (asprintf(&prefix, "%s.", w.key) < 0)

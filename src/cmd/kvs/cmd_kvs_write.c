@@ -1,14 +1,14 @@
 /* cmd_kvs_write.c - flux kvs put, unlink, mkdir, link, copy, move: one transaction each.
  *
- * All go the same way: arguments, connection, guards, operations, commit, what to print.  They
- * differ in a row of the table below, whose functions add the operations.
+ * All commands have the same steps: arguments, connection, guards, operations, commit, output.
+ * Each has a row in the table below, whose function adds its operations.
  *
  *    guard           --if-tag    before all operations
  *                    --if-absent just before the operation on its key
  *    standard input  put         streamed to the master in chunks, then put with the others
  *                    --append    up to 16 MiB in the same commit; more only alone, in several
  *
- * Failure: nothing was changed, but by an append in several commits: those that came before stay.
+ * Failure: nothing was changed, except by an append in several commits: the preceding ones remain.
  */
 #include "config.h"
 #include <errno.h>
@@ -104,7 +104,7 @@ static int check_guards(struct cmd *c, const struct write *w, const char *only)
 {
     for (size_t i = 0; i < w->a.n_if_tag; i++) {
         if (!strchr(w->a.if_tag[i], '=') && !only)
-            return cmd_usage_error(c, "--if-tag=%s: of which key? --if-tag=KEY=TAG is needed",
+            return cmd_usage_error(c, "--if-tag=%s: the key is ambiguous; use --if-tag=KEY=TAG",
                                    w->a.if_tag[i]);
     }
     return CMD_OK;
@@ -161,16 +161,18 @@ static const char *no_operand(const struct write *w)
     return NULL;
 }
 
-#define OPT_IF_ABSENT                                                                         \
-    {                                                                                         \
-        KVS_KEY_IF_ABSENT, "if-absent", NULL, "fail when what is to be made is there already" \
+#define OPT_IF_ABSENT                                                                  \
+    {                                                                                  \
+        KVS_KEY_IF_ABSENT, "if-absent", NULL, "fail when the key to be created exists" \
     }
-#define OPT_IF_TAG                                                                           \
-    {                                                                                        \
-        KVS_KEY_IF_TAG, "if-tag", "[KEY=]TAG",                                               \
-            "fail when the key has changed (see flux kvs get --tag);\nrepeatable, with KEY=" \
+#define OPT_IF_TAG                                                                        \
+    {                                                                                     \
+        KVS_KEY_IF_TAG, "if-tag", "[KEY=]TAG",                                            \
+            "fail when the key does not have this tag (see flux kvs get --tag);\nmay be " \
+            "repeated, with KEY="                                                         \
     }
-#define GUARD_MORE "Exit code 3: --if-absent or --if-tag did not hold, and nothing was changed."
+#define GUARD_MORE \
+    "Exit code 3: the condition of --if-absent or --if-tag was not met, and nothing was changed."
 
 /* --- put --- */
 
@@ -197,7 +199,7 @@ static int put_check(struct cmd *c, struct write *w)
         if (!eq || eq == w->a.argv[i])
             return cmd_usage_error(c, "'%s' is not of the form KEY=VALUE", w->a.argv[i]);
         if (is_stdin(eq + 1) && ++inputs > 1)
-            return cmd_usage_error(c, "standard input can be one value only");
+            return cmd_usage_error(c, "standard input can be used for one value only");
     }
     for (int i = 0; i < w->a.argc; i++)
         split(w->a.argv[i]); /* the value is behind the key's NUL */
@@ -256,7 +258,7 @@ static int append_input(struct cmd *c, struct write *w, const char *key)
     while (rc == CMD_OK && (n = read_input(c, key, buf, READ_SIZE)) > 0) {
         if (len + (size_t)n > APPEND_MAX) {
             if (w->a.argc > 1)
-                rc = cmd_error(c, "%s: more than 16 MiB cannot be appended together with others",
+                rc = cmd_error(c, "%s: more than 16 MiB can be appended only if it is the only key",
                                key);
             else
                 rc = commit(c, w);
@@ -295,8 +297,8 @@ static int put_add(struct cmd *c, struct write *w)
 int kvs_put(struct cmd *c, int argc, char **argv)
 {
     static const struct cmd_opt opts[] = {
-        {KVS_KEY_RAW, "raw", NULL, "values are bytes (which they always are)"},
-        {KVS_KEY_APPEND, "append", NULL, "to what is there"},
+        {KVS_KEY_RAW, "raw", NULL, "store bytes (always the case)"},
+        {KVS_KEY_APPEND, "append", NULL, "append to the existing values"},
         OPT_IF_ABSENT,
         OPT_IF_TAG,
         KVS_OPT_NS,
@@ -305,11 +307,11 @@ int kvs_put(struct cmd *c, int argc, char **argv)
     };
     static const struct cmd_usage usage = {
         "[OPTION...] KEY=VALUE...",
-        "Store values, all in one commit: a reader sees all of them or none.\n"
-        "KEY=- takes the value, which may be any bytes and any number of them, from standard\n"
-        "input.",
+        "Store values in one commit: a reader sees all of them or none. KEY=- reads the value "
+        "from\n"
+        "standard input; it can contain any bytes and has no size limit.",
         opts, GUARD_MORE, 0};
-    static const struct write_spec spec = {1,           -1,        "KEY=VALUE is needed",
+    static const struct write_spec spec = {1,           -1,        "KEY=VALUE is required",
                                            one_operand, put_check, put_add};
 
     return run(c, &usage, &spec, argc, argv);
@@ -331,16 +333,17 @@ static int unlink_add(struct cmd *c, struct write *w)
 int kvs_unlink(struct cmd *c, int argc, char **argv)
 {
     static const struct cmd_opt opts[] = {
-        {'R', "recursive", NULL, "a directory with everything in it"},
-        {'e', "must-exist", NULL, "a key that is not there is an error"},
+        {'R', "recursive", NULL, "remove directories with all their contents"},
+        {'e', "must-exist", NULL, "fail if a key does not exist"},
         OPT_IF_TAG,
         KVS_OPT_NS,
         KVS_OPT_JSON,
         CMD_OPT_END,
     };
-    static const struct cmd_usage usage = {"[OPTION...] KEY...", "Remove keys, all in one commit.",
-                                           opts, GUARD_MORE, 0};
-    static const struct write_spec spec = {1, -1, "KEY is needed", one_operand, NULL, unlink_add};
+    static const struct cmd_usage usage = {"[OPTION...] KEY...", "Remove keys in one commit.", opts,
+                                           GUARD_MORE, 0};
+    static const struct write_spec spec = {1,           -1,   "a KEY is required",
+                                           one_operand, NULL, unlink_add};
 
     return run(c, &usage, &spec, argc, argv);
 }
@@ -361,8 +364,9 @@ int kvs_mkdir(struct cmd *c, int argc, char **argv)
     static const struct cmd_opt opts[] = {OPT_IF_ABSENT, OPT_IF_TAG, KVS_OPT_NS, KVS_OPT_JSON,
                                           CMD_OPT_END};
     static const struct cmd_usage usage = {
-        "[OPTION...] KEY...", "Make empty directories, all in one commit.", opts, GUARD_MORE, 0};
-    static const struct write_spec spec = {1, -1, "KEY is needed", one_operand, NULL, mkdir_add};
+        "[OPTION...] KEY...", "Create empty directories in one commit.", opts, GUARD_MORE, 0};
+    static const struct write_spec spec = {1,           -1,   "a KEY is required",
+                                           one_operand, NULL, mkdir_add};
 
     return run(c, &usage, &spec, argc, argv);
 }
@@ -405,21 +409,21 @@ int kvs_link(struct cmd *c, int argc, char **argv)
 {
     static const struct cmd_usage usage = {
         "[OPTION...] TARGET KEY",
-        "Make KEY a symbolic link to the key TARGET, which need not exist.", pair_opts, GUARD_MORE,
-        0};
+        "Create KEY as a symbolic link to the key TARGET, which need not exist.", pair_opts,
+        GUARD_MORE, 0};
     static const struct write_spec spec = {
-        2, 2, "TARGET and KEY are needed", second_operand, NULL, link_add};
+        2, 2, "TARGET and KEY are required", second_operand, NULL, link_add};
 
     return run(c, &usage, &spec, argc, argv);
 }
 
 int kvs_copy(struct cmd *c, int argc, char **argv)
 {
-    static const struct cmd_usage usage = {
-        "[OPTION...] FROM TO",
-        "Copy a value, a link, or a directory with all below it, however large, at once.",
-        pair_opts, GUARD_MORE, 0};
-    static const struct write_spec spec = {2,          2,    "FROM and TO are needed",
+    static const struct cmd_usage usage = {"[OPTION...] FROM TO",
+                                           "Copy a value, a link, or a directory with all its "
+                                           "contents. The time does not depend on the size.",
+                                           pair_opts, GUARD_MORE, 0};
+    static const struct write_spec spec = {2,          2,    "FROM and TO are required",
                                            no_operand, NULL, copy_add};
 
     return run(c, &usage, &spec, argc, argv);
@@ -427,11 +431,11 @@ int kvs_copy(struct cmd *c, int argc, char **argv)
 
 int kvs_move(struct cmd *c, int argc, char **argv)
 {
-    static const struct cmd_usage usage = {
-        "[OPTION...] FROM TO",
-        "Move a value, a link, or a directory with all below it, however large, at once.",
-        pair_opts, GUARD_MORE, 0};
-    static const struct write_spec spec = {2,          2,    "FROM and TO are needed",
+    static const struct cmd_usage usage = {"[OPTION...] FROM TO",
+                                           "Move a value, a link, or a directory with all its "
+                                           "contents. The time does not depend on the size.",
+                                           pair_opts, GUARD_MORE, 0};
+    static const struct write_spec spec = {2,          2,    "FROM and TO are required",
                                            no_operand, NULL, move_add};
 
     return run(c, &usage, &spec, argc, argv);

@@ -1,13 +1,13 @@
 /* batchscript.c - see batchscript.h.
  *
- *    state     line                                     becomes
+ *    state     line                                     next state
  *    comments  blank, comment, first line "#!..."       comments
  *    comments  a block begins                           block, until the line that has its end
  *    comments  anything else                            code
- *    code      a comment with FLUX:, #SBATCH            code; told as late
+ *    code      a comment with FLUX:, #SBATCH            code; reported as ignored
  *
- * A line of a block may be decorated with '*' or '#' in front.  A block that never ends takes the
- * rest of the script with it, as it does for the language.
+ * A line of a block may begin with a decorative '*' or '#'.  A block without an end extends to the
+ * end of the script, as it does in the language.
  */
 #include "batchscript.h"
 

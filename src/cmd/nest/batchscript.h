@@ -7,10 +7,11 @@
  *    #PBS -l nodes=4                      of other schedulers: told, not understood
  *
  * Comments are those of the languages that scripts are written in: from "#", "//", "--", "%", ";",
- * "REM" or "dnl" to the end of the line; and the lines of a block between slash-star and star-slash,
- * three quotes and three quotes, "--[[" and "]]", "=begin" and "=end", "<!--" and "-->", "{-" and
- * "-}", "(*" and "*)".  Options begin where the script does and end with its first line that is
- * neither blank nor comment: what comes later may belong to a script that this script writes.
+ * "REM" or "dnl" to the end of the line; and the lines of a block between slash-star and
+ * star-slash, three quotes and three quotes, "--[[" and "]]", "=begin" and "=end", "<!--" and
+ * "-->", "{-" and "-}", "(*" and "*)".  Options begin where the script does and end with its first
+ * line that is neither blank nor comment: what comes later may belong to a script that this script
+ * writes.
  *
  * Thread rules: functions use nothing but their arguments.
  */

@@ -1,14 +1,14 @@
 /* cmd_batch.c - flux batch: submit a script that runs in a session of its own.
  *
- * The text of the script travels in the jobspec (attributes.system.files); the launchers put it
- * into the job's directory, and what is done to the file afterwards does not matter.
+ * The text of the script is a part of the jobspec (attributes.system.files).  The launchers write
+ * it to the job's directory, so that later changes of the file have no effect.
  *
- * Options in the script come first, those of the command line after them: they win.  Lines for
- * Slurm's sbatch are translated (sbatch.h), unless the script has options for flux, too: who wrote it
- * wanted these here, and those elsewhere.
+ * Options in the script are parsed before those of the command line, which take precedence.  Lines
+ * for Slurm's sbatch are translated (sbatch.h), unless the script also has options for flux: its
+ * author then wants the latter here, and the former on Slurm only.
  *
- * Failure: an option of the script that is wrong is a sentence with the file and the line, exit code
- * 2, and nothing is submitted.
+ * Failure: an invalid option in the script results in an error message with file and line and in
+ * exit code 2, and nothing is submitted.
  */
 #include "config.h"
 #include <errno.h>
@@ -40,14 +40,14 @@ enum { KEY_WRAP = CMD_KEY(0), KEY_WAIT, KEY_CC, KEY_QUIET };
 
 static const struct cmd_opt opts[] = {
     CMD_OPT_HEADING("Script"),
-    {KEY_WRAP, "wrap", NULL, "what follows is not a file but a command line"},
+    {KEY_WRAP, "wrap", NULL, "run a command instead of a script file"},
     {KEY_CC, "cc", "IDSET",
-     "a job for each member: {{cc}} is replaced in options and arguments,\n"
-     "not in the script, which finds the member in FLUX_JOB_CC"},
-    {KEY_QUIET, "quiet", NULL, "do not print ids"},
+     "submit a job for each member: {{cc}} is replaced in options and\n"
+     "arguments; the script finds the member in FLUX_JOB_CC"},
+    {KEY_QUIET, "quiet", NULL, "do not print job ids"},
     {KEY_WAIT, "wait", NULL,
-     "wait until the job has ended; exit with its code (of several\n"
-     "with the worst)"},
+     "wait until the job has ended; exit with its exit code (of\n"
+     "several jobs, the greatest)"},
     NESTJOB_OPTION,
     JOBOPTS_RESOURCES,
     JOBOPTS_JOB,
@@ -57,14 +57,14 @@ static const struct cmd_opt opts[] = {
 };
 static const struct cmd_usage usage = {
     "[OPTION...] [SCRIPT [ARG...]]\n[OPTION...] --wrap COMMAND [ARG...]",
-    "Put a script into the queue, and print the id of the job. On its allocation it runs in a\n"
-    "session of its own, with one broker on each node: flux submit and flux wreckrun in it share\n"
-    "out what the job has. Without SCRIPT, or for '-', it is read from standard input. Comments\n"
-    "at its beginning may hold options: #FLUX: -N4 --time-limit=1h. Common ones of Slurm's sbatch\n"
-    "(#SBATCH -N4) are understood, and the others are named on standard error.",
+    "Submit a script to the queue, and print the job id. The script runs on its allocation in a\n"
+    "session of its own with one broker per node: flux submit and flux wreckrun in the script use\n"
+    "the resources of the job. Without SCRIPT, or with '-', it is read from standard input.\n"
+    "Comments at its beginning can contain options: #FLUX: -N4 --time-limit=1h. Common options of\n"
+    "Slurm's sbatch (#SBATCH -N4) are translated, others are ignored with a warning.",
     opts,
-    "Output goes to flux-{{id}}.out in the working directory, unless --output says otherwise.\n"
-    "With --wait the exit code is that of the script.\n",
+    "Output goes to flux-{{id}}.out in the working directory, unless --output is given. With\n"
+    "--wait, the exit code is that of the script.\n",
     CMD_STOP,
 };
 
@@ -104,7 +104,7 @@ static int take_cc(struct batch *b, const char *val)
     if (!(b->cc = idset_parse(val, &err)))
         return cmd_usage_error(b->c, "--cc: %s", err.text), -1;
     if (idset_empty(b->cc))
-        return cmd_usage_error(b->c, "--cc: it has no member"), -1;
+        return cmd_usage_error(b->c, "--cc: the set is empty"), -1;
     return 1;
 }
 
@@ -230,9 +230,7 @@ static int directives(struct batch *b, size_t len)
     batchscript_init(&s, b->text, len);
     while (batchscript_next(&s, &d)) {
         if (d.late) {
-            warn(b,
-                 "%s:%zu: this option does not count: it stands behind the first line of the "
-                 "program",
+            warn(b, "%s:%zu: this option is ignored: it follows the first line of the program",
                  b->name, d.line);
             break; /* once is enough, and it may be text of another script */
         }
@@ -240,12 +238,11 @@ static int directives(struct batch *b, size_t len)
             return -1;
     }
     if (b->nslurm && b->nflux)
-        warn(b, "%s: #SBATCH lines are not read, since there are #FLUX ones", b->name);
+        warn(b, "%s: #SBATCH lines are ignored, because there are #FLUX lines", b->name);
     else if (b->nslurm && slurm_options(b) < 0)
         return -1;
     if (b->foreign && !b->nflux && !b->nslurm)
-        warn(b, "%s: %s lines are not read; options are written like #FLUX: -N4 -t 1h", b->name,
-             b->foreign);
+        warn(b, "%s: %s lines are ignored; write options as #FLUX: -N4 -t 1h", b->name, b->foreign);
     return 0;
 }
 
@@ -284,7 +281,7 @@ static char *read_script(struct cmd *c, const char *path, const char *name)
 
     if (fd < 0 || fd_read_all(fd, SCRIPT_MAX, &text, &len) < 0) {
         if (errno == EFBIG)
-            cmd_error(c, "%s is larger than %u MiB: that is not a script", name, SCRIPT_MAX >> 20);
+            cmd_error(c, "%s is larger than %u MiB: this is not a script", name, SCRIPT_MAX >> 20);
         else
             cmd_error(c, "cannot read %s: %s", name, strerror(errno));
     } else if (len == 0) {
@@ -292,14 +289,14 @@ static char *read_script(struct cmd *c, const char *path, const char *name)
         free(text);
         text = NULL;
     } else if ((bad = batchscript_bad_line(text, len))) {
-        cmd_error(c, "%s:%zu: this is not text in UTF-8; a program is run by flux batch --wrap",
-                  name, bad);
+        cmd_error(c, "%s:%zu: this is not UTF-8 text; use flux batch --wrap to run a program", name,
+                  bad);
         free(text);
         text = NULL;
     } else if (batchscript_dos(text, len)) {
         cmd_error(c,
-                  "%s:1: the line ends with a carriage return, which the system would take for a "
-                  "part of the interpreter's name; make lines end as they do here (tr -d '\\r')",
+                  "%s:1: the line ends with a carriage return, which the system would treat as "
+                  "part of the interpreter's name; remove carriage returns (tr -d '\\r')",
                   name);
         free(text);
         text = NULL;
@@ -316,7 +313,7 @@ static int get_script(struct batch *b, char ***argv)
 
     if (b->wrap) {
         if (!**argv)
-            return cmd_usage_error(b->c, "--wrap: a COMMAND is needed"), -1;
+            return cmd_usage_error(b->c, "--wrap: a COMMAND is required"), -1;
         b->name = "the command line";
         b->text = wrapped(b->c, *argv);
         while (**argv)
@@ -382,16 +379,9 @@ static void on_ended(void *arg, const struct job_ended *e)
 static int wait_for_all(struct batch *b, flux_t *h)
 {
     const struct jobfollow_cb cb = {.ended = on_ended, .arg = b};
-    jobfollow_t *jf = jobfollow_create(b->c, h, 0, &cb);
-    int rc = jf ? 0 : -1;
+    int code = jobfollow_run(b->c, h, b->ids, 0, &cb);
 
-    for (uint32_t id = idset_first(b->ids); rc == 0 && id != IDSET_NONE;
-         id = idset_next(b->ids, id))
-        rc = jobfollow_add(jf, id);
-    if (rc == 0)
-        rc = jobfollow_run(jf);
-    jobfollow_destroy(jf);
-    return rc == 0 ? b->code : CMD_FAIL;
+    return code == CMD_OK ? b->code : code;
 }
 
 static void on_submitted(void *arg, size_t index, uint64_t id, int errnum, const char *text)
@@ -461,7 +451,7 @@ static int submit(struct batch *b)
     } else {
         code = add_jobs(b, js, spec) < 0 || b->refused ? CMD_FAIL : CMD_OK;
         if (b->refused > REFUSALS_SHOWN)
-            cmd_error(b->c, "%zu more jobs were refused", b->refused - REFUSALS_SHOWN);
+            cmd_error(b->c, "%zu more jobs were rejected", b->refused - REFUSALS_SHOWN);
         fflush(stdout);
         if (b->wait && !idset_empty(b->ids)) {
             int worst = wait_for_all(b, h);

@@ -1,10 +1,11 @@
-/* cmd_proxy.c - flux proxy: run a command in the session that a job is.
+/* cmd_proxy.c - flux proxy: run a command in the session of a job.
  *
- *    the session's socket is on this host      this program becomes the command
- *    it is not, or --relay                     relays run beside the command, one for each level
- *                                              that needs one, and end with it
+ *    location of the session's socket    action
+ *    this host                           this program executes the command
+ *    another host, or --relay            relays run beside the command, one for each level that
+ *                                        needs one, and end with it
  *
- * Failure: a job that has no session is an error, unless --wait.
+ * Failure: a job that has no session is an error, unless --wait is given.
  */
 #include "config.h"
 #include <errno.h>
@@ -25,23 +26,23 @@
 enum { OPT_URI = CMD_KEY(0), OPT_RELAY, OPT_CONNECT };
 
 static const struct cmd_opt opts[] = {
-    {'w', "wait", "[DURATION]", "wait until the session is up (at most that long, for each level)"},
-    {OPT_URI, "uri", NULL, "print where the session is, and run nothing"},
-    {OPT_RELAY, "relay", NULL, "go through the session around it, even on the same host"},
+    {'w', "wait", "[DURATION]", "wait until the session is up (at most DURATION at each level)"},
+    {OPT_URI, "uri", NULL, "print the address of the session, and run nothing"},
+    {OPT_RELAY, "relay", NULL, "use a relay through the enclosing session, even on the same host"},
     {OPT_CONNECT, "connect", "PATH",
-     "be the far end of a relay: copy between a socket and the\n"
-     "standard streams"},
+     "run as the remote end of a relay: copy data between a socket and\n"
+     "the standard streams (internal use)"},
     CMD_OPT_END,
 };
 static const struct cmd_usage usage = {
     "[OPTION...] ID[/ID...] [COMMAND [ARG...]]",
-    "Run COMMAND, or a shell, so that it uses the session that job ID is: FLUX_URI leads there.\n"
-    "With several ids, the way goes through sessions within sessions: 3/1 is job 1 of job 3.\n"
-    "COMMAND runs on this host. Instead of ids an address may be given, as flux jobs shows it.",
+    "Run COMMAND, or a shell, on this host, with FLUX_URI set to the session of job ID. A path of\n"
+    "several ids leads through nested sessions: 3/1 is job 1 in the session of job 3. Instead of\n"
+    "ids, an address can be given as shown by flux jobs -o id,uri.",
     opts,
-    "The exit code is COMMAND's, 128 + N when signal N killed it; 127 when it is not found and "
-    "126\n"
-    "when it cannot be run; 1 when there is no such session.",
+    "Exit code: that of COMMAND, 128 + N when signal N ended it; 127 when it is not found, 126 "
+    "when\n"
+    "it cannot be executed; 1 when there is no such session.",
     CMD_STOP,
 };
 
@@ -103,7 +104,7 @@ static int run_beside(struct cmd *c, char **argv)
         else if ((got = waitpid(pid, &status, WNOHANG)) == pid)
             return spawn_status_to_code(status);
         else if (got < 0)
-            return cmd_error(c, "lost sight of %s: %s", argv[0], strerror(errno));
+            return cmd_error(c, "lost the connection to %s: %s", argv[0], strerror(errno));
     }
 }
 
@@ -185,7 +186,7 @@ int cmd_proxy(struct cmd *c, int argc, char **argv)
     if (a.connect)
         return relay_connect(a.connect);
     if (c->optind == argc)
-        return cmd_usage_error(c, "the ID of a job is needed");
+        return cmd_usage_error(c, "a job ID is required");
     if ((rc = reach(c, argv[c->optind], &a, &ch)) == CMD_OK)
         rc = run(c, &ch, &a, argv + c->optind + 1);
     nestchain_close(&ch);

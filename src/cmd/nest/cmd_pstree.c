@@ -1,6 +1,6 @@
 /* cmd_pstree.c - flux pstree: print the tree of sessions and their jobs.
  *
- * A line a job, below the session that it belongs to:
+ * One line per job, below the session that it belongs to:
  *
  *    session of 4 brokers
  *    |-- 3 batch.sh: 2 nodes, session of 2 brokers, 59m left
@@ -8,7 +8,7 @@
  *    |   `-- 2 sim: 1 node, 4 tasks
  *    `-- 4 hostname: 4 nodes
  *
- * Lines are Unicode where the environment says that the terminal is.
+ * Lines are drawn in Unicode if the locale is UTF-8.
  */
 #include "config.h"
 #include <stdio.h>
@@ -25,20 +25,20 @@
 enum { OPT_JSON = CMD_KEY(0), OPT_RELAY, OPT_ASCII };
 
 static const struct cmd_opt opts[] = {
-    {'a', "all", NULL, "also jobs that wait, and those that have ended"},
-    {'p', "pending", NULL, "also jobs that wait"},
-    {'s', "sessions", NULL, "only jobs that are sessions"},
-    {'c', "compact", NULL, "equal jobs on one line: 12*sleep"},
-    {'L', "level", "N", "look into N levels of sessions only"},
-    {OPT_ASCII, "ascii", NULL, "draw with |, - and ` in any environment"},
-    {OPT_JSON, "json", NULL, "JSON output"},
-    {OPT_RELAY, "relay", NULL, "reach sessions through those around them, even on the same host"},
+    {'a', "all", NULL, "include pending and ended jobs"},
+    {'p', "pending", NULL, "include pending jobs"},
+    {'s', "sessions", NULL, "show only jobs that are sessions"},
+    {'c', "compact", NULL, "show identical adjacent jobs on one line: 12*sleep"},
+    {'L', "level", "N", "limit the depth to N levels of sessions"},
+    {OPT_ASCII, "ascii", NULL, "draw with |, - and ` in any locale"},
+    {OPT_JSON, "json", NULL, "print JSON"},
+    {OPT_RELAY, "relay", NULL, "connect through the enclosing sessions, even on the same host"},
     CMD_OPT_END,
 };
 static const struct cmd_usage usage = {
     "[OPTION...] [ID[/ID...]]",
-    "Print the jobs that run in this session, or in the one that job ID is, and in the sessions\n"
-    "that these jobs are, as a tree.",
+    "Print a tree of the jobs that run in this session, or in the session of job ID, and in the\n"
+    "sessions below it.",
     opts,
     NULL,
     0,
@@ -105,7 +105,7 @@ static void print_label(const struct nestnode *n, size_t times)
         else
             printf("%llu ", (unsigned long long)n->id);
         print_name(n->name);
-        if (n->state && strcmp(n->state, "RUN") != 0) {
+        if (n->state && strcmp(n->state, "running") != 0) {
             printf("%s%s", lead, n->state);
             lead = ", ";
         }
@@ -217,7 +217,7 @@ int cmd_pstree(struct cmd *c, int argc, char **argv)
             if (cmd_parse_u32(c, "--level", val, &level) < 0)
                 return CMD_USAGE;
             if (level == 0)
-                return cmd_usage_error(c, "--level: at least 1 is needed");
+                return cmd_usage_error(c, "--level: must be at least 1");
             p.params.depth = level;
             break;
         case OPT_ASCII:
@@ -234,6 +234,6 @@ int cmd_pstree(struct cmd *c, int argc, char **argv)
     if (key < 0)
         return cmd_option_exit(key);
     if (argc - c->optind > 1)
-        return cmd_usage_error(c, "one path of ids is wanted");
+        return cmd_usage_error(c, "at most one path of ids is expected");
     return pstree(c, &p, argv[c->optind], json);
 }

@@ -1,22 +1,22 @@
-/* flux-rsh.c - for plain mpirun and mpiexec in flux alloc and flux batch.
+/* flux-rsh.c - support for plain mpirun and mpiexec in flux alloc and flux batch.
  *
- *    flux-rsh [OPTION...] HOST COMMAND...     run COMMAND on HOST, as ssh would
- *    flux-rsh --setup DIR PROGRAM [ARG...]    tell launchers of MPI about the allocation, then become
- *                                             PROGRAM, the initial program of the session
+ *    flux-rsh [OPTION...] HOST COMMAND...   run COMMAND on HOST, like ssh
+ *    flux-rsh --setup DIR PROGRAM [ARG...]  describe the allocation to MPI launchers, then execute
+ *                                           PROGRAM, the initial program of the session
  *
- * The launchers of MPICH (also Intel's) and Open MPI read the hosts and the program that runs
- * something on them from their environment: --setup writes the lists of hosts into DIR and sets these
- * variables. The program is this one, which hands the command to flux exec.
+ * The launchers of MPICH (also Intel's) and Open MPI read from their environment which hosts to
+ * use and which program starts processes there.  --setup writes the host files to DIR and sets
+ * these variables; the program is flux-rsh, which passes the command to flux exec.
  *
  *    file      line of a host     read by
  *    hosts     NAME:CORES         HYDRA_HOST_FILE, I_MPI_HYDRA_HOST_FILE
  *    slots     NAME slots=CORES   OMPI_MCA_orte_default_hostfile, PRTE_MCA_prte_default_hostfile
  *
- * Brokers that share a host are one host for MPI: it has the cores of all of them, and what a
- * launcher starts there runs beside the first one.
+ * Brokers on the same host are one host for MPI, which has the cores of all of them; processes
+ * that a launcher starts there run beside the first broker.
  *
- * Failure: --setup tells what it could not do and starts PROGRAM all the same: who uses none of these
- * launchers needs none of it.
+ * Failure: --setup reports errors and executes PROGRAM nevertheless, because a program that uses
+ * none of these launchers does not need the host files.
  */
 #include "config.h"
 #include <errno.h>
@@ -55,7 +55,7 @@ static int remote(struct cmd *c, char **argv)
             argv++;
     }
     if (!(host = *argv) || !*++argv)
-        return cmd_error(c, "a HOST and a COMMAND are needed"), CMD_USAGE;
+        return cmd_error(c, "a HOST and a COMMAND are required"), CMD_USAGE;
     for (; *argv; argv++) {
         strbuf_add(sb, *argv);
         strbuf_add(sb, argv[1] ? " " : "");
@@ -122,7 +122,8 @@ static int set_agent(errmsg_t *err)
     for (size_t i = 0; i < sizeof(agents) / sizeof(agents[0]); i++)
         setenv(agents[i], self, 1);
     setenv("HYDRA_LAUNCHER", "rsh", 1);
-    /* mpirun of Open MPI 4 takes itself for a task of a job when it sees FLUX_JOB_ID, and crashes. */
+    /* mpirun of Open MPI 4 takes itself for a task of a job when it sees FLUX_JOB_ID, and
+     * crashes. */
     setenv("OMPI_MCA_pmix", "^flux", 1);
     setenv("I_MPI_HYDRA_BOOTSTRAP", "rsh", 1);
     free(self);
@@ -192,10 +193,10 @@ static int setup(struct cmd *c, char **argv)
     struct res res;
 
     if (!dir || !argv[1])
-        return cmd_error(c, "--setup: DIR and PROGRAM are needed"), CMD_USAGE;
+        return cmd_error(c, "--setup: DIR and PROGRAM are required"), CMD_USAGE;
     if (res_query(c, &res, false) == 0) {
         if (set_agent(&err) < 0 || describe(&res, dir, &err) < 0)
-            cmd_error(c, "mpirun will not know the allocation: %s", err.text);
+            cmd_error(c, "mpirun cannot find the allocation: %s", err.text);
         res_clear(&res);
     }
     let_go(c);

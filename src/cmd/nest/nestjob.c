@@ -1,11 +1,11 @@
 /* nestjob.c - see nestjob.h.
  *
- *    flux start OPTION... -- flux-rsh --setup {{tmpdir}} PROGRAM...     one task on each node of the
- *                                                                       allocation
+ *    flux start OPTION... -- flux-rsh --setup {{tmpdir}} PROGRAM...
  *
- * The brokers find each other by the PMI that every task has; rank 0 runs the program, and the
- * greatest exit code of all brokers, which is the job's, is the program's.  In between, flux-rsh
- * makes plain mpirun know the allocation, and becomes the program.
+ * This command runs as one task on each node of the allocation.  The brokers find each other by
+ * PMI, as all tasks do; rank 0 runs the program.  The exit code of the job is the greatest exit
+ * code of all brokers, which is that of the program.  flux-rsh describes the allocation to plain
+ * mpirun, and then executes the program.
  */
 #include "config.h"
 #include "nestjob.h"

@@ -9,11 +9,11 @@
 
 /* The option of both: more options for flux start, gathered here. */
 #define NESTJOB_KEY_START CMD_KEY(50)
-#define NESTJOB_OPTION                                                                        \
-    {                                                                                         \
-        NESTJOB_KEY_START, "start-option", "OPTION",                                          \
-            "an option for the session's flux start, as --topology=flat\nor --set=NAME=VALUE" \
-            " (repeatable)"                                                                   \
+#define NESTJOB_OPTION                                                   \
+    {                                                                    \
+        NESTJOB_KEY_START, "start-option", "OPTION",                     \
+            "pass an option to the flux start of the session, such as\n" \
+            "--topology=flat or --set=NAME=VALUE (may be repeated)"      \
     }
 
 /* Make the job's command: one broker a node, `program` (up to its NULL) in the session.

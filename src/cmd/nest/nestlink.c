@@ -1,11 +1,11 @@
 /* nestlink.c - see nestlink.h.
  *
- * A socket that answers is taken for the session's only when this user or root is behind it: on another
- * host the same path may be anybody's.
+ * A socket is accepted as that of the session only if its listener runs as this user or root: on
+ * another host, the same path may belong to anybody.
  *
- * A broker says hello at once: one that does not within HELLO_TIMEOUT is stopped, or hangs.
+ * A broker sends hello immediately: one that does not within HELLO_TIMEOUT is stopped or hangs.
  *
- * Failure: NULL, with a sentence that names the job or the address.
+ * Failure: NULL, with an error message that names the job or the address.
  */
 #include "config.h"
 #include "nestlink.h"
@@ -59,7 +59,7 @@ static int open_fd(nestlink_t *l, int fd, flux_reactor_t *r, errmsg_t *err)
 
     if (poll(&pfd, 1, HELLO_TIMEOUT) == 0) {
         close(fd);
-        return errmsg_fail(err, ETIMEDOUT, "its broker does not answer");
+        return errmsg_fail(err, ETIMEDOUT, "its broker does not respond");
     }
     snprintf(uri, sizeof(uri), "fd://%d", fd);
     return (l->h = flux_open(uri, r, err)) ? 0 : -1; /* closes it when it fails */
@@ -74,7 +74,7 @@ static int open_relay(nestlink_t *l, const char *parent_uri, const struct nestur
         return -1;
     snprintf(l->uri, sizeof(l->uri), "%s", relay_uri(l->relay));
     if ((fd = connect_direct(l->uri + strlen("local://"))) < 0)
-        return errmsg_fail(err, ECONNREFUSED, "the relay has died");
+        return errmsg_fail(err, ECONNREFUSED, "the relay has ended unexpectedly");
     return open_fd(l, fd, r, err);
 }
 
@@ -164,7 +164,7 @@ char *nestlink_find(flux_t *h, uint64_t id, errmsg_t *err)
     flux_job_list_init(&query);
     query.ids = text;
     if (!(f = flux_job_list(h, &query))) {
-        errmsg_fail(err, errno, "cannot look job %s up: %s", text, strerror(errno));
+        errmsg_fail(err, errno, "cannot look up job %s: %s", text, strerror(errno));
         return NULL;
     }
     if (flux_future_wait(f, -1.) < 0)

@@ -1,9 +1,10 @@
-/* nesttree.c - look into sessions, from the top down.
+/* nesttree.c - read the tree of sessions, from the top down.
  *
- * One session at a time: a connection, its jobs in pages, and those of them that are sessions after
- * that, with the connection open as long as one of them may need a relay through it.
+ * Sessions are read one at a time: connect, read the jobs in pages, then read those jobs that are
+ * sessions.  The connection stays open as long as one of them may need a relay through it.
  *
- * Failure: what cannot be reached within ANSWER_TIMEOUT is told as the error of its node.
+ * Failure: a session that does not respond within ANSWER_TIMEOUT is recorded as the error of its
+ * node.
  */
 #include "config.h"
 #include "nesttree.h"
@@ -66,9 +67,7 @@ static int add_job(struct nestnode *n, size_t *room, const struct job_info *info
     *child = (struct nestnode){
         .id = info->id,
         .name = copy(info->name ? info->name : "?"),
-        .state = copy(info->result  ? info->result
-                      : info->state ? info->state
-                                    : "?"),
+        .state = copy(flux_job_state_word(info)),
         .address = lives ? copy(info->uri) : NULL,
         .nnodes = info->nnodes,
         .ntasks = info->ntasks,
@@ -114,11 +113,11 @@ static int load_jobs(struct nestnode *n, flux_t *h, const struct nesttree_params
     query.states = JOB_STATES_RUNNING | (p->pending ? JOB_STATES_PENDING : 0) |
                    (p->ended ? JOB_STATE_BIT(JOB_STATE_INACTIVE) : 0);
     if (!(f = flux_job_list(h, &query)))
-        return errmsg_fail(err, errno, "cannot ask for jobs: %s", strerror(errno));
+        return errmsg_fail(err, errno, "cannot request the list of jobs: %s", strerror(errno));
     for (;;) {
         if (flux_future_wait(f, ANSWER_TIMEOUT) < 0) {
             errmsg_fail(err, errno,
-                        errno == ETIMEDOUT ? "it does not answer" : "the connection was lost");
+                        errno == ETIMEDOUT ? "it does not respond" : "the connection was lost");
             break;
         }
         if (flux_future_errnum(f) == ENODATA) {

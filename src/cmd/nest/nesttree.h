@@ -33,9 +33,9 @@ struct nesttree_params {
     unsigned depth; /* levels to look into, the top counts as one; 0: all */
 };
 
-/* Look into the session `h`, of which `uri` is a broker, and into those below.  A session that
- * cannot be looked into has an error and no children.  NULL with errno and a sentence when that is the
- * one at the top. */
+/* Load the tree of sessions below session `h`, of which `uri` is a broker.  A session that cannot
+ * be reached has an error and no children.  NULL with errno and an error message if that is the
+ * top one. */
 struct nestnode *nesttree_load(flux_t *h, const char *uri, const struct nesttree_params *p,
                                errmsg_t *err);
 void nesttree_destroy(struct nestnode *n); /* NULL-safe, keeps errno */

@@ -54,6 +54,5 @@ int nesturi_path(const char *text, uint64_t *ids, size_t max, errmsg_t *err)
             return n;
         p++;
     }
-    return errmsg_fail(err, EINVAL,
-                       "'%.200s' is not a job id, nor several with '/' between them (3/1/2)", text);
+    return errmsg_fail(err, EINVAL, "'%.200s' is not a job id or a path of job ids (3/1/2)", text);
 }

@@ -1,18 +1,18 @@
-/* ptyend.c - the far end of flux alloc's terminal.
+/* ptyend.c - the remote end of the terminal of flux alloc.
  *
- *    event                              what happens
- *    first SIZE frame                   the terminal is made, the command starts
- *    DATA                               typed; no frame is read while the terminal has no room
- *    SIZE                               the terminal's size; the kernel tells the foreground
- *    HUP, end of standard input         the terminal is closed: SIGHUP for the command's session
- *    SIGTERM, SIGHUP                    passed on to the command's process group
- *    the command ends                   what the terminal still holds is written, and that is all
+ *    event                              action
+ *    first SIZE frame                   create the pseudo-terminal, start the command
+ *    DATA                               input; no frame is read while the terminal has no room
+ *    SIZE                               set the size; the kernel notifies the foreground
+ *    HUP, end of standard input         close the terminal: SIGHUP for the command's session
+ *    SIGTERM, SIGHUP                    forward it to the command's process group
+ *    the command ends                   write the remaining output of the terminal, then exit
  *
- * Output that nobody takes is not read from the terminal: the command waits, while what is typed
- * (^C) still reaches it.
+ * While the output has no reader, the terminal is not read: the command waits, but input (^C)
+ * still reaches it.
  *
- * Standard input and output are pipes shared with the broker, so they stay in blocking mode: they
- * are polled, and written in pieces that a pipe takes at once.
+ * Standard input and output are pipes that are shared with the broker, so they stay in blocking
+ * mode: they are polled, and written in pieces that a pipe accepts without blocking.
  */
 #include "config.h"
 #include "ptyend.h"
@@ -48,7 +48,7 @@ struct ptyend {
     bool in_open;
     uint8_t in[IN_SIZE];
     size_t in_len;
-    const uint8_t *typed; /* of the frame at hand, within `in` */
+    const uint8_t *typed; /* of the current frame, within `in` */
     size_t typed_len;
     size_t frame_len;
     char out[PIPE_BUF];
@@ -110,7 +110,7 @@ static bool begin(struct ptyend *p, const struct ptyframe *size)
     p->master = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC | O_NONBLOCK);
     if (p->master < 0 || grantpt(p->master) < 0 || unlockpt(p->master) < 0 ||
         ptsname_r(p->master, name, sizeof(name)) != 0) {
-        p->code = fail("no terminal can be made");
+        p->code = fail("cannot create a pseudo-terminal");
         return false;
     }
     set_size(p, size);
@@ -231,8 +231,8 @@ static void on_signals(struct ptyend *p)
         p->over = true;
 }
 
-/* The command is gone: what its terminal holds is still shown, but nobody waits for those whom it
- * left in the background. */
+/* The command has ended: print the output that its terminal holds, without waiting for processes
+ * that it left in the background. */
 static void drain(struct ptyend *p)
 {
     while (p->out_len > 0 || p->master >= 0) {

@@ -54,7 +54,7 @@ ssize_t ptyframe_parse(const void *data, size_t len, struct ptyframe *f, errmsg_
     if (p[1] != 0 || (p[0] == PTYFRAME_DATA && n > PTYFRAME_DATA_MAX) ||
         (p[0] == PTYFRAME_SIZE && n != 4) || (p[0] == PTYFRAME_HUP && n != 0) || p[0] == 0 ||
         p[0] > PTYFRAME_HUP)
-        return errmsg_fail(err, EPROTO, "standard input is not what flux alloc sends");
+        return errmsg_fail(err, EPROTO, "standard input does not come from flux alloc");
     if (len < PTYFRAME_HEAD + n)
         return 0;
     f->data = p + PTYFRAME_HEAD;

@@ -1,23 +1,23 @@
 /* relay.c - the relay of flux proxy, both ends.
  *
  * A connection of the near end:
- *    state      what happens                                      left when
- *    asked      wrexec.run was sent; nothing is read              first notice: the far end runs
- *    open       bytes both ways                                   client's end of file, or result
- *    half       the client sends no more; the far end was told    result
- *    closing    the far end is gone; what came is still written   all written, or the client is gone
+ *    state      action                                             left when
+ *    asked      wrexec.run was sent; nothing is read               first notice: the far end runs
+ *    open       bytes are copied both ways                         client's end of file, or result
+ *    half       the client's end of file was sent to the far end   result
+ *    closing    the far end has ended; its data is written         all is written, or client ended
  *
- * Flow control: from the client at most WIRE_STDIN_WINDOW bytes are read that the far end has not
- * acknowledged; from the far end at most WINDOW bytes come that the client has not taken.
+ * Flow control: at most WIRE_STDIN_WINDOW bytes that the far end has not acknowledged are read
+ * from the client; the far end sends at most WINDOW bytes that the client has not accepted.
  *
- * The near end removes its socket and directory when it ends, which it does when the descriptor
- * that it shares with its starter is closed: also when that was killed.
+ * The near end removes its socket and directory when it ends.  It ends when the descriptor that it
+ * shares with its starter is closed, so that it also ends when the starter is killed.
  *
- * Both ends ask the kernel whose process they talk to: the near end serves this user and root only,
- * the far end connects to a socket of theirs only.
+ * Both ends ask the kernel for the owner of their peer: the near end serves only this user and
+ * root, and the far end connects only to a socket of theirs.
  *
- * Failure: what the far end says on standard error comes out here; the client sees the end of its
- * connection.
+ * Failure: messages of the far end on standard error are printed here; the client sees the end of
+ * its connection.
  */
 #include "config.h"
 #include "relay.h"
@@ -156,7 +156,7 @@ static void pay_back(struct conn *c)
         c->owed = 0;
 }
 
-/* True when the connection is gone. */
+/* True when the connection is closed. */
 static bool flush(struct conn *c)
 {
     while (buf_len(c->out) > 0) {
@@ -380,7 +380,7 @@ static int listen_at(const char *dir, char *uri, size_t size, errmsg_t *err)
     int fd;
 
     if (snprintf(sun.sun_path, sizeof(sun.sun_path), "%s/local", dir) >= (int)sizeof(sun.sun_path))
-        return errmsg_fail(err, ENAMETOOLONG, "%s has too long a name for a socket", dir);
+        return errmsg_fail(err, ENAMETOOLONG, "the path %s is too long for a socket", dir);
     fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0 || bind(fd, (struct sockaddr *)&sun, sizeof(sun)) < 0 || listen(fd, 128) < 0) {
         errmsg_fail(err, errno, "cannot listen at %s: %s", sun.sun_path, strerror(errno));
@@ -420,7 +420,7 @@ static int wait_up(relay_t *r, errmsg_t *err)
             return 0;
     }
     text[len] = '\0';
-    return errmsg_fail(err, ECONNREFUSED, "%s", len ? text : "the relay has died");
+    return errmsg_fail(err, ECONNREFUSED, "%s", len ? text : "the relay has ended unexpectedly");
 }
 
 relay_t *relay_start(const char *uri, uint32_t rank, const char *path, errmsg_t *err)
@@ -553,7 +553,7 @@ int relay_connect(const char *path)
 
     signal(SIGPIPE, SIG_IGN);
     if (strlen(path) >= sizeof(sun.sun_path)) {
-        fprintf(stderr, "flux proxy: --connect=%.200s: no socket has so long a name\n", path);
+        fprintf(stderr, "flux proxy: --connect=%.200s: the path is too long for a socket\n", path);
         return 1;
     }
     strcpy(sun.sun_path, path);

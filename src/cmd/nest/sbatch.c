@@ -1,24 +1,24 @@
 /* sbatch.c - see sbatch.h.
  *
- * A table says for each option of sbatch whether it takes a value, what reads that, and which option
- * of flux batch it becomes or why it is ignored.
+ * A table specifies for each option of sbatch whether it takes a value, the function that parses
+ * the value, and the option of flux batch that replaces it, or the reason why it is ignored.
  *
  *    sbatch                           flux batch
  *    -n, -c, -J, -w, --gpus-per-task  the same under another name
- *    -N MIN-MAX                       --nodes=MIN; that MAX is left out is told
+ *    -N MIN-MAX                       --nodes=MIN; a warning that MAX is ignored
  *    -t                               --time-limit (0: inf)
  *    -o, -e, -i PATTERN               --output, ...: %j {{id}}, %x {{name}}, %t {{task}}, ...
  *    --mem (per node)                 --mem (per task): divided by the tasks of a node
  *    --mem-per-cpu                    --mem: times the cores of a task
  *    --gres=gpu:N, --gpus-per-node    --gpus-per-task: divided by the tasks of a node
- *    -a 1-10:2%3                      --cc=1,3,5,7,9; that %3 is left out is told
+ *    -a 1-10:2%3                      --cc=1,3,5,7,9; a warning that %3 is ignored
  *    -d afterok:1:2                   --dependency=afterok:1,afterok:2
  *
  * Invariants:
- *  1. An option of flux batch is put out once: what was said last counts, as in sbatch.
- *  2. A value is checked here where it is taken apart here, and by flux batch otherwise.
+ *  1. An option of flux batch is printed once: the last value counts, as in sbatch.
+ *  2. A value that is parsed here is checked here; others are checked by flux batch.
  *
- * Failure: -1 with a sentence that names the option; the object may be destroyed.
+ * Failure: -1 with an error message that names the option; the object can be destroyed.
  */
 #include "config.h"
 #include "sbatch.h"
@@ -104,7 +104,8 @@ static int as_usual(sbatch_t *s, const struct row *r, const char *val, errmsg_t 
 static int number(const struct row *r, const char *val, uint32_t *n, errmsg_t *err)
 {
     if (str2u32(val, n) < 0 || *n == 0)
-        return errmsg_fail(err, EINVAL, "--%s: '%.60s' is not a number from 1 on", r->name, val);
+        return errmsg_fail(err, EINVAL, "--%s: '%.60s' is not a number of at least 1", r->name,
+                           val);
     return 0;
 }
 
@@ -117,7 +118,7 @@ static int take_nodes(sbatch_t *s, const struct row *r, const char *val, errmsg_
     if (number(r, least, &s->nodes, err) < 0)
         return -1;
     return dash && strcmp(dash + 1, least) != 0
-               ? told(s, err, "--nodes=%.60s: the job gets %s, not more", val, least)
+               ? told(s, err, "--nodes=%.60s: the job gets %s nodes, not more", val, least)
                : 0;
 }
 
@@ -152,7 +153,7 @@ static int take_memory(sbatch_t *s, const struct row *r, const char *val, errmsg
     if (bare)
         *dst *= MIB;
     if (*dst == 0)
-        return told(s, err, "--%s=0: memory is shared out by number of tasks", r->name);
+        return told(s, err, "--%s=0: memory is allocated by the number of tasks", r->name);
     return 0;
 }
 
@@ -163,7 +164,7 @@ static int take_gpus(sbatch_t *s, const struct row *r, const char *val, errmsg_t
 
     if (strcmp(r->name, "gres") == 0) {
         if (strncmp(val, "gpu", 3) != 0 || strchr(val, ','))
-            return told(s, err, "--gres=%.200s: of these only gpu:N is known; --pool may do", val);
+            return told(s, err, "--gres=%.200s: only gpu:N is supported; consider --pool", val);
         if (!isdigit((unsigned char)*count)) /* gpu, gpu:TYPE */
             count = "1";
     }
@@ -205,7 +206,8 @@ static int take_file(sbatch_t *s, const struct row *r, const char *val, errmsg_t
 
 static int bad_array(const char *val, errmsg_t *err)
 {
-    return errmsg_fail(err, EINVAL, "--array: '%.60s' is not like 1-10, 0-20:2 or 1,3,5%%2", val);
+    return errmsg_fail(err, EINVAL,
+                       "--array: '%.60s' does not have the form 1-10, 0-20:2 or 1,3,5%%2", val);
 }
 
 /* FIRST[-LAST[:STEP]] at *p, appended as a list. */
@@ -249,7 +251,8 @@ static int take_array(sbatch_t *s, const struct row *r, const char *val, errmsg_
         p++;
     }
     if (rc == 0 && *p == '%')
-        rc = told(s, err, "--array=%.200s: no limit on how many run at once", val);
+        rc =
+            told(s, err, "--array=%.200s: the number of jobs that run at once is not limited", val);
     else if (rc == 0 && *p)
         rc = bad_array(val, err);
     text = strbuf_take(sb);
@@ -270,8 +273,8 @@ static int take_dependency(sbatch_t *s, const struct row *r, const char *val, er
                     strchr(val, '+'))) {
         free(text);
         return errmsg_fail(err, EINVAL,
-                           "--dependency=%.60s: known are after, afterany, afterok, afternotok, "
-                           "all of which have to be met",
+                           "--dependency=%.60s: supported are after, afterany, afterok, "
+                           "afternotok, all of which must be satisfied",
                            val);
     }
     for (item = text ? strtok_r(text, ",", &save) : NULL; rc == 0 && item;
@@ -336,7 +339,7 @@ static int take_constraint(sbatch_t *s, const struct row *r, const char *val, er
     char text[200];
 
     if (strpbrk(val, "|[]()*, ") || strlen(val) >= sizeof(text))
-        return told(s, err, "--constraint=%.200s: only A&B can be said, by --requires=A,B", val);
+        return told(s, err, "--constraint=%.200s: only A&B is supported, as --requires=A,B", val);
     snprintf(text, sizeof(text), "%s", val);
     for (char *p = text; (p = strchr(p, '&'));)
         *p = ',';
@@ -346,7 +349,8 @@ static int take_constraint(sbatch_t *s, const struct row *r, const char *val, er
 static int take_exclusive(sbatch_t *s, const struct row *r, const char *val, errmsg_t *err)
 {
     if (val)
-        return told(s, err, "--exclusive=%.60s: nodes are shared, or one job's alone", val);
+        return told(s, err, "--exclusive=%.60s: nodes are either shared or exclusive to one job",
+                    val);
     s->exclusive = true;
     return 0;
 }
@@ -356,7 +360,7 @@ static int take_exclusive(sbatch_t *s, const struct row *r, const char *val, err
 #define NO_MAIL "no mail is sent"
 #define NO_ACCOUNTS "there are no accounts"
 #define NO_QUEUES "there is one queue"
-#define NO_REQUEUE "a job that has run is not put into the queue again"
+#define NO_REQUEUE "jobs are not requeued"
 #define NOT_HERE "not supported"
 #define IN_SCRIPT "for flux submit and flux wreckrun in the script"
 
@@ -425,7 +429,7 @@ static const struct row rows[] = {
     {0, 'v', "ntasks-per-gpu", ignore, NOT_HERE},
     {0, 'v', "ntasks-per-node", take_per_node, NULL},
     {0, 'v', "ntasks-per-socket", ignore, NOT_HERE},
-    {0, 'v', "open-mode", ignore, "a file of output begins empty"},
+    {0, 'v', "open-mode", ignore, "output files are always truncated"},
     {'o', 'v', "output", take_file, "output"},
     {'O', 'n', "overcommit", ignore, IN_SCRIPT},
     {'s', 'n', "oversubscribe", ignore, NOT_HERE},
@@ -440,7 +444,7 @@ static const struct row rows[] = {
     {0, 'n', "reboot", ignore, NOT_HERE},
     {0, 'n', "requeue", ignore, NO_REQUEUE},
     {0, 'v', "reservation", ignore, NOT_HERE},
-    {0, 'v', "signal", ignore, "SIGTERM comes when the time is up, SIGKILL after --grace"},
+    {0, 'v', "signal", ignore, "SIGTERM is sent at the time limit, SIGKILL after --grace"},
     {0, 'v', "sockets-per-node", ignore, NOT_HERE},
     {0, 'n', "spread-job", ignore, NOT_HERE},
     {0, 'v', "switches", ignore, NOT_HERE},
@@ -457,7 +461,7 @@ static const struct row rows[] = {
     {'W', 'n', "wait", copy, "wait"},
     {0, 'v', "wait-all-nodes", as_usual, NULL},
     {0, 'v', "wckey", ignore, NO_ACCOUNTS},
-    {0, 'v', "wrap", ignore, "a script is run here"},
+    {0, 'v', "wrap", ignore, "the script is always run"},
 };
 #define ROWS (sizeof(rows) / sizeof(rows[0]))
 
@@ -508,7 +512,7 @@ int sbatch_line(sbatch_t *s, int argc, char **argv, errmsg_t *err)
         const char *word = argv[optind > 0 ? optind - 1 : 0];
 
         if (key == ':')
-            return errmsg_fail(err, EINVAL, "option '%.60s' needs a value", word);
+            return errmsg_fail(err, EINVAL, "option '%.60s' requires a value", word);
         if (key == '?' || !(r = row_of(key))) {
             if (optopt > 0 && optopt < KEY_BASE)
                 rc = told(s, err, "-%c: unknown", optopt);
@@ -543,7 +547,7 @@ static int finish_shape(sbatch_t *s, errmsg_t *err)
     if (s->exclusive && !s->nodes && s->ntasks <= 1)
         s->nodes = 1;
     if (s->nodes && s->ntasks && s->ntasks < s->nodes) {
-        if (told(s, err, "--nodes=%u: %u task%s need no more nodes", s->nodes, s->ntasks,
+        if (told(s, err, "--nodes=%u: %u task%s use at most one node each", s->nodes, s->ntasks,
                  s->ntasks == 1 ? "" : "s") < 0)
             return -1;
         s->nodes = s->ntasks;
@@ -555,7 +559,7 @@ static int finish_shape(sbatch_t *s, errmsg_t *err)
         return -1;
     if (!s->exclusive)
         return 0;
-    return s->nodes ? put(s, "exclusive", NULL, err) : told(s, err, "--exclusive: needs --nodes");
+    return s->nodes ? put(s, "exclusive", NULL, err) : told(s, err, "--exclusive requires --nodes");
 }
 
 /* Tasks on a node; 0 when that is open. */
@@ -577,7 +581,9 @@ int sbatch_finish(sbatch_t *s, errmsg_t *err)
         return -1;
     tasks = tasks_of_node(s);
     if (s->mem && !tasks) {
-        if (told(s, err, "--mem: how many tasks share it depends on --nodes, which is not given") <
+        if (told(
+                s, err,
+                "--mem: the number of tasks that share it depends on --nodes, which is not given") <
             0)
             return -1;
     } else if (s->mem) {
@@ -588,7 +594,7 @@ int sbatch_finish(sbatch_t *s, errmsg_t *err)
     if (mem && put_number(s, "mem", mem / MIB + (mem % MIB != 0), "M", err) < 0)
         return -1;
     if (s->gpus_per_node && (!tasks || s->gpus_per_node % tasks != 0))
-        return told(s, err, "GPUs: %u on each node cannot be shared out evenly by its tasks",
+        return told(s, err, "GPUs: %u per node cannot be divided evenly among the tasks",
                     s->gpus_per_node);
     return s->gpus_per_node ? put_number(s, "gpus-per-task", s->gpus_per_node / tasks, "", err) : 0;
 }

@@ -1,9 +1,10 @@
 /* termraw.c - see termraw.h.
  *
- * The guard holds the terminal's settings and the read end of a pipe.  One byte on the pipe: all is
- * well, go.  Its end without one: the program was killed, restore.  It has a process group of its
- * own, so what the terminal sends does not reach it; SIGTTOU, which it then would get for changing
- * the terminal, is ignored.
+ * The guard is a process that holds the settings of the terminal and the read end of a pipe.  A
+ * byte on the pipe tells it to exit.  If the pipe is closed without a byte, the program was
+ * killed, and the guard restores the settings.  It has a process group of its own, so that signals
+ * of the terminal do not reach it; SIGTTOU, which it would get for changing the terminal, is
+ * ignored.
  */
 #include "config.h"
 #include "termraw.h"

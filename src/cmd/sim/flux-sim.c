@@ -1,8 +1,9 @@
-/* flux-sim.c - flux sim: replay logs of jobs through the scheduler, and look at what comes out.
+/* flux-sim.c - flux sim: replay logs of jobs through the scheduler, and analyze the results.
  *
- * A program of its own, so that `flux` needs neither the scheduler nor zlib.  No session is needed.
+ * This is a program of its own, so that `flux` needs neither the scheduler nor zlib.  It needs no
+ * session.
  *
- * The first argument may name a command (derive, check); anything else is a replay.
+ * The first argument may name a command (derive, check, network); otherwise it is a log to replay.
  */
 #include "config.h"
 #include <stdio.h>
@@ -17,6 +18,7 @@ static const struct {
 } commands[] = {
     {"derive", "sim derive", sim_derive},
     {"check", "sim check", sim_check},
+    {"network", "sim network", sim_network},
 };
 
 int main(int argc, char **argv)

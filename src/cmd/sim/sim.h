@@ -1,14 +1,17 @@
 /* What the parts of flux-sim share: the machine, one replay and what it came to, files.
  *
- *    flux-sim.c       main(): which of the commands below
+ *    flux-sim.c       main(): selects one of the commands below
  *    sim_replay.c     flux sim TRACE: options, the list of replays, the table
  *    sim_derive.c     flux sim derive
  *    sim_check.c      flux sim check
+ *    sim_network.c    flux sim network; sim_flows.c: its --flows; sim_net.c: rates of flows;
+ *                     sim_pattern.c: communication patterns
  *    sim_machine.c    --nodes, --tree, --topology
  *    sim_speedup.c    --speedup
  *    sim_run.c        one replay through libsched
- *    sim_metrics.c    what it came to, as numbers and as JSON
- *    sim_out.c        files that are complete or not there
+ *    sim_metrics.c    the results of a replay, as numbers and as JSON
+ *    sim_out.c        output files that are complete or absent
+ *    sim_report.c     the page of --report; its figures are in sim_figure.c and sim_svg.c
  *
  * Thread rules: one thread.
  */
@@ -32,6 +35,7 @@
 int sim_replay(struct cmd *c, int argc, char **argv);
 int sim_derive(struct cmd *c, int argc, char **argv);
 int sim_check(struct cmd *c, int argc, char **argv);
+int sim_network(struct cmd *c, int argc, char **argv);
 
 /* --- the machine --- */
 
@@ -56,6 +60,11 @@ void sim_machine_clear(struct sim_machine *m);
 /* "4,18,18 (1296 nodes)" */
 void sim_machine_describe(const struct sim_machine *m, char *buf, size_t size);
 
+/* --- messages from a file --- */
+
+/* Print when each of the messages in `path` ends.  An exit code. */
+int sim_flows(struct cmd *c, const struct sim_machine *m, const char *path, bool json);
+
 /* --- speedups (doc/sim.rst, E12) --- */
 
 /* Is it "none", "pctX", "V1" or "V2"? */
@@ -73,7 +82,7 @@ struct sim_policy {
 
 struct sim_place {
     size_t at;      /* in `ranges` */
-    uint32_t n;     /* so many of them */
+    uint32_t n;     /* this many of them */
     float hops;     /* average over pairs of nodes; -1: the policy does not choose nodes */
     uint32_t links; /* shared with a job that ran when it started */
 };
@@ -90,7 +99,8 @@ struct sim_run {
 
 typedef void (*sim_progress_f)(size_t done, size_t njobs, void *arg);
 
-/* Replay the jobs of `trace`, which trace_keep() was called for.  NULL with errno and a sentence. */
+/* Replay the jobs of `trace`, which trace_keep() was called for.  NULL with errno and a
+ * sentence. */
 struct sim_run *sim_run(const trace_t *trace, const struct sim_machine *m,
                         const struct sim_policy *policy, sim_progress_f progress, void *arg,
                         errmsg_t *err);
@@ -120,6 +130,18 @@ struct sim_metrics {
     uint64_t shared_links; /* see sim_place */
     size_t sharing_jobs;
 };
+/* What a table of metrics shows of each policy, one value a row (or column). */
+struct sim_row {
+    const char *title;
+    const char *below; /* title where it follows the row that it is part of; NULL: the same */
+    size_t offset;     /* of a double in struct sim_metrics */
+    double unit;       /* of the value shown */
+    int decimals;
+};
+#define SIM_ROWS 7
+extern const struct sim_row sim_rows[SIM_ROWS];
+/* Which of n sorted numbers is the quantile `quarter` / 4. */
+size_t sim_quantile_index(size_t n, int quarter);
 /* 0, or -1 with ENOMEM. */
 int sim_metrics(const struct sim_run *r, const struct sim_machine *m, struct sim_metrics *out);
 json_t *sim_metrics_json(const struct sim_run *r, const struct sim_metrics *m,

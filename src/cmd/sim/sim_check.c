@@ -1,22 +1,21 @@
-/* sim_check.c - flux sim check: is a schedule one that could have been?
+/* sim_check.c - flux sim check: verify that a schedule is possible.
  *
- * It reads the file that --schedule writes (job,submit,start,end,nodes,nodelist; by the names in the
- * first line) and proves, without anything of the scheduler:
- *    1. every job is there once; with --trace: every job that the machine can run, and no other,
- *       with its submit time and nodes
- *    2. no job starts before it was submitted, or ends before it starts
- *    3. its list names as many nodes as it has, nodes of the machine, none twice
- *    4. no node is held by two jobs at a time
- *    5. with switches: no group of links is held by two jobs at a time (not with --links=shared).  A
- *       job on several leaves holds the uplinks of each of them, one in several pods those of each of
- *       these pods.
- * A job holds what it has in [start, end).
+ * The command reads a file that --schedule wrote (job,submit,start,end,nodes,nodelist; the first
+ * line names the columns).  It checks these rules, without any code of the scheduler:
+ *  1. Every job is present once.  With --trace, these are exactly the jobs that the machine can
+ *     run, with their submit times and nodes.
+ *  2. No job starts before its submission, or ends before its start.
+ *  3. A job's list has as many nodes as the job, all of the machine, none twice.
+ *  4. No two jobs hold a node at the same time.
+ *  5. With switches, and without --links=shared, no two jobs hold a group of links at the same
+ *     time.  A job on several leaves holds the uplinks of each of them; a job in several pods also
+ *     holds the uplinks of each of these pods.
  *
- * Events are walked in the order of time, ends first.  Each node knows its holder, each group of
- * links a list of them.
+ * A job holds its nodes and links in [start, end).  Events are processed in the order of time, ends
+ * first.  Each node knows its holder, and each group of links has a list of holders.
  *
- * Failure: a file that cannot be understood is one sentence with file and line.  Problems of the
- * schedule are printed, one a line; either is exit code 1.
+ * Failure: exit code 1, after one sentence with file and line for a file that cannot be parsed, or
+ * after one line for each problem of the schedule.
  */
 #include "config.h"
 #include <errno.h>
@@ -163,8 +162,8 @@ static bool number(const char **s, int64_t *out)
     return errno == 0 && *out <= TRACE_VALUE_MAX && *out >= -TRACE_VALUE_MAX;
 }
 
-/* Room for one more element behind the n that there are: the array, moved perhaps.  NULL: ENOMEM; it
- * is as it was. */
+/* Room for one more element behind the n that there are: the array, moved perhaps.  NULL: ENOMEM;
+ * it is as it was. */
 static void *grown(void *array, size_t *space, size_t n, size_t size)
 {
     size_t more = *space ? *space * 2 : 16;

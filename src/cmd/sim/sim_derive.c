@@ -1,7 +1,7 @@
-/* sim_derive.c - flux sim derive: a workload for another machine, out of a log.
+/* sim_derive.c - flux sim derive: derive a workload for another machine from a log.
  *
- * The log comes out as SWF, with the command that made it above as comments; nodes stand in the
- * fields of processors.  What is done to the jobs stands in trace_edit.c.
+ * The output is SWF, with the command line as comments at its head; numbers of nodes are in the
+ * processor fields.  trace_edit.c describes the changes to the jobs.
  */
 #include "config.h"
 #include <errno.h>

@@ -1,6 +1,6 @@
-/* sim_machine.c - the machine of a replay: a number of nodes, or their switches.
+/* sim_machine.c - the machine of a replay: a number of nodes, or a tree of switches.
  *
- * One of --nodes, --tree and --topology says it; a second one is a usage error.
+ * Exactly one of --nodes, --tree and --topology sets it; a second one is a usage error.
  */
 #include "config.h"
 #include <errno.h>
@@ -26,7 +26,7 @@ void sim_machine_clear(struct sim_machine *m)
     *m = (struct sim_machine){0};
 }
 
-/* Of a regular tree fattree.h has the sizes; L and K follow from the first leaf and pod. */
+/* Derive the sizes of a regular tree, whose leaves all have K nodes and whose pods L leaves. */
 static void regular(struct sim_machine *m)
 {
     m->pods = fattree_npods(m->tree);

@@ -1,15 +1,16 @@
-/* sim_metrics.c - what a replay came to.
+/* sim_metrics.c - the results of a replay in numbers.
  *
- * Utilization is sampled every minute from the first submit on, until the last end; between two
- * events it does not change, so samples are counted per number of busy nodes, and a log with a gap
- * of years costs no more than any other.  Quantiles are those of sorted samples: element
- * floor(p * count), at most the last.
+ * Utilization is sampled every minute from the first submission to the last end.  It is constant
+ * between two events, so samples are counted by the number of busy nodes, and a gap of years in a
+ * log costs nothing.  A quantile p is element floor(p * count), or the last one, of the sorted
+ * samples.
  *
  * Failure: ENOMEM.
  */
 #include "config.h"
 #include <errno.h>
 #include <math.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,6 +19,17 @@
 #define MINUTE 60
 
 const char *const sim_size_names[SIM_SIZES] = {"1-4", "5-18", "19-64", "65-256", "257-512", "513-"};
+
+const struct sim_row sim_rows[SIM_ROWS] = {
+    {"mean wait (h)", NULL, offsetof(struct sim_metrics, mean_wait), 3600, 5},
+    {"longest wait (h)", NULL, offsetof(struct sim_metrics, max_wait), 3600, 3},
+    {"utilization", NULL, offsetof(struct sim_metrics, util_mean), 1, 4},
+    {"utilization until the last submit", "  until the last submit",
+     offsetof(struct sim_metrics, util_until), 1, 4},
+    {"makespan (h)", NULL, offsetof(struct sim_metrics, makespan), 3600, 3},
+    {"offered load", NULL, offsetof(struct sim_metrics, load), 1, 4},
+    {"hops between nodes", NULL, offsetof(struct sim_metrics, hops), 1, 3},
+};
 
 size_t sim_size_class(int64_t nodes)
 {
@@ -29,7 +41,7 @@ size_t sim_size_class(int64_t nodes)
     return i;
 }
 
-static size_t quantile_index(size_t n, int quarter)
+size_t sim_quantile_index(size_t n, int quarter)
 {
     size_t i = (size_t)(0.25 * quarter * (double)n);
 
@@ -85,7 +97,7 @@ static void summarize(const struct samples *s, struct sim_metrics *out)
     out->util_until = s->until_sum / (double)s->until_total / out->nodes;
     for (uint32_t busy = 0; busy <= out->nodes && q < 5; busy++) {
         seen += s->count[busy];
-        while (q < 5 && (int64_t)quantile_index((size_t)s->total, q) < seen)
+        while (q < 5 && (int64_t)sim_quantile_index((size_t)s->total, q) < seen)
             out->util[q++] = (double)busy / out->nodes;
     }
 }

@@ -1,10 +1,10 @@
-/* sim_out.c - files that are complete or not there.
+/* sim_out.c - output files that are complete or absent.
  *
- * A file is written beside the one it replaces, and renamed when all of it is on the disk: a reader
- * sees the old or the new one, and a full disk leaves the old one.  What is there and is not a
- * regular file (a device, a pipe) is written in place.
+ * A file is written under a temporary name beside its target, and renamed once all of it is on
+ * disk:  readers see the old or the new file, and a full disk leaves the old one.  An existing
+ * target that is not a regular file (a device, a pipe) is written in place.
  *
- * Failure: errno and a sentence that names the file that was asked for.
+ * Failure: errno, and a sentence that names the target.
  */
 #include "config.h"
 #include <errno.h>

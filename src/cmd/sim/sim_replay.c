@@ -1,10 +1,10 @@
-/* sim_replay.c - flux sim TRACE: replay a log under each of the policies, and print what came out.
+/* sim_replay.c - flux sim TRACE: replay a log under each of the policies, and print the results.
  *
- * The lists of queues, selects and speedups multiply out, in this order, the last one fastest.  One
- * replay after the other: read, replayed, measured, its schedule written, and forgotten.
+ * The lists of queue policies, node policies and speedups are combined, the last one varying
+ * fastest.  One combination at a time is replayed and measured, its schedule written, and freed.
  *
- * Failure: a wrong option or pair of policies is told before anything is read (exit code 2).  Files
- * are complete or not there (sim_out.c).
+ * Failure: a wrong option or pair of policies is reported before any file is read (exit code 2).
+ * Output files are complete or absent (sim_out.c).
  */
 #include "config.h"
 #include <errno.h>
@@ -15,6 +15,7 @@
 
 #include "libutil/strvec.h"
 #include "sim.h"
+#include "sim_report.h"
 
 enum {
     OPT_FIRST = CMD_KEY(0),
@@ -26,6 +27,8 @@ enum {
     OPT_OVERRUN,
     OPT_SCHEDULE,
     OPT_JSON,
+    OPT_REPORT,
+    OPT_FIGURES,
 };
 
 static const struct cmd_opt opts[] = {
@@ -52,18 +55,21 @@ static const struct cmd_opt opts[] = {
     {OPT_JSON, "json", "[FILE]",
      "write the metrics as JSON (an array for several policies),\n"
      "to standard output instead of the table when no FILE is given"},
+    {OPT_REPORT, "report", "FILE", "write a page of HTML with tables and figures"},
+    {OPT_FIGURES, "figures", "DIR", "write each figure of the report to a file of its own, as SVG"},
     CMD_OPT_END,
 };
 static const struct cmd_usage usage = {
     "[OPTION...] TRACE\n"
     "derive [OPTION...] TRACE\n"
-    "check [OPTION...] SCHEDULE",
+    "check [OPTION...] SCHEDULE\n"
+    "network --tree=P,L,K [OPTION...]",
     "Replay a log of jobs (SWF, or CSV as sacct prints it; .gz is read) through the scheduler, "
     "and\n"
     "print waits, utilization, makespan, hops and shared links, a column for each policy. No "
     "session\n"
     "is needed. `derive` makes a workload for another machine out of a log, `check` looks for\n"
-    "mistakes in a schedule.",
+    "mistakes in a schedule, `network` simulates what sharing links costs.",
     opts,
     "Exit codes: 0 success, 1 a file cannot be read or written, 2 wrong use.\n",
     0,
@@ -76,13 +82,14 @@ struct replay {
     uint64_t seed;
     bool extend;
     strvec_t *queues, *selects, *speedups;
-    const char *schedule, *json;
+    const char *schedule, *json, *report_path, *figures;
     bool to_stdout; /* --json without a file */
     trace_t *trace;
     struct trace_dropped dropped;
     struct sim_policy *policies;
     struct sim_metrics *metrics;
     json_t *results;
+    sim_report_t *report; /* NULL: none is wanted */
     size_t n;
     char label[160];
 };
@@ -109,7 +116,7 @@ static int list_option(struct replay *r, const char *what, const char *val, strv
     }
 }
 
-/* An exit code; CMD_OK goes on. */
+/* An exit code; CMD_OK: continue. */
 static int option(struct replay *r, int key, const char *val)
 {
     struct cmd *c = r->c;
@@ -147,6 +154,12 @@ static int option(struct replay *r, int key, const char *val)
     case OPT_JSON:
         r->json = val;
         r->to_stdout = !val;
+        return CMD_OK;
+    case OPT_REPORT:
+        r->report_path = val;
+        return CMD_OK;
+    case OPT_FIGURES:
+        r->figures = val;
         return CMD_OK;
     default:
         return sim_machine_option(c, &r->machine, key, val, &code) < 0 ? code : CMD_OK;
@@ -253,6 +266,8 @@ static int use_run(struct replay *r, size_t i, const struct sim_run *run)
     if (sim_metrics(run, &r->machine, &r->metrics[i]) < 0 ||
         json_array_append_new(r->results, sim_metrics_json(run, &r->metrics[i], &r->dropped)) < 0)
         return cmd_error(r->c, "out of memory");
+    if (r->report && sim_report_add(r->report, run, &r->metrics[i], r->label) < 0)
+        return cmd_error(r->c, "out of memory for the report");
     return r->schedule ? write_schedule(r, run) : CMD_OK;
 }
 
@@ -271,21 +286,6 @@ static int run_one(struct replay *r, size_t i)
 }
 
 /* --- the table --- */
-
-static const struct row {
-    const char *title;
-    size_t offset; /* of a double in struct sim_metrics */
-    double unit;
-    int decimals;
-} rows[] = {
-    {"mean wait (h)", offsetof(struct sim_metrics, mean_wait), 3600, 5},
-    {"longest wait (h)", offsetof(struct sim_metrics, max_wait), 3600, 3},
-    {"utilization", offsetof(struct sim_metrics, util_mean), 1, 4},
-    {"  until the last submit", offsetof(struct sim_metrics, util_until), 1, 4},
-    {"makespan (h)", offsetof(struct sim_metrics, makespan), 3600, 3},
-    {"offered load", offsetof(struct sim_metrics, load), 1, 4},
-    {"hops between nodes", offsetof(struct sim_metrics, hops), 1, 3},
-};
 
 static void real_row(table_t *t, const struct replay *r, const char *title, size_t offset,
                      double unit, int decimals)
@@ -328,8 +328,10 @@ static int print_table(struct replay *r)
     table_column(t, "metric", "", TABLE_LEFT);
     for (size_t i = 0; i < r->n; i++)
         table_column(t, label(r, &r->policies[i]), label(r, &r->policies[i]), TABLE_RIGHT);
-    for (size_t k = 0; k < sizeof(rows) / sizeof(rows[0]); k++) {
-        real_row(t, r, rows[k].title, rows[k].offset, rows[k].unit, rows[k].decimals);
+    for (size_t k = 0; k < SIM_ROWS; k++) {
+        const struct sim_row *row = &sim_rows[k];
+
+        real_row(t, r, row->below ? row->below : row->title, row->offset, row->unit, row->decimals);
         if (k == 1)
             size_rows(t, r, "mean wait", offsetof(struct sim_metrics, wait_by_size), 3600, 5);
     }
@@ -366,6 +368,45 @@ static int write_json(struct replay *r)
     return sim_out_close(&o, ok, &err) < 0 ? cmd_error(r->c, "%s", err.text) : CMD_OK;
 }
 
+static void report_progress(size_t done, size_t total, void *arg)
+{
+    struct replay *r = arg;
+
+    cmd_progress(r->c, "report: %zu of %zu replays", done, total);
+}
+
+static int begin_report(struct replay *r, const char *path)
+{
+    const char *base = strrchr(path, '/');
+    const struct sim_report_options options = {
+        .trace_name = base ? base + 1 : path,
+        .trace = r->trace,
+        .dropped = &r->dropped,
+        .machine = &r->machine,
+        .queue = r->policies[0].queue,
+        .depth = r->depth,
+        .seed = r->seed,
+        .progress = report_progress,
+        .arg = r,
+    };
+
+    if (!r->report_path && !r->figures)
+        return CMD_OK;
+    r->report = sim_report_create(&options);
+    return r->report ? CMD_OK : cmd_error(r->c, "out of memory for the report");
+}
+
+static int write_report(struct replay *r)
+{
+    errmsg_t err;
+
+    if (sim_report_finish(r->report, &err) < 0 ||
+        (r->figures && sim_report_write_figures(r->report, r->figures, &err) < 0) ||
+        (r->report_path && sim_report_write(r->report, r->report_path, &err) < 0))
+        return cmd_error(r->c, "%s", err.text);
+    return CMD_OK;
+}
+
 static int replay(struct replay *r, const char *path)
 {
     errmsg_t err;
@@ -381,8 +422,11 @@ static int replay(struct replay *r, const char *path)
         return cmd_error(r->c, "%s: no job is left that the machine can run", path);
     if (!(r->results = json_array()))
         return cmd_error(r->c, "out of memory");
+    rc = begin_report(r, path);
     for (size_t i = 0; i < r->n && rc == CMD_OK; i++)
         rc = run_one(r, i);
+    if (rc == CMD_OK && r->report)
+        rc = write_report(r);
     if (rc == CMD_OK && (r->json || r->to_stdout))
         rc = write_json(r);
     cmd_progress_end(r->c);
@@ -413,6 +457,7 @@ int sim_replay(struct cmd *c, int argc, char **argv)
     strvec_destroy(r.queues);
     strvec_destroy(r.selects);
     strvec_destroy(r.speedups);
+    sim_report_destroy(r.report);
     trace_destroy(r.trace);
     free(r.policies);
     free(r.metrics);

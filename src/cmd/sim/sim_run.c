@@ -1,14 +1,15 @@
-/* sim_run.c - one replay through libsched, and where each job was.
+/* sim_run.c - one replay through libsched, with the nodes of each job.
  *
- * libsched decides; this remembers, job by job, the start, the ranges of nodes, how far these are
- * from each other, and how many links the job shared when it started.
+ * libsched decides.  This file records the start of each job, the ranges of its nodes, their mean
+ * distance, and the number of groups of links that the job shared when it started.
  *
- * A job on one leaf uses no uplink, one on several leaves may use any uplink of each of them, one
- * in several pods any uplink of each of these.  `uses` counts the running jobs that may use the
- * uplinks of a leaf or a pod; a job that starts where the count is not 0 shares them.  Ends come to
- * us only with the next start: a heap of them brings the counts up to date.
+ * A job on one leaf uses no uplink.  A job on several leaves may use any uplink of each of them; a
+ * job in several pods also any uplink of each of these pods.  leaf_uses and pod_uses count the
+ * running jobs that may use the uplinks of a leaf or a pod; a job that starts where the count is
+ * not 0 shares them.  Ends become known with the next start only: a heap of ends then corrects the
+ * counts.
  *
- * Failure: errno and a sentence; a replay is complete or not there.
+ * Failure: errno and a sentence; a replay is complete or absent.
  */
 #include "config.h"
 #include <errno.h>
@@ -72,8 +73,8 @@ double sim_hops(const struct sim_machine *m, const struct sched_range *range, si
 
 /* --- links --- */
 
-/* Add `by` to the groups of links that a job on these ranges may use.  Returns the sum of what
- * they were at before, each counted as 0 or 1; `crosses` says whether there are any. */
+/* Add `by` to the counts of the groups of links that a job on these ranges may use.  Returns the
+ * number of groups that were in use before; `crosses` tells whether the job uses any. */
 static uint32_t use_links(struct tracker *t, const struct sim_place *p, int by, bool *crosses)
 {
     const fattree_t *tree = t->m->tree;

@@ -1,11 +1,11 @@
-/* sim_speedup.c - how much faster a job runs whose links no other job uses.
+/* sim_speedup.c - the speedup of a job whose links no other job uses.
  *
- * A reduction r of the runtime is in millionths:  max(1, floor((runtime*(10^6-r) + 500000) / 10^6)).
+ * A reduction r of the runtime, in millionths: max(1, floor((runtime*(10^6-r) + 500000) / 10^6)).
  *    pctX  X percent for jobs of more than 4 nodes
- *    V1    0-10, 0-20 or 0-30 percent for all
+ *    V1    0-10, 0-20 or 0-30 percent for all jobs
  *    V2    0-10 or 0-20 percent for 5 to 128 nodes; 0-10, 10-20 or 10-30 for more; else nothing
- * Which of the ranges a job has follows from its id and the seed; where in it, from its size: the
- * upper end is that of 512 nodes.
+ * A job's id and the seed select one of the ranges.  Its size selects the place in the range, which
+ * grows up to the upper end for 512 or more nodes.
  *
  * [S. Pollard et al., "Evaluation of an interference-free node allocation policy on fat-tree
  * clusters", SC18; G. Steele et al., "Fast splittable pseudorandom number generators", OOPSLA 2014]

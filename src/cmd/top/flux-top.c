@@ -1,16 +1,16 @@
-/* flux-top.c - flux top: what a session does, on the whole screen of a terminal.
+/* flux-top.c - flux top: show the activity of a session on the whole screen of a terminal.
  *
- * A program of its own, so that `flux` does not need the terminal library.
+ * This is a separate program, so that `flux` does not need the terminal library.
  *
- *    layer            knows
- *    topdata.c        the session: asks when something has changed there
+ *    layer            responsibility
+ *    topdata.c        the session: queries it when something has changed
  *    topview.c        the screen, as lines
- *    this             the terminal, keys, and the way into sessions and back
+ *    this file        the terminal, keys, and opening and leaving sessions
  *
- * Sessions that were entered are a stack of connections; the last one is shown.  One that ends
- * takes its place and those behind it off the stack.
+ * Opened sessions form a stack of connections; the last one is shown.  When a session ends, it is
+ * removed from the stack together with those above it.
  *
- * Failure: without a terminal that can be used, a sentence; --batch needs none.
+ * Failure: an error message if the terminal cannot be used; --batch does not need one.
  */
 #include "config.h"
 #include <curses.h>
@@ -24,13 +24,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "../cmd_private.h"
 #include "../nest/nestlink.h"
 #include "../nest/nesturi.h"
 #include "topdata.h"
+#include "libutil/clock.h"
 
 #define TICK 1. /* seconds: times on the screen go on */
 #define PLACES_MAX NESTURI_LEVELS_MAX
@@ -40,18 +40,19 @@
 enum { OPT_RELAY = CMD_KEY(0) };
 
 static const struct cmd_opt opts[] = {
-    {'b', "batch", NULL, "print it once, as text, and leave"},
-    {OPT_RELAY, "relay", NULL, "reach sessions through those around them, even on the same host"},
+    {'b', "batch", NULL, "print the contents of the screen once, as text, and exit"},
+    {OPT_RELAY, "relay", NULL, "connect through the enclosing sessions, even on the same host"},
     CMD_OPT_END,
 };
 static const struct cmd_usage usage = {
     "[OPTION...] [ID[/ID...]]",
-    "Show what the session does, or the one that job ID is: nodes and cores in use, the jobs that\n"
-    "run and wait, as they change.",
+    "Show the activity of this session, or of the session of job ID, on the whole screen: nodes "
+    "and\n"
+    "cores in use, and the running and pending jobs.",
     opts,
-    "Keys: up, down, j, k, Page Up, Page Down, Home, End: select a job; Enter, right: go into the\n"
-    "session that it is; left, Backspace: out of it; p: jobs that wait, or not; r: read anew;\n"
-    "?: these keys; q: quit.\n",
+    "Keys: up, down, j, k, Page Up, Page Down, Home, End: select a job; Enter, right: open its\n"
+    "session; left, Backspace: return to the parent session; p: show or hide pending jobs;\n"
+    "r: refresh; ?: show these keys; q: quit.\n",
     0,
 };
 
@@ -72,23 +73,15 @@ struct top {
     bool relay, batch, pending;
     bool screen;    /* ncurses is at work */
     int stderr_was; /* what relays say must not come between */
-    bool colours;
+    bool colors;
     int code;
-    size_t leave; /* go back to so many places, in the next pass; 0: stay */
+    size_t leave; /* number of places to return to in the next pass; 0: stay */
     bool enter;   /* the selected session, in the next pass */
     flux_watcher_t *later;
     struct topline lines[LINES_MAX];
 };
 
 /* --- drawing --- */
-
-static double wall_clock(void)
-{
-    struct timespec ts;
-
-    clock_gettime(CLOCK_REALTIME, &ts);
-    return (double)ts.tv_sec + 1e-9 * (double)ts.tv_nsec;
-}
 
 static attr_t attributes(const struct top *t, enum top_style style)
 {
@@ -98,11 +91,11 @@ static attr_t attributes(const struct top *t, enum top_style style)
     case TOP_HEADER:
         return A_REVERSE;
     case TOP_SELECTED:
-        return t->colours ? (attr_t)COLOR_PAIR(1) | A_BOLD : A_STANDOUT;
+        return t->colors ? (attr_t)COLOR_PAIR(1) | A_BOLD : A_STANDOUT;
     case TOP_DIM:
         return A_DIM;
     case TOP_ERROR:
-        return t->colours ? (attr_t)COLOR_PAIR(2) | A_BOLD : A_BOLD;
+        return t->colors ? (attr_t)COLOR_PAIR(2) | A_BOLD : A_BOLD;
     default:
         return A_NORMAL;
     }
@@ -114,7 +107,7 @@ static void draw(struct top *t)
 
     if (!t->screen)
         return;
-    t->model.now = wall_clock();
+    t->model.now = clock_wall();
     n = topview_render(&t->model, t->lines, rows < LINES_MAX ? rows : LINES_MAX, cols);
     erase();
     for (size_t i = 0; i < n; i++) {
@@ -138,7 +131,7 @@ static void print_batch(struct top *t)
     const char *columns = getenv("COLUMNS");
     size_t n, cols = columns && atoi(columns) > 0 ? (size_t)atoi(columns) : BATCH_WIDTH;
 
-    t->model.now = wall_clock();
+    t->model.now = clock_wall();
     n = topview_render(&t->model, t->lines, LINES_MAX, cols);
     /* Without the line of keys, unless it is a message. */
     for (size_t i = 0; i + (t->model.message[0] == '\0') < n; i++) {
@@ -342,7 +335,7 @@ static void input_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *ar
         }
     }
     if (n == 0 && poll(&pfd, 1, 0) > 0 && pfd.revents & (POLLHUP | POLLERR)) {
-        flux_reactor_stop(r, 0); /* the terminal is gone */
+        flux_reactor_stop(r, 0); /* the terminal was closed */
         return;
     }
     draw(t);
@@ -378,7 +371,7 @@ static int start_screen(struct top *t)
     int fd;
 
     if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))
-        return cmd_error(t->c, "standard input and output are not a terminal; --batch needs none");
+        return cmd_error(t->c, "standard input and output are not a terminal; use --batch");
     setlocale(LC_ALL, "");
     if (!(s = newterm(NULL, stdout, stdin)))
         return cmd_error(t->c, "the terminal '%s' is unknown; set TERM", term ? term : "");
@@ -397,7 +390,7 @@ static int start_screen(struct top *t)
     set_escdelay(25);
     curs_set(0);
     if (has_colors() && start_color() == OK && use_default_colors() == OK) {
-        t->colours =
+        t->colors =
             init_pair(1, COLOR_BLACK, COLOR_CYAN) == OK && init_pair(2, COLOR_RED, -1) == OK;
     }
     return CMD_OK;
@@ -490,7 +483,7 @@ int main(int argc, char **argv)
     if (k < 0)
         rc = cmd_option_exit(k);
     else if (argc - c.optind > 1)
-        rc = cmd_usage_error(&c, "one path of ids is wanted");
+        rc = cmd_usage_error(&c, "at most one path of ids is expected");
     else
         rc = run(t, argv[c.optind]);
     if (t->screen)

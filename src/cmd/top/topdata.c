@@ -1,16 +1,16 @@
 /* topdata.c - see topdata.h.
  *
- *    what                         when
- *    job.watch, a stream          open all the time; any transition makes the data old
- *    a round: job.list of those   when the data is old, but not before PAUSE after the last one; and
- *    that run, the first page of  every IDLE seconds, for nodes that come and go
- *    those that wait, job.queue,
- *    sched.resources
+ *    query                        time
+ *    job.watch, a stream          always open; any transition makes the data out of date
+ *    a round: job.list of         when the data is out of date, but not before PAUSE after the last
+ *    running jobs and of the      round; and every IDLE seconds, for nodes that join or are lost
+ *    first page of pending jobs,
+ *    job.queue, sched.resources
  *
- * Of jobs that wait only the first page is asked for: a deep queue costs no more than a short one.
- * The model is changed when all answers of a round are there, in one step.
+ * Only the first page of pending jobs is requested, so that a deep queue costs no more than a
+ * short one. The model is changed in one step, when all responses of a round have arrived.
  *
- * Failure: what a service answers is shown as the message; the next round tries again.
+ * Failure: the error of a service is shown as the message; the next round tries again.
  */
 #include "config.h"
 #include "topdata.h"
@@ -85,7 +85,7 @@ static int add_row(topdata_t *d, const struct job_info *info)
     memset(r, 0, sizeof(*r));
     r->id = info->id;
     copy_text(r->name, sizeof(r->name), info->name);
-    copy_text(r->state, sizeof(r->state), info->state);
+    copy_text(r->state, sizeof(r->state), flux_job_state_word(info));
     if (info->t_run <= 0)
         copy_text(r->why, sizeof(r->why), info->why ? info->why : info->dependency);
     r->nnodes = info->nnodes;

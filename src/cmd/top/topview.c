@@ -2,13 +2,13 @@
  *
  *    line 0      session, level, brokers, time
  *    line 1, 2   nodes and cores: bars
- *    line 3      jobs: how many in which state
+ *    line 3      number of jobs in each state
  *    line 4      (blank)
  *    line 5      titles of the table
  *    line 6...   jobs
  *    last        message, or keys
  *
- * A screen that is too small for all of it shows the lines from the top, with the selected row.
+ * On a small screen, the first lines are shown, and the table scrolls to the selected row.
  */
 #include "topview.h"
 
@@ -120,7 +120,8 @@ static void summary(struct screen *sc, const struct topmodel *m)
     }
     line(sc, TOP_PLAIN, "%-*s%u running, %u pending, %" PRIu64 " ended%s%s", LABEL_WIDTH, "jobs",
          m->run + m->cleanup, m->depend + m->priority + m->sched, m->inactive,
-         m->scheduling ? "" : "; the queue is stopped", m->accepting ? "" : "; none is accepted");
+         m->scheduling ? "" : "; the queue is stopped",
+         m->accepting ? "" : "; jobs are not accepted");
 }
 
 static void row(struct screen *sc, const struct topmodel *m, const struct toprow *r, bool selected)
@@ -148,9 +149,10 @@ static void bottom(struct screen *sc, const struct topmodel *m)
         line(sc, TOP_ERROR, "%s", m->message);
     else if (m->help)
         line(sc, TOP_DIM,
-             "up, down: select  Enter: into the session  left: out of it  p: waiting  q: quit");
+             "up, down: select  Enter: open session  left: parent  p: pending  q: quit");
     else
-        line(sc, TOP_DIM, "q quit  ? keys%s", m->path[0] ? "  left: out of this session" : "");
+        line(sc, TOP_DIM, "q quit  ? keys%s",
+             m->path[0] ? "  left: return to the parent session" : "");
 }
 
 size_t topview_render(const struct topmodel *m, struct topline *lines, size_t rows, size_t cols)
@@ -176,7 +178,7 @@ size_t topview_render(const struct topmodel *m, struct topline *lines, size_t ro
     for (size_t i = first; i < first + shown; i++)
         row(&sc, m, &m->rows[i], i == m->selected);
     if (m->more > 0 && shown < room)
-        line(&sc, TOP_DIM, "%8s   %zu more jobs wait", "...", m->more);
+        line(&sc, TOP_DIM, "%8s   %zu more pending jobs", "...", m->more);
     bottom(&sc, m);
     return sc.n;
 }

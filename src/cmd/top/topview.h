@@ -12,7 +12,7 @@
 struct toprow {
     uint64_t id;
     char name[64];
-    char state[12]; /* "RUN", ... */
+    char state[12]; /* word of flux_job_state_word() */
     char why[96];   /* why it waits */
     uint32_t nnodes, ntasks, ncores;
     double t_run; /* since then; 0: does not run */

@@ -1,12 +1,13 @@
 /* Configuration in Lua.
  *
- * A file is evaluated in the sandbox (libsandbox/sandbox.h) as SANDBOX_PURE: all brokers read the same
- * file and must understand the same.  Its globals are what the sandbox allows, and the sections.
+ * A file is evaluated in the sandbox (libsandbox/sandbox.h) as SANDBOX_PURE: all brokers read the
+ * same file and must get the same result.  Its globals are those that the sandbox allows, and the
+ * sections.
  *
- * A section is a function of one table argument, which may be called once.  Its table is checked at
- * once, so that errors have the line of the call, and kept in the registry under the section's name;
- * entries without a name under "NAME[1]" and so on.  Functions in it run later, under the same bounds,
- * each call with a fresh allowance.
+ * A section is a function with one table argument, which may be called once.  The table is checked
+ * at once, so that errors have the line of the call, and stored in the registry under the section's
+ * name; its unnamed entries are stored as "NAME[1]" and so on.  Functions in the table run later,
+ * each call under the same limits.
  */
 #include <errno.h>
 #include <lauxlib.h>
@@ -25,13 +26,13 @@
 
 #define FILE_MAX_BYTES (1024u * 1024)
 #define PAIRS_MAX 1000
-#define ENTRIES_MAX 1000 /* without a name in one section */
+#define ENTRIES_MAX 1000 /* unnamed entries of one section */
 
 static const struct sandbox_limits limits = {.memory = 8u << 20, .steps = 2000000, .seconds = 2.};
 
 struct config {
     sandbox_t *sb;
-    lua_State *L; /* its */
+    lua_State *L; /* of `sb` */
     const struct config_field *fields;
     char *name;
 };
@@ -76,7 +77,7 @@ static const struct config_field *find_field(const config_t *c, const char *sect
     return NULL;
 }
 
-/* A string that C can hold. */
+/* Is this a string without NUL bytes? */
 static bool plain_string(lua_State *L, int index)
 {
     size_t len;
@@ -142,7 +143,7 @@ static void copy_pairs(lua_State *L, int index)
     }
 }
 
-/* A field called `name`, else "*", else NULL. */
+/* The field called `name`, else "*", else NULL. */
 static const struct config_field *field_of(const config_t *c, const char *section, const char *name)
 {
     const struct config_field *f = find_field(c, section, name);
@@ -164,7 +165,8 @@ static int no_field(lua_State *L, const char *section, const char *shown, const 
                       nearest_words(&near, words, sizeof(words)));
 }
 
-/* The globals' __index: what is not there was misspelt, and would count as absent (curve = flase). */
+/* The globals' __index: an unknown name is misspelled, and would count as absent (curve =
+ * flase). */
 static int no_variable(lua_State *L)
 {
     const char *name = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : "?";
@@ -183,8 +185,9 @@ static int no_variable(lua_State *L)
                       nearest_words(&near, words, sizeof(words)));
 }
 
-/* Check the table at `index` by the fields of `section` (called `shown` in errors), and push a copy
- * without its unnamed entries: the file may go on changing its own.  How many of those there are. */
+/* Check the table at `index` against the fields of `section` (`shown` in errors), and push a copy
+ * without its unnamed entries, since the file may change its own.  Returns the number of unnamed
+ * entries. */
 static int take_fields(lua_State *L, int index, const char *section, const char *shown, bool lists)
 {
     config_t *c = self(L);
@@ -200,7 +203,7 @@ static int take_fields(lua_State *L, int index, const char *section, const char 
             if (find_field(c, section, "*"))
                 continue;
             if (!lists || lua_type(L, -2) != LUA_TNUMBER)
-                return luaL_error(L, "%s has an entry without a name", shown);
+                return luaL_error(L, "%s has an unnamed entry", shown);
             unnamed++;
             continue;
         }
@@ -226,8 +229,8 @@ static int take_fields(lua_State *L, int index, const char *section, const char 
     return unnamed;
 }
 
-/* Upvalues: the section's name, and that of its entries without names.  Stack: 1 its argument,
- * 2 the registry's tables, 3 the copy. */
+/* Upvalues: the names of the section and of its unnamed entries.  Stack: 1 the argument, 2 the
+ * registry's tables, 3 the copy. */
 static int section_call(lua_State *L)
 {
     config_t *c = self(L);
@@ -237,14 +240,14 @@ static int section_call(lua_State *L)
     int unnamed;
 
     if (lua_gettop(L) != 1 || lua_type(L, 1) != LUA_TTABLE)
-        return luaL_error(L, "%s is called with one table: %s { ... }", section, section);
+        return luaL_error(L, "%s must be called with one table: %s { ... }", section, section);
     lua_rawgetp(L, LUA_REGISTRYINDEX, &tables_key);
     if (lua_getfield(L, -1, section) != LUA_TNIL)
-        return luaL_error(L, "%s is there a second time", section);
+        return luaL_error(L, "section %s occurs twice", section);
     lua_pop(L, 1);
     unnamed = take_fields(L, 1, section, section, find_field(c, entries, NULL) != NULL);
     if (unnamed > ENTRIES_MAX)
-        return luaL_error(L, "%s has more than %d entries without a name", section, ENTRIES_MAX);
+        return luaL_error(L, "%s has more than %d unnamed entries", section, ENTRIES_MAX);
     for (int i = 1; i <= unnamed; i++) {
         const char *name = lua_pushfstring(L, "%s[%d]", section, i);
 
@@ -255,7 +258,8 @@ static int section_call(lua_State *L)
         lua_settop(L, 3);
     }
     lua_pushinteger(L, unnamed);
-    lua_rawseti(L, 3, 1); /* how many: 1 and 2 are its only entries without a name */
+    lua_rawseti(L, 3, 1); /* number of unnamed entries; 1 and 2 are the only unnamed keys of the
+                             copy */
     lua_pushinteger(L, lua_getstack(L, 1, &ar) && lua_getinfo(L, "l", &ar) ? ar.currentline : 0);
     lua_rawseti(L, 3, 2);
     lua_setfield(L, 2, section);
@@ -289,7 +293,7 @@ static int prepare(lua_State *L)
     return 0;
 }
 
-/* What Lua has to say about a failed call, as a sentence. */
+/* Turn the error of a failed call into an error message. */
 static int lua_failed(config_t *c, int rc, errmsg_t *err)
 {
     const char *text = sandbox_error(c->sb, rc);
@@ -372,15 +376,14 @@ void config_destroy(config_t *c)
     errno = saved;
 }
 
-/* --- looking --- */
+/* --- queries --- */
 
 const char *config_name(const config_t *c)
 {
     return c->name;
 }
 
-/* Push the field, or nil.  Raw accesses with names that the tables hold already: strings that Lua
- * must intern may fail for lack of memory, so this too runs protected. */
+/* Push the field, or nil.  Runs protected, since Lua may lack the memory to create the strings. */
 static int push_field(lua_State *L)
 {
     lua_rawgetp(L, LUA_REGISTRYINDEX, &tables_key);
@@ -442,7 +445,7 @@ double config_number(config_t *c, const char *section, const char *name, double 
     return get(c, section, name) == LUA_TNUMBER ? lua_tonumber(c->L, -1) : absent;
 }
 
-/* --- texts for a host --- */
+/* --- texts for one host --- */
 
 static int expand(config_t *c, const char *field, const char *s, uint32_t rank, const char *host,
                   char *buf, size_t size, errmsg_t *err)
@@ -459,7 +462,7 @@ static int expand(config_t *c, const char *field, const char *s, uint32_t rank, 
             part = *s == 'h' ? host : *s == 'r' ? digits : *s == '%' ? "%" : NULL;
             if (!part)
                 return errmsg_fail(err, EINVAL,
-                                   "%s: %s: after %% only h (host), r (rank) or %% may stand",
+                                   "%s: %s: %% must be followed by h (host), r (rank) or %%",
                                    c->name, field);
         }
         if (len + strlen(part) >= size)
@@ -506,7 +509,7 @@ int config_text_of(config_t *c, const char *section, const char *name, uint32_t 
     if ((rc = sandbox_call(c->sb, 2, 1)) != LUA_OK)
         return lua_failed(c, rc, err);
     if (!plain_string(c->L, -1))
-        return errmsg_fail(err, EINVAL, "%s: function %s gave no string for rank %u", c->name,
+        return errmsg_fail(err, EINVAL, "%s: function %s returned no string for rank %u", c->name,
                            field, rank);
     if (snprintf(buf, size, "%s", lua_tostring(c->L, -1)) >= (int)size)
         return errmsg_fail(err, EINVAL, "%s: %s is too long", c->name, field);

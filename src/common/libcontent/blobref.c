@@ -3,15 +3,15 @@
  * Fetching an algorithm and making a digest context cost more than hashing a small object, so both
  * are done once per context and reused.
  *
- * The text form is ALGORITHM "-" and two lower case hexadecimal digits per byte.  There is one text
- * for a digest: upper case digits are refused.
+ * Format: ALGORITHM "-" and two lower-case hexadecimal digits per byte.  A digest has exactly one
+ * text: upper-case digits are refused.
  *
- * OpenSSL before 3.3 cannot give BLAKE2b another length than 64 bytes, so "blake2b" is the first
- * half of that: 32 bytes of a 64 byte digest are as strong against collisions as any 32 byte
- * digest.
+ * Before version 3.3, OpenSSL cannot compute BLAKE2b with a length other than 64 bytes.  "blake2b"
+ * is therefore the first half of that digest: any 32 bytes of it resist collisions as well as
+ * another digest of 32 bytes.
  *
- * Failure: an unknown algorithm, or one that the system's policy forbids, is EINVAL with a
- * sentence.
+ * Failure: an unknown algorithm, or one that the system's policy forbids, is EINVAL with an error
+ * message.
  */
 #include "config.h"
 #include <errno.h>
@@ -79,11 +79,6 @@ void blobref_destroy(blobref_t *b)
     EVP_MD_free(b->md);
     free(b);
     errno = saved;
-}
-
-const char *blobref_algorithm(const blobref_t *b)
-{
-    return b->alg->name;
 }
 
 size_t blobref_size(const blobref_t *b)

@@ -1,29 +1,28 @@
-/* content.c - objects by their hash: needed, or least recently used out; and waiting for what is
- * missing.
+/* content.c - objects by their hash: a cache with an LRU order, and waiting for missing objects.
  *
  * state of an object               in `lru`   left when
- * held (holds > 0)                 no         the last holder lets go
+ * held (holds > 0)                 no         the last holder releases it
  * kept, not backed                 no         content_back(), content_forget()
  * kept and backed, bytes here      yes        held; bytes dropped: absent; forgotten
  * absent: kept, bytes elsewhere    no         supplied; forgotten: freed
  * free: none of these              yes        held or kept again; dropped
  *
- * The index is a table with open addressing. Beside the pointer stand 32 bits of the object's hash,
- * so that a probe seldom touches an object in vain: 12 bytes for each slot, of which at most 3/4
- * are used.
+ * The index is a table with open addressing.  Each slot has 32 bits of the object's hash beside the
+ * pointer, so a probe rarely touches another object: 12 bytes per slot, of which at most 3/4 are
+ * used.
  *
  * Invariants:
- *  1. An object is in the index under the hash of its bytes; there is one object for a hash.
- *  2. `lru` is in the order of the last use, and so in that of the `used` stamps.
+ *  1. An object is in the index under the hash of its bytes, and there is one object per hash.
+ *  2. `lru` is in the order of the last use, which is that of the `used` stamps.
  *  3. free_bytes is the sum of idle_cost() over `lru`.  Only content_trim(), content_drop(),
  *     content_expire() and content_forget() free objects or bytes, so a caller may use pointers to
  *     free objects until it calls one of these.
  *  4. A digest is in `awaited` from the first content_wait() until content_supply() or
- *     content_deny(), also when all who waited gave up: then nobody fetches it twice.
- *  5. Wakers take an entry out of `awaited` before they call anybody, so a callback may wait again,
- *     for the same object too.
+ *     content_deny(), even if all waiters have given up, so it is not fetched twice.
+ *  5. An entry is removed from `awaited` before its waiters are called, so a callback may wait
+ *     again, even for the same object.
  *
- * Failure: bytes that do not have the hash they were asked by are not kept; who waited gets EPROTO.
+ * Failure: bytes whose hash is not the requested one are discarded, and the waiters get EPROTO.
  */
 #include "config.h"
 #include <errno.h>
@@ -36,7 +35,7 @@
 #include "libutil/hmap.h"
 #include "libutil/invariant.h"
 
-/* What an object costs beyond its bytes: header, index entry, allocator. */
+/* Cost of an object beyond its bytes: header, index entry, allocator. */
 #define OVERHEAD 120
 #define MIN_SLOTS 64u
 #define TIDY_BYTES (1u << 20)
@@ -57,7 +56,7 @@ struct content {
     struct list_node lru;
     size_t limit;
     uint32_t now;
-    size_t most; /* of st.bytes since the last content_tidy() that did something */
+    size_t most; /* maximum of st.bytes since content_tidy() last released memory */
     struct content_stats st;
 };
 
@@ -70,7 +69,7 @@ static size_t cost(const struct content_obj *o)
     return o->len + OVERHEAD;
 }
 
-/* What is won by dropping an idle object: of a kept one the record stays. */
+/* Bytes gained by dropping an idle object: the record of a kept object stays. */
 static size_t idle_cost(const struct content_obj *o)
 {
     return o->kept ? o->len : cost(o);
@@ -82,7 +81,7 @@ static uint32_t tag_of(const content_t *c, const uint8_t *digest)
 {
     uint64_t v;
     memcpy(&v, digest, sizeof(v));
-    /* Digests are random, but whoever writes values may look for ones that share a slot. */
+    /* Digests are random, but a writer of values might search for digests that share a slot. */
     unsigned __int128 r = (unsigned __int128)(v ^ c->seed) * 0x9e3779b97f4a7c15u;
     uint32_t tag = (uint32_t)(r >> 64) ^ (uint32_t)(r >> 32);
     return tag ? tag : 1;
@@ -136,7 +135,7 @@ static void index_del(content_t *c, const struct content_obj *o)
         next = (next + 1) & mask;
         if (!c->slot[next].tag)
             break;
-        /* Into the gap, unless its home lies cyclically after the gap. */
+        /* Move it into the gap, unless its home lies cyclically after the gap. */
         if (((next - c->slot[next].tag) & mask) >= ((next - i) & mask)) {
             c->slot[i] = c->slot[next];
             i = next;
@@ -145,7 +144,7 @@ static void index_del(content_t *c, const struct content_obj *o)
     c->slot[i].tag = 0;
     c->live--;
     if (c->nslots > MIN_SLOTS && c->live < c->nslots / 8)
-        (void)index_resize(c, c->nslots / 4); /* else it stays large */
+        (void)index_resize(c, c->nslots / 4); /* on failure it stays large */
 }
 
 /* --- life --- */
@@ -288,7 +287,7 @@ struct content_obj *content_get(content_t *c, const uint8_t *digest)
     return o;
 }
 
-/* A record in the index, not accounted for; `inside` bytes follow it. */
+/* Add a record to the index, without accounting; `inside` bytes follow it. */
 static struct content_obj *add_record(content_t *c, const uint8_t *digest, size_t len,
                                       size_t inside)
 {
@@ -306,7 +305,7 @@ static struct content_obj *add_record(content_t *c, const uint8_t *digest, size_
     return o;
 }
 
-/* The bytes of an object that has none. */
+/* Store the bytes of an object that has none. */
 static int set_bytes(content_t *c, struct content_obj *o, const void *data)
 {
     uint8_t *to = (uint8_t *)(o + 1);
@@ -337,7 +336,7 @@ static struct content_obj *add_new(content_t *c, const uint8_t *digest, const vo
     return o;
 }
 
-/* The bytes of an absent object came. */
+/* The bytes of an absent object have come. */
 static int fill(content_t *c, struct content_obj *o, const void *data)
 {
     if (set_bytes(c, o, data) < 0)
@@ -386,7 +385,7 @@ void content_hold(content_t *c, struct content_obj *o)
     o->holds++;
 }
 
-/* Nobody needs the record of an object that has no bytes. */
+/* Free the record of an object that has no bytes and is not needed. */
 static void free_record(content_t *c, struct content_obj *o)
 {
     c->st.absent_objects--;
@@ -432,7 +431,7 @@ void content_forget(content_t *c, struct content_obj *o)
         free_record(c, o);
 }
 
-/* Drop an idle object, or the bytes of one that is kept. */
+/* Drop an idle object, or the bytes of a kept object. */
 static void drop(content_t *c, struct content_obj *o)
 {
     idle_leave(c, o);
@@ -542,7 +541,7 @@ int content_supply(content_t *c, const uint8_t *digest, const void *data, size_t
     if (len > CONTENT_OBJECT_MAX || blobref_hash(c->blobref, data, len, is) < 0 ||
         memcmp(is, digest, blobref_size(c->blobref)) != 0) {
         errnum = EPROTO;
-        error = "an object arrived whose bytes do not have its hash: it was damaged on the way";
+        error = "the bytes of an object do not match its hash: it was damaged in transit";
     } else {
         struct content_obj *o = index_find(c, digest);
         if (o ? !o->data && fill(c, o, data) < 0 : !add_new(c, digest, data, len)) {
@@ -550,7 +549,7 @@ int content_supply(content_t *c, const uint8_t *digest, const void *data, size_t
             error = "out of memory for an object";
         }
     }
-    /* The digest may live in an object that a callback lets go of. */
+    /* The digest may be part of an object that a callback releases. */
     memcpy(is, digest, blobref_size(c->blobref));
     wake(c, is, errnum, error);
     errno = errnum;
@@ -566,7 +565,7 @@ void content_deny(content_t *c, const uint8_t *digest, int errnum, const char *e
 
 void content_deny_all(content_t *c, int errnum, const char *error)
 {
-    /* Who is woken may wait again: those are not for this call. */
+    /* Callbacks may wait again: such waits are not for this call. */
     size_t n = hmap_count(c->awaited);
     while (n-- > 0 && hmap_count(c->awaited) > 0) {
         const void *key;

@@ -1,7 +1,8 @@
-/* The payload of wrexec.launch: see wrexec_wire.h for its form.
+/* exec_launchbuf.c - the payload of wrexec.launch: see wrexec_wire.h for its format.
  *
  * The environment of a job is by far its largest part, and jobs that are submitted together mostly
- * have the same one; so it is written once for a run of equal ones.
+ * have the same environment.  Therefore it is written once for a sequence of jobs with equal
+ * environments.
  */
 #include "wrexec_wire.h"
 
@@ -205,14 +206,14 @@ static ptrdiff_t get_one(const uint8_t *p, size_t left, struct launchrec *rec, e
     nstrings = (uint64_t)WIRE_STRINGS + 2ull * rec->nfiles + rec->argc;
     if (rec->argc == 0 || nstrings > rec->strings_len ||
         !exec_wire_strings_ok(rec->strings, rec->strings_len, (size_t)nstrings))
-        return bad(err, "has damaged strings");
+        return bad(err, "has invalid strings");
     if (elen != SAME) {
         rec->env = rec->strings + rec->strings_len;
         rec->env_len = elen;
         if (count_env(rec->env, elen, &rec->envc) < 0)
-            return bad(err, "has a damaged environment");
+            return bad(err, "has an invalid environment");
     } else if (!rec->env) {
-        return bad(err, "refers to an environment that is not there");
+        return bad(err, "refers to an environment that does not exist");
     }
     return (ptrdiff_t)(HEAD + rec->json_len + rec->strings_len + (elen == SAME ? 0 : elen));
 }
@@ -225,7 +226,7 @@ int exec_launchrec_next(const void *data, size_t len, size_t *pos, struct launch
 
     if (*pos == 0) {
         if (!p || len < MAGIC_LEN || memcmp(p, MAGIC, MAGIC_LEN) != 0)
-            return bad(err, "is not in the right form");
+            return bad(err, "has an invalid format");
         *pos = MAGIC_LEN;
         memset(rec, 0, sizeof(*rec));
     }
@@ -244,5 +245,5 @@ int exec_launchrec_get(const void *data, size_t len, struct launchrec *rec, errm
     memset(rec, 0, sizeof(*rec));
     if ((n = get_one(data, len, rec, err)) < 0)
         return -1;
-    return (size_t)n == len ? 0 : bad(err, "is longer than it says");
+    return (size_t)n == len ? 0 : bad(err, "is longer than its header states");
 }

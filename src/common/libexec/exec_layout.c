@@ -1,8 +1,9 @@
-/* Layout of tasks: see exec_layout.h.
+/* exec_layout.c - the distribution of tasks over nodes: see exec_layout.h.
  *
- * For each run the first node, and for blocks the first task, are kept beside it.  Cyclic: task T
- * lies in the round r (from 0) with before(r) <= T < before(r + 1), where before(r) is the number
- * of tasks in earlier rounds, the sum over all runs of nodes * min(each, r); found by bisection.
+ * Each run is stored with its first node and, for block layouts, its first task.  In a cyclic
+ * layout, task T is in the round r (counted from 0) with before(r) <= T < before(r + 1), where
+ * before(r) is the number of tasks in earlier rounds: the sum over all runs of nodes * min(each,
+ * r).  The round is found by bisection.
  */
 #include "exec_layout.h"
 
@@ -38,7 +39,7 @@ layout_t *exec_layout_create(enum exec_layout_kind kind, const struct layout_run
         goto invalid;
     l = calloc(1, sizeof(*l) + nruns * (sizeof(*runs) + 2 * sizeof(uint32_t)));
     if (!l) {
-        errmsg_fail(err, ENOMEM, "no memory for the layout of a job");
+        errmsg_fail(err, ENOMEM, "out of memory for the layout of a job");
         return NULL;
     }
     l->kind = kind;
@@ -60,7 +61,7 @@ layout_t *exec_layout_create(enum exec_layout_kind kind, const struct layout_run
     return l;
 invalid:
     errmsg_fail(err, EINVAL,
-                "a job needs at least one task on each of its nodes, and at most %u in all",
+                "a job must have at least one task on each of its nodes, and at most %u in total",
                 LAYOUT_TASKS_MAX);
     return NULL;
 }

@@ -20,7 +20,7 @@
 
 enum exec_layout_kind { LAYOUT_BLOCK, LAYOUT_CYCLIC };
 
-/* `nodes` neighbouring nodes with `each` tasks. */
+/* `nodes` neighboring nodes with `each` tasks. */
 struct layout_run {
     uint32_t nodes;
     uint32_t each;
@@ -28,7 +28,7 @@ struct layout_run {
 
 typedef struct layout layout_t;
 
-/* Runs in the order of nodes, copied; neighbours that are equal are joined.  NULL with EINVAL (no
+/* Runs in the order of nodes, copied; equal neighbors are joined.  NULL with EINVAL (no
  * node, a node without task, too many) or ENOMEM, and a sentence. */
 layout_t *exec_layout_create(enum exec_layout_kind kind, const struct layout_run *runs,
                              size_t nruns, errmsg_t *err);

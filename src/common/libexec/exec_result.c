@@ -1,4 +1,4 @@
-/* Statuses and the tasks that have them: see exec_result.h. */
+/* exec_result.c - exit statuses, and the tasks that have them: see exec_result.h. */
 #include "exec_result.h"
 
 #include <errno.h>
@@ -131,16 +131,16 @@ static int unpack_one(struct result *r, int status, const char *text, size_t len
     int rc = -1;
 
     if (len >= sizeof(few) && !(copy = malloc(len + 1)))
-        return errmsg_fail(err, ENOMEM, "no memory for the statuses of tasks");
+        return errmsg_fail(err, ENOMEM, "out of memory for the statuses of tasks");
     memcpy(copy, text, len);
     copy[len] = '\0';
     if (strlen(copy) != len)
-        errmsg_fail(err, EPROTO, "a set of tasks holds a NUL");
+        errmsg_fail(err, EPROTO, "a set of tasks contains a NUL byte");
     else if ((tasks = idset_parse(copy, err))) {
         e = find(r, status);
         rc = e ? idset_add(e->tasks, tasks) : -1;
         if (rc < 0)
-            errmsg_fail(err, ENOMEM, "no memory for the statuses of tasks");
+            errmsg_fail(err, ENOMEM, "out of memory for the statuses of tasks");
     }
     idset_destroy(tasks);
     if (copy != few)

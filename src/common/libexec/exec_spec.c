@@ -1,9 +1,10 @@
-/* Reading a job: see exec_spec.h.
+/* exec_spec.c - parsing of a job: see exec_spec.h.
  *
- *  1. Whatever is wrong is found here, by one instance, rank 0, before anything is started: those
- *     below read the same bytes.
- *  2. The groups of equal nodes may interleave; node numbers follow ranks, so the layout is made of
- *     the ranges of all groups, sorted.
+ * Invariants:
+ *  1. Every error is found here, by a single instance, rank 0, before anything is started; the
+ *     instances below read the same bytes.
+ *  2. The groups of equal nodes can interleave.  Node numbers follow ranks, so the layout
+ *     consists of the ranges of all groups, sorted.
  */
 #include "config.h"
 #include "exec_spec.h"
@@ -57,7 +58,7 @@ static int choose(const struct word *tab, const char *what, const char *word, ui
             return 0;
         }
     }
-    return word ? errmsg_fail(err, EINVAL, "%s: '%s' is not known", what, word) : 0;
+    return word ? errmsg_fail(err, EINVAL, "%s: '%s' is unknown", what, word) : 0;
 }
 
 static int read_words(struct spec *s, errmsg_t *err)
@@ -104,11 +105,12 @@ static int read_limits(struct spec *s, const json_t *limits, bool carried, errms
         int resource = rlimit_parse(key);
 
         if (resource < 0)
-            return errmsg_fail(err, EINVAL, "rlimits: '%s' is not known", key);
+            return errmsg_fail(err, EINVAL, "rlimits: '%s' is unknown", key);
         if (!json_is_integer(val) || n < -1)
-            return errmsg_fail(err, EINVAL, "rlimits: %s has to be a number, -1 for no limit", key);
+            return errmsg_fail(err, EINVAL, "rlimits: %s must be a number, or -1 for no limit",
+                               key);
         if (s->nlimits == WIRE_LIMITS_MAX)
-            return errmsg_fail(err, EINVAL, "rlimits: too many");
+            return errmsg_fail(err, EINVAL, "rlimits: there are too many");
         s->limits[s->nlimits++] = (struct wire_limit){.resource = (uint32_t)resource,
                                                       .carried = carried,
                                                       .soft = n < 0 ? RLIM_INFINITY : (uint64_t)n};
@@ -120,7 +122,7 @@ static int read_limits(struct spec *s, const json_t *limits, bool carried, errms
 
 static int ill(errmsg_t *err)
 {
-    return errmsg_fail(err, EPROTO, "nodes: [ranks, tasks, cores, gpus, MiB] is wanted for each");
+    return errmsg_fail(err, EPROTO, "nodes: each must be [ranks, tasks, cores, gpus, MiB]");
 }
 
 static int read_group(struct spec_group *g, const json_t *item, errmsg_t *err)
@@ -164,7 +166,7 @@ static int make_layout(struct spec *s, errmsg_t *err)
         for (pos = 0; idset_next_range(s->groups[i].ranks, &pos, &lo, &hi);)
             cap++;
     if (!(v = calloc(cap, sizeof(*v))) || !(runs = calloc(cap, sizeof(*runs)))) {
-        errmsg_fail(err, ENOMEM, "no memory for a job");
+        errmsg_fail(err, ENOMEM, "out of memory for a job");
         goto out;
     }
     for (size_t i = 0; i < s->ngroups; i++)
@@ -173,7 +175,7 @@ static int make_layout(struct spec *s, errmsg_t *err)
     qsort(v, n, sizeof(*v), by_lo);
     for (size_t i = 0; i < n; i++) {
         if (i > 0 && v[i].lo <= v[i - 1].hi) {
-            errmsg_fail(err, EPROTO, "nodes: rank %u is there twice", v[i].lo);
+            errmsg_fail(err, EPROTO, "nodes: rank %u occurs twice", v[i].lo);
             goto out;
         }
         runs[i] = (struct layout_run){v[i].hi - v[i].lo + 1, v[i].each};
@@ -194,7 +196,7 @@ static int read_nodes(struct spec *s, uint32_t size, errmsg_t *err)
     if (n == 0)
         return ill(err);
     if (!(s->groups = calloc(n, sizeof(*s->groups))) || !(s->ranks = idset_create()))
-        return errmsg_fail(err, ENOMEM, "no memory for a job");
+        return errmsg_fail(err, ENOMEM, "out of memory for a job");
     for (; s->ngroups < n; s->ngroups++) {
         struct spec_group *g = &s->groups[s->ngroups];
 
@@ -204,7 +206,7 @@ static int read_nodes(struct spec *s, uint32_t size, errmsg_t *err)
         }
         if (idset_add(s->ranks, g->ranks) < 0) {
             idset_destroy(g->ranks);
-            return errmsg_fail(err, ENOMEM, "no memory for a job");
+            return errmsg_fail(err, ENOMEM, "out of memory for a job");
         }
     }
     if (idset_last(s->ranks) >= size)
@@ -261,10 +263,11 @@ static int read_commands(struct spec *s, errmsg_t *err)
     uint64_t tasks = 0;
 
     if (n > WIRE_COMMANDS_MAX || (s->w.parent ? n == 0 : s->w.first > 0))
-        return errmsg_fail(err, EPROTO, "commands: at most %u, and one at least for spawned tasks",
+        return errmsg_fail(err, EPROTO,
+                           "commands: there must be at most %u, and at least one for spawned tasks",
                            WIRE_COMMANDS_MAX);
     if (n > 0 && !(s->commands = calloc(n, sizeof(*s->commands))))
-        return errmsg_fail(err, ENOMEM, "no memory for a job");
+        return errmsg_fail(err, ENOMEM, "out of memory for a job");
     for (; s->ncommands < n; s->ncommands++) {
         const json_t *item = json_array_get(s->w.commands, s->ncommands);
         struct wire_command *c = &s->commands[s->ncommands];
@@ -273,7 +276,7 @@ static int read_commands(struct spec *s, errmsg_t *err)
                                    .argc = number(item, 1, UINT32_MAX),
                                    .envc = number(item, 2, UINT32_MAX)};
         if (json_array_size(item) != 3 || c->ntasks == 0 || c->argc <= WIRE_COMMAND_ARGV)
-            return errmsg_fail(err, EPROTO, "commands: [tasks, words, changes] is wanted for each");
+            return errmsg_fail(err, EPROTO, "commands: each must be [tasks, words, changes]");
         tasks += c->ntasks;
     }
     if (n > 0 && tasks != exec_layout_ntasks(s->layout))
@@ -289,14 +292,14 @@ struct spec *exec_spec_create(const char *json, size_t len, uint32_t size, uint6
 
     *id = 0;
     if (!s) {
-        errmsg_fail(err, ENOMEM, "no memory for a job");
+        errmsg_fail(err, ENOMEM, "out of memory for a job");
         return NULL;
     }
     if (!(s->owner = flux_schema_decode(&wrexec_launch_schema, json, len, &s->w, err)))
         goto fail;
     *id = s->id = s->w.id;
     if (s->id == 0) {
-        errmsg_fail(err, EPROTO, "id: has to be above 0");
+        errmsg_fail(err, EPROTO, "id: must be greater than 0");
         goto fail;
     }
     if (read_words(s, err) < 0 || read_limits(s, s->w.rlimits, false, err) < 0 ||
@@ -305,15 +308,15 @@ struct spec *exec_spec_create(const char *json, size_t len, uint32_t size, uint6
         goto fail;
     s->universe = universe(s);
     if (s->w.mask < 0 || s->w.mask > 0777 + 1) {
-        errmsg_fail(err, EINVAL, "mask: has to be 0 to 512");
+        errmsg_fail(err, EINVAL, "mask: must be 0 to 512");
         goto fail;
     }
     if (!(s->w.grace >= 0 && s->w.grace < 1e6)) {
-        errmsg_fail(err, EINVAL, "grace: has to be a number of seconds");
+        errmsg_fail(err, EINVAL, "grace: must be a number of seconds");
         goto fail;
     }
     if (!(s->w.expiration >= 0 && s->w.expiration < 1e12)) {
-        errmsg_fail(err, EINVAL, "expiration: has to be seconds since 1970");
+        errmsg_fail(err, EINVAL, "expiration: must be in seconds since 1970");
         goto fail;
     }
     return s;

@@ -1,4 +1,4 @@
-/* Frames between module and launcher: see exec_wire.h for the format. */
+/* exec_wire.c - frames between the module and the launcher: see exec_wire.h for the format. */
 #include "exec_wire.h"
 
 #include <endian.h>
@@ -39,8 +39,11 @@ static const struct {
     [WIRE_SPAWNED] = {8, 8 + 4096, true},
     [WIRE_SPAWN] = {WIRE_SPAWN_HEAD + WIRE_STRINGS, WIRE_PAYLOAD_MAX, true},
     [WIRE_STARTED] = {0, 4, true},
+    [WIRE_WARNING] = {1, 4096, true},
     [WIRE_PMIX_READY] = {8, WIRE_PAYLOAD_MAX, true},
     [WIRE_PMIX_CLIENT] = {8, 8, true},
+    [WIRE_PMIX_JOIN] = {4, WIRE_PAYLOAD_MAX, true},
+    [WIRE_PMIX_LEAVE] = {0, 0, true},
 };
 #define NTYPES (sizeof(lengths) / sizeof(*lengths))
 
@@ -111,7 +114,7 @@ int exec_wire_times_get(const void *p, struct wire_times *t, errmsg_t *err)
     uint64_t started = le_get64(p), exited = le_get64((const uint8_t *)p + 8);
 
     if (!started != !exited || exited < started)
-        return errmsg_fail(err, EPROTO, "times of tasks that cannot be");
+        return errmsg_fail(err, EPROTO, "impossible times of tasks");
     *t = (struct wire_times){started, exited};
     return 0;
 }
@@ -250,14 +253,15 @@ int exec_wire_run_get(const void *data, size_t len, struct wire_run *run, errmsg
     run->strings = (const char *)data + WIRE_RUN_FIXED + rest;
     run->strings_len = len - WIRE_RUN_FIXED - (size_t)rest;
     if (run_size(run) < 0)
-        return errmsg_fail(err, EPROTO, "the layout of node %u makes no sense", run->node);
+        return errmsg_fail(err, EPROTO, "the layout of node %u is inconsistent", run->node);
     if (run_commands(run) < 0)
-        return errmsg_fail(err, EPROTO, "the commands of a request to start tasks make no sense");
+        return errmsg_fail(err, EPROTO,
+                           "the commands of a request to start tasks are inconsistent");
     nstrings =
         (uint64_t)WIRE_NODE_STRINGS + WIRE_STRINGS + 2ull * run->nfiles + run->argc + run->envc;
     if (run->argc == 0 || nstrings > run->strings_len ||
         !exec_wire_strings_ok(run->strings, run->strings_len, (size_t)nstrings))
-        return errmsg_fail(err, EPROTO, "the strings of a request to start tasks are damaged");
+        return errmsg_fail(err, EPROTO, "the strings of a request to start tasks are invalid");
     return 0;
 }
 
@@ -267,7 +271,7 @@ layout_t *exec_wire_run_layout(const struct wire_run *run, errmsg_t *err)
     layout_t *l;
 
     if (run->nruns > 16 && !(runs = malloc(run->nruns * sizeof(*runs)))) {
-        errmsg_fail(err, ENOMEM, "no memory for the layout of a job");
+        errmsg_fail(err, ENOMEM, "out of memory for the layout of a job");
         return NULL;
     }
     memcpy(runs, run->runs, run->nruns * sizeof(*runs));

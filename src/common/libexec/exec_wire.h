@@ -9,32 +9,38 @@
  * Between module and launcher numbers are in the byte order of the machine, except in output
  * records, which travel on; between instances they are little-endian.
  *
+ * A frame whose type is unknown, or whose length does not fit its type, ends the job that it
+ * names.  A wrong magic number, or a length above WIRE_PAYLOAD_MAX, leaves no way to find the next
+ * frame, so it ends the connection.  Only Flux itself writes to it; a flux-pmixd, which serves one
+ * job, has a connection of its own.
+ *
  * To the launcher:
  *    CONFIG     strings, see enum wire_config: what holds for all jobs; the first frame
  *    RUN        struct wire_run and what belongs to it: start the local tasks of a job
  *    SIGNAL     i32 signal: to the process group of every running task
  *    KILL       (empty): SIGKILL to all there is of the job
  *    STDIN      u32 task (WIRE_ALL: all that have a pipe), data; no data: end of file
- *    CREDIT     u32: so many more bytes of output may be sent
+ *    CREDIT     u32: number of further bytes of output that may be sent
  *    PMI_DONE   i32 rc, then pairs (rc 0) or a sentence: the barrier handed over is complete
  *    PMI_NAMED  u32 task (its number here), i32 rc, then a port (look-up, rc 0) or a sentence: the
  *               answer to its PMI_NAME
- *    SPAWNED    u32 what its SPAWN had, i32 rc, then the name of the new tasks' namespace (rc 0) or a
- *               sentence
+ *    SPAWNED    u32 from its SPAWN, i32 rc, then the name of the new tasks' namespace (rc 0) or an
+ *               error message
  *
  * From the launcher:
  *    OUTPUT     records, see below
- *    STDIN_ACK  u32: so many bytes of standard input were written (or were in vain)
+ *    STDIN_ACK  u32: number of bytes of standard input that were written or discarded
  *    FAIL       i32 exit code, i32 first task (-1: none), u32 count, text: the job cannot go on
  *               (program not found, a task died within MPI, MPI_Abort)
  *    PMI_FENCE  u32 number of the barrier, pairs: all local tasks are in it
- *    PMI_NAME   u32 task (its number here), u32 enum wire_name, service, NUL, port, NUL; one a task
- *               at a time
- *    SPAWN      u32 for the answer (PMI-1: the task's number here; one at a time), u32 length of what
- *               is asked for, u32 environment variables, that (pmi_spawn.h), strings: WIRE_STRINGS
- *               fixed ones, environment: a task asks for further tasks
+ *    PMI_NAME   u32 task (its number here), u32 enum wire_name, service, NUL, port, NUL; a task has
+ *               one outstanding
+ *    SPAWN      a task requests further tasks: u32 for SPAWNED (PMI-1: the task's number here; it
+ *               has one outstanding), u32 length of the request, u32 environment variables, the
+ *               request (pmi_spawn.h), strings: WIRE_STRINGS fixed ones, environment
  *    STARTED    (empty), of such further tasks: all of them that are to run here do
  *    NOTE       text: something worth telling that does not end the job
+ *    WARNING    text: the job runs, but not as its user asked for; he is told
  *    BEGUN      (empty): a task here has begun with PMIx; once a job
  *    DONE       times (struct wire_times), then i32 wait status for each local task: nothing of the
  *               job is left here
@@ -43,6 +49,11 @@
  *    PMIX_READY   u32 common, u32 each, strings with their NULs: environment that all tasks get,
  *                 then that of each local task in turn
  *    PMIX_CLIENT  u32 rank, u32 1 (it is there) or 2 (it has finalized)
+ * and back, besides SPAWNED:
+ *    PMIX_JOIN    u32 node, u32 rank of each of its tasks; with a descriptor, the connection to its
+ *                 launcher, which gets PMIX_READY, and PMIX_CLIENT of these tasks
+ *    PMIX_LEAVE   (empty): the tasks of this launcher are over; the server ends when all nodes that
+ *                 were to join have done so and have hung up
  *
  * Between instances, down: LAUNCH, SIGNAL, KILL, STDIN, CREDIT as above,
  *    LAUNCH     u32 first credit for output, u64 random number of this launch, then a job as in
@@ -51,9 +62,9 @@
  *    TAKEN      u32 node, u32 bytes: standard input was written there
  *    FAIL       as above, the first task always -1: the text says where
  *    STARTED    u32 nodes on which all tasks run
- *    NOTE       as above
+ *    NOTE, WARNING   as above
  *    BEGUN      (empty): a task in this subtree has begun with MPI; once a job
- *    RESULT     what exec_result_pack() makes: all of the job in this subtree is over; its last frame
+ *    RESULT     the bytes of exec_result_pack(): the job has ended in this subtree; its last frame
  *
  * A record of output: u32 task, u32 stream (1 or 2), u32 length, all little-endian; then the bytes.
  *
@@ -101,8 +112,11 @@ enum wire_type {
     WIRE_BEGUN,
     WIRE_SPAWN,
     WIRE_STARTED,
+    WIRE_WARNING,
     WIRE_PMIX_READY = 32,
     WIRE_PMIX_CLIENT,
+    WIRE_PMIX_JOIN,
+    WIRE_PMIX_LEAVE,
     WIRE_LAUNCH = 48,
     WIRE_TAKEN,
     WIRE_RESULT,
@@ -214,8 +228,8 @@ struct wire_limit {
     uint64_t soft;
 };
 
-/* The next so many tasks, by rank, are of this command, which has so many strings in argv, and so
- * many changes to the environment, NAME=value or NAME (unset), behind them. */
+/* One program of the job.  Its ntasks tasks follow those of the preceding program by rank.  It has
+ * argc strings in argv, followed by envc changes of the environment, NAME=value or NAME (unset). */
 struct wire_command {
     uint32_t ntasks;
     uint32_t argc;
@@ -248,9 +262,9 @@ struct wire_run {
     const void *limits;  /* nlimits struct wire_limit, from any address */
     const void *commands; /* ncommands struct wire_command, from any address */
     /* Strings that follow, each with its NUL: WIRE_NODE_STRINGS about this node, WIRE_STRINGS fixed
-     * ones, name and text of each file (of spawned tasks: key and value of each pair that they find in
-     * their store), argv (for each command: working directory, directories to search, "" each where
-     * the job's are meant, its argv, its changes), environment. */
+     * ones, name and text of each file (of spawned tasks: key and value of each pair that they find
+     * in their store), argv (for each command: working directory, directories to search, "" each
+     * where the job's are meant, its argv, its changes), environment. */
     const char *strings;
     size_t strings_len;
     /* From the layout, filled in by exec_wire_run_get(). */

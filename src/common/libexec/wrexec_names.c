@@ -1,4 +1,4 @@
-/* Messages of the names service: see wrexec_names.h. */
+/* wrexec_names.c - messages of the names service: see wrexec_names.h. */
 #include "wrexec_names.h"
 
 static const struct flux_field name_fields[] = {

@@ -1,5 +1,6 @@
-/* Messages of the wrexec service: see wrexec_wire.h. */
+/* wrexec_wire.c - messages of the wrexec service: see wrexec_wire.h. */
 #include "wrexec_wire.h"
+#include "wrexec_names.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -26,6 +27,7 @@ static const struct flux_field notice_fields[] = {
     FLUX_FIELD_STR(struct wrexec_notice, ranks, OPT),
     FLUX_FIELD_INT(struct wrexec_notice, code, OPT),
     FLUX_FIELD_STR(struct wrexec_notice, text, OPT),
+    FLUX_FIELD_STR(struct wrexec_notice, warning, OPT),
     FLUX_FIELD_U64(struct wrexec_notice, taken, OPT),
     FLUX_FIELD_U32(struct wrexec_notice, node, OPT),
     FLUX_FIELD_END,
@@ -41,6 +43,12 @@ static const struct flux_field result_fields[] = {
 };
 const struct flux_schema wrexec_result_schema = FLUX_SCHEMA(struct wrexec_result, result_fields);
 
+static const struct flux_field host_fields[] = {
+    FLUX_FIELD_STR(struct wrexec_host, mark, REQ),
+    FLUX_FIELD_END,
+};
+const struct flux_schema wrexec_host_schema = FLUX_SCHEMA(struct wrexec_host, host_fields);
+
 static const struct flux_field signal_fields[] = {
     FLUX_FIELD_U64(struct wrexec_signal, id, REQ),
     FLUX_FIELD_INT(struct wrexec_signal, signum, REQ),
@@ -53,6 +61,7 @@ static const struct flux_field launch_fields[] = {
     FLUX_FIELD_U32(struct wrexec_launch, uid, OPT),
     FLUX_FIELD_ARRAY(struct wrexec_launch, nodes, REQ),
     FLUX_FIELD_STR(struct wrexec_launch, names, OPT),
+    FLUX_FIELD_STR(struct wrexec_launch, hosts, OPT),
     FLUX_FIELD_STR(struct wrexec_launch, name, OPT),
     FLUX_FIELD_STR(struct wrexec_launch, layout, OPT),
     FLUX_FIELD_STR(struct wrexec_launch, input, OPT),
@@ -156,18 +165,18 @@ int wrexec_jobreq_decode(const void *data, size_t len, struct jobreq *req, errms
     const uint8_t *p = data;
 
     if (!p || len < HEAD || memcmp(p, MAGIC, 4) != 0)
-        return errmsg_fail(err, EPROTO, "the request to run something is not in the right form");
+        return errmsg_fail(err, EPROTO, "the request to run a process has an invalid format");
     req->json_len = le_get32(p + 4);
     req->argc = le_get32(p + 8);
     req->envc = le_get32(p + 12);
     if (req->json_len > len - HEAD)
-        return errmsg_fail(err, EPROTO, "the request to run something is cut off");
+        return errmsg_fail(err, EPROTO, "the request to run a process is cut off");
     req->json = (const char *)p + HEAD;
     req->strings = req->json + req->json_len;
     req->strings_len = len - HEAD - req->json_len;
     if (req->argc == 0 || !exec_wire_strings_ok(req->strings, req->strings_len,
                                                 (size_t)WIRE_STRINGS + req->argc + req->envc))
-        return errmsg_fail(err, EPROTO, "the strings of the request to run something are damaged");
+        return errmsg_fail(err, EPROTO, "the strings of the request to run a process are invalid");
     return 0;
 }
 
@@ -212,3 +221,57 @@ const char *wrexec_jobreq_string(const struct jobreq *req, size_t i)
         p += strlen(p) + 1;
     return p;
 }
+
+const struct flux_method wrexec_methods[] = {
+    {.topic = "wrexec.jobs",
+     .flags = FLUX_METHOD_STREAM,
+     .response = &wrexec_jobs_schema,
+     .what = "to rank 0, from the job module: jobs that have ended"},
+    {.topic = "wrexec.launch",
+     .takes = "raw: jobs to start",
+     .what = "to rank 0, from the job module: start jobs"},
+    {.topic = "wrexec.kill",
+     .request = &wrexec_kill_schema,
+     .gives = "empty object",
+     .what = "to rank 0, from the job module: send a signal to all tasks of jobs"},
+    {.topic = "wrexec.listen",
+     .flags = FLUX_METHOD_STREAM,
+     .request = &wrexec_listen_schema,
+     .gives = "notices, raw records of output, and last the result",
+     .what = "to rank 0: follow a job"},
+    {.topic = "wrexec.run",
+     .flags = FLUX_METHOD_STREAM,
+     .takes = "raw: an object, and strings",
+     .gives = "as of wrexec.listen",
+     .what = "to rank 0: run a program on chosen ranks"},
+    {.topic = "wrexec.signal",
+     .request = &wrexec_signal_schema,
+     .gives = "empty object",
+     .what = "to rank 0: send a signal to the tasks of a wrexec.run"},
+    {.topic = "wrexec.stdin",
+     .takes = "raw: u64 id, bytes; none: end of file",
+     .what = "to rank 0: standard input"},
+    {.topic = "wrexec.credit",
+     .takes = "raw: u64 id, u32 bytes",
+     .what = "to rank 0: room of the client for more output"},
+    {.topic = "wrexec.name",
+     .request = &wrexec_name_schema,
+     .response = &wrexec_named_schema,
+     .what = "to rank 0: publish, look up or unpublish a name; only a look-up has a port"},
+    {.topic = "wrexec.spawn",
+     .takes = "raw: u64 job, u32 1 if by PMIx, frame SPAWN without its first number",
+     .response = &wrexec_spawned_schema,
+     .what = "to rank 0, from a rank where a task asks: more tasks for a job that runs"},
+    {.topic = "wrexec.tree",
+     .flags = FLUX_METHOD_STREAM | FLUX_METHOD_INSTANCES,
+     .gives = "raw: frames that go up",
+     .what = "to a child in the tree"},
+    {.topic = "wrexec.down",
+     .flags = FLUX_METHOD_INSTANCES,
+     .takes = "raw: frames that go down",
+     .what = "to a child in the tree"},
+    {.topic = "wrexec.stats",
+     .gives = "object of counters",
+     .what = "jobs so far, jobs that run, and the launcher of this rank"},
+    FLUX_METHOD_END,
+};

@@ -1,5 +1,5 @@
 /* wrexec_wire.h - the messages of the service wrexec.  A rank other than 0 refuses all requests but
- * wrexec.tree, wrexec.down and wrexec.stats.
+ * wrexec.tree, wrexec.down, wrexec.host and wrexec.stats.
  *
  * From the job module, to rank 0:
  *    wrexec.jobs    streaming, {} -> struct wrexec_jobs, at most one response for each pass of the
@@ -11,43 +11,44 @@
  *    wrexec.launch  raw -> (empty): jobs to start, see launchbuf below.  A message that cannot be
  *                   decoded is refused with EPROTO.  A job that cannot be started is reported by
  *                   `ended`, with code 126 or 127 and an error message.
- *    wrexec.kill    struct wrexec_kill -> {}: sends a signal to all tasks of jobs.  SIGKILL also ends
- *                   a job whose output nobody takes.  If an id is unknown, the client that listens
- *                   to it gets ENOENT: the job module also names the jobs that ended before they
- *                   were launched.
+ *    wrexec.kill    struct wrexec_kill -> {}: send a signal to all tasks of jobs.  SIGKILL also
+ *                   ends a job whose output nobody takes.  If an id is unknown, the client that
+ *                   listens to it gets ENOENT: the job module also names the jobs that ended before
+ *                   they were launched.
  *
  * From clients, to rank 0:
  *    wrexec.listen  streaming, struct wrexec_listen: follow a job.  Responses: struct wrexec_notice
- *    as
- *                   JSON, the first when the job is launched, with its ranks; records of output
+ *                   as JSON, the first when the job is launched, with its ranks; records of output
  *                   (exec_wire.h), raw, if the output mode of the job is "client"; last, and
  *                   without the streaming flag, struct wrexec_result.  The request may arrive
  *                   before the job is launched, or shortly after it ended.  A second client gets
  *                   EBUSY.
- *    wrexec.run     streaming, raw, struct jobreq with struct wrexec_run as its JSON: run a program on
- *                   chosen ranks (flux exec).  Responses as for wrexec.listen.  The program ends
+ *    wrexec.run     streaming, raw, struct jobreq with struct wrexec_run as its JSON: run a program
+ *                   on chosen ranks (flux exec).  Responses as for wrexec.listen.  The program ends
  *                   when its client disconnects.
  *    wrexec.stdin   raw -> (empty): u64 id, bytes (none: end of file).  At most WIRE_STDIN_WINDOW
  *                   bytes may be without acknowledgement by a notice.
- *    wrexec.credit  raw -> (empty): u64 id, u32 bytes: the client can take so many more bytes.
+ *    wrexec.credit  raw -> (empty): u64 id, u32 number of further bytes that the client accepts.
  *                   Standard input and credit count only from the client that listens to the job or
  *                   runs the program; others get the same response, and nothing happens.
- *    wrexec.signal  struct wrexec_signal -> {}: to the tasks of a wrexec.run.  ESRCH if it has
- *    ended. wrexec.name    see wrexec_names.h
+ *    wrexec.signal  struct wrexec_signal -> {}: to the tasks of a wrexec.run.  ESRCH when it has
+ *                   ended, and for the number of a job.
+ *    wrexec.name    see wrexec_names.h
  *
  * To any rank:
  *    wrexec.stats   {} -> jobs so far, jobs that run, and the launcher of the rank
  *
  * Between instances, raw; each message holds all frames (exec_wire.h) that wait at the end of a
  * pass:
- *    wrexec.tree    streaming, to a child in the tree: an empty response when the child is ready, then
- *                   the frames that go up
+ *    wrexec.tree    streaming, to a child in the tree: an empty response when the child is ready,
+ *                   then the frames that go up
  *    wrexec.down    raw -> (empty), to the same child: the frames that go down
- *    wrexec.spawn   to rank 0, raw: u64 job or group, u32 1 if by PMIx, then the frame SPAWN without
- *                   its first number -> struct wrexec_spawned: more tasks for a job that runs
+ *    wrexec.spawn   to rank 0, raw: u64 job or group, u32 1 if by PMIx, then the frame SPAWN
+ *                   without its first number -> struct wrexec_spawned: more tasks for a running job
+ *    wrexec.host    {} -> struct wrexec_host: from rank 0, to any rank
  *
- * None of these requests may be lost or overtaken by the next: the sender uses a courier
- * (libflux/courier.h), which repeats a request that found a full mailbox (EAGAIN).
+ * None of wrexec.tree, wrexec.down and wrexec.spawn may be lost or overtaken by the next: the sender
+ * uses a courier (libflux/courier.h), which repeats a request that found a full mailbox (EAGAIN).
  *
  * Numbers in raw payloads are little-endian.  Functions are pure and thread-safe.
  */
@@ -97,6 +98,7 @@ struct wrexec_notice {
     const char *ranks;
     int code;
     const char *text;
+    const char *warning;
     uint64_t taken;
     uint32_t node;
 };
@@ -127,6 +129,8 @@ struct wrexec_launch {
                           memory (0: not told).  Equal nodes are folded.  Node numbers of the job
                           follow ascending ranks. */
     const char *names;  /* hostlist: names of these nodes by ascending rank; NULL: host names */
+    const char *hosts;  /* the same, but with made-up names, which are equal for nodes that share a
+                           host; NULL: those of equal names do.  Added by rank 0. */
     const char *name;   /* of the job: {{name}}; NULL: the program's */
     const char *layout; /* "block" (default), "cyclic" */
     const char *input;  /* who reads standard input: "first", "all", "none" (default) */
@@ -154,6 +158,12 @@ struct wrexec_launch {
     double expiration;    /* when its resources are taken back, seconds since 1970; 0: never */
 };
 extern const struct flux_schema wrexec_launch_schema;
+
+/* What a rank shares with others: see hostshare_get() in hostmark.h. */
+struct wrexec_host {
+    const char *mark;
+};
+extern const struct flux_schema wrexec_host_schema;
 
 struct wrexec_spawned {
     const char *name; /* of the namespace in which the new tasks are */
@@ -254,5 +264,7 @@ extern const struct flux_schema wrexec_listen_schema;
 #define WREXEC_CLIENT_WINDOW (1u << 20)
 #define WREXEC_STDIN_HEAD 8
 #define WREXEC_CREDIT_SIZE 12
+
+extern const struct flux_method wrexec_methods[];
 
 #endif

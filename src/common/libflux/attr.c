@@ -1,6 +1,6 @@
 /* attr.c - the client's side of attributes: requests to the local broker.
  *
- * Failure: ENOENT, EPERM and what any request may fail with.
+ * Failure: ENOENT, EPERM, and the errors of any request.
  */
 #include "config.h"
 #include <errno.h>
@@ -12,7 +12,7 @@
 
 #define TIMEOUT 60.
 
-/* Attributes are those of the sender's own broker, so requests name its rank. */
+/* Requests name the sender's own rank, since attributes are those of its own broker. */
 flux_future_t *flux_attr_get_async(flux_t *h, const char *name)
 {
     struct attr_pair a = {.name = name};

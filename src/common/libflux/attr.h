@@ -1,4 +1,4 @@
-/* Attributes: named strings of a broker (rank, size, uri, topology...; settings given by --set).
+/* Attributes: named strings of a broker (rank, size, uri, topology, and settings given by --set).
  * Services: "attr.get" {name}, "attr.set" {name,value}, "attr.list".
  *
  * Thread rules: those of the handle.
@@ -8,13 +8,14 @@
 
 #include "future.h"
 
-/* Value of an attribute of the local broker, malloc'd; blocking, for programs.  NULL with ENOENT
- * (there is none of that name), ENOMEM, EPIPE (the broker is gone), and a sentence. */
+/* The value of an attribute of the local broker, malloc'd.  Blocks: for programs.  NULL with ENOENT
+ * (no such attribute), ENOMEM or EPIPE (the broker is gone), and an error message. */
 char *flux_attr_get(flux_t *h, const char *name, errmsg_t *err);
-/* Set it, blocking too.  0; -1 with EPERM for one that is fixed, else as above, and a sentence. */
+/* Set an attribute; blocks too.  0; -1 with EPERM for a fixed attribute, else as above, and an
+ * error message. */
 int flux_attr_set(flux_t *h, const char *name, const char *value, errmsg_t *err);
-/* Asynchronous, for modules: NULL with ENOMEM.  flux_attr_future_get() yields a pointer that lives
- * as long as the future; -1 with errno and a sentence, EAGAIN when it is not ready. */
+/* Asynchronous, for modules.  NULL with ENOMEM.  flux_attr_future_get() returns a pointer that is
+ * valid as long as the future; -1 with errno and an error message, EAGAIN if it is not ready. */
 flux_future_t *flux_attr_get_async(flux_t *h, const char *name);
 int flux_attr_future_get(flux_future_t *f, const char **value, errmsg_t *err);
 

@@ -4,7 +4,7 @@
 
 #include "libschema/schema.h"
 
-/* Pointers are borrowed from what was decoded. */
+/* Pointers refer to the decoded message. */
 struct attr_pair {
     const char *name;
     const char *value;

@@ -5,25 +5,25 @@
 #include "libschema/schema.h"
 
 struct barrier_enter {
-    const char *name; /* borrowed from what was decoded */
+    const char *name; /* refers to the decoded message */
     uint32_t nprocs;
-    const char *ranks; /* optional: the barrier fails when one of these is lost, also before a
-                          participant of that rank entered */
+    const char *ranks; /* optional: the barrier fails if one of these is lost, even before a
+                          participant of that rank has entered */
 };
 extern const struct flux_schema barrier_enter_schema; /* {"name","nprocs","ranks"} */
 
-/* What one instance knows of a barrier that is not over. */
+/* An unfinished barrier, as one instance knows it. */
 struct barrier_item {
     const char *name;
     uint32_t nprocs;
     uint32_t entered;  /* participants at this broker */
-    const char *ranks; /* those announced, "" for none */
-    double age;        /* seconds since this instance heard of it */
+    const char *ranks; /* the announced ranks, "" for none */
+    double age;        /* seconds since this instance learned of it */
 };
 extern const struct flux_schema barrier_item_schema; /* {"name","nprocs","entered","ranks","age"} */
 
 struct barrier_list {
-    json_t *barriers; /* of barrier_item; borrowed from what was decoded */
+    json_t *barriers; /* of barrier_item; refers to the decoded message */
 };
 extern const struct flux_schema barrier_list_schema; /* {"barriers"} */
 

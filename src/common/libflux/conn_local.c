@@ -1,29 +1,29 @@
 /* conn_local.c - the transport of clients: a UNIX stream socket to the local broker.
  *
- *    state        what happens                                   left when
- *    connecting   connect, wait for the broker's "hello"         hello: open; anything else:
- * failure open         messages both ways                             end of stream, "error", bad
- * bytes lost         nothing                                        the handle is closed
+ *    state        what happens                              left when
+ *    connecting   connects, waits for the broker's "hello"  hello: open; anything else: an error
+ *    open         messages pass both ways                   end of stream, "error", bad bytes: lost
+ *    lost         nothing                                   the handle is closed
  *
- * Latency and throughput ask for opposite things.  The first message of a pass of the reactor is
- * written at once; those that follow in the same pass are encoded into the queue, which is written
- * with one call before the reactor (or a wait) sleeps, or when it has grown to FLUSH_SIZE.
+ * Sending: the first message of a pass of the reactor is written at once, for latency.  Those that
+ * follow in the same pass are queued for throughput, and written with one call before the reactor
+ * (or a wait) sleeps, or when the queue has grown to FLUSH_SIZE.
  *
- * Waiting for a future without time limit is one blocking receive, since the socket is left in
- * blocking mode: there is no poll(2) in front of each.  All else is done with MSG_DONTWAIT.
+ * Receiving: a wait for a future without timeout is one blocking recv(2), without poll(2) before
+ * it, since the socket is left in blocking mode.  All other calls use MSG_DONTWAIT.
  *
  * Invariants:
- *  1. At most QUEUE_MAX bytes wait to be written, one message more at the most.
- *  2. The descriptor's flags are never changed: an inherited one may be shared.
- *  3. Messages are delivered in the order in which they came, also when a handler waits for a
- *     future and so reads on while messages of the same read are still to be delivered.
+ *  1. At most QUEUE_MAX bytes, and one more message, wait to be written.
+ *  2. The descriptor's flags are never changed: an inherited descriptor may be shared.
+ *  3. Messages are delivered in the order in which they came, even if a handler waits for a future,
+ *     and so reads on while messages of the previous read are undelivered.
  *
- * A client sends its environment, its input and its jobs to whoever listens.  So the process at the
- * other end must run as the client's own user, or as root; nothing is read or written before that
- * is known.
+ * Security: a client sends its environment, its input and its jobs to whoever listens.  The process
+ * at the other end must therefore run as the client's own user, or as root; nothing is read or
+ * written before that is checked.
  *
- * Failure: flux_local_open() returns NULL with errno and a sentence; later the handle is told that
- * the connection is lost, once.
+ * Failure: flux_local_open() returns NULL with errno and an error message; later the handle is told
+ * once that the connection is lost.
  */
 #include "config.h"
 #include <errno.h>
@@ -73,9 +73,9 @@ struct local {
     uint8_t *scratch;
     flux_watcher_t *io;
     flux_watcher_t *defer;
-    double pass;     /* reactor's time when a message was last written at once */
-    bool blocked;    /* the socket did not take all: POLLOUT is waited for */
-    bool out_broken; /* writing failed; reading will tell why */
+    double pass;     /* reactor time at which a message was last written at once */
+    bool blocked;    /* the socket is full: waiting for POLLOUT */
+    bool out_broken; /* writing failed; reading will find the reason */
     bool nonblock;   /* an inherited socket that never sleeps in recv(2) */
     bool lost;
 };
@@ -103,7 +103,7 @@ static void flush(struct local *l)
 {
     int rc = outq_flush(l->out, l->fd);
 
-    /* The broker may have said why before it closed: the reader finds that, or the end. */
+    /* The broker may have sent the reason before it closed: the reader finds that, or the end. */
     if (rc < 0)
         l->out_broken = true;
     set_blocked(l, rc == 1);
@@ -151,7 +151,7 @@ static int local_send(void *impl, flux_msg_t *msg)
     return rc ? -1 : 0;
 }
 
-/* A control message after the first: the broker ends the connection. */
+/* A control message after the first means that the broker ends the connection. */
 static void handle_control(struct local *l, const flux_msg_t *msg)
 {
     struct local_error e;
@@ -160,7 +160,7 @@ static void handle_control(struct local *l, const flux_msg_t *msg)
 
     if (json && strcmp(flux_msg_topic(msg), LOCAL_ERROR) == 0)
         obj = flux_schema_decode(&local_error_schema, json, strlen(json), &e, NULL);
-    lose(l, obj ? e.text : "the broker sent a control message that is unknown");
+    lose(l, obj ? e.text : "the broker sent an unknown control message");
     json_decref(obj);
 }
 
@@ -181,7 +181,7 @@ static void deliver(struct local *l)
         lose(l, err.text);
 }
 
-/* Read once and deliver.  `wait`: sleep until there is something. */
+/* Read once and deliver.  `wait`: sleep until there is something to read. */
 static void input(struct local *l, bool wait)
 {
     ssize_t n = framer_read(l->in, l->fd, l->scratch, SCRATCH_SIZE, wait);
@@ -213,7 +213,7 @@ static int local_wait(void *impl, double timeout)
     if (!l->lost && !l->out_broken && outq_bytes(l->out) > 0)
         flush(l);
     flux_watcher_stop(l->defer);
-    /* A handler that waits: what was read before it was called comes first. */
+    /* If a handler waits, messages that were read before its call come first. */
     if (!l->lost && framer_pending(l->in)) {
         deliver(l);
         if (!l->lost)
@@ -245,8 +245,8 @@ static int local_wait(void *impl, double timeout)
     return 0;
 }
 
-/* Messages that wait to be written still are, as far as the socket takes them: a program may send
- * without wanting an answer, and end. */
+/* Queued messages are still written, as far as the socket accepts them: a program may send without
+ * expecting an answer, and exit. */
 static void local_destroy(void *impl)
 {
     struct local *l = impl;
@@ -310,7 +310,7 @@ static int inherited_fd(const char *s, errmsg_t *err)
     int fd;
 
     if (str2i32(s, &fd) < 0 || fd < 0)
-        return errmsg_fail(err, EINVAL, "'fd://%.64s' does not name a file descriptor", s);
+        return errmsg_fail(err, EINVAL, "'fd://%.64s' is not the number of a file descriptor", s);
     if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len) < 0 || type != SOCK_STREAM)
         return errmsg_fail(err, errno == EBADF ? EBADF : ENOTSOCK,
                            "file descriptor %d is not a connection to a broker", fd);
@@ -322,13 +322,13 @@ static int open_fd(const char *uri, errmsg_t *err)
     if (str_starts(uri, "local://")) {
         if (uri[8] == '/')
             return connect_path(uri + 8, err);
-        return errmsg_fail(err, EINVAL, "'%.128s' has no absolute path: local:///path is expected",
+        return errmsg_fail(err, EINVAL, "'%.128s' has no absolute path: expected local:///path",
                            uri);
     }
     if (str_starts(uri, "fd://"))
         return inherited_fd(uri + 5, err);
     return errmsg_fail(err, EINVAL,
-                       "'%.128s' is not an address of a broker: local:///path is expected", uri);
+                       "'%.128s' is not an address of a broker: expected local:///path", uri);
 }
 
 static int check_server(int fd, const char *uri, errmsg_t *err)
@@ -342,7 +342,7 @@ static int check_server(int fd, const char *uri, errmsg_t *err)
     return fd_check_peer(fd, what, err);
 }
 
-/* Read until the first message is there. */
+/* Read until the first message is complete. */
 static flux_msg_t *read_first(struct local *l, errmsg_t *err)
 {
     for (;;) {
@@ -353,7 +353,7 @@ static flux_msg_t *read_first(struct local *l, errmsg_t *err)
         if (msg || errno != EAGAIN)
             return msg;
         if (poll(&pfd, 1, (int)(HELLO_TIMEOUT * 1e3)) == 0) {
-            errmsg_fail(err, ETIMEDOUT, "the broker did not greet within %g s", HELLO_TIMEOUT);
+            errmsg_fail(err, ETIMEDOUT, "the broker sent no greeting within %g s", HELLO_TIMEOUT);
             return NULL;
         }
         if ((n = framer_read(l->in, l->fd, l->scratch, SCRATCH_SIZE, false)) == 0) {
@@ -378,21 +378,23 @@ static int check_hello(const flux_msg_t *msg, struct local_hello *hello, errmsg_
 
     if (flux_msg_type(msg) != FLUX_MSG_CONTROL || !json ||
         (!refused && strcmp(flux_msg_topic(msg), LOCAL_HELLO) != 0))
-        return errmsg_fail(err, EPROTO, "what listens there does not greet as a broker does");
+        return errmsg_fail(err, EPROTO,
+                           "the process that listens there is not a broker: its greeting is wrong");
     if (refused)
         obj = flux_schema_decode(&local_error_schema, json, strlen(json), &e, &why);
     else
         obj = flux_schema_decode(&local_hello_schema, json, strlen(json), hello, &why);
     if (!obj)
-        return errmsg_fail(err, EPROTO, "the broker's greeting is bad: %s", why.text);
+        return errmsg_fail(err, EPROTO, "the broker's greeting is invalid: %s", why.text);
     if (refused)
         errmsg_fail(err, e.errnum > 0 ? e.errnum : EPROTO, "%s", e.text);
     else if (hello->protocol != LOCAL_PROTOCOL)
         errmsg_fail(err, EPROTO,
-                    "the broker speaks protocol %d, this program %d: use the flux of the session",
+                    "the broker uses protocol %d, and this program %d: use the flux of the session",
                     hello->protocol, LOCAL_PROTOCOL);
     else if (hello->size == 0 || hello->rank >= hello->size)
-        errmsg_fail(err, EPROTO, "the broker calls itself rank %u of %u", hello->rank, hello->size);
+        errmsg_fail(err, EPROTO, "the broker's greeting is invalid: rank %u of %u", hello->rank,
+                    hello->size);
     else
         rc = 0;
     json_decref(obj);

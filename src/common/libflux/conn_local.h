@@ -1,7 +1,7 @@
 /* The transport of clients: a UNIX stream socket to the local broker.
  *
- * Frames (msg.c) travel back to back in both directions.  The broker speaks first: a control
- * message with its protocol version, rank and size.
+ * Frames (msg.c) pass back to back in both directions.  The broker sends first: a control message
+ * with its protocol version, rank and size.
  *
  * Thread rules: those of the handle.
  */
@@ -10,7 +10,7 @@
 
 #include "handle.h"
 
-/* Open `uri`: "local:///path/to/socket" or "fd://N".  NULL with errno and a sentence. */
+/* Open `uri`: "local:///path/to/socket" or "fd://N".  NULL with errno and an error message. */
 flux_t *flux_local_open(const char *uri, flux_reactor_t *r, errmsg_t *err);
 
 #endif

@@ -1,17 +1,18 @@
-/* courier.c - requests that arrive, in the order in which they were posted.
+/* courier.c - reliable requests, in the order in which they were posted.
  *
  * state      meaning                                left when
  * idle       nothing is queued                      courier_post()
  * sent       the first parcel is under way          it is answered: the next is sent, or idle
  * pausing    its receiver had no room               the pause is over: it is sent again
  *
- *  1. At most one request is under way, so that a request which was refused for want of room cannot
- *     be overtaken by a later one.
- *  2. EAGAIN says that a request was not looked at: a full mailbox or queue refuses it before its
- *     receiver sees it.  Only then is it sent again; nothing is ever delivered twice.
+ * Invariants:
+ *  1. At most one request is under way, so a request that was refused for lack of room cannot be
+ *     overtaken by a later one.
+ *  2. EAGAIN means that a request was not handled: a full mailbox or queue refuses it before its
+ *     receiver sees it.  Only then is it sent again, so nothing is delivered twice.
  *  3. The pause grows from PAUSE_MIN to PAUSE_MAX while the receiver has no room.
  *
- * Memory: who posts bounds what waits; the courier adds nothing to it but the parcels themselves.
+ * Memory: the caller bounds what it posts; the courier adds only the parcels.
  */
 #include "config.h"
 #include "courier.h"
@@ -42,7 +43,7 @@ struct courier {
     struct courier_callbacks cbs;
     void *arg;
     struct list_node queue;
-    flux_future_t *f; /* for the first parcel */
+    flux_future_t *f; /* of the first parcel */
     flux_watcher_t *timer;
     double pause;
     bool *gone; /* set when destroyed in a callback */

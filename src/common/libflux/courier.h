@@ -1,8 +1,8 @@
-/* A courier carries requests that may neither vanish nor overtake each other: credit, signals, jobs
- * to be launched.  Each is answered; the next leaves when the one before was, and one whose receiver
- * had no room for it (EAGAIN) is sent again after a pause.
+/* A courier carries requests that may neither be lost nor overtake each other: credit, signals,
+ * jobs to launch.  Each must be answered before the next is sent.  If the receiver had no room for
+ * a request (EAGAIN), it is sent again after a pause.
  *
- * Whoever can merge what waits looks at courier_busy() first, and posts when `idle` is called.
+ * A caller that can merge waiting requests checks courier_busy() first, and posts from `idle`.
  *
  * Thread rules: those of the handle.
  */
@@ -17,29 +17,29 @@
 typedef struct courier courier_t;
 
 struct courier_callbacks {
-    /* All that was posted has been answered; may be NULL. */
+    /* All posted requests were answered.  May be NULL. */
     void (*idle)(void *arg);
-    /* A request was refused for another reason than want of room, or its answer is lost: whether it
-     * arrived is not known.  Those posted after it go on.  May be NULL; may destroy the courier. */
+    /* A request failed for a reason other than lack of room, or its answer was lost, so it is not
+     * known whether it arrived.  Later requests continue.  May be NULL; may destroy the courier. */
     void (*failed)(void *arg, const char *topic, int errnum, const char *why);
 };
 
 /* NULL with ENOMEM.  Requests go out with `flags` (FLUX_MSGF_UPSTREAM, FLUX_MSGF_RING, or 0). */
 courier_t *courier_create(flux_t *h, unsigned flags, const struct courier_callbacks *cbs,
                           void *arg);
-/* What is still to be sent is dropped; no callback.  NULL-safe, keeps errno. */
+/* Drops the requests that were not sent; no callback.  NULL-safe, keeps errno. */
 void courier_destroy(courier_t *c);
-/* Send, or queue, a request with a raw payload of `len` bytes, malloc'd and taken over, also on
- * failure.  -1 with ENOMEM. */
+/* Send or queue a request with a raw payload of `len` bytes, which is malloc'd and taken over, even
+ * on failure.  -1 with ENOMEM. */
 int courier_post(courier_t *c, const char *topic, uint32_t nodeid, void *data, size_t len);
 /* The same with JSON text. */
 int courier_post_json(courier_t *c, const char *topic, uint32_t nodeid, char *json);
 bool courier_busy(const courier_t *c);
-/* For a module that is reloaded (flux_rpc_resume() in future.h): all that is queued, and by the next
- * instance, of a courier of its own that has nothing yet; false when *o is not what was saved. */
+/* For the reload of a module (flux_rpc_resume() in future.h): the old instance saves the queue, and
+ * the new one loads it into an empty courier.  False if *o is not what was saved. */
 void courier_save(const courier_t *c, flux_handover_t *o);
 bool courier_load(courier_t *c, flux_handover_t *o);
-/* Drop what waits and forget what is under way: the receiver is known to be gone. */
+/* Drop what waits, and forget what is under way, because the receiver is known to be gone. */
 void courier_clear(courier_t *c);
 
 #endif

@@ -1,21 +1,22 @@
-/* dispatch.c - from a message to its handler, and from a handler to an answer.
+/* dispatch.c - from a message to its handler, and from a handler to a response.
  *
- * Requests are looked up by whole topic, then as "service.*": two hash look-ups at the most. Events
- * go to every handler whose topic is a prefix of theirs; a handle has few of those.
+ * A request is looked up by its whole topic, then as "service.*": at most two hash look-ups.  An
+ * event goes to every handler whose topic is a prefix of its own; a handle has few of those.
  *
- * Two requests are answered for every service that does not handle them itself:
- *    NAME.ping        JSON object payload: the same object with "rank" and "route" (array of
- * strings, the origin first) added; raw or no payload: the same payload NAME.disconnect,
- * NAME.cancel and whatever else wants no answer: ignored Anything else that is unknown gets ENOSYS
- * and a sentence.
+ * If a service has no handler of its own, its requests are answered as follows:
+ *    NAME.ping                  JSON object: the same object, with "rank" and "route" (array of
+ *                               strings, the origin first) added; else: the same payload
+ *    without response (such as  ignored
+ *    NAME.disconnect, .cancel)
+ *    others                     ENOSYS and an error message
  *
  * Invariants:
- *  1. A handler may add and remove handlers, its own included, while messages are dispatched:
- * removed entries are marked dead, and freed when no dispatch is under way.
+ *  1. A handler may add and remove handlers, including its own, while messages are dispatched:
+ *     removed entries are marked dead, and freed when no dispatch is under way.
  *  2. A request is handled by at most one handler.
  *
- * Failure: an answer that cannot be made for want of memory is lost for the handler, which gets -1;
- * the broker's table of requests in flight still ends it when the service or the client goes away.
+ * Failure: a handler that cannot create a response for lack of memory gets -1.  The broker's table
+ * of pending requests still ends the request when the service or the client goes away.
  */
 #include "config.h"
 #include <errno.h>
@@ -101,7 +102,7 @@ static void unlink_entries(struct dispatch *d, struct flux_handlers *hs)
             if (hmap_get(d->requests, e->handler->topic) == e)
                 hmap_del(d->requests, e->handler->topic);
         }
-        /* Event nodes stay linked while a dispatch may stand on one of them. */
+        /* Event nodes stay linked while a dispatch may be at one of them. */
         else if (d->depth == 0)
             list_remove(&e->event_node);
     }
@@ -179,7 +180,7 @@ error:
     return NULL;
 }
 
-/* The handler for a topic: exact, else "service.*". */
+/* The handler for a topic: an exact match, else "service.*". */
 static struct entry *find_request(struct dispatch *d, const char *topic)
 {
     struct entry *e = hmap_get(d->requests, topic);
@@ -257,7 +258,8 @@ static void deliver_request(struct dispatch *d, flux_t *h, const flux_msg_t *msg
     if (e) {
         uint32_t allowed =
             e->handler->rolemask ? e->handler->rolemask : (FLUX_ROLE_OWNER | FLUX_ROLE_BROKER);
-        /* Brokers say who is gone, and want no answer: a client that said so would wait for ever. */
+        /* Only brokers report who is gone, without asking for a response: a client would wait
+         * forever. */
         if (has_suffix(topic, ".disconnect"))
             allowed = FLUX_ROLE_BROKER;
         if (flux_msg_rolemask(msg) & allowed)
@@ -335,7 +337,7 @@ int flux_respond_struct(flux_t *h, const flux_msg_t *req, const struct flux_sche
     char *json = flux_schema_encode(desc, in);
     int rc;
 
-    /* Whoever asked must not wait for an answer that cannot be written down. */
+    /* The sender must not wait for a response that cannot be encoded. */
     if (!json)
         return flux_respond_error(h, req, errno, "rank %u cannot encode its answer to %s: %s",
                                   flux_rank(h), flux_msg_topic(req), strerror(errno));
@@ -362,7 +364,7 @@ int flux_respond_error(flux_t *h, const flux_msg_t *req, int errnum, const char 
     va_start(ap, fmt);
     vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
-    /* An answer in any case: a number that no message can carry is EINVAL. */
+    /* Always respond: a number that no message can carry becomes EINVAL. */
     if (errnum < 1 || errnum > FLUX_MSG_ERRNUM_MAX)
         errnum = EINVAL;
     return respond(h, req, errnum, 0, text, 0, false);

@@ -1,4 +1,4 @@
-/* Message handlers, in tables; and answering.
+/* Message handlers, in tables; and responses.
  *
  *    static const struct flux_handler tab[] = {
  *        {FLUX_MSG_REQUEST, "barrier.enter", enter_cb, FLUX_ROLE_OWNER | FLUX_ROLE_BROKER},
@@ -15,8 +15,8 @@
 #include "handle.h"
 #include "libschema/schema.h"
 
-/* `msg` belongs to the caller and lives until the handler returns; to answer later keep a reference
- * with flux_msg_incref(). */
+/* `msg` belongs to the caller and is valid until the handler returns.  To respond later, keep a
+ * reference with flux_msg_incref(). */
 typedef void (*flux_handler_f)(flux_t *h, const flux_msg_t *msg, void *arg);
 
 struct flux_handler {
@@ -32,35 +32,36 @@ struct flux_handler {
 
 typedef struct flux_handlers flux_handlers_t;
 
-/* The table must outlive the result.  NULL with ENOMEM, EEXIST (topic taken), or EINVAL (neither
- * request nor event).  Does not subscribe to events: see event.h. */
+/* The table must outlive the result.  NULL with ENOMEM, EEXIST (the topic has a handler), or EINVAL
+ * (neither request nor event).  Does not subscribe to events: see event.h. */
 flux_handlers_t *flux_handlers_add(flux_t *h, const struct flux_handler tab[], void *arg);
 void flux_handlers_remove(flux_handlers_t *hs); /* NULL-safe, keeps errno */
 
-/* Answer a request.  A request with FLUX_MSGF_NORESPONSE is quietly not answered.  0, or -1 with
+/* Respond to a request.  Nothing is sent if the request has FLUX_MSGF_NORESPONSE.  0, or -1 with
  * the errno of flux_send(). */
 int flux_respond(flux_t *h, const flux_msg_t *req, const char *json);
 int flux_respond_raw(flux_t *h, const flux_msg_t *req, const void *data, size_t len);
-/* `in` that cannot be encoded is answered with an error. */
+/* If `in` cannot be encoded, the response is an error. */
 int flux_respond_struct(flux_t *h, const flux_msg_t *req, const struct flux_schema *desc,
                         const void *in);
-/* As above, with FLUX_MSGF_STREAMING set: more follow.  End a stream with ENODATA (or any error).
+/* As above, with FLUX_MSGF_STREAMING set: more responses follow.  End a stream with ENODATA (or any
+ * error).
  */
 int flux_respond_more(flux_t *h, const flux_msg_t *req, const char *json);
 int flux_respond_more_raw(flux_t *h, const flux_msg_t *req, const void *data, size_t len);
-/* Answer with an error and a sentence. */
+/* Respond with an error number and an error message. */
 int flux_respond_error(flux_t *h, const flux_msg_t *req, int errnum, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* Decode a request's JSON strictly.  On success `*owner` is to be json_decref'd after `out` was
- * used. On failure the request was answered with EPROTO and a sentence, and -1 is returned. */
+/* Decode a request's JSON strictly.  On success, call json_decref(*owner) after using `out`.  On
+ * failure returns -1; the request was then answered with EPROTO and an error message. */
 int flux_request_decode(flux_t *h, const flux_msg_t *req, const struct flux_schema *desc, void *out,
                         json_t **owner);
 
-/* Who sent it: a text that is the same for all requests of one client, module or broker anywhere in
- * the session, and differs from any other's.  A service uses it to remember whose state it keeps,
- * and gets a request "NAME.disconnect" (no response) with the same sender when that one is gone.
- * `buf` of at least FLUX_SENDER_MAX bytes; returns buf. */
+/* The sender of a request, as a text that is the same for all requests of one client, module or
+ * broker anywhere in the session, and unique in it.  A service uses it to remember whose state it
+ * keeps, and gets a request "NAME.disconnect" (no response) from the same sender when that is gone.
+ * `buf` has at least FLUX_SENDER_MAX bytes; returns buf. */
 #define FLUX_SENDER_MAX 256
 const char *flux_msg_sender(const flux_msg_t *req, char *buf, size_t size);
 

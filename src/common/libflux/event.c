@@ -1,12 +1,12 @@
 /* event.c - the client's side of events.
  *
- * Publishing is a request "event.publish" to rank 0, whose raw payload is the encoded event
- * message; the root stamps the credential of the request and the next sequence number into it,
- * sends it down the tree, and answers {"seq":N}.  Subscribing is a request to the local broker,
- * which filters.
+ * To publish an event, a client sends a request "event.publish" to rank 0, with the encoded event
+ * message as raw payload.  The root stamps it with the request's credential and the next sequence
+ * number, sends it down the tree, and answers {"seq":N}.  To subscribe, a client sends a request to
+ * the local broker, which filters events.
  *
- * flux_event_send() asks for no answer, so what it publishes may be lost where the way to rank 0 is
- * full: it is for what is said again (heartbeats), and for who accepts that.
+ * flux_event_send() asks for no response, so its event may be lost if the way to rank 0 is full.
+ * It is for events that are repeated (heartbeats), and for publishers that accept the loss.
  *
  * Failure: as for any request.
  */
@@ -18,7 +18,7 @@
 #include "event.h"
 #include "event_wire.h"
 
-/* The "event.publish" request around event `ev`, which is freed. */
+/* Make the "event.publish" request around event `ev`, which is freed. */
 static flux_msg_t *wrap(flux_t *h, flux_msg_t *ev, unsigned flags)
 {
     size_t size = flux_msg_encoded_size(ev);
@@ -98,7 +98,7 @@ int flux_event_send_raw(flux_t *h, const char *topic, const void *data, size_t l
     return req ? flux_send(h, req) : -1;
 }
 
-/* Subscriptions concern the sender's own broker, so they name its rank. */
+/* Requests name the sender's own rank, since its own broker keeps its subscriptions. */
 flux_future_t *flux_event_subscribe(flux_t *h, const char *prefix)
 {
     struct event_prefix s = {prefix};

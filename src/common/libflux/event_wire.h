@@ -10,15 +10,14 @@ struct event_published {
 extern const struct flux_schema event_published_schema; /* {"seq"} */
 
 struct event_prefix {
-    const char *prefix; /* borrowed from what was decoded */
+    const char *prefix; /* refers to the decoded message */
 };
 extern const struct flux_schema event_prefix_schema; /* {"prefix"} */
 
-/* Told to subscribers in their stream as a message of topic "event.lost": these events do not come
- * to their broker. */
+/* Sent to subscribers as an event of topic "event.lost": their broker will not get these events. */
 struct event_lost {
     uint64_t from;
-    uint64_t to; /* 0: nothing comes from `from` on, for a broker above is lost */
+    uint64_t to; /* 0: no event from `from` on will come, because a broker above was lost */
 };
 extern const struct flux_schema event_lost_schema; /* {"from","to"} */
 

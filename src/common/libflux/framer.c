@@ -1,30 +1,31 @@
 /* framer.c - messages over a stream socket.
  *
- * In: a read goes into scratch memory that all connections of a thread share, and messages are
- * decoded there; only the head of an incomplete frame is kept per connection, so that thousands of
- * idle clients cost nothing.  A frame that does not fit into the scratch memory gets a block of its
- * exact size, into which the rest is read; of one with a large raw payload the payload block itself
- * becomes the message's, and is never copied.
+ * Input: a read goes into scratch memory that all connections of a thread share, and messages are
+ * decoded there.  Only the head of an incomplete frame is kept per connection, so thousands of idle
+ * clients use little memory.  A frame larger than the scratch memory gets a block of its exact
+ * size, into which the rest is read.  If it has a large raw payload, the block holds only the
+ * payload and becomes the message's, so the payload is never copied.
  *
  *    kept           large          the next read goes
  *    -              -              to the start of the scratch memory
  *    head of frame  -              behind the kept bytes, which are copied to its start
  *    -              under way      into the block
+ *    -              complete       nowhere, until the message is handed out
  *
- * A text request over the limit of framer_set_text_max() is under way like a large frame, but what comes
- * in of its payload goes to the scratch memory, and is forgotten.
+ * A text request over the limit of framer_set_text_max() is under way like a large frame, but its
+ * payload is read into the scratch memory and discarded.
  *
- * Out: frames are encoded into chunks, written many at a time with one system call.
+ * Output: frames are encoded into chunks, many of which are written with one system call.
  *
  * Invariants:
- *  1. Every byte read is handed out exactly once, in order, as part of a message; after an EPROTO
+ *  1. Every byte read is handed out exactly once, in order, as part of a message.  After EPROTO
  *     nothing more is handed out.
- *  2. Memory per connection: less than one frame in, plus what framer_park() had to copy; what is
- *     queued out, rounded up to a chunk.
- *  3. A size announced by the other side is believed only up to what a message may have, and
- *     memory for it is touched only as the bytes come in.
+ *  2. Memory per connection is less than one frame for input, plus what framer_park() had to copy;
+ *     and for output what is queued, rounded up to a chunk.
+ *  3. A size announced by the other side is limited to what a message may have, and its memory is
+ *     touched only as bytes come in.
  *
- * Failure: ENOMEM in framer_next() means that bytes are lost, so the connection has to end.
+ * Failure: ENOMEM from framer_next() means that bytes are lost, so the connection must end.
  */
 #include "config.h"
 #include <errno.h>
@@ -37,30 +38,30 @@
 #include "framer.h"
 #include "libutil/list.h"
 
-/* Raw payloads from this size on are read to where they stay. */
+/* Raw payloads from this size on are read directly to their final place. */
 #define DIRECT_MIN 16384
 #define CHUNK_SIZE 16384
 #define IOV_BATCH 32
-/* A message up to this size that can be written at once needs no memory. */
+/* A message up to this size that can be written at once is encoded on the stack. */
 #define SEND_STACK 8192
 
 struct framer {
-    const uint8_t *p; /* what was read and not looked at: in the scratch memory or in `kept` */
+    const uint8_t *p; /* bytes read but not yet consumed: in the scratch memory or in `kept` */
     size_t len;
     uint8_t *kept;
     size_t kept_len; /* 0 while p points elsewhere */
     bool in_kept;    /* p points into `kept` */
     bool broken;
     /* a large frame under way */
-    uint8_t *large;    /* the frame, or its payload */
-    size_t large_size; /* bytes wanted */
-    size_t large_have; /* bytes here */
-    flux_msg_t
-        *pending; /* all of the message but the payload, when `large` is that, or it is dropped */
-    size_t skip;  /* bytes of a dropped payload that are still to come */
-    size_t text_max; /* 0: no limit */
-    size_t dropping; /* size of the payload that is being dropped */
-    size_t dropped;  /* the same of the last message handed out */
+    uint8_t *large;      /* the frame, or its payload */
+    size_t large_size;   /* its full size */
+    size_t large_have;   /* bytes read so far */
+    flux_msg_t *pending; /* the message without payload, if `large` is the payload or the payload is
+                     discarded */
+    size_t skip;         /* bytes of a discarded payload that are still to come */
+    size_t text_max;     /* 0: no limit */
+    size_t dropping;     /* size of the payload that is being discarded */
+    size_t dropped;      /* the same for the last message handed out */
 };
 
 framer_t *framer_create(void)
@@ -95,7 +96,7 @@ ssize_t framer_read(framer_t *f, int fd, void *scratch, size_t size, bool wait)
     int flags = wait ? 0 : MSG_DONTWAIT;
     ssize_t n;
 
-    if (f->len > 0) { /* not all was taken yet: reading now would lose it */
+    if (framer_pending(f)) { /* unconsumed bytes are left, which a read would overwrite */
         errno = EAGAIN;
         return -1;
     }
@@ -130,7 +131,8 @@ static size_t payload_size(const framer_t *f)
     return f->p[36] | (size_t)f->p[37] << 8 | (size_t)f->p[38] << 16 | (size_t)f->p[39] << 24;
 }
 
-/* Make the message without its payload.  The header is checked as part of a frame with none. */
+/* Make the message without its payload.  The header is checked as that of a frame without
+ * payload. */
 static int begin_head(framer_t *f, size_t head_len, errmsg_t *err)
 {
     uint8_t head[FLUX_MSG_HEADER_SIZE + 4 * FLUX_MSG_ROUTES_MAX + FLUX_MSG_TOPIC_MAX];
@@ -140,7 +142,7 @@ static int begin_head(framer_t *f, size_t head_len, errmsg_t *err)
     return (f->pending = flux_msg_decode(head, head_len, err)) ? 0 : -1;
 }
 
-/* A large raw payload: the message, and a block for the payload to be read into. */
+/* A large raw payload: make the message, and a block into which the payload is read. */
 static int begin_direct(framer_t *f, size_t frame, errmsg_t *err)
 {
     size_t payload = payload_size(f);
@@ -170,14 +172,14 @@ static int begin_large(framer_t *f, size_t frame, errmsg_t *err)
     return 0;
 }
 
-/* Is it a text request over the limit, of which the head is here? */
+/* Is this a text request over the limit, whose head has been read? */
 static bool is_too_large(const framer_t *f, size_t frame)
 {
     return f->text_max > 0 && f->p[2] == FLUX_MSG_REQUEST && !(f->p[3] & FLUX_MSGF_RAW) &&
            payload_size(f) > f->text_max && f->len >= frame - payload_size(f);
 }
 
-/* All of what was read is in use elsewhere. */
+/* All bytes that were read are now elsewhere. */
 static void drop_input(framer_t *f)
 {
     if (f->in_kept) {
@@ -206,12 +208,20 @@ int framer_park(framer_t *f)
     return 0;
 }
 
-bool framer_pending(const framer_t *f)
+/* Has the last byte of a large frame come, and framer_next() not been called since? */
+static bool large_is_complete(const framer_t *f)
 {
-    return f->len > 0;
+    if (f->large)
+        return f->large_have == f->large_size;
+    return f->dropping > 0 && f->skip == 0;
 }
 
-/* The head of a frame is left over: keep it until the next read. */
+bool framer_pending(const framer_t *f)
+{
+    return f->len > 0 || large_is_complete(f);
+}
+
+/* Keep an incomplete head of a frame until the next read. */
 static int keep_head(framer_t *f, errmsg_t *err)
 {
     size_t len = f->len;
@@ -232,7 +242,7 @@ static int keep_head(framer_t *f, errmsg_t *err)
     return 0;
 }
 
-/* The payload is dropped, as far as it is here at once. */
+/* Discard as much of the payload as has been read. */
 static int begin_drop(framer_t *f, size_t frame, errmsg_t *err)
 {
     size_t payload = payload_size(f);
@@ -287,15 +297,9 @@ static flux_msg_t *next(framer_t *f, errmsg_t *err)
     flux_msg_t *msg;
 
     f->dropped = 0;
-    if (f->dropping > 0) {
-        if (f->skip == 0)
-            return finish_drop(f);
-        errno = EAGAIN;
-        return NULL;
-    }
-    if (f->large) {
-        if (f->large_have == f->large_size)
-            return finish_large(f, err);
+    if (f->dropping > 0 || f->large) {
+        if (large_is_complete(f))
+            return f->large ? finish_large(f, err) : finish_drop(f);
         errno = EAGAIN;
         return NULL;
     }
@@ -347,7 +351,7 @@ flux_msg_t *framer_next(framer_t *f, errmsg_t *err)
     flux_msg_t *msg;
 
     if (f->broken) {
-        errmsg_fail(err, EPROTO, "the stream was broken off");
+        errmsg_fail(err, EPROTO, "the stream has failed before");
         return NULL;
     }
     msg = next(f, err);
@@ -402,7 +406,7 @@ void outq_destroy(outq_t *q)
     }
 }
 
-/* Room for `size` bytes at the end of the queue. */
+/* Make room for `size` bytes at the end of the queue. */
 static struct chunk *tail(outq_t *q, size_t size)
 {
     struct chunk *ch;
@@ -465,7 +469,7 @@ int outq_send(outq_t *q, int fd, const flux_msg_t *msg)
     return 0;
 }
 
-/* `n` bytes were written. */
+/* Remove `n` bytes that were written. */
 static void consume(outq_t *q, size_t n)
 {
     q->bytes -= n;

@@ -1,43 +1,44 @@
-/* future.c - requests in flight and what comes back for them.
+/* future.c - pending requests, and their results.
  *
- * Every request that wants an answer has a match tag, and a `pending` in the handle's table under
- * that tag.  A future owns one pending (plain or streaming RPC) or a window of them (one per rank
- * asked). What comes back is a queue of results; the head is the result at hand.
+ * Every request that wants a response has a match tag, and a `pending` in the handle's table under
+ * that tag.  A future owns one pending (plain or streaming RPC) or a window of them (one per rank).
+ * Its results form a queue, whose head is the current result.
  *
  *    kind        results                                over when
- *    plain       one                                    it is there
- *    streaming   any number with the streaming flag     one without it (an error, or ENODATA)
- *    many-rank   one per rank, in the order of arrival  all ranks answered
+ *    plain       one                                    it has come
+ *    streaming   any number with the streaming flag     one without it came (an error, or ENODATA)
+ *    many-rank   one per rank, in the order of arrival  all ranks have answered
  *
  * Invariants:
- *  1. A pending is in the table exactly as long as an answer is wanted; a late answer finds none
- * and is dropped.
- *  2. Results reach the caller in the order of arrival; a time-out is a result like any other.
- *  3. The callback is called once per result; it may destroy the future.
+ *  1. A pending is in the table exactly as long as a response is wanted.  A late response finds
+ *     none and is dropped.
+ *  2. Results reach the caller in the order of arrival.  A timeout of flux_future_then() is a
+ *     result like any other.
+ *  3. The callback is called once per result, and may destroy the future.
  *  4. At most MRPC_WINDOW requests of one many-rank future are outstanding.
- *  5. A cancel goes out unanswered and may be lost on its way: the stream's last response tells that it
- *     was not.  While others keep coming it is sent again, for each doubling of their number; a stream
- *     that says nothing costs nothing, and ends with the connection.
+ *  5. A cancel request has no response and may be lost; the stream's last response shows that it
+ *     was not.  While other responses keep coming, it is sent again each time their number has
+ *     doubled.  A stream without responses costs nothing, and ends with the connection.
  *
- * Failure: a request that cannot be sent becomes a result with the error; only memory exhaustion
- * and bad arguments return NULL.
+ * Failure: a request that cannot be sent becomes a result with the error.  NULL is returned only
+ * for lack of memory and bad arguments.
  */
 #include "config.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "future.h"
 #include "event.h"
 #include "handle_private.h"
 #include "cancel_wire.h"
+#include "libutil/clock.h"
 
 #define MRPC_WINDOW 4096
 #define TAG_MAX 0x7fffffffu
-#define CANCELED_MAX 4096 /* streams that are remembered */
-#define HEARD_MIN 4       /* responses that may have been under way */
+#define CANCELED_MAX 4096 /* canceled streams that are remembered */
+#define HEARD_MIN 4       /* responses that may have been under way at the cancel */
 
 struct pending {
     flux_future_t *f;
@@ -48,9 +49,9 @@ struct pending {
 
 struct result {
     struct list_node node;
-    flux_msg_t *msg;  /* NULL for an error made here */
-    int errnum;       /* made here */
-    const char *text; /* constant, made here */
+    flux_msg_t *msg;  /* NULL: an error made here */
+    int errnum;       /* of an error made here */
+    const char *text; /* constant; of an error made here */
     uint32_t rank;
     bool embedded;
 };
@@ -60,20 +61,20 @@ struct flux_future {
     struct list_node node; /* in pending_table.futures */
     struct list_node pendings;
     struct list_node results;
-    struct pending pending0; /* saves an allocation for the usual case */
+    struct pending pending0; /* saves an allocation in the usual case */
     struct result result0;
     bool pending0_used;
     bool result0_used;
     bool streaming;
     bool in_callback;
-    bool filling;   /* sending to many ranks: answers may come before the send returns */
-    bool taken;     /* the callback has let go of the result it was called for */
-    bool destroyed; /* to be freed when it is neither in its callback nor filling */
+    bool filling;   /* sending to many ranks: responses may come before the send returns */
+    bool taken;     /* the callback has released the result for which it was called */
+    bool destroyed; /* to be freed once it is neither in its callback nor filling */
     flux_future_f cb;
     void *arg;
     double timeout;
     flux_watcher_t *timer;
-    flux_watcher_t *defer; /* calls back for results that were there before */
+    flux_watcher_t *defer; /* calls back for results that had come earlier */
     json_t *decoded;
     char *topic; /* streaming: for the cancel request; many-rank: to send the rest */
     uint32_t nodeid;
@@ -86,14 +87,14 @@ struct flux_future {
     size_t outstanding;
 };
 
-/* A stream that was canceled, and has not had its last response. */
+/* A canceled stream whose last response has not come yet. */
 struct canceled {
     flux_t *h;
     uint32_t tag;
     uint32_t nodeid;
     unsigned flags;
-    unsigned heard; /* responses since */
-    char topic[];   /* of the cancel */
+    unsigned heard; /* responses since the cancel */
+    char topic[];   /* of the cancel request */
 };
 
 struct pending_table {
@@ -133,7 +134,7 @@ void pending_table_destroy(struct pending_table *t)
     }
 }
 
-/* `tag`: of a request that was sent by another instance; 0: choose one. */
+/* `tag`: that of a request sent by a previous instance; 0: choose one. */
 static struct pending *pending_add(flux_future_t *f, uint32_t rank, uint32_t tag)
 {
     struct pending_table *t = flux_handle_pending(f->h);
@@ -147,7 +148,7 @@ static struct pending *pending_add(flux_future_t *f, uint32_t rank, uint32_t tag
         f->pending0_used = true;
     } else if (!(p = malloc(sizeof(*p))))
         return NULL;
-    /* A module that was reloaded answers to its predecessor's number: their tags must not meet. */
+    /* A reloaded module gets responses for its predecessor: their tags must not collide. */
     if (t->last_tag == 0)
         t->last_tag = (uint32_t)flux_random(f->h) & TAG_MAX;
     if (!tag) {
@@ -211,7 +212,7 @@ static void arm_timer(flux_future_t *f)
         flux_timer_start(f->timer, f->timeout, 0.);
 }
 
-/* Call back for every result, for as long as the callback asks for the next one. */
+/* Call back for each result, as long as the callback releases it (flux_future_next()). */
 static void run_callback(flux_future_t *f)
 {
     if (f->in_callback || f->filling)
@@ -244,8 +245,8 @@ static void add_result(flux_future_t *f, uint32_t rank, flux_msg_t *msg, int err
     } else if ((res = malloc(sizeof(*res))))
         res->embedded = false;
     else {
-        /* The one result that cannot be recorded must not be the one that says it is over: put the
-         * failure where a result already is. */
+        /* The result that is lost must not be the one that ends the future: record the failure in
+         * the last queued result instead. */
         struct result *last = list_entry(f->results.prev, struct result, node);
         flux_msg_destroy(msg);
         flux_msg_destroy(last->msg);
@@ -281,8 +282,8 @@ done:
     free(json);
 }
 
-/* The cancel was acted upon when the last response comes.  Some others may have been under way; when
- * more and more come it is lost, and sent again. */
+/* The last response shows that the cancel was handled.  A few others may have been under way; if
+ * they keep coming, the cancel was lost and is sent again. */
 static void heard_of_canceled(struct pending_table *t, const flux_msg_t *msg)
 {
     struct canceled *c = hmap_get_u64(t->canceled, flux_msg_matchtag(msg));
@@ -321,7 +322,7 @@ void pending_fail_all(struct pending_table *t, int errnum)
 {
     struct list_node all;
 
-    /* Callbacks may start or destroy futures: work off a list of our own. */
+    /* Callbacks may create or destroy futures: work on a list of our own. */
     list_init(&all);
     while (!list_empty(&t->futures)) {
         struct list_node *n = list_first(&t->futures);
@@ -359,7 +360,7 @@ static flux_future_t *future_create(flux_t *h)
     return f;
 }
 
-/* A streaming request nobody listens to any more: tell the service. */
+/* Tell the service of a streaming request that nobody listens any more. */
 static void send_cancel(flux_future_t *f)
 {
     struct list_node *n = list_first(&f->pendings);
@@ -412,7 +413,7 @@ static const char *send_error_text(int errnum)
     case EPIPE:
         return "the connection to the broker was lost";
     case ENOBUFS:
-        return "too much waits to be sent to the broker: read responses first";
+        return "too many bytes wait to be sent to the broker: read responses first";
     case ENOMEM:
         return "out of memory for a request";
     default:
@@ -442,7 +443,7 @@ static void send_request(flux_future_t *f, flux_msg_t *req, uint32_t rank)
     if (flux_send(f->h, req) < 0) {
         int errnum = errno;
         if (f->pending0_used || !list_empty(&f->pendings)) {
-            /* A transport that failed everything has dropped the pending already. */
+            /* A failed transport has dropped all pendings already. */
             LIST_FOREACH_SAFE(it, tmp, &f->pendings)
             {
                 if (list_entry(it, struct pending, node) == p) {
@@ -510,8 +511,8 @@ error:
     return NULL;
 }
 
-/* Send to as many ranks as may be outstanding.  An answer that comes while this sends is counted
- * here and not by a call inside the call: there may be one for every rank. */
+/* Send to as many ranks as may be outstanding.  Responses that come during a send are counted in
+ * this loop, not by recursion, which could be as deep as the number of ranks. */
 static void mrpc_fill(flux_future_t *f)
 {
     if (f->filling)
@@ -540,7 +541,7 @@ flux_future_t *flux_mrpc(flux_t *h, const char *topic, const char *json, const u
         errno = EINVAL;
         return NULL;
     }
-    /* What is wrong with one request is wrong with all: say so at once. */
+    /* If one request is invalid, all are: fail at once. */
     if (!(probe = rpc_make_request(topic, 0, flags)) || flux_msg_set_json(probe, json) < 0) {
         flux_msg_destroy(probe);
         return NULL;
@@ -605,18 +606,10 @@ int flux_future_then(flux_future_t *f, double timeout, flux_future_f cb, void *a
     return 0;
 }
 
-static double monotonic(void)
-{
-    struct timespec ts;
-
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (double)ts.tv_sec + 1e-9 * (double)ts.tv_nsec;
-}
-
 int flux_future_wait(flux_future_t *f, double timeout)
 {
     double left = timeout > 0. ? timeout : -1.;
-    double end = timeout > 0. ? monotonic() + timeout : 0.;
+    double end = timeout > 0. ? clock_now() + timeout : 0.;
 
     while (!result_head(f)) {
         if (!more_to_come(f)) {
@@ -628,7 +621,7 @@ int flux_future_wait(flux_future_t *f, double timeout)
                 break;
             return -1;
         }
-        if (timeout > 0. && !result_head(f) && (left = end - monotonic()) <= 0.) {
+        if (timeout > 0. && !result_head(f) && (left = end - clock_now()) <= 0.) {
             errno = ETIMEDOUT;
             return -1;
         }

@@ -1,16 +1,16 @@
-/* handle.c - the end of a connection: what a program or module holds.
+/* handle.c - a program's or module's end of its connection to the broker.
  *
- * The handle ties together a transport (flux_handle_ops), a reactor, the table of requests in
- * flight (future.c), and the table of handlers (dispatch.c).  An incoming message goes to one of
- * the two.
+ * A handle combines a transport (flux_handle_ops), a reactor, the table of pending requests
+ * (future.c), and the table of handlers (dispatch.c).  An incoming message goes to one of these
+ * tables.
  *
  * Invariants:
  *  1. A message given to flux_send() or flux_handle_deliver() is freed exactly once, by them.
- *  2. After flux_handle_lost() every request in flight was answered with EPIPE, new ones are so at
- * once, and the lost handler was called once.
- *  3. The handle's random numbers depend on its seed alone.
+ *  2. After flux_handle_lost() all pending requests were answered with EPIPE, new ones are answered
+ *     with it at once, and the lost handler was called once.
+ *  3. The handle's random numbers depend on its seed only.
  *
- * Failure: flux_open() returns NULL with errno and a sentence, leaving nothing open.
+ * Failure: flux_open() returns NULL with errno and an error message, and leaves nothing open.
  */
 #include "config.h"
 #include <errno.h>
@@ -59,7 +59,7 @@ flux_t *flux_handle_create(const struct flux_handle_ops *ops, void *impl, flux_r
     h->size = size;
     h->rng = seed;
     if (!(h->dispatch = dispatch_create()) || !(h->pending = pending_table_create())) {
-        h->ops = NULL; /* the transport stays the caller's */
+        h->ops = NULL; /* the transport still belongs to the caller */
         flux_close(h);
         errno = ENOMEM;
         return NULL;
@@ -139,7 +139,8 @@ double flux_wall(flux_t *h)
     return flux_reactor_wall(h->r);
 }
 
-/* splitmix64: one add and three xor-shift-multiply steps; a full period over the 64-bit state. */
+/* splitmix64: one addition and three xor-shift-multiply steps; full period over the 64-bit
+ * state. */
 uint64_t flux_random(flux_t *h)
 {
     uint64_t z = (h->rng += 0x9e3779b97f4a7c15u);
@@ -173,7 +174,8 @@ int flux_run(flux_t *h)
 {
     int rc = 0;
 
-    /* Lost before, while waiting for a future: nothing would stop the reactor. */
+    /* The connection was lost earlier, during a wait for a future: nothing would stop the
+     * reactor. */
     if (!h->lost || h->lost_cb)
         rc = flux_reactor_run(h->r);
     if (h->lost && !h->lost_cb) {
@@ -237,7 +239,7 @@ void flux_handle_deliver(flux_t *h, flux_msg_t *msg)
     case FLUX_MSG_EVENT:
         dispatch_deliver(h->dispatch, h, msg);
         break;
-    case FLUX_MSG_CONTROL: /* the transport's own business; nothing of it comes this far */
+    case FLUX_MSG_CONTROL: /* the transport handles these itself */
         break;
     }
     flux_msg_destroy(msg);

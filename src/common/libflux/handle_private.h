@@ -1,4 +1,4 @@
-/* What handle.c, dispatch.c, future.c and rpc.c share about a handle.  Not installed. */
+/* The handle, shared by handle.c, dispatch.c, future.c and rpc.c.  Not installed. */
 #ifndef FLUX_HANDLE_PRIVATE_H
 #define FLUX_HANDLE_PRIVATE_H
 
@@ -14,20 +14,20 @@ struct dispatch *dispatch_create(void);
 void dispatch_destroy(struct dispatch *d);
 void dispatch_deliver(struct dispatch *d, flux_t *h, const flux_msg_t *msg);
 
-/* Requests in flight and the futures they belong to. */
+/* Pending requests, and the futures to which they belong. */
 struct pending_table *pending_table_create(void);
 void pending_table_destroy(struct pending_table *t);
-void pending_deliver(struct pending_table *t, flux_msg_t *response); /* takes over */
+void pending_deliver(struct pending_table *t, flux_msg_t *response); /* taken over */
 void pending_fail_all(struct pending_table *t, int errnum);
 
-/* Keep what the result at hand was decoded to (taken over) as long as that result. */
+/* Keep the decoded form of the current result (taken over) as long as that result. */
 void future_keep_decoded(flux_future_t *f, json_t *obj);
-/* A request without payload.  NULL with ENOMEM or EINVAL. */
+/* Make a request without payload.  NULL with ENOMEM or EINVAL. */
 flux_msg_t *rpc_make_request(const char *topic, uint32_t nodeid, unsigned flags);
 
 struct dispatch *flux_handle_dispatch(flux_t *h);
 struct pending_table *flux_handle_pending(flux_t *h);
-/* 0 when delivered something or timed out; as flux_handle_ops.wait. */
+/* 0 after delivering something, or at the timeout; as flux_handle_ops.wait. */
 int flux_handle_wait(flux_t *h, double timeout);
 bool flux_handle_is_lost(flux_t *h);
 

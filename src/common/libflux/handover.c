@@ -1,18 +1,18 @@
-/* handover.c - what an instance of a module leaves to its successor: see handover.h.
+/* handover.c - the state that one instance of a module leaves to the next: see handover.h.
  *
- * One sequence of items, each a byte that says what it is and 8 bytes, little-endian:
+ * Format: a sequence of items, each a byte for its kind and 8 bytes, little-endian:
  *
  *    'n'  a number
  *    'd'  length of the bytes that follow
- *    's'  length of the string that follows, with its NUL
+ *    's'  length of the string that follows, including its NUL
  *    'k'  the same: a mark
  *    '0'  no string, descriptor or message (the 8 bytes are 0)
  *    'f'  index of a descriptor in `fds`
  *    'm'  index of a message in `msgs`
  *
  * Invariants:
- *  1. A get takes exactly one item of its kind, whole, or sets `errnum` and takes nothing.
- *  2. Each descriptor and message is got at most once; what is left is closed and destroyed here.
+ *  1. A get takes exactly one complete item of its kind, or sets `errnum` and takes nothing.
+ *  2. Each descriptor and message is taken at most once; those left are closed and destroyed here.
  *
  * Failure: `errnum` is set once and stays.
  */
@@ -32,7 +32,7 @@
 
 struct flux_handover {
     buf_t *bytes;
-    size_t pos; /* of the next get */
+    size_t pos; /* of the next item */
     int fds[FLUX_HANDOVER_FDS_MAX];
     size_t nfds;
     flux_msg_t **msgs;
@@ -82,10 +82,10 @@ bool flux_handover_ok(const flux_handover_t *o)
 int flux_handover_end(const flux_handover_t *o, errmsg_t *err)
 {
     if (o->errnum == EPROTO || (!o->errnum && o->pos > 0 && o->pos < buf_len(o->bytes)))
-        return errmsg_fail(err, EPROTO,
-                           "what the instance before it has left is not what this one expects");
+        return errmsg_fail(
+            err, EPROTO, "the previous instance left data in a form that this one does not expect");
     if (o->errnum == EFBIG)
-        return errmsg_fail(err, EFBIG, "it has more to leave to its successor than %u MiB",
+        return errmsg_fail(err, EFBIG, "its state exceeds the %u MiB that can be handed over",
                            FLUX_HANDOVER_MAX >> 20);
     if (o->errnum)
         return errmsg_fail(err, o->errnum, "its state cannot be handed over: %s",
@@ -181,7 +181,7 @@ void flux_handover_put_msg(flux_handover_t *o, const flux_msg_t *msg)
 
 /* --- get --- */
 
-/* The next item when it is of this kind, or (optional) none: its number, and what follows. */
+/* Take the next item if it is of this kind, or (optional) '0': its number, and what follows. */
 static bool get(flux_handover_t *o, char kind, bool optional, uint64_t *value, const char **data)
 {
     const char *p = buf_data(o->bytes);

@@ -1,8 +1,7 @@
-/* What the two ends of a local connection say to each other before and besides messages: control
- * messages with a JSON payload.
+/* Control messages on a local connection, each with a JSON payload:
  *
  *    "hello"   broker to client, first:       {"protocol":1,"rank":R,"size":N}
- *    "error"   broker to client, then close:  {"errnum":E,"text":"a sentence"}
+ *    "error"   broker to client, then close:  {"errnum":E,"text":"an error message"}
  *
  * A client sends no control messages.
  */

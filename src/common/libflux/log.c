@@ -1,10 +1,11 @@
 /* log.c - one line to the session's log.
  *
  * A line is a request "log.append" {"level","source","text"} without response to the nearest log
- * service; rank and time are added there.
+ * service, which adds rank and time.
  *
- * Failure: a line that cannot be sent is lost; nobody who logs could do anything about it.  It is not a
- * state: nothing is decided by what the log has, and a broker that drops lines says so (modhost.c).
+ * Failure: a line that cannot be sent is lost, and the caller is not told, since it could do
+ * nothing about it.  No decision depends on the log, and a broker that drops lines says so
+ * (modhost.c).
  */
 #include "config.h"
 #include <errno.h>

@@ -8,10 +8,11 @@
 #include <syslog.h> /* LOG_EMERG .. LOG_DEBUG: the levels of RFC 5424 */
 #include "handle.h"
 
-/* Who speaks ("kvs", "ping"); at most 31 bytes are kept.  Default: the module's or program's name.
+/* The source of the lines ("kvs", "ping"); at most 31 bytes are kept.  Default: the name of the
+ * module or program.
  */
 void flux_log_set_source(flux_t *h, const char *name);
-/* One line.  Never fails visibly and never blocks: sent as "log.append" without response to the
+/* Log one line.  Never blocks and reports no error: sends "log.append" without response to the
  * local log service. */
 void flux_log(flux_t *h, int level, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 

@@ -4,7 +4,7 @@
 
 #include "libschema/schema.h"
 
-/* Pointers are borrowed from what was decoded, or from the ring that keeps the entry. */
+/* Pointers refer to the decoded message, or to the ring that keeps the entry. */
 struct log_line {
     int level;
     const char *source;
@@ -12,7 +12,7 @@ struct log_line {
     uint32_t rank;
     double time;
 };
-extern const struct flux_schema log_line_schema; /* to send one: without rank and time */
+extern const struct flux_schema log_line_schema; /* for sending: without rank and time */
 extern const struct flux_schema log_any_line_schema;
 
 struct log_entry {
@@ -37,10 +37,10 @@ struct log_query {
     const char *source;
     uint32_t count; /* 0: all */
 };
-extern const struct flux_schema log_query_schema; /* all is optional */
+extern const struct flux_schema log_query_schema; /* all fields are optional */
 
 struct log_cleared {
-    uint64_t cleared; /* entries */
+    uint64_t cleared; /* number of entries */
 };
 extern const struct flux_schema log_cleared_schema;
 

@@ -1,6 +1,6 @@
-/* module.c - what a module says about itself to its host.
+/* module.c - what a module reports to its host.
  *
- * The reason of a failure is kept with the handle, where the host reads it after the reactor
+ * The reason of a failure is kept with the handle, where the host reads it after the reactor has
  * stopped.
  */
 #include "config.h"

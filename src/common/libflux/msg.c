@@ -1,6 +1,6 @@
 /* msg.c - messages and their one wire format.
  *
- * A frame is contiguous and little-endian; the same bytes travel on overlays and on local sockets:
+ * A frame is contiguous and little-endian; the same bytes pass over overlays and local sockets:
  *
  *    offset size
  *    0      1    magic 0xf1
@@ -18,21 +18,36 @@
  *    36     4    payload length p
  *    40     4r   routes, the origin's first
  *    40+4r  t    topic
- *    ...    p    payload: UTF-8 JSON text, or raw bytes with FLUX_MSGF_RAW; a sentence in an error
- *                response
+ *    ...    p    payload: UTF-8 JSON text, or raw bytes with FLUX_MSGF_RAW; an error message in an
+ *                error response
  *
- * One frame instead of one ZeroMQ part per field, because a CURVE connection seals and
- * authenticates every part separately: five parts cost five times the cipher calls and five times
- * the pipe slots.
+ * Drawing (frame): the same, byte by byte.
+ *
+ *     0       1         2      3       4         8           12        16
+ *    +-------+---------+------+-------+---------+-----------+---------+-----------+
+ *    | magic | version | type | flags | user id | role mask | node id | match tag |
+ *    +-------+---------+------+-------+---------+-----------+---------+-----------+
+ *     20        24                    32               34              36
+ *    +---------+---------------------+----------------+---------------+------------------+
+ *    | errnum  | sequence            | topic length t | route count r | payload length p |
+ *    +---------+---------------------+----------------+---------------+------------------+
+ *     40                       40+4r              40+4r+t
+ *    +------------------------+------------------+-----------------------+
+ *    | r routes, 4 bytes each | topic, t bytes   | payload, p bytes      |
+ *    +------------------------+------------------+-----------------------+
+ *
+ * There is one frame instead of one ZeroMQ part per field, because a CURVE connection encrypts and
+ * authenticates every part separately: five parts would cost five times the cipher calls and five
+ * times the pipe slots.
  *
  * Invariants:
- *  1. A message that exists is encodable, and its encoding decodes to an equal message.
- *  2. topic and payload are followed by a NUL that is not part of them.
- *  3. JSON payloads hold no NUL byte, so that C strings cannot hide a tail.
- *  4. The route stack never holds more than 1024 entries: a loop ends there.
+ *  1. Every message can be encoded, and its encoding decodes to an equal message.
+ *  2. Topic and payload are followed by a NUL that is not part of them.
+ *  3. JSON payloads contain no NUL byte, so a C string cannot hide the rest.
+ *  4. The route stack never has more than 1024 entries, which ends a routing loop.
  *
- * Failure: decoding returns NULL with EPROTO and a sentence naming the field; the input is
- * untouched.
+ * Failure: decoding returns NULL with EPROTO and an error message that names the field; the input
+ * is unchanged.
  */
 #include "config.h"
 #include <errno.h>
@@ -53,7 +68,7 @@ struct flux_msg {
     uint8_t type;
     uint8_t flags;
     uint8_t topic_len;
-    bool payload_owned; /* malloc'd apart from the message */
+    bool payload_owned; /* separate allocation */
     uint16_t nroutes;
     uint16_t routes_cap;
     uint32_t userid;
@@ -66,7 +81,7 @@ struct flux_msg {
     void *payload;
     size_t payload_len;
     uint32_t routes_inline[ROUTES_INLINE];
-    char topic[]; /* topic, NUL, and for a decoded message the payload and its NUL */
+    char topic[]; /* topic, NUL, and in a decoded message the payload and its NUL */
 };
 
 static bool topic_valid(const char *topic, size_t len)
@@ -215,7 +230,7 @@ unsigned flux_msg_flags(const flux_msg_t *msg)
 
 void flux_msg_set_flags(flux_msg_t *msg, unsigned flags)
 {
-    /* RAW says what the payload is and is kept by the payload setters alone. */
+    /* RAW describes the payload; only the payload setters change it. */
     msg->flags = (flags & FLUX_MSGF_ALL & ~FLUX_MSGF_RAW) | (msg->flags & FLUX_MSGF_RAW);
 }
 
@@ -451,7 +466,7 @@ void flux_msg_encode(const flux_msg_t *msg, void *buf)
         memcpy(p + msg->topic_len, msg->payload, msg->payload_len);
 }
 
-/* Check everything that the header alone can tell, and compute the frame's size. */
+/* Check what the header alone shows, and compute the size of the frame. */
 static ssize_t check_header(const uint8_t *p, errmsg_t *err)
 {
     uint32_t nroutes = le_get16(p + 34);
@@ -487,7 +502,7 @@ ssize_t flux_msg_frame_size(const void *buf, size_t len, errmsg_t *err)
     if (len >= 1 && p[0] != MSG_MAGIC)
         return errmsg_fail(err, EPROTO, "first byte 0x%02x does not begin a message", p[0]);
     if (len >= 2 && p[1] != MSG_VERSION)
-        return errmsg_fail(err, EPROTO, "message format %u is not supported, only 1", p[1]);
+        return errmsg_fail(err, EPROTO, "message format %u is not supported: expected 1", p[1]);
     if (len < FLUX_MSG_HEADER_SIZE)
         return 0;
     return check_header(p, err);
@@ -506,7 +521,7 @@ flux_msg_t *flux_msg_decode(const void *buf, size_t len, errmsg_t *err)
     if (size < 0)
         return NULL;
     if (size == 0 || (size_t)size != len) {
-        errmsg_fail(err, EPROTO, "message of %zu bytes is cut or has bytes to spare", len);
+        errmsg_fail(err, EPROTO, "message of %zu bytes is truncated or has extra bytes", len);
         return NULL;
     }
     topic_len = le_get16(p + 32);
@@ -514,11 +529,11 @@ flux_msg_t *flux_msg_decode(const void *buf, size_t len, errmsg_t *err)
     payload_len = le_get32(p + 36);
     topic = (const char *)p + FLUX_MSG_HEADER_SIZE + 4 * nroutes;
     if (!topic_valid(topic, topic_len)) {
-        errmsg_fail(err, EPROTO, "topic holds blanks or unprintable bytes");
+        errmsg_fail(err, EPROTO, "topic contains blanks or unprintable bytes");
         return NULL;
     }
     if (payload_len > 0 && !(p[3] & FLUX_MSGF_RAW) && memchr(topic + topic_len, 0, payload_len)) {
-        errmsg_fail(err, EPROTO, "payload is marked as text but holds a NUL byte");
+        errmsg_fail(err, EPROTO, "payload is marked as text but contains a NUL byte");
         return NULL;
     }
     if (!(msg = msg_alloc(p[2], topic, topic_len, payload_len > 0 ? payload_len + 1 : 0))) {

@@ -1,15 +1,15 @@
-/* Messages: the one thing that every part of a session sends to every other.
+/* Messages, which all parts of a session exchange.
  *
  * A message is a request, a response, an event or a control message.  It carries a topic
- * ("kvs.commit"), an optional payload (JSON text where people read it, raw bytes where bytes
- * flow), a stack of route ids that leads a response back, and the credential of the sender, which
- * is stamped where the message enters the session and never believed from outside.
+ * ("kvs.commit"), an optional payload (JSON text where people read it, raw bytes for bulk data), a
+ * stack of route ids that leads a response back, and the credential of the sender.  The credential
+ * is stamped where the message enters the session; a value from outside is never trusted.
  *
  * The encoding (msg.c) is one contiguous frame, the same on overlays and on local sockets.
  *
- * Thread rules: a message has one owner at a time and may be handed from thread to thread.  A
- * reference taken with flux_msg_incref() may be used from another thread as long as nobody
- * modifies the message; only messages without routes (events) are shared so.
+ * Thread rules: a message has one owner at a time, and may pass from thread to thread.  A reference
+ * from flux_msg_incref() may be used in another thread if nobody modifies the message; only
+ * messages without routes (events) are shared in this way.
  */
 #ifndef FLUX_MSG_H
 #define FLUX_MSG_H
@@ -31,41 +31,42 @@ enum flux_msg_type {
 };
 
 enum flux_msg_flag {
-    FLUX_MSGF_NORESPONSE = 1, /* request: nobody waits for an answer */
-    FLUX_MSGF_STREAMING = 2,  /* request: any number of responses, ended by an error (ENODATA:
+    FLUX_MSGF_NORESPONSE = 1, /* request: no response is wanted */
+    FLUX_MSGF_STREAMING = 2,  /* request: may get many responses, ended by an error (ENODATA:
                                  orderly end); response: more follow */
-    FLUX_MSGF_UPSTREAM = 4,   /* request: skip the sender's own broker; the first instance above */
+    FLUX_MSGF_UPSTREAM = 4,   /* request: skip the sender's own broker, for the first instance
+                                 above */
     FLUX_MSGF_RING = 8,       /* request: go along the ring */
     FLUX_MSGF_RAW = 16,       /* payload is raw bytes, not JSON text */
 };
 #define FLUX_MSGF_ALL 31
 
-/* Target of a request: any broker that has the service, the nearest first. */
+/* Destination of a request: the nearest broker that has the service. */
 #define FLUX_NODEID_ANY UINT32_MAX
 /* Largest rank. */
 #define FLUX_RANK_MAX ((1u << 28) - 1)
 
-/* Roles: bits stamped on entry. */
-#define FLUX_ROLE_OWNER 1u  /* the user the session belongs to, or root */
+/* Roles: bits stamped where a message enters the session. */
+#define FLUX_ROLE_OWNER 1u  /* the user who owns the session, or root */
 #define FLUX_ROLE_USER 2u   /* another authenticated user */
 #define FLUX_ROLE_BROKER 4u /* a broker or module of the session itself */
 
 #define FLUX_USERID_UNKNOWN UINT32_MAX
 #define FLUX_MATCHTAG_NONE 0u
 
-/* Bounds of the encoding. */
+/* Limits of the encoding. */
 #define FLUX_MSG_HEADER_SIZE 40
 #define FLUX_MSG_TOPIC_MAX 255
 #define FLUX_MSG_ROUTES_MAX 1024
 #define FLUX_MSG_ERRNUM_MAX 4095
 #define FLUX_MSG_PAYLOAD_MAX (256u * 1024 * 1024)
 
-/* Create.  `topic` is copied.  NULL with ENOMEM, or EINVAL for a bad type or topic (a topic is 1 to
- * 255 printable ASCII characters without blanks). */
+/* Create a message.  `topic` is copied.  NULL with ENOMEM, or EINVAL for a bad type or topic (a
+ * topic is 1 to 255 printable ASCII characters without blanks). */
 flux_msg_t *flux_msg_create(enum flux_msg_type type, const char *topic);
 
-/* A response to `req`: same topic, match tag, and a copy of its routes.  errnum 0 is success.
- * NULL with ENOMEM or EINVAL when `req` is not a request. */
+/* Create a response to `req`: the same topic and match tag, and a copy of its routes.  errnum 0 is
+ * success.  NULL with ENOMEM, or EINVAL if `req` is not a request. */
 flux_msg_t *flux_msg_response_create(const flux_msg_t *req, int errnum);
 
 /* A deep copy (own routes and payload).  NULL with ENOMEM. */
@@ -80,9 +81,9 @@ const char *flux_msg_topic(const flux_msg_t *msg); /* never NULL; valid while ms
 unsigned flux_msg_flags(const flux_msg_t *msg);
 void flux_msg_set_flags(flux_msg_t *msg, unsigned flags);
 bool flux_msg_has_flag(const flux_msg_t *msg, unsigned flag);
-uint32_t
-flux_msg_nodeid(const flux_msg_t *msg); /* request: target rank or FLUX_NODEID_ANY; response: rank
-                                           that answered; event: publisher's rank */
+uint32_t flux_msg_nodeid(const flux_msg_t *msg); /* request: destination rank or FLUX_NODEID_ANY;
+                                           response: rank that answered; event: rank of the
+                                           publisher */
 void flux_msg_set_nodeid(flux_msg_t *msg, uint32_t nodeid);
 uint32_t flux_msg_matchtag(const flux_msg_t *msg);
 void flux_msg_set_matchtag(flux_msg_t *msg, uint32_t tag);
@@ -94,22 +95,21 @@ uint32_t flux_msg_userid(const flux_msg_t *msg);
 uint32_t flux_msg_rolemask(const flux_msg_t *msg);
 void flux_msg_set_cred(flux_msg_t *msg, uint32_t userid, uint32_t rolemask);
 
-/* Payload.  Getters return pointers into the message, valid while it lives and is not changed;
- * the bytes are followed by a NUL that does not count. */
-const void *flux_msg_payload(const flux_msg_t *msg,
-                             size_t *len); /* NULL and 0 when there is none */
-/* Payload as JSON text, NUL-terminated.  NULL with EPROTO when there is none, or it is raw. */
+/* Payload.  Getters return pointers into the message, valid until it changes or is destroyed; the
+ * bytes are followed by a NUL that does not count. */
+const void *flux_msg_payload(const flux_msg_t *msg, size_t *len); /* NULL and 0 if there is none */
+/* The payload as NUL-terminated JSON text.  NULL with EPROTO if there is none, or it is raw. */
 const char *flux_msg_json(const flux_msg_t *msg);
 /* Replace the payload with a copy.  len 0 removes it.  -1 with ENOMEM or EMSGSIZE. */
 int flux_msg_set_json(flux_msg_t *msg, const char *json);
 int flux_msg_set_raw(flux_msg_t *msg, const void *data, size_t len);
-/* Replace the payload with malloc'd memory that the message takes over, on success and on failure.
- * The block must have one more byte than `len`, for the NUL. */
+/* Replace the payload with malloc'd memory, which the message takes over on success and on failure.
+ * The block must have one byte more than `len`, for the NUL. */
 int flux_msg_take_raw(flux_msg_t *msg, void *data, size_t len);
 
-/* Route stack of a request (pushed at each hop) or response (popped).  Ids are the business of the
- * broker.  push: -1 with ENOMEM, EOVERFLOW (1024 hops), or EINVAL (no request or response).  pop
- * and top: -1 with ENOENT when empty.
+/* The route stack of a request (pushed at each hop) or response (popped).  The broker defines the
+ * ids.  push: -1 with ENOMEM, EOVERFLOW (1024 hops), or EINVAL (neither request nor response).  pop
+ * and top: -1 with ENOENT if empty.
  */
 int flux_msg_route_push(flux_msg_t *msg, uint32_t id);
 int flux_msg_route_pop(flux_msg_t *msg, uint32_t *id);
@@ -118,22 +118,22 @@ size_t flux_msg_route_count(const flux_msg_t *msg);
 uint32_t flux_msg_route_at(const flux_msg_t *msg, size_t i); /* 0: the origin */
 void flux_msg_route_clear(flux_msg_t *msg);
 
-/* Encoded size in bytes, and encoding into a buffer of at least that size. */
+/* The encoded size in bytes; and encode into a buffer of at least that size. */
 size_t flux_msg_encoded_size(const flux_msg_t *msg);
 void flux_msg_encode(const flux_msg_t *msg, void *buf);
 
-/* Decode exactly `len` bytes, strictly.  NULL with EPROTO (and a sentence) or ENOMEM. */
+/* Decode exactly `len` bytes, strictly.  NULL with EPROTO (and an error message) or ENOMEM. */
 flux_msg_t *flux_msg_decode(const void *buf, size_t len, errmsg_t *err);
 
-/* How many bytes the frame has that starts at `buf`, of which `len` are here: 0 when more bytes are
- * needed to tell, -1 with EPROTO when it can be no frame.  For stream sockets. */
+/* The size of the frame that begins at `buf`, of which `len` bytes have come: 0 if more bytes are
+ * needed to tell, -1 with EPROTO if this is not a frame.  For stream sockets. */
 ssize_t flux_msg_frame_size(const void *buf, size_t len, errmsg_t *err);
 
-/* true when `topic` starts with prefix `prefix` ("" matches all), by whole characters as in
+/* Does `topic` begin with `prefix` ("" matches all)?  Compares characters, as in
  * publish-subscribe. */
 bool flux_topic_prefix(const char *topic, const char *prefix);
 
-/* One line for a person (type, topic, flags, sizes): snprintf conventions. */
+/* Describe a message for people in one line (type, topic, flags, sizes); as snprintf(). */
 int flux_msg_describe(const flux_msg_t *msg, char *buf, size_t size);
 
 #endif

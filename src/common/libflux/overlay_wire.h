@@ -4,7 +4,7 @@
 
 #include "libschema/schema.h"
 
-/* Pointers are borrowed from what was decoded. */
+/* Pointers refer to the decoded message. */
 struct overlay_status {
     uint32_t rank;
     uint32_t size;
@@ -18,11 +18,11 @@ extern const struct flux_schema overlay_status_schema;
 struct overlay_shape {
     const char *topology;
     uint32_t size;
-    const char *file; /* the tree in topology file form */
+    const char *file; /* the tree in topology file format */
 };
 extern const struct flux_schema overlay_shape_schema;
 
-/* Event "overlay.run": all ranks are ready, or lost. */
+/* Event "overlay.run": all ranks are ready or lost. */
 struct overlay_run {
     uint64_t up; /* number of ranks that are ready */
 };

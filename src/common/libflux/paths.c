@@ -1,20 +1,19 @@
-/* paths.c - where the parts of Flux are.
+/* paths.c - where the parts of Flux are installed.
  *
  * The directory of the running program is compared with the directories given to configure:
  *
  *    the program is in                            then the tree is
- *    .../bin or .../libexec/flux as installed     that installation, moved or not: what all the
- *                                                 configured directories have in common is cut
- *                                                 off, and the rest put behind the same root
+ *    .../bin or .../libexec/flux as installed     that installation, moved or not: its root stands
+ *                                                 for the common prefix of configured directories
  *    a directory at most 5 levels below one       that build tree
  *    with config.status and src/broker
  *    anywhere else                                the installation that was configured
  *
  * Invariants:
- *  1. No state is kept: asking is cheap (one readlink, a few access calls) and rare.
- *  2. A name with '/' never leaves to another directory: it is a path, or refused.
+ *  1. No state is kept: a query is cheap (one readlink, a few calls of access) and rare.
+ *  2. A name with '/' is a path or is refused; it never leads to another directory.
  *
- * Failure: NULL with errno and a sentence that names the places looked at.
+ * Failure: NULL with errno and an error message that names the places searched.
  */
 #include "config.h"
 #include <errno.h>
@@ -29,7 +28,7 @@
 #include "libutil/strutil.h"
 #include "paths.h"
 
-/* What an installation consists of; configured values come from the Makefile. */
+/* The parts of an installation; configured values come from the Makefile. */
 enum part { PART_BIN, PART_EXEC, PART_MODULES, PART_PMI, PART_MAN, PART_LUA, PART_COUNT };
 
 static const char *const configured[PART_COUNT] = {
@@ -37,7 +36,7 @@ static const char *const configured[PART_COUNT] = {
     [PART_PMI] = PATHS_PMIDIR, [PART_MAN] = PATHS_MANDIR "/man1", [PART_LUA] = PATHS_LUADIR,
 };
 
-/* The same below a build tree.  libtool keeps modules in .libs beside their sources. */
+/* The same within a build tree.  libtool keeps modules in .libs beside their sources. */
 static const char *const built[PART_COUNT] = {
     [PART_BIN] = "src/cmd",
     [PART_EXEC] = "src/broker:src/cmd:src/launcher:src/modules:src/pmixd",
@@ -49,7 +48,7 @@ static const char *const built[PART_COUNT] = {
 
 #define BUILD_LEVELS 5
 
-/* Length of what all configured directories have in common, whole components, without the last
+/* Length of the common prefix of all configured directories, in whole components, without the last
  * '/'.  The Lua module may be anywhere (--with-lua-cmoddir), so it does not count. */
 static size_t common_prefix(void)
 {
@@ -67,7 +66,7 @@ static size_t common_prefix(void)
     return len;
 }
 
-/* If `dir` is an installation's directory `part`, cut it to the installation's root. */
+/* If `dir` is an installation's directory `part`, shorten it to the installation's root. */
 static bool cut_installed(char *dir, enum part part, size_t common)
 {
     const char *tail = configured[part] + common;
@@ -89,7 +88,7 @@ static bool is_build_tree(const char *dir)
     return access(path, F_OK) == 0;
 }
 
-/* The root into `root` (PATH_MAX bytes).  True when it is that of a build tree. */
+/* Find the root, and copy it to `root` (PATH_MAX bytes).  True if it is a build tree. */
 static bool find_root(char *root, size_t common)
 {
     char dir[PATH_MAX];
@@ -121,7 +120,7 @@ static bool find_root(char *root, size_t common)
     return false;
 }
 
-/* The directories of a part, with ':' between them.  NULL with ENOMEM. */
+/* The directories of a part, separated by ':'.  NULL with ENOMEM. */
 static char *part_dirs(enum part part, const char *env)
 {
     const char *first = env ? getenv(env) : NULL;
@@ -150,7 +149,7 @@ static char *part_dirs(enum part part, const char *env)
     return strbuf_take(sb);
 }
 
-/* DIR/NAME SUFFIX, or for modules of a build tree also DIR/../NAME/.libs/NAME.so. */
+/* Try DIR/NAME SUFFIX, and for modules of a build tree also DIR/../NAME/.libs/NAME.so. */
 static char *try_file(const char *dir, size_t dirlen, const char *name, const char *suffix,
                       int mode)
 {
@@ -199,7 +198,7 @@ static bool name_valid(const char *name, errmsg_t *err)
 {
     if (*name && *name != '.' && !strchr(name, '/') && strlen(name) < NAME_MAX / 2)
         return true;
-    errmsg_fail(err, EINVAL, "'%.64s' is not a name that could be looked for", name);
+    errmsg_fail(err, EINVAL, "'%.64s' is not a valid name of a program or module", name);
     return false;
 }
 
@@ -207,7 +206,7 @@ char *flux_path_exec(const char *name, errmsg_t *err)
 {
     if (!name_valid(name, err))
         return NULL;
-    /* The program for users is not where its helpers are. */
+    /* The program for users is not in the directory of its helpers. */
     if (strcmp(name, "flux") == 0)
         return find_file(part_dirs(PART_BIN, NULL), name, "", X_OK, err);
     return find_file(part_dirs(PART_EXEC, "FLUX_EXEC_PATH"), name, "", X_OK, err);
@@ -268,7 +267,7 @@ char *flux_path_lua_env(void)
     }
     len = strlen(entry);
     strbuf_addf(sb, "%s=", name);
-    /* In a session within a session it is there already.  ";;" stands for Lua's own places. */
+    /* In a nested session the entry is there already.  ";;" stands for Lua's default path. */
     if (!old || strncmp(old, entry, len) != 0 || (old[len] && old[len] != ';'))
         strbuf_addf(sb, "%s;", entry);
     strbuf_add(sb, old && *old ? old : ";");

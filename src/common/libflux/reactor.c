@@ -1,10 +1,11 @@
-/* reactor.c - one loop per thread, on libev or on another engine.
+/* reactor.c - one event loop per thread, on libev or on another engine.
  *
- * A watcher is one struct whatever its kind; on libev it embeds the ev_* watcher, on another engine
- * it is handed to struct flux_reactor_ops.
+ * All kinds of watchers use one struct.  On libev it embeds the ev_* watcher; another engine gets
+ * it through struct flux_reactor_ops.
  *
  *    kind     libev                              other engine
  *    timer    ev_timer                           timer_set / timer_clear
+ *    deadline ev_io, a timerfd (CLOCK_BOOTTIME)  timer_set / timer_clear
  *    defer    ev_prepare + ev_idle               defer / defer_clear
  *    fd       ev_io                              ENOTSUP
  *    signal   ev_signal (default loop)           ENOTSUP
@@ -12,27 +13,37 @@
  *
  * Invariants:
  *  1. A callback may destroy its own or any other watcher of the same reactor.
- *  2. A deferral fires once per start, before the loop sleeps, after what was ready was handled.
- *  3. A watcher made with flux_watcher_unref() never keeps flux_reactor_run() from returning.
+ *  2. A deferral fires once per start: before the loop sleeps, and after everything that was ready
+ *     has been handled.
+ *  3. A watcher after flux_watcher_unref() never keeps flux_reactor_run() from returning.
+ *  4. A part of a reactor has the loop and the time of the whole.  Once it is stopped, none of its
+ *     watchers calls back.
  *
- * Failure: creation returns NULL with errno; starting cannot fail on libev.  Where libev itself
- * runs out of memory it would abort the process, so the size of its tables is forced only by
- * watchers started here.
+ * Failure: creation returns NULL with errno.  Starting a watcher cannot fail, but libev aborts the
+ * process if it has no memory for its tables, which grow with the watchers started here.
  */
 #include "config.h"
 #include <errno.h>
 #include <ev.h>
 #include <pthread.h>
 #include <stdlib.h>
-#include <time.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
 
 #include "reactor.h"
+#include "libutil/clock.h"
 
-enum kind { KIND_TIMER, KIND_FD, KIND_SIGNAL, KIND_CHILD, KIND_DEFER };
+enum kind { KIND_TIMER, KIND_DEADLINE, KIND_FD, KIND_SIGNAL, KIND_CHILD, KIND_DEFER };
+
+#define DEADLINE_MIN 1e-9 /* seconds: 0 would mean never */
+#define DEADLINE_MAX 1e9
 
 struct flux_reactor {
-    struct ev_loop *loop; /* NULL on another engine */
-    double now;           /* of this pass; libev's own follows the wall clock */
+    struct ev_loop *loop;  /* NULL on another engine */
+    flux_reactor_t *whole; /* of which this is a part; a reactor of its own: itself */
+    const struct flux_reactor_part_ops *part;
+    void *part_arg;
+    double now; /* time of this pass; libev's own time follows the wall clock */
     bool signals;
     const struct flux_reactor_ops *ops;
     void *impl;
@@ -48,6 +59,7 @@ struct flux_watcher {
     enum kind kind;
     bool active;
     bool unref;
+    bool has_fd; /* ev.io.fd is the watcher's own */
     flux_watcher_f cb;
     void *arg;
     void *engine_data;
@@ -63,27 +75,19 @@ struct flux_watcher {
     ev_idle idle; /* a started deferral keeps the loop from sleeping */
 };
 
-static double clock_seconds(clockid_t id)
-{
-    struct timespec ts;
-
-    clock_gettime(id, &ts);
-    return (double)ts.tv_sec + 1e-9 * (double)ts.tv_nsec;
-}
-
-/* From the monotonic clock to one that starts at the time of the day: set once in a process, so that
- * times mean the same to all its threads. */
+/* Offset from the clock since boot to one that starts at the time of day.  Set once per process, so
+ * that times mean the same in all its threads. */
 static double base;
 static pthread_once_t base_once = PTHREAD_ONCE_INIT;
 
 static void base_init(void)
 {
-    base = clock_seconds(CLOCK_REALTIME) - clock_seconds(CLOCK_MONOTONIC);
+    base = clock_wall() - clock_boot();
 }
 
 static double steady(void)
 {
-    return base + clock_seconds(CLOCK_MONOTONIC);
+    return base + clock_boot();
 }
 
 static void before_poll(struct ev_loop *loop)
@@ -112,8 +116,27 @@ flux_reactor_t *flux_reactor_create(bool signals)
     }
     pthread_once(&base_once, base_init);
     r->now = steady();
+    r->whole = r;
     ev_set_userdata(r->loop, r);
     ev_set_loop_release_cb(r->loop, before_poll, after_poll);
+    return r;
+}
+
+flux_reactor_t *flux_reactor_create_part(flux_reactor_t *whole,
+                                         const struct flux_reactor_part_ops *ops, void *arg)
+{
+    flux_reactor_t *r;
+
+    if (!whole->loop) {
+        errno = ENOTSUP;
+        return NULL;
+    }
+    if (!(r = calloc(1, sizeof(*r))))
+        return NULL;
+    r->loop = whole->loop;
+    r->whole = whole->whole;
+    r->part = ops;
+    r->part_arg = arg;
     return r;
 }
 
@@ -123,18 +146,24 @@ flux_reactor_t *flux_reactor_create_ops(const struct flux_reactor_ops *ops, void
 
     if (!r)
         return NULL;
+    r->whole = r;
     r->ops = ops;
     r->impl = impl;
     return r;
+}
+
+bool flux_reactor_is_part(const flux_reactor_t *r)
+{
+    return r->part != NULL;
 }
 
 void flux_reactor_destroy(flux_reactor_t *r)
 {
     if (r) {
         int saved = errno;
-        if (r->loop)
+        if (r->loop && !r->part)
             ev_loop_destroy(r->loop);
-        else if (r->ops->destroy)
+        else if (!r->loop && r->ops->destroy)
             r->ops->destroy(r->impl);
         free(r);
         errno = saved;
@@ -150,7 +179,7 @@ static void sleep_cb(struct ev_loop *loop, ev_prepare *p, int revents)
 
 int flux_reactor_before_sleep(flux_reactor_t *r, void (*cb)(void *arg), void *arg)
 {
-    if (!r->loop) {
+    if (!r->loop || r->part) {
         errno = ENOTSUP;
         return -1;
     }
@@ -162,7 +191,8 @@ int flux_reactor_before_sleep(flux_reactor_t *r, void (*cb)(void *arg), void *ar
     r->sleep_arg = arg;
     if (cb) {
         ev_prepare_init(&r->sleep, sleep_cb);
-        ev_set_priority(&r->sleep, EV_MINPRI); /* deferrals are of the same kind, and come first */
+        ev_set_priority(&r->sleep, EV_MINPRI); /* deferrals are prepare watchers too, and come
+                                                  first */
         r->sleep.data = r;
         ev_prepare_start(r->loop, &r->sleep);
         ev_unref(r->loop);
@@ -174,6 +204,10 @@ int flux_reactor_run(flux_reactor_t *r)
 {
     if (!r->loop)
         return 0;
+    if (r->part) {
+        errno = ENOTSUP;
+        return -1;
+    }
     r->stopped = false;
     r->rc = 0;
     ev_run(r->loop, 0);
@@ -184,7 +218,9 @@ void flux_reactor_stop(flux_reactor_t *r, int rc)
 {
     r->stopped = true;
     r->rc = rc;
-    if (r->loop)
+    if (r->part)
+        r->part->stopped(r->part_arg);
+    else if (r->loop)
         ev_break(r->loop, EVBREAK_ALL);
 }
 
@@ -197,13 +233,13 @@ bool flux_reactor_stopped(const flux_reactor_t *r, int *rc)
 
 double flux_reactor_now(flux_reactor_t *r)
 {
-    return r->loop ? r->now : r->ops->now(r->impl);
+    return r->loop ? r->whole->now : r->ops->now(r->impl);
 }
 
 double flux_reactor_wall(flux_reactor_t *r)
 {
     if (r->loop)
-        return clock_seconds(CLOCK_REALTIME);
+        return clock_wall();
     return r->ops->wall ? r->ops->wall(r->impl) : r->ops->now(r->impl);
 }
 
@@ -222,7 +258,7 @@ void flux_reactor_update(flux_reactor_t *r)
     if (!r->loop)
         return;
     ev_now_update(r->loop);
-    r->now = steady();
+    r->whole->now = steady();
 }
 
 double flux_reactor_clock(flux_reactor_t *r)
@@ -240,7 +276,7 @@ static flux_watcher_t *watcher_create(flux_reactor_t *r, enum kind kind, flux_wa
 {
     flux_watcher_t *w;
 
-    if (!r->loop && kind != KIND_TIMER && kind != KIND_DEFER) {
+    if (!r->loop && kind != KIND_TIMER && kind != KIND_DEADLINE && kind != KIND_DEFER) {
         errno = ENOTSUP;
         return NULL;
     }
@@ -255,20 +291,55 @@ static flux_watcher_t *watcher_create(flux_reactor_t *r, enum kind kind, flux_wa
 
 static void call(flux_watcher_t *w, int revents)
 {
-    w->cb(w->r, w, revents, w->arg);
+    static const char *const kinds[] = {[KIND_TIMER] = "a timer",
+                                        [KIND_DEADLINE] = "a deadline",
+                                        [KIND_FD] = "a file",
+                                        [KIND_DEFER] = "deferred work"};
+    flux_reactor_t *r = w->r;
+    const char *kind = kinds[w->kind];
+    double begin;
+
+    if (!r->part) {
+        w->cb(r, w, revents, w->arg);
+    } else if (!r->stopped) {
+        begin = steady();
+        w->cb(r, w, revents, w->arg);
+        r->part->turn(r->part_arg, kind, steady() - begin);
+    }
 }
 
 static void timer_cb(struct ev_loop *loop, ev_timer *t, int revents)
 {
     flux_watcher_t *w = t->data;
 
-    w->r->now = steady(); /* not before the time that it was set for */
+    w->r->whole->now = steady(); /* not earlier than the time for which it was set */
     if (!ev_is_active(t)) {
         w->active = false;
         if (w->unref)
             ev_ref(loop);
     }
     call(w, 0);
+}
+
+static void deadline_cb(struct ev_loop *loop, ev_io *io, int revents)
+{
+    flux_watcher_t *w = io->data;
+    uint64_t count;
+
+    if (read(io->fd, &count, sizeof(count)) < 0)
+        return; /* it was set anew after the loop had seen it */
+    w->r->whole->now = steady();
+    flux_watcher_stop(w);
+    call(w, 0);
+}
+
+/* 0: never. */
+static void deadline_set(flux_watcher_t *w, double after)
+{
+    struct itimerspec t = {.it_value = {.tv_sec = (time_t)after}};
+
+    t.it_value.tv_nsec = (long)((after - (double)t.it_value.tv_sec) * 1e9);
+    (void)timerfd_settime(w->ev.io.fd, 0, &t, NULL);
 }
 
 static void io_cb(struct ev_loop *loop, ev_io *io, int revents)
@@ -318,6 +389,23 @@ flux_watcher_t *flux_timer_create(flux_reactor_t *r, flux_watcher_f cb, void *ar
         ev_timer_init(&w->ev.timer, timer_cb, 0., 0.);
         w->ev.timer.data = w;
     }
+    return w;
+}
+
+flux_watcher_t *flux_deadline_create(flux_reactor_t *r, flux_watcher_f cb, void *arg)
+{
+    flux_watcher_t *w = watcher_create(r, KIND_DEADLINE, cb, arg);
+    int fd;
+
+    if (!w || !r->loop)
+        return w;
+    if ((fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK)) < 0) {
+        flux_watcher_destroy(w);
+        return NULL;
+    }
+    ev_io_init(&w->ev.io, deadline_cb, fd, EV_READ);
+    w->ev.io.data = w;
+    w->has_fd = true;
     return w;
 }
 
@@ -385,7 +473,7 @@ void flux_watcher_start(flux_watcher_t *w)
         return;
     w->active = true;
     if (!loop) {
-        if (w->kind == KIND_TIMER)
+        if (w->kind == KIND_TIMER || w->kind == KIND_DEADLINE)
             w->r->ops->timer_set(w->r->impl, w, w->r->ops->now(w->r->impl) + w->after);
         else
             w->r->ops->defer(w->r->impl, w);
@@ -395,6 +483,12 @@ void flux_watcher_start(flux_watcher_t *w)
     case KIND_TIMER:
         ev_timer_set(&w->ev.timer, w->after, w->repeat);
         ev_timer_start(loop, &w->ev.timer);
+        break;
+    case KIND_DEADLINE:
+        deadline_set(w, w->after < DEADLINE_MIN   ? DEADLINE_MIN
+                        : w->after > DEADLINE_MAX ? DEADLINE_MAX
+                                                  : w->after);
+        ev_io_start(loop, &w->ev.io);
         break;
     case KIND_FD:
         ev_io_start(loop, &w->ev.io);
@@ -408,7 +502,7 @@ void flux_watcher_start(flux_watcher_t *w)
     case KIND_DEFER:
         ev_prepare_start(loop, &w->ev.prepare);
         ev_idle_start(loop, &w->idle);
-        return; /* fires in this very iteration: whether it is counted makes no difference */
+        return; /* fires in this iteration, so unref makes no difference */
     }
     if (w->unref)
         ev_unref(loop);
@@ -423,7 +517,7 @@ void flux_watcher_stop(flux_watcher_t *w)
     loop = w->r->loop;
     w->active = false;
     if (!loop) {
-        if (w->kind == KIND_TIMER)
+        if (w->kind == KIND_TIMER || w->kind == KIND_DEADLINE)
             w->r->ops->timer_clear(w->r->impl, w);
         else
             w->r->ops->defer_clear(w->r->impl, w);
@@ -434,6 +528,10 @@ void flux_watcher_stop(flux_watcher_t *w)
     switch (w->kind) {
     case KIND_TIMER:
         ev_timer_stop(loop, &w->ev.timer);
+        break;
+    case KIND_DEADLINE:
+        ev_io_stop(loop, &w->ev.io);
+        deadline_set(w, 0.);
         break;
     case KIND_FD:
         ev_io_stop(loop, &w->ev.io);
@@ -461,6 +559,8 @@ void flux_watcher_destroy(flux_watcher_t *w)
     if (w) {
         int saved = errno;
         flux_watcher_stop(w);
+        if (w->has_fd)
+            close(w->ev.io.fd);
         free(w);
         errno = saved;
     }

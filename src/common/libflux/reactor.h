@@ -1,9 +1,9 @@
-/* The reactor: one loop per thread that waits for time, file descriptors, signals and children, and
- * calls back.  Everything in Flux that waits, waits here.
+/* The reactor: one event loop per thread that waits for time, file descriptors, signals and
+ * children, and calls back.  Everything in Flux that waits, waits here.
  *
- * Two engines stand behind this interface: libev (flux_reactor_create) and any other that fills in
- * struct flux_reactor_ops, such as the simulator's virtual clock.  Code that uses timers and
- * deferrals only runs on both.
+ * There are two kinds of engines: libev (flux_reactor_create), and any other that implements struct
+ * flux_reactor_ops, such as the simulator's virtual clock.  Code that uses only timers and
+ * deferrals runs on both.
  *
  * Thread rules: a reactor and its watchers belong to one thread.
  */
@@ -19,82 +19,108 @@ enum { FLUX_POLLIN = 1, FLUX_POLLOUT = 2, FLUX_POLLERR = 4 };
 
 typedef void (*flux_watcher_f)(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg);
 
-/* A reactor on libev.  `signals`: true for the one reactor of a process that may watch signals and
- * children (libev's default loop).  NULL with errno. */
+/* Create a reactor on libev.  `signals`: true for the one reactor of a process that may watch
+ * signals and children (libev's default loop).  NULL with errno. */
 flux_reactor_t *flux_reactor_create(bool signals);
 void flux_reactor_destroy(flux_reactor_t *r); /* NULL-safe, keeps errno; destroy watchers first */
 
-/* Run until stopped or no started watcher is left.  Returns the value given to stop (0 without). */
+/* Run until stopped, or until no started watcher is left.  Returns the value given to stop, else
+ * 0. */
 int flux_reactor_run(flux_reactor_t *r);
 void flux_reactor_stop(flux_reactor_t *r, int rc);
 
-/* The clock of durations, limits and timeouts, in seconds: it never goes back or leaps, wherever the
- * wall clock is set to.  All reactors of a process have the same, which was the wall clock's when the
- * first of them was created; virtual in a simulation.  Of this pass of the loop. */
+/* The clock of durations and timeouts, in seconds, as of this pass of the loop.  It never goes
+ * back, and does not leap when the wall clock is set.  Time during which the machine was suspended
+ * counts (CLOCK_BOOTTIME), as does time during which the process was stopped.  All reactors of a
+ * process have the same clock, which equaled the wall clock when the first of them was created; in
+ * a simulation it is virtual. */
 double flux_reactor_now(flux_reactor_t *r);
-/* The wall clock, for what people read and what other programs are told: it may be set at any moment,
- * so nothing is to be waited for, nor measured, with it. */
+/* The wall clock, for people and for other programs.  It may be set at any moment, so it must not
+ * be used to wait or to measure. */
 double flux_reactor_wall(flux_reactor_t *r);
-/* Convert between a time of flux_reactor_now() and one of the wall clock as it is set at present: at
- * the border of what waits for a time and what people and other processes say and are told. */
+/* Convert between flux_reactor_now() and the wall clock as it is set at present, where a time to
+ * wait for comes from, or goes to, people or other processes. */
 double flux_reactor_to_wall(flux_reactor_t *r, double t);
 double flux_reactor_from_wall(flux_reactor_t *r, double wall);
-/* Take a fresh reading first (after a long computation). */
+/* Update flux_reactor_now() (after a long computation). */
 void flux_reactor_update(flux_reactor_t *r);
-/* A fresh reading, for measuring: it never goes back, and what flux_reactor_now() says stays as it
- * is.  Only the difference of two readings means something. */
+/* A new reading, for measuring, which does not change flux_reactor_now().  It never goes back; only
+ * the difference of two readings is meaningful. */
 double flux_reactor_clock(flux_reactor_t *r);
-bool flux_reactor_virtual(const flux_reactor_t *r); /* no time passes while something is done */
+bool flux_reactor_virtual(const flux_reactor_t *r); /* true: no time passes during a callback */
 
-/* Call cb(arg) each time before the loop may sleep, after all deferrals: for what is done once for
- * all that one pass brought.  One for each reactor; NULL: no more.  Does not keep
- * flux_reactor_run() from returning.  -1 with ENOTSUP on another engine than libev. */
+/* Call cb(arg) each time before the loop may sleep, after all deferrals, for work that is done once
+ * per pass.  One callback per reactor; NULL removes it.  Does not keep flux_reactor_run() from
+ * returning.  -1 with ENOTSUP on engines other than libev. */
 int flux_reactor_before_sleep(flux_reactor_t *r, void (*cb)(void *arg), void *arg);
 
-/* Create watchers, stopped.  NULL with ENOMEM, or ENOTSUP where the engine has no such thing. */
+/* Create watchers, stopped.  NULL with ENOMEM, or ENOTSUP if the engine has no such watchers. */
 flux_watcher_t *flux_timer_create(flux_reactor_t *r, flux_watcher_f cb, void *arg);
+/* A timer that fires once and counts time during which the machine is suspended, for moments that
+ * are due whatever happens meanwhile: time limits, begin times, the end of a reservation.  Other
+ * timers pause with the machine, so that nobody is given up for a silence in which nothing could
+ * be sent or read.  flux_timer_start() with repeat 0.  Also NULL with EMFILE or ENFILE. */
+flux_watcher_t *flux_deadline_create(flux_reactor_t *r, flux_watcher_f cb, void *arg);
 flux_watcher_t *flux_fd_watcher_create(flux_reactor_t *r, int fd, int events, flux_watcher_f cb,
                                        void *arg);
 flux_watcher_t *flux_signal_watcher_create(flux_reactor_t *r, int signum, flux_watcher_f cb,
                                            void *arg);
 /* `revents` carries the wait status of the child. */
 flux_watcher_t *flux_child_watcher_create(flux_reactor_t *r, int pid, flux_watcher_f cb, void *arg);
-/* Called once, after everything that is ready now was handled and before the loop would block: the
- * place to send what was batched.  Start it again for the next time. */
+/* Called once, after everything that is ready has been handled and before the loop would sleep: the
+ * place to send a batch.  Start it again for the next time. */
 flux_watcher_t *flux_defer_create(flux_reactor_t *r, flux_watcher_f cb, void *arg);
 
-/* No effect when started.  A timer starts anew with the times it was given last. */
+/* No effect if started.  A timer starts anew with its last times. */
 void flux_watcher_start(flux_watcher_t *w);
 void flux_watcher_stop(flux_watcher_t *w); /* NULL-safe */
 bool flux_watcher_active(const flux_watcher_t *w);
 void flux_watcher_destroy(flux_watcher_t *w); /* stops; NULL-safe, keeps errno */
-/* A started watcher that must not keep flux_reactor_run() from returning. */
+/* Let flux_reactor_run() return although this watcher is started. */
 void flux_watcher_unref(flux_watcher_t *w);
 
-/* Start a timer: first after `after` seconds, then every `repeat` (0: once).  Restarts. */
+/* Start a timer: first after `after` seconds, then every `repeat` seconds (0: once).  Restarts. */
 void flux_timer_start(flux_watcher_t *w, double after, double repeat);
-/* fd watcher: change the events waited for (0 pauses it). */
+/* fd watcher: change the events to wait for (0 pauses it). */
 void flux_fd_watcher_set(flux_watcher_t *w, int events);
+
+/* --- a part of another reactor --- */
+
+/* Something that believes it has a reactor of its own, such as a module, can share the loop of
+ * another.  Its watchers are those of the loop.  Only flux_reactor_run() and
+ * flux_reactor_before_sleep() do not exist there (ENOTSUP). */
+struct flux_reactor_part_ops {
+    /* flux_reactor_stop() was called, with what flux_reactor_stopped() returns; its watchers do not
+     * call back any more.  The part is still in use: destroy it later. */
+    void (*stopped)(void *arg);
+    /* A watcher's callback has returned, after that many seconds.  `what`: the kind of watcher, as
+     * words of a sentence. */
+    void (*turn)(void *arg, const char *what, double seconds);
+};
+/* A part of `whole`, which must be on libev (ENOTSUP) and outlive it.  NULL with errno. */
+flux_reactor_t *flux_reactor_create_part(flux_reactor_t *whole,
+                                         const struct flux_reactor_part_ops *ops, void *arg);
+bool flux_reactor_is_part(const flux_reactor_t *r);
 
 /* --- another engine --- */
 
 struct flux_reactor_ops {
     double (*now)(void *impl);
-    /* Arrange that flux_watcher_fire(w) is called at time `at`; a second call moves it. */
+    /* Call flux_watcher_fire(w) at time `at`; a second call changes the time. */
     int (*timer_set)(void *impl, flux_watcher_t *w, double at);
     void (*timer_clear)(void *impl, flux_watcher_t *w);
-    /* Arrange for flux_watcher_fire(w) when all that is due now was handled. */
+    /* Call flux_watcher_fire(w) after all that is due now has been handled. */
     int (*defer)(void *impl, flux_watcher_t *w);
     void (*defer_clear)(void *impl, flux_watcher_t *w);
     void (*destroy)(void *impl); /* may be NULL */
     double (*wall)(void *impl);  /* the wall clock; NULL: the same as now() */
 };
-/* fd, signal and child watchers give ENOTSUP on such a reactor, and run/stop do nothing (stop
- * records that it was called, see flux_reactor_stopped()). */
+/* On such a reactor, fd, signal and child watchers give ENOTSUP, run does nothing, and stop only
+ * records its call (see flux_reactor_stopped()). */
 flux_reactor_t *flux_reactor_create_ops(const struct flux_reactor_ops *ops, void *impl);
-/* For engines: call back.  Re-arms a repeating timer. */
+/* For engines: call back.  Restarts a repeating timer. */
 void flux_watcher_fire(flux_watcher_t *w);
-/* For engines: a slot of their own per watcher. */
+/* For engines: private data per watcher. */
 void flux_watcher_set_engine_data(flux_watcher_t *w, void *data);
 void *flux_watcher_engine_data(const flux_watcher_t *w);
 bool flux_reactor_stopped(const flux_reactor_t *r, int *rc);

@@ -1,14 +1,14 @@
-/* Route ids: what one entry of a message's route stack means.
+/* Route ids: the entries of a message's route stack.
  *
- * A broker pushes one id for whoever handed it a request: a neighbour broker (its rank and the
- * overlay it came by), or a local endpoint (a client or module).  The four high bits are the kind.
+ * A broker pushes one id for each request that it gets: of a neighboring broker (its rank and
+ * overlay), or of a local endpoint (a client or module).  The four high bits are the kind.
  */
 #ifndef FLUX_ROUTE_H
 #define FLUX_ROUTE_H
 
 #include <stdint.h>
 
-#define FLUX_ROUTE_TREE 0u     /* + rank of the tree neighbour */
+#define FLUX_ROUTE_TREE 0u     /* + rank of the tree neighbor */
 #define FLUX_ROUTE_ENDPOINT 1u /* + number of the local endpoint, never reused within 2^28 */
 #define FLUX_ROUTE_RING 2u     /* + rank of the ring predecessor */
 

@@ -1,10 +1,10 @@
-/* rpc.c - requests to one rank as they are asked for, and what an answer says.
+/* rpc.c - requests to one rank in their various forms, and the decoding of responses.
  *
- * A thin layer: each request is made here and sent by flux_rpc_msg(), and each answer is looked at
- * through the future that it came to (future.c).  Answers are decoded strictly; what was decoded
- * lives as long as the result it belongs to.
+ * A thin layer: requests are made here and sent by flux_rpc_msg(); responses are read through their
+ * future (future.c) and decoded strictly.  Decoded data is valid as long as the result to which it
+ * belongs.
  *
- * Failure: a response that is not what was asked for is EPROTO, with a sentence that names it.
+ * Failure: a response of the wrong kind is EPROTO, with an error message that names it.
  */
 #include "config.h"
 #include <errno.h>
@@ -94,7 +94,7 @@ int flux_rpc_get_raw(flux_future_t *f, const void **data, size_t *len, errmsg_t 
         *data = flux_msg_payload(msg, len);
         if (*data && !flux_msg_has_flag(msg, FLUX_MSGF_RAW))
             return errmsg_fail(err, EPROTO,
-                               "the response to %s has a JSON payload, raw bytes expected",
+                               "the response to %s has a JSON payload: expected raw bytes",
                                flux_msg_topic(msg));
     }
     return 0;
@@ -109,7 +109,7 @@ int flux_rpc_get_struct(flux_future_t *f, const struct flux_schema *desc, void *
     if (flux_rpc_get_json(f, &json, err) < 0)
         return -1;
     if (!(obj = flux_schema_decode(desc, json, strlen(json), out, &why)))
-        return errmsg_fail(err, errno, "the response to %s is bad: %s",
+        return errmsg_fail(err, errno, "the response to %s is invalid: %s",
                            flux_msg_topic(flux_rpc_get_msg(f)), why.text);
     future_keep_decoded(f, obj);
     return 0;

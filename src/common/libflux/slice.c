@@ -1,8 +1,9 @@
-/* slice.c - how much of a long piece of work is done before others have their turn.
+/* slice.c - how much of a long computation is done before other work gets its turn.
  *
  * Invariants:
- *  1. The first question of a slice is answered with yes.
- *  2. On a virtual clock only the number of things counts.
+ *  1. The first call of flux_slice_more() in a slice returns true.
+ *  2. On a loop that is shared a slice takes FLUX_SLICE_SHARED at most.
+ *  3. On a virtual clock only the number of steps counts.
  *
  * Failure: none.
  */
@@ -11,6 +12,8 @@
 
 void flux_slice_begin(struct flux_slice *s, flux_reactor_t *r, double seconds, unsigned things)
 {
+    if (flux_reactor_is_part(r) && seconds > FLUX_SLICE_SHARED)
+        seconds = FLUX_SLICE_SHARED;
     *s = (struct flux_slice){.r = r, .until = flux_reactor_clock(r) + seconds, .things = things};
 }
 

@@ -1,17 +1,17 @@
-/* Slices of long work: between two of them the reactor handles whatever has come in meanwhile.
+/* Slices of a long computation, between which the reactor handles what has come in meanwhile:
  *
  *    struct flux_slice s;
  *
  *    flux_slice_begin(&s, r, FLUX_SLICE_SECONDS, FLUX_SLICE_THINGS);
  *    while (there is more to do && flux_slice_more(&s))
- *        do one thing;
+ *        do one step;
  *    if (there is more to do)
  *        come back in the next pass of the reactor (flux_defer_create)
  *
- * A slice is bounded by time, since the same number of things may take a microsecond or a second.
- * In each slice one thing is done at least, so that work goes on whatever it takes.  On a virtual
- * clock, where no time passes meanwhile, a slice is a number of things, so that a simulation is the
- * same each time.
+ * A slice is limited by time, since the same number of steps may take a microsecond or a second. It
+ * has at least one step, so the computation makes progress however long a step takes.  On a virtual
+ * clock, on which no time passes meanwhile, a slice is a number of steps, so that a simulation is
+ * reproducible.
  *
  * Thread rules: those of the reactor.
  */
@@ -23,6 +23,7 @@
 #include "reactor.h"
 
 #define FLUX_SLICE_SECONDS 0.002
+#define FLUX_SLICE_SHARED 0.0002 /* the limit on a part of a reactor (flux_reactor_create_part) */
 #define FLUX_SLICE_THINGS 500
 
 struct flux_slice {
@@ -31,10 +32,10 @@ struct flux_slice {
     unsigned n, things;
 };
 
-/* `things`: on a virtual clock. */
+/* `things`: number of steps on a virtual clock. */
 void flux_slice_begin(struct flux_slice *s, flux_reactor_t *r, double seconds, unsigned things);
-/* May one thing more be done?  Asked before each; takes some 30 ns, so a thing that takes less
- * should be several. */
+/* May one more step be done?  Call it before each step.  It takes some 30 ns, so a step that takes
+ * less should be several. */
 bool flux_slice_more(struct flux_slice *s);
 
 #endif

@@ -1,16 +1,17 @@
-/* hostlist.c - ordered list of host names, numbers folded into ranges (text: hostlist_parse.c).
+/* hostlist.c - ordered list of host names, with numbers folded into ranges (text:
+ * hostlist_parse.c).
  *
- * In memory a list is a vector of groups of consecutive hosts: text before and after the *last* run
- * of digits of the name, width, and first..last number.  A name always splits in the same way,
+ * In memory a list is a vector of groups of consecutive hosts: the text before and after the *last*
+ * run of digits in the name, width, and first..last number.  A name always splits in the same way,
  * whether it came from a bracket or not, so equal names compare equal.
  *
  * Invariants:
  *  1. Expanding the groups in order gives the list; width 0 means "as many digits as needed".
- *  2. start of group i is the number of hosts before it.
- *  3. At most HOSTLIST_MAX hosts and HOSTLIST_TEXT_MAX bytes of group text.
+ *  2. `start` of group i is the number of hosts before it.
+ *  3. There are at most HOSTLIST_MAX hosts and HOSTLIST_TEXT_MAX bytes of group text.
  *  4. A number has at most 9 digits here; digits before those belong to the text before it.
  *
- * Failure: an operation that fails leaves the list as it was.
+ * Failure: an operation that fails leaves the list unchanged.
  */
 #include "config.h"
 #include <ctype.h>
@@ -44,7 +45,7 @@ struct hostlist {
     size_t text; /* bytes of prefix blocks */
 };
 
-/* A name taken apart; points into the name. */
+/* The parts of a name; points into the name. */
 struct split {
     const char *prefix;
     const char *suffix;
@@ -74,7 +75,7 @@ hostlist_t *hostlist_create(void)
     return calloc(1, sizeof(hostlist_t));
 }
 
-/* Drop the groups from number n on. */
+/* Remove the groups from number n on. */
 static void drop_groups(hostlist_t *hl, size_t n)
 {
     while (hl->n > n) {
@@ -129,7 +130,7 @@ static bool same_text(const struct group *g, const struct split *sp)
            memcmp(g->suffix, sp->suffix, sp->slen) == 0;
 }
 
-/* Would the group write this number with just these digits? */
+/* Would the group write this number with the same digits? */
 static bool same_width(const struct group *g, const struct split *sp)
 {
     unsigned need = hostlist_digits(sp->num);
@@ -171,7 +172,7 @@ static char *make_text(const struct split *sp)
     return s;
 }
 
-/* Append numbers sp->num..hi with the texts of sp; folded into the last group where it fits. */
+/* Append numbers sp->num..hi with the texts of sp; folded into the last group if possible. */
 static int add_group(hostlist_t *hl, const struct split *sp, uint8_t width, uint32_t hi)
 {
     struct group *g = hl->n > 0 ? &hl->g[hl->n - 1] : NULL;
@@ -183,8 +184,8 @@ static int add_group(hostlist_t *hl, const struct split *sp, uint8_t width, uint
         errno = E2BIG;
         return -1;
     }
-    /* When the first number has as many digits as the group would give it, either both pad to the
-     * same width or neither pads from here on: the later numbers agree as well. */
+    /* If the group would write the first number with as many digits, either both pad to the same
+     * width or neither pads from here on, so the later numbers agree as well. */
     if (g && sp->hasnum && sp->num == g->hi + 1 && same_text(g, sp) && same_width(g, sp)) {
         g->hi = hi;
         hl->count += n;
@@ -282,7 +283,7 @@ size_t hostlist_count(const hostlist_t *hl)
     return hl ? hl->count : 0;
 }
 
-/* Add what stands between the texts: one number or a range. */
+/* Add the text between prefix and suffix: one number or a range. */
 static void format_numbers(strbuf_t *sb, const struct group *g)
 {
     strbuf_addf(sb, "%0*u", g->width, g->lo);
@@ -397,7 +398,7 @@ int hostlist_remove(hostlist_t *hl, const char *name)
         hl->n--;
     } else if (num == g->lo) {
         g->lo++;
-        i++; /* its start stays, those behind it move */
+        i++; /* its start stays, those of later groups change */
     } else if (num == g->hi) {
         g->hi--;
         i++;
@@ -417,7 +418,7 @@ int hostlist_remove(hostlist_t *hl, const char *name)
         g[1].lo = num + 1;
         g[1].prefix = text;
         g[1].suffix = text + g->plen + 1;
-        g[1].start = g->start + group_size(g) + 1; /* one too many, as behind it */
+        g[1].start = g->start + group_size(g) + 1; /* one too many, like those of later groups */
         i++;
     }
     hl->count--;
@@ -426,7 +427,7 @@ int hostlist_remove(hostlist_t *hl, const char *name)
     return 0;
 }
 
-/* One host, as a reference to the group it is in. */
+/* One host, as a reference to its group. */
 struct ref {
     const struct group *g;
     uint32_t num;
@@ -478,7 +479,7 @@ static struct ref *make_refs(const hostlist_t *hl)
     return refs;
 }
 
-/* Give `hl` the content of `from`, which is destroyed. */
+/* Replace the contents of `hl` by those of `from`, which is destroyed. */
 static void replace(hostlist_t *hl, hostlist_t *from)
 {
     hostlist_t old = *hl;

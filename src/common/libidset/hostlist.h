@@ -19,26 +19,26 @@
 
 typedef struct hostlist hostlist_t;
 
-/* The empty list; a copy.  NULL with ENOMEM. */
+/* Create an empty list; a copy.  NULL with ENOMEM. */
 hostlist_t *hostlist_create(void);
 hostlist_t *hostlist_copy(const hostlist_t *hl);
 void hostlist_destroy(hostlist_t *hl); /* NULL-safe, keeps errno */
 
-/* Text to list ("" is the empty one).  NULL with EINVAL (malformed), E2BIG (too many hosts or too
- * much text once expanded) or ENOMEM, and a sentence in `err`, which may be NULL. */
+/* Text to list ("" is the empty one).  NULL with EINVAL (malformed), E2BIG (too many hosts, or too
+ * much text when expanded) or ENOMEM, and an error message in `err`, which may be NULL. */
 hostlist_t *hostlist_parse(const char *s, errmsg_t *err);
 
-/* How many hosts a text names, without expanding it: linear in its length.  0, or -1 with EINVAL or
- * E2BIG (more than HOSTLIST_MAX) and a sentence. */
+/* Number of hosts in a text, without expanding it: linear in its length.  0, or -1 with EINVAL or
+ * E2BIG (more than HOSTLIST_MAX) and an error message. */
 int hostlist_check(const char *s, size_t *count, errmsg_t *err);
 
-/* Call fn with each name of a text, in order, without storing any; -1 from it with errno stops the
- * walk.  0, or -1 with that errno (`err` is left alone), or with those of hostlist_check(): names
- * before the one that is malformed have been seen by then. */
+/* Call fn with each name of a text, in order, without storing any.  A result of -1 with errno stops
+ * the walk.  0, or -1 with that errno (`err` is unchanged), or with those of hostlist_check(): the
+ * names before a malformed one were passed to fn by then. */
 typedef int (*hostlist_walk_f)(const char *name, void *arg);
 int hostlist_walk(const char *s, hostlist_walk_f fn, void *arg, errmsg_t *err);
 
-/* List to compact text, order kept, to be freed by the caller.  NULL with ENOMEM. */
+/* List to compact text, in order, which the caller frees.  NULL with ENOMEM. */
 char *hostlist_format(const hostlist_t *hl);
 
 /* Append the hosts of a text or of another list (which may be `hl` itself).  0, or -1 with the
@@ -49,24 +49,24 @@ int hostlist_append_list(hostlist_t *hl, const hostlist_t *other);
 /* Number of hosts; a NULL list has none. */
 size_t hostlist_count(const hostlist_t *hl);
 
-/* Write name number n (from 0) to `name`, `size` bytes (HOSTLIST_NAME_MAX + 1 always suffice), and
- * return it.  Logarithmic.  NULL with ENOENT (no such host) or ENOSPC (name does not fit).
+/* Write name number n (from 0) to `name`, `size` bytes (HOSTLIST_NAME_MAX + 1 are always enough),
+ * and return it.  Logarithmic.  NULL with ENOENT (no such host) or ENOSPC (name does not fit).
  * For-each: for (size_t i = 0; hostlist_nth(hl, i, name, sizeof(name)); i++) */
 char *hostlist_nth(const hostlist_t *hl, size_t n, char *name, size_t size);
 
-/* Position of the first host of that very name, or -1 with ENOENT.  Linear in the number of
+/* Position of the first host with exactly that name, or -1 with ENOENT.  Linear in the number of
  * folded ranges. */
 ssize_t hostlist_find(const hostlist_t *hl, const char *name);
 
-/* Remove the first host of that name.  0, or -1 with ENOENT or ENOMEM (nothing changed). */
+/* Remove the first host with that name.  0, or -1 with ENOENT or ENOMEM (nothing changed). */
 int hostlist_remove(hostlist_t *hl, const char *name);
 
 /* Sort by the text before the last number, the text after it, and the number ("n2" before "n10").
  * 0, or -1 with ENOMEM; then nothing changed. */
 int hostlist_sort(hostlist_t *hl);
 
-/* Keep only the first of hosts with equal names; the order stays.  0, or -1 with ENOMEM; then
- * nothing changed. */
+/* Remove all but the first of hosts with equal names, keeping the order.  0, or -1 with ENOMEM;
+ * then nothing changed. */
 int hostlist_unique(hostlist_t *hl);
 
 #endif

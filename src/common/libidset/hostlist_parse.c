@@ -1,17 +1,18 @@
 /* hostlist_parse.c - text to host list.
  *
+ * Format:
  *     list = "" | name *("," name)
  *     name = *(letter | digit | "." | "-" | "_" | bracket), not empty, at most 8 brackets
  *     bracket = "[" item *("," item) "]"
  *     item = digits | digits "-" digits
- * In a range a first number with a leading zero sets the width of all: "01-16" is 01, 02, ... 16.
- * The last number must be written as it comes out: "1-016" and "01-5" are refused.
+ * In a range, a first number with a leading zero sets the width of all: "01-16" is 01, 02, ... 16.
+ * The last number must have that width: "1-016" and "01-5" are refused.
  *
- * Text of a few bytes that multiplies out to gigabytes is refused with E2BIG while it is being
- * expanded.  hostlist_check() counts hosts without expanding them, in time linear in the text, and
- * hostlist_walk() hands over one name after the other and stores none.
+ * A short text that would expand to gigabytes is refused with E2BIG during the expansion.
+ * hostlist_check() counts hosts without expanding them, in time linear in the text, and
+ * hostlist_walk() passes on one name after the other and stores none.
  *
- * Failure: the sentence names what is wrong and where; the list is left as it was.
+ * Failure: the error message says what is wrong and where; the list is unchanged.
  */
 #include "config.h"
 #include <errno.h>
@@ -24,7 +25,7 @@
 #define MAX_BRACKETS 8
 
 struct parser {
-    /* What is done with each name; -1 with errno ends it. */
+    /* Handle a name; -1 with errno ends the parse. */
     int (*take)(struct parser *p, size_t len);
     hostlist_t *hl;
     hostlist_walk_f fn;
@@ -32,7 +33,7 @@ struct parser {
     bool stopped; /* by fn */
     const char *text;
     const char *end;     /* of the name being expanded */
-    const char *problem; /* what is wrong, for EINVAL */
+    const char *problem; /* the error, for EINVAL */
     const char *where;
     char name[HOSTLIST_NAME_MAX + 1];
 };
@@ -45,7 +46,7 @@ static int bad(struct parser *p, const char *where, const char *problem)
     return -1;
 }
 
-/* Digits at *s, at most 9 of them. */
+/* Parse the digits at *s, at most 9 of them. */
 static int parse_number(struct parser *p, const char **s, uint32_t *num, unsigned *ndigits)
 {
     const char *begin = *s;
@@ -61,7 +62,7 @@ static int parse_number(struct parser *p, const char **s, uint32_t *num, unsigne
     return *ndigits > 0 ? 0 : bad(p, begin, "a number is expected");
 }
 
-/* One item of a bracket at *s. */
+/* Parse one item of a bracket at *s. */
 static int parse_item(struct parser *p, const char **s, uint32_t *lo, uint32_t *hi, unsigned *width)
 {
     const char *begin = *s;
@@ -94,8 +95,8 @@ static bool name_char(char c)
            c == '-' || c == '_';
 }
 
-/* Expand the rest of a name from `s`, `len` bytes of p->name being done.  Syntax is checked here,
- * as the first expansion passes over every byte. */
+/* Expand the rest of a name from `s`, after `len` bytes of p->name.  Checks the syntax, since the
+ * first expansion passes over every byte. */
 static int expand(struct parser *p, const char *s, size_t len, int nbrackets)
 {
     uint32_t lo;
@@ -149,7 +150,7 @@ static const char *name_end(const char *s)
     return s;
 }
 
-/* The names between `s` and p->end: 0 with their number and the length of the longest. */
+/* Count the names between `s` and p->end: 0, with their number and the length of the longest. */
 static int measure(struct parser *p, const char *s, uint64_t *count, size_t *longest)
 {
     int nbrackets = 0;
@@ -194,7 +195,7 @@ static int measure(struct parser *p, const char *s, uint64_t *count, size_t *lon
                                          : bad(p, s, "a host name has more than 255 characters");
 }
 
-/* The names of the list, taken or (without p->take) only counted. */
+/* Take the names of the list, or (without p->take) only count them. */
 static int parse_list(struct parser *p, const char *s, uint64_t *total)
 {
     uint64_t count;

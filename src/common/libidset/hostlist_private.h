@@ -4,10 +4,10 @@
 
 #include "hostlist.h"
 
-#define HOSTLIST_TEXT_MAX ((size_t)64 << 20) /* bytes of names that a list holds */
-#define HOSTLIST_DIGITS_MAX 9                /* of a number that is folded */
+#define HOSTLIST_TEXT_MAX ((size_t)64 << 20) /* bytes of names in one list */
+#define HOSTLIST_DIGITS_MAX 9                /* digits of a number that is folded */
 
-/* The state before an append, to go back to when it fails half-way. */
+/* The state before an append, to be restored if it fails halfway. */
 struct hostlist_mark {
     size_t n;
     uint32_t hi; /* of the last group, which an append may extend */
@@ -18,7 +18,7 @@ void hostlist_go_back(hostlist_t *hl, struct hostlist_mark m);
 /* Append one host.  -1 with E2BIG or ENOMEM; then nothing was added. */
 int hostlist_add_name(hostlist_t *hl, const char *name, size_t len);
 
-/* How many digits a number has without padding. */
+/* Number of digits of a number without padding. */
 unsigned hostlist_digits(uint32_t n);
 
 #endif

@@ -1,18 +1,18 @@
-/* idset.c - set of integers below 2^31 as a sorted vector of ranges.
+/* idset.c - set of integers below 2^31, as a sorted vector of ranges.
  *
- * Text format owned here:
+ * Format:
  *     set  = list | "[" list "]"
  *     list = "" | item *("," item)
  *     item = number | number "-" number          (no leading zeros, first <= second)
  *
  * Invariants:
- *  1. Ranges are sorted, disjoint and not adjacent (r[i].hi + 1 < r[i+1].lo): a set has exactly one
- *     representation, so equality is memory equality and the formatted text is canonical.
+ *  1. Ranges are sorted, disjoint and not adjacent (r[i].hi + 1 < r[i+1].lo).  A set thus has
+ *     exactly one representation: equality is memory equality, and the formatted text is canonical.
  *  2. `count` is the number of members.
- *  3. Memory follows the number of ranges.  Text of n items costs O(n log n), however they are
- *     ordered and however wide they are.
+ *  3. Memory is proportional to the number of ranges.  Text of n items costs O(n log n), whatever
+ *     their order and width.
  *
- * Failure: operations that change a set either succeed or leave it as it was.
+ * Failure: operations that change a set succeed or leave it unchanged.
  */
 #include "config.h"
 #include <errno.h>
@@ -55,7 +55,7 @@ void idset_destroy(idset_t *ids)
     errno = saved;
 }
 
-/* Room for `n` ranges in all. */
+/* Make room for `n` ranges in total. */
 static int grow(idset_t *ids, size_t n)
 {
     size_t cap = ids->cap ? ids->cap : 4;
@@ -73,7 +73,7 @@ static int grow(idset_t *ids, size_t n)
     return 0;
 }
 
-/* Append a range that does not begin before the last one begins; there must be room. */
+/* Append a range that does not begin before the last one; there must be room. */
 static void push(idset_t *ids, struct range r)
 {
     struct range *last = ids->n > 0 ? &ids->r[ids->n - 1] : NULL;
@@ -108,7 +108,7 @@ static size_t find(const idset_t *ids, uint32_t id)
     return lo;
 }
 
-/* Replace the ranges from number `at` on, `ndel` of them, by `nnew` others. */
+/* Replace `ndel` ranges from number `at` on by `nnew` others. */
 static int splice(idset_t *ids, size_t at, size_t ndel, const struct range *new, size_t nnew)
 {
     if (grow(ids, ids->n - ndel + nnew) < 0)
@@ -399,7 +399,7 @@ idset_t *idset_difference(const idset_t *a, const idset_t *b)
 
         while (j < bn && b->r[j].hi < r.lo)
             j++;
-        /* The last range of b looked at may reach into the next range of a: keep it. */
+        /* The last range of b may reach into the next range of a: keep it. */
         for (size_t k = j; !gone && k < bn && b->r[k].lo <= r.hi; k++) {
             if (b->r[k].lo > r.lo)
                 push(ids, (struct range){r.lo, b->r[k].lo - 1});
@@ -415,7 +415,7 @@ idset_t *idset_difference(const idset_t *a, const idset_t *b)
     return ids;
 }
 
-/* Move the content of `from`, which is destroyed, to `to`. */
+/* Move the contents of `from`, which is destroyed, to `to`. */
 static int replace(idset_t *to, idset_t *from)
 {
     struct range *old = to->r;
@@ -452,7 +452,7 @@ int idset_subtract(idset_t *a, const idset_t *b)
     return replace(a, idset_difference(a, b));
 }
 
-/* A number at *p, which moves past it.  NULL, or what is wrong. */
+/* Parse the number at *p, and advance *p.  NULL, or an error. */
 static const char *parse_number(const char **p, uint32_t *out)
 {
     const char *s = *p;
@@ -480,7 +480,7 @@ static int compare_ranges(const void *a, const void *b)
     return ra->lo < rb->lo ? -1 : ra->lo > rb->lo;
 }
 
-/* Items of the text as ranges, in its order.  The set is not normal yet. */
+/* Parse the items of a text as ranges, in its order.  The set is not normalized yet. */
 static const char *parse_items(idset_t *ids, const char **p, bool *nomem)
 {
     const char *problem;
@@ -510,7 +510,7 @@ static const char *parse_items(idset_t *ids, const char **p, bool *nomem)
     }
 }
 
-static void normalise(idset_t *ids)
+static void normalize(idset_t *ids)
 {
     size_t n = ids->n;
     bool sorted = true;
@@ -560,7 +560,7 @@ idset_t *idset_parse(const char *s, errmsg_t *err)
         idset_destroy(ids);
         return NULL;
     }
-    normalise(ids);
+    normalize(ids);
     return ids;
 }
 

@@ -29,15 +29,15 @@ idset_t *idset_create_range(uint32_t lo, uint32_t hi);
 idset_t *idset_copy(const idset_t *ids);
 void idset_destroy(idset_t *ids); /* NULL-safe, keeps errno */
 
-/* Add or remove one member, or all of lo..hi; no error when they are (not) there already.
- * Constant time at the upper end, else up to linear in the number of ranges.
+/* Add or remove one member, or all of lo..hi; no error if they are (not) there already.
+ * Constant time at the upper end, else at most linear in the number of ranges.
  * 0, or -1 with EINVAL (as above) or ENOMEM; then nothing changed. */
 int idset_set(idset_t *ids, uint32_t id);
 int idset_range_set(idset_t *ids, uint32_t lo, uint32_t hi);
 int idset_clear(idset_t *ids, uint32_t id);
 int idset_range_clear(idset_t *ids, uint32_t lo, uint32_t hi);
 
-/* Questions; a NULL set counts as empty.  test: logarithmic; count, empty: constant. */
+/* Queries; a NULL set counts as empty.  test: logarithmic; count, empty: constant. */
 bool idset_test(const idset_t *ids, uint32_t id);
 size_t idset_count(const idset_t *ids);
 bool idset_empty(const idset_t *ids);
@@ -68,11 +68,11 @@ int idset_keep(idset_t *a, const idset_t *b);
 int idset_subtract(idset_t *a, const idset_t *b);
 
 /* Text to set.  Items may come in any order and overlap; blanks, signs, leading zeros, empty items
- * and falling ranges are refused.  NULL with EINVAL or ENOMEM and a sentence in `err`, which may be
- * NULL. */
+ * and decreasing ranges are refused.  NULL with EINVAL or ENOMEM and an error message in `err`,
+ * which may be NULL. */
 idset_t *idset_parse(const char *s, errmsg_t *err);
 
-/* Set to its one canonical text, to be freed by the caller.  NULL with ENOMEM. */
+/* Set to its canonical text, which the caller frees.  NULL with ENOMEM. */
 char *idset_format(const idset_t *ids, int flags);
 
 #endif

@@ -7,7 +7,8 @@
  *    depend             -
  *    priority           priority
  *    urgency            urgency userid
- *    alloc start release free clean   -
+ *    alloc              switches hops, or no context
+ *    start release free clean   -
  *    finish             status, and when tasks were started: started exited failed?
  *    exception          type severity note? userid?
  *    any other          an object, or none
@@ -64,6 +65,11 @@ static const struct flux_field finish_bare_fields[] = {
     FLUX_FIELD_END,
 };
 static const struct flux_schema finish_bare = FLUX_SCHEMA(struct job_event, finish_bare_fields);
+static const struct flux_field alloc_fields[] = {
+    FLUX_FIELD_STR(struct job_event, switches, FLUX_FIELD_OPTIONAL),
+    FLUX_FIELD_DOUBLE(struct job_event, hops, FLUX_FIELD_OPTIONAL),
+    FLUX_FIELD_END,
+};
 static const struct flux_field exception_fields[] = {
     FLUX_FIELD_STR(struct job_event, type, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_INT(struct job_event, severity, FLUX_FIELD_REQUIRED),
@@ -83,7 +89,7 @@ static const struct {
     [JOB_EV_DEPEND] = {"depend", {none_fields}},
     [JOB_EV_PRIORITY] = {"priority", {priority_fields}},
     [JOB_EV_URGENCY] = {"urgency", {urgency_fields}},
-    [JOB_EV_ALLOC] = {"alloc", {none_fields}},
+    [JOB_EV_ALLOC] = {"alloc", {alloc_fields}},
     [JOB_EV_START] = {"start", {none_fields}},
     [JOB_EV_FINISH] = {"finish", {finish_fields}},
     [JOB_EV_RELEASE] = {"release", {none_fields}},
@@ -118,8 +124,10 @@ static const char *unsound(const struct job_event *ev)
         if (!isfinite(ev->started) || !isfinite(ev->exited) || ev->started < 0)
             return "its times must be numbers >= 0";
         if ((ev->started > 0) != (ev->exited > 0))
-            return "it must have both 'started' and 'exited', or none";
+            return "it must have both 'started' and 'exited', or neither";
         return ev->exited < ev->started ? "its tasks must not exit before they start" : NULL;
+    case JOB_EV_ALLOC:
+        return isfinite(ev->hops) && ev->hops >= 0 ? NULL : "its hops must be a number >= 0";
     case JOB_EV_EXCEPTION:
         if (ev->severity < 0 || ev->severity > JOB_SEVERITY_MAX)
             return "its severity must be 0 to 7";
@@ -150,6 +158,8 @@ static char *encode_context(const struct job_event *ev)
 
 static bool has_context(const struct job_event *ev)
 {
+    if (ev->event == JOB_EV_ALLOC)
+        return ev->switches != NULL;
     return ev->event == JOB_EV_OTHER ? ev->context != NULL
                                      : events[ev->event].context.fields[0].name != NULL;
 }
@@ -210,7 +220,7 @@ static int read_context(const struct line *l, struct job_event *ev, errmsg_t *er
     errmsg_t sub;
 
     if (ev->event != JOB_EV_OTHER) {
-        if (!l->context && schema->fields[0].name)
+        if (!l->context && schema->fields[0].name && ev->event != JOB_EV_ALLOC)
             return errmsg_fail(err, EPROTO, "event '%s': field 'context' is missing", l->name);
         if (l->context && flux_schema_decode_json(schema, l->context, ev, &sub) < 0)
             return errmsg_fail(err, EPROTO, "event '%s': context: %s", l->name, sub.text);

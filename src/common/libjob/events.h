@@ -27,7 +27,7 @@ enum job_event_type {
     JOB_EV_DEPEND,     /* (none) */
     JOB_EV_PRIORITY,   /* priority */
     JOB_EV_URGENCY,    /* urgency, userid */
-    JOB_EV_ALLOC,      /* (none) */
+    JOB_EV_ALLOC,      /* switches, hops: where there are leaf switches */
     JOB_EV_START,      /* (none) */
     JOB_EV_FINISH,     /* status, as of wait(2); started, exited: when there were tasks; failed */
     JOB_EV_RELEASE,    /* (none) */
@@ -55,18 +55,20 @@ struct job_event {
     const char *type; /* "cancel", "timeout", "exec", "alloc", "dependency", "lost"... */
     const char *note;
     const char *description;
-    json_t *
-        failed; /* tasks that failed by themselves, see job_failed_count() in job_wire.h; NULL: none */
-    json_t
-        *context; /* reading: the whole of it, or NULL; writing JOB_EV_OTHER: an object, or NULL */
+    const char *switches; /* leaf switches that it is on, a hostlist; NULL: not known */
+    double hops;          /* mean hops between two of its nodes, with `switches` */
+    /* tasks that failed by themselves, see job_failed_count() in job_wire.h; NULL: none */
+    json_t *failed;
+    /* reading: the whole of it, or NULL; writing JOB_EV_OTHER: an object, or NULL */
+    json_t *context;
 };
 
 /* "submit" for JOB_EV_SUBMIT ...; NULL for JOB_EV_OTHER and what is none. */
 const char *job_event_name(enum job_event_type type);
 
 /* Append one line (with its newline) to `sb`.  -1 with EINVAL (a text that is missing or not UTF-8,
- * a severity above JOB_SEVERITY_MAX, a timestamp that is not a number >= 0, times of tasks that cannot
- * be) or what strbuf says; then nothing was appended. */
+ * a severity above JOB_SEVERITY_MAX, a timestamp that is not a number >= 0, times of tasks that
+ * cannot be) or what strbuf says; then nothing was appended. */
 int job_event_write(struct strbuf *sb, const struct job_event *ev);
 
 /* Read one line (without its newline), strictly.  What `ev` points at lives as long as the returned

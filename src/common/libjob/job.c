@@ -1,10 +1,10 @@
-/* job.c - the clients' end of the job service.
+/* job.c - the client side of the job service.
  *
- * Builds requests (job_wire.h, submit.h) and looks into answers.  Nothing is remembered between
- * calls.
+ * The functions build requests (job_wire.h, submit.h) and decode responses.  They keep no state
+ * between calls.
  *
- * Failure: what is wrong with an argument is found here, before anything is sent; an answer that is
- * not what the service promises is EPROTO.
+ * Failure: invalid arguments are detected here, before anything is sent; a response that violates
+ * the protocol is EPROTO.
  */
 #include "config.h"
 #include <errno.h>
@@ -81,7 +81,7 @@ int flux_job_submit_get(flux_future_t *f, uint64_t *id, errmsg_t *err)
         return 0;
     }
     if (job_error_at(s.errors, 0, &number, &errnum, &text) < 0)
-        return errmsg_fail(err, EPROTO, "the answer to a submission is bad");
+        return errmsg_fail(err, EPROTO, "the response to a submission is invalid");
     return errmsg_fail(err, errnum, "%s", text);
 }
 
@@ -132,6 +132,22 @@ int flux_job_list_at(const json_t *jobs, size_t i, struct job_info *info, errmsg
     memset(info, 0, sizeof(*info));
     info->canceled_by = -1;
     return e ? flux_schema_decode_json(&job_info_schema, e, info, err) : -1;
+}
+
+const char *flux_job_state_word(const struct job_info *info)
+{
+    int state = info->state ? job_state_parse(info->state) : -1;
+    int result = info->result ? job_result_parse(info->result) : -1;
+    const char *word = NULL;
+
+    if (state == JOB_STATE_INACTIVE && info->result && result < 0)
+        return info->result;
+    if (state >= 0)
+        word = job_state_word((enum job_state)state, info->urgency,
+                              result > 0 ? (enum job_result)result : JOB_RESULT_NONE);
+    if (!word)
+        word = info->state ? info->state : "?";
+    return word;
 }
 
 flux_future_t *flux_job_wait(flux_t *h, const char *ids)

@@ -1,7 +1,7 @@
 /* job_wire.c - fields of the messages of the service "job": see job_wire.h.
  *
  * A service encodes a page as an array of structs; a client decodes the page, then each element by
- * its own table, so that nothing is read that nobody looks at.
+ * its own table, so that only the elements that it uses are decoded.
  */
 #include "config.h"
 #include <errno.h>
@@ -60,12 +60,15 @@ static const struct flux_field info_fields[] = {
     FLUX_FIELD_DOUBLE(struct job_info, expiration, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_STR(struct job_info, ranks, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_STR(struct job_info, nodelist, FLUX_FIELD_OPTIONAL),
+    FLUX_FIELD_STR(struct job_info, switches, FLUX_FIELD_OPTIONAL),
+    FLUX_FIELD_DOUBLE(struct job_info, hops, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_STR(struct job_info, result, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_INT(struct job_info, code, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_STR(struct job_info, exception, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_STR(struct job_info, note, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_I64(struct job_info, canceled_by, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_OBJECT(struct job_info, failed, FLUX_FIELD_OPTIONAL),
+    FLUX_FIELD_STR(struct job_info, warning, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_STR(struct job_info, why, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_STR(struct job_info, uri, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_STR(struct job_info, dependency, FLUX_FIELD_OPTIONAL),
@@ -122,6 +125,7 @@ static const struct flux_field ended_fields[] = {
     FLUX_FIELD_STR(struct job_ended, result, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_INT(struct job_ended, code, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_STR(struct job_ended, text, FLUX_FIELD_OPTIONAL),
+    FLUX_FIELD_STR(struct job_ended, warning, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_INT(struct job_ended, error, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_I64(struct job_ended, canceled_by, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_OBJECT(struct job_ended, failed, FLUX_FIELD_OPTIONAL),
@@ -256,3 +260,58 @@ int job_failed_at(const json_t *failed, size_t i, struct job_failed *f)
     f->status = (int)json_integer_value(v[3]);
     return 0;
 }
+
+const struct flux_method job_methods[] = {
+    {.topic = "job.submit",
+     .takes = "raw: see src/common/libjob/submit.h",
+     .response = &job_submitted_schema,
+     .what = "submit jobs; errors: [place in the request, errno, sentence] for each refused one"},
+    {.topic = "job.list",
+     .flags = FLUX_METHOD_STREAM,
+     .request = &job_list_schema,
+     .response = &job_page_schema,
+     .what = "jobs, page by page; ends with ENODATA"},
+    {.topic = "job.cancel",
+     .request = &job_cancel_schema,
+     .response = &job_acted_schema,
+     .what = "cancel jobs; with a match tag and no response, the end of a stream"},
+    {.topic = "job.raise",
+     .request = &job_raise_schema,
+     .response = &job_acted_schema,
+     .what = "raise an exception of jobs"},
+    {.topic = "job.kill",
+     .request = &job_kill_schema,
+     .response = &job_acted_schema,
+     .what = "send a signal to all tasks of jobs"},
+    {.topic = "job.urgency",
+     .request = &job_urgency_schema,
+     .response = &job_acted_schema,
+     .what = "change the urgency of jobs"},
+    {.topic = "job.wait",
+     .flags = FLUX_METHOD_STREAM,
+     .request = &job_ids_schema,
+     .response = &job_ended_page_schema,
+     .what = "how jobs ended, when they have; ends with ENODATA after the last"},
+    {.topic = "job.watch",
+     .flags = FLUX_METHOD_STREAM,
+     .request = &job_ids_schema,
+     .response = &job_watch_page_schema,
+     .what = "events of jobs"},
+    {.topic = "job.queue",
+     .request = &job_queue_schema,
+     .response = &job_queue_status_schema,
+     .what = "state of the queue, after it was changed"},
+    {.topic = "job.purge",
+     .request = &job_purge_schema,
+     .response = &job_purged_schema,
+     .what = "remove jobs that have ended"},
+    {.topic = "job.memo",
+     .request = &job_memo_schema,
+     .gives = "empty object",
+     .what = "set or remove notes of a job"},
+    {.topic = "job.journal",
+     .gives = "empty object",
+     .what = "answered when the record has what became of jobs until now"},
+    {.topic = "job.stats", .gives = "object of counters", .what = "counters of the service"},
+    FLUX_METHOD_END,
+};

@@ -1,19 +1,7 @@
 /* Messages of the service "job" (src/modules/job), for the service and for its clients: the one
  * place where their fields stand.
  *
- *    request        fields                          answer
- *    job.submit     raw frame (submit.h)            struct job_submitted
- *    job.list       struct job_list                 stream of struct job_page, then ENODATA
- *    job.cancel     struct job_cancel               struct job_acted
- *    job.raise      struct job_raise                struct job_acted
- *    job.kill       struct job_kill                 struct job_acted
- *    job.urgency    struct job_urgency              struct job_acted
- *    job.wait       struct job_ids                  stream of struct job_ended_page, then ENODATA
- *    job.watch      struct job_ids                  stream of struct job_watch_page
- *    job.queue      struct job_queue                struct job_queue_status
- *    job.purge      struct job_purge                struct job_purged
- *    job.memo       struct job_memo                 {}
- *    job.stats      {}                              numbers, not fixed here
+ * Which message has which fields is in job_methods[], which doc/protocol.rst prints.
  *
  * All go to rank 0.  Sets of job ids are idsets as text ("1-1000,2007"): ids are small numbers that
  * begin at 1 and end at IDSET_MAX.  Ids of lists that jobs are sent in are numbers.
@@ -48,7 +36,7 @@ struct job_list {
     const char *name; /* only jobs of that name */
     uint32_t states;  /* mask of JOB_STATE_BIT(); 0: the active ones (with `ids`: all) */
     int64_t user;     /* only of that user id; -1: all.  Set to -1 first */
-    uint32_t max;     /* at most so many, the first of all in their order; 0: all */
+    uint32_t max;     /* maximum number, from the first in their order; 0: all */
     double since;     /* ended ones: only those that ended then or later */
     bool estimates;   /* ask for t_estimate and why */
 };
@@ -81,12 +69,15 @@ struct job_info {
     double expiration; /* when its time is up */
     const char *ranks; /* of its allocation: node numbers, idset */
     const char *nodelist;
+    const char *switches;   /* leaf switches that it is on, a hostlist; NULL: not known */
+    double hops;            /* mean hops between two of its nodes; only with `switches` */
     const char *result;     /* job_result_name(); NULL: has not ended */
     int code;               /* exit code, once it has ended */
     const char *exception;  /* type of what ended it */
     const char *note;       /* sentence of that exception */
     int64_t canceled_by;    /* user id of who canceled it; -1: nobody did */
     json_t *failed;         /* tasks that failed, see job_failed_count(); NULL: not told */
+    const char *warning;    /* what of its request is not done, though it runs */
     const char *why;        /* why it waits, or why what became of it is not on record */
     const char *uri;        /* of the session that it is */
     const char *dependency; /* dependencies not met, with commas between: "afterok:7" */
@@ -135,6 +126,7 @@ struct job_ended {
     const char *result; /* job_result_name(); NULL with an error */
     int code;
     const char *text;    /* what ended it, when that was not the tasks; or the error's sentence */
+    const char *warning; /* what of its request was not done, though it ran */
     int error;           /* 0; ENOENT: there is no such job (any more) */
     int64_t canceled_by; /* user id of who canceled it; -1: nobody did */
     json_t *failed;      /* tasks that failed, see job_failed_count(); NULL: not told */
@@ -184,8 +176,8 @@ extern const struct flux_schema job_queue_status_schema;
 
 struct job_purge {
     const char *ids; /* only these */
-    double age;      /* only those that ended so many seconds ago; 0: any */
-    int64_t keep;    /* the newest so many stay; -1: not asked.  Set to -1 first */
+    double age;      /* only those that ended at least this time ago, in seconds; 0: any */
+    int64_t keep;    /* number of most recent jobs to keep; -1: no limit.  Set to -1 first */
     bool force;      /* all ended ones, when neither ids nor age nor keep is given */
 };
 extern const struct flux_schema job_purge_schema;
@@ -204,5 +196,7 @@ extern const struct flux_schema job_memo_schema;
 int job_error_at(const json_t *errors, size_t i, uint64_t *number, int *errnum, const char **text);
 /* Append one to *errors, which is made when it is NULL.  -1 with ENOMEM. */
 int job_error_add(json_t **errors, uint64_t number, int errnum, const char *text);
+
+extern const struct flux_method job_methods[];
 
 #endif

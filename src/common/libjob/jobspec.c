@@ -1,8 +1,9 @@
 /* jobspec.c - jobspec text to jobspec_t: its frame, resources and tasks.
  *
  * jansson checks the syntax; then every object is read by a table of its members, each with a
- * function for its value.  Where the reader stands is a chain of struct path on the C stack, told
- * only when something is refused.  attributes are read in jobspec_attr.c and jobspec_shell.c.
+ * function for its value.  The position of the reader is a chain of struct path on the C stack,
+ * which is formatted only for an error message.  attributes are read in jobspec_attr.c and
+ * jobspec_shell.c.
  *
  *    {"version": 1,
  *     "resources": [ {"type":"node","count":N,"exclusive":b?,"with":[SLOT]} or SLOT,
@@ -14,13 +15,13 @@
  *     "attributes": {"system":{"duration":s,...},"user":{...}?}}
  *
  * Invariants:
- *  1. A jobspec_t that was returned has every accessor's promise: at least one argument, one slot,
- *     one task; products of counts are within their bounds.
- *  2. Every refusal of a value begins with the path of that value, of a missing member with the
- *     path it would have, and of a syntax error with the path of the object it is in.
- *  3. What was accepted has no member that nobody reads.
+ *  1. A jobspec_t that was returned satisfies the guarantees of all accessors: at least one
+ *     argument, one slot, one task; products of counts are within their bounds.
+ *  2. Every error message for a value begins with the path of that value, of a missing member
+ *     with the path it would have, and of a syntax error with the path of the object it is in.
+ *  3. An accepted jobspec has no member that is ignored.
  *
- * Failure: nothing is kept; errno and one sentence.
+ * Failure: nothing remains allocated; errno and one error message.
  */
 #include "config.h"
 #include <errno.h>
@@ -31,11 +32,13 @@
 #include <string.h>
 
 #include "jobspec_private.h"
+#include "libschema/jsonsize.h"
 #include "libutil/strutil.h"
 
 /* --- paths --- */
 
-#define PATH_MAX_TEXT 150 /* leaves room for the sentence */
+#define VALUES_MAX 262144u /* in the JSON of one jobspec */
+#define PATH_MAX_TEXT 150  /* leaves room for the sentence */
 #define PATH_KEY_TEXT 48
 
 static size_t path_print(const struct path *p, char *buf, size_t size)
@@ -92,7 +95,7 @@ int take_object(jobspec_t *js, const struct path *at, const json_t *obj, const s
             tried++;
         }
         if (tried == n)
-            return path_fail(err, &here, "is not known here");
+            return path_fail(err, &here, "is unknown");
         next %= n;
         if (table[next].take(js, &here, json_object_iter_value(it), err) < 0)
             return -1;
@@ -128,7 +131,7 @@ int get_seconds(const struct path *at, const json_t *val, double *out, errmsg_t 
 int get_text(const struct path *at, const json_t *val, const char **out, errmsg_t *err)
 {
     if (!json_is_string(val) || !json_string_length(val))
-        return path_fail(err, at, "must be a text that is not empty");
+        return path_fail(err, at, "must be a non-empty string");
     *out = json_string_value(val);
     return 0;
 }
@@ -141,7 +144,7 @@ json_t *take_bytes(jobspec_t *js, const struct path *at, const json_t *val, errm
     if (json_is_string(val))
         return (json_t *)val;
     if (!(bytes = jobspec_text_get(val)) && errno != ENOMEM) {
-        path_fail(err, at, "must be a text, or {\"bytes\":...} with characters up to U+00FF");
+        path_fail(err, at, "must be a string, or {\"bytes\":...} with characters up to U+00FF");
         return NULL;
     }
     text = bytes ? json_string_nocheck(bytes) : NULL;
@@ -208,7 +211,7 @@ static int get_vertex(const struct path *at, const json_t *val, struct vertex *v
         else if (!strcmp(here.key, "with"))
             v->with = member;
         else
-            return path_fail(err, &here, "is not known here");
+            return path_fail(err, &here, "is unknown");
     }
     here.key = "type";
     if (!v->type)
@@ -232,7 +235,7 @@ static int only_has(const struct path *at, const struct vertex *v, int has, errm
         here.key = "with";
     else
         return 0;
-    return path_fail(err, &here, "is not for a '%.64s'", v->type);
+    return path_fail(err, &here, "is not allowed for a '%.64s'", v->type);
 }
 
 static int get_count(const struct path *at, const struct vertex *v, uint64_t max, uint64_t *out,
@@ -252,6 +255,32 @@ static int get_count32(const struct path *at, const struct vertex *v, uint32_t *
     return 0;
 }
 
+/* A number of slots, or a range of it: {"min":1,"max":16}. */
+static int take_slot_count(jobspec_t *js, const struct path *at, const struct vertex *v,
+                           errmsg_t *err)
+{
+    const struct path count = {.up = at, .key = "count"};
+    const char *const names[] = {"min", "max"};
+    uint64_t n[2] = {1};
+
+    if (!json_is_object(v->count))
+        return get_count32(at, v, &js->rreq.nslots, err);
+    for (int i = 0; i < 2; i++) {
+        const struct path here = {.up = &count, .key = names[i]};
+        const json_t *val = json_object_get(v->count, names[i]);
+
+        if (!val)
+            return path_fail(err, &here, "is missing");
+        if (get_integer(&here, val, n[0], RREQ_COUNT_MAX, &n[i], err) < 0)
+            return -1;
+    }
+    if (json_object_size(v->count) > 2)
+        return path_fail(err, &count, "must have min and max only");
+    js->min_slots = (uint32_t)n[0];
+    js->rreq.nslots = (uint32_t)n[1];
+    return 0;
+}
+
 static int take_in_slot(jobspec_t *js, const struct path *at, const json_t *val, errmsg_t *err)
 {
     struct path type = {.up = at, .key = "type"};
@@ -261,17 +290,17 @@ static int take_in_slot(jobspec_t *js, const struct path *at, const json_t *val,
         return -1;
     if (!strcmp(v.type, "core")) {
         if (js->rreq.cores)
-            return path_fail(err, &type, "'core' stands twice in a slot");
+            return path_fail(err, &type, "'core' occurs twice in a slot");
         return get_count32(at, &v, &js->rreq.cores, err);
     }
     if (!strcmp(v.type, "gpu")) {
         if (js->rreq.gpus)
-            return path_fail(err, &type, "'gpu' stands twice in a slot");
+            return path_fail(err, &type, "'gpu' occurs twice in a slot");
         return get_count32(at, &v, &js->rreq.gpus, err);
     }
     if (!strcmp(v.type, "memory")) {
         if (js->rreq.memory)
-            return path_fail(err, &type, "'memory' stands twice in a slot");
+            return path_fail(err, &type, "'memory' occurs twice in a slot");
         return get_count(at, &v, RREQ_QUANTITY_MAX, &js->rreq.memory, err);
     }
     return path_fail(err, &type, "must be core, gpu or memory in a slot");
@@ -283,15 +312,14 @@ static int take_slot(jobspec_t *js, const struct path *at, const struct vertex *
     struct path label = {.up = at, .key = "label"};
     struct path item = {.up = &with};
 
-    if (only_has(at, v, HAS_LABEL | HAS_WITH, err) < 0 ||
-        get_count32(at, v, &js->rreq.nslots, err) < 0)
+    if (only_has(at, v, HAS_LABEL | HAS_WITH, err) < 0 || take_slot_count(js, at, v, err) < 0)
         return -1;
     if (!v->label)
         return path_fail(err, &label, "is missing");
     if (!v->with)
         return path_fail(err, &with, "is missing");
     if (!json_is_array(v->with) || !json_array_size(v->with))
-        return path_fail(err, &with, "must be an array that is not empty");
+        return path_fail(err, &with, "must be a non-empty array");
     for (; item.index < json_array_size(v->with); item.index++)
         if (take_in_slot(js, &item, json_array_get(v->with, item.index), err) < 0)
             return -1;
@@ -317,11 +345,11 @@ static int take_node(jobspec_t *js, const struct path *at, const struct vertex *
     if (!v->with)
         return path_fail(err, &with, "is missing");
     if (!json_is_array(v->with) || json_array_size(v->with) != 1)
-        return path_fail(err, &with, "must be an array of one slot");
+        return path_fail(err, &with, "must be an array with one slot");
     if (get_vertex(&item, json_array_get(v->with, 0), &slot, err) < 0)
         return -1;
     if (strcmp(slot.type, "slot") != 0)
-        return path_fail(err, &type, "must be slot in a node");
+        return path_fail(err, &type, "must be slot inside a node");
     return take_slot(js, &item, &slot, err);
 }
 
@@ -332,7 +360,7 @@ static int take_pool(jobspec_t *js, const struct path *at, const struct vertex *
     errmsg_t why;
 
     if (!strcmp(v->type, "core") || !strcmp(v->type, "gpu") || !strcmp(v->type, "memory"))
-        return path_fail(err, &type, "'%s' must stand in a slot", v->type);
+        return path_fail(err, &type, "'%s' must be inside a slot", v->type);
     if (!rreq_name_valid(v->type))
         return path_fail(err, &type, "must be node, slot, or the name of a pool");
     for (size_t i = 0; i < js->rreq.npools; i++)
@@ -356,7 +384,7 @@ static int take_resources(jobspec_t *js, const struct path *at, const json_t *va
     uint64_t nodes;
 
     if (!json_is_array(val) || !json_array_size(val))
-        return path_fail(err, at, "must be an array that is not empty");
+        return path_fail(err, at, "must be a non-empty array");
     for (; item.index < json_array_size(val); item.index++) {
         bool node, slot;
 
@@ -365,7 +393,7 @@ static int take_resources(jobspec_t *js, const struct path *at, const json_t *va
         node = !strcmp(v.type, "node");
         slot = !strcmp(v.type, "slot");
         if ((node || slot) && js->label)
-            return path_fail(err, &type, "a job has one node or one slot entry");
+            return path_fail(err, &type, "a job must have exactly one node or slot entry");
         if ((node   ? take_node(js, &item, &v, err)
              : slot ? take_slot(js, &item, &v, err)
                     : take_pool(js, &item, &v, err)) < 0)
@@ -374,9 +402,10 @@ static int take_resources(jobspec_t *js, const struct path *at, const json_t *va
     if (!js->label)
         return path_fail(err, at, "must have a node or a slot");
     nodes = js->rreq.nnodes ? js->rreq.nnodes : 1;
-    if (nodes * js->rreq.nslots > JOBSPEC_TASKS_MAX)
-        return path_fail(err, at, "must have at most %u slots in all", JOBSPEC_TASKS_MAX);
-    js->nslots = (uint32_t)(nodes * js->rreq.nslots);
+    if (nodes * (js->min_slots ? js->min_slots : js->rreq.nslots) > JOBSPEC_TASKS_MAX)
+        return path_fail(err, at, "must have at most %u slots in total", JOBSPEC_TASKS_MAX);
+    nodes *= js->rreq.nslots;
+    js->nslots = nodes < JOBSPEC_TASKS_MAX ? (uint32_t)nodes : JOBSPEC_TASKS_MAX;
     return 0;
 }
 
@@ -389,7 +418,7 @@ static int take_command(jobspec_t *js, const struct path *at, const json_t *val,
     size_t argc;
 
     if (!json_is_array(val) || !json_array_size(val))
-        return path_fail(err, at, "must be an array that is not empty");
+        return path_fail(err, at, "must be a non-empty array");
     argc = json_array_size(val);
     if (!(argv = calloc(argc + 1, sizeof(*argv))))
         return errmsg_fail(err, ENOMEM, "out of memory for a command");
@@ -405,7 +434,7 @@ static int take_command(jobspec_t *js, const struct path *at, const json_t *val,
     }
     item.index = 0;
     if (!*argv[0])
-        return path_fail(err, &item, "must be a text that is not empty");
+        return path_fail(err, &item, "must be a non-empty string");
     return 0;
 }
 
@@ -482,7 +511,8 @@ static int take_tasks(jobspec_t *js, const struct path *at, const json_t *val, e
         if (take_object(js, &item, json_array_get(val, item.index), task_members, err) < 0)
             return -1;
         if (n > 1 && js->per_slot)
-            return path_fail(err, &item, "must have a total of tasks, like all of several entries");
+            return path_fail(err, &item,
+                             "must have a total of tasks, as required for several entries");
     }
     return 0;
 }
@@ -514,6 +544,9 @@ static int check_tasks(jobspec_t *js, errmsg_t *err)
     const json_t *list = json_object_get(js->root, "tasks");
     uint64_t ntasks = (uint64_t)js->per_slot * js->nslots;
 
+    if (js->min_slots && js->per_slot)
+        return path_fail(err, &count,
+                         "must have a total of tasks, as required for a range of slots");
     for (; entry.index < js->nprograms; entry.index++) {
         const json_t *task = json_array_get(list, entry.index);
 
@@ -521,7 +554,7 @@ static int check_tasks(jobspec_t *js, errmsg_t *err)
             return -1;
         ntasks += js->programs[entry.index].ntasks;
         if (ntasks > JOBSPEC_TASKS_MAX)
-            return path_fail(err, &count, "makes %llu tasks, which is more than %u",
+            return path_fail(err, &count, "results in %llu tasks, which is more than %u",
                              (unsigned long long)ntasks, JOBSPEC_TASKS_MAX);
     }
     js->ntasks = (uint32_t)ntasks;
@@ -555,8 +588,12 @@ static int load(jobspec_t *js, const char *text, size_t len, errmsg_t *err)
     char where[PATH_MAX_TEXT];
 
     if (len > JOBSPEC_MAX)
-        return errmsg_fail(err, EMSGSIZE, "a jobspec may have %u bytes, this one has %zu",
+        return errmsg_fail(err, EMSGSIZE, "a jobspec has at most %u bytes, this one has %zu",
                            JOBSPEC_MAX, len);
+    /* A parsed value takes up to 80 times its text. */
+    if (flux_json_count(text, len, VALUES_MAX) > VALUES_MAX)
+        return errmsg_fail(err, EMSGSIZE, "a jobspec has at most %u values, this one has more",
+                           VALUES_MAX);
     errno = 0;
     if ((js->root = json_loadb(text, len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &jerr)))
         return 0;
@@ -628,6 +665,11 @@ const struct jobspec_program *jobspec_programs(const jobspec_t *js, size_t *n)
 uint32_t jobspec_nslots(const jobspec_t *js)
 {
     return js->nslots;
+}
+
+uint32_t jobspec_min_slots(const jobspec_t *js)
+{
+    return js->min_slots;
 }
 
 uint32_t jobspec_ntasks(const jobspec_t *js)

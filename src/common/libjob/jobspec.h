@@ -30,6 +30,10 @@ const struct jobspec_program *jobspec_programs(const jobspec_t *js, size_t *n);
 /* Slots and tasks of the whole job, both at least 1.  per_slot: tasks in each slot, or 0 when the
  * jobspec gives a total ("count":{"total":n}), which is spread over slots as the layout says. */
 uint32_t jobspec_nslots(const jobspec_t *js);
+/* When the number of slots is a range ("count":{"min":1,"max":n}): the least, on each node or,
+ * without nodes, in all; jobspec_nslots() and the rreq then have the most.  0: it is not a range.
+ */
+uint32_t jobspec_min_slots(const jobspec_t *js);
 uint32_t jobspec_ntasks(const jobspec_t *js);
 uint32_t jobspec_per_slot(const jobspec_t *js);
 double jobspec_duration(const jobspec_t *js);   /* seconds; 0: no limit */

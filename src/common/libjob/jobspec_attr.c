@@ -1,4 +1,4 @@
-/* jobspec_attr.c - attributes of a jobspec, but for the options of the launcher.
+/* jobspec_attr.c - attributes of a jobspec, except the options of the launcher.
  *
  *    "attributes": {"system": {...}, "user": {anything}?}
  *    system: duration, cwd, environment, job.name, dependencies, begin-time, constraints, files,
@@ -57,11 +57,11 @@ int get_environment(jobspec_t *js, const struct path *at, const json_t *val, con
 
         here.key = json_object_iter_key(it);
         if (!*here.key || strchr(here.key, '='))
-            return path_fail(err, at, "must have names that are not empty and have no '='");
+            return path_fail(err, at, "must have non-empty names without '='");
         if (json_is_string(text) || json_is_null(text))
             continue;
         if (!json_is_object(text))
-            return path_fail(err, &here, "must be a text, or null to unset it");
+            return path_fail(err, &here, "must be a string, or null to unset it");
         if (!(text = take_bytes(js, &here, text, err)))
             return -1;
         /* The tree is ours: from here on it has the bytes. */
@@ -114,7 +114,7 @@ static int get_dependency(const struct path *at, const json_t *val, struct jobsp
          it = json_object_iter_next((json_t *)val, it)) {
         here.key = json_object_iter_key(it);
         if (strcmp(here.key, "scheme") != 0 && strcmp(here.key, "value") != 0)
-            return path_fail(err, &here, "is not known here");
+            return path_fail(err, &here, "is unknown");
         if (get_text(&here, json_object_iter_value(it), here.key[0] == 's' ? &scheme : &value,
                      err) < 0)
             return -1;
@@ -129,7 +129,7 @@ static int get_dependency(const struct path *at, const json_t *val, struct jobsp
     if (!value)
         return path_fail(err, &here, "is missing");
     if (str2u64(value, &dep->id) < 0 || !dep->id || dep->id > IDSET_MAX)
-        return path_fail(err, &here, "must be the id of a job, as a text");
+        return path_fail(err, &here, "must be the id of a job, as a string");
     return 0;
 }
 
@@ -166,7 +166,7 @@ static char *get_joined(const struct path *at, const json_t *val, errmsg_t *err)
         goto done;
     }
     if (!json_is_array(val) || !json_array_size(val)) {
-        path_fail(err, at, "must be a text, or an array of texts, that is not empty");
+        path_fail(err, at, "must be a non-empty string, or a non-empty array of strings");
         return NULL;
     }
     sb = strbuf_create(0);
@@ -207,7 +207,7 @@ static int take_hosts(jobspec_t *js, const struct path *at, const json_t *val, e
     errmsg_t why;
 
     if (js->hosts)
-        return path_fail(err, at, "hosts and hostlist are the same: give one");
+        return path_fail(err, at, "hosts and hostlist are the same: give only one of them");
     if (!(js->hosts = get_joined(at, val, err)))
         return -1;
     return hostlist_check(js->hosts, &count, &why) == 0 ? 0 : refuse(at, &why, err);
@@ -220,7 +220,7 @@ static int take_properties(jobspec_t *js, const struct path *at, const json_t *v
     errmsg_t why;
 
     if (!json_is_array(val) || !json_array_size(val))
-        return path_fail(err, at, "must be an array that is not empty");
+        return path_fail(err, at, "must be a non-empty array");
     for (; item.index < json_array_size(val); item.index++) {
         if (get_text(&item, json_array_get(val, item.index), &s, err) < 0)
             return -1;
@@ -258,9 +258,9 @@ static int take_files(jobspec_t *js, const struct path *at, const json_t *val, e
         here.key = name;
         if (!*name || strlen(name) > JOBSPEC_NAME_MAX || strchr(name, '/') || !strcmp(name, ".") ||
             !strcmp(name, ".."))
-            return path_fail(err, at, "must have names of files, without '/'");
+            return path_fail(err, at, "must have file names without '/'");
         if (!json_is_string(json_object_iter_value(it)))
-            return path_fail(err, &here, "must be a text");
+            return path_fail(err, &here, "must be a string");
     }
     js->files = val;
     return 0;

@@ -1,13 +1,13 @@
-/* jobspec_build.c - a jobspec from what a client knows.
+/* jobspec_build.c - build a jobspec from the parameters of a client.
  *
- * Members come in the order in which the reader's tables have them, which spares it the search.
- * Options that have their default are left out, so that a plain job's text stays small.
+ * Members are in the order of the reader's tables, which saves it the search.  Options with default
+ * values are left out, so that the text of a plain job stays small.
  *
  * Invariants:
- *  1. What jobspec_build() returns, jobspec_parse() accepts, unless a value is beyond a bound that
- *     the reader's sentence then names.
+ *  1. What jobspec_build() returns, jobspec_parse() accepts, unless a value exceeds a bound, which
+ *     the error message of the reader then names.
  *
- * Failure: nothing is kept; EINVAL with a sentence, or ENOMEM.
+ * Failure: nothing remains allocated; EINVAL with an error message, or ENOMEM.
  */
 #include "config.h"
 #include <errno.h>
@@ -31,7 +31,7 @@ static void fail(struct build *b, int errnum, const char *what)
     if (errnum == ENOMEM)
         errmsg_set(b->err, "out of memory for a jobspec");
     else
-        errmsg_set(b->err, "%s is not UTF-8, which a jobspec has to be", what);
+        errmsg_set(b->err, "%s is not UTF-8, as a jobspec requires", what);
 }
 
 /* Takes over `val`. */
@@ -112,6 +112,13 @@ static json_t *resources(struct build *b, const struct jobspec_parts *p)
     json_t *list = json_array(), *with = json_array();
     json_t *slot = vertex(b, "slot", p->nslots ? p->nslots : 1);
 
+    if (p->min_slots) {
+        json_t *range = json_object();
+
+        put_integer(b, range, "min", p->min_slots);
+        put_integer(b, range, "max", p->nslots ? p->nslots : 1);
+        put(b, slot, "count", range);
+    }
     push(b, with, vertex(b, "core", p->cores ? p->cores : 1));
     if (p->gpus)
         push(b, with, vertex(b, "gpu", p->gpus));
@@ -135,7 +142,7 @@ static json_t *resources(struct build *b, const struct jobspec_parts *p)
     return list;
 }
 
-/* With no total there are so many tasks in each slot. */
+/* Without a total, the number of tasks in each slot. */
 static json_t *program(struct build *b, const struct jobspec_program *prog, uint32_t per_slot)
 {
     json_t *task = json_object(), *command = json_array(), *count = json_object();
@@ -285,12 +292,12 @@ json_t *jobspec_build(const struct jobspec_parts *p, errmsg_t *err)
     json_t *spec, *attributes;
 
     if (!p->nprograms && is_empty(p->argv)) {
-        errmsg_fail(err, EINVAL, "a job needs a command");
+        errmsg_fail(err, EINVAL, "a job must have a command");
         return NULL;
     }
     for (size_t i = 0; i < p->nprograms; i++) {
         if (is_empty(p->programs[i].argv)) {
-            errmsg_fail(err, EINVAL, "each program of a job needs a command");
+            errmsg_fail(err, EINVAL, "each program of a job must have a command");
             return NULL;
         }
     }
@@ -317,7 +324,7 @@ static json_t *descend(json_t *obj, const char *key, size_t len, errmsg_t *err)
 
     if (!len || len > JOBSPEC_NAME_MAX) {
         errmsg_fail(err, EINVAL,
-                    "a path of attributes has names of 1 to %d bytes, with dots between",
+                    "a path of attributes consists of names of 1 to %d bytes, separated by dots",
                     JOBSPEC_NAME_MAX);
         return NULL;
     }
@@ -326,7 +333,7 @@ static json_t *descend(json_t *obj, const char *key, size_t len, errmsg_t *err)
     if ((member = json_object_get(obj, name))) {
         if (json_is_object(member))
             return member;
-        errmsg_fail(err, EINVAL, "'%s' is not an object, and can hold nothing", name);
+        errmsg_fail(err, EINVAL, "'%s' is not an object, and cannot have members", name);
         return NULL;
     }
     member = json_object();
@@ -356,13 +363,13 @@ int jobspec_set(json_t *spec, const char *path, json_t *value, errmsg_t *err)
     }
     if (!*path) {
         json_decref(value);
-        return errmsg_fail(err, EINVAL, "a path of attributes does not end with a dot");
+        return errmsg_fail(err, EINVAL, "a path of attributes must not end with a dot");
     }
     errno = 0;
     if (json_object_set_new(obj, path, value) < 0)
         return errmsg_fail(err, errno == ENOMEM ? ENOMEM : EINVAL,
                            errno == ENOMEM ? "out of memory for a jobspec"
-                                           : "a path of attributes has to be UTF-8");
+                                           : "a path of attributes must be UTF-8");
     return 0;
 }
 

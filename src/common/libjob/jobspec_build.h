@@ -117,13 +117,14 @@ struct jobspec_pool {
 struct jobspec_parts {
     const char *const *argv; /* NULL after the last; unused with programs */
     const struct jobspec_program *programs;
-    size_t nprograms; /* several programs; their tasks are all there are */
-    uint32_t nnodes;  /* 0: slots anywhere */
-    uint32_t nslots;  /* on each node, else in all; 0: 1 */
-    uint32_t cores;   /* per slot; 0: 1 */
-    uint32_t gpus;    /* per slot */
-    uint64_t memory;  /* MiB per slot */
-    bool exclusive;   /* whole nodes (with nnodes) */
+    size_t nprograms;   /* several programs; their tasks are all there are */
+    uint32_t nnodes;    /* 0: slots anywhere */
+    uint32_t nslots;    /* on each node, else in all; 0: 1 */
+    uint32_t min_slots; /* 0: nslots; else as few will do (requires ntasks or programs) */
+    uint32_t cores;     /* per slot; 0: 1 */
+    uint32_t gpus;      /* per slot */
+    uint64_t memory;    /* MiB per slot */
+    bool exclusive;     /* whole nodes (with nnodes) */
     const struct jobspec_pool *pools;
     size_t npools;
     uint32_t ntasks;   /* in all; 0: per_slot says */
@@ -143,8 +144,8 @@ struct jobspec_parts {
 };
 void jobspec_parts_init(struct jobspec_parts *p);
 
-/* A new JSON object, to be json_decref'd.  NULL with EINVAL (no command, a name that is not UTF-8...)
- * or ENOMEM, and a sentence. */
+/* A new JSON object, to be json_decref'd.  NULL with EINVAL (no command, a name that is not
+ * UTF-8...) or ENOMEM, and a sentence. */
 json_t *jobspec_build(const struct jobspec_parts *p, errmsg_t *err);
 /* Put a value (taken over, also on failure) at a path below "attributes", making objects on it:
  * "user.project", "system.shell.options.mpi".  -1 with EINVAL or ENOMEM and a sentence. */

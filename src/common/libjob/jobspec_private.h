@@ -16,6 +16,7 @@ struct jobspec {
     size_t argc;       /* of the first */
     const char *label; /* of the slot */
     uint32_t nslots;
+    uint32_t min_slots; /* of a range, on each node or in all; 0: no range */
     uint32_t ntasks;
     uint32_t per_slot;
     double duration;

@@ -1,4 +1,4 @@
-/* jobspec_shell.c - attributes.system.shell.options of a jobspec: what the launcher is to do.
+/* jobspec_shell.c - attributes.system.shell.options of a jobspec: the options of the launcher.
  *
  * Invariants: those of jobspec.c.
  */
@@ -117,7 +117,7 @@ static int get_limits(const struct path *at, const json_t *val, struct job_rlimi
 
         here.key = r->name = json_object_iter_key(it);
         if ((r->resource = job_rlimit_parse(r->name)) < 0)
-            return path_fail(err, &here, "is not known here");
+            return path_fail(err, &here, "is unknown");
         if (json_is_string(v) && !strcmp(json_string_value(v), "unlimited"))
             r->value = JOBSPEC_NO_LIMIT;
         else if (json_is_integer(v) && json_integer_value(v) >= 0)

@@ -1,17 +1,18 @@
-/* jobspec_text.c - texts of a jobspec that are bytes: arguments, paths, values of variables.
+/* jobspec_text.c - byte strings in a jobspec: arguments, paths, values of variables.
  *
- * The kernel takes any bytes but NUL for them, JSON only UTF-8.  So a text is
+ * The kernel accepts any bytes except NUL in them, JSON only UTF-8.  Therefore a string is
  *
- *    "TEXT"              when it is UTF-8
+ *    "TEXT"              if it is UTF-8 
  *    {"bytes":"CHARS"}   in any case: each character, U+0001 to U+00FF, stands for one byte
  *
- * What is ASCII looks the same in both, so that templates ({{id}}, {{cc}}) are found in either.
+ * ASCII characters are the same in both forms, so that templates ({{id}}, {{cc}}) are found in
+ * either.
  *
  * Invariants:
- *  1. What jobspec_text() made is read as the same bytes.
+ *  1. The result of jobspec_text() is read back as the same bytes.
  *  2. The writer uses the second form only for what the first cannot carry.
  *
- * Failure: NULL with EINVAL for what is none of both, or ENOMEM.
+ * Failure: NULL with EINVAL for any other form, or ENOMEM.
  */
 #include "config.h"
 #include <errno.h>

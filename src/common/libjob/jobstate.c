@@ -32,6 +32,7 @@
 
 #include "jobstate.h"
 #include "libutil/invariant.h"
+#include "submit.h"
 
 #define S(x) JOB_STATE_BIT(JOB_STATE_##x)
 #define EV(x) (1u << JOB_EV_##x)
@@ -102,6 +103,26 @@ int job_result_parse(const char *name)
     return -1;
 }
 
+const char *job_state_word(enum job_state s, int urgency, enum job_result r)
+{
+    switch (s) {
+    case JOB_STATE_DEPEND:
+        return "depend";
+    case JOB_STATE_PRIORITY:
+        return "held";
+    case JOB_STATE_SCHED:
+        return urgency == JOB_URGENCY_HOLD ? "held" : "pending";
+    case JOB_STATE_RUN:
+        return "running";
+    case JOB_STATE_CLEANUP:
+        return "ending";
+    case JOB_STATE_INACTIVE:
+        return r == JOB_RESULT_NONE ? "inactive" : job_result_name(r);
+    default:
+        return NULL;
+    }
+}
+
 /* The first of a mask of events that `seen` does not have. */
 static const char *lacking(unsigned needs, unsigned seen)
 {
@@ -126,7 +147,7 @@ static int check(const struct jobstate *s, const struct job_event *ev, errmsg_t 
     if (ev->event == JOB_EV_CLEAN && s->seen & EV(ALLOC))
         needs |= EV(FREE);
     if (needs & ~s->seen)
-        return errmsg_fail(err, EPROTO, "event '%s' without '%s' before", name,
+        return errmsg_fail(err, EPROTO, "event '%s' without a preceding '%s'", name,
                            lacking(needs, s->seen));
     if (ev->event == JOB_EV_DEP_REMOVE && !s->depends)
         return errmsg_fail(err, EPROTO, "event '%s' when no dependency is left", name);

@@ -37,7 +37,7 @@ const char *job_state_name(enum job_state s); /* "DEPEND"...; NULL for what is n
 /* State by its name, in any case; -1 with EINVAL. */
 int job_state_parse(const char *name);
 
-/* How a job ended: of its final state. */
+/* How a job ended: the result of its final state. */
 enum job_result {
     JOB_RESULT_NONE = 0,
     JOB_RESULT_COMPLETED,
@@ -48,6 +48,11 @@ enum job_result {
 };
 const char *job_result_name(enum job_result r); /* "completed"...; "" for NONE; NULL for none */
 int job_result_parse(const char *name);         /* -1 with EINVAL */
+
+/* The word for a state in all output for users: "depend", "held" (PRIORITY, or SCHED with urgency
+ * 0), "pending", "running", "ending", and for INACTIVE the name of the result, or "inactive" if
+ * the result is JOB_RESULT_NONE.  NULL for a value that is not one of these states. */
+const char *job_state_word(enum job_state s, int urgency, enum job_result r);
 
 /* What the events so far say.  All zero before the first. */
 struct jobstate {

@@ -60,7 +60,8 @@ static int check_envs(const struct submit_frame *f, size_t total, errmsg_t *err)
         total -= ENV_HEAD + len;
     }
     if (total)
-        return errmsg_fail(err, EPROTO, "environments of a submission have bytes to spare");
+        return errmsg_fail(err, EPROTO,
+                           "the environments of a submission are followed by surplus bytes");
     return 0;
 }
 
@@ -88,7 +89,7 @@ static int check_jobs(const struct submit_frame *f, errmsg_t *err)
         left -= JOB_HEAD + len;
     }
     if (left)
-        return errmsg_fail(err, EPROTO, "a submission has bytes behind its last job");
+        return errmsg_fail(err, EPROTO, "a submission has surplus bytes after its last job");
     return 0;
 }
 
@@ -98,7 +99,7 @@ int submit_decode(const void *data, size_t len, struct submit_frame *f, errmsg_t
     size_t envs;
 
     if (len > SUBMIT_FRAME_MAX)
-        return errmsg_fail(err, EMSGSIZE, "a submission may have %u bytes, this one has %zu",
+        return errmsg_fail(err, EMSGSIZE, "a submission has at most %u bytes, this one has %zu",
                            SUBMIT_FRAME_MAX, len);
     if (len < HEAD || memcmp(p, magic, sizeof(magic)) != 0)
         return errmsg_fail(err, EPROTO, "this is not a submission of jobs");
@@ -243,12 +244,12 @@ int submit_writer_job(submit_writer_t *w, int env, int urgency, unsigned flags, 
     uint8_t *p;
 
     if (env < 0 || (uint32_t)env >= w->nenvs)
-        return errmsg_fail(err, EINVAL, "a job needs an environment that was added before");
+        return errmsg_fail(err, EINVAL, "a job requires an environment that was added before");
     if (urgency < 0 || urgency > JOB_URGENCY_MAX)
         return errmsg_fail(err, EINVAL, "the urgency of a job must be 0 to %d, not %d",
                            JOB_URGENCY_MAX, urgency);
     if (flags & ~(unsigned)JOB_FLAGS_ALL || !jobspec || !len)
-        return errmsg_fail(err, EINVAL, "a job needs a jobspec and flags that are known");
+        return errmsg_fail(err, EINVAL, "a job requires a jobspec and known flags");
     if (w->njobs >= SUBMIT_JOBS_MAX || len > SUBMIT_FRAME_MAX || !fits(w, JOB_HEAD + len))
         return errmsg_fail(err, E2BIG, "the submission is full with %u jobs", w->njobs);
     if (!(p = bytes_room(&w->jobs, JOB_HEAD + len)))

@@ -1,10 +1,10 @@
 /* arena.c - memory that is freed all at once.
  *
  * Blocks of 64 KiB (larger for a larger request) in a list; the newest is being filled.  A reset
- * puts them aside, 4 MiB at most, so that root changes of the usual size never ask the system for
- * memory; what was put aside and not needed goes block by block, one with each reset.
+ * keeps at most 4 MiB of them for reuse, so that root changes of the usual size do not allocate
+ * memory; unused blocks are freed one by one, one with each reset.
  *
- * Failure: NULL with ENOMEM; what was handed out before stays valid.
+ * Failure: NULL with ENOMEM; earlier allocations stay valid.
  */
 #include "config.h"
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* Memory that is freed all at once: what one root change needs while it is made.
+/* Memory that is freed all at once: the working memory of a root change.
  * Not thread-safe. */
 #ifndef KVS_ARENA_H
 #define KVS_ARENA_H

@@ -1,11 +1,11 @@
-/* kvs.c - the clients' end of the key-value store.
+/* kvs.c - the client side of the key-value store.
  *
- * Builds requests (kvs_wire.h) and looks into answers.  A transaction is kept encoded, so that
- * sending it is one copy.  Nothing is remembered between calls: what a result means is in its
- * bytes.
+ * The functions build requests (kvs_wire.h) and decode responses.  A transaction is kept in
+ * encoded form, so that sending it takes one copy.  There is no state between calls: the meaning
+ * of a result is in its bytes.
  *
- * Failure: a bad key or argument is found here, before anything is sent.  Answers that are not what
- * the service promises are EPROTO.
+ * Failure: an invalid key or argument is detected here, before anything is sent.  A response that
+ * violates the protocol is EPROTO.
  */
 #include "config.h"
 #include <errno.h>
@@ -54,7 +54,7 @@ static int add(flux_kvs_txn_t *txn, enum kvs_op_type type, int flags, const char
                const void *data, size_t len, errmsg_t *err)
 {
     if (!txn || !key || (len && !data))
-        return errmsg_fail(err, EINVAL, "an operation needs a transaction, a key and its value");
+        return errmsg_fail(err, EINVAL, "an operation requires a transaction, a key and a value");
     return kvs_txn_buf_add(&txn->buf, type, (unsigned)flags, key, strlen(key), data, len, err);
 }
 
@@ -72,7 +72,7 @@ int flux_kvs_txn_put_raw(flux_kvs_txn_t *txn, const char *key, const void *data,
 int flux_kvs_txn_unlink(flux_kvs_txn_t *txn, const char *key, int flags, errmsg_t *err)
 {
     if (flags & ~(FLUX_KVS_RECURSIVE | FLUX_KVS_MUST_EXIST))
-        return errmsg_fail(err, EINVAL, "flags %#x of unlink are not known", (unsigned)flags);
+        return errmsg_fail(err, EINVAL, "unlink has unknown flags %#x", (unsigned)flags);
     return add(txn, KVS_OP_UNLINK, flags, key, NULL, 0, err);
 }
 
@@ -116,7 +116,7 @@ int flux_kvs_txn_put_chunks(flux_kvs_txn_t *txn, const char *key, uint64_t size,
                             const void *digests, size_t n, size_t dsize, errmsg_t *err)
 {
     if (!txn || !key || (n && !digests))
-        return errmsg_fail(err, EINVAL, "an operation needs a transaction, a key and its value");
+        return errmsg_fail(err, EINVAL, "an operation requires a transaction, a key and a value");
     return kvs_txn_buf_add_chunks(&txn->buf, key, strlen(key), size, digests, n, dsize, err);
 }
 
@@ -438,7 +438,7 @@ static int next_entry(flux_future_t *f, size_t *pos, bool diff, struct kvs_answe
     if (dir_answer(f, &a, diff, err) < 0)
         return -1;
     if (*pos > a.len)
-        return errmsg_fail(err, EINVAL, "position is beyond the directory");
+        return errmsg_fail(err, EINVAL, "the position is beyond the end of the directory");
     int rc = kvs_answer_next(&a, pos, w, err);
     if (rc <= 0)
         return rc;
@@ -482,7 +482,7 @@ ssize_t flux_kvs_readdir_count(flux_future_t *f, errmsg_t *err)
     return (ssize_t)a.count;
 }
 
-/* Has the answer at hand, if there is one, this flag? */
+/* True if there is a result and it has this flag. */
 static bool answer_has(flux_future_t *f, unsigned flag)
 {
     struct kvs_answer a;

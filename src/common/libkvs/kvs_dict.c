@@ -1,10 +1,10 @@
 /* kvs_dict.c - values that both ends of a stream of packs remember.
  *
  * Invariants:
- *  1. What is remembered depends on the values that passed and their order only.
- *  2. Numbers do not change; nothing is forgotten.
+ *  1. The contents depend only on the values that crossed the stream, and on their order.
+ *  2. Numbers do not change; no value is removed.
  *
- * Failure: none but ENOMEM; who gets it must not go on with the stream.
+ * Failure: only ENOMEM, after which the stream cannot be continued.
  */
 #include "config.h"
 #include <errno.h>

@@ -1,8 +1,9 @@
-/* What two instances that send each other packs (kvs_pack.h) remember of the values in them, so
- * that a value crosses between them once however many packs it is in.
+/* The dictionary of a stream of packs (kvs_pack.h) between two instances: values that both ends
+ * remember, so that each crosses the stream once, however many packs contain it.
  *
- * Both ends see the same packs in the same order and remember the same values: those of 32 bytes
- * and more, the first ones, up to KVS_DICT_MAX of them and KVS_DICT_BYTES together.
+ * Both ends see the same packs in the same order, and so remember the same values: each new value
+ * of at least KVS_DICT_MIN bytes, while there are at most KVS_DICT_MAX of them and KVS_DICT_BYTES
+ * in all.
  *
  * Thread rules: a dictionary belongs to one thread.
  */

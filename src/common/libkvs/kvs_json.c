@@ -1,7 +1,6 @@
-/* kvs_json.c - descriptions of what is said to and by the key-value store in JSON.
+/* kvs_json.c - descriptions of the JSON messages of the key-value store.
  *
- * The table of messages stands in kvs_json.h.  All fields are required: both ends are of one
- * version.
+ * All fields are required: both ends are of one version.
  */
 #include "config.h"
 

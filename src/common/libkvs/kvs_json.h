@@ -1,16 +1,5 @@
-/* What kvs clients and instances say in JSON: one description per message, for both ends.
- *
- *    kvs.version, kvs.getroot, kvs.follow, kvs.gc,
- *    kvs.namespace-remove          {"namespace"}
- *    kvs.wait-version              {"namespace","version"}
- *    kvs.snapshot                  {"namespace","rootref"}        rootref "": the newest
- *    answers to kvs.version and
- *    kvs.wait-version              {"version","rootref"}
- *    kvs.namespace-create          {"namespace","owner","rank"}   owner 0xffffffff: who asks
- *    answer to kvs.namespace-list  {"namespaces":[{"namespace","owner","rank","lost"}, ...]}
- *    answer to kvs.dropcache       {"dropped"}
- *    answer to kvs.fences          {"fences":[{"namespace","name","nprocs","entered","ranks","age"},
- *                                  ...]}                          of this instance
+/* JSON payloads of the service "kvs", for both ends.  km_wire_methods[] (src/modules/kvs/km_wire.c)
+ * names the messages that carry them.
  *
  * Thread rules: constants, for any thread.
  */
@@ -32,7 +21,7 @@ extern const struct flux_schema kvs_ns_version_schema;
 
 struct kvs_ns_rootref {
     const char *namespace;
-    const char *rootref;
+    const char *rootref; /* "": the newest */
 };
 extern const struct flux_schema kvs_ns_rootref_schema;
 
@@ -44,20 +33,20 @@ extern const struct flux_schema kvs_version_answer_schema;
 
 struct kvs_ns_create {
     const char *namespace;
-    uint32_t owner;
+    uint32_t owner; /* 0xffffffff: the user who sends the request */
     uint32_t rank;
 };
 extern const struct flux_schema kvs_ns_create_schema;
 
 struct kvs_ns_list {
-    json_t *namespaces;
+    json_t *namespaces; /* of struct kvs_ns_item */
 };
 extern const struct flux_schema kvs_ns_list_schema;
 struct kvs_ns_item {
     const char *namespace;
     uint32_t owner;
     uint32_t rank;
-    bool lost; /* the rank of its master is gone */
+    bool lost; /* the rank of its master is lost */
 };
 extern const struct flux_schema kvs_ns_item_schema;
 
@@ -67,7 +56,7 @@ struct kvs_dropped {
 extern const struct flux_schema kvs_dropped_schema;
 
 struct kvs_fence_list {
-    json_t *fences;
+    json_t *fences; /* of struct kvs_fence_item */
 };
 extern const struct flux_schema kvs_fence_list_schema;
 struct kvs_fence_item {
@@ -75,8 +64,8 @@ struct kvs_fence_item {
     const char *name;
     uint32_t nprocs;
     uint32_t entered;  /* clients at this broker that wait */
-    const char *ranks; /* where participants are, as far as somebody said so; "" for none */
-    double age;        /* seconds since the first of them called, or calls from below came */
+    const char *ranks; /* of participants, as far as they are known; "": none */
+    double age;        /* seconds since the first call arrived here, from a client or from below */
 };
 extern const struct flux_schema kvs_fence_item_schema;
 

@@ -1,7 +1,7 @@
-/* kvs_key.c - which texts are keys.
+/* kvs_key.c - which strings are valid keys.
  *
- * Checked once where a key enters (client, and again the service, which trusts nobody); code behind
- * that splits keys without looking.
+ * A key is checked once where it enters: in the client, and again in the service, which trusts no
+ * client; all other code splits keys without further checks.
  */
 #include "config.h"
 #include <errno.h>
@@ -40,8 +40,7 @@ int kvs_key_check(const char *key, size_t len, errmsg_t *err)
         return errmsg_fail(err, ENAMETOOLONG, "key '%.*s...' is longer than %d bytes", SHOW, key,
                            KVS_KEY_MAX);
     if (kvs_key_is_root(key, len))
-        return errmsg_fail(err, EINVAL,
-                           "'.' is the root directory, which cannot be written itself");
+        return errmsg_fail(err, EINVAL, "'.' is the root directory, which cannot be written");
     for (size_t i = 0; i < len; i++) {
         unsigned char c = (unsigned char)key[i];
         if (c < 0x20 || c == 0x7f)

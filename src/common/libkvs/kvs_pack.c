@@ -1,34 +1,36 @@
-/* kvs_pack.c - packed transactions: the format and its reader (the writer:
- * kvs_pack_write.c).
+/* kvs_pack.c - packed transactions: the format and its reader (the writer is kvs_pack_write.c).
  *
- * Format (numbers of the header little-endian, others varint: 7 bits a byte, the lowest first, the
- * highest bit set in all but the last byte, no byte more than needed):
+ * Format.  Numbers in the header are little-endian.  The others are varints: 7 bits a byte, the
+ * lowest first, the highest bit set in all bytes but the last, in the shortest form.
  *
  *   header   u8 'P'  u8 1 (format)  u16 known  u32 puts  u32 values  u32 items
- *   value    varint length, bytes                                        (as many as the header says)
- *   item     varint s, varint n, n bytes    first key: s bytes of the item's before, then these
- *            u8 kind                        0 one key, 1 run of one value, 2 run of new values
- *            varint v                       0: the next value of this pack; v > 0: value number v-1
- *            in a run also
- *            varint suffix, digits, width, step, count
- *   rest     nothing, or a transaction (kvs_txn.c) of one operation at least
+ *   values   each: varint length, bytes
+ *   items    each:
+ *            varint s, varint n, n bytes   its first key: s bytes of the preceding item's first
+ *                                          key, then these n bytes
+ *            u8 kind                       0 one key, 1 run with one value, 2 run with new values
+ *            varint v                      0: the next value of this pack; v > 0: value v-1
+ *            in a run, varints suffix, digits, width, step, count
+ *   rest     nothing, or a transaction (kvs_txn.c) with at least one operation
  *
- * `known` values, from packs before on the same stream, have the first numbers (kvs_dict.h); those
- * of this pack follow.
+ * Values 0 to known-1 come from earlier packs of the same stream (kvs_dict.h); the values of this
+ * pack follow.
  *
- * The keys of a run are those that printf("%0*u") makes of the number that stands in `digits`
- * digits before the last `suffix` bytes of the first key, with `width`, and of the numbers `step`
- * apart that follow, `count` in all.  A run of new values has one more of them for each key: that
- * is the exchange of as many processes, one key each, in one item.
+ * Runs.  The first key has a number in the `digits` digits before its last `suffix` bytes.  The
+ * keys of the run have `count` numbers in its place, from this one in steps of `step`, as
+ * printf("%0*u") prints them with `width`.  In a run of kind 2 each key has the next new value: one
+ * item holds an exchange in which each process puts one key.
  *
  * Invariants:
- *  1. Values of a pack are numbered in the order in which items refer to them; each is referred to.
- *  2. What a reader yields is bounded whatever the bytes are: by KVS_TXN_OPS_MAX operations and
- *     KVS_TXN_MAX bytes of keys.  It allocates 16 bytes for each value, which has at least one byte
- *     in the pack, and nothing for a put.
+ *  1. The values of a pack are in the order in which items first refer to them, and each is
+ *     referred to.
+ *  2. Whatever the bytes are, a reader yields at most KVS_TXN_OPS_MAX operations and KVS_TXN_MAX
+ *     bytes of keys.  It allocates 16 bytes for each value, which has at least one byte in the pack
+ *     or is one of at most KVS_DICT_MAX in the dictionary, and nothing for a put.
  *
- * Failure: EPROTO with a sentence for bytes that are not a pack, the error of the key for a key that
- * is none.  Whether a run meets a key of another item is not checked: the later one wins then.
+ * Failure: EPROTO with an error message for bytes that are not a pack; the error of kvs_key_check()
+ * for an invalid key.  That a run contains a key of another item is not detected: the later put
+ * takes effect.
  */
 #include "config.h"
 #include <errno.h>
@@ -81,7 +83,7 @@ int kvs_pack_open(struct kvs_pack_iter *it, const void *data, size_t len, const 
         return errmsg_fail(err, EPROTO, "payload of %zu bytes is not a packed transaction", len);
     if (le_get16(p + 2) != kvs_dict_count(dict))
         return errmsg_fail(err, EPROTO,
-                           "packed transaction builds on %u values where %u came before",
+                           "packed transaction refers to %u preceding values, but there are %u",
                            le_get16(p + 2), kvs_dict_count(dict));
     memset(it, 0, offsetof(struct kvs_pack_iter, base));
     it->puts = it->left = le_get32(p + 4);
@@ -133,14 +135,14 @@ static int bad_item(struct kvs_pack_iter *it, errmsg_t *err, const char *what)
                        (size_t)(it->end - it->p), what);
 }
 
-/* Write `number` into the key at hand, between what is before and behind it in the base. */
+/* Make the current key: `number` between the prefix and the suffix of the base. */
 static int make_key(struct kvs_pack_iter *it, uint64_t number, errmsg_t *err)
 {
     unsigned digits = count_digits(number);
     unsigned width = digits > it->width ? digits : it->width;
     size_t len = (size_t)it->prefix + width + it->suffix;
     if (len > KVS_KEY_MAX)
-        return bad_item(it, err, "the keys of a run grow too long");
+        return bad_item(it, err, "the keys of a run become too long");
     char *d = it->key + it->prefix + width;
     for (unsigned i = 0; i < width; i++, number /= 10)
         *--d = (char)('0' + number % 10);
@@ -174,7 +176,7 @@ static int open_run(struct kvs_pack_iter *it, errmsg_t *err)
         return bad_item(it, err, "a run begins with a number of another width");
     if ((NUMBER_END - 1 - it->number) / step < count - 1)
         return bad_item(it, err, "a run exceeds 18 digits");
-    /* Keys of a run differ in digits only: when the last, which is the longest, is a key, all are. */
+    /* Keys of a run differ in digits only: if the last, which is the longest, is valid, all are. */
     memcpy(it->key, it->base, it->prefix);
     if (make_key(it, it->number + step * (count - 1), err) < 0)
         return -1;
@@ -186,13 +188,14 @@ static int open_item(struct kvs_pack_iter *it, errmsg_t *err)
 {
     uint64_t shared, n, v;
     if (it->items-- == 0)
-        return bad_item(it, err, "there are fewer than the puts it promised");
+        return bad_item(it, err, "it has fewer puts than announced");
     if (get_varint(&it->p, it->end, it->baselen, &shared) < 0 ||
         get_varint(&it->p, it->end, KVS_KEY_MAX - shared, &n) < 0 ||
         (size_t)(it->end - it->p) < n + 1)
         return bad_item(it, err, "its key is cut off or too long");
     if (n > 0 && shared < it->baselen && it->base[shared] == (char)*it->p)
-        return bad_item(it, err, "its key shares more with the one before than it says");
+        return bad_item(it, err,
+                        "its key shares a longer prefix with the preceding key than it states");
     memcpy(it->base + shared, it->p, n);
     it->baselen = (uint16_t)(shared + n);
     it->p += n;
@@ -201,7 +204,7 @@ static int open_item(struct kvs_pack_iter *it, errmsg_t *err)
     unsigned kind = *it->p++;
     if (kind > KVS_PACK_NEW || get_varint(&it->p, it->end, it->seen, &v) < 0 ||
         (kind == KVS_PACK_NEW && v != 0))
-        return bad_item(it, err, "it has no such kind or value");
+        return bad_item(it, err, "its kind or its value index is invalid");
     it->ascending = kind == KVS_PACK_NEW;
     it->count = 1;
     if (kind == KVS_PACK_ONE) {
@@ -213,7 +216,7 @@ static int open_item(struct kvs_pack_iter *it, errmsg_t *err)
     }
     uint32_t fresh = v > 0 ? 0 : it->ascending ? it->count : 1;
     if (fresh > it->nvalues - it->seen)
-        return bad_item(it, err, "there are fewer values than it needs");
+        return bad_item(it, err, "it has fewer values than its items refer to");
     it->value = v > 0 ? (uint32_t)v - 1 : it->seen;
     it->seen += fresh;
     return 0;
@@ -225,7 +228,7 @@ static int next_rest(struct kvs_pack_iter *it, struct kvs_op *op, uint32_t *valu
         uint32_t nops;
         if (it->items > 0 || it->seen != it->nvalues)
             return errmsg_fail(err, EPROTO,
-                               "packed transaction has %u items and %u values that nothing needs",
+                               "packed transaction has %u surplus items and %u unused values",
                                it->items, it->nvalues - it->seen);
         if (it->p == it->end)
             return 0;

@@ -1,17 +1,17 @@
-/* Packed transactions: what instances of the key-value store send each other for many at once, and
- * what the master applies for a fence.
+/* Packed transactions: the merged changes of many participants of a fence, which instances of the
+ * key-value store send each other and the master applies.
  *
- * A pack holds plain puts of distinct keys in a form that says each thing once (equal values once,
- * equal beginnings of keys once, numbered names with one value as one item), and after them an
- * ordinary transaction (kvs_txn.h) with whatever is not a plain put.  Format: kvs_pack.c.
+ * A pack holds plain puts of distinct keys without repetition (each value once, the common prefix
+ * of successive keys once, a run of numbered keys as one item), then an ordinary transaction
+ * (kvs_txn.h) with all other operations.  Format: kvs_pack.c.
  *
  *    struct kvs_pack_iter it;
  *    if (kvs_pack_open(&it, data, len, NULL, &err) < 0) ...
  *    while ((rc = kvs_pack_next(&it, &op, &value, &err)) == 1) ...
  *    kvs_pack_close(&it);
  *
- * It answers the FLUX paper's finding (ICPP 2014, figure 3) that fences of equal values still grow
- * with the number of processes, since the tuples of keys and references were concatenated.
+ * In the FLUX paper (ICPP 2014, figure 3) the cost of a fence grows with the number of processes
+ * even if all values are equal, because tuples of keys and references are concatenated.
  *
  * Thread rules: any thread; an iterator or a writer belongs to one.
  */
@@ -26,7 +26,7 @@
 #define KVS_PACK_HEADER 16
 #define KVS_PACK_NO_VALUE UINT32_MAX
 
-/* Do these bytes claim to be a pack (and not a transaction)? */
+/* True if these bytes begin as a pack does, and not as a transaction. */
 static inline bool kvs_pack_is(const void *data, size_t len)
 {
     return len > 0 && *(const uint8_t *)data == 'P';
@@ -39,19 +39,19 @@ struct kvs_pack_value {
     uint32_t len;
 };
 
-/* Fields are private but for these: */
+/* Callers may read the first four fields; the others are private. */
 struct kvs_pack_iter {
-    uint32_t puts;    /* plain puts in the pack, as its header says */
-    uint32_t nvalues; /* distinct values, with those from the dictionary */
-    uint32_t known;   /* how many these are; they come first */
+    uint32_t puts;    /* plain puts in the pack, according to its header */
+    uint32_t nvalues; /* distinct values, including those from the dictionary */
+    uint32_t known;   /* number of those from the dictionary; they come first */
     struct kvs_pack_value *values;
     const uint8_t *p, *end;
     uint32_t seen;  /* values referred to so far */
-    uint32_t items; /* left */
-    uint32_t left;  /* puts left */
+    uint32_t items; /* not read yet */
+    uint32_t left;  /* puts not read yet */
     size_t key_bytes;
-    /* the item at hand */
-    uint32_t count; /* of its puts left */
+    /* The current item. */
+    uint32_t count; /* its puts that are not read yet */
     uint32_t value;
     bool ascending;
     uint64_t number, step;
@@ -63,9 +63,9 @@ struct kvs_pack_iter {
     char key[KVS_KEY_MAX];
 };
 
-/* Look at the header and the values; `data` and the dictionary of this stream of packs (NULL: the
- * pack stands alone) are borrowed until close().  0, or -1 with EPROTO, EMSGSIZE or ENOMEM and a
- * sentence, and nothing to close. */
+/* Decode the header and the values; `data` and the dictionary of this stream of packs (NULL: the
+ * pack stands alone) are borrowed until close().  0, or -1 with EPROTO, EMSGSIZE or ENOMEM and an
+ * error message, and nothing to close. */
 int kvs_pack_open(struct kvs_pack_iter *it, const void *data, size_t len, const kvs_dict_t *dict,
                   errmsg_t *err);
 /* The next operation: 1 with *op.  First all puts: op->key lives until the next call, op->value as
@@ -77,11 +77,11 @@ int kvs_pack_open(struct kvs_pack_iter *it, const void *data, size_t len, const 
 int kvs_pack_next(struct kvs_pack_iter *it, struct kvs_op *op, uint32_t *value, errmsg_t *err);
 void kvs_pack_close(struct kvs_pack_iter *it); /* keeps errno */
 
-/* Have the dictionary learn what was new in a pack that was read to its end.  -1 with ENOMEM. */
+/* Add the new values of a pack that was read to its end to the dictionary.  -1 with ENOMEM. */
 int kvs_pack_learn(const struct kvs_pack_iter *it, kvs_dict_t *dict);
 
-/* Look through a pack, or a transaction, to its end: 0 with the number of operations (`nops` may be
- * NULL), or -1.  The dictionary stays as it is. */
+/* Check a pack, or a transaction, to its end: 0 with the number of operations (`nops` may be NULL),
+ * or -1.  The dictionary is not changed. */
 int kvs_pack_check(const void *data, size_t len, const kvs_dict_t *dict, uint32_t *nops,
                    errmsg_t *err);
 
@@ -95,12 +95,12 @@ struct kvs_pack_put {
 struct kvs_pack_bytes {
     const uint8_t *data;
     uint32_t len;
-    uint32_t refs; /* puts that have it, at least one */
+    uint32_t refs; /* puts that have it; a value with 0 is left out */
 };
-/* Pack `n` puts of distinct keys, `nvalues` distinct values and a transaction (len 0: none) for the
- * reader with the same dictionary (NULL: none), which then learns the new values.  The result
- * depends on what is put and what is known only, not on the order of the arrays.  In *buf
- * (malloc'd) there are `head` bytes for the caller, then the *len bytes of the pack.  0, or -1 with
+/* Pack `n` puts of distinct keys, `nvalues` distinct values and a transaction (restlen 0: none) for
+ * the reader with the same dictionary (NULL: none), and add the new values to it.  The result
+ * depends on the puts, the transaction and the dictionary, not on the order of the arrays.  *buf
+ * (malloc'd) has `head` bytes for the caller, then the *len bytes of the pack.  0, or -1 with
  * ENOMEM. */
 int kvs_pack_write(const struct kvs_pack_put *puts, uint32_t n, const struct kvs_pack_bytes *values,
                    uint32_t nvalues, const void *rest, size_t restlen, kvs_dict_t *dict,

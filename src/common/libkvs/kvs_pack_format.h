@@ -2,12 +2,13 @@
 #ifndef KVS_PACK_FORMAT_H
 #define KVS_PACK_FORMAT_H
 
-#define KVS_PACK_DIGITS 18 /* of a number in a key */
+#define KVS_PACK_DIGITS 18 /* maximum digits of a run's number in a key */
 
+/* Kinds of items. */
 enum {
-    KVS_PACK_ONE = 0,  /* an item is one key, */
-    KVS_PACK_SAME = 1, /* a run of one value, */
-    KVS_PACK_NEW = 2,  /* a run with a new value for each key */
+    KVS_PACK_ONE = 0,  /* one key */
+    KVS_PACK_SAME = 1, /* a run of keys with one value */
+    KVS_PACK_NEW = 2,  /* a run of keys, each with a new value */
 };
 
 #endif

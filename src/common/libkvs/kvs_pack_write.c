@@ -1,15 +1,16 @@
 /* kvs_pack_write.c - writing packs (format: kvs_pack.c).
  *
- * Keys are split at their last digits; those that agree before and after are a group; within a
- * group those with one value, and all whose value nobody shares, are numbers for kvs_runs.h.  A
- * chain of less than three is written key by key.
+ * Each key is split at its last number into prefix, digits and suffix.  Keys with equal prefixes
+ * and suffixes are a group.  In a group, the keys of one width that have the same value, and those
+ * whose values no other key has and the dictionary does not know, are a bucket; kvs_runs.h finds
+ * the arithmetic progressions of its numbers.  One of three or more is written as a run; other keys
+ * are items of their own.
  *
  * Invariants:
- *  1. One set of puts has one encoding (for one dictionary), whatever the order in which it came
- *     together.
+ *  1. With a given dictionary, a set of puts has one encoding, whatever the order of the arrays.
  *  2. Each key is in one item.
  *
- * Failure: ENOMEM, and nothing is written.
+ * Failure: ENOMEM, and there is nothing to free.
  */
 #include "config.h"
 #include <errno.h>
@@ -37,7 +38,7 @@ struct split {
     const char *key;
     uint64_t number;
     uint32_t value;
-    uint32_t rank; /* of its value, by the first key that has it; UINT32_MAX: nobody shares it */
+    uint32_t rank; /* of its value, by the first key that has it; UINT32_MAX: no other key has it */
     uint16_t prefix, suffix;
     uint8_t digits, width;
 };
@@ -45,8 +46,8 @@ struct split {
 struct writer {
     const struct kvs_pack_bytes *values;
     const kvs_dict_t *dict;
-    uint32_t *ranks; /* of values that are shared, by their first keys, plus one; then their numbers
-                      * in the pack, plus one */
+    uint32_t *ranks; /* per value: first its rank among shared values, then its number in the pack;
+                      * both plus one */
     uint32_t nranks;
     uint32_t *order; /* new values in the order of the pack */
     uint32_t nout;
@@ -55,7 +56,7 @@ struct writer {
     uint32_t *next;
     uint8_t *buf; /* items */
     size_t len, cap;
-    const struct split *last; /* the item before */
+    const struct split *last; /* first key of the preceding item */
 };
 
 static void split_key(const struct kvs_pack_put *put, struct split *s)
@@ -111,7 +112,7 @@ static int compare_keys(const void *x, const void *y)
     return rc ? rc : (int)a->digits - (int)b->digits;
 }
 
-/* Within a group: what may be a run stands together. */
+/* Order within a group, by buckets. */
 static int compare_buckets(const void *x, const void *y)
 {
     const struct split *a = x, *b = y;
@@ -175,7 +176,7 @@ static int write_one(struct writer *w, const struct split *s)
     return write_item(w, s, KVS_PACK_ONE, 0, 1);
 }
 
-/* Keys of one group, width and value (or of values nobody shares), by number. */
+/* Write a bucket: keys of one group, width and rank, sorted by number. */
 static int write_bucket(struct writer *w, const struct split *s, uint32_t n)
 {
     uint32_t chains;
@@ -213,7 +214,7 @@ static int write_bucket(struct writer *w, const struct split *s, uint32_t n)
     return 0;
 }
 
-/* Numbers without leading zeros go with those that have some, where they may. */
+/* Give numbers without leading zeros the width of those with leading zeros, if they are as long. */
 static void choose_widths(struct split *s, uint32_t n)
 {
     uint32_t padded = 0;

@@ -1,15 +1,14 @@
-/* kvs_runs.c - a set of numbers as few arithmetic progressions.
+/* kvs_runs.c - a set of numbers as a few arithmetic progressions.
  *
- * Where the numbers come from: ranks of processes.  A broker's own processes have numbers in a row,
- * or every sixteenth; what several brokers gathered is a few of those interleaved, so the set looks
- * the same again after some distance: after as many elements as rows were interleaved.  So the
- * distances from an element to its next few neighbours are the candidates; the one with which the
- * fewest chains remain is taken.
+ * The numbers are usually ranks of processes.  Those of one broker are consecutive, or every
+ * sixteenth, say; a set gathered from several brokers interleaves a few such progressions.  The
+ * candidates for the step are the distances from three elements to each of their next LAGS
+ * elements; the step that yields the fewest chains is taken.
  *
  * Invariants:
- *  1. The chains of one distance are disjoint and cover the set, whatever the distance: a bad
- *     choice costs bytes, never an element.
- *  2. Cost is linear in the set: candidates are tried on a sample of fixed size.
+ *  1. The chains of one step are disjoint and cover the set, whatever the step: a bad choice costs
+ *     bytes, but loses no element.
+ *  2. The cost is linear in the size of the set: candidates are tried on SAMPLE elements at most.
  */
 #include "config.h"
 #include <stdbool.h>
@@ -19,7 +18,7 @@
 #define SAMPLE 2048
 #define LAGS 64
 
-/* Elements that end a chain with this distance: as many as there are chains. */
+/* The number of chains with this step, or `limit` if there are at least as many. */
 static uint32_t count_chains(const uint64_t *a, uint32_t n, uint64_t step, uint32_t limit)
 {
     uint32_t chains = 0;

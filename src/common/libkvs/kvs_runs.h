@@ -1,4 +1,4 @@
-/* Runs: a set of numbers as few arithmetic progressions.
+/* Runs: a set of numbers as a few arithmetic progressions.
  *
  * Thread rules: any thread.
  */
@@ -7,9 +7,9 @@
 
 #include <stdint.h>
 
-/* n numbers a[0] < a[1] < ... : the distance s > 0 with which chains (x, x+s, x+2s, ...) within the
- * set are fewest, as far as can be told from a part of it.  n >= 2.  With it next[i] becomes the
- * index of a[i]+s, or n when that is not in the set, and *chains the number of chains. */
+/* For n >= 2 numbers a[0] < a[1] < ..., return the step s > 0 that divides the set into the fewest
+ * chains (x, x+s, x+2s, ...), judged by a sample.  next[i] becomes the index of a[i]+s, or n if
+ * that is not in the set, and *chains the number of chains. */
 uint64_t kvs_runs_step(const uint64_t *a, uint32_t n, uint32_t *next, uint32_t *chains);
 
 #endif

@@ -1,19 +1,19 @@
-/* kvs_set.c - the changes of many, merged.
+/* kvs_set.c - merge the changes of many clients.
  *
  * Two hash tables with chains: keys, each with the number of its value, and values, each with the
- * number of keys that have it.  Equal values are found by hash and compared by bytes; a value that
- * no key has any more is freed.  Keys stand in blocks that are freed together.
+ * number of keys that have it.  Equal values are found by hash and compared by bytes; a value
+ * without keys is freed.  Keys are stored in blocks that are freed together.
  *
  * Invariants:
  *  1. Every key has one value; `refs` of a value is the number of its keys, and a value in the
  *     table has at least one.
- *  2. bytes = for each key 8 + its length, for each value 8 + its length, and the rest.  It is an
- *     upper bound of the pack and stays within KVS_TXN_MAX.
- *  3. Hashes have a key that is another one in each process, so that nobody can choose keys or
- *     values that collide; nothing depends on their order.
+ *  2. `bytes` is the sum of 8 + length over keys and values.  With the header and the rest it is an
+ *     upper bound of the size of the pack, and stays within KVS_TXN_MAX.
+ *  3. Each set has a random hash key, so that a client cannot choose keys or values that collide;
+ *     the encoding does not depend on it.
  *
- * Failure: what does not fit is refused with a sentence.  The set stays whole, but may hold a part
- * of what was to be merged.
+ * Failure: a change that does not fit is refused with an error message.  The set stays consistent,
+ * but may contain a part of the changes that were to be merged.
  */
 #include "config.h"
 #include <errno.h>

@@ -1,21 +1,22 @@
 /* kvs_stream.c - values of any size in bounded memory.
  *
- * The writer cuts a value into pieces of 1 MiB, each of which kvs.store brings to the master and
- * answers with the digests of its chunks.  WINDOW pieces are under way at a time.  A piece is kept
- * until it was taken, since the master may have no room for it just now.  The transaction gets the
- * digests only.
+ * The writer cuts a value into pieces of 1 MiB.  A kvs.store request takes each piece to the
+ * master and returns the digests of its chunks; less than WINDOW of them are outstanding when the
+ * caller gets control.  A piece is kept until it is accepted, because the master may have no room
+ * for it yet.  The transaction contains the digests only.  A value of one piece is not sent in
+ * advance: the transaction contains its bytes.
  *
- * The reader asks for ranges of 1 MiB, WINDOW of them ahead of whom it reads for.
- *
- *    reader    first answer has all of the value    that is it
- *              it has not                           hold a snapshot, begin again at its root
+ * The reader first requests 1 MiB.  If that is not the whole value, it takes a snapshot and begins
+ * again at its root, with up to WINDOW requests of 1 MiB outstanding.
  *
  * Invariants:
- *  1. Pieces other than the last have PIECE bytes, so that chunks are where the format wants them.
- *  2. Slots are used in turn: digests are noted, and ranges handed out, in the order of the value.
- *  3. All ranges are read at one root, which the snapshot keeps.
+ *  1. Pieces other than the last have PIECE bytes, so that chunks begin where the format requires.
+ *  2. Slots are used in turn: digests are noted, and ranges returned, in the order of the value.
+ *  3. All ranges are read at one root.  The snapshot keeps it, unless the caller named a root for
+ *     which no snapshot can be taken any more: then a read fails once that root is gone.
  *
- * Failure: sticks to the writer; a writer without its value is good for nothing.
+ * Failure: after an error of a request, or of memory, the writer can only be destroyed.  An error
+ * of the transaction (an invalid key, say) leaves the value in the writer.
  */
 #include "config.h"
 #include <errno.h>
@@ -31,12 +32,12 @@
 #define WINDOW 4
 /* Digests of a value must fit in a transaction. */
 #define SIZE_LIMIT (UINT64_C(62) << 30)
-/* When the master has no room: try again with each commit there, but at least so often (seconds),
- * and so many times. */
+/* When the master has no room: retry after each commit there, at least once per ROOM_STEP seconds,
+ * and at most ROOM_TRIES times. */
 #define ROOM_STEP 1.
 #define ROOM_TRIES 60
 
-/* Wait for a result.  -1 with a sentence when there is none, or it is an error. */
+/* Wait for a result.  -1 with an error message if none comes, or it is an error. */
 static int wait_for(flux_future_t *f, const char *what, errmsg_t *err)
 {
     if (!f)
@@ -126,7 +127,7 @@ uint64_t flux_kvs_writer_size(const flux_kvs_writer_t *w)
     return w->size;
 }
 
-/* What went wrong is remembered. */
+/* Keep the first error: later calls fail with it. */
 static int writer_fail(flux_kvs_writer_t *w, errmsg_t *err)
 {
     if (!w->errnum)
@@ -142,7 +143,8 @@ static int note_digests(flux_kvs_writer_t *w, struct piece *p)
     if (flux_kvs_store_get(p->f, &digests, &n, &dsize, &w->error) < 0)
         return -1;
     if (n != (p->len + FLUX_KVS_CHUNK - 1) / FLUX_KVS_CHUNK || (w->n > 0 && dsize != w->dsize))
-        return errmsg_fail(&w->error, EPROTO, "the answer to kvs.store has not one digest a chunk");
+        return errmsg_fail(&w->error, EPROTO,
+                           "the response to kvs.store does not have one digest per chunk");
     w->dsize = dsize;
     if (w->n + n > w->cap) {
         size_t cap = w->cap ? 2 * w->cap : PIECE / FLUX_KVS_CHUNK * WINDOW;
@@ -157,7 +159,7 @@ static int note_digests(flux_kvs_writer_t *w, struct piece *p)
     return 0;
 }
 
-/* Chunks that wait for their commits fill the room there is: some go with each commit. */
+/* The master's room is taken by chunks that wait for a commit: wait for the next commit there. */
 static int wait_for_room(flux_kvs_writer_t *w)
 {
     flux_future_t *f = flux_kvs_version(w->h, w->ns);
@@ -203,7 +205,7 @@ static int finish_oldest(flux_kvs_writer_t *w)
     return 0;
 }
 
-/* Send what is in the slot that is being filled, and have the next one empty. */
+/* Send the slot that is being filled, and make sure that the next one is empty. */
 static int flush_piece(flux_kvs_writer_t *w)
 {
     if (send_piece(w, &w->slot[w->fill]) < 0)
@@ -227,7 +229,7 @@ int flux_kvs_writer_write(flux_kvs_writer_t *w, const void *data, size_t len, er
     while (len > 0) {
         struct piece *p = &w->slot[w->fill];
         size_t n = PIECE - p->len < len ? PIECE - p->len : len;
-        /* Sent only when more is to come: a value of one piece goes with the transaction. */
+        /* A full slot is sent when more bytes come: the transaction holds a value of one piece. */
         if (n == 0) {
             if (flush_piece(w) < 0)
                 return writer_fail(w, err);
@@ -322,7 +324,7 @@ static int ask(flux_kvs_reader_t *r, const char *rootref, uint64_t len, errmsg_t
     return 0;
 }
 
-/* The answer about the beginning of the value: how long is it? */
+/* Wait for the first response, which contains the size of the value. */
 static int first_answer(flux_kvs_reader_t *r, size_t *len, errmsg_t *err)
 {
     struct flux_kvs_info info;
@@ -342,8 +344,7 @@ static int hold_root(flux_kvs_reader_t *r, const char *rootref, errmsg_t *err)
 
     r->snapshot = flux_kvs_snapshot(r->h, r->ns, rootref);
     rc = wait_for(r->snapshot, "kvs.snapshot", err);
-    /* A root of the past that cannot be kept any more may still be there: each read is of that root
-     * or fails. */
+    /* A past root that cannot be kept any more may still be readable: a read uses it or fails. */
     if (rc < 0 && !(rootref && errno == ENOENT))
         return -1;
     if (rc == 0 && flux_kvs_commit_get(r->snapshot, NULL, &ref, err) < 0)
@@ -414,9 +415,10 @@ ssize_t flux_kvs_reader_next(flux_kvs_reader_t *r, const char **data, errmsg_t *
         return -1;
     want = r->rootref && r->size - r->given > PIECE ? PIECE : (size_t)(r->size - r->given);
     if (len != want)
-        return errmsg_fail(
-            err, EPROTO, "%s: %zu bytes came of the %zu at offset %" PRIu64 " that were asked for",
-            r->key, len, want, r->given);
+        return errmsg_fail(err, EPROTO,
+                           "%s: received %zu of the %zu bytes at offset %" PRIu64
+                           " that were requested",
+                           r->key, len, want, r->given);
     r->given += len;
     return (ssize_t)len;
 }

@@ -19,13 +19,13 @@
  *                               32768 bytes of it and what is left
  *
  * Invariants:
- *  1. Operations take effect in the order in which they stand.
- *  2. One sequence of operations has one encoding: unused bits are zero and nothing follows the
- *     last.
- *  3. A transaction has at most 64 MiB and 2^20 operations; one that has more is refused whole.
+ *  1. Operations take effect in the order of their encoding.
+ *  2. One sequence of operations has one encoding: unused bits are zero and no bytes follow the
+ *     last operation.
+ *  3. A transaction has at most 64 MiB and 2^20 operations; a larger one is refused.
  *
- * Failure: anything else is refused with EPROTO (no transaction), or with the error of the key or
- * value, and a sentence that says at which operation.
+ * Failure: anything else is refused with EPROTO, or with the error of the key or value, and an
+ * error message.
  */
 #include "config.h"
 #include <errno.h>
@@ -57,11 +57,11 @@ static int check_tag(const struct kvs_op *op, errmsg_t *err)
     bool absent = op->flags & KVS_OP_ABSENT;
     uint8_t type = op->len ? op->value[0] : 0;
     if (op->len != (absent ? 0 : KVS_TAG_SIZE))
-        return errmsg_fail(err, EPROTO, "guard of '%.*s' has a tag of %u bytes: it should be %d",
+        return errmsg_fail(err, EPROTO, "guard of '%.*s' has a tag of %u bytes instead of %d",
                            op->keylen > 80 ? 80 : op->keylen, op->key, op->len,
                            absent ? 0 : KVS_TAG_SIZE);
     if (!absent && type != KVS_TAG_VALUE && type != KVS_TAG_DIR && type != KVS_TAG_LINK)
-        return errmsg_fail(err, EPROTO, "guard of '%.*s' has a tag of type %u, which is not known",
+        return errmsg_fail(err, EPROTO, "guard of '%.*s' has a tag of unknown type %u",
                            op->keylen > 80 ? 80 : op->keylen, op->key, type);
     return 0;
 }
@@ -77,7 +77,7 @@ static int check_chunks(const struct kvs_op *op, errmsg_t *err)
     uint64_t n = (size + KVS_CHUNK - 1) / KVS_CHUNK;
     if (op->len - 8 != n * 20 && op->len - 8 != n * 32)
         return errmsg_fail(
-            err, EPROTO, "value in chunks of '%.*s': %u bytes of digests do not fit %llu chunks",
+            err, EPROTO, "value in chunks of '%.*s': %u bytes of digests do not match %llu chunks",
             op->keylen > 80 ? 80 : op->keylen, op->key, op->len - 8, (unsigned long long)n);
     return 0;
 }
@@ -101,10 +101,10 @@ static int check_op(const struct kvs_op *op, errmsg_t *err)
         [KVS_OP_PUTCHUNKS] = {0, KVS_TXN_MAX, check_chunks},
     };
     if (op->type < KVS_OP_PUT || op->type > KVS_OP_PUTCHUNKS)
-        return errmsg_fail(err, EPROTO, "operation of type %u in a transaction is not known",
+        return errmsg_fail(err, EPROTO, "a transaction has an operation of unknown type %u",
                            op->type);
     if (op->flags & ~types[op->type].flags)
-        return errmsg_fail(err, EPROTO, "operation flags %#x in a transaction are not known",
+        return errmsg_fail(err, EPROTO, "a transaction has an operation with unknown flags %#x",
                            op->flags);
     if (kvs_key_check(op->key, op->keylen, err) < 0)
         return -1;
@@ -265,8 +265,8 @@ int kvs_txn_buf_add(struct kvs_txn_buf *b, enum kvs_op_type type, unsigned flags
                         .key = key,
                         .value = value};
     if (flags > UINT8_MAX || (unsigned)type > UINT8_MAX)
-        return errmsg_fail(err, EPROTO, "operation of type %u with flags %#x is not known",
-                           (unsigned)type, flags);
+        return errmsg_fail(err, EPROTO, "unknown operation: type %u, flags %#x", (unsigned)type,
+                           flags);
     if (check_op(&op, err) < 0)
         return -1;
     return add_op(b, &op, NULL, value, len, err);

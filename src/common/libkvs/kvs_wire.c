@@ -1,9 +1,6 @@
-/* kvs_wire.c - encoding and strict decoding of what kvs clients and instances send each other.
+/* kvs_wire.c - encoding and strict decoding of raw payloads.  kvs_wire.h defines their layouts.
  *
- * The layouts stand in kvs_wire.h.  Integers are little-endian.  Unused bytes are zero, and nothing
- * may follow what a layout says.
- *
- * Failure: EPROTO, or the key's error, with a sentence.
+ * Failure: EPROTO, or the error of the key, with an error message.
  */
 #include "config.h"
 #include <errno.h>
@@ -56,7 +53,8 @@ int kvs_root_decode(const void *data, size_t len, struct kvs_root *r, errmsg_t *
         return -1;
     }
     if (!printable(ref, p[9]))
-        return errmsg_fail(err, EPROTO, "root of the key-value store has no readable reference");
+        return errmsg_fail(err, EPROTO,
+                           "the reference of a root of the key-value store is invalid");
     r->version = le_get64(p);
     memcpy(r->ns, ns, p[8]);
     r->ns[p[8]] = '\0';
@@ -144,19 +142,19 @@ static int check_flags(const struct kvs_lookup_req *q, errmsg_t *err)
                          KVS_REQ_PAGE | KVS_REQ_APPEND | KVS_REQ_DIFF;
     unsigned kind = q->flags & (KVS_REQ_RANGE | KVS_REQ_PAGE | KVS_REQ_APPEND | KVS_REQ_DIFF);
     if (q->flags & ~all)
-        return errmsg_fail(err, EPROTO, "flags %#x of a look-up are not known", q->flags);
+        return errmsg_fail(err, EPROTO, "a look-up has unknown flags %#x", q->flags);
     if (kind & (kind - 1))
         return errmsg_fail(err, EPROTO, "flags %#x of a look-up exclude each other", q->flags);
     if ((q->offset && !(kind & KVS_REQ_RANGE) &&
          (!(q->flags & KVS_REQ_VALUES) || kind & (KVS_REQ_APPEND | KVS_REQ_DIFF))) ||
         (q->cursorlen && !(kind & KVS_REQ_PAGE)) ||
         (q->count && !(kind & (KVS_REQ_RANGE | KVS_REQ_PAGE))))
-        return errmsg_fail(err, EPROTO, "flags %#x of a look-up do not fit its fields", q->flags);
+        return errmsg_fail(err, EPROTO, "flags %#x of a look-up do not match its fields", q->flags);
     if (kind & KVS_REQ_RANGE && q->count > KVS_RANGE_MAX)
-        return errmsg_fail(err, EINVAL, "a look-up of %u bytes is too long: %u are the limit",
+        return errmsg_fail(err, EINVAL, "a look-up of %u bytes is too long: the limit is %u",
                            q->count, KVS_RANGE_MAX);
     if (kind & KVS_REQ_PAGE && q->count == 0)
-        return errmsg_fail(err, EINVAL, "a page of a directory needs room for an entry");
+        return errmsg_fail(err, EINVAL, "a page of a directory must have room for an entry");
     return 0;
 }
 
@@ -206,7 +204,7 @@ int kvs_answer_decode(const void *data, size_t len, struct kvs_answer *a, errmsg
     if (len >= head && p[1] & KVS_ANSWER_TAG)
         head += KVS_TAG_SIZE;
     if (len < head || p[1] & ~all || le_get16(p + 2))
-        return errmsg_fail(err, EPROTO, "message of %zu bytes is not an answer to a look-up", len);
+        return errmsg_fail(err, EPROTO, "message of %zu bytes is not a response to a look-up", len);
     a->type = p[0];
     a->flags = p[1];
     a->count = le_get32(p + 4);
@@ -301,14 +299,14 @@ int kvs_fence_req_decode(const void *data, size_t len, struct kvs_fence_req *q, 
     bool instance = q->flags & KVS_FENCE_INSTANCE;
     if (q->flags & ~(KVS_FENCE_INSTANCE | KVS_FENCE_ADD | KVS_FENCE_PACKED) ||
         (q->flags && !instance))
-        return errmsg_fail(err, EPROTO, "flags %#x of a fence are not known", q->flags);
+        return errmsg_fail(err, EPROTO, "a fence has unknown flags %#x", q->flags);
     if (kvs_ns_check(q->ns, q->nslen, err) < 0)
         return -1;
     if (q->namelen == 0)
         return errmsg_fail(err, EINVAL, "a fence needs a name");
     if (!printable(q->name, q->namelen))
         return errmsg_fail(err, EINVAL,
-                           "the name of a fence has a character that is not printable ASCII");
+                           "the name of a fence contains a character that is not printable ASCII");
     if (q->count == 0 || q->count > q->nprocs)
         return errmsg_fail(err, EINVAL, "fence of %u: %u calls cannot take part", q->nprocs,
                            q->count);

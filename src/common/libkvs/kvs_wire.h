@@ -1,8 +1,8 @@
-/* What kvs clients and instances send each other, in bytes.  JSON is spoken where people look
- * (kvs_json.h); here is what carries keys, values and roots.
+/* Raw payloads of the service "kvs": those with keys, values and roots.  The others are JSON
+ * (kvs_json.h).
  *
- * All numbers are little-endian, unused bytes and bits are zero, and nothing follows what a layout
- * says: anything else is refused with EPROTO.  `ns` is the name of a namespace, always present.
+ * All numbers are little-endian, unused bytes and bits are zero, and no bytes follow the layout:
+ * anything else is refused with EPROTO.  `ns` is the name of a namespace, always present.
  *
  * Thread rules: any thread.
  */

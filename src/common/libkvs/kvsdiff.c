@@ -1,23 +1,30 @@
-/* kvsdiff.c - two directories walked together.
+/* kvsdiff.c - the differences between two versions of a directory.
  *
- * Two parts of a trie at the same place are compared: equal digests end it.  Two leaves are merged
- * by name.  A branch and a leaf (the directory grew or shrank past the size of a leaf) go on child
- * by child of the branch, each with those entries of the leaf that belong there; which ones is a
- * mask of 32 bits, since a leaf above the deepest level has no more.
+ * Both tries are walked together.  Parts at the same place with equal digests are equal.  Two
+ * leaves are merged by name.  If one part is a branch and the other a leaf (the directory grew or
+ * shrank past the size of a leaf), each child of the branch is compared with the entries of the
+ * leaf that belong there, a mask of 32 bits, since a leaf above the deepest level has at most 32
+ * entries.
+ *
+ * The walk can be interrupted after each step, so its state is a stack of pairs of parts instead of
+ * the stack of the program.  The objects of these pairs are held.
  *
  * Invariants:
- *  1. Objects are only looked at where the digests differ; a branch met by a leaf has more entries
- *     than a leaf may have, so its entries are differences but for 32.
- *  2. Recursion ends: a trie has 17 levels, a key 64 names.
+ *  1. Objects are loaded only where digests differ.  A branch that is compared with a leaf has more
+ *     entries than a leaf may have, so all of its entries but 32 are differences.
+ *  2. The stack is bounded: a trie has 17 levels, a key 64 names.
  *  3. The walk ends: after STEPS_MAX entries and nodes it fails.  A directory that was copied into
- *     itself sixty times has 2^60 keys below it, in sixty objects.
- *  4. Once an object is missing, here or for the callback, what is told does not count, and what is
- *     looked for are other missing objects: each pair of digests is visited once then.
+ *     itself sixty times has 2^60 keys below it, in sixty objects.  A pair of digests that is met
+ *     again is visited again, since the keys below it are others than before, and are told.
+ *  4. Once an object is missing, here or for the callback, the differences do not count: the walk
+ *     continues only to find other missing objects, and visits each pair of digests once.
  *
- * Failure: a missing object is noted, and the walk goes on as said; it then ends with EAGAIN.
+ * Failure: a missing object is noted; the walk continues until KVSMISS_MAX objects are noted, and
+ * ends with EAGAIN.
  */
 #include "config.h"
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "kvs_key.h"
@@ -25,22 +32,6 @@
 #include "libutil/hmap.h"
 
 #define STEPS_MAX (8u * 1024 * 1024)
-
-struct diff {
-    content_t *c;
-    size_t dsize;
-    unsigned flags;
-    kvsdiff_f cb;
-    void *arg;
-    struct kvsmiss *miss;
-    errmsg_t *err;
-    unsigned noted; /* in `miss` at the beginning */
-    hmap_t *seen;   /* pairs of digests that were visited since something is missing */
-    unsigned steps; /* nodes and entries that were looked at */
-    unsigned names; /* in `path` */
-    size_t len;     /* of `path`, with the dot at its end */
-    char path[KVS_KEY_MAX + 1];
-};
 
 /* A part of a trie: an object, or entries of a leaf that stands higher up; or nothing. */
 struct part {
@@ -55,16 +46,49 @@ static struct part part_of(const uint8_t *digest)
     return (struct part){.digest = digest};
 }
 
-static int diff_parts(struct diff *d, struct part *a, struct part *b, int depth);
+/* Two parts that are being compared. */
+struct pair {
+    struct part a, b;
+    struct content_obj *held[2]; /* NULL: it is part of a leaf that is held, or nothing */
+    int depth;
+    bool leaves;   /* else one of them is a branch */
+    uint32_t i, k; /* the next entries of leaves; i: the next slot of a branch */
+    unsigned names;
+    size_t len; /* of the path, when this pair is done */
+};
 
-/* Have the object here.  0; 1: it is missing, and noted; -1. */
-static int part_load(struct diff *d, struct part *p, int depth)
+struct kvsdiff {
+    content_t *c;
+    size_t dsize;
+    unsigned flags;
+    bool started;
+    uint8_t old[BLOBREF_DIGEST_MAX], now[BLOBREF_DIGEST_MAX];
+    bool has_old, has_now;
+    unsigned noted; /* in `miss` at the beginning */
+    hmap_t *seen;   /* pairs of digests that were visited since something is missing */
+    unsigned steps; /* nodes and entries that were looked at */
+    struct pair *stack;
+    unsigned n, cap;
+    unsigned names; /* in `path` */
+    size_t len;     /* of `path`, with the dot at its end */
+    char path[KVS_KEY_MAX + 1];
+    /* of this run: */
+    kvsdiff_f cb;
+    void *arg;
+    struct kvsmiss *miss;
+    errmsg_t *err;
+};
+
+/* Load the object, and hold it.  0; 1: it is missing, and noted; -1. */
+static int part_load(struct kvsdiff *d, struct part *p, int depth, struct content_obj **held)
 {
     if (!p->digest)
         return 0;
     p->obj = kvswalk_node(d->c, p->digest, depth, d->miss, d->err);
     if (!p->obj)
         return errno == EAGAIN ? 1 : -1;
+    if ((*held = content_get(d->c, p->digest)))
+        content_hold(d->c, *held);
     p->n = treeobj_count(p->obj, d->dsize);
     p->mask = UINT32_MAX;
     return 0;
@@ -75,8 +99,8 @@ static bool part_is_branch(const struct part *p)
     return p->obj && treeobj_kind(p->obj) == TREEOBJ_BRANCH;
 }
 
-/* What of it belongs to a child of the branch that stands in the same place, or should. */
-static struct part part_child(struct diff *d, const struct part *p, unsigned slot, int depth)
+/* The part of `p` that belongs into child `slot` of a branch at its place. */
+static struct part part_child(struct kvsdiff *d, const struct part *p, unsigned slot, int depth)
 {
     struct part c = {NULL, NULL, 0, 0};
     if (!p->obj)
@@ -102,7 +126,8 @@ static struct part part_child(struct diff *d, const struct part *p, unsigned slo
 }
 
 /* The entry at or after *i: false when there is none. */
-static bool part_entry(struct diff *d, const struct part *p, uint32_t *i, struct treeobj_entry *e)
+static bool part_entry(struct kvsdiff *d, const struct part *p, uint32_t *i,
+                       struct treeobj_entry *e)
 {
     if (!p->obj)
         return false;
@@ -114,7 +139,7 @@ static bool part_entry(struct diff *d, const struct part *p, uint32_t *i, struct
     return true;
 }
 
-static bool same_entry(const struct diff *d, const struct treeobj_entry *a,
+static bool same_entry(const struct kvsdiff *d, const struct treeobj_entry *a,
                        const struct treeobj_entry *b)
 {
     if (a->type != b->type || a->len != b->len)
@@ -128,7 +153,10 @@ static const uint8_t *dir_of(const struct treeobj_entry *e)
     return e && e->type == TREEOBJ_DIR ? e->digest : NULL;
 }
 
-static int tell(struct diff *d, const struct treeobj_entry *old, const struct treeobj_entry *now)
+static int push(struct kvsdiff *d, struct part a, struct part b, int depth, unsigned names,
+                size_t len);
+
+static int tell(struct kvsdiff *d, const struct treeobj_entry *old, const struct treeobj_entry *now)
 {
     const struct treeobj_entry *e = now ? now : old;
     const uint8_t *od = dir_of(old), *nd = dir_of(now);
@@ -137,7 +165,7 @@ static int tell(struct diff *d, const struct treeobj_entry *old, const struct tr
         return 0;
     if (++d->steps > STEPS_MAX)
         return errmsg_fail(d->err, EMSGSIZE,
-                           "the directory has too many changes below it: watch a part of it");
+                           "there are too many changes below the directory: watch a part of it");
     memcpy(d->path + d->len, e->name, e->namelen);
     if (!(deep && od && nd)) {
         struct kvsdiff_item item = {.change = !old   ? KVSDIFF_ADDED
@@ -157,34 +185,12 @@ static int tell(struct diff *d, const struct treeobj_entry *old, const struct tr
     d->len += e->namelen;
     d->path[d->len++] = '.';
     d->names++;
-    struct part a = part_of(od), b = part_of(nd);
-    int rc = diff_parts(d, &a, &b, 0);
-    d->names--;
-    d->len = len;
-    return rc;
-}
-
-static int diff_leaves(struct diff *d, const struct part *a, const struct part *b)
-{
-    uint32_t i = 0, k = 0;
-    int rc = 0;
-    while (rc == 0) {
-        struct treeobj_entry x, y;
-        bool hx = part_entry(d, a, &i, &x), hy = part_entry(d, b, &k, &y);
-        if (!hx && !hy)
-            break;
-        int cmp = !hx ? 1 : !hy ? -1 : treeobj_name_cmp(x.name, x.namelen, y.name, y.namelen);
-        i += cmp <= 0;
-        k += cmp >= 0;
-        if (cmp != 0 || !same_entry(d, &x, &y))
-            rc = tell(d, cmp <= 0 ? &x : NULL, cmp >= 0 ? &y : NULL);
-    }
-    return rc;
+    return push(d, part_of(od), part_of(nd), 0, d->names - 1, len);
 }
 
 /* Something is missing: was this pair visited since?  Parts of leaves have no digest, and are as
  * few as the entries of the leaf. */
-static int visited(struct diff *d, const struct part *a, const struct part *b)
+static int visited(struct kvsdiff *d, const struct part *a, const struct part *b)
 {
     uint8_t pair[2 * BLOBREF_DIGEST_MAX] = {0};
     if ((!a->digest && a->obj) || (!b->digest && b->obj))
@@ -202,13 +208,43 @@ static int visited(struct diff *d, const struct part *a, const struct part *b)
     return 0;
 }
 
-static int diff_parts(struct diff *d, struct part *a, struct part *b, int depth)
+static void let_go(struct kvsdiff *d, struct pair *p)
 {
+    for (int i = 0; i < 2; i++)
+        if (p->held[i])
+            content_release(d->c, p->held[i]);
+}
+
+static void pop(struct kvsdiff *d)
+{
+    struct pair *p = &d->stack[--d->n];
+    let_go(d, p);
+    d->names = p->names;
+    d->len = p->len;
+}
+
+static int make_room(struct kvsdiff *d)
+{
+    if (d->n < d->cap)
+        return 0;
+    unsigned cap = d->cap ? 2 * d->cap : 16;
+    struct pair *p = realloc(d->stack, cap * sizeof(*p));
+    if (!p)
+        return errmsg_fail(d->err, ENOMEM, "out of memory for the changes of a directory");
+    d->stack = p;
+    d->cap = cap;
+    return 0;
+}
+
+/* 1: the pair is to be compared; 0: it need not be, or cannot; -1. */
+static int load(struct kvsdiff *d, struct pair *p)
+{
+    struct part *a = &p->a, *b = &p->b;
     if (a->digest && b->digest && memcmp(a->digest, b->digest, d->dsize) == 0)
         return 0;
     if (++d->steps > STEPS_MAX)
         return errmsg_fail(d->err, EMSGSIZE,
-                           "the directory has too many changes below it: watch a part of it");
+                           "there are too many changes below the directory: watch a part of it");
     if (d->miss->n == KVSMISS_MAX)
         return 0;
     if (d->miss->n > d->noted) {
@@ -216,44 +252,114 @@ static int diff_parts(struct diff *d, struct part *a, struct part *b, int depth)
         if (rc)
             return rc < 0 ? -1 : 0;
     }
-    int la = part_load(d, a, depth), lb = la < 0 ? -1 : part_load(d, b, depth);
+    int la = part_load(d, a, p->depth, &p->held[0]);
+    int lb = la < 0 ? -1 : part_load(d, b, p->depth, &p->held[1]);
     if (la < 0 || lb < 0)
         return -1;
-    if (la || lb)
+    p->leaves = !part_is_branch(a) && !part_is_branch(b);
+    return !la && !lb;
+}
+
+/* Compare two parts next; then the path is again as long as said. */
+static int push(struct kvsdiff *d, struct part a, struct part b, int depth, unsigned names,
+                size_t len)
+{
+    struct pair p = {.a = a, .b = b, .depth = depth, .names = names, .len = len};
+    int rc = make_room(d) < 0 ? -1 : load(d, &p);
+    if (rc == 1) {
+        d->stack[d->n++] = p;
         return 0;
-    if (!part_is_branch(a) && !part_is_branch(b))
-        return diff_leaves(d, a, b);
-    for (unsigned slot = 0; slot < TREEOBJ_FAN && d->miss->n < KVSMISS_MAX; slot++) {
-        struct part x = part_child(d, a, slot, depth), y = part_child(d, b, slot, depth);
-        int rc = x.digest || x.obj || y.digest || y.obj ? diff_parts(d, &x, &y, depth + 1) : 0;
-        if (rc)
-            return rc;
+    }
+    let_go(d, &p);
+    d->names = names;
+    d->len = len;
+    return rc;
+}
+
+/* The next entry of two leaves. */
+static int step_leaves(struct kvsdiff *d, struct pair *p)
+{
+    struct treeobj_entry x, y;
+    bool hx = part_entry(d, &p->a, &p->i, &x), hy = part_entry(d, &p->b, &p->k, &y);
+    if (!hx && !hy) {
+        pop(d);
+        return 0;
+    }
+    int cmp = !hx ? 1 : !hy ? -1 : treeobj_name_cmp(x.name, x.namelen, y.name, y.namelen);
+    p->i += cmp <= 0;
+    p->k += cmp >= 0;
+    if (cmp == 0 && same_entry(d, &x, &y))
+        return 0;
+    return tell(d, cmp <= 0 ? &x : NULL, cmp >= 0 ? &y : NULL);
+}
+
+/* The next child of a branch. */
+static int step_branch(struct kvsdiff *d, struct pair *p)
+{
+    if (p->i == TREEOBJ_FAN || d->miss->n == KVSMISS_MAX) {
+        pop(d);
+        return 0;
+    }
+    unsigned slot = p->i++;
+    struct part x = part_child(d, &p->a, slot, p->depth), y = part_child(d, &p->b, slot, p->depth);
+    if (!x.digest && !x.obj && !y.digest && !y.obj)
+        return 0;
+    return push(d, x, y, p->depth + 1, d->names, d->len);
+}
+
+int kvsdiff_run(kvsdiff_t *d, unsigned steps, kvsdiff_f cb, void *arg, struct kvsmiss *miss,
+                errmsg_t *err)
+{
+    int rc = 0;
+    d->cb = cb;
+    d->arg = arg;
+    d->miss = miss;
+    d->err = err;
+    if (!d->started) {
+        d->started = true;
+        d->noted = miss->n;
+        rc = push(d, part_of(d->has_old ? d->old : NULL), part_of(d->has_now ? d->now : NULL), 0, 0,
+                  0);
+    }
+    for (; rc == 0 && d->n > 0 && steps > 0; steps--) {
+        struct pair *p = &d->stack[d->n - 1];
+        rc = p->leaves ? step_leaves(d, p) : step_branch(d, p);
+    }
+    if (rc)
+        return rc;
+    if (d->n > 0)
+        return KVSDIFF_MORE;
+    if (miss->n > d->noted) {
+        errno = EAGAIN;
+        return -1;
     }
     return 0;
 }
 
-int kvsdiff(content_t *c, const uint8_t *old, const uint8_t *now, unsigned flags, kvsdiff_f cb,
-            void *arg, struct kvsmiss *miss, errmsg_t *err)
+kvsdiff_t *kvsdiff_create(content_t *c, const uint8_t *old, const uint8_t *now, unsigned flags)
 {
-    struct diff d;
-    d.c = c;
-    d.dsize = blobref_size(content_blobref(c));
-    d.flags = flags;
-    d.cb = cb;
-    d.arg = arg;
-    d.miss = miss;
-    d.err = err;
-    d.noted = miss->n;
-    d.seen = NULL;
-    d.steps = 0;
-    d.names = 0;
-    d.len = 0;
-    struct part a = part_of(old), b = part_of(now);
-    int rc = diff_parts(&d, &a, &b, 0);
-    hmap_destroy(d.seen);
-    if (rc == 0 && miss->n > d.noted) {
-        errno = EAGAIN;
-        return -1;
-    }
-    return rc;
+    kvsdiff_t *d = calloc(1, sizeof(*d));
+    if (!d)
+        return NULL;
+    d->c = c;
+    d->dsize = blobref_size(content_blobref(c));
+    d->flags = flags;
+    if ((d->has_old = old != NULL))
+        memcpy(d->old, old, d->dsize);
+    if ((d->has_now = now != NULL))
+        memcpy(d->now, now, d->dsize);
+    return d;
+}
+
+void kvsdiff_destroy(kvsdiff_t *d)
+{
+    if (!d)
+        return;
+    int saved = errno;
+    while (d->n > 0)
+        pop(d);
+    hmap_destroy(d->seen);
+    free(d->stack);
+    free(d);
+    errno = saved;
 }

@@ -1,4 +1,4 @@
-/* What is different between two versions of a directory.
+/* The differences between two versions of a directory.
  *
  * Thread rules: those of the content store.
  */
@@ -9,7 +9,7 @@
 
 enum kvsdiff_change { KVSDIFF_ADDED = 1, KVSDIFF_CHANGED = 2, KVSDIFF_REMOVED = 3 };
 enum {
-    KVSDIFF_RECURSIVE = 1, /* what is different below, instead of a directory that was changed */
+    KVSDIFF_RECURSIVE = 1, /* report the differences below a changed directory, not the directory */
 };
 
 struct kvsdiff_item {
@@ -20,19 +20,30 @@ struct kvsdiff_item {
     const struct treeobj_entry *now; /* NULL: removed */
 };
 
-/* Call back for each difference between the directories `old` and `now` (digests of their objects;
- * NULL: there was none), in no particular order.  Nonzero from the callback ends it and is
- * returned.  0; -1 with EAGAIN (objects noted in `miss`; or by the callback, begin anew when they
- * are here; what was told does not count), EMSGSIZE (eight million nodes and entries were looked at, and that was not all),
- * ENOMEM, EIO and a sentence.
- *
- * With KVSDIFF_RECURSIVE a directory that came or went is told, and all below it; one that became a
- * value, or the other way, is told as changed, and what is below it as well.  What is deeper than a
- * key may be (by copying directories into each other) is not told.
- *
- * The cost is that of what is different: equal parts are equal objects, and are not looked at. */
 typedef int (*kvsdiff_f)(const struct kvsdiff_item *d, void *arg);
-int kvsdiff(content_t *c, const uint8_t *old, const uint8_t *now, unsigned flags, kvsdiff_f cb,
-            void *arg, struct kvsmiss *miss, errmsg_t *err);
+typedef struct kvsdiff kvsdiff_t;
+
+/* A comparison of the directories `old` and `now` (digests of their objects; NULL: no directory).
+ * NULL with ENOMEM. */
+kvsdiff_t *kvsdiff_create(content_t *c, const uint8_t *old, const uint8_t *now, unsigned flags);
+/* The content store must still be there, for objects that are held.  NULL-safe, keeps errno. */
+void kvsdiff_destroy(kvsdiff_t *d);
+
+/* Continue the comparison for at most `steps` (1 or more) entries and nodes, and call back for each
+ * difference, in no particular order.  Returns KVSDIFF_MORE while the comparison is unfinished, and
+ * 0 at its end.  Any other nonzero value from the callback ends it and is returned.  -1 with EAGAIN
+ * (objects are noted in `miss`, here or by the callback: load them and begin a new comparison;
+ * earlier callbacks do not count), EMSGSIZE (the limit of eight million nodes and entries was
+ * reached), ENOMEM, EIO and an error message.  After KVSDIFF_MORE, pass `miss` on unchanged.
+ *
+ * With KVSDIFF_RECURSIVE, an added or removed directory is reported, and all entries below it; a
+ * directory that became a value, or the reverse, is reported as changed, and so are the entries
+ * below it, as removed or added.  Entries below the maximum depth of keys (by copying directories
+ * into each other) are not reported.
+ *
+ * The cost depends on the differences: equal parts are equal objects, and are skipped. */
+enum { KVSDIFF_MORE = 2 };
+int kvsdiff_run(kvsdiff_t *d, unsigned steps, kvsdiff_f cb, void *arg, struct kvsmiss *miss,
+                errmsg_t *err);
 
 #endif

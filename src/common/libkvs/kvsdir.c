@@ -1,25 +1,26 @@
-/* kvsdir.c - directories while they are changed.
+/* kvsdir.c - directories under change.
  *
  * A node is a copy, in the arena, of a leaf or branch of the trie (treeobj.c) that is to be
- * changed.  A slot of a branch is clean (the digest of an object) or a node.  Reading goes through
- * nodes and then through objects in place, copying nothing; writing turns the objects on the path
+ * changed.  A slot of a branch is clean (the digest of an object) or a node.  A read passes through
+ * nodes, then through objects in place, and copies nothing; a write turns the objects on its path
  * into nodes.
  *
  * Invariants:
  *  1. Counts are exact at all times: a node's count is the number of entries below it, a slot's
  *     that of its child.
- *  2. A leaf splits at once when it grows beyond TREEOBJ_LEAF_MAX.  A branch that shrank stays one
- *     until the flush, which makes it a leaf when it holds no more than that: form depends on
- *     contents only.
+ *  2. A leaf above TREEOBJ_DEPTH_MAX splits as soon as it would exceed TREEOBJ_LEAF_MAX entries.  A
+ *     branch that shrank to that number becomes a leaf in the flush, so that the encoded form
+ *     depends on contents only.
  *  3. Entries in a leaf node are sorted by name.
- *  4. A node whose `digest` is set in this epoch is what that object says, with all below it; a
- *     change, and opening a directory for one, takes it back on the whole way from the top.
- *  5. Entries point into objects of the tree being changed (which its owner holds), transactions
- *     (which the owner keeps) or the arena; nothing is freed before the flush is over.
+ *  4. A node whose `digest` was set in the current epoch has the contents of that object, as has
+ *     all below it.  A change, and opening a directory for a change, clears the digests on the path
+ *     from the top.
+ *  5. Entries point into objects of the tree under change (which the owner holds), into
+ *     transactions (which the owner keeps) or into the arena; nothing is freed before the flush is
+ *     over.
  *
- * Failure: a function that fails leaves the directory as it was, but for objects turned into nodes,
- * which changes nothing that can be seen.  A flush that fails has kept some objects; their owner
- * finds that nobody refers to them.
+ * Failure: a function that fails leaves the contents unchanged; some objects may have become nodes.
+ * A flush that fails may have kept objects without references, which the owner reclaims.
  */
 #include "config.h"
 #include <errno.h>
@@ -40,7 +41,7 @@ struct node {
     uint32_t count;
     uint32_t cap; /* leaf: room in ent */
     uint32_t epoch;
-    const uint8_t *digest; /* its object, unless it was changed since */
+    const uint8_t *digest; /* of its object; NULL: changed since */
     union {
         struct kvsent *ent;
         struct slot *slot;
@@ -302,8 +303,8 @@ int kvsdir_del(struct kvsmaker *x, struct kvsdir *d, const char *name, size_t le
     return node_del(x, d->top, treeobj_hash(name, len), name, len, old);
 }
 
-/* The entry as it stands in a leaf that may be changed, with what was encoded on the way to it
- * taken back.  1 with *ent, 0, -1. */
+/* Find an entry for a change: turn the objects on the path into nodes and clear their digests.  1
+ * with *ent, 0, -1. */
 static int open_entry(struct kvsmaker *x, struct kvsdir *d, const char *name, size_t len,
                       struct kvsent **ent)
 {
@@ -348,7 +349,7 @@ struct kvsdir *kvsdir_sub(struct kvsmaker *x, struct kvsdir *d, const char *name
     return ent->dir;
 }
 
-/* Make an entry what it is to be in its object; a directory stays under change. */
+/* Give an entry the form that it has in its object; a directory stays under change. */
 static int settle(struct kvsmaker *x, struct kvsent *ent)
 {
     if (ent->e.type == TREEOBJ_DIR) {

@@ -1,7 +1,7 @@
-/* Directories while they are changed: a copy in memory of the parts that a root change touches.
+/* Directories under change: copies in memory of the parts that a root change touches.
  *
- * A directory opened here is changed in place any number of times and encoded once, at the end: a
- * commit of a thousand keys into one directory hashes each touched object once.
+ * An open directory is changed in place any number of times and encoded once, at the end: a commit
+ * of a thousand keys into one directory hashes each touched object once.
  *
  * Thread rules: those of the content store.
  */
@@ -30,7 +30,8 @@ uint32_t kvsdir_count(const struct kvsdir *d);
 /* 1 with *out, 0 when there is none, -1. */
 int kvsdir_get(struct kvsmaker *x, struct kvsdir *d, const char *name, size_t len,
                struct kvsent *out);
-/* The same for an entry that is about to be changed: what is on the way to it is opened for that. */
+/* The same for an entry that is about to be changed: what is on the way to it is opened for
+ * that. */
 int kvsdir_look(struct kvsmaker *x, struct kvsdir *d, const char *name, size_t len,
                 struct kvsent *out);
 /* Insert or replace; the name is e.name.  1 with *old when it replaced, 0, -1. */

@@ -1,11 +1,12 @@
 /* kvsdisk.c - rows of the journal, and their replay.
  *
  * Invariants:
- *  1. One list of transactions has one encoding; nothing follows the last.
- *  2. A replay ends with exactly the version and the root that the row names, or fails.
+ *  1. One list of transactions has one encoding; no bytes follow the last transaction.
+ *  2. A replay ends with the version and the root that the row names, or fails.
  *
- * Failure: a row that is damaged cannot be skipped, since those after it were made upon it: a
- * replay that fails says at which version, and the store is not to be used.
+ * Failure: a damaged row cannot be skipped, since later rows build on its root: the error message
+ * of a failed replay names the version, and the store must not be used.  ENODATA is not a failure:
+ * the caller supplies the missing bytes and continues.
  */
 #include "config.h"
 #include <errno.h>
@@ -78,7 +79,7 @@ int kvsdisk_replay_begin(struct kvsdisk_replay *r, kvsstore_t *store, uint64_t v
     *r = (struct kvsdisk_replay){.store = store, .version = version, .root = root, .dsize = dsize};
     errno = 0;
     if (version != kvsstore_version(store) + 1) {
-        errmsg_set(&why, "the version that should come next is %llu",
+        errmsg_set(&why, "the next version must be %llu",
                    (unsigned long long)kvsstore_version(store) + 1);
         return fail(r, err, &why);
     }
@@ -112,7 +113,7 @@ static int replay_step(struct kvsdisk_replay *r, errmsg_t *err)
     if (kvsstore_version(r->store) != r->version ||
         memcmp(kvsstore_root(r->store), r->root, r->dsize) != 0) {
         errno = EIO;
-        errmsg_set(&why, "its transactions do not come to its root");
+        errmsg_set(&why, "its transactions do not result in its root");
         return fail(r, err, &why);
     }
     return 0;

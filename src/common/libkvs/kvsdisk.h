@@ -1,8 +1,8 @@
-/* The journal of a store: rows that say by which transactions a root was made, and their replay.
+/* The journal of a store: a row for each root change, and the replay of rows.
  *
- * A row holds the transactions that were applied together, as the store got them; those that were
- * refused are not in it.  Applied again to the root before it they make the same root again: that
- * is how a store comes back that was killed, and how it is known to have come back right.
+ * A row holds the transactions that were applied together, as the store received them, without
+ * those that were refused.  Applied again to the preceding root, they result in the same root: so a
+ * store is recovered after a crash, and the recovery is verified.
  *
  *    u8 'J'  u8 1 (format)  u16 0  u32 number of transactions
  *    for each: u32 length, transaction (kvs_txn.h)
@@ -44,16 +44,16 @@ struct kvsdisk_replay {
     const void *txn; /* to be applied next */
     size_t len;
 };
-/* Begin: `version` and `root` (`dsize` bytes) are what the row says it made; root and row stay as
- * they are until the end.
- * 0, or -1 with EIO (not the version that comes next, no row), ENOMEM; the store is untouched. */
+/* Begin: `version` and `root` (`dsize` bytes) are the result that the row names; root and row stay
+ * unchanged until the end.  0, or -1 with EIO (not the next version, not a row) or ENOMEM; the
+ * store is unchanged. */
 int kvsdisk_replay_begin(struct kvsdisk_replay *r, kvsstore_t *store, uint64_t version,
                          const uint8_t *root, size_t dsize, const void *row, size_t len,
                          errmsg_t *err);
-/* Go on.  0: done, the store has that version and root.  -1 with ENODATA: bytes of values are
+/* Continue.  0: done, the store has that version and root.  -1 with ENODATA: bytes of values are
  * needed, see kvsstore_missing(); supply and hold them and call again.  -1 with EIO (a transaction
- * is refused, another root comes out) or ENOMEM and a sentence: the store is not to be used any
- * more. */
+ * is refused, or the result is another root) or ENOMEM and an error message: the store must not be
+ * used any more. */
 int kvsdisk_replay_step(struct kvsdisk_replay *r, errmsg_t *err);
 
 #endif

@@ -1,16 +1,17 @@
-/* kvsstore.c - the store: transactions make a new root, and what no root needs is given back.
+/* kvsstore.c - the store: transactions make a new root, and objects that no root needs are
+ * reclaimed.
  *
  * state of an object      kept  refs                   on the zero list
  * referred to             1     number of referrers    after it was made, until looked at
  * not referred to         1     0                      yes, unless it is being written to disk
- * left over               0     0                      no: content.c drops it when it likes
+ * left over               0     0                      no: content.c may drop it any time
  *
  * Garbage.  References are counted exactly: a kept object refers to its children; the store refers
- * to the root, to roots that are held and to uploads.  An object whose count falls to zero goes to
- * limbo, a queue; kvsstore_collect() takes objects from there, lets go of their children, and
- * leaves them to the content store, where they stay for a while within its bound, so that a reader
- * that is one root behind still finds them.  Each step is short, and there is never a
- * mark-and-sweep pause.
+ * to the root, to roots that are held and to uploads.  An object whose count falls to zero is
+ * put on the zero-reference list; kvsstore_collect() takes objects from this list, releases their
+ * children, and leaves them to the content store, which keeps them for a while within its bound, so
+ * that a reader that is one root behind still finds them.  Each step is short, and there is never
+ * a mark-and-sweep pause.
  *
  * The operations are in kvsstore_ops.c, uploads in kvsstore_upload.c, what belongs to persistence
  * is in kvsstore_disk.c, and how deep a directory goes in kvsstore_reach.c.
@@ -24,7 +25,7 @@
  *  4. A transaction that fails is undone by its journal, so that others in the same root change are
  *     not touched.
  *
- * Failure: when memory is out the root change fails as a whole and the old root stands.
+ * Failure: when out of memory, the root change fails as a whole, and the old root is kept.
  */
 #include "config.h"
 #include <errno.h>
@@ -152,8 +153,8 @@ bool kvsstore_collect(kvsstore_t *s, unsigned budget)
 {
     if (s->loading)
         return false;
-    /* Each object comes to the zero list once after it was made and once when it dies: with this much, what
-     * is to be given back cannot pile up however large the root changes are. */
+    /* Each object comes to the zero list once after it was made and once when it dies: with this
+     * much, what is to be given back cannot pile up however large the root changes are. */
     budget += 3 * s->made;
     s->made = 0;
     while (budget > 0 && s->zero) {
@@ -246,7 +247,7 @@ static struct content_obj *kept_root(kvsstore_t *s, const uint8_t *digest, errms
     if (o && o->kept && o->data && treeobj_depth(o->data) == 0 &&
         (treeobj_kind(o->data) == TREEOBJ_LEAF || treeobj_kind(o->data) == TREEOBJ_BRANCH))
         return o;
-    errmsg_fail(err, ENOENT, "that root is no longer kept (or never was): take a newer one");
+    errmsg_fail(err, ENOENT, "the root is no longer available (or never existed): use a newer one");
     return NULL;
 }
 
@@ -288,7 +289,7 @@ int kvsstore_no_memory(errmsg_t *err)
     int errnum = errno ? errno : ENOMEM;
     if (errnum == EIO)
         return errmsg_fail(err, EIO, "a tree object of the store is missing or damaged");
-    return errmsg_fail(err, errnum, "the store could not get memory for a change");
+    return errmsg_fail(err, errnum, "out of memory for a change of the store");
 }
 
 int kvsstore_begin(kvsstore_t *s)

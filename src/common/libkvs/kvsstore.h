@@ -1,7 +1,7 @@
-/* The store: a sequence of roots, each made from the one before by transactions.
+/* The store: a sequence of roots, each made from the preceding one by transactions.
  *
- * Pure: no messages, no clock, no input or output.  The master of a namespace owns one, with a
- * content store of its own; a process may have several.
+ * It sends no messages, reads no clock, and does no I/O.  The master of a namespace owns one, with
+ * a content store of its own; a process may have several.
  *
  *    kvsstore_begin(s);
  *    for each transaction that waits: kvsstore_apply(s, txn, len, &err);
@@ -35,11 +35,11 @@ int kvsstore_begin(kvsstore_t *s);
 /* From now on transactions may (or may not, as at first) copy and move so that keys become longer
  * than keys may be: earlier versions did, and their journals have to come to the same roots. */
 void kvsstore_allow_long_keys(kvsstore_t *s, bool allow);
-/* Apply a transaction, or a pack of many (kvs_pack.h), as a whole or, with -1 and a sentence, not at all.  `txn` must stay until
- * end().  errno: those of kvs_txn_next() and kvs_pack_next(); ENOTDIR, EISDIR, EEXIST, ENOTEMPTY, ENOENT, ELOOP, EFBIG,
- * EINVAL by its operations; EAGAIN for a guard that does not hold; ENOMEM, EIO; ENODATA when bytes
- * of a value are needed that are on disk only: supply what kvsstore_missing() says and apply it
- * again. */
+/* Apply a transaction, or a pack of many (kvs_pack.h), as a whole or, with -1 and a sentence, not
+ * at all.  `txn` must stay until end().  errno: those of kvs_txn_next() and kvs_pack_next();
+ * ENOTDIR, EISDIR, EEXIST, ENOTEMPTY, ENOENT, ELOOP, EFBIG, EINVAL by its operations; EAGAIN for a
+ * guard that does not hold; ENOMEM, EIO; ENODATA when bytes of a value are needed that are on disk
+ * only: supply what kvsstore_missing() says and apply it again. */
 int kvsstore_apply(kvsstore_t *s, const void *txn, size_t len, errmsg_t *err);
 /* What the last apply() that failed with ENODATA needs.  Hold it until it was applied. */
 const struct kvsmiss *kvsstore_missing(const kvsstore_t *s);
@@ -47,16 +47,16 @@ const struct kvsmiss *kvsstore_missing(const kvsstore_t *s);
  * EIO: the root is the old one and all transactions since begin() failed. */
 int kvsstore_end(kvsstore_t *s, errmsg_t *err);
 
-/* Give back up to `budget` objects that no root needs any more, and a few for each that was made
- * since the last call, so that who calls this once per root change keeps up with any load.  Some of
- * their bytes may stay as long as the content store's bound allows.  true: there is more to do.
- * When all is done after much was freed, memory goes back to the system. */
+/* Release up to `budget` objects that no root needs any more, and three for each object made since
+ * the last call, so that a caller that does this once per root change keeps up with any load.
+ * Their bytes may stay in the content store within its limit.  true: there is more to do.  When all
+ * is done after much was freed, memory is returned to the system. */
 bool kvsstore_collect(kvsstore_t *s, unsigned budget);
 
 /* --- snapshots --- */
 
-/* Keep all that a root reaches until it is released as often.  -1 with ENOENT and a sentence when
- * it is not kept any more: the current root is, those of the past until they are collected. */
+/* Keep all objects that a root reaches until it is released as often.  -1 with ENOENT and an error
+ * message if it is not kept any more: past roots are kept until they are collected. */
 int kvsstore_hold_root(kvsstore_t *s, const uint8_t *digest, errmsg_t *err);
 void kvsstore_release_root(kvsstore_t *s, const uint8_t *digest);
 /* Go back (or on) to a root that is held.  Not between begin() and end().  -1 with ENOENT. */
@@ -66,27 +66,27 @@ int kvsstore_reset(kvsstore_t *s, const uint8_t *root, uint64_t version, errmsg_
 
 /* Keep 1 to KVS_CHUNK bytes of a value.  They stay until a transaction with KVS_OP_PUTCHUNKS refers
  * to them (each such reference takes back one upload), or until they expire, or all clients that
- * brought them are gone; `stamp` is the caller's clock, which never goes back.  `client` NULL: nobody's.
- * 0 with the digest; -1 with EINVAL, ENOMEM, EIO, ENOBUFS (too much is waiting, or too much of this
- * client) and a sentence. */
+ * brought them are gone; `stamp` is the caller's clock, which never goes back.  `client` NULL:
+ * nobody's. 0 with the digest; -1 with EINVAL, ENOMEM, EIO, ENOBUFS (too much is waiting, or too
+ * much of this client) and a sentence. */
 int kvsstore_upload(kvsstore_t *s, kvsstore_client_t *client, const void *data, size_t len,
                     uint32_t stamp, uint8_t *digest, errmsg_t *err);
-/* Somebody who uploads.  NULL with ENOMEM. */
+/* A client that uploads.  NULL with ENOMEM. */
 kvsstore_client_t *kvsstore_client_create(kvsstore_t *s);
-/* It is gone, and so is what nobody else has uploaded.  NULL-safe; before the store. */
+/* Destroy it, and release the uploads that no other client shares.  NULL-safe; before the store. */
 void kvsstore_client_destroy(kvsstore_client_t *c);
-/* The same bit by bit, before that: of `max` uploads.  Is there more? */
+/* Release up to `max` of its uploads before that.  True: there are more. */
 bool kvsstore_client_let_go(kvsstore_client_t *c, size_t max);
-/* Let go of those that came before `before`, `max` at most.  Returns their number. */
+/* Release up to `max` uploads with a stamp less than `before`.  Returns their number. */
 size_t kvsstore_upload_expire(kvsstore_t *s, uint32_t before, size_t max);
-/* Bytes that may wait, KVSSTORE_UPLOAD_COST more for each chunk; 2 GiB unless set.  Of one client at
- * most as much as is left for others. */
+/* The limit of all uploads in bytes, with KVSSTORE_UPLOAD_COST for each chunk; default 2 GiB.  A
+ * client may have as much as is left for others. */
 #define KVSSTORE_UPLOAD_COST 256
 void kvsstore_upload_limit(kvsstore_t *s, uint64_t bytes);
 
 /* --- persistence ---
  *
- * Each kept object is on disk, or being written, or dirty.  Who stores objects goes on like this:
+ * Each kept object is on disk, or being written, or dirty.  The caller stores objects as follows:
  *
  *    kvsstore_hold_root(s, root)            the root of the checkpoint
  *    kvsstore_checkpoint(s)
@@ -94,10 +94,10 @@ void kvsstore_upload_limit(kvsstore_t *s, uint64_t bytes);
  *        write o->data; when it is done: kvsstore_written(s, o, true)
  *    record the root; release the root of the checkpoint before
  *
- * All that the root reaches is on disk then.  What dies while it is on disk is told to `dead`, to
- * be deleted there: writing and deleting must be done in the order in which they were asked for,
- * because an object may die, come again and be written again.  What the last recorded root needs
- * does not die as long as that root is held.
+ * Then all objects that the root reaches are on disk.  `dead` is called for an object on disk that
+ * is collected, so that the caller deletes it there.  Writes and deletions must be done in the
+ * order of the calls, because the same object may be collected, kept again and written again.  An
+ * object that the last recorded root reaches is not collected as long as that root is held.
  */
 
 /* `dead` is called from kvsstore_collect() and must not call the store.  NULL: nobody. */
@@ -111,13 +111,14 @@ struct content_obj *kvsstore_checkpoint_next(kvsstore_t *s);
  * when it is on disk or being written. */
 struct content_obj *kvsstore_write_now(kvsstore_t *s, const uint8_t *digest);
 /* It is on disk; or not: it is dirty again.  The bytes of a blob on disk may leave memory when the
- * content store is trimmed (of CONTENT_SEPARATE bytes or more); content_supply() brings them again. */
+ * content store is trimmed (of CONTENT_SEPARATE bytes or more); content_supply() brings them
+ * again. */
 void kvsstore_written(kvsstore_t *s, struct content_obj *o, bool ok);
 
 /* Load a store from disk: into a fresh store, each object in any order, and then the root.
  *
- * `data` NULL: the object is a blob whose bytes stay on disk (of CONTENT_SEPARATE bytes or more with
- * its header).  -1 with EIO and a sentence when it is damaged (of another hash, or no object);
+ * `data` NULL: the object is a blob whose bytes stay on disk (of CONTENT_SEPARATE bytes or more
+ * with its header).  -1 with EIO and a sentence when it is damaged (of another hash, or no object);
  * EINVAL, ENOMEM. */
 int kvsstore_load(kvsstore_t *s, const uint8_t *digest, const void *data, size_t len,
                   errmsg_t *err);
@@ -133,7 +134,7 @@ struct kvsstore_stats {
     size_t held; /* calls of kvsstore_hold_root() that were not released */
     size_t uploads;
     uint64_t upload_bytes;
-    uint64_t collected; /* objects given back so far */
+    uint64_t collected; /* objects released so far */
 };
 void kvsstore_get_stats(const kvsstore_t *s, struct kvsstore_stats *st);
 

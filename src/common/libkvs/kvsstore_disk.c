@@ -1,25 +1,25 @@
-/* kvsstore_disk.c - what of the store is on disk, for who puts it there.
+/* kvsstore_disk.c - which objects of the store are on disk, for the driver that writes them.
  *
  * kept object      on_disk  writing  `link` is in
  * dirty            0        0        dirty, or pending: the checkpoint will hand it out
  * being written    0        1        nothing; the object is held
  * on disk          1        0        nothing, or the content store's list (a blob that is backed)
  *
- * An object that dies leaves dirty and pending: what lives shorter than a checkpoint is never
- * written.  One that dies while it is being written waits outside of the zero list until it is on
- * disk.
+ * An object that loses its last reference and is collected leaves dirty and pending: an object that
+ * lives for less than a checkpoint is never written.  While it is being written it is not on the
+ * zero-reference list; kvsstore_written() puts it there.
  *
- * Loading: all objects come in any order, as kept, on disk and with no reference, and into the zero
- * list. Then the references of all are counted.  What no root needs is collected as usual and so is
- * deleted on disk.
+ * Loading.  Objects are loaded in any order, as kept, on disk and without references, onto the
+ * zero-reference list.  Then all references are counted.  Objects that no root needs are collected
+ * as usual, and so deleted on disk.
  *
  * Invariants:
  *  1. A kept object that is not on disk and not being written is in dirty or pending.
- *  2. Counts after loading are exact: an object that refers to one that is missing does not count
- *     it, and lets go of it as little.
+ *  2. Counts after loading are exact: a reference to a missing object is neither counted nor
+ *     released.
  *
- * Failure: damaged and missing objects are EIO with a sentence; for the missing one it says which
- * key needs it.
+ * Failure: damaged and missing objects are EIO with an error message, which names the key that
+ * needs a missing object.
  */
 #include "config.h"
 #include <errno.h>
@@ -137,12 +137,12 @@ int kvsstore_load(kvsstore_t *s, const uint8_t *digest, const void *data, size_t
                                blobref_format(content_blobref(s->content), digest, text));
     } else {
         if (len < CONTENT_SEPARATE || len > TREEOBJ_HEADER + TREEOBJ_CHUNK)
-            return errmsg_fail(err, EINVAL, "an object of %zu bytes has to be loaded with them",
+            return errmsg_fail(err, EINVAL, "an object of %zu bytes must be loaded with its data",
                                len);
         o = content_add_record(s->content, digest, len);
     }
     if (!o)
-        return errmsg_fail(err, errno, "no memory for an object of %zu bytes", len);
+        return errmsg_fail(err, errno, "out of memory for an object of %zu bytes", len);
     if (o->on_disk)
         return 0;
     if (o->kept && o->data) { /* the empty root directory of a fresh store */
@@ -279,7 +279,7 @@ static int find_missing(kvsstore_t *s, struct content_obj *root, errmsg_t *err)
     if (rc > 0)
         rc = tell_missing(&x, err);
     else if (rc < 0)
-        rc = errmsg_fail(err, ENOMEM, "no memory to look through the store");
+        rc = errmsg_fail(err, ENOMEM, "out of memory while checking the store");
     int saved = errno;
     free(x.step);
     hmap_destroy(x.seen);
@@ -303,6 +303,6 @@ int kvsstore_load_root(kvsstore_t *s, const uint8_t *root, uint64_t version, err
     if (x.missing && find_missing(s, o, err) < 0)
         return -1;
     if (kvsstore_reach_load(s) < 0)
-        return errmsg_fail(err, ENOMEM, "no memory to look through the store");
+        return errmsg_fail(err, ENOMEM, "out of memory while checking the store");
     return kvsstore_reset(s, root, version, err);
 }

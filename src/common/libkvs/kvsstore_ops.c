@@ -1,31 +1,31 @@
 /* kvsstore_ops.c - what each operation of a transaction does.
  *
- * operation   at the end of its key, a link is   what stands there already
+ * operation   at the end of its key, a link is   an existing entry is
  * put         followed                           replaced; EISDIR
- * append      followed                           goes on; EISDIR
+ * append      followed                           extended; EISDIR
  * putchunks   followed                           replaced; EISDIR
- * mkdir       followed                           a directory is fine; EEXIST
+ * mkdir       followed                           accepted if a directory; EEXIST
  * symlink     the entry                          replaced; EISDIR
  * unlink      the entry                          removed; ENOTEMPTY
- * copy, move  the entry (on both sides)          replaced by what is not a directory, else EEXIST;
+ * copy, move  the entry (on both sides)          replaced if neither entry is a directory; EEXIST,
  *                                                EISDIR
  * guard       followed, but for a link's tag     compared; EAGAIN
  *
- * Links before the end are followed, 16 at most.  Operations that write make the directories on
- * their way.
+ * Links before the end are followed, at most 16 of them.  Operations that write create the missing
+ * directories of their key.
  *
  * Invariants:
- *  1. An operation sees what those before it did, in its transaction and in those before it in the
- *     same root change.
- *  2. Each change of an entry is in the journal before the next operation begins.
- *  3. Copying and moving cost the same for a value of a byte and a directory of a million keys: an
- *     entry is set that has the digest of what was there; what was changed there in this root
- *     change is encoded once, then or at the end.
- *  4. No operation makes a key that is longer, or has more names, than keys may have, whatever it
- *     places and through whatever links: so directories under change are nested 64 deep at most,
- *     and what walks through them, such as the flush, may be recursive.
+ *  1. An operation sees the effects of all preceding operations of its transaction, and of the
+ *     preceding transactions of the same root change.
+ *  2. Each change of an entry is in the undo journal before the next operation begins.
+ *  3. Copying and moving cost the same for a value of one byte and a directory of a million keys:
+ *     the target entry gets the digest of the source; changes of this root change below the source
+ *     are encoded once, then or at the end.
+ *  4. No operation creates a key that exceeds the limits of keys, whatever it places and through
+ *     whatever links.  So directories under change are nested at most 64 deep, and functions that
+ *     walk them, such as the flush, may recurse.
  *
- * Failure: a sentence that names the key.  What was changed before is undone by the caller.
+ * Failure: an error message that names the key.  The caller undoes the preceding operations.
  */
 #include "config.h"
 #include <errno.h>
@@ -88,7 +88,7 @@ static int follow(kvsstore_t *s, const struct treeobj_entry *link, const char **
                   const char *rest, size_t restlen, unsigned *links, errmsg_t *err)
 {
     if (++*links > LINKS_MAX)
-        return fail_key(err, ELOOP, *key, *len, "too many symbolic links on the way");
+        return fail_key(err, ELOOP, *key, *len, "too many symbolic links on the path");
     size_t n = link->len + (rest ? 1 + restlen : 0);
     if (n > KVS_KEY_MAX)
         return fail_key(err, ENAMETOOLONG, *key, *len,
@@ -151,12 +151,12 @@ again:
             p->dir = dir.dir;
         } else if (p->ent.e.type != TREEOBJ_DIR) {
             return fail_key(err, ENOTDIR, key, keylen,
-                            "a name on the way is a value, not a directory");
+                            "a name on the path is a value, not a directory");
         } else if (!(p->dir = kvsdir_sub(&s->make, p->dir, p->name, p->len))) {
             return kvsstore_no_memory(err);
         }
         if (p->dir == p->avoid)
-            return fail_key(err, EINVAL, key, keylen, "a directory cannot move into itself");
+            return fail_key(err, EINVAL, key, keylen, "a directory cannot be moved into itself");
         k = rest;
         left = restlen;
     }
@@ -219,7 +219,7 @@ static int op_append(kvsstore_t *s, const struct kvs_op *op, errmsg_t *err)
         return fail_op(op, err, EFBIG, "the value would be longer than 1 TiB");
     if (!p.ent.tail && kvsvalue_can_append(s->content, &p.ent.e, &s->miss, err) < 0) {
         if (errno == EAGAIN)
-            return fail_op(op, err, ENODATA, "the end of its value has to be read from disk first");
+            return fail_op(op, err, ENODATA, "the end of its value must first be read from disk");
         return -1;
     }
     struct kvspiece *piece = arena_alloc(s->make.arena, sizeof(*piece));
@@ -236,10 +236,11 @@ static int check_chunk(kvsstore_t *s, const struct kvs_op *op, const uint8_t *di
 {
     struct content_obj *o = kvsstore_keep_blob(s, digest);
     if (!o)
-        return fail_op(op, err, ENOENT,
-                       "a chunk of its value is not in the store: it expired, or was never sent");
+        return fail_op(
+            op, err, ENOENT,
+            "a chunk of its value is not in the store: it has expired, or was never sent");
     if (o->len != TREEOBJ_HEADER + size)
-        return fail_op(op, err, EINVAL, "a chunk of its value has another size than it should");
+        return fail_op(op, err, EINVAL, "a chunk of its value has the wrong size");
     return 0;
 }
 
@@ -249,7 +250,8 @@ static int op_putchunks(kvsstore_t *s, const struct kvs_op *op, errmsg_t *err)
     struct kvs_op_chunks ch;
     kvs_op_get_chunks(op, &ch);
     if (ch.dsize != s->make.dsize)
-        return fail_op(op, err, EINVAL, "its chunks are named by another hash than this store's");
+        return fail_op(op, err, EINVAL,
+                       "its chunks are named by a different hash function than that of this store");
     for (size_t i = 0; i < ch.n; i++) {
         uint64_t left = ch.size - i * TREEOBJ_CHUNK;
         if (check_chunk(s, op, ch.digests + i * ch.dsize,
@@ -257,7 +259,7 @@ static int op_putchunks(kvsstore_t *s, const struct kvs_op *op, errmsg_t *err)
             return -1;
     }
     if (ch.size <= TREEOBJ_INLINE_MAX && !kvsmiss_get(s->content, ch.digests, &s->miss))
-        return fail_op(op, err, ENODATA, "its value has to be read from disk first");
+        return fail_op(op, err, ENODATA, "its value must first be read from disk");
     if (value_place(s, op, &p, err) < 0)
         return -1;
     struct kvsent ent = entry_at(&p, TREEOBJ_VALUE);
@@ -277,7 +279,7 @@ static int op_mkdir(kvsstore_t *s, const struct kvs_op *op, errmsg_t *err)
     if (p.has && p.ent.e.type == TREEOBJ_DIR)
         return 0;
     if (p.has)
-        return fail_op(op, err, EEXIST, "it is there and is not a directory");
+        return fail_op(op, err, EEXIST, "it exists and is not a directory");
     struct kvsent ent = entry_at(&p, TREEOBJ_DIR);
     if (!(ent.dir = kvsdir_open(&s->make, NULL)))
         return kvsstore_no_memory(err);
@@ -347,7 +349,7 @@ static int check_target(kvsstore_t *s, const struct kvs_op *op, const struct pla
     if (to->has && to->ent.e.type == TREEOBJ_DIR)
         return fail_op(op, err, EISDIR, "it is a directory: unlink it first");
     if (to->has && e->type == TREEOBJ_DIR)
-        return fail_op(op, err, EEXIST, "it is there and is not a directory");
+        return fail_op(op, err, EEXIST, "it exists and is not a directory");
     return kvsstore_reach_check(s, e, to->names, to->bytes, op->key, op->keylen, err);
 }
 
@@ -407,14 +409,14 @@ static int op_guard(kvsstore_t *s, const struct kvs_op *op, errmsg_t *err)
         p.has = 0; /* as a look-up says */
     }
     if (!p.dir || !p.has)
-        return absent ? 0 : fail_op(op, err, EAGAIN, "it is not there, and a guard expects it");
+        return absent ? 0 : fail_op(op, err, EAGAIN, "it does not exist, and a guard requires it");
     if (absent)
-        return fail_op(op, err, EAGAIN, "it is there, and a guard expects it not to be");
+        return fail_op(op, err, EAGAIN, "it exists, and a guard requires it not to exist");
     if (kvsdir_settle(&s->make, p.dir, p.name, p.len, &p.ent) < 0 ||
         kvsvalue_tag(content_blobref(s->content), &p.ent.e, tag) < 0)
         return kvsstore_no_memory(err);
     if (memcmp(tag, op->value, KVS_TAG_SIZE) != 0)
-        return fail_op(op, err, EAGAIN, "it is another version than a guard expects");
+        return fail_op(op, err, EAGAIN, "its version differs from the one that a guard requires");
     return 0;
 }
 

@@ -1,12 +1,12 @@
-/* kvsstore_pack.c - applying a pack: the changes that many made together in a fence.
+/* kvsstore_pack.c - applying a pack: the merged changes of a fence.
  *
- * A value in the pack that is too long for its entry is made into objects once, when the first key
- * has it, however many keys follow: a thousand processes that put the same 32 KiB cost one hash.
+ * A value of the pack that is too long for an entry is made into objects once, for the first key
+ * that has it: a thousand processes that put the same 32 KiB cost one hash.
  *
- * Invariant: names of entries live as long as the root change; keys of a pack live until the next
- * one, so they are copied.
+ * Invariant: the names of entries live as long as the root change.  The reader of packs reuses the
+ * memory of a key for the next one, so keys are copied.
  *
- * Failure: as of any transaction; objects that were made for nothing are given back like others.
+ * Failure: as for any transaction; objects that are not referred to are reclaimed as usual.
  */
 #include "config.h"
 #include <errno.h>

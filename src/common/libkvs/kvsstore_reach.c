@@ -1,23 +1,23 @@
-/* kvsstore_reach.c - how deep a directory goes.
+/* kvsstore_reach.c - the depth of a directory.
  *
- * copy and move place a directory of any size by its digest.  That no key becomes longer than keys
- * may be is known without a walk, because each kept object has two numbers about what is below it:
+ * copy and move place a directory of any size by its digest.  Whether a key below it would exceed
+ * the limits of keys is decided without a walk, by two numbers of each kept object:
  *
  *    object          low_names                         low_bytes
  *    leaf            names of the longest key below    bytes of the longest key below
  *    branch          the largest of its children       the largest of its children
  *    blob, index     0                                 0
  *
- * They are computed when an object is made, from those of its children, which are there already.
- * Objects that are loaded from disk come in any order; their numbers are computed when all have
- * come, children first, with a stack in memory.
+ * They are computed when an object is made, from those of its children, which exist already.
+ * Objects are loaded from disk in any order; their numbers are computed when all are loaded,
+ * children first, with a stack in memory.
  *
  * Invariants:
- *  1. The numbers of a kept object are exact, or 254 and 65535 when that is less than the truth (a
- *     tree made by an earlier version, or by hand).
+ *  1. Except while loading, the numbers of a kept object are exact up to 254 and 65535; a tree made
+ *     by an earlier version, or by hand, may be deeper.  A missing child counts as empty.
  *  2. Nothing here recurses: a tree on disk may have any depth.
  *
- * Failure: loading ends with ENOMEM when there is no memory for the stack.
+ * Failure: loading fails with ENOMEM when the stack cannot grow.
  */
 #include "config.h"
 #include <errno.h>
@@ -172,11 +172,11 @@ int kvsstore_reach_check(kvsstore_t *s, const struct treeobj_entry *e, size_t na
         return 0;
     if (names + o->low_names > KVS_DEPTH_MAX)
         return errmsg_fail(err, ENAMETOOLONG,
-                           "'%.*s': keys below it would have %zu names, and %d is the limit", shown,
+                           "'%.*s': keys below it would have %zu names; the limit is %d", shown,
                            key, names + o->low_names, KVS_DEPTH_MAX);
     if (bytes + 1 + o->low_bytes > KVS_KEY_MAX)
         return errmsg_fail(err, ENAMETOOLONG,
-                           "'%.*s': keys below it would have %zu bytes, and %d is the limit", shown,
+                           "'%.*s': keys below it would have %zu bytes; the limit is %d", shown,
                            key, bytes + 1 + o->low_bytes, KVS_KEY_MAX);
     return 0;
 }

@@ -1,21 +1,22 @@
-/* kvsstore_upload.c - chunks that come before the transaction that names them.
+/* kvsstore_upload.c - chunks that are uploaded before the transaction that names them.
  *
- * A chunk that was uploaded is referred to by its record, in the order of the last upload.  Two
- * clients may upload the same bytes: the record counts how often they came, and each reference by a
- * transaction takes one back, so that neither loses its chunk by what the other does.
+ * A record refers to each uploaded chunk until a transaction does, or it expires.  Two clients may
+ * upload the same bytes: the record counts uploads, and each reference by a transaction takes one
+ * back, so that neither client loses its chunk to the other.
  *
- * All that waits is bounded, and so is the share of each client: no more than it leaves for others.
- * One alone gets half, of two that take what they can each gets a third, and so on: there is always
- * room for one more.  A chunk counts as its bytes and KVSSTORE_UPLOAD_COST, once in all, and once
- * for each client that has brought it.
+ * The size of all uploads is bounded, and that of a client by what it leaves for others: one client
+ * alone gets half, each of two that take what they can gets a third, and so on, so there is always
+ * room for another client.  A chunk counts as the size of its object and KVSSTORE_UPLOAD_COST, once
+ * in the total, and once for each client that uploaded it.
  *
  * Invariants:
- *  1. A record has one reference to its chunk, so the chunk is kept.
- *  2. upload_order is in the order of the stamps.
- *  3. A record has a share for each client that is still there and has brought it; with the last of
- *     these goes the record, unless nobody's upload is in it.
+ *  1. A record holds one reference to its chunk, so the chunk is kept.
+ *  2. upload_order is sorted by stamp, that of the last upload of each record.
+ *  3. A record has a share for each connected client that uploaded it, and is removed with its last
+ *     share, unless an upload without a client is in it.
  *
- * Failure: what exceeds a bound is refused with ENOBUFS; nothing that waits is dropped for it.
+ * Failure: an upload that exceeds a bound is refused with ENOBUFS; no other upload is dropped for
+ * it.
  */
 #include "config.h"
 #include <errno.h>
@@ -118,25 +119,26 @@ void kvsstore_client_destroy(kvsstore_client_t *c)
     free(c);
 }
 
-/* Is there room for `len` bytes of this client?  Also when they may be there already: whoever is told
- * to wait need not know. */
+/* Is there room for `len` bytes of this client?  They count even if the same bytes are here
+ * already, so that a refusal does not reveal that. */
 static int has_room(const kvsstore_t *s, const kvsstore_client_t *c, size_t len, errmsg_t *err)
 {
     uint64_t more = TREEOBJ_HEADER + len + KVSSTORE_UPLOAD_COST, all = s->st.upload_bytes + more;
     if (all > s->upload_limit)
-        return errmsg_fail(err, ENOBUFS,
-                           "%llu bytes of values wait to be used, which is the limit: try later",
-                           (unsigned long long)s->st.upload_bytes);
+        return errmsg_fail(
+            err, ENOBUFS,
+            "%llu bytes of values have been sent and not committed, which is the limit: try later",
+            (unsigned long long)s->st.upload_bytes);
     if (c && c->bytes + more > s->upload_limit - all)
         return errmsg_fail(
             err, ENOBUFS,
-            "%llu bytes of values that this client has sent wait to be used: the rest "
-            "is for others, commit some first, or try later",
+            "%llu bytes of values have been sent by this client and not committed; the rest is "
+            "reserved for other clients: commit some first, or try later",
             (unsigned long long)c->bytes);
     return 0;
 }
 
-/* The client brings this.  -1 with ENOMEM. */
+/* Count an upload towards its client.  -1 with ENOMEM. */
 static int charge(struct upload *u, kvsstore_client_t *c)
 {
     if (!c) {

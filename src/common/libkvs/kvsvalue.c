@@ -1,20 +1,20 @@
 /* kvsvalue.c - values as objects.
  *
  * A value in chunks is built from left to right: digests of chunks fill an index of level 1; when
- * one more comes than it may have it is made an object, whose digest goes to the level above, and
- * so on.  To append is to begin with the builder as it was when the value was built: each level
- * holds the children of the right edge but for the last, which is the level below, and the bytes of
- * the last chunk are put in front of what is appended.
+ * it is full and another digest comes, it becomes an object, whose digest goes to the level above,
+ * and so on.  Appending restores the builder to its state at the end of the value: each level has
+ * the children of the index on the right edge except the last, which is open on the level below,
+ * and the bytes of the last chunk are fed before the new ones.
  *
  * Invariants:
- *  1. The form of a value depends on its length alone, so equal values have equal digests however
- *     they came about.
- *  2. What is read is checked: an index has the number of children, a blob the number of bytes that
- *     the size of the value asks for.  Else EIO.
- *  3. A read touches the objects of its range and their indexes, nothing else.
+ *  1. The form of a value depends on its length alone, so equal values have equal digests, however
+ *     they were built.
+ *  2. Objects are checked: an index has the number of children, and a blob the number of bytes,
+ *     that the size of the value requires.  Otherwise EIO.
+ *  3. A read touches the objects of its range and their indexes only.
  *
- * Failure: ENOMEM, EIO; a missing object is EAGAIN with its digest noted.  Objects made before a
- * failure are kept without a referrer, as their owner finds.
+ * Failure: ENOMEM, EIO; a missing object is EAGAIN with its digest noted, or EIO while a value is
+ * built.  Objects made before a failure are kept without references, and reclaimed by the owner.
  */
 #include "config.h"
 #include <errno.h>
@@ -147,7 +147,7 @@ static int finish(struct builder *b, uint64_t size, struct treeobj_entry *e)
     return 0;
 }
 
-/* An index that should have so much below it. */
+/* The children of an index that has `size` bytes below it. */
 static const uint8_t *get_index(content_t *c, const uint8_t *digest, unsigned level, uint64_t size,
                                 uint32_t *n, struct kvsmiss *miss, errmsg_t *err)
 {
@@ -157,7 +157,7 @@ static const uint8_t *get_index(content_t *c, const uint8_t *digest, unsigned le
     const uint8_t *p = treeobj_index(o->data, n);
     if (treeobj_kind(o->data) != TREEOBJ_INDEX || treeobj_depth(o->data) != level ||
         *n != (size + span(level) - 1) / span(level)) {
-        errmsg_fail(err, EIO, "an object of the store is not the index of a value it should be");
+        errmsg_fail(err, EIO, "an object of the store is not the expected index of a value");
         return NULL;
     }
     return p;
@@ -171,14 +171,14 @@ static const uint8_t *get_blob(content_t *c, const uint8_t *digest, uint64_t siz
     if (!o)
         return NULL;
     if (treeobj_kind(o->data) != TREEOBJ_BLOB || o->len != TREEOBJ_HEADER + size) {
-        errmsg_fail(err, EIO, "an object of the store is not the value it should be");
+        errmsg_fail(err, EIO, "an object of the store is not the expected value");
         return NULL;
     }
     return treeobj_blob(o->data, o->len, &len);
 }
 
-/* Down the right edge of a value in chunks: with a builder, what is to be filled up; the digest of
- * the last chunk, and its bytes. */
+/* Walk down the right edge of a value in chunks: fill the levels of the builder (NULL: none), and
+ * return the digest of the last chunk and its size. */
 static int right_edge(content_t *c, const struct treeobj_entry *e, struct builder *b,
                       const uint8_t **last, uint64_t *len, struct kvsmiss *miss, errmsg_t *err)
 {
@@ -203,7 +203,7 @@ static int right_edge(content_t *c, const struct treeobj_entry *e, struct builde
     return 0;
 }
 
-/* The builder as it was when it had been fed the value. */
+/* Restore the builder to its state at the end of the value. */
 static int feed_value(struct builder *b, const struct treeobj_entry *e)
 {
     struct kvsmiss *miss = NULL;
@@ -345,8 +345,9 @@ int kvsvalue_read(content_t *c, const struct treeobj_entry *e, uint64_t offset, 
                         .miss = miss,
                         .err = err};
     if (!treeobj_is_value(e) || offset > e->len || len > e->len - offset)
-        return errmsg_fail(err, EINVAL, "%zu bytes from %llu on are not all in a value of %llu",
-                           len, (unsigned long long)offset, (unsigned long long)e->len);
+        return errmsg_fail(err, EINVAL,
+                           "a range of %zu bytes at offset %llu exceeds a value of %llu bytes", len,
+                           (unsigned long long)offset, (unsigned long long)e->len);
     if (len == 0)
         return 0;
     if (e->type == TREEOBJ_VALUE) {

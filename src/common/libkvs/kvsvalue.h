@@ -1,7 +1,7 @@
-/* Values: made into objects, appended to, read in parts, and compared.
+/* Values: making objects of them, appending, reading parts, comparing.
  *
- * A value of at most 256 bytes is in its entry, one of at most 32768 bytes a blob, a longer one
- * chunks under index objects (treeobj.c).
+ * A value of at most 256 bytes is in its entry, one of at most 32768 bytes is a blob, and a longer
+ * one is chunks under index objects (treeobj.c).
  *
  * Thread rules: those of the content store.
  */

@@ -4,10 +4,11 @@
  *  1. Nothing is copied or changed: what is handed out points into objects.
  *  2. No unbounded work: a key has a bounded number of names, a trie a bounded depth, and links are
  *     followed 16 times.
- *  3. An object is used only as what it should be at this place; one that is something else is EIO,
- *     so that a damaged or forged tree cannot lead a reader astray or in circles.
+ *  3. An object must be of the kind that is expected at its place; otherwise the walk fails with
+ *     EIO, so that a damaged or forged tree cannot mislead a reader or make it loop.
  *
- * Failure: a missing object is EAGAIN with its digest noted, everything else has a sentence.
+ * Failure: a missing object is EAGAIN with its digest noted, every other error has an error
+ * message.
  */
 #include "config.h"
 #include <errno.h>
@@ -37,7 +38,7 @@ const void *kvswalk_node(content_t *c, const uint8_t *digest, int depth, struct 
         return NULL;
     if ((treeobj_kind(o->data) != TREEOBJ_LEAF && treeobj_kind(o->data) != TREEOBJ_BRANCH) ||
         (depth >= 0 && treeobj_depth(o->data) != (unsigned)depth)) {
-        errmsg_fail(err, EIO, "an object of the store is not the directory it should be");
+        errmsg_fail(err, EIO, "an object of the store is not the expected directory");
         return NULL;
     }
     return o->data;
@@ -91,7 +92,7 @@ int kvswalk_find(content_t *c, const uint8_t *root, const char *key, size_t keyl
         if (e->type == TREEOBJ_LINK && (rest || !(flags & KVSWALK_NOFOLLOW))) {
             size_t len = e->len + (rest ? 1 + restlen : 0);
             if (++followed > LINKS_MAX)
-                return fail_key(err, ELOOP, key, keylen, "too many symbolic links on the way");
+                return fail_key(err, ELOOP, key, keylen, "too many symbolic links on the path");
             if (len > KVS_KEY_MAX)
                 return fail_key(err, ENAMETOOLONG, key, keylen,
                                 "symbolic links lead to a key that is too long");
@@ -112,31 +113,11 @@ int kvswalk_find(content_t *c, const uint8_t *root, const char *key, size_t keyl
             return 0;
         if (e->type != TREEOBJ_DIR)
             return fail_key(err, ENOTDIR, key, keylen,
-                            "a name on the way is a value, not a directory");
+                            "a name on the path is a value, not a directory");
         dir = e->digest;
         k = rest;
         left = restlen;
     }
-}
-
-int kvswalk_value(content_t *c, const struct treeobj_entry *e, const uint8_t **data, size_t *len,
-                  struct kvsmiss *miss, errmsg_t *err)
-{
-    if (e->type == TREEOBJ_VALUE) {
-        *data = e->data;
-        *len = e->len;
-        return 0;
-    }
-    if (e->type == TREEOBJ_CHUNKED)
-        return errmsg_fail(err, EFBIG, "the value has %llu bytes: read it in parts",
-                           (unsigned long long)e->len);
-    struct content_obj *o = kvsmiss_get(c, e->digest, miss);
-    if (!o)
-        return -1;
-    if (treeobj_kind(o->data) != TREEOBJ_BLOB || o->len != TREEOBJ_HEADER + (size_t)e->len)
-        return errmsg_fail(err, EIO, "an object of the store is not the value it should be");
-    *data = treeobj_blob(o->data, o->len, len);
-    return 0;
 }
 
 struct dirwalk {

@@ -1,7 +1,7 @@
 /* Reading the tree: from a root to an entry, or through a directory.
  *
- * Reading never waits.  Where an object is not here its digest is noted, and the caller, having got
- * it, begins again at the root: the path is short, and all the rest of it is here then.
+ * Reading never waits.  The digest of a missing object is noted; the caller loads the object and
+ * begins again at the root, since the path is short and the rest of it is in the cache.
  *
  * Thread rules: those of the content store.
  */
@@ -25,16 +25,16 @@ enum {
     KVSWALK_NOFOLLOW = 1, /* a symbolic link at the end is the answer */
 };
 
-/* Who wants to know by which links a key was found: `path`, valid until it returns, is the key that
- * took the place of the one that was looked for. */
+/* Called for each link that a look-up follows: `path`, valid until it returns, is the key that
+ * replaced the one that was looked up. */
 struct kvswalk_links {
     void (*followed)(struct kvswalk_links *l, const char *path, size_t len);
 };
 
 /* Find `key` (valid; or ".") below `root`.  0 with *e, whose pointers live until the content store
- * drops or trims.  For "." it is a TREEOBJ_DIR.  `links` (may be NULL) is told of each symbolic link
- * that is followed, also when it ends with -1.  -1 with EAGAIN and one digest in `miss`; ENOENT,
- * ENOTDIR, ELOOP, ENAMETOOLONG, EIO and a sentence. */
+ * drops or trims.  For "." it is a TREEOBJ_DIR.  `links` (may be NULL) is told of each symbolic
+ * link that is followed, also when it ends with -1.  -1 with EAGAIN and one digest in `miss`;
+ * ENOENT, ENOTDIR, ELOOP, ENAMETOOLONG, EIO and a sentence. */
 int kvswalk_find(content_t *c, const uint8_t *root, const char *key, size_t keylen, unsigned flags,
                  struct treeobj_entry *e, struct kvswalk_links *links, struct kvsmiss *miss,
                  errmsg_t *err);
@@ -43,25 +43,19 @@ int kvswalk_find(content_t *c, const uint8_t *root, const char *key, size_t keyl
 int kvswalk_entry(content_t *c, const uint8_t *dir, const char *name, size_t len,
                   struct treeobj_entry *e, struct kvsmiss *miss, errmsg_t *err);
 
-/* The bytes of a TREEOBJ_VALUE or TREEOBJ_REF in place: 0, or -1 as above; EFBIG for a value in
- * chunks, which kvsvalue_read() reads. */
-int kvswalk_value(content_t *c, const struct treeobj_entry *e, const uint8_t **data, size_t *len,
-                  struct kvsmiss *miss, errmsg_t *err);
-
-/* Call back for all entries of a directory, in the order of the trie (one of at most 32 entries:
- * sorted by name).  Nonzero from the callback
- * ends it.  0; what the callback returned; -1 with EAGAIN (objects noted in `miss`; entries that
- * are here were shown), EIO. */
+/* Call back for all entries of a directory, in the order of the trie (at most 32 entries: sorted by
+ * name).  Nonzero from the callback ends the walk.  0; what the callback returned; -1 with EAGAIN
+ * (objects noted in `miss`; the callback was called for the entries of all others), or EIO. */
 typedef int (*kvswalk_f)(const struct treeobj_entry *e, void *arg);
 int kvswalk_dir(content_t *c, const uint8_t *dir, kvswalk_f cb, void *arg, struct kvsmiss *miss,
                 errmsg_t *err);
 
 /* One page of a directory: the first `count` (1 or more) entries after `cursor` (cursorlen 0: from
- * the beginning), in the order of the hashes of their names, which does not depend on what else is
- * there: who goes on from the last name shown sees every name once that is there all the time, also
- * when the directory changes meanwhile.  `cursor` need not be there (any more).  *more says whether
- * there are entries after the page.  Returns as kvswalk_dir(); after -1 with EAGAIN the page begins
- * anew.  Objects are needed for what is shown, and for the way to it. */
+ * the beginning), in the order of the hashes of their names, which does not depend on other names:
+ * a caller that continues after the last name of each page gets every name that stays in the
+ * directory once, even if the directory changes meanwhile.  `cursor` need not exist (any more).
+ * *more: there are entries after the page.  Returns as kvswalk_dir(); after -1 with EAGAIN the
+ * caller begins the page again.  It needs only the objects of the page and of the path to it. */
 int kvswalk_page(content_t *c, const uint8_t *dir, const char *cursor, size_t cursorlen,
                  uint32_t count, kvswalk_f cb, void *arg, bool *more, struct kvsmiss *miss,
                  errmsg_t *err);

@@ -2,10 +2,11 @@
  *
  * A directory is a trie over the hash of its names (SipHash-2-4 of the name with an all-zero key,
  * four bits per level from the highest): a part of the trie that holds at most 32 entries is one
- * leaf, a larger one is a branch.  Equal contents therefore have equal objects and one root,
- * however they came about. Sixteen children and 32 entries cost no more levels than 32 and 16
- * (leaves are fuller), a branch is half the bytes to hash for a change, and just after a split a
- * leaf still holds two entries, so that small leaves never dominate memory.
+ * leaf (at the deepest level, a leaf of any size), a larger one is a branch.  Equal contents
+ * therefore have equal objects and one root, however they were made.  Compared with 32 children and
+ * 16 entries, 16 children and 32 entries need no more levels, since leaves are fuller; a change
+ * hashes half the bytes of a branch; and after a split a leaf holds two entries on average, so
+ * small leaves do not dominate memory.
  *
  * Every object (integers little-endian):
  *
@@ -26,19 +27,38 @@
  *     type 4 dir      (length 0) digest of leaf or branch at depth 0
  *     type 5 link     `length` bytes: a key
  *
- * A value in chunks: each blob has 32768 bytes but the last, each index 128 children but those at
- * the right edge.  Its form depends on its size alone, and a value that begins with another has
- * the other's chunks and indexes, but for the right edge: it is compared and appended to there.
+ * Drawing (trie): a directory with more than 32 entries; an arrow is a digest.
+ *
+ *     +------+--------+--------+-------+--------+-----------+---------+-----------+---------+
+ *     | kind | format | digest | depth | bitmap | entries   | digest  | entries   | digest  |
+ *     |  2   |   1    | size   |   0   | 0 1 00 | below: 20 | child 2 | below: 14 | child 6 |
+ *     +------+--------+--------+-------+--------+-----------+----+----+-----------+---------+
+ *                                                                |
+ *        +-------------------------------------------------------+
+ *        |
+ *        v
+ *     +------+--------+--------+-------+----+-----------------+---------+---------+
+ *     | kind | format | digest | depth | n  | offsets of the  | entry   | entry   |
+ *     |  1   |   1    | size   |   1   | 20 | entries, sorted | "alpha" | "beta"  |
+ *     +------+--------+--------+-------+----+-----------------+----+----+---------+
+ *                                                                  |
+ *                                                                  v
+ *                                                         value, reference,
+ *                                                         directory, or link
+ *
+ * A value in chunks: each blob but the last has 32768 bytes, each index has 128 children except on
+ * the right edge.  The form depends on the size alone, and a value that begins with another has the
+ * other's chunks and indexes except on the right edge, where values are compared and appended to.
  *
  * Invariants:
- *  1. The kind stands in the object, so that a user's value never has the hash of a directory.
- *  2. One content, one encoding: offsets are those of entries without gaps, names rise strictly,
- *     values that fit are inline, branches hold more than 32 entries and no empty child, an index
- *     is no higher than its value's size asks for.
- *  3. After treeobj_check() the accessors read inside the object only.  That a child is of the
- *     right depth is seen where it is followed.
+ *  1. The kind is part of the object, so that a user's value never has the hash of a directory.
+ *  2. One content has one encoding: entries follow each other without gaps, in strict order of
+ *     their names; values that fit are inline; a branch has more than 32 entries below it and no
+ *     empty child; an index is not higher than the size of its value requires.
+ *  3. After treeobj_check() the accessors read inside the object only.  The depth of a child is
+ *     checked where it is followed.
  *
- * Failure: treeobj_check() refuses anything else with EPROTO and a sentence.
+ * Failure: treeobj_check() refuses anything else with EPROTO and an error message.
  */
 #include "config.h"
 #include <errno.h>
@@ -131,25 +151,25 @@ static ssize_t check_entry(const uint8_t *p, size_t left, size_t dsize, errmsg_t
     uint16_t len = le_get16(p + 2);
     ssize_t tail = tail_size(type, len, dsize);
     if (tail < 0)
-        return bad(err, "an entry's type is not known");
+        return bad(err, "the type of an entry is unknown");
     if (left < ENTRY_HEADER + namelen + (size_t)tail)
         return bad(err, "an entry reaches beyond the object");
     const char *name = (const char *)p + ENTRY_HEADER;
     if (memchr(name, '.', namelen) || kvs_key_check(name, namelen, NULL) < 0)
-        return bad(err, "an entry's name is not a name");
+        return bad(err, "the name of an entry is invalid");
     const uint8_t *t = p + ENTRY_HEADER + namelen;
     switch (type) {
     case TREEOBJ_VALUE:
         if (len > TREEOBJ_INLINE_MAX)
-            return bad(err, "a large value is in its entry");
+            return bad(err, "an entry contains a value that is too large for it");
         break;
     case TREEOBJ_REF:
         if (len != 0 || le_get64(t) <= TREEOBJ_INLINE_MAX || le_get64(t) > TREEOBJ_CHUNK)
-            return bad(err, "a reference has a size that is not allowed");
+            return bad(err, "a reference has an invalid size");
         break;
     case TREEOBJ_CHUNKED:
         if (len != 0 || le_get64(t) <= TREEOBJ_CHUNK || le_get64(t) > KVS_SIZE_MAX)
-            return bad(err, "a value in chunks has a size that is not allowed");
+            return bad(err, "a value in chunks has an invalid size");
         break;
     case TREEOBJ_DIR:
         if (len != 0)
@@ -167,15 +187,15 @@ static int check_leaf(const uint8_t *p, size_t len, size_t dsize, errmsg_t *err)
 {
     uint32_t n = le_get32(p + 4);
     if (n > (len - TREEOBJ_HEADER) / (4 + ENTRY_HEADER))
-        return bad(err, "a leaf has more entries than room");
+        return bad(err, "a leaf has too many entries");
     if (n > TREEOBJ_LEAF_MAX && p[3] < TREEOBJ_DEPTH_MAX)
-        return bad(err, "a leaf is larger than a leaf may be");
+        return bad(err, "a leaf is too large");
     if (n == 0 && p[3] != 0)
         return bad(err, "a leaf below the top is empty");
     size_t off = TREEOBJ_HEADER + 4 * (size_t)n;
     for (uint32_t i = 0; i < n; i++) {
         if (le_get32(p + TREEOBJ_HEADER + 4 * (size_t)i) != off)
-            return bad(err, "an entry is not where it should be");
+            return bad(err, "an entry is in the wrong branch");
         ssize_t size = check_entry(p + off, len - off, dsize, err);
         if (size < 0)
             return -1;
@@ -199,7 +219,7 @@ static int check_branch(const uint8_t *p, size_t len, size_t dsize, errmsg_t *er
     if (p[3] >= TREEOBJ_DEPTH_MAX)
         return bad(err, "a branch is too deep");
     if (bitmap >> TREEOBJ_FAN)
-        return bad(err, "a branch has more children than it may");
+        return bad(err, "a branch has too many children");
     size_t n = (size_t)__builtin_popcount(bitmap);
     if (len != TREEOBJ_HEADER + n * (4 + dsize))
         return bad(err, "a branch's size and number of children do not agree");
@@ -211,7 +231,7 @@ static int check_branch(const uint8_t *p, size_t len, size_t dsize, errmsg_t *er
         total += count;
     }
     if (total <= TREEOBJ_LEAF_MAX || total > UINT32_MAX)
-        return bad(err, "a branch's number of entries is not one of a branch");
+        return bad(err, "a branch has an invalid number of entries");
     return 0;
 }
 
@@ -219,9 +239,9 @@ static int check_index(const uint8_t *p, size_t len, size_t dsize, errmsg_t *err
 {
     uint32_t n = le_get32(p + 4);
     if (p[3] < 1 || p[3] > TREEOBJ_LEVEL_MAX)
-        return bad(err, "an index is of a level that is not allowed");
+        return bad(err, "an index has an invalid level");
     if (n < 1 || n > TREEOBJ_INDEX_FAN)
-        return bad(err, "an index has a number of children that is not allowed");
+        return bad(err, "an index has an invalid number of children");
     if (len != TREEOBJ_HEADER + n * dsize)
         return bad(err, "an index's size and number of children do not agree");
     return 0;
@@ -233,25 +253,25 @@ int treeobj_check(const void *data, size_t len, size_t dsize, errmsg_t *err)
     if (len < TREEOBJ_HEADER)
         return bad(err, "it is shorter than its header");
     if (p[1] != 1)
-        return bad(err, "its format is not known");
+        return bad(err, "its format is unknown");
     if (p[0] == TREEOBJ_BLOB) {
         if (p[2] != 0 || p[3] != 0 || le_get32(p + 4) != 0)
             return bad(err, "a value's header is not zero");
         if (len == TREEOBJ_HEADER || len - TREEOBJ_HEADER > TREEOBJ_CHUNK)
-            return bad(err, "a value's size is not allowed");
+            return bad(err, "the size of a value is invalid");
         return 0;
     }
     if (p[2] != dsize)
-        return bad(err, "its references have another size");
+        return bad(err, "its references have the wrong size");
     if (p[3] > TREEOBJ_DEPTH_MAX)
-        return bad(err, "it is too deep");
+        return bad(err, "it is nested too deeply");
     if (p[0] == TREEOBJ_LEAF)
         return check_leaf(p, len, dsize, err);
     if (p[0] == TREEOBJ_BRANCH)
         return check_branch(p, len, dsize, err);
     if (p[0] == TREEOBJ_INDEX)
         return check_index(p, len, dsize, err);
-    return bad(err, "its kind is not known");
+    return bad(err, "its kind is unknown");
 }
 
 uint32_t treeobj_count(const void *obj, size_t dsize)

@@ -106,8 +106,8 @@ int PMI_Get_id(char id_str[], int length);
 int PMI_Get_kvs_domain_id(char id_str[], int length);
 int PMI_Get_id_length_max(int *length);
 
-/* Ask the launcher to start programs as a job of their own; Flux answers that it does not: PMI_FAIL,
- * and in errors[] (may be null) PMI_FAIL for each of the processes. */
+/* Ask the launcher to start programs as a job of their own; Flux answers that it does not:
+ * PMI_FAIL, and in errors[] (may be null) PMI_FAIL for each of the processes. */
 int PMI_Spawn_multiple(int count, const char *cmds[], const char **argvs[], const int maxprocs[],
                        const int info_keyval_sizesp[], const PMI_keyval_t *info_keyval_vectors[],
                        int preput_keyval_size, const PMI_keyval_t preput_keyval_vector[],

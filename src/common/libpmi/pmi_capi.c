@@ -1,18 +1,18 @@
 /* pmi_capi.c - libpmi.so: the PMI-1 functions over pmi_client.c.
  *
- * The interface has no handle: its functions mean "this process".  So there is one static struct,
- * the only one of its kind in the project, and a mutex that makes each call whole.
+ * The interface has no handle: its functions mean "this process".  Therefore there is one static
+ * struct, the only one in the project, and a mutex that makes each call atomic.
  *
- * Life of the process: BEFORE --PMI_Init--> UP --PMI_Finalize--> BEFORE.  The connection is used up
- * by finalize, so a second PMI_Init fails unless this is a singleton.
+ * Life of the process: BEFORE --PMI_Init--> UP --PMI_Finalize--> BEFORE.  Finalize closes the
+ * connection, so a second PMI_Init fails unless this is a singleton.
  *
  * Invariants:
  *  1. client is NULL in BEFORE; every function that needs it goes through enter().
  *  2. The clique is computed at its first use from PMI_process_mapping, and kept.
- *  3. No symbol but PMI_* leaves the library (libpmi.map), and nothing but libc comes in: it is
- *     loaded into programs that we know nothing about.
- *  4. Writes on stderr happen only where the caller is about to fail and has no other way to tell
- *     why: PMI_Init, PMI_Abort.
+ *  3. The library exports only PMI_* (libpmi.map) and depends only on libc, because it is
+ *     loaded into arbitrary programs.
+ *  4. It writes to stderr only where the caller is about to fail and cannot report the reason:
+ *     PMI_Init, PMI_Abort.
  *
  * Failure: codes of pmi.h, from errno by map_errno().
  */

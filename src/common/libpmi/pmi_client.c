@@ -2,8 +2,8 @@
  *
  * Two ways to the server, chosen when the client is made:
  *   socket    a stream socket, blocking or not, read into a buffer of one line's length;
- *   loopback  a pmi_server of one task inside the client, for programs that nobody launched: the
- *             singleton has the same rules as everybody else, by the same code.
+ *   loopback  a pmi_server of one task inside the client, for programs without a launcher: the
+ *             singleton follows the same rules as all others, by the same code.
  *
  * Dialog at creation:  [initack -> initack, set size, set rank, set debug]
  *                      init -> response_to_init, get_maxes -> maxes,
@@ -15,9 +15,8 @@
  *     to the client; nothing is allocated after creation.
  *  3. A response that was parsed stays valid until the next request.
  *
- * Failure: when the dialog is lost (EOF, I/O error, a line that was not expected), `broken` keeps
- * the errno and all later calls fail with it at once: a desynchronised PMI dialog would hand wrong
- * values out.
+ * Failure: when the dialog is lost (EOF, I/O error, an unexpected line), `broken` keeps the errno
+ * and all later calls fail with it at once: a desynchronized PMI dialog would return wrong values.
  */
 #include "config.h"
 #include <errno.h>
@@ -101,9 +100,9 @@ static const struct pmi_server_ops loop_ops = {.send = loop_send, .barrier = loo
 int pmi_client_request(struct pmi_client *c, const struct pmi_out *o, errmsg_t *err)
 {
     if (c->finalized)
-        return errmsg_fail(err, EINVAL, "PMI: rank %d has finalized already", c->rank);
+        return errmsg_fail(err, EINVAL, "PMI: rank %d has already finalized", c->rank);
     if (c->broken)
-        return errmsg_fail(err, c->broken, "PMI: the connection of rank %d failed before: %s",
+        return errmsg_fail(err, c->broken, "PMI: the connection of rank %d has failed earlier: %s",
                            c->rank, strerror(c->broken));
     if (o->bad)
         return errmsg_fail(err, EINVAL, "PMI: a request of rank %d does not fit in %d bytes",
@@ -131,7 +130,7 @@ static ptrdiff_t read_line(struct pmi_client *c, errmsg_t *err)
             return n + (ptrdiff_t)(seen - c->used);
         seen = c->len;
         if (c->fd < 0 || c->len == sizeof(c->in))
-            return pmi_client_broken(c, err, EPROTO, "the server's answer has no end");
+            return pmi_client_broken(c, err, EPROTO, "the server's response has no end");
         got = read(c->fd, c->in + c->len, sizeof(c->in) - c->len);
         if (got == 0)
             return pmi_client_broken(c, err, ECONNRESET, "the server closed the connection");
@@ -139,7 +138,7 @@ static ptrdiff_t read_line(struct pmi_client *c, errmsg_t *err)
             c->len += (size_t)got;
         } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
             if (wait_fd(c->fd, POLLIN) < 0)
-                return pmi_client_broken(c, err, errno, "cannot wait for an answer");
+                return pmi_client_broken(c, err, errno, "cannot wait for a response");
         } else if (errno != EINTR) {
             return pmi_client_broken(c, err, errno, "cannot receive");
         }
@@ -156,7 +155,7 @@ int pmi_client_response(struct pmi_client *c, enum pmi_cmd want, struct pmi_msg 
     c->used += (size_t)n + 1;
     if (pmi_wire_parse(line, (size_t)n, msg) < 0 || msg->block || msg->cmd != want) {
         c->broken = EPROTO;
-        return errmsg_fail(err, EPROTO, "PMI: the server said '%.*s' where cmd=%s was expected",
+        return errmsg_fail(err, EPROTO, "PMI: the server sent '%.*s' instead of cmd=%s",
                            n < 80 ? (int)n : 80, line, pmi_cmd_name(want));
     }
     return 0;
@@ -169,7 +168,7 @@ int pmi_client_call(struct pmi_client *c, struct pmi_out *o, enum pmi_cmd want, 
     if (pmi_client_request(c, o, err) < 0 || pmi_client_response(c, want, msg, err) < 0)
         return -1;
     if (c->used != c->len)
-        return pmi_client_broken(c, err, EPROTO, "the server said more than was asked for");
+        return pmi_client_broken(c, err, EPROTO, "the server sent more than was requested");
     return 0;
 }
 
@@ -226,7 +225,7 @@ static int port_dialog(struct pmi_client *c, errmsg_t *err)
             c->rank = n;
     }
     if (c->size < 1 || c->rank >= c->size)
-        return pmi_client_broken(c, err, EPROTO, "the server told no valid rank and size");
+        return pmi_client_broken(c, err, EPROTO, "the server did not send a valid rank and size");
     return 0;
 }
 
@@ -248,7 +247,7 @@ static int init_dialog(struct pmi_client *c, errmsg_t *err)
     if (pmi_msg_get_int(&msg, "kvsname_max", 1, PMI_CLIENT_NAME_MAX, &name) < 0 ||
         pmi_msg_get_int(&msg, "keylen_max", 1, PMI_WIRE_LINE_MAX, &key) < 0 ||
         pmi_msg_get_int(&msg, "vallen_max", 1, INT32_MAX, &value) < 0)
-        return pmi_client_broken(c, err, EPROTO, "the server told no valid limits");
+        return pmi_client_broken(c, err, EPROTO, "the server did not send valid limits");
     pmi_msg_get_int(&msg, "wide_vallen_max", value, PMI_WIRE_LINE_MAX / 2, &value);
     if (value > PMI_WIRE_LINE_MAX / 2)
         value = PMI_WIRE_LINE_MAX / 2;
@@ -258,7 +257,7 @@ static int init_dialog(struct pmi_client *c, errmsg_t *err)
     if (pmi_client_simple_call(c, PMI_CMD_GET_MY_KVSNAME, &msg, err) < 0)
         return -1;
     if (!pmi_msg_get(&msg, "kvsname", &s) || s.len == 0 || s.len > PMI_CLIENT_NAME_MAX)
-        return pmi_client_broken(c, err, EPROTO, "the server told no valid kvsname");
+        return pmi_client_broken(c, err, EPROTO, "the server did not send a valid kvsname");
     memcpy(c->kvsname, s.p, s.len);
     c->kvsname[s.len] = '\0';
     return 0;
@@ -269,7 +268,7 @@ static struct pmi_client *client_alloc(int fd, int rank, int size, errmsg_t *err
     struct pmi_client *c = malloc(sizeof(*c));
 
     if (!c) {
-        errmsg_fail(err, ENOMEM, "PMI: no memory for a client");
+        errmsg_fail(err, ENOMEM, "PMI: out of memory for a client");
         return NULL;
     }
     /* the line buffers are not cleared: they are large and used from the front */
@@ -293,7 +292,8 @@ struct pmi_client *pmi_client_create_fd(int fd, int rank, int size, errmsg_t *er
     struct pmi_client *c;
 
     if (fd < 0 || size < 1 || rank < 0 || rank >= size) {
-        errmsg_fail(err, EINVAL, "PMI: fd %d, rank %d of %d is not possible", fd, rank, size);
+        errmsg_fail(err, EINVAL, "PMI: the combination of fd %d and rank %d of %d is invalid", fd,
+                    rank, size);
         return NULL;
     }
     c = client_alloc(fd, rank, size, err);
@@ -319,7 +319,7 @@ struct pmi_client *pmi_client_create_singleton(errmsg_t *err)
     if (!c->server)
         return finish(c, -1);
     if (pmi_server_preset(c->server, "PMI_process_mapping", "(vector,(0,1,1))") < 0) {
-        errmsg_fail(err, errno, "PMI: no memory for a client");
+        errmsg_fail(err, errno, "PMI: out of memory for a client");
         return finish(c, -1);
     }
     return finish(c, init_dialog(c, err));
@@ -366,8 +366,8 @@ static int env_int(const char *name, int lo, const char *because, int *value, er
 
     if (s && pmi_slice_int((struct pmi_slice){s, strlen(s)}, lo, INT32_MAX, value) == 0)
         return 0;
-    return errmsg_fail(err, EINVAL, "PMI: %s is set, but %s is %s%s; the launcher has to set both",
-                       because, name, s ? "no valid number: " : "missing", s ? s : "");
+    return errmsg_fail(err, EINVAL, "PMI: %s is set, but %s is %s%s; the launcher must set both",
+                       because, name, s ? "not a valid number: " : "missing", s ? s : "");
 }
 
 static struct pmi_client *create_port(const char *port, errmsg_t *err)

@@ -1,6 +1,7 @@
-/* pmi_client_call.c - what a program asks of a PMI-1 server: pairs, barriers, names, spawn, abort.
+/* pmi_client_call.c - the requests of a program to a PMI-1 server: pairs, barriers, names, spawn,
+ * abort.
  *
- * A value that is longer than the server takes in one goes in segments, as MPICH's clients do it:
+ * A value that is longer than the server's limit is divided into segments, as by MPICH's clients:
  * KEY has "segments=N", and KEY-seg-1/N to KEY-seg-N/N the pieces.
  */
 #include "config.h"
@@ -22,7 +23,7 @@ static int int_call(struct pmi_client *c, enum pmi_cmd cmd, const char *field, i
     if (pmi_client_simple_call(c, cmd, &msg, err) < 0)
         return -1;
     if (pmi_msg_get_int(&msg, field, INT32_MIN, INT32_MAX, value) < 0)
-        return errmsg_fail(err, EPROTO, "PMI: the server's answer to %s has no number %s",
+        return errmsg_fail(err, EPROTO, "PMI: the server's response to %s has no number %s",
                            pmi_cmd_name(cmd), field);
     return 0;
 }
@@ -86,7 +87,7 @@ static int check_word(const char *what, const char *word, size_t max, errmsg_t *
 {
     if (word && pmi_wire_word_ok(word, strlen(word), max))
         return 0;
-    return errmsg_fail(err, EINVAL, "PMI: a %s needs 1 to %zu bytes without blanks", what, max);
+    return errmsg_fail(err, EINVAL, "PMI: a %s must have 1 to %zu bytes without blanks", what, max);
 }
 
 static void key_request(struct pmi_client *c, struct pmi_out *o, enum pmi_cmd cmd, const char *key)
@@ -152,8 +153,9 @@ int pmi_client_put(struct pmi_client *c, const char *key, const char *value, err
     if (check_word("key", key, c->key_max, err) < 0)
         return -1;
     if (!value || !pmi_wire_value_ok(value, len, PMI_CLIENT_VALUE_LIMIT))
-        return errmsg_fail(err, EINVAL, "PMI: the value of %s needs at most %zu printing bytes",
-                           key, PMI_CLIENT_VALUE_LIMIT);
+        return errmsg_fail(err, EINVAL,
+                           "PMI: the value of %s must have at most %zu printable bytes", key,
+                           PMI_CLIENT_VALUE_LIMIT);
     /* A short one that looks like the head of segments becomes one, so as not to be taken for it.
      */
     if (len > c->value_max || strncmp(value, SEGMENTS, strlen(SEGMENTS)) == 0)
@@ -182,7 +184,7 @@ static int get_one(struct pmi_client *c, const char *key, struct pmi_slice *valu
     if (pmi_client_check_rc(c, &msg, "get", NULL) < 0)
         return errmsg_fail(err, ENOENT, "PMI: no value for key %s", key);
     if (!pmi_msg_get(&msg, "value", value))
-        return pmi_client_broken(c, err, EPROTO, "get was answered without a value");
+        return pmi_client_broken(c, err, EPROTO, "the response to get has no value");
     return 0;
 }
 
@@ -282,7 +284,8 @@ int pmi_client_publish(struct pmi_client *c, const char *service, const char *po
     struct pmi_msg msg;
 
     if (!port || !*port || !pmi_wire_value_ok(port, strlen(port), c->name_max))
-        return errmsg_fail(err, EINVAL, "PMI: a port needs 1 to %zu printing bytes", c->name_max);
+        return errmsg_fail(err, EINVAL, "PMI: a port must have 1 to %zu printable bytes",
+                           c->name_max);
     return name_call(c, PMI_CMD_PUBLISH_NAME, service, port, &msg, err);
 }
 
@@ -302,7 +305,7 @@ int pmi_client_lookup(struct pmi_client *c, const char *service, char *port, siz
     if (name_call(c, PMI_CMD_LOOKUP_NAME, service, NULL, &msg, err) < 0)
         return -1;
     if (!pmi_msg_get(&msg, "port", &s))
-        return pmi_client_broken(c, err, EPROTO, "lookup was answered without a port");
+        return pmi_client_broken(c, err, EPROTO, "the response to lookup has no port");
     return copy_out(s, port, cap, err);
 }
 
@@ -371,10 +374,11 @@ int pmi_client_spawn(struct pmi_client *c, const struct pmi_client_command *cmds
 
     for (size_t i = 0; i < ncmds; i++)
         if (cmds[i].nprocs < 1 || !cmds[i].program || !*cmds[i].program)
-            return errmsg_fail(err, EINVAL,
-                               "PMI: a command to spawn needs a program and processes");
+            return errmsg_fail(
+                err, EINVAL,
+                "PMI: a command to spawn requires a program and a number of processes");
     if (ncmds == 0)
-        return errmsg_fail(err, EINVAL, "PMI: there is no command to spawn");
+        return errmsg_fail(err, EINVAL, "PMI: the list of commands to spawn is empty");
     for (size_t i = 0; i < ncmds; i++) {
         pmi_out_init(&o, c->out, sizeof(c->out));
         spawn_block(&o, &cmds[i], i, ncmds);

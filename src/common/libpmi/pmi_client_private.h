@@ -1,5 +1,5 @@
-/* What the files of the PMI client share: pmi_client.c has the dialog, pmi_client_call.c what a program
- * asks in it. */
+/* What the files of the PMI client share: pmi_client.c has the dialog, pmi_client_call.c what a
+ * program asks in it. */
 #ifndef PMI_CLIENT_PRIVATE_H
 #define PMI_CLIENT_PRIVATE_H
 

@@ -1,10 +1,10 @@
-/* pmi_mapping.c - PMI_process_mapping, written and read.
+/* pmi_mapping.c - formatting and parsing of PMI_process_mapping.
  *
  *   mapping = "(vector" 1*("," "(" first "," count "," ppn ")") ")"      blanks allowed between
  *
- * Writing: ranks -> runs of equal nodes -> blocks of neighbouring nodes with equal runs; when the
- * list of blocks is a shorter list repeated, only the shorter one is written, since readers go
- * round.  So a block layout of equal nodes and a cyclic one are one block each.
+ * Writing: ranks -> runs of equal nodes -> blocks of neighboring nodes with equal runs; if the
+ * list of blocks repeats a shorter list, only the shorter one is written, because readers wrap
+ * around.  Therefore a block layout of equal nodes and a cyclic one are one block each.
  *
  * Invariants:
  *  1. What is written here is read back to the same placement (tested on random placements).
@@ -320,11 +320,6 @@ void pmi_mapping_destroy(struct pmi_mapping *m)
         free(m);
     }
     errno = saved;
-}
-
-size_t pmi_mapping_nranks(const struct pmi_mapping *m)
-{
-    return m->nranks;
 }
 
 size_t pmi_mapping_nnodes(const struct pmi_mapping *m)

@@ -33,7 +33,6 @@ struct pmi_mapping;
 struct pmi_mapping *pmi_mapping_parse(const char *str, size_t nranks);
 void pmi_mapping_destroy(struct pmi_mapping *m); /* NULL-safe, keeps errno */
 
-size_t pmi_mapping_nranks(const struct pmi_mapping *m);
 /* One more than the largest node number that has ranks. */
 size_t pmi_mapping_nnodes(const struct pmi_mapping *m);
 

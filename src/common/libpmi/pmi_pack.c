@@ -9,9 +9,9 @@
  * Invariants:
  *  1. Two blobs one after the other are a blob; the order of pairs is kept.
  *  2. A segment is exactly its records: a length that disagrees with the records is an error, so
- *     a cut or shifted blob is never half believed.
- *  3. The builder fills one segment at a time, whose header is brought up to date when the next
- *     one begins or somebody looks; none has more than PMI_SEGMENT_MAX bytes.
+ *     a cut or shifted blob is never accepted in part.
+ *  3. The builder fills one segment at a time, whose header is updated when the next one
+ *     begins or the blob is read; none has more than PMI_SEGMENT_MAX bytes.
  *  4. A reader never touches a byte outside of the blob and does not allocate.
  *
  * Failure: EPROTO for anything that is not of this format; ENOBUFS at the bound; an element that

@@ -1,6 +1,7 @@
 /* pmi_server.c - the server side of PMI-1 for the tasks of one job on one node.
  *
- * States of a task, and what it may say in them (column `in` of the table in pmi_server_cmd.c):
+ * States of a task, and the requests allowed in them (column `in` of the table in
+ * pmi_server_cmd.c):
  *
  *   NEW      --initack--> NEW   --init--> READY
  *   READY    --barrier_in--> BARRIER --pmi_server_barrier_done()--> READY
@@ -11,19 +12,22 @@
  *
  * Invariants:
  *  1. Every request that has a response in the wire table gets exactly one, success or rc=-1, also
- * in the wrong state.  The exceptions are a line that cannot be parsed, an unknown command and a
- *     request while the last one is unanswered: there the dialog is lost, so client_error ends it.
+ *     in the wrong state.  The exceptions are a line that cannot be parsed, an unknown command, and
+ *     a request while the last one is unanswered: there the dialog is lost, and client_error ends
+ *     it.
  *  2. The embedding is asked for a barrier when `entered` reaches nlocal and not otherwise;
- * `handed` is true from then to pmi_server_barrier_done().
- *  3. A put is seen by tasks of this node at once and by those of other nodes after the barrier.  A
- * key that has a value keeps it: another value is refused, the same one accepted.
- *  4. What one pmi_server_input() call makes to say to its task leaves in one send, or in pieces of
- *     FLUSH bytes.  A look-up copies its value once, from the table to that output.
- *  5. The barrier is handed over after all lines of the input and after its answers were sent, and
- * a name call with its task already in state NAME: so both may be completed within the callback.
+ *     `handed` is true from then to pmi_server_barrier_done().
+ *  3. A put is visible to tasks of this node at once, and to those of other nodes after the
+ *     barrier. A key that has a value keeps it: a different value is refused, the same value is
+ *     accepted.
+ *  4. The output of one pmi_server_input() call for its task is sent at once, or in pieces of FLUSH
+ *     bytes.  A look-up copies its value once, from the table to that output.
+ *  5. The barrier is handed over after all lines of the input were processed and its responses were
+ *     sent, and a name call with its task already in state NAME: both can therefore be completed
+ *     within the callback.
  *
- * Failure: a task's fault is answered to it or reported by client_error, with one sentence, and
- * touches no other task; without memory the task concerned is given up the same way.
+ * Failure: an error of a task is answered to it or reported by client_error, with one sentence, and
+ * affects no other task; when out of memory, the task concerned is given up in the same way.
  */
 #include "config.h"
 #include <errno.h>
@@ -104,7 +108,8 @@ void pmi_reply_end(struct pmi_server *s, struct pmi_task *t, struct pmi_reply *r
 {
     pmi_out_end(&r->o);
     if (r->o.bad) {
-        pmi_server_give_up(s, t, "got no memory for an answer; start fewer tasks on this node");
+        pmi_server_give_up(s, t,
+                           "ran out of memory for a response; start fewer tasks on this node");
     } else if (t == s->cur) {
         buf_commit(s->out, r->o.len);
         if (buf_len(s->out) >= FLUSH)
@@ -148,7 +153,7 @@ static void keep_rest(struct pmi_server *s, struct pmi_task *t, const char *data
     if (t->in && errno == ENOBUFS)
         pmi_server_give_up(s, t, "sent a line of more than %d bytes", PMI_WIRE_LINE_MAX);
     else
-        pmi_server_give_up(s, t, "got no memory for its input; start fewer tasks on this node");
+        pmi_server_give_up(s, t, "ran out of memory for its input; start fewer tasks on this node");
 }
 
 static void all_lines(struct pmi_server *s, struct pmi_task *t, const char *data, size_t len)
@@ -224,11 +229,11 @@ void pmi_server_eof(struct pmi_server *s, size_t idx)
 
         s->absent += (t->state == NEW);
         if (waited_for)
-            pmi_server_give_up(s, t, "left while others wait for it in a barrier");
+            pmi_server_give_up(s, t, "exited while other tasks wait for it in a barrier");
         else
             pmi_server_set_state(s, t, GONE);
     } else if (t->state != ABORTED) {
-        pmi_server_give_up(s, t, "closed its connection without finalize");
+        pmi_server_give_up(s, t, "closed its connection without a finalize");
     }
 }
 
@@ -273,7 +278,7 @@ int pmi_server_name_done(struct pmi_server *s, size_t idx, int rc, const char *p
     if (rc == 0 && t->name_cmd == PMI_CMD_LOOKUP_NAME &&
         !(port && *port && pmi_wire_value_ok(port, strlen(port), s->p.port_max))) {
         rc = -1;
-        text = "the port found is not fit for the wire";
+        text = "the port that was found cannot be sent in PMI-1";
     }
     if (rc) {
         pmi_server_refuse(s, t, t->name_cmd, text ? text : "the name service failed");
@@ -332,26 +337,6 @@ bool pmi_server_finalized(const struct pmi_server *s, size_t idx)
     return idx < s->p.nlocal && s->tasks[idx].finalized;
 }
 
-size_t pmi_server_count(const struct pmi_server *s)
-{
-    return pmi_table_count(s->table);
-}
-
-int pmi_server_identify(const void *data, size_t len, uint32_t *id)
-{
-    ptrdiff_t n = pmi_wire_line(data, len);
-    struct pmi_msg msg;
-    int value;
-
-    if (n < 0)
-        return len > 256 ? fail(EPROTO) : 0;
-    if (pmi_wire_parse(data, (size_t)n, &msg) < 0 || msg.cmd != PMI_CMD_INITACK ||
-        pmi_msg_get_int(&msg, "pmiid", 0, INT32_MAX, &value) < 0)
-        return fail(EPROTO);
-    *id = (uint32_t)value;
-    return 1;
-}
-
 static size_t or_default(size_t value, size_t dflt)
 {
     return value ? value : dflt;
@@ -373,11 +358,11 @@ static int check_params(struct pmi_server_params *p, errmsg_t *err)
     if (p->name_max > PMI_NAME_HARD_MAX || p->port_max > PMI_NAME_HARD_MAX ||
         p->key_max > PMI_PACK_KEY_MAX || p->wide_value_max > PMI_WIRE_LINE_MAX / 2)
         return errmsg_fail(err, EINVAL,
-                           "PMI server: names and keys may have up to 1024 bytes and values 32768; "
-                           "lower the limits asked for");
+                           "PMI server: names and keys can have at most 1024 bytes and values "
+                           "32768; lower the requested limits");
     if (!p->kvsname || !pmi_wire_word_ok(p->kvsname, strlen(p->kvsname), p->name_max))
         return errmsg_fail(err, EINVAL,
-                           "PMI server: the kvs name is empty, too long or has blanks");
+                           "PMI server: the kvs name is empty, too long or contains blanks");
     if (p->size == 0 || p->size > INT32_MAX || p->universe_size > INT32_MAX || p->nlocal == 0 ||
         p->nlocal > p->size || !p->ranks)
         return errmsg_fail(err, EINVAL, "PMI server: %zu local tasks of %u cannot be served",
@@ -421,7 +406,7 @@ struct pmi_server *pmi_server_create(const struct pmi_server_ops *ops, void *arg
     return s;
 nomem:
     pmi_server_destroy(s);
-    errmsg_fail(err, ENOMEM, "PMI server: no memory for %zu tasks", p.nlocal);
+    errmsg_fail(err, ENOMEM, "PMI server: out of memory for %zu tasks", p.nlocal);
     return NULL;
 }
 

@@ -53,9 +53,9 @@ struct pmi_server_ops {
     int (*lookup)(void *arg, size_t idx, const char *service);
     int (*unpublish)(void *arg, size_t idx, const char *service);
 
-    /* A task asks for new processes: what, as in pmi_spawn.h; valid during the call.  NULL when that
-     * cannot be.  0 promises one call of pmi_server_spawn_done() for that task, now or later; -1
-     * answers it with failure. */
+    /* A task asks for new processes: what, as in pmi_spawn.h; valid during the call.  NULL when
+     * that cannot be.  0 promises one call of pmi_server_spawn_done() for that task, now or later;
+     * -1 answers it with failure. */
     int (*spawn)(void *arg, size_t idx, const void *request, size_t len);
 };
 
@@ -110,23 +110,14 @@ int pmi_server_barrier_done(struct pmi_server *s, int rc, const char *text);
 int pmi_server_name_done(struct pmi_server *s, size_t idx, int rc, const char *port,
                          const char *text);
 
-/* Complete a spawn of a task: with `rc` 0 all processes are there, and `jobid` (may be NULL) is the name
- * of their kvs; else none is, and `text` (may be NULL) says why.  -1 with EINVAL when nothing is
- * pending. */
+/* Complete a spawn of a task: with `rc` 0 all processes are there, and `jobid` (may be NULL) is the
+ * name of their kvs; else none is, and `text` (may be NULL) says why.  -1 with EINVAL when nothing
+ * is pending. */
 int pmi_server_spawn_done(struct pmi_server *s, size_t idx, int rc, const char *jobid,
                           const char *text);
 
 /* Has the task said init; has it said finalize? */
 bool pmi_server_initialized(const struct pmi_server *s, size_t idx);
 bool pmi_server_finalized(const struct pmi_server *s, size_t idx);
-
-/* Number of pairs held. */
-size_t pmi_server_count(const struct pmi_server *s);
-
-/* Whose connection is this, in the PMI_PORT dialog?  Look at the first bytes of a connection
- * without consuming them: 1 with the value of `pmiid` in *id; 0 when more bytes are needed; -1 with
- * EPROTO when it is not a PMI client.  The bytes then go to pmi_server_input() of that task as they
- * are. */
-int pmi_server_identify(const void *data, size_t len, uint32_t *id);
 
 #endif

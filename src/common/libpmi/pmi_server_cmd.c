@@ -1,8 +1,8 @@
-/* pmi_server_cmd.c - what each command of PMI-1 means to the server.
+/* pmi_server_cmd.c - the commands of PMI-1 in the server.
  *
- * The table says in which states of its task a command is allowed; what is not is refused, or ends
- * the dialog (pmi_server.c, invariant 1).  A handler answers at once, but for those that the
- * embedding completes: barriers, names and spawns.
+ * A table lists the states of a task in which each command is allowed; other commands are refused,
+ * or end the dialog (pmi_server.c, invariant 1).  A handler responds immediately, except for the
+ * commands that the embedding completes: barriers, names and spawns.
  */
 #include "config.h"
 #include <errno.h>
@@ -59,7 +59,7 @@ static void on_init(struct pmi_server *s, struct pmi_task *t, const struct pmi_m
         t->inited = true;
         pmi_server_set_state(s, t, READY);
     } else {
-        pmi_out_text(&r.o, "msg", "only pmi_version=1 is served here");
+        pmi_out_text(&r.o, "msg", "only pmi_version=1 is supported");
     }
     pmi_reply_end(s, t, &r);
 }
@@ -105,7 +105,7 @@ static bool take_key(struct pmi_server *s, struct pmi_task *t, const struct pmi_
     const char *why = NULL;
 
     if (!pmi_msg_get(msg, "kvsname", &kvsname) || !pmi_slice_eq(kvsname, s->kvsname))
-        why = "kvsname is not the one of this job";
+        why = "kvsname is not that of this job";
     else if (!pmi_msg_get(msg, "key", key) || key->len == 0)
         why = "no key";
     else if (!pmi_wire_word_ok(key->p, key->len, s->p.key_max))
@@ -122,14 +122,14 @@ static const char *store(struct pmi_server *s, const struct pmi_pair *pair)
     if (pmi_table_get(s->table, pair->key, pair->keylen, &old) == 0) {
         if (old.valuelen == pair->valuelen && !memcmp(old.value, pair->value, old.valuelen))
             return NULL;
-        return "duplicate key: it has another value already";
+        return "duplicate key: it already has a different value";
     }
     if (pmi_pack_add(s->batch, pair) < 0)
-        return "the tasks of this node put too much between two barriers; put less, or enter a "
-               "barrier";
+        return "the tasks of this node put too much data between two barriers; put less, or enter "
+               "a barrier";
     /* a pair that is shipped but not in the table would be odd, but comes back with the merge */
     if (pmi_table_put(s->table, pair) < 0)
-        return "no room in the store of this node";
+        return "the store of this node is full";
     return NULL;
 }
 
@@ -185,12 +185,12 @@ static void on_barrier_in(struct pmi_server *s, struct pmi_task *t, const struct
 
     if (s->left)
         pmi_server_refuse(s, t, msg->cmd,
-                          "a task of this node has left; the barrier cannot complete");
+                          "a task of this node has exited; the barrier cannot complete");
     /* Some clients do not look at the answer, and would wait for ever. */
     if (s->absent && s->ops->client_error) {
         errmsg_set(&e,
-                   "PMI: rank %u is in a barrier that a task of its node, which left before init, "
-                   "will not enter (kvs %s)",
+                   "PMI: rank %u is in a barrier that cannot complete, because a task of its node "
+                   "exited before init (kvs %s)",
                    t->rank, s->kvsname);
         s->ops->client_error(s->arg, pmi_server_index(s, t), e.text);
     }
@@ -309,7 +309,7 @@ static void block_line(struct pmi_server *s, struct pmi_task *t, const char *lin
     int rc = pmi_spawn_line(&t->spawn, line, len);
 
     if (rc < 0) {
-        pmi_server_give_up(s, t, "sent a line that is not part of an mcmd=spawn block (%.*s)",
+        pmi_server_give_up(s, t, "sent a line that does not belong to an mcmd=spawn block (%.*s)",
                            len < 64 ? (int)len : 64, line);
     } else if (rc == 2) {
         spawn(s, t);
@@ -351,7 +351,7 @@ void pmi_server_line(struct pmi_server *s, struct pmi_task *t, const char *line,
     }
     if (pmi_wire_parse(line, len, &msg) < 0) {
         pmi_server_give_up(s, t,
-                           errno == ENOSYS ? "sent a command that PMI-1 does not have (%.*s)"
+                           errno == ENOSYS ? "sent a command that does not exist in PMI-1 (%.*s)"
                                            : "sent a line that is not PMI-1 (%.*s)",
                            len < 64 ? (int)len : 64, line);
         return;
@@ -361,17 +361,17 @@ void pmi_server_line(struct pmi_server *s, struct pmi_task *t, const char *line,
         pmi_server_give_up(s, t, "sent %s within a spawn of %d commands", pmi_cmd_name(msg.cmd),
                            t->spawn.total);
     else if (!h->fn)
-        pmi_server_give_up(s, t, "sent %s, which only a server says", pmi_cmd_name(msg.cmd));
+        pmi_server_give_up(s, t, "sent %s, which only a server may send", pmi_cmd_name(msg.cmd));
     else if (t->state & h->in)
         h->fn(s, t, &msg);
     else if (t->state & (BARRIER | NAME))
-        pmi_server_give_up(s, t, "sent %s before the last request was answered",
+        pmi_server_give_up(s, t, "sent %s before the response to its last request",
                            pmi_cmd_name(msg.cmd));
     else if (msg.cmd == PMI_CMD_ABORT)
         pmi_server_give_up(s, t, "sent abort after finalize");
     else
         pmi_server_refuse(s, t, msg.cmd,
-                          t->state == NEW    ? "init has to come first"
-                          : t->state == DONE ? "this task has finalized already"
-                                             : "init was done already");
+                          t->state == NEW    ? "init must be the first request"
+                          : t->state == DONE ? "this task has already finalized"
+                                             : "init was already called");
 }

@@ -1,5 +1,5 @@
-/* What the files of the PMI server share: pmi_server.c has the states and the flow, pmi_server_cmd.c
- * what each command means. */
+/* What the files of the PMI server share: pmi_server.c has the states and the flow,
+ * pmi_server_cmd.c what each command means. */
 #ifndef PMI_SERVER_PRIVATE_H
 #define PMI_SERVER_PRIVATE_H
 

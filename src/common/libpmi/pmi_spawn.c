@@ -1,6 +1,6 @@
-/* pmi_spawn.c - blocks of `mcmd=spawn`, and what they ask for as one piece of bytes.
+/* pmi_spawn.c - blocks of `mcmd=spawn`, and their encoding as a single request.
  *
- *   request = 1*block                    as many as totspawns says
+ *   request = 1*block                    totspawns blocks
  *   block   = "mcmd=spawn" LF fields "endcmd" LF
  *
  *   field              value                        times
@@ -16,10 +16,10 @@
  *   preput_key_N, preput_val_N, preput_num          likewise
  *
  * Invariants:
- *  1. A block is accepted only when everything it announces has come, and nothing else.
+ *  1. A block is accepted only if it contains everything that it announces, and nothing else.
  *  2. Time and memory do not depend on the numbers in it, but on its bytes, which have a bound.
- *  3. A block whose text cannot be kept for want of memory is read on to its end: the dialog stays in
- *     step, and the request is refused.
+ *  3. A block that cannot be stored because memory is exhausted is read to its end: the dialog
+ *     stays synchronized, and the request is refused.
  */
 #include "config.h"
 #include <errno.h>
@@ -273,7 +273,7 @@ int pmi_spawn_line(struct pmi_spawn *sp, const char *line, size_t len)
 
 /* --- the piece of bytes --- */
 
-/* So many strings from *p on: past them, or false. */
+/* Skip that number of strings from *p on; false if there are fewer. */
 static bool skip(const char **p, const char *end, uint64_t n)
 {
     for (; n > 0; n--) {

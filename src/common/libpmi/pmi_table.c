@@ -1,16 +1,17 @@
 /* pmi_table.c - the key-value table of a node's PMI server.
  *
  * After the fence of a job of P processes the table holds P or more pairs and is asked P times for
- * each of them, so look-ups are what counts: one hash probe, nothing copied, nothing allocated.
+ * each of them, so the cost of look-ups dominates: one hash probe, nothing copied, nothing
+ * allocated.
  *
  * Invariants:
  *  1. Records (format of pmi_pack.c) lie in chunks which never move and are freed together; the
  *     index maps a key to its record.
  *  2. A merged blob becomes one chunk: its records are indexed where they lie.
- *  3. `used` is the sum of all chunk sizes and never above `max`.  Overwritten values keep their
- *     room: PMI keys are written once, so reclaiming would buy nothing.
+ *  3. `used` is the sum of all chunk sizes and never above `max`.  Overwritten values
+ *     keep their space: PMI keys are written once, so reclaiming would gain nothing.
  *
- * Failure: as the header says; the table is never left inconsistent.
+ * Failure: see the header; the table is always consistent.
  */
 #include "config.h"
 #include <errno.h>
@@ -172,9 +173,4 @@ int pmi_table_merge(struct pmi_table *t, const void *blob, size_t len)
             return -1;
     }
     return rc;
-}
-
-size_t pmi_table_count(const struct pmi_table *t)
-{
-    return hmap_count(t->index);
 }

@@ -25,6 +25,4 @@ int pmi_table_get(const struct pmi_table *t, const char *key, size_t keylen, str
  * unchanged) or ENOMEM (some pairs may be in). */
 int pmi_table_merge(struct pmi_table *t, const void *blob, size_t len);
 
-size_t pmi_table_count(const struct pmi_table *t);
-
 #endif

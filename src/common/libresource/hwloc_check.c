@@ -1,17 +1,18 @@
-/* hwloc_check.c - look over XML of hwloc before hwloc does (header).
+/* hwloc_check.c - check the XML of hwloc before hwloc parses it (see the header).
  *
- * Taken apart: elements <name attribute="value"...>, </name>, <name/>, and what begins with <? or <!.
- * Text between elements is passed over.
+ * The parser recognizes elements <name attribute="value"...>, </name>, <name/>, and what begins
+ * with <? or <!. Text between elements is skipped.
  *
- *    rule                                                                    why
- *    elements close in order, at most DEPTH_MAX deep, the outermost one      hwloc's reader stops in
- *    is <topology version="2...">                                           the middle of others
- *    objects only in the topology or in objects, one below the topology,    the tree has one root
- *    a Machine
- *    an object has a type that hwloc 2 writes, and a gp_index               looked up without asking
- *    one that has CPUs has the four bitmaps, of the form 0x1f,,0x3, each    joined and sorted without
- *    within that of what it is in, which has CPUs, too                      asking
- *    an index is a number below INDEX_MAX                                   sizes of arrays
+ *    rule                                                                 why
+ *    elements close in order, at most DEPTH_MAX deep; the outermost is    hwloc's reader stops in
+ *    <topology version="2...">                                            the middle of others
+ *    objects only in the topology or in objects; one below the            the tree has one root
+ *    topology, a Machine
+ *    an object has a type that hwloc 2 writes, and a gp_index             hwloc looks them up
+ *                                                                         unchecked
+ *    an object with CPUs has the four bitmaps, of the form 0x1f,,0x3,     hwloc joins and sorts
+ *    each within that of its parent, which has CPUs, too                  them unchecked
+ *    an index is a number below INDEX_MAX                                 it sizes arrays
  *
  * Failure: EINVAL with line and reason.
  */
@@ -124,12 +125,12 @@ static int take_attribute(struct reader *r, struct element *e)
         return bad(r, "a value has no end");
     a.value = (struct span){r->s, (size_t)(q - r->s)};
     if (memchr(a.value.s, '<', a.value.len) || memchr(a.value.s, '>', a.value.len))
-        return bad(r, "a value has < or > in it");
+        return bad(r, "a value contains < or >");
     r->s = q + 1;
     for (size_t i = 0; i < e->n; i++) {
         if (e->list[i].name.len == a.name.len &&
             memcmp(e->list[i].name.s, a.name.s, a.name.len) == 0)
-            return bad(r, "an attribute is there twice");
+            return bad(r, "an attribute occurs twice");
     }
     if (e->n >= ATTRIBUTES_MAX)
         return bad(r, "an element has too many attributes");
@@ -259,7 +260,7 @@ static int parse_set(struct reader *r, const struct span *v, hwloc_bitmap_t *set
     int rc = -1;
 
     if (!text || !(*set = hwloc_bitmap_alloc()))
-        errmsg_fail(r->err, ENOMEM, "no memory to read XML");
+        errmsg_fail(r->err, ENOMEM, "out of memory while reading XML");
     else if (hwloc_bitmap_sscanf(*set, text) < 0)
         bad(r, "a set of CPUs or nodes is malformed");
     else
@@ -276,15 +277,15 @@ static int check_sets(struct reader *r, const struct element *e, struct sets *se
 
     for (size_t i = 0; i < NSETS; i++) {
         if (!(v = value_of(e, set_names[i])))
-            return bad(r, "an object has not all of its sets of CPUs and nodes");
+            return bad(r, "an object lacks some of its sets of CPUs and nodes");
         if (parse_set(r, v, &sets->of[i]) < 0)
             return -1;
         if (!in->is_object)
             continue;
         if (!in->sets.of[i])
-            return bad(r, "an object with CPUs is in a device");
+            return bad(r, "an object with CPUs is inside a device");
         if (!hwloc_bitmap_isincluded(sets->of[i], in->sets.of[i]))
-            return bad(r, "an object has CPUs or nodes that what it is in has not");
+            return bad(r, "an object has CPUs or nodes that its parent does not have");
     }
     return 0;
 }
@@ -302,14 +303,14 @@ static int check_object(struct reader *r, const struct element *e, struct sets *
             return bad(r, "a set of CPUs or nodes is malformed");
     }
     if ((v = value_of(e, "os_index")) && !is_number(v))
-        return bad(r, "an os_index is no number, or too large");
+        return bad(r, "an os_index is not a number, or too large");
     if (has_cpus(*type) && check_sets(r, e, sets) < 0)
         return -1;
     if ((is(*type, "PU") || is(*type, "NUMANode")) && !value_of(e, "os_index"))
         return bad(r, "a processing unit or NUMA node has no os_index");
     if (r->depth == 1) {
         if (r->root_seen || !is(*type, "Machine"))
-            return bad(r, "there must be one object below the topology, a Machine");
+            return bad(r, "the topology must contain exactly one object, a Machine");
         r->root_seen = true;
     }
     return 0;
@@ -323,12 +324,12 @@ static int opened(struct reader *r, const struct element *e)
 
     if (r->depth == 0) {
         if (r->over || !is(e->name, "topology"))
-            return bad(r, "this is no topology");
+            return bad(r, "this is not a topology");
         if (!(v = value_of(e, "version")) || v->len < 2 || v->s[0] != '2' || v->s[1] != '.')
-            return bad(r, "the topology is of another version of hwloc than 2");
+            return bad(r, "the topology is not of version 2 of hwloc");
     } else if (object) {
         if (r->depth > 1 && !r->open[r->depth - 1].is_object)
-            return bad(r, "an object is in something that is no object");
+            return bad(r, "the parent of an object is not an object");
         if (check_object(r, e, &sets) < 0) {
             sets_clear(&sets);
             return -1;
@@ -341,7 +342,7 @@ static int opened(struct reader *r, const struct element *e)
     }
     if (r->depth == DEPTH_MAX) {
         sets_clear(&sets);
-        return bad(r, "elements are nested too deep");
+        return bad(r, "elements are nested too deeply");
     }
     r->open[r->depth++] = (struct open){e->name, object, sets};
     return 0;
@@ -352,10 +353,10 @@ static int closed(struct reader *r, const struct element *e)
     const struct span *name;
 
     if (r->depth == 0)
-        return bad(r, "an element is closed that was not opened");
+        return bad(r, "an element is closed without having been opened");
     name = &r->open[r->depth - 1].name;
     if (name->len != e->name.len || memcmp(name->s, e->name.s, name->len) != 0)
-        return bad(r, "elements are closed in another order than they were opened");
+        return bad(r, "elements are not closed in the reverse order of opening");
     sets_clear(&r->open[--r->depth].sets);
     r->over |= r->depth == 0;
     return 0;
@@ -368,14 +369,14 @@ int hwloc_check(const char *xml, size_t len, errmsg_t *err)
     int rc = 0;
 
     if (!e)
-        return errmsg_fail(err, ENOMEM, "no memory to read XML");
+        return errmsg_fail(err, ENOMEM, "out of memory while reading XML");
     if (memchr(xml, '\0', len))
-        rc = bad(&r, "it has zero bytes");
+        rc = bad(&r, "it contains NUL bytes");
     while (rc == 0 && (r.s = memchr(r.s, '<', (size_t)(r.end - r.s)))) {
         r.s++;
         if (r.s < r.end && (*r.s == '?' || *r.s == '!')) {
             if (r.depth > 0)
-                rc = bad(&r, "something begins with <? or <! inside");
+                rc = bad(&r, "it contains <? or <! after the beginning");
             else if (!(r.s = memchr(r.s, '>', (size_t)(r.end - r.s))))
                 break;
             continue;

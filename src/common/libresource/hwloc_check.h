@@ -1,7 +1,7 @@
 /* Is a text XML as hwloc 2 writes it, complete enough to be given to hwloc?
  *
- * hwloc trusts what it reads: files in which an attribute is missing can crash it.  So what it needs
- * is looked for first.  Any thread. */
+ * hwloc trusts what it reads: files in which an attribute is missing can crash it.  So what it
+ * needs is looked for first.  Any thread. */
 #ifndef RESOURCE_HWLOC_CHECK_H
 #define RESOURCE_HWLOC_CHECK_H
 

@@ -1,4 +1,4 @@
-/* hwloc_cores.c - how cores are numbered (header).
+/* hwloc_cores.c - numbering of cores (see the header).
  *
  *    kept                     why
  *    packages, cores          what is asked for

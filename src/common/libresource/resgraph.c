@@ -1,11 +1,11 @@
-/* resgraph.c - the resources there are, and how a graph of them grows (header).
+/* resgraph.c - the resource graph, and how it is built (see the header).
  *
- *  1. Nodes are in ascending order of ranks, each rank once; a node says by number of which kind it
- *     is, and each kind which ranks are of it.  No two kinds are equal.
+ *  1. Nodes are in ascending order of ranks, each rank once; a node has the number of its
+ *     kind, and each kind has the set of its ranks.  No two kinds are equal.
  *  2. The sockets of a kind are disjoint and together are its cores; there is at least one.
  *  3. Pools are in order of their names.
  *
- * Failure: what is added is there as a whole or not at all.
+ * Failure: an addition takes effect as a whole or not at all.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -171,6 +171,16 @@ void resgraph_set_emulated(resgraph_t *g, bool emulated)
     g->emulated = emulated;
 }
 
+void resgraph_set_named(resgraph_t *g, bool named)
+{
+    g->named = named;
+}
+
+bool resgraph_named(const resgraph_t *g)
+{
+    return g->named;
+}
+
 bool resgraph_emulated(const resgraph_t *g)
 {
     return g->emulated;
@@ -180,7 +190,7 @@ bool resgraph_emulated(const resgraph_t *g)
 
 static int no_memory(errmsg_t *err)
 {
-    return errmsg_fail(err, ENOMEM, "no memory for an inventory of resources");
+    return errmsg_fail(err, ENOMEM, "out of memory for an inventory of resources");
 }
 
 static int check_sockets(const struct resgraph_node *desc, errmsg_t *err)
@@ -199,7 +209,7 @@ static int check_sockets(const struct resgraph_node *desc, errmsg_t *err)
             rc = no_memory(err);
     }
     if (rc == 0 && !(desc->cores ? idset_equal(all, desc->cores) : idset_empty(all)))
-        rc = errmsg_fail(err, EINVAL, "the sockets of a node do not make up its cores");
+        rc = errmsg_fail(err, EINVAL, "the sockets of a node do not contain exactly its cores");
     idset_destroy(all);
     return rc;
 }
@@ -211,13 +221,13 @@ static int check(const struct resgraph_node *desc, errmsg_t *err)
         return errmsg_fail(err, EINVAL, "a core or gpu has a number above %u",
                            RESGRAPH_CORES_MAX - 1);
     if (desc->memory > RREQ_QUANTITY_MAX)
-        return errmsg_fail(err, EINVAL, "memory: that many MiB do not exist");
+        return errmsg_fail(err, EINVAL, "memory: the number of MiB is too large");
     if (desc->properties && desc->nproperties > RESGRAPH_PROPERTIES_MAX)
         return errmsg_fail(err, EINVAL, "a node has more than %d properties",
                            RESGRAPH_PROPERTIES_MAX);
     for (size_t i = 0; desc->properties && i < desc->nproperties; i++) {
         if (!rreq_name_valid(desc->properties[i]))
-            return errmsg_fail(err, EINVAL, "'%.80s' is no name of a property",
+            return errmsg_fail(err, EINVAL, "'%.80s' is not a valid name of a property",
                                desc->properties[i]);
     }
     return check_sockets(desc, err);
@@ -300,11 +310,11 @@ int resgraph_add(resgraph_t *g, const idset_t *ranks, const char *hosts,
     if (check(desc, err) < 0)
         return -1;
     if (has_rank(g, ranks, &taken))
-        return errmsg_fail(err, EEXIST, "rank %u is there already", taken);
+        return errmsg_fail(err, EEXIST, "rank %u already exists", taken);
     if (!(hl = hostlist_parse(hosts, err)))
         return -1;
     if (hostlist_count(hl) != n && hostlist_count(hl) != 1) {
-        errmsg_fail(err, EINVAL, "%zu hosts are named for %zu nodes", hostlist_count(hl), n);
+        errmsg_fail(err, EINVAL, "there are %zu host names for %zu nodes", hostlist_count(hl), n);
         hostlist_destroy(hl);
         return -1;
     }
@@ -346,7 +356,7 @@ int resgraph_merge(resgraph_t *g, const resgraph_t *other, errmsg_t *err)
 
         if (has_rank(g, theirs->ranks, &taken)) {
             free(map);
-            return errmsg_fail(err, EEXIST, "rank %u is there already", taken);
+            return errmsg_fail(err, EEXIST, "rank %u already exists", taken);
         }
         kind_describe(theirs, &desc);
         if (!(k = kind_create(&desc)) || (map[i] = kind_intern(g, k)) < 0)
@@ -408,22 +418,23 @@ int resgraph_add_pool(resgraph_t *g, const char *name, uint64_t count, const cha
     size_t i = 0;
 
     if (!rreq_name_valid(name))
-        return errmsg_fail(err, EINVAL, "'%.80s' is no name of a pool", name ? name : "");
+        return errmsg_fail(err, EINVAL, "'%.80s' is not a valid name of a pool", name ? name : "");
     if (unit && *unit && !rreq_name_valid(unit))
-        return errmsg_fail(err, EINVAL, "'%.80s' is no unit of a pool", unit);
+        return errmsg_fail(err, EINVAL, "'%.80s' is not a valid unit of a pool", unit);
     while (i < g->npools && strcmp(g->pools[i].name, name) < 0)
         i++;
     if (i < g->npools && strcmp(g->pools[i].name, name) == 0) {
         if (count > RREQ_QUANTITY_MAX - g->pools[i].count)
-            return errmsg_fail(err, EINVAL, "pool %s: too much of it", name);
+            return errmsg_fail(err, EINVAL, "pool %s: the quantity is too large", name);
         if (unit && *unit && strcmp(unit, g->pools[i].unit) != 0)
-            return errmsg_fail(err, EINVAL, "pool %s: measured in %s here and in '%s' elsewhere",
-                               name, unit, g->pools[i].unit);
+            return errmsg_fail(err, EINVAL, "pool %s: its unit is %s here and '%s' elsewhere", name,
+                               unit, g->pools[i].unit);
         g->pools[i].count += count;
         return 0;
     }
     if (count > RREQ_QUANTITY_MAX || g->npools >= RESGRAPH_POOLS_MAX)
-        return errmsg_fail(err, EINVAL, "pool %s: too much of it, or too many pools", name);
+        return errmsg_fail(err, EINVAL,
+                           "pool %s: the quantity is too large, or there are too many pools", name);
     p = (struct gpool){.name = strdup(name), .unit = strdup(unit ? unit : ""), .count = count};
     if (!p.name || !p.unit || !(pools = realloc(g->pools, (g->npools + 1) * sizeof(*pools)))) {
         free(p.name);

@@ -3,8 +3,8 @@
  *    cluster -+- node (rank, host, properties) -+- socket - core...
  *             |                                 +- gpu...
  *             |                                 +- memory (MiB)
- *             +- pool (power, bandwidth, licences...: any name, an amount and a unit)
- *             +- place (a leaf switch, a pod, the core; a rack, a row...: a level and a name), which
+ *             +- pool (power, bandwidth, licenses...: any name, an amount and a unit)
+ *             +- place (a leaf switch, a pod, the core; a rack, a row...: a level and a name) that
  *                holds nodes, pools and other places
  *
  * Nodes with the same vertices below them share one description, in memory, in JSON, and when a
@@ -15,11 +15,13 @@
  *               "gpus":"0","memory":65536,"properties":["bigmem"]}],
  *     "pools":[{"name":"power","count":100,"unit":"kW"}],
  *     "places":[{"level":"pod","name":"p0"},
- *               {"level":"leaf","name":"s0","in_level":"pod","in":"p0","ranks":"0-3","pools":["power"]}],
+ *               {"level":"leaf","name":"s0","in_level":"pod","in":"p0","ranks":"0-3",
+ *                "pools":["power"]}],
  *     "emulated":false}
- * Ranks and hosts belong together in ascending order of ranks; one host for several ranks stands for
- * all of them.  "sockets" are sets of cores and may be absent (all cores are one socket), as may
- * gpus, memory, properties, pools, places, emulated.  Places come behind those that they are in.
+ * Ranks and hosts belong together in ascending order of ranks; one host for several ranks stands
+ * for all of them.  "sockets" are sets of cores and may be absent (all cores are one socket), as
+ * may gpus, memory, properties, pools, places, emulated, named.  Places come behind those that they are
+ * in.
  *
  * In an emulated inventory ranks are numbers of nodes that need not exist: what is placed on node n
  * is run by broker n % size.
@@ -90,17 +92,23 @@ void resgraph_destroy(resgraph_t *g); /* NULL-safe, keeps errno */
 
 /* One description for as many nodes as there are ranks.  hosts: a hostlist of as many names, or of
  * one for all; the other fields as in struct resgraph_node (rank, host and kind are not looked at;
- * gpus, sockets and properties may be NULL).  0, or -1 with EEXIST (a rank is there already), EINVAL
- * (what and why in the sentence), ENOMEM; then nothing changed. */
+ * gpus, sockets and properties may be NULL).  0, or -1 with EEXIST (a rank is there already),
+ * EINVAL (what and why in the sentence), ENOMEM; then nothing changed. */
 int resgraph_add(resgraph_t *g, const idset_t *ranks, const char *hosts,
                  const struct resgraph_node *desc, errmsg_t *err);
 /* Add an amount of a pool (to what is there of that name).  `unit` may be NULL. */
 int resgraph_add_pool(resgraph_t *g, const char *name, uint64_t count, const char *unit,
                       errmsg_t *err);
-/* Add a place behind all others.  A rank is directly in one place of each level at most.  0, or -1 with
- * EINVAL, EEXIST, ENOENT or ENOMEM and a sentence; then nothing changed. */
+/* Add a place behind all others.  A rank is directly in one place of each level at most.  0, or -1
+ * with EINVAL, EEXIST, ENOENT or ENOMEM and a sentence; then nothing changed. */
 int resgraph_add_place(resgraph_t *g, const struct resgraph_place *place, errmsg_t *err);
 void resgraph_set_emulated(resgraph_t *g, bool emulated);
+/* Nodes are only the names of hosts that are to be found: for resgraph_take_named(). */
+void resgraph_set_named(resgraph_t *g, bool named);
+/* Replace the places of g by those of `named`, which hold the nodes of g by their hosts; its pools
+ * must be in g.  Hosts that are not in g are left out.  0, or -1 with a sentence; then some places
+ * may be missing. */
+int resgraph_take_named(resgraph_t *g, resgraph_t *named, errmsg_t *err);
 
 /* g = g | other: for the reduction up the tree.  Nodes of `other` whose rank `g` has are an error
  * (EEXIST); pools of the same name are added.  0, or -1 with a sentence; then `g` holds a part and
@@ -118,6 +126,7 @@ char *resgraph_format(const resgraph_t *g);    /* compact text, freed by the cal
 /* --- looking --- */
 
 bool resgraph_emulated(const resgraph_t *g);
+bool resgraph_named(const resgraph_t *g);
 size_t resgraph_nnodes(const resgraph_t *g);
 size_t resgraph_ncores(const resgraph_t *g);
 size_t resgraph_ngpus(const resgraph_t *g);
@@ -125,19 +134,16 @@ size_t resgraph_ngpus(const resgraph_t *g);
 bool resgraph_node(const resgraph_t *g, size_t i, struct resgraph_node *node);
 /* Place of a rank in that order, or -1.  Logarithmic. */
 ssize_t resgraph_find_rank(const resgraph_t *g, uint32_t rank);
-/* Kinds: how many there are, and the ranks of one (NULL beyond the end), owned by the graph. */
-size_t resgraph_nkinds(const resgraph_t *g);
+/* The ranks of kind number `kind` (from 0; NULL beyond the end), owned by the graph. */
 const idset_t *resgraph_kind_ranks(const resgraph_t *g, size_t kind);
 /* All ranks as a new set; the ranks of hosts (text of a hostlist; a host may have several), which
- * is expanded only as far as hosts are there, so that it takes no longer than there are nodes.  NULL
- * with ENOMEM, ENOENT (which host is not there is in the sentence), EINVAL or E2BIG. */
+ * is expanded only as far as hosts are there, so that it takes no longer than there are nodes.
+ * NULL with ENOMEM, ENOENT (which host is not there is in the sentence), EINVAL or E2BIG. */
 idset_t *resgraph_ranks(const resgraph_t *g);
 idset_t *resgraph_ranks_of_hosts(resgraph_t *g, const char *hosts, errmsg_t *err);
 /* Hosts of these ranks, in ascending order of ranks, each once, folded; freed by the caller.  NULL
  * with ENOMEM. */
 char *resgraph_hosts_of_ranks(const resgraph_t *g, const idset_t *ranks);
-/* Ranks with a property. */
-idset_t *resgraph_ranks_with(const resgraph_t *g, const char *property);
 
 /* Pools, sorted by name; false beyond the end. */
 size_t resgraph_npools(const resgraph_t *g);
@@ -146,7 +152,8 @@ bool resgraph_pool(const resgraph_t *g, size_t i, struct resgraph_pool *pool);
 /* Places in the order in which they were added; false beyond the end. */
 size_t resgraph_nplaces(const resgraph_t *g);
 bool resgraph_place(const resgraph_t *g, size_t i, struct resgraph_place *place);
-/* Number of a place by level and name, of the place of a level that a rank is directly in; -1: none. */
+/* Number of a place by level and name, of the place of a level that a rank is directly in; -1:
+ * none. */
 ssize_t resgraph_find_place(const resgraph_t *g, const char *level, const char *name);
 ssize_t resgraph_place_of(const resgraph_t *g, const char *level, uint32_t rank);
 /* All ranks in a place, directly or not: a new set, NULL with ENOMEM. */
@@ -160,9 +167,10 @@ rset_t *resgraph_rset(const resgraph_t *g, const idset_t *ranks);
  * rank), EINVAL or ENOMEM, and a sentence: "needs 4 nodes with 32 cores each; the largest of 2
  * nodes has 16". */
 int resgraph_satisfiable(const resgraph_t *g, const struct rreq *req, errmsg_t *err);
+/* For a request that accepts fewer slots, but at least `min` (1 or more): lower its nslots to the
+ * most that could ever be met.  -1, as above, when not even `min` could: nslots is then `min`. */
+int resgraph_fit_slots(const resgraph_t *g, struct rreq *req, uint32_t min, errmsg_t *err);
 
-/* How many slots of the request one such node can hold when all of it is free (0: none). */
-uint32_t resgraph_slots_of(const struct resgraph_node *node, const struct rreq *req);
 /* Does the node have the properties asked for?  (Not: is its rank among req->ranks.) */
 bool resgraph_fits_properties(const struct resgraph_node *node, const struct rreq *req);
 

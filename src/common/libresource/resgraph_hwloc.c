@@ -7,8 +7,8 @@
  *              any other PCI device with a co-processor behind it (cuda0, rsmi0, ze0...)
  *    memory    sum of the NUMA nodes
  *
- * The console of a server is no gpu, and neither are the several devices that drivers make of one
- * card several gpus: hence PCI.
+ * The console of a server is not a gpu, and neither are the several devices that drivers make of
+ * one card several gpus: hence PCI.
  *
  * For discovery only the components of hwloc that look at CPUs, memory and PCI are used: those that
  * load drivers of vendors take long and can hang.
@@ -54,7 +54,7 @@ static void found_clear(struct found *f)
 
 static int no_memory(errmsg_t *err)
 {
-    return errmsg_fail(err, ENOMEM, "no memory for an inventory of resources");
+    return errmsg_fail(err, ENOMEM, "out of memory for an inventory of resources");
 }
 
 /* --- gpus --- */
@@ -283,7 +283,7 @@ resgraph_t *resgraph_from_xml_text(const char *xml, size_t len, uint32_t rank, c
     if (keep_types(t) < 0 || hwloc_topology_set_xmlbuffer(t, copy, (int)len + 1) < 0 ||
         hwloc_topology_load(t) < 0) {
         errno = EINVAL;
-        load_failed(t, "the XML: it is not what lstopo writes", err);
+        load_failed(t, "the XML: it is not in the format of lstopo", err);
         free(copy);
         return NULL;
     }

@@ -1,8 +1,8 @@
 /* Inventory from hwloc: this machine, or XML as `lstopo FILE.xml` and flux hwloc write it.
  *
  * Cores are numbered 0.. in hwloc's logical order, as RFC 20 has them; a machine without core
- * objects counts its processing units.  Cores this process may not run on are left out.  Sockets are
- * hwloc's packages, gpus its GPU and co-processor devices.  Memory is that of all NUMA nodes.
+ * objects counts its processing units.  Cores this process may not run on are left out.  Sockets
+ * are hwloc's packages, gpus its GPU and co-processor devices.  Memory is that of all NUMA nodes.
  *
  * Thread rules: any thread, but see hwloc about environment variables it reads.
  */

@@ -1,9 +1,9 @@
-/* resgraph_json.c - an inventory as JSON (header), and back.
+/* resgraph_json.c - encoding and decoding of an inventory as JSON (see the header).
  *
  *  1. One entry for each kind of node that has any; pools as they are.
  *  2. Decoding goes through resgraph_add(), so an inventory that was accepted keeps its invariants.
  *
- * Failure: EPROTO with a sentence that names the field; nothing is left behind.
+ * Failure: EPROTO with a sentence that names the field; nothing remains allocated.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -19,12 +19,14 @@ struct wire {
     json_t *pools;
     json_t *places;
     bool emulated;
+    bool named;
 };
 static const struct flux_field wire_fields[] = {
     FLUX_FIELD_ARRAY(struct wire, nodes, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_ARRAY(struct wire, pools, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_ARRAY(struct wire, places, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_BOOL(struct wire, emulated, FLUX_FIELD_OPTIONAL),
+    FLUX_FIELD_BOOL(struct wire, named, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_END,
 };
 static const struct flux_schema wire_schema = FLUX_SCHEMA(struct wire, wire_fields);
@@ -193,6 +195,7 @@ json_t *resgraph_to_json(const resgraph_t *g)
 
     if (!obj || put(obj, "nodes", nodes_json(g)) < 0 || put(obj, "pools", pools_json(g)) < 0 ||
         (g->nplaces > 0 && put(obj, "places", resgraph_places_to_json(g)) < 0) ||
+        (g->named && put(obj, "named", json_true()) < 0) ||
         put(obj, "emulated", json_boolean(g->emulated)) < 0) {
         json_decref(obj);
         errno = ENOMEM;
@@ -255,7 +258,7 @@ static int get_lists(const struct entry *e, struct parts *p, errmsg_t *err)
     if (n > RESGRAPH_CORES_MAX || json_array_size(e->properties) > RESGRAPH_PROPERTIES_MAX)
         return errmsg_fail(err, EPROTO, "too many sockets or properties");
     if (n > 0 && !(p->sockets = calloc(n, sizeof(*p->sockets))))
-        return errmsg_fail(err, ENOMEM, "no memory for an inventory of resources");
+        return errmsg_fail(err, ENOMEM, "out of memory for an inventory of resources");
     for (size_t i = 0; i < n; i++) {
         const char *text = json_string_value(json_array_get(e->sockets, i));
 
@@ -322,6 +325,7 @@ static int get_all(resgraph_t *g, const struct wire *w, errmsg_t *err)
                                why.text);
     }
     resgraph_set_emulated(g, w->emulated);
+    resgraph_set_named(g, w->named);
     return resgraph_places_from_json(g, w->places, err);
 }
 
@@ -333,7 +337,7 @@ resgraph_t *resgraph_from_json(const json_t *obj, errmsg_t *err)
     if (flux_schema_decode_json(&wire_schema, obj, &w, err) < 0)
         return NULL;
     if (!(g = resgraph_create())) {
-        errmsg_fail(err, ENOMEM, "no memory for an inventory of resources");
+        errmsg_fail(err, ENOMEM, "out of memory for an inventory of resources");
         return NULL;
     }
     if (get_all(g, &w, err) < 0) {
@@ -350,7 +354,7 @@ resgraph_t *resgraph_parse(const char *json, size_t len, errmsg_t *err)
     resgraph_t *g;
 
     if (!obj) {
-        errmsg_fail(err, EPROTO, "an inventory is no JSON: %s", error.text);
+        errmsg_fail(err, EPROTO, "an inventory is not valid JSON: %s", error.text);
         return NULL;
     }
     g = resgraph_from_json(obj, err);

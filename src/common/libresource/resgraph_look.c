@@ -1,6 +1,6 @@
-/* resgraph_look.c - questions to a graph of resources, and walks through it (header).
+/* resgraph_look.c - queries of a resource graph, and iteration over it (see the header).
  *
- * Whatever can be answered by kinds of nodes is; a rank is found by bisection.
+ * Queries are answered by kinds of nodes wherever possible; a rank is found by bisection.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -21,11 +21,6 @@ void kind_describe(const struct kind *k, struct resgraph_node *node)
     node->nsockets = k->nsockets;
     node->properties = (const char *const *)k->properties;
     node->nproperties = k->nproperties;
-}
-
-static int by_text(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
 /* --- looking --- */
@@ -87,11 +82,6 @@ ssize_t resgraph_find_rank(const resgraph_t *g, uint32_t rank)
     return i < g->n && g->nodes[i].rank == rank ? (ssize_t)i : -1;
 }
 
-size_t resgraph_nkinds(const resgraph_t *g)
-{
-    return g->nkinds;
-}
-
 const idset_t *resgraph_kind_ranks(const resgraph_t *g, size_t kind)
 {
     return kind < g->nkinds ? g->kinds[kind]->ranks : NULL;
@@ -103,21 +93,6 @@ idset_t *resgraph_ranks(const resgraph_t *g)
 
     for (size_t i = 0; ids && i < g->nkinds; i++) {
         if (idset_add(ids, g->kinds[i]->ranks) < 0) {
-            idset_destroy(ids);
-            ids = NULL;
-        }
-    }
-    return ids;
-}
-
-idset_t *resgraph_ranks_with(const resgraph_t *g, const char *property)
-{
-    idset_t *ids = idset_create();
-
-    for (size_t i = 0; ids && i < g->nkinds; i++) {
-        if (bsearch(&property, g->kinds[i]->properties, g->kinds[i]->nproperties, sizeof(char *),
-                    by_text) &&
-            idset_add(ids, g->kinds[i]->ranks) < 0) {
             idset_destroy(ids);
             ids = NULL;
         }
@@ -179,13 +154,13 @@ static int take_host(const char *name, void *arg)
 
     for (; i < g->n && strcmp(g->nodes[g->by_host[i]].host->name, name) == 0; i++) {
         if (idset_set(a->ids, g->nodes[g->by_host[i]].rank) < 0)
-            return errmsg_fail(a->err, ENOMEM, "no memory to look for nodes");
+            return errmsg_fail(a->err, ENOMEM, "out of memory while looking for nodes");
     }
     if (i == first)
         return errmsg_fail(a->err, ENOENT, "there is no node named %s", name);
     if (++a->n > 2 * g->n + HOSTS_MORE)
         return errmsg_fail(a->err, E2BIG,
-                           "more than %zu hosts are named, and there are %zu nodes: name each once",
+                           "there are more than %zu host names, and %zu nodes: name each host once",
                            a->n - 1, g->n);
     return 0;
 }
@@ -195,7 +170,7 @@ idset_t *resgraph_ranks_of_hosts(resgraph_t *g, const char *hosts, errmsg_t *err
     struct hosts_asked a = {.g = g, .ids = idset_create(), .err = err};
 
     if (!a.ids || index_hosts(g) < 0)
-        errmsg_fail(err, ENOMEM, "no memory to look for nodes");
+        errmsg_fail(err, ENOMEM, "out of memory while looking for nodes");
     else if (hostlist_walk(hosts, take_host, &a, err) == 0)
         return a.ids;
     idset_destroy(a.ids);

@@ -1,4 +1,5 @@
-/* Inventory from a configuration file in Lua: the section `resource` (doc/man5/flux-resource).
+/* Inventory from a configuration file in Lua: the sections `resource` and `places`
+ * (doc/man5/flux-resource).
  *
  *    resource {
  *        nodes = "node[0-1023]", cores = 16, sockets = 2, gpus = 0, memory = "64G",
@@ -7,6 +8,13 @@
  * or several kinds of nodes, each a table of nodes, cores, sockets, gpus, memory, properties, xml:
  *    resource { emulate = true, pools = { power = "1000 kW" },
  *               { nodes = "node[0-15]", cores = 16 }, { nodes = "fat[0-1]", cores = 64 } }
+ *
+ * and places above the nodes, each behind the one that it is within:
+ *    places { { level = "row", name = "row0" },
+ *             { level = "rack", name = "r0", within = "row0", nodes = "node[0-7]", pools = "power"
+ *             } }
+ *
+ * Without nodes in `resource`, those of places are hosts to be found (resgraph_named()).
  *
  * Nodes get ranks from 0 in that order.  xml = FILE takes cores, sockets, gpus and memory from a
  * file of hwloc (where the caller gives a reader of them).
@@ -22,7 +30,7 @@ typedef resgraph_t *(*resgraph_xml_f)(const char *path, uint32_t rank, const cha
                                       errmsg_t *err);
 
 /* From a file or text; `xml` may be NULL (then the field xml is an error).  NULL with ENODATA when
- * it has no section `resource`, EINVAL, or an error of reading, and a sentence. */
+ * it has neither section, EINVAL, or an error of reading, and a sentence. */
 resgraph_t *resgraph_from_lua(const char *path, resgraph_xml_f xml, errmsg_t *err);
 resgraph_t *resgraph_from_lua_text(const char *text, size_t len, const char *name,
                                    resgraph_xml_f xml, errmsg_t *err);

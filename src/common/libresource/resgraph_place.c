@@ -1,15 +1,16 @@
-/* resgraph_place.c - levels above the node: leaf switches, pods, the core; racks, rows, and so forth.
+/* resgraph_place.c - levels above the node: leaf switches, pods, the core; racks, rows, and so
+ * forth.
  *
- * A place is of a level ("leaf", "pod", "rack", ...) and has a name; it holds nodes, pools, and other
- * places.  A node may be below places of several levels, and of hierarchies that have nothing to do
- * with each other: a rack holds it for its power, a leaf switch for its network.
+ * A place is of a level ("leaf", "pod", "rack", ...) and has a name; it holds nodes, pools, and
+ * other places.  A node may be below places of several levels, and of hierarchies that have nothing
+ * to do with each other: a rack holds it for its power, a leaf switch for its network.
  *
  * Invariants:
- *  1. Places come behind the one that holds them; level and name together are unique.
+ *  1. Each place comes after the place that contains it; level and name together are unique.
  *  2. No rank is directly in two places of one level.
  *  3. A pool that is in a place is a pool of the graph, and in one place only.
  *
- * Failure: EINVAL, EEXIST, ENOENT or ENOMEM and a sentence; nothing has changed then.
+ * Failure: EINVAL, EEXIST, ENOENT or ENOMEM and a sentence; then nothing has changed.
  */
 #include "config.h"
 #include <errno.h>
@@ -22,7 +23,7 @@
 
 static int no_memory(errmsg_t *err)
 {
-    return errmsg_fail(err, ENOMEM, "no memory for an inventory of resources");
+    return errmsg_fail(err, ENOMEM, "out of memory for an inventory of resources");
 }
 
 void resgraph_clear_place(struct gplace *p)
@@ -58,22 +59,26 @@ static bool good_word(const char *s)
 static int check_place(const resgraph_t *g, const struct resgraph_place *in, errmsg_t *err)
 {
     if (!good_word(in->level) || !good_word(in->name))
-        return errmsg_fail(err, EINVAL, "a place has a level and a name, without blanks");
+        return errmsg_fail(err, EINVAL, "a place must have a level and a name, without blanks");
     if (g->nplaces >= RESGRAPH_PLACES_MAX)
         return errmsg_fail(err, EINVAL, "more than %u places", RESGRAPH_PLACES_MAX);
     if (in->parent >= 0 && (size_t)in->parent >= g->nplaces)
-        return errmsg_fail(err, EINVAL, "%s %.64s is in a place that is not there", in->level,
+        return errmsg_fail(err, EINVAL, "%s %.64s is within a place that does not exist", in->level,
                            in->name);
     if (resgraph_find_place(g, in->level, in->name) >= 0)
-        return errmsg_fail(err, EEXIST, "%s %.64s is there twice", in->level, in->name);
+        return errmsg_fail(err, EEXIST, "%s %.64s occurs twice", in->level, in->name);
     for (uint32_t r = idset_first(in->ranks); r != IDSET_NONE; r = idset_next(in->ranks, r)) {
         ssize_t there = resgraph_place_of(g, in->level, r);
 
         if (resgraph_find_rank(g, r) < 0)
-            return errmsg_fail(err, ENOENT, "%s %.64s holds rank %u, which is not there", in->level,
-                               in->name, r);
+            return errmsg_fail(err, ENOENT, "%s %.64s contains rank %u, which does not exist",
+                               in->level, in->name, r);
+        if (there >= 0 && g->named)
+            return errmsg_fail(err, EEXIST, "node %.64s is already in %s %.64s",
+                               g->nodes[resgraph_find_rank(g, r)].host->name, in->level,
+                               g->places[there].name);
         if (there >= 0)
-            return errmsg_fail(err, EEXIST, "rank %u is in %s %.64s already", r, in->level,
+            return errmsg_fail(err, EEXIST, "rank %u is already in %s %.64s", r, in->level,
                                g->places[there].name);
     }
     for (size_t i = 0; i < in->npools; i++) {
@@ -82,12 +87,12 @@ static int check_place(const resgraph_t *g, const struct resgraph_place *in, err
         for (size_t k = 0; k < g->npools; k++)
             known |= strcmp(g->pools[k].name, in->pools[i]) == 0;
         if (!known)
-            return errmsg_fail(err, ENOENT, "%s %.64s holds pool %.64s, which is not there",
+            return errmsg_fail(err, ENOENT, "%s %.64s contains pool %.64s, which does not exist",
                                in->level, in->name, in->pools[i]);
         for (size_t k = 0; k < g->nplaces; k++) {
             for (size_t m = 0; m < g->places[k].npools; m++) {
                 if (strcmp(g->places[k].pools[m], in->pools[i]) == 0)
-                    return errmsg_fail(err, EEXIST, "pool %.64s is in %s %.64s already",
+                    return errmsg_fail(err, EEXIST, "pool %.64s is already in %s %.64s",
                                        in->pools[i], g->places[k].level, g->places[k].name);
             }
         }
@@ -142,6 +147,57 @@ int resgraph_copy_places(resgraph_t *g, const resgraph_t *other, errmsg_t *err)
             return -1;
     }
     return 0;
+}
+
+/* For each node of g, the rank of its host in `named`, or IDSET_NONE. */
+static uint32_t *ranks_in(const resgraph_t *g, resgraph_t *named)
+{
+    uint32_t *at = calloc(resgraph_nnodes(g) + 1, sizeof(*at));
+    struct resgraph_node node;
+
+    for (size_t i = 0; at && resgraph_node(g, i, &node); i++) {
+        idset_t *ranks = resgraph_ranks_of_hosts(named, node.host, NULL);
+
+        if (!ranks && errno == ENOMEM) {
+            free(at);
+            return NULL;
+        }
+        at[i] = ranks ? idset_first(ranks) : IDSET_NONE;
+        idset_destroy(ranks);
+    }
+    return at;
+}
+
+static int add_named(resgraph_t *g, const struct resgraph_place *from, const uint32_t *at,
+                     errmsg_t *err)
+{
+    idset_t *ranks = idset_create();
+    struct resgraph_place p = *from;
+    struct resgraph_node node;
+    int rc = ranks ? 0 : -1;
+
+    for (size_t i = 0; rc == 0 && resgraph_node(g, i, &node); i++) {
+        if (at[i] != IDSET_NONE && idset_test(from->ranks, at[i]))
+            rc = idset_set(ranks, node.rank);
+    }
+    p.ranks = ranks;
+    rc = rc < 0 ? no_memory(err) : resgraph_add_place(g, &p, err);
+    idset_destroy(ranks);
+    return rc;
+}
+
+int resgraph_take_named(resgraph_t *g, resgraph_t *named, errmsg_t *err)
+{
+    uint32_t *at = ranks_in(g, named);
+    struct resgraph_place p;
+    int rc = at ? 0 : no_memory(err);
+
+    if (rc == 0)
+        resgraph_clear_places(g);
+    for (size_t i = 0; rc == 0 && resgraph_place(named, i, &p); i++)
+        rc = add_named(g, &p, at, err);
+    free(at);
+    return rc;
 }
 
 int resgraph_remove_from_places(resgraph_t *g, const idset_t *ranks)
@@ -280,7 +336,7 @@ static int get_place(resgraph_t *g, const json_t *val, errmsg_t *err)
     if (flux_schema_decode_json(&wire_schema, val, &w, err) < 0)
         return -1;
     if (!w.in != !w.in_level)
-        return errmsg_fail(err, EPROTO, "in and in_level go together");
+        return errmsg_fail(err, EPROTO, "in and in_level must be given together");
     if (w.in && (p.parent = resgraph_find_place(g, w.in_level, w.in)) < 0)
         return errmsg_fail(err, EPROTO, "%.64s is in %.64s %.64s, which does not come before it",
                            w.name, w.in_level, w.in);

@@ -47,6 +47,7 @@ struct resgraph {
     struct gplace *places;
     size_t nplaces, places_room;
     bool emulated;
+    bool named; /* nodes are only names of hosts */
 };
 
 /* Everything but rank, host and number of the kind. */

@@ -1,7 +1,8 @@
-/* resgraph_satisfy.c - could a request ever be met, and if not, why not (header).
+/* resgraph_satisfy.c - whether a request can ever be satisfied, and if not, why (see the header).
  *
  * Everything is counted by kinds of nodes: how many nodes of a kind may be used, and how many slots
- * each can hold.  The sentence names the first thing that is short, in the order
+ * each can hold.  The error message names the first resource that is
+ * insufficient, in the order
  *
  *    pools, ranks, properties, number of nodes, cores, gpus, memory, all of these at once
  */
@@ -67,14 +68,6 @@ static uint32_t slots_of(const struct kids *k, const struct rreq *req)
     if (k->memory) /* else it is not known */
         slots = least(slots, k->memory, req->memory);
     return (uint32_t)slots;
-}
-
-uint32_t resgraph_slots_of(const struct resgraph_node *node, const struct rreq *req)
-{
-    struct kids k = {
-        .cores = (idset_t *)node->cores, .gpus = (idset_t *)node->gpus, .memory = node->memory};
-
-    return slots_of(&k, req);
 }
 
 /* --- what there is of each --- */
@@ -210,15 +203,16 @@ static int check_ranks(const resgraph_t *g, const struct rreq *req, errmsg_t *er
     missing = all ? idset_difference(req->ranks, all) : NULL;
     idset_destroy(all);
     if (!missing)
-        return errmsg_fail(err, ENOMEM, "no memory to look for resources");
+        return errmsg_fail(err, ENOMEM, "out of memory while looking for resources");
     count = idset_count(missing);
     if (count > 0) {
         uint32_t first = idset_first(missing);
 
         idset_destroy(missing);
         if (count == 1)
-            return errmsg_fail(err, ENOENT, "there is no node of rank %u", first);
-        return errmsg_fail(err, ENOENT, "there are no nodes of rank %u and %zu others it names",
+            return errmsg_fail(err, ENOENT, "there is no node with rank %u", first);
+        return errmsg_fail(err, ENOENT,
+                           "there are no nodes with rank %u and %zu other ranks that it names",
                            first, count - 1);
     }
     idset_destroy(missing);
@@ -257,7 +251,7 @@ static int whole_nodes(const resgraph_t *g, const struct rreq *req, errmsg_t *er
     if (req->memory > UINT64_MAX / nslots)
         need[MEMORY] = UINT64_MAX;
     if (tally(g, req, need, nslots, &t) < 0)
-        return errmsg_fail(err, ENOMEM, "no memory to look for resources");
+        return errmsg_fail(err, ENOMEM, "out of memory while looking for resources");
     if (t.enough >= req->nnodes)
         return 0;
     if (t.nodes < req->nnodes)
@@ -280,7 +274,7 @@ static int slots_anywhere(const resgraph_t *g, const struct rreq *req, errmsg_t 
     char all[120];
 
     if (tally(g, req, need, 1, &t) < 0)
-        return errmsg_fail(err, ENOMEM, "no memory to look for resources");
+        return errmsg_fail(err, ENOMEM, "out of memory while looking for resources");
     if (t.nodes > 0 && t.slots >= nslots)
         return 0;
     if (t.nodes == 0)
@@ -300,9 +294,29 @@ int resgraph_satisfiable(const resgraph_t *g, const struct rreq *req, errmsg_t *
     if (req->nnodes > RREQ_COUNT_MAX || req->nslots > RREQ_COUNT_MAX ||
         req->cores > RREQ_COUNT_MAX || req->gpus > RREQ_COUNT_MAX ||
         req->memory > RREQ_QUANTITY_MAX)
-        return errmsg_fail(err, EINVAL, "asks for more than can be counted");
+        return errmsg_fail(err, EINVAL, "requests more than can be counted");
     if (check_pools(g, req, err) < 0 || check_ranks(g, req, err) < 0 ||
         check_properties(g, req, err) < 0)
         return -1;
     return req->nnodes ? whole_nodes(g, req, err) : slots_anywhere(g, req, err);
+}
+
+int resgraph_fit_slots(const resgraph_t *g, struct rreq *req, uint32_t min, errmsg_t *err)
+{
+    uint32_t max = req->nslots;
+    errmsg_t ignored;
+
+    req->nslots = min;
+    if (resgraph_satisfiable(g, req, err) < 0)
+        return -1;
+    /* `min` slots could be met, and more than `max` are not asked for. */
+    while (min < max) {
+        req->nslots = max - (max - min) / 2;
+        if (resgraph_satisfiable(g, req, &ignored) == 0)
+            min = req->nslots;
+        else
+            max = req->nslots - 1;
+    }
+    req->nslots = min;
+    return 0;
 }

@@ -7,9 +7,9 @@
 
 #include "resgraph.h"
 
-/* The switches of a graph for a scheduler: of node number i the leaf is leaf[i], of leaf number l the pod is
- * pod[l]; names are owned by the graph.  Nodes on no leaf are each on one of their own (names NULL).
- * nleaves 0: the graph has no leaves. */
+/* The switches of a graph for a scheduler: of node number i the leaf is leaf[i], of leaf number l
+ * the pod is pod[l]; names are owned by the graph.  Nodes on no leaf are each on one of their own
+ * (names NULL). nleaves 0: the graph has no leaves. */
 struct resgraph_switches {
     uint32_t nleaves, npods;
     uint32_t *leaf, *pod;

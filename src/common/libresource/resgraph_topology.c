@@ -4,8 +4,8 @@
  *    core    of the root ("core")                pods, and leaves right below it
  *    pod     of the switch right above leaves    leaves
  *    leaf    of the switch                       nodes
- * What a file has between pods and its root says nothing about links that jobs share as placements see
- * it (anything above a pod is core), and is left out.
+ * What a file has between pods and its root says nothing about links that jobs share as placements
+ * see it (anything above a pod is core), and is left out.
  */
 #include "config.h"
 #include <errno.h>
@@ -20,7 +20,7 @@ static const char *const levels[] = {"core", "pod", "leaf"};
 
 static int no_memory(errmsg_t *err)
 {
-    return errmsg_fail(err, ENOMEM, "no memory for the switches");
+    return errmsg_fail(err, ENOMEM, "out of memory for the switches");
 }
 
 static bool is_switch(const struct gplace *p)
@@ -64,18 +64,19 @@ static int drop_switches(resgraph_t *g, errmsg_t *err)
 static int find_leaves(const resgraph_t *g, const fattree_t *t, const char *name, uint32_t *leaf,
                        errmsg_t *err)
 {
-    size_t n = resgraph_nnodes(g);
+    bool named = fattree_node_name(t, 0) != NULL;
     struct resgraph_node node;
 
-    if (!fattree_node_name(t, 0) && fattree_nnodes(t) != n)
-        return errmsg_fail(err, EINVAL, "the tree %s has %u nodes, and there are %zu", name,
-                           fattree_nnodes(t), n);
     for (size_t i = 0; resgraph_node(g, i, &node); i++) {
-        uint32_t at = fattree_node_name(t, 0) ? fattree_find(t, node.host) : (uint32_t)i;
+        uint32_t at = named ? fattree_find(t, node.host) : node.rank;
 
         if (at == FATTREE_NONE)
-            return errmsg_fail(err, EINVAL, "%s: node %.64s (rank %u) is on no switch", name,
-                               node.host, node.rank);
+            return errmsg_fail(err, EINVAL, "%s: node %.64s (rank %u) is not connected to a switch",
+                               name, node.host, node.rank);
+        if (at >= fattree_nnodes(t))
+            return errmsg_fail(err, EINVAL,
+                               "the tree %s has %u nodes: there is no place for rank %u", name,
+                               fattree_nnodes(t), node.rank);
         leaf[i] = fattree_leaf(t, at);
     }
     return 0;

@@ -1,27 +1,28 @@
 /* Messages of the service "resrc" (src/modules/resrc), for the module and its clients.
  *
- *  resrc.watch   streaming, {} -> {"inventory":{..},"up":"0-3","drained":"2","version":n}, then again
- *                whenever something of it has changed; "inventory" (resgraph.h) only when it did.
- *                The first answer comes when the resources of all ranks that came up are known (or
- *                a rank could not say what it has for long), so it is good to judge jobs by.
- *                up: ranks of nodes that can be used; a node that is lost is not in it.
- *                drained: nodes that are not to be given more work, up or not.
+ *  resrc.watch   streaming, {} -> {"inventory":{..},"up":"0-3","drained":"2","version":n}, and
+ *                again after each change; "inventory" (resgraph.h) only if it changed.  The first
+ *                response comes when the resources of all ranks that are up are known (or a rank
+ *                has not reported them for a long time), so that jobs can be judged by it.
+ *                up: ranks of nodes that can be used, without lost nodes.
+ *                drained: nodes that get no more work, whether up or not.
  *  resrc.status  {} -> {"nodes":[{"ranks","hosts","state","reason"?,"time"?,"down"?}..]}
  *                state: "up", "down", "drained", or "draining" while something still runs there;
- *                reason and time (seconds since 1970) of drained ones; down: which of these drained
- *                ranks are down as well.
- *  resrc.drain   {"ranks","reason"?,"force"?} -> {"ranks"}   an idset, or a hostlist; EEXIST when one
- *                of them is drained already, unless forced: then time and reason are replaced.
- *                Answered when it is on record (KVS resource.drained).
+ *                reason and time (seconds since 1970) of drained nodes; down: the drained ranks
+ *                that are down as well.
+ *  resrc.drain   {"ranks","reason"?,"force"?} -> {"ranks"}   an idset, or a hostlist; EEXIST when
+ *                one of them is drained already, unless forced: then time and reason are replaced.
+ *                The response comes when the change is on record (KVS resource.drained).
  *  resrc.undrain {"ranks"} -> {"ranks"}    ENOENT when one of them is not drained
- *  resrc.xml     {"rank"?} -> {"xml"}      hwloc's XML of the machine of a broker (default: the one
- *                that is asked)
+ *  resrc.xml     {"rank"?} -> {"xml"}      hwloc's XML of the machine of a broker (default: the
+ *                broker that gets the request)
  *  resrc.stats   {} -> struct resrc_stats, of any instance
  *
  *  Between instances:
- *  resrc.join    {"inventory"?,"like"?:[[rank,"idset"]..]} upstream -> {}   nodes below; and ranks that
- *                have what another rank has, which says so itself
- *  resrc.find    {"lost":"idset"} no response: join (again); who relied on a lost rank looks itself
+ *  resrc.join    {"inventory"?,"like"?:[[rank,"idset"]..]} upstream -> {}   the nodes below, and
+ *                the ranks whose resources equal those of another rank, which reports its own
+ *  resrc.find    {"lost":"idset"} no response: join (again); a rank whose resources were reported
+ *                as those of a lost rank reports its own
  *
  * KVS: resource.inventory (resgraph.h), resource.drained {"nodes":[{"ranks","reason","time"}..]}.
  *

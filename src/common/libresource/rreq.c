@@ -1,10 +1,10 @@
-/* rreq.c - what a job asks for (header).
+/* rreq.c - the resource request of a job (see the header).
  *
- *  1. Pools and properties are sorted and each is there once, so that equal wishes are equal byte
- *     for byte, whatever order they were written in.
+ *  1. Pools and properties are sorted and unique, so that equal requests are equal byte for byte,
+ *     regardless of the order in which they were written.
  *  2. Every count is bounded, so that products of two of them fit 64 bits.
  *
- * Failure: a request that cannot be decoded leaves an empty one behind.
+ * Failure: a request that cannot be decoded leaves an empty request.
  */
 #include <errno.h>
 #include <math.h>
@@ -69,26 +69,26 @@ int rreq_add_pool(struct rreq *req, const char *name, uint64_t count, errmsg_t *
     size_t i = 0;
 
     if (!rreq_name_valid(name))
-        return errmsg_fail(err, EINVAL, "'%.80s' is no name of a pool", name ? name : "");
+        return errmsg_fail(err, EINVAL, "'%.80s' is not a valid name of a pool", name ? name : "");
     while (i < req->npools && strcmp(req->pools[i].name, name) < 0)
         i++;
     if (i < req->npools && strcmp(req->pools[i].name, name) == 0) {
         if (count > RREQ_QUANTITY_MAX - req->pools[i].count)
-            return errmsg_fail(err, ERANGE, "too much of pool %s is asked for", name);
+            return errmsg_fail(err, ERANGE, "the requested quantity of pool %s is too large", name);
         req->pools[i].count += count;
         return 0;
     }
     if (count > RREQ_QUANTITY_MAX)
-        return errmsg_fail(err, ERANGE, "too much of pool %s is asked for", name);
+        return errmsg_fail(err, ERANGE, "the requested quantity of pool %s is too large", name);
     if (req->npools >= RREQ_POOLS_MAX)
-        return errmsg_fail(err, ERANGE, "more than %d pools are asked for", RREQ_POOLS_MAX);
+        return errmsg_fail(err, ERANGE, "more than %d pools are requested", RREQ_POOLS_MAX);
     if (!(pools = realloc(req->pools, (req->npools + 1) * sizeof(*pools))))
-        return errmsg_fail(err, ENOMEM, "no memory for a request");
+        return errmsg_fail(err, ENOMEM, "out of memory for a request");
     req->pools = pools;
     memmove(&pools[i + 1], &pools[i], (req->npools - i) * sizeof(*pools));
     if (!(pools[i].name = strdup(name))) {
         memmove(&pools[i], &pools[i + 1], (req->npools - i) * sizeof(*pools));
-        return errmsg_fail(err, ENOMEM, "no memory for a request");
+        return errmsg_fail(err, ENOMEM, "out of memory for a request");
     }
     pools[i].count = count;
     req->npools++;
@@ -101,7 +101,7 @@ int rreq_add_property(struct rreq *req, const char *property, errmsg_t *err)
     char **list;
 
     if (!property || !rreq_name_valid(property + (property[0] == '^')))
-        return errmsg_fail(err, EINVAL, "'%.80s' is no name of a property",
+        return errmsg_fail(err, EINVAL, "'%.80s' is not a valid name of a property",
                            property ? property : "");
     while (req->properties && req->properties[n])
         n++;
@@ -110,15 +110,15 @@ int rreq_add_property(struct rreq *req, const char *property, errmsg_t *err)
     if (i < n && strcmp(req->properties[i], property) == 0)
         return 0;
     if (n >= RREQ_PROPERTIES_MAX)
-        return errmsg_fail(err, ERANGE, "more than %d properties are asked for",
+        return errmsg_fail(err, ERANGE, "more than %d properties are requested",
                            RREQ_PROPERTIES_MAX);
     if (!(list = realloc(req->properties, (n + 2) * sizeof(*list))))
-        return errmsg_fail(err, ENOMEM, "no memory for a request");
+        return errmsg_fail(err, ENOMEM, "out of memory for a request");
     req->properties = list;
     list[n] = list[n + 1] = NULL;
     char *copy = strdup(property);
     if (!copy)
-        return errmsg_fail(err, ENOMEM, "no memory for a request");
+        return errmsg_fail(err, ENOMEM, "out of memory for a request");
     memmove(&list[i + 1], &list[i], (n - i) * sizeof(*list));
     list[i] = copy;
     return 0;
@@ -256,10 +256,11 @@ int rreq_from_json(const json_t *obj, struct rreq *out, errmsg_t *err)
         return -1;
     if (w.nnodes > RREQ_COUNT_MAX || w.nslots > RREQ_COUNT_MAX || w.cores > RREQ_COUNT_MAX ||
         w.gpus > RREQ_COUNT_MAX)
-        return errmsg_fail(err, EPROTO, "a number of nodes, slots, cores or gpus is above %u",
+        return errmsg_fail(err, EPROTO,
+                           "a number of nodes, slots, cores or gpus is greater than %u",
                            RREQ_COUNT_MAX);
     if (w.memory > RREQ_QUANTITY_MAX)
-        return errmsg_fail(err, EPROTO, "memory: that many MiB do not exist");
+        return errmsg_fail(err, EPROTO, "memory: the number of MiB is too large");
     if (!isfinite(w.duration) || w.duration < 0.)
         return errmsg_fail(err, EPROTO, "duration: must be a number of seconds >= 0");
     out->nnodes = w.nnodes;
@@ -304,11 +305,6 @@ bool rreq_equal_resources(const struct rreq *a, const struct rreq *b)
     while (p && *p && q && *q && strcmp(*p, *q) == 0)
         p++, q++;
     return !(p && *p) && !(q && *q);
-}
-
-bool rreq_equal(const struct rreq *a, const struct rreq *b)
-{
-    return a->duration == b->duration && rreq_equal_resources(a, b);
 }
 
 /* FNV-1a, word by word. */

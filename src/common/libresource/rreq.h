@@ -62,10 +62,9 @@ bool rreq_name_valid(const char *name);
 json_t *rreq_to_json(const struct rreq *req);
 int rreq_from_json(const json_t *obj, struct rreq *out, errmsg_t *err);
 
-/* Same wish?  All fields count, duration too; and a hash of them without duration, since whether
- * resources exist does not depend on it. */
-bool rreq_equal(const struct rreq *a, const struct rreq *b);
-bool rreq_equal_resources(const struct rreq *a, const struct rreq *b); /* all but duration */
+/* Are all fields but the duration equal?  And a hash of these fields.  The duration is left out
+ * because whether the resources exist does not depend on it. */
+bool rreq_equal_resources(const struct rreq *a, const struct rreq *b);
 uint64_t rreq_hash(const struct rreq *req);
 
 #endif

@@ -1,11 +1,11 @@
-/* rset.c - a set of resources: nodes and what of each (header).
+/* rset.c - a set of resources: nodes, and the resources of each (see the header).
  *
  *  1. Nodes are in ascending order of ranks, each rank once; pools in order of names, none of 0.
  *  2. What a node contributes is never changed but replaced, so nodes and sets share it; the counts
  *     of references are atomic, so sets that share may belong to different threads.
  *  3. Consecutive nodes that are added with equal contributions share one.
  *
- * Failure: a set that cannot be changed for lack of memory is as it was before.
+ * Failure: when out of memory, a set is unchanged.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -100,14 +100,6 @@ void rset_drop_nodes(rset_t *rs)
     rs->n = rs->cap = 0;
 }
 
-void rset_drop_node(rset_t *rs, size_t i)
-{
-    kids_decref(rs->nodes[i].kids);
-    host_decref(rs->nodes[i].host);
-    rs->n--;
-    memmove(&rs->nodes[i], &rs->nodes[i + 1], (rs->n - i) * sizeof(*rs->nodes));
-}
-
 void rset_destroy(rset_t *rs)
 {
     int saved = errno;
@@ -120,31 +112,6 @@ void rset_destroy(rset_t *rs)
     free(rs->pools);
     free(rs);
     errno = saved;
-}
-
-rset_t *rset_copy(const rset_t *rs)
-{
-    rset_t *copy = rset_create();
-
-    if (!copy)
-        return NULL;
-    copy->starttime = rs->starttime;
-    copy->expiration = rs->expiration;
-    for (size_t i = 0; i < rs->n; i++) {
-        const struct rnode *n = &rs->nodes[i];
-
-        if (rset_append(copy, n->rank, kids_incref(n->kids), host_incref(n->host)) < 0)
-            goto nomem;
-    }
-    for (size_t i = 0; i < rs->npools; i++) {
-        if (rset_set_pool(copy, rs->pools[i].name, rs->pools[i].count) < 0)
-            goto nomem;
-    }
-    return copy;
-nomem:
-    rset_destroy(copy);
-    errno = ENOMEM;
-    return NULL;
 }
 
 /* --- nodes --- */
@@ -219,7 +186,7 @@ static int extend_node(struct rnode *n, const char *host, const idset_t *cores, 
     return 0;
 }
 
-/* Shared with the neighbour when that has the same. */
+/* Shared with the neighbor if both have the same. */
 static struct kids *kids_beside(const rset_t *rs, size_t i, const idset_t *cores,
                                 const idset_t *gpus, uint64_t memory)
 {
@@ -311,11 +278,6 @@ size_t rset_ngpus(const rset_t *rs)
     for (size_t i = 0; i < rs->n; i++)
         sum += idset_count(rs->nodes[i].kids->gpus);
     return sum;
-}
-
-bool rset_empty(const rset_t *rs)
-{
-    return rs->n == 0 && rs->npools == 0;
 }
 
 idset_t *rset_ranks(const rset_t *rs)

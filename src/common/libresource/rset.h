@@ -9,8 +9,8 @@
  * "memory" (MiB of each node of the entry) and "pools" are ours; RFC 20 lets readers skip them.
  *
  * Algebra: cores, gpus and the nodes themselves are sets.  Memory and pools are quantities, of
- * which only the amount counts: union adds, difference subtracts (not below nothing), intersection
- * takes the smaller.  So (a | b) - b = a for allocations a, b that share nothing.
+ * which only the amount counts: union adds, difference subtracts (not below zero).  So
+ * (a | b) - b = a for allocations a, b that share nothing.
  *
  * A node is in the set as soon as it was added, even without cores; a difference removes it when
  * nothing is left of it.  Equal children are shared inside, so 4096 whole nodes are cheap.
@@ -42,8 +42,7 @@ struct rset_node {
     uint64_t memory;      /* MiB */
 };
 
-rset_t *rset_create(void); /* the empty set; NULL with ENOMEM */
-rset_t *rset_copy(const rset_t *rs);
+rset_t *rset_create(void);     /* the empty set; NULL with ENOMEM */
 void rset_destroy(rset_t *rs); /* NULL-safe, keeps errno */
 
 /* From JSON text or a parsed object, strictly; fields of RFC 20 that are not ours ("scheduling",
@@ -58,8 +57,8 @@ char *rset_format(const rset_t *rs);
 json_t *rset_rlite(const rset_t *rs);
 
 /* Add cores, gpus (NULL: none) and memory of a node; to what the set has of it already.  Fastest in
- * ascending order of ranks.  `host` may be NULL.  0, or -1 with EINVAL (rank, or memory beyond 2^53)
- * or ENOMEM; then nothing changed. */
+ * ascending order of ranks.  `host` may be NULL.  0, or -1 with EINVAL (rank, or memory beyond
+ * 2^53) or ENOMEM; then nothing changed. */
 int rset_add_node(rset_t *rs, uint32_t rank, const char *host, const idset_t *cores,
                   const idset_t *gpus, uint64_t memory);
 /* Add an amount of a pool.  -1 with EINVAL (bad name, or beyond 2^53) or ENOMEM. */
@@ -69,23 +68,16 @@ int rset_add_pool(rset_t *rs, const char *name, uint64_t count);
 void rset_set_times(rset_t *rs, double starttime, double expiration);
 double rset_expiration(const rset_t *rs);
 
-/* New sets; times are those of `a`.  NULL with ENOMEM. */
-rset_t *rset_union(const rset_t *a, const rset_t *b);
-rset_t *rset_intersect(const rset_t *a, const rset_t *b);
+/* a - b as a new set, with the times of `a`.  NULL with ENOMEM. */
 rset_t *rset_diff(const rset_t *a, const rset_t *b);
-/* a = a | b, a = a - b: linear in `b` when its ranks are few.  -1 with ENOMEM; then `a` holds part
- * of the change and is only good for destroying. */
+/* a = a | b: linear in `b` when its ranks are few.  0, or -1 with ENOMEM; then `a` holds part of
+ * the change and can only be destroyed. */
 int rset_add(rset_t *a, const rset_t *b);
-int rset_subtract(rset_t *a, const rset_t *b);
 /* The part of `a` on these ranks; without pools. */
 rset_t *rset_of_ranks(const rset_t *a, const idset_t *ranks);
 
-/* Questions.  intersects: is a core or gpu in both (quantities do not count)?  subset: is all of
- * `a` in `b`, quantities not greater?  equal: the same nodes, sets and quantities (not times). */
-bool rset_intersects(const rset_t *a, const rset_t *b);
+/* Is all of `a` in `b`, with quantities that are not greater? */
 bool rset_subset(const rset_t *a, const rset_t *b);
-bool rset_equal(const rset_t *a, const rset_t *b);
-bool rset_empty(const rset_t *rs);
 
 size_t rset_nnodes(const rset_t *rs);
 size_t rset_ncores(const rset_t *rs);

@@ -87,7 +87,7 @@ struct groups {
     struct group *list;
     size_t n;
     size_t cap;
-    hmap_t *by_hash; /* of kids -> 1 + place */
+    hmap_t *by_hash; /* hash of children -> 1 + place */
 };
 
 static uint64_t kids_hash(const struct kids *k)
@@ -304,7 +304,8 @@ static int get_entry(rset_t *rs, const json_t *val, size_t i, errmsg_t *err)
     if (flux_schema_decode_json(&children_schema, e.children, &c, &why) < 0)
         return errmsg_fail(err, EPROTO, "execution.R_lite[%zu].children: %s", i, why.text);
     if (c.memory > RSET_QUANTITY_MAX)
-        return errmsg_fail(err, EPROTO, "execution.R_lite[%zu].children.memory: too much", i);
+        return errmsg_fail(err, EPROTO,
+                           "execution.R_lite[%zu].children.memory: the number is too large", i);
     if (!(ranks = get_idset(e.rank, "rank", i, err)) ||
         !(cores = get_idset(c.core, "children.core", i, err)) ||
         !(gpus = get_idset(c.gpu, "children.gpu", i, err)))
@@ -314,7 +315,7 @@ static int get_entry(rset_t *rs, const json_t *val, size_t i, errmsg_t *err)
         goto out;
     }
     if (!(k = kids_create(cores, gpus, c.memory)) || add_ranks(rs, ranks, k) < 0) {
-        errmsg_fail(err, ENOMEM, "no memory for a set of resources");
+        errmsg_fail(err, ENOMEM, "out of memory for a set of resources");
         goto out;
     }
     rc = 0;
@@ -350,7 +351,7 @@ static int get_nodes(rset_t *rs, const json_t *list, errmsg_t *err)
         qsort(rs->nodes, rs->n, sizeof(*rs->nodes), by_rank);
     for (i = 1; i < rs->n; i++) {
         if (rs->nodes[i - 1].rank == rs->nodes[i].rank)
-            return errmsg_fail(err, EPROTO, "execution.R_lite: rank %u is there twice",
+            return errmsg_fail(err, EPROTO, "execution.R_lite: rank %u occurs twice",
                                rs->nodes[i].rank);
     }
     return 0;
@@ -370,7 +371,7 @@ static int set_hosts(rset_t *rs, const hostlist_t *hl, errmsg_t *err)
             continue;
         }
         if (!hostlist_nth(hl, i, name, sizeof(name)) || !(h = host_create(name)))
-            return errmsg_fail(err, ENOMEM, "no memory for a set of resources");
+            return errmsg_fail(err, ENOMEM, "out of memory for a set of resources");
         rs->nodes[i].host = h;
     }
     return 0;
@@ -387,7 +388,7 @@ static int get_hosts(rset_t *rs, const json_t *list, errmsg_t *err)
     if (!list || json_array_size(list) == 0)
         return 0;
     if (!(hl = hostlist_create()))
-        return errmsg_fail(err, ENOMEM, "no memory for a set of resources");
+        return errmsg_fail(err, ENOMEM, "out of memory for a set of resources");
     json_array_foreach(list, i, val)
     {
         if (!json_is_string(val))
@@ -412,12 +413,12 @@ static int get_pools(rset_t *rs, json_t *pools, errmsg_t *err)
     json_object_foreach(pools, name, val)
     {
         if (!rreq_name_valid(name))
-            return errmsg_fail(err, EPROTO, "pools: '%.80s' is no name of a pool", name);
+            return errmsg_fail(err, EPROTO, "pools: '%.80s' is not a valid name of a pool", name);
         if (!json_is_integer(val) || json_integer_value(val) < 0 ||
             (uint64_t)json_integer_value(val) > RSET_QUANTITY_MAX)
-            return errmsg_fail(err, EPROTO, "pools.%s: must be an amount", name);
+            return errmsg_fail(err, EPROTO, "pools.%s: must be a quantity", name);
         if (rset_add_pool(rs, name, (uint64_t)json_integer_value(val)) < 0)
-            return errmsg_fail(err, errno == ENOMEM ? ENOMEM : EPROTO, "pools: too many of them");
+            return errmsg_fail(err, errno == ENOMEM ? ENOMEM : EPROTO, "pools: there are too many");
     }
     return 0;
 }
@@ -450,7 +451,7 @@ rset_t *rset_from_json(const json_t *obj, errmsg_t *err)
         return NULL;
     }
     if (!(rs = rset_create())) {
-        errmsg_fail(err, ENOMEM, "no memory for a set of resources");
+        errmsg_fail(err, ENOMEM, "out of memory for a set of resources");
         return NULL;
     }
     if (get_execution(rs, w.execution, err) < 0 || get_pools(rs, w.pools, err) < 0) {
@@ -467,7 +468,7 @@ rset_t *rset_parse(const char *json, size_t len, errmsg_t *err)
     rset_t *rs;
 
     if (!obj) {
-        errmsg_fail(err, EPROTO, "R is no JSON: %s", error.text);
+        errmsg_fail(err, EPROTO, "R is not valid JSON: %s", error.text);
         return NULL;
     }
     rs = rset_from_json(obj, err);

@@ -56,7 +56,6 @@ int rset_append(rset_t *rs, uint32_t rank, struct kids *kids, struct host *host)
 size_t rset_place(const rset_t *rs, uint32_t rank);
 /* Free the nodes, keep the rest. */
 void rset_drop_nodes(rset_t *rs);
-void rset_drop_node(rset_t *rs, size_t i);
 /* Set an amount; 0 removes the pool. */
 int rset_set_pool(rset_t *rs, const char *name, uint64_t count);
 

@@ -1,21 +1,21 @@
-/* sandbox.c - an interpreter of Lua with bounds.
+/* sandbox.c - a Lua interpreter with limits.
  *
- * Three bounds, each of its own kind:
- *    memory        the allocator refuses; Lua makes an error of that
- *    steps         a hook counts every HOOK_STEP instructions; functions in C pay by
- *                  sandbox_charge() for what they do beyond a bounded piece of work
- *    seconds       processor time, looked at by the same hook: one instruction may copy as many
+ * There are three limits, enforced in different ways:
+ *    memory        the allocator refuses, which Lua turns into an error
+ *    steps         a hook counts every HOOK_STEP instructions; C functions call sandbox_charge()
+ *                  for work beyond a bounded amount
+ *    seconds       processor time, checked by the same hook: one instruction may copy as many
  *                  bytes as there is memory
  *
  * Invariants:
- *  1. Only text is compiled: byte code can break the interpreter.
- *  2. After a bound was passed every instruction fails until the call has ended, so that errors that
- *     are caught do not prolong it.
- *  3. No function that the list allows does work in one call that is neither bounded by the memory
- *     that it may touch nor paid for.
+ *  1. Only text is compiled: byte code could break the interpreter.
+ *  2. After a limit was exceeded every instruction fails until the call has ended, so a file cannot
+ *     gain time by catching errors.
+ *  3. No allowed function does work in one call that is neither bounded by the memory that it may
+ *     touch nor charged for.
  *  4. Everything that may raise an error runs under lua_pcall().
  *
- * Failure: an error of Lua with a sentence, which the caller of sandbox_call() gets.
+ * Failure: a Lua error with a message, which the caller of sandbox_call() gets.
  */
 #include "config.h"
 #include <errno.h>
@@ -52,7 +52,7 @@ static void *allocate(void *arg, void *ptr, size_t old, size_t size)
     void *fresh;
 
     if (!ptr)
-        old = 0; /* then it is a type, not a size */
+        old = 0; /* in that case `old` is a type, not a size */
     if (size == 0) {
         free(ptr);
         sb->memory -= old;

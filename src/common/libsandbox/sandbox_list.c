@@ -1,15 +1,17 @@
-/* sandbox_list.c - which functions of Lua's library a file may use, and how those are bounded that
- * could run for ever in one call.
+/* sandbox_list.c - which functions of Lua's library a file may use, and the limits for those that
+ * could run forever in one call.
  *
- * A function of Lua's own is dangerous when the work of one call is not bounded by the memory it may
- * touch: a range of numbers (table.move), a count of repetitions (string.rep), a length that a
- * metamethod invents (table.insert), comparisons of long strings (table.sort), backtracking
- * (string.find).  `bounded` stands before or in place of it.  A function that stands before pays
- * first and then becomes Lua's own in the same stack frame, so that messages keep their position.
+ * A library function is dangerous if the work of one call is not bounded by the memory that it may
+ * touch: a range of numbers (table.move), a repeat count (string.rep), a length that a metamethod
+ * invents (table.insert), comparisons of long strings (table.sort), backtracking (string.find).
+ * `bounded` is called before such a function, or instead of it.  One that is called before charges
+ * for the work and then becomes Lua's own function in the same stack frame, so that messages keep
+ * their position.
  *
- * Not allowed for anybody: what stops or replaces the process (os.exit, os.execute, io.popen), loads
- * machine code or byte code (require, package, loadfile, string.dump), changes the process
- * (os.setlocale), or inspects the interpreter (debug); and coroutines, which have hooks of their own.
+ * Never allowed: functions that stop or replace the process (os.exit, os.execute, io.popen), load
+ * machine code or byte code (require, package, loadfile, string.dump), change the process
+ * (os.setlocale), or inspect the interpreter (debug); and coroutines, which have hooks of their
+ * own.
  */
 #include "config.h"
 #include <lauxlib.h>
@@ -23,16 +25,16 @@ static int become_original(lua_State *L)
     return lua_tocfunction(L, lua_upvalueindex(1))(L);
 }
 
-/* --- what they cost --- */
+/* --- charges --- */
 
-/* Elements first..last, in whatever numbers. */
+/* Charge for the elements first..last, whatever the numbers. */
 static void charge_range(lua_State *L, lua_Integer first, lua_Integer last)
 {
     if (last >= first)
         sandbox_charge(L, (uint64_t)last - (uint64_t)first + 1);
 }
 
-/* The length of the table at 1, without calling what is not a table. */
+/* The length of the table at 1; 0 if it is not a table. */
 static lua_Integer length(lua_State *L)
 {
     if (lua_type(L, 1) != LUA_TTABLE)
@@ -41,7 +43,8 @@ static lua_Integer length(lua_State *L)
                                                         : (lua_pop(L, 1), luaL_len(L, 1));
 }
 
-/* The integer argument, or what counts when it is not there or not a number: then the original complains. */
+/* The integer argument; or the default if it is absent or not a number, which the original then
+ * reports. */
 static lua_Integer integer_or(lua_State *L, int arg, lua_Integer otherwise)
 {
     int ok;
@@ -59,10 +62,10 @@ static int rep(lua_State *L)
     if (lua_type(L, 3) == LUA_TSTRING)
         lua_tolstring(L, 3, &seplen);
     if (n > 0 && len + seplen == 0 && lua_type(L, 1) == LUA_TSTRING) {
-        lua_pushliteral(L, ""); /* Lua would add nothing n times */
+        lua_pushliteral(L, ""); /* Lua would append nothing n times */
         return 1;
     }
-    /* A string that is too large for the memory is refused by the allocator, at once. */
+    /* The allocator refuses a string that exceeds the memory, at once. */
     if (n > 0 && (uint64_t)n < (uint64_t)1 << 32)
         sandbox_charge(L, (uint64_t)n / 256 * (1 + (len + seplen) / 64));
     return become_original(L);
@@ -86,7 +89,7 @@ static int unpack(lua_State *L)
     return become_original(L);
 }
 
-/* table.insert(t, pos, value), table.remove(t, pos): all from pos on moves. */
+/* table.insert(t, pos, value), table.remove(t, pos): all elements from pos on move. */
 static int insert(lua_State *L)
 {
     if (lua_gettop(L) > 2)
@@ -101,7 +104,7 @@ static int remove_one(lua_State *L)
     return become_original(L);
 }
 
-/* The comparison in place of `<`, or around the caller's function (upvalue 1). */
+/* The comparison for sort: `<`, or the caller's function (upvalue 1). */
 static int compare(lua_State *L)
 {
     uint64_t cost = 1;
@@ -131,7 +134,7 @@ static int sort(lua_State *L)
     return become_original(L);
 }
 
-/* Finalizers run without hooks, so that one which loops could not be ended. */
+/* Finalizers run without hooks, so one that loops could not be stopped. */
 static int set_metatable(lua_State *L)
 {
     if (lua_type(L, 2) == LUA_TTABLE) {
@@ -143,14 +146,14 @@ static int set_metatable(lua_State *L)
     return become_original(L);
 }
 
-/* Of what the metatable on top belongs to nobody gets at it. */
+/* Make the metatable on top inaccessible. */
 static void protect_metatable(lua_State *L)
 {
     lua_pushboolean(L, 0);
     lua_setfield(L, -2, "__metatable");
 }
 
-/* load(): text only, whatever mode is asked for. */
+/* load(): text only, whatever mode the caller requests. */
 static int load_text(lua_State *L)
 {
     bool env = !lua_isnone(L, 4);
@@ -168,8 +171,8 @@ static int load_text(lua_State *L)
 
 static const struct allowed {
     const char *lib;
-    const char *name;       /* NULL: all of the library */
-    enum sandbox_kind kind; /* the least that has it */
+    const char *name;       /* NULL: the whole library */
+    enum sandbox_kind kind; /* the lowest kind that allows it */
     lua_CFunction bounded;
 } list[] = {
     {"_G", "assert", PURE, NULL},
@@ -235,7 +238,7 @@ static const struct allowed {
     {"math", "modf", PURE, NULL},
     {"math", "pi", PURE, NULL},
     {"math", "rad", PURE, NULL},
-    {"math", "random", HOOKS, NULL}, /* all brokers read the same configuration */
+    {"math", "random", HOOKS, NULL}, /* not PURE: all brokers must get the same configuration */
     {"math", "randomseed", HOOKS, NULL},
     {"math", "sin", PURE, NULL},
     {"math", "sqrt", PURE, NULL},
@@ -272,7 +275,7 @@ static const struct allowed {
     {"io", "write", HOOKS, NULL},
 };
 
-/* Stack: the library at `from`; puts its allowed part on top. */
+/* Push the allowed part of the library at `from`. */
 static void take_allowed(lua_State *L, int from, const char *lib, enum sandbox_kind kind)
 {
     lua_newtable(L);
@@ -283,7 +286,7 @@ static void take_allowed(lua_State *L, int from, const char *lib, enum sandbox_k
             continue;
         lua_getfield(L, from, a->name);
         if (a->bounded)
-            lua_pushcclosure(L, a->bounded, 1); /* with the original as upvalue */
+            lua_pushcclosure(L, a->bounded, 1); /* the original is its upvalue */
         lua_setfield(L, -2, a->name);
     }
 }
@@ -307,7 +310,7 @@ int sandbox_open_libs(lua_State *L)
         luaL_requiref(L, libs[i].name, libs[i].func, 0);
         take_allowed(L, lua_gettop(L), libs[i].name, kind);
         if (libs[i].func == luaopen_string) {
-            lua_pushliteral(L, ""); /* methods of strings: the same functions */
+            lua_pushliteral(L, ""); /* methods of strings are the same functions */
             lua_getmetatable(L, -1);
             lua_pushvalue(L, -3);
             lua_setfield(L, -2, "__index");
@@ -325,7 +328,7 @@ int sandbox_open_libs(lua_State *L)
         lua_setfield(L, globals, "_G");
     }
     lua_rawseti(L, LUA_REGISTRYINDEX, LUA_RIDX_GLOBALS);
-    /* Nothing leads back to the whole libraries. */
+    /* No way leads back to the complete libraries. */
     lua_pushnil(L);
     lua_setfield(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
     return 0;

@@ -1,25 +1,26 @@
-/* sandbox_pattern.c - string.find, match, gmatch and gsub with a matcher that pays for its steps.
+/* sandbox_pattern.c - string.find, match, gmatch and gsub with a matcher that charges for its
+ * steps.
  *
- * Lua's own matcher backtracks without bound: ("a"):rep(30) .. "b" against ".-.-.-.-.-x" runs for days
- * in one call, which no hook can interrupt.  This one understands the same patterns (Lua 5.3 manual,
- * 6.4.1): a pattern is compiled into an array of nodes, which run() matches by backtracking, and each step
- * is paid for with sandbox_charge().
+ * Lua's own matcher backtracks without limit: ("a"):rep(30) .. "b" against ".-.-.-.-.-x" runs for
+ * days in one call, which no hook can interrupt.  This one accepts the same patterns (Lua 5.3
+ * manual, 6.4.1).  It compiles a pattern into an array of nodes, which run() matches by
+ * backtracking, calling sandbox_charge() for each step.
  *
  *    node         from           matches
  *    ITEM         a %a [set] .   one byte of a set, with a repetition: none, ? * + -
- *    OPEN, CLOSE  ( )            nothing; ends of a capture
- *    POSITION     ()             nothing; captures where it is
+ *    OPEN, CLOSE  ( )            nothing; begin and end a capture
+ *    POSITION     ()             nothing; captures the position
  *    BACKREF      %1             the text of a capture again
- *    BALANCED     %bxy           from x to the y that belongs to it
- *    FRONTIER     %f[set]        nothing, between a byte outside of the set and one inside
+ *    BALANCED     %bxy           from x to the matching y
+ *    FRONTIER     %f[set]        nothing, between a byte outside the set and one inside
  *    AT_END       $ at the end   the end of the text
  *    ACCEPT       -              the end of the pattern
  *
  * Invariants:
- *  1. run() calls itself at most DEPTH_MAX deep.
- *  2. Between two charges at most one byte is looked at, or a set of the pattern.
+ *  1. run() calls itself at most DEPTH_MAX levels deep.
+ *  2. Between two charges at most one byte, or one set of the pattern, is examined.
  *
- * Failure: an error of Lua.  Unlike Lua's matcher this one refuses a malformed pattern even when the
+ * Failure: a Lua error.  Unlike Lua's matcher, this one refuses a malformed pattern even if the
  * text never reaches the malformed part.
  */
 #include "config.h"
@@ -57,9 +58,9 @@ struct match {
     } captures[CAPTURES_MAX];
 };
 
-/* --- compiling --- */
+/* --- compiler --- */
 
-/* The end of the set or class at `p`, which is one byte, %x, or [...]. */
+/* The end of the set or class at `p`: one byte, %x, or [...]. */
 static const char *set_end(lua_State *L, const char *p, const char *end)
 {
     if (*p == '%') {
@@ -81,7 +82,7 @@ static const char *set_end(lua_State *L, const char *p, const char *end)
     }
 }
 
-/* One node at `p`; where the next one begins. */
+/* Compile one node at `p`.  Returns where the next one begins. */
 static const char *compile_one(lua_State *L, struct node *n, const char *p, const char *end)
 {
     if (*p == '(') {
@@ -122,7 +123,7 @@ static const char *compile_one(lua_State *L, struct node *n, const char *p, cons
     return p;
 }
 
-/* The nodes of a pattern, in a userdatum that is left on the stack. */
+/* Compile a pattern into a userdatum that is left on the stack. */
 static const struct node *compile(lua_State *L, const char *p, size_t len)
 {
     struct node *nodes = lua_newuserdata(L, (len + 1) * sizeof(*nodes));
@@ -137,7 +138,7 @@ static const struct node *compile(lua_State *L, const char *p, size_t len)
     return nodes;
 }
 
-/* --- matching --- */
+/* --- matcher --- */
 
 static bool in_class(int c, int class)
 {
@@ -289,7 +290,7 @@ static const char *same_again(struct match *m, unsigned ref, const char *s)
     if (ref >= (unsigned)m->ncaptures || m->captures[ref].len == LEN_OPEN)
         luaL_error(m->L, "invalid capture index %%%d", (int)ref + 1);
     len = m->captures[ref].len;
-    if (len < 0) /* a position: as a length it is larger than any text */
+    if (len < 0) /* a position: as a length it exceeds any text */
         return NULL;
     sandbox_charge(m->L, (uint64_t)len / 64);
     return m->end - s >= len && memcmp(m->captures[ref].at, s, (size_t)len) == 0 ? s + len : NULL;
@@ -324,7 +325,7 @@ static const char *close_capture(struct match *m, const struct node *n, const ch
     return r;
 }
 
-/* Match from node `n` at `s`: the end of the match, or NULL. */
+/* Match from node `n` at `s`.  Returns the end of the match, or NULL. */
 static const char *run_here(struct match *m, const struct node *n, const char *s)
 {
     for (;; n++) {
@@ -381,7 +382,7 @@ static const char *match_at(struct match *m, const char *s)
 
 /* --- captures --- */
 
-/* Capture number i; the whole match when there is none and i is 0. */
+/* Push capture number i; the whole match if there are no captures and i is 0. */
 static void push_capture(struct match *m, int i, const char *s, const char *e)
 {
     if (i >= m->ncaptures) {
@@ -397,7 +398,7 @@ static void push_capture(struct match *m, int i, const char *s, const char *e)
     }
 }
 
-/* All captures; when there are none, the whole match if `whole`. */
+/* Push all captures; if there are none and `whole`, the whole match. */
 static int push_captures(struct match *m, const char *s, const char *e, bool whole)
 {
     int n = m->ncaptures == 0 && whole ? 1 : m->ncaptures;
@@ -481,7 +482,8 @@ int sandbox_match(lua_State *L)
 
 /* --- gmatch --- */
 
-/* Upvalues: 1 text, 2 pattern, 3 its nodes, 4 where to go on, 5 where the last match ended (-1: none). */
+/* Upvalues: 1 text, 2 pattern, 3 its nodes, 4 where to continue, 5 end of the last match (-1:
+ * none). */
 static int next_match(lua_State *L)
 {
     size_t len;
@@ -545,7 +547,7 @@ static void add_text(struct match *m, luaL_Buffer *b, const char *s, const char 
     }
 }
 
-/* What the match s..e is replaced by. */
+/* Append the replacement of the match s..e. */
 static void add_replacement(struct match *m, luaL_Buffer *b, const char *s, const char *e)
 {
     lua_State *L = m->L;

@@ -12,11 +12,12 @@ struct sandbox {
     enum sandbox_kind kind;
     size_t memory;
     int64_t steps;  /* of the call under way */
-    double started; /* thread's processor time then */
+    double started; /* the thread's processor time at its start */
     char error[96];
 };
 
-/* Pay for work that no instruction counts; raises an error when the allowance is used up. */
+/* Charge for work that is not counted as instructions.  Raises an error when the limit is
+ * exceeded. */
 void sandbox_charge(lua_State *L, uint64_t steps);
 
 /* Fill the globals; runs protected (sandbox_list.c). */

@@ -1,19 +1,20 @@
-/* sched.c - what the scheduler is told: jobs that come and go, nodes, policies.
+/* sched.c - the calls of the owner: jobs are added and freed, nodes and the inventory change.
  *
  * Where a job is:
  *
- *    in ->jobs, ->order and its shape's tree    waits
- *    in ->jobs only                             is held (urgency 0)
- *    as a claim in ->held and ->ends            has resources
- *    as a claim in ->later                      has given them back while a pass is under way
+ *    in ->jobs, ->order and a tree of its shape   it waits
+ *    in ->jobs only                               it is held back (urgency 0)
+ *    as a claim in ->held and ->ends              it has resources
+ *    as a claim in ->later and ->ends             it was freed during the pass under way
  *
  * Invariants:
- *  1. An id is in at most one of these places.
- *  2. While a pass is under way nothing becomes free (what is given back waits in ->later until it
- *     is through) and no node changes its state (that ends the pass): so what was found not to fit
- *     still does not, and a pass in slices decides as one in one piece would.
+ *  1. An id is in at most one of these states.
+ *  2. During a pass no resource becomes free: freed claims wait in ->later until the pass ends.  A
+ *     change of a node's state ends the pass.  A job that did not fit thus still does not fit, and
+ *     a pass in slices decides as an uninterrupted one would.
  *
- * Failure: a call that fails with ENOMEM has changed nothing.
+ * Failure: a call that fails with ENOMEM keeps all jobs and claims.  It may have ended the pass and
+ * canceled reservations; sched_inventory() may have put the new inventory into use.
  */
 #include "config.h"
 #include <errno.h>
@@ -249,6 +250,7 @@ int sched_hold(sched_t *s, struct claim *c)
     sched_tree_insert(&s->ends, &c->by_end);
     if (c->pools)
         sched_tree_insert(&s->pool_ends, &c->by_pool);
+    sched_swap_held(s, c);
     sched_map_hold(s->map, c);
     sched_choose_held(s, c);
     sched_alike_held(s, c);
@@ -266,6 +268,7 @@ void sched_release(sched_t *s, struct claim *c)
     sched_alike_released(s, c);
     sched_choose_released(s, c);
     sched_map_release(s->map, c);
+    sched_swap_released(s, c);
     if (s->queue->queue->ended)
         s->queue->queue->ended(s->queue_state, &c->view, s->now);
     sched_claim_destroy(c);
@@ -291,11 +294,6 @@ int sched_free(sched_t *s, uint64_t id, double now)
         sched_touch(s);
     }
     return 0;
-}
-
-bool sched_is_running(const sched_t *s, uint64_t id)
-{
-    return hmap_get_u64(s->held, id) != NULL;
 }
 
 int sched_running(sched_t *s, uint64_t id, const rset_t *R, double end, double now, errmsg_t *err)

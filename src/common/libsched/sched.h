@@ -1,25 +1,26 @@
 /* The scheduler: which job gets which resources, and when.
  *
- * A pure library: it does nothing by itself, has no clock and no input or output.  It is told what
- * there is (sched_inventory), what is wanted (sched_add) and what comes back (sched_free), and
- * decides when sched_pass() is called, with the time that it is given.  The same calls give the
- * same decisions.  All times are in seconds of the caller's clock, which must not leap: see
- * flux_reactor_now().
+ * A pure library without a thread, a clock, input or output.  The caller reports the resources
+ * (sched_inventory), the jobs (sched_add) and the resources given back (sched_free); decisions are
+ * made when it calls sched_pass() with the current time.  The same calls give the same decisions.
+ * All times are in seconds of the caller's clock, which must not leap: see flux_reactor_now().
  *
  * Order: higher priority first (that is the urgency unless a policy says otherwise), then lower
  * ids. Queue policies:
  *   fcfs          strictly in that order: nobody starts before the first that does not fit
  *   easy          the first job that does not fit has a reservation; others may start if that is
  *                 not delayed.  [D. Lifka, "The ANL/IBM SP scheduling system", JSSPP 1995]
- *   conservative  so has every one of the first jobs that wait (conservative:N; 128), and keeps it
- *                 or gets an earlier one [A. Mu'alem, D. Feitelson, "Utilization, predictability,
+ *   conservative  each of the first N waiting jobs has a reservation (conservative:N; 128), which
+ *                 may only become earlier [A. Mu'alem, D. Feitelson, "Utilization, predictability,
  *                 workloads, and user runtime estimates...", IEEE TPDS 12(6), 2001]
- * Node policies: first-fit, best-fit, spread.  Both kinds may also be plugins: sched_plugin.h.
+ *   replan        likewise, but each pass makes all reservations anew
+ * Node policies: first-fit, best-fit, spread; for switches compact, buddy, interference-free.  Both
+ * kinds may also be plugins: sched_plugin.h.
  *
- * A job without a time limit counts as one of SCHED_HORIZON.  A job for which the nodes that are up
- * do not suffice is passed over: it holds nobody up.  So is one that would run longer than the
- * resources are had (sched_set_expiration), and one that could not start early enough for that, as
- * far as is known now, has no reservation.
+ * A job without a time limit counts as one of SCHED_HORIZON.  A job that needs more nodes than are
+ * up is skipped, and delays no other.  So is a job that would run beyond the expiration of the
+ * resources (sched_set_expiration).  A job that, by current estimates, could not start early enough
+ * before it has no reservation.
  *
  * Thread rules: one thread per object.
  */
@@ -47,7 +48,7 @@ typedef struct sched sched_t;
 sched_t *sched_create(void);
 void sched_destroy(sched_t *s); /* NULL-safe, keeps errno */
 
-/* A sentence to be logged: called when a policy failed and the built-in behaviour takes over. */
+/* A sentence to be logged: called when a policy failed and the built-in behavior takes over. */
 void sched_set_log(sched_t *s, void (*log)(const char *text, void *arg), void *arg);
 
 /* --- policies --- */
@@ -55,12 +56,10 @@ void sched_set_log(sched_t *s, void (*log)(const char *text, void *arg), void *a
 /* The built-in tables: "fcfs", "easy", "conservative"; "first-fit", "best-fit", "spread".  NULL
  * when there is none of that name. */
 const struct sched_policy *sched_builtin(const char *name);
-/* Name number i (from 0) of the built-in ones, or NULL. */
-const char *sched_builtin_name(size_t i);
 
 /* Use this policy for the queue (nodes), at once; the table has to outlive its use.  `arg`: what
  * follows ':' in its name, or NULL.  0, or -1 with EINVAL (not such a policy, or it refused `arg`)
- * or ENOMEM and a sentence; then the former one stays. */
+ * or ENOMEM and a sentence; then the old one stays. */
 int sched_set_queue_policy(sched_t *s, const struct sched_policy *p, const char *arg,
                            errmsg_t *err);
 int sched_set_node_policy(sched_t *s, const struct sched_policy *p, const char *arg, errmsg_t *err);
@@ -69,15 +68,15 @@ const char *sched_node_policy_name(const sched_t *s);
 
 /* --- what there is --- */
 
-/* Everything there is, and which ranks are up, and drained (NULL: none).  Copies what it needs.
- * Jobs that run keep what they have, also on nodes that are gone.  0, or -1 with ENOMEM; then all
- * is as before. */
+/* Set the inventory, and the ranks that are up, and drained (NULL: none).  Copies what it needs.
+ * Running jobs keep their resources, also on nodes that are gone.  0, or -1 with ENOMEM; then the
+ * old inventory stays, except as above. */
 int sched_inventory(sched_t *s, const resgraph_t *g, const idset_t *up, const idset_t *drained,
                     errmsg_t *err);
-/* Only which are up and drained. */
+/* Set only the ranks that are up, and drained. */
 int sched_nodes(sched_t *s, const idset_t *up, const idset_t *drained, errmsg_t *err);
-/* Which nodes are up is not known any more: none is used until sched_nodes or sched_inventory is
- * called, and jobs wait for that. */
+/* The states of nodes are not known any more: no job starts until sched_nodes or sched_inventory is
+ * called. */
 void sched_unheard(sched_t *s);
 
 /* --- what is wanted --- */
@@ -106,9 +105,9 @@ int sched_free(sched_t *s, uint64_t id, double now);
 void sched_clear(sched_t *s);
 /* May jobs be started? */
 void sched_enable(sched_t *s, bool on);
-/* The resources are had until then only (0: for good): a job whose time limit
- * ends later does not start.  Jobs without a limit do: who takes the resources back ends them. -1
- * with EINVAL: no such time; then nothing has changed. */
+/* Set the time at which the resources expire (0: never): a job whose time limit ends later does not
+ * start.  Jobs without a limit do start, and end when the resources are taken away.  -1 with EINVAL
+ * for an invalid time, which changes nothing. */
 int sched_set_expiration(sched_t *s, double t);
 double sched_expiration(const sched_t *s);
 
@@ -125,24 +124,29 @@ struct sched_ops {
 
 /* Look at the queue, for about `budget` units of work (one: a job or a node looked at; some tens of
  * nanoseconds).  A pass that is not through goes on with the next call.  In `ops` nothing of this
- * library but sched_free() may be called.  true: there is more to do. */
+ * library but sched_free() and sched_where() may be called.  true: there is more to do. */
 bool sched_pass(sched_t *s, double now, size_t budget, const struct sched_ops *ops);
 /* Would sched_pass() have something to do: has anything changed since the last one was through? */
 bool sched_wants_pass(const sched_t *s);
-/* When a pass is worthwhile though nothing has changed (a reservation begins, priorities age):
- * time, or a negative number when there is none. */
+/* The next time at which a pass is due without a call (a reservation begins, priorities age), or
+ * a negative number. */
 double sched_next_time(const sched_t *s);
 
 /* --- looking --- */
 
 /* When and why not yet.  *t: expected start, or -1 when that cannot be known; `why` gets one
  * clause, "waits for 4 nodes: 2 are free; job 17 holds the rest until 14:03:20" (times of the day
- * are UTC; `shift`: seconds to be added to times of this library for the wall clock's).  -1 with ENOENT: not in the queue (it may be running). */
+ * are UTC; `shift`: seconds to be added to times of this library for the wall clock's).  -1 with
+ * ENOENT: not in the queue (it may be running). */
 int sched_estimate(sched_t *s, uint64_t id, double now, double shift, double *t,
                    char why[SCHED_REASON_MAX]);
 /* Id of the job at this place of the queue (from 0, held ones not counted); 0: none. */
 uint64_t sched_queue_at(const sched_t *s, size_t i);
-bool sched_is_running(const sched_t *s, uint64_t id);
+/* Where a job runs: names of its leaf switches, folded as a hostlist ("leaf[0-3]"), freed by the
+ * caller; *hops: the mean over pairs of its nodes of 0 (same leaf), 2 (same pod) or 4, 0 for one
+ * node.  Where the inventory has no leaf switches *leaves is NULL, and *hops 0.  0, or -1 with
+ * ENOENT (it does not run) or ENOMEM. */
+int sched_where(const sched_t *s, uint64_t id, char **leaves, double *hops);
 
 struct sched_stats {
     uint64_t queued, held, running, nodes, nodes_up, passes, slices, decisions, started, denied;
@@ -151,7 +155,7 @@ struct sched_stats {
 };
 void sched_get_stats(const sched_t *s, struct sched_stats *st);
 
-/* All that jobs have; all that is free on nodes that may be used.  NULL with ENOMEM. */
+/* All allocated resources; all free resources of usable nodes.  NULL with ENOMEM. */
 rset_t *sched_allocated(const sched_t *s);
 rset_t *sched_available(const sched_t *s);
 

@@ -1,24 +1,24 @@
-/* sched_alike.c - queues of jobs that all take whole nodes, where all nodes are alike: the engine of
- * sched_whole.h decides, which replays use, too.
+/* sched_alike.c - the scheduler's use of the engine for whole nodes (sched_whole.h).
  *
- *    condition of a pass                                           who decides
- *    the policy of the queue is built in, the resources are had    the engine: a reservation is a number
- *    for good, and each shape that waits is `alike`                and a time (a set, with policies that
- *                                                                  refuse)
- *    anything else                                                 sched_pass.c: reservations are of
- *                                                                  particular nodes
+ * Who decides in a pass:
  *
- * The engine is a copy of what waits and runs.  It follows jobs that come, start, and end.  Where that
- * cannot be said in its terms (nodes go down, a job of parts of nodes comes, one is told to run, a policy
- * changes) it is dropped, and made anew by the next pass that can use it; what it had reserved is kept
- * then, unless nodes were lost or the policy is another one.
+ *    the engine      if all nodes are of one kind, each waiting shape is `alike` (whole nodes, any
+ *                    of them), the queue policy is built in, the node policy does not score and has
+ *                    not failed, the resources do not expire, and resrc reports node states.  A
+ *                    reservation is a number of nodes (with policies that refuse: a set) and a time
+ *    sched_pass.c    otherwise.  A reservation is of particular nodes
+ *
+ * The engine holds a copy of the waiting and the running jobs, and follows arrivals, starts and
+ * ends.  A change that it cannot express (nodes go down, a job for parts of nodes arrives, a job is
+ * reported as running, a policy changes) drops the copy.  The next pass that can use the engine
+ * makes a new one, and keeps the reservations unless nodes were lost or the policy has changed.
  *
  * Invariants, while whole_valid:
- *  1. Each job of an available shape that waits is in it (job->whole), and each claim that is held
- *     (claim->whole); what waits for nodes that are down is not.
- *  2. A node that several claims have parts of is of the claim that ends last.
+ *  1. The engine has each waiting job of an available shape (job->whole) and each held claim
+ *     (claim->whole).  It does not have jobs that wait for nodes that are down.
+ *  2. A node that several claims share belongs to the claim that ends last.
  *
- * Failure: without memory there is none, and sched_pass.c decides.
+ * Failure: without memory there is no engine, and sched_pass.c decides.
  */
 #include "config.h"
 #include <errno.h>
@@ -110,7 +110,7 @@ void sched_alike_released(sched_t *s, struct claim *c)
 
 /* --- made anew --- */
 
-/* What a claim gives back: usable nodes that it is the last to have. */
+/* Add a claim to the engine, with the usable nodes that it is the last to have. */
 static int copy_claim(sched_t *s, struct claim *c)
 {
     struct sched_set set = {0};
@@ -204,7 +204,7 @@ static void deny_all(sched_t *s, struct sched_tree *t, const struct sched_ops *o
         sched_deny(s, sched_job_among(n), ops);
 }
 
-/* Jobs of shapes that can never be, and what is to be logged. */
+/* Deny the jobs of shapes that can never fit, and log shapes that wait for missing nodes. */
 static void sort_out(sched_t *s, const struct sched_ops *ops)
 {
     /* Shapes stay while a pass is under way. */
@@ -233,7 +233,7 @@ bool sched_alike_begin(sched_t *s, const struct sched_ops *ops)
         sched_alike_drop(s);
         return false;
     }
-    /* In denying only what the engine does not have goes. */
+    /* Jobs that are denied here are not in the engine. */
     sort_out(s, ops);
     if (!s->whole_valid && !make(s, queue, reservations))
         return false;
@@ -282,7 +282,7 @@ bool sched_alike_pass(sched_t *s, const struct sched_ops *ops)
     const struct sched_whole_job *head;
     int rc;
 
-    /* A timer that is a little early means the reservation. */
+    /* A timer may fire a little before the reservation that it is for. */
     if (next > s->now && next <= s->now + SCHED_EPSILON)
         s->now = next;
     rc = sched_whole_pass(s->whole, s->now, budget, &whole_ops);

@@ -1,24 +1,24 @@
-/* sched_bound.c - could a reservation be moved to an earlier time at all?
+/* sched_bound.c - quick tests that rule out an earlier time for a reservation.
  *
- * Each end of a job asks that for every reservation, and nearly always the answer is no.
+ * Purpose: each end of a job raises the question for every reservation, and nearly always the
+ * answer is no.
  *
- * Of a job that wants a count of nodes, and has a reservation, a feasibility bound is kept: which nodes
- * have room for it from some time before that on (bits), and how many these are.  Time that passes and
- * what is taken only make them fewer.  There are more
- * only where something was given back: the map keeps a list of those nodes, so only these are
- * looked at; and as long as there are not enough no time is looked for.  If there are, only on
- * these nodes.
+ * Feasibility bound, for a job that asks for a number of nodes and has a reservation: a bitmap of
+ * the nodes on which the job could start before a time `limit`, and their count.  Passing time and
+ * new allocations only remove nodes from this set.  A node can only join it when resources on it
+ * are given back, and the map lists such nodes; the test looks at these alone.  While the count is
+ * below the number of nodes wanted, no earlier time is searched for; after that the search looks at
+ * nodes of the bitmap only.
  *
- * For slots wherever they are that would say nothing: enough of them are always to be had at some
- * time or other, only not at the same one.  So for each time that is tried it is counted how many
- * cores the whole cluster has free, which knows nothing of how they lie, but costs little.
+ * For slots on any nodes such a bound says nothing: at some time each node has room.  For each
+ * candidate time the test counts the free cores of the whole cluster instead.
  *
  * Invariants:
- *  1. A node whose bit is not set, and which is not in the map's list from `seen` on, has no room
- *     for the job at any time before `limit`.
- *  2. count is the number of bits.
+ *  1. A node whose bit is clear, and that is not in the map's list from `seen` on, has no room for
+ *     the job at any time before `limit`.
+ *  2. count is the number of set bits.
  *
- * Failure: without memory there is none, and all nodes are looked at.
+ * Failure: without memory there is no bound, and the search looks at all nodes.
  */
 #include "config.h"
 #include <errno.h>
@@ -132,8 +132,8 @@ static bool make_frees(sched_t *s)
     return true;
 }
 
-/* At least as many cores as are free at that moment for a job that lasts until a little longer.
- * What ends, or begins, within some epsilons may have the same core: it is taken to be free. */
+/* An upper bound on the cores that are free at t.  Claims that end or begin within a few epsilons
+ * of t may have the same core, which counts as free. */
 static uint64_t cores_at(const sched_t *s, const struct claim *own, double t)
 {
     double soon = t + 2. * SCHED_EPSILON;
@@ -141,7 +141,7 @@ static uint64_t cores_at(const sched_t *s, const struct claim *own, double t)
     size_t hi = s->nfrees;
     uint64_t cores;
 
-    /* What is overdue ends in a moment. */
+    /* Overdue claims are assumed to end in a moment. */
     if (soon < s->now + 2. * SCHED_OVERDUE)
         soon = s->now + 2. * SCHED_OVERDUE;
     while (hi - lo > 1) {
@@ -163,8 +163,8 @@ static uint64_t cores_at(const sched_t *s, const struct claim *own, double t)
     return cores;
 }
 
-/* Are there cores enough at t, and at some moments later at which reservations begin?  That is not
- * all that is needed, but much faster to see than a look at all nodes. */
+/* Are there enough cores at t, and at some later times at which reservations begin?  This necessary
+ * condition is much cheaper than a look at all nodes. */
 bool sched_bound_at(sched_t *s, const struct job *j, const struct claim *own, double t)
 {
     uint64_t want = (uint64_t)j->shape->nslots * j->shape->cores;

@@ -1,6 +1,6 @@
-/* sched_builtin.c - the policies that are always there, as the same tables that plugins have.
+/* sched_builtin.c - the built-in policies, as the same tables that plugins export.
  *
- * Queue: what a policy decides is what happens to the first job that does not fit, and to the next.
+ * A queue policy decides what happens to the jobs that do not fit:
  *
  *    policy          1st           2nd ... depth-th   beyond
  *    fcfs            STOP
@@ -8,8 +8,8 @@
  *    conservative    RESERVE       RESERVE            BACKFILL
  *    replan          RESERVE       RESERVE            BACKFILL
  *
- * The state of the conservative ones is the number of their reservations, that of easy how many jobs are
- * looked at behind the first that does not fit (0: all).
+ * The state of conservative and replan is their number of reservations (depth).  The state of easy
+ * is the number of jobs that a pass looks at, from the first that does not fit on (0: all).
  */
 #include "config.h"
 #include <errno.h>
@@ -140,11 +140,6 @@ const struct sched_policy *sched_builtin(const char *name)
             return &builtin[i];
     }
     return NULL;
-}
-
-const char *sched_builtin_name(size_t i)
-{
-    return i < NBUILTIN ? builtin[i].name : NULL;
 }
 
 bool sched_builtin_strict(const struct sched_policy *p)

@@ -1,16 +1,17 @@
-/* sched_choose.c - node policies that select a set, for any job.
+/* sched_choose.c - calls of node policies that select a set, for requests of any kind.
  *
- * (Where all jobs take whole nodes that are alike, sched_alike.c does without this.)
+ * (Where all jobs take whole nodes that are alike, sched_alike.c does without this file.)
  *
- * The marks of what runs are kept in one sched_place; room is worked out for each request: the nodes that
- * have some, with the slots that each has, and the sums over leaves and pods.  For a later time the marks
- * of what has ended by then are taken away for the moment; a reservation that overlaps has its own.
+ * Purpose: build the view that a policy gets.  One sched_place keeps the marks of the running jobs,
+ * which say what jobs cross each switch.  The room (nodes, slots on each, sums by leaf and pod) is
+ * computed for each request.  For a later time the marks of jobs that end before it are removed,
+ * and those of overlapping reservations added, for the duration of the call.
  *
  * Invariants:
- *  1. The marks are those of the claims that are held and have `crosses` set.
+ *  1. The marks are those of the held claims with `crosses` set.
  *
- * Failure: a policy that fails, or answers what it must not, is not asked again: lowest ranks are taken,
- * and a sentence is logged.
+ * Failure: a policy that fails, or gives an invalid answer, is not called again until a node policy
+ * is set: the lowest ranks are taken, and a sentence is logged.
  */
 #include "config.h"
 #include <errno.h>

@@ -1,7 +1,7 @@
-/* sched_feeddata.c - what the job module tells, from JSON to what the scheduler takes.
+/* sched_feeddata.c - decode a feed of the job module: from JSON to the scheduler's arguments.
  *
- * Failure: the first entry that is wrong ends it, with a sentence; the caller then takes in
- * nothing.
+ * Failure: the first wrong entry ends the decoding, with a sentence; the caller then applies
+ * nothing of the feed.
  */
 #include "config.h"
 #include <errno.h>

@@ -1,14 +1,15 @@
-/* sched_line.c - jobs in an order, in blocks.
+/* sched_line.c - an ordered list of jobs, stored in blocks.
  *
  * Invariants:
- *  1. Blocks are not empty; entries, and blocks by their first entries, are in order.
- *  2. least_nodes and least_time are the least of a block's entries.
+ *  1. No block is empty.  Entries are in order, and blocks are in the order of their first entries.
+ *  2. least_nodes and least_time are the minima over the entries of a block, and `sizes` has the
+ *     classes of all of them.
  *  3. count is the sum of all n.
  *
- * A full block is divided: in halves, or, where the entry comes behind all others, into the full one
- * and a fresh one, so that a line that grows at its end has full blocks.
+ * An insertion into a full block splits the block in halves.  An insertion behind its last entry
+ * begins a new block instead, so a list that grows at its end has full blocks.
  *
- * Failure: -1 with ENOMEM, and the line is as it was.
+ * Failure: -1 with ENOMEM; the list is unchanged.
  */
 #include "config.h"
 #include <errno.h>
@@ -70,15 +71,22 @@ static uint32_t find_pos(const struct sched_block *k, double a, uint64_t b)
     return lo;
 }
 
+static uint64_t size_bit(const struct sched_entry *e)
+{
+    return UINT64_C(1) << sched_limits_class(e->nodes);
+}
+
 static void measure(struct sched_block *k)
 {
     k->least_nodes = UINT32_MAX;
     k->least_time = INFINITY;
+    k->sizes = 0;
     for (uint32_t i = 0; i < k->n; i++) {
         if (k->entry[i].nodes < k->least_nodes)
             k->least_nodes = k->entry[i].nodes;
         if (k->entry[i].time < k->least_time)
             k->least_time = k->entry[i].time;
+        k->sizes |= size_bit(&k->entry[i]);
     }
 }
 
@@ -141,6 +149,7 @@ int sched_line_insert(struct sched_line *l, const struct sched_entry *e)
         k->least_nodes = e->nodes;
     if (e->time < k->least_time)
         k->least_time = e->time;
+    k->sizes |= size_bit(e);
     l->count++;
     return 0;
 }
@@ -158,7 +167,6 @@ static void drop_block(struct sched_line *l, size_t i)
 void sched_line_take(struct sched_line *l, struct sched_at *at)
 {
     struct sched_block *k = l->block[at->block];
-    struct sched_entry gone = k->entry[at->pos];
 
     k->n--;
     l->count--;
@@ -168,8 +176,7 @@ void sched_line_take(struct sched_line *l, struct sched_at *at)
         at->pos = 0;
         return;
     }
-    if (gone.nodes == k->least_nodes || gone.time <= k->least_time)
-        measure(k);
+    measure(k);
     if (at->pos == k->n) {
         at->block++;
         at->pos = 0;
@@ -206,16 +213,6 @@ struct sched_at sched_line_nth(const struct sched_line *l, size_t i)
     return at;
 }
 
-size_t sched_line_place(const struct sched_line *l, double a, uint64_t b)
-{
-    struct sched_at at = sched_line_from(l, a, b);
-    size_t place = at.pos;
-
-    for (size_t i = 0; i < at.block; i++)
-        place += l->block[i]->n;
-    return place;
-}
-
 struct sched_entry *sched_line_fit(const struct sched_line *l, struct sched_at *at, uint32_t nodes,
                                    uint32_t extra, double now, double until, size_t *looked)
 {
@@ -229,6 +226,32 @@ struct sched_entry *sched_line_fit(const struct sched_line *l, struct sched_at *
             struct sched_entry *e = &k->entry[at->pos];
 
             if (e->nodes <= nodes && (e->nodes <= extra || now + e->time <= until))
+                return e;
+        }
+        *looked += SCHED_BLOCK / 16;
+    }
+    return NULL;
+}
+
+struct sched_entry *sched_line_fit_sizes(const struct sched_line *l, struct sched_at *at,
+                                         const struct sched_limits *some,
+                                         const struct sched_limits *any, double now, double until,
+                                         size_t *looked)
+{
+    uint64_t some_sizes = sched_limits_mask(some);
+    uint64_t any_sizes = sched_limits_mask(any);
+
+    for (; at->block < l->nblock; at->block++, at->pos = 0) {
+        struct sched_block *k = l->block[at->block];
+
+        ++*looked;
+        if (!(k->sizes & any_sizes) && (!(k->sizes & some_sizes) || now + k->least_time > until))
+            continue;
+        for (; at->pos < k->n; at->pos++) {
+            struct sched_entry *e = &k->entry[at->pos];
+
+            if (sched_limits_fit(any, e->nodes) ||
+                (now + e->time <= until && sched_limits_fit(some, e->nodes)))
                 return e;
         }
         *looked += SCHED_BLOCK / 16;

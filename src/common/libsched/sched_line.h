@@ -1,8 +1,8 @@
 /* Jobs in an order: those that wait by (key, id), those that run by (end, id).
  *
- * A list of blocks of up to SCHED_BLOCK entries, each with the least of their nodes and times: so the
- * next job that is small enough, or short enough, is found without a look at most of the others, and
- * an entry is put in, or taken out, by moving a few neighbours.
+ * A list of blocks of up to SCHED_BLOCK entries.  Each block has the minima of nodes and times of
+ * its entries, and the classes of their sizes (sched_limits.h), so the next job that is small or short enough is found without visiting most
+ * others.  An entry is inserted or removed by moving a few neighbors.
  *
  * Thread rules: one thread per object.
  */
@@ -12,6 +12,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "sched_limits.h"
 
 #define SCHED_BLOCK 64
 
@@ -27,6 +29,7 @@ struct sched_block {
     uint32_t n;
     uint32_t least_nodes;
     double least_time;
+    uint64_t sizes; /* classes of nodes */
     struct sched_entry entry[SCHED_BLOCK];
 };
 
@@ -68,13 +71,17 @@ static inline void sched_line_next(const struct sched_line *l, struct sched_at *
 /* The first one whose key is (a, b) or behind that; number i, from 0. */
 struct sched_at sched_line_from(const struct sched_line *l, double a, uint64_t b);
 struct sched_at sched_line_nth(const struct sched_line *l, size_t i);
-/* How many have a smaller key. */
-size_t sched_line_place(const struct sched_line *l, double a, uint64_t b);
 
 /* From `at` on (itself included), the first one of at most `nodes` nodes that either has at most
  * `extra` or for which now + time <= until.  NULL: there is none; `at` is then the end.  `looked`
  * grows by what that has cost. */
 struct sched_entry *sched_line_fit(const struct sched_line *l, struct sched_at *at, uint32_t nodes,
                                    uint32_t extra, double now, double until, size_t *looked);
+/* Likewise, the first one whose size is within `any`, or is within `some` and for which now + time
+ * <= until. */
+struct sched_entry *sched_line_fit_sizes(const struct sched_line *l, struct sched_at *at,
+                                         const struct sched_limits *some,
+                                         const struct sched_limits *any, double now, double until,
+                                         size_t *looked);
 
 #endif

@@ -1,6 +1,6 @@
-/* sched_load.c - find a policy by its name, and load what it is in.
+/* sched_load.c - find a policy by name, and load its file.
  *
- * Failure: one sentence that says which file, and what is wrong with it.  Nothing stays loaded.
+ * Failure: one sentence that names the policy or its file and the error.  Nothing stays loaded.
  */
 #include "config.h"
 #include <dlfcn.h>
@@ -97,7 +97,7 @@ static int load_object(sched_loaded_t *l, errmsg_t *err)
         return errmsg_fail(err, EINVAL, "policy %s cannot be loaded: %s", l->name, dlerror());
     l->policy = dlsym(l->dso, "sched_policy");
     if (!l->policy)
-        return errmsg_fail(err, EINVAL, "%s is no policy: it does not export sched_policy",
+        return errmsg_fail(err, EINVAL, "%s is not a policy: it does not export sched_policy",
                            l->file);
     if (l->policy->abi != SCHED_PLUGIN_ABI || !l->policy->name)
         return errmsg_fail(err, EINVAL,

@@ -1,13 +1,14 @@
 /* sched_lua.c - policies in Lua.
  *
- * A file is read once to see what it has (sched_lua_load), and again into an interpreter of its own
- * for each use of it as a policy of the queue or of nodes (the `create` of the tables).
+ * A file is read once to see which fields it has (sched_lua_load), and once more, into an
+ * interpreter of its own, for each use as a queue policy or a node policy (`create` of the tables).
  *
- * Both run in the sandbox (libsandbox/sandbox.h) as SANDBOX_PURE, with `policy` among the globals: no
- * files, no environment, no other code, no random numbers, no clock.
+ * Both interpreters are sandboxes (libsandbox/sandbox.h, SANDBOX_PURE) with the additional global
+ * `policy`: no files, no environment, no other code, no random numbers, no clock.
  *
- * Failure: a function that fails gives -1 to the scheduler, which then does without it; what Lua
- * said is kept for the reason shown to those that ask (admit), and is otherwise dropped.
+ * Failure: priority, admit and score return -1 to the scheduler, which then uses its built-in
+ * behavior.  An error in started or ended is ignored.  Error texts of Lua are dropped; a text that
+ * admit returns is shown as the reason why the job waits.
  */
 #include "config.h"
 #include <errno.h>

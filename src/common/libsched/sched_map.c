@@ -1,18 +1,18 @@
-/* sched_map.c - the nodes, what is free on them, and who has the rest.
+/* sched_map.c - the nodes, their free resources, and the claims to the rest.
  *
  * Invariants:
- *  1. free of a node = all of it minus the bits of the pieces held there; free_cores and free_gpus
- *     count its bits.
- *  2. Bit n of at_least[c] is set exactly when node n is usable and has at least c free cores; so
- *     for gpus; bit n of `empty` when it is usable and no piece is held there; ncores_at_least and
- *     nempty count those bits.
- *  3. Pieces of a node hang in two lists: held ones in the order of their ends, reserved ones in
- *     the order of their starts; bit n of `touched` says that the second is not empty.
+ *  1. The free bits of a node are all its bits minus those of the pieces held there; free_cores and
+ *     free_gpus count them.
+ *  2. Bit n of at_least[c] is set exactly if node n is usable and has at least c free cores; the
+ *     same holds for gpus.  Bit n of `empty` is set if the node is usable and no piece is held
+ *     there.  ncores_at_least and nempty count these bits.
+ *  3. Each node has two lists of pieces: held ones in the order of their ends, reserved ones in the
+ *     order of their starts.  Bit n of `touched` is set if the second list is not empty.
  *
- * A change of one node costs one bit for each core that it has more or less free; so first-fit is a
- * walk over a bitmap in which only nodes with room are set.
+ * A change of a node's free cores flips one bit for each core, so first-fit is a walk over a bitmap
+ * in which only nodes with room are set.
  *
- * Failure: only what makes things can fail, with ENOMEM.
+ * Failure: only the functions that create objects fail, with ENOMEM.
  */
 #include "config.h"
 #include <errno.h>
@@ -559,7 +559,7 @@ int sched_map_add_to_rset(const struct map *m, rset_t *R, uint32_t n, const uint
     return rc;
 }
 
-/* Neighbours mostly have the same bits: their sets of ids are made once. */
+/* Neighbors mostly have the same bits: their sets of ids are made once. */
 rset_t *sched_claim_rset(const struct map *m, const struct claim *c)
 {
     rset_t *R = rset_create();

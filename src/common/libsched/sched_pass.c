@@ -1,27 +1,26 @@
 /* sched_pass.c - one pass over the queue, in slices.
  *
  *    state      what happens                                                     then
- *    IDLE       priorities are asked for again if it is time                     ORDER
+ *    IDLE       every `reorder` seconds, priorities are computed again           WHOLE, or ORDER
+ *    WHOLE      the engine for whole nodes decides (sched_alike.c)               IDLE
  *    ORDER      jobs one by one from the front: each starts, or the policy       BACKFILL, or IDLE
- *               says whether it gets a reservation, until it says BACKFILL
- *               or STOP
- *    BACKFILL   shapes that could have room, in a heap by their first job that   IDLE
- *               was not looked at: whoever fits without touching a reservation
- *               starts
+ *               decides on a reservation for it, until it says BACKFILL or STOP
+ *    BACKFILL   the shapes that could have room, in a heap by their next job:    IDLE
+ *               a job starts if it fits and touches no reservation, or if the only
+ *               reservation can move to other nodes (sched_swap.c)
  *
- * So the front of the queue is looked at job by job, and the rest by shapes: what does not fit for
- * one job of a shape is not tried for another that is as long or longer.  A shape that does not fit
- * at all is not looked at again before something becomes free.
+ * The front of the queue is thus searched by job, the rest by shape.  If a job does not fit, no job
+ * of its shape with the same or a longer duration is tried.  A shape that does not fit at all is
+ * not tried again until something becomes free.
  *
- * Reservations last from pass to pass.  One that was confirmed is only ever moved to an earlier
- * time, so nobody behind can delay it.  Exceptions: nodes go down, jobs of higher priority come
- * in, and jobs that run longer than they may: then those behind give theirs up for it.
+ * Reservations persist between passes (except with replan).  A confirmed reservation only ever
+ * moves to an earlier time, so no job behind can delay it.  If nodes go down, jobs of higher
+ * priority arrive or jobs overrun their time, those behind give up their reservations.
  *
- * Who would end after the resources go is passed over at once, whatever else; a reservation that
- * has come to begin too late for its job is given up.
+ * A job that would end after the resources expire is skipped in any case, and its reservation is
+ * canceled.
  *
- * Failure: a job for which there is no memory, or for whose answer there is none, is left for the
- * next pass.
+ * Failure: a job is left for the next pass if memory for it, or for its answer, is short.
  */
 #include "config.h"
 #include <errno.h>
@@ -119,12 +118,12 @@ int sched_start(sched_t *s, struct job *j, struct claim *c, const struct sched_o
         sched_claim_destroy(c);
         return -1;
     }
-    /* Who runs without a limit is ended with the resources. */
+    /* A job without a limit ends when the resources expire. */
     rset_set_times(R, s->now, end > 0. ? end : sched_expiration(s));
     sched_job_destroy(s, j);
     s->stats.started++;
     s->change++;
-    s->work += 50 + 10 * c->npieces; /* to say so costs, too */
+    s->work += 50 + 10 * c->npieces; /* the callee's work */
     ops->alloc(id, R, s->now, end, ops->arg);
     return 0;
 }
@@ -154,8 +153,8 @@ static enum tried try_start(sched_t *s, struct job *j, const struct sched_ops *o
     return start(s, j, sched_select_claim(s, j, n, &sp), ops);
 }
 
-/* The time of its reservation has come, a little late maybe: does it get what was reserved, even
- * if it ends so much later, too? */
+/* The time of the job's reservation has come, perhaps a little late: start it on the reserved nodes
+ * if they are free, although it then ends later by as much. */
 static enum tried start_reserved(sched_t *s, struct job *j, const struct sched_ops *ops)
 {
     struct claim *c = j->reserved;
@@ -204,8 +203,8 @@ static enum sched_blocked ask_blocked(sched_t *s, const struct job *j)
     return sched_builtin_blocked(s->pass_reserved);
 }
 
-/* One that was found to come too late has lost its place to those behind it: it takes what they
- * have left. */
+/* A job that has no reservation because it would start too late has lost its place: it takes only
+ * resources that the reservations of jobs behind it leave. */
 static bool lost_place(const sched_t *s, const struct job *j)
 {
     return !j->reserved && sched_job_bounded(s, j) && j->too_late_for == s->expiration;
@@ -248,8 +247,8 @@ static bool reserved_behind(const sched_t *s, const struct job *j)
     return false;
 }
 
-/* What is reserved for those behind does not count for a job that has no reservation, or whose time
- * has come. */
+/* Reservations of jobs behind do not count for a job that has none, or whose time has come: try
+ * again without them. */
 static enum tried try_again(sched_t *s, struct job *j, const struct sched_ops *ops)
 {
     struct span sp = {.from = s->now, .to = s->now + j->duration, .now = s->now, .alone = true};
@@ -262,7 +261,26 @@ static enum tried try_again(sched_t *s, struct job *j, const struct sched_ops *o
     return try_start(s, j, ops);
 }
 
-/* 0: on to the next job; else what the policy said. */
+/* The job does not fit beside the only reservation: start it if that can move to other nodes. */
+static enum tried try_swap(sched_t *s, struct job *j, const struct sched_ops *ops)
+{
+    struct span sp = {.from = s->now, .to = s->now + j->duration, .now = s->now, .alone = true};
+    struct claim *c;
+    size_t n;
+
+    if (!sched_swap_could(s, j) || !sched_swap_room(s, j) ||
+        (n = sched_select_now(s, j->shape, j, &sp)) == 0 || !sched_swap_leaves(s, n))
+        return NO_ROOM;
+    if (!admitted(s, j) || !(c = sched_select_claim(s, j, n, &sp)))
+        return LATER;
+    if (sched_swap(s, c) < 0) {
+        sched_claim_destroy(c);
+        return NO_ROOM;
+    }
+    return start(s, j, c, ops);
+}
+
+/* Returns 0 to continue with the next job, else the policy's answer. */
 static enum sched_blocked look(sched_t *s, struct job *j, const struct sched_ops *ops)
 {
     enum sched_blocked b;
@@ -284,19 +302,21 @@ static enum sched_blocked look(sched_t *s, struct job *j, const struct sched_ops
         t = start_reserved(s, j, ops);
     if (t == NO_ROOM)
         t = try_again(s, j, ops);
+    if (t == NO_ROOM)
+        t = try_swap(s, j, ops);
     if (t != NO_ROOM)
         return 0;
     b = ask_blocked(s, j);
     if (b != SCHED_BLOCKED_RESERVE)
         return b;
     reserve(s, j);
-    /* One that will not start in time, as it looks, takes nobody's reservation. */
+    /* A job that will probably not start in time does not use up a reservation. */
     if (j->reserved || !sched_job_bounded(s, j))
         s->pass_reserved++;
     return 0;
 }
 
-/* Reservations that this pass has not confirmed. */
+/* Cancel the reservations that this pass has not confirmed. */
 static void cancel_unconfirmed(sched_t *s)
 {
     for (size_t i = s->nreserved; i-- > 0;) {
@@ -333,7 +353,7 @@ static struct job *next_of(const sched_t *s, const struct shape *sh)
         !a || (b && sched_tree_before(sched_tree_key(b), sched_tree_key(a))) ? b : a);
 }
 
-/* Those shapes that could have room. */
+/* Put the shapes that could have room into the heap. */
 static int begin_backfill(sched_t *s)
 {
     uint32_t depth = sched_builtin_depth(s->queue, s->queue_state);
@@ -383,7 +403,7 @@ static int begin_backfill(sched_t *s)
     return 0;
 }
 
-/* The job did not fit: how long may one of its shape be that does?  Negative: none will. */
+/* The job did not fit: the longest duration with which a job of its shape would; negative: none. */
 static double longest(sched_t *s, const struct job *j)
 {
     struct shape *sh = j->shape;
@@ -418,15 +438,19 @@ static void backfill_one(sched_t *s, const struct sched_ops *ops)
     struct candidate *top = &s->heap[0];
     struct shape *sh = top->shape;
     struct job *j = next_of(s, sh);
-    enum tried t = LATER;
+    enum tried t;
 
     if (j && memcmp(&top->key, &(struct sched_tree_key){j->among.a, j->among.b},
                     sizeof(top->key)) == 0) {
         sh->looked = sched_tree_key(&j->among);
         if (!sh->possible)
             sched_deny(s, j, ops);
-        else if ((t = try_start(s, j, ops)) == NO_ROOM)
-            sh->limit = longest(s, j);
+        else {
+            if ((t = try_start(s, j, ops)) == NO_ROOM)
+                t = try_swap(s, j, ops);
+            if (t == NO_ROOM)
+                sh->limit = longest(s, j);
+        }
         j = next_of(s, sh);
     }
     if (j && sched_tree_before(sched_tree_key(&j->among), s->stop))

@@ -1,16 +1,16 @@
-/* sched_place.c - which nodes are free, and who is on each switch.
+/* sched_place.c - the free nodes, and the jobs on each switch, at one time.
  *
- * All that changes is in one block of memory, so that a copy is one memcpy: first the bitmap of free
- * nodes, then the numbers by leaf and pod.
+ * Format: the bitmap of free nodes and the numbers by leaf and pod are in one block of memory, so
+ * that a copy of the state is one memcpy and a few scalars.
  *
  * Invariants:
- *  1. nfree is the number of bits in `free` (with `count` there are no bits).
- *  2. With `switches`: leaf_free, pod_free are that by leaf and pod; hist[f] is the number of leaves
- *     with f free ones; leaf_most is the largest f with hist[f] > 0; pod_uncrossed, pod_open are sums
- *     of leaf_free over leaves as sched_plugin.h says.
- *  3. Marks are counts: taking and giving back the same set leaves them as they were.
+ *  1. nfree is the number of bits in `free` (with `count` there is no bitmap).
+ *  2. With `switches`, leaf_free and pod_free are nfree by leaf and pod; hist[f] is the number of
+ *     leaves with f free nodes; leaf_most is the largest f with hist[f] > 0; pod_uncrossed and
+ *     pod_open are the sums of leaf_free that sched_plugin.h defines.
+ *  3. Marks are counters: taking and giving back the same set leaves them unchanged.
  *
- * Failure: ENOMEM where something is made, and where a set grows.
+ * Failure: ENOMEM when an object is created or a set grows; EINVAL for a policy's invalid answer.
  */
 #include "config.h"
 #include <errno.h>
@@ -259,7 +259,7 @@ void sched_place_limit(sched_place_t *p, uint32_t leaf_max, uint32_t pod_max)
     p->v.pod_max = pod_max;
 }
 
-/* A leaf has so many more free nodes and marks: all sums that depend on it. */
+/* Add to a leaf's free nodes and marks, and update all sums that depend on them. */
 static void leaf_set(sched_place_t *p, uint32_t l, int free, int t2, int t3)
 {
     uint32_t pod = p->sw->v.pod_of[l];
@@ -486,7 +486,7 @@ static uint32_t bits_of(const uint64_t *bits, size_t words)
     return n;
 }
 
-/* What a policy has answered, once it is checked: what it names is free, and as much as is wanted. */
+/* Check a policy's answer: its nodes must be free, and as many as are wanted. */
 static int take_answer(const sched_place_t *p, uint32_t want, const struct sched_plugin_set *out,
                        struct sched_set *set)
 {

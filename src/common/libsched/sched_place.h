@@ -1,15 +1,15 @@
-/* Which nodes are free, who is on each switch, and which set of nodes a policy takes for a job: for
+/* The free nodes, the jobs on each switch, and the set of nodes that a policy takes for a job: for
  * jobs of whole nodes that are all alike.
  *
- * The state is small and can be copied, so that a later time can be looked at: what is free then, and
- * whose marks are gone.
+ * The state is small, and can be copied to examine a later time, with more nodes free and fewer
+ * marks.
  *
  * Marks: a job within one leaf uses no link between switches.  One on several leaves of a pod
  * (SCHED_CROSS_LEAVES, "T2") may use any uplink of each of its leaves; one in several pods
  * (SCHED_CROSS_PODS, "T3") any of these and any uplink of each of its pods.
  *
- * Policies and what they are is in sched_plugin.h (the tables) and sched_topology.c (those that
- * look at switches).
+ * sched_plugin.h describes the tables of policies, sched_topology.c the policies that know the
+ * switches.
  *
  * Thread rules: one thread per object.
  */
@@ -27,8 +27,8 @@
 
 typedef struct sched_switches sched_switches_t;
 
-/* leaf_of[node] < nleaves, pod_of[leaf] < npods; every node on some leaf.  Without (NULL, nleaves and
- * npods 0) all nodes hang on one leaf of one pod.  NULL with ENOMEM. */
+/* leaf_of[node] < nleaves, pod_of[leaf] < npods; every node on some leaf.  Without (NULL, nleaves
+ * and npods 0) all nodes hang on one leaf of one pod.  NULL with ENOMEM. */
 sched_switches_t *sched_switches_create(uint32_t nnodes, const uint32_t *leaf_of, uint32_t nleaves,
                                         const uint32_t *pod_of, uint32_t npods);
 void sched_switches_destroy(sched_switches_t *sw); /* NULL-safe, keeps errno */
@@ -54,7 +54,7 @@ void sched_place_give(sched_place_t *p, const struct sched_set *set);
 void sched_place_mark(sched_place_t *p, const struct sched_set *set, int by);
 /* Take those of its nodes that are free, and set its marks: a reservation beside what runs now. */
 void sched_place_block(sched_place_t *p, const struct sched_set *set);
-/* What the largest leaf, and pod, would have if nothing ran, where nodes are down. */
+/* Set the sizes of the largest leaf and pod, not counting nodes that are down. */
 void sched_place_limit(sched_place_t *p, uint32_t leaf_max, uint32_t pod_max);
 /* One node becomes free, or is taken. */
 void sched_place_set_free(sched_place_t *p, uint32_t node, bool free);
@@ -66,7 +66,7 @@ int sched_place_select(const sched_place_t *p, const struct sched_node_policy *p
 /* Is there one?  As quickly as the policy allows. */
 int sched_place_fits(const sched_place_t *p, const struct sched_node_policy *policy, void *state,
                      const struct sched_plugin_job *job, double at);
-/* How a job on these nodes counts by the leaves it touches. */
+/* The links that a job on these nodes may use. */
 enum sched_crossing sched_place_crossing(const sched_place_t *p, const struct sched_set *set);
 
 #endif

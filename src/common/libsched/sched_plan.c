@@ -1,22 +1,23 @@
-/* sched_plan.c - when a job could start that does not fit now.
+/* sched_plan.c - the earliest start of a job that does not fit now.
  *
- * For each node that could take part: the first time from which it has room for as long as the job
- * lasts, given when what runs there ends and what is reserved there.  The job can start when enough
- * nodes do: at the n-th smallest of these times, T, unless a reservation comes in between on one of
- * them; then those nodes are asked again for a time from T on, and so forth: T only grows.
+ * A number of nodes: for each candidate node, compute the first time from which it has room for the
+ * job's whole duration, given the ends of running jobs and the reservations.  The job can start at
+ * the n-th smallest of these times, T, unless a later reservation on one of the nodes is in the
+ * way; those nodes are asked again from T on, and so forth.  T only grows.
  *
- * A job of slots anywhere has to look at sums over all nodes instead: without reservations they
- * only grow, so the first end of a running job with which it fits is found by galloping; from
- * there on each end of anything is tried, at most TRIES of them, then some ends of reservations,
- * then the time when all is over.  So it may be given a later time than would do; it gets an
- * earlier one when that is looked for again.
+ * Slots on any nodes: sums over all nodes are needed.  Without reservations they only grow, so
+ * galloping finds the first end of a running job with which the job fits.  From there the next
+ * TRIES ends of anything are tried, then ends of reservations (TRIES_MORE in all), then the time at
+ * which everything has ended.  The result may be too late; a later search can improve it.
  *
- * Of the nodes that do, those are reserved that become free last: what is free now stays for
- * others.
+ * Policies that select: the same, with bisection, and the policy is asked at each of these times.
+ *
+ * Of the nodes that fit, those that become free last are reserved: nodes that are free now remain
+ * for others.
  *
  * Invariants:
- *  1. Two reservations, or a reservation and what is held, never have the same core or gpu at the
- *     same time, as far as held ones end by their time.
+ *  1. Two reservations, or a reservation and a held claim, never have the same core or gpu at the
+ *     same time, provided that held claims end in time.
  *  2. s->reserved is sorted by start.
  *
  * Failure: -1 with ENOMEM; then there is no reservation.
@@ -72,7 +73,7 @@ static double pools_next(const struct plan *p, double t)
          n = sched_tree_after(&s->pool_ends, sched_tree_key(n))) {
         double end = sched_claim_end(list_entry(n, struct claim, by_pool), s->now);
 
-        /* One that is overdue: its real end is behind t, what it counts as is not. */
+        /* An overdue claim: its nominal end is before t, its assumed end after it. */
         if (end > t && end < next)
             next = end;
     }
@@ -150,7 +151,7 @@ static double next_change(const struct plan *p, const struct node *nd, double t)
     return next;
 }
 
-/* The same of a node to itself: the first gap of its reservations that is long enough. */
+/* The same for a whole node: the first gap between its reservations that is long enough. */
 static double gap_from(const struct plan *p, const struct node *nd, double t)
 {
     for (const struct piece *q = nd->reserved; q; q = q->next) {
@@ -257,7 +258,15 @@ static int by_node(const void *x, const void *y)
     return a->node < b->node ? -1 : a->node > b->node;
 }
 
-/* Of the candidates that are free at t, those that become so last. */
+void sched_plan_latest(struct choice *choice, size_t n, size_t want)
+{
+    if (n <= want)
+        return;
+    qsort(choice, n, sizeof(*choice), latest_first);
+    qsort(choice, want, sizeof(*choice), by_node);
+}
+
+/* Of the candidates that are free at t, choose those that become free last. */
 static size_t choose(struct plan *p, double t)
 {
     sched_t *s = p->s;
@@ -268,10 +277,7 @@ static size_t choose(struct plan *p, double t)
         if (s->choice[i].from <= t)
             s->choice[n++] = s->choice[i];
     }
-    if (n > want) {
-        qsort(s->choice, n, sizeof(*s->choice), latest_first);
-        qsort(s->choice, want, sizeof(*s->choice), by_node);
-    }
+    sched_plan_latest(s->choice, n, want);
     return want;
 }
 
@@ -320,9 +326,9 @@ static size_t find_nodes(struct plan *p, double *when)
 
 /* --- slots anywhere --- */
 
-/* What a node has at t, which is not before its ->from.  Until something ends there it has no more
- * than that at any later time either, for later means more reservations: so a node that has nothing
- * is not looked at again before.  Most nodes are full, and many times are tried. */
+/* The slots of a node at t, which is not before its ->from.  Until something ends there, a later
+ * time has no more slots, only more reservations.  A node without slots is therefore skipped until
+ * then:  most nodes are full, and many times are tried. */
 static uint32_t slots_of(struct plan *p, struct choice *c, const struct span *sp)
 {
     struct avail a;
@@ -385,7 +391,7 @@ static double end_number(const sched_t *s, size_t i)
     return sched_claim_end(list_entry(n, struct claim, by_end), s->now);
 }
 
-/* The first end of what is held with which it would fit, were there no reservations. */
+/* The first end of a held claim at which the job would fit if there were no reservations. */
 static double gallop(struct plan *p)
 {
     sched_t *s = p->s;
@@ -433,7 +439,7 @@ static double next_end(const struct plan *p, double t, bool held)
     return next;
 }
 
-/* When all is over that is held or reserved now. */
+/* The time at which all held and reserved claims have ended. */
 static double last_end(const struct plan *p, double t)
 {
     sched_t *s = p->s;
@@ -450,7 +456,7 @@ static double last_end(const struct plan *p, double t)
 
 /* --- policies that select --- */
 
-/* Does the policy place the job at t?  The nodes are in s->choice then. */
+/* Does the policy place the job at t?  If so, the nodes are in s->choice. */
 static size_t select_at(struct plan *p, double t, bool alone)
 {
     sched_t *s = p->s;
@@ -474,8 +480,8 @@ static size_t select_at(struct plan *p, double t, bool alone)
     return sched_choose_nodes(s, p->sh, p->j, &sp, n);
 }
 
-/* More room never keeps a policy from placing a job: the first end with which it does is found by
- * halving; from there on each end is tried, for reservations are in the way. */
+/* More room never keeps a policy from placing a job, so bisection finds the first end at which it
+ * does; from there on each end is tried, since reservations may be in the way. */
 static size_t find_selected(struct plan *p, double *when)
 {
     sched_t *s = p->s;

@@ -16,16 +16,16 @@
  *
  * This header needs nothing else of Flux.  The scheduler's engine does the bookkeeping and keeps
  * these promises whatever a policy answers: nothing is allocated twice, nor to a job that did not
- * ask for it, nor on nodes that are down or drained.  A policy decides the order of jobs, what
- * happens behind a job that does not fit, which jobs may not start yet, and which nodes are taken.
+ * ask for it, nor on nodes that are down or drained.  A policy decides the order of jobs, the fate
+ * of jobs behind one that does not fit, which jobs may not start yet, and which nodes a job gets.
  *
- * Any function pointer may be NULL: then the built-in behaviour is had.  All functions are called
+ * Any function pointer may be NULL: then the built-in behavior applies.  All functions are called
  * from one thread, and must not block or take long: they are called once for each job of a pass (a
- * score: once for each node that would do; `select` also for later times).  Equal calls should give equal answers, or the same
- * workload would not be scheduled twice in the same way.
+ * score: once for each node that would do; `select` also for later times).  Equal calls should give
+ * equal answers, or the same workload would not be scheduled twice in the same way.
  *
- * A function that reports an error, or a number that is none (NaN), is not called again: the
- * built-in behaviour takes its place until a policy is set anew, and a sentence is logged.
+ * A function that returns an error, or NaN as a number, is not called again: the built-in behavior
+ * takes its place until a policy is set again, and a sentence is logged.
  */
 #ifndef FLUX_SCHED_PLUGIN_H
 #define FLUX_SCHED_PLUGIN_H
@@ -68,11 +68,11 @@ struct sched_plugin_node {
 /* What to do with a job that cannot start now, and with those behind it. */
 enum sched_blocked {
     SCHED_BLOCKED_STOP = 1, /* start none of those behind it in this pass */
-    SCHED_BLOCKED_RESERVE,  /* give it the earliest time at which it fits, as far as is known; those
-                               behind it may start if they take nothing of that away */
+    SCHED_BLOCKED_RESERVE,  /* reserve the earliest known time at which it fits; those behind it may
+                               start if they take nothing from the reservation */
     SCHED_BLOCKED_BACKFILL, /* no reservation for it nor for any behind it, which may start if they
-                               take nothing of the reservations made so far; not asked again in this
-                               pass */
+                               take nothing from the reservations made so far; not asked again in
+                               this pass */
 };
 
 /* Order of the queue. */
@@ -99,9 +99,9 @@ struct sched_queue_policy {
      * yes. */
     int (*admit)(void *state, const struct sched_plugin_job *job, double now, const char **why);
 
-    /* The job has got its resources, or given them back: for policies that count.  A job that was
-     * running already when the policy was set is told by `started`, too (of it, only id and the
-     * resources it has are known: uid may be 0). */
+    /* The job has got its resources, or given them back: for policies that keep counts.  `started`
+     * also reports each job that runs when the policy is set (of which only the id and the
+     * resources may be known: uid may be 0). */
     void (*started)(void *state, const struct sched_plugin_job *job, double now);
     void (*ended)(void *state, const struct sched_plugin_job *job, double now);
 };
@@ -137,9 +137,9 @@ struct sched_plugin_switches {
     const uint32_t *pod_leaves;
 };
 
-/* The nodes that have room for a job, now or as it will be at a later time, and who is on which switch.
- * Room is counted in what the job asks for: in nodes, or, where it asks for slots wherever they are,
- * in slots.  Lives as long as the call. */
+/* The nodes that have room for a job, now or at a later time, and the jobs on each switch.  Room is
+ * counted in nodes, or, if the job asks for slots on any nodes, in slots.  Lives as long as the
+ * call. */
 struct sched_plugin_view {
     const struct sched_plugin_switches *sw;
     const uint64_t *free; /* bit n % 64 of word n / 64: node n has room */
@@ -180,23 +180,23 @@ struct sched_node_policy {
     int (*score)(void *state, const struct sched_plugin_job *job,
                  const struct sched_plugin_node *node, double *score);
     /* Only for SCHED_NODES_BY_SELECT.  1: the job can start at the time `at` on this set, which is
-     * checked: nodes that have no room, or too few, count as an error.  0: not on what is free.  -1: an
-     * error.  More room, and fewer jobs on switches, must not turn 1 into 0. */
+     * checked: nodes without room, or too few nodes, count as an error.  0: the free nodes do not
+     * allow it.  -1: an error.  More room, or fewer jobs on switches, must not turn 1 into 0. */
     int (*select)(void *state, const struct sched_plugin_job *job,
                   const struct sched_plugin_view *view, double at, struct sched_plugin_set *set);
     /* May be NULL.  The same question without the set: 1, 0 or -1; for speed. */
     int (*fits)(void *state, const struct sched_plugin_job *job,
                 const struct sched_plugin_view *view, double at);
-    /* May it refuse though there is room enough?  Then a job that waits is kept a set of nodes, and not
-     * a number of them. */
+    /* May the policy refuse although there is enough room?  Then a reservation is a set of nodes,
+     * and not a number. */
     bool refuses;
 };
 
 struct sched_policy {
     int abi; /* SCHED_PLUGIN_ABI */
     const char *name;
-    const struct sched_queue_policy *queue; /* NULL: it is none */
-    const struct sched_node_policy *node;   /* NULL: it is none */
+    const struct sched_queue_policy *queue; /* NULL: not a queue policy */
+    const struct sched_node_policy *node;   /* NULL: not a node policy */
 };
 
 /* What the plugin exports. */

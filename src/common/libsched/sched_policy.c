@@ -1,7 +1,8 @@
-/* sched_policy.c - take policies into use.
+/* sched_policy.c - put policies into use.
  *
- * A policy is made before the former one goes, so one that refuses changes nothing.  One of the
- * queue is told what runs already, and asked for the priority of everything that waits.
+ * The new policy's state is created before the old one is destroyed, so a policy that refuses
+ * changes nothing.  A new queue policy is told of the running jobs, and asked for the priority of
+ * each waiting one.  A node policy takes over only when there is memory for its tables.
  */
 #include "config.h"
 #include <errno.h>
@@ -88,6 +89,7 @@ int sched_set_queue_policy(sched_t *s, const struct sched_policy *p, const char 
 
 int sched_set_node_policy(sched_t *s, const struct sched_policy *p, const char *arg, errmsg_t *err)
 {
+    const struct sched_policy *before = s->node;
     struct made made;
 
     if (!p->node)
@@ -101,17 +103,24 @@ int sched_set_node_policy(sched_t *s, const struct sched_policy *p, const char *
     sched_pass_end(s);
     sched_plan_cancel_all(s);
     sched_alike_destroy(s);
-    if (s->node && s->node->node->destroy)
-        s->node->node->destroy(s->node_state);
-    free(s->node_arg);
     s->node = p;
+    if (s->map && sched_choose_renew(s) < 0) {
+        /* Without memory for the choices of a policy with `select`, nodes are taken in order. */
+        s->node = before;
+        (void)sched_choose_renew(s);
+        if (p->node->destroy)
+            p->node->destroy(made.state);
+        free(made.arg);
+        return errmsg_fail(err, ENOMEM, "the scheduler is out of memory");
+    }
+    if (before && before->node->destroy)
+        before->node->destroy(s->node_state);
+    free(s->node_arg);
     s->node_state = made.state;
     s->node_arg = made.arg;
     s->no_score = false;
     s->grown++;
     sched_touch(s);
-    if (s->map && sched_choose_renew(s) < 0)
-        return errmsg_fail(err, ENOMEM, "the scheduler is out of memory");
     return 0;
 }
 

@@ -1,10 +1,10 @@
-/* Inside the scheduler: what its parts share.
+/* Internal interface of the scheduler's parts.
  *
- * map      the nodes, what is free on each, and indexes over them
+ * map      the nodes, their free resources, and indexes over them
  * claim    resources of one job: held now (running), or from some time on (a reservation)
- * shape    a request but for its duration; all jobs of the queue that ask for the same hang on one
+ * shape    a request without its duration, shared by all jobs of the queue that ask for the same
  * job      one job of the queue
- * choice   nodes (and slots on each) that were found for a job
+ * choice   a node found for a job, and the number of slots there
  */
 #ifndef SCHED_PRIVATE_H
 #define SCHED_PRIVATE_H
@@ -18,12 +18,12 @@
 #include "sched_whole.h"
 
 #define SCHED_EPSILON 1e-5 /* times that differ by less are the same */
-#define SCHED_OVERDUE 1.   /* a job whose time is up is taken to end this much from now */
+#define SCHED_OVERDUE 1.   /* a job that overruns its time is assumed to end this long from now */
 #define SCHED_NEVER 1e300
 
 struct claim;
 
-/* What a claim has of one node.  bits: cores, then gpus (map->cw and map->gw words). */
+/* The part of a claim on one node.  bits: cores, then gpus (map->cw and map->gw words). */
 struct piece {
     struct piece *next, *prev; /* of the same node: held ones by end, reserved ones by start */
     struct claim *claim;
@@ -41,7 +41,7 @@ struct claim {
     struct sched_tree_node by_pool; /* held, with pools: in sched->pool_ends */
     struct job *job;                /* reservation: whose */
     struct sched_plugin_job view;
-    rset_t *apart;       /* told to be held, but not in the inventory */
+    rset_t *apart;       /* reported as held, but not in the inventory */
     struct claim *later; /* given back during a pass */
     uint64_t *pools;     /* amounts, one for each pool of the map; or NULL */
     uint64_t pass;       /* reservation: last pass that confirmed it */
@@ -51,7 +51,7 @@ struct claim {
     char *pieces;
     enum sched_crossing crosses; /* held, with a policy that selects: its marks; 0: none are set */
     struct sched_whole_job *whole; /* held: as the engine for whole nodes has it */
-    bool shares;                   /* that engine cannot tell what comes back with it */
+    bool shares;                   /* has nodes with other claims: the engine cannot release it */
 };
 
 static inline struct piece *sched_claim_piece(const struct claim *c, size_t i)
@@ -70,7 +70,7 @@ struct node {
     uint64_t used_memory;
     const char *host; /* of the graph */
     size_t kind;
-    bool drained; /* else, when it is not usable, it is down */
+    bool drained; /* a node that is neither usable nor drained is down */
     bool usable;
 };
 
@@ -96,8 +96,8 @@ struct map {
     bool alike;                     /* all nodes are of one kind */
     struct pool *pools;
     size_t npools;
-    /* Nodes of which something was given back, held or reserved: number i (from 0) of all so far is
-     * at given[i % given_room], a power of two, unless too many have come since. */
+    /* Log of nodes whose resources were released, held or reserved: entry i (from 0) is at
+     * given[i % given_room], a power of two, until it is overwritten. */
     uint32_t *given;
     uint64_t given_room, ngiven;
     uint64_t nholds; /* up with every change of what is held, and of usable nodes */
@@ -107,12 +107,12 @@ struct map {
 struct map *sched_map_create(const resgraph_t *g);
 void sched_map_destroy(struct map *m);
 void sched_map_set_usable(struct map *m, uint32_t n, bool usable);
-/* A claim's pieces become held, are given back; become reserved, are so no longer. */
+/* Hold a claim's pieces, release them; enter them as reserved, remove them. */
 void sched_map_hold(struct map *m, struct claim *c);
 void sched_map_release(struct map *m, struct claim *c);
 void sched_map_reserve(struct map *m, struct claim *c);
 void sched_map_unreserve(struct map *m, struct claim *c);
-/* The first node of which the claim has something that is held already, or NULL. */
+/* The first node where resources of the claim are held already, or NULL. */
 const struct node *sched_map_taken(const struct map *m, const struct claim *c);
 /* Could the claim be held right now? */
 bool sched_map_room(const struct map *m, const struct claim *c);
@@ -125,10 +125,10 @@ static inline uint64_t *sched_map_free(const struct map *m, uint32_t n)
     return m->free + (size_t)n * (m->cw + m->gw);
 }
 
-/* With room for so many pieces, zeroed; NULL with ENOMEM. */
+/* With room for this many pieces, zeroed; NULL with ENOMEM. */
 struct claim *sched_claim_create(const struct map *m, size_t npieces, bool pools);
 void sched_claim_destroy(struct claim *c);
-/* From what was told; what the map does not have goes to ->apart.  NULL with ENOMEM. */
+/* A claim to R; resources that the map does not have go to ->apart.  NULL with ENOMEM. */
 struct claim *sched_claim_from_rset(const struct map *m, uint64_t id, const rset_t *R);
 /* As a set of resources; NULL with ENOMEM. */
 rset_t *sched_claim_rset(const struct map *m, const struct claim *c);
@@ -196,7 +196,7 @@ struct choice {
     double from; /* planning: first time at which the node would do */
 };
 
-/* How many cores are free, at most, when all that ends until then has ended. */
+/* The largest number of cores that can be free once all claims up to this end have ended. */
 struct later_free {
     double end;
     uint64_t cores;
@@ -208,6 +208,14 @@ struct candidate {
 };
 
 enum phase { PHASE_IDLE, PHASE_ORDER, PHASE_BACKFILL, PHASE_WHOLE };
+
+/* Nodes that will be free at the time of a reservation.  See sched_swap.c. */
+struct spare {
+    bool known;
+    uint64_t id, epoch; /* of the job that has the reservation; of the nodes */
+    double when;
+    size_t nodes;
+};
 
 struct sched {
     struct map *map;
@@ -226,11 +234,11 @@ struct sched {
     size_t nheld_back; /* jobs with urgency 0 */
     bool enabled;
     double expiration; /* SCHED_NEVER: none */
-    double lapse;      /* when the job at which the last pass stopped can no longer start */
+    double lapse;      /* from then on it is too late for the job at which the last pass stopped */
     uint64_t stopped;  /* its id, or 0 */
-    unsigned nmissed;  /* shapes of which this pass has logged that nodes are missing */
+    unsigned nmissed;  /* shapes for which this pass has logged missing nodes */
     bool ready;        /* the inventory is known */
-    bool unheard;      /* nobody tells at present which nodes are up */
+    bool unheard;      /* the states of nodes are not known at present */
     bool empty_shapes; /* some shape may have lost its last job during the pass */
 
     const struct sched_policy *queue, *node;
@@ -268,6 +276,7 @@ struct sched {
     uint64_t frees_holds;  /* map->nholds when they were made */
     bool guessing;         /* what is reserved now is taken back at once */
     struct choice *choice; /* room for all nodes, twice */
+    struct spare spare;    /* see sched_swap.c */
     double *times;
     uint64_t *bits;     /* of one node */
     uint64_t change;    /* up with everything that can move an estimate */
@@ -305,11 +314,11 @@ static inline struct job *sched_job_among(struct sched_tree_node *n)
 /* --- sched.c --- */
 
 void sched_say(sched_t *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* Something has changed that a pass has to see. */
+/* Record a change that calls for a pass. */
 void sched_touch(sched_t *s);
-/* What a policy is shown. */
+/* The view of a job that a policy gets. */
 void sched_job_view(const struct job *j, struct sched_plugin_job *v);
-/* Out of the queue, and forgotten. */
+/* Remove the job from the queue, and free it. */
 void sched_job_destroy(sched_t *s, struct job *j);
 double sched_job_priority(sched_t *s, struct job *j, double now);
 void sched_job_enqueue(sched_t *s, struct job *j, double now);
@@ -336,7 +345,7 @@ size_t sched_shape_suited(const sched_t *s, const struct shape *sh);
 
 /* --- sched_why.c --- */
 
-/* Log, once until that changes, that a shape's jobs wait for nodes that are down or drained. */
+/* Log that a shape's jobs wait for nodes that are down or drained, once until that changes. */
 void sched_why_log_missing(sched_t *s, struct shape *sh);
 
 /* --- sched_select.c --- */
@@ -347,7 +356,7 @@ struct span {
     double now;
     bool future;             /* from > now: what ends until then is free */
     bool alone;              /* look at no reservations */
-    size_t nreserved;        /* unless alone: at the first so many */
+    size_t nreserved;        /* unless alone: at the first this many */
     const struct claim *own; /* this reservation does not count */
 };
 struct avail {
@@ -373,78 +382,94 @@ static inline bool sched_span_overlaps(const struct span *sp, const struct claim
 /* Nodes for a job from now on, into s->choice: how many, 0: does not fit. */
 size_t sched_select_now(sched_t *s, const struct shape *sh, const struct job *j,
                         const struct span *sp);
-/* Is there anything against it that needs no look at nodes? */
+/* Can a quick test, without visiting nodes, rule the shape out? */
 bool sched_select_infeasible(const sched_t *s, const struct shape *sh);
 /* Nodes (slots) that it could have now, reservations not counted. */
 uint64_t sched_select_count(sched_t *s, const struct shape *sh);
 bool sched_select_pools(const sched_t *s, const struct shape *sh, const struct span *sp);
-/* The claim to what was chosen.  NULL with ENOMEM. */
+/* A claim to the chosen nodes.  NULL with ENOMEM. */
 struct claim *sched_select_claim(sched_t *s, const struct job *j, size_t nchoice,
                                  const struct span *sp);
 
 /* --- sched_plan.c --- */
 
-/* Earliest time at which the job fits, with reservations but `own` as they are, if it is before
- * `limit`; the nodes into s->choice.  Their number, or 0. */
+/* Find the earliest time before `limit` at which the job fits beside all reservations but `own`,
+ * and put the nodes into s->choice.  Returns their number, or 0. */
 size_t sched_plan_find(sched_t *s, struct job *j, const struct claim *own, double limit,
                        double *when);
 /* Has the node room from some time before `limit` on for the job, which wants a count of nodes? */
 bool sched_plan_node_before(sched_t *s, const struct job *j, uint32_t n, double limit);
 /* Place in s->reserved of the first one that starts later than this. */
 size_t sched_plan_place(const sched_t *s, double start);
-/* Give the job that.  -1 with ENOMEM. */
+/* Reserve the nodes of s->choice for the job from `when` on.  -1 with ENOMEM. */
 int sched_plan_reserve(sched_t *s, struct job *j, size_t nchoice, double when);
-/* The claim of the job's reservation, which is one no longer. */
+/* Remove the job's reservation, and return its claim. */
 struct claim *sched_plan_take(sched_t *s, struct job *j);
-/* Take the job's reservation away. */
+/* Cancel the job's reservation, if it has one. */
 void sched_plan_cancel(sched_t *s, struct job *j);
 void sched_plan_cancel_all(sched_t *s);
 /* Those of jobs behind this one. */
 void sched_plan_cancel_behind(sched_t *s, const struct job *j);
+/* Of n choices, put the `want` that become free last to the front, by node. */
+void sched_plan_latest(struct choice *choice, size_t n, size_t want);
+
+/* --- sched_swap.c --- */
+
+/* Is there a single reservation, of another job than this, that may move to other nodes? */
+bool sched_swap_could(const sched_t *s, const struct job *j);
+/* If so: may it have nodes enough beside the job, wherever that is placed? */
+bool sched_swap_room(sched_t *s, const struct job *j);
+/* If so: does it have nodes enough without those of s->choice? */
+bool sched_swap_leaves(sched_t *s, size_t nchoice);
+/* If so: move it to nodes that the claim, which begins now, does not have.  -1: it stays. */
+int sched_swap(sched_t *s, const struct claim *c);
+/* The claim is about to be held, or was just released. */
+void sched_swap_held(sched_t *s, const struct claim *c);
+void sched_swap_released(sched_t *s, const struct claim *c);
 
 /* --- sched_bound.c --- */
 
-/* Could the job, with a reservation of its own, start before that?  True when it is not known. */
+/* Could the job, which has the reservation `own`, start before `limit`?  True if unknown. */
 bool sched_bound_left(sched_t *s, struct job *j, const struct claim *own, double limit);
-/* A start was looked for where the bound allowed one, and it is not before `limit`. */
+/* Update the bound after a search has found no start before `limit`. */
 void sched_bound_learn(sched_t *s, struct job *j, double limit);
 void sched_bound_drop(struct job *j);
-/* Are there, as far as is quickly seen, cores enough for the job's slots from t on for its time? */
+/* Quick test: may there be enough cores for the job's slots from t on, for its duration? */
 bool sched_bound_at(sched_t *s, const struct job *j, const struct claim *own, double t);
 
 /* --- sched_pass.c --- */
 
-/* End the pass under way, through or not: all is as between passes. */
+/* End the pass under way, complete or not, and release the claims freed during it. */
 void sched_pass_end(sched_t *s);
 
 /* --- sched_alike.c: queues of jobs of whole nodes that are all alike --- */
 
-/* Is that what waits, and do the policies allow it?  Then the engine has all of it.  Jobs that can never
- * run are denied. */
+/* Can the engine decide, given the waiting jobs and the policies?  Then it is brought up to date,
+ * and jobs that can never run are denied. */
 bool sched_alike_begin(sched_t *s, const struct sched_ops *ops);
-/* A part of a pass of the engine; true: it is through. */
+/* Run a slice of the engine's pass; true: the pass is complete. */
 bool sched_alike_pass(sched_t *s, const struct sched_ops *ops);
-/* What it has is no longer so. */
+/* The engine's copy is out of date: the next pass makes a new one. */
 void sched_alike_drop(sched_t *s);
 void sched_alike_destroy(sched_t *s);
 void sched_alike_added(sched_t *s, struct job *j);
 void sched_alike_removed(sched_t *s, struct job *j);
 void sched_alike_held(sched_t *s, struct claim *c);
 void sched_alike_released(sched_t *s, struct claim *c);
-/* When it has something to do though nothing happens; negative: never. */
+/* The next time at which a pass is due without an event; negative: never. */
 double sched_alike_next(const sched_t *s);
 /* How many jobs it has reservations for. */
 size_t sched_alike_reserved(const sched_t *s);
 
 /* --- sched_choose.c: node policies that select a set --- */
 
-/* The policy, or the inventory, is another one: 0, or -1 with ENOMEM. */
+/* Adapt to a new policy or inventory: 0, or -1 with ENOMEM. */
 int sched_choose_renew(sched_t *s);
 void sched_choose_destroy(sched_t *s);
 void sched_choose_held(sched_t *s, struct claim *c);
 void sched_choose_released(sched_t *s, struct claim *c);
-/* What the policy takes of the candidates s->choice[0..n), with their slots: the number of nodes, which
- * are in s->choice then, or 0. */
+/* Have the policy select from the candidates s->choice[0..n), with their slots.  Returns the number
+ * of selected nodes, which are then in s->choice, or 0. */
 size_t sched_choose_nodes(sched_t *s, const struct shape *sh, const struct job *j,
                           const struct span *sp, size_t n);
 /* Nodes of a claim as ranges; 0, or -1 with ENOMEM. */
@@ -452,7 +477,8 @@ int sched_choose_set(const struct claim *c, struct sched_set *set);
 
 /* --- sched_pass.c --- */
 
-/* The job gets the claim, which is taken over (NULL: no memory).  0, or -1: it waits on. */
+/* Start the job with the claim, which is taken over (NULL: no memory).  0, or -1: it still
+ * waits. */
 int sched_start(sched_t *s, struct job *j, struct claim *c, const struct sched_ops *ops);
 void sched_deny(sched_t *s, struct job *j, const struct sched_ops *ops);
 
@@ -472,7 +498,7 @@ bool sched_builtin_whole(const struct sched_policy *p, const void *state,
 void *sched_no_argument(const char *arg, char *err, size_t size);
 /* What the built-in policy (EASY) answers. */
 enum sched_blocked sched_builtin_blocked(uint32_t reserved);
-/* Does the policy let nobody past the first one that does not fit? */
+/* Does the policy (fcfs) let no job pass the first one that does not fit? */
 bool sched_builtin_strict(const struct sched_policy *p);
 
 #endif

@@ -1,10 +1,10 @@
-/* sched_profile.c - numbers of free nodes by time.
+/* sched_profile.c - the number of free nodes as a step function of time.
  *
  * Invariants:
- *  1. at[skipped..n) ascends strictly, and neighbours differ in `free`, but for the first one.
- *  2. There is always one entry at least, once it was reset.
+ *  1. at[skipped..n) ascends strictly, and neighbors differ in `free`, except for the first pair.
+ *  2. After a reset there is always at least one entry.
  *
- * Failure: -1 with ENOMEM; the profile is as it was.
+ * Failure: -1 with ENOMEM; the profile is unchanged.
  */
 #include "config.h"
 #include <errno.h>

@@ -1,5 +1,5 @@
-/* How many nodes are free from now on: a step function of time, for reservations that are a number of
- * nodes and a time.
+/* How many nodes are free from now on: a step function of time, for reservations that are a number
+ * of nodes and a time.
  *
  * Thread rules: one thread per object.
  */
@@ -17,14 +17,14 @@ struct sched_profile {
 
 /* Zeroed memory is an empty one; this frees what it has. */
 void sched_profile_clear(struct sched_profile *p);
-/* So many are free from this time on.  0, or -1 with ENOMEM. */
+/* This many are free from this time on.  0, or -1 with ENOMEM. */
 int sched_profile_reset(struct sched_profile *p, double now, int64_t free);
 /* What is before that is over. */
 void sched_profile_advance(struct sched_profile *p, double now);
 /* `by` more (or fewer) are free in [from, to).  0, or -1 with ENOMEM. */
 int sched_profile_add(struct sched_profile *p, double from, double to, int64_t by);
-/* The earliest time from `from` on at which so many are free for so long. `limit`: it is known that
- * this is such a time (INFINITY: none is known).  INFINITY: never. */
+/* The earliest time from `from` on at which `nodes` are free for `length`.  `limit`: a known such
+ * time (INFINITY: none is known).  Returns INFINITY if there is none. */
 double sched_profile_find(const struct sched_profile *p, double from, int64_t nodes, double length,
                           double limit);
 

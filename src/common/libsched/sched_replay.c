@@ -1,9 +1,9 @@
-/* sched_replay.c - a log of jobs, from its first arrival to its last start.
+/* sched_replay.c - replay a log of jobs, from the first arrival to the last start.
  *
- * Jobs that run are in a heap by their real ends, which the engine does not know.  An instant is the
- * earliest of: the next arrival, the next end, the engine's next reservation.
+ * A heap holds the running jobs by their real ends, which the engine does not know.  The next
+ * instant is the earliest of the next arrival, the next end, and the engine's next reservation.
  *
- * Failure: -1 with errno and a sentence; starts that were decided until then are in the array.
+ * Failure: -1 with errno and a sentence; starts decided until then are in the array.
  */
 #include "config.h"
 #include <errno.h>
@@ -102,7 +102,7 @@ static struct sched_whole_job *pop_end(struct replay *r)
 
 /* --- instants --- */
 
-/* The policy buddy holds a whole block: the job's nodes are the first ones of it. */
+/* The policy buddy allocates a whole block, of which the job uses the first nodes. */
 static int tell(const struct replay *r, size_t i, const struct sched_set *set)
 {
     uint32_t nodes = r->jobs[i].nodes;
@@ -143,8 +143,7 @@ static int64_t next_instant(const struct replay *r)
     return t;
 }
 
-/* Jobs that the empty machine could not take are not there: their arrival is no instant, or it would
- * make a pass that without them is not made. */
+/* Skip jobs that not even the empty machine could take: their arrival must not cause a pass. */
 static void skip_never(struct replay *r)
 {
     for (; r->next < r->njobs && !sched_whole_could(r->w, r->jobs[r->next].nodes); r->next++) {
@@ -174,7 +173,7 @@ static int run(struct replay *r)
         int64_t t = next_instant(r);
 
         if (t == INT64_MAX) {
-            errno = EINVAL; /* nobody will ever end, and somebody waits */
+            errno = EINVAL; /* a job waits, but no job will ever end */
             return -1;
         }
         while (r->nheap > 0 && r->heap[0].t == t)

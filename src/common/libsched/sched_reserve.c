@@ -1,23 +1,24 @@
-/* sched_reserve.c - conservative and replan: a reservation for each job that waits.
+/* sched_reserve.c - conservative and replan: a reservation for each waiting job.
  *
- * What is reserved is a number of nodes from a time on, in a profile of numbers of free nodes by
- * time; which nodes these are is decided when the job starts.
+ * A reservation is a number of nodes from a time on, entered into a profile of free nodes over
+ * time.  The nodes themselves are chosen when the job starts.
  *
- * conservative: when jobs have ended, each reservation is taken out and put in again at the earliest
- * time, once, in the order of the queue, and never gets later.  Jobs that came since the last pass get
- * theirs then.  A compression is left out where it cannot move anything: nothing has ended before its
- * estimate, and the last compression has moved nothing.
+ * conservative: a pass gives reservations to the jobs that arrived since the last one.  When jobs
+ * have ended, a compression moves each reservation, in queue order, to its earliest time, which is
+ * never later.  It is skipped if it cannot move any: since the last compression, which moved none,
+ * no job ended early and no reservation was removed.
  *
- * With a limit of reservations (conservative:N) only the first N of the queue have one; those behind
- * start if they can at once without a change of the profile.
+ * conservative:N: only the first N jobs of the queue have a reservation.  A job behind them starts
+ * if it can start at once beside the reservations.
  *
- * replan: all reservations are made anew in each pass.
+ * replan: the same, but each pass makes all reservations anew.
  *
- * Invariants (between passes):
+ * Invariants (of conservative, between passes):
  *  1. profile = nodes - running jobs until their estimated ends - reservations.
- *  2. `next` is the earliest start of a reservation.
+ *  2. `next` is not later than the first reservation that starts after the last pass.
  *
- * Failure: -1 with ENOMEM.  The profile is made anew in the next pass then (`stale`).
+ * Failure: -1 with ENOMEM; the next pass then builds a new profile (`stale`), as it also does when
+ * a job overruns its estimate.
  */
 #include "config.h"
 #include <errno.h>
@@ -122,7 +123,7 @@ static int compress(sched_whole_t *w)
     return 0;
 }
 
-/* Those that have none get one, as far as there are so many. */
+/* Those that have none get one, as far as there are this many. */
 static int arrivals(sched_whole_t *w)
 {
     struct sched_at at = {0, 0};
@@ -245,14 +246,23 @@ static int replan(sched_whole_t *w)
 {
     struct sched_at at = {0, 0};
     struct sched_entry *e;
+    uint32_t left = w->reservations;
 
     if (only_running(w) < 0)
         return -1;
+    w->unreserved = 0;
     for (; (e = sched_line_entry(&w->queue, &at)); sched_line_next(&w->queue, &at)) {
-        if (reserve(w, e->job, INFINITY) < 0)
+        struct sched_whole_job *j = e->job;
+
+        if (left == 0) {
+            j->start = INFINITY;
+            w->unreserved++;
+            continue;
+        }
+        left--;
+        if (reserve(w, j, INFINITY) < 0)
             return -1;
     }
-    w->unreserved = 0;
     return 0;
 }
 
@@ -265,25 +275,34 @@ static bool overdue(const sched_whole_t *w)
     return e && e->a <= w->now;
 }
 
+/* Jobs that start make room for others among the first N, and these may be able to start, too. */
+static int reserve_and_start(sched_whole_t *w, const struct sched_whole_ops *ops)
+{
+    size_t count;
+
+    do {
+        count = w->queue.count;
+        if (arrivals(w) < 0 || (w->next <= w->now && start_due(w, ops) < 0))
+            return -1;
+    } while (w->queue.count < count && w->unreserved > 0);
+    return w->reservations < UINT32_MAX ? behind(w, ops) : 0;
+}
+
 int sched_reserve_pass(sched_whole_t *w, const struct sched_whole_ops *ops)
 {
-    bool limited = w->reservations < UINT32_MAX;
-
-    if (w->queue_policy == SCHED_WHOLE_REPLAN)
-        return replan(w) < 0 ? -1 : start_due(w, ops);
+    if (w->queue_policy == SCHED_WHOLE_REPLAN) {
+        w->next = -INFINITY;
+        return replan(w) < 0 ? -1 : reserve_and_start(w, ops);
+    }
     if ((w->stale || overdue(w)) && renew(w) < 0)
         return -1;
     sched_profile_advance(&w->profile, w->now);
-    if (limited && drop_beyond(w) < 0)
+    if (w->reservations < UINT32_MAX && drop_beyond(w) < 0)
         return -1;
     if (w->ended && w->stirred) {
         if (compress(w) < 0)
             return -1;
         w->next = -INFINITY; /* to be found again */
     }
-    if (arrivals(w) < 0)
-        return -1;
-    if (w->next <= w->now && start_due(w, ops) < 0)
-        return -1;
-    return limited ? behind(w, ops) : 0;
+    return reserve_and_start(w, ops);
 }

@@ -1,13 +1,13 @@
-/* sched_select.c - nodes for a job that is to start now; and what is free of a node over a time.
+/* sched_select.c - choose nodes for a job that is to start now; compute a node's room over a time.
  *
- * First-fit walks over the bitmap of nodes that have as many free cores as are needed
- * (sched_map.c), best-fit over one such bitmap for each number of free cores, from just enough on
- * up, spread the other way.  Reservations are looked at on the nodes only that have any.
+ * First-fit walks over the bitmap of nodes with enough free cores (sched_map.c).  Best-fit walks
+ * over one such bitmap for each number of free cores, upwards from just enough; spread walks
+ * downwards.  Only nodes that have reservations are checked for them.
  *
- * Memory and pools are quantities: what counts is the most that is used at any moment of the time,
- * which is at its beginning, or where a reservation begins.
+ * Memory and pools are quantities: what counts is their peak use over the time, which is reached at
+ * its beginning or at the start of a reservation.
  *
- * Failure: a score that fails turns the policy off (first-fit takes its place).
+ * Failure: a score that fails turns the policy off, and first-fit takes its place.
  */
 #include "config.h"
 #include <errno.h>
@@ -28,7 +28,7 @@ static uint32_t count_bits(const uint64_t *bits, size_t words)
     return n;
 }
 
-/* Is the reservation among the first so many by start? */
+/* Is the reservation among the first this many by start? */
 static bool counts(const sched_t *s, const struct span *sp, const struct claim *c)
 {
     if (c == sp->own || !sched_span_overlaps(sp, c))

@@ -1,12 +1,12 @@
-/* sched_shape.c - requests that are the same but for their duration are kept once.
+/* sched_shape.c - shapes: requests that differ in their duration only are stored once.
  *
- * A queue of 100,000 jobs mostly has few different requests.  What does not fit for one job does
- * not fit for the others of its shape either, so a pass looks at shapes rather than at jobs.
+ * Purpose: a queue of 100,000 jobs mostly has few different requests.  If one job does not fit,
+ * other jobs of its shape do not fit either, so a pass looks at shapes rather than at jobs.
  *
- * What depends on the inventory (which nodes may be taken, whether it could ever fit) is worked out
- * when a shape is first looked at after the inventory or the state of nodes has changed (epoch).
+ * Properties that depend on the inventory (the allowed nodes, whether the request can ever fit) are
+ * computed at the first use after the inventory or the state of nodes has changed (epoch).
  *
- * Failure: ENOMEM leaves a shape that is not renewed; the pass leaves its jobs for the next time.
+ * Failure: after ENOMEM a shape is not renewed, and the pass leaves its jobs for the next one.
  */
 #include "config.h"
 #include <errno.h>

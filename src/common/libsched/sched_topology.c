@@ -1,30 +1,33 @@
-/* sched_topology.c - node policies that look at switches: compact, buddy, interference-free.
+/* sched_topology.c - node policies that know the switches: compact, buddy, interference-free.
  *
- * interference-free places a job of n so that it shares no link between switches with another one.
- * T1 is a job that fits on the largest leaf, T2 one that fits in the largest pod, T3 the rest.
+ * interference-free places a job of n nodes so that it shares no link between switches with another
+ * job.  T1 is a job that fits on the largest leaf, T2 one that fits in the largest pod, T3 any
+ * other.
  *
- *    type  where                                             links that it may use
- *    T1    one leaf, beside anything                         none
- *    T2    one pod, on leaves where no other T2 or T3 is     uplinks of these leaves
- *    T3    pods where no other T3 is, leaves without T2      uplinks of these leaves and pods
+ *    type  allowed switches                               links that it may use
+ *    T1    one leaf, beside any job                       none
+ *    T2    leaves of one pod that have no other T2 or T3  uplinks of these leaves
+ *    T3    pods without another T3, leaves without a T2   uplinks of these leaves and pods
  *
- *    T1: pods by free nodes, fewest first; in each the leaves likewise; the first with n free
- *    T2: pods by free nodes, fewest first; in each the leaves without T2 and T3, most free first,
- *        until n are found; if they are not, the next pod
- *    T3: pods without T3, most free first; in each the leaves without T2, most free first; what is
- *        found is kept from pod to pod
- * Ties go to the lower number; of a leaf the lowest free nodes are taken.  The search is complete, so
- * whether there is a set can be told by sums (if_fits).
+ *    T1: the pods by free nodes, fewest first; in each the leaves likewise; the first with n free
+ *    T2: the pods by free nodes, fewest first; the first with n free on allowed leaves; of these
+ *        the leaves with most free nodes first
+ *    T3: the allowed pods, most free first; in each the allowed leaves, most free first, until n
+ *        nodes are found
  *
- * With wait=T a job that has waited for longer than T is placed by compact, and counts as T2 in one
- * pod, else as T3.
+ * Ties go to the lower number; on a leaf the lowest free nodes are taken.  The search is complete,
+ * so sums tell whether there is a set (if_fits).
  *
- * compact takes the lowest switch with n free, of several the one with the fewest free; in it the leaf
- * with the fewest free that has all that is still wanted, else all of the leaf with most free, and
- * again.  buddy takes the lowest aligned block of 2^k >= n nodes that is wholly free; the rest of it
- * stays idle.
+ * With wait=T, a job that has waited for longer than T is placed by compact, and counts as T2 in
+ * one pod, otherwise as T3.
  *
- * Slots wherever they are count like nodes: a leaf has as many as its nodes together.
+ * compact takes the lowest switch with n free nodes, and of several the one with the fewest.  In
+ * it, it takes the leaf with the fewest free nodes that has all that are still wanted; if there is
+ * none, all of the leaf with most, and repeats.  buddy takes the lowest aligned block of 2^k >= n
+ * nodes that is entirely free; the rest of the block stays idle.
+ *
+ * Slots on any nodes count like nodes: a leaf has as many as its nodes together.  buddy takes the
+ * lowest nodes for them.
  */
 #include "config.h"
 #include <errno.h>

@@ -1,11 +1,11 @@
-/* sched_tree.c - the ordered tree behind the queue.
+/* sched_tree.c - the ordered tree behind the queue: a treap.
  *
  * Invariants:
- *  1. Left of a node are smaller keys, right of it larger ones.
- *  2. A node's level is at least that of the nodes below it; levels are hashes of b.
+ *  1. Keys to the left of a node are smaller, keys to the right larger.
+ *  2. A node's level, a hash of its b, is at least that of the nodes below it.
  *  3. size and least are those of the subtree.
  *
- * Nothing can fail.
+ * Failure: none.
  */
 #include "config.h"
 

@@ -1,29 +1,31 @@
-/* sched_whole.c - jobs of whole nodes that are all alike: fcfs and easy, and what is told.
+/* sched_whole.c - the engine for jobs of whole nodes that are alike: its calls, fcfs and easy.
  *
  *    phase    what happens                                                      then
  *    IDLE     a pass begins                                                     HEADS
- *    HEADS    the first job starts if it fits, and the next; at the first that  BEHIND, or IDLE
- *             does not: fcfs ends, easy goes on behind it
- *    BEHIND   the next job that could start is looked for, starts, and so on    IDLE
+ *    HEADS    jobs start from the front.  At the first that does not fit (the   BEHIND, or IDLE
+ *             head) fcfs ends; easy continues behind it
+ *    BEHIND   each next job that may start is found and starts                  IDLE
  * (conservative and replan: sched_reserve.c)
  *
- * easy, where nodes can be exchanged: shadow is the earliest estimated end with which the head has
- * nodes enough, with all jobs released that end by then; extra are nodes that are left over.  A job
- * starts if it fits and ends by shadow, or takes no more than extra, which it lowers.
+ * easy, with interchangeable nodes: shadow is the earliest estimated end at which the head has
+ * enough nodes, once all jobs that end by then have released theirs; extra is the number of nodes
+ * left over.  A job starts if it fits and ends by shadow, or takes at most extra nodes, which then
+ * shrinks.
  *
- * easy with a policy that refuses: shadow is the earliest estimated end at which the policy places the
- * head; the set is R.  A job that ends by shadow is placed in the present state, one that ends later in
- * the present state with R taken, and with its marks (`beside`).  Whatever starts is taken in both.
+ * easy with a policy that refuses: shadow is the earliest estimated end at which the policy places
+ * the head, on a set R.  A job that ends by shadow is placed in the present state; one that ends
+ * later is placed in the present state with R and its marks taken (`beside`).  A start is taken in
+ * both.
  *
- * Neither is worked out before a job is met that might start: mostly there is none.  All of it is
- * worked out anew in each pass.
+ * Shadow is computed in each pass, and only once a job is found that might start: mostly there is
+ * none.
  *
  * Invariants:
- *  1. A job is in `queue` or in `ends`; the nodes that are not free in `place` are those of the sets of
- *     jobs in `ends`, and those that are down.
- *  2. Each job of the queue could be placed on the empty machine, so a head never waits for ever.
+ *  1. A job is in `queue` or in `ends`.  The nodes that are not free in `place` are those of the
+ *     sets of jobs in `ends`, and those that are down.
+ *  2. Each job of the queue could be placed on the empty machine, so no head waits forever.
  *
- * Failure: -1 from a pass, which has ended then; who has started has started.
+ * Failure: a pass returns -1 and has ended; the jobs that it has started keep running.
  */
 #include "config.h"
 #include <errno.h>
@@ -203,6 +205,7 @@ sched_whole_t *sched_whole_create_on(const sched_switches_t *sw,
     w->reservations = reservations;
     w->overdue = SCHED_OVERDUE;
     w->stale = true;
+    w->ended = true; /* perhaps while there was no engine: reservations that jobs kept may move */
     if (start_empty(w, false) < 0) {
         sched_whole_destroy(w);
         errno = ENOMEM;
@@ -325,7 +328,7 @@ void sched_whole_destroy(sched_whole_t *w)
     errno = saved;
 }
 
-/* --- what is told --- */
+/* --- reports --- */
 
 static void view_of(const struct sched_whole_job *j, struct sched_plugin_job *v)
 {
@@ -496,7 +499,13 @@ static void find_shadow(sched_whole_t *w)
     w->known = true;
 }
 
-/* With a policy that refuses: R, and the state beside it.  0, or -1. */
+static void limit(sched_whole_t *w, int which)
+{
+    w->limited = sched_limits_of(w->policy, w->state,
+                                 sched_place_view(which ? w->beside : w->place), &w->limits[which]);
+}
+
+/* With a policy that refuses: R, the state beside it, and its limits.  0, or -1. */
 static int find_set(sched_whole_t *w)
 {
     struct sched_whole_job *head = (struct sched_whole_job *)(uintptr_t)w->head;
@@ -530,6 +539,7 @@ static int find_set(sched_whole_t *w)
     sched_place_copy(w->beside, w->place);
     if (w->shadow < INFINITY)
         sched_place_block(w->beside, &w->R);
+    limit(w, 1);
     w->known = true;
     return 0;
 }
@@ -622,12 +632,6 @@ static int behind_count(sched_whole_t *w, const struct sched_whole_ops *ops)
     }
 }
 
-static void limit(sched_whole_t *w, int which)
-{
-    w->limited = sched_limits_of(w->policy, w->state,
-                                 sched_place_view(which ? w->beside : w->place), &w->limits[which]);
-}
-
 /* Might it start, as far as sums tell? */
 static int might(sched_whole_t *w, const struct sched_entry *e, int which)
 {
@@ -636,17 +640,21 @@ static int might(sched_whole_t *w, const struct sched_entry *e, int which)
     return sched_whole_fits(w, which ? w->beside : w->place, e->job, w->now);
 }
 
+/* The next job that might start.  Until R is known, `limits[1]` is not. */
+static struct sched_entry *next_beside(sched_whole_t *w, struct sched_at *at)
+{
+    if (w->limited)
+        return sched_line_fit_sizes(&w->queue, at, &w->limits[0], &w->limits[w->known ? 1 : 0],
+                                    w->now, w->known ? w->shadow : INFINITY, &w->work);
+    return sched_line_fit(&w->queue, at, sched_place_nfree(w->place), UINT32_MAX, 0., 0., &w->work);
+}
+
 /* A job that might start: with R known, may it, and where?  1, 0 or -1. */
 static int place_beside(sched_whole_t *w, struct sched_entry *e)
 {
     struct sched_whole_job *j = e->job;
     int which, rc;
 
-    if (!w->known) {
-        if (find_set(w) < 0)
-            return -1;
-        limit(w, 1);
-    }
     which = !(w->now + e->time <= w->shadow);
     if (which == 1 && (rc = might(w, e, 1)) != 1)
         return rc;
@@ -661,12 +669,17 @@ static int behind_set(sched_whole_t *w, const struct sched_whole_ops *ops)
     int rc;
 
     limit(w, 0);
-    while ((e = sched_line_fit(&w->queue, &at, sched_place_nfree(w->place), UINT32_MAX, 0., 0.,
-                               &w->work)) &&
-           !at_stop(w, e)) {
+    while ((e = next_beside(w, &at)) && !at_stop(w, e)) {
         struct sched_whole_job *j = e->job;
 
-        if ((rc = might(w, e, 0)) == 1)
+        rc = might(w, e, 0);
+        if (rc == 1 && !w->known) {
+            /* The same entry is asked again. */
+            if (find_set(w) < 0)
+                return -1;
+            continue;
+        }
+        if (rc == 1)
             rc = place_beside(w, e);
         if (rc < 0)
             return -1;

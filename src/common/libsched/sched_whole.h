@@ -1,24 +1,24 @@
-/* Which jobs of whole nodes start, where all nodes are alike: fcfs, easy, conservative, replan, each
- * with any node policy.
+/* The engine for jobs of whole nodes, where all nodes are alike: fcfs, easy, conservative and
+ * replan, each with any node policy.
  *
- * Nodes that can be exchanged are counted: what is reserved is a number of nodes from a time on, and
- * which nodes these will be is left open (sched.h reserves particular ones where it matters which).
- * The node policies interference-free and buddy may refuse though nodes enough are free; with them,
- * and easy, a set is reserved.  sched_t uses this engine for queues of such jobs, and so does
- * sched_replay(); sched_place.h and sched_profile.h are its parts.
+ * Nodes are interchangeable, so a reservation is a number of nodes from a time on; the nodes are
+ * chosen at the start (sched.h reserves particular nodes where the choice matters).  The node
+ * policies interference-free and buddy may refuse although enough nodes are free; with them, easy
+ * reserves a set.  sched_t uses this engine for queues of such jobs, and so does sched_replay();
+ * sched_place.h and sched_profile.h are its parts.
  *
  *   fcfs          strictly in order
- *   easy          shadow: the earliest estimated end by which the first job that does not fit has nodes
- *                 enough; extra: nodes that are then left over.  Behind it a job starts if it ends by
- *                 its estimate at or before shadow, or takes no more than extra.  With
- *                 interference-free or buddy, see sched_pass_topology in sched_whole.c.
- *   conservative  every job has a reservation from when it comes; whenever jobs have ended the
- *                 reservations are taken out and put in again, in order, and never get later
- *   replan        all reservations are made anew in every pass: they may get later
+ *   easy          shadow: the earliest estimated end by which the first job that does not fit has
+ *                 enough nodes; extra: the nodes that are then left over.  A job behind it starts
+ *                 if it ends, by its estimate, at or before shadow, or takes at most extra.  With
+ *                 interference-free or buddy, see sched_whole.c.
+ *   conservative  every job gets a reservation when it arrives; whenever jobs have ended, each
+ *                 reservation is moved, in order, to its earliest time, which is never later
+ *   replan        each pass makes all reservations anew; they may get later
  *
  * [A. Mu'alem, D. Feitelson, IEEE TPDS 12(6), 2001; D. Lifka, JSSPP 1995]
  *
- * Times are numbers of any clock; equal ones have to be equal to the last bit to be taken for equal.
+ * Times are of any one clock; two times are equal only if all their bits are.
  * Thread rules: one thread per object.
  */
 #ifndef SCHED_WHOLE_H
@@ -54,8 +54,8 @@ struct sched_whole_options {
     const char *queue;  /* "fcfs", "easy", "conservative", "replan" */
     const char *select; /* "count", "first-fit", "best-fit", "spread", "compact", "buddy",
                            "interference-free", "interference-free:wait=DURATION" (1h, 90s, ...) */
-    uint32_t depth;     /* easy: only so many jobs from the blocked head on are looked at; 0: all */
-    uint32_t nnodes;    /* of the machine, when there is no tree: then all hang on one leaf */
+    uint32_t depth;  /* easy: only this many jobs from the blocked head on are looked at; 0: all */
+    uint32_t nnodes; /* of the machine, when there is no tree: then all hang on one leaf */
     const fattree_t *tree; /* or NULL; has to live as long as the engine */
 };
 
@@ -108,18 +108,18 @@ struct sched_whole_ops {
     int (*start)(struct sched_whole_job *job, double now, void *arg);
     void *arg;
 };
-/* Look at the queue, after everything that happened at this time was told.  With `budget` (not 0)
- * it may stop after about so many steps, and be called again at the same time; nothing may end
- * meanwhile.  1: there is more to do; 0: through; -1: `start` said so, the policy has failed (EINVAL) or
- * ENOMEM: the pass has ended, and the rest is left for the next one. */
+/* Run a pass, after the engine has heard of everything that happened at this time.  With `budget`
+ * (not 0) it may stop after about this many steps, and be called again at the same time; nothing
+ * may end meanwhile.  1: there is more to do; 0: the pass is complete; -1: `start` has failed, the
+ * policy has failed (EINVAL), or ENOMEM: the pass has ended, and the rest is left for the next
+ * one. */
 int sched_whole_pass(sched_whole_t *w, double now, size_t budget,
                      const struct sched_whole_ops *ops);
-/* When something starts though nothing happens: the earliest reservation, INFINITY when there is
- * none. */
+/* The next time at which a pass is due without an event: the earliest reservation, or INFINITY. */
 double sched_whole_next(const sched_whole_t *w);
-/* easy, between passes: from when on the first job that waits has nodes enough, as the last pass has
- * seen it or would have, and how many are left over then (0 with a policy that refuses: a set is
- * reserved).  false: nobody waits, or that is not known. */
+/* easy: the shadow of the first job that waits, as of the last pass or slice, and the
+ * number of nodes left over then (0 with a policy that refuses: a set is reserved).  false: no job
+ * waits, or the shadow is not known. */
 bool sched_whole_shadow(sched_whole_t *w, const struct sched_whole_job **head, double *shadow,
                         uint32_t *extra);
 size_t sched_whole_nwaiting(const sched_whole_t *w);

@@ -22,7 +22,7 @@ struct sched_whole {
     enum sched_whole_queue queue_policy;
     uint32_t depth;
     uint32_t reservations; /* conservative: how many; UINT32_MAX: any number */
-    double overdue;        /* a job whose time is up is taken to end this much from now */
+    double overdue;        /* a job that overruns its time is assumed to end this long from now */
 
     struct sched_line queue;       /* jobs that wait */
     struct sched_line ends;        /* those that run, by (end, id) */
@@ -36,7 +36,7 @@ struct sched_whole {
     enum sched_whole_phase phase;
     double now;
     size_t work, budget;
-    double cursor_key, stop_key; /* the next job to be looked at, and the first that is not */
+    double cursor_key, stop_key; /* the next job to look at, and the first beyond the depth */
     uint64_t cursor_id, stop_id;
     const struct sched_whole_job *head;
     bool known; /* shadow, and extra or R */
@@ -44,35 +44,35 @@ struct sched_whole {
     uint32_t extra;
     struct sched_set R;
     struct sched_limits limits[2]; /* of `place` and `beside` */
-    bool limited;                  /* these say who fits */
+    bool limited;                  /* `limits` tells which jobs fit */
 
     /* conservative and replan: */
     struct sched_profile profile;
     bool ended;        /* since the last pass */
     bool stirred;      /* a compression could move something */
-    bool stale;        /* the profile is not what it should be */
+    bool stale;        /* the profile is wrong: the next pass makes it anew */
     size_t unreserved; /* jobs that came since the last pass */
     double next;       /* the earliest reservation */
 };
 
-/* For sched_t: an engine on its switches, with its policy and that one's state, which have to outlive it.
- * `reservations`: of conservative, UINT32_MAX: any number.  NULL with ENOMEM. */
+/* For sched_t: an engine that borrows its switches, its policy and the policy's state, which must
+ * outlive the engine.  `reservations`: limit for conservative, UINT32_MAX: none.  NULL: ENOMEM. */
 sched_whole_t *sched_whole_create_on(const sched_switches_t *sw,
                                      const struct sched_node_policy *policy, void *state,
                                      enum sched_whole_queue queue, uint32_t depth,
                                      uint32_t reservations);
 /* Nodes without a bit are down or drained.  To be called once, before anything else. */
 void sched_whole_usable(sched_whole_t *w, const uint64_t *usable);
-/* A job runs already: it holds `set`, which is what comes back when it ends, and counts as being on the
- * nodes of `marks`.  Both are taken over.  NULL with ENOMEM. */
+/* Add a running job: it holds `set`, which it gives back when it ends, and its marks are on the
+ * switches of the nodes in `marks`.  Takes both over.  NULL with ENOMEM. */
 struct sched_whole_job *sched_whole_run(sched_whole_t *w, uint64_t id, struct sched_set *set,
                                         struct sched_set *marks, double end, void *owner);
-/* Who the last pass has found to be the first that waits, or NULL. */
+/* The first job that still waits, or NULL. */
 const struct sched_whole_job *sched_whole_head(const sched_whole_t *w);
-/* The pass under way ends as it is. */
+/* End the pass under way at once. */
 void sched_whole_abort(sched_whole_t *w);
 
-/* When a running job is taken to end. */
+/* The assumed end of a running job. */
 static inline double sched_whole_ends(const struct sched_whole *w, double end)
 {
     return end > w->now ? end : w->now + w->overdue;

@@ -1,11 +1,11 @@
-/* sched_why.c - when a job is expected to start, and why it has not yet.
+/* sched_why.c - the expected start of a job, and the reason why it still waits.
  *
- * A job with a reservation starts then at the latest.  For the others among the first DEPTH that
- * wait reservations are made as if all had one, the times noted, and these taken back; so an
- * estimate is what would happen if no job came in or ended early.  That is done when somebody
- * asks, and not more than once a second.
+ * A job with a reservation starts at that time at the latest.  For the other jobs among the first
+ * DEPTH that wait, temporary reservations are made, their times noted, and the reservations
+ * canceled.  An estimate thus assumes that no job arrives or ends early.  Estimates are made on
+ * request, and at most once a second.
  *
- * Failure: without memory there is no estimate, only a reason.
+ * Failure: ENOENT for a job that does not wait; ENOMEM; or a reason without an estimate.
  */
 #include "config.h"
 #include <errno.h>
@@ -193,7 +193,7 @@ static const struct claim *overdue(const sched_t *s, double now)
     return c && c->end <= now ? c : NULL;
 }
 
-/* A pool of which not enough is free. */
+/* A pool with too little free. */
 static bool put_pool(struct text *t, const sched_t *s, const struct shape *sh)
 {
     for (size_t i = 0; i < sh->req.npools; i++) {
@@ -295,7 +295,10 @@ static void put_reason(struct text *t, sched_t *s, struct job *j, double when, d
     else if (s->nreserved > 0 && s->reserved[0]->job != j) {
         put(t, "would delay job %ju, which is to start at ", (uintmax_t)s->reserved[0]->job->id);
         put_time(t, s->reserved[0]->start > now ? s->reserved[0]->start : now, now, shift);
-        put(t, " on particular nodes");
+        if (sched_swap_could(s, j))
+            put(t, " on any %u nodes", s->reserved[0]->job->shape->req.nnodes);
+        else
+            put(t, " on particular nodes");
     } else if (s->whole_valid && j->whole && j->whole->start < SCHED_NEVER) {
         put(t, "has any %u nodes reserved from ", sh->req.nnodes);
         put_time(t, j->whole->start, now, shift);

@@ -1,6 +1,6 @@
-/* sched_wire.c - descriptions of what the scheduler says and is told; see sched_wire.h.
+/* sched_wire.c - the schemas of the scheduler's messages; see sched_wire.h.
  *
- * Nothing here has a state; what cannot be decoded is EPROTO and a sentence.
+ * This file has no state.  A message that cannot be decoded gives EPROTO and a sentence.
  */
 #include "config.h"
 #include <errno.h>
@@ -28,6 +28,8 @@ static const struct flux_field alloc_fields[] = {
     FLUX_FIELD_U64(struct sched_wire_alloc, id, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_OBJECT(struct sched_wire_alloc, R, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_DOUBLE(struct sched_wire_alloc, t, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_STR(struct sched_wire_alloc, switches, FLUX_FIELD_OPTIONAL),
+    FLUX_FIELD_DOUBLE(struct sched_wire_alloc, hops, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_END,
 };
 const struct flux_schema sched_wire_alloc_schema =
@@ -212,11 +214,6 @@ json_t *sched_estimate_encode(uint64_t id, double t, const char *reason)
                              text ? text : json_string("?"));
 
     return entry;
-}
-
-json_t *sched_urgency_encode(uint64_t id, uint32_t urgency)
-{
-    return entry_of(json_integer((json_int_t)id), json_integer(urgency), NULL);
 }
 
 int sched_id_decode(const json_t *entry, uint64_t *id, errmsg_t *err)

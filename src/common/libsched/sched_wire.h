@@ -6,7 +6,9 @@
  *    has a later one when the scheduler was reloaded, or began anew for another reason: it has
  *    forgotten everything, and the job module feeds it from the start, with the new number.  Other
  *    answers tell in arrays what a pass has brought:
- *      "alloc":    [{"id","R","t"}]   the job has these resources from now on
+ *      "alloc":    [{"id","R","t","switches"?,"hops"?}]   the job has these resources from now on;
+ *                  where there are leaf switches, those that it is on, as a hostlist, and the mean
+ *                  hops between two of its nodes
  *      "deny":     [{"id","note"}]    can never run here; forgotten
  *      "estimate": [[id,t|null,why]]  of the first N jobs of the queue (asked for by "estimates"),
  *                  those that have changed, once a second at most
@@ -24,8 +26,8 @@
  *      "remove":  [id]                 no longer in the queue
  *      "enabled": bool                 start jobs, or do not; false after "attached", so that
  *                 nothing is allocated before all that runs was told
- *    "end" and "t_submit" are times of flux_reactor_now(), which both modules share: they stay right
- *    when the wall clock is set.  All other times are the wall clock's.
+ *    "end" and "t_submit" are times of flux_reactor_now(), which both modules share: they remain
+ *    right when the wall clock is set.  All other times are the wall clock's.
  *    An id that is not known (any more) is passed over in urgency, remove and free: messages cross.
  *    So an alloc may still come for a job after its remove was sent; its R is given back by "free".
  *    A feed of another generation is answered {} and otherwise ignored.  One that is malformed is
@@ -74,6 +76,8 @@ struct sched_wire_alloc {
     uint64_t id;
     json_t *R;
     double t;
+    const char *switches; /* optional */
+    double hops;          /* optional: 0 */
 };
 extern const struct flux_schema sched_wire_alloc_schema;
 
@@ -173,7 +177,6 @@ json_t *sched_estimate_encode(uint64_t id, double t, const char *reason); /* NUL
 int sched_estimate_decode(const json_t *entry, uint64_t *id, double *t, const char **reason,
                           errmsg_t *err);
 /* An entry [id, urgency]. */
-json_t *sched_urgency_encode(uint64_t id, uint32_t urgency);
 int sched_urgency_decode(const json_t *entry, uint64_t *id, uint32_t *urgency, errmsg_t *err);
 /* An id as an element of an array. */
 int sched_id_decode(const json_t *entry, uint64_t *id, errmsg_t *err);

@@ -1,10 +1,10 @@
 /* jsonsize.c - count the values of a JSON text without parsing it.
  *
- * A parsed value takes up to 80 bytes for each byte of its text ("[],[],..."): who wants to bound memory
- * has to count first.  Outside of strings each '[', '{', ',' and ':' begins at most one value or name, and
- * one more may stand at the start.
+ * A parsed value takes up to 80 bytes for each byte of its text ("[],[],..."), so a caller that
+ * must bound memory has to count first.  Outside strings, each '[', '{', ',' and ':' begins at most
+ * one value or name, and there may be one more at the start.
  *
- * Failure: none.  A text that is not JSON gives a number, too; parsing it ends at the first fault.
+ * Failure: none.  A text that is not JSON gives a number too; parsing it ends at the first error.
  */
 #include "config.h"
 #include <stdbool.h>

@@ -1,25 +1,25 @@
 /* schema.c - JSON objects to C structs and back, by a table.
  *
- * Decoding goes through jansson, which checks syntax, UTF-8 and nesting; the table then says what
- * may be in the object.  Encoding appends the text directly (jsonout.c): the usual message has a handful
- * of members, and building a tree only to print it costs several times more than the printing.
+ * Decoding uses jansson, which checks syntax, UTF-8 and nesting; the table then defines the valid
+ * members.  Encoding appends text directly (jsonout.c): the usual message has a few members, and
+ * building a tree just to print it costs several times more than printing.
  *
  *    type      JSON                              refused
  *    STR       string                            escaped NUL (jansson), bytes that are not UTF-8
- *    INT I64   integer                           outside of the C type
- *    U32 U64   integer >= 0                      outside of the C type; U64 above 2^63-1 to encode
- *    DOUBLE    real or integer                   NaN and infinities to encode
+ *    INT I64   integer                           outside the C type
+ *    U32 U64   integer >= 0                      outside the C type; encoding U64 above 2^63-1
+ *    DOUBLE    real or integer                   encoding NaN and infinities
  *    BOOL      true, false
- *    JSON      any value, null included
+ *    JSON      any value, including null
  *    OBJECT    object        ARRAY    array
  *
  * Invariants:
- *  1. A decoding that succeeds has set every required member and every optional one that was there;
- *     no member is set when the value was refused.
- *  2. What is encoded from a struct decodes to an equal struct.
+ *  1. A successful decoding has set all required members, and the optional ones that were present.
+ *     No member is set from a refused value.
+ *  2. The encoding of a struct decodes to an equal struct.
  *
- * Failure: a decoding that fails returns EPROTO with a sentence that names the field.  `out` may
- * then be partly filled, and nothing that it points at is owned by anybody.
+ * Failure: decoding returns EPROTO with an error message that names the field.  `out` may then be
+ * partly filled, and its pointers must not be used.
  */
 #include "config.h"
 #include <assert.h>
@@ -144,7 +144,7 @@ int flux_schema_decode_json(const struct flux_schema *desc, const json_t *obj, v
     const struct flux_field *fields = desc->fields;
     size_t n = count_fields(desc);
     uint64_t seen = 0;
-    size_t next = 0; /* senders write the members in the table's order: look there first */
+    size_t next = 0; /* senders write members in the table's order: look there first */
 
     if (!json_is_object(obj))
         return errmsg_fail(err, EPROTO, "a JSON object is expected");

@@ -1,5 +1,5 @@
-/* Typed descriptions of JSON objects: one table says what a message holds, for encoding and for
- * strict decoding.  Unknown, missing, doubled or ill-typed fields are errors that name the field.
+/* Typed descriptions of JSON objects: one table defines a message, for encoding and for strict
+ * decoding.  Unknown, missing, duplicate or ill-typed fields are errors that name the field.
  *
  *    struct enter { const char *name; int count; };
  *    static const struct flux_field enter_fields[] = {
@@ -47,7 +47,8 @@ struct flux_field {
     enum flux_field_type type;
     int flags;
     size_t offset;
-    const struct flux_schema *of; /* ARRAY: its elements, OBJECT: what it is; NULL: not described */
+    const struct flux_schema *of; /* ARRAY: schema of its elements; OBJECT: its own schema; NULL:
+                                     not described */
 };
 
 struct flux_schema {
@@ -86,15 +87,15 @@ struct flux_schema {
         f                 \
     }
 
-/* A message of a service: topic, payloads, meaning.  Each X_wire.c has a table of these, which is what
- * doc/protocol.rst prints; the table ends with FLUX_METHOD_END. */
+/* A message of a service: topic, payloads, meaning.  Each X_wire.c has a table of these, ended by
+ * FLUX_METHOD_END, from which doc/protocol.rst is generated. */
 struct flux_method {
     const char *topic;
     int flags;                          /* FLUX_METHOD_* */
     const struct flux_schema *request;  /* NULL: see `takes` */
     const struct flux_schema *response; /* NULL: see `gives` */
-    const char *takes;                  /* payload of the request in words; NULL: none */
-    const char *gives;                  /* payload of the response in words; NULL: none */
+    const char *takes;                  /* the request's payload in words; NULL: none */
+    const char *gives;                  /* the response's payload in words; NULL: none */
     const char *what;                   /* one sentence */
 };
 #define FLUX_METHOD_END             \
@@ -109,16 +110,16 @@ enum {
     FLUX_METHOD_INSTANCES = 8,  /* between instances of the service, not for clients */
 };
 
-/* Decode JSON text (an object).  Returns the parsed object, which owns what `out` points at and is
- * to be json_decref'd after use.  NULL with EPROTO and a sentence, or ENOMEM. */
+/* Decode JSON text (an object).  Returns the parsed object, which owns what `out` points to; call
+ * json_decref() after use.  NULL with EPROTO and an error message, or ENOMEM. */
 json_t *flux_schema_decode(const struct flux_schema *desc, const char *json, size_t len, void *out,
                            errmsg_t *err);
 /* The same from a parsed object (not taken over): 0 or -1. */
 int flux_schema_decode_json(const struct flux_schema *desc, const json_t *obj, void *out,
                             errmsg_t *err);
-/* Encode to compact JSON text, malloc'd.  An optional STR or JSON member that is NULL is left out.
- * NULL with ENOMEM, or EINVAL for a NULL required member, a string that is not UTF-8, a number that
- * JSON cannot carry. */
+/* Encode to compact JSON text, malloc'd.  An optional STR or JSON member that is NULL is omitted.
+ * NULL with ENOMEM, or EINVAL for a required member that is NULL, a string that is not UTF-8, or a
+ * number that JSON cannot represent. */
 char *flux_schema_encode(const struct flux_schema *desc, const void *in);
 json_t *flux_schema_encode_json(const struct flux_schema *desc, const void *in);
 

@@ -1,15 +1,15 @@
-/* claim.c - who has what at a service.
+/* claim.c - what each client of a service has there.
  *
- * A sender (flux_msg_sender()) gets an entry with its first claim and loses it with its last.  Each
- * has a number; (number, match tag) finds the claim that a cancel is for.
+ * A sender (flux_msg_sender()) gets an entry with its first claim, and loses it with its last.
+ * Each sender has a number; (number, match tag) finds the claim to which a cancel refers.
  *
  * Invariants:
  *  1. A claim is in the list of exactly one sender, or has none.
- *  2. A sender without claims is not kept: clients that come and go leave nothing behind.
- *  3. A claim is dropped before gone() is called, so whoever it belongs to may free it.
+ *  2. A sender without claims has no entry: clients that come and go leave nothing behind.
+ *  3. A claim is dropped before gone() is called, so its owner may free it there.
  *
- * Failure: two requests of one sender with one match tag are its own mistake: a cancel finds the
- * later one only; a disconnect finds both.
+ * Failure: a sender that uses one match tag for two requests can cancel only the later one; its
+ * disconnect ends both.
  */
 #include "config.h"
 #include <errno.h>
@@ -166,7 +166,7 @@ static void sender_gone(struct claims *ss, const char *name)
     struct claimant *s;
     struct list_node *n;
 
-    /* Each end may end other claims of the same sender: look it up anew. */
+    /* The end of a claim may end others of the same sender: look it up anew. */
     while ((s = hmap_get(ss->by_name, name)) && (n = list_first(&s->claims))) {
         struct claim *c = list_entry(n, struct claim, node);
         claim_drop(ss, c);
@@ -187,11 +187,11 @@ void claims_lost(struct claims *ss, const idset_t *ranks)
     size_t pos = 0;
     void *val;
 
-    /* First who, then the end of each, which may take others out of the map. */
+    /* First find the senders, then end each, which may remove others from the map. */
     while (names && hmap_next(ss->by_name, &pos, NULL, NULL, &val)) {
         const struct claimant *s = val;
         if (s->rank != UINT32_MAX && idset_test(ranks, s->rank) && strvec_add(names, s->name) < 0)
-            break; /* out of memory: those stay until they cancel */
+            break; /* out of memory: the rest stay until they cancel */
     }
     for (size_t i = 0; names && i < strvec_count(names); i++)
         sender_gone(ss, strvec_at(names, i));
@@ -214,7 +214,7 @@ void claims_cancel(struct claims *ss, const flux_msg_t *msg, uint32_t matchtag)
 
 const char *claim_gone_why(bool canceled)
 {
-    return canceled ? "was canceled" : "has lost who asked for it";
+    return canceled ? "was canceled" : "has lost the client that asked for it";
 }
 
 size_t claims_count(const struct claims *ss)

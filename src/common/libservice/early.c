@@ -2,10 +2,10 @@
  *
  * Invariants:
  *  1. `count` is the number of requests in the list, and at most `max`.
- *  2. Requests are served in the order in which they came; one that comes while others are served is not
- *     kept, since the module is ready then.
+ *  2. Requests are served in the order in which they came.  One that comes while others are served
+ *     is not queued, since the module is ready then.
  *
- * Failure: a request that cannot be kept is answered.
+ * Failure: a request that cannot be queued is answered with an error.
  */
 #include "config.h"
 #include <errno.h>

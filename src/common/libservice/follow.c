@@ -1,14 +1,14 @@
-/* follow.c - a stream of another service that is opened again when it ends.
+/* follow.c - a stream of another service that is reopened when it ends.
  *
  *    state    what happens               event                  next     by
- *    open     responses are taken        one that is good       open     response_cb
- *                                        an error, a bad one    pause    end
+ *    open     responses are read         a valid response       open     response_cb
+ *                                        an error, or invalid   pause    end
  *    pause    the timer runs             it expires             open     again_cb
  *    any                                 follow_restart()       open     follow_restart
  *
- * Invariant 1: there is a future or the timer runs, never both.
+ * Invariant 1: there is a future, or the timer runs, never both.
  *
- * Failure: out of memory is an end like any other.
+ * Failure: lack of memory ends the stream like any other error.
  */
 #include "config.h"
 #include <errno.h>

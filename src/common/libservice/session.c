@@ -1,17 +1,18 @@
 /* session.c - what a module knows about its session.
  *
- *    operation   subscription    is called upon
- *    lost        overlay.down    the event; the answer of rank 0 to overlay.status, which is asked by
- *                                session_ask_lost() and when events were missed (event.lost)
- *    status      overlay.        each answer of the own broker, which is asked at first and after each of
- *                                these events
+ *    operation   subscription    is called with
+ *    lost        overlay.down    the event; the answer of rank 0 to overlay.status, which
+ *                                session_ask_lost() requests, also after missed events (event.lost)
+ *    status      overlay.        each answer of the own broker, which is asked at first and after
+ *                                each of these events
  *    runs        overlay.run     the event, or an answer of the own broker after the subscription
  *
  * Invariants:
  *  1. `runs` is called at most once.
- *  2. One request to the own broker is unanswered at a time; an event meanwhile makes another one follow.
+ *  2. At most one request to the own broker is unanswered; an event meanwhile causes another
+ *     request.
  *
- * Failure: what cannot be asked or heard is logged.
+ * Failure: requests and subscriptions that fail are logged.
  */
 #include "config.h"
 #include <errno.h>
@@ -42,19 +43,19 @@ static void ask_status(session_t *s);
 
 static void complain(session_t *s, const char *why)
 {
-    flux_log(s->h, LOG_ERR, "cannot see which ranks are lost: %s", why);
+    flux_log(s->h, LOG_ERR, "cannot find out which ranks are lost: %s", why);
 }
 
-/* --- who was lost --- */
+/* --- lost ranks --- */
 
-static void ranks_lost(session_t *s, const char *text)
+static void ranks_lost(session_t *s, const char *text, bool now)
 {
     idset_t *ranks = idset_parse(text, NULL);
 
     if (ranks && !idset_empty(ranks)) {
         if (idset_add(s->lost, ranks) < 0)
             complain(s, "out of memory");
-        s->ops->lost(s->arg, ranks);
+        s->ops->lost(s->arg, ranks, now);
     }
     idset_destroy(ranks);
 }
@@ -70,7 +71,7 @@ static void down_cb(flux_t *h, const flux_msg_t *event, void *arg)
                         : NULL;
 
     if (owner)
-        ranks_lost(s, in.ranks);
+        ranks_lost(s, in.ranks, true);
     json_decref(owner);
 }
 
@@ -83,7 +84,7 @@ static void lost_cb(flux_future_t *f, void *arg)
 
     s->lost_f = NULL;
     if (rc == 0)
-        ranks_lost(s, st.lost);
+        ranks_lost(s, st.lost, false);
     else
         complain(s, err.text);
     flux_future_destroy(f);
@@ -105,7 +106,7 @@ const idset_t *session_lost(const session_t *s)
     return s->lost;
 }
 
-/* --- how it is --- */
+/* --- state --- */
 
 static void begin(session_t *s)
 {
@@ -125,7 +126,7 @@ static void status_cb(flux_future_t *f, void *arg)
     INVARIANT(2, s->status_f == f);
     s->status_f = NULL;
     if (rc < 0) {
-        flux_log(s->h, LOG_ERR, "cannot learn which ranks are up: %s", err.text);
+        flux_log(s->h, LOG_ERR, "cannot find out which ranks are up: %s", err.text);
     } else {
         if (s->ops->status)
             s->ops->status(s->arg, &st);
@@ -176,7 +177,7 @@ static void run_cb(flux_t *h, const flux_msg_t *event, void *arg)
     begin(arg);
 }
 
-/* Those come that were subscribed to. */
+/* Only events that were subscribed to come. */
 static const struct flux_handler handlers[] = {
     {FLUX_MSG_EVENT, "event.lost", missed_cb, 0},
     {FLUX_MSG_EVENT, "overlay.down", down_cb, 0},

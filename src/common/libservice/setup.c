@@ -1,17 +1,18 @@
 /* setup.c - how a module gets its settings.
  *
- *    source of a value    when it counts                      a value that is refused
- *    argument             always                              setup_create() fails
- *    attribute            without an argument                 `refused`, or the module ends
- *    default              without either; members only        a fault of the table: setup_create() fails
+ *    source of a value    used                           an invalid value
+ *    argument             always                         setup_create() fails
+ *    attribute            without an argument            `refused` is called, or the module ends
+ *    default              without either; numbers and   the table is wrong: setup_create() fails
+ *                         booleans only
  *
- * Attributes are asked for in the order of the rows, and the answers come in that order: a row may rely on
- * those before it.
+ * Attributes are requested in the order of the rows, and the answers come in that order: a row may
+ * rely on the rows before it.
  *
  * Invariants:
- *  1. `ready` is called once, after the last row was set; not at all when the module ends before.
- *  2. A member never has a value that settings_check() refuses; the setter of a row without a member judges
- *     values itself.
+ *  1. `ready` is called once, after the last row was set; never if the module ends before.
+ *  2. A member never has a value that settings_check() refuses.  The setter of a row without a
+ *     member checks values itself.
  *
  * Failure: an attribute that does not exist means the default.
  */
@@ -44,7 +45,18 @@ struct setup {
     struct pending pending[];
 };
 
-/* A value that settings_check() has let through. */
+static int set_text(char **member, const char *value, errmsg_t *err)
+{
+    char *copy = strdup(value);
+
+    if (!copy)
+        return errmsg_fail(err, ENOMEM, "out of memory");
+    free(*member);
+    *member = copy;
+    return 0;
+}
+
+/* Store a value that settings_check() has accepted. */
 static int parse(const struct setup_row *row, void *p, const char *value, errmsg_t *err)
 {
     switch (row->kind) {
@@ -60,6 +72,8 @@ static int parse(const struct setup_row *row, void *p, const char *value, errmsg
         return str2u64(value, p);
     case SETUP_KIND_BOOL:
         return str2bool(value, p);
+    case SETUP_KIND_TEXT:
+        return set_text(p, value, err);
     case SETUP_KIND_CALL:
         break;
     }
@@ -87,7 +101,9 @@ static int apply(const struct setup_row *row, void *ctx, const char *value, errm
 {
     const struct setting *known = settings_find(row->name);
 
-    if (row->kind != SETUP_KIND_CALL && known && settings_check(row->name, value, err) < 0)
+    /* A fixed setting has the value that the broker gave it. */
+    if (row->kind != SETUP_KIND_CALL && known && known->type != SETTING_FIXED &&
+        settings_check(row->name, value, err) < 0)
         return -1;
     return store(row, ctx, value, err);
 }
@@ -96,7 +112,7 @@ static int apply_default(const struct setup_row *row, void *ctx, errmsg_t *err)
 {
     const struct setting *known = settings_find(row->name);
 
-    if (row->kind == SETUP_KIND_CALL)
+    if (row->kind == SETUP_KIND_CALL || row->kind == SETUP_KIND_TEXT)
         return 0;
     if (!known || !known->fallback)
         return errmsg_fail(err, EINVAL, "setting %s has no default", row->name);
@@ -147,7 +163,7 @@ static void attr_cb(flux_future_t *f, void *arg)
         known(s);
 }
 
-/* The row that an argument is for, and its value; NULL: none. */
+/* The row to which an argument refers, and its value; NULL: none. */
 static const struct setup_row *row_of(const struct setup_table *t, const char *arg,
                                       const char **value)
 {
@@ -178,7 +194,7 @@ static int ask(setup_t *s, const struct setup_row *row)
     return 0;
 }
 
-/* In the order of the rows: an argument is applied, an attribute asked for. */
+/* In the order of the rows, apply arguments and request attributes. */
 static int begin(setup_t *s, const char **said, errmsg_t *err)
 {
     for (size_t i = 0; i < s->nrows; i++) {
@@ -216,8 +232,7 @@ setup_t *setup_create(flux_t *h, const struct setup_table *table, void *ctx, int
         const struct setup_row *row = row_of(table, argv[i], &value);
 
         if (!row) {
-            errmsg_fail(err, EINVAL, "the %s module does not know the argument '%s'", table->module,
-                        argv[i]);
+            errmsg_fail(err, EINVAL, "the %s module has no argument '%s'", table->module, argv[i]);
             goto fail;
         }
         said[row - table->rows] = value;
@@ -257,13 +272,13 @@ int setup_no_arguments(const char *module, int argc, char **argv, errmsg_t *err)
 {
     if (argc == 0)
         return 0;
-    return errmsg_fail(err, EINVAL, "the %s module takes no argument, not '%s'", module, argv[0]);
+    return errmsg_fail(err, EINVAL, "the %s module takes no arguments: '%s'", module, argv[0]);
 }
 
 int setup_root_only(flux_t *h, const char *module, errmsg_t *err)
 {
     if (flux_rank(h) == 0)
         return 0;
-    return errmsg_fail(err, EINVAL, "the %s module belongs to rank 0, not to rank %u", module,
+    return errmsg_fail(err, EINVAL, "the %s module runs at rank 0 only, not at rank %u", module,
                        flux_rank(h));
 }

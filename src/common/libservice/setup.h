@@ -1,4 +1,4 @@
-/* How a module gets its settings: one table, from which defaults, arguments and attributes are read.
+/* How a module gets its settings: one table for defaults, arguments and attributes.
  *
  *    static const struct setup_row rows[] = {
  *        SETUP_SECONDS("hb.period", struct ctx, period),
@@ -6,8 +6,8 @@
  *        SETUP_END,
  *    };
  *
- * Type, default and range of a setting stand in libsettings/settings_table.h.  An argument NAME=VALUE of
- * the module stands for the attribute MODULE.NAME and takes precedence over it.
+ * libsettings/settings_table.h defines type, default and range of a setting.  An argument
+ * NAME=VALUE of the module overrides the attribute MODULE.NAME.
  *
  * Thread rules: those of the handle.
  */
@@ -22,18 +22,19 @@
 #include "libutil/errmsg.h"
 
 enum setup_kind {
-    SETUP_KIND_SECONDS = 1, /* double: DURATION; AGE, where "never" is infinity; NUMBER */
+    SETUP_KIND_SECONDS = 1, /* double: DURATION; AGE, where "never" is infinite; NUMBER */
     SETUP_KIND_SIZE,        /* uint64_t: SIZE */
     SETUP_KIND_COUNT,       /* uint64_t: COUNT */
     SETUP_KIND_BOOL,        /* bool: BOOL */
+    SETUP_KIND_TEXT,        /* char *: any; the module frees it.  NULL by default */
     SETUP_KIND_CALL,        /* `set` is called with the text */
 };
 
 struct setup_row {
-    const char *name; /* of the attribute */
+    const char *name; /* name of the attribute */
     enum setup_kind kind;
-    size_t offset;                                           /* of the member of the context */
-    int (*set)(void *ctx, const char *value, errmsg_t *err); /* -1 with a sentence: refused */
+    size_t offset;                                           /* of the member in the context */
+    int (*set)(void *ctx, const char *value, errmsg_t *err); /* -1 with an error message: refused */
 };
 
 /* clang-format off */
@@ -49,7 +50,8 @@ struct setup_row {
 #define SETUP_SIZE(NAME, S, m) SETUP_ROW_(NAME, S, m, uint64_t, SETUP_KIND_SIZE, NULL)
 #define SETUP_COUNT(NAME, S, m) SETUP_ROW_(NAME, S, m, uint64_t, SETUP_KIND_COUNT, NULL)
 #define SETUP_BOOL(NAME, S, m) SETUP_ROW_(NAME, S, m, bool, SETUP_KIND_BOOL, NULL)
-/* After the member was stored `f` is called, which may refuse it: then it has its old value again. */
+#define SETUP_TEXT(NAME, S, m) SETUP_ROW_(NAME, S, m, char *, SETUP_KIND_TEXT, NULL)
+/* `f` is called after the member was stored, and may refuse it; then the old value is restored. */
 #define SETUP_COUNT_THEN(NAME, S, m, f) SETUP_ROW_(NAME, S, m, uint64_t, SETUP_KIND_COUNT, f)
 #define SETUP_SIZE_THEN(NAME, S, m, f) SETUP_ROW_(NAME, S, m, uint64_t, SETUP_KIND_SIZE, f)
 #define SETUP_CALL(NAME, f)                                 \
@@ -64,28 +66,29 @@ struct setup_row {
 struct setup_table {
     const char *module;
     const struct setup_row *rows;
-    /* All settings are known; called once, from the reactor or from setup_create().  May be NULL. */
+    /* All settings are known.  Called once, from the reactor or from setup_create().  May be
+     * NULL. */
     void (*ready)(void *ctx);
-    /* An attribute has a value that is refused, or cannot be read for another reason than that it does not
-     * exist.  What was set before stays.  NULL: the module ends with the sentence, and so fails to load
-     * if the session is about to start. */
+    /* An attribute has an invalid value, or cannot be read for a reason other than that it does not
+     * exist.  The earlier value stays.  NULL: the module ends with the error message, and fails to
+     * load if it was not loaded yet. */
     void (*refused)(void *ctx, const char *sentence);
 };
 
 typedef struct setup setup_t;
 
-/* Store the defaults of rows with a member, apply the arguments, and ask the broker for the attributes that
- * no argument stands for.  Where `refused` is NULL the module counts as loaded only when all are known
- * (flux_module_starting()).  NULL with EINVAL (an argument that is unknown, or refused) or ENOMEM, and a
- * sentence. */
+/* Store the defaults of rows with a member, apply the arguments, and ask the broker for the other
+ * attributes.  If `refused` is NULL, the module is loaded only when all are known
+ * (flux_module_starting()).  NULL with EINVAL (an unknown or invalid argument) or ENOMEM, and an
+ * error message. */
 setup_t *setup_create(flux_t *h, const struct setup_table *table, void *ctx, int argc, char **argv,
                       errmsg_t *err);
 void setup_destroy(setup_t *s); /* NULL-safe, keeps errno */
 bool setup_known(const setup_t *s);
 
-/* For a module without settings: -1 with EINVAL and a sentence when it was given an argument. */
+/* For a module without settings: -1 with EINVAL and an error message if it has an argument. */
 int setup_no_arguments(const char *module, int argc, char **argv, errmsg_t *err);
-/* For a module of rank 0: -1 with EINVAL and a sentence elsewhere. */
+/* For a module of rank 0: -1 with EINVAL and an error message at other ranks. */
 int setup_root_only(flux_t *h, const char *module, errmsg_t *err);
 
 #endif

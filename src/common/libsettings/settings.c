@@ -1,9 +1,10 @@
-/* settings.c - the table of all settings, and what may stand in it.
+/* settings.c - the table of all settings, and checks of their values.
  *
- * The table is settings_table.h; this file looks things up and judges values.  A module that reads a
- * setting may know more (that a policy exists), but a value of the wrong type never gets to it.
+ * The table is in settings_table.h.  This file looks settings up and checks values.  A module that
+ * reads a setting may check more (for example that a policy exists), but never gets a value of the
+ * wrong type.
  *
- * Failure: one sentence that names setting, value and what is wanted.
+ * Failure: an error message that names setting, value and what was expected.
  */
 #include "config.h"
 #include <errno.h>
@@ -68,7 +69,7 @@ const char *settings_type_name(const struct setting *s)
     return names[s->type];
 }
 
-/* A bound of the range, as one would write it. */
+/* Format a limit of the range. */
 static const char *bound(const struct setting *s, double value, char *buf, size_t size)
 {
     if (s->type == SETTING_SIZE)
@@ -114,7 +115,7 @@ static int check_word(const struct setting *s, const char *value, errmsg_t *err)
         if (len == strcspn(p, ",") && strncmp(p, value, len) == 0)
             return 0;
     }
-    return errmsg_fail(err, EINVAL, "%s=%.60s: one of %s is wanted", s->name, value, s->words);
+    return errmsg_fail(err, EINVAL, "%s=%.60s: expected one of %s", s->name, value, s->words);
 }
 
 static int check_value(const struct setting *s, const char *value, errmsg_t *err)
@@ -131,16 +132,16 @@ static int check_value(const struct setting *s, const char *value, errmsg_t *err
     case SETTING_BOOL:
         if (str2bool(value, &yes) == 0)
             return 0;
-        return errmsg_fail(err, EINVAL, "%s=%.60s: yes or no is wanted", s->name, value);
+        return errmsg_fail(err, EINVAL, "%s=%.60s: expected yes or no", s->name, value);
     case SETTING_COUNT:
         if (str2u64(value, &n) == 0)
             return in_range(s, value, (double)n, err);
-        return errmsg_fail(err, EINVAL, "%s=%.60s: a number is wanted", s->name, value);
+        return errmsg_fail(err, EINVAL, "%s=%.60s: expected a number", s->name, value);
     case SETTING_NUMBER:
         seconds = value[0] >= '0' && value[0] <= '9' ? strtod(value, &end) : -1.;
         if (seconds >= 0. && *end == '\0')
             return in_range(s, value, seconds, err);
-        return errmsg_fail(err, EINVAL, "%s=%.60s: a number is wanted", s->name, value);
+        return errmsg_fail(err, EINVAL, "%s=%.60s: expected a number", s->name, value);
     case SETTING_SIZE:
         if (size_parse(value, &n, &why) == 0)
             return in_range(s, value, (double)n, err);
@@ -158,7 +159,7 @@ static int check_value(const struct setting *s, const char *value, errmsg_t *err
     case SETTING_FIXED:
         break;
     }
-    return errmsg_fail(err, EPERM, "%s cannot be set: it is %s", s->name, s->what);
+    return errmsg_fail(err, EPERM, "%s cannot be set: it is fixed (%s)", s->name, s->what);
 }
 
 int settings_check(const char *name, const char *value, errmsg_t *err)

@@ -1,8 +1,8 @@
-/* The settings of a session: every attribute that a broker or a module reads, with type, default and
- * range, in one table.
+/* The settings of a session: every attribute that a broker or a module reads, with type, default
+ * and range, in one table.
  *
- * A new setting: add a row to settings_table.h, read the attribute in the module.  Without the row
- * `flux start --set` refuses it, and t/settings.t finds it in the sources.
+ * To add a setting, add a row to settings_table.h and read the attribute in the module.  Without
+ * the row `flux start --set` refuses it, and t/settings.t finds it in the sources.
  *
  * Thread rules: any thread.
  */
@@ -15,7 +15,7 @@
 #include "libutil/errmsg.h"
 
 enum setting_type {
-    SETTING_TEXT,     /* any text; the reader knows more */
+    SETTING_TEXT,     /* any text; its reader checks it */
     SETTING_BOOL,     /* yes, no... */
     SETTING_COUNT,    /* an integer from 0 */
     SETTING_NUMBER,   /* a decimal number from 0 */
@@ -23,32 +23,32 @@ enum setting_type {
     SETTING_DURATION, /* 1.5h */
     SETTING_AGE,      /* a duration, or "never" */
     SETTING_WORD,     /* one of the words in `words` */
-    SETTING_FIXED,    /* said by the broker itself: cannot be set */
+    SETTING_FIXED,    /* set by the broker itself only */
 };
 
 struct setting {
     const char *name;
     enum setting_type type;
-    const char *fallback; /* the default as one would write it; NULL: none, see `what` */
-    double min, max;      /* of COUNT, SIZE (bytes), DURATION and AGE (seconds), both included */
-    const char *words;    /* with commas */
+    const char *fallback; /* the default as a user would write it; NULL: none, see `what` */
+    double min, max;      /* limits of COUNT, SIZE (bytes), DURATION and AGE (seconds), inclusive */
+    const char *words;    /* separated by commas */
     const char *what;     /* one line */
 };
 
-/* Number i of the table, in the order of names; NULL beyond the end. */
+/* The i-th setting in the order of names; NULL beyond the last. */
 const struct setting *settings_at(size_t i);
 const struct setting *settings_find(const char *name);
 
-/* May `name` be set to `value`?  Names that begin with "user." are free for everybody.  0, or -1 with
- * ENOENT (no such setting, with a suggestion), EPERM (it cannot be set) or EINVAL (a value that it cannot
- * have) and a sentence. */
+/* May `name` be set to `value`?  Names that begin with "user." may have any value.  0, or -1 with
+ * ENOENT (no such setting, with a suggestion), EPERM (it cannot be set) or EINVAL (invalid value),
+ * and an error message. */
 int settings_check(const char *name, const char *value, errmsg_t *err);
 
-/* May a module be loaded with this argument, NAME=VALUE, which stands for the setting MODULE.NAME?  One
- * without settings in the table takes what it likes.  As settings_check(). */
+/* May a module be loaded with this argument, NAME=VALUE, which stands for the setting MODULE.NAME?
+ * A module without settings in the table accepts any argument.  Errors as for settings_check(). */
 int settings_check_argument(const char *module, const char *arg, errmsg_t *err);
 
-/* "a duration", "4K to 1G"... : returns `buf`. */
+/* "a duration", "4K to 1G"...; returns `buf`. */
 const char *settings_type_name(const struct setting *s);
 const char *settings_range(const struct setting *s, char *buf, size_t size);
 

@@ -1,4 +1,4 @@
-/* The small process object over spawn_process(). */
+/* The process object: a thin layer over spawn_process(). */
 #include "libsubprocess/process.h"
 
 #include <errno.h>
@@ -14,7 +14,7 @@ struct process {
     pid_t pid;
     int pidfd;
     int fds[3];
-    bool group; /* leads one */
+    bool group; /* it leads a process group */
     bool ended;
     int status;
 };
@@ -97,11 +97,6 @@ void process_destroy(process_t *p)
     close_fd(&p->pidfd);
     free(p);
     errno = errnum;
-}
-
-pid_t process_pid(const process_t *p)
-{
-    return p->pid;
 }
 
 int process_pidfd(const process_t *p)

@@ -1,8 +1,9 @@
 /* Processes as /proc shows them.
  *
- * A subreaper finds what its jobs left behind among its own children: whoever loses its parent is
- * given to it.  Children come from /proc/self/task/TID/children where the kernel has these
- * files, one read a thread; else by the parent id in /proc/PID/stat of every process.
+ * A subreaper finds the processes that its jobs left behind among its own children, since it adopts
+ * those that lose their parent.  Children are read from /proc/self/task/TID/children if the kernel
+ * has these files, with one read per thread; otherwise from the parent id in /proc/PID/stat of all
+ * processes.
  */
 #include "libsubprocess/proctree.h"
 
@@ -20,8 +21,14 @@
 #define ENVIRON_MAX (16u << 20)
 #define CHILDREN_MAX (8u << 20)
 
-/* State letter and parent of a process; -1 when it is gone. */
-static int stat_of(pid_t pid, char *state, pid_t *parent)
+struct stat_line {
+    char state;
+    pid_t parent;
+    unsigned long long start; /* clock ticks since the system started */
+};
+
+/* -1: there is no such process. */
+static int stat_of(pid_t pid, struct stat_line *st)
 {
     char path[64], text[512], *p;
     ssize_t n;
@@ -36,11 +43,12 @@ static int stat_of(pid_t pid, char *state, pid_t *parent)
     if (n <= 0)
         return -1;
     text[n] = '\0';
-    /* The name, in parentheses, may hold anything, even parentheses. */
+    /* The name, in parentheses, may contain anything, even parentheses. */
     p = strrchr(text, ')');
-    if (!p || sscanf(p + 1, " %c %d", state, &ppid) != 2)
+    if (!p || sscanf(p + 1, " %c %d%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s%*s %llu",
+                     &st->state, &ppid, &st->start) != 3)
         return -1;
-    *parent = ppid;
+    st->parent = ppid;
     return 0;
 }
 
@@ -68,15 +76,14 @@ struct filter {
 static int if_child(pid_t pid, void *arg)
 {
     struct filter *f = arg;
-    pid_t parent;
-    char state;
+    struct stat_line st;
 
-    if (stat_of(pid, &state, &parent) < 0 || parent != f->parent)
+    if (stat_of(pid, &st) < 0 || st.parent != f->parent)
         return 0;
     return f->cb(pid, f->arg);
 }
 
-/* Children of one thread: 0, what the callback returned, or -1 when the kernel does not tell. */
+/* Children of one thread: 0, the callback's result, or -1 if the kernel does not list them. */
 static int thread_children(const char *tid, proctree_f cb, void *arg)
 {
     char path[300], *text, *p, *end;
@@ -140,8 +147,27 @@ int proctree_has_env(pid_t pid, const char *assignment)
 
 bool proctree_dead(pid_t pid)
 {
-    pid_t parent;
-    char state;
+    struct stat_line st;
 
-    return stat_of(pid, &state, &parent) < 0 || state == 'Z' || state == 'X';
+    return stat_of(pid, &st) < 0 || st.state == 'Z' || st.state == 'X';
+}
+
+pid_t proctree_parent(pid_t pid)
+{
+    struct stat_line st;
+
+    return stat_of(pid, &st) < 0 ? -1 : st.parent;
+}
+
+bool proctree_older(pid_t pid, const struct timespec *boot)
+{
+    long hz = sysconf(_SC_CLK_TCK);
+    unsigned long long then;
+    struct stat_line st;
+
+    if (hz <= 0 || stat_of(pid, &st) < 0)
+        return false;
+    then = (unsigned long long)boot->tv_sec * (unsigned long long)hz +
+           (unsigned long long)boot->tv_nsec / (unsigned long long)(1000000000 / hz);
+    return st.start < then;
 }

@@ -1,20 +1,20 @@
-/* Spawning.
+/* Spawning processes by clone(CLONE_VM | CLONE_VFORK), with a part of the caller's stack as the
+ * child's.
  *
- * clone(CLONE_VM | CLONE_VFORK) with a piece of this function's stack as the child's.  Rules:
- *
- *  1. All signals are blocked around the clone, so that no handler of the caller runs in the child,
- *     which shares its memory.  The child sets every handler to default before it unblocks.
- *  2. Between clone and execve the child makes system calls only: no allocation, no lock, no errno
- *     of the caller's thread that matters (it is saved).
- *  3. A step that fails in the child is written to struct outcome, in memory that the caller sees
- *     when it wakes up; the child has then ended and is reaped here.
- *  4. Descriptors: sources that lie among the targets are first moved above them, so that the order
- *     of the map does not matter.  Everything else is closed by close_range(2), whoever opened it.
- *     The descriptor table of the child is its own.
- *  5. PR_SET_PDEATHSIG counts only from when it is set: a parent that went before is noticed by the
+ * Invariants:
+ *  1. All signals are blocked around the clone, so no handler of the caller runs in the child,
+ *     which shares its memory.  The child resets all handlers before it unblocks signals.
+ *  2. Between clone and execve the child only makes system calls: it allocates nothing, takes no
+ *     lock, and the caller's errno is saved.
+ *  3. A step that fails in the child is recorded in struct outcome, which the caller sees when it
+ *     wakes up.  The child has then ended and is reaped here.
+ *  4. Descriptors: sources that are also targets are first moved above the targets, so the order of
+ *     the map does not matter.  close_range(2) closes all other descriptors, whoever opened them.
+ *     The child has a descriptor table of its own.
+ *  5. PR_SET_PDEATHSIG is effective only once it is set: a parent that died before shows by the
  *     changed parent id.
- *  6. What can hang comes after that, so a child that hangs keeps no descriptor open that others
- *     wait for the end of, and goes with its parent.  The caller itself touches no path.
+ *  6. Steps that can hang come after that.  A child that hangs thus keeps no descriptor open whose
+ *     closing others await, and dies with its parent.  The caller itself accesses no path.
  */
 #include "libsubprocess/spawn.h"
 
@@ -54,13 +54,14 @@ struct outcome {
     const struct spawn_params *p;
     pid_t parent;
     enum step step;
-    size_t file; /* in STEP_OPEN: which */
+    size_t file; /* in STEP_OPEN: index of the file */
     int errnum;
-    bool there;           /* the file that execve(2) did not find */
-    char found[PATH_MAX]; /* the program, "": none was looked for */
+    bool there;           /* execve(2) failed with ENOENT, although the file exists */
+    char found[PATH_MAX]; /* the program; "": no search */
 };
 
-/* The sanitizer must not mark the frames of a child that never returns: they lie in the caller's.
+/* The sanitizer must not mark the frames of a child that never returns: they are in the caller's
+ * frame.
  */
 #define CHILD_FN __attribute__((no_sanitize("address", "undefined"), noinline))
 
@@ -119,7 +120,7 @@ CHILD_FN static int runnable_here(const char *file)
     return faccessat(AT_FDCWD, file, X_OK, AT_EACCESS);
 }
 
-/* "DIR/NAME"; false: too long. */
+/* Write "DIR/NAME" to `file`.  False: too long. */
 CHILD_FN static bool join(char *file, const char *dir, size_t len, const char *name)
 {
     size_t n = 0;
@@ -139,7 +140,7 @@ CHILD_FN static bool join(char *file, const char *dir, size_t len, const char *n
     return true;
 }
 
-/* The program, from the working directory. */
+/* Find the program, relative to the working directory. */
 CHILD_FN static int find(struct outcome *o)
 {
     const char *dir = o->p->search, *name = o->p->path;
@@ -167,8 +168,8 @@ CHILD_FN static int find(struct outcome *o)
     return -1;
 }
 
-/* By the system call: the library does not let its own two signals (32 and 33) be reset, which a
- * parent may have left ignored.  All zero is SIG_DFL, no flags and an empty mask on every machine.
+/* By system call: the library does not let its own two signals (32 and 33) be reset, which a parent
+ * may have ignored.  All zeros mean SIG_DFL, no flags and an empty mask on every machine.
  */
 CHILD_FN static void default_handlers(bool plain)
 {
@@ -278,7 +279,7 @@ static void explain(const struct outcome *o, errmsg_t *err)
         break;
     case STEP_OPEN:
         errmsg_set(err, "cannot open '%s': %s", o->p->files[o->file].name,
-                   o->errnum == ENXIO ? "nobody reads from it" : why);
+                   o->errnum == ENXIO ? "it has no reader" : why);
         break;
     case STEP_EXEC:
         errmsg_set(err, "cannot run '%s': %s", path,
@@ -297,7 +298,7 @@ static void explain(const struct outcome *o, errmsg_t *err)
         errmsg_set(err, "cannot bind '%s' to its cores: %s", path, why);
         break;
     case STEP_ORPHAN:
-        errmsg_set(err, "cannot tie '%s' to its parent: %s", path, why);
+        errmsg_set(err, "cannot start '%s': its parent has ended: %s", path, why);
         break;
     default:
         errmsg_set(err, "cannot start '%s': %s", path, why);
@@ -308,7 +309,7 @@ static void forget(const struct spawn_params *p, pid_t pid)
 {
     if (p->pid)
         __atomic_store_n(p->pid, 0, __ATOMIC_SEQ_CST);
-    /* Another thread may have reaped it, and yet another have a child of that number. */
+    /* Another thread may have reaped it, and a third may have a child with the same number. */
     while (waitpid(pid, NULL, __WNOTHREAD) < 0 && errno == EINTR)
         ;
 }
@@ -346,7 +347,7 @@ static pid_t start(const struct spawn_params *p, struct outcome *o, errmsg_t *er
     return pid;
 }
 
-/* A script without a "#!" line. */
+/* Run a script without a "#!" line in a shell. */
 static pid_t start_shell(const struct spawn_params *p, const char *file, errmsg_t *err)
 {
     struct spawn_params q = *p;
@@ -360,7 +361,7 @@ static pid_t start_shell(const struct spawn_params *p, const char *file, errmsg_
         argc++;
     argv = calloc(argc + 3, sizeof(*argv));
     if (!argv) {
-        errmsg_fail(err, ENOMEM, "no memory to run '%s' by a shell", file);
+        errmsg_fail(err, ENOMEM, "out of memory to run '%s' in a shell", file);
         return -1;
     }
     argv[0] = (char *)"sh";

@@ -1,11 +1,11 @@
-/* fattree.c - which switch a node hangs on: regular machines, and questions.
+/* fattree.c - the switch of each node: regular machines, and look-ups.
  *
- * Everything that is asked often is an array: leaf_of[node], pod_of[leaf].
+ * Frequent look-ups are array accesses: leaf_of[node], pod_of[leaf].
  *
  * Invariants:
- *  1. Each leaf has a node and each pod a leaf; the nodes of a leaf have numbers that follow each
- *     other, and leaves come in the order of their nodes.
- *  2. leaf_max and pod_max are the most nodes that a leaf, a pod has.
+ *  1. Each leaf has a node, and each pod a leaf.  The nodes of a leaf have consecutive numbers, and
+ *     leaves are in the order of their nodes.
+ *  2. leaf_max is the number of nodes of the largest leaf.
  *
  * Failure: NULL with EINVAL or ENOMEM and a sentence.
  */
@@ -21,22 +21,17 @@
 int fattree_measure(struct fattree *t)
 {
     uint32_t *leaf = calloc(t->nleaves, sizeof(*leaf));
-    uint32_t *pod = calloc(t->npods, sizeof(*pod));
 
-    for (uint32_t n = 0; leaf && pod && n < t->nnodes; n++) {
+    if (!leaf)
+        return -1;
+    for (uint32_t n = 0; n < t->nnodes; n++) {
         uint32_t l = t->leaf_of[n];
 
         if (++leaf[l] > t->leaf_max)
             t->leaf_max = leaf[l];
-        if (++pod[t->pod_of[l]] > t->pod_max)
-            t->pod_max = pod[t->pod_of[l]];
     }
-    if (!leaf || !pod)
-        errno = ENOMEM;
-    int rc = leaf && pod ? 0 : -1;
     free(leaf);
-    free(pod);
-    return rc;
+    return 0;
 }
 
 fattree_t *fattree_create(uint32_t pods, uint32_t leaves, uint32_t nodes, errmsg_t *err)
@@ -72,7 +67,6 @@ fattree_t *fattree_create(uint32_t pods, uint32_t leaves, uint32_t nodes, errmsg
     for (uint32_t l = 0; l < t->nleaves; l++)
         t->pod_of[l] = l / leaves;
     t->leaf_max = nodes;
-    t->pod_max = nodes * leaves;
     return t;
 }
 
@@ -147,11 +141,6 @@ uint32_t fattree_leaf_max(const fattree_t *t)
     return t->leaf_max;
 }
 
-uint32_t fattree_pod_max(const fattree_t *t)
-{
-    return t->pod_max;
-}
-
 uint32_t fattree_leaf(const fattree_t *t, uint32_t node)
 {
     return node < t->nnodes ? t->leaf_of[node] : FATTREE_NONE;
@@ -170,18 +159,6 @@ const uint32_t *fattree_leaves(const fattree_t *t)
 const uint32_t *fattree_pods(const fattree_t *t)
 {
     return t->pod_of;
-}
-
-uint32_t fattree_hops(const fattree_t *t, uint32_t a, uint32_t b)
-{
-    uint32_t la = fattree_leaf(t, a);
-    uint32_t lb = fattree_leaf(t, b);
-
-    if (la == FATTREE_NONE || lb == FATTREE_NONE)
-        return FATTREE_NONE;
-    if (la == lb)
-        return 0;
-    return t->pod_of[la] == t->pod_of[lb] ? 2 : 4;
 }
 
 const char *fattree_node_name(const fattree_t *t, uint32_t node)

@@ -7,17 +7,17 @@
  * Nodes, leaves and pods are numbered from 0.  A regular machine P,L,K has P pods of L leaves of K
  * nodes, and node = (pod * L + leaf) * K + slot.  One from a file of Slurm (topology.conf) may have
  * leaves and pods of any size: leaves, and their nodes, are numbered as a walk from the root meets
- * them, in the order of the file; pods likewise.  The switch right above a leaf is its pod; if there
- * is none above (one switch for all), there is one pod of one leaf.
+ * them, in the order of the file; pods likewise.  The switch right above a leaf is its pod; if
+ * there is none above (one switch for all), there is one pod of one leaf.
  *
  * The file, as described in topology.conf(5) for TopologyPlugin=topology/tree:
  *    SwitchName=NAME Nodes=HOSTLIST|Switches=HOSTLIST [LinkSpeed=N]
  * '#' starts a comment, '\' at the end of a line continues it, keywords come in any case.  Errors
- * are: a line of another form, two switches of one name, a switch that is not described, a switch or
- * a node below two switches, a cycle, several roots, no switch at all.
+ * are: a line of another form, two switches of one name, a switch that is not described, a switch
+ * or a node below two switches, a cycle, several roots, no switch at all.
  *
- * [C. Leiserson, "Fat-trees: universal networks for hardware-efficient supercomputing", IEEE Trans.
- * Computers 34(10), 1985]
+ * [C. Leiserson, "Fat-trees: universal networks for hardware-efficient supercomputing", IEEE
+ * Trans.  Computers 34(10), 1985]
  *
  * A fattree_t does not change once created: any number of threads may use it.
  */
@@ -50,9 +50,8 @@ void fattree_destroy(fattree_t *t); /* NULL-safe, keeps errno */
 uint32_t fattree_nnodes(const fattree_t *t);
 uint32_t fattree_nleaves(const fattree_t *t);
 uint32_t fattree_npods(const fattree_t *t);
-/* Most nodes of a leaf (K), and of a pod (K * L). */
+/* Most nodes of a leaf (K). */
 uint32_t fattree_leaf_max(const fattree_t *t);
-uint32_t fattree_pod_max(const fattree_t *t);
 
 /* The leaf of a node, the pod of a leaf, in constant time.  FATTREE_NONE: no such node or leaf. */
 uint32_t fattree_leaf(const fattree_t *t, uint32_t node);
@@ -60,10 +59,9 @@ uint32_t fattree_pod(const fattree_t *t, uint32_t leaf);
 /* The same as arrays, of fattree_nnodes() and fattree_nleaves() elements, owned by `t`. */
 const uint32_t *fattree_leaves(const fattree_t *t);
 const uint32_t *fattree_pods(const fattree_t *t);
-/* Hops of a message between two nodes: 0 (same leaf), 2 (same pod) or 4. */
-uint32_t fattree_hops(const fattree_t *t, uint32_t a, uint32_t b);
 
-/* Names, owned by `t`: as in the file; of a regular machine NULL.  A node's number, or FATTREE_NONE. */
+/* Names, owned by `t`: as in the file; of a regular machine NULL.  A node's number, or
+ * FATTREE_NONE. */
 const char *fattree_node_name(const fattree_t *t, uint32_t node);
 const char *fattree_leaf_name(const fattree_t *t, uint32_t leaf);
 const char *fattree_pod_name(const fattree_t *t, uint32_t pod);

@@ -1,22 +1,22 @@
 /* fattree_conf.c - a tree of switches from Slurm's topology.conf.
  *
- * Format (topology.conf(5)), one switch a line:
- *     line    = { word } [ "#" comment ]        words with blanks between them
+ * Format (topology.conf(5)), one switch per line:
+ *     line    = { word } [ "#" comment ]        blanks separate words
  *     word    = keyword "=" value               keywords in any case, each at most once
  *     keyword = SwitchName | Nodes | Switches | LinkSpeed
- * '\' at the very end of a line joins the next one to it.  Nodes and Switches are hostlists; a line
- * has one of them.  Lines end with LF or CR LF.
+ * '\' at the end of a line joins the next line to it.  Nodes and Switches are hostlists; a line has
+ * one of the two.  Lines end with LF or CR LF.
  *
- * States of a reading: lines are taken in (what hangs below is kept as text), switches are joined to
- * their parents, then one walk from the root numbers leaves, nodes and pods.
+ * Steps: lines are read (the lists of children stay text); switches are joined to their parents;
+ * one walk from the root numbers leaves, nodes and pods.
  *
- * Invariants of what is accepted:
- *  1. Exactly one switch is nobody's child, and the walk from it meets every switch (so there is no
+ * Invariants of an accepted file:
+ *  1. Exactly one switch has no parent, and the walk from it meets every switch (so there is no
  *     cycle).
- *  2. No switch and no node is below two switches, or twice below one; each leaf has a node, every
+ *  2. No switch or node has two parents, or appears twice below one.  Each leaf has a node, every
  *     other switch a child.
- *  3. There are at most FATTREE_NODES_MAX nodes and as many switches; sizes of hostlists are checked
- *     before they are expanded.  The walk is a loop: a deep tree cannot exhaust the stack.
+ *  3. There are at most FATTREE_NODES_MAX nodes and as many switches.  Sizes of hostlists are
+ *     checked before the lists are expanded.  The walk is a loop: no tree can exhaust the stack.
  *
  * Failure: EINVAL and a sentence that names the file, the line and the switch or node.
  */
@@ -201,7 +201,7 @@ static int take_lines(struct parser *p, char *text, size_t len)
         from += next;
         line++;
         if (more) {
-            /* The backslash's place: what is joined does not run into one word. */
+            /* A blank replaces the backslash, so that the joined words stay apart. */
             *to++ = ' ';
             if (from < end)
                 continue;
@@ -359,8 +359,8 @@ static int walk(struct parser *p, uint32_t root)
     return 0;
 }
 
-/* Levels and numbers of nodes, from the last switch of the walk to the first: children come before
- * their parents so. */
+/* Compute levels and numbers of nodes, from the last switch of the walk to the first, so that
+ * children precede their parents. */
 static void measure_switches(fattree_t *t)
 {
     for (uint32_t n = 0; n < t->nsw; n++)
@@ -379,7 +379,8 @@ static void measure_switches(fattree_t *t)
     }
 }
 
-/* Pods in the order of the walk: until now leaves have the number of the switch above them. */
+/* Number the pods in the order of the walk; before, each leaf has the number of its parent
+ * switch. */
 static void number_pods(fattree_t *t, uint32_t *pods)
 {
     for (uint32_t l = 0; l < t->nleaves; l++)

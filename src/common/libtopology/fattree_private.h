@@ -7,7 +7,7 @@
 
 struct fattree {
     uint32_t nnodes, nleaves, npods;
-    uint32_t leaf_max, pod_max;
+    uint32_t leaf_max;
     uint32_t *leaf_of; /* nnodes */
     uint32_t *pod_of;  /* nleaves */
     /* From a file only: */
@@ -19,7 +19,7 @@ struct fattree {
     hmap_t *by_name; /* node name -> number + 1 */
 };
 
-/* Fill in leaf_max and pod_max.  0, or -1 with ENOMEM. */
+/* Fill in leaf_max.  0, or -1 with ENOMEM. */
 int fattree_measure(struct fattree *t);
 
 #endif

@@ -1,18 +1,18 @@
 /* topology.c - tree shapes over ranks 0..N-1.
  *
- * A k-ary tree filled level by level is pure arithmetic: the parent of r is (r-1)/k, its children
- * are k*r+1..k*r+k, cut at N-1.  flat is the same with k = N-1.  A chain (k = 1) has closed forms
- * for what elsewhere is a walk to the root, because there the depth is N.  Trees from a file are
+ * A k-ary tree that is filled level by level needs arithmetic only: the parent of r is (r-1)/k, and
+ * its children are k*r+1..k*r+k, up to N-1.  flat is the same with k = N-1.  For a chain (k = 1),
+ * whose depth is N, closed forms replace the walks to the root.  A tree from a file is a set of
  * arrays built once (topology_file.c); preorder numbers turn "is it below?" into two comparisons.
  *
  * Invariants:
  *  1. A regular shape holds no memory that depends on N: a thousand brokers on one host pay
- * nothing.
- *  2. parent(r) < r holds for regular shapes only; nothing relies on it for trees from a file.
- *  3. Nothing changes after creation.
+ *     nothing.
+ *  2. parent(r) < r holds for regular shapes only; no code relies on it for trees from a file.
+ *  3. A topology does not change after its creation.
  *
- * Failure: creation explains itself in a sentence; questions about a rank that does not exist get
- * TOPOLOGY_NONE, 0 or false and never touch memory.
+ * Failure: a failed creation gives a sentence.  A query about a rank that does not exist returns
+ * TOPOLOGY_NONE, 0 or false, and touches no memory.
  */
 #include "config.h"
 #include <errno.h>

@@ -74,7 +74,7 @@ bool topology_is_ancestor(const topology_t *t, uint32_t anc, uint32_t rank);
 uint32_t topology_subtree_count(const topology_t *t, uint32_t rank);
 idset_t *topology_subtree(const topology_t *t, uint32_t rank);
 
-/* The neighbour (a child or the parent) of `from` on the way to `to`; `to` itself when equal.
+/* The neighbor (a child or the parent) of `from` on the way to `to`; `to` itself when equal.
  * O(depth) for regular shapes, O(log children) for trees from a file. */
 uint32_t topology_next_hop(const topology_t *t, uint32_t from, uint32_t to);
 

@@ -1,18 +1,18 @@
 /* topology_draw.c - a topology as text: for people, for Graphviz, and as a file to read back.
  *
- * The drawing of lines:            The digraph:
+ * The drawing in lines:            The digraph:
  *     0                                digraph topology {
  *     |-- 1                                0 [label="0"];
  *     |   `-- 3                            0 -> 1;
  *     `-- 2                            }
  *
  * Invariants:
- *  1. Ranks come in preorder, children in ascending order, found by parent and child questions
- * only, without recursion: memory is the text itself, however deep the tree is.
- *  2. A label cannot break the drawing: control characters become '?', and quotes and backslashes
- * are escaped in the digraph.
+ *  1. Ranks are in preorder, children in ascending order.  They are found by parent and child
+ *     queries, without recursion, so the text is the only memory, however deep the tree is.
+ *  2. A label cannot break the drawing: control characters become '?', and quotation marks and
+ *     backslashes are escaped in the digraph.
  *
- * Failure: ENOMEM, or E2BIG when indentation makes the text larger than MAX_TEXT.
+ * Failure: ENOMEM, or E2BIG when the indentation makes the text larger than MAX_TEXT.
  */
 #include "config.h"
 #include <errno.h>

@@ -1,16 +1,17 @@
 /* topology_file.c - trees from a file.
  *
- * Format owned here, one line for every rank that has children:
- *     line   = [ parent ":" idset ] [ "#" comment ]        blanks are free around the parts
+ * Format, one line for each rank that has children:
+ *     line   = [ parent ":" idset ] [ "#" comment ]        blanks around the parts are ignored
  *     parent = rank in decimal
  * Lines end with LF or CR LF; the last LF may be missing.
  *
- * A text is a tree over 0..N-1 when
- *  1. every rank named is below N, and no rank has two parent lines;
- *  2. rank 0 is nobody's child and each other rank is exactly one parent's child;
- *  3. a walk from rank 0 meets N ranks (else some ranks form a cycle away from the root).
- * The walk is iterative, so a deep tree cannot exhaust the stack, and checks run before anything of
- * the size of a hostile range is done.
+ * A text is a tree over 0..N-1 if these conditions hold:
+ *  1. Every rank that it names is below N, and no rank is the parent in two lines.
+ *  2. Rank 0 has no parent, and each other rank has exactly one.
+ *  3. A walk from rank 0 meets N ranks (otherwise some ranks form a cycle apart from the root).
+ *
+ * The walk is a loop, so no tree can exhaust the stack.  The size of an idset is checked before any
+ * work of that size is done.
  *
  * Failure: EINVAL and a sentence that names the source, the line and the rank.
  */

@@ -1,14 +1,16 @@
-/* trace.c - logs of jobs: the array, and how a file becomes lines.
+/* trace.c - logs of jobs: the array of jobs, and the reader that splits a file into lines.
  *
- * A file is read through zlib, which passes plain files through, in blocks; a line that a block
- * cuts is moved to the front of the next one.  So the memory that a log takes is that of its jobs.
+ * A file is read in blocks through zlib, which passes plain files through.  A line that a block
+ * cuts off is moved to the front of the next block, so a log takes the memory of its jobs only.
  *
  * Invariants:
- *  1. Every sentence about content names the file and the line.
- *  2. A line is parsed when its end was seen, or the end of the file was: nothing is read twice.
- *  3. What is out of range is an error here; what a machine cannot run is dropped in trace_edit.c.
+ *  1. Every error message about the contents names the file and the line.
+ *  2. A line is parsed once its end, or the end of the file, has been seen: nothing is parsed
+ *     twice.
+ *  3. A value out of range is an error here.  Jobs that a machine cannot run are dropped in
+ *     trace_edit.c.
  *
- * Failure: the first error ends the reading; there are no traces of which a part was read.
+ * Failure: the first error ends the reading, and no part of a trace is returned.
  */
 #include "config.h"
 #include <errno.h>
@@ -165,7 +167,7 @@ static int read_block(struct reader *r, const char *data, size_t len, bool last,
     return 0;
 }
 
-/* Nothing that names jobs is not an empty log. */
+/* A file without jobs is an error, and not an empty log. */
 static int read_done(struct reader *r)
 {
     if (r->t->n == 0)
@@ -213,7 +215,7 @@ static int read_all(struct reader *r, gzFile f, char *block)
         int n = gzread(f, block + have, (unsigned int)(BLOCK - have));
         int code = Z_OK;
 
-        /* A file that ends too early gives what is there, and says so with the end. */
+        /* A truncated file is read up to its end; gzerror() then reports the truncation. */
         if (n >= 0)
             gzerror(f, &code);
         if (n < 0 || (n == 0 && code != Z_OK && code != Z_STREAM_END))

@@ -34,9 +34,9 @@ struct trace_job {
 
 typedef struct trace trace_t;
 
-/* Read a file ("-": standard input).  `ppn`: processors of a node; a CSV counts nodes already.  NULL
- * with an errno of open(2) or read(2), EINVAL (a line that cannot be understood, a broken .gz) or
- * ENOMEM, and a sentence that names the file and the line. */
+/* Read a file ("-": standard input).  `ppn`: processors of a node; a CSV counts nodes already.
+ * NULL with an errno of open(2) or read(2), EINVAL (a line that cannot be understood, a broken .gz)
+ * or ENOMEM, and a sentence that names the file and the line. */
 trace_t *trace_read(const char *path, uint32_t ppn, errmsg_t *err);
 /* The same from text; `name` stands in sentences. */
 trace_t *trace_parse(const char *text, size_t len, const char *name, uint32_t ppn, errmsg_t *err);
@@ -61,7 +61,7 @@ void trace_keep(trace_t *t, uint32_t nodes, bool extend, size_t first,
 
 struct trace_derive {
     int64_t from_day, days; /* counted from the first job kept */
-    int64_t max_nodes;      /* a job has at most so many, before `mult` */
+    int64_t max_nodes;      /* a job has at most this many, before `mult` */
     int64_t machine;        /* nodes of the machine that `load` is of */
     double load;            /* offered load: above 0 */
     int64_t mult;           /* nodes are multiplied by it in the end */
@@ -69,6 +69,9 @@ struct trace_derive {
 /* Make a workload for another machine out of a trace, in place.  0, or -1 with EINVAL (nothing is
  * left, a number out of range) or ENOMEM and a sentence; the trace then holds nothing of use. */
 int trace_derive(trace_t *t, const struct trace_derive *d, errmsg_t *err);
+
+/* A copy whose jobs have `mult` (at least 1) times as many nodes.  NULL with ENOMEM. */
+trace_t *trace_multiply(const trace_t *t, int64_t mult);
 
 /* Write a trace as SWF.  0, or -1 with an error of write(2). */
 int trace_write_swf(const trace_t *t, FILE *f);

@@ -1,16 +1,16 @@
-/* trace_csv.c - a table of jobs with a line of names above it, as `sacct -X -P` prints it.
+/* trace_csv.c - a table of jobs with a header line of names, as `sacct -X -P` prints it.
  *
- * Format owned here:
+ * Format:
  *    fields    separated by ',' or '|', whichever the first line has; "..." around a field, with ""
  *              for a quotation mark in it
  *    JobID     a number
  *    NNodes    a number
  *    Submit    seconds, or YYYY-MM-DDThh:mm:ss in UTC
  *    Elapsed   seconds, or [D-]HH:MM:SS
- *    Timelimit the same; empty, 0, UNLIMITED or Partition_Limit: there is none
- * Names may come in any order and in any case; other columns are ignored.
+ *    Timelimit likewise; empty, 0, UNLIMITED or Partition_Limit: no limit
+ * The names may be in any order and in any case; other columns are ignored.
  *
- * Failure: EINVAL and a sentence with file and line.
+ * Failure: EINVAL and a sentence with the file and the line.
  */
 #include "config.h"
 #include <errno.h>

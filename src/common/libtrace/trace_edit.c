@@ -1,7 +1,7 @@
-/* trace_edit.c - what is made of a log once it was read: the jobs that a machine can run, in the
- * order of the queue; a month for another machine; the log as a file again.
+/* trace_edit.c - changes to a log that has been read: keep the jobs that a machine can run, in
+ * queue order; derive a workload for another machine; write the log as a file.
  *
- * The products submit * NUM of trace_derive() pass 64 bits: they are computed in 128.
+ * The products submit * NUM of trace_derive() exceed 64 bits, and are computed in 128.
  *
  * Failure: see trace.h.
  */
@@ -110,6 +110,22 @@ int trace_derive(trace_t *t, const struct trace_derive *d, errmsg_t *err)
     for (size_t i = 0; i < n; i++)
         t->jobs[i].id = (int64_t)i + 1;
     return 0;
+}
+
+trace_t *trace_multiply(const trace_t *t, int64_t mult)
+{
+    trace_t *copy = calloc(1, sizeof(*copy));
+
+    if (!copy || !(copy->jobs = calloc(t->n ? t->n : 1, sizeof(*copy->jobs)))) {
+        free(copy);
+        return NULL;
+    }
+    copy->n = copy->space = t->n;
+    for (size_t i = 0; i < t->n; i++) {
+        copy->jobs[i] = t->jobs[i];
+        copy->jobs[i].nodes *= mult;
+    }
+    return copy;
 }
 
 int trace_write_swf(const trace_t *t, FILE *f)

@@ -1,11 +1,12 @@
 /* trace_swf.c - a line of the Standard Workload Format.
  *
- * Eighteen numbers; -1 says that something is not known.  Used are
- *    1 id   2 submit   4 runtime   5 processors allocated   8 processors requested   9 time requested
- * The processors are those requested, or else those allocated; the estimate is the time requested, or
- * else the runtime.  The other fields must be there, and are not looked at.
+ * A line has eighteen numbers; -1 means that a value is not known.  These are used:
+ *    1 id        4 runtime                 8 processors requested
+ *    2 submit    5 processors allocated    9 time requested
+ * The number of processors is the one requested, or else the one allocated.  The estimate is the
+ * time requested, or else the runtime.  The other fields must be present, but are not parsed.
  *
- * Failure: EINVAL and a sentence with file and line.
+ * Failure: EINVAL and a sentence with the file and the line.
  */
 #include "config.h"
 #include <errno.h>

@@ -4,14 +4,14 @@
  *       | consumed        | held                | free              |
  *
  * Invariants:
- *  1. head + len <= cap, and len <= max when there is a bound.
- *  2. Held bytes move only when the space freed before them is at least as large as they are, or
- *     when the block is replaced by one of another size class; so a byte is moved a constant
- *     number of times on average, however small the pieces are.
- *  3. An empty buffer keeps at most KEEP bytes of memory; a nearly empty one does not keep more
- *     than four times what it needs beyond that.
+ *  1. head + len <= cap, and len <= max if there is a limit.
+ *  2. Held bytes move only if the space freed before them is at least as large as they are, or if
+ *     the block is replaced by one of another size class.  A byte is thus moved a constant number
+ *     of times on average, however small the pieces are.
+ *  3. An empty buffer keeps at most KEEP bytes of memory.  A nearly empty one keeps at most four
+ *     times what it needs beyond that.
  *
- * Failure: ENOBUFS beyond the bound, ENOMEM without memory; in both cases nothing has changed.
+ * Failure: ENOBUFS beyond the limit, ENOMEM without memory; in both cases nothing has changed.
  */
 #include "config.h"
 #include <assert.h>
@@ -75,7 +75,7 @@ void *buf_reserve(buf_t *b, size_t len)
     size_t cap;
 
     if (len == 0)
-        len = 1; /* so that the pointer is never NULL or one past the end */
+        len = 1; /* so that the pointer is never NULL or past the end */
     if (len > SIZE_MAX / 4 - b->len || (b->max > 0 && len > b->max - b->len)) {
         errno = ENOBUFS;
         return NULL;
@@ -89,8 +89,8 @@ void *buf_reserve(buf_t *b, size_t len)
         memmove(b->data, b->data + b->head, b->len);
         b->head = 0;
     } else {
-        /* A block which must be left although it is large enough has bytes in its second half:
-         * without the doubling they would be moved again too soon. */
+        /* A block that must be replaced although it is large enough has bytes in its second half:
+         * without the doubling they would soon move again. */
         if (cap == b->cap && b->len > b->head)
             cap *= 2;
         if (replace(b, cap) < 0)

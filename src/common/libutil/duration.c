@@ -1,22 +1,22 @@
-/* duration.c - lengths of time as text.
+/* duration.c - durations as text.
  *
- * Format owned here:
+ * Format:
  *
  *    number [ unit ]             1.5h  30s  .5m  1e3ms  90
  *    fields joined by ":"        MM:SS  HH:MM:SS
  *    days "-" fields             D-HH  D-HH:MM  D-HH:MM:SS
  *    "inf", "infinity", "infinite", "unlimited", in any case
  *
+ * A field may exceed 59 ("0:90:00" is 90 minutes): its meaning is clear, and other schedulers
+ * accept it.
+ *
  * Invariants:
- *  1. The table of units is the only place that knows how long a day is; parsing and formatting
- *     both read it.
- *  2. Digits are summed up here, not by strtod(3), which depends on the locale and takes signs,
- *     blanks, hexadecimals and "nan".
- *  3. What a number without unit means is the caller's choice, and no other form depends on it.
+ *  1. Only the table of units knows how long a day is; parsing and formatting both use it.
+ *  2. Digits are summed up here, not by strtod(3), which depends on the locale and accepts signs,
+ *     blanks, hexadecimal numbers and "nan".
+ *  3. The caller chooses the unit of a number without unit; no other form depends on it.
  *
- * A field may be above 59 ("0:90:00" is 90 minutes): its meaning is clear, and schedulers take it.
- *
- * Failure: EINVAL or ERANGE and a sentence.
+ * Failure: EINVAL or ERANGE, and an error message.
  */
 #include "config.h"
 #include <errno.h>
@@ -30,7 +30,7 @@
 #include "duration.h"
 
 #define MAX_SECONDS 1e12L
-#define MAX_DIGITS 18 /* that fit in 64 bits; more are not needed to say anything below 1e12 */
+#define MAX_DIGITS 18 /* digits that fit in 64 bits: enough forevery value below 1e12 */
 
 /* Largest first.  num/den rather than one number: 1/1000 is not exact in binary. */
 static const struct {
@@ -43,7 +43,7 @@ static const struct {
 };
 #define NUNITS (sizeof(units) / sizeof(units[0]))
 
-/* Digits at *s: appended to the mantissa.  The number of them, or -1 when there are too many. */
+/* Append the digits at *s to the mantissa.  Returns their number, or -1 if there are too many. */
 static int parse_digits(const char **s, uint64_t *mant, int *total)
 {
     int n = 0;
@@ -66,7 +66,8 @@ static int no_number(const char *s, errmsg_t *err)
                        s);
 }
 
-/* "e" and an exponent at *s: added to *exp.  "e" that no digits follow is left for the unit. */
+/* Add the exponent at *s ("e" and a number) to *exp.  An "e" without digits is left for the
+ * unit. */
 static void parse_exponent(const char **s, int *exp)
 {
     const char *p = *s;
@@ -114,7 +115,7 @@ static int parse_decimal(const char *s, const char *bare, long double *value, er
         return errmsg_fail(err, EINVAL,
                            "duration \"%.40s\": the unit is one of ns, us, ms, s, m, h and d", s);
     if (exp > 40)
-        exp = mant ? 40 : 0; /* is too long, whatever the unit */
+        exp = mant ? 40 : 0; /* too long in any unit */
     for (int i = 0; i < (exp < 0 ? -exp : exp) && i < 5000; i++)
         scale *= 10;
     *value = (long double)mant * units[u].num / units[u].den;
@@ -122,7 +123,7 @@ static int parse_decimal(const char *s, const char *bare, long double *value, er
     return 0;
 }
 
-/* [D-]HH:MM:SS and what may be left out of it. */
+/* [D-]HH:MM:SS, in full or in part. */
 static int parse_fields(const char *s, long double *value, errmsg_t *err)
 {
     static const uint32_t weight[] = {86400, 3600, 60, 1};
@@ -190,8 +191,8 @@ int duration_parse_minutes(const char *s, double *seconds, errmsg_t *err)
     return parse(s, "m", seconds, err);
 }
 
-/* The number in this unit, 6 significant digits where it has a fraction, with the unit.  True when
- * the text means exactly `seconds`. */
+/* Format the number in this unit, with the unit, and with 6 significant digits if it has a
+ * fraction. True if the text means exactly `seconds`. */
 static bool format_in(double seconds, size_t u, char *text, size_t size)
 {
     long double value = (long double)seconds * units[u].den / units[u].num;
@@ -206,7 +207,7 @@ static bool format_in(double seconds, size_t u, char *text, size_t size)
     len = strlen(text);
     if (decimals > 0) {
         len = strspn(text, "0123456789");
-        text[len] = '.'; /* whatever the locale wrote */
+        text[len] = '.'; /* whatever the locale's point is */
         len = strlen(text);
         while (text[len - 1] == '0')
             len--;
@@ -238,7 +239,7 @@ char *duration_format(double seconds, char *buf, size_t size)
     for (u = 0; u < NUNITS; u++) {
         long double scaled = (long double)seconds * units[u].den;
 
-        /* A million of a unit below the second is exact, but nobody reads it. */
+        /* A million of a unit below the second would be exact, but hard to read. */
         if (scaled >= units[u].num && (scaled < 1e6L || units[u].den <= 1) &&
             format_in(seconds, u, text, sizeof(text)))
             break;

@@ -1,4 +1,4 @@
-/* Lengths of time as text: "1.5h", "30s", "100ms", "2d", "90", "2:30:00", "1-12", "inf". */
+/* Durations as text: "1.5h", "30s", "100ms", "2d", "90", "2:30:00", "1-12", "inf". */
 #ifndef UTIL_DURATION_H
 #define UTIL_DURATION_H
 
@@ -7,20 +7,21 @@
 #include "libutil/errmsg.h"
 
 /* Text to seconds.  One of
- *    a decimal number (with a fraction or an exponent if wanted) and one of the units ns, us, ms, s,
- *    m (minutes), h, d (86400 s); a number without unit counts seconds;
+ *    a decimal number (with an optional fraction or exponent) and one of the units ns, us, ms, s,
+ *    m (minutes), h, d (86400 s); a number without unit means seconds;
  *    MM:SS, HH:MM:SS, D-HH, D-HH:MM, D-HH:MM:SS, as other schedulers read them;
  *    "inf", "infinity", "infinite" or "unlimited": INFINITY.
- * Signs, blanks and values above 1e12 s are refused.  0, or -1 with EINVAL or ERANGE and a sentence
- * in `err`, which may be NULL; *seconds is then unchanged.  Independent of the locale.  Thread-safe.
+ * Signs, blanks and values above 1e12 s are refused.  0, or -1 with EINVAL or ERANGE and an error
+ * message in `err`, which may be NULL; *seconds is then unchanged.  Independent of the locale.
+ * Thread-safe.
  */
 int duration_parse(const char *s, double *seconds, errmsg_t *err);
-/* The same, but that a number without unit counts minutes: the time limit of a job. */
+/* The same, except that a number without unit means minutes: the time limit of a job. */
 int duration_parse_minutes(const char *s, double *seconds, errmsg_t *err);
 
-/* Seconds to text with the largest unit that says it exactly in few digits, else rounded to 6
- * significant digits; "?" for a negative number or NaN.  Writes to `buf` (32 bytes always suffice,
- * a longer text is cut) and returns it. */
+/* Seconds to text, in the largest unit that represents them exactly with few digits, else rounded
+ * to 6 significant digits; "?" for a negative number or NaN.  Writes to `buf` (32 bytes are always
+ * enough; a longer text is truncated) and returns it. */
 char *duration_format(double seconds, char *buf, size_t size);
 
 #endif

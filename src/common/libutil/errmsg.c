@@ -1,11 +1,11 @@
-/* errmsg.c - sentences for people, beside errno for programs.
+/* errmsg.c - error messages for people, besides errno for programs.
  *
  * Invariants:
- *  1. The text is always NUL-terminated and never contains a newline: a sentence goes to one
- *     line of a log or a terminal, whatever bytes came in from outside.
- *  2. No call changes errno except errmsg_fail(), which sets it last.
+ *  1. The text is always NUL-terminated and never contains a newline: a message takes one line of a
+ *     log or a terminal, whatever bytes came from outside.
+ *  2. No call changes errno, except errmsg_fail(), which sets it last.
  *
- * Failure: a text that does not fit is cut; nothing is allocated, so nothing else can fail.
+ * Failure: a text that does not fit is truncated.  Nothing is allocated.
  */
 #include "config.h"
 #include <errno.h>

@@ -1,7 +1,7 @@
-/* One clear sentence beside errno.
+/* One clear error message besides errno.
  *
- * Functions that can fail for a reason a person should read take an `errmsg_t *` (which may be
- * NULL) and leave in it one sentence that says what failed, where, and what to do.
+ * Functions that can fail for a reason that people should read take an `errmsg_t *` (which may be
+ * NULL), and leave there one sentence that says what failed, where, and what to do.
  */
 #ifndef UTIL_ERRMSG_H
 #define UTIL_ERRMSG_H
@@ -10,10 +10,10 @@ typedef struct errmsg {
     char text[256];
 } errmsg_t;
 
-/* Write a sentence, cut at 255 bytes.  `e` may be NULL.  Keeps errno.  Thread-safe. */
+/* Set the message, truncated to 255 bytes.  `e` may be NULL.  Keeps errno.  Thread-safe. */
 void errmsg_set(errmsg_t *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* errmsg_set(), then errno = errnum.  Always returns -1, so that a caller can `return` it. */
+/* errmsg_set(), then errno = errnum.  Always returns -1, for the caller's return statement. */
 int errmsg_fail(errmsg_t *e, int errnum, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 

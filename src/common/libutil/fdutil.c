@@ -1,13 +1,13 @@
 /* fdutil.c - loops over descriptors, files and directories.
  *
  * Invariants:
- *  1. EINTR and short counts never reach the caller; a non-blocking descriptor is waited for with
- *     poll(2), never spun on.
- *  2. Every descriptor opened here is close-on-exec and closed again before return.
- *  3. Removal of a tree works with directory descriptors and O_NOFOLLOW: somebody who swaps a
- *     directory for a symbolic link meanwhile cannot lead it outside the tree.
+ *  1. EINTR and short counts never reach the caller.  A non-blocking descriptor is waited for with
+ *     poll(2), without spinning.
+ *  2. Every descriptor opened here is close-on-exec, and closed before return.
+ *  3. A tree is removed with directory descriptors and O_NOFOLLOW: an attacker who replaces a
+ *     directory by a symbolic link meanwhile cannot lead the removal outside the tree.
  *
- * Failure: -1 or NULL with the errno of the system call; nothing half-made is left behind.
+ * Failure: -1 or NULL with the errno of the system call; nothing incomplete is left behind.
  */
 #include "config.h"
 #include <dirent.h>
@@ -26,7 +26,7 @@
 #include "fdutil.h"
 
 #define MAX_LEVELS 128
-#define SOCKET_NAME_ROOM 24 /* what a caller may add to a runtime directory: "/local-16777215" */
+#define SOCKET_NAME_ROOM 24 /* room for a name in a runtime directory: "/local-16777215" */
 
 static int wait_for(int fd, short events)
 {
@@ -47,7 +47,7 @@ static void close_keep_errno(int fd)
     errno = saved;
 }
 
-/* read(2) that waits; 0 at the end of file. */
+/* read(2) that waits; returns 0 at the end of the file. */
 static ssize_t read_some(int fd, void *data, size_t len)
 {
     for (;;) {
@@ -165,7 +165,7 @@ int fd_check_peer(int fd, const char *what, errmsg_t *err)
 void fd_reserve_standard(void)
 {
     for (int fd = 0; fd <= 2; fd++) {
-        /* A free one that is the lowest is what open() gives. */
+        /* open() returns the lowest free descriptor. */
         if (fcntl(fd, F_GETFD) < 0 && errno == EBADF &&
             open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY) != fd)
             return;
@@ -184,43 +184,7 @@ int file_read_all(const char *path, size_t max, char **data, size_t *len)
     return rc;
 }
 
-int file_write_atomic(const char *path, const void *data, size_t len, mode_t mode)
-{
-    char *tmp;
-    int fd;
-    int rc = -1;
-    int saved;
-
-    if (asprintf(&tmp, "%s.XXXXXX", path) < 0) {
-        errno = ENOMEM;
-        return -1;
-    }
-    fd = mkostemp(tmp, O_CLOEXEC);
-    if (fd >= 0) {
-        rc = fd_write_all(fd, data, len);
-        if (rc == 0)
-            rc = fchmod(fd, mode);
-        if (rc == 0)
-            rc = fsync(fd); /* the content before the name, also over a power failure */
-        if (rc == 0) {
-            rc = close(fd); /* a network file system reports a full disk only here */
-        } else {
-            close_keep_errno(fd);
-        }
-        if (rc == 0)
-            rc = rename(tmp, path);
-        saved = errno;
-        if (rc < 0)
-            (void)unlink(tmp);
-        errno = saved;
-    }
-    saved = errno;
-    free(tmp);
-    errno = saved;
-    return rc;
-}
-
-/* May the runtime directory stand below `base`?  0, or an errno that says why not. */
+/* May the runtime directory be created in `base`?  0, or an errno with the reason. */
 static int check_base(const char *base, const char *prefix)
 {
     struct sockaddr_un sun;
@@ -270,14 +234,14 @@ char *dir_create_runtime(const char *prefix, errmsg_t *err)
     return NULL;
 }
 
-/* A file system that cannot do that for directories has no more to give. */
+/* A file system that cannot sync directories has nothing more to offer. */
 static int sync_dir(const char *path)
 {
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     int saved, rc;
 
     if (fd < 0)
-        return errno == EACCES ? 0 : -1; /* it may be entered, not read */
+        return errno == EACCES ? 0 : -1; /* it can be entered but not read */
     rc = fsync(fd) < 0 && errno != EINVAL && errno != EROFS ? -1 : 0;
     saved = errno;
     close(fd);
@@ -285,30 +249,26 @@ static int sync_dir(const char *path)
     return rc;
 }
 
-/* The directory, and its name in its parent, durably. */
-static int sync_made(char *path)
+/* Sync the directory and those above it.  This includes existing ones: their creator may have
+ * failed before syncing them. */
+static int sync_path(char *path)
 {
     char *end = path + strlen(path);
-    int rc;
+    int rc = sync_dir(path);
 
-    if (sync_dir(path) < 0)
-        return -1;
-    while (end > path && end[-1] == '/')
-        end--;
-    while (end > path && end[-1] != '/')
-        end--;
-    if (end == path)
-        return sync_dir(".");
-    char first = *end;
-    *end = '\0';
-    rc = sync_dir(path);
-    *end = first;
+    while (rc == 0 && end > path) {
+        while (end > path && end[-1] == '/')
+            end--;
+        while (end > path && end[-1] != '/')
+            end--;
+        if (end == path)
+            return *path == '/' ? 0 : sync_dir(".");
+        char first = *end;
+        *end = '\0';
+        rc = sync_dir(path);
+        *end = first;
+    }
     return rc;
-}
-
-static int make_dir(char *path, mode_t mode)
-{
-    return mkdir(path, mode) < 0 ? -1 : sync_made(path);
 }
 
 int dir_create_parents(const char *path, mode_t mode)
@@ -323,11 +283,11 @@ int dir_create_parents(const char *path, mode_t mode)
         if (*p != '/')
             continue;
         *p = '\0';
-        if (make_dir(copy, 0755) < 0 && errno != EEXIST)
+        if (mkdir(copy, 0755) < 0 && errno != EEXIST)
             rc = -1;
         *p = '/';
     }
-    if (rc == 0 && make_dir(copy, mode) < 0) {
+    if (rc == 0 && mkdir(copy, mode) < 0) {
         struct stat st;
 
         if (errno != EEXIST) {
@@ -339,6 +299,8 @@ int dir_create_parents(const char *path, mode_t mode)
             rc = -1;
         }
     }
+    if (rc == 0)
+        rc = sync_path(copy);
     saved = errno;
     free(copy);
     errno = saved;
@@ -353,15 +315,15 @@ static void note(int *first_error)
 
 /* A tree that is being removed. */
 struct removal {
-    int root;         /* its top, open; -1 */
-    dev_t dev;        /* of the top */
-    unsigned renamed; /* directories that were deeper than MAX_LEVELS and now stand at the top */
+    int root;         /* descriptor of its top; -1 */
+    dev_t dev;        /* of its top */
+    unsigned renamed; /* directories below MAX_LEVELS that were moved to the top */
     int first_error;
 };
 
 static void remove_at(struct removal *r, int dirfd, const char *name, int level);
 
-/* Remove what is in the directory open as `fd`, which is closed. */
+/* Remove the contents of the directory open as `fd`, and close it. */
 static void remove_content(struct removal *r, int fd, int level)
 {
     DIR *dir = fdopendir(fd);
@@ -381,8 +343,9 @@ static void remove_content(struct removal *r, int fd, int level)
     (void)closedir(dir);
 }
 
-/* Too deep for descriptors and the stack: it goes to the top of the tree, and has its turn there.  A
- * name that is taken is not replaced, unless by an empty directory of the same tree. */
+/* The directory is too deep for descriptors and the stack: move it to the top of the tree, to be
+ * removed there later.  An existing name is not replaced, except for an empty directory of the same
+ * tree. */
 static void raise_up(struct removal *r, int dirfd, const char *name)
 {
     char up[32];
@@ -396,7 +359,7 @@ static void raise_up(struct removal *r, int dirfd, const char *name)
         note(&r->first_error);
 }
 
-/* Remove what is in a directory of the tree. */
+/* Remove the contents of a directory of the tree. */
 static void remove_dir(struct removal *r, int fd, int level)
 {
     unsigned before;

@@ -1,23 +1,24 @@
-/* filetrust.c - can anybody but us change what a path leads to?
+/* filetrust.c - can other users change what a path leads to?
  *
- * The path is walked one name at a time, as the kernel does, so that symbolic links are seen: `done`
- * is an absolute path without links, dots or double slashes, and every part of it has been judged;
- * `todo` is what is left.
+ * The path is walked name by name, as the kernel does, so symbolic links are seen.  `done` is an
+ * absolute path without links, dots or double slashes, all parts of which were checked; `todo` is
+ * the rest.
  *
  * Invariants:
- *  1. Each directory is judged before a name is looked up in it.  So what lstat() says of a name
- *     stays true: nobody who is not trusted can rename or replace it.
- *  2. A directory that others may write to, but with the sticky bit, can be passed through only.
- *     In it an entry can be replaced by the entry's owner and the directory's, and both are judged.
+ *  1. Each directory is checked before a name is looked up in it.  The result of lstat() for a name
+ *     thus stays true: no user who is not trusted can rename or replace it.
+ *  2. A directory to which others may write, but with the sticky bit, can only be passed through.
+ *     An entry in it can be replaced by the owners of the entry and of the directory, and both are
+ *     checked.
  *  3. Write permission of a group is harmless only if the owner is alone in it: the group has the
  *     number and the name of the user, no members are listed, and no access control list hides
  *     other grants behind the group's bits.
  *
- * The exception for those who can replace our own program (owners of the executable and of the
- * directories above it, and groups that can write to any of these) is looked up only when something would be
- * refused otherwise.
+ * Users who can replace our own program (owners of the executable and of the directories above it,
+ * and groups that can write to any of these) are an exception, which is looked up only if something
+ * would be refused otherwise.
  *
- * Failure: refused, with a sentence.
+ * Failure: refused, with an error message.
  */
 #include "config.h"
 #include <errno.h>
@@ -38,13 +39,13 @@
 #define POWERS_MAX 32
 
 struct walk {
-    const char *path; /* as asked for */
+    const char *path; /* as given by the caller */
     char done[PATH_MAX];
     char todo[PATH_MAX];
     errmsg_t *err;
 };
 
-/* --- who can replace this program --- */
+/* --- users who can replace this program --- */
 
 struct powers {
     uid_t uid[POWERS_MAX];
@@ -120,7 +121,7 @@ static bool owner_ok(uid_t uid)
     return uid == 0 || uid == geteuid() || owner_has_power(uid);
 }
 
-/* Is the owner alone in the group?  Invariant 3. */
+/* Is the owner alone in the group (invariant 3)? */
 static bool group_is_private(const char *path, const struct stat *st)
 {
     char pwbuf[4096], grbuf[4096];
@@ -150,7 +151,7 @@ static bool refuse(const struct walk *w, const char *fmt, ...)
     return false;
 }
 
-/* `last`: it is what the path leads to, not a directory on the way. */
+/* `last`: the object of the path, not a directory on the way. */
 static bool judge(const struct walk *w, const struct stat *st, bool last)
 {
     unsigned mode = st->st_mode & 07777;
@@ -158,7 +159,7 @@ static bool judge(const struct walk *w, const struct stat *st, bool last)
     if (!owner_ok(st->st_uid))
         return refuse(w, "belongs to user %u, neither to user %u nor to root", (unsigned)st->st_uid,
                       (unsigned)geteuid());
-    if (S_ISLNK(st->st_mode)) /* its mode means nothing */
+    if (S_ISLNK(st->st_mode)) /* the mode of a link has no meaning */
         return true;
     if (S_ISDIR(st->st_mode) && (mode & S_ISVTX) && !last)
         return true;
@@ -176,9 +177,9 @@ static bool cannot_look(const struct walk *w, int errnum)
     return false;
 }
 
-/* --- the way --- */
+/* --- walking --- */
 
-/* Put the target of the link `done` in front of what is left, and go back to where the link is. */
+/* Put the target of the link `done` before the rest, and go back to the link's directory. */
 static int follow(struct walk *w)
 {
     char target[PATH_MAX], rest[PATH_MAX];
@@ -199,7 +200,8 @@ static int follow(struct walk *w)
     return 0;
 }
 
-/* Take the next name from `todo` to `done`.  1: taken, or it was ".." or "."; 0: nothing is left. */
+/* Move the next name from `todo` to `done`.  1: moved, or it was ".." or "."; 0: nothing is
+ * left. */
 static int next_name(struct walk *w)
 {
     size_t skip = strspn(w->todo, "/");
@@ -232,7 +234,7 @@ static bool walk(struct walk *w)
 
     if (lstat("/", &st) < 0)
         return cannot_look(w, errno);
-    /* Judged at the beginning of each round: where the walk has come to. */
+    /* Each round begins with a check of the current position. */
     for (;;) {
         bool last = w->todo[strspn(w->todo, "/")] == '\0';
 

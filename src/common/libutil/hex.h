@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Write two digits for each of `len` bytes, and no NUL.  Returns where they end. */
+/* Write two digits for each of `len` bytes, without NUL.  Returns the end of the output. */
 static inline char *hex_encode(char *out, const uint8_t *data, size_t len)
 {
     static const char digits[] = "0123456789abcdef";
@@ -26,7 +26,8 @@ static inline int hex_value(char c)
     return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* Read `len` bytes from twice as many digits.  0, or -1 when one of them is none; errno is kept. */
+/* Read `len` bytes from twice as many digits.  0, or -1 if a character is not a digit; keeps
+ * errno. */
 static inline int hex_decode(uint8_t *out, const char *text, size_t len)
 {
     for (size_t i = 0; i < len; i++) {

@@ -1,28 +1,28 @@
-/* hmap.c - hash map: a dense array of entries, and beside it an open-addressed index.
+/* hmap.c - hash map: a dense array of entries, and an open-addressed index.
  *
- * Entries stand in the array in the order of their insertion.  The index is a power-of-two table
- * of (hash, entry number) pairs with linear probing; a look-up compares 32 bits of hash inside one
- * or two cache lines before it touches an entry.  Removal closes the gap in the index at once
- * (backward shift, no tombstones) and leaves a dead entry (val == NULL) in the array, which the
- * next rebuild squeezes out.
+ * Entries are in the array in the order of their insertion.  The index is a power-of-two table of
+ * (hash, entry number) pairs with linear probing.  A look-up compares 32 bits of hash within one or
+ * two cache lines before it touches an entry.  A removal closes the gap in the index at once
+ * (backward shift, without tombstones) and leaves a dead entry (val == NULL) in the array until the
+ * next rebuild.
  *
  * Invariants:
- *  1. live <= used <= cap, and cap is 5/8 of the index size, so that a probe always ends.
- *  2. Entry sequence numbers rise strictly through the array.  An iteration position is the
- *     sequence number to visit next, not an array index: a removal may squeeze the array in the
- *     middle of an iteration and the position stays right.  Only an insertion renumbers.
- *  3. Every entry before `first` is dead, and the last entry in the array is live; so "take the
- *     oldest" and "drop the newest" cost constant time even in a map that never is rebuilt.
- *  4. Iteration order is the order of insertion.  It does not depend on the hash seed; runs with
- *     the same input therefore act alike although the seed differs in every process.
+ *  1. live <= used <= cap, and cap is 5/8 of the index size, so every probe ends.
+ *  2. Entry sequence numbers increase strictly through the array.  An iteration position is the
+ *     sequence number to visit next, not an array index: a removal may compact the array during an
+ *     iteration, and the position stays valid.  Only an insertion renumbers.
+ *  3. Every entry before `first` is dead, and the last entry in the array is live.  "Take the
+ *     oldest" and "drop the newest" thus cost constant time, even in a map that is never rebuilt.
+ *  4. Iteration order is the order of insertion, whatever the hash seed.  Runs with the same input
+ *     thus behave alike, although the seed differs in every process.
  *
- * Strings and binary keys are hashed with SipHash-2-4 and a random key of the map:
- * keys that come from outside cannot be chosen to collide, as they could be with a hash that is only
- * mixed with a seed (a word that equals a constant of the hash wipes out all that came before it).
- * Integers are multiplied and folded with that key.
+ * Strings and binary keys are hashed with SipHash-2-4 and a random key of the map, so that keys
+ * from outside cannot be chosen to collide.  (A hash that is only mixed with a seed does not
+ * prevent that: a word that equals a constant of the hash cancels everything before it.)  Integers
+ * are multiplied and folded with that key.
  *
- * Failure: an insertion that cannot get memory leaves the map as it was (ENOMEM).  A removal that
- * cannot get memory for the smaller index keeps the larger one.
+ * Failure: an insertion without memory leaves the map unchanged (ENOMEM).  A removal without memory
+ * for the smaller index keeps the larger one.
  */
 #include "config.h"
 #include <assert.h>
@@ -61,7 +61,7 @@ struct hmap {
     struct slot *slots;
     unsigned char *entries;
     uint32_t nslots; /* power of two, or 0 */
-    uint32_t cap;    /* entries there is room for */
+    uint32_t cap;    /* entries that fit */
     uint32_t used;   /* entries live or dead */
     uint32_t live;
     uint32_t first; /* no live entry before this one */
@@ -85,7 +85,7 @@ static inline uint32_t slots_to_cap(uint32_t nslots)
     return nslots / 2 + nslots / 8;
 }
 
-/* 64x64 -> 128 bit product, folded: every input bit reaches every output bit. */
+/* 64x64 -> 128 bit product, folded: every input bit affects every output bit. */
 static inline uint64_t fold(uint64_t a, uint64_t b)
 {
     unsigned __int128 r = (unsigned __int128)a * b;
@@ -188,7 +188,7 @@ size_t hmap_count(const hmap_t *m)
     return m ? m->live : 0;
 }
 
-/* Put entry number `i` into an index which has room and does not hold it. */
+/* Add entry number `i` to an index that has room and does not contain it. */
 static void index_add(struct slot *slots, uint32_t nslots, uint32_t hash, uint32_t i)
 {
     uint32_t pos = hash & (nslots - 1);
@@ -216,7 +216,7 @@ static void index_del(hmap_t *m, uint32_t pos)
     m->slots[pos].num = 0;
 }
 
-/* Squeeze dead entries out and change to `nslots` index slots.  -1 with ENOMEM: unchanged. */
+/* Remove dead entries, and change to `nslots` index slots.  -1 with ENOMEM: unchanged. */
 static int rebuild(hmap_t *m, uint32_t nslots, bool renumber)
 {
     uint32_t cap = slots_to_cap(nslots);
@@ -278,7 +278,7 @@ static int64_t find(const hmap_t *m, const void *key, uint32_t hash)
     return -1;
 }
 
-/* Smallest index that holds `n` entries and leaves room for a fair number of insertions. */
+/* Smallest index that holds `n` entries and leaves room for many insertions. */
 static uint32_t pick_slots(uint32_t n)
 {
     uint32_t nslots = MIN_SLOTS;
@@ -364,7 +364,7 @@ void *hmap_get_u64(const hmap_t *m, uint64_t key)
     return m && m->type == KEY_U64 ? hmap_get(m, &key) : NULL;
 }
 
-/* Give memory back after a removal.  Never renumbers, because an iteration may be under way. */
+/* Release memory after a removal.  Never renumbers, because an iteration may be under way. */
 static void shrink(hmap_t *m)
 {
     if (m->live == 0) {
@@ -401,7 +401,7 @@ void *hmap_take(hmap_t *m, const void *key)
     val = e->val;
     index_del(m, (uint32_t)pos);
     if (m->type == KEY_STR)
-        free(entry_str(e)); /* `key` may be this very string: not used from here on */
+        free(entry_str(e)); /* `key` may be this very string: not used any more */
     e->val = NULL;
     m->live--;
     while (m->used > m->first && !entry_at(m, m->used - 1)->val)
@@ -433,7 +433,7 @@ bool hmap_del_u64(hmap_t *m, uint64_t key)
     return m && m->type == KEY_U64 ? hmap_del(m, &key) : false;
 }
 
-/* Number of the first entry whose sequence is at least `seq`; m->used when there is none. */
+/* Number of the first entry whose sequence is at least `seq`; m->used if there is none. */
 static uint32_t seek(const hmap_t *m, size_t seq)
 {
     uint32_t lo = m->first;
@@ -441,7 +441,7 @@ static uint32_t seek(const hmap_t *m, size_t seq)
 
     if (lo == hi || seq <= entry_at(m, lo)->seq)
         return lo;
-    /* As long as nothing was squeezed out, the sequence is the entry number. */
+    /* As long as the array was not compacted, the sequence is the entry number. */
     if (seq < hi && entry_at(m, (uint32_t)seq)->seq == seq)
         return (uint32_t)seq;
     while (lo < hi) {

@@ -1,6 +1,6 @@
 /* Hash map with string, integer or fixed-size binary keys and pointer values.
  *
- * Average constant time for every operation; memory shrinks again after a burst.
+ * Average constant time forevery operation; memory shrinks again after a burst.
  * Iteration order is unspecified.  Not thread-safe.
  */
 #ifndef UTIL_HMAP_H
@@ -42,7 +42,7 @@ void *hmap_get_u64(const hmap_t *m, uint64_t key);
 bool hmap_del(hmap_t *m, const void *key);
 bool hmap_del_u64(hmap_t *m, uint64_t key);
 
-/* Remove and hand the value back without free_fn; NULL when the key was not there. */
+/* Remove an entry and return its value without free_fn; NULL if the key does not exist. */
 void *hmap_take(hmap_t *m, const void *key);
 void *hmap_take_u64(hmap_t *m, uint64_t key);
 

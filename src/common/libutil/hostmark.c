@@ -1,15 +1,17 @@
-/* hostmark.c - a mark of the host and of its last start.
+/* hostmark.c - marks that identify the host and its last boot, and what a process shares with
+ * others of the host.
  *
- * The kernel draws a random id at each start; its first eight digits are the mark.  Containers of one
- * host share it, as they share the locks of files.
+ * The kernel draws a random id at each boot, whose first eight digits are the mark.  Containers of
+ * one host share it, as they share file locks.
  *
- * Failure: without /proc the host's name stands for it, which is the same after a restart.
+ * Failure: without /proc the host's name is used, which stays the same after a reboot.
  */
 #include "config.h"
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -34,4 +36,20 @@ void hostmark_get(char mark[HOSTMARK_SIZE])
             hash = (hash ^ (unsigned char)*p) * 16777619u;
     }
     snprintf(mark, HOSTMARK_SIZE, "%08x", hash);
+}
+
+void hostshare_get(char mark[HOSTSHARE_SIZE])
+{
+    char host[HOSTMARK_SIZE];
+    struct stat net, pid, shm;
+
+    hostmark_get(host);
+    if (stat("/proc/self/ns/net", &net) < 0)
+        net.st_ino = 0;
+    if (stat("/proc/self/ns/pid", &pid) < 0)
+        pid.st_ino = 0;
+    if (stat("/dev/shm", &shm) < 0)
+        shm.st_dev = 0;
+    snprintf(mark, HOSTSHARE_SIZE, "%s.%llx.%llx.%llx", host, (unsigned long long)net.st_ino,
+             (unsigned long long)pid.st_ino, (unsigned long long)shm.st_dev);
 }

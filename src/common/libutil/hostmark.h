@@ -1,11 +1,20 @@
-/* Which start of which host is this?  For names of files that only a process of the same host, since it
- * was last started, may take for stale: on a shared file system others' look the same.  Thread-safe. */
+/* Identifies a boot of a host.  For names of files that only a process of the same host and boot
+ * may regard as stale: on a shared file system those of others look the same.  Thread-safe.
+ */
 #ifndef UTIL_HOSTMARK_H
 #define UTIL_HOSTMARK_H
 
 #define HOSTMARK_SIZE 9 /* eight hex digits and a NUL */
 
-/* Write the mark: of the kernel's boot id, or, where there is none, of the host's name. */
+#define HOSTSHARE_SIZE 80
+
+/* Write the mark: from the kernel's boot id, or without one from the host's name. */
 void hostmark_get(char mark[HOSTMARK_SIZE]);
+
+/* Write a mark of what this process shares with others of its host, as text without spaces: the
+ * mark of the host, the namespaces of network and processes, and the file system /dev/shm.  Only
+ * processes with equal marks reach each other by loopback, abstract sockets, process ids and shared
+ * memory.  What cannot be found out counts as shared. */
+void hostshare_get(char mark[HOSTSHARE_SIZE]);
 
 #endif

@@ -1,9 +1,10 @@
-/* invariant.c - what is said when an invariant does not hold.
+/* invariant.c - the message about an invariant that does not hold.
  *
- * The sentence is read from the essay of the source file, where it begins with " *  N. " or
- * " * Invariant N: " and ends before the next number, an empty line of the comment, or the comment's end.
+ * Its sentence is read from the essay of the source file, where it begins with " *  N. " or " *
+ * Invariant N: ", and ends before the next number, an empty line of the comment, or the comment's
+ * end.
  *
- * Failure: without the source the expression alone is printed.
+ * Failure: without the source only the expression is printed.
  */
 #include "config.h"
 #include <ctype.h>

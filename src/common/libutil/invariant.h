@@ -1,18 +1,19 @@
-/* Numbered invariants that run.
+/* Numbered invariants, checked at run time.
  *
- * The essay at the head of a file states its invariants with numbers; INVARIANT(n, expression) checks one
- * of them where it must hold:
+ * The essay at the head of a file numbers its invariants.  INVARIANT(n, expression) checks one of
+ * them where it must hold:
  *
  *    INVARIANT(2, b->njoins <= JOINS_MAX);
  *
- * Builds configured with --enable-invariants (./check, .ci and so the simulator and the sanitizers) evaluate
- * the expression and abort when it is false, after a message with file, line, number, expression, and the
- * sentence of the essay when the source is at hand.  Others do not evaluate it.
+ * Builds configured with --enable-invariants (./check, .ci, and so the simulator and the
+ * sanitizers) evaluate the expression.  If it is false, they abort with a message: file, line,
+ * number, expression, and the sentence of the essay if the source is available.  Other builds do
+ * not evaluate it.
  *
- * The expression must have no side effects.  It may take time in proportion to the work that the function
- * does anyway, but must not make an algorithm slower by an order.
+ * The expression must have no side effects.  It may take time in proportion to the function's own
+ * work, but must not raise the order of an algorithm.
  *
- * A state machine names its transitions in a table, which is checked in the same way:
+ * A state machine lists its transitions in a table, which is checked in the same way:
  *
  *    static const struct transition moves[] = {
  *        {JOINING, WIRED, "welcome_cb"},
@@ -36,10 +37,10 @@ struct transition {
         0, 0, 0        \
     }
 
-/* Is the move in the table? */
+/* Is the transition in the table? */
 bool transition_allowed(const struct transition *table, int from, int to);
 
-/* Print what is wrong, and abort. */
+/* Print a message, and abort. */
 void invariant_failed(const char *file, int line, const char *func, int number,
                       const char *expression) __attribute__((noreturn, cold));
 void transition_failed(const char *file, int line, const char *func, int number, int from, int to)

@@ -1,4 +1,4 @@
-/* nearest.c - suggestions for misspelt words. */
+/* nearest.c - suggestions for misspelled words. */
 #include "config.h"
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* rlimits.c - names of limits.  One table for all who read them: options of commands, jobspecs, and
- * what launchers are told. */
+/* rlimits.c - names of limits, in one table for the options of commands, jobspecs, and launchers.
+ */
 #include "config.h"
 #include "rlimits.h"
 

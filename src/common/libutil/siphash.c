@@ -1,12 +1,12 @@
 /* siphash.c - SipHash-2-4.
  *
  * The state is four words, made of the key and constants.  Each word of eight bytes (little-endian)
- * of the input goes in between two rounds; the last one has the bytes that are left and, in its
- * highest byte, the length.  Four rounds end it.
+ * of the input is mixed in between two rounds.  The last word holds the remaining bytes and, in its
+ * highest byte, the length.  Four rounds end the computation.
  *
- * The key of the process is the sixteen random bytes that the kernel gives each program it starts
- * (AT_RANDOM), hashed with a number of the caller's: so no table tells anything about another's
- * key, or about what else these bytes are used for.
+ * The key of a process is the sixteen random bytes that the kernel gives each program (AT_RANDOM),
+ * hashed with a number of the caller's.  One table thus reveals nothing about another's key, or
+ * about other uses of these bytes.
  */
 #include "config.h"
 #include <string.h>

@@ -1,8 +1,9 @@
-/* SipHash-2-4 (Aumasson and Bernstein, 2012): a 64-bit hash with a key.  Who does not know the key
- * cannot find inputs that collide, so it is for tables whose keys come from outside.
+/* SipHash-2-4 (Aumasson and Bernstein, 2012): a 64-bit hash with a key.  Without the key, inputs
+ * that collide cannot be found, so it suits tables whose keys come from outside.
  *
- * Here rather than by libsodium's crypto_shorthash(), which is what the test compares it with: libutil
- * is in programs, such as those that load libpmi.so, that should not load a cryptographic library.
+ * It is implemented here rather than by libsodium's crypto_shorthash(), with which the test
+ * compares it, because libutil is in programs that should not load a cryptographic library, such as
+ * those that load libpmi.so.
  *
  * Thread rules: any thread.
  */
@@ -16,8 +17,7 @@ struct siphash_key {
     uint64_t k[2];
 };
 
-/* A key that differs for each process, and for each `salt` in it.  The same key each time for one
- * salt. */
+/* A random key that differs between processes, and for each `salt` within one process. */
 void siphash_key_random(struct siphash_key *key, uint64_t salt);
 uint64_t siphash(const struct siphash_key *key, const void *data, size_t len);
 

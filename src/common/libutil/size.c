@@ -1,15 +1,14 @@
-/* size.c - amounts of bytes as text.
+/* size.c - sizes in bytes as text.
  *
- * Format owned here:  digits [ "." digits ] [ letter [ "iB" | "B" ] | "B" ]
- * letter: K M G T P E, upper or lower case.  Alone or with "iB" it is a power of 1024, with "B"
- * alone a power of 1000.
+ * Format:  digits [ "." digits ] [ letter [ "iB" | "B" ] | "B" ] letter: K M G T P E, upper or
+ * lower case.  Alone or with "iB" it is a power of 1024, with "B" alone a power of 1000.
  *
  * Invariants:
- *  1. Integers only: the product of number and unit is computed in 128 bits, so nothing overflows
- *     unseen and nothing is rounded but the fraction of a byte.
- *  2. size_parse(size_format(n)) == n for every n.
+ *  1. Only integers are used: the product of number and unit has 128 bits, so no overflow is
+ *     missed, and only a fraction of a byte is rounded.
+ *  2. size_parse(size_format(n)) == n forevery n.
  *
- * Failure: EINVAL or ERANGE and a sentence.
+ * Failure: EINVAL or ERANGE, and an error message.
  */
 #include "config.h"
 #include <errno.h>
@@ -23,7 +22,7 @@
 
 static const char letters[] = "KMGTPE";
 
-/* The unit at `s`, which must be all of it, or 0. */
+/* The unit that is the whole text at `s`, or 0. */
 static uint64_t parse_unit(const char *s)
 {
     const char *letter;
@@ -93,7 +92,7 @@ char *size_format(uint64_t bytes, char *buf, size_t size)
         char text[8];
         int len;
 
-        /* Exact with at most three decimals, or a smaller unit. */
+        /* Exact with at most three decimals, or else in a smaller unit. */
         if (bytes < unit || (unsigned __int128)(bytes % unit) * 1000 % unit != 0)
             continue;
         frac = (uint64_t)((unsigned __int128)(bytes % unit) * 1000 / unit);

@@ -3,9 +3,9 @@
  * Invariants:
  *  1. `text`, once allocated, has a NUL at text[len], and len < cap.
  *  2. A failed append sets `errnum` and changes nothing else; later appends fail with the same
- *     error, so a text is complete or strbuf_take() returns NULL - never one with a hole.
+ *     error.  strbuf_take() thus returns a complete text or NULL, never a text with a gap.
  *
- * Failure: ENOMEM, E2BIG beyond the bound, or what strbuf_fail() was given.
+ * Failure: ENOMEM, E2BIG beyond the limit, or the error given to strbuf_fail().
  */
 #include "config.h"
 #include <errno.h>

@@ -1,11 +1,11 @@
-/* strutil.c - strict conversions of text to numbers, and small string questions.
+/* strutil.c - strict conversions of text to numbers, and small string functions.
  *
  * Invariants:
- *  1. A conversion accepts the whole text or nothing; strtol(3) and its kin, which skip blanks,
- *     take '+' and stop at rubbish, are not used.
+ *  1. A conversion accepts the whole text or nothing.  strtol(3) and its relatives are not used:
+ *     they skip blanks, accept '+', and stop at the first bad character.
  *  2. *out changes only on success.
  *
- * Failure: EINVAL for what is not a number, ERANGE for a number that does not fit.
+ * Failure: EINVAL for text that is not a number, ERANGE for a number that does not fit.
  */
 #include "config.h"
 #include <errno.h>
@@ -32,7 +32,7 @@ static int parse(const char *s, uint64_t max, uint64_t *out)
         if (*s < '0' || *s > '9')
             return fail(EINVAL);
         if (over || n > max / 10 || n * 10 > max - digit)
-            over = 1; /* go on: "99999999999999999999x" is malformed, not large */
+            over = 1; /* continue: "99999999999999999999x" is malformed, not large */
         else
             n = n * 10 + digit;
     }
@@ -81,11 +81,6 @@ int str2i32(const char *s, int32_t *out)
         return -1;
     *out = (int32_t)n;
     return 0;
-}
-
-int str2i64(const char *s, int64_t *out)
-{
-    return parse_signed(s, INT64_MAX, out);
 }
 
 int str2bool(const char *s, bool *out)

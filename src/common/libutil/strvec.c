@@ -4,7 +4,7 @@
  *  1. v->argv, once allocated, has a NULL at argv[n]; n < cap.
  *  2. Every string is the vector's own copy.
  *
- * Failure: ENOMEM; the vector is as before.
+ * Failure: ENOMEM; the vector is unchanged.
  */
 #include "config.h"
 #include <errno.h>
@@ -51,7 +51,7 @@ void strvec_destroy(strvec_t *v)
     errno = saved;
 }
 
-/* Append `s`, which is taken over whatever happens. */
+/* Append `s`, which is taken over in any case. */
 static int add_own(strvec_t *v, char *s)
 {
     if (!v || !s) {
@@ -160,7 +160,7 @@ char *strvec_join(const strvec_t *v, const char *sep)
     return strbuf_take(sb);
 }
 
-/* Number of the entry "name=...", SIZE_MAX when there is none. */
+/* Index of the entry "name=...", SIZE_MAX if there is none. */
 static size_t find_env(const strvec_t *v, const char *name)
 {
     size_t len = strlen(name);
@@ -170,13 +170,6 @@ static size_t find_env(const strvec_t *v, const char *name)
             return i;
     }
     return SIZE_MAX;
-}
-
-const char *strvec_getenv(const strvec_t *v, const char *name)
-{
-    size_t i = find_env(v, name);
-
-    return i == SIZE_MAX ? NULL : v->argv[i] + strlen(name) + 1;
 }
 
 int strvec_setenv(strvec_t *v, const char *name, const char *value)

@@ -1,16 +1,16 @@
 /* table.c - rows as aligned text or as JSON.
  *
- * Every cell is kept twice: as the JSON value and as the text of the same thing.  Text is cleaned
- * when it comes in: whatever bytes a host or a user put into a name, the table stays one line a
- * row, the terminal gets no control sequence, and the JSON is valid UTF-8.
+ * Every cell is stored twice: as a JSON value and as text.  Text is cleaned on input: whatever
+ * bytes a host or a user put into a name, each row is one line, the terminal gets no control
+ * sequence, and the JSON is valid UTF-8.
  *
  * Invariants:
- *  1. `cells` holds nrows * ncols cells, row by row; a cell left out has value == NULL, text ==
- * NULL.
- *  2. The first error sticks in `errnum`; printing then fails instead of showing half a table.
+ *  1. `cells` holds nrows * ncols cells, row by row; an omitted cell has value == NULL, text ==
+ *     NULL.
+ *  2. The first error is kept in `errnum`; printing then fails instead of showing half a table.
  *  3. Column widths count code points, not bytes.
  *
- * Failure: -1 or NULL with the first error; nothing has been written then.
+ * Failure: -1 or NULL with the first error; then nothing was written.
  */
 #include "config.h"
 #include <errno.h>
@@ -44,7 +44,7 @@ struct table {
     size_t ncols;
     struct cell *cells;
     size_t nrows;
-    size_t cap; /* rows there is room for */
+    size_t cap; /* rows that fit */
     size_t col; /* next cell of the last row */
     int errnum;
 };
@@ -82,7 +82,7 @@ void table_destroy(table_t *t)
     errno = saved;
 }
 
-/* A copy of `s` in well-formed UTF-8; without control characters too when `printable`. */
+/* A copy of `s` in well-formed UTF-8; with `printable` also without control characters. */
 static char *clean(const char *s, bool printable)
 {
     size_t len = strlen(s);
@@ -100,7 +100,7 @@ static char *clean(const char *s, bool printable)
 
         if (c < 0x20 || c == 0x7f)
             copy[i] = '?';
-        else if (c == 0xc2 && next < 0xa0) /* U+0080..9F: control characters as well */
+        else if (c == 0xc2 && next < 0xa0) /* U+0080..9F: control characters too */
             copy[i] = copy[i + 1] = '?';
     }
     return copy;
@@ -192,22 +192,6 @@ int table_str(table_t *t, const char *s)
     return rc;
 }
 
-int table_strf(table_t *t, const char *fmt, ...)
-{
-    va_list ap;
-    char *s;
-    int n;
-
-    va_start(ap, fmt);
-    n = vasprintf(&s, fmt, ap);
-    va_end(ap);
-    if (n < 0)
-        return fail(t, ENOMEM);
-    n = table_str(t, s);
-    free(s);
-    return n;
-}
-
 int table_i64(table_t *t, int64_t n)
 {
     char text[32];
@@ -235,11 +219,6 @@ int table_real(table_t *t, double x, int decimals)
 
     snprintf(text, sizeof(text), "%.*f", decimals, x);
     return table_cell(t, isfinite(x) ? json_real(x) : json_null(), text);
-}
-
-int table_bool(table_t *t, bool b)
-{
-    return table_cell(t, json_boolean(b), b ? "yes" : "no");
 }
 
 int table_duration(table_t *t, double seconds)
@@ -288,7 +267,7 @@ json_t *table_to_json(const table_t *t)
     return array;
 }
 
-/* Code points in well-formed UTF-8. */
+/* Number of code points in well-formed UTF-8. */
 static size_t text_width(const char *s)
 {
     size_t n = 0;
@@ -317,7 +296,7 @@ static void add_padded(strbuf_t *sb, const char *s, size_t width, enum table_ali
     strbuf_addf(sb, "%*s", last ? 0 : GAP, "");
 }
 
-/* End a line without the blanks that padding or an empty last cell left. */
+/* End a line, removing the blanks of padding or an empty last cell. */
 static void end_line(strbuf_t *sb)
 {
     size_t len = strbuf_len(sb);

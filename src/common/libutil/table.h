@@ -25,7 +25,7 @@ enum table_align { TABLE_LEFT, TABLE_RIGHT };
 
 enum {
     TABLE_JSON = 1,      /* JSON array instead of text */
-    TABLE_NO_HEADER = 2, /* text without the line of titles */
+    TABLE_NO_HEADER = 2, /* text without the header line */
 };
 
 table_t *table_create(void);    /* NULL with ENOMEM; the calls below then fail with ENOMEM */
@@ -34,25 +34,23 @@ void table_destroy(table_t *t); /* NULL-safe, keeps errno */
 /* Add a column: `key` in JSON objects, `title` in text.  Before the first row only. */
 int table_column(table_t *t, const char *key, const char *title, enum table_align align);
 
-/* Begin a row; then one call per cell, from left to right.  Cells left out are null in JSON and "-"
- * in text.  All return 0, or -1 with ENOMEM, or EINVAL for a cell too many. */
+/* Begin a row; then one call per cell, from left to right.  Omitted cells are null in JSON and "-"
+ * in text.  All calls return 0, or -1 with ENOMEM, or EINVAL if there are too many cells. */
 int table_row(table_t *t);
-int table_str(table_t *t, const char *s); /* NULL: left out */
-int table_strf(table_t *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+int table_str(table_t *t, const char *s); /* NULL: omitted */
 int table_i64(table_t *t, int64_t n);
 int table_u64(table_t *t, uint64_t n);              /* above INT64_MAX: a real number in JSON */
 int table_real(table_t *t, double x, int decimals); /* not finite: text only, null in JSON */
-int table_bool(table_t *t, bool b);                 /* "yes", "no" in text */
 int table_duration(table_t *t, double seconds);     /* seconds in JSON, "1.5h" in text */
 int table_size(table_t *t, uint64_t bytes);         /* bytes in JSON, "1.5M" in text */
 int table_null(table_t *t);
 
-/* A cell whose JSON and text differ.  Takes over the reference to `value`, whatever it returns. */
+/* A cell whose JSON and text differ.  Takes over the reference to `value`, in any case. */
 int table_cell(table_t *t, json_t *value, const char *text);
 
-/* Write it.  Text: columns two blanks apart, no blanks at line ends, control characters and
- * malformed UTF-8 as '?'; nothing at all for a table without rows and TABLE_NO_HEADER.
- * 0, or -1 with the first error of the table or EIO. */
+/* Print the table.  Text: columns separated by two blanks, no blanks at line ends, control
+ * characters and malformed UTF-8 as '?'; nothing at all for a table without rows and
+ * TABLE_NO_HEADER.  0, or -1 with the first error of the table or EIO. */
 int table_print(const table_t *t, FILE *f, int flags);
 
 /* The rows as a new JSON array.  NULL with the first error of the table or ENOMEM. */

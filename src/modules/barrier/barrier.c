@@ -37,7 +37,12 @@
  * above that cannot be reached: ECONNABORTED for all, with the reason.  A participant that is lost
  * before it entered is known here only by its rank: `ranks` of an enter says which ranks the
  * participants are at, joins carry the union of them up, and the loss of one of these, before or
- * after its participants entered, fails the barrier for all.
+ * after its participants entered, fails the barrier for all.  When nobody has announced ranks, a
+ * lost rank may have had a participant whose entry was lost with it.  So the instance at rank 0,
+ * which knows every incomplete barrier, starts a timer (attribute barrier.grace) when a rank is
+ * lost while such a barrier waits, or was lost within that time before the barrier began.  If the
+ * barrier is still incomplete at the end, it fails for all, and the list shows the lost ranks
+ * until then.
  */
 #include "config.h"
 #include <errno.h>
@@ -50,6 +55,7 @@
 #include "libflux/barrier_wire.h"
 #include "libflux/module.h"
 #include "libidset/idset.h"
+#include "libservice/grace.h"
 #include "libservice/session.h"
 #include "libservice/setup.h"
 #include "libutil/hmap.h"
@@ -83,8 +89,9 @@ struct barrier {
     uint32_t told;
     uint32_t seq;
     double since;
-    idset_t *ranks;  /* where participants are, as far as they said so */
-    hmap_t *parties; /* sender -> struct party */
+    idset_t *ranks;      /* where participants are, as far as they said so */
+    grace_wait_t *grace; /* rank 0: lost ranks may have had participants; or NULL */
+    hmap_t *parties;     /* sender -> struct party */
     struct list_node joins;
     unsigned njoins;
     struct list_node dirty; /* in ctx.dirty while there is something to tell */
@@ -99,6 +106,10 @@ struct ctx {
     courier_t *courier; /* of aborts to the instance above: one that was lost would let all wait */
     hmap_t *barriers;   /* name -> struct barrier */
     struct list_node dirty;
+    setup_t *setup; /* rank 0 */
+    double grace_seconds;
+    grace_t *grace;
+    idset_t *lost; /* ranks */
     uint64_t entered, joins, completed, failed;
 };
 
@@ -159,9 +170,12 @@ static void barrier_free(void *val)
     list_remove(&b->dirty);
     hmap_destroy(b->parties);
     idset_destroy(b->ranks);
+    grace_wait_destroy(b->grace);
     free(b->name);
     free(b);
 }
+
+static void suspect(struct barrier *b, const idset_t *lost);
 
 static struct barrier *barrier_create(struct ctx *ctx, const char *name, uint32_t nprocs)
 {
@@ -180,6 +194,8 @@ static struct barrier *barrier_create(struct ctx *ctx, const char *name, uint32_
         errno = ENOMEM;
         return NULL;
     }
+    if (grace_recent(ctx->grace))
+        suspect(b, grace_recent(ctx->grace));
     return b;
 }
 
@@ -239,6 +255,29 @@ static void barrier_failf(struct barrier *b, bool from_above, int errnum, const 
     vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
     barrier_fail(b, from_above, errnum, text);
+}
+
+static void grace_cb(void *arg, const char *lost)
+{
+    struct barrier *b = arg;
+
+    if (idset_empty(b->ranks)) /* else the loss of a participant has failed it */
+        barrier_failf(b, false, ECONNABORTED,
+                      "barrier '%s' was aborted: %u of %u processes entered, and others may have "
+                      "been at ranks %.100s, which are lost",
+                      b->name, b->total, b->nprocs, lost);
+}
+
+/* Lost ranks may have had participants, unless these announce their ranks. */
+static void suspect(struct barrier *b, const idset_t *lost)
+{
+    flux_t *h = b->ctx->h;
+
+    if (flux_rank(h) != 0)
+        return;
+    if (grace_suspect(b->ctx->grace, &b->grace, lost, grace_cb, b) < 0)
+        flux_log(h, LOG_ERR, "out of memory to watch barrier '%s' after a broker was lost",
+                 b->name);
 }
 
 static void join_cb(flux_future_t *f, void *arg)
@@ -576,9 +615,26 @@ static uint32_t lost_party(const struct barrier *b, const idset_t *ranks)
     return FLUX_NODEID_ANY;
 }
 
-static void ranks_lost(void *arg, const idset_t *ranks)
+/* Those of these ranks that were not known to be lost; remembered for barriers that begin soon.
+ * NULL with ENOMEM, and after logging that. */
+static idset_t *lost_anew(struct ctx *ctx, const idset_t *ranks)
+{
+    idset_t *anew = idset_difference(ranks, ctx->lost);
+
+    if (!anew || idset_add(ctx->lost, anew) < 0) {
+        flux_log(ctx->h, LOG_ERR, "out of memory for the ranks that were lost");
+        idset_destroy(anew);
+        return NULL;
+    }
+    if (!idset_empty(anew))
+        grace_lost(ctx->grace, anew);
+    return anew;
+}
+
+static void ranks_lost(void *arg, const idset_t *ranks, bool now)
 {
     struct ctx *ctx = arg;
+    idset_t *anew = lost_anew(ctx, ranks);
     size_t pos = 0;
     void *val;
 
@@ -588,7 +644,10 @@ static void ranks_lost(void *arg, const idset_t *ranks)
         if (rank != FLUX_NODEID_ANY)
             barrier_failf(b, false, ECONNABORTED, "barrier '%s' was aborted: rank %u is lost",
                           b->name, rank);
+        else if (!idset_empty(anew))
+            suspect(b, anew);
     }
+    idset_destroy(anew);
 }
 
 static const struct session_ops session_ops = {.lost = ranks_lost};
@@ -597,7 +656,9 @@ static const struct session_ops session_ops = {.lost = ranks_lost};
 static json_t *describe(const struct barrier *b)
 {
     struct barrier_item item = {b->name, b->nprocs, 0, NULL, flux_now(b->ctx->h) - b->since};
-    char *ranks = idset_format(b->ranks, 0);
+    const idset_t *suspects = grace_suspects(b->grace);
+    const idset_t *known = idset_empty(b->ranks) && suspects ? suspects : b->ranks;
+    char *ranks = idset_format(known, 0);
     size_t pos = 0;
     json_t *o;
     void *val;
@@ -656,12 +717,28 @@ static void barrier_fini(flux_t *h, void *arg)
 
     /* Who waits is not answered: the host does that, or hands the requests to the next instance. */
     session_destroy(ctx->session);
+    setup_destroy(ctx->setup);
     flux_handlers_remove(ctx->handlers);
     flux_watcher_destroy(ctx->defer);
     hmap_destroy(ctx->barriers);
     courier_destroy(ctx->courier);
+    grace_destroy(ctx->grace);
+    idset_destroy(ctx->lost);
     free(ctx);
 }
+
+static void refused(void *arg, const char *sentence)
+{
+    struct ctx *ctx = arg;
+
+    flux_log(ctx->h, LOG_ERR, "%s", sentence);
+}
+
+static const struct setup_row rows[] = {
+    SETUP_SECONDS("barrier.grace", struct ctx, grace_seconds),
+    SETUP_END,
+};
+static const struct setup_table settings = {"barrier", rows, NULL, refused};
 
 static int barrier_init(flux_t *h, int argc, char **argv, void **arg, errmsg_t *err)
 {
@@ -674,11 +751,13 @@ static int barrier_init(flux_t *h, int argc, char **argv, void **arg, errmsg_t *
     ctx->h = h;
     ctx->fresh = flux_module_reloaded(h);
     list_init(&ctx->dirty);
-    if (!(ctx->barriers = hmap_create_str(barrier_free)) ||
+    if (!(ctx->lost = idset_create()) || !(ctx->grace = grace_create(h, &ctx->grace_seconds)) ||
+        !(ctx->barriers = hmap_create_str(barrier_free)) ||
         !(ctx->courier = courier_create(h, FLUX_MSGF_UPSTREAM, NULL, NULL)) ||
         !(ctx->defer = flux_defer_create(flux_get_reactor(h), flush_cb, ctx)) ||
         !(ctx->handlers = flux_handlers_add(h, handlers, ctx)) ||
-        !(ctx->session = session_create(h, &session_ops, ctx))) {
+        !(ctx->session = session_create(h, &session_ops, ctx)) ||
+        (flux_rank(h) == 0 && !(ctx->setup = setup_create(h, &settings, ctx, 0, NULL, err)))) {
         barrier_fini(h, ctx);
         return errmsg_fail(err, ENOMEM, "the barrier module is out of memory");
     }
@@ -688,4 +767,4 @@ static int barrier_init(flux_t *h, int argc, char **argv, void **arg, errmsg_t *
     return 0;
 }
 
-FLUX_MODULE(barrier, barrier_init, barrier_fini);
+FLUX_MODULE(barrier, barrier_init, barrier_fini, .place = FLUX_PLACE_LOOP);

@@ -1,14 +1,15 @@
 /* hb.c - the heartbeat of a session.
  *
- * One instance, at rank 0, publishes the event "hb" {"epoch":n}, n = 0, 1, ..., once per period.  A service
- * that has periodic work does it upon this event, at all ranks at about the same moment: so the
- * processors of a machine are disturbed together, and an idle session sleeps in between.
+ * One instance, at rank 0, publishes the event "hb" {"epoch":n}, n = 0, 1, ..., once per period.
+ * A service that has periodic work does it upon this event, at all ranks at about the same
+ * moment: so the processors of a machine are disturbed together, and an idle session sleeps in
+ * between.
  *
  * The period is the setting hb.period.  Messages: hb_wire.c.
  *
- * Failure: elsewhere than at rank 0 the module refuses to load.  An attribute that is not a period is
- * logged, and the default is used.  A beat that cannot be published is counted and left out: the next
- * one carries the next number, so that subscribers see the gap.
+ * Failure: elsewhere than at rank 0 the module refuses to load.  An attribute that is not a
+ * period is logged, and the default is used.  A beat that cannot be published is counted and left
+ * out: the next one carries the next number, so that subscribers see the gap.
  */
 #include "config.h"
 #include <errno.h>
@@ -104,4 +105,4 @@ static int hb_init(flux_t *h, int argc, char **argv, void **arg, errmsg_t *err)
     return -1;
 }
 
-FLUX_MODULE(hb, hb_init, hb_fini);
+FLUX_MODULE(hb, hb_init, hb_fini, .place = FLUX_PLACE_LOOP);

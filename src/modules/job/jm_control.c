@@ -1,14 +1,13 @@
-/* jm_control.c - what is done to jobs from outside: job.cancel, job.raise, job.kill, job.urgency,
- * job.memo.
+/* jm_control.c - control of jobs: job.cancel, job.raise, job.kill, job.urgency, job.memo.
  *
- * The first four take a set of ids, do it to each job (jm_many.c), and are answered when that is on
- * record: {"count":n,"errors":[[id,errno,"sentence"]...]}.  job.cancel without response and with a
- * match tag is what libflux sends when a client drops a stream (job.wait, job.list, job.watch): a
- * service of any name gets that under NAME.cancel.
+ * The first four have a set of ids, act on each job (jm_many.c), and are answered once that is
+ * recorded: {"count":n,"errors":[[id,errno,"sentence"]...]}.  job.cancel with the flag "no
+ * response" and a match tag is libflux's message for a dropped stream (job.wait, job.list,
+ * job.watch): every service NAME gets it as NAME.cancel.
  *
- * Invariant: nothing is done to a job of somebody else, but by the owner of the session.
+ * Invariant: a job is controlled only by its user and by the owner of the session.
  *
- * Failure: what cannot be done to one job does not touch the others; at most ERRORS_MAX are told.
+ * Failure: an error for one job does not affect the others; at most ERRORS_MAX are reported.
  */
 #include "config.h"
 #include "jm_private.h"

@@ -1,26 +1,26 @@
 /* jm_depend.c - jobs that wait for other jobs, or for a time.
  *
- * Each job has a list of those that wait for it, so that the start or end of a job costs as much as
- * there are jobs that wait for just that one.  Of many of them each pass takes a slice
- * (libflux/slice.h): what waited for one end, or start, then is a struct jm_fanout, and knows how
- * that was.
+ * Each job has a list of the jobs that wait for it, so the start or end of a job costs as much as
+ * it has dependents.  Each pass takes a slice of them (libflux/slice.h).  Until all are handled
+ * they belong to a struct jm_fanout, which records the event and its result.
  *
  *    scheme      met when the other job                        can never be met when
- *    after       has started, or has ended without             -
+ *    after       has started, or has ended without a start     -
  *    afterany    has ended                                     -
  *    afterok     has ended with success (result "completed")   it ended otherwise
  *    afternotok  has ended otherwise                           it ended with success
  *
  * In the log: dependency-add and dependency-remove {"description":"afterok:12"}, and for the begin
- * time "begin-time:SECONDS".  What was met when the job came has no event.
+ * time "begin-time:SECONDS".  A dependency that was met at the submission has no event.
  *
  * Invariants:
- *  1. A struct jm_dep is in both lists, that of its job and that of its target (of a fanout, once
- *     that has ended), or does not exist.
- *  2. j->depend.n = its struct jm_deps, and one more while its begin time is waited for.
+ *  1. A struct jm_dep is in two lists, that of its job and that of its target (or of the fanout of
+ *     its target, once that has ended).
+ *  2. j->depend.n is the number of its struct jm_deps, plus one while the job waits for its begin
+ *     time.
  *
- * Failure: a job whose dependency is on a job that is not known is refused; one whose dependency
- * can never be met any more gets an exception "dependency", and ends.
+ * Failure: a job with a dependency on an unknown job is refused.  A job with a dependency that can
+ * never be met any more gets an exception "dependency", and ends.
  */
 #include "config.h"
 #include "jm_private.h"

@@ -46,7 +46,9 @@ struct jm_ended *jm_ended_create(const struct jm_job *j)
                            j->end.type,
                            j->end.note,
                            j->uri,
-                           j->end.failed};
+                           j->end.failed,
+                           j->switches,
+                           j->warning};
     size_t len = 0;
     struct jm_ended *e = NULL;
     char *p;
@@ -69,6 +71,7 @@ struct jm_ended *jm_ended_create(const struct jm_job *j)
     e->urgency = (uint8_t)j->st.urgency;
     e->result = (uint8_t)jobstate_result(&j->st);
     e->code = jobstate_code(&j->st);
+    e->hops = (float)j->hops;
     if (j->spec) {
         e->duration = j->spec->req.duration;
         e->nnodes = j->r ? (uint32_t)rset_nnodes(j->r) : j->spec->nnodes;
@@ -100,8 +103,8 @@ int jm_ended_add(struct jm *jm, struct jm_ended *e)
         errno = ENOMEM;
         return -1;
     }
-    /* Jobs end in order, but for those read back: jm_ended_sort().  Not so when the clock was set back:
-     * then the order in which they have ended counts. */
+    /* Jobs end in order, but for those read back: jm_ended_sort().  Not so when the clock was set
+     * back:  then the order in which they have ended counts. */
     while (jm->ready && steps++ < ENDED_STEPS && n->prev != &jm->ended->list &&
            list_entry(n->prev, struct jm_ended, node)->t_inactive > e->t_inactive)
         n = n->prev;
@@ -109,9 +112,10 @@ int jm_ended_add(struct jm *jm, struct jm_ended *e)
     return 0;
 }
 
-static int by_end(const void *a, const void *b)
+static int by_end(const struct list_node *a, const struct list_node *b)
 {
-    const struct jm_ended *x = *(struct jm_ended *const *)a, *y = *(struct jm_ended *const *)b;
+    const struct jm_ended *x = list_entry(a, struct jm_ended, node);
+    const struct jm_ended *y = list_entry(b, struct jm_ended, node);
 
     if (x->t_inactive != y->t_inactive)
         return x->t_inactive < y->t_inactive ? -1 : 1;
@@ -120,28 +124,14 @@ static int by_end(const void *a, const void *b)
 
 void jm_ended_sort(struct jm *jm)
 {
-    size_t n = 0, max = hmap_count(jm->ended->by_id);
-    struct jm_ended **all = calloc(max + 1, sizeof(*all));
-
-    if (!all) {
-        flux_log(jm->h, LOG_ERR, "out of memory: ended jobs are not in the order of their ends");
-        return;
-    }
-    LIST_FOREACH_SAFE(it, tmp, &jm->ended->list)
-    {
-        list_remove(it);
-        all[n++] = list_entry(it, struct jm_ended, node);
-    }
-    qsort(all, n, sizeof(*all), by_end);
-    for (size_t i = 0; i < n; i++)
-        list_append(&jm->ended->list, &all[i]->node);
-    free(all);
+    list_sort(&jm->ended->list, by_end);
 }
 
 void jm_ended_drop(struct jm *jm, struct jm_ended *e)
 {
     jm_env_drop_source(jm, e->id);
     (void)hmap_take_u64(jm->ended->by_id, e->id);
+    jm_list_ended_gone(jm, e);
     list_remove(&e->node);
     jm_job_freed(jm);
     free(e);

@@ -77,7 +77,7 @@ void jm_hold_over(struct jm *jm)
     struct held *hd;
 
     while ((hd = unhold(jm))) {
-        /* Whoever is gone would be waited for, and be told, for ever. */
+        /* The end of a client that has disconnected was reported: no second report would come. */
         if (!hd->gone || flux_msg_has_flag(hd->req, FLUX_MSGF_NORESPONSE))
             hd->cb(jm->h, hd->req, jm);
         held_free(hd);

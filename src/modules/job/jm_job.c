@@ -74,6 +74,7 @@ void jm_job_destroy(struct jm_job *j)
     jm_wait_ended(j, NULL);
     claim_drop(jm->senders, &j->claim);
     jm_watch_forget(j);
+    jm_list_job_gone(j);
     list_remove(&j->node);
     list_remove(&j->store.dirty);
     list_remove(&j->sched.feed);
@@ -84,9 +85,11 @@ void jm_job_destroy(struct jm_job *j)
     rset_destroy(j->r);
     free(j->r_json);
     free(j->uri);
+    free(j->switches);
     free(j->end.type);
     free(j->end.note);
     free(j->end.failed);
+    free(j->warning);
     free(j->sched.why);
     free(j);
 }
@@ -183,9 +186,10 @@ void jm_job_freed(struct jm *jm)
     jm->jobs->nfreed++;
 }
 
-static int by_id(const void *a, const void *b)
+static int by_id(const struct list_node *a, const struct list_node *b)
 {
-    const struct jm_job *x = *(struct jm_job *const *)a, *y = *(struct jm_job *const *)b;
+    const struct jm_job *x = list_entry(a, struct jm_job, node);
+    const struct jm_job *y = list_entry(b, struct jm_job, node);
 
     return x->id < y->id ? -1 : x->id > y->id;
 }
@@ -193,22 +197,7 @@ static int by_id(const void *a, const void *b)
 /* They came in the order of the directory. */
 void jm_job_sort(struct jm *jm)
 {
-    size_t n = 0, max = hmap_count(jm->jobs->by_id);
-    struct jm_job **all = calloc(max + 1, sizeof(*all));
-
-    if (!all) {
-        flux_log(jm->h, LOG_ERR, "out of memory: jobs are not in their order");
-        return;
-    }
-    LIST_FOREACH_SAFE(it, tmp, &jm->jobs->list)
-    {
-        list_remove(it);
-        all[n++] = list_entry(it, struct jm_job, node);
-    }
-    qsort(all, n, sizeof(*all), by_id);
-    for (size_t i = 0; i < n; i++)
-        list_append(&jm->jobs->list, &all[i]->node);
-    free(all);
+    list_sort(&jm->jobs->list, by_id);
 }
 
 /* --- the table --- */

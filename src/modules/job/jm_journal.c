@@ -1,15 +1,19 @@
-/* jm_journal.c - what the log of the session (flux dmesg) says about jobs and about the users who
+/* jm_journal.c - messages to the session's log (flux dmesg) about jobs and about the users who
  * control them.
  *
- *    what                                     level    logged
+ *    message                                  level    logged
  *    a job was started, or has completed      info     together, after GATHER seconds
  *    a job has ended otherwise, and why       notice   together, likewise
+ *    a job does not run as requested          warning  together, likewise
  *    who canceled, raised, held, purged ...   notice   once for each request
  *    who stopped, started ... the queue       notice   likewise
  *
- * Of the jobs that were gathered, LINES of each kind have a line of their own.  When there are
- * more, all except failures are one line with their ids.  So a thousand jobs a second cost about
- * twenty messages.
+ * Up to LINES gathered jobs of a kind have a line each.  If there are more, those that were started
+ * or have completed share one line with their ids; so do the failures and the warnings after the
+ * first LINES.  A thousand jobs a second thus cost about twenty messages.
+ *
+ * A reader of the log may first request that what is gathered be logged (job.journal).  A user who
+ * has heard of the end of jobs then finds it there.
  *
  * Invariant: the timer runs exactly while something is gathered.
  *
@@ -102,6 +106,18 @@ static void tell_failed(struct jm *jm, uint32_t id)
                  name_of(jm, id), e->uid, e->code, first_failed(e, where, sizeof(where)));
 }
 
+static void tell_warned(struct jm *jm, uint32_t id)
+{
+    const struct jm_job *j = jm_job_find(jm, id);
+    const struct jm_ended *e = j ? NULL : jm_ended_find(jm, id);
+
+    if (j || e)
+        flux_log(jm->h, LOG_WARNING, "job %u (%s): %s", id, name_of(jm, id),
+                 !j           ? jm_ended_text(e, JM_TEXT_WARNING)
+                 : j->warning ? j->warning
+                              : "");
+}
+
 static const struct {
     int level;
     const char *many;
@@ -110,6 +126,7 @@ static const struct {
     [JM_JOURNAL_STARTED] = {LOG_INFO, "were started", tell_started},
     [JM_JOURNAL_COMPLETED] = {LOG_INFO, "have completed", tell_completed},
     [JM_JOURNAL_FAILED] = {LOG_NOTICE, "have failed, too", tell_failed},
+    [JM_JOURNAL_WARNED] = {LOG_WARNING, "do not run as was asked for, too", tell_warned},
 };
 
 static void tell(struct jm *jm, enum jm_journal_kind kind, idset_t *ids)
@@ -118,10 +135,10 @@ static void tell(struct jm *jm, enum jm_journal_kind kind, idset_t *ids)
     char *text;
 
     for (int i = 0; i < LINES && id != IDSET_NONE; i++, id = idset_next(ids, id)) {
-        if (kind != JM_JOURNAL_FAILED && idset_count(ids) > LINES)
+        if (kind < JM_JOURNAL_FAILED && idset_count(ids) > LINES)
             break;
         kinds[kind].one(jm, id);
-        if (kind == JM_JOURNAL_FAILED)
+        if (kind >= JM_JOURNAL_FAILED)
             (void)idset_clear(ids, id);
     }
     if (id == IDSET_NONE || !(text = idset_format(ids, 0)))
@@ -161,6 +178,16 @@ void jm_journal_ended(struct jm *jm, const struct jm_ended *e)
 {
     jm_journal_add(jm, e->result == JOB_RESULT_COMPLETED ? JM_JOURNAL_COMPLETED : JM_JOURNAL_FAILED,
                    e->id);
+}
+
+void jm_journal_cb(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    struct jm *jm = arg;
+
+    flux_watcher_stop(jm->journal->timer);
+    tell_all(jm);
+    /* The log service is given the lines before this answer is on its way. */
+    flux_respond(h, req, "{}");
 }
 
 void jm_journal_request(struct jm *jm, const flux_msg_t *req, const char *what, const char *on,

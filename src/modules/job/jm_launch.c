@@ -1,15 +1,16 @@
-/* jm_launch.c - from a jobspec and the resources of a job to what wrexec is told.
+/* jm_launch.c - the launch request to wrexec, from the jobspec and the resources of a job.
  *
- *  - Tasks: each slot has per_slot tasks; with a total, slot s of S has T / S, the first T % S one
- *    more.  A node has the tasks of its slots: nslots each when nodes were asked for, else as many
- *    as its cores (or gpus) make.  A node without task is not told.
- *  - Ranks: those of R, or for an emulated inventory, whose ranks are numbers of nodes, rank % size
- *    of the session; nodes that come to one broker are one, with the tasks of all.
- *  - Programs: when there are several, or one with an environment of its own, what wrexec calls the
- *    commands of a launch: the words of all of them, one after the other.
- *  - Environment: as submitted, with what the jobspec sets and unsets.
+ *  - Tasks: with tasks per slot, each slot has that number.  A total T is divided among the nodes
+ *    if the job asks for nodes, else among the slots: each of the S slots has T / S, and the first
+ *    T % S one more.  A node has nslots slots if nodes were requested, else as many as its cores
+ *    (or gpus) make.  A nested session has one task on each node; nodes without tasks are omitted.
+ *  - Ranks: those of R.  In an emulated inventory, whose ranks are numbers of nodes, the rank is
+ *    taken modulo the size of the session; nodes of one broker become one, with all their tasks.
+ *  - Programs: if there are several, or one with its own environment, they become wrexec's commands
+ *    of a launch: the words of all of them, one after the other.
+ *  - Environment: as submitted, with the changes of the jobspec.
  *
- * Failure: what cannot be told is an error with a sentence, and nothing was added.
+ * Failure: an error with a sentence; then nothing was added.
  */
 #include "config.h"
 #include "jm_private.h"
@@ -144,7 +145,12 @@ static int make_plan(struct jm_job *j, struct plan *p, bool *emulated)
     struct rset_node node;
 
     *emulated = inv && resgraph_emulated(inv);
-    p->nslots = p->slots_left = jobspec_nslots(j->spec->js);
+    p->nslots = 0;
+    for (size_t i = 0; i < n && rset_node(j->r, i, &node); i++)
+        p->nslots += slots_on(j->spec, &node);
+    if (p->nslots > jobspec_nslots(j->spec->js))
+        p->nslots = jobspec_nslots(j->spec->js);
+    p->slots_left = p->nslots;
     if (!(p->places = calloc(n ? n : 1, sizeof(*p->places))))
         return -1;
     for (size_t i = 0; i < n && rset_node(j->r, i, &node); i++) {
@@ -207,7 +213,7 @@ static json_t *entry(const struct place *pl, const idset_t *ranks)
     return a;
 }
 
-/* Neighbours that are equal are one entry. */
+/* Neighbors that are equal are one entry. */
 static json_t *nodes_of(const struct plan *p)
 {
     json_t *nodes = json_array();
@@ -407,7 +413,8 @@ static void options_into(struct wrexec_launch *l, const struct jm_job *j,
     l->mpi = job_mpi_name(o->mpi);
     l->label = o->label;
     /* More tasks than slots: as many as somebody wants. */
-    l->overcommit = jobspec_per_slot(j->spec->js) == 0 && j->spec->req.nslots <= 1;
+    l->overcommit =
+        j->spec->min_slots > 0 || (jobspec_per_slot(j->spec->js) == 0 && j->spec->req.nslots <= 1);
     l->mask = o->umask + 1;
     l->killbad = o->kill_on_bad_exit;
     l->nested = o->nested;

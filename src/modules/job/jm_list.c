@@ -1,16 +1,28 @@
-/* jm_list.c - job.list: what there is, page by page.
+/* jm_list.c - job.list: the jobs, page by page.
  *
- * The ids of the jobs that are asked for are gathered when the request comes; each pass of the
- * reactor makes pages for one slice (libflux/slice.h), of the requests in turn, from what the jobs
- * are then.  So a long list costs eight bytes a job, and delays nobody by more than a slice.
- * Order: queued ones by urgency and id, then those that run, by id, then ended ones, newest first.
- * Of a list with a limit only those that are shown are kept and sorted; of ended jobs no more are
- * looked at.  Why jobs wait and when they are expected to start is asked of the scheduler first,
- * when that is wanted.
+ * First the ids of the requested jobs are collected, then pages are made from the current state of
+ * these jobs.  Each pass of the reactor does so for one slice (libflux/slice.h), for the requests
+ * in turn.  A long list thus costs eight bytes a job (sixteen while it is sorted), and delays
+ * nobody by more than a slice.
  *
- * Invariant: at most LISTINGS_MAX requests are under way.
+ *    phase of a request   what is done                                 left when
+ *    active               active jobs are visited, by ascending id     there is no other
+ *    heap, sort           heapsort of those that are wanted            they are in order
+ *    ended                ended jobs are visited, newest first         there is no other, or enough
+ *    pages                pages are sent                               all are
  *
- * Failure: a job that was purged between two pages is left out.  Without a scheduler lists have no
+ * Order: queued jobs by urgency and id, then running jobs by id, then ended jobs, newest first.
+ * For a list with a limit, only the ids to be shown are kept and sorted, and no more ended jobs
+ * are visited.  If the request wants them, reasons for waiting and expected starts are requested
+ * from the scheduler first.
+ *
+ * Invariants:
+ *  1. At most LISTINGS_MAX requests are under way.
+ *  2. A list has each job once.  A job that ends after it was visited while active is in `moved`,
+ *     and is passed over among the ended jobs.
+ *  3. The next job to be visited exists: when it is dropped, the one after it takes its place.
+ *
+ * Failure: a job that was purged between two pages is left out.  Without a scheduler, lists have no
  * reasons and estimates.
  */
 #include "config.h"
@@ -27,13 +39,31 @@
 
 #define PAGE 1000
 #define LISTINGS_MAX 256
+#define STRIDE 32 /* jobs between two looks at the clock */
 
 struct jm_list {
     struct list_node listings; /* struct listing */
     size_t n;
 };
 
+/* A job's place in the list. */
+struct order {
+    uint64_t id;
+    int rank;
+};
+
+enum phase { ACTIVE, HEAP, SORT, ENDED, PAGES };
+
 struct listing {
+    enum phase phase;
+    const struct jm_job *job;     /* ACTIVE: the next */
+    const struct jm_ended *ended; /* ENDED: the next; or */
+    uint32_t id;                  /* of `ids`, the next, */
+    bool by_id;                   /* if these are looked up */
+    struct order *order;          /* active jobs that are wanted */
+    size_t n, cap, at;            /* in `order`; at: progress of the sort */
+    idset_t *moved;               /* NULL: none */
+    unsigned steps;
     struct claim claim;
     struct list_node node;
     struct jm *jm;
@@ -55,8 +85,16 @@ static void listing_free(struct listing *l)
     flux_msg_destroy(l->req);
     free(l->name);
     idset_destroy(l->ids);
+    idset_destroy(l->moved);
+    free(l->order);
     jm_ids_clear(&l->found);
     free(l);
+}
+
+static void fail(struct listing *l)
+{
+    flux_respond_error(l->jm->h, l->req, ENOMEM, "the job module is out of memory");
+    listing_free(l);
 }
 
 static void gone(struct claim *c, bool canceled)
@@ -106,6 +144,9 @@ static void put_info(strbuf_t *sb, const struct job_info *i, const char *failed)
     put_time(sb, "expiration", i->expiration);
     put_text(sb, "ranks", i->ranks);
     put_text(sb, "nodelist", i->nodelist);
+    put_text(sb, "switches", i->switches);
+    if (i->switches && i->switches[0])
+        jsonout_time(sb, "hops", i->hops);
     put_text(sb, "result", i->result);
     if (i->result)
         jsonout_int(sb, "code", i->code);
@@ -115,6 +156,7 @@ static void put_info(strbuf_t *sb, const struct job_info *i, const char *failed)
         jsonout_int(sb, "canceled_by", i->canceled_by);
     if (failed && failed[0])
         jsonout_text(sb, "failed", failed);
+    put_text(sb, "warning", i->warning);
     put_text(sb, "why", i->why);
     put_text(sb, "uri", i->uri);
     put_text(sb, "dependency", i->dependency);
@@ -170,6 +212,9 @@ static void put_active(strbuf_t *sb, struct jm_job *j)
                             .exception = j->end.type,
                             .note = j->end.type ? j->end.note : NULL,
                             .canceled_by = j->end.canceled_by,
+                            .switches = j->switches,
+                            .hops = j->hops,
+                            .warning = j->warning,
                             .uri = j->uri};
     idset_t *set = j->r ? rset_ranks(j->r) : NULL;
     char *ranks = set ? idset_format(set, 0) : NULL;
@@ -217,6 +262,9 @@ static void put_ended(strbuf_t *sb, const struct jm_ended *e)
                             .exception = jm_ended_text(e, JM_TEXT_TYPE),
                             .note = jm_ended_text(e, JM_TEXT_NOTE),
                             .canceled_by = e->canceled_by,
+                            .switches = jm_ended_text(e, JM_TEXT_SWITCHES),
+                            .hops = e->hops,
+                            .warning = jm_ended_text(e, JM_TEXT_WARNING),
                             .uri = jm_ended_text(e, JM_TEXT_URI)};
 
     put_info(sb, &info, jm_ended_text(e, JM_TEXT_FAILED));
@@ -238,11 +286,6 @@ static bool wanted_ended(const struct listing *l, const struct jm_ended *e)
            (l->q.user < 0 || (uint32_t)l->q.user == e->uid) &&
            (!l->name || strcmp(l->name, jm_ended_text(e, JM_TEXT_NAME)) == 0);
 }
-
-struct order {
-    uint64_t id;
-    int rank;
-};
 
 static int by_order(const void *a, const void *b)
 {
@@ -268,82 +311,175 @@ static void sift(struct order *v, size_t n, size_t i)
     v[i] = x;
 }
 
-/* Of `n` jobs that are kept in v, `max` at most, and one more: those that come first. */
-static size_t keep(struct order *v, size_t n, size_t max, const struct order *o)
+/* Keep a job: if the list has a limit, only those that come first are kept. */
+static int keep(struct listing *l, const struct order *o)
 {
-    if (n < max) {
-        v[n++] = *o;
-        for (size_t i = n == max ? n / 2 : 0; i-- > 0;)
-            sift(v, n, i);
-    } else if (by_order(o, &v[0]) < 0) {
-        v[0] = *o;
-        sift(v, n, 0);
-    }
-    return n;
-}
-
-/* Only as many are sorted and shown as are asked for: the rest is looked at once. */
-static int gather_active(struct listing *l)
-{
-    struct jm *jm = l->jm;
-    size_t max = jm_job_count(jm), n = 0;
-    struct order *all;
-    int rc = 0;
-
-    if (max == 0)
-        return 0;
-    if (l->q.max && l->q.max < max)
-        max = l->q.max;
-    if (!(all = malloc(max * sizeof(*all))))
-        return -1;
-    for (const struct jm_job *j = jm_job_first(jm); j; j = jm_job_next(j)) {
-        struct order o = {.id = j->id};
-
-        if (!wanted_active(l, j))
-            continue;
-        o.rank = j->st.state < JOB_STATE_RUN ? JOB_URGENCY_MAX - j->st.urgency
-                                             : JOB_URGENCY_MAX + (int)j->st.state;
-        n = keep(all, n, max, &o);
-    }
-    qsort(all, n, sizeof(*all), by_order);
-    for (size_t i = 0; i < n && rc == 0; i++)
-        rc = jm_ids_add(&l->found, all[i].id);
-    free(all);
-    return rc;
-}
-
-static int gather_ended(struct listing *l)
-{
-    struct jm *jm = l->jm;
     size_t max = l->q.max;
+    struct order *v = l->order;
 
-    if (!(l->q.states & JOB_STATE_BIT(JOB_STATE_INACTIVE)))
-        return 0;
-    if (max && l->found.n >= max)
-        return 0;
-    if (l->ids && idset_count(l->ids) < jm_ended_count(jm) / 4) {
-        for (uint32_t id = idset_last(l->ids); id != IDSET_NONE; id = idset_prev(l->ids, id)) {
-            struct jm_ended *e = jm_ended_find(jm, id);
-
-            if (max && l->found.n >= max)
-                break;
-            if (e && wanted_ended(l, e) && jm_ids_add(&l->found, id) < 0)
-                return -1;
+    if (max && l->n == max) {
+        if (by_order(o, &v[0]) < 0) {
+            v[0] = *o;
+            sift(v, l->n, 0);
         }
         return 0;
     }
-    for (struct jm_ended *e = jm_ended_last(jm); e; e = jm_ended_prev(jm, e)) {
-        if ((max && l->found.n >= max) || e->t_inactive < l->q.since)
-            break;
-        if (wanted_ended(l, e) && jm_ids_add(&l->found, e->id) < 0)
+    if (l->n == l->cap) {
+        size_t cap = l->cap ? 2 * l->cap : 64;
+
+        if (!(v = realloc(v, cap * sizeof(*v))))
             return -1;
+        l->order = v;
+        l->cap = cap;
+    }
+    v[l->n++] = *o;
+    if (max && l->n == max)
+        for (size_t i = l->n / 2; i-- > 0;)
+            sift(v, l->n, i);
+    return 0;
+}
+
+static int visit_active(struct listing *l)
+{
+    const struct jm_job *j = l->job;
+    struct order o;
+
+    if (!j) {
+        l->phase = HEAP;
+        l->at = l->n / 2;
+        return 0;
+    }
+    l->job = jm_job_next(j);
+    if (!wanted_active(l, j))
+        return 0;
+    o.id = j->id;
+    o.rank = j->st.state < JOB_STATE_RUN ? JOB_URGENCY_MAX - j->st.urgency
+                                         : JOB_URGENCY_MAX + (int)j->st.state;
+    return keep(l, &o);
+}
+
+static int heap_step(struct listing *l)
+{
+    if (l->at > 0) {
+        l->at--;
+        sift(l->order, l->n, l->at);
+    } else {
+        l->phase = SORT;
+        l->at = l->n;
     }
     return 0;
 }
 
+static void begin_ended(struct listing *l)
+{
+    struct jm *jm = l->jm;
+
+    l->phase = ENDED;
+    l->by_id = l->ids && idset_count(l->ids) < jm_ended_count(jm) / 4;
+    if (l->by_id)
+        l->id = idset_last(l->ids);
+    else
+        l->ended = jm_ended_last(jm);
+    if (!(l->q.states & JOB_STATE_BIT(JOB_STATE_INACTIVE)))
+        l->phase = PAGES;
+}
+
+/* The last of the heap goes behind it; then the ids are taken over in order. */
+static int sort_step(struct listing *l)
+{
+    struct order *v = l->order, last;
+
+    if (l->at > 1) {
+        last = v[0];
+        v[0] = v[--l->at];
+        v[l->at] = last;
+        sift(v, l->at, 0);
+        return 0;
+    }
+    if (l->found.n < l->n)
+        return jm_ids_add(&l->found, v[l->found.n].id);
+    free(l->order);
+    l->order = NULL;
+    begin_ended(l);
+    return 0;
+}
+
+static int visit_ended(struct listing *l)
+{
+    struct jm *jm = l->jm;
+    const struct jm_ended *e = l->ended;
+    bool end = l->q.max && l->found.n >= l->q.max;
+
+    if (l->by_id) {
+        end |= l->id == IDSET_NONE;
+        e = end ? NULL : jm_ended_find(jm, l->id);
+        if (!end)
+            l->id = idset_prev(l->ids, l->id);
+    } else {
+        end |= !e || e->t_inactive < l->q.since;
+        if (!end)
+            l->ended = jm_ended_prev(jm, e);
+    }
+    if (end) {
+        l->phase = PAGES;
+        return 0;
+    }
+    if (!e || !wanted_ended(l, e) || (l->moved && idset_test(l->moved, (uint32_t)e->id)))
+        return 0;
+    return jm_ids_add(&l->found, e->id);
+}
+
+static int (*const gather_steps[])(struct listing *l) = {
+    [ACTIVE] = visit_active, [HEAP] = heap_step, [SORT] = sort_step, [ENDED] = visit_ended};
+
+/* Collect ids until the slice is over.  -1 with ENOMEM. */
+static int gather(struct listing *l, struct flux_slice *slice)
+{
+    while (l->phase != PAGES && (l->steps++ % STRIDE || flux_slice_more(slice)))
+        if (gather_steps[l->phase](l) < 0)
+            return -1;
+    return 0;
+}
+
+void jm_list_job_gone(const struct jm_job *j)
+{
+    struct jm *jm = j->jm;
+
+    if (!jm->list)
+        return;
+    LIST_FOREACH_SAFE(it, tmp, &jm->list->listings)
+    {
+        struct listing *l = list_entry(it, struct listing, node);
+
+        if (l->phase == PAGES)
+            continue;
+        if (l->phase == ACTIVE && l->job == j)
+            l->job = jm_job_next(j);
+        else if (l->phase != ACTIVE || !l->job || j->id < l->job->id) {
+            if ((!l->moved && !(l->moved = idset_create())) ||
+                idset_set(l->moved, (uint32_t)j->id) < 0)
+                fail(l);
+        }
+    }
+}
+
+void jm_list_ended_gone(struct jm *jm, const struct jm_ended *e)
+{
+    if (!jm->list)
+        return;
+    LIST_FOREACH(it, &jm->list->listings)
+    {
+        struct listing *l = list_entry(it, struct listing, node);
+
+        if (l->phase == ENDED && l->ended == e)
+            l->ended = jm_ended_prev(jm, e);
+    }
+}
+
 /* --- pages --- */
 
-static void send_page(struct listing *l)
+/* One job at least; fewer than PAGE when they take long, as those on thousands of nodes do. */
+static void send_page(struct listing *l, struct flux_slice *slice)
 {
     struct jm *jm = l->jm;
     strbuf_t *sb = strbuf_create(0);
@@ -352,7 +488,7 @@ static void send_page(struct listing *l)
 
     jsonout_object(sb, NULL);
     jsonout_array(sb, "jobs");
-    for (; n < PAGE && l->next < l->found.n; l->next++) {
+    for (; n < PAGE && l->next < l->found.n && (n == 0 || flux_slice_more(slice)); l->next++) {
         struct jm_job *j = jm_job_find(jm, l->found.ids[l->next]);
         struct jm_ended *e = j ? NULL : jm_ended_find(jm, l->found.ids[l->next]);
 
@@ -370,33 +506,6 @@ static void send_page(struct listing *l)
         if (n > 0)
             flux_respond_more(jm->h, l->req, json);
         free(json);
-    }
-}
-
-void jm_list_pass(struct jm *jm)
-{
-    struct flux_slice slice;
-
-    flux_slice_begin(&slice, jm->r, FLUX_SLICE_SECONDS, 4);
-    LIST_FOREACH_SAFE(it, tmp, &jm->list->listings)
-    {
-        struct listing *l = list_entry(it, struct listing, node);
-
-        if (l->why)
-            continue;
-        if (!flux_slice_more(&slice)) {
-            jm_module_kick(jm);
-            break;
-        }
-        send_page(l);
-        if (l->next >= l->found.n) {
-            flux_respond_error(jm->h, l->req, ENODATA, "that is all");
-            listing_free(l);
-        } else {
-            list_remove(it);
-            list_append(&jm->list->listings, it);
-            jm_module_kick(jm);
-        }
     }
 }
 
@@ -458,21 +567,48 @@ static void ask_why(struct listing *l)
     free(json);
 }
 
-/* --- the request --- */
-
-static int begin(struct listing *l, errmsg_t *err)
+void jm_list_pass(struct jm *jm)
 {
-    if (l->q.states == 0)
-        l->q.states = l->ids ? JOB_STATES_ALL : JOB_STATES_ACTIVE;
-    if (gather_active(l) < 0 || gather_ended(l) < 0)
-        return errmsg_fail(err, ENOMEM, "the job module is out of memory");
-    return 0;
+    struct flux_slice slice;
+
+    flux_slice_begin(&slice, jm->r, FLUX_SLICE_SECONDS, 4 * PAGE);
+    LIST_FOREACH_SAFE(it, tmp, &jm->list->listings)
+    {
+        struct listing *l = list_entry(it, struct listing, node);
+        bool gathering = l->phase != PAGES;
+
+        if (l->why)
+            continue;
+        if (!flux_slice_more(&slice)) {
+            jm_module_kick(jm);
+            break;
+        }
+        if (gathering && gather(l, &slice) < 0) {
+            fail(l);
+            continue;
+        }
+        if (gathering && l->phase == PAGES)
+            ask_why(l);
+        if (l->why)
+            continue;
+        if (l->phase == PAGES)
+            send_page(l, &slice);
+        if (l->phase == PAGES && l->next >= l->found.n) {
+            flux_respond_error(jm->h, l->req, ENODATA, "that is all");
+            listing_free(l);
+        } else {
+            list_remove(it);
+            list_append(&jm->list->listings, it);
+            jm_module_kick(jm);
+        }
+    }
 }
+
+/* --- the request --- */
 
 static void start(struct jm *jm, const flux_msg_t *req, const struct job_list *q)
 {
     struct listing *l = calloc(1, sizeof(*l));
-    errmsg_t err;
 
     if (!l) {
         flux_respond_error(jm->h, req, ENOMEM, "the job module is out of memory");
@@ -494,12 +630,9 @@ static void start(struct jm *jm, const flux_msg_t *req, const struct job_list *q
         listing_free(l);
         return;
     }
-    if (begin(l, &err) < 0) {
-        flux_respond_error(jm->h, req, errno, "%s", err.text);
-        listing_free(l);
-        return;
-    }
-    ask_why(l);
+    if (l->q.states == 0)
+        l->q.states = l->ids ? JOB_STATES_ALL : JOB_STATES_ACTIVE;
+    l->job = jm_job_first(jm);
     jm_module_kick(jm);
 }
 

@@ -1,33 +1,32 @@
-/* jm_load.c - after a restart: the jobs as the store has them.
+/* jm_load.c - restore the jobs from the store, after a restart.
  *
- * First an empty transaction is committed: when it is answered, all that an earlier instance of
- * this module has sent to the store was taken or refused, so what is read after that stays as it
- * is.  Then job-next and job-queue are read, then the directory "job" page by page, and of each job
- * in it its directory with what is no longer than SMALL (output is, usually, and is not wanted),
- * then what is missing of log, jobspec, R and environment; WINDOW jobs at a time.  When all are
- * there:
+ * First an empty transaction is committed.  Its response means that all transactions of an earlier
+ * instance were accepted or refused, so the store no longer changes.  Then job-next and job-queue
+ * are read, then the directory "job" page by page.  For each job, WINDOW at a time, its directory
+ * is read with all values up to SMALL (output is usually longer, and not needed), then any of log,
+ * jobspec, R and environment that is still missing.  Once all jobs are there:
  *
- *    the log says       what is done
+ *    the log says       what happens
  *    INACTIVE           a small record is kept
- *    DEPEND..SCHED      it is queued again, with what is left of its dependencies
- *    RUN, no start      it was given resources and never launched: what follows "alloc" is taken
- *                       out of the log, and it is queued again
- *    RUN, start         it is launched no more.  wrexec says whether it runs (this module was
- *                       reloaded) or not (the session was restarted): then it is recorded as dead
- *    CLEANUP            what is left to be said is said
+ *    DEPEND..SCHED      the job is queued again, with its remaining dependencies
+ *    RUN, no start      it was allocated resources and never launched: the events from "alloc" on
+ *                       are removed from the log, and it is queued again
+ *    RUN, start         it is not launched again.  wrexec reports whether it runs (this module was
+ *                       reloaded) or not (the session was restarted): then it is recorded as lost
+ *    CLEANUP            the remaining events are logged
  *    another user's     any of these but INACTIVE: it ends with an exception "user"
  *
- * Jobs that were to end with their client (wreckrun) and do not run yet are canceled; those for
- * hosts that are not there any more end with an exception "alloc".
+ * Jobs that were to end with their client (wreckrun) and do not run yet are canceled.  Jobs for
+ * hosts that no longer exist end with an exception "alloc".
  *
  * Invariants:
- *  1. No request is looked at, and nothing is told to scheduler or wrexec, before all this is done.
+ *  1. Until all this is done, no request is handled, and no message goes to scheduler or wrexec.
  *  2. A job whose log has "start" is never launched.
  *  3. A job that is launched was submitted by the session's owner or root.
  *
- * Failure: a store that does not answer is asked again, about one job at most TRIES times.  A job
- * that cannot be read back is left as it is in the store, and named in the log of the session.  One
- * that has resources by its log, of which there is no record, is ended: nobody knows what it has.
+ * Failure: if the store does not answer, it is asked again, about one job at most TRIES times.  A
+ * job that cannot be read stays in the store, and the session's log names it.  A job that has
+ * resources by its log, but no R, is ended: nobody knows what it has.
  */
 #include "config.h"
 #include "jm_private.h"
@@ -138,10 +137,14 @@ static int read_log(struct jm_job *j, const char *text, size_t len, size_t *allo
             rc = -1;
             break;
         }
-        if (ev.event == JOB_EV_ALLOC)
+        if (ev.event == JOB_EV_ALLOC) {
             *alloc = at;
+            jm_state_keep_where(j, &ev);
+        }
         if (first || ev.event == JOB_EV_FINISH)
             jm_state_keep_end(j, &ev);
+        else if (ev.event == JOB_EV_EXCEPTION)
+            (void)jm_state_keep_warning(j, &ev);
     }
     job_log_done(&log);
     return rc;
@@ -153,6 +156,8 @@ static void replay(struct jm_job *j, const char *text, size_t len)
     errmsg_t err;
 
     memset(&j->st, 0, sizeof(j->st));
+    free(j->switches);
+    j->switches = NULL;
     read_log(j, text, len, &alloc, &err);
 }
 

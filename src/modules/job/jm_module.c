@@ -16,6 +16,23 @@
  *    jm_many.c        large requests, in slices   jm_hold.c       requests that came too early
  *    jm_journal.c     lines in the session's log  jm_request.c, jm_ids.c, jm_json.c   helpers
  *
+ * Drawing (job): a job from submission to record; the arrows are messages.
+ *
+ *     client             job                      sched                 wrexec
+ *       |                 |                          |                     |
+ *       | job.submit      |                          |                     |
+ *       |---------------->| into the store           |                     |
+ *       |<----------------| id, when recorded        |                     |
+ *       |                 |------------------------->| sched.feed          |
+ *       |                 |<-------------------------| alloc: resources    |
+ *       |                 | event start recorded     |                     |
+ *       |                 |----------------------------------------------->| wrexec.launch
+ *       |                 |                          |    tasks on nodes   |
+ *       |                 |<-----------------------------------------------| statuses
+ *       |                 | events finish, clean     |                     |
+ *       |                 |------------------------->| sched.feed: free    |
+ *       |                 | into the store           |                     |
+ *
  * While the reactor reads the messages that have arrived, they only change jobs and put them into
  * lists.  Then one pass does for all of them what there is to do: feed the scheduler, launch,
  * commit.  So under load each message and each transaction covers many jobs, and an idle module is
@@ -44,15 +61,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libflux/attr.h"
-#include "libflux/attr_wire.h"
-#include "libflux/overlay_wire.h"
 #include "libutil/duration.h"
 #include "libutil/strutil.h"
 
-#define GRACE_DEFAULT 5.
-#define MAX_QUEUED 1000000
-#define PURGE_COUNT 100000
 #define ANYBODY (FLUX_ROLE_OWNER | FLUX_ROLE_USER | FLUX_ROLE_BROKER)
 
 void jm_module_kick(struct jm *jm)
@@ -60,7 +71,7 @@ void jm_module_kick(struct jm *jm)
     flux_watcher_start(jm->pass);
 }
 
-/* Who is gone has claims only for what was looked at already. */
+/* Held and queued requests of a client that has disconnected: they have no claims yet. */
 static void unclaimed_gone(struct jm *jm, const char *sender, const idset_t *ranks)
 {
     jm_hold_gone(jm, sender, ranks);
@@ -74,7 +85,7 @@ static void pass_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg
     struct jm *jm = arg;
 
     jm->now = flux_reactor_now(r);
-    if (!jm->load_begun && jm_resources_known(jm) && !jm->attrs_f) {
+    if (!jm->load_begun && jm_resources_known(jm) && setup_known(jm->setup)) {
         jm->load_begun = true;
         if (jm_load_start(jm) < 0) {
             flux_module_fail(jm->h, ENOMEM, "the job module is out of memory");
@@ -110,23 +121,16 @@ static void disconnect_cb(flux_t *h, const flux_msg_t *req, void *arg)
 }
 
 /* The news of a client's end may come by a way that is broken now. */
-static void down_cb(flux_t *h, const flux_msg_t *msg, void *arg)
+static void ranks_lost(void *arg, const idset_t *ranks, bool now)
 {
     struct jm *jm = arg;
-    const char *json = flux_msg_json(msg);
-    struct overlay_down d;
-    json_t *owner =
-        json ? flux_schema_decode(&overlay_down_schema, json, strlen(json), &d, NULL) : NULL;
-    idset_t *ranks = owner ? idset_parse(d.ranks, NULL) : NULL;
 
-    if (ranks) {
-        unclaimed_gone(jm, NULL, ranks);
-        claims_lost(jm->senders, ranks);
-    }
-    idset_destroy(ranks);
-    json_decref(owner);
+    unclaimed_gone(jm, NULL, ranks);
+    claims_lost(jm->senders, ranks);
     jm_module_kick(jm);
 }
+
+static const struct session_ops session_ops = {.lost = ranks_lost};
 
 /* --- the parts --- */
 
@@ -201,21 +205,18 @@ static const struct flux_handler handlers[] = {
     {FLUX_MSG_REQUEST, "job.queue", jm_queue_cb, ANYBODY},
     {FLUX_MSG_REQUEST, "job.purge", jm_purge_cb, ANYBODY},
     {FLUX_MSG_REQUEST, "job.memo", jm_control_memo_cb, ANYBODY},
+    {FLUX_MSG_REQUEST, "job.journal", jm_journal_cb, 0},
     {FLUX_MSG_REQUEST, "job.stats", stats_cb, ANYBODY},
     {FLUX_MSG_REQUEST, "job.disconnect", disconnect_cb, FLUX_ROLE_BROKER},
-    {FLUX_MSG_EVENT, "overlay.down", down_cb, 0},
     FLUX_HANDLER_END,
 };
 
 /* --- settings --- */
 
-static int set_grace(struct jm *jm, const char *text, errmsg_t *err)
+static int set_age(void *arg, const char *text, errmsg_t *err)
 {
-    return duration_parse(text, &jm->grace, err);
-}
+    struct jm *jm = arg;
 
-static int set_age(struct jm *jm, const char *text, errmsg_t *err)
-{
     if (strcmp(text, "never") == 0) {
         jm->purge_age = 0;
         return 0;
@@ -227,31 +228,17 @@ static int set_age(struct jm *jm, const char *text, errmsg_t *err)
     return 0;
 }
 
-static int set_number(uint64_t *to, const char *text, errmsg_t *err)
+static int set_statedir(void *arg, const char *text, errmsg_t *err)
 {
-    if (str2u64(text, to) < 0)
-        return errmsg_fail(err, EINVAL, "'%s' is not a number", text);
-    return 0;
-}
+    struct jm *jm = arg;
 
-static int set_count(struct jm *jm, const char *text, errmsg_t *err)
-{
-    return set_number(&jm->purge_count, text, err);
-}
-
-static int set_queued(struct jm *jm, const char *text, errmsg_t *err)
-{
-    return set_number(&jm->max_queued, text, err);
-}
-
-static int set_statedir(struct jm *jm, const char *text, errmsg_t *err)
-{
     jm->durable = text[0] != '\0';
     return 0;
 }
 
-static int set_owner(struct jm *jm, const char *text, errmsg_t *err)
+static int set_owner(void *arg, const char *text, errmsg_t *err)
 {
+    struct jm *jm = arg;
     uint32_t uid;
 
     if (str2u32(text, &uid) < 0)
@@ -260,57 +247,28 @@ static int set_owner(struct jm *jm, const char *text, errmsg_t *err)
     return 0;
 }
 
-static const struct {
-    const char *name;
-    int (*set)(struct jm *jm, const char *text, errmsg_t *err);
-} settings[] = {
-    {"job.grace", set_grace},       {"job.purge-age", set_age}, {"job.purge-count", set_count},
-    {"job.max-queued", set_queued}, {"statedir", set_statedir}, {"userid", set_owner},
-};
-#define NSETTINGS (sizeof(settings) / sizeof(settings[0]))
+static void settings_known(void *arg)
+{
+    jm_module_kick(arg);
+}
 
-static void attrs_cb(flux_future_t *f, void *arg)
+static void refused(void *arg, const char *sentence)
 {
     struct jm *jm = arg;
-    struct attr_all all = {0};
-    errmsg_t err;
 
-    if (flux_rpc_get_struct(f, &attr_all_schema, &all, &err) == 0) {
-        for (size_t i = 0; i < NSETTINGS; i++) {
-            const char *text = json_string_value(json_object_get(all.attrs, settings[i].name));
-
-            if (text && settings[i].set(jm, text, &err) < 0)
-                flux_log(jm->h, LOG_ERR, "attribute %s: %s", settings[i].name, err.text);
-        }
-    }
-    flux_future_destroy(jm->attrs_f);
-    jm->attrs_f = NULL;
-    jm_module_kick(jm);
+    flux_log(jm->h, LOG_ERR, "%s", sentence);
 }
 
-static int take_args(struct jm *jm, int argc, char **argv, errmsg_t *err)
-{
-    for (int a = 0; a < argc; a++) {
-        const char *eq = strchr(argv[a], '=');
-        size_t i;
-
-        for (i = 0; i < NSETTINGS; i++) {
-            const char *name = settings[i].name + strlen("job.");
-
-            if (eq && str_starts(settings[i].name, "job.") &&
-                strlen(name) == (size_t)(eq - argv[a]) && strncmp(name, argv[a], strlen(name)) == 0)
-                break;
-        }
-        if (i == NSETTINGS)
-            return errmsg_fail(err, EINVAL,
-                               "the job module takes grace, purge-age, purge-count and "
-                               "max-queued, as NAME=VALUE, not '%s'",
-                               argv[a]);
-        if (settings[i].set(jm, eq + 1, err) < 0)
-            return -1;
-    }
-    return 0;
-}
+static const struct setup_row rows[] = {
+    SETUP_SECONDS("job.grace", struct jm, grace),
+    SETUP_CALL("job.purge-age", set_age),
+    SETUP_COUNT("job.purge-count", struct jm, purge_count),
+    SETUP_COUNT("job.max-queued", struct jm, max_queued),
+    SETUP_CALL("statedir", set_statedir),
+    SETUP_CALL("userid", set_owner),
+    SETUP_END,
+};
+static const struct setup_table settings = {"job", rows, settings_known, refused};
 
 /* --- life --- */
 
@@ -322,8 +280,8 @@ static void job_fini(flux_t *h, void *arg)
     /* The store gets what it has not got; nobody waits for the answer. */
     jm_store_last(jm);
     flux_handlers_remove(jm->handlers);
-    flux_future_destroy(jm->attrs_f);
-    flux_future_destroy(jm->subscribed);
+    setup_destroy(jm->setup);
+    session_destroy(jm->session);
     jm_load_destroy(jm);
     for (size_t i = NPARTS; i-- > 0;)
         parts[i].destroy(jm);
@@ -352,9 +310,6 @@ static struct jm *create(flux_t *h)
     jm->h = h;
     jm->r = flux_get_reactor(h);
     jm->owner = -1;
-    jm->grace = GRACE_DEFAULT;
-    jm->max_queued = MAX_QUEUED;
-    jm->purge_count = PURGE_COUNT;
     if (!(jm->senders = claims_create()) || !(jm->pass = flux_defer_create(jm->r, pass_cb, jm))) {
         job_fini(h, jm);
         return NULL;
@@ -368,37 +323,23 @@ static struct jm *create(flux_t *h)
     return jm;
 }
 
-static void subscribed_cb(flux_future_t *f, void *arg)
-{
-    struct jm *jm = arg;
-
-    flux_future_destroy(jm->subscribed);
-    jm->subscribed = NULL;
-}
-
 static int job_init(flux_t *h, int argc, char **argv, void **arg, errmsg_t *err)
 {
     struct jm *jm;
 
-    if (flux_rank(h) != 0)
-        return errmsg_fail(err, EINVAL, "the job module belongs to rank 0, not to rank %u",
-                           flux_rank(h));
+    if (setup_root_only(h, "job", err) < 0)
+        return -1;
     if (!(jm = create(h)))
         return errmsg_fail(err, ENOMEM, "the job module is out of memory");
-    if (take_args(jm, argc, argv, err) < 0) {
-        job_fini(h, jm);
-        return -1;
-    }
     if (!(jm->handlers = flux_handlers_add(h, handlers, jm)) ||
-        !(jm->subscribed = flux_event_subscribe(h, "overlay.down")) ||
-        flux_future_then(jm->subscribed, -1., subscribed_cb, jm) < 0 ||
-        !(jm->attrs_f = flux_rpc(h, "attr.list", NULL, FLUX_NODEID_ANY, 0)) ||
-        flux_future_then(jm->attrs_f, -1., attrs_cb, jm) < 0 || jm_resources_start(jm) < 0) {
-        job_fini(h, jm);
-        return errmsg_fail(err, ENOMEM, "the job module is out of memory");
+        !(jm->session = session_create(h, &session_ops, jm)) || jm_resources_start(jm) < 0)
+        errmsg_fail(err, ENOMEM, "the job module is out of memory");
+    else if ((jm->setup = setup_create(h, &settings, jm, argc, argv, err))) {
+        *arg = jm;
+        return 0;
     }
-    *arg = jm;
-    return 0;
+    job_fini(h, jm);
+    return -1;
 }
 
-FLUX_MODULE_THAT_MAY_REFUSE(job, job_init, job_fini, job_may_stop);
+FLUX_MODULE(job, job_init, job_fini, .place = FLUX_PLACE_LOOP, .may_stop = job_may_stop);

@@ -8,6 +8,8 @@
 
 #include "jm_heap.h"
 #include "libservice/claim.h"
+#include "libservice/session.h"
+#include "libservice/setup.h"
 #include "libflux/courier.h"
 #include "libflux/module.h"
 #include "libflux/slice.h"
@@ -38,6 +40,7 @@ struct jm_spec {
     char *impossible; /* why no job of it that was read back can start any more, or NULL */
     char *name;
     uint32_t ntasks, nnodes, ncores;
+    uint32_t min_slots, max_slots; /* of a range, from which req.nslots is taken; else 0 */
     uint32_t ndeps;
     double begin;
     double grace; /* < 0: of the session */
@@ -76,6 +79,8 @@ struct jm_job {
     size_t log_max;
     rset_t *r;         /* its resources */
     char *r_json;      /* the same as text */
+    char *switches;    /* leaf switches that these are on; NULL: not known */
+    double hops;       /* mean hops between two of its nodes, with `switches` */
     double t_last;     /* time of its last event: these times never go back */
     double expiration; /* by the wall clock, for display */
     double deadline;   /* the same by the clock of the reactor; 0: none */
@@ -84,6 +89,7 @@ struct jm_job {
         int64_t canceled_by; /* user; -1: none */
         char *failed;        /* tasks, as JSON; NULL: none */
     } end;
+    char *warning; /* note of its first exception of type "warning" */
     struct {
         struct list_node dirty; /* with changes to be recorded, or in the transaction under way, or
                                    in jm_submission.jobs */
@@ -125,7 +131,7 @@ struct jm_job {
 };
 
 /* A job that is over and on record.  Texts one after the other, each with its NUL: name, ranks,
- * hosts, type and note of the exception, uri, failed tasks (JSON). */
+ * hosts, type and note of the exception, uri, failed tasks (JSON), leaf switches, warning. */
 enum {
     JM_TEXT_NAME,
     JM_TEXT_RANKS,
@@ -133,7 +139,9 @@ enum {
     JM_TEXT_TYPE,
     JM_TEXT_NOTE,
     JM_TEXT_URI,
-    JM_TEXT_FAILED
+    JM_TEXT_FAILED,
+    JM_TEXT_SWITCHES,
+    JM_TEXT_WARNING
 };
 struct jm_ended {
     struct list_node node; /* in jm.ended_list, by end */
@@ -143,6 +151,7 @@ struct jm_ended {
     int64_t canceled_by; /* user; -1: none */
     uint32_t uid;
     uint32_t nnodes, ntasks, ncores;
+    float hops;
     int code;
     uint8_t urgency;
     uint8_t result;
@@ -196,6 +205,7 @@ enum jm_journal_kind {
     JM_JOURNAL_STARTED,
     JM_JOURNAL_COMPLETED,
     JM_JOURNAL_FAILED,
+    JM_JOURNAL_WARNED,
     JM_JOURNAL_KINDS
 };
 /* The instance.  Each part is defined in the file of its name, which alone knows its fields. */
@@ -205,8 +215,8 @@ struct jm {
     flux_handlers_t *handlers;
     struct claims *senders;
     flux_watcher_t *pass; /* does once what all that came in asks for */
-    flux_future_t *attrs_f;
-    flux_future_t *subscribed;
+    session_t *session;
+    setup_t *setup;
     double now; /* of this pass; monotonic */
     bool load_begun;
     bool ready; /* jobs were read back */
@@ -310,6 +320,11 @@ void jm_json_text(strbuf_t *sb, const char *key, const char *text);
 void jm_json_ids(strbuf_t *sb, const char *key, const struct jm_ids *v, size_t n);
 /* Ids that a request names.  NULL when the request was answered with an error. */
 idset_t *jm_request_ids(struct jm *jm, const flux_msg_t *req, const char *text);
+/* The start of the handler `cb` of streaming requests for jobs, of which `n` are open and at most
+ * `max` may be.  True with the ids (NULL: all jobs); false when the request was kept for later, or
+ * answered with an error. */
+bool jm_request_stream(struct jm *jm, const flux_msg_t *req, flux_handler_f cb, size_t n,
+                       size_t max, idset_t **ids);
 int jm_ids_add(struct jm_ids *v, uint64_t id);
 void jm_ids_drop_first(struct jm_ids *v, size_t n);
 void jm_ids_clear(struct jm_ids *v);
@@ -322,12 +337,16 @@ uint64_t jm_spec_hash(const char *data, size_t len);
 struct jm_spec *jm_spec_get(struct jm *jm, const char *text, size_t len, errmsg_t *err);
 /* Have spec->js.  -1 with errno and a sentence. */
 int jm_spec_parse(struct jm *jm, struct jm_spec *spec, errmsg_t *err);
+/* Request as many of a range of slots as the inventory can ever hold.  -1 with a sentence when it
+ * does not hold the least of them, which are then requested, or with ENOMEM. */
+int jm_spec_fit(struct jm *jm, struct jm_spec *spec, errmsg_t *err);
 /* It was used for now: give up what it was parsed to, when there is too much of that or it is not
  * going to be needed again. */
 void jm_spec_idle(struct jm *jm, struct jm_spec *spec, bool launched);
 void jm_spec_put(struct jm *jm, struct jm_spec *spec);
 struct jm_env *jm_env_get(struct jm *jm, const char *data, size_t len);
-/* The environment is in the store under this job; what is under this job is not there (any more). */
+/* The environment is in the store under this job; what is under this job is not there (any
+ * more). */
 void jm_env_set_source(struct jm *jm, struct jm_env *env, uint64_t id);
 void jm_env_drop_source(struct jm *jm, uint64_t id);
 void jm_env_put(struct jm *jm, struct jm_env *env);
@@ -379,18 +398,24 @@ void jm_state_event_plain(struct jm_job *j, enum job_event_type type);
 /* A new job, or one whose dependency or urgency has changed: go on as far as it does not have to
  * wait. */
 void jm_state_advance(struct jm_job *j);
-/* Resources were given to it; takes both over. */
-void jm_state_allocated(struct jm_job *j, rset_t *r, char *r_json);
+/* Resources were given to it; takes both over.  `switches` (NULL: not known) and hops: where they
+ * are. */
+void jm_state_allocated(struct jm_job *j, rset_t *r, char *r_json, const char *switches,
+                        double hops);
+/* The event "alloc": where its nodes are. */
+void jm_state_keep_where(struct jm_job *j, const struct job_event *ev);
 /* An exception.  Severity 0 ends the job; with `kill` also its tasks. */
 void jm_state_exception(struct jm_job *j, const char *type, int severity, const char *note,
                         uint32_t uid, bool kill);
-/* wrexec is done with it.  `status` as of wait(2); `text`: what ended it, or NULL.  When the last task
- * was started, and was gone, by the clocks of their nodes; 0: not known. */
+/* wrexec is done with it.  `status` as of wait(2); `text`: what ended it, or NULL.  When the last
+ * task was started, and was gone, by the clocks of their nodes; 0: not known. */
 /* `failed`: its tasks that did, NULL: none, or not told. */
 void jm_state_finished(struct jm_job *j, int status, const char *text, double started,
                        double exited, json_t *failed);
 /* The first exception that is fatal, and the event "finish", leave this in the job. */
 void jm_state_keep_end(struct jm_job *j, const struct job_event *ev);
+/* Of an exception that ends nothing: the first warning is kept.  True when this was it. */
+bool jm_state_keep_warning(struct jm_job *j, const struct job_event *ev);
 /* From CLEANUP to INACTIVE: give back what it has. */
 void jm_state_cleanup(struct jm_job *j);
 bool jm_state_active(const struct jm_job *j); /* neither CLEANUP nor INACTIVE */
@@ -517,7 +542,7 @@ void jm_watch_transition(struct jm_job *j);
 /* The transitions so far are in the transaction that is sent now; it is on record; it is not. */
 void jm_watch_sent(struct jm *jm);
 void jm_watch_recorded(struct jm *jm);
-/* Tell more of the present to those who have just begun to watch. */
+/* Tell watchers what is new, and more of the present to those who have just begun to watch. */
 void jm_watch_pass(struct jm *jm);
 /* The job is about to leave jm.jobs. */
 void jm_watch_forget(struct jm_job *j);
@@ -548,6 +573,8 @@ void jm_control_memo_cb(flux_t *h, const flux_msg_t *req, void *arg);
 /* The log of the session is to say this of a job, soon. */
 void jm_journal_add(struct jm *jm, enum jm_journal_kind kind, uint64_t id);
 void jm_journal_ended(struct jm *jm, const struct jm_ended *e);
+/* job.journal: what is gathered is logged now. */
+void jm_journal_cb(flux_t *h, const flux_msg_t *req, void *arg);
 /* Who asks for something says so at once: "user 0 WHAT ON: NOTE" (NULL: none). */
 void jm_journal_request(struct jm *jm, const flux_msg_t *req, const char *what, const char *on,
                         const char *note);
@@ -566,6 +593,9 @@ void jm_many_pass(struct jm *jm);
 
 void jm_list_cb(flux_t *h, const flux_msg_t *req, void *arg);
 void jm_list_pass(struct jm *jm);
+/* It is dropped: to be called while it still has its place among the others. */
+void jm_list_job_gone(const struct jm_job *j);
+void jm_list_ended_gone(struct jm *jm, const struct jm_ended *e);
 void jm_purge_cb(flux_t *h, const flux_msg_t *req, void *arg);
 /* Drop what the settings say is too old or too much. */
 void jm_purge_check(struct jm *jm);

@@ -1,14 +1,13 @@
-/* jm_purge.c - forgetting jobs that are over: their records here and their directories in the
- * store.
+/* jm_purge.c - remove ended jobs: their records here, and their directories in the store.
  *
- * On request (job.purge: these ids; older than an age; all but the newest so many; all, when
- * forced), and by the settings job.purge-age and job.purge-count, each time that jobs have ended
- * and when the oldest becomes too old.  The list of ended jobs is in order of their ends, so only
- * what goes is looked at; and of much that goes some in each pass (jm_many.c).
+ * Jobs are purged on request (job.purge: by ids; by age; all but the newest; all, when forced), and
+ * by the settings job.purge-age and job.purge-count, whenever jobs have ended and when the oldest
+ * becomes too old.  The list of ended jobs is in the order of their ends, so only jobs that are
+ * purged are visited, some in each pass (jm_many.c).
  *
- * Invariant: an id that was purged never comes again (job-next in the store).
+ * Invariant: the id of a purged job is never used again (job-next in the store).
  *
- * Failure: what the store does not take now is tried again.
+ * Failure: what the store refuses now is tried again.
  */
 #include "config.h"
 #include "jm_private.h"
@@ -45,7 +44,7 @@ void jm_purge_check(struct jm *jm)
             (jm->purge_age <= 0 || e->t_inactive + jm->purge_age > now))
             break;
         if (!flux_slice_more(&slice)) {
-            jm->purge->more = true; /* the pass goes on with it */
+            jm->purge->more = true; /* the next pass continues */
             jm_module_kick(jm);
             break;
         }

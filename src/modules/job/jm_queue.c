@@ -1,19 +1,20 @@
-/* jm_queue.c - job.queue: the valves of the queue, and who waits until it is empty.
+/* jm_queue.c - job.queue: stop and disable the queue, and wait until it is empty.
  *
  *    op       what it does
  *    status   nothing
- *    stop     no job is given resources any more      start    ... again
- *    disable  no job is accepted any more             enable   ... again
- *    drain    disable, and answer when no job is left
- *    idle     answer when no job is queued that could run, and none runs
- *    end      the session goes down: nothing is accepted or started, what runs is canceled, and
- *             the answer comes when nothing runs; what is queued stays as it is (not on record)
+ *    stop     no job is given resources any more      start    undoes it
+ *    disable  no job is accepted any more             enable   undoes it
+ *    drain    disable; the response comes when no job is left
+ *    idle     the response comes when no job runs, and no queued job could run
+ *    end      the session goes down: no job is accepted or started, running jobs are canceled, and
+ *             the response comes when none runs; queued jobs stay (not recorded)
  *
- * Whether it is stopped or disabled, and why, is kept under job-queue and survives a restart.
+ * Whether the queue is stopped or disabled, and why, is recorded under job-queue and survives a
+ * restart.
  *
- * Invariant: who waits is answered when the last end is on record.
+ * Invariant: a request that waits is answered once the last end is recorded.
  *
- * Failure: a state that cannot be put on record is told, and holds nevertheless.
+ * Failure: a state that cannot be recorded is reported, and applies nevertheless.
  */
 #include "config.h"
 #include "jm_private.h"

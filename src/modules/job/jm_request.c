@@ -1,13 +1,14 @@
-/* jm_request.c - what the handlers of requests ask about a request: who sent it, may they, and
- * which jobs does it name.
+/* jm_request.c - helpers for the handlers of requests: the sender, its permissions, the ids.
  *
- * Failure: a request whose ids cannot be read is answered with the error.
+ * Failure: a request whose ids cannot be decoded is answered with the error.
  */
 #include "config.h"
 #include "jm_private.h"
 
 #include <errno.h>
 #include <string.h>
+
+#include "libjob/job_wire.h"
 
 bool jm_request_may(const flux_msg_t *req, uint32_t uid)
 {
@@ -29,6 +30,28 @@ idset_t *jm_request_ids(struct jm *jm, const flux_msg_t *req, const char *text)
         ids = NULL;
     }
     return ids;
+}
+
+bool jm_request_stream(struct jm *jm, const flux_msg_t *req, flux_handler_f cb, size_t n,
+                       size_t max, idset_t **ids)
+{
+    struct job_ids in = {0};
+    bool ok = false;
+    json_t *owner;
+
+    *ids = NULL;
+    if (jm_hold(jm, req, cb) || flux_request_decode(jm->h, req, &job_ids_schema, &in, &owner) < 0)
+        return false;
+    if (!flux_msg_has_flag(req, FLUX_MSGF_STREAMING))
+        flux_respond_error(jm->h, req, EPROTO, "%s has to be a streaming request",
+                           flux_msg_topic(req));
+    else if (n >= max)
+        flux_respond_error(jm->h, req, EAGAIN, "%zu requests for %s are open already", n,
+                           flux_msg_topic(req));
+    else
+        ok = !in.ids || (*ids = jm_request_ids(jm, req, in.ids));
+    json_decref(owner);
+    return ok;
 }
 
 bool jm_request_is_from(const flux_msg_t *req, const char *sender, const idset_t *ranks)

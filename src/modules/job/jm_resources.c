@@ -1,18 +1,18 @@
-/* jm_resources.c - what there is, so that a job that can never run is refused when it is submitted.
+/* jm_resources.c - the inventory, so that a job that can never run is refused at its submission.
  *
- * The inventory comes from resrc.watch and is asked (resgraph_satisfiable()) once for each jobspec
- * in memory and inventory; of a thousand equal jobs the first pays.  Up, down and drained do not
- * matter here: nodes come back.
+ * The inventory comes from resrc.watch.  Each jobspec in memory is checked against each inventory
+ * once (resgraph_satisfiable()): of a thousand equal jobs only the first has a cost.  The states
+ * up, down and drained do not matter here: nodes come back.
  *
- * Where several brokers run on one host (a session for a test, mostly) each of them has all its
- * cores, core 0 of all these nodes is the same, and tasks that were bound to it would crowd there.
- * Such nodes are found in each inventory, and tasks on them are not bound unless each has its own
+ * If several brokers run on one host (mostly a session for a test), each of them has all its
+ * cores:  core 0 of all these nodes is the same, and tasks bound to it would compete there.  Such
+ * nodes are found in each inventory, and tasks on them are not bound unless each node has its own
  * share.
  *
- * Invariant: spec->checked is the number of the inventory that the spec was found satisfiable by.
+ * Invariant: spec->checked is the number of the inventory that was found to satisfy the spec.
  *
- * Failure: submissions wait until the first inventory is there.  In a session without resrc nothing
- * is refused on these grounds; the service is asked again every AGAIN seconds.
+ * Failure: submissions wait for the first inventory.  In a session without resrc no job is refused
+ * for lack of resources; the service is asked again every AGAIN seconds.
  */
 #include "config.h"
 #include "jm_private.h"
@@ -169,7 +169,8 @@ int jm_resources_satisfiable(struct jm *jm, struct jm_spec *spec, errmsg_t *err)
 {
     if (!jm->resources->inventory || spec->checked == jm->resources->version)
         return 0;
-    if (resgraph_satisfiable(jm->resources->inventory, &spec->req, err) < 0)
+    if ((spec->min_slots ? jm_spec_fit(jm, spec, err)
+                         : resgraph_satisfiable(jm->resources->inventory, &spec->req, err)) < 0)
         return -1;
     spec->checked = jm->resources->version;
     return 0;

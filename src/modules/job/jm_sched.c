@@ -253,7 +253,7 @@ static void fed_cb(flux_future_t *f, void *arg)
     errmsg_t err;
 
     jm->sched->inflight--;
-    /* When it is gone its stream says so, too. */
+    /* The loss of the scheduler is handled where its stream ends. */
     if (flux_rpc_get(f, &err) < 0 && errno == EPROTO && jm->sched->generation)
         lost(jm, err.text);
     flux_future_destroy(f);
@@ -379,7 +379,7 @@ static void take_alloc(struct jm *jm, const json_t *entry)
     j->sched.allocated = true;
     free(j->sched.why);
     j->sched.why = NULL;
-    jm_state_allocated(j, r, text);
+    jm_state_allocated(j, r, text, a.switches, a.hops);
 }
 
 static void take_deny(struct jm *jm, const json_t *entry)

@@ -1,13 +1,21 @@
 /* jm_spec.c - jobspecs in memory.
  *
  * Purpose: jobs with the same jobspec share one struct jm_spec, found by a hash of the text and
- * compared; a batch of a thousand equal jobs has one.  The parsed form is kept until the launch
- * while there are fewer than PARSED_MAX of them; any other is parsed again when it is needed.
+ * compared; a batch of a thousand equal jobs has one.  The parsed form takes up to 80 times the
+ * size of the text.  It is kept until the launch while there are at most PARSED_MAX of them, made
+ * from at most PARSED_BYTES of text; any other is parsed again when it is needed.
+ *
+ * A jobspec may have a range of slots, as that of an overcommitted job does.  The scheduler knows
+ * one number only: the most that the inventory can ever hold, taken when the job is accepted or
+ * read back, and again when a job with this jobspec comes after the inventory has changed.  Jobs
+ * that are with the scheduler keep the number they came with; a launch counts the slots that it
+ * finds in R.
  *
  * Invariants:
  *  1. A jobspec is in the table exactly while it has references and is marked as shared.  When two
  *     texts have the same hash, the second one is not shared.
- *  2. nparsed counts the jobspecs that have a parsed form.
+ *  2. nparsed and parsed_bytes are the number of the jobspecs that have a parsed form, and the size
+ *     of their texts.
  *
  * Failure: a text that is not a valid jobspec, or lack of memory, is returned to the caller with a
  * sentence, and nothing has changed.
@@ -20,10 +28,11 @@
 #include <string.h>
 
 #define PARSED_MAX 4096
+#define PARSED_BYTES (4u * 1024 * 1024)
 
 struct jm_spec_table {
     hmap_t *by_hash;
-    size_t nparsed;
+    size_t nparsed, parsed_bytes;
 };
 
 /* FNV-1a by eight bytes: only spreads; equality is decided by the bytes. */
@@ -52,21 +61,33 @@ static void spec_unparse(struct jm *jm, struct jm_spec *spec)
     jobspec_destroy(spec->js);
     spec->js = NULL;
     jm->specs->nparsed--;
+    jm->specs->parsed_bytes -= spec->len;
+}
+
+static void spec_parsed(struct jm *jm, struct jm_spec *spec, jobspec_t *js)
+{
+    spec->js = js;
+    jm->specs->nparsed++;
+    jm->specs->parsed_bytes += spec->len;
 }
 
 int jm_spec_parse(struct jm *jm, struct jm_spec *spec, errmsg_t *err)
 {
+    jobspec_t *js;
+
     if (spec->js)
         return 0;
-    if (!(spec->js = jobspec_parse(spec->text, spec->len, err)))
+    if (!(js = jobspec_parse(spec->text, spec->len, err)))
         return -1;
-    jm->specs->nparsed++;
+    spec_parsed(jm, spec, js);
     return 0;
 }
 
 void jm_spec_idle(struct jm *jm, struct jm_spec *spec, bool launched)
 {
-    if (jm->specs->nparsed > PARSED_MAX || (launched && spec->refs == 1))
+    const struct jm_spec_table *t = jm->specs;
+
+    if (t->nparsed > PARSED_MAX || t->parsed_bytes > PARSED_BYTES || (launched && spec->refs == 1))
         spec_unparse(jm, spec);
 }
 
@@ -82,8 +103,12 @@ static void spec_free(struct jm *jm, struct jm_spec *spec)
 
 void jm_spec_put(struct jm *jm, struct jm_spec *spec)
 {
-    if (!spec || --spec->refs > 0)
+    if (!spec)
         return;
+    if (--spec->refs > 0) {
+        jm_spec_idle(jm, spec, false); /* it was parsed for a job that is refused */
+        return;
+    }
     if (spec->shared)
         (void)hmap_take_u64(jm->specs->by_hash, spec->hash);
     spec_free(jm, spec);
@@ -115,11 +140,41 @@ static int restrict_hosts(struct jm *jm, struct jm_spec *spec, const char *hosts
     return 0;
 }
 
+/* What the scheduler is told. */
+static int write_request(struct jm_spec *spec, errmsg_t *err)
+{
+    json_t *req = rreq_to_json(&spec->req);
+    char *text = req ? json_dumps(req, JSON_COMPACT) : NULL;
+
+    json_decref(req);
+    if (!text)
+        return errmsg_fail(err, ENOMEM, "out of memory for a jobspec");
+    free(spec->req_json);
+    spec->req_json = text;
+    return 0;
+}
+
+int jm_spec_fit(struct jm *jm, struct jm_spec *spec, errmsg_t *err)
+{
+    resgraph_t *inv = jm_resources_inventory(jm);
+    uint64_t nodes = spec->req.nnodes ? spec->req.nnodes : 1;
+    errmsg_t why;
+    int rc = 0;
+
+    /* While nobody knows what there is the least cannot be too much. */
+    spec->req.nslots = inv ? spec->max_slots : spec->min_slots;
+    if (inv)
+        rc = resgraph_fit_slots(inv, &spec->req, spec->min_slots, err);
+    spec->ncores = (uint32_t)(nodes * spec->req.nslots * spec->req.cores);
+    if (write_request(spec, rc < 0 ? &why : err) < 0)
+        return rc < 0 ? rc : -1;
+    return rc;
+}
+
 static int spec_digest(struct jm *jm, struct jm_spec *spec, errmsg_t *err)
 {
     const jobspec_t *js = spec->js;
-    json_t *req;
-    uint64_t slots;
+    errmsg_t why;
     size_t ndeps;
 
     (void)jobspec_dependencies(js, &ndeps);
@@ -131,14 +186,15 @@ static int spec_digest(struct jm *jm, struct jm_spec *spec, errmsg_t *err)
         return errmsg_fail(err, ENOMEM, "out of memory for a jobspec");
     if (restrict_hosts(jm, spec, jobspec_hosts(js), err) < 0)
         return -1;
-    slots = jobspec_nslots(js);
     spec->nnodes = spec->req.nnodes;
-    spec->ncores = (uint32_t)(slots * spec->req.cores);
-    req = rreq_to_json(&spec->req);
-    spec->req_json = req ? json_dumps(req, JSON_COMPACT) : NULL;
-    json_decref(req);
-    spec->name = strdup(jobspec_name(js));
-    if (!spec->req_json || !spec->name)
+    spec->ncores = jobspec_nslots(js) * spec->req.cores;
+    if (!(spec->name = strdup(jobspec_name(js))))
+        return errmsg_fail(err, ENOMEM, "out of memory for a jobspec");
+    if (!(spec->min_slots = jobspec_min_slots(js)))
+        return write_request(spec, err);
+    spec->max_slots = spec->req.nslots;
+    /* One that asks for too much is refused by jm_resources_satisfiable(), or read back. */
+    if (jm_spec_fit(jm, spec, &why) < 0 && !spec->req_json)
         return errmsg_fail(err, ENOMEM, "out of memory for a jobspec");
     return 0;
 }
@@ -166,8 +222,7 @@ struct jm_spec *jm_spec_get(struct jm *jm, const char *text, size_t len, errmsg_
     spec->refs = 1;
     spec->len = len;
     memcpy(spec->text, text, len);
-    spec->js = js;
-    jm->specs->nparsed++;
+    spec_parsed(jm, spec, js);
     if (spec_digest(jm, spec, err) < 0) {
         saved = errno;
         spec_free(jm, spec);

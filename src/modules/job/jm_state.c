@@ -1,28 +1,27 @@
-/* jm_state.c - what happens to a job: events, and what they lead to.
+/* jm_state.c - the events of a job, and their consequences.
  *
- * An event is put into the job's log and through the table of libjob (jobstate.h), which alone says
- * what state that makes.  What the module then does:
+ * An event is appended to the job's log and applied to the table of libjob (jobstate.h), which
+ * alone determines the new state.  The module then acts:
  *
  *    state     entered by             what is done
- *    DEPEND    submit                 jm_depend.c, jm_time.c: other jobs and the begin time are waited
- *                                     for
- *    PRIORITY  depend; urgency 0      nothing while the urgency is 0: held
- *    SCHED     priority               jm_sched.c: the scheduler is told
- *    RUN       alloc                  start is logged at once, and jm_exec.c launches it
+ *    DEPEND    submit                 jm_depend.c, jm_time.c: wait for other jobs, the begin time
+ *    PRIORITY  depend; urgency 0      nothing while the urgency is 0: the job is held
+ *    SCHED     priority               jm_sched.c: the scheduler gets the job
+ *    RUN       alloc                  start is logged at once, and jm_exec.c launches the job
  *    CLEANUP   finish, or exception   tasks are ended if there are any; then resources are given
  *              of severity 0          back (release, free), then clean
- *    INACTIVE  clean                  jm_store.c: once that is recorded, jm_job.c retires it
+ *    INACTIVE  clean                  jm_store.c: once that is recorded, jm_job.c retires the job
  *
  * Invariants:
- *  1. Every event goes through jm_state_event(), so the log in memory, the one in the store a
- *     transaction later, and the state are the same thing.
- *  2. start is logged before a job is launched: one whose log has alloc and no start never was.
- *  3. A job whose tasks may live is not cleaned up before wrexec said that they are gone.
+ *  1. Every event goes through jm_state_event(), so the log in memory, the log in the store (one
+ *     transaction later), and the state agree.
+ *  2. start is logged before a job is launched: a job whose log has alloc and no start never was.
+ *  3. A job whose tasks may be alive is not cleaned up before wrexec reports that they are gone.
  *  4. Resources are given back to the scheduler exactly once for each alloc.
  *
- * Failure: an event that the table refuses would be a fault of this module: it is logged, and the
- * job goes on as it was.  Without memory for the log an event may be missing in it; state and
- * resources are right all the same.
+ * Failure: an event that the table refuses is a fault of this module: it is logged, and the job
+ * continues unchanged.  Without memory the log may lack an event; state and resources are still
+ * right.
  */
 #include "config.h"
 #include "jm_private.h"
@@ -96,8 +95,17 @@ void jm_state_advance(struct jm_job *j)
 
 /* --- resources and start --- */
 
-void jm_state_allocated(struct jm_job *j, rset_t *r, char *r_json)
+void jm_state_keep_where(struct jm_job *j, const struct job_event *ev)
 {
+    free(j->switches);
+    j->switches = ev->switches ? strdup(ev->switches) : NULL;
+    j->hops = ev->hops;
+}
+
+void jm_state_allocated(struct jm_job *j, rset_t *r, char *r_json, const char *switches,
+                        double hops)
+{
+    struct job_event ev = {.event = JOB_EV_ALLOC, .switches = switches, .hops = hops};
     double limit = j->spec->req.duration;
 
     jm_store_put(j, JM_STORE_R);
@@ -105,7 +113,8 @@ void jm_state_allocated(struct jm_job *j, rset_t *r, char *r_json)
     free(j->r_json);
     j->r = r;
     j->r_json = r_json;
-    jm_state_event_plain(j, JOB_EV_ALLOC);
+    jm_state_keep_where(j, &ev);
+    jm_state_event(j, &ev);
     if (j->st.state != JOB_STATE_RUN)
         return;
     j->expiration = rset_expiration(r);
@@ -133,6 +142,14 @@ void jm_state_keep_end(struct jm_job *j, const struct job_event *ev)
     j->end.canceled_by = strcmp(ev->type, "cancel") == 0 ? (int64_t)ev->userid : -1;
 }
 
+bool jm_state_keep_warning(struct jm_job *j, const struct job_event *ev)
+{
+    if (j->warning || strcmp(ev->type, "warning") != 0 || ev->severity == JOB_SEVERITY_FATAL ||
+        !ev->note || !ev->note[0])
+        return false;
+    return (j->warning = strdup(ev->note));
+}
+
 void jm_state_exception(struct jm_job *j, const char *type, int severity, const char *note,
                         uint32_t uid, bool kill)
 {
@@ -150,6 +167,8 @@ void jm_state_exception(struct jm_job *j, const char *type, int severity, const 
         return;
     if (fatal)
         jm_state_keep_end(j, &ev);
+    else if (jm_state_keep_warning(j, &ev))
+        jm_journal_add(jm, JM_JOURNAL_WARNED, j->id);
     jm_state_event(j, &ev);
     if (!fatal)
         return;

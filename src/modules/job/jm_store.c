@@ -1,35 +1,35 @@
 /* jm_store.c - the jobs' directories in the key-value store: one transaction at a time.
  *
  * Keys, all written here (doc/jobs.rst):
- *    job-next         the next id, so that an id never comes again
- *    job-queue        JSON: is the queue stopped, or closed
- *    job.ID.jobspec   as it was submitted          job.ID.R      RFC 20, once it has resources
- *    job.ID.env       NAME=value, NUL after each   job.ID.uri    of the session that it is
- *    job.ID.eventlog  one JSON object a line
+ *    job-next         the next id, so that no id is used twice
+ *    job-queue        JSON: whether the queue is stopped, or disabled
+ *    job.ID.jobspec   as submitted                 job.ID.R      RFC 20, once it has resources
+ *    job.ID.env       NAME=value, NUL after each   job.ID.uri    of the session that the job is
+ *    job.ID.eventlog  one JSON object per line
  *
- * What changes while a transaction is under way goes with the next one: so a busy module writes few
- * large ones and an idle one writes at once.  A log is put as a whole, not appended to: a
- * transaction whose fate is not known can be made again without anything being there twice.  The
- * environment of many jobs is put once and copied by reference.
+ * Changes during a transaction go into the next one, so a busy module writes few large
+ * transactions, and an idle one writes at once.  A log is written as a whole, not appended to: a
+ * transaction with unknown outcome can be repeated without duplicates.  An environment that many
+ * jobs share is written once and copied by reference.
  *
- * With kvs.sync=interval, too, a job exists and is launched when that is on disk
- * (flux_kvs_commit_durable()): after a crash no id comes again and nothing is run twice.  What only
- * tells of the past (alloc, ends) may be lost then, and is found out again.
+ * With kvs.sync=interval, too, a job exists and is launched only when that is on disk
+ * (flux_kvs_commit_durable()): after a crash no id is used twice, and no job runs twice.  Records
+ * of the past only (alloc, ends) may then be lost, and are determined again.
  *
  * Invariants:
  *  1. One transaction is under way at a time; a job in it has `sent`.
- *  2. All jobs of a submission are in one transaction, so it is taken or refused as a whole.
- *  3. A submission is answered, the end of a job told, a transition told, and in a session with a
- *     statedir a job launched, only when it is on record.
+ *  2. All jobs of a submission are in one transaction, so it is accepted or refused as a whole.
+ *  3. A submission is answered, an end or a transition reported, and in a session with a statedir a
+ *     job launched, only when it is recorded.
  *
- * Failure (a full disk, no store): what was being submitted is refused with the store's error, and
- * nothing of it is left, but for jobs that run already (in a session without a statedir): they are
- * ended, and keep their resources until they are gone.  What was accepted before stays here and is
- * tried again after RETRY seconds.
+ * Failure (a full disk, no store): the submissions of the transaction are refused with the store's
+ * error, and leave nothing, except for jobs that run already (in a session without a statedir):
+ * they are ended, and keep their resources until their tasks are gone.  Jobs accepted before stay
+ * here, and their changes are sent again after RETRY seconds.
  *
- * When the module is unloaded there is no time for answers of the store.  What has changed is sent
- * once more; a request whose transaction was sent is answered with ECONNABORTED: its outcome is not
- * known.  A submission of which nothing was sent is left unanswered, so that the module host gives
+ * A module that is unloaded has no time to wait for responses of the store.  It sends all changes
+ * once more.  A request whose transaction was sent is answered with ECONNABORTED: its outcome is
+ * unknown.  A submission of which nothing was sent is not answered, so that the module host gives
  * it to the next instance.
  */
 #include "config.h"
@@ -631,7 +631,7 @@ void jm_store_last(struct jm *jm)
     s->f = NULL;
     s->waiting = false;
     answers_unknown(jm, &s->answers_sent);
-    /* What was accepted goes once more: to put it twice changes nothing. */
+    /* Send accepted jobs once more: putting them twice changes nothing. */
     while ((n = s->sent.prev) != &s->sent) {
         struct jm_job *j = list_entry(n, struct jm_job, store.dirty);
 

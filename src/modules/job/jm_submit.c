@@ -1,20 +1,20 @@
 /* jm_submit.c - job.submit: many jobs in one request (libjob/submit.h).
  *
- * A request is looked through when it comes, and then read slice by slice (libflux/slice.h), one in
- * each pass, so that a frame of ten thousand jobs delays nobody else by more than that.  Requests
- * are read one after the other: the ids of one are consecutive.  A job that is refused has no id
- * and does not touch the others.
+ * A request is checked when it arrives, and then decoded slice by slice (libflux/slice.h), one in
+ * each pass, so that a frame of ten thousand jobs delays nobody for longer than a slice.  Requests
+ * are decoded one after the other, and the ids of one are consecutive.  A refused job has no id,
+ * and does not affect the others.
  *
- * When all of it was read, the jobs go on record in one transaction, and then the ids are told.
- * Meanwhile they are on their way already: what is submitted can be running when its client learns
- * its id, but for sessions with a statedir, where nothing starts that is not on record.
+ * Once a request is decoded, its jobs are recorded in one transaction, and then the ids are sent.
+ * The jobs proceed meanwhile: a job may run before its client learns its id, except in sessions
+ * with a statedir, where a job starts only once it is recorded.
  *
  * Invariants:
  *  1. Every request is answered once: with ids and refusals, or with the error of the store.
- *  2. At most WAITING_MAX requests wait to be read, and those that wait to be read or to go on
- *     record have at most WAITING_BYTES, but for a single one; one more is refused with EAGAIN.
+ *  2. At most WAITING_MAX requests wait to be decoded.  Those that wait to be decoded or recorded
+ *     have at most WAITING_BYTES, unless there is only one; one more is refused with EAGAIN.
  *
- * Failure: a frame that is malformed is refused as a whole with EPROTO.
+ * Failure: a malformed frame is refused as a whole with EPROTO.
  */
 #include "config.h"
 #include "jm_private.h"
@@ -298,8 +298,8 @@ void jm_submit_destroy(struct jm *jm)
 
     if (!p)
         return;
-    /* With a statedir none of their jobs can have been started, and the next instance of this module
-     * may read the request again. */
+    /* With a statedir none of their jobs can have been started, and the next instance of this
+     * module may read the request again. */
     while ((n = list_first(&p->waiting))) {
         struct jm_submission *sub = list_entry(n, struct jm_submission, node);
 

@@ -10,7 +10,8 @@
  * Invariants:
  *  1. A job is in the heap exactly while what it waits for (j->time.what) is not JM_TIME_NONE; it
  *     waits for one thing at a time.
- *  2. The timer is set for the first time of the heap, or earlier.
+ *  2. The timer is set for the first time of the heap, or earlier.  It counts time during which the
+ *     machine is suspended, as the times of the heap and of the scheduler's plans do.
  *
  * Failure: lack of memory is returned to the caller.
  */
@@ -105,7 +106,7 @@ int jm_time_create(struct jm *jm)
     if (!p)
         return -1;
     jm->time = p;
-    p->clock = flux_timer_create(jm->r, clock_cb, jm);
+    p->clock = flux_deadline_create(jm->r, clock_cb, jm);
     return p->clock ? 0 : -1;
 }
 

@@ -18,7 +18,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "libjob/job_wire.h"
 #include "libschema/jsonout.h"
 
 struct jm_wait_table {
@@ -121,6 +120,8 @@ static void tell(struct jm_wait *w, uint64_t id, const struct jm_ended *e, const
         jsonout_int(w->out, "canceled_by", e->canceled_by);
     if (e && jm_ended_text(e, JM_TEXT_FAILED)[0])
         jsonout_text(w->out, "failed", jm_ended_text(e, JM_TEXT_FAILED));
+    if (e && jm_ended_text(e, JM_TEXT_WARNING)[0])
+        jm_json_text(w->out, "warning", jm_ended_text(e, JM_TEXT_WARNING));
     if (text && text[0])
         jm_json_text(w->out, "text", text);
     if (error)
@@ -272,20 +273,14 @@ static void begin(struct jm *jm, const flux_msg_t *req, idset_t *ids)
 void jm_wait_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
     struct jm *jm = arg;
-    struct job_ids in = {0};
-    idset_t *ids = NULL;
-    json_t *owner;
+    idset_t *ids;
 
-    if (jm_hold(jm, req, jm_wait_cb) ||
-        flux_request_decode(h, req, &job_ids_schema, &in, &owner) < 0)
+    if (!jm_request_stream(jm, req, jm_wait_cb, jm->waits->n, WAITS_MAX, &ids))
         return;
-    if (!flux_msg_has_flag(req, FLUX_MSGF_STREAMING))
-        flux_respond_error(h, req, EPROTO, "job.wait has to be a streaming request");
-    else if (jm->waits->n >= WAITS_MAX)
-        flux_respond_error(h, req, EAGAIN, "%d requests wait for jobs already", WAITS_MAX);
-    else if (!jm_many_full(jm, req) && (!in.ids || (ids = jm_request_ids(jm, req, in.ids))))
+    if (jm_many_full(jm, req))
+        idset_destroy(ids);
+    else
         begin(jm, req, ids);
-    json_decref(owner);
 }
 
 int jm_wait_create(struct jm *jm)

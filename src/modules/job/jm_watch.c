@@ -1,17 +1,29 @@
 /* jm_watch.c - job.watch: the transitions of jobs, as they are recorded.
  *
- * Purpose: all watchers of all jobs share one text.  A watcher of some jobs has a set of ids, in
- * which each transition is looked up.  Transitions are sent together, when the transaction that
- * contains them is done.  Without watchers, none are kept.
+ * Purpose: all watchers of all jobs share one text, in which each has a position.  A watcher of
+ * some jobs has a set of ids, in which each transition is looked up, and a text of its own.
+ * Without watchers, no text is kept.
  *
- * A new watcher first gets the present states of its jobs, in pages by ascending id; each pass of
- * the reactor has one slice (libflux/slice.h) for the watchers that wait for pages, in turn.
- * Transitions of a job are not sent before its present state, which includes them.
+ *    part of the shared text      transitions in it                    moves up one row when
+ *    before `recorded`            recorded: they may be sent           -
+ *    from `recorded` to `sent`    in the transaction under way         the transaction is done
+ *    from `sent`                  later ones                           the next transaction begins
+ *
+ * A new watcher first gets the present states of its jobs, in pages by ascending id.  Transitions
+ * of a job are not sent before its present state, which includes them.
+ *
+ * Both are told in slices (libflux/slice.h), one in each pass of the reactor: first what is new, to
+ * the watchers in turn, then pages to those that wait for them, in turn.  All of it has a share of
+ * the time (libutil/budget.h): whoever wants something of the module does not wait for what
+ * hundreds of watchers are to be told.  They are told late then, and of several transactions
+ * together.
  *
  * Invariants:
  *  1. A watcher first gets the state of each active job (that it names), as it is recorded or about
  *     to be, and then every later transition of that job once, in order.
  *  2. No text is kept of states that were not sent yet: a page is made when it is sent.
+ *  3. Positions are offsets in all that was ever written; the text begins at `base`, which no
+ *     position of a watcher that shares it is before.
  *
  * Failure: without memory a watcher loses transitions; its stream ends with ENOMEM.
  */
@@ -20,37 +32,48 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "libflux/slice.h"
-#include "libjob/job_wire.h"
 #include "libschema/jsonout.h"
+#include "libutil/budget.h"
+#include "libutil/invariant.h"
 
 #define WATCHERS_MAX 1000
 #define PAGE 250
 /* Others wait for several passes, one for each step of what they want. */
-#define SLICE_SECONDS (FLUX_SLICE_SECONDS / 4)
+#define SLICE_SECONDS (FLUX_SLICE_SECONDS / 8)
+#define SHARE 0.1  /* of the time, for all watchers */
+#define BURST 0.01 /* seconds: some ten thousand states */
+#define TRIM 65536 /* bytes of text that all have been told */
 
 struct jm_watch {
-    struct list_node watchers; /* struct watcher */
-    struct list_node replays;  /* those of them that are still being told present states */
+    struct list_node watchers; /* struct watcher; in the order in which they are told */
+    struct list_node owners;   /* those of them that have, or may get, a text of their own */
+    struct list_node replays;  /* those that are still being told present states */
     size_t n;
-    size_t nchoosy;                           /* those that are not told the same as all others */
-    strbuf_t *transitions, *transitions_sent; /* not yet told: [id,"STATE",t],... */
+    size_t nchoosy; /* those that are not told the same as all others */
+    size_t left;    /* of `watchers`, at the head: may have something new to be told */
+    strbuf_t *text; /* [id,"STATE",t],... */
+    uint64_t base, recorded, sent;
+    struct budget budget;
+    flux_watcher_t *wait; /* until the budget has time again */
 };
 
 struct watcher {
     struct claim claim;
     struct list_node node;
-    struct list_node replay; /* in jm.replays: not all present states have been told */
+    struct list_node owner;  /* in jm_watch.owners */
+    struct list_node replay; /* in jm_watch.replays: not all present states have been told */
     bool replaying;
     uint64_t told;     /* ... but those of ids below this */
     bool all;          /* all jobs are looked at, not the ids that it names, */
     struct jm_job *at; /* and this is the last of those told; NULL: none yet */
     struct jm *jm;
     flux_msg_t *req;
-    idset_t *ids;           /* NULL: all */
-    strbuf_t *out, *sent;   /* of some, and while present states are told */
-    size_t skip, sent_skip; /* of all: bytes of the shared text from before it came */
+    idset_t *ids; /* NULL: all */
+    uint64_t pos; /* not choosy: the shared text before this is told, or not its concern */
+    strbuf_t *due, *sent, *out; /* the three parts of its own text */
 };
 
 /* Do its transitions differ from those that all others are told? */
@@ -61,15 +84,21 @@ static bool is_choosy(const struct watcher *w)
 
 static void watcher_free(struct watcher *w)
 {
+    struct jm_watch *p = w->jm->watch;
+
     claim_drop(w->jm->senders, &w->claim);
     list_remove(&w->node);
+    list_remove(&w->owner);
     list_remove(&w->replay);
-    w->jm->watch->n--;
-    w->jm->watch->nchoosy -= is_choosy(w);
+    p->n--;
+    p->nchoosy -= is_choosy(w);
+    if (p->left > p->n)
+        p->left = p->n;
     idset_destroy(w->ids);
     flux_msg_destroy(w->req);
-    strbuf_destroy(w->out);
+    strbuf_destroy(w->due);
     strbuf_destroy(w->sent);
+    strbuf_destroy(w->out);
     free(w);
 }
 
@@ -101,6 +130,11 @@ static double entered_at(const struct jobstate *st)
     }
 }
 
+static uint64_t end_of_text(const struct jm_watch *p)
+{
+    return p->base + (p->text ? strbuf_len(p->text) : 0);
+}
+
 static void add(strbuf_t **sb, uint64_t id, enum job_state state, double t)
 {
     if (!*sb)
@@ -114,16 +148,14 @@ static void add(strbuf_t **sb, uint64_t id, enum job_state state, double t)
 
 void jm_watch_transition(struct jm_job *j)
 {
-    struct jm *jm = j->jm;
+    struct jm_watch *p = j->jm->watch;
 
-    if (list_empty(&jm->watch->watchers))
+    if (list_empty(&p->watchers))
         return;
-    add(&jm->watch->transitions, j->id, j->st.state, entered_at(&j->st));
-    if (jm->watch->nchoosy == 0)
-        return;
-    LIST_FOREACH(it, &jm->watch->watchers)
+    add(&p->text, j->id, j->st.state, entered_at(&j->st));
+    LIST_FOREACH(it, &p->owners)
     {
-        struct watcher *w = list_entry(it, struct watcher, node);
+        struct watcher *w = list_entry(it, struct watcher, owner);
 
         if (is_choosy(w) && (!w->ids || idset_test(w->ids, (uint32_t)j->id)) &&
             (!w->replaying || j->id < w->told))
@@ -146,18 +178,38 @@ static void append(strbuf_t **to, strbuf_t **from)
 
 void jm_watch_sent(struct jm *jm)
 {
-    size_t before = jm->watch->transitions_sent ? strbuf_len(jm->watch->transitions_sent) + 1 : 0;
+    struct jm_watch *p = jm->watch;
 
-    LIST_FOREACH(it, &jm->watch->watchers)
+    p->sent = end_of_text(p);
+    LIST_FOREACH(it, &p->owners)
     {
-        struct watcher *w = list_entry(it, struct watcher, node);
+        struct watcher *w = list_entry(it, struct watcher, owner);
 
-        if (w->skip)
-            w->sent_skip = before + w->skip;
-        w->skip = 0;
         append(&w->sent, &w->out);
     }
-    append(&jm->watch->transitions_sent, &jm->watch->transitions);
+}
+
+void jm_watch_recorded(struct jm *jm)
+{
+    struct jm_watch *p = jm->watch;
+
+    p->recorded = p->sent;
+    p->left = p->n;
+    LIST_FOREACH_SAFE(it, tmp, &p->owners)
+    {
+        struct watcher *w = list_entry(it, struct watcher, owner);
+
+        append(&w->due, &w->sent);
+        if (!is_choosy(w) && !w->out)
+            list_remove(&w->owner);
+    }
+    jm_module_kick(jm);
+}
+
+static void out_of_memory(struct watcher *w)
+{
+    flux_respond_error(w->jm->h, w->req, ENOMEM, "the job module is out of memory");
+    watcher_free(w);
 }
 
 /* False: it had to be freed. */
@@ -176,32 +228,62 @@ static bool send(struct watcher *w, const char *list)
         free(json);
         return true;
     }
-    flux_respond_error(w->jm->h, w->req, ENOMEM, "the job module is out of memory");
-    watcher_free(w);
+    out_of_memory(w);
     return false;
 }
 
-void jm_watch_recorded(struct jm *jm)
+/* What of the shared text is new to it; malloc'd. */
+static char *news_of(const struct watcher *w)
 {
-    strbuf_t *all = jm->watch->transitions_sent;
+    const struct jm_watch *p = w->jm->watch;
+    const char *all = strbuf_str(p->text), *from = all + (w->pos - p->base);
 
-    jm->watch->transitions_sent = NULL;
-    LIST_FOREACH_SAFE(it, tmp, &jm->watch->watchers)
-    {
-        struct watcher *w = list_entry(it, struct watcher, node);
-        size_t skip = w->sent_skip;
-        strbuf_t *own = w->sent;
+    INVARIANT(3, w->pos >= p->base);
+    from += *from == ',';
+    return strndup(from, (size_t)(p->recorded - p->base) - (size_t)(from - all));
+}
 
-        w->sent_skip = 0;
-        w->sent = NULL;
-        /* What is its own is older: it comes from when it was told the present. */
-        bool lives = !own || send(w, strbuf_str(own));
+static void tell_news(struct watcher *w)
+{
+    uint64_t recorded = w->jm->watch->recorded;
+    strbuf_t *own = w->due;
+    bool behind = !is_choosy(w) && w->pos < recorded;
+    char *news = behind ? news_of(w) : NULL;
 
-        if (lives && !is_choosy(w) && all && skip < strbuf_len(all))
-            send(w, strbuf_str(all) + skip + (skip > 0));
-        strbuf_destroy(own);
+    w->due = NULL;
+    if (behind)
+        w->pos = recorded;
+    /* What is its own is older: it comes from when it was told the present. */
+    if (!own || send(w, strbuf_str(own))) {
+        if (news)
+            (void)send(w, news);
+        else if (behind)
+            out_of_memory(w);
     }
-    strbuf_destroy(all);
+    strbuf_destroy(own);
+    free(news);
+}
+
+/* Forget what everybody has been told. */
+static void trim(struct jm_watch *p)
+{
+    strbuf_t *rest;
+    size_t len;
+
+    if (p->left > 0 || !p->text)
+        return;
+    if (p->recorded == end_of_text(p)) {
+        strbuf_destroy(p->text);
+        p->text = NULL;
+        p->base = p->recorded;
+    } else if ((len = (size_t)(p->recorded - p->base)) >= TRIM && (rest = strbuf_create(0))) {
+        if (strbuf_add(rest, strbuf_str(p->text) + len) == 0) {
+            strbuf_destroy(p->text);
+            p->text = rest;
+            p->base = p->recorded;
+        } else
+            strbuf_destroy(rest);
+    }
 }
 
 /* --- who watches --- */
@@ -247,12 +329,11 @@ static void replayed(struct watcher *w)
     struct jm *jm = w->jm;
 
     list_remove(&w->replay);
-    jm->watch->nchoosy -= is_choosy(w);
     w->replaying = false;
-    jm->watch->nchoosy += is_choosy(w);
-    /* What is in the shared text by now it has been told, or has of its own. */
-    w->skip = jm->watch->transitions ? strbuf_len(jm->watch->transitions) : 0;
-    w->sent_skip = jm->watch->transitions_sent ? strbuf_len(jm->watch->transitions_sent) : 0;
+    if (!is_choosy(w))
+        jm->watch->nchoosy--;
+    /* It was told what is in the shared text by now, or has it in its own. */
+    w->pos = end_of_text(jm->watch);
 }
 
 static void tell_page(struct watcher *w)
@@ -270,19 +351,59 @@ static void tell_page(struct watcher *w)
     strbuf_destroy(sb);
 }
 
-void jm_watch_pass(struct jm *jm)
+/* Those who may have something new to hear, in turn: who was told goes to the end. */
+static void tell_some(struct jm *jm)
 {
+    struct jm_watch *p = jm->watch;
+    struct flux_slice slice;
+
+    flux_slice_begin(&slice, jm->r, SLICE_SECONDS, FLUX_SLICE_THINGS);
+    while (p->left > 0 && flux_slice_more(&slice)) {
+        struct watcher *w = list_entry(list_first(&p->watchers), struct watcher, node);
+
+        p->left--;
+        list_remove(&w->node);
+        list_append(&p->watchers, &w->node);
+        tell_news(w);
+    }
+    trim(p);
+}
+
+static void tell_pages(struct jm *jm)
+{
+    struct jm_watch *p = jm->watch;
     struct flux_slice slice;
     struct list_node *n;
 
     flux_slice_begin(&slice, jm->r, SLICE_SECONDS, 4);
-    while ((n = list_first(&jm->watch->replays))) {
-        if (!flux_slice_more(&slice)) {
-            jm_module_kick(jm);
-            break;
-        }
+    while ((n = list_first(&p->replays)) && flux_slice_more(&slice))
         tell_page(list_entry(n, struct watcher, replay));
+}
+
+void jm_watch_pass(struct jm *jm)
+{
+    struct jm_watch *p = jm->watch;
+    double begin, wait, used;
+
+    if (p->left == 0 && list_empty(&p->replays))
+        return;
+    begin = flux_reactor_clock(jm->r);
+    if ((wait = budget_wait(&p->budget, begin)) > 0.) {
+        flux_timer_start(p->wait, wait, 0.);
+        return;
     }
+    tell_some(jm);
+    tell_pages(jm);
+    /* Not the time of other threads on the same processor. */
+    used = flux_reactor_clock(jm->r) - begin;
+    budget_use(&p->budget, used < 4 * SLICE_SECONDS ? used : 4 * SLICE_SECONDS);
+    if (p->left > 0 || !list_empty(&p->replays))
+        jm_module_kick(jm);
+}
+
+static void wait_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    jm_module_kick(arg);
 }
 
 void jm_watch_forget(struct jm_job *j)
@@ -311,8 +432,10 @@ static void watch(struct jm *jm, const flux_msg_t *req, idset_t *ids)
     w->ids = ids;
     w->req = flux_msg_incref(req);
     list_init(&w->node);
+    list_init(&w->owner);
     list_init(&w->replay);
     list_append(&jm->watch->watchers, &w->node);
+    list_append(&jm->watch->owners, &w->owner);
     list_append(&jm->watch->replays, &w->replay);
     w->replaying = true;
     w->all = !ids || idset_count(ids) >= jm_job_count(jm);
@@ -329,20 +452,10 @@ static void watch(struct jm *jm, const flux_msg_t *req, idset_t *ids)
 void jm_watch_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
     struct jm *jm = arg;
-    struct job_ids in = {0};
-    idset_t *ids = NULL;
-    json_t *owner;
+    idset_t *ids;
 
-    if (jm_hold(jm, req, jm_watch_cb) ||
-        flux_request_decode(h, req, &job_ids_schema, &in, &owner) < 0)
-        return;
-    if (!flux_msg_has_flag(req, FLUX_MSGF_STREAMING))
-        flux_respond_error(h, req, EPROTO, "job.watch has to be a streaming request");
-    else if (jm->watch->n >= WATCHERS_MAX)
-        flux_respond_error(h, req, EAGAIN, "%d watch jobs already", WATCHERS_MAX);
-    else if (!in.ids || (ids = jm_request_ids(jm, req, in.ids)))
+    if (jm_request_stream(jm, req, jm_watch_cb, jm->watch->n, WATCHERS_MAX, &ids))
         watch(jm, req, ids);
-    json_decref(owner);
 }
 
 int jm_watch_create(struct jm *jm)
@@ -353,8 +466,10 @@ int jm_watch_create(struct jm *jm)
         return -1;
     jm->watch = p;
     list_init(&p->watchers);
+    list_init(&p->owners);
     list_init(&p->replays);
-    return 0;
+    budget_init(&p->budget, SHARE, BURST, flux_reactor_clock(jm->r));
+    return (p->wait = flux_timer_create(jm->r, wait_cb, jm)) ? 0 : -1;
 }
 
 void jm_watch_destroy(struct jm *jm)
@@ -366,8 +481,8 @@ void jm_watch_destroy(struct jm *jm)
         return;
     while ((n = list_first(&p->watchers)))
         watcher_free(list_entry(n, struct watcher, node));
-    strbuf_destroy(p->transitions);
-    strbuf_destroy(p->transitions_sent);
+    flux_watcher_destroy(p->wait);
+    strbuf_destroy(p->text);
     free(p);
     jm->watch = NULL;
 }

@@ -1,37 +1,35 @@
-/* content_sqlite.c - the driver: a thread that does what the module asks, many writes at a time.
+/* content_sqlite.c - the driver: a thread that executes the module's requests, many writes at a
+ * time.
  *
  *    module's thread           submit() -> `queue` -> the driver's thread -> `ready` -> dispatch()
  *                                         cond                            eventfd
  *
- * The thread takes all that waits in the queue as one group.  Reads are done one by one, the
- * writes of a group in one transaction, whose end makes them durable (one fdatasync) if one of
- * them has to be.  While that goes on the next group gathers: the more there is to do, the larger
- * the groups, and a single writer waits for nothing but its own.
+ * The thread takes all requests of the queue as one group.  Reads are executed one by one.  The
+ * writes of a group are one transaction (a large group has several), whose commit makes them
+ * durable with one fdatasync if one of them must be.  The next group gathers meanwhile: groups grow
+ * with the load, and a single writer waits for its own write only.
  *
- * state of a request   where it is                 left when
- * waiting              `queue`                     the thread takes the queue
- * in a transaction     the group, then `open`      commit, or rollback: all of them fail
- * done                 `ready`                     dispatch()
+ * state of a request   where it is                 left when waiting              `queue`
+ * the thread takes the queue in a transaction     the group, then `open`      commit, or rollback:
+ * all of them fail done                 `ready`                     dispatch()
  *
- * When there is nothing to do the thread tidies: rows of the journal that a checkpoint made
- * useless go at once, in steps of a MiB; space is given back to the file system when nothing came
- * for IDLE_MS.
+ * An idle thread tidies: it deletes journal rows that a checkpoint made obsolete, in steps of a
+ * MiB, and after IDLE_MS without requests returns space to the file system.
  *
  * Invariants:
- *  1. The file belongs to the thread; `lock` is for the queues, counters and `failed`.
- *  2. Requests take effect in order: a read sees the writes before it, and a group is a piece of
- *     the queue.
- *  3. After a write that failed no write is done until RESUME, so that nothing that was built on
- *     it is kept without it.
- *  4. done() is called once for each request that submit() took, from dispatch() or destroy().
- *  5. The queue holds at most max_bytes, plus one request and plus reads, which carry nothing.
- *
+ *  1. The file belongs to the thread; `lock` protects the queues, the counters and `failed`.
+ *  2. Requests take effect in order: a read sees the writes before it, and a group is a contiguous
+ *     part of the queue.
+ *  3. After a failed write all writes fail until RESUME, so that no write is kept without those
+ *     that it builds on.
+ *  4. done() is called once for each request that submit() accepted, from dispatch() or destroy().
+ *  5. The queue holds at most max_bytes, plus one request, plus reads, which have no payload.
  *  6. No transaction is committed to a file that has no name any more: i-node numbers are compared
- *     before it begins and before it is committed.  A file that was removed, or whose log was, is
- *     written anew from what is open, also at the end; a file that took its place is not touched.
+ *     before it begins and before it is committed.  If the file or its log was removed, the file is
+ *     written anew from the open one, also at the end; a file that took its place is not touched.
  *
- * Failure: see kvs_storage.h.  A file that cannot be tidied stays as it is; the next write tells
- * why.
+ * Failure: see kvs_storage.h.  A file that cannot be tidied stays as it is; the next write reports
+ * the error.
  */
 #include "config.h"
 #include <errno.h>
@@ -153,8 +151,8 @@ static void finish(struct kvs_storage_req *q, int errnum, const errmsg_t *err)
         q->err = *err;
 }
 
-/* Whoever can write to the directory, or to what SQLite opens in it, decides what is in the store, and
- * so what runs as us. */
+/* Whoever can write to the directory, or to what SQLite opens in it, decides what is in the store,
+ * and so what runs as us. */
 static bool trusted(const kvs_storage_t *s, errmsg_t *err)
 {
     static const char *const suffixes[] = {"", "-wal", "-shm", "-journal"};

@@ -1,9 +1,9 @@
-/* flux-kvs-fsck.c - flux kvs fsck: look at what a session kept on disk, while none is using it.
+/* flux-kvs-fsck.c - flux kvs fsck: check the file that a session left on disk, while none uses it.
  *
  *    flux-kvs-fsck [--verbose] FILE|DIR
  *
- * A program of its own, since it needs SQLite's and OpenSSL's libraries, which `flux` does not
- * carry. Every problem is a line on standard output; the last line sums up.
+ * This is a program of its own, since it needs the libraries of SQLite and OpenSSL, which `flux`
+ * does not load.  Each problem is a line on standard output; the last line is a summary.
  */
 #include "config.h"
 #include <getopt.h>

@@ -1,37 +1,55 @@
-/* km_answer.c - what a read answers: a value or a part of it, a listing or a page of it, a tag.
+/* km_answer.c - the responses of reads: a value or a part of it, a listing or a page of it, a tag.
  *
- *    answer of          body
- *    a look-up          the value, at most 16 MiB; the target of a link; nothing of a directory
- *    ... of a range     those bytes of the value that there are, at most 1 MiB
+ *    response to        body
+ *    a look-up          the value, at most 16 MiB; a link's target; nothing for a directory
+ *    ... of a range     those bytes of the range that the value has, at most 1 MiB
  *    a listing          all entries, together at most 128 MiB
- *    ... of a page      so many entries after the cursor
+ *    ... of a page      the requested number of entries after the cursor
  *
- * Layout: kvs_wire.h.  `size` is that of the whole value, or the number of entries of the whole
+ * Format: kvs_wire.h.  `size` is that of the whole value, or the number of entries of the whole
  * directory.
  *
- * Invariants:
- *  1. An answer is made whole from one root, or not at all: EAGAIN with what is missing, and the
- *     caller begins anew.
+ * A listing is made in slices (libflux/slice.h), each of which goes on after the last entry of the
+ * one before.  A directory of one leaf is in the order of the names, and the entries that are in
+ * the response already are passed over; any larger one is in the order of the pages (kvswalk.h).
  *
- * Failure: EFBIG for a value too long for one answer, EMSGSIZE for such a listing, each with what
- * to do instead.
+ * Invariants:
+ *  1. A response is made from one root.  If objects are missing, EAGAIN names them; the caller
+ *     calls again when they are here, and a listing goes on.
+ *  2. km.listing_bytes is the memory of all unfinished listings.  While it exceeds BYTES_MAX, only
+ *     a read whose turn it is (km_read.c) begins one.
+ *
+ * Failure: EFBIG for a value too long for one response, EMSGSIZE for such a listing; the sentence
+ * says what to do instead.
  */
 #include "config.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "km_entries.h"
 #include "km_private.h"
+#include "libflux/slice.h"
 #include "libkvs/kvsvalue.h"
 
-#define LISTING_MAX (128u * 1024 * 1024)
+#define BYTES_MAX (256u * 1024 * 1024)
+#define STRIDE 16          /* entries, */
+#define STRIDE_BYTES 65536 /* and bytes, between two looks at the clock */
+#define SLICE_OVER 1
+#define TOO_LARGE \
+    "the directory with its values exceeds 128 MiB: list it in pages, or without values"
 
-struct listing {
+struct km_listing {
     struct km_read *r;
-    uint8_t *buf;
-    size_t len, cap;
-    uint32_t count;
-    bool missing;
+    struct km_entries entries;
+    size_t lastlen; /* the name of the last entry */
+    char last[KVS_NAME_MAX];
+    /* of this slice: */
+    struct flux_slice slice;
+    unsigned steps;
+    size_t clocked; /* length at the last look at the clock */
+    uint32_t pass;  /* entries that are in the response, and come again */
+    bool missing;   /* entries are only searched for other missing objects */
 };
 
 static bool is_value(const struct treeobj_entry *e)
@@ -55,28 +73,53 @@ static int copy_value(struct km_read *r, const struct treeobj_entry *e, uint64_t
 
 /* --- listing --- */
 
-static int reserve(struct listing *l, size_t need)
+bool km_answer_crowded(const struct km *k)
 {
-    if (need > LISTING_MAX)
-        return errmsg_fail(&l->r->err, EMSGSIZE,
-                           "the directory with its values exceeds %u MiB: list it in pages, or "
-                           "without values",
-                           LISTING_MAX >> 20);
-    if (need + 1 <= l->cap)
-        return 0;
-    size_t cap = l->cap * 2 > need + 1 ? l->cap * 2 : need + 1;
-    uint8_t *p = realloc(l->buf, cap);
-    if (!p)
-        return errmsg_fail(&l->r->err, ENOMEM, "out of memory for a directory listing");
-    l->buf = p;
-    l->cap = cap;
+    return k->listing_bytes > BYTES_MAX;
+}
+
+void km_answer_drop(struct km_read *r)
+{
+    struct km_listing *l = r->listing;
+    if (!l)
+        return;
+    int saved = errno;
+    r->listing = NULL;
+    km_entries_clear(&l->entries);
+    free(l);
+    errno = saved;
+}
+
+static int listing_create(struct km_read *r)
+{
+    struct km_listing *l = calloc(1, sizeof(*l));
+    if (!l || km_entries_init(&l->entries, &r->ns->k->listing_bytes, TOO_LARGE) < 0) {
+        free(l);
+        return errmsg_fail(&r->err, ENOMEM, "out of memory for a directory listing");
+    }
+    l->r = r;
+    r->listing = l;
     return 0;
+}
+
+static bool slice_more(struct km_listing *l)
+{
+    if (l->steps++ % STRIDE && l->entries.len - l->clocked < STRIDE_BYTES)
+        return true;
+    l->clocked = l->entries.len;
+    return flux_slice_more(&l->slice);
 }
 
 static int list_entry_cb(const struct treeobj_entry *e, void *arg)
 {
-    struct listing *l = arg;
+    struct km_listing *l = arg;
     struct km_read *r = l->r;
+    if (l->pass > 0) {
+        l->pass--;
+        return 0;
+    }
+    if (!slice_more(l))
+        return SLICE_OVER;
     uint64_t max = r->q.offset && r->q.offset < KVS_LOOKUP_MAX ? r->q.offset : KVS_LOOKUP_MAX;
     bool has =
         e->type == TREEOBJ_LINK || (r->q.flags & KVS_REQ_VALUES && is_value(e) && e->len <= max);
@@ -85,10 +128,10 @@ static int list_entry_cb(const struct treeobj_entry *e, void *arg)
                                  .namelen = e->namelen,
                                  .has_data = has,
                                  .size = e->type == TREEOBJ_DIR ? 0 : e->len};
-    size_t head = KVS_ANSWER_ENTRY_HEADER + e->namelen;
-    if (!l->missing && reserve(l, l->len + head + datalen) < 0)
+    uint8_t *p = NULL;
+    l->missing |= r->ns->k->miss.n > 0; /* a part of the directory before this entry is */
+    if (!l->missing && !(p = km_entries_reserve(&l->entries, e->namelen, datalen, &r->err)))
         return -1;
-    uint8_t *p = l->missing ? NULL : l->buf + l->len + head;
     if (has && copy_value(r, e, 0, datalen, p) < 0) {
         if (errno != EAGAIN)
             return -1;
@@ -96,59 +139,81 @@ static int list_entry_cb(const struct treeobj_entry *e, void *arg)
     }
     if (l->missing)
         return 0;
-    kvs_answer_entry_encode_header(&w, l->buf + l->len);
-    memcpy(l->buf + l->len + KVS_ANSWER_ENTRY_HEADER, e->name, e->namelen);
-    l->len += head + datalen;
-    l->count++;
+    km_entries_add(&l->entries, &w, e->name);
+    memcpy(l->last, e->name, e->namelen);
+    l->lastlen = e->namelen;
     return 0;
+}
+
+/* The directory's first object. */
+static const void *dir_top(struct km_read *r)
+{
+    return kvswalk_node(r->ns->content, r->entry.digest, 0, &r->ns->k->miss, &r->err);
 }
 
 /* Entries of the whole directory. */
 static int dir_count(struct km_read *r, uint64_t *count)
 {
-    const void *n = kvswalk_node(r->ns->content, r->entry.digest, 0, &r->ns->k->miss, &r->err);
+    const void *n = dir_top(r);
     if (!n)
         return -1;
     *count = treeobj_count(n, blobref_size(r->ns->k->blobref));
     return 0;
 }
 
-static int walk(struct km_read *r, struct listing *l, bool *more)
+static int walk(struct km_read *r, struct km_listing *l, bool *more)
 {
     content_t *c = r->ns->content;
     struct kvsmiss *miss = &r->ns->k->miss;
+    bool page = r->q.flags & KVS_REQ_PAGE;
+    const char *cursor = l->lastlen ? l->last : r->q.cursor;
+    size_t cursorlen = l->lastlen ? l->lastlen : page ? r->q.cursorlen : 0;
     *more = false;
-    if (r->q.flags & KVS_REQ_PAGE)
-        return kvswalk_page(c, r->entry.digest, r->q.cursor, r->q.cursorlen, r->q.count,
+    if (page)
+        return kvswalk_page(c, r->entry.digest, cursor, cursorlen, r->q.count - l->entries.count,
                             list_entry_cb, l, more, miss, &r->err);
-    return kvswalk_dir(c, r->entry.digest, list_entry_cb, l, miss, &r->err);
+    if (treeobj_kind(dir_top(r)) == TREEOBJ_LEAF) {
+        l->pass = l->entries.count;
+        return kvswalk_dir(c, r->entry.digest, list_entry_cb, l, miss, &r->err);
+    }
+    return kvswalk_page(c, r->entry.digest, cursor, cursorlen, UINT32_MAX, list_entry_cb, l, more,
+                        miss, &r->err);
 }
 
+/* Make the next slice: EINPROGRESS when there is more. */
 static int make_listing(struct km_read *r)
 {
-    struct listing l = {.r = r, .len = KVS_ANSWER_HEADER, .cap = 1024};
+    struct km *k = r->ns->k;
     struct kvs_answer a = {.type = TREEOBJ_DIR, .version = r->version};
     bool more;
     if (dir_count(r, &a.size) < 0)
         return -1;
-    if (!(l.buf = malloc(l.cap)))
-        return errmsg_fail(&r->err, ENOMEM, "out of memory for a directory listing");
-    int rc = walk(r, &l, &more);
-    if (rc == 0 && l.missing) {
-        errno = EAGAIN;
-        rc = -1;
-    }
-    if (rc < 0) {
-        int saved = errno;
-        free(l.buf);
-        errno = saved;
+    if (!r->listing && km_answer_crowded(k) && !r->turn) {
+        errno = EINPROGRESS;
         return -1;
     }
-    a.count = l.count;
+    if (!r->listing && listing_create(r) < 0)
+        return -1;
+    struct km_listing *l = r->listing;
+    flux_slice_begin(&l->slice, flux_get_reactor(k->h), KM_SLICE_SECONDS, FLUX_SLICE_THINGS);
+    l->steps = 0;
+    l->clocked = l->entries.len;
+    l->pass = 0;
+    l->missing = false;
+    int rc = walk(r, l, &more);
+    if (rc >= 0 && k->miss.n > 0) {
+        errno = EAGAIN;
+        return -1;
+    }
+    if (rc == SLICE_OVER) {
+        errno = EINPROGRESS;
+        return -1;
+    }
+    if (rc < 0)
+        return -1;
     a.flags = more ? KVS_ANSWER_MORE : 0;
-    kvs_answer_encode_header(&a, l.buf);
-    r->answer = l.buf;
-    r->len = l.len;
+    r->answer = km_entries_take(&l->entries, &a, &r->len);
+    km_answer_drop(r);
     return 0;
 }
 

@@ -72,7 +72,7 @@ struct drop {
     struct claim claim;
     struct km_ns *ns;
     flux_msg_t *req;
-    size_t left; /* so many were there when it came */
+    size_t left; /* this many were there when it came */
     size_t dropped;
 };
 

@@ -17,7 +17,10 @@
  *  2. An object that died is deleted on disk after the next checkpoint, because rows before that
  *     may need it when they are replayed (chunks that a transaction refers to).  An object that is
  *     written again is not deleted: it leaves `dead` when its write is sent.
- *  3. With kvs.sync=interval, writes of objects that failed are sent again before anything else,
+ *  3. The end of the module does not wait for deletions: what died is garbage on disk then, which
+ *     no root needs.  The next start loads it, finds that, and deletes it after its first
+ *     checkpoint.
+ *  4. With kvs.sync=interval, writes of objects that failed are sent again before anything else,
  *     since rows may need these objects.
  *
  * Failure: a checkpoint that fails is begun again later; until then the journal holds the changes.
@@ -36,7 +39,7 @@
 #define PIECE_BYTES (128u * 1024)
 #define PIECE_OBJS 256
 #define DELETE_OBJS 512
-#define TRIM_OBJS 16384 /* after so many deletions memory is given back: about 1 MiB of `dead` */
+#define TRIM_OBJS 16384 /* after this many deletions memory is given back: about 1 MiB of `dead` */
 
 /* Objects on their way to the disk. */
 struct piece {
@@ -98,7 +101,7 @@ static void delete_some(struct km_keep *kp)
     const void *key;
     void *val;
 
-    if (hmap_count(kp->dead_before) == 0 || !(del = calloc(1, sizeof(*del)))) {
+    if (hmap_count(kp->dead_before) == 0 || kp->d->stopping || !(del = calloc(1, sizeof(*del)))) {
         idle(kp);
         return;
     }
@@ -279,7 +282,7 @@ void km_checkpoint_start(struct km_keep *kp)
     if (kp->state != KM_CHECKPOINT_IDLE || kp->d->failing || kp->ended)
         return;
     km_checkpoint_send_retries(kp);
-    if (kp->bytes == 0 && hmap_count(kp->dead) == 0)
+    if (kp->bytes == 0 && (hmap_count(kp->dead) == 0 || kp->d->stopping))
         return;
     memcpy(kp->snapshot, kvsstore_root(store), kp->dsize);
     kp->snapshot_version = kvsstore_version(store);

@@ -11,6 +11,23 @@
  * kvs.setroot published.  While an event waits for its sequence number, no other is sent, so events
  * do not fall behind the changes: the next one carries the newest root.
  *
+ * Drawing (commit): a commit of a client at rank 1.
+ *
+ *     client           kvs, rank 1                   kvs, rank 0 (master)             disk
+ *       |                  |                             |                             |
+ *       | kvs.commit       |                             |                             |
+ *       |----------------->| kvs.commit                  |                             |
+ *       |                  |---------------------------->| apply: new root             |
+ *       |                  |                             | row of the journal          |
+ *       |                  |                             |---------------------------->|
+ *       |                  |                             |<----------------------------|
+ *       |                  |     response: new root      | durable                     |
+ *       |                  |<----------------------------|                             |
+ *       | response         | takes the root first        |                             |
+ *       |<-----------------|                             |                             |
+ *       |                  |     event kvs.setroot       |                             |
+ *       |                  |<----------------------------| to all ranks                |
+ *
  * Invariants:
  *  1. Each transaction is applied once and as a whole, or refused with an error to its sender.
  *  2. Answers are sent in the order of the queue, after the root that they name is in place.

@@ -7,7 +7,8 @@
  *
  * Diff: two directories are compared (kvsdiff.h) at a cost that depends on the differences.  The
  * master holds the root that was sent last (km_snapshot.c) until the next one is sent, so no object
- * is missing for the comparison, however long nothing has changed for the watcher.
+ * is missing for the comparison, however long nothing has changed for the watcher.  It is done in
+ * slices (libflux/slice.h), as listings are (km_answer.c).
  *
  * Invariants:
  *  1. The results of an append-watch, joined from the last whole one on, are a value that the key
@@ -24,12 +25,16 @@
 #include <string.h>
 
 #include "km_delta.h"
+#include "km_entries.h"
 #include "km_private.h"
+#include "libflux/slice.h"
 #include "libkvs/kvsdiff.h"
 #include "libkvs/kvsvalue.h"
 
 #define PIECE_MAX (1024u * 1024)
-#define CHANGES_MAX (128u * 1024 * 1024)
+#define TOO_LARGE "the changes exceed 128 MiB: watch a part, or without values"
+#define STRIDE 32       /* steps between two looks at the clock, */
+#define STRIDE_VALUES 4 /* and when values are copied */
 
 /* --- what is known --- */
 
@@ -146,34 +151,46 @@ int km_delta_make_append(struct km_read *r)
 
 /* --- changes below a directory --- */
 
-struct changes {
+struct km_changes {
     struct km_read *r;
-    uint8_t *buf;
-    size_t len, cap;
-    uint32_t count;
+    kvsdiff_t *diff;
+    struct kvsmiss miss; /* between two slices */
+    struct km_entries entries;
     bool missing;
 };
 
-static int reserve(struct changes *l, size_t need)
+void km_delta_drop(struct km_read *r)
 {
-    uint8_t *p;
-    size_t cap;
+    struct km_changes *l = r->changes;
+    int saved = errno;
 
-    if (need > CHANGES_MAX)
-        return errmsg_fail(&l->r->err, EMSGSIZE,
-                           "the changes exceed %u MiB: watch a part, or without values",
-                           CHANGES_MAX >> 20);
-    if (need + 1 <= l->cap)
-        return 0;
-    cap = l->cap * 2 > need + 1 ? l->cap * 2 : need + 1;
-    if (!(p = realloc(l->buf, cap)))
-        return errmsg_fail(&l->r->err, ENOMEM, "out of memory for the changes of a directory");
-    l->buf = p;
-    l->cap = cap;
+    if (!l)
+        return;
+    r->changes = NULL;
+    kvsdiff_destroy(l->diff);
+    km_entries_clear(&l->entries);
+    free(l);
+    errno = saved;
+}
+
+static int changes_create(struct km_read *r)
+{
+    const struct km_delta *d = r->delta;
+    struct km_changes *l = calloc(1, sizeof(*l));
+
+    if (!l || km_entries_init(&l->entries, &r->ns->k->listing_bytes, TOO_LARGE) < 0) {
+        free(l);
+        return errmsg_fail(&r->err, ENOMEM, "out of memory for the changes of a directory");
+    }
+    l->r = r;
+    r->changes = l;
+    if (!(l->diff = kvsdiff_create(r->ns->content, d->sent ? d->was.digest : NULL, r->entry.digest,
+                                   KVSDIFF_RECURSIVE)))
+        return errmsg_fail(&r->err, ENOMEM, "out of memory for the changes of a directory");
     return 0;
 }
 
-static int put_data(struct changes *l, const struct treeobj_entry *e, uint8_t *p)
+static int put_data(struct km_changes *l, const struct treeobj_entry *e, uint8_t *p)
 {
     struct km_read *r = l->r;
 
@@ -195,7 +212,7 @@ static int change_cb(const struct kvsdiff_item *it, void *arg)
     static const uint8_t kinds[] = {[KVSDIFF_ADDED] = KVS_CHANGE_ADDED,
                                     [KVSDIFF_CHANGED] = KVS_CHANGE_CHANGED,
                                     [KVSDIFF_REMOVED] = KVS_CHANGE_REMOVED};
-    struct changes *l = arg;
+    struct km_changes *l = arg;
     const struct treeobj_entry *e = it->now ? it->now : it->old;
     bool is_value = treeobj_is_value(e);
     bool has = it->now && (e->type == TREEOBJ_LINK || (l->r->q.flags & KVS_REQ_VALUES && is_value &&
@@ -205,52 +222,69 @@ static int change_cb(const struct kvsdiff_item *it, void *arg)
                                  .namelen = (uint16_t)it->keylen,
                                  .has_data = has,
                                  .size = e->type == TREEOBJ_DIR ? 0 : e->len};
-    size_t head = KVS_ANSWER_ENTRY_HEADER + it->keylen;
-    size_t datalen = has ? e->len : 0;
+    uint8_t *p = NULL;
 
-    if (!l->missing && reserve(l, l->len + head + datalen) < 0)
+    if (!l->missing &&
+        !(p = km_entries_reserve(&l->entries, it->keylen, has ? e->len : 0, &l->r->err)))
         return -1;
-    if (has && put_data(l, e, l->missing ? NULL : l->buf + l->len + head) < 0)
+    if (has && put_data(l, e, p) < 0)
         return -1;
     if (l->missing)
         return 0;
-    kvs_answer_entry_encode_header(&w, l->buf + l->len);
-    memcpy(l->buf + l->len + KVS_ANSWER_ENTRY_HEADER, it->key, it->keylen);
-    l->len += head + datalen;
-    l->count++;
+    km_entries_add(&l->entries, &w, it->key);
     return 0;
+}
+
+/* Compare for a slice of time: KVSDIFF_MORE, or as kvsdiff_run(). */
+static int compare(struct km_changes *l)
+{
+    struct km_read *r = l->r;
+    struct kvsmiss *miss = &r->ns->k->miss;
+    unsigned steps = r->q.flags & KVS_REQ_VALUES ? STRIDE_VALUES : STRIDE;
+    struct flux_slice s;
+    int rc = KVSDIFF_MORE;
+
+    if (l->miss.n > 0)
+        *miss = l->miss;
+    flux_slice_begin(&s, flux_get_reactor(r->ns->h), KM_SLICE_SECONDS, FLUX_SLICE_THINGS);
+    while (rc == KVSDIFF_MORE && flux_slice_more(&s))
+        rc = kvsdiff_run(l->diff, steps, change_cb, l, miss, &r->err);
+    if (rc == KVSDIFF_MORE && miss->n > 0)
+        l->miss = *miss;
+    return rc;
 }
 
 int km_delta_make_diff(struct km_read *r)
 {
-    struct km_delta *d = r->delta;
-    struct changes l = {.r = r, .len = KVS_ANSWER_HEADER, .cap = 256};
     struct kvs_answer a = {.type = TREEOBJ_DIR, .flags = KVS_ANSWER_DIFF, .version = r->version};
+    struct km_changes *l;
     int rc;
 
     if (r->entry.type != TREEOBJ_DIR)
         return errmsg_fail(&r->err, EINVAL, "'%.*s' is not a directory: nothing changes below it",
                            r->q.keylen > 120 ? 120 : (int)r->q.keylen, r->q.key);
-    if (!(l.buf = malloc(l.cap)))
-        return errmsg_fail(&r->err, ENOMEM, "out of memory for the changes of a directory");
-    if (!d->sent)
-        a.flags |= KVS_ANSWER_WHOLE;
-    rc = kvsdiff(r->ns->content, d->sent ? d->was.digest : NULL, r->entry.digest, KVSDIFF_RECURSIVE,
-                 change_cb, &l, &r->ns->k->miss, &r->err);
-    if (rc == 0 && l.missing) {
-        errno = EAGAIN;
-        rc = -1;
-    }
-    if (rc < 0) {
-        int saved = errno;
-        free(l.buf);
-        errno = saved;
+    if (!r->changes && km_answer_crowded(r->ns->k) && !r->turn) {
+        errno = EINPROGRESS;
         return -1;
     }
-    a.count = l.count;
-    a.size = l.count;
-    kvs_answer_encode_header(&a, l.buf);
-    r->answer = l.buf;
-    r->len = l.len;
+    if (!r->changes && changes_create(r) < 0) {
+        km_delta_drop(r);
+        return -1;
+    }
+    l = r->changes;
+    if (!r->delta->sent)
+        a.flags |= KVS_ANSWER_WHOLE;
+    rc = compare(l);
+    if (rc == KVSDIFF_MORE) {
+        errno = EINPROGRESS;
+        return -1;
+    }
+    if (rc < 0) {
+        km_delta_drop(r);
+        return -1;
+    }
+    a.size = l->entries.count;
+    r->answer = km_entries_take(&l->entries, &a, &r->len);
+    km_delta_drop(r);
     return 0;
 }

@@ -35,5 +35,7 @@ bool km_delta_pending(const struct km_delta *d);
 /* It knows nothing.  now_hold stays. */
 void km_delta_forget(struct km_ns *ns, struct km_delta *d);
 void km_delta_clear(struct km_ns *ns, struct km_delta *d);
+/* An unfinished comparison, if there is one; keeps errno. */
+void km_delta_drop(struct km_read *r);
 
 #endif

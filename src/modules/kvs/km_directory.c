@@ -1,28 +1,29 @@
-/* km_directory.c - which namespaces there are: kept at rank 0, asked for everywhere.
+/* km_directory.c - the directory of all namespaces, at rank 0, and the requests about it.
  *
- *    kvs.namespace-create    {"namespace","owner","rank"} -> {}     owner 0xffffffff: who asks
+ *    kvs.namespace-create    {"namespace","owner","rank"} -> {}     owner 0xffffffff: the sender
  *    kvs.namespace-remove    {"namespace"} -> {}
  *    kvs.namespace-list      any -> {"namespaces":[{"namespace","owner","rank","lost"},...]}
- *    kvs.namespace-drop      {"namespace","userid","owner"} -> {}   to rank 0: a remove, by whom
- *    kvs.namespace-register  place -> {}; to rank 0, by courier: its directory was lost, not this
- *    kvs.namespace-lost      {"namespace","serial"} -> {}; to rank 0, by courier: the master went down
+ *    kvs.namespace-drop      {"namespace","userid","owner"} -> {}; to rank 0: a remove by that user
+ *    kvs.namespace-register  place -> {}; to rank 0, by courier: restore the entry of a master
+ *                            after the directory was lost
+ *    kvs.namespace-lost      {"namespace","serial"} -> {}; to rank 0, by courier: the master ended
  *
- * state     what happens                                       left when
- * OPENING   the master was asked to open it                    it did, or could not: forgotten
- * LIVE      to be found                                        removed, or its rank is lost
- * LOST      listed; whoever uses it gets EHOSTUNREACH          removed
- * CLOSING   the master was asked to close it, then the event   the event has its number: forgotten
- *           kvs.namespace-removed is on its way; before that, when it was kept on disk, that
- *           it is not any more
+ * state     what happens                                       left when OPENING   the master was
+ * asked to open the namespace         it did, or could not: forgotten LIVE      look-ups find the
+ * namespace                        removed, or its rank is lost LOST      it is listed; its users
+ * get EHOSTUNREACH           removed CLOSING   the master was asked to close it.  If it is kept
+ * the event has its number: forgotten
+ *           on disk, it is deleted there; then the event
+ *           kvs.namespace-removed is on its way
  *
  * Invariants:
- *  1. A name is in the directory at most once; to make one again it must have been removed.
- *  2. Creation is answered when the master serves, also to those who come second (EEXIST); removal
- *     when it no longer does, for good.
- *  3. Instances elsewhere pass on what they are asked (km_relay.c), after finding out who asks.
+ *  1. A name is in the directory at most once; it must be removed before it can be created again.
+ *  2. A create is answered once the master serves, also for those who come second (EEXIST); a
+ *     remove once it no longer does, for good.
+ *  3. Other instances pass these requests on (km_relay.c), after they have identified the sender.
  *
- * Failure: a master that cannot be reached is not opened (its error is the answer), and counts as
- * closed.  When kvs is restarted at rank 0 the masters elsewhere register anew.
+ * Failure: a master that cannot be reached is not opened (its error is the response), and counts as
+ * closed.  When kvs is restarted at rank 0, the masters at other ranks register again.
  */
 #include "config.h"
 #include <errno.h>
@@ -56,19 +57,6 @@ struct km_directory {
     hmap_t *entries;
     uint64_t first, serial; /* of those that were given out */
 };
-
-struct drop {
-    const char *namespace;
-    uint32_t userid;
-    bool owner; /* of the session */
-};
-static const struct flux_field drop_fields[] = {
-    FLUX_FIELD_STR(struct drop, namespace, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U32(struct drop, userid, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_BOOL(struct drop, owner, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_END,
-};
-static const struct flux_schema drop_schema = FLUX_SCHEMA(struct drop, drop_fields);
 
 /* --- entries --- */
 
@@ -167,17 +155,17 @@ static void entry_answer(struct entry *e, int errnum, const char *error)
     }
 }
 
-static void entry_place(const struct entry *e, struct km_space_place *p)
+static void entry_place(const struct entry *e, struct km_wire_place *p)
 {
-    *p = (struct km_space_place){.namespace = e->name,
-                                 .owner = e->owner,
-                                 .rank = e->rank,
-                                 .serial = e->serial,
-                                 .lost = e->state == LOST,
-                                 .hash = e->k->hash};
+    *p = (struct km_wire_place){.namespace = e->name,
+                                .owner = e->owner,
+                                .rank = e->rank,
+                                .serial = e->serial,
+                                .lost = e->state == LOST,
+                                .hash = e->k->hash};
 }
 
-int km_directory_find(struct km *k, const char *name, struct km_space_place *p, errmsg_t *err)
+int km_directory_find(struct km *k, const char *name, struct km_wire_place *p, errmsg_t *err)
 {
     struct entry *e = k->dir ? hmap_get(k->dir->entries, name) : NULL;
 
@@ -222,7 +210,7 @@ static void opened_cb(flux_future_t *f, void *arg)
 static void kept_cb(void *arg, uint32_t id, int errnum, const char *error)
 {
     struct entry *e = arg;
-    struct km_space_place p;
+    struct km_wire_place p;
     errmsg_t err;
 
     errmsg_set(&err, "%s", error);
@@ -235,7 +223,7 @@ static void kept_cb(void *arg, uint32_t id, int errnum, const char *error)
 static void open_entry(struct entry *e)
 {
     struct km *k = e->k;
-    struct km_space_place p;
+    struct km_wire_place p;
     errmsg_t err = {""};
 
     entry_place(e, &p);
@@ -247,7 +235,7 @@ static void open_entry(struct entry *e)
             opened(e, km_space_open(k, &p, 0, &err) < 0 ? errno : 0, err.text);
         return;
     }
-    e->f = flux_rpc_struct(k->h, "kvs.namespace-open", &km_space_place_schema, &p, e->rank, 0);
+    e->f = flux_rpc_struct(k->h, "kvs.namespace-open", &km_wire_place_schema, &p, e->rank, 0);
     if (!e->f || flux_future_then(e->f, -1., opened_cb, e) < 0)
         opened(e, ENOMEM, "rank 0 is out of memory for a namespace");
 }
@@ -260,7 +248,7 @@ static void create(struct km *k, const flux_msg_t *msg, const struct kvs_ns_crea
         flux_respond_error(k->h, msg, EAGAIN, "namespace '%s' is being removed: try again",
                            in->namespace);
     } else if (e && e->state == OPENING) {
-        /* Whoever is told that it is there may use it. */
+        /* It may be used once the response says that it exists. */
         if (asker_add(e, msg, true) < 0)
             flux_respond_error(k->h, msg, ENOMEM, "rank 0 is out of memory for a namespace");
     } else if (e || strcmp(in->namespace, KVS_NS_PRIMARY) == 0) {
@@ -269,7 +257,7 @@ static void create(struct km *k, const flux_msg_t *msg, const struct kvs_ns_crea
         flux_respond_error(k->h, msg, EHOSTUNREACH,
                            "rank %u does not exist: the session has ranks 0-%u", in->rank,
                            flux_size(k->h) - 1);
-    } else if (idset_test(k->lost, in->rank)) {
+    } else if (idset_test(session_lost(k->session), in->rank)) {
         flux_respond_error(k->h, msg, EHOSTUNREACH, "rank %u is lost: choose another", in->rank);
     } else if (hmap_count(k->dir->entries) >= ENTRIES_MAX) {
         flux_respond_error(k->h, msg, ENOSPC, "there are %d namespaces: remove one first",
@@ -302,8 +290,8 @@ static void removed_cb(flux_future_t *f, void *arg)
 
 static void announce_removal(struct entry *e)
 {
-    struct km_space_serial out = {e->name, e->serial};
-    char *json = flux_schema_encode(&km_space_serial_schema, &out);
+    struct km_wire_serial out = {e->name, e->serial};
+    char *json = flux_schema_encode(&km_wire_serial_schema, &out);
 
     e->f = json ? flux_event_publish(e->k->h, "kvs.namespace-removed", json) : NULL;
     free(json);
@@ -343,7 +331,7 @@ static void forgotten_cb(void *arg, int errnum, const char *error)
 static void close_entry(struct entry *e)
 {
     struct km *k = e->k;
-    struct km_space_serial out = {e->name, e->serial};
+    struct km_wire_serial out = {e->name, e->serial};
     bool lost = e->state == LOST;
 
     e->state = CLOSING;
@@ -352,7 +340,7 @@ static void close_entry(struct entry *e)
             announce_removal(e);
         return;
     }
-    e->f = flux_rpc_struct(k->h, "kvs.namespace-close", &km_space_serial_schema, &out, e->rank, 0);
+    e->f = flux_rpc_struct(k->h, "kvs.namespace-close", &km_wire_serial_schema, &out, e->rank, 0);
     if (!e->f || flux_future_then(e->f, -1., closed_cb, e) < 0) {
         flux_future_destroy(e->f);
         e->f = NULL;
@@ -360,7 +348,7 @@ static void close_entry(struct entry *e)
     }
 }
 
-static void remove_entry(struct km *k, const flux_msg_t *msg, const struct drop *in)
+static void remove_entry(struct km *k, const flux_msg_t *msg, const struct km_wire_drop *in)
 {
     struct entry *e = hmap_get(k->dir->entries, in->namespace);
 
@@ -394,7 +382,7 @@ void km_directory_lost(struct km *k, const idset_t *ranks)
     }
 }
 
-static void lost_one(struct km *k, const struct km_space_serial *in)
+static void lost_one(struct km *k, const struct km_wire_serial *in)
 {
     struct entry *e = k->dir ? hmap_get(k->dir->entries, in->namespace) : NULL;
 
@@ -404,10 +392,10 @@ static void lost_one(struct km *k, const struct km_space_serial *in)
 
 void km_directory_lost_cb(flux_t *h, const flux_msg_t *msg, void *arg)
 {
-    struct km_space_serial in;
+    struct km_wire_serial in;
     json_t *owner;
 
-    if (flux_request_decode(h, msg, &km_space_serial_schema, &in, &owner) < 0)
+    if (flux_request_decode(h, msg, &km_wire_serial_schema, &in, &owner) < 0)
         return;
     lost_one(arg, &in);
     flux_respond(h, msg, NULL);
@@ -424,24 +412,24 @@ static void post(struct km *k, const char *topic, const struct flux_schema *desc
 
 void km_directory_tell_lost(struct km *k, const char *name, uint64_t serial)
 {
-    struct km_space_serial out = {name, serial};
+    struct km_wire_serial out = {name, serial};
 
     if (k->first)
         lost_one(k, &out);
     else if (k->ending) /* should it vanish, whoever finds none here tells it (km_space.c) */
         flux_future_destroy(
-            flux_rpc_struct(k->h, "kvs.namespace-lost", &km_space_serial_schema, &out, 0, 0));
+            flux_rpc_struct(k->h, "kvs.namespace-lost", &km_wire_serial_schema, &out, 0, 0));
     else
-        post(k, "kvs.namespace-lost", &km_space_serial_schema, &out);
+        post(k, "kvs.namespace-lost", &km_wire_serial_schema, &out);
 }
 
 void km_directory_register_cb(flux_t *h, const flux_msg_t *msg, void *arg)
 {
     struct km *k = arg;
-    struct km_space_place in;
+    struct km_wire_place in;
     json_t *owner;
 
-    if (flux_request_decode(h, msg, &km_space_place_schema, &in, &owner) < 0)
+    if (flux_request_decode(h, msg, &km_wire_place_schema, &in, &owner) < 0)
         return;
     if (k->dir && kvs_ns_check(in.namespace, strlen(in.namespace), NULL) == 0 &&
         !hmap_get(k->dir->entries, in.namespace)) {
@@ -458,7 +446,7 @@ void km_directory_register_cb(flux_t *h, const flux_msg_t *msg, void *arg)
 struct km_ns *km_directory_restore(struct km *k, const char *name, uint32_t owner, errmsg_t *err)
 {
     struct entry *e = NULL;
-    struct km_space_place p;
+    struct km_wire_place p;
 
     if (hmap_get(k->dir->entries, name))
         errmsg_fail(err, EEXIST, "there is a namespace '%s' already", name);
@@ -478,20 +466,20 @@ void km_directory_register(struct km *k)
 
     while (!k->first && hmap_next(k->spaces, &pos, NULL, NULL, &val)) {
         struct km_ns *ns = val;
-        struct km_space_place p = {.namespace = ns->name,
-                                   .owner = ns->owner,
-                                   .rank = ns->rank,
-                                   .serial = ns->serial,
-                                   .hash = k->hash};
+        struct km_wire_place p = {.namespace = ns->name,
+                                  .owner = ns->owner,
+                                  .rank = ns->rank,
+                                  .serial = ns->serial,
+                                  .hash = k->hash};
         if (ns->master)
-            post(k, "kvs.namespace-register", &km_space_place_schema, &p);
+            post(k, "kvs.namespace-register", &km_wire_place_schema, &p);
     }
 }
 
 /* --- requests --- */
 
-/* Before all is back from the disk nothing is said about what there is, nor done to it: what is being
- * brought back has to stay.  true after putting the request by. */
+/* Before all is back from the disk nothing is said about what there is, nor done to it: what is
+ * being brought back has to stay.  true after putting the request by. */
 static bool too_early(struct km *k, const flux_msg_t *msg, flux_handler_f cb)
 {
     if (!k->first || k->started)
@@ -538,23 +526,23 @@ void km_directory_remove_cb(flux_t *h, const flux_msg_t *msg, void *arg)
 
     if (flux_request_decode(h, msg, &kvs_ns_only_schema, &in, &owner) < 0)
         return;
-    struct drop drop = {in.namespace, flux_msg_userid(msg), is_owner(msg)};
+    struct km_wire_drop drop = {in.namespace, flux_msg_userid(msg), is_owner(msg)};
     if (too_early(k, msg, km_directory_remove_cb))
         ;
     else if (k->first)
         remove_entry(k, msg, &drop);
     else
-        km_relay_request(k, msg, "kvs.namespace-drop", &drop_schema, &drop);
+        km_relay_request(k, msg, "kvs.namespace-drop", &km_wire_drop_schema, &drop);
     json_decref(owner);
 }
 
 void km_directory_drop_cb(flux_t *h, const flux_msg_t *msg, void *arg)
 {
     struct km *k = arg;
-    struct drop in;
+    struct km_wire_drop in;
     json_t *owner;
 
-    if (flux_request_decode(h, msg, &drop_schema, &in, &owner) < 0)
+    if (flux_request_decode(h, msg, &km_wire_drop_schema, &in, &owner) < 0)
         return;
     if (too_early(k, msg, km_directory_drop_cb))
         ;

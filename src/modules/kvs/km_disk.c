@@ -1,30 +1,30 @@
 /* km_disk.c - the instance and its file: attributes, the driver, failure, the end.
  *
- * With the attribute `statedir` the instance at rank 0 keeps its namespaces in a file, by way of a
- * driver (kvs_storage.h) that is loaded for that.  A file has one driver, and each namespace a
- * keep (km_keep.c) that says what is written.
+ * With the attribute `statedir`, the instance at rank 0 keeps its namespaces in a file, through a
+ * driver (kvs_storage.h) that it loads.  A file has one driver, and each namespace a keep
+ * (km_keep.c), which decides what is written.
  *
  *    attribute                  value                          default
  *    statedir                   a directory                    (nothing is kept)
  *    kvs.sync                   commit, interval               commit
  *    kvs.sync-interval          seconds                        1
- *    kvs.checkpoint-bytes       journal beyond which           16M
+ *    kvs.checkpoint-bytes       length of the journal          16M
  *    kvs.checkpoint-interval    seconds after a change         10
  *
- * state       what happens                              left when
- * starting    attributes, driver, file, km_restore.c   all is back
- * working     requests go to the driver                 a write fails
- * failing     no write is sent; those that are out      all are back: keeps go back to what is
- *             come back with the same error             durable, the driver is told to resume
+ *    state       what happens                            left when
+ *    starting    settings, driver, file, km_restore.c    all is restored
+ *    working     requests go to the driver               a write fails
+ *    failing     no write is sent; those that are out    all are back: keeps return to what is
+ *                come back with the same error           durable, and the driver resumes
  *
  * Invariants:
- *  1. Requests reach the driver in the order in which they were submitted here.
- *  2. A write is sent only when all that it was built on is durable or before it in the driver's
- *     queue.
- *  3. Nothing waits for the disk but who asked for something that has to be on it.
+ *  1. Requests reach the driver in the order of their submission here.
+ *  2. A write is sent only when all writes that it builds on are durable, or before it in the
+ *     driver's queue.
+ *  3. A request waits for the disk only if its effect has to be there.
  *
- * Failure: what is wrong with the file at the start ends the module with a sentence, and so the
- * start of the session.  A write that fails later fails those who wait for it, and is tried again
+ * Failure: an unusable file at the start ends the module with a sentence, and thereby the start of
+ * the session.  A later write that fails fails the requests that wait for it, and is tried again
  * with the next.
  */
 #include "config.h"
@@ -35,16 +35,11 @@
 #include <string.h>
 
 #include "km_disk.h"
-#include "libflux/attr.h"
 #include "libflux/paths.h"
-#include "libutil/duration.h"
+#include "libsettings/settings.h"
 #include "libutil/filetrust.h"
-#include "libutil/size.h"
 
 #define QUEUE_MAX (32u * 1024 * 1024)
-#define CHECKPOINT_BYTES (16u * 1024 * 1024)
-#define CHECKPOINT_INTERVAL 10.
-#define SYNC_INTERVAL 1.
 #define WAIT_MS 2000            /* without news from the disk, when we end */
 #define END_UNSAVED (64u << 20) /* more than this is left to the journal then */
 
@@ -343,108 +338,66 @@ static int open_file(struct km_disk *d, errmsg_t *err)
 
 /* --- attributes --- */
 
-static int set_dir(struct km_disk *d, const char *value, errmsg_t *err)
+static int set_sync(void *arg, const char *value, errmsg_t *err)
 {
-    if (value[0] && !(d->dir = strdup(value)))
-        return errmsg_fail(err, ENOMEM, "out of memory");
-    return 0;
-}
+    struct km_disk *d = arg;
 
-static int set_sync(struct km_disk *d, const char *value, errmsg_t *err)
-{
-    if (strcmp(value, "commit") != 0 && strcmp(value, "interval") != 0)
-        return errmsg_fail(err, EINVAL, "'%.60s' is neither commit nor interval", value);
+    if (settings_check("kvs.sync", value, err) < 0)
+        return -1;
     d->interval = value[0] == 'i';
     return 0;
 }
 
-static int set_seconds(const char *value, double *seconds, errmsg_t *err)
-{
-    if (duration_parse(value, seconds, err) < 0)
-        return -1;
-    if (!(*seconds > 0 && *seconds < 1e6))
-        return errmsg_fail(err, EINVAL, "'%.60s' is not a time that can be waited", value);
-    return 0;
-}
-
-static int set_sync_interval(struct km_disk *d, const char *value, errmsg_t *err)
-{
-    return set_seconds(value, &d->sync_interval, err);
-}
-
-static int set_ck_bytes(struct km_disk *d, const char *value, errmsg_t *err)
-{
-    return size_parse(value, &d->ck_bytes, err);
-}
-
-static int set_ck_interval(struct km_disk *d, const char *value, errmsg_t *err)
-{
-    return set_seconds(value, &d->ck_interval, err);
-}
-
-static const struct {
-    const char *name;
-    int (*set)(struct km_disk *d, const char *value, errmsg_t *err);
-} attributes[] = {
-    {"statedir", set_dir},
-    {"kvs.sync", set_sync},
-    {"kvs.sync-interval", set_sync_interval},
-    {"kvs.checkpoint-bytes", set_ck_bytes},
-    {"kvs.checkpoint-interval", set_ck_interval},
-};
-#define NATTRIBUTES (sizeof(attributes) / sizeof(attributes[0]))
-
-static int ask(struct km_disk *d);
-
-static void attribute_cb(flux_future_t *f, void *arg)
+static void ready(void *arg)
 {
     struct km_disk *d = arg;
-    const char *name = attributes[d->asked].name, *value;
-    errmsg_t err, why;
+    errmsg_t err;
 
-    d->asking = NULL;
-    if (flux_attr_future_get(f, &value, NULL) == 0 &&
-        attributes[d->asked].set(d, value, &why) < 0) {
-        errmsg_fail(&err, errno, "attribute %s: %.180s", name, why.text);
-        flux_future_destroy(f);
-        fail_start(d, errno, err.text);
+    if (d->refused)
         return;
-    }
-    flux_future_destroy(f);
-    d->asked++;
-    if (!d->dir) { /* the first of them: nothing is to be kept */
+    if (!d->dir || !d->dir[0]) { /* nothing is kept */
         d->k->disk = NULL;
         d->started(d->k, 0, NULL);
+        setup_destroy(d->setup);
+        free(d->dir);
         free(d);
-    } else if (d->asked < NATTRIBUTES && ask(d) < 0) {
-        fail_start(d, ENOMEM, "the store is out of memory");
-    } else if (d->asked == NATTRIBUTES && open_file(d, &err) < 0) {
+    } else if (open_file(d, &err) < 0) {
         fail_start(d, errno, err.text);
     }
 }
 
-static int ask(struct km_disk *d)
+static void refused(void *arg, const char *sentence)
 {
-    d->asking = flux_attr_get_async(d->k->h, attributes[d->asked].name);
-    return d->asking ? flux_future_then(d->asking, -1., attribute_cb, d) : -1;
+    struct km_disk *d = arg;
+
+    d->refused = true;
+    fail_start(d, EINVAL, sentence);
 }
+
+static const struct setup_row rows[] = {
+    SETUP_TEXT("statedir", struct km_disk, dir),
+    SETUP_CALL("kvs.sync", set_sync),
+    SETUP_SECONDS("kvs.sync-interval", struct km_disk, sync_interval),
+    SETUP_SIZE("kvs.checkpoint-bytes", struct km_disk, ck_bytes),
+    SETUP_SECONDS("kvs.checkpoint-interval", struct km_disk, ck_interval),
+    SETUP_END,
+};
+static const struct setup_table settings = {"kvs", rows, ready, refused};
 
 int km_disk_start(struct km *k, void (*started)(struct km *k, int errnum, const char *error))
 {
     struct km_disk *d = calloc(1, sizeof(*d));
+    errmsg_t err;
 
     if (!d)
         return -1;
     d->k = k;
     d->started = started;
-    d->sync_interval = SYNC_INTERVAL;
-    d->ck_bytes = CHECKPOINT_BYTES;
-    d->ck_interval = CHECKPOINT_INTERVAL;
     list_init(&d->keeps);
     list_init(&d->waiting);
     list_init(&d->removals);
     k->disk = d;
-    return ask(d);
+    return (d->setup = setup_create(k->h, &settings, d, 0, NULL, &err)) ? 0 : -1;
 }
 
 /* --- the end --- */
@@ -480,7 +433,7 @@ void km_disk_stop(struct km *k)
     if (!d)
         return;
     d->stopping = true;
-    flux_future_destroy(d->asking);
+    setup_destroy(d->setup);
     flux_watcher_destroy(d->w);
     if (d->s) {
         LIST_FOREACH(n, &d->keeps)

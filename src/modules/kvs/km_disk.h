@@ -33,8 +33,8 @@ struct km_disk {
     double sync_interval;
     uint64_t ck_bytes;
     double ck_interval;
-    flux_future_t *asking;
-    unsigned asked;
+    setup_t *setup;
+    bool refused; /* one of them */
 
     struct list_node keeps;
     struct list_node waiting;  /* requests for which there was no room */
@@ -102,8 +102,8 @@ int km_keep_remove(struct km_keep *kp, km_forgotten_f done, void *arg);
  * again; or with the reason why none can be. */
 int km_keep_ready(struct km_keep *kp, errmsg_t *err);
 /* A change is in the store (root `version`): journal the `row` (malloc'd, taken over; NULL: no
- * memory for it, or `version` 0: nothing changed).  km_commit_change_done() is called for it, now or
- * later, in order. */
+ * memory for it, or `version` 0: nothing changed).  km_commit_change_done() is called for it, now
+ * or later, in order. */
 void km_keep_change(struct km_keep *kp, struct km_commit_change *ch, uint64_t version,
                     const uint8_t *root, uint8_t *row, size_t len);
 /* A transaction that was applied refers to these chunks: have them on disk before its row.  -1 with

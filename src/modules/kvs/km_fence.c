@@ -13,11 +13,11 @@
  * master applies the whole when it has `nprocs` calls.  Each instance on the way down takes the new
  * root before it answers.
  *
- * state        what happens                            left when
- * gathering    calls are merged, and sent upstream     all calls are here (master), or the first
+ * state        what happens                            left when gathering    calls are merged, and
+ * sent upstream     all calls are here (master), or the first
  *                                                      message was answered
- * applying     the fence is in the master's queue      it was applied or refused
- * over         all participants have been answered     -
+ * applying     the fence is in the master's queue      it was applied or refused over         all
+ * participants have been answered     -
  *
  * What is merged is a set, and what goes upstream is packed: equal keys once, and equal values
  * once, also when they are in several messages (km_merge.c).  So messages do not grow with the
@@ -29,6 +29,13 @@
  * known only by its rank: callers may name the ranks of all participants, messages carry the union
  * of these up, and when one of these ranks is lost, the master ends the fence.
  *
+ * When callers name no ranks, nobody can know whether a lost rank had a participant whose call
+ * died there.  So the loss of a rank starts a timer (attribute kvs.fence-grace) for each fence
+ * without ranks that gathers at the master then, and for one that begins within that time after
+ * the loss.  If the fence is still incomplete when the timer ends, it ends for all, with an error
+ * message that names the lost ranks and the ranks from which calls came.  The list shows the lost
+ * ranks meanwhile.
+ *
  * Names are used again while messages are under way.  So each instance numbers its fences, and its
  * later messages about one (more calls, an abort) carry that number; a message that comes too late
  * matches none.  The master numbers fences, too: the answer to an aborted fence carries its
@@ -38,8 +45,8 @@
  *
  *    kvs.fence-abort  {"namespace","name","nprocs","rank","number","reason"} -> {}, by courier
  *                     number 0: nothing of it was sent before
- *    kvs.fences       {} -> {"fences":[...]} (libkvs/kvs_json.h): those that this instance knows and
- *                     that have not ended, in namespaces that the sender may use
+ *    kvs.fences       {} -> {"fences":[...]} (libkvs/kvs_json.h): the open fences that this
+ *                     instance knows, in namespaces that the sender may use
  *    kvs.fence-told   {"namespace","name","nprocs","count"} -> {}, by courier, to the master: this
  *                     many calls, which it did not see, were answered with an aborted fence
  *
@@ -85,8 +92,9 @@ struct km_fence {
     uint32_t nprocs;
     uint32_t count;
     uint32_t unsent;
-    idset_t *ranks;    /* of participants, as far as callers say; NULL: none */
-    bool ranks_unsent; /* of these, some were not sent upstream */
+    idset_t *ranks;      /* of participants, as far as callers say; NULL: none */
+    bool ranks_unsent;   /* of these, some were not sent upstream */
+    grace_wait_t *grace; /* lost ranks may have had participants; or NULL */
     double since;
     struct list_node parts;
     struct km_merge merge;
@@ -102,40 +110,6 @@ struct km_fence_table {
     uint32_t last;   /* number */
     struct list_node busy;
 };
-
-struct abort_in {
-    const char *namespace;
-    const char *name;
-    uint32_t nprocs;
-    uint32_t rank;
-    uint32_t number;
-    const char *reason;
-};
-static const struct flux_field abort_fields[] = {
-    FLUX_FIELD_STR(struct abort_in, namespace, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_STR(struct abort_in, name, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U32(struct abort_in, nprocs, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U32(struct abort_in, rank, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U32(struct abort_in, number, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_STR(struct abort_in, reason, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_END,
-};
-static const struct flux_schema abort_schema = FLUX_SCHEMA(struct abort_in, abort_fields);
-
-struct notified_in {
-    const char *namespace;
-    const char *name;
-    uint32_t nprocs;
-    uint32_t count;
-};
-static const struct flux_field notified_fields[] = {
-    FLUX_FIELD_STR(struct notified_in, namespace, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_STR(struct notified_in, name, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U32(struct notified_in, nprocs, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U32(struct notified_in, count, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_END,
-};
-static const struct flux_schema notified_schema = FLUX_SCHEMA(struct notified_in, notified_fields);
 
 #define ABORTED_HEADER 12
 #define KEY_MAX (8 + KVS_FENCE_NAME_MAX + 1)
@@ -169,6 +143,17 @@ size_t km_fence_count(const struct km_ns *ns)
     return hmap_count(ns->fences->by_name);
 }
 
+uint64_t km_fence_calls(const struct km_ns *ns)
+{
+    uint64_t n = 0;
+    size_t pos = 0;
+    void *val;
+
+    while (hmap_next(ns->fences->by_name, &pos, NULL, NULL, &val))
+        n += ((struct km_fence *)val)->count;
+    return n;
+}
+
 static void part_free(struct part *p)
 {
     struct km_ns *ns = p->f->ns;
@@ -193,6 +178,7 @@ static void fence_free(struct km_fence *f)
     flux_future_destroy(f->first);
     flux_future_destroy(f->add);
     idset_destroy(f->ranks);
+    grace_wait_destroy(f->grace);
     free(f->name);
     free(f->key);
     free(f);
@@ -275,10 +261,10 @@ static void answer_aborted(struct km_ns *ns, const flux_msg_t *req, const char *
 /* Calls that the master will not see have been answered: it need not wait for late ones. */
 static void calls_notified(struct km_ns *ns, const char *name, uint32_t nprocs, uint32_t count)
 {
-    struct notified_in out = {ns->name, name, nprocs, count};
+    struct km_wire_told out = {ns->name, name, nprocs, count};
     if (ns->master)
         km_tombstone_discount(ns, name, nprocs, count);
-    else if (km_ns_upstream_post(ns, "kvs.fence-told", &notified_schema, &out, true) < 0)
+    else if (km_ns_upstream_post(ns, "kvs.fence-told", &km_wire_told_schema, &out, true) < 0)
         flux_log(ns->h, LOG_ERR,
                  "no memory to tell the master of namespace '%s' who heard of the "
                  "end of fence '%s'",
@@ -300,22 +286,22 @@ static void fence_aborted(struct km_fence *f, uint32_t generation, const char *w
 static void send_abort(struct km_ns *ns, const char *name, uint32_t nprocs, uint32_t number,
                        const char *why)
 {
-    struct abort_in out = {ns->name, name, nprocs, flux_rank(ns->h), number, why};
+    struct km_wire_abort out = {ns->name, name, nprocs, flux_rank(ns->h), number, why};
 
-    /* A courier cannot wait for an answer once the instance ends: each one is sent at once then.  One
-     * that is lost costs the reason only: with the end of this instance its broker says above that the
-     * sender of the first message is gone (part_gone()), which ends the fence too. */
+    /* A courier cannot wait for an answer once the instance ends: each one is sent at once then.
+     * One that is lost costs the reason only: with the end of this instance its broker says above
+     * that the sender of the first message is gone (part_gone()), which ends the fence too. */
     if (ns->k->ending)
         flux_future_destroy(
-            km_ns_upstream_struct(ns, "kvs.fence-abort", &abort_schema, &out, false, 0));
-    else if (km_ns_upstream_post(ns, "kvs.fence-abort", &abort_schema, &out, false) < 0)
+            km_ns_upstream_struct(ns, "kvs.fence-abort", &km_wire_abort_schema, &out, false, 0));
+    else if (km_ns_upstream_post(ns, "kvs.fence-abort", &km_wire_abort_schema, &out, false) < 0)
         flux_log(ns->h, LOG_ERR, "no memory to tell above that fence '%s' was aborted", name);
 }
 
 static int flush(struct km_fence *f);
 
-/* End it for all: here when this is the master, else by telling upstream, whose answer ends it here.
- * The fence may be gone after this. */
+/* End it for all: here when this is the master, else by telling upstream, whose answer ends it
+ * here.  The fence may be gone after this. */
 static void fence_abort(struct km_fence *f, const char *why)
 {
     struct km_ns *ns = f->ns;
@@ -520,6 +506,54 @@ static bool end_if_lost(struct km_fence *f, const idset_t *lost)
     return true;
 }
 
+/* The ranks from which calls came: of brokers that have sent them, which are this one, and those
+ * directly below for all that is below them.  NULL with ENOMEM. */
+static char *callers(const struct km_fence *f)
+{
+    idset_t *ranks = idset_create();
+    int rc = ranks ? 0 : -1;
+    char *text;
+
+    LIST_FOREACH(n, &f->parts)
+    {
+        struct part *p = list_entry(n, struct part, node);
+        if (rc == 0)
+            rc = idset_set(ranks, p->instance ? (uint32_t)(p->key >> 32) : flux_rank(f->ns->h));
+    }
+    text = rc == 0 ? idset_format(ranks, 0) : NULL;
+    idset_destroy(ranks);
+    return text;
+}
+
+static void grace_over_cb(void *arg, const char *lost)
+{
+    struct km_fence *f = arg;
+    errmsg_t why;
+    char *from;
+
+    if (f->applying || f->ranks) /* with ranks, a participant that is lost has ended it */
+        return;
+    from = callers(f);
+    errmsg_set(&why,
+               "fence '%.64s' was aborted: %u of %u calls came, at or below ranks %.48s, and ranks "
+               "%.48s, which are lost, may have had the others",
+               f->name, f->count, f->nprocs, from ? from : "?", lost);
+    free(from);
+    fence_abort(f, why.text);
+}
+
+/* Lost ranks may have had participants of a fence whose calls name none. */
+static void suspect(struct km_fence *f, const idset_t *lost)
+{
+    struct km_ns *ns = f->ns;
+
+    if (f->ranks || f->applying)
+        return;
+    if (grace_suspect(ns->k->grace, &f->grace, lost, grace_over_cb, f) < 0)
+        flux_log(ns->h, LOG_ERR, "out of memory to watch fence '%s' after a broker was lost",
+                 f->name);
+}
+
 static void join(struct km_ns *ns, const flux_msg_t *msg, struct km_fence *f,
                  const struct kvs_fence_req *q, const idset_t *ranks)
 {
@@ -551,12 +585,14 @@ static void join(struct km_ns *ns, const flux_msg_t *msg, struct km_fence *f,
         if (list_empty(&f->node))
             list_append(&ns->fences->busy, &f->node);
         km_ns_poke(ns);
-    } else if (end_if_lost(f, ns->k->lost)) {
+    } else if (end_if_lost(f, session_lost(ns->k->session))) {
         return;
     } else if (f->count == f->nprocs) {
         f->applying = true;
         if (km_merge_finish(&f->merge) < 0 || km_commit_fence(ns, f) < 0)
             km_fence_done(ns, f, ENOMEM, "the master is out of memory for a fence");
+    } else if (!f->grace && grace_recent(ns->k->grace)) {
+        suspect(f, grace_recent(ns->k->grace));
     }
 }
 
@@ -669,7 +705,7 @@ void km_fence_cb(flux_t *h, const flux_msg_t *msg, void *arg)
 }
 
 /* An instance could not merge the first calls it had, so it has sent nothing. */
-static void abort_by_name(struct km_ns *ns, const struct abort_in *in)
+static void abort_by_name(struct km_ns *ns, const struct km_wire_abort *in)
 {
     char key[KEY_MAX];
     if (!ns->master) {
@@ -687,9 +723,9 @@ static void abort_by_name(struct km_ns *ns, const struct abort_in *in)
 void km_fence_abort_cb(flux_t *h, const flux_msg_t *msg, void *arg)
 {
     struct km_ns *ns;
-    struct abort_in in;
+    struct km_wire_abort in;
     json_t *owner;
-    if (flux_request_decode(h, msg, &abort_schema, &in, &owner) < 0)
+    if (flux_request_decode(h, msg, &km_wire_abort_schema, &in, &owner) < 0)
         return;
     if (!(ns = km_space_request_ready(arg, msg, in.namespace, strlen(in.namespace),
                                       km_fence_abort_cb))) {
@@ -709,10 +745,10 @@ void km_fence_abort_cb(flux_t *h, const flux_msg_t *msg, void *arg)
 
 void km_fence_notified_cb(flux_t *h, const flux_msg_t *msg, void *arg)
 {
-    struct notified_in in;
+    struct km_wire_told in;
     struct km_ns *ns;
     json_t *owner;
-    if (flux_request_decode(h, msg, &notified_schema, &in, &owner) < 0)
+    if (flux_request_decode(h, msg, &km_wire_told_schema, &in, &owner) < 0)
         return;
     ns = km_space_request_ready(arg, msg, in.namespace, strlen(in.namespace), km_fence_notified_cb);
     if (ns) {
@@ -722,15 +758,19 @@ void km_fence_notified_cb(flux_t *h, const flux_msg_t *msg, void *arg)
     json_decref(owner);
 }
 
-void km_fence_lost(struct km *k, const idset_t *ranks)
+void km_fence_lost(struct km *k, const idset_t *ranks, bool now)
 {
     size_t pos = 0;
     void *space, *val;
+
+    if (now)
+        grace_lost(k->grace, ranks);
     while (hmap_next(k->spaces, &pos, NULL, NULL, &space)) {
         struct km_ns *ns = space;
         size_t at = 0;
         while (ns->master && hmap_next(ns->fences->by_name, &at, NULL, NULL, &val))
-            (void)end_if_lost(val, ranks);
+            if (!end_if_lost(val, ranks) && now)
+                suspect(val, ranks);
     }
 }
 
@@ -743,7 +783,8 @@ static json_t *describe(const struct km_fence *f)
                                   .name = f->name,
                                   .nprocs = f->nprocs,
                                   .age = flux_now(f->ns->h) - f->since};
-    char *ranks = f->ranks ? idset_format(f->ranks, 0) : strdup("");
+    const idset_t *known = f->ranks ? f->ranks : grace_suspects(f->grace);
+    char *ranks = known ? idset_format(known, 0) : strdup("");
     json_t *o;
     LIST_FOREACH(n, &f->parts)
     item.entered += !list_entry(n, struct part, node)->instance;

@@ -16,7 +16,7 @@
  *     is lost.
  *
  * Failure: a stream that ends with an error (the namespace was removed; a rank on the way was lost)
- * ends the namespace here.  Requests that wait get that error; the next request begins anew.
+ * ends the namespace here.  Requests that wait get that error; the next request opens it again.
  */
 #include "config.h"
 #include <errno.h>

@@ -1,20 +1,20 @@
-/* km_fsck.c - checking the file of a store.
+/* km_fsck.c - check the file of a store.
  *
- *    what is looked at                        against
+ *    what is checked                          against
  *    the database                             SQLite's own check
- *    each object                              its hash, its format, the size that is noted
- *    each namespace's checkpoint              objects that are there, of the right kind and size
- *                                             (kvsstore_load_root() does this, as at a start)
- *    each row of the journal                  applied to the root before it, it makes its own
+ *    each object                              its hash, its format, its recorded size
+ *    each namespace's checkpoint              the objects present, of the right kind and size
+ *                                             (kvsstore_load_root(), as at a start)
+ *    each row of the journal                  the root that results when it is applied
  *
  * Invariants:
  *  1. The file is not changed.
- *  2. Nothing is believed: bytes are hashed before they are looked at.  Bytes of large values are
- *     hashed one at a time and not kept; the few that a replay needs are read again.
- *  3. One thing that is wrong does not hide others, as far as they can be told apart: what stands
- *     on a damaged root or row cannot be looked at.
+ *  2. Nothing is trusted: bytes are hashed before they are parsed.  Large values are hashed one at
+ *     a time and not kept; the few that a replay needs are read again.
+ *  3. One problem does not hide others, as far as they are independent: whatever depends on a
+ *     damaged root or row cannot be checked.
  *
- * Failure: what is wrong with the file is reported; what keeps us from looking is an error.
+ * Failure: problems of the file are reported; an obstacle to the check itself is an error.
  */
 #include "config.h"
 #include <errno.h>
@@ -48,13 +48,13 @@ struct fsck {
     blobref_t *blobref;
     size_t dsize;
     struct ns *spaces, **tail;
-    /* the namespace at hand */
+    /* the current namespace */
     const struct ns *ns;
     content_t *content;
     kvsstore_t *store;
     bool blobs; /* a scan of blobs, not of nodes */
     uint64_t idle;
-    errmsg_t *err; /* of what ends it all */
+    errmsg_t *err; /* of the error that ends the check */
 };
 
 __attribute__((format(printf, 3, 4))) static void say(struct fsck *x, bool bad, const char *fmt,

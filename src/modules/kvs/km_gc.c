@@ -1,14 +1,15 @@
-/* km_gc.c - have all that no root needs given back now.
+/* km_gc.c - the request to collect all garbage now.
  *
  *    kvs.gc  {"namespace"} -> {"collected","dropped","objects","bytes"}
  *
- * The master collects garbage by itself, bit by bit (km_commit.c); who asks for all of it waits
- * until there is none, while the service goes on.  Then what is cached only is dropped, roots of
- * the past with it, unless a snapshot holds them.  Numbers: objects given back since the request
- * came, objects dropped from the cache, and what is left.  Other instances ask the master.
+ * The master collects garbage by itself, bit by bit (km_commit.c).  A sender of kvs.gc waits until
+ * there is none left, while the service goes on.  Then objects that are only cached are dropped,
+ * with roots of the past unless a snapshot holds them.  The response has the number of objects
+ * collected since the request arrived, those dropped from the cache, and the number and bytes of
+ * those left.  Other instances ask the master.
  *
  * Invariants:
- *  1. While somebody waits, slices of time are spent on it.
+ *  1. While a request waits, slices of time are spent on the collection.
  *
  * Failure: none of its own.
  */
@@ -30,18 +31,6 @@ struct gc {
     flux_future_t *f; /* not the master */
     uint64_t before;  /* objects given back when it came */
 };
-
-struct answer {
-    uint64_t collected, dropped, objects, bytes;
-};
-static const struct flux_field answer_fields[] = {
-    FLUX_FIELD_U64(struct answer, collected, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U64(struct answer, dropped, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U64(struct answer, objects, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U64(struct answer, bytes, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_END,
-};
-static const struct flux_schema answer_schema = FLUX_SCHEMA(struct answer, answer_fields);
 
 static void gc_free(struct gc *g)
 {
@@ -72,7 +61,7 @@ void km_gc_work(struct km_ns *ns, bool *more)
 {
     struct list_node *n;
     struct flux_slice s;
-    struct answer a = {0};
+    struct km_wire_collected a = {0};
     struct content_stats cs;
     size_t n_dropped;
 
@@ -100,7 +89,7 @@ void km_gc_work(struct km_ns *ns, bool *more)
     while ((n = list_first(&ns->gcs))) {
         struct gc *g = list_entry(n, struct gc, node);
         a.collected = collected(ns) - g->before;
-        flux_respond_struct(ns->h, g->req, &answer_schema, &a);
+        flux_respond_struct(ns->h, g->req, &km_wire_collected_schema, &a);
         gc_free(g);
     }
 }

@@ -23,7 +23,7 @@ struct km_keep {
     struct km_ns *ns;
     uint32_t id;
     size_t dsize;
-    bool ended; /* the namespace is no more; what is out still points into it */
+    bool ended; /* the namespace was removed; requests of the driver still refer to it */
     size_t out; /* requests that the driver has */
     /* journal */
     struct list_node rows;  /* oldest first */

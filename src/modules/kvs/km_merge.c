@@ -1,15 +1,15 @@
-/* km_merge.c - what came in for a fence, merged; and the messages with it.
+/* km_merge.c - the merged calls of a fence, and the messages that carry them.
  *
- * Clients send transactions, instances send packs: what their set has become since their last
- * message.  Values that crossed once are named by later packs of the same instance for the same
- * fence (libkvs/kvs_dict.h); so each end of a way between two instances keeps a dictionary for each
- * fence, from the first message (which begins anew) to the fence's end.
+ * Clients send transactions.  Instances send packs: the operations merged since their last
+ * message.  A value that was sent once is only named by later packs of the same instance for the
+ * same fence (libkvs/kvs_dict.h), so both ends of such a stream keep a dictionary, from the first
+ * message (which begins a new one) to the end of the fence.
  *
  * Invariants:
- *  1. The dictionary upstream and the one there for this rank have seen the same packs.
- *  2. What was sent is not in the set any more.
+ *  1. The dictionary for the stream upstream, and its counterpart there, have seen the same packs.
+ *  2. The set has no operation that was sent.
  *
- * Failure: a set or stream that broke ends its fence.
+ * Failure: an error of a set or a stream ends its fence.
  */
 #include "config.h"
 #include <errno.h>

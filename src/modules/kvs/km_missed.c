@@ -1,22 +1,23 @@
-/* km_missed.c - which namespaces were removed while an instance did not hear it.
+/* km_missed.c - find namespaces that were removed while an instance missed events.
  *
  *    kvs.namespace-check  {"namespaces":[{"namespace","serial"},...]} -> {"gone":[index,...]}; to
  *                         rank 0: which of these were removed
  *
- * The event kvs.namespace-removed ends a namespace at all instances.  An instance that is told that
+ * The event kvs.namespace-removed ends a namespace at all instances.  An instance that learns that
  * events were lost ("event.lost") doubts every namespace that it knows, and asks rank 0 about them.
  *
- * state of a namespace    meaning                                 left when
- * trusted                 no event was lost since it was found    event.lost
- * doubted                 to be asked about, or asked about       rank 0 has answered
+ * state of a namespace    meaning                                 left when trusted
+ * no event was lost since it was found    event.lost doubted                 to be asked about, or
+ * asked about       rank 0 has answered
  *
  * Invariants:
  *  1. One request is under way at a time, with at most BATCH namespaces.
- *  2. Rank 0 calls a namespace gone only if it gave the serial itself since it began: a directory
- *     that was lost, and to which masters have not registered yet, ends nothing.
- *  3. An answer is for a name and a serial, so it never ends a namespace made later.
+ *  2. Rank 0 reports a namespace as gone only if it has assigned the serial itself since it
+ *     started:  a directory that was lost, and to which masters have not registered yet, ends no
+ *     namespace.
+ *  3. An answer is for a name and a serial, so it never ends a namespace created later.
  *
- * Failure: what could not be asked is still doubted, and asked again by the next tick.
+ * Failure: a namespace that could not be asked about stays doubted, and the next tick asks again.
  */
 #include "config.h"
 #include <errno.h>
@@ -25,24 +26,6 @@
 #include "km_private.h"
 
 #define BATCH 1024 /* of one request; each is a name and a number */
-
-struct check {
-    json_t *namespaces;
-};
-static const struct flux_field check_fields[] = {
-    FLUX_FIELD_ARRAY(struct check, namespaces, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_END,
-};
-static const struct flux_schema check_schema = FLUX_SCHEMA(struct check, check_fields);
-
-struct checked {
-    json_t *gone;
-};
-static const struct flux_field checked_fields[] = {
-    FLUX_FIELD_ARRAY(struct checked, gone, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_END,
-};
-static const struct flux_schema checked_schema = FLUX_SCHEMA(struct checked, checked_fields);
 
 /* --- at rank 0 --- */
 
@@ -55,10 +38,10 @@ static json_t *gone_of(struct km *k, const flux_msg_t *msg, const json_t *namesp
 
     json_array_foreach((json_t *)namespaces, i, o)
     {
-        struct km_space_serial s;
+        struct km_wire_serial s;
         errmsg_t err;
 
-        if (flux_schema_decode_json(&km_space_serial_schema, o, &s, &err) < 0) {
+        if (flux_schema_decode_json(&km_wire_serial_schema, o, &s, &err) < 0) {
             flux_respond_error(k->h, msg, EPROTO, "%s", err.text);
             json_decref(gone);
             return NULL;
@@ -78,18 +61,18 @@ static json_t *gone_of(struct km *k, const flux_msg_t *msg, const json_t *namesp
 void km_missed_check_cb(flux_t *h, const flux_msg_t *msg, void *arg)
 {
     struct km *k = arg;
-    struct check in;
-    struct checked out;
+    struct km_wire_check in;
+    struct km_wire_checked out;
     json_t *owner;
 
-    if (flux_request_decode(h, msg, &check_schema, &in, &owner) < 0)
+    if (flux_request_decode(h, msg, &km_wire_check_schema, &in, &owner) < 0)
         return;
     if (!k->first)
         flux_respond_error(h, msg, EPROTO, "rank %u does not keep the namespaces", flux_rank(h));
     else if (json_array_size(in.namespaces) > BATCH)
         flux_respond_error(h, msg, EINVAL, "at most %d namespaces are checked at once", BATCH);
     else if ((out.gone = gone_of(k, msg, in.namespaces))) {
-        flux_respond_struct(h, msg, &checked_schema, &out);
+        flux_respond_struct(h, msg, &km_wire_checked_schema, &out);
         json_decref(out.gone);
     }
     json_decref(owner);
@@ -108,7 +91,7 @@ static void forget(struct km *k)
 /* All that were asked about are trusted again, but for those that ended. */
 static void answered(struct km *k, const json_t *gone)
 {
-    struct km_space_serial s;
+    struct km_wire_serial s;
     size_t i;
     json_t *o;
 
@@ -116,14 +99,14 @@ static void answered(struct km *k, const json_t *gone)
     {
         const json_t *asked =
             json_is_integer(o) ? json_array_get(k->checked, (size_t)json_integer_value(o)) : NULL;
-        if (asked && flux_schema_decode_json(&km_space_serial_schema, asked, &s, NULL) == 0)
+        if (asked && flux_schema_decode_json(&km_wire_serial_schema, asked, &s, NULL) == 0)
             (void)km_space_removed(k, s.namespace, s.serial, NULL, NULL);
     }
     json_array_foreach(k->checked, i, o)
     {
         struct km_ns *ns;
 
-        if (flux_schema_decode_json(&km_space_serial_schema, o, &s, NULL) == 0 &&
+        if (flux_schema_decode_json(&km_wire_serial_schema, o, &s, NULL) == 0 &&
             (ns = hmap_get(k->spaces, s.namespace)) && ns->serial == s.serial &&
             ns->doubt <= k->asked_doubt)
             ns->doubt = 0;
@@ -133,10 +116,10 @@ static void answered(struct km *k, const json_t *gone)
 static void checked_cb(flux_future_t *f, void *arg)
 {
     struct km *k = arg;
-    struct checked out;
+    struct km_wire_checked out;
     errmsg_t err;
 
-    if (flux_rpc_get_struct(f, &checked_schema, &out, &err) < 0) {
+    if (flux_rpc_get_struct(f, &km_wire_checked_schema, &out, &err) < 0) {
         flux_log(k->h, LOG_ERR, "cannot see which namespaces were removed: %s", err.text);
         forget(k);
         return;
@@ -148,7 +131,7 @@ static void checked_cb(flux_future_t *f, void *arg)
 
 void km_missed_work(struct km *k)
 {
-    struct check out = {NULL};
+    struct km_wire_check out = {NULL};
     size_t pos = 0;
     void *val;
 
@@ -156,14 +139,14 @@ void km_missed_work(struct km *k)
         return;
     while (hmap_next(k->spaces, &pos, NULL, NULL, &val)) {
         struct km_ns *ns = val;
-        struct km_space_serial s = {ns->name, ns->serial};
+        struct km_wire_serial s = {ns->name, ns->serial};
 
         if (!ns->doubt || ns->state != KM_NS_KNOWN || ns == k->primary)
             continue;
         if (!out.namespaces && !(out.namespaces = json_array()))
             return;
         if (json_array_append_new(out.namespaces,
-                                  flux_schema_encode_json(&km_space_serial_schema, &s)) < 0 ||
+                                  flux_schema_encode_json(&km_wire_serial_schema, &s)) < 0 ||
             json_array_size(out.namespaces) == BATCH)
             break;
     }
@@ -171,7 +154,7 @@ void km_missed_work(struct km *k)
         return;
     k->checked = out.namespaces;
     k->asked_doubt = k->doubts;
-    k->checking = flux_rpc_struct(k->h, "kvs.namespace-check", &check_schema, &out, 0, 0);
+    k->checking = flux_rpc_struct(k->h, "kvs.namespace-check", &km_wire_check_schema, &out, 0, 0);
     if (!k->checking || flux_future_then(k->checking, -1., checked_cb, k) < 0)
         forget(k);
 }

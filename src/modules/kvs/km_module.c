@@ -20,6 +20,7 @@
  *    km_load.c         objects from upstream, for readers here and for instances below
  *    km_read.c         kvs.lookup, kvs.readdir
  *    km_answer.c       the answers of these
+ *    km_entries.c      an answer of many entries under construction
  *    km_watch.c        kvs.watch
  *    km_watchkey.c     the tree of watched keys
  *    km_delta.c        answers that contain only what is new
@@ -57,12 +58,8 @@
 
 #include "km_private.h"
 #include "libflux/cancel_wire.h"
-#include "libflux/attr.h"
-#include "libutil/duration.h"
-#include "libutil/size.h"
 
-#define CACHE_LIMIT (16u * 1024 * 1024)
-#define EXPIRE 300.
+#define HASH "sha256"
 
 /* --- work --- */
 
@@ -82,6 +79,7 @@ static void work_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg
         list_remove(n);
         km_ns_work(list_entry(n, struct km_ns, work_node));
     }
+    km_read_work(k);
 }
 
 /* --- the hash --- */
@@ -133,7 +131,7 @@ static void tick_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg
         km_commit_publish(k->primary); /* should the last one have failed */
 }
 
-/* --- who is gone --- */
+/* --- clients that disconnect --- */
 
 static void disconnect_cb(flux_t *h, const flux_msg_t *msg, void *arg)
 {
@@ -145,14 +143,12 @@ static void disconnect_cb(flux_t *h, const flux_msg_t *msg, void *arg)
 static void cancel_cb(flux_t *h, const flux_msg_t *msg, void *arg)
 {
     struct km *k = arg;
-    struct cancel in;
-    json_t *owner;
+    uint32_t matchtag;
 
-    if (flux_request_decode(h, msg, &cancel_schema, &in, &owner) < 0)
+    if (cancel_decode(h, msg, &matchtag) < 0)
         return;
-    json_decref(owner);
-    claims_cancel(k->senders, msg, in.matchtag);
-    flux_respond(h, msg, NULL); /* libflux wants none; who does must not wait for ever */
+    claims_cancel(k->senders, msg, matchtag);
+    flux_respond(h, msg, NULL);
 }
 
 #define OWNER (FLUX_ROLE_OWNER | FLUX_ROLE_BROKER)
@@ -194,7 +190,6 @@ static const struct flux_handler handlers[] = {
     {FLUX_MSG_EVENT, "kvs.setroot", km_version_setroot_cb, 0},
     {FLUX_MSG_EVENT, "kvs.began", km_version_began_cb, 0},
     {FLUX_MSG_EVENT, "kvs.namespace-removed", km_space_removed_cb, 0},
-    {FLUX_MSG_EVENT, "overlay.down", km_route_down_cb, 0},
     {FLUX_MSG_EVENT, "event.lost", km_route_missed_cb, 0},
     FLUX_HANDLER_END,
 };
@@ -258,57 +253,43 @@ static void begin(struct km *k)
     }
 }
 
-static void expire_cb(flux_future_t *f, void *arg)
+/* --- settings --- */
+
+static int set_hash(void *arg, const char *value, errmsg_t *err)
 {
     struct km *k = arg;
-    const char *value;
-    errmsg_t err;
 
-    k->starting = NULL;
-    if (flux_attr_future_get(f, &value, &err) == 0 && duration_parse(value, &k->expire, &err) < 0) {
-        fail_start(k, EINVAL, "attribute content.expire", err.text);
-    } else {
-        flux_timer_start(k->tick, km_cache_period(k), km_cache_period(k));
-        begin(k);
-    }
-    flux_future_destroy(f);
-}
-
-static void ask(struct km *k, const char *attr, flux_future_f cb)
-{
-    k->starting = flux_attr_get_async(k->h, attr);
-    if (!k->starting || flux_future_then(k->starting, -1., cb, k) < 0)
-        fail_start(k, ENOMEM, "the store", "out of memory");
-}
-
-static void limit_cb(flux_future_t *f, void *arg)
-{
-    struct km *k = arg;
-    const char *value;
-    errmsg_t err;
-
-    k->starting = NULL;
-    if (flux_attr_future_get(f, &value, &err) == 0 && size_parse(value, &k->cache_limit, &err) < 0)
-        fail_start(k, EINVAL, "attribute content.cache-limit", err.text);
-    else
-        ask(k, "content.expire", expire_cb);
-    flux_future_destroy(f);
-}
-
-static void hash_cb(flux_future_t *f, void *arg)
-{
-    struct km *k = arg;
-    const char *value;
-    errmsg_t err;
-
-    k->starting = NULL;
-    if (flux_attr_future_get(f, &value, &err) < 0)
-        value = "sha256";
     if (!k->blobref) /* else it was learned from rank 0 */
         snprintf(k->hash, sizeof(k->hash), "%s", value);
-    ask(k, "content.cache-limit", limit_cb);
-    flux_future_destroy(f);
+    return 0;
 }
+
+static void ready(void *arg)
+{
+    struct km *k = arg;
+
+    if (k->refused)
+        return;
+    flux_timer_start(k->tick, km_cache_period(k), km_cache_period(k));
+    begin(k);
+}
+
+static void refused(void *arg, const char *sentence)
+{
+    struct km *k = arg;
+
+    k->refused = true;
+    fail_start(k, EINVAL, "no store", sentence);
+}
+
+static const struct setup_row rows[] = {
+    SETUP_CALL("content.hash", set_hash),
+    SETUP_SIZE("content.cache-limit", struct km, cache_limit),
+    SETUP_SECONDS("content.expire", struct km, expire),
+    SETUP_SECONDS("kvs.fence-grace", struct km, fence_grace),
+    SETUP_END,
+};
+static const struct setup_table settings = {"kvs", rows, ready, refused};
 
 /* --- events --- */
 
@@ -349,12 +330,16 @@ static int subscribe(struct km *k, const char *topic)
 
 static int subscribe_all(struct km *k)
 {
-    /* Rank 0 makes the others itself. */
-    if (!k->first && (subscribe(k, "kvs.setroot") < 0 || subscribe(k, "kvs.began") < 0 ||
-                      subscribe(k, "kvs.namespace-removed") < 0))
-        return -1;
-    return subscribe(k, "overlay.down");
+    /* Rank 0 publishes them. */
+    if (k->first)
+        return 0;
+    return subscribe(k, "kvs.setroot") < 0 || subscribe(k, "kvs.began") < 0 ||
+                   subscribe(k, "kvs.namespace-removed") < 0
+               ? -1
+               : 0;
 }
+
+static const struct session_ops session_ops = {.lost = km_route_lost};
 
 /* --- the end and the beginning --- */
 
@@ -381,8 +366,8 @@ static void kvs_fini(flux_t *h, void *arg)
     k->ending = true;
     flux_handlers_remove(k->handlers);
     flux_future_destroy(k->starting);
+    setup_destroy(k->setup);
     flux_future_destroy(k->asking_shape);
-    flux_future_destroy(k->asking_lost);
     LIST_FOREACH_SAFE(n, tmp, &k->subscribing)
     subscription_free(list_entry(n, struct subscription, node));
     km_relay_fini(k);
@@ -394,7 +379,8 @@ static void kvs_fini(flux_t *h, void *arg)
     claims_destroy(k->senders);
     blobref_destroy(k->blobref);
     topology_destroy(k->topo);
-    idset_destroy(k->lost);
+    session_destroy(k->session);
+    grace_destroy(k->grace);
     flux_watcher_destroy(k->tick);
     flux_watcher_destroy(k->share);
     flux_watcher_destroy(k->defer);
@@ -405,40 +391,37 @@ static int kvs_init(flux_t *h, int argc, char **argv, void **arg, errmsg_t *err)
 {
     struct km *k;
 
-    if (argc > 0)
-        return errmsg_fail(
-            err, EINVAL,
-            "the kvs module takes no argument, not '%s': it reads the attributes kvs.* "
-            "and content.* (flux setattr)",
-            argv[0]);
+    if (setup_no_arguments("kvs", argc, argv, err) < 0)
+        return -1;
     if (!(k = calloc(1, sizeof(*k))))
         return errmsg_fail(err, ENOMEM, "the kvs module is out of memory");
     k->h = h;
     /* Not those of an earlier instance here: the master may still know them. */
     k->last_uploader = (uint32_t)flux_random(h);
     k->first = flux_rank(h) == 0;
-    k->cache_limit = CACHE_LIMIT;
-    k->expire = EXPIRE;
+    snprintf(k->hash, sizeof(k->hash), "%s", HASH);
     list_init(&k->busy);
     list_init(&k->dead);
+    list_init(&k->slow);
     list_init(&k->relays);
     list_init(&k->unrouted);
     list_init(&k->subscribing);
-    if (!(k->lost = idset_create()) || (k->first && !(k->dir = km_directory_create(k))) ||
+    if (!(k->session = session_create(h, &session_ops, k)) ||
+        !(k->grace = grace_create(h, &k->fence_grace)) ||
+        (k->first && !(k->dir = km_directory_create(k))) ||
         !(k->courier = courier_create(h, 0, NULL, NULL)) || !(k->spaces = hmap_create_str(NULL)) ||
         !(k->senders = claims_create()) || !(k->primary = km_ns_create(k, KVS_NS_PRIMARY, 0)) ||
         !(k->defer = flux_defer_create(flux_get_reactor(h), work_cb, k)) ||
         !(k->tick = flux_timer_create(flux_get_reactor(h), tick_cb, k)) ||
         !(k->share = flux_timer_create(flux_get_reactor(h), share_cb, k)) ||
         !(k->handlers = flux_handlers_add(h, handlers, k)) || subscribe_all(k) < 0 ||
-        !(k->starting = flux_attr_get_async(h, "content.hash")) ||
-        flux_future_then(k->starting, -1., hash_cb, k) < 0) {
+        !(k->setup = setup_create(h, &settings, k, 0, NULL, err))) {
         kvs_fini(h, k);
         return errmsg_fail(err, ENOMEM, "the kvs module is out of memory");
     }
     k->born = flux_now(h);
     if (flux_module_reloaded(h)) /* its predecessor knew which ranks are lost */
-        km_route_ask_lost(k);
+        session_ask_lost(k->session);
     if (k->first)
         flux_module_starting(h);
     k->primary->state = KM_NS_KNOWN;
@@ -458,7 +441,7 @@ static int kvs_may_stop(flux_t *h, void *arg, errmsg_t *err)
         if (ns->master && !ns->keep && (ns->version > 0 || !list_empty(&ns->commits)))
             return errmsg_fail(err, EBUSY,
                                "the store is in its memory and would be lost, all %llu versions of "
-                               "it: force it if that is meant",
+                               "it: use --force to unload it anyway",
                                (unsigned long long)ns->version);
         if (open > 0)
             return errmsg_fail(err, EBUSY,
@@ -468,4 +451,4 @@ static int kvs_may_stop(flux_t *h, void *arg, errmsg_t *err)
     return 0;
 }
 
-FLUX_MODULE_THAT_MAY_REFUSE(kvs, kvs_init, kvs_fini, kvs_may_stop);
+FLUX_MODULE(kvs, kvs_init, kvs_fini, .place = FLUX_PLACE_LOOP, .may_stop = kvs_may_stop);

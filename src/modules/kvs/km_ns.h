@@ -93,9 +93,9 @@ struct km_ns {
     bool stale;                /* of these, there may be some that nobody has used since */
     uint32_t stale_before;
     struct list_node uploads; /* pieces of values on their way to the master, */
-    size_t upload_bytes;      /* with so many bytes */
+    size_t upload_bytes;      /* with this many bytes */
     hmap_t *uploaders;        /* clients that have sent some */
-    struct list_node leaving; /* master: of these, who is gone */
+    struct list_node leaving; /* master: those that have disconnected */
     bool expiring;            /* master: there may be pieces that came before, */
     uint32_t expire_before;   /* and nobody has used */
     struct km_fence_table *fences;
@@ -154,9 +154,9 @@ flux_future_t *km_ns_upstream(struct km_ns *ns, const char *topic, const void *d
 flux_future_t *km_ns_upstream_struct(struct km_ns *ns, const char *topic,
                                      const struct flux_schema *desc, const void *in, bool master,
                                      unsigned flags);
-/* A request, encoded by `desc`, that waits in a queue to its receiver until that one has room for it:
- * what it says may not be lost.  `master`: to the master itself, else to the next instance towards
- * it.  -1 with ENOMEM. */
+/* A request, encoded by `desc`, that waits in a queue to its receiver until that one has room for
+ * it:  what it says may not be lost.  `master`: to the master itself, else to the next instance
+ * towards it.  -1 with ENOMEM. */
 int km_ns_upstream_post(struct km_ns *ns, const char *topic, const struct flux_schema *desc,
                         const void *in, bool master);
 
@@ -191,7 +191,7 @@ void km_version_shut(struct km_ns *ns, int errnum, const char *why);
 /* --- km_commit.c --- */
 
 struct km_fence;
-/* Master: a fence is complete; it is told by km_fence_done(). */
+/* Master: commit a complete fence; km_fence_done() gets the outcome. */
 int km_commit_fence(struct km_ns *ns, struct km_fence *f);
 void km_commit_work(struct km_ns *ns);
 void km_commit_publish(struct km_ns *ns);
@@ -204,11 +204,12 @@ void km_fence_shut(struct km_ns *ns, int errnum, const char *why);
 void km_fence_table_destroy(struct km_fence_table *fs); /* NULL-safe, after that */
 void km_fence_work(struct km_ns *ns);
 void km_fence_txn(const struct km_fence *f, const void **txn, size_t *len);
-/* Is there more in that than puts? */
+/* Does it contain operations other than puts? */
 bool km_fence_mixed(const struct km_fence *f);
-/* Applied (errnum 0, the root is the new one) or refused; the fence is gone after this. */
+/* Applied (errnum 0, the root is the new one) or refused; the fence is destroyed. */
 void km_fence_done(struct km_ns *ns, struct km_fence *f, int errnum, const char *error);
 size_t km_fence_count(const struct km_ns *ns);
+uint64_t km_fence_calls(const struct km_ns *ns); /* that are here, of the fences that are open */
 
 /* --- km_load.c --- */
 
@@ -247,9 +248,15 @@ struct km_read {
     /* what is read: its key and cursor live with the owner */
     struct kvs_lookup_req q;
     /* Make the answer from the entry: 0, or -1 with EAGAIN when objects are missing (they are in
-     * km.miss; called again when they are here) or another error. */
+     * km.miss; called again when they are here), EINPROGRESS when a slice of time is over (called
+     * again for the next one), or another error. */
     int (*make)(struct km_read *r);
-    struct km_delta *delta; /* what a watcher knows (km_delta.h) */
+    struct km_listing *listing; /* what km_answer.c has made of a listing so far, or NULL */
+    struct km_changes *changes; /* and km_delta.c of what differs */
+    struct list_node slow_node; /* in km.slow: waits for its next slice */
+    bool turn;                  /* it has waited for its first one */
+    bool held;                  /* master: its root is, until it is over */
+    struct km_delta *delta;     /* what a watcher knows (km_delta.h) */
     /* Told of the links of each round; `nlinks` of them in the last one. */
     void (*followed)(struct km_read *r, unsigned nth, const char *path, size_t len);
     struct kvswalk_links links;
@@ -273,6 +280,7 @@ struct km_read {
 /* Start; done() may be called before this returns. */
 void km_read_start(struct km_read *r);
 void km_read_cancel(struct km_read *r); /* harmless when it is over */
+void km_read_work(struct km *k);        /* a slice of the next read that takes several */
 void km_read_again(
     struct km_read *r); /* with a newer root (errnum 0), or the error it could not be had for */
 void km_read_shut(struct km_ns *ns, int errnum, const char *why);
@@ -324,6 +332,8 @@ void km_cache_forget(struct km_ns *ns); /* it is no more */
 
 /* km_read.make of look-ups and listings. */
 int km_answer_make(struct km_read *r);
+bool km_answer_crowded(const struct km *k); /* unfinished listings take much memory */
+void km_answer_drop(struct km_read *r); /* an unfinished listing, if there is one; keeps errno */
 
 /* --- km_watch.c --- */
 
@@ -332,5 +342,7 @@ void km_watch_shut(struct km_ns *ns, int errnum, const char *why);
 void km_watch_table_destroy(struct km_watch_table *ws); /* NULL-safe, after that */
 void km_watch_work(struct km_ns *ns);
 size_t km_watch_count(const struct km_ns *ns);
+/* Is there a watcher that may have to look, at the root that is here? */
+bool km_watch_pending(const struct km_ns *ns);
 
 #endif

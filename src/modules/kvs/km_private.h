@@ -3,11 +3,19 @@
 #ifndef KM_PRIVATE_H
 #define KM_PRIVATE_H
 
+#include "km_wire.h"
 #include "km_ns.h"
 #include "libservice/claim.h"
+#include "libservice/grace.h"
+#include "libservice/session.h"
+#include "libservice/setup.h"
 #include "libflux/module.h"
 #include "libidset/idset.h"
 #include "libtopology/topology.h"
+
+/* A slice of what is sent to many clients, or is long.  A commit takes several passes of the
+ * reactor and waits for such a slice in each of them, so it is shorter than others. */
+#define KM_SLICE_SECONDS (FLUX_SLICE_SECONDS / 8)
 
 struct km {
     flux_t *h;
@@ -15,6 +23,7 @@ struct km {
     flux_watcher_t *defer; /* what is to be done when all that came in was looked at */
     bool first;            /* rank 0: the master of the primary namespace */
     bool started;          /* the attributes are here */
+    bool refused;          /* one of these */
     char hash[16];
     blobref_t *blobref; /* NULL until the hash is known */
     uint64_t cache_limit;
@@ -23,10 +32,14 @@ struct km {
     struct km_ns *primary; /* always there */
     struct claims *senders;
     uint32_t last_uploader;
-    flux_future_t *starting; /* attributes; then the event that says so */
-    struct list_node dead;   /* namespaces that ended */
-    struct kvsmiss miss;     /* scratch */
-    struct km_disk *disk;    /* rank 0, when there is a directory to keep things in */
+    flux_future_t *starting; /* the event "kvs.began" */
+    setup_t *setup;
+    session_t *session;
+    struct list_node dead; /* namespaces that ended */
+    struct kvsmiss miss;   /* scratch */
+    struct list_node slow; /* struct km_read: reads that take several slices of time */
+    size_t listing_bytes;  /* memory of their answers so far */
+    struct km_disk *disk;  /* rank 0, when there is a directory to keep things in */
 
     bool ending;              /* nothing is answered any more */
     courier_t *courier;       /* of what rank 0 has to know of namespaces */
@@ -39,9 +52,9 @@ struct km {
     unsigned nrelays;
     topology_t *topo; /* NULL until it is needed */
     flux_future_t *asking_shape;
-    flux_future_t *asking_lost; /* which ranks are lost, after events were missed */
-    struct list_node unrouted;  /* namespaces that wait for it */
-    idset_t *lost;              /* ranks */
+    struct list_node unrouted; /* namespaces that wait for it */
+    double fence_grace;        /* seconds */
+    grace_t *grace;            /* of fences */
     double born;
     double expire;         /* seconds after which what nobody uses is dropped */
     size_t cached;         /* bytes that nobody needs, in all namespaces */
@@ -51,21 +64,6 @@ struct km {
 };
 
 /* --- km_space.c --- */
-
-struct km_space_place {
-    const char *namespace;
-    uint32_t owner;
-    uint32_t rank;
-    uint64_t serial;
-    bool lost;
-    const char *hash;
-};
-extern const struct flux_schema km_space_place_schema;
-struct km_space_serial {
-    const char *namespace;
-    uint64_t serial;
-};
-extern const struct flux_schema km_space_serial_schema;
 
 /* The namespace that a request is for, once it is ready; NULL when the request was answered with an
  * error, or put by until then: `cb` gets it again. */
@@ -81,9 +79,9 @@ bool km_space_permitted(const struct km_ns *ns, const flux_msg_t *msg);
 /* The raw payload of a request that is something for a namespace.  -1 after answering. */
 int km_space_decode(flux_t *h, const flux_msg_t *msg, struct kvs_ns_req *q);
 /* Be the master of a namespace: put it in the table.  NULL with ENOMEM or EPROTO. */
-struct km_ns *km_space_master(struct km *k, const struct km_space_place *p, errmsg_t *err);
+struct km_ns *km_space_master(struct km *k, const struct km_wire_place *p, errmsg_t *err);
 /* And open it, empty.  `id`: its number on disk, or 0.  -1 with ENOMEM or EPROTO. */
-int km_space_open(struct km *k, const struct km_space_place *p, uint32_t id, errmsg_t *err);
+int km_space_open(struct km *k, const struct km_wire_place *p, uint32_t id, errmsg_t *err);
 /* This one is no more.  true: it was kept on disk, and `done` (if not NULL) is called when it is
  * not any longer, or (errnum != 0) still is for a while. */
 typedef void (*km_forgotten_f)(void *arg, int errnum, const char *error);
@@ -124,7 +122,7 @@ void km_disk_stop(struct km *k);
 struct km_directory *km_directory_create(struct km *k); /* NULL with ENOMEM */
 void km_directory_destroy(struct km *k);
 /* A namespace that is live or lost: 0 with *p (which may be NULL), or -1 with ENOENT. */
-int km_directory_find(struct km *k, const char *name, struct km_space_place *p, errmsg_t *err);
+int km_directory_find(struct km *k, const char *name, struct km_wire_place *p, errmsg_t *err);
 void km_directory_lost(struct km *k, const idset_t *ranks);
 /* From the master, or who finds none: what it had is lost. */
 void km_directory_tell_lost(struct km *k, const char *name, uint64_t serial);
@@ -166,9 +164,8 @@ void km_relay_fini(struct km *k);
 bool km_route_ready(const struct km *k);
 /* The rank to send to for something on its way to `rank`. */
 uint32_t km_route_hop(const struct km *k, uint32_t rank);
-void km_route_down_cb(flux_t *h, const flux_msg_t *event, void *arg);
-/* This instance may not have heard which ranks were lost: ask for them. */
-void km_route_ask_lost(struct km *k);
+/* session_ops.lost, with the context of the module. */
+void km_route_lost(void *arg, const idset_t *ranks, bool now);
 /* Events were lost on their way to this broker ("event.lost"): ask for what they may have told. */
 void km_route_missed_cb(flux_t *h, const flux_msg_t *event, void *arg);
 
@@ -209,8 +206,9 @@ void km_fence_cb(flux_t *h, const flux_msg_t *msg, void *arg);
 void km_fence_abort_cb(flux_t *h, const flux_msg_t *msg, void *arg);
 void km_fence_notified_cb(flux_t *h, const flux_msg_t *msg, void *arg);
 void km_fence_list_cb(flux_t *h, const flux_msg_t *msg, void *arg);
-/* End the fences with participants at these ranks, of which this instance is the master. */
-void km_fence_lost(struct km *k, const idset_t *ranks);
+/* End the fences with participants at these ranks, of which this instance is the master.  The ranks
+ * were lost just now, or (not `now`) at a time that is not known. */
+void km_fence_lost(struct km *k, const idset_t *ranks, bool now);
 void km_load_cb(flux_t *h, const flux_msg_t *msg, void *arg);
 void km_read_lookup_cb(flux_t *h, const flux_msg_t *msg, void *arg);
 void km_read_readdir_cb(flux_t *h, const flux_msg_t *msg, void *arg);

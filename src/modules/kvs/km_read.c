@@ -1,19 +1,23 @@
-/* km_read.c - reading keys and directories.
+/* km_read.c - reads of keys and directories.
  *
- * A read walks from a root (kvswalk.c).  When objects are missing it waits for them and begins
- * again; at the master nothing is ever missing below the current root.
+ * A read walks from a root (kvswalk.c).  When objects are missing, it waits for them and begins
+ * again; at the master no object below the current root is ever missing.
  *
- * The master forgets old roots after a while.  A read that began at one and finds an object gone
- * asks the master for its root and begins again there: the answer is then newer than asked for,
- * never older.
+ * A listing, or a comparison, that takes longer than a slice of time goes on in later passes of
+ * the reactor, one slice a pass, in turn with others.  While all unfinished listings take much
+ * memory, they are made one after the other.  The master holds the root of such a read until its
+ * end.
+ *
+ * The master forgets old roots after a while.  A read whose root is gone gets the current root from
+ * the master and begins again there: the result is newer than requested, never older.
  *
  * Invariants:
- *  1. A read sees one root from beginning to end, at least as new as the newest this instance knew
- *     when the request came.
+ *  1. A read sees one root from beginning to end, at least as new as the newest that this instance
+ *     knew when the request arrived.
  *  2. done() is called exactly once per start, or never after a cancel.
- *  3. Every round either ends the read or adds objects that are held until its end, so it ends.
+ *  3. Every round either ends the read or adds objects that are held until its end, so a read ends.
  *
- * Failure: ENOENT and the like from the walk; errors of the way upstream; EAGAIN when the store
+ * Failure: errors of the walk (such as ENOENT); errors on the way upstream; EAGAIN when the store
  * moved on ten times while objects were on their way.
  */
 #include "config.h"
@@ -21,6 +25,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "km_delta.h"
 #include "km_private.h"
 #include "libkvs/kvsvalue.h"
 
@@ -29,12 +34,26 @@
 
 static void step(struct km_read *r);
 
+/* Give up what was made of the answer at this root. */
+static void drop(struct km_read *r)
+{
+    km_answer_drop(r);
+    km_delta_drop(r);
+    list_remove(&r->slow_node);
+    if (r->held) {
+        kvsstore_release_root(r->ns->store, r->root);
+        km_ns_poke(r->ns); /* there may be something to collect */
+    }
+    r->held = false;
+}
+
 static void finish(struct km_read *r, int errnum)
 {
     r->errnum = errnum;
     km_load_wait_clear(&r->wait);
     list_remove(&r->node);
     list_remove(&r->refresh_node);
+    drop(r);
     r->done(r, r->arg);
 }
 
@@ -80,12 +99,46 @@ static void gone(struct km_read *r)
     }
 }
 
+/* The next slice is for a later pass.  An older root than the newest may be gone by then: that is
+ * told when an object is missing. */
+static void slice_over(struct km_read *r)
+{
+    struct km_ns *ns = r->ns;
+    if (ns->master && !r->held) {
+        r->held = kvsstore_hold_root(ns->store, r->root, &r->err) == 0;
+        if (!r->held && errno != ENOENT) {
+            finish(r, errno);
+            return;
+        }
+    }
+    if ((r->listing || r->changes) && km_answer_crowded(ns->k))
+        list_push(&ns->k->slow, &r->slow_node);
+    else
+        list_append(&ns->k->slow, &r->slow_node);
+    km_ns_poke(ns);
+}
+
+void km_read_work(struct km *k)
+{
+    struct list_node *n = list_first(&k->slow);
+    if (!n)
+        return;
+    list_remove(n);
+    struct km_read *r = list_entry(n, struct km_read, slow_node);
+    r->turn = true;
+    step(r);
+    if ((n = list_first(&k->slow)))
+        km_ns_poke(list_entry(n, struct km_read, slow_node)->ns);
+}
+
 static void step(struct km_read *r)
 {
     struct km_ns *ns = r->ns;
     ns->k->miss.n = 0;
     if (read_once(r) == 0) {
         finish(r, 0);
+    } else if (errno == EINPROGRESS) {
+        slice_over(r);
     } else if (errno != EAGAIN) {
         finish(r, errno);
     } else if (km_load_wait_for(&r->wait, &ns->k->miss) < 0) {
@@ -119,6 +172,7 @@ void km_read_again(struct km_read *r)
         finish(r, r->errnum);
         return;
     }
+    drop(r);
     memcpy(r->root, r->ns->root, sizeof(r->root));
     r->version = r->ns->version;
     step(r);
@@ -129,6 +183,8 @@ void km_read_start(struct km_read *r)
     list_init(&r->node);
     list_append(&r->ns->reads, &r->node);
     list_init(&r->refresh_node);
+    list_init(&r->slow_node);
+    r->turn = false;
     km_load_wait_init(&r->wait, r->ns, objects_came);
     r->answer = NULL;
     r->errnum = 0;
@@ -146,6 +202,7 @@ void km_read_cancel(struct km_read *r)
     km_load_wait_clear(&r->wait);
     list_remove(&r->node);
     list_remove(&r->refresh_node);
+    drop(r);
     free(r->answer);
     r->answer = NULL;
 }

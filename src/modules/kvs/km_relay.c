@@ -1,10 +1,10 @@
-/* km_relay.c - requests about namespaces that rank 0 answers, asked at another instance.
+/* km_relay.c - requests about namespaces that another instance passes on to rank 0.
  *
  * Invariants:
- *  1. A relay is in km.relays from when the request is sent until it was answered.
+ *  1. A relay is in km.relays from the request to its response.
  *  2. There are at most RELAYS_MAX.
  *
- * Failure: no way to rank 0: who asked gets that error.  EAGAIN when there are too many.
+ * Failure: the sender gets the error of the request to rank 0, or EAGAIN when there are too many.
  */
 #include "config.h"
 #include <errno.h>

@@ -1,20 +1,21 @@
-/* km_restore.c - bringing back what is on disk, when the instance at rank 0 starts.
+/* km_restore.c - restore the namespaces from disk, when the instance at rank 0 starts.
  *
  * For one namespace after the other:
  *
- *    state     what comes from the driver          what is done with it
- *    NODES     directories, indexes, page by page  into the store, each checked against its hash
- *    BLOBS     names of large values, small ones   the same; bytes of large ones stay on disk
- *    ROWS      the journal since the checkpoint    the root of the checkpoint is taken; each row is
- *                                                  applied and has to come to its root
- *    LOADING   bytes that a row needs (append)     supplied and held until the row is applied
+ *    state     what the driver returns             what happens to it
+ *    NODES     directories and indexes, in pages   each is checked against its hash and stored
+ *    BLOBS     names of large values; small ones   likewise; bytes of large values stay on disk
+ *    ROWS      the journal since the checkpoint    each row is applied, from the checkpoint's root
+ *                                                  on, and must result in the root that it names
+ *    LOADING   bytes that a row needs (append)     they are held until the row is applied
  *
- * When all are there they are opened, the primary last: requests wait until then.
+ * Once all are restored, they are opened, the primary last; requests wait until then.
  *
  * Invariants:
- *  1. One request is with the driver at a time.
- *  2. Nothing is collected before the journal was replayed: its rows may need what no root does.
- *  3. A file without namespaces is a fresh one: the primary is made.
+ *  1. The driver has one request at a time.
+ *  2. No garbage is collected before the journal is replayed: its rows may need objects that no
+ *     root has.
+ *  3. A file without namespaces is new: the primary is created.
  *
  * Failure: the start fails with a sentence, and the file is left as it was.
  */
@@ -165,7 +166,7 @@ static void load_next(struct km_restore *x)
     ask(x, KVS_STORAGE_LOAD, load_cb, true);
 }
 
-/* Go on with the rows of the page; the one at hand was begun. */
+/* Replay the rows of the page; `begun`: the current one was begun. */
 static void replay(struct km_restore *x, bool begun)
 {
     struct space *sp = current(x);

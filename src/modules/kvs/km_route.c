@@ -3,7 +3,6 @@
  *
  *    overlay.topology {} -> {"topology","size","file"}, from the own broker, when it is first
  *    needed
- *    event overlay.down {"ranks"}
  *
  * Invariants:
  *  1. The next hop towards rank R is the neighbor on the way to R in the tree.  When that neighbor
@@ -79,59 +78,17 @@ uint32_t km_route_hop(const struct km *k, uint32_t rank)
 {
     uint32_t hop = k->topo ? topology_next_hop(k->topo, flux_rank(k->h), rank) : rank;
 
-    return hop == TOPOLOGY_NONE || idset_test(k->lost, hop) ? rank : hop;
+    return hop == TOPOLOGY_NONE || idset_test(session_lost(k->session), hop) ? rank : hop;
 }
 
-static void ranks_lost(struct km *k, const char *text)
-{
-    idset_t *ranks = idset_parse(text, NULL);
-
-    if (ranks) {
-        if (idset_add(k->lost, ranks) < 0)
-            flux_log(k->h, LOG_ERR, "out of memory for the ranks that were lost");
-        claims_lost(k->senders, ranks);
-        km_space_lost(k, ranks);
-        km_directory_lost(k, ranks);
-        km_fence_lost(k, ranks);
-    }
-    idset_destroy(ranks);
-}
-
-void km_route_down_cb(flux_t *h, const flux_msg_t *event, void *arg)
-{
-    size_t len;
-    const char *json = flux_msg_payload(event, &len);
-    struct overlay_down in;
-    json_t *owner = json ? flux_schema_decode(&overlay_down_schema, json, len, &in, NULL) : NULL;
-
-    if (owner)
-        ranks_lost(arg, in.ranks);
-    json_decref(owner);
-}
-
-static void status_cb(flux_future_t *f, void *arg)
+void km_route_lost(void *arg, const idset_t *ranks, bool now)
 {
     struct km *k = arg;
-    struct overlay_status st;
-    errmsg_t err;
 
-    if (flux_rpc_get_struct(f, &overlay_status_schema, &st, &err) == 0)
-        ranks_lost(k, st.lost);
-    else
-        flux_log(k->h, LOG_ERR, "cannot see which ranks are lost: %s", err.text);
-    flux_future_destroy(f);
-    k->asking_lost = NULL;
-}
-
-void km_route_ask_lost(struct km *k)
-{
-    flux_future_destroy(k->asking_lost);
-    if (!(k->asking_lost = flux_rpc(k->h, "overlay.status", NULL, 0, 0)) ||
-        flux_future_then(k->asking_lost, -1., status_cb, k) < 0) {
-        flux_log(k->h, LOG_ERR, "cannot see which ranks are lost: out of memory");
-        flux_future_destroy(k->asking_lost);
-        k->asking_lost = NULL;
-    }
+    claims_lost(k->senders, ranks);
+    km_space_lost(k, ranks);
+    km_directory_lost(k, ranks);
+    km_fence_lost(k, ranks, now);
 }
 
 void km_route_missed_cb(flux_t *h, const flux_msg_t *event, void *arg)
@@ -141,5 +98,4 @@ void km_route_missed_cb(flux_t *h, const flux_msg_t *event, void *arg)
     km_version_began_cb(h, event, arg);
     km_version_missed(k);
     km_missed_doubt(k);
-    km_route_ask_lost(k);
 }

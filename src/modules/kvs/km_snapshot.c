@@ -1,17 +1,17 @@
-/* km_snapshot.c - roots of the past that somebody still needs.
+/* km_snapshot.c - kvs.snapshot: hold roots of the past for those who need them.
  *
- *    kvs.snapshot {"namespace","rootref"} -> root (kvs_wire.h), and nothing more: a stream
- *                 rootref "": the newest.  The root is kept as long as the stream lasts.
+ *    kvs.snapshot {"namespace","rootref"} -> one root (kvs_wire.h); a stream
+ *                 rootref "": the newest.  The root is held as long as the stream lasts.
  *
- * An instance that is not the master asks the master itself, by a stream of its own for each
- * snapshot: when a client cancels or dies, or a rank is lost, streams end on the way to the master,
- * and so does the hold.
+ * An instance that is not the master asks the master, with a stream of its own for each snapshot.
+ * When a client cancels or dies, or a rank is lost, the streams end one after the other up to the
+ * master, and with them the hold.
  *
  * Invariants:
- *  1. At the master each snapshot holds its root in the store exactly once, from the answer on.
- *  2. A snapshot has a claim (libservice/claim.h): none outlives who asked for it.
+ *  1. At the master each snapshot holds its root in the store exactly once, from the response on.
+ *  2. A snapshot has a claim (libservice/claim.h): none outlives its client.
  *
- * Failure: ENOENT for a root that is not kept any more.
+ * Failure: ENOENT for a root that is no longer stored; EAGAIN for too many snapshots.
  */
 #include "config.h"
 #include <errno.h>
@@ -152,7 +152,8 @@ void km_snapshot_cb(flux_t *h, const flux_msg_t *msg, void *arg)
                            in.rootref);
     else if ((ns = km_space_request_ready(arg, msg, in.namespace, strlen(in.namespace),
                                           km_snapshot_cb))) {
-        if (claim_sender_rank(msg) != UINT32_MAX && idset_test(ns->k->lost, claim_sender_rank(msg)))
+        if (claim_sender_rank(msg) != UINT32_MAX &&
+            idset_test(session_lost(ns->k->session), claim_sender_rank(msg)))
             /* It reached us along the ring; nobody would tell us of its end. */
             flux_respond_error(h, msg, EHOSTUNREACH,
                                "rank %u was lost: no root is kept for a client there",

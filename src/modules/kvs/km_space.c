@@ -43,25 +43,6 @@
 #define SPACES_MAX 65536 /* known or asked for at an instance */
 #define IDLE 60.         /* seconds until one that nobody uses is forgotten */
 
-static const struct flux_field place_fields[] = {
-    FLUX_FIELD_STR(struct km_space_place, namespace, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U32(struct km_space_place, owner, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U32(struct km_space_place, rank, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U64(struct km_space_place, serial, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_BOOL(struct km_space_place, lost, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_STR(struct km_space_place, hash, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_END,
-};
-const struct flux_schema km_space_place_schema = FLUX_SCHEMA(struct km_space_place, place_fields);
-
-static const struct flux_field serial_fields[] = {
-    FLUX_FIELD_STR(struct km_space_serial, namespace, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U64(struct km_space_serial, serial, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_END,
-};
-const struct flux_schema km_space_serial_schema =
-    FLUX_SCHEMA(struct km_space_serial, serial_fields);
-
 /* --- the end --- */
 
 static const struct transition moves[] = {
@@ -126,7 +107,7 @@ void km_space_routed(struct km_ns *ns, int errnum, const char *error)
         known(ns);
 }
 
-static void found(struct km_ns *ns, const struct km_space_place *p)
+static void found(struct km_ns *ns, const struct km_wire_place *p)
 {
     struct km *k = ns->k;
     errmsg_t err;
@@ -162,11 +143,11 @@ static void found(struct km_ns *ns, const struct km_space_place *p)
 static void found_cb(flux_future_t *f, void *arg)
 {
     struct km_ns *ns = arg;
-    struct km_space_place p;
+    struct km_wire_place p;
     errmsg_t err;
 
     ns->finding = NULL;
-    if (flux_rpc_get_struct(f, &km_space_place_schema, &p, &err) < 0)
+    if (flux_rpc_get_struct(f, &km_wire_place_schema, &p, &err) < 0)
         km_space_end(ns, errno, "%s", err.text);
     else
         found(ns, &p);
@@ -176,7 +157,7 @@ static void found_cb(flux_future_t *f, void *arg)
 static void find(struct km_ns *ns)
 {
     struct kvs_ns_only out = {ns->name};
-    struct km_space_place p;
+    struct km_wire_place p;
     errmsg_t err;
 
     if (ns->k->first) {
@@ -300,7 +281,7 @@ void km_space_find_cb(flux_t *h, const flux_msg_t *msg, void *arg)
     struct km *k = arg;
     struct kvs_ns_only in;
     struct km_ns *ns;
-    struct km_space_place p;
+    struct km_wire_place p;
     json_t *owner;
     errmsg_t err;
 
@@ -312,20 +293,20 @@ void km_space_find_cb(flux_t *h, const flux_msg_t *msg, void *arg)
         if (km_directory_find(k, in.namespace, &p, &err) < 0)
             flux_respond_error(h, msg, errno, "%s", err.text);
         else
-            flux_respond_struct(h, msg, &km_space_place_schema, &p);
+            flux_respond_struct(h, msg, &km_wire_place_schema, &p);
     } else if ((ns = km_space_request(k, msg, in.namespace, strlen(in.namespace),
                                       km_space_find_cb))) {
-        p = (struct km_space_place){.namespace = ns->name,
-                                    .owner = ns->owner,
-                                    .rank = ns->rank,
-                                    .serial = ns->serial,
-                                    .hash = k->hash};
-        flux_respond_struct(h, msg, &km_space_place_schema, &p);
+        p = (struct km_wire_place){.namespace = ns->name,
+                                   .owner = ns->owner,
+                                   .rank = ns->rank,
+                                   .serial = ns->serial,
+                                   .hash = k->hash};
+        flux_respond_struct(h, msg, &km_wire_place_schema, &p);
     }
     json_decref(owner);
 }
 
-struct km_ns *km_space_master(struct km *k, const struct km_space_place *p, errmsg_t *err)
+struct km_ns *km_space_master(struct km *k, const struct km_wire_place *p, errmsg_t *err)
 {
     struct km_ns *ns = hmap_get(k->spaces, p->namespace);
 
@@ -344,7 +325,7 @@ struct km_ns *km_space_master(struct km *k, const struct km_space_place *p, errm
     return ns;
 }
 
-int km_space_open(struct km *k, const struct km_space_place *p, uint32_t id, errmsg_t *err)
+int km_space_open(struct km *k, const struct km_wire_place *p, uint32_t id, errmsg_t *err)
 {
     struct km_ns *ns = km_space_master(k, p, err);
 
@@ -362,12 +343,12 @@ int km_space_open(struct km *k, const struct km_space_place *p, uint32_t id, err
 
 void km_space_open_cb(flux_t *h, const flux_msg_t *msg, void *arg)
 {
-    struct km_space_place p;
+    struct km_wire_place p;
     json_t *owner;
     errmsg_t err;
     int rc;
 
-    if (flux_request_decode(h, msg, &km_space_place_schema, &p, &owner) < 0)
+    if (flux_request_decode(h, msg, &km_wire_place_schema, &p, &owner) < 0)
         return;
     rc = kvs_ns_check(p.namespace, strlen(p.namespace), &err);
     if (rc == 0 && strcmp(p.namespace, KVS_NS_PRIMARY) == 0)
@@ -394,10 +375,10 @@ bool km_space_removed(struct km *k, const char *name, uint64_t serial, km_forgot
 
 void km_space_close_cb(flux_t *h, const flux_msg_t *msg, void *arg)
 {
-    struct km_space_serial in;
+    struct km_wire_serial in;
     json_t *owner;
 
-    if (flux_request_decode(h, msg, &km_space_serial_schema, &in, &owner) < 0)
+    if (flux_request_decode(h, msg, &km_wire_serial_schema, &in, &owner) < 0)
         return;
     (void)km_space_removed(arg, in.namespace, in.serial, NULL, NULL);
     flux_respond(h, msg, "{}");
@@ -408,8 +389,8 @@ void km_space_removed_cb(flux_t *h, const flux_msg_t *event, void *arg)
 {
     size_t len;
     const char *json = flux_msg_payload(event, &len);
-    struct km_space_serial in;
-    json_t *owner = json ? flux_schema_decode(&km_space_serial_schema, json, len, &in, NULL) : NULL;
+    struct km_wire_serial in;
+    json_t *owner = json ? flux_schema_decode(&km_wire_serial_schema, json, len, &in, NULL) : NULL;
 
     if (owner)
         (void)km_space_removed(arg, in.namespace, in.serial, NULL, NULL);

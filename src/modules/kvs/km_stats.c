@@ -1,8 +1,8 @@
-/* km_stats.c - looking at an instance: counters.
+/* km_stats.c - the counters of an instance.
  *
- *    kvs.stats      {"namespace"}, or nothing  -> counters of a namespace (nothing: primary)
+ *    kvs.stats      {"namespace"}, or nothing  -> counters of a namespace (nothing: the primary)
  *
- * Failure: EPROTO for another payload; what keeps a request from its namespace.
+ * Failure: EPROTO for another payload; the error that keeps a request from its namespace.
  */
 #include "config.h"
 #include <stdio.h>
@@ -14,10 +14,10 @@ struct stats {
     bool master;
     const char *hash;
     uint64_t version, objects, bytes, cached_objects, cached_bytes, cache_limit, hits, misses,
-        dropped, lookups, readdirs, commits, root_changes, fences, fences_open, loads, served,
-        watchers, watch_sent, watch_looked, fence_msgs_in, fence_bytes_in, fence_bytes_local,
-        namespaces_known, senders, snapshots, expired, cached_in_all, collected, uploads,
-        upload_bytes;
+        dropped, lookups, readdirs, commits, root_changes, fences, fences_open, fence_calls, loads,
+        served, watchers, watch_sent, watch_looked, watch_pending, fence_msgs_in, fence_bytes_in,
+        fence_bytes_local, namespaces_known, senders, snapshots, expired, cached_in_all, collected,
+        uploads, upload_bytes;
     bool on_disk; /* and what follows is about that */
     uint64_t dirty_bytes, journal_bytes, disk_rows, disk_syncs, disk_checkpoints, disk_loads,
         disk_failures, disk_bytes, disk_free_bytes;
@@ -40,11 +40,13 @@ static const struct flux_field stats_fields[] = {
     FLUX_FIELD_U64(struct stats, root_changes, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U64(struct stats, fences, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U64(struct stats, fences_open, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stats, fence_calls, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U64(struct stats, loads, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U64(struct stats, served, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U64(struct stats, watchers, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U64(struct stats, watch_sent, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U64(struct stats, watch_looked, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stats, watch_pending, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U64(struct stats, namespaces_known, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U64(struct stats, senders, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U64(struct stats, snapshots, FLUX_FIELD_REQUIRED),
@@ -81,23 +83,14 @@ static size_t all_snapshots(const struct km *k)
     return n;
 }
 
-struct request {
-    const char *namespace;
-};
-static const struct flux_field request_fields[] = {
-    FLUX_FIELD_STR(struct request, namespace, FLUX_FIELD_OPTIONAL),
-    FLUX_FIELD_END,
-};
-static const struct flux_schema request_schema = FLUX_SCHEMA(struct request, request_fields);
-
 struct km_ns *km_stats_request(struct km *k, const flux_msg_t *msg, flux_handler_f cb)
 {
-    struct request r = {KVS_NS_PRIMARY};
+    struct km_wire_some r = {KVS_NS_PRIMARY};
     json_t *owner = NULL;
     struct km_ns *ns;
 
     if (flux_msg_payload(msg, NULL) &&
-        flux_request_decode(k->h, msg, &request_schema, &r, &owner) < 0)
+        flux_request_decode(k->h, msg, &km_wire_some_schema, &r, &owner) < 0)
         return NULL;
     ns = km_space_request_ready(k, msg, r.namespace, strlen(r.namespace), cb);
     json_decref(owner);
@@ -135,11 +128,13 @@ void km_stats_cb(flux_t *h, const flux_msg_t *msg, void *arg)
         .root_changes = ns->st.root_changes,
         .fences = ns->st.fences,
         .fences_open = km_fence_count(ns),
+        .fence_calls = km_fence_calls(ns),
         .loads = ns->st.loads,
         .served = ns->st.served,
         .watchers = km_watch_count(ns),
         .watch_sent = ns->st.watch_sent,
         .watch_looked = ns->st.watch_looked,
+        .watch_pending = km_watch_pending(ns),
         .namespaces_known = hmap_count(ns->k->spaces),
         .senders = claims_count(ns->k->senders),
         .snapshots = all_snapshots(ns->k),

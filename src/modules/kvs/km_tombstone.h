@@ -16,11 +16,11 @@ void km_tombstone_destroy(struct km_ns *ns, struct km_tombstones *ts); /* NULL-s
 void km_tombstone_add(struct km_ns *ns, const char *name, uint32_t nprocs, uint32_t left,
                       uint32_t generation, const char *why);
 /* Master: is this call (or are these calls) late for it?  `after` is the last generation that the
- * callers know to be over, 0: none.  NULL when not; else the reason, which lives until the next call
- * of any of these functions, and *generation. */
+ * callers know to be over, 0: none.  NULL when not; else the reason, which lives until the next
+ * call of any of these functions, and *generation. */
 const char *km_tombstone_refuse(struct km_ns *ns, const char *name, uint32_t nprocs, uint32_t count,
                                 uint32_t after, uint32_t *generation);
-/* Master: so many of the calls that had not come will not: they were told elsewhere. */
+/* Master: this many of the calls that had not come will not: they were told elsewhere. */
 void km_tombstone_discount(struct km_ns *ns, const char *name, uint32_t nprocs, uint32_t count);
 /* Master: a later fence of that name was complete: nobody is late any more. */
 void km_tombstone_remove(struct km_ns *ns, const char *name);

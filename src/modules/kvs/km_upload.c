@@ -52,17 +52,6 @@ struct uploader {
     char key[]; /* in km_ns.uploaders */
 };
 
-struct client_gone {
-    const char *namespace;
-    uint32_t client;
-};
-static const struct flux_field gone_fields[] = {
-    FLUX_FIELD_STR(struct client_gone, namespace, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U32(struct client_gone, client, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_END,
-};
-static const struct flux_schema gone_schema = FLUX_SCHEMA(struct client_gone, gone_fields);
-
 #define KEY_MAX (FLUX_SENDER_MAX + 12)
 
 /* --- clients --- */
@@ -86,7 +75,7 @@ static void uploader_free(struct uploader *c)
     free(c);
 }
 
-/* At the master: it is gone, and what it has brought goes soon. */
+/* At the master: the client has disconnected; its pieces are released soon. */
 static void leave(struct uploader *c)
 {
     claim_drop(c->ns->k->senders, &c->claim);
@@ -99,11 +88,11 @@ static void uploader_gone(struct claim *claim, bool canceled)
 {
     struct uploader *c = list_entry(claim, struct uploader, claim);
     struct km_ns *ns = c->ns;
-    struct client_gone out = {ns->name, c->number};
+    struct km_wire_gone out = {ns->name, c->number};
 
     if (ns->master)
         leave(c);
-    else if (km_ns_upstream_post(ns, "kvs.store-gone", &gone_schema, &out, true) < 0)
+    else if (km_ns_upstream_post(ns, "kvs.store-gone", &km_wire_gone_schema, &out, true) < 0)
         flux_log(ns->h, LOG_ERR, "no memory to tell the master of namespace '%s' who is gone",
                  ns->name);
     /* What is on its way reaches the master before this. */
@@ -139,12 +128,12 @@ static struct uploader *uploader_of(struct km_ns *ns, const flux_msg_t *msg, uin
 void km_upload_gone_cb(flux_t *h, const flux_msg_t *msg, void *arg)
 {
     struct km_ns *ns;
-    struct client_gone in;
+    struct km_wire_gone in;
     struct uploader *c;
     char key[KEY_MAX];
     json_t *owner;
 
-    if (flux_request_decode(h, msg, &gone_schema, &in, &owner) < 0)
+    if (flux_request_decode(h, msg, &km_wire_gone_schema, &in, &owner) < 0)
         return;
     ns = km_space_request_ready(arg, msg, in.namespace, strlen(in.namespace), km_upload_gone_cb);
     json_decref(owner);

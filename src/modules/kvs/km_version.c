@@ -1,18 +1,19 @@
-/* km_version.c - versions: what the root is now, and waiting for one that is to come.
+/* km_version.c - versions: the current root, and requests that wait for a later one.
  *
  *    kvs.version       {"namespace"}            -> {"version","rootref"}
- *    kvs.wait-version  {"namespace","version"}  -> the same, when that version is here; streaming
+ *    kvs.wait-version  {"namespace","version"}  -> the same, once that version is here; streaming
  *    kvs.getroot       {"namespace"}            -> root (kvs_wire.h), between instances
  *    event kvs.setroot                root
- *    event kvs.began                  nothing: the master of the primary namespace has begun, and has
- *                                     what is on disk; with nothing there, its first root says so
+ *    event kvs.began                  nothing: the master of the primary namespace has started, and
+ *                                     restored it from disk (if there is none, the first root says
+ *                                     that it has started)
  *
  * Invariants:
- *  1. vwaits is sorted by version, so a new root touches only those that it answers; a slice of
- *     time at once, and the rest in the next passes of the reactor.
- *  2. A wait is answered once, or its sender is gone.
+ *  1. vwaits is sorted by version, so a new root touches only the waits that it ends: one slice at
+ *     once, and the rest in the next passes of the reactor.
+ *  2. A wait is answered once, unless its sender is gone.
  *
- * Failure: an announced root that is malformed is logged and left alone.
+ * Failure: an announced root that is malformed is logged and ignored.
  */
 #include "config.h"
 #include <errno.h>
@@ -63,7 +64,7 @@ void km_version_serve(struct km_ns *ns)
 
     if (list_empty(&ns->vwaits))
         return;
-    flux_slice_begin(&s, flux_get_reactor(ns->h), FLUX_SLICE_SECONDS, FLUX_SLICE_THINGS);
+    flux_slice_begin(&s, flux_get_reactor(ns->h), KM_SLICE_SECONDS, FLUX_SLICE_THINGS);
     while ((n = list_first(&ns->vwaits))) {
         struct vwait *v = list_entry(n, struct vwait, node);
         if (v->version > ns->version)

@@ -191,7 +191,7 @@ static void looked(struct km_read *r, void *arg)
     w->reading = false;
     if (r->errnum && w->delta && w->delta->sent &&
         (r->gone || r->errnum == EIO || r->errnum == EAGAIN)) {
-        /* What it was told cannot be compared with any more: it is told all. */
+        /* The last result cannot be compared with any more: send a whole one. */
         km_delta_forget(ns, w->delta);
         w->sent_any = false;
         watcher_dirty(ns, w);
@@ -453,7 +453,7 @@ static void walk(struct km_ns *ns)
     }
 }
 
-/* Those for whom there is no time are first the next time. */
+/* Watchers that the slice has no time for are first in the next one. */
 void km_watch_work(struct km_ns *ns)
 {
     struct km_watch_table *ws = ns->watches;
@@ -465,7 +465,7 @@ void km_watch_work(struct km_ns *ns)
     list_init(&now);
     list_init(&reading);
     list_splice(&now, &ws->dirty);
-    flux_slice_begin(&s, flux_get_reactor(ns->h), FLUX_SLICE_SECONDS, FLUX_SLICE_THINGS);
+    flux_slice_begin(&s, flux_get_reactor(ns->h), KM_SLICE_SECONDS, FLUX_SLICE_THINGS);
     while ((n = list_first(&now))) {
         struct watcher *w = list_entry(n, struct watcher, dirty_node);
         if (!w->reading && !flux_slice_more(&s))
@@ -567,6 +567,7 @@ void km_watch_cb(flux_t *h, const flux_msg_t *msg, void *arg)
     /* A diff-watch may end before it reads for the first time, while its root is on the way. */
     list_init(&w->read.node);
     list_init(&w->read.refresh_node);
+    list_init(&w->read.slow_node);
     km_load_wait_init(&w->read.wait, ns, NULL);
     w->read.ns = ns;
     w->read.q = q; /* in the payload, which the message keeps */
@@ -584,6 +585,15 @@ void km_watch_cb(flux_t *h, const flux_msg_t *msg, void *arg)
 size_t km_watch_count(const struct km_ns *ns)
 {
     return ns->watches->count;
+}
+
+bool km_watch_pending(const struct km_ns *ns)
+{
+    const struct km_watch_table *ws = ns->watches;
+
+    return ws->waiting || !list_empty(&ws->dirty) || !list_empty(&ws->early) ||
+           (ws->count > 0 && ws->known &&
+            memcmp(ws->done, ns->root, blobref_size(ns->k->blobref)) != 0);
 }
 
 void km_watch_shut(struct km_ns *ns, int errnum, const char *why)

@@ -26,8 +26,8 @@ struct km_watchkey {
     char name[];
 };
 
-/* What an entry is, in bytes; NULL: absent.  `buf` has KM_WATCHKEY_MARK_MAX bytes; returns how many were
- * written. */
+/* What an entry is, in bytes; NULL: absent.  `buf` has KM_WATCHKEY_MARK_MAX bytes; returns how many
+ * were written. */
 #define KM_WATCHKEY_MARK_MAX (1 + KVS_KEY_MAX)
 size_t km_watchkey_mark_bytes(const struct treeobj_entry *e, size_t dsize, uint8_t *buf);
 bool km_watchkey_mark_is(const struct km_watchkey_mark *m, const uint8_t *bytes, size_t len);

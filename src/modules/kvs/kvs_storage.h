@@ -163,7 +163,7 @@ struct kvs_storage_driver {
     void (*destroy)(kvs_storage_t *s);
     /* Readable while there are requests to dispatch. */
     int (*fd)(kvs_storage_t *s);
-    /* Call done() for all that is done.  A callback may submit; it may not destroy. */
+    /* Call done() for all completed requests.  A callback may submit, but not destroy. */
     void (*dispatch)(kvs_storage_t *s);
     /* 0, or -1 with EAGAIN: the queue is full, try again after any done().  Reads, RESUME and a
      * request that finds the queue empty are never refused. */

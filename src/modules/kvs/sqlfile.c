@@ -1,33 +1,33 @@
-/* sqlfile.c - the file: schema, statements, and what SQLite's errors mean.
+/* sqlfile.c - the file: its schema, statements, and the meaning of SQLite's errors.
  *
- * Tables (doc/kvs-storage.rst has them in words):
+ * Tables (described in doc/kvs-storage.rst):
  *
  *    meta       name, value                       'hash'; the format is PRAGMA user_version
- *    namespace  id, name, owner, removed,         version and root: the checkpoint, NULL an empty
+ *    namespace  id, name, owner, removed,         version and root: the checkpoint; NULL: an empty
  *               version, root                     directory
  *    node       ns, digest, data                  leaves, branches and indexes
  *    blob       ns, digest, size, data            bytes of values
  *    journal    key = ns << 40 | version,         transactions that made root, since the checkpoint
  *               root, txns
  *
- * Nodes and blobs are apart so that a restart reads the former in one sweep and skips the latter.
- * The journal's key is one integer, so a row that is added goes to the end of the table and one
- * page is written per commit.
+ * Nodes and blobs are separate, so that a restart reads the former in one sweep and skips the
+ * latter.  The journal's key is one integer, so a new row goes to the end of the table, and a
+ * commit writes one page.
  *
  * Invariants:
- *  1. One connection, which has the file locked for itself as long as it is open.  The index of the
- *     write-ahead log is in memory, nothing is mapped: a full disk is an error, never a signal.
- *  2. An object in the file has all its children in the file, or in the queue before it (who stores
- *     sees to that).
- *  3. Rows up to a namespace's checkpoint, and all that has a removed namespace's id, count for
- *     nothing.  sqlfile_tidy() takes them away in bounded steps.
+ *  1. There is one connection, which has an exclusive lock on the file as long as it is open.  The
+ *     index of the write-ahead log is in memory, and nothing is mapped: a full disk is an error,
+ *     never a signal.
+ *  2. All children of an object in the file are in the file, or before it in the queue (the caller
+ *     ensures that).
+ *  3. Rows up to a namespace's checkpoint, and all rows of a removed namespace, are obsolete.
+ *     sqlfile_tidy() deletes them in bounded steps.
  *  4. The log is written back when it has WAL_FRAMES pages.
  *
- * Failure: after a failed write the transaction is rolled back as a whole; the file is what it was
- * at the last commit.  A commit whose fdatasync failed may stand complete in the log, and a process
- * that reads the log after a crash would take it for good: so a small commit is written in its
- * place, durably.  When that fails too, the outcome is not known (until the next commit that is
- * durable, which takes the same place).
+ * Failure: after a failed write the whole transaction is rolled back, to the last commit.  A commit
+ * whose fdatasync failed may be complete in the log, and a process that reads the log after a crash
+ * would accept it.  A small durable commit is therefore written in its place.  If that fails, too,
+ * the outcome is unknown (until the next durable commit, which takes the same place).
  */
 #include "config.h"
 #include <assert.h>
@@ -548,7 +548,7 @@ static int copy_to(sqlfile_t *f, const char *to, errmsg_t *err)
     return 0;
 }
 
-/* The copy takes the place.  The log that stands there belongs to what is no more. */
+/* Rename the copy to the file.  A log there belongs to the file that was removed. */
 static int put_in_place(sqlfile_t *f, const char *from, errmsg_t *err)
 {
     char wal[4096];
@@ -614,8 +614,8 @@ void sqlfile_rollback(sqlfile_t *f)
 }
 
 /* Write over the beginning of the transaction that was rolled back: SQLite puts the next one in its
- * place in the log, and each frame there counts only with those before it.  The header of the file is
- * written by this whether or not it changes. */
+ * place in the log, and each frame there counts only with those before it.  The header of the file
+ * is written by this whether or not it changes. */
 static int void_log(sqlfile_t *f)
 {
     char text[80];
@@ -640,7 +640,8 @@ int sqlfile_commit(sqlfile_t *f, bool *unknown, errmsg_t *err)
     saved = errno;
     code = sqlite3_extended_errcode(f->db);
     sqlfile_rollback(f);
-    /* The last frame is not in the log when there was no room for it, or it could not be written. */
+    /* The last frame is not in the log when there was no room for it, or it could not be
+     * written. */
     if ((code & 0xff) != SQLITE_FULL && code != SQLITE_IOERR_WRITE)
         *unknown = void_log(f) < 0;
     errno = saved;

@@ -27,12 +27,12 @@ size_t sqlfile_dsize(const sqlfile_t *f); /* bytes of a digest */
 /* SQLite's own check of the file's structure.  0; -1 with EIO and its first finding. */
 int sqlfile_check(sqlfile_t *f, errmsg_t *err);
 
-/* Are the file that is open, and its log, still what stands under their names?  What is written to a
- * file that was removed is gone with this process. */
+/* Are the file that is open, and its log, still what stands under their names?  What is written to
+ * a file that was removed is gone with this process. */
 bool sqlfile_is_there(sqlfile_t *f);
-/* They are not: write all that was committed to a new file under that name.  Takes the file over and
- * returns the new one, or the same one with *failed, errno (EEXIST: another file stands there) and a
- * sentence. */
+/* They are not: write all that was committed to a new file under that name.  Takes the file over
+ * and returns the new one, or the same one with *failed, errno (EEXIST: another file stands there)
+ * and a sentence. */
 sqlfile_t *sqlfile_write_anew(sqlfile_t *f, bool *failed, errmsg_t *err);
 
 /* Writes stand between begin and commit.  `durable`: on disk when commit returns; else at the next

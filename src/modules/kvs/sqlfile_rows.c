@@ -1,10 +1,10 @@
-/* sqlfile_rows.c - the rows of the file: writing, reading, and taking away what is void.
+/* sqlfile_rows.c - the rows of the file: write, read, and delete obsolete ones.
  *
  * Invariants:
- *  1. A scan goes by rowid, digest or version, so that it can go on where it ended in another
- *     transaction, whatever was added or taken away since.
- *  2. What a row says is looked at before it is handed out: a digest has the size of one, a
- *     namespace a name.  The bytes of an object are the reader's to check.
+ *  1. A scan proceeds by rowid, digest or version, so it can continue in another transaction, no
+ *     matter which rows were added or deleted since.
+ *  2. A row is checked before it is returned: a digest has the right size, and a namespace a name.
+ *     Checking the bytes of an object is left to the reader.
  *
  * Failure: as in sqlfile.c.
  */

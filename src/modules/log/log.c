@@ -447,14 +447,12 @@ static void end_streams(struct ctx *ctx, const flux_msg_t *req, const uint32_t *
 
 static void cancel_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
-    struct cancel in;
-    json_t *owner;
+    uint32_t matchtag;
 
-    if (flux_request_decode(h, req, &cancel_schema, &in, &owner) < 0)
+    if (cancel_decode(h, req, &matchtag) < 0)
         return;
-    end_streams(arg, req, &in.matchtag);
-    json_decref(owner);
-    flux_respond(h, req, NULL); /* libflux wants none; who does must not wait for ever */
+    end_streams(arg, req, &matchtag);
+    flux_respond(h, req, NULL);
 }
 
 static void disconnect_cb(flux_t *h, const flux_msg_t *req, void *arg)
@@ -589,4 +587,4 @@ static int log_init(flux_t *h, int argc, char **argv, void **arg, errmsg_t *err)
     return -1;
 }
 
-FLUX_MODULE(log, log_init, log_fini);
+FLUX_MODULE(log, log_init, log_fini, .place = FLUX_PLACE_LOOP);

@@ -11,19 +11,20 @@
  *
  *    nest.stats  {}  ->  {"state":"waiting|asked|told|alone","uri"}
  *
- *    state      what happens                                          left when
- *    waiting    the session comes up                                  event overlay.run, or status "run"
- *    asked      the parent has been told, and has not answered        answer
- *    told       it knows                                              never
- *    alone      it could not be told; the log says why                never
+ *    state      what happens                                      left when
+ *    waiting    the session comes up                              overlay.run, or status "run"
+ *    asked      the parent has been told, and has not answered    answer
+ *    told       it knows                                          never
+ *    alone      it could not be told; the log says why            never
  *
  * The connection is closed after the answer: the parent ends its job by signals.
  *
- * Invariant: this module never blocks on the parent.  Its broker may be stopped, or too busy to greet;
- * the greeting is waited for in the reactor, so that this session can end meanwhile.
+ * Invariant: this module never blocks on the parent, whose broker may be stopped, or too busy to
+ * greet.  It waits for the greeting in the reactor, so that this session can end meanwhile.
  *
- * Failure: a parent that does not answer for PARENT_PATIENCE seconds is logged, and told when it does; one
- * that refuses, or goes, is logged.  The session works without, and cannot be found from there.
+ * Failure: a parent that does not answer for PARENT_PATIENCE seconds is logged, and told when it
+ * does; a parent that refuses, or ends, is logged.  The session works without it, and cannot be
+ * found from there.
  */
 #include "config.h"
 #include <errno.h>
@@ -122,7 +123,7 @@ static void hang_up(struct ctx *ctx)
     ctx->fd = -1;
 }
 
-/* It has greeted (in one piece), or is gone. */
+/* The greeting arrived (in one piece), or the connection is closed. */
 static void greeting_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
 {
     struct ctx *ctx = arg;

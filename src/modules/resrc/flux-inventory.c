@@ -1,16 +1,18 @@
-/* flux-inventory - what a machine or a configuration file says about resources, as JSON.
+/* flux-inventory - prints the resources of a machine or of a configuration file as JSON.
  *
- *    flux-inventory [--rank=N] [--host=NAME]     this machine, found by hwloc
- *    flux-inventory --config=FILE                section `resource` of a file
- *    flux-inventory --file=FILE.xml              a machine by XML of hwloc
- *    flux-inventory --topology=FILE              a file of switches, as it is
- *    flux-inventory --xml                        this machine in full, as XML of hwloc
+ *    flux-inventory [--rank=N] [--host=NAME]     this machine, as found by hwloc
+ *    flux-inventory --config=FILE                section `resource` of a configuration file
+ *    flux-inventory --file=FILE.xml              a machine described by hwloc XML
+ *    flux-inventory --topology=FILE              a file of switches, unchanged
+ *    flux-inventory --xml                        this machine in full, as hwloc XML
  *
- * The module resrc runs it.  hwloc with what it loads, and Lua, are more than a broker should carry
- * for the rest of its life; and a configuration file that computes for long keeps nobody waiting.
+ * Purpose: the module resrc runs this program, so that no broker keeps hwloc, its plugins and Lua
+ * in memory, and a configuration file that computes for long does not block a broker.
  *
- * Standard output: JSON (libresource/resgraph.h; null when the file has no section `resource`), or
- * XML.  On failure nothing, a sentence on standard error, and exit code 1.
+ * Standard output: JSON (libresource/resgraph.h; null if the file has no section `resource`), XML,
+ * or the file of switches.
+ *
+ * Failure: no output, an error message on standard error, and exit code 1; 2 after a usage error.
  */
 #include "config.h"
 #include <errno.h>
@@ -23,6 +25,7 @@
 #include "libresource/resgraph_hwloc.h"
 #include "libresource/resgraph_lua.h"
 #include "libutil/fdutil.h"
+#include "libutil/filetrust.h"
 #include "libutil/strutil.h"
 
 #define TOPOLOGY_MAX_BYTES ((size_t)16 << 20)
@@ -73,12 +76,17 @@ static int parse(int argc, char **argv, struct options *o)
     return optind == argc ? 0 : -1;
 }
 
-/* The text of a file: who asked understands it. */
+/* The text of a file, which the caller of this program parses. */
 static char *read_topology(const char *path, errmsg_t *err)
 {
     char *text;
     size_t len;
+    errmsg_t why;
 
+    if (!file_is_trusted(path, &why) && errno != ENOENT) {
+        errmsg_fail(err, errno, "%s is not used: %.180s", path, why.text);
+        return NULL;
+    }
     if (file_read_all(path, TOPOLOGY_MAX_BYTES, &text, &len) < 0) {
         errmsg_fail(err, errno, "%s cannot be read: %s", path, strerror(errno));
         return NULL;
@@ -135,6 +143,7 @@ int main(int argc, char **argv)
         code = 1;
     }
     free(text);
-    /* Libraries that hwloc has loaded and unloaded again leave memory behind: not our leak. */
+    /* _exit(): libraries that hwloc has loaded and unloaded leave memory behind, which a sanitizer
+     * would report as a leak of this program. */
     _exit(code);
 }

@@ -1,21 +1,21 @@
-/* resrc - the module that knows which resources a session has, and which of them can be used.
+/* resrc.c - the module that knows which resources a session has, and which of them are usable.
  *
- * One instance at every rank.  Each says once what its broker has (resrc_find.c); instances add up what
- * comes from below and pass it on, so that the root gets few messages:
+ * Purpose: one instance runs at every rank.  Each reports once what its broker has (resrc_find.c).
+ * Instances merge the reports of their children and pass them on, so the root gets few messages:
  *
  *    resrc.join  {"inventory"?,"like"?}  upstream, answered {}   (libresource/resrc_wire.h)
  *
+ * The root (resrc_root.c) keeps the inventory, commits it, and answers all other requests.  The
+ * exception is resrc.xml, which is answered by the rank of the machine.
+ *
  * Invariants:
- *  1. At most one join is unanswered: what comes meanwhile goes together in the next.
- *  2. Nothing is kept below the root once it was passed on.
- *  3. Nodes that are alike are one entry in whatever is sent or kept (resgraph.h), and ranks that
- *     share a host are only named.
+ *  1. At most one join is unanswered; reports that arrive meanwhile go into the next one.
+ *  2. Below the root, a report is not kept after it has been passed on.
+ *  3. Equal nodes are one entry in messages and in memory (resgraph.h).  Ranks that share a host
+ *     are reported as "like" another rank.
  *
- * The root (resrc_root.c) keeps the inventory, commits it once, and answers everything else.  resrc.xml
- * is answered where the machine is.
- *
- * Failure: a join that fails is sent again after a second.  A message that is malformed is answered
- * with EPROTO and changes nothing.
+ * Failure: a failed join is sent again after a second; one that the parent refuses (EPROTO, EPERM)
+ * is logged and dropped.  A malformed message is answered with EPROTO and changes nothing.
  */
 #include "config.h"
 #include <errno.h>
@@ -171,7 +171,7 @@ void resrc_found(struct ctx *ctx, const resgraph_t *g)
         resrc_root_found(ctx->root, g);
         return;
     }
-    ranks = resgraph_ranks(g); /* what is said again replaces what was said */
+    ranks = resgraph_ranks(g); /* a repeated report replaces the earlier one */
     if (!ranks || resgraph_remove(ctx->pending, ranks) < 0 ||
         resgraph_merge(ctx->pending, g, &err) < 0)
         flux_log(ctx->h, LOG_ERR, "resources below rank %u are not told: %s", ctx->rank, err.text);
@@ -270,8 +270,12 @@ static void find_request_cb(flux_t *h, const flux_msg_t *req, void *arg)
 
     if (flux_request_decode(h, req, &resrc_lost_schema, &in, &owner) < 0)
         return;
-    if ((lost = idset_parse(in.lost, NULL)))
+    if ((lost = idset_parse(in.lost, NULL))) {
         resrc_find_again(ctx->find, lost);
+        flux_respond(h, req, "{}");
+    } else {
+        flux_respond_error(h, req, errno, "'%.64s' is not a set of ranks", in.lost);
+    }
     idset_destroy(lost);
     json_decref(owner);
 }
@@ -293,14 +297,12 @@ static void disconnect_cb(flux_t *h, const flux_msg_t *msg, void *arg)
 
 static void cancel_cb(flux_t *h, const flux_msg_t *msg, void *arg)
 {
-    struct cancel c;
-    json_t *owner;
+    uint32_t matchtag;
 
-    if (flux_request_decode(h, msg, &cancel_schema, &c, &owner) < 0)
+    if (cancel_decode(h, msg, &matchtag) < 0)
         return;
-    gone(arg, msg, c.matchtag);
-    json_decref(owner);
-    flux_respond(h, msg, NULL); /* libflux wants none; who does must not wait for ever */
+    gone(arg, msg, matchtag);
+    flux_respond(h, msg, NULL);
 }
 
 static void stats_cb(flux_t *h, const flux_msg_t *req, void *arg)
@@ -379,4 +381,4 @@ static int resrc_init(flux_t *h, int argc, char **argv, void **arg, errmsg_t *er
     return 0;
 }
 
-FLUX_MODULE(resrc, resrc_init, resrc_fini);
+FLUX_MODULE(resrc, resrc_init, resrc_fini, .place = FLUX_PLACE_LOOP);

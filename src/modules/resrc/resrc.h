@@ -40,20 +40,21 @@ struct ctx {
     flux_watcher_t *defer;
     flux_watcher_t *again;
     flux_future_t *join; /* unanswered */
-    char *sent;          /* what is in it */
+    char *sent;          /* its payload */
     uint64_t joins_in, joins_out;
     struct list_node xmls; /* requests for XML that are being worked at */
     unsigned nxmls;
 };
 
-/* resrc.c: something is known about nodes at or below this rank. */
+/* resrc.c: report nodes at or below this rank. */
 void resrc_found(struct ctx *ctx, const resgraph_t *g);
 void resrc_found_like(struct ctx *ctx, uint32_t as, const idset_t *ranks);
 
-/* resrc_find.c: what this broker has; tells resrc_found() or resrc_found_like(), now or later. */
+/* resrc_find.c: find this broker's resources; calls resrc_found() or resrc_found_like(), now or
+ * later. */
 struct find *resrc_find_create(struct ctx *ctx);
 void resrc_find_destroy(struct find *f);
-/* Look again; do not rely on what these ranks were to find (NULL: none). */
+/* Look again; `lost`: ranks on whose reports this one cannot rely (NULL: none). */
 void resrc_find_again(struct find *f, const idset_t *lost);
 
 /* resrc_xml.c */
@@ -69,7 +70,7 @@ void resrc_root_watch(flux_t *h, const flux_msg_t *req, void *arg);
 void resrc_status_request(flux_t *h, const flux_msg_t *req, void *arg);
 void resrc_drain_add(flux_t *h, const flux_msg_t *req, void *arg);
 void resrc_drain_remove(flux_t *h, const flux_msg_t *req, void *arg);
-/* The sender is gone, or (matchtag) no longer wants this answer. */
+/* The sender has disconnected, or (matchtag) has canceled this request. */
 void resrc_root_gone(struct root *r, const char *sender, uint32_t matchtag);
 void resrc_root_stats(struct root *r, struct resrc_stats *st);
 

@@ -1,10 +1,11 @@
-/* resrc_drain.c - which nodes are drained, why and since when; and the requests that say so.
+/* resrc_drain.c - the drained nodes, with reason and time, and the requests that change them.
  *
- *  1. A rank is in one record at most, and `ranks` is the union of all records.
- *  2. A change takes effect at once, and is answered when it is on record in the store; without a
- *     store (module kvs not loaded) it is answered at once.
+ * Invariants:
+ *  1. A rank is in at most one record, and `ranks` is the union of all records.
+ *  2. A change takes effect at once.  It is answered when the store has recorded it, or, without a
+ *     store (module kvs not loaded), when that is known.
  *
- * Failure: a change that cannot be put on record stays in effect, and the answer says that it is not
+ * Failure: a change that cannot be recorded stays in effect, and the answer reports that it is not
  * on record.
  */
 #include "config.h"
@@ -129,7 +130,7 @@ int resrc_drain_list_parse(struct drained *d, const char *json, size_t len, errm
 
 /* --- requests --- */
 
-/* The nodes that an idset or a hostlist means.  NULL with errno and a sentence. */
+/* The nodes that an idset or a hostlist names.  NULL with errno and an error message. */
 static idset_t *nodes_named(const struct root *r, const char *text, errmsg_t *err)
 {
     resgraph_t *g = root_graph(r);
@@ -156,7 +157,8 @@ static idset_t *nodes_named(const struct root *r, const char *text, errmsg_t *er
     return ranks;
 }
 
-/* Those of `ranks` that are (not) drained, as text to be freed; NULL when there is none. */
+/* The members of `ranks` that are (not) drained, as text that the caller frees; NULL: there are
+ * none. */
 static char *some(const struct root *r, const idset_t *ranks, bool drained)
 {
     idset_t *both = drained ? idset_intersect(ranks, r->drained.ranks)
@@ -167,7 +169,7 @@ static char *some(const struct root *r, const idset_t *ranks, bool drained)
     return text;
 }
 
-/* The change is made: answer when it is on record. */
+/* The change has been made: answer when it is on record. */
 static void answer_later(struct root *r, const flux_msg_t *req, const idset_t *ranks)
 {
     struct waiter *w = resrc_root_waiter_add(&r->to_commit, req);
@@ -186,7 +188,7 @@ static void answer_later(struct root *r, const flux_msg_t *req, const idset_t *r
     resrc_root_changed(r, false);
 }
 
-/* The log of the session has who did it. */
+/* Log who has changed which nodes. */
 static void tell(struct root *r, const flux_msg_t *req, const char *what, const idset_t *ranks,
                  const char *reason)
 {
@@ -199,7 +201,7 @@ static void tell(struct root *r, const flux_msg_t *req, const char *what, const 
     free(text);
 }
 
-/* Can it be done here and now?  What comes too early waits. */
+/* Can the request be handled now, and here?  A request that comes too early waits. */
 static bool here(flux_t *h, const flux_msg_t *req, struct ctx *ctx, flux_handler_f cb)
 {
     struct root *r = ctx->root;

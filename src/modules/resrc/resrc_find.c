@@ -1,20 +1,21 @@
-/* resrc_find.c - what this broker has.
+/* resrc_find.c - the resources of this broker.
  *
- *    where                                             how
+ *    the broker is                                     source of its resources
  *    a task of a job (FLUX_JOB_ID, FLUX_TASK_CORES)    its share, from the environment: the parent
- *                                                      bounds what the child may use
+ *                                                      session bounds what the child may use
  *    the only broker of its host, or the first one     flux-inventory, which asks hwloc
- *    another broker of that host and session           like the first one: nothing is run
+ *    another broker of that host and session           the first broker's; no program is run
  *
- * hwloc takes milliseconds, which would be most of the start of many brokers on one host.  So they
- * agree on one: who makes the symbolic link RUNDIR/0/inventory-TOKEN (of content RANK) first
- * looks, the others say "like RANK" upstream, and the root copies.  The token is made of the host's name
- * and the CPUs this broker may use, since brokers of one host may be bound to different ones.  The
- * directory is rank 0's, since that is removed by whoever ends the session; brokers on another host
- * than rank 0's do not have it, and each looks itself.
+ * hwloc takes milliseconds, which would dominate the start of many brokers on one host.  So these
+ * brokers elect one: the broker that makes the symbolic link RUNDIR/0/inventory-TOKEN (with its
+ * rank as target) asks hwloc; the others report "like RANK", and the root copies.  TOKEN is a
+ * digest of the host's name and of the CPUs that this broker may use, because brokers of one host
+ * may be bound to different CPUs.  The directory is that of rank 0, which is always removed at the
+ * end of the session.  Brokers on other hosts than rank 0's do not have it, and each asks hwloc.
  *
- * Failure: when hwloc cannot say, cores and memory are what the kernel says, and that is logged.
- * When the first one is lost, the root says so with resrc.find, and another one takes the link.
+ * Failure: without an answer of hwloc, the kernel's numbers of cores and memory are used, and a
+ * warning is logged.  If the elected broker is lost, the root sends resrc.find, and another broker
+ * takes over the link.
  */
 #include "config.h"
 #include <errno.h>
@@ -39,10 +40,10 @@ struct find {
     idset_t *lost;
     char host[256];
     char link[LINK_MAX_LEN];
-    bool ours; /* the link */
+    bool ours; /* this rank made the link */
 };
 
-/* mark: NULL, or a property for the root's eyes (resrc_share.c). */
+/* Report this rank.  mark: NULL, or a property that only the root uses (resrc_share.c). */
 static void tell(struct find *f, const idset_t *cores, const idset_t *gpus, uint64_t memory,
                  const char *mark)
 {
@@ -65,7 +66,7 @@ static void tell(struct find *f, const idset_t *cores, const idset_t *gpus, uint
 
 /* --- in a job --- */
 
-/* true when this broker is a task with a share of its own. */
+/* Report the share of a task.  False: this broker is not a task with a share of its own. */
 static bool find_share(struct find *f)
 {
     const char *cores_text = getenv("FLUX_TASK_CORES"), *gpus_text = getenv("FLUX_TASK_GPUS");
@@ -78,14 +79,14 @@ static bool find_share(struct find *f)
     if (!getenv("FLUX_JOB_ID") || !cores_text || !*cores_text)
         return false;
     if (!(cores = idset_parse(cores_text, &err)) || idset_empty(cores)) {
-        flux_log(f->ctx->h, LOG_ERR, "FLUX_TASK_CORES=%s is no set of cores", cores_text);
+        flux_log(f->ctx->h, LOG_ERR, "FLUX_TASK_CORES=%s is not a set of cores", cores_text);
         idset_destroy(cores);
         return false;
     }
     if (gpus_text && !(gpus = idset_parse(gpus_text, &err)))
-        flux_log(f->ctx->h, LOG_ERR, "FLUX_TASK_GPUS=%s is no set of gpus", gpus_text);
+        flux_log(f->ctx->h, LOG_ERR, "FLUX_TASK_GPUS=%s is not a set of gpus", gpus_text);
     if (memory_text && str2u64(memory_text, &memory) < 0)
-        flux_log(f->ctx->h, LOG_ERR, "FLUX_TASK_MEMORY=%s is no number of MiB", memory_text);
+        flux_log(f->ctx->h, LOG_ERR, "FLUX_TASK_MEMORY=%s is not a number of MiB", memory_text);
     if (name && rreq_name_valid(name))
         snprintf(f->host, sizeof(f->host), "%s", name);
     str2u64(getenv("FLUX_TASK_RANK"), &task);
@@ -145,7 +146,7 @@ static void find_here(struct find *f)
     }
 }
 
-/* Who made the link?  This rank, another one (true), or nobody can say. */
+/* True: another rank, *who, has made the link.  False: this rank has, or the link is unusable. */
 static bool other_looks(struct find *f, uint32_t *who)
 {
     char text[16];
@@ -188,7 +189,7 @@ static void make_link_name(struct find *f, const char *rundir)
 
     CPU_ZERO(&set);
     if (sched_getaffinity(0, sizeof(set), &set) < 0)
-        return; /* more CPUs than that: look alone */
+        return; /* more CPUs than the set can hold: this rank asks hwloc itself */
     for (const char *s = f->host; *s; s++)
         hash = (hash ^ (unsigned char)*s) * UINT64_C(0x100000001b3);
     for (int i = 0; i < CPU_SETSIZE; i++) {

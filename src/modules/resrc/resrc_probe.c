@@ -1,13 +1,13 @@
-/* resrc_probe.c - run flux-inventory beside the broker (header).
+/* resrc_probe.c - runs flux-inventory beside the broker (see resrc_probe.h).
  *
  *    state      left when
- *    running    both streams are at their end and the process is reaped, or TIMEOUT: it is killed
- *    over       the callback was called; nothing is watched any more
+ *    running    both streams have ended and the process is reaped; after TIMEOUT it is killed
+ *    over       the callback has been called; nothing is watched any more
  *
- * What it says is bounded: OUT_MAX bytes, more is a failure.
+ * The output is bounded: more than OUT_MAX bytes are a failure.
  *
- * The broker's main loop may reap the process before this thread does, and then its status is not
- * known: so that it has failed is told by its saying nothing.
+ * The broker's main loop may reap the process before this thread does; its exit status is then
+ * unknown.  Therefore empty output is what counts as failure, not the status.
  */
 #include "config.h"
 #include <errno.h>
@@ -47,8 +47,8 @@ struct probe {
     flux_watcher_t *timer;
     int status;
     bool reaped;
-    bool known;          /* status */
-    const char *failure; /* our own */
+    bool known;          /* `status` is valid */
+    const char *failure; /* why this file gave up, or NULL */
 };
 
 static void finish(probe_t *p)

@@ -1,4 +1,4 @@
-/* Run flux-inventory and hand over what it says. */
+/* Run flux-inventory and pass its output to a callback. */
 #ifndef RESRC_PROBE_H
 #define RESRC_PROBE_H
 

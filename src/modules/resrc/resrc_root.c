@@ -1,28 +1,30 @@
-/* resrc_root.c - rank 0: the inventory, which nodes are up, and who wants to know.
+/* resrc_root.c - rank 0: the inventory, the nodes that are up, and the clients that watch them.
  *
- * What there is comes from the brokers (resrc.join), or from a configuration file (attribute
- * resrc.config, or the section `resource` of config.file), whose nodes, if it names any, are then all
- * there are.  What is up comes from the overlay.
+ * Purpose: the inventory is collected from the brokers (resrc.join), or read from a configuration
+ * file (attribute resrc.config, or the section `resource` of config.file); if that names nodes, the
+ * session has only these.  The overlay tells which brokers are up.
  *
- *    state      until                                                        requests
- *    unsettled  configuration, drained nodes and ranks that are up are       wait
- *               known, the session runs, and all these ranks have said
- *               what they have (or PATIENCE times TICK seconds have passed)
+ *    state      lasts until                                                  requests
+ *    starting   configuration and switches are known, and fit each other     wait
+ *    unsettled  drained nodes and ranks that are up are known, the session   wait
+ *               runs, and all these ranks have reported their resources (or
+ *               PATIENCE times TICK seconds have passed)
  *    settled    the end                                                      are answered
  *
- *    up is          with nodes of                 condition
- *    node n         brokers                       it was said, and broker n is up
+ *    up is          if nodes come from            condition
+ *    node n         the brokers                   broker n is up and has reported it
  *                   a configuration               broker n is up
  *                   an emulating configuration    broker n % size is up
  *
  * Invariants:
- *  1. What one pass of the reactor brings is one answer to each watcher and at most one commit.
- *  2. A rank that says again what it has said changes nothing.
+ *  1. All changes of one pass of the reactor make one answer to each watcher, and at most one
+ *     commit.
+ *  2. A repeated report of a rank changes nothing.
  *
- * Failure: a configuration that cannot be read ends the module with its sentence, and so the start of
- * the session.  Ranks that do not say what they have are asked (resrc.find) at each tick, so
- * that a request which is dropped for want of room costs a tick at most; then they are left out, which
- * is logged.
+ * Failure: an unreadable configuration ends the module with an error message, and so the start of
+ * the session.  Ranks that have not reported are asked (resrc.find) at each tick, so a report that
+ * was dropped for lack of room is delayed by a tick at most; finally they are left out, which is
+ * logged.
  */
 #include "config.h"
 #include <errno.h>
@@ -37,7 +39,7 @@
 #define TICK 2.
 #define PATIENCE 3
 #define WATCHERS_MAX 1024
-#define EARLY_MAX 1024 /* requests to drain that come before everything is known */
+#define EARLY_MAX 1024 /* requests to drain that arrive before the module is settled */
 
 /* --- those who wait --- */
 
@@ -65,7 +67,7 @@ void resrc_root_waiter_free(struct waiter *w)
 
 /* --- what is up --- */
 
-/* Emulated nodes are at broker n % size. */
+/* Emulated node n belongs to broker n % size. */
 static idset_t *emulated_up(const struct root *r, const idset_t *all)
 {
     uint32_t size = r->ctx->size;
@@ -95,7 +97,7 @@ idset_t *resrc_root_nodes_up(const struct root *r)
     return up;
 }
 
-/* Brokers that are up and have not said what they have. */
+/* Brokers that are up and have not reported their resources. */
 static idset_t *missing(const struct root *r)
 {
     idset_t *said = resgraph_ranks(r->found);
@@ -196,8 +198,8 @@ static void out_of_memory(struct root *r)
     flux_log(r->ctx->h, LOG_ERR, "no memory for the inventory: nodes are left out");
 }
 
-/* Nodes whose brokers were lost before this instance was loaded are still nodes of the session, which
- * are down: jobs that need them wait. */
+/* Nodes whose brokers were lost before this instance was loaded still belong to the session.  They
+ * are down, and jobs that need them wait. */
 static void recall_lost(struct root *r)
 {
     idset_t *known = resgraph_ranks(r->found);
@@ -224,8 +226,8 @@ static void settle(struct root *r)
     idset_t *left;
     bool all;
 
-    if (!r->config_known || !r->topology_known || !r->drained_known || !r->record_known ||
-        !r->brokers_up || !r->running)
+    if (!r->loaded || r->failed || !r->drained_known || !r->record_known || !r->brokers_up ||
+        !r->running)
         return;
     if (!r->config) {
         if (!(left = missing(r)))
@@ -313,7 +315,7 @@ static bool nothing_new(const struct root *r, const resgraph_t *g)
     return true;
 }
 
-/* `ranks` have what `as`, which is known, has. */
+/* Add `ranks` with the resources of node `as`. */
 static int copy_node(struct root *r, size_t as, const idset_t *ranks)
 {
     idset_t *said = resgraph_ranks(r->found);
@@ -358,7 +360,7 @@ void resrc_root_found(struct root *r, const resgraph_t *g)
     idset_destroy(ranks);
     resolve(r);
     if (!r->config)
-        resrc_root_changed(r, true);
+        resrc_root_known(r);
 }
 
 void resrc_root_found_like(struct root *r, uint32_t as, const idset_t *ranks)
@@ -368,7 +370,7 @@ void resrc_root_found_like(struct root *r, uint32_t as, const idset_t *ranks)
     resolve(r);
 }
 
-/* Those that have said nothing, once more. */
+/* Ask the ranks that have not reported, once more. */
 static void ask_missing(struct root *r)
 {
     idset_t *ids = r->brokers_up && !r->config ? missing(r) : NULL;
@@ -417,7 +419,7 @@ static void status_cb(void *arg, const struct overlay_status *st)
     if (first || !idset_equal(up, r->brokers_up) || !r->settled) {
         idset_destroy(r->brokers_up);
         r->brokers_up = up;
-        if (first && r->running) { /* loaded into a session that has said everything already */
+        if (first && r->running) { /* loaded late: all ranks have reported already */
             r->late = true;
             ask_missing(r);
         }
@@ -431,15 +433,24 @@ static const struct session_ops session_ops = {.status = status_cb};
 
 /* --- configuration --- */
 
+void resrc_root_known(struct root *r)
+{
+    resrc_root_changed(r, true);
+    if (r->loaded || r->failed || !r->config_known || !r->topology_known || !resrc_topology_fits(r))
+        return;
+    r->loaded = true;
+    flux_module_started(r->ctx->h);
+}
+
 static void config_is_known(struct root *r)
 {
     r->config_known = true;
-    flux_module_started(r->ctx->h);
-    resrc_root_changed(r, true);
+    resrc_root_known(r);
 }
 
 void resrc_root_fail(struct root *r, const char *error)
 {
+    r->failed = true;
     flux_module_fail(r->ctx->h, EINVAL, "%s", error);
     flux_reactor_stop(flux_get_reactor(r->ctx->h), -1);
 }
@@ -463,6 +474,15 @@ static void config_cb(probe_t *p, const char *text, size_t len, const char *erro
         config_is_known(r);
     } else if (!g) {
         resrc_root_fail(r, why);
+    } else if (resgraph_named(g)) {
+        struct resgraph_pool pool;
+
+        for (size_t i = 0; resgraph_pool(g, i, &pool); i++) {
+            if (resgraph_add_pool(r->found, pool.name, pool.count, pool.unit, NULL) < 0)
+                out_of_memory(r);
+        }
+        r->named = g;
+        config_is_known(r);
     } else if (resgraph_nnodes(g) > 0) {
         r->config = g;
         config_is_known(r);
@@ -486,7 +506,7 @@ static void ask_attr(struct root *r, const char *name)
     resrc_root_fail(r, "the resrc module is out of memory");
 }
 
-/* First the attribute of our own, then the configuration of the session. */
+/* The module's own attribute is read first, then the configuration of the session. */
 static void attr_cb(flux_future_t *f, void *arg)
 {
     struct root *r = arg;
@@ -559,7 +579,8 @@ struct root *resrc_root_create(struct ctx *ctx, errmsg_t *err)
     return r;
 }
 
-/* Not answered: after a reload the next instance gets these requests, else the host answers. */
+/* These requests get no answer here: after a reload the next instance receives them; otherwise the
+ * host answers. */
 static void forget(struct list_node *list)
 {
     struct list_node *n;
@@ -586,6 +607,7 @@ void resrc_root_destroy(struct root *r)
     resrc_drain_list_clear(&r->drained);
     resgraph_destroy(r->found);
     resgraph_destroy(r->config);
+    resgraph_destroy(r->named);
     idset_destroy(r->brokers_up);
     free(r);
 }

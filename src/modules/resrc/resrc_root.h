@@ -1,4 +1,4 @@
-/* What the sources of the root's part share. */
+/* Declarations shared by the sources of the root's part. */
 #ifndef RESRC_ROOT_H
 #define RESRC_ROOT_H
 
@@ -6,7 +6,7 @@
 #include "libservice/session.h"
 #include "resrc.h"
 
-/* Nodes that are not to be used, for one reason since one time. */
+/* Nodes that were drained together, with one reason and time. */
 struct record {
     idset_t *ranks;
     char *reason;
@@ -21,23 +21,26 @@ struct drained {
 
 struct root {
     struct ctx *ctx;
-    /* What is. */
-    resgraph_t *found;   /* said by the brokers, and pools of the configuration */
-    resgraph_t *config;  /* nodes of the configuration, which then are all; or NULL */
-    struct likes likes;  /* of ranks that have said nothing yet */
+    /* The inventory. */
+    resgraph_t *found;   /* reported by the brokers, and pools of the configuration */
+    resgraph_t *config;  /* nodes of the configuration, which replace those; or NULL */
+    resgraph_t *named;   /* places of the configuration, for nodes that are found; or NULL */
+    struct likes likes;  /* "like" a rank that has not reported yet */
     idset_t *brokers_up; /* NULL: not known yet */
     resgraph_t *record;  /* the inventory in the store, or NULL */
     struct drained drained;
-    /* What has to be known before anything is said. */
+    /* Conditions for the states (resrc_root.c). */
     bool config_known;
     bool topology_known;
+    bool loaded; /* the session may start */
+    bool failed; /* the module ends */
     bool drained_known;
     bool record_known;
-    bool running; /* the session: all ranks came up that will */
+    bool running; /* the session runs: all ranks that will come up have */
     bool settled;
-    bool late;          /* loaded when the session was running already */
-    bool divided;       /* what is found is no longer what was said: resrc_share.c */
-    unsigned patience;  /* times the timer has asked for what is missing */
+    bool late;          /* this instance was loaded into a running session */
+    bool divided;       /* `found` differs from the reports: resrc_share.c */
+    unsigned patience;  /* ticks that have passed while reports were missing */
     bool config_is_own; /* resrc.config, which must have a section `resource` */
     probe_t *probe;
     struct topology *topology; /* resrc_topology.c */
@@ -45,55 +48,63 @@ struct root {
     flux_future_t *attr_f, *drained_f, *record_f;
     flux_watcher_t *timer;
     flux_watcher_t *defer;
-    /* What was said: to watchers, and to the store. */
+    /* Updates to watchers, and to the store. */
     uint64_t version;
     bool changed, inventory_changed;
     struct list_node watchers;
     unsigned nwatchers;
     struct list_node askers; /* of resrc.status */
     unsigned naskers;
-    early_t *early; /* changes asked for before everything is known */
+    early_t *early; /* requests that arrived before the module was settled */
     bool save_inventory, save_drained;
+    bool saving_inventory, saving_drained; /* what is in the commit under way */
+    flux_watcher_t *again;                 /* after a commit that failed; NULL before the first */
+    double pause;                          /* seconds until then; 0: the last commit succeeded */
     flux_future_t *commit_f;
-    struct list_node to_commit;  /* answered after the next commit */
-    struct list_node committing; /* after the one that is under way */
+    struct list_node to_commit;  /* requests that wait for the next commit */
+    struct list_node committing; /* requests that wait for the commit under way */
     uint64_t commits;
-    char *inventory; /* text of the one that was committed */
+    char *inventory; /* text of the last inventory that was sent to the store */
 };
 
 /* A request that waits. */
 struct waiter {
     struct list_node node;
     flux_msg_t *req;
-    flux_future_t *f;  /* status: asked whether nodes are in use */
+    flux_future_t *f;  /* status: request to the scheduler */
     struct root *root; /* status */
-    char *text;        /* drain: what is answered */
-    bool told;         /* watch: it has had the first answer */
+    char *text;        /* drain: the answer */
+    bool told;         /* watch: the first answer has been sent */
 };
 struct waiter *resrc_root_waiter_add(struct list_node *list, const flux_msg_t *req);
 void resrc_root_waiter_free(struct waiter *w);
 
-/* The nodes there are. */
+/* The nodes of the session. */
 static inline resgraph_t *root_graph(const struct root *r)
 {
     return r->config ? r->config : r->found;
 }
-/* Those that can be used as far as brokers go; a new set, NULL with ENOMEM. */
+/* The nodes whose brokers are up; a new set, NULL with ENOMEM. */
 idset_t *resrc_root_nodes_up(const struct root *r);
-/* Something has changed: tell watchers and the store, once for all that one pass brings. */
+/* Something has changed: update watchers and the store, once at the end of the pass. */
 void resrc_root_changed(struct root *r, bool inventory);
+/* Configuration or switches are known; once both are, the module counts as started. */
+void resrc_root_known(struct root *r);
 /* The module ends, and with it the start of the session. */
 void resrc_root_fail(struct root *r, const char *error);
 
 /* resrc_topology.c */
 int resrc_topology_start(struct root *r); /* -1: out of memory */
-/* Put the switches into the graph.  -1: they cannot be; said already. */
+/* Before the session starts: do the switches fit the nodes?  True: they do, or there are no
+ * switches.  False: too little is known yet; or they do not, and the module ends. */
+bool resrc_topology_fits(struct root *r);
+/* Put the switches into the graph.  -1: they do not fit, and the reason has been logged. */
 int resrc_topology_apply(struct root *r);
 void resrc_topology_destroy(struct root *r);
 
-/* resrc_drain.c: the list of what is drained. */
+/* resrc_drain.c: the list of drained nodes. */
 void resrc_drain_list_clear(struct drained *d);
-/* 0, or -1 with ENOMEM.  What was drained already gets the new reason. */
+/* 0, or -1 with ENOMEM.  A node that is drained already gets the new reason. */
 int resrc_drain_list_add(struct drained *d, const idset_t *ranks, const char *reason, double time);
 int resrc_drain_list_remove(struct drained *d, const idset_t *ranks);
 char *resrc_drain_list_format(const struct drained *d); /* JSON, malloc'd */
@@ -104,11 +115,11 @@ void resrc_store_load(struct root *r);
 void resrc_store_save(struct root *r);
 void resrc_store_stop(struct root *r);
 
-/* resrc_share.c: brokers that have the same share of a job divide it.  0, or -1 with ENOMEM. */
+/* resrc_share.c: divide shares among the brokers that have the same one.  0, or -1 with ENOMEM. */
 int resrc_share_divide(resgraph_t **g);
 
 /* resrc_status.c */
-/* Answer who has waited for the inventory. */
+/* Answer the requests that have waited for the inventory. */
 void resrc_status_go_on(struct root *r);
 
 #endif

@@ -1,16 +1,17 @@
-/* resrc_share.c - brokers that are one task of a job divide what this task was given.
+/* resrc_share.c - divides the share of a task among the brokers that it has started.
  *
- * A session in a job has the share of its tasks (resrc_find.c).  Usually each broker is a task; but
- * `flux start --size=N` in one task starts N brokers that all find the same share, and the session
- * must not schedule it N times.  Each broker marks what it found with a property of its task's rank,
- * "task.R"; nodes that are alike in all, also in this, are such brokers.  Afterwards the mark is gone.
+ * Purpose: a session inside a job has the shares of its tasks (resrc_find.c).  Usually each broker
+ * is one task, but `flux start --size=N` in one task starts N brokers which all find the same
+ * share, and the session must not schedule it N times.  So each broker marks its report with a
+ * property of its task's rank, "task.R": nodes that are equal, including this mark, share one task.
+ * The result has no marks.
  *
  *    cores, gpus    number i of C goes to broker i * N / C of the N, in the order of ranks
- *    memory         a part in N
+ *    memory         the Nth part
  *
- * Where there are fewer cores than brokers, broker i has core i % C, so that each can run something.
+ * If there are fewer cores than brokers, broker i has core i % C, so that each can run something.
  *
- * Failure: ENOMEM; the graph is as it was.
+ * Failure: ENOMEM, and the graph is unchanged.
  */
 #include "config.h"
 #include <errno.h>
@@ -24,7 +25,7 @@
 /* Nodes of one name and kind. */
 struct group {
     idset_t *ranks;
-    uint32_t next; /* how many of them were looked at */
+    uint32_t next; /* index of the next one to get its part */
 };
 
 static void group_free(void *arg)
@@ -53,7 +54,7 @@ static struct group *group_of(hmap_t *groups, const struct resgraph_node *node)
     return gr;
 }
 
-/* Part i of n; with `some`, never nothing. */
+/* Part i of n.  With `some`, no part is empty (unless `ids` is). */
 static idset_t *part(const idset_t *ids, size_t i, size_t n, bool some)
 {
     size_t count = idset_count(ids), first = (i * count + n - 1) / n;

@@ -1,7 +1,8 @@
-/* resrc_status.c - resrc.status: the nodes by what can be done with them.
+/* resrc_status.c - resrc.status: the nodes by state (up, down, drained, draining).
  *
- * A drained node on which something still runs is "draining".  Only the scheduler knows that: it is
- * asked (sched.resources) when a node is drained at all; where there is none, nothing runs.
+ * A drained node on which something still runs is "draining".  Only the scheduler knows that, so it
+ * is asked (sched.resources) if any node is drained.  Without its answer, nothing counts as
+ * running.
  */
 #include "config.h"
 #include <errno.h>
@@ -13,7 +14,7 @@
 
 #define ASKERS_MAX 1024
 
-/* Add an entry for those of `ranks` that there are.  -1 with ENOMEM. */
+/* Add an entry for `ranks`, if there are any.  -1 with ENOMEM. */
 static int add_entry(const struct root *r, json_t *list, const idset_t *ranks, const char *state,
                      const struct record *rec, const idset_t *up)
 {

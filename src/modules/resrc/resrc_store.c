@@ -1,16 +1,18 @@
-/* resrc_store.c - the inventory and what is drained, in the key-value store.
+/* resrc_store.c - the inventory and the drained nodes, in the key-value store.
  *
  *    resource.inventory   the nodes and pools (libresource/resgraph.h)
  *    resource.drained     {"nodes":[{"ranks","reason","time"}..]}
  *
- *  1. One commit is under way at a time; what changes meanwhile goes together in the next.
- *  2. An inventory that is as it was is not committed again.
- *  3. Nothing is written before what is drained was read: an older record is not lost.
- *  4. The inventory is read for the sake of nodes that were lost before this instance was loaded, and cannot
- *     be asked any more (resrc_root.c).
+ * Invariants:
+ *  1. One commit is under way at a time; changes that arrive meanwhile go into the next one.
+ *  2. An unchanged inventory is not committed again.
+ *  3. Nothing is written before the drained nodes have been read, so an older record is not lost.
+ *  4. The inventory is read only to recall nodes that were lost before this instance was loaded and
+ *     cannot be asked any more (resrc_root.c).
  *
- * Failure: without a store nothing is kept, and requests are answered as if it were.  Any other error
- * is logged and told to who waits.
+ * Failure: without a store nothing is kept, and requests are answered as if it were.  Any other
+ * error is logged (once, until a commit succeeds) and reported to the clients that wait, and what
+ * was to be committed is tried again after 1 s, 2 s and so on up to 30 s, or with the next change.
  */
 #include "config.h"
 #include <errno.h>
@@ -19,6 +21,9 @@
 
 #include "libkvs/kvs.h"
 #include "resrc_root.h"
+
+#define PAUSE_MIN 1. /* seconds */
+#define PAUSE_MAX 30.
 
 static void drained_cb(flux_future_t *f, void *arg)
 {
@@ -56,7 +61,7 @@ static void record_cb(flux_future_t *f, void *arg)
     resrc_root_changed(r, false);
 }
 
-/* The lookup of a key; NULL, and *known then, when there is no memory for it. */
+/* Look up a key.  Without memory: NULL, and *known is set, as if the key did not exist. */
 static flux_future_t *lookup(struct root *r, const char *key, flux_future_f cb, bool *known)
 {
     flux_future_t *f = flux_kvs_lookup(r->ctx->h, NULL, key, 0, NULL);
@@ -90,17 +95,47 @@ static void answer(struct root *r, struct list_node *list, int errnum, const cha
     }
 }
 
+static void again_cb(flux_reactor_t *reactor, flux_watcher_t *w, int revents, void *arg)
+{
+    resrc_store_save(arg);
+}
+
+/* What was to be committed is not on record: try it again later.  Without memory for a timer the
+ * next change does that. */
+static void failed(struct root *r, int errnum, const char *error)
+{
+    if (r->pause == 0.)
+        flux_log(r->ctx->h, LOG_ERR, "resources are not put on record: %s; trying again", error);
+    r->pause = r->pause == 0. ? PAUSE_MIN : r->pause < PAUSE_MAX / 2. ? 2. * r->pause : PAUSE_MAX;
+    r->save_inventory = r->save_inventory || r->saving_inventory;
+    r->save_drained = r->save_drained || r->saving_drained;
+    if (r->saving_inventory) {
+        free(r->inventory); /* this one is not there */
+        r->inventory = NULL;
+    }
+    r->saving_inventory = r->saving_drained = false;
+    answer(r, &r->committing, errnum, error);
+    if (r->again || (r->again = flux_timer_create(flux_get_reactor(r->ctx->h), again_cb, r)))
+        flux_timer_start(r->again, r->pause, 0.);
+}
+
 static void commit_cb(flux_future_t *f, void *arg)
 {
     struct root *r = arg;
     int errnum = flux_future_errnum(f);
 
-    if (errnum && errnum != ENOSYS)
-        flux_log(r->ctx->h, LOG_ERR, "resources are not put on record: %s", flux_future_error(f));
-    answer(r, &r->committing, errnum == ENOSYS ? 0 : errnum, flux_future_error(f));
-    flux_future_destroy(f);
     r->commit_f = NULL;
-    resrc_store_save(r);
+    if (errnum && errnum != ENOSYS) {
+        failed(r, errnum, flux_future_error(f));
+        if (!list_empty(&r->to_commit)) /* changes that came meanwhile do not wait */
+            resrc_store_save(r);
+    } else {
+        r->pause = 0.;
+        r->saving_inventory = r->saving_drained = false;
+        answer(r, &r->committing, 0, NULL);
+        resrc_store_save(r);
+    }
+    flux_future_destroy(f);
 }
 
 static int put_inventory(struct root *r, flux_kvs_txn_t *txn, errmsg_t *err)
@@ -108,6 +143,7 @@ static int put_inventory(struct root *r, flux_kvs_txn_t *txn, errmsg_t *err)
     char *text = resgraph_format(root_graph(r));
 
     r->save_inventory = false;
+    r->saving_inventory = true;
     if (!text)
         return errmsg_fail(err, ENOMEM, "no memory for an inventory");
     if (r->inventory && strcmp(r->inventory, text) == 0) {
@@ -125,6 +161,7 @@ static int put_drained(struct root *r, flux_kvs_txn_t *txn, errmsg_t *err)
     int rc;
 
     r->save_drained = false;
+    r->saving_drained = true;
     if (!text)
         return errmsg_fail(err, ENOMEM, "no memory for a record");
     rc = flux_kvs_txn_put(txn, RESRC_KEY_DRAINED, text, err);
@@ -146,9 +183,9 @@ void resrc_store_save(struct root *r)
     }
     if (!(txn = flux_kvs_txn_create()) || (r->save_inventory && put_inventory(r, txn, &err) < 0) ||
         (r->save_drained && put_drained(r, txn, &err) < 0)) {
-        flux_log(r->ctx->h, LOG_ERR, "resources are not put on record: %s", err.text);
-        answer(r, &r->committing, errno, err.text);
+        failed(r, errno, err.text);
     } else if (flux_kvs_txn_count(txn) == 0) {
+        r->saving_inventory = false;
         answer(r, &r->committing, 0, NULL);
     } else {
         r->commit_f = flux_kvs_commit(r->ctx->h, NULL, txn);
@@ -156,7 +193,7 @@ void resrc_store_save(struct root *r)
         if (!r->commit_f || flux_future_then(r->commit_f, -1., commit_cb, r) < 0) {
             flux_future_destroy(r->commit_f);
             r->commit_f = NULL;
-            answer(r, &r->committing, ENOMEM, "no memory for a commit");
+            failed(r, ENOMEM, "no memory for a commit");
         }
     }
     flux_kvs_txn_destroy(txn);
@@ -166,6 +203,7 @@ void resrc_store_stop(struct root *r)
 {
     answer(r, &r->to_commit, ECONNABORTED, "the resrc module was unloaded");
     answer(r, &r->committing, ECONNABORTED, "the resrc module was unloaded");
+    flux_watcher_destroy(r->again);
     flux_future_destroy(r->commit_f);
     flux_future_destroy(r->drained_f);
     flux_future_destroy(r->record_f);

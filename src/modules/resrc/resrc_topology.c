@@ -1,13 +1,26 @@
-/* resrc_topology.c - switches above the nodes, by the setting resource.topology.
+/* resrc_topology.c - the switches above the nodes, from the setting resource.topology.
  *
- *    value    what
+ *    value    meaning
  *    P,L,K    P pods of L leaves of K nodes, in the order of ranks
- *    path     a topology.conf of Slurm; nodes are found by their hosts
+ *    path     a topology.conf of Slurm; hosts identify the nodes
  *
- * The file is read by flux-inventory (a module does not wait for a disk), and understood here.
+ * flux-inventory reads the file, because a module does not wait for a disk; this module parses it.
  *
- * Failure: at the start of a session a topology that cannot be used ends it with a sentence; so does a
- * node that is on no switch.  When the inventory changes later, the switches are left out, which is logged.
+ * The setting is checked before the session counts as started, so a mistake ends the start with an
+ * error message:
+ *
+ *    source of the nodes    P,L,K must have                topology.conf must have
+ *    a configuration        as many nodes                  all of them
+ *    the brokers            as many nodes as brokers       the host of rank 0
+ *
+ * The hosts of other brokers are known only when they have joined.  Hosts of the file that are not
+ * in the session are ignored, which is logged.
+ *
+ * Places of a configuration that names no nodes (racks, say) are put above the nodes that are found,
+ * before the switches.
+ *
+ * Failure: a host that turns out to be on no switch ends the module with an error message.  After a
+ * later change of the inventory, the switches are left out instead, which is logged.
  */
 #include "config.h"
 #include <errno.h>
@@ -20,7 +33,7 @@
 #include "resrc_root.h"
 
 struct topology {
-    char *name; /* as it was set */
+    char *name; /* value of the setting */
     fattree_t *tree;
     flux_future_t *attr_f;
     probe_t *probe;
@@ -43,7 +56,7 @@ void resrc_topology_destroy(struct root *r)
 static void known(struct root *r)
 {
     r->topology_known = true;
-    resrc_root_changed(r, true);
+    resrc_root_known(r);
 }
 
 static void take(struct root *r, fattree_t *tree, const errmsg_t *err)
@@ -105,11 +118,74 @@ int resrc_topology_start(struct root *r)
     return t->attr_f && flux_future_then(t->attr_f, -1., attr_cb, r) == 0 ? 0 : -1;
 }
 
+static bool is_named(const struct topology *t)
+{
+    return fattree_node_name(t->tree, 0) != NULL;
+}
+
+static bool wrong_size(struct root *r, const char *what, size_t n)
+{
+    const struct topology *t = r->topology;
+    char text[200];
+
+    if (is_named(t) || fattree_nnodes(t->tree) == n)
+        return false;
+    snprintf(text, sizeof(text), "resource.topology=%.64s: this tree has %u nodes, but %s %zu",
+             t->name, fattree_nnodes(t->tree), what, n);
+    resrc_root_fail(r, text);
+    return true;
+}
+
+bool resrc_topology_fits(struct root *r)
+{
+    const struct topology *t = r->topology;
+    errmsg_t err;
+
+    if (!t->tree)
+        return true;
+    if (r->config ? wrong_size(r, "the configuration has", resgraph_nnodes(r->config))
+                  : wrong_size(r, "the number of brokers is", r->ctx->size))
+        return false;
+    if (is_named(t) && !r->config && resgraph_find_rank(r->found, 0) < 0)
+        return false;
+    if (resgraph_set_topology(root_graph(r), t->tree, t->name, &err) == 0)
+        return true;
+    resrc_root_fail(r, err.text);
+    return false;
+}
+
+/* Log how many hosts of the file are not in the session. */
+static void tell_foreign(struct root *r)
+{
+    const struct topology *t = r->topology;
+    const resgraph_t *g = root_graph(r);
+    size_t n = fattree_nnodes(t->tree), here = 0;
+    bool *seen = calloc(n, sizeof(*seen));
+    struct resgraph_node node;
+
+    for (size_t i = 0; seen && resgraph_node(g, i, &node); i++) {
+        uint32_t at = fattree_find(t->tree, node.host);
+
+        if (at < n && !seen[at]) {
+            seen[at] = true;
+            here++;
+        }
+    }
+    if (seen && here < n)
+        flux_log(r->ctx->h, LOG_NOTICE, "%s: %zu of its %zu nodes are not in this session", t->name,
+                 n - here, n);
+    free(seen);
+}
+
 int resrc_topology_apply(struct root *r)
 {
     const struct topology *t = r->topology;
     errmsg_t err;
 
+    if (r->named && resgraph_take_named(r->found, r->named, &err) < 0)
+        flux_log(r->ctx->h, LOG_ERR, "places above the nodes are left out: %s", err.text);
+    if (t->tree && is_named(t) && !r->settled)
+        tell_foreign(r);
     if (!t->tree || resgraph_set_topology(root_graph(r), t->tree, t->name, &err) == 0)
         return 0;
     if (!r->settled)

@@ -1,7 +1,7 @@
-/* resrc_xml.c - resrc.xml: what hwloc says in full about the machine of a broker.
+/* resrc_xml.c - resrc.xml: the full description of a broker's machine, by hwloc.
  *
- * Each request runs flux-inventory --xml, or goes on to the rank that is asked for.  At most XMLS_MAX
- * are worked at; one more is refused with EAGAIN.
+ * Each request runs flux-inventory --xml, or is forwarded to the requested rank.  At most XMLS_MAX
+ * requests are under way; one more is refused with EAGAIN.
  */
 #include "config.h"
 #include <errno.h>
@@ -29,7 +29,8 @@ static void xml_free(struct xml *x)
     free(x);
 }
 
-/* Not answered: after a reload the next instance gets these requests, else the host answers. */
+/* These requests get no answer here: after a reload the next instance receives them; otherwise the
+ * host answers. */
 void resrc_xml_clear(struct ctx *ctx)
 {
     struct list_node *n;
@@ -58,7 +59,7 @@ static void forward_cb(flux_future_t *f, void *arg)
     if (flux_future_errnum(f))
         flux_respond_error(x->ctx->h, x->req, flux_future_errnum(f), "%s", flux_future_error(f));
     else if (flux_rpc_get_json(f, &json, NULL) < 0)
-        flux_respond_error(x->ctx->h, x->req, EPROTO, "the answer is no JSON");
+        flux_respond_error(x->ctx->h, x->req, EPROTO, "the answer is not JSON");
     else
         flux_respond(x->ctx->h, x->req, json);
     xml_free(x);

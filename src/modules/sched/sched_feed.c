@@ -1,18 +1,21 @@
-/* sched_feed.c - what the job module tells, and is told (libsched/sched_wire.h).
+/* sched_feed.c - the dialog with the job module (libsched/sched_wire.h).
  *
- *    attach     what a feed does
- *    none       is answered with ENOTCONN
- *    generation of another one: answered, ignored; of this one: taken in
+ *    sender of a feed          its generation   what happens
+ *    any, nobody is attached   any              it is answered with ENOTCONN
+ *    not the attached module   any              it is answered with EPERM
+ *    the attached module       another          it is answered, and ignored
+ *    the attached module       this one         it is applied
  *
  * Invariants:
- *  1. A feed is taken in as a whole, or not at all.
- *  2. The library has times of the reactor's clock only: they are converted where R, estimates and
- *     the expiration leave and come (flux_reactor_to_wall), so a step of the wall clock moves what is
- *     displayed, and nothing that is waited for.
- *  3. There is one job module; one that attaches takes the place of another.
+ *  1. A feed with an entry that cannot be decoded is refused as a whole.  An entry that the library
+ *     refuses (a job that it knows already) is logged and skipped.
+ *  2. The library has times of the reactor's clock only.  R, estimates and the expiration are
+ *     converted on their way in and out (flux_reactor_to_wall), so a step of the wall clock moves
+ *     the times that are displayed, and no start.
+ *  3. There is one job module; one that attaches replaces the previous one.
  *
- * Failure: when memory is out while a feed is taken in, or an answer cannot be made, scheduler and
- * job module would disagree: then it begins anew, under another generation.
+ * Failure: without memory to apply a feed or to answer, scheduler and job module would disagree;
+ * the scheduler then forgets all jobs and asks for them under a new generation.
  */
 #include "config.h"
 #include <errno.h>
@@ -44,7 +47,7 @@ void feed_clear(struct ctx *ctx)
     ctx->attach = NULL;
     ctx->enabled = false;
     if (ctx->broken) {
-        /* A text that has failed stays so: others take their places. */
+        /* A strbuf that has failed stays failed: replace both. */
         strbuf_destroy(ctx->alloc);
         strbuf_destroy(ctx->deny);
         ctx->alloc = strbuf_create(0);
@@ -60,7 +63,7 @@ void feed_clear(struct ctx *ctx)
     flux_watcher_stop(ctx->estimate_timer);
 }
 
-/* Numbers of generations differ from those of an instance before this one. */
+/* Generations are random, so that they differ from those of an earlier instance. */
 static void say_attached(struct ctx *ctx)
 {
     struct sched_answer out = {0};
@@ -116,18 +119,16 @@ void feed_attach_cb(flux_t *h, const flux_msg_t *req, void *arg)
 void feed_cancel_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
     struct ctx *ctx = arg;
-    struct cancel in;
-    json_t *owner;
+    uint32_t matchtag;
 
-    if (flux_request_decode(h, req, &cancel_schema, &in, &owner) < 0)
+    if (cancel_decode(h, req, &matchtag) < 0)
         return;
-    json_decref(owner);
     if (ctx->attach && same_sender(ctx->attach, req) &&
-        flux_msg_matchtag(ctx->attach) == in.matchtag) {
+        flux_msg_matchtag(ctx->attach) == matchtag) {
         flux_respond_error(h, ctx->attach, ENODATA, "the stream was ended");
         feed_clear(ctx);
     }
-    flux_respond(h, req, NULL); /* libflux wants none; who does must not wait for ever */
+    flux_respond(h, req, NULL);
 }
 
 void feed_disconnect_cb(flux_t *h, const flux_msg_t *req, void *arg)
@@ -138,14 +139,15 @@ void feed_disconnect_cb(flux_t *h, const flux_msg_t *req, void *arg)
         feed_clear(ctx);
 }
 
-/* --- what is told --- */
+/* --- reports to the job module --- */
 
 static void alloc_cb(uint64_t id, rset_t *R, double now, double end, void *arg)
 {
     struct ctx *ctx = arg;
     flux_reactor_t *r = flux_get_reactor(ctx->h);
     double start = flux_reactor_to_wall(r, now), expires = rset_expiration(R);
-    char *json;
+    char *json, *leaves;
+    double hops;
 
     rset_set_times(R, start, expires > 0. ? policies_milliseconds(start + (expires - now)) : 0.);
     json = rset_format(R);
@@ -155,8 +157,15 @@ static void alloc_cb(uint64_t id, rset_t *R, double now, double end, void *arg)
     if (json)
         jsonout_text(ctx->alloc, "R", json);
     jsonout_time(ctx->alloc, "t", start);
+    if (sched_where(ctx->s, id, &leaves, &hops) < 0)
+        ctx->broken = true;
+    if (leaves) {
+        jsonout_str(ctx->alloc, "switches", leaves);
+        jsonout_time(ctx->alloc, "hops", hops);
+    }
     if (jsonout_object_end(ctx->alloc) < 0 || !json)
         ctx->broken = true;
+    free(leaves);
     free(json);
 }
 
@@ -225,7 +234,7 @@ void feed_estimates(struct ctx *ctx)
     char *json;
 
     if (fabs(shift - ctx->told_shift) > ESTIMATE_AFTER) {
-        ctx->ntold = 0; /* the wall clock was set: all of them have changed */
+        ctx->ntold = 0; /* the wall clock was set, which changes all estimates */
         ctx->told_shift = shift;
     }
     for (size_t i = 0; i < ctx->estimates && (id = sched_queue_at(ctx->s, i)) != 0; i++) {

@@ -1,19 +1,19 @@
 /* sched_module.c - the scheduler of a session, at rank 0.
  *
- * The library (libsched) decides; this module gives it what it needs: jobs from the job module
+ * The library (libsched) decides.  This module provides its input: jobs from the job module
  * (sched_feed.c), resources from the resrc module (sched_watch.c), policies (sched_policies.c) and
- * time.  Messages: libsched/sched_wire.h.
+ * the time.  Messages: libsched/sched_wire.h.
  *
- * A pass over the queue begins when everything that has come in was handled, and is done in slices
- * of some time (libflux/slice.h): between two of them whatever has come in meanwhile is handled, so a
- * deep queue delays nobody for longer than a slice.  What a slice has brought is told in one message.
+ * A pass over the queue begins once all received messages are handled.  It runs in slices of
+ * bounded time (libflux/slice.h).  Between slices the messages that have come in are handled, so a
+ * deep queue delays nobody for longer than a slice.  One message reports the results of a slice.
  *
  * Invariants:
- *  1. Nothing is allocated while no job module is attached, before it said that it is enabled,
- *     while the inventory is not known, or the policies are not.
- *  2. Every answer of a request is bounded: by the number of ids asked for, or by the inventory.
+ *  1. Nothing is allocated until a job module is attached and has enabled the scheduler, and the
+ *     inventory and the policies are known.
+ *  2. The size of every response is bounded, by the number of ids asked for or by the inventory.
  *
- * Failure: see the parts.  Elsewhere than at the root it refuses to load.
+ * Failure: see the parts.  The module refuses to load on ranks other than 0.
  */
 #include "config.h"
 #include <errno.h>
@@ -69,12 +69,13 @@ static void defer_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *ar
         slice(ctx);
 }
 
+/* The end of a job may be among the messages that have come in: it counts before a pass does. */
 static void timer_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
 {
     struct ctx *ctx = arg;
 
     if (ctx->attach)
-        slice(ctx);
+        flux_watcher_start(ctx->defer);
 }
 
 static void estimate_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
@@ -209,7 +210,7 @@ static void sched_fini(flux_t *h, void *arg)
 {
     struct ctx *ctx = arg;
 
-    /* Not answered: the host ends the stream, or hands it to the next instance. */
+    /* No response: the module host ends the stream, or hands it to the next instance. */
     flux_msg_destroy(ctx->attach);
     flux_handlers_remove(ctx->handlers);
     watch_fini(ctx);
@@ -236,7 +237,7 @@ static int sched_init(flux_t *h, int argc, char **argv, void **arg, errmsg_t *er
     ctx->h = h;
     if (!(ctx->s = sched_create()) || !(ctx->alloc = strbuf_create(0)) ||
         !(ctx->deny = strbuf_create(0)) || !(ctx->defer = flux_defer_create(r, defer_cb, ctx)) ||
-        !(ctx->timer = flux_timer_create(r, timer_cb, ctx)) ||
+        !(ctx->timer = flux_deadline_create(r, timer_cb, ctx)) ||
         !(ctx->estimate_timer = flux_timer_create(r, estimate_cb, ctx)) ||
         !(ctx->handlers = flux_handlers_add(h, handlers, ctx)) || watch_init(ctx) < 0)
         errmsg_fail(err, ENOMEM, "the sched module is out of memory");

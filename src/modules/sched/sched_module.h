@@ -31,11 +31,11 @@ struct ctx {
     bool enabled;
     uint32_t estimates;
     flux_watcher_t *estimate_timer;
-    struct told *told; /* `estimates` of them: what was said last */
+    struct told *told; /* `estimates` of them: the estimates sent last */
     size_t ntold;
     double told_shift;      /* of the wall clock from the reactor's, when they were said */
-    strbuf_t *alloc, *deny; /* entries of the next answer */
-    bool broken;            /* not all of them are there */
+    strbuf_t *alloc, *deny; /* entries of the next response */
+    bool broken;            /* some entries were lost for lack of memory */
 
     /* the resources */
     follow_t *watch;
@@ -53,9 +53,9 @@ struct ctx {
 
 /* --- sched_module.c --- */
 
-/* Something has changed: look at the queue when all that has come in was handled. */
+/* Schedule a pass, which runs once all received messages are handled. */
 void module_kick(struct ctx *ctx);
-/* Forget all jobs, and ask the job module for them from the start. */
+/* Forget all jobs, and have the job module send them again under a new generation. */
 void module_begin_anew(struct ctx *ctx);
 
 /* --- sched_feed.c --- */
@@ -64,11 +64,11 @@ void feed_attach_cb(flux_t *h, const flux_msg_t *req, void *arg);
 void feed_cb(flux_t *h, const flux_msg_t *req, void *arg);
 void feed_cancel_cb(flux_t *h, const flux_msg_t *req, void *arg);
 void feed_disconnect_cb(flux_t *h, const flux_msg_t *req, void *arg);
-/* Say what a slice has brought. */
+/* Send the results of a slice to the job module. */
 void feed_answer(struct ctx *ctx);
 extern const struct sched_ops feed_ops; /* with a struct ctx */
 void feed_clear(struct ctx *ctx);
-/* Say estimates that have changed. */
+/* Send the estimates that have changed. */
 void feed_estimates(struct ctx *ctx);
 
 /* --- sched_watch.c --- */
@@ -85,7 +85,8 @@ int policies_set_node(struct ctx *ctx, const char *spec, errmsg_t *err);
 int policies_configure(struct ctx *ctx, int argc, char **argv, errmsg_t *err);
 void policies_fini(struct ctx *ctx);
 void policies_cb(flux_t *h, const flux_msg_t *req, void *arg);
-/* Two clocks cannot be read at once: what was converted there and back is the same again. */
+/* Round to milliseconds: two clocks cannot be read at once, and a time that is converted there and
+ * back must not change. */
 double policies_milliseconds(double t);
 /* When the resources go, by the wall clock as it is set now; 0: never. */
 double policies_expiration(const struct ctx *ctx);

@@ -1,18 +1,16 @@
-/* sched_policies.c - what is set from outside: arguments, attributes, sched.policy and
- * sched.expiration.
+/* sched_policies.c - the settings: arguments, attributes, sched.policy and sched.expiration.
  *
- *    attribute           argument       default    what
- *    sched.queue-policy  queue-policy=  easy       fcfs, easy, conservative[:N], plugin, Lua file
- *    sched.node-policy   node-policy=   first-fit  first-fit, best-fit, spread, likewise
- *    sched.plugin-path   plugin-path=              directories where plugins are looked for
- *    sched.expiration    expiration=    0          when the resources go, seconds since 1970; 0: never
+ *    attribute           argument       default    value
+ *    sched.queue-policy  queue-policy=  easy       built-in policy[:ARG], plugin, or Lua file
+ *    sched.node-policy   node-policy=   first-fit  likewise
+ *    sched.plugin-path   plugin-path=              directories that are searched for plugins
+ *    sched.expiration    expiration=    0          when resources expire, s since 1970; 0: never
  *
- * Arguments count more than attributes.  A policy that is replaced is unloaded after the new one is
- * in use.
+ * An argument overrides the attribute.  A replaced policy is unloaded once the new one is in use.
  *
- * Failure: a policy that cannot be loaded is refused with a sentence.  Where an argument or an
- * attribute says so the module does not load, and with that a session does not start; a request is
- * answered, and the policy in use stays.
+ * Failure: a policy that cannot be loaded is refused with a sentence.  If an argument or an
+ * attribute names it, the module does not load, and the session does not start.  If a request names
+ * it, the request fails and the old policy stays; a new queue policy in the same request stays set.
  */
 #include "config.h"
 #include <errno.h>
@@ -67,7 +65,7 @@ static int set_path(void *arg, const char *value, errmsg_t *err)
 
 #define LONG_AGO 1e-3 /* of a time before the reactor's clock began */
 
-/* The parent means a moment, and not what the wall clock will be set to: converted once. */
+/* The time is a moment, whatever the wall clock is set to later: it is converted once. */
 static int expire(struct ctx *ctx, double wall)
 {
     double t = wall;
@@ -117,8 +115,8 @@ static void ready(void *arg)
     module_kick(arg);
 }
 
-/* The path first: the others are looked for in it.  A value that is refused ends the module: nothing is
- * allocated by a policy that nobody has chosen. */
+/* The path comes first, since policies are searched for in it.  A refused value ends the module, so
+ * that no policy decides that nobody has chosen. */
 static const struct setup_row rows[] = {
     SETUP_CALL("sched.plugin-path", set_path),
     SETUP_CALL("sched.queue-policy", set_queue),

@@ -1,11 +1,10 @@
-/* sched_watch.c - what there is, as the resrc module tells it (resrc.watch).
+/* sched_watch.c - the resources, as the resrc module reports them (resrc.watch).
  *
- * The first answer has the inventory, later ones what has changed; each goes to the scheduler at
- * once.
+ * The first response has the inventory, later ones the changes; the scheduler applies each at once.
  *
- * Failure: without resrc nothing is started; it is asked again, after AGAIN seconds at first, since
- * it may be about to be loaded.  The same when an answer cannot be understood.  Both are logged
- * once.
+ * Failure: without resrc, or after a response that cannot be decoded, no job starts.  The request
+ * is repeated after AGAIN seconds (resrc may be about to load), then after twice as long each time,
+ * up to AGAIN_MAX.  After TRIES_QUIET failures in a row one message is logged.
  */
 #include "config.h"
 #include <errno.h>
@@ -17,9 +16,9 @@
 
 #define AGAIN 0.02    /* seconds; twice as long each time */
 #define AGAIN_MAX 2.  /* at most */
-#define TRIES_QUIET 4 /* after so many in vain it is worth a message */
+#define TRIES_QUIET 4 /* after this many in vain it is worth a message */
 
-/* Replace a set by another one of this text. */
+/* Replace a set by the one that the text describes. */
 static int replace(idset_t **set, const char *text, errmsg_t *err)
 {
     idset_t *fresh;
@@ -65,7 +64,7 @@ static void ended_cb(void *arg, int errnum, const char *why, unsigned tries)
 {
     struct ctx *ctx = arg;
 
-    /* What was up may be down or drained by now. */
+    /* Nodes may go down or be drained unnoticed from now on. */
     if (ctx->graph)
         sched_unheard(ctx->s);
     if (!ctx->watch_failed && tries > TRIES_QUIET) {

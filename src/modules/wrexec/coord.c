@@ -1,20 +1,24 @@
-/* Rank 0: what the job module asks for, and what it is told.
+/* coord.c - the coordinator's end of the job module's requests, at rank 0.
  *
- *  1. Jobs that come before the shape of the tree is known wait for it, and so do signals for them,
- *     in order.
- *  2. What is to be told is gathered in arrays, and goes out as one response at the end of the
- *     pass. While the job module does not ask (it is being reloaded), it waits here: never more
- *     than one entry for each job that was launched.
- *  3. The first response of a stream lists what runs, so that a job module that has lost its
- *     memory, or one that meets a wrexec which has lost its jobs, knows.  And how the last ones
- *     ended, once more: one that was being reloaded may not have looked at that.
+ * Purpose: start and signal the jobs that the job module names, and report to it on one stream
+ * (wrexec.jobs) how they ended.
  *
- *  4. Every request is answered: wrexec.launch and wrexec.kill when they were handled, and with
- *     EAGAIN what finds no room, so that the job module sends it again.
+ * Invariants:
+ *  1. A launch that arrives before the shape of the tree is known, or whose nodes have to be asked
+ *     which of them share a host (coord_hosts.c), waits for that.  So do all launches and signals
+ *     that arrive meanwhile, in the order of arrival.
+ *  2. Reports collect in arrays and leave as one response at the end of the pass, or earlier when
+ *     ENDED_MAX of them have collected.  While the job module has no stream open (it is being
+ *     reloaded), the reports wait here: all ends, and up to RAISE_MAX messages about jobs.
+ *  3. The first response on a stream lists the jobs that run, for a job module or a coordinator
+ *     that has lost its memory.  It also repeats how the last jobs ended (TOLD_MAX bytes), because
+ *     a job module that was being reloaded may have missed that.
+ *  4. Every request gets an answer: wrexec.launch and wrexec.kill once they have been handled, or
+ *     EAGAIN if there is no room for them; the job module then sends them again.
  *
- * Failure: a job that cannot be started has ended, with code 126 and a sentence.  A launch message
- * that cannot be read is refused and logged: the job module then asks for the stream anew, and what
- * it believes to run and is not in the first response is dead.
+ * Failure: a job that cannot be started counts as ended, with exit code 126 and an error message.
+ * A malformed launch message is refused and logged; a job that the job module believes to run, but
+ * that the first response of its next stream does not list, is dead.
  */
 #include "config.h"
 #include "coord.h"
@@ -31,6 +35,7 @@
 #define WAITING_MAX 65536
 #define ENDED_MAX \
     10000 /* in one message: a number and a code each, whose writing takes the same for all */
+#define RAISE_MAX 1024 /* that are kept while the job module has no stream open */
 #define REFUSED_CODE 126
 #define TOLD_MAX (256u << 10) /* bytes of ends that are kept; some 3000 */
 
@@ -41,16 +46,19 @@ struct told {
     char json[];
 };
 
-/* A request that waits, and what is to be done with it. */
+/* A request that may have to wait, and what is to be done with it. */
 struct waiting {
     struct list_node node;
-    void (*fn)(struct coord *r, const flux_msg_t *req);
-    flux_msg_t *msg;
+    bool (*fn)(struct coord *r, struct waiting *w); /* false: call it again later */
+    const flux_msg_t *msg;
+    flux_msg_t *kept; /* the same, while it waits */
+    size_t pos;       /* launch: the first record that is not handled */
+    bool now;         /* it can wait no longer */
 };
 
-static void launch(struct coord *r, const flux_msg_t *req);
+static bool launch(struct coord *r, struct waiting *w);
 
-/* --- what the job module is told --- */
+/* --- reports to the job module --- */
 
 static void told_drop(struct coord *r, struct told *t)
 {
@@ -82,7 +90,7 @@ static void told_keep(struct coord *r, const char *json)
         told_drop(r, list_entry(list_first(&r->told), struct told, node));
 }
 
-/* How the last jobs ended, whether that was told or not; NULL: none has. */
+/* The ends of the last jobs, both reported and not yet reported; NULL: there are none. */
 static json_t *last_ends(const struct coord *r)
 {
     json_t *all = json_array();
@@ -135,7 +143,7 @@ static void gather(struct coord *r, json_t **array, json_t *entry)
         flux_log(r->ctx->h, LOG_ERR, "no memory to tell how a job ended");
         return;
     }
-    if (window_add(&r->window, 0, flux_now(r->ctx->h)))
+    if (window_add(&r->window, 0))
         tell(r);
     flux_watcher_start(r->flusher);
 }
@@ -177,17 +185,25 @@ void coord_tell_raise(struct coord *r, uint64_t id, const char *type, int severi
 {
     struct wrexec_raise e = {.id = id, .type = type, .severity = severity, .note = note};
 
+    if (!r->jobs_req && json_array_size(r->raise) >= RAISE_MAX) {
+        if (r->unraised++ == 0)
+            flux_log(r->ctx->h, LOG_ERR,
+                     "the job module cannot be reached: messages about jobs are dropped from the "
+                     "%dth on, the first one is of job %" PRIu64 ": %s",
+                     RAISE_MAX + 1, id, note);
+        return;
+    }
     gather(r, &r->raise, flux_schema_encode_json(&wrexec_raise_schema, &e));
 }
 
-/* What waits to be launched runs as far as the job module is concerned: it was told to launch it. */
+/* To the job module a job whose launch waits here is running: the module has asked for it. */
 static void add_waiting(const struct coord *r, json_t *running)
 {
     LIST_FOREACH(it, &r->waiting)
     {
         const struct waiting *w = list_entry(it, struct waiting, node);
         struct launchrec rec;
-        size_t len, pos = 0;
+        size_t len, pos = w->pos;
         const void *data = flux_msg_payload(w->msg, &len);
         errmsg_t err;
 
@@ -195,7 +211,7 @@ static void add_waiting(const struct coord *r, json_t *running)
             uint64_t id = 0;
 
             exec_spec_destroy(exec_spec_create(rec.json, rec.json_len, r->ctx->size, &id, &err));
-            /* Also one that will be refused: it is told when that is done. */
+            /* Includes a job that will be refused: that is reported when it happens. */
             if (id)
                 json_array_append_new(running, json_integer((json_int_t)id));
         }
@@ -225,7 +241,7 @@ void coord_jobs(flux_t *h, const flux_msg_t *req, void *arg)
     while (m.running && hmap_next(ctx->jobs, &pos, NULL, NULL, &val)) {
         const struct subjob *j = val;
 
-        /* One that is finished here has been told, or is about to be. */
+        /* The end of a job that is in `over` has been reported, or is about to be. */
         if (j->rj && !j->rj->exec && !j->rj->parent && list_empty(&j->over))
             json_array_append_new(m.running, json_integer((json_int_t)j->id));
     }
@@ -242,6 +258,9 @@ void coord_jobs(flux_t *h, const flux_msg_t *req, void *arg)
         json_decref(r->ended);
         json_decref(r->raise);
         r->ended = r->raise = NULL;
+        if (r->unraised > 0)
+            flux_log(h, LOG_ERR, "%" PRIu64 " messages about jobs were dropped", r->unraised);
+        r->unraised = 0;
         window_reset(&r->window);
     } else {
         flux_respond_error(h, req, ENOMEM, "no memory to list what runs");
@@ -258,13 +277,22 @@ void coord_jobs(flux_t *h, const flux_msg_t *req, void *arg)
 struct subjob *coord_start(struct coord *r, struct spec *spec, const struct launchrec *rec,
                            struct listener *l, errmsg_t *err)
 {
-    struct subjob *j = subjob_create(r->ctx, spec, err);
+    struct launchrec told = *rec;
+    struct subjob *j = NULL;
+    char *json = NULL;
 
-    if (!j)
+    if (coord_hosts_tell(r->hosts, &spec, &told, &json, err) < 0)
+        exec_spec_destroy(spec);
+    else
+        j = subjob_create(r->ctx, spec, err);
+    if (!j) {
+        free(json);
         return NULL;
+    }
     if (!(j->rj = coord_job_create(r, j))) {
         errmsg_fail(err, ENOMEM, "no memory for a job");
         subjob_free(j);
+        free(json);
         return NULL;
     }
     j->nonce = flux_random(r->ctx->h);
@@ -274,27 +302,33 @@ struct subjob *coord_start(struct coord *r, struct spec *spec, const struct laun
         l->id = j->id;
     }
     coord_clients_job(r->clients, j->rj);
-    subjob_launch(j, rec);
+    subjob_launch(j, &told);
+    free(json);
     if (j->rj->l && !j->rj->l->input)
         subjob_flow_stdin(j, NULL, 0);
     subjob_check(j);
     return j;
 }
 
-static void launch(struct coord *r, const flux_msg_t *req)
+static bool launch(struct coord *r, struct waiting *w)
 {
     struct ctx *ctx = r->ctx;
     struct launchrec rec;
     const void *data;
-    size_t len, pos = 0;
+    size_t len, pos = w->pos;
     errmsg_t err;
     int rc;
 
-    data = flux_msg_payload(req, &len);
+    data = flux_msg_payload(w->msg, &len);
     while ((rc = exec_launchrec_next(data, len, &pos, &rec, &err)) == 1) {
         uint64_t id;
         struct spec *s = exec_spec_create(rec.json, rec.json_len, ctx->size, &id, &err);
 
+        if (s && !w->now && !coord_hosts_known(r->hosts, s)) {
+            exec_spec_destroy(s);
+            return false;
+        }
+        w->pos = pos;
         if (s && id >= JOB_EXEC_BIT) {
             errmsg_fail(&err, EINVAL, "id: %" PRIu64 " is too large", id);
             exec_spec_destroy(s);
@@ -308,36 +342,43 @@ static void launch(struct coord *r, const flux_msg_t *req)
     }
     if (rc < 0) {
         flux_log(ctx->h, LOG_ERR, "%s", err.text);
-        flux_respond_error(ctx->h, req, EPROTO, "%s", err.text);
+        flux_respond_error(ctx->h, w->msg, EPROTO, "%s", err.text);
     } else {
-        flux_respond(ctx->h, req, NULL);
+        flux_respond(ctx->h, w->msg, NULL);
     }
+    return true;
 }
 
-static int wait_ready(struct coord *r, const flux_msg_t *req,
-                      void (*fn)(struct coord *r, const flux_msg_t *req))
+static int wait_ready(struct coord *r, const struct waiting *req)
 {
     struct waiting *w = r->nwaiting < WAITING_MAX ? calloc(1, sizeof(*w)) : NULL;
 
     if (!w)
         return -1;
-    w->fn = fn;
-    w->msg = flux_msg_incref(req);
+    *w = *req;
+    w->msg = w->kept = flux_msg_incref(req->msg);
     list_append(&r->waiting, &w->node);
     r->nwaiting++;
     return 0;
 }
 
-/* Now, or when the tree is known. */
+/* Now, or when it is its turn. */
 static void when_ready(struct coord *r, const flux_msg_t *req,
-                       void (*fn)(struct coord *r, const flux_msg_t *req))
+                       bool (*fn)(struct coord *r, struct waiting *w))
 {
-    if (r->ctx->ready) {
-        fn(r, req);
-    } else if (wait_ready(r, req, fn) < 0) {
-        flux_respond_error(r->ctx->h, req, EAGAIN,
-                           "rank 0 does not know the shape of the tree yet, and too much waits");
+    struct waiting w = {.fn = fn, .msg = req};
+
+    if (r->ctx->ready && list_empty(&r->waiting) && fn(r, &w))
+        return;
+    if (wait_ready(r, &w) == 0)
+        return;
+    if (w.pos > 0) { /* some of its jobs have been launched: it must not be sent again */
+        w.now = true;
+        fn(r, &w);
+        return;
     }
+    flux_respond_error(r->ctx->h, req, EAGAIN,
+                       "rank 0 is not ready to launch jobs yet, and too many requests wait");
 }
 
 void coord_launch(flux_t *h, const flux_msg_t *req, void *arg)
@@ -355,13 +396,14 @@ void coord_ready(struct coord *r)
 {
     struct list_node *n;
 
-    while ((n = list_first(&r->waiting))) {
+    while (r->ctx->ready && (n = list_first(&r->waiting))) {
         struct waiting *w = list_entry(n, struct waiting, node);
 
+        if (!w->fn(r, w))
+            break;
         list_remove(n);
         r->nwaiting--;
-        w->fn(r, w->msg);
-        flux_msg_destroy(w->msg);
+        flux_msg_destroy(w->kept);
         free(w);
     }
     coord_execs_ready(r->runs);
@@ -379,7 +421,7 @@ static void kill_one(struct coord *r, uint64_t id, int signum)
     }
     if (coord_job_over(j->rj))
         return;
-    /* The first that was sent counts: SIGKILL may only be what follows its grace. */
+    /* The first signal counts: a later SIGKILL may only mark the end of its grace period. */
     if (!j->rj->signaled && (signum == SIGTERM || signum == SIGKILL))
         j->rj->signaled = signum;
     if (signum == SIGKILL) {
@@ -387,8 +429,8 @@ static void kill_one(struct coord *r, uint64_t id, int signum)
         bool again = j->killed;
 
         j->killed = true;
-        /* Output that nobody came for does not keep it; nor, when it was killed before, output that
-         * its client does not take: that may be stopped for ever. */
+        /* Output without a client does not keep a killed job.  Nor, at the second SIGKILL, does
+         * output that the client does not read: it may be stopped for ever. */
         if (j->spec->output == SPEC_OUTPUT_CLIENT && (!l || (again && l->credit <= 0))) {
             j->rj->gone = true;
             coord_job_signal(j->rj, signum);
@@ -399,15 +441,16 @@ static void kill_one(struct coord *r, uint64_t id, int signum)
     coord_job_signal(j->rj, signum);
 }
 
-static void kill_all(struct coord *r, const flux_msg_t *req)
+static bool kill_all(struct coord *r, struct waiting *w)
 {
     flux_t *h = r->ctx->h;
+    const flux_msg_t *req = w->msg;
     struct wrexec_kill k;
     json_t *owner, *id;
     size_t i;
 
     if (flux_request_decode(h, req, &wrexec_kill_schema, &k, &owner) < 0)
-        return;
+        return true;
     if (k.signum <= 0 || k.signum >= _NSIG) {
         flux_respond_error(h, req, EINVAL, "%d is not a signal", k.signum);
     } else {
@@ -419,6 +462,7 @@ static void kill_all(struct coord *r, const flux_msg_t *req)
         flux_respond(h, req, "{}");
     }
     json_decref(owner);
+    return true;
 }
 
 void coord_kill(flux_t *h, const flux_msg_t *req, void *arg)
@@ -431,7 +475,7 @@ void coord_kill(flux_t *h, const flux_msg_t *req, void *arg)
         flux_respond_error(h, req, EINVAL, "jobs are ended at rank 0, not at rank %u", ctx->rank);
 }
 
-/* The client of a job, when a request is from it; else NULL. */
+/* The listener of a job if the request is from the same client; otherwise NULL. */
 static struct listener *client_of(const struct ctx *ctx, uint64_t id, const flux_msg_t *req)
 {
     char sender[FLUX_SENDER_MAX], theirs[FLUX_SENDER_MAX];
@@ -457,11 +501,11 @@ void coord_stdin(flux_t *h, const flux_msg_t *req, void *arg)
     }
     if ((l = client_of(arg, le_get64(data), req)))
         subjob_flow_stdin(l->rj->j, data + WREXEC_STDIN_HEAD, len - WREXEC_STDIN_HEAD);
-    /* Of a job that has ended: taken in vain, as by tasks that have. */
+    /* The input of a job that has ended is discarded, like that of a task that has ended. */
     flux_respond(h, req, NULL);
 }
 
-/* It got rid of some output. */
+/* Credit for output: the client has consumed that many bytes. */
 void coord_credit(flux_t *h, const flux_msg_t *req, void *arg)
 {
     struct listener *l;
@@ -529,12 +573,14 @@ void coord_save(struct coord *r, flux_handover_t *o)
     {
         const struct waiting *w = list_entry(it, struct waiting, node);
 
-        flux_handover_put_msg(o, w->msg);
+        flux_handover_put_msg(o, w->kept);
         flux_handover_put(o, w->fn == launch);
+        flux_handover_put(o, w->pos);
     }
     flux_handover_put_msg(o, NULL);
     coord_execs_save(r->runs, o);
     coord_output_save(r->output, o);
+    coord_hosts_save(r->hosts, o);
 }
 
 void coord_load(struct coord *r, flux_handover_t *o)
@@ -551,12 +597,16 @@ void coord_load(struct coord *r, flux_handover_t *o)
     while ((json = flux_handover_get_str(o)))
         told_keep(r, json);
     while ((msg = flux_handover_get_msg(o))) {
-        if (wait_ready(r, msg, flux_handover_get(o, 1) ? launch : kill_all) < 0)
+        struct waiting w = {.fn = flux_handover_get(o, 1) ? launch : kill_all, .msg = msg};
+
+        w.pos = flux_handover_get(o, SIZE_MAX);
+        if (wait_ready(r, &w) < 0)
             flux_handover_fail(o, ENOMEM);
         flux_msg_destroy(msg);
     }
     coord_execs_load(r->runs, o);
     coord_output_load(r->output, o);
+    coord_hosts_load(r->hosts, o);
     flux_watcher_start(r->flusher);
 }
 
@@ -576,7 +626,8 @@ struct coord *coord_create(struct ctx *ctx)
     r->output = coord_output_create(r);
     r->clients = coord_clients_create(r);
     r->runs = coord_execs_create(r);
-    if (!r->flusher || !r->output || !r->clients || !r->runs) {
+    r->hosts = coord_hosts_create(r);
+    if (!r->flusher || !r->output || !r->clients || !r->runs || !r->hosts) {
         coord_destroy(r);
         errno = ENOMEM;
         return NULL;
@@ -594,7 +645,7 @@ void coord_destroy(struct coord *r)
         struct waiting *w = list_entry(n, struct waiting, node);
 
         list_remove(n);
-        flux_msg_destroy(w->msg);
+        flux_msg_destroy(w->kept);
         free(w);
     }
     if (r->jobs_req)
@@ -604,6 +655,7 @@ void coord_destroy(struct coord *r)
     json_decref(r->raise);
     told_clear(r);
     flux_watcher_destroy(r->flusher);
+    coord_hosts_destroy(r->hosts);
     coord_execs_destroy(r->runs);
     coord_clients_destroy(r->clients);
     coord_output_destroy(r->output);

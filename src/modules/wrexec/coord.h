@@ -1,4 +1,4 @@
-/* What the files coord*.c share, which work at rank 0 only. */
+/* Declarations shared by the files coord*.c, which work at rank 0 only. */
 #ifndef WREXEC_COORD_H
 #define WREXEC_COORD_H
 
@@ -13,13 +13,15 @@ struct coord {
     flux_msg_t *jobs_req;
     char jobs_sender[FLUX_SENDER_MAX];
     json_t *ended, *raise;
+    uint64_t unraised;     /* dropped since the job module had a stream open */
     struct list_node told; /* the last messages with ends, oldest first */
     size_t told_bytes;
     struct window window;
     flux_watcher_t *flusher;
-    struct list_node waiting; /* messages that came before the tree was known */
+    struct list_node waiting; /* for the tree, or for the marks of hosts, in order of arrival */
     size_t nwaiting;
     struct coord_output *output;
+    struct coord_hosts *hosts;
     struct clients *clients;
     struct runs *runs;
     uint64_t next_spawn;
@@ -41,17 +43,17 @@ struct coord_job {
     struct coord *coord;
     struct listener *l;
     bool exec;
-    bool gone; /* who listened, or should have */
+    bool gone; /* the client that listened, or should have: output is discarded */
     bool terminating;
     int signaled;  /* a signal that ends programs was sent to it, by order; 0: none */
-    bool failed;   /* what follows is decided */
+    bool failed;   /* the exit code and the error message are decided */
     int fail_code; /* may be 0: MPI_Abort() with that code */
     char *fail_text;
     flux_watcher_t *grace;
-    double deadline; /* when that ends, by flux_now() */
-    uint64_t *taken; /* standard input to all: taken by each node */
-    uint64_t acked;
-    uint32_t behind; /* nodes that have taken just that */
+    double deadline; /* end of the grace period, by flux_now() */
+    uint64_t *taken; /* standard input for all tasks: bytes taken by each node */
+    uint64_t acked;  /* bytes taken by all nodes */
+    uint32_t behind; /* number of nodes that have taken no more than that */
     /* coord_output.c */
     buf_t *outbuf;            /* what is to be committed */
     uint64_t kept, lost, cap; /* cap: 1 + bytes; 0: that of all jobs */
@@ -66,11 +68,11 @@ struct coord_job {
     struct list_node group;   /* in parent->groups */
     flux_msg_t *spawn_req;    /* until it is answered */
     uint32_t unstarted;       /* nodes; then the answer is due */
-    bool refused;             /* it was given up, which is nobody's failure */
+    bool refused;             /* it was given up, which is not a failure of the job */
     uint64_t parent_id;       /* only while it is being loaded */
 };
 
-/* coord.c: what the job module is told */
+/* coord.c: reports to the job module */
 void coord_tell_ended(struct coord *r, struct coord_job *rj, const struct wrexec_result *res);
 void coord_tell_raise(struct coord *r, uint64_t id, const char *type, int severity,
                       const char *note);
@@ -78,12 +80,26 @@ void coord_tell_raise(struct coord *r, uint64_t id, const char *type, int severi
 struct subjob *coord_start(struct coord *r, struct spec *spec, const struct launchrec *rec,
                            struct listener *l, errmsg_t *err);
 
+/* coord_hosts.c */
+struct coord_hosts *coord_hosts_create(struct coord *r);
+void coord_hosts_destroy(struct coord_hosts *hs);
+/* May a job be launched?  false: its nodes are asked for marks, and coord_ready() will be called
+ * when they have answered. */
+bool coord_hosts_known(struct coord_hosts *hs, const struct spec *s);
+/* If names do not say which nodes share a host, replace the spec and the JSON of the record by
+ * ones that say it; *json is to be freed by the caller.  0, or -1 with ENOMEM and an error
+ * message. */
+int coord_hosts_tell(struct coord_hosts *hs, struct spec **spec, struct launchrec *rec, char **json,
+                     errmsg_t *err);
+void coord_hosts_save(const struct coord_hosts *hs, flux_handover_t *o);
+void coord_hosts_load(struct coord_hosts *hs, flux_handover_t *o);
+
 /* coord_spawn.c */
 /* The request for a group is answered: with an error and a sentence, or (0) with its name. */
 void coord_spawn_answer(struct coord_job *g, int errnum, const char *text);
 /* A failure in a group before that: the group ends, its job does not. */
 void coord_spawn_refuse(struct coord_job *g, int errnum, const char *text);
-/* A group is over: what became of it is its job's. */
+/* A group is over: merge its results into its job's. */
 void coord_spawn_over(struct coord_job *g, json_t *failed);
 void coord_spawn_save(const struct coord_job *rj, flux_handover_t *o);
 void coord_spawn_load(struct coord_job *rj, flux_handover_t *o);
@@ -112,11 +128,11 @@ struct listener *coord_client_create(struct clients *cl, const flux_msg_t *req, 
 void coord_client_free(struct listener *l);                       /* of a job */
 void coord_client_forget(struct clients *cl, struct listener *l); /* of one that was not started */
 void coord_client_notice(struct listener *l, const struct wrexec_notice *n);
-/* A job begins, maybe one that is listened to already. */
+/* A job begins; a client may wait for it already. */
 void coord_clients_job(struct clients *cl, struct coord_job *rj);
-/* It has ended: tell who listens, or keep it for somebody who will. */
+/* A job has ended: send the result to its client, or keep it for a late one. */
 void coord_clients_result(struct clients *cl, struct coord_job *rj, const char *json);
-/* There will be no such job. */
+/* The job will not be started. */
 void coord_clients_unknown(struct clients *cl, uint64_t id);
 void coord_clients_save(struct clients *cl, flux_handover_t *o);
 void coord_clients_load(struct clients *cl, flux_handover_t *o); /* after all jobs */
@@ -127,7 +143,7 @@ void coord_output_destroy(struct coord_output *o);
 void coord_output_set_limit(struct coord_output *o, uint64_t bytes);
 /* Keep records: false when they have to be offered again. */
 bool coord_output_put(struct coord_output *o, struct coord_job *rj, const void *data, size_t len);
-/* Is all that was put in the store?  Else coord_job_finished() will be called again. */
+/* Is all output in the store?  If not, coord_job_finished() will be called again. */
 bool coord_output_settled(struct coord_output *o, struct coord_job *rj);
 void coord_output_forget(struct coord_output *o, struct coord_job *rj);
 void coord_output_save(const struct coord_output *o, flux_handover_t *ho);

@@ -1,16 +1,20 @@
-/* Clients of jobs at rank 0: who listens, before, while and after a job runs.
+/* coord_client.c - the clients that follow a job, at rank 0.
  *
- * state of a request    meaning
- * early                 the job was not launched yet: in `early`, by its id
- * joined                it gets output, notices and, last, the result
- * (answered)            the result was there already: the job was shorter than the way here
+ * Purpose: connect the client of a job (wrexec.listen) to its output and its result, whether the
+ * client arrives before the job, while it runs, or after its end.
  *
- *  1. What a client asked for is in its own list, so that its going away costs as much as it asked
- *     for, however many jobs there are.
- *  2. At most EARLY_MAX wait for jobs; the last RECENT_MAX results of jobs whose output is for a
- *     client, and for which none came, are kept for one that is late.
- *  3. A client that goes away ends what it ran itself (flux exec); jobs are ended by the job
- *     module, which sees it go, too.  Output that nobody else may have is thrown away.
+ *     state of a request   meaning
+ *     early                the job has not been launched; the request is in `early`, by job id
+ *     joined               the client receives output, notices and, last, the result
+ *     (answered)           the job had ended already; the result was the only answer
+ *
+ * Invariants:
+ *  1. A client's requests are in the client's own list, so the cost of a disconnect depends on the
+ *     number of its requests only, not on the number of jobs.
+ *  2. At most EARLY_MAX requests are early.  If the output of a job is for a client and none has
+ *     come, the result is kept for a late client; the last RECENT_MAX such results are kept.
+ *  3. When a client disconnects, its own programs (flux exec) end.  Its jobs are left to the job
+ *     module, which sees the disconnect as well.  Output for that client alone is discarded.
  */
 #include "config.h"
 #include "coord.h"
@@ -123,7 +127,7 @@ void coord_client_notice(struct listener *l, const struct wrexec_notice *n)
     free(json);
 }
 
-/* The first notice: the job is on its way. */
+/* The first notice: the job is being started. */
 static void tell_start(struct coord_job *rj)
 {
     char *ranks = idset_format(rj->j->ranks, 0);
@@ -294,7 +298,7 @@ void coord_clients_gone(struct clients *cl, const char *sender, uint32_t matchta
     struct client *c;
     struct listener *l;
 
-    /* Looked up anew each time: what one of them ends may end others. */
+    /* The client is looked up anew each time: the end of one request may end others. */
     while ((c = hmap_get(cl->map, sender)) && (l = find(c, matchtag)))
         listener_gone(cl, l, matchtag != 0);
 }

@@ -1,14 +1,16 @@
-/* wrexec.run: programs that a client runs itself (flux exec), past the queue.
+/* coord_exec.c - wrexec.run: the programs of flux exec, which bypass the queue.
  *
- * One task on each of the ranks that were asked for.  It has a number of its own above
- * JOB_EXEC_BIT, which says in output, signals and input what is meant; it is told to nobody but its
- * client, and ends with it.
+ * Purpose: start one task on each of the requested ranks.  A program is a job without a record: its
+ * number is above JOB_EXEC_BIT and identifies it in output, signals and input.  Only its client is
+ * told about it, and it ends with its client.
  *
- *  1. A request that comes before the shape of the tree and the ranks that are up are known waits
- *     for them.
- *  2. Which ranks are up is asked once, and again after an event that says it has changed.
+ * Invariants:
+ *  1. A request that arrives before the shape of the tree and the ranks that are up are known waits
+ *     for both.
+ *  2. The ranks that are up are asked for once, and again by the first request after an event that
+ *     reports a change.
  *
- * Failure: the request is answered with errno and a sentence, and nothing was started.
+ * Failure: the request is answered with errno and an error message; no task was started.
  */
 #include "config.h"
 #include "coord.h"
@@ -40,7 +42,7 @@ struct runs {
     size_t nwaiting;
 };
 
-/* The ranks that are wanted: all of them have to be up.  To be destroyed by the caller. */
+/* The requested ranks, all of which must be up.  The caller destroys the set. */
 static idset_t *place(const struct runs *rs, const struct wrexec_run *run, errmsg_t *err)
 {
     idset_t *ranks = idset_parse(run->ranks, err), *missing;
@@ -61,7 +63,7 @@ static idset_t *place(const struct runs *rs, const struct wrexec_run *run, errms
     return NULL;
 }
 
-/* One task on each of them.  NULL when memory is out. */
+/* One task on each of these ranks.  NULL without memory. */
 static json_t *nodes(const char *ranks)
 {
     json_t *all = json_array(), *one = json_array();
@@ -190,7 +192,7 @@ static void up_cb(flux_future_t *f, void *arg)
     }
     flux_future_destroy(f);
     rs->up_f = NULL;
-    /* With what was known before, if anything; the next request asks again. */
+    /* After a failure the previous set is used; without one the next request asks again. */
     rs->up_state = rs->up ? KNOWN : UNKNOWN;
     if (rs->up)
         coord_execs_ready(rs);
@@ -255,7 +257,7 @@ void coord_exec_signal(flux_t *h, const flux_msg_t *req, void *arg)
     j = hmap_get_u64(ctx->jobs, s.id);
     if (s.signum <= 0 || s.signum >= _NSIG)
         flux_respond_error(h, req, EINVAL, "%d is not a signal", s.signum);
-    else if (!j || !j->rj || j->finished)
+    else if (!j || !j->rj || !j->rj->exec || j->finished)
         flux_respond_error(h, req, ESRCH, "nothing with the number %" PRIu64 " is running", s.id);
     else {
         subjob_signal(j, s.signum);
@@ -294,7 +296,7 @@ void coord_execs_save(const struct runs *rs, flux_handover_t *o)
     flux_handover_put_msg(o, NULL);
 }
 
-/* Which ranks are up is asked anew. */
+/* The next instance asks anew which ranks are up. */
 void coord_execs_load(struct runs *rs, flux_handover_t *o)
 {
     flux_msg_t *req;

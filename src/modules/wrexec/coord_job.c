@@ -1,19 +1,21 @@
-/* The life of one job at rank 0, from its start to what is told of its end.
+/* coord_job.c - the life of a job at rank 0, from its start to the report of its end.
  *
- * state     what happens                                      left when
- * running   output goes to the listener or the store          all tasks are done, all output gone
- * storing   the last output is being committed                the store has answered
- * over      the end was told; freed by the reaper
+ *     state     activity                                     left when
+ *     running   output goes to the client or to the store    all tasks have ended, no output waits
+ *     storing   the last output is being committed           the store has answered
+ *     over      the end has been reported                    the reaper frees the job
  *
- *  1. The first failure decides the exit code and the sentence, and ends the job: at once by
- *     SIGKILL, or by SIGTERM first where it has a period of grace.  A failure with code 0, a task
- *     that aborted the job with it, is not one: the job is ended in the same way, and completes.
- *     One that follows a signal which ends programs is that signal's doing.
- *  2. Tasks that were spawned (coord_spawn.c) are a group, with a life of its own here that is told
- *     to nobody: signals, output, failures and statuses are those of the job, which ends with the
- *     last of them.
- *  3. Nothing is waited for between the last task's end and what is told, but the commit of output
- *     that is still under way.
+ * Invariants:
+ *  1. The first failure decides the exit code and the error message, and ends the job: by SIGKILL,
+ *     or by SIGTERM first if the job has a grace period.  A failure with code 0 (a task aborted the
+ *     job with that code) ends the job in the same way, but the job completes.  A failure after the
+ *     job module has sent SIGTERM or SIGKILL is attributed to that signal.  A program of flux exec
+ *     goes on after a failure at one rank.
+ *  2. Spawned tasks (coord_spawn.c) form a group, which has a struct coord_job of its own but is
+ *     not reported.  Its signals, output, failures and statuses are those of the job, which ends
+ *     when the last group has ended.
+ *  3. Between the end of the last task and the report, only a commit of output that is still under
+ *     way is awaited.
  */
 #include "config.h"
 #include "coord.h"
@@ -107,8 +109,8 @@ bool coord_job_output(struct subjob *j, const void *data, size_t len)
     return true;
 }
 
-/* A node has taken more: by how much does what all have taken grow?  All nodes are looked at only
- * when the last of those that were behind has moved. */
+/* A node has taken more input: returns by how much the amount taken by all nodes grows.  The nodes
+ * are scanned only after the last of the slowest nodes has moved. */
 static uint64_t taken_by_all(struct coord_job *rj, uint32_t node, uint64_t bytes)
 {
     uint64_t least = UINT64_MAX, before = rj->acked;
@@ -143,8 +145,8 @@ void coord_job_taken(struct subjob *j, uint32_t node, uint64_t bytes)
 
 /* --- the end of a job --- */
 
-/* The namespace in which the tasks of different nodes told each other where they are
- * (subjob_pmi.c).  Most jobs never made one, which is not an error. */
+/* Remove the namespace by which tasks of different nodes exchanged pairs (subjob_pmi.c).  Most jobs
+ * never made one, which is not an error. */
 static void drop_namespace(struct coord_job *rj)
 {
     char ns[JOB_NAMESPACE_MAX];
@@ -152,12 +154,12 @@ static void drop_namespace(struct coord_job *rj)
     if (rj->exec || (rj->j->nnodes < 2 && !rj->spawned) || (rj->j->spec->flags & WIRE_F_MPI_NONE))
         return;
     subjob_pmi_namespace(rj->j->id, ns);
-    /* The request is on its way; nobody waits for its answer. */
+    /* The request has been sent; nobody waits for its answer. */
     flux_future_destroy(flux_kvs_namespace_remove(rj->coord->ctx->h, ns));
 }
 
-/* The first tasks that failed, with the rank of each: [[task, rank, status], ...].  NULL without
- * any, or without memory: the result does without. */
+/* The first failed tasks with their ranks: [[task, rank, status], ...].  NULL if there are none, or
+ * without memory: the result then omits them. */
 static json_t *failed_tasks(const struct subjob *j, const json_t *status)
 {
     const layout_t *l = j->spec->layout;
@@ -173,7 +175,7 @@ static json_t *failed_tasks(const struct subjob *j, const json_t *status)
              t != IDSET_NONE && json_array_size(failed) < FAILED_SHOWN; t = idset_next(tasks, t)) {
             uint32_t own = t - j->spec->w.first;
 
-            if (own >= exec_layout_ntasks(l)) /* of a group, which has told it */
+            if (own >= exec_layout_ntasks(l)) /* a task of a group, which has reported it */
                 continue;
             (void)json_array_append_new(
                 failed,
@@ -256,7 +258,7 @@ void coord_job_failed(struct subjob *j, int code, const char *why_it_did)
     char text[SENTENCE_MAX];
     struct wrexec_notice n = {.id = j->id, .code = code, .text = text};
 
-    /* It may name a program, or have words of a task. */
+    /* The text may hold the name of a program, or words of a task. */
     snprintf(text, sizeof(text), "%s", why_it_did);
     str_clean(text);
     if (rj->parent) {
@@ -267,7 +269,7 @@ void coord_job_failed(struct subjob *j, int code, const char *why_it_did)
         return;
     }
     if (rj->exec) {
-        /* One rank's trouble is not another's. */
+        /* A failure at one rank does not affect the other ranks. */
         if (!rj->failed) {
             rj->failed = true;
             rj->fail_code = code ? code : 1;
@@ -281,7 +283,7 @@ void coord_job_failed(struct subjob *j, int code, const char *why_it_did)
     if (rj->signaled) {
         char why[80];
 
-        /* Tasks that such a signal ended do not leave MPI in an orderly way. */
+        /* A task that such a signal ends cannot finalize MPI: that is not the cause. */
         snprintf(why, sizeof(why), "the job was ended by SIG%s", sigabbrev_np(rj->signaled));
         coord_job_fail(rj, 128 + rj->signaled, why);
     } else {
@@ -291,16 +293,21 @@ void coord_job_failed(struct subjob *j, int code, const char *why_it_did)
         coord_job_terminate(rj, j->spec->w.grace);
 }
 
-void coord_job_note(struct subjob *j, const void *text, size_t len)
+void coord_job_note(struct subjob *j, bool warning, const void *text, size_t len)
 {
     char copy[1024];
+    struct wrexec_notice n = {.warning = copy};
 
     if (j->rj->parent)
         j = j->rj->parent->j;
+    n.id = j->id;
     snprintf(copy, sizeof(copy), "%.*s", (int)len, (const char *)text);
     str_clean(copy);
-    if (!j->rj->exec)
-        coord_tell_raise(j->rj->coord, j->id, "exec", 1, copy);
+    if (j->rj->exec)
+        return;
+    coord_tell_raise(j->rj->coord, j->id, warning ? "warning" : "exec", 1, copy);
+    if (warning && j->rj->l)
+        coord_client_notice(j->rj->l, &n);
 }
 
 static void kill_all(struct coord_job *rj)

@@ -1,18 +1,19 @@
-/* Output that is kept in the key-value store: job.ID.output, one value that grows.
+/* coord_output.c - the output of jobs in the key-value store.
  *
- * It holds records one after the other, each a line "TASK STREAM LENGTH" (STREAM: 1 stdout, 2
- * stderr) and that many bytes.
+ * Format: the value job.ID.output grows by records.  A record is a line "TASK STREAM LENGTH"
+ * (STREAM is 1 for stdout, 2 for stderr), followed by LENGTH bytes.
  *
- *  1. One commit is under way at a time, for all jobs; what comes meanwhile is the next.
- *  2. Above HELD bytes that wait no more is taken: the jobs concerned are asked again
- *     (subjob_flow_flush) when a commit is over, and their tasks stand still meanwhile.
- *  3. Of a job no more than its limit is kept, heads included; what is beyond counts as lost, which
- *     is told once by "raise", and with its end.
- *  4. A job's end is told after its output is in the store.
+ * Invariants:
+ *  1. One commit, for all jobs, is under way at a time.  Output that arrives meanwhile goes into
+ *     the next commit.
+ *  2. When more than HELD bytes wait, no more output is accepted.  The tasks concerned are blocked
+ *     until the commit is over; then their jobs offer the output again (subjob_flow_flush()).
+ *  3. The output of a job, including the heads of records, does not exceed the job's limit.  Output
+ *     beyond the limit is lost: a "raise" reports that once, and the end of the job the byte count.
+ *  4. The end of a job is reported only when its output is in the store.
+ *  5. After a reload the next instance waits for the commit that is under way.
  *
- *  5. When the module hands over, the next instance waits for the commit under way.
- *
- * Failure: what a failed commit held is lost, and told like that.
+ * Failure: the output in a failed commit is lost and reported as such.
  */
 #include "config.h"
 #include "coord.h"
@@ -48,7 +49,8 @@ static void lost(struct coord_output *o, struct coord_job *rj, uint64_t bytes, c
     rj->lost += bytes;
 }
 
-/* The commit is over; `why` it failed, or NULL.  What came meanwhile is the next. */
+/* The commit is over; `why`: reason of its failure, or NULL.  Output that has arrived meanwhile
+ * goes into the next commit. */
 static void committed(struct coord_output *o, const char *why)
 {
     struct list_node *n, over, again;
@@ -74,7 +76,7 @@ static void committed(struct coord_output *o, const char *why)
     }
     if (!list_empty(&o->dirty))
         flux_watcher_start(o->flusher);
-    /* Those that find no room again are put behind the others. */
+    /* A job that finds no room again goes to the end of the queue. */
     while ((n = list_first(&o->waiting))) {
         list_remove(n);
         list_append(&again, n);

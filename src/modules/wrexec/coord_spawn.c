@@ -1,27 +1,28 @@
-/* wrexec.spawn: further tasks that the tasks of a job ask for (MPI_Comm_spawn, by PMI-1 or PMIx).
+/* coord_spawn.c - wrexec.spawn: tasks that the tasks of a job ask for (MPI_Comm_spawn, by PMI-1 or
+ * PMIx).
  *
- * They are a group: started over the job's nodes in the same way as a job, under a number of its
- * own (JOB_SPAWN_BIT), with ranks from 0 on, and a namespace of their own.  Everything else is the
- * job's: number, environment, output, directory, limits of time and memory, signals and end
- * (coord_job.c). Its tasks are numbered on in the job, in output and statuses.
+ * Purpose: start these tasks as a group, over the job's nodes and in the same way as a job.  A
+ * group has a number of its own (JOB_SPAWN_BIT), ranks from 0 on, and a namespace of its own.  It
+ * shares everything else with the job: id, environment, output, directory, limits of time and
+ * memory, signals and end (coord_job.c).  In output and statuses its tasks continue the job's
+ * numbering.
  *
- * Resources: a node has room for one task on each core that the job has there, and for no fewer
- * than the job was started with; with --overcommit for as many as may be on a node.  Tasks of the
- * job count until all of those that it was started with have ended, those of a group until all of
- * the group have.  A group fills the nodes in the order of their ranks; with --overcommit it is
- * spread evenly.
+ * Resources: a node has room for one task per core that the job has there, but never for fewer than
+ * the job was started with; with --overcommit, for as many as a node may have.  The job's own tasks
+ * take up room until all of them have ended, and those of a group until all of the group have.  A
+ * group fills the nodes in the order of their ranks; with --overcommit it is spread evenly.
  *
- * state of a group     meaning                                           left when
- * starting             spawn_req is to be answered                       all nodes said STARTED, or a
- *                                                                        failure: refused
- * running              its failures are the job's                        all its tasks are over
- * refused              what was started of it is being killed            likewise
+ *     state of a group   meaning                                     left when
+ *     starting           spawn_req awaits its answer                 all nodes said STARTED; or a
+ *                                                                    failure: refused
+ *     running            its failures are those of the job           all its tasks have ended
+ *     refused            the tasks that were started are killed      all its tasks have ended
  *
- *  1. Every request is answered, once: with the name of the namespace when all tasks run, else with
- *     an error, and then no task of it stays and the job does not fail.
- *  2. A request is refused when the job is ending, or has as many groups as it may (GROUPS_MAX).
- *  3. Of the infos `wdir`, `path` and `env` (NAME=VALUE, any number) count; others are not looked
- *     at.
+ * Invariants:
+ *  1. Every request gets one answer.  If all tasks run, the answer is the name of the namespace;
+ *     otherwise it is an error, no task of the group remains, and the job does not fail.
+ *  2. A request is refused if the job is ending or has GROUPS_MAX groups.
+ *  3. The infos `wdir`, `path` and `env` (NAME=VALUE, repeatable) are used; others are ignored.
  */
 #include "config.h"
 #include "coord.h"
@@ -39,7 +40,7 @@
 
 #define GROUPS_MAX 4096
 
-/* What a request says. */
+/* A decoded request. */
 struct asked {
     uint64_t id;
     bool pmix; /* by PMIx */
@@ -77,7 +78,7 @@ static int read_request(const flux_msg_t *msg, struct asked *a, errmsg_t *err)
 
 /* --- placement --- */
 
-/* Room that is left on each node of the job, by node; malloc'd.  NULL without memory. */
+/* The number of further tasks that fit on each node of the job; malloc'd.  NULL without memory. */
 static uint32_t *room_left(const struct coord_job *top)
 {
     const struct subjob *j = top->j;
@@ -104,7 +105,7 @@ static uint32_t *room_left(const struct coord_job *top)
     return room;
 }
 
-/* How many of `want` tasks come to each node: in place of the room. */
+/* Replace the room of each node by its share of the `want` tasks. */
 static int place(const struct coord_job *top, uint32_t *room, uint32_t want, errmsg_t *err)
 {
     bool spread = top->j->spec->w.overcommit;
@@ -124,9 +125,9 @@ static int place(const struct coord_job *top, uint32_t *room, uint32_t want, err
         room[i] = part < room[i] ? part : room[i];
         want -= room[i];
     }
-    /* What found no room in its turn. */
+    /* These tasks found no room in the even distribution. */
     if (want > 0)
-        return errmsg_fail(err, ENOSPC, "so many tasks cannot be spread over %u nodes", n);
+        return errmsg_fail(err, ENOSPC, "that many tasks cannot be spread over %u nodes", n);
     return 0;
 }
 
@@ -145,7 +146,7 @@ static int add_node(json_t *nodes, const struct coord_job *top, const idset_t *r
     return rc;
 }
 
-/* Are two nodes the same but for their names? */
+/* Do two nodes differ in their names only? */
 static bool alike(const struct spec *s, uint32_t a, uint32_t b)
 {
     struct exec_spec_node x, y;
@@ -155,7 +156,7 @@ static bool alike(const struct spec *s, uint32_t a, uint32_t b)
     return x.cores == y.cores && x.gpus == y.gpus;
 }
 
-/* For wrexec.launch: `nodes`, equal neighbours folded, and the names of all. */
+/* For wrexec.launch: `nodes`, with equal neighbors merged, and the names of all nodes. */
 static json_t *nodes_of(const struct coord_job *top, const uint32_t *count, char **names)
 {
     const struct subjob *j = top->j;
@@ -201,13 +202,13 @@ static void add_string(strbuf_t *sb, const char *s)
     strbuf_addn(sb, s, strlen(s) + 1);
 }
 
-/* The words of a command, see struct wire_run; how many. */
+/* Append the words of a command (struct wire_run); returns their number. */
 static uint32_t add_command(strbuf_t *sb, const struct asked *a, const struct pmi_spawn_command *c,
                             uint32_t *nenv)
 {
     const char *dir = pmi_spawn_info(c, "wdir"), *path = pmi_spawn_info(c, "path"), *p = c->argv;
 
-    /* A relative one starts at the job's. */
+    /* A relative directory starts at the job's working directory. */
     if (dir && dir[0] != '/' && a->fixed[WIRE_S_CWD][0])
         strbuf_addf(sb, "%s/", a->fixed[WIRE_S_CWD]);
     add_string(sb, dir ? dir : "");
@@ -226,7 +227,7 @@ static uint32_t add_command(strbuf_t *sb, const struct asked *a, const struct pm
     return WIRE_COMMAND_ARGV + c->argc;
 }
 
-/* Strings as in a launch, and the table of commands. */
+/* Append the strings as in a launch; returns the table of commands. */
 static json_t *commands_of(const struct asked *a, strbuf_t *sb, uint32_t *argc)
 {
     json_t *commands = json_array();
@@ -252,14 +253,21 @@ static void start(struct coord *r, struct coord_job *top, const flux_msg_t *msg,
                   const struct launchrec *rec)
 {
     errmsg_t err = {"out of memory"};
-    struct subjob *j = subjob_create(r->ctx, spec, &err);
+    struct launchrec told = *rec;
+    struct subjob *j = NULL;
+    char *json = NULL;
 
+    if (coord_hosts_tell(r->hosts, &spec, &told, &json, &err) < 0)
+        exec_spec_destroy(spec);
+    else
+        j = subjob_create(r->ctx, spec, &err);
     if (j && !(j->rj = coord_job_create(r, j))) {
         subjob_free(j);
         j = NULL;
     }
     if (!j) {
         flux_respond_error(r->ctx->h, msg, ENOMEM, "%s", err.text);
+        free(json);
         return;
     }
     j->nonce = flux_random(r->ctx->h);
@@ -268,7 +276,8 @@ static void start(struct coord *r, struct coord_job *top, const flux_msg_t *msg,
     j->rj->unstarted = j->nnodes;
     list_append(&top->groups, &j->rj->group);
     top->spawned += exec_layout_ntasks(spec->layout);
-    subjob_launch(j, rec);
+    subjob_launch(j, &told);
+    free(json);
     subjob_check(j);
 }
 
@@ -288,14 +297,15 @@ static int launch(struct coord *r, struct coord_job *top, const flux_msg_t *msg,
     w.universe = top->j->spec->universe;
     w.layout = "block";
     w.input = "none";
-    /* Where both interfaces are, they speak what those spoke that spawn them. */
+    /* If the job offers both interfaces, spawned tasks use the one of the task that spawns them. */
     if (top->j->spec->flags & WIRE_F_MPI_BOTH)
         w.mpi = a->pmix ? "pmix" : "pmi";
-    /* Tasks that are there already have their shares. */
+    /* The cores of a task belong to running tasks already: bind to those of the node. */
     if (top->j->spec->flags & WIRE_F_BIND_TASK)
         w.affinity = "on";
     w.nodes = nodes_of(top, count, &names);
     w.names = names;
+    w.hosts = NULL;
     w.commands = sb ? commands_of(a, sb, &rec.argc) : NULL;
     if (w.nodes && w.commands)
         json = flux_schema_encode(&wrexec_launch_schema, &w);
@@ -402,7 +412,7 @@ void coord_spawn_started(struct subjob *j, uint32_t nodes)
     coord_spawn_answer(g, 0, name);
 }
 
-/* Into the statuses of the job. */
+/* Merge the statuses of a group into those of the job. */
 static void merge(struct coord_job *g, json_t *failed)
 {
     struct coord_job *top = g->parent;

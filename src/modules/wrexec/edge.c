@@ -1,23 +1,25 @@
-/* Edges of the tree: see edge.h.
+/* edge.c - the connections of an instance to its parent and children (interface: edge.h).
  *
- * state of an edge   meaning                                              left when
- * closed             nothing was sent yet, or it was lost                 edge_send() has a launch
- * opening            "wrexec.tree" is on its way, or is sent again after  the child's first, empty
- *                    a pause because the child's mailbox was full         response
- * open               the child has the stream; frames go to it            it is lost
+ *     state of an edge   meaning                                           left when
+ *     closed             nothing has been sent, or the edge was lost       edge_send() has a launch
+ *     opening            "wrexec.tree" has been sent, or will be sent      the child's first, empty
+ *                        again because the child's mailbox was full        response arrives
+ *     open               the child has the stream; frames go to it         the edge is lost
  *
- *  1. Frames travel down as the requests "wrexec.down" of a courier: one is under way at a time,
- *     each is answered, and one that finds a full mailbox is sent again.  So no frame vanishes or
+ * Invariants:
+ *  1. Frames go down as "wrexec.down" requests of a courier.  One request is under way at a time,
+ *     each is answered, and one that finds a full mailbox is sent again.  So no frame is lost or
  *     overtakes another, whatever else floods the child.
- *  2. Frames leave at the end of the pass, or as soon as BATCH bytes wait, BATCH bytes in a request
- *     (or one frame that is larger).  What waits for the answer of an earlier request is bounded by
- *     the credit of the jobs and by the jobs that the ranks below have room for.
- *  3. When the module hands over, streams and requests under way stay what they are, for both ends:
- *     the next instance waits for their answers, and answers the parent's.
- *  4. The request that comes before this instance is ready waits, unanswered; there is only one.
+ *  2. Frames leave at the end of the pass, or once BATCH bytes wait.  A request holds up to BATCH
+ *     bytes, or one larger frame.  The bytes that wait for an earlier answer are bounded by the
+ *     credit of the jobs and by the number of jobs that fit on the ranks below.
+ *  3. A reload leaves streams and requests under way as they are, at both ends: the next instance
+ *     awaits their answers, and answers those of the parent.
+ *  4. A request from the parent that arrives before this instance is ready waits unanswered.  There
+ *     is one such request at most; see 1.
  *
- * Failure: an edge whose stream ends, or whose child refuses a request, is closed, what waits for
- * it is dropped, and its user is told once, with the reason.
+ * Failure: an edge closes when its stream ends or its child refuses a request.  The frames that
+ * wait for it are dropped, and the callback `lost` gets the reason once.
  */
 #include "config.h"
 #include "edge.h"
@@ -40,12 +42,12 @@ struct edges {
     uint32_t n;
     flux_watcher_t *flusher;
     struct list_node dirty;
-    flux_msg_t *up_req; /* the parent's request, NULL: none */
+    flux_msg_t *up_req; /* the parent's wrexec.tree; NULL: none */
     char up_sender[FLUX_SENDER_MAX];
     buf_t *up;
     struct window up_window;
-    bool ready;        /* what comes from the parent can be handled */
-    flux_msg_t *early; /* came before that */
+    bool ready;        /* requests of the parent can be handled */
+    flux_msg_t *early; /* the request that arrived before that */
 };
 
 static int put(buf_t *b, enum wire_type type, uint64_t job, const struct iovec *iov, int n)
@@ -90,7 +92,7 @@ static void edge_lost(struct edge *e, const char *why)
     e->all->cbs->lost(e->all->arg, e, text);
 }
 
-/* Bytes at the start of what waits that make whole frames, one at least, BATCH if they can. */
+/* Length of the frames at the start of the queue that fit into BATCH bytes; at least one frame. */
 static size_t whole_frames(const buf_t *b)
 {
     const uint8_t *p = buf_data(b);
@@ -139,7 +141,7 @@ static void refused_cb(void *arg, const char *topic, int errnum, const char *why
     edge_lost(arg, why);
 }
 
-/* Frames of a message, one by one.  A frame's handler may close the edge. */
+/* Handle the frames of a message, one by one.  A handler may close the edge. */
 static int each_frame(edges_t *es, struct edge *e, const void *data, size_t len, errmsg_t *err)
 {
     const uint8_t *p = data;
@@ -208,7 +210,7 @@ static void again_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *ar
         edge_lost(e, strerror(errno));
 }
 
-/* What an edge needs from when it is first opened. */
+/* Create the parts that an edge needs once it has been opened. */
 static int edge_prepare(struct edge *e)
 {
     static const struct courier_callbacks cbs = {.idle = sent_cb, .failed = refused_cb};
@@ -235,7 +237,7 @@ void edge_send(struct edge *e, enum wire_type type, uint64_t job, const struct i
     edges_t *es = e->all;
     size_t before;
 
-    /* Nothing but a job opens an edge: all else is about jobs that went with it. */
+    /* Only a launch opens an edge: other frames concern jobs that were lost with the edge. */
     if (e->state == EDGE_CLOSED && type != WIRE_LAUNCH)
         return;
     before = buf_len(e->out);
@@ -243,7 +245,7 @@ void edge_send(struct edge *e, enum wire_type type, uint64_t job, const struct i
         edge_lost(e, strerror(errno));
         return;
     }
-    if (window_add(&e->window, buf_len(e->out) - before, flux_now(es->h))) {
+    if (window_add(&e->window, buf_len(e->out) - before)) {
         edge_flush(e);
     } else if (!e->dirty) {
         e->dirty = true;
@@ -273,7 +275,7 @@ void edges_send_up(edges_t *es, enum wire_type type, uint64_t job, const struct 
     if (!es->up_req)
         return;
     if (put(es->up, type, job, iov, n) < 0) {
-        /* The parent would wait for ever: end the stream, so that it knows. */
+        /* The parent would wait for ever: the end of the stream tells it. */
         flux_respond_error(es->h, es->up_req, ENOMEM, "rank %u has no memory for its answers",
                            flux_rank(es->h));
         flux_msg_destroy(es->up_req);
@@ -281,7 +283,7 @@ void edges_send_up(edges_t *es, enum wire_type type, uint64_t job, const struct 
         buf_consume(es->up, buf_len(es->up));
         return;
     }
-    if (window_add(&es->up_window, buf_len(es->up) - before, flux_now(es->h)))
+    if (window_add(&es->up_window, buf_len(es->up) - before))
         up_flush(es);
     else
         flux_watcher_start(es->flusher);
@@ -312,7 +314,7 @@ void edges_tree(edges_t *es, const flux_msg_t *req)
     es->up_req = flux_msg_incref(req);
     buf_consume(es->up, buf_len(es->up));
     flux_msg_sender(req, es->up_sender, sizeof(es->up_sender));
-    /* Whoever gets it knows that the stream is here. */
+    /* An empty response tells the parent that the stream is open. */
     flux_respond_more_raw(es->h, req, "", 0);
 }
 
@@ -341,7 +343,7 @@ void edges_down(edges_t *es, const flux_msg_t *msg)
 {
     char sender[FLUX_SENDER_MAX];
 
-    /* Of somebody who is gone, or whose stream was ended. */
+    /* The sender has no stream: it was lost, or the stream was ended. */
     if (!es->up_req || strcmp(flux_msg_sender(msg, sender, sizeof(sender)), es->up_sender) != 0)
         flux_respond_error(es->h, msg, ENOTCONN, "rank %u has no stream to this instance",
                            flux_rank(es->h));

@@ -1,9 +1,9 @@
 /* The edges of the tree at one instance: frames down to children and up to the parent, in batches.
  *
- * Whatever is sent during a pass of the loop goes out at its end, as one request "wrexec.down" an
- * edge, which the child answers when it has handled it.  For a child there is one streaming request
- * "wrexec.tree", opened with the first job that is passed on; its responses carry what comes up,
- * and its failure says that the child, or its module, is gone.
+ * Frames that are sent to a child during a pass of the loop leave at its end (or earlier, see
+ * edge.c) in requests "wrexec.down", which the child answers when it has handled them.  Each child
+ * has one streaming request "wrexec.tree", opened with the first job; its responses carry the
+ * frames from the child, and its failure means that the child, or its module, is gone.
  */
 #ifndef WREXEC_EDGE_H
 #define WREXEC_EDGE_H
@@ -40,7 +40,7 @@ struct edge {
 struct edge_callbacks {
     /* A frame came from a child, or (edge NULL) from the parent. */
     void (*frame)(void *arg, struct edge *e, const struct wire_frame *f);
-    /* A child is gone, and all that ran below it. */
+    /* A child is lost, and all jobs below it. */
     void (*lost)(void *arg, struct edge *e, const char *why);
 };
 
@@ -50,7 +50,7 @@ void edges_destroy(edges_t *es); /* NULL-safe, keeps errno */
 
 /* The tree is known now.  -1 with ENOMEM. */
 int edges_set_topology(edges_t *es, const topology_t *t);
-/* Jobs can be launched now: what came from the parent before is handled. */
+/* Jobs can be launched now: handle the request of the parent that has waited for that. */
 void edges_ready(edges_t *es);
 /* Number of children, and the one whose subtree a rank is in (NULL: none). */
 uint32_t edges_count(const edges_t *es);
@@ -60,8 +60,9 @@ struct edge *edges_find(edges_t *es, uint32_t rank);
 void edge_send(struct edge *e, enum wire_type type, uint64_t job, const struct iovec *iov, int n);
 void edges_send_up(edges_t *es, enum wire_type type, uint64_t job, const struct iovec *iov, int n);
 
-/* Send what waits for the end of the pass; then what the next instance of the module needs to go on
- * with all streams.  It calls edges_load() when it has set the topology, before it sends anything. */
+/* For a reload: send the frames that wait for the end of the pass; save what the next instance
+ * needs to go on with all streams.  It calls edges_load() once its topology is set, before it
+ * sends anything. */
 void edges_flush(edges_t *es);
 void edges_save(const edges_t *es, flux_handover_t *o);
 void edges_load(edges_t *es, flux_handover_t *o);
@@ -69,8 +70,8 @@ void edges_load(edges_t *es, flux_handover_t *o);
 /* Handlers of "wrexec.tree" and "wrexec.down". */
 void edges_tree(edges_t *es, const flux_msg_t *req);
 void edges_down(edges_t *es, const flux_msg_t *msg);
-/* A client is gone (matchtag 0), or gave one of its requests up: true when it was the parent; then
- * nothing is sent up any more. */
+/* A client has disconnected (matchtag 0) or has canceled one of its requests.  True if it was the
+ * parent; then nothing is sent up any more. */
 bool edges_parent_gone(edges_t *es, const char *sender, uint32_t matchtag);
 
 #endif

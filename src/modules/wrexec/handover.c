@@ -1,32 +1,32 @@
-/* From one instance of the module to the next (hand_over in libflux/module.h): what a reload must
- * not lose.
+/* handover.c - the state that a reload passes from one instance to the next (libflux/module.h).
  *
- * The form, HANDOVER_FORM, in this order; each source writes and reads its own part:
+ * Format: HANDOVER_FORM, the following parts in this order.  Each source writes and reads its own.
  *
- *    "wrexec"    rank, size, shape of the tree (none: not known yet), jobs so far, are there any now
- *    "launcher"  (under jobs) launchlink.c: its descriptors, settings, bytes of half frames
- *    "edges"     edge.c: streams to children and from the parent, and what waits for them
- *    "root"      (rank 0) coord.c, coord_exec.c, coord_output.c: what the job module is still to be
- *                told, programs to be run, the commit of output that is under way
- *    "job"       for each: the JSON it was launched with, and how far it is; its barriers
- *                (subjob_pmi.c); at rank 0 coord_job.c
+ *    "wrexec"    rank, size, shape of the tree (if known), number of jobs so far, whether jobs run
+ *    "launcher"  (if jobs run) launchlink.c: descriptors, settings, bytes of incomplete frames
+ *    "edges"     edge.c: streams to children and from the parent, and the frames that wait for them
+ *    "root"      (rank 0) coord.c, coord_exec.c, coord_output.c: unsent reports to the job module,
+ *                programs to be run, the commit of output that is under way
+ *    "job"       for each job: the JSON of its launch, its progress, its barriers (subjob_pmi.c);
+ *                at rank 0 coord_job.c
  *    "clients"   (rank 0) coord_client.c
  *    "names"     (rank 0) names.c
  *    "end"
  *
- *  1. Nothing is waited for: requests that are under way stay so, and the next instance awaits
- *     their answers by their match tags.  So a store, a child or a client that does not answer
- *     delays no reload, and any number of ranks can be reloaded at a time.
- *  2. Saving changes nothing: when it fails, this instance goes on.
- *  3. What can be told from the rest is not written: which children have part in a job, which jobs
- *     have output to be committed.
- *  4. Settings are asked anew, for later launchers.  Under jobs those of before count until they
- *     are there; without jobs, jobs wait for them, since the launcher does not stay.
- *  5. Whatever does not agree with the rest ends the new instance: its host lets go of the
- *     descriptors, and the launcher ends its tasks.
+ * Invariants:
+ *  1. A reload waits for nothing: requests under way stay so, and the next instance awaits their
+ *     answers by their match tags.  A store, child or client that does not answer delays no reload,
+ *     and any number of ranks can be reloaded at a time.
+ *  2. Saving changes nothing, so after a failed save this instance goes on.
+ *  3. Derived state is not written: which children take part in a job, which jobs have output to be
+ *     committed.
+ *  4. The next instance asks for the settings anew, for later launchers.  If jobs run, the previous
+ *     settings apply until then.  Otherwise the launcher ends, and new jobs wait for the settings.
+ *  5. An inconsistency ends the new instance: its host closes the descriptors, and the launcher
+ *     ends its tasks.
  *
- * When the form changes, or what module and launcher say to each other (exec_wire.h), HANDOVER_FORM
- * gets another number; then jobs have to end before the new version is loaded.
+ * A change of this format, or of the frames between module and launcher (exec_wire.h), needs a new
+ * HANDOVER_FORM; jobs then have to end before the new version is loaded.
  */
 #include "config.h"
 #include "coord.h"
@@ -291,5 +291,5 @@ void handover_go_on(struct ctx *ctx)
             subjob_flow_flush(j);
     }
     if (ctx->coord)
-        coord_execs_ready(ctx->coord->runs);
+        coord_ready(ctx->coord);
 }

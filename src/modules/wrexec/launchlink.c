@@ -1,18 +1,19 @@
-/* The module's end of the connection to its launcher.
+/* launchlink.c - the module's end of the connection to its launcher.
  *
- * state      meaning                              left when
- * none       fd < 0                               launchlink_run(): the launcher is started
- * running    fd, pidfd                            end of file, an error, bytes that are not a frame
+ *     state     meaning           left when
+ *     none      fd < 0            launchlink_run() starts a launcher
+ *     running   fd and pidfd      end of file, an error, a malformed frame, or a full `out`
  *
- *  1. The launcher is reaped by a process descriptor, whoever sees it first: the broker's own loop
- *     may wait for children too.
- *  2. What the socket does not take waits in `out`, bounded by OUT_MAX; beyond that the launcher
- *     does not read, and is given up.
- *  3. When the module hands over, the launcher does not notice: its socket and its process
- *     descriptor go to the next instance, with the bytes that have been read and not understood, or
- *     not written.
- *  4. A launcher that was lost is followed by another, at once when it had run anything, else with
- *     the next job; that ends what the lost one left behind (--sweep).
+ * Invariants:
+ *  1. The launcher is reaped by its process descriptor, so it does not matter if the broker's own
+ *     loop, which also waits for children, reaps it first.
+ *  2. Bytes that the socket does not accept wait in `out`, at most OUT_MAX.  A launcher for which
+ *     `out` is full does not read, and counts as lost; only launchlink_run() and
+ *     launchlink_try_send() report an error instead.
+ *  3. A reload does not disturb the launcher: its socket, its process descriptor, the bytes of an
+ *     incomplete frame, and the unwritten bytes pass to the next instance.
+ *  4. The successor of a lost launcher ends the processes that this one left behind (--sweep).  It
+ *     starts once the lost one is dead if that had run anything, otherwise with the next job.
  */
 #include "config.h"
 #include "launchlink.h"
@@ -55,13 +56,13 @@ struct launchlink {
     pid_t pid;
     unsigned started;
     char token[17];
-    char last[17]; /* token of a launcher that was lost */
+    char last[17]; /* token of the launcher that was lost last */
     flux_watcher_t *io;
     flux_watcher_t *end;
-    bool writing; /* the watcher waits for room */
+    bool writing; /* the watcher waits until the socket is writable */
     bool broken;
-    bool used;   /* something was run by this launcher */
-    bool follow; /* it was lost after that: another is to end what it left */
+    bool used;   /* this launcher has run something */
+    bool follow; /* it was lost after that: a successor must end what it has left */
     buf_t *in;
     buf_t *out;
 };
@@ -108,7 +109,7 @@ static void lost(launchlink_t *x, const char *why)
 {
     pid_t pid = x->pid;
 
-    /* It may live on, if it is only mad: its tasks are about to be called dead. */
+    /* A launcher that misbehaves may be alive, but its tasks are about to be reported as dead. */
     if (x->pidfd >= 0)
         pidfd_send_signal(x->pidfd, SIGKILL, NULL, 0);
     memcpy(x->last, x->token, sizeof(x->last));
@@ -117,7 +118,7 @@ static void lost(launchlink_t *x, const char *why)
     x->used = false;
     flux_log(x->h, LOG_ERR, "the launcher (process %d) is gone: %s", (int)pid, why);
     x->cbs->lost(x->arg, why);
-    if (x->pidfd < 0) /* else when it is dead: end_cb() */
+    if (x->pidfd < 0) /* otherwise end_cb() does that, when the launcher is dead */
         follow(x);
 }
 
@@ -131,7 +132,7 @@ static void flush(launchlink_t *x)
         else if (errno == EAGAIN)
             break;
         else if (errno != EINTR)
-            return; /* the reading side will see the end */
+            return; /* the next read finds the end of the connection */
     }
     if (x->writing != (buf_len(x->out) > 0)) {
         x->writing = !x->writing;
@@ -214,8 +215,8 @@ void launchlink_destroy(launchlink_t *x)
     if (x->pidfd >= 0) {
         struct pollfd pfd = {x->pidfd, POLLIN, 0};
 
-        /* The end of the connection is its word to end everything; what is not gone then is stuck.
-         */
+        /* The end of the connection tells the launcher to end everything.  If it does not exit in
+         * this time, it hangs. */
         poll(&pfd, 1, END_TIMEOUT_MS);
         reap(x);
     }
@@ -250,8 +251,8 @@ static int spawn_launcher(launchlink_t *x, const char *program, int fd, int null
                               .cwd = "/",
                               .fds = fds,
                               .nfds = 4,
-                              /* Not a session: tasks that yield to those of brokers beside us
-                               * have to be in one session with them (launcher_task.c). */
+                              /* Not a session: tasks that yield to those of other brokers of this
+                               * host must be in one session with them (src/launcher/task.c). */
                               .flags = SPAWN_PGRP,
                               .pidfd = &x->pidfd};
     int argc = 4;
@@ -293,7 +294,7 @@ static int put(launchlink_t *x, enum wire_type type, uint64_t job, const struct 
         p += iov[i].iov_len;
     }
     buf_commit(x->out, WIRE_HEADER + len);
-    /* All of a pass in one system call. */
+    /* One system call sends all frames of a pass. */
     if (buf_len(x->out) >= FLUSH_SIZE)
         flush(x);
     else
@@ -301,7 +302,7 @@ static int put(launchlink_t *x, enum wire_type type, uint64_t job, const struct 
     return 0;
 }
 
-/* Without memory for it tasks lack what it says; nothing else goes wrong. */
+/* Without memory for this frame, tasks run with default settings; nothing else goes wrong. */
 static void send_config(launchlink_t *x)
 {
     struct iovec iov[WIRE_CONFIG_STRINGS];
@@ -313,7 +314,7 @@ static void send_config(launchlink_t *x)
     (void)put(x, WIRE_CONFIG, 0, iov, WIRE_CONFIG_STRINGS);
 }
 
-/* Without the watcher of its end it is reaped later. */
+/* Without this watcher the launcher is reaped later. */
 static void watch_end(launchlink_t *x)
 {
     x->end = flux_fd_watcher_create(flux_get_reactor(x->h), x->pidfd, FLUX_POLLIN, end_cb, x);
@@ -400,7 +401,7 @@ void launchlink_send(launchlink_t *x, enum wire_type type, uint64_t job, const v
 
     if (x->fd < 0 || x->broken)
         return;
-    /* io_cb() finds it out: callers are in the middle of something. */
+    /* io_cb() reports the loss: the callers of this function are not prepared for it. */
     if (put(x, type, job, iov, 2) < 0) {
         x->broken = true;
         shutdown(x->fd, SHUT_RDWR);

@@ -1,8 +1,8 @@
 /* How the tasks of a node are run: the module's side of the launcher.
  *
- * One object per instance of the module.  The launcher is started at the first job, and again at
- * the next one after it was lost.  Nothing here blocks, but launchlink_destroy() waits (at most a
- * few seconds) until every task is gone.
+ * One object per instance of the module.  The first job starts the launcher; a lost launcher is
+ * replaced (launchlink.c, 4).  Nothing here blocks, except launchlink_destroy(), which waits (at
+ * most a few seconds) until every task is gone.
  */
 #ifndef WREXEC_LAUNCHLINK_H
 #define WREXEC_LAUNCHLINK_H
@@ -20,9 +20,9 @@ typedef struct launchlink launchlink_t;
 
 /* Called from the reactor.  Pointers are valid during the call. */
 struct launchlink_callbacks {
-    /* What the launcher says about a job: OUTPUT, STDIN_ACK, FAIL, PMI_FENCE, DONE. */
+    /* The launcher has sent a frame about a job (exec_wire.h). */
     void (*frame)(void *arg, const struct wire_frame *f);
-    /* The launcher is gone, and with it all tasks of this node. */
+    /* The launcher is lost, and with it all tasks of this node. */
     void (*lost)(void *arg, const char *why);
 };
 
@@ -30,7 +30,7 @@ launchlink_t *launchlink_create(flux_t *h, const struct launchlink_callbacks *cb
                                 void *arg); /* NULL with ENOMEM */
 void launchlink_destroy(launchlink_t *x);   /* NULL-safe, keeps errno */
 
-/* One of the strings that the next launcher is told before anything else; copied, NULL: "". */
+/* Set one of the strings that the next launcher gets in its first frame; copied, NULL: "". */
 int launchlink_config(launchlink_t *x, enum wire_config what, const char *value);
 
 /* Start the local tasks of a job; argv, files and environment are those of `rec`, `strings` those
@@ -38,16 +38,16 @@ int launchlink_config(launchlink_t *x, enum wire_config what, const char *value)
 int launchlink_run(launchlink_t *x, uint64_t job, struct wire_run *run,
                    const char *const strings[WIRE_NODE_STRINGS], const struct launchrec *rec,
                    errmsg_t *err);
-/* Send a frame about a job: SIGNAL, KILL, STDIN, CREDIT, PMI_DONE.  Without launcher: no effect. */
+/* Send a frame about a job (exec_wire.h).  No effect without a launcher. */
 void launchlink_send(launchlink_t *x, enum wire_type type, uint64_t job, const void *fixed,
                      size_t fixedlen, const void *data, size_t len);
-/* The same for a frame that the job can do without if it is told why (it may be large): -1 with
- * EMSGSIZE, ENOBUFS (too much waits for the launcher to read it) or ENOMEM, and nothing was sent. */
+/* The same for a frame that may be large, and whose loss the caller can report: -1 with EMSGSIZE,
+ * ENOBUFS (too many bytes wait for the launcher) or ENOMEM, and nothing was sent. */
 int launchlink_try_send(launchlink_t *x, enum wire_type type, uint64_t job, const void *fixed,
                         size_t fixedlen, const void *data, size_t len);
 
-/* Write down what the next instance of the module needs to go on with this launcher, and let go of
- * it without a word; and the other way round, of an object that has no launcher yet. */
+/* For a reload: save what the next instance needs to go on with this launcher; close it here
+ * without a word to the launcher; load it into an object that has no launcher yet. */
 void launchlink_save(const launchlink_t *x, flux_handover_t *o);
 void launchlink_leave(launchlink_t *x);
 void launchlink_load(launchlink_t *x, flux_handover_t *o);

@@ -1,27 +1,28 @@
-/* Names that jobs publish for each other.
+/* names.c - the names that jobs publish for each other, at rank 0.
  *
- * A job says under a name where it can be reached (a port, in the words of MPI); other jobs of the
- * same user look it up.  Every request comes to rank 0, so that who looks up after somebody else
- * has published, by whatever way it knows that, finds the name.
+ * Purpose: a job publishes under a name (a service) where it can be reached (in MPI's words, a
+ * port); other jobs of the same user look the name up.  All requests go to rank 0, so a look-up
+ * that causally follows a publication finds the name.
  *
- * Kept in the key-value store, for everybody to see:
+ * Format: in the key-value store, readable by everyone,
  *
  *    pmi.names.UID.NAME    {"id":ID, "service":S, "port":P}
  *
- * NAME is the service with all but letters, digits, '_' and '-' written as %XX; one that gets too
- * long is cut, and its digest is appended.  Two services with one such name are told apart by what
- * is kept, and the second is refused.
+ * NAME is the service; %XX stands for any byte but letters, digits, '_' and '-'.  A NAME that would
+ * be too long is cut, and its digest is appended.  If two services have the same NAME, the
+ * `service` of the entry tells them apart, and the second is refused.
  *
- *  1. A name is published once: the commit is guarded by its absence.
- *  2. It is removed when its job is over; a job that ends while its commit is under way is asked
- *     about when the answer is there.
- *  3. At the first request everything is removed that another instance left, unless it handed over:
- *     no job of that time is there any more.
- *  4. Who waits for a name hangs on the name and on its job; the end of either ends the waiting.
+ * Invariants:
+ *  1. A name is published once: the commit requires its absence.
+ *  2. A name is removed when its job has ended.  For a job that ends during its commit, this is
+ *     checked when the answer arrives.
+ *  3. The first request removes the names that an earlier instance left, unless that instance
+ *     handed over: no job of that time exists any more.
+ *  4. A request that waits for a name is listed with the name and with its job; the end of either
+ *     ends the wait.
  *  5. At most REQUESTS_MAX requests wait or are under way, JOB_REQUESTS_MAX of them of one job.
  *
- * Failure: requests are answered with the store's sentence, and those that are too many with
- * EAGAIN.
+ * Failure: a request is answered with the store's error message; one too many, with EAGAIN.
  */
 #include "config.h"
 #include "names.h"
@@ -52,7 +53,7 @@ struct names {
     struct list_node waiters;
     hmap_t *counts; /* job -> how many requests of it are there, as a pointer */
     size_t count;
-    bool cleaned; /* that was asked for */
+    bool cleaned; /* the removal of old names has been requested */
     flux_future_t *clean;
 };
 
@@ -74,7 +75,7 @@ struct request {
     enum op op;
     uint64_t id;
     bool wait;
-    bool again; /* published since it was looked up */
+    bool again; /* the name was published after the look-up was sent */
     char *service;
     char key[KEY_MAX];
     flux_future_t *f;
@@ -231,7 +232,7 @@ static void request_fail(struct request *r, int errnum, const char *text)
 
 static void start(struct request *r);
 
-/* Somebody may wait for it. */
+/* Look up a published name again for the requests that wait for it. */
 static void wake(struct names *n, const char *key)
 {
     struct list_node again;
@@ -417,7 +418,7 @@ static void cleaned(flux_future_t *f, void *arg)
 {
 }
 
-/* Requests that follow are behind it on their way to the store. */
+/* Later requests reach the store after this one, so nothing waits for its answer. */
 static void clean(struct names *n)
 {
     flux_kvs_txn_t *txn = flux_kvs_txn_create();

@@ -1,18 +1,18 @@
-/* Attributes of the session that wrexec reads, once, when it is loaded:
+/* settings.c - the attributes that wrexec reads once, when it is loaded.
  *
- *    uri                     of the local broker, for FLUX_URI
- *    wrexec.prolog           program to be run on each node before the tasks of a job
- *    wrexec.epilog           and after them
- *    wrexec.hook-timeout     how long each may take (60s)
- *    wrexec.lua-path         directories with Lua plugins, ':' between them
- *    wrexec.tmpdir           where the directories of jobs are made
- *    wrexec.cgroup           where the cgroups that limit the memory of jobs are made
- *    wrexec.hung-max         how much may hang on a node in file systems that do not answer
- *    wrexec.share-hosts      brokers of one host are one host for MPI (yes)
- *    wrexec.output-limit     bytes of output that the store keeps of a job (64M); at rank 0
+ *    uri                     URI of the local broker, for FLUX_URI
+ *    wrexec.prolog           program to run on each node before the tasks of a job
+ *    wrexec.epilog           program to run there after the job
+ *    wrexec.hook-timeout     maximum duration of each of the two (default: 60s)
+ *    wrexec.lua-path         directories with Lua plugins, separated by ':'
+ *    wrexec.tmpdir           directory in which the directories of jobs are made
+ *    wrexec.cgroup           directory in which the cgroups that limit the memory of jobs are made
+ *    wrexec.hung-max         maximum number of threads on a node that hang in file systems
+ *    wrexec.share-hosts      whether MPI takes brokers of one host for one host (default: yes)
+ *    wrexec.output-limit     bytes of output that the store keeps of a job (rank 0; default: 64M)
  *
- * Jobs wait until all have been answered.  A value that makes no sense is logged, and the default
- * counts.
+ * Jobs wait until all attributes have been answered.  An invalid value is logged, and the default
+ * applies; the launcher interprets the texts.
  */
 #include "config.h"
 #include "coord.h"
@@ -20,128 +20,101 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "libflux/attr.h"
 #include "libflux/paths.h"
+#include "libservice/setup.h"
+#include "libsettings/settings.h"
 #include "libutil/duration.h"
-#include "libutil/size.h"
-#include "libutil/strutil.h"
-
-enum { LIMIT = WIRE_CONFIG_STRINGS, NSETTINGS };
-
-static const char *const names[NSETTINGS] = {
-    [WIRE_C_URI] = "uri",
-    [WIRE_C_PROLOG] = "wrexec.prolog",
-    [WIRE_C_EPILOG] = "wrexec.epilog",
-    [WIRE_C_HOOK_TIMEOUT] = "wrexec.hook-timeout",
-    [WIRE_C_LUA_PATH] = "wrexec.lua-path",
-    [WIRE_C_TMPDIR] = "wrexec.tmpdir",
-    [WIRE_C_CGROUP] = "wrexec.cgroup",
-    [WIRE_C_HUNG_MAX] = "wrexec.hung-max",
-    [WIRE_C_SHARE_HOSTS] = "wrexec.share-hosts",
-    [LIMIT] = "wrexec.output-limit",
-};
 
 struct settings {
     struct ctx *ctx;
     void (*done)(struct ctx *ctx);
-    unsigned pending;
-    struct setting {
-        struct settings *all;
-        int what;
-    } v[NSETTINGS];
+    setup_t *setup;
+    char *text[WIRE_CONFIG_STRINGS]; /* NULL: not set, and not inherited either */
+    bool share_hosts;
+    uint64_t output_limit;
 };
 
-static void refuse(struct settings *s, int what, const char *value, const char *why)
+/* The default depends on the hook: programs and Lua plugins have different ones. */
+static int set_hook_timeout(void *arg, const char *value, errmsg_t *err)
 {
-    flux_log(s->ctx->h, LOG_ERR, "attribute %s='%s' is not used: %s", names[what], value, why);
+    struct settings *s = arg;
+    double seconds;
+    char *text;
+
+    if (settings_check("wrexec.hook-timeout", value, err) < 0 ||
+        duration_parse(value, &seconds, err) < 0)
+        return -1;
+    if (asprintf(&text, "%.3f", seconds) < 0)
+        return errmsg_fail(err, ENOMEM, "out of memory");
+    free(s->text[WIRE_C_HOOK_TIMEOUT]);
+    s->text[WIRE_C_HOOK_TIMEOUT] = text;
+    return 0;
 }
 
-static void use(struct settings *s, int what, const char *value)
+static void ready(void *arg)
 {
-    char text[32];
-    errmsg_t err;
+    struct settings *s = arg;
 
-    if (what == LIMIT) {
-        uint64_t bytes;
-
-        if (size_parse(value, &bytes, &err) < 0 || bytes == 0)
-            refuse(s, what, value, bytes == 0 ? "it has to be above 0" : err.text);
-        else if (s->ctx->coord)
-            coord_output_set_limit(s->ctx->coord->output, bytes);
-    } else if (what == WIRE_C_SHARE_HOSTS) {
-        bool yes;
-
-        if (str2bool(value, &yes) < 0)
-            refuse(s, what, value, "it has to be yes or no");
-        else
-            launchlink_config(s->ctx->exec, WIRE_C_SHARE_HOSTS, yes ? "yes" : "no");
-    } else if (what == WIRE_C_HOOK_TIMEOUT) {
-        double seconds;
-
-        if (duration_parse(value, &seconds, &err) < 0) {
-            refuse(s, what, value, err.text);
-            return;
-        }
-        snprintf(text, sizeof(text), "%.3f", seconds);
-        launchlink_config(s->ctx->exec, WIRE_C_HOOK_TIMEOUT, text);
-    } else {
-        launchlink_config(s->ctx->exec, (enum wire_config)what, value);
-    }
+    for (int i = 0; i < WIRE_CONFIG_STRINGS; i++)
+        launchlink_config(s->ctx->exec, (enum wire_config)i, s->text[i]);
+    launchlink_config(s->ctx->exec, WIRE_C_SHARE_HOSTS, s->share_hosts ? "yes" : "no");
+    if (s->ctx->coord)
+        coord_output_set_limit(s->ctx->coord->output, s->output_limit);
+    s->done(s->ctx);
 }
 
-static void got(flux_future_t *f, void *arg)
+static void refused(void *arg, const char *sentence)
 {
-    struct setting *one = arg;
-    struct settings *s = one->all;
-    const char *value;
+    struct settings *s = arg;
 
-    if (flux_attr_future_get(f, &value, NULL) == 0)
-        use(s, one->what, value);
-    else if (errno == ENOENT && one->what < LIMIT)
-        (void)launchlink_config(s->ctx->exec, (enum wire_config)one->what,
-                                NULL); /* not inherited either */
-    flux_future_destroy(f);
-    if (--s->pending == 0)
-        s->done(s->ctx);
+    flux_log(s->ctx->h, LOG_ERR, "%s", sentence);
 }
+
+static const struct setup_row rows[] = {
+    SETUP_TEXT("uri", struct settings, text[WIRE_C_URI]),
+    SETUP_TEXT("wrexec.prolog", struct settings, text[WIRE_C_PROLOG]),
+    SETUP_TEXT("wrexec.epilog", struct settings, text[WIRE_C_EPILOG]),
+    SETUP_CALL("wrexec.hook-timeout", set_hook_timeout),
+    SETUP_TEXT("wrexec.lua-path", struct settings, text[WIRE_C_LUA_PATH]),
+    SETUP_TEXT("wrexec.tmpdir", struct settings, text[WIRE_C_TMPDIR]),
+    SETUP_TEXT("wrexec.cgroup", struct settings, text[WIRE_C_CGROUP]),
+    SETUP_TEXT("wrexec.hung-max", struct settings, text[WIRE_C_HUNG_MAX]),
+    SETUP_BOOL("wrexec.share-hosts", struct settings, share_hosts),
+    SETUP_SIZE("wrexec.output-limit", struct settings, output_limit),
+    SETUP_END,
+};
+static const struct setup_table table = {"wrexec", rows, ready, refused};
 
 struct settings *settings_ask(struct ctx *ctx, void (*done)(struct ctx *ctx))
 {
     struct settings *s = calloc(1, sizeof(*s));
-    char *libpmi = flux_path_libpmi(NULL);
+    errmsg_t err;
 
-    if (libpmi)
-        launchlink_config(ctx->exec, WIRE_C_LIBPMI, libpmi);
-    free(libpmi);
     if (!s)
         return NULL;
     s->ctx = ctx;
     s->done = done;
-    for (int i = 0; i < NSETTINGS; i++) {
-        flux_future_t *f;
-
-        if (!names[i])
-            continue;
-        s->v[i] = (struct setting){s, i};
-        f = flux_attr_get_async(ctx->h, names[i]);
-        if (!f || flux_future_then(f, -1., got, &s->v[i]) < 0) {
-            flux_future_destroy(f);
-            free(s);
-            return NULL;
-        }
-        s->pending++;
+    s->text[WIRE_C_LIBPMI] = flux_path_libpmi(NULL);
+    if (!(s->setup = setup_create(ctx->h, &table, s, 0, NULL, &err))) {
+        settings_destroy(s);
+        errno = ENOMEM;
+        return NULL;
     }
     return s;
 }
 
 bool settings_known(const struct settings *s)
 {
-    return s->pending == 0;
+    return setup_known(s->setup);
 }
 
 void settings_destroy(struct settings *s)
 {
+    if (!s)
+        return;
+    setup_destroy(s->setup);
+    for (int i = 0; i < WIRE_CONFIG_STRINGS; i++)
+        free(s->text[i]);
     free(s);
 }

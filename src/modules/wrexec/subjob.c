@@ -1,23 +1,24 @@
-/* An instance's part of a job: start, output, signals, result, along the tree.
+/* subjob.c - an instance's part of a job: start, signals and result, along the tree.
  *
- * A job comes from above (at rank 0: from coord.c), goes to the launcher when this rank has tasks,
- * and unchanged to each child whose subtree has some.  All that is said about it goes as frames, in
- * batches (edge.c):
+ * Purpose: a job arrives from the parent (at rank 0, from coord.c).  It goes to the launcher if
+ * this rank has tasks, and unchanged to each child whose subtree has some.  The answers come back
+ * as frames, in batches (edge.c):
  *
- *   OUTPUT     passed on as it is
- *   TAKEN      standard input was taken; passed on at once
- *   FAIL       a failure; passed on at once
- *   STARTED    of spawned tasks: a node has started all of its own; passed on at once
- *   RESULT     how all tasks of the subtree ended; merged, one an edge, the last frame
+ *   OUTPUT          output; passed on unchanged, as credit allows (subjob_flow.c)
+ *   TAKEN           standard input that a node has taken; passed on at once
+ *   FAIL            a failure; passed on at once
+ *   NOTE, WARNING   a message for the job's log; passed on at once
+ *   BEGUN           a task of the subtree has begun with MPI (subjob_pmi.c); sent once
+ *   STARTED         a node has started all its tasks of a spawned group; passed on at once
+ *   RESULT          how all tasks of the subtree ended; merged, the last frame on its edge
  *
- * How output and standard input flow: subjob_flow.c.
- *
- *  1. A job is finished here once: local tasks done, all children done, no piece waiting, no commit
- *     unanswered.  Then the result goes up and the job is freed.
- *  2. A child that cannot be reached, or was lost, is done, its tasks count as killed, and the job
- *     fails.  Which jobs that concerns is a list of the edge.
- *  3. Nobody above: the job is killed here and below, output is thrown away.
- *  4. A job is freed only by the reaper, from the loop, never under the feet of a caller.
+ * Invariants:
+ *  1. A job finishes here once: when the local tasks and all children are done and no piece of
+ *     output waits.  Then the result goes up, and the reaper frees the job.
+ *  2. A child that cannot be reached or is lost is done: its tasks count as killed, and the job
+ *     fails.  The edge lists the jobs that this concerns.
+ *  3. When the parent is lost, the job is killed here and below, and its output is discarded.
+ *  4. Only the reaper frees a finished job, from the loop, so no caller loses the job it works on.
  */
 #include "config.h"
 #include "wrexec.h"
@@ -116,7 +117,7 @@ static void add_status(struct subjob *j, uint32_t node, uint32_t i, uint32_t k, 
     }
 }
 
-/* Tasks of these ranks are no more. */
+/* Count the tasks of these ranks as killed. */
 static void add_lost(struct subjob *j, const idset_t *ranks)
 {
     uint32_t node = 0;
@@ -186,15 +187,15 @@ static void frame_fail(struct subjob *j, const struct wire_frame *f)
     subjob_fail(j, exec_wire_i32(f->payload), text);
 }
 
-static void note(struct subjob *j, const void *text, size_t len)
+static void note(struct subjob *j, const struct wire_frame *f)
 {
     if (j->rj)
-        coord_job_note(j, text, len);
+        coord_job_note(j, f->type == WIRE_WARNING, f->payload, f->len);
     else
-        subjob_send_up(j, WIRE_NOTE, NULL, 0, text, len);
+        subjob_send_up(j, f->type, NULL, 0, f->payload, f->len);
 }
 
-/* All tasks of so many nodes are there. */
+/* All tasks of this many nodes have started. */
 static void started(struct subjob *j, uint32_t nodes)
 {
     uint8_t fixed[4];
@@ -225,7 +226,7 @@ void subjob_frame(struct subjob *j, const struct wire_frame *f)
     switch (f->type) {
     case WIRE_BAD:
         bad_frame(j, f, "the launcher");
-        if (f->said == WIRE_DONE) /* there will be no other */
+        if (f->said == WIRE_DONE) /* no other DONE will come */
             local_end(j, &killed, 1);
         break;
     case WIRE_OUTPUT:
@@ -250,7 +251,8 @@ void subjob_frame(struct subjob *j, const struct wire_frame *f)
         started(j, 1);
         break;
     case WIRE_NOTE:
-        note(j, f->payload, f->len);
+    case WIRE_WARNING:
+        note(j, f);
         break;
     case WIRE_BEGUN:
         subjob_pmi_begun(j, NULL);
@@ -342,7 +344,8 @@ void subjob_child_frame(struct subjob *j, struct edge *e, const struct wire_fram
         part_fail(p, f);
         break;
     case WIRE_NOTE:
-        note(j, f->payload, f->len);
+    case WIRE_WARNING:
+        note(j, f);
         break;
     case WIRE_BEGUN:
         subjob_pmi_begun(j, p);
@@ -383,7 +386,7 @@ void subjob_parent_frame(struct subjob *j, const struct wire_frame *f)
 
 /* --- start --- */
 
-/* Which children have nodes of the job below them. */
+/* Find the children that have nodes of the job in their subtrees. */
 static int find_parts(struct subjob *j)
 {
     edges_t *es = j->ctx->edges;
@@ -427,7 +430,7 @@ static uint32_t window(const struct ctx *ctx)
 {
     uint32_t n = edges_count(ctx->edges), window = WIRE_WINDOW;
 
-    /* With many children each gets less, so that what waits at one broker stays bounded. */
+    /* The more children, the smaller their windows, so the output that waits here stays bounded. */
     while ((uint64_t)window * n > WINDOW_ALL && window > WINDOW_MIN)
         window /= 2;
     return window;
@@ -456,7 +459,7 @@ struct subjob *subjob_create(struct ctx *ctx, struct spec *spec, errmsg_t *err)
         goto fail;
     }
     if (idset_test(j->ranks, ctx->rank))
-        j->node = 0; /* its number is told by subjob_launch() */
+        j->node = 0; /* subjob_launch() sets the real number */
     j->local_done = (j->node == JOB_LOCAL);
     j->result = exec_result_create();
     if (!j->result || find_parts(j) < 0 || hmap_put_u64(ctx->jobs, j->id, j) < 0)
@@ -521,7 +524,7 @@ static void launch_local(struct subjob *j, const struct launchrec *rec)
     j->node = n.node;
     j->count = n.count;
     if (j->killed) {
-        /* Those below could not be reached. */
+        /* The children could not be reached, and the job was killed. */
         local_end(j, &killed, 1);
         return;
     }
@@ -535,7 +538,7 @@ static void launch_local(struct subjob *j, const struct launchrec *rec)
     strings[WIRE_N_NODE] = n.name;
     strings[WIRE_N_CORES] = n.cores;
     strings[WIRE_N_GPUS] = n.gpus;
-    strings[WIRE_N_HOSTS] = s->w.names ? s->w.names : "";
+    strings[WIRE_N_HOSTS] = s->w.hosts ? s->w.hosts : s->w.names ? s->w.names : "";
     if (launchlink_run(j->ctx->exec, j->id, &run, strings, rec, &err) == 0)
         return;
     subjob_fail(j, 126, err.text);
@@ -553,7 +556,7 @@ void subjob_launch(struct subjob *j, const struct launchrec *rec)
     le_put32(head, j->window);
     le_put64(head + 4, j->nonce);
     exec_launchrec_head(head + WIRE_LAUNCH_HEAD, rec);
-    /* Those below first: they have the longer way. */
+    /* Children first: their tasks have the longer way. */
     for (uint32_t i = 0; i < j->nparts; i++)
         edge_send(j->parts[i].edge, WIRE_LAUNCH, j->id, iov, 4);
     if (j->node != JOB_LOCAL)

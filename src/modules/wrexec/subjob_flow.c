@@ -1,11 +1,12 @@
-/* What flows through an instance's part of a job: output up, standard input down.
+/* subjob_flow.c - the flow of data in an instance's part of a job: output up, standard input down.
  *
- * Output goes hop by hop: whoever takes it gives `window` bytes of credit first, and as much again
- * as it got rid of.  So an instance holds at most a window for its launcher and each child, and a
- * reader that stands still stops every task's pipe, however deep.
+ * Output moves hop by hop.  The receiver first grants `window` bytes of credit, and later as much
+ * as it has passed on.  So an instance holds at most one window for its launcher and one per child,
+ * and a reader that stops reading blocks the pipe of every task, however deep the tree.
  *
- * Input goes to the tasks that read it, and how much each node has taken comes back; rank 0
- * acknowledges to the client what the slowest has.  Nodes whose tasks have ended take everything.
+ * Input goes to the tasks that read it, and each node reports how much it has taken.  Rank 0
+ * acknowledges to the client the amount that the slowest node has taken.  A node whose tasks have
+ * ended counts as taking everything.
  */
 #include "config.h"
 #include "wrexec.h"
@@ -39,11 +40,11 @@ static void source_credit(struct subjob *j, uint32_t src, size_t len)
     }
 }
 
-/* Get rid of bytes if they may be: false when they have to wait. */
+/* Pass output on if credit allows; false: it has to wait. */
 static bool forward(struct subjob *j, uint32_t src, const void *data, size_t len)
 {
     if (j->deaf) {
-        /* Thrown away. */
+        /* The output is discarded. */
     } else if (j->rj) {
         if (!coord_job_output(j, data, len))
             return false;
@@ -98,7 +99,7 @@ void subjob_flow_output(struct subjob *j, uint32_t src, const void *data, size_t
     if (list_empty(&j->pieces) && forward(j, src, data, len))
         return;
     if (subjob_flow_piece_add(j, src, data, len) < 0) {
-        /* Not to lose it in silence. */
+        /* The job fails, so that the loss is not silent. */
         source_credit(j, src, len);
         subjob_fail(j, 1, "out of memory for output: some of it is lost");
     }
@@ -131,7 +132,7 @@ static void stdin_local(struct subjob *j, const void *data, size_t len)
     launchlink_send(j->ctx->exec, WIRE_STDIN, j->id, &task, sizeof(task), data, len);
 }
 
-/* Who has ended there holds nobody up. */
+/* Nodes of a part that has ended count as taking all input at once. */
 static void part_taken(struct part *p, uint32_t bytes)
 {
     const struct subjob *j = p->job;

@@ -1,38 +1,37 @@
-/* PMI barriers across nodes, over the key-value store.
+/* subjob_pmi.c - PMI barriers across the nodes of a job, by the key-value store.
  *
- * A job has a namespace of its own, "job-ID", whose master is at the job's first rank: what its
- * tasks tell each other goes between its nodes, and the root of the session has no part in it but
- * the name.  Each node asks for it at its first barrier; the first one to do so makes it, and rank
- * 0 removes it when the job is over (coord_job.c).
+ * Purpose: exchange the pairs that tasks put, between the nodes of a job.  Each job has a namespace
+ * "job-ID", whose master is at the job's first rank, so the root of the session handles only the
+ * name.  Each node asks for the namespace at its first barrier; the first request makes it, and
+ * rank 0 removes it after the job (coord_job.c).  A job on one node does not use the store.
  *
- * The pairs that the tasks of a node put since the last barrier are one value:
+ * Format: the pairs that the tasks of a node have put since the last barrier form one value:
  *
  *    NUM.NODE      NUM: number of the barrier in the job, from 0
- *    NUM.NODE-K    further segments of the blob (pmi_pack.h), K from 1, since a value of the store
- *                  has a limit
+ *    NUM.NODE-K    further segments of the blob (pmi_pack.h), K from 1, since the store limits the
+ *                  size of a value
  *
- * put by the node's fence "NUM", which all nodes of the job take part in.  The store merges it on
- * the way and makes one root change of it; then each node reads the directory NUM once, with
- * values, and hands the whole set to its launcher, which answers all its tasks from it.  So P tasks
- * cost one fence, and one directory read a node, never P times P look-ups.
+ * The node's fence "NUM", in which all nodes of the job take part, puts the value.  The store
+ * merges the fences on the way to one change of the root.  Then each node reads the directory NUM
+ * once and hands it to its launcher, which answers all its tasks from it.  So P tasks cost one
+ * fence, and one directory read per node, instead of P times P look-ups.
  *
- * A job on one node does without the store.
+ *    state of a barrier   its future                    next
+ *    naming               making of the namespace       fencing (at once if the namespace exists)
+ *    fencing              the fence                     reading
+ *    reading              the directory                 over
  *
- * state of a barrier   its future                    next
- * naming               the namespace being made      fencing (at once when it is there already)
- * fencing              the fence                     reading
- * reading              the directory                 over
+ * After a reload the next instance waits for the same answer.  Requests about names and for further
+ * tasks use the same struct, in the states asking and spawning.
  *
- * When the module hands over, the next instance waits for the same answer.
+ * Tasks that leave without taking part in MPI would make those of other nodes wait for ever.  So a
+ * node says once, up the tree, that it has begun (its first barrier; with PMIx its first client).
+ * If a part of the job ends without having begun while another part has, the job fails.  Tasks that
+ * share a node are their launcher's business.  Jobs without MPI send nothing.
  *
- * A barrier that tasks of another node will never enter, since they left without a word, would last
- * for ever.  So a node says once up the tree that it has begun (its first barrier; with PMIx its
- * first client), and where a part of the job ends that never did while another one has, the job
- * fails.  Tasks that share a node are their launcher's business.  Jobs without MPI send nothing.
- *
- * Failure: the tasks are told that the barrier failed, with the store's sentence, and the job
- * fails; so it does when the pairs of all nodes together are more than one frame to the launcher
- * can have (WIRE_PMI_MAX).  Those of one node are bounded by its PMI server.
+ * Failure: the tasks are told, with the store's error message, that the barrier failed, and the job
+ * fails; so it does if the pairs of all nodes exceed a frame to the launcher (WIRE_PMI_MAX).  The
+ * PMI server of a node bounds the pairs of that node.
  */
 #include "config.h"
 #include "wrexec.h"
@@ -57,7 +56,7 @@ struct fence {
     struct list_node node;
     struct subjob *job;
     enum step step;
-    uint32_t num; /* of the barrier; of the task that asks; what its answer is to have */
+    uint32_t num; /* of the barrier; of the task that asks; the tag of its answer */
     void *pairs;  /* of this node, while NAMING */
     size_t len;
     flux_future_t *f;
@@ -119,7 +118,7 @@ static void read_cb(flux_future_t *f, void *arg)
     errmsg_t err;
     int rc;
 
-    /* No pairs anywhere, no directory. */
+    /* Without any pairs there is no directory. */
     if (flux_future_errnum(f) == ENOENT) {
         fence_done(fe, NULL, 0);
         return;
@@ -190,7 +189,7 @@ static flux_kvs_txn_t *pairs_txn(struct subjob *j, uint32_t num, const void *blo
 static void fence_enter(struct fence *fe, const void *pairs, size_t len)
 {
     struct subjob *j = fe->job;
-    char ns[JOB_NAMESPACE_MAX], name[16];
+    char ns[JOB_NAMESPACE_MAX], name[16], rank[16];
     errmsg_t err = {"out of memory"};
     flux_kvs_txn_t *txn = pairs_txn(j, fe->num, pairs, len, &err);
 
@@ -201,7 +200,10 @@ static void fence_enter(struct fence *fe, const void *pairs, size_t len)
     subjob_pmi_namespace(j->id, ns);
     snprintf(name, sizeof(name), "%u", fe->num);
     fe->step = FENCING;
-    fe->f = flux_kvs_fence(j->ctx->h, ns, name, j->nnodes, txn);
+    /* Its own rank is named so that the loss of a broker outside the job does not end the fence
+     * (kvs.fence-grace); the loss of one of the job's nodes ends the job. */
+    snprintf(rank, sizeof(rank), "%u", j->ctx->rank);
+    fe->f = flux_kvs_fence_ranks(j->ctx->h, ns, name, j->nnodes, rank, txn);
     flux_kvs_txn_destroy(txn);
     if (!fe->f || flux_future_then(fe->f, -1., fenced_cb, fe) < 0)
         fence_failed(fe, "could not be entered", strerror(errno));
@@ -247,7 +249,7 @@ void subjob_pmi_check_begun(struct subjob *j)
     if (!j->begun || j->finished)
         return;
     if (j->node != JOB_LOCAL && j->local_done && !j->local_begun) {
-        j->local_begun = true; /* is said once */
+        j->local_begun = true; /* so that this is reported once */
         ranks = idset_create_range(j->ctx->rank, j->ctx->rank);
         left_too_early(j, ranks);
         idset_destroy(ranks);

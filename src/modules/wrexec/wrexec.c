@@ -11,8 +11,9 @@
  *    edge.c         the connections to the parent and to the children
  *    launchlink.c   the connection to flux-launcher (src/launcher)
  *    coord*.c       rank 0 only: coord.c talks to the job module, coord_job.c decides how a job
- *                   ends, coord_client.c serves clients, coord_exec.c runs the programs of flux exec,
- *                   coord_output.c writes job.ID.output, coord_spawn.c adds tasks to a running job
+ *                   ends, coord_hosts.c finds out which brokers share a host, coord_client.c serves
+ *                   clients, coord_exec.c runs the programs of flux exec, coord_output.c writes
+ *                   job.ID.output, coord_spawn.c adds tasks to a job
  *    names.c        rank 0 only: the names that jobs publish for each other
  *    settings.c     the attributes wrexec.*
  *    handover.c     what a reload passes to the next instance
@@ -52,6 +53,8 @@
 
 #include "libflux/cancel_wire.h"
 #include "libflux/overlay_wire.h"
+#include "libservice/setup.h"
+#include "libutil/hostmark.h"
 #include "libutil/le.h"
 #include "names.h"
 
@@ -72,7 +75,7 @@ static const struct flux_schema stats_schema = FLUX_SCHEMA(struct stats, stats_f
 
 /* --- along the tree --- */
 
-/* Say that the tasks of a job cannot be started in this subtree. */
+/* Report that the tasks of a job cannot be started in this subtree. */
 static void refuse(struct ctx *ctx, uint64_t id, const char *text)
 {
     uint8_t fixed[12];
@@ -151,7 +154,7 @@ static void down_cb(flux_t *h, const flux_msg_t *req, void *arg)
     edges_down(ctx->edges, req);
 }
 
-/* Whoever asked is gone, or (matchtag) does not want one answer any more. */
+/* A client has disconnected, or (matchtag) has canceled one of its requests. */
 static void gone(struct ctx *ctx, const flux_msg_t *msg, uint32_t matchtag)
 {
     char sender[FLUX_SENDER_MAX];
@@ -178,14 +181,12 @@ static void disconnect_cb(flux_t *h, const flux_msg_t *msg, void *arg)
 
 static void cancel_cb(flux_t *h, const flux_msg_t *msg, void *arg)
 {
-    struct cancel c;
-    json_t *owner;
+    uint32_t matchtag;
 
-    if (flux_request_decode(h, msg, &cancel_schema, &c, &owner) < 0)
+    if (cancel_decode(h, msg, &matchtag) < 0)
         return;
-    gone(arg, msg, c.matchtag);
-    json_decref(owner);
-    flux_respond(h, msg, NULL); /* libflux wants none; who does must not wait for ever */
+    gone(arg, msg, matchtag);
+    flux_respond(h, msg, NULL);
 }
 
 static void name_cb(flux_t *h, const flux_msg_t *req, void *arg)
@@ -214,6 +215,15 @@ static void stats_cb(flux_t *h, const flux_msg_t *req, void *arg)
     flux_respond_struct(h, req, &stats_schema, &st);
 }
 
+static void host_cb(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    char mark[HOSTSHARE_SIZE];
+    struct wrexec_host host = {.mark = mark};
+
+    hostshare_get(mark);
+    flux_respond_struct(h, req, &wrexec_host_schema, &host);
+}
+
 static const struct flux_handler handlers[] = {
     {FLUX_MSG_REQUEST, "wrexec.jobs", coord_jobs, 0},
     {FLUX_MSG_REQUEST, "wrexec.launch", coord_launch, FLUX_ROLE_BROKER},
@@ -229,6 +239,7 @@ static const struct flux_handler handlers[] = {
     {FLUX_MSG_REQUEST, "wrexec.disconnect", disconnect_cb, 0},
     {FLUX_MSG_REQUEST, "wrexec.cancel", cancel_cb, 0},
     {FLUX_MSG_REQUEST, "wrexec.name", name_cb, 0},
+    {FLUX_MSG_REQUEST, "wrexec.host", host_cb, FLUX_ROLE_BROKER},
     {FLUX_MSG_REQUEST, "wrexec.stats", stats_cb, 0},
     {FLUX_MSG_EVENT, "overlay.", coord_exec_overlay_event, 0},
     FLUX_HANDLER_END,
@@ -268,7 +279,7 @@ static void reaper_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *a
         subjob_free(list_entry(n, struct subjob, over));
 }
 
-/* All is known that jobs need: those that came before go on. */
+/* Tree and settings are known: the jobs that have waited for them go on. */
 static void go_on(struct ctx *ctx)
 {
     if (ctx->ready || !ctx->topo || !ctx->settings || !settings_known(ctx->settings))
@@ -329,7 +340,7 @@ static void wrexec_fini(flux_t *h, void *arg)
     void *val;
 
     flux_handlers_remove(ctx->handlers);
-    /* First the tasks; then who waits for them. */
+    /* First the tasks end, then the clients that wait for them. */
     launchlink_destroy(ctx->exec);
     ctx->exec = NULL;
     while (ctx->jobs && hmap_next(ctx->jobs, &pos, NULL, NULL, &val)) {
@@ -368,7 +379,7 @@ static int wrexec_may_stop(flux_t *h, void *arg, errmsg_t *err)
                        n, n == 1 ? "" : "s", ctx->rank, n == 1 ? "it has" : "they have");
 }
 
-/* All goes on with the next instance; but without jobs that has a launcher of its own. */
+/* Hand running jobs over to the next instance; if there are none, it starts its own launcher. */
 static int wrexec_hand_over(flux_t *h, void *arg, flux_handover_t *o, errmsg_t *err)
 {
     struct ctx *ctx = arg;
@@ -409,11 +420,8 @@ static int wrexec_init(flux_t *h, int argc, char **argv, void **arg, errmsg_t *e
     struct ctx *ctx;
     int errnum;
 
-    if (argc > 0)
-        return errmsg_fail(err, EINVAL,
-                           "the wrexec module takes no argument, not '%s': it reads the attributes "
-                           "wrexec.* (flux setattr)",
-                           argv[0]);
+    if (setup_no_arguments("wrexec", argc, argv, err) < 0)
+        return -1;
     if (!(ctx = calloc(1, sizeof(*ctx))))
         return errmsg_fail(err, ENOMEM, "the wrexec module is out of memory");
     ctx->h = h;
@@ -440,5 +448,5 @@ static int wrexec_init(flux_t *h, int argc, char **argv, void **arg, errmsg_t *e
     return 0;
 }
 
-FLUX_MODULE_THAT_HANDS_OVER(wrexec, wrexec_init, wrexec_fini, wrexec_may_stop, wrexec_hand_over,
-                            HANDOVER_FORM);
+FLUX_MODULE(wrexec, wrexec_init, wrexec_fini, .may_stop = wrexec_may_stop,
+            .hand_over = wrexec_hand_over, .handover = HANDOVER_FORM);

@@ -1,4 +1,4 @@
-/* The wrexec module's own interfaces: see wrexec.c for the whole. */
+/* The interfaces between the sources of the wrexec module; overview: wrexec.c. */
 #ifndef WREXEC_WREXEC_H
 #define WREXEC_WREXEC_H
 
@@ -17,9 +17,9 @@
 #include "libexec/exec_spec.h"
 
 #define JOB_LOCAL UINT32_MAX
-/* Numbers of what is not a job (flux exec): never on record. */
+/* Bit in the numbers of programs of flux exec, which are not jobs: never on record. */
 #define JOB_EXEC_BIT (1ull << 52)
-/* ... and of what tasks of a job have spawned. */
+/* Bit in the numbers of groups of spawned tasks. */
 #define JOB_SPAWN_BIT (1ull << 53)
 
 struct ctx {
@@ -27,8 +27,8 @@ struct ctx {
     flux_handlers_t *handlers;
     uint32_t rank;
     uint32_t size;
-    topology_t *topo; /* NULL until the broker has said it */
-    char *shape;      /* what it was made of, and whether that is the text of a file */
+    topology_t *topo; /* NULL until the broker has answered */
+    char *shape;      /* its description, and whether that is the text of a file */
     bool shape_text;
     struct settings *settings;
     bool ready; /* jobs may be launched: the tree and all settings are known */
@@ -77,8 +77,8 @@ struct subjob {
     bool local_done;
     bool killed;
     bool finished;
-    bool deaf;       /* nobody wants output any more */
-    uint32_t window; /* given to each child at first */
+    bool deaf;       /* output is discarded */
+    uint32_t window; /* first credit of each child */
     int64_t credit;  /* towards the parent */
     size_t owed;     /* to the launcher */
     struct list_node pieces;
@@ -91,15 +91,15 @@ struct subjob {
     struct coord_job *rj; /* at rank 0 */
 };
 
-/* settings.c: read attributes, and call when all are there.  NULL with ENOMEM. */
+/* settings.c: read the attributes; `done` is called when all are known.  NULL with ENOMEM. */
 struct settings *settings_ask(struct ctx *ctx, void (*done)(struct ctx *ctx));
 bool settings_known(const struct settings *s);
 void settings_destroy(struct settings *s); /* NULL-safe */
 
 /* handover.c */
-#define HANDOVER_FORM 2
-/* All that goes on when the module is reloaded.  The latter, before anything is sent; what has
- * waited is looked at again by handover_go_on().  -1 with errno and a sentence. */
+#define HANDOVER_FORM 3
+/* Save and load the state that survives a reload.  handover_load() is called before anything is
+ * sent; handover_go_on() then resumes what has waited.  -1 with errno and an error message. */
 int handover_save(struct ctx *ctx, flux_handover_t *o, errmsg_t *err);
 int handover_load(struct ctx *ctx, flux_handover_t *o, errmsg_t *err);
 void handover_go_on(struct ctx *ctx);
@@ -111,7 +111,7 @@ int wrexec_tree_create(struct ctx *ctx, errmsg_t *err);
 struct subjob *subjob_create(struct ctx *ctx, struct spec *spec,
                              errmsg_t *err); /* takes spec over */
 void subjob_free(struct subjob *j);
-/* Start here and below; what goes wrong is told like any other failure. */
+/* Start the tasks here and below; an error is reported like any other failure. */
 void subjob_launch(struct subjob *j, const struct launchrec *rec);
 /* From the launcher; from a child; from the parent. */
 void subjob_frame(struct subjob *j, const struct wire_frame *f);
@@ -121,11 +121,11 @@ void subjob_part_lost(struct part *p, const char *why);
 void subjob_launcher_lost(struct subjob *j, const char *why);
 /* Send a signal to all tasks here and below; SIGKILL ends whatever is there. */
 void subjob_signal(struct subjob *j, int signum);
-/* Nobody listens any more: throw output away, end the job here and below. */
+/* The parent is lost: discard output, end the job here and below. */
 void subjob_abandon(struct subjob *j);
-/* Something that was waited for is done. */
+/* Finish the job here if nothing is left to wait for. */
 void subjob_check(struct subjob *j);
-/* A child has told all there is to tell. */
+/* A child is done: its result has come, or it is lost. */
 void subjob_part_done(struct part *p);
 void subjob_fail(struct subjob *j, int code, const char *text);
 /* One frame to the parent, or to a child. */
@@ -137,14 +137,14 @@ void subjob_send_down(struct part *p, enum wire_type type, const void *fixed, si
 /* subjob_flow.c */
 /* Output came from the launcher (JOB_LOCAL) or part number `src`. */
 void subjob_flow_output(struct subjob *j, uint32_t src, const void *data, size_t len);
-/* Pass on what waits. */
+/* Pass on the pieces that wait, as far as credit allows. */
 void subjob_flow_flush(struct subjob *j);
-/* Have a piece wait behind others.  -1 with ENOMEM. */
+/* Queue a piece behind the others.  -1 with ENOMEM. */
 int subjob_flow_piece_add(struct subjob *j, uint32_t src, const void *data, size_t len);
 void subjob_flow_piece_free(struct piece *p);
 /* Bytes for the standard input of the tasks that read it, here and below. */
 void subjob_flow_stdin(struct subjob *j, const void *data, size_t len);
-/* Some were taken at a node, or in vain. */
+/* A node has taken this many bytes, or discarded them. */
 void subjob_flow_taken(struct subjob *j, uint32_t node, uint32_t bytes);
 
 /* subjob_pmi.c */
@@ -170,23 +170,23 @@ struct coord *coord_create(struct ctx *ctx);
 void coord_destroy(struct coord *r);
 void coord_save(struct coord *r, flux_handover_t *o);
 void coord_load(struct coord *r, flux_handover_t *o); /* before any job */
-/* The tree is known: what waited for it goes on. */
+/* The tree is known: handle the requests that have waited for it. */
 void coord_ready(struct coord *r);
 void coord_launch(flux_t *h, const flux_msg_t *req, void *arg);
 void coord_jobs(flux_t *h, const flux_msg_t *req, void *arg);
 void coord_kill(flux_t *h, const flux_msg_t *req, void *arg);
 void coord_stdin(flux_t *h, const flux_msg_t *req, void *arg);
 void coord_credit(flux_t *h, const flux_msg_t *req, void *arg);
-/* A client is gone (matchtag 0), or gave one of its requests up. */
+/* A client has disconnected (matchtag 0), or has canceled one of its requests. */
 void coord_disconnect(struct coord *r, const char *sender, uint32_t matchtag);
 
 /* coord_job.c: from jobs at rank 0 */
 void coord_job_failed(struct subjob *j, int code, const char *text);
 void coord_job_finished(struct subjob *j);
-void coord_spawn_started(struct subjob *j, uint32_t nodes); /* all tasks of so many nodes */
-void coord_job_note(struct subjob *j, const void *text, size_t len);
+void coord_spawn_started(struct subjob *j, uint32_t nodes); /* all tasks of this many nodes */
+void coord_job_note(struct subjob *j, bool warning, const void *text, size_t len);
 void coord_job_taken(struct subjob *j, uint32_t node, uint64_t bytes);
-/* What becomes of output: taken, or to be offered again by subjob_flow_flush(). */
+/* Take output; false: subjob_flow_flush() has to offer it again. */
 bool coord_job_output(struct subjob *j, const void *data, size_t len);
 void coord_job_free(struct coord_job *rj);
 

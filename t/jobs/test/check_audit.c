@@ -7,6 +7,7 @@
 
 #include "libutil/test/suite.h"
 #include "jobs/audit.h"
+#include "jobs/audit_links.h"
 
 static const char inventory[] =
     "{\"nodes\":[{\"ranks\":\"0-1\",\"hosts\":\"node[0-1]\",\"cores\":\"0-3\",\"gpus\":\"0\","
@@ -64,7 +65,7 @@ static const struct {
     {{{"s1d1p1a2r2f3v3c3c3", R("0", "0", ""), ONE}}, 0, {"job 1: line 9: a second event 'clean'"}},
     {{{"s1d1p1a2r2f3c3", R("0", "0", ""), ONE}},
      0,
-     {"job 1: line 7: event 'clean' without 'free' before"}},
+     {"job 1: line 7: event 'clean' without a preceding 'free'"}},
     {{{"s1r2", NULL, ONE}}, 0, {"job 1: line 2: event 'start' in state DEPEND"}},
     {{{"s1d1p1a3r2f3v3c3", R("0", "0", ""), ONE}},
      0,
@@ -150,6 +151,7 @@ static const struct {
     {'d', "depend\""},
     {'p', "priority\",\"context\":{\"priority\":16}"},
     {'a', "alloc\""},
+    {'A', "alloc\",\"context\":{\"switches\":\"x\",\"hops\":0.0}"},
     {'r', "start\""},
     {'f', "finish\",\"context\":{\"status\":0}"},
     {'F', "finish\",\"context\":{\"status\":768}"},
@@ -286,6 +288,88 @@ START_TEST(clock_set)
 }
 END_TEST
 
+/* On two pods of three leaves of three nodes, numbered from 0: groups of uplinks that two jobs share. */
+static const struct {
+    const char *jobs[3];
+    const char *told; /* all of it */
+} overlaps[] = {
+    {{"0,3", "1,2,4,9,10", "6,12,13"},
+     "2 leaf 0 as 1, 2 leaf 1 as 1, 3 pod 0 as 2, 3 pod 1 as 2, "},
+    {{"0-1", "2,9-17", "3,4,6,7"}, ""},
+    {{"0,6", "2,9-17", "1,3,4,7"}, "2 leaf 0 as 1, 3 leaf 0 as 1, 3 leaf 2 as 1, "},
+    {{"0-8", "9-17", NULL}, ""},
+    {{"0-9", "11", "12-13"}, ""},
+    {{"0,9", "1,10", NULL}, "2 leaf 0 as 1, 2 pod 0 as 1, 2 leaf 3 as 1, 2 pod 1 as 1, "},
+};
+
+struct overlap {
+    uint64_t id;
+    char text[512];
+};
+
+static void hear_overlap(const char *level, uint32_t number, uint64_t other, void *arg)
+{
+    struct overlap *o = arg;
+    size_t n = strlen(o->text);
+
+    snprintf(o->text + n, sizeof(o->text) - n, "%u %s %u as %u, ", (unsigned)o->id, level, number,
+             (unsigned)other);
+}
+
+START_TEST(links)
+{
+    audit_links_t *l = audit_links_create(3, 3);
+    struct overlap heard = {.text = ""};
+
+    for (int round = 0; round < 2; round++) {
+        heard.text[0] = '\0';
+        for (uint64_t i = 0; i < 3 && overlaps[_i].jobs[i]; i++) {
+            idset_t *ranks = idset_parse(overlaps[_i].jobs[i], NULL);
+
+            heard.id = i + 1;
+            ck_assert_int_gt(audit_links_take(l, i + 1, ranks, hear_overlap, &heard), 0);
+            idset_destroy(ranks);
+        }
+        ck_assert_str_eq(heard.text, overlaps[_i].told);
+        /* What was given back is free again. */
+        for (uint64_t i = 0; i < 3 && overlaps[_i].jobs[i]; i++) {
+            idset_t *ranks = idset_parse(overlaps[_i].jobs[i], NULL);
+
+            audit_links_give(l, i + 1, ranks);
+            idset_destroy(ranks);
+        }
+    }
+    audit_links_destroy(l);
+}
+END_TEST
+
+/* Jobs on record that could share a link, or have other hops on record, or none. */
+START_TEST(links_of_jobs)
+{
+    static const struct rec jobs[] = {{"s1d1p1A2r2f4l4v4c4", R("0-1", "0", ""), ONE},
+                                      {"s1d1p1A3r3f5v5c5", R("0-1", "1", ""), ONE},
+                                      {"s1d1p1a4r4f6v6c6", R("1", "2", ""), ONE}};
+    static const char *const told[] = {
+        "job 1: has 0 hops on record instead of 2",
+        "job 2: may send over the uplinks of leaf 0, as may job 1",
+        "job 2: may send over the uplinks of leaf 1, as may job 1",
+        "job 2: has 0 hops on record instead of 2",
+        "job 3: its switches are not on record",
+    };
+    struct heard h = {.n = 0};
+    audit_t *a = make(jobs, 3, false);
+
+    ck_assert_int_eq(audit_tree(a, 2, 1), 0);
+    ck_assert_int_eq(audit_run(a, 0, hear, &h), 5);
+    for (int i = 0; i < 5; i++)
+        ck_assert_str_eq(h.text[i], told[i]);
+    ck_assert_uint_eq(audit_nreach(a, 1), 1);
+    ck_assert_uint_eq(audit_nreach(a, 2), 2);
+    ck_assert_uint_eq(audit_nreach(a, 3), 0);
+    audit_destroy(a);
+}
+END_TEST
+
 START_TEST(twice)
 {
     audit_t *a = audit_create();
@@ -305,6 +389,8 @@ int main(void)
     tcase_add_loop_test(tc, planted, 0, sizeof(cases) / sizeof(cases[0]));
     tcase_add_test(tc, expected);
     tcase_add_test(tc, clock_set);
+    tcase_add_loop_test(tc, links, 0, (int)(sizeof(overlaps) / sizeof(overlaps[0])));
+    tcase_add_test(tc, links_of_jobs);
     tcase_add_test(tc, twice);
     return run_case("audit", tc);
 }

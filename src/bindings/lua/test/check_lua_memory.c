@@ -61,8 +61,9 @@ static const char script[] =
     "end\n"
     "h:close()\n";
 
-/* Lua skips a finalizer that it has no memory to call; the object's block is lost then, but what the
- * object stands for ends with its parent.  t/lua-gc.t looks for blocks that are lost otherwise. */
+/* Lua skips a finalizer that it has no memory to call; the object's block is lost then, but what
+ * the object stands for ends with its parent.  t/lua-gc.t looks for blocks that are lost
+ * otherwise. */
 const char *__lsan_default_suppressions(void);
 const char *__lsan_default_suppressions(void)
 {

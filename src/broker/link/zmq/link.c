@@ -1,35 +1,44 @@
-/* The link on ZeroMQ: sockets, keys, and the calls of its owner.
+/* The ZeroMQ link: its sockets, its keys, and the calls of its owner.
  *
- * One broker has
+ * Purpose: carry messages between a broker and its neighbors (tree parent, tree children, ring
+ * predecessor and ring successor).  One broker has these sockets:
+ *
  *     ROUTER  bound      tree children and the ring predecessor connect to it
  *     DEALER  connected  to the parent's ROUTER        DEALER  connected  to the ring successor's
  *     XPUB    bound      events for the children       SUB     connected  to the parent's XPUB
  *     ROUTER  inproc     authentication (zap.c)        PAIRs   inproc     monitors of the others
- * and, when events go by multicast, a PUB or SUB on epgm.
  *
- * Wire.  A frame is one or several encoded messages back to back, or a part of a large one
- * (link_queue.h).  A frame of less than a message header is a word of the link: "cut" (the sender
- * has cut this connection: you are gone for it), "refused: WHY" (you do not belong here), or empty
- * (a sign of life).  Routing ids have 5 bytes: 'T' (tree) or 'R' (ring), and the
- * rank of the connecting broker, big endian.
+ * When events go by multicast, it also has a PUB or a SUB socket on an epgm address.
  *
- * 1. A connecting broker must own the key that this rank has (link_allow()); what comes from a
- *    peer that claims another rank than its key's is dropped.
- * 2. The child's SUB subscribes to "" and after that to "up.RANK". The parent's XPUB shows it
- *    that subscription: so a parent knows when the child's events flow.
- * 3. The end of a connection is told by the monitors of the sockets: on a connecting socket once
- *    the connection was in use (before that ZeroMQ tries again for ever, and the core's
- *    join_timeout is the end of it), on a listening one once its peer has shown who it is
- *    (link_gate.c). A peer of which one connection ends is lost.
- * 4. A peer that falls silent without an end of its connections (it is stopped, its host died, the
- *    network is cut) is found by link_beat.c.
- * 5. A peer that is lost stays lost (state table in link_private.h).
- * 6. The core is called from the reactor only, never from within its own calls.
- * 7. Bounds: ZeroMQ holds at most HWM frames per connection and direction. Beyond that a peer's
- *    own queue fills: at queue_max messages or BYTES_MAX the core gets EAGAIN; what may not be
- *    refused goes on to FORCED_MAX, and then the peer counts as lost. See link_io.c.
- * 8. Memory: a leaf of a large session must stay small, so there is one I/O thread, and HWMs are
- *    low: many messages in few frames.
+ * Format: a frame holds one or more encoded messages back to back, or one part of a large message
+ * (link_queue.h).  A frame shorter than a message header is a control word of the link:
+ *
+ *     "cut"            the sender has cut the connection, and regards the receiver as lost
+ *     "refused: WHY"   the receiver is not a neighbor that the sender expects
+ *     ""               a sign of life
+ *
+ * A routing id has 5 bytes: 'T' (tree) or 'R' (ring), then the rank of the connecting broker in
+ * big-endian order.
+ *
+ * Invariants:
+ *  1. A connecting broker must own the key that was registered for its rank (link_allow()).  The
+ *     link refuses a peer whose claimed rank and key do not match.
+ *  2. A child's SUB socket subscribes to "" and then to "up.RANK".  The parent's XPUB socket shows
+ *     the second subscription to the parent, which then knows that the child receives events.
+ *  3. The monitors of the sockets report the end of a connection.  On a connecting socket the end
+ *     counts once the handshake has succeeded; until then ZeroMQ retries, and the core's
+ *     join_timeout limits the wait.  On a listening socket it counts once the peer has identified
+ *     itself (link_gate.c).  A peer that loses one of its connections is lost.
+ *  4. link_beat.c finds a peer that falls silent while its connections stay open, because the peer
+ *     is stopped, its host has crashed, or the network is cut.
+ *  5. A lost peer stays lost (see the state table in link_private.h).
+ *  6. The link calls the core from the reactor only, never from within a call of the core.
+ *  7. Queues are bounded.  ZeroMQ holds at most HWM frames per connection and direction.  Beyond
+ *     that the peer's own queue fills: at queue_max messages or BYTES_MAX bytes the core gets
+ *     EAGAIN.  Messages that may not be refused are accepted up to FORCED_MAX bytes; then the peer
+ *     counts as lost (link_io.c).
+ *  8. A leaf of a large session must stay small: there is one I/O thread, and the HWMs are low
+ *     because a frame holds many messages.
  */
 #include <errno.h>
 #include <limits.h>
@@ -47,12 +56,13 @@
 #define HWM_FRAMES 64
 #define HWM_EVENT_FRAMES 256
 #define LINGER_MS 1000
-#define RETRY_MS 50         /* a connection that could not be made is tried again after this ... */
-#define RETRY_MAX_MS 500    /* ... and at last after this */
-#define HANDSHAKE_MS 120000 /* many brokers on few cores, busy with their own bring-up */
-#define HANDSHAKE_TCP_MS 10000 /* where strangers come too: who did not make it tries again */
-#define FRAME_SLACK 1024       /* what CURVE adds to a frame, and more */
-#define KEEPALIVE_MAX 3600.    /* seconds */
+#define RETRY_MS 50         /* delay before ZeroMQ first retries a connection ... */
+#define RETRY_MAX_MS 500    /* ... and the limit to which that delay grows */
+#define HANDSHAKE_MS 120000 /* long: at bring-up, many brokers may share few cores */
+#define HANDSHAKE_TCP_MS \
+    60000                   /* strangers can connect here; link_gate.c ends most of them earlier */
+#define FRAME_SLACK 1024    /* more than CURVE adds to a frame */
+#define KEEPALIVE_MAX 3600. /* seconds */
 #define BACKLOG 4096
 #define MAX_SOCKETS 32
 #define LOG_PER_SECOND 5
@@ -85,6 +95,11 @@ static void log_refusal(void *arg, const char *text)
     link_logf(arg, LOG_ERR, "%s", text);
 }
 
+static void admitted(void *arg, const char *host)
+{
+    link_gate_known(arg, host);
+}
+
 void link_make_id(uint8_t *id, enum core_plane plane, uint32_t rank)
 {
     id[0] = plane == CORE_RING ? 'R' : 'T';
@@ -106,10 +121,10 @@ static int set_int(void *sock, int option, int value)
     return zmq_setsockopt(sock, option, &value, sizeof(value));
 }
 
-/* link_beat.c finds a peer that is silent.  A TCP connection that is broken while others of the same
- * peer are not is found by the kernel.  ZeroMQ's heartbeats would find it, too, but they count the
- * time during which both ends were stopped, when a virtual machine is suspended, and then end
- * connections in which nothing is wrong. */
+/* link_beat.c finds a silent peer.  The kernel finds a TCP connection that is broken while the
+ * peer's other connections work.  ZeroMQ's heartbeats would find it too, but they also count time
+ * during which both ends were suspended with their virtual machines, and then end sound
+ * connections. */
 static int set_keepalive(const link_t *l, void *sock)
 {
     int sec = l->peer_timeout > KEEPALIVE_MAX ? (int)KEEPALIVE_MAX : (int)l->peer_timeout;
@@ -122,24 +137,26 @@ static int set_keepalive(const link_t *l, void *sock)
         set_int(sock, ZMQ_TCP_KEEPALIVE_INTVL, (sec + 3) / 4) < 0 ||
         set_int(sock, ZMQ_TCP_KEEPALIVE_CNT, 4) < 0)
         return -1;
-    /* Also while data waits to be acknowledged, when no keepalive is sent; longer, since a peer may
-     * be stopped for nearly that long and read nothing. */
+    /* This limit applies while data waits for an acknowledgment, when the kernel sends no
+     * keepalives. It is longer because a peer may be stopped, and read nothing, for nearly
+     * peer_timeout. */
     return set_int(sock, ZMQ_TCP_MAXRT, 4000 * sec);
 }
 
-/* A socket with what all have in common. */
+/* Open a socket with the options that all sockets share. */
 static struct link_source *open_source(link_t *l, int which, int type,
                                        void (*drain)(struct link_source *))
 {
     struct link_source *src = &l->src[which];
     bool events = which == SRC_PUB || which == SRC_SUB || which == SRC_CAST;
-    int64_t max = LINK_FRAME_MAX + FRAME_SLACK; /* before a peer is known, and after */
+    int64_t max = LINK_FRAME_MAX + FRAME_SLACK; /* holds before a peer is authenticated, and
+                                                   after */
 
     src->l = l;
     src->drain = drain;
     if (!(src->sock = zmq_socket(l->ctx, type)))
         return NULL;
-    /* SUB: its subscriptions to a parent that is gone are nothing to wait for. */
+    /* SUB: subscriptions for a parent that is gone need not be delivered. */
     if (set_int(src->sock, ZMQ_LINGER, which == SRC_SUB ? 0 : LINGER_MS) < 0 ||
         set_int(src->sock, ZMQ_SNDHWM, events ? HWM_EVENT_FRAMES : HWM_FRAMES) < 0 ||
         set_int(src->sock, ZMQ_RCVHWM, events ? HWM_EVENT_FRAMES : HWM_FRAMES) < 0 ||
@@ -183,7 +200,7 @@ static bool key_ok(const char *key)
     return key && strlen(key) == ZAP_KEY_SIZE && zmq_z85_decode(bin, key);
 }
 
-/* First of all: ZeroMQ's threads would block on events that nobody takes. */
+/* Must come first: ZeroMQ's threads would block on monitor events that nobody reads. */
 static void stop_monitors(link_t *l)
 {
     static const int watched[] = {SRC_IN, SRC_UP, SRC_RING, SRC_PUB};
@@ -269,7 +286,9 @@ static int open_context(link_t *l, errmsg_t *err)
         zmq_ctx_set(l->ctx, ZMQ_MAX_SOCKETS, MAX_SOCKETS) < 0)
         return errmsg_fail(err, errno, "cannot start ZeroMQ: %s", zmq_strerror(errno));
     if (l->curve) {
-        if (!(l->zap = zap_create(l->ctx, log_refusal, l, err)))
+        static const struct zap_callbacks zap_cb = {log_refusal, admitted};
+
+        if (!(l->zap = zap_create(l->ctx, &zap_cb, l, err)))
             return -1;
         l->src[SRC_ZAP] =
             (struct link_source){.l = l, .sock = zap_socket(l->zap), .drain = link_drain_zap};
@@ -282,8 +301,9 @@ void *link_create(core_t *core, const struct link_config *cfg, errmsg_t *err)
     link_t *l;
 
     if (cfg->curve && (!key_ok(cfg->public_key) || !key_ok(cfg->secret_key))) {
-        errmsg_fail(err, EINVAL,
-                    "the broker's key pair is missing or is not in Z85 of 40 characters");
+        errmsg_fail(
+            err, EINVAL,
+            "the broker's key pair is missing, or a key is not a Z85 string of 40 characters");
         return NULL;
     }
     if (cfg->event_uri && !str_starts(cfg->event_uri, "epgm://")) {
@@ -309,6 +329,7 @@ void *link_create(core_t *core, const struct link_config *cfg, errmsg_t *err)
         memcpy(l->secret_key, cfg->secret_key, LINK_KEY_SIZE);
     }
     l->peer_timeout = cfg->peer_timeout;
+    l->handshake = cfg->handshake;
     l->queue_max = cfg->queue_max > 0 ? cfg->queue_max : 1;
     l->log = cfg->log;
     l->log_arg = cfg->log_arg;
@@ -336,7 +357,7 @@ void link_destroy(void *arg)
     if (!l)
         return;
     if (l->started) {
-        l->started = false; /* the core is told nothing from here on */
+        l->started = false; /* the core gets no further calls */
         link_io_flush(l);
     }
     link_io_stop(l);
@@ -383,7 +404,7 @@ int link_bind(void *arg, const char *tree_uri, const char *event_uri, errmsg_t *
     struct link_source *in, *pub;
 
     if (l->src[SRC_IN].sock)
-        return errmsg_fail(err, EINVAL, "this broker listens already, at %s", link_tree_uri(l));
+        return errmsg_fail(err, EINVAL, "this broker already listens at %s", link_tree_uri(l));
     in = open_source(l, SRC_IN, ZMQ_ROUTER, link_drain_in);
     if (in && set_int(in->sock, ZMQ_ROUTER_MANDATORY, 1) < 0)
         in = NULL;
@@ -391,9 +412,9 @@ int link_bind(void *arg, const char *tree_uri, const char *event_uri, errmsg_t *
         return -1;
     if (l->nchildren == 0)
         return 0;
-    /* NODROP: a full child stops the flow, for a moment (link_io.c), instead of losing events. */
+    /* NODROP: a full child briefly stops the flow (link_io.c) instead of losing events. */
     pub = open_source(l, SRC_PUB, ZMQ_XPUB, link_drain_pub);
-    /* VERBOSE: each child's "up.RANK" is shown, whoever has subscribed to the same before. */
+    /* VERBOSE: show each child's "up.RANK", even if another peer already subscribed to it. */
     if (pub && (set_int(pub->sock, ZMQ_XPUB_NODROP, 1) < 0 ||
                 set_int(pub->sock, ZMQ_XPUB_VERBOSE, 1) < 0 || set_keepalive(l, pub->sock) < 0))
         pub = NULL;
@@ -419,7 +440,7 @@ const char *link_event_uri(void *arg)
 int link_rebind(void *arg, errmsg_t *err)
 {
     link_t *l = arg;
-    static const int bound[] = {SRC_IN, SRC_PUB}; /* the others' names are those of peers */
+    static const int bound[] = {SRC_IN, SRC_PUB}; /* the other URIs are those of peers */
     int made = 0;
 
     for (size_t i = 0; i < sizeof(bound) / sizeof(bound[0]); i++) {
@@ -428,7 +449,7 @@ int link_rebind(void *arg, errmsg_t *err)
 
         if (!uri || !str_starts(uri, "ipc://") || access(uri + strlen("ipc://"), F_OK) == 0)
             continue;
-        /* A second listener: the end of the first would be that of its connections. */
+        /* Bind a second listener: closing the first one would close its connections. */
         if (zmq_bind(src->sock, uri) < 0)
             return errmsg_fail(err, errno, "cannot listen at %s: %s", uri, zmq_strerror(errno));
         made = 1;
@@ -451,9 +472,11 @@ int link_allow(void *arg, uint32_t rank, const char *public_key, errmsg_t *err)
 {
     link_t *l = arg;
     if (l->curve && !key_ok(public_key))
-        return errmsg_fail(err, EINVAL, "the key of rank %u is not in Z85 of 40 characters", rank);
+        return errmsg_fail(err, EINVAL, "the key of rank %u is not a Z85 string of 40 characters",
+                           rank);
     if (allow_one(l, CORE_TREE, rank, public_key) + allow_one(l, CORE_RING, rank, public_key) == 0)
-        return errmsg_fail(err, EINVAL, "rank %u has no reason to connect to rank %u", rank,
+        return errmsg_fail(err, EINVAL,
+                           "rank %u is not a neighbor of rank %u, and may not connect to it", rank,
                            l->rank);
     if (l->curve && zap_allow(l->zap, public_key) < 0)
         return errmsg_fail(err, errno, "out of memory while admitting rank %u", rank);
@@ -479,7 +502,7 @@ static int connect_source(struct link_source *src, const char *uri, const char *
     return 0;
 }
 
-/* Hear what happens to the connection of `src`. */
+/* Watch what happens to the connection of `src`. */
 static int monitor(link_t *l, struct link_source *src, int which)
 {
     const int events = ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH |
@@ -506,9 +529,10 @@ static int connect_dealer(link_t *l, int which, enum core_plane plane, uint32_t 
     uint8_t id[LINK_ID_SIZE];
 
     if (l->src[which].sock)
-        return errmsg_fail(err, EINVAL, "this broker is connected already, to %s", uri);
+        return errmsg_fail(err, EINVAL, "this broker is already connected to %s", uri);
     if (l->curve && !key_ok(key))
-        return errmsg_fail(err, EINVAL, "the key of rank %u is not in Z85 of 40 characters", rank);
+        return errmsg_fail(err, EINVAL, "the key of rank %u is not a Z85 string of 40 characters",
+                           rank);
     if (!(*slot = peer_create(l, plane, rank)))
         return errmsg_fail(err, ENOMEM, "out of memory while connecting to rank %u", rank);
     src = open_source(l, which, ZMQ_DEALER, link_drain_peer);
@@ -523,7 +547,7 @@ static int connect_dealer(link_t *l, int which, enum core_plane plane, uint32_t 
     }
     if (connect_source(src, uri, key, err) < 0)
         return -1;
-    link_send_word(*slot, ""); /* the other side's gate is to know whose connection it is */
+    link_send_word(*slot, ""); /* tells the gate at the other end whose connection this is */
     return 0;
 }
 
@@ -553,8 +577,9 @@ int link_connect(void *arg, enum core_plane plane, uint32_t rank, const char *tr
     return connect_dealer(l, SRC_RING, CORE_RING, rank, tree_uri, public_key, &l->next, err);
 }
 
-/* Multicast carries events only; it is neither encrypted nor authenticated, which is why it has to
- * be asked for.  The tree's event connections stay, as witnesses of who is there. */
+/* Multicast carries events only.  It is neither encrypted nor authenticated, so it must be
+ * requested explicitly.  The event connections of the tree stay open, to show which children are
+ * there. */
 static int open_cast(link_t *l, errmsg_t *err)
 {
     bool root = l->rank == 0;
@@ -575,7 +600,7 @@ int link_start(void *arg, errmsg_t *err)
     link_t *l = arg;
 
     if (l->started)
-        return errmsg_fail(err, EINVAL, "the broker's link runs already");
+        return errmsg_fail(err, EINVAL, "the broker's link is already running");
     if (l->cast_uri && open_cast(l, err) < 0)
         return -1;
     if (link_io_start(l) < 0)

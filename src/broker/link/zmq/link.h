@@ -1,6 +1,6 @@
-/* The production link: ZeroMQ sockets to the neighbours of one broker.
+/* The production link: the ZeroMQ sockets between one broker and its neighbors.
  *
- * Thread rules: belongs to the broker's main thread (ZeroMQ's own I/O threads stay inside).
+ * Thread rules: a link belongs to the broker's main thread (ZeroMQ's own I/O threads stay inside).
  */
 #ifndef BROKER_LINK_H
 #define BROKER_LINK_H
@@ -9,18 +9,20 @@
 
 typedef struct link link_t;
 
-/* A link_t: its owner calls it by link_ops.  NULL with errno and a sentence. */
+/* Returns a link_t, which its owner uses through link_ops.  NULL with errno and an error
+ * message. */
 void *link_create(core_t *core, const struct link_config *cfg, errmsg_t *err);
 extern const struct core_link_ops link_ops;
 
 struct link_stats {
     uint64_t msgs_in, msgs_out, events_in, events_out;
     uint64_t frames_in,
-        frames_out; /* what ZeroMQ carried: messages per frame tell how much is batched */
+        frames_out; /* what ZeroMQ carried: messages per frame tell how well batching works */
     uint64_t malformed,
-        misclaimed;       /* dropped: not a message; from a peer that is not who it says */
-    uint64_t refused;     /* connections with a foreign key */
-    uint64_t event_skips; /* times that events went out without waiting for a slow child */
+        misclaimed;       /* dropped: not a message; sent by a peer whose claimed rank and key do
+                             not match */
+    uint64_t refused;     /* connections with an unknown key */
+    uint64_t event_skips; /* times that events were sent without waiting for a slow child */
 };
 void link_get_stats(const link_t *l, struct link_stats *st);
 

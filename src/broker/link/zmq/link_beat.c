@@ -1,45 +1,50 @@
-/* Signs of life between neighbours.
+/* Signs of life between neighbors.
  *
- * Each broker sends something to each neighbour at least every `beat_every` seconds: an empty frame
- * where it has nothing else.  A neighbour of which nothing has come for peer_timeout and one such
- * interval is lost.
+ * Purpose: find a neighbor that is silent although its connections are open.  In each interval of
+ * `beat_every` seconds a broker sends at least one frame to each neighbor: an empty frame if it has
+ * nothing else to send.  A neighbor from which nothing has come for peer_timeout plus two intervals
+ * is lost.  All brokers of a session have the same peer_timeout.
  *
- * 1. Only what comes in counts.  Nothing that is or could not be sent takes part, so no queue
- *    towards a peer, in this process or in the kernel, can hide that it is dead: ZeroMQ's own
- *    heartbeats do not leave while data before them is stuck, and end sound connections after
- *    both ends were stopped (link.c).
- * 2. A peer that was stopped for less than peer_timeout is not lost: before that it had sent
- *    something within the last interval.
- * 3. The time during which this broker was stopped itself does not count: what its neighbours sent
- *    meanwhile may not have been read yet.
- * 4. A peer is watched from its first frame on; before that it is the core's affair (join_timeout).
- *
- * Brokers of one session have the same peer_timeout.
+ * Invariants:
+ *  1. Only received frames count.  Data that waits to be sent plays no part, so no queue towards a
+ *     peer, in this process or in the kernel, can hide that the peer is dead.  ZeroMQ's own
+ *     heartbeats fail here: they wait behind stuck data, and end sound connections after both ends
+ *     were stopped (link.c).
+ *  2. A peer that was stopped for less than peer_timeout is not lost: it had sent something within
+ *     the two intervals before it stopped (at the start of the first one, say, which then counts
+ *     for the second one).
+ *  3. Time during which this broker itself was stopped does not count: frames that its neighbors
+ *     sent meanwhile may not have been read yet.
+ *  4. A peer is watched from its first frame on.  Until then the core's join_timeout applies to
+ *     neighbors in the tree.  The next broker of the ring, which nothing else watches, is watched
+ *     from the handshake on; otherwise requests to one that stops early would wait for ever.
  */
 #include <stdio.h>
 
 #include "link_private.h"
 
-#define BEATS 10. /* intervals in peer_timeout */
+#define BEATS 10. /* number of intervals in peer_timeout */
 #define BEAT_MIN 0.02
 #define BEAT_MAX 5.
 
 static void beat_peer(struct link_peer *p, double now, double stopped)
 {
     link_t *l = p->l;
-    double limit = l->peer_timeout + l->beat_every;
+    double limit = l->peer_timeout + 2. * l->beat_every;
 
-    if (p->state != LINK_UP)
+    if (p->state != LINK_UP && !(p->state == LINK_NEW && p->plane == CORE_RING && p->handshaken))
         return;
     p->heard += stopped;
     if (now - p->heard > limit) {
         char why[64];
 
-        snprintf(why, sizeof(why), "nothing was heard of it for %.1f s", now - p->heard);
+        snprintf(why, sizeof(why), "it sent nothing for %.1f s", now - p->heard);
         link_peer_doom(p, why);
         return;
     }
-    /* What waits for a peer to read is something that it will hear. */
+    if (p->state == LINK_NEW)
+        return;
+    /* Queued messages will serve as the sign of life once the peer reads again. */
     if (!p->sent && p->queue.count == 0)
         link_send_word(p, "");
     p->sent = false;
@@ -62,7 +67,7 @@ static void on_beat(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg
         beat_peer(l->next, now, stopped);
     while (hmap_next(l->inbound, &pos, NULL, NULL, &val))
         beat_peer(val, now, stopped);
-    flux_watcher_start(l->flush); /* to look at the sockets that were used */
+    flux_watcher_start(l->flush); /* to check the sockets that were used (rule 1 of link_io.c) */
 }
 
 int link_beat_start(link_t *l)

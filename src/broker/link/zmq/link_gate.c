@@ -1,31 +1,38 @@
-/* The gate of the link: who may keep a connection, and how connections end.
+/* The gate of the link: which connections may stay open, and how connections end.
  *
- * The monitor of a listening socket tells of each connection that is accepted and of each that
- * ends, by the number of its descriptor, and ZeroMQ gives the same number with each message that
- * came on it.  So this file knows of every connection from outside whether a neighbour has shown
- * itself on it:
+ * The monitor of a listening socket reports each connection that is accepted and each that ends, by
+ * the number of its descriptor.  ZeroMQ gives the same number with each message that came over the
+ * connection.  This file therefore knows of every incoming connection whether a neighbor has
+ * identified itself on it:
  *
- * state     meaning                                             left when
- * strange   accepted; nobody has shown who it is                a frame with a neighbour's claim
- *                                                               and key came: kept.  Cut, or ended
- * kept      it belongs to a neighbour (conn.peer)               ended: that neighbour is lost
+ * state     meaning                                     left when
+ * strange   accepted; the peer is not identified yet    a frame with a neighbor's rank and key
+ *                                                       came: kept.  Cut off, or ended by the peer
+ * kept      it belongs to a neighbor (conn.peer)        it ended: that neighbor is lost
  *
- * 1. Strange connections are bounded: per address by what this broker's neighbours need if they all
- *    are on one host, and in all. Beyond that the oldest goes, so that a stranger cannot keep a
- *    neighbour out by being there first.
- * 2. Who shows nothing within SHOW_AFTER is cut off.  (A handshake that does not come to its end
- *    is ended by ZeroMQ before that: ZMQ_HANDSHAKE_IVL.)
- * 3. What ZeroMQ allocates for a strange connection is bounded by ZMQ_MAXMSGSIZE, which is the
- *    size of one frame (link_queue.h).
- * 4. A descriptor is used by ZeroMQ's thread and may be closed, and given to another connection,
- *    at any time.  Cutting therefore works on a duplicate, after a look at whose connection it is.
- * 5. All that a neighbour sent before its connection ended is read before the end is reported: a
- *    goodbye is not taken for a loss.
- * 6. A handshake that failed is told by the event before the end of its connection, which has the
- *    descriptor and so the address.
+ * Invariants:
+ *  1. Strange TCP connections are bounded: per address by what all neighbors of this broker would
+ *     need if they shared one host, and in total.  Beyond a bound the oldest is cut off, so that a
+ *     stranger cannot keep a neighbor out by connecting first.
+ *  2. A connection on which nobody has identified itself within SHOW_AFTER seconds is cut off.  On
+ *     TCP with CURVE, to which strangers can connect, the limit depends on earlier connections from
+ *     the same address (link_patience.h).  (ZeroMQ ends an unfinished handshake after the longest
+ *     of these times: ZMQ_HANDSHAKE_IVL.)
+ *  3. ZMQ_MAXMSGSIZE, the size of one frame (link_queue.h), bounds what ZeroMQ allocates for a
+ *     strange connection.
+ *  4. A descriptor belongs to ZeroMQ's thread, which may close it, and reuse it for another
+ *     connection, at any time.  To cut a connection off, this file therefore duplicates the
+ *     descriptor and checks the duplicate's address first.
+ *  5. All that a neighbor sent before its connection ended is read before the end is reported, so
+ *     that a goodbye is not taken for a loss.
+ *  6. The reason of a failed handshake comes in the event before the one that reports the end of
+ *     the connection.  Only the latter has the descriptor, and so the address.
  *
- * Failure: without memory for a connection's entry it is not counted, and its end is noticed by
- * link_beat.c.
+ * Failure: without memory for its entry, a connection is not counted, and link_beat.c notices its
+ * end.  A ROUTER ignores a connection whose name another one has, and it forgets a name some time
+ * after it has reported the end of the connection.  So a child is not heard that connects while an
+ * intruder (with the key of another rank), or an earlier connection of its own, still has its name.
+ * Such a child waits until it is cut off as a stranger, or its join_timeout is over, and then ends.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -38,23 +45,27 @@
 #include <unistd.h>
 #include <zmq.h>
 
+#include "link_patience.h"
 #include "link_private.h"
 
-#define SHOW_AFTER 60.
+#define SHOW_AFTER 60.  /* as HANDSHAKE_TCP_MS of link.c */
+#define KNOWN_AFTER 10. /* the first limit for a neighbor to prove its key */
 #define SWEEP_EVERY 1.
-#define ADDRESS_SLACK 16 /* strange connections of one address beyond those of all neighbours ... */
-#define TOTAL_SLACK 256  /* ... and of all addresses */
-#define TELL_EVERY 10.   /* seconds between two words about failing handshakes of one kind */
-#define LOG_MAX 5        /* words about failed handshakes of strangers ... */
-#define LOG_PERIOD 60.   /* ... in this time */
+#define ADDRESS_SLACK 16 /* strange connections per address, beyond what all neighbors need ... */
+#define TOTAL_SLACK 256  /* ... and of all addresses together */
+#define TELL_EVERY 10.   /* seconds between two messages about failing handshakes with one peer */
+#define LOG_MAX 5        /* messages about failed handshakes of strangers ... */
+#define LOG_PERIOD 60.   /* ... in this many seconds */
 #define ADDRESS_SIZE 80
 
 struct conn {
-    struct list_node node; /* in gate.strange, oldest first, or in nothing */
+    struct list_node node; /* in gate.strange, oldest first, or in no list */
     int which;
     int fd;
     double since;
+    double limit; /* seconds for the peer to identify itself */
     bool tcp;
+    bool rejected; /* the next sweep cuts it off */
     bool cut;
     struct link_peer *peer;  /* NULL: strange */
     char host[ADDRESS_SIZE]; /* "" for UNIX sockets */
@@ -65,20 +76,21 @@ struct link_gate {
     link_t *l;
     hmap_t *conns; /* which << 32 | fd -> struct conn */
     hmap_t *hosts; /* host -> number of strange connections, as a pointer's value */
+    link_patience_t *patience;
     struct list_node strange;
     size_t nstrange;
     size_t host_max, total_max;
     flux_watcher_t *sweep;
-    uint16_t failed[SRC_COUNT]; /* the handshake event that came last */
+    uint16_t failed[SRC_COUNT]; /* the latest handshake failure, until its connection ends */
     uint32_t failed_value[SRC_COUNT];
     double log_since;
     unsigned log_count;
     uint64_t failures;
 };
 
-/* --- whose connection --- */
+/* --- addresses of connections --- */
 
-/* The peer of socket `fd`; false when it is not a connection. */
+/* Get the address of the peer of socket `fd`.  False when `fd` is not a connection. */
 static bool peer_address(int fd, char *host, char *address, bool *tcp)
 {
     struct sockaddr_storage ss;
@@ -115,7 +127,7 @@ static void count_host(struct link_gate *g, const char *host, int by)
     if (n == 0)
         hmap_del(g->hosts, host);
     else
-        hmap_put(g->hosts, host, (void *)n); /* without memory one more may come in */
+        hmap_put(g->hosts, host, (void *)n); /* without memory one more is accepted */
 }
 
 static void leave_strange(struct link_gate *g, struct conn *c)
@@ -128,7 +140,7 @@ static void leave_strange(struct link_gate *g, struct conn *c)
         count_host(g, c->host, -1);
 }
 
-/* Rule 4. */
+/* Cut a connection off (invariant 4). */
 static void cut(struct conn *c)
 {
     char host[ADDRESS_SIZE], address[ADDRESS_SIZE];
@@ -168,6 +180,14 @@ static void bound_strangers(struct link_gate *g, const struct conn *fresh)
     }
 }
 
+/* Seconds that the peer of this connection has to identify itself. */
+static double limit_of(const struct link_gate *g, const struct conn *c)
+{
+    if (!c->tcp || !g->l->curve)
+        return SHOW_AFTER;
+    return link_patience_limit(g->patience, c->host, flux_reactor_now(g->l->r));
+}
+
 static void accepted(struct link_gate *g, int which, int fd)
 {
     link_t *l = g->l;
@@ -179,11 +199,12 @@ static void accepted(struct link_gate *g, int which, int fd)
     c->which = which;
     c->fd = fd;
     c->since = flux_reactor_now(l->r);
-    if (!peer_address(fd, c->host, c->address, &c->tcp) || /* it is gone again */
+    if (!peer_address(fd, c->host, c->address, &c->tcp) || /* it has already ended */
         hmap_put_u64(g->conns, (uint64_t)which << 32 | (uint32_t)fd, c) < 0) {
         free(c);
         return;
     }
+    c->limit = limit_of(g, c);
     list_append(&g->strange, &c->node);
     g->nstrange++;
     if (c->tcp) {
@@ -194,7 +215,7 @@ static void accepted(struct link_gate *g, int which, int fd)
         flux_timer_start(g->sweep, SWEEP_EVERY, SWEEP_EVERY);
 }
 
-/* Rule 2.  What came in while this broker was away is looked at first. */
+/* Invariant 2.  Frames that came while this broker was stopped are read first. */
 static void on_sweep(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
 {
     struct link_gate *g = arg;
@@ -207,8 +228,13 @@ static void on_sweep(flux_reactor_t *r, flux_watcher_t *w, int revents, void *ar
     {
         struct conn *c = list_entry(it, struct conn, node);
 
-        if (now - c->since < SHOW_AFTER)
-            break;
+        /* Its address may have become a neighbor's meanwhile. */
+        if (limit_of(g, c) > c->limit)
+            c->limit = limit_of(g, c);
+        if (!c->rejected && now - c->since < c->limit)
+            continue;
+        if (!c->rejected && c->tcp)
+            link_patience_over(g->patience, c->host, c->limit, now);
         leave_strange(g, c);
         cut(c);
     }
@@ -221,13 +247,13 @@ static void on_sweep(flux_reactor_t *r, flux_watcher_t *w, int revents, void *ar
 static const char *failure_text(uint16_t event, uint32_t value)
 {
     if (event == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH)
-        return NULL; /* zap.c has told whose key it was */
+        return NULL; /* zap.c has reported the key */
     if (event == ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL) {
         if (value == ZMQ_PROTOCOL_ERROR_ZMTP_CRYPTOGRAPHIC)
-            return "it expects another public key of this broker than the one it has";
+            return "it expects a different public key of this broker";
         if (value == ZMQ_PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH)
-            return "it does not use CURVE as this broker does (session.curve)";
-        return "it does not speak as a broker does";
+            return "it does not use CURVE, which this broker requires (session.curve)";
+        return "it does not speak the protocol of brokers";
     }
     return "it did not complete the handshake";
 }
@@ -262,7 +288,7 @@ static void ended(struct link_gate *g, int which, int fd)
         return;
     if (g->failed[which])
         tell_failure(g, g->failed[which], g->failed_value[which], c->address);
-    /* It may have shown itself with the last that it sent (rule 5). */
+    /* The last frames may identify the peer (invariant 5). */
     link_drain_all_in(l);
     if (which == SRC_PUB && l->src[SRC_PUB].sock)
         link_drain_pub(&l->src[SRC_PUB]);
@@ -273,7 +299,7 @@ static void ended(struct link_gate *g, int which, int fd)
         return;
     if (which == SRC_PUB)
         p->connected = false;
-    link_peer_doom(p, "its connection is gone");
+    link_peer_doom(p, "its connection was closed");
 }
 
 static void drain_gate(struct link_source *mon)
@@ -315,12 +341,12 @@ int link_gate_guard(link_t *l, int which)
     char address[32];
     int zero = 0;
 
-    if (mon->sock) /* a bind that failed is tried again */
+    if (mon->sock) /* the retry of a bind that failed */
         return 0;
     snprintf(address, sizeof(address), "inproc://gate.%d", which);
     mon->l = l;
     mon->drain = drain_gate;
-    /* No bound: ZeroMQ's thread would wait for this one, and nobody's heart would beat. */
+    /* Unbounded: otherwise ZeroMQ's I/O thread could block here, and with it every connection. */
     if (zmq_socket_monitor(l->src[which].sock, address, events) < 0 ||
         !(mon->sock = zmq_socket(l->ctx, ZMQ_PAIR)) ||
         zmq_setsockopt(mon->sock, ZMQ_LINGER, &zero, sizeof(zero)) < 0 ||
@@ -330,7 +356,7 @@ int link_gate_guard(link_t *l, int which)
     return 0;
 }
 
-/* --- frames that show who somebody is --- */
+/* --- frames that identify the peer --- */
 
 static struct conn *conn_of(link_t *l, int which, zmq_msg_t *frame)
 {
@@ -361,8 +387,8 @@ void link_gate_reject(link_t *l, int which, zmq_msg_t *frame)
     if (which == SRC_PUB) {
         leave_strange(l->gate, c);
         cut(c);
-    } else if (!list_empty(&c->node)) { /* it is to read why: the next sweep cuts it */
-        c->since = flux_reactor_now(l->r) - SHOW_AFTER + SWEEP_EVERY;
+    } else if (!list_empty(&c->node)) { /* cut off later: leave it time to read the reason */
+        c->rejected = true;
         list_remove(&c->node);
         list_push(&l->gate->strange, &c->node);
     }
@@ -375,9 +401,15 @@ const char *link_gate_address(link_t *l, int which, zmq_msg_t *frame)
     return c ? c->address : "an unknown address";
 }
 
+void link_gate_known(link_t *l, const char *host)
+{
+    if (l->gate)
+        link_patience_known(l->gate->patience, host, flux_reactor_now(l->r));
+}
+
 /* --- connections that this broker opens --- */
 
-/* Its handshake failed, and is tried again. */
+/* Report a failed handshake, which ZeroMQ will retry. */
 static void tell_trying(struct link_peer *p, const char *text)
 {
     double now = flux_reactor_now(p->l->r);
@@ -405,23 +437,24 @@ void link_drain_monitor(struct link_source *src)
         switch (event) {
         case ZMQ_EVENT_HANDSHAKE_SUCCEEDED:
             p->handshaken = true;
+            p->heard = flux_reactor_now(p->l->r);
             link_send_word(p, "");
             break;
         case ZMQ_EVENT_HANDSHAKE_FAILED_AUTH:
-            link_logf(p->l, LOG_ERR, "rank %u at %s refuses this broker's public key, %s", p->rank,
+            link_logf(p->l, LOG_ERR, "rank %u at %s refused this broker's public key, %s", p->rank,
                       p->source->uri, p->l->public_key);
-            link_peer_doom(p, "it refuses this broker's key");
+            link_peer_doom(p, "it refused this broker's key");
             break;
         case ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL:
-            tell_trying(p, "does not answer as a broker with the expected key does");
+            tell_trying(p, "does not answer as the broker with the expected public key would");
             break;
         case ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL:
-            tell_trying(p, "ended the connection during the handshake, as a broker does whose "
-                           "public key is not the expected one");
+            tell_trying(p, "ended the connection during the handshake; its public key may not "
+                           "be the expected one");
             break;
         case ZMQ_EVENT_DISCONNECTED:
             if (p->handshaken)
-                link_peer_doom(p, "its connection is gone");
+                link_peer_doom(p, "its connection was closed");
             break;
         default:
             break;
@@ -441,7 +474,9 @@ struct link_gate *link_gate_create(link_t *l)
     g->l = l;
     g->host_max = 2 * l->nchildren + 1 + ADDRESS_SLACK;
     g->total_max = 2 * l->nchildren + 1 + TOTAL_SLACK;
-    if (!(g->conns = hmap_create_u64(free)) || !(g->hosts = hmap_create_str(NULL))) {
+    if (!(g->conns = hmap_create_u64(free)) || !(g->hosts = hmap_create_str(NULL)) ||
+        !(g->patience =
+              link_patience_create(l->handshake > 0. ? l->handshake : KNOWN_AFTER, SHOW_AFTER))) {
         link_gate_destroy(g);
         errno = ENOMEM;
         return NULL;
@@ -455,6 +490,7 @@ void link_gate_destroy(struct link_gate *g)
         return;
     hmap_destroy(g->conns);
     hmap_destroy(g->hosts);
+    link_patience_destroy(g->patience);
     free(g);
 }
 

@@ -1,28 +1,30 @@
-/* What happens when a socket of the link is ready.
+/* What the link does when a socket is ready.
  *
  * ZeroMQ's descriptor is edge-triggered and belongs to the socket's command queue, not to its
- * messages: any call on the socket may take the edge away.  Therefore:
+ * messages: any call on the socket may consume the edge.
  *
- * 1. After everything done to a socket its ZMQ_EVENTS are asked. If there is something to read,
- *    the socket is marked and looked at again from a timer of 0 seconds, that is in the next
- *    turn of the reactor. The same goes for a socket that had more than one turn's worth
- *    (BATCH_FRAMES, BATCH_BYTES), so that other descriptors get their turn.
- * 2. Messages to send are collected and handed over when the reactor has nothing else to do in
- *    this turn, or once they make a full frame. Nothing waits for company.
- * 3. A peer that ZeroMQ takes no more for is blocked: tried again whenever its socket stirs,
- *    and, since that edge may have been lost in another call, every RETRY seconds while it is
- *    blocked.
- * 4. One child that is too slow for the events stops them for all, for at most EVENT_PATIENCE
- *    seconds or EVENT_BYTES_MAX bytes. Then events go out without it, and the core of that child
- *    asks for what it has missed (sequence numbers).
- * 5. A peer whose connection failed while the core was calling is put on a list and reported
- *    from the reactor.
- * 6. A message larger than a frame comes and goes as a ZeroMQ message of several parts, which
- *    ZeroMQ delivers whole or not at all.
- * 7. A child that was dropped is expected to leave by itself. If it is still connected after
- *    CUT_AFTER seconds it gets the word "cut", and takes that for the loss of its parent.  So
- *    does a peer that was lost and is heard again, since it was stopped for long or one of its
- *    connections survived: it would wait for answers for ever.
+ * Invariants:
+ *  1. After every operation on a socket its ZMQ_EVENTS are queried.  If there is something to read,
+ *     the socket is marked, and a timer of 0 seconds reads it in the next turn of the reactor. The
+ *     same happens to a socket that has more than one turn's worth of input (BATCH_FRAMES,
+ *     BATCH_BYTES), so that other descriptors get their turn.
+ *  2. Messages to be sent are collected.  They are handed to ZeroMQ when the reactor has nothing
+ *     else to do in this turn, or as soon as they fill a frame.  No message waits for later ones.
+ *  3. A peer is blocked when ZeroMQ accepts no more frames for it.  Sending is retried whenever its
+ *     socket becomes ready, and also every RETRY seconds, since another call may have consumed the
+ *     edge.
+ *  4. One child that is too slow for the events stops them for all children, for at most
+ *     EVENT_PATIENCE seconds or EVENT_BYTES_MAX bytes.  Then the events are sent without it, and
+ *     the core of that child notices the gap in the sequence numbers and asks for what it has
+ *     missed.
+ *  5. A peer whose connection fails during a call of the core is put on a list, and reported from
+ *     the reactor.
+ *  6. A message larger than a frame travels as a ZeroMQ message of several parts, which ZeroMQ
+ *     delivers completely or not at all.
+ *  7. A child that was dropped is expected to disconnect by itself.  If it is still connected after
+ *     CUT_AFTER seconds, it gets the word "cut", which it treats as the loss of its parent.  So
+ *     does a lost peer that is heard again, because it was stopped for long or one of its
+ *     connections survived: otherwise it would wait for answers forever.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -48,7 +50,7 @@
 
 /* --- peers that are gone --- */
 
-/* Forget what waits for it; hear and send no more. */
+/* Discard what waits for the peer; send and accept nothing more. */
 static void peer_close(struct link_peer *p)
 {
     p->state = LINK_GONE;
@@ -59,7 +61,7 @@ static void peer_close(struct link_peer *p)
         p->event_up = false;
         p->l->event_up--;
     }
-    if (p->outbound && p->source->uri) { /* or ZeroMQ would connect again */
+    if (p->outbound && p->source->uri) { /* otherwise ZeroMQ would reconnect */
         zmq_disconnect(p->source->sock, p->source->uri);
         if (p->source == &p->l->src[SRC_UP] && p->l->src[SRC_SUB].uri)
             zmq_disconnect(p->l->src[SRC_SUB].sock, p->l->src[SRC_SUB].uri);
@@ -92,7 +94,8 @@ static void report_lost(link_t *l)
 
 /* --- sending --- */
 
-/* `begun`: parts of the same message went before.  1: taken, 0: not now, -1: gone. */
+/* `begun`: earlier parts of the same message were sent.  1: sent; 0: retry later; -1: the peer is
+ * gone. */
 static int send_frame(struct link_peer *p, zmq_msg_t *frame, bool begun, bool more)
 {
     void *sock = p->source->sock;
@@ -101,7 +104,7 @@ static int send_frame(struct link_peer *p, zmq_msg_t *frame, bool begun, bool mo
         zmq_send(sock, p->id, sizeof(p->id), ZMQ_SNDMORE | ZMQ_DONTWAIT) < 0)
         return errno == EAGAIN ? 0 : -1;
     if (zmq_msg_send(frame, sock, ZMQ_DONTWAIT | (more ? ZMQ_SNDMORE : 0)) < 0)
-        return errno == EAGAIN && !begun ? 0 : -1; /* room is granted for a whole message */
+        return errno == EAGAIN && !begun ? 0 : -1; /* ZeroMQ grants room for a whole message */
     p->sent = true;
     return 1;
 }
@@ -125,8 +128,8 @@ static void peer_flush(struct link_peer *p)
         }
     }
     if (rc < 0) {
-        link_peer_doom(p, "its connection is gone");
-    } else if (p->queue.count > 0) { /* blocked, or no memory for a frame: later */
+        link_peer_doom(p, "its connection was closed");
+    } else if (p->queue.count > 0) { /* blocked, or no memory for a frame: retry later */
         p->blocked = true;
         list_append(&l->blocked, &p->work);
         if (!flux_watcher_active(l->retry))
@@ -134,7 +137,7 @@ static void peer_flush(struct link_peer *p)
     }
 }
 
-/* The core may send again; from the reactor only. */
+/* Tell the core that it may send again.  Called from the reactor only. */
 static void peer_tell_room(struct link_peer *p)
 {
     if (p->l->started && p->told_full && p->state != LINK_GONE &&
@@ -192,7 +195,7 @@ static void events_flush(link_t *l)
     }
 }
 
-/* Rule 1, for a socket that something was sent on. */
+/* Rule 1, for a socket on which something was sent. */
 static void look_again(struct link_source *src)
 {
     link_t *l = src->l;
@@ -209,7 +212,7 @@ static void look_again(struct link_source *src)
 
 static void flush_list(link_t *l, struct list_node *list, const struct link_source *only)
 {
-    /* peer_flush() may put a peer back on the blocked list: each is seen once. */
+    /* peer_flush() may put a peer back on the blocked list: process each peer once. */
     struct list_node now;
 
     list_init(&now);
@@ -266,8 +269,8 @@ static struct link_peer *peer_find(link_t *l, enum core_plane plane, uint32_t ra
 
     if (plane == CORE_EVENT)
         return NULL;
-    /* In a ring of two the successor is the predecessor too: the connection that it opened to us
-     * carries the responses to its requests, and ours the requests; either reaches it. */
+    /* In a ring of two brokers the successor is also the predecessor.  Its connection to us carries
+     * the responses to its requests, and ours carries our requests; either reaches it. */
     if (out && out->rank == rank)
         return out;
     return link_inbound(l, plane, rank);
@@ -291,23 +294,22 @@ static int op_send(void *arg, enum core_plane plane, uint32_t rank, flux_msg_t *
     if (link_queue_backlog(&p->queue) >= FORCED_MAX) {
         link_logf(
             l, LOG_ERR,
-            "rank %u does not take what it is sent: %zu messages of %zu bytes wait; it is cut "
+            "rank %u does not read what is sent to it: %zu messages of %zu bytes wait; it is cut "
             "off and counts as lost",
             rank, p->queue.count, p->queue.bytes);
-        link_peer_doom(p, "it did not take what it was sent");
+        link_peer_doom(p, "it did not read what was sent to it");
         errno = EHOSTUNREACH;
         return -1;
     }
     if (link_queue_push(&p->queue, msg) < 0)
         return -1;
-    if (!p->blocked) {
-        if (p->queue.bytes >= LINK_FRAME_MAX) {
-            peer_flush(p);
-        } else if (list_empty(&p->work)) {
-            list_append(&l->dirty, &p->work);
-        }
-    }
-    flux_watcher_start(l->flush); /* also to look at the socket after peer_flush() */
+    if (!p->blocked && p->queue.bytes >= LINK_FRAME_MAX)
+        peer_flush(p);
+    /* Even if all was sent: the core may have got EAGAIN just before, and must be told of the
+     * room. */
+    if (list_empty(&p->work) && p->state != LINK_GONE && (p->queue.count > 0 || p->told_full))
+        list_append(&l->dirty, &p->work);
+    flux_watcher_start(l->flush); /* also to check the socket after peer_flush() */
     return 0;
 }
 
@@ -335,7 +337,7 @@ void link_send_word(struct link_peer *p, const char *text)
     size_t len = strlen(text);
     zmq_msg_t word;
 
-    /* Not into the middle of a message. */
+    /* A word must not interrupt a message of several parts. */
     if (link_queue_begun(&p->queue) || zmq_msg_init_size(&word, len) < 0)
         return;
     memcpy(zmq_msg_data(&word), text, len);
@@ -348,8 +350,8 @@ static void send_cut(struct link_peer *p)
     link_send_word(p, LINK_WORD_CUT);
 }
 
-/* Rule 7.  A peer that said goodbye needs no word, and ZeroMQ would hold the end of this broker up
- * with it. */
+/* Rule 7.  A child that said goodbye needs no word: ZeroMQ would delay the end of this broker to
+ * deliver it. */
 static void peer_cut(struct link_peer *p)
 {
     link_t *l = p->l;
@@ -361,7 +363,7 @@ static void peer_cut(struct link_peer *p)
     if (p->outbound && p->state == LINK_UP)
         send_cut(p);
     peer_close(p);
-    list_remove(&p->unreported); /* the core knows */
+    list_remove(&p->unreported); /* the core knows already */
     p->cut_due = p->connected;
     if (p->cut_due && !flux_watcher_active(l->cut))
         flux_timer_start(l->cut, CUT_AFTER, 0.);
@@ -409,7 +411,7 @@ const struct core_link_ops link_ops = {
 
 /* --- receiving --- */
 
-/* The messages of one frame.  Returns false when it is not what a broker sends. */
+/* Pass the messages of one frame to the core.  False when the frame is not valid. */
 static bool take_messages(link_t *l, enum core_plane plane, uint32_t from, const char *p,
                           size_t len)
 {
@@ -425,7 +427,7 @@ static bool take_messages(link_t *l, enum core_plane plane, uint32_t from, const
         if (!msg) {
             l->stats.malformed++;
             link_logf(l, LOG_ERR, "dropped %zu bytes from rank %u that are not a message: %s", len,
-                      from, err.text[0] ? err.text : "it is cut short");
+                      from, err.text[0] ? err.text : "it is truncated");
             return false;
         }
         p += size;
@@ -456,9 +458,9 @@ static void take_frame(struct link_peer *p, const char *data, size_t len)
     } else if (len == strlen(LINK_WORD_CUT) && memcmp(data, LINK_WORD_CUT, len) == 0) {
         link_peer_doom(p, "it cut the connection");
     } else if (len > refused && memcmp(data, LINK_WORD_REFUSED, refused) == 0 && p->outbound) {
-        snprintf(why, sizeof(why), "it refuses this broker: %.*s", (int)(len - refused),
+        snprintf(why, sizeof(why), "it refused this broker: %.*s", (int)(len - refused),
                  data + refused);
-        link_logf(p->l, LOG_ERR, "rank %u at %s refuses this broker: %.*s", p->rank, p->source->uri,
+        link_logf(p->l, LOG_ERR, "rank %u at %s refused this broker: %.*s", p->rank, p->source->uri,
                   (int)(len - refused), data + refused);
         link_peer_doom(p, why);
     } else if (len > 0) {
@@ -468,10 +470,10 @@ static void take_frame(struct link_peer *p, const char *data, size_t len)
     }
 }
 
-/* What came as one: a frame, or (rule 6) the parts of a large message, put together. */
+/* One input: a frame, or (rule 6) the joined parts of a large message. */
 struct incoming {
-    zmq_msg_t id;    /* ROUTER: who sent it */
-    zmq_msg_t first; /* with the properties of the connection */
+    zmq_msg_t id;    /* ROUTER: the sender's routing id */
+    zmq_msg_t first; /* holds the properties of the connection */
     char *joined;
     const char *data;
     size_t len;
@@ -487,7 +489,7 @@ static bool receive_part(void *sock, zmq_msg_t *part)
     return false;
 }
 
-/* The further parts of a message that in->first begins. */
+/* Receive and join the remaining parts of the message that in->first begins. */
 static bool join_parts(void *sock, struct incoming *in)
 {
     ssize_t size = flux_msg_frame_size(in->data, in->len, NULL);
@@ -513,7 +515,7 @@ static bool join_parts(void *sock, struct incoming *in)
     return good && have == (size_t)size;
 }
 
-/* Receive one message; false when nothing is there.  To be followed by release(). */
+/* Receive one message.  False when there is none.  The caller calls release() afterwards. */
 static bool receive(void *sock, bool router, struct incoming *in)
 {
     memset(in, 0, sizeof(*in));
@@ -523,7 +525,7 @@ static bool receive(void *sock, bool router, struct incoming *in)
         zmq_msg_init(&in->id);
     } else if (!zmq_msg_more(&in->id) || !receive_part(sock, &in->first)) {
         zmq_msg_init(&in->first);
-        return true; /* an id and nothing behind it */
+        return true; /* a routing id without a frame */
     }
     in->data = zmq_msg_data(&in->first);
     in->len = zmq_msg_size(&in->first);
@@ -541,11 +543,12 @@ static void release(struct incoming *in)
 static void drop_malformed(link_t *l, const struct incoming *in)
 {
     l->stats.malformed++;
-    link_logf(l, LOG_ERR, "dropped %zu bytes from a neighbour whose parts are not a message",
+    link_logf(l, LOG_ERR, "dropped %zu bytes from a neighbor: their parts do not form a message",
               in->len);
 }
 
-/* Is that peer who it says?  The key was proven by CURVE, and came back from zap.c as user id. */
+/* Does the peer own the key of the rank that it claims?  CURVE has proved the key, and zap.c has
+ * returned it as the user id. */
 static bool claim_ok(const struct link_peer *p, zmq_msg_t *frame)
 {
     const char *key;
@@ -556,7 +559,7 @@ static bool claim_ok(const struct link_peer *p, zmq_msg_t *frame)
     return key && p->key[0] && strcmp(key, p->key) == 0;
 }
 
-/* Who sent this has no business here: say so at both ends, and cut its connection. */
+/* Refuse the sender: log the reason, tell it to the sender, and cut the connection off. */
 static void turn_away(link_t *l, struct incoming *in, const char *why, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 
@@ -591,13 +594,13 @@ static struct link_peer *identify(link_t *l, struct incoming *in)
         p = link_inbound(l, b[0] == 'R' ? CORE_RING : CORE_TREE, rank);
     }
     if (!broker) {
-        turn_away(l, in, "it is not a broker", "it does not introduce itself as a broker does");
+        turn_away(l, in, "it is not a broker", "it does not identify itself as a broker");
     } else if (!p) {
-        turn_away(l, in, "not a neighbour",
-                  "it says it is rank %u, which is not a neighbour of rank %u", rank, l->rank);
+        turn_away(l, in, "not a neighbor",
+                  "it claims to be rank %u, which is not a neighbor of rank %u", rank, l->rank);
     } else if (!claim_ok(p, &in->first)) {
-        turn_away(l, in, "the key is another rank's",
-                  "it says it is rank %u but has another rank's key", rank);
+        turn_away(l, in, "the key belongs to another rank",
+                  "it claims to be rank %u but has the key of another rank", rank);
         p = NULL;
     } else if (!p->greeted) {
         link_gate_admit(l, SRC_IN, &in->first, p);
@@ -635,7 +638,7 @@ static bool readable(struct link_source *src)
 
 void link_drain_all_in(link_t *l)
 {
-    /* A connection that has ended holds at most its HWM. */
+    /* A closed connection has at most HWM frames left. */
     for (int i = 0; i < DRAIN_TURNS && readable(&l->src[SRC_IN]); i++)
         link_drain_in(&l->src[SRC_IN]);
 }
@@ -688,8 +691,8 @@ static void child_event_up(struct link_peer *p)
     core_child_event_up(p->l->core, p->rank);
 }
 
-/* "\1up.RANK" from a child.  Its end is told by the monitor of the socket: that of a subscription
- * does not say whose it was. */
+/* Handle a subscription to "up.RANK" ("\1up.RANK" on the wire) of a child.  The monitor of the
+ * socket reports its end: an unsubscription does not say which child it came from. */
 static void take_subscription(link_t *l, zmq_msg_t *frame)
 {
     const char *data = zmq_msg_data(frame);
@@ -707,9 +710,9 @@ static void take_subscription(link_t *l, zmq_msg_t *frame)
         return;
     if (!(p = link_inbound(l, CORE_TREE, rank)) || !claim_ok(p, frame)) {
         l->stats.misclaimed++;
-        link_logf(l, LOG_ERR, "refused a broker at %s: it says it is rank %u but %s",
+        link_logf(l, LOG_ERR, "refused a broker at %s: it claims to be rank %u but %s",
                   link_gate_address(l, SRC_PUB, frame), rank,
-                  p ? "has another rank's key" : "that is not a child of this one");
+                  p ? "has the key of another rank" : "that is not a child of this broker");
         link_gate_reject(l, SRC_PUB, frame);
         return;
     }
@@ -807,7 +810,7 @@ int link_io_start(link_t *l)
             !(src->w = flux_fd_watcher_create(l->r, fd, FLUX_POLLIN, on_source, src)))
             return -1;
         flux_watcher_start(src->w);
-        src->again = true; /* what came in before anybody looked */
+        src->again = true; /* read what came in before the socket was watched */
     }
     flux_timer_start(l->again, 0., 0.);
     return 0;

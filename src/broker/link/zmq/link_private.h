@@ -1,6 +1,7 @@
-/* What the files of the link share.  link.c: sockets, keys and the public calls; link_io.c: what
- * happens when a socket is ready; link_gate.c: connections that others open, and the monitors;
- * link_beat.c: signs of life; link_queue.c: what waits. */
+/* What the files of the link share.  link.c: sockets, keys, and the public calls.  link_io.c: what
+ * happens when a socket is ready.  link_gate.c: incoming connections, and the monitors.
+ * link_beat.c: signs of life.  link_queue.c: queues of messages.
+ */
 #ifndef BROKER_LINK_PRIVATE_H
 #define BROKER_LINK_PRIVATE_H
 
@@ -11,15 +12,15 @@
 #include "zap.h"
 
 #define LINK_ID_SIZE 5
-#define LINK_WORD_MAX 39 /* frames shorter than a message header are words of the link itself */
+#define LINK_WORD_MAX 39 /* shorter than a message header: a control word */
 #define LINK_WORD_CUT "cut"
-#define LINK_WORD_REFUSED "refused: " /* ... why */
+#define LINK_WORD_REFUSED "refused: " /* followed by the reason */
 #define LINK_KEY_SIZE (ZAP_KEY_SIZE + 1)
 
-/* state       meaning                                          left when
- * LINK_NEW    not heard of yet (connecting, or waited for)     a frame came, or connected
- * LINK_UP     messages pass                                    lost, dropped
- * LINK_GONE   nothing is sent or believed any more             never: a lost peer stays lost
+/* state       meaning                                       left when
+ * LINK_NEW    nothing was received yet                      a frame came
+ * LINK_UP     messages pass                                 lost or dropped
+ * LINK_GONE   nothing more is sent or accepted              never: a lost peer stays lost
  */
 enum link_peer_state { LINK_NEW, LINK_UP, LINK_GONE };
 
@@ -27,24 +28,24 @@ struct link_peer {
     link_t *l;
     enum core_plane plane; /* CORE_TREE or CORE_RING */
     uint32_t rank;
-    bool outbound; /* we connected to it (parent, ring successor); else it connected to us */
+    bool outbound; /* we connected to it (parent, ring successor); otherwise it connected to us */
     enum link_peer_state state;
-    bool handshaken; /* outbound: the connection was in use, its end is the end */
+    bool handshaken; /* outbound: the handshake succeeded, so the end of the connection is final */
     bool greeted;    /* inbound: its connection is known to the gate */
     bool sent;       /* something was sent since the last beat */
     double heard;    /* reactor time of the last frame from it */
-    double told;     /* reactor time when the log was last told about its handshakes; 0: never */
-    bool event_up;   /* child: its event connection is there */
-    bool connected;  /* child: the same, also when it is gone for us */
-    bool cut_due;    /* gone for us; it is to be told when it stays connected */
-    bool told_full;  /* the core was given EAGAIN */
-    bool blocked;    /* ZeroMQ takes no more for now */
+    double told;     /* reactor time of the last log message about its handshakes; 0: none */
+    bool event_up;   /* child: its event connection is in place */
+    bool connected;  /* child: the same, even after this broker has given the child up */
+    bool cut_due;    /* given up by this broker; it gets the word "cut" if it stays connected */
+    bool told_full;  /* the core got EAGAIN */
+    bool blocked;    /* ZeroMQ accepts no more for now */
     struct link_source *source;
     uint8_t id[LINK_ID_SIZE]; /* inbound: routing id of its connection */
     char key[LINK_KEY_SIZE];  /* "": not allowed to connect */
     struct link_queue queue;
     struct list_node work;       /* in link.dirty or link.blocked */
-    struct list_node unreported; /* in link.unreported: the core is to be told */
+    struct list_node unreported; /* in link.unreported: the core must be told */
     char why[96];
 };
 
@@ -53,10 +54,10 @@ struct link_source {
     link_t *l;
     void *sock;
     flux_watcher_t *w;
-    /* Take what has come in, a bounded part of it. */
+    /* Read a bounded part of what has come in. */
     void (*drain)(struct link_source *src);
-    struct link_peer *peer; /* the one behind an outbound socket or its monitor */
-    bool again;             /* something may be left: look without waiting for the descriptor */
+    struct link_peer *peer; /* the peer behind an outbound socket or its monitor */
+    bool again;             /* something may be left: read without waiting for the descriptor */
     char *uri;              /* connected or bound to */
 };
 
@@ -64,14 +65,14 @@ enum {
     SRC_IN,       /* ROUTER: tree children, ring predecessor */
     SRC_UP,       /* DEALER: parent */
     SRC_RING,     /* DEALER: ring successor */
-    SRC_UP_MON,   /* PAIR: what happens to the connection of SRC_UP */
-    SRC_RING_MON, /* the same for SRC_RING */
-    SRC_PUB,      /* XPUB: events to children; reads their subscriptions */
+    SRC_UP_MON,   /* PAIR: monitor of SRC_UP */
+    SRC_RING_MON, /* PAIR: monitor of SRC_RING */
+    SRC_PUB,      /* XPUB: sends events to children, reads their subscriptions */
     SRC_SUB,      /* SUB: events from the parent */
     SRC_ZAP,      /* authentication */
     SRC_CAST,     /* PUB at the root, else SUB: events by multicast */
-    SRC_IN_MON,   /* PAIR: connections that are opened to SRC_IN ... */
-    SRC_PUB_MON,  /* ... and to SRC_PUB */
+    SRC_IN_MON,   /* PAIR: monitor of SRC_IN ... */
+    SRC_PUB_MON,  /* ... and of SRC_PUB */
     SRC_COUNT,
 };
 
@@ -83,6 +84,7 @@ struct link {
     char public_key[LINK_KEY_SIZE];
     char secret_key[LINK_KEY_SIZE];
     double peer_timeout;
+    double handshake; /* seconds; 0: the default of link_gate.c */
     size_t queue_max;
     char *cast_uri;
     void (*log)(void *arg, int level, const char *text);
@@ -99,21 +101,21 @@ struct link {
     struct link_peer *parent, *next;
 
     struct link_queue events;
-    unsigned event_up; /* children whose event connection is there */
+    unsigned event_up; /* children whose event connection is in place */
     bool event_blocked;
     double event_blocked_since;
 
     struct list_node dirty;   /* peers with something to send */
-    struct list_node blocked; /* peers that ZeroMQ took no more for */
+    struct list_node blocked; /* peers for which ZeroMQ accepts no more */
     struct list_node unreported;
     flux_watcher_t *flush; /* defer */
-    flux_watcher_t *again; /* timer 0: go on with what was cut short */
+    flux_watcher_t *again; /* timer of 0 s: read the sockets that are marked `again` */
     flux_watcher_t *cut;   /* timer: see peer_cut() */
     flux_watcher_t *retry; /* timer, only while something is blocked */
     flux_watcher_t *beat;  /* timer, see link_beat.c */
     double beat_every, beat_last;
     struct link_gate *gate;
-    bool announce; /* multicast: children's event links are there from the start */
+    bool announce; /* multicast: the children's event links are in place from the start */
     struct link_stats stats;
 };
 
@@ -122,15 +124,15 @@ void link_logf(link_t *l, int level, const char *fmt, ...) __attribute__((format
 /* link_io.c */
 int link_io_start(link_t *l);
 void link_io_stop(link_t *l);
-/* Hand everything over that ZeroMQ takes. */
+/* Hand ZeroMQ all that it accepts. */
 void link_io_flush(link_t *l);
 void link_drain_in(struct link_source *src);
 void link_drain_peer(struct link_source *src);
 void link_drain_monitor(struct link_source *src);
 void link_drain_all_in(link_t *l); /* read all that has come in at SRC_IN */
-/* That peer is gone: forget what waits for it, and tell the core from the reactor. */
+/* The peer is lost: discard what waits for it, and tell the core from the reactor. */
 void link_peer_doom(struct link_peer *p, const char *why);
-/* Send a word (which may be empty) past the queue; dropped where it cannot be sent now. */
+/* Send a word (which may be empty) past the queue.  It is dropped if it cannot be sent now. */
 void link_send_word(struct link_peer *p, const char *word);
 void link_drain_pub(struct link_source *src);
 void link_drain_sub(struct link_source *src);
@@ -139,14 +141,16 @@ void link_drain_zap(struct link_source *src);
 /* link_gate.c */
 struct link_gate *link_gate_create(link_t *l);
 void link_gate_destroy(struct link_gate *g);
-/* Hear of the connections of bound socket `which` (SRC_IN, SRC_PUB). */
+/* Monitor the connections of the bound socket `which` (SRC_IN, SRC_PUB). */
 int link_gate_guard(link_t *l, int which);
-/* The connection on which `frame` came belongs to neighbour `p`, as its key proves. */
+/* The connection on which `frame` came belongs to neighbor `p`, as its key proves. */
 void link_gate_admit(link_t *l, int which, zmq_msg_t *frame, struct link_peer *p);
-/* That connection is one of somebody who does not belong here: it is cut off. */
+/* The sender of `frame` is not a neighbor: cut its connection off. */
 void link_gate_reject(link_t *l, int which, zmq_msg_t *frame);
 /* "ADDRESS:PORT" of the connection on which `frame` came. */
 const char *link_gate_address(link_t *l, int which, zmq_msg_t *frame);
+/* A neighbor has proved its key on a connection from this address. */
+void link_gate_known(link_t *l, const char *host);
 int link_gate_start(link_t *l);
 void link_gate_stop(link_t *l);
 
@@ -154,7 +158,7 @@ void link_gate_stop(link_t *l);
 int link_beat_start(link_t *l);
 void link_beat_stop(link_t *l);
 
-/* link.c: the operations of link_ops that set a link up and end it. */
+/* link.c: the operations of link_ops that set up and destroy a link. */
 int link_bind(void *arg, const char *tree_uri, const char *event_uri, errmsg_t *err);
 const char *link_tree_uri(void *arg);
 const char *link_event_uri(void *arg);

@@ -1,15 +1,19 @@
-/* Queue of messages with framing.
+/* A queue of messages that makes frames.
  *
- * 1. `count` and `bytes` cover everything that ZeroMQ has not taken, whether it is encoded
- *    already or not; so the owner's bounds mean what they say.
- * 2. Messages are encoded straight into the frame, once: there is no copy between message and
- *    frame.
- * 3. Messages in `frame` stay in the ring until link_queue_sent(), which costs nothing and keeps
- *    the queue whole when making a frame fails.
- * 4. A message that is larger than LINK_FRAME_MAX is encoded once into a `link_whole` and leaves
- *    as a ZeroMQ message of several parts, which share that memory: ZeroMQ's threads give their
- *    references back, so the count is atomic.  The limit on what a stranger can make a broker
- *    allocate (ZMQ_MAXMSGSIZE, before anybody is authenticated) can so be the size of a part.
+ * Invariants:
+ *  1. `count` and `bytes` include every message that ZeroMQ has not taken, encoded or not, so the
+ *     owner's bounds hold.
+ *  2. Messages are encoded directly into the frame, once: nothing is copied between message and
+ *     frame.
+ *  3. The messages of `frame` stay in the ring until link_queue_sent(), so that the queue stays
+ *     complete when making a frame fails.
+ *  4. A message larger than LINK_FRAME_MAX is encoded once into a `link_whole`, and is sent as a
+ *     ZeroMQ message of several parts that share this memory.  ZeroMQ's threads release their
+ *     references, so the counter is atomic.  A part is at most one frame: the limit on what a
+ *     stranger can make a broker allocate before authentication (ZMQ_MAXMSGSIZE) can therefore be
+ *     one frame.
+ *
+ * Failure: without memory the queue is unchanged, and the caller gets ENOMEM.
  */
 #include "config.h"
 #include <errno.h>
@@ -57,7 +61,7 @@ static void drop_front(struct link_queue *q, size_t n)
     }
     INVARIANT(1, n <= q->count);
     q->count -= n;
-    if (q->count == 0 && q->cap > 1024) { /* give back what a burst took */
+    if (q->count == 0 && q->cap > 1024) { /* release what a burst allocated */
         free(q->ring);
         q->ring = NULL;
         q->cap = q->head = 0;
@@ -108,7 +112,7 @@ size_t link_queue_backlog(const struct link_queue *q)
     return q->count > 0 ? q->bytes - flux_msg_encoded_size(at(q, 0)) : 0;
 }
 
-/* The part of `q->whole` at `q->part_at`. */
+/* Make a frame of the part of `q->whole` at `q->part_at`. */
 static zmq_msg_t *next_part(struct link_queue *q)
 {
     size_t left = q->whole->size - q->part_at;
@@ -126,7 +130,7 @@ static zmq_msg_t *next_part(struct link_queue *q)
     return &q->frame;
 }
 
-/* The message in front does not fit into a frame. */
+/* Make the first frame of the front message, which is larger than a frame. */
 static zmq_msg_t *cut_message(struct link_queue *q, size_t size)
 {
     struct link_whole *w = malloc(sizeof(*w) + size);

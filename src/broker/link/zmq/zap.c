@@ -1,19 +1,23 @@
-/* ZAP handler.
+/* A handler of ZAP, ZeroMQ's authentication protocol.
  *
- * A request has the frames
+ * Format: a request has the frames
+ *
  *     version "1.0", request id, domain, peer address, peer routing id, mechanism, key (32 bytes)
- * behind the envelope of the ROUTER socket (an identity and an empty frame), and is answered with
+ *
+ * behind the envelope of the ROUTER socket (an identity and an empty frame).  The answer has the
+ * frames
+ *
  *     version, request id, status code, status text, user id, metadata.
  *
- * 1. Whatever is not exactly such a request for mechanism CURVE is refused with 500 or 400 as
- *    long as it has an envelope and a request id to answer to, and dropped otherwise. Requests
- *    come from ZeroMQ itself, not from the peer, so this is about versions and not about
- *    attacks.
- * 2. A key is admitted if zap_allow() named it, and nothing else is.
- * 3. Refusals are counted, and said at most LOG_MAX times in LOG_PERIOD, so that a stranger who
- *    knocks for ever cannot fill a log.
- * 4. An answer that cannot be sent (ZeroMQ's session went away) is dropped: there is nobody to
- *    refuse.
+ * Invariants:
+ *  1. Anything but such a request for mechanism CURVE is refused with status 400 if it has an
+ *     envelope and a request id, and dropped otherwise.  Requests come from ZeroMQ itself, not from
+ *     the peer, so this protects against other versions, not against attacks.
+ *  2. A key is admitted only if zap_allow() has named it.
+ *  3. Refusals are counted, and logged at most LOG_MAX times in LOG_PERIOD seconds, so that a
+ *     stranger who keeps connecting cannot fill a log.
+ *
+ * Failure: an answer that cannot be sent (ZeroMQ's session has ended) is dropped.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -45,14 +49,14 @@ enum {
 struct zap {
     void *sock;
     hmap_t *keys; /* 32 bytes -> the same in Z85 */
-    zap_log_f log;
-    void *log_arg;
+    struct zap_callbacks cb;
+    void *arg;
     uint64_t refused;
     double log_since;
     unsigned log_count;
 };
 
-zap_t *zap_create(void *ctx, zap_log_f log, void *arg, errmsg_t *err)
+zap_t *zap_create(void *ctx, const struct zap_callbacks *cb, void *arg, errmsg_t *err)
 {
     zap_t *z = calloc(1, sizeof(*z));
     int zero = 0;
@@ -62,8 +66,8 @@ zap_t *zap_create(void *ctx, zap_log_f log, void *arg, errmsg_t *err)
         zap_destroy(z);
         return NULL;
     }
-    z->log = log;
-    z->log_arg = arg;
+    z->cb = *cb;
+    z->arg = arg;
     z->sock = zmq_socket(ctx, ZMQ_ROUTER);
     if (!z->sock || zmq_setsockopt(z->sock, ZMQ_LINGER, &zero, sizeof(zero)) < 0 ||
         zmq_bind(z->sock, ZAP_ADDRESS) < 0) {
@@ -132,12 +136,25 @@ static void say_refused(zap_t *z, zmq_msg_t *address, const char *why, double no
         z->log_since = now;
         z->log_count = 0;
     }
-    if (z->log_count++ >= LOG_MAX || !z->log)
+    if (z->log_count++ >= LOG_MAX || !z->cb.log)
         return;
     snprintf(text, sizeof(text), "refused a connection from %.*s: %s (%llu refused so far)",
              len > 64 ? 64 : len, (const char *)zmq_msg_data(address), why,
              (unsigned long long)z->refused);
-    z->log(z->log_arg, text);
+    z->cb.log(z->arg, text);
+}
+
+static void say_admitted(zap_t *z, zmq_msg_t *address)
+{
+    char host[80];
+    size_t len = zmq_msg_size(address);
+
+    if (!z->cb.admitted || len >= sizeof(host))
+        return;
+    memcpy(host, zmq_msg_data(address), len);
+    host[len] = '\0';
+    host[strcspn(host, "%")] = '\0'; /* the interface of a link-local address */
+    z->cb.admitted(z->arg, host);
 }
 
 static int send_text(void *sock, const char *text, int flags)
@@ -170,11 +187,11 @@ static void decide(zap_t *z, zmq_msg_t *frames, int count, double now)
         return;
     if (count != F_COUNT || !frame_is(&frames[F_VERSION], "1.0") ||
         !frame_is(&frames[F_MECHANISM], "CURVE") || zmq_msg_size(&frames[F_KEY]) != KEY_BYTES)
-        why = "it does not use CURVE as this broker does";
+        why = "it does not use CURVE, which this broker requires";
     else if (!(user = hmap_get(z->keys, zmq_msg_data(&frames[F_KEY]))))
         why = text;
     if (why == text && zmq_z85_encode(key, zmq_msg_data(&frames[F_KEY]), KEY_BYTES))
-        snprintf(text, sizeof(text), "its public key, %s, is not that of a neighbour", key);
+        snprintf(text, sizeof(text), "its public key, %s, is not that of a neighbor", key);
     if (why) {
         z->refused++;
         if (count > F_ADDRESS)
@@ -182,11 +199,12 @@ static void decide(zap_t *z, zmq_msg_t *frames, int count, double now)
         answer(z, frames, "400", "refused", "");
         return;
     }
+    say_admitted(z, &frames[F_ADDRESS]);
     answer(z, frames, "200", "OK", user);
 }
 
-/* Receive one whole request; frames beyond what a request can have are read and forgotten.
- * Returns the number of frames, 0 when there is none. */
+/* Receive one complete request; frames in excess are read and discarded.  Returns the number of
+ * frames, 0 when there is no request. */
 static int receive(zap_t *z, zmq_msg_t *frames)
 {
     int count = 0;

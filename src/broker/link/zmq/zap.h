@@ -1,9 +1,9 @@
-/* Who may connect: ZeroMQ's authentication protocol (RFC 27/ZAP), served from the reactor of its
- * owner.
+/* Which brokers may connect: ZeroMQ's authentication protocol (RFC 27/ZAP), served from the owner's
+ * reactor.
  *
- * ZeroMQ asks over an in-process socket for every connection that finished its CURVE handshake.  A
- * key that was allowed is admitted, and what it sends then carries the key as its "User-Id"; all
- * others are refused.
+ * ZeroMQ asks, over an in-process socket, about every connection that has finished its CURVE
+ * handshake.  A key that was allowed is admitted, and all frames of its connection then carry the
+ * key as their "User-Id".  All other keys are refused.
  *
  * Thread rules: one thread.
  */
@@ -19,19 +19,26 @@ typedef struct zap zap_t;
 
 #define ZAP_KEY_SIZE 40 /* characters of a key in Z85 */
 
-/* One sentence about a refusal, at most a few a minute. */
-typedef void (*zap_log_f)(void *arg, const char *text);
+/* Each may be NULL. */
+struct zap_callbacks {
+    /* Takes a message about a refusal, at most a few per minute. */
+    void (*log)(void *arg, const char *text);
+    /* A key was admitted on a connection from this address. */
+    void (*admitted)(void *arg, const char *address);
+};
 
-/* Binds ZAP's address in `ctx`, which must happen before any other socket of the context is bound.
- * NULL with errno and a sentence. */
-zap_t *zap_create(void *ctx, zap_log_f log, void *arg, errmsg_t *err);
-void zap_destroy(zap_t *z); /* NULL-safe, keeps errno; after the sockets that it guards */
+/* Binds ZAP's address in `ctx`.  Must be called before any other socket of the context is bound.
+ * NULL with errno and an error message. */
+zap_t *zap_create(void *ctx, const struct zap_callbacks *cb, void *arg, errmsg_t *err);
+void zap_destroy(zap_t *z); /* NULL-safe, keeps errno; call it after closing the sockets that it
+                               guards */
 
-/* Admit this key (Z85).  -1 with EINVAL (not a key) or ENOMEM.  Allowing it twice is not an error. */
+/* Admit this key (Z85).  -1 with EINVAL (not a key) or ENOMEM.  Repeating a call is not an
+ * error. */
 int zap_allow(zap_t *z, const char *key);
 
-/* The socket, for its ZMQ_FD and ZMQ_EVENTS; serve what it has, at most `max` requests.  Returns
- * how many were served: less than `max` when nothing is left. */
+/* The socket, for its ZMQ_FD and ZMQ_EVENTS; and serve at most `max` of its requests.  zap_serve()
+ * returns the number of requests served: less than `max` when none is left. */
 void *zap_socket(zap_t *z);
 int zap_serve(zap_t *z, double now, int max);
 

@@ -120,9 +120,11 @@ START_TEST(shapes)
     part_is("-n7 --tasks-per-node=3", NODE ".count", "3");
     part_is("-n7 --tasks-per-node=3", "tasks.0.count", "{\"total\":7}");
     part_is("-N2 -n6 --tasks-per-node=3", NODE ".with.0.count", "3");
-    part_is("-N2 -n64 --overcommit", NODE ".with.0.count", "1");
+    part_is("-N2 -n64 --overcommit", NODE ".with.0.count", "{\"min\":1,\"max\":32}");
     part_is("-N2 -n64 --overcommit", "tasks.0.count", "{\"total\":64}");
-    part_is("-n64 --overcommit", NODE ".count", "1");
+    part_is("-n64 --overcommit", NODE ".type", "\"slot\"");
+    part_is("-n64 --overcommit", NODE ".count", "{\"min\":1,\"max\":64}");
+    part_is("--overcommit", NODE ".count", "{\"min\":1,\"max\":1}");
     part_is("-n64 --overcommit", "tasks.0.count", "{\"total\":64}");
     part_is("-N2 -x", NODE ".exclusive", "true");
     part_is("-c4", NODE ".with.0", "{\"type\":\"core\",\"count\":4}");
@@ -252,7 +254,7 @@ START_TEST(attributes)
     refused("--layout=diagonal");
     refused("--mpi=smoke");
     refused("--stdin=me");
-    refused("--rlimit=colour=3");
+    refused("--rlimit=color=3");
     refused("--rlimit=core=blue");
     refused("--urgency=32");
     refused("--begin-time=soon");
@@ -304,7 +306,6 @@ START_TEST(words)
 
     ck_assert_int_eq(jobopts_words(jo, &usage, "  -N2\t--name='x y'z # comment", "w", NULL, NULL),
                      0);
-    ck_assert_int_eq(jobopts_nnodes(jo), 2);
     ck_assert_str_eq(jobopts_name(jo), "x yz");
     ck_assert_int_eq(jobopts_words(jo, &usage, "", "w", NULL, NULL), 0);
     ck_assert_int_eq(jobopts_words(jo, &usage, "--name=\"a\\\"b#\"", "w", NULL, NULL), 0);
@@ -383,7 +384,9 @@ static const struct job_info jobs[] = {
      .nnodes = 2,
      .t_submit = 90.,
      .t_run = 95.,
-     .nodelist = "n[0-1]"},
+     .nodelist = "n[0-1]",
+     .switches = "leaf[0,3]",
+     .hops = 4. / 3},
     {.id = 3,
      .canceled_by = -1,
      .uid = 4000000001u,
@@ -424,7 +427,7 @@ START_TEST(tables)
 {
     const struct jobs_print plain = {.header = true}, bare = {.header = false},
                             narrow = {.header = true, .width = 12, .rows = 2, .tail = "$"},
-                            colours = {.colours = true};
+                            colors = {.colors = true};
 
     table_is("id,state,ntasks", &plain,
              "ID  STATE     TASKS\n"
@@ -437,20 +440,26 @@ START_TEST(tables)
              "12  running   a?[1mb?ä  5.00s\n"
              " 3  failed    -          1:05\n"
              " 1  canceled  -             -\n");
+    table_is("id,switches,hops", &plain,
+             "ID  SWITCHES   HOPS\n"
+             " 7  -             -\n"
+             "12  leaf[0,3]  1.33\n"
+             " 3  -             -\n"
+             " 1  -             -\n");
     table_is("{id:>4}|{state:.3}|{info:10.4}|", &bare,
              "   7|pen|no n      |\n"
              "  12|run|n[0-      |\n"
              "   3|fai|exit      |\n"
              "   1|can|canc      |\n");
     table_is("id,state,info", &narrow, "ID  STATE$\n 7  pending$\n12  running$\n");
-    table_is("state", &colours,
+    table_is("state", &colors,
              "pending\n\033[32mrunning\033[0m\n\033[31mfailed\033[0m\n\033[33mcanceled\033[0m\n");
 }
 END_TEST
 
 START_TEST(bad_tables)
 {
-    static const char *const bad[] = {"",    ",",       "colour",   "id,,name",
+    static const char *const bad[] = {"",    ",",       "color",    "id,,name",
                                       "{id", "{id:x}",  "{id:3.y}", "{id:99999}",
                                       "{}",  "plain {", "+nothing"};
     errmsg_t err;

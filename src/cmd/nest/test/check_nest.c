@@ -1,5 +1,5 @@
-/* check_nest.c - directives of batch scripts, addresses of sessions, frames of terminals, the screen
- * of flux top. */
+/* check_nest.c - directives of batch scripts, addresses of sessions, frames of terminals, the
+ * screen of flux top. */
 #include "config.h"
 #include <check.h>
 #include <errno.h>
@@ -103,17 +103,17 @@ START_TEST(sbatch)
     slurm("-N4\n-n 16 --time=1:30:00\n-J run",
           "--time-limit=1:30:00 --name=run --nodes=4 --ntasks=16", "");
     slurm("-N4\n--nodes=2", "--nodes=2", "");
-    slurm("-N2-4", "--nodes=2", "--nodes=2-4: the job gets 2, not more");
+    slurm("-N2-4", "--nodes=2", "--nodes=2-4: the job gets 2 nodes, not more");
     slurm("-N2-2", "--nodes=2", "");
     slurm("-t 0", "--time-limit=inf", "");
     slurm("-t30\n-c8", "--time-limit=30 --cores-per-task=8", "");
     slurm("--ntasks-per-node=4", "--nodes=1 --tasks-per-node=4", "");
     slurm("--ntasks-per-node=4 -N2", "--nodes=2 --tasks-per-node=4", "");
     slurm("--ntasks-per-node=4 -N2 -n8", "--nodes=2 --ntasks=8", "");
-    slurm("-N4 -n2", "--nodes=2 --ntasks=2", "--nodes=4: 2 tasks need no more nodes");
+    slurm("-N4 -n2", "--nodes=2 --ntasks=2", "--nodes=4: 2 tasks use at most one node each");
     slurm("--exclusive", "--nodes=1 --exclusive", "");
     slurm("--exclusive -N3", "--nodes=3 --exclusive", "");
-    slurm("-n9 --exclusive", "--ntasks=9", "--exclusive: needs --nodes");
+    slurm("-n9 --exclusive", "--ntasks=9", "--exclusive requires --nodes");
     slurm("-o out-%x.%j -e %A_%a", "--output=out-{{name}}.{{id}} --error={{id}}_{{cc}}", "");
     slurm("-o 100%%-%N", "--output=100%-%N", "--output=100%%-%N: '%N' is not replaced");
     slurm("--mem=8G", "--mem=8192M", "");
@@ -324,7 +324,7 @@ START_TEST(screen)
     for (size_t i = 0; i < 30; i++) {
         rows[i].id = i + 100;
         snprintf(rows[i].name, sizeof(rows[i].name), "job%zu", i);
-        strcpy(rows[i].state, i < 2 ? "RUN" : "SCHED");
+        strcpy(rows[i].state, i < 2 ? "running" : "pending");
         rows[i].t_run = i < 2 ? 1e9 - 65 : 0;
     }
     rows[0].session = true;
@@ -337,7 +337,7 @@ START_TEST(screen)
     ck_assert(strstr(screen_lines[1].text, "2 of 4 used"));
     ck_assert(strstr(screen_lines[2].text, "3 of 64 used"));
     ck_assert(strstr(screen_lines[3].text, "2 running, 28 pending, 7 ended"));
-    ck_assert_int_eq(find(n, "100 > RUN"), 6);
+    ck_assert_int_eq(find(n, "100 > running"), 6);
     ck_assert_int_eq(screen_lines[6].style, TOP_SELECTED);
     ck_assert(strstr(screen_lines[7].text, "1:05   1:00:00  job1"));
     ck_assert(strstr(screen_lines[8].text, "bad?[2Jname: no nodes"));

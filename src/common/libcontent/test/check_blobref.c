@@ -24,7 +24,6 @@ START_TEST(vectors)
     char text[BLOBREF_TEXT_MAX];
 
     ck_assert_ptr_nonnull(b);
-    ck_assert_str_eq(blobref_algorithm(b), known[_i].alg);
     for (int i = 0; i < 3; i++) {
         ck_assert_int_eq(blobref_hash(b, "abc", 3, d), 0);
         ck_assert_str_eq(blobref_format(b, d, text), known[_i].abc);

@@ -1,4 +1,5 @@
-/* check_courier.c - requests that arrive once, in order, when their receiver has no room at first. */
+/* check_courier.c - requests arrive once, in order, although their receiver has no room at first.
+ */
 #include "config.h"
 
 #include "libflux/courier.h"
@@ -42,7 +43,7 @@ static void stop_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg
     flux_reactor_stop(r, 0);
 }
 
-/* Let the loop run until so many messages were sent. */
+/* Run the loop until `n` messages were sent. */
 static void until_sent(struct bed *b, size_t n)
 {
     while (b->f->nsent < n) {

@@ -1,4 +1,4 @@
-/* check_dispatch.c - from messages to handlers, and from handlers to answers. */
+/* check_dispatch.c - from messages to handlers, and from handlers to responses. */
 #include "config.h"
 #include <jansson.h>
 #include <stdio.h>
@@ -110,7 +110,7 @@ START_TEST(requests)
     ck_assert_str_eq(s.text, "");
     request(f, "open.all", NULL, FLUX_ROLE_USER);
     ck_assert_str_eq(s.text, "open.all ");
-    /* nobody waits for an answer */
+    /* no response is expected */
     fake_clear(f);
     flux_msg_t *quiet = fake_request("what.disconnect", NULL, FLUX_ROLE_OWNER);
     flux_msg_set_flags(quiet, FLUX_MSGF_NORESPONSE);

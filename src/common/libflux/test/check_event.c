@@ -1,4 +1,5 @@
-/* check_event.c - the client's side of events, attributes and the log, and a module's last words.
+/* check_event.c - the client's side of events, attributes and the log, and how a module reports its
+ * end.
  */
 #include "config.h"
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* check_future.c - the handle, and requests in flight over a transport in memory. */
+/* check_future.c - the handle, and pending requests, over a transport in memory. */
 #include "config.h"
 #include <stdio.h>
 
@@ -91,7 +91,7 @@ START_TEST(handle)
     errno = 321;
     flux_close(NULL);
     ck_assert_int_eq(errno, 321);
-    /* what comes in that nobody wants is dropped */
+    /* an unexpected message is dropped */
     flux_handle_deliver(f->h, flux_msg_create(FLUX_MSG_CONTROL, "hello"));
     flux_handle_deliver(f->h, flux_msg_create(FLUX_MSG_RESPONSE, "late"));
     flux_handle_deliver(f->h, flux_msg_create(FLUX_MSG_EVENT, "e"));
@@ -147,7 +147,7 @@ START_TEST(lost)
     ck_assert_ptr_nonnull(strstr(flux_future_error(c), "lost"));
     ck_assert_int_eq(flux_future_next(c), -1);
     ck_assert_int_eq(errno, ENODATA);
-    ck_assert_uint_eq(f->nsent, sent); /* no cancel: nobody would hear it */
+    ck_assert_uint_eq(f->nsent, sent); /* no cancel: it would have no receiver */
     ck_assert_int_eq(flux_send(f->h, flux_msg_create(FLUX_MSG_REQUEST, "x")), -1);
     ck_assert_int_eq(errno, EPIPE);
     ck_assert_ptr_nonnull(late = flux_rpc(f->h, "a.b", NULL, 1, 0));
@@ -227,7 +227,7 @@ START_TEST(plain)
     ck_assert_str_eq(flux_future_error(a), "");
     ck_assert_int_eq(flux_rpc_get_raw(a, &data, &len, &err), -1);
     ck_assert_int_eq(errno, EPROTO);
-    /* another answer to the same request is nobody's */
+    /* a second response to the same request is dropped */
     fake_respond(f, 0, 0, 0, "{\"v\":3}");
     ck_assert_int_eq(g.calls, 1);
 
@@ -586,7 +586,7 @@ START_TEST(timeouts)
     struct got g = {.next = true};
     flux_future_t *a = flux_rpc(f->h, "a.b", NULL, 0, FLUX_MSGF_STREAMING);
 
-    /* Long enough that it is not over, on a busy host, before it is looked at. */
+    /* Long enough not to be over, on a busy host, before the check. */
     ck_assert_int_eq(flux_future_then(a, 1., got_cb, &g), 0);
     fake_respond(f, 0, 0, FLUX_MSGF_STREAMING, "1");
     run_for(f, 0.01);
@@ -631,7 +631,7 @@ START_TEST(streaming)
         ck_assert_int_eq(flux_future_next(a), 0);
     }
     ck_assert(!flux_future_ready(a));
-    /* not over: the service is told that nobody listens, by the same way */
+    /* not over: the service is told, in the same way, that nobody listens */
     flux_future_destroy(a);
     ck_assert_uint_eq(f->nsent, 2);
     ck_assert_str_eq(flux_msg_topic(f->sent[1]), "log.cancel");

@@ -1,4 +1,6 @@
-/* check_handover.c - what one instance of a module leaves to the next, and what is not what is expected. */
+/* check_handover.c - the state that one instance of a module leaves to the next, and wrong forms of
+ * it.
+ */
 #include "config.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -76,7 +78,7 @@ START_TEST(round_trip)
 }
 END_TEST
 
-/* Each get of what is not there, and of what is something else, fails, and so does all that follows. */
+/* A get of a missing or a different item fails, and so do all later ones. */
 START_TEST(mismatch)
 {
     for (int kind = 0; kind < 6; kind++) {
@@ -141,7 +143,7 @@ START_TEST(strings)
 }
 END_TEST
 
-/* What nobody got is closed with it; a failure stays what it was first. */
+/* Items that were not taken are closed with the handover; the first error stays. */
 START_TEST(left)
 {
     flux_handover_t *o = flux_handover_create();
@@ -152,7 +154,7 @@ START_TEST(left)
     flux_handover_put_fd(o, p[1]);
     close(p[1]);
     flux_handover_destroy(o);
-    ck_assert_int_eq((int)read(p[0], &byte, 1), 0); /* nobody can write */
+    ck_assert_int_eq((int)read(p[0], &byte, 1), 0); /* the pipe has no writer */
     close(p[0]);
     flux_handover_destroy(NULL);
 

@@ -1,4 +1,4 @@
-/* check_msg.c - messages: what goes in comes out, and of what is not one nothing. */
+/* check_msg.c - encoded messages decode to equal messages, and other bytes are refused. */
 #include "config.h"
 #include <check.h>
 #include <errno.h>
@@ -161,8 +161,8 @@ START_TEST(truncated)
 }
 END_TEST
 
-/* Every byte of the header with every value, and others at random: refused with a sentence, or a
- * message that encodes to just these bytes. */
+/* Every byte of the header with every value, and others at random: refused with an error message,
+ * or a message that encodes to just these bytes. */
 static void try_bytes(const uint8_t *buf, size_t len)
 {
     errmsg_t err = {""};
@@ -234,7 +234,7 @@ START_TEST(refused_headers)
         {FLUX_MSG_EVENT, 34, 1, "routes"},
         {FLUX_MSG_CONTROL, 34, 1, "routes"},
         {FLUX_MSG_REQUEST, 39, 0x20, "payload of"},
-        {FLUX_MSG_REQUEST, 36, 1, "cut or has"},
+        {FLUX_MSG_REQUEST, 36, 1, "truncated or has"},
         {FLUX_MSG_REQUEST, 40, ' ', "blanks"},
         {FLUX_MSG_REQUEST, 40, 0, "blanks"},
         {FLUX_MSG_REQUEST, 41, 0x7f, "unprintable"},
@@ -349,7 +349,7 @@ START_TEST(properties)
 }
 END_TEST
 
-/* RAW belongs to the payload: nobody can set or clear it apart from it. */
+/* RAW belongs to the payload: it cannot be set or cleared separately. */
 START_TEST(raw_flag)
 {
     flux_msg_t *msg = flux_msg_create(FLUX_MSG_REQUEST, "a");

@@ -1,6 +1,6 @@
-/* check_paths.c - where things are found: in a moved installation, in a build tree, by environment.
+/* check_paths.c - where files are found: in a moved installation, in a build tree, by environment.
  *
- * The place of the program decides, so this program copies itself to such places and runs there
+ * The location of the program decides, so this program copies itself to such places and runs there
  * with --find.
  */
 #include "config.h"
@@ -15,6 +15,7 @@
 
 #include "libflux/paths.h"
 #include "libutil/fdutil.h"
+#include "libutil/test/put_file.h"
 #include "libutil/test/suite.h"
 
 static char root[64];
@@ -61,7 +62,7 @@ static void copy_self(const char *dir, const char *name)
     make_file(name, dir, 0755);
     snprintf(path, sizeof(path), "%s%s%s", root, dir, name);
     ck_assert_int_eq(file_read_all("/proc/self/exe", 1 << 28, &data, &len), 0);
-    ck_assert_int_eq(file_write_atomic(path, data, len, 0755), 0);
+    put_file(path, data, len, 0755);
     free(data);
 }
 
@@ -138,10 +139,10 @@ START_TEST(test_moved)
     snprintf(want, sizeof(want), "%s/man1/flux-x.1", tail(PATHS_MANDIR));
     expect(program, "", "man", "flux-x", want);
     expect(program, "", "exec", "flux-plain", "flux-plain is not in");
-    expect(program, "", "exec", "../etc/passwd", "is not a name");
-    expect(program, "", "exec", "''", "is not a name");
-    expect(program, "", "module", "nonsense", "nonsense.so is not in");
-    expect(program, "", "module", "./nonsense.so", "No such file");
+    expect(program, "", "exec", "../etc/passwd", "is not a valid name");
+    expect(program, "", "exec", "''", "is not a valid name");
+    expect(program, "", "module", "missing", "missing.so is not in");
+    expect(program, "", "module", "./missing.so", "No such file");
 
     /* The same from where the helpers are. */
     copy_self(tail(PATHS_EXECDIR), "/flux-broker");

@@ -8,6 +8,8 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <sys/timerfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,6 +18,48 @@
 #include "libutil/test/suite.h"
 
 #define TRACE_MAX 64
+
+/* --- suspending the machine --- */
+
+/* Before libc: the clock since boot leaps by what suspend() is told, and so do the timers that
+ * follow this clock, as the kernel does it when the machine is resumed. */
+static time_t suspended;
+static int boot_fd[8];
+static size_t nboot;
+
+int clock_gettime(clockid_t id, struct timespec *ts)
+{
+    int rc = (int)syscall(SYS_clock_gettime, id, ts);
+
+    if (id == CLOCK_BOOTTIME)
+        ts->tv_sec += suspended;
+    return rc;
+}
+
+int timerfd_create(int id, int flags)
+{
+    int fd = (int)syscall(SYS_timerfd_create, id, flags);
+
+    if (id == CLOCK_BOOTTIME && fd >= 0 && nboot < 8)
+        boot_fd[nboot++] = fd;
+    return fd;
+}
+
+static void suspend(time_t seconds)
+{
+    suspended += seconds;
+    for (size_t i = 0; i < nboot; i++) {
+        struct itimerspec t;
+
+        ck_assert_int_eq(timerfd_gettime(boot_fd[i], &t), 0);
+        if (t.it_value.tv_sec == 0 && t.it_value.tv_nsec == 0)
+            continue;
+        t.it_value.tv_sec -= seconds;
+        if (t.it_value.tv_sec < 0)
+            t.it_value = (struct timespec){0, 1};
+        ck_assert_int_eq(timerfd_settime(boot_fd[i], 0, &t, NULL), 0);
+    }
+}
 
 struct trace {
     char text[TRACE_MAX];
@@ -101,6 +145,53 @@ static void countdown_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void
     if (--t->left == 0)
         flux_reactor_stop(r, 3);
 }
+
+static void stop_b_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    struct trace *t = arg;
+
+    t->at = flux_reactor_now(r);
+    note(t, 'b');
+    flux_reactor_stop(r, 0);
+}
+
+/* Suspended time counts for the reactor's time and for deadlines, and not for other timers. */
+START_TEST(suspended_machine)
+{
+    struct trace t = {0};
+    flux_reactor_t *r = flux_reactor_create(false);
+    flux_watcher_t *timer = flux_timer_create(r, a_cb, &t);
+    flux_watcher_t *deadline = flux_deadline_create(r, stop_b_cb, &t);
+    flux_watcher_t *stopped = flux_deadline_create(r, a_cb, &t);
+    double start = flux_reactor_now(r);
+
+    flux_timer_start(timer, 3000., 0.);
+    flux_timer_start(stopped, 3000., 0.);
+    flux_watcher_stop(stopped);
+    flux_timer_start(deadline, 3600., 0.);
+    suspend(3601);
+    ck_assert_int_eq(flux_reactor_run(r), 0);
+    ck_assert_str_eq(t.text, "b");
+    ck_assert(t.at - start >= 3600.);
+    ck_assert(!flux_watcher_active(deadline));
+    ck_assert(flux_watcher_active(timer));
+    /* At once, in a short time, and not at all. */
+    flux_timer_start(deadline, 0., 0.);
+    flux_reactor_run(r);
+    flux_timer_start(deadline, 0.001, 0.);
+    flux_reactor_run(r);
+    ck_assert_str_eq(t.text, "bbb");
+    flux_watcher_destroy(timer);
+    flux_timer_start(stopped, 3000., 0.);
+    flux_watcher_unref(stopped);
+    flux_reactor_run(r);
+    ck_assert_str_eq(t.text, "bbb");
+    flux_watcher_destroy(stopped);
+    flux_watcher_destroy(deadline);
+    flux_reactor_destroy(r);
+    nboot = 0;
+}
+END_TEST
 
 START_TEST(repeating)
 {
@@ -586,7 +677,7 @@ START_TEST(slices)
     double last;
 
     ck_assert(flux_reactor_virtual(virtual) && !flux_reactor_virtual(real));
-    /* No time passes: so many things. */
+    /* No time passes: the number of steps counts. */
     flux_slice_begin(&s, virtual, 1e-9, 3);
     for (int i = 0; i < 3; i++)
         ck_assert(flux_slice_more(&s));
@@ -653,7 +744,7 @@ START_TEST(engine)
     ck_assert(engine_step(&e));
     ck_assert_double_eq(e.now, 3800.);
     ck_assert(!engine_step(&e));
-    /* fired when nobody asked: nothing */
+    /* fired without being started: no effect */
     flux_watcher_fire(a);
     ck_assert_str_eq(t.text, "cbbbbaaa");
     flux_watcher_set_engine_data(a, &e);
@@ -711,9 +802,142 @@ START_TEST(engine_destroy_in_callback)
 }
 END_TEST
 
+/* --- parts --- */
+
+struct part {
+    flux_reactor_t *whole, *r;
+    flux_watcher_t *defer, *timer;
+    unsigned stopped, turns, called;
+    const char *what;
+    double longest;
+};
+
+static void part_stopped(void *arg)
+{
+    struct part *p = arg;
+
+    p->stopped++;
+}
+
+static void part_turn(void *arg, const char *what, double seconds)
+{
+    struct part *p = arg;
+
+    p->turns++;
+    p->what = what;
+    if (seconds > p->longest)
+        p->longest = seconds;
+}
+
+static const struct flux_reactor_part_ops part_ops = {part_stopped, part_turn};
+
+static void part_init(struct part *p)
+{
+    memset(p, 0, sizeof(*p));
+    ck_assert_ptr_nonnull(p->whole = flux_reactor_create(false));
+    ck_assert_ptr_nonnull(p->r = flux_reactor_create_part(p->whole, &part_ops, p));
+}
+
+static void part_clear(struct part *p)
+{
+    flux_watcher_destroy(p->defer);
+    flux_watcher_destroy(p->timer);
+    flux_reactor_destroy(p->r);
+    flux_reactor_destroy(p->whole);
+}
+
+static void busy_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    struct part *p = arg;
+    double end = flux_reactor_clock(r) + 0.003;
+
+    ck_assert_ptr_eq(r, p->r);
+    ck_assert_double_eq(flux_reactor_now(p->r), flux_reactor_now(p->whole));
+    p->called++;
+    while (flux_reactor_clock(r) < end)
+        ;
+}
+
+static void stop_part_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    struct part *p = arg;
+
+    p->called++;
+    flux_reactor_stop(r, 7);
+    flux_watcher_start(p->defer); /* not called any more */
+}
+
+/* Its watchers are called by the loop of the whole, and timed. */
+START_TEST(part)
+{
+    struct part p;
+    struct flux_slice s;
+    double begin;
+
+    part_init(&p);
+    ck_assert(flux_reactor_is_part(p.r) && !flux_reactor_is_part(p.whole));
+    ck_assert_int_eq(flux_reactor_run(p.r), -1);
+    ck_assert_int_eq(errno, ENOTSUP);
+    ck_assert_int_eq(flux_reactor_before_sleep(p.r, NULL, NULL), -1);
+    ck_assert_ptr_null(flux_signal_watcher_create(p.r, SIGUSR1, busy_cb, &p));
+    ck_assert_ptr_nonnull(p.defer = flux_defer_create(p.r, busy_cb, &p));
+    ck_assert_ptr_nonnull(p.timer = flux_timer_create(p.r, busy_cb, &p));
+    flux_watcher_start(p.defer);
+    ck_assert_int_eq(flux_reactor_run(p.whole), 0);
+    ck_assert_uint_eq(p.called, 1);
+    ck_assert_uint_eq(p.turns, 1);
+    ck_assert_str_eq(p.what, "deferred work");
+    ck_assert(p.longest >= 0.0029);
+    flux_timer_start(p.timer, 0.001, 0.);
+    ck_assert_int_eq(flux_reactor_run(p.whole), 0);
+    ck_assert_uint_eq(p.turns, 2);
+    ck_assert_str_eq(p.what, "a timer");
+    /* Slices are short there. */
+    begin = flux_reactor_clock(p.r);
+    flux_slice_begin(&s, p.r, 1000., 1);
+    while (flux_slice_more(&s))
+        ;
+    ck_assert(flux_reactor_clock(p.r) >= begin + 0.9 * FLUX_SLICE_SHARED);
+    part_clear(&p);
+}
+END_TEST
+
+/* A part stops without the whole. */
+START_TEST(part_stops)
+{
+    struct part p;
+    int rc = 0;
+
+    part_init(&p);
+    ck_assert_ptr_nonnull(p.defer = flux_defer_create(p.r, busy_cb, &p));
+    ck_assert_ptr_nonnull(p.timer = flux_timer_create(p.r, stop_part_cb, &p));
+    flux_timer_start(p.timer, 0., 0.);
+    ck_assert_int_eq(flux_reactor_run(p.whole), 0);
+    ck_assert_uint_eq(p.called, 1);
+    ck_assert_uint_eq(p.stopped, 1);
+    ck_assert(flux_reactor_stopped(p.r, &rc) && rc == 7);
+    ck_assert(!flux_reactor_stopped(p.whole, NULL));
+    part_clear(&p);
+}
+END_TEST
+
+/* A part of an engine without a loop does not exist. */
+START_TEST(part_of_engine)
+{
+    struct engine e = {.now = 100.};
+    flux_reactor_t *r = flux_reactor_create_ops(&engine_ops, &e);
+
+    ck_assert_ptr_null(flux_reactor_create_part(r, &part_ops, NULL));
+    ck_assert_int_eq(errno, ENOTSUP);
+    ck_assert(!flux_reactor_is_part(r));
+    flux_reactor_destroy(r);
+}
+END_TEST
+
 int main(void)
 {
-    RUN_SUITE("reactor", timers, repeating, descriptors, defer_after_what_is_ready, defer_in_defer,
-              before_sleep, defer_before_sleep, unref, destroy_in_callback, timer_started_again,
-              signals_and_children, slices, engine, engine_destroy_in_callback);
+    RUN_SUITE("reactor", timers, suspended_machine, repeating, descriptors,
+              defer_after_what_is_ready, defer_in_defer, before_sleep, defer_before_sleep, unref,
+              destroy_in_callback, timer_started_again, signals_and_children, slices, engine,
+              engine_destroy_in_callback, part, part_stops, part_of_engine);
 }

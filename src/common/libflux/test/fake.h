@@ -1,5 +1,6 @@
-/* A transport in memory for tests of what hangs on a handle: what is sent piles up in `sent`, or
- * goes to `hook`; what is in `inbox` is delivered one by one by waiting. */
+/* A transport in memory, for tests of handles: sent messages are collected in `sent`, or go to
+ * `hook`; a wait delivers the messages of `inbox` one by one.
+ */
 #ifndef FLUX_TEST_FAKE_H
 #define FLUX_TEST_FAKE_H
 

@@ -10,6 +10,7 @@
 #include "libjob/events.h"
 #include "libjob/job_wire.h"
 #include "libjob/jobstate.h"
+#include "libjob/submit.h"
 #include "libutil/strbuf.h"
 #include "libutil/test/suite.h"
 
@@ -102,6 +103,33 @@ START_TEST(other_events)
 }
 END_TEST
 
+/* With and without leaf switches. */
+START_TEST(alloc_events)
+{
+    strbuf_t *sb = strbuf_create(0);
+    struct job_event ev = event(JOB_EV_ALLOC), back;
+    struct job_log log;
+    errmsg_t err;
+
+    ck_assert_int_eq(job_event_write(sb, &ev), 0);
+    ck_assert_ptr_null(strstr(strbuf_str(sb), "context"));
+    ev.switches = "leaf[0-1]";
+    ev.hops = 1.25;
+    ck_assert_int_eq(job_event_write(sb, &ev), 0);
+    job_log_init(&log, strbuf_str(sb), strbuf_len(sb));
+    ck_assert_int_eq(job_log_next(&log, &back, &err), 1);
+    ck_assert_ptr_null(back.switches);
+    ck_assert_int_eq(job_log_next(&log, &back, &err), 1);
+    ck_assert_int_eq(back.event, JOB_EV_ALLOC);
+    ck_assert_str_eq(back.switches, "leaf[0-1]");
+    ck_assert_double_eq(back.hops, 1.25);
+    job_log_done(&log);
+    ev.hops = -1.;
+    ck_assert_int_eq(job_event_write(sb, &ev), -1);
+    strbuf_destroy(sb);
+}
+END_TEST
+
 START_TEST(refused_writes)
 {
     strbuf_t *sb = strbuf_create(0);
@@ -160,6 +188,8 @@ static const char *const bad_lines[] = {
     "{\"timestamp\":1,\"name\":\"finish\",\"context\":{\"status\":0,\"started\":2,\"exited\":1}}",
     "{\"timestamp\":1,\"name\":\"finish\",\"context\":{\"status\":0,\"started\":-2,\"exited\":-1}}",
     "{\"timestamp\":1,\"name\":\"finish\",\"context\":{\"status\":0,\"started\":\"1\"}}",
+    "{\"timestamp\":1,\"name\":\"alloc\",\"context\":{\"switches\":1}}",
+    "{\"timestamp\":1,\"name\":\"alloc\",\"context\":{\"switches\":\"a\",\"hops\":-1}}",
     "{\"timestamp\":1,\"name\":\"exception\",\"context\":{\"severity\":0}}",
     "{\"timestamp\":1,\"name\":\"exception\",\"context\":{\"type\":\"a\"}}",
     "{\"timestamp\":1,\"name\":\"exception\",\"context\":{\"type\":\"\",\"severity\":0}}",
@@ -243,25 +273,30 @@ static const struct {
     {"o", JOB_STATE_NEW, JOB_RESULT_NONE, 0, "event 'memo' in state NEW"},
     {"sa", JOB_STATE_DEPEND, JOB_RESULT_NONE, 0, "event 'alloc' in state DEPEND"},
     {"s-", JOB_STATE_DEPEND, JOB_RESULT_NONE, 0,
-     "event 'dependency-remove' without 'dependency-add' before"},
+     "event 'dependency-remove' without a preceding 'dependency-add'"},
     {"s+--", JOB_STATE_DEPEND, JOB_RESULT_NONE, 0,
      "event 'dependency-remove' when no dependency is left"},
     {"s+d", JOB_STATE_DEPEND, JOB_RESULT_NONE, 0, "event 'depend' when 1 dependencies are left"},
     {"sd+", JOB_STATE_PRIORITY, JOB_RESULT_NONE, 0, "event 'dependency-add' in state PRIORITY"},
     {"sdpr", JOB_STATE_SCHED, JOB_RESULT_NONE, 0, "event 'start' in state SCHED"},
-    {"sdpCr", JOB_STATE_CLEANUP, JOB_RESULT_CANCELED, 130, "event 'start' without 'alloc' before"},
+    {"sdpCr", JOB_STATE_CLEANUP, JOB_RESULT_CANCELED, 130,
+     "event 'start' without a preceding 'alloc'"},
     {"sdpaa", JOB_STATE_RUN, JOB_RESULT_NONE, 0, "a second event 'alloc'"},
     {"sdparr", JOB_STATE_RUN, JOB_RESULT_NONE, 0, "a second event 'start'"},
-    {"sdpaf", JOB_STATE_RUN, JOB_RESULT_NONE, 0, "event 'finish' without 'start' before"},
+    {"sdpaf", JOB_STATE_RUN, JOB_RESULT_NONE, 0, "event 'finish' without a preceding 'start'"},
     {"sdparff", JOB_STATE_CLEANUP, JOB_RESULT_COMPLETED, 0, "a second event 'finish'"},
     {"sdpare", JOB_STATE_RUN, JOB_RESULT_NONE, 0, "event 'free' in state RUN"},
-    {"sdparxe", JOB_STATE_CLEANUP, JOB_RESULT_FAILED, 1, "event 'free' without 'finish' before"},
-    {"sdparfc", JOB_STATE_CLEANUP, JOB_RESULT_COMPLETED, 0, "event 'clean' without 'free' before"},
-    {"sdpaxc", JOB_STATE_CLEANUP, JOB_RESULT_FAILED, 1, "event 'clean' without 'free' before"},
-    {"sdpaxl", JOB_STATE_CLEANUP, JOB_RESULT_FAILED, 1, "event 'release' without 'finish' before"},
+    {"sdparxe", JOB_STATE_CLEANUP, JOB_RESULT_FAILED, 1,
+     "event 'free' without a preceding 'finish'"},
+    {"sdparfc", JOB_STATE_CLEANUP, JOB_RESULT_COMPLETED, 0,
+     "event 'clean' without a preceding 'free'"},
+    {"sdpaxc", JOB_STATE_CLEANUP, JOB_RESULT_FAILED, 1, "event 'clean' without a preceding 'free'"},
+    {"sdpaxl", JOB_STATE_CLEANUP, JOB_RESULT_FAILED, 1,
+     "event 'release' without a preceding 'finish'"},
     {"sdparfee", JOB_STATE_CLEANUP, JOB_RESULT_COMPLETED, 0, "a second event 'free'"},
     {"sdparfecc", JOB_STATE_INACTIVE, JOB_RESULT_COMPLETED, 0, "a second event 'clean'"},
-    {"sCe", JOB_STATE_CLEANUP, JOB_RESULT_CANCELED, 130, "event 'free' without 'alloc' before"},
+    {"sCe", JOB_STATE_CLEANUP, JOB_RESULT_CANCELED, 130,
+     "event 'free' without a preceding 'alloc'"},
     {"sCp", JOB_STATE_CLEANUP, JOB_RESULT_CANCELED, 130, "event 'priority' in state CLEANUP"},
     {"sdpau", JOB_STATE_RUN, JOB_RESULT_NONE, 0, "event 'urgency' in state RUN"},
 };
@@ -328,6 +363,23 @@ START_TEST(times)
     ck_assert_double_eq(s.t_start, 7);
     ck_assert_double_eq(s.t_cleanup, 8);
     ck_assert_double_eq(s.t_inactive, 10);
+}
+END_TEST
+
+START_TEST(words)
+{
+    static const char *const running[] = {
+        [JOB_STATE_DEPEND] = "depend",  [JOB_STATE_PRIORITY] = "held",
+        [JOB_STATE_SCHED] = "pending",  [JOB_STATE_RUN] = "running",
+        [JOB_STATE_CLEANUP] = "ending", [JOB_STATE_INACTIVE] = "inactive"};
+
+    for (int i = JOB_STATE_DEPEND; i < JOB_STATES; i++)
+        ck_assert_str_eq(job_state_word((enum job_state)i, JOB_URGENCY_DEFAULT, JOB_RESULT_NONE),
+                         running[i]);
+    ck_assert_str_eq(job_state_word(JOB_STATE_SCHED, JOB_URGENCY_HOLD, JOB_RESULT_NONE), "held");
+    ck_assert_str_eq(job_state_word(JOB_STATE_INACTIVE, JOB_URGENCY_HOLD, JOB_RESULT_TIMEOUT),
+                     "timeout");
+    ck_assert_ptr_null(job_state_word(JOB_STATE_NEW, JOB_URGENCY_DEFAULT, JOB_RESULT_NONE));
 }
 END_TEST
 
@@ -446,10 +498,12 @@ int main(void)
     tcase_add_test(tc, round_trip);
     tcase_add_test(tc, other_events);
     tcase_add_test(tc, refused_writes);
+    tcase_add_test(tc, alloc_events);
     tcase_add_loop_test(tc, refused_lines, 0, sizeof(bad_lines) / sizeof(bad_lines[0]));
     tcase_add_test(tc, no_newline);
     tcase_add_loop_test(tc, states, 0, sizeof(logs) / sizeof(logs[0]));
     tcase_add_test(tc, times);
+    tcase_add_test(tc, words);
     tcase_add_test(tc, names);
     tcase_add_test(tc, error_lists);
     tcase_add_test(tc, failed_lists);

@@ -1,7 +1,7 @@
 /* check_jobspec.c - what is a jobspec, what is not, and that the sentence names the path.
  *
- * The table `fields` has every field that a jobspec may have, with the shapes that it may take; a
- * field is given every other shape there is, and the sentence has to begin with the field's path.
+ * The table `fields` has every field that a jobspec has at most, with the shapes that it may take;
+ * a field is given every other shape there is, and the sentence has to begin with the field's path.
  */
 #include "config.h"
 #include <check.h>
@@ -296,24 +296,36 @@ static const struct {
     {"{\"version\"", "[\"version\"", "[0]"},
     {"\"label\":\"task\"", "\"label\":\"slot\"", "tasks[0].slot: must be the label"},
     {"\"count\":3", "\"count\":1048576", "resources: must have at most"},
-    {"\"per_slot\":2", "\"per_slot\":1000000", "tasks[0].count: makes"},
+    {"\"count\":3", "\"count\":{\"min\":1}", "resources[0].with[0].count.max: is missing"},
+    {"\"count\":3", "\"count\":{\"max\":3}", "resources[0].with[0].count.min: is missing"},
+    {"\"count\":3", "\"count\":{\"min\":0,\"max\":3}", "resources[0].with[0].count.min: must be"},
+    {"\"count\":3", "\"count\":{\"min\":4,\"max\":3}",
+     "resources[0].with[0].count.max: must be an integer of 4 to"},
+    {"\"count\":3", "\"count\":{\"min\":1,\"max\":3,\"by\":1}",
+     "resources[0].with[0].count: must have min and max only"},
+    {"\"count\":3", "\"count\":{\"min\":1048576,\"max\":1048576}", "resources: must have at most"},
+    {"\"count\":3", "\"count\":{\"min\":1,\"max\":3}",
+     "tasks[0].count: must have a total of tasks"},
+    {"\"per_slot\":2", "\"per_slot\":1000000", "tasks[0].count: results in"},
     {"\"per_slot\":2", "\"per_slot\":2,\"total\":2", "tasks[0].count: must have either"},
     {"\"per_slot\":2", "\"total\":0", "tasks[0].count.total: must be"},
     {"\"gpu\",\"count\":1", "\"core\",\"count\":1", "resources[0].with[0].with[1].type: "},
     {"{\"type\":\"core\",\"count\":4},", "", "resources[0].with[0].with: must have a core"},
-    {"\"power\"", "\"core\"", "resources[1].type: 'core' must stand in a slot"},
-    {"\"power\"", "\"node\"", "resources[1].type: a job has one"},
-    {"\"power\"", "\"slot\"", "resources[1].type: a job has one"},
+    {"\"power\"", "\"core\"", "resources[1].type: 'core' must be inside a slot"},
+    {"\"power\"", "\"node\"", "resources[1].type: a job must have exactly one"},
+    {"\"power\"", "\"slot\"", "resources[1].type: a job must have exactly one"},
     {"\"power\"", "\"a b\"", "resources[1].type: must be"},
     {"\"count\":100}", "\"count\":100},{\"type\":\"power\",\"count\":1}", "resources[2].type: "},
-    {"\"count\":100}", "\"count\":100,\"with\":[]}", "resources[1].with: is not for a 'power'"},
-    {"\"count\":100}", "\"count\":100,\"label\":\"x\"}", "resources[1].label: is not for"},
-    {"\"count\":100}", "\"count\":100,\"exclusive\":true}", "resources[1].exclusive: is not for"},
+    {"\"count\":100}", "\"count\":100,\"with\":[]}",
+     "resources[1].with: is not allowed for a 'power'"},
+    {"\"count\":100}", "\"count\":100,\"label\":\"x\"}", "resources[1].label: is not allowed for"},
+    {"\"count\":100}", "\"count\":100,\"exclusive\":true}",
+     "resources[1].exclusive: is not allowed for"},
     {"\"/tmp\"", "\"tmp\"", "attributes.system.cwd: must be a path"},
-    {"\"A\":", "\"A=\":", "attributes.system.environment: must have names"},
-    {"\"A\":", "\"\":", "attributes.system.environment: must have names"},
-    {"\"script\":", "\"a/b\":", "attributes.system.files: must have names"},
-    {"\"script\":", "\"..\":", "attributes.system.files: must have names"},
+    {"\"A\":", "\"A=\":", "attributes.system.environment: must have non-empty names"},
+    {"\"A\":", "\"\":", "attributes.system.environment: must have non-empty names"},
+    {"\"script\":", "\"a/b\":", "attributes.system.files: must have file names"},
+    {"\"script\":", "\"..\":", "attributes.system.files: must have file names"},
     {"\"7\"", "\"0\"", "attributes.system.dependencies[0].value: "},
     {"\"8\"", "\"-8\"", "attributes.system.dependencies[1].value: "},
     {"\"8\"", "\"99999999999\"", "attributes.system.dependencies[1].value: "},
@@ -372,6 +384,24 @@ START_TEST(not_an_object)
     ck_assert_ptr_null(jobspec_parse("{}", (size_t)JOBSPEC_MAX + 1, &err));
     ck_assert_int_eq(errno, EMSGSIZE);
     ck_assert_ptr_null(jobspec_parse("x", 1, NULL));
+}
+END_TEST
+
+/* A text of a megabyte with half a million values is refused before it is parsed. */
+START_TEST(many_values)
+{
+    enum { VALUES = 500000 };
+    char *text = malloc(2 * VALUES + 2);
+    errmsg_t err;
+
+    text[0] = '[';
+    for (size_t i = 0; i < VALUES; i++)
+        memcpy(text + 1 + 2 * i, "1,", 2);
+    text[2 * VALUES] = ']';
+    ck_assert_ptr_null(jobspec_parse(text, 2 * VALUES + 1, &err));
+    ck_assert_int_eq(errno, EMSGSIZE);
+    ck_assert_ptr_nonnull(strstr(err.text, "at most 262144 values"));
+    free(text);
 }
 END_TEST
 
@@ -456,6 +486,36 @@ START_TEST(all_of_it)
 }
 END_TEST
 
+START_TEST(range_of_slots)
+{
+    static const char *const argv[] = {"a", NULL};
+    struct jobspec_parts p;
+    char *text;
+    json_t *spec;
+    jobspec_t *js;
+    errmsg_t err = {""};
+    size_t len;
+
+    jobspec_parts_init(&p);
+    p.argv = argv;
+    p.ntasks = JOBSPEC_TASKS_MAX;
+    p.nnodes = 3;
+    p.nslots = JOBSPEC_TASKS_MAX / 3 + 1; /* rounded up: the tasks are not too many */
+    p.min_slots = 2;
+    ck_assert_msg((spec = jobspec_build(&p, &err)) != NULL, "%s", err.text);
+    text = jobspec_encode(spec, &len);
+    ck_assert_msg((js = jobspec_parse(text, len, &err)) != NULL, "%s", err.text);
+    ck_assert_uint_eq(jobspec_min_slots(js), 2);
+    ck_assert_uint_eq(jobspec_rreq(js)->nslots, JOBSPEC_TASKS_MAX / 3 + 1);
+    ck_assert_uint_eq(jobspec_nslots(js), JOBSPEC_TASKS_MAX);
+    ck_assert_uint_eq(jobspec_ntasks(js), JOBSPEC_TASKS_MAX);
+    ck_assert_uint_eq(jobspec_per_slot(js), 0);
+    jobspec_destroy(js);
+    json_decref(spec);
+    free(text);
+}
+END_TEST
+
 START_TEST(smallest)
 {
     static const char text[] =
@@ -469,6 +529,7 @@ START_TEST(smallest)
     ck_assert_msg(js != NULL, "%s", err.text);
     ck_assert_uint_eq(jobspec_rreq(js)->nnodes, 0);
     ck_assert_uint_eq(jobspec_nslots(js), 5);
+    ck_assert_uint_eq(jobspec_min_slots(js), 0);
     ck_assert_uint_eq(jobspec_ntasks(js), 7);
     ck_assert_uint_eq(jobspec_per_slot(js), 0);
     ck_assert_str_eq(jobspec_name(js), "hostname");
@@ -636,14 +697,14 @@ START_TEST(several_programs)
     } tests[] = {
         {A "," B "\"environment\":{\"V\":{\"bytes\":\"\\u00ff\"},\"W\":null}}", NULL},
         {A ",{\"command\":[\"b\"],\"slot\":\"task\",\"count\":{\"per_slot\":2}}",
-         "tasks[1]: must have a total of tasks, like all of several entries"},
+         "tasks[1]: must have a total of tasks, as required for several entries"},
         {A ",{\"command\":[\"b\"],\"slot\":\"odd\",\"count\":{\"total\":2}}",
          "tasks[1].slot: must be the label of the slot, 'task'"},
         {A "," B "\"environment\":[]}", "tasks[1].environment: must be an object"},
         {A "," B "\"environment\":{\"V\":1}}",
-         "tasks[1].environment.V: must be a text, or null to unset it"},
-        {A "," B "\"odd\":1}", "tasks[1].odd: is not known here"},
-        {A "," MANY, "tasks[1].count: makes 1048577 tasks, which is more than 1048576"},
+         "tasks[1].environment.V: must be a string, or null to unset it"},
+        {A "," B "\"odd\":1}", "tasks[1].odd: is unknown"},
+        {A "," MANY, "tasks[1].count: results in 1048577 tasks, which is more than 1048576"},
         {A ",1", "tasks[1]: must be an object"},
     };
 #undef A
@@ -697,7 +758,7 @@ START_TEST(build_wrong)
     p.name = "n\xff";
     ck_assert_ptr_null(jobspec_build(&p, &err));
     ck_assert_int_eq(errno, EINVAL);
-    ck_assert_str_eq(err.text, "name is not UTF-8, which a jobspec has to be");
+    ck_assert_str_eq(err.text, "name is not UTF-8, as a jobspec requires");
 }
 END_TEST
 
@@ -752,9 +813,11 @@ int main(void)
     tcase_add_loop_test(tc, wrong_text, 0, sizeof(edits) / sizeof(edits[0]));
     tcase_add_test(tc, cut_off_anywhere);
     tcase_add_test(tc, not_an_object);
+    tcase_add_test(tc, many_values);
     tcase_add_test(tc, deep);
     tcase_add_test(tc, all_of_it);
     tcase_add_test(tc, smallest);
+    tcase_add_test(tc, range_of_slots);
     tcase_add_test(tc, build_and_read);
     tcase_add_test(tc, build_plain);
     tcase_add_test(tc, bytes_arrive);

@@ -54,7 +54,7 @@ START_TEST(round_trip)
         ck_assert_int_eq(kvs_txn_buf_copy(&copy, &op, NULL), 0);
     ck_assert_uint_eq(copy.len, b.len);
     ck_assert_mem_eq(copy.data, b.data, b.len);
-    /* Every truncation and every change of a header byte to nonsense is refused. */
+    /* Every truncation and every invalid change of a header byte is rejected. */
     for (size_t n = 0; n < b.len; n++) {
         uint8_t *exact = malloc(n + 1);
         memcpy(exact, b.data, n);

@@ -8,6 +8,7 @@
 
 #include "libkvs/kvs_txn.h"
 #include "libkvs/kvsstore.h"
+#include "libkvs/kvsvalue.h"
 #include "libkvs/kvswalk.h"
 #include "libutil/hmap.h"
 #include "libutil/test/suite.h"
@@ -51,18 +52,15 @@ static const char *get(struct fixture *f, const char *key)
 {
     static char buf[1024];
     struct treeobj_entry e;
-    const uint8_t *data;
-    size_t len;
     miss.n = 0;
     if (kvswalk_find(f->content, kvsstore_root(f->store), key, strlen(key), 0, &e, NULL, &miss,
                      NULL) < 0)
         return errno == ENOENT ? NULL : strerror(errno);
     if (e.type == TREEOBJ_DIR)
         return "(dir)";
-    ck_assert_int_eq(kvswalk_value(f->content, &e, &data, &len, &miss, NULL), 0);
-    ck_assert_uint_lt(len, sizeof(buf));
-    memcpy(buf, data, len);
-    buf[len] = '\0';
+    ck_assert_uint_lt(e.len, sizeof(buf));
+    ck_assert_int_eq(kvsvalue_read(f->content, &e, 0, e.len, buf, &miss, NULL), 0);
+    buf[e.len] = '\0';
     return buf;
 }
 
@@ -437,8 +435,6 @@ START_TEST(missing)
     struct treeobj_entry e;
     unsigned n = 0, waves = 0;
     int rc;
-    const uint8_t *data;
-    size_t len;
     for (;;) {
         miss.n = 0;
         n = 0;
@@ -461,7 +457,7 @@ START_TEST(missing)
     ck_assert_int_eq(
         kvswalk_find(cache, kvsstore_root(f.store), "d.k77", 5, 0, &e, NULL, &miss, NULL), 0);
     miss.n = 0;
-    ck_assert_int_eq(kvswalk_value(cache, &e, &data, &len, &miss, NULL), -1);
+    ck_assert_int_eq(kvsvalue_read(cache, &e, 0, e.len, NULL, &miss, NULL), -1);
     ck_assert_int_eq(errno, EAGAIN);
     ck_assert_uint_eq(miss.n, 1);
     content_destroy(cache);

@@ -326,7 +326,7 @@ static void rebuild(struct fixture *f, struct model *m, uint64_t *seed)
     drop(&g);
 }
 
-/* One random operation on both: what the model says of it (-1: cannot be modelled). */
+/* One random operation on both: what the model says of it (-1: cannot be modeled). */
 static int random_op(struct model *m, struct kvs_txn_buf *b, uint64_t *seed)
 {
     static char data[110000];
@@ -518,8 +518,8 @@ static const char *names(char *buf, char letter, unsigned n)
     return buf;
 }
 
-/* What is copied or moved does not get keys of more than 64 names or 1024 bytes, nor do links lead to
- * some. */
+/* What is copied or moved does not get keys of more than 64 names or 1024 bytes, nor do links lead
+ * to some. */
 START_TEST(depth)
 {
     struct fixture f = fresh();
@@ -591,7 +591,7 @@ START_TEST(chain)
         add(&b, KVS_OP_MOVE, 0, to, from, strlen(from));
     }
     ck_assert_int_eq(commit(&f, &b, &err), ENAMETOOLONG);
-    ck_assert_ptr_nonnull(strstr(err.text, "64 is the limit"));
+    ck_assert_ptr_nonnull(strstr(err.text, "the limit is 64"));
     ck_assert_int_eq(entry(&f, "d60").type, TREEOBJ_DIR);
     drop(&f);
 }

@@ -238,6 +238,20 @@ static int cmp_found(const void *a, const void *b)
     return strcmp(((const struct found *)a)->key, ((const struct found *)b)->key);
 }
 
+/* Compare in runs of this number of steps. */
+static int diff_by(unsigned steps, content_t *c, const uint8_t *old, const uint8_t *now,
+                   unsigned flags, kvsdiff_f cb, void *arg, errmsg_t *err)
+{
+    kvsdiff_t *d = kvsdiff_create(c, old, now, flags);
+    int rc;
+
+    ck_assert_ptr_nonnull(d);
+    while ((rc = kvsdiff_run(d, steps, cb, arg, &miss, err)) == KVSDIFF_MORE)
+        ;
+    kvsdiff_destroy(d);
+    return rc;
+}
+
 /* By brute force: all keys below both, each looked up in the other. */
 struct brute {
     const uint8_t *other;
@@ -282,7 +296,7 @@ static void compare(const uint8_t *old, const uint8_t *now)
         struct list want = {0}, got = {0};
         miss.n = 0;
         brute(old, now, flags, &want);
-        ck_assert_int_eq(kvsdiff(content, old, now, flags, collect, &got, &miss, NULL), 0);
+        ck_assert_int_eq(diff_by(7, content, old, now, flags, collect, &got, NULL), 0);
         ck_assert_uint_eq(want.n, got.n);
         if (want.n == 0)
             continue; /* of nothing there is no array */
@@ -368,8 +382,8 @@ START_TEST(diff_cost)
     for (int rounds = 0;; rounds++) {
         miss.n = 0;
         got.n = 0;
-        if (kvsdiff(cache, old, kvsstore_root(store), KVSDIFF_RECURSIVE, collect, &got, &miss,
-                    NULL) == 0)
+        if (diff_by(7, cache, old, kvsstore_root(store), KVSDIFF_RECURSIVE, collect, &got, NULL) ==
+            0)
             break;
         ck_assert_int_eq(errno, EAGAIN);
         ck_assert_int_le(rounds, 6);
@@ -404,8 +418,7 @@ START_TEST(deep)
         commit(&b);
     }
     ck_assert_int_eq(
-        kvsdiff(content, NULL, kvsstore_root(store), KVSDIFF_RECURSIVE, collect, &got, &miss, NULL),
-        0);
+        diff_by(7, content, NULL, kvsstore_root(store), KVSDIFF_RECURSIVE, collect, &got, NULL), 0);
     ck_assert_uint_gt(got.n, 64);
     ck_assert_uint_lt(got.n, 200);
     free(got.f);
@@ -451,15 +464,14 @@ START_TEST(doubling)
     }
     commit(&b);
     ck_assert_int_eq(
-        kvsdiff(content, NULL, kvsstore_root(store), KVSDIFF_RECURSIVE, count, &told, &miss, &err),
-        -1);
+        diff_by(7, content, NULL, kvsstore_root(store), KVSDIFF_RECURSIVE, count, &told, &err), -1);
     ck_assert_int_eq(errno, EMSGSIZE);
     /* Objects that are missing are found level by level, each once. */
     content_t *cache = content_create(blobref, 1 << 30);
     for (int rounds = 0;; rounds++) {
         miss.n = 0;
-        if (kvsdiff(cache, NULL, kvsstore_root(store), KVSDIFF_RECURSIVE, count, &told, &miss,
-                    &err) == -1 &&
+        if (diff_by(7, cache, NULL, kvsstore_root(store), KVSDIFF_RECURSIVE, count, &told, &err) ==
+                -1 &&
             errno != EAGAIN)
             break;
         ck_assert_int_le(rounds, 70);
@@ -472,8 +484,8 @@ START_TEST(doubling)
     told = 0;
     miss.n = 0;
     content_elsewhere = content_create(blobref, 1 << 30);
-    ck_assert_int_eq(kvsdiff(content, NULL, kvsstore_root(store), KVSDIFF_RECURSIVE, needs_value,
-                             &told, &miss, &err),
+    ck_assert_int_eq(diff_by(7, content, NULL, kvsstore_root(store), KVSDIFF_RECURSIVE, needs_value,
+                             &told, &err),
                      -1);
     ck_assert_int_eq(errno, EAGAIN);
     ck_assert_uint_lt(told, 10000);

@@ -29,7 +29,7 @@ static struct {
     char name[1200];
     void *spawn; /* what was asked for */
     size_t spawnlen;
-    int spawns;      /* so many are to be taken */
+    int spawns;      /* number that will be accepted */
     bool answer_now; /* names and barriers are completed within the callback */
     bool broken;     /* sends fail */
 } w;
@@ -212,7 +212,6 @@ START_TEST(dialog)
     for (int i = 0; i < NTASKS; i++)
         talk(i, "cmd=barrier_in\n", i == NTASKS - 1 ? "cmd=barrier_out\n" : "");
     ck_assert_uint_eq(w.npairs, 0);
-    ck_assert_uint_eq(pmi_server_count(w.server), 3);
     for (int i = 0; i < NTASKS; i++) {
         talk(i, "cmd=finalize\n", "cmd=finalize_ack\n");
         pmi_server_eof(w.server, i);
@@ -251,13 +250,7 @@ END_TEST
 
 START_TEST(port_dialog)
 {
-    uint32_t id = 0;
-
     start();
-    ck_assert_int_eq(pmi_server_identify("cmd=initack pmi", 15, &id), 0);
-    ck_assert_int_eq(pmi_server_identify("cmd=initack pmiid=5\n", 20, &id), 1);
-    ck_assert_uint_eq(id, 5);
-    ck_assert_int_eq(pmi_server_identify("GET / HTTP/1.0\n", 15, &id), -1);
     talk(1, "cmd=initack pmiid=6\n", "cmd=initack rc=-1 msg=pmiid_is_not_the_rank_of_this_task\n");
     talk(1, "cmd=initack pmiid=5\n",
          "cmd=initack rc=0\ncmd=set size=8\ncmd=set rank=5\ncmd=set debug=0\n");
@@ -271,19 +264,19 @@ START_TEST(refused)
     char line[10000];
 
     start();
-    talk(0, "cmd=barrier_in\n", "cmd=barrier_out rc=-1 msg=init_has_to_come_first\n");
+    talk(0, "cmd=barrier_in\n", "cmd=barrier_out rc=-1 msg=init_must_be_the_first_request\n");
     talk(0, "cmd=init pmi_version=2 pmi_subversion=0\n",
          "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=-1 "
-         "msg=only_pmi_version=1_is_served_here\n");
+         "msg=only_pmi_version=1_is_supported\n");
     init_all();
     talk(0, "cmd=init pmi_version=1 pmi_subversion=1\n",
-         "cmd=response_to_init rc=-1 msg=init_was_done_already\n");
+         "cmd=response_to_init rc=-1 msg=init_was_already_called\n");
     talk(0, "cmd=put kvsname=other key=a value=b\n",
-         "cmd=put_result rc=-1 msg=kvsname_is_not_the_one_of_this_job\n");
+         "cmd=put_result rc=-1 msg=kvsname_is_not_that_of_this_job\n");
     talk(0, "cmd=put kvsname=kvs_7 value=b\n", "cmd=put_result rc=-1 msg=no_key\n");
     talk(0, "cmd=put kvsname=kvs_7 key=b\n", "cmd=put_result rc=-1 msg=no_value\n");
     talk(0, "cmd=get key=b\n",
-         "cmd=get_result rc=-1 msg=kvsname_is_not_the_one_of_this_job value=unknown\n");
+         "cmd=get_result rc=-1 msg=kvsname_is_not_that_of_this_job value=unknown\n");
     snprintf(line, sizeof(line), "cmd=get kvsname=kvs_7 key=%065d\n", 0);
     talk(0, line, "cmd=get_result rc=-1 msg=key_is_longer_than_keylen_max value=unknown\n");
     snprintf(line, sizeof(line), "cmd=put kvsname=kvs_7 key=big value=%08193d\n", 0);
@@ -291,7 +284,7 @@ START_TEST(refused)
     talk(0, "cmd=put kvsname=kvs_7 key=a value=b\n", "cmd=put_result rc=0 msg=success\n");
     talk(1, "cmd=put kvsname=kvs_7 key=a value=b\n", "cmd=put_result rc=0 msg=success\n");
     talk(1, "cmd=put kvsname=kvs_7 key=a value=c\n",
-         "cmd=put_result rc=-1 msg=duplicate_key:_it_has_another_value_already\n");
+         "cmd=put_result rc=-1 msg=duplicate_key:_it_already_has_a_different_value\n");
     talk(0, "cmd=getbyidx kvsname=kvs_7 idx=0\n",
          "cmd=getbyidx_results rc=-1 msg=iteration_is_not_supported;_get_by_key "
          "reason=iteration_is_not_supported;_get_by_key\n");
@@ -303,9 +296,9 @@ START_TEST(refused)
          "cmd=unpublish_result info=failed rc=-1 msg=no_name_service_for_this_job\n");
     talk(0, "cmd=finalize\n", "cmd=finalize_ack\n");
     talk(0, "cmd=put kvsname=kvs_7 key=z value=b\n",
-         "cmd=put_result rc=-1 msg=this_task_has_finalized_already\n");
+         "cmd=put_result rc=-1 msg=this_task_has_already_finalized\n");
     talk(1, "cmd=barrier_in\n",
-         "cmd=barrier_out rc=-1 msg=a_task_of_this_node_has_left;_the_barrier_cannot_complete\n");
+         "cmd=barrier_out rc=-1 msg=a_task_of_this_node_has_exited;_the_barrier_cannot_complete\n");
     ck_assert_int_eq(w.errors, 0);
     pmi_server_destroy(w.server);
 }
@@ -336,7 +329,7 @@ START_TEST(spawns)
         BLOCK "info_key_1=k\n",
         BLOCK "preput_num=1\nendcmd\n",
         BLOCK "preput_key_0=a b\n",
-        BLOCK "colour=red\n",
+        BLOCK "color=red\n",
         "mcmd=spawn\nnprocs=1\nexecname=a\ntotspawns=2\nspawnssofar=1\nendcmd\ncmd=get_appnum\n",
         "mcmd=spawn\nnprocs=1\nexecname=a\ntotspawns=2\nspawnssofar=1\nendcmd\n" BLOCK,
         "mcmd=spawn\nnprocs=4194304\nexecname=a\ntotspawns=2\nspawnssofar=1\nendcmd\n" BLOCK,
@@ -454,14 +447,14 @@ START_TEST(lost)
     expect_lost(1, "cmd=get_appnum\n");
     pmi_server_eof(w.server, 0);
     ck_assert_int_eq(w.errors, 2);
-    ck_assert_ptr_nonnull(strstr(w.text, "without finalize"));
+    ck_assert_ptr_nonnull(strstr(w.text, "without a finalize"));
     pmi_server_destroy(w.server);
     start();
     talk(0, "cmd=init pmi_version=1 pmi_subversion=1\n",
          "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0\n");
     talk(0, "cmd=barrier_in\n", "");
     pmi_server_eof(w.server, 1);
-    ck_assert_ptr_nonnull(strstr(w.text, "others wait"));
+    ck_assert_ptr_nonnull(strstr(w.text, "other tasks wait"));
     pmi_server_destroy(w.server);
 }
 END_TEST
@@ -475,9 +468,9 @@ START_TEST(absent)
          "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0\n");
     ck_assert_int_eq(w.errors, 0);
     talk(0, "cmd=barrier_in\n",
-         "cmd=barrier_out rc=-1 msg=a_task_of_this_node_has_left;_the_barrier_cannot_complete\n");
+         "cmd=barrier_out rc=-1 msg=a_task_of_this_node_has_exited;_the_barrier_cannot_complete\n");
     ck_assert_int_eq(w.errors, 1);
-    ck_assert_ptr_nonnull(strstr(w.text, "left before init"));
+    ck_assert_ptr_nonnull(strstr(w.text, "exited before init"));
     pmi_server_destroy(w.server);
 }
 END_TEST
@@ -490,7 +483,7 @@ START_TEST(aborts)
     ck_assert_int_eq(w.aborted, 42);
     ck_assert_str_eq(w.text, "out of cheese");
     talk(1, "cmd=barrier_in\n",
-         "cmd=barrier_out rc=-1 msg=a_task_of_this_node_has_left;_the_barrier_cannot_complete\n");
+         "cmd=barrier_out rc=-1 msg=a_task_of_this_node_has_exited;_the_barrier_cannot_complete\n");
     pmi_server_eof(w.server, 0);
     ck_assert_int_eq(w.errors, 0);
     w.broken = true;
@@ -575,7 +568,7 @@ START_TEST(batch_full)
     talk(0, "cmd=put kvsname=k key=a value=0123456789\n", "cmd=put_result rc=0 msg=success\n");
     talk(0, "cmd=put kvsname=k key=b value=0123456789012345678901234567890123456789\n",
          "cmd=put_result rc=-1 "
-         "msg=the_tasks_of_this_node_put_too_much_between_two_barriers;_put_less,"
+         "msg=the_tasks_of_this_node_put_too_much_data_between_two_barriers;_put_less,"
          "_or_enter_a_barrier\n");
     talk(0, "cmd=barrier_in\n", "");
     ck_assert_uint_le(w.bloblen, 64);

@@ -3,9 +3,10 @@
  *
  *   pmi_launch [-n TASKS] [-N NODES] [-l LIBPMI] [-p] [-s] COMMAND [ARG...]
  *
- * -N divides the tasks among so many pretended nodes, each with a server of its own; their barriers
- * meet in this process as they would in a tree, by concatenated blobs.  -l sets what Open MPI needs
- * in the environment.  -p serves by PMI_PORT instead of PMI_FD.  -s prints figures on stderr.
+ * -N divides the tasks among that number of simulated nodes, each with a server of its own; their
+ * barriers meet in this process as they would in a tree, by concatenated blobs.  -l sets what Open
+ * MPI needs in the environment.  -p serves by PMI_PORT instead of PMI_FD.  -s prints figures on
+ * stderr.
  *
  * The exit code is the largest of the tasks', or the one of an abort; 124 after 60 s.
  */
@@ -30,6 +31,7 @@
 
 #include "libpmi/pmi_mapping.h"
 #include "libpmi/pmi_server.h"
+#include "libpmi/pmi_wire.h"
 #include "libutil/buf.h"
 
 #define LIMIT_MS 60000
@@ -298,12 +300,14 @@ static void ask_stranger(size_t i)
 {
     char line[512];
     ssize_t n = recv(strangers[i].fd, line, sizeof(line), MSG_PEEK);
-    uint32_t rank;
-    int rc = n > 0 ? pmi_server_identify(line, (size_t)n, &rank) : -1;
+    ptrdiff_t len = n > 0 ? pmi_wire_line(line, (size_t)n) : -1;
+    struct pmi_msg msg;
+    int rank;
 
-    if (rc == 0)
-        return;
-    if (rc == 1 && rank < (uint32_t)ntasks && tasks[rank].fd < 0)
+    if (n > 0 && len < 0 && (size_t)n < sizeof(line))
+        return; /* the line is not complete */
+    if (len >= 0 && pmi_wire_parse(line, (size_t)len, &msg) == 0 && msg.cmd == PMI_CMD_INITACK &&
+        pmi_msg_get_int(&msg, "pmiid", 0, ntasks - 1, &rank) == 0 && tasks[rank].fd < 0)
         tasks[rank].fd = strangers[i].fd;
     else
         close(strangers[i].fd);

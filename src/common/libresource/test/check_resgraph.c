@@ -68,7 +68,7 @@ START_TEST(refused)
         {"{\"nodes\":[],\"other\":1}", "other"},
         {NODE("\"ranks\":\"0\",\"hosts\":\"a\""), "cores"},
         {NODE("\"ranks\":\"0\",\"hosts\":\"a b\",\"cores\":\"0\""), "nodes[0]"},
-        {NODE("\"ranks\":\"0-2\",\"hosts\":\"a,b\",\"cores\":\"0\""), "2 hosts"},
+        {NODE("\"ranks\":\"0-2\",\"hosts\":\"a,b\",\"cores\":\"0\""), "2 host names"},
         {NODE("\"ranks\":\"0\",\"hosts\":\"a\",\"cores\":\"65536\""), "above"},
         {NODE("\"ranks\":\"0\",\"hosts\":\"a\",\"cores\":\"0-3\",\"sockets\":[\"0-1\"]"),
          "sockets"},
@@ -135,7 +135,7 @@ START_TEST(merge_refuses_a_rank_twice)
 
     ck_assert_int_eq(resgraph_merge(a, b, &err), -1);
     ck_assert_int_eq(errno, EEXIST);
-    ck_assert_str_eq(err.text, "rank 0 is there already");
+    ck_assert_str_eq(err.text, "rank 0 already exists");
     resgraph_destroy(a);
     resgraph_destroy(b);
 }
@@ -155,7 +155,9 @@ START_TEST(looking)
     ck_assert_uint_eq(resgraph_nnodes(g), 6);
     ck_assert_uint_eq(resgraph_ncores(g), 128);
     ck_assert_uint_eq(resgraph_ngpus(g), 8);
-    ck_assert_uint_eq(resgraph_nkinds(g), 2);
+    ck_assert_uint_eq(idset_count(resgraph_kind_ranks(g, 0)), 4);
+    ck_assert_uint_eq(idset_count(resgraph_kind_ranks(g, 1)), 2);
+    ck_assert_ptr_null(resgraph_kind_ranks(g, 2));
     ck_assert(resgraph_node(g, 1, &n));
     ck_assert(n.rank == 1 && strcmp(n.host, "node1") == 0 && n.nsockets == 2 && n.memory == 65536);
     ck_assert(resgraph_node(g, 5, &n));
@@ -193,9 +195,6 @@ START_TEST(looking)
     ck_assert_ptr_null(resgraph_ranks_of_hosts(g, strbuf_str(sb), &err));
     ck_assert_int_eq(errno, E2BIG);
     strbuf_destroy(sb);
-    ids = resgraph_ranks_with(g, "gpu");
-    ck_assert_uint_eq(idset_count(ids), 2);
-    idset_destroy(ids);
     /* One that has gone is not found any more, and the others still are. */
     ids = idset_create_range(4, 4);
     ck_assert_int_eq(resgraph_remove(g, ids), 0);
@@ -261,7 +260,7 @@ START_TEST(satisfiable)
          "needs 3 nodes; there are 2 with these properties"},
         {"{\"nnodes\":3,\"ranks\":\"1,5\"}", "needs 3 nodes; there are 2 of these ranks"},
         {"{\"nnodes\":1,\"ranks\":\"1,7-8\"}",
-         "there are no nodes of rank 7 and 1 others it names"},
+         "there are no nodes with rank 7 and 1 other ranks that it names"},
         {"{\"nnodes\":1,\"properties\":[\"quiet\"]}", "there is no node with the property 'quiet'"},
         {"{\"nslots\":129,\"cores\":1}",
          "needs 129 slots with 1 core each; all 6 nodes have room for 128 "
@@ -295,16 +294,56 @@ START_TEST(satisfiable)
 }
 END_TEST
 
-START_TEST(satisfiable_agrees_with_slots)
+/* The most of a range of slots is found, wherever it is. */
+START_TEST(slots_of_a_range)
+{
+    static const struct {
+        const char *req;   /* with the most that is wanted */
+        uint32_t min, got; /* got 0: not even that */
+    } tests[] = {
+        {"{\"nslots\":1,\"cores\":1}", 1, 1},
+        {"{\"nslots\":127,\"cores\":1}", 1, 127},
+        {"{\"nslots\":128,\"cores\":1}", 1, 128},
+        {"{\"nslots\":129,\"cores\":1}", 1, 128},
+        {"{\"nslots\":16777216,\"cores\":1}", 1, 128},
+        {"{\"nslots\":1000,\"cores\":1}", 128, 128},
+        {"{\"nslots\":1000,\"cores\":1}", 129, 0},
+        {"{\"nslots\":1000,\"cores\":32}", 1, 2},
+        {"{\"nslots\":1000,\"cores\":33}", 1, 0},
+        {"{\"nnodes\":2,\"nslots\":64,\"cores\":1}", 1, 32},
+        {"{\"nnodes\":3,\"nslots\":64,\"cores\":1}", 1, 16},
+        {"{\"nnodes\":6,\"nslots\":64,\"cores\":5}", 1, 3},
+        {"{\"nnodes\":7,\"nslots\":64,\"cores\":1}", 1, 0},
+        {"{\"nslots\":64,\"cores\":1,\"ranks\":\"0\"}", 1, 16},
+    };
+    resgraph_t *g = parse(two_kinds);
+
+    for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++) {
+        json_t *obj = json_loads(tests[i].req, 0, NULL);
+        errmsg_t err = {""};
+        struct rreq req;
+        int rc;
+
+        ck_assert_msg(rreq_from_json(obj, &req, &err) == 0, "%s", err.text);
+        rc = resgraph_fit_slots(g, &req, tests[i].min, &err);
+        ck_assert_msg(rc == (tests[i].got ? 0 : -1), "%s: %s", tests[i].req, err.text);
+        ck_assert_msg(req.nslots == (tests[i].got ? tests[i].got : tests[i].min), "%s: %u",
+                      tests[i].req, req.nslots);
+        ck_assert((rc < 0) == (err.text[0] != '\0'));
+        rreq_clear(&req);
+        json_decref(obj);
+    }
+    resgraph_destroy(g);
+}
+END_TEST
+
+START_TEST(fits_properties)
 {
     resgraph_t *g = parse(two_kinds);
     struct rreq req = {.nslots = 1, .cores = 8, .gpus = 1};
     struct resgraph_node n;
 
-    ck_assert(resgraph_node(g, 0, &n));
-    ck_assert_uint_eq(resgraph_slots_of(&n, &req), 0);
     ck_assert(resgraph_node(g, 4, &n));
-    ck_assert_uint_eq(resgraph_slots_of(&n, &req), 4);
     ck_assert_int_eq(rreq_add_property(&req, "bigmem", NULL), 0);
     ck_assert(resgraph_fits_properties(&n, &req));
     ck_assert(resgraph_node(g, 0, &n));
@@ -326,6 +365,7 @@ int main(void)
     tcase_add_test(tc, looking);
     tcase_add_test(tc, walk);
     tcase_add_test(tc, satisfiable);
-    tcase_add_test(tc, satisfiable_agrees_with_slots);
+    tcase_add_test(tc, fits_properties);
+    tcase_add_test(tc, slots_of_a_range);
     return run_case("resgraph", tc);
 }

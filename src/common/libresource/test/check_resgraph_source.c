@@ -64,6 +64,101 @@ START_TEST(lua_groups)
 }
 END_TEST
 
+/* Levels that have nothing to do with each other, and a name that two levels have. */
+START_TEST(lua_places)
+{
+    resgraph_t *g, *back;
+    struct resgraph_place p;
+    idset_t *ids;
+    errmsg_t err;
+    char *text;
+
+    g = load("resource { nodes = 'n[0-3]', cores = 1, pools = { power = '10 kW' } } "
+             "places { { level = 'row', name = 'a' }, "
+             "{ level = 'rack', name = 'a', within = 'row a', nodes = 'n[0-1]', pools = 'power' }, "
+             "{ level = 'rack', name = 'b', within = 'row a', nodes = 'n[2-3]' }, "
+             "{ level = 'leaf', name = 's0', nodes = 'n[1-2]' } }",
+             &err);
+    ck_assert_msg(g != NULL, "%s", err.text);
+    ck_assert_uint_eq(resgraph_nplaces(g), 4);
+    ck_assert(resgraph_place(g, 1, &p));
+    ck_assert_str_eq(p.level, "rack");
+    ck_assert_int_eq(p.parent, 0);
+    ck_assert_uint_eq(p.npools, 1);
+    ck_assert_str_eq(p.pools[0], "power");
+    ids = resgraph_ranks_below(g, 0);
+    text = idset_format(ids, 0);
+    ck_assert_str_eq(text, "0-3");
+    free(text);
+    idset_destroy(ids);
+    ck_assert_int_eq(resgraph_place_of(g, "rack", 2), 2);
+    ck_assert_int_eq(resgraph_place_of(g, "leaf", 2), 3);
+    ck_assert_int_eq(resgraph_place_of(g, "leaf", 0), -1);
+    text = resgraph_format(g);
+    back = resgraph_parse(text, strlen(text), &err);
+    ck_assert_msg(back != NULL, "%s", err.text);
+    ck_assert_uint_eq(resgraph_nplaces(back), 4);
+    free(text);
+    resgraph_destroy(back);
+    resgraph_destroy(g);
+}
+END_TEST
+
+/* Racks for nodes that are found later, by host: several ranks of one, and one without a rack. */
+START_TEST(lua_named_places)
+{
+    resgraph_t *named, *back, *found;
+    idset_t *core = idset_create_range(0, 0);
+    struct resgraph_node desc = {.cores = core};
+    errmsg_t err;
+    char *text;
+
+    named = load("resource { pools = { power = 7 } } "
+                 "places { { level = 'row', name = 'row0' }, "
+                 "{ level = 'rack', name = 'r0', within = 'row0', nodes = 'n[0-2]' }, "
+                 "{ level = 'rack', name = 'r1', within = 'row0', nodes = 'n[3-5]', pools = "
+                 "'power' }, "
+                 "{ level = 'leaf', name = 's0', nodes = 'n[2-3]' } }",
+                 &err);
+    ck_assert_msg(named != NULL, "%s", err.text);
+    ck_assert(resgraph_named(named));
+    text = resgraph_format(named);
+    back = resgraph_parse(text, strlen(text), &err);
+    ck_assert_msg(back != NULL, "%s", err.text);
+    ck_assert(resgraph_named(back));
+    free(text);
+    found = resgraph_create();
+    ck_assert_ptr_nonnull(found);
+    /* Twice: with more nodes, all places are made anew. */
+    for (uint32_t from = 0; from < 6; from += 3) {
+        static const char *const hosts[] = {"n3,n2,n3", "x,n0,n5"};
+        idset_t *ranks = idset_create_range(from, from + 2);
+
+        ck_assert_int_eq(resgraph_add(found, ranks, hosts[from / 3], &desc, &err), 0);
+        if (from == 0)
+            ck_assert_int_eq(resgraph_add_pool(found, "power", 7, NULL, &err), 0);
+        ck_assert_msg(resgraph_take_named(found, back, &err) == 0, "%s", err.text);
+        ck_assert_uint_eq(resgraph_nplaces(found), 4);
+        idset_destroy(ranks);
+    }
+    ck_assert(!resgraph_named(found));
+    ck_assert_int_eq(resgraph_place_of(found, "rack", 0), 2);
+    ck_assert_int_eq(resgraph_place_of(found, "rack", 1), 1);
+    ck_assert_int_eq(resgraph_place_of(found, "rack", 2), 2);
+    ck_assert_int_eq(resgraph_place_of(found, "rack", 3), -1);
+    ck_assert_int_eq(resgraph_place_of(found, "rack", 4), 1);
+    ck_assert_int_eq(resgraph_place_of(found, "rack", 5), 2);
+    ck_assert_int_eq(resgraph_place_of(found, "leaf", 1), 3);
+    ck_assert_int_eq(resgraph_place_of(found, "leaf", 4), -1);
+    resgraph_destroy(found);
+    resgraph_destroy(named);
+    resgraph_destroy(back);
+    idset_destroy(core);
+}
+END_TEST
+
+#define ONE "resource { nodes = 'a', cores = 1 } "
+
 START_TEST(lua_refused)
 {
     static const struct {
@@ -81,7 +176,7 @@ START_TEST(lua_refused)
         {"resource { nodes = 'a', cores = 2, memory = 'lots' }", "memory", EINVAL},
         {"resource { nodes = 'a', cores = 2, memory = -1 }", "memory", EINVAL},
         {"resource { nodes = 'a[', cores = 2 }", "nodes", EINVAL},
-        {"resource { nodes = '', cores = 2 }", "no node", EINVAL},
+        {"resource { nodes = '', cores = 2 }", "nodes is empty", EINVAL},
         {"resource { nodes = 'a', cores = 2, properties = 'x,,y' }", "property", EINVAL},
         {"resource { nodes = 'a', cores = 2, color = 1 }", "color", EINVAL},
         {"resource { nodes = 'a', xml = '/nowhere' }", "xml", EINVAL},
@@ -89,6 +184,27 @@ START_TEST(lua_refused)
         {"resource { pools = { x = 'much' } }", "pool x", EINVAL},
         {"resource { pools = { x = -4 } }", "pool x", EINVAL},
         {"while true do end", "too long", EINVAL},
+        {"places { { level = 'rack', name = 'r', nodes = 'a[' } }", "places[1]: ", EINVAL},
+        {"places { { level = 'rack', name = 'r', pools = 'p' } }", "pool p", EINVAL},
+        {"places { { level = 'rack', name = 'r', nodes = 'a' }, "
+         "{ level = 'rack', name = 's', nodes = 'a' } }",
+         "places[2]: node a is already in rack r", EINVAL},
+        {"resource { emulate = true } places { { level = 'rack', name = 'r', nodes = 'a' } }",
+         "no nodes", EINVAL},
+        {ONE "places { level = 'rack' }", "a list of tables", EINVAL},
+        {ONE "places { { level = 'rack' } }", "places[1].name is missing", EINVAL},
+        {ONE "places { { level = 'rack', name = 'r 0' } }", "places[1]: a place must have", EINVAL},
+        {ONE "places { { level = 'rack', name = 'r', within = 'x' } }", "no place 'x'", EINVAL},
+        {ONE "places { { level = 'rack', name = 'r' }, { level = 'rack', name = 'r' } }",
+         "places[2]: rack r occurs twice", EINVAL},
+        {ONE "places { { level = 'rack', name = 'a' }, { level = 'row', name = 'a' }, "
+             "{ level = 'leaf', name = 'l', within = 'a' } }",
+         "several places", EINVAL},
+        {ONE "places { { level = 'rack', name = 'r', nodes = 'b' } }", "b", EINVAL},
+        {ONE "places { { level = 'rack', name = 'r', pools = 'p' } }", "pool p", EINVAL},
+        {ONE "places { { level = 'rack', name = 'r', nodes = 'a' }, "
+             "{ level = 'rack', name = 's', nodes = 'a' } }",
+         "rank 0 is already in rack r", EINVAL},
     };
 
     for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++) {
@@ -281,6 +397,8 @@ int main(void)
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, lua_emulation);
     tcase_add_test(tc, lua_groups);
+    tcase_add_test(tc, lua_places);
+    tcase_add_test(tc, lua_named_places);
     tcase_add_test(tc, lua_refused);
     tcase_add_test(tc, hwloc_xml);
     tcase_add_test(tc, hwloc_shapes);

@@ -1,4 +1,4 @@
-/* check_sandbox.c - what would compute for ever ends, what is not allowed is not there, and the
+/* check_sandbox.c - endless computations are stopped, forbidden functions do not exist, and the
  * bounded functions do what Lua's own do.
  */
 #include "config.h"
@@ -41,7 +41,7 @@ static void fails_with(enum sandbox_kind kind, const char *text, const char *wor
     sandbox_destroy(sb);
 }
 
-/* All but the last ones would take hours or for ever in a plain interpreter. */
+/* All but the last ones would take hours, or forever, in a plain interpreter. */
 static const struct {
     const char *text, *words;
     enum sandbox_kind kind;

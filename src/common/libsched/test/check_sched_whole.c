@@ -1,4 +1,5 @@
-/* check_sched_whole.c - jobs of whole nodes: small cases by hand, and what has to hold of any workload.
+/* check_sched_whole.c - jobs of whole nodes: small cases by hand, and what has to hold of any
+ * workload.
  */
 #include "config.h"
 #include <check.h>
@@ -408,6 +409,83 @@ START_TEST(same_starts)
 }
 END_TEST
 
+/* --- passes in slices --- */
+
+struct sliced {
+    struct sched_replay_job jobs[NJOBS];
+    struct sched_whole_job *running[NJOBS];
+};
+
+static int start_sliced(struct sched_whole_job *w, double now, void *arg)
+{
+    struct sliced *sl = arg;
+    size_t i = (size_t)(uintptr_t)w->owner;
+
+    sl->jobs[i].start = (int64_t)now;
+    sl->running[i] = w;
+    return 0;
+}
+
+/* Each step of a pass is a slice, and somebody asks for the shadow in between. */
+static void run_sliced(unsigned seed, const char *select, struct sliced *sl)
+{
+    fattree_t *t = fattree_create(P, L, K, NULL);
+    struct sched_whole_options o = {.queue = "easy", .select = select, .tree = t};
+    struct sched_whole_ops ops = {start_sliced, sl};
+    const struct sched_whole_job *head;
+    errmsg_t err;
+    sched_whole_t *w = sched_whole_create(&o, &err);
+    double shadow;
+    uint32_t extra;
+    size_t left = NJOBS;
+
+    ck_assert_msg(w != NULL, "%s", err.text);
+    make_jobs(sl->jobs, seed, 1);
+    for (size_t i = 0; i < NJOBS; i++)
+        sl->jobs[i].start = -1;
+    for (int64_t now = 0; left > 0; now++) {
+        bool stirred = false;
+
+        for (size_t i = 0; i < NJOBS; i++) {
+            if (!sl->running[i] || sl->jobs[i].start + sl->jobs[i].runtime != now)
+                continue;
+            sched_whole_end(w, sl->running[i], (double)now);
+            sl->running[i] = NULL;
+            stirred = true;
+            left--;
+        }
+        for (size_t i = 0; i < NJOBS; i++) {
+            const struct sched_replay_job *j = &sl->jobs[i];
+
+            if (j->submit != now)
+                continue;
+            ck_assert_ptr_nonnull(sched_whole_add(w, (double)now, j->id, (double)now, j->nodes,
+                                                  (double)j->estimate, (void *)(uintptr_t)i));
+            stirred = true;
+        }
+        while (stirred && sched_whole_pass(w, (double)now, 1, &ops) == 1)
+            sched_whole_shadow(w, &head, &shadow, &extra);
+    }
+    sched_whole_destroy(w);
+    fattree_destroy(t);
+}
+
+START_TEST(same_in_slices)
+{
+    static const char *const selects[] = {"first-fit", "interference-free"};
+    struct sched_replay_job whole[NJOBS];
+
+    for (size_t k = 0; k < 2; k++) {
+        struct sliced sl = {0};
+
+        run_random((unsigned)_i, "easy", selects[k], 1, whole, NULL, NULL);
+        run_sliced((unsigned)_i, selects[k], &sl);
+        for (size_t i = 0; i < NJOBS; i++)
+            ck_assert_int_eq(sl.jobs[whole[i].id - 1].start, whole[i].start);
+    }
+}
+END_TEST
+
 START_TEST(bad_logs)
 {
     struct sched_whole_options o = {"easy", "buddy", 0, 18, NULL};
@@ -448,6 +526,7 @@ int main(void)
     tcase_add_test(tc, compressed_once);
     tcase_add_loop_test(tc, nothing_shared, 0, 20);
     tcase_add_loop_test(tc, same_starts, 0, 20);
+    tcase_add_loop_test(tc, same_in_slices, 0, 20);
     tcase_add_test(tc, bad_logs);
     return run_case("sched_whole", tc);
 }

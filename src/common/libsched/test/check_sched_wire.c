@@ -50,7 +50,7 @@ END_TEST
 START_TEST(urgencies)
 {
     static const char *const bad[] = {"[]", "[1]", "[1,32]", "[1,-1]", "[1,\"2\"]", "[1,2,3]", "7"};
-    json_t *entry = sched_urgency_encode(7, 31);
+    json_t *entry = json_loads("[7,31]", 0, NULL);
     errmsg_t err;
     uint64_t id;
     uint32_t u;

@@ -44,12 +44,11 @@ START_TEST(test_nesting)
     jsonout_array(sb, NULL);
     jsonout_array_end(sb);
     jsonout_bool(sb, NULL, false);
-    jsonout_null(sb, NULL);
     jsonout_array_end(sb);
     jsonout_text(sb, "text", "{\"x\":[]}");
     jsonout_object_end(sb);
     check_text(sb, "{\"id\":7,\"empty\":[],\"none\":{},\"list\":[-1,\"[\",{\"yes\":true,"
-                   "\"a\":\"{\",\"b\":\"\"},[],false,null],\"text\":{\"x\":[]}}");
+                   "\"a\":\"{\",\"b\":\"\"},[],false],\"text\":{\"x\":[]}}");
 }
 END_TEST
 
@@ -85,6 +84,27 @@ START_TEST(test_numbers)
     jsonout_array_end(sb);
     check_text(sb, "[-9223372036854775808,9223372036854775807,0,9223372036854775807,3.0,-0.5,"
                    "1.0000000000000001e+300,1.250000,0.000000]");
+}
+END_TEST
+
+/* Times have the digits that printf() gives them. */
+START_TEST(test_times)
+{
+    uint64_t seed = 1;
+
+    for (int i = 0; i < 100000; i++) {
+        strbuf_t *sb = strbuf_create(0);
+        char want[64];
+        double t;
+
+        seed = seed * 6364136223846793005u + 1442695040888963407u;
+        t = i < 8 ? (double)i * 0.9999995 : (double)(seed >> 11) / (double)(1ull << (seed % 40));
+        if (t >= 1e12)
+            t = 1764e6 + (double)(seed >> 40) / 4194304.;
+        snprintf(want, sizeof(want), "%.6f", t);
+        ck_assert_int_eq(jsonout_time(sb, NULL, t), 0);
+        check_text(sb, want);
+    }
 }
 END_TEST
 
@@ -189,6 +209,7 @@ int main(void)
     tcase_add_test(tc, test_nesting);
     tcase_add_test(tc, test_lines);
     tcase_add_test(tc, test_numbers);
+    tcase_add_test(tc, test_times);
     tcase_add_test(tc, test_escapes);
     tcase_add_test(tc, test_structs);
     tcase_add_loop_test(tc, test_refused, 0, 5);

@@ -1,5 +1,6 @@
-/* check_service.c - settings, session facts, streams that are opened again, requests that came early: each
- * on a handle of the test's own, with a clock that stands still. */
+/* check_service.c - settings, session facts, streams that are reopened, early requests, operations
+ * after a loss: each on a handle of the test's own, with a clock that the test sets.
+ */
 #include "config.h"
 #include <math.h>
 #include <stdio.h>
@@ -8,6 +9,7 @@
 #include "libflux/test/fake.h"
 #include "libservice/early.h"
 #include "libservice/follow.h"
+#include "libservice/grace.h"
 #include "libservice/session.h"
 #include "libservice/setup.h"
 #include "libutil/test/suite.h"
@@ -17,13 +19,14 @@
 struct clock {
     flux_watcher_t *timer; /* the one that is set */
     double at;
+    double now;
     flux_watcher_t *deferred[8];
     size_t ndeferred;
 };
 
 static double clock_now(void *impl)
 {
-    return 100.;
+    return ((struct clock *)impl)->now;
 }
 
 static int timer_set(void *impl, flux_watcher_t *w, double at)
@@ -82,6 +85,7 @@ static struct fake *bed_create(struct clock *c, uint32_t rank)
     struct fake *f = calloc(1, sizeof(*f));
 
     memset(c, 0, sizeof(*c));
+    c->now = 100.;
     ck_assert_ptr_nonnull(f);
     (void)fake_ops;
     ck_assert_ptr_nonnull(f->r = flux_reactor_create_ops(&clock_ops, c));
@@ -97,6 +101,7 @@ struct ctx {
     uint64_t bytes;
     bool sure;
     char text[64];
+    char *owned;
     unsigned ready;
     char refused[200];
 };
@@ -138,6 +143,11 @@ static const struct setup_row rows[] = {
     SETUP_BOOL("curve", struct ctx, sure),
     SETUP_END,
 };
+static const struct setup_row text_rows[] = {
+    SETUP_TEXT("uri", struct ctx, owned), /* which is fixed */
+    SETUP_END,
+};
+static const struct setup_table text_table = {"wrexec", text_rows, ready, refused};
 static const struct setup_table patient = {"log", rows, ready, refused};
 static const struct setup_table strict = {"log", rows, ready, NULL};
 
@@ -172,7 +182,32 @@ START_TEST(test_setup)
 }
 END_TEST
 
-/* An attribute that is refused changes nothing: out of range by the table, by a setter, by what follows. */
+/* A text has no default, and is the module's to free. */
+START_TEST(test_setup_text)
+{
+    struct clock c;
+    struct fake *f = bed_create(&c, 0);
+    struct ctx ctx = {.ready = 0};
+    bool set = _i == 1;
+    errmsg_t err;
+    setup_t *s = setup_create(f->h, &text_table, &ctx, 0, NULL, &err);
+
+    ck_assert_ptr_nonnull(s);
+    ck_assert_ptr_null(ctx.owned);
+    fake_respond(f, 0, set ? 0 : ENOENT, 0,
+                 set ? "{\"name\":\"uri\",\"value\":\"/x\"}" : "no such attribute");
+    ck_assert_uint_eq(ctx.ready, 1);
+    if (set)
+        ck_assert_str_eq(ctx.owned, "/x");
+    else
+        ck_assert_ptr_null(ctx.owned);
+    setup_destroy(s);
+    free(ctx.owned);
+    fake_free(f);
+}
+END_TEST
+
+/* An invalid attribute changes nothing, whether the table, a setter or a later check refuses it. */
 START_TEST(test_setup_refused)
 {
     static const struct {
@@ -238,11 +273,9 @@ START_TEST(test_setup_arguments)
         char *arg;
         const char *sentence;
     } bad[] = {
-        {"ring=7", "does not know the argument 'ring=7'"},
-        {"ring-size", "does not know the argument 'ring-size'"},
-        {"period=3s", "does not know the argument 'period=3s'"}, /* hb's */
-        {"ring-size=x", "log.ring-size=x"},
-        {"forward-level=loud", "is not a level"},
+        {"ring=7", "has no argument 'ring=7'"},       {"ring-size", "has no argument 'ring-size'"},
+        {"period=3s", "has no argument 'period=3s'"}, /* hb's */
+        {"ring-size=x", "log.ring-size=x"},           {"forward-level=loud", "is not a level"},
     };
     struct clock c;
     struct fake *f = bed_create(&c, 0);
@@ -345,15 +378,16 @@ END_TEST
 /* --- session facts --- */
 
 struct seen {
-    unsigned lost, status, runs, subscribed;
+    unsigned lost, lost_now, status, runs, subscribed;
     uint32_t rank;
 };
 
-static void on_lost(void *arg, const idset_t *ranks)
+static void on_lost(void *arg, const idset_t *ranks, bool now)
 {
     struct seen *s = arg;
 
     s->lost++;
+    s->lost_now += now;
     s->rank = idset_first(ranks);
 }
 
@@ -416,6 +450,7 @@ START_TEST(test_session_lost)
     event(f, "event.lost", "{\"from\":1,\"to\":2}");
     fake_respond(f, last(f, "overlay.status"), 0, 0, STATUS("run", "3,5"));
     ck_assert_uint_eq(seen.lost, 2);
+    ck_assert_uint_eq(seen.lost_now, 1);
     ck_assert_uint_eq(idset_count(session_lost(s)), 2);
     session_destroy(s);
     fake_free(f);
@@ -509,12 +544,68 @@ START_TEST(test_early)
 }
 END_TEST
 
+/* --- operations after a loss --- */
+
+static void on_grace(void *arg, const char *lost)
+{
+    snprintf(arg, 32, "%s", lost);
+}
+
+static void lose(grace_t *g, uint32_t rank)
+{
+    idset_t *ranks = idset_create_range(rank, rank);
+
+    grace_lost(g, ranks);
+    idset_destroy(ranks);
+}
+
+START_TEST(test_grace)
+{
+    struct clock c;
+    struct fake *f = bed_create(&c, 0);
+    double seconds = 5.;
+    grace_t *g = grace_create(f->h, &seconds);
+    grace_wait_t *w = NULL;
+    idset_t *ranks = idset_create_range(3, 3);
+    char lost[32] = "";
+
+    ck_assert_ptr_null(grace_recent(g));
+    lose(g, 3);
+    ck_assert(idset_equal(grace_recent(g), ranks));
+    c.now += 4.;
+    lose(g, 5);
+    ck_assert_uint_eq(idset_count(grace_recent(g)), 2);
+    c.now += 5.;
+    ck_assert_ptr_null(grace_recent(g));
+    lose(g, 3);
+    ck_assert(idset_equal(grace_recent(g), ranks));
+    /* Each loss starts the timer anew. */
+    ck_assert_ptr_null(grace_suspects(w));
+    ck_assert_int_eq(grace_suspect(g, &w, ranks, on_grace, lost), 0);
+    ck_assert(c.timer && c.at == c.now + 5.);
+    c.now += 2.;
+    idset_set(ranks, 6);
+    ck_assert_int_eq(grace_suspect(g, &w, ranks, on_grace, lost), 0);
+    ck_assert(c.timer && c.at == c.now + 5.);
+    ck_assert(idset_equal(grace_suspects(w), ranks));
+    flux_watcher_fire(c.timer);
+    ck_assert_str_eq(lost, "3,6");
+    grace_wait_destroy(w);
+    grace_wait_destroy(NULL);
+    grace_destroy(g);
+    grace_destroy(NULL);
+    idset_destroy(ranks);
+    fake_free(f);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tc = tcase_create("service");
 
     (void)fake_create;
     tcase_add_test(tc, test_setup);
+    tcase_add_loop_test(tc, test_setup_text, 0, 2);
     tcase_add_loop_test(tc, test_setup_refused, 0, 3);
     tcase_add_test(tc, test_setup_strict);
     tcase_add_loop_test(tc, test_setup_arguments, 0, 5);
@@ -524,5 +615,6 @@ int main(void)
     tcase_add_test(tc, test_session_status);
     tcase_add_loop_test(tc, test_session_runs, 0, 2);
     tcase_add_test(tc, test_early);
+    tcase_add_test(tc, test_grace);
     return run_case("service", tc);
 }

@@ -1,4 +1,4 @@
-/* check_settings.c - the table is in order, its defaults are valid, and values are judged. */
+/* check_settings.c - the table is sorted, its defaults are valid, and values are checked. */
 #include "config.h"
 #include <check.h>
 #include <errno.h>
@@ -35,21 +35,22 @@ static const struct {
     {"sched.queue_policy", "easy", ENOENT, "did you mean sched.queue-policy?"},
     {"foo", "bar", ENOENT, "there is no setting 'foo'; 'flux config list'"},
     {"job.grcae", "1s", ENOENT, "did you mean job.grace?"},
-    {"size", "3", EPERM, "size cannot be set: it is number of brokers; see flux start --size"},
+    {"size", "3", EPERM,
+     "size cannot be set: it is fixed (number of brokers; see flux start --size)"},
     {"job.grace", "foo", EINVAL, "job.grace=foo: "},
     {"job.grace", "10s", 0, NULL},
     {"job.purge-age", "never", 0, NULL},
     {"job.purge-age", "sometimes", EINVAL, "job.purge-age=sometimes"},
-    {"curve", "flase", EINVAL, "curve=flase: yes or no is wanted"},
+    {"curve", "flase", EINVAL, "curve=flase: expected yes or no"},
     {"curve", "off", 0, NULL},
-    {"kvs.sync", "now", EINVAL, "one of commit,interval is wanted"},
+    {"kvs.sync", "now", EINVAL, "expected one of commit,interval"},
     {"kvs.sync", "interval", 0, NULL},
     {"kvs.sync", "comm", EINVAL, "one of"},
     {"log.ring-size", "0", EINVAL, "the range is 1 to 1048576"},
     {"log.ring-bytes", "2G", EINVAL, "the range is 4K to 1G"},
     {"hb.period", "0", EINVAL, "the range is 1ms to"},
     {"wrexec.output-limit", "0", EINVAL, "the range is from 1"},
-    {"job.max-queued", "-1", EINVAL, "a number is wanted"},
+    {"job.max-queued", "-1", EINVAL, "expected a number"},
     {"user.anything", "at all", 0, NULL},
     {"", "", ENOENT, "no setting"},
 };
@@ -75,7 +76,7 @@ static const struct {
     const char *says;
 } arguments[] = {
     {"kvs", "sync=commit", 0, NULL},
-    {"kvs", "sync=now", EINVAL, "kvs.sync=now: one of commit,interval is wanted"},
+    {"kvs", "sync=now", EINVAL, "kvs.sync=now: expected one of commit,interval"},
     {"kvs", "sync=", EINVAL, "one of commit,interval"},
     {"log", "ring-bytes=1M", 0, NULL},
     {"log", "ring-bytes=2G", EINVAL, "the range is 4K to 1G"},

@@ -17,7 +17,7 @@
 #include "libutil/fdutil.h"
 #include "libutil/test/suite.h"
 
-static char *const env_min[] = {(char *)"PATH=/usr/bin:/bin", (char *)"COLOUR=blue", NULL};
+static char *const env_min[] = {(char *)"PATH=/usr/bin:/bin", (char *)"COLOR=blue", NULL};
 
 /* Run `sh -c script`, gather standard output, return the status. */
 static int shell(const char *script, struct process_params *pp, char *out, size_t size)
@@ -49,7 +49,7 @@ START_TEST(environment_and_directory)
     struct process_params pp = {.spawn.cwd = "/usr"};
     char out[256];
 
-    ck_assert_int_eq(shell("echo $COLOUR $(pwd)", &pp, out, sizeof(out)), 0);
+    ck_assert_int_eq(shell("echo $COLOR $(pwd)", &pp, out, sizeof(out)), 0);
     ck_assert_str_eq(out, "blue /usr\n");
 }
 END_TEST
@@ -259,7 +259,7 @@ START_TEST(find_program)
 }
 END_TEST
 
-/* The child opens them, from its directory, with its umask, and waits for nobody. */
+/* The child opens them, from its directory, with its umask, and without waiting for a reader. */
 START_TEST(files)
 {
     char dir[] = "/tmp/check_spawn.XXXXXX", file[64], fifo[64], text[16] = "";
@@ -308,7 +308,7 @@ START_TEST(files)
     sp.nfiles = 1;
     ck_assert_int_eq(spawn_process(&sp, &err), -1);
     ck_assert_int_eq(errno, ENXIO);
-    ck_assert_str_eq(err.text, "cannot open 'out': nobody reads from it");
+    ck_assert_str_eq(err.text, "cannot open 'out': it has no reader");
     ck_assert_int_eq(waitpid(-1, NULL, WNOHANG), -1);
     unlink(fifo);
     rmdir(dir);
@@ -338,22 +338,29 @@ START_TEST(family)
         .spawn = {.path = "/bin/sleep", .argv = argv, .envp = env_min, .pdeathsig = SIGKILL}};
     errmsg_t err;
     process_t *p = process_create(&pp, &err);
-    pid_t seen = 0, pid;
+    pid_t seen = 0, pid = 0;
+    struct timespec now;
     int status;
 
     ck_assert_msg(p != NULL, "%s", err.text);
-    pid = process_pid(p);
-    ck_assert_int_eq(proctree_children(remember, &seen), 1);
-    ck_assert_int_eq(seen, pid);
-    ck_assert_int_eq(has_env(pid, "COLOUR=blue"), 1);
-    ck_assert_int_eq(has_env(pid, "COLOUR=blu"), 0);
-    ck_assert_int_eq(has_env(pid, "COLOUR="), 1);
+    ck_assert_int_eq(proctree_children(remember, &pid), 1);
+    ck_assert_int_eq(proctree_parent(pid), getpid());
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    now.tv_sec++;
+    ck_assert(proctree_older(pid, &now));
+    ck_assert(!proctree_older(pid, &(struct timespec){.tv_sec = 0}));
+    ck_assert(proctree_older(1, &now));
+    ck_assert_int_eq(has_env(pid, "COLOR=blue"), 1);
+    ck_assert_int_eq(has_env(pid, "COLOR=blu"), 0);
+    ck_assert_int_eq(has_env(pid, "COLOR="), 1);
     ck_assert_int_eq(has_env(pid, "COLOU="), 0);
     ck_assert_int_eq(has_env(pid, "OLOUR=blue"), 0);
     ck_assert(!proctree_dead(pid));
     ck_assert_int_eq(process_reap(p, &status), 0);
     process_destroy(p);
     ck_assert(proctree_dead(pid));
+    ck_assert_int_eq(proctree_parent(pid), -1);
+    ck_assert(!proctree_older(pid, &now));
     ck_assert_int_eq(proctree_children(remember, &seen), 0);
 }
 END_TEST

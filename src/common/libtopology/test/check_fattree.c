@@ -1,5 +1,5 @@
-/* check_fattree.c - regular machines, and topology.conf: what is taken, and what is refused with which
- * line. */
+/* check_fattree.c - regular machines, and topology.conf: what is taken, and what is refused with
+ * which line. */
 #include "config.h"
 #include <check.h>
 #include <errno.h>
@@ -27,15 +27,10 @@ START_TEST(regular)
     ck_assert_uint_eq(fattree_nleaves(t), 6);
     ck_assert_uint_eq(fattree_npods(t), 2);
     ck_assert_uint_eq(fattree_leaf_max(t), 4);
-    ck_assert_uint_eq(fattree_pod_max(t), 12);
     for (uint32_t n = 0; n < 24; n++) {
         ck_assert_uint_eq(fattree_leaf(t, n), n / 4);
         ck_assert_uint_eq(fattree_pod(t, n / 4), n / 12);
     }
-    ck_assert_uint_eq(fattree_hops(t, 0, 3), 0);
-    ck_assert_uint_eq(fattree_hops(t, 0, 4), 2);
-    ck_assert_uint_eq(fattree_hops(t, 0, 12), 4);
-    ck_assert_uint_eq(fattree_hops(t, 0, 24), FATTREE_NONE);
     ck_assert_uint_eq(fattree_leaf(t, 24), FATTREE_NONE);
     ck_assert_uint_eq(fattree_pod(t, 6), FATTREE_NONE);
     ck_assert_ptr_null(fattree_node_name(t, 0));
@@ -72,8 +67,8 @@ START_TEST(bad_specs)
 }
 END_TEST
 
-/* Unequal leaves and pods, keywords in any case, comments, continuations, CR LF; the children of the
- * root are described after it, and not in its order. */
+/* Unequal leaves and pods, keywords in any case, comments, continuations, CR LF; the children of
+ * the root are described after it, and not in its order. */
 static const char unequal[] = "# a machine\r\n"
                               "\r\n"
                               "switchname=core SWITCHES=p[1-2]\r\n"
@@ -97,7 +92,6 @@ START_TEST(unequal_file)
     ck_assert_uint_eq(fattree_nleaves(t), 3);
     ck_assert_uint_eq(fattree_npods(t), 2);
     ck_assert_uint_eq(fattree_leaf_max(t), 5);
-    ck_assert_uint_eq(fattree_pod_max(t), 5);
     for (uint32_t n = 0; n < 8; n++) {
         ck_assert_str_eq(fattree_node_name(t, n), nodes[n]);
         ck_assert_uint_eq(fattree_find(t, nodes[n]), n);
@@ -125,8 +119,8 @@ START_TEST(unequal_file)
 }
 END_TEST
 
-/* The switch right above a leaf is its pod, whatever else hangs there, and pods are numbered as the walk
- * meets them. */
+/* The switch right above a leaf is its pod, whatever else hangs there, and pods are numbered as
+ * the walk meets them. */
 START_TEST(pods)
 {
     errmsg_t err = {""};
@@ -152,7 +146,6 @@ START_TEST(pods)
     ck_assert_str_eq(fattree_pod_name(t, 2), "r");
     ck_assert_uint_eq(fattree_pod(t, fattree_leaf(t, fattree_find(t, "a"))), 2);
     ck_assert_uint_eq(fattree_pod(t, fattree_leaf(t, fattree_find(t, "c"))), 0);
-    ck_assert_uint_eq(fattree_hops(t, 0, 1), 4);
     fattree_destroy(t);
 }
 END_TEST

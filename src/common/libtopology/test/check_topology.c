@@ -9,6 +9,7 @@
 
 #include "libtopology/topology.h"
 #include "libutil/fdutil.h"
+#include "libutil/test/put_file.h"
 #include "libutil/test/suite.h"
 
 static topology_t *from_text(const char *text, uint32_t size, errmsg_t *err)
@@ -281,7 +282,7 @@ START_TEST(file_by_path)
 
     ck_assert_ptr_nonnull(dir);
     snprintf(path, sizeof(path), "%s/tree", dir);
-    ck_assert_int_eq(file_write_atomic(path, "0: 1-2\n", 7, 0600), 0);
+    put_file(path, "0: 1-2\n", 7, 0600);
     snprintf(spec, sizeof(spec), "file:%s", path);
     t = topology_create(path, 3, NULL);
     ck_assert_ptr_nonnull(t);

@@ -1,4 +1,4 @@
-/* check_duration.c - lengths of time as text. */
+/* check_duration.c - durations as text. */
 #include "config.h"
 #include <check.h>
 #include <errno.h>

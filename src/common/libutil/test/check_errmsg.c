@@ -1,4 +1,4 @@
-/* check_errmsg.c - sentences for people. */
+/* check_errmsg.c - error messages for people. */
 #include "config.h"
 #include <check.h>
 #include <errno.h>

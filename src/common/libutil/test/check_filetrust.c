@@ -1,7 +1,6 @@
-/* check_filetrust.c - who can change a file: owner, mode, links, directories above.
+/* check_filetrust.c - which users can change a file: owner, mode, links, directories above.
  *
- * Files are given to another user when the test runs as root; otherwise what nobody else owns can
- * be tested only by modes.
+ * Files are given to another user if the test runs as root; otherwise only modes can be tested.
  */
 #include "config.h"
 #include <check.h>
@@ -16,9 +15,10 @@
 
 #include "libutil/fdutil.h"
 #include "libutil/filetrust.h"
+#include "libutil/test/put_file.h"
 #include "libutil/test/suite.h"
 
-#define STRANGER 54321 /* a user and a group that nobody is */
+#define STRANGER 54321 /* a user and a group that do not exist */
 
 static char *base;
 
@@ -34,7 +34,7 @@ static const char *at(const char *name)
 
 static void make_file(const char *name, mode_t mode)
 {
-    ck_assert_int_eq(file_write_atomic(at(name), "x", 1, mode), 0);
+    put_file(at(name), "x", 1, mode);
     ck_assert_int_eq(chmod(at(name), mode), 0);
 }
 
@@ -51,7 +51,7 @@ static void trusted(const char *name)
     ck_assert_msg(file_is_trusted(at(name), &err), "%s", err.text);
 }
 
-/* Refused, with a sentence that has this in it. */
+/* Refused, with an error message that contains this. */
 static void refused(const char *name, int errnum, const char *text)
 {
     errmsg_t err = {""};

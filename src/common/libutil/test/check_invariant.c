@@ -1,4 +1,4 @@
-/* check_invariant.c - what an invariant that does not hold prints, and which transitions a table allows.
+/* check_invariant.c - the message about a broken invariant, and the transitions of a table.
  *
  *  1. A sentence that the test looks for: it goes on
  *     in a second line.

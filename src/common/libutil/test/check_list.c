@@ -57,6 +57,40 @@ START_TEST(order)
 }
 END_TEST
 
+static int by_tens(const struct list_node *a, const struct list_node *b)
+{
+    return list_entry(a, struct item, node)->n / 10 - list_entry(b, struct item, node)->n / 10;
+}
+
+/* The tens are the key, the ones are the order in which nodes of one key were appended. */
+START_TEST(sort)
+{
+    struct item item[40];
+
+    for (int n = 0; n <= 40; n++) {
+        struct list_node head;
+        int last = -1, count = 0;
+
+        list_init(&head);
+        for (int i = 0; i < n; i++) {
+            item[i].n = i * 17 % 5 * 10 + i / 5;
+            list_append(&head, &item[i].node);
+        }
+        list_sort(&head, by_tens);
+        LIST_FOREACH(it, &head)
+        {
+            const struct item *now = list_entry(it, struct item, node);
+
+            ck_assert_int_lt(last, now->n);
+            ck_assert_ptr_eq(it->next->prev, it);
+            last = now->n;
+            count++;
+        }
+        ck_assert_int_eq(count, n);
+    }
+}
+END_TEST
+
 START_TEST(splice)
 {
     struct list_node a, b, n[4];
@@ -86,6 +120,7 @@ int main(void)
     TCase *tc = tcase_create("core");
 
     tcase_add_test(tc, order);
+    tcase_add_test(tc, sort);
     tcase_add_test(tc, splice);
     return run_case("list", tc);
 }

@@ -1,4 +1,4 @@
-/* check_size.c - amounts of bytes as text. */
+/* check_size.c - sizes in bytes as text. */
 #include "config.h"
 #include <check.h>
 #include <errno.h>

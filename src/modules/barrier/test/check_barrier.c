@@ -1,5 +1,5 @@
-/* check_barrier.c - what the barrier module does when events were lost, and of which ranks it knows:
- * an instance on a handle of the test's own. */
+/* check_barrier.c - what the barrier module does when events were lost, and of which ranks it
+ * knows: an instance on a handle of the test's own. */
 #include "config.h"
 #include <stdio.h>
 

@@ -1,6 +1,10 @@
-/* check_job_requests.c - who may do what to whose jobs, and what is refused: the service on a handle of
- * the test's own, with a job of user 1000. */
+/* check_job_requests.c - who may do what to whose jobs, and what is refused: the service on a
+ * handle of the test's own, with a job of user 1000. */
 #include "config.h"
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
 #include "modules/job/jm_private.h"
 
 #include "libflux/module.h"
@@ -22,15 +26,41 @@ struct bed {
     flux_msg_t *last; /* response */
     char page[4096];  /* what streams have answered */
     unsigned logged;
+    unsigned removed; /* namespaces, by request */
+    struct crowd *crowd;
     struct told *told; /* what job.watch tells, of each id; NULL: nobody wants to know */
-    unsigned pages;
+    bool counting;     /* pages of job.list, and the jobs in them */
+    unsigned pages, listed;
+    uint64_t ids[8192]; /* of the jobs listed */
     uint64_t last_id;
 };
+
+static long step_ns; /* each look at the clock finds it so much later */
+static long stepped;
+
+int clock_gettime(clockid_t id, struct timespec *ts)
+{
+    int rc = (int)syscall(SYS_clock_gettime, id, ts);
+
+    if (id == CLOCK_BOOTTIME) {
+        stepped += step_ns;
+        ts->tv_sec += (ts->tv_nsec + stepped) / 1000000000;
+        ts->tv_nsec = (ts->tv_nsec + stepped) % 1000000000;
+    }
+    return rc;
+}
 
 #define MANY 100000
 struct told {
     unsigned n;
     char states[64];
+};
+
+/* What each of a crowd of watchers has heard last of each job. */
+#define CROWD 60
+#define JOBS 600
+struct crowd {
+    enum job_state seen[CROWD][JOBS + 1];
 };
 
 /* A page of job.watch. */
@@ -56,6 +86,27 @@ static void take_page(struct bed *b, const char *text, size_t len)
     json_decref(o);
 }
 
+static void hear(struct crowd *c, const flux_msg_t *msg)
+{
+    uint32_t who = flux_msg_matchtag(msg) - 1;
+    size_t len, i;
+    const char *text = flux_msg_payload(msg, &len);
+    json_t *o = json_loadb(text, len, 0, NULL), *one;
+
+    ck_assert_ptr_nonnull(o);
+    ck_assert_uint_lt(who, CROWD);
+    json_array_foreach(json_object_get(o, "transitions"), i, one)
+    {
+        enum job_state *seen = &c->seen[who][json_integer_value(json_array_get(one, 0))];
+        int state = job_state_parse(json_string_value(json_array_get(one, 1)));
+
+        ck_assert_msg(state > (int)*seen, "%s is told after %s", job_state_name(state),
+                      job_state_name(*seen));
+        *seen = (enum job_state)state;
+    }
+    json_decref(o);
+}
+
 static void sent(struct fake *f, flux_msg_t *msg)
 {
     struct bed *b = f->user;
@@ -64,7 +115,21 @@ static void sent(struct fake *f, flux_msg_t *msg)
         size_t len, have = strlen(b->page);
         const char *text = flux_msg_payload(msg, &len);
 
-        if (b->told && flux_msg_has_flag(msg, FLUX_MSGF_STREAMING))
+        if (b->counting && text && flux_msg_errnum(msg) == 0) {
+            json_t *o = json_loadb(text, len, 0, NULL), *one;
+            size_t i;
+
+            b->pages++;
+            json_array_foreach(json_object_get(o, "jobs"), i, one)
+            {
+                if (b->listed < sizeof(b->ids) / sizeof(b->ids[0]))
+                    b->ids[b->listed] = (uint64_t)json_integer_value(json_object_get(one, "id"));
+                b->listed++;
+            }
+            json_decref(o);
+        } else if (b->crowd && flux_msg_has_flag(msg, FLUX_MSGF_STREAMING))
+            hear(b->crowd, msg);
+        else if (b->told && flux_msg_has_flag(msg, FLUX_MSGF_STREAMING))
             take_page(b, text, len);
         else if (flux_msg_has_flag(msg, FLUX_MSGF_STREAMING))
             snprintf(b->page + have, sizeof(b->page) - have, "%.*s\n", (int)len, text);
@@ -72,6 +137,7 @@ static void sent(struct fake *f, flux_msg_t *msg)
         b->last = msg;
     } else {
         b->logged += strcmp(flux_msg_topic(msg), "log.append") == 0;
+        b->removed += strcmp(flux_msg_topic(msg), "kvs.namespace-remove") == 0;
         flux_msg_destroy(msg);
     }
 }
@@ -148,7 +214,8 @@ static int ask(struct bed *b, const char *topic, uint32_t userid, const char *te
     return ask_flags(b, topic, userid, 0, text);
 }
 
-/* The same of what is done to jobs: the errno that the answer has for the job, 0 when it was done. */
+/* The same of what is done to jobs: the errno that the answer has for the job, 0 when it was
+ * done. */
 static int act(struct bed *b, const char *topic, uint32_t userid, const char *text)
 {
     size_t len;
@@ -216,6 +283,68 @@ START_TEST(out_of_bounds)
 }
 END_TEST
 
+/* Jobs are counted by state: in the status of the queue, and for those who wait until it is idle.
+ */
+START_TEST(counted)
+{
+    struct bed *b = bed_create();
+    const char *status;
+
+    b->job->st.state = JOB_STATE_DEPEND;
+    jm_job_moved(b->job, JOB_STATE_NEW);
+    ck_assert_int_eq(ask(b, "job.queue", 1000, "{\"op\":\"status\"}"), 0);
+    status = flux_msg_payload(b->last, NULL);
+    ck_assert_msg(strstr(status, "\"depend\":1,") != NULL, "%s", status);
+    ck_assert_msg(strstr(status, "\"sched\":0,") != NULL, "%s", status);
+    ck_assert_msg(strstr(status, "\"run\":0,") != NULL, "%s", status);
+    ck_assert_int_eq(ask(b, "job.queue", 1000, "{\"op\":\"idle\"}"), 0);
+    b->job->st.state = JOB_STATE_SCHED;
+    jm_job_moved(b->job, JOB_STATE_DEPEND);
+    ck_assert_int_eq(ask(b, "job.queue", 1000, "{\"op\":\"idle\"}"), -1); /* it waits */
+    bed_free(b);
+}
+END_TEST
+
+/* What was done to jobs is answered when it is recorded; that nothing was done is answered at
+ * once. */
+START_TEST(answered)
+{
+    struct bed *b = bed_create();
+
+    ck_assert_int_eq(ask(b, "job.memo", 1000, "{\"id\":1,\"uri\":\"u\"}"), -1);
+    ck_assert_int_eq(act(b, "job.cancel", 1000, "{\"ids\":\"2\"}"), ENOENT);
+    ck_assert_int_eq(act(b, "job.raise", 1000, "{\"ids\":\"1\",\"type\":\"t\",\"severity\":3}"),
+                     -1);
+    bed_free(b);
+}
+END_TEST
+
+static uint32_t watchers(const struct bed *b)
+{
+    struct jm_stats st = {0};
+
+    jm_watch_stats(b->jm, &st);
+    return st.watchers;
+}
+
+/* job.cancel is two requests: of a user, who wants an answer, about jobs; and of a future that is
+ * destroyed, about its stream. */
+START_TEST(canceled_stream)
+{
+    struct bed *b = bed_create();
+    char text[64];
+
+    ck_assert_int_eq(ask_flags(b, "job.watch", 0, FLUX_MSGF_STREAMING, "{}"), 0);
+    ck_assert_uint_eq(watchers(b), 1);
+    snprintf(text, sizeof(text), "{\"matchtag\":%u}", flux_msg_matchtag(b->last));
+    ck_assert_int_eq(ask(b, "job.cancel", 0, text), EPROTO);
+    ck_assert_uint_eq(watchers(b), 1);
+    (void)ask_flags(b, "job.cancel", 0, FLUX_MSGF_NORESPONSE, text);
+    ck_assert_uint_eq(watchers(b), 0);
+    bed_free(b);
+}
+END_TEST
+
 /* Who only looks is not in the log. */
 START_TEST(journal)
 {
@@ -227,13 +356,26 @@ START_TEST(journal)
     (void)ask(b, "job.queue", 0, "{\"op\":\"stop\"}");
     ck_assert_uint_eq(b->logged, before + 1);
     ck_assert(jm_queue_stopped(b->jm, NULL));
+    jm_journal_add(b->jm, JM_JOURNAL_STARTED, 1);
+    ck_assert_uint_eq(b->logged, before + 1); /* it is gathered, */
+    ck_assert_int_eq(ask(b, "job.journal", 0, "{}"), 0);
+    ck_assert_uint_eq(b->logged, before + 2); /* until somebody wants to read it */
+    ck_assert_int_eq(ask(b, "job.journal", 0, "{}"), 0);
+    ck_assert_uint_eq(b->logged, before + 2);
     bed_free(b);
 }
 END_TEST
 
+static bool list_over(const struct bed *b)
+{
+    return b->last && flux_msg_errnum(b->last) == ENODATA;
+}
+
 static const char *list(struct bed *b)
 {
-    ck_assert_int_eq(ask_flags(b, "job.list", 0, FLUX_MSGF_STREAMING, "{}"), ENODATA);
+    (void)ask_flags(b, "job.list", 0, FLUX_MSGF_STREAMING, "{}");
+    while (!list_over(b))
+        jm_list_pass(b->jm);
     return b->page;
 }
 
@@ -259,11 +401,11 @@ START_TEST(listed)
 }
 END_TEST
 
-static struct jm_job *more_jobs(struct bed *b)
+static struct jm_job *more_jobs(struct bed *b, uint64_t n)
 {
     struct jm_job *j = b->job;
 
-    for (uint64_t id = 2; id <= MANY; id++) {
+    for (uint64_t id = 2; id <= n; id++) {
         errmsg_t err;
         struct jm_spec *spec = jm_spec_get(b->jm, JOBSPEC, strlen(JOBSPEC), &err);
 
@@ -274,6 +416,246 @@ static struct jm_job *more_jobs(struct bed *b)
     b->job->st.state = JOB_STATE_SCHED;
     return j;
 }
+
+static struct jm_job *new_job(struct bed *b, uint64_t id)
+{
+    errmsg_t err;
+    struct jm_job *j = jm_job_create(b->jm, id, jm_spec_get(b->jm, JOBSPEC, strlen(JOBSPEC), &err),
+                                     jm_env_get(b->jm, "", 0));
+
+    ck_assert_ptr_nonnull(j);
+    return j;
+}
+
+/* Jobs that were read in any order are listed in that of their ids, in both directions. */
+START_TEST(sorted)
+{
+    static const uint64_t ids[] = {9, 3, 20, 2, 11};
+    struct bed *b = bed_create();
+    uint64_t last = 0;
+    unsigned n = 0;
+
+    for (size_t i = 0; i < sizeof(ids) / sizeof(ids[0]); i++)
+        (void)new_job(b, ids[i]);
+    jm_job_sort(b->jm);
+    for (const struct jm_job *j = jm_job_first(b->jm); j; j = jm_job_next(j), n++) {
+        ck_assert_uint_gt(j->id, last);
+        if (last)
+            ck_assert_uint_eq(jm_job_prev(j)->id, last);
+        last = j->id;
+    }
+    ck_assert_uint_eq(n, 6);
+    ck_assert_uint_eq(b->logged, 0);
+    bed_free(b);
+}
+END_TEST
+
+/* The namespace that the last session left for a job goes with the job; others have none. */
+START_TEST(namespace_left)
+{
+    struct bed *b = bed_create();
+    struct jm_job *with = new_job(b, 2), *without = new_job(b, 3);
+
+    with->st.state = without->st.state = JOB_STATE_INACTIVE;
+    with->namespace = true;
+    jm_job_retire(without);
+    ck_assert_uint_eq(b->removed, 0);
+    jm_job_retire(with);
+    ck_assert_uint_eq(b->removed, 1);
+    ck_assert_ptr_null(jm_job_find(b->jm, 2));
+    ck_assert_ptr_null(jm_job_find(b->jm, 3));
+    bed_free(b);
+}
+END_TEST
+
+/* Bytes of text of the given jobspecs that are kept in their parsed form. */
+static size_t parsed_bytes(struct jm_spec *const *specs, unsigned n)
+{
+    size_t bytes = 0;
+
+    for (unsigned i = 0; i < n; i++)
+        bytes += specs[i]->js ? specs[i]->len : 0;
+    return bytes;
+}
+
+/* Few but large jobspecs take as much memory in their parsed form as many small ones. */
+START_TEST(parsed)
+{
+    enum { SPECS = 200, LONG = 65536, KEPT = 4 << 20 };
+    static const char mark[] = "\"attributes\":{\"system\":{";
+    struct bed *b = bed_create();
+    struct jm_spec *specs[SPECS];
+    const char *at = strstr(JOBSPEC, mark);
+    char *text = malloc(sizeof(JOBSPEC) + LONG + 64);
+    size_t before;
+    errmsg_t err;
+
+    ck_assert_ptr_nonnull(text);
+    ck_assert_ptr_nonnull(at);
+    at += strlen(mark);
+    for (int i = 0; i < SPECS; i++) {
+        sprintf(text, "%.*s\"environment\":{\"A\":\"%0*d\"},%s", (int)(at - JOBSPEC), JOBSPEC,
+                i < SPECS / 2 ? 8 : LONG, i, at);
+        specs[i] = jm_spec_get(b->jm, text, strlen(text), &err);
+        ck_assert_msg(specs[i] != NULL, "%s", err.text);
+        jm_spec_idle(b->jm, specs[i], false);
+        if (i < SPECS / 2)
+            ck_assert_ptr_nonnull(specs[i]->js);
+    }
+    before = parsed_bytes(specs, SPECS);
+    ck_assert_uint_le(before, KEPT);
+    ck_assert_uint_gt(before, KEPT / 2);
+    /* A second job with each jobspec is looked at and refused. */
+    for (int i = 0; i < SPECS; i++) {
+        specs[i]->refs++;
+        ck_assert_int_eq(jm_spec_parse(b->jm, specs[i], &err), 0);
+        jm_spec_put(b->jm, specs[i]);
+    }
+    ck_assert_uint_le(parsed_bytes(specs, SPECS), KEPT);
+    for (int i = 0; i < SPECS; i++)
+        jm_spec_put(b->jm, specs[i]);
+    free(text);
+    bed_free(b);
+}
+END_TEST
+
+/* A page has as many jobs as there is time for, and all come. */
+START_TEST(listed_slowly)
+{
+    enum { LISTED = 500, LONG = 65536 };
+    struct bed *b = bed_create();
+    unsigned n = 0;
+
+    for (uint64_t id = 1; id <= LISTED; id++) {
+        errmsg_t err;
+        struct jm_job *j = b->job;
+
+        if (id > 1)
+            j = jm_job_create(b->jm, id, jm_spec_get(b->jm, JOBSPEC, strlen(JOBSPEC), &err),
+                              jm_env_get(b->jm, "", 0));
+
+        ck_assert_ptr_nonnull(j);
+        j->st.state = JOB_STATE_SCHED;
+        ck_assert_ptr_nonnull(j->uri = malloc(LONG));
+        memset(j->uri, 'u', LONG - 1);
+        j->uri[LONG - 1] = '\0';
+    }
+    b->counting = true;
+    (void)ask_flags(b, "job.list", 0, FLUX_MSGF_STREAMING, "{}");
+    while (!list_over(b) && n++ < 10 * LISTED)
+        jm_list_pass(b->jm);
+    ck_assert(list_over(b));
+    ck_assert_uint_eq(b->listed, LISTED);
+    ck_assert_uint_gt(b->pages, 1);
+    bed_free(b);
+}
+END_TEST
+
+static void end_job(struct jm_job *j)
+{
+    static double t = 1000.;
+
+    j->st.state = JOB_STATE_INACTIVE;
+    j->st.t_inactive = ++t;
+    jm_job_retire(j);
+}
+
+static void ask_list(struct bed *b, const char *text)
+{
+    flux_msg_t *msg = fake_request("job.list", text, FLUX_ROLE_OWNER);
+
+    b->pages = b->listed = 0;
+    flux_msg_set_flags(msg, FLUX_MSGF_STREAMING);
+    flux_msg_destroy(b->last);
+    b->last = NULL;
+    flux_handle_deliver(b->f.h, msg);
+}
+
+/* Jobs are looked for bit by bit.  Meanwhile some end, come, and are purged: whichever job is there
+ * all the time is listed, and none twice. */
+START_TEST(gathered)
+{
+    enum { ALL = 3000, OLD = 1000 };
+    static unsigned times[2 * ALL];
+    struct bed *b = bed_create();
+    uint64_t next = ALL + 1, purged[ALL] = {0};
+    unsigned seed = (unsigned)_i + 1, passes = 0;
+
+    (void)more_jobs(b, ALL);
+    memset(times, 0, sizeof(times));
+    for (uint64_t id = 1; id <= ALL; id++) {
+        struct jm_job *j = jm_job_find(b->jm, id);
+
+        j->st.urgency = rand_r(&seed) % 4 + 10;
+        if (id <= OLD)
+            end_job(j);
+    }
+    b->counting = true;
+    ask_list(b, "{\"states\":1023}");
+    step_ns = 100000;
+    while (!list_over(b)) {
+        uint64_t id = 1 + (uint64_t)rand_r(&seed) % (next - 1);
+        struct jm_job *j = jm_job_find(b->jm, id);
+        struct jm_ended *e = jm_ended_find(b->jm, id);
+        errmsg_t err;
+
+        jm_list_pass(b->jm);
+        ck_assert(++passes > 3 || b->pages == 0);
+        ck_assert_uint_lt(passes, 10 * ALL);
+        if (j)
+            end_job(j);
+        else if (e && id <= ALL) {
+            jm_ended_drop(b->jm, e);
+            purged[id - 1] = 1;
+        }
+        if (next < 2 * ALL &&
+            (j = jm_job_create(b->jm, next, jm_spec_get(b->jm, JOBSPEC, strlen(JOBSPEC), &err),
+                               jm_env_get(b->jm, "", 0)))) {
+            j->st.state = JOB_STATE_SCHED;
+            next++;
+        }
+    }
+    step_ns = 0;
+    ck_assert_uint_le(b->listed, 2 * ALL);
+    for (unsigned i = 0; i < b->listed; i++)
+        ck_assert_uint_eq(++times[b->ids[i]], 1);
+    for (uint64_t id = 1; id <= ALL; id++)
+        ck_assert_msg(times[id] == 1 || purged[id - 1], "job %u", (unsigned)id);
+    bed_free(b);
+}
+END_TEST
+
+/* In order, also when only some are kept. */
+START_TEST(in_order)
+{
+    enum { ALL = 1000, MAX = 70 };
+    struct bed *b = bed_create();
+    unsigned seed = 5;
+    uint64_t first[MAX];
+
+    (void)more_jobs(b, ALL);
+    for (uint64_t id = 1; id <= ALL; id++)
+        jm_job_find(b->jm, id)->st.urgency = rand_r(&seed) % 4 + 10;
+    b->counting = true;
+    ask_list(b, "{}");
+    while (!list_over(b))
+        jm_list_pass(b->jm);
+    ck_assert_uint_eq(b->listed, ALL);
+    for (unsigned i = 1; i < ALL; i++) {
+        int x = jm_job_find(b->jm, b->ids[i - 1])->st.urgency;
+        int y = jm_job_find(b->jm, b->ids[i])->st.urgency;
+
+        ck_assert(x > y || (x == y && b->ids[i - 1] < b->ids[i]));
+    }
+    memcpy(first, b->ids, sizeof(first));
+    ask_list(b, "{\"max\":70}");
+    while (!list_over(b))
+        jm_list_pass(b->jm);
+    ck_assert_uint_eq(b->listed, MAX);
+    ck_assert_mem_eq(b->ids, first, sizeof(first));
+    bed_free(b);
+}
+END_TEST
 
 static void transition(struct jm_job *j, enum job_state state)
 {
@@ -292,12 +674,12 @@ static void begin_watch(struct bed *b, const char *text)
     flux_handle_deliver(b->f.h, msg);
 }
 
-/* Who begins to watch is told the present in slices.  What changes meanwhile is told of those jobs that have been
- * told, and to be seen in the others. */
+/* Who begins to watch is told the present in slices.  What changes meanwhile is told of those
+ * jobs that have been told, and to be seen in the others. */
 static void watched_by(const char *ids, bool all)
 {
     struct bed *b = bed_create();
-    struct jm_job *last = more_jobs(b), *later;
+    struct jm_job *last = more_jobs(b, MANY), *later;
     uint64_t first_slice;
 
     ck_assert_ptr_nonnull(b->told = calloc(MANY + 1, sizeof(*b->told)));
@@ -314,16 +696,16 @@ static void watched_by(const char *ids, bool all)
     jm_watch_sent(b->jm);
     transition(b->job, JOB_STATE_CLEANUP);
     jm_watch_recorded(b->jm);
-    ck_assert_str_eq(b->told[1].states, "SCHED RUN ");
-    ck_assert_uint_eq(b->told[MANY].n, 0);
     /* Those at both sides of where it stands, and the last. */
     jm_job_destroy(jm_job_find(b->jm, first_slice));
     jm_job_destroy(jm_job_find(b->jm, first_slice + 1));
-    later = jm_job_find(b->jm, MANY - 1);
-    for (unsigned before = 0; b->pages != before;) {
-        before = b->pages;
+    while (b->told[1].n < 2)
         jm_watch_pass(b->jm);
-    }
+    ck_assert_str_eq(b->told[1].states, "SCHED RUN ");
+    ck_assert_uint_eq(b->told[MANY].n, 0);
+    later = jm_job_find(b->jm, MANY - 1);
+    while (b->told[MANY].n == 0)
+        jm_watch_pass(b->jm);
     ck_assert_uint_ge(b->pages, MANY / 250);
     for (uint64_t id = 2; id < MANY; id++) {
         ck_assert_uint_eq(b->told[id].n, id != first_slice + 1);
@@ -333,6 +715,8 @@ static void watched_by(const char *ids, bool all)
     transition(later, JOB_STATE_RUN);
     jm_watch_sent(b->jm);
     jm_watch_recorded(b->jm);
+    while (b->told[MANY - 1].n < 2)
+        jm_watch_pass(b->jm);
     ck_assert_str_eq(b->told[1].states, "SCHED RUN CLEANUP ");
     ck_assert_str_eq(b->told[MANY].states, "RUN ");
     ck_assert_str_eq(b->told[MANY - 1].states, "SCHED RUN ");
@@ -353,7 +737,7 @@ END_TEST
 START_TEST(watched_some)
 {
     struct bed *b = bed_create();
-    struct jm_job *last = more_jobs(b);
+    struct jm_job *last = more_jobs(b, MANY);
 
     ck_assert_ptr_nonnull(b->told = calloc(MANY + 1, sizeof(*b->told)));
     begin_watch(b, "{\"ids\":\"1,7,100000,4000000\"}");
@@ -363,12 +747,12 @@ START_TEST(watched_some)
     transition(last, JOB_STATE_RUN);
     jm_watch_sent(b->jm);
     jm_watch_recorded(b->jm);
+    while (b->told[MANY].n < 2)
+        jm_watch_pass(b->jm);
     ck_assert_str_eq(b->told[MANY].states, "SCHED RUN ");
     begin_watch(b, "{\"ids\":\"2-99999\"}");
-    for (unsigned before = 1; b->pages != before;) {
-        before = b->pages;
+    while (b->told[MANY - 1].n == 0)
         jm_watch_pass(b->jm);
-    }
     ck_assert_uint_eq(b->pages, 400);
     for (uint64_t id = 1; id <= MANY; id++)
         ck_assert_uint_eq(b->told[id].n, id > 1 && id < MANY);
@@ -378,7 +762,123 @@ START_TEST(watched_some)
 }
 END_TEST
 
+/* A watcher that leaves while news is due gets the end of its stream and no news. */
+START_TEST(watcher_leaves)
+{
+    struct bed *b = bed_create();
+    char text[64];
+
+    ck_assert_ptr_nonnull(b->told = calloc(MANY + 1, sizeof(*b->told)));
+    begin_watch(b, "{}");
+    while (b->told[1].n == 0)
+        jm_watch_pass(b->jm);
+    transition(b->job, JOB_STATE_RUN);
+    jm_watch_sent(b->jm);
+    jm_watch_recorded(b->jm);
+    snprintf(text, sizeof(text), "{\"matchtag\":%u}", flux_msg_matchtag(b->last));
+    ck_assert_int_eq(ask_flags(b, "job.cancel", 0, FLUX_MSGF_NORESPONSE, text), ENODATA);
+    ck_assert_uint_eq(watchers(b), 0);
+    jm_watch_pass(b->jm);
+    ck_assert_uint_eq(b->told[1].n, 1);
+    free(b->told);
+    b->told = NULL;
+    bed_free(b);
+}
+END_TEST
+
+static unsigned below(uint64_t *seed, unsigned n)
+{
+    *seed = *seed * 6364136223846793005u + 1442695040888963407u;
+    return (unsigned)(*seed >> 33) % n;
+}
+
+static void crowd_watch(struct bed *b, unsigned who, bool some)
+{
+    flux_msg_t *msg =
+        fake_request("job.watch", some ? "{\"ids\":\"1-300\"}" : "{}", FLUX_ROLE_OWNER);
+
+    flux_msg_set_flags(msg, FLUX_MSGF_STREAMING);
+    flux_msg_set_matchtag(msg, who + 1);
+    flux_handle_deliver(b->f.h, msg);
+}
+
+/* Watchers come while jobs change; each hears of each job what it needs, in order and once. */
+START_TEST(crowd)
+{
+    static struct crowd c;
+    struct bed *b = bed_create();
+    uint64_t seed = (uint64_t)_i + 1;
+    unsigned who = 0, steps = 0;
+    bool some[CROWD];
+
+    memset(&c, 0, sizeof(c));
+    b->crowd = &c;
+    more_jobs(b, JOBS);
+    for (uint64_t id = 1; id <= JOBS; id++)
+        jm_job_find(b->jm, id)->st.state = JOB_STATE_DEPEND;
+    while (steps++ < 6000) {
+        struct jm_job *j = jm_job_find(b->jm, 1 + below(&seed, JOBS));
+
+        switch (below(&seed, 8)) {
+        case 0:
+            if (who < CROWD && below(&seed, 20) == 0) {
+                some[who] = below(&seed, 3) == 0;
+                crowd_watch(b, who, some[who]);
+                who++;
+            }
+            break;
+        case 1:
+            jm_watch_sent(b->jm);
+            break;
+        case 2:
+            jm_watch_recorded(b->jm);
+            break;
+        case 3:
+            jm_watch_pass(b->jm);
+            break;
+        default:
+            if (j->st.state < JOB_STATE_INACTIVE)
+                transition(j, j->st.state + 1);
+        }
+    }
+    while (who < CROWD) {
+        some[who] = false;
+        crowd_watch(b, who++, false);
+    }
+    jm_watch_sent(b->jm);
+    jm_watch_recorded(b->jm);
+    for (unsigned i = 0; i < CROWD; i++) {
+        for (uint64_t id = 1; id <= (some[i] ? 300 : JOBS); id++)
+            while (c.seen[i][id] != jm_job_find(b->jm, id)->st.state)
+                jm_watch_pass(b->jm);
+        for (uint64_t id = 301; some[i] && id <= JOBS; id++)
+            ck_assert_int_eq(c.seen[i][id], 0);
+    }
+    bed_free(b);
+}
+END_TEST
+
 int main(void)
 {
-    RUN_SUITE("job_requests", somebody_else, out_of_bounds, journal, listed, watched, watched_some);
+    TCase *tc = tcase_create("job_requests");
+
+    tcase_set_timeout(tc, 60);
+    tcase_add_test(tc, somebody_else);
+    tcase_add_test(tc, out_of_bounds);
+    tcase_add_test(tc, answered);
+    tcase_add_test(tc, canceled_stream);
+    tcase_add_test(tc, counted);
+    tcase_add_test(tc, journal);
+    tcase_add_test(tc, listed);
+    tcase_add_test(tc, listed_slowly);
+    tcase_add_test(tc, sorted);
+    tcase_add_test(tc, namespace_left);
+    tcase_add_test(tc, parsed);
+    tcase_add_loop_test(tc, gathered, 0, 5);
+    tcase_add_test(tc, in_order);
+    tcase_add_test(tc, watcher_leaves);
+    tcase_add_test(tc, watched);
+    tcase_add_test(tc, watched_some);
+    tcase_add_loop_test(tc, crowd, 0, 10);
+    return run_case("job_requests", tc);
 }

@@ -1,5 +1,5 @@
-/* bed.h - an instance of the kvs module on a handle of the test's own: what it asks is answered, what it
- * answers is looked at. */
+/* bed.h - an instance of the kvs module on a handle of the test's own: what it asks is answered,
+ * what it answers is looked at. */
 #ifndef KVS_TEST_BED_H
 #define KVS_TEST_BED_H
 
@@ -17,6 +17,8 @@ extern const struct flux_module flux_module_kvs;
 
 #define CREATE "kvs.namespace-create"
 #define REMOVE "kvs.namespace-remove"
+#define OWNER FLUX_ROLE_OWNER
+#define BROKER FLUX_ROLE_BROKER
 
 struct bed {
     struct fake f;
@@ -31,8 +33,9 @@ struct bed {
     size_t published;    /* how many of these came */
     const char *place;   /* what kvs.namespace-find is answered with */
     const char *checked; /* and kvs.namespace-check */
-    const char *hold;    /* a topic that is not answered */
-    int full;            /* so many requests by courier find no room */
+    const char *hold;    /* a topic that is not answered, */
+    flux_msg_t *held;    /* and the last request for it */
+    int full;            /* this many requests by courier find no room */
     bool abort_taken;
     const char *topic; /* what is answered with these bytes, or this error */
     const void *raw;
@@ -83,15 +86,16 @@ static inline void answer_root(flux_msg_t *resp)
     flux_msg_set_raw(resp, buf, kvs_root_encode(&root, buf));
 }
 
-/* Let it work until nothing is asked for and no namespace has work left, however slowly this program is
- * given the CPU; attributes are not there, everything else succeeds. */
+/* Let it work until nothing is asked for and no namespace has work left, however slowly this
+ * program is given the CPU; attributes are not there, everything else succeeds. */
 static inline void settle(struct bed *b)
 {
     do {
         for (size_t i = b->nasked; i-- > 0;) {
             if (!b->hold || strcmp(flux_msg_topic(b->asked[i]), b->hold) != 0)
                 continue;
-            flux_msg_destroy(b->asked[i]);
+            flux_msg_destroy(b->held);
+            b->held = b->asked[i];
             b->asked[i] = b->asked[--b->nasked];
         }
         for (size_t i = 0; i < b->nasked; i++) {
@@ -187,6 +191,7 @@ static inline void bed_free(struct bed *b)
     flux_watcher_destroy(b->stop);
     for (size_t i = 0; i < b->nasked; i++)
         flux_msg_destroy(b->asked[i]);
+    flux_msg_destroy(b->held);
     flux_msg_destroy(b->last);
     flux_close(b->f.h);
     flux_reactor_destroy(b->f.r);
@@ -262,6 +267,38 @@ static inline int get(struct bed *b, const char *ns, uint32_t userid, uint32_t r
     flux_handle_deliver(b->f.h, msg);
     settle(b);
     return b->errnum;
+}
+
+/* Deliver a request, and let the module work: the errno of its answer, -1 when there is none. */
+static inline int deliver(struct bed *b, flux_msg_t *msg)
+{
+    b->errnum = -1;
+    flux_handle_deliver(b->f.h, msg);
+    settle(b);
+    return b->errnum;
+}
+
+/* A request that is something for a namespace, with `len` bytes of it. */
+static inline int raw(struct bed *b, const char *topic, const char *ns, uint8_t flags, size_t len)
+{
+    struct kvs_ns_req q = {.ns = ns, .nslen = strlen(ns), .flags = flags};
+    flux_msg_t *msg = request(topic, 0, OWNER | BROKER, 7);
+    size_t head = kvs_ns_req_size(&q);
+    uint8_t *buf = calloc(1, head + len);
+
+    kvs_ns_req_encode(&q, buf);
+    flux_msg_set_raw(msg, buf, head + len);
+    free(buf);
+    return deliver(b, msg);
+}
+
+/* From now on, answer the module's requests for `topic` with these bytes, or this error. */
+static inline void reply(struct bed *b, const char *topic, const void *data, size_t len, int errnum)
+{
+    b->topic = topic;
+    b->raw = data;
+    b->rawlen = len;
+    b->raw_errnum = errnum;
 }
 
 #endif

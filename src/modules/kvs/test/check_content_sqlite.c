@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "libutil/fdutil.h"
+#include "libutil/test/put_file.h"
 #include "libutil/test/suite.h"
 #include "../sqlfile.h"
 
@@ -26,13 +27,19 @@ static char dir[64];
 static char path[128];
 static kvs_storage_t *s;
 
-/* So many more calls to fsync() and fdatasync() fail; -1: all. */
+/* This many more calls to fsync() and fdatasync() fail; -1: all. */
 static atomic_int bad_syncs; /* the writer's thread reads it */
+/* ... after this many that succeed. */
+static atomic_int good_syncs;
 
 static int sync_fd(long call, int fd)
 {
     int left = atomic_load(&bad_syncs);
 
+    if (left != 0 && atomic_load(&good_syncs) > 0) {
+        atomic_fetch_sub(&good_syncs, 1);
+        left = 0;
+    }
     if (left == 0)
         return (int)syscall(call, fd);
     if (left > 0)
@@ -60,7 +67,7 @@ static void setup(void)
 
 static void teardown(void)
 {
-    bad_syncs = 0;
+    bad_syncs = good_syncs = 0;
     D->destroy(s);
     s = NULL;
     ck_assert_int_eq(dir_remove_tree(dir), 0);
@@ -436,8 +443,7 @@ START_TEST(wrong_file)
     ck_assert_ptr_nonnull(strstr(q.err.text, "content.hash=sha256"));
     D->destroy(s);
     ck_assert_int_eq(unlink(path), 0);
-    ck_assert_int_eq(file_write_atomic(path, "this is not a database at all, but a text", 38, 0600),
-                     0);
+    put_file(path, "this is not a database at all, but a text", 38, 0600);
     ck_assert_int_eq(open_storage("sha256", &q), EINVAL);
     D->destroy(s);
     ck_assert_int_eq(unlink(path), 0);
@@ -448,7 +454,7 @@ START_TEST(wrong_file)
     /* The directory is a file. */
     char other[200];
     snprintf(other, sizeof(other), "%s/file", dir);
-    ck_assert_int_eq(file_write_atomic(other, "", 0, 0600), 0);
+    put_file(other, "", 0, 0600);
     s = D->create(other, "sha256", MAX_BYTES, NULL);
     q = (struct kvs_storage_req){.op = KVS_STORAGE_OPEN};
     ck_assert_int_ne(call(&q), 0);
@@ -610,8 +616,8 @@ static unsigned rows_after_kill(uint32_t ns)
     return n;
 }
 
-/* What was refused because it could not be made durable does not come back; when that cannot be had,
- * the outcome is not known, but that of what was not tried is. */
+/* What was refused because it could not be made durable does not come back; when that cannot be
+ * had, the outcome is not known, but that of what was not tried is. */
 START_TEST(sync_fails)
 {
     static char big[30000];
@@ -639,6 +645,32 @@ START_TEST(sync_fails)
     ck_assert_uint_eq(count(KVS_STORAGE_ROWS, ns, 0, &rec, NULL), 1);
     ck_assert_int_eq(journal(ns, 2, "d", 1), 0);
     ck_assert_uint_eq(rows_after_kill(ns), 2);
+}
+END_TEST
+
+/* The directory was removed under the session, and one of the steps that make all durable again
+ * fails: what is not durable is refused, and it is all done again the next time. */
+START_TEST(removed_and_sync_fails)
+{
+    struct kvs_storage_req q;
+    uint64_t version = 0;
+    bool failed = true;
+
+    ck_assert_int_eq(open_storage("sha256", &q), 0);
+    uint32_t ns = create_ns("primary");
+    for (int step = 0; failed; step++) {
+        ck_assert_int_lt(step, 50);
+        ck_assert_int_eq(dir_remove_tree(dir), 0);
+        good_syncs = step;
+        bad_syncs = 1;
+        failed = journal(ns, ++version, "a", 1) != 0;
+        bad_syncs = good_syncs = 0;
+        if (failed) {
+            ck_assert_int_eq(resume(), 0);
+            ck_assert_int_eq(journal(ns, version, "b", 1), 0);
+        }
+        ck_assert_uint_eq(rows_after_kill(ns), version);
+    }
 }
 END_TEST
 
@@ -701,6 +733,7 @@ int main(void)
     tcase_add_test(tc, damaged);
     tcase_add_test(tc, no_room_left);
     tcase_add_test(tc, sync_fails);
+    tcase_add_test(tc, removed_and_sync_fails);
     tcase_add_test(tc, space);
     return run_case("content_sqlite", tc);
 }

@@ -13,6 +13,7 @@
 #include "libkvs/kvsdisk.h"
 #include "libkvs/treeobj.h"
 #include "libutil/fdutil.h"
+#include "libutil/test/put_file.h"
 #include "libutil/test/suite.h"
 
 static char dir[64];
@@ -303,10 +304,10 @@ START_TEST(not_to_be_looked_at)
     ck_assert_int_eq(km_fsck("/dev/null", &f, &err), -1);
     ck_assert_str_ne(err.text, "");
     check();
-    ck_assert_int_eq(file_write_atomic(path, "some text that is not a database file", 37, 0600), 0);
+    put_file(path, "some text that is not a database file", 37, 0600);
     ck_assert_int_eq(km_fsck(path, &f, &err), -1);
     ck_assert_int_eq(errno, EINVAL);
-    ck_assert_int_eq(file_write_atomic(path, "", 0, 0600), 0);
+    put_file(path, "", 0, 0600);
     ck_assert_int_eq(km_fsck(path, &f, &err), 0);
     ck_assert_uint_eq(f.problems, 0);
 }

@@ -1,5 +1,5 @@
-/* check_kvs_module.c - who may use a namespace, and what is left of who is gone: the instance of rank
- * 0 on a handle of the test's own. */
+/* check_kvs_module.c - who may use a namespace, and what is left of who is gone: the instance of
+ * rank 0 on a handle of the test's own. */
 #include "config.h"
 #include <sys/syscall.h>
 #include <time.h>
@@ -154,7 +154,8 @@ static int bytes(struct bed *b, const char *topic, size_t size)
     return b->errnum;
 }
 
-/* What waits to be passed on is bounded in bytes, also when a little more than the bound is there. */
+/* What waits to be passed on is bounded in bytes, also when a little more than the bound is
+ * there. */
 START_TEST(bytes_that_wait)
 {
     struct bed *b = bed_create_at(1);
@@ -178,11 +179,11 @@ START_TEST(bytes_that_wait)
 }
 END_TEST
 
-/* A watch of what changes below a directory, whose first root is not held yet: it is on its way. */
-static void watch_changes(struct bed *b, uint32_t client)
+/* A watch of what changes below a directory. */
+static void watch_changes(struct bed *b, const char *key, uint32_t client)
 {
     struct kvs_lookup_req q = {
-        .ns = "primary", .nslen = 7, .key = "k", .keylen = 1, .flags = KVS_REQ_DIFF};
+        .ns = "primary", .nslen = 7, .key = key, .keylen = strlen(key), .flags = KVS_REQ_DIFF};
     flux_msg_t *msg = request("kvs.watch", 0, FLUX_ROLE_OWNER, client);
     uint8_t buf[KVS_REQ_MAX];
 
@@ -191,6 +192,12 @@ static void watch_changes(struct bed *b, uint32_t client)
     flux_msg_set_flags(msg, flux_msg_flags(msg) | FLUX_MSGF_STREAMING);
     b->errnum = -1;
     flux_handle_deliver(b->f.h, msg);
+}
+
+/* Its first root is not held yet: it is on its way. */
+static void watch_on_its_way(struct bed *b, uint32_t client)
+{
+    watch_changes(b, "k", client);
     ck_assert_int_eq(b->errnum, -1);
     ck_assert_uint_eq(b->nasked, 1);
     ck_assert_str_eq(flux_msg_topic(b->asked[0]), "kvs.snapshot");
@@ -202,7 +209,7 @@ START_TEST(watch_before_its_root)
     flux_msg_t *msg;
 
     /* Its client goes. */
-    watch_changes(b, 20);
+    watch_on_its_way(b, 20);
     msg = request("kvs.disconnect", 0, FLUX_ROLE_BROKER, 20);
     flux_msg_set_flags(msg, FLUX_MSGF_NORESPONSE);
     flux_handle_deliver(b->f.h, msg);
@@ -210,11 +217,11 @@ START_TEST(watch_before_its_root)
     b->snapshot_errnum = EHOSTUNREACH;
     settle(b);
     /* The master cannot be reached. */
-    watch_changes(b, 21);
+    watch_on_its_way(b, 21);
     settle(b);
     ck_assert_int_eq(b->errnum, EHOSTUNREACH);
     /* The instance ends. */
-    watch_changes(b, 22);
+    watch_on_its_way(b, 22);
     bed_free(b);
 }
 END_TEST
@@ -228,7 +235,7 @@ int clock_gettime(clockid_t id, struct timespec *ts)
 {
     int rc = (int)syscall(SYS_clock_gettime, id, ts);
 
-    if (id == CLOCK_MONOTONIC) {
+    if (id == CLOCK_MONOTONIC || id == CLOCK_BOOTTIME) {
         stepped += step_ns;
         ts->tv_sec += stepped / 1000000000;
         ts->tv_nsec += stepped % 1000000000;
@@ -265,11 +272,11 @@ START_TEST(watch_slices)
     put_later(b, "primary", 0, FLUX_ROLE_OWNER, "new");
     km_commit_work(ns);
     size_t answers = b->answers;
-    step_ns = 1000000;
+    step_ns = 100000;
     km_watch_work(ns);
     step_ns = 0;
     ck_assert_uint_gt(ns->st.watch_looked, looked);
-    ck_assert_uint_lt(ns->st.watch_looked, looked + 10);
+    ck_assert_uint_lt(ns->st.watch_looked, looked + 5);
     settle(b);
     ck_assert_uint_eq(ns->st.watch_looked, looked + 100);
     ck_assert_uint_eq(b->answers, answers + 100);
@@ -295,11 +302,11 @@ START_TEST(version_slices)
     km_commit_work(ns);
     ck_assert_uint_eq(ns->version, 1);
     size_t answers = b->answers;
-    step_ns = 1000000;
+    step_ns = 100000;
     km_version_serve(ns);
     step_ns = 0;
     ck_assert_uint_gt(b->answers, answers);
-    ck_assert_uint_lt(b->answers, answers + 10);
+    ck_assert_uint_lt(b->answers, answers + 5);
     settle(b);
     ck_assert_uint_eq(ns->nvwaits, 0);
     ck_assert_uint_ge(b->answers, answers + 100);
@@ -336,6 +343,224 @@ START_TEST(dropcache_slices)
     ck_assert_uint_eq(st.free_objects, 0);
     ck_assert_uint_eq(b->answers, answers + 1);
     ck_assert_int_eq(b->errnum, 0);
+    bed_free(b);
+}
+END_TEST
+
+static void commit(struct bed *b, const struct kvs_txn_buf *txn)
+{
+    struct kvs_ns_req q = {.ns = "primary", .nslen = 7, .body = txn->data, .len = txn->len};
+    flux_msg_t *msg = request("kvs.commit", 0, FLUX_ROLE_OWNER, 7);
+    uint8_t *buf = malloc(kvs_ns_req_size(&q));
+
+    ck_assert_ptr_nonnull(buf);
+    kvs_ns_req_encode(&q, buf);
+    flux_msg_set_raw(msg, buf, kvs_ns_req_size(&q));
+    free(buf);
+    flux_handle_deliver(b->f.h, msg);
+}
+
+/* Make a directory `dir` of n values of this size. */
+static void make_dir(struct bed *b, const char *dir, int n, size_t size)
+{
+    struct kvs_txn_buf txn = {0};
+    char *value = malloc(size);
+    char key[64];
+    errmsg_t err;
+
+    ck_assert_ptr_nonnull(value);
+    memset(value, 'v', size);
+    for (int i = 0; i < n; i++) {
+        snprintf(key, sizeof(key), "%s.%04d", dir, i);
+        memcpy(value, key, 4);
+        ck_assert_int_eq(kvs_txn_buf_add(&txn, KVS_OP_PUT, 0, key, strlen(key), value, size, &err),
+                         0);
+    }
+    commit(b, &txn);
+    settle(b);
+    ck_assert_int_eq(b->errnum, 0);
+    kvs_txn_buf_clear(&txn);
+    free(value);
+}
+
+static void list_dir(struct bed *b, const char *dir, uint32_t client)
+{
+    struct kvs_lookup_req q = {
+        .flags = KVS_REQ_VALUES, .ns = "primary", .nslen = 7, .key = dir, .keylen = strlen(dir)};
+    flux_msg_t *msg = request("kvs.readdir", 0, FLUX_ROLE_OWNER, client);
+    uint8_t buf[KVS_REQ_MAX];
+
+    kvs_lookup_req_encode(&q, buf);
+    flux_msg_set_raw(msg, buf, kvs_lookup_req_size(&q));
+    flux_handle_deliver(b->f.h, msg);
+}
+
+/* The last response is a listing of n such values, each once; in order, if there are few. */
+static void check_listing(const struct bed *b, uint32_t n, size_t size, uint64_t version)
+{
+    struct kvs_answer_entry e;
+    struct kvs_answer a;
+    bool *seen = calloc(n, sizeof(*seen));
+    size_t len, pos = 0;
+    const void *data = flux_msg_payload(b->last, &len);
+    errmsg_t err;
+
+    ck_assert_int_eq(b->errnum, 0);
+    ck_assert_msg(kvs_answer_decode(data, len, &a, &err) == 0, "%s", err.text);
+    ck_assert_uint_eq(a.count, n);
+    ck_assert_uint_eq(a.size, n);
+    ck_assert_uint_eq(a.version, version);
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t nth;
+
+        ck_assert_int_eq(kvs_answer_next(&a, &pos, &e, &err), 1);
+        nth = (uint32_t)strtoul(e.name, NULL, 10);
+        ck_assert_uint_lt(nth, n);
+        ck_assert(!seen[nth] && (n > 32 || nth == i));
+        ck_assert_uint_eq(e.size, size);
+        ck_assert(e.has_data);
+        seen[nth] = true;
+    }
+    free(seen);
+}
+
+/* Listings are made bit by bit, each from one version, although the directories are removed
+ * meanwhile. */
+START_TEST(listing_slices)
+{
+    enum { MANY = 3000, FEW = 20, LARGE = 100000 };
+    struct bed *b = bed_create();
+    struct km *k = b->ctx;
+    struct km_ns *ns = k->primary;
+    struct kvs_txn_buf txn = {0};
+    uint64_t version;
+    size_t answers;
+    unsigned turns = 0;
+    errmsg_t err;
+
+    make_dir(b, "many", MANY, 100);
+    make_dir(b, "few", FEW, LARGE);
+    version = ns->version;
+    answers = b->answers;
+    step_ns = 1000000;
+    list_dir(b, "many", 8);
+    list_dir(b, "few", 9);
+    ck_assert_uint_eq(b->answers, answers);
+    kvs_txn_buf_add(&txn, KVS_OP_UNLINK, KVS_OP_RECURSIVE, "many", 4, NULL, 0, &err);
+    kvs_txn_buf_add(&txn, KVS_OP_UNLINK, KVS_OP_RECURSIVE, "few", 3, NULL, 0, &err);
+    commit(b, &txn);
+    kvs_txn_buf_clear(&txn);
+    km_commit_work(ns);
+    ck_assert_uint_eq(ns->version, version + 1);
+    ck_assert_uint_eq(b->answers, answers + 1);
+    flux_handle_deliver(b->f.h, request("kvs.dropcache", 0, FLUX_ROLE_OWNER, 7));
+    while (kvsstore_collect(ns->store, 1000))
+        ;
+    answers = b->answers;
+    for (; b->answers == answers; turns++)
+        km_read_work(k);
+    check_listing(b, FEW, LARGE, version);
+    for (answers++; b->answers == answers; turns++)
+        km_read_work(k);
+    check_listing(b, MANY, 100, version);
+    ck_assert_uint_gt(turns, 20);
+    step_ns = 0;
+    ck_assert(list_empty(&k->slow));
+    ck_assert_uint_eq(k->listing_bytes, 0);
+    settle(b);
+    struct kvsstore_stats st;
+    kvsstore_get_stats(ns->store, &st);
+    ck_assert_uint_eq(st.held, 0);
+    bed_free(b);
+}
+END_TEST
+
+/* So is what differs below a directory. */
+START_TEST(diff_slices)
+{
+    enum { MANY = 3000 };
+    struct bed *b = bed_create();
+    struct km *k = b->ctx;
+    struct kvs_answer a;
+    size_t answers, len;
+    const void *data;
+    unsigned turns = 0;
+    errmsg_t err;
+
+    make_dir(b, "d", MANY, 100);
+    answers = b->answers;
+    step_ns = 1000000;
+    watch_changes(b, ".", 20);
+    ck_assert_uint_eq(b->answers, answers);
+    ck_assert_uint_gt(k->listing_bytes, 0);
+    /* Its root stays, and it is told what comes meanwhile afterwards. */
+    step_ns = 0;
+    put_later(b, "primary", 0, FLUX_ROLE_OWNER, "new");
+    km_commit_work(k->primary);
+    answers = b->answers;
+    step_ns = 1000000;
+    for (; b->answers == answers; turns++)
+        km_read_work(k);
+    step_ns = 0;
+    ck_assert_uint_gt(turns, 20);
+    data = flux_msg_payload(b->last, &len);
+    ck_assert_int_eq(b->errnum, 0);
+    ck_assert_msg(kvs_answer_decode(data, len, &a, &err) == 0, "%s", err.text);
+    ck_assert_uint_eq(a.count, MANY + 1); /* and the directory itself */
+    ck_assert(a.flags & KVS_ANSWER_WHOLE);
+    settle(b);
+    ck_assert_uint_eq(b->answers, answers + 2);
+    data = flux_msg_payload(b->last, &len);
+    ck_assert_msg(kvs_answer_decode(data, len, &a, &err) == 0, "%s", err.text);
+    ck_assert_uint_eq(a.count, 1);
+    ck_assert_uint_eq(k->listing_bytes, 0);
+    ck_assert(list_empty(&k->slow));
+    /* One that is being made ends with its client. */
+    step_ns = 1000000;
+    watch_changes(b, ".", 21);
+    step_ns = 0;
+    ck_assert_uint_gt(k->listing_bytes, 0);
+    flux_handle_deliver(b->f.h, request("kvs.disconnect", 0, FLUX_ROLE_BROKER, 21));
+    ck_assert_uint_eq(k->listing_bytes, 0);
+    bed_free(b);
+}
+END_TEST
+
+/* While unfinished listings take much memory, no other begins before its turn. */
+START_TEST(listings_crowded)
+{
+    const size_t much = (size_t)1 << 30;
+    struct bed *b = bed_create();
+    struct km *k = b->ctx;
+    size_t answers;
+
+    make_dir(b, "d", 3000, 100);
+    answers = b->answers;
+    k->listing_bytes = much;
+    step_ns = 1000000;
+    list_dir(b, "d", 8);
+    list_dir(b, "d", 9);
+    ck_assert_uint_eq(k->listing_bytes, much);
+    km_read_work(k);
+    size_t first = k->listing_bytes;
+    ck_assert_uint_gt(first, much);
+    /* The first is finished before the second begins. */
+    while (b->answers == answers) {
+        ck_assert_uint_ge(k->listing_bytes, first);
+        km_read_work(k);
+    }
+    ck_assert_uint_eq(k->listing_bytes, much);
+    check_listing(b, 3000, 100, k->primary->version);
+    k->listing_bytes = 0;
+    step_ns = 0;
+    settle(b);
+    ck_assert_uint_eq(b->answers, answers + 2);
+    ck_assert_uint_eq(k->listing_bytes, 0);
+    /* One that is being made ends with its namespace. */
+    step_ns = 1000000;
+    list_dir(b, "d", 10);
+    step_ns = 0;
+    ck_assert_uint_gt(k->listing_bytes, 0);
     bed_free(b);
 }
 END_TEST
@@ -434,7 +659,7 @@ START_TEST(removal_asked)
 {
     struct bed *b = bed_create();
     struct km *k = b->ctx;
-    struct km_space_place p;
+    struct km_wire_place p;
     char text[256];
 
     ck_assert_int_eq(
@@ -580,5 +805,6 @@ int main(void)
     RUN_SUITE("kvs_module", owner_and_others, no_such_rank, early_requests, clients_that_go,
               event_that_fails, bytes_that_wait, watch_before_its_root, removal_unheard,
               removal_asked, abort_without_room, register_without_room, index_of_senders,
-              watch_slices, version_slices, dropcache_slices, upload_slices);
+              watch_slices, version_slices, dropcache_slices, upload_slices, listing_slices,
+              listings_crowded, diff_slices);
 }

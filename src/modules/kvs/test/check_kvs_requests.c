@@ -1,20 +1,10 @@
-/* check_kvs_requests.c - what the kvs module refuses, and what it does with what other instances tell it:
- * requests that are malformed or for somebody else, roots that are old, namespaces that come and go. */
+/* check_kvs_requests.c - what the kvs module refuses, and what it does with what other instances
+ * tell it: requests that are malformed or for somebody else, roots that are old, namespaces that
+ * come and go. */
 #include "bed.h"
 #include "libflux/overlay_wire.h"
 
-#define OWNER FLUX_ROLE_OWNER
-#define BROKER FLUX_ROLE_BROKER
 #define UNKNOWN "no-such-namespace"
-
-/* Deliver a request, and let the module work: the errno of its answer, -1 when there is none. */
-static int deliver(struct bed *b, flux_msg_t *msg)
-{
-    b->errnum = -1;
-    flux_handle_deliver(b->f.h, msg);
-    settle(b);
-    return b->errnum;
-}
 
 static int stream(struct bed *b, const char *topic, uint32_t roles, uint32_t client,
                   const char *text)
@@ -34,20 +24,6 @@ static void event(struct bed *b, const char *topic, const char *text)
         flux_msg_set_json(msg, text);
     flux_handle_deliver(b->f.h, msg);
     settle(b);
-}
-
-/* A request that is something for a namespace, with `len` bytes of it. */
-static int raw(struct bed *b, const char *topic, const char *ns, uint8_t flags, size_t len)
-{
-    struct kvs_ns_req q = {.ns = ns, .nslen = strlen(ns), .flags = flags};
-    flux_msg_t *msg = request(topic, 0, OWNER | BROKER, 7);
-    size_t head = kvs_ns_req_size(&q);
-    uint8_t *buf = calloc(1, head + len);
-
-    kvs_ns_req_encode(&q, buf);
-    flux_msg_set_raw(msg, buf, head + len);
-    free(buf);
-    return deliver(b, msg);
 }
 
 static struct kvs_root last_root(struct bed *b)
@@ -467,7 +443,8 @@ START_TEST(fences)
     ck_assert_uint_eq(version(b), 1);
     /* Only an instance may call for others. */
     ck_assert_int_eq(fence(b, "g", 2, 1, KVS_FENCE_INSTANCE, OWNER), EPERM);
-    /* A client that goes ends it for all; who comes late is refused, as often as calls are missing. */
+    /* A client that goes ends it for all; who comes late is refused, as often as calls are
+     * missing. */
     ck_assert_int_eq(fence(b, "f", 3, 1, 0, OWNER), -1);
     ck_assert_int_eq(fence(b, "f", 3, 2, 0, OWNER), -1);
     before = b->answers;
@@ -597,14 +574,6 @@ END_TEST
 
 /* --- what is answered from above --- */
 
-static void reply(struct bed *b, const char *topic, const void *data, size_t len, int errnum)
-{
-    b->topic = topic;
-    b->raw = data;
-    b->rawlen = len;
-    b->raw_errnum = errnum;
-}
-
 static size_t a_root(uint64_t v, uint8_t buf[KVS_ROOT_WIRE_MAX])
 {
     struct kvs_root root = {.version = v, .ns = "primary"};
@@ -701,6 +670,51 @@ START_TEST(fences_passed)
 }
 END_TEST
 
+/* The ranks that the last call of a fence above told. */
+static void told_ranks(const struct bed *b, const char *want)
+{
+    struct kvs_fence_req q;
+    const void *data;
+    size_t len;
+    errmsg_t err;
+
+    ck_assert_ptr_nonnull(b->held);
+    data = flux_msg_payload(b->held, &len);
+    ck_assert_int_eq(kvs_fence_req_decode(data, len, &q, &err), 0);
+    ck_assert_uint_eq(q.rankslen, strlen(want));
+    ck_assert_mem_eq(q.ranks, want, q.rankslen);
+}
+
+/* The instance above learns where participants are, as soon as that is known here. */
+START_TEST(fence_ranks_passed)
+{
+    struct bed *b = bed_create_at(1);
+
+    b->hold = "kvs.fence";
+    ck_assert_int_eq(fence_at(b, "1", "f", 3, 1, 0, OWNER), -1);
+    told_ranks(b, "1");
+    ck_assert_int_eq(fence_at(b, "", "g", 3, 1, 0, OWNER), -1);
+    told_ranks(b, "");
+    bed_free(b);
+}
+END_TEST
+
+/* Lookups and listings are counted apart. */
+START_TEST(reads_counted)
+{
+    struct bed *b = bed_create();
+
+    ck_assert_int_eq(put_value(b, "primary", 0, OWNER, "one"), 0);
+    (void)look(b, "kvs.lookup", 0, "", false);
+    (void)look(b, "kvs.lookup", 0, "", false);
+    (void)look(b, "kvs.readdir", 0, "", false);
+    ck_assert_int_eq(json(b, "kvs.stats", 0, OWNER, "{}"), 0);
+    ck_assert_msg(last_has(b, "\"lookups\":2,"), "%s", said(b));
+    ck_assert_msg(last_has(b, "\"readdirs\":1,"), "%s", said(b));
+    bed_free(b);
+}
+END_TEST
+
 static size_t asks(const struct bed *b, const char *topic)
 {
     size_t n = 0;
@@ -710,8 +724,8 @@ static size_t asks(const struct bed *b, const char *topic)
     return n;
 }
 
-/* An instance that ends says so: to who waits for a fence here, to the instances that it had told of the
- * calls, and to rank 0 of the namespaces whose master it was. */
+/* An instance that ends says so: to who waits for a fence here, to the instances that it had told
+ * of the calls, and to rank 0 of the namespaces whose master it was. */
 START_TEST(says_that_it_ends)
 {
     struct bed *b = bed_create_at(1);
@@ -733,8 +747,8 @@ START_TEST(says_that_it_ends)
 }
 END_TEST
 
-/* Objects that are asked for: an answer that is cut off, or is not what was asked for, is an error of
- * those who wait, and nothing of it is kept. */
+/* Objects that are asked for: an answer that is cut off, or is not what was asked for, is an
+ * error of those who wait, and nothing of it is kept. */
 START_TEST(objects_that_come)
 {
     static const struct {
@@ -761,7 +775,8 @@ START_TEST(objects_that_come)
 }
 END_TEST
 
-/* A namespace that nobody uses is forgotten, but not by its master, and not while somebody waits. */
+/* A namespace that nobody uses is forgotten, but not by its master, and not while somebody waits.
+ */
 START_TEST(idle_namespaces)
 {
     struct bed *b = bed_create_at(1);
@@ -794,121 +809,38 @@ START_TEST(idle_namespaces)
 }
 END_TEST
 
-/* Pieces of a value that no commit refers to are given back after ten minutes. */
-START_TEST(uploads_expire)
+static int list_unanswered(struct bed *b)
 {
-    struct bed *b = bed_create();
-    struct km *k = b->ctx;
-    struct content_stats before, now;
+    flux_msg_t *msg = request("kvs.namespace-list", 0, OWNER, 7);
 
-    content_get_stats(k->primary->content, &before);
-    ck_assert_int_eq(raw(b, "kvs.store", "primary", 0, 1000), 0);
-    k->born -= 500;
-    km_upload_expire(k->primary);
+    flux_msg_set_json(msg, "{}");
+    b->errnum = -1;
+    flux_handle_deliver(b->f.h, msg);
+    return b->errnum;
+}
+
+/* Elsewhere than at rank 0: requests that rank 0 leaves unanswered do not pile up without end. */
+START_TEST(relays_bounded)
+{
+    struct bed *b = bed_create_at(1);
+    const unsigned most = 4096;
+    size_t answers = b->answers;
+
+    for (unsigned i = 0; i < most; i++)
+        ck_assert_int_eq(list_unanswered(b), -1);
+    ck_assert_uint_eq(b->answers, answers);
+    ck_assert_int_eq(list_unanswered(b), EAGAIN);
+    ck_assert(last_has(b, "4096 requests about namespaces wait at rank 1: try again later"));
+    /* Each answer of rank 0 makes room for one more. */
+    size_t kept = b->nasked;
+    ck_assert_uint_gt(kept, 0);
     settle(b);
-    ck_assert_int_eq(json(b, "kvs.gc", 0, OWNER, "{}"), 0);
-    content_get_stats(k->primary->content, &now);
-    ck_assert_uint_eq(now.objects, before.objects + 1);
-    k->born -= 500;
-    km_upload_expire(k->primary);
-    settle(b);
-    ck_assert_int_eq(json(b, "kvs.gc", 0, OWNER, "{}"), 0);
-    content_get_stats(k->primary->content, &now);
-    ck_assert_uint_eq(now.objects, before.objects);
+    ck_assert_uint_eq(b->answers, answers + 1 + kept);
+    ck_assert_int_eq(b->errnum, 0);
+    for (size_t i = 0; i < kept; i++)
+        ck_assert_int_eq(list_unanswered(b), -1);
+    ck_assert_int_eq(list_unanswered(b), EAGAIN);
     bed_free(b);
-}
-END_TEST
-
-/* A piece of a value from a client, each of its own contents. */
-static int piece(struct bed *b, uint32_t client, size_t len)
-{
-    static uint32_t mark;
-    struct kvs_ns_req q = {.ns = "primary", .nslen = 7};
-    flux_msg_t *msg = request("kvs.store", 0, OWNER, client);
-    size_t head = kvs_ns_req_size(&q);
-    uint8_t *buf = calloc(1, head + len);
-
-    mark++;
-    kvs_ns_req_encode(&q, buf);
-    memcpy(buf + head, &mark, sizeof(mark));
-    flux_msg_set_raw(msg, buf, head + len);
-    free(buf);
-    return deliver(b, msg);
-}
-
-static uint64_t uploaded(struct bed *b)
-{
-    struct kvsstore_stats st;
-
-    kvsstore_get_stats(((struct km *)b->ctx)->primary->store, &st);
-    return st.upload_bytes;
-}
-
-/* One client that uploads and never commits keeps nobody else from it, and leaves nothing. */
-START_TEST(upload_shares)
-{
-    struct bed *b = bed_create();
-    struct km_ns *ns = ((struct km *)b->ctx)->primary;
-    unsigned hog = 0, other = 0;
-
-    kvsstore_upload_limit(ns->store, 300000);
-    while (piece(b, 7, 10000) == 0)
-        ck_assert_uint_lt(++hog, 30);
-    ck_assert_int_eq(b->errnum, EAGAIN);
-    ck_assert_uint_gt(hog, 10);
-    while (other < 5 && piece(b, 8, 10000) == 0)
-        other++;
-    ck_assert_uint_eq(other, 5);
-    deliver(b, request("kvs.disconnect", 0, BROKER, 7));
-    ck_assert_uint_lt(uploaded(b), 5 * 10500);
-    ck_assert_int_eq(piece(b, 8, 10000), 0);
-    deliver(b, request("kvs.disconnect", 0, BROKER, 8));
-    ck_assert_uint_eq(uploaded(b), 0);
-    ck_assert_uint_eq(hmap_count(ns->uploaders), 0);
-    bed_free(b);
-}
-END_TEST
-
-/* An instance says whose pieces it passes on, and when one of these is gone. */
-START_TEST(uploads_passed)
-{
-    struct bed *b = bed_create_at(1), *m = bed_create();
-    struct km_ns *ns = ((struct km *)m->ctx)->primary;
-    struct kvs_ns_req q = {.flags = KVS_NS_CLIENT, .client = 3, .ns = "primary", .nslen = 7};
-    uint8_t buf[100] = {0};
-    flux_msg_t *msg;
-
-    reply(b, "kvs.store", "digests", 7, 0);
-    ck_assert_int_eq(piece(b, 7, 100), 0);
-    ck_assert_int_eq(piece(b, 7, 100), 0);
-    ck_assert_int_eq(piece(b, 8, 100), 0);
-    ck_assert_uint_eq(hmap_count(((struct km *)b->ctx)->primary->uploaders), 2);
-    deliver(b, request("kvs.disconnect", 0, BROKER, 7));
-    ck_assert_uint_eq(hmap_count(((struct km *)b->ctx)->primary->uploaders), 1);
-    ck_assert_uint_eq(b->stores_gone, 1);
-    bed_free(b);
-
-    /* The master: of an instance's clients one goes, then the instance. */
-    for (q.client = 3; q.client < 6; q.client++) {
-        msg = request("kvs.store", 0, BROKER, 20);
-        kvs_ns_req_encode(&q, buf);
-        buf[kvs_ns_req_size(&q)] = (uint8_t)q.client;
-        flux_msg_set_raw(msg, buf, kvs_ns_req_size(&q) + 10);
-        ck_assert_int_eq(deliver(m, msg), 0);
-    }
-    ck_assert_uint_eq(hmap_count(ns->uploaders), 3);
-    uint64_t before = uploaded(m);
-    msg = request("kvs.store-gone", 0, BROKER, 20);
-    flux_msg_set_json(msg, "{\"namespace\":\"primary\",\"client\":3}");
-    ck_assert_int_eq(deliver(m, msg), 0);
-    ck_assert_uint_eq(uploaded(m), before / 3 * 2);
-    deliver(m, request("kvs.disconnect", 0, BROKER, 20));
-    ck_assert_uint_eq(uploaded(m), 0);
-    /* A client may not speak for others. */
-    msg = request("kvs.store", 0, FLUX_ROLE_OWNER, 21);
-    flux_msg_set_raw(msg, buf, sizeof(buf));
-    ck_assert_int_eq(deliver(m, msg), EPROTO);
-    bed_free(m);
 }
 END_TEST
 
@@ -917,5 +849,6 @@ int main(void)
     RUN_SUITE("kvs_requests", payloads, streams, snapshot_holds, lost_ranks, waits_in_order,
               roots_announced, open_and_close, directory_hears, fences, fence_ranks, fence_aborts,
               may_stop, first_root_refused, answers_passed, fences_passed, says_that_it_ends,
-              objects_that_come, idle_namespaces, uploads_expire, upload_shares, uploads_passed);
+              objects_that_come, idle_namespaces, fence_ranks_passed, reads_counted,
+              relays_bounded);
 }

@@ -1,5 +1,6 @@
-/* check_sched_module.c - what the scheduler's module tells the job module, and takes from whom: an instance
- * on a handle of the test's own, of whose requests only resrc.watch is answered by the tests. */
+/* check_sched_module.c - what the scheduler's module tells the job module, and takes from whom:
+ * an instance on a handle of the test's own, of whose requests only resrc.watch is answered by
+ * the tests. */
 #include "config.h"
 #include <stdio.h>
 

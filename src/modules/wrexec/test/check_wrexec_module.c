@@ -1,5 +1,5 @@
-/* check_wrexec_module.c - what rank 0 does with requests that come early, or from the wrong client: the
- * module on a handle of the test's own, with a job whose only node is the child's. */
+/* check_wrexec_module.c - what rank 0 does with requests that come early, or from the wrong
+ * client: the module on a handle of the test's own, with a job whose only node is the child's. */
 #include "config.h"
 #include <signal.h>
 #include <stdio.h>
@@ -24,17 +24,22 @@ struct bed {
     flux_msg_t *tree; /* the stream that the child answers on */
     flux_msg_t *down; /* to be answered by the child */
     bool opened;      /* the stream was answered */
-    int full;         /* so many requests find the child's mailbox full */
+    int full;         /* this many requests find the child's mailbox full */
     int ntree, ndown;
     char frames[1024]; /* types of frames for the child, "LAUNCH KILL " */
     char told[4096];   /* to the job module */
+    size_t raised;     /* messages about jobs, to the job module */
     size_t output;     /* bytes to the client that listens */
     size_t notices;
     size_t refused;   /* requests about names, with EAGAIN */
     size_t responses; /* to wrexec.launch and wrexec.kill */
     size_t named;     /* to wrexec.name */
+    int errnum;       /* of the last response to wrexec.signal */
     char last[512];   /* JSON of the last of these, and of wrexec.listen */
     bool mute;        /* has handed over */
+    uint32_t size;
+    char hosts[64];          /* wrexec_launch.hosts of the last LAUNCH that has it */
+    const char *const *mark; /* by rank: what it answers to wrexec.host; NULL: an error */
 };
 
 static const char *frame_name(enum wire_type type)
@@ -53,6 +58,23 @@ static const char *frame_name(enum wire_type type)
     }
 }
 
+static void take_hosts(struct bed *b, const struct wire_frame *f)
+{
+    struct launchrec rec;
+    const char *hosts;
+    errmsg_t err;
+    json_t *json;
+
+    ck_assert_int_eq(
+        exec_launchrec_get(f->payload + WIRE_LAUNCH_HEAD, f->len - WIRE_LAUNCH_HEAD, &rec, &err),
+        0);
+    ck_assert_ptr_nonnull(json = json_loadb(rec.json, rec.json_len, 0, NULL));
+    hosts = json_string_value(json_object_get(json, "hosts"));
+    if (hosts)
+        snprintf(b->hosts, sizeof(b->hosts), "%s", hosts);
+    json_decref(json);
+}
+
 static void take_down(struct bed *b, const flux_msg_t *msg)
 {
     size_t len, at = strlen(b->frames);
@@ -65,6 +87,8 @@ static void take_down(struct bed *b, const flux_msg_t *msg)
         used = exec_wire_parse(p, len, &f, &err);
         ck_assert_int_gt(used, 0);
         at += (size_t)snprintf(b->frames + at, sizeof(b->frames) - at, "%s", frame_name(f.type));
+        if (f.type == WIRE_LAUNCH)
+            take_hosts(b, &f);
         p += used;
         len -= (size_t)used;
     }
@@ -75,6 +99,12 @@ static void take_response(struct bed *b, const flux_msg_t *msg)
     size_t len;
     const void *data = flux_msg_payload(msg, &len);
 
+    if (strcmp(flux_msg_topic(msg), "wrexec.jobs") == 0) {
+        json_t *o = json_loadb(data, len, JSON_DISABLE_EOF_CHECK, NULL);
+
+        b->raised += json_array_size(json_object_get(o, "raise"));
+        json_decref(o);
+    }
     if (strcmp(flux_msg_topic(msg), "wrexec.jobs") == 0)
         snprintf(b->told + strlen(b->told), sizeof(b->told) - strlen(b->told), "%.*s\n", (int)len,
                  (const char *)data);
@@ -87,6 +117,8 @@ static void take_response(struct bed *b, const flux_msg_t *msg)
         b->refused += (flux_msg_errnum(msg) == EAGAIN);
     else if (strcmp(flux_msg_topic(msg), "wrexec.listen") == 0)
         b->notices++;
+    if (strcmp(flux_msg_topic(msg), "wrexec.signal") == 0)
+        b->errnum = flux_msg_errnum(msg);
     b->named += strcmp(flux_msg_topic(msg), "wrexec.name") == 0;
     if (flux_msg_json(msg))
         snprintf(b->last, sizeof(b->last), "%s", flux_msg_json(msg));
@@ -179,10 +211,17 @@ static void answer(struct bed *b)
         b->nasked = 0;
         for (size_t i = 0; i < n; i++) {
             bool shape = strcmp(flux_msg_topic(now[i]), "overlay.topology") == 0;
-            flux_msg_t *resp = flux_msg_response_create(now[i], shape ? 0 : ENOENT);
+            bool host = strcmp(flux_msg_topic(now[i]), "wrexec.host") == 0;
+            const char *mark = host && b->mark ? b->mark[flux_msg_nodeid(now[i])] : NULL;
+            flux_msg_t *resp = flux_msg_response_create(now[i], shape || mark ? 0 : ENOENT);
+            char json[80] = "no such thing";
 
-            flux_msg_set_json(resp, shape ? "{\"topology\":\"kary:2\",\"size\":2,\"file\":\"\"}"
-                                          : "no such thing");
+            if (shape) /* one child, whatever the size */
+                snprintf(json, sizeof(json), "{\"topology\":\"kary:1\",\"size\":%u,\"file\":\"\"}",
+                         b->size);
+            else if (mark)
+                snprintf(json, sizeof(json), "{\"mark\":\"%s\"}", mark);
+            flux_msg_set_json(resp, json);
             flux_msg_destroy(now[i]);
             flux_handle_deliver(b->f.h, resp);
         }
@@ -191,20 +230,27 @@ static void answer(struct bed *b)
 }
 
 /* It was only just loaded: it knows nothing of the tree. */
-static struct bed *bed_create(void)
+static struct bed *bed_create_sized(uint32_t size)
 {
     struct bed *b = calloc(1, sizeof(*b));
     errmsg_t err;
 
     ck_assert_ptr_nonnull(b);
+    b->size = size;
     b->f.user = b;
     b->f.hook = sent;
     ck_assert_ptr_nonnull(b->f.r = flux_reactor_create(false));
-    ck_assert_ptr_nonnull(b->f.h = flux_handle_create(&fake_nowait_ops, &b->f, b->f.r, 0, 2, 42));
+    ck_assert_ptr_nonnull(b->f.h =
+                              flux_handle_create(&fake_nowait_ops, &b->f, b->f.r, 0, size, 42));
     (void)fake_ops;
     ck_assert_ptr_nonnull(b->stop = flux_timer_create(b->f.r, stop_cb, b));
     ck_assert_int_eq(flux_module_wrexec.init(b->f.h, 0, NULL, &b->ctx, &err), 0);
     return b;
+}
+
+static struct bed *bed_create(void)
+{
+    return bed_create_sized(2);
 }
 
 static void bed_free(struct bed *b)
@@ -250,12 +296,12 @@ static void say_raw(struct bed *b, const char *topic, uint32_t client, const voi
     flux_handle_deliver(b->f.h, msg);
 }
 
-/* As the job module does: one task on rank 1. */
-static void launch(struct bed *b, uint64_t id)
+/* As the job module does: one task on each rank. */
+static void launch_on(struct bed *b, uint64_t id, const char *ranks, const char *names)
 {
     char *argv[] = {(char *)"true", NULL};
-    json_t *nodes = json_loads("[[\"1\",1,\"\",\"\",0]]", 0, NULL);
-    struct wrexec_launch w = {.id = id, .nodes = nodes, .output = "client"};
+    json_t *nodes = json_pack("[[sissi]]", ranks, 1, "", "", 0);
+    struct wrexec_launch w = {.id = id, .nodes = nodes, .names = names, .output = "client"};
     struct launchreq req = {.launch = &w, .argv = argv, .env = "", .envlen = 0};
     launchbuf_t *buf = exec_launchbuf_create();
     size_t len;
@@ -267,6 +313,11 @@ static void launch(struct bed *b, uint64_t id)
     free(data);
     exec_launchbuf_destroy(buf);
     json_decref(nodes);
+}
+
+static void launch(struct bed *b, uint64_t id)
+{
+    launch_on(b, id, "1", NULL);
 }
 
 static void kill_jobs(struct bed *b, const char *ids, int signum)
@@ -388,6 +439,27 @@ START_TEST(full_child)
 }
 END_TEST
 
+/* While the job module has no stream open, no more than a bounded number of messages is kept. */
+START_TEST(many_notes)
+{
+    struct bed *b = bed_create();
+
+    launch(b, 7);
+    answer(b);
+    for (int i = 0; i < 3000; i++)
+        up(b, WIRE_NOTE, 7, "note", 4);
+    ck_assert_uint_eq(b->raised, 0);
+    say(b, "wrexec.jobs", 1, FLUX_MSGF_STREAMING, "{}");
+    turn(b);
+    ck_assert_uint_eq(b->raised, 1024);
+    for (int i = 0; i < 2000; i++)
+        up(b, WIRE_NOTE, 7, "note", 4);
+    turn(b);
+    ck_assert_uint_eq(b->raised, 3024);
+    bed_free(b);
+}
+END_TEST
+
 /* Who launches or kills is told that it was done: nothing else may be sent again. */
 START_TEST(answered)
 {
@@ -400,6 +472,26 @@ START_TEST(answered)
     ck_assert_uint_eq(b->responses, 0); /* they wait for the tree */
     answer(b);
     ck_assert_uint_eq(b->responses, 2);
+    bed_free(b);
+}
+END_TEST
+
+/* wrexec.signal reaches programs beside brokers: a job gets its signals by the job service, which
+ * puts on record what ended it. */
+START_TEST(signal_to_job)
+{
+    struct bed *b = bed_create();
+
+    answer(b);
+    launch(b, 7);
+    turn(b);
+    answer(b);
+    ck_assert_str_eq(b->frames, "LAUNCH ");
+    say(b, "wrexec.signal", 1, 0, "{\"id\":7,\"signum\":9}");
+    turn(b);
+    answer(b);
+    ck_assert_int_eq(b->errnum, ESRCH);
+    ck_assert_str_eq(b->frames, "LAUNCH ");
     bed_free(b);
 }
 END_TEST
@@ -427,7 +519,7 @@ END_TEST
 
 static int init_with(struct bed *b, flux_handover_t *o, errmsg_t *err)
 {
-    b->f.h = flux_handle_create(&fake_nowait_ops, &b->f, b->f.r, 0, 2, 43);
+    b->f.h = flux_handle_create(&fake_nowait_ops, &b->f, b->f.r, 0, b->size, 43);
     ck_assert_ptr_nonnull(b->f.h);
     ck_assert_int_eq(flux_aux_set(b->f.h, "module::inherited", o, NULL), 0);
     return flux_module_wrexec.init(b->f.h, 0, NULL, &b->ctx, err);
@@ -584,6 +676,101 @@ START_TEST(reloaded_names)
 END_TEST
 
 /* What is not what an instance leaves is refused, with a sentence, and leaves nothing. */
+/* Nodes of one name are asked once whether they share a host; what comes meanwhile waits. */
+START_TEST(hosts_of_one_name)
+{
+    static const char *const marks[] = {"x", "y", "x", "x"};
+    struct bed *b = bed_create_sized(4);
+
+    answer(b);
+    launch_on(b, 6, "1-3", "a,b,c"); /* asks for nothing */
+    turn(b);
+    ck_assert_uint_eq(b->nasked, 0);
+    launch_on(b, 7, "1-3", "a,a,b");
+    launch(b, 8);
+    kill_jobs(b, "7", SIGTERM);
+    turn(b);
+    ck_assert_uint_eq(b->nasked, 2);
+    ck_assert_str_eq(flux_msg_topic(b->asked[0]), "wrexec.host");
+    ck_assert_str_eq(b->frames, "LAUNCH ");
+    ck_assert_uint_eq(b->responses, 1);
+    b->mark = marks;
+    answer(b);
+    ck_assert_str_eq(b->frames, "LAUNCH LAUNCH LAUNCH SIGNAL ");
+    ck_assert_uint_eq(b->responses, 4);
+    ck_assert_str_eq(b->hosts, "h1,h2,h3");
+    launch_on(b, 9, "1-2", "a,a");
+    turn(b);
+    ck_assert_uint_eq(b->nasked, 0);
+    ck_assert_str_eq(b->hosts, "h1,h2");
+    reload(b);
+    b->hosts[0] = '\0';
+    launch_on(b, 10, "1-2", "a,a");
+    turn(b);
+    for (size_t i = 0; i < b->nasked; i++)
+        ck_assert_str_ne(flux_msg_topic(b->asked[i]), "wrexec.host");
+    answer(b);
+    ck_assert_str_eq(b->hosts, "h1,h2");
+    launch_on(b, 11, "1-3", "a,a,a");
+    turn(b);
+    ck_assert_uint_eq(b->nasked, 1);
+    answer(b);
+    ck_assert_str_eq(b->hosts, "h1,h2,h2");
+    bed_free(b);
+}
+END_TEST
+
+/* Equal marks: the launch stays as it is.  No mark: the name decides, and nobody waits again. */
+START_TEST(hosts_not_told)
+{
+    static const char *const same[] = {"x", "x", "x"}, *const none[] = {NULL, "x", NULL};
+    struct bed *b = bed_create_sized(3);
+
+    answer(b);
+    b->mark = none;
+    launch_on(b, 7, "1-2", "a,a");
+    turn(b);
+    ck_assert_uint_eq(b->nasked, 2);
+    ck_assert_str_eq(b->frames, "");
+    answer(b);
+    ck_assert_str_eq(b->frames, "LAUNCH ");
+    launch_on(b, 8, "1-2", "a,a");
+    turn(b);
+    ck_assert_str_eq(b->frames, "LAUNCH LAUNCH ");
+    ck_assert_uint_eq(b->nasked, 1);
+    b->mark = same;
+    answer(b);
+    launch_on(b, 9, "1-2", "a,a");
+    turn(b);
+    ck_assert_uint_eq(b->nasked, 0);
+    ck_assert_str_eq(b->frames, "LAUNCH LAUNCH LAUNCH ");
+    ck_assert_str_eq(b->hosts, "");
+    bed_free(b);
+}
+END_TEST
+
+/* Launches that wait for marks outlive a reload: each is launched once. */
+START_TEST(hosts_reloaded)
+{
+    static const char *const marks[] = {"x", "x", "y"};
+    struct bed *b = bed_create_sized(3);
+
+    answer(b);
+    launch_on(b, 7, "1-2", "a,a");
+    launch(b, 8);
+    turn(b);
+    ck_assert_uint_eq(b->nasked, 2);
+    while (b->nasked > 0)
+        flux_msg_destroy(b->asked[--b->nasked]);
+    reload(b);
+    b->mark = marks;
+    answer(b);
+    ck_assert_str_eq(b->frames, "LAUNCH LAUNCH ");
+    ck_assert_uint_eq(b->responses, 2);
+    bed_free(b);
+}
+END_TEST
+
 START_TEST(bad_inheritance)
 {
     for (int bad = 0; bad < 8; bad++) {
@@ -616,6 +803,7 @@ END_TEST
 int main(void)
 {
     RUN_SUITE("wrexec module", early_kill, early_jobs, foreign_credit, full_child, answered,
-              many_names, reloaded_early, reloaded_edges, reloaded_clients, reloaded_names,
+              many_notes, signal_to_job, many_names, reloaded_early, reloaded_edges,
+              reloaded_clients, reloaded_names, hosts_of_one_name, hosts_not_told, hosts_reloaded,
               bad_inheritance);
 }

@@ -1,0 +1,19 @@
+/* Messages of the service "broker" (core_service.c). */
+#ifndef BROKER_BROKER_WIRE_H
+#define BROKER_BROKER_WIRE_H
+
+#include "core.h"
+#include "libschema/schema.h"
+
+/* The request broker.shutdown to rank 0, and the control message overlay.shutdown down the tree. */
+struct shutdown_order {
+    int rc;
+    const char *reason; /* points into the decoded message */
+};
+extern const struct flux_schema shutdown_order_schema;
+
+extern const struct flux_schema core_stats_schema;
+
+extern const struct flux_method broker_methods[];
+
+#endif

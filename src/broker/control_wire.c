@@ -1,0 +1,102 @@
+/* control_wire.c - the control messages that a broker and its parent send each other.
+ *
+ * They pass on the tree plane, with a strict JSON object as payload.  The broker sends and decodes
+ * them by these tables (core_overlay.c), and doc/wiredoc.c prints them for doc/protocol.rst.
+ */
+#include "config.h"
+#include "control_wire.h"
+
+#include "broker_wire.h"
+
+static const struct flux_field hello_fields[] = {
+    FLUX_FIELD_U32(struct control_hello, rank, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U32(struct control_hello, size, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_STR(struct control_hello, topology, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_INT(struct control_hello, version, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+static const struct flux_schema hello_schema = FLUX_SCHEMA(struct control_hello, hello_fields);
+
+static const struct flux_field welcome_fields[] = {
+    FLUX_FIELD_U64(struct control_number, seq, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_INT(struct control_number, state, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+static const struct flux_schema welcome_schema = FLUX_SCHEMA(struct control_number, welcome_fields);
+
+static const struct flux_field from_fields[] = {
+    FLUX_FIELD_U64(struct control_number, from, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+static const struct flux_schema from_schema = FLUX_SCHEMA(struct control_number, from_fields);
+
+static const struct flux_field to_fields[] = {
+    FLUX_FIELD_U64(struct control_number, to, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+static const struct flux_schema to_schema = FLUX_SCHEMA(struct control_number, to_fields);
+
+static const struct flux_field last_fields[] = {
+    FLUX_FIELD_U64(struct control_number, last, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+static const struct flux_schema last_schema = FLUX_SCHEMA(struct control_number, last_fields);
+
+static const struct flux_field ranks_fields[] = {
+    FLUX_FIELD_STR(struct control_text, ranks, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+static const struct flux_schema ranks_schema = FLUX_SCHEMA(struct control_text, ranks_fields);
+
+static const struct flux_field reason_fields[] = {
+    FLUX_FIELD_STR(struct control_text, reason, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+static const struct flux_schema reason_schema = FLUX_SCHEMA(struct control_text, reason_fields);
+
+static const struct flux_field empty_fields[] = {FLUX_FIELD_END};
+static const struct flux_schema empty_schema = {empty_fields};
+
+const struct flux_method control_up[CONTROL_NUP + 1] = {
+    [CONTROL_HELLO] = {.topic = "overlay.hello",
+                       .request = &hello_schema,
+                       .what = "first message of a child, which asks to join"},
+    [CONTROL_READY] = {.topic = "overlay.ready",
+                       .request = &ranks_schema,
+                       .what = "these ranks of the subtree are ready"},
+    [CONTROL_LOST] = {.topic = "overlay.lost",
+                      .request = &ranks_schema,
+                      .what = "these ranks of the subtree were lost"},
+    [CONTROL_GOODBYE] = {.topic = "overlay.goodbye",
+                         .request = &empty_schema,
+                         .what = "the subtree has shut down"},
+    [CONTROL_REPLAY] = {.topic = "event.replay",
+                        .request = &from_schema,
+                        .what = "send the events again, from this number on"},
+    [CONTROL_NUP] = FLUX_METHOD_END,
+};
+
+const struct flux_method control_down[CONTROL_NDOWN + 1] = {
+    [CONTROL_WELCOME] = {.topic = "overlay.welcome",
+                         .request = &welcome_schema,
+                         .what = "the child has joined; its events begin after number seq"},
+    [CONTROL_REFUSED] = {.topic = "overlay.refused",
+                         .request = &reason_schema,
+                         .what = "the child may not join, and exits"},
+    [CONTROL_SHUTDOWN] = {.topic = "overlay.shutdown",
+                          .request = &shutdown_order_schema,
+                          .what = "shut down, children first, with this exit code"},
+    [CONTROL_SKIP] = {.topic = "event.skip",
+                      .request = &to_schema,
+                      .what = "the events up to this one are no longer kept"},
+    [CONTROL_REPLAYED] = {.topic = "event.replayed",
+                          .request = &last_schema,
+                          .what = "end of a part of the replay; last is the newest event"},
+    [CONTROL_LAST] = {.topic = "event.last",
+                      .request = &last_schema,
+                      .what = "all events up to this one have been sent by now"},
+    [CONTROL_CUT] = {.topic = "event.cut",
+                     .request = &last_schema,
+                     .what = "no event follows this one: a broker above is lost"},
+    [CONTROL_NDOWN] = FLUX_METHOD_END,
+};

@@ -1,0 +1,47 @@
+/* Control messages between a broker and its parent: see control_wire.c. */
+#ifndef BROKER_CONTROL_WIRE_H
+#define BROKER_CONTROL_WIRE_H
+
+#include <stdint.h>
+
+#include "libschema/schema.h"
+
+struct control_hello {
+    uint32_t rank;
+    uint32_t size;
+    const char *topology; /* points into the decoded message */
+    int version;
+};
+
+/* Each message with numbers has some of these. */
+struct control_number {
+    uint64_t seq;
+    uint64_t from;
+    uint64_t to;
+    uint64_t last;
+    int state;
+};
+
+/* Each message with text has one of these; it points into the decoded message. */
+struct control_text {
+    const char *ranks;
+    const char *reason;
+};
+
+/* Places in the tables of messages to the parent, and of messages to a child. */
+enum { CONTROL_HELLO, CONTROL_READY, CONTROL_LOST, CONTROL_GOODBYE, CONTROL_REPLAY, CONTROL_NUP };
+enum {
+    CONTROL_WELCOME,
+    CONTROL_REFUSED,
+    CONTROL_SHUTDOWN, /* struct shutdown_order, see broker_wire.h */
+    CONTROL_SKIP,
+    CONTROL_REPLAYED,
+    CONTROL_LAST,
+    CONTROL_CUT,
+    CONTROL_NDOWN
+};
+/* `request` describes the payload; FLUX_METHOD_END follows. */
+extern const struct flux_method control_up[CONTROL_NUP + 1];
+extern const struct flux_method control_down[CONTROL_NDOWN + 1];
+
+#endif

@@ -1,0 +1,201 @@
+/* Tests that each link passes. */
+#ifndef LINK_COMMON_H
+#define LINK_COMMON_H
+
+#include "broker/link/test/bed.h"
+#include "libutil/test/suite.h"
+
+/* Odd loop indexes are for addresses of TCP. */
+/* Send messages of every kind along every path. */
+static void exchange(void)
+{
+    ck_assert(run_until(&node[0].core.event_up[1], 1, PATIENCE));
+    ck_assert(run_until(&node[0].core.event_up[2], 1, PATIENCE));
+    ck_assert_int_eq(send_from(1, CORE_TREE, 0, 1, 10, false), 0);
+    ck_assert(run_until(&node[0].core.got[CORE_TREE], 1, PATIENCE));
+    ck_assert_uint_eq(node[0].core.last_from, 1);
+    ck_assert_str_eq(node[0].core.last_topic, "check.link");
+    ck_assert_int_eq(send_from(0, CORE_TREE, 1, 1, 10, false), 0);
+    ck_assert(run_until(&node[1].core.got[CORE_TREE], 1, PATIENCE));
+    publish(0, "news");
+    ck_assert(run_until(&node[1].core.got[CORE_EVENT], 1, PATIENCE));
+    ck_assert(run_until(&node[2].core.got[CORE_EVENT], 1, PATIENCE));
+    ck_assert_str_eq(node[2].core.last_topic, "news");
+    ck_assert_int_eq(send_from(1, CORE_RING, 2, 1, 10, false), 0);
+    ck_assert(run_until(&node[2].core.got[CORE_RING], 1, PATIENCE));
+    ck_assert_uint_eq(node[2].core.last_from, 1);
+    ck_assert_int_eq(send_from(2, CORE_RING, 1, 2, 10, false), 0);
+    ck_assert(run_until(&node[1].core.got[CORE_RING], 1, PATIENCE));
+    ck_assert_uint_eq(node[1].core.last_from, 2);
+    /* A neighbor that does not exist, and one that has not connected yet. */
+    ck_assert_int_eq(send_from(1, CORE_TREE, 2, 1, 10, false), -1);
+    ck_assert_int_eq(errno, EHOSTUNREACH);
+}
+
+START_TEST(test_exchange)
+{
+    start_all(3, "flat", _i & 1, _i & 2);
+    exchange();
+    for (int i = 0; i < 3; i++)
+        ck_assert_uint_eq(node[i].core.event_up[i], 0);
+}
+END_TEST
+
+START_TEST(test_ring_of_two)
+{
+    start_all(2, "flat", false, true);
+    ck_assert(run_until(&node[0].core.event_up[1], 1, PATIENCE));
+    ck_assert_int_eq(send_from(0, CORE_RING, 1, 1, 1, false), 0);
+    ck_assert(run_until(&node[1].core.got[CORE_RING], 1, PATIENCE));
+    ck_assert_int_eq(send_from(1, CORE_RING, 0, 1, 1, true), 0);
+    ck_assert(run_until(&node[0].core.got[CORE_RING], 1, PATIENCE));
+}
+END_TEST
+
+START_TEST(test_full)
+{
+    unsigned sent = 0;
+    uint32_t tag = 1;
+
+    start_all(2, "flat", false, true);
+    ck_assert(run_until(&node[0].core.event_up[1], 1, PATIENCE));
+    /* The reactor does not run, so the queues below fill, and then that of the link. */
+    while (send_from(1, CORE_TREE, 0, tag, 50000, false) == 0) {
+        tag++;
+        ck_assert_uint_lt(++sent, 20000);
+    }
+    ck_assert_int_eq(errno, EAGAIN);
+    ck_assert_uint_ge(sent, queue_max);
+    ck_assert_int_eq(send_from(1, CORE_TREE, 0, tag++, 100, true), 0); /* may not be refused */
+    ck_assert(run_until(&node[1].core.writable, 1, PATIENCE));
+    ck_assert(run_until(&node[0].core.got[CORE_TREE], sent + 1, PATIENCE));
+    ck_assert(node[0].core.ordered);
+    ck_assert_uint_eq(node[1].core.writable, 1);
+}
+END_TEST
+
+/* Messages that make no full frame fill the queue, and one that may not be refused takes them all
+ * along. */
+START_TEST(test_full_of_small)
+{
+    uint32_t tag = 1;
+
+    start_all(2, "flat", false, true);
+    ck_assert(run_until(&node[0].core.event_up[1], 1, PATIENCE));
+    while (send_from(1, CORE_TREE, 0, tag, 10, false) == 0)
+        ck_assert_uint_le(++tag, queue_max + 1);
+    ck_assert_int_eq(errno, EAGAIN);
+    ck_assert_int_eq(send_from(1, CORE_TREE, 0, tag, 100000, true), 0);
+    ck_assert(run_until(&node[1].core.writable, 1, PATIENCE));
+    ck_assert(run_until(&node[0].core.got[CORE_TREE], tag, PATIENCE));
+    ck_assert(node[0].core.ordered);
+    ck_assert_uint_eq(node[1].core.writable, 1);
+}
+END_TEST
+
+START_TEST(test_backlog_is_cut)
+{
+    unsigned sent = 0;
+
+    start_all(2, "flat", false, false);
+    ck_assert(run_until(&node[0].core.event_up[1], 1, PATIENCE));
+    while (send_from(1, CORE_TREE, 0, 0, 1000000, true) == 0)
+        ck_assert_uint_lt(++sent, 1000);
+    ck_assert_int_eq(errno, EHOSTUNREACH);
+    ck_assert_uint_eq(node[1].core.lost[CORE_TREE][0], 0); /* not from within send */
+    ck_assert(run_until(&node[1].core.lost[CORE_TREE][0], 1, PATIENCE));
+    ck_assert_str_ne(node[1].log, "");
+}
+END_TEST
+
+START_TEST(test_child_lost)
+{
+    start_all(3, "flat", _i, true);
+    exchange();
+    transport->ops->destroy(node[2].link);
+    node[2].link = NULL;
+    ck_assert(run_until(&node[0].core.lost[CORE_TREE][2], 1, PATIENCE));
+    ck_assert(run_until(&node[1].core.lost[CORE_RING][2], 1, PATIENCE));
+    ck_assert_int_eq(send_from(0, CORE_TREE, 2, 1, 10, true), -1);
+    ck_assert_int_eq(errno, EHOSTUNREACH);
+    run_for(0.2);
+    ck_assert_uint_eq(node[0].core.lost[CORE_TREE][2], 1);
+    ck_assert_uint_eq(node[0].core.lost[CORE_TREE][1], 0);
+    /* The others go on. */
+    publish(0, "more");
+    ck_assert(run_until(&node[1].core.got[CORE_EVENT], 2, PATIENCE));
+}
+END_TEST
+
+START_TEST(test_parent_lost)
+{
+    start_all(3, "chain", _i, true);
+    ck_assert(run_until(&node[0].core.event_up[1], 1, PATIENCE));
+    ck_assert(run_until(&node[1].core.event_up[2], 1, PATIENCE));
+    /* The end of a connection counts only after its handshake, and events have a connection of
+     * their own. */
+    ck_assert_int_eq(send_from(1, CORE_TREE, 0, 1, 10, false), 0);
+    ck_assert_int_eq(send_from(2, CORE_TREE, 1, 1, 10, false), 0);
+    ck_assert(run_until(&node[0].core.got[CORE_TREE], 1, PATIENCE));
+    ck_assert(run_until(&node[1].core.got[CORE_TREE], 1, PATIENCE));
+    transport->ops->destroy(node[1].link);
+    node[1].link = NULL;
+    ck_assert(run_until(&node[2].core.lost[CORE_TREE][1], 1, PATIENCE));
+    ck_assert(run_until(&node[0].core.lost[CORE_TREE][1], 1, PATIENCE));
+    ck_assert_int_eq(send_from(2, CORE_TREE, 1, 1, 10, true), -1);
+    ck_assert_int_eq(errno, EHOSTUNREACH);
+}
+END_TEST
+
+/* The core drops a child that does not disconnect by itself. */
+START_TEST(test_drop)
+{
+    start_all(2, "flat", false, true);
+    ck_assert(run_until(&node[0].core.event_up[1], 1, PATIENCE));
+    ck_assert_int_eq(send_from(1, CORE_TREE, 0, 1, 10, false), 0);
+    ck_assert(run_until(&node[0].core.got[CORE_TREE], 1, PATIENCE));
+    node[0].core.ops->drop(node[0].core.arg, CORE_TREE, 1);
+    ck_assert_int_eq(send_from(0, CORE_TREE, 1, 1, 10, true), -1);
+    ck_assert_int_eq(send_from(1, CORE_TREE, 0, 2, 10, false), 0);
+    ck_assert(run_until(&node[1].core.lost[CORE_TREE][0], 1, PATIENCE));
+    ck_assert_uint_eq(node[0].core.got[CORE_TREE], 1); /* nothing more is accepted from it */
+    ck_assert_uint_eq(node[0].core.lost[CORE_TREE][1], 0);
+}
+END_TEST
+
+/* Neighbors that have nothing to send to each other are not lost. */
+START_TEST(test_idle)
+{
+    peer_timeout = 1.;
+    start_all(3, "chain", false, true);
+    ck_assert(run_until(&node[0].core.event_up[1], 1, PATIENCE));
+    ck_assert(run_until(&node[1].core.event_up[2], 1, PATIENCE));
+    run_for(3.);
+    for (int i = 0; i < 3; i++) {
+        for (int k = 0; k < 3; k++) {
+            ck_assert_uint_eq(node[i].core.lost[CORE_TREE][k], 0);
+            ck_assert_uint_eq(node[i].core.lost[CORE_RING][k], 0);
+        }
+    }
+}
+END_TEST
+
+/* `tcp`: 2 if the link has TCP, else 1. */
+static inline void add_common(TCase *tc, int tcp)
+{
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_set_timeout(tc, 60);
+    for (int i = 0; i < 4; i++)
+        if (!(i & 1) || tcp == 2)
+            tcase_add_loop_test(tc, test_exchange, i, i + 1);
+    tcase_add_test(tc, test_ring_of_two);
+    tcase_add_test(tc, test_full);
+    tcase_add_test(tc, test_full_of_small);
+    tcase_add_test(tc, test_backlog_is_cut);
+    tcase_add_loop_test(tc, test_child_lost, 0, tcp);
+    tcase_add_loop_test(tc, test_parent_lost, 0, tcp);
+    tcase_add_test(tc, test_drop);
+    tcase_add_test(tc, test_idle);
+}
+
+#endif

@@ -1,0 +1,277 @@
+/* check_ulink.c - the local link: what each link does, and who is refused. */
+#define TRANSPORT transport_unix
+#define LOCAL "unix://"
+
+#include "broker/link/test/common.h"
+
+#include <sys/un.h>
+
+#include "broker/link/unix/ulink_private.h"
+
+/* A connection to the socket of rank `i`. */
+static int stranger(uint32_t i)
+{
+    struct sockaddr_un sun;
+    errmsg_t err;
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+    ck_assert_int_eq(ulink_address(transport->ops->tree_uri(node[i].link), &sun, &err), 0);
+    ck_assert_int_eq(connect(fd, (struct sockaddr *)&sun, sizeof(sun)), 0);
+    return fd;
+}
+
+static void write_word(int fd, enum ulink_word word, const void *in)
+{
+    flux_msg_t *msg = ulink_word_create(word, in);
+    outq_t *q = outq_create();
+
+    ck_assert_int_eq(outq_send(q, fd, msg), 0);
+    outq_destroy(q);
+    flux_msg_destroy(msg);
+}
+
+/* Run until the other end has closed, and return the reason that it has sent. */
+static void hear_reason(int fd, char *why, size_t size)
+{
+    static char scratch[FRAMER_SCRATCH];
+    framer_t *in = framer_create();
+    struct ulink_reason r;
+    flux_msg_t *msg;
+    errmsg_t err;
+    json_t *owner;
+
+    snprintf(why, size, "%s", "");
+    for (int i = 0; i < PATIENCE * 100; i++) {
+        ssize_t n = framer_read(in, fd, scratch, sizeof(scratch), false);
+
+        if (n == 0)
+            break;
+        while (n > 0 && (msg = framer_next(in, &err))) {
+            owner = ulink_word_decode(ULINK_REFUSED, msg, &r, &err);
+            ck_assert_ptr_nonnull(owner);
+            snprintf(why, size, "%s", r.reason);
+            json_decref(owner);
+            flux_msg_destroy(msg);
+        }
+        run_for(0.01);
+    }
+    framer_destroy(in);
+    close(fd);
+}
+
+/* Rank 2 stays away. */
+static void two_of_three(bool curve)
+{
+    errmsg_t err = {""};
+
+    for (uint32_t i = 0; i < 3; i++)
+        create(i, 3, "flat", curve);
+    for (uint32_t i = 0; i < 3; i++)
+        bind_node(i, false);
+    for (uint32_t i = 0; i < 2; i++) {
+        allow_all(i);
+        connect_node(i);
+        ck_assert_int_eq(transport->ops->start(node[i].link, &err), 0);
+    }
+    ck_assert(run_until(&node[0].core.event_up[1], 1, PATIENCE));
+}
+
+START_TEST(refused)
+{
+    struct ulink_hello hello = {ULINK_VERSION, 2, "tree", node[2].key.pub};
+    char why[200];
+    int fd;
+
+    two_of_three(true);
+    hello.key = node[1].key.pub;
+    write_word(fd = stranger(0), ULINK_HELLO, &hello);
+    hear_reason(fd, why, sizeof(why));
+    ck_assert_str_eq(why, "the key is not that of rank 2");
+    ck_assert_ptr_nonnull(strstr(node[0].log, why));
+    hello.rank = 1;
+    write_word(fd = stranger(0), ULINK_HELLO, &hello);
+    hear_reason(fd, why, sizeof(why));
+    ck_assert_str_eq(why, "rank 1 is connected already");
+    hello.rank = 7;
+    write_word(fd = stranger(0), ULINK_HELLO, &hello);
+    hear_reason(fd, why, sizeof(why));
+    ck_assert_ptr_nonnull(strstr(why, "rank 7 is not a neighbor"));
+    hello.rank = 2;
+    hello.plane = "table";
+    write_word(fd = stranger(0), ULINK_HELLO, &hello);
+    hear_reason(fd, why, sizeof(why));
+    ck_assert_ptr_nonnull(strstr(why, "rank 2 is not a neighbor"));
+    hello.version = 99;
+    write_word(fd = stranger(0), ULINK_HELLO, &hello);
+    hear_reason(fd, why, sizeof(why));
+    ck_assert_ptr_nonnull(strstr(why, "version of the protocol is 99"));
+    write_word(fd = stranger(0), ULINK_BEAT, NULL);
+    hear_reason(fd, why, sizeof(why));
+    ck_assert_ptr_nonnull(strstr(why, "link.hello"));
+    /* What is not a message. */
+    fd = stranger(0);
+    ck_assert_int_eq(write(fd, "GET / HTTP/1.0\r\n\r\n                              ", 48), 48);
+    hear_reason(fd, why, sizeof(why));
+    ck_assert_str_ne(why, "");
+    ck_assert_uint_eq(node[0].core.got[CORE_TREE], 0);
+    /* The right one is welcome after all that. */
+    hello = (struct ulink_hello){ULINK_VERSION, 2, "tree", node[2].key.pub};
+    write_word(fd = stranger(0), ULINK_HELLO, &hello);
+    ck_assert(run_until(&node[0].core.event_up[2], 1, PATIENCE));
+    close(fd);
+    ck_assert(run_until(&node[0].core.lost[CORE_TREE][2], 1, PATIENCE));
+    /* It stays lost. */
+    write_word(fd = stranger(0), ULINK_HELLO, &hello);
+    hear_reason(fd, why, sizeof(why));
+    ck_assert_str_eq(why, "rank 2 counts as lost");
+}
+END_TEST
+
+/* Whoever listens at the address of the parent must have its key. */
+START_TEST(false_parent)
+{
+    errmsg_t err = {""};
+
+    create(0, 2, "flat", true);
+    create(1, 2, "flat", true);
+    bind_node(0, false);
+    bind_node(1, false);
+    allow_all(0);
+    allow_all(1);
+    node[0].key.pub[3] ^= 1; /* what rank 1 is told */
+    connect_node(1);
+    ck_assert_int_eq(transport->ops->start(node[0].link, &err), 0);
+    ck_assert_int_eq(transport->ops->start(node[1].link, &err), 0);
+    ck_assert_int_eq(send_from(1, CORE_TREE, 0, 1, 10, false), 0);
+    ck_assert(run_until(&node[1].core.lost[CORE_TREE][0], 1, PATIENCE));
+    ck_assert_uint_eq(node[0].core.got[CORE_TREE], 0);
+    ck_assert_ptr_nonnull(strstr(node[1].log, "is not the socket of rank 0"));
+}
+END_TEST
+
+/* A neighbor that begins later is found; its socket may be removed, and made again. */
+START_TEST(later)
+{
+    errmsg_t err = {""};
+    char path[200];
+
+    for (uint32_t i = 0; i < 2; i++) {
+        create(i, 2, "flat", true);
+        bind_node(i, false);
+    }
+    allow_all(0);
+    allow_all(1);
+    connect_node(1);
+    snprintf(path, sizeof(path), "%s", transport->ops->tree_uri(node[0].link) + strlen(LOCAL));
+    ck_assert_int_eq(unlink(path), 0);
+    ck_assert_int_eq(transport->ops->start(node[1].link, &err), 0);
+    run_for(0.05);
+    ck_assert_int_eq(transport->ops->rebind(node[0].link, &err), 1);
+    ck_assert_int_eq(transport->ops->rebind(node[0].link, &err), 0);
+    ck_assert_int_eq(transport->ops->start(node[0].link, &err), 0);
+    ck_assert(run_until(&node[0].core.event_up[1], 1, PATIENCE));
+    ck_assert_int_eq(unlink(path), 0);
+    ck_assert_int_eq(transport->ops->rebind(node[0].link, &err), 1);
+    ck_assert_int_eq(send_from(1, CORE_TREE, 0, 1, 10, false), 0);
+    ck_assert(run_until(&node[0].core.got[CORE_TREE], 1, PATIENCE));
+}
+END_TEST
+
+/* A neighbor that is silent, with an open connection, is lost; also one in the ring that has never
+ * said anything. */
+START_TEST(silent)
+{
+    struct ulink_hello hello = {ULINK_VERSION, 2, "tree", ""};
+    int fd;
+
+    peer_timeout = 1.;
+    two_of_three(false);
+    write_word(fd = stranger(0), ULINK_HELLO, &hello);
+    ck_assert(run_until(&node[0].core.event_up[2], 1, PATIENCE));
+    for (int i = 0; i < 30; i++) /* however much waits for it */
+        ck_assert_int_eq(send_from(0, CORE_TREE, 2, 0, 1000000, true), 0);
+    ck_assert(run_until(&node[0].core.lost[CORE_TREE][2], 1, PATIENCE));
+    ck_assert(run_until(&node[1].core.lost[CORE_RING][2], 1, PATIENCE));
+    ck_assert_uint_eq(node[0].core.lost[CORE_TREE][1], 0);
+    close(fd);
+}
+END_TEST
+
+/* A child that reads nothing does not hold up its sibling, and the core hears that it has missed
+ * events. */
+START_TEST(slow_child)
+{
+    struct ulink_hello hello = {ULINK_VERSION, 2, "tree", ""};
+    int fd;
+
+    peer_timeout = 60.;
+    two_of_three(false);
+    write_word(fd = stranger(0), ULINK_HELLO, &hello);
+    ck_assert(run_until(&node[0].core.event_up[2], 1, PATIENCE));
+    for (unsigned i = 0; i < 20; i++) {
+        flux_msg_t *msg = flux_msg_create(FLUX_MSG_EVENT, "much");
+
+        ck_assert_int_eq(flux_msg_take_raw(msg, calloc(1, 1000001), 1000000), 0);
+        node[0].core.ops->publish(node[0].core.arg, msg);
+        flux_msg_destroy(msg);
+        ck_assert(run_until(&node[1].core.got[CORE_EVENT], i + 1, PATIENCE));
+    }
+    ck_assert_uint_gt(node[0].core.skipped, 0);
+    close(fd);
+}
+END_TEST
+
+START_TEST(errors)
+{
+    char uri[200];
+    errmsg_t err = {""};
+
+    create(0, 2, "flat", true);
+    create(1, 2, "flat", true);
+    ck_assert_int_eq(transport->ops->bind(node[0].link, "not-an-address", "", &err), -1);
+    ck_assert_ptr_nonnull(strstr(err.text, "not-an-address"));
+    ck_assert_int_eq(transport->ops->allow(node[0].link, 7, node[1].key.pub, &err), -1);
+    ck_assert_ptr_nonnull(strstr(err.text, "rank 7"));
+    ck_assert_int_eq(transport->ops->allow(node[0].link, 1, "short", &err), -1);
+    ck_assert_int_eq(
+        transport->ops->connect(node[0].link, CORE_TREE, 1, "unix:///x", NULL, "short", &err), -1);
+    bind_node(1, false);
+    snprintf(uri, sizeof(uri), "%s", transport->ops->tree_uri(node[1].link));
+    ck_assert_int_eq(transport->ops->bind(node[0].link, uri, "", &err), -1);
+    ck_assert_msg(errno == EADDRINUSE, "%d %s", errno, err.text);
+    transport->ops->destroy(NULL);
+}
+END_TEST
+
+/* The socket of a broker that was killed is replaced. */
+START_TEST(stale_socket)
+{
+    char uri[200];
+    struct sockaddr_un sun;
+    errmsg_t err = {""};
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    create(0, 2, "flat", true);
+    snprintf(uri, sizeof(uri), LOCAL "%s/t0", dir);
+    ck_assert_int_eq(ulink_address(uri, &sun, &err), 0);
+    ck_assert_int_eq(bind(fd, (struct sockaddr *)&sun, sizeof(sun)), 0);
+    close(fd);
+    ck_assert_msg(transport->ops->bind(node[0].link, uri, "", &err) == 0, "%s", err.text);
+    close(stranger(0));
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tc = tcase_create("ulink");
+
+    add_common(tc, 1);
+    tcase_add_test(tc, refused);
+    tcase_add_test(tc, false_parent);
+    tcase_add_test(tc, later);
+    tcase_add_test(tc, silent);
+    tcase_add_test(tc, slow_child);
+    tcase_add_test(tc, errors);
+    tcase_add_test(tc, stale_socket);
+    return run_case("ulink", tc);
+}

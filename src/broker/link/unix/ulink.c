@@ -1,0 +1,429 @@
+/* ulink.c - the local link: life, addresses, keys.
+ *
+ * Purpose: carry messages between a broker and its neighbors when all brokers of the session are on
+ * one host.  Each broker listens on one socket, in a directory of its own; its children in the tree
+ * and its predecessor in the ring connect to it.  A connection carries the messages of the core
+ * (libflux/framer.h) in both directions, and to children the events, after a hello and its answer
+ * (ulink_wire.c).
+ *
+ * Compared with the link on ZeroMQ there is no thread, no copy between threads, no encryption and
+ * no heartbeat behind a queue: the kernel says whose process is at the other end, and that it has
+ * ended.
+ *
+ * Invariants:
+ *  1. A connecting broker proves that it has the key that was registered for its rank (allow), and
+ *     the broker to which it connects that it has the key of its own: keys are known to the brokers
+ *     of the session only.  Without keys the user of the process is what counts.
+ *  2. A neighbor connects once.  A lost neighbor stays lost.
+ *
+ * Failure: see ulink_io.c and ulink_gate.c.
+ */
+#include "config.h"
+#include "ulink.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <syslog.h>
+#include <unistd.h>
+
+#include "libutil/strutil.h"
+#include "ulink_private.h"
+
+#define BACKLOG 4096
+#define LOG_PER_SECOND 5
+#define LINGER 1.
+
+void ulink_logf(ulink_t *l, int level, const char *fmt, ...)
+{
+    char text[320];
+    double now = flux_reactor_now(l->r);
+    va_list ap;
+
+    if (!l->log)
+        return;
+    if (now - l->log_since >= 1.) {
+        l->log_since = now;
+        l->log_count = 0;
+    }
+    if (l->log_count++ >= LOG_PER_SECOND)
+        return;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    l->log(l->log_arg, level, text);
+}
+
+struct ulink_peer *ulink_inbound(const ulink_t *l, enum core_plane plane, uint32_t rank)
+{
+    return hmap_get_u64(l->inbound, (uint64_t)plane << 32 | rank);
+}
+
+int ulink_address(const char *uri, struct sockaddr_un *sun, errmsg_t *err)
+{
+    const char *path = str_starts(uri, ULINK_SCHEME) ? uri + strlen(ULINK_SCHEME) : NULL;
+
+    memset(sun, 0, sizeof(*sun));
+    sun->sun_family = AF_UNIX;
+    if (!path || path[0] != '/')
+        return errmsg_fail(err, EINVAL, "%.100s is not the address of a local socket", uri);
+    if (strlen(path) >= sizeof(sun->sun_path))
+        return errmsg_fail(err, ENAMETOOLONG,
+                           "the path %.200s is too long for a socket: choose another directory "
+                           "with TMPDIR",
+                           path);
+    memcpy(sun->sun_path, path, strlen(path));
+    return 0;
+}
+
+int ulink_check_peer(int fd, errmsg_t *err)
+{
+    struct ucred cred;
+    socklen_t len = sizeof(cred);
+
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0)
+        return errmsg_fail(err, errno, "its user is unknown: %s", strerror(errno));
+    if (cred.uid != geteuid())
+        return errmsg_fail(err, EPERM, "process %d runs as user %u, not as %u", (int)cred.pid,
+                           (unsigned)cred.uid, (unsigned)geteuid());
+    return 0;
+}
+
+flux_msg_t *ulink_word_create(enum ulink_word word, const void *in)
+{
+    const struct flux_method *m = &ulink_words[word];
+    flux_msg_t *msg = flux_msg_create(FLUX_MSG_REQUEST, m->topic);
+    char *json = flux_schema_encode(m->request, in);
+
+    if (!msg || !json || flux_msg_set_json(msg, json) < 0) {
+        flux_msg_destroy(msg);
+        msg = NULL;
+        errno = ENOMEM;
+    } else {
+        flux_msg_set_cred(msg, (uint32_t)geteuid(), FLUX_ROLE_BROKER);
+    }
+    free(json);
+    return msg;
+}
+
+bool ulink_is_word(const flux_msg_t *msg)
+{
+    /* What clients ask for has a route, and not a broker's role. */
+    return flux_msg_type(msg) == FLUX_MSG_REQUEST && flux_msg_route_count(msg) == 0 &&
+           (flux_msg_rolemask(msg) & FLUX_ROLE_BROKER) && str_starts(flux_msg_topic(msg), "link.");
+}
+
+json_t *ulink_word_decode(enum ulink_word word, const flux_msg_t *msg, void *out, errmsg_t *err)
+{
+    const struct flux_method *m = &ulink_words[word];
+    const char *json = flux_msg_json(msg);
+
+    if (!ulink_is_word(msg) || strcmp(flux_msg_topic(msg), m->topic) != 0 || !json) {
+        errmsg_fail(err, EPROTO, "it began with %.64s instead of %s", flux_msg_topic(msg),
+                    m->topic);
+        return NULL;
+    }
+    return flux_schema_decode(m->request, json, strlen(json), out, err);
+}
+
+bool ulink_same_key(const char *a, const char *b)
+{
+    unsigned char differ = strlen(a) != strlen(b);
+
+    for (size_t i = 0; a[i] && b[i]; i++)
+        differ |= (unsigned char)(a[i] ^ b[i]);
+    return differ == 0;
+}
+
+/* --- peers --- */
+
+static void peer_free(void *val)
+{
+    struct ulink_peer *p = val;
+
+    if (!p)
+        return;
+    ulink_peer_close(p);
+    list_remove(&p->unreported);
+    flux_watcher_destroy(p->retry);
+    outq_destroy(p->out);
+    explicit_bzero(p->key, sizeof(p->key));
+    free(p->uri);
+    free(p);
+}
+
+static struct ulink_peer *peer_create(ulink_t *l, enum core_plane plane, uint32_t rank)
+{
+    struct ulink_peer *p = calloc(1, sizeof(*p));
+
+    if (!p)
+        return NULL;
+    p->l = l;
+    p->plane = plane;
+    p->rank = rank;
+    p->fd = -1;
+    list_init(&p->dirty);
+    list_init(&p->unreported);
+    if (!(p->out = outq_create())) {
+        peer_free(p);
+        return NULL;
+    }
+    return p;
+}
+
+static int add_inbound(ulink_t *l, enum core_plane plane, uint32_t rank)
+{
+    struct ulink_peer *p = peer_create(l, plane, rank);
+
+    if (!p || hmap_put_u64(l->inbound, (uint64_t)plane << 32 | rank, p) < 0) {
+        peer_free(p);
+        return -1;
+    }
+    return 0;
+}
+
+static int expect_peers(ulink_t *l)
+{
+    const topology_t *topo = core_topology(l->core);
+    uint32_t n = topology_nchildren(topo, l->rank);
+
+    if (!(l->inbound = hmap_create_u64(peer_free)))
+        return -1;
+    for (uint32_t i = 0; i < n; i++)
+        if (add_inbound(l, CORE_TREE, topology_child_at(topo, l->rank, i)) < 0)
+            return -1;
+    if (core_size(l->core) > 1)
+        return add_inbound(l, CORE_RING, topology_ring_prev(topo, l->rank));
+    return 0;
+}
+
+/* --- life --- */
+
+static void ulink_destroy(void *arg)
+{
+    ulink_t *l = arg;
+    int saved = errno;
+
+    if (!l)
+        return;
+    if (l->started)
+        ulink_linger(l, LINGER);
+    ulink_gate_stop(l);
+    ulink_io_stop(l);
+    peer_free(l->parent);
+    peer_free(l->next);
+    hmap_destroy(l->inbound);
+    if (l->fd >= 0) {
+        close(l->fd);
+        (void)unlink(l->uri + strlen(ULINK_SCHEME));
+    }
+    free(l->uri);
+    free(l->scratch);
+    explicit_bzero(l->key, sizeof(l->key));
+    free(l);
+    errno = saved;
+}
+
+void *ulink_create(core_t *core, const struct link_config *cfg, errmsg_t *err)
+{
+    ulink_t *l = calloc(1, sizeof(*l));
+
+    if (!l)
+        goto nomem;
+    l->fd = -1;
+    list_init(&l->strangers);
+    list_init(&l->dirty);
+    list_init(&l->unreported);
+    l->core = core;
+    l->r = core_reactor(core);
+    l->rank = core_rank(core);
+    if (cfg->curve)
+        snprintf(l->key, sizeof(l->key), "%s", cfg->public_key);
+    l->peer_timeout = cfg->peer_timeout;
+    l->queue_max = cfg->queue_max > 0 ? cfg->queue_max : 1;
+    l->log = cfg->log;
+    l->log_arg = cfg->log_arg;
+    if (!(l->scratch = malloc(ULINK_SCRATCH)) || expect_peers(l) < 0)
+        goto nomem;
+    return l;
+nomem:
+    ulink_destroy(l);
+    errmsg_fail(err, ENOMEM, "out of memory while preparing the broker's link");
+    return NULL;
+}
+
+/* --- operations of the owner --- */
+
+/* Does the socket belong to a process that was killed? */
+static bool stale(const struct sockaddr_un *sun)
+{
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    bool dead = fd >= 0 && connect(fd, (const struct sockaddr *)sun, sizeof(*sun)) < 0 &&
+                errno == ECONNREFUSED;
+
+    if (fd >= 0)
+        close(fd);
+    return dead;
+}
+
+static int listen_at(const char *uri, errmsg_t *err)
+{
+    struct sockaddr_un sun;
+    mode_t mask;
+    int fd;
+    int rc;
+
+    if (ulink_address(uri, &sun, err) < 0)
+        return -1;
+    if ((fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) < 0)
+        return errmsg_fail(err, errno, "cannot open a socket: %s", strerror(errno));
+    mask = umask(0177);
+    rc = bind(fd, (struct sockaddr *)&sun, sizeof(sun));
+    if (rc < 0 && errno == EADDRINUSE && stale(&sun) && unlink(sun.sun_path) == 0)
+        rc = bind(fd, (struct sockaddr *)&sun, sizeof(sun));
+    umask(mask);
+    if (rc < 0 || listen(fd, BACKLOG) < 0) {
+        errmsg_fail(err, errno, "cannot listen at %s: %s", uri, strerror(errno));
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+static int ulink_bind(void *arg, const char *tree_uri, const char *event_uri, errmsg_t *err)
+{
+    ulink_t *l = arg;
+
+    if (l->fd >= 0)
+        return errmsg_fail(err, EINVAL, "this broker already listens at %s", l->uri);
+    free(l->uri);
+    if (!(l->uri = strdup(tree_uri)))
+        return errmsg_fail(err, ENOMEM, "out of memory while listening at %s", tree_uri);
+    return (l->fd = listen_at(tree_uri, err)) < 0 ? -1 : 0;
+}
+
+static const char *ulink_tree_uri(void *arg)
+{
+    const ulink_t *l = arg;
+
+    return l->uri;
+}
+
+/* Events come with everything else. */
+static const char *ulink_event_uri(void *arg)
+{
+    return "";
+}
+
+static int ulink_rebind(void *arg, errmsg_t *err)
+{
+    ulink_t *l = arg;
+    int fd;
+
+    if (!l->uri || access(l->uri + strlen(ULINK_SCHEME), F_OK) == 0)
+        return 0;
+    if ((fd = listen_at(l->uri, err)) < 0)
+        return -1;
+    /* Who waits in the queue of the old socket tries again. */
+    ulink_gate_stop(l);
+    close(l->fd);
+    l->fd = fd;
+    if (l->started && ulink_gate_start(l) < 0)
+        return errmsg_fail(err, ENOMEM, "out of memory while listening at %s", l->uri);
+    return 1;
+}
+
+static int allow_one(ulink_t *l, enum core_plane plane, uint32_t rank, const char *key)
+{
+    struct ulink_peer *p = ulink_inbound(l, plane, rank);
+
+    if (!p)
+        return 0;
+    p->allowed = true;
+    if (l->key[0])
+        snprintf(p->key, sizeof(p->key), "%s", key);
+    return 1;
+}
+
+static int check_key(const ulink_t *l, uint32_t rank, const char *key, errmsg_t *err)
+{
+    if (l->key[0] && (!key || strlen(key) != ULINK_KEY_SIZE - 1))
+        return errmsg_fail(err, EINVAL, "the key of rank %u is not a Z85 string of 40 characters",
+                           rank);
+    return 0;
+}
+
+static int ulink_allow(void *arg, uint32_t rank, const char *public_key, errmsg_t *err)
+{
+    ulink_t *l = arg;
+
+    if (check_key(l, rank, public_key, err) < 0)
+        return -1;
+    if (allow_one(l, CORE_TREE, rank, public_key) + allow_one(l, CORE_RING, rank, public_key) == 0)
+        return errmsg_fail(err, EINVAL,
+                           "rank %u is not a neighbor of rank %u, and may not connect to it", rank,
+                           l->rank);
+    return 0;
+}
+
+static void retry_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    ulink_connect_peer(arg);
+}
+
+static int ulink_connect(void *arg, enum core_plane plane, uint32_t rank, const char *tree_uri,
+                         const char *event_uri, const char *public_key, errmsg_t *err)
+{
+    ulink_t *l = arg;
+    struct ulink_peer **slot = plane == CORE_RING ? &l->next : &l->parent;
+    struct sockaddr_un sun;
+
+    if (*slot)
+        return errmsg_fail(err, EINVAL, "this broker is already connected to %s", tree_uri);
+    if (ulink_address(tree_uri, &sun, err) < 0 || check_key(l, rank, public_key, err) < 0)
+        return -1;
+    if (!(*slot = peer_create(l, plane, rank)) || !((*slot)->uri = strdup(tree_uri)) ||
+        !((*slot)->retry = flux_timer_create(l->r, retry_cb, *slot)))
+        return errmsg_fail(err, ENOMEM, "out of memory while connecting to rank %u", rank);
+    (*slot)->outbound = true;
+    if (l->key[0])
+        snprintf((*slot)->key, sizeof((*slot)->key), "%s", public_key);
+    return 0;
+}
+
+static int ulink_start(void *arg, errmsg_t *err)
+{
+    ulink_t *l = arg;
+
+    if (l->started)
+        return errmsg_fail(err, EINVAL, "the broker's link is already running");
+    if (ulink_io_start(l) < 0 || (l->fd >= 0 && ulink_gate_start(l) < 0))
+        return errmsg_fail(err, errno, "cannot watch the broker's sockets: %s", strerror(errno));
+    l->started = true;
+    if (l->next)
+        ulink_connect_peer(l->next);
+    if (l->parent)
+        ulink_connect_peer(l->parent);
+    core_set_link(l->core, &ulink_ops, l);
+    return 0;
+}
+
+const struct core_link_ops ulink_ops = {
+    .send = ulink_send,
+    .publish = ulink_publish,
+    .drop = ulink_drop,
+    .bind = ulink_bind,
+    .tree_uri = ulink_tree_uri,
+    .event_uri = ulink_event_uri,
+    .rebind = ulink_rebind,
+    .allow = ulink_allow,
+    .connect = ulink_connect,
+    .start = ulink_start,
+    .destroy = ulink_destroy,
+};
+
+const struct transport transport_unix = {.name = "unix", .create = ulink_create, .ops = &ulink_ops};

@@ -1,0 +1,17 @@
+/* The local link: messages between neighbors on one host, over UNIX sockets.
+ *
+ * Thread rules: belongs to the broker's main thread; there is no other.
+ */
+#ifndef ULINK_H
+#define ULINK_H
+
+#include "src/broker/link/transport.h"
+
+#define ULINK_SCHEME "unix://"
+
+extern const struct core_link_ops ulink_ops;
+
+/* NULL with errno and an error message. */
+void *ulink_create(core_t *core, const struct link_config *cfg, errmsg_t *err);
+
+#endif

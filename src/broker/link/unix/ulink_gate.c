@@ -1,0 +1,218 @@
+/* ulink_gate.c - connections whose peers are not known yet.
+ *
+ *    a stranger                                                            becomes
+ *    of another user, or one too many                                      refused, at once
+ *    sends a hello of a neighbor, with its key, for the first time         that neighbor's connection
+ *    sends anything else, or nothing for HELLO_MAX seconds                 refused
+ *
+ * Who connects must have been able to open the socket, which is in a directory of its own user
+ * (0700); the kernel says whose process it is (SO_PEERCRED), and the key, which only brokers of the
+ * session know, says which broker.
+ *
+ * Invariants:
+ *  1. There are at most STRANGERS_MAX strangers; further connections wait in the kernel's queue.
+ *  2. Nothing of a stranger reaches the core.
+ *
+ * Failure: without descriptors or memory nobody is accepted for STARVED seconds.
+ */
+#include "config.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <syslog.h>
+#include <unistd.h>
+
+#include "ulink_private.h"
+
+#define STRANGERS_MAX 256
+#define HELLO_MAX 60. /* seconds: at bring-up, many brokers may share few processors */
+#define STARVED 0.1
+
+static void stranger_free(struct ulink_stranger *s)
+{
+    ulink_t *l = s->l;
+
+    list_remove(&s->node);
+    l->nstrangers--;
+    flux_watcher_destroy(s->w);
+    flux_watcher_destroy(s->limit);
+    framer_destroy(s->in);
+    if (s->fd >= 0)
+        close(s->fd);
+    free(s);
+    if (l->accept && !flux_watcher_active(l->starved))
+        flux_watcher_start(l->accept);
+}
+
+/* Say why, log it, and end the connection. */
+static void refuse(struct ulink_stranger *s, const char *why)
+{
+    struct ulink_reason reason = {why};
+    flux_msg_t *msg = ulink_word_create(ULINK_REFUSED, &reason);
+    outq_t *q = outq_create();
+
+    ulink_logf(s->l, LOG_ERR, "a connection to rank %u was refused: %s", s->l->rank, why);
+    if (msg && q)
+        (void)outq_send(q, s->fd, msg); /* a new connection has room for it */
+    outq_destroy(q);
+    flux_msg_destroy(msg);
+    stranger_free(s);
+}
+
+static struct ulink_peer *identify(ulink_t *l, const flux_msg_t *msg, errmsg_t *err)
+{
+    struct ulink_hello hello = {0};
+    json_t *owner = ulink_word_decode(ULINK_HELLO, msg, &hello, err);
+    struct ulink_peer *p = NULL;
+    bool ring;
+
+    if (!owner)
+        return NULL;
+    ring = strcmp(hello.plane, "ring") == 0;
+    if (hello.version != ULINK_VERSION)
+        errmsg_set(err, "its version of the protocol is %d, here it is %d", hello.version,
+                   ULINK_VERSION);
+    else if ((!ring && strcmp(hello.plane, "tree") != 0) ||
+             !(p = ulink_inbound(l, ring ? CORE_RING : CORE_TREE, hello.rank)) || !p->allowed)
+        errmsg_set(err, "rank %u is not a neighbor that is expected here", hello.rank);
+    else if (!ulink_same_key(p->key, hello.key))
+        errmsg_set(err, "the key is not that of rank %u", hello.rank);
+    else if (p->state == ULINK_UP)
+        errmsg_set(err, "rank %u is connected already", hello.rank);
+    else if (p->state == ULINK_GONE)
+        errmsg_set(err, "rank %u counts as lost", hello.rank);
+    else {
+        json_decref(owner);
+        return p;
+    }
+    json_decref(owner);
+    return NULL;
+}
+
+static void hello_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    struct ulink_stranger *s = arg;
+    ulink_t *l = s->l;
+    struct ulink_peer *p;
+    flux_msg_t *msg;
+    framer_t *in;
+    errmsg_t err;
+    ssize_t n;
+    int fd;
+
+    if ((n = framer_read(s->in, s->fd, l->scratch, ULINK_SCRATCH, false)) <= 0) {
+        if (n == 0 || (errno != EAGAIN && errno != EINTR))
+            stranger_free(s); /* it has gone */
+        return;
+    }
+    if (!(msg = framer_next(s->in, &err))) {
+        if (errno != EAGAIN)
+            refuse(s, errno == EPROTO ? err.text : "out of memory");
+        return;
+    }
+    p = identify(l, msg, &err);
+    flux_msg_destroy(msg);
+    if (!p) {
+        refuse(s, err.text);
+        return;
+    }
+    if (framer_park(s->in) < 0) {
+        refuse(s, "out of memory");
+        return;
+    }
+    in = s->in;
+    fd = s->fd;
+    s->in = NULL;
+    s->fd = -1;
+    stranger_free(s);
+    if (ulink_peer_adopt(p, fd, in) < 0)
+        ulink_logf(l, LOG_ERR, "rank %u is out of memory for the connection of rank %u", l->rank,
+                   p->rank);
+}
+
+static void limit_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    refuse(arg, "it has not said who it is");
+}
+
+/* -1 with errno: nothing was accepted. */
+static int admit(ulink_t *l, int fd)
+{
+    struct ulink_stranger *s = calloc(1, sizeof(*s));
+    errmsg_t err;
+
+    if (!s) {
+        close(fd);
+        errno = ENOMEM;
+        return -1;
+    }
+    s->l = l;
+    s->fd = fd;
+    list_init(&s->node);
+    list_append(&l->strangers, &s->node);
+    l->nstrangers++;
+    if (!(s->in = framer_create()) ||
+        !(s->w = flux_fd_watcher_create(l->r, fd, FLUX_POLLIN, hello_cb, s)) ||
+        !(s->limit = flux_timer_create(l->r, limit_cb, s))) {
+        stranger_free(s);
+        errno = ENOMEM;
+        return -1;
+    }
+    if (ulink_check_peer(fd, &err) < 0) {
+        refuse(s, err.text);
+        return 0;
+    }
+    flux_watcher_start(s->w);
+    flux_timer_start(s->limit, HELLO_MAX, 0.);
+    return 0;
+}
+
+static void accept_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    ulink_t *l = arg;
+    int fd;
+
+    while (l->nstrangers < STRANGERS_MAX) {
+        if ((fd = accept4(l->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
+            if (admit(l, fd) == 0)
+                continue;
+        } else if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED) {
+            return;
+        }
+        ulink_logf(l, LOG_ERR, "rank %u cannot accept connections now: %s", l->rank,
+                   strerror(errno));
+        flux_watcher_stop(l->accept);
+        flux_timer_start(l->starved, STARVED, 0.);
+        return;
+    }
+    flux_watcher_stop(l->accept);
+}
+
+static void starved_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    ulink_t *l = arg;
+
+    flux_watcher_start(l->accept);
+}
+
+int ulink_gate_start(ulink_t *l)
+{
+    if (!(l->accept = flux_fd_watcher_create(l->r, l->fd, FLUX_POLLIN, accept_cb, l)) ||
+        !(l->starved = flux_timer_create(l->r, starved_cb, l)))
+        return -1;
+    flux_watcher_start(l->accept);
+    return 0;
+}
+
+void ulink_gate_stop(ulink_t *l)
+{
+    struct list_node *n;
+
+    flux_watcher_destroy(l->accept);
+    flux_watcher_destroy(l->starved);
+    l->accept = NULL;
+    l->starved = NULL;
+    while ((n = list_first(&l->strangers)))
+        stranger_free(list_entry(n, struct ulink_stranger, node));
+}

@@ -1,0 +1,516 @@
+/* ulink_io.c - connections of the local link to neighbors.
+ *
+ * Everything happens on the broker's loop: no thread lies between two brokers.  What is sent in one
+ * pass is written at its end with one system call per neighbor, and one read takes all that waits,
+ * up to ULINK_SCRATCH bytes.
+ *
+ *    outbound    try to connect --> hello is written --> accepted: UP
+ *                     ^-- pause <-- no one listens        refused: GONE
+ *
+ * Invariants:
+ *  1. The core is called from the reactor only, never from within a call of the core: what a call of
+ *     the core finds out is noted, and told at the end of the pass (flush_cb).
+ *  2. The end of an UP connection is the loss of the neighbor, seen at once.  A neighbor that is
+ *     silent for peer_timeout and two intervals while its connection stays open, because it is
+ *     stopped, is lost, too.  Time during which this broker itself was stopped does not count.
+ *  3. Queues are bounded: at queue_max messages or BYTES_MAX bytes the core gets EAGAIN.  Messages
+ *     that may not be refused are accepted up to FORCED_MAX bytes; then the peer counts as lost.
+ *  4. A child for which EVENT_BYTES_MAX bytes wait gets no events until some were written.  The core
+ *     of that child notices the gap in the sequence numbers and asks for what it has missed.
+ *  5. Nothing of the core is written to a neighbor that has not proved its key.
+ *
+ * Failure: a neighbor that sends what is not a message is lost, with a sentence in the log.
+ */
+#include "config.h"
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <syslog.h>
+#include <unistd.h>
+
+#include "libutil/strutil.h"
+#include "ulink_private.h"
+
+#define BYTES_MAX (16u * 1024 * 1024)
+#define FORCED_MAX (64u * 1024 * 1024)
+#define EVENT_BYTES_MAX (8u * 1024 * 1024)
+#define PAUSE_MIN 0.005
+#define PAUSE_MAX 0.5
+#define BEATS 10. /* number of intervals in peer_timeout */
+#define BEAT_MIN 0.02
+#define BEAT_MAX 5.
+#define LINGER_MS 20
+
+/* --- peers that are gone --- */
+
+void ulink_peer_close(struct ulink_peer *p)
+{
+    list_remove(&p->dirty);
+    flux_watcher_stop(p->retry);
+    flux_watcher_destroy(p->w);
+    p->w = NULL;
+    framer_destroy(p->in);
+    p->in = NULL;
+    if (p->fd >= 0)
+        close(p->fd);
+    p->fd = -1;
+    p->blocked = false;
+}
+
+void ulink_peer_doom(struct ulink_peer *p, const char *why)
+{
+    if (p->state == ULINK_GONE)
+        return;
+    p->state = ULINK_GONE;
+    snprintf(p->why, sizeof(p->why), "%s", why);
+    list_append(&p->l->unreported, &p->unreported);
+    flux_watcher_start(p->l->flush);
+}
+
+/* An outbound connection that ended before it was accepted: another attempt follows. */
+static void try_later(struct ulink_peer *p)
+{
+    ulink_peer_close(p);
+    if (p->pause < PAUSE_MIN)
+        p->pause = PAUSE_MIN;
+    flux_timer_start(p->retry, p->pause, 0.);
+    p->pause = p->pause * 2 < PAUSE_MAX ? p->pause * 2 : PAUSE_MAX;
+}
+
+static void report_lost(ulink_t *l)
+{
+    struct list_node *n;
+
+    while ((n = list_first(&l->unreported))) {
+        struct ulink_peer *p = list_entry(n, struct ulink_peer, unreported);
+
+        list_remove(n);
+        ulink_peer_close(p);
+        core_peer_lost(l->core, p->plane, p->rank, p->why);
+    }
+}
+
+/* --- writing --- */
+
+static void mark_dirty(struct ulink_peer *p)
+{
+    if (list_empty(&p->dirty))
+        list_append(&p->l->dirty, &p->dirty);
+    flux_watcher_start(p->l->flush);
+}
+
+/* 0: all was written; 1: something waits; -1 with errno. */
+static int write_out(struct ulink_peer *p)
+{
+    size_t before = outq_bytes(p->out);
+    int rc = outq_flush(p->out, p->fd);
+
+    p->sent = p->sent || outq_bytes(p->out) < before;
+    p->blocked = rc == 1;
+    return rc;
+}
+
+static void peer_write(struct ulink_peer *p)
+{
+    ulink_t *l = p->l;
+    int rc;
+
+    list_remove(&p->dirty);
+    if (p->closing) {
+        (void)write_out(p);
+        ulink_peer_close(p);
+        return;
+    }
+    if (p->state != ULINK_UP)
+        return;
+    if ((rc = write_out(p)) < 0) {
+        ulink_peer_doom(p, errno == EPIPE || errno == ECONNRESET ? "its connection was closed"
+                                                                 : strerror(errno));
+        return;
+    }
+    flux_fd_watcher_set(p->w, rc == 1 ? FLUX_POLLIN | FLUX_POLLOUT : FLUX_POLLIN);
+    if (p->told_full && outq_messages(p->out) <= l->queue_max / 2 &&
+        outq_bytes(p->out) <= BYTES_MAX / 2) {
+        p->told_full = false;
+        core_peer_writable(l->core, p->rank);
+    }
+}
+
+static void flush_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    ulink_t *l = arg;
+    struct list_node now;
+    struct list_node *n;
+    bool skipped = l->skipped;
+
+    list_init(&now);
+    list_splice(&now, &l->dirty);
+    while ((n = list_first(&now)))
+        peer_write(list_entry(n, struct ulink_peer, dirty));
+    if (l->slow) {
+        l->slow = l->skipped = false;
+        core_event_slow(l->core, skipped);
+    }
+    report_lost(l);
+}
+
+static struct ulink_peer *peer_find(ulink_t *l, enum core_plane plane, uint32_t rank)
+{
+    struct ulink_peer *out = plane == CORE_RING ? l->next : l->parent;
+
+    /* In a ring of two brokers the successor is also the predecessor: either connection reaches
+     * it. */
+    if (out && out->rank == rank)
+        return out;
+    return ulink_inbound(l, plane, rank);
+}
+
+int ulink_send(void *arg, enum core_plane plane, uint32_t rank, flux_msg_t *msg, bool force)
+{
+    ulink_t *l = arg;
+    struct ulink_peer *p = plane == CORE_EVENT ? NULL : peer_find(l, plane, rank);
+
+    if (!p || p->state == ULINK_GONE || (!p->outbound && p->state == ULINK_NEW)) {
+        errno = EHOSTUNREACH;
+        return -1;
+    }
+    if (!force && outq_bytes(p->out) > 0 &&
+        (outq_messages(p->out) >= l->queue_max || outq_bytes(p->out) >= BYTES_MAX)) {
+        p->told_full = true;
+        errno = EAGAIN;
+        return -1;
+    }
+    if (outq_bytes(p->out) >= FORCED_MAX) {
+        ulink_logf(l, LOG_ERR,
+                   "rank %u does not read what is sent to it: %zu bytes wait; it is cut off and "
+                   "counts as lost",
+                   rank, outq_bytes(p->out));
+        ulink_peer_doom(p, "it did not read what was sent to it");
+        errno = EHOSTUNREACH;
+        return -1;
+    }
+    if (outq_add(p->out, msg) < 0)
+        return -1;
+    flux_msg_destroy(msg);
+    if (p->state == ULINK_UP && !p->blocked)
+        mark_dirty(p);
+    return 0;
+}
+
+int ulink_publish(void *arg, const flux_msg_t *event)
+{
+    ulink_t *l = arg;
+    size_t pos = 0;
+    void *val;
+
+    while (hmap_next(l->inbound, &pos, NULL, NULL, &val)) {
+        struct ulink_peer *p = val;
+
+        if (p->plane != CORE_TREE || p->state != ULINK_UP)
+            continue;
+        if (outq_bytes(p->out) > EVENT_BYTES_MAX || outq_add(p->out, event) < 0)
+            l->slow = l->skipped = true;
+        else if (p->blocked)
+            l->slow = true;
+        else
+            mark_dirty(p);
+    }
+    if (l->slow)
+        flux_watcher_start(l->flush);
+    return 0;
+}
+
+void ulink_drop(void *arg, enum core_plane plane, uint32_t rank)
+{
+    struct ulink_peer *p = peer_find(arg, plane, rank);
+
+    if (!p || p->state == ULINK_GONE)
+        return;
+    p->state = ULINK_GONE;
+    p->closing = true;
+    mark_dirty(p);
+}
+
+/* Not for messages of the core. */
+static int send_word(struct ulink_peer *p, enum ulink_word word, const void *in)
+{
+    flux_msg_t *msg = ulink_word_create(word, in);
+    int rc = msg ? outq_add(p->out, msg) : -1;
+
+    flux_msg_destroy(msg);
+    if (rc == 0)
+        mark_dirty(p);
+    return rc;
+}
+
+/* --- reading --- */
+
+static void refused(struct ulink_peer *p, const flux_msg_t *msg)
+{
+    struct ulink_reason in = {NULL};
+    errmsg_t err;
+    json_t *owner = ulink_word_decode(ULINK_REFUSED, msg, &in, &err);
+    char why[sizeof(p->why)];
+
+    snprintf(why, sizeof(why), "it refused the connection: %.80s", owner ? in.reason : err.text);
+    ulink_logf(p->l, LOG_ERR, "rank %u: %s", p->rank, why);
+    ulink_peer_doom(p, why);
+    json_decref(owner);
+}
+
+/* The first message on an outbound connection. */
+static void accepted(struct ulink_peer *p, const flux_msg_t *msg)
+{
+    struct ulink_key in = {NULL};
+    errmsg_t err = {""};
+    json_t *owner;
+
+    if (strcmp(flux_msg_topic(msg), ulink_words[ULINK_REFUSED].topic) == 0) {
+        refused(p, msg);
+        return;
+    }
+    owner = ulink_word_decode(ULINK_ACCEPTED, msg, &in, &err);
+    if (owner && !ulink_same_key(in.key, p->key)) {
+        errmsg_set(&err, "it has not the key of rank %u", p->rank);
+        json_decref(owner);
+        owner = NULL;
+    }
+    if (!owner) {
+        ulink_logf(p->l, LOG_ERR, "%s is not the socket of rank %u: %s", p->uri, p->rank, err.text);
+        ulink_peer_doom(p, err.text);
+        return;
+    }
+    json_decref(owner);
+    p->state = ULINK_UP;
+    mark_dirty(p);
+}
+
+static void take(struct ulink_peer *p, flux_msg_t *msg)
+{
+    enum core_plane plane = p->plane;
+
+    if (p->state == ULINK_NEW) {
+        accepted(p, msg);
+        flux_msg_destroy(msg);
+        return;
+    }
+    if (ulink_is_word(msg)) { /* a sign of life */
+        flux_msg_destroy(msg);
+        return;
+    }
+    if (flux_msg_type(msg) == FLUX_MSG_EVENT && plane == CORE_TREE)
+        plane = CORE_EVENT;
+    core_link_input(p->l->core, plane, p->rank, msg);
+}
+
+static void take_messages(struct ulink_peer *p)
+{
+    errmsg_t err = {""};
+    flux_msg_t *msg;
+
+    while (p->state != ULINK_GONE) {
+        if ((msg = framer_next(p->in, &err))) {
+            take(p, msg);
+            continue;
+        }
+        if (errno == EAGAIN)
+            return;
+        if (errno == ENOMEM)
+            errmsg_set(&err, "out of memory for its messages");
+        ulink_logf(p->l, LOG_ERR, "the connection to rank %u is of no use: %s", p->rank, err.text);
+        ulink_peer_doom(p, err.text);
+    }
+}
+
+static void ready_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    struct ulink_peer *p = arg;
+    ssize_t n;
+
+    if (p->state == ULINK_GONE) { /* until the end of the pass */
+        flux_watcher_stop(w);
+        return;
+    }
+    if (revents & FLUX_POLLOUT)
+        mark_dirty(p);
+    if (!(revents & FLUX_POLLIN))
+        return;
+    n = framer_read(p->in, p->fd, p->l->scratch, ULINK_SCRATCH, false);
+    if (n > 0) {
+        p->heard = flux_reactor_now(r);
+        take_messages(p);
+        if (p->in && framer_park(p->in) < 0)
+            ulink_peer_doom(p, "out of memory for its messages");
+    } else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
+        if (p->state == ULINK_NEW)
+            try_later(p);
+        else
+            ulink_peer_doom(p, n == 0 ? "its connection was closed" : strerror(errno));
+    }
+}
+
+int ulink_peer_adopt(struct ulink_peer *p, int fd, framer_t *in)
+{
+    struct ulink_key key = {p->l->key};
+
+    p->fd = fd;
+    p->in = in;
+    p->heard = flux_reactor_now(p->l->r);
+    if (!(p->w = flux_fd_watcher_create(p->l->r, fd, FLUX_POLLIN, ready_cb, p)) ||
+        send_word(p, ULINK_ACCEPTED, &key) < 0) {
+        ulink_peer_close(p);
+        errno = ENOMEM;
+        return -1;
+    }
+    p->state = ULINK_UP;
+    flux_watcher_start(p->w);
+    if (p->plane == CORE_TREE)
+        core_child_event_up(p->l->core, p->rank);
+    take_messages(p);
+    return 0;
+}
+
+/* --- connecting --- */
+
+static int say_hello(struct ulink_peer *p)
+{
+    struct ulink_hello hello = {ULINK_VERSION, p->l->rank, p->plane == CORE_RING ? "ring" : "tree",
+                                p->l->key};
+    flux_msg_t *msg = ulink_word_create(ULINK_HELLO, &hello);
+    outq_t *q = outq_create();
+    int rc = -1;
+
+    /* A new socket has room for it. */
+    if (msg && q && outq_send(q, p->fd, msg) == 0 && outq_bytes(q) == 0)
+        rc = 0;
+    outq_destroy(q);
+    flux_msg_destroy(msg);
+    return rc;
+}
+
+static int connect_now(struct ulink_peer *p, errmsg_t *err)
+{
+    struct sockaddr_un sun;
+
+    if (ulink_address(p->uri, &sun, err) < 0)
+        return -1;
+    if ((p->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) < 0 ||
+        connect(p->fd, (struct sockaddr *)&sun, sizeof(sun)) < 0)
+        return errmsg_fail(err, errno, "%s", strerror(errno));
+    if (ulink_check_peer(p->fd, err) < 0)
+        return -1;
+    if (!(p->in = framer_create()) ||
+        !(p->w = flux_fd_watcher_create(p->l->r, p->fd, FLUX_POLLIN, ready_cb, p)) ||
+        say_hello(p) < 0)
+        return errmsg_fail(err, errno, "%s", strerror(errno));
+    flux_watcher_start(p->w);
+    p->heard = flux_reactor_now(p->l->r);
+    return 0;
+}
+
+void ulink_connect_peer(struct ulink_peer *p)
+{
+    errmsg_t err;
+
+    if (connect_now(p, &err) == 0)
+        return;
+    /* Not yet there, or its queue of connections is full. */
+    if (errno != ENOENT && errno != ECONNREFUSED && errno != EAGAIN)
+        ulink_logf(p->l, LOG_ERR, "cannot connect to rank %u at %s: %s; trying again", p->rank,
+                   p->uri, err.text);
+    try_later(p);
+}
+
+/* --- signs of life --- */
+
+static void beat_peer(struct ulink_peer *p, double now, double stopped)
+{
+    double limit = p->l->peer_timeout + 2. * p->l->beat_every;
+    char why[64];
+
+    /* Nothing but this watches the next broker of the ring before its first message; in the tree the
+     * core's join_timeout does. */
+    bool watched =
+        p->state == ULINK_UP || (p->state == ULINK_NEW && p->plane == CORE_RING && p->fd >= 0);
+
+    p->heard += stopped;
+    if (watched && now - p->heard > limit) {
+        snprintf(why, sizeof(why), "it sent nothing for %.1f s", now - p->heard);
+        ulink_peer_doom(p, why);
+    } else if (p->state == ULINK_UP) {
+        /* What waits will serve as the sign of life once the peer reads again. */
+        if (!p->sent && outq_bytes(p->out) == 0)
+            (void)send_word(p, ULINK_BEAT, NULL);
+        p->sent = false;
+    }
+}
+
+static void beat_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    ulink_t *l = arg;
+    double now = flux_reactor_now(r), stopped = now - l->beat_last - l->beat_every;
+    size_t pos = 0;
+    void *val;
+
+    l->beat_last = now;
+    if (stopped < l->beat_every)
+        stopped = 0.;
+    if (l->parent)
+        beat_peer(l->parent, now, stopped);
+    if (l->next)
+        beat_peer(l->next, now, stopped);
+    while (hmap_next(l->inbound, &pos, NULL, NULL, &val))
+        beat_peer(val, now, stopped);
+}
+
+/* --- life --- */
+
+int ulink_io_start(ulink_t *l)
+{
+    if (!(l->flush = flux_defer_create(l->r, flush_cb, l)) ||
+        !(l->beat = flux_timer_create(l->r, beat_cb, l)))
+        return -1;
+    if (l->peer_timeout > 0.) {
+        l->beat_every = l->peer_timeout / BEATS;
+        if (l->beat_every < BEAT_MIN)
+            l->beat_every = BEAT_MIN;
+        if (l->beat_every > BEAT_MAX)
+            l->beat_every = BEAT_MAX;
+        l->beat_last = flux_reactor_now(l->r);
+        flux_timer_start(l->beat, l->beat_every, l->beat_every);
+    }
+    return 0;
+}
+
+void ulink_io_stop(ulink_t *l)
+{
+    flux_watcher_destroy(l->flush);
+    flux_watcher_destroy(l->beat);
+    l->flush = NULL;
+    l->beat = NULL;
+}
+
+static bool lingers(struct ulink_peer *p)
+{
+    return p && p->fd >= 0 && p->state == ULINK_UP && outq_bytes(p->out) > 0 && write_out(p) == 1;
+}
+
+void ulink_linger(ulink_t *l, double seconds)
+{
+    double end = flux_reactor_clock(l->r) + seconds;
+    bool left = true;
+
+    while (left && flux_reactor_clock(l->r) < end) {
+        size_t pos = 0;
+        void *val;
+
+        left = lingers(l->parent);
+        left = lingers(l->next) || left;
+        while (hmap_next(l->inbound, &pos, NULL, NULL, &val))
+            left = lingers(val) || left;
+        if (left)
+            (void)poll(NULL, 0, LINGER_MS);
+    }
+}

@@ -1,0 +1,131 @@
+/* What the files of the local link share.  ulink.c: life and the operations of its owner.
+ * ulink_io.c: connections to neighbors.  ulink_gate.c: connections whose peers are not known yet.
+ */
+#ifndef ULINK_PRIVATE_H
+#define ULINK_PRIVATE_H
+
+#include <sys/un.h>
+
+#include "libflux/framer.h"
+#include "libutil/hmap.h"
+#include "libutil/list.h"
+#include "src/broker/link/transport.h"
+#include "ulink_wire.h"
+
+#define ULINK_KEY_SIZE 41
+#define ULINK_SCRATCH (128 * 1024)
+
+typedef struct ulink ulink_t;
+
+/* state        meaning                                          left when
+ * ULINK_NEW    outbound: connecting, or not accepted yet;       it was accepted; lost
+ *              inbound: has not connected yet                   its hello was accepted
+ * ULINK_UP     messages pass                                    lost or dropped
+ * ULINK_GONE   nothing more is sent or accepted                 never: a lost peer stays lost
+ */
+enum ulink_state { ULINK_NEW, ULINK_UP, ULINK_GONE };
+
+struct ulink_peer {
+    ulink_t *l;
+    enum core_plane plane; /* CORE_TREE, which carries the events too, or CORE_RING */
+    uint32_t rank;
+    bool outbound; /* we connect to it (parent, ring successor) */
+    enum ulink_state state;
+    int fd; /* -1: not connected */
+    framer_t *in;
+    outq_t *out;
+    flux_watcher_t *w;
+    flux_watcher_t *retry; /* outbound: timer until the next attempt to connect */
+    double pause;          /* its time */
+    double heard;          /* when something last came from it */
+    bool sent;             /* something was sent since the last beat */
+    bool told_full;        /* the core got EAGAIN */
+    bool blocked;          /* the socket accepts no more for now */
+    bool closing;          /* dropped: to be closed */
+    bool allowed;          /* may connect */
+    char key[ULINK_KEY_SIZE];
+    char *uri;              /* outbound: connected to */
+    struct list_node dirty; /* in ulink.dirty: something to write, or to close */
+
+    struct list_node unreported; /* in ulink.unreported: the core must be told of its loss */
+    char why[128];
+};
+
+/* A connection whose peer has not said who it is. */
+struct ulink_stranger {
+    ulink_t *l;
+    struct list_node node;
+    int fd;
+    framer_t *in;
+    flux_watcher_t *w;
+    flux_watcher_t *limit;
+};
+
+struct ulink {
+    core_t *core;
+    flux_reactor_t *r;
+    uint32_t rank;
+    char key[ULINK_KEY_SIZE]; /* "": none are used */
+    double peer_timeout;
+    size_t queue_max;
+    void (*log)(void *arg, int level, const char *text);
+    void *log_arg;
+    double log_since;
+    unsigned log_count;
+    bool started;
+
+    int fd;          /* listens; -1: does not */
+    char *uri;       /* unix://PATH */
+    hmap_t *inbound; /* plane << 32 | rank -> struct ulink_peer */
+    struct ulink_peer *parent, *next;
+    flux_watcher_t *accept;
+    flux_watcher_t *starved; /* timer: accept again, after a lack of descriptors */
+    struct list_node strangers;
+    unsigned nstrangers;
+
+    struct list_node dirty, unreported;
+    flux_watcher_t *flush; /* defer: write, report, close */
+    flux_watcher_t *beat;  /* timer */
+    double beat_every, beat_last;
+    bool slow;    /* a child does not keep up with its events: tell the core */
+    bool skipped; /* ... and events were not sent to it */
+    uint8_t *scratch;
+};
+
+void ulink_logf(ulink_t *l, int level, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+struct ulink_peer *ulink_inbound(const ulink_t *l, enum core_plane plane, uint32_t rank);
+/* The address of a "unix://PATH".  -1 with an error message. */
+int ulink_address(const char *uri, struct sockaddr_un *sun, errmsg_t *err);
+/* Is the process at the other end one of this user?  -1 with EPERM and an error message. */
+int ulink_check_peer(int fd, errmsg_t *err);
+/* One of the link's own messages, NULL with ENOMEM; `in` is of the struct that belongs to it. */
+flux_msg_t *ulink_word_create(enum ulink_word word, const void *in);
+/* Is it one, and not a message of the core? */
+bool ulink_is_word(const flux_msg_t *msg);
+/* Decode a message that has to be this word: the struct, and its owner.  NULL with EPROTO and an
+ * error message. */
+json_t *ulink_word_decode(enum ulink_word word, const flux_msg_t *msg, void *out, errmsg_t *err);
+/* Are two keys the same?  The time does not depend on where they differ. */
+bool ulink_same_key(const char *a, const char *b);
+
+/* ulink_io.c */
+int ulink_io_start(ulink_t *l); /* -1 with errno */
+void ulink_io_stop(ulink_t *l);
+/* Connect, now or later. */
+void ulink_connect_peer(struct ulink_peer *p);
+/* An inbound peer has connected; `fd` and `in` are taken over, even on failure.  -1 with ENOMEM. */
+int ulink_peer_adopt(struct ulink_peer *p, int fd, framer_t *in);
+/* The peer is lost: discard what waits for it, and tell the core from the reactor. */
+void ulink_peer_doom(struct ulink_peer *p, const char *why);
+void ulink_peer_close(struct ulink_peer *p); /* close the connection, if there is one */
+int ulink_send(void *arg, enum core_plane plane, uint32_t rank, flux_msg_t *msg, bool force);
+int ulink_publish(void *arg, const flux_msg_t *event);
+void ulink_drop(void *arg, enum core_plane plane, uint32_t rank);
+/* Write what waits for all peers, for at most `seconds`. */
+void ulink_linger(ulink_t *l, double seconds);
+
+/* ulink_gate.c */
+int ulink_gate_start(ulink_t *l); /* -1 with errno */
+void ulink_gate_stop(ulink_t *l);
+
+#endif

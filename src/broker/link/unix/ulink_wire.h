@@ -1,0 +1,36 @@
+/* The messages by which two ends of a local connection get to know each other: see ulink_wire.c. */
+#ifndef ULINK_WIRE_H
+#define ULINK_WIRE_H
+
+#include <stdint.h>
+
+#include "libschema/schema.h"
+
+#define ULINK_VERSION 1
+
+enum ulink_word {
+    ULINK_HELLO,    /* struct ulink_hello: the first message of the end that connects */
+    ULINK_ACCEPTED, /* struct ulink_key: the first message of the end that listens */
+    ULINK_REFUSED,  /* struct ulink_reason: its only message */
+    ULINK_BEAT,     /* a sign of life */
+    ULINK_NWORDS
+};
+
+/* Texts point into the decoded message. */
+struct ulink_hello {
+    int version;
+    uint32_t rank;     /* of the sender */
+    const char *plane; /* "tree" or "ring" */
+    const char *key;   /* of the sender; "": none are used */
+};
+struct ulink_key {
+    const char *key; /* of the sender */
+};
+struct ulink_reason {
+    const char *reason;
+};
+
+/* `request` describes the payload; FLUX_METHOD_END follows. */
+extern const struct flux_method ulink_words[ULINK_NWORDS + 1];
+
+#endif

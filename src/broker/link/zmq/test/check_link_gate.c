@@ -1,0 +1,408 @@
+/* check_link_gate.c - which peers may connect to a link: unknown keys, wrong keys, false claims,
+ * peers that are slow to authenticate. */
+#include "link_bed.h"
+#include "libutil/test/suite.h"
+
+START_TEST(test_unknown_key)
+{
+    struct link_stats st;
+    errmsg_t err = {""};
+
+    create(0, 2, "flat", true);
+    create(1, 2, "flat", true);
+    bind_node(0, true);
+    bind_node(1, true);
+    /* Rank 0 expects another key. */
+    char pub[41], sec[41];
+    ck_assert_int_eq(zmq_curve_keypair(pub, sec), 0);
+    ck_assert_int_eq(link_allow(node[0].link, 1, pub, &err), 0);
+    allow_all(1);
+    connect_node(0);
+    connect_node(1);
+    ck_assert_int_eq(link_start(node[0].link, &err), 0);
+    ck_assert_int_eq(link_start(node[1].link, &err), 0);
+    send_from(1, CORE_TREE, 0, 1, 10, false);
+    ck_assert(run_until(&node[1].core.lost[CORE_TREE][0], 1, PATIENCE));
+    ck_assert_uint_eq(node[0].core.got[CORE_TREE], 0);
+    ck_assert_uint_eq(node[0].core.event_up[1], 0);
+    link_get_stats(node[0].link, &st);
+    ck_assert_uint_ge(st.refused, 1);
+    ck_assert_ptr_nonnull(strstr(node[0].log, "refused"));
+}
+END_TEST
+
+START_TEST(test_false_claim)
+{
+    flux_msg_t *msg = flux_msg_create(FLUX_MSG_REQUEST, "check.claim");
+    char buf[256];
+    struct link_stats st;
+    void *ctx = zmq_ctx_new();
+    void *s;
+
+    two_of_three();
+    ck_assert_uint_le(flux_msg_encoded_size(msg), sizeof(buf));
+    flux_msg_encode(msg, buf);
+    /* Rank 1's key, rank 2's name. */
+    s = intruder(ctx, node[1].key.pub, node[1].key.sec, "T\0\0\0\2", 5);
+    zmq_send(s, buf, flux_msg_encoded_size(msg), 0);
+    run_for(0.5);
+    ck_assert_uint_eq(node[0].core.got[CORE_TREE], 0);
+    link_get_stats(node[0].link, &st);
+    ck_assert_uint_eq(st.misclaimed, 1);
+    ck_assert_ptr_nonnull(strstr(node[0].log, "the key of another rank"));
+    zmq_close(s);
+    zmq_ctx_term(ctx);
+    flux_msg_destroy(msg);
+}
+END_TEST
+
+/* Frames that no broker sends, from an authenticated peer. */
+START_TEST(test_malformed)
+{
+    flux_msg_t *msg = flux_msg_create(FLUX_MSG_REQUEST, "check.good");
+    size_t len = flux_msg_encoded_size(msg);
+    char buf[256], junk[256];
+    struct link_stats st;
+    void *ctx = zmq_ctx_new(), *s, *odd;
+
+    two_of_three();
+    flux_msg_encode(msg, buf);
+    memset(junk, 0xa5, sizeof(junk));
+    odd = intruder(ctx, node[1].key.pub, node[1].key.sec, NULL, 0); /* ZeroMQ's own kind of id */
+    zmq_send(odd, buf, len, 0);
+    s = intruder(ctx, node[1].key.pub, node[1].key.sec, "T\0\0\0\1", 5);
+    zmq_send(s, junk, sizeof(junk), 0); /* not a message */
+    zmq_send(s, junk, 7, 0);            /* not a control word */
+    zmq_send(s, "", 0, 0);              /* nothing, which is allowed */
+    zmq_send(s, buf, len - 1, 0);       /* truncated */
+    zmq_send(s, buf, len, ZMQ_SNDMORE); /* too many parts */
+    zmq_send(s, buf, len, 0);
+    memcpy(junk, buf, len);
+    zmq_send(s, junk, sizeof(junk), 0); /* one message, and junk behind it */
+    zmq_send(s, buf, len, 0);
+    ck_assert(run_until(&node[0].core.got[CORE_TREE], 2, PATIENCE));
+    run_for(0.3);
+    ck_assert_uint_eq(node[0].core.got[CORE_TREE], 2);
+    ck_assert_str_eq(node[0].core.last_topic, "check.good");
+    link_get_stats(node[0].link, &st);
+    ck_assert_uint_eq(st.malformed, 5);
+    ck_assert_uint_eq(st.misclaimed, 1);
+    ck_assert_uint_eq(node[0].core.lost[CORE_TREE][1], 0);
+    zmq_close(s);
+    zmq_close(odd);
+    zmq_ctx_term(ctx);
+    flux_msg_destroy(msg);
+}
+END_TEST
+
+/* A TCP connection of a stranger to the ROUTER of rank 0. */
+static int stranger(void)
+{
+    struct sockaddr_in in = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    const char *port = strrchr(link_tree_uri(node[0].link), ':');
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    in.sin_port = htons(atoi(port + 1));
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(connect(fd, (struct sockaddr *)&in, sizeof(in)), 0);
+    ck_assert_int_eq(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
+    return fd;
+}
+
+/* Read what has come; true at the end of the connection. */
+static bool ended(int fd)
+{
+    char buf[256];
+    ssize_t n;
+
+    while ((n = read(fd, buf, sizeof(buf))) > 0)
+        ;
+    return n == 0 || errno == ECONNRESET;
+}
+
+static bool ends(int fd)
+{
+    for (int i = 0; i < PATIENCE * 50 && !ended(fd); i++)
+        run_for(0.02);
+    return ended(fd);
+}
+
+/* A stranger cannot make a broker allocate memory by announcing a large frame. */
+START_TEST(test_stranger_large)
+{
+    static const char large[] = "\6\0\0\0\0\1\0\0\0\5HELLO"; /* a command of 16 MiB */
+    unsigned char greeting[64] = {0xff, 0, 0, 0,   0,   0,   0,   0,  1,
+                                  0x7f, 3, 1, 'C', 'U', 'R', 'V', 'E'};
+    int fd;
+
+    two_of_three();
+    fd = stranger();
+    ck_assert_int_eq(write(fd, greeting, sizeof(greeting)), sizeof(greeting));
+    ck_assert_int_eq(write(fd, large, sizeof(large) - 1), sizeof(large) - 1);
+    ck_assert(ends(fd));
+    close(fd);
+}
+END_TEST
+
+/* Many strangers at one address: the oldest are cut off, and neighbors can still connect. */
+START_TEST(test_strangers)
+{
+    enum { MANY = 60, MAX = 2 * 2 + 1 + 16 };
+    int fds[MANY];
+    errmsg_t err = {""};
+    unsigned open = 0;
+
+    two_of_three();
+    bind_node(2, true);
+    for (int i = 0; i < MANY; i++) {
+        fds[i] = stranger();
+        run_for(0.005);
+    }
+    ck_assert(ends(fds[0]));
+    ck_assert(ends(fds[MANY - MAX - 1]));
+    connect_node(1);
+    ck_assert_int_eq(link_start(node[1].link, &err), 0);
+    ck_assert(run_until(&node[0].core.event_up[1], 1, PATIENCE));
+    ck_assert_int_eq(send_from(1, CORE_TREE, 0, 1, 10, false), 0);
+    ck_assert(run_until(&node[0].core.got[CORE_TREE], 1, PATIENCE));
+    for (int i = 0; i < MANY; i++) {
+        open += !ended(fds[i]);
+        close(fds[i]);
+    }
+    ck_assert_uint_le(open, MAX);
+    ck_assert_uint_gt(open, 0);
+    ck_assert_uint_eq(node[0].core.lost[CORE_TREE][1], 0);
+}
+END_TEST
+
+START_TEST(test_patience)
+{
+    link_patience_t *p = link_patience_create(10., 60.);
+    char name[16];
+
+    ck_assert_ptr_nonnull(p);
+    ck_assert_double_eq(link_patience_limit(p, "a", 0.), 10.);
+    link_patience_over(p, "a", 10., 10.);
+    link_patience_over(p, "a", 10., 10.); /* at the same time */
+    ck_assert_double_eq(link_patience_limit(p, "a", 10.), 20.);
+    ck_assert_double_eq(link_patience_limit(p, "b", 10.), 10.);
+    link_patience_over(p, "a", 20., 30.);
+    link_patience_over(p, "a", 40., 70.);
+    ck_assert_double_eq(link_patience_limit(p, "a", 70.), 60.);
+    link_patience_over(p, "a", 60., 130.);
+    ck_assert_double_eq(link_patience_limit(p, "a", 130.), 60.);
+    ck_assert_double_eq(link_patience_limit(p, "a", 1000.), 10.);
+    link_patience_known(p, "b", 1000.);
+    ck_assert_double_eq(link_patience_limit(p, "b", 1059.), 60.);
+    ck_assert_double_eq(link_patience_limit(p, "b", 1061.), 10.);
+    /* Many addresses displace only the entry that was changed longest ago. */
+    link_patience_over(p, "c", 10., 1061.);
+    for (int i = 0; i < 1023; i++) {
+        snprintf(name, sizeof(name), "%d", i);
+        link_patience_over(p, name, 10., 1062.);
+    }
+    ck_assert_double_eq(link_patience_limit(p, "c", 1062.), 20.);
+    link_patience_over(p, "d", 10., 1062.);
+    ck_assert_double_eq(link_patience_limit(p, "c", 1062.), 10.);
+    ck_assert_double_eq(link_patience_limit(p, "0", 1062.), 20.);
+    link_patience_destroy(p);
+}
+END_TEST
+
+/* A road on which each connection is silent at first, as from a busy host; the first one forever.
+ */
+struct slow_road {
+    int listening;
+    uint16_t port;
+    struct lane {
+        int fd[2]; /* of the caller, of the broker; -1 */
+        double since;
+    } lane[64];
+    unsigned n; /* number of callers */
+    double silence;
+};
+
+static void pass_on(int from, int to)
+{
+    char buf[4096];
+    ssize_t n;
+
+    while ((n = read(from, buf, sizeof(buf))) > 0)
+        (void)send(to, buf, (size_t)n, MSG_NOSIGNAL);
+    if (n == 0)
+        shutdown(to, SHUT_WR);
+}
+
+static void road_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    struct slow_road *road = arg;
+    int fd = accept4(road->listening, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    double now = flux_reactor_now(r);
+
+    if (fd >= 0) {
+        ck_assert_uint_lt(road->n, 64);
+        road->lane[road->n++] = (struct lane){{fd, stranger()}, now};
+    }
+    for (unsigned i = 0; i < road->n; i++) {
+        struct lane *l = &road->lane[i];
+
+        if (i > 0 && now - l->since >= road->silence)
+            pass_on(l->fd[0], l->fd[1]);
+        pass_on(l->fd[1], l->fd[0]);
+    }
+}
+
+static void road_open(struct slow_road *road)
+{
+    struct sockaddr_in in = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof(in);
+
+    road->listening = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    ck_assert_int_ge(road->listening, 0);
+    ck_assert_int_eq(bind(road->listening, (struct sockaddr *)&in, sizeof(in)), 0);
+    ck_assert_int_eq(listen(road->listening, 64), 0);
+    ck_assert_int_eq(getsockname(road->listening, (struct sockaddr *)&in, &len), 0);
+    road->port = ntohs(in.sin_port);
+}
+
+/* A neighbor that is slower than the first limit joins after some tries. */
+START_TEST(test_slow_handshake)
+{
+    struct slow_road road = {.silence = 2.5};
+    flux_watcher_t *w = flux_timer_create(reactor, road_cb, &road);
+    flux_msg_t *msg = flux_msg_create(FLUX_MSG_REQUEST, "check.slow");
+    void *ctx = zmq_ctx_new(), *s = zmq_socket(ctx, ZMQ_DEALER);
+    char buf[256], uri[64];
+    int zero = 0;
+
+    handshake = 1.;
+    two_of_three();
+    road_open(&road);
+    flux_timer_start(w, 0., 0.01);
+    flux_msg_encode(msg, buf);
+    zmq_setsockopt(s, ZMQ_LINGER, &zero, sizeof(zero));
+    zmq_setsockopt(s, ZMQ_ROUTING_ID, "T\0\0\0\1", 5);
+    zmq_setsockopt(s, ZMQ_CURVE_SERVERKEY, node[0].key.pub, 40);
+    zmq_setsockopt(s, ZMQ_CURVE_PUBLICKEY, node[1].key.pub, 40);
+    zmq_setsockopt(s, ZMQ_CURVE_SECRETKEY, node[1].key.sec, 40);
+    snprintf(uri, sizeof(uri), "tcp://127.0.0.1:%u", road.port);
+    ck_assert_int_eq(zmq_connect(s, uri), 0);
+    zmq_send(s, buf, flux_msg_encoded_size(msg), 0);
+    ck_assert(run_until(&node[0].core.got[CORE_TREE], 1, 6 * PATIENCE));
+    ck_assert_uint_gt(road.n, 1);
+    zmq_close(s);
+    zmq_ctx_term(ctx);
+    flux_watcher_destroy(w);
+    for (unsigned i = 0; i < road.n; i++) {
+        close(road.lane[i].fd[0]);
+        close(road.lane[i].fd[1]);
+    }
+    close(road.listening);
+    flux_msg_destroy(msg);
+}
+END_TEST
+
+/* Has ZeroMQ forgotten this name at rank 0?  Until it has, it ignores another connection with the
+ * same name, and it forgets the name some time after it has closed the connection. */
+static bool name_is_free(const char name[LINK_ID_SIZE])
+{
+    link_t *l = node[0].link;
+    void *sock = l->src[SRC_IN].sock;
+
+    if (zmq_send(sock, name, LINK_ID_SIZE, ZMQ_SNDMORE | ZMQ_DONTWAIT) < 0)
+        return errno == EHOSTUNREACH;
+    zmq_send(sock, "", 0, ZMQ_DONTWAIT);
+    return false;
+}
+
+/* Rank 1 cannot keep rank 2's subscription from its parent, end it, or take its place. */
+START_TEST(test_false_events)
+{
+    void *ctx = zmq_ctx_new(), *s = zmq_socket(ctx, ZMQ_SUB), *t;
+    int zero = 0;
+    errmsg_t err = {""};
+
+    two_of_three();
+    bind_node(2, true);
+    ck_assert_ptr_nonnull(s);
+    zmq_setsockopt(s, ZMQ_LINGER, &zero, sizeof(zero));
+    zmq_setsockopt(s, ZMQ_SUBSCRIBE, "up.2", 4);
+    zmq_setsockopt(s, ZMQ_CURVE_SERVERKEY, node[0].key.pub, 40);
+    zmq_setsockopt(s, ZMQ_CURVE_PUBLICKEY, node[1].key.pub, 40);
+    zmq_setsockopt(s, ZMQ_CURVE_SECRETKEY, node[1].key.sec, 40);
+    ck_assert_int_eq(zmq_connect(s, link_event_uri(node[0].link)), 0);
+    for (int i = 0; i < PATIENCE * 50 && !strstr(node[0].log, "the key of another rank"); i++)
+        run_for(0.02);
+    ck_assert_ptr_nonnull(strstr(node[0].log, "127.0.0.1:"));
+    ck_assert_uint_eq(node[0].core.event_up[2], 0);
+    t = intruder(ctx, node[1].key.pub, node[1].key.sec, "T\0\0\0\2", 5);
+    zmq_send(t, "", 0, 0);
+    for (int i = 0; i < PATIENCE * 50; i++) {
+        char word[64] = "";
+
+        if (zmq_recv(t, word, sizeof(word) - 1, ZMQ_DONTWAIT) > 0) {
+            ck_assert_ptr_nonnull(strstr(word, "refused: "));
+            break;
+        }
+        ck_assert_int_lt(i, PATIENCE * 50 - 1);
+        run_for(0.02);
+    }
+    ck_assert(!name_is_free("T\0\0\0\2"));
+    zmq_close(t);
+    for (int i = 0; i < PATIENCE * 50 && !name_is_free("T\0\0\0\2"); i++)
+        run_for(0.02);
+    ck_assert(name_is_free("T\0\0\0\2"));
+    allow_all(2);
+    connect_node(2);
+    ck_assert_int_eq(link_start(node[2].link, &err), 0);
+    ck_assert_int_eq(send_from(2, CORE_TREE, 0, 1, 10, false), 0);
+    ck_assert(run_until(&node[0].core.event_up[2], 1, PATIENCE));
+    ck_assert(run_until(&node[0].core.got[CORE_TREE], 1, PATIENCE));
+    zmq_close(s);
+    run_for(0.3);
+    ck_assert_uint_eq(node[0].core.lost[CORE_TREE][2], 0);
+    zmq_ctx_term(ctx);
+}
+END_TEST
+
+/* A child that has a wrong public key of its parent: both log it. */
+START_TEST(test_wrong_parent_key)
+{
+    errmsg_t err = {""};
+    char pub[41], sec[41];
+
+    two_of_three();
+    allow_all(1);
+    ck_assert_int_eq(zmq_curve_keypair(pub, sec), 0);
+    ck_assert_int_eq(link_connect(node[1].link, CORE_TREE, 0, link_tree_uri(node[0].link),
+                                  link_event_uri(node[0].link), pub, &err),
+                     0);
+    ck_assert_int_eq(link_start(node[1].link, &err), 0);
+    for (int i = 0; i < PATIENCE * 50 && !(node[0].log[0] && node[1].log[0]); i++)
+        run_for(0.02);
+    ck_assert_msg(strstr(node[0].log, "refused a connection from 127.0.0.1:") != NULL, "%s",
+                  node[0].log);
+    ck_assert_ptr_nonnull(strstr(node[0].log, "a different public key"));
+    ck_assert_ptr_nonnull(strstr(node[1].log, "rank 0 at tcp://127.0.0.1"));
+    ck_assert_ptr_nonnull(strstr(node[1].log, "key"));
+    ck_assert_uint_eq(node[1].core.lost[CORE_TREE][0], 0);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tc = tcase_create("link_gate");
+
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_set_timeout(tc, 60);
+    tcase_add_test(tc, test_unknown_key);
+    tcase_add_test(tc, test_false_claim);
+    tcase_add_test(tc, test_malformed);
+    tcase_add_test(tc, test_stranger_large);
+    tcase_add_test(tc, test_strangers);
+    tcase_add_test(tc, test_patience);
+    tcase_add_test(tc, test_slow_handshake);
+    tcase_add_test(tc, test_false_events);
+    tcase_add_test(tc, test_wrong_parent_key);
+    return run_case("link_gate", tc);
+}

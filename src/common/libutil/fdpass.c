@@ -1,0 +1,50 @@
+/* fdpass.c - see the header. */
+#include "libutil/fdpass.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+
+union control {
+    char buf[CMSG_SPACE(sizeof(int))];
+    struct cmsghdr align;
+};
+
+ssize_t fdpass_send(int fd, const void *data, size_t len, int pass)
+{
+    union control u = {.buf = {0}};
+    struct iovec iov = {(void *)data, len};
+    struct msghdr m = {
+        .msg_iov = &iov, .msg_iovlen = 1, .msg_control = u.buf, .msg_controllen = sizeof(u.buf)};
+    struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+    ssize_t n;
+
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = SCM_RIGHTS;
+    c->cmsg_len = CMSG_LEN(sizeof(int));
+    memcpy(CMSG_DATA(c), &pass, sizeof(int));
+    do
+        n = sendmsg(fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
+    while (n < 0 && errno == EINTR);
+    return n;
+}
+
+ssize_t fdpass_recv(int fd, void *data, size_t len, int *pass, int flags)
+{
+    union control u;
+    struct iovec iov = {data, len};
+    struct msghdr m = {
+        .msg_iov = &iov, .msg_iovlen = 1, .msg_control = u.buf, .msg_controllen = sizeof(u.buf)};
+    ssize_t n = recvmsg(fd, &m, flags | MSG_CMSG_CLOEXEC);
+    struct cmsghdr *c = n > 0 ? CMSG_FIRSTHDR(&m) : NULL;
+
+    *pass = -1;
+    if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS &&
+        c->cmsg_len == CMSG_LEN(sizeof(int)))
+        memcpy(pass, CMSG_DATA(c), sizeof(int));
+    if (n > 0 && *pass < 0 && (m.msg_flags & MSG_CTRUNC)) {
+        errno = EMFILE;
+        return -1;
+    }
+    return n;
+}

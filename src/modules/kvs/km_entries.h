@@ -1,0 +1,35 @@
+/* km_entries.h - a response of many entries under construction: a listing, or the changes of a
+ * directory.
+ */
+#ifndef KM_ENTRIES_H
+#define KM_ENTRIES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "libkvs/kvs_wire.h"
+#include "libutil/errmsg.h"
+
+#define KM_ENTRIES_MAX_MIB 128
+
+struct km_entries {
+    size_t *memory;        /* of all responses that are under construction: kept up to date */
+    const char *too_large; /* error message for more than KM_ENTRIES_MAX_MIB */
+    uint8_t *buf;
+    size_t len, cap;
+    uint32_t count;
+};
+
+/* -1 with ENOMEM. */
+int km_entries_init(struct km_entries *es, size_t *memory, const char *too_large);
+/* Give back the memory; keeps errno. */
+void km_entries_clear(struct km_entries *es);
+/* Make room for an entry.  The place of its data, for the caller to fill; NULL with EMSGSIZE or
+ * ENOMEM, and an error message. */
+uint8_t *km_entries_reserve(struct km_entries *es, size_t namelen, size_t datalen, errmsg_t *err);
+/* Add the entry for which there is room, with the data that was put in place. */
+void km_entries_add(struct km_entries *es, const struct kvs_answer_entry *e, const char *name);
+/* The whole response, which the caller frees, with the header `a`; a->count is set. */
+uint8_t *km_entries_take(struct km_entries *es, struct kvs_answer *a, size_t *len);
+
+#endif

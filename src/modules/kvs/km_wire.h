@@ -1,0 +1,90 @@
+/* Messages of the service "kvs": the list of all of them, and the JSON that instances send each
+ * other.  What clients send in JSON is in libkvs/kvs_json.h, raw payloads are in libkvs/kvs_wire.h.
+ *
+ * Pointers in structs refer to the decoded message.  Constants: any thread.
+ */
+#ifndef KVS_KM_WIRE_H
+#define KVS_KM_WIRE_H
+
+#include "libschema/schema.h"
+
+/* kvs.namespace-drop, to rank 0. */
+struct km_wire_drop {
+    const char *namespace;
+    uint32_t userid;
+    bool owner; /* of the session */
+};
+extern const struct flux_schema km_wire_drop_schema;
+
+/* kvs.fence-abort. */
+struct km_wire_abort {
+    const char *namespace;
+    const char *name;
+    uint32_t nprocs;
+    uint32_t rank;
+    uint32_t number;
+    const char *reason;
+};
+extern const struct flux_schema km_wire_abort_schema;
+
+/* kvs.fence-told. */
+struct km_wire_told {
+    const char *namespace;
+    const char *name;
+    uint32_t nprocs;
+    uint32_t count;
+};
+extern const struct flux_schema km_wire_told_schema;
+
+/* Response to kvs.gc. */
+struct km_wire_collected {
+    uint64_t collected, dropped, objects, bytes;
+};
+extern const struct flux_schema km_wire_collected_schema;
+
+/* kvs.namespace-check, to rank 0. */
+struct km_wire_check {
+    json_t *namespaces;
+};
+extern const struct flux_schema km_wire_check_schema;
+
+struct km_wire_checked {
+    json_t *gone;
+};
+extern const struct flux_schema km_wire_checked_schema;
+
+/* kvs.store-gone. */
+struct km_wire_gone {
+    const char *namespace;
+    uint32_t client;
+};
+extern const struct flux_schema km_wire_gone_schema;
+
+/* kvs.stats, kvs.dropcache: NULL is all namespaces. */
+struct km_wire_some {
+    const char *namespace;
+};
+extern const struct flux_schema km_wire_some_schema;
+
+/* Where a namespace is: the response to kvs.namespace-find; kvs.namespace-open and
+ * kvs.namespace-register. */
+struct km_wire_place {
+    const char *namespace;
+    uint32_t owner;
+    uint32_t rank;
+    uint64_t serial;
+    bool lost;
+    const char *hash;
+};
+extern const struct flux_schema km_wire_place_schema;
+/* One namespace of that name: kvs.namespace-close, kvs.namespace-lost, event
+ * kvs.namespace-removed. */
+struct km_wire_serial {
+    const char *namespace;
+    uint64_t serial;
+};
+extern const struct flux_schema km_wire_serial_schema;
+
+extern const struct flux_method km_wire_methods[];
+
+#endif

@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# The programs of doc/hacking.rst: compiled with the public headers alone, and run as the page says.
+# shellcheck disable=SC2154 # set by run
+# shellcheck source=t/lib.sh
+. "$(dirname "$0")/lib.sh"
+need cc
+need_flux start module event queue
+
+# As installed: public headers in the directories where an installation has them.
+mkdir -p include/libflux include/libschema include/libutil bin
+cp "$SRCDIR"/src/common/libflux/{attr,dispatch,event,flux,future,handle,handover,log,module,msg,reactor}.h include/libflux/
+cp "$SRCDIR"/src/common/libschema/schema.h include/libschema/
+cp "$SRCDIR"/src/common/libutil/errmsg.h include/libutil/
+source=$SRCDIR/doc/hacking
+strict=(-Wall -Wextra -Wno-unused-parameter -Werror -std=gnu11 -Iinclude)
+
+ok "the module compiles" cc "${strict[@]}" -shared -fPIC -o greet.so "$source/greet.c" "$source/greet_wire.c"
+# An instrumented library needs its run-time library in each program that uses it.
+extra=()
+if ldd "$BUILDDIR/src/.libs/libflux.so" | finds -E 'lib(a|ub|t)san'; then
+    extra=("-fsanitize=address,undefined")
+fi
+ok "the command compiles" cc "${strict[@]}" "${extra[@]}" -o bin/flux-greet "$source/flux-greet.c" \
+    "$source/greet_wire.c" -L"$BUILDDIR/src/.libs" -lflux -ljansson
+export LD_LIBRARY_PATH=$BUILDDIR/src/.libs PATH=$PWD/bin:$PATH
+
+hold 2
+ok "the module is loaded" "$FLUX" module load --all ./greet.so
+"$FLUX" event sub --count=1 greet. >said &
+sub=$!
+greeted() {
+    "$FLUX" greet Ada >greeting && [ -s said ]
+}
+ok "its event is heard" wait_until 20 greeted
+wait "$sub"
+like "$(cat said)" 'greet\.said.*"text":"good day, Ada, from rank 0"' "with the greeting"
+is "$(cat greeting)" "good day, Ada, from rank 0" "the command prints it, too"
+exits 1 "an empty name" "$FLUX" greet ""
+like "$err" 'the name is empty: say whom to greet' "is refused with the sentence of the module"
+exits 2 "the command without a name" "$FLUX" greet
+ok "the module is unloaded" "$FLUX" module unload --all greet
+exits 1 "then the command" "$FLUX" greet Ada
+like "$err" "service 'greet'" "says that there is no such service"
+exits 1 "an argument" "$FLUX" module load ./greet.so loudly
+like "$err" "no argument|NAME=VALUE" "is refused"
+
+ok "the policy is taken" "$FLUX" queue policy --queue="$source/narrow.lua" --nodes="$source/narrow.lua"
+"$FLUX" queue policy >policies
+like "$(cat policies)" 'queue +narrow' "and used"
+
+release
+is "$status" 0 "the session ends in order"
+finish
