@@ -21,7 +21,7 @@ fi
 # The PMIx server has the libpmix of Open MPI 5 loaded before the sanitizer's runtime, which can live with that.
 [ -z "${FLUX_TEST_SANITIZERS-}" ] || export ASAN_OPTIONS="${ASAN_OPTIONS-}:verify_asan_link_order=0"
 export SESSION_LIMIT=400
-LIMIT=60
+LIMIT=30
 PER_LIBRARY=6
 
 cat >pool.py <<'END'
