@@ -11,6 +11,10 @@
  *  1. `runs` is called at most once.
  *  2. At most one request to the own broker is unanswered; an event meanwhile causes another
  *     request.
+ *  3. The own rank is never among the lost ones.  Rank 0 counts it among them when the own broker,
+ *     or one above it, was cut off and still reaches rank 0 along the ring.  Then the others that
+ *     are named may be in the same part of the tree and serve this rank as before, so nothing is
+ *     concluded from what rank 0 says.  The part ends at its orphan.timeout.
  *
  * Failure: requests and subscriptions that fail are logged.
  */
@@ -52,9 +56,10 @@ static void ranks_lost(session_t *s, const char *text, bool now)
 {
     idset_t *ranks = idset_parse(text, NULL);
 
-    if (ranks && !idset_empty(ranks)) {
+    if (ranks && !idset_empty(ranks) && !idset_test(ranks, flux_rank(s->h))) {
         if (idset_add(s->lost, ranks) < 0)
             complain(s, "out of memory");
+        INVARIANT(3, !idset_test(s->lost, flux_rank(s->h)));
         s->ops->lost(s->arg, ranks, now);
     }
     idset_destroy(ranks);

@@ -452,6 +452,11 @@ START_TEST(test_session_lost)
     ck_assert_uint_eq(seen.lost, 2);
     ck_assert_uint_eq(seen.lost_now, 1);
     ck_assert_uint_eq(idset_count(session_lost(s)), 2);
+    /* Rank 0 counts this rank, 1, as lost: it is cut off, maybe together with 4 and 6. */
+    event(f, "event.lost", "{\"from\":3,\"to\":4}");
+    fake_respond(f, last(f, "overlay.status"), 0, 0, STATUS("run", "1,3-6"));
+    ck_assert_uint_eq(seen.lost, 2);
+    ck_assert_uint_eq(idset_count(session_lost(s)), 2);
     session_destroy(s);
     fake_free(f);
 }
