@@ -17,8 +17,10 @@
  *     "refused: WHY"   the receiver is not a neighbor that the sender expects
  *     ""               a sign of life
  *
- * A routing id has 5 bytes: 'T' (tree) or 'R' (ring), then the rank of the connecting broker in
- * big-endian order.
+ * A routing id has 13 bytes: 'T' (tree) or 'R' (ring), then the rank of the connecting broker in
+ * big-endian order, then 8 random bytes.  A ROUTER ignores a connection whose id another one has;
+ * the random bytes let it hear each connecting socket, so that the link can refuse the second one of
+ * a rank with a reason.
  *
  * Invariants:
  *  1. A connecting broker must own the key that was registered for its rank (link_allow()).  The
@@ -46,6 +48,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <syslog.h>
 #include <unistd.h>
 #include <zmq.h>
@@ -100,13 +103,17 @@ static void admitted(void *arg, const char *host)
     link_gate_known(arg, host);
 }
 
-void link_make_id(uint8_t *id, enum core_plane plane, uint32_t rank)
+/* -1 with errno. */
+static int make_id(uint8_t *id, enum core_plane plane, uint32_t rank)
 {
+    const size_t size = LINK_ID_SIZE - LINK_ID_NAME;
+
     id[0] = plane == CORE_RING ? 'R' : 'T';
     id[1] = rank >> 24;
     id[2] = rank >> 16;
     id[3] = rank >> 8;
     id[4] = rank;
+    return getrandom(id + LINK_ID_NAME, size, 0) == (ssize_t)size ? 0 : -1;
 }
 
 struct link_peer *link_inbound(const link_t *l, enum core_plane plane, uint32_t rank)
@@ -246,7 +253,6 @@ static struct link_peer *peer_create(link_t *l, enum core_plane plane, uint32_t 
     list_init(&p->work);
     list_init(&p->unreported);
     link_queue_init(&p->queue);
-    link_make_id(p->id, plane, rank);
     return p;
 }
 
@@ -540,8 +546,8 @@ static int connect_dealer(link_t *l, int which, enum core_plane plane, uint32_t 
     (*slot)->source = &l->src[which];
     if (src) {
         src->peer = *slot;
-        link_make_id(id, plane, l->rank);
-        if (zmq_setsockopt(src->sock, ZMQ_ROUTING_ID, id, sizeof(id)) < 0 ||
+        if (make_id(id, plane, l->rank) < 0 ||
+            zmq_setsockopt(src->sock, ZMQ_ROUTING_ID, id, sizeof(id)) < 0 ||
             monitor(l, src, which == SRC_UP ? SRC_UP_MON : SRC_RING_MON) < 0)
             src = NULL;
     }

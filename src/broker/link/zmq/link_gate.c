@@ -29,10 +29,10 @@
  *     the connection.  Only the latter has the descriptor, and so the address.
  *
  * Failure: without memory for its entry, a connection is not counted, and link_beat.c notices its
- * end.  A ROUTER ignores a connection whose name another one has, and it forgets a name some time
- * after it has reported the end of the connection.  So a child is not heard that connects while an
- * intruder (with the key of another rank), or an earlier connection of its own, still has its name.
- * Such a child waits until it is cut off as a stranger, or its join_timeout is over, and then ends.
+ * end.  A ROUTER ignores a connection whose routing id another one has, and it forgets an id some
+ * time after it has reported the end of the connection.  So a neighbor is not heard whose first
+ * connection ended in its handshake, and that connects again before the ROUTER has forgotten the
+ * first.  It waits until it is cut off as a stranger, or its join_timeout is over, and then ends.
  */
 #include <arpa/inet.h>
 #include <errno.h>

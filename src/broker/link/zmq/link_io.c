@@ -602,7 +602,15 @@ static struct link_peer *identify(link_t *l, struct incoming *in)
         turn_away(l, in, "the key belongs to another rank",
                   "it claims to be rank %u but has the key of another rank", rank);
         p = NULL;
+    } else if (p->named && memcmp(p->id, b, LINK_ID_SIZE) != 0) {
+        turn_away(l, in, p->state == LINK_GONE ? "the rank was lost" : "the rank is connected",
+                  "it is rank %u, which %s", rank,
+                  p->state == LINK_GONE ? "was lost, and cannot join again"
+                                        : "has another connection to this broker");
+        p = NULL;
     } else if (!p->greeted) {
+        memcpy(p->id, b, LINK_ID_SIZE);
+        p->named = true;
         link_gate_admit(l, SRC_IN, &in->first, p);
     }
     return p;
@@ -708,11 +716,14 @@ static void take_subscription(link_t *l, zmq_msg_t *frame)
     topic[len - 1] = '\0';
     if (str2u32(topic + strlen(UP_PREFIX), &rank) < 0)
         return;
-    if (!(p = link_inbound(l, CORE_TREE, rank)) || !claim_ok(p, frame)) {
+    p = link_inbound(l, CORE_TREE, rank);
+    if (!p || !claim_ok(p, frame) || p->connected) {
         l->stats.misclaimed++;
         link_logf(l, LOG_ERR, "refused a broker at %s: it claims to be rank %u but %s",
                   link_gate_address(l, SRC_PUB, frame), rank,
-                  p ? "has the key of another rank" : "that is not a child of this broker");
+                  !p                    ? "that is not a child of this broker"
+                  : !claim_ok(p, frame) ? "has the key of another rank"
+                                        : "that has an event connection already");
         link_gate_reject(l, SRC_PUB, frame);
         return;
     }

@@ -11,7 +11,8 @@
 #include "link_queue.h"
 #include "zap.h"
 
-#define LINK_ID_SIZE 5
+#define LINK_ID_NAME 5 /* plane and rank */
+#define LINK_ID_SIZE (LINK_ID_NAME + 8)
 #define LINK_WORD_MAX 39 /* shorter than a message header: a control word */
 #define LINK_WORD_CUT "cut"
 #define LINK_WORD_REFUSED "refused: " /* followed by the reason */
@@ -41,7 +42,8 @@ struct link_peer {
     bool told_full;  /* the core got EAGAIN */
     bool blocked;    /* ZeroMQ accepts no more for now */
     struct link_source *source;
-    uint8_t id[LINK_ID_SIZE]; /* inbound: routing id of its connection */
+    bool named;               /* inbound: a frame with its key came, on the connection ... */
+    uint8_t id[LINK_ID_SIZE]; /* ... with this routing id: no other one is its */
     char key[LINK_KEY_SIZE];  /* "": not allowed to connect */
     struct link_queue queue;
     struct list_node work;       /* in link.dirty or link.blocked */
@@ -170,6 +172,5 @@ int link_start(void *arg, errmsg_t *err);
 void link_destroy(void *arg);
 
 struct link_peer *link_inbound(const link_t *l, enum core_plane plane, uint32_t rank);
-void link_make_id(uint8_t *id, enum core_plane plane, uint32_t rank);
 
 #endif

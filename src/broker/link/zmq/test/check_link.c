@@ -77,7 +77,7 @@ START_TEST(test_silent_child)
 
     peer_timeout = 1.;
     two_of_three();
-    s = intruder(ctx, node[1].key.pub, node[1].key.sec, "T\0\0\0\1", 5);
+    s = intruder(ctx, node[1].key.pub, node[1].key.sec, "T\0\0\0\1intruder", LINK_ID_SIZE);
     zmq_send(s, "", 0, 0);
     if (_i) {
         while (send_from(0, CORE_TREE, 1, 0, 10, true) < 0)
@@ -116,7 +116,7 @@ START_TEST(test_silent_before_stop)
     l = node[0].link;
     l->peer_timeout = 1000.;
     l->beat_every = 100.;
-    s = intruder(ctx, node[1].key.pub, node[1].key.sec, "T\0\0\0\1", 5);
+    s = intruder(ctx, node[1].key.pub, node[1].key.sec, "T\0\0\0\1intruder", LINK_ID_SIZE);
     zmq_send(s, "", 0, 0);
     for (int i = 0; i < PATIENCE * 50 && !p; i++) {
         run_for(0.02);

@@ -43,7 +43,7 @@ START_TEST(test_false_claim)
     ck_assert_uint_le(flux_msg_encoded_size(msg), sizeof(buf));
     flux_msg_encode(msg, buf);
     /* Rank 1's key, rank 2's name. */
-    s = intruder(ctx, node[1].key.pub, node[1].key.sec, "T\0\0\0\2", 5);
+    s = intruder(ctx, node[1].key.pub, node[1].key.sec, "T\0\0\0\2intruder", LINK_ID_SIZE);
     zmq_send(s, buf, flux_msg_encoded_size(msg), 0);
     run_for(0.5);
     ck_assert_uint_eq(node[0].core.got[CORE_TREE], 0);
@@ -70,7 +70,7 @@ START_TEST(test_malformed)
     memset(junk, 0xa5, sizeof(junk));
     odd = intruder(ctx, node[1].key.pub, node[1].key.sec, NULL, 0); /* ZeroMQ's own kind of id */
     zmq_send(odd, buf, len, 0);
-    s = intruder(ctx, node[1].key.pub, node[1].key.sec, "T\0\0\0\1", 5);
+    s = intruder(ctx, node[1].key.pub, node[1].key.sec, "T\0\0\0\1intruder", LINK_ID_SIZE);
     zmq_send(s, junk, sizeof(junk), 0); /* not a message */
     zmq_send(s, junk, 7, 0);            /* not a control word */
     zmq_send(s, "", 0, 0);              /* nothing, which is allowed */
@@ -281,7 +281,7 @@ START_TEST(test_slow_handshake)
     flux_timer_start(w, 0., 0.01);
     flux_msg_encode(msg, buf);
     zmq_setsockopt(s, ZMQ_LINGER, &zero, sizeof(zero));
-    zmq_setsockopt(s, ZMQ_ROUTING_ID, "T\0\0\0\1", 5);
+    zmq_setsockopt(s, ZMQ_ROUTING_ID, "T\0\0\0\1intruder", LINK_ID_SIZE);
     zmq_setsockopt(s, ZMQ_CURVE_SERVERKEY, node[0].key.pub, 40);
     zmq_setsockopt(s, ZMQ_CURVE_PUBLICKEY, node[1].key.pub, 40);
     zmq_setsockopt(s, ZMQ_CURVE_SECRETKEY, node[1].key.sec, 40);
@@ -302,56 +302,51 @@ START_TEST(test_slow_handshake)
 }
 END_TEST
 
-/* Has ZeroMQ forgotten this name at rank 0?  Until it has, it ignores another connection with the
- * same name, and it forgets the name some time after it has closed the connection. */
-static bool name_is_free(const char name[LINK_ID_SIZE])
+/* Wait for the reason with which rank 0 refuses this connection. */
+static void refused_for(void *s, const char *why)
 {
-    link_t *l = node[0].link;
-    void *sock = l->src[SRC_IN].sock;
+    char word[64] = "";
 
-    if (zmq_send(sock, name, LINK_ID_SIZE, ZMQ_SNDMORE | ZMQ_DONTWAIT) < 0)
-        return errno == EHOSTUNREACH;
-    zmq_send(sock, "", 0, ZMQ_DONTWAIT);
-    return false;
+    for (int i = 0; i < PATIENCE * 50; i++) {
+        if (zmq_recv(s, word, sizeof(word) - 1, ZMQ_DONTWAIT) > 0)
+            break;
+        run_for(0.02);
+    }
+    ck_assert_msg(strncmp(word, "refused: ", 9) == 0 && strstr(word, why), "got '%s'", word);
+}
+
+/* A connection with the key of rank 1 to the XPUB of rank 0. */
+static void *subscriber(void *ctx, const char *topic)
+{
+    void *s = zmq_socket(ctx, ZMQ_SUB);
+    int zero = 0;
+
+    ck_assert_ptr_nonnull(s);
+    zmq_setsockopt(s, ZMQ_LINGER, &zero, sizeof(zero));
+    zmq_setsockopt(s, ZMQ_SUBSCRIBE, topic, strlen(topic));
+    zmq_setsockopt(s, ZMQ_CURVE_SERVERKEY, node[0].key.pub, 40);
+    zmq_setsockopt(s, ZMQ_CURVE_PUBLICKEY, node[1].key.pub, 40);
+    zmq_setsockopt(s, ZMQ_CURVE_SECRETKEY, node[1].key.sec, 40);
+    ck_assert_int_eq(zmq_connect(s, link_event_uri(node[0].link)), 0);
+    return s;
 }
 
 /* Rank 1 cannot keep rank 2's subscription from its parent, end it, or take its place. */
 START_TEST(test_false_events)
 {
-    void *ctx = zmq_ctx_new(), *s = zmq_socket(ctx, ZMQ_SUB), *t;
-    int zero = 0;
+    void *ctx = zmq_ctx_new(), *s, *t;
     errmsg_t err = {""};
 
     two_of_three();
     bind_node(2, true);
-    ck_assert_ptr_nonnull(s);
-    zmq_setsockopt(s, ZMQ_LINGER, &zero, sizeof(zero));
-    zmq_setsockopt(s, ZMQ_SUBSCRIBE, "up.2", 4);
-    zmq_setsockopt(s, ZMQ_CURVE_SERVERKEY, node[0].key.pub, 40);
-    zmq_setsockopt(s, ZMQ_CURVE_PUBLICKEY, node[1].key.pub, 40);
-    zmq_setsockopt(s, ZMQ_CURVE_SECRETKEY, node[1].key.sec, 40);
-    ck_assert_int_eq(zmq_connect(s, link_event_uri(node[0].link)), 0);
+    s = subscriber(ctx, "up.2");
     for (int i = 0; i < PATIENCE * 50 && !strstr(node[0].log, "the key of another rank"); i++)
         run_for(0.02);
     ck_assert_ptr_nonnull(strstr(node[0].log, "127.0.0.1:"));
     ck_assert_uint_eq(node[0].core.event_up[2], 0);
-    t = intruder(ctx, node[1].key.pub, node[1].key.sec, "T\0\0\0\2", 5);
+    t = intruder(ctx, node[1].key.pub, node[1].key.sec, "T\0\0\0\2intruder", LINK_ID_SIZE);
     zmq_send(t, "", 0, 0);
-    for (int i = 0; i < PATIENCE * 50; i++) {
-        char word[64] = "";
-
-        if (zmq_recv(t, word, sizeof(word) - 1, ZMQ_DONTWAIT) > 0) {
-            ck_assert_ptr_nonnull(strstr(word, "refused: "));
-            break;
-        }
-        ck_assert_int_lt(i, PATIENCE * 50 - 1);
-        run_for(0.02);
-    }
-    ck_assert(!name_is_free("T\0\0\0\2"));
-    zmq_close(t);
-    for (int i = 0; i < PATIENCE * 50 && !name_is_free("T\0\0\0\2"); i++)
-        run_for(0.02);
-    ck_assert(name_is_free("T\0\0\0\2"));
+    refused_for(t, "the key");
     allow_all(2);
     connect_node(2);
     ck_assert_int_eq(link_start(node[2].link, &err), 0);
@@ -359,8 +354,59 @@ START_TEST(test_false_events)
     ck_assert(run_until(&node[0].core.event_up[2], 1, PATIENCE));
     ck_assert(run_until(&node[0].core.got[CORE_TREE], 1, PATIENCE));
     zmq_close(s);
+    zmq_close(t);
     run_for(0.3);
     ck_assert_uint_eq(node[0].core.lost[CORE_TREE][2], 0);
+    zmq_ctx_term(ctx);
+}
+END_TEST
+
+static void connect_to_parent(uint32_t rank, const char *key)
+{
+    errmsg_t err = {""};
+
+    ck_assert_int_eq(link_connect(node[rank].link, CORE_TREE, 0, link_tree_uri(node[0].link),
+                                  link_event_uri(node[0].link), key, &err),
+                     0);
+    ck_assert_int_eq(link_start(node[rank].link, &err), 0);
+}
+
+/* A second broker with the rank and the key of the first is refused at once, as long as the first is
+ * connected and when it is lost; the first one goes on undisturbed. */
+START_TEST(test_name_taken)
+{
+    void *ctx = zmq_ctx_new(), *s, *sub, *t;
+    const struct link_peer *p;
+    struct link_stats st;
+
+    two_of_three();
+    s = intruder(ctx, node[1].key.pub, node[1].key.sec, "T\0\0\0\1thefirst", LINK_ID_SIZE);
+    zmq_send(s, "", 0, 0);
+    sub = subscriber(ctx, "up.1");
+    p = link_inbound(node[0].link, CORE_TREE, 1);
+    for (int i = 0; i < PATIENCE * 50 && !(p->named && p->connected); i++)
+        run_for(0.02);
+    t = intruder(ctx, node[1].key.pub, node[1].key.sec, "T\0\0\0\1another1", LINK_ID_SIZE);
+    zmq_send(t, "", 0, 0);
+    refused_for(t, "the rank is connected");
+    ck_assert_msg(strstr(node[0].log, "rank 1, which has another connection") != NULL, "%s",
+                  node[0].log);
+    zmq_close(t);
+    connect_to_parent(1, node[0].key.pub);
+    ck_assert(run_until(&node[1].core.lost[CORE_TREE][0], 1, PATIENCE));
+    ck_assert_msg(strstr(node[1].log, "refused this broker: the rank is connected") != NULL, "%s",
+                  node[1].log);
+    run_for(0.3);
+    ck_assert_uint_eq(node[0].core.lost[CORE_TREE][1], 0);
+    zmq_close(s);
+    zmq_close(sub);
+    ck_assert(run_until(&node[0].core.lost[CORE_TREE][1], 1, PATIENCE));
+    s = intruder(ctx, node[1].key.pub, node[1].key.sec, "T\0\0\0\1thethird", LINK_ID_SIZE);
+    zmq_send(s, "", 0, 0);
+    refused_for(s, "the rank was lost");
+    link_get_stats(node[0].link, &st);
+    ck_assert_uint_ge(st.misclaimed, 2);
+    zmq_close(s);
     zmq_ctx_term(ctx);
 }
 END_TEST
@@ -368,16 +414,12 @@ END_TEST
 /* A child that has a wrong public key of its parent: both log it. */
 START_TEST(test_wrong_parent_key)
 {
-    errmsg_t err = {""};
     char pub[41], sec[41];
 
     two_of_three();
     allow_all(1);
     ck_assert_int_eq(zmq_curve_keypair(pub, sec), 0);
-    ck_assert_int_eq(link_connect(node[1].link, CORE_TREE, 0, link_tree_uri(node[0].link),
-                                  link_event_uri(node[0].link), pub, &err),
-                     0);
-    ck_assert_int_eq(link_start(node[1].link, &err), 0);
+    connect_to_parent(1, pub);
     for (int i = 0; i < PATIENCE * 50 && !(node[0].log[0] && node[1].log[0]); i++)
         run_for(0.02);
     ck_assert_msg(strstr(node[0].log, "refused a connection from 127.0.0.1:") != NULL, "%s",
@@ -403,6 +445,7 @@ int main(void)
     tcase_add_test(tc, test_patience);
     tcase_add_test(tc, test_slow_handshake);
     tcase_add_test(tc, test_false_events);
+    tcase_add_test(tc, test_name_taken);
     tcase_add_test(tc, test_wrong_parent_key);
     return run_case("link_gate", tc);
 }
