@@ -9,7 +9,8 @@
 
 #define TIMEOUT 60.
 
-topology_t *session_topology(struct cmd *c, flux_t *h, char **spec)
+/* The shape alone: NULL after printing a sentence. */
+static topology_t *session_topology(struct cmd *c, flux_t *h, char **spec)
 {
     flux_future_t *f = flux_rpc(h, "overlay.topology", NULL, flux_rank(h), 0);
     topology_t *t = NULL;

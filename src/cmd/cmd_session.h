@@ -32,7 +32,5 @@ bool session_rank_option(int key, const char *val, const char **set, const char 
  * with an array to be freed; else an exit code, after printing a sentence. */
 int session_choose_ranks(struct cmd *c, flux_t *h, const char *set, const char *depth,
                          uint32_t **ranks, size_t *count);
-/* The shape alone: NULL after printing a sentence. */
-topology_t *session_topology(struct cmd *c, flux_t *h, char **spec);
 
 #endif

@@ -472,7 +472,8 @@ static int patience(const struct launcher *l)
     return l->wake < 1000000000 ? (int)(l->wake / 1000) + 1 : -1;
 }
 
-void launcher_events(struct launcher *l, int ms)
+/* Handle one round of events, waiting at most this many milliseconds (-1: for ever). */
+static void launcher_events(struct launcher *l, int ms)
 {
     struct epoll_event ev[EVENTS];
     int n = epoll_wait(l->epfd, ev, EVENTS, ms);

@@ -291,12 +291,8 @@ void nodejob_worked(struct work *w);
 void nodejob_started(struct work *w);
 /* The directory has been made (why: NULL), or could not be. */
 void nodejob_dir_made(struct nodejob *j, const char *why);
-/* Begin to end. */
-void nodejob_ending(struct nodejob *j);
 /* Go on with jobs whose tasks are being started. */
 void nodejobs_spawn(struct launcher *l);
-/* Handle one round of events, waiting at most this many milliseconds (-1: for ever). */
-void launcher_events(struct launcher *l, int ms);
 /* What is due once per round: ends of jobs. */
 void nodejobs_step(struct launcher *l);
 /* Kill all processes of all jobs, and wait for their end, but not forever if one hangs. */
@@ -349,8 +345,6 @@ int tasks_started(struct request *r, errmsg_t *err);
 /* Have all tasks been started that can be?  *code: 0, or the exit code for the others, *why. */
 bool tasks_all(const struct nodejob *j, int *code, errmsg_t *why);
 void tasks_forget(struct nodejob *j);
-/* Text with its {{...}} replaced, malloc'd, of at most `max` bytes; NULL with errno. */
-char *task_expand(const struct nodejob *j, const char *text, uint32_t task, size_t max);
 /* A file of a task, to be opened: names to be freed.  -1 with ENOMEM. */
 int task_file(struct nodejob *j, const char *path, uint32_t task, int flags, struct spawn_file *f);
 

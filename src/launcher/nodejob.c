@@ -51,7 +51,8 @@ static void set_state(struct nodejob *j, enum job_state state)
     j->state = state;
 }
 
-void nodejob_ending(struct nodejob *j)
+/* Begin to end. */
+static void nodejob_ending(struct nodejob *j)
 {
     if (j->state == JOB_ENDING)
         return;

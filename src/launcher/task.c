@@ -117,7 +117,8 @@ static const char *value_of(const struct nodejob *j, const char *name, uint32_t 
     return buf;
 }
 
-char *task_expand(const struct nodejob *j, const char *text, uint32_t task, size_t max)
+/* Text with its {{...}} replaced, malloc'd, of at most `max` bytes; NULL with errno. */
+static char *task_expand(const struct nodejob *j, const char *text, uint32_t task, size_t max)
 {
     strbuf_t *sb = strbuf_create(max);
     const char *val, *p;

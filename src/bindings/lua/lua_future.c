@@ -25,7 +25,8 @@
 
 #include "lua_private.h"
 
-struct lflux_future *lflux_check_future(lua_State *L, int arg)
+/* not ended */
+static struct lflux_future *lflux_check_future(lua_State *L, int arg)
 {
     struct lflux_future *lf = lflux_object(L, arg, LFLUX_FUTURE);
 
@@ -333,7 +334,8 @@ static int iterate(lua_State *L)
     return lua_error(L);
 }
 
-int lflux_future_iterate(lua_State *L, int obj, double timeout)
+/* Push an iterator over the results of the future at `obj`. */
+static int lflux_future_iterate(lua_State *L, int obj, double timeout)
 {
     lua_pushvalue(L, obj);
     lua_pushnumber(L, timeout);

@@ -46,7 +46,8 @@ struct lflux_kvs *lflux_check_current(lua_State *L, int arg)
     return kv;
 }
 
-struct lflux_kvs *lflux_kvs_push(lua_State *L, int parent, struct lflux_handle *lh)
+/* Push a new one for the handle (or future) at `parent`. */
+static struct lflux_kvs *lflux_kvs_push(lua_State *L, int parent, struct lflux_handle *lh)
 {
     struct lflux_kvs *kv;
 
@@ -80,7 +81,7 @@ int lflux_bad_key(lua_State *L, const char *key, bool root_allowed)
     return lflux_fail_err(L, errno, &err);
 }
 
-int lflux_bad_ns(lua_State *L, const char *ns)
+static int lflux_bad_ns(lua_State *L, const char *ns)
 {
     errmsg_t err;
 

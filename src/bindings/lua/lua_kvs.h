@@ -24,8 +24,6 @@ static inline const char *lflux_kvs_ns(const struct lflux_kvs *kv)
 
 struct lflux_kvs *lflux_check_kvs(lua_State *L, int arg);     /* usable, or an error is raised */
 struct lflux_kvs *lflux_check_current(lua_State *L, int arg); /* and not at a root of the past */
-/* Push a new one for the handle (or future) at `parent`. */
-struct lflux_kvs *lflux_kvs_push(lua_State *L, int parent, struct lflux_handle *lh);
 /* Push the future of a request that the namespace at `kv` makes. */
 struct lflux_future *lflux_kvs_future(lua_State *L, int kv, lflux_push_f push);
 
@@ -37,7 +35,6 @@ int lflux_kvs_deliver(lua_State *L, struct lflux_future *lf, flux_future_t *f, c
 
 /* 0; or 3 with nil, error message, errno pushed. */
 int lflux_bad_key(lua_State *L, const char *key, bool root_allowed);
-int lflux_bad_ns(lua_State *L, const char *ns);
 
 const char *lflux_kvs_type(enum flux_kvs_type type);
 /* lflux_push_f: version, rootref. */

@@ -187,13 +187,10 @@ int lflux_future_await(lua_State *L, struct lflux_future *lf, flux_future_t *f, 
                        double timeout);
 /* Wait until it is ready: 0; else nil, error message, errno are pushed: 3. */
 int lflux_future_wait(lua_State *L, struct lflux_future *lf, double timeout);
-struct lflux_future *lflux_check_future(lua_State *L, int arg); /* not ended */
-void lflux_future_end(lua_State *L, struct lflux_future *lf);   /* `L` as above */
+void lflux_future_end(lua_State *L, struct lflux_future *lf); /* `L` as above */
 /* Call the function at `fn` for each result of the future at `obj`.  0; or 3 with nil, sentence,
  * errno pushed. */
 int lflux_future_then(lua_State *L, struct lflux_future *lf, int obj, int fn, double timeout);
-/* Push an iterator over the results of the future at `obj`. */
-int lflux_future_iterate(lua_State *L, int obj, double timeout);
 /* Push nil, error message, errno of the current result: 3; 0 when it is not an error. */
 int lflux_push_failure(lua_State *L, struct lflux_future *lf);
 /* lflux_push_f: the payload, JSON or raw bytes, or true if there is none; and true alone. */

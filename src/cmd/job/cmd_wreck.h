@@ -22,7 +22,5 @@ char *wreck_value(struct cmd *c, flux_future_t *f, uint64_t id, const char *what
 /* The name of a file as the jobspec has it, with the id in the place of {{id}}; malloc'd.  NULL
  * with ENOMEM. */
 char *wreck_file(uint64_t id, const char *name);
-/* Text of a time in seconds since 1970 as local time, with milliseconds. */
-char *wreck_clock(double t, char *buf, size_t size);
 
 #endif

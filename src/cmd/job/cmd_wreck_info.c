@@ -101,7 +101,8 @@ char *wreck_file(uint64_t id, const char *name)
     return strbuf_take(sb);
 }
 
-char *wreck_clock(double t, char *buf, size_t size)
+/* Text of a time in seconds since 1970 as local time, with milliseconds. */
+static char *wreck_clock(double t, char *buf, size_t size)
 {
     time_t sec;
     struct tm tm;

@@ -81,8 +81,6 @@ int kvs_parse(struct cmd *c, const struct cmd_usage *u, int argc, char **argv, i
 
 /* --- values (cmd_kvs_text.c) --- */
 
-/* Is it text: UTF-8 without a NUL? */
-bool kvs_is_text(const char *data, size_t len);
 /* Text in one line, with C escapes; of other bytes how many they are.  NULL: the same. */
 void kvs_print_line(FILE *out, const char *data, uint64_t size);
 /* Text as a string; other bytes as an array of numbers, so that nothing is lost; NULL as the number
@@ -128,10 +126,6 @@ struct kvs_list {
     size_t budget;            /* bytes of values to keep, set by the caller */
     size_t kept;
 };
-/* All entries of a directory, in pages; `flags`: FLUX_KVS_VALUES. */
-int kvs_list_read(struct cmd *c, flux_t *h, const char *ns, const char *key, int flags,
-                  const char *rootref, struct kvs_list *l);
-void kvs_list_free(struct kvs_list *l);
 
 /* Go through what is below `key` in the order of names: `entry` is called for each, with its key
  * from `key` on; with FLUX_KVS_VALUES a value of at most FLUX_KVS_CHUNK bytes comes with them, and

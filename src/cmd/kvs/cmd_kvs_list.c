@@ -67,7 +67,7 @@ struct kvs_block {
     char data[];
 };
 
-void kvs_list_free(struct kvs_list *l)
+static void kvs_list_free(struct kvs_list *l)
 {
     while (l->blocks) {
         struct kvs_block *b = l->blocks;
@@ -193,8 +193,9 @@ static int list_read(struct cmd *c, flux_t *h, const char *ns, const char *key, 
     return CMD_OK;
 }
 
-int kvs_list_read(struct cmd *c, flux_t *h, const char *ns, const char *key, int flags,
-                  const char *rootref, struct kvs_list *l)
+/* All entries of a directory, in pages; `flags`: FLUX_KVS_VALUES. */
+static int kvs_list_read(struct cmd *c, flux_t *h, const char *ns, const char *key, int flags,
+                         const char *rootref, struct kvs_list *l)
 {
     int rc = list_read(c, h, ns, key, flags, rootref, l);
 

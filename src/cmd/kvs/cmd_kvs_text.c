@@ -17,7 +17,8 @@
 #include "cmd_kvs.h"
 #include "libutil/strutil.h"
 
-bool kvs_is_text(const char *data, size_t len)
+/* Is it text: UTF-8 without a NUL? */
+static bool kvs_is_text(const char *data, size_t len)
 {
     return str_utf8_span(data, len) == len && !memchr(data, 0, len);
 }

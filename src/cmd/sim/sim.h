@@ -105,8 +105,6 @@ struct sim_run *sim_run(const trace_t *trace, const struct sim_machine *m,
                         const struct sim_policy *policy, sim_progress_f progress, void *arg,
                         errmsg_t *err);
 void sim_run_destroy(struct sim_run *r); /* NULL-safe, keeps errno */
-/* Average hops over the ordered pairs of distinct nodes of some ranges. */
-double sim_hops(const struct sim_machine *m, const struct sched_range *range, size_t n);
 /* The columns job,submit,start,end,nodes,nodelist.  0, or -1 with errno. */
 int sim_run_write(const struct sim_run *r, FILE *f);
 

@@ -36,7 +36,8 @@ struct tracker {
 
 /* --- hops --- */
 
-double sim_hops(const struct sim_machine *m, const struct sched_range *range, size_t n)
+/* Average hops over the ordered pairs of distinct nodes of some ranges. */
+static double sim_hops(const struct sim_machine *m, const struct sched_range *range, size_t n)
 {
     double leaf_pairs = 0, pod_pairs = 0, all, in_leaf = 0, in_pod = 0, nodes = 0;
     uint32_t leaf = FATTREE_NONE, pod = FATTREE_NONE;

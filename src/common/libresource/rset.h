@@ -53,8 +53,6 @@ rset_t *rset_from_json(const json_t *obj, errmsg_t *err);
 /* To a new object, or compact text (freed by the caller).  NULL with ENOMEM. */
 json_t *rset_to_json(const rset_t *rs);
 char *rset_format(const rset_t *rs);
-/* The array under "R_lite" alone. */
-json_t *rset_rlite(const rset_t *rs);
 
 /* Add cores, gpus (NULL: none) and memory of a node; to what the set has of it already.  Fastest in
  * ascending order of ranks.  `host` may be NULL.  0, or -1 with EINVAL (rank, or memory beyond

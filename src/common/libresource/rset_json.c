@@ -171,7 +171,8 @@ static int put_group(json_t *list, const struct group *g)
     return 0;
 }
 
-json_t *rset_rlite(const rset_t *rs)
+/* The array under "R_lite" alone. */
+static json_t *rset_rlite(const rset_t *rs)
 {
     struct groups gs = {0};
     json_t *list = json_array();

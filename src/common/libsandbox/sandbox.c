@@ -157,11 +157,6 @@ lua_State *sandbox_lua(sandbox_t *sb)
     return sb->L;
 }
 
-const struct sandbox_limits *sandbox_limits(const sandbox_t *sb)
-{
-    return &sb->limits;
-}
-
 /* --- calls --- */
 
 int sandbox_load(sandbox_t *sb, const char *text, size_t len, const char *name)

@@ -33,7 +33,6 @@ sandbox_t *sandbox_create(const struct sandbox_limits *limits, enum sandbox_kind
 void sandbox_destroy(sandbox_t *sb);
 
 lua_State *sandbox_lua(sandbox_t *sb);
-const struct sandbox_limits *sandbox_limits(const sandbox_t *sb);
 
 /* Compile text (never byte code).  Leaves the function or a message on the stack, as lua_load()
  * does. */

@@ -99,7 +99,7 @@ void sched_job_view(const struct job *j, struct sched_plugin_job *v)
     };
 }
 
-double sched_job_priority(sched_t *s, struct job *j, double now)
+static double sched_job_priority(sched_t *s, struct job *j, double now)
 {
     struct sched_plugin_job view;
     double priority;

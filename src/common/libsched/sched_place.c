@@ -243,7 +243,7 @@ uint32_t sched_place_nfree(const sched_place_t *p)
     return p->v.nfree;
 }
 
-bool sched_place_is_free(const sched_place_t *p, uint32_t node)
+static bool sched_place_is_free(const sched_place_t *p, uint32_t node)
 {
     return (p->free[node / 64] >> (node % 64)) & 1;
 }

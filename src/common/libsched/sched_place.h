@@ -46,7 +46,6 @@ void sched_place_destroy(sched_place_t *p); /* NULL-safe, keeps errno */
 void sched_place_copy(sched_place_t *to, const sched_place_t *from);
 
 uint32_t sched_place_nfree(const sched_place_t *p);
-bool sched_place_is_free(const sched_place_t *p, uint32_t node);
 const struct sched_plugin_view *sched_place_view(const sched_place_t *p);
 /* Take the nodes of a set, which are free, and set its marks; give both back; the marks alone. */
 void sched_place_take(sched_place_t *p, const struct sched_set *set);

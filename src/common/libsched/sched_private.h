@@ -320,7 +320,6 @@ void sched_touch(sched_t *s);
 void sched_job_view(const struct job *j, struct sched_plugin_job *v);
 /* Remove the job from the queue, and free it. */
 void sched_job_destroy(sched_t *s, struct job *j);
-double sched_job_priority(sched_t *s, struct job *j, double now);
 void sched_job_enqueue(sched_t *s, struct job *j, double now);
 void sched_job_dequeue(sched_t *s, struct job *j);
 /* The claim becomes held. -1 with ENOMEM. */

@@ -101,7 +101,8 @@ int strbuf_addc(strbuf_t *sb, char c)
     return strbuf_addn(sb, &c, 1);
 }
 
-int strbuf_vaddf(strbuf_t *sb, const char *fmt, va_list ap)
+static __attribute__((format(printf, 2, 0))) int strbuf_vaddf(strbuf_t *sb, const char *fmt,
+                                                              va_list ap)
 {
     char small[128];
     va_list again;

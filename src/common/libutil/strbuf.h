@@ -19,7 +19,6 @@ int strbuf_add(strbuf_t *sb, const char *s);
 int strbuf_addn(strbuf_t *sb, const void *data, size_t len);
 int strbuf_addc(strbuf_t *sb, char c);
 int strbuf_addf(strbuf_t *sb, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-int strbuf_vaddf(strbuf_t *sb, const char *fmt, va_list ap) __attribute__((format(printf, 2, 0)));
 
 /* Fail with `errnum` from now on, like a failed append.  Returns -1 with that errno, or with that
  * of an earlier failure. */

@@ -206,7 +206,9 @@ static void fd_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
     dispatched(d);
 }
 
-bool km_disk_wait(struct km_disk *d, int ms)
+/* Wait for news of the driver, and handle it, without the reactor.  false: there was none in `ms`
+ * milliseconds. */
+static bool km_disk_wait(struct km_disk *d, int ms)
 {
     struct pollfd p = {.fd = d->drv->fd(d->s), .events = POLLIN};
 
@@ -217,7 +219,8 @@ bool km_disk_wait(struct km_disk *d, int ms)
     return true;
 }
 
-void km_disk_again(struct km_disk *d)
+/* Try again what has to be done some time. */
+static void km_disk_again(struct km_disk *d)
 {
     struct list_node *n;
 

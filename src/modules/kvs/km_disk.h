@@ -62,12 +62,6 @@ void km_disk_fail(struct km_disk *d, int errnum, const char *error);
 void km_disk_error(const struct km_disk_req *r, errmsg_t *err);
 /* When a write failed and all are back: keeps go back, and work goes on. */
 void km_disk_recover(struct km_disk *d);
-/* The same as if it had been called by the reactor, for who cannot go there; false after `ms`
- * milliseconds without news. */
-bool km_disk_wait(struct km_disk *d, int ms);
-
-/* Try again what has to be done some time. */
-void km_disk_again(struct km_disk *d);
 
 /* Make a namespace that persists, before it is opened: `done` is called later.  1; 0 when nothing
  * has to be done; -1 with ENOMEM. */

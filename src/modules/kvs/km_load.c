@@ -128,7 +128,8 @@ int km_load_wait_for(struct km_load_wait *w, const struct kvsmiss *miss)
     return 0;
 }
 
-int km_load_wait_hold(struct km_load_wait *w, struct content_obj *o)
+/* Hold an object that is here until then.  -1 with ENOMEM. */
+static int km_load_wait_hold(struct km_load_wait *w, struct content_obj *o)
 {
     struct km_load_wait_item *it = calloc(1, sizeof(*it));
     if (!it)

@@ -230,8 +230,6 @@ void km_load_wait_init(struct km_load_wait *w, struct km_ns *ns, km_load_wait_f 
  * at the master, which has all there is. */
 int km_load_wait_for(struct km_load_wait *w, const struct kvsmiss *miss);
 void km_load_wait_clear(struct km_load_wait *w);
-/* Hold an object that is here until then.  -1 with ENOMEM. */
-int km_load_wait_hold(struct km_load_wait *w, struct content_obj *o);
 
 void km_load_work(struct km_ns *ns);
 void km_load_shut(struct km_ns *ns, int errnum, const char *why);

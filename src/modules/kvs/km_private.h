@@ -71,9 +71,6 @@ struct km_ns *km_space_request_ready(struct km *k, const flux_msg_t *msg, const 
                                      size_t len, flux_handler_f cb);
 /* The same, of a request that says {"namespace"} and no more. */
 struct km_ns *km_space_request_plain(struct km *k, const flux_msg_t *msg, flux_handler_f cb);
-/* The same, but its root need not be known yet. */
-struct km_ns *km_space_request(struct km *k, const flux_msg_t *msg, const char *name, size_t len,
-                               flux_handler_f cb);
 /* May who sent this use the namespace? */
 bool km_space_permitted(const struct km_ns *ns, const flux_msg_t *msg);
 /* The raw payload of a request that is something for a namespace.  -1 after answering. */

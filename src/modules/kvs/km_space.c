@@ -179,8 +179,10 @@ bool km_space_permitted(const struct km_ns *ns, const flux_msg_t *msg)
            (ns != ns->k->primary && flux_msg_userid(msg) == ns->owner);
 }
 
-struct km_ns *km_space_request(struct km *k, const flux_msg_t *msg, const char *name, size_t len,
-                               flux_handler_f cb)
+/* The namespace that a request is for, whose root need not be known yet; NULL when the request was
+ * answered with an error, or waits until the namespace is found: `cb` gets it again. */
+static struct km_ns *km_space_request(struct km *k, const flux_msg_t *msg, const char *name,
+                                      size_t len, flux_handler_f cb)
 {
     char text[KVS_NS_MAX + 1];
     struct km_ns *ns;

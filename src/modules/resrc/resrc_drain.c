@@ -46,7 +46,7 @@ void resrc_drain_list_clear(struct drained *d)
     memset(d, 0, sizeof(*d));
 }
 
-int resrc_drain_list_remove(struct drained *d, const idset_t *ranks)
+static int resrc_drain_list_remove(struct drained *d, const idset_t *ranks)
 {
     if (d->ranks && idset_subtract(d->ranks, ranks) < 0)
         return -1;
@@ -59,7 +59,9 @@ int resrc_drain_list_remove(struct drained *d, const idset_t *ranks)
     return 0;
 }
 
-int resrc_drain_list_add(struct drained *d, const idset_t *ranks, const char *reason, double time)
+/* 0, or -1 with ENOMEM.  A node that is drained already gets the new reason. */
+static int resrc_drain_list_add(struct drained *d, const idset_t *ranks, const char *reason,
+                                double time)
 {
     struct record rec = {.ranks = idset_copy(ranks), .reason = strdup(reason), .time = time};
     struct record *list;

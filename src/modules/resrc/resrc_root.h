@@ -104,9 +104,6 @@ void resrc_topology_destroy(struct root *r);
 
 /* resrc_drain.c: the list of drained nodes. */
 void resrc_drain_list_clear(struct drained *d);
-/* 0, or -1 with ENOMEM.  A node that is drained already gets the new reason. */
-int resrc_drain_list_add(struct drained *d, const idset_t *ranks, const char *reason, double time);
-int resrc_drain_list_remove(struct drained *d, const idset_t *ranks);
 char *resrc_drain_list_format(const struct drained *d); /* JSON, malloc'd */
 int resrc_drain_list_parse(struct drained *d, const char *json, size_t len, errmsg_t *err);
 

@@ -41,7 +41,7 @@ static bool same_sender(const flux_msg_t *a, const flux_msg_t *b)
     return strcmp(flux_msg_sender(a, x, sizeof(x)), flux_msg_sender(b, y, sizeof(y))) == 0;
 }
 
-void feed_clear(struct ctx *ctx)
+static void feed_clear(struct ctx *ctx)
 {
     flux_msg_destroy(ctx->attach);
     ctx->attach = NULL;
@@ -76,7 +76,8 @@ static void say_attached(struct ctx *ctx)
     free(json);
 }
 
-void module_begin_anew(struct ctx *ctx)
+/* Forget all jobs, and have the job module send them again under a new generation. */
+static void feed_begin_anew(struct ctx *ctx)
 {
     flux_msg_t *attach = ctx->attach;
 
@@ -209,7 +210,7 @@ void feed_answer(struct ctx *ctx)
     }
     if (!json || ctx->broken || !ctx->attach || flux_respond_more(ctx->h, ctx->attach, json) < 0) {
         flux_log(ctx->h, LOG_ERR, "allocations could not be told: the scheduler begins anew");
-        module_begin_anew(ctx);
+        feed_begin_anew(ctx);
     } else if (ctx->estimates > 0 && !flux_watcher_active(ctx->estimate_timer))
         flux_timer_start(ctx->estimate_timer, ESTIMATE_AFTER, 0.);
     free(json);
@@ -318,7 +319,7 @@ void feed_cb(flux_t *h, const flux_msg_t *req, void *arg)
         ctx->feeds++;
         if (take_feed(ctx, &data) < 0) {
             flux_log(h, LOG_ERR, "the scheduler is out of memory, and begins anew");
-            module_begin_anew(ctx);
+            feed_begin_anew(ctx);
         } else if (in.enabled) {
             ctx->enabled = json_is_true(in.enabled);
             sched_enable(ctx->s, ctx->enabled);

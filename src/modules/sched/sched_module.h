@@ -55,8 +55,6 @@ struct ctx {
 
 /* Schedule a pass, which runs once all received messages are handled. */
 void module_kick(struct ctx *ctx);
-/* Forget all jobs, and have the job module send them again under a new generation. */
-void module_begin_anew(struct ctx *ctx);
 
 /* --- sched_feed.c --- */
 
@@ -67,7 +65,6 @@ void feed_disconnect_cb(flux_t *h, const flux_msg_t *req, void *arg);
 /* Send the results of a slice to the job module. */
 void feed_answer(struct ctx *ctx);
 extern const struct sched_ops feed_ops; /* with a struct ctx */
-void feed_clear(struct ctx *ctx);
 /* Send the estimates that have changed. */
 void feed_estimates(struct ctx *ctx);
 
@@ -78,9 +75,6 @@ void watch_fini(struct ctx *ctx);
 
 /* --- sched_policies.c --- */
 
-/* Use this policy: 0, or -1 with a sentence. */
-int policies_set_queue(struct ctx *ctx, const char *spec, errmsg_t *err);
-int policies_set_node(struct ctx *ctx, const char *spec, errmsg_t *err);
 /* Arguments and attributes. */
 int policies_configure(struct ctx *ctx, int argc, char **argv, errmsg_t *err);
 void policies_fini(struct ctx *ctx);

@@ -41,12 +41,13 @@ static int use(struct ctx *ctx, sched_loaded_t **slot, sched_set_f set, const ch
     return 0;
 }
 
-int policies_set_queue(struct ctx *ctx, const char *spec, errmsg_t *err)
+/* Use this policy: 0, or -1 with a sentence. */
+static int policies_set_queue(struct ctx *ctx, const char *spec, errmsg_t *err)
 {
     return use(ctx, &ctx->queue, sched_set_queue_policy, spec, err);
 }
 
-int policies_set_node(struct ctx *ctx, const char *spec, errmsg_t *err)
+static int policies_set_node(struct ctx *ctx, const char *spec, errmsg_t *err)
 {
     return use(ctx, &ctx->node, sched_set_node_policy, spec, err);
 }

@@ -95,8 +95,6 @@ void coord_hosts_save(const struct coord_hosts *hs, flux_handover_t *o);
 void coord_hosts_load(struct coord_hosts *hs, flux_handover_t *o);
 
 /* coord_spawn.c */
-/* The request for a group is answered: with an error and a sentence, or (0) with its name. */
-void coord_spawn_answer(struct coord_job *g, int errnum, const char *text);
 /* A failure in a group before that: the group ends, its job does not. */
 void coord_spawn_refuse(struct coord_job *g, int errnum, const char *text);
 /* A group is over: merge its results into its job's. */

@@ -373,7 +373,8 @@ void coord_spawn_request(flux_t *h, const flux_msg_t *req, void *arg)
 
 /* --- the life of a group --- */
 
-void coord_spawn_answer(struct coord_job *g, int errnum, const char *text)
+/* The request for a group is answered: with an error and a sentence, or (0) with its name. */
+static void coord_spawn_answer(struct coord_job *g, int errnum, const char *text)
 {
     flux_t *h = g->coord->ctx->h;
     struct wrexec_spawned res = {.name = text};
