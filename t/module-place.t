@@ -81,6 +81,9 @@ for what in late-error late-silent late-end; do
     ok "load one that will end by itself ($what)" "$FLUX" module load --place=loop ./bad.so "$what"
     ok "... it is unloaded when it has" wait_until 20 is_gone
 done
+ok "load one that forgets to destroy a timer" "$FLUX" module load --place=loop ./bad.so leaves-timer
+ok "... and unload it" "$FLUX" module unload bad
+serves "after a timer was left"
 ok "the log says why" wait_until 20 logged 'bad.*it was told to fail late'
 serves "after it failed"
 

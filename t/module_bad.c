@@ -10,6 +10,7 @@
  *    stuck              it never returns from a C function, 50 ms after init, and makes the file
  *                       BAD_MODULE_STUCK when it is about to
  *    late-end           the reactor is stopped without an error
+ *    leaves-timer       it answers as "good" does, and its end leaves a timer behind
  *    none, or "good"    nothing: it answers "bad.echo", and keeps "bad.wait" without an answer
  * "bad.slow" blocks for SLOW_MS.  "bad.exit" makes it end its thread while it handles a request.
  * "bad.fail" makes it fail, once the file "bad.hold" is gone from its broker's working directory.
@@ -38,6 +39,7 @@ struct ctx {
     const char *what;
     flux_msg_t *kept[KEPT_MAX];
     size_t nkept;
+    unsigned lefts; /* calls of the timer that is left */
 };
 
 static void echo_cb(flux_t *h, const flux_msg_t *req, void *arg)
@@ -96,6 +98,13 @@ static void late_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg
     flux_reactor_stop(r, strcmp(ctx->what, "late-end") == 0 ? 0 : -1);
 }
 
+static void left_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    struct ctx *ctx = arg;
+
+    ctx->lefts++;
+}
+
 static const struct flux_handler handlers[] = {
     {FLUX_MSG_REQUEST, "bad.echo", echo_cb, 0}, {FLUX_MSG_REQUEST, "bad.wait", wait_cb, 0},
     {FLUX_MSG_REQUEST, "bad.exit", exit_cb, 0}, {FLUX_MSG_REQUEST, "bad.slow", slow_cb, 0},
@@ -138,6 +147,8 @@ static int bad_init(flux_t *h, int argc, char **argv, void **arg, errmsg_t *err)
         bad_fini(h, ctx);
         return errmsg_fail(err, ENOMEM, "out of memory");
     }
+    if (strcmp(what, "leaves-timer") == 0)
+        flux_timer_start(flux_timer_create(flux_get_reactor(h), left_cb, ctx), 0., LATE);
     if (strncmp(what, "late-", 5) == 0 || strcmp(what, "stuck") == 0)
         flux_timer_start(ctx->timer, LATE, 0.);
     *arg = ctx;

@@ -17,7 +17,7 @@
  *     has been handled.
  *  3. A watcher after flux_watcher_unref() never keeps flux_reactor_run() from returning.
  *  4. A part of a reactor has the loop and the time of the whole.  Once it is stopped, none of its
- *     watchers calls back.
+ *     watchers calls back, and at its end they end, too: the loop goes on without them.
  *
  * Failure: creation returns NULL with errno.  Starting a watcher cannot fail, but libev aborts the
  * process if it has no memory for its tables, which grow with the watchers started here.
@@ -32,6 +32,7 @@
 
 #include "reactor.h"
 #include "libutil/clock.h"
+#include "libutil/list.h"
 
 enum kind { KIND_TIMER, KIND_DEADLINE, KIND_FD, KIND_SIGNAL, KIND_CHILD, KIND_DEFER };
 
@@ -43,7 +44,8 @@ struct flux_reactor {
     flux_reactor_t *whole; /* of which this is a part; a reactor of its own: itself */
     const struct flux_reactor_part_ops *part;
     void *part_arg;
-    double now; /* time of this pass; libev's own time follows the wall clock */
+    struct list_node watchers; /* of a part */
+    double now;                /* time of this pass; libev's own time follows the wall clock */
     bool signals;
     const struct flux_reactor_ops *ops;
     void *impl;
@@ -56,6 +58,7 @@ struct flux_reactor {
 
 struct flux_watcher {
     flux_reactor_t *r;
+    struct list_node node; /* in flux_reactor.watchers */
     enum kind kind;
     bool active;
     bool unref;
@@ -137,6 +140,7 @@ flux_reactor_t *flux_reactor_create_part(flux_reactor_t *whole,
     r->whole = whole->whole;
     r->part = ops;
     r->part_arg = arg;
+    list_init(&r->watchers);
     return r;
 }
 
@@ -161,6 +165,10 @@ void flux_reactor_destroy(flux_reactor_t *r)
 {
     if (r) {
         int saved = errno;
+        struct list_node *n;
+
+        while (r->part && (n = list_first(&r->watchers)))
+            flux_watcher_destroy(list_entry(n, flux_watcher_t, node));
         if (r->loop && !r->part)
             ev_loop_destroy(r->loop);
         else if (!r->loop && r->ops->destroy)
@@ -283,6 +291,9 @@ static flux_watcher_t *watcher_create(flux_reactor_t *r, enum kind kind, flux_wa
     if (!(w = calloc(1, sizeof(*w))))
         return NULL;
     w->r = r;
+    list_init(&w->node);
+    if (r->part)
+        list_append(&r->watchers, &w->node);
     w->kind = kind;
     w->cb = cb;
     w->arg = arg;
@@ -559,6 +570,7 @@ void flux_watcher_destroy(flux_watcher_t *w)
     if (w) {
         int saved = errno;
         flux_watcher_stop(w);
+        list_remove(&w->node);
         if (w->has_fd)
             close(w->ev.io.fd);
         free(w);

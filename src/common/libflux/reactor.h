@@ -97,7 +97,8 @@ struct flux_reactor_part_ops {
      * words of a sentence. */
     void (*turn)(void *arg, const char *what, double seconds);
 };
-/* A part of `whole`, which must be on libev (ENOTSUP) and outlive it.  NULL with errno. */
+/* A part of `whole`, which must be on libev (ENOTSUP) and outlive it.  Its destruction destroys the
+ * watchers that are left.  NULL with errno. */
 flux_reactor_t *flux_reactor_create_part(flux_reactor_t *whole,
                                          const struct flux_reactor_part_ops *ops, void *arg);
 bool flux_reactor_is_part(const flux_reactor_t *r);

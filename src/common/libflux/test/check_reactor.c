@@ -921,6 +921,33 @@ START_TEST(part_stops)
 }
 END_TEST
 
+/* What a module forgot to destroy does not call back after its end. */
+START_TEST(part_left)
+{
+    struct part p;
+    int fds[2];
+
+    part_init(&p);
+    ck_assert_int_eq(pipe(fds), 0);
+    ck_assert_ptr_nonnull(p.defer = flux_defer_create(p.r, busy_cb, &p));
+    ck_assert_ptr_nonnull(p.timer = flux_timer_create(p.r, busy_cb, &p));
+    flux_watcher_unref(p.timer);
+    flux_timer_start(p.timer, 0., 0.001);
+    flux_watcher_start(p.defer);
+    flux_timer_start(flux_deadline_create(p.r, busy_cb, &p), 0.001, 0.);
+    flux_watcher_start(flux_fd_watcher_create(p.r, fds[0], FLUX_POLLIN, busy_cb, &p));
+    ck_assert_int_eq(write(fds[1], "x", 1), 1);
+    flux_reactor_destroy(p.r);
+    p.r = NULL;
+    p.defer = p.timer = NULL;
+    ck_assert_int_eq(flux_reactor_run(p.whole), 0); /* nothing is left to wait for */
+    ck_assert_uint_eq(p.called, 0);
+    close(fds[0]);
+    close(fds[1]);
+    part_clear(&p);
+}
+END_TEST
+
 /* A part of an engine without a loop does not exist. */
 START_TEST(part_of_engine)
 {
@@ -939,5 +966,5 @@ int main(void)
     RUN_SUITE("reactor", timers, suspended_machine, repeating, descriptors,
               defer_after_what_is_ready, defer_in_defer, before_sleep, defer_before_sleep, unref,
               destroy_in_callback, timer_started_again, signals_and_children, slices, engine,
-              engine_destroy_in_callback, part, part_stops, part_of_engine);
+              engine_destroy_in_callback, part, part_stops, part_left, part_of_engine);
 }
