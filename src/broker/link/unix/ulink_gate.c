@@ -3,6 +3,7 @@
  *    a stranger                                                            becomes
  *    of another user, or one too many                                      refused, at once
  *    sends a hello of a neighbor, with its key, for the first time         that neighbor's connection
+ *    sends more than HELLO_BYTES before it is answered                     refused
  *    sends anything else, or nothing for HELLO_MAX seconds                 refused
  *
  * Who connects must have been able to open the socket, which is in a directory of its own user
@@ -12,6 +13,7 @@
  * Invariants:
  *  1. There are at most STRANGERS_MAX strangers; further connections wait in the kernel's queue.
  *  2. Nothing of a stranger reaches the core.
+ *  3. Memory for what a stranger sends is at most HELLO_BYTES, whatever size it announces.
  *
  * Failure: without descriptors or memory nobody is accepted for STARVED seconds.
  */
@@ -27,6 +29,7 @@
 
 #define STRANGERS_MAX 256
 #define HELLO_MAX 60. /* seconds: at bring-up, many brokers may share few processors */
+#define HELLO_BYTES 1024
 #define STARVED 0.1
 
 static void stranger_free(struct ulink_stranger *s)
@@ -104,6 +107,10 @@ static void hello_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *ar
     if ((n = framer_read(s->in, s->fd, l->scratch, ULINK_SCRATCH, false)) <= 0) {
         if (n == 0 || (errno != EAGAIN && errno != EINTR))
             stranger_free(s); /* it has gone */
+        return;
+    }
+    if ((s->bytes += (size_t)n) > HELLO_BYTES) {
+        refuse(s, "its first message is too large");
         return;
     }
     if (!(msg = framer_next(s->in, &err))) {

@@ -56,6 +56,7 @@ struct ulink_stranger {
     ulink_t *l;
     struct list_node node;
     int fd;
+    size_t bytes; /* that it has sent */
     framer_t *in;
     flux_watcher_t *w;
     flux_watcher_t *limit;

@@ -44,7 +44,7 @@ static void hear_reason(int fd, char *why, size_t size)
     for (int i = 0; i < PATIENCE * 100; i++) {
         ssize_t n = framer_read(in, fd, scratch, sizeof(scratch), false);
 
-        if (n == 0)
+        if (n == 0 || (n < 0 && errno == ECONNRESET)) /* before it has read all */
             break;
         while (n > 0 && (msg = framer_next(in, &err))) {
             owner = ulink_word_decode(ULINK_REFUSED, msg, &r, &err);
@@ -197,6 +197,48 @@ START_TEST(silent)
 }
 END_TEST
 
+/* The first message of who connects is small: no memory is given to a larger one. */
+START_TEST(large_hello)
+{
+    static char zeros[100000];
+    const size_t sizes[] = {sizeof(zeros), 60 * 1000 * 1000};
+    const bool raw[] = {false, true};
+    char why[200];
+
+    two_of_three(true);
+    for (int i = 0; i < 4; i++) {
+        flux_msg_t *msg = flux_msg_create(FLUX_MSG_REQUEST, "link.hello");
+        size_t size = sizes[i / 2], done = 0;
+        char *payload = malloc(size + 1);
+        uint8_t *frame;
+        int fd = stranger(0);
+
+        memset(payload, ' ', size);
+        payload[size] = '\0';
+        ck_assert_int_eq(raw[i % 2] ? flux_msg_take_raw(msg, payload, size)
+                                    : flux_msg_set_json(msg, payload),
+                         0);
+        if (!raw[i % 2])
+            free(payload);
+        size = flux_msg_encoded_size(msg);
+        frame = malloc(size);
+        flux_msg_encode(msg, frame);
+        /* Less than all of it: the rest is under way for ever. */
+        while (done < size - 1) {
+            ssize_t n = send(fd, frame + done, size - 1 - done, MSG_NOSIGNAL);
+
+            if (n < 0)
+                break; /* it has been refused, or the socket is full */
+            done += (size_t)n;
+        }
+        hear_reason(fd, why, sizeof(why));
+        ck_assert_msg(strstr(why, "too large"), "%d: %s", i, why);
+        free(frame);
+        flux_msg_destroy(msg);
+    }
+}
+END_TEST
+
 /* A child that reads nothing does not hold up its sibling, and the core hears that it has missed
  * events. */
 START_TEST(slow_child)
@@ -270,6 +312,7 @@ int main(void)
     tcase_add_test(tc, false_parent);
     tcase_add_test(tc, later);
     tcase_add_test(tc, silent);
+    tcase_add_test(tc, large_hello);
     tcase_add_test(tc, slow_child);
     tcase_add_test(tc, errors);
     tcase_add_test(tc, stale_socket);
