@@ -390,6 +390,7 @@ static int ulink_connect(void *arg, enum core_plane plane, uint32_t rank, const 
         !((*slot)->retry = flux_timer_create(l->r, retry_cb, *slot)))
         return errmsg_fail(err, ENOMEM, "out of memory while connecting to rank %u", rank);
     (*slot)->outbound = true;
+    (*slot)->heard = flux_reactor_now(l->r);
     if (l->key[0])
         snprintf((*slot)->key, sizeof((*slot)->key), "%s", public_key);
     return 0;

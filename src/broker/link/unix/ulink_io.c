@@ -12,7 +12,8 @@
  *     the core finds out is noted, and told at the end of the pass (flush_cb).
  *  2. The end of an UP connection is the loss of the neighbor, seen at once.  A neighbor that is
  *     silent for peer_timeout and two intervals while its connection stays open, because it is
- *     stopped, is lost, too.  Time during which this broker itself was stopped does not count.
+ *     stopped, is lost, too.  So is the next broker of the ring if no connection to it is accepted
+ *     for so long.  Time during which this broker itself was stopped does not count.
  *  3. Queues are bounded: at queue_max messages or BYTES_MAX bytes the core gets EAGAIN.  Messages
  *     that may not be refused are accepted up to FORCED_MAX bytes; then the peer counts as lost.
  *  4. A child for which EVENT_BYTES_MAX bytes wait gets no events until some were written.  The core
@@ -406,7 +407,6 @@ static int connect_now(struct ulink_peer *p, errmsg_t *err)
         say_hello(p) < 0)
         return errmsg_fail(err, errno, "%s", strerror(errno));
     flux_watcher_start(p->w);
-    p->heard = flux_reactor_now(p->l->r);
     return 0;
 }
 
@@ -433,11 +433,13 @@ static void beat_peer(struct ulink_peer *p, double now, double stopped)
     /* Nothing but this watches the next broker of the ring before its first message; in the tree the
      * core's join_timeout does. */
     bool watched =
-        p->state == ULINK_UP || (p->state == ULINK_NEW && p->plane == CORE_RING && p->fd >= 0);
+        p->state == ULINK_UP || (p->state == ULINK_NEW && p->plane == CORE_RING && p->outbound);
 
-    p->heard += stopped;
+    p->heard = p->heard + stopped < now ? p->heard + stopped : now;
     if (watched && now - p->heard > limit) {
-        snprintf(why, sizeof(why), "it sent nothing for %.1f s", now - p->heard);
+        snprintf(why, sizeof(why),
+                 p->fd < 0 ? "it accepted no connection for %.1f s" : "it sent nothing for %.1f s",
+                 now - p->heard);
         ulink_peer_doom(p, why);
     } else if (p->state == ULINK_UP) {
         /* What waits will serve as the sign of life once the peer reads again. */

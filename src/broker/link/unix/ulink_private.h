@@ -37,7 +37,7 @@ struct ulink_peer {
     flux_watcher_t *w;
     flux_watcher_t *retry; /* outbound: timer until the next attempt to connect */
     double pause;          /* its time */
-    double heard;          /* when something last came from it */
+    double heard;          /* when something last came from it; before that: when the link began */
     bool sent;             /* something was sent since the last beat */
     bool told_full;        /* the core got EAGAIN */
     bool blocked;          /* the socket accepts no more for now */

@@ -197,6 +197,30 @@ START_TEST(silent)
 }
 END_TEST
 
+/* The next broker of the ring ended before anything could connect to it: it is lost, too. */
+START_TEST(absent)
+{
+    errmsg_t err = {""};
+
+    peer_timeout = 1.;
+    for (uint32_t i = 0; i < 2; i++) {
+        create(i, 2, "flat", true);
+        bind_node(i, false);
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        allow_all(i);
+        connect_node(i);
+    }
+    transport->ops->destroy(node[1].link);
+    node[1].link = NULL;
+    ck_assert_int_eq(transport->ops->start(node[0].link, &err), 0);
+    ck_assert_int_eq(send_from(0, CORE_RING, 1, 1, 10, false), 0);
+    ck_assert(run_until(&node[0].core.lost[CORE_RING][1], 1, PATIENCE));
+    ck_assert_int_eq(send_from(0, CORE_RING, 1, 2, 10, false), -1);
+    ck_assert_int_eq(errno, EHOSTUNREACH);
+}
+END_TEST
+
 /* The first message of who connects is small: no memory is given to a larger one. */
 START_TEST(large_hello)
 {
@@ -312,6 +336,7 @@ int main(void)
     tcase_add_test(tc, false_parent);
     tcase_add_test(tc, later);
     tcase_add_test(tc, silent);
+    tcase_add_test(tc, absent);
     tcase_add_test(tc, large_hello);
     tcase_add_test(tc, slow_child);
     tcase_add_test(tc, errors);
