@@ -13,6 +13,7 @@
  *    leaves-timer       it answers as "good" does, and its end leaves a timer behind
  *    none, or "good"    nothing: it answers "bad.echo", and keeps "bad.wait" without an answer
  * "bad.slow" blocks for SLOW_MS.  "bad.exit" makes it end its thread while it handles a request.
+ * "bad.flood" sends FLOOD requests to "sink.drop", and then makes the file BAD_MODULE_DONE.
  * "bad.fail" makes it fail, once the file "bad.hold" is gone from its broker's working directory.
  * When it is loaded by a name from the list of modules, without arguments, it waits in init until
  * the file is there whose name is in BAD_MODULE_WAIT.
@@ -31,6 +32,7 @@
 #define LATE 0.05
 #define SLOW_MS 30
 #define KEPT_MAX 64
+#define FLOOD 200000
 
 struct ctx {
     flux_t *h;
@@ -66,6 +68,24 @@ static void slow_cb(flux_t *h, const flux_msg_t *req, void *arg)
 static void exit_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
     pthread_exit(NULL);
+}
+
+/* Many messages at once. */
+static void flood_cb(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    const char *path = getenv("BAD_MODULE_DONE");
+    int fd;
+
+    for (uint32_t i = 1; i <= FLOOD; i++) {
+        flux_msg_t *msg = flux_msg_create(FLUX_MSG_REQUEST, "sink.drop");
+
+        flux_msg_set_flags(msg, FLUX_MSGF_NORESPONSE);
+        flux_msg_set_matchtag(msg, i);
+        (void)flux_send(h, msg);
+    }
+    if (path && (fd = open(path, O_WRONLY | O_CREAT, 0600)) >= 0)
+        close(fd);
+    flux_respond(h, req, "{}");
 }
 
 static void fail_cb(flux_t *h, const flux_msg_t *req, void *arg)
@@ -106,9 +126,13 @@ static void left_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg
 }
 
 static const struct flux_handler handlers[] = {
-    {FLUX_MSG_REQUEST, "bad.echo", echo_cb, 0}, {FLUX_MSG_REQUEST, "bad.wait", wait_cb, 0},
-    {FLUX_MSG_REQUEST, "bad.exit", exit_cb, 0}, {FLUX_MSG_REQUEST, "bad.slow", slow_cb, 0},
-    {FLUX_MSG_REQUEST, "bad.fail", fail_cb, 0}, FLUX_HANDLER_END,
+    {FLUX_MSG_REQUEST, "bad.echo", echo_cb, 0},
+    {FLUX_MSG_REQUEST, "bad.wait", wait_cb, 0},
+    {FLUX_MSG_REQUEST, "bad.exit", exit_cb, 0},
+    {FLUX_MSG_REQUEST, "bad.slow", slow_cb, 0},
+    {FLUX_MSG_REQUEST, "bad.fail", fail_cb, 0},
+    {FLUX_MSG_REQUEST, "bad.flood", flood_cb, 0},
+    FLUX_HANDLER_END,
 };
 
 static void bad_fini(flux_t *h, void *arg)

@@ -36,6 +36,8 @@
  *     can keep out.  The thread reports which requests of local clients it has taken, so that a
  *     client with many waiting requests is not read (core_route.c).
  *  3. Two modules of one name never run at the same time, except during the hand-over of a reload.
+ *  4. However much threads have sent, the loop handles it in slices, in the order in which it was
+ *     sent, and has other work in between.
  *
  * Failure: module.load is answered with the reason: no such file, no such symbol, wrong ABI, or the
  * error message of init.
@@ -48,6 +50,7 @@
 #include <string.h>
 
 #include "libflux/paths.h"
+#include "libflux/slice.h"
 #include "libsettings/settings.h"
 #include "libutil/filetrust.h"
 #include "libutil/strbuf.h"
@@ -56,6 +59,7 @@
 
 #define MAILBOX_MAX 65536
 #define MAILBOX_CLIENTS_MAX (MAILBOX_MAX / 2)
+#define PER_STEP 8 /* envelopes of threads between two looks at the clock */
 
 static void module_free(struct module *m)
 {
@@ -614,26 +618,38 @@ void modhost_refused(struct module *m)
         stop_for_good(m);
 }
 
+static void from_thread(modhost_t *mh, const struct envelope *l)
+{
+    struct module *m = l->from;
+
+    if (l->code >= CODE_TOOK) {
+        modhost_taken(mh, (uint32_t)(uintptr_t)l->from, (unsigned)(l->code - CODE_TOOK));
+    } else if (l->msg) {
+        m->sent++;
+        core_endpoint_input(m->ep, l->msg);
+    } else if (l->code == CODE_READY)
+        modhost_ready(m);
+    else if (l->code == CODE_REFUSED)
+        modhost_refused(m);
+    else
+        modhost_exited(m); /* the module's last envelope */
+}
+
+/* What threads have sent, for one slice. */
 static void outbox_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
 {
     modhost_t *mh = arg;
-    size_t n;
-    struct envelope *l = mailbox_take(mh->outbox, &n);
+    struct flux_slice s;
 
-    for (size_t i = 0; i < n; i++) {
-        struct module *m = l[i].from;
-        if (l[i].code >= CODE_TOOK) {
-            modhost_taken(mh, (uint32_t)(uintptr_t)l[i].from, (unsigned)(l[i].code - CODE_TOOK));
-        } else if (l[i].msg) {
-            m->sent++;
-            core_endpoint_input(m->ep, l[i].msg);
-        } else if (l[i].code == CODE_READY)
-            modhost_ready(m);
-        else if (l[i].code == CODE_REFUSED)
-            modhost_refused(m);
-        else
-            modhost_exited(m); /* the module's last envelope */
+    if (mh->nrest == 0)
+        mh->rest = mailbox_take(mh->outbox, &mh->nrest);
+    flux_slice_begin(&s, r, FLUX_SLICE_SHARED, FLUX_SLICE_THINGS);
+    for (unsigned n = 0; mh->nrest > 0 && (n % PER_STEP || flux_slice_more(&s)); n++) {
+        mh->nrest--;
+        from_thread(mh, mh->rest++);
     }
+    if (mh->nrest > 0)
+        mailbox_again(mh->outbox);
 }
 
 /* --- life --- */
@@ -674,6 +690,8 @@ void modhost_destroy(modhost_t *mh)
         flux_handlers_remove(mh->handlers);
         flux_watcher_destroy(mh->watcher);
         flux_watcher_destroy(mh->waker);
+        for (; mh->nrest > 0; mh->nrest--)
+            flux_msg_destroy((mh->rest++)->msg);
         mailbox_destroy(mh->outbox);
         free(mh->places);
         free(mh);

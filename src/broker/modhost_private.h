@@ -99,7 +99,9 @@ struct module {
 struct modhost {
     core_t *core;
     mailbox_t *outbox;
-    atomic_uint queued; /* weight of clients' requests that no thread has reported as taken */
+    atomic_uint queued;    /* weight of clients' requests that no thread has reported as taken */
+    struct envelope *rest; /* of the last mailbox_take() from it */
+    size_t nrest;
     flux_watcher_t *watcher;
     struct list_node modules;
     struct list_node asleep;
