@@ -151,4 +151,10 @@ is "$status" 0 "the session ends while a job runs"
 ok "... and so do its tasks" wait_until 5 gone end
 wait $pid
 isnt $? 0 "... and its client knows"
+cat >deaf.sh <<'END'
+"$1" submit sh -c 'trap "" TERM HUP; : >deaf; while :; do sleep 0.1; done'
+while [ ! -e deaf ]; do sleep 0.05; done
+END
+ok "the session ends while tasks ignore signals" session 1 -- sh deaf.sh "$FLUX"
+is "$err" "" "... and nothing is wrong"
 finish

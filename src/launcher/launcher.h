@@ -73,7 +73,8 @@ struct task {
  * RUNNING   tasks run                                       the last task was reaped
  * ENDING    its processes are killed, pipes are drained,    nothing remains
  *           its epilog runs
- * OVER      DONE was sent; the job is freed at once, or, as a ghost, when its works have come back
+ * OVER      DONE was sent, or the launcher ends; the job is freed at once, or, as a ghost, when its
+ *           works have come back
  */
 enum job_state {
     JOB_NEW,

@@ -37,12 +37,24 @@
 static void cut(struct nodejob *j);
 
 static const struct transition moves[] = {
-    {JOB_NEW, JOB_PROLOG, "nodejob_prolog_runs"}, {JOB_NEW, JOB_STARTING, "job_go"},
-    {JOB_PROLOG, JOB_STARTING, "job_go"},         {JOB_STARTING, JOB_SPAWNING, "nodejob_start"},
-    {JOB_SPAWNING, JOB_RUNNING, "spawned"},       {JOB_NEW, JOB_ENDING, "nodejob_ending"},
-    {JOB_PROLOG, JOB_ENDING, "nodejob_ending"},   {JOB_STARTING, JOB_ENDING, "nodejob_ending"},
-    {JOB_SPAWNING, JOB_ENDING, "nodejob_ending"}, {JOB_RUNNING, JOB_ENDING, "nodejob_ending"},
-    {JOB_ENDING, JOB_OVER, "nodejob_over"},       TRANSITION_END,
+    {JOB_NEW, JOB_PROLOG, "nodejob_prolog_runs"},
+    {JOB_NEW, JOB_STARTING, "job_go"},
+    {JOB_PROLOG, JOB_STARTING, "job_go"},
+    {JOB_STARTING, JOB_SPAWNING, "nodejob_start"},
+    {JOB_SPAWNING, JOB_RUNNING, "spawned"},
+    {JOB_NEW, JOB_ENDING, "nodejob_ending"},
+    {JOB_PROLOG, JOB_ENDING, "nodejob_ending"},
+    {JOB_STARTING, JOB_ENDING, "nodejob_ending"},
+    {JOB_SPAWNING, JOB_ENDING, "nodejob_ending"},
+    {JOB_RUNNING, JOB_ENDING, "nodejob_ending"},
+    {JOB_ENDING, JOB_OVER, "nodejob_destroy"},
+    /* the launcher ends, all of whose processes it has killed */
+    {JOB_NEW, JOB_OVER, "nodejob_destroy"},
+    {JOB_PROLOG, JOB_OVER, "nodejob_destroy"},
+    {JOB_STARTING, JOB_OVER, "nodejob_destroy"},
+    {JOB_SPAWNING, JOB_OVER, "nodejob_destroy"},
+    {JOB_RUNNING, JOB_OVER, "nodejob_destroy"},
+    TRANSITION_END,
 };
 
 static void set_state(struct nodejob *j, enum job_state state)
