@@ -22,6 +22,7 @@ mpi_parts() {
 }
 
 mpi_canceled() {
+    rm -f stay.out # its last line is waited for
     "$FLUX" wreckrun --overcommit "$@" --name=stays ./mpi_fail stay >stay.out 2>stay.err &
     local pid=$!
     wait_until 30 grep -q stays stay.out
