@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Sessions from a configuration file: several "hosts", which are addresses of the loopback interface.
+# Sessions from a configuration file: several "hosts", which are addresses of the loopback
+# interface.
 . "$(dirname "$0")/lib.sh"
 need_flux start up getattr
 need ip
@@ -12,7 +13,8 @@ while ss -Hltn 2>/dev/null | finds -E ":($(seq -s '|' $port $((port + 19)))) "; 
     port=$((port + 20))
 done
 
-# Start rank $1 of the session in file $2, with further arguments; ranks other than 0 in the background.
+# Start rank $1 of the session in file $2, with further arguments; ranks other than 0 in the
+# background.
 member() {
     local rank=$1 file=$2
     shift 2
@@ -94,7 +96,8 @@ mkdir other
 cp key.* other
 "$FLUX" keygen --force other/key.2
 sed "s|$PWD/key|$PWD/other/key|" each.lua >stranger.lua
-# Who is refused ends; the root and the stranger's parent wait for the right one until they are told to end.
+# Who is refused ends; the root and the stranger's parent wait for the right one until they are told
+# to end.
 rm -f out.*
 "$FLUX" start "$M" --config=each.lua --set=boot.rank=0 --set=join.timeout=1 echo running >out.0 2>&1 &
 a=$!

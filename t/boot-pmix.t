@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Sessions whose brokers a PMIx launcher started: wreckrun --mpi=pmix, and mpirun of Open MPI 4 and 5.
+# Sessions whose brokers a PMIx launcher started: wreckrun --mpi=pmix, and mpirun of Open MPI 4 and
+# 5.
 # shellcheck disable=SC2016,SC2154 # the tasks expand; set by run
 . "$(dirname "$0")/lib.sh"
 need_flux start up getattr wreckrun

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What one client may ask of a broker: the size of JSON, the number of requests without answer that wait,
-# the number of connections. Who is refused hears why, and others are served.
+# What one client may ask of a broker: the size of JSON, the number of requests without answer that
+# wait, the number of connections. Who is refused hears why, and others are served.
 # shellcheck disable=SC2016,SC2154 # inner shells expand; set by run
 . "$(dirname "$0")/lib.sh"
 need_flux start ping module
@@ -14,7 +14,8 @@ rss() {
 hold 1 --set=modules=log,hb,barrier
 pid=$("$FLUX" getattr broker.pid)
 
-# --- JSON -------------------------------------------------------------------------------------------
+# --- JSON
+# -------------------------------------------------------------------------------------------
 before=$(rss "$pid")
 ok "JSON of 200 MB to a module" "$PRESSURE" ask 1 log.ping any 200000000
 like "$out" "sent 1 answered 1 failed 1 twice 0" "is refused"
@@ -24,7 +25,8 @@ is $? 0 "before it takes memory"
 ok "JSON of 1 MB" "$PRESSURE" ask 1 log.ping any 1000000
 like "$out" "sent 1 answered 1 failed 0" "is answered"
 
-# --- requests without an answer ------------------------------------------------------------------------
+# --- requests without an answer
+# ------------------------------------------------------------------------
 ok "200,000 requests that want no answer, and one that does" "$PRESSURE" flood 200000 log.nothing
 like "$out" "answered" "reach the module, in order"
 received() {
@@ -34,7 +36,8 @@ received() {
 is $? 0 "all of them"
 unlike "$("$FLUX" dmesg)" "does not keep up" "none was dropped"
 
-# --- connections ---------------------------------------------------------------------------------------
+# --- connections
+# ---------------------------------------------------------------------------------------
 mkfifo fifo
 exec 9<>fifo
 FEW=8000
@@ -49,8 +52,10 @@ is $? 0 "it ends"
 release
 is "$status" 0 "the session ends well"
 
-# --- wake-ups --------------------------------------------------------------------------------------------
-# What a module has taken is told to the broker, which is woken for that only when a client may be held up.
+# --- wake-ups
+# -------------------------------------------------------------------------------------------- What
+# a module has taken is told to the broker, which is woken for that only when a client may be held
+# up.
 hold 1 --set=modules=barrier --set=module.place=thread
 pid=$("$FLUX" getattr broker.pid)
 writes() { # by threads of modules: that wakes the broker
@@ -79,7 +84,8 @@ is $? 0 "and all are answered"
 release
 is "$status" 0 "the session ends well"
 
-# --- few descriptors -------------------------------------------------------------------------------------
+# --- few descriptors
+# -------------------------------------------------------------------------------------
 low() { # LIMIT COMMAND...
     local n=$1
     shift

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# flux kvs dump and restore: what was dumped comes back as the same root; what is malformed is refused.
+# flux kvs dump and restore: what was dumped comes back as the same root; what is malformed is
+# refused.
 # shellcheck source=t/lib.sh
 . "$(dirname "$0")/lib.sh"
 need_flux start kvs

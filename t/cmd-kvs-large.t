@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# flux kvs with what is large: values that are streamed, in bounded memory, and directories of 100,000
-# keys.
+# flux kvs with what is large: values that are streamed, in bounded memory, and directories of
+# 100,000 keys.
 # shellcheck source=t/lib.sh
 . "$(dirname "$0")/lib.sh"
 # shellcheck source=t/kvs/lib.sh
@@ -11,7 +11,8 @@ need_programs kvs_client
 kvs() {
     "$FLUX" kvs "$@"
 }
-# Run flux kvs so that the most memory it had, in KiB, is in $rss; standard input and output as said.
+# Run flux kvs so that the most memory it had, in KiB, is in $rss; standard input and output as
+# said.
 cat >peak.py <<'END'
 import os, resource, subprocess, sys
 status = subprocess.call(sys.argv[2:])

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# flux kvs watch: what grows, what has changed below a directory, JSON.  (t/kvs-watch.t has the rest.)
+# flux kvs watch: what grows, what has changed below a directory, JSON.  (t/kvs-watch.t has the
+# rest.)
 # shellcheck source=t/lib.sh
 . "$(dirname "$0")/lib.sh"
 need_flux start kvs

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Manual pages say what --help says: every command has a page, which names all options of the command
-# and of its subcommands, and describes none that they do not have.
+# Manual pages say what --help says: every command has a page, which names all options of the
+# command and of its subcommands, and describes none that they do not have.
 # shellcheck disable=SC2154 # set by ok
 . "$(dirname "$0")/lib.sh"
 need_flux help version
 MAN=$SRCDIR/doc/man1
 
-# To help.txt, all that `flux WORD... --help` says, and that of the subcommands that its usage lists.
-# Some are other commands by another name, to whose pages the page sends the reader.
+# To help.txt, all that `flux WORD... --help` says, and that of the subcommands that its usage
+# lists. Some are other commands by another name, to whose pages the page sends the reader.
 collect() {
     local word
     "$FLUX" "$@" --help >text || return 1

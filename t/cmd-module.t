@@ -55,8 +55,8 @@ ok "load to a depth" "$FLUX" module load -d 0 barrier
 
 ok "reload" "$FLUX" module reload -a barrier
 ok "and it serves" "$FLUX" barrier -n 1 after-reload
-# Clients that wait go on waiting, whichever instances of the barrier are reloaded meanwhile: their own,
-# one on the way, the root's.
+# Clients that wait go on waiting, whichever instances of the barrier are reloaded meanwhile: their
+# own, one on the way, the root's.
 "$FLUX" barrier -n 3 -t 200 waiting &
 pid=$!
 FLUX_URI=local://$("$FLUX" getattr rundir)/5/local "$FLUX" barrier -n 3 -t 200 waiting &

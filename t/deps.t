@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# scripts/deps.sh, as ./demo and ./check use it: what is missing is found, by a shell that ends when a
-# command fails, too.
+# scripts/deps.sh, as ./demo and ./check use it: what is missing is found, by a shell that ends when
+# a command fails, too.
 # shellcheck disable=SC2016 # the inner shells expand
 . "$(dirname "$0")/lib.sh"
 need dpkg-query

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Directories of sessions and jobs: a broker or launcher takes over and removes what one of its kind has
-# left on this host, and nothing else, whatever its name.
+# Directories of sessions and jobs: a broker or launcher takes over and removes what one of its kind
+# has left on this host, and nothing else, whatever its name.
 # shellcheck disable=SC2016,SC2154 # the jobs expand; set by run
 . "$(dirname "$0")/lib.sh"
 need_flux start submit exec queue

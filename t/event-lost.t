@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A rank that is stopped while events are published: each number reaches its subscribers, or is named
-# in their stream as lost.
+# A rank that is stopped while events are published: each number reaches its subscribers, or is
+# named in their stream as lost.
 . "$(dirname "$0")/lib.sh"
 need_flux start event getattr
 PRESSURE=$BUILDDIR/t/pressure

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What many clients ask of one module that is late: each has its turn, however much others have asked before,
-# from its own rank or from another one.
+# What many clients ask of one module that is late: each has its turn, however much others have
+# asked before, from its own rank or from another one.
 # shellcheck disable=SC2154 # set by run and lib.sh
 . "$(dirname "$0")/lib.sh"
 export SESSION_LIMIT=300 # for hold in lib.sh
@@ -38,7 +38,8 @@ asks() {
 "$PRESSURE" ask 1 order.hold any 0 >hold.out &
 pids+=($!)
 ok "the module is late" wait_until 30 test -e held
-# No more than this of one process waits in modules while several send; the rest waits in its socket.
+# No more than this of one process waits in modules while several send; the rest waits in its
+# socket.
 asks a 0 16
 asks b 3 200
 # A client that leaves when its requests wait here: its end is told after them.
@@ -68,8 +69,8 @@ run "$FLUX" module stats -j order
 order=$(sed -n 's/.*"order": *"\([A-Za-z]*\)".*/\1/p' <<<"$out")
 note "$order"
 like "$out" '"sorted": *true' "each sender's requests are served in their order"
-# Those of ranks 0 and 3 (a and e of one rank, b and f of the other one, each a process or a rank) have
-# each had no more turns than who came last.
+# Those of ranks 0 and 3 (a and e of one rank, b and f of the other one, each a process or a rank)
+# have each had no more turns than who came last.
 before=${order%c*}
 ok "who came last at rank 0 is served before most of the others" test "${#before}" -lt 20
 before=${order%d*}

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Brokers, and flux start itself, killed with SIGKILL: what they were asked ends with a sentence, the
-# rest of the session goes on, and nothing is left.
+# Brokers, and flux start itself, killed with SIGKILL: what they were asked ends with a sentence,
+# the rest of the session goes on, and nothing is left.
 . "$(dirname "$0")/lib.sh"
 need_flux start up ping barrier event wreckrun
 SESSION_LIMIT=150
@@ -107,7 +107,8 @@ is $? 0 "for both"
 ok "an event still reaches everybody" "$FLUX" event pub some.other '{}'
 ok "the subscriber too" wait_until 20 grep -q some.other events.out
 
-# --- an interior broker ----------------------------------------------------------------------------
+# --- an interior broker
+# ----------------------------------------------------------------------------
 
 kill -STOP "${pids[1]}"
 "$FLUX" ping -c 1 -t 60 3 >p0.out 2>p0.err &
@@ -148,7 +149,8 @@ is "$status" 0 "the session ends well"
 ok "and its orphans with it" wait_until 20 gone "${pids[@]}"
 ok "no file is left" wait_until 10 no_rundirs
 
-# --- several at once, and orphans that are left alone ----------------------------------------------
+# --- several at once, and orphans that are left alone
+# ----------------------------------------------
 
 hold 16 --topology=kary:2 "$MODULES" --set=orphan.timeout=1s
 pids=()
@@ -163,7 +165,8 @@ release
 is "$status" 0 "the session ends well"
 ok "no file is left" wait_until 10 no_rundirs
 
-# --- rank 0 ------------------------------------------------------------------------------------------
+# --- rank 0
+# ------------------------------------------------------------------------------------------
 
 hold 7 --topology=kary:2 "$MODULES"
 pids=()
@@ -195,7 +198,8 @@ no_processes() {
 ok "the initial program is gone" wait_until 15 no_processes
 ok "no file is left" wait_until 10 no_rundirs
 
-# --- flux start itself -------------------------------------------------------------------------------
+# --- flux start itself
+# -------------------------------------------------------------------------------
 
 mkfifo fifo
 # shellcheck disable=SC2016 # for the inner shell
@@ -217,7 +221,8 @@ ok "without flux start brokers, tasks and initial program are gone within second
 ok "and everything else" wait_until 15 no_processes
 ok "no file is left" wait_until 10 no_rundirs
 
-# --- while it comes up -------------------------------------------------------------------------------
+# --- while it comes up
+# -------------------------------------------------------------------------------
 
 # Whenever a rank dies, either the session was up already and the program runs to its end, or flux
 # start fails with a sentence; it never hangs, and leaves nothing.

@@ -139,7 +139,8 @@ is $? 0 "for those who waited at the root"
 wait "$b1"
 is $? 0 "and elsewhere"
 
-# A module that hands over: requests that only the old instance has seen are answered by the new one.
+# A module that hands over: requests that only the old instance has seen are answered by the new
+# one.
 keep_has() { # COUNT [FORM]
     [ "$("$FLUX" module stats -j keep | grep -oE '"(count|form)": ?[0-9]+' | tr -dc '0-9\n' | tr '\n' ' ')" = \
         "$1 ${2:-1} " ]
@@ -214,7 +215,8 @@ like "$err" "'\\.' is not a valid name" "says so"
 fails "a service of the broker" "$FLUX" module load ./broker.so
 serves "after bad files"
 
-# --- leaks -------------------------------------------------------------------------------------------
+# --- leaks
+# -------------------------------------------------------------------------------------------
 
 fds() {
     find "/proc/$pid/fd" -mindepth 1 | wc -l
@@ -248,7 +250,8 @@ note "descriptors $before_fds, now $(fds); threads $before_threads, now $(thread
 release
 is "$status" 0 "the session ends well"
 
-# --- bring-up ----------------------------------------------------------------------------------------
+# --- bring-up
+# ----------------------------------------------------------------------------------------
 
 # The module waits in init: the session is wired and does not run.
 mkdir mods

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Clients that do not behave, and floods: the memory of a broker stays bounded, the others are served,
-# and what was asked is answered, once.
+# Clients that do not behave, and floods: the memory of a broker stays bounded, the others are
+# served, and what was asked is answered, once.
 # shellcheck disable=SC2016 # programs for awk and sh are quoted as they are
 . "$(dirname "$0")/lib.sh"
 need_flux start up ping event
@@ -54,7 +54,8 @@ uri1=$("$FLUX" getattr -r 1 uri)
 ok "warm up" "$PRESSURE" ask 20000 broker.ping 0 10
 ok "warm up rank 3" "$PRESSURE" ask 20000 broker.ping 3 10
 
-# --- a client that asks and does not read ------------------------------------------------------------
+# --- a client that asks and does not read
+# ------------------------------------------------------------
 
 deaf() {
     local topic=$1 rank=$2 pad=$3 room=$4 desc=$5 before
@@ -90,7 +91,8 @@ wait "$client"
 is $? 0 "a client that reads late"
 is "$(sed -n 2p deaf.out)" "sent 200000 answered 200000 failed 0 twice 0" "gets all its answers, once"
 
-# --- a subscriber that does not read -----------------------------------------------------------------
+# --- a subscriber that does not read
+# -----------------------------------------------------------------
 
 at "$uri1" "$PRESSURE" listen test. >cut.out &
 listener=$!
@@ -114,7 +116,8 @@ wait "$subscriber"
 is $? 0 "others see their events"
 is "$(awk '{print $2}' sub.out | tr '\n' ' ')" "last.1 last.2 last.3 " "all of them, in order"
 
-# --- bytes ----------------------------------------------------------------------------------------------
+# --- bytes
+# ----------------------------------------------------------------------------------------------
 
 new_fifo
 "$PRESSURE" half <fifo >half.out 9>&- &
@@ -153,7 +156,8 @@ for i in "${hanging[@]}"; do
 done 2>/dev/null
 ok "their end in the middle of it harms nobody" "$FLUX" ping -c 3 -i 0 0
 
-# --- many -------------------------------------------------------------------------------------------------
+# --- many
+# -------------------------------------------------------------------------------------------------
 
 new_fifo
 run_with_timeout 100 "$PRESSURE" crowd "$CROWD" <fifo >crowd.out 9>&- &
@@ -177,7 +181,8 @@ esac
 ok "large messages to a module of another rank" "$PRESSURE" ask 100 log.ping 3 500000
 like "$out" "sent 100 answered 100 failed [0-9]* twice 0" "are all answered, once"
 
-# --- a rank that is slow ---------------------------------------------------------------------------------
+# --- a rank that is slow
+# ---------------------------------------------------------------------------------
 
 before=$(rss "$pid0")
 before1=$(rss "$pid1")
@@ -205,7 +210,8 @@ ok "nobody is lost" "$FLUX" up
 release
 is "$status" 0 "the session ends well"
 
-# --- a stale socket ---------------------------------------------------------------------------------------
+# --- a stale socket
+# ---------------------------------------------------------------------------------------
 
 mkdir -m 700 "$TMPDIR/rd"
 "$FLUX" start --set=modules=log --rundir="$TMPDIR/rd" sleep 1000 &

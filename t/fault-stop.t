@@ -111,7 +111,8 @@ ok "the root: nobody is lost" "$FLUX" up
 release
 is "$status" 0 "the session ends well"
 
-# --- all at once, longer than peer.timeout: a host or its virtual machine is suspended -----------------
+# --- all at once, longer than peer.timeout: a host or its virtual machine is suspended
+# -----------------
 
 # Far longer, and several times, so that connections are met in each of their states.
 hold 12 --topology=flat --set=peer.timeout=$((1 + TIME_SCALE))s
@@ -135,7 +136,8 @@ done
 release
 is "$status" 0 "the session ends well"
 
-# --- longer than peer.timeout ----------------------------------------------------------------------
+# --- longer than peer.timeout
+# ----------------------------------------------------------------------
 
 # Not so short that a busy host loses others.
 hold 4 --topology=kary:2 --set=modules=log,hb,barrier --set=peer.timeout=$((2 + TIME_SCALE))s \

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Sixty-four nodes on a fat tree, with jobs within a leaf, within a pod and over pods, jobs of some
-# cores, nodes that are drained and lost, and a scheduler that is reloaded meanwhile: event logs prove
-# that no two jobs could ever send over one link.
+# cores, nodes that are drained and lost, and a scheduler that is reloaded meanwhile: event logs
+# prove that no two jobs could ever send over one link.
 # shellcheck disable=SC2154 # set by run
 # shellcheck source=t/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -17,9 +17,9 @@ END
 hold 4 --set=resrc.config="$PWD/tree.lua" --set=resource.topology=4,4,4 \
     --set=sched.node-policy=interference-free
 
-# $1 jobs of up to $2 nodes: half of them within a leaf, most others within a pod; a fifth are of some
-# cores of nodes that others may have, too.  They take less than a tenth of a second, or $3 seconds and
-# a part of one.
+# $1 jobs of up to $2 nodes: half of them within a leaf, most others within a pod; a fifth are of
+# some cores of nodes that others may have, too.  They take less than a tenth of a second, or $3
+# seconds and a part of one.
 some_jobs() {
     local i n
     for ((i = 0; i < $1; i++)); do

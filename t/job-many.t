@@ -1,6 +1,6 @@
 #!/bin/bash
-# Requests that name thousands of jobs, which are done a slice at a time, and a restart of a session whose jobs
-# have records of all sizes.
+# Requests that name thousands of jobs, which are done a slice at a time, and a restart of a session
+# whose jobs have records of all sizes.
 # shellcheck disable=SC2016,SC2154 # the tasks expand; set by run, ok, submit
 . "$(dirname "$0")/lib.sh"
 need_flux start submit wreck jobs

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# More output in the store than a broker would keep for a client: whoever attaches gets all of it, as fast as
-# its reader takes it.
+# More output in the store than a broker would keep for a client: whoever attaches gets all of it,
+# as fast as its reader takes it.
 # shellcheck disable=SC2154 # set by run
 . "$(dirname "$0")/lib.sh"
 need_flux start submit wreck ping
@@ -12,7 +12,8 @@ attached() { "$FLUX" wreck attach 1 | wc -c; }
 is "$(attached)" "$size" "all of it is printed"
 is "$(FLUX_URI=${FLUX_URI%/0/local}/1/local attached)" "$size" "at another rank, too"
 
-# The reader takes nothing until the program has had a request answered that is behind what it was sent.
+# The reader takes nothing until the program has had a request answered that is behind what it was
+# sent.
 mkfifo slow
 "$FLUX" wreck attach 1 >slow 2>slow.err &
 attach=$!

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A store that becomes read-only while a job runs: its end waits until it can be put on record, and who
-# waits for it is told why.
+# A store that becomes read-only while a job runs: its end waits until it can be put on record, and
+# who waits for it is told why.
 # shellcheck disable=SC2154 # set by fails
 . "$(dirname "$0")/lib.sh"
 need_flux start wreckrun jobs

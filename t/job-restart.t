@@ -1,7 +1,7 @@
 #!/bin/bash
-# The whole session killed with SIGKILL, several times, while jobs are submitted, wait and run: what was
-# accepted is there after the next start, queued jobs run once, what ran is recorded as dead, ids go on.
-# RESTART_ROUNDS chooses how often, RESTART_SEED which moments.
+# The whole session killed with SIGKILL, several times, while jobs are submitted, wait and run: what
+# was accepted is there after the next start, queued jobs run once, what ran is recorded as dead,
+# ids go on. RESTART_ROUNDS chooses how often, RESTART_SEED which moments.
 # shellcheck disable=SC2016,SC2154 # the tasks expand; set by run, ok, submit
 . "$(dirname "$0")/lib.sh"
 need_flux start submit wreck jobs
@@ -20,7 +20,8 @@ mkdir ran held
 cat >work <<'END'
 #!/bin/bash
 n=0
-# One job of each life runs for certain when the session is killed: it goes before all that older lives left.
+# One job of each life runs for certain when the session is killed: it goes before all that older
+# lives left.
 "$FLUX" submit --urgency=31 sh -c 'touch held/$FLUX_JOB_ID; echo x >>ran/$FLUX_JOB_ID; exec sleep 1000' >>accepted || exit 1
 while n=$((n + 1)); do
     "$FLUX" submit --cc=1-5 sh -c 'echo x >>ran/$FLUX_JOB_ID; sleep 0.{{cc}}' >>accepted || exit 1
@@ -95,7 +96,8 @@ is "$lost" 0 "every job that was accepted has ended"
 is "$twice" 0 "... none has run twice"
 is "$wrong" 0 "... and what is said to be done has been"
 undead=0
-# Rank 0 may be the last to be killed, and record before that another broker, or the initial program, has gone.
+# Rank 0 may be the last to be killed, and record before that another broker, or the initial
+# program, has gone.
 for file in held/*; do
     log=$(grep -F "job.${file#held/}.eventlog =" dump)
     case $log in

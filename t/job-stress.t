@@ -60,8 +60,8 @@ count
 # shellcheck disable=SC2086
 expect_all timeout 124 $ids
 
-# Chains: each link waits for the one before.
-# What they depend on has not ended when they are submitted: one that cannot come true is refused then.
+# Chains: each link waits for the one before. What they depend on has not ended when they are
+# submitted: one that cannot come true is refused then.
 ok "a job that succeeds" submit sh -c 'while [ ! -e gate ]; do sleep 0.05; done'
 count
 expect "$id" completed 0

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# With kvs.sync=interval a session that is killed forgets commits, but no job that was acknowledged or
-# started: no job runs twice, and no id is given again.
+# With kvs.sync=interval a session that is killed forgets commits, but no job that was acknowledged
+# or started: no job runs twice, and no id is given again.
 # shellcheck disable=SC2016,SC2154 # the jobs expand; set by run
 . "$(dirname "$0")/lib.sh"
 need_flux start submit wreck queue kvs

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Hosts that were booted at other times: time namespaces in which the monotonic clock and that of the
-# time since boot differ by months.  Limits last as long as they do elsewhere, and no time of one host is
-# taken for one of another.
+# Hosts that were booted at other times: time namespaces in which the monotonic clock and that of
+# the time since boot differ by months.  Limits last as long as they do elsewhere, and no time of
+# one host is taken for one of another.
 # shellcheck disable=SC2154 # set by run, ok, submit
 . "$(dirname "$0")/lib.sh"
 need_flux start submit wreck jobs queue

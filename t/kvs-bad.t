@@ -65,8 +65,8 @@ done
 bad kvs.watch "0000070002000000$z4$z4$z8$ns$key" EPROTO "not streaming"
 bad kvs.lookup "0000070202000000$z4$z4$z8$ns$key$key" EINVAL "a reference that is none"
 
-# Fences: nprocs, count, rank, number, after, flags, lengths of name and namespace, 0, length of ranks, both,
-# ranks, transaction.
+# Fences: nprocs, count, rank, number, after, flags, lengths of name and namespace, 0, length of
+# ranks, both, ranks, transaction.
 txn=5401000000000000
 bad kvs.fence '' EPROTO "empty"
 bad kvs.fence "010000000100000000000000000000000000000000020700${z4}6162" EPROTO "no transaction"

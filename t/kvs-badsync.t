@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# A disk on which commits cannot be made durable: what was refused is not there after the session was
-# killed, or its outcome was said to be not known; and nobody is told of a success that was undone.
+# A disk on which commits cannot be made durable: what was refused is not there after the session
+# was killed, or its outcome was said to be not known; and nobody is told of a success that was
+# undone.
 # shellcheck disable=SC2154 # set by fails
 . "$(dirname "$0")/lib.sh"
 # shellcheck source=t/kvs/lib.sh

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The whole session killed with SIGKILL at random moments, under load: every commit that was acknowledged
-# is there after the next start, and what is on disk is sound.  CRASH_ROUNDS and CRASH_SEED choose how
-# often, and which moments.
+# The whole session killed with SIGKILL at random moments, under load: every commit that was
+# acknowledged is there after the next start, and what is on disk is sound.  CRASH_ROUNDS and
+# CRASH_SEED choose how often, and which moments.
 . "$(dirname "$0")/lib.sh"
 need_flux start kvs
 need setsid

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# A store on a disk that is full: commits fail with a sentence, nothing that was acknowledged is lost, and
-# all goes on when there is room.
-# What is mounted is seen by this test alone, and gone with it.
+# A store on a disk that is full: commits fail with a sentence, nothing that was acknowledged is
+# lost, and all goes on when there is room. What is mounted is seen by this test alone, and gone
+# with it.
 if [ -z "${KVS_DISKFULL_NAMESPACE-}" ] && unshare -m true 2>/dev/null; then
     KVS_DISKFULL_NAMESPACE=1 exec unshare -m bash "$0"
 fi

@@ -172,7 +172,8 @@ client 2 fence other 2 >/dev/null
 ok "one is over" wait "${pids[2]}"
 isnt "$("$FLUX" kvs fences | grep -c other)" 1 "and is not in the list"
 
-# Rank 5 is lost before anybody has called there: nobody but who said so can know that somebody would.
+# Rank 5 is lost before anybody has called there: nobody but who said so can know that somebody
+# would.
 kill -KILL "$(FLUX_URI=$(uri 0) "$FLUX" getattr -r 5 broker.pid)"
 for i in 0 1; do
     exits 1 "a rank that is lost before its call ends the fence for participant $i" wait "${pids[i]}"

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Clients use the key-value store at random while the whole session is killed with SIGKILL, and started again
-# from what is on disk: all that they were told, before and after, is one history that keeps the promises
-# of the store.  And when the disk forgets, that is noticed.
-# FLUX_TEST_SEED=N repeats the random choices of a run (not its timing); FLUX_TEST_KEEP=DIR keeps the
-# histories there.
+# Clients use the key-value store at random while the whole session is killed with SIGKILL, and
+# started again from what is on disk: all that they were told, before and after, is one history that
+# keeps the promises of the store.  And when the disk forgets, that is noticed. FLUX_TEST_SEED=N
+# repeats the random choices of a run (not its timing); FLUX_TEST_KEEP=DIR keeps the histories
+# there.
 # shellcheck source=t/lib.sh
 . "$(dirname "$0")/lib.sh"
 need_flux start kvs
@@ -41,7 +41,8 @@ start() {
     done
 }
 
-# rounds N LOG OPTION...: start a session with these options N times, and kill it after all but the last.
+# rounds N LOG OPTION...: start a session with these options N times, and kill it after all but the
+# last.
 rounds() {
     local n=$1 log=$2 round seconds recorder least
     shift 2

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Many clients use the key-value store at random on eight brokers, which are stopped, continued and killed
-# meanwhile; what they were told keeps all the promises of the store.  And when a client lies about what
-# it read, that is noticed.
+# Many clients use the key-value store at random on eight brokers, which are stopped, continued and
+# killed meanwhile; what they were told keeps all the promises of the store.  And when a client lies
+# about what it read, that is noticed.
 #
-# t/history/record writes the history, t/history/history-check reads it; doc/testing.rst tells how to read
-# what they print.  FLUX_TEST_SEED=N repeats the random choices of a run (not its timing);
+# t/history/record writes the history, t/history/history-check reads it; doc/testing.rst tells how
+# to read what they print.  FLUX_TEST_SEED=N repeats the random choices of a run (not its timing);
 # FLUX_TEST_KEEP=DIR keeps the histories there.
 # shellcheck source=t/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -71,7 +71,8 @@ stop_one() {
     kill -CONT "$pid"
 }
 
-# --- nothing happens ----------------------------------------------------------------------------------
+# --- nothing happens
+# ----------------------------------------------------------------------------------
 
 # So small a cache that values are fetched again and again.
 hashes=(sha1 sha256 blake2b)
@@ -100,7 +101,8 @@ like "$out" 'VIOLATION (stale read|lost update|own write|read goes back|append l
     "and what it did has a name"
 note "$(grep -A 9 '^[0-9]* violations' <<<"$out")"
 
-# --- brokers that are stopped, and continued ------------------------------------------------------------
+# --- brokers that are stopped, and continued
+# ------------------------------------------------------------
 
 "$FLUX" kvs namespace create --rank=3 inner || bail "there is no namespace"
 start_record stop.log --seconds=4 --dir=s --clients=4
@@ -114,7 +116,8 @@ end_record stop-ns.log "with stops, master at an interior rank"
 keeps_promises "with stops" stop.log
 keeps_promises "with stops, master at an interior rank" --ns=inner --master=3 stop-ns.log
 
-# --- and killed: leaves, and then one with others below -----------------------------------------------
+# --- and killed: leaves, and then one with others below
+# -----------------------------------------------
 
 "$FLUX" kvs namespace create --rank=5 leaf || bail "there is no namespace"
 start_record kill.log --seconds=7 --dir=d --clients=4

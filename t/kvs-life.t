@@ -1,6 +1,7 @@
 #!/bin/bash
 # What was overwritten and deleted is given back, on every rank; a large directory costs little; who
-# watches something else costs nothing.  By counters: t/bench/bench_kvs_life.sh looks at the process.
+# watches something else costs nothing.  By counters: t/bench/bench_kvs_life.sh looks at the
+# process.
 # shellcheck disable=SC2154 # set by run, ok and exits
 . "$(dirname "$0")/lib.sh"
 # shellcheck source=t/kvs/lib.sh

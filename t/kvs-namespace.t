@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Namespaces of the key-value store: made, used at every rank, removed; masters at any rank, and lost.
+# Namespaces of the key-value store: made, used at every rank, removed; masters at any rank, and
+# lost.
 # shellcheck source=t/lib.sh
 . "$(dirname "$0")/lib.sh"
 # shellcheck source=t/kvs/lib.sh

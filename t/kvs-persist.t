@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A store that outlives its session: after an orderly end and after SIGKILL, with each hash, reloaded, and
-# what is said when it cannot come back.
+# A store that outlives its session: after an orderly end and after SIGKILL, with each hash,
+# reloaded, and what is said when it cannot come back.
 . "$(dirname "$0")/lib.sh"
 need_flux start kvs module
 need setsid
@@ -118,7 +118,8 @@ like "$err" "no namespace 'gone'" "as is said"
 
 # --- large values ------------------------------------------------------------------------------
 
-# They leave memory when they are on disk, and are read again: by look-ups, by other ranks, by an append.
+# They leave memory when they are on disk, and are read again: by look-ups, by other ranks, by an
+# append.
 fresh
 stat_of() {
     "$FLUX" kvs stats --json | tr -d '" ' | tr ',{}' '\n' | sed -n "s/^$1://p"

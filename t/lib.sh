@@ -38,8 +38,8 @@
 #     need_flux [SUBCOMMAND...]   skip_all unless flux (and these subcommands) have been built
 #     allow_left GLOB...          names in $TMPDIR that somebody else's program may leave there
 #
-# Each of ok/exits/fails leaves $status, $out and $err as `run` does, and shows them on failure.
-# Set for the test: $SRCDIR, $BUILDDIR, $FLUX (the built command), $TEST_DIR (its current directory),
+# Each of ok/exits/fails leaves $status, $out and $err as `run` does, and shows them on failure. Set
+# for the test: $SRCDIR, $BUILDDIR, $FLUX (the built command), $TEST_DIR (its current directory),
 # $TMPDIR (where sessions put their sockets; short, since a socket's path has at most 107 bytes).
 
 set -u
@@ -63,8 +63,8 @@ BUILDDIR=${FLUX_TEST_BUILDDIR:-$(_find_builddir)}
 FLUX=$BUILDDIR/src/cmd/flux
 # How much slower than usual this build is: for times that a test chooses (limits of jobs, periods).
 TIME_SCALE=${FLUX_TEST_TIME_SCALE:-1}
-# Seconds to wait are what a quiet host would hardly need; a busy one gets this many times as much.  Nobody
-# waits longer for that, but where something is broken.
+# Seconds to wait are what a quiet host would hardly need; a busy one gets this many times as much.
+# Nobody waits longer for that, but where something is broken.
 PATIENCE=$((${FLUX_TEST_PATIENCE:-4} * TIME_SCALE))
 SESSION_LIMIT=${SESSION_LIMIT:-60}
 
@@ -323,7 +323,8 @@ hold() {
 
 release() {
     unset FLUX_URI
-    # Opening the FIFO waits for its reader, which does not come where the session has ended by itself.
+    # Opening the FIFO waits for its reader, which does not come where the session has ended by
+    # itself.
     # shellcheck disable=SC2016 # its own shell expands it
     while kill -0 "$_held_pid" 2>/dev/null && ! timeout 1 sh -c ': >"$0/end"' "$_held"; do
         :
@@ -377,12 +378,12 @@ test_processes() {
     done
 }
 
-# Stop all processes of the test and end them with SIGKILL, so that none does anything about the end of
-# another.  A process that is amid an exec has no environment to be found by, and others may be about to
-# fork: so they are looked for until no more are found.  Children are killed before their parents, since
-# the kernel continues (and hangs up) a stopped process group whose last parent outside the group has gone.
-# Returns when all are dead: a process that is ending keeps its locks for a while after it has lost the
-# environment by which it is found.
+# Stop all processes of the test and end them with SIGKILL, so that none does anything about the end
+# of another.  A process that is amid an exec has no environment to be found by, and others may be
+# about to fork: so they are looked for until no more are found.  Children are killed before their
+# parents, since the kernel continues (and hangs up) a stopped process group whose last parent
+# outside the group has gone. Returns when all are dead: a process that is ending keeps its locks
+# for a while after it has lost the environment by which it is found.
 kill_frozen() {
     local pid left=() frozen=() fresh parents rest
     while :; do

@@ -25,8 +25,8 @@ unlike "$out" "only here" "but not the other"
 run at 1 dmesg --broker=1
 unlike "$out" "for all to see" "nor do those on the way keep it"
 
-# More than a message holds, all in one go while the instance above is stopped: all of it is passed on,
-# and nothing is counted as dropped.
+# More than a message holds, all in one go while the instance above is stopped: all of it is passed
+# on, and nothing is counted as dropped.
 counter() {
     at "$1" module stats log | awk -v name="$2" '$2 == name { print $3 }'
 }

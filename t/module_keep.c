@@ -1,11 +1,11 @@
 /* module_keep.c - a module that hands over, for t/fault-module.t.
  *
- * "keep.wait" is answered when "keep.go" comes, with how many have come since the first instance was
- * loaded.  Its first argument says what goes wrong:
+ * "keep.wait" is answered when "keep.go" comes, with how many have come since the first instance
+ * was loaded.  Its first argument says what goes wrong:
  *    refuses            it does not hand over, with a sentence
  *    unreadable         its successor cannot begin
- * "keep.find" sends its payload on as resrc.find, which only modules may, and passes the answer back.
- * KEEP_FORM is the number of its form.
+ * "keep.find" sends its payload on as resrc.find, which only modules may, and passes the answer
+ * back.  KEEP_FORM is the number of its form.
  */
 #include "config.h"
 #include <errno.h>

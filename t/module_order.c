@@ -1,9 +1,9 @@
 /* module_order.c - a module that says in which order it was asked, for t/fair.t.
  *
- * "order.hold" keeps its thread until the file ORDER_MODULE_GO is there; the file ORDER_MODULE_HELD says that it
- * does.  Any other request whose last word is one small letter adds that letter, and is answered.  That a sender
- * is gone adds its letter as a large one.  "order.stats" answers with all letters so far, and whether each
- * sender's requests came in the order of their match tags.
+ * "order.hold" keeps its thread until the file ORDER_MODULE_GO is there; the file ORDER_MODULE_HELD
+ * says that it does.  Any other request whose last word is one small letter adds that letter, and
+ * is answered.  That a sender is gone adds its letter as a large one.  "order.stats" answers with
+ * all letters so far, and whether each sender's requests came in the order of their match tags.
  */
 #include "config.h"
 #include <errno.h>

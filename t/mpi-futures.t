@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# mpi4py.futures: a pool of workers that are ranks of the job (python3 -m mpi4py.futures), and one of
-# workers that are spawned (MPIPoolExecutor in a program of one rank).
+# mpi4py.futures: a pool of workers that are ranks of the job (python3 -m mpi4py.futures), and one
+# of workers that are spawned (MPIPoolExecutor in a program of one rank).
 # shellcheck disable=SC2154 # set by run and by suite.sh
 . "$(dirname "$0")/mpi/own_shm.sh"
 . "$(dirname "$0")/lib.sh"
@@ -18,7 +18,8 @@ if wheel mpi4py "$MPI4PY_VERSION"; then
 elif ! /usr/bin/python3 -c 'import mpi4py.futures' 2>/dev/null; then
     skip_all "$wheel_why, and python3-mpi4py is not installed"
 fi
-# The PMIx server has the libpmix of Open MPI 5 loaded before the sanitizer's runtime, which can live with that.
+# The PMIx server has the libpmix of Open MPI 5 loaded before the sanitizer's runtime, which can
+# live with that.
 [ -z "${FLUX_TEST_SANITIZERS-}" ] || export ASAN_OPTIONS="${ASAN_OPTIONS-}:verify_asan_link_order=0"
 export SESSION_LIMIT=400
 LIMIT=30

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A file in /dev/shm that MPICH's first rank has made is removed when the job dies before MPICH does it.
-# What MPICH says is said by a shell here: killing it at the right moment cannot be arranged.
+# A file in /dev/shm that MPICH's first rank has made is removed when the job dies before MPICH does
+# it. What MPICH says is said by a shell here: killing it at the right moment cannot be arranged.
 # shellcheck disable=SC2016,SC2154 # the tasks expand; set by run
 . "$(dirname "$0")/lib.sh"
 need_flux start wreckrun
@@ -104,7 +104,8 @@ if rank == "0":
         print(*names(job), sep="\n", file=f)
 if sys.argv[1] == "pmi":
     ask("cmd=barrier_in")
-    # Only the named tasks die, when the others have finalized: their death ends those that have not.
+    # Only the named tasks die, when the others have finalized: their death ends those that have
+    # not.
     if rank in sys.argv[2:]:
         while any(str(r) not in sys.argv[2:] and not os.path.exists("final.%d" % r) for r in range(3)):
             time.sleep(0.02)

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Brokers on hosts of one name: only those that share a network namespace and /dev/shm are one host for MPI.
+# Brokers on hosts of one name: only those that share a network namespace and /dev/shm are one host
+# for MPI.
 # shellcheck disable=SC2016,SC2154 # the tasks expand; set by run
 . "$(dirname "$0")/lib.sh"
 need_flux start up wreckrun

@@ -34,8 +34,8 @@ like "$out" 'n\[0-1\]' "the list of nodes"
 like "$out" 'n0:[0-9]+.n1:[0-9]+' "the file of hosts"
 like "$out" '1: n1' "flux exec by name"
 if command -v mpiexec.hydra >/dev/null; then
-    # From standard input that never ends: hydra is killed by SIGPIPE (exit code 141) now and then when it
-    # forwards the end to tasks that have gone.
+    # From standard input that never ends: hydra is killed by SIGPIPE (exit code 141) now and then
+    # when it forwards the end to tasks that have gone.
     mkfifo endless
     on_two sh -c 'exec mpiexec.hydra -ppn 1 -n 2 hostname 0<>endless'
     is "$(sort <<<"$out" | tr '\n' ' ')" "n0 n1 " "mpiexec of MPICH runs on both hosts" || note "exit code $status: $err"

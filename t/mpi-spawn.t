@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# Tasks that start further tasks: MPI_Comm_spawn by MPICH 5, Intel MPI, Open MPI 4 and 5, unmodified, and the
-# same by PMI-1 alone.
-# Debian's MPICH 4 cannot spawn, whoever launched it.
+# Tasks that start further tasks: MPI_Comm_spawn by MPICH 5, Intel MPI, Open MPI 4 and 5,
+# unmodified, and the same by PMI-1 alone. Debian's MPICH 4 cannot spawn, whoever launched it.
 # shellcheck disable=SC2016,SC2154 # the tasks expand; set by run
 . "$(dirname "$0")/mpi/own_shm.sh"
 . "$(dirname "$0")/lib.sh"
@@ -239,7 +238,8 @@ else
     right 4 "with both interfaces what MPICH 5 spawns has PMI-1"
     LD_LIBRARY_PATH=$wheel/lib job --mpi=both --overcommit -N1 -n1 ./mpich5 nested
     right 4 "... and can spawn, too"
-    # Intel's libmpi takes the place of MPICH's; it spawns only if I_MPI_SPAWN is on, as the launcher sets it.
+    # Intel's libmpi takes the place of MPICH's; it spawns only if I_MPI_SPAWN is on, as the
+    # launcher sets it.
     if ! wheel impi-rt 2021.18.0; then
         skip 17 "Intel MPI is not there: $wheel_why"
     else

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# The test suite of mpi4py, unmodified, under five MPI libraries: as many tests pass as with their own launchers.
+# The test suite of mpi4py, unmodified, under five MPI libraries: as many tests pass as with their
+# own launchers.
 #
-# SUITE_RUNS: ranks and brokers of each run (default 3/4; in CI four runs; in make soak, or with "all", all
-# from 1/1 to 5/4).
-# SUITE_MODULES: which modules, by a regular expression (default those that depend on the launcher; make
-# soak: all; the others test the library alone).
+# SUITE_RUNS: ranks and brokers of each run (default 3/4; in CI four runs; in make soak, or with
+# "all", all from 1/1 to 5/4). SUITE_MODULES: which modules, by a regular expression (default those
+# that depend on the launcher; make soak: all; the others test the library alone).
 # shellcheck disable=SC2154 # set by run and by suite.sh
 . "$(dirname "$0")/mpi/own_shm.sh"
 . "$(dirname "$0")/lib.sh"
@@ -16,7 +16,8 @@ need_flux start wreckrun
 # shellcheck source=t/mpi/leftovers.sh
 . "$SRCDIR/t/mpi/leftovers.sh"
 suite_get || skip_all "$wheel_why"
-# The PMIx server has the libpmix of Open MPI 5 loaded before the sanitizer's runtime, which can live with that.
+# The PMIx server has the libpmix of Open MPI 5 loaded before the sanitizer's runtime, which can
+# live with that.
 [ -z "${FLUX_TEST_SANITIZERS-}" ] || export ASAN_OPTIONS="${ASAN_OPTIONS-}:verify_asan_link_order=0"
 
 ALL_RUNS="1/1 2/1 3/1 5/1 1/4 2/4 3/4 5/4"
@@ -40,7 +41,8 @@ passes() {
     case $1/$3 in
     openmpi4/4) suite_tests+=(-x '*TestWinAllocateWorld*') ;; # windows over several nodes
     esac
-    # Spawned processes spin beside those that wait for them: minutes on two cores.  t/mpi-spawn.t has its own.
+    # Spawned processes spin beside those that wait for them: minutes on two cores.  t/mpi-spawn.t
+    # has its own.
     [ -n "${SOAK_TIME-}" ] || mpi_env=(MPI4PY_TEST_SPAWN=0)
     run_with_timeout "$LIMIT" "${suite_env[@]}" "${mpi_env[@]}" "$FLUX" wreckrun --overcommit \
         --exclusive -N"$nodes" -n"$2" "${suite_tests[@]}" </dev/null >suite.out 2>&1 && suite_counts suite.out "$2"

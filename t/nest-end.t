@@ -40,8 +40,8 @@ gone() {
     quiet && only_this_session && [ "$(sockets)" -le "$before" ]
 }
 
-# SIGTERM and SIGHUP may both come before the shell is gone: asked twice is asked.  Each level has half the
-# time of the one around it, which on a busy host may be over.
+# SIGTERM and SIGHUP may both come before the shell is gone: asked twice is asked.  Each level has
+# half the time of the one around it, which on a busy host may be over.
 for _ in 1 2 3; do
     tree
     "$FLUX" cancel "$id"

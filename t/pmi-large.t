@@ -1,5 +1,6 @@
 #!/bin/bash
-# More PMI pairs than a frame between broker and launcher holds: the job they belong to fails, and no other.
+# More PMI pairs than a frame between broker and launcher holds: the job they belong to fails, and
+# no other.
 # shellcheck disable=SC2154 # set by run
 . "$(dirname "$0")/lib.sh"
 need_flux start submit wreckrun

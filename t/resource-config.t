@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Resources by configuration: machines that do not exist, pools, and what is wrong in a file; what is
-# drained outlives the session; a session in a job has its share.
+# Resources by configuration: machines that do not exist, pools, and what is wrong in a file; what
+# is drained outlives the session; a session in a job has its share.
 # shellcheck source=t/lib.sh
 . "$(dirname "$0")/lib.sh"
 

@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
-# Policies, configurations and hooks that compute for ever: the broker goes on, and ends when it is told to.
+# Policies, configurations and hooks that compute for ever: the broker goes on, and ends when it is
+# told to.
 # shellcheck disable=SC2154 # set by run
 # shellcheck source=t/lib.sh
 . "$(dirname "$0")/lib.sh"
 need_flux start submit wreck
 
-# Each is ended by the bound on instructions or on processor time, or, as one call in C, pays for its work.
+# Each is ended by the bound on instructions or on processor time, or, as one call in C, pays for
+# its work.
 n=0
 for body in 'while true do end' 'table.move({}, 1, 1 << 45, 1)' 'local s = string.rep("", 1 << 45)' \
     'local ok = {} ; for i = 1, 1 << 50 do ok[1] = i end'; do

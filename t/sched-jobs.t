@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Real jobs on eight emulated nodes: who passes whom, why jobs wait, pools, whole nodes, another policy.
+# Real jobs on eight emulated nodes: who passes whom, why jobs wait, pools, whole nodes, another
+# policy.
 # shellcheck disable=SC2016,SC2154 # the tasks expand; set by run
 # shellcheck source=t/lib.sh
 . "$(dirname "$0")/lib.sh"

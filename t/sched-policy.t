@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Policies of the scheduler: by attribute, by argument, from a shared object that was built outside, and
-# in Lua.
+# Policies of the scheduler: by attribute, by argument, from a shared object that was built outside,
+# and in Lua.
 # shellcheck disable=SC2154 # set by run
 # shellcheck source=t/lib.sh
 . "$(dirname "$0")/lib.sh"

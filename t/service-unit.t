@@ -1,6 +1,6 @@
 #!/bin/bash
-# The systemd unit that is installed as an example: what it starts is a session with its state on disk, which ends
-# with a code that it calls success when it is told to stop.
+# The systemd unit that is installed as an example: what it starts is a session with its state on
+# disk, which ends with a code that it calls success when it is told to stop.
 # shellcheck disable=SC2154 # set by run, ok
 . "$(dirname "$0")/lib.sh"
 need_flux start submit wreck jobs

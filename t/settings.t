@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Settings: what is unknown or cannot be ends the start, flux config shows all with their sources, and no
-# attribute that the sources read is missing in the table.
+# Settings: what is unknown or cannot be ends the start, flux config shows all with their sources,
+# and no attribute that the sources read is missing in the table.
 # shellcheck disable=SC2154 # set by run, ok
 . "$(dirname "$0")/lib.sh"
 need_flux start config getattr
@@ -60,7 +60,8 @@ ok "flux config list needs no session" "$FLUX" config list
 like "$out" "hb.period +duration +2s +1ms to " "... and shows type, default and range"
 ok "... as JSON" sh -c "'$FLUX' config list --json | grep -q '\"name\": \"hb.period\"'"
 
-# Each attribute that is read somewhere is in the table: calls with a name, and tables of name and function.
+# Each attribute that is read somewhere is in the table: calls with a name, and tables of name and
+# function.
 {
     grep -rhoE --include='*.c' --exclude-dir=test \
         '(attrs_get|boot_attr|given|duration_attr|attr_bool|flux_attr_get(_async)?|ask_attr|ask|[a-z_]*_attr)\([^"()]*"[a-z]+[a-z.-]*"' \

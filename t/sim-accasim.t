@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# flux sim starts the jobs of a log under FCFS when AccaSim does.  (What AccaSim calls EASY is another
-# policy.)  AccaSim comes from PyPI: it is installed only where FLUX_TEST_PYPI is set, as a stage of CI does;
-# without it this is skipped.
+# flux sim starts the jobs of a log under FCFS when AccaSim does.  (What AccaSim calls EASY is
+# another policy.)  AccaSim comes from PyPI: it is installed only where FLUX_TEST_PYPI is set, as a
+# stage of CI does; without it this is skipped.
 # shellcheck disable=SC2154 # set by run
 . "$(dirname "$0")/lib.sh"
 need_flux version

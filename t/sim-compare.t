@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # flux sim and the second implementation agree on small random workloads, start by start and list by
-# list; and each fault planted in the second one is noticed.  SIM_COUNT and SIM_SEED change which; `make
-# soak` has 10,000 workloads.
+# list; and each fault planted in the second one is noticed.  SIM_COUNT and SIM_SEED change which;
+# `make soak` has 10,000 workloads.
 # shellcheck disable=SC2154 # set by run
 . "$(dirname "$0")/lib.sh"
 need_flux version

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# The services of jobs in the simulator: many seeds hold, a run can be replayed, and faults that are planted
-# in what the services say to each other would be noticed.  FLUX_TEST_SEEDS=N: that many seeds.
+# The services of jobs in the simulator: many seeds hold, a run can be replayed, and faults that are
+# planted in what the services say to each other would be noticed.  FLUX_TEST_SEEDS=N: that many
+# seeds.
 # shellcheck source=t/lib.sh
 . "$(dirname "$0")/lib.sh"
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# flux sim --report and --figures: pages that parsers of XML and HTML understand, with the values that the
-# table and --json give.
+# flux sim --report and --figures: pages that parsers of XML and HTML understand, with the values
+# that the table and --json give.
 # shellcheck disable=SC2154 # set by run
 . "$(dirname "$0")/lib.sh"
 need_flux version

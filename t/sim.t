@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A session in one thread: many seeds of every scenario hold, a run can be replayed, operations take no
-# more messages than the shape of the tree predicts, and a broken link would be noticed.
+# A session in one thread: many seeds of every scenario hold, a run can be replayed, operations take
+# no more messages than the shape of the tree predicts, and a broken link would be noticed.
 # shellcheck source=t/lib.sh
 . "$(dirname "$0")/lib.sh"
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Somebody removes the sockets of a session, or their directories: the broker makes them again, and those
-# who were connected notice nothing.
+# Somebody removes the sockets of a session, or their directories: the broker makes them again, and
+# those who were connected notice nothing.
 # shellcheck disable=SC2154 # set by run
 . "$(dirname "$0")/lib.sh"
 need_flux start ping getattr dmesg event up
@@ -40,8 +40,8 @@ like "$("$FLUX" up --json)" '"up": "0-2"' "no rank was lost"
 # What peers listen at is theirs to make, and stays as it is.
 unlike "$("$FLUX" dmesg)" 'cannot be created again' "each rank makes its own again, and no other's"
 
-# One that may not be made again: somebody else's file is in the way.  It takes the place of the socket
-# in one step: between two the broker would make its socket again.
+# One that may not be made again: somebody else's file is in the way.  It takes the place of the
+# socket in one step: between two the broker would make its socket again.
 touch "$rundir/2/other" && mv -f "$rundir/2/other" "$rundir/2/local"
 cannot() { "$FLUX" dmesg | finds "sockets in $rundir/2 were removed and cannot be created again.*is not a socket"; }
 ok "what is in the way is told" wait_until 20 cannot

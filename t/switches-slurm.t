@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The same topology.conf as Debian's Slurm and a session read it: switches, what they hold, and who is
-# above whom.  A private slurmctld on the loopback interface; its nodes need not exist.
+# The same topology.conf as Debian's Slurm and a session read it: switches, what they hold, and who
+# is above whom.  A private slurmctld on the loopback interface; its nodes need not exist.
 # shellcheck disable=SC2154 # set by run
 # shellcheck source=t/lib.sh
 . "$(dirname "$0")/lib.sh"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Where threads meet: modules that are loaded, used from several clients at a time, reloaded and unloaded.
-# Worth most in a build with the thread sanitizer, whose reports it looks for.
+# Where threads meet: modules that are loaded, used from several clients at a time, reloaded and
+# unloaded. Worth most in a build with the thread sanitizer, whose reports it looks for.
 . "$(dirname "$0")/lib.sh"
 need_flux start module kvs barrier
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Watching messages: flux module trace, flux start --trace; brokers under another program: flux start --wrap.
+# Watching messages: flux module trace, flux start --trace; brokers under another program: flux
+# start --wrap.
 . "$(dirname "$0")/lib.sh"
 need_flux start module ping kvs
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A command sends its environment, input and jobs to whoever listens at FLUX_URI: the process there must
-# run as the same user, or as root.
+# A command sends its environment, input and jobs to whoever listens at FLUX_URI: the process there
+# must run as the same user, or as root.
 # shellcheck disable=SC2016,SC2154 # inner shells expand; set by run
 . "$(dirname "$0")/lib.sh"
 need_flux start up proxy exec

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What others can change is not believed: state directories, configuration, policies, hooks, certificates and
-# shared objects; records of jobs that name another user; jobs in an archive.
+# What others can change is not believed: state directories, configuration, policies, hooks,
+# certificates and shared objects; records of jobs that name another user; jobs in an archive.
 # shellcheck disable=SC2154 # set by run, ok
 . "$(dirname "$0")/lib.sh"
 need_flux start kvs submit jobs wreck queue keygen

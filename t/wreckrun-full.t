@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# While the services of the root are full of what others ask, flux wreckrun runs its program, or says in one
-# sentence that there is no room: it never hangs, and no job is left behind.
+# While the services of the root are full of what others ask, flux wreckrun runs its program, or
+# says in one sentence that there is no room: it never hangs, and no job is left behind.
 # shellcheck disable=SC2154 # set by run
 SESSION_LIMIT=300
 . "$(dirname "$0")/lib.sh"

@@ -93,8 +93,8 @@ asleep() {
         esac
     done
 }
-# They stand still when no further byte was written between two moments at which everything sleeps that
-# could move one: the tasks, the launchers, the brokers and the command.
+# They stand still when no further byte was written between two moments at which everything sleeps
+# that could move one: the tasks, the launchers, the brokers and the command.
 last=none
 still() {
     local now pids

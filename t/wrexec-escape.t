@@ -59,7 +59,8 @@ run "$FLUX" cancel "$id"
 run "$FLUX" wreck wait "$id"
 ok "... until that is canceled" gone killed
 
-# In a session inside the job, whose launcher has its own tags; killed, it leaves the work to the outer one.
+# In a session inside the job, whose launcher has its own tags; killed, it leaves the work to the
+# outer one.
 run "$FLUX" wreckrun -n1 --overcommit "$FLUX" start "$FLUX" wreckrun -n1 sh -c \
     'python3 hide.py inner; trap "" TERM; kill -KILL $PPID; exec sleep 600'
 ok "a job of a session inside a job takes its own along" gone inner
@@ -91,8 +92,8 @@ echo >go
 run "$FLUX" wreck wait "$id"
 ok "the helper got SIGTERM, and the time to clean up" test -e cleaned
 
-# A helper is not a child of the launcher, so its id may be another process's by the time of the signal.  The
-# launcher holds the process by a descriptor.
+# A helper is not a child of the launcher, so its id may be another process's by the time of the
+# signal.  The launcher holds the process by a descriptor.
 if command -v strace >/dev/null; then
     rm -f cleaned ready leader
     id=$("$FLUX" submit -n1 --overcommit sh -c \
@@ -134,7 +135,8 @@ exits 143 "a helper that does not end is killed after the period of grace" \
 ok "... before it was done" test ! -e cleaned
 release
 
-# The brokers of a session on one host have a common subreaper, which gets what a lost launcher leaves.
+# The brokers of a session on one host have a common subreaper, which gets what a lost launcher
+# leaves.
 hold 2
 id=$("$FLUX" submit -n1 --overcommit bash -c \
     '(ulimit -x 0; exec python3 hide.py dropped); echo $PPID >launcher; exec sleep 600')

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Frames between a broker and its launcher that are not valid: such a frame ends the job that it names, and no
-# other.  Bytes that are not a frame end the connection, and so the jobs of that node.
+# Frames between a broker and its launcher that are not valid: such a frame ends the job that it
+# names, and no other.  Bytes that are not a frame end the connection, and so the jobs of that node.
 #
 # The program `between` relays the frames of both, and adds one when a file tells it to.
 # shellcheck disable=SC2154 # set by lib.sh
@@ -90,7 +90,8 @@ wait_until 30 test ! -e order.0
 ok "a frame of a job that does not exist has no effect on the next job" "$FLUX" wreckrun -N2 true
 ok "... nor on one that runs" running "$neighbor"
 
-# Without a valid magic number the length is not known, so nothing tells where the next frame begins.
+# Without a valid magic number the length is not known, so nothing tells where the next frame
+# begins.
 for to in launcher broker; do
     order 1 "$to" 15 beef 1
     wait_until 30 test ! -e order.1

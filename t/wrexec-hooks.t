@@ -54,7 +54,8 @@ like "$("$FLUX" kvs get "job.$id.eventlog")" "epilog .* failed .*exit code 4 .ca
 ok "flux exec is not a job: no prolog" "$FLUX" exec true
 release
 
-# However a job ends: the launcher is killed under it, before its tasks, with them and in the epilog.
+# However a job ends: the launcher is killed under it, before its tasks, with them and in the
+# epilog.
 cat >epilog <<X
 #!/bin/sh
 test "\$SITE" != held || { echo >>"$PWD/held.\$FLUX_JOB_ID"; read -r word <"$PWD/gate"; }

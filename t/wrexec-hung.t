@@ -1,7 +1,7 @@
 #!/bin/bash
-# A task whose directory, program or file lies on a file system that hangs, and a job whose directory or hooks
-# do, keep nobody waiting but that job: others of the node start, run, end and get signals, and that job can be
-# canceled.
+# A task whose directory, program or file lies on a file system that hangs, and a job whose
+# directory or hooks do, keep nobody waiting but that job: others of the node start, run, end and
+# get signals, and that job can be canceled.
 # shellcheck disable=SC2016,SC2154 # the tasks expand; set by run
 . "$(dirname "$0")/lib.sh"
 need_flux start submit wreckrun cancel wreck jobs

@@ -17,7 +17,8 @@ hold 4 --set=topology=kary:2 --set resrc.config="$TEST_DIR/four.lua"
 reload() {
     "$FLUX" module reload "$@" wrexec
 }
-# At the root, between root and leaf, at a leaf, at all ranks one after the other, and at all at a time.
+# At the root, between root and leaf, at a leaf, at all ranks one after the other, and at all at a
+# time.
 reload_everywhere() {
     local where
     for where in 0 1 3 0 1 2 3; do

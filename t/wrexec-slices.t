@@ -5,8 +5,9 @@
 need_flux start submit wreckrun cancel
 need ps
 
-# Tasks that the launcher has when the small job, submitted after the large one, runs.  Before the launcher
-# took slices it never had fewer than all; that it is seen in the midst of them may take some tries.
+# Tasks that the launcher has when the small job, submitted after the large one, runs.  Before the
+# launcher took slices it never had fewer than all; that it is seen in the midst of them may take
+# some tries.
 tasks=1500
 # There are cores for two such jobs: neither waits for the resources of the other.
 echo "resource { { nodes = \"node0\", cores = $((2 * tasks)) }, emulate = true }" >res.lua

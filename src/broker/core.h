@@ -1,10 +1,11 @@
 /* The core of a broker: routing, the order of events, and the life of a session, without threads,
  * sockets or a clock of its own.
  *
- * The outside is plugged in.  A link carries messages to neighboring brokers (link/transport.h: UNIX
- * sockets or ZeroMQ in production; memory in a simulation), endpoints are local clients and
- * modules, and the reactor provides time.  Everything enters through the core_*_input() and core_peer_*() calls and
- * leaves through the operations of links and endpoints, so a thousand cores can run in one thread.
+ * The outside is plugged in.  A link carries messages to neighboring brokers (link/transport.h:
+ * UNIX sockets or ZeroMQ in production; memory in a simulation), endpoints are local clients and
+ * modules, and the reactor provides time.  Everything enters through the core_*_input() and
+ * core_peer_*() calls and leaves through the operations of links and endpoints, so a thousand cores
+ * can run in one thread.
  *
  * Drawing (session): the three overlays of a session of three brokers.
  *

@@ -1,5 +1,5 @@
-/* attack.c - a client that means harm, for t/attack/attack.t.  It knows the bytes of the local connection
- * from doc/protocol.rst, and uses nothing of libflux.
+/* attack.c - a client that means harm, for t/attack/attack.t.  It knows the bytes of the local
+ * connection from doc/protocol.rst, and uses nothing of libflux.
  *
  *    attack SECONDS SEED WORKERS TOPICS [ATTACK]
  *        Run WORKERS processes for so long, each of which draws one attack after the other from its seed.
@@ -30,8 +30,8 @@
  *    crowd    many connections that say nothing, or ask and leave
  *    watch    streams and waits that are asked for and left, hundreds at a time
  *
- * Failure: what the system refuses this process (no descriptors, connection reset) ends the attack under
- * way, never the program.
+ * Failure: what the system refuses this process (no descriptors, connection reset) ends the attack
+ * under way, never the program.
  */
 #include <errno.h>
 #include <signal.h>
@@ -96,7 +96,8 @@ struct shape {
     size_t len; /* 0: that of the text */
     uint8_t flags;
 };
-/* None of them is what any service wants: not JSON, no object, or an object with an unknown field. */
+/* None of them is what any service wants: not JSON, no object, or an object with an unknown
+ * field. */
 static const struct shape shapes[] = {
     {"a number", "7", 0, 0},
     {"an array", "[1,2,3]", 0, 0},
@@ -269,7 +270,8 @@ static void flood(struct attacker *a)
     close(fd);
 }
 
-/* None that ends the session, or a module, for an owner who asks for it in a shape that may be right. */
+/* None that ends the session, or a module, for an owner who asks for it in a shape that may be
+ * right. */
 static const char *harmless_topic(struct attacker *a)
 {
     const char *topic;
@@ -554,8 +556,8 @@ static void crowd(struct attacker *a)
             close(fd[i]);
 }
 
-/* Many conversations on one connection, which is left, or kept and never read.  Not the last: jobs only use
- * up processors. */
+/* Many conversations on one connection, which is left, or kept and never read.  Not the last: jobs
+ * only use up processors. */
 static void watch(struct attacker *a)
 {
     int fd = dial(path);

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# A hostile client against a session in which others work: it floods, lies, stalls, hangs up and sends every
-# request in every wrong shape.  The broker's memory stays bounded, the others' work is done, nothing hangs
-# afterwards, and each job that was accepted ends.
+# A hostile client against a session in which others work: it floods, lies, stalls, hangs up and
+# sends every request in every wrong shape.  The broker's memory stays bounded, the others' work is
+# done, nothing hangs afterwards, and each job that was accepted ends.
 #
-# SOAK_TIME: seconds of attack (default 40); SOAK_SEED: where chance comes from.  Prints how long the others'
-# commands took, beside the same commands before the attack.
+# SOAK_TIME: seconds of attack (default 40); SOAK_SEED: where chance comes from.  Prints how long
+# the others' commands took, beside the same commands before the attack.
 # shellcheck disable=SC2154 # set by run and lib.sh
 . "$(dirname "$0")/../lib.sh"
 need_flux start kvs submit queue ping jobs
@@ -13,7 +13,8 @@ ATTACK=$BUILDDIR/t/attack/attack
 SECONDS_OF_ATTACK=${SOAK_TIME:-40}
 SEED=${SOAK_SEED:-1}
 export SESSION_LIMIT=$((SECONDS_OF_ATTACK + 600))
-# KiB that a broker may grow: mailboxes, queues of clients and caches of all workers, several times over.
+# KiB that a broker may grow: mailboxes, queues of clients and caches of all workers, several times
+# over.
 BOUND=600000
 [ -z "${FLUX_TEST_SANITIZERS:-}" ] || BOUND=2000000
 
@@ -32,8 +33,8 @@ now() {
 hold 4
 pid=$("$FLUX" getattr broker.pid)
 
-# Whatever a service of this session answers to is among them: each service is asked for each word that the
-# source has.  All services answer to a ping; nest is in sessions within others.
+# Whatever a service of this session answers to is among them: each service is asked for each word
+# that the source has.  All services answer to a ping; nest is in sessions within others.
 "$FLUX" module list | awk 'NR > 1 { print $1 }' >services
 printf '%s\n' attr broker event module overlay trace >>services
 grep -rhoE '[a-z][a-z-]*' "$SRCDIR"/src/modules "$SRCDIR"/src/broker --include='*.c' --exclude-dir=test |

@@ -1,5 +1,5 @@
-/* wire.h - the bytes of the local connection (doc/protocol.rst), without libflux: frames that no client of
- * libflux would send can be made, too. */
+/* wire.h - the bytes of the local connection (doc/protocol.rst), without libflux: frames that no
+ * client of libflux would send can be made, too. */
 #ifndef ATTACK_WIRE_H
 #define ATTACK_WIRE_H
 

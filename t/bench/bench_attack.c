@@ -4,14 +4,15 @@
  *        Latencies of requests, commits and submissions at rank 0, alone and while ATTACK runs at RANK, with the
  *        attacks named ("all": drawn one after the other, as the test does).
  *
- * What is measured is the broker's fairness, not who gets the processor: the attackers have one of their
- * own, and share with nobody.  The broker of rank 0 with its modules, and the client that is measured, run on
- * another, in both cases.  So what is longer under attack is the time that a request waits in queues of the
- * broker and its modules behind what the attackers sent, and while these are served.  The brokers of the other
- * ranks, which hear of each commit, are with the attackers, alone and under attack: nobody waits for them.
+ * What is measured is the broker's fairness, not who gets the processor: the attackers have one of
+ * their own, and share with nobody.  The broker of rank 0 with its modules, and the client that is
+ * measured, run on another, in both cases.  So what is longer under attack is the time that a
+ * request waits in queues of the broker and its modules behind what the attackers sent, and while
+ * these are served.  The brokers of the other ranks, which hear of each commit, are with the
+ * attackers, alone and under attack: nobody waits for them.
  *
- * A median counts requests: one that comes in a pause of the attack is soon followed by the next, so the 99%
- * beside it say what the attack costs at its worst.
+ * A median counts requests: one that comes in a pause of the attack is soon followed by the next,
+ * so the 99% beside it say what the attack costs at its worst.
  */
 #include "config.h"
 #include <errno.h>

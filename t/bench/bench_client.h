@@ -1,5 +1,5 @@
-/* Clients of different servers, alike: each is one connection on the reactor of the process with one
- * operation under way (the one of flux may have more), and tells when that is done.
+/* Clients of different servers, alike: each is one connection on the reactor of the process with
+ * one operation under way (the one of flux may have more), and tells when that is done.
  *
  * A broken connection or an answer that says an error ends the benchmark with a sentence.
  */

@@ -7,11 +7,11 @@
  *
  * Runs inside a session ($FLUX_URI).  BENCH_ROOT is the process id of the broker of rank 0.
  *
- * CPU time does not depend on what else the machine does, as far as caches are not shared; so `kept`
- * may run beside others.
+ * CPU time does not depend on what else the machine does, as far as caches are not shared; so
+ * `kept` may run beside others.
  *
- * In `run` a batch is submitted whenever at most WAITING jobs have not ended, so that the 1000th and
- * the 20,000th differ in nothing but what the service has behind it.
+ * In `run` a batch is submitted whenever at most WAITING jobs have not ended, so that the 1000th
+ * and the 20,000th differ in nothing but what the service has behind it.
  */
 #include "config.h"
 #include <errno.h>

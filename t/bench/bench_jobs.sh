@@ -1,7 +1,7 @@
 #!/bin/bash
-# The job service over four brokers: throughput beside bare vfork/exec/wait, submission alone, memory
-# of the root; CPU time of the root for a job when 100,000 are kept beside that when few are; launch
-# latency and MPI start beside mpiexec.hydra; output beside cat through a pipe.
+# The job service over four brokers: throughput beside bare vfork/exec/wait, submission alone,
+# memory of the root; CPU time of the root for a job when 100,000 are kept beside that when few are;
+# launch latency and MPI start beside mpiexec.hydra; output beside cat through a pipe.
 #
 #     bench_jobs.sh [PART...]      run submit kept launch output, mpi (default: all but mpi, which takes
 #                                  minutes: bench_mpi.sh)

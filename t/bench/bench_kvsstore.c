@@ -1,8 +1,9 @@
 /* bench_kvsstore.c - the engine of the key-value store alone: no messages, no threads.
  *
- * Each line: what, time per operation, and beside it the time that hashing and copying the bytes of the changed
- * objects takes at least, with the ratio.  Memory is what the system counts as resident.  Arguments choose sections
- * (see main()); without, all are run, each in a process of its own.
+ * Each line: what, time per operation, and beside it the time that hashing and copying the bytes of
+ * the changed objects takes at least, with the ratio.  Memory is what the system counts as
+ * resident.  Arguments choose sections (see main()); without, all are run, each in a process of its
+ * own.
  */
 #include "config.h"
 #include <limits.h>

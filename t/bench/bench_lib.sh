@@ -1,8 +1,8 @@
 # shellcheck shell=bash
 # What every benchmark script begins with:   . "$(dirname "$0")/bench_lib.sh"
 #
-# Sets $BUILDDIR, $FLUX, $BENCH_DIR (the built benchmarks), and a private $TMPDIR which is removed at
-# the end.
+# Sets $BUILDDIR, $FLUX, $BENCH_DIR (the built benchmarks), and a private $TMPDIR which is removed
+# at the end.
 #
 #     in_session N [OPTION...] -- COMMAND...   run it in a session of N brokers
 #     figure NAME VALUE UNIT [REF_NAME REF [AIM]]

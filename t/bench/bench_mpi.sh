@@ -1,12 +1,13 @@
 #!/bin/bash
-# Starting an MPI program of 16, 64 and 256 tasks (MPICH 4), or 16 tasks (other libraries), over four
-# brokers; and ranks in 1,000 allreduces on one broker and on four; beside the launcher of each library
-# (mpiexec.hydra, mpirun --oversubscribe).
+# Starting an MPI program of 16, 64 and 256 tasks (MPICH 4), or 16 tasks (other libraries), over
+# four brokers; and ranks in 1,000 allreduces on one broker and on four; beside the launcher of each
+# library (mpiexec.hydra, mpirun --oversubscribe).
 #
 #     bench_mpi.sh [start] [share]     (default: both)
 #
-# Libraries: MPICH 4 and Open MPI 4 of Debian; MPICH 5, Open MPI 5 and Intel MPI from PyPI.  A library that
-# cannot be had says why.  There are four ranks, on however few cores; with MPICH 4, which spins, two.
+# Libraries: MPICH 4 and Open MPI 4 of Debian; MPICH 5, Open MPI 5 and Intel MPI from PyPI.  A
+# library that cannot be had says why.  There are four ranks, on however few cores; with MPICH 4,
+# which spins, two.
 # shellcheck disable=SC2154 # set by suite.sh
 uri=${FLUX_URI-} # of the session it runs in: bench_lib.sh starts without
 . "$(dirname "$0")/bench_lib.sh"
@@ -15,7 +16,8 @@ uri=${FLUX_URI-} # of the session it runs in: bench_lib.sh starts without
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 ROUNDS=${BENCH_ROUNDS:-7}
 
-# compiler LIBRARY: sets suite_env, `own` (its launcher) and `cc` (a compiler for it); 1 with $wheel_why
+# compiler LIBRARY: sets suite_env, `own` (its launcher) and `cc` (a compiler for it); 1 with
+# $wheel_why
 compiler() {
     own=(mpiexec.hydra)
     case $1 in

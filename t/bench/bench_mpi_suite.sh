@@ -1,13 +1,14 @@
 #!/bin/bash
-# MPI software, unmodified, under flux wreckrun and under the launcher of its MPI library: times and results.
+# MPI software, unmodified, under flux wreckrun and under the launcher of its MPI library: times and
+# results.
 #
 #     bench_mpi_suite.sh [ROW...]     rows by a regular expression on their names; default: all
 #
-# Each row runs in a session of one broker and in one of four ("one node" and "four nodes"; brokers that share
-# a host are one host to MPI), with the whole of each node for itself, and with mpiexec.hydra or
-# mpirun --oversubscribe.  A result is what the program itself says of its run: residuals, energies, counts of
-# tests.  It has to be that of the reference run.  A row whose program is not installed, and a library that
-# PyPI does not give, say so.
+# Each row runs in a session of one broker and in one of four ("one node" and "four nodes"; brokers
+# that share a host are one host to MPI), with the whole of each node for itself, and with
+# mpiexec.hydra or mpirun --oversubscribe.  A result is what the program itself says of its run:
+# residuals, energies, counts of tests.  It has to be that of the reference run.  A row whose
+# program is not installed, and a library that PyPI does not give, say so.
 # shellcheck disable=SC2034,SC2154,SC2317 # suite.sh sets and reads variables; functions are called by name
 uri=${FLUX_URI-}
 . "$(dirname "$0")/bench_lib.sh"
@@ -19,8 +20,8 @@ LIMIT=60
 SCALAPACK=/usr/lib/x86_64-linux-gnu/scalapack
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 
-# --- programs: prepare_X writes the input into the current directory and sets `words`; says_X prints the
-# result of a run whose output is in the file `out`, and fails when it is wrong.
+# --- programs: prepare_X writes the input into the current directory and sets `words`; says_X
+# prints the result of a run whose output is in the file `out`, and fails when it is wrong.
 
 prepare_hpcc() {
     words=(hpcc)

@@ -3,8 +3,8 @@
 #
 #     bench_session.sh [SIZE...]      (64 256 512)
 #
-# Time and CPU are of `flux start --size=N true`, all processes together: medians of five runs.  The reference is the same
-# number of processes of /bin/true, started by this shell and waited for.
+# Time and CPU are of `flux start --size=N true`, all processes together: medians of five runs.  The
+# reference is the same number of processes of /bin/true, started by this shell and waited for.
 #
 # Memory: the median of all brokers of the session, leaves nearly all of them, by proportional set
 # size (a page shared by n processes counts 1/n for each).  Idle time: CPU of all processes of the

@@ -1,6 +1,6 @@
 #!/bin/bash
-# flux sim: CPU time of replays beside reading the log, and memory.  With FLUX_TRACES also logs of the
-# Parallel Workloads Archive.
+# flux sim: CPU time of replays beside reading the log, and memory.  With FLUX_TRACES also logs of
+# the Parallel Workloads Archive.
 . "$(dirname "$0")/bench_lib.sh"
 
 # jobs NUMBER NODES: a log whose jobs ask for 9 tenths of the machine; most are small.

@@ -6,9 +6,9 @@
 #     events_violations FILE [LAST]               of what one subscriber printed
 #     refusals_violations FILE                    of what commands said that failed
 #
-# Lines of ACCEPTED: "ID TASKS KIND" for each id that a client was told; KIND is `endless` for a job that
-# cannot complete by itself.  Of RUNS: "ID TASK" by each task when it begins.  Of LISTED: "ID RESULT TASKS"
-# by `flux jobs -a` at the end.
+# Lines of ACCEPTED: "ID TASKS KIND" for each id that a client was told; KIND is `endless` for a job
+# that cannot complete by itself.  Of RUNS: "ID TASK" by each task when it begins.  Of LISTED: "ID
+# RESULT TASKS" by `flux jobs -a` at the end.
 
 jobs_violations() {
     awk '
@@ -47,8 +47,8 @@ jobs_violations() {
         }' "$1" "$2" "$3"
 }
 
-# Numbers of events follow each other, or are named as lost, from the first that was seen on; with LAST, up to
-# at least that one.  The last line of a client that was killed may be half of one.
+# Numbers of events follow each other, or are named as lost, from the first that was seen on; with
+# LAST, up to at least that one.  The last line of a client that was killed may be half of one.
 events_violations() {
     awk -F '\t' -v last="${2:-0}" -v file="${1##*/}" '
         function field(name) {

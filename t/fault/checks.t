@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# The checkers of t/fault: each kind of violation, planted in a sound record, is named; a sound one has none.
-# (Those of histories and of event logs have tests of this kind of their own: t/history, t/jobs.)
+# The checkers of t/fault: each kind of violation, planted in a sound record, is named; a sound one
+# has none. (Those of histories and of event logs have tests of this kind of their own: t/history,
+# t/jobs.)
 # shellcheck source=t/lib.sh
 . "$(dirname "$0")/../lib.sh"
 # shellcheck source=t/fault/check.sh

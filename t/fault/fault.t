@@ -1,14 +1,16 @@
 #!/usr/bin/env bash
-# Faults of all kinds, one after the other, in a session that works: which ones comes from a seed.  In the end
-# nothing that anybody was told is untrue: the history of the key-value store keeps all promises, no commit that
-# was acknowledged is lost; each job that was accepted ended, once, no task ran twice, no id was given twice;
-# subscribers saw each event, or were told which ones they did not; the session ends, and leaves nothing.
+# Faults of all kinds, one after the other, in a session that works: which ones comes from a seed.
+# In the end nothing that anybody was told is untrue: the history of the key-value store keeps all
+# promises, no commit that was acknowledged is lost; each job that was accepted ended, once, no task
+# ran twice, no id was given twice; subscribers saw each event, or were told which ones they did
+# not; the session ends, and leaves nothing.
 #
-# A run is a session with a statedir of its own: 4 to 7 brokers, on this host or on hosts made of network
-# namespaces, with kvs.sync=commit or interval; it meets up to 15 faults (inject.sh), each kind once before
-# the first comes again, while clients are at work (load.sh).  After each fault (but a third of them, which the next
-# one follows at once) the session must have the state that follows from it: the ranks that are not lost are up,
-# a commit is acknowledged and seen at another rank, and a job over all of them runs.
+# A run is a session with a statedir of its own: 4 to 7 brokers, on this host or on hosts made of
+# network namespaces, with kvs.sync=commit or interval; it meets up to 15 faults (inject.sh), each
+# kind once before the first comes again, while clients are at work (load.sh).  After each fault
+# (but a third of them, which the next one follows at once) the session must have the state that
+# follows from it: the ranks that are not lost are up, a commit is acknowledged and seen at another
+# rank, and a job over all of them runs.
 #
 #     FAULT_SEED=N     where chance comes from; printed (default 3; `make soak` takes another each time)
 #     FAULT_COUNT=N    this many faults (default 30)
@@ -16,8 +18,8 @@
 #     FAULT_KIND=K     only faults of that kind, which is one of inject.sh
 #     FAULT_KEEP=DIR   what a run that failed left (histories, logs, statedir) is copied there
 #
-# A failure says how to meet the same faults again: FAULT_SEED=.. FAULT_COUNT=.. FAULT_RUN=.. (the moments in
-# which they meet the load are never the same).  doc/testing-faults.rst tells more.
+# A failure says how to meet the same faults again: FAULT_SEED=.. FAULT_COUNT=.. FAULT_RUN=.. (the
+# moments in which they meet the load are never the same).  doc/testing-faults.rst tells more.
 #
 # What is mounted is seen by this test alone, and gone with it.
 if [ -z "${FAULT_NAMESPACE-}" ] && unshare -m true 2>/dev/null; then

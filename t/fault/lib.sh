@@ -12,8 +12,8 @@
 #     at RANK COMMAND...                   a client of that broker, for at most a minute; says `hung` in
 #                                          the file of this name when it has not ended by then
 #
-# Set: $up (ranks), $n, ${pids[RANK]}, ${uris[RANK]}; and in the directory of the test `where`, for the load:
-# a line "RANK URI" for each rank that is up, while the session is.
+# Set: $up (ranks), $n, ${pids[RANK]}, ${uris[RANK]}; and in the directory of the test `where`, for
+# the load: a line "RANK URI" for each rank that is up, while the session is.
 # shellcheck disable=SC2034,SC2154 # some are for the test to read; TEST_DIR and others are of t/lib.sh
 
 life=0

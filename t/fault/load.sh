@@ -38,7 +38,8 @@ nap() { # up to this many hundredths of a second
 # What a task does: say who it is, once, and then COMMAND.
 # shellcheck disable=SC2016 # for the task
 TASK='echo "$FLUX_JOB_ID $FLUX_TASK_RANK" >>'
-# submit_one FILE KIND TASKS OPTION... -- SCRIPT: ids that are told go to FILE, with what is known of the job
+# submit_one FILE KIND TASKS OPTION... -- SCRIPT: ids that are told go to FILE, with what is known
+# of the job
 submit_one() {
     local file=$1 kind=$2 tasks=$3 opts=() one
     shift 3

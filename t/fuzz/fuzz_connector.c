@@ -101,7 +101,8 @@ static void ping(struct world *w)
     close(fd);
 }
 
-/* "broker.shutdown" would end the core, which is not a fault: such a session has no second client. */
+/* "broker.shutdown" would end the core, which is not a fault: such a session has no second
+ * client. */
 static bool going_down(const struct world *w)
 {
     return core_state(w->core) >= CORE_DOWN;

@@ -1,5 +1,5 @@
-/* fuzz_kvsarchive.c - any bytes as an archive of flux kvs dump: refused with the number of a line, or
- * read; what was read and is written again reads the same. */
+/* fuzz_kvsarchive.c - any bytes as an archive of flux kvs dump: refused with the number of a line,
+ * or read; what was read and is written again reads the same. */
 #include "src/cmd/kvs/cmd_kvs_archive.c"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -1,9 +1,9 @@
 /* fuzz_kvstxn.c - transactions: bytes as one, and as a program for the store.
  *
- * An input that begins with 'T' is decoded as a transaction; what passes must encode to the same bytes, and is
- * applied to a store.  Any other input is a list of small operations (three bytes each), applied one root
- * change at a time to one store and all in one root change to another: both must end at the same root, and every
- * object of it must pass the decoder.
+ * An input that begins with 'T' is decoded as a transaction; what passes must encode to the same
+ * bytes, and is applied to a store.  Any other input is a list of small operations (three bytes
+ * each), applied one root change at a time to one store and all in one root change to another: both
+ * must end at the same root, and every object of it must pass the decoder.
  */
 #include "config.h"
 #include <errno.h>

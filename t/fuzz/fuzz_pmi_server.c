@@ -1,8 +1,8 @@
 /* fuzz_pmi_server.c - whatever clients say, the PMI server stays whole.
  *
  * The input is a list of steps: a byte that names the task (low two bits) and what happens (the
- * rest), a length byte, and this many bytes said.  Also fed to the line parser, whose accepted lines
- * must survive being written and read again.
+ * rest), a length byte, and this many bytes said.  Also fed to the line parser, whose accepted
+ * lines must survive being written and read again.
  */
 #include "config.h"
 #include <stdint.h>

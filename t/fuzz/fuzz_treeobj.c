@@ -1,7 +1,8 @@
 /* fuzz_treeobj.c - bytes as a tree object: the decoder, the accessors, and readers led by them.
  *
  * What passes the check must encode to the same bytes again (one content, one encoding), name every
- * entry where a look-up finds it, and be safe to walk, also when it refers to objects that are not there.
+ * entry where a look-up finds it, and be safe to walk, also when it refers to objects that are not
+ * there.
  */
 #include "config.h"
 #include <errno.h>

@@ -128,8 +128,8 @@ static void got_one(struct histclient *c)
     c->guard_key = key;
 }
 
-/* All at one root: together they are one answer, or none.  A root that nobody holds may be gone; one
- * that is held must not, as long as the service has not said that it is held no longer. */
+/* All at one root: together they are one answer, or none.  A root that nobody holds may be gone;
+ * one that is held must not, as long as the service has not said that it is held no longer. */
 static void got_at(struct histclient *c)
 {
     histload_t *l = c->l;

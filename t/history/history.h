@@ -91,7 +91,8 @@ void history_destroy(history_t *h);
 void history_log(history_t *h, FILE *f);
 
 /* A new operation; `t` is its time, any unit, moved on when it is not later than the last one.
- * `ns` NULL: the primary one.  Its number.  Memory that is out is remembered, and fails the check. */
+ * `ns` NULL: the primary one.  Its number.  Memory that is out is remembered, and fails the
+ * check. */
 size_t history_begin(history_t *h, uint64_t t, uint32_t client, uint32_t rank, const char *ns,
                      enum hist_call call);
 /* Only for the operation begun last.  PUT, APPEND: `data` is the token; GUARD: the value as it is
@@ -112,7 +113,8 @@ void history_answered(history_t *h, size_t op);
 /* A token as it is stored, padded to `size` bytes (at least its length plus one), without a NUL. */
 size_t history_encode(char *buf, const char *token, size_t size);
 
-/* Read a log file, added to what is there.  0, or -1 with EPROTO and a sentence that names the line. */
+/* Read a log file, added to what is there.  0, or -1 with EPROTO and a sentence that names the
+ * line. */
 int history_read(history_t *h, FILE *f, const char *name, errmsg_t *err);
 /* Write all of it, in order of time.  0, or -1 with errno. */
 int history_write(const history_t *h, FILE *f);

@@ -19,8 +19,8 @@
  *
  * A client whose broker ends goes on as another client at another broker, and first waits there for
  * the newest version that was told to anybody here.  At the end the clients wait for that too, and
- * read all.  When no broker is left it ends, too.  Exit code 0 when all came to their end, and all who watch a key were told what it is
- * then; the log is for `history-check`.
+ * read all.  When no broker is left it ends, too.  Exit code 0 when all came to their end, and all
+ * who watch a key were told what it is then; the log is for `history-check`.
  */
 #include "config.h"
 #include <errno.h>

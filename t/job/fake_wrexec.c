@@ -3,8 +3,8 @@
  * when the third is "deaf".  SIGKILL, or SIGTERM, ends it with that status.
  *
  * With the arguments N and M its first N requests to launch and M to kill find no room, as if its
- * mailbox were full.  wrexec.stats has how many jobs were launched, and twice, and how many requests
- * are still to be refused.
+ * mailbox were full.  wrexec.stats has how many jobs were launched, and twice, and how many
+ * requests are still to be refused.
  */
 #include "config.h"
 #include <errno.h>

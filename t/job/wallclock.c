@@ -1,6 +1,6 @@
-/* wallclock.c - to be preloaded: the wall clock as it would be after an administrator has set it.  The
- * file that WALLCLOCK names holds by how many seconds, in decimal; without it nothing is changed.  It
- * is read now and then, at most a thousand times a second.
+/* wallclock.c - to be preloaded: the wall clock as it would be after an administrator has set it.
+ * The file that WALLCLOCK names holds by how many seconds, in decimal; without it nothing is
+ * changed.  It is read now and then, at most a thousand times a second.
  */
 #include <fcntl.h>
 #include <stdlib.h>

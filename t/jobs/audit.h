@@ -36,11 +36,12 @@ void audit_destroy(audit_t *a); /* NULL-safe, keeps errno */
 /* What there is (KVS resource.inventory).  -1 with the errno of resgraph_parse() and a sentence. */
 int audit_inventory(audit_t *a, const char *text, size_t len, errmsg_t *err);
 
-/* The wall clock was set meanwhile: nothing is concluded from times, neither of order nor of who had
- * what at a time.  Before the first job. */
+/* The wall clock was set meanwhile: nothing is concluded from times, neither of order nor of who
+ * had what at a time.  Before the first job. */
 void audit_clock_set(audit_t *a);
 
-/* The nodes hang on switches: L leaves of K nodes in each pod.  Before audit_run().  -1 with ENOMEM. */
+/* The nodes hang on switches:  L leaves of K nodes in each pod.  Before audit_run().  -1 with
+ * ENOMEM. */
 int audit_tree(audit_t *a, uint32_t leaves, uint32_t nodes);
 
 struct audit_job {
@@ -66,7 +67,8 @@ int audit_run(audit_t *a, int flags, void (*tell)(const char *sentence, void *ar
 size_t audit_njobs(const audit_t *a);
 size_t audit_nallocs(const audit_t *a);
 size_t audit_peak(const audit_t *a);
-/* With audit_tree(): how many jobs were within a leaf (1), on several leaves of a pod (2), in several pods (3). */
+/* With audit_tree(): how many jobs were within a leaf (1), on several leaves of a pod (2), in
+ * several pods (3). */
 size_t audit_nreach(const audit_t *a, int reach);
 
 #endif

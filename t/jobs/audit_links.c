@@ -1,6 +1,7 @@
 /* audit_links.c - see audit_links.h.
  *
- * Invariant: a group of uplinks belongs to the first job that took it, until that one gives it back.
+ * Invariant: a group of uplinks belongs to the first job that took it, until that one gives it
+ * back.
  */
 #include "config.h"
 #include <errno.h>

@@ -1,5 +1,5 @@
-/* badsync.c - to be preloaded: a disk on which things cannot be made durable.  The file that BADSYNC
- * names says what becomes of calls to fsync() and fdatasync() of write-ahead logs:
+/* badsync.c - to be preloaded: a disk on which things cannot be made durable.  The file that
+ * BADSYNC names says what becomes of calls to fsync() and fdatasync() of write-ahead logs:
  *
  *    fail N    this many fail with EIO, then the file is emptied; -1: all
  *    hold      they wait until the file says something else; a file of that name and ".held" is made
@@ -8,7 +8,8 @@
  *
  *    readonly  all fail with EROFS, as on a file system that has become read-only
  *
- * Without it, or when it is empty, nothing is changed.  Of several processes one at a time may use it.
+ * Without it, or when it is empty, nothing is changed.  Of several processes one at a time may use
+ * it.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -3,8 +3,9 @@ local flux = require "flux"
 local tap = require "tap"
 local is, ok = tap.is, tap.ok
 
--- What a finalizer has used is collected by the next cycle, so that a chain of objects (an iterator, its
--- watch, the handle, the reactor) takes as many cycles as it has links, and one more where a cycle has begun.
+-- What a finalizer has used is collected by the next cycle, so that a chain of objects (an
+-- iterator, its watch, the handle, the reactor) takes as many cycles as it has links, and one more
+-- where a cycle has begun.
 local function full()
   for _ = 1, 8 do collectgarbage() end
 end

@@ -4,8 +4,8 @@
 #     own_directories     while the session is there: remember where its jobs have their files
 #     nothing_in_shm      after it: a test that they are gone, and nothing else came to stay
 #
-# Other programs have files there that come and go, other tests of MPI, too: only a test that runs with a
-# /dev/shm of its own (own_shm.sh) looks for more than the session's own.  An MPICH program
+# Other programs have files there that come and go, other tests of MPI, too: only a test that runs
+# with a /dev/shm of its own (own_shm.sh) looks for more than the session's own.  An MPICH program
 # that is killed while it starts leaves its mpich_shar_*, whoever launched it.
 
 _shm_is_own() {

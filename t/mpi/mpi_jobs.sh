@@ -48,8 +48,8 @@ mpi_jobs() {
 
     hold 4 --set=wrexec.share-hosts=no
     for where in "-N1 -n4" "-N4 -n4" "-N2 -n5"; do
-        # On several nodes the others lose their connections to a rank that is gone, and abort: who is
-        # first ends the job.
+        # On several nodes the others lose their connections to a rank that is gone, and abort: who
+        # is first ends the job.
         or='|aborted the job'
         [[ $where != *N1* ]] || or=
         # shellcheck disable=SC2086 # two words are meant

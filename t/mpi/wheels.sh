@@ -5,8 +5,8 @@
 #     openmpi5              the same for Open MPI 5, which speaks PMIx and nothing else: $OPENMPI5
 #     mpi4py_tests          sets $mpi4py_tests to the test directory of mpi4py's source distribution
 #
-# Each returns 1 with the reason in $wheel_why when PyPI cannot be reached.  A wheel is installed once,
-# into the build directory, by whoever asks first.
+# Each returns 1 with the reason in $wheel_why when PyPI cannot be reached.  A wheel is installed
+# once, into the build directory, by whoever asks first.
 
 OPENMPI5_VERSION=5.0.11
 MPI4PY_VERSION=4.1.2

@@ -1,8 +1,8 @@
 /* attrs.c - attributes of simulated brokers, for modules that ask for some when they start.
  *
  * Only those that the scenario has set (sim_config.attrs: name, value, name, value..., NULL) are
- * there.  "statedir" is listed, but cannot be asked for alone: it tells the job module to be durable, and
- * does not make the key-value store write files.
+ * there.  "statedir" is listed, but cannot be asked for alone: it tells the job module to be
+ * durable, and does not make the key-value store write files.
  */
 #include "config.h"
 #include <errno.h>

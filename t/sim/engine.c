@@ -60,8 +60,8 @@ static int set(struct engine *e, flux_watcher_t *w, int64_t at, bool deferred)
     return ev ? 0 : -1;
 }
 
-/* Never early: who looks at the time when the timer fires, and sets it again for what is left, would
- * do so for ever, since here no time passes meanwhile. */
+/* Never early: who looks at the time when the timer fires, and sets it again for what is left,
+ * would do so for ever, since here no time passes meanwhile. */
 static int timer_set(void *impl, flux_watcher_t *w, double at)
 {
     int64_t ns = llround((at - EPOCH) * 1e9);

@@ -1,7 +1,7 @@
 /* exec.c - an emulated wrexec: jobs take virtual time, and nothing is run.
  *
- * It says to the job module what wrexec says (libexec/wrexec_wire.h): wrexec.launch, wrexec.kill and
- * the stream wrexec.jobs.  The parts of that which clients use (output, standard input) are not
+ * It says to the job module what wrexec says (libexec/wrexec_wire.h): wrexec.launch, wrexec.kill
+ * and the stream wrexec.jobs.  The parts of that which clients use (output, standard input) are not
  * here, nor are the instances at other ranks: what happens to tasks there is decided at rank 0.
  *
  *    state      left by                                            then
@@ -14,8 +14,8 @@
  *  2. What ended while nobody asks is kept, and reported to the next caller; so are the last ends, once
  *     more, as a module that takes over may not know them.
  *
- * Faults planted on purpose (sim_config.plant): an end that is not told, a wrong exit code, tasks that
- * survive SIGKILL.
+ * Faults planted on purpose (sim_config.plant): an end that is not told, a wrong exit code, tasks
+ * that survive SIGKILL.
  */
 #include "config.h"
 #include <errno.h>

@@ -16,8 +16,8 @@
 
 /* Jobs that run now, of the instance behind this module. */
 size_t exec_running(const struct sim_ep *e);
-/* How many seconds a job took from its launch to its end, whatever the wall clock was set to; < 0: it
- * has not ended at this instance. */
+/* How many seconds a job took from its launch to its end, whatever the wall clock was set to; < 0:
+ * it has not ended at this instance. */
 double exec_ran(const struct sim_ep *e, uint64_t id);
 
 #endif

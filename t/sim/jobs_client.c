@@ -209,8 +209,8 @@ static void submitted(struct batch *b, const struct job_submitted *s)
     for (unsigned i = 0; i < b->n; i++) {
         if (job_error_at(s->errors, nerrors, &number, &errnum, &text) == 0 && number == i) {
             nerrors++;
-            /* A dependency may be one that can never be met any more; nodes may have been lost before
-             * they said what they have. */
+            /* A dependency may be one that can never be met any more; nodes may have been lost
+             * before they said what they have. */
             if (!b->recs[i].impossible && b->recs[i].ndeps == 0 && !j->faults)
                 sim_fail(j->s, "a job was refused: %s", text);
         } else if (b->recs[i].impossible) {

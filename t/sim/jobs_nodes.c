@@ -1,8 +1,8 @@
 /* jobs_nodes.c - nodes are drained and undrained in the scenario `jobs`.
  *
  * From the answer to resrc.drain until somebody asks for the contrary a node is given no more work,
- * but for what had been decided before: that is a few milliseconds of virtual time, or longer when the
- * root is paused meanwhile, or a module loaded again.
+ * but for what had been decided before: that is a few milliseconds of virtual time, or longer when
+ * the root is paused meanwhile, or a module loaded again.
  */
 #include "config.h"
 #include <errno.h>

@@ -1,10 +1,10 @@
 /* jobs_proof.c - the end of the scenario `jobs`: every job comes to its end, and what is on record
  * proves that it was treated as it should be.
  *
- * What could keep a job is taken away first: the queue is started, nodes are undrained, held jobs are
- * released, and those canceled that ask for more than is left of the session.  All others have to
- * end by themselves within PATIENCE of virtual time.  Then the store is read, and besides what the
- * checker of t/jobs proves (audit.h) this has to hold:
+ * What could keep a job is taken away first: the queue is started, nodes are undrained, held jobs
+ * are released, and those canceled that ask for more than is left of the session.  All others have
+ * to end by themselves within PATIENCE of virtual time.  Then the store is read, and besides what
+ * the checker of t/jobs proves (audit.h) this has to hold:
  *
  *  1. The jobspec on record is the one that was submitted, and the end the one that was told.
  *  2. A job that nobody interfered with has its own exit code; an exception has somebody or something

@@ -124,8 +124,8 @@ void jobs_streams_check(struct jobs *j)
         if (st->wait)
             sim_fail(j->s, "rank %u: a wait is not over, though all jobs have ended (job %u)",
                      st->client->broker->rank, idset_first(st->left));
-        /* One that ends between two job modules is not told by the second, who does not know what the
-         * first has told. */
+        /* One that ends between two job modules is not told by the second, who does not know what
+         * the first has told. */
         while (!st->wait && !j->reloads && hmap_next(st->states, &pos, NULL, &id, &val)) {
             /* One that the store refused after all is not a job. */
             if ((uintptr_t)val != JOB_STATE_INACTIVE + 1u &&

@@ -1,8 +1,8 @@
 /* module.c - modules of simulated brokers: loaded, unloaded, loaded in the place of another one.
  *
- * As in the broker's module host what a module sends while it ends still goes out; then requests that
- * it had not answered end with ENOSYS, or (reload) are delivered to its successor, with the mail that
- * nobody waits for an answer to.
+ * As in the broker's module host what a module sends while it ends still goes out; then requests
+ * that it had not answered end with ENOSYS, or (reload) are delivered to its successor, with the
+ * mail that nobody waits for an answer to.
  */
 #include "config.h"
 #include <errno.h>

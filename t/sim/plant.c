@@ -1,4 +1,5 @@
-/* plant.c - faults planted in messages between the services of jobs, to see whether they are noticed.
+/* plant.c - faults planted in messages between the services of jobs, to see whether they are
+ * noticed.
  *
  * Each is what an error of the service that sent the message would look like from outside.
  */

@@ -1,7 +1,7 @@
 /* probe.c - what flux-inventory would say of a simulated node (modules/resrc/resrc_probe.h).
  *
- * The module resrc runs as it is; only the program that it starts beside the broker is replaced: after
- * a few milliseconds of virtual time the node has as many cores as sim_node_cores() says.
+ * The module resrc runs as it is; only the program that it starts beside the broker is replaced:
+ * after a few milliseconds of virtual time the node has as many cores as sim_node_cores() says.
  */
 #include "config.h"
 #include <errno.h>

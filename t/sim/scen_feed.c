@@ -1,10 +1,10 @@
 /* scen_feed.c - a log of jobs is fed to the module sched, in the place of the job module: one
- * sched.feed for each instant, with the jobs that end and then those that come.  Each job starts when
- * sched_replay() says, on the same nodes.
+ * sched.feed for each instant, with the jobs that end and then those that come.  Each job starts
+ * when sched_replay() says, on the same nodes.
  *
- * The clock of the session is virtual and all delays are alike, so the module sees instants that are
- * whole seconds apart, all late by the same moment.  By its seed a run has a policy of the queue and one of
- * nodes, a load, and limits that are kept exactly or by far.
+ * The clock of the session is virtual and all delays are alike, so the module sees instants that
+ * are whole seconds apart, all late by the same moment.  By its seed a run has a policy of the
+ * queue and one of nodes, a load, and limits that are kept exactly or by far.
  */
 #include "config.h"
 #include <stdio.h>

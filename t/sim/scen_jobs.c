@@ -1,9 +1,10 @@
-/* scen_jobs.c - jobs: the modules job, sched and resrc as they are, emulated tasks (exec.c), emulated
- * nodes (probe.c), and clients that do all that can be done to jobs (jobs_client.c).
+/* scen_jobs.c - jobs: the modules job, sched and resrc as they are, emulated tasks (exec.c),
+ * emulated nodes (probe.c), and clients that do all that can be done to jobs (jobs_client.c).
  *
- * By its seed a run has a scheduling policy, a session with or without a statedir, faults of brokers and
- * links or not, modules that are loaded again or not, a store that fails for the job module or not.  At the end every job that was accepted has
- * come to its end, and the record proves that it was treated as it should be (jobs_proof.c).
+ * By its seed a run has a scheduling policy, a session with or without a statedir, faults of
+ * brokers and links or not, modules that are loaded again or not, a store that fails for the job
+ * module or not.  At the end every job that was accepted has come to its end, and the record proves
+ * that it was treated as it should be (jobs_proof.c).
  */
 #include "config.h"
 #include <stdio.h>

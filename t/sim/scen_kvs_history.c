@@ -1,9 +1,10 @@
-/* scen_kvs_history.c - clients that use the key-value store at random, and the checker of t/history.
+/* scen_kvs_history.c - clients that use the key-value store at random, and the checker of
+ * t/history.
  *
- * The load is the one that t/history/record puts on real sessions (histload.c); here every delay, and
- * what breaks when, comes from the seed.  Clients that lose their broker, or leave a fence that does
- * not end, go on as others elsewhere.  When all have come to their end the whole history must keep
- * the promises of the store (histcheck.c).
+ * The load is the one that t/history/record puts on real sessions (histload.c); here every delay,
+ * and what breaks when, comes from the seed.  Clients that lose their broker, or leave a fence that
+ * does not end, go on as others elsewhere.  When all have come to their end the whole history must
+ * keep the promises of the store (histcheck.c).
  */
 #include "config.h"
 #include <errno.h>

@@ -47,8 +47,9 @@
  *                   without its first number -> struct wrexec_spawned: more tasks for a running job
  *    wrexec.host    {} -> struct wrexec_host: from rank 0, to any rank
  *
- * None of wrexec.tree, wrexec.down and wrexec.spawn may be lost or overtaken by the next: the sender
- * uses a courier (libflux/courier.h), which repeats a request that found a full mailbox (EAGAIN).
+ * None of wrexec.tree, wrexec.down and wrexec.spawn may be lost or overtaken by the next: the
+ * sender uses a courier (libflux/courier.h), which repeats a request that found a full mailbox
+ * (EAGAIN).
  *
  * Numbers in raw payloads are little-endian.  Functions are pure and thread-safe.
  */

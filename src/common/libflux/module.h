@@ -5,9 +5,9 @@
  * fini).  The host calls init, runs the reactor, and calls fini when the module is unloaded or has
  * stopped its reactor.  Its handlers get the requests for topics "NAME.*".
  *
- * A module runs in a thread of its own, or on the broker's loop.  On the loop nobody has to be woken
- * for a request, but everything else waits for each of its turns: a module belongs there if none of
- * them takes long.  Its code is the same.
+ * A module runs in a thread of its own, or on the broker's loop.  On the loop nobody has to be
+ * woken for a request, but everything else waits for each of its turns: a module belongs there if
+ * none of them takes long.  Its code is the same.
  *
  * A module never blocks, and does input and output only through its handle: the same code runs in
  * the simulator, with many instances in one thread.  It has no mutable globals.
@@ -66,7 +66,9 @@ struct flux_module {
     enum flux_module_place place; /* where it runs, unless its user decides otherwise */
 };
 
-/* Further members may follow: FLUX_MODULE(NAME, INIT, FINI, .place = FLUX_PLACE_LOOP, .may_stop = f)
+/* Further members may follow the two functions:
+ *
+ *     FLUX_MODULE(NAME, INIT, FINI, .place = FLUX_PLACE_LOOP, .may_stop = f)
  */
 #define FLUX_MODULE(NAME, INIT, FINI, ...)              \
     extern const struct flux_module flux_module_##NAME; \

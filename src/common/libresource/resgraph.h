@@ -20,8 +20,8 @@
  *     "emulated":false}
  * Ranks and hosts belong together in ascending order of ranks; one host for several ranks stands
  * for all of them.  "sockets" are sets of cores and may be absent (all cores are one socket), as
- * may gpus, memory, properties, pools, places, emulated, named.  Places come behind those that they are
- * in.
+ * may gpus, memory, properties, pools, places, emulated, named.  Places come behind those that they
+ * are in.
  *
  * In an emulated inventory ranks are numbers of nodes that need not exist: what is placed on node n
  * is run by broker n % size.

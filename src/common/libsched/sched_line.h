@@ -1,8 +1,9 @@
 /* Jobs in an order: those that wait by (key, id), those that run by (end, id).
  *
  * A list of blocks of up to SCHED_BLOCK entries.  Each block has the minima of nodes and times of
- * its entries, and the classes of their sizes (sched_limits.h), so the next job that is small or short enough is found without visiting most
- * others.  An entry is inserted or removed by moving a few neighbors.
+ * its entries, and the classes of their sizes (sched_limits.h), so the next job that is small or
+ * short enough is found without visiting most others.  An entry is inserted or removed by moving a
+ * few neighbors.
  *
  * Thread rules: one thread per object.
  */

@@ -17,8 +17,8 @@ typedef struct session session_t;
 /* An operation that is NULL costs no message. */
 struct session_ops {
     /* These ranks were lost; some may have been reported before.  session_lost() includes them
-     * already. `now`: just now; otherwise at any time in the past.  Not called for ranks among which
-     * is the own one: then it is this broker that is cut off. */
+     * already. `now`: just now; otherwise at any time in the past.  Not called for ranks among
+     * which is the own one: then it is this broker that is cut off. */
     void (*lost)(void *arg, const idset_t *ranks, bool now);
     /* The first answer, or something has changed in the overlay: the state of the own broker. */
     void (*status)(void *arg, const struct overlay_status *status);

@@ -1,6 +1,7 @@
-/* The directory of a launcher beside others: one that starts takes it for stale, locks it and removes
- * it, at any moment until the launcher holds the lock.  No job may be without its directory for that.
- * The test is the other launcher; the kernel's list of locks tells that somebody waits. */
+/* The directory of a launcher beside others: one that starts takes it for stale, locks it and
+ * removes it, at any moment until the launcher holds the lock.  No job may be without its directory
+ * for that.  The test is the other launcher; the kernel's list of locks tells that somebody
+ * waits. */
 #include "config.h"
 #include <fcntl.h>
 #include <pthread.h>

@@ -16,8 +16,8 @@
  * The hosts of other brokers are known only when they have joined.  Hosts of the file that are not
  * in the session are ignored, which is logged.
  *
- * Places of a configuration that names no nodes (racks, say) are put above the nodes that are found,
- * before the switches.
+ * Places of a configuration that names no nodes (racks, say) are put above the nodes that are
+ * found, before the switches.
  *
  * Failure: a host that turns out to be on no switch ends the module with an error message.  After a
  * later change of the inventory, the switches are left out instead, which is logged.

@@ -1,7 +1,7 @@
 /* check_history.c - the checker accepts what is valid, and names what is planted.
  *
- * Valid histories come from a model (histmodel.h).  Each kind of violation is then planted in one of
- * them, at a place where it is one for sure, for many seeds; it must be reported by its name.
+ * Valid histories come from a model (histmodel.h).  Each kind of violation is then planted in one
+ * of them, at a place where it is one for sure, for many seeds; it must be reported by its name.
  */
 #include "config.h"
 #include <check.h>
@@ -137,7 +137,8 @@ static bool lost(struct plant *p, size_t i)
     return any;
 }
 
-/* A read of several keys at one root, of which one is from before a commit that shows in another. */
+/* A read of several keys at one root, of which one is from before a commit that shows in
+ * another. */
 static bool torn(struct plant *p, size_t i)
 {
     READ(o, it);

@@ -288,7 +288,8 @@ START_TEST(clock_set)
 }
 END_TEST
 
-/* On two pods of three leaves of three nodes, numbered from 0: groups of uplinks that two jobs share. */
+/* On two pods of three leaves of three nodes, numbered from 0: groups of uplinks that two jobs
+ * share. */
 static const struct {
     const char *jobs[3];
     const char *told; /* all of it */
