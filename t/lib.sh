@@ -24,13 +24,16 @@
 #     run COMMAND...              run it; leaves $status, $out, $err (all trailing newlines cut)
 #     run_with_timeout S CMD...   run it for at most S seconds (times FLUX_TEST_TIME_SCALE and
 #                                 FLUX_TEST_PATIENCE), 124
+#     run_watched S CMD...        the same; if the time is over, says on standard error what the test was running
+#     what_runs                   what the test is running, a line of explanation for each process
 #     wait_until S COMMAND...     try COMMAND until it succeeds, for at most S seconds (likewise)
 #     COMMAND | finds GREP-ARGS   like grep -q, but reads all input: with pipefail, a command that prints more than
 #                                 `grep -q` reads would fail by SIGPIPE
 #     start_bg COMMAND...         start it in the background; its id is left in $bg
 #     session N [OPT...] -- CMD   run CMD in a session of N brokers, at most SESSION_LIMIT seconds
 #     hold N [OPT...]             start such a session in the background; FLUX_URI leads to it
-#     release                     end it; leaves its exit code in $status
+#     release                     end it; leaves its exit code in $status.  If it does not end, what it still runs is
+#                                 printed and killed after RELEASE_LIMIT seconds (times as above; default 60)
 #     kill_frozen                 end all processes of the test with SIGKILL, as if at one moment
 #     all_dead PID...             are these processes dead, though nobody may have waited for them?
 #     kill_setsid PID             end with SIGKILL all that `setsid COMMAND &` of that id started
@@ -265,6 +268,29 @@ run_with_timeout() {
     timeout -k 5 "$((seconds * PATIENCE))" "$@"
 }
 
+what_runs() {
+    local pids
+    mapfile -t pids < <(test_processes)
+    [ ${#pids[@]} -gt 0 ] || return 0
+    note "$(ps -o pid,ppid,etimes,stat,wchan:20,args -p "$(IFS=, && echo "${pids[*]}")" | cut -c1-160 | head -n 80)"
+}
+
+run_watched() {
+    local seconds=$1 end=$((SECONDS + $1 * PATIENCE)) told='' pid
+    shift
+    run_with_timeout $((seconds + 5)) "$@" &
+    pid=$!
+    while kill -0 "$pid" 2>/dev/null; do
+        if [ "$SECONDS" -ge "$end" ] && [ -z "$told" ]; then
+            told=yes
+            note "$* does not end within $((seconds * PATIENCE)) s:" >&2
+            what_runs >&2
+        fi
+        sleep 0.02
+    done
+    wait "$pid"
+}
+
 wait_until() {
     local end=$((SECONDS + $1 * PATIENCE))
     shift
@@ -322,12 +348,24 @@ hold() {
 }
 
 release() {
+    local limit=$((${RELEASE_LIMIT:-60} * PATIENCE)) end
+    end=$((SECONDS + limit))
     unset FLUX_URI
     # Opening the FIFO waits for its reader, which does not come where the session has ended by
     # itself.
     # shellcheck disable=SC2016 # its own shell expands it
     while kill -0 "$_held_pid" 2>/dev/null && ! timeout 1 sh -c ': >"$0/end"' "$_held"; do
-        :
+        [ "$SECONDS" -lt "$end" ] || break
+    done
+    while kill -0 "$_held_pid" 2>/dev/null; do
+        if [ "$SECONDS" -ge "$end" ]; then
+            note "the session does not end within $limit s; this is killed:" >&2
+            what_runs >&2
+            note "$(tail -n 20 "$_held/err")" >&2
+            kill_frozen
+            break
+        fi
+        sleep 0.02
     done
     wait "$_held_pid"
     # shellcheck disable=SC2034 # for the test to read

@@ -26,7 +26,12 @@ LIMIT=30
 PER_LIBRARY=6
 
 cat >pool.py <<'END'
+import faulthandler
+import os
 import sys
+
+# Where it waits is told before its time is over.
+faulthandler.dump_traceback_later(float(os.environ["TELL_AFTER"]))
 from mpi4py import MPI
 from mpi4py.futures import MPIPoolExecutor, as_completed
 
@@ -70,9 +75,18 @@ expected() {
         "world of a worker {$2}" "error: not 7" "again 144"
 }
 
-# job OPTION... WORD...: in the environment that chooses the library
+export TELL_AFTER=$((LIMIT * PATIENCE - 2))
+
+# job OPTION... WORD...: in the environment that chooses the library.  The next one would not end either.
 job() {
-    run run_with_timeout "$LIMIT" "${suite_env[@]}" "$FLUX" wreckrun --overcommit "$@" </dev/null
+    run run_watched "$LIMIT" "${suite_env[@]}" "$FLUX" wreckrun --overcommit "$@" </dev/null
+    case $status in
+    124 | 137)
+        note "$err" >&2
+        release
+        bail "$library: a job does not end"
+        ;;
+    esac
 }
 
 # right CODE WORKERS WORLD DESC

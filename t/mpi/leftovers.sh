@@ -13,8 +13,8 @@ _shm_is_own() {
 }
 
 own_directories() {
-    "$FLUX" exec true # each broker has a launcher now
-    "$FLUX" wreckrun -N"$("$FLUX" getattr size)" sh -c 'dirname "$FLUX_JOB_TMPDIR"' |
+    run_watched 30 "$FLUX" exec true # each broker has a launcher now
+    run_watched 30 "$FLUX" wreckrun -N"$("$FLUX" getattr size)" sh -c 'dirname "$FLUX_JOB_TMPDIR"' |
         sort -u >shm.own
 }
 _shm_left() {

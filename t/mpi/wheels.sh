@@ -37,7 +37,7 @@ _wheel_once() {
     shift 2
     mkdir -p "${dir%/*}" || return 1
     [ -e "$dir/ok" ] ||
-        flock "$dir.lock" bash -c "$(declare -f "$1" _wheel_fetch); _wheel_fetch \"\$@\"" fetch "$dir" "$@" || {
+        flock -w 600 "$dir.lock" bash -c "$(declare -f "$1" _wheel_fetch); _wheel_fetch \"\$@\"" fetch "$dir" "$@" || {
         wheel_why="PyPI does not give $what"
         return 1
     }
@@ -59,7 +59,7 @@ _wheel_fetch() {
 }
 
 _wheel_install() {
-    /usr/bin/python3 -m venv "$1" &&
+    timeout 180 /usr/bin/python3 -m venv "$1" &&
         timeout 180 "$1/bin/pip" install --no-deps --no-cache-dir --disable-pip-version-check \
             --retries 1 --timeout 15 "$2"
 }
