@@ -190,6 +190,7 @@ like "$(flux wreck status "$id")" "output +[^ ]*/file-$id" "so does status"
 fails "attach to what is not there" flux wreck attach 99999
 exits 2 "attach to two" flux wreck attach 1 2
 id=$(flux submit sh -c 'echo ready; exec sleep 1000')
+rm -f attached attached.err
 "$FLUX" wreck attach "$id" >attached 2>attached.err &
 pid=$!
 wait_until 10 grep -q ready attached # so it hears signals

@@ -61,10 +61,7 @@ ok "and it serves" "$FLUX" barrier -n 1 after-reload
 pid=$!
 FLUX_URI=local://$("$FLUX" getattr rundir)/5/local "$FLUX" barrier -n 3 -t 200 waiting &
 pid2=$!
-for rank in 0 5; do
-    wait_until 20 sh -c "'$FLUX' module stats -r $rank barrier | grep -q 'entered.*[1-9]'" ||
-        fail "somebody waits at rank $rank"
-done
+wait_until 20 sh -c "'$FLUX' barrier --list | grep -Eq 'waiting +3 +2 '" || fail "somebody waits at both ranks"
 ok "reload with clients waiting" "$FLUX" module reload barrier
 ok "reload another instance" "$FLUX" module reload -r 5 barrier
 ok "reload all" "$FLUX" module reload -a barrier

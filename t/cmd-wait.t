@@ -10,7 +10,7 @@ need_flux start wreckrun submit alloc batch queue cancel wreck
 on_terminal() {
     local file=$1 pattern=$2
     shift 2
-    : >"$file"
+    rm -f "$file"
     tmux -S "$TMPDIR/tm" -f /dev/null new-session -d -x 200 -y 20 "$* >/dev/null"
     tmux -S "$TMPDIR/tm" pipe-pane "cat >>$file"
     wait_until 30 grep -qE "$pattern" "$file" && shown=yes || shown=no
@@ -78,7 +78,7 @@ for what in wreckrun alloc "submit --quiet --wait"; do
     waits=$!
     wait_until 30 test -e began
     rm -f began
-    id=$("$FLUX" jobs -n -s running -o '{id}')
+    id=$("$FLUX" jobs -n -s run -o '{id}')
     "$FLUX" module reload -f wrexec
     wait "$waits"
     is "$?" 137 "flux $what: its job is lost with the launcher"
@@ -113,8 +113,8 @@ for what in submit batch wreckrun alloc; do
     esac
     "$FLUX" "$@" sleep 1000 </dev/null >/dev/null 2>c.err &
     waits=$!
-    wait_until 30 sh -c "'$FLUX' jobs -n -s running -o '{id}' | grep -q ."
-    id=$("$FLUX" jobs -n -s running -o '{id}')
+    wait_until 30 sh -c "'$FLUX' jobs -n -s run -o '{id}' | grep -q ."
+    id=$("$FLUX" jobs -n -s run -o '{id}')
     "$FLUX" cancel -m 'not wanted' --quiet "$id"
     wait "$waits"
     is "$(<c.err)" "flux $what: job $id was canceled by user $me: not wanted" \

@@ -107,12 +107,12 @@ ok "others are canceled" "$FLUX" cancel --quiet "${@:21}"
 expect_all canceled - "${@:21}"
 
 # Canceled while they run and while they wait.
-ok "jobs that would run for ever" submit --cc=1-60 --urgency=20 sleep 1000
+ok "jobs that would run for ever" submit --cc=1-60 --urgency=20 --name=forever sleep 1000
 count
 # shellcheck disable=SC2086
 expect_all canceled - $ids
 forever=$ids
-ok "some of them run" wait_until 20 sh -c "'$FLUX' jobs -n -s run -o '{name}' | grep -q sleep"
+ok "some of them run" wait_until 20 sh -c "'$FLUX' jobs -n -s run -o '{name}' | grep -q forever"
 
 # Nodes go away and come back meanwhile.
 ok "a node is drained" "$FLUX" resource drain 3 "being looked at"

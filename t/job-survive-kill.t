@@ -43,7 +43,7 @@ wait_until 20 count_is task 1
 kill -KILL "$(marked task | head -n 1)"
 ok "ends" ended "$id"
 ok "a job whose task has children" submit --env=MARK=parent.$$ \
-    sh -c 'sh -c "sleep 1000; :" & echo $$ >parent.pid; wait; wait'
+    sh -c 'echo $$ >parent.pid; sh -c "sleep 1000; :" & wait; wait'
 expect "$id" failed 137
 wait_until 20 count_is parent 3
 kill -KILL "$(cat parent.pid)"

@@ -82,7 +82,7 @@ exits 1 "and nothing of it is there" at 0 get fine
 for rank in 3 4 5; do
     enter "$rank" "$rank" broken 4 "broken.$rank=1"
 done
-ok "three of four wait" wait_until 10 open 0 1
+ok "three of four wait" wait_until 10 gathered 3
 kill -KILL "${pids[4]}"
 wait "${pids[4]}" 2>/dev/null
 for rank in 3 5; do
@@ -110,6 +110,7 @@ answered() {
     [ "$(wc -l <"calls.$1")" -ge "$2" ]
 }
 for round in 1 2 3; do
+    rm -f calls.*
     calls 4 "next.$round" 4 2 >calls.0 &
     pids[0]=$!
     calls 2 "next.$round" 4 2 >calls.1 &
@@ -185,8 +186,7 @@ like "$err" "^ECONNABORTED: .*rank 5 is lost" "with its name, too"
 # A broker dies with a participant below it.
 enter 3 0 lost 3 lost=1
 enter 2 1 lost 3 lost=1
-wait_until 10 open 1 1
-wait_until 10 open 0 1
+wait_until 10 gathered 2
 kill -KILL "$(FLUX_URI=$(uri 0) "$FLUX" getattr -r 1 broker.pid)"
 exits 1 "a broker's death ends it for who was elsewhere" wait "${pids[1]}"
 like "$(cat fence.1)" "^(ECONNABORTED|EHOSTUNREACH): .{10}" "with a sentence"

@@ -5,6 +5,7 @@ need_flux start kvs
 
 cat >work.sh <<'END'
 dir=$("$1" getattr rundir)
+rm -f watch.* # of the session before, which have the word that is waited for
 "$1" kvs put b=first &
 for rank in 1 2 3; do
     FLUX_URI=local://$dir/$rank/local "$1" kvs watch a >"watch.$rank" 2>&1 &

@@ -32,6 +32,7 @@ kill "$tracer"
 wait "$tracer"
 
 # What goes to another rank passes at both.
+rm -f traced
 "$FLUX" module trace --ranks=0,2 --topic=barrier --json >traced 2>traced.err &
 tracer=$!
 ping_traced() { "$FLUX" ping --count=1 '2!barrier' >/dev/null && grep -q '"rank":2' traced; }

@@ -20,9 +20,10 @@ broker() {
 
 hold 7 --topology=kary:2
 for victim in 6 2; do # a leaf, then an inner rank with what is left below it
-    "$FLUX" wreckrun -N"$((victim == 6 ? 7 : 6))" --env=MARK=lost$victim.$$ sleep 100 2>err.txt &
+    n=$((victim == 6 ? 7 : 6))
+    "$FLUX" wreckrun -N$n --env=MARK=lost$victim.$$ sleep 100 2>err.txt &
     pid=$!
-    wait_until 10 count_is lost$victim 6
+    wait_until 10 count_is lost$victim $n
     target=$(broker $victim)
     kill -KILL "$target"
     wait $pid

@@ -22,6 +22,7 @@ count_is() {
 sleepers() {
     local mark=$1 n=$2
     shift 2
+    rm -f err.txt
     "$FLUX" wreckrun -N"$n" --env=MARK="$mark.$$" "$@" 2>err.txt &
     pid=$!
     wait_until 10 count_is "$mark" "$n"

@@ -105,12 +105,12 @@ is "$(echo x | "$FLUX" wreckrun -n1 --stdin=none cat)" "" "... to none"
 
 # A client that takes no output, and does not go away either.
 full() {
-    "$FLUX" jobs | finds ending
+    "$FLUX" jobs -n -s ending -o '{id}' | finds -x "$id"
 }
-start_bg "$FLUX" wreckrun -n1 --grace=0.1s sh -c 'touch full; exec yes' >/dev/null
+start_bg "$FLUX" wreckrun -n1 --grace=0.1s --name=full sh -c 'touch full; exec yes' >/dev/null
 wait_until 10 test -e full
 kill -STOP "$bg"
-id=$("$FLUX" jobs -n | awk '{ print $1 }')
+id=$("$FLUX" jobs -n --name=full -o '{id}')
 "$FLUX" cancel -q "$id"
 wait_until 5 full
 "$FLUX" wreck kill -s KILL "$id"

@@ -16,7 +16,7 @@ no_names() {
 }
 # publish ARG...: run mpi_names in the background, with a standard input that $hold keeps open
 publish() {
-    rm -f hold.fifo
+    rm -f hold.fifo publish.out # whose last line is waited for
     mkfifo hold.fifo
     "$FLUX" wreckrun "$@" <hold.fifo >publish.out 2>&1 &
     pid=$!
