@@ -58,11 +58,12 @@ b6=$!
 b0=$!
 at "${uris[3]}" "$FLUX" barrier -n 2 -t 60 other >b3.out 2>b3.err &
 b3=$!
-barriers_are() {
-    "$FLUX" module stats -r "$1" barrier | finds "barriers[^0-9]*$2\$"
+# NAME NPROCS ENTERED: the barrier as the root knows it.
+listed() {
+    "$FLUX" barrier --list | finds -E "^$1 +$2 +$3 "
 }
-wait_until 20 barriers_are 0 2
-wait_until 20 barriers_are 2 1
+wait_until 20 listed meeting 3 2
+wait_until 20 listed other 2 1
 kill -STOP "${pids[6]}"
 "$FLUX" ping -c 1 -t 60 6 >p0.out 2>p0.err &
 p0=$!
