@@ -251,6 +251,7 @@ int sched_hold(sched_t *s, struct claim *c)
     if (c->pools)
         sched_tree_insert(&s->pool_ends, &c->by_pool);
     sched_swap_held(s, c);
+    sched_exchange_held(s, c);
     sched_map_hold(s->map, c);
     sched_choose_held(s, c);
     sched_alike_held(s, c);
@@ -530,6 +531,7 @@ void sched_destroy(sched_t *s)
     hmap_destroy(s->shapes);
     sched_alike_destroy(s);
     sched_choose_destroy(s);
+    sched_exchange_destroy(s);
     sched_map_destroy(s->map);
     free(s->reserved);
     free(s->heap);

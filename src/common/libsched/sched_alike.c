@@ -6,7 +6,8 @@
  *                    of them), the queue policy is built in, the node policy does not score and has
  *                    not failed, the resources do not expire, and resrc reports node states.  A
  *                    reservation is a number of nodes (with policies that refuse: a set) and a time
- *    sched_pass.c    otherwise.  A reservation is of particular nodes
+ *    sched_pass.c    otherwise.  A reservation has particular nodes; those of a job for any whole
+ *                    nodes can be exchanged (sched_swap.c, sched_exchange.c)
  *
  * The engine holds a copy of the waiting and the running jobs, and follows arrivals, starts and
  * ends.  A change that it cannot express (nodes go down, a job for parts of nodes arrives, a job is

@@ -338,28 +338,49 @@ void sched_map_release(struct map *m, struct claim *c)
     use_pools(m, c, false);
 }
 
+static void reserved_insert(struct map *m, struct piece *p)
+{
+    struct node *nd = &m->nodes[p->node];
+    struct piece *before = NULL;
+    struct piece *after = nd->reserved;
+
+    while (after && after->claim->start <= p->claim->start) {
+        before = after;
+        after = after->next;
+    }
+    p->prev = before;
+    p->next = after;
+    if (after)
+        after->prev = p;
+    if (before)
+        before->next = p;
+    else
+        nd->reserved = p;
+    bit_set(m->touched, p->node);
+}
+
+static void reserved_remove(struct map *m, struct piece *p)
+{
+    struct node *nd = &m->nodes[p->node];
+
+    if (p->next)
+        p->next->prev = p->prev;
+    if (p->prev)
+        p->prev->next = p->next;
+    else
+        nd->reserved = p->next;
+    INVARIANT(3, nd->reserved != p);
+    if (!nd->reserved)
+        bit_clear(m->touched, p->node);
+}
+
 void sched_map_reserve(struct map *m, struct claim *c)
 {
     c->ncores = 0;
     for (size_t i = 0; i < c->npieces; i++) {
         struct piece *p = sched_claim_piece(c, i);
-        struct node *nd = &m->nodes[p->node];
-        struct piece *before = NULL;
-        struct piece *after = nd->reserved;
 
-        while (after && after->claim->start <= c->start) {
-            before = after;
-            after = after->next;
-        }
-        p->prev = before;
-        p->next = after;
-        if (after)
-            after->prev = p;
-        if (before)
-            before->next = p;
-        else
-            nd->reserved = p;
-        bit_set(m->touched, p->node);
+        reserved_insert(m, p);
         c->ncores += p->ncores;
     }
 }
@@ -368,18 +389,23 @@ void sched_map_unreserve(struct map *m, struct claim *c)
 {
     for (size_t i = 0; i < c->npieces; i++) {
         struct piece *p = sched_claim_piece(c, i);
-        struct node *nd = &m->nodes[p->node];
 
-        if (p->next)
-            p->next->prev = p->prev;
-        if (p->prev)
-            p->prev->next = p->next;
-        else
-            nd->reserved = p->next;
-        INVARIANT(3, nd->reserved != p);
-        if (!nd->reserved)
-            bit_clear(m->touched, p->node);
+        reserved_remove(m, p);
         given_back(m, p->node);
+    }
+}
+
+void sched_map_move(struct map *m, struct claim *c, const struct choice *to)
+{
+    for (size_t i = 0; i < c->npieces; i++) {
+        struct piece *p = sched_claim_piece(c, i);
+
+        if (p->node == to[i].node)
+            continue;
+        reserved_remove(m, p);
+        given_back(m, p->node);
+        p->node = to[i].node;
+        reserved_insert(m, p);
     }
 }
 

@@ -6,8 +6,8 @@
  *    ORDER      jobs one by one from the front: each starts, or the policy       BACKFILL, or IDLE
  *               decides on a reservation for it, until it says BACKFILL or STOP
  *    BACKFILL   the shapes that could have room, in a heap by their next job:    IDLE
- *               a job starts if it fits and touches no reservation, or if the only
- *               reservation can move to other nodes (sched_swap.c)
+ *               a job starts if it fits and touches no reservation, or if reservations
+ *               can have other nodes (sched_swap.c: one, sched_exchange.c: several)
  *
  * The front of the queue is thus searched by job, the rest by shape.  If a job does not fit, no job
  * of its shape with the same or a longer duration is tried.  A shape that does not fit at all is
@@ -40,6 +40,7 @@ void sched_pass_end(sched_t *s)
 
     s->phase = PHASE_IDLE;
     s->nheap = 0;
+    sched_exchange_forget(s);
     if (s->whole)
         sched_whole_abort(s->whole);
     while ((c = s->later)) {
@@ -210,6 +211,15 @@ static bool lost_place(const sched_t *s, const struct job *j)
     return !j->reserved && sched_job_bounded(s, j) && j->too_late_for == s->expiration;
 }
 
+/* Has the job a reservation for later, and nothing happened since it was looked for that could let
+ * the job start before that? */
+static bool keeps(const sched_t *s, const struct job *j)
+{
+    const struct claim *c = j->reserved;
+
+    return c && c->start > s->now + SCHED_EPSILON && c->moved == s->moved;
+}
+
 /* Give the job a reservation, keep it, or find an earlier one. */
 static void reserve(sched_t *s, struct job *j)
 {
@@ -218,18 +228,20 @@ static void reserve(sched_t *s, struct job *j)
     double when;
     size_t n;
 
-    if (c && c->start > s->now + SCHED_EPSILON) {
-        if (c->moved == s->moved) {
-            c->pass = s->pass;
-            return;
-        }
+    if (keeps(s, j)) {
+        c->pass = s->pass;
+        return;
+    }
+    if (c && c->start > s->now + SCHED_EPSILON)
         limit = c->start - SCHED_EPSILON;
-    } else if (!lost_place(s, j))
+    else if (!lost_place(s, j))
         sched_plan_cancel_behind(s, j);
     if ((n = sched_plan_find(s, j, c, limit, &when)) > 0 && sched_plan_reserve(s, j, n, when) == 0)
         s->change++;
     else if (limit == SCHED_NEVER)
         sched_plan_cancel(s, j);
+    if (sched_exchange_could(s, j) && sched_exchange_reserve(s, j))
+        s->change++;
     if (j->reserved) {
         j->reserved->pass = s->pass;
         j->reserved->moved = s->moved;
@@ -261,6 +273,21 @@ static enum tried try_again(sched_t *s, struct job *j, const struct sched_ops *o
     return try_start(s, j, ops);
 }
 
+/* The job does not fit beside the nodes of several reservations: start it if they can have others.
+ */
+static enum tried try_exchange(sched_t *s, struct job *j, const struct sched_ops *ops)
+{
+    struct claim *c;
+
+    if (!sched_exchange_could(s, j) || !sched_exchange_room(s, j))
+        return NO_ROOM;
+    if (!admitted(s, j))
+        return LATER;
+    if (!(c = sched_exchange_start(s, j)))
+        return NO_ROOM;
+    return start(s, j, c, ops);
+}
+
 /* The job does not fit beside the only reservation: start it if that can move to other nodes. */
 static enum tried try_swap(sched_t *s, struct job *j, const struct sched_ops *ops)
 {
@@ -268,6 +295,9 @@ static enum tried try_swap(sched_t *s, struct job *j, const struct sched_ops *op
     struct claim *c;
     size_t n;
 
+    s->exchange.until = s->now;
+    if (s->nreserved > 1)
+        return try_exchange(s, j, ops);
     if (!sched_swap_could(s, j) || !sched_swap_room(s, j) ||
         (n = sched_select_now(s, j->shape, j, &sp)) == 0 || !sched_swap_leaves(s, n))
         return NO_ROOM;
@@ -297,13 +327,13 @@ static enum sched_blocked look(sched_t *s, struct job *j, const struct sched_ops
         sched_plan_cancel(s, j);
         return 0;
     }
-    t = try_start(s, j, ops);
+    t = keeps(s, j) ? NO_ROOM : try_start(s, j, ops);
     if (t == NO_ROOM)
         t = start_reserved(s, j, ops);
+    if (t == NO_ROOM && !keeps(s, j))
+        t = try_swap(s, j, ops);
     if (t == NO_ROOM)
         t = try_again(s, j, ops);
-    if (t == NO_ROOM)
-        t = try_swap(s, j, ops);
     if (t != NO_ROOM)
         return 0;
     b = ask_blocked(s, j);
@@ -450,6 +480,8 @@ static void backfill_one(sched_t *s, const struct sched_ops *ops)
                 t = try_swap(s, j, ops);
             if (t == NO_ROOM)
                 sh->limit = longest(s, j);
+            if (t == NO_ROOM && s->exchange.until - s->now > sh->limit)
+                sh->limit = s->exchange.until - s->now;
         }
         j = next_of(s, sh);
     }

@@ -40,7 +40,8 @@ struct plan {
     double limit;
     size_t n;                        /* candidates in s->choice */
     const struct sched_bound *bound; /* NULL: any node may do */
-    struct choice *maybe; /* slots anywhere: the candidates; nothing fits there before `from` */
+    struct choice *maybe;            /* slots anywhere: the candidates */
+    double *from; /* of each: nothing fits there before; apart, since most are skipped */
 };
 
 static struct span span_at(const struct plan *p, double t)
@@ -223,6 +224,7 @@ static void candidates(struct plan *p)
 {
     sched_t *s = p->s;
     const struct map *m = s->map;
+    bool all = m->alike && !p->sh->allowed && m->n > 0 && sched_shape_node_could(m, p->sh, 0);
 
     for (size_t w = 0; w < m->words; w++) {
         uint64_t bits = m->at_least[w];
@@ -234,7 +236,7 @@ static void candidates(struct plan *p)
         for (; bits; bits &= bits - 1) {
             uint32_t n = (uint32_t)(w * 64) + (uint32_t)__builtin_ctzll(bits);
 
-            if (sched_shape_node_could(m, p->sh, n))
+            if (all || sched_shape_node_could(m, p->sh, n))
                 s->choice[p->n++] = (struct choice){n, p->sh->nslots, 0.};
         }
     }
@@ -258,12 +260,17 @@ static int by_node(const void *x, const void *y)
     return a->node < b->node ? -1 : a->node > b->node;
 }
 
+void sched_plan_by_node(struct choice *choice, size_t n)
+{
+    qsort(choice, n, sizeof(*choice), by_node);
+}
+
 void sched_plan_latest(struct choice *choice, size_t n, size_t want)
 {
     if (n <= want)
         return;
     qsort(choice, n, sizeof(*choice), latest_first);
-    qsort(choice, want, sizeof(*choice), by_node);
+    sched_plan_by_node(choice, want);
 }
 
 /* Of the candidates that are free at t, choose those that become free last. */
@@ -326,19 +333,20 @@ static size_t find_nodes(struct plan *p, double *when)
 
 /* --- slots anywhere --- */
 
-/* The slots of a node at t, which is not before its ->from.  Until something ends there, a later
+/* The slots of candidate i at t, which is not before its `from`.  Until something ends there, a later
  * time has no more slots, only more reservations.  A node without slots is therefore skipped until
  * then:  most nodes are full, and many times are tried. */
-static uint32_t slots_of(struct plan *p, struct choice *c, const struct span *sp)
+static uint32_t slots_of(struct plan *p, size_t i, const struct span *sp)
 {
+    uint32_t n = p->maybe[i].node;
     struct avail a;
     uint32_t slots;
 
     p->s->work += 2;
-    sched_node_avail(p->s, c->node, sp, &a, NULL);
-    slots = sched_shape_slots(p->s, p->sh, c->node, &a);
+    sched_node_avail(p->s, n, sp, &a, NULL);
+    slots = sched_shape_slots(p->s, p->sh, n, &a);
     if (slots == 0 && !sp->alone)
-        c->from = next_change(p, &p->s->map->nodes[c->node], sp->from);
+        p->from[i] = next_change(p, &p->s->map->nodes[n], sp->from);
     return slots;
 }
 
@@ -347,6 +355,7 @@ static size_t slots_at(struct plan *p, double t)
     sched_t *s = p->s;
     struct span sp = span_at(p, t);
     uint32_t left = p->sh->nslots;
+    double soon = t + SCHED_EPSILON;
     size_t n = 0;
 
     if (!sched_bound_at(s, p->j, p->own, t))
@@ -355,14 +364,13 @@ static size_t slots_at(struct plan *p, double t)
         return 0;
     s->work += p->n / 16;
     for (size_t i = 0; i < p->n && left > 0; i++) {
-        struct choice *c = &p->maybe[i];
         uint32_t slots;
 
-        if (c->from > t + SCHED_EPSILON || (slots = slots_of(p, c, &sp)) == 0)
+        if (p->from[i] > soon || (slots = slots_of(p, i, &sp)) == 0)
             continue;
         if (slots > left)
             slots = left;
-        s->choice[n++] = (struct choice){c->node, slots, t};
+        s->choice[n++] = (struct choice){p->maybe[i].node, slots, t};
         left -= slots;
     }
     return left == 0 ? n : 0;
@@ -376,8 +384,7 @@ static bool slots_alone(struct plan *p, double t)
     sp.alone = true;
     p->s->work += p->n / 16;
     for (size_t i = 0; i < p->n && left > 0; i++) {
-        struct choice *c = &p->maybe[i];
-        uint32_t slots = c->from > t + SCHED_EPSILON ? 0 : slots_of(p, c, &sp);
+        uint32_t slots = p->from[i] > t + SCHED_EPSILON ? 0 : slots_of(p, i, &sp);
 
         left -= slots < left ? slots : left;
     }
@@ -519,9 +526,10 @@ static size_t find_slots(struct plan *p, double *when)
 
     candidates(p);
     p->maybe = s->choice + s->map->n;
+    p->from = s->times;
     for (size_t i = 0; i < p->n; i++) {
         p->maybe[i] = s->choice[i];
-        p->maybe[i].from = node_from_ends(p, &s->map->nodes[s->choice[i].node], s->now);
+        p->from[i] = node_from_ends(p, &s->map->nodes[s->choice[i].node], s->now);
     }
     s->work += p->n / 2;
     t = gallop(p);
@@ -588,6 +596,36 @@ size_t sched_plan_place(const sched_t *s, double start)
     return lo;
 }
 
+int sched_plan_room(sched_t *s)
+{
+    size_t room = s->reserved_room ? 2 * s->reserved_room : 64;
+    struct claim **more;
+
+    if (s->nreserved < s->reserved_room)
+        return 0;
+    if (!(more = realloc(s->reserved, room * sizeof(*more)))) {
+        errno = ENOMEM;
+        return -1;
+    }
+    s->reserved = more;
+    s->reserved_room = room;
+    return 0;
+}
+
+void sched_plan_enter(sched_t *s, struct job *j, struct claim *c)
+{
+    size_t at = sched_plan_place(s, c->start);
+
+    memmove(s->reserved + at + 1, s->reserved + at, (s->nreserved - at) * sizeof(*s->reserved));
+    s->reserved[at] = c;
+    s->nreserved++;
+    c->job = j;
+    c->moved = s->moved;
+    j->reserved = c;
+    sched_exchange_reserved(s, c, 1);
+    sched_map_reserve(s->map, c);
+}
+
 int sched_plan_reserve(sched_t *s, struct job *j, size_t nchoice, double when)
 {
     struct span sp = {.from = when,
@@ -597,31 +635,12 @@ int sched_plan_reserve(sched_t *s, struct job *j, size_t nchoice, double when)
                       .nreserved = SIZE_MAX,
                       .own = j->reserved};
     struct claim *c;
-    size_t at;
 
-    if (s->nreserved == s->reserved_room) {
-        size_t room = s->reserved_room ? 2 * s->reserved_room : 64;
-        struct claim **more = realloc(s->reserved, room * sizeof(*more));
-
-        if (!more) {
-            errno = ENOMEM;
-            return -1;
-        }
-        s->reserved = more;
-        s->reserved_room = room;
-    }
-    if (!(c = sched_select_claim(s, j, nchoice, &sp)))
+    if (sched_plan_room(s) < 0 || !(c = sched_select_claim(s, j, nchoice, &sp)))
         return -1;
     if (j->reserved)
         sched_claim_destroy(sched_plan_take(s, j));
-    at = sched_plan_place(s, when);
-    memmove(s->reserved + at + 1, s->reserved + at, (s->nreserved - at) * sizeof(*s->reserved));
-    s->reserved[at] = c;
-    s->nreserved++;
-    c->job = j;
-    c->moved = s->moved;
-    j->reserved = c;
-    sched_map_reserve(s->map, c);
+    sched_plan_enter(s, j, c);
     return 0;
 }
 
@@ -635,6 +654,7 @@ struct claim *sched_plan_take(sched_t *s, struct job *j)
     memmove(s->reserved + at - 1, s->reserved + at, (s->nreserved - at) * sizeof(*s->reserved));
     s->nreserved--;
     sched_map_unreserve(s->map, c);
+    sched_exchange_reserved(s, c, -1);
     j->reserved = NULL;
     c->job = NULL;
     return c;

@@ -14,6 +14,7 @@
 #include "libutil/list.h"
 #include "sched.h"
 #include "sched_place.h"
+#include "sched_profile.h"
 #include "sched_tree.h"
 #include "sched_whole.h"
 
@@ -22,6 +23,12 @@
 #define SCHED_NEVER 1e300
 
 struct claim;
+
+struct choice {
+    uint32_t node;
+    uint32_t slots;
+    double from; /* planning: first time at which the node would do */
+};
 
 /* The part of a claim on one node.  bits: cores, then gpus (map->cw and map->gw words). */
 struct piece {
@@ -52,6 +59,7 @@ struct claim {
     enum sched_crossing crosses; /* held, with a policy that selects: its marks; 0: none are set */
     struct sched_whole_job *whole; /* held: as the engine for whole nodes has it */
     bool shares;                   /* has nodes with other claims: the engine cannot release it */
+    uint64_t round;                /* see sched_exchange.c: it has been placed in this round */
 };
 
 static inline struct piece *sched_claim_piece(const struct claim *c, size_t i)
@@ -68,6 +76,7 @@ struct node {
     uint32_t nheld;
     uint64_t memory; /* 0: not known, does not limit */
     uint64_t used_memory;
+    uint64_t round;   /* see sched_exchange.c: a claim has been placed here in this round */
     const char *host; /* of the graph */
     size_t kind;
     bool drained; /* a node that is neither usable nor drained is down */
@@ -112,6 +121,8 @@ void sched_map_hold(struct map *m, struct claim *c);
 void sched_map_release(struct map *m, struct claim *c);
 void sched_map_reserve(struct map *m, struct claim *c);
 void sched_map_unreserve(struct map *m, struct claim *c);
+/* Of a reserved claim: its pieces, all alike, move to these nodes, one for each. */
+void sched_map_move(struct map *m, struct claim *c, const struct choice *to);
 /* The first node where resources of the claim are held already, or NULL. */
 const struct node *sched_map_taken(const struct map *m, const struct claim *c);
 /* Could the claim be held right now? */
@@ -190,12 +201,6 @@ struct sched_bound {
     uint64_t bits[]; /* map->words */
 };
 
-struct choice {
-    uint32_t node;
-    uint32_t slots;
-    double from; /* planning: first time at which the node would do */
-};
-
 /* The largest number of cores that can be free once all claims up to this end have ended. */
 struct later_free {
     double end;
@@ -215,6 +220,15 @@ struct spare {
     uint64_t id, epoch; /* of the job that has the reservation; of the nodes */
     double when;
     size_t nodes;
+};
+
+/* Reservations that may have other nodes.  See sched_exchange.c. */
+struct sched_exchange {
+    struct sched_profile profile;
+    bool valid;
+    uint64_t round;
+    unsigned failed[2]; /* in this pass, for jobs of whole nodes and others */
+    double until;       /* sched_exchange_room(): so long there would have been room */
 };
 
 struct sched {
@@ -277,6 +291,7 @@ struct sched {
     bool guessing;         /* what is reserved now is taken back at once */
     struct choice *choice; /* room for all nodes, twice */
     struct spare spare;    /* see sched_swap.c */
+    struct sched_exchange exchange;
     double *times;
     uint64_t *bits;     /* of one node */
     uint64_t change;    /* up with everything that can move an estimate */
@@ -355,6 +370,7 @@ struct span {
     double now;
     bool future;             /* from > now: what ends until then is free */
     bool alone;              /* look at no reservations */
+    bool fixed;              /* look only at those that must not have other nodes */
     size_t nreserved;        /* unless alone: at the first this many */
     const struct claim *own; /* this reservation does not count */
 };
@@ -373,6 +389,11 @@ uint32_t sched_shape_slots(const sched_t *s, const struct shape *sh, uint32_t n,
 static inline double sched_claim_end(const struct claim *c, double now)
 {
     return c->end > now + SCHED_OVERDUE ? c->end : now + SCHED_OVERDUE;
+}
+/* The time from which the whole node is free. */
+static inline double sched_node_free_from(const sched_t *s, const struct node *nd)
+{
+    return nd->held_last ? sched_claim_end(nd->held_last->claim, s->now) : 0.;
 }
 static inline bool sched_span_overlaps(const struct span *sp, const struct claim *c)
 {
@@ -402,6 +423,10 @@ bool sched_plan_node_before(sched_t *s, const struct job *j, uint32_t n, double 
 size_t sched_plan_place(const sched_t *s, double start);
 /* Reserve the nodes of s->choice for the job from `when` on.  -1 with ENOMEM. */
 int sched_plan_reserve(sched_t *s, struct job *j, size_t nchoice, double when);
+/* Have room for one more: 0, or -1 with ENOMEM. */
+int sched_plan_room(sched_t *s);
+/* Reserve what the claim has for the job, which has no reservation; there is room. */
+void sched_plan_enter(sched_t *s, struct job *j, struct claim *c);
 /* Remove the job's reservation, and return its claim. */
 struct claim *sched_plan_take(sched_t *s, struct job *j);
 /* Cancel the job's reservation, if it has one. */
@@ -411,6 +436,7 @@ void sched_plan_cancel_all(sched_t *s);
 void sched_plan_cancel_behind(sched_t *s, const struct job *j);
 /* Of n choices, put the `want` that become free last to the front, by node. */
 void sched_plan_latest(struct choice *choice, size_t n, size_t want);
+void sched_plan_by_node(struct choice *choice, size_t n);
 
 /* --- sched_swap.c --- */
 
@@ -425,6 +451,28 @@ int sched_swap(sched_t *s, const struct claim *c);
 /* The claim is about to be held, or was just released. */
 void sched_swap_held(sched_t *s, const struct claim *c);
 void sched_swap_released(sched_t *s, const struct claim *c);
+
+/* --- sched_exchange.c --- */
+
+/* May the reservation have other nodes? */
+bool sched_exchange_movable(const sched_t *s, const struct claim *c);
+/* Are there any such, of other jobs than this? */
+bool sched_exchange_could(const sched_t *s, const struct job *j);
+/* If so: may there be enough nodes for the job now, beside the numbers of the reservations? */
+bool sched_exchange_room(sched_t *s, const struct job *j);
+/* If so: let reservations make room.  The claim with which the job is to start; its reservation is
+ * gone.  NULL: all is as it was. */
+struct claim *sched_exchange_start(sched_t *s, struct job *j);
+/* Reserve nodes for the job at the earliest time that the numbers allow, if that is earlier than
+ * its reservation. */
+bool sched_exchange_reserve(sched_t *s, struct job *j);
+/* The claim is about to be reserved (1), or was just taken out (-1). */
+void sched_exchange_reserved(sched_t *s, const struct claim *c, int sign);
+/* The claim is about to be held. */
+void sched_exchange_held(sched_t *s, const struct claim *c);
+/* A pass begins or ends. */
+void sched_exchange_forget(sched_t *s);
+void sched_exchange_destroy(sched_t *s);
 
 /* --- sched_bound.c --- */
 

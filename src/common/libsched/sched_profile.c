@@ -152,3 +152,12 @@ double sched_profile_find(const struct sched_profile *p, double from, int64_t no
         i = k;
     }
 }
+
+double sched_profile_until(const struct sched_profile *p, double from, int64_t nodes)
+{
+    for (size_t i = find(p, from); i < p->n; i++) {
+        if (p->free[i] < nodes)
+            return p->at[i] > from ? p->at[i] : from;
+    }
+    return INFINITY;
+}

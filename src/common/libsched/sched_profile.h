@@ -28,4 +28,7 @@ int sched_profile_add(struct sched_profile *p, double from, double to, int64_t b
 double sched_profile_find(const struct sched_profile *p, double from, int64_t nodes, double length,
                           double limit);
 
+/* The first time from `from` on at which fewer are free; INFINITY: never. */
+double sched_profile_until(const struct sched_profile *p, double from, int64_t nodes);
+
 #endif

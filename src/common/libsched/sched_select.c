@@ -31,7 +31,7 @@ static uint32_t count_bits(const uint64_t *bits, size_t words)
 /* Is the reservation among the first this many by start? */
 static bool counts(const sched_t *s, const struct span *sp, const struct claim *c)
 {
-    if (c == sp->own || !sched_span_overlaps(sp, c))
+    if (c == sp->own || !sched_span_overlaps(sp, c) || (sp->fixed && sched_exchange_movable(s, c)))
         return false;
     return sp->nreserved >= s->nreserved || c->start < s->reserved[sp->nreserved]->start;
 }
@@ -357,14 +357,6 @@ static bool best_scores(struct search *q, const struct job *j)
     return true;
 }
 
-static int choice_cmp(const void *x, const void *y)
-{
-    const struct choice *a = x;
-    const struct choice *b = y;
-
-    return a->node < b->node ? -1 : a->node > b->node;
-}
-
 size_t sched_select_now(sched_t *s, const struct shape *sh, const struct job *j,
                         const struct span *sp)
 {
@@ -388,7 +380,7 @@ size_t sched_select_now(sched_t *s, const struct shape *sh, const struct job *j,
         q.all = true;
         walk(&q, sh->cores, 0);
         if (best_scores(&q, j)) {
-            qsort(s->choice, q.n, sizeof(*s->choice), choice_cmp);
+            sched_plan_by_node(s->choice, q.n);
             return q.left == 0 ? q.n : 0;
         }
         q = (struct search){.s = s, .sh = sh, .sp = sp, .left = q.left};
@@ -399,7 +391,7 @@ size_t sched_select_now(sched_t *s, const struct shape *sh, const struct job *j,
         return walk(&q, sh->cores, 0) ? q.n : 0;
     if (!by_level(&q, order == SCHED_NODES_FULLEST))
         return 0;
-    qsort(s->choice, q.n, sizeof(*s->choice), choice_cmp);
+    sched_plan_by_node(s->choice, q.n);
     return q.n;
 }
 

@@ -4,7 +4,7 @@
  * engine for whole nodes does not decide (sched_alike.c), because some other job asks for less than
  * nodes, sched_plan.c reserves particular nodes.  A job that finds no room beside these may still
  * leave n nodes for the reservation: then it starts, and the reservation takes other nodes at the
- * same time.
+ * same time.  With several reservations sched_exchange.c does this, at a higher cost.
  *
  *    spare = nodes free at the reserved time if all that runs ends in time, less n
  *    a job may pass if at most `spare` of its nodes are among those
@@ -25,17 +25,11 @@
 
 #include "sched_private.h"
 
-/* The time from which the whole node is free. */
-static double free_from(const sched_t *s, const struct node *nd)
-{
-    return nd->held_last ? sched_claim_end(nd->held_last->claim, s->now) : 0.;
-}
-
 static bool free_by(const sched_t *s, uint32_t n, double when)
 {
     const struct node *nd = &s->map->nodes[n];
 
-    return nd->usable && free_from(s, nd) <= when;
+    return nd->usable && sched_node_free_from(s, nd) <= when;
 }
 
 bool sched_swap_could(const sched_t *s, const struct job *j)
@@ -114,7 +108,8 @@ int sched_swap(sched_t *s, const struct claim *c)
         if (piece < c->npieces && sched_claim_piece(c, piece)->node == i)
             continue;
         if (free_by(s, i, when))
-            s->choice[n++] = (struct choice){i, h->shape->nslots, free_from(s, &s->map->nodes[i])};
+            s->choice[n++] =
+                (struct choice){i, h->shape->nslots, sched_node_free_from(s, &s->map->nodes[i])};
     }
     s->work += s->map->n / 4;
     if (n < want)

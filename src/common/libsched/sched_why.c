@@ -102,6 +102,7 @@ static void estimates(sched_t *s, double now)
         (s->estimated != 0 && now >= s->estimated_at && now < s->estimated_at + EVERY))
         return;
     s->now = now;
+    sched_exchange_forget(s);
     s->guessing = true;
     for (size_t i = 0; n && i < DEPTH; i++, n = sched_tree_after(&s->order, sched_tree_key(n))) {
         struct job *j = sched_job_of_order(n);
@@ -295,7 +296,7 @@ static void put_reason(struct text *t, sched_t *s, struct job *j, double when, d
     else if (s->nreserved > 0 && s->reserved[0]->job != j) {
         put(t, "would delay job %ju, which is to start at ", (uintmax_t)s->reserved[0]->job->id);
         put_time(t, s->reserved[0]->start > now ? s->reserved[0]->start : now, now, shift);
-        if (sched_swap_could(s, j))
+        if (sched_exchange_movable(s, s->reserved[0]))
             put(t, " on any %u nodes", s->reserved[0]->job->shape->req.nnodes);
         else
             put(t, " on particular nodes");

@@ -1,7 +1,7 @@
 /* check_sched_swap.c - reservations of whole nodes are the same number, whoever decides.
  *
- * Two schedulers get the same random jobs for whole nodes, which end at the same times, often
- * early.  The first decides with the engine for whole nodes.  In the queue of the second there is
+ * Two schedulers get the same random jobs for whole nodes (some by all of their cores), which end at
+ * the same times, often early.  The first decides with the engine for whole nodes.  In the queue of the second there is
  * also a job that needs a node that is down, and asks for cores: so sched_pass.c decides there.
  * Each job has to start at the same time in both, on whatever nodes.
  */
@@ -70,7 +70,7 @@ static void add(sched_t *s, uint64_t id, const char *fmt, unsigned nodes, double
     json_decref(obj);
 }
 
-static sched_t *make(bool odd)
+static sched_t *make(const char *queue, const char *arg, bool odd)
 {
     static const char json[] =
         "{\"nodes\":[{\"ranks\":\"0-12\",\"hosts\":\"n[0-12]\",\"cores\":\"0-1\"}]}";
@@ -80,7 +80,7 @@ static sched_t *make(bool odd)
     sched_t *s = sched_create();
 
     ck_assert(s && g && up);
-    ck_assert_int_eq(sched_set_queue_policy(s, sched_builtin("easy"), NULL, &err), 0);
+    ck_assert_int_eq(sched_set_queue_policy(s, sched_builtin(queue), arg, &err), 0);
     ck_assert_int_eq(sched_set_node_policy(s, sched_builtin("first-fit"), NULL, &err), 0);
     ck_assert_int_eq(sched_inventory(s, g, up, NULL, &err), 0);
     if (odd)
@@ -123,10 +123,14 @@ static double instant(struct world *w, unsigned which, double now, unsigned *arr
         j->ended[which] = true;
     }
     for (; *arrived < NJOBS && w->jobs[*arrived].submit <= now; (*arrived)++)
-        add(w->s[which], *arrived + 1, "{\"nnodes\":%u,\"exclusive\":true,\"duration\":%f}",
+        add(w->s[which], *arrived + 1,
+            *arrived % 3 ? "{\"nnodes\":%u,\"exclusive\":true,\"duration\":%f}"
+                         : "{\"nnodes\":%u,\"cores\":2,\"duration\":%f}",
             w->jobs[*arrived].nodes, w->jobs[*arrived].estimate);
     while (sched_pass(w->s[which], now, 1000, &ops))
         ;
+    if ((next = sched_next_time(w->s[which])) <= now)
+        next = 0.;
     for (unsigned i = 0; i < NJOBS; i++) {
         const struct planned *j = &w->jobs[i];
         double t = j->start[which] < 0. ? j->submit : j->start[which] + j->runtime;
@@ -137,7 +141,7 @@ static double instant(struct world *w, unsigned which, double now, unsigned *arr
     return next;
 }
 
-START_TEST(same_starts)
+static void same_starts(const char *queue, const char *arg)
 {
     for (uint64_t seed = 1; seed <= RUNS; seed++) {
         struct world w = {.seed = seed};
@@ -146,7 +150,7 @@ START_TEST(same_starts)
         for (unsigned which = 0; which < 2; which++) {
             unsigned arrived = 0;
 
-            w.s[which] = make(which == 1);
+            w.s[which] = make(queue, arg, which == 1);
             for (double now = w.jobs[0].submit; now > 0.;)
                 now = instant(&w, which, now, &arrived);
             ck_assert_uint_eq(arrived, NJOBS);
@@ -155,10 +159,29 @@ START_TEST(same_starts)
         for (unsigned i = 0; i < NJOBS; i++) {
             ck_assert(w.jobs[i].start[0] >= 0.);
             ck_assert_msg(w.jobs[i].start[0] == w.jobs[i].start[1],
-                          "seed %ju: job %u starts at %f, not at %f", (uintmax_t)seed, i + 1,
-                          w.jobs[i].start[1], w.jobs[i].start[0]);
+                          "%s, seed %ju: job %u starts at %f, not at %f", queue, (uintmax_t)seed,
+                          i + 1, w.jobs[i].start[1], w.jobs[i].start[0]);
         }
     }
+}
+
+START_TEST(one)
+{
+    same_starts("easy", NULL);
+}
+END_TEST
+
+START_TEST(all)
+{
+    same_starts("conservative", "all");
+    same_starts("replan", "all");
+}
+END_TEST
+
+START_TEST(some)
+{
+    same_starts("conservative", "4");
+    same_starts("replan", "4");
 }
 END_TEST
 
@@ -167,6 +190,8 @@ int main(void)
     TCase *tc = tcase_create("cases");
 
     tcase_set_timeout(tc, 120);
-    tcase_add_test(tc, same_starts);
+    tcase_add_test(tc, one);
+    tcase_add_test(tc, all);
+    tcase_add_test(tc, some);
     return run_case("sched_swap", tc);
 }
