@@ -25,7 +25,7 @@ static void check(const jobspec_t *js)
         slots = JOBSPEC_TASKS_MAX;
     if (!argc || argv[argc] || !*argv[0] || !jobspec_name(js) || !r->cores || !r->nslots ||
         slots != jobspec_nslots(js) || !jobspec_ntasks(js) ||
-        jobspec_ntasks(js) > JOBSPEC_TASKS_MAX || !(jobspec_duration(js) >= 0))
+        jobspec_ntasks(js) > JOBSPEC_TASKS_MAX || !(r->duration >= 0))
         abort();
     if (jobspec_per_slot(js) &&
         (uint64_t)jobspec_per_slot(js) * jobspec_nslots(js) != jobspec_ntasks(js))

@@ -682,11 +682,6 @@ uint32_t jobspec_per_slot(const jobspec_t *js)
     return js->per_slot;
 }
 
-double jobspec_duration(const jobspec_t *js)
-{
-    return js->duration;
-}
-
 double jobspec_begin(const jobspec_t *js)
 {
     return js->begin;
@@ -715,11 +710,6 @@ const json_t *jobspec_env(const jobspec_t *js)
 const json_t *jobspec_files(const jobspec_t *js)
 {
     return js->files;
-}
-
-const json_t *jobspec_user(const jobspec_t *js)
-{
-    return js->user;
 }
 
 const struct jobspec_dep *jobspec_dependencies(const jobspec_t *js, size_t *n)

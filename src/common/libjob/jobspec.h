@@ -36,7 +36,6 @@ uint32_t jobspec_nslots(const jobspec_t *js);
 uint32_t jobspec_min_slots(const jobspec_t *js);
 uint32_t jobspec_ntasks(const jobspec_t *js);
 uint32_t jobspec_per_slot(const jobspec_t *js);
-double jobspec_duration(const jobspec_t *js);   /* seconds; 0: no limit */
 double jobspec_begin(const jobspec_t *js);      /* seconds since 1970; 0: at once */
 const char *jobspec_cwd(const jobspec_t *js);   /* NULL: not given */
 const char *jobspec_name(const jobspec_t *js);  /* job.name, else the command without its path */
@@ -44,7 +43,6 @@ const char *jobspec_hosts(const jobspec_t *js); /* host list it may run on; NULL
 const json_t *
 jobspec_env(const jobspec_t *js); /* object: NAME to text, or null to unset; or NULL */
 const json_t *jobspec_files(const jobspec_t *js); /* object: NAME to text; or NULL */
-const json_t *jobspec_user(const jobspec_t *js);  /* attributes.user; or NULL */
 const struct jobspec_dep *jobspec_dependencies(const jobspec_t *js, size_t *n);
 const struct joboptions *jobspec_options(const jobspec_t *js);
 

@@ -118,16 +118,6 @@ void kvs_set_destroy(kvs_set_t *s)
     errno = saved;
 }
 
-uint32_t kvs_set_puts(const kvs_set_t *s)
-{
-    return s->nkeys;
-}
-
-uint32_t kvs_set_values(const kvs_set_t *s)
-{
-    return s->live;
-}
-
 uint32_t kvs_set_rest(const kvs_set_t *s)
 {
     return s->rest.nops;

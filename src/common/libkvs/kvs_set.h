@@ -28,9 +28,8 @@ void kvs_set_clear(kvs_set_t *s);
  * or the errors of kvs_txn_next() and kvs_pack_next(); part of it may have been merged then. */
 int kvs_set_merge(kvs_set_t *s, const void *data, size_t len, kvs_dict_t *dict, errmsg_t *err);
 
-uint32_t kvs_set_puts(const kvs_set_t *s);   /* keys */
-uint32_t kvs_set_values(const kvs_set_t *s); /* distinct values of these keys */
-uint32_t kvs_set_rest(const kvs_set_t *s);   /* other operations */
+/* The number of operations that are not in plain transactions of puts. */
+uint32_t kvs_set_rest(const kvs_set_t *s);
 /* An upper bound of the size of the pack without its header. */
 size_t kvs_set_bytes(const kvs_set_t *s);
 

@@ -4,7 +4,6 @@
  *    open     responses are read         a valid response       open     response_cb
  *                                        an error, or invalid   pause    end
  *    pause    the timer runs             it expires             open     again_cb
- *    any                                 follow_restart()       open     follow_restart
  *
  * Invariant 1: there is a future, or the timer runs, never both.
  *
@@ -105,12 +104,4 @@ void follow_destroy(follow_t *fo)
     flux_watcher_destroy(fo->timer);
     free(fo);
     errno = saved;
-}
-
-void follow_restart(follow_t *fo)
-{
-    flux_watcher_stop(fo->timer);
-    flux_future_destroy(fo->f);
-    fo->f = NULL;
-    open_stream(fo);
 }

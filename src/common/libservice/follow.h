@@ -28,7 +28,5 @@ struct follow_ops {
  * it. */
 follow_t *follow_create(flux_t *h, const struct follow_ops *ops, void *arg);
 void follow_destroy(follow_t *fo); /* NULL-safe, keeps errno */
-/* Close the stream, if it is open, and open another one at once.  No callback. */
-void follow_restart(follow_t *fo);
 
 #endif

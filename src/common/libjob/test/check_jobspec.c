@@ -449,7 +449,7 @@ START_TEST(all_of_it)
     ck_assert_uint_eq(jobspec_nslots(js), 6);
     ck_assert_uint_eq(jobspec_ntasks(js), 12);
     ck_assert_uint_eq(jobspec_per_slot(js), 2);
-    ck_assert_double_eq(jobspec_duration(js), 60.5);
+    ck_assert_double_eq(jobspec_rreq(js)->duration, 60.5);
     ck_assert_double_eq(jobspec_begin(js), 1763719200);
     ck_assert_str_eq(jobspec_cwd(js), "/tmp");
     ck_assert_str_eq(jobspec_name(js), "mine");
@@ -457,7 +457,6 @@ START_TEST(all_of_it)
     ck_assert_str_eq(json_string_value(json_object_get(jobspec_env(js), "A")), "1");
     ck_assert(json_is_null(json_object_get(jobspec_env(js), "B")));
     ck_assert_uint_eq(json_object_size(jobspec_files(js)), 1);
-    ck_assert_uint_eq(json_object_size(jobspec_user(js)), 1);
     deps = jobspec_dependencies(js, &n);
     ck_assert_uint_eq(n, 2);
     ck_assert_int_eq(deps[0].scheme, JOB_DEP_AFTEROK);

@@ -367,9 +367,7 @@ START_TEST(test_follow_refused)
     ck_assert_int_eq(t.errnum, EPROTO);
     ck_assert_uint_eq(f->nsent, 2);
     ck_assert_str_eq(flux_msg_topic(f->sent[1]), "other.cancel");
-    follow_restart(fo);
-    ck_assert_uint_eq(f->nsent, 3);
-    ck_assert_ptr_null(c.timer);
+    ck_assert_ptr_nonnull(c.timer);
     follow_destroy(fo);
     fake_free(f);
 }
