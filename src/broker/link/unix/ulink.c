@@ -167,6 +167,7 @@ static struct ulink_peer *peer_create(ulink_t *l, enum core_plane plane, uint32_
     p->rank = rank;
     p->fd = -1;
     list_init(&p->dirty);
+    list_init(&p->unread);
     list_init(&p->unreported);
     if (!(p->out = outq_create())) {
         peer_free(p);
@@ -237,6 +238,7 @@ void *ulink_create(core_t *core, const struct link_config *cfg, errmsg_t *err)
     l->fd = -1;
     list_init(&l->strangers);
     list_init(&l->dirty);
+    list_init(&l->unread);
     list_init(&l->unreported);
     l->core = core;
     l->r = core_reactor(core);

@@ -19,6 +19,9 @@
  *  4. A child for which EVENT_BYTES_MAX bytes wait gets no events until some were written.  The core
  *     of that child notices the gap in the sequence numbers and asks for what it has missed.
  *  5. Nothing of the core is written to a neighbor that has not proved its key.
+ *  6. Each pass handles at most PASS_MAX messages of a read; nothing more is read from that neighbor
+ *     until the later passes have handled the rest.
+ *  7. What a neighbor has sent before it closed its end is handled before the neighbor is lost.
  *
  * Failure: a neighbor that sends what is not a message is lost, with a sentence in the log.
  */
@@ -37,6 +40,7 @@
 #define BYTES_MAX (16u * 1024 * 1024)
 #define FORCED_MAX (64u * 1024 * 1024)
 #define EVENT_BYTES_MAX (8u * 1024 * 1024)
+#define PASS_MAX 128
 #define PAUSE_MIN 0.005
 #define PAUSE_MAX 0.5
 #define BEATS 10. /* number of intervals in peer_timeout */
@@ -49,6 +53,7 @@
 void ulink_peer_close(struct ulink_peer *p)
 {
     list_remove(&p->dirty);
+    list_remove(&p->unread);
     flux_watcher_stop(p->retry);
     flux_watcher_destroy(p->w);
     p->w = NULL;
@@ -70,6 +75,14 @@ void ulink_peer_doom(struct ulink_peer *p, const char *why)
     flux_watcher_start(p->l->flush);
 }
 
+/* Close the connection of a peer that is gone, and discard what waits for it. */
+static void discard(struct ulink_peer *p)
+{
+    ulink_peer_close(p);
+    outq_destroy(p->out);
+    p->out = NULL;
+}
+
 /* An outbound connection that ended before it was accepted: another attempt follows. */
 static void try_later(struct ulink_peer *p)
 {
@@ -88,7 +101,7 @@ static void report_lost(ulink_t *l)
         struct ulink_peer *p = list_entry(n, struct ulink_peer, unreported);
 
         list_remove(n);
-        ulink_peer_close(p);
+        discard(p);
         core_peer_lost(l->core, p->plane, p->rank, p->why);
     }
 }
@@ -121,15 +134,18 @@ static void peer_write(struct ulink_peer *p)
     list_remove(&p->dirty);
     if (p->closing) {
         (void)write_out(p);
-        ulink_peer_close(p);
+        discard(p);
         return;
     }
-    if (p->state != ULINK_UP)
+    if (p->state != ULINK_UP || p->deaf)
         return;
     if ((rc = write_out(p)) < 0) {
-        ulink_peer_doom(p, errno == EPIPE || errno == ECONNRESET ? "its connection was closed"
-                                                                 : strerror(errno));
-        return;
+        if (errno != EPIPE && errno != ECONNRESET) {
+            ulink_peer_doom(p, strerror(errno));
+            return;
+        }
+        p->deaf = p->blocked = true; /* ready_cb finds the end, after what was sent before it */
+        rc = 0;
     }
     flux_fd_watcher_set(p->w, rc == 1 ? FLUX_POLLIN | FLUX_POLLOUT : FLUX_POLLIN);
     if (p->told_full && outq_messages(p->out) <= l->queue_max / 2 &&
@@ -139,18 +155,26 @@ static void peer_write(struct ulink_peer *p)
     }
 }
 
+static void take_messages(struct ulink_peer *p);
+
 static void flush_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
 {
     ulink_t *l = arg;
     struct list_node now;
     struct list_node *n;
-    bool skipped = l->skipped;
 
     list_init(&now);
+    list_splice(&now, &l->unread);
+    while ((n = list_first(&now))) {
+        list_remove(n);
+        take_messages(list_entry(n, struct ulink_peer, unread));
+    }
     list_splice(&now, &l->dirty);
     while ((n = list_first(&now)))
         peer_write(list_entry(n, struct ulink_peer, dirty));
     if (l->slow) {
+        bool skipped = l->skipped;
+
         l->slow = l->skipped = false;
         core_event_slow(l->core, skipped);
     }
@@ -311,7 +335,12 @@ static void take_messages(struct ulink_peer *p)
     errmsg_t err = {""};
     flux_msg_t *msg;
 
-    while (p->state != ULINK_GONE) {
+    for (unsigned n = 0; p->state != ULINK_GONE; n++) {
+        if (n >= PASS_MAX && framer_pending(p->in)) {
+            list_append(&p->l->unread, &p->unread);
+            flux_watcher_start(p->l->flush);
+            return;
+        }
         if ((msg = framer_next(p->in, &err))) {
             take(p, msg);
             continue;
@@ -340,7 +369,8 @@ static void ready_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *ar
         return;
     n = framer_read(p->in, p->fd, p->l->scratch, ULINK_SCRATCH, false);
     if (n > 0) {
-        p->heard = flux_reactor_now(r);
+        if (!p->deaf)
+            p->heard = flux_reactor_now(r);
         take_messages(p);
         if (p->in && framer_park(p->in) < 0)
             ulink_peer_doom(p, "out of memory for its messages");

@@ -41,12 +41,14 @@ struct ulink_peer {
     bool sent;             /* something was sent since the last beat */
     bool told_full;        /* the core got EAGAIN */
     bool blocked;          /* the socket accepts no more for now */
+    bool deaf;             /* it has closed its end: what it had sent is still to be read */
     bool closing;          /* dropped: to be closed */
     bool allowed;          /* may connect */
     char key[ULINK_KEY_SIZE];
     char *uri;              /* outbound: connected to */
     struct list_node dirty; /* in ulink.dirty: something to write, or to close */
 
+    struct list_node unread; /* in ulink.unread: more messages are there than one pass handles */
     struct list_node unreported; /* in ulink.unreported: the core must be told of its loss */
     char why[128];
 };
@@ -84,8 +86,8 @@ struct ulink {
     struct list_node strangers;
     unsigned nstrangers;
 
-    struct list_node dirty, unreported;
-    flux_watcher_t *flush; /* defer: write, report, close */
+    struct list_node dirty, unread, unreported;
+    flux_watcher_t *flush; /* defer: go on with messages, write, report, close */
     flux_watcher_t *beat;  /* timer */
     double beat_every, beat_last;
     bool slow;    /* a child does not keep up with its events: tell the core */

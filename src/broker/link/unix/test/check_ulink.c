@@ -309,6 +309,100 @@ START_TEST(errors)
 }
 END_TEST
 
+#define MANY 20000
+static unsigned seen, most; /* messages to rank 0: before this pass of the reactor, of one pass */
+
+static void pass_cb(void *arg)
+{
+    unsigned got = node[0].core.got[CORE_TREE];
+
+    if (got - seen > most)
+        most = got - seen;
+    seen = got;
+}
+
+/* A neighbor that sends much leaves the loop to others in between; the order stays. */
+START_TEST(many)
+{
+    queue_max = MANY;
+    start_all(2, "flat", false, true);
+    ck_assert(run_until(&node[0].core.event_up[1], 1, PATIENCE));
+    for (uint32_t tag = 1; tag <= MANY; tag++)
+        ck_assert_int_eq(send_from(1, CORE_TREE, 0, tag, 1, false), 0);
+    ck_assert_int_eq(flux_reactor_before_sleep(reactor, pass_cb, NULL), 0);
+    ck_assert(run_until(&node[0].core.got[CORE_TREE], MANY, PATIENCE));
+    ck_assert(node[0].core.ordered);
+    ck_assert_uint_le(most, 500);
+    /* The end of the connection comes after all messages. */
+    for (uint32_t tag = 1; tag <= 1000; tag++)
+        ck_assert_int_eq(send_from(1, CORE_TREE, 0, MANY + tag, 1, false), 0);
+    transport->ops->destroy(node[1].link);
+    node[1].link = NULL;
+    ck_assert(run_until(&node[0].core.lost[CORE_TREE][1], 1, PATIENCE));
+    ck_assert_uint_eq(node[0].core.got[CORE_TREE], MANY + 1000);
+    ck_assert(node[0].core.ordered);
+}
+END_TEST
+
+/* What a neighbor sent before it closed its end comes first, although nothing can be written to it any
+ * more: a child that says goodbye is not one that was lost. */
+START_TEST(last_words)
+{
+    start_all(2, "flat", false, true);
+    ck_assert(run_until(&node[0].core.event_up[1], 1, PATIENCE));
+    for (uint32_t tag = 1; tag <= 10; tag++)
+        ck_assert_int_eq(send_from(1, CORE_TREE, 0, tag, 10, false), 0);
+    transport->ops->destroy(node[1].link);
+    node[1].link = NULL;
+    ck_assert_int_eq(send_from(0, CORE_TREE, 1, 1, 10, false), 0);
+    publish(0, "news");
+    ck_assert(run_until(&node[0].core.lost[CORE_TREE][1], 1, PATIENCE));
+    ck_assert_uint_eq(node[0].core.got[CORE_TREE], 10);
+    ck_assert(run_until(&node[0].core.lost[CORE_RING][1], 1, PATIENCE));
+}
+END_TEST
+
+/* One that refuses to hear, and goes on to talk, is lost all the same. */
+START_TEST(deaf)
+{
+    struct ulink_hello hello = {ULINK_VERSION, 2, "tree", ""};
+    int fd;
+
+    peer_timeout = 0.5;
+    two_of_three(false);
+    write_word(fd = stranger(0), ULINK_HELLO, &hello);
+    ck_assert(run_until(&node[0].core.event_up[2], 1, PATIENCE));
+    ck_assert_int_eq(shutdown(fd, SHUT_RD), 0);
+    for (int i = 0; i < PATIENCE * 100 && node[0].core.lost[CORE_TREE][2] == 0; i++) {
+        flux_msg_t *msg = ulink_word_create(ULINK_BEAT, NULL);
+        outq_t *q = outq_create();
+
+        (void)outq_send(q, fd, msg);
+        outq_destroy(q);
+        flux_msg_destroy(msg);
+        publish(0, "news");
+        run_for(0.01);
+    }
+    ck_assert_uint_eq(node[0].core.lost[CORE_TREE][2], 1);
+    close(fd);
+}
+END_TEST
+
+/* What waited for a lost neighbor takes no memory. */
+START_TEST(lost_queue)
+{
+    struct ulink *l;
+
+    start_all(2, "flat", false, false);
+    ck_assert(run_until(&node[0].core.event_up[1], 1, PATIENCE));
+    while (send_from(1, CORE_TREE, 0, 0, 1000000, true) == 0)
+        ;
+    ck_assert(run_until(&node[1].core.lost[CORE_TREE][0], 1, PATIENCE));
+    l = node[1].link;
+    ck_assert_uint_eq(l->parent->out ? outq_bytes(l->parent->out) : 0, 0);
+}
+END_TEST
+
 /* The socket of a broker that was killed is replaced. */
 START_TEST(stale_socket)
 {
@@ -340,6 +434,10 @@ int main(void)
     tcase_add_test(tc, large_hello);
     tcase_add_test(tc, slow_child);
     tcase_add_test(tc, errors);
+    tcase_add_test(tc, many);
+    tcase_add_test(tc, last_words);
+    tcase_add_test(tc, deaf);
+    tcase_add_test(tc, lost_queue);
     tcase_add_test(tc, stale_socket);
     return run_case("ulink", tc);
 }
