@@ -260,11 +260,13 @@ nomem:
 
 /* --- operations of the owner --- */
 
-/* Does the socket belong to a process that was killed? */
+/* Is it the socket of a process that was killed? */
 static bool stale(const struct sockaddr_un *sun)
 {
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    bool dead = fd >= 0 && connect(fd, (const struct sockaddr *)sun, sizeof(*sun)) < 0 &&
+    struct stat st;
+    bool dead = fd >= 0 && lstat(sun->sun_path, &st) == 0 && S_ISSOCK(st.st_mode) &&
+                connect(fd, (const struct sockaddr *)sun, sizeof(*sun)) < 0 &&
                 errno == ECONNREFUSED;
 
     if (fd >= 0)
@@ -275,7 +277,6 @@ static bool stale(const struct sockaddr_un *sun)
 static int listen_at(const char *uri, errmsg_t *err)
 {
     struct sockaddr_un sun;
-    mode_t mask;
     int fd;
     int rc;
 
@@ -283,11 +284,15 @@ static int listen_at(const char *uri, errmsg_t *err)
         return -1;
     if ((fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) < 0)
         return errmsg_fail(err, errno, "cannot open a socket: %s", strerror(errno));
-    mask = umask(0177);
+    /* The file gets the mode of the socket.  The umask would be that of other threads, too. */
+    (void)fchmod(fd, 0600);
     rc = bind(fd, (struct sockaddr *)&sun, sizeof(sun));
-    if (rc < 0 && errno == EADDRINUSE && stale(&sun) && unlink(sun.sun_path) == 0)
-        rc = bind(fd, (struct sockaddr *)&sun, sizeof(sun));
-    umask(mask);
+    if (rc < 0 && errno == EADDRINUSE) {
+        if (stale(&sun) && unlink(sun.sun_path) == 0)
+            rc = bind(fd, (struct sockaddr *)&sun, sizeof(sun));
+        else
+            errno = EADDRINUSE;
+    }
     if (rc < 0 || listen(fd, BACKLOG) < 0) {
         errmsg_fail(err, errno, "cannot listen at %s: %s", uri, strerror(errno));
         close(fd);

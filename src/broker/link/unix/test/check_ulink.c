@@ -4,6 +4,8 @@
 
 #include "broker/link/test/common.h"
 
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 
 #include "broker/link/unix/ulink_private.h"
@@ -403,6 +405,39 @@ START_TEST(lost_queue)
 }
 END_TEST
 
+static unsigned umasks;
+
+/* The umask belongs to all threads of the process: modules may make files at any moment. */
+mode_t umask(mode_t mask)
+{
+    umasks++;
+    return (mode_t)syscall(SYS_umask, mask);
+}
+
+/* Only the user may connect, whatever the umask; and what is not a socket stays. */
+START_TEST(socket_file)
+{
+    char uri[200], *path = uri + strlen(LOCAL);
+    errmsg_t err = {""};
+    struct stat st;
+    int fd;
+
+    create(0, 2, "flat", true);
+    snprintf(uri, sizeof(uri), LOCAL "%s/t0", dir);
+    ck_assert_int_ge(fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600), 0);
+    close(fd);
+    ck_assert_int_eq(transport->ops->bind(node[0].link, uri, "", &err), -1);
+    ck_assert_msg(errno == EADDRINUSE, "%d %s", errno, err.text);
+    ck_assert_int_eq(unlink(path), 0);
+    (void)syscall(SYS_umask, 0);
+    ck_assert_msg(transport->ops->bind(node[0].link, uri, "", &err) == 0, "%s", err.text);
+    ck_assert_int_eq(stat(path, &st), 0);
+    ck_assert(S_ISSOCK(st.st_mode));
+    ck_assert_int_eq(st.st_mode & 0777, 0600);
+    ck_assert_uint_eq(umasks, 0);
+}
+END_TEST
+
 /* The socket of a broker that was killed is replaced. */
 START_TEST(stale_socket)
 {
@@ -438,6 +473,7 @@ int main(void)
     tcase_add_test(tc, last_words);
     tcase_add_test(tc, deaf);
     tcase_add_test(tc, lost_queue);
+    tcase_add_test(tc, socket_file);
     tcase_add_test(tc, stale_socket);
     return run_case("ulink", tc);
 }
