@@ -156,7 +156,7 @@ else
     export LD_LIBRARY_PATH=$wheel/lib
     pids=()
     for s in 1 2; do
-        "$FLUX" start --size=2 sh -c 'for i in 1 2 3; do "$0" wreckrun --overcommit -N2 -n4 ./mpi_ring 4 || exit 1; done' \
+        run_with_timeout 60 "$FLUX" start --size=2 sh -c 'for i in 1 2 3; do "$0" wreckrun --overcommit -N2 -n4 ./mpi_ring 4 || exit 1; done' \
             "$FLUX" >"two.$s" 2>&1 &
         pids+=($!)
     done

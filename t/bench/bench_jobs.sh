@@ -5,7 +5,7 @@
 #
 #     bench_jobs.sh [PART...]      run submit kept launch output, mpi (default: all but mpi, which takes
 #                                  minutes: bench_mpi.sh)
-#     BENCH_KEPT=N                 this many jobs are kept in `kept` (default 100000: one to two minutes)
+#     BENCH_KEPT=N                 this many jobs are kept in `kept` (default 100000: two to four minutes)
 uri=${FLUX_URI-} # of the session it runs in: bench_lib.sh starts without
 . "$(dirname "$0")/bench_lib.sh"
 export FLUX
@@ -51,6 +51,34 @@ output() {
     done
 }
 
+# By turns in this session, which keeps many jobs, and in new ones: what else the machine does meanwhile costs
+# both the same.
+kept() {
+    sample() {
+        "$BENCH_DIR/bench_jobs" sample
+    }
+    BENCH_ROOT=$(broker 0)
+    export BENCH_ROOT
+    "$BENCH_DIR/bench_jobs" keep "$1"
+    for _ in 1 2 3 4 5; do
+        (unset FLUX_URI && in_session 4 -- bash "$0" --run sample) >>"$TMPDIR/few"
+        sample >>"$TMPDIR/many"
+    done
+    "$FLUX" setattr job.purge-count="$1"
+    sample >/dev/null # forgets those beyond that number
+    for _ in 1 2 3; do
+        sample >>"$TMPDIR/full"
+    done
+    few=$(median <"$TMPDIR/few")
+    figure "root: CPU of a job, many kept" "$(median <"$TMPDIR/many")" us "few kept" "$few" "<=x1.2"
+    figure "root: and another one forgotten for it" "$(median <"$TMPDIR/full")" us "few kept" "$few"
+}
+
+if [ "${1-}" = --kept ]; then
+    export FLUX_URI=$uri
+    kept "$2"
+    exit
+fi
 if [ "${1-}" = --output ]; then
     export FLUX_URI=$uri
     output
@@ -69,7 +97,7 @@ for part in "$@"; do
     echo "-- $part"
     case $part in
     run | submit) in_session 4 -- bash "$0" --run "$part" ;;
-    kept) in_session 4 -- bash "$0" --run kept "${BENCH_KEPT:-100000}" ;;
+    kept) in_session 4 -- bash "$0" --kept "${BENCH_KEPT:-100000}" ;;
     launch) in_session 4 -- env BENCH_NODES=4 "$BENCH_DIR/bench_launch" true 1 16 64 256 ;;
     output) in_session 4 -- bash "$0" --output ;;
     mpi)
