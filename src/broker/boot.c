@@ -1,15 +1,15 @@
 /* Boot: the method, the directories, the keys, and the steps of phase 2.
  *
- * Phase 2 takes the same steps forevery method:
+ * Phase 2 takes the same steps for every method:
  *     key pair (fresh, or from a file) -> link_create -> link_bind -> publish the card -> (barrier)
  *     -> cards of children and ring predecessor: link_allow -> cards of parent and ring successor:
  *     connect -> link_start
  * Phase 3, when the session runs: the launcher is told that the boot is over.
  *
  * Invariants:
- *  1. With PMI, all brokers listen before any broker knows an address, so a refused connection
- *     means that the peer is gone.  With a configuration file, ZeroMQ retries until the peer
- *     listens.
+ *  1. With PMI, all brokers listen before any broker knows an address.  Links try again all the
+ *     same: with a configuration file, peers may start later; and a socket whose file was removed
+ *     gets a new one.
  *  2. A broker fetches only the cards of its neighbors: parent, children, and two in the ring.
  *  3. RUNDIR/RANK belongs to one broker (boot_dir.h), is created here and removed here.  The last
  *     broker to leave RUNDIR removes it if it is empty, whoever created it.

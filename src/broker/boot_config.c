@@ -48,8 +48,8 @@ static const struct config_field fields[] = {
     {SECTION, "curve", CONFIG_BOOL, false},
     {SECTION, "topology", CONFIG_STRING, false},
     {SECTION, "attrs", CONFIG_PAIRS, false},
-    {"resource", "*", CONFIG_ANY, false}, /* for the module resrc, */
-    {"places", "*", CONFIG_ANY, false},   /* --- own rank --- */
+    {"resource", "*", CONFIG_ANY, false}, /* these two are for the module resrc */
+    {"places", "*", CONFIG_ANY, false},
     CONFIG_FIELD_END,
 };
 
@@ -70,9 +70,9 @@ static void conf_close(boot_t *b)
     free(cf);
 }
 
-/* Is `entry` this host?  If one of the names lacks a domain, domains are not compared. */
+/* --- own rank --- */
 
-/* Is `entry` this host?  A name without a domain is compared without. */
+/* Is `entry` this host?  If one of the names lacks a domain, domains are not compared. */
 static bool same_host(const char *entry, const char *self)
 {
     size_t n = strcspn(entry, "."), m = strcspn(self, ".");
@@ -172,8 +172,6 @@ static int conf_open(boot_t *b, errmsg_t *err)
     return find_rank(b, cf, err);
 }
 
-/* Expand a field for a rank.  1, 0 (absent) or -1. */
-
 static int host_of(struct conf *cf, uint32_t rank, char *host, size_t size, errmsg_t *err)
 {
     if (!hostlist_nth(cf->hosts, rank, host, size))
@@ -182,7 +180,7 @@ static int host_of(struct conf *cf, uint32_t rank, char *host, size_t size, errm
     return 0;
 }
 
-/* The default event address: TREE-URI with port + 1, or its path with "-event". */
+/* Expand a field for a rank.  1, 0 (absent) or -1. */
 static int text_for(struct conf *cf, const char *name, uint32_t rank, char *buf, size_t size,
                     errmsg_t *err)
 {
@@ -206,7 +204,7 @@ static int tree_address(struct conf *cf, uint32_t rank, char *uri, errmsg_t *err
     return 0;
 }
 
-/* Get the endpoints from the fields of "address" or of "bind". */
+/* The default event address: TREE-URI with port + 1, or its path with "-event". */
 static int event_from_tree(struct conf *cf, const char *tree_uri, char *uri, errmsg_t *err)
 {
     const char *colon = strrchr(tree_uri, ':');
@@ -225,7 +223,7 @@ static int event_from_tree(struct conf *cf, const char *tree_uri, char *uri, err
                : errmsg_fail(err, EINVAL, "%s: session.address is too long", config_name(cf->file));
 }
 
-/* Replace host names by addresses; "*" and UNIX sockets remain. */
+/* Get the endpoints from the fields of "address" or of "bind". */
 static int endpoint_pair(struct conf *cf, const char *name, const char *event_name, uint32_t rank,
                          char *tree_uri, char *event_uri, errmsg_t *err)
 {
@@ -243,7 +241,7 @@ static int endpoint_pair(struct conf *cf, const char *name, const char *event_na
     return rc;
 }
 
-/* Names become numbers; "*" and UNIX sockets stay. */
+/* Replace host names by addresses; "*" and UNIX sockets remain. */
 static int resolve(struct conf *cf, char *uri, errmsg_t *err)
 {
     char numeric[BOOT_URI_MAX];

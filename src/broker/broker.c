@@ -559,9 +559,7 @@ static void take_down(struct broker *b)
     ending_destroy(b->ending);
     sockwatch_destroy(b->sockwatch);
     connector_destroy(b->connector);
-    tracer_destroy(b->tracer); /* One arena: threads here pass messages more than they allocate,
-                                  and one arena per thread would cost more memory than the whole
-                                  broker. */
+    tracer_destroy(b->tracer);
     close_link(b);
     attrs_unserve(b->attrs);
     modhost_destroy(b->modhost);
@@ -596,13 +594,13 @@ int broker_run(attrs_t *attrs, char *const argv[], bool verbose)
     if (bring_up(&b, &err) < 0) {
         say("%s", err.text);
         b.exit_code = 1;
-        b.orderly = true;  /* else it is over already, for example because a module was not found */
-    } else if (!b.orderly) /* Free what module threads do not use; process exit frees the rest. */
+        b.orderly = true;
+    } else if (!b.orderly) /* else it is over already, for example because a module was not found */
         flux_reactor_run(b.r);
     if (b.orderly)
         take_down(&b);
     else if (b.abandoned) {
-        /* threads still use the rest, which process exit frees */
+        /* Free what module threads do not use; process exit frees the rest. */
         program_destroy(b.program);
         ending_destroy(b.ending);
         sockwatch_destroy(b.sockwatch);

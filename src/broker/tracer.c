@@ -19,8 +19,6 @@
  * Failure: a file that can no longer be written is closed, with a message in the log.  A report
  * without memory counts as one without room.  The connector disconnects a client that does not
  * read.
- *
- *
  */
 #include "config.h"
 #include "tracer.h"
