@@ -56,6 +56,7 @@ struct content {
     struct list_node lru;
     size_t limit;
     uint32_t now;
+    bool frozen;
     size_t most; /* maximum of st.bytes since content_tidy() last released memory */
     struct content_stats st;
 };
@@ -452,9 +453,14 @@ static struct content_obj *oldest(content_t *c)
     return list_entry(list_first(&c->lru), struct content_obj, link);
 }
 
+void content_freeze(content_t *c, bool frozen)
+{
+    c->frozen = frozen;
+}
+
 void content_trim(content_t *c)
 {
-    while (c->st.free_bytes > c->limit) {
+    while (!c->frozen && c->st.free_bytes > c->limit) {
         INVARIANT(3, !list_empty(&c->lru));
         drop(c, oldest(c));
         c->st.dropped++;
@@ -464,7 +470,7 @@ void content_trim(content_t *c)
 size_t content_drop(content_t *c, size_t max)
 {
     size_t n = 0;
-    for (; n < max && !list_empty(&c->lru); n++)
+    for (; !c->frozen && n < max && !list_empty(&c->lru); n++)
         drop(c, oldest(c));
     c->st.dropped += n;
     return n;
@@ -482,7 +488,7 @@ bool content_tidy(content_t *c)
 size_t content_expire(content_t *c, uint32_t before, size_t max)
 {
     size_t n = 0;
-    for (; n < max && !list_empty(&c->lru) && oldest(c)->used < before; n++)
+    for (; !c->frozen && n < max && !list_empty(&c->lru) && oldest(c)->used < before; n++)
         drop(c, oldest(c));
     c->st.expired += n;
     if (n > 0 && n < max)

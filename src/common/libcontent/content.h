@@ -90,6 +90,10 @@ size_t content_drop(content_t *c, size_t max);
  * freed.  True if it did. */
 bool content_tidy(content_t *c);
 
+/* While it is frozen, nothing is dropped: content_trim(), content_drop() and content_expire() do
+ * nothing (and return 0). */
+void content_freeze(content_t *c, bool frozen);
+
 /* The time, in units and from an origin of the caller's choice.  Must not go back. */
 void content_set_clock(content_t *c, uint32_t now);
 /* Drop at most `max` objects that are not needed and were last used before `before`.  The cost is

@@ -393,6 +393,11 @@ static struct content_obj *flush_leaf(struct kvsmaker *x, struct node *n)
             return NULL;
         e[i] = n->ent[i].e;
     }
+    /* Not before what is below it: each call makes at least one object that stays. */
+    if (x->more && !x->more(x->arg)) {
+        errno = EAGAIN;
+        return NULL;
+    }
     size_t size = treeobj_leaf_size(e, n->count, x->dsize);
     if (kvsmaker_fit(x, size) < 0)
         return NULL;

@@ -47,7 +47,8 @@ struct kvsdir *kvsdir_sub(struct kvsmaker *x, struct kvsdir *d, const char *name
 int kvsdir_settle(struct kvsmaker *x, struct kvsdir *d, const char *name, size_t len,
                   struct kvsent *out);
 /* Encode what was changed since the last flush, children first.  The digest of the directory, or
- * NULL.  It may be changed again after this. */
+ * NULL; with EAGAIN when x->more() said no: another call goes on from there.  It may be changed
+ * again after this. */
 const uint8_t *kvsdir_flush(struct kvsmaker *x, struct kvsdir *d);
 /* Changes were made otherwise than by way of the top directory: forget what was encoded. */
 void kvsdir_forget(struct kvsmaker *x);

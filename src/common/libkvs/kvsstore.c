@@ -21,7 +21,8 @@
  *  2. A left-over object that comes up again (equal contents) is kept anew, with its children: they
  *     are kept, because flush makes children before parents and a parent refers only to what it was
  *     just given.
- *  3. Between begin() and end() nothing is collected or dropped.
+ *  3. Between begin() and end() nothing is collected or dropped, however many slices of time lie
+ *     between them.
  *  4. A transaction that fails is undone by its journal, so that others in the same root change are
  *     not touched.
  *
@@ -32,8 +33,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kvs_pack.h"
 #include "kvsstore_private.h"
+
+#define STEPS_LOOK 8 /* steps between two looks at the clock */
 
 /* --- keeping and giving back --- */
 
@@ -149,21 +151,30 @@ static int child_let_go(kvsstore_t *s, struct content_obj *o)
     return 0;
 }
 
+/* May another step be done now? */
+static bool step(kvsstore_t *s)
+{
+    return !s->more || s->steps++ % STEPS_LOOK != 0 || s->more(s->more_arg);
+}
+
 bool kvsstore_collect(kvsstore_t *s, unsigned budget)
 {
-    if (s->loading)
-        return false;
+    if (s->top || s->loading)
+        return false; /* invariant 3 */
     /* Each object comes to the zero list once after it was made and once when it dies: with this
      * much, what is to be given back cannot pile up however large the root changes are. */
-    budget += 3 * s->made;
+    s->owed += 3 * (uint64_t)s->made;
     s->made = 0;
-    while (budget > 0 && s->zero) {
+    while ((budget > 0 || s->owed > 0) && s->zero && step(s)) {
         struct content_obj *o = s->zero;
         s->zero = o->zero_next;
         if (!s->zero)
             s->zero_end = &s->zero;
         o->in_zero = 0;
-        budget--;
+        if (budget > 0)
+            budget--;
+        else
+            s->owed--;
         if (o->refs > 0 || o->writing)
             continue;
         /* Only a blob's bytes may be elsewhere, and it refers to nothing. */
@@ -175,8 +186,10 @@ bool kvsstore_collect(kvsstore_t *s, unsigned budget)
         content_forget(s->content, o);
     }
     content_trim(s->content);
-    if (!s->zero)
+    if (!s->zero) {
+        s->owed = 0;
         content_tidy(s->content);
+    }
     return s->zero != NULL;
 }
 
@@ -216,6 +229,7 @@ void kvsstore_destroy(kvsstore_t *s)
     if (!s)
         return;
     int saved = errno;
+    kvsstore_cancel(s);
     kvsstore_upload_fini(s);
     arena_destroy(s->make.arena);
     free(s->make.scratch);
@@ -298,51 +312,104 @@ int kvsstore_begin(kvsstore_t *s)
     s->uses = NULL;
     s->applied = 0;
     s->spoilt = false;
-    s->top = kvsdir_open(&s->make, s->root->digest);
-    return s->top ? 0 : -1;
+    if (!(s->top = kvsdir_open(&s->make, s->root->digest)))
+        return -1;
+    content_freeze(s->content, true);
+    return 0;
 }
 
-static void undo(kvsstore_t *s)
+void kvsstore_pace(kvsstore_t *s, bool (*more)(void *arg), void *arg)
+{
+    s->more = more;
+    s->more_arg = arg;
+}
+
+/* May another object be made now? */
+static bool more_objects(void *arg)
+{
+    kvsstore_t *s = arg;
+    return s->more(s->more_arg);
+}
+
+/* Forget the iterator of the transaction; keeps errno. */
+static void apply_close(kvsstore_t *s)
+{
+    if (s->now.state == APPLY_PACK)
+        kvs_pack_close(&s->now.pack);
+    s->now.state = APPLY_NONE;
+}
+
+static int apply_begin(kvsstore_t *s, const void *txn, size_t len, errmsg_t *err)
+{
+    s->journal = NULL;
+    s->miss.n = 0;
+    s->now.uses = s->uses;
+    s->now.undone = false;
+    if (kvs_pack_is(txn, len)) {
+        if (kvsstore_pack_begin(s, txn, len, err) < 0)
+            return -1;
+        s->now.state = APPLY_PACK;
+    } else {
+        if (kvs_txn_open(&s->now.txn, txn, len, NULL, err) < 0)
+            return -1;
+        s->now.state = APPLY_TXN;
+    }
+    return 0;
+}
+
+/* The next operation: 1, 0 when there is none, -1. */
+static int apply_step(kvsstore_t *s, errmsg_t *err)
+{
+    struct kvs_op op;
+    if (s->now.state == APPLY_PACK)
+        return kvsstore_pack_step(s, err);
+    int rc = kvs_txn_next(&s->now.txn, &op, err);
+    if (rc == 1 && kvsstore_op(s, &op, err) < 0)
+        rc = -1;
+    return rc;
+}
+
+static int undo(kvsstore_t *s)
 {
     struct kvsent old;
-    for (struct undo *u = s->journal; u && !s->spoilt; u = u->prev) {
+    for (struct undo *u; (u = s->journal) && !s->spoilt; s->journal = u->prev) {
+        if (!step(s))
+            return KVSSTORE_MORE;
+        s->now.undone = true;
         int rc = u->had ? kvsdir_set(&s->make, u->dir, &u->ent, &old)
                         : kvsdir_del(&s->make, u->dir, u->ent.e.name, u->ent.e.namelen, &old);
         if (rc < 0)
             s->spoilt = true;
     }
-    if (s->journal)
+    if (s->now.undone)
         kvsdir_forget(&s->make);
-}
-
-static int apply_txn(kvsstore_t *s, const void *txn, size_t len, errmsg_t *err)
-{
-    struct kvs_txn_iter it;
-    struct kvs_op op;
-    int rc = kvs_txn_open(&it, txn, len, NULL, err);
-    while (rc >= 0 && (rc = kvs_txn_next(&it, &op, err)) == 1)
-        rc = kvsstore_op(s, &op, err);
-    return rc;
+    s->now.state = APPLY_NONE;
+    errno = s->now.errnum;
+    return -1;
 }
 
 int kvsstore_apply(kvsstore_t *s, const void *txn, size_t len, errmsg_t *err)
 {
-    struct chunk_use *uses = s->uses;
-    int rc;
+    if (s->now.state == APPLY_UNDO)
+        return undo(s);
     if (s->spoilt) {
         errno = ENOMEM;
         return kvsstore_no_memory(err);
     }
-    s->journal = NULL;
-    s->miss.n = 0;
-    rc =
-        kvs_pack_is(txn, len) ? kvsstore_apply_pack(s, txn, len, err) : apply_txn(s, txn, len, err);
+    int rc = 1;
+    if (s->now.state == APPLY_NONE)
+        rc = apply_begin(s, txn, len, err) < 0 ? -1 : 1;
+    while (rc == 1) {
+        if (!step(s))
+            return KVSSTORE_MORE;
+        rc = apply_step(s, err);
+    }
+    apply_close(s);
     if (rc < 0) {
-        int saved = errno;
-        s->uses = uses;
-        undo(s);
-        errno = saved;
-        return -1;
+        s->now.errnum = errno;
+        s->now.state = APPLY_UNDO;
+        s->uses = s->now.uses;
+        return undo(s);
     }
     s->applied++;
     return 0;
@@ -366,23 +433,11 @@ static void new_root(kvsstore_t *s, struct content_obj *root)
     }
 }
 
-int kvsstore_end(kvsstore_t *s, errmsg_t *err)
+/* The root change is over, in one way or another.  Keeps errno. */
+static void over(kvsstore_t *s)
 {
-    const uint8_t *digest = NULL;
-    int rc = 0;
-    if (s->spoilt) {
-        errno = ENOMEM;
-        rc = kvsstore_no_memory(err);
-    } else if (s->applied > 0) {
-        digest = kvsdir_flush(&s->make, s->top);
-        if (!digest)
-            rc = kvsstore_no_memory(err);
-    }
-    if (digest) {
-        new_root(s, content_find(s->content, digest));
-        rc = 1;
-    }
     int saved = errno;
+    apply_close(s);
     s->top = NULL;
     s->journal = NULL;
     s->uses = NULL;
@@ -392,6 +447,37 @@ int kvsstore_end(kvsstore_t *s, errmsg_t *err)
         s->make.scratch = NULL;
         s->make.scratch_size = 0;
     }
+    content_freeze(s->content, false);
     errno = saved;
+}
+
+void kvsstore_cancel(kvsstore_t *s)
+{
+    if (s->top)
+        over(s);
+}
+
+int kvsstore_end(kvsstore_t *s, errmsg_t *err)
+{
+    const uint8_t *digest = NULL;
+    int rc = 0;
+    if (s->spoilt) {
+        errno = ENOMEM;
+        rc = kvsstore_no_memory(err);
+    } else if (s->applied > 0) {
+        s->make.more = s->more ? more_objects : NULL;
+        digest = kvsdir_flush(&s->make, s->top);
+        bool paused = !digest && errno == EAGAIN && s->make.more;
+        s->make.more = NULL;
+        if (paused)
+            return KVSSTORE_MORE;
+        if (!digest)
+            rc = kvsstore_no_memory(err);
+    }
+    if (digest) {
+        new_root(s, content_find(s->content, digest));
+        rc = 1;
+    }
+    over(s);
     return rc;
 }

@@ -8,6 +8,9 @@
  *    kvsstore_end(s, &err);             one new root for all that could be applied
  *    while (kvsstore_collect(s, 100)) ... whenever there is time
  *
+ * With kvsstore_pace() the caller has apply() and end() return KVSSTORE_MORE when a slice of time is
+ * over, and calls them again.  Meanwhile the old root can be read, and chunks can be uploaded.
+ *
  * Thread rules: a store belongs to one thread.
  */
 #ifndef KVS_KVSSTORE_H
@@ -29,25 +32,34 @@ uint64_t kvsstore_version(const kvsstore_t *s);
 
 /* --- root changes --- */
 
-/* Begin a root change.  0, or -1 with ENOMEM or EIO.  Until its end nobody may drop or trim the
- * content store. */
+#define KVSSTORE_MORE 2
+
+/* Begin a root change.  0, or -1 with ENOMEM or EIO.  Until its end nothing is collected, and the
+ * content store is frozen (content_freeze()). */
 int kvsstore_begin(kvsstore_t *s);
+/* Ask `more` before a few steps (each about a microsecond, or the making of one object), and pause
+ * when it says no.  It says yes at its first call in each slice.  NULL: never pause. */
+void kvsstore_pace(kvsstore_t *s, bool (*more)(void *arg), void *arg);
+/* Give the root change up: the root stays what it is. */
+void kvsstore_cancel(kvsstore_t *s);
 /* From now on transactions may (or may not, as at first) copy and move so that keys become longer
  * than keys may be: earlier versions did, and their journals have to come to the same roots. */
 void kvsstore_allow_long_keys(kvsstore_t *s, bool allow);
 /* Apply a transaction, or a pack of many (kvs_pack.h), as a whole or, with -1 and a sentence, not
- * at all.  `txn` must stay until end().  errno: those of kvs_txn_next() and kvs_pack_next();
+ * at all.  KVSSTORE_MORE: it is applied in part, call again with the same, before all else but
+ * cancel().  `txn` must stay until end().  errno: those of kvs_txn_next() and kvs_pack_next();
  * ENOTDIR, EISDIR, EEXIST, ENOTEMPTY, ENOENT, ELOOP, EFBIG, EINVAL by its operations; EAGAIN for a
  * guard that does not hold; ENOMEM, EIO; ENODATA when bytes of a value are needed that are on disk
  * only: supply what kvsstore_missing() says and apply it again. */
 int kvsstore_apply(kvsstore_t *s, const void *txn, size_t len, errmsg_t *err);
 /* What the last apply() that failed with ENODATA needs.  Hold it until it was applied. */
 const struct kvsmiss *kvsstore_missing(const kvsstore_t *s);
-/* End it.  1: there is a new root, with the next version; 0: nothing was applied; -1 with ENOMEM or
- * EIO: the root is the old one and all transactions since begin() failed. */
+/* End it.  1: there is a new root, with the next version; 0: nothing was applied; KVSSTORE_MORE:
+ * call again; -1 with ENOMEM or EIO: the root is the old one and all transactions since begin()
+ * failed. */
 int kvsstore_end(kvsstore_t *s, errmsg_t *err);
 
-/* Release up to `budget` objects that no root needs any more, and three for each object made since
+/* Between begin() and end(): false.  Otherwise release up to `budget` objects that no root needs any more, and three for each object made since
  * the last call, so that a caller that does this once per root change keeps up with any load.
  * Their bytes may stay in the content store within its limit.  true: there is more to do.  When all
  * is done after much was freed, memory is returned to the system. */

@@ -28,31 +28,33 @@ static int put(kvsstore_t *s, const struct kvs_op *op, struct treeobj_entry *val
     return kvsstore_op_put(s, op, value, err);
 }
 
-int kvsstore_apply_pack(kvsstore_t *s, const void *pack, size_t len, errmsg_t *err)
+int kvsstore_pack_begin(kvsstore_t *s, const void *pack, size_t len, errmsg_t *err)
 {
-    struct kvs_pack_iter it;
-    struct kvs_op op;
-    struct treeobj_entry *values;
-    uint32_t number;
-    int rc = kvs_pack_open(&it, pack, len, NULL, err);
-    if (rc < 0)
+    struct kvs_pack_iter *it = &s->now.pack;
+    if (kvs_pack_open(it, pack, len, NULL, err) < 0)
         return -1;
-    values = arena_alloc(s->make.arena, it.nvalues * sizeof(*values) + 1);
-    if (values)
-        memset(values, 0, it.nvalues * sizeof(*values));
-    else
-        rc = kvsstore_no_memory(err);
-    while (rc >= 0 && (rc = kvs_pack_next(&it, &op, &number, err)) == 1) {
-        char *key = arena_alloc(s->make.arena, op.keylen);
-        if (!key) {
-            rc = kvsstore_no_memory(err);
-            break;
-        }
-        memcpy(key, op.key, op.keylen);
-        op.key = key;
-        rc = number == KVS_PACK_NO_VALUE ? kvsstore_op(s, &op, err)
-                                         : put(s, &op, &values[number], err);
+    s->now.values = arena_alloc(s->make.arena, it->nvalues * sizeof(*s->now.values) + 1);
+    if (!s->now.values) {
+        kvs_pack_close(it);
+        return kvsstore_no_memory(err);
     }
-    kvs_pack_close(&it);
-    return rc;
+    memset(s->now.values, 0, it->nvalues * sizeof(*s->now.values));
+    return 0;
+}
+
+int kvsstore_pack_step(kvsstore_t *s, errmsg_t *err)
+{
+    struct kvs_op op;
+    uint32_t number;
+    int rc = kvs_pack_next(&s->now.pack, &op, &number, err);
+    if (rc <= 0)
+        return rc;
+    char *key = arena_alloc(s->make.arena, op.keylen);
+    if (!key)
+        return kvsstore_no_memory(err);
+    memcpy(key, op.key, op.keylen);
+    op.key = key;
+    rc = number == KVS_PACK_NO_VALUE ? kvsstore_op(s, &op, err)
+                                     : put(s, &op, &s->now.values[number], err);
+    return rc < 0 ? -1 : 1;
 }

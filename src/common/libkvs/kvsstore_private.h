@@ -2,7 +2,7 @@
 #ifndef KVS_KVSSTORE_PRIVATE_H
 #define KVS_KVSSTORE_PRIVATE_H
 
-#include "kvs_txn.h"
+#include "kvs_pack.h"
 #include "kvsdir.h"
 #include "kvsstore.h"
 #include "libutil/hmap.h"
@@ -21,20 +21,36 @@ struct chunk_use {
     size_t n;
 };
 
+/* The transaction that is being applied. */
+struct applying {
+    enum { APPLY_NONE, APPLY_TXN, APPLY_PACK, APPLY_UNDO } state;
+    struct kvs_txn_iter txn;
+    struct kvs_pack_iter pack;
+    struct treeobj_entry *values; /* of the pack, in the arena */
+    struct chunk_use *uses;       /* of those before it */
+    int errnum;                   /* why it is undone */
+    bool undone;                  /* something was */
+};
+
 struct kvsstore {
     content_t *content;
     struct kvsmaker make;
     struct content_obj *root;
     uint64_t version;
     struct content_obj *zero, **zero_end;
-    unsigned made;     /* objects kept since the last collection */
+    unsigned made;     /* objects kept since the last collection, */
+    uint64_t owed;     /* and what is to be collected for those before */
     unsigned referred; /* children counted for the object that is being kept */
     /* the root change under way */
     struct kvsdir *top;
     struct undo *journal;
     struct chunk_use *uses;
+    struct applying now;
     unsigned applied;
     bool spoilt;
+    bool (*more)(void *arg);
+    void *more_arg;
+    unsigned steps;
     bool long_keys;
     struct kvsmiss miss;
     /* uploads */
@@ -67,7 +83,9 @@ int kvsstore_op_put(kvsstore_t *s, const struct kvs_op *op, const struct treeobj
 
 /* --- kvsstore_pack.c --- */
 
-int kvsstore_apply_pack(kvsstore_t *s, const void *pack, size_t len, errmsg_t *err);
+int kvsstore_pack_begin(kvsstore_t *s, const void *pack, size_t len, errmsg_t *err);
+/* 1, 0 when nothing is left, -1. */
+int kvsstore_pack_step(kvsstore_t *s, errmsg_t *err);
 
 /* --- kvsstore_disk.c --- */
 

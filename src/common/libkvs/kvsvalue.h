@@ -27,6 +27,8 @@ struct kvsmaker {
     uint8_t *scratch; /* malloc'd by makers, freed by the owner */
     size_t scratch_size;
     uint32_t epoch; /* what was encoded in another is encoded again (kvsdir.c) */
+    /* May another leaf be encoded now?  NULL: always. */
+    bool (*more)(void *arg);
 };
 
 /* Make x->scratch at least so large.  0, or -1 with ENOMEM. */

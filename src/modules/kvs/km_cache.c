@@ -56,7 +56,7 @@ static void expire(struct km_ns *ns)
 {
     struct flux_slice s;
 
-    if (!ns->stale)
+    if (!ns->stale || ns->change)
         return;
     flux_slice_begin(&s, flux_get_reactor(ns->h), FLUX_SLICE_SECONDS, FLUX_SLICE_THINGS);
     while (ns->stale && flux_slice_more(&s))
@@ -110,8 +110,8 @@ static void drop_work(struct km_ns *ns)
     struct flux_slice s;
     struct list_node *n;
 
-    if (list_empty(&ns->drops))
-        return;
+    if (list_empty(&ns->drops) || ns->change)
+        return; /* nothing can be dropped now; the change has another turn, and so have they */
     flux_slice_begin(&s, flux_get_reactor(ns->h), FLUX_SLICE_SECONDS, FLUX_SLICE_THINGS);
     while ((n = list_first(&ns->drops))) {
         struct drop *d = list_entry(n, struct drop, node);
@@ -222,7 +222,7 @@ void km_cache_expire(struct km *k)
         content_set_clock(ns->content, now);
         if (isfinite(k->expire) && now > k->expire) {
             ns->stale_before = now - (uint32_t)k->expire;
-            ns->stale = content_expire(ns->content, ns->stale_before, PIECE) == PIECE;
+            ns->stale = ns->change || content_expire(ns->content, ns->stale_before, PIECE) == PIECE;
         }
         if (ns->stale)
             km_ns_poke(ns);

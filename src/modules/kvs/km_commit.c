@@ -6,7 +6,9 @@
  *
  * The master puts commits and complete fences in a queue, and works on the queue when it has read
  * all messages that have arrived: one entry per root change while it is idle, all that wait in one
- * root change when it is busy.  A change that is to be kept goes to the disk (km_keep.c) and ends
+ * root change when it is busy.  It works in turns: a root change whose turn is over stays open, and
+ * goes on in the next pass of the reactor, with what has come meanwhile; readers see the old root
+ * until it ends.  A change that is to be kept goes to the disk (km_keep.c) and ends
  * when it is there; meanwhile the next one gathers.  The master answers, and then has the event
  * kvs.setroot published.  While an event waits for its sequence number, no other is sent, so events
  * do not fall behind the changes: the next one carries the newest root.
@@ -33,8 +35,12 @@
  *  2. Answers are sent in the order of the queue, after the root that they name is in place.
  *  3. Events carry increasing versions, and after the last change the last event carries the last
  *     version.
+ *  4. While a root change is open (km_ns.change), the first commit of the queue may be applied in
+ *     part: it stays the first until it is applied or refused.
  *
- * Failure: a refused transaction does not affect others of the same root change.  When memory is
+ * Failure: a change that is open when the store goes back to an earlier root is given up, and its
+ * commits are the first of the queue again.  A refused transaction does not affect others of the
+ * same root change.  When memory is
  * exhausted in a root change, all its transactions are refused.  An event that cannot be published
  * is logged, and tried again with the next work for the namespace, or after some seconds.
  */
@@ -51,13 +57,13 @@
 /* What waits here to be applied, or was sent on, is bounded: a flood is refused at its source. */
 #define WAITING_MAX 262144
 #define WAITING_BYTES (256u * 1024 * 1024)
-/* A root change takes at most so much, so that answers do not wait for ever in a flood: time, since
- * what a transaction takes is anything from a microsecond on; and what its row on disk may have. */
+/* A root change takes at most so much, so that answers do not wait for ever in a flood: time in its
+ * turns, since what a transaction takes is anything from a microsecond on; and what its row on disk
+ * may have. */
 #define BATCH_SECONDS 0.02
 #define BATCH_TXNS 4096
 #define BATCH_BYTES (16u * 1024 * 1024)
-#define BATCH_LOOK 8         /* small transactions between two looks at the clock, */
-#define BATCH_LOOK_BYTES 256 /* and what is small */
+#define TURN_LOOKS 512 /* looks at the clock in a turn, on a virtual clock */
 /* Objects given back after each root change (a commit leaves about five behind); the rest when
  * idle.  By number: each takes about as long as the next, a microsecond or two. */
 #define COLLECT 256
@@ -151,6 +157,10 @@ struct commit {
 /* A root change: what was applied together. */
 struct km_commit_change {
     struct list_node commits;
+    size_t bytes; /* of these */
+    unsigned n;
+    double seconds;   /* that its turns took */
+    bool ending;      /* no more are applied */
     uint64_t version; /* the root it made */
     uint8_t root[BLOBREF_DIGEST_MAX];
     bool changed; /* false: all were refused, the root is the old one */
@@ -385,77 +395,66 @@ static void unstall(struct km_ns *ns)
     ns->stall = NULL;
 }
 
-/* Is there time for another transaction? */
-struct batch {
-    struct flux_slice slice;
-    size_t bytes;
-    unsigned n, unseen;
-};
+/* --- turns of a root change --- */
 
-static void batch_begin(struct batch *b, struct km_ns *ns)
-{
-    memset(b, 0, sizeof(*b));
-    flux_slice_begin(&b->slice, flux_get_reactor(ns->h), BATCH_SECONDS, BATCH_TXNS / BATCH_LOOK);
-}
-
-static bool batch_more(struct batch *b)
-{
-    if (b->bytes >= BATCH_BYTES || b->n >= BATCH_TXNS)
-        return false;
-    if (b->n > 0 && b->unseen < BATCH_LOOK)
-        return true;
-    b->unseen = 0;
-    return flux_slice_more(&b->slice);
-}
-
-static void batch_count(struct batch *b, size_t len)
-{
-    b->n++;
-    b->bytes += len;
-    b->unseen += len > BATCH_LOOK_BYTES ? BATCH_LOOK : 1;
-}
-
-/* One root change. */
-static void change(struct km_ns *ns)
+static void change_begin(struct km_ns *ns)
 {
     struct km_commit_change *ch = calloc(1, sizeof(*ch));
-    struct batch batch;
-    errmsg_t err;
     if (!ch)
         return; /* they wait; more memory may be there later */
     list_init(&ch->commits);
-    int rc = kvsstore_begin(ns->store);
-    int errnum = rc < 0 ? errno : 0;
-    if (rc < 0)
-        errmsg_set(&err, "the master is out of memory for a root change");
+    if (kvsstore_begin(ns->store) == 0) {
+        ns->change = ch;
+        return;
+    }
+    int errnum = errno;
+    struct list_node *n = list_first(&ns->commits);
+    list_remove(n);
+    list_append(&ch->commits, n);
+    km_commit_change_done(ns, ch, errnum, "the master is out of memory for a root change");
+}
+
+static bool change_has_room(const struct km_commit_change *ch)
+{
+    return ch->bytes < BATCH_BYTES && ch->n < BATCH_TXNS && ch->seconds < BATCH_SECONDS;
+}
+
+/* Apply what waits.  False: the turn is over before that. */
+static bool change_apply(struct km_ns *ns, struct km_commit_change *ch)
+{
     struct list_node *n;
-    batch_begin(&batch, ns);
-    while ((n = list_first(&ns->commits)) && batch_more(&batch)) {
+    while ((n = list_first(&ns->commits)) && change_has_room(ch)) {
         struct commit *c = list_entry(n, struct commit, node);
         const void *txn;
         size_t len;
-        list_remove(n);
-        list_append(&ch->commits, n);
         commit_txn(c, &txn, &len);
-        batch_count(&batch, len);
-        if (rc < 0 || kvsstore_apply(ns->store, txn, len, &c->err) == 0)
-            continue;
-        c->errnum = errno;
-        if (errno == ENODATA && stall(ns) == 0) {
+        int rc = kvsstore_apply(ns->store, txn, len, &c->err);
+        if (rc == KVSSTORE_MORE)
+            return false;
+        c->errnum = rc < 0 ? errno : 0;
+        if (c->errnum == ENODATA && stall(ns) == 0) {
             c->errnum = 0;
-            list_remove(n);
-            list_push(&ns->commits, n);
             break;
         }
+        list_remove(n);
+        list_append(&ch->commits, n);
+        ch->bytes += len;
+        ch->n++;
     }
     if (!stalled(ns))
         unstall(ns);
-    if (rc == 0) {
-        rc = kvsstore_end(ns->store, &err);
-        errnum = rc < 0 ? errno : 0;
-    }
+    return true;
+}
+
+static void change_end(struct km_ns *ns, struct km_commit_change *ch)
+{
+    errmsg_t err;
+    int rc = kvsstore_end(ns->store, &err);
+    if (rc == KVSSTORE_MORE)
+        return;
+    ns->change = NULL;
     if (rc < 0) {
-        km_commit_change_done(ns, ch, errnum, err.text);
+        km_commit_change_done(ns, ch, errno, err.text);
         return;
     }
     if (rc == 1) {
@@ -465,6 +464,42 @@ static void change(struct km_ns *ns)
         memcpy(ch->root, kvsstore_root(ns->store), blobref_size(ns->k->blobref));
     }
     change_applied(ns, ch);
+}
+
+static bool more_time(void *arg)
+{
+    return flux_slice_more(arg);
+}
+
+static void change_turn(struct km_ns *ns)
+{
+    flux_reactor_t *r = flux_get_reactor(ns->h);
+    double begin = flux_reactor_clock(r);
+    struct km_commit_change *ch;
+    if (!ns->change)
+        change_begin(ns);
+    if (!(ch = ns->change))
+        return;
+    if (!ch->ending)
+        ch->ending = change_apply(ns, ch);
+    ch->seconds += flux_reactor_clock(r) - begin;
+    if (ch->ending)
+        change_end(ns, ch);
+}
+
+void km_commit_give_up(struct km_ns *ns)
+{
+    struct km_commit_change *ch = ns->change;
+    struct list_node head;
+    if (!ch)
+        return;
+    ns->change = NULL;
+    kvsstore_cancel(ns->store);
+    list_init(&head);
+    list_splice(&head, &ch->commits);
+    list_splice(&head, &ns->commits);
+    list_splice(&ns->commits, &head);
+    free(ch);
 }
 
 /* Not while bytes or the disk are waited for: then there is a poke to come. */
@@ -488,14 +523,16 @@ static bool may_change(struct km_ns *ns)
 
 void km_commit_work(struct km_ns *ns)
 {
+    struct flux_slice slice;
     if (!ns->store)
         return;
-    bool more = false;
-    if (!list_empty(&ns->commits) && may_change(ns)) {
-        change(ns);
-        more = !list_empty(&ns->commits) && may_change(ns);
-    }
+    flux_slice_begin(&slice, flux_get_reactor(ns->h), FLUX_SLICE_SECONDS, TURN_LOOKS);
+    kvsstore_pace(ns->store, more_time, &slice);
+    if (ns->change || (!list_empty(&ns->commits) && may_change(ns)))
+        change_turn(ns);
+    bool more = ns->change || (!list_empty(&ns->commits) && may_change(ns));
     bool left = kvsstore_collect(ns->store, COLLECT);
+    kvsstore_pace(ns->store, NULL, NULL);
     km_gc_work(ns, &left);
     if (left || more)
         km_ns_poke(ns);
@@ -562,6 +599,7 @@ void km_commit_shut(struct km_ns *ns, int errnum, const char *why)
         forward_free(w);
     }
     unstall(ns);
+    km_commit_give_up(ns);
     LIST_FOREACH_SAFE(n, tmp, &ns->commits)
     {
         struct commit *c = list_entry(n, struct commit, node);

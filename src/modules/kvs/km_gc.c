@@ -69,6 +69,8 @@ void km_gc_work(struct km_ns *ns, bool *more)
         ns->gc_dropped = 0;
         return;
     }
+    if (ns->change)
+        return; /* nothing can be collected; it has another turn */
     flux_slice_begin(&s, flux_get_reactor(ns->h), FLUX_SLICE_SECONDS, THINGS);
     while (*more && flux_slice_more(&s))
         *more = kvsstore_collect(ns->store, PIECE);

@@ -326,6 +326,7 @@ void km_keep_recover(struct km_keep *kp)
     struct km_ns *ns = kp->ns;
     errmsg_t err;
 
+    km_commit_give_up(ns);
     if (kvsstore_version(ns->store) != ns->version &&
         kvsstore_reset(ns->store, ns->root, ns->version, &err) < 0)
         flux_log(ns->h, LOG_ERR, "namespace '%s' cannot go back to version %llu: %s", ns->name,

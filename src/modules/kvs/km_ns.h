@@ -66,14 +66,15 @@ struct km_ns {
     struct list_node refreshers; /* reads that need a newer root than this */
 
     /* commit */
-    struct list_node forwards;      /* sent upstream */
-    struct list_node commits;       /* master: waiting to be applied */
-    size_t nwaiting, waiting_bytes; /* of both */
-    struct km_load_wait *stall;     /* master: for bytes that the first of them needs */
-    flux_future_t *publish;         /* master: the setroot event being numbered */
-    bool announcing;                /* master: there was one already, which did not fail */
-    bool unannounced;               /* master: the last one failed */
-    uint64_t published;             /* version it carries */
+    struct list_node forwards;       /* sent upstream */
+    struct list_node commits;        /* master: waiting to be applied */
+    struct km_commit_change *change; /* master: the one that is open */
+    size_t nwaiting, waiting_bytes;  /* of both */
+    struct km_load_wait *stall;      /* master: for bytes that the first of them needs */
+    flux_future_t *publish;          /* master: the setroot event being numbered */
+    bool announcing;                 /* master: there was one already, which did not fail */
+    bool unannounced;                /* master: the last one failed */
+    uint64_t published;              /* version it carries */
 
     /* objects from upstream */
     struct list_node loads;  /* requests sent */

@@ -327,8 +327,25 @@ static void store_close(struct store *st)
     blobref_destroy(st->b);
 }
 
+static bool never(void *arg)
+{
+    (void)arg;
+    return false;
+}
+
+static int apply_paced(kvsstore_t *s, const void *data, size_t len, errmsg_t *err, unsigned *pauses)
+{
+    int rc;
+    kvsstore_pace(s, never, NULL);
+    for (; (rc = kvsstore_apply(s, data, len, err)) == KVSSTORE_MORE; ++*pauses)
+        ;
+    kvsstore_pace(s, NULL, NULL);
+    return rc;
+}
+
 START_TEST(stored)
 {
+    unsigned pauses = 0;
     static uint8_t big[100000];
     for (unsigned seed = 1; seed <= 20; seed++) {
         struct store a, b;
@@ -348,14 +365,14 @@ START_TEST(stored)
             merge(s, txns[i].data, txns[i].len);
         }
         struct pack p = encode(s);
-        ck_assert_msg(kvsstore_apply(b.s, p.data, p.len, &err) == 0, "%s", err.text);
+        ck_assert_msg(apply_paced(b.s, p.data, p.len, &err, &pauses) == 0, "%s", err.text);
         /* One that fails leaves nothing behind. */
         kvs_set_clear(s);
         put(&bad, "aaa", big, sizeof(big));
         put(&bad, "big3.x", big, 1);
         merge(s, bad.data, bad.len);
         struct pack q = encode(s);
-        ck_assert_int_eq(kvsstore_apply(b.s, q.data, q.len, &err), -1);
+        ck_assert_int_eq(apply_paced(b.s, q.data, q.len, &err, &pauses), -1);
         ck_assert_int_eq(errno, ENOTDIR);
         ck_assert_int_eq(kvsstore_end(a.s, &err), 1);
         ck_assert_int_eq(kvsstore_end(b.s, &err), 1);

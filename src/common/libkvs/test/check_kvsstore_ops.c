@@ -373,15 +373,61 @@ static int random_op(struct model *m, struct kvs_txn_buf *b, uint64_t *seed)
     return rc;
 }
 
+/* A slice is one step: the rest is done by calling again.  Meanwhile others use the store. */
+struct pace {
+    struct fixture *f;
+    unsigned asked, pauses;
+};
+
+static bool one_step(void *arg)
+{
+    struct pace *p = arg;
+    return p->asked++ == 0;
+}
+
+static void others(struct pace *p)
+{
+    p->pauses++;
+    p->asked = 0;
+    ck_assert(!kvsstore_collect(p->f->store, 100));
+    ck_assert_uint_eq(content_drop(p->f->content, 100), 0);
+    content_trim(p->f->content);
+    ck_assert_uint_eq(content_expire(p->f->content, UINT32_MAX, 100), 0);
+}
+
+static int apply_paced(struct pace *p, const struct kvs_txn_buf *b, errmsg_t *err)
+{
+    int rc;
+    while ((rc = kvsstore_apply(p->f->store, b->data, b->len, err)) == KVSSTORE_MORE)
+        others(p);
+    return rc;
+}
+
+static int end_paced(struct pace *p)
+{
+    int rc;
+    while ((rc = kvsstore_end(p->f->store, NULL)) == KVSSTORE_MORE)
+        others(p);
+    return rc;
+}
+
+/* Of every other seed the changes are made in slices, and some of them are given up at their end. */
 START_TEST(model)
 {
     struct fixture f = fresh();
     struct model m = {NULL, 0};
     uint64_t seed = 100 + (uint64_t)_i;
     unsigned failures = 0;
+    struct pace pace = {.f = &f};
+    if (_i % 2)
+        kvsstore_pace(f.store, one_step, &pace);
     for (int change = 0; change < 60; change++) {
         struct kvs_txn_buf txns[8] = {{0}};
         unsigned ntxns = rnd(&seed) % 8 + 1;
+        bool given_up = _i % 2 && rnd(&seed) % 8 == 0;
+        struct model before = copy_model(&m);
+        uint64_t version = kvsstore_version(f.store);
+        pace.asked = 0;
         ck_assert_int_eq(kvsstore_begin(f.store), 0);
         for (unsigned t = 0; t < ntxns; t++) {
             struct model next = copy_model(&m);
@@ -401,7 +447,7 @@ START_TEST(model)
                 free_model(&next);
                 continue;
             }
-            int rc = kvsstore_apply(f.store, txns[t].data, txns[t].len, &err);
+            int rc = apply_paced(&pace, &txns[t], &err);
             ck_assert_msg(want == (rc < 0 ? errno : 0), "want %s, got %s: %s", strerror(want),
                           rc < 0 ? strerror(errno) : "success", err.text);
             if (want) {
@@ -413,10 +459,20 @@ START_TEST(model)
                 m = next;
             }
         }
-        ck_assert_int_ge(kvsstore_end(f.store, NULL), 0);
+        if (given_up) {
+            if (rnd(&seed) % 2)
+                (void)kvsstore_apply(f.store, txns[0].data, txns[0].len, NULL);
+            kvsstore_cancel(f.store);
+            ck_assert_uint_eq(kvsstore_version(f.store), version);
+            free_model(&m);
+            m = before;
+        } else {
+            ck_assert_int_ge(end_paced(&pace), 0);
+            free_model(&before);
+        }
         for (unsigned t = 0; t < ntxns; t++)
             kvs_txn_buf_clear(&txns[t]);
-        while (kvsstore_collect(f.store, 7))
+        for (pace.asked = 0; kvsstore_collect(f.store, 7); pace.asked = 0)
             ;
         if (change % 10 == 9) {
             compare(&f, &m);
@@ -424,6 +480,7 @@ START_TEST(model)
         }
     }
     ck_assert_uint_gt(failures, 10);
+    ck_assert(_i % 2 == 0 || pace.pauses > 100);
     free_model(&m);
     drop(&f);
 }
