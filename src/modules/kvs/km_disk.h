@@ -129,8 +129,6 @@ void km_keep_stats(const struct km_keep *kp, struct km_keep_stats *st);
 
 /* --- km_commit.c --- */
 
-/* The store goes back to another root: give up the root change that is open, if any. */
-void km_commit_give_up(struct km_ns *ns);
 /* The change will stay, but is not on disk yet: others see it.  true: there are commits in it whose
  * answers wait for that; km_commit_change_done() is for them. */
 bool km_commit_change_early(struct km_ns *ns, struct km_commit_change *ch);

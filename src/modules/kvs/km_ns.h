@@ -195,6 +195,8 @@ struct km_fence;
 /* Master: commit a complete fence; km_fence_done() gets the outcome. */
 int km_commit_fence(struct km_ns *ns, struct km_fence *f);
 void km_commit_work(struct km_ns *ns);
+/* The store goes back to another root: give up the root change that is open, if any. */
+void km_commit_give_up(struct km_ns *ns);
 void km_commit_publish(struct km_ns *ns);
 void km_commit_shut(struct km_ns *ns, int errnum, const char *why);
 

@@ -284,6 +284,78 @@ START_TEST(watch_slices)
 }
 END_TEST
 
+/* A commit of so many keys has come, and nothing was done about it yet. */
+static void put_many_later(struct bed *b, unsigned n)
+{
+    struct kvs_txn_buf txn = {0};
+    struct kvs_ns_req q = {.ns = "primary", .nslen = strlen("primary")};
+    flux_msg_t *msg = request("kvs.commit", 0, FLUX_ROLE_OWNER, 7);
+    char key[16];
+
+    for (unsigned i = 0; i < n; i++) {
+        snprintf(key, sizeof(key), "many%u", i);
+        kvs_txn_buf_add(&txn, KVS_OP_PUT, 0, key, strlen(key), "v", 1, NULL);
+    }
+    q.body = txn.data;
+    q.len = txn.len;
+    uint8_t *buf = malloc(kvs_ns_req_size(&q));
+    kvs_ns_req_encode(&q, buf);
+    flux_msg_set_raw(msg, buf, kvs_ns_req_size(&q));
+    free(buf);
+    kvs_txn_buf_clear(&txn);
+    flux_handle_deliver(b->f.h, msg);
+}
+
+static unsigned turns(struct km_ns *ns, unsigned max)
+{
+    unsigned n = 0;
+
+    step_ns = 100000;
+    do
+        km_commit_work(ns);
+    while (ns->change && ++n < max);
+    step_ns = 0;
+    return n;
+}
+
+/* A large commit takes many turns, between which the old root is read, nothing is dropped, and others
+ * commit; one that is given up begins anew. */
+START_TEST(commit_turns)
+{
+    struct bed *b = bed_create();
+    struct km_ns *ns = ((struct km *)b->ctx)->primary;
+
+    settle(b);
+    put_many_later(b, 2000);
+    size_t answers = b->answers;
+    ck_assert_uint_eq(turns(ns, 5), 5);
+    ck_assert_ptr_nonnull(ns->change);
+    ck_assert_uint_eq(ns->version, 0);
+    ck_assert_uint_eq(b->answers, answers);
+    for (uint32_t i = 0; i < 100; i++)
+        ck_assert_ptr_nonnull(content_add(ns->content, &i, sizeof(i)));
+    ck_assert_uint_eq(content_drop(ns->content, 10), 0);
+    put_later(b, "primary", 0, FLUX_ROLE_OWNER, "later");
+    km_commit_give_up(ns);
+    ck_assert_ptr_null(ns->change);
+    ck_assert_uint_eq(content_drop(ns->content, 10), 10);
+    ck_assert_uint_eq(turns(ns, 5), 5);
+    ck_assert_uint_eq(b->answers, answers);
+    ck_assert_uint_gt(turns(ns, 10000), 10);
+    ck_assert_ptr_null(ns->change);
+    settle(b);
+    ck_assert_uint_eq(b->answers, answers + 2);
+    ck_assert_int_eq(b->errnum, 0);
+    ck_assert_uint_eq(ns->version, 2);
+    ck_assert_int_eq(get(b, "primary", 0, FLUX_ROLE_OWNER), 0);
+    ck_assert_uint_eq(kvsstore_version(ns->store), 2);
+    /* The module is unloaded during another. */
+    put_many_later(b, 2000);
+    ck_assert_uint_eq(turns(ns, 5), 5);
+    bed_free(b);
+}
+END_TEST
+
 /* So do those who wait for a version. */
 START_TEST(version_slices)
 {
@@ -805,6 +877,6 @@ int main(void)
     RUN_SUITE("kvs_module", owner_and_others, no_such_rank, early_requests, clients_that_go,
               event_that_fails, bytes_that_wait, watch_before_its_root, removal_unheard,
               removal_asked, abort_without_room, register_without_room, index_of_senders,
-              watch_slices, version_slices, dropcache_slices, upload_slices, listing_slices,
-              listings_crowded, diff_slices);
+              watch_slices, commit_turns, version_slices, dropcache_slices, upload_slices,
+              listing_slices, listings_crowded, diff_slices);
 }
