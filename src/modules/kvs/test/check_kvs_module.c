@@ -341,7 +341,7 @@ START_TEST(commit_turns)
     ck_assert_uint_eq(content_drop(ns->content, 10), 10);
     ck_assert_uint_eq(turns(ns, 5), 5);
     ck_assert_uint_eq(b->answers, answers);
-    ck_assert_uint_gt(turns(ns, 10000), 10);
+    ck_assert_uint_ge(turns(ns, 10000), 5);
     ck_assert_ptr_null(ns->change);
     settle(b);
     ck_assert_uint_eq(b->answers, answers + 2);
