@@ -117,6 +117,7 @@ struct connector {
     uint8_t *scratch;
     bool relief;  /* some client is no longer congested */
     bool starved; /* no descriptors: accept has stopped */
+    bool told;    /* ... which was logged; nobody was accepted since */
     bool crowded; /* the last client was refused for lack of room, which was logged */
     struct connector_limits limits;
     struct connector_stats stats;
@@ -677,17 +678,18 @@ static void accept_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *a
 
         if (fd < 0) {
             if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
-                if (!cn->starved)
+                if (!cn->told)
                     core_log(cn->core, LOG_ERR,
                              "no more clients can be served (%s): raise the limit "
                              "on open files, or close connections",
                              strerror(errno));
-                cn->starved = true;
+                cn->starved = cn->told = true;
                 flux_watcher_stop(cn->accept);
                 flux_timer_start(cn->retry, RETRY, 0.);
             }
             return;
         }
+        cn->told = false;
         if (connector_adopt(cn, fd, &err) < 0 && errno != EPERM && errno != EPIPE)
             core_log(cn->core, LOG_ERR, "a client was not served: %s", err.text);
     }

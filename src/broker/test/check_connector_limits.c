@@ -38,7 +38,7 @@ START_TEST(test_emfile)
     clock_gettime(clock, &t1);
     double cpu = (double)(t1.tv_sec - t0.tv_sec) + 1e-9 * (double)(t1.tv_nsec - t0.tv_nsec);
     ck_assert_msg(cpu < 0.1, "the broker spins: %g s of CPU time in 0.6 s", cpu);
-    ck_assert_int_lt(b->lines, 10);
+    ck_assert_int_eq(b->lines, 1); /* however often it tries again */
     ping(h);
     while (n > 0)
         close(fds[--n]);

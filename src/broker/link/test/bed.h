@@ -113,6 +113,7 @@ struct node {
         char pub[41], sec[41];
     } key;
     char log[512];
+    unsigned lines; /* logged */
 };
 
 static const struct transport *const transport = &TRANSPORT;
@@ -128,6 +129,7 @@ static inline void log_cb(void *arg, int level, const char *text)
     struct node *n = arg;
 
     snprintf(n->log, sizeof(n->log), "%s", text);
+    n->lines++;
 }
 
 static inline void setup(void)

@@ -15,7 +15,8 @@
  *  2. Nothing of a stranger reaches the core.
  *  3. Memory for what a stranger sends is at most HELLO_BYTES, whatever size it announces.
  *
- * Failure: without descriptors or memory nobody is accepted for STARVED seconds.
+ * Failure: without descriptors or memory nobody is accepted for STARVED seconds; the first failure
+ * of several is logged.
  */
 #include "config.h"
 #include <errno.h>
@@ -182,13 +183,17 @@ static void accept_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *a
 
     while (l->nstrangers < STRANGERS_MAX) {
         if ((fd = accept4(l->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
-            if (admit(l, fd) == 0)
+            if (admit(l, fd) == 0) {
+                l->told_starved = false;
                 continue;
+            }
         } else if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED) {
             return;
         }
-        ulink_logf(l, LOG_ERR, "rank %u cannot accept connections now: %s", l->rank,
-                   strerror(errno));
+        if (!l->told_starved)
+            ulink_logf(l, LOG_ERR, "rank %u cannot accept connections now: %s", l->rank,
+                       strerror(errno));
+        l->told_starved = true;
         flux_watcher_stop(l->accept);
         flux_timer_start(l->starved, STARVED, 0.);
         return;

@@ -83,6 +83,7 @@ struct ulink {
     struct ulink_peer *parent, *next;
     flux_watcher_t *accept;
     flux_watcher_t *starved; /* timer: accept again, after a lack of descriptors */
+    bool told_starved;       /* which was logged; nobody was accepted since */
     struct list_node strangers;
     unsigned nstrangers;
 

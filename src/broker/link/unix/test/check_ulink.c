@@ -4,6 +4,7 @@
 
 #include "broker/link/test/common.h"
 
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
@@ -405,6 +406,39 @@ START_TEST(lost_queue)
 }
 END_TEST
 
+static void count_cb(void *arg)
+{
+    ++*(unsigned *)arg;
+}
+
+/* Without descriptors nobody is accepted, without a busy loop and with one line in the log. */
+START_TEST(no_descriptors)
+{
+    struct ulink_hello hello = {ULINK_VERSION, 2, "tree", ""};
+    struct rlimit old, low;
+    unsigned passes = 0;
+    int fd, spare;
+
+    two_of_three(false);
+    fd = stranger(0);
+    ck_assert_int_ge(spare = dup(fd), 0);
+    close(spare);
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &old), 0);
+    low = (struct rlimit){(rlim_t)spare, old.rlim_max};
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &low), 0);
+    ck_assert_int_eq(flux_reactor_before_sleep(reactor, count_cb, &passes), 0);
+    ck_assert(run_until(&node[0].lines, 1, PATIENCE));
+    run_for(0.5);
+    ck_assert_uint_lt(passes, 5000);
+    ck_assert_uint_eq(node[0].lines, 1);
+    ck_assert_ptr_nonnull(strstr(node[0].log, strerror(EMFILE)));
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &old), 0);
+    write_word(fd, ULINK_HELLO, &hello);
+    ck_assert(run_until(&node[0].core.event_up[2], 1, PATIENCE));
+    close(fd);
+}
+END_TEST
+
 static unsigned umasks;
 
 /* The umask belongs to all threads of the process: modules may make files at any moment. */
@@ -470,6 +504,7 @@ int main(void)
     tcase_add_test(tc, slow_child);
     tcase_add_test(tc, errors);
     tcase_add_test(tc, many);
+    tcase_add_test(tc, no_descriptors);
     tcase_add_test(tc, last_words);
     tcase_add_test(tc, deaf);
     tcase_add_test(tc, lost_queue);
