@@ -49,6 +49,18 @@ like "$out" "fcfs count.*easy first-fit" "a column for each"
 ok "one" "$FLUX" sim hand.swf --tree=2,3,3 --json
 like "$out" '^\{' "an object"
 
+# A queue policy has the same argument as in a session.
+for policy in conservative replan; do
+    ok "$policy:all" "$FLUX" sim hand.swf --tree=2,3,3 --queue=$policy,$policy:all,$policy:1 --schedule=n.csv
+    ok "is what $policy is" cmp n-$policy-first-fit.csv n-$policy:all-first-fit.csv
+done
+exits 2 "no reservation" "$FLUX" sim hand.swf --tree=2,3,3 --queue=conservative:0
+like "$err" "queue policy conservative: the number of reservations is 1 to" "said"
+exits 2 "an argument that there is not" "$FLUX" sim hand.swf --tree=2,3,3 --queue=fcfs:3
+ok "a depth" "$FLUX" sim hand.swf --tree=2,3,3 --queue=easy:depth=1 --schedule=depth1.csv
+ok "as an option" "$FLUX" sim hand.swf --tree=2,3,3 --queue=easy --depth=1 --schedule=depth2.csv
+ok "is the same" cmp depth1.csv depth2.csv
+
 # Known overlaps, nodes numbered from 0 here.
 schedule() {
     local n=0 list
@@ -74,15 +86,15 @@ is "$(cut -d' ' -f2,4,10-11 <<<"$out" | sort)" "1 2 leaf 0
 2 3 leaf 0" "leaf 0 by each pair, leaf 2 by the first and the third"
 schedule 0-3 3-4 >d.csv
 exits 1 "a node twice" "$FLUX" sim check d.csv --tree=2,3,3
-like "$out" "jobs 1 and 2 both hold node 3 from 2 to 100" "said"
+like "$out" "jobs 1 and 2 both hold node 3 from 2 to 100 \(d.csv, lines 2 and 3\)" "said"
 exits 1 "a tree of another size" "$FLUX" sim check b.csv --tree=1,3,3
-like "$out" "job 2: a node of its list is not of this machine" "said"
+like "$out" "b.csv, line 3: job 2: a node of its list is not of this machine" "said"
 sed 2p hand.csv >twice.csv
 exits 1 "a job twice" "$FLUX" sim check twice.csv --nodes=18
-like "$out" "job 1: it is there more than once" "said"
+like "$out" "twice.csv, line 3: job 1: it is there more than once" "said"
 sed 2d hand.csv >less.csv
 exits 1 "a job less" "$FLUX" sim check less.csv --tree=2,3,3 --trace=hand.swf
-like "$out" "job 1: it is in the log and not in the schedule" "said"
+like "$out" "hand.swf, line 2: job 1: it is in the log and not in the schedule" "said"
 
 # derive
 ok "derive" "$FLUX" sim derive hand.swf --machine=18 --load=0.5 --mult=2

@@ -15,7 +15,7 @@
  * first.  Each node knows its holder, and each group of links has a list of holders.
  *
  * Failure: exit code 1, after one sentence with file and line for a file that cannot be parsed, or
- * after one line for each problem of the schedule.
+ * for each problem of the schedule.
  */
 #include "config.h"
 #include <errno.h>
@@ -55,6 +55,7 @@ static const char *const columns[NCOLUMNS] = {"job", "submit", "start", "end", "
 
 struct row {
     int64_t value[LIST];
+    size_t line;
     size_t at, n; /* of `ranges` */
 };
 
@@ -121,10 +122,18 @@ static int64_t id_of(const struct check *k, size_t row)
     return k->rows[row].value[JOB];
 }
 
-static void job_problem(struct check *k, int64_t job, const char *what)
+static void job_problem(struct check *k, const char *path, size_t line, int64_t job,
+                        const char *what)
 {
-    problem(k, json_pack("{s:s, s:I}", "problem", what, "job", (json_int_t)job),
-            "job %" PRId64 ": %s", job, what);
+    problem(k,
+            json_pack("{s:s, s:I, s:s, s:I}", "problem", what, "job", (json_int_t)job, "file", path,
+                      "line", (json_int_t)line),
+            "%s, line %zu: job %" PRId64 ": %s", path, line, job, what);
+}
+
+static void row_problem(struct check *k, const struct row *r, const char *what)
+{
+    job_problem(k, k->path, r->line, r->value[JOB], what);
 }
 
 /* `kind` number `number` is held by two jobs. */
@@ -136,11 +145,14 @@ static void overlap(struct check *k, const char *kind, uint32_t number, size_t a
     const char *what = strcmp(kind, "node") == 0 ? "" : "the uplinks of ";
 
     problem(k,
-            json_pack("{s:s, s:s, s:i, s:[II], s:I, s:I}", "problem", "overlap", "of", kind,
-                      "number", (int)number, "jobs", (json_int_t)x[JOB], (json_int_t)y[JOB], "from",
+            json_pack("{s:s, s:s, s:i, s:[II], s:[II], s:I, s:I}", "problem", "overlap", "of", kind,
+                      "number", (int)number, "jobs", (json_int_t)x[JOB], (json_int_t)y[JOB],
+                      "lines", (json_int_t)k->rows[a].line, (json_int_t)k->rows[b].line, "from",
                       (json_int_t)from, "to", (json_int_t)to),
-            "jobs %" PRId64 " and %" PRId64 " both hold %s%s %u from %" PRId64 " to %" PRId64,
-            x[JOB], y[JOB], what, kind, number, from, to);
+            "jobs %" PRId64 " and %" PRId64 " both hold %s%s %u from %" PRId64 " to %" PRId64
+            " (%s, lines %zu and %zu)",
+            x[JOB], y[JOB], what, kind, number, from, to, k->path, k->rows[a].line,
+            k->rows[b].line);
 }
 
 /* --- reading --- */
@@ -258,7 +270,7 @@ static int read_row(struct check *k, char *line, size_t at, const size_t column[
 {
     char *field[FIELDS_MAX];
     size_t n = split(line, field, FIELDS_MAX);
-    struct row r;
+    struct row r = {.line = at};
     int rc;
 
     for (int i = 0; i < NCOLUMNS; i++)
@@ -326,16 +338,16 @@ static bool check_nodes(struct check *k, const struct row *r)
     qsort(g, r->n, sizeof(*g), by_first);
     for (size_t i = 0; i < r->n; i++) {
         if (g[i].last >= k->machine.nodes) {
-            job_problem(k, r->value[JOB], "a node of its list is not of this machine");
+            row_problem(k, r, "a node of its list is not of this machine");
             return false;
         }
         count += g[i].last - g[i].first + 1;
         twice = twice || (i > 0 && g[i].first <= g[i - 1].last);
     }
     if (twice)
-        job_problem(k, r->value[JOB], "a node is twice in its list");
+        row_problem(k, r, "a node is twice in its list");
     else if (count != (uint64_t)r->value[NODES])
-        job_problem(k, r->value[JOB], "its list does not name as many nodes as it has");
+        row_problem(k, r, "its list does not name as many nodes as it has");
     return !twice;
 }
 
@@ -348,11 +360,11 @@ static void check_rows(struct check *k)
         struct row *r = &k->rows[i];
 
         if (i > 0 && r->value[JOB] == r[-1].value[JOB])
-            job_problem(k, r->value[JOB], "it is there more than once");
+            row_problem(k, r, "it is there more than once");
         if (r->value[START] < r->value[SUBMIT])
-            job_problem(k, r->value[JOB], "it starts before it was submitted");
+            row_problem(k, r, "it starts before it was submitted");
         if (r->value[END] <= r->value[START])
-            job_problem(k, r->value[JOB], "it does not end after it started");
+            row_problem(k, r, "it does not end after it started");
         if (!check_nodes(k, r))
             r->n = 0;
     }
@@ -387,19 +399,21 @@ static int check_trace(struct check *k)
         qsort(jobs, n, sizeof(*jobs), trace_by_id);
     for (size_t i = 0; i < n; i++) {
         for (; at < k->nrows && id_of(k, at) < jobs[i].id; at++)
-            job_problem(k, id_of(k, at), "it is not in the log");
+            row_problem(k, &k->rows[at], "it is not in the log");
         if (at == k->nrows || id_of(k, at) > jobs[i].id) {
-            job_problem(k, jobs[i].id, "it is in the log and not in the schedule");
+            job_problem(k, k->trace, jobs[i].line, jobs[i].id,
+                        "it is in the log and not in the schedule");
             continue;
         }
         if (k->rows[at].value[SUBMIT] != jobs[i].submit ||
             k->rows[at].value[NODES] != jobs[i].nodes)
-            job_problem(k, jobs[i].id, "its submit time or its nodes are not those of the log");
+            job_problem(k, k->trace, jobs[i].line, jobs[i].id,
+                        "its submit time or its nodes in the log are not those of the schedule");
         while (at < k->nrows && id_of(k, at) == jobs[i].id)
             at++;
     }
     for (; at < k->nrows; at++)
-        job_problem(k, id_of(k, at), "it is not in the log");
+        row_problem(k, &k->rows[at], "it is not in the log");
     free(jobs);
     return CMD_OK;
 }

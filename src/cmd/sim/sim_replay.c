@@ -40,7 +40,7 @@ static const struct cmd_opt opts[] = {
     {OPT_OVERRUN, "overrun", "cut|extend",
      "a job that ran longer than its estimate is cut to it,\nor its estimate is raised (cut)"},
     CMD_OPT_HEADING("Policies (lists, separated by commas, multiply out)"),
-    {OPT_QUEUE, "queue", "LIST", "fcfs, easy, conservative, replan (easy)"},
+    {OPT_QUEUE, "queue", "LIST", "fcfs, easy[:depth=D], conservative[:N], replan[:N] (easy)"},
     {OPT_SELECT, "select", "LIST",
      "count, first-fit, best-fit, spread, compact, buddy,\n"
      "interference-free[:wait=TIME] (first-fit)"},

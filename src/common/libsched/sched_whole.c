@@ -50,17 +50,42 @@ static const struct {
     {"replan", SCHED_WHOLE_REPLAN},
 };
 
-static int find_queue(const char *name, enum sched_whole_queue *queue, errmsg_t *err)
+struct found_queue {
+    enum sched_whole_queue queue;
+    uint32_t depth, reservations;
+};
+
+/* What comes behind the ':' means what it means in a session. */
+static int queue_argument(const char *name, const char *arg, struct found_queue *found,
+                          errmsg_t *err)
 {
+    const struct sched_policy *p = sched_builtin(name);
+    char why[160] = "it does not say why";
+    void *state = p->queue->create(arg, why, sizeof(why));
+
+    if (!state)
+        return errmsg_fail(err, EINVAL, "queue policy %s: %.160s", name, why);
+    sched_builtin_whole(p, state, &found->queue, &found->reservations);
+    found->depth = sched_builtin_depth(p, state);
+    if (p->queue->destroy)
+        p->queue->destroy(state);
+    return 0;
+}
+
+/* The policy "NAME[:ARG]". */
+static int find_queue(const char *spec, struct found_queue *found, errmsg_t *err)
+{
+    size_t len = strcspn(spec, ":");
+
     for (size_t i = 0; i < sizeof(queues) / sizeof(queues[0]); i++) {
-        if (strcmp(queues[i].name, name) == 0) {
-            *queue = queues[i].queue;
-            return 0;
-        }
+        if (strlen(queues[i].name) != len || memcmp(queues[i].name, spec, len) != 0)
+            continue;
+        *found = (struct found_queue){queues[i].queue, 0, UINT32_MAX};
+        return spec[len] ? queue_argument(queues[i].name, spec + len + 1, found, err) : 0;
     }
     return errmsg_fail(err, EINVAL,
                        "there is no queue policy '%.60s': fcfs, easy, conservative and replan are",
-                       name);
+                       spec);
 }
 
 /* The table of the policy "NAME[:ARG]", and its state. */
@@ -109,12 +134,12 @@ static int together(const struct sched_node_policy *policy, enum sched_whole_que
 int sched_whole_check(const struct sched_whole_options *o, errmsg_t *err)
 {
     const struct sched_node_policy *policy = NULL;
-    enum sched_whole_queue queue;
+    struct found_queue found;
     void *state = NULL;
     int rc = -1;
 
-    if (find_queue(o->queue, &queue, err) == 0 && find_select(o->select, &policy, &state, err) == 0)
-        rc = together(policy, queue, o->select, err);
+    if (find_queue(o->queue, &found, err) == 0 && find_select(o->select, &policy, &state, err) == 0)
+        rc = together(policy, found.queue, o->select, err);
     int saved = errno;
     drop_state(policy, state);
     errno = saved;
@@ -165,19 +190,21 @@ sched_whole_t *sched_whole_create(const struct sched_whole_options *o, errmsg_t 
 {
     bool count = strcmp(o->select, "count") == 0;
     sched_whole_t *w = calloc(1, sizeof(*w));
+    struct found_queue found;
 
     if (!w) {
         errmsg_fail(err, ENOMEM, "the scheduler is out of memory");
         return NULL;
     }
-    if (find_queue(o->queue, &w->queue_policy, err) < 0 ||
+    if (find_queue(o->queue, &found, err) < 0 ||
         find_select(o->select, &w->policy, &w->state, err) < 0 ||
-        together(w->policy, w->queue_policy, o->select, err) < 0) {
+        together(w->policy, found.queue, o->select, err) < 0) {
         sched_whole_destroy(w);
         return NULL;
     }
-    w->depth = o->depth;
-    w->reservations = UINT32_MAX;
+    w->queue_policy = found.queue;
+    w->depth = found.depth ? found.depth : o->depth;
+    w->reservations = found.reservations;
     w->sw = switches_of(o);
     if (!w->sw || start_empty(w, count) < 0) {
         sched_whole_destroy(w);

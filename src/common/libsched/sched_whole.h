@@ -51,7 +51,8 @@ int sched_set_add(struct sched_set *set, uint32_t first, uint32_t count);
 /* --- by names, as for a replay --- */
 
 struct sched_whole_options {
-    const char *queue;  /* "fcfs", "easy", "conservative", "replan" */
+    const char *queue;  /* "fcfs", "easy", "conservative", "replan"; with ":ARG" as in a session,
+                           without it any number of reservations */
     const char *select; /* "count", "first-fit", "best-fit", "spread", "compact", "buddy",
                            "interference-free", "interference-free:wait=DURATION" (1h, 90s, ...) */
     uint32_t depth;  /* easy: only this many jobs from the blocked head on are looked at; 0: all */

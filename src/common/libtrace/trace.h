@@ -30,6 +30,7 @@ struct trace_job {
     int64_t runtime;  /* seconds; as read it may be 0 or less */
     int64_t estimate; /* seconds; the runtime where the log has none */
     int64_t nodes;    /* as read it may be 0 or less */
+    size_t line;      /* of the log; 0: the job is not from one */
 };
 
 typedef struct trace trace_t;

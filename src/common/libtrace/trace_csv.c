@@ -196,7 +196,7 @@ static int value(const struct trace_line *l, int column, const struct field *f, 
 int trace_csv_line(trace_t *t, const struct trace_csv *csv, const struct trace_line *l,
                    errmsg_t *err)
 {
-    struct trace_job job;
+    struct trace_job job = {.line = l->number};
     struct field f;
     int64_t v[NCOLUMNS];
     size_t at = 0;

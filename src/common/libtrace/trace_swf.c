@@ -26,7 +26,7 @@ static const char *const names[NFIELDS] = {
 
 int trace_swf_line(trace_t *t, const struct trace_line *l, uint32_t ppn, errmsg_t *err)
 {
-    struct trace_job job;
+    struct trace_job job = {.line = l->number};
     int64_t value[NFIELDS] = {0}, processors;
     size_t at = 0, n = 0;
 
