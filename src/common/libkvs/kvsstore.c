@@ -36,6 +36,7 @@
 #include "kvsstore_private.h"
 
 #define STEPS_LOOK 8 /* steps between two looks at the clock */
+#define OWED_MAX 65536
 
 /* --- keeping and giving back --- */
 
@@ -194,6 +195,11 @@ bool kvsstore_collect(kvsstore_t *s, unsigned budget)
 }
 
 /* --- life --- */
+
+bool kvsstore_collect_first(const kvsstore_t *s)
+{
+    return s->owed > OWED_MAX;
+}
 
 kvsstore_t *kvsstore_create(content_t *c)
 {

@@ -64,6 +64,8 @@ int kvsstore_end(kvsstore_t *s, errmsg_t *err);
  * Their bytes may stay in the content store within its limit.  true: there is more to do.  When all
  * is done after much was freed, memory is returned to the system. */
 bool kvsstore_collect(kvsstore_t *s, unsigned budget);
+/* Is collection, which kvsstore_pace() slows down, so far behind that it has to come first? */
+bool kvsstore_collect_first(const kvsstore_t *s);
 
 /* --- snapshots --- */
 

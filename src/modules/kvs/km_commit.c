@@ -521,18 +521,27 @@ static bool may_change(struct km_ns *ns)
     return false;
 }
 
+/* Garbage cannot pile up in a flood: no change is begun before most of it is collected. */
+static bool has_change(struct km_ns *ns)
+{
+    return ns->change ||
+           (!list_empty(&ns->commits) && !kvsstore_collect_first(ns->store) && may_change(ns));
+}
+
 void km_commit_work(struct km_ns *ns)
 {
+    flux_reactor_t *r = flux_get_reactor(ns->h);
     struct flux_slice slice;
     if (!ns->store)
         return;
-    flux_slice_begin(&slice, flux_get_reactor(ns->h), FLUX_SLICE_SECONDS, TURN_LOOKS);
     kvsstore_pace(ns->store, more_time, &slice);
-    if (ns->change || (!list_empty(&ns->commits) && may_change(ns)))
+    flux_slice_begin(&slice, r, FLUX_SLICE_SECONDS, TURN_LOOKS);
+    if (has_change(ns))
         change_turn(ns);
-    bool more = ns->change || (!list_empty(&ns->commits) && may_change(ns));
+    flux_slice_begin(&slice, r, FLUX_SLICE_SECONDS, TURN_LOOKS);
     bool left = kvsstore_collect(ns->store, COLLECT);
     kvsstore_pace(ns->store, NULL, NULL);
+    bool more = has_change(ns);
     km_gc_work(ns, &left);
     if (left || more)
         km_ns_poke(ns);
