@@ -10,7 +10,7 @@
  *                   answered when all that were there are dropped, slice by slice
  *
  * Invariants:
- *  1. km.cached is the sum of km_ns.cached, which are updated when a namespace works.
+ *  1. km.cached is the sum of km_cache.cached, which are updated when a namespace works.
  *  2. Objects that are needed are not dropped.
  *
  * Failure: kvs.dropcache without memory is answered with ENOMEM.
@@ -26,6 +26,13 @@
 #define PIECE 64          /* objects between two looks at the clock */
 #define SHARE_SECONDS 0.5 /* until all namespaces are looked at */
 
+struct km_cache {
+    struct list_node drops; /* kvs.dropcache */
+    size_t cached;          /* bytes that nobody needs, as in km.cached */
+    bool stale;             /* of these, there may be some that nobody has used since */
+    uint32_t stale_before;
+};
+
 static size_t cached(const struct km_ns *ns)
 {
     struct content_stats st;
@@ -38,8 +45,8 @@ static void count(struct km_ns *ns)
 {
     size_t now = cached(ns);
 
-    ns->k->cached += now - ns->cached;
-    ns->cached = now;
+    ns->k->cached += now - ns->cache->cached;
+    ns->cache->cached = now;
 }
 
 /* Bring one down to `bytes`. */
@@ -56,19 +63,19 @@ static void expire(struct km_ns *ns)
 {
     struct flux_slice s;
 
-    if (!ns->stale || ns->change)
+    if (!ns->cache->stale || km_commit_open(ns))
         return;
     flux_slice_begin(&s, flux_get_reactor(ns->h), FLUX_SLICE_SECONDS, FLUX_SLICE_THINGS);
-    while (ns->stale && flux_slice_more(&s))
-        ns->stale = content_expire(ns->content, ns->stale_before, PIECE) == PIECE;
-    if (ns->stale)
+    while (ns->cache->stale && flux_slice_more(&s))
+        ns->cache->stale = content_expire(ns->content, ns->cache->stale_before, PIECE) == PIECE;
+    if (ns->cache->stale)
         km_ns_poke(ns);
 }
 
 /* --- kvs.dropcache --- */
 
 struct drop {
-    struct list_node node; /* in km_ns.drops */
+    struct list_node node; /* in km_cache.drops */
     struct claim claim;
     struct km_ns *ns;
     flux_msg_t *req;
@@ -110,10 +117,10 @@ static void drop_work(struct km_ns *ns)
     struct flux_slice s;
     struct list_node *n;
 
-    if (list_empty(&ns->drops) || ns->change)
+    if (list_empty(&ns->cache->drops) || km_commit_open(ns))
         return; /* nothing can be dropped now; the change has another turn, and so have they */
     flux_slice_begin(&s, flux_get_reactor(ns->h), FLUX_SLICE_SECONDS, FLUX_SLICE_THINGS);
-    while ((n = list_first(&ns->drops))) {
+    while ((n = list_first(&ns->cache->drops))) {
         struct drop *d = list_entry(n, struct drop, node);
 
         if (!drop_some(d, &s)) {
@@ -144,13 +151,13 @@ void km_cache_drop_cb(flux_t *h, const flux_msg_t *msg, void *arg)
     d->req = flux_msg_incref(msg);
     d->left = st.free_objects;
     list_init(&d->node);
-    list_append(&ns->drops, &d->node);
+    list_append(&ns->cache->drops, &d->node);
     drop_work(ns);
 }
 
 void km_cache_shut(struct km_ns *ns, int errnum, const char *why)
 {
-    LIST_FOREACH_SAFE(n, tmp, &ns->drops)
+    LIST_FOREACH_SAFE(n, tmp, &ns->cache->drops)
     {
         struct drop *d = list_entry(n, struct drop, node);
 
@@ -178,7 +185,7 @@ void km_cache_share(struct km *k)
         if (!ns->content)
             continue;
         count(ns);
-        if (ns->cached > share)
+        if (ns->cache->cached > share)
             shrink(ns, share);
     }
 }
@@ -197,16 +204,16 @@ void km_cache_work(struct km_ns *ns)
         return;
     over = k->cached - k->cache_limit;
     share = fair(k);
-    if (ns->cached > share)
-        shrink(ns, ns->cached - share > over ? ns->cached - over : share);
+    if (ns->cache->cached > share)
+        shrink(ns, ns->cache->cached - share > over ? ns->cache->cached - over : share);
     if (k->cached > k->cache_limit && !flux_watcher_active(k->share))
         flux_timer_start(k->share, SHARE_SECONDS, 0.);
 }
 
 void km_cache_forget(struct km_ns *ns)
 {
-    ns->k->cached -= ns->cached;
-    ns->cached = 0;
+    ns->k->cached -= ns->cache->cached;
+    ns->cache->cached = 0;
 }
 
 void km_cache_expire(struct km *k)
@@ -221,10 +228,11 @@ void km_cache_expire(struct km *k)
             continue;
         content_set_clock(ns->content, now);
         if (isfinite(k->expire) && now > k->expire) {
-            ns->stale_before = now - (uint32_t)k->expire;
-            ns->stale = ns->change || content_expire(ns->content, ns->stale_before, PIECE) == PIECE;
+            ns->cache->stale_before = now - (uint32_t)k->expire;
+            ns->cache->stale = km_commit_open(ns) ||
+                               content_expire(ns->content, ns->cache->stale_before, PIECE) == PIECE;
         }
-        if (ns->stale)
+        if (ns->cache->stale)
             km_ns_poke(ns);
         count(ns);
     }
@@ -235,4 +243,26 @@ double km_cache_period(const struct km *k)
     double period = k->expire / 4;
 
     return period > 15. ? 15. : period < 1. ? 1. : period;
+}
+
+/* --- life --- */
+
+struct km_cache *km_cache_create(void)
+{
+    struct km_cache *x = calloc(1, sizeof(*x));
+
+    if (!x)
+        return NULL;
+    list_init(&x->drops);
+    return x;
+}
+
+void km_cache_destroy(struct km_cache *x)
+{
+    free(x);
+}
+
+bool km_cache_busy(const struct km_ns *ns)
+{
+    return !list_empty(&ns->cache->drops);
 }

@@ -35,8 +35,8 @@
  *  2. Answers are sent in the order of the queue, after the root that they name is in place.
  *  3. Events carry increasing versions, and after the last change the last event carries the last
  *     version.
- *  4. While a root change is open (km_ns.change), the first commit of the queue may be applied in
- *     part: it stays the first until it is applied or refused.
+ *  4. While a root change is open (km_commits.change), the first commit of the queue may be applied
+ *     in part: it stays the first until it is applied or refused.
  *
  * Failure: a change that is open when the store goes back to an earlier root is given up, and its
  * commits are the first of the queue again.  A refused transaction does not affect others of the
@@ -49,6 +49,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "km_commit.h"
 #include "km_disk.h"
 #include "libflux/slice.h"
 #include "libkvs/kvs_pack.h"
@@ -80,19 +81,19 @@ struct forward {
 
 static bool has_room(const struct km_ns *ns, size_t size)
 {
-    return ns->nwaiting < WAITING_MAX && ns->waiting_bytes + size <= WAITING_BYTES;
+    return ns->commit->nwaiting < WAITING_MAX && ns->commit->waiting_bytes + size <= WAITING_BYTES;
 }
 
 static void waits(struct km_ns *ns, size_t size)
 {
-    ns->nwaiting++;
-    ns->waiting_bytes += size;
+    ns->commit->nwaiting++;
+    ns->commit->waiting_bytes += size;
 }
 
 static void waits_no_more(struct km_ns *ns, size_t size)
 {
-    ns->nwaiting--;
-    ns->waiting_bytes -= size;
+    ns->commit->nwaiting--;
+    ns->commit->waiting_bytes -= size;
 }
 
 static void forward_free(struct forward *w)
@@ -131,7 +132,7 @@ static void forward(struct km_ns *ns, const flux_msg_t *msg)
         w->size = len;
         waits(ns, len);
         list_init(&w->node);
-        list_append(&ns->forwards, &w->node);
+        list_append(&ns->commit->forwards, &w->node);
         w->f = km_ns_upstream(ns, "kvs.commit", data, len, false);
         if (w->f && flux_future_then(w->f, -1., forwarded_cb, w) == 0)
             return;
@@ -144,7 +145,7 @@ static void forward(struct km_ns *ns, const flux_msg_t *msg)
 /* --- the queue of the master --- */
 
 struct commit {
-    struct list_node node;  /* in km_ns.commits, then in km_commit_change.commits */
+    struct list_node node;  /* in km_commits.queue, then in km_commit_change.commits */
     flux_msg_t *req;        /* a commit, or */
     struct km_fence *fence; /* a complete fence */
     const void *txn;        /* in the request */
@@ -180,7 +181,7 @@ static int enqueue(struct km_ns *ns, const flux_msg_t *msg, const struct kvs_ns_
     c->req = msg ? flux_msg_incref(msg) : NULL;
     c->fence = fence;
     list_init(&c->node);
-    list_append(&ns->commits, &c->node);
+    list_append(&ns->commit->queue, &c->node);
     waits(ns, c->len);
     km_ns_poke(ns);
     return 0;
@@ -361,8 +362,8 @@ static void change_applied(struct km_ns *ns, struct km_commit_change *ch)
 static void stall_over(struct km_load_wait *w)
 {
     struct km_ns *ns = w->ns;
-    if (w->errnum && !list_empty(&ns->commits)) {
-        struct commit *c = list_entry(list_first(&ns->commits), struct commit, node);
+    if (w->errnum && !list_empty(&ns->commit->queue)) {
+        struct commit *c = list_entry(list_first(&ns->commit->queue), struct commit, node);
         c->errnum = w->errnum;
         errmsg_set(&c->err, "%s", w->error);
         commit_end(ns, c);
@@ -373,26 +374,26 @@ static void stall_over(struct km_load_wait *w)
 /* The first commit in the queue needs them.  -1 with errno when they cannot be had. */
 static int stall(struct km_ns *ns)
 {
-    if (!ns->stall) {
-        if (!(ns->stall = malloc(sizeof(*ns->stall))))
+    if (!ns->commit->stall) {
+        if (!(ns->commit->stall = malloc(sizeof(*ns->commit->stall))))
             return -1;
-        km_load_wait_init(ns->stall, ns, stall_over);
+        km_load_wait_init(ns->commit->stall, ns, stall_over);
     }
     /* What came before is held until it was of use. */
-    return km_load_wait_for(ns->stall, kvsstore_missing(ns->store));
+    return km_load_wait_for(ns->commit->stall, kvsstore_missing(ns->store));
 }
 
 static bool stalled(const struct km_ns *ns)
 {
-    return ns->stall && ns->stall->waiting > 0;
+    return ns->commit->stall && ns->commit->stall->waiting > 0;
 }
 
 static void unstall(struct km_ns *ns)
 {
-    if (ns->stall)
-        km_load_wait_clear(ns->stall);
-    free(ns->stall);
-    ns->stall = NULL;
+    if (ns->commit->stall)
+        km_load_wait_clear(ns->commit->stall);
+    free(ns->commit->stall);
+    ns->commit->stall = NULL;
 }
 
 /* --- turns of a root change --- */
@@ -404,11 +405,11 @@ static void change_begin(struct km_ns *ns)
         return; /* they wait; more memory may be there later */
     list_init(&ch->commits);
     if (kvsstore_begin(ns->store) == 0) {
-        ns->change = ch;
+        ns->commit->change = ch;
         return;
     }
     int errnum = errno;
-    struct list_node *n = list_first(&ns->commits);
+    struct list_node *n = list_first(&ns->commit->queue);
     list_remove(n);
     list_append(&ch->commits, n);
     km_commit_change_done(ns, ch, errnum, "the master is out of memory for a root change");
@@ -423,7 +424,7 @@ static bool change_has_room(const struct km_commit_change *ch)
 static bool change_apply(struct km_ns *ns, struct km_commit_change *ch)
 {
     struct list_node *n;
-    while ((n = list_first(&ns->commits)) && change_has_room(ch)) {
+    while ((n = list_first(&ns->commit->queue)) && change_has_room(ch)) {
         struct commit *c = list_entry(n, struct commit, node);
         const void *txn;
         size_t len;
@@ -452,7 +453,7 @@ static void change_end(struct km_ns *ns, struct km_commit_change *ch)
     int rc = kvsstore_end(ns->store, &err);
     if (rc == KVSSTORE_MORE)
         return;
-    ns->change = NULL;
+    ns->commit->change = NULL;
     if (rc < 0) {
         km_commit_change_done(ns, ch, errno, err.text);
         return;
@@ -476,9 +477,9 @@ static void change_turn(struct km_ns *ns)
     flux_reactor_t *r = flux_get_reactor(ns->h);
     double begin = flux_reactor_clock(r);
     struct km_commit_change *ch;
-    if (!ns->change)
+    if (!ns->commit->change)
         change_begin(ns);
-    if (!(ch = ns->change))
+    if (!(ch = ns->commit->change))
         return;
     if (!ch->ending)
         ch->ending = change_apply(ns, ch);
@@ -489,16 +490,16 @@ static void change_turn(struct km_ns *ns)
 
 void km_commit_give_up(struct km_ns *ns)
 {
-    struct km_commit_change *ch = ns->change;
+    struct km_commit_change *ch = ns->commit->change;
     struct list_node head;
     if (!ch)
         return;
-    ns->change = NULL;
+    ns->commit->change = NULL;
     kvsstore_cancel(ns->store);
     list_init(&head);
     list_splice(&head, &ch->commits);
-    list_splice(&head, &ns->commits);
-    list_splice(&ns->commits, &head);
+    list_splice(&head, &ns->commit->queue);
+    list_splice(&ns->commit->queue, &head);
     free(ch);
 }
 
@@ -512,7 +513,7 @@ static bool may_change(struct km_ns *ns)
     if (!ns->keep || km_keep_ready(ns->keep, &err) == 0)
         return true;
     int errnum = errno;
-    while (errnum != EAGAIN && (n = list_first(&ns->commits))) {
+    while (errnum != EAGAIN && (n = list_first(&ns->commit->queue))) {
         struct commit *c = list_entry(n, struct commit, node);
         c->errnum = errnum;
         c->err = err;
@@ -524,8 +525,8 @@ static bool may_change(struct km_ns *ns)
 /* Garbage cannot pile up in a flood: no change is begun before most of it is collected. */
 static bool has_change(struct km_ns *ns)
 {
-    return ns->change ||
-           (!list_empty(&ns->commits) && !kvsstore_collect_first(ns->store) && may_change(ns));
+    return ns->commit->change ||
+           (!list_empty(&ns->commit->queue) && !kvsstore_collect_first(ns->store) && may_change(ns));
 }
 
 void km_commit_work(struct km_ns *ns)
@@ -550,11 +551,11 @@ void km_commit_work(struct km_ns *ns)
 /* It is announced late: by the next work or tick.  Said once, until one is announced. */
 static void publish_failed(struct km_ns *ns, const char *why)
 {
-    if (!ns->unannounced)
+    if (!ns->commit->unannounced)
         flux_log(ns->h, LOG_ERR, "root version %llu could not be announced yet: %s",
                  (unsigned long long)ns->version, why);
-    ns->unannounced = true;
-    ns->announcing = false;
+    ns->commit->unannounced = true;
+    ns->commit->announcing = false;
 }
 
 static void published_cb(flux_future_t *f, void *arg)
@@ -563,11 +564,11 @@ static void published_cb(flux_future_t *f, void *arg)
     bool failed = flux_future_errnum(f) != 0;
     if (failed)
         publish_failed(ns, flux_future_error(f));
-    ns->publish = NULL;
+    ns->commit->publish = NULL;
     flux_future_destroy(f);
     if (failed)
         return;
-    ns->unannounced = false;
+    ns->commit->unannounced = false;
     km_commit_publish(ns);
 }
 
@@ -577,25 +578,26 @@ void km_commit_publish(struct km_ns *ns)
         km_ns_poke(ns); /* followers are told */
         return;
     }
-    if (ns->publish || (ns->announcing && ns->published >= ns->version))
+    if (ns->commit->publish || (ns->commit->announcing && ns->commit->published >= ns->version))
         return;
     uint8_t buf[KVS_ROOT_WIRE_MAX];
     struct kvs_root root;
     km_ns_root_fill(ns, &root);
-    ns->publish = flux_event_publish_raw(ns->h, "kvs.setroot", buf, kvs_root_encode(&root, buf));
-    if (!ns->publish || flux_future_then(ns->publish, -1., published_cb, ns) < 0) {
-        flux_future_destroy(ns->publish);
-        ns->publish = NULL;
+    ns->commit->publish =
+        flux_event_publish_raw(ns->h, "kvs.setroot", buf, kvs_root_encode(&root, buf));
+    if (!ns->commit->publish || flux_future_then(ns->commit->publish, -1., published_cb, ns) < 0) {
+        flux_future_destroy(ns->commit->publish);
+        ns->commit->publish = NULL;
         publish_failed(ns, "out of memory");
         return;
     }
-    ns->announcing = true;
-    ns->published = ns->version;
+    ns->commit->announcing = true;
+    ns->commit->published = ns->version;
 }
 
 void km_commit_shut(struct km_ns *ns, int errnum, const char *why)
 {
-    LIST_FOREACH_SAFE(n, tmp, &ns->forwards)
+    LIST_FOREACH_SAFE(n, tmp, &ns->commit->forwards)
     {
         struct forward *w = list_entry(n, struct forward, node);
         if (errnum)
@@ -609,7 +611,7 @@ void km_commit_shut(struct km_ns *ns, int errnum, const char *why)
     }
     unstall(ns);
     km_commit_give_up(ns);
-    LIST_FOREACH_SAFE(n, tmp, &ns->commits)
+    LIST_FOREACH_SAFE(n, tmp, &ns->commit->queue)
     {
         struct commit *c = list_entry(n, struct commit, node);
         list_remove(n);
@@ -619,6 +621,45 @@ void km_commit_shut(struct km_ns *ns, int errnum, const char *why)
         flux_msg_destroy(c->req); /* its fence ends by itself */
         free(c);
     }
-    flux_future_destroy(ns->publish);
-    ns->publish = NULL;
+    flux_future_destroy(ns->commit->publish);
+    ns->commit->publish = NULL;
+}
+
+/* --- life --- */
+
+struct km_commits *km_commit_create(void)
+{
+    struct km_commits *x = calloc(1, sizeof(*x));
+
+    if (!x)
+        return NULL;
+    list_init(&x->forwards);
+    list_init(&x->queue);
+    return x;
+}
+
+void km_commit_destroy(struct km_commits *x)
+{
+    int saved = errno;
+
+    if (!x)
+        return;
+    free(x->stall);
+    free(x);
+    errno = saved;
+}
+
+bool km_commit_busy(const struct km_ns *ns)
+{
+    return !list_empty(&ns->commit->forwards);
+}
+
+bool km_commit_queued(const struct km_ns *ns)
+{
+    return !list_empty(&ns->commit->queue);
+}
+
+bool km_commit_open(const struct km_ns *ns)
+{
+    return ns->commit->change != NULL;
 }

@@ -24,8 +24,14 @@
 
 #include "km_private.h"
 
+struct km_follow {
+    flux_future_t *upstream; /* not the primary: roots from the instance above */
+    struct list_node followers;
+    uint64_t told; /* the version that followers know */
+};
+
 struct follower {
-    struct list_node node; /* in km_ns.followers */
+    struct list_node node; /* in km_follow.followers */
     struct claim claim;
     struct km_ns *ns;
     flux_msg_t *req;
@@ -75,7 +81,7 @@ void km_follow_cb(flux_t *h, const flux_msg_t *msg, void *arg)
     w->ns = ns;
     w->req = flux_msg_incref(msg);
     list_init(&w->node);
-    list_append(&ns->followers, &w->node);
+    list_append(&ns->follow->followers, &w->node);
     km_ns_root_fill(ns, &root);
     tell(ns, w, buf, kvs_root_encode(&root, buf));
 }
@@ -86,14 +92,14 @@ void km_follow_work(struct km_ns *ns)
     struct kvs_root root;
     size_t len;
 
-    if (!ns->ready || ns->followed >= ns->version)
+    if (!ns->ready || ns->follow->told >= ns->version)
         return;
-    ns->followed = ns->version;
-    if (list_empty(&ns->followers))
+    ns->follow->told = ns->version;
+    if (list_empty(&ns->follow->followers))
         return;
     km_ns_root_fill(ns, &root);
     len = kvs_root_encode(&root, buf);
-    LIST_FOREACH(n, &ns->followers)
+    LIST_FOREACH(n, &ns->follow->followers)
     tell(ns, list_entry(n, struct follower, node), buf, len);
 }
 
@@ -110,7 +116,7 @@ static void followed_cb(flux_future_t *f, void *arg)
         km_space_end(ns, errno ? errno : EPROTO, "%s", err.text); /* destroys the future */
         return;
     }
-    if (ns->follow == f)
+    if (ns->follow->upstream == f)
         flux_future_next(f);
 }
 
@@ -118,23 +124,45 @@ void km_follow(struct km_ns *ns)
 {
     struct kvs_ns_only out = {ns->name};
 
-    if (ns->follow)
+    if (ns->follow->upstream)
         return;
-    ns->follow = km_ns_upstream_struct(ns, "kvs.follow", &kvs_ns_only_schema, &out, false,
-                                       FLUX_MSGF_STREAMING);
-    if (!ns->follow || flux_future_then(ns->follow, -1., followed_cb, ns) < 0)
+    ns->follow->upstream = km_ns_upstream_struct(ns, "kvs.follow", &kvs_ns_only_schema, &out, false,
+                                                 FLUX_MSGF_STREAMING);
+    if (!ns->follow->upstream || flux_future_then(ns->follow->upstream, -1., followed_cb, ns) < 0)
         km_space_end(ns, ENOMEM, "rank %u is out of memory", flux_rank(ns->h));
 }
 
 void km_follow_shut(struct km_ns *ns, int errnum, const char *why)
 {
-    flux_future_destroy(ns->follow); /* tells the one above */
-    ns->follow = NULL;
-    LIST_FOREACH_SAFE(n, tmp, &ns->followers)
+    flux_future_destroy(ns->follow->upstream); /* tells the one above */
+    ns->follow->upstream = NULL;
+    LIST_FOREACH_SAFE(n, tmp, &ns->follow->followers)
     {
         struct follower *w = list_entry(n, struct follower, node);
         if (errnum)
             flux_respond_error(ns->h, w->req, errnum, "%s", why);
         follower_free(w);
     }
+}
+
+/* --- life --- */
+
+struct km_follow *km_follow_create(void)
+{
+    struct km_follow *x = calloc(1, sizeof(*x));
+
+    if (!x)
+        return NULL;
+    list_init(&x->followers);
+    return x;
+}
+
+void km_follow_destroy(struct km_follow *x)
+{
+    free(x);
+}
+
+bool km_follow_busy(const struct km_ns *ns)
+{
+    return !list_empty(&ns->follow->followers);
 }

@@ -23,8 +23,14 @@
 #define PIECE 64 /* objects between two looks at the clock */
 #define THINGS (FLUX_SLICE_THINGS / 4)
 
+struct km_gcs {
+    struct list_node here; /* master: who waits for garbage to be collected */
+    struct list_node sent; /* others: the master was asked */
+    size_t dropped;        /* of the cache, for those in `here` */
+};
+
 struct gc {
-    struct list_node node; /* in km_ns.gcs */
+    struct list_node node; /* in km_gcs.here */
     struct claim claim;
     struct km_ns *ns;
     flux_msg_t *req;
@@ -65,11 +71,11 @@ void km_gc_work(struct km_ns *ns, bool *more)
     struct content_stats cs;
     size_t n_dropped;
 
-    if (list_empty(&ns->gcs)) {
-        ns->gc_dropped = 0;
+    if (list_empty(&ns->gc->here)) {
+        ns->gc->dropped = 0;
         return;
     }
-    if (ns->change)
+    if (km_commit_open(ns))
         return; /* nothing can be collected; it has another turn */
     flux_slice_begin(&s, flux_get_reactor(ns->h), FLUX_SLICE_SECONDS, THINGS);
     while (*more && flux_slice_more(&s))
@@ -77,18 +83,18 @@ void km_gc_work(struct km_ns *ns, bool *more)
     if (*more)
         return;
     while ((n_dropped = content_drop(ns->content, PIECE)) == PIECE && flux_slice_more(&s))
-        ns->gc_dropped += n_dropped;
-    ns->gc_dropped += n_dropped;
+        ns->gc->dropped += n_dropped;
+    ns->gc->dropped += n_dropped;
     if (n_dropped == PIECE) {
         km_ns_poke(ns);
         return;
     }
-    a.dropped = ns->gc_dropped;
-    ns->gc_dropped = 0;
+    a.dropped = ns->gc->dropped;
+    ns->gc->dropped = 0;
     content_get_stats(ns->content, &cs);
     a.objects = cs.objects;
     a.bytes = cs.bytes;
-    while ((n = list_first(&ns->gcs))) {
+    while ((n = list_first(&ns->gc->here))) {
         struct gc *g = list_entry(n, struct gc, node);
         a.collected = collected(ns) - g->before;
         flux_respond_struct(ns->h, g->req, &km_wire_collected_schema, &a);
@@ -132,7 +138,7 @@ void km_gc_cb(flux_t *h, const flux_msg_t *msg, void *arg)
     g->ns = ns;
     g->req = flux_msg_incref(msg);
     list_init(&g->node);
-    list_append(ns->master ? &ns->gcs : &ns->gcs_sent, &g->node);
+    list_append(ns->master ? &ns->gc->here : &ns->gc->sent, &g->node);
     if (ns->master) {
         g->before = collected(ns);
         km_ns_poke(ns);
@@ -155,6 +161,29 @@ static void shut_list(struct km_ns *ns, struct list_node *gcs, int errnum, const
 
 void km_gc_shut(struct km_ns *ns, int errnum, const char *why)
 {
-    shut_list(ns, &ns->gcs, errnum, why);
-    shut_list(ns, &ns->gcs_sent, errnum, why);
+    shut_list(ns, &ns->gc->here, errnum, why);
+    shut_list(ns, &ns->gc->sent, errnum, why);
+}
+
+/* --- life --- */
+
+struct km_gcs *km_gc_create(void)
+{
+    struct km_gcs *x = calloc(1, sizeof(*x));
+
+    if (!x)
+        return NULL;
+    list_init(&x->here);
+    list_init(&x->sent);
+    return x;
+}
+
+void km_gc_destroy(struct km_gcs *x)
+{
+    free(x);
+}
+
+bool km_gc_busy(const struct km_ns *ns)
+{
+    return !list_empty(&ns->gc->sent);
 }

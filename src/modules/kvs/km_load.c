@@ -33,6 +33,14 @@
 #define SERVES_MAX 65536 /* kvs.load that wait for objects */
 #define ANSWER_MAX (32u * 1024 * 1024)
 
+struct km_loads {
+    struct list_node sent;   /* requests */
+    struct list_node serves; /* kvs.load being answered */
+    size_t nserves;
+    uint8_t (*wanted)[BLOBREF_DIGEST_MAX];
+    size_t nwanted, wanted_cap;
+};
+
 /* --- waiting --- */
 
 struct km_load_wait_item {
@@ -70,15 +78,15 @@ static void item_came(struct content_waiter *cw, int errnum, const char *error)
 
 static int want(struct km_ns *ns, const uint8_t *digest)
 {
-    if (ns->nwanted == ns->wanted_cap) {
-        size_t cap = ns->wanted_cap ? ns->wanted_cap * 2 : 64;
-        void *p = realloc(ns->wanted, cap * sizeof(*ns->wanted));
+    if (ns->load->nwanted == ns->load->wanted_cap) {
+        size_t cap = ns->load->wanted_cap ? ns->load->wanted_cap * 2 : 64;
+        void *p = realloc(ns->load->wanted, cap * sizeof(*ns->load->wanted));
         if (!p)
             return -1;
-        ns->wanted = p;
-        ns->wanted_cap = cap;
+        ns->load->wanted = p;
+        ns->load->wanted_cap = cap;
     }
-    memcpy(ns->wanted[ns->nwanted++], digest, BLOBREF_DIGEST_MAX);
+    memcpy(ns->load->wanted[ns->load->nwanted++], digest, BLOBREF_DIGEST_MAX);
     km_ns_poke(ns);
     return 0;
 }
@@ -230,27 +238,28 @@ static void loaded_cb(flux_future_t *f, void *arg)
 void km_load_work(struct km_ns *ns)
 {
     size_t dsize = ns->k->blobref ? blobref_size(ns->k->blobref) : 0;
-    while (ns->master && ns->nwanted > 0) {
+    while (ns->master && ns->load->nwanted > 0) {
         uint8_t digest[BLOBREF_DIGEST_MAX];
-        memcpy(digest, ns->wanted[--ns->nwanted], sizeof(digest));
+        memcpy(digest, ns->load->wanted[--ns->load->nwanted], sizeof(digest));
         km_keep_load(ns->keep, digest);
     }
-    while (ns->nwanted > 0) {
+    while (ns->load->nwanted > 0) {
         struct load *l = calloc(1, sizeof(*l));
         if (!l) {
             content_deny_all(ns->content, ENOMEM, "out of memory");
-            ns->nwanted = 0;
+            ns->load->nwanted = 0;
             return;
         }
         size_t nslen = strlen(ns->name);
         struct kvs_ns_req q = {.ns = ns->name, .nslen = nslen};
         uint8_t *buf = malloc(KVS_NS_HEADER + nslen + KVS_LOAD_MAX * dsize);
         l->ns = ns;
-        l->n = ns->nwanted < KVS_LOAD_MAX ? ns->nwanted : KVS_LOAD_MAX;
+        l->n = ns->load->nwanted < KVS_LOAD_MAX ? ns->load->nwanted : KVS_LOAD_MAX;
         list_init(&l->node);
-        list_append(&ns->loads, &l->node);
-        ns->nwanted -= l->n; /* from the end: nothing has to move up, and their order is nobody's */
-        memcpy(l->digest, ns->wanted + ns->nwanted, l->n * sizeof(l->digest[0]));
+        list_append(&ns->load->sent, &l->node);
+        /* From the end: nothing has to move up, and their order does not matter. */
+        ns->load->nwanted -= l->n;
+        memcpy(l->digest, ns->load->wanted + ns->load->nwanted, l->n * sizeof(l->digest[0]));
         if (buf)
             kvs_ns_req_encode(&q, buf);
         size_t head = kvs_ns_req_size(&q);
@@ -279,7 +288,7 @@ struct serve {
 
 static void serve_free(struct serve *s)
 {
-    s->ns->nserves--;
+    s->ns->load->nserves--;
     list_remove(&s->node);
     km_load_wait_clear(&s->wait);
     flux_msg_destroy(s->req);
@@ -351,7 +360,7 @@ void km_load_cb(flux_t *h, const flux_msg_t *msg, void *arg)
         flux_respond_error(h, msg, EPROTO, "request of %zu bytes is not a list of objects", q.len);
         return;
     }
-    if (ns->nserves >= SERVES_MAX) {
+    if (ns->load->nserves >= SERVES_MAX) {
         flux_respond_error(h, msg, EAGAIN, "%d requests wait for objects at rank %u: try again",
                            SERVES_MAX, flux_rank(h));
         return;
@@ -363,11 +372,11 @@ void km_load_cb(flux_t *h, const flux_msg_t *msg, void *arg)
     }
     s->ns = ns;
     s->req = flux_msg_incref(msg);
-    ns->nserves++;
+    ns->load->nserves++;
     s->digests = d;
     s->n = q.len / dsize;
     list_init(&s->node);
-    list_append(&ns->serves, &s->node);
+    list_append(&ns->load->serves, &s->node);
     km_load_wait_init(&s->wait, ns, serve_done);
     ns->k->miss.n = 0;
     int rc = 0;
@@ -393,16 +402,39 @@ void km_load_cb(flux_t *h, const flux_msg_t *msg, void *arg)
 
 void km_load_shut(struct km_ns *ns, int errnum, const char *why)
 {
-    LIST_FOREACH_SAFE(n, tmp, &ns->serves)
+    LIST_FOREACH_SAFE(n, tmp, &ns->load->serves)
     {
         struct serve *s = list_entry(n, struct serve, node);
         if (errnum)
             flux_respond_error(ns->h, s->req, errnum, "%s", why);
         serve_free(s);
     }
-    LIST_FOREACH_SAFE(n, tmp, &ns->loads)
+    LIST_FOREACH_SAFE(n, tmp, &ns->load->sent)
     load_free(list_entry(n, struct load, node));
-    free(ns->wanted);
-    ns->wanted = NULL;
-    ns->nwanted = ns->wanted_cap = 0;
+    free(ns->load->wanted);
+    ns->load->wanted = NULL;
+    ns->load->nwanted = ns->load->wanted_cap = 0;
+}
+
+/* --- life --- */
+
+struct km_loads *km_load_create(void)
+{
+    struct km_loads *x = calloc(1, sizeof(*x));
+
+    if (!x)
+        return NULL;
+    list_init(&x->sent);
+    list_init(&x->serves);
+    return x;
+}
+
+void km_load_destroy(struct km_loads *x)
+{
+    free(x);
+}
+
+bool km_load_busy(const struct km_ns *ns)
+{
+    return !list_empty(&ns->load->serves);
 }

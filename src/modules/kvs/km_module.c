@@ -438,7 +438,8 @@ static int kvs_may_stop(flux_t *h, void *arg, errmsg_t *err)
     while (hmap_next(k->spaces, &pos, NULL, NULL, &val)) {
         struct km_ns *ns = val;
         size_t open = km_fence_count(ns);
-        if (ns->master && !ns->keep && (ns->version > 0 || ns->change || !list_empty(&ns->commits)))
+        if (ns->master && !ns->keep &&
+            (ns->version > 0 || km_commit_open(ns) || km_commit_queued(ns)))
             return errmsg_fail(err, EBUSY,
                                "the store is in its memory and would be lost, all %llu versions of "
                                "it: use --force to unload it anyway",

@@ -356,6 +356,34 @@ void km_ns_root_fetch(struct km_ns *ns, bool newest)
 
 /* --- life --- */
 
+/* The watches are the last part: with them all others are there.  false without memory. */
+static bool make_parts(struct km_ns *ns)
+{
+    return (ns->follow = km_follow_create()) && (ns->vwaits = km_version_waits_create()) &&
+           (ns->commit = km_commit_create()) && (ns->load = km_load_create()) &&
+           (ns->read = km_read_create()) && (ns->snapshot = km_snapshot_create()) &&
+           (ns->upload = km_upload_create()) && (ns->gc = km_gc_create()) &&
+           (ns->cache = km_cache_create()) && (ns->tombstones = km_tombstone_create()) &&
+           (ns->fences = km_fence_table_create((uint32_t)flux_random(ns->h))) &&
+           (ns->watches = km_watch_table_create());
+}
+
+static void destroy_parts(struct km_ns *ns)
+{
+    km_watch_table_destroy(ns->watches);
+    km_fence_table_destroy(ns->fences);
+    km_tombstone_destroy(ns, ns->tombstones);
+    km_cache_destroy(ns->cache);
+    km_gc_destroy(ns->gc);
+    km_upload_destroy(ns->upload);
+    km_snapshot_destroy(ns->snapshot);
+    km_read_destroy(ns->read);
+    km_load_destroy(ns->load);
+    km_commit_destroy(ns->commit);
+    km_version_waits_destroy(ns->vwaits);
+    km_follow_destroy(ns->follow);
+}
+
 struct km_ns *km_ns_create(struct km *k, const char *name, uint32_t rank)
 {
     struct km_ns *ns = calloc(1, sizeof(*ns));
@@ -370,25 +398,9 @@ struct km_ns *km_ns_create(struct km *k, const char *name, uint32_t rank)
     ns->owner = FLUX_USERID_UNKNOWN;
     list_init(&ns->work_node);
     list_init(&ns->route_node);
-    list_init(&ns->followers);
     list_init(&ns->early);
-    list_init(&ns->vwaits);
     list_init(&ns->refreshers);
-    list_init(&ns->forwards);
-    list_init(&ns->commits);
-    list_init(&ns->loads);
-    list_init(&ns->serves);
-    list_init(&ns->reads);
-    list_init(&ns->snapshots);
-    list_init(&ns->uploads);
-    list_init(&ns->leaving);
-    list_init(&ns->gcs);
-    list_init(&ns->drops);
-    list_init(&ns->gcs_sent);
-    if (!(ns->name = strdup(name)) ||
-        !(ns->fences = km_fence_table_create((uint32_t)flux_random(k->h))) ||
-        !(ns->uploaders = hmap_create_str(NULL)) || !(ns->tombstones = km_tombstone_create()) ||
-        !(ns->watches = km_watch_table_create()) || hmap_put(k->spaces, name, ns) < 0) {
+    if (!(ns->name = strdup(name)) || !make_parts(ns) || hmap_put(k->spaces, name, ns) < 0) {
         km_ns_destroy(ns);
         errno = ENOMEM;
         return NULL;
@@ -426,11 +438,10 @@ void km_ns_begin(struct km_ns *ns)
 
 bool km_ns_busy(const struct km_ns *ns)
 {
-    return !list_empty(&ns->early) || !list_empty(&ns->vwaits) || !list_empty(&ns->forwards) ||
-           !list_empty(&ns->reads) || !list_empty(&ns->serves) || !list_empty(&ns->followers) ||
-           !list_empty(&ns->snapshots) || !list_empty(&ns->uploads) || !list_empty(&ns->gcs_sent) ||
-           !list_empty(&ns->drops) || hmap_count(ns->uploaders) > 0 || km_fence_count(ns) > 0 ||
-           km_watch_count(ns) > 0;
+    return !list_empty(&ns->early) || km_version_busy(ns) || km_commit_busy(ns) ||
+           km_read_busy(ns) || km_load_busy(ns) || km_follow_busy(ns) ||
+           km_snapshot_count(ns) > 0 || km_upload_busy(ns) || km_gc_busy(ns) || km_cache_busy(ns) ||
+           km_fence_count(ns) > 0 || km_watch_count(ns) > 0;
 }
 
 void km_ns_shut(struct km_ns *ns, int errnum, const char *why)
@@ -468,18 +479,15 @@ void km_ns_destroy(struct km_ns *ns)
         return;
     if (ns->name && hmap_get(ns->k->spaces, ns->name) == ns)
         (void)hmap_take(ns->k->spaces, ns->name);
-    if (ns->watches && ns->fences)
+    if (ns->watches) {
         km_ns_shut(ns, 0, "");
-    hmap_destroy(ns->uploaders);
+        km_cache_forget(ns);
+    }
     courier_destroy(ns->couriers[0]);
     courier_destroy(ns->couriers[1]);
     list_remove(&ns->work_node);
     km_keep_destroy(ns->keep);
-    free(ns->stall);
-    km_watch_table_destroy(ns->watches);
-    km_fence_table_destroy(ns->fences);
-    km_tombstone_destroy(ns, ns->tombstones);
-    km_cache_forget(ns);
+    destroy_parts(ns);
     kvsstore_destroy(ns->store);
     content_destroy(ns->content);
     free(ns->name);

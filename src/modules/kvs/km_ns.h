@@ -20,6 +20,15 @@
 
 struct km;
 struct km_keep;
+struct km_follow;
+struct km_version_waits;
+struct km_commits;
+struct km_loads;
+struct km_reads;
+struct km_snapshots;
+struct km_uploads;
+struct km_gcs;
+struct km_cache;
 struct km_watch_table;
 struct km_fence_table;
 
@@ -40,10 +49,7 @@ struct km_ns {
     flux_future_t *finding;
     bool unrouted; /* it waits in km.unrouted */
     struct list_node route_node;
-    flux_future_t *follow; /* not the primary: roots from the instance above */
-    struct list_node followers;
     courier_t *couriers[2]; /* to the next instance, to the master; NULL until they are needed */
-    uint64_t followed;      /* version that followers know */
 
     content_t *content;   /* NULL until the hash of the session is known */
     kvsstore_t *store;    /* master */
@@ -59,46 +65,20 @@ struct km_ns {
     flux_future_t *getroot;
     bool asked_master; /* of whom, and at which version known here, getroot was asked */
     uint64_t asked_at;
-    uint64_t doubt;  /* not 0: it may have been removed unheard (km_missed.c) */
-    bool suspicious; /* the store may have begun anew: ask the master */
-    size_t nvwaits;
-    struct list_node vwaits;     /* kvs.wait-version, lowest version first */
+    uint64_t doubt;              /* not 0: it may have been removed unheard (km_missed.c) */
+    bool suspicious;             /* the store may have begun anew: ask the master */
     struct list_node refreshers; /* reads that need a newer root than this */
 
-    /* commit */
-    struct list_node forwards;       /* sent upstream */
-    struct list_node commits;        /* master: waiting to be applied */
-    struct km_commit_change *change; /* master: the one that is open */
-    size_t nwaiting, waiting_bytes;  /* of both */
-    struct km_load_wait *stall;      /* master: for bytes that the first of them needs */
-    flux_future_t *publish;          /* master: the setroot event being numbered */
-    bool announcing;                 /* master: there was one already, which did not fail */
-    bool unannounced;                /* master: the last one failed */
-    uint64_t published;              /* version it carries */
-
-    /* objects from upstream */
-    struct list_node loads;  /* requests sent */
-    struct list_node serves; /* kvs.load being answered */
-    uint8_t (*wanted)[BLOBREF_DIGEST_MAX];
-    size_t nwanted, wanted_cap;
-
-    struct list_node reads;
-    size_t nreads, nserves; /* requests among these */
-    struct list_node snapshots;
-    size_t nsnapshots;
-    struct list_node gcs;      /* master: who waits for garbage to be collected */
-    struct list_node gcs_sent; /* others: the master was asked */
-    size_t gc_dropped;         /* of the cache, for those in gcs */
-    struct list_node drops;    /* kvs.dropcache */
-    size_t cached;             /* bytes that nobody needs, as in km.cached */
-    bool stale;                /* of these, there may be some that nobody has used since */
-    uint32_t stale_before;
-    struct list_node uploads; /* pieces of values on their way to the master, */
-    size_t upload_bytes;      /* with this many bytes */
-    hmap_t *uploaders;        /* clients that have sent some */
-    struct list_node leaving; /* master: those that have disconnected */
-    bool expiring;            /* master: there may be pieces that came before, */
-    uint32_t expire_before;   /* and nobody has used */
+    /* What a file holds of it, which no other file sees. */
+    struct km_follow *follow;
+    struct km_version_waits *vwaits;
+    struct km_commits *commit;
+    struct km_loads *load;
+    struct km_reads *read;
+    struct km_snapshots *snapshot;
+    struct km_uploads *upload;
+    struct km_gcs *gc;
+    struct km_cache *cache;
     struct km_fence_table *fences;
     struct km_tombstones *tombstones; /* fences that were aborted */
     struct km_watch_table *watches;
@@ -160,6 +140,40 @@ flux_future_t *km_ns_upstream_struct(struct km_ns *ns, const char *topic,
  * towards it.  -1 with ENOMEM. */
 int km_ns_upstream_post(struct km_ns *ns, const char *topic, const struct flux_schema *desc,
                         const void *in, bool master);
+
+/* --- what each file holds of a namespace --- */
+
+/* Parts of a namespace: NULL with ENOMEM; destroyed, NULL-safe, after km_X_shut(). */
+struct km_commits *km_commit_create(void);
+void km_commit_destroy(struct km_commits *x);
+struct km_loads *km_load_create(void);
+void km_load_destroy(struct km_loads *x);
+struct km_uploads *km_upload_create(void);
+void km_upload_destroy(struct km_uploads *x);
+struct km_reads *km_read_create(void);
+void km_read_destroy(struct km_reads *x);
+struct km_snapshots *km_snapshot_create(void);
+void km_snapshot_destroy(struct km_snapshots *x);
+struct km_gcs *km_gc_create(void);
+void km_gc_destroy(struct km_gcs *x);
+struct km_cache *km_cache_create(void);
+void km_cache_destroy(struct km_cache *x);
+struct km_follow *km_follow_create(void);
+void km_follow_destroy(struct km_follow *x);
+struct km_version_waits *km_version_waits_create(void);
+void km_version_waits_destroy(struct km_version_waits *x);
+/* Does somebody wait for something in it? */
+bool km_commit_busy(const struct km_ns *ns);
+bool km_load_busy(const struct km_ns *ns);
+bool km_upload_busy(const struct km_ns *ns);
+bool km_read_busy(const struct km_ns *ns);
+bool km_gc_busy(const struct km_ns *ns);
+bool km_cache_busy(const struct km_ns *ns);
+bool km_follow_busy(const struct km_ns *ns);
+bool km_version_busy(const struct km_ns *ns);
+size_t km_snapshot_count(const struct km_ns *ns);
+bool km_commit_queued(const struct km_ns *ns); /* master: commits wait to be applied */
+bool km_commit_open(const struct km_ns *ns);   /* master: a root change has more turns to come */
 
 /* --- km_space.c --- */
 
@@ -243,7 +257,7 @@ void km_load_shut(struct km_ns *ns, int errnum, const char *why);
 struct km_read;
 typedef void (*km_read_f)(struct km_read *r, void *arg);
 struct km_read {
-    struct list_node node; /* in km_ns.reads; free for others once it is over */
+    struct list_node node; /* in km_reads.all; free for others once it is over */
     struct km_ns *ns;
     struct km_load_wait wait;
     /* what is read: its key and cursor live with the owner */

@@ -32,6 +32,11 @@
 #define REFRESH_MAX 10
 #define READS_MAX 262144 /* that wait for objects, of a namespace at an instance */
 
+struct km_reads {
+    struct list_node all;
+    size_t nrequests; /* among these */
+};
+
 static void step(struct km_read *r);
 
 /* Give up what was made of the answer at this root. */
@@ -181,7 +186,7 @@ void km_read_again(struct km_read *r)
 void km_read_start(struct km_read *r)
 {
     list_init(&r->node);
-    list_append(&r->ns->reads, &r->node);
+    list_append(&r->ns->read->all, &r->node);
     list_init(&r->refresh_node);
     list_init(&r->slow_node);
     r->turn = false;
@@ -216,7 +221,7 @@ struct reqread {
 
 static void reqread_free(struct reqread *q)
 {
-    q->read.ns->nreads--;
+    q->read.ns->read->nrequests--;
     flux_msg_destroy(q->req);
     free(q);
 }
@@ -278,7 +283,7 @@ static void request(struct km *k, const flux_msg_t *msg, bool list, flux_handler
         ns->st.readdirs++;
     else
         ns->st.lookups++;
-    if (ns->nreads >= READS_MAX) {
+    if (ns->read->nrequests >= READS_MAX) {
         flux_respond_error(k->h, msg, EAGAIN, "%d reads wait for objects at rank %u: try again",
                            READS_MAX, flux_rank(k->h));
         return;
@@ -304,7 +309,7 @@ static void request(struct km *k, const flux_msg_t *msg, bool list, flux_handler
         }
     }
     q->req = flux_msg_incref(msg);
-    ns->nreads++;
+    ns->read->nrequests++;
     km_read_start(r);
 }
 
@@ -320,7 +325,7 @@ void km_read_readdir_cb(flux_t *h, const flux_msg_t *msg, void *arg)
 
 void km_read_shut(struct km_ns *ns, int errnum, const char *why)
 {
-    LIST_FOREACH_SAFE(n, tmp, &ns->reads)
+    LIST_FOREACH_SAFE(n, tmp, &ns->read->all)
     {
         struct km_read *r = list_entry(n, struct km_read, node);
         if (r->done == request_done) {
@@ -331,4 +336,26 @@ void km_read_shut(struct km_ns *ns, int errnum, const char *why)
             reqread_free(q);
         }
     }
+}
+
+/* --- life --- */
+
+struct km_reads *km_read_create(void)
+{
+    struct km_reads *x = calloc(1, sizeof(*x));
+
+    if (!x)
+        return NULL;
+    list_init(&x->all);
+    return x;
+}
+
+void km_read_destroy(struct km_reads *x)
+{
+    free(x);
+}
+
+bool km_read_busy(const struct km_ns *ns)
+{
+    return !list_empty(&ns->read->all);
 }

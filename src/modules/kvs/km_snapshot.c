@@ -22,8 +22,13 @@
 
 #define SNAPSHOTS_MAX 65536 /* of a namespace at an instance */
 
+struct km_snapshots {
+    struct list_node all;
+    size_t n;
+};
+
 struct snapshot {
-    struct list_node node; /* in km_ns.snapshots */
+    struct list_node node; /* in km_snapshots.all */
     struct claim claim;
     struct km_ns *ns;
     flux_msg_t *req;
@@ -37,7 +42,7 @@ static void snapshot_free(struct snapshot *s)
     struct km_ns *ns = s->ns;
 
     list_remove(&s->node);
-    ns->nsnapshots--;
+    ns->snapshot->n--;
     claim_drop(ns->k->senders, &s->claim);
     flux_future_destroy(s->f);
     if (s->held) {
@@ -131,8 +136,8 @@ static struct snapshot *snapshot_new(struct km_ns *ns, const flux_msg_t *msg)
     s->ns = ns;
     s->req = flux_msg_incref(msg);
     list_init(&s->node);
-    list_append(&ns->snapshots, &s->node);
-    ns->nsnapshots++;
+    list_append(&ns->snapshot->all, &s->node);
+    ns->snapshot->n++;
     return s;
 }
 
@@ -158,7 +163,7 @@ void km_snapshot_cb(flux_t *h, const flux_msg_t *msg, void *arg)
             flux_respond_error(h, msg, EHOSTUNREACH,
                                "rank %u was lost: no root is kept for a client there",
                                claim_sender_rank(msg));
-        else if (ns->nsnapshots >= SNAPSHOTS_MAX)
+        else if (ns->snapshot->n >= SNAPSHOTS_MAX)
             flux_respond_error(h, msg, EAGAIN, "there are %d snapshots here: end one first",
                                SNAPSHOTS_MAX);
         else if (!(s = snapshot_new(ns, msg)))
@@ -257,7 +262,7 @@ void km_snapshot_hold_move(struct km_snapshot_hold *to, struct km_snapshot_hold 
 
 void km_snapshot_shut(struct km_ns *ns, int errnum, const char *why)
 {
-    LIST_FOREACH_SAFE(n, tmp, &ns->snapshots)
+    LIST_FOREACH_SAFE(n, tmp, &ns->snapshot->all)
     {
         struct snapshot *s = list_entry(n, struct snapshot, node);
         if (errnum)
@@ -265,4 +270,26 @@ void km_snapshot_shut(struct km_ns *ns, int errnum, const char *why)
         else
             snapshot_free(s);
     }
+}
+
+/* --- life --- */
+
+struct km_snapshots *km_snapshot_create(void)
+{
+    struct km_snapshots *x = calloc(1, sizeof(*x));
+
+    if (!x)
+        return NULL;
+    list_init(&x->all);
+    return x;
+}
+
+void km_snapshot_destroy(struct km_snapshots *x)
+{
+    free(x);
+}
+
+size_t km_snapshot_count(const struct km_ns *ns)
+{
+    return ns->snapshot->n;
 }

@@ -79,7 +79,7 @@ static size_t all_snapshots(const struct km *k)
     void *val;
 
     while (hmap_next(k->spaces, &pos, NULL, NULL, &val))
-        n += ((struct km_ns *)val)->nsnapshots;
+        n += km_snapshot_count(val);
     return n;
 }
 

@@ -31,6 +31,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "km_upload.h"
 #include "km_disk.h"
 #include "libflux/slice.h"
 
@@ -42,14 +43,14 @@
 /* A client. */
 struct uploader {
     struct claim claim;
-    struct list_node node; /* in km_ns.leaving */
+    struct list_node node; /* in km_uploads.leaving */
     struct km_ns *ns;
     kvsstore_client_t *client; /* at the master */
     uint32_t number;           /* elsewhere: by this the master knows it */
     size_t passing;            /* bytes on their way */
     size_t npassing;           /* requests on their way */
     bool gone;
-    char key[]; /* in km_ns.uploaders */
+    char key[]; /* in km_uploads.uploaders */
 };
 
 #define KEY_MAX (FLUX_SENDER_MAX + 12)
@@ -68,8 +69,8 @@ static void uploader_free(struct uploader *c)
     struct km_ns *ns = c->ns;
 
     claim_drop(ns->k->senders, &c->claim);
-    if (hmap_get(ns->uploaders, c->key) == c)
-        (void)hmap_take(ns->uploaders, c->key);
+    if (hmap_get(ns->upload->uploaders, c->key) == c)
+        (void)hmap_take(ns->upload->uploaders, c->key);
     list_remove(&c->node);
     kvsstore_client_destroy(c->client);
     free(c);
@@ -79,8 +80,8 @@ static void uploader_free(struct uploader *c)
 static void leave(struct uploader *c)
 {
     claim_drop(c->ns->k->senders, &c->claim);
-    (void)hmap_take(c->ns->uploaders, c->key);
-    list_append(&c->ns->leaving, &c->node);
+    (void)hmap_take(c->ns->upload->uploaders, c->key);
+    list_append(&c->ns->upload->leaving, &c->node);
     km_ns_poke(c->ns);
 }
 
@@ -108,7 +109,7 @@ static struct uploader *uploader_of(struct km_ns *ns, const flux_msg_t *msg, uin
     struct uploader *c;
 
     make_key(key, msg, client);
-    if ((c = hmap_get(ns->uploaders, key)))
+    if ((c = hmap_get(ns->upload->uploaders, key)))
         return c;
     if (!(c = calloc(1, sizeof(*c) + strlen(key) + 1)))
         return NULL;
@@ -117,7 +118,7 @@ static struct uploader *uploader_of(struct km_ns *ns, const flux_msg_t *msg, uin
     c->number = ++ns->k->last_uploader;
     strcpy(c->key, key);
     if ((ns->master && !(c->client = kvsstore_client_create(ns->store))) ||
-        hmap_put(ns->uploaders, key, c) < 0 ||
+        hmap_put(ns->upload->uploaders, key, c) < 0 ||
         claim_take_sender(ns->k->senders, &c->claim, msg, uploader_gone) < 0) {
         uploader_free(c);
         return NULL;
@@ -140,7 +141,7 @@ void km_upload_gone_cb(flux_t *h, const flux_msg_t *msg, void *arg)
     if (!ns)
         return;
     make_key(key, msg, in.client);
-    if ((c = hmap_get(ns->uploaders, key)) && ns->master)
+    if ((c = hmap_get(ns->upload->uploaders, key)) && ns->master)
         leave(c);
     flux_respond(h, msg, NULL);
 }
@@ -149,7 +150,7 @@ void km_upload_gone_cb(flux_t *h, const flux_msg_t *msg, void *arg)
 
 /* A piece on its way; its bytes are the message's. */
 struct upload {
-    struct list_node node; /* in km_ns.uploads */
+    struct list_node node; /* in km_uploads.sent */
     struct km_ns *ns;
     struct uploader *c;
     flux_msg_t *req;
@@ -160,7 +161,7 @@ struct upload {
 static void upload_free(struct upload *u)
 {
     list_remove(&u->node);
-    u->ns->upload_bytes -= u->len;
+    u->ns->upload->bytes -= u->len;
     u->c->passing -= u->len;
     if (--u->c->npassing == 0 && u->c->gone)
         uploader_free(u->c);
@@ -202,12 +203,12 @@ static flux_future_t *send_on(struct upload *u, const struct kvs_ns_req *q)
 
 static bool passes(struct km_ns *ns, const flux_msg_t *msg, const struct uploader *c, size_t len)
 {
-    size_t all = ns->upload_bytes + len;
+    size_t all = ns->upload->bytes + len;
 
     if (all > PASSING_BYTES)
         flux_respond_error(ns->h, msg, EAGAIN,
                            "%zu bytes of values pass through rank %u: too many, try again later",
-                           ns->upload_bytes, flux_rank(ns->h));
+                           ns->upload->bytes, flux_rank(ns->h));
     else if (c->passing + len > PASSING_BYTES - all)
         flux_respond_error(
             ns->h, msg, EAGAIN,
@@ -232,12 +233,12 @@ static void pass_on(struct km_ns *ns, const flux_msg_t *msg, const struct kvs_ns
         u->ns = ns;
         u->c = c;
         u->len = len;
-        ns->upload_bytes += len;
+        ns->upload->bytes += len;
         c->passing += len;
         c->npassing++;
         u->req = flux_msg_incref(msg);
         list_init(&u->node);
-        list_append(&ns->uploads, &u->node);
+        list_append(&ns->upload->sent, &u->node);
         u->f = send_on(u, q);
         if (u->f && flux_future_then(u->f, -1., stored_cb, u) == 0)
             return;
@@ -337,16 +338,17 @@ void km_upload_work(struct km_ns *ns)
     struct flux_slice s;
     struct list_node *n;
 
-    if (!ns->store || (list_empty(&ns->leaving) && !ns->expiring))
+    if (!ns->store || (list_empty(&ns->upload->leaving) && !ns->upload->expiring))
         return;
     flux_slice_begin(&s, flux_get_reactor(ns->h), FLUX_SLICE_SECONDS, FLUX_SLICE_THINGS);
-    while ((n = list_first(&ns->leaving)) && flux_slice_more(&s)) {
+    while ((n = list_first(&ns->upload->leaving)) && flux_slice_more(&s)) {
         struct uploader *c = list_entry(n, struct uploader, node);
         if (!kvsstore_client_let_go(c->client, PIECE))
             uploader_free(c);
     }
-    while (ns->expiring && flux_slice_more(&s))
-        ns->expiring = kvsstore_upload_expire(ns->store, ns->expire_before, PIECE) > 0;
+    while (ns->upload->expiring && flux_slice_more(&s))
+        ns->upload->expiring =
+            kvsstore_upload_expire(ns->store, ns->upload->expire_before, PIECE) > 0;
     km_ns_poke(ns); /* there is more, or garbage */
 }
 
@@ -356,15 +358,15 @@ void km_upload_expire(struct km_ns *ns)
 
     if (!ns->store || now <= UPLOAD_SECONDS)
         return;
-    ns->expire_before = now - UPLOAD_SECONDS;
-    ns->expiring = kvsstore_upload_expire(ns->store, ns->expire_before, PIECE) > 0;
-    if (ns->expiring)
+    ns->upload->expire_before = now - UPLOAD_SECONDS;
+    ns->upload->expiring = kvsstore_upload_expire(ns->store, ns->upload->expire_before, PIECE) > 0;
+    if (ns->upload->expiring)
         km_ns_poke(ns);
 }
 
 void km_upload_shut(struct km_ns *ns, int errnum, const char *why)
 {
-    LIST_FOREACH_SAFE(n, tmp, &ns->uploads)
+    LIST_FOREACH_SAFE(n, tmp, &ns->upload->sent)
     {
         struct upload *u = list_entry(n, struct upload, node);
         if (errnum)
@@ -373,8 +375,39 @@ void km_upload_shut(struct km_ns *ns, int errnum, const char *why)
     }
     size_t pos = 0;
     void *val;
-    while (hmap_next(ns->uploaders, &pos, NULL, NULL, &val))
+    while (hmap_next(ns->upload->uploaders, &pos, NULL, NULL, &val))
         uploader_free(val);
-    while (!list_empty(&ns->leaving))
-        uploader_free(list_entry(list_first(&ns->leaving), struct uploader, node));
+    while (!list_empty(&ns->upload->leaving))
+        uploader_free(list_entry(list_first(&ns->upload->leaving), struct uploader, node));
+}
+
+/* --- life --- */
+
+struct km_uploads *km_upload_create(void)
+{
+    struct km_uploads *x = calloc(1, sizeof(*x));
+
+    if (!x || !(x->uploaders = hmap_create_str(NULL))) {
+        free(x);
+        return NULL;
+    }
+    list_init(&x->sent);
+    list_init(&x->leaving);
+    return x;
+}
+
+void km_upload_destroy(struct km_uploads *x)
+{
+    int saved = errno;
+
+    if (!x)
+        return;
+    hmap_destroy(x->uploaders);
+    free(x);
+    errno = saved;
+}
+
+bool km_upload_busy(const struct km_ns *ns)
+{
+    return !list_empty(&ns->upload->sent) || hmap_count(ns->upload->uploaders) > 0;
 }

@@ -25,6 +25,11 @@
 
 #define WAITS_MAX 262144 /* of a namespace at an instance */
 
+struct km_version_waits {
+    struct list_node all; /* kvs.wait-version, lowest version first */
+    size_t n;
+};
+
 struct vwait {
     struct list_node node;
     struct claim claim;
@@ -43,7 +48,7 @@ static void respond_version(struct km_ns *ns, const flux_msg_t *req)
 static void vwait_free(struct vwait *v)
 {
     list_remove(&v->node);
-    v->ns->nvwaits--;
+    v->ns->vwaits->n--;
     claim_drop(v->ns->k->senders, &v->claim);
     flux_msg_destroy(v->msg);
     free(v);
@@ -62,10 +67,10 @@ void km_version_serve(struct km_ns *ns)
     struct flux_slice s;
     struct list_node *n;
 
-    if (list_empty(&ns->vwaits))
+    if (list_empty(&ns->vwaits->all))
         return;
     flux_slice_begin(&s, flux_get_reactor(ns->h), KM_SLICE_SECONDS, FLUX_SLICE_THINGS);
-    while ((n = list_first(&ns->vwaits))) {
+    while ((n = list_first(&ns->vwaits->all))) {
         struct vwait *v = list_entry(n, struct vwait, node);
         if (v->version > ns->version)
             break;
@@ -80,7 +85,7 @@ void km_version_serve(struct km_ns *ns)
 
 void km_version_shut(struct km_ns *ns, int errnum, const char *why)
 {
-    LIST_FOREACH_SAFE(n, tmp, &ns->vwaits)
+    LIST_FOREACH_SAFE(n, tmp, &ns->vwaits->all)
     {
         struct vwait *v = list_entry(n, struct vwait, node);
         if (errnum)
@@ -165,7 +170,7 @@ static void wait_for(struct km_ns *ns, const flux_msg_t *msg, uint64_t version)
     struct vwait *v;
     struct list_node *after;
 
-    if (ns->nvwaits >= WAITS_MAX) {
+    if (ns->vwaits->n >= WAITS_MAX) {
         flux_respond_error(ns->h, msg, EAGAIN, "%d requests wait for versions at rank %u: too many",
                            WAITS_MAX, flux_rank(ns->h));
         return;
@@ -177,13 +182,13 @@ static void wait_for(struct km_ns *ns, const flux_msg_t *msg, uint64_t version)
         return;
     }
     v->ns = ns;
-    ns->nvwaits++;
+    ns->vwaits->n++;
     v->msg = flux_msg_incref(msg);
     v->version = version;
     list_init(&v->node);
     /* Mostly for the highest version: look from the end. */
-    after = ns->vwaits.prev;
-    while (after != &ns->vwaits && list_entry(after, struct vwait, node)->version > v->version)
+    after = ns->vwaits->all.prev;
+    while (after != &ns->vwaits->all && list_entry(after, struct vwait, node)->version > v->version)
         after = after->prev;
     list_push(after, &v->node);
 }
@@ -204,4 +209,26 @@ void km_version_wait_cb(flux_t *h, const flux_msg_t *msg, void *arg)
         respond_version(ns, msg);
     else
         wait_for(ns, msg, in.version);
+}
+
+/* --- life --- */
+
+struct km_version_waits *km_version_waits_create(void)
+{
+    struct km_version_waits *x = calloc(1, sizeof(*x));
+
+    if (!x)
+        return NULL;
+    list_init(&x->all);
+    return x;
+}
+
+void km_version_waits_destroy(struct km_version_waits *x)
+{
+    free(x);
+}
+
+bool km_version_busy(const struct km_ns *ns)
+{
+    return !list_empty(&ns->vwaits->all);
 }

@@ -11,7 +11,9 @@
 #include "libkvs/kvs_txn.h"
 #include "libkvs/kvs_wire.h"
 #include "libutil/test/suite.h"
+#include "modules/kvs/km_commit.h"
 #include "modules/kvs/km_private.h"
+#include "modules/kvs/km_upload.h"
 
 extern const struct flux_module flux_module_kvs;
 

@@ -626,10 +626,10 @@ START_TEST(answers_passed)
 
     reply(b, "kvs.store", "digests", 7, 0);
     ck_assert_int_eq(raw(b, "kvs.store", "primary", 0, 100), 0);
-    ck_assert_uint_eq(((struct km *)b->ctx)->primary->upload_bytes, 0);
+    ck_assert_uint_eq(((struct km *)b->ctx)->primary->upload->bytes, 0);
     reply(b, "kvs.store", NULL, 0, EAGAIN);
     ck_assert_int_eq(raw(b, "kvs.store", "primary", 0, 100), EAGAIN);
-    ck_assert_uint_eq(((struct km *)b->ctx)->primary->upload_bytes, 0);
+    ck_assert_uint_eq(((struct km *)b->ctx)->primary->upload->bytes, 0);
 
     reply(b, "kvs.gc", NULL, 0, EPERM);
     ck_assert_int_eq(json(b, "kvs.gc", 0, OWNER, "{}"), EPERM);

@@ -73,7 +73,7 @@ START_TEST(upload_shares)
     ck_assert_int_eq(piece(b, 8, 10000), 0);
     deliver(b, request("kvs.disconnect", 0, BROKER, 8));
     ck_assert_uint_eq(uploaded(b), 0);
-    ck_assert_uint_eq(hmap_count(ns->uploaders), 0);
+    ck_assert_uint_eq(hmap_count(ns->upload->uploaders), 0);
     bed_free(b);
 }
 END_TEST
@@ -91,9 +91,9 @@ START_TEST(uploads_passed)
     ck_assert_int_eq(piece(b, 7, 100), 0);
     ck_assert_int_eq(piece(b, 7, 100), 0);
     ck_assert_int_eq(piece(b, 8, 100), 0);
-    ck_assert_uint_eq(hmap_count(((struct km *)b->ctx)->primary->uploaders), 2);
+    ck_assert_uint_eq(hmap_count(((struct km *)b->ctx)->primary->upload->uploaders), 2);
     deliver(b, request("kvs.disconnect", 0, BROKER, 7));
-    ck_assert_uint_eq(hmap_count(((struct km *)b->ctx)->primary->uploaders), 1);
+    ck_assert_uint_eq(hmap_count(((struct km *)b->ctx)->primary->upload->uploaders), 1);
     ck_assert_uint_eq(b->stores_gone, 1);
     bed_free(b);
 
@@ -105,7 +105,7 @@ START_TEST(uploads_passed)
         flux_msg_set_raw(msg, buf, kvs_ns_req_size(&q) + 10);
         ck_assert_int_eq(deliver(m, msg), 0);
     }
-    ck_assert_uint_eq(hmap_count(ns->uploaders), 3);
+    ck_assert_uint_eq(hmap_count(ns->upload->uploaders), 3);
     uint64_t before = uploaded(m);
     msg = request("kvs.store-gone", 0, BROKER, 20);
     flux_msg_set_json(msg, "{\"namespace\":\"primary\",\"client\":3}");

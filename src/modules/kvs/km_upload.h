@@ -1,0 +1,16 @@
+/* What km_upload.c holds of a namespace. */
+#ifndef KM_UPLOAD_H
+#define KM_UPLOAD_H
+
+#include "km_ns.h"
+
+struct km_uploads {
+    struct list_node sent;    /* pieces of values on their way to the master, */
+    size_t bytes;             /* with this many bytes */
+    hmap_t *uploaders;        /* clients that have sent some */
+    struct list_node leaving; /* master: those that have disconnected */
+    bool expiring;            /* master: there may be pieces that came before, */
+    uint32_t expire_before;   /* and nobody has used */
+};
+
+#endif
