@@ -525,8 +525,8 @@ static bool may_change(struct km_ns *ns)
 /* Garbage cannot pile up in a flood: no change is begun before most of it is collected. */
 static bool has_change(struct km_ns *ns)
 {
-    return ns->commit->change ||
-           (!list_empty(&ns->commit->queue) && !kvsstore_collect_first(ns->store) && may_change(ns));
+    return ns->commit->change || (!list_empty(&ns->commit->queue) &&
+                                  !kvsstore_collect_first(ns->store) && may_change(ns));
 }
 
 void km_commit_work(struct km_ns *ns)
