@@ -11,6 +11,9 @@
  * pointer, so a probe rarely touches another object: 12 bytes per slot, of which at most 3/4 are
  * used.
  *
+ * Records, with the bytes of small objects, are in memory of their own (libutil/slab.h): a store has
+ * many, for long, and the gaps between them would scatter whatever else the broker allocates.
+ *
  * Invariants:
  *  1. An object is in the index under the hash of its bytes, and there is one object per hash.
  *  2. `lru` is in the order of the last use, which is that of the `used` stamps.
@@ -34,6 +37,7 @@
 #include "content.h"
 #include "libutil/hmap.h"
 #include "libutil/invariant.h"
+#include "libutil/slab.h"
 
 /* Cost of an object beyond its bytes: header, index entry, allocator. */
 #define OVERHEAD 120
@@ -47,6 +51,7 @@ struct slot {
 
 struct content {
     blobref_t *blobref;
+    slab_t *records;
     size_t dsize;
     struct slot *slot;
     size_t nslots; /* power of two */
@@ -163,7 +168,7 @@ content_t *content_create(blobref_t *b, size_t limit)
         memcpy(&c->seed, random, sizeof(c->seed));
     list_init(&c->lru);
     c->awaited = hmap_create_bin(c->dsize, free);
-    if (!c->awaited || index_resize(c, MIN_SLOTS) < 0) {
+    if (!c->awaited || !(c->records = slab_create()) || index_resize(c, MIN_SLOTS) < 0) {
         content_destroy(c);
         errno = ENOMEM;
         return NULL;
@@ -176,11 +181,17 @@ static bool is_separate(const struct content_obj *o)
     return o->len >= CONTENT_SEPARATE;
 }
 
-static void obj_free(struct content_obj *o)
+/* Bytes of a record, with those of the object that are part of it. */
+static size_t record_size(size_t len)
+{
+    return sizeof(struct content_obj) + (len < CONTENT_SEPARATE ? len : 0);
+}
+
+static void obj_free(content_t *c, struct content_obj *o)
 {
     if (is_separate(o))
         free((void *)(uintptr_t)o->data);
-    free(o);
+    slab_free(c->records, o, record_size(o->len));
 }
 
 void content_destroy(content_t *c)
@@ -191,8 +202,9 @@ void content_destroy(content_t *c)
     hmap_destroy(c->awaited);
     for (size_t i = 0; i < c->nslots; i++) {
         if (c->slot[i].tag)
-            obj_free(c->slot[i].obj);
+            obj_free(c, c->slot[i].obj);
     }
+    slab_destroy(c->records);
     free(c->slot);
     free(c);
     errno = saved;
@@ -288,13 +300,12 @@ struct content_obj *content_get(content_t *c, const uint8_t *digest)
     return o;
 }
 
-/* Add a record to the index, without accounting; `inside` bytes follow it. */
-static struct content_obj *add_record(content_t *c, const uint8_t *digest, size_t len,
-                                      size_t inside)
+/* Add a record to the index, without accounting. */
+static struct content_obj *add_record(content_t *c, const uint8_t *digest, size_t len)
 {
     if ((c->live + 1) * 4 > c->nslots * 3 && index_resize(c, c->nslots * 2) < 0)
         return NULL;
-    struct content_obj *o = malloc(sizeof(*o) + inside);
+    struct content_obj *o = slab_alloc(c->records, record_size(len));
     if (!o)
         return NULL;
     memset(o, 0, sizeof(*o));
@@ -324,12 +335,12 @@ static int set_bytes(content_t *c, struct content_obj *o, const void *data)
 static struct content_obj *add_new(content_t *c, const uint8_t *digest, const void *data,
                                    size_t len)
 {
-    struct content_obj *o = add_record(c, digest, len, len < CONTENT_SEPARATE ? len : 0);
+    struct content_obj *o = add_record(c, digest, len);
     if (!o)
         return NULL;
     if (set_bytes(c, o, data) < 0) {
         index_del(c, o);
-        free(o);
+        slab_free(c->records, o, record_size(len));
         errno = ENOMEM;
         return NULL;
     }
@@ -372,7 +383,7 @@ struct content_obj *content_add_record(content_t *c, const uint8_t *digest, size
         errno = EMSGSIZE;
         return NULL;
     }
-    if (!(o = add_record(c, digest, len, 0)))
+    if (!(o = add_record(c, digest, len)))
         return NULL;
     o->kept = o->backed = 1;
     c->st.absent_objects++;
@@ -391,7 +402,7 @@ static void free_record(content_t *c, struct content_obj *o)
 {
     c->st.absent_objects--;
     index_del(c, o);
-    obj_free(o);
+    obj_free(c, o);
 }
 
 void content_release(content_t *c, struct content_obj *o)
@@ -444,7 +455,7 @@ static void drop(content_t *c, struct content_obj *o)
         c->st.absent_objects++;
     } else {
         index_del(c, o);
-        obj_free(o);
+        obj_free(c, o);
     }
 }
 

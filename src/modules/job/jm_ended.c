@@ -1,7 +1,8 @@
 /* jm_ended.c - the records of ended jobs.
  *
  * Purpose: what is kept in memory of a job whose end is in the store: one block of about two
- * hundred bytes, with its texts (names, hosts, exception) behind the numbers.
+ * hundred bytes, with its texts (names, hosts, exception) behind the numbers, in memory of their own
+ * (libutil/slab.h).
  *
  * Invariant: the list is in the order in which jobs ended.
  *
@@ -9,14 +10,17 @@
  */
 #include "config.h"
 #include "jm_private.h"
+#include "libutil/slab.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define ENDED_STEPS 1000
+#define TEXTS 9
 
 struct jm_ended_table {
+    slab_t *records;
     hmap_t *by_id;
     struct list_node list; /* jm_ended.node */
 };
@@ -35,30 +39,36 @@ const char *jm_ended_text(const struct jm_ended *e, int which)
     return p;
 }
 
+static void ended_free(struct jm *jm, struct jm_ended *e)
+{
+    slab_free(jm->ended->records, e, (size_t)(jm_ended_text(e, TEXTS) - (const char *)e));
+}
+
 struct jm_ended *jm_ended_create(const struct jm_job *j)
 {
     idset_t *set = j->r ? rset_ranks(j->r) : NULL;
     char *ranks = set ? idset_format(set, 0) : NULL;
     char *hosts = j->r ? rset_hosts(j->r) : NULL;
-    const char *texts[] = {j->spec ? j->spec->name : NULL,
-                           ranks,
-                           hosts,
-                           j->end.type,
-                           j->end.note,
-                           j->uri,
-                           j->end.failed,
-                           j->switches,
-                           j->warning};
+    const char *texts[TEXTS] = {j->spec ? j->spec->name : NULL,
+                                ranks,
+                                hosts,
+                                j->end.type,
+                                j->end.note,
+                                j->uri,
+                                j->end.failed,
+                                j->switches,
+                                j->warning};
     size_t len = 0;
     struct jm_ended *e = NULL;
     char *p;
 
     if (j->r && (!ranks || !hosts))
         goto out;
-    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+    for (size_t i = 0; i < TEXTS; i++)
         len += (texts[i] ? strlen(texts[i]) : 0) + 1;
-    if (!(e = calloc(1, sizeof(*e) + len)))
+    if (!(e = slab_alloc(j->jm->ended->records, sizeof(*e) + len)))
         goto out;
+    memset(e, 0, sizeof(*e) + len);
     list_init(&e->node);
     e->id = j->id;
     e->t_submit = j->st.t_submit;
@@ -79,7 +89,7 @@ struct jm_ended *jm_ended_create(const struct jm_job *j)
         e->ntasks = j->spec->ntasks;
     }
     p = e->text;
-    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+    for (size_t i = 0; i < TEXTS; i++) {
         size_t n = texts[i] ? strlen(texts[i]) : 0;
 
         if (n)
@@ -99,7 +109,7 @@ int jm_ended_add(struct jm *jm, struct jm_ended *e)
     int steps = 0;
 
     if (hmap_put_u64(jm->ended->by_id, e->id, e) < 0) {
-        free(e);
+        ended_free(jm, e);
         errno = ENOMEM;
         return -1;
     }
@@ -134,7 +144,7 @@ void jm_ended_drop(struct jm *jm, struct jm_ended *e)
     jm_list_ended_gone(jm, e);
     list_remove(&e->node);
     jm_job_freed(jm);
-    free(e);
+    ended_free(jm, e);
 }
 
 int jm_ended_table_create(struct jm *jm)
@@ -145,7 +155,7 @@ int jm_ended_table_create(struct jm *jm)
         return -1;
     jm->ended = t;
     list_init(&t->list);
-    return (t->by_id = hmap_create_u64(NULL)) ? 0 : -1;
+    return (t->by_id = hmap_create_u64(NULL)) && (t->records = slab_create()) ? 0 : -1;
 }
 
 void jm_ended_table_destroy(struct jm *jm)
@@ -159,9 +169,10 @@ void jm_ended_table_destroy(struct jm *jm)
         struct jm_ended *e = list_entry(it, struct jm_ended, node);
 
         list_remove(it);
-        free(e);
+        ended_free(jm, e);
     }
     hmap_destroy(t->by_id);
+    slab_destroy(t->records);
     free(t);
     jm->ended = NULL;
 }

@@ -1,0 +1,25 @@
+/* Memory for many small objects that live long, apart from malloc's: so that what lives shortly does
+ * not get scattered into the gaps between them, where each use of it is a cache miss.
+ *
+ * Not thread-safe.
+ */
+#ifndef UTIL_SLAB_H
+#define UTIL_SLAB_H
+
+#include <stddef.h>
+
+typedef struct slab slab_t;
+
+slab_t *slab_create(void); /* NULL with ENOMEM */
+/* Free all of it.  NULL-safe; keeps errno. */
+void slab_destroy(slab_t *s);
+
+/* `size` bytes, aligned for any type, not initialized.  NULL with ENOMEM. */
+void *slab_alloc(slab_t *s, size_t size);
+/* `size`: as it was asked for.  NULL-safe; keeps errno. */
+void slab_free(slab_t *s, void *p, size_t size);
+
+/* Bytes that were got from the system. */
+size_t slab_bytes(const slab_t *s);
+
+#endif

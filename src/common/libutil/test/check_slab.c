@@ -1,0 +1,100 @@
+/* check_slab.c - memory of long-lived objects: no two share a byte, and what is freed is given back. */
+#include "config.h"
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libutil/slab.h"
+#include "libutil/test/suite.h"
+
+#define OBJECTS 4000
+#define STEPS 200000
+
+struct object {
+    unsigned char *p;
+    size_t size;
+    unsigned char mark;
+};
+
+static uint64_t next(uint64_t *x)
+{
+    *x ^= *x << 13;
+    *x ^= *x >> 7;
+    *x ^= *x << 17;
+    return *x;
+}
+
+static void check(const struct object *o)
+{
+    size_t wrong = 0;
+
+    for (size_t i = 0; i < o->size; i++)
+        wrong += o->p[i] != o->mark;
+    ck_assert_uint_eq(wrong, 0);
+}
+
+/* Allocated and freed at random, each filled with a mark of its own. */
+START_TEST(test_random)
+{
+    static struct object o[OBJECTS];
+    uint64_t x = 88172645463325252ull + (uint64_t)_i;
+    slab_t *s = slab_create();
+
+    memset(o, 0, sizeof(o));
+    ck_assert_ptr_nonnull(s);
+    for (int step = 0; step < STEPS; step++) {
+        struct object *k = &o[next(&x) % OBJECTS];
+
+        if (k->p) {
+            check(k);
+            slab_free(s, k->p, k->size);
+            k->p = NULL;
+            continue;
+        }
+        k->size = next(&x) % (next(&x) % 20 ? 300 : 3000);
+        k->mark = (unsigned char)next(&x);
+        ck_assert_ptr_nonnull(k->p = slab_alloc(s, k->size));
+        ck_assert_uint_eq((uintptr_t)k->p % 16, 0);
+        memset(k->p, k->mark, k->size);
+    }
+    for (size_t i = 0; i < OBJECTS; i++) {
+        if (o[i].p && (i & 1)) {
+            check(&o[i]);
+            slab_free(s, o[i].p, o[i].size);
+        } else if (o[i].p && o[i].size > 2304) { /* beyond the largest class: malloc's */
+            slab_free(s, o[i].p, o[i].size);
+        }
+    }
+    slab_destroy(s);
+}
+END_TEST
+
+START_TEST(test_given_back)
+{
+    static void *p[OBJECTS];
+    slab_t *s = slab_create();
+    size_t most;
+
+    ck_assert_ptr_nonnull(s);
+    slab_free(s, NULL, 100);
+    for (int round = 0; round < 3; round++) {
+        for (size_t i = 0; i < OBJECTS; i++)
+            ck_assert_ptr_nonnull(p[i] = slab_alloc(s, 200));
+        most = slab_bytes(s);
+        for (size_t i = 0; i < OBJECTS; i++)
+            slab_free(s, p[round & 1 ? OBJECTS - 1 - i : i], 200);
+        ck_assert_uint_le(slab_bytes(s), most / 8);
+    }
+    slab_destroy(s);
+    slab_destroy(NULL);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tc = tcase_create("slab");
+
+    tcase_add_loop_test(tc, test_random, 0, 3);
+    tcase_add_test(tc, test_given_back);
+    return run_case("slab", tc);
+}
