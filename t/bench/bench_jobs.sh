@@ -64,7 +64,7 @@ kept() {
         (unset FLUX_URI && in_session 4 -- bash "$0" --run sample) >>"$TMPDIR/few"
         sample >>"$TMPDIR/many"
     done
-    "$FLUX" setattr job.purge-count="$1"
+    "$FLUX" setattr job.purge-count "$1"
     sample >/dev/null # forgets those beyond that number
     for _ in 1 2 3; do
         sample >>"$TMPDIR/full"
