@@ -10,8 +10,9 @@ fi
 need_flux start submit wreck queue module
 . "$SRCDIR/t/jobs/lib.sh"
 
+# Large enough for all that the clients can submit meanwhile, on a fast host, too: it is the filler that makes it full.
 mkdir small
-mount -t tmpfs -o size=16m tmpfs small 2>/dev/null || skip_all "no file system can be mounted here"
+mount -t tmpfs -o size=64m tmpfs small 2>/dev/null || skip_all "no file system can be mounted here"
 full() {
     local free
     free=$(df --output=avail -k small | tail -1)
