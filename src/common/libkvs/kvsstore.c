@@ -25,6 +25,7 @@
  *     between them.
  *  4. A transaction that fails is undone by its journal, so that others in the same root change are
  *     not touched.
+ *  5. A root change does not end while a transaction is applied in part.
  *
  * Failure: when out of memory, the root change fails as a whole, and the old root is kept.
  */
@@ -34,6 +35,7 @@
 #include <string.h>
 
 #include "kvsstore_private.h"
+#include "libutil/invariant.h"
 
 #define STEPS_LOOK 8 /* steps between two looks at the clock */
 #define OWED_MAX 65536
@@ -467,6 +469,7 @@ int kvsstore_end(kvsstore_t *s, errmsg_t *err)
 {
     const uint8_t *digest = NULL;
     int rc = 0;
+    INVARIANT(5, s->now.state == APPLY_NONE);
     if (s->spoilt) {
         errno = ENOMEM;
         rc = kvsstore_no_memory(err);

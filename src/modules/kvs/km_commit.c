@@ -36,7 +36,7 @@
  *  3. Events carry increasing versions, and after the last change the last event carries the last
  *     version.
  *  4. While a root change is open (km_commits.change), the first commit of the queue may be applied
- *     in part: it stays the first until it is applied or refused.
+ *     in part: it stays the first until it is applied or refused, and the change does not end before.
  *
  * Failure: a change that is open when the store goes back to an earlier root is given up, and its
  * commits are the first of the queue again.  A refused transaction does not affect others of the
@@ -161,6 +161,7 @@ struct km_commit_change {
     size_t bytes; /* of these */
     unsigned n;
     double seconds;   /* that its turns took */
+    bool partly;      /* the first of the queue is applied in part */
     bool ending;      /* no more are applied */
     uint64_t version; /* the root it made */
     uint8_t root[BLOBREF_DIGEST_MAX];
@@ -424,13 +425,14 @@ static bool change_has_room(const struct km_commit_change *ch)
 static bool change_apply(struct km_ns *ns, struct km_commit_change *ch)
 {
     struct list_node *n;
-    while ((n = list_first(&ns->commit->queue)) && change_has_room(ch)) {
+    while ((n = list_first(&ns->commit->queue)) && (ch->partly || change_has_room(ch))) {
         struct commit *c = list_entry(n, struct commit, node);
         const void *txn;
         size_t len;
         commit_txn(c, &txn, &len);
         int rc = kvsstore_apply(ns->store, txn, len, &c->err);
-        if (rc == KVSSTORE_MORE)
+        ch->partly = rc == KVSSTORE_MORE;
+        if (ch->partly)
             return false;
         c->errnum = rc < 0 ? errno : 0;
         if (c->errnum == ENODATA && stall(ns) == 0) {
