@@ -79,10 +79,10 @@ bool boot_pmi_found(void)
 
 #define LIBPMI "libpmi.so.0"
 
-/* The loader looks in the directories of LD_LIBRARY_PATH first, of which an empty one is the current
- * directory.  After them come only directories and a cache that it trusts, as it does for the
- * libraries of this program.  *path: where in the variable's directories the library is, NULL: in
- * none. */
+/* The loader looks in the directories of LD_LIBRARY_PATH first, of which an empty one is the
+ * current directory.  After them come only directories and a cache that it trusts, as it does for
+ * the libraries of this program.  *path: where in the variable's directories the library is, NULL:
+ * in none. */
 static int lib_find(char **path, errmsg_t *err)
 {
     const char *dirs = getenv("LD_LIBRARY_PATH");

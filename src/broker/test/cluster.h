@@ -495,4 +495,14 @@ static inline uint64_t cl_inflight(struct cluster *cl)
     return sum;
 }
 
+/* A text of n bytes, to be freed. */
+static inline char *big(size_t n)
+{
+    char *s = malloc(n + 1);
+
+    memset(s, '7', n);
+    s[n] = '\0';
+    return s;
+}
+
 #endif

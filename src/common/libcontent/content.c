@@ -11,8 +11,8 @@
  * pointer, so a probe rarely touches another object: 12 bytes per slot, of which at most 3/4 are
  * used.
  *
- * Records, with the bytes of small objects, are in memory of their own (libutil/slab.h): a store has
- * many, for long, and the gaps between them would scatter whatever else the broker allocates.
+ * Records, with the bytes of small objects, are in memory of their own (libutil/slab.h): a store
+ * has many, for long, and the gaps between them would scatter whatever else the broker allocates.
  *
  * Invariants:
  *  1. An object is in the index under the hash of its bytes, and there is one object per hash.

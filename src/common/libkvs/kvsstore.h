@@ -8,8 +8,8 @@
  *    kvsstore_end(s, &err);             one new root for all that could be applied
  *    while (kvsstore_collect(s, 100)) ... whenever there is time
  *
- * With kvsstore_pace() the caller has apply() and end() return KVSSTORE_MORE when a slice of time is
- * over, and calls them again.  Meanwhile the old root can be read, and chunks can be uploaded.
+ * With kvsstore_pace() the caller has apply() and end() return KVSSTORE_MORE when a slice of time
+ * is over, and calls them again.  Meanwhile the old root can be read, and chunks can be uploaded.
  *
  * Thread rules: a store belongs to one thread.
  */
@@ -59,10 +59,11 @@ const struct kvsmiss *kvsstore_missing(const kvsstore_t *s);
  * failed. */
 int kvsstore_end(kvsstore_t *s, errmsg_t *err);
 
-/* Between begin() and end(): false.  Otherwise release up to `budget` objects that no root needs any more, and three for each object made since
- * the last call, so that a caller that does this once per root change keeps up with any load.
- * Their bytes may stay in the content store within its limit.  true: there is more to do.  When all
- * is done after much was freed, memory is returned to the system. */
+/* Between begin() and end(): false.  Otherwise release up to `budget` objects that no root needs
+ * any more, and three for each object made since the last call, so that a caller that does this
+ * once per root change keeps up with any load.  Their bytes may stay in the content store within
+ * its limit.  true: there is more to do.  When all is done after much was freed, memory is returned
+ * to the system. */
 bool kvsstore_collect(kvsstore_t *s, unsigned budget);
 /* Is collection, which kvsstore_pace() slows down, so far behind that it has to come first? */
 bool kvsstore_collect_first(const kvsstore_t *s);

@@ -36,7 +36,8 @@
  *  3. Events carry increasing versions, and after the last change the last event carries the last
  *     version.
  *  4. While a root change is open (km_commits.change), the first commit of the queue may be applied
- *     in part: it stays the first until it is applied or refused, and the change does not end before.
+ *     in part: it stays the first until it is applied or refused, and the change does not end
+ *     before.
  *
  * Failure: a change that is open when the store goes back to an earlier root is given up, and its
  * commits are the first of the queue again.  A refused transaction does not affect others of the

@@ -2,7 +2,7 @@
  *
  *    a stranger                                                            becomes
  *    of another user, or one too many                                      refused, at once
- *    sends a hello of a neighbor, with its key, for the first time         that neighbor's connection
+ *    sends a hello of a neighbor, with its key, for the first time         its connection
  *    sends more than HELLO_BYTES before it is answered                     refused
  *    sends anything else, or nothing for HELLO_MAX seconds                 refused
  *

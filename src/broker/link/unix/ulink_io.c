@@ -8,19 +8,19 @@
  *                     ^-- pause <-- no one listens        refused: GONE
  *
  * Invariants:
- *  1. The core is called from the reactor only, never from within a call of the core: what a call of
- *     the core finds out is noted, and told at the end of the pass (flush_cb).
+ *  1. The core is called from the reactor only, never from within a call of the core: what a call
+ *     of the core finds out is noted, and told at the end of the pass (flush_cb).
  *  2. The end of an UP connection is the loss of the neighbor, seen at once.  A neighbor that is
  *     silent for peer_timeout and two intervals while its connection stays open, because it is
  *     stopped, is lost, too.  So is the next broker of the ring if no connection to it is accepted
  *     for so long.  Time during which this broker itself was stopped does not count.
  *  3. Queues are bounded: at queue_max messages or BYTES_MAX bytes the core gets EAGAIN.  Messages
  *     that may not be refused are accepted up to FORCED_MAX bytes; then the peer counts as lost.
- *  4. A child for which EVENT_BYTES_MAX bytes wait gets no events until some were written.  The core
- *     of that child notices the gap in the sequence numbers and asks for what it has missed.
+ *  4. A child for which EVENT_BYTES_MAX bytes wait gets no events until some were written.  The
+ *     core of that child notices the gap in the sequence numbers and asks for what it has missed.
  *  5. Nothing of the core is written to a neighbor that has not proved its key.
- *  6. Each pass handles at most PASS_MAX messages of a read; nothing more is read from that neighbor
- *     until the later passes have handled the rest.
+ *  6. Each pass handles at most PASS_MAX messages of a read; nothing more is read from that
+ *     neighbor until the later passes have handled the rest.
  *  7. What a neighbor has sent before it closed its end is handled before the neighbor is lost.
  *
  * Failure: a neighbor that sends what is not a message is lost, with a sentence in the log.
@@ -460,8 +460,8 @@ static void beat_peer(struct ulink_peer *p, double now, double stopped)
     double limit = p->l->peer_timeout + 2. * p->l->beat_every;
     char why[64];
 
-    /* Nothing but this watches the next broker of the ring before its first message; in the tree the
-     * core's join_timeout does. */
+    /* Nothing but this watches the next broker of the ring before its first message; in the tree
+     * the core's join_timeout does. */
     bool watched =
         p->state == ULINK_UP || (p->state == ULINK_NEW && p->plane == CORE_RING && p->outbound);
 

@@ -19,8 +19,8 @@
  *
  * A routing id has 13 bytes: 'T' (tree) or 'R' (ring), then the rank of the connecting broker in
  * big-endian order, then 8 random bytes.  A ROUTER ignores a connection whose id another one has;
- * the random bytes let it hear each connecting socket, so that the link can refuse the second one of
- * a rank with a reason.
+ * the random bytes let it hear each connecting socket, so that the link can refuse the second one
+ * of a rank with a reason.
  *
  * Invariants:
  *  1. A connecting broker must own the key that was registered for its rank (link_allow()).  The

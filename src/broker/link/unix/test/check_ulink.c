@@ -224,7 +224,7 @@ START_TEST(absent)
 }
 END_TEST
 
-/* The first message of who connects is small: no memory is given to a larger one. */
+/* The first message of a new connection is small: no memory is allocated for a larger one. */
 START_TEST(large_hello)
 {
     static char zeros[100000];
@@ -347,8 +347,8 @@ START_TEST(many)
 }
 END_TEST
 
-/* What a neighbor sent before it closed its end comes first, although nothing can be written to it any
- * more: a child that says goodbye is not one that was lost. */
+/* What a neighbor sent before it closed its end comes first, although nothing can be written to it
+ * any more: a child that says goodbye is not one that was lost. */
 START_TEST(last_words)
 {
     start_all(2, "flat", false, true);
