@@ -290,7 +290,6 @@ static int take_user(jobspec_t *js, const struct path *at, const json_t *val, er
 {
     if (!json_is_object(val))
         return path_fail(err, at, "must be an object");
-    js->user = val;
     return 0;
 }
 

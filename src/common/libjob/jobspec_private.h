@@ -26,7 +26,6 @@ struct jobspec {
     char *hosts;
     const json_t *env;
     const json_t *files;
-    const json_t *user;
     struct jobspec_dep *deps;
     size_t ndeps;
     struct joboptions options;
