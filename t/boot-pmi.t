@@ -26,9 +26,13 @@ ok "one broker" hydra 1 "$FLUX" up
 ok "16 brokers in a chain" hydra 16 --topology=chain "$FLUX" up
 like "$out" "0-15" "all are there"
 exits 7 "the command's exit code" hydra 4 sh -c 'exit 7'
-ok "over TCP" hydra 4 --set=tcp.address=127.0.0.1 "$FLUX" up
+Z=--set=link.transport=zmq
+ok "over TCP" hydra 4 --set=tcp.address=127.0.0.1 $Z "$FLUX" up
 like "$out" "0-3" "all are there"
-ok "over TCP, without CURVE" hydra 3 --set=tcp.interface=lo --set=curve=no "$FLUX" up
+ok "over TCP, without CURVE" hydra 3 --set=tcp.interface=lo --set=curve=no $Z "$FLUX" up
+ok "with TCP for hosts that are not there" hydra 4 --set=tcp.address=127.0.0.1 "$FLUX" up
+like "$out" "0-3" "all are there"
+ok "... without CURVE" hydra 3 --set=tcp.address=127.0.0.1 --set=curve=no "$FLUX" up
 failing 2 --set=tcp.address=127.0.0.1.1 true 2>err
 isnt $? 0 "a bad address is refused"
 like "$(cat err)" "tcp.address=127.0.0.1.1" "with a sentence"

@@ -79,7 +79,7 @@ ok "four brokers" srun_start 4 "$FLUX" up
 like "$out" "0-3" "all are there"
 is "$(srun_start 4 "$FLUX" getattr boot.method)" pmi "by PMI"
 is "$(srun_start 3 "$FLUX" getattr size)" 3 "the command runs once"
-ok "over TCP" srun_start 3 --set=tcp.address=127.0.0.1 "$FLUX" up
+ok "over TCP" srun_start 3 --set=tcp.address=127.0.0.1 --set=link.transport=zmq "$FLUX" up
 like "$out" "0-2" "all are there"
 exits 5 "the command's exit code" srun_start 2 sh -c 'exit 5'
 is "$(srun_start 2 "$FLUX" start "$M" --size=2 "$FLUX" getattr size)" 2 "a session in a session"

@@ -28,6 +28,7 @@
 #include "libutil/duration.h"
 #include "libutil/fdutil.h"
 #include "libutil/strutil.h"
+#include "link/mixed/mixlink.h"
 
 #define DEFAULT_TOPOLOGY "kary:16"
 #define DEFAULT_TIMEOUT 30.
@@ -401,7 +402,9 @@ int boot_link(boot_t *b, core_t *core, struct transport_link *link, errmsg_t *er
     }
     if (b->ops->endpoints(b, tree_uri, event_uri, err) < 0)
         return -1;
-    t = str_starts(tree_uri, "unix:") ? &transport_unix : &transport_zmq;
+    t = str_starts(tree_uri, "unix:")  ? &transport_unix
+        : mixlink_is_address(tree_uri) ? &transport_mixed
+                                       : &transport_zmq;
     l.ops = t->ops;
     if (!(l.arg = make_link(b, t, core, err)))
         return -1;

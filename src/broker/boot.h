@@ -49,6 +49,7 @@ typedef struct boot boot_t;
  *   tcp.address     numeric address to listen on with TCP.  Default: the first that is not loopback
  *   tcp.interface   ... or the first of this interface
  *   peer.timeout    silence after which a neighbor is lost; 0: never.  Default 30s
+ *   link.transport  zmq: no UNIX sockets between brokers of one host.  Default auto
  *   link.queue      messages queued for one neighbor.  Default 1000
  *   event.uri       "epgm://INTERFACE;239.x.y.z:PORT": events by multicast
  */

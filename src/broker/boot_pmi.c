@@ -14,8 +14,10 @@
  *
  * If PMI_process_mapping says that all brokers are on this host (and neither tcp.address nor
  * tcp.interface is set), they listen on UNIX sockets in RUNDIR/RANK, which only the user can reach.
- * Otherwise they listen on TCP, at the address of boot_address() and a free port.  (A launcher that
- * emulates nodes thus gets TCP, which is correct, though slower.)
+ * Otherwise they listen on TCP, at the address of boot_address() and a free port, and on a UNIX
+ * socket as well: TREE-URI names it, with a mark of host and network namespace, and neighbors with
+ * the same mark use it (link/mixed).  The setting link.transport=zmq, multicast of events, a
+ * directory whose name PMI cannot carry, and a PMI whose values are too short, leave only ZeroMQ.
  *
  * Failure: PMI calls block, and fail if the launcher goes away.  The error for a missing card names
  * its rank.
@@ -33,7 +35,9 @@
 #include "libpmi/pmi_client.h"
 #include "libpmi/pmi_mapping.h"
 #include "libutil/filetrust.h"
+#include "libutil/hostmark.h"
 #include "libutil/strutil.h"
+#include "link/mixed/mixlink.h"
 
 #define VALUE_MAX (2 * BOOT_URI_MAX + CERT_KEY_SIZE + 3)
 #define MAPPING_MAX 65536
@@ -265,14 +269,46 @@ static bool one_host(boot_t *b, struct pmi *p)
     return one;
 }
 
+/* May this string be part of a card? */
+static bool part_ok(const char *s)
+{
+    for (; *s; s++) {
+        if (!isgraph((unsigned char)*s) || *s == '|')
+            return false;
+    }
+    return true;
+}
+
+static bool may_be_local(const boot_t *b)
+{
+    const char *transport = boot_attr(b, "link.transport");
+
+    return !boot_attr(b, "event.uri") && (!transport || strcmp(transport, "zmq") != 0);
+}
+
+/* Add the UNIX socket to the address of TCP, if the card can carry it. */
+static void add_local(const boot_t *b, char *tree_uri)
+{
+    const struct pmi *p = b->state;
+    size_t len = strlen(tree_uri), room = BOOT_URI_MAX - len;
+    size_t other = 2 * (len + strlen("65535")) + strlen("||") + CERT_KEY_SIZE;
+    char mark[HOSTNET_SIZE];
+    int n;
+
+    if (!may_be_local(b) || !part_ok(b->rankdir))
+        return;
+    hostnet_get(mark);
+    n = snprintf(tree_uri + len, room, MIXLINK_LOCAL "%s/tree@%s", b->rankdir, mark);
+    if ((size_t)n + strlen("65535") >= room || (size_t)n + other > p->value_max)
+        tree_uri[len] = '\0';
+}
+
 static int pmi_endpoints(boot_t *b, char *tree_uri, char *event_uri, errmsg_t *err)
 {
     char address[BOOT_ADDR_MAX];
 
     if (one_host(b, b->state) && !boot_attr(b, "tcp.address") && !boot_attr(b, "tcp.interface")) {
-        const char *transport = boot_attr(b, "link.transport");
-
-        if (!boot_attr(b, "event.uri") && (!transport || strcmp(transport, "zmq") != 0)) {
+        if (may_be_local(b)) {
             snprintf(tree_uri, BOOT_URI_MAX, "unix://%s/tree", b->rankdir);
             event_uri[0] = '\0';
             return 0;
@@ -285,22 +321,13 @@ static int pmi_endpoints(boot_t *b, char *tree_uri, char *event_uri, errmsg_t *e
         return -1;
     snprintf(tree_uri, BOOT_URI_MAX, "tcp://%s:*", address);
     snprintf(event_uri, BOOT_URI_MAX, "tcp://%s:*", address);
+    add_local(b, tree_uri);
     return 0;
 }
 
 static void card_key(char *key, size_t size, uint32_t rank)
 {
     snprintf(key, size, "flux.card.%u", rank);
-}
-
-/* May this string be part of a card? */
-static bool part_ok(const char *s)
-{
-    for (; *s; s++) {
-        if (!isgraph((unsigned char)*s) || *s == '|')
-            return false;
-    }
-    return true;
 }
 
 static int pmi_publish(boot_t *b, const struct boot_card *card, errmsg_t *err)

@@ -276,6 +276,8 @@ static void state_cb(core_t *c, enum core_state state, void *arg)
     switch (state) {
     case CORE_RUN:
         b->ran = true;
+        if (b->link.arg && b->link.ops->running)
+            b->link.ops->running(b->link.arg);
         if (core_rank(c) == 0) {
             /* Deferred: the subscribers of the event overlay.run come first. */
             if ((w = flux_defer_create(b->r, start_program_cb, b)))

@@ -22,6 +22,10 @@ struct link_config {
     /* Log a message (syslog's levels), at most a few per second.  May be NULL. */
     void (*log)(void *arg, int level, const char *text);
     void *log_arg;
+    /* A neighbor that has connected has proved who it is.  False: another link carries it, and the
+     * connection is refused.  NULL: there is no other link. */
+    bool (*claim)(void *arg, enum core_plane plane, uint32_t rank);
+    void *claim_arg;
 };
 
 struct transport {
@@ -32,6 +36,7 @@ struct transport {
 };
 extern const struct transport transport_unix; /* all brokers on one host: "unix://PATH" */
 extern const struct transport transport_zmq;
+extern const struct transport transport_mixed; /* the two together: mixed/mixlink.h */
 
 /* A link with its transport; `arg` is NULL in a session of one broker. */
 struct transport_link {

@@ -43,7 +43,7 @@ ROW("kvs.sync-interval", DURATION, "1s", 1e-9, 999999, NULL,
     "time between writes to disk with kvs.sync=interval")
 ROW("link.queue", COUNT, "1000", 1, 4294967295., NULL, "messages that may wait for one neighbor")
 ROW("link.transport", WORD, "auto", 0, 0, "auto,zmq",
-    "how brokers are connected; auto: by UNIX sockets if all are on one host, else by ZeroMQ")
+    "how brokers are connected; auto: by UNIX sockets on one host, else by ZeroMQ")
 ROW("log.forward-level", TEXT, NULL, ANY, "lowest severity that is forwarded to rank 0; none")
 ROW("log.ring-bytes", SIZE, "1M", 4096, 1073741824., NULL, "memory for the log of a broker")
 ROW("log.ring-size", COUNT, "1024", 1, 1048576, NULL, "entries in the log of a broker")

@@ -38,18 +38,27 @@ void hostmark_get(char mark[HOSTMARK_SIZE])
     snprintf(mark, HOSTMARK_SIZE, "%08x", hash);
 }
 
-void hostshare_get(char mark[HOSTSHARE_SIZE])
+void hostnet_get(char mark[HOSTNET_SIZE])
 {
     char host[HOSTMARK_SIZE];
-    struct stat net, pid, shm;
+    struct stat net;
 
     hostmark_get(host);
     if (stat("/proc/self/ns/net", &net) < 0)
         net.st_ino = 0;
+    snprintf(mark, HOSTNET_SIZE, "%s.%llx", host, (unsigned long long)net.st_ino);
+}
+
+void hostshare_get(char mark[HOSTSHARE_SIZE])
+{
+    char host[HOSTNET_SIZE];
+    struct stat pid, shm;
+
+    hostnet_get(host);
     if (stat("/proc/self/ns/pid", &pid) < 0)
         pid.st_ino = 0;
     if (stat("/dev/shm", &shm) < 0)
         shm.st_dev = 0;
-    snprintf(mark, HOSTSHARE_SIZE, "%s.%llx.%llx.%llx", host, (unsigned long long)net.st_ino,
-             (unsigned long long)pid.st_ino, (unsigned long long)shm.st_dev);
+    snprintf(mark, HOSTSHARE_SIZE, "%s.%llx.%llx", host, (unsigned long long)pid.st_ino,
+             (unsigned long long)shm.st_dev);
 }

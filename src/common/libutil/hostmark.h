@@ -6,10 +6,15 @@
 
 #define HOSTMARK_SIZE 9 /* eight hex digits and a NUL */
 
+#define HOSTNET_SIZE 32
 #define HOSTSHARE_SIZE 80
 
 /* Write the mark: from the kernel's boot id, or without one from the host's name. */
 void hostmark_get(char mark[HOSTMARK_SIZE]);
+
+/* Write a mark of the host and the network namespace, as text without spaces.  Only processes with
+ * equal marks have the same addresses and UNIX sockets without a name in the file system. */
+void hostnet_get(char mark[HOSTNET_SIZE]);
 
 /* Write a mark of what this process shares with others of its host, as text without spaces: the
  * mark of the host, the namespaces of network and processes, and the file system /dev/shm.  Only

@@ -1,6 +1,6 @@
 /* What the tests of all links share: links in one process, each with a core that only records the
  * calls it gets.  The including file says which link (TRANSPORT), and how a local address begins
- * (LOCAL). */
+ * (LOCAL); or it defines OWN_ADDRESSES and addresses(). */
 #ifndef LINK_BED_H
 #define LINK_BED_H
 
@@ -182,13 +182,23 @@ static inline void create(uint32_t i, uint32_t size, const char *topology, bool 
     ck_assert_msg(n->link != NULL, "%s", err.text);
 }
 
+/* Where node `i` listens. */
+static void addresses(uint32_t i, bool tcp, char tree[200], char event[200]);
+
+#ifndef OWN_ADDRESSES
+static void addresses(uint32_t i, bool tcp, char tree[200], char event[200])
+{
+    snprintf(tree, 200, tcp ? "tcp://127.0.0.1:*" : LOCAL "%s/t%u", dir, i);
+    snprintf(event, 200, tcp ? "tcp://127.0.0.1:*" : LOCAL "%s/e%u", dir, i);
+}
+#endif
+
 static inline void bind_node(uint32_t i, bool tcp)
 {
     char tree[200], event[200];
     errmsg_t err = {""};
 
-    snprintf(tree, sizeof(tree), tcp ? "tcp://127.0.0.1:*" : LOCAL "%s/t%u", dir, i);
-    snprintf(event, sizeof(event), tcp ? "tcp://127.0.0.1:*" : LOCAL "%s/e%u", dir, i);
+    addresses(i, tcp, tree, event);
     ck_assert_msg(transport->ops->bind(node[i].link, tree, event, &err) == 0, "%s", err.text);
 }
 

@@ -5,7 +5,7 @@
 #include "broker/link/test/bed.h"
 #include "libutil/test/suite.h"
 
-/* Odd loop indexes are for addresses of TCP. */
+/* Odd loop indexes are for addresses of TCP; for the mixed link they mean hosts of their own. */
 /* Send messages of every kind along every path. */
 static void exchange(void)
 {

@@ -14,7 +14,8 @@
  *  1. A connecting broker proves that it has the key that was registered for its rank (allow), and
  *     the broker to which it connects that it has the key of its own: keys are known to the brokers
  *     of the session only.  Without keys the user of the process is what counts.
- *  2. A neighbor connects once.  A lost neighbor stays lost.
+ *  2. A neighbor connects once.  A lost neighbor stays lost.  Where another link is used, too
+ *     (link/mixed), one that it carries is refused here.
  *
  * Failure: see ulink_io.c and ulink_gate.c.
  */
@@ -91,6 +92,26 @@ int ulink_check_peer(int fd, errmsg_t *err)
         return errmsg_fail(err, EPERM, "process %d runs as user %u, not as %u", (int)cred.pid,
                            (unsigned)cred.uid, (unsigned)geteuid());
     return 0;
+}
+
+int ulink_reach(const char *uri, errmsg_t *err)
+{
+    struct sockaddr_un sun;
+    int fd;
+    int rc;
+
+    if (ulink_address(uri, &sun, err) < 0)
+        return -1;
+    if ((fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) < 0)
+        return errmsg_fail(err, errno, "cannot open a socket: %s", strerror(errno));
+    if (connect(fd, (struct sockaddr *)&sun, sizeof(sun)) == 0)
+        rc = ulink_check_peer(fd, err);
+    else if (errno == EAGAIN) /* its queue of connections is full: it is there */
+        rc = 0;
+    else
+        rc = errmsg_fail(err, errno, "%s cannot be reached: %s", uri, strerror(errno));
+    close(fd);
+    return rc;
 }
 
 flux_msg_t *ulink_word_create(enum ulink_word word, const void *in)
@@ -249,6 +270,8 @@ void *ulink_create(core_t *core, const struct link_config *cfg, errmsg_t *err)
     l->queue_max = cfg->queue_max > 0 ? cfg->queue_max : 1;
     l->log = cfg->log;
     l->log_arg = cfg->log_arg;
+    l->claim = cfg->claim;
+    l->claim_arg = cfg->claim_arg;
     if (!(l->scratch = malloc(ULINK_SCRATCH)) || expect_peers(l) < 0)
         goto nomem;
     return l;

@@ -86,6 +86,8 @@ static struct ulink_peer *identify(ulink_t *l, const flux_msg_t *msg, errmsg_t *
         errmsg_set(err, "rank %u is connected already", hello.rank);
     else if (p->state == ULINK_GONE)
         errmsg_set(err, "rank %u counts as lost", hello.rank);
+    else if (l->claim && !l->claim(l->claim_arg, p->plane, p->rank))
+        errmsg_set(err, "another link carries rank %u", hello.rank);
     else {
         json_decref(owner);
         return p;

@@ -73,6 +73,8 @@ struct ulink {
     size_t queue_max;
     void (*log)(void *arg, int level, const char *text);
     void *log_arg;
+    bool (*claim)(void *arg, enum core_plane plane, uint32_t rank);
+    void *claim_arg;
     double log_since;
     unsigned log_count;
     bool started;

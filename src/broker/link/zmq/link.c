@@ -339,6 +339,8 @@ void *link_create(core_t *core, const struct link_config *cfg, errmsg_t *err)
     l->queue_max = cfg->queue_max > 0 ? cfg->queue_max : 1;
     l->log = cfg->log;
     l->log_arg = cfg->log_arg;
+    l->claim = cfg->claim;
+    l->claim_arg = cfg->claim_arg;
     if (cfg->event_uri && !(l->cast_uri = strdup(cfg->event_uri))) {
         errmsg_fail(err, ENOMEM, "out of memory while preparing the broker's link");
         goto error;

@@ -559,6 +559,12 @@ static bool claim_ok(const struct link_peer *p, zmq_msg_t *frame)
     return key && p->key[0] && strcmp(key, p->key) == 0;
 }
 
+/* Does this link, and no other, carry the neighbor? */
+static bool claimed(const struct link_peer *p)
+{
+    return !p->l->claim || p->l->claim(p->l->claim_arg, p->plane, p->rank);
+}
+
 /* Refuse the sender: log the reason, tell it to the sender, and cut the connection off. */
 static void turn_away(link_t *l, struct incoming *in, const char *why, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
@@ -607,6 +613,10 @@ static struct link_peer *identify(link_t *l, struct incoming *in)
                   "it is rank %u, which %s", rank,
                   p->state == LINK_GONE ? "was lost, and cannot join again"
                                         : "has another connection to this broker");
+        p = NULL;
+    } else if (!p->named && !claimed(p)) {
+        turn_away(l, in, "the rank is connected", "it is rank %u, which another link carries",
+                  rank);
         p = NULL;
     } else if (!p->greeted) {
         memcpy(p->id, b, LINK_ID_SIZE);
@@ -717,13 +727,14 @@ static void take_subscription(link_t *l, zmq_msg_t *frame)
     if (str2u32(topic + strlen(UP_PREFIX), &rank) < 0)
         return;
     p = link_inbound(l, CORE_TREE, rank);
-    if (!p || !claim_ok(p, frame) || p->connected) {
+    if (!p || !claim_ok(p, frame) || p->connected || !claimed(p)) {
         l->stats.misclaimed++;
         link_logf(l, LOG_ERR, "refused a broker at %s: it claims to be rank %u but %s",
                   link_gate_address(l, SRC_PUB, frame), rank,
                   !p                    ? "that is not a child of this broker"
                   : !claim_ok(p, frame) ? "has the key of another rank"
-                                        : "that has an event connection already");
+                  : p->connected        ? "that has an event connection already"
+                                        : "that is carried by another link");
         link_gate_reject(l, SRC_PUB, frame);
         return;
     }

@@ -91,6 +91,8 @@ struct link {
     char *cast_uri;
     void (*log)(void *arg, int level, const char *text);
     void *log_arg;
+    bool (*claim)(void *arg, enum core_plane plane, uint32_t rank);
+    void *claim_arg;
     double log_since;
     unsigned log_count;
 

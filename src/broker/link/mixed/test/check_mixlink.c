@@ -1,0 +1,322 @@
+/* check_mixlink.c - UNIX sockets and ZeroMQ in one link: the tests of all links on either, and on
+ * both together; which one carries whom, and that there is never a second one. */
+#define TRANSPORT transport_mixed
+#define OWN_ADDRESSES
+
+#include "broker/link/test/common.h"
+
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#include "broker/link/mixed/mixlink.h"
+#include "broker/link/unix/ulink.h"
+#include "broker/link/unix/ulink_private.h"
+
+static const char *place[NODES]; /* NULL: one for all, or (tcp) one for each */
+
+static void addresses(uint32_t i, bool tcp, char tree[200], char event[200])
+{
+    char own[20];
+
+    snprintf(own, sizeof(own), "host%u", tcp ? i : 0);
+    snprintf(tree, 200, "tcp://127.0.0.1:*+unix://%s/t%u@%s", dir, i, place[i] ? place[i] : own);
+    snprintf(event, 200, "tcp://127.0.0.1:*");
+}
+
+static void two_hosts(void)
+{
+    place[0] = place[1] = "here";
+    place[2] = place[3] = "there";
+}
+
+static void says(uint32_t i, const char *line)
+{
+    node[i].log[0] = '\0';
+    transport->ops->running(node[i].link);
+    ck_assert_str_eq(node[i].log, line);
+}
+
+/* 0 and 1 are on one host, 2 is on another one. */
+START_TEST(both)
+{
+    two_hosts();
+    start_all(3, _i ? "chain" : "flat", false, true);
+    if (_i == 0) {
+        exchange();
+    } else {
+        ck_assert(run_until(&node[1].core.event_up[2], 1, PATIENCE));
+        ck_assert(run_until(&node[0].core.event_up[1], 1, PATIENCE));
+        ck_assert_int_eq(send_from(1, CORE_TREE, 2, 1, 100000, false), 0);
+        ck_assert(run_until(&node[2].core.got[CORE_TREE], 1, PATIENCE));
+        ck_assert_int_eq(send_from(1, CORE_TREE, 0, 1, 100000, false), 0);
+        ck_assert(run_until(&node[0].core.got[CORE_TREE], 1, PATIENCE));
+    }
+    ck_assert_int_eq(send_from(0, CORE_RING, 1, 1, 10, false), 0);
+    ck_assert_int_eq(send_from(2, CORE_RING, 0, 2, 10, false), 0);
+    ck_assert(run_until(&node[0].core.got[CORE_RING], 1, PATIENCE));
+    says(0, "neighbors on this host, by UNIX sockets: 1; others, by ZeroMQ: 2");
+    says(1, "neighbors on this host, by UNIX sockets: 0; others, by ZeroMQ: 2");
+    says(2, ""); /* it has nobody on its host */
+    /* Each loss is seen by each neighbor, whatever carried the lost one. */
+    transport->ops->destroy(node[1].link);
+    node[1].link = NULL;
+    ck_assert(run_until(&node[0].core.lost[CORE_TREE][1], 1, PATIENCE));
+    ck_assert(run_until(&node[2].core.lost[CORE_RING][1], 1, PATIENCE));
+    if (_i == 0) {
+        transport->ops->destroy(node[2].link);
+        node[2].link = NULL;
+        ck_assert(run_until(&node[0].core.lost[CORE_TREE][2], 1, PATIENCE));
+    }
+    run_for(0.1);
+    ck_assert_uint_eq(node[0].core.lost[CORE_TREE][1], 1);
+}
+END_TEST
+
+START_TEST(both_idle)
+{
+    peer_timeout = 1.;
+    two_hosts();
+    start_all(4, "chain", false, true);
+    ck_assert(run_until(&node[2].core.event_up[3], 1, PATIENCE));
+    run_for(3.);
+    for (int i = 0; i < 4; i++)
+        for (int k = 0; k < 4; k++)
+            ck_assert_uint_eq(node[i].core.lost[CORE_TREE][k] + node[i].core.lost[CORE_RING][k], 0);
+}
+END_TEST
+
+/* Ranks 0 and 1 are created, and 1 is not connected yet. */
+static void two(void)
+{
+    for (uint32_t i = 0; i < 2; i++)
+        create(i, 2, "flat", true);
+    for (uint32_t i = 0; i < 2; i++) {
+        bind_node(i, false);
+        allow_all(i);
+    }
+}
+
+static void start_two(void)
+{
+    errmsg_t err = {""};
+
+    for (uint32_t i = 0; i < 2; i++) {
+        connect_node(i);
+        ck_assert_int_eq(transport->ops->start(node[i].link, &err), 0);
+    }
+    ck_assert(run_until(&node[0].core.event_up[1], 1, PATIENCE));
+    ck_assert_int_eq(send_from(1, CORE_TREE, 0, 1, 10, false), 0);
+    ck_assert(run_until(&node[0].core.got[CORE_TREE], 1, PATIENCE));
+    ck_assert_int_eq(send_from(0, CORE_TREE, 1, 1, 10, false), 0);
+    ck_assert(run_until(&node[1].core.got[CORE_TREE], 1, PATIENCE));
+}
+
+/* The socket of a broker on this host cannot be reached, as from another mount namespace. */
+START_TEST(out_of_reach)
+{
+    char path[200];
+
+    two();
+    snprintf(path, sizeof(path), "%s/t0", dir);
+    ck_assert_int_eq(unlink(path), 0);
+    start_two();
+    ck_assert_int_eq(send_from(0, CORE_RING, 1, 1, 10, false), 0);
+    ck_assert(run_until(&node[1].core.got[CORE_RING], 1, PATIENCE));
+    transport->ops->running(node[1].link);
+    ck_assert_ptr_nonnull(
+        strstr(node[1].log, "rank 0 is on the same host, but is reached by ZeroMQ: unix://"));
+    ck_assert_ptr_nonnull(strstr(node[1].log, "cannot be reached: No such file or directory"));
+    ck_assert_uint_eq(node[1].lines, 2); /* and one of all neighbors */
+    /* In the ring 0 reaches 1: each direction is chosen by itself. */
+    says(0, "neighbors on this host, by UNIX sockets: 1; others, by ZeroMQ: 1");
+}
+END_TEST
+
+/* Nobody listens there any more: the file is that of a broker that was killed. */
+START_TEST(stale)
+{
+    struct sockaddr_un sun;
+    char uri[200];
+    errmsg_t err;
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    snprintf(uri, sizeof(uri), "unix://%s/stale", dir);
+    ck_assert_int_eq(ulink_address(uri, &sun, &err), 0);
+    ck_assert_int_eq(bind(fd, (struct sockaddr *)&sun, sizeof(sun)), 0);
+    ck_assert_int_eq(ulink_reach(uri, &err), -1);
+    ck_assert_int_eq(errno, ECONNREFUSED);
+    ck_assert_int_eq(listen(fd, 0), 0);
+    for (int i = 0; i < 3; i++) /* also when its queue is full */
+        ck_assert_msg(ulink_reach(uri, &err) == 0, "%s", err.text);
+    close(fd);
+    ck_assert_int_eq(ulink_reach("tcp://127.0.0.1:1", &err), -1);
+    ck_assert_int_eq(errno, EINVAL);
+}
+END_TEST
+
+/* This broker cannot listen at a UNIX socket: all neighbors use ZeroMQ. */
+START_TEST(no_socket)
+{
+    char path[200];
+
+    snprintf(path, sizeof(path), "%s/t0", dir);
+    ck_assert_int_eq(mkdir(path, 0700), 0);
+    two();
+    start_two();
+    ck_assert_ptr_null(strstr(transport->ops->tree_uri(node[0].link), "unix:"));
+    transport->ops->running(node[0].link);
+    ck_assert_ptr_nonnull(strstr(node[0].log, "neighbors on this host are reached by ZeroMQ"));
+    ck_assert_int_eq(rmdir(path), 0);
+}
+END_TEST
+
+/* A neighbor whose address has no UNIX socket. */
+START_TEST(plain_address)
+{
+    char uri[200];
+    errmsg_t err;
+
+    two();
+    snprintf(uri, sizeof(uri), "%s", transport->ops->tree_uri(node[0].link));
+    *strstr(uri, "+unix") = '\0';
+    ck_assert(!mixlink_is_address(uri));
+    ck_assert(mixlink_is_address(transport->ops->tree_uri(node[0].link)));
+    ck_assert_int_eq(transport->ops->connect(node[1].link, CORE_TREE, 0, uri,
+                                             transport->ops->event_uri(node[0].link),
+                                             node[0].key.pub, &err),
+                     0);
+    ck_assert_int_eq(transport->ops->start(node[0].link, &err), 0);
+    ck_assert_int_eq(transport->ops->start(node[1].link, &err), 0);
+    ck_assert(run_until(&node[0].core.event_up[1], 1, PATIENCE));
+    says(0, "");
+}
+END_TEST
+
+/* A second broker with the rank and the key of rank 1, on ZeroMQ or on UNIX sockets: node 3. */
+static void impostor(const struct transport *t)
+{
+    char uri[200];
+    errmsg_t err = {""};
+    struct link_config cfg = {
+        .curve = true,
+        .public_key = node[1].key.pub,
+        .secret_key = node[1].key.sec,
+        .peer_timeout = peer_timeout,
+        .queue_max = queue_max,
+        .log = log_cb,
+        .log_arg = &node[3],
+    };
+    const char *both = transport->ops->tree_uri(node[0].link);
+    const char *local = strstr(both, "+unix") + 1;
+
+    topology_destroy(node[3].core.topo);
+    memset(&node[3].core, 0, sizeof(node[3].core));
+    node[3].core.rank = 1;
+    node[3].core.r = reactor;
+    node[3].core.topo = topology_create("flat", 2, &err);
+    if (t == &transport_unix)
+        snprintf(uri, sizeof(uri), "%.*s", (int)(strrchr(local, '@') - local), local);
+    else
+        snprintf(uri, sizeof(uri), "%.*s", (int)(local - both - 1), both);
+    node[3].link = t->create(&node[3].core, &cfg, &err);
+    ck_assert_msg(node[3].link != NULL, "%s", err.text);
+    ck_assert_msg(t->ops->connect(node[3].link, CORE_TREE, 0, uri,
+                                  transport->ops->event_uri(node[0].link), node[0].key.pub,
+                                  &err) == 0,
+                  "%s", err.text);
+    ck_assert_int_eq(t->ops->start(node[3].link, &err), 0);
+    ck_assert(run_until(&node[3].core.lost[CORE_TREE][0], 1, PATIENCE));
+    t->ops->destroy(node[3].link);
+    node[3].link = NULL;
+}
+
+/* A neighbor is carried by one link only, and stays lost on both. */
+START_TEST(once)
+{
+    const struct transport *other = _i ? &transport_unix : &transport_zmq;
+
+    place[0] = "here";
+    place[1] = _i ? "there" : "here"; /* by ZeroMQ, or by UNIX sockets */
+    two();
+    start_two();
+    impostor(other);
+    ck_assert_msg(strstr(node[0].log, "another link"), "%s", node[0].log);
+    ck_assert_uint_eq(node[0].core.event_up[1], 1);
+    ck_assert_uint_eq(node[0].core.lost[CORE_TREE][1], 0);
+    ck_assert_int_eq(send_from(1, CORE_TREE, 0, 2, 10, false), 0);
+    ck_assert(run_until(&node[0].core.got[CORE_TREE], 2, PATIENCE));
+    transport->ops->destroy(node[1].link);
+    node[1].link = NULL;
+    ck_assert(run_until(&node[0].core.lost[CORE_TREE][1], 1, PATIENCE));
+    impostor(other);
+    ck_assert_uint_eq(node[0].core.event_up[1], 1);
+    ck_assert_uint_eq(node[0].core.got[CORE_TREE], 2);
+    ck_assert_uint_eq(node[0].core.lost[CORE_TREE][1], 1);
+}
+END_TEST
+
+/* Sockets whose files were removed are made again, for neighbors that connect later. */
+START_TEST(socket_removed)
+{
+    char path[200];
+    errmsg_t err = {""};
+
+    two();
+    snprintf(path, sizeof(path), "%s/t0", dir);
+    ck_assert_int_eq(unlink(path), 0);
+    ck_assert_int_eq(transport->ops->rebind(node[0].link, &err), 1);
+    ck_assert_int_eq(transport->ops->rebind(node[0].link, &err), 0);
+    start_two();
+    ck_assert_int_eq(unlink(path), 0);
+    ck_assert_int_eq(transport->ops->rebind(node[0].link, &err), 1);
+    ck_assert_int_eq(send_from(1, CORE_TREE, 0, 2, 10, false), 0);
+    ck_assert(run_until(&node[0].core.got[CORE_TREE], 2, PATIENCE));
+    says(1, "neighbors on this host, by UNIX sockets: 0; others, by ZeroMQ: none");
+}
+END_TEST
+
+/* Nobody else gets in by the UNIX socket of a broker on several hosts. */
+START_TEST(false_key)
+{
+    struct ulink_hello hello = {ULINK_VERSION, 1, "tree", node[0].key.pub};
+    const char *local;
+    char uri[200];
+    struct sockaddr_un sun;
+    errmsg_t err = {""};
+    flux_msg_t *msg;
+    outq_t *q = outq_create();
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+    two();
+    ck_assert_int_eq(transport->ops->start(node[0].link, &err), 0);
+    local = strstr(transport->ops->tree_uri(node[0].link), "+unix") + 1;
+    snprintf(uri, sizeof(uri), "%.*s", (int)(strrchr(local, '@') - local), local);
+    ck_assert_int_eq(ulink_address(uri, &sun, &err), 0);
+    ck_assert_int_eq(connect(fd, (struct sockaddr *)&sun, sizeof(sun)), 0);
+    msg = ulink_word_create(ULINK_HELLO, &hello);
+    ck_assert_int_eq(outq_send(q, fd, msg), 0);
+    ck_assert(run_until(&node[0].lines, 1, PATIENCE));
+    ck_assert_ptr_nonnull(strstr(node[0].log, "the key is not that of rank 1"));
+    ck_assert_uint_eq(node[0].core.event_up[1], 0);
+    flux_msg_destroy(msg);
+    outq_destroy(q);
+    close(fd);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tc = tcase_create("mixlink");
+
+    add_common(tc, 2);
+    tcase_add_loop_test(tc, both, 0, 2);
+    tcase_add_test(tc, both_idle);
+    tcase_add_test(tc, out_of_reach);
+    tcase_add_test(tc, stale);
+    tcase_add_test(tc, no_socket);
+    tcase_add_test(tc, plain_address);
+    tcase_add_loop_test(tc, once, 0, 2);
+    tcase_add_test(tc, socket_removed);
+    tcase_add_test(tc, false_key);
+    return run_case("mixlink", tc);
+}

@@ -1,0 +1,136 @@
+#!/usr/bin/env bash
+# Several brokers on each of two hosts: UNIX sockets within a host, ZeroMQ between them.  Network
+# namespaces are the hosts.
+. "$(dirname "$0")/lib.sh"
+need_flux start up dmesg ping event
+need ip unshare nsenter
+
+# Namespaces live as long as the process that holds them: nothing has to be removed.
+holders=()
+new_netns() {
+    unshare -n sleep 1800 &
+    holders+=($!)
+    wait_until 5 sh -c "[ \"\$(readlink /proc/$!/ns/net)\" != \"$(readlink /proc/$$/ns/net)\" ]"
+}
+in_ns() { # NUMBER COMMAND...
+    local pid=${holders[$1]}
+    shift
+    nsenter -t "$pid" -n "$@"
+}
+unshare -n true 2>/dev/null || skip_all "no network namespaces without more privileges"
+new_netns || skip_all "no network namespaces"
+new_netns
+in_ns 0 ip link add eth0 type veth peer name eth0 netns "${holders[1]}" 2>/dev/null ||
+    skip_all "no pairs of network devices in a network namespace"
+for i in 0 1; do
+    in_ns $i ip link set lo up
+    in_ns $i ip link set eth0 up
+    in_ns $i ip addr add "10.78.1.$((i + 1))/24" dev eth0
+done
+
+# Ranks 0 and 1 on one host, 2 and 3 on the other one.
+begin() { # OPTION...
+    rm -f uri
+    # shellcheck disable=SC2016 # for the inner shell
+    in_ns 0 "$FLUX" start --size=4 --topology=flat --set=modules=log --set=tcp.interface=eth0 "$@" \
+        sh -c 'echo $FLUX_URI >uri.new && mv uri.new uri && exec sleep 1000' >out 2>&1 &
+    starter=$!
+    wait_until 30 test -e uri || bail "the session did not come up: $(cat out)"
+    FLUX_URI=$(cat uri)
+    export FLUX_URI
+    rundir=$("$FLUX" getattr rundir)
+}
+two_hosts="--wrap=2-3:nsenter -t ${holders[1]} -n"
+end() {
+    pid_of 0 | xargs -r kill
+    wait "$starter"
+}
+pid_of() { # RANK
+    "$FLUX" getattr -r "$1" broker.pid
+}
+up_is() { # RANKS
+    [[ "$("$FLUX" up);" == *"up: $1;"* ]]
+}
+logged() { # RANK PATTERN
+    "$FLUX" dmesg -b "$1" | finds -E "$2"
+}
+# Connections of TCP from a host to itself.
+inside() { # NAMESPACE
+    in_ns "$1" sh -c 'cat /proc/self/net/tcp' |
+        awk '$4 == "01" { split($2, a, ":"); split($3, b, ":"); n += a[1] == b[1] } END { print n + 0 }'
+}
+
+begin "$two_hosts" --set=peer.timeout=600s
+like "$("$FLUX" up)" "0-3" "four brokers on two hosts"
+is "$(inside 0)/$(inside 1)" 0/0 "brokers of one host have no TCP between them"
+ok "rank 0 logs what it uses" wait_until 20 logged 0 "on this host, by UNIX sockets: 1; others, by ZeroMQ: 2-3"
+ok "... so does rank 3, whose host is another one" wait_until 20 logged 3 \
+    "on this host, by UNIX sockets: 2; others, by ZeroMQ: 0"
+is "$("$FLUX" dmesg | grep -c 'by UNIX sockets: ')" 1 "... once"
+for rank in 1 2 3; do
+    ok "rank $rank answers" "$FLUX" ping -c 2 -i 0 $rank
+done
+for rank in 1 3; do
+    FLUX_URI=local://$rundir/$rank/local "$FLUX" event sub -c 1 news >"sub.$rank" 2>&1 &
+    subs[rank]=$!
+done
+heard() {
+    "$FLUX" event pub news '{"is":"here"}' && grep -q here sub.1 && grep -q here sub.3
+}
+ok "an event reaches both hosts" wait_until 20 heard
+wait "${subs[1]}" "${subs[3]}"
+
+rm "$rundir/0/tree"
+ok "a socket that was removed is made again" wait_until 20 test -S "$rundir/0/tree"
+up_is 0-3
+is $? 0 "... and nobody was lost"
+
+# With this peer.timeout nobody waits for silence: the end of a connection says it.
+kill -KILL "$(pid_of 3)"
+ok "a broker of the other host that is killed is lost at once" wait_until 20 up_is 0-2
+kill -KILL "$(pid_of 1)"
+ok "so is one of the same host" wait_until 20 up_is 0,2
+ok "the others go on" "$FLUX" ping -c 2 -i 0 2
+end
+
+# Stopped, and cut off.
+timeout=$((3 + TIME_SCALE))
+begin "$two_hosts" --set=peer.timeout=${timeout}s --set=orphan.timeout=1s
+pid1=$(pid_of 1) pid2=$(pid_of 2) pid3=$(pid_of 3)
+kill -STOP "$pid1"
+ok "a broker of the same host that stands still is lost" wait_until $((2 * timeout + 10)) up_is 0,2-3
+kill -CONT "$pid1"
+ok "... and leaves when it wakes up" wait_until 30 all_dead "$pid1"
+in_ns 1 ip link set eth0 down
+ok "those behind a cut are lost" wait_until $((2 * timeout + 10)) up_is 0
+ok "... and leave, though they reach each other" wait_until 60 all_dead "$pid2" "$pid3"
+in_ns 1 ip link set eth0 up
+end
+
+begin "$two_hosts" --set=link.transport=zmq
+isnt "$(inside 0)" 0 "without UNIX sockets there is TCP within a host, too"
+is "$("$FLUX" dmesg | grep -c "by UNIX sockets")" 0 "... and no word in the log"
+end
+
+# Rank 1 has directories of its own, as in a container that has only the network of its host.
+mkdir rd
+cat >own <<END
+#!/bin/sh
+exec unshare -m sh -c 'mount -t tmpfs -o mode=700 none "\$0" && exec "\$@"' "$PWD/rd" "\$@"
+END
+chmod +x own
+if ./own true 2>/dev/null; then
+    begin --wrap="1:$PWD/own" --rundir="$PWD/rd"
+    like "$("$FLUX" up)" "0-3" "a broker whose sockets cannot be reached joins"
+    ok "... by ZeroMQ, and the log says why" wait_until 20 logged 0 \
+        "rank 1 is on the same host, but is reached by ZeroMQ: .*cannot be reached: No such file"
+    ok "... while others use UNIX sockets" wait_until 20 logged 0 "by UNIX sockets: 2-3; others, by ZeroMQ: 1"
+    ok "it answers" "$FLUX" ping -c 2 -i 0 1
+    end
+else
+    skip 4 "no file system can be mounted"
+fi
+
+kill "${holders[@]}"
+wait "${holders[@]}" 2>/dev/null
+finish
