@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Sessions whose brokers a PMIx launcher started: wreckrun --mpi=pmix, and mpirun of Open MPI 4 and
-# 5.
+# Sessions whose brokers a PMIx launcher started: wreckrun --mpi=pmix whose PMI-1 is hidden, and
+# mpirun of Open MPI 4 and 5.
 # shellcheck disable=SC2016,SC2154 # the tasks expand; set by run
 . "$(dirname "$0")/lib.sh"
 need_flux start up getattr wreckrun
@@ -21,20 +21,22 @@ bridges() {
     done
 }
 
+# PMI-1 goes first where it is there.
+by_pmix=(env -u PMI_FD "$FLUX" start)
 nested() {
-    session 4 -- "$FLUX" wreckrun --mpi=pmix -N4 -n4 "$FLUX" start "$M" "$@"
+    session 4 -- "$FLUX" wreckrun --mpi=pmix -N4 -n4 "${by_pmix[@]}" "$M" "$@"
 }
 ok "four brokers started by wreckrun --mpi=pmix" nested "$FLUX" up
 like "$out" "0-3" "are one session"
 is "$(nested "$FLUX" getattr boot.method)" pmi "booted by PMI"
 exits 6 "the command's exit code" nested sh -c 'exit 6'
 is "$(nested env | grep -cE '^(PMI_|PMIX_)')" 0 "the command sees no PMI of the launcher"
-run session 1 -- "$FLUX" wreckrun --mpi=pmix -n3 --overcommit "$FLUX" start "$M" \
+run session 1 -- "$FLUX" wreckrun --mpi=pmix -n3 --overcommit "${by_pmix[@]}" "$M" \
     sh -c '"$0" getattr size; "$0" getattr local-uri; "$0" exec -r all "$0" getattr rank' "$FLUX"
 is "$(head -n 1 <<<"$out")" 3 "three brokers on one node"
-run session 1 -- "$FLUX" wreckrun --mpi=pmix -n2 --overcommit "$FLUX" start "$M" sleep 0
+run session 1 -- "$FLUX" wreckrun --mpi=pmix -n2 --overcommit "${by_pmix[@]}" "$M" sleep 0
 is "$status" 0 "they end without a complaint of the launcher"
-# Both interfaces: PMI-1 goes first.
+# Both interfaces.
 run session 2 -- "$FLUX" wreckrun --mpi=pmi -N2 -n2 env PMIX_NAMESPACE=nobody PMIX_RANK=0 \
     "$FLUX" start "$M" "$FLUX" getattr size
 is "$out" 2 "PMI-1 is used where both are there"
@@ -42,7 +44,7 @@ is "$out" 2 "PMI-1 is used where both are there"
 cat >flaky <<END
 #!/bin/sh
 [ "\$PMIX_RANK" != 1 ] || exit 9
-exec "$FLUX" start $M true
+exec ${by_pmix[*]} $M true
 END
 chmod +x flaky
 run session 4 -- "$FLUX" wreckrun --mpi=pmix -N4 -n4 ./flaky

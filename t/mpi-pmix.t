@@ -33,9 +33,15 @@ no_servers() {
 }
 
 # Fetched now, not while a session is held.
-have_openmpi5=
+have_openmpi5='' have_mpich5='' have_intel=''
 if openmpi5; then
     have_openmpi5=yes
+fi
+if wheel mpich 5.0.2; then
+    have_mpich5=$wheel
+fi
+if wheel impi-rt 2021.18.0; then
+    have_intel=$wheel
 fi
 
 hold 1
@@ -135,6 +141,8 @@ is "$(described)" "$(described --mpi=pmix)" "without an option tasks have the en
 is "$(described --mpi=both)" "$(described)" "... which is --mpi=both"
 both -n1 sh -c 'echo $PMI_FD $PMI_SIZE'
 is "$out" "3 1" "... and that of PMI-1"
+pmix -n1 sh -c 'echo $PMI_FD $PMI_SIZE $MPIR_CVAR_PMI_VERSION'
+is "$out" "3 1 1" "--mpi=pmix offers PMI-1, too, and MPICH 5 is told to use it"
 mkfifo quiet
 "$FLUX" wreckrun -N4 -n4 --stdin=all sh -c 'echo up; cat' <quiet >quiet.out 2>&1 &
 pid=$!
@@ -271,6 +279,27 @@ if build mpicc.openmpi; then
     mpi_parts --mpi=pmix
 else
     skip 13 "there is no mpicc.openmpi"
+fi
+# Programs without PMIx would be jobs of one rank each.
+what="MPICH 4"
+if build mpicc.mpich; then
+    pmix -N2 -n2 ./mpi_ring 2
+    right 2 "$what: 2 ranks with --mpi=pmix"
+else
+    skip 1 "there is no mpicc.mpich"
+fi
+if [ -z "$have_mpich5" ] || ! build "$have_mpich5/bin/mpicc"; then
+    skip 2 "MPICH 5 is not there: $wheel_why"
+else
+    LD_LIBRARY_PATH=$have_mpich5/lib pmix -N4 -n4 ./mpi_ring 4
+    right 4 "MPICH 5: 4 ranks with --mpi=pmix"
+    if [ -z "$have_intel" ]; then
+        skip 1 "Intel MPI is not there: $wheel_why"
+    else
+        # Its libmpi takes the place of MPICH's.
+        LD_LIBRARY_PATH=$have_intel/lib I_MPI_ROOT=$have_intel pmix -N4 -n4 ./mpi_ring 4
+        right 4 "Intel MPI: 4 ranks with --mpi=pmix"
+    fi
 fi
 own_directories
 release

@@ -3,8 +3,8 @@
  * Three ways to speak PMI-1 are tried in this order:
  *     wire     PMI_FD or PMI_PORT is set: flux start, flux wreckrun, mpiexec.hydra, and
  *              srun --mpi=pmi2
- *     bridge   PMIX_NAMESPACE is set: Open MPI's mpirun, flux wreckrun --mpi=pmix,
- *              srun --mpi=pmix; a helper program translates (boot_pmix.c)
+ *     bridge   PMIX_NAMESPACE is set: Open MPI's mpirun, srun --mpi=pmix; a helper program
+ *              translates (boot_pmix.c)
  *     libpmi   a step of srun with several tasks: Slurm's own libpmi.so.0, loaded when needed
  *
  * Format: a card is one value under the key "flux.card.RANK":

@@ -1,5 +1,4 @@
-/* flux-pmibridge - PMI-1 for a broker that a PMIx launcher started (Open MPI's mpirun, flux
- * wreckrun --mpi=pmix).
+/* flux-pmibridge - PMI-1 for a broker that a launcher with PMIx alone started (Open MPI's mpirun).
  *
  *    flux-pmibridge        socket to the broker: descriptor 3
  *

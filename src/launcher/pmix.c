@@ -3,9 +3,9 @@
  *    state      of a job's server                                   left when
  *    offered    with PMI-1 (WIRE_F_MPI_BOTH): tasks run, with an    the first task connects
  *               address on which the launcher listens (offer.c)
- *    starting   a starter starts it, or it runs; with PMIx alone    PMIX_READY arrives
+ *    starting   a starter starts it, or it runs; without an offer   PMIX_READY arrives
  *               the tasks wait (JOB_STARTING)
- *    serving    tasks run; with PMIx alone, with the variables      the last task was reaped
+ *    serving    tasks run; without an offer, with the variables     the last task was reaped
  *               of PMIX_READY in their environment
  *    leaving    it still serves other nodes of this host            it ends, after all of them have
  *               (share.c), and was told that this one is done       joined and left; or the job is
@@ -535,7 +535,7 @@ int pmix_begin(struct nodejob *j, errmsg_t *err)
     const char *lib;
     bool both = (j->run.flags & WIRE_F_MPI_BOTH) != 0;
 
-    if (j->run.flags & (WIRE_F_EXEC | (both ? WIRE_F_NESTED : 0)))
+    if (j->run.flags & (WIRE_F_EXEC | WIRE_F_NESTED))
         return 0;
     /* Who names a library will use it, and shall have what that says. */
     if (both && !library_of(j, &lib))

@@ -92,9 +92,13 @@ uint32_t task_number(const struct task *t)
     return t->job->run.first + t->rank;
 }
 
+/* Programs that speak PMI-1 only find it with --mpi=pmix, too: they would be jobs of one rank each,
+ * and say nothing.  Spawned tasks find those that spawned them by the interface of these alone. */
 bool task_has_pmi(const struct nodejob *j)
 {
-    return !(j->run.flags & (WIRE_F_EXEC | WIRE_F_MPI_NONE | WIRE_F_MPI_PMIX));
+    if (j->run.parent && (j->run.flags & WIRE_F_MPI_PMIX))
+        return false;
+    return !(j->run.flags & (WIRE_F_EXEC | WIRE_F_MPI_NONE));
 }
 
 /* --- templates --- */

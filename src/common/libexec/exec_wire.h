@@ -204,7 +204,7 @@ enum {
     WIRE_F_STDIN_ALL = 2, /* every task reads a copy of standard input */
     WIRE_F_STDIN_NONE = 4,
     WIRE_F_MPI_NONE = 8,  /* no PMI */
-    WIRE_F_MPI_PMIX = 16, /* a PMIx server instead of PMI-1 */
+    WIRE_F_MPI_PMIX = 16, /* a PMIx server, started before the tasks; spawned tasks: no PMI-1 */
     WIRE_F_CYCLIC = 32,
     WIRE_F_LABEL = 64,        /* "TASK: " before each line in files */
     WIRE_F_KILLBAD = 128,     /* the first task that fails ends the job */

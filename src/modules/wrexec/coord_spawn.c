@@ -298,7 +298,7 @@ static int launch(struct coord *r, struct coord_job *top, const flux_msg_t *msg,
     w.layout = "block";
     w.input = "none";
     /* If the job offers both interfaces, spawned tasks use the one of the task that spawns them. */
-    if (top->j->spec->flags & WIRE_F_MPI_BOTH)
+    if (top->j->spec->flags & (WIRE_F_MPI_BOTH | WIRE_F_MPI_PMIX))
         w.mpi = a->pmix ? "pmix" : "pmi";
     /* The cores of a task belong to running tasks already: bind to those of the node. */
     if (top->j->spec->flags & WIRE_F_BIND_TASK)
