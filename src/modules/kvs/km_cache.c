@@ -10,7 +10,7 @@
  *                   answered when all that were there are dropped, slice by slice
  *
  * Invariants:
- *  1. km.cached is the sum of km_cache.cached, which are updated when a namespace works.
+ *  1. km_caches.bytes is the sum of km_cache.cached, which are updated when a namespace works.
  *  2. Objects that are needed are not dropped.
  *
  * Failure: kvs.dropcache without memory is answered with ENOMEM.
@@ -26,9 +26,14 @@
 #define PIECE 64          /* objects between two looks at the clock */
 #define SHARE_SECONDS 0.5 /* until all namespaces are looked at */
 
+struct km_caches {
+    size_t bytes;          /* that nobody needs, in all namespaces */
+    flux_watcher_t *share; /* until all are brought down to their fair share */
+};
+
 struct km_cache {
     struct list_node drops; /* kvs.dropcache */
-    size_t cached;          /* bytes that nobody needs, as in km.cached */
+    size_t cached;          /* bytes that nobody needs, as in km_caches.bytes */
     bool stale;             /* of these, there may be some that nobody has used since */
     uint32_t stale_before;
 };
@@ -45,7 +50,7 @@ static void count(struct km_ns *ns)
 {
     size_t now = cached(ns);
 
-    ns->k->cached += now - ns->cache->cached;
+    ns->k->caches->bytes += now - ns->cache->cached;
     ns->cache->cached = now;
 }
 
@@ -174,8 +179,10 @@ static size_t fair(const struct km *k)
     return k->cache_limit / hmap_count(k->spaces);
 }
 
-void km_cache_share(struct km *k)
+/* Bring all namespaces down to their fair share. */
+static void share_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
 {
+    struct km *k = arg;
     size_t share = fair(k);
     size_t pos = 0;
     void *val;
@@ -193,6 +200,7 @@ void km_cache_share(struct km *k)
 void km_cache_work(struct km_ns *ns)
 {
     struct km *k = ns->k;
+    struct km_caches *all = k->caches;
     size_t over, share;
 
     content_set_clock(ns->content, km_module_clock(k));
@@ -200,19 +208,19 @@ void km_cache_work(struct km_ns *ns)
     expire(ns);
     drop_work(ns);
     count(ns);
-    if (k->cached <= k->cache_limit || hmap_count(k->spaces) < 2)
+    if (all->bytes <= k->cache_limit || hmap_count(k->spaces) < 2)
         return;
-    over = k->cached - k->cache_limit;
+    over = all->bytes - k->cache_limit;
     share = fair(k);
     if (ns->cache->cached > share)
         shrink(ns, ns->cache->cached - share > over ? ns->cache->cached - over : share);
-    if (k->cached > k->cache_limit && !flux_watcher_active(k->share))
-        flux_timer_start(k->share, SHARE_SECONDS, 0.);
+    if (all->bytes > k->cache_limit && !flux_watcher_active(all->share))
+        flux_timer_start(all->share, SHARE_SECONDS, 0.);
 }
 
 void km_cache_forget(struct km_ns *ns)
 {
-    ns->k->cached -= ns->cache->cached;
+    ns->k->caches->bytes -= ns->cache->cached;
     ns->cache->cached = 0;
 }
 
@@ -260,6 +268,32 @@ struct km_cache *km_cache_create(void)
 void km_cache_destroy(struct km_cache *x)
 {
     free(x);
+}
+
+struct km_caches *km_cache_all_create(struct km *k)
+{
+    struct km_caches *all = calloc(1, sizeof(*all));
+
+    if (!all)
+        return NULL;
+    if (!(all->share = flux_timer_create(flux_get_reactor(k->h), share_cb, k))) {
+        free(all);
+        return NULL;
+    }
+    return all;
+}
+
+void km_cache_all_destroy(struct km_caches *all)
+{
+    if (!all)
+        return;
+    flux_watcher_destroy(all->share);
+    free(all);
+}
+
+size_t km_cache_all_bytes(const struct km_caches *all)
+{
+    return all->bytes;
 }
 
 bool km_cache_busy(const struct km_ns *ns)

@@ -8,11 +8,11 @@
  *                            after the directory was lost
  *    kvs.namespace-lost      {"namespace","serial"} -> {}; to rank 0, by courier: the master ended
  *
- * state     what happens                                       left when OPENING   the master was
- * asked to open the namespace         it did, or could not: forgotten LIVE      look-ups find the
- * namespace                        removed, or its rank is lost LOST      it is listed; its users
- * get EHOSTUNREACH           removed CLOSING   the master was asked to close it.  If it is kept
- * the event has its number: forgotten
+ * state     what happens                                       left when
+ * OPENING   the master was asked to open the namespace         it did, or could not: forgotten
+ * LIVE      look-ups find the namespace                        removed, or its rank is lost
+ * LOST      it is listed; its users get EHOSTUNREACH           removed
+ * CLOSING   the master was asked to close it.  If it is kept   the event has its number: forgotten
  *           on disk, it is deleted there; then the event
  *           kvs.namespace-removed is on its way
  *
@@ -54,25 +54,12 @@ struct asker {
 };
 
 struct km_directory {
-    hmap_t *entries;
+    hmap_t *entries;        /* rank 0: all namespaces; elsewhere empty */
     uint64_t first, serial; /* of those that were given out */
+    courier_t *courier;     /* of what rank 0 has to know of namespaces */
 };
 
 /* --- entries --- */
-
-struct km_directory *km_directory_create(struct km *k)
-{
-    struct km_directory *d = calloc(1, sizeof(*d));
-
-    if (!d || !(d->entries = hmap_create_str(NULL))) {
-        free(d);
-        errno = ENOMEM;
-        return NULL;
-    }
-    /* Another beginning each time, so that no serial comes again after a restart. */
-    d->first = d->serial = flux_random(k->h) >> 4;
-    return d;
-}
 
 static void asker_free(struct asker *a)
 {
@@ -90,18 +77,36 @@ static void entry_free(struct entry *e)
     free(e);
 }
 
-void km_directory_destroy(struct km *k)
+struct km_directory *km_directory_create(struct km *k)
+{
+    struct km_directory *d = calloc(1, sizeof(*d));
+
+    if (!d)
+        return NULL;
+    /* Another beginning each time, so that no serial comes again after a restart. */
+    if (k->first)
+        d->first = d->serial = flux_random(k->h) >> 4;
+    if (!(d->entries = hmap_create_str(NULL)) ||
+        !(d->courier = courier_create(k->h, 0, NULL, NULL))) {
+        km_directory_destroy(d);
+        errno = ENOMEM;
+        return NULL;
+    }
+    return d;
+}
+
+void km_directory_destroy(struct km_directory *d)
 {
     size_t pos = 0;
     void *val;
 
-    if (!k->dir)
+    if (!d)
         return;
-    while (hmap_next(k->dir->entries, &pos, NULL, NULL, &val))
+    while (d->entries && hmap_next(d->entries, &pos, NULL, NULL, &val))
         entry_free(val);
-    hmap_destroy(k->dir->entries);
-    free(k->dir);
-    k->dir = NULL;
+    hmap_destroy(d->entries);
+    courier_destroy(d->courier);
+    free(d);
 }
 
 static struct entry *entry_new(struct km *k, const char *name, uint32_t owner, uint32_t rank,
@@ -165,9 +170,10 @@ static void entry_place(const struct entry *e, struct km_wire_place *p)
                                 .hash = e->k->hash};
 }
 
-int km_directory_find(struct km *k, const char *name, struct km_wire_place *p, errmsg_t *err)
+int km_directory_find(struct km_directory *d, const char *name, struct km_wire_place *p,
+                      errmsg_t *err)
 {
-    struct entry *e = k->dir ? hmap_get(k->dir->entries, name) : NULL;
+    struct entry *e = hmap_get(d->entries, name);
 
     if (!e || e->state == OPENING || e->state == CLOSING)
         return errmsg_fail(err, ENOENT, "there is no namespace '%.64s'", name);
@@ -176,11 +182,11 @@ int km_directory_find(struct km *k, const char *name, struct km_wire_place *p, e
     return 0;
 }
 
-bool km_directory_gone(const struct km *k, const char *name, uint64_t serial)
+bool km_directory_gone(const struct km_directory *d, const char *name, uint64_t serial)
 {
-    const struct entry *e = hmap_get(k->dir->entries, name);
+    const struct entry *e = hmap_get(d->entries, name);
 
-    return serial > k->dir->first && serial <= k->dir->serial &&
+    return serial > d->first && serial <= d->serial &&
            (!e || e->serial != serial || e->state == CLOSING);
 }
 
@@ -370,12 +376,12 @@ static void remove_entry(struct km *k, const flux_msg_t *msg, const struct km_wi
 
 /* --- what other instances say --- */
 
-void km_directory_lost(struct km *k, const idset_t *ranks)
+void km_directory_lost(struct km_directory *d, const idset_t *ranks)
 {
     size_t pos = 0;
     void *val;
 
-    while (k->dir && hmap_next(k->dir->entries, &pos, NULL, NULL, &val)) {
+    while (hmap_next(d->entries, &pos, NULL, NULL, &val)) {
         struct entry *e = val;
         if (e->state == LIVE && idset_test(ranks, e->rank))
             e->state = LOST;
@@ -384,7 +390,7 @@ void km_directory_lost(struct km *k, const idset_t *ranks)
 
 static void lost_one(struct km *k, const struct km_wire_serial *in)
 {
-    struct entry *e = k->dir ? hmap_get(k->dir->entries, in->namespace) : NULL;
+    struct entry *e = hmap_get(k->dir->entries, in->namespace);
 
     if (e && e->serial == in->serial && e->state == LIVE)
         e->state = LOST;
@@ -406,7 +412,7 @@ static void post(struct km *k, const char *topic, const struct flux_schema *desc
 {
     char *json = flux_schema_encode(desc, out);
 
-    if (!json || courier_post_json(k->courier, topic, 0, json) < 0)
+    if (!json || courier_post_json(k->dir->courier, topic, 0, json) < 0)
         flux_log(k->h, LOG_ERR, "no memory to tell rank 0 about a namespace (%s)", topic);
 }
 
@@ -431,7 +437,7 @@ void km_directory_register_cb(flux_t *h, const flux_msg_t *msg, void *arg)
 
     if (flux_request_decode(h, msg, &km_wire_place_schema, &in, &owner) < 0)
         return;
-    if (k->dir && kvs_ns_check(in.namespace, strlen(in.namespace), NULL) == 0 &&
+    if (k->first && kvs_ns_check(in.namespace, strlen(in.namespace), NULL) == 0 &&
         !hmap_get(k->dir->entries, in.namespace)) {
         struct entry *e = entry_new(k, in.namespace, in.owner, in.rank, in.serial);
         if (e)
@@ -514,7 +520,7 @@ void km_directory_create_cb(flux_t *h, const flux_msg_t *msg, void *arg)
     else if (k->first)
         create(k, msg, &in);
     else
-        km_relay_request(k, msg, "kvs.namespace-create", &kvs_ns_create_schema, &in);
+        km_relay_request(k->relays, msg, "kvs.namespace-create", &kvs_ns_create_schema, &in);
     json_decref(owner);
 }
 
@@ -532,7 +538,7 @@ void km_directory_remove_cb(flux_t *h, const flux_msg_t *msg, void *arg)
     else if (k->first)
         remove_entry(k, msg, &drop);
     else
-        km_relay_request(k, msg, "kvs.namespace-drop", &km_wire_drop_schema, &drop);
+        km_relay_request(k->relays, msg, "kvs.namespace-drop", &km_wire_drop_schema, &drop);
     json_decref(owner);
 }
 
@@ -570,7 +576,7 @@ void km_directory_list_cb(flux_t *h, const flux_msg_t *msg, void *arg)
     int rc;
 
     if (!k->first) {
-        km_relay_request(k, msg, "kvs.namespace-list", NULL, NULL);
+        km_relay_request(k->relays, msg, "kvs.namespace-list", NULL, NULL);
         return;
     }
     if (too_early(k, msg, km_directory_list_cb))

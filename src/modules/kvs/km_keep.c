@@ -76,7 +76,7 @@ bool km_keep_back(struct km_keep *kp)
 {
     kp->out--;
     if (kp->ended && kp->out == 0)
-        flux_watcher_start(kp->d->k->defer); /* its tombstone can be removed */
+        km_ns_poke(kp->ns); /* it can be freed */
     return !kp->ended;
 }
 

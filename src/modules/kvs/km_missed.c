@@ -46,7 +46,7 @@ static json_t *gone_of(struct km *k, const flux_msg_t *msg, const json_t *namesp
             json_decref(gone);
             return NULL;
         }
-        if (km_directory_gone(k, s.namespace, s.serial) &&
+        if (km_directory_gone(k->dir, s.namespace, s.serial) &&
             json_array_append_new(gone, json_integer((json_int_t)i)) < 0)
             break;
     }
@@ -80,16 +80,24 @@ void km_missed_check_cb(flux_t *h, const flux_msg_t *msg, void *arg)
 
 /* --- elsewhere --- */
 
-static void forget(struct km *k)
+struct km_missed {
+    struct km *k;
+    flux_future_t *f;   /* of the request that is under way */
+    json_t *asked;      /* the namespaces that it is about */
+    uint64_t doubts;    /* how often events were lost, */
+    uint64_t asked_for; /* and how often that was when the request was sent */
+};
+
+static void forget(struct km_missed *m)
 {
-    flux_future_destroy(k->checking);
-    k->checking = NULL;
-    json_decref(k->checked);
-    k->checked = NULL;
+    flux_future_destroy(m->f);
+    m->f = NULL;
+    json_decref(m->asked);
+    m->asked = NULL;
 }
 
 /* All that were asked about are trusted again, but for those that ended. */
-static void answered(struct km *k, const json_t *gone)
+static void answered(struct km_missed *m, const json_t *gone)
 {
     struct km_wire_serial s;
     size_t i;
@@ -98,44 +106,45 @@ static void answered(struct km *k, const json_t *gone)
     json_array_foreach((json_t *)gone, i, o)
     {
         const json_t *asked =
-            json_is_integer(o) ? json_array_get(k->checked, (size_t)json_integer_value(o)) : NULL;
+            json_is_integer(o) ? json_array_get(m->asked, (size_t)json_integer_value(o)) : NULL;
         if (asked && flux_schema_decode_json(&km_wire_serial_schema, asked, &s, NULL) == 0)
-            (void)km_space_removed(k, s.namespace, s.serial, NULL, NULL);
+            (void)km_space_removed(m->k, s.namespace, s.serial, NULL, NULL);
     }
-    json_array_foreach(k->checked, i, o)
+    json_array_foreach(m->asked, i, o)
     {
         struct km_ns *ns;
 
         if (flux_schema_decode_json(&km_wire_serial_schema, o, &s, NULL) == 0 &&
-            (ns = hmap_get(k->spaces, s.namespace)) && ns->serial == s.serial &&
-            ns->doubt <= k->asked_doubt)
+            (ns = hmap_get(m->k->spaces, s.namespace)) && ns->serial == s.serial &&
+            ns->doubt <= m->asked_for)
             ns->doubt = 0;
     }
 }
 
 static void checked_cb(flux_future_t *f, void *arg)
 {
-    struct km *k = arg;
+    struct km_missed *m = arg;
     struct km_wire_checked out;
     errmsg_t err;
 
     if (flux_rpc_get_struct(f, &km_wire_checked_schema, &out, &err) < 0) {
-        flux_log(k->h, LOG_ERR, "cannot see which namespaces were removed: %s", err.text);
-        forget(k);
+        flux_log(m->k->h, LOG_ERR, "cannot see which namespaces were removed: %s", err.text);
+        forget(m);
         return;
     }
-    answered(k, out.gone);
-    forget(k);
-    km_missed_work(k);
+    answered(m, out.gone);
+    forget(m);
+    km_missed_work(m);
 }
 
-void km_missed_work(struct km *k)
+void km_missed_work(struct km_missed *m)
 {
     struct km_wire_check out = {NULL};
+    struct km *k = m->k;
     size_t pos = 0;
     void *val;
 
-    if (k->first || k->checking)
+    if (k->first || m->f)
         return;
     while (hmap_next(k->spaces, &pos, NULL, NULL, &val)) {
         struct km_ns *ns = val;
@@ -152,25 +161,37 @@ void km_missed_work(struct km *k)
     }
     if (!out.namespaces)
         return;
-    k->checked = out.namespaces;
-    k->asked_doubt = k->doubts;
-    k->checking = flux_rpc_struct(k->h, "kvs.namespace-check", &km_wire_check_schema, &out, 0, 0);
-    if (!k->checking || flux_future_then(k->checking, -1., checked_cb, k) < 0)
-        forget(k);
+    m->asked = out.namespaces;
+    m->asked_for = m->doubts;
+    m->f = flux_rpc_struct(k->h, "kvs.namespace-check", &km_wire_check_schema, &out, 0, 0);
+    if (!m->f || flux_future_then(m->f, -1., checked_cb, m) < 0)
+        forget(m);
 }
 
-void km_missed_doubt(struct km *k)
+void km_missed_doubt(struct km_missed *m)
 {
     size_t pos = 0;
     void *val;
 
-    k->doubts++;
-    while (hmap_next(k->spaces, &pos, NULL, NULL, &val))
-        ((struct km_ns *)val)->doubt = k->doubts;
-    km_missed_work(k);
+    m->doubts++;
+    while (hmap_next(m->k->spaces, &pos, NULL, NULL, &val))
+        ((struct km_ns *)val)->doubt = m->doubts;
+    km_missed_work(m);
 }
 
-void km_missed_fini(struct km *k)
+struct km_missed *km_missed_create(struct km *k)
 {
-    forget(k);
+    struct km_missed *m = calloc(1, sizeof(*m));
+
+    if (m)
+        m->k = k;
+    return m;
+}
+
+void km_missed_destroy(struct km_missed *m)
+{
+    if (!m)
+        return;
+    forget(m);
+    free(m);
 }

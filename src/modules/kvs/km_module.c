@@ -61,25 +61,21 @@
 
 #define HASH "sha256"
 
-/* --- work --- */
+/* The instance, with what only this file knows of it. */
+struct kvs {
+    struct km km;
+    flux_handlers_t *handlers;
+    setup_t *setup;
+    bool refused;            /* one of the attributes */
+    double fence_grace;      /* seconds */
+    flux_future_t *starting; /* the event "kvs.began" */
+    flux_future_t *events[3];
+    flux_watcher_t *tick; /* what is done now and then */
+};
 
-static void work_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+static struct kvs *kvs_of(const struct km *k)
 {
-    struct km *k = arg;
-    struct list_node now;
-    struct list_node *n;
-
-    km_space_free_ended(k);
-    list_init(&now);
-    while ((n = list_first(&k->busy))) {
-        list_remove(n);
-        list_append(&now, n);
-    }
-    while ((n = list_first(&now))) {
-        list_remove(n);
-        km_ns_work(list_entry(n, struct km_ns, work_node));
-    }
-    km_read_work(k);
+    return list_entry(k, struct kvs, km);
 }
 
 /* --- the hash --- */
@@ -110,11 +106,6 @@ uint32_t km_module_clock(const struct km *k)
     return (uint32_t)(flux_now(k->h) - k->born);
 }
 
-static void share_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
-{
-    km_cache_share(arg);
-}
-
 static void tick_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
 {
     struct km *k = arg;
@@ -126,7 +117,7 @@ static void tick_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg
     km_cache_expire(k);
     km_disk_tick(k);
     km_space_expire(k);
-    km_missed_work(k);
+    km_missed_work(k->missed);
     if (k->primary->ready && k->primary->store)
         km_commit_publish(k->primary); /* should the last one have failed */
 }
@@ -205,20 +196,22 @@ static void fail_start(struct km *k, int errnum, const char *what, const char *w
 
 static void said_cb(flux_future_t *f, void *arg)
 {
-    struct km *k = arg;
+    struct kvs *kvs = arg;
 
     if (flux_future_errnum(f) != 0)
-        flux_log(k->h, LOG_ERR, "that the store is back could not be announced: %s",
+        flux_log(kvs->km.h, LOG_ERR, "that the store is back could not be announced: %s",
                  flux_future_error(f));
-    k->starting = NULL;
+    kvs->starting = NULL;
     flux_future_destroy(f);
 }
 
 /* Others tell the directory what they have, and look whether what they know is still so. */
 static void say_began(struct km *k)
 {
-    k->starting = flux_event_publish(k->h, "kvs.began", NULL);
-    if (!k->starting || flux_future_then(k->starting, -1., said_cb, k) < 0)
+    struct kvs *kvs = kvs_of(k);
+
+    kvs->starting = flux_event_publish(k->h, "kvs.began", NULL);
+    if (!kvs->starting || flux_future_then(kvs->starting, -1., said_cb, kvs) < 0)
         flux_log(k->h, LOG_ERR, "out of memory: it is not announced that the store is back");
 }
 
@@ -257,7 +250,7 @@ static void begin(struct km *k)
 
 static int set_hash(void *arg, const char *value, errmsg_t *err)
 {
-    struct km *k = arg;
+    struct km *k = &((struct kvs *)arg)->km;
 
     if (!k->blobref) /* else it was learned from rank 0 */
         snprintf(k->hash, sizeof(k->hash), "%s", value);
@@ -266,77 +259,51 @@ static int set_hash(void *arg, const char *value, errmsg_t *err)
 
 static void ready(void *arg)
 {
-    struct km *k = arg;
+    struct kvs *kvs = arg;
+    double period = km_cache_period(&kvs->km);
 
-    if (k->refused)
+    if (kvs->refused)
         return;
-    flux_timer_start(k->tick, km_cache_period(k), km_cache_period(k));
-    begin(k);
+    flux_timer_start(kvs->tick, period, period);
+    begin(&kvs->km);
 }
 
 static void refused(void *arg, const char *sentence)
 {
-    struct km *k = arg;
+    struct kvs *kvs = arg;
 
-    k->refused = true;
-    fail_start(k, EINVAL, "no store", sentence);
+    kvs->refused = true;
+    fail_start(&kvs->km, EINVAL, "no store", sentence);
 }
 
 static const struct setup_row rows[] = {
     SETUP_CALL("content.hash", set_hash),
-    SETUP_SIZE("content.cache-limit", struct km, cache_limit),
-    SETUP_SECONDS("content.expire", struct km, expire),
-    SETUP_SECONDS("kvs.fence-grace", struct km, fence_grace),
+    SETUP_SIZE("content.cache-limit", struct kvs, km.cache_limit),
+    SETUP_SECONDS("content.expire", struct kvs, km.expire),
+    SETUP_SECONDS("kvs.fence-grace", struct kvs, fence_grace),
     SETUP_END,
 };
 static const struct setup_table settings = {"kvs", rows, ready, refused};
 
 /* --- events --- */
 
-struct subscription {
-    struct list_node node;
-    struct km *k;
-    flux_future_t *f;
-};
-
-static void subscription_free(struct subscription *s)
-{
-    list_remove(&s->node);
-    flux_future_destroy(s->f);
-    free(s);
-}
-
 static void subscribed_cb(flux_future_t *f, void *arg)
 {
-    struct subscription *s = arg;
-
     if (flux_future_errnum(f) != 0)
-        fail_start(s->k, flux_future_errnum(f), "events are not heard here", flux_future_error(f));
-    subscription_free(s);
+        fail_start(arg, flux_future_errnum(f), "events are not heard here", flux_future_error(f));
 }
 
-static int subscribe(struct km *k, const char *topic)
+/* Rank 0 publishes them. */
+static int subscribe(struct kvs *kvs)
 {
-    struct subscription *s = calloc(1, sizeof(*s));
+    static const char *const topics[] = {"kvs.setroot", "kvs.began", "kvs.namespace-removed"};
 
-    if (!s)
-        return -1;
-    s->k = k;
-    list_init(&s->node);
-    list_append(&k->subscribing, &s->node);
-    s->f = flux_event_subscribe(k->h, topic);
-    return s->f ? flux_future_then(s->f, -1., subscribed_cb, s) : -1;
-}
-
-static int subscribe_all(struct km *k)
-{
-    /* Rank 0 publishes them. */
-    if (k->first)
-        return 0;
-    return subscribe(k, "kvs.setroot") < 0 || subscribe(k, "kvs.began") < 0 ||
-                   subscribe(k, "kvs.namespace-removed") < 0
-               ? -1
-               : 0;
+    for (int i = 0; !kvs->km.first && i < 3; i++) {
+        kvs->events[i] = flux_event_subscribe(kvs->km.h, topics[i]);
+        if (!kvs->events[i] || flux_future_then(kvs->events[i], -1., subscribed_cb, &kvs->km) < 0)
+            return -1;
+    }
+    return 0;
 }
 
 static const struct session_ops session_ops = {.lost = km_route_lost};
@@ -354,68 +321,68 @@ static void spaces_fini(struct km *k)
             km_directory_tell_lost(k, ns->name, ns->serial);
         km_ns_destroy(ns);
     }
-    km_space_free_ended(k);
+    km_ns_turns_destroy(k->turns);
     hmap_destroy(k->spaces);
 }
 
 static void kvs_fini(flux_t *h, void *arg)
 {
     struct km *k = arg;
+    struct kvs *kvs = kvs_of(k);
 
     /* Who waits is not answered: the host does that, or hands the requests to the next instance. */
     k->ending = true;
-    flux_handlers_remove(k->handlers);
-    flux_future_destroy(k->starting);
-    setup_destroy(k->setup);
-    flux_future_destroy(k->asking_shape);
-    LIST_FOREACH_SAFE(n, tmp, &k->subscribing)
-    subscription_free(list_entry(n, struct subscription, node));
-    km_relay_fini(k);
-    km_missed_fini(k);
+    flux_handlers_remove(kvs->handlers);
+    flux_future_destroy(kvs->starting);
+    setup_destroy(kvs->setup);
+    for (int i = 0; i < 3; i++)
+        flux_future_destroy(kvs->events[i]);
+    km_relay_destroy(k->relays);
+    km_missed_destroy(k->missed);
     km_disk_stop(k);
     spaces_fini(k);
-    km_directory_destroy(k);
-    courier_destroy(k->courier);
+    km_route_destroy(k->route);
+    km_directory_destroy(k->dir);
+    km_cache_all_destroy(k->caches);
+    km_read_slow_destroy(k->slow);
     claims_destroy(k->senders);
     blobref_destroy(k->blobref);
-    topology_destroy(k->topo);
     session_destroy(k->session);
     grace_destroy(k->grace);
-    flux_watcher_destroy(k->tick);
-    flux_watcher_destroy(k->share);
-    flux_watcher_destroy(k->defer);
-    free(k);
+    flux_watcher_destroy(kvs->tick);
+    free(kvs);
+}
+
+static int make_parts(struct km *k)
+{
+    return (k->relays = km_relay_create(k->h)) && (k->missed = km_missed_create(k)) &&
+                   (k->route = km_route_create(k)) && (k->dir = km_directory_create(k)) &&
+                   (k->caches = km_cache_all_create(k)) && (k->slow = km_read_slow_create()) &&
+                   (k->turns = km_ns_turns_create(k))
+               ? 0
+               : -1;
 }
 
 static int kvs_init(flux_t *h, int argc, char **argv, void **arg, errmsg_t *err)
 {
+    struct kvs *kvs;
     struct km *k;
 
     if (setup_no_arguments("kvs", argc, argv, err) < 0)
         return -1;
-    if (!(k = calloc(1, sizeof(*k))))
+    if (!(kvs = calloc(1, sizeof(*kvs))))
         return errmsg_fail(err, ENOMEM, "the kvs module is out of memory");
+    k = &kvs->km;
     k->h = h;
-    /* Not those of an earlier instance here: the master may still know them. */
-    k->last_uploader = (uint32_t)flux_random(h);
     k->first = flux_rank(h) == 0;
     snprintf(k->hash, sizeof(k->hash), "%s", HASH);
-    list_init(&k->busy);
-    list_init(&k->dead);
-    list_init(&k->slow);
-    list_init(&k->relays);
-    list_init(&k->unrouted);
-    list_init(&k->subscribing);
     if (!(k->session = session_create(h, &session_ops, k)) ||
-        !(k->grace = grace_create(h, &k->fence_grace)) ||
-        (k->first && !(k->dir = km_directory_create(k))) ||
-        !(k->courier = courier_create(h, 0, NULL, NULL)) || !(k->spaces = hmap_create_str(NULL)) ||
-        !(k->senders = claims_create()) || !(k->primary = km_ns_create(k, KVS_NS_PRIMARY, 0)) ||
-        !(k->defer = flux_defer_create(flux_get_reactor(h), work_cb, k)) ||
-        !(k->tick = flux_timer_create(flux_get_reactor(h), tick_cb, k)) ||
-        !(k->share = flux_timer_create(flux_get_reactor(h), share_cb, k)) ||
-        !(k->handlers = flux_handlers_add(h, handlers, k)) || subscribe_all(k) < 0 ||
-        !(k->setup = setup_create(h, &settings, k, 0, NULL, err))) {
+        !(k->grace = grace_create(h, &kvs->fence_grace)) || make_parts(k) < 0 ||
+        !(k->spaces = hmap_create_str(NULL)) || !(k->senders = claims_create()) ||
+        !(k->primary = km_ns_create(k, KVS_NS_PRIMARY, 0)) ||
+        !(kvs->tick = flux_timer_create(flux_get_reactor(h), tick_cb, k)) ||
+        !(kvs->handlers = flux_handlers_add(h, handlers, k)) || subscribe(kvs) < 0 ||
+        !(kvs->setup = setup_create(h, &settings, kvs, 0, NULL, err))) {
         kvs_fini(h, k);
         return errmsg_fail(err, ENOMEM, "the kvs module is out of memory");
     }

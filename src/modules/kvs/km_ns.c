@@ -18,7 +18,7 @@
  * Invariants:
  *  1. The version never decreases, unless the master says that its store began anew
  *     (root_answered()); root and rootref always belong to it.
- *  2. Work that can be combined is done in km_ns_work(), which the instance's deferral calls when
+ *  2. Work that can be combined is done in turn_cb(), which the instance's deferral calls when
  *     all messages that have arrived have been read.  It never waits for more messages.
  *  3. Each request that waits (early, refreshers) is answered once, unless its sender has gone.
  *
@@ -50,12 +50,18 @@ struct early {
 void km_ns_poke(struct km_ns *ns)
 {
     if (list_empty(&ns->work_node))
-        list_append(&ns->k->busy, &ns->work_node);
-    flux_watcher_start(ns->k->defer);
+        list_append(&ns->k->turns->busy, &ns->work_node);
+    flux_watcher_start(ns->k->turns->defer);
 }
 
-void km_ns_work(struct km_ns *ns)
+static void work(struct km_ns *ns)
 {
+    if (ns->state == KM_NS_ENDED) {
+        /* The disk's thread may be reading its objects. */
+        if (!ns->keep || km_keep_idle(ns->keep))
+            km_ns_destroy(ns);
+        return;
+    }
     if (!ns->content)
         return;
     km_fence_work(ns);
@@ -71,13 +77,57 @@ void km_ns_work(struct km_ns *ns)
         km_commit_publish(ns);
 }
 
+static void turn_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    struct km *k = arg;
+    struct list_node now;
+    struct list_node *n;
+
+    list_init(&now);
+    while ((n = list_first(&k->turns->busy))) {
+        list_remove(n);
+        list_append(&now, n);
+    }
+    while ((n = list_first(&now))) {
+        list_remove(n);
+        work(list_entry(n, struct km_ns, work_node));
+    }
+    km_read_work(k);
+}
+
+struct km_turns *km_ns_turns_create(struct km *k)
+{
+    struct km_turns *t = calloc(1, sizeof(*t));
+
+    if (!t)
+        return NULL;
+    list_init(&t->busy);
+    if (!(t->defer = flux_defer_create(flux_get_reactor(k->h), turn_cb, k))) {
+        free(t);
+        return NULL;
+    }
+    return t;
+}
+
+void km_ns_turns_destroy(struct km_turns *t)
+{
+    struct list_node *n;
+
+    if (!t)
+        return;
+    while ((n = list_first(&t->busy)))
+        km_ns_destroy(list_entry(n, struct km_ns, work_node));
+    flux_watcher_destroy(t->defer);
+    free(t);
+}
+
 /* Rank 0 is the root of the tree: the broker knows the way, past instances that are not loaded. */
 static uint32_t towards(const struct km_ns *ns, bool master, unsigned *flags)
 {
     if (master)
         return ns->rank;
     if (ns->rank != 0)
-        return km_route_hop(ns->k, ns->rank);
+        return km_route_hop(ns->k->route, ns->rank);
     *flags |= FLUX_MSGF_UPSTREAM;
     return FLUX_NODEID_ANY;
 }
@@ -359,13 +409,14 @@ void km_ns_root_fetch(struct km_ns *ns, bool newest)
 /* The watches are the last part: with them all others are there.  false without memory. */
 static bool make_parts(struct km_ns *ns)
 {
+    uint32_t first = (uint32_t)flux_random(ns->h);
+
     return (ns->follow = km_follow_create()) && (ns->vwaits = km_version_waits_create()) &&
            (ns->commit = km_commit_create()) && (ns->load = km_load_create()) &&
            (ns->read = km_read_create()) && (ns->snapshot = km_snapshot_create()) &&
-           (ns->upload = km_upload_create()) && (ns->gc = km_gc_create()) &&
+           (ns->upload = km_upload_create(first)) && (ns->gc = km_gc_create()) &&
            (ns->cache = km_cache_create()) && (ns->tombstones = km_tombstone_create()) &&
-           (ns->fences = km_fence_table_create((uint32_t)flux_random(ns->h))) &&
-           (ns->watches = km_watch_table_create());
+           (ns->fences = km_fence_table_create(first)) && (ns->watches = km_watch_table_create());
 }
 
 static void destroy_parts(struct km_ns *ns)
@@ -451,7 +502,6 @@ void km_ns_shut(struct km_ns *ns, int errnum, const char *why)
     flux_future_destroy(ns->getroot);
     ns->finding = ns->getroot = NULL;
     list_remove(&ns->route_node);
-    ns->unrouted = false;
     km_watch_shut(ns, errnum, why);
     km_read_shut(ns, errnum, why);
     km_load_shut(ns, errnum, why);

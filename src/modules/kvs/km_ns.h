@@ -31,6 +31,13 @@ struct km_gcs;
 struct km_cache;
 struct km_watch_table;
 struct km_fence_table;
+struct km_route;
+
+/* Of km_ns.c alone; tests look at it. */
+struct km_turns {
+    flux_watcher_t *defer;
+    struct list_node busy;
+};
 
 /* See km_space.c. */
 enum km_ns_state { KM_NS_FINDING, KM_NS_KNOWN, KM_NS_ENDED };
@@ -38,7 +45,7 @@ enum km_ns_state { KM_NS_FINDING, KM_NS_KNOWN, KM_NS_ENDED };
 struct km_ns {
     struct km *k;
     flux_t *h;
-    struct list_node work_node; /* in km.busy, or km.dead */
+    struct list_node work_node; /* in km_turns.busy */
     char *name;
     enum km_ns_state state;
     uint64_t serial;
@@ -47,8 +54,7 @@ struct km_ns {
     bool master;   /* it is here */
     double used;   /* time of the last request for it */
     flux_future_t *finding;
-    bool unrouted; /* it waits in km.unrouted */
-    struct list_node route_node;
+    struct list_node route_node; /* while it waits for the topology (km_route.c) */
     courier_t *couriers[2]; /* to the next instance, to the master; NULL until they are needed */
 
     content_t *content;   /* NULL until the hash of the session is known */
@@ -110,10 +116,13 @@ void km_ns_serve(struct km_ns *ns);
 int km_ns_open(struct km_ns *ns);
 /* The instance has started: have the root. */
 void km_ns_begin(struct km_ns *ns);
-/* Do the work that may be put together. */
-void km_ns_work(struct km_ns *ns);
-/* Have that done soon. */
+/* Have its work done soon, when all that came in was looked at; or have it freed, when it has
+ * ended. */
 void km_ns_poke(struct km_ns *ns);
+/* The namespaces of an instance for which that is to be done.  NULL with ENOMEM; NULL-safe, frees
+ * those that have ended. */
+struct km_turns *km_ns_turns_create(struct km *k);
+void km_ns_turns_destroy(struct km_turns *t);
 /* Put a request by until there is news: `cb` gets it again.  false when it was answered. */
 bool km_ns_put_by(struct km_ns *ns, const flux_msg_t *msg, flux_handler_f cb);
 /* Serve what was put by. */
@@ -148,7 +157,7 @@ struct km_commits *km_commit_create(void);
 void km_commit_destroy(struct km_commits *x);
 struct km_loads *km_load_create(void);
 void km_load_destroy(struct km_loads *x);
-struct km_uploads *km_upload_create(void);
+struct km_uploads *km_upload_create(uint32_t first); /* clients are numbered from here */
 void km_upload_destroy(struct km_uploads *x);
 struct km_reads *km_read_create(void);
 void km_read_destroy(struct km_reads *x);
@@ -187,7 +196,7 @@ void km_space_routed(struct km_ns *ns, int errnum, const char *error);
 /* --- km_route.c --- */
 
 /* Wait for the topology. */
-void km_route_wait(struct km_ns *ns);
+void km_route_wait(struct km_route *rt, struct km_ns *ns);
 
 /* --- km_follow.c --- */
 
@@ -268,7 +277,7 @@ struct km_read {
     int (*make)(struct km_read *r);
     struct km_listing *listing; /* what km_answer.c has made of a listing so far, or NULL */
     struct km_changes *changes; /* and km_delta.c of what differs */
-    struct list_node slow_node; /* in km.slow: waits for its next slice */
+    struct list_node slow_node; /* in km_slow.reads: waits for its next slice */
     bool turn;                  /* it has waited for its first one */
     bool held;                  /* master: its root is, until it is over */
     struct km_delta *delta;     /* what a watcher knows (km_delta.h) */

@@ -11,57 +11,50 @@
 #include "libservice/setup.h"
 #include "libflux/module.h"
 #include "libidset/idset.h"
-#include "libtopology/topology.h"
 
 /* A slice of what is sent to many clients, or is long.  A commit takes several passes of the
  * reactor and waits for such a slice in each of them, so it is shorter than others. */
 #define KM_SLICE_SECONDS (FLUX_SLICE_SECONDS / 8)
 
+struct km_caches;
+struct km_directory;
+struct km_disk;
+struct km_missed;
+struct km_relays;
+struct km_route;
+struct km_slow;
+
 struct km {
     flux_t *h;
-    flux_handlers_t *handlers;
-    flux_watcher_t *defer; /* what is to be done when all that came in was looked at */
-    bool first;            /* rank 0: the master of the primary namespace */
-    bool started;          /* the attributes are here */
-    bool refused;          /* one of these */
+    bool first;   /* rank 0: the master of the primary namespace */
+    bool started; /* the attributes are here */
+    bool ending;  /* nothing is answered any more */
+    double born;
     char hash[16];
-    blobref_t *blobref; /* NULL until the hash is known */
-    uint64_t cache_limit;
+    blobref_t *blobref;    /* NULL until the hash is known */
     hmap_t *spaces;        /* name -> struct km_ns */
-    struct list_node busy; /* namespaces that have work for the deferral */
     struct km_ns *primary; /* always there */
     struct claims *senders;
-    uint32_t last_uploader;
-    flux_future_t *starting; /* the event "kvs.began" */
-    setup_t *setup;
     session_t *session;
-    struct list_node dead; /* namespaces that ended */
-    struct kvsmiss miss;   /* scratch */
-    struct list_node slow; /* struct km_read: reads that take several slices of time */
-    size_t listing_bytes;  /* memory of their answers so far */
-    struct km_disk *disk;  /* rank 0, when there is a directory to keep things in */
-
-    bool ending;              /* nothing is answered any more */
-    courier_t *courier;       /* of what rank 0 has to know of namespaces */
-    flux_future_t *checking;  /* which namespaces were removed while events were lost? */
-    json_t *checked;          /* about these */
-    uint64_t doubts;          /* how often events were lost */
-    uint64_t asked_doubt;     /* how often when `checking` was sent */
-    struct km_directory *dir; /* rank 0 */
-    struct list_node relays;  /* requests that rank 0 answers */
-    unsigned nrelays;
-    topology_t *topo; /* NULL until it is needed */
-    flux_future_t *asking_shape;
-    struct list_node unrouted; /* namespaces that wait for it */
-    double fence_grace;        /* seconds */
-    grace_t *grace;            /* of fences */
-    double born;
-    double expire;         /* seconds after which what nobody uses is dropped */
-    size_t cached;         /* bytes that nobody needs, in all namespaces */
-    flux_watcher_t *share; /* until all are looked at for that */
-    flux_watcher_t *tick;  /* what is done now and then */
-    struct list_node subscribing;
+    grace_t *grace;       /* of fences */
+    struct kvsmiss miss;  /* scratch */
+    size_t listing_bytes; /* memory of the answers to slow reads so far */
+    /* settings */
+    uint64_t cache_limit;
+    double expire; /* seconds after which what nobody uses is dropped */
+    /* What a file holds of the instance, which no other file sees. */
+    struct km_turns *turns;
+    struct km_caches *caches;
+    struct km_directory *dir;
+    struct km_disk *disk; /* rank 0, when there is a directory to keep things in */
+    struct km_missed *missed;
+    struct km_relays *relays;
+    struct km_route *route;
+    struct km_slow *slow;
 };
+
+/* The parts of an instance: created in the order of the table in km_module.c, NULL with ENOMEM;
+ * destroyed, NULL-safe, when all namespaces were. */
 
 /* --- km_space.c --- */
 
@@ -85,9 +78,8 @@ typedef void (*km_forgotten_f)(void *arg, int errnum, const char *error);
 bool km_space_removed(struct km *k, const char *name, uint64_t serial, km_forgotten_f done,
                       void *arg);
 void km_space_lost(struct km *k, const idset_t *ranks);
-/* Forget those that nobody uses here; free those that ended. */
+/* Forget those that nobody uses here. */
 void km_space_expire(struct km *k);
-void km_space_free_ended(struct km *k);
 
 void km_space_find_cb(flux_t *h, const flux_msg_t *msg, void *arg);
 void km_space_open_cb(flux_t *h, const flux_msg_t *msg, void *arg);
@@ -116,11 +108,12 @@ void km_disk_stop(struct km *k);
 
 /* --- km_directory.c --- */
 
-struct km_directory *km_directory_create(struct km *k); /* NULL with ENOMEM */
-void km_directory_destroy(struct km *k);
+struct km_directory *km_directory_create(struct km *k);
+void km_directory_destroy(struct km_directory *d);
 /* A namespace that is live or lost: 0 with *p (which may be NULL), or -1 with ENOENT. */
-int km_directory_find(struct km *k, const char *name, struct km_wire_place *p, errmsg_t *err);
-void km_directory_lost(struct km *k, const idset_t *ranks);
+int km_directory_find(struct km_directory *d, const char *name, struct km_wire_place *p,
+                      errmsg_t *err);
+void km_directory_lost(struct km_directory *d, const idset_t *ranks);
 /* From the master, or who finds none: what it had is lost. */
 void km_directory_tell_lost(struct km *k, const char *name, uint64_t serial);
 /* A namespace whose master is this instance came back: in the directory, and in the table.  NULL
@@ -137,30 +130,34 @@ void km_directory_lost_cb(flux_t *h, const flux_msg_t *msg, void *arg);
 void km_directory_register_cb(flux_t *h, const flux_msg_t *msg, void *arg);
 
 /* Was the namespace removed since this directory began? */
-bool km_directory_gone(const struct km *k, const char *name, uint64_t serial);
+bool km_directory_gone(const struct km_directory *d, const char *name, uint64_t serial);
 
 /* --- km_missed.c --- */
 
+struct km_missed *km_missed_create(struct km *k);
+void km_missed_destroy(struct km_missed *m);
 void km_missed_check_cb(flux_t *h, const flux_msg_t *msg, void *arg);
 /* Events were lost: doubt all namespaces, and ask rank 0 about them. */
-void km_missed_doubt(struct km *k);
+void km_missed_doubt(struct km_missed *m);
 /* Ask about those that are still doubted. */
-void km_missed_work(struct km *k);
-void km_missed_fini(struct km *k);
+void km_missed_work(struct km_missed *m);
 
 /* --- km_relay.c --- */
 
+struct km_relays *km_relay_create(flux_t *h);
+void km_relay_destroy(struct km_relays *rs);
 /* Not rank 0: have rank 0 answer; `in` (desc NULL: none) is what it is asked. */
-void km_relay_request(struct km *k, const flux_msg_t *msg, const char *topic,
+void km_relay_request(struct km_relays *rs, const flux_msg_t *msg, const char *topic,
                       const struct flux_schema *desc, const void *in);
-void km_relay_fini(struct km *k);
 
 /* --- km_route.c --- */
 
+struct km_route *km_route_create(struct km *k);
+void km_route_destroy(struct km_route *rt);
 /* Is the topology known? */
-bool km_route_ready(const struct km *k);
+bool km_route_ready(const struct km_route *rt);
 /* The rank to send to for something on its way to `rank`. */
-uint32_t km_route_hop(const struct km *k, uint32_t rank);
+uint32_t km_route_hop(const struct km_route *rt, uint32_t rank);
 /* session_ops.lost, with the context of the module. */
 void km_route_lost(void *arg, const idset_t *ranks, bool now);
 /* Events were lost on their way to this broker ("event.lost"): ask for what they may have told. */
@@ -185,7 +182,6 @@ void km_stats_cb(flux_t *h, const flux_msg_t *msg, void *arg);
 /* The namespace of a request that may name one, or has no payload: the primary.  As
  * km_space_request_ready(). */
 struct km_ns *km_stats_request(struct km *k, const flux_msg_t *msg, flux_handler_f cb);
-void km_cache_drop_cb(flux_t *h, const flux_msg_t *msg, void *arg);
 
 /* --- km_gc.c, km_cache.c --- */
 
@@ -193,8 +189,10 @@ void km_gc_cb(flux_t *h, const flux_msg_t *msg, void *arg);
 /* Drop what nobody used for a while, in all namespaces; how often to do so, in seconds. */
 void km_cache_expire(struct km *k);
 double km_cache_period(const struct km *k);
-/* Bring all namespaces down to their fair share. */
-void km_cache_share(struct km *k);
+void km_cache_drop_cb(flux_t *h, const flux_msg_t *msg, void *arg);
+struct km_caches *km_cache_all_create(struct km *k);
+void km_cache_all_destroy(struct km_caches *all);
+size_t km_cache_all_bytes(const struct km_caches *all); /* that nobody needs, in all namespaces */
 
 /* --- km_commit.c, km_fence.c, km_load.c, km_read.c, km_watch.c --- */
 
@@ -209,6 +207,8 @@ void km_fence_lost(struct km *k, const idset_t *ranks, bool now);
 void km_load_cb(flux_t *h, const flux_msg_t *msg, void *arg);
 void km_read_lookup_cb(flux_t *h, const flux_msg_t *msg, void *arg);
 void km_read_readdir_cb(flux_t *h, const flux_msg_t *msg, void *arg);
+struct km_slow *km_read_slow_create(void);
+void km_read_slow_destroy(struct km_slow *x);
 void km_watch_cb(flux_t *h, const flux_msg_t *msg, void *arg);
 void km_snapshot_cb(flux_t *h, const flux_msg_t *msg, void *arg);
 void km_upload_store_cb(flux_t *h, const flux_msg_t *msg, void *arg);

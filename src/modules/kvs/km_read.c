@@ -37,6 +37,10 @@ struct km_reads {
     size_t nrequests; /* among these */
 };
 
+struct km_slow {
+    struct list_node reads; /* that take several slices of time */
+};
+
 static void step(struct km_read *r);
 
 /* Give up what was made of the answer at this root. */
@@ -117,22 +121,22 @@ static void slice_over(struct km_read *r)
         }
     }
     if ((r->listing || r->changes) && km_answer_crowded(ns->k))
-        list_push(&ns->k->slow, &r->slow_node);
+        list_push(&ns->k->slow->reads, &r->slow_node);
     else
-        list_append(&ns->k->slow, &r->slow_node);
+        list_append(&ns->k->slow->reads, &r->slow_node);
     km_ns_poke(ns);
 }
 
 void km_read_work(struct km *k)
 {
-    struct list_node *n = list_first(&k->slow);
+    struct list_node *n = list_first(&k->slow->reads);
     if (!n)
         return;
     list_remove(n);
     struct km_read *r = list_entry(n, struct km_read, slow_node);
     r->turn = true;
     step(r);
-    if ((n = list_first(&k->slow)))
+    if ((n = list_first(&k->slow->reads)))
         km_ns_poke(list_entry(n, struct km_read, slow_node)->ns);
 }
 
@@ -351,6 +355,21 @@ struct km_reads *km_read_create(void)
 }
 
 void km_read_destroy(struct km_reads *x)
+{
+    free(x);
+}
+
+struct km_slow *km_read_slow_create(void)
+{
+    struct km_slow *x = calloc(1, sizeof(*x));
+
+    if (!x)
+        return NULL;
+    list_init(&x->reads);
+    return x;
+}
+
+void km_read_slow_destroy(struct km_slow *x)
 {
     free(x);
 }

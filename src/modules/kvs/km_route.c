@@ -7,38 +7,45 @@
  * Invariants:
  *  1. The next hop towards rank R is the neighbor on the way to R in the tree.  When that neighbor
  *     is lost, the next hop is R itself, which the broker may reach along the ring.
- *  2. A namespace waits for the topology in `unrouted`, or gets the error with which it failed.
+ *  2. A namespace waits for the topology in km_route.waiting, or gets the error with which it failed.
  *  3. Nothing is left here of senders at lost ranks.
  *
  * Failure: without a topology, or a way to the master, requests that wait get the error.
  */
 #include "config.h"
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "km_private.h"
 #include "libflux/overlay_wire.h"
+#include "libtopology/topology.h"
 
-bool km_route_ready(const struct km *k)
+struct km_route {
+    struct km *k;
+    topology_t *topo; /* NULL: not known */
+    flux_future_t *f; /* overlay.topology */
+    struct list_node waiting;
+};
+
+bool km_route_ready(const struct km_route *rt)
 {
-    return k->topo != NULL;
+    return rt->topo != NULL;
 }
 
-static void routed(struct km *k, int errnum, const char *error)
+static void routed(struct km_route *rt, int errnum, const char *error)
 {
     struct list_node *n;
 
-    while ((n = list_first(&k->unrouted))) {
-        struct km_ns *ns = list_entry(n, struct km_ns, route_node);
+    while ((n = list_first(&rt->waiting))) {
         list_remove(n);
-        ns->unrouted = false;
-        km_space_routed(ns, errnum, error);
+        km_space_routed(list_entry(n, struct km_ns, route_node), errnum, error);
     }
 }
 
 static void shape_cb(flux_future_t *f, void *arg)
 {
-    struct km *k = arg;
+    struct km_route *rt = arg;
     struct overlay_shape s;
     errmsg_t err = {""};
     int errnum = 0;
@@ -47,38 +54,37 @@ static void shape_cb(flux_future_t *f, void *arg)
         errnum = errno;
     else {
         /* A file is that of the root, and need not be here. */
-        k->topo = strncmp(s.topology, "file:", 5) == 0
-                      ? topology_create_text(s.file, strlen(s.file), "the tree of the session",
-                                             s.size, &err)
-                      : topology_create(s.topology, s.size, &err);
-        errnum = k->topo ? 0 : errno;
+        rt->topo = strncmp(s.topology, "file:", 5) == 0
+                       ? topology_create_text(s.file, strlen(s.file), "the tree of the session",
+                                              s.size, &err)
+                       : topology_create(s.topology, s.size, &err);
+        errnum = rt->topo ? 0 : errno;
     }
-    k->asking_shape = NULL;
+    rt->f = NULL;
     flux_future_destroy(f);
-    routed(k, errnum, err.text);
+    routed(rt, errnum, err.text);
 }
 
-void km_route_wait(struct km_ns *ns)
+void km_route_wait(struct km_route *rt, struct km_ns *ns)
 {
-    struct km *k = ns->k;
+    flux_t *h = rt->k->h;
 
-    ns->unrouted = true;
-    list_append(&k->unrouted, &ns->route_node);
-    if (k->asking_shape)
+    list_append(&rt->waiting, &ns->route_node);
+    if (rt->f)
         return;
-    k->asking_shape = flux_rpc(k->h, "overlay.topology", NULL, flux_rank(k->h), 0);
-    if (!k->asking_shape || flux_future_then(k->asking_shape, -1., shape_cb, k) < 0) {
-        flux_future_destroy(k->asking_shape);
-        k->asking_shape = NULL;
-        routed(k, ENOMEM, "the store is out of memory");
+    rt->f = flux_rpc(h, "overlay.topology", NULL, flux_rank(h), 0);
+    if (!rt->f || flux_future_then(rt->f, -1., shape_cb, rt) < 0) {
+        flux_future_destroy(rt->f);
+        rt->f = NULL;
+        routed(rt, ENOMEM, "the store is out of memory");
     }
 }
 
-uint32_t km_route_hop(const struct km *k, uint32_t rank)
+uint32_t km_route_hop(const struct km_route *rt, uint32_t rank)
 {
-    uint32_t hop = k->topo ? topology_next_hop(k->topo, flux_rank(k->h), rank) : rank;
+    uint32_t hop = rt->topo ? topology_next_hop(rt->topo, flux_rank(rt->k->h), rank) : rank;
 
-    return hop == TOPOLOGY_NONE || idset_test(session_lost(k->session), hop) ? rank : hop;
+    return hop == TOPOLOGY_NONE || idset_test(session_lost(rt->k->session), hop) ? rank : hop;
 }
 
 void km_route_lost(void *arg, const idset_t *ranks, bool now)
@@ -87,7 +93,7 @@ void km_route_lost(void *arg, const idset_t *ranks, bool now)
 
     claims_lost(k->senders, ranks);
     km_space_lost(k, ranks);
-    km_directory_lost(k, ranks);
+    km_directory_lost(k->dir, ranks);
     km_fence_lost(k, ranks, now);
 }
 
@@ -97,5 +103,25 @@ void km_route_missed_cb(flux_t *h, const flux_msg_t *event, void *arg)
 
     km_version_began_cb(h, event, arg);
     km_version_missed(k);
-    km_missed_doubt(k);
+    km_missed_doubt(k->missed);
+}
+
+struct km_route *km_route_create(struct km *k)
+{
+    struct km_route *rt = calloc(1, sizeof(*rt));
+
+    if (!rt)
+        return NULL;
+    rt->k = k;
+    list_init(&rt->waiting);
+    return rt;
+}
+
+void km_route_destroy(struct km_route *rt)
+{
+    if (!rt)
+        return;
+    flux_future_destroy(rt->f);
+    topology_destroy(rt->topo);
+    free(rt);
 }

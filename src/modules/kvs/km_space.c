@@ -73,21 +73,8 @@ void km_space_end(struct km_ns *ns, int errnum, const char *fmt, ...)
     set_state(ns, KM_NS_ENDED);
     (void)hmap_take(ns->k->spaces, ns->name);
     km_ns_shut(ns, errnum, why.text);
-    list_remove(&ns->work_node);
-    /* Whoever called this may still look at it. */
-    list_append(&ns->k->dead, &ns->work_node);
-    flux_watcher_start(ns->k->defer);
-}
-
-void km_space_free_ended(struct km *k)
-{
-    LIST_FOREACH_SAFE(n, tmp, &k->dead)
-    {
-        struct km_ns *ns = list_entry(n, struct km_ns, work_node);
-        /* The disk's thread may be reading its objects. */
-        if (!ns->keep || km_keep_idle(ns->keep))
-            km_ns_destroy(ns);
-    }
+    /* Whoever called this may still look at it: turn_cb() in km_ns.c frees it. */
+    km_ns_poke(ns);
 }
 
 /* --- finding --- */
@@ -134,10 +121,10 @@ static void found(struct km_ns *ns, const struct km_wire_place *p)
     }
     if (km_module_learn_algorithm(k, p->hash, &err) < 0)
         km_space_end(ns, errno, "%s", err.text);
-    else if (km_route_ready(k))
+    else if (km_route_ready(k->route))
         known(ns);
     else
-        km_route_wait(ns);
+        km_route_wait(k->route, ns);
 }
 
 static void found_cb(flux_future_t *f, void *arg)
@@ -161,7 +148,7 @@ static void find(struct km_ns *ns)
     errmsg_t err;
 
     if (ns->k->first) {
-        if (km_directory_find(ns->k, ns->name, &p, &err) < 0)
+        if (km_directory_find(ns->k->dir, ns->name, &p, &err) < 0)
             km_space_end(ns, errno, "%s", err.text);
         else
             found(ns, &p);
@@ -203,7 +190,7 @@ static struct km_ns *km_space_request(struct km *k, const flux_msg_t *msg, const
             (void)km_ns_put_by(k->primary, msg, cb);
             return NULL;
         }
-        if (k->first && km_directory_find(k, text, NULL, &err) < 0) {
+        if (k->first && km_directory_find(k->dir, text, NULL, &err) < 0) {
             flux_respond_error(k->h, msg, errno, "%s", err.text);
             return NULL;
         }
@@ -221,7 +208,7 @@ static struct km_ns *km_space_request(struct km *k, const flux_msg_t *msg, const
     ns->used = flux_now(k->h);
     if (ns->state == KM_NS_FINDING) {
         /* The answer may be here before find() returns; then this is served again. */
-        if (km_ns_put_by(ns, msg, cb) && !ns->finding && !ns->unrouted)
+        if (km_ns_put_by(ns, msg, cb) && !ns->finding && list_empty(&ns->route_node))
             find(ns);
         return NULL;
     }
@@ -292,7 +279,7 @@ void km_space_find_cb(flux_t *h, const flux_msg_t *msg, void *arg)
     if (k->first && !k->started) {
         (void)km_ns_put_by(k->primary, msg, km_space_find_cb);
     } else if (k->first) {
-        if (km_directory_find(k, in.namespace, &p, &err) < 0)
+        if (km_directory_find(k->dir, in.namespace, &p, &err) < 0)
             flux_respond_error(h, msg, errno, "%s", err.text);
         else
             flux_respond_struct(h, msg, &km_wire_place_schema, &p);

@@ -139,7 +139,7 @@ void km_stats_cb(flux_t *h, const flux_msg_t *msg, void *arg)
         .senders = claims_count(ns->k->senders),
         .snapshots = all_snapshots(ns->k),
         .expired = cs.expired,
-        .cached_in_all = ns->k->cached,
+        .cached_in_all = km_cache_all_bytes(ns->k->caches),
         .collected = ss.collected,
         .uploads = ss.uploads,
         .upload_bytes = ss.upload_bytes,

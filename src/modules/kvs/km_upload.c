@@ -115,7 +115,7 @@ static struct uploader *uploader_of(struct km_ns *ns, const flux_msg_t *msg, uin
         return NULL;
     list_init(&c->node);
     c->ns = ns;
-    c->number = ++ns->k->last_uploader;
+    c->number = ++ns->upload->last;
     strcpy(c->key, key);
     if ((ns->master && !(c->client = kvsstore_client_create(ns->store))) ||
         hmap_put(ns->upload->uploaders, key, c) < 0 ||
@@ -383,7 +383,7 @@ void km_upload_shut(struct km_ns *ns, int errnum, const char *why)
 
 /* --- life --- */
 
-struct km_uploads *km_upload_create(void)
+struct km_uploads *km_upload_create(uint32_t first)
 {
     struct km_uploads *x = calloc(1, sizeof(*x));
 
@@ -391,6 +391,7 @@ struct km_uploads *km_upload_create(void)
         free(x);
         return NULL;
     }
+    x->last = first;
     list_init(&x->sent);
     list_init(&x->leaving);
     return x;

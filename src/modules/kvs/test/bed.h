@@ -150,7 +150,7 @@ static inline void settle(struct bed *b)
             flux_handle_deliver(b->f.h, now[i]);
         flux_timer_start(b->stop, 0.005, 0.);
         flux_reactor_run(b->f.r);
-    } while (b->nasked > 0 || !list_empty(&((struct km *)b->ctx)->busy));
+    } while (b->nasked > 0 || !list_empty(&((struct km *)b->ctx)->turns->busy));
 }
 
 /* It was only just loaded: it does not know its attributes yet. */
