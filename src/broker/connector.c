@@ -28,10 +28,11 @@
  * together at the end of the pass.
  *
  * Invariants:
- *  1. Each pass of the reactor reads at most SCRATCH_SIZE bytes from each client, so no client
- *     starves the others.  While several clients send, one that sends more than a few messages
- *     waits for its turn (turns.c), and is not read while it waits.  Each pass accepts and frees
- *     a few clients at most.
+ *  1. Each pass of the reactor reads at most SCRATCH_SIZE bytes from each client, and READ_SEVERAL
+ *     while several clients send, so no client starves the others.  While several clients send, one
+ *     that sends more than a few messages waits for its turn (turns.c), and is not read while it
+ *     waits.  Chores (to accept clients, to serve those that wait, to write to many, to free dead
+ *     ones) are done in small portions: while the loop hurries, one portion of one chore a pass.
  *  2. Between passes the shared scratch memory holds no client's unread bytes.
  *  3. Memory for a client's output is at most cut_bytes and one message; for its input less than
  *     one frame and SCRATCH_SIZE.
@@ -66,24 +67,30 @@
 #define SCRATCH_SIZE 65536
 #define FLUSH_SIZE 65536
 #define BACKLOG 4096
+#define READ_SEVERAL 4096
 /* Connections that are accepted, and clients that are freed, in one pass.  They are few, since each
- * costs as much as several requests; while several clients send, they are fewer still.
- * More clients may be freed than accepted, so dead ones do not pile up. */
+ * costs as much as several requests.  More clients may be freed than accepted, so dead ones do not
+ * pile up. */
 #define ACCEPT_BATCH 4
-#define ACCEPT_SEVERAL 1
 #define FREE_BATCH 8
-#define FREE_SEVERAL 2
+/* Events and parts of streams that are written at once in one pass; each takes a system call. */
+#define WRITE_FEW 4
+#define HURRY 0.0005   /* seconds */
+#define IDLE_PASS 3e-6 /* seconds between chores: the loop has done nothing else */
 #define RELIEVED 8
 #define RETRY 0.25
 #define RESERVED 32
 #define JSON_SMALL 65536 /* too small to have too many values */
 
+enum chore { CHORE_ACCEPT, CHORE_SERVE, CHORE_WRITE, CHORE_FREE, CHORES };
+
 enum client_state { CLIENT_OPEN, CLIENT_CLOSING, CLIENT_DEAD };
 
 struct client {
     connector_t *cn;
-    struct list_node node;       /* in connector.clients */
-    struct list_node dirty_node; /* in connector.dirty: needs work after this pass */
+    struct list_node node; /* in connector.clients */
+    struct list_node
+        dirty_node; /* in connector.dirty: needs work after this pass; or in .dead, .full */
     struct turn turn;
     int fd;
     pid_t pid;
@@ -91,6 +98,7 @@ struct client {
     bool paused;
     bool blocked; /* waiting for POLLOUT */
     bool in_input;
+    bool shut;  /* dead, and nothing can be sent to it any more */
     bool grace; /* one batch may be read although many requests are unanswered */
     const char *why;
     endpoint_t *ep;
@@ -110,11 +118,21 @@ struct connector {
     flux_watcher_t *accept;
     flux_watcher_t *retry; /* retries accept, and wakes paused clients that nothing else wakes */
     flux_watcher_t *sweep;
-    flux_watcher_t *turner; /* serves the clients that wait for their turn */
+    flux_watcher_t *chores;
+    enum chore last; /* the chore that was done last while a light client was served: */
+    double cost;     /* seconds that it took, */
+    double others;   /* that everything else has taken since, */
+    double seen;     /* and the time until which these are counted */
+    bool knocks;     /* somebody waits to be accepted */
     struct list_node clients;
     struct list_node dirty;
+    struct list_node dead;
+    struct list_node full; /* clients with output that is written as a chore */
+    double pass;           /* reactor time of the pass in which: */
+    unsigned written;      /* events and parts of streams were written at once */
     turns_t *turns;
     uint8_t *scratch;
+    flux_msg_t *hello;
     bool relief;  /* some client is no longer congested */
     bool starved; /* no descriptors: accept has stopped */
     bool told;    /* ... which was logged; nobody was accepted since */
@@ -146,12 +164,6 @@ static void remove_endpoint(struct client *cl)
 
     cl->ep = NULL;
     core_endpoint_remove(ep, ECONNRESET, cl->why ? cl->why : "the client has gone away");
-}
-
-/* The limit of this pass, of two that the constants above say. */
-static unsigned batch(const connector_t *cn, unsigned alone, unsigned several)
-{
-    return turns_several(cn->turns, flux_reactor_now(cn->r)) ? several : alone;
 }
 
 /* Mark a client as dead.  `why` is a constant.  The core may be working for this very client, so
@@ -241,6 +253,23 @@ static void cut(struct client *cl)
 
 /* --- to the client --- */
 
+/* May a message to a client for which nothing waits be written in this pass, or together with what
+ * else is sent to it?  An event may go to thousands of clients, so only a few of those are. */
+static bool is_written_at_once(struct client *cl, const flux_msg_t *msg, double now)
+{
+    connector_t *cn = cl->cn;
+
+    if (cl->pass == now)
+        return false;
+    if (flux_msg_type(msg) == FLUX_MSG_RESPONSE && !flux_msg_has_flag(msg, FLUX_MSGF_STREAMING))
+        return true;
+    if (cn->pass != now) {
+        cn->pass = now;
+        cn->written = 0;
+    }
+    return cn->written++ < WRITE_FEW;
+}
+
 static void client_send(void *arg, flux_msg_t *msg)
 {
     struct client *cl = arg;
@@ -257,7 +286,7 @@ static void client_send(void *arg, flux_msg_t *msg)
         cut(cl);
         return;
     }
-    if (queued == 0 && cl->pass != now) {
+    if (queued == 0 && is_written_at_once(cl, msg, now)) {
         cl->pass = now;
         rc = outq_send(cl->out, cl->fd, msg);
         if (rc == 0 && outq_bytes(cl->out) > 0) {
@@ -389,6 +418,7 @@ static unsigned read_client(struct client *cl, unsigned left)
     /* Messages that were read before a pause or a turn come first, and are enough for one pass. */
     if (framer_pending(cl->in))
         return handle_input(cl, left);
+    framer_set_read_max(cl->in, left < UINT_MAX ? READ_SEVERAL : 0);
     n = framer_read(cl->in, cl->fd, cn->scratch, SCRATCH_SIZE, false);
     if (n > 0)
         return handle_input(cl, left);
@@ -406,12 +436,22 @@ static void wait_for_turn(struct client *cl)
 {
     turns_wait(cl->cn->turns, &cl->turn);
     set_events(cl);
-    flux_watcher_start(cl->cn->turner);
+    flux_watcher_start(cl->cn->chores);
 }
 
 static bool has_more(const struct client *cl)
 {
     return cl->state == CLIENT_OPEN && !cl->paused && framer_pending(cl->in);
+}
+
+/* The loop hurries for a client that has sent a few messages, until modules have answered. */
+static void pass_on(struct client *cl, unsigned left)
+{
+    unsigned n = read_client(cl, left);
+
+    turns_used(&cl->turn, n);
+    if (n > 0 && n <= TURNS_FEW)
+        flux_reactor_hurry(cl->cn->r, flux_reactor_clock(cl->cn->r) + HURRY);
 }
 
 /* Handle new input of a client, or what is left of earlier input. */
@@ -423,29 +463,9 @@ static void take_input(struct client *cl)
 
     core_set_several(cn->core, turns_several(cn->turns, now));
     if (left > 0)
-        turns_used(&cl->turn, read_client(cl, left));
+        pass_on(cl, left);
     if (left == 0 || has_more(cl))
         wait_for_turn(cl);
-}
-
-/* Serve the waiting clients, after the light ones of this pass. */
-static void turner_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
-{
-    connector_t *cn = arg;
-    struct turn *turn;
-
-    for (unsigned n = 0; n < TURNS_FEW && (turn = turns_next(cn->turns)); n++) {
-        struct client *cl = list_entry(turn, struct client, turn);
-
-        if (cl->state == CLIENT_OPEN && !cl->paused)
-            n += read_client(cl, TURNS_FEW - n);
-        if (has_more(cl))
-            turns_wait(cn->turns, turn);
-        else if (cl->state != CLIENT_DEAD)
-            set_events(cl);
-    }
-    if (turns_pending(cn->turns))
-        flux_watcher_start(cn->turner);
 }
 
 static void client_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
@@ -502,11 +522,26 @@ static void relieve(connector_t *cn)
     }
 }
 
-/* After a pass: write queued output, continue with paused clients, free dead ones. */
+/* Write this client's output as a chore?  While the loop hurries, after the first few clients. */
+static bool put_off(struct client *cl, unsigned *writes)
+{
+    connector_t *cn = cl->cn;
+
+    if (*writes < WRITE_FEW || !flux_reactor_hurries(cn->r)) {
+        (*writes)++;
+        return false;
+    }
+    list_remove(&cl->dirty_node); /* taken input may have marked it anew */
+    list_append(&cn->full, &cl->dirty_node);
+    flux_watcher_start(cn->chores);
+    return true;
+}
+
+/* After a pass: write queued output, and continue with paused clients. */
 static void sweep_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
 {
     connector_t *cn = arg;
-    unsigned left = batch(cn, FREE_BATCH, FREE_SEVERAL);
+    unsigned writes = 0;
     struct list_node now;
     struct list_node *n;
 
@@ -521,41 +556,176 @@ static void sweep_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *ar
         struct client *cl = list_entry(n, struct client, dirty_node);
 
         list_remove(n);
-        if (cl->state == CLIENT_DEAD && left == 0) {
-            mark_dirty(cl); /* for the next pass */
-            continue;
-        }
         if (has_more(cl) && !turns_waits(&cl->turn))
             take_input(cl);
-        if (cl->state != CLIENT_DEAD && !cl->blocked && outq_bytes(cl->out) > 0)
+        if (cl->state != CLIENT_DEAD && !cl->blocked && outq_bytes(cl->out) > 0 &&
+            !put_off(cl, &writes))
             flush(cl);
-        if (cl->state != CLIENT_OPEN)
+        if (cl->state == CLIENT_CLOSING)
             remove_endpoint(cl);
         if (cl->state == CLIENT_DEAD) {
-            client_free(cl);
-            left -= left > 0;
-            cn->stats.clients--;
-            if (cn->starved) {
-                cn->starved = false;
-                flux_watcher_start(cn->accept);
-            }
+            list_remove(&cl->dirty_node);
+            list_append(&cn->dead, &cl->dirty_node);
+            flux_watcher_start(cn->chores);
         }
     }
 }
 
+/* --- chores --- */
+
+static void accept_some(connector_t *cn, unsigned left);
+
+/* Serve the waiting clients. */
+static void serve_some(connector_t *cn, unsigned few)
+{
+    struct turn *turn;
+
+    for (unsigned n = 0; n < few && (turn = turns_next(cn->turns)); n++) {
+        struct client *cl = list_entry(turn, struct client, turn);
+
+        if (cl->state == CLIENT_OPEN && !cl->paused)
+            n += read_client(cl, few - n);
+        if (has_more(cl))
+            turns_wait(cn->turns, turn);
+        else if (cl->state != CLIENT_DEAD)
+            set_events(cl);
+    }
+}
+
+/* Throw away a portion of what a dead client has sent: to close a socket with hundreds of unread
+ * messages takes as long as to serve dozens of clients.  True if there may be more. */
+static bool throw_away(struct client *cl)
+{
+    if (!cl->shut)
+        (void)shutdown(cl->fd, SHUT_RDWR);
+    cl->shut = true;
+    return recv(cl->fd, cl->cn->scratch, READ_SEVERAL, MSG_DONTWAIT) == READ_SEVERAL;
+}
+
+static void free_one(connector_t *cn, bool lean)
+{
+    struct client *cl = list_entry(list_first(&cn->dead), struct client, dirty_node);
+
+    remove_endpoint(cl);
+    if (lean && throw_away(cl)) {
+        list_remove(&cl->dirty_node);
+        list_append(&cn->dead, &cl->dirty_node);
+        return;
+    }
+    client_free(cl);
+    cn->stats.clients--;
+    if (cn->starved) {
+        cn->starved = false;
+        flux_watcher_start(cn->accept);
+    }
+}
+
+static void write_one(connector_t *cn)
+{
+    struct client *cl = list_entry(list_first(&cn->full), struct client, dirty_node);
+
+    list_remove(&cl->dirty_node);
+    if (!cl->blocked)
+        flush(cl);
+}
+
+static bool has_chore(const connector_t *cn, enum chore chore)
+{
+    switch (chore) {
+    case CHORE_ACCEPT:
+        return cn->knocks;
+    case CHORE_SERVE:
+        return turns_pending(cn->turns);
+    case CHORE_WRITE:
+        return !list_empty(&cn->full);
+    default:
+        return !list_empty(&cn->dead);
+    }
+}
+
+/* A portion of a chore; a small one if `lean`. */
+static void do_chore(connector_t *cn, enum chore chore, bool lean)
+{
+    switch (chore) {
+    case CHORE_ACCEPT:
+        cn->knocks = false; /* the watcher fires again if somebody is left */
+        accept_some(cn, lean ? 1 : ACCEPT_BATCH);
+        break;
+    case CHORE_SERVE:
+        serve_some(cn, lean ? TURNS_LEAN : TURNS_FEW);
+        break;
+    case CHORE_WRITE:
+        for (unsigned n = 0; !list_empty(&cn->full) && (!lean || n < WRITE_FEW); n++)
+            write_one(cn);
+        break;
+    default:
+        for (unsigned n = lean ? 1 : FREE_BATCH; n > 0 && !list_empty(&cn->dead); n--)
+            free_one(cn, lean);
+        break;
+    }
+}
+
+/* While a light client is served, chores take no more time than everything else, in which modules
+ * work for that client; but a pass in which nothing else is done is for a chore. */
+static bool may_do_chore(connector_t *cn, double now)
+{
+    double others = now - cn->seen;
+
+    cn->seen = now;
+    cn->others += others;
+    return cn->others >= cn->cost || others < IDLE_PASS;
+}
+
+/* After the light clients of this pass. */
+static void chores_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    connector_t *cn = arg;
+    bool lean = flux_reactor_hurries(r);
+    double begin = flux_reactor_clock(r);
+
+    if (!lean || may_do_chore(cn, begin)) {
+        for (unsigned n = 1; n <= CHORES; n++) {
+            enum chore chore = (cn->last + n) % CHORES;
+
+            if (!has_chore(cn, chore))
+                continue;
+            do_chore(cn, chore, lean);
+            if (lean) {
+                cn->last = chore;
+                break;
+            }
+        }
+        cn->seen = flux_reactor_clock(r);
+        cn->cost = cn->seen - begin;
+        cn->others = 0.;
+    }
+    for (enum chore chore = CHORE_SERVE; chore < CHORES; chore++)
+        if (has_chore(cn, chore))
+            flux_watcher_start(cn->chores);
+}
+
+/* The same for all clients. */
+static const flux_msg_t *hello(connector_t *cn)
+{
+    struct local_hello hello = {LOCAL_PROTOCOL, core_rank(cn->core), core_size(cn->core)};
+    char *json;
+
+    if (!cn->hello && (json = flux_schema_encode(&local_hello_schema, &hello))) {
+        cn->hello = flux_msg_create(FLUX_MSG_CONTROL, LOCAL_HELLO);
+        if (cn->hello && flux_msg_set_json(cn->hello, json) < 0) {
+            flux_msg_destroy(cn->hello);
+            cn->hello = NULL;
+        }
+        free(json);
+    }
+    return cn->hello;
+}
+
 static int send_hello(struct client *cl)
 {
-    core_t *core = cl->cn->core;
-    struct local_hello hello = {LOCAL_PROTOCOL, core_rank(core), core_size(core)};
-    char *json = flux_schema_encode(&local_hello_schema, &hello);
-    flux_msg_t *msg = json ? flux_msg_create(FLUX_MSG_CONTROL, LOCAL_HELLO) : NULL;
-    int rc = -1;
+    const flux_msg_t *msg = hello(cl->cn);
 
-    if (msg && flux_msg_set_json(msg, json) == 0)
-        rc = outq_send(cl->out, cl->fd, msg);
-    flux_msg_destroy(msg);
-    free(json);
-    return rc;
+    return msg ? outq_send(cl->out, cl->fd, msg) : -1;
 }
 
 /* Is there room for one more client, and for one more of this process? */
@@ -645,7 +815,7 @@ int connector_adopt(connector_t *cn, int fd, errmsg_t *err)
     list_init(&cl->node);
     list_init(&cl->dirty_node);
     turns_init(&cl->turn);
-    if (fd_set_cloexec(fd, 1) < 0 || !(cl->in = framer_create()) || !(cl->out = outq_create()) ||
+    if (!(cl->in = framer_create()) || !(cl->out = outq_create()) ||
         !(cl->io = flux_fd_watcher_create(cn->r, fd, FLUX_POLLIN, client_cb, cl))) {
         errmsg_set(err, "cannot serve a client: %s", strerror(errno));
         client_free(cl);
@@ -667,11 +837,8 @@ int connector_adopt(connector_t *cn, int fd, errmsg_t *err)
 
 /* --- listening --- */
 
-static void accept_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+static void accept_some(connector_t *cn, unsigned left)
 {
-    connector_t *cn = arg;
-    unsigned left = batch(cn, ACCEPT_BATCH, ACCEPT_SEVERAL);
-
     while (left-- > 0) {
         int fd = accept4(cn->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         errmsg_t err;
@@ -693,6 +860,14 @@ static void accept_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *a
         if (connector_adopt(cn, fd, &err) < 0 && errno != EPERM && errno != EPIPE)
             core_log(cn->core, LOG_ERR, "a client was not served: %s", err.text);
     }
+}
+
+static void accept_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    connector_t *cn = arg;
+
+    cn->knocks = true;
+    flux_watcher_start(cn->chores);
 }
 
 /* A client with thousands of requests that stay unanswered for long (because it watches many keys)
@@ -825,7 +1000,7 @@ int connector_relisten(connector_t *cn, errmsg_t *err)
     /* Accept the clients that connected before the name was removed. */
     do {
         accepted = cn->stats.accepted;
-        accept_cb(cn->r, cn->accept, FLUX_POLLIN, cn);
+        accept_some(cn, ACCEPT_BATCH);
     } while (cn->stats.accepted != accepted && !cn->starved);
     return listen_at_path(cn, err) < 0 ? -1 : 1;
 }
@@ -857,10 +1032,12 @@ connector_t *connector_create(core_t *core, const char *path, errmsg_t *err)
     cn->fd = -1;
     list_init(&cn->clients);
     list_init(&cn->dirty);
+    list_init(&cn->dead);
+    list_init(&cn->full);
     connector_limits_init(&cn->limits);
     if (!(cn->turns = turns_create()) || !(cn->scratch = malloc(SCRATCH_SIZE)) ||
         !(cn->sweep = flux_defer_create(cn->r, sweep_cb, cn)) ||
-        !(cn->turner = flux_defer_create(cn->r, turner_cb, cn)) ||
+        !(cn->chores = flux_defer_create(cn->r, chores_cb, cn)) ||
         !(cn->retry = flux_timer_create(cn->r, retry_cb, cn))) {
         errmsg_set(err, "cannot create the local connector: %s", strerror(errno));
         goto error;
@@ -906,7 +1083,7 @@ void connector_destroy(connector_t *cn)
         while ((n = list_first(&cn->clients)))
             client_free(list_entry(n, struct client, node));
         flux_watcher_destroy(cn->sweep);
-        flux_watcher_destroy(cn->turner);
+        flux_watcher_destroy(cn->chores);
         if (cn->fd >= 0) {
             close(cn->fd);
             if (lstat(cn->path, &st) == 0 && st.st_dev == cn->dev && st.st_ino == cn->ino)
@@ -914,6 +1091,7 @@ void connector_destroy(connector_t *cn)
         }
         free(cn->path);
         turns_destroy(cn->turns);
+        flux_msg_destroy(cn->hello);
         free(cn->scratch);
         free(cn);
         errno = saved;

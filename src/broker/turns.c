@@ -1,7 +1,7 @@
 /* turns.c - the order in which the connector passes on what clients have sent.
  *
  *    a client is   when                                               its messages are passed on
- *    alone         no other client has sent anything for SEVERAL s,   all of one read
+ *    alone         no other process has sent anything for SEVERAL s,  all of one read
  *                  nor in this pass of the reactor or the one before
  *    light         others send; its process has had less than         at once, until its process
  *                  TURNS_FEW messages in this pass of the reactor,    has had TURNS_FEW
@@ -9,8 +9,9 @@
  *    waiting       its process has had more                           when its process has a turn
  *
  * Each pass of the reactor passes on TURNS_FEW messages of waiting clients in all, however many
- * clients wait.  Then the sockets are polled again.  A light client thus waits for at most
- * TURNS_FEW messages of others, and not for that many of each client that floods.
+ * clients wait, and TURNS_LEAN while the loop hurries for a light one.  Then the sockets are
+ * polled again.  A light client thus waits for at most that many messages of others, and not for
+ * that many of each client that floods.
  *
  * Waiting processes have turns in a list, and so have the clients of each process.  This is deficit
  * round robin with priority for sparse flows, as in FQ-CoDel (RFC 8290), with one difference: a
@@ -32,7 +33,7 @@
 #include "libutil/hmap.h"
 #include "turns.h"
 
-#define SEVERAL 0.001 /* seconds between messages of two clients that send at the same time */
+#define SEVERAL 0.001 /* seconds between messages of two processes that send at the same time */
 
 struct turns_process {
     struct list_node node;    /* in turns.waiting */
@@ -46,10 +47,10 @@ struct turns_process {
 struct turns {
     hmap_t *processes; /* pid -> struct turns_process */
     struct list_node waiting;
-    const struct turn *last; /* the client that sent last; compared only */
-    double several;          /* several clients send until this time, and: */
-    double several_pass;     /* in the pass that began then, and in the next one */
-    double pass, previous;   /* the last two passes in which anything was asked */
+    const struct turns_process *last; /* that sent last; compared only */
+    double several;                   /* several processes send until this time, and: */
+    double several_pass;              /* in the pass that began then, and in the next one */
+    double pass, previous;            /* the last two passes in which anything was asked */
 };
 
 turns_t *turns_create(void)
@@ -123,11 +124,12 @@ void turns_leave(turns_t *t, struct turn *turn)
     if (!p)
         return;
     stop_waiting(turn);
-    if (t->last == turn)
-        t->last = NULL;
     turn->process = NULL;
-    if (--p->clients == 0)
-        hmap_del_u64(t->processes, (uint64_t)p->pid);
+    if (--p->clients > 0)
+        return;
+    if (t->last == p)
+        t->last = NULL;
+    hmap_del_u64(t->processes, (uint64_t)p->pid);
 }
 
 unsigned turns_clients(const turns_t *t, pid_t pid)
@@ -151,10 +153,10 @@ unsigned turns_share(turns_t *t, struct turn *turn, double now)
 {
     struct turns_process *p = turn->process;
 
-    if (t->last != turn) {
+    if (t->last != p) {
         t->several = now + SEVERAL;
         t->several_pass = now;
-        t->last = turn;
+        t->last = p;
     }
     if (!turns_several(t, now))
         return UINT_MAX;

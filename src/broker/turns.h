@@ -18,6 +18,8 @@
 /* Messages of one process that are passed on at once in one pass of the reactor; also the messages
  * of all waiting clients that are passed on in one pass. */
 #define TURNS_FEW 8
+/* Messages of waiting clients that are passed on in one pass while a light client is served. */
+#define TURNS_LEAN 2
 
 typedef struct turns turns_t;
 struct turns_process;
@@ -51,7 +53,7 @@ struct turn *turns_next(turns_t *t);
 bool turns_waits(const struct turn *turn);
 bool turns_pending(const turns_t *t); /* a client waits */
 
-/* True when several clients send at the same time.  `now` as above. */
+/* True when clients of several processes send at the same time.  `now` as above. */
 bool turns_several(turns_t *t, double now);
 
 #endif

@@ -1,5 +1,6 @@
 /* check_connector_flow.c - every request of a client is answered, however its input is split and
- * whichever clients are held back meanwhile.
+ * whichever clients are held back meanwhile; and what waits while the loop hurries is done in
+ * portions.
  *
  * The broker is a connector with a core in the test's own thread.  Its one service keeps requests
  * in a queue, as a module does, and takes them out when the test says so.
@@ -276,6 +277,139 @@ START_TEST(last_bytes)
 }
 END_TEST
 
+/* --- what can wait while short requests are served --- */
+
+static void hurry(struct bed *b)
+{
+    flux_reactor_hurry(b->r, flux_reactor_clock(b->r) + 1000.);
+}
+
+static unsigned clients(const struct bed *b)
+{
+    struct connector_stats st;
+
+    connector_get_stats(b->cn, &st);
+    return (unsigned)st.clients;
+}
+
+/* Clients that are gone are freed one by one, and several at a time otherwise. */
+START_TEST(gone)
+{
+    enum { CLIENTS = 12 };
+    bool hurries = _i == 1;
+    struct bed *b = bed_create();
+    unsigned most = 0;
+    int fd[CLIENTS];
+
+    for (int i = 0; i < CLIENTS; i++)
+        fd[i] = dial(b);
+    run_pass(b);
+    if (hurries)
+        hurry(b);
+    for (int i = 0; i < CLIENTS; i++)
+        close(fd[i]);
+    while (clients(b) > 0 && !b->late) {
+        unsigned before = clients(b);
+
+        run_pass(b);
+        if (before - clients(b) > most)
+            most = before - clients(b);
+    }
+    ck_assert_uint_eq(clients(b), 0);
+    if (hurries)
+        ck_assert_uint_eq(most, 1);
+    else
+        ck_assert_uint_gt(most, 1);
+    bed_destroy(b);
+}
+END_TEST
+
+/* What a disconnected client has sent is thrown away in portions before its socket is closed, and
+ * it can send no more meanwhile. */
+START_TEST(unread)
+{
+    enum { BYTES = 150000 };
+    struct bed *b = bed_create();
+    char *garbage = calloc(1, BYTES);
+    int fd = dial(b);
+    unsigned passes = 0;
+
+    ck_assert_int_gt(write(fd, garbage, BYTES), 100000); /* not a message: the client is broken */
+    hurry(b);
+    for (; clients(b) > 0 && !b->late; passes++)
+        run_pass(b);
+    ck_assert_uint_gt(passes, 4);
+    ck_assert(write(fd, garbage, 1) < 0 && errno == EPIPE);
+    close(fd);
+    free(garbage);
+    bed_destroy(b);
+}
+END_TEST
+
+/* Read all that has come.  False: nothing has. */
+static bool has_heard(int fd)
+{
+    uint8_t scratch[4096];
+    bool heard = false;
+
+    while (read(fd, scratch, sizeof(scratch)) > 0)
+        heard = true;
+    return heard;
+}
+
+/* Parts of streams to many clients are written to a few clients in each pass, and to all in the
+ * end; without haste, to all in one pass. */
+START_TEST(many_streams)
+{
+    enum { CLIENTS = 40, FEW = 16 };
+    bool hurries = _i == 1;
+    struct bed *b = bed_create();
+    unsigned heard = 0;
+    int fd[CLIENTS];
+    bool has[CLIENTS] = {false};
+
+    for (int i = 0; i < CLIENTS; i++) {
+        uint8_t *request = NULL;
+        size_t len = 0;
+
+        fd[i] = dial(b);
+        encode(&request, &len, 1, 10, true);
+        write_all(b, fd[i], request, len);
+        free(request);
+        run_until_kept(b, (size_t)i + 1);
+        core_endpoint_taken(b->core, b->queue[i].from, core_request_weight(b->queue[i].msg));
+        b->queue[i].from = 0; /* which is done */
+    }
+    for (int i = 0; i < CLIENTS; i++)
+        (void)has_heard(fd[i]); /* the greeting */
+    flux_reactor_hurry(b->r, 0.); /* it did, for these requests */
+    if (hurries)
+        hurry(b);
+    for (size_t i = 0; i < CLIENTS; i++) {
+        flux_msg_t *more = flux_msg_response_create(b->queue[i].msg, 0);
+
+        flux_msg_set_flags(more, flux_msg_flags(more) | FLUX_MSGF_STREAMING);
+        core_endpoint_input(b->ep, more);
+    }
+    while (heard < CLIENTS && !b->late) {
+        unsigned now = 0;
+
+        run_pass(b);
+        for (int i = 0; i < CLIENTS; i++)
+            if (!has[i] && has_heard(fd[i])) {
+                has[i] = true;
+                now++;
+            }
+        ck_assert(hurries ? now <= FEW : now == CLIENTS);
+        heard += now;
+    }
+    ck_assert_uint_eq(heard, CLIENTS);
+    for (int i = 0; i < CLIENTS; i++)
+        close(fd[i]);
+    bed_destroy(b);
+}
+END_TEST
+
 /* --- many clients, by chance --- */
 
 struct sender {
@@ -493,6 +627,9 @@ int main(void)
     signal(SIGPIPE, SIG_IGN);
     tcase_set_timeout(tc, 240);
     tcase_add_loop_test(tc, last_bytes, 0, 3);
+    tcase_add_loop_test(tc, gone, 0, 2);
+    tcase_add_test(tc, unread);
+    tcase_add_loop_test(tc, many_streams, 0, 2);
     tcase_add_loop_test(tc, chance, 0, sanitizers && *sanitizers ? SEEDS_SANITIZED : SEEDS);
     return run_case("connector_flow", tc);
 }

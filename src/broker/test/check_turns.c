@@ -61,7 +61,7 @@ START_TEST(clients)
 }
 END_TEST
 
-/* Alone, a client is not slowed down; it is alone again in the second pass after another one has
+/* Alone, a process is not slowed down, however many of its clients send; it is alone again in the second pass after another one has
  * sent, or a moment after it, whichever is later. */
 START_TEST(alone)
 {
@@ -72,6 +72,7 @@ START_TEST(alone)
     ck_assert_uint_eq(turns_share(t, &turn[0], 2.), TURNS_FEW);
     ck_assert(turns_several(t, 2.));
     ck_assert_uint_eq(turns_share(t, &turn[0], 3.), UINT_MAX);
+    ck_assert_uint_eq(turns_share(t, &turn[1], 3.), UINT_MAX);
     ck_assert(!turns_several(t, 3.));
     ck_assert_uint_eq(turns_share(t, &turn[5], 3.), TURNS_FEW);
     ck_assert_uint_eq(turns_share(t, &turn[0], 3.), TURNS_FEW);

@@ -62,6 +62,7 @@ struct framer {
     size_t text_max;     /* 0: no limit */
     size_t dropping;     /* size of the payload that is being discarded */
     size_t dropped;      /* the same for the last message handed out */
+    size_t read_max;     /* see framer_set_read_max() */
 };
 
 framer_t *framer_create(void)
@@ -86,6 +87,11 @@ void framer_set_text_max(framer_t *f, size_t max)
     f->text_max = max;
 }
 
+void framer_set_read_max(framer_t *f, size_t most)
+{
+    f->read_max = most;
+}
+
 size_t framer_dropped(const framer_t *f)
 {
     return f->dropped;
@@ -94,6 +100,7 @@ size_t framer_dropped(const framer_t *f)
 ssize_t framer_read(framer_t *f, int fd, void *scratch, size_t size, bool wait)
 {
     int flags = wait ? 0 : MSG_DONTWAIT;
+    size_t room;
     ssize_t n;
 
     if (framer_pending(f)) { /* unconsumed bytes are left, which a read would overwrite */
@@ -113,7 +120,10 @@ ssize_t framer_read(framer_t *f, int fd, void *scratch, size_t size, bool wait)
         return n;
     }
     /* Kept bytes are fewer than a frame that fits, so there is room behind them. */
-    n = recv(fd, (uint8_t *)scratch + f->kept_len, size - f->kept_len, flags);
+    room = size - f->kept_len;
+    if (f->read_max > 0 && f->read_max < room)
+        room = f->read_max;
+    n = recv(fd, (uint8_t *)scratch + f->kept_len, room, flags);
     if (n > 0) {
         if (f->kept_len > 0)
             memcpy(scratch, f->kept, f->kept_len);

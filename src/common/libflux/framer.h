@@ -29,6 +29,11 @@ void framer_destroy(framer_t *f); /* NULL-safe, keeps errno */
  * recv(2) returns: 0 at the end of the stream, -1 with EAGAIN, EINTR, ECONNRESET... or ENOMEM. */
 ssize_t framer_read(framer_t *f, int fd, void *scratch, size_t size, bool wait);
 
+/* Read at most `most` bytes at once, except of a frame that does not fit in the scratch memory; 0,
+ * the default: as many as fit.  The kernel frees a buffer for each message of the other side, so a
+ * read of many small messages takes long. */
+void framer_set_read_max(framer_t *f, size_t most);
+
 /* Accept no text request with a payload of more than `max` bytes: the payload is discarded as it
  * comes in, and the message is handed out without it.  Default: only the limit of all messages. */
 void framer_set_text_max(framer_t *f, size_t max);

@@ -45,6 +45,7 @@ struct flux_reactor {
     const struct flux_reactor_part_ops *part;
     void *part_arg;
     struct list_node watchers; /* of a part */
+    double hurry;              /* see flux_reactor_hurry() */
     double now;                /* time of this pass; libev's own time follows the wall clock */
     bool signals;
     const struct flux_reactor_ops *ops;
@@ -272,6 +273,16 @@ void flux_reactor_update(flux_reactor_t *r)
 double flux_reactor_clock(flux_reactor_t *r)
 {
     return r->loop ? steady() : r->ops->now(r->impl);
+}
+
+void flux_reactor_hurry(flux_reactor_t *r, double until)
+{
+    r->whole->hurry = until;
+}
+
+bool flux_reactor_hurries(flux_reactor_t *r)
+{
+    return r->loop && r->whole->hurry > 0. && steady() < r->whole->hurry;
 }
 
 bool flux_reactor_virtual(const flux_reactor_t *r)

@@ -47,6 +47,11 @@ void flux_reactor_update(flux_reactor_t *r);
 /* A new reading, for measuring, which does not change flux_reactor_now().  It never goes back; only
  * the difference of two readings is meaningful. */
 double flux_reactor_clock(flux_reactor_t *r);
+/* Until flux_reactor_clock() is `until`, short requests are served on this loop: long computations
+ * come in shorter slices (slice.h) and other work that can wait in smaller portions.  Concerns all
+ * parts of the reactor.  Does nothing on a virtual clock. */
+void flux_reactor_hurry(flux_reactor_t *r, double until);
+bool flux_reactor_hurries(flux_reactor_t *r);
 bool flux_reactor_virtual(const flux_reactor_t *r); /* true: no time passes during a callback */
 
 /* Call cb(arg) each time before the loop may sleep, after all deferrals, for work that is done once

@@ -2,7 +2,8 @@
  *
  * Invariants:
  *  1. The first call of flux_slice_more() in a slice returns true.
- *  2. On a loop that is shared a slice takes FLUX_SLICE_SHARED at most.
+ *  2. On a loop that is shared a slice takes FLUX_SLICE_SHARED at most, and FLUX_SLICE_HURRIED while
+ *     the loop hurries.
  *  3. On a virtual clock only the number of steps counts.
  *
  * Failure: none.
@@ -12,8 +13,12 @@
 
 void flux_slice_begin(struct flux_slice *s, flux_reactor_t *r, double seconds, unsigned things)
 {
-    if (flux_reactor_is_part(r) && seconds > FLUX_SLICE_SHARED)
-        seconds = FLUX_SLICE_SHARED;
+    if (flux_reactor_is_part(r)) {
+        double shared = flux_reactor_hurries(r) ? FLUX_SLICE_HURRIED : FLUX_SLICE_SHARED;
+
+        if (seconds > shared)
+            seconds = shared;
+    }
     *s = (struct flux_slice){.r = r, .until = flux_reactor_clock(r) + seconds, .things = things};
 }
 

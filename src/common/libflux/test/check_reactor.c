@@ -705,6 +705,45 @@ START_TEST(slices)
 }
 END_TEST
 
+static void no_stop(void *arg)
+{
+}
+
+static void no_turn(void *arg, const char *what, double seconds)
+{
+}
+
+/* While the loop hurries, slices of its parts are short; those of the whole are as they were. */
+START_TEST(hurried_slices)
+{
+    static const struct flux_reactor_part_ops ops = {no_stop, no_turn};
+    flux_reactor_t *whole = flux_reactor_create(false);
+    flux_reactor_t *part = flux_reactor_create_part(whole, &ops, NULL);
+    struct engine e = {.now = 100.};
+    flux_reactor_t *virtual = flux_reactor_create_ops(&engine_ops, &e);
+    double begin = flux_reactor_clock(whole);
+    struct flux_slice s;
+
+    flux_slice_begin(&s, part, 1., 1);
+    ck_assert(s.until >= begin + FLUX_SLICE_SHARED);
+    ck_assert(!flux_reactor_hurries(whole) && !flux_reactor_hurries(part));
+    flux_reactor_hurry(part, begin + 1000.);
+    ck_assert(flux_reactor_hurries(whole) && flux_reactor_hurries(part));
+    flux_slice_begin(&s, part, 1., 1);
+    ck_assert(s.until <= flux_reactor_clock(whole) + FLUX_SLICE_HURRIED);
+    begin = flux_reactor_clock(whole);
+    flux_slice_begin(&s, whole, 1., 1);
+    ck_assert(s.until >= begin + 1.);
+    flux_reactor_hurry(whole, flux_reactor_clock(whole));
+    ck_assert(!flux_reactor_hurries(part));
+    flux_reactor_hurry(virtual, 1000.);
+    ck_assert(!flux_reactor_hurries(virtual));
+    flux_reactor_destroy(part);
+    flux_reactor_destroy(whole);
+    flux_reactor_destroy(virtual);
+}
+END_TEST
+
 START_TEST(engine)
 {
     struct engine e = {.now = 100.};
@@ -965,6 +1004,7 @@ int main(void)
 {
     RUN_SUITE("reactor", timers, suspended_machine, repeating, descriptors,
               defer_after_what_is_ready, defer_in_defer, before_sleep, defer_before_sleep, unref,
-              destroy_in_callback, timer_started_again, signals_and_children, slices, engine,
-              engine_destroy_in_callback, part, part_stops, part_left, part_of_engine);
+              destroy_in_callback, timer_started_again, signals_and_children, slices,
+              hurried_slices, engine, engine_destroy_in_callback, part, part_stops, part_left,
+              part_of_engine);
 }
