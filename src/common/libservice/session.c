@@ -201,8 +201,6 @@ static void subscribed_cb(flux_future_t *f, void *arg)
     flux_future_destroy(f);
     if (s->ops->runs && !s->ops->status)
         ask_status(s);
-    if (s->ops->subscribed)
-        s->ops->subscribed(s->arg);
 }
 
 /* --- life --- */

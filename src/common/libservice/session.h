@@ -24,8 +24,6 @@ struct session_ops {
     void (*status)(void *arg, const struct overlay_status *status);
     /* The session runs: all ranks are up or lost.  Called once. */
     void (*runs)(void *arg);
-    /* All subscriptions are confirmed, or have failed. */
-    void (*subscribed)(void *arg);
 };
 
 /* Subscribe to the events that the operations need.  NULL with ENOMEM; then no operation was

@@ -37,7 +37,6 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "libflux/attr.h"
 #include "libflux/module.h"
 #include "libjob/job.h"
 #include "libservice/session.h"
@@ -52,8 +51,8 @@ struct ctx {
     flux_t *h;
     flux_handlers_t *handlers;
     session_t *session;
-    flux_future_t *attr; /* our own address */
-    int fd;              /* to the parent, until it has greeted; -1: none */
+    setup_t *setup;
+    int fd; /* to the parent, until it has greeted; -1: none */
     flux_watcher_t *greeting;
     flux_watcher_t *again;
     flux_watcher_t *patience;
@@ -62,7 +61,7 @@ struct ctx {
     flux_watcher_t *later; /* the connection is closed outside of its own callbacks */
     const char *state;
     uint64_t id;
-    const char *own; /* its socket */
+    char *own; /* its socket */
     char uri[400];
 };
 
@@ -185,14 +184,12 @@ static void patience_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void 
              PARENT_PATIENCE, ctx->id);
 }
 
-static void attr_cb(flux_future_t *f, void *arg)
+/* The session runs. */
+static void begin(void *arg)
 {
     struct ctx *ctx = arg;
-    errmsg_t err;
 
-    if (flux_attr_future_get(f, &ctx->own, &err) < 0)
-        alone(ctx, err.text);
-    else if (!str_starts(ctx->own, "local://"))
+    if (!str_starts(ctx->own, "local://"))
         alone(ctx, "this session has no socket");
     else {
         ctx->state = "asked";
@@ -201,24 +198,21 @@ static void attr_cb(flux_future_t *f, void *arg)
     }
 }
 
-/* The session runs. */
-static void begin(void *arg)
+static const struct session_ops session_ops = {.runs = begin};
+
+static void ready(void *arg)
 {
     struct ctx *ctx = arg;
 
-    if (!(ctx->attr = flux_attr_get_async(ctx->h, "uri")) ||
-        flux_future_then(ctx->attr, -1., attr_cb, ctx) < 0)
+    if (!(ctx->session = session_create(ctx->h, &session_ops, ctx)))
         alone(ctx, "out of memory");
 }
 
-static void subscribed(void *arg)
-{
-    struct ctx *ctx = arg;
-
-    flux_module_started(ctx->h);
-}
-
-static const struct session_ops session_ops = {.runs = begin, .subscribed = subscribed};
+static const struct setup_row rows[] = {
+    SETUP_TEXT("uri", struct ctx, own),
+    SETUP_END,
+};
+static const struct setup_table settings = {"nest", rows, ready, NULL};
 
 static void stats_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
@@ -237,8 +231,8 @@ static void nest_fini(flux_t *h, void *arg)
 {
     struct ctx *ctx = arg;
 
+    setup_destroy(ctx->setup);
     session_destroy(ctx->session);
-    flux_future_destroy(ctx->attr);
     flux_future_destroy(ctx->memo);
     flux_close(ctx->parent);
     hang_up(ctx);
@@ -246,6 +240,7 @@ static void nest_fini(flux_t *h, void *arg)
     flux_watcher_destroy(ctx->patience);
     flux_watcher_destroy(ctx->later);
     flux_handlers_remove(ctx->handlers);
+    free(ctx->own);
     free(ctx);
 }
 
@@ -270,11 +265,10 @@ static int nest_init(flux_t *h, int argc, char **argv, void **out, errmsg_t *err
         !(ctx->later = flux_defer_create(flux_get_reactor(h), hang_up_cb, ctx)) ||
         !(ctx->again = flux_timer_create(flux_get_reactor(h), again_cb, ctx)) ||
         !(ctx->patience = flux_timer_create(flux_get_reactor(h), patience_cb, ctx)) ||
-        !(ctx->session = session_create(h, &session_ops, ctx))) {
+        !(ctx->setup = setup_create(h, &settings, ctx, 0, NULL, err))) {
         nest_fini(h, ctx);
         return errmsg_fail(err, ENOMEM, "out of memory");
     }
-    flux_module_starting(h);
     *out = ctx;
     return 0;
 }

@@ -352,11 +352,8 @@ static int resrc_init(flux_t *h, int argc, char **argv, void **arg, errmsg_t *er
 {
     struct ctx *ctx;
 
-    if (argc > 0)
-        return errmsg_fail(err, EINVAL,
-                           "the resrc module takes no argument, not '%s': it reads the attribute "
-                           "resrc.config",
-                           argv[0]);
+    if (setup_no_arguments("resrc", argc, argv, err) < 0)
+        return -1;
     if (!(ctx = calloc(1, sizeof(*ctx))))
         return errmsg_fail(err, ENOMEM, "the resrc module is out of memory");
     errmsg_set(err, "the resrc module is out of memory");
@@ -376,7 +373,6 @@ static int resrc_init(flux_t *h, int argc, char **argv, void **arg, errmsg_t *er
         errno = saved;
         return -1;
     }
-    resrc_find_again(ctx->find, NULL);
     *arg = ctx;
     return 0;
 }

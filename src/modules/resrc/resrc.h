@@ -5,6 +5,7 @@
 #include "libflux/module.h"
 #include "libresource/resrc_wire.h"
 #include "libresource/resgraph.h"
+#include "libservice/setup.h"
 #include "libutil/list.h"
 #include "resrc_probe.h"
 

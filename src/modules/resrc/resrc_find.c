@@ -26,7 +26,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "libflux/attr.h"
 #include "libutil/strutil.h"
 #include "resrc.h"
 
@@ -35,7 +34,8 @@
 
 struct find {
     struct ctx *ctx;
-    flux_future_t *f; /* the attribute rundir */
+    setup_t *setup;
+    char *rundir;
     probe_t *probe;
     idset_t *lost;
     char host[256];
@@ -182,7 +182,7 @@ static void find_machine(struct find *f)
     idset_destroy(self);
 }
 
-static void make_link_name(struct find *f, const char *rundir)
+static void make_link_name(struct find *f)
 {
     uint64_t hash = UINT64_C(0xcbf29ce484222325);
     cpu_set_t set;
@@ -196,22 +196,40 @@ static void make_link_name(struct find *f, const char *rundir)
         if (CPU_ISSET(i, &set))
             hash = (hash ^ (uint64_t)i) * UINT64_C(0x100000001b3);
     }
-    if ((size_t)snprintf(f->link, sizeof(f->link), "%s/0/inventory-%016" PRIx64, rundir, hash) >=
+    if ((size_t)snprintf(f->link, sizeof(f->link), "%s/0/inventory-%016" PRIx64, f->rundir, hash) >=
         sizeof(f->link))
         f->link[0] = '\0';
 }
 
-static void rundir_cb(flux_future_t *fut, void *arg)
+/* --- settings --- */
+
+static void look(struct find *f)
+{
+    if (!find_share(f))
+        find_machine(f);
+}
+
+static void ready(void *arg)
 {
     struct find *f = arg;
-    const char *rundir;
 
-    if (flux_attr_future_get(fut, &rundir, NULL) == 0)
-        make_link_name(f, rundir);
-    flux_future_destroy(fut);
-    f->f = NULL;
-    find_machine(f);
+    if (f->rundir)
+        make_link_name(f);
+    look(f);
 }
+
+static void refused(void *arg, const char *sentence)
+{
+    struct find *f = arg;
+
+    flux_log(f->ctx->h, LOG_ERR, "%s", sentence);
+}
+
+static const struct setup_row rows[] = {
+    SETUP_TEXT("rundir", struct find, rundir),
+    SETUP_END,
+};
+static const struct setup_table settings = {"resrc", rows, ready, refused};
 
 /* --- life --- */
 
@@ -224,6 +242,10 @@ struct find *resrc_find_create(struct ctx *ctx)
     f->ctx = ctx;
     if (gethostname(f->host, sizeof(f->host) - 1) < 0 || !rreq_name_valid(f->host))
         snprintf(f->host, sizeof(f->host), "node%u", ctx->rank);
+    if (!(f->setup = setup_create(ctx->h, &settings, f, 0, NULL, NULL))) {
+        resrc_find_destroy(f);
+        return NULL;
+    }
     return f;
 }
 
@@ -231,16 +253,8 @@ void resrc_find_again(struct find *f, const idset_t *lost)
 {
     idset_destroy(f->lost);
     f->lost = lost ? idset_copy(lost) : NULL;
-    if (f->f || find_share(f))
-        return;
-    if (f->link[0])
-        find_machine(f);
-    else if (!(f->f = flux_attr_get_async(f->ctx->h, "rundir")) ||
-             flux_future_then(f->f, -1., rundir_cb, f) < 0) {
-        flux_future_destroy(f->f);
-        f->f = NULL;
-        find_here(f);
-    }
+    if (setup_known(f->setup))
+        look(f);
 }
 
 void resrc_find_destroy(struct find *f)
@@ -249,7 +263,8 @@ void resrc_find_destroy(struct find *f)
         return;
     if (f->ours)
         unlink(f->link);
-    flux_future_destroy(f->f);
+    setup_destroy(f->setup);
+    free(f->rundir);
     resrc_probe_destroy(f->probe);
     idset_destroy(f->lost);
     free(f);

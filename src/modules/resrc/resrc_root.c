@@ -32,7 +32,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libflux/attr.h"
 #include "libflux/overlay_wire.h"
 #include "resrc_root.h"
 
@@ -455,10 +454,15 @@ void resrc_root_fail(struct root *r, const char *error)
     flux_reactor_stop(flux_get_reactor(r->ctx->h), -1);
 }
 
+static bool is_own(const struct root *r)
+{
+    return r->own_config && *r->own_config;
+}
+
 static void config_cb(probe_t *p, const char *text, size_t len, const char *error, void *arg)
 {
     struct root *r = arg;
-    bool own = r->config_is_own, none = text && strcmp(text, "null") == 0;
+    bool own = is_own(r), none = text && strcmp(text, "null") == 0;
     char why[300];
     errmsg_t err;
     resgraph_t *g = NULL;
@@ -494,41 +498,43 @@ static void config_cb(probe_t *p, const char *text, size_t len, const char *erro
     }
 }
 
-static void attr_cb(flux_future_t *f, void *arg);
-
-static void ask_attr(struct root *r, const char *name)
+/* The module's own configuration comes before that of the session. */
+static void config_start(struct root *r)
 {
-    r->attr_f = flux_attr_get_async(r->ctx->h, name);
-    if (r->attr_f && flux_future_then(r->attr_f, -1., attr_cb, r) == 0)
-        return;
-    flux_future_destroy(r->attr_f);
-    r->attr_f = NULL;
-    resrc_root_fail(r, "the resrc module is out of memory");
-}
-
-/* The module's own attribute is read first, then the configuration of the session. */
-static void attr_cb(flux_future_t *f, void *arg)
-{
-    struct root *r = arg;
-    const char *path;
+    const char *path = is_own(r) ? r->own_config : r->config_file;
     char option[4200];
     errmsg_t err;
 
-    r->attr_f = NULL;
-    if (flux_attr_future_get(f, &path, NULL) < 0 || !*path) {
-        if (r->config_is_own) {
-            r->config_is_own = false;
-            ask_attr(r, "config.file");
-        } else {
-            config_is_known(r);
-        }
-    } else if ((size_t)snprintf(option, sizeof(option), "--config=%s", path) >= sizeof(option)) {
+    if (!path || !*path)
+        config_is_known(r);
+    else if ((size_t)snprintf(option, sizeof(option), "--config=%s", path) >= sizeof(option))
         resrc_root_fail(r, "the name of the configuration file is too long");
-    } else if (!(r->probe = resrc_probe_start(r->ctx->h, option, NULL, config_cb, r, &err))) {
+    else if (!(r->probe = resrc_probe_start(r->ctx->h, option, NULL, config_cb, r, &err)))
         resrc_root_fail(r, err.text);
-    }
-    flux_future_destroy(f);
 }
+
+static void ready(void *arg)
+{
+    struct root *r = arg;
+
+    if (r->failed)
+        return;
+    resrc_topology_start(r);
+    config_start(r);
+}
+
+static void refused(void *arg, const char *sentence)
+{
+    resrc_root_fail(arg, sentence);
+}
+
+static const struct setup_row rows[] = {
+    SETUP_TEXT("resrc.config", struct root, own_config),
+    SETUP_TEXT("config.file", struct root, config_file),
+    SETUP_TEXT("resource.topology", struct root, topology_text),
+    SETUP_END,
+};
+static const struct setup_table settings = {"resrc", rows, ready, refused};
 
 /* --- life --- */
 
@@ -561,20 +567,14 @@ struct root *resrc_root_create(struct ctx *ctx, errmsg_t *err)
     if (!(r->found = resgraph_create()) || !(r->defer = flux_defer_create(reactor, defer_cb, r)) ||
         !(r->timer = flux_timer_create(reactor, timer_cb, r)) ||
         !(r->early = early_create(ctx->h, EARLY_MAX)) ||
-        !(r->session = session_create(ctx->h, &session_ops, r))) {
+        !(r->session = session_create(ctx->h, &session_ops, r)) ||
+        !(r->setup = setup_create(ctx->h, &settings, r, 0, NULL, err))) {
         resrc_root_destroy(r);
         errmsg_fail(err, ENOMEM, "the resrc module is out of memory");
         return NULL;
     }
     flux_module_starting(ctx->h);
     flux_timer_start(r->timer, TICK, TICK);
-    r->config_is_own = true;
-    ask_attr(r, "resrc.config");
-    if (resrc_topology_start(r) < 0) {
-        resrc_root_destroy(r);
-        errmsg_fail(err, ENOMEM, "the resrc module is out of memory");
-        return NULL;
-    }
     resrc_store_load(r);
     return r;
 }
@@ -596,7 +596,7 @@ void resrc_root_destroy(struct root *r)
     forget(&r->watchers);
     forget(&r->askers);
     resrc_store_stop(r);
-    flux_future_destroy(r->attr_f);
+    setup_destroy(r->setup);
     session_destroy(r->session);
     early_destroy(r->early);
     resrc_probe_destroy(r->probe);
@@ -609,5 +609,8 @@ void resrc_root_destroy(struct root *r)
     resgraph_destroy(r->config);
     resgraph_destroy(r->named);
     idset_destroy(r->brokers_up);
+    free(r->own_config);
+    free(r->config_file);
+    free(r->topology_text);
     free(r);
 }

@@ -38,14 +38,16 @@ struct root {
     bool record_known;
     bool running; /* the session runs: all ranks that will come up have */
     bool settled;
-    bool late;          /* this instance was loaded into a running session */
-    bool divided;       /* `found` differs from the reports: resrc_share.c */
-    unsigned patience;  /* ticks that have passed while reports were missing */
-    bool config_is_own; /* resrc.config, which must have a section `resource` */
+    bool late;         /* this instance was loaded into a running session */
+    bool divided;      /* `found` differs from the reports: resrc_share.c */
+    unsigned patience; /* ticks that have passed while reports were missing */
+    setup_t *setup;
+    char *own_config; /* resrc.config, which must have a section `resource` */
+    char *config_file, *topology_text;
     probe_t *probe;
     struct topology *topology; /* resrc_topology.c */
     session_t *session;
-    flux_future_t *attr_f, *drained_f, *record_f;
+    flux_future_t *drained_f, *record_f;
     flux_watcher_t *timer;
     flux_watcher_t *defer;
     /* Updates to watchers, and to the store. */
@@ -94,7 +96,7 @@ void resrc_root_known(struct root *r);
 void resrc_root_fail(struct root *r, const char *error);
 
 /* resrc_topology.c */
-int resrc_topology_start(struct root *r); /* -1: out of memory */
+void resrc_topology_start(struct root *r); /* the setting is known */
 /* Before the session starts: do the switches fit the nodes?  True: they do, or there are no
  * switches.  False: too little is known yet; or they do not, and the module ends. */
 bool resrc_topology_fits(struct root *r);

@@ -28,14 +28,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libflux/attr.h"
 #include "libresource/resgraph_topology.h"
 #include "resrc_root.h"
 
 struct topology {
-    char *name; /* value of the setting */
     fattree_t *tree;
-    flux_future_t *attr_f;
     probe_t *probe;
 };
 
@@ -45,10 +42,8 @@ void resrc_topology_destroy(struct root *r)
 
     if (!t)
         return;
-    flux_future_destroy(t->attr_f);
     resrc_probe_destroy(t->probe);
     fattree_destroy(t->tree);
-    free(t->name);
     free(t);
     r->topology = NULL;
 }
@@ -76,7 +71,7 @@ static void probe_cb(probe_t *p, const char *text, size_t len, const char *error
     errmsg_t err;
 
     if (text)
-        tree = fattree_parse_conf(text, len, t->name, &err);
+        tree = fattree_parse_conf(text, len, r->topology_text, &err);
     else
         errmsg_set(&err, "resource.topology: %s", error);
     resrc_probe_destroy(t->probe);
@@ -84,18 +79,17 @@ static void probe_cb(probe_t *p, const char *text, size_t len, const char *error
     take(r, tree, &err);
 }
 
-static void attr_cb(flux_future_t *f, void *arg)
+void resrc_topology_start(struct root *r)
 {
-    struct root *r = arg;
-    struct topology *t = r->topology;
+    struct topology *t = calloc(1, sizeof(*t));
+    const char *value = r->topology_text;
     char option[4200];
-    const char *value;
     errmsg_t err;
 
-    if (flux_attr_future_get(f, &value, NULL) < 0 || !*value)
-        known(r);
-    else if (!(t->name = strdup(value)))
+    if (!(r->topology = t))
         resrc_root_fail(r, "the resrc module is out of memory");
+    else if (!value || !*value)
+        known(r);
     else if (strspn(value, "0123456789,") == strlen(value)) {
         fattree_t *tree = fattree_parse(value, &err);
 
@@ -104,18 +98,6 @@ static void attr_cb(flux_future_t *f, void *arg)
         resrc_root_fail(r, "the name of the file of resource.topology is too long");
     else if (!(t->probe = resrc_probe_start(r->ctx->h, option, NULL, probe_cb, r, &err)))
         resrc_root_fail(r, err.text);
-    flux_future_destroy(f);
-    t->attr_f = NULL;
-}
-
-int resrc_topology_start(struct root *r)
-{
-    struct topology *t = calloc(1, sizeof(*t));
-
-    if (!(r->topology = t))
-        return -1;
-    t->attr_f = flux_attr_get_async(r->ctx->h, "resource.topology");
-    return t->attr_f && flux_future_then(t->attr_f, -1., attr_cb, r) == 0 ? 0 : -1;
 }
 
 static bool is_named(const struct topology *t)
@@ -131,7 +113,7 @@ static bool wrong_size(struct root *r, const char *what, size_t n)
     if (is_named(t) || fattree_nnodes(t->tree) == n)
         return false;
     snprintf(text, sizeof(text), "resource.topology=%.64s: this tree has %u nodes, but %s %zu",
-             t->name, fattree_nnodes(t->tree), what, n);
+             r->topology_text, fattree_nnodes(t->tree), what, n);
     resrc_root_fail(r, text);
     return true;
 }
@@ -148,7 +130,7 @@ bool resrc_topology_fits(struct root *r)
         return false;
     if (is_named(t) && !r->config && resgraph_find_rank(r->found, 0) < 0)
         return false;
-    if (resgraph_set_topology(root_graph(r), t->tree, t->name, &err) == 0)
+    if (resgraph_set_topology(root_graph(r), t->tree, r->topology_text, &err) == 0)
         return true;
     resrc_root_fail(r, err.text);
     return false;
@@ -172,8 +154,8 @@ static void tell_foreign(struct root *r)
         }
     }
     if (seen && here < n)
-        flux_log(r->ctx->h, LOG_NOTICE, "%s: %zu of its %zu nodes are not in this session", t->name,
-                 n - here, n);
+        flux_log(r->ctx->h, LOG_NOTICE, "%s: %zu of its %zu nodes are not in this session",
+                 r->topology_text, n - here, n);
     free(seen);
 }
 
@@ -186,7 +168,7 @@ int resrc_topology_apply(struct root *r)
         flux_log(r->ctx->h, LOG_ERR, "places above the nodes are left out: %s", err.text);
     if (t->tree && is_named(t) && !r->settled)
         tell_foreign(r);
-    if (!t->tree || resgraph_set_topology(root_graph(r), t->tree, t->name, &err) == 0)
+    if (!t->tree || resgraph_set_topology(root_graph(r), t->tree, r->topology_text, &err) == 0)
         return 0;
     if (!r->settled)
         resrc_root_fail(r, err.text);

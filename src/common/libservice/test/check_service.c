@@ -376,7 +376,7 @@ END_TEST
 /* --- session facts --- */
 
 struct seen {
-    unsigned lost, lost_now, status, runs, subscribed;
+    unsigned lost, lost_now, status, runs;
     uint32_t rank;
 };
 
@@ -397,11 +397,6 @@ static void on_status(void *arg, const struct overlay_status *st)
 static void on_runs(void *arg)
 {
     ((struct seen *)arg)->runs++;
-}
-
-static void on_subscribed(void *arg)
-{
-    ((struct seen *)arg)->subscribed++;
 }
 
 static void event(struct fake *f, const char *topic, const char *json)
@@ -428,7 +423,7 @@ static size_t last(const struct fake *f, const char *topic)
 
 START_TEST(test_session_lost)
 {
-    static const struct session_ops ops = {.lost = on_lost, .subscribed = on_subscribed};
+    static const struct session_ops ops = {.lost = on_lost};
     struct clock c;
     struct fake *f = bed_create(&c, 1);
     struct seen seen = {0};
@@ -438,7 +433,6 @@ START_TEST(test_session_lost)
     ck_assert_uint_eq(f->nsent, 1);
     ck_assert_ptr_nonnull(strstr(flux_msg_payload(f->sent[0], &(size_t){0}), "overlay.down"));
     fake_respond(f, 0, 0, 0, "{}");
-    ck_assert_uint_eq(seen.subscribed, 1);
     event(f, "overlay.down", "{\"ranks\":\"3\"}");
     ck_assert_uint_eq(seen.lost, 1);
     ck_assert_uint_eq(seen.rank, 3);
