@@ -32,7 +32,7 @@
  *     while several clients send, so no client starves the others.  While several clients send, one
  *     that sends more than a few messages waits for its turn (turns.c), and is not read while it
  *     waits.  Chores (to accept clients, to serve those that wait, to write to many, to free dead
- *     ones) are done in small portions: while the loop hurries, one portion of one chore a pass.
+ *     ones) are done in portions (chores.c).
  *  2. Between passes the shared scratch memory holds no client's unread bytes.
  *  3. Memory for a client's output is at most cut_bytes and one message; for its input less than
  *     one frame and SCRATCH_SIZE.
@@ -51,22 +51,20 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
+#include "chores.h"
 #include "connector.h"
 #include "core_private.h"
 #include "libflux/framer.h"
 #include "libschema/jsonsize.h"
 #include "libflux/local_proto.h"
-#include "libutil/fdutil.h"
 #include "libutil/list.h"
+#include "listener.h"
 #include "turns.h"
 
 #define SCRATCH_SIZE 65536
 #define FLUSH_SIZE 65536
-#define BACKLOG 4096
 #define READ_SEVERAL 4096
 /* Connections that are accepted, and clients that are freed, in one pass.  They are few, since each
  * costs as much as several requests.  More clients may be freed than accepted, so dead ones do not
@@ -75,14 +73,11 @@
 #define FREE_BATCH 8
 /* Events and parts of streams that are written at once in one pass; each takes a system call. */
 #define WRITE_FEW 4
-#define HURRY 0.0005   /* seconds */
-#define IDLE_PASS 3e-6 /* seconds between chores: the loop has done nothing else */
+#define HURRY 0.0005 /* seconds */
 #define RELIEVED 8
 #define RETRY 0.25
 #define RESERVED 32
 #define JSON_SMALL 65536 /* too small to have too many values */
-
-enum chore { CHORE_ACCEPT, CHORE_SERVE, CHORE_WRITE, CHORE_FREE, CHORES };
 
 enum client_state { CLIENT_OPEN, CLIENT_CLOSING, CLIENT_DEAD };
 
@@ -111,19 +106,11 @@ struct client {
 struct connector {
     core_t *core;
     flux_reactor_t *r;
-    int fd;
-    char *path;
-    dev_t dev; /* of the socket's file, to remove no other */
-    ino_t ino;
-    flux_watcher_t *accept;
+    listener_t *listener;  /* NULL: only adopted clients */
     flux_watcher_t *retry; /* retries accept, and wakes paused clients that nothing else wakes */
     flux_watcher_t *sweep;
-    flux_watcher_t *chores;
-    enum chore last; /* the chore that was done last while a light client was served: */
-    double cost;     /* seconds that it took, */
-    double others;   /* that everything else has taken since, */
-    double seen;     /* and the time until which these are counted */
-    bool knocks;     /* somebody waits to be accepted */
+    chores_t *chores;
+    bool knocks; /* somebody waits to be accepted */
     struct list_node clients;
     struct list_node dirty;
     struct list_node dead;
@@ -436,7 +423,7 @@ static void wait_for_turn(struct client *cl)
 {
     turns_wait(cl->cn->turns, &cl->turn);
     set_events(cl);
-    flux_watcher_start(cl->cn->chores);
+    chores_wake(cl->cn->chores);
 }
 
 static bool has_more(const struct client *cl)
@@ -533,7 +520,7 @@ static bool put_off(struct client *cl, unsigned *writes)
     }
     list_remove(&cl->dirty_node); /* taken input may have marked it anew */
     list_append(&cn->full, &cl->dirty_node);
-    flux_watcher_start(cn->chores);
+    chores_wake(cn->chores);
     return true;
 }
 
@@ -566,7 +553,7 @@ static void sweep_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *ar
         if (cl->state == CLIENT_DEAD) {
             list_remove(&cl->dirty_node);
             list_append(&cn->dead, &cl->dirty_node);
-            flux_watcher_start(cn->chores);
+            chores_wake(cn->chores);
         }
     }
 }
@@ -602,12 +589,12 @@ static bool throw_away(struct client *cl)
     return recv(cl->fd, cl->cn->scratch, READ_SEVERAL, MSG_DONTWAIT) == READ_SEVERAL;
 }
 
-static void free_one(connector_t *cn, bool lean)
+static void free_one(connector_t *cn, bool hurries)
 {
     struct client *cl = list_entry(list_first(&cn->dead), struct client, dirty_node);
 
     remove_endpoint(cl);
-    if (lean && throw_away(cl)) {
+    if (hurries && throw_away(cl)) {
         list_remove(&cl->dirty_node);
         list_append(&cn->dead, &cl->dirty_node);
         return;
@@ -616,7 +603,7 @@ static void free_one(connector_t *cn, bool lean)
     cn->stats.clients--;
     if (cn->starved) {
         cn->starved = false;
-        flux_watcher_start(cn->accept);
+        listener_start(cn->listener);
     }
 }
 
@@ -629,80 +616,69 @@ static void write_one(connector_t *cn)
         flush(cl);
 }
 
-static bool has_chore(const connector_t *cn, enum chore chore)
+static bool accept_pending(void *arg)
 {
-    switch (chore) {
-    case CHORE_ACCEPT:
-        return cn->knocks;
-    case CHORE_SERVE:
-        return turns_pending(cn->turns);
-    case CHORE_WRITE:
-        return !list_empty(&cn->full);
-    default:
-        return !list_empty(&cn->dead);
-    }
+    const connector_t *cn = arg;
+
+    return cn->knocks;
 }
 
-/* A portion of a chore; a small one if `lean`. */
-static void do_chore(connector_t *cn, enum chore chore, bool lean)
-{
-    switch (chore) {
-    case CHORE_ACCEPT:
-        cn->knocks = false; /* the watcher fires again if somebody is left */
-        accept_some(cn, lean ? 1 : ACCEPT_BATCH);
-        break;
-    case CHORE_SERVE:
-        serve_some(cn, lean ? TURNS_LEAN : TURNS_FEW);
-        break;
-    case CHORE_WRITE:
-        for (unsigned n = 0; !list_empty(&cn->full) && (!lean || n < WRITE_FEW); n++)
-            write_one(cn);
-        break;
-    default:
-        for (unsigned n = lean ? 1 : FREE_BATCH; n > 0 && !list_empty(&cn->dead); n--)
-            free_one(cn, lean);
-        break;
-    }
-}
-
-/* While a light client is served, chores take no more time than everything else, in which modules
- * work for that client; but a pass in which nothing else is done is for a chore. */
-static bool may_do_chore(connector_t *cn, double now)
-{
-    double others = now - cn->seen;
-
-    cn->seen = now;
-    cn->others += others;
-    return cn->others >= cn->cost || others < IDLE_PASS;
-}
-
-/* After the light clients of this pass. */
-static void chores_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+static void accept_chore(void *arg, bool hurries)
 {
     connector_t *cn = arg;
-    bool lean = flux_reactor_hurries(r);
-    double begin = flux_reactor_clock(r);
 
-    if (!lean || may_do_chore(cn, begin)) {
-        for (unsigned n = 1; n <= CHORES; n++) {
-            enum chore chore = (cn->last + n) % CHORES;
-
-            if (!has_chore(cn, chore))
-                continue;
-            do_chore(cn, chore, lean);
-            if (lean) {
-                cn->last = chore;
-                break;
-            }
-        }
-        cn->seen = flux_reactor_clock(r);
-        cn->cost = cn->seen - begin;
-        cn->others = 0.;
-    }
-    for (enum chore chore = CHORE_SERVE; chore < CHORES; chore++)
-        if (has_chore(cn, chore))
-            flux_watcher_start(cn->chores);
+    cn->knocks = false; /* it is set again if somebody is left */
+    accept_some(cn, hurries ? 1 : ACCEPT_BATCH);
 }
+
+static bool serve_pending(void *arg)
+{
+    const connector_t *cn = arg;
+
+    return turns_pending(cn->turns);
+}
+
+static void serve_chore(void *arg, bool hurries)
+{
+    serve_some(arg, hurries ? TURNS_LEAN : TURNS_FEW);
+}
+
+static bool write_pending(void *arg)
+{
+    const connector_t *cn = arg;
+
+    return !list_empty(&cn->full);
+}
+
+static void write_chore(void *arg, bool hurries)
+{
+    connector_t *cn = arg;
+
+    for (unsigned n = 0; write_pending(cn) && (!hurries || n < WRITE_FEW); n++)
+        write_one(cn);
+}
+
+static bool free_pending(void *arg)
+{
+    const connector_t *cn = arg;
+
+    return !list_empty(&cn->dead);
+}
+
+static void free_chore(void *arg, bool hurries)
+{
+    connector_t *cn = arg;
+
+    for (unsigned n = hurries ? 1 : FREE_BATCH; n > 0 && free_pending(cn); n--)
+        free_one(cn, hurries);
+}
+
+static const struct chore chores[] = {
+    {accept_pending, accept_chore},
+    {serve_pending, serve_chore},
+    {write_pending, write_chore},
+    {free_pending, free_chore},
+};
 
 /* The same for all clients. */
 static const flux_msg_t *hello(connector_t *cn)
@@ -840,7 +816,7 @@ int connector_adopt(connector_t *cn, int fd, errmsg_t *err)
 static void accept_some(connector_t *cn, unsigned left)
 {
     while (left-- > 0) {
-        int fd = accept4(cn->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        int fd = listener_accept(cn->listener);
         errmsg_t err;
 
         if (fd < 0) {
@@ -851,7 +827,7 @@ static void accept_some(connector_t *cn, unsigned left)
                              "on open files, or close connections",
                              strerror(errno));
                 cn->starved = cn->told = true;
-                flux_watcher_stop(cn->accept);
+                listener_stop(cn->listener);
                 flux_timer_start(cn->retry, RETRY, 0.);
             }
             return;
@@ -862,12 +838,12 @@ static void accept_some(connector_t *cn, unsigned left)
     }
 }
 
-static void accept_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+static void accept_cb(void *arg)
 {
     connector_t *cn = arg;
 
     cn->knocks = true;
-    flux_watcher_start(cn->chores);
+    chores_wake(cn->chores);
 }
 
 /* A client with thousands of requests that stay unanswered for long (because it watches many keys)
@@ -880,7 +856,7 @@ static void retry_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *ar
     bool again = false;
 
     if (cn->starved) {
-        flux_watcher_start(cn->accept);
+        listener_start(cn->listener);
         cn->starved = false;
     }
     LIST_FOREACH(it, &cn->clients)
@@ -911,98 +887,18 @@ static void relief_cb(void *arg)
     flux_watcher_start(cn->sweep);
 }
 
-/* Does a living process listen at this socket? */
-static bool is_alive(const struct sockaddr_un *sun)
-{
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    int rc;
-
-    if (fd < 0)
-        return true; /* unknown: leave it alone */
-    rc = connect(fd, (const struct sockaddr *)sun, sizeof(*sun));
-    if (rc < 0 && errno != ECONNREFUSED && errno != ENOENT)
-        rc = 0; /* EAGAIN: alive and busy; other errors: not ours to remove */
-    close(fd);
-    return rc == 0;
-}
-
-/* Bind `fd` to the path, replacing the socket of a dead broker. */
-static int bind_name(connector_t *cn, int fd, const char *path, errmsg_t *err)
-{
-    struct sockaddr_un sun = {.sun_family = AF_UNIX};
-    struct stat st;
-
-    if (strlen(path) >= sizeof(sun.sun_path))
-        return errmsg_fail(err, ENAMETOOLONG,
-                           "socket path %s has %zu bytes, %zu at most: choose a shorter rundir",
-                           path, strlen(path), sizeof(sun.sun_path) - 1);
-    strcpy(sun.sun_path, path);
-    if (bind(fd, (struct sockaddr *)&sun, sizeof(sun)) == 0)
-        return 0;
-    if (errno != EADDRINUSE)
-        return errmsg_fail(err, errno, "cannot create socket %s: %s", path, strerror(errno));
-    if (lstat(path, &st) == 0 && !S_ISSOCK(st.st_mode))
-        return errmsg_fail(err, EADDRINUSE, "%s exists and is not a socket: remove it", path);
-    if (is_alive(&sun))
-        return errmsg_fail(err, EADDRINUSE, "another broker listens at %s: choose another rundir",
-                           path);
-    if (unlink(path) < 0 && errno != ENOENT)
-        return errmsg_fail(err, errno, "cannot remove the stale socket %s: %s", path,
-                           strerror(errno));
-    if (bind(fd, (struct sockaddr *)&sun, sizeof(sun)) < 0)
-        return errmsg_fail(err, errno, "cannot create socket %s: %s", path, strerror(errno));
-    core_log(cn->core, LOG_INFO, "the socket of a dead broker was replaced: %s", path);
-    return 0;
-}
-
-/* Listen at cn->path.  An earlier listening socket is closed only once this one works. */
-static int listen_at_path(connector_t *cn, errmsg_t *err)
-{
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    flux_watcher_t *accept = NULL;
-    struct stat st;
-
-    if (fd < 0)
-        return errmsg_fail(err, errno, "cannot create a socket: %s", strerror(errno));
-    if (bind_name(cn, fd, cn->path, err) < 0)
-        goto error;
-    if (listen(fd, BACKLOG) < 0 || lstat(cn->path, &st) < 0) {
-        errmsg_fail(err, errno, "cannot listen at %s: %s", cn->path, strerror(errno));
-        goto error;
-    }
-    if (!(accept = flux_fd_watcher_create(cn->r, fd, FLUX_POLLIN, accept_cb, cn))) {
-        errmsg_fail(err, ENOMEM, "out of memory for socket %s", cn->path);
-        goto error;
-    }
-    flux_watcher_destroy(cn->accept);
-    if (cn->fd >= 0)
-        close(cn->fd);
-    cn->fd = fd;
-    cn->dev = st.st_dev;
-    cn->ino = st.st_ino;
-    cn->accept = accept;
-    flux_watcher_start(cn->accept);
-    return 0;
-error:;
-    int saved = errno;
-    close(fd);
-    errno = saved;
-    return -1;
-}
-
 int connector_relisten(connector_t *cn, errmsg_t *err)
 {
     uint64_t accepted;
-    struct stat st;
 
-    if (!cn->path || (lstat(cn->path, &st) == 0 && st.st_dev == cn->dev && st.st_ino == cn->ino))
+    if (!cn->listener || listener_has_name(cn->listener))
         return 0;
     /* Accept the clients that connected before the name was removed. */
     do {
         accepted = cn->stats.accepted;
         accept_some(cn, ACCEPT_BATCH);
     } while (cn->stats.accepted != accepted && !cn->starved);
-    return listen_at_path(cn, err) < 0 ? -1 : 1;
+    return listener_renew(cn->listener, err) < 0 ? -1 : 1;
 }
 
 void connector_limits_init(struct connector_limits *limits)
@@ -1029,7 +925,6 @@ connector_t *connector_create(core_t *core, const char *path, errmsg_t *err)
     }
     cn->core = core;
     cn->r = core_reactor(core);
-    cn->fd = -1;
     list_init(&cn->clients);
     list_init(&cn->dirty);
     list_init(&cn->dead);
@@ -1037,16 +932,12 @@ connector_t *connector_create(core_t *core, const char *path, errmsg_t *err)
     connector_limits_init(&cn->limits);
     if (!(cn->turns = turns_create()) || !(cn->scratch = malloc(SCRATCH_SIZE)) ||
         !(cn->sweep = flux_defer_create(cn->r, sweep_cb, cn)) ||
-        !(cn->chores = flux_defer_create(cn->r, chores_cb, cn)) ||
+        !(cn->chores = chores_create(cn->r, chores, sizeof(chores) / sizeof(chores[0]), cn)) ||
         !(cn->retry = flux_timer_create(cn->r, retry_cb, cn))) {
         errmsg_set(err, "cannot create the local connector: %s", strerror(errno));
         goto error;
     }
-    if (path && !(cn->path = strdup(path))) {
-        errmsg_set(err, "out of memory for the local connector");
-        goto error;
-    }
-    if (path && listen_at_path(cn, err) < 0)
+    if (path && !(cn->listener = listener_create(core, path, accept_cb, cn, err)))
         goto error;
     core_on_relief(core, relief_cb, cn);
     return cn;
@@ -1059,11 +950,9 @@ void connector_destroy(connector_t *cn)
 {
     if (cn) {
         int saved = errno;
-        struct stat st;
         struct list_node *n;
 
         core_on_relief(cn->core, NULL, NULL);
-        flux_watcher_destroy(cn->accept);
         flux_watcher_destroy(cn->retry);
         /* Try once more to write queued output. */
         LIST_FOREACH(it, &cn->clients)
@@ -1083,13 +972,8 @@ void connector_destroy(connector_t *cn)
         while ((n = list_first(&cn->clients)))
             client_free(list_entry(n, struct client, node));
         flux_watcher_destroy(cn->sweep);
-        flux_watcher_destroy(cn->chores);
-        if (cn->fd >= 0) {
-            close(cn->fd);
-            if (lstat(cn->path, &st) == 0 && st.st_dev == cn->dev && st.st_ino == cn->ino)
-                (void)unlink(cn->path);
-        }
-        free(cn->path);
+        chores_destroy(cn->chores);
+        listener_destroy(cn->listener);
         turns_destroy(cn->turns);
         flux_msg_destroy(cn->hello);
         free(cn->scratch);
