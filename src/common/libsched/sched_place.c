@@ -535,13 +535,20 @@ int sched_place_fits(const sched_place_t *p, const struct sched_node_policy *pol
                      const struct sched_plugin_job *job, double at)
 {
     struct sched_plugin_set out = {.nodes = p->picked, .idle = p->idle};
+    int rc;
 
     if (job->nnodes > p->v.nfree)
         return 0;
     if (policy->order != SCHED_NODES_BY_SELECT)
         return 1;
     if (policy->fits)
-        return policy->fits(state, job, &p->v, at);
-    memset(p->picked, 0, 2 * p->words * sizeof(*p->picked));
-    return policy->select(state, job, &p->v, at, &out);
+        rc = policy->fits(state, job, &p->v, at);
+    else {
+        memset(p->picked, 0, 2 * p->words * sizeof(*p->picked));
+        rc = policy->select(state, job, &p->v, at, &out);
+    }
+    if (rc >= 0 && rc <= 1)
+        return rc;
+    errno = EINVAL;
+    return -1;
 }

@@ -471,7 +471,7 @@ static size_t select_at(struct plan *p, double t, bool alone)
     size_t n = 0;
 
     sp.alone = alone;
-    if (t >= p->limit || !sched_select_pools(s, p->sh, &sp))
+    if (s->no_score || t >= p->limit || !sched_select_pools(s, p->sh, &sp))
         return 0;
     for (uint32_t i = 0; i < s->map->n; i++) {
         struct avail a;
@@ -553,7 +553,7 @@ size_t sched_plan_find(sched_t *s, struct job *j, const struct claim *own, doubl
 {
     double latest = sched_job_latest(s, j) + SCHED_EPSILON;
     struct plan p = {.s = s, .j = j, .sh = j->shape, .own = own};
-    size_t n;
+    size_t n = 0;
 
     p.limit = limit < latest ? limit : latest;
     if (!sched_bound_left(s, j, own, p.limit))
@@ -562,7 +562,7 @@ size_t sched_plan_find(sched_t *s, struct job *j, const struct claim *own, doubl
     p.bound = j->bound;
     if (s->choices && !s->no_score)
         n = find_selected(&p, when);
-    else
+    if (!s->choices || s->no_score)
         n = j->shape->req.nnodes > 0 ? find_nodes(&p, when) : find_slots(&p, when);
     if (!s->guessing)
         sched_bound_learn(s, j, n > 0 ? *when - SCHED_EPSILON : p.limit);

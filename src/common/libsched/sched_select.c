@@ -368,9 +368,15 @@ size_t sched_select_now(sched_t *s, const struct shape *sh, const struct job *j,
         return 0;
     q.left = sh->req.nnodes > 0 ? sh->req.nnodes : sh->nslots;
     if (order == SCHED_NODES_BY_SELECT && s->choices && !s->no_score) {
+        size_t n;
+
         q.all = true;
         walk(&q, sh->cores, 0);
-        return sched_choose_nodes(s, sh, j, sp, q.n);
+        n = sched_choose_nodes(s, sh, j, sp, q.n);
+        if (!s->no_score)
+            return n;
+        q = (struct search){.s = s, .sh = sh, .sp = sp};
+        q.left = sh->req.nnodes > 0 ? sh->req.nnodes : sh->nslots;
     }
     if (order == SCHED_NODES_BY_SELECT)
         order = SCHED_NODES_BY_RANK;

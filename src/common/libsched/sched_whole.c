@@ -392,12 +392,13 @@ int sched_whole_fits(sched_whole_t *w, const sched_place_t *place, const struct 
     return sched_place_fits(place, w->policy, w->state, &v, at);
 }
 
+/* A policy that fails here fails in the pass, too, which then does without it. */
 bool sched_whole_could(const sched_whole_t *w, uint32_t nodes)
 {
     struct sched_plugin_job v = {.id = 1, .nnodes = nodes, .nslots = 1, .exclusive = true};
 
     return nodes > 0 && nodes <= sched_place_nfree(w->empty) &&
-           sched_place_fits(w->empty, w->policy, w->state, &v, 0.) == 1;
+           sched_place_fits(w->empty, w->policy, w->state, &v, 0.) != 0;
 }
 
 static void spare_job(sched_whole_t *w, struct sched_whole_job *j)

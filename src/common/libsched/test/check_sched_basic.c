@@ -145,6 +145,67 @@ START_TEST(node_policies)
 }
 END_TEST
 
+/* --- a policy that selects what it must not --- */
+
+/* Its argument says how: nodes and idle nodes that it wants, as bits, or nothing for an error. */
+static void *wrong_create(const char *arg, char *err, size_t size)
+{
+    return strdup(arg);
+}
+
+static int wrong_select(void *state, const struct sched_plugin_job *job,
+                        const struct sched_plugin_view *view, double at,
+                        struct sched_plugin_set *set)
+{
+    unsigned nodes, idle;
+
+    if (sscanf(state, "%u,%u", &nodes, &idle) != 2)
+        return -1;
+    set->nodes[0] = nodes;
+    set->idle[0] = idle;
+    return 1;
+}
+
+START_TEST(select_is_checked)
+{
+    static const struct sched_node_policy node = {.create = wrong_create,
+                                                  .destroy = free,
+                                                  .order = SCHED_NODES_BY_SELECT,
+                                                  .select = wrong_select};
+    static const struct sched_policy wrong = {SCHED_PLUGIN_ABI, "wrong", NULL, &node};
+    /* Node 0 is taken, and two are wanted. */
+    static const char *const answers[] = {"3,0", "2,0", "0,0", "6,1", "48,0", "6,16", ""};
+    static const char *const jobs[] = {"{\"nnodes\":2,\"exclusive\":true}",
+                                       "{\"nnodes\":2,\"cores\":1}"};
+    sched_t *s = make("easy", NULL, "first-fit", FOUR);
+    struct sched_stats st;
+    struct out o = {0};
+    errmsg_t err;
+
+    ck_assert_int_eq(sched_set_node_policy(s, &wrong, "10,0", &err), 0);
+    add(s, 1, 16, jobs[0]);
+    pass(s, 1000., &o);
+    ck_assert_ptr_nonnull(strstr(o.R[1], "\"rank\":\"1,3\""));
+    out_clear(&o);
+    sched_destroy(s);
+    for (size_t i = 0; i < sizeof(answers) / sizeof(answers[0]); i++) {
+        for (size_t k = 0; k < 2; k++) {
+            s = make("easy", NULL, "first-fit", FOUR);
+            add(s, 1, 16, "{\"nnodes\":1,\"exclusive\":true}");
+            pass(s, 1000., &o);
+            ck_assert_int_eq(sched_set_node_policy(s, &wrong, answers[i], &err), 0);
+            add(s, 2, 16, jobs[k]);
+            pass(s, 1001., &o);
+            has(&o, 2, "1-2", k == 0 ? "0-3" : "0");
+            sched_get_stats(s, &st);
+            ck_assert_uint_eq(st.fallbacks, 1);
+            out_clear(&o);
+            sched_destroy(s);
+        }
+    }
+}
+END_TEST
+
 /* --- out of memory --- */
 
 static unsigned fail_at; /* this call of calloc() from now on fails; 0: none */
@@ -645,6 +706,7 @@ int main(void)
 
     tcase_add_test(tc, node_policies);
     tcase_add_test(tc, best_fit_holes);
+    tcase_add_test(tc, select_is_checked);
     tcase_add_test(tc, no_memory_for_policy);
     tcase_add_test(tc, fcfs);
     tcase_add_test(tc, expiration);
