@@ -14,10 +14,16 @@
  * reported as running, a policy changes) drops the copy.  The next pass that can use the engine
  * makes a new one, and keeps the reservations unless nodes were lost or the policy has changed.
  *
+ * With several reservations (conservative), they are kept when the decision passes from one to the
+ * other, too: those of the engine get particular nodes, at the same times (hand_over()), and those
+ * of sched_pass.c become numbers again.
+ *
  * Invariants, while whole_valid:
  *  1. The engine has each waiting job of an available shape (job->whole) and each held claim
  *     (claim->whole).  It does not have jobs that wait for nodes that are down.
  *  2. A node that several claims share belongs to the claim that ends last.
+ * ... and while sched_pass.c decides:
+ *  3. No job has a reservation of the engine, so none of an earlier time comes back.
  *
  * Failure: without memory there is no engine, and sched_pass.c decides.
  */
@@ -30,6 +36,8 @@
 #include "sched_private.h"
 #include "sched_whole_private.h"
 
+#define HANDED_MAX 1000 /* reservations, each of which looks at all nodes */
+
 void sched_alike_drop(sched_t *s)
 {
     s->whole_valid = false;
@@ -37,6 +45,7 @@ void sched_alike_drop(sched_t *s)
 
 void sched_alike_destroy(sched_t *s)
 {
+    s->whole_forget |= s->whole != NULL; /* jobs have had theirs from it */
     sched_whole_destroy(s->whole);
     s->whole = NULL;
     s->whole_valid = false;
@@ -62,9 +71,19 @@ size_t sched_alike_reserved(const sched_t *s)
 
 /* --- what happens --- */
 
+/* When the job's reservation begins, with whomever it was made. */
+static double reserved_for(const sched_t *s, const struct job *j)
+{
+    if (s->whole_forget)
+        return INFINITY;
+    if (j->reserved && sched_builtin_reserves_all(s->queue))
+        return j->reserved->start;
+    return j->whole ? j->whole->start : INFINITY;
+}
+
 static int add(sched_t *s, struct job *j)
 {
-    double start = j->whole && !s->whole_forget ? j->whole->start : INFINITY;
+    double start = reserved_for(s, j);
 
     j->whole = sched_whole_add(s->whole, j->order.a, j->id, j->t_submit, j->shape->req.nnodes,
                                j->duration, j);
@@ -90,6 +109,7 @@ void sched_alike_removed(sched_t *s, struct job *j)
 {
     if (s->whole_valid && j->whole)
         sched_whole_remove(s->whole, j->whole);
+    s->moved += j->whole != NULL;
     j->whole = NULL;
 }
 
@@ -168,17 +188,65 @@ static bool make(sched_t *s, enum sched_whole_queue queue, uint32_t reservations
     ok = s->whole != NULL;
     if (ok) {
         sched_whole_usable(s->whole, s->map->at_least);
-        if (!former)
-            s->whole_forget = true;
         ok = copy_all(s) == 0;
+        s->whole->ended = s->moved != s->moved_before;
     }
     sched_whole_destroy(former);
     s->work += s->map->n / 4 + sched_tree_size(&s->order) / 2;
     s->whole_valid = ok;
-    s->whole_forget = false;
+    s->whole_forget = !ok;
     if (!ok)
         sched_alike_destroy(s);
     return ok;
+}
+
+/* --- given up --- */
+
+struct due {
+    double start;
+    struct job *job;
+};
+
+static int by_start(const void *x, const void *y)
+{
+    const struct due *a = x;
+    const struct due *b = y;
+
+    if (a->start != b->start)
+        return a->start < b->start ? -1 : 1;
+    return a->job->id < b->job->id ? -1 : a->job->id > b->job->id;
+}
+
+/* sched_pass.c decides now.  It gets the reservations in the order of their start, so that there are
+ * nodes for each.  One for which there are none is lost, and so are all without memory. */
+static void hand_over(sched_t *s)
+{
+    bool keep = !s->whole_forget && !s->choices && sched_builtin_reserves_all(s->queue) &&
+                !sched_builtin_replans(s->queue);
+    size_t count = sched_tree_size(&s->order), n = 0;
+    struct due *due = NULL;
+
+    if (!s->whole && !s->whole_forget)
+        return;
+    if (keep)
+        due = malloc((count + 1) * sizeof(*due));
+    for (struct sched_tree_node *t = sched_tree_first(&s->order); t;
+         t = sched_tree_after(&s->order, sched_tree_key(t))) {
+        struct job *j = sched_job_of_order(t);
+
+        if (due && j->whole && j->whole->start < INFINITY && sched_shape_renew(s, j->shape) == 0 &&
+            j->shape->alike && !sched_job_late(s, j, j->whole->start))
+            due[n++] = (struct due){j->whole->start, j};
+        j->whole = NULL;
+    }
+    if (n > 0)
+        qsort(due, n, sizeof(*due), by_start);
+    for (size_t i = 0; i < n && i < HANDED_MAX; i++)
+        if (sched_exchange_place(s, due[i].job, due[i].start))
+            due[i].job->reserved->moved = s->moved_before;
+    free(due);
+    sched_alike_destroy(s);
+    s->whole_forget = false;
 }
 
 /* --- passes --- */
@@ -228,10 +296,16 @@ bool sched_alike_begin(sched_t *s, const struct sched_ops *ops)
     enum sched_whole_queue queue;
     uint32_t reservations;
 
-    if (!s->map->alike || s->expiration < SCHED_NEVER || s->unheard || s->no_score ||
+    /* No nodes are known for the moment: reservations stay. */
+    if (s->unheard) {
+        sched_alike_drop(s);
+        return false;
+    }
+    if (!s->map->alike || s->expiration < SCHED_NEVER || s->no_score ||
         (s->node->node->order == SCHED_NODES_BY_SCORE) ||
         !sched_builtin_whole(s->queue, s->queue_state, &queue, &reservations) || !all_alike(s)) {
         sched_alike_drop(s);
+        hand_over(s);
         return false;
     }
     /* Jobs that are denied here are not in the engine. */

@@ -471,6 +471,25 @@ struct claim *sched_exchange_start(sched_t *s, struct job *j)
 
 /* --- starting later --- */
 
+bool sched_exchange_place(sched_t *s, struct job *j, double start)
+{
+    struct span sp = {.from = start,
+                      .to = start + j->duration,
+                      .now = s->now,
+                      .future = true,
+                      .nreserved = SIZE_MAX,
+                      .fixed = true};
+    size_t want = j->shape->req.nnodes;
+    struct claim *c;
+
+    s->exchange.round++; /* nothing has made room */
+    if (sched_plan_room(s) < 0 || idle_nodes(s, sp.from, sp.to, want) != want ||
+        !(c = sched_select_claim(s, j, want, &sp)))
+        return false;
+    sched_plan_enter(s, j, c);
+    return true;
+}
+
 bool sched_exchange_reserve(sched_t *s, struct job *j)
 {
     double limit = j->reserved ? j->reserved->start - SCHED_EPSILON : SCHED_NEVER;

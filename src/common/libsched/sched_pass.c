@@ -65,6 +65,8 @@ static void pass_begin(sched_t *s, double now)
     s->dirty = false;
     s->now = now;
     s->pass++;
+    s->moved_before = s->moved_seen;
+    s->moved_seen = s->moved;
     s->cursor_set = false;
     s->pass_reserved = 0;
     s->lapse = SCHED_NEVER;

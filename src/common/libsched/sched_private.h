@@ -233,12 +233,13 @@ struct sched_exchange {
 
 struct sched {
     struct map *map;
-    uint64_t epoch; /* inventory and state of nodes, from 1 */
-    uint64_t grown; /* from 1; up whenever something became free */
-    uint64_t moved; /* up with that, and when a reservation was given up */
-    hmap_t *jobs;   /* id -> struct job: the queue */
-    hmap_t *held;   /* id -> struct claim: what runs */
-    hmap_t *shapes; /* hash -> struct shape */
+    uint64_t epoch;                    /* inventory and state of nodes, from 1 */
+    uint64_t grown;                    /* from 1; up whenever something became free */
+    uint64_t moved;                    /* up with that, and when a reservation was given up */
+    uint64_t moved_seen, moved_before; /* as this pass began; as the one before did */
+    hmap_t *jobs;                      /* id -> struct job: the queue */
+    hmap_t *held;                      /* id -> struct claim: what runs */
+    hmap_t *shapes;                    /* hash -> struct shape */
     struct list_node all_shapes, all_jobs;
     size_t nshapes;
     struct sched_tree order;
@@ -466,6 +467,9 @@ struct claim *sched_exchange_start(sched_t *s, struct job *j);
 /* Reserve nodes for the job at the earliest time that the numbers allow, if that is earlier than
  * its reservation. */
 bool sched_exchange_reserve(sched_t *s, struct job *j);
+/* Reserve nodes from `start` on for a job that has no reservation, if they are there.  No
+ * reservation may begin later. */
+bool sched_exchange_place(sched_t *s, struct job *j, double start);
 /* The claim is about to be reserved (1), or was just taken out (-1). */
 void sched_exchange_reserved(sched_t *s, const struct claim *c, int sign);
 /* The claim is about to be held. */

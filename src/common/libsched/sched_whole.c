@@ -232,7 +232,7 @@ sched_whole_t *sched_whole_create_on(const sched_switches_t *sw,
     w->reservations = reservations;
     w->overdue = SCHED_OVERDUE;
     w->stale = true;
-    w->ended = true; /* perhaps while there was no engine: reservations that jobs kept may move */
+    w->ended = true;
     if (start_empty(w, false) < 0) {
         sched_whole_destroy(w);
         errno = ENOMEM;

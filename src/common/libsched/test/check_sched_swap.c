@@ -2,7 +2,8 @@
  *
  * Two schedulers get the same random jobs for whole nodes (some by all of their cores), which end at
  * the same times, often early.  The first decides with the engine for whole nodes.  In the queue of the second there is
- * also a job that needs a node that is down, and asks for cores: so sched_pass.c decides there.
+ * also a job that needs a node that is down, and asks for cores: so sched_pass.c decides there, or
+ * now this and now that if the job comes and goes.
  * Each job has to start at the same time in both, on whatever nodes.
  */
 #include "config.h"
@@ -18,6 +19,7 @@
 #define NJOBS 120
 #define ODD 1000
 #define RUNS 200
+#define RUNS_TURNS 80
 
 struct planned {
     double submit, estimate, runtime;
@@ -31,6 +33,8 @@ struct world {
     struct planned jobs[NJOBS];
     unsigned which;
     uint64_t seed;
+    bool turns; /* the odd job comes and goes */
+    bool odd;   /* it is there */
 };
 
 static unsigned upto(struct world *w, unsigned n)
@@ -53,13 +57,14 @@ static void deny_cb(uint64_t id, const char *note, void *arg)
     ck_abort_msg("job %ju was denied: %s", (uintmax_t)id, note);
 }
 
-static void add(sched_t *s, uint64_t id, const char *fmt, unsigned nodes, double estimate)
+static void add_urgent(sched_t *s, uint64_t id, uint32_t urgency, const char *fmt, unsigned nodes,
+                       double estimate)
 {
     char text[128];
     struct rreq r;
     errmsg_t err;
     json_t *obj;
-    struct sched_job job = {id, 16, 0, (double)id, &r};
+    struct sched_job job = {id, urgency, 0, (double)id, &r};
 
     snprintf(text, sizeof(text), fmt, nodes, estimate);
     obj = json_loads(text, 0, NULL);
@@ -68,6 +73,16 @@ static void add(sched_t *s, uint64_t id, const char *fmt, unsigned nodes, double
     ck_assert_msg(sched_add(s, &job, (double)id, &err) == 0, "%s", err.text);
     rreq_clear(&r);
     json_decref(obj);
+}
+
+static void add(sched_t *s, uint64_t id, const char *fmt, unsigned nodes, double estimate)
+{
+    add_urgent(s, id, 16, fmt, nodes, estimate);
+}
+
+static void add_odd(sched_t *s)
+{
+    add(s, ODD, "{\"nnodes\":%u,\"cores\":1,\"duration\":%f}", NODES + 1, 10.);
 }
 
 static sched_t *make(const char *queue, const char *arg, bool odd)
@@ -84,7 +99,7 @@ static sched_t *make(const char *queue, const char *arg, bool odd)
     ck_assert_int_eq(sched_set_node_policy(s, sched_builtin("first-fit"), NULL, &err), 0);
     ck_assert_int_eq(sched_inventory(s, g, up, NULL, &err), 0);
     if (odd)
-        add(s, ODD, "{\"nnodes\":%u,\"cores\":1,\"duration\":%f}", NODES + 1, 10.);
+        add_odd(s);
     idset_destroy(up);
     resgraph_destroy(g);
     return s;
@@ -127,6 +142,13 @@ static double instant(struct world *w, unsigned which, double now, unsigned *arr
             *arrived % 3 ? "{\"nnodes\":%u,\"exclusive\":true,\"duration\":%f}"
                          : "{\"nnodes\":%u,\"cores\":2,\"duration\":%f}",
             w->jobs[*arrived].nodes, w->jobs[*arrived].estimate);
+    if (which == 1 && w->turns && upto(w, 4) == 0) {
+        if (w->odd)
+            ck_assert_int_eq(sched_remove(w->s[1], ODD), 0);
+        else
+            add_odd(w->s[1]);
+        w->odd = !w->odd;
+    }
     while (sched_pass(w->s[which], now, 1000, &ops))
         ;
     if ((next = sched_next_time(w->s[which])) <= now)
@@ -141,10 +163,10 @@ static double instant(struct world *w, unsigned which, double now, unsigned *arr
     return next;
 }
 
-static void same_starts(const char *queue, const char *arg)
+static void same_starts(const char *queue, const char *arg, bool turns)
 {
-    for (uint64_t seed = 1; seed <= RUNS; seed++) {
-        struct world w = {.seed = seed};
+    for (uint64_t seed = 1; seed <= (turns ? RUNS_TURNS : RUNS); seed++) {
+        struct world w = {.seed = seed, .turns = turns, .odd = true};
 
         make_jobs(&w);
         for (unsigned which = 0; which < 2; which++) {
@@ -167,21 +189,110 @@ static void same_starts(const char *queue, const char *arg)
 
 START_TEST(one)
 {
-    same_starts("easy", NULL);
+    same_starts("easy", NULL, false);
 }
 END_TEST
 
 START_TEST(all)
 {
-    same_starts("conservative", "all");
-    same_starts("replan", "all");
+    same_starts("conservative", "all", false);
+    same_starts("replan", "all", false);
 }
 END_TEST
 
 START_TEST(some)
 {
-    same_starts("conservative", "4");
-    same_starts("replan", "4");
+    same_starts("conservative", "4", false);
+    same_starts("replan", "4", false);
+}
+END_TEST
+
+START_TEST(turning)
+{
+    same_starts("easy", NULL, true);
+    same_starts("conservative", "all", true);
+    same_starts("conservative", "4", true);
+    same_starts("replan", "all", true);
+}
+END_TEST
+
+#define WHOLE "{\"nnodes\":%u,\"exclusive\":true,\"duration\":%f}"
+#define CORE "{\"nnodes\":%u,\"cores\":1,\"duration\":%f}"
+
+static void pass(struct world *w, double now)
+{
+    struct sched_ops ops = {alloc_cb, deny_cb, w};
+
+    while (sched_pass(w->s[0], now, 1000, &ops))
+        ;
+}
+
+static void end(struct world *w, uint64_t id, double now)
+{
+    ck_assert_int_eq(sched_free(w->s[0], id, now), 0);
+    pass(w, now);
+}
+
+static void come(struct world *w, uint64_t id, const char *fmt, unsigned nodes, double estimate,
+                 double now)
+{
+    w->jobs[id - 1].start[0] = -1.;
+    add(w->s[0], id, fmt, nodes, estimate);
+    pass(w, now);
+}
+
+/* Job 4 has a reservation before that of job 3, although it comes behind it: it was made when job 3
+ * could not start as early as it could now.  A job for a core makes no difference, nor does its
+ * end. */
+START_TEST(never_later)
+{
+    for (int back = 0; back < 2; back++) {
+        struct world w = {.s = {make("conservative", "all", false)}};
+
+        come(&w, 1, WHOLE, 9, 50., 10000.);
+        come(&w, 2, WHOLE, 3, 100., 10000.);
+        come(&w, 3, WHOLE, 12, 100., 10000.);
+        come(&w, 4, WHOLE, 9, 50., 10000.);
+        end(&w, 2, 10030.);
+        come(&w, 5, CORE, 1, 1000., 10031.);
+        ck_assert_double_eq(w.jobs[4].start[0], -1.);
+        if (back) {
+            ck_assert_int_eq(sched_remove(w.s[0], 5), 0);
+            pass(&w, 10040.);
+        }
+        end(&w, 1, 10050.);
+        ck_assert_double_eq(w.jobs[3].start[0], 10050.);
+        ck_assert_double_eq(w.jobs[2].start[0], -1.);
+        end(&w, 4, 10100.);
+        ck_assert_double_eq(w.jobs[2].start[0], 10100.);
+        sched_destroy(w.s[0]);
+    }
+}
+END_TEST
+
+/* A job for a core goes before job 2, which gets a later reservation thereby.  When it runs and only
+ * whole nodes are asked for again, that one counts, and not the one that was before. */
+START_TEST(nothing_comes_back)
+{
+    struct world w = {.s = {make("conservative", "all", false)}};
+
+    come(&w, 1, WHOLE, 12, 100., 10000.);
+    come(&w, 2, WHOLE, 12, 100., 10000.);
+    w.jobs[2].start[0] = -1.;
+    add_urgent(w.s[0], 3, 20, CORE, 1, 900.);
+    pass(&w, 10001.);
+    end(&w, 1, 10100.);
+    ck_assert_double_eq(w.jobs[2].start[0], 10100.);
+    come(&w, 4, WHOLE, 2, 500., 10150.);
+    ck_assert_double_eq(w.jobs[3].start[0], 10150.);
+    come(&w, 5, WHOLE, 2, 2000., 10160.);
+    pass(&w, 10200.);
+    ck_assert_double_eq(w.jobs[4].start[0], -1.);
+    end(&w, 4, 10650.);
+    end(&w, 3, 11000.);
+    ck_assert_double_eq(w.jobs[1].start[0], 11000.);
+    ck_assert_double_eq(w.jobs[4].start[0], -1.);
+    sched_destroy(w.s[0]);
 }
 END_TEST
 
@@ -193,5 +304,8 @@ int main(void)
     tcase_add_test(tc, one);
     tcase_add_test(tc, all);
     tcase_add_test(tc, some);
+    tcase_add_test(tc, turning);
+    tcase_add_test(tc, never_later);
+    tcase_add_test(tc, nothing_comes_back);
     return run_case("sched_swap", tc);
 }
