@@ -6,6 +6,8 @@
 #ifndef SERVICE_FOLLOW_H
 #define SERVICE_FOLLOW_H
 
+#include <stdbool.h>
+
 #include "libflux/future.h"
 
 typedef struct follow follow_t;
@@ -15,6 +17,8 @@ struct follow_ops {
     double again;      /* seconds from the end of a stream until it is reopened */
     double again_max;  /* limit of that pause, which doubles with each stream that had no
                           response */
+    /* NULL, or: may the stream be opened now?  false: it is asked again after `again` seconds. */
+    bool (*may_open)(void *arg);
     /* Handle a response, with flux_rpc_get_struct().  0, or -1 with an error message: the stream is
      * closed, and reopened after a pause. */
     int (*take)(void *arg, flux_future_t *f, errmsg_t *err);
@@ -24,9 +28,13 @@ struct follow_ops {
     void (*ended)(void *arg, int errnum, const char *why, unsigned tries);
 };
 
-/* Opens the stream.  NULL with ENOMEM; then no callback was called.  Only `ended` may destroy
- * it. */
+/* The stream is closed until follow_open().  NULL with ENOMEM.  Only `ended` may destroy it. */
 follow_t *follow_create(flux_t *h, const struct follow_ops *ops, void *arg);
 void follow_destroy(follow_t *fo); /* NULL-safe, keeps errno */
+
+/* Open the stream.  One that is open is canceled; `ended` is not called for it. */
+void follow_open(follow_t *fo);
+/* Treat the open stream as if it had ended with this error; no effect without one. */
+void follow_end(follow_t *fo, int errnum, const char *why);
 
 #endif

@@ -4,13 +4,13 @@
  *    lost        overlay.down    the event; the answer of rank 0 to overlay.status, which
  *                                session_ask_lost() requests, also after missed events (event.lost)
  *    status      overlay.        each answer of the own broker, which is asked at first and after
- *                                each of these events
+ *                                each of these events, or when session_current() needs an answer
  *    runs        overlay.run     the event, or an answer of the own broker after the subscription
  *
  * Invariants:
  *  1. `runs` is called at most once.
  *  2. At most one request to the own broker is unanswered; an event meanwhile causes another
- *     request.
+ *     request (on demand: when it is needed), and the answer is not the current state.
  *  3. The own rank is never among the lost ones.  Rank 0 counts it among them when the own broker,
  *     or one above it, was cut off and still reaches rank 0 along the ring.  Then the others that
  *     are named may be in the same part of the tree and serve this rank as before, so nothing is
@@ -39,7 +39,8 @@ struct session {
     flux_future_t *lost_f;
     flux_future_t *status_f;
     flux_future_t *sub_f;
-    bool stale; /* an event came after the request for the status */
+    bool stale;   /* an event came after the request for the status */
+    bool current; /* none came after the request that was answered last */
     bool runs;
 };
 
@@ -130,22 +131,20 @@ static void status_cb(flux_future_t *f, void *arg)
 
     INVARIANT(2, s->status_f == f);
     s->status_f = NULL;
-    if (rc < 0) {
+    if (rc < 0)
         flux_log(s->h, LOG_ERR, "cannot find out which ranks are up: %s", err.text);
-    } else {
-        if (s->ops->status)
-            s->ops->status(s->arg, &st);
-        if (strcmp(st.state, "run") == 0)
-            begin(s);
-    }
+    s->current = rc == 0 && !s->stale;
+    if (s->ops->status)
+        s->ops->status(s->arg, rc == 0 ? &st : NULL);
+    if (rc == 0 && strcmp(st.state, "run") == 0)
+        begin(s);
     flux_future_destroy(f);
-    if (s->stale)
+    if (s->stale && !s->ops->on_demand)
         ask_status(s);
 }
 
 static void ask_status(session_t *s)
 {
-    s->stale = true;
     if (s->status_f)
         return;
     s->status_f = flux_rpc(s->h, "overlay.status", NULL, FLUX_NODEID_ANY, 0);
@@ -157,6 +156,21 @@ static void ask_status(session_t *s)
     s->status_f = NULL;
 }
 
+static void changed(session_t *s)
+{
+    s->stale = true;
+    s->current = false;
+    if (!s->ops->on_demand)
+        ask_status(s);
+}
+
+bool session_current(session_t *s)
+{
+    if (!s->current)
+        ask_status(s);
+    return s->current;
+}
+
 /* --- events --- */
 
 static void missed_cb(flux_t *h, const flux_msg_t *event, void *arg)
@@ -166,7 +180,7 @@ static void missed_cb(flux_t *h, const flux_msg_t *event, void *arg)
     if (s->ops->lost)
         session_ask_lost(s);
     if (s->ops->status || s->ops->runs)
-        ask_status(s);
+        changed(s);
 }
 
 static void changed_cb(flux_t *h, const flux_msg_t *event, void *arg)
@@ -174,7 +188,7 @@ static void changed_cb(flux_t *h, const flux_msg_t *event, void *arg)
     session_t *s = arg;
 
     if (s->ops->status)
-        ask_status(s);
+        changed(s);
 }
 
 static void run_cb(flux_t *h, const flux_msg_t *event, void *arg)
@@ -228,7 +242,7 @@ session_t *session_create(flux_t *h, const struct session_ops *ops, void *arg)
         errno = ENOMEM;
         return NULL;
     }
-    if (ops->status)
+    if (ops->status && !ops->on_demand)
         ask_status(s);
     return s;
 }

@@ -20,8 +20,11 @@ struct session_ops {
      * already. `now`: just now; otherwise at any time in the past.  Not called for ranks among
      * which is the own one: then it is this broker that is cut off. */
     void (*lost)(void *arg, const idset_t *ranks, bool now);
-    /* The first answer, or something has changed in the overlay: the state of the own broker. */
+    /* The first answer, or something has changed in the overlay: the state of the own broker.
+     * NULL: it cannot be learned, for a reason that was logged. */
     void (*status)(void *arg, const struct overlay_status *status);
+    /* The own broker is asked for its state by session_current() only, not after each change. */
+    bool on_demand;
     /* The session runs: all ranks are up or lost.  Called once. */
     void (*runs)(void *arg);
 };
@@ -31,6 +34,9 @@ struct session_ops {
 session_t *session_create(flux_t *h, const struct session_ops *ops, void *arg);
 void session_destroy(session_t *s); /* NULL-safe, keeps errno */
 
+/* Is the state that was last reported to session_ops.status() the current one, as far as the events
+ * that have arrived tell?  Otherwise the own broker is asked, if it was not yet. */
+bool session_current(session_t *s);
 /* The ranks that were reported to session_ops.lost(). */
 const idset_t *session_lost(const session_t *s);
 /* Ask rank 0 which ranks are lost: for an instance that replaces another, or that has missed events

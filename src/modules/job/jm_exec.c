@@ -36,15 +36,15 @@
 
 #include "libexec/wrexec_wire.h"
 #include "libjob/job_wire.h"
+#include "libservice/follow.h"
 #include "libschema/jsonout.h"
 #include "libutil/invariant.h"
 
 #define AGAIN 0.25
 
 struct jm_exec {
-    flux_future_t *f; /* wrexec.jobs */
+    follow_t *stream; /* wrexec.jobs */
     bool attached;
-    flux_watcher_t *again;
     struct list_node launch;        /* jobs to be launched */
     struct jm_ids kill[JM_SIGNALS]; /* to be sent, by signal */
     bool killing;
@@ -53,64 +53,6 @@ struct jm_exec {
     int sent_signal;
     uint64_t launches, ended;
 };
-
-static void attach(struct jm *jm);
-static void lost(struct jm *jm, const char *why);
-
-static void again_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
-{
-    attach(arg);
-}
-
-static void idle_cb(void *arg)
-{
-    jm_module_kick(arg);
-}
-
-static void failed_cb(void *arg, const char *topic, int errnum, const char *why)
-{
-    struct jm *jm = arg;
-    struct jm_exec *x = jm->exec;
-
-    flux_log(jm->h, LOG_WARNING, "%s: %s", topic, why);
-    if (strcmp(topic, "wrexec.kill") == 0) {
-        for (size_t i = 0; i < x->sent.n; i++)
-            if (jm_job_find(jm, x->sent.ids[i]))
-                jm_exec_kill(jm, x->sent.ids[i], x->sent_signal);
-    }
-    if (x->f)
-        lost(jm, why);
-}
-
-int jm_exec_create(struct jm *jm)
-{
-    static const struct courier_callbacks cbs = {.idle = idle_cb, .failed = failed_cb};
-    struct jm_exec *x = calloc(1, sizeof(*x));
-
-    if (!x)
-        return -1;
-    jm->exec = x;
-    list_init(&x->launch);
-    x->again = flux_timer_create(jm->r, again_cb, jm);
-    x->courier = courier_create(jm->h, 0, &cbs, jm);
-    return x->again && x->courier ? 0 : -1;
-}
-
-void jm_exec_destroy(struct jm *jm)
-{
-    struct jm_exec *x = jm->exec;
-
-    if (!x)
-        return;
-    flux_future_destroy(x->f);
-    courier_destroy(x->courier);
-    flux_watcher_destroy(x->again);
-    jm_ids_clear(&x->sent);
-    for (int i = 0; i < JM_SIGNALS; i++)
-        jm_ids_clear(&x->kill[i]);
-    free(x);
-    jm->exec = NULL;
-}
 
 /* --- starting --- */
 
@@ -158,7 +100,7 @@ static void send_launches(struct jm *jm, launchbuf_t *buf)
         courier_post(jm->exec->courier, "wrexec.launch", FLUX_NODEID_ANY, data, len) == 0)
         return;
     /* What was in it runs as far as is known here: the stream's first response says otherwise. */
-    lost(jm, "out of memory for what is to be launched");
+    follow_end(jm->exec->stream, ENOMEM, "out of memory for what is to be launched");
 }
 
 static void launched(struct jm_job *j)
@@ -391,28 +333,24 @@ static void settle(struct jm *jm, const json_t *running)
     }
 }
 
-static void lost(struct jm *jm, const char *why)
+static bool may_open_cb(void *arg)
 {
-    struct jm_exec *x = jm->exec;
+    struct jm *jm = arg;
 
-    if (x->attached)
-        flux_log(jm->h, LOG_WARNING, "no wrexec: %s", why);
-    x->attached = false;
-    flux_future_destroy(x->f);
-    x->f = NULL;
-    flux_timer_start(x->again, AGAIN, 0.);
+    if (courier_busy(jm->exec->courier))
+        return false;
+    for (struct jm_job *j = jm_job_first(jm); j; j = jm_job_next(j))
+        j->exec.unsure = j->exec.launched;
+    return true;
 }
 
-static void jobs_cb(flux_future_t *f, void *arg)
+static int take_cb(void *arg, flux_future_t *f, errmsg_t *err)
 {
     struct jm *jm = arg;
     struct wrexec_jobs m = {0};
-    errmsg_t err;
 
-    if (flux_rpc_get_struct(f, &wrexec_jobs_schema, &m, &err) < 0) {
-        lost(jm, err.text);
-        return;
-    }
+    if (flux_rpc_get_struct(f, &wrexec_jobs_schema, &m, err) < 0)
+        return -1;
     for (size_t i = 0; i < json_array_size(m.raise); i++)
         take_raise(jm, json_array_get(m.raise, i));
     for (size_t i = 0; i < json_array_size(m.ended); i++)
@@ -420,39 +358,82 @@ static void jobs_cb(flux_future_t *f, void *arg)
     if (jm->exec->attached && m.running) {
         /* Another instance has taken the stream over, and may not have got what was launched last:
          * what it says to a request that comes after that counts. */
-        flux_future_destroy(f);
-        jm->exec->f = NULL;
-        attach(jm);
-        return;
+        jm->exec->attached = false;
+        follow_open(jm->exec->stream);
+        return 0;
     }
     if (!jm->exec->attached) {
         settle(jm, m.running);
         jm->exec->attached = true;
     }
-    flux_future_next(f);
     jm_module_kick(jm);
+    return 0;
 }
 
-static void attach(struct jm *jm)
+static void ended_cb(void *arg, int errnum, const char *why, unsigned tries)
+{
+    struct jm *jm = arg;
+
+    if (jm->exec->attached)
+        flux_log(jm->h, LOG_WARNING, "no wrexec: %s", why);
+    jm->exec->attached = false;
+}
+
+/* --- life --- */
+
+static void idle_cb(void *arg)
+{
+    jm_module_kick(arg);
+}
+
+static void failed_cb(void *arg, const char *topic, int errnum, const char *why)
+{
+    struct jm *jm = arg;
+    struct jm_exec *x = jm->exec;
+
+    flux_log(jm->h, LOG_WARNING, "%s: %s", topic, why);
+    if (strcmp(topic, "wrexec.kill") == 0) {
+        for (size_t i = 0; i < x->sent.n; i++)
+            if (jm_job_find(jm, x->sent.ids[i]))
+                jm_exec_kill(jm, x->sent.ids[i], x->sent_signal);
+    }
+    follow_end(x->stream, errnum, why);
+}
+
+int jm_exec_create(struct jm *jm)
+{
+    static const struct courier_callbacks cbs = {.idle = idle_cb, .failed = failed_cb};
+    static const struct follow_ops ops = {"wrexec.jobs", AGAIN,   AGAIN,
+                                          may_open_cb,   take_cb, ended_cb};
+    struct jm_exec *x = calloc(1, sizeof(*x));
+
+    if (!x)
+        return -1;
+    jm->exec = x;
+    list_init(&x->launch);
+    x->stream = follow_create(jm->h, &ops, jm);
+    x->courier = courier_create(jm->h, 0, &cbs, jm);
+    return x->stream && x->courier ? 0 : -1;
+}
+
+void jm_exec_destroy(struct jm *jm)
 {
     struct jm_exec *x = jm->exec;
 
-    x->attached = false;
-    if (courier_busy(x->courier)) {
-        flux_timer_start(x->again, AGAIN, 0.);
+    if (!x)
         return;
-    }
-    for (struct jm_job *j = jm_job_first(jm); j; j = jm_job_next(j)) {
-        j->exec.unsure = j->exec.launched;
-    }
-    x->f = flux_rpc(jm->h, "wrexec.jobs", "{}", FLUX_NODEID_ANY, FLUX_MSGF_STREAMING);
-    if (!x->f || flux_future_then(x->f, -1., jobs_cb, jm) < 0)
-        lost(jm, "out of memory");
+    follow_destroy(x->stream);
+    courier_destroy(x->courier);
+    jm_ids_clear(&x->sent);
+    for (int i = 0; i < JM_SIGNALS; i++)
+        jm_ids_clear(&x->kill[i]);
+    free(x);
+    jm->exec = NULL;
 }
 
 void jm_exec_start(struct jm *jm)
 {
-    attach(jm);
+    follow_open(jm->exec->stream);
 }
 
 void jm_exec_stats(const struct jm *jm, struct jm_stats *st)

@@ -332,9 +332,10 @@ static int job_init(flux_t *h, int argc, char **argv, void **arg, errmsg_t *err)
     if (!(jm = create(h)))
         return errmsg_fail(err, ENOMEM, "the job module is out of memory");
     if (!(jm->handlers = flux_handlers_add(h, handlers, jm)) ||
-        !(jm->session = session_create(h, &session_ops, jm)) || jm_resources_start(jm) < 0)
+        !(jm->session = session_create(h, &session_ops, jm)))
         errmsg_fail(err, ENOMEM, "the job module is out of memory");
     else if ((jm->setup = setup_create(h, &settings, jm, argc, argv, err))) {
+        jm_resources_start(jm);
         *arg = jm;
         return 0;
     }

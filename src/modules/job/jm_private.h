@@ -461,7 +461,7 @@ void jm_submit_gone(struct jm *jm, const char *sender, const idset_t *ranks);
 
 /* --- jm_resources.c --- */
 
-int jm_resources_start(struct jm *jm);
+void jm_resources_start(struct jm *jm);
 /* NULL: not known. */
 resgraph_t *jm_resources_inventory(const struct jm *jm);
 /* Ranks of nodes that share cores with others; NULL: none. */

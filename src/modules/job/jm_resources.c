@@ -22,37 +22,18 @@
 #include <string.h>
 
 #include "libresource/resrc_wire.h"
+#include "libservice/follow.h"
 #include "libutil/hmap.h"
 
 #define AGAIN 0.25
 
 struct jm_resources {
-    flux_future_t *f;      /* resrc.watch */
-    flux_watcher_t *again; /* asks for it again */
+    follow_t *watch;       /* resrc.watch */
     resgraph_t *inventory; /* NULL: none has come */
     uint64_t version;
     idset_t *shared; /* ranks of nodes that share cores with others; NULL: none */
     bool absent;     /* the session has no resrc module */
-    unsigned tries;
 };
-
-static void watch(struct jm *jm);
-
-static void again_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
-{
-    watch(arg);
-}
-
-static void lost(struct jm *jm, int errnum)
-{
-    flux_future_destroy(jm->resources->f);
-    jm->resources->f = NULL;
-    /* While a session starts it comes a little later than this module. */
-    if (errnum == ENOSYS && ++jm->resources->tries >= JM_RESRC_TRIES)
-        jm->resources->absent = true;
-    flux_timer_start(jm->resources->again, AGAIN, 0.);
-    jm_module_kick(jm);
-}
 
 /* Nodes of one host. */
 struct host {
@@ -115,49 +96,45 @@ static idset_t *shared_ranks(const resgraph_t *g)
     return ranks;
 }
 
-static void watch_cb(flux_future_t *f, void *arg)
+static int take_cb(void *arg, flux_future_t *f, errmsg_t *err)
 {
     struct jm *jm = arg;
+    struct jm_resources *p = jm->resources;
     struct resrc_update u = {0};
-    errmsg_t err;
+    resgraph_t *g;
 
-    if (flux_rpc_get_struct(f, &resrc_update_schema, &u, &err) < 0) {
-        if (errno != ENOSYS)
-            flux_log(jm->h, LOG_WARNING, "what resources there are is not told any more: %s",
-                     err.text);
-        lost(jm, errno);
-        return;
-    }
-    if (u.inventory) {
-        resgraph_t *g = resgraph_from_json(u.inventory, &err);
-
-        if (g) {
-            resgraph_destroy(jm->resources->inventory);
-            jm->resources->inventory = g;
-            jm->resources->version++;
-            idset_destroy(jm->resources->shared);
-            jm->resources->shared = resgraph_emulated(g) ? NULL : shared_ranks(g);
-        } else {
-            flux_log(jm->h, LOG_ERR, "the inventory cannot be read: %s", err.text);
-        }
-        jm_module_kick(jm);
-    }
-    flux_future_next(f);
-}
-
-static void watch(struct jm *jm)
-{
-    jm->resources->f = flux_rpc(jm->h, "resrc.watch", "{}", FLUX_NODEID_ANY, FLUX_MSGF_STREAMING);
-    if (!jm->resources->f || flux_future_then(jm->resources->f, -1., watch_cb, jm) < 0)
-        lost(jm, ENOMEM);
-}
-
-int jm_resources_start(struct jm *jm)
-{
-    if (!(jm->resources->again = flux_timer_create(jm->r, again_cb, jm)))
+    if (flux_rpc_get_struct(f, &resrc_update_schema, &u, err) < 0)
         return -1;
-    watch(jm);
+    if (!u.inventory)
+        return 0;
+    if ((g = resgraph_from_json(u.inventory, err))) {
+        resgraph_destroy(p->inventory);
+        p->inventory = g;
+        p->version++;
+        idset_destroy(p->shared);
+        p->shared = resgraph_emulated(g) ? NULL : shared_ranks(g);
+    } else {
+        flux_log(jm->h, LOG_ERR, "the inventory cannot be read: %s", err->text);
+    }
+    jm_module_kick(jm);
     return 0;
+}
+
+static void ended_cb(void *arg, int errnum, const char *why, unsigned tries)
+{
+    struct jm *jm = arg;
+
+    /* While a session starts it comes a little later than this module. */
+    if (errnum != ENOSYS)
+        flux_log(jm->h, LOG_WARNING, "what resources there are is not told any more: %s", why);
+    else if (tries >= JM_RESRC_TRIES)
+        jm->resources->absent = true;
+    jm_module_kick(jm);
+}
+
+void jm_resources_start(struct jm *jm)
+{
+    follow_open(jm->resources->watch);
 }
 
 bool jm_resources_known(const struct jm *jm)
@@ -178,12 +155,13 @@ int jm_resources_satisfiable(struct jm *jm, struct jm_spec *spec, errmsg_t *err)
 
 int jm_resources_create(struct jm *jm)
 {
+    static const struct follow_ops ops = {"resrc.watch", AGAIN, AGAIN, NULL, take_cb, ended_cb};
     struct jm_resources *p = calloc(1, sizeof(*p));
 
     if (!p)
         return -1;
     jm->resources = p;
-    return 0;
+    return (p->watch = follow_create(jm->h, &ops, jm)) ? 0 : -1;
 }
 
 void jm_resources_destroy(struct jm *jm)
@@ -192,8 +170,7 @@ void jm_resources_destroy(struct jm *jm)
 
     if (!p)
         return;
-    flux_future_destroy(p->f);
-    flux_watcher_destroy(p->again);
+    follow_destroy(p->watch);
     resgraph_destroy(p->inventory);
     idset_destroy(p->shared);
     free(p);

@@ -28,14 +28,14 @@
 #include <string.h>
 
 #include "libsched/sched_wire.h"
+#include "libservice/follow.h"
 #include "libschema/jsonout.h"
 
 #define AGAIN 0.25
 
 struct jm_sched {
-    flux_future_t *f; /* sched.attach */
+    follow_t *stream; /* sched.attach */
     uint64_t generation;
-    flux_watcher_t *again;
     struct list_node add;     /* jobs to be told */
     struct list_node running; /* jobs that have resources, after it was attached */
     struct jm_ids free, remove, urgency;
@@ -44,41 +44,6 @@ struct jm_sched {
     unsigned inflight;
     uint64_t feeds, allocs, denied, returned;
 };
-
-static void attach(struct jm *jm);
-
-static void again_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
-{
-    attach(arg);
-}
-
-int jm_sched_create(struct jm *jm)
-{
-    struct jm_sched *s = calloc(1, sizeof(*s));
-
-    if (!s)
-        return -1;
-    jm->sched = s;
-    list_init(&s->add);
-    list_init(&s->running);
-    s->again = flux_timer_create(jm->r, again_cb, jm);
-    return s->again ? 0 : -1;
-}
-
-void jm_sched_destroy(struct jm *jm)
-{
-    struct jm_sched *s = jm->sched;
-
-    if (!s)
-        return;
-    flux_future_destroy(s->f);
-    flux_watcher_destroy(s->again);
-    jm_ids_clear(&s->free);
-    jm_ids_clear(&s->remove);
-    jm_ids_clear(&s->urgency);
-    free(s);
-    jm->sched = NULL;
-}
 
 /* --- what it is to be told --- */
 
@@ -245,8 +210,6 @@ static void put_urgencies(struct jm *jm, struct feed *f)
     jm_ids_drop_first(v, i);
 }
 
-static void lost(struct jm *jm, const char *why);
-
 static void fed_cb(flux_future_t *f, void *arg)
 {
     struct jm *jm = arg;
@@ -255,7 +218,7 @@ static void fed_cb(flux_future_t *f, void *arg)
     jm->sched->inflight--;
     /* The loss of the scheduler is handled where its stream ends. */
     if (flux_rpc_get(f, &err) < 0 && errno == EPROTO && jm->sched->generation)
-        lost(jm, err.text);
+        follow_end(jm->sched->stream, EPROTO, err.text);
     flux_future_destroy(f);
     jm_module_kick(jm);
 }
@@ -284,7 +247,7 @@ static void send_feed(struct jm *jm)
     free(json);
     if (!fut || flux_future_then(fut, -1., fed_cb, jm) < 0) {
         flux_future_destroy(fut);
-        lost(jm, "out of memory");
+        follow_end(s->stream, ENOMEM, "out of memory");
         return;
     }
     s->inflight++;
@@ -322,18 +285,6 @@ static void start_over(struct jm *jm, uint64_t generation)
         }
     }
     jm_sched_enable(jm);
-}
-
-static void lost(struct jm *jm, const char *why)
-{
-    struct jm_sched *s = jm->sched;
-
-    if (s->generation)
-        flux_log(jm->h, LOG_WARNING, "no scheduler: %s", why);
-    flux_future_destroy(s->f);
-    s->f = NULL;
-    start_over(jm, 0);
-    flux_timer_start(s->again, AGAIN, 0.);
 }
 
 static void give_back(struct jm *jm, uint64_t id)
@@ -396,39 +347,65 @@ static void take_deny(struct jm *jm, const json_t *entry)
     jm_state_exception(j, "alloc", JOB_SEVERITY_FATAL, d.note, j->st.userid, false);
 }
 
-static void attach_cb(flux_future_t *f, void *arg)
+static int take_cb(void *arg, flux_future_t *f, errmsg_t *err)
 {
     struct jm *jm = arg;
     struct sched_answer a = {0};
-    errmsg_t err;
 
-    if (flux_rpc_get_struct(f, &sched_answer_schema, &a, &err) < 0) {
-        lost(jm, err.text);
-        return;
-    }
+    if (flux_rpc_get_struct(f, &sched_answer_schema, &a, err) < 0)
+        return -1;
     if (a.attached)
         start_over(jm, a.attached);
     for (size_t i = 0; i < json_array_size(a.alloc); i++)
         take_alloc(jm, json_array_get(a.alloc, i));
     for (size_t i = 0; i < json_array_size(a.deny); i++)
         take_deny(jm, json_array_get(a.deny, i));
-    flux_future_next(f);
     jm_module_kick(jm);
+    return 0;
 }
 
-static void attach(struct jm *jm)
+static void ended_cb(void *arg, int errnum, const char *why, unsigned tries)
+{
+    struct jm *jm = arg;
+
+    if (jm->sched->generation)
+        flux_log(jm->h, LOG_WARNING, "no scheduler: %s", why);
+    start_over(jm, 0);
+}
+
+/* --- life --- */
+
+int jm_sched_create(struct jm *jm)
+{
+    static const struct follow_ops ops = {"sched.attach", AGAIN, AGAIN, NULL, take_cb, ended_cb};
+    struct jm_sched *s = calloc(1, sizeof(*s));
+
+    if (!s)
+        return -1;
+    jm->sched = s;
+    list_init(&s->add);
+    list_init(&s->running);
+    return (s->stream = follow_create(jm->h, &ops, jm)) ? 0 : -1;
+}
+
+void jm_sched_destroy(struct jm *jm)
 {
     struct jm_sched *s = jm->sched;
 
-    s->f = flux_rpc(jm->h, "sched.attach", "{}", FLUX_NODEID_ANY, FLUX_MSGF_STREAMING);
-    if (!s->f || flux_future_then(s->f, -1., attach_cb, jm) < 0)
-        lost(jm, "out of memory");
+    if (!s)
+        return;
+    follow_destroy(s->stream);
+    jm_ids_clear(&s->free);
+    jm_ids_clear(&s->remove);
+    jm_ids_clear(&s->urgency);
+    free(s);
+    jm->sched = NULL;
 }
 
 void jm_sched_start(struct jm *jm)
 {
     jm_sched_enable(jm);
-    attach(jm);
+    follow_open(jm->sched->stream);
 }
 
 /* --- jobs that are read back, before it is attached --- */

@@ -407,9 +407,11 @@ static void status_cb(void *arg, const struct overlay_status *st)
     struct root *r = arg;
     bool first = !r->brokers_up;
     errmsg_t err;
-    idset_t *up = idset_parse(st->up, &err);
+    idset_t *up;
 
-    if (!up) {
+    if (!st)
+        return;
+    if (!(up = idset_parse(st->up, &err))) {
         flux_log(r->ctx->h, LOG_ERR, "cannot learn which ranks are up: %s", err.text);
         return;
     }

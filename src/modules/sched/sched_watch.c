@@ -73,11 +73,15 @@ static void ended_cb(void *arg, int errnum, const char *why, unsigned tries)
     }
 }
 
-static const struct follow_ops resources = {"resrc.watch", AGAIN, AGAIN_MAX, take_cb, ended_cb};
+static const struct follow_ops resources = {"resrc.watch", AGAIN,   AGAIN_MAX,
+                                            NULL,          take_cb, ended_cb};
 
 int watch_init(struct ctx *ctx)
 {
-    return (ctx->watch = follow_create(ctx->h, &resources, ctx)) ? 0 : -1;
+    if (!(ctx->watch = follow_create(ctx->h, &resources, ctx)))
+        return -1;
+    follow_open(ctx->watch);
+    return 0;
 }
 
 void watch_fini(struct ctx *ctx)

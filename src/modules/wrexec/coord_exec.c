@@ -7,8 +7,8 @@
  * Invariants:
  *  1. A request that arrives before the shape of the tree and the ranks that are up are known waits
  *     for both.
- *  2. The ranks that are up are asked for once, and again by the first request after an event that
- *     reports a change.
+ *  2. The ranks that are up are asked for by the first request, and by the first one after an event
+ *     that reports a change.
  *
  * Failure: the request is answered with errno and an error message; no task was started.
  */
@@ -21,11 +21,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libflux/overlay_wire.h"
+#include "libservice/session.h"
 
 #define WAITING_MAX 65536
-
-enum known { UNKNOWN, ASKED, KNOWN };
 
 struct waiting {
     struct list_node node;
@@ -34,9 +32,8 @@ struct waiting {
 
 struct runs {
     struct coord *coord;
-    enum known up_state;
-    idset_t *up;
-    flux_future_t *up_f;
+    session_t *session;
+    idset_t *up; /* as last reported; NULL: not known */
     uint64_t next_exec;
     struct list_node waiting;
     size_t nwaiting;
@@ -154,67 +151,38 @@ out:
 
 /* --- what has to be known first --- */
 
-static void ask(struct runs *rs);
+/* Run the first request that waits, or (error not NULL) answer it. */
+static void serve(struct runs *rs, const char *error)
+{
+    struct waiting *w = list_entry(list_first(&rs->waiting), struct waiting, node);
+    flux_t *h = rs->coord->ctx->h;
+    errmsg_t err = {"unknown"};
+
+    list_remove(&w->node);
+    rs->nwaiting--;
+    if (error)
+        flux_respond_error(h, w->req, EAGAIN, "%s", error);
+    else if (try_run(rs, w->req, &err) < 0)
+        flux_respond_error(h, w->req, errno, "%s", err.text);
+    flux_msg_destroy(w->req);
+    free(w);
+}
 
 void coord_execs_ready(struct runs *rs)
 {
-    struct list_node *n;
-
-    while (rs->coord->ctx->ready && rs->up_state == KNOWN && (n = list_first(&rs->waiting))) {
-        struct waiting *w = list_entry(n, struct waiting, node);
-        errmsg_t err = {"unknown"};
-
-        list_remove(n);
-        rs->nwaiting--;
-        if (try_run(rs, w->req, &err) < 0)
-            flux_respond_error(rs->coord->ctx->h, w->req, errno, "%s", err.text);
-        flux_msg_destroy(w->req);
-        free(w);
-    }
-    if (!list_empty(&rs->waiting))
-        ask(rs);
+    while (!list_empty(&rs->waiting) && session_current(rs->session) && rs->coord->ctx->ready)
+        serve(rs, NULL);
 }
 
-static void up_cb(flux_future_t *f, void *arg)
+static void status_cb(void *arg, const struct overlay_status *st)
 {
     struct runs *rs = arg;
-    struct overlay_status st = {0};
-    idset_t *up = NULL;
-    errmsg_t err;
 
-    if (flux_rpc_get_struct(f, &overlay_status_schema, &st, &err) == 0)
-        up = idset_parse(st.up, &err);
-    if (up) {
-        idset_destroy(rs->up);
-        rs->up = up;
-    } else {
-        flux_log(rs->coord->ctx->h, LOG_ERR, "cannot learn which ranks are up: %s", err.text);
-    }
-    flux_future_destroy(f);
-    rs->up_f = NULL;
-    /* After a failure the previous set is used; without one the next request asks again. */
-    rs->up_state = rs->up ? KNOWN : UNKNOWN;
-    if (rs->up)
-        coord_execs_ready(rs);
-}
-
-void coord_exec_overlay_event(flux_t *h, const flux_msg_t *msg, void *arg)
-{
-    struct ctx *ctx = arg;
-
-    if (ctx->coord)
-        ctx->coord->runs->up_state = UNKNOWN;
-}
-
-static void ask(struct runs *rs)
-{
-    flux_t *h = rs->coord->ctx->h;
-
-    if (rs->up_state == UNKNOWN && !rs->up_f) {
-        rs->up_f = flux_rpc(h, "overlay.status", NULL, FLUX_NODEID_ANY, 0);
-        if (rs->up_f && flux_future_then(rs->up_f, -1., up_cb, rs) == 0)
-            rs->up_state = ASKED;
-    }
+    idset_destroy(rs->up);
+    rs->up = st ? idset_parse(st->up, NULL) : NULL;
+    while (!rs->up && !list_empty(&rs->waiting))
+        serve(rs, "cannot find out which ranks are up: try again later");
+    coord_execs_ready(rs);
 }
 
 static int add_waiting(struct runs *rs, const flux_msg_t *req)
@@ -312,6 +280,7 @@ void coord_execs_load(struct runs *rs, flux_handover_t *o)
 
 struct runs *coord_execs_create(struct coord *r)
 {
+    static const struct session_ops session_ops = {.status = status_cb, .on_demand = true};
     struct runs *rs = calloc(1, sizeof(*rs));
 
     if (!rs)
@@ -319,6 +288,10 @@ struct runs *coord_execs_create(struct coord *r)
     rs->coord = r;
     rs->next_exec = 1;
     list_init(&rs->waiting);
+    if (!(rs->session = session_create(r->ctx->h, &session_ops, rs))) {
+        free(rs);
+        return NULL;
+    }
     return rs;
 }
 
@@ -335,7 +308,7 @@ void coord_execs_destroy(struct runs *rs)
         flux_msg_destroy(w->req);
         free(w);
     }
-    flux_future_destroy(rs->up_f);
+    session_destroy(rs->session);
     idset_destroy(rs->up);
     free(rs);
 }

@@ -241,7 +241,6 @@ static const struct flux_handler handlers[] = {
     {FLUX_MSG_REQUEST, "wrexec.name", name_cb, 0},
     {FLUX_MSG_REQUEST, "wrexec.host", host_cb, FLUX_ROLE_BROKER},
     {FLUX_MSG_REQUEST, "wrexec.stats", stats_cb, 0},
-    {FLUX_MSG_EVENT, "overlay.", coord_exec_overlay_event, 0},
     FLUX_HANDLER_END,
 };
 
@@ -408,8 +407,6 @@ static int begin(struct ctx *ctx, errmsg_t *err)
         return -1;
     if (!(ctx->settings = settings_ask(ctx, go_on)))
         return -1;
-    if (ctx->rank == 0)
-        flux_future_destroy(flux_event_subscribe(ctx->h, "overlay."));
     if (o)
         handover_go_on(ctx);
     return 0;

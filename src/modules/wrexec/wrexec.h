@@ -198,6 +198,5 @@ void coord_client_listen(flux_t *h, const flux_msg_t *req, void *arg);
 void coord_exec_run(flux_t *h, const flux_msg_t *req, void *arg);
 void coord_spawn_request(flux_t *h, const flux_msg_t *req, void *arg);
 void coord_exec_signal(flux_t *h, const flux_msg_t *req, void *arg);
-void coord_exec_overlay_event(flux_t *h, const flux_msg_t *msg, void *arg);
 
 #endif

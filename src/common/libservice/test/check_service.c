@@ -298,6 +298,7 @@ struct told {
     unsigned taken, ended, tries;
     int errnum;
     bool refuse;
+    follow_t *fo;
 };
 
 static int take(void *arg, flux_future_t *f, errmsg_t *err)
@@ -317,7 +318,7 @@ static void ended(void *arg, int errnum, const char *why, unsigned tries)
     t->errnum = errnum;
 }
 
-static const struct follow_ops stream = {"other.watch", 0.5, 1.5, take, ended};
+static const struct follow_ops stream = {"other.watch", 0.5, 1.5, NULL, take, ended};
 
 START_TEST(test_follow)
 {
@@ -328,6 +329,8 @@ START_TEST(test_follow)
     follow_t *fo = follow_create(f->h, &stream, &t);
 
     ck_assert_ptr_nonnull(fo);
+    ck_assert_uint_eq(f->nsent, 0);
+    follow_open(fo);
     ck_assert_uint_eq(f->nsent, 1);
     fake_respond(f, 0, 0, FLUX_MSGF_STREAMING, "{}");
     fake_respond(f, 0, 0, FLUX_MSGF_STREAMING, "{}");
@@ -362,6 +365,7 @@ START_TEST(test_follow_refused)
     struct told t = {.refuse = true};
     follow_t *fo = follow_create(f->h, &stream, &t);
 
+    follow_open(fo);
     fake_respond(f, 0, 0, FLUX_MSGF_STREAMING, "{}");
     ck_assert_uint_eq(t.ended, 1);
     ck_assert_int_eq(t.errnum, EPROTO);
@@ -369,6 +373,59 @@ START_TEST(test_follow_refused)
     ck_assert_str_eq(flux_msg_topic(f->sent[1]), "other.cancel");
     ck_assert_ptr_nonnull(c.timer);
     follow_destroy(fo);
+    fake_free(f);
+}
+END_TEST
+
+static bool may_open(void *arg)
+{
+    struct told *t = arg;
+
+    return !t->refuse;
+}
+
+static int take_anew(void *arg, flux_future_t *f, errmsg_t *err)
+{
+    struct told *t = arg;
+
+    if (++t->taken == 2)
+        follow_open(t->fo);
+    return 0;
+}
+
+/* It is opened when that is permitted, and its user may close it, and have it begin anew. */
+START_TEST(test_follow_user)
+{
+    static const struct follow_ops ops = {"other.watch", 0.5, 0.5, may_open, take_anew, ended};
+    struct clock c;
+    struct fake *f = bed_create(&c, 0);
+    struct told t = {.refuse = true};
+
+    ck_assert_ptr_nonnull(t.fo = follow_create(f->h, &ops, &t));
+    follow_open(t.fo);
+    follow_end(t.fo, EPROTO, "it is not open");
+    ck_assert_uint_eq(f->nsent, 0);
+    ck_assert(c.at == 100.5);
+    t.refuse = false;
+    flux_watcher_fire(c.timer);
+    ck_assert_uint_eq(f->nsent, 1);
+    /* The second response of a stream opens another. */
+    fake_respond(f, 0, 0, FLUX_MSGF_STREAMING, "{}");
+    fake_respond(f, 0, 0, FLUX_MSGF_STREAMING, "{}");
+    ck_assert_uint_eq(f->nsent, 3);
+    ck_assert_str_eq(flux_msg_topic(f->sent[1]), "other.watch");
+    ck_assert_str_eq(flux_msg_topic(f->sent[2]), "other.cancel");
+    fake_respond(f, 1, 0, FLUX_MSGF_STREAMING, "{}");
+    ck_assert_uint_eq(t.taken, 3);
+    ck_assert_uint_eq(t.ended, 0);
+    follow_end(t.fo, EPROTO, "its user does not like it");
+    ck_assert_uint_eq(t.ended, 1);
+    ck_assert_int_eq(t.errnum, EPROTO);
+    ck_assert_uint_eq(f->nsent, 4);
+    ck_assert_str_eq(flux_msg_topic(f->sent[3]), "other.cancel");
+    flux_watcher_fire(c.timer);
+    ck_assert_uint_eq(f->nsent, 5);
+    follow_destroy(t.fo);
     fake_free(f);
 }
 END_TEST
@@ -391,7 +448,7 @@ static void on_lost(void *arg, const idset_t *ranks, bool now)
 
 static void on_status(void *arg, const struct overlay_status *st)
 {
-    ((struct seen *)arg)->status++;
+    ((struct seen *)arg)->status += st != NULL;
 }
 
 static void on_runs(void *arg)
@@ -473,6 +530,44 @@ START_TEST(test_session_status)
     fake_respond(f, 2, 0, 0, STATUS("run", "3"));
     ck_assert_uint_eq(seen.status, 2);
     ck_assert_uint_eq(f->nsent, 3);
+    session_destroy(s);
+    fake_free(f);
+}
+END_TEST
+
+/* The state is asked for when somebody needs it, and it is not the current one once an event came
+ * after the request. */
+START_TEST(test_session_current)
+{
+    static const struct session_ops ops = {.status = on_status, .on_demand = true};
+    struct clock c;
+    struct fake *f = bed_create(&c, 0);
+    struct seen seen = {0};
+    session_t *s = session_create(f->h, &ops, &seen);
+
+    ck_assert_ptr_nonnull(s);
+    event(f, "overlay.down", "{\"ranks\":\"3\"}");
+    ck_assert_uint_eq(f->nsent, 1);
+    ck_assert(!session_current(s));
+    ck_assert(!session_current(s));
+    ck_assert_uint_eq(f->nsent, 2);
+    fake_respond(f, 1, ENOMEM, 0, "no memory");
+    ck_assert_uint_eq(f->nsent, 3); /* the log */
+    ck_assert_uint_eq(seen.status, 0);
+    ck_assert(!session_current(s));
+    ck_assert_uint_eq(f->nsent, 4);
+    event(f, "overlay.down", "{\"ranks\":\"2\"}");
+    fake_respond(f, 3, 0, 0, STATUS("run", "3"));
+    ck_assert_uint_eq(seen.status, 1);
+    ck_assert_uint_eq(f->nsent, 4);
+    ck_assert(!session_current(s));
+    ck_assert_uint_eq(f->nsent, 5);
+    fake_respond(f, 4, 0, 0, STATUS("run", "2-3"));
+    ck_assert_uint_eq(seen.status, 2);
+    ck_assert(session_current(s));
+    ck_assert_uint_eq(f->nsent, 5);
+    event(f, "overlay.down", "{\"ranks\":\"1\"}");
+    ck_assert(!session_current(s));
     session_destroy(s);
     fake_free(f);
 }
@@ -608,8 +703,10 @@ int main(void)
     tcase_add_loop_test(tc, test_setup_arguments, 0, 5);
     tcase_add_test(tc, test_follow);
     tcase_add_test(tc, test_follow_refused);
+    tcase_add_test(tc, test_follow_user);
     tcase_add_test(tc, test_session_lost);
     tcase_add_test(tc, test_session_status);
+    tcase_add_test(tc, test_session_current);
     tcase_add_loop_test(tc, test_session_runs, 0, 2);
     tcase_add_test(tc, test_early);
     tcase_add_test(tc, test_grace);
