@@ -11,8 +11,10 @@
  * pointer, so a probe rarely touches another object: 12 bytes per slot, of which at most 3/4 are
  * used.
  *
- * Records, with the bytes of small objects, are in memory of their own (libutil/slab.h): a store
- * has many, for long, and the gaps between them would scatter whatever else the broker allocates.
+ * Records, with the bytes of small objects, and the bytes of others are in memory of their own
+ * (libutil/slab.h): a store has many, for long, and the gaps between them would scatter whatever
+ * else the broker allocates.  Only the bytes of the few objects that are too large for it are
+ * malloc's, and returned to the system by content_tidy().
  *
  * Invariants:
  *  1. An object is in the index under the hash of its bytes, and there is one object per hash.
@@ -62,7 +64,7 @@ struct content {
     size_t limit;
     uint32_t now;
     bool frozen;
-    size_t most; /* maximum of st.bytes since content_tidy() last released memory */
+    size_t huge, most; /* bytes that are malloc's; their maximum since content_tidy() acted */
     struct content_stats st;
 };
 
@@ -187,10 +189,24 @@ static size_t record_size(size_t len)
     return sizeof(struct content_obj) + (len < CONTENT_SEPARATE ? len : 0);
 }
 
+static bool is_huge(const struct content_obj *o)
+{
+    return o->len > SLAB_LARGEST;
+}
+
+/* Free the bytes of an object that has them apart from its record. */
+static void free_bytes(content_t *c, struct content_obj *o)
+{
+    if (o->data && is_huge(o))
+        c->huge -= o->len;
+    slab_free(c->records, (void *)(uintptr_t)o->data, o->len);
+    o->data = NULL;
+}
+
 static void obj_free(content_t *c, struct content_obj *o)
 {
     if (is_separate(o))
-        free((void *)(uintptr_t)o->data);
+        free_bytes(c, o);
     slab_free(c->records, o, record_size(o->len));
 }
 
@@ -321,14 +337,14 @@ static struct content_obj *add_record(content_t *c, const uint8_t *digest, size_
 static int set_bytes(content_t *c, struct content_obj *o, const void *data)
 {
     uint8_t *to = (uint8_t *)(o + 1);
-    if (is_separate(o) && !(to = malloc(o->len)))
+    if (is_separate(o) && !(to = slab_alloc(c->records, o->len)))
         return -1;
     memcpy(to, data, o->len);
     o->data = to;
     c->st.objects++;
     c->st.bytes += cost(o);
-    if (c->st.bytes > c->most)
-        c->most = c->st.bytes;
+    if (is_huge(o) && (c->huge += o->len) > c->most)
+        c->most = c->huge;
     return 0;
 }
 
@@ -450,8 +466,7 @@ static void drop(content_t *c, struct content_obj *o)
     c->st.objects--;
     c->st.bytes -= cost(o);
     if (o->kept) {
-        free((void *)(uintptr_t)o->data);
-        o->data = NULL;
+        free_bytes(c, o);
         c->st.absent_objects++;
     } else {
         index_del(c, o);
@@ -489,9 +504,9 @@ size_t content_drop(content_t *c, size_t max)
 
 bool content_tidy(content_t *c)
 {
-    if (c->most - c->st.bytes < TIDY_BYTES + c->st.bytes / 8)
+    if (c->most - c->huge < TIDY_BYTES + c->huge / 8)
         return false;
-    c->most = c->st.bytes;
+    c->most = c->huge;
     (void)malloc_trim(0);
     return true;
 }

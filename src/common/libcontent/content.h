@@ -85,9 +85,10 @@ void content_trim(content_t *c);
 /* Drop at most `max` objects that are not needed.  Returns their number. */
 size_t content_drop(content_t *c, size_t max);
 
-/* Return memory to the system if much less is needed than at the last maximum.  Takes milliseconds,
- * so call it when there is time; it acts only if 1 MiB and an eighth of the remaining bytes were
- * freed.  True if it did. */
+/* Return the memory of objects of more than SLAB_LARGEST bytes (libutil/slab.h) to the system if
+ * much less of it is needed than at the last maximum; that of others is returned when they are
+ * freed.  Takes milliseconds, so call it when there is time; it acts only if 1 MiB and an eighth of
+ * what remains were freed.  True if it did. */
 bool content_tidy(content_t *c);
 
 /* While it is frozen, nothing is dropped: content_trim(), content_drop() and content_expire() do

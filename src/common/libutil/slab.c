@@ -1,13 +1,20 @@
-/* slab.c - memory for small objects in blocks of one size each.
+/* slab.c - memory for objects in blocks of one size each.
  *
- * Sizes are rounded up to a multiple of STEP.  Each of these classes has blocks of BLOCK bytes, aligned
- * to their size, so that the address of an object leads to the head of its block.  A block hands out
- * what was freed in it last, and else its next unused bytes, so that pages that nothing needs are not
- * touched.  Objects beyond LARGE are malloc's.
+ *    size             rounded up to          in blocks of
+ *    up to SMALL      a multiple of 32       64 KiB
+ *    up to LARGE      a multiple of 1024     256 KiB
+ *    larger           (malloc)
+ *
+ * Blocks are aligned to their size, so that the address of an object leads to the head of its block.
+ * A block hands out what was freed in it last, and else its next unused bytes, so that pages that
+ * nothing needs are not touched.
+ *
+ * Memory goes back to the system block by block, as objects are freed: there is no walk over all of
+ * it, such as malloc_trim() makes, which takes milliseconds.
  *
  * Invariants:
  *  1. A block is in the list of its class if it has room.
- *  2. A block without objects is given back to the system, but for one of each class.
+ *  2. A block without objects is given back to the system, but for one of each class up to SMALL.
  *
  * Failure: NULL with ENOMEM; nothing has changed.
  *
@@ -25,10 +32,17 @@
 #include "list.h"
 #include "slab.h"
 
-#define BLOCK ((size_t)65536)
-#define STEP ((size_t)32)
-#define CLASSES 72
-#define LARGE (STEP * CLASSES)
+#define SMALL_BLOCK ((size_t)65536)
+#define SMALL_STEP ((size_t)32)
+#define SMALL_CLASSES 72u
+#define SMALL (SMALL_STEP * SMALL_CLASSES)
+#define LARGE_BLOCK ((size_t)262144)
+#define LARGE_STEP ((size_t)1024)
+#define LARGE_CLASSES 34u
+#define LARGE SLAB_LARGEST
+#define CLASSES (SMALL_CLASSES + LARGE_CLASSES)
+
+_Static_assert(SMALL + LARGE_STEP * LARGE_CLASSES == LARGE, "classes end with the largest object");
 
 #if defined(__SANITIZE_ADDRESS__)
 #define SLAB_MALLOC 1
@@ -47,15 +61,36 @@ struct block {
     void *freed;               /* each begins with the address of the next one */
     uint32_t unused;           /* offset */
     uint32_t count;            /* objects */
+    uint32_t class;
 };
 
-#define FIRST ((sizeof(struct block) + STEP - 1) / STEP * STEP)
+#define FIRST ((sizeof(struct block) + SMALL_STEP - 1) / SMALL_STEP * SMALL_STEP)
 
 struct slab {
     struct list_node room[CLASSES];
     struct block *all;
-    size_t nblocks;
+    size_t bytes;
 };
+
+static size_t class_of(size_t size)
+{
+    if (size > SMALL)
+        return SMALL_CLASSES + (size - SMALL - 1) / LARGE_STEP;
+    return size > 0 ? (size - 1) / SMALL_STEP : 0;
+}
+
+/* Of each object. */
+static size_t class_size(size_t class)
+{
+    if (class < SMALL_CLASSES)
+        return (class + 1) * SMALL_STEP;
+    return SMALL + (class + 1 - SMALL_CLASSES) * LARGE_STEP;
+}
+
+static size_t class_block(size_t class)
+{
+    return class < SMALL_CLASSES ? SMALL_BLOCK : LARGE_BLOCK;
+}
 
 slab_t *slab_create(void)
 {
@@ -68,6 +103,7 @@ slab_t *slab_create(void)
 
 static void block_destroy(slab_t *s, struct block *b)
 {
+    size_t size = class_block(b->class);
     int saved = errno;
 
     list_remove(&b->node);
@@ -77,8 +113,8 @@ static void block_destroy(slab_t *s, struct block *b)
         s->all = b->next;
     if (b->next)
         b->next->prev = b->prev;
-    s->nblocks--;
-    (void)munmap(b, BLOCK);
+    s->bytes -= size;
+    (void)munmap(b, size);
     errno = saved;
 }
 
@@ -92,10 +128,11 @@ void slab_destroy(slab_t *s)
 }
 
 /* Twice as much is mapped, and what is before and behind the aligned part given back. */
-static struct block *block_create(slab_t *s)
+static struct block *block_create(slab_t *s, size_t class)
 {
-    char *p = mmap(NULL, 2 * BLOCK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    size_t before = p == MAP_FAILED ? 0 : -(uintptr_t)p & (BLOCK - 1);
+    size_t size = class_block(class);
+    char *p = mmap(NULL, 2 * size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    size_t before = p == MAP_FAILED ? 0 : -(uintptr_t)p & (size - 1);
     struct block *b;
 
     if (p == MAP_FAILED) {
@@ -104,25 +141,21 @@ static struct block *block_create(slab_t *s)
     }
     if (before > 0)
         (void)munmap(p, before);
-    (void)munmap(p + before + BLOCK, BLOCK - before);
+    (void)munmap(p + before + size, size - before);
     b = (struct block *)(void *)(p + before);
     list_init(&b->node);
     b->unused = FIRST;
+    b->class = (uint32_t) class;
     if ((b->next = s->all))
         b->next->prev = b;
     s->all = b;
-    s->nblocks++;
+    s->bytes += size;
     return b;
 }
 
-static size_t class_of(size_t size)
+static bool has_room(const struct block *b)
 {
-    return size > 0 ? (size - 1) / STEP : 0;
-}
-
-static bool has_room(const struct block *b, size_t class)
-{
-    return b->freed || b->unused + (class + 1) * STEP <= BLOCK;
+    return b->freed || b->unused + class_size(b->class) <= class_block(b->class);
 }
 
 void *slab_alloc(slab_t *s, size_t size)
@@ -137,43 +170,45 @@ void *slab_alloc(slab_t *s, size_t size)
     if ((n = list_first(&s->room[class]))) {
         b = list_entry(n, struct block, node);
     } else {
-        if (!(b = block_create(s)))
+        if (!(b = block_create(s, class)))
             return NULL;
         list_append(&s->room[class], &b->node);
     }
-    INVARIANT(1, has_room(b, class));
+    INVARIANT(1, has_room(b));
     if ((p = b->freed)) {
         b->freed = *(void **)p;
     } else {
         p = (char *)b + b->unused;
-        b->unused += (class + 1) * STEP;
+        b->unused += (uint32_t)class_size(class);
     }
     b->count++;
-    if (!has_room(b, class))
+    if (!has_room(b))
         list_remove(&b->node);
     return p;
 }
 
 void slab_free(slab_t *s, void *p, size_t size)
 {
-    struct block *b = (struct block *)((uintptr_t)p & ~(uintptr_t)(BLOCK - 1));
     size_t class = class_of(size);
+    struct block *b;
 
     if (SLAB_MALLOC || !p || size > LARGE) {
         free(p);
         return;
     }
+    b = (struct block *)((uintptr_t)p & ~(uintptr_t)(class_block(class) - 1));
     *(void **)p = b->freed;
     b->freed = p;
     b->count--;
     if (list_empty(&b->node))
         list_push(&s->room[class], &b->node);
-    /* One stays, so that a single object that comes and goes costs no system call. */
-    if (b->count == 0 && (s->room[class].next != &b->node || b->node.next != &s->room[class]))
+    /* One stays, so that a single small object that comes and goes costs no system call. */
+    if (b->count == 0 && (class >= SMALL_CLASSES || s->room[class].next != &b->node ||
+                          b->node.next != &s->room[class]))
         block_destroy(s, b);
 }
 
 size_t slab_bytes(const slab_t *s)
 {
-    return s->nblocks * BLOCK;
+    return s->bytes;
 }

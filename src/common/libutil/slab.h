@@ -1,5 +1,6 @@
-/* Memory for many small objects that live long, apart from malloc's: so that what lives shortly does
- * not get scattered into the gaps between them, where each use of it is a cache miss.
+/* Memory for many objects of up to 36 KiB that live long, apart from malloc's: so that what lives
+ * shortly does not get scattered into the gaps between them, where each use of it is a cache miss;
+ * and what is freed goes back to the system a block at a time.
  *
  * Not thread-safe.
  */
@@ -9,6 +10,9 @@
 #include <stddef.h>
 
 typedef struct slab slab_t;
+
+/* Larger objects are malloc's. */
+#define SLAB_LARGEST ((size_t)37120)
 
 slab_t *slab_create(void); /* NULL with ENOMEM */
 /* Free all of it.  NULL-safe; keeps errno. */

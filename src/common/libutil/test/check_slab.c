@@ -33,6 +33,10 @@ static void check(const struct object *o)
     ck_assert_uint_eq(wrong, 0);
 }
 
+/* Mostly small, some in the larger blocks, and some that are malloc's. */
+static const size_t limits[] = {300, 300, 300, 300, 300, 300, 300, 300, 300,  300,
+                                300, 300, 300, 300, 300, 300, 300, 300, 3000, 45000};
+
 /* Allocated and freed at random, each filled with a mark of its own. */
 START_TEST(test_random)
 {
@@ -51,7 +55,7 @@ START_TEST(test_random)
             k->p = NULL;
             continue;
         }
-        k->size = next(&x) % (next(&x) % 20 ? 300 : 3000);
+        k->size = next(&x) % limits[next(&x) % (sizeof(limits) / sizeof(limits[0]))];
         k->mark = (unsigned char)next(&x);
         ck_assert_ptr_nonnull(k->p = slab_alloc(s, k->size));
         ck_assert_uint_eq((uintptr_t)k->p % 16, 0);
@@ -61,7 +65,7 @@ START_TEST(test_random)
         if (o[i].p && (i & 1)) {
             check(&o[i]);
             slab_free(s, o[i].p, o[i].size);
-        } else if (o[i].p && o[i].size > 2304) { /* beyond the largest class: malloc's */
+        } else if (o[i].p && o[i].size > SLAB_LARGEST) { /* malloc's */
             slab_free(s, o[i].p, o[i].size);
         }
     }
@@ -69,20 +73,23 @@ START_TEST(test_random)
 }
 END_TEST
 
+/* Memory goes back with the objects, not only when somebody tidies up. */
 START_TEST(test_given_back)
 {
+    static const size_t sizes[] = {200, 2305, 32768, SLAB_LARGEST};
     static void *p[OBJECTS];
     slab_t *s = slab_create();
+    size_t size = sizes[_i];
     size_t most;
 
     ck_assert_ptr_nonnull(s);
     slab_free(s, NULL, 100);
     for (int round = 0; round < 3; round++) {
         for (size_t i = 0; i < OBJECTS; i++)
-            ck_assert_ptr_nonnull(p[i] = slab_alloc(s, 200));
+            ck_assert_ptr_nonnull(p[i] = slab_alloc(s, size));
         most = slab_bytes(s);
         for (size_t i = 0; i < OBJECTS; i++)
-            slab_free(s, p[round & 1 ? OBJECTS - 1 - i : i], 200);
+            slab_free(s, p[round & 1 ? OBJECTS - 1 - i : i], size);
         ck_assert_uint_le(slab_bytes(s), most / 8);
     }
     slab_destroy(s);
@@ -95,6 +102,6 @@ int main(void)
     TCase *tc = tcase_create("slab");
 
     tcase_add_loop_test(tc, test_random, 0, 3);
-    tcase_add_test(tc, test_given_back);
+    tcase_add_loop_test(tc, test_given_back, 0, 4);
     return run_case("slab", tc);
 }
