@@ -98,17 +98,23 @@ static int replay_step(struct kvsdisk_replay *r, errmsg_t *err)
     errmsg_t why;
     int rc;
 
-    do {
-        if (kvsstore_apply(r->store, r->txn, r->len, &why) < 0) {
-            if (errno == ENODATA) {
-                errmsg_set(err, "%s", why.text);
-                return -1;
-            }
-            return fail(r, err, &why);
+    while (r->txn) {
+        rc = kvsstore_apply(r->store, r->txn, r->len, &why);
+        if (rc == KVSSTORE_MORE)
+            return rc;
+        if (rc < 0 && errno == ENODATA) {
+            errmsg_set(err, "%s", why.text);
+            return -1;
         }
-        rc = kvsdisk_row_next(&r->row, &r->txn, &r->len, &why);
-    } while (rc == 1);
-    if (rc < 0 || kvsstore_end(r->store, &why) < 0)
+        if (rc < 0 || (rc = kvsdisk_row_next(&r->row, &r->txn, &r->len, &why)) < 0)
+            return fail(r, err, &why);
+        if (rc == 0)
+            r->txn = NULL;
+    }
+    rc = kvsstore_end(r->store, &why);
+    if (rc == KVSSTORE_MORE)
+        return rc;
+    if (rc < 0)
         return fail(r, err, &why);
     if (kvsstore_version(r->store) != r->version ||
         memcmp(kvsstore_root(r->store), r->root, r->dsize) != 0) {

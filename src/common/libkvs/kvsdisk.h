@@ -41,7 +41,7 @@ struct kvsdisk_replay {
     size_t dsize;
     /* private */
     struct kvsdisk_row row;
-    const void *txn; /* to be applied next */
+    const void *txn; /* to be applied next; NULL: all are applied */
     size_t len;
 };
 /* Begin: `version` and `root` (`dsize` bytes) are the result that the row names; root and row stay
@@ -50,7 +50,8 @@ struct kvsdisk_replay {
 int kvsdisk_replay_begin(struct kvsdisk_replay *r, kvsstore_t *store, uint64_t version,
                          const uint8_t *root, size_t dsize, const void *row, size_t len,
                          errmsg_t *err);
-/* Continue.  0: done, the store has that version and root.  -1 with ENODATA: bytes of values are
+/* Continue.  0: done, the store has that version and root.  KVSSTORE_MORE: a slice of time is over
+ * (kvsstore_pace()), call again.  -1 with ENODATA: bytes of values are
  * needed, see kvsstore_missing(); supply and hold them and call again.  -1 with EIO (a transaction
  * is refused, or the result is another root) or ENOMEM and an error message: the store must not be
  * used any more. */

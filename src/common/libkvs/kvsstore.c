@@ -154,8 +154,7 @@ static int child_let_go(kvsstore_t *s, struct content_obj *o)
     return 0;
 }
 
-/* May another step be done now? */
-static bool step(kvsstore_t *s)
+bool kvsstore_step(kvsstore_t *s)
 {
     return !s->more || s->steps++ % STEPS_LOOK != 0 || s->more(s->more_arg);
 }
@@ -168,7 +167,7 @@ bool kvsstore_collect(kvsstore_t *s, unsigned budget)
      * much, what is to be given back cannot pile up however large the root changes are. */
     s->owed += 3 * (uint64_t)s->made;
     s->made = 0;
-    while ((budget > 0 || s->owed > 0) && s->zero && step(s)) {
+    while ((budget > 0 || s->owed > 0) && s->zero && kvsstore_step(s)) {
         struct content_obj *o = s->zero;
         s->zero = o->zero_next;
         if (!s->zero)
@@ -239,6 +238,7 @@ void kvsstore_destroy(kvsstore_t *s)
     int saved = errno;
     kvsstore_cancel(s);
     kvsstore_upload_fini(s);
+    kvsstore_reach_end(s);
     arena_destroy(s->make.arena);
     free(s->make.scratch);
     free(s);
@@ -381,7 +381,7 @@ static int undo(kvsstore_t *s)
 {
     struct kvsent old;
     for (struct undo *u; (u = s->journal) && !s->spoilt; s->journal = u->prev) {
-        if (!step(s))
+        if (!kvsstore_step(s))
             return KVSSTORE_MORE;
         s->now.undone = true;
         int rc = u->had ? kvsdir_set(&s->make, u->dir, &u->ent, &old)
@@ -408,7 +408,7 @@ int kvsstore_apply(kvsstore_t *s, const void *txn, size_t len, errmsg_t *err)
     if (s->now.state == APPLY_NONE)
         rc = apply_begin(s, txn, len, err) < 0 ? -1 : 1;
     while (rc == 1) {
-        if (!step(s))
+        if (!kvsstore_step(s))
             return KVSSTORE_MORE;
         rc = apply_step(s, err);
     }

@@ -8,8 +8,8 @@
  *    kvsstore_end(s, &err);             one new root for all that could be applied
  *    while (kvsstore_collect(s, 100)) ... whenever there is time
  *
- * With kvsstore_pace() the caller has apply() and end() return KVSSTORE_MORE when a slice of time
- * is over, and calls them again.  Meanwhile the old root can be read, and chunks can be uploaded.
+ * With kvsstore_pace() the caller has apply(), end() and load_root() return KVSSTORE_MORE when a
+ * slice of time is over, and calls them again.  Meanwhile the old root can be read, and chunks can be uploaded.
  *
  * Thread rules: a store belongs to one thread.
  */
@@ -137,9 +137,9 @@ void kvsstore_written(kvsstore_t *s, struct content_obj *o, bool ok);
  * EINVAL, ENOMEM. */
 int kvsstore_load(kvsstore_t *s, const uint8_t *digest, const void *data, size_t len,
                   errmsg_t *err);
-/* All is loaded: count references, take the root.  -1 with EIO and a sentence that says which key
- * needs an object that is missing, or ENOMEM: destroy the store.  What no root needs dies after
- * this, as told to `dead`. */
+/* All is loaded: count references, take the root.  0; KVSSTORE_MORE: call again with the same;
+ * -1 with EIO and a sentence that says which key needs an object that is missing, or ENOMEM:
+ * destroy the store.  What no root needs dies after this, as told to `dead`. */
 int kvsstore_load_root(kvsstore_t *s, const uint8_t *root, uint64_t version, errmsg_t *err);
 
 struct kvsstore_stats {

@@ -17,6 +17,8 @@
  *  1. A kept object that is not on disk and not being written is in dirty or pending.
  *  2. Counts after loading are exact: a reference to a missing object is neither counted nor
  *     released.
+ *  3. From the first kvsstore_load() to the end of kvsstore_load_root(), which may take many slices
+ *     of time, nothing is collected, so the zero-reference list only grows at its end.
  *
  * Failure: damaged and missing objects are EIO with an error message, which names the key that
  * needs a missing object.
@@ -287,22 +289,54 @@ static int find_missing(kvsstore_t *s, struct content_obj *root, errmsg_t *err)
     return rc;
 }
 
-int kvsstore_load_root(kvsstore_t *s, const uint8_t *root, uint64_t version, errmsg_t *err)
+/* Count the references of all objects.  0 or KVSSTORE_MORE. */
+static int count_all(kvsstore_t *s)
 {
-    struct counting x = {.s = s};
-    for (struct content_obj *o = s->zero; o; o = o->zero_next) {
+    struct counting x = {s, s->load.missing};
+    int rc = 0;
+    for (; s->load.at; s->load.at = s->load.at->zero_next) {
+        const struct content_obj *o = s->load.at;
+        if (!kvsstore_step(s)) {
+            rc = KVSSTORE_MORE;
+            break;
+        }
         if (o->data && o->on_disk)
             (void)treeobj_refs(o->data, s->make.dsize, count_child, &x);
     }
-    s->loading = false;
+    s->load.missing = x.missing;
+    return rc;
+}
+
+/* All are counted: is what the root needs there? */
+static int check_root(kvsstore_t *s, const uint8_t *root, errmsg_t *err)
+{
     char text[BLOBREF_TEXT_MAX];
     struct content_obj *o = content_find(s->content, root);
     if (!o || !o->kept)
         return errmsg_fail(err, EIO, "the root directory %s is missing on disk",
                            blobref_format(content_blobref(s->content), root, text));
-    if (x.missing && find_missing(s, o, err) < 0)
-        return -1;
-    if (kvsstore_reach_load(s) < 0)
+    return s->load.missing ? find_missing(s, o, err) : 0;
+}
+
+int kvsstore_load_root(kvsstore_t *s, const uint8_t *root, uint64_t version, errmsg_t *err)
+{
+    if (s->load.state == LOAD_BEGIN) {
+        s->load.at = s->zero;
+        s->load.state = LOAD_COUNT;
+    }
+    if (s->load.state == LOAD_COUNT) {
+        if (count_all(s) == KVSSTORE_MORE)
+            return KVSSTORE_MORE;
+        if (check_root(s, root, err) < 0)
+            return -1;
+        s->load.state = LOAD_REACH;
+    }
+    int rc = kvsstore_reach_load(s);
+    if (rc == KVSSTORE_MORE)
+        return rc;
+    if (rc < 0)
         return errmsg_fail(err, ENOMEM, "out of memory while checking the store");
+    s->load.state = LOAD_BEGIN;
+    s->loading = false;
     return kvsstore_reset(s, root, version, err);
 }

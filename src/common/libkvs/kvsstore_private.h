@@ -62,11 +62,19 @@ struct kvsstore {
     void (*dead)(void *arg, const uint8_t *digest);
     void *dead_arg;
     bool loading;
+    struct {
+        enum { LOAD_BEGIN, LOAD_COUNT, LOAD_REACH } state;
+        struct content_obj *at; /* the next on the zero list to be looked at */
+        bool missing;           /* an object that is referred to */
+        struct kvsstore_reach *reach;
+    } load; /* kvsstore_load_root() */
     struct kvsstore_stats st;
 };
 
 /* --- kvsstore.c --- */
 
+/* May another step be done now? */
+bool kvsstore_step(kvsstore_t *s);
 /* One referrer less. */
 void kvsstore_let_go(kvsstore_t *s, struct content_obj *o);
 void kvsstore_zero_append(kvsstore_t *s, struct content_obj *o);
@@ -99,8 +107,10 @@ void kvsstore_disk_dead(kvsstore_t *s, struct content_obj *o);
 void kvsstore_reach_made(kvsstore_t *s, struct content_obj *o);
 /* It came from disk, and its children may not be here yet. */
 void kvsstore_reach_unknown(struct content_obj *o);
-/* Of all objects on the zero list, when all have come.  -1 with ENOMEM. */
+/* Of all objects on the zero list, when all have come.  0; KVSSTORE_MORE: call again; -1 with
+ * ENOMEM. */
 int kvsstore_reach_load(kvsstore_t *s);
+void kvsstore_reach_end(kvsstore_t *s); /* give it up */
 /* May an entry be set where the key is `bytes` long and has `names` names?  0, or -1 with
  * ENAMETOOLONG and a sentence that begins with `key`. */
 int kvsstore_reach_check(kvsstore_t *s, const struct treeobj_entry *e, size_t names, size_t bytes,

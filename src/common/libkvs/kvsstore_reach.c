@@ -10,7 +10,8 @@
  *
  * They are computed when an object is made, from those of its children, which exist already.
  * Objects are loaded from disk in any order; their numbers are computed when all are loaded,
- * children first, with a stack in memory.
+ * children first, with a stack in memory, and in slices of time
+ * (kvsstore_pace()).
  *
  * Invariants:
  *  1. Except while loading, the numbers of a kept object are exact up to 254 and 65535; a tree made
@@ -98,63 +99,88 @@ void kvsstore_reach_unknown(struct content_obj *o)
     o->low_bytes = 0;
 }
 
-struct stack {
+/* The depth of all objects, under way. */
+struct kvsstore_reach {
+    struct content_obj *at; /* the next on the zero list */
     struct content_obj **obj;
     size_t n, cap;
     bool grew, failed;
 };
 
-static bool push(struct stack *st, struct content_obj *o)
+static bool push(struct kvsstore_reach *x, struct content_obj *o)
 {
-    if (st->n == st->cap) {
-        size_t cap = st->cap ? 2 * st->cap : 64;
-        struct content_obj **p = reallocarray(st->obj, cap, sizeof(*p));
+    if (x->n == x->cap) {
+        size_t cap = x->cap ? 2 * x->cap : 64;
+        struct content_obj **p = reallocarray(x->obj, cap, sizeof(*p));
         if (!p) {
-            st->failed = true;
+            x->failed = true;
             return false;
         }
-        st->obj = p;
-        st->cap = cap;
+        x->obj = p;
+        x->cap = cap;
     }
-    st->obj[st->n++] = o;
+    x->obj[x->n++] = o;
     return true;
 }
 
 static bool push_unknown(void *arg, struct content_obj *o, const struct treeobj_entry *e)
 {
-    struct stack *st = arg;
+    struct kvsstore_reach *x = arg;
     (void)e;
     if (!o || !o->data || o->low_names != NAMES_UNKNOWN)
         return true;
-    st->grew = true;
-    return push(st, o);
+    x->grew = true;
+    return push(x, o);
+}
+
+/* Go on with the object on top of the stack. */
+static void reach_top(kvsstore_t *s, struct kvsstore_reach *x)
+{
+    struct content_obj *top = x->obj[x->n - 1];
+    struct low unused = {0, 0};
+    x->grew = false;
+    /* One that is on the stack twice is known when it is met again. */
+    if (top->low_names == NAMES_UNKNOWN)
+        (void)each_child(s, top->data, &unused, push_unknown, x);
+    if (x->grew || x->failed)
+        return;
+    if (top->low_names == NAMES_UNKNOWN)
+        kvsstore_reach_made(s, top);
+    x->n--;
 }
 
 int kvsstore_reach_load(kvsstore_t *s)
 {
-    struct stack st = {NULL, 0, 0, false, false};
-    for (struct content_obj *o = s->zero; o && !st.failed; o = o->zero_next) {
-        if (o->low_names == NAMES_UNKNOWN)
-            push(&st, o);
-        while (st.n > 0 && !st.failed) {
-            struct content_obj *top = st.obj[st.n - 1];
-            struct low unused = {0, 0};
-            st.grew = false;
-            /* One that is on the stack twice is known when it is met again. */
-            if (top->low_names == NAMES_UNKNOWN)
-                (void)each_child(s, top->data, &unused, push_unknown, &st);
-            if (st.grew || st.failed)
-                continue;
-            if (top->low_names == NAMES_UNKNOWN)
-                kvsstore_reach_made(s, top);
-            st.n--;
-        }
+    struct kvsstore_reach *x = s->load.reach;
+    if (!x) {
+        if (!(x = s->load.reach = calloc(1, sizeof(*x))))
+            return -1;
+        x->at = s->zero;
     }
-    free(st.obj);
-    if (!st.failed)
-        return 0;
-    errno = ENOMEM;
-    return -1;
+    while (!x->failed && (x->n > 0 || x->at)) {
+        if (!kvsstore_step(s))
+            return KVSSTORE_MORE;
+        if (x->n > 0) {
+            reach_top(s, x);
+            continue;
+        }
+        if (x->at->low_names == NAMES_UNKNOWN)
+            (void)push(x, x->at);
+        x->at = x->at->zero_next;
+    }
+    int rc = x->failed ? -1 : 0;
+    kvsstore_reach_end(s);
+    if (rc < 0)
+        errno = ENOMEM;
+    return rc;
+}
+
+void kvsstore_reach_end(kvsstore_t *s)
+{
+    if (s->load.reach)
+        free(s->load.reach->obj);
+    free(s->load.reach);
+    s->load.reach = NULL;
 }
 
 void kvsstore_allow_long_keys(kvsstore_t *s, bool allow)

@@ -51,6 +51,7 @@ struct km_disk {
     void (*started)(struct km *k, int errnum, const char *error);
     struct {
         uint64_t rows, row_bytes, checkpoints, failures, loads;
+        uint64_t turns; /* of km_restore.c */
     } st;
 };
 
@@ -123,6 +124,7 @@ struct km_keep_stats {
     /* of the file */
     uint64_t rows, syncs, checkpoints, loads, failures;
     uint64_t bytes, free_bytes;
+    uint64_t turns; /* of the restore at the start */
 };
 /* NULL: it is not kept, all zeros. */
 void km_keep_stats(const struct km_keep *kp, struct km_keep_stats *st);

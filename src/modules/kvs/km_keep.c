@@ -109,6 +109,7 @@ void km_keep_stats(const struct km_keep *kp, struct km_keep_stats *st)
     st->syncs = ss.syncs;
     st->checkpoints = kp->d->st.checkpoints;
     st->loads = kp->d->st.loads;
+    st->turns = kp->d->st.turns;
     st->failures = kp->d->st.failures;
     st->bytes = ss.file_bytes + ss.wal_bytes;
     st->free_bytes = ss.free_bytes;

@@ -11,8 +11,11 @@
  *
  * Once all are restored, they are opened, the primary last; requests wait until then.
  *
+ * What is done with a page, with the root and with a row goes on in the next pass of the reactor
+ * when a slice of time is over: the broker, whose loop this is, serves others in between.
+ *
  * Invariants:
- *  1. The driver has one request at a time.
+ *  1. The driver has one request at a time, and none while there is work for the next pass.
  *  2. No garbage is collected before the journal is replayed: its rows may need objects that no
  *     root has.
  *  3. A file without namespaces is new: the primary is created.
@@ -26,7 +29,10 @@
 #include <string.h>
 
 #include "km_disk.h"
+#include "libflux/slice.h"
 #include "libkvs/kvsdisk.h"
+
+#define TURN_STEPS 512 /* steps of a turn, on a virtual clock */
 
 struct space {
     struct list_node node;
@@ -45,10 +51,17 @@ struct km_restore {
     struct km_disk_req r;
     bool out; /* r is with the driver */
     bool primary;
-    /* a page of rows */
+    /* turns */
+    void (*work)(struct km_restore *x);
+    flux_watcher_t *again;
+    struct flux_slice slice;
+    /* a page: objects, or rows */
     struct kvs_storage_req page;
     size_t pos;
     struct kvs_storage_rec rec;
+    bool blobs;
+    /* a row */
+    bool begun;
     struct kvsdisk_replay replay;
     /* what a row needs */
     struct kvsmiss miss;
@@ -112,6 +125,52 @@ static int answered(struct km_restore *x)
     return -1;
 }
 
+/* --- turns --- */
+
+static bool more_time(void *arg)
+{
+    return flux_slice_more(arg);
+}
+
+/* Do `work` for a slice of time; it calls again() when there is more to do. */
+static void turn(struct km_restore *x, void (*work)(struct km_restore *x))
+{
+    kvsstore_t *store = current(x)->ns->store;
+
+    x->d->st.turns++;
+    flux_slice_begin(&x->slice, flux_get_reactor(x->d->k->h), FLUX_SLICE_SECONDS, TURN_STEPS);
+    kvsstore_pace(store, more_time, &x->slice);
+    work(x);
+    kvsstore_pace(store, NULL, NULL);
+}
+
+static void again_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    struct km_restore *x = arg;
+
+    turn(x, x->work);
+}
+
+static void again(struct km_restore *x, void (*work)(struct km_restore *x))
+{
+    x->work = work;
+    flux_watcher_start(x->again);
+}
+
+static void page_begin(struct km_restore *x)
+{
+    x->page = x->r.req;
+    x->pos = 0;
+}
+
+/* The page is done; r is as it was, so that it can ask for the next one. */
+static void page_end(struct km_restore *x)
+{
+    free(x->page.data);
+    x->page.data = NULL;
+    x->r.req = x->page;
+}
+
 /* --- the end --- */
 
 static void finish(struct km_restore *x)
@@ -166,24 +225,32 @@ static void load_next(struct km_restore *x)
     ask(x, KVS_STORAGE_LOAD, load_cb, true);
 }
 
-/* Replay the rows of the page; `begun`: the current one was begun. */
-static void replay(struct km_restore *x, bool begun)
+/* Replay the rows of the page. */
+static void replay(struct km_restore *x)
 {
     struct space *sp = current(x);
-    const struct kvs_storage_driver *drv = x->d->drv;
     size_t dsize = blobref_size(x->d->k->blobref);
     errmsg_t err;
 
-    for (;;) {
+    do { /* the store asks first whether there is time */
         int rc = 0;
-        if (!begun) {
-            if (!drv->next(&x->page, &x->pos, &x->rec))
-                break;
+        if (!x->begun) {
+            if (!x->d->drv->next(&x->page, &x->pos, &x->rec)) {
+                page_end(x);
+                if (x->page.more)
+                    ask(x, KVS_STORAGE_ROWS, rows_cb, true);
+                else
+                    space_done(x);
+                return;
+            }
             rc = kvsdisk_replay_begin(&x->replay, sp->ns->store, x->rec.version, x->rec.root, dsize,
                                       x->rec.data, x->rec.len, &err);
+            x->begun = true;
         }
         if (rc == 0)
             rc = kvsdisk_replay_step(&x->replay, &err);
+        if (rc == KVSSTORE_MORE)
+            break;
         if (rc < 0 && errno == ENODATA) {
             release_loaded(x);
             x->miss = *kvsstore_missing(sp->ns->store);
@@ -196,15 +263,9 @@ static void replay(struct km_restore *x, bool begun)
             return;
         }
         sp->bytes += x->rec.len;
-        begun = false;
-    }
-    free(x->page.data);
-    x->page.data = NULL;
-    x->r.req = x->page;
-    if (x->page.more)
-        ask(x, KVS_STORAGE_ROWS, rows_cb, true);
-    else
-        space_done(x);
+        x->begun = false;
+    } while (flux_slice_more(&x->slice));
+    again(x, replay);
 }
 
 static void load_cb(struct km_disk_req *r)
@@ -229,7 +290,7 @@ static void load_cb(struct km_disk_req *r)
     if (++x->nloaded < x->miss.n)
         load_next(x);
     else
-        replay(x, true);
+        turn(x, replay);
 }
 
 static void rows_cb(struct km_disk_req *r)
@@ -240,30 +301,11 @@ static void rows_cb(struct km_disk_req *r)
         free(r->req.data);
         return;
     }
-    x->page = r->req;
-    x->pos = 0;
-    replay(x, false);
+    page_begin(x);
+    turn(x, replay);
 }
 
 /* --- objects --- */
-
-static int load_page(struct km_restore *x, bool blobs)
-{
-    kvsstore_t *store = current(x)->ns->store;
-    struct kvs_storage_rec rec;
-    size_t pos = 0;
-    errmsg_t err;
-    int rc = 0;
-
-    while (rc == 0 && x->d->drv->next(&x->r.req, &pos, &rec))
-        rc = kvsstore_load(store, rec.root, rec.len ? rec.data : NULL,
-                           blobs && !rec.len ? rec.version : rec.len, &err);
-    free(x->r.req.data);
-    x->r.req.data = NULL;
-    if (rc < 0)
-        fail(x, &err);
-    return rc;
-}
 
 /* All objects are there: take the root. */
 static void take_root(struct km_restore *x)
@@ -271,44 +313,68 @@ static void take_root(struct km_restore *x)
     struct space *sp = current(x);
     kvsstore_t *store = sp->ns->store;
     errmsg_t err;
+    int rc;
 
     if (!sp->has_root)
         memcpy(sp->root, kvsstore_root(store), blobref_size(x->d->k->blobref));
-    if (kvsstore_load_root(store, sp->root, sp->version, &err) < 0 ||
-        kvsstore_hold_root(store, sp->root, &err) < 0)
+    rc = kvsstore_load_root(store, sp->root, sp->version, &err);
+    if (rc == KVSSTORE_MORE)
+        again(x, take_root);
+    else if (rc < 0 || kvsstore_hold_root(store, sp->root, &err) < 0)
         fail(x, &err);
     else
         ask(x, KVS_STORAGE_ROWS, rows_cb, false);
 }
 
+static void nodes_cb(struct km_disk_req *r);
+static void blobs_cb(struct km_disk_req *r);
+
+/* Load the objects of the page. */
+static void load_page(struct km_restore *x)
+{
+    kvsstore_t *store = current(x)->ns->store;
+    const struct kvs_storage_rec *rec = &x->rec;
+    errmsg_t err;
+
+    while (flux_slice_more(&x->slice)) {
+        if (!x->d->drv->next(&x->page, &x->pos, &x->rec)) {
+            page_end(x);
+            if (x->page.more)
+                ask(x, x->page.op, x->blobs ? blobs_cb : nodes_cb, true);
+            else if (!x->blobs)
+                ask(x, KVS_STORAGE_BLOBS, blobs_cb, false);
+            else
+                again(x, take_root);
+            return;
+        }
+        if (kvsstore_load(store, rec->root, rec->len ? rec->data : NULL,
+                          x->blobs && !rec->len ? rec->version : rec->len, &err) < 0) {
+            fail(x, &err);
+            return;
+        }
+    }
+    again(x, load_page);
+}
+
+static void objects_cb(struct km_restore *x, bool blobs)
+{
+    if (answered(x) < 0) {
+        free(x->r.req.data);
+        return;
+    }
+    x->blobs = blobs;
+    page_begin(x);
+    turn(x, load_page);
+}
+
 static void blobs_cb(struct km_disk_req *r)
 {
-    struct km_restore *x = list_entry(r, struct km_restore, r);
-    bool more = r->req.more;
-
-    if (answered(x) < 0)
-        free(r->req.data);
-    else if (load_page(x, true) < 0)
-        return;
-    else if (more)
-        ask(x, KVS_STORAGE_BLOBS, blobs_cb, true);
-    else
-        take_root(x);
+    objects_cb(list_entry(r, struct km_restore, r), true);
 }
 
 static void nodes_cb(struct km_disk_req *r)
 {
-    struct km_restore *x = list_entry(r, struct km_restore, r);
-    bool more = r->req.more;
-
-    if (answered(x) < 0)
-        free(r->req.data);
-    else if (load_page(x, false) < 0)
-        return;
-    else if (more)
-        ask(x, KVS_STORAGE_NODES, nodes_cb, true);
-    else
-        ask(x, KVS_STORAGE_BLOBS, blobs_cb, false);
+    objects_cb(list_entry(r, struct km_restore, r), false);
 }
 
 /* --- namespaces --- */
@@ -409,7 +475,8 @@ void km_restore_start(struct km_disk *d)
 {
     struct km_restore *x = calloc(1, sizeof(*x));
 
-    if (!x) {
+    if (!x || !(x->again = flux_defer_create(flux_get_reactor(d->k->h), again_cb, x))) {
+        free(x);
         d->started(d->k, ENOMEM, "the store is out of memory");
         return;
     }
@@ -438,6 +505,7 @@ void km_restore_stop(struct km_disk *d)
         return;
     free_spaces(&x->todo);
     free_spaces(&x->done);
+    flux_watcher_destroy(x->again);
     free(x->page.data);
     free(x);
     d->restore = NULL;

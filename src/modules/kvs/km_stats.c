@@ -20,7 +20,7 @@ struct stats {
         uploads, upload_bytes;
     bool on_disk; /* and what follows is about that */
     uint64_t dirty_bytes, journal_bytes, disk_rows, disk_syncs, disk_checkpoints, disk_loads,
-        disk_failures, disk_bytes, disk_free_bytes;
+        disk_failures, disk_bytes, disk_free_bytes, disk_turns;
 };
 static const struct flux_field stats_fields[] = {
     FLUX_FIELD_BOOL(struct stats, master, FLUX_FIELD_REQUIRED),
@@ -68,6 +68,7 @@ static const struct flux_field stats_fields[] = {
     FLUX_FIELD_U64(struct stats, disk_failures, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U64(struct stats, disk_bytes, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U64(struct stats, disk_free_bytes, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stats, disk_turns, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_END,
 };
 static const struct flux_schema stats_schema = FLUX_SCHEMA(struct stats, stats_fields);
@@ -156,6 +157,7 @@ void km_stats_cb(flux_t *h, const flux_msg_t *msg, void *arg)
         .disk_failures = ks.failures,
         .disk_bytes = ks.bytes,
         .disk_free_bytes = ks.free_bytes,
+        .disk_turns = ks.turns,
     };
     flux_respond_struct(h, msg, &stats_schema, &s);
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "libkvs/kvs_txn.h"
+#include "libkvs/kvsdisk.h"
 #include "libkvs/kvsstore.h"
 #include "libkvs/kvsvalue.h"
 #include "libutil/hmap.h"
@@ -184,6 +185,37 @@ static size_t tree_objects(struct fixture *f, const uint8_t *root, bool disk)
     return t.objects;
 }
 
+/* --- slices --- */
+
+static unsigned steps_left; /* of this slice */
+
+static bool more(void *arg)
+{
+    if (steps_left == 0)
+        return false;
+    steps_left--;
+    return true;
+}
+
+/* Load the root in slices of that many steps; 0: at once.  Returns the number of slices. */
+static unsigned load_root(struct fixture *f, unsigned steps)
+{
+    errmsg_t err = {""};
+    unsigned slices = 0;
+    int rc;
+    kvsstore_pace(f->store, steps ? more : NULL, NULL);
+    do {
+        steps_left = steps;
+        slices++;
+        rc = kvsstore_load_root(f->store, f->root, f->version, &err);
+        if (rc == KVSSTORE_MORE)
+            ck_assert(!kvsstore_collect(f->store, 10));
+    } while (rc == KVSSTORE_MORE);
+    kvsstore_pace(f->store, NULL, NULL);
+    ck_assert_msg(rc == 0, "%s", err.text);
+    return slices;
+}
+
 /* Load the disk into another store; it must be what `root` says, and no object more after a while.
  */
 static void reload(struct fixture *f, bool records)
@@ -202,7 +234,7 @@ static void reload(struct fixture *f, bool records)
                       "%s", err.text);
     }
     ck_assert(!kvsstore_collect(f->store, 10));
-    ck_assert_msg(kvsstore_load_root(f->store, f->root, f->version, &err) == 0, "%s", err.text);
+    (void)load_root(f, records ? 1 : 0);
     while (kvsstore_collect(f->store, 100))
         ;
     ck_assert_mem_eq(kvsstore_root(f->store), f->root, 32);
@@ -303,6 +335,126 @@ static void checkpoint(struct fixture *f)
     memcpy(f->root, kvsstore_root(f->store), 32);
     f->version = kvsstore_version(f->store);
 }
+
+static void many_keys(struct kvs_txn_buf *b, const char *dir, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++) {
+        char key[64];
+        snprintf(key, sizeof(key), "%s.k%u.%u", dir, i % 100, i);
+        ck_assert_int_eq(kvs_txn_buf_add(b, KVS_OP_PUT, 0, key, strlen(key), "1", 1, NULL), 0);
+    }
+}
+
+/* Neither the references of a large store nor a large row of the journal are worked on in one go,
+ * and what comes of it is the same. */
+START_TEST(slices)
+{
+    struct fixture f = {.disk = hmap_create_bin(32, free)};
+    struct kvs_txn_buf b = {0};
+    struct kvsdisk_replay r;
+    errmsg_t err = {""};
+    uint8_t root[32], *row;
+    size_t len;
+    unsigned n = 0;
+    int rc;
+    open_store(&f);
+    many_keys(&b, "a", 200000);
+    ck_assert_int_eq(kvsstore_begin(f.store), 0);
+    ck_assert_int_eq(kvsstore_apply(f.store, b.data, b.len, NULL), 0);
+    ck_assert_int_eq(kvsstore_end(f.store, NULL), 1);
+    kvs_txn_buf_clear(&b);
+    while (kvsstore_collect(f.store, 100))
+        ;
+    checkpoint(&f);
+    reload(&f, false);
+    /* A row of two transactions. */
+    many_keys(&b, "b", 20000);
+    ck_assert_int_eq(kvsstore_begin(f.store), 0);
+    ck_assert_int_eq(kvsstore_apply(f.store, b.data, b.len, NULL), 0);
+    ck_assert_int_eq(kvsstore_apply(f.store, b.data, b.len, NULL), 0);
+    ck_assert_int_eq(kvsstore_end(f.store, NULL), 1);
+    memcpy(root, kvsstore_root(f.store), 32);
+    len = KVSDISK_ROW_HEADER + 2 * (KVSDISK_ROW_TXN + b.len);
+    ck_assert_ptr_nonnull(row = malloc(len));
+    kvsdisk_row_header(row, 2);
+    for (size_t i = 0; i < 2; i++) {
+        uint8_t *p = row + KVSDISK_ROW_HEADER + i * (KVSDISK_ROW_TXN + b.len);
+        kvsdisk_row_txn(p, (uint32_t)b.len);
+        memcpy(p + KVSDISK_ROW_TXN, b.data, b.len);
+    }
+    kvs_txn_buf_clear(&b);
+    /* Back to the checkpoint, from the disk. */
+    kvsstore_release_root(f.store, f.root);
+    close_store(&f);
+    open_store(&f);
+    size_t pos = 0;
+    const void *digest;
+    void *val;
+    while (hmap_next(f.disk, &pos, &digest, NULL, &val)) {
+        const struct row *o = val;
+        ck_assert_int_eq(kvsstore_load(f.store, digest, o->data, o->len, &err), 0);
+    }
+    size_t objects = hmap_count(f.disk);
+    ck_assert_uint_gt(objects, 2000);
+    ck_assert_uint_gt(load_root(&f, 10), objects / 100);
+    /* The row. */
+    ck_assert_int_eq(kvsdisk_replay_begin(&r, f.store, f.version + 1, root, 32, row, len, &err), 0);
+    kvsstore_pace(f.store, more, NULL);
+    do {
+        steps_left = 10;
+        n++;
+        rc = kvsdisk_replay_step(&r, &err);
+    } while (rc == KVSSTORE_MORE);
+    kvsstore_pace(f.store, NULL, NULL);
+    ck_assert_msg(rc == 0, "%s", err.text);
+    ck_assert_uint_gt(n, 40000 / 100);
+    ck_assert_mem_eq(kvsstore_root(f.store), root, 32);
+    ck_assert_uint_eq(kvsstore_version(f.store), f.version + 1);
+    /* One that is stopped before its end. */
+    steps_left = 3;
+    ck_assert_int_eq(kvsdisk_replay_begin(&r, f.store, f.version + 2, root, 32, row, len, &err), 0);
+    kvsstore_pace(f.store, more, NULL);
+    ck_assert_int_eq(kvsdisk_replay_step(&r, &err), KVSSTORE_MORE);
+    close_store(&f);
+    free(row);
+    hmap_destroy(f.disk);
+}
+END_TEST
+
+/* A store that is destroyed while its root is being loaded. */
+START_TEST(slices_stopped)
+{
+    struct fixture f = {.disk = hmap_create_bin(32, free)};
+    errmsg_t err = {""};
+    open_store(&f);
+    for (int i = 0; i < 100; i++) {
+        char key[64];
+        snprintf(key, sizeof(key), "d%d.e.f.k", i);
+        put(&f, key, "1", 1);
+    }
+    while (kvsstore_collect(f.store, 100))
+        ;
+    checkpoint(&f);
+    for (unsigned stop = 1; stop < 60; stop++) {
+        size_t pos = 0;
+        const void *digest;
+        void *val;
+        int rc;
+        close_store(&f);
+        open_store(&f);
+        while (hmap_next(f.disk, &pos, &digest, NULL, &val)) {
+            const struct row *o = val;
+            ck_assert_int_eq(kvsstore_load(f.store, digest, o->data, o->len, &err), 0);
+        }
+        steps_left = stop;
+        kvsstore_pace(f.store, more, NULL);
+        rc = kvsstore_load_root(f.store, f.root, f.version, &err);
+        ck_assert(rc == KVSSTORE_MORE || rc == 0);
+    }
+    close_store(&f);
+    hmap_destroy(f.disk);
+}
+END_TEST
 
 /* One object is missing or damaged: a sentence says which key needs it; one that nothing needs may
  * be missing. */
@@ -449,6 +601,8 @@ int main(void)
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_set_timeout(tc, 120);
     tcase_add_loop_test(tc, checkpoints, 0, 8);
+    tcase_add_test(tc, slices);
+    tcase_add_test(tc, slices_stopped);
     tcase_add_test(tc, damage);
     tcase_add_test(tc, leaving_memory);
     return run_case("kvsstore_disk", tc);

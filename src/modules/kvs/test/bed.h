@@ -39,7 +39,8 @@ struct bed {
     flux_msg_t *held;    /* and the last request for it */
     int full;            /* this many requests by courier find no room */
     bool abort_taken;
-    const char *topic; /* what is answered with these bytes, or this error */
+    const char *statedir; /* the only attribute there is; NULL: none */
+    const char *topic;    /* what is answered with these bytes, or this error */
     const void *raw;
     size_t rawlen;
     int raw_errnum;
@@ -89,7 +90,8 @@ static inline void answer_root(flux_msg_t *resp)
 }
 
 /* Let it work until nothing is asked for and no namespace has work left, however slowly this
- * program is given the CPU; attributes are not there, everything else succeeds. */
+ * program is given the CPU; attributes are not there (but for `statedir`), everything else
+ * succeeds. */
 static inline void settle(struct bed *b)
 {
     do {
@@ -102,7 +104,8 @@ static inline void settle(struct bed *b)
         }
         for (size_t i = 0; i < b->nasked; i++) {
             bool attr = strcmp(flux_msg_topic(b->asked[i]), "attr.get") == 0;
-            int errnum = attr ? ENOENT : 0;
+            bool statedir = attr && b->statedir && strstr(flux_msg_json(b->asked[i]), "statedir");
+            int errnum = attr && !statedir ? ENOENT : 0;
             if (strcmp(flux_msg_topic(b->asked[i]), "kvs.snapshot") == 0)
                 errnum = b->snapshot_errnum;
             if (strcmp(flux_msg_topic(b->asked[i]), "event.publish") == 0) {
@@ -126,6 +129,12 @@ static inline void settle(struct bed *b)
             }
             if (strcmp(flux_msg_topic(b->asked[i]), "kvs.namespace-check") == 0)
                 text = b->checked;
+            char value[256];
+            if (statedir) {
+                snprintf(value, sizeof(value), "{\"name\":\"statedir\",\"value\":\"%s\"}",
+                         b->statedir);
+                text = value;
+            }
             if (strcmp(flux_msg_topic(b->asked[i]), "overlay.topology") == 0)
                 text = "{\"topology\":\"kary:2\",\"size\":4,\"file\":\"\"}";
             bool is_raw = b->topic && strcmp(flux_msg_topic(b->asked[i]), b->topic) == 0;

@@ -1,0 +1,166 @@
+/* check_kvs_restore.c - a store comes back from disk in turns: objects, references and journal of
+ * 200,000 keys, and what was read is what was there. */
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "bed.h"
+#include "libutil/fdutil.h"
+#include "modules/kvs/km_disk.h"
+
+#define KEYS 200000u
+#define PER_DIR 1000u
+#define PATIENCE 10000u /* times 5 ms */
+
+static long step_ns; /* each look at the clock finds it so much later */
+static long stepped;
+static char *dir;
+
+int clock_gettime(clockid_t id, struct timespec *ts)
+{
+    int rc = (int)syscall(SYS_clock_gettime, id, ts);
+
+    if (id == CLOCK_MONOTONIC || id == CLOCK_BOOTTIME) {
+        stepped += step_ns;
+        ts->tv_sec += (stepped + ts->tv_nsec) / 1000000000;
+        ts->tv_nsec = (stepped + ts->tv_nsec) % 1000000000;
+    }
+    return rc;
+}
+
+static struct km *km_of(struct bed *b)
+{
+    return b->ctx;
+}
+
+/* Start on what is in the directory, and wait until it is there. */
+static struct bed *start(long step)
+{
+    struct bed *b = bed_new(0);
+
+    b->statedir = dir;
+    step_ns = step;
+    for (unsigned i = 0; !km_of(b)->started; i++) {
+        ck_assert_uint_lt(i, PATIENCE);
+        settle(b);
+    }
+    step_ns = 0;
+    settle(b);
+    ck_assert_ptr_nonnull(km_of(b)->disk);
+    return b;
+}
+
+/* `n` keys in one commit: d<I / PER_DIR>.k<I>. */
+static void put_keys(struct bed *b, unsigned first, unsigned n)
+{
+    struct kvs_txn_buf txn = {0};
+    struct kvs_ns_req q = {.ns = "primary", .nslen = strlen("primary")};
+    flux_msg_t *msg = request("kvs.commit", 0, FLUX_ROLE_OWNER, 7);
+    size_t answers = b->answers;
+    uint8_t *buf;
+    char key[32];
+
+    for (unsigned i = first; i < first + n; i++) {
+        snprintf(key, sizeof(key), "d%u.k%u", i / PER_DIR, i);
+        ck_assert_int_eq(kvs_txn_buf_add(&txn, KVS_OP_PUT, 0, key, strlen(key), "v", 1, NULL), 0);
+    }
+    q.body = txn.data;
+    q.len = txn.len;
+    ck_assert_ptr_nonnull(buf = malloc(kvs_ns_req_size(&q)));
+    kvs_ns_req_encode(&q, buf);
+    flux_msg_set_raw(msg, buf, kvs_ns_req_size(&q));
+    free(buf);
+    kvs_txn_buf_clear(&txn);
+    flux_handle_deliver(b->f.h, msg);
+    while (b->answers == answers)
+        settle(b);
+    ck_assert_int_eq(b->errnum, 0);
+}
+
+static void setup(void)
+{
+    ck_assert_ptr_nonnull(dir = dir_create_runtime("check-restore", NULL));
+}
+
+static void teardown(void)
+{
+    ck_assert_int_eq(dir_remove_tree(dir), 0);
+    free(dir);
+}
+
+static void is_back(struct bed *b, uint64_t version, const uint8_t *root)
+{
+    struct km_ns *ns = km_of(b)->primary;
+
+    ck_assert_uint_eq(ns->version, version);
+    ck_assert_mem_eq(kvsstore_root(ns->store), root, 32);
+}
+
+/* Loops are: from a checkpoint; from the journal. */
+START_TEST(turns)
+{
+    struct bed *b = start(0);
+    struct km_keep_stats ks;
+    uint8_t root[32];
+    uint64_t version;
+
+    ck_assert_uint_lt(km_of(b)->disk->st.turns, 10); /* an empty store */
+    for (unsigned i = 0; i < KEYS; i += 50000)
+        put_keys(b, i, 50000);
+    version = km_of(b)->primary->version;
+    memcpy(root, kvsstore_root(km_of(b)->primary->store), 32);
+    if (_i == 1) /* as if it were killed: no checkpoint at the end */
+        km_of(b)->disk->failing = true;
+    bed_free(b);
+    /* A turn has 20 looks at the clock.  In a page there are 1,000 objects or more. */
+    b = start(100000);
+    is_back(b, version, root);
+    km_keep_stats(km_of(b)->primary->keep, &ks);
+    if (_i == 1)
+        ck_assert_uint_gt(ks.journal_bytes, 1000000);
+    else
+        ck_assert_uint_eq(ks.journal_bytes, 0);
+    ck_assert_uint_ge(ks.turns, 1000);
+    put_keys(b, 0, 1);
+    bed_free(b);
+}
+END_TEST
+
+/* The module is unloaded in the midst of it. */
+START_TEST(stopped)
+{
+    struct bed *b = start(0);
+    uint8_t root[32];
+    uint64_t version;
+
+    put_keys(b, 0, 20000);
+    version = km_of(b)->primary->version;
+    memcpy(root, kvsstore_root(km_of(b)->primary->store), 32);
+    if (_i % 2)
+        km_of(b)->disk->failing = true;
+    bed_free(b);
+    b = bed_new(0);
+    b->statedir = dir;
+    step_ns = 100000;
+    while (!km_of(b)->started &&
+           (!km_of(b)->disk || km_of(b)->disk->st.turns < 1u + 3u * (unsigned)_i))
+        settle(b);
+    step_ns = 0;
+    ck_assert(!km_of(b)->started);
+    bed_free(b);
+    b = start(0);
+    is_back(b, version, root);
+    bed_free(b);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tc = tcase_create("kvs restore");
+
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_set_timeout(tc, 120);
+    tcase_add_loop_test(tc, turns, 0, 2);
+    tcase_add_loop_test(tc, stopped, 0, 6);
+    return run_case("kvs_restore", tc);
+}
