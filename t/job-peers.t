@@ -29,7 +29,7 @@ has_held() {
 
 # A job service that is alone waits for the others.
 "$FLUX" module load job || bail "no job service"
-start_bg "$FLUX" wreckrun run 60 0
+start_bg "$FLUX" wreckrun run 60000000 0 -
 wait_until 5 has_held 1
 kill -9 "$bg"
 { wait "$bg"; } 2>/dev/null
@@ -41,59 +41,59 @@ peers sched wrexec
 ok "... and runs when they are there" "$FLUX" wreck wait 1
 expect 1 completed 0
 
-submit run 0 7
+submit run 0 7 -
 exits 7 "the exit code of a job" "$FLUX" wreck wait "$id"
 expect "$id" failed 7
 
 # What crosses.
 "$FLUX" queue stop
-submit run 0 0
+submit run 0 0 -
 "$FLUX" queue start
 exits 0 "a queue that was stopped and started" "$FLUX" wreck wait "$id"
 
 # More than there are cores.
-submit --cc=1-300 run 0 0
+submit --cc=1-300 run 0 0 -
 ok "300 jobs on 4 cores" "$FLUX" wreck wait "${ids//$'\n'/,}"
 is "$(number sched wrong)" 0 "... and the scheduler was told nothing wrong"
 
 # Signals.
-submit run 60 0
+submit run 60000000 0 -
 wait_until 10 is_state "$id" start
 ok "cancel a job that runs" "$FLUX" cancel "$id"
 exits 143 "... which ends by SIGTERM" "$FLUX" wreck wait "$id"
 expect "$id" canceled -
-submit --grace=0.2s run 60 0 deaf
+submit --grace=0.2s run 60000000 0 d
 wait_until 10 is_state "$id" start
-ok "cancel a job that is deaf" "$FLUX" cancel "$id"
+ok "cancel a job that ignores SIGTERM" "$FLUX" cancel "$id"
 exits 137 "... which ends by SIGKILL after its grace" "$FLUX" wreck wait "$id"
 expect "$id" canceled -
-submit -t 0.2s --grace=0.1s run 60 0 deaf
+submit -t 0.2s --grace=0.1s run 60000000 0 d
 run "$FLUX" wreck wait "$id"
 is "$status" 124 "the end of a time limit"
 expect "$id" timeout -
 
 # Beginning anew.
-submit --cc=1-12 run 0.6 0
+submit --cc=1-12 run 600000 0 -
 "$FLUX" module reload sched
 ok "the scheduler is reloaded while jobs run and wait" "$FLUX" wreck wait "${ids//$'\n'/,}"
 is "$(number sched wrong)" 0 "... and nothing wrong was told to the new one"
-submit --cc=1-12 run 0.6 0
+submit --cc=1-12 run 600000 0 -
 wait_until 10 is_state "${ids%%$'\n'*}" start
 "$FLUX" module reload --force job
 ok "the job service is reloaded while jobs run and wait" "$FLUX" wreck wait "${ids//$'\n'/,}"
-is "$(number wrexec twice)" 0 "... and no job was launched twice"
+is "$(number wrexec again) $(number wrexec wrong)" "0 0" "... and no job was launched twice"
 is "$(number sched wrong)" 0 "... and nothing wrong was told to the scheduler"
 for one in $ids; do
     expect "$one" completed 0
 done
-submit --cc=1-8 run 60 0
+submit --cc=1-8 run 60000000 0 -
 wait_until 10 is_state "${ids%%$'\n'*}" start
 "$FLUX" module reload wrexec
 run "$FLUX" wreck wait "${ids%%$'\n'*}"
 is "$status" 137 "the launcher is reloaded: what ran is dead"
 "$FLUX" cancel "${ids//$'\n'/,}"
 "$FLUX" wreck wait "${ids//$'\n'/,}"
-is "$(number wrexec twice)" 0 "... and no job was launched twice"
+is "$(number wrexec again) $(number wrexec wrong)" "0 0" "... and no job was launched twice"
 
 # A launcher whose mailbox is full: what it refuses for want of room is sent again.
 all_refused() {
@@ -104,10 +104,10 @@ four_run() {
 }
 "$FLUX" module unload wrexec
 ok "a launcher that has no room at first" "$FLUX" module load "$PEERS/.libs/wrexec.so" 4 4
-submit --cc=1-4 run 60 0
+submit --cc=1-4 run 60000000 0 -
 ok "... starts jobs when it has" wait_until 10 four_run
 is "$(number wrexec busy)" 4 "... after so many attempts"
-is "$(number wrexec twice)" 0 "... each once"
+is "$(number wrexec again) $(number wrexec wrong)" "0 0" "... each once"
 "$FLUX" cancel "${ids//$'\n'/,}"
 exits 143 "... and ends them" run_with_timeout 30 "$FLUX" wreck wait "${ids%%$'\n'*}"
 ok "... after as many" all_refused

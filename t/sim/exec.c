@@ -1,410 +1,76 @@
-/* exec.c - an emulated wrexec: jobs take virtual time, and nothing is run.
- *
- * It says to the job module what wrexec says (libexec/wrexec_wire.h): wrexec.launch, wrexec.kill
- * and the stream wrexec.jobs.  The parts of that which clients use (output, standard input) are not
- * here, nor are the instances at other ranks: what happens to tasks there is decided at rank 0.
- *
- *    state      left by                                            then
- *    starting   a few milliseconds                                 running, or ended with 127 (f)
- *    running    TIME; SIGTERM (unless d), SIGKILL and a delay      ended
- *               the loss of one of its nodes and a delay           ended with 137 and a sentence
- *
- * Invariants:
- *  1. Each launch has exactly one end.
- *  2. What ended while nobody asks is kept, and reported to the next caller; so are the last ends, once
- *     more, as a module that takes over may not know them.
- *
- * Faults planted on purpose (sim_config.plant): an end that is not told, a wrong exit code, tasks
- * that survive SIGKILL.
+/* exec.c - the emulated launcher (t/emu/launcher.c) of simulated sessions: delays, requests that find
+ * no room and planted faults come from the simulation's seed.
  */
 #include "config.h"
 #include <errno.h>
-#include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "exec.h"
-#include "libflux/overlay_wire.h"
-#include "libexec/wrexec_wire.h"
-#include "libexec/exec_spec.h"
-
-#define TOLD_MAX 200
-
-enum state { STARTING, RUNNING, ENDING };
-
-struct run {
-    struct exec *x;
-    uint64_t id;
-    idset_t *ranks;
-    flux_watcher_t *timer;
-    enum state state;
-    double t_launch;  /* virtual time */
-    double t_started; /* the wall clock's; 0: not yet */
-    double time;
-    int code;
-    char how[8];
-    int signum;       /* that is ending it */
-    const char *text; /* what is */
-};
 
 struct exec {
-    flux_t *h;
     sim_t *s;
-    flux_handlers_t *handlers;
-    flux_future_t *subscribed;
-    flux_watcher_t *defer;
-    flux_msg_t *stream;
-    hmap_t *runs;
-    json_t *ended, *raise; /* to be told */
-    json_t *told;
-    idset_t *down;
-    hmap_t *ran; /* job -> seconds, a double, of those that are over */
+    launcher_t *launcher;
 };
-
-static void run_free(void *val)
-{
-    struct run *run = val;
-
-    flux_watcher_destroy(run->timer);
-    idset_destroy(run->ranks);
-    free(run);
-}
-
-double exec_ran(const struct sim_ep *e, uint64_t id)
-{
-    const struct exec *x = e->module_ctx;
-    const double *seconds = x ? hmap_get_u64(x->ran, id) : NULL;
-
-    return seconds ? *seconds : -1.;
-}
 
 size_t exec_running(const struct sim_ep *e)
 {
     const struct exec *x = e->module_ctx;
 
-    return x ? hmap_count(x->runs) : 0;
+    return x ? launcher_running(x->launcher) : 0;
 }
 
-static bool does(const struct run *run, char what)
+double exec_ran(const struct sim_ep *e, uint64_t id)
 {
-    return strchr(run->how, what) != NULL;
+    const struct exec *x = e->module_ctx;
+
+    return x ? launcher_ran(x->launcher, id) : -1.;
 }
 
-static double draw(struct exec *x, double max)
+static double delay(void *arg, double max)
 {
+    struct exec *x = arg;
+
     return rng_real(&x->s->rng) * max;
 }
 
-static bool planted(struct exec *x, enum sim_plant what, double chance)
+static bool no_room(void *arg, bool kill)
 {
-    if (x->s->cfg.plant != what || !rng_chance(&x->s->rng, chance))
+    struct exec *x = arg;
+
+    return rng_chance(&x->s->rng, 0.1);
+}
+
+static bool plant(void *arg, enum launcher_fault fault)
+{
+    static const struct {
+        enum sim_plant plant;
+        double chance;
+    } plants[] = {[LAUNCHER_LOST_END] = {PLANT_LOST_END, 0.1},
+                  [LAUNCHER_WRONG_CODE] = {PLANT_WRONG_CODE, 0.1},
+                  [LAUNCHER_IMMORTAL] = {PLANT_IMMORTAL, 1.}};
+    struct exec *x = arg;
+
+    if (x->s->cfg.plant != plants[fault].plant || !rng_chance(&x->s->rng, plants[fault].chance))
         return false;
     x->s->broke++;
     return true;
 }
 
-/* --- telling --- */
-
-static void tell_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+static void fail(void *arg, const char *why)
 {
     struct exec *x = arg;
-    struct wrexec_jobs m = {.ended = x->ended, .raise = x->raise};
-    char *json;
 
-    if (!x->stream || (!m.ended && !m.raise))
-        return;
-    if ((json = flux_schema_encode(&wrexec_jobs_schema, &m)))
-        flux_respond_more(x->h, x->stream, json);
-    free(json);
-    json_array_extend(x->told, x->ended);
-    while (json_array_size(x->told) > TOLD_MAX)
-        json_array_remove(x->told, 0);
-    json_decref(x->ended);
-    json_decref(x->raise);
-    x->ended = x->raise = NULL;
+    sim_fail(x->s, "launcher: %s", why);
 }
 
-static void gather(struct exec *x, json_t **list, json_t *entry)
-{
-    if (!*list)
-        *list = json_array();
-    json_array_append_new(*list, entry);
-    flux_watcher_start(x->defer);
-}
-
-static void raise_note(struct exec *x, uint64_t id, int severity, const char *note)
-{
-    struct wrexec_raise r = {.id = id, .type = "exec", .severity = severity, .note = note};
-
-    gather(x, &x->raise, flux_schema_encode_json(&wrexec_raise_schema, &r));
-}
-
-/* `status` as of wait(2); `text`: what ended it, when that was not the tasks. */
-static void end(struct run *run, int status, int code, const char *text)
-{
-    struct exec *x = run->x;
-    double now = flux_wall(x->h);
-    double *ran = malloc(sizeof(*ran));
-    json_t *entry = json_array(), *list = json_array();
-    struct wrexec_ended e = {.id = run->id, .code = code, .text = text, .status = list, .t = now};
-
-    json_array_append_new(entry, json_integer(status));
-    json_array_append_new(entry, json_string("0"));
-    json_array_append_new(list, entry);
-    if (run->t_started > 0) {
-        e.t_started = run->t_started;
-        e.t_exited = now;
-    }
-    e.outputlost = does(run, 'o') ? 100 : 0;
-    if (!planted(x, PLANT_LOST_END, 0.1))
-        gather(x, &x->ended, flux_schema_encode_json(&wrexec_ended_schema, &e));
-    json_decref(list);
-    if (ran) {
-        *ran = flux_now(x->h) - run->t_launch;
-        hmap_del_u64(x->ran, run->id);
-        if (hmap_put_u64(x->ran, run->id, ran) < 0)
-            free(ran);
-    }
-    hmap_del_u64(x->runs, run->id);
-}
-
-/* --- tasks --- */
-
-static void started(struct run *run)
-{
-    struct exec *x = run->x;
-
-    run->state = RUNNING;
-    if (does(run, 'f')) {
-        end(run, EXEC_FAIL_CODE << 8, EXEC_FAIL_CODE, "exec: the program was not found");
-        return;
-    }
-    run->t_started = flux_wall(x->h);
-    if (does(run, 'n'))
-        raise_note(x, run->id, 1, "something worth telling");
-    if (does(run, 'l')) {
-        run->text = "lost the tasks on a rank: its launcher has gone";
-        run->time /= 2;
-    }
-    flux_timer_start(run->timer, run->time, 0.);
-}
-
-static void timer_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
-{
-    struct run *run = arg;
-    int code = run->code;
-
-    if (run->state == STARTING)
-        started(run);
-    else if (run->text)
-        end(run, SIGKILL, EXEC_LOST_CODE, run->text);
-    else if (run->signum)
-        end(run, run->signum, 128 + run->signum, NULL);
-    else {
-        if (planted(run->x, PLANT_WRONG_CODE, 0.1))
-            code ^= 1;
-        end(run, code << 8, code, NULL);
-    }
-}
-
-/* Something ends it, a little later. */
-static void wind_up(struct run *run, int signum, const char *text, double within)
-{
-    run->state = ENDING;
-    run->signum = signum;
-    run->text = text;
-    flux_timer_start(run->timer, draw(run->x, within), 0.);
-}
-
-static void deliver(struct run *run, int signum)
-{
-    if (signum == SIGKILL) {
-        if (planted(run->x, PLANT_IMMORTAL, 1.))
-            flux_watcher_stop(run->timer);
-        else if (run->signum != SIGKILL)
-            wind_up(run, SIGKILL, run->text, does(run, 'k') ? EXEC_STUCK_MAX : 0.05);
-    } else if (signum == SIGTERM && !does(run, 'd') && run->state != ENDING) {
-        wind_up(run, SIGTERM, NULL, 0.02);
-    }
-}
-
-static const char *arg_of(const struct launchrec *rec, uint32_t n)
-{
-    const char *p = rec->strings;
-
-    if (n >= rec->argc)
-        return "0";
-    for (uint32_t i = 0; i < WIRE_STRINGS + 2 * rec->nfiles + n; i++)
-        p += strlen(p) + 1;
-    return p;
-}
-
-static void start(struct exec *x, const struct launchrec *rec)
-{
-    struct run *run = calloc(1, sizeof(*run));
-    errmsg_t err = {"out of memory"};
-    uint64_t id;
-    struct spec *spec = exec_spec_create(rec->json, rec->json_len, x->s->cfg.size, &id, &err);
-
-    if (!run || !spec || !(run->ranks = idset_copy(spec->ranks)) ||
-        !(run->timer = flux_timer_create(flux_get_reactor(x->h), timer_cb, run))) {
-        sim_fail(x->s, "wrexec could not launch a job: %s", err.text);
-        if (run)
-            run_free(run);
-        exec_spec_destroy(spec);
-        return;
-    }
-    exec_spec_destroy(spec);
-    run->x = x;
-    run->id = id;
-    run->t_launch = flux_now(x->h);
-    run->time = 1e-6 * atof(arg_of(rec, 1));
-    run->code = atoi(arg_of(rec, 2));
-    snprintf(run->how, sizeof(run->how), "%s", arg_of(rec, 3));
-    if (hmap_get_u64(x->runs, run->id))
-        sim_fail(x->s, "job %llu is launched while it runs", (unsigned long long)run->id);
-    hmap_put_u64(x->runs, run->id, run);
-    if (idset_intersects(run->ranks, x->down))
-        wind_up(run, SIGKILL, "lost the tasks on a rank: it cannot be reached", 0.01);
-    else
-        flux_timer_start(run->timer, draw(x, 0.005), 0.);
-}
-
-/* --- requests --- */
-
-static void jobs_cb(flux_t *h, const flux_msg_t *req, void *arg)
-{
-    struct exec *x = arg;
-    struct wrexec_jobs m = {.running = json_array(), .raise = x->raise};
-    json_t *old = x->told;
-    size_t pos = 0;
-    uint64_t id;
-    char *json;
-
-    if (x->stream)
-        flux_respond_error(h, x->stream, ENODATA, "another has taken over");
-    flux_msg_destroy(x->stream);
-    x->stream = flux_msg_incref(req);
-    while (hmap_next(x->runs, &pos, NULL, &id, NULL))
-        json_array_append_new(m.running, json_integer((json_int_t)id));
-    json_array_extend(old, x->ended);
-    m.ended = json_array_size(old) > 0 ? old : NULL;
-    if ((json = flux_schema_encode(&wrexec_jobs_schema, &m)))
-        flux_respond_more(h, req, json);
-    free(json);
-    json_decref(m.running);
-    json_decref(x->ended);
-    json_decref(x->raise);
-    x->ended = x->raise = NULL;
-}
-
-/* As if the mailbox were full, now and then. */
-static bool no_room(struct exec *x, const flux_msg_t *req)
-{
-    if (!rng_chance(&x->s->rng, 0.1))
-        return false;
-    flux_respond_error(x->h, req, EAGAIN, "no room");
-    return true;
-}
-
-static void launch_cb(flux_t *h, const flux_msg_t *req, void *arg)
-{
-    struct exec *x = arg;
-    struct launchrec rec;
-    size_t len, pos = 0;
-    const void *data = flux_msg_payload(req, &len);
-    errmsg_t err;
-    int rc;
-
-    if (no_room(x, req))
-        return;
-    while ((rc = exec_launchrec_next(data, len, &pos, &rec, &err)) == 1)
-        start(x, &rec);
-    if (rc < 0)
-        sim_fail(x->s, "what is to be launched cannot be read: %s", err.text);
-    flux_respond(h, req, NULL);
-}
-
-static void kill_cb(flux_t *h, const flux_msg_t *req, void *arg)
-{
-    struct exec *x = arg;
-    struct wrexec_kill k;
-    json_t *owner;
-
-    if (no_room(x, req) || flux_request_decode(h, req, &wrexec_kill_schema, &k, &owner) < 0)
-        return;
-    for (size_t i = 0; i < json_array_size(k.ids); i++) {
-        uint64_t id = (uint64_t)json_integer_value(json_array_get(k.ids, i));
-        struct run *run = hmap_get_u64(x->runs, id);
-
-        if (run)
-            deliver(run, k.signum);
-    }
-    flux_respond(h, req, "{}");
-    json_decref(owner);
-}
-
-static void down_cb(flux_t *h, const flux_msg_t *msg, void *arg)
-{
-    struct exec *x = arg;
-    const char *json = flux_msg_json(msg);
-    struct overlay_down d;
-    json_t *owner =
-        json ? flux_schema_decode(&overlay_down_schema, json, strlen(json), &d, NULL) : NULL;
-    idset_t *ranks = owner ? idset_parse(d.ranks, NULL) : NULL;
-    size_t pos = 0;
-    void *val;
-
-    json_decref(owner);
-    if (!ranks)
-        return;
-    idset_add(x->down, ranks);
-    while (hmap_next(x->runs, &pos, NULL, NULL, &val)) {
-        struct run *run = val;
-        if (idset_intersects(run->ranks, ranks) && !(run->state == ENDING && run->text))
-            wind_up(run, SIGKILL, "lost the tasks on a rank: the rank was lost", 0.1);
-    }
-    idset_destroy(ranks);
-}
-
-static void disconnect_cb(flux_t *h, const flux_msg_t *req, void *arg)
-{
-    struct exec *x = arg;
-    char who[FLUX_SENDER_MAX], whose[FLUX_SENDER_MAX];
-
-    if (x->stream && strcmp(flux_msg_sender(req, who, sizeof(who)),
-                            flux_msg_sender(x->stream, whose, sizeof(whose))) == 0) {
-        flux_msg_destroy(x->stream);
-        x->stream = NULL;
-    }
-}
-
-static const struct flux_handler handlers[] = {
-    {FLUX_MSG_REQUEST, "wrexec.jobs", jobs_cb, 0},
-    {FLUX_MSG_REQUEST, "wrexec.launch", launch_cb, 0},
-    {FLUX_MSG_REQUEST, "wrexec.kill", kill_cb, 0},
-    {FLUX_MSG_REQUEST, "wrexec.disconnect", disconnect_cb, FLUX_ROLE_BROKER},
-    {FLUX_MSG_EVENT, "overlay.down", down_cb, 0},
-    FLUX_HANDLER_END,
-};
-
-/* --- life --- */
+static const struct launcher_ops ops = {
+    .delay = delay, .no_room = no_room, .plant = plant, .fail = fail};
 
 static void exec_fini(flux_t *h, void *arg)
 {
     struct exec *x = arg;
 
-    flux_handlers_remove(x->handlers);
-    flux_future_destroy(x->subscribed);
-    flux_watcher_destroy(x->defer);
-    flux_msg_destroy(x->stream);
-    hmap_destroy(x->runs);
-    hmap_destroy(x->ran);
-    json_decref(x->ended);
-    json_decref(x->raise);
-    json_decref(x->told);
-    idset_destroy(x->down);
+    launcher_destroy(x->launcher);
     free(x);
 }
 
@@ -415,14 +81,9 @@ static int exec_init(flux_t *h, int argc, char **argv, void **arg, errmsg_t *err
 
     if (!x)
         return errmsg_fail(err, ENOMEM, "out of memory for emulated tasks");
-    x->h = h;
     x->s = e->broker->sim;
-    if (!(x->runs = hmap_create_u64(run_free)) || !(x->ran = hmap_create_u64(free)) ||
-        !(x->told = json_array()) || !(x->down = idset_create()) ||
-        !(x->defer = flux_defer_create(flux_get_reactor(h), tell_cb, x)) ||
-        !(x->handlers = flux_handlers_add(h, handlers, x)) ||
-        !(x->subscribed = flux_event_subscribe(h, "overlay.down"))) {
-        exec_fini(h, x);
+    if (!(x->launcher = launcher_create(h, &ops, x))) {
+        free(x);
         return errmsg_fail(err, ENOMEM, "out of memory for emulated tasks");
     }
     *arg = x;

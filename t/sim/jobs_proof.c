@@ -348,7 +348,7 @@ static void check_end(struct jobs *j, const struct jobs_rec *rec, const struct f
 static void check_limit(struct jobs *j, const struct jobs_rec *rec, const struct facts *fa)
 {
     double grace = rec->grace >= 0 ? rec->grace : GRACE;
-    double max = rec->duration + grace + SLACK + (rec->how == 'k' ? EXEC_STUCK_MAX : 0);
+    double max = rec->duration + grace + SLACK + (rec->how == 'k' ? LAUNCHER_STUCK_MAX : 0);
 
     if (rec->duration > 0 && ran(j, rec) > max)
         sim_fail(j->s, "job %" PRIu64 " has a limit of %g s, and its tasks ran for %g s", rec->id,
