@@ -7,6 +7,24 @@
  * Messages to the module still wait in its mailbox until the broker has read what came in in this
  * pass: clients are served by turns, and the core never calls a module while it is at work itself.
  *
+ * Drawing (way): a request to a module on the loop, and its response: two wake-ups, five system calls.
+ *
+ *     client                            broker
+ *        |                                |
+ *        | send                           | (asleep in epoll_wait)
+ *        |------------------------------->| wakes up
+ *        | recv                           | recv: all that has come
+ *        | (asleep)                       |
+ *        |                                |---> core: mailbox of the module
+ *        |                                |---> module: handler, response
+ *        |                                |---> core: output of the client
+ *        |                                |
+ *        | wakes up                       | send
+ *        |<-------------------------------|
+ *        |                                | epoll_wait
+ *
+ * A module is in one of three states:
+ *
  *    state      the module's turn (loop_wake)            then
  *    new        init                                     running, or over
  *    running    messages, for one slice                  over when it was asked to stop, or has

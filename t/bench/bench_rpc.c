@@ -9,11 +9,12 @@
  *                         processes, over ipc, with and without CURVE.  In a session whose tree is a chain: what rank n+1
  *                         takes longer than rank n is one hop.
  *
+ * Both count wake-ups and system calls as well (bench_count.h), which depend on no host.
+ *
  * "blocking" is what a command does (flux_future_wait), "reactor" what a daemon does
  * (flux_future_then and a loop).
  */
 #include "config.h"
-#include <dirent.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -24,12 +25,16 @@
 #include <zmq.h>
 
 #include "bench.h"
+#include "bench_count.h"
 #include "libflux/attr.h"
 #include "libflux/future.h"
 
 #define PAYLOAD 32
 #define ROUNDS 5
 #define PER_ROUND 2000
+#define PER_COUNT 500
+#define LOCAL_CALLS 6.1
+#define HOP_CALLS 6.1
 #define HOP_ROUNDS 7
 #define HOP_PER_ROUND 1500
 #define MAX_HOPS 3
@@ -256,54 +261,56 @@ static void local_rate(flux_t *h, struct bench_echo *echo)
     }
 }
 
-/* Voluntary context switches of all threads of a process: how often it was woken. */
-static double wakeups(pid_t pid)
+/* How many threads are woken, and how many system calls they make, for a request and its response in
+ * these processes. */
+static void count(struct rpc *r, const pid_t *pids, size_t n, double *wakeups, double *calls)
 {
-    char path[64], line[128];
-    struct dirent *e;
-    double sum = 0.;
-    DIR *dir;
-    FILE *f;
+    double us[PER_ROUND];
 
-    snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
-    if (!(dir = opendir(path)))
-        bench_die("%s: %s", path, strerror(errno));
-    while ((e = readdir(dir))) {
-        if (e->d_name[0] == '.')
-            continue;
-        snprintf(path, sizeof(path), "/proc/%d/task/%.20s/status", (int)pid, e->d_name);
-        if (!(f = fopen(path, "r")))
-            continue; /* it has ended */
-        while (fgets(line, sizeof(line), f))
-            if (strncmp(line, "voluntary_ctxt_switches:", 24) == 0)
-                sum += strtod(line + 24, NULL);
-        fclose(f);
+    blocking_block(r, us, 1);
+    *wakeups = bench_wakeups(pids, n);
+    blocking_block(r, us, PER_ROUND);
+    *wakeups = (bench_wakeups(pids, n) - *wakeups) / PER_ROUND;
+    *calls = 0.;
+    if (bench_calls_start(pids, n)) {
+        uint64_t begin = bench_calls();
+        blocking_block(r, us, PER_COUNT);
+        *calls = (double)(bench_calls() - begin) / PER_COUNT;
+        bench_calls_stop();
     }
-    closedir(dir);
-    return sum;
+    flux_close(r->h);
 }
 
-/* How many threads are woken for a request and its response: this does not depend on the host. */
-static void local_wakeups(pid_t broker)
+static void print_counts(const char *what, double wakeups, double calls, double most_wakeups,
+                         double most_calls)
+{
+    char name[64];
+    struct bench_figure f = {.name = name, .unit = "", .value = wakeups, .at_most = most_wakeups};
+
+    snprintf(name, sizeof(name), "wake-ups of %s", what);
+    bench_print(&f);
+    if (calls > 0.) {
+        snprintf(name, sizeof(name), "system calls of %s", what);
+        f.value = calls;
+        f.at_most = most_calls;
+        bench_print(&f);
+    }
+}
+
+static void local_counts(pid_t broker)
 {
     static const char *const topics[] = {"broker.ping", "barrier.ping"};
-    static const char *const names[] = {"wake-ups of an RPC to the broker",
-                                        "wake-ups of an RPC to a module"};
-    double us[PER_ROUND];
+    static const char *const names[] = {"an RPC to the broker", "an RPC to a module"};
+    const pid_t pids[] = {broker, getpid()};
 
     bench_pin(broker, 0);
     bench_pin(getpid(), 0);
     for (size_t i = 0; i < 2; i++) {
         struct rpc r = {.topic = topics[i], .nodeid = FLUX_NODEID_ANY};
-        struct bench_figure f = {.name = names[i], .unit = "", .at_most = 2.1};
-        double begin;
+        double wakeups, calls;
 
-        blocking_block(&r, us, 1);
-        begin = wakeups(broker) + wakeups(getpid());
-        blocking_block(&r, us, PER_ROUND);
-        f.value = (wakeups(broker) + wakeups(getpid()) - begin) / PER_ROUND;
-        bench_print(&f);
-        flux_close(r.h);
+        count(&r, pids, 2, &wakeups, &calls);
+        print_counts(names[i], wakeups, calls, 2.1, LOCAL_CALLS);
     }
     bench_pin(broker, BENCH_ANY_CPU);
     bench_pin(getpid(), BENCH_ANY_CPU);
@@ -323,7 +330,7 @@ static void bench_local(void)
     bench_title("local RPC: %d bytes of payload, %zu with header", PAYLOAD, echo.size);
     for (size_t i = 0; i < (sysconf(_SC_NPROCESSORS_ONLN) > 1 ? 3 : 2); i++)
         local_latency(broker, &places[i]);
-    local_wakeups(broker);
+    local_counts(broker);
     local_rate(h, &echo);
     flux_close(h);
     bench_echo_stop(&echo);
@@ -418,6 +425,32 @@ static void bare_block(void *arg, double *us, size_t n)
 
 /* --- hops --- */
 
+/* What one hop adds to the counts, at all brokers. */
+static void hop_counts(void)
+{
+    flux_t *h = bench_open();
+    pid_t pids[MAX_HOPS + 2];
+    double wakeups[2], calls[2];
+
+    for (uint32_t i = 0; i <= MAX_HOPS; i++) {
+        flux_t *rank = bench_open_rank(h, i, NULL);
+        pids[i] = broker_pid(rank);
+        flux_close(rank);
+        bench_pin(pids[i], 0);
+    }
+    flux_close(h);
+    pids[MAX_HOPS + 1] = getpid();
+    bench_pin(getpid(), 0);
+    for (uint32_t i = 0; i < 2; i++) {
+        struct rpc r = {.topic = "broker.ping", .nodeid = i ? MAX_HOPS : 0};
+        count(&r, pids, MAX_HOPS + 2, &wakeups[i], &calls[i]);
+    }
+    print_counts("a hop", (wakeups[1] - wakeups[0]) / MAX_HOPS, (calls[1] - calls[0]) / MAX_HOPS,
+                 2.1, HOP_CALLS);
+    for (uint32_t i = 0; i < MAX_HOPS + 2; i++)
+        bench_pin(pids[i], BENCH_ANY_CPU);
+}
+
 static void bench_hops(void)
 {
     char dir[] = "/tmp/flux-bench.XXXXXX";
@@ -487,6 +520,7 @@ static void bench_hops(void)
         f.ref = ops[1].p50;
         bench_print(&f);
     }
+    hop_counts();
 }
 
 int main(int argc, char *argv[])

@@ -7,6 +7,22 @@
  *    outbound    try to connect --> hello is written --> accepted: UP
  *                     ^-- pause <-- no one listens        refused: GONE
  *
+ * Drawing (hop): what a hop adds to a request and its response: two wake-ups, six system calls.
+ *
+ *     broker                            next broker
+ *        |                                |
+ *        | send, at the end of the pass   | (asleep in epoll_wait)
+ *        |------------------------------->| wakes up
+ *        | epoll_wait                     | recv: all that has come
+ *        | (asleep)                       |
+ *        |                                |---> core: a hop further, or a service
+ *        |                                |
+ *        | wakes up                       | send, at the end of the pass
+ *        |<-------------------------------|
+ *        | recv: all that has come        | epoll_wait
+ *        |                                |
+ *        |---> core: a hop back, or the client
+ *
  * Invariants:
  *  1. The core is called from the reactor only, never from within a call of the core: what a call
  *     of the core finds out is noted, and told at the end of the pass (flush_cb).
