@@ -218,7 +218,7 @@ void jm_control_raise_cb(flux_t *h, const flux_msg_t *req, void *arg)
 
 static int do_kill(struct jm_job *j, const struct action *a, errmsg_t *err)
 {
-    if (!j->exec.launched)
+    if (!jm_exec_launched(j))
         return errmsg_fail(err, EINVAL, "job %" PRIu64 " is not running", j->id);
     jm_exec_kill(j->jm, j->id, a->signum);
     return 0;

@@ -195,6 +195,18 @@ int jm_depend_add(struct jm_job *j)
     return 0;
 }
 
+void jm_depend_job_init(struct jm_job *j)
+{
+    list_init(&j->depend.deps);
+    list_init(&j->depend.wanted_by);
+    list_init(&j->depend.failed);
+}
+
+bool jm_depend_met(const struct jm_job *j)
+{
+    return j->depend.n == 0;
+}
+
 static void dep_free(struct jm_dep *d)
 {
     list_remove(&d->by_job);

@@ -56,6 +56,21 @@ struct jm_exec {
 
 /* --- starting --- */
 
+void jm_exec_job_init(struct jm_job *j)
+{
+    list_init(&j->exec.node);
+}
+
+bool jm_exec_launching(const struct jm_job *j)
+{
+    return j->exec.launching;
+}
+
+bool jm_exec_launched(const struct jm_job *j)
+{
+    return j->exec.launched;
+}
+
 void jm_exec_launch(struct jm_job *j)
 {
     j->exec.launching = true;

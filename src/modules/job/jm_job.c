@@ -39,15 +39,12 @@ struct jm_job *jm_job_create(struct jm *jm, uint64_t id, struct jm_spec *spec, s
     j->env = env;
     j->log_max = JM_EVENTLOG_MAX;
     j->end.canceled_by = -1;
-    j->sched.t_queued = flux_reactor_now(jm->r);
     list_init(&j->node);
-    list_init(&j->store.dirty);
-    list_init(&j->sched.feed);
-    list_init(&j->exec.node);
-    list_init(&j->depend.deps);
-    list_init(&j->depend.wanted_by);
-    list_init(&j->depend.failed);
-    list_init(&j->waits);
+    jm_store_job_init(j);
+    jm_sched_job_init(j);
+    jm_exec_job_init(j);
+    jm_depend_job_init(j);
+    jm_wait_job_init(j);
     if (!(j->log = strbuf_create(0)) || hmap_put_u64(jm->jobs->by_id, id, j) < 0) {
         strbuf_destroy(j->log);
         free(j);
@@ -72,13 +69,13 @@ void jm_job_destroy(struct jm_job *j)
     jm_time_clear(j);
     jm_depend_drop(j);
     jm_wait_ended(j, NULL);
-    claim_drop(jm->senders, &j->claim);
+    jm_submit_job_clear(j);
     jm_watch_forget(j);
     jm_list_job_gone(j);
     list_remove(&j->node);
-    list_remove(&j->store.dirty);
-    list_remove(&j->sched.feed);
-    list_remove(&j->exec.node);
+    jm_store_job_clear(j);
+    jm_sched_job_clear(j);
+    jm_exec_forget(j);
     jm_spec_put(jm, j->spec);
     jm_env_put(jm, j->env);
     strbuf_destroy(j->log);
@@ -90,7 +87,6 @@ void jm_job_destroy(struct jm_job *j)
     free(j->end.note);
     free(j->end.failed);
     free(j->warning);
-    free(j->sched.why);
     free(j);
 }
 

@@ -181,7 +181,7 @@ static const char *why_waits(const struct jm_job *j, const char *depends, char *
     if (j->st.urgency == JOB_URGENCY_HOLD)
         return "held";
     if (!jm_queue_stopped(jm, &text))
-        return j->sched.why;
+        return jm_sched_why(j);
     if (!text || asprintf(made, "the queue is stopped: %s", text) < 0) {
         *made = NULL;
         return "the queue is stopped";
@@ -207,7 +207,7 @@ static void put_active(strbuf_t *sb, struct jm_job *j)
                             .t_run = st->t_run,
                             .t_cleanup = st->t_cleanup,
                             .t_inactive = st->t_inactive,
-                            .t_estimate = j->sched.estimate,
+                            .t_estimate = jm_sched_estimate(j),
                             .expiration = j->expiration,
                             .exception = j->end.type,
                             .note = j->end.type ? j->end.note : NULL,
@@ -551,7 +551,7 @@ static void ask_why(struct listing *l)
     for (size_t i = 0; i < l->found.n && n < SCHED_WHY_MAX; i++) {
         const struct jm_job *j = jm_job_find(jm, l->found.ids[i]);
 
-        if (j && j->sched.fed) {
+        if (j && jm_sched_fed(j)) {
             jsonout_uint(sb, NULL, j->id);
             n++;
         }

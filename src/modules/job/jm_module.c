@@ -66,9 +66,19 @@
 
 #define ANYBODY (FLUX_ROLE_OWNER | FLUX_ROLE_USER | FLUX_ROLE_BROKER)
 
+/* The instance, with what only this file knows of it. */
+struct job {
+    struct jm jm;
+    flux_handlers_t *handlers;
+    flux_watcher_t *pass; /* does once what all that came in asks for */
+    session_t *session;
+    setup_t *setup;
+    bool load_begun;
+};
+
 void jm_module_kick(struct jm *jm)
 {
-    flux_watcher_start(jm->pass);
+    flux_watcher_start(list_entry(jm, struct job, jm)->pass);
 }
 
 /* Held and queued requests of a client that has disconnected: they have no claims yet. */
@@ -82,11 +92,11 @@ static void unclaimed_gone(struct jm *jm, const char *sender, const idset_t *ran
 
 static void pass_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
 {
-    struct jm *jm = arg;
+    struct job *job = arg;
+    struct jm *jm = &job->jm;
 
-    jm->now = flux_reactor_now(r);
-    if (!jm->load_begun && jm_resources_known(jm) && setup_known(jm->setup)) {
-        jm->load_begun = true;
+    if (!job->load_begun && jm_resources_known(jm) && setup_known(job->setup)) {
+        job->load_begun = true;
         if (jm_load_start(jm) < 0) {
             flux_module_fail(jm->h, ENOMEM, "the job module is out of memory");
             flux_reactor_stop(jm->r, -1);
@@ -275,19 +285,20 @@ static const struct setup_table settings = {"job", rows, settings_known, refused
 static void job_fini(flux_t *h, void *arg)
 {
     struct jm *jm = arg;
+    struct job *job = list_entry(jm, struct job, jm);
     int saved = errno;
 
     /* The store gets what it has not got; nobody waits for the answer. */
     jm_store_last(jm);
-    flux_handlers_remove(jm->handlers);
-    setup_destroy(jm->setup);
-    session_destroy(jm->session);
+    flux_handlers_remove(job->handlers);
+    setup_destroy(job->setup);
+    session_destroy(job->session);
     jm_load_destroy(jm);
     for (size_t i = NPARTS; i-- > 0;)
         parts[i].destroy(jm);
-    flux_watcher_destroy(jm->pass);
+    flux_watcher_destroy(job->pass);
     claims_destroy(jm->senders);
-    free(jm);
+    free(job);
     errno = saved;
 }
 
@@ -301,16 +312,17 @@ static int job_may_stop(flux_t *h, void *arg, errmsg_t *err)
     return 0;
 }
 
-static struct jm *create(flux_t *h)
+static struct job *create(flux_t *h)
 {
-    struct jm *jm = calloc(1, sizeof(*jm));
+    struct job *job = calloc(1, sizeof(*job));
+    struct jm *jm = &job->jm;
 
-    if (!jm)
+    if (!job)
         return NULL;
     jm->h = h;
     jm->r = flux_get_reactor(h);
     jm->owner = -1;
-    if (!(jm->senders = claims_create()) || !(jm->pass = flux_defer_create(jm->r, pass_cb, jm))) {
+    if (!(jm->senders = claims_create()) || !(job->pass = flux_defer_create(jm->r, pass_cb, job))) {
         job_fini(h, jm);
         return NULL;
     }
@@ -320,26 +332,26 @@ static struct jm *create(flux_t *h)
             return NULL;
         }
     }
-    return jm;
+    return job;
 }
 
 static int job_init(flux_t *h, int argc, char **argv, void **arg, errmsg_t *err)
 {
-    struct jm *jm;
+    struct job *job;
 
     if (setup_root_only(h, "job", err) < 0)
         return -1;
-    if (!(jm = create(h)))
+    if (!(job = create(h)))
         return errmsg_fail(err, ENOMEM, "the job module is out of memory");
-    if (!(jm->handlers = flux_handlers_add(h, handlers, jm)) ||
-        !(jm->session = session_create(h, &session_ops, jm)))
+    if (!(job->handlers = flux_handlers_add(h, handlers, &job->jm)) ||
+        !(job->session = session_create(h, &session_ops, &job->jm)))
         errmsg_fail(err, ENOMEM, "the job module is out of memory");
-    else if ((jm->setup = setup_create(h, &settings, jm, argc, argv, err))) {
-        jm_resources_start(jm);
-        *arg = jm;
+    else if ((job->setup = setup_create(h, &settings, &job->jm, argc, argv, err))) {
+        jm_resources_start(&job->jm);
+        *arg = &job->jm;
         return 0;
     }
-    job_fini(h, jm);
+    job_fini(h, &job->jm);
     return -1;
 }
 

@@ -60,8 +60,8 @@ struct jm_env {
 
 enum jm_time_event { JM_TIME_NONE, JM_TIME_BEGIN, JM_TIME_LIMIT, JM_TIME_GRACE, JM_TIME_AGAIN };
 
-/* An active job: one that has not ended, or whose end is not recorded yet.  Each group of fields is
- * named after the file that alone changes it; what others may read of it is said there. */
+/* An active job: one that has not ended, or whose end is not recorded yet.  Only the file of its
+ * name knows a group of fields (`sched`: jm_sched.c). */
 struct jm_job {
     uint64_t id;
     struct jm *jm;
@@ -212,13 +212,7 @@ enum jm_journal_kind {
 struct jm {
     flux_t *h;
     flux_reactor_t *r;
-    flux_handlers_t *handlers;
     struct claims *senders;
-    flux_watcher_t *pass; /* does once what all that came in asks for */
-    session_t *session;
-    setup_t *setup;
-    double now; /* of this pass; monotonic */
-    bool load_begun;
     bool ready; /* jobs were read back */
     /* settings */
     bool durable;  /* the session has a statedir */
@@ -354,6 +348,16 @@ void jm_env_put(struct jm *jm, struct jm_env *env);
 struct jm_job *jm_job_create(struct jm *jm, uint64_t id, struct jm_spec *spec, struct jm_env *env);
 /* Takes it out of everything it is in. */
 void jm_job_destroy(struct jm_job *j);
+/* The fields that a file has in each job: X_job_init() for a job that begins, X_job_clear() for one
+ * that goes. */
+void jm_depend_job_init(struct jm_job *j);
+void jm_exec_job_init(struct jm_job *j);
+void jm_sched_job_init(struct jm_job *j);
+void jm_sched_job_clear(struct jm_job *j);
+void jm_store_job_init(struct jm_job *j);
+void jm_store_job_clear(struct jm_job *j);
+void jm_submit_job_clear(struct jm_job *j);
+void jm_wait_job_init(struct jm_job *j);
 /* By id; NULL: none (before, after). */
 struct jm_job *jm_job_first(const struct jm *jm);
 struct jm_job *jm_job_next(const struct jm_job *j);
@@ -426,6 +430,8 @@ void jm_store_dirty(struct jm_job *j);
 /* The next transaction has this of the job, too. */
 enum jm_store_part { JM_STORE_SPEC, JM_STORE_R, JM_STORE_URI };
 void jm_store_put(struct jm_job *j, enum jm_store_part what);
+/* A job belongs to this submission. */
+void jm_store_job_submitted(struct jm_job *j, struct jm_submission *sub);
 /* All jobs of a submission go on record together. */
 void jm_store_submission(struct jm *jm, struct jm_submission *sub);
 /* The state of the queue is to be recorded. */
@@ -473,13 +479,19 @@ int jm_resources_satisfiable(struct jm *jm, struct jm_spec *spec, errmsg_t *err)
 /* --- jm_sched.c --- */
 
 void jm_sched_start(struct jm *jm);
+/* Have it queued by the scheduler, which is told its urgency if it has the job already. */
 void jm_sched_add(struct jm_job *j);
+/* These have no effect on a job that the scheduler does not have. */
 void jm_sched_remove(struct jm_job *j);
 void jm_sched_urgency(struct jm_job *j);
+/* Give back its resources, if it has any. */
 void jm_sched_free(struct jm_job *j);
+bool jm_sched_fed(const struct jm_job *j); /* is it in the scheduler's queue? */
 bool jm_sched_attached(const struct jm *jm);
 /* Why the job waits, and when it will start (0: not known), as the scheduler says. */
 void jm_sched_set_why(struct jm_job *j, const char *reason, double estimate);
+const char *jm_sched_why(const struct jm_job *j);
+double jm_sched_estimate(const struct jm_job *j);
 /* Of a job that was read back: since when it is queued; it has resources; it is to be scheduled. */
 void jm_sched_restore(struct jm_job *j);
 void jm_sched_restore_allocated(struct jm_job *j);
@@ -495,6 +507,8 @@ void jm_exec_launch(struct jm_job *j);
 /* Its start is on record. */
 void jm_exec_recorded(struct jm_job *j);
 void jm_exec_forget(struct jm_job *j);
+bool jm_exec_launching(const struct jm_job *j); /* it is to be launched */
+bool jm_exec_launched(const struct jm_job *j);  /* wrexec has it */
 /* Its tasks are gone. */
 void jm_exec_done(struct jm_job *j);
 /* It was launched before this module was loaded. */
@@ -520,6 +534,7 @@ void jm_depend_flush(struct jm *jm);
 bool jm_depend_pending(const struct jm *jm);
 /* It waits for nothing any more. */
 void jm_depend_drop(struct jm_job *j);
+bool jm_depend_met(const struct jm_job *j); /* has it nothing to wait for? */
 void jm_depend_begin(struct jm_job *j);
 /* A job that was read back in DEPEND: what is left by its log. */
 void jm_depend_restore(struct jm_job *j);

@@ -30,6 +30,7 @@
 #include "libsched/sched_wire.h"
 #include "libservice/follow.h"
 #include "libschema/jsonout.h"
+#include "libutil/invariant.h"
 
 #define AGAIN 0.25
 
@@ -47,10 +48,26 @@ struct jm_sched {
 
 /* --- what it is to be told --- */
 
+void jm_sched_job_init(struct jm_job *j)
+{
+    list_init(&j->sched.feed);
+    j->sched.t_queued = flux_reactor_now(j->jm->r);
+}
+
+void jm_sched_job_clear(struct jm_job *j)
+{
+    list_remove(&j->sched.feed);
+    free(j->sched.why);
+}
+
 void jm_sched_add(struct jm_job *j)
 {
     struct jm_sched *s = j->jm->sched;
 
+    if (j->sched.fed && !j->sched.feeding) {
+        jm_sched_urgency(j);
+        return;
+    }
     j->sched.fed = true;
     if (j->sched.feeding || !s->generation)
         return;
@@ -73,6 +90,8 @@ void jm_sched_remove(struct jm_job *j)
 {
     struct jm *jm = j->jm;
 
+    if (!j->sched.fed)
+        return;
     j->sched.fed = false;
     if (j->sched.feeding) {
         list_remove(&j->sched.feed);
@@ -84,7 +103,7 @@ void jm_sched_remove(struct jm_job *j)
 
 void jm_sched_urgency(struct jm_job *j)
 {
-    if (!j->sched.feeding)
+    if (j->sched.fed && !j->sched.feeding)
         push(j->jm, &j->jm->sched->urgency, j->id);
 }
 
@@ -92,6 +111,8 @@ void jm_sched_free(struct jm_job *j)
 {
     struct jm *jm = j->jm;
 
+    if (!j->sched.allocated)
+        return;
     j->sched.allocated = false;
     if (j->sched.feeding) {
         /* It is not known yet to the scheduler that this one runs. */
@@ -325,6 +346,7 @@ static void take_alloc(struct jm *jm, const json_t *entry)
                            j->st.userid, false);
         return;
     }
+    INVARIANT(2, !j->sched.allocated);
     jm->sched->allocs++;
     j->sched.fed = false;
     j->sched.allocated = true;
@@ -409,6 +431,21 @@ void jm_sched_start(struct jm *jm)
 }
 
 /* --- jobs that are read back, before it is attached --- */
+
+bool jm_sched_fed(const struct jm_job *j)
+{
+    return j->sched.fed;
+}
+
+const char *jm_sched_why(const struct jm_job *j)
+{
+    return j->sched.why;
+}
+
+double jm_sched_estimate(const struct jm_job *j)
+{
+    return j->sched.estimate;
+}
 
 void jm_sched_restore(struct jm_job *j)
 {

@@ -78,17 +78,14 @@ void jm_state_event_plain(struct jm_job *j, enum job_event_type type)
 
 void jm_state_advance(struct jm_job *j)
 {
-    if (j->st.state == JOB_STATE_DEPEND && j->depend.n == 0)
+    if (j->st.state == JOB_STATE_DEPEND && jm_depend_met(j))
         jm_state_event_plain(j, JOB_EV_DEPEND);
     if (j->st.state == JOB_STATE_PRIORITY && j->st.urgency > JOB_URGENCY_HOLD) {
         struct job_event ev = {.event = JOB_EV_PRIORITY, .priority = j->st.urgency};
 
         jm_state_event(j, &ev);
-        if (j->sched.fed && !j->sched.feeding)
-            jm_sched_urgency(j);
-        else
-            jm_sched_add(j);
-    } else if (j->st.state == JOB_STATE_PRIORITY && j->sched.fed) {
+        jm_sched_add(j);
+    } else if (j->st.state == JOB_STATE_PRIORITY) {
         jm_sched_urgency(j);
     }
 }
@@ -174,9 +171,8 @@ void jm_state_exception(struct jm_job *j, const char *type, int severity, const 
         return;
     jm_depend_drop(j);
     jm_time_clear(j);
-    if (j->sched.fed)
-        jm_sched_remove(j);
-    if (j->exec.launched) {
+    jm_sched_remove(j);
+    if (jm_exec_launched(j)) {
         if (kill) {
             double grace = j->spec->grace >= 0 ? j->spec->grace : jm->grace;
 
@@ -198,7 +194,7 @@ void jm_state_cleanup(struct jm_job *j)
         return;
     jm_time_clear(j);
     jm_exec_forget(j);
-    if (!j->exec.launched && (j->st.flags & JOB_FLAG_CLIENT))
+    if (!jm_exec_launched(j) && (j->st.flags & JOB_FLAG_CLIENT))
         jm_exec_kill(jm, j->id, SIGKILL); /* so that who listens is told */
     if (j->st.seen & (1u << JOB_EV_START)) {
         if (!(j->st.seen & (1u << JOB_EV_FINISH))) {
@@ -209,11 +205,9 @@ void jm_state_cleanup(struct jm_job *j)
         if (!(j->st.seen & (1u << JOB_EV_RELEASE)))
             jm_state_event_plain(j, JOB_EV_RELEASE);
     }
-    if (j->sched.allocated)
-        jm_sched_free(j);
+    jm_sched_free(j);
     if ((j->st.seen & (1u << JOB_EV_ALLOC)) && !(j->st.seen & (1u << JOB_EV_FREE)))
         jm_state_event_plain(j, JOB_EV_FREE);
-    INVARIANT(4, !j->sched.allocated);
     jm_state_event_plain(j, JOB_EV_CLEAN);
     INVARIANT(1, j->st.state == JOB_STATE_INACTIVE);
     jm_exec_done(j);
@@ -232,7 +226,7 @@ void jm_state_finished(struct jm_job *j, int status, const char *text, double st
 {
     struct job_event ev = {.event = JOB_EV_FINISH, .status = status};
 
-    if (!j->exec.launched || j->st.state < JOB_STATE_RUN || j->st.state > JOB_STATE_CLEANUP)
+    if (!jm_exec_launched(j) || j->st.state < JOB_STATE_RUN || j->st.state > JOB_STATE_CLEANUP)
         return;
     if (text && j->st.state == JOB_STATE_RUN && !j->st.fatal) {
         /* What ended it comes first; it does not have to be killed any more. */

@@ -137,11 +137,29 @@ void jm_store_destroy(struct jm *jm)
     jm->store = NULL;
 }
 
+void jm_store_job_init(struct jm_job *j)
+{
+    list_init(&j->store.dirty);
+}
+
+void jm_store_job_clear(struct jm_job *j)
+{
+    list_remove(&j->store.dirty);
+}
+
+void jm_store_job_submitted(struct jm_job *j, struct jm_submission *sub)
+{
+    j->store.sub = sub;
+    sub->left++;
+    list_append(&sub->jobs, &j->store.dirty);
+    jm_store_put(j, JM_STORE_SPEC);
+}
+
 void jm_store_dirty(struct jm_job *j)
 {
     struct jm *jm = j->jm;
 
-    if (jm->durable && j->exec.launching)
+    if (jm->durable && jm_exec_launching(j))
         jm->store->urgent = true; /* its launch waits for this */
     else if (j->st.state == JOB_STATE_INACTIVE)
         jm->store->wanted = true;
@@ -298,7 +316,7 @@ static void refuse(struct jm_job *j, struct list_node *again, int errnum, const 
     j->store.sub = NULL;
     if (--sub->left == 0)
         jm_submit_done(jm, sub);
-    if (j->exec.launched) {
+    if (jm_exec_launched(j)) {
         list_append(again, &j->store.dirty);
         jm_state_exception(j, "store", JOB_SEVERITY_FATAL,
                            "it was refused, since the store was failing", j->st.userid, true);
@@ -306,10 +324,8 @@ static void refuse(struct jm_job *j, struct list_node *again, int errnum, const 
     }
     /* Whether it is there after all is not known. */
     jm_store_unlink(jm, j->id);
-    if (j->sched.fed)
-        jm_sched_remove(j);
-    if (j->sched.allocated)
-        jm_sched_free(j);
+    jm_sched_remove(j);
+    jm_sched_free(j);
     jm_submit_withdrawn(jm);
     jm_depend_ended(j);
     jm_job_destroy(j);
@@ -398,7 +414,7 @@ static void recorded(struct jm_job *j)
         if (--sub->left == 0)
             jm_submit_done(j->jm, sub);
     }
-    if (j->exec.launching && list_empty(&j->store.dirty))
+    if (jm_exec_launching(j) && list_empty(&j->store.dirty))
         jm_exec_recorded(j);
     if (j->st.state == JOB_STATE_INACTIVE && list_empty(&j->store.dirty))
         jm_job_retire(j);
@@ -528,7 +544,7 @@ void jm_store_flush(struct jm *jm)
         list_remove(n);
         list_append(&s->sent, n);
         j->store.sent = true;
-        durable = durable || j->store.sub || j->exec.launching;
+        durable = durable || j->store.sub || jm_exec_launching(j);
         njobs++;
         if ((rc = put_job(txn, j, &bytes)) < 0)
             break;

@@ -95,6 +95,11 @@ static void client_gone(struct claim *c, bool canceled)
     jm_module_kick(j->jm);
 }
 
+void jm_submit_job_clear(struct jm_job *j)
+{
+    claim_drop(j->jm->senders, &j->claim);
+}
+
 static int check(struct jm *jm, struct jm_spec *spec, errmsg_t *err)
 {
     if (jm_job_count_states(jm, JOB_STATES_PENDING) >= jm->max_queued)
@@ -122,10 +127,7 @@ static void accept_job(struct jm *jm, struct jm_submission *sub, struct jm_job *
         sub->first = j->id;
     jm_job_reserve(jm, j->id);
     jm->submit->accepted++;
-    j->store.sub = sub;
-    sub->left++;
-    list_append(&sub->jobs, &j->store.dirty);
-    jm_store_put(j, JM_STORE_SPEC);
+    jm_store_job_submitted(j, sub);
     jm_state_event(j, &ev);
     if ((sj->flags & JOB_FLAG_CLIENT) && sub->gone) {
         jm_state_exception(j, "cancel", JOB_SEVERITY_FATAL, "its client went away", ev.userid,

@@ -32,7 +32,7 @@ struct jm_time {
     double clock_at; /* for when the clock is set; 0: it is not */
 };
 
-static void due(struct jm_job *j)
+static void due(struct jm_job *j, double now)
 {
     struct jm *jm = j->jm;
     enum jm_time_event what = j->time.what;
@@ -50,7 +50,7 @@ static void due(struct jm_job *j)
     case JM_TIME_GRACE:
     case JM_TIME_AGAIN:
         jm_exec_kill(jm, j->id, SIGKILL);
-        jm_time_set(j, JM_TIME_AGAIN, jm->now + AGAIN);
+        jm_time_set(j, JM_TIME_AGAIN, now + AGAIN);
         break;
     case JM_TIME_NONE:
         break;
@@ -60,12 +60,12 @@ static void due(struct jm_job *j)
 static void clock_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
 {
     struct jm *jm = arg;
+    double now = flux_reactor_now(r);
     struct jm_heap_node *n;
 
     jm->time->clock_at = 0;
-    jm->now = flux_reactor_now(jm->r);
-    while ((n = jm_heap_first(&jm->time->heap)) && n->at <= jm->now)
-        due(list_entry(n, struct jm_job, time.node));
+    while ((n = jm_heap_first(&jm->time->heap)) && n->at <= now)
+        due(list_entry(n, struct jm_job, time.node), now);
     jm_purge_check(jm);
     jm_module_kick(jm);
 }

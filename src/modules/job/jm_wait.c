@@ -50,6 +50,11 @@ struct jm_wait_ref {
 #define WAITS_MAX 65536
 #define REFS_MAX 4000000
 
+void jm_wait_job_init(struct jm_job *j)
+{
+    list_init(&j->waits);
+}
+
 static void ref_free(struct jm_wait_ref *ref)
 {
     list_remove(&ref->by_job);
