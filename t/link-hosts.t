@@ -2,29 +2,14 @@
 # Several brokers on each of two hosts: UNIX sockets within a host, ZeroMQ between them.  Network
 # namespaces are the hosts.
 . "$(dirname "$0")/lib.sh"
+# shellcheck source=t/netns.sh
+. "$SRCDIR/t/netns.sh"
 need_flux start up dmesg ping event
 need ip unshare nsenter
 
-# Namespaces live as long as the process that holds them: nothing has to be removed.
-holders=()
-new_netns() {
-    unshare -n sleep 1800 &
-    holders+=($!)
-    wait_until 5 sh -c "[ \"\$(readlink /proc/$!/ns/net)\" != \"$(readlink /proc/$$/ns/net)\" ]"
-}
-in_ns() { # NUMBER COMMAND...
-    local pid=${holders[$1]}
-    shift
-    nsenter -t "$pid" -n "$@"
-}
-unshare -n true 2>/dev/null || skip_all "no network namespaces without more privileges"
-new_netns || skip_all "no network namespaces"
-new_netns
-in_ns 0 ip link add eth0 type veth peer name eth0 netns "${holders[1]}" 2>/dev/null ||
-    skip_all "no pairs of network devices in a network namespace"
+netns_possible || skip_all "no network namespaces without more privileges"
+netns_pair || skip_all "no pairs of network devices in a network namespace"
 for i in 0 1; do
-    in_ns $i ip link set lo up
-    in_ns $i ip link set eth0 up
     in_ns $i ip addr add "10.78.1.$((i + 1))/24" dev eth0
 done
 
@@ -131,6 +116,5 @@ else
     skip 4 "no file system can be mounted"
 fi
 
-kill "${holders[@]}"
-wait "${holders[@]}" 2>/dev/null
+netns_end
 finish

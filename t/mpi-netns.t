@@ -3,33 +3,16 @@
 # for MPI.
 # shellcheck disable=SC2016,SC2154 # the tasks expand; set by run
 . "$(dirname "$0")/lib.sh"
+# shellcheck source=t/netns.sh
+. "$SRCDIR/t/netns.sh"
 need_flux start up wreckrun
 need ip unshare nsenter
 EXCHANGE=$BUILDDIR/src/common/libpmi/test/pmi_exchange
 CLIENT=$BUILDDIR/t/mpi/pmix_client
 [ -x "$EXCHANGE" ] || skip_all "pmi_exchange is not built"
 
-# Namespaces live as long as the process that holds them: nothing has to be removed.
-holders=()
-new_netns() {
-    unshare -n sleep 1800 &
-    holders+=($!)
-    wait_until 5 sh -c "[ \"\$(readlink /proc/$!/ns/net)\" != \"$(readlink /proc/$$/ns/net)\" ]"
-}
-in_ns() { # NUMBER COMMAND...
-    local pid=${holders[$1]}
-    shift
-    nsenter -t "$pid" -n "$@"
-}
-unshare -n true 2>/dev/null || skip_all "no network namespaces without more privileges"
-new_netns || skip_all "no network namespaces"
-new_netns
-in_ns 0 ip link add eth0 type veth peer name eth0 netns "${holders[1]}" 2>/dev/null ||
-    skip_all "no pairs of network devices in a network namespace"
-for i in 0 1; do
-    in_ns $i ip link set lo up
-    in_ns $i ip link set eth0 up
-done
+netns_possible || skip_all "no network namespaces without more privileges"
+netns_pair || skip_all "no pairs of network devices in a network namespace"
 in_ns 0 ip addr add 10.77.1.1/24 dev eth0
 in_ns 0 ip addr add 10.77.1.2/24 dev eth0
 in_ns 1 ip addr add 10.77.1.3/24 dev eth0
@@ -102,6 +85,5 @@ else
     skip 2 "no file system can be mounted"
 fi
 
-kill "${holders[@]}"
-wait "${holders[@]}" 2>/dev/null
+netns_end
 finish

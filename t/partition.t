@@ -1,33 +1,14 @@
 #!/usr/bin/env bash
 # Hosts that cannot reach each other any more, and brokers that pause: network namespaces as hosts.
 . "$(dirname "$0")/lib.sh"
+# shellcheck source=t/netns.sh
+. "$SRCDIR/t/netns.sh"
 need_flux start up
 need ip unshare nsenter
 
-# Namespaces live as long as the process that holds them: nothing has to be removed.
-holders=()
-new_netns() {
-    unshare -n sleep 1800 &
-    holders+=($!)
-    wait_until 5 sh -c "[ \"\$(readlink /proc/$!/ns/net)\" != \"$(readlink /proc/$$/ns/net)\" ]"
-}
-in_ns() { # NUMBER COMMAND...
-    local pid=${holders[$1]}
-    shift
-    nsenter -t "$pid" -n "$@"
-}
-unshare -n true 2>/dev/null || skip_all "no network namespaces without more privileges"
-new_netns || skip_all "no network namespaces"
-in_ns 0 ip link add bridge type bridge 2>/dev/null || skip_all "no bridge in a network namespace"
-in_ns 0 ip link set bridge up
-for i in 1 2 3; do
-    new_netns
-    in_ns 0 ip link add "port$i" type veth peer name eth0 netns "${holders[$i]}"
-    in_ns 0 ip link set "port$i" master bridge up
-    in_ns "$i" ip link set lo up
-    in_ns "$i" ip addr add "10.77.0.$i/24" dev eth0
-    in_ns "$i" ip link set eth0 up
-done
+netns_possible || skip_all "no network namespaces without more privileges"
+netns_switch || skip_all "no bridge in a network namespace"
+netns_plug 3
 
 "$FLUX" keygen key
 cat >conf.lua <<END
@@ -97,6 +78,5 @@ in_ns 2 "$FLUX" start --config=conf.lua --set=modules=log --set=boot.rank=1 \
 isnt $? 0 "a broker that cannot reach its parent gives up"
 like "$(cat out.1)" "rank 0" "and says whom it did not reach"
 
-kill "${holders[@]}"
-wait "${holders[@]}" 2>/dev/null
+netns_end
 finish

@@ -169,7 +169,7 @@ give_up() {
     load_end
     kill -KILL "$recorder" "${subscribers[@]}" 2>/dev/null
     wait 2>/dev/null &
-    hosts_end
+    netns_end
     umount -l disk 2>/dev/null
     rm -rf "$TMPDIR"/flux-*
     figures
@@ -253,7 +253,7 @@ for ((run = 1; count > (run - 1) * A_RUN; run++)); do
     [ "$faults" -le "$A_RUN" ] || faults=$A_RUN
     [ "${FAULT_RUN:-$run}" != "$run" ] || one_run "$run" "$faults"
 done
-hosts_end
+netns_end
 umount -l disk 2>/dev/null
 figures
 finish

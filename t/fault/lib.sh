@@ -42,41 +42,13 @@ bounded() {
 
 # --- hosts ---
 
-# Namespaces live as long as the process that holds them: nothing has to be removed.
-holders=()
-new_netns() {
-    unshare -n sleep 1000000 &
-    holders+=($!)
-    wait_until 5 sh -c "[ \"\$(readlink /proc/$!/ns/net)\" != \"$(readlink /proc/$$/ns/net)\" ]"
-}
-in_ns() { # NUMBER COMMAND...
-    local pid=${holders[$1]}
-    shift
-    nsenter -t "$pid" -n "$@"
-}
+# shellcheck source=t/netns.sh
+. "$SRCDIR/t/netns.sh"
+# shellcheck disable=SC2034 # of netns.sh: a soak takes long
+NETNS_SECONDS=1000000
 # Is there a way to have hosts?  Makes the switch that connects them.
 hosts_possible() {
-    [ ${#holders[@]} -eq 0 ] || return 0
-    command -v ip >/dev/null && command -v nsenter >/dev/null && unshare -n true 2>/dev/null || return 1
-    new_netns && in_ns 0 ip link add bridge type bridge 2>/dev/null && in_ns 0 ip link set bridge up
-}
-# hosts_make N: holders[RANK + 1] is a host that reaches the others
-hosts_make() {
-    local i
-    for ((i = ${#holders[@]}; i <= $1; i++)); do
-        new_netns
-        in_ns 0 ip link add "port$i" type veth peer name eth0 netns "${holders[$i]}"
-        in_ns 0 ip link set "port$i" master bridge up
-        in_ns "$i" ip link set lo up
-        in_ns "$i" ip addr add "10.77.0.$i/24" dev eth0
-        in_ns "$i" ip link set eth0 up
-    done
-}
-hosts_end() {
-    [ ${#holders[@]} -gt 0 ] || return 0
-    kill "${holders[@]}"
-    wait "${holders[@]}" 2>/dev/null
-    holders=()
+    [ ${#holders[@]} -gt 0 ] || { netns_possible && netns_switch; }
 }
 link() { # RANK up|down
     in_ns 0 ip link set "port$(($1 + 1))" "$2"
@@ -123,7 +95,7 @@ session_new() {
     settings=(--set=kvs.sync="$sync" --set=orphan.timeout=2s --set=peer.timeout=$((6 * TIME_SCALE))s
         --set=kvs.checkpoint-bytes=500k --set=kvs.checkpoint-interval=200ms)
     if [ "$where" = hosts ]; then
-        hosts_make "$n"
+        netns_plug "$n"
         [ -e key ] || "$FLUX" keygen key
         echo "session { hosts = '10.77.0.[1-$n]', keyfile = '$TEST_DIR/key', topology = '$topology' }" >conf.lua
     fi
