@@ -3,8 +3,8 @@
  *
  *    bench_sched            the library, on a virtual clock: jobs start, end after a part of their
  *                           time, and as many come in as have started
- *    bench_sched POLICY[:ARGUMENT] [STARTS]
- *                           the same with that policy of the queue
+ *    bench_sched POLICY[:ARGUMENT] [STARTS [whole]]
+ *                           the same with that policy of the queue; whole: jobs ask for whole nodes
  *    bench_sched whole [STARTS]
  *                           EASY, and all jobs ask for whole nodes on 16 pods of 16 leaf switches
  *    bench_sched session    the module in a session, with this program in the place of the job
@@ -530,7 +530,7 @@ int main(int argc, char **argv)
     else if (argc > 1 && strcmp(argv[1], "whole") == 0)
         whole(argc > 2 ? (size_t)strtoul(argv[2], NULL, 10) : STARTS_WHOLE);
     else if (argc > 1)
-        library(&(struct mix){argv[1], "first-fit", false,
+        library(&(struct mix){argv[1], "first-fit", argc > 3,
                               argc > 2 ? (size_t)strtoul(argv[2], NULL, 10) : STARTS_CONSERVATIVE},
                 &none);
     else {
