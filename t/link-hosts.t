@@ -97,6 +97,11 @@ isnt "$(inside 0)" 0 "without UNIX sockets there is TCP within a host, too"
 is "$("$FLUX" dmesg | grep -c "by UNIX sockets")" 0 "... and no word in the log"
 end
 
+# A broker that does not reach its parent: the session ends instead of waiting for it for ever.
+fails "a broker in a network of its own" run_with_timeout 60 "$FLUX" start --size=3 --wrap="1:unshare -n" \
+    --set=modules=log --set=tcp.address=127.0.0.1 --set=link.transport=zmq --set=join.timeout=2s true
+like "$err" "rank 1 got no welcome from its parent, rank 0" "... ends the session, with a sentence"
+
 # Rank 1 has directories of its own, as in a container that has only the network of its host.
 mkdir rd
 cat >own <<END

@@ -263,6 +263,14 @@ static void start_program_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, 
     start_program(arg);
 }
 
+/* May the launcher take the end of this broker for an orderly one?  Not if it has given up joining:
+ * the others would wait for it for ever, unless they need not be complete. */
+static bool in_order(struct broker *b, enum core_state state)
+{
+    return state == CORE_RUN || b->ran || core_rank(b->core) == 0 || core_was_told(b->core) ||
+           attrs_get(b->attrs, "quorum");
+}
+
 static void state_cb(core_t *c, enum core_state state, void *arg)
 {
     struct broker *b = arg;
@@ -271,7 +279,8 @@ static void state_cb(core_t *c, enum core_state state, void *arg)
 
     if (b->verbose)
         say("rank %u: state %s", core_rank(c), core_state_name(state));
-    if ((state == CORE_RUN || state == CORE_DOWN) && boot_finish(b->boot, &err) < 0 && b->verbose)
+    if ((state == CORE_RUN || state == CORE_DOWN) && in_order(b, state) &&
+        boot_finish(b->boot, &err) < 0 && b->verbose)
         say("rank %u: %s", core_rank(c), err.text);
     switch (state) {
     case CORE_RUN:
