@@ -95,10 +95,12 @@ export LC_ALL=C.UTF-8
 export FLUX_COMPLETION_TIMEOUT=$((60 * PATIENCE)) # a busy host completes slowly, too
 cd "$TEST_DIR" || exit 1
 # FLUX_TEST_PLACE=loop|thread: the modules of all sessions run there, whatever they declare.
-if [ -n "${FLUX_TEST_PLACE:-}" ]; then
+# FLUX_TEST_LINK=zmq: the brokers of all sessions are connected by ZeroMQ.
+if [ -n "${FLUX_TEST_PLACE:-}${FLUX_TEST_LINK:-}" ]; then
     # shellcheck disable=SC2016 # for the shell that runs the file
-    printf '#!/bin/sh\ncase $1 in start) shift; set -- start --set=module.place=%s "$@";; esac\nexec %s "$@"\n' \
-        "$FLUX_TEST_PLACE" "$FLUX" >"$_root/flux"
+    printf '#!/bin/sh\ncase $1 in start) shift; set -- start %s %s "$@";; esac\nexec %s "$@"\n' \
+        "${FLUX_TEST_PLACE:+--set=module.place=$FLUX_TEST_PLACE}" \
+        "${FLUX_TEST_LINK:+--set=link.transport=$FLUX_TEST_LINK}" "$FLUX" >"$_root/flux"
     chmod +x "$_root/flux"
     FLUX=$_root/flux
 fi

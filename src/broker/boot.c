@@ -20,6 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <syslog.h>
 #include <unistd.h>
@@ -33,6 +34,7 @@
 #define DEFAULT_TOPOLOGY "kary:16"
 #define DEFAULT_TIMEOUT 30.
 #define DEFAULT_QUEUE 1000
+#define FILES_BESIDE 64 /* descriptors for all but children */
 
 static int single_open(boot_t *b, errmsg_t *err)
 {
@@ -389,6 +391,21 @@ static int meet(boot_t *b, const struct transport_link *l, const topology_t *top
     return l->ops->connect(l->arg, CORE_TREE, parent, card.tree_uri, card.event_uri, card.key, err);
 }
 
+/* Without them children could not connect, and ZeroMQ might end this process. */
+static int check_files(const struct transport *t, const core_t *core, errmsg_t *err)
+{
+    uint32_t n = topology_nchildren(core_topology(core), core_rank(core));
+    unsigned long need = FILES_BESIDE + (unsigned long)n * t->child_files;
+    struct rlimit files;
+
+    if (getrlimit(RLIMIT_NOFILE, &files) < 0 || files.rlim_cur >= need)
+        return 0;
+    return errmsg_fail(err, EMFILE,
+                       "the limit on open files is %lu: rank %u with its %u children needs at "
+                       "least %lu (ulimit -n)",
+                       (unsigned long)files.rlim_cur, core_rank(core), n, need);
+}
+
 int boot_link(boot_t *b, core_t *core, struct transport_link *link, errmsg_t *err)
 {
     char tree_uri[BOOT_URI_MAX], event_uri[BOOT_URI_MAX];
@@ -406,6 +423,8 @@ int boot_link(boot_t *b, core_t *core, struct transport_link *link, errmsg_t *er
         : mixlink_is_address(tree_uri) ? &transport_mixed
                                        : &transport_zmq;
     l.ops = t->ops;
+    if (check_files(t, core, err) < 0)
+        return -1;
     if (!(l.arg = make_link(b, t, core, err)))
         return -1;
     if (listen_and_publish(b, &l, tree_uri, event_uri, err) < 0 ||

@@ -403,4 +403,5 @@ static const struct core_link_ops mix_ops = {
     .destroy = mix_destroy,
 };
 
-const struct transport transport_mixed = {.name = "mixed", .create = mix_create, .ops = &mix_ops};
+const struct transport transport_mixed = {
+    .name = "mixed", .child_files = 2, .create = mix_create, .ops = &mix_ops};

@@ -457,4 +457,5 @@ const struct core_link_ops ulink_ops = {
     .destroy = ulink_destroy,
 };
 
-const struct transport transport_unix = {.name = "unix", .create = ulink_create, .ops = &ulink_ops};
+const struct transport transport_unix = {
+    .name = "unix", .child_files = 1, .create = ulink_create, .ops = &ulink_ops};

@@ -624,4 +624,5 @@ void link_get_stats(const link_t *l, struct link_stats *st)
     st->refused = l->zap ? zap_refused(l->zap) : 0;
 }
 
-const struct transport transport_zmq = {.name = "zmq", .create = link_create, .ops = &link_ops};
+const struct transport transport_zmq = {
+    .name = "zmq", .child_files = 2, .create = link_create, .ops = &link_ops};
