@@ -169,12 +169,11 @@ void jm_control_cancel_cb(flux_t *h, const flux_msg_t *req, void *arg)
         owner = json ? flux_schema_decode(&cancel_schema, json, strlen(json), &c, NULL) : NULL;
         if (owner) {
             json_decref(owner);
-            jm_hold_cancel(jm, req, c.matchtag);
             claims_cancel(jm->senders, req, c.matchtag);
             return;
         }
     }
-    if (jm_hold(jm, req, jm_control_cancel_cb) ||
+    if (jm_request_early(jm, req, jm_control_cancel_cb) ||
         flux_request_decode(h, req, &job_cancel_schema, &in, &owner) < 0)
         return;
     a.note = in.note;
@@ -196,7 +195,7 @@ void jm_control_raise_cb(flux_t *h, const flux_msg_t *req, void *arg)
     struct action a = {.done = "raised an exception for"};
     json_t *owner;
 
-    if (jm_hold(jm, req, jm_control_raise_cb) ||
+    if (jm_request_early(jm, req, jm_control_raise_cb) ||
         flux_request_decode(h, req, &job_raise_schema, &in, &owner) < 0)
         return;
     a.type = in.type;
@@ -231,7 +230,7 @@ void jm_control_kill_cb(flux_t *h, const flux_msg_t *req, void *arg)
     struct action a = {.done = "sent a signal to"};
     json_t *owner;
 
-    if (jm_hold(jm, req, jm_control_kill_cb) ||
+    if (jm_request_early(jm, req, jm_control_kill_cb) ||
         flux_request_decode(h, req, &job_kill_schema, &in, &owner) < 0)
         return;
     a.signum = in.signum;
@@ -272,7 +271,7 @@ void jm_control_urgency_cb(flux_t *h, const flux_msg_t *req, void *arg)
     struct action a = {.done = "changed the urgency of"};
     json_t *owner;
 
-    if (jm_hold(jm, req, jm_control_urgency_cb) ||
+    if (jm_request_early(jm, req, jm_control_urgency_cb) ||
         flux_request_decode(h, req, &job_urgency_schema, &in, &owner) < 0)
         return;
     a.urgency = (int)in.urgency;
@@ -293,7 +292,7 @@ void jm_control_memo_cb(flux_t *h, const flux_msg_t *req, void *arg)
     json_t *owner;
     char *uri;
 
-    if (jm_hold(jm, req, jm_control_memo_cb) ||
+    if (jm_request_early(jm, req, jm_control_memo_cb) ||
         flux_request_decode(h, req, &job_memo_schema, &in, &owner) < 0)
         return;
     j = jm_job_find(jm, in.id);

@@ -642,7 +642,7 @@ void jm_list_cb(flux_t *h, const flux_msg_t *req, void *arg)
     struct job_list q = {.user = -1};
     json_t *owner;
 
-    if (jm_hold(jm, req, jm_list_cb) ||
+    if (jm_request_early(jm, req, jm_list_cb) ||
         flux_request_decode(h, req, &job_list_schema, &q, &owner) < 0)
         return;
     if (!flux_msg_has_flag(req, FLUX_MSGF_STREAMING))

@@ -454,7 +454,7 @@ static void finish(struct jm *jm)
     jm_purge_check(jm);
     jm_sched_start(jm);
     jm_exec_start(jm);
-    jm_hold_over(jm);
+    early_serve(jm->early);
     jm_namespace_sweep(jm);
     jm_module_kick(jm);
 }

@@ -13,8 +13,8 @@
  *    jm_sched.c       link to the scheduler       jm_exec.c       link to wrexec (jm_launch.c)
  *    jm_resources.c   what could run at all       jm_namespace.c  namespaces that jobs left
  *    jm_wait.c, jm_watch.c, jm_list.c, jm_queue.c, jm_control.c, jm_purge.c   other requests
- *    jm_many.c        large requests, in slices   jm_hold.c       requests that came too early
- *    jm_journal.c     lines in the session's log  jm_request.c, jm_ids.c, jm_json.c   helpers
+ *    jm_many.c        large requests, in slices   jm_journal.c    lines in the session's log
+ *    jm_request.c, jm_ids.c, jm_json.c            helpers
  *
  * Drawing (job): a job from submission to record; the arrows are messages.
  *
@@ -81,13 +81,6 @@ void jm_module_kick(struct jm *jm)
     flux_watcher_start(list_entry(jm, struct job, jm)->pass);
 }
 
-/* Held and queued requests of a client that has disconnected: they have no claims yet. */
-static void unclaimed_gone(struct jm *jm, const char *sender, const idset_t *ranks)
-{
-    jm_hold_gone(jm, sender, ranks);
-    jm_submit_gone(jm, sender, ranks);
-}
-
 /* --- the pass --- */
 
 static void pass_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
@@ -125,7 +118,7 @@ static void disconnect_cb(flux_t *h, const flux_msg_t *req, void *arg)
     struct jm *jm = arg;
     char sender[FLUX_SENDER_MAX];
 
-    unclaimed_gone(jm, flux_msg_sender(req, sender, sizeof(sender)), NULL);
+    jm_submit_gone(jm, flux_msg_sender(req, sender, sizeof(sender)), NULL);
     claims_disconnect(jm->senders, req);
     jm_module_kick(jm);
 }
@@ -135,7 +128,7 @@ static void ranks_lost(void *arg, const idset_t *ranks, bool now)
 {
     struct jm *jm = arg;
 
-    unclaimed_gone(jm, NULL, ranks);
+    jm_submit_gone(jm, NULL, ranks);
     claims_lost(jm->senders, ranks);
     jm_module_kick(jm);
 }
@@ -169,7 +162,6 @@ static const struct {
     {jm_wait_create, jm_wait_destroy, NULL},
     {jm_many_create, jm_many_destroy, NULL},
     {jm_list_create, jm_list_destroy, NULL},
-    {jm_hold_create, jm_hold_destroy, jm_hold_stats},
     {jm_journal_create, jm_journal_destroy, NULL},
 };
 #define NPARTS (sizeof(parts) / sizeof(parts[0]))
@@ -194,8 +186,10 @@ static const struct flux_schema stats_schema = FLUX_SCHEMA(struct jm_stats, stat
 static void stats_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
     struct jm *jm = arg;
-    struct jm_stats st = {
-        .ready = jm->ready, .durable = jm->durable, .senders = (uint32_t)claims_count(jm->senders)};
+    struct jm_stats st = {.ready = jm->ready,
+                          .durable = jm->durable,
+                          .held = early_count(jm->early),
+                          .senders = (uint32_t)claims_count(jm->senders)};
 
     for (size_t i = 0; i < NPARTS; i++)
         if (parts[i].stats)
@@ -297,6 +291,7 @@ static void job_fini(flux_t *h, void *arg)
     for (size_t i = NPARTS; i-- > 0;)
         parts[i].destroy(jm);
     flux_watcher_destroy(job->pass);
+    early_destroy(jm->early);
     claims_destroy(jm->senders);
     free(job);
     errno = saved;
@@ -322,7 +317,9 @@ static struct job *create(flux_t *h)
     jm->h = h;
     jm->r = flux_get_reactor(h);
     jm->owner = -1;
-    if (!(jm->senders = claims_create()) || !(job->pass = flux_defer_create(jm->r, pass_cb, job))) {
+    if (!(jm->senders = claims_create()) ||
+        !(jm->early = early_create(h, jm->senders, JM_EARLY_MAX)) ||
+        !(job->pass = flux_defer_create(jm->r, pass_cb, job))) {
         job_fini(h, jm);
         return NULL;
     }

@@ -8,6 +8,7 @@
 
 #include "jm_heap.h"
 #include "libservice/claim.h"
+#include "libservice/early.h"
 #include "libservice/session.h"
 #include "libservice/setup.h"
 #include "libflux/courier.h"
@@ -25,6 +26,7 @@
 
 #define JM_EVENTLOG_MAX 65536 /* bytes; after that only what ends a job is added */
 #define JM_SIGNALS 65
+#define JM_EARLY_MAX 65536 /* requests */
 #define JM_RESRC_TRIES 20  /* a quarter of a second apart */
 #define JM_IDS_MAX 1000000 /* ids that one request may name */
 
@@ -213,7 +215,8 @@ struct jm {
     flux_t *h;
     flux_reactor_t *r;
     struct claims *senders;
-    bool ready; /* jobs were read back */
+    early_t *early; /* requests that came before jobs were read back */
+    bool ready;     /* they were */
     /* settings */
     bool durable;  /* the session has a statedir */
     int64_t owner; /* user that jobs run as; -1: not known */
@@ -226,7 +229,6 @@ struct jm {
     struct jm_ended_table *ended;
     struct jm_env_table *envs;
     struct jm_exec *exec;
-    struct jm_hold *hold;
     struct jm_job_table *jobs;
     struct jm_journal *journal;
     struct jm_list *list;
@@ -267,8 +269,6 @@ JM_PART(jm_env_table)
 JM_STATS(jm_env)
 JM_PART(jm_exec)
 JM_STATS(jm_exec)
-JM_PART(jm_hold)
-JM_STATS(jm_hold)
 JM_PART(jm_job_table)
 JM_STATS(jm_job)
 JM_PART(jm_journal)
@@ -298,12 +298,7 @@ JM_STATS(jm_watch)
 /* Have the pass run before the reactor sleeps. */
 void jm_module_kick(struct jm *jm);
 /* Until jobs were read back requests are kept; true when this one was kept (or refused). */
-bool jm_hold(struct jm *jm, const flux_msg_t *req, flux_handler_f cb);
-void jm_hold_over(struct jm *jm);
-/* Its sender wants no more of the stream with this match tag: forget it when it is kept. */
-void jm_hold_cancel(struct jm *jm, const flux_msg_t *msg, uint32_t matchtag);
-/* This sender, or (NULL) all at these ranks, are gone: who waits for an answer is not told. */
-void jm_hold_gone(struct jm *jm, const char *sender, const idset_t *ranks);
+bool jm_request_early(struct jm *jm, const flux_msg_t *req, flux_handler_f cb);
 /* Did this sender, or (NULL) one at these ranks, send the request? */
 bool jm_request_is_from(const flux_msg_t *req, const char *sender, const idset_t *ranks);
 /* May the sender see and change jobs of this user? */

@@ -171,7 +171,7 @@ void jm_purge_cb(flux_t *h, const flux_msg_t *req, void *arg)
     idset_t *ids = NULL;
     json_t *owner;
 
-    if (jm_hold(jm, req, jm_purge_cb) ||
+    if (jm_request_early(jm, req, jm_purge_cb) ||
         flux_request_decode(h, req, &job_purge_schema, &in, &owner) < 0)
         return;
     if (!in.ids && in.age <= 0 && in.keep < 0 && !in.force)

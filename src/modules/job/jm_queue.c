@@ -255,7 +255,7 @@ void jm_queue_cb(flux_t *h, const flux_msg_t *req, void *arg)
     json_t *owner;
     size_t i, n = sizeof(ops) / sizeof(ops[0]);
 
-    if (jm_hold(jm, req, jm_queue_cb) ||
+    if (jm_request_early(jm, req, jm_queue_cb) ||
         flux_request_decode(h, req, &job_queue_schema, &in, &owner) < 0)
         return;
     for (i = 0; i < n && strcmp(ops[i].name, in.op) != 0; i++)

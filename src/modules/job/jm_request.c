@@ -40,7 +40,8 @@ bool jm_request_stream(struct jm *jm, const flux_msg_t *req, flux_handler_f cb, 
     json_t *owner;
 
     *ids = NULL;
-    if (jm_hold(jm, req, cb) || flux_request_decode(jm->h, req, &job_ids_schema, &in, &owner) < 0)
+    if (jm_request_early(jm, req, cb) ||
+        flux_request_decode(jm->h, req, &job_ids_schema, &in, &owner) < 0)
         return false;
     if (!flux_msg_has_flag(req, FLUX_MSGF_STREAMING))
         flux_respond_error(jm->h, req, EPROTO, "%s has to be a streaming request",
@@ -52,6 +53,13 @@ bool jm_request_stream(struct jm *jm, const flux_msg_t *req, flux_handler_f cb, 
         ok = !in.ids || (*ids = jm_request_ids(jm, req, in.ids));
     json_decref(owner);
     return ok;
+}
+
+bool jm_request_early(struct jm *jm, const flux_msg_t *req, flux_handler_f cb)
+{
+    if (!jm->ready)
+        early_put(jm->early, req, cb, jm);
+    return !jm->ready;
 }
 
 bool jm_request_is_from(const flux_msg_t *req, const char *sender, const idset_t *ranks)

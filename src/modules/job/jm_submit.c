@@ -253,7 +253,7 @@ void jm_submit_cb(flux_t *h, const flux_msg_t *req, void *arg)
     struct jm_submission *sub;
     errmsg_t err;
 
-    if (jm_hold(jm, req, jm_submit_cb))
+    if (jm_request_early(jm, req, jm_submit_cb))
         return;
     if (!(sub = calloc(1, sizeof(*sub)))) {
         flux_respond_error(h, req, ENOMEM, "the job module is out of memory");

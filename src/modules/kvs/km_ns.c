@@ -37,14 +37,6 @@
 
 #define EARLY_MAX 65536
 
-struct early {
-    struct list_node node;
-    struct claim claim;
-    struct km_ns *ns;
-    flux_msg_t *msg;
-    flux_handler_f cb;
-};
-
 /* --- work --- */
 
 void km_ns_poke(struct km_ns *ns)
@@ -166,44 +158,9 @@ int km_ns_upstream_post(struct km_ns *ns, const char *topic, const struct flux_s
 
 /* --- requests before there is a root --- */
 
-static void early_free(struct early *e)
-{
-    list_remove(&e->node);
-    claim_drop(e->ns->k->senders, &e->claim);
-    e->ns->nearly--;
-    flux_msg_destroy(e->msg);
-    free(e);
-}
-
-static void early_gone(struct claim *c, bool canceled)
-{
-    struct early *e = list_entry(c, struct early, claim);
-
-    flux_respond_error(e->ns->h, e->msg, ENODATA, "the request %s", claim_gone_why(canceled));
-    early_free(e);
-}
-
 bool km_ns_put_by(struct km_ns *ns, const flux_msg_t *msg, flux_handler_f cb)
 {
-    struct early *e;
-
-    if (ns->nearly >= EARLY_MAX || !(e = calloc(1, sizeof(*e)))) {
-        flux_respond_error(ns->h, msg, EAGAIN, "the store at rank %u is not ready: try again later",
-                           flux_rank(ns->h));
-        return false;
-    }
-    if (claim_take(ns->k->senders, &e->claim, msg, early_gone) < 0) {
-        flux_respond_error(ns->h, msg, ENOMEM, "the store is out of memory");
-        free(e);
-        return false;
-    }
-    e->ns = ns;
-    e->msg = flux_msg_incref(msg);
-    e->cb = cb;
-    list_init(&e->node);
-    list_append(&ns->early, &e->node);
-    ns->nearly++;
-    return true;
+    return early_put(ns->early, msg, cb, ns->k);
 }
 
 bool km_ns_ready(struct km_ns *ns, const flux_msg_t *msg, flux_handler_f cb)
@@ -217,62 +174,6 @@ bool km_ns_ready(struct km_ns *ns, const flux_msg_t *msg, flux_handler_f cb)
     else if (ns->k->started && !ns->getroot)
         km_ns_root_fetch(ns, false);
     return false;
-}
-
-static flux_handler_f early_take(struct km_ns *ns, flux_msg_t **msg)
-{
-    struct list_node *n = list_first(&ns->early);
-    flux_handler_f cb;
-    struct early *e;
-
-    if (!n)
-        return NULL;
-    e = list_entry(n, struct early, node);
-    *msg = flux_msg_incref(e->msg);
-    cb = e->cb;
-    early_free(e);
-    return cb;
-}
-
-static void early_serve(struct km_ns *ns)
-{
-    flux_msg_t *msg;
-    flux_handler_f cb;
-
-    while (ns->ready && (cb = early_take(ns, &msg))) {
-        cb(ns->h, msg, ns->k);
-        flux_msg_destroy(msg);
-    }
-}
-
-void km_ns_serve_early(struct km_ns *ns)
-{
-    struct list_node now;
-    struct list_node *n;
-
-    list_init(&now);
-    while ((n = list_first(&ns->early))) {
-        list_remove(n);
-        list_append(&now, n);
-    }
-    while ((n = list_first(&now))) {
-        struct early *e = list_entry(n, struct early, node);
-        flux_msg_t *msg = flux_msg_incref(e->msg);
-        flux_handler_f cb = e->cb;
-        early_free(e);
-        cb(ns->h, msg, ns->k);
-        flux_msg_destroy(msg);
-    }
-}
-
-static void early_fail(struct km_ns *ns, int errnum, const char *error)
-{
-    flux_msg_t *msg;
-
-    while (early_take(ns, &msg)) {
-        flux_respond_error(ns->h, msg, errnum, "%s", error);
-        flux_msg_destroy(msg);
-    }
 }
 
 /* --- the root --- */
@@ -323,7 +224,7 @@ int km_ns_root_heard(struct km_ns *ns, const struct kvs_root *r, errmsg_t *err)
         return -1;
     }
     km_ns_root_set(ns, r->version, digest);
-    early_serve(ns);
+    early_serve(ns->early);
     return 0;
 }
 
@@ -381,7 +282,7 @@ static void getroot_cb(flux_future_t *f, void *arg)
     if (ns->suspicious)
         km_ns_root_fetch(ns, true);
     if (errnum && !ns->ready)
-        early_fail(ns, errnum, err.text);
+        early_fail(ns->early, errnum, err.text);
     refresh_all(ns, errnum, err.text);
 }
 
@@ -399,7 +300,7 @@ void km_ns_root_fetch(struct km_ns *ns, bool newest)
     if (!ns->getroot || flux_future_then(ns->getroot, -1., getroot_cb, ns) < 0) {
         flux_future_destroy(ns->getroot);
         ns->getroot = NULL;
-        early_fail(ns, ENOMEM, "the store is out of memory");
+        early_fail(ns->early, ENOMEM, "the store is out of memory");
         refresh_all(ns, ENOMEM, "the store is out of memory");
     }
 }
@@ -449,9 +350,9 @@ struct km_ns *km_ns_create(struct km *k, const char *name, uint32_t rank)
     ns->owner = FLUX_USERID_UNKNOWN;
     list_init(&ns->work_node);
     list_init(&ns->route_node);
-    list_init(&ns->early);
     list_init(&ns->refreshers);
-    if (!(ns->name = strdup(name)) || !make_parts(ns) || hmap_put(k->spaces, name, ns) < 0) {
+    if (!(ns->name = strdup(name)) || !(ns->early = early_create(k->h, k->senders, EARLY_MAX)) ||
+        !make_parts(ns) || hmap_put(k->spaces, name, ns) < 0) {
         km_ns_destroy(ns);
         errno = ENOMEM;
         return NULL;
@@ -470,7 +371,7 @@ void km_ns_serve(struct km_ns *ns)
 {
     km_ns_root_set(ns, kvsstore_version(ns->store), kvsstore_root(ns->store));
     km_commit_publish(ns);
-    early_serve(ns);
+    early_serve(ns->early);
 }
 
 int km_ns_open(struct km_ns *ns)
@@ -489,7 +390,7 @@ void km_ns_begin(struct km_ns *ns)
 
 bool km_ns_busy(const struct km_ns *ns)
 {
-    return !list_empty(&ns->early) || km_version_busy(ns) || km_commit_busy(ns) ||
+    return early_count(ns->early) > 0 || km_version_busy(ns) || km_commit_busy(ns) ||
            km_read_busy(ns) || km_load_busy(ns) || km_follow_busy(ns) ||
            km_snapshot_count(ns) > 0 || km_upload_busy(ns) || km_gc_busy(ns) || km_cache_busy(ns) ||
            km_fence_count(ns) > 0 || km_watch_count(ns) > 0;
@@ -515,12 +416,8 @@ void km_ns_shut(struct km_ns *ns, int errnum, const char *why)
     km_gc_shut(ns, errnum, why);
     km_cache_shut(ns, errnum, why);
     km_follow_shut(ns, errnum, why);
-    if (errnum) {
-        early_fail(ns, errnum, why);
-        return;
-    }
-    LIST_FOREACH_SAFE(n, tmp, &ns->early)
-    early_free(list_entry(n, struct early, node));
+    if (errnum)
+        early_fail(ns->early, errnum, why);
 }
 
 void km_ns_destroy(struct km_ns *ns)
@@ -533,6 +430,7 @@ void km_ns_destroy(struct km_ns *ns)
         km_ns_shut(ns, 0, "");
         km_cache_forget(ns);
     }
+    early_destroy(ns->early);
     courier_destroy(ns->couriers[0]);
     courier_destroy(ns->couriers[1]);
     list_remove(&ns->work_node);

@@ -6,6 +6,7 @@
 #define KM_NS_H
 
 #include "libservice/claim.h"
+#include "libservice/early.h"
 #include "libcontent/content.h"
 #include "libflux/courier.h"
 #include "libflux/module.h"
@@ -66,8 +67,7 @@ struct km_ns {
     uint64_t version;
     uint8_t root[BLOBREF_DIGEST_MAX];
     char rootref[BLOBREF_TEXT_MAX];
-    struct list_node early; /* requests that came before */
-    size_t nearly;
+    early_t *early; /* requests that came before */
     flux_future_t *getroot;
     bool asked_master; /* of whom, and at which version known here, getroot was asked */
     uint64_t asked_at;
@@ -125,8 +125,6 @@ struct km_turns *km_ns_turns_create(struct km *k);
 void km_ns_turns_destroy(struct km_turns *t);
 /* Put a request by until there is news: `cb` gets it again.  false when it was answered. */
 bool km_ns_put_by(struct km_ns *ns, const flux_msg_t *msg, flux_handler_f cb);
-/* Serve what was put by. */
-void km_ns_serve_early(struct km_ns *ns);
 /* false after putting the request by: `cb` gets it again when there is a root. */
 bool km_ns_ready(struct km_ns *ns, const flux_msg_t *msg, flux_handler_f cb);
 

@@ -82,7 +82,7 @@ void km_space_end(struct km_ns *ns, int errnum, const char *fmt, ...)
 static void known(struct km_ns *ns)
 {
     set_state(ns, KM_NS_KNOWN);
-    km_ns_serve_early(ns);
+    early_serve(ns->early);
 }
 
 /* The topology is here (errnum 0), or cannot be had. */

@@ -568,7 +568,7 @@ struct root *resrc_root_create(struct ctx *ctx, errmsg_t *err)
     list_init(&r->committing);
     if (!(r->found = resgraph_create()) || !(r->defer = flux_defer_create(reactor, defer_cb, r)) ||
         !(r->timer = flux_timer_create(reactor, timer_cb, r)) ||
-        !(r->early = early_create(ctx->h, EARLY_MAX)) ||
+        !(r->early = early_create(ctx->h, NULL, EARLY_MAX)) ||
         !(r->session = session_create(ctx->h, &session_ops, r)) ||
         !(r->setup = setup_create(ctx->h, &settings, r, 0, NULL, err))) {
         resrc_root_destroy(r);

@@ -613,7 +613,7 @@ START_TEST(test_early)
 {
     struct clock c;
     struct fake *f = bed_create(&c, 0);
-    early_t *e = early_create(f->h, 2);
+    early_t *e = early_create(f->h, NULL, 2);
     flux_msg_t *a = fake_request("x.a", "{}", 1), *b = fake_request("x.b", "{}", 1);
     char log[100] = "";
 
@@ -632,6 +632,48 @@ START_TEST(test_early)
     flux_msg_destroy(a);
     flux_msg_destroy(b);
     settle(&c);
+    fake_free(f);
+}
+END_TEST
+
+static early_t *again;
+
+static void put_again(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    ++*(unsigned *)arg;
+    early_put(again, req, put_again, arg);
+}
+
+/* A request ends with its client, and one that still has to wait is served the next time. */
+START_TEST(test_early_gone)
+{
+    struct clock c;
+    struct fake *f = bed_create(&c, 0);
+    struct claims *claims = claims_create();
+    flux_msg_t *a = fake_request("x.a", "{}", 1), *b = fake_request("x.b", "{}", 2);
+    unsigned served = 0;
+
+    again = early_create(f->h, claims, 2);
+    ck_assert(early_put(again, a, put_again, &served));
+    flux_msg_set_flags(b, FLUX_MSGF_NORESPONSE);
+    flux_msg_set_matchtag(b, 0);
+    ck_assert(early_put(again, b, put_again, &served));
+    early_serve(again);
+    ck_assert_uint_eq(served, 2);
+    claims_cancel(claims, a, 77);
+    ck_assert_uint_eq(f->nsent, 1);
+    ck_assert_int_eq(flux_msg_errnum(f->sent[0]), ENODATA);
+    ck_assert_uint_eq(early_count(again), 1);
+    claims_disconnect(claims, b);
+    early_serve(again); /* this one wants no response */
+    ck_assert_uint_eq(served, 3);
+    ck_assert_uint_eq(early_count(again), 1);
+    early_fail(again, EIO, "it is over");
+    ck_assert_uint_eq(early_count(again), 0);
+    early_destroy(again);
+    claims_destroy(claims);
+    flux_msg_destroy(a);
+    flux_msg_destroy(b);
     fake_free(f);
 }
 END_TEST
@@ -709,6 +751,7 @@ int main(void)
     tcase_add_test(tc, test_session_current);
     tcase_add_loop_test(tc, test_session_runs, 0, 2);
     tcase_add_test(tc, test_early);
+    tcase_add_test(tc, test_early_gone);
     tcase_add_test(tc, test_grace);
     return run_case("service", tc);
 }
