@@ -60,6 +60,12 @@ sim=$(printf '%q' "$FLUX")" sim"
 ok "every start and list of a month is that of the second implementation" \
     python3 "$SRCDIR/t/sim-ref/compare.py" --sim="$sim" --trace=month1.swf --tree=4,18,18 --queue=easy \
     --select=first-fit,compact,buddy,interference-free
-ok "and of the first log" python3 "$SRCDIR/t/sim-ref/compare.py" --sim="$sim" --trace="$kth" --nodes=100 \
-    --queue=fcfs,easy,conservative --select=first-fit
+# and_of LOG OPTION...: all of it, on that machine
+and_of() {
+    ok "and of ${1##*/}" python3 "$SRCDIR/t/sim-ref/compare.py" --sim="$sim" --trace="$1" "${@:2}" \
+        --queue=fcfs,easy,conservative --select=first-fit
+}
+and_of "$kth" --nodes=100
+and_of "$sdsc" --nodes=128
+and_of "$thunder" --nodes=1002 --ppn=4
 finish
