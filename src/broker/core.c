@@ -535,11 +535,6 @@ void core_endpoint_replace(endpoint_t *old, endpoint_t *fresh, bool whole)
     }
 }
 
-uint32_t core_endpoint_id(const endpoint_t *ep)
-{
-    return ep->id;
-}
-
 unsigned core_endpoint_inflight(const endpoint_t *ep)
 {
     return ep->inflight;

@@ -220,7 +220,6 @@ void core_endpoint_remove(endpoint_t *ep, int errnum, const char *why);
  * forgotten. `whole`: `fresh` has the complete state of `old`: nothing is delivered again, and the
  * answers to requests of `old` go to `fresh`. */
 void core_endpoint_replace(endpoint_t *old, endpoint_t *fresh, bool whole);
-uint32_t core_endpoint_id(const endpoint_t *ep);
 /* Requests from this endpoint that are not yet answered. */
 unsigned core_endpoint_inflight(const endpoint_t *ep);
 

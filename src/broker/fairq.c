@@ -316,8 +316,3 @@ size_t fairq_groups(const fairq_t *q)
 {
     return hmap_count(q->by_number);
 }
-
-size_t fairq_senders(const fairq_t *q)
-{
-    return hmap_count(q->by_key);
-}

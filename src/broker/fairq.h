@@ -32,8 +32,7 @@ bool fairq_next(fairq_t *q, struct envelope *l);
 bool fairq_has(const fairq_t *q, uint32_t group, uint32_t sender);
 
 size_t fairq_count(const fairq_t *q); /* number of envelopes */
-/* Numbers of groups and senders with envelopes, not counting FAIRQ_FIRST. */
+/* Number of groups with envelopes, not counting FAIRQ_FIRST. */
 size_t fairq_groups(const fairq_t *q);
-size_t fairq_senders(const fairq_t *q);
 
 #endif

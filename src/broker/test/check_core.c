@@ -2,6 +2,7 @@
 #include "config.h"
 
 #include "libutil/test/suite.h"
+#include "src/broker/core_private.h"
 #include "cluster.h"
 
 START_TEST(create)
@@ -72,7 +73,7 @@ START_TEST(any_rank)
     cl_pump(cl);
     ck_assert_uint_eq(mid->n, 1);
     ck_assert_uint_eq(flux_msg_route_count(mid->kept[0]), 2);
-    snprintf(sender, sizeof(sender), "5.%u", core_endpoint_id(c->ep));
+    snprintf(sender, sizeof(sender), "5.%u", c->ep->id);
     char buf[FLUX_SENDER_MAX];
     ck_assert_str_eq(flux_msg_sender(mid->kept[0], buf, sizeof(buf)), sender);
     ck_assert_uint_eq(flux_msg_userid(mid->kept[0]), 1000);
@@ -397,7 +398,7 @@ START_TEST(endpoint_removed)
     ask_flags(c, "r.c", 0, FLUX_MSGF_NORESPONSE, NULL);
     ask(c, "event.subscribe", 1);
     cl_pump(cl);
-    snprintf(text, sizeof(text), "1.%u", core_endpoint_id(c->ep));
+    snprintf(text, sizeof(text), "1.%u", c->ep->id);
     core_endpoint_remove(c->ep, ECONNRESET, "bye");
     cl_pump(cl);
     ck_assert_uint_eq(m->n, 3);
@@ -767,8 +768,7 @@ START_TEST(bad_input)
     ck_assert_ptr_nonnull(msg = flux_msg_create(FLUX_MSG_RESPONSE, "m.x"));
     flux_msg_set_errnum(msg, EIO);
     flux_msg_set_nodeid(msg, 0);
-    ck_assert_int_eq(
-        flux_msg_route_push(msg, flux_route_make(FLUX_ROUTE_ENDPOINT, core_endpoint_id(m->ep))), 0);
+    ck_assert_int_eq(flux_msg_route_push(msg, flux_route_make(FLUX_ROUTE_ENDPOINT, m->ep->id)), 0);
     core_link_input(root, CORE_TREE, 1, msg);
     ck_assert_uint_eq(m->n, 0);
     /* a request that has made too many hops */
@@ -787,8 +787,7 @@ START_TEST(bad_input)
     flux_msg_set_nodeid(msg, 1);
     flux_msg_set_matchtag(msg, 4);
     flux_msg_set_flags(msg, FLUX_MSGF_RING);
-    ck_assert_int_eq(
-        flux_msg_route_push(msg, flux_route_make(FLUX_ROUTE_ENDPOINT, core_endpoint_id(m->ep))), 0);
+    ck_assert_int_eq(flux_msg_route_push(msg, flux_route_make(FLUX_ROUTE_ENDPOINT, m->ep->id)), 0);
     for (int i = 0; i < 20; i++)
         ck_assert_int_eq(flux_msg_route_push(msg, flux_route_make(FLUX_ROUTE_RING, 2)), 0);
     core_link_input(root, CORE_RING, 2, msg);

@@ -94,10 +94,6 @@ void kvsstore_client_destroy(kvsstore_client_t *c);
 bool kvsstore_client_let_go(kvsstore_client_t *c, size_t max);
 /* Release up to `max` uploads with a stamp less than `before`.  Returns their number. */
 size_t kvsstore_upload_expire(kvsstore_t *s, uint32_t before, size_t max);
-/* The limit of all uploads in bytes, with KVSSTORE_UPLOAD_COST for each chunk; default 2 GiB.  A
- * client may have as much as is left for others. */
-#define KVSSTORE_UPLOAD_COST 256
-void kvsstore_upload_limit(kvsstore_t *s, uint64_t bytes);
 
 /* --- persistence ---
  *

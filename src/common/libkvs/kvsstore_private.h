@@ -32,6 +32,8 @@ struct applying {
     bool undone;                  /* something was */
 };
 
+#define KVSSTORE_UPLOAD_COST 256
+
 struct kvsstore {
     content_t *content;
     struct kvsmaker make;
@@ -56,7 +58,7 @@ struct kvsstore {
     /* uploads */
     hmap_t *upload;
     struct list_node upload_order;
-    uint64_t upload_limit;
+    uint64_t upload_limit; /* bytes, with KVSSTORE_UPLOAD_COST for each chunk */
     /* persistence */
     struct list_node dirty, pending;
     void (*dead)(void *arg, const uint8_t *digest);

@@ -59,11 +59,6 @@ void kvsstore_upload_fini(kvsstore_t *s)
     hmap_destroy(s->upload);
 }
 
-void kvsstore_upload_limit(kvsstore_t *s, uint64_t bytes)
-{
-    s->upload_limit = bytes;
-}
-
 static uint64_t cost(const struct content_obj *o)
 {
     return o->len + KVSSTORE_UPLOAD_COST;

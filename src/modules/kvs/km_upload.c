@@ -17,7 +17,7 @@
  * Invariants:
  *  1. A piece is stored whole, or the answer is an error, and those of its chunks that were stored
  *     expire.
- *  2. What waits at the master for a commit is bounded (kvsstore_upload_limit()), and so is what
+ *  2. What waits at the master for a commit is bounded (kvsstore_upload.c), and so is what
  *     passes through an instance; of both, a client gets no more than it leaves for others.
  *  3. There is an uploader for each client that has sent a piece and is connected; at the master
  *     also, in `leaving`, for clients that have gone, until their pieces have been dropped, slice

@@ -618,11 +618,5 @@ int link_start(void *arg, errmsg_t *err)
     return 0;
 }
 
-void link_get_stats(const link_t *l, struct link_stats *st)
-{
-    *st = l->stats;
-    st->refused = l->zap ? zap_refused(l->zap) : 0;
-}
-
 const struct transport transport_zmq = {
     .name = "zmq", .child_files = 2, .create = link_create, .ops = &link_ops};

@@ -172,14 +172,12 @@ static void events_flush(link_t *l)
         }
     }
     while ((frame = link_queue_frame(&l->events))) {
-        size_t count = l->events.frame_count;
         bool more = link_queue_more(&l->events);
 
         if (zmq_msg_send(frame, src->sock, ZMQ_DONTWAIT | (more ? ZMQ_SNDMORE : 0)) < 0)
             break;
         link_queue_sent(&l->events);
         l->stats.frames_out++;
-        l->stats.events_out += more ? 0 : count;
     }
     if (lossy)
         events_lossy(l, 0);
@@ -417,7 +415,6 @@ static bool take_messages(link_t *l, enum core_plane plane, uint32_t from, const
 {
     errmsg_t err = {""};
 
-    l->stats.frames_in++;
     while (len > 0) {
         ssize_t size = flux_msg_frame_size(p, len, &err);
         flux_msg_t *msg = NULL;
@@ -432,10 +429,6 @@ static bool take_messages(link_t *l, enum core_plane plane, uint32_t from, const
         }
         p += size;
         len -= size;
-        if (plane == CORE_EVENT)
-            l->stats.events_in++;
-        else
-            l->stats.msgs_in++;
         core_link_input(l->core, plane, from, msg);
     }
     return true;

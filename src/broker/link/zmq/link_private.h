@@ -120,7 +120,12 @@ struct link {
     double beat_every, beat_last;
     struct link_gate *gate;
     bool announce; /* multicast: the children's event links are in place from the start */
-    struct link_stats stats;
+    struct {       /* for tests */
+        uint64_t msgs_out, frames_out; /* messages per frame tell how well batching works */
+        uint64_t malformed;            /* dropped: not a message */
+        uint64_t misclaimed;           /* dropped: the peer's rank and key do not match */
+        uint64_t event_skips; /* times that events were sent without waiting for a slow child */
+    } stats;
 };
 
 void link_logf(link_t *l, int level, const char *fmt, ...) __attribute__((format(printf, 3, 4)));

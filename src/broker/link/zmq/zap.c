@@ -115,11 +115,6 @@ void *zap_socket(zap_t *z)
     return z->sock;
 }
 
-uint64_t zap_refused(const zap_t *z)
-{
-    return z->refused;
-}
-
 static bool frame_is(zmq_msg_t *frame, const char *text)
 {
     size_t len = strlen(text);

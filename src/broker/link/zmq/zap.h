@@ -42,6 +42,4 @@ int zap_allow(zap_t *z, const char *key);
 void *zap_socket(zap_t *z);
 int zap_serve(zap_t *z, double now, int max);
 
-uint64_t zap_refused(const zap_t *z);
-
 #endif

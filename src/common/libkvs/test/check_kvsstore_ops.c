@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "libkvs/kvs_txn.h"
-#include "libkvs/kvsstore.h"
+#include "libkvs/kvsstore_private.h"
 #include "libkvs/kvsvalue.h"
 #include "libutil/test/suite.h"
 
@@ -795,7 +795,7 @@ START_TEST(chunks)
     ck_assert_int_eq(commit(&f, &b, NULL), 0);
     kvsstore_get_stats(f.store, &st);
     ck_assert_uint_eq(st.uploads, 0);
-    kvsstore_upload_limit(f.store, 1000 + 2 * KVSSTORE_UPLOAD_COST);
+    f.store->upload_limit = 1000 + 2 * KVSSTORE_UPLOAD_COST;
     ck_assert_int_eq(kvsstore_upload(f.store, NULL, data, 400, 20, digests, &err), 0);
     ck_assert_int_eq(kvsstore_upload(f.store, NULL, data, 500, 21, digests + 32, &err), 0);
     ck_assert_int_eq(kvsstore_upload(f.store, NULL, data, 501, 22, digests + 64, &err), -1);
@@ -844,7 +844,7 @@ START_TEST(shares)
     struct kvs_txn_buf b = {0};
     uint8_t data[1000] = {0}, digest[32], blob[TREEOBJ_HEADER + 1000];
     errmsg_t err;
-    kvsstore_upload_limit(f.store, 120 * (TREEOBJ_HEADER + 1000 + KVSSTORE_UPLOAD_COST));
+    f.store->upload_limit = 120 * (TREEOBJ_HEADER + 1000 + KVSSTORE_UPLOAD_COST);
     kvsstore_client_t *hog = kvsstore_client_create(f.store);
     kvsstore_client_t *other = kvsstore_client_create(f.store);
     ck_assert_uint_eq(upload_all(&f, hog, 1, 1000), 60);

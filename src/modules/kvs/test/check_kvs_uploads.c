@@ -2,6 +2,7 @@
  * module keeps them, how many it takes of one client, and what instances tell the master of them.
  * */
 #include "bed.h"
+#include "libkvs/kvsstore_private.h"
 
 /* Pieces of a value that no commit refers to are given back after ten minutes. */
 START_TEST(uploads_expire)
@@ -60,7 +61,7 @@ START_TEST(upload_shares)
     struct km_ns *ns = ((struct km *)b->ctx)->primary;
     unsigned hog = 0, other = 0;
 
-    kvsstore_upload_limit(ns->store, 300000);
+    ns->store->upload_limit = 300000;
     while (piece(b, 7, 10000) == 0)
         ck_assert_uint_lt(++hog, 30);
     ck_assert_int_eq(b->errnum, EAGAIN);

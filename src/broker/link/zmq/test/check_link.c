@@ -5,7 +5,6 @@
 
 START_TEST(test_batch)
 {
-    struct link_stats st;
     const uint32_t count = 20000;
 
     queue_max = count;
@@ -15,9 +14,8 @@ START_TEST(test_batch)
         ck_assert_int_eq(send_from(1, CORE_TREE, 0, i, i % 100, false), 0);
     ck_assert(run_until(&node[0].core.got[CORE_TREE], count, PATIENCE));
     ck_assert(node[0].core.ordered);
-    link_get_stats(node[1].link, &st);
-    ck_assert_uint_eq(st.msgs_out, count);
-    ck_assert_uint_lt(st.frames_out, count / 100);
+    ck_assert_uint_eq(link_of(1)->stats.msgs_out, count);
+    ck_assert_uint_lt(link_of(1)->stats.frames_out, count / 100);
     /* One that is larger than a frame. */
     ck_assert_int_eq(send_from(1, CORE_TREE, 0, 0, 5000000, false), 0);
     ck_assert(run_until(&node[0].core.got[CORE_TREE], count + 1, PATIENCE));
@@ -28,7 +26,6 @@ END_TEST
 /* A child that reads no events does not hold up its sibling. */
 START_TEST(test_slow_child)
 {
-    struct link_stats st;
     void *ctx = zmq_ctx_new(), *s = zmq_socket(ctx, ZMQ_SUB);
     int zero = 0, one = 1;
     errmsg_t err = {""};
@@ -61,9 +58,8 @@ START_TEST(test_slow_child)
         flux_msg_destroy(msg);
         ck_assert(run_until(&node[1].core.got[CORE_EVENT], 5 * (i + 1), PATIENCE));
     }
-    link_get_stats(node[0].link, &st);
-    ck_assert_uint_gt(st.event_skips, 0);
-    ck_assert_uint_eq(node[0].core.skipped, st.event_skips);
+    ck_assert_uint_gt(link_of(0)->stats.event_skips, 0);
+    ck_assert_uint_eq(node[0].core.skipped, link_of(0)->stats.event_skips);
     zmq_close(s);
     zmq_ctx_term(ctx);
 }

@@ -5,7 +5,6 @@
 
 START_TEST(test_unknown_key)
 {
-    struct link_stats st;
     errmsg_t err = {""};
 
     create(0, 2, "flat", true);
@@ -25,8 +24,6 @@ START_TEST(test_unknown_key)
     ck_assert(run_until(&node[1].core.lost[CORE_TREE][0], 1, PATIENCE));
     ck_assert_uint_eq(node[0].core.got[CORE_TREE], 0);
     ck_assert_uint_eq(node[0].core.event_up[1], 0);
-    link_get_stats(node[0].link, &st);
-    ck_assert_uint_ge(st.refused, 1);
     ck_assert_ptr_nonnull(strstr(node[0].log, "refused"));
 }
 END_TEST
@@ -35,7 +32,6 @@ START_TEST(test_false_claim)
 {
     flux_msg_t *msg = flux_msg_create(FLUX_MSG_REQUEST, "check.claim");
     char buf[256];
-    struct link_stats st;
     void *ctx = zmq_ctx_new();
     void *s;
 
@@ -47,8 +43,7 @@ START_TEST(test_false_claim)
     zmq_send(s, buf, flux_msg_encoded_size(msg), 0);
     run_for(0.5);
     ck_assert_uint_eq(node[0].core.got[CORE_TREE], 0);
-    link_get_stats(node[0].link, &st);
-    ck_assert_uint_eq(st.misclaimed, 1);
+    ck_assert_uint_eq(link_of(0)->stats.misclaimed, 1);
     ck_assert_ptr_nonnull(strstr(node[0].log, "the key of another rank"));
     zmq_close(s);
     zmq_ctx_term(ctx);
@@ -62,7 +57,6 @@ START_TEST(test_malformed)
     flux_msg_t *msg = flux_msg_create(FLUX_MSG_REQUEST, "check.good");
     size_t len = flux_msg_encoded_size(msg);
     char buf[256], junk[256];
-    struct link_stats st;
     void *ctx = zmq_ctx_new(), *s, *odd;
 
     two_of_three();
@@ -84,9 +78,8 @@ START_TEST(test_malformed)
     run_for(0.3);
     ck_assert_uint_eq(node[0].core.got[CORE_TREE], 2);
     ck_assert_str_eq(node[0].core.last_topic, "check.good");
-    link_get_stats(node[0].link, &st);
-    ck_assert_uint_eq(st.malformed, 5);
-    ck_assert_uint_eq(st.misclaimed, 1);
+    ck_assert_uint_eq(link_of(0)->stats.malformed, 5);
+    ck_assert_uint_eq(link_of(0)->stats.misclaimed, 1);
     ck_assert_uint_eq(node[0].core.lost[CORE_TREE][1], 0);
     zmq_close(s);
     zmq_close(odd);
@@ -377,7 +370,6 @@ START_TEST(test_name_taken)
 {
     void *ctx = zmq_ctx_new(), *s, *sub, *t;
     const struct link_peer *p;
-    struct link_stats st;
 
     two_of_three();
     s = intruder(ctx, node[1].key.pub, node[1].key.sec, "T\0\0\0\1thefirst", LINK_ID_SIZE);
@@ -404,8 +396,7 @@ START_TEST(test_name_taken)
     s = intruder(ctx, node[1].key.pub, node[1].key.sec, "T\0\0\0\1thethird", LINK_ID_SIZE);
     zmq_send(s, "", 0, 0);
     refused_for(s, "the rank was lost");
-    link_get_stats(node[0].link, &st);
-    ck_assert_uint_ge(st.misclaimed, 2);
+    ck_assert_uint_ge(link_of(0)->stats.misclaimed, 2);
     zmq_close(s);
     zmq_ctx_term(ctx);
 }

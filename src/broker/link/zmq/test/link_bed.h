@@ -10,6 +10,11 @@
 #include "broker/link/zmq/link_patience.h"
 #include "broker/link/zmq/link_private.h"
 
+static inline const link_t *link_of(uint32_t rank)
+{
+    return node[rank].link;
+}
+
 /* A stranger's connection with CURVE to the ROUTER of rank 0, as `id`. */
 static inline void *intruder(void *ctx, const char *pub, const char *sec, const void *id,
                              size_t idlen)
