@@ -24,7 +24,7 @@
 
 #define FLUX_SLICE_SECONDS 0.002
 #define FLUX_SLICE_SHARED 0.0002   /* the limit on a part of a reactor (flux_reactor_create_part) */
-#define FLUX_SLICE_HURRIED 0.00002 /* the same while the loop hurries (flux_reactor_hurry) */
+#define FLUX_SLICE_HURRIED 0.00001 /* the same while the loop hurries (flux_reactor_hurry) */
 #define FLUX_SLICE_THINGS 500
 
 struct flux_slice {
