@@ -33,6 +33,10 @@ ok "over TCP, without CURVE" hydra 3 --set=tcp.interface=lo --set=curve=no $Z "$
 ok "with TCP for hosts that are not there" hydra 4 --set=tcp.address=127.0.0.1 "$FLUX" up
 like "$out" "0-3" "all are there"
 ok "... without CURVE" hydra 3 --set=tcp.address=127.0.0.1 --set=curve=no "$FLUX" up
+ok "some brokers with ZeroMQ alone" run_with_timeout 60 mpiexec.hydra \
+    -n 2 "$FLUX" start "$M" --set=tcp.address=127.0.0.1 "$FLUX" up : \
+    -n 2 "$FLUX" start "$M" --set=tcp.address=127.0.0.1 $Z "$FLUX" up
+like "$out" "0-3" "all are there"
 failing 2 --set=tcp.address=127.0.0.1.1 true 2>err
 isnt $? 0 "a bad address is refused"
 like "$(cat err)" "tcp.address=127.0.0.1.1" "with a sentence"

@@ -369,6 +369,19 @@ static int allow(boot_t *b, const struct transport_link *l, uint32_t rank, errms
     return l->ops->allow(l->arg, rank, card.key, err);
 }
 
+/* Look up a neighbor to connect to.  A link that is ZeroMQ alone does not know local addresses. */
+static int find(boot_t *b, const struct transport_link *l, uint32_t rank, struct boot_card *card,
+                errmsg_t *err)
+{
+    char *local;
+
+    if (b->ops->lookup(b, rank, card, err) < 0)
+        return -1;
+    if (l->ops == transport_zmq.ops && (local = strstr(card->tree_uri, MIXLINK_LOCAL)))
+        *local = '\0';
+    return 0;
+}
+
 static int meet(boot_t *b, const struct transport_link *l, const topology_t *topo, errmsg_t *err)
 {
     uint32_t parent = topology_parent(topo, b->rank);
@@ -381,12 +394,12 @@ static int meet(boot_t *b, const struct transport_link *l, const topology_t *top
     }
     if (allow(b, l, prev, err) < 0)
         return -1;
-    if (b->ops->lookup(b, next, &card, err) < 0 ||
+    if (find(b, l, next, &card, err) < 0 ||
         l->ops->connect(l->arg, CORE_RING, next, card.tree_uri, NULL, card.key, err) < 0)
         return -1;
     if (parent == TOPOLOGY_NONE)
         return 0;
-    if (parent != next && b->ops->lookup(b, parent, &card, err) < 0)
+    if (parent != next && find(b, l, parent, &card, err) < 0)
         return -1;
     return l->ops->connect(l->arg, CORE_TREE, parent, card.tree_uri, card.event_uri, card.key, err);
 }
@@ -430,6 +443,7 @@ int boot_link(boot_t *b, core_t *core, struct transport_link *link, errmsg_t *er
     if (listen_and_publish(b, &l, tree_uri, event_uri, err) < 0 ||
         meet(b, &l, core_topology(core), err) < 0 || l.ops->start(l.arg, err) < 0) {
         l.ops->destroy(l.arg);
+        core_set_link(core, &nobody, NULL); /* a part of it may have been set */
         return -1;
     }
     cert_wipe(&b->cert);

@@ -17,7 +17,8 @@
  * Otherwise they listen on TCP, at the address of boot_address() and a free port, and on a UNIX
  * socket as well: TREE-URI names it, with a mark of host and network namespace, and neighbors with
  * the same mark use it (link/mixed).  The setting link.transport=zmq, multicast of events, a
- * directory whose name PMI cannot carry, and a PMI whose values are too short, leave only ZeroMQ.
+ * directory whose name PMI cannot carry, and a PMI whose values are too short, leave a broker only
+ * ZeroMQ; it ignores the UNIX sockets of others then.
  *
  * Failure: PMI calls block, and fail if the launcher goes away.  The error for a missing card names
  * its rank.

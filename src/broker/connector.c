@@ -6,7 +6,7 @@
  *                                                                      its requests are done
  *    closing             an error frame waits to be written; nothing   it is written, or the client
  *                        is read any more; its endpoint is removed     is gone
- *    dead                waits to be freed at the end of the pass      -
+ *    dead                waits to be freed, as a chore                 -
  *
  * Admission: the kernel tells who a client is (SO_PEERCRED).  The owner of the session and root are
  * admitted; others get an error frame.  Messages from a client are decoded strictly: one that sends
@@ -36,7 +36,7 @@
  *  2. Between passes the shared scratch memory holds no client's unread bytes.
  *  3. Memory for a client's output is at most cut_bytes and one message; for its input less than
  *     one frame and SCRATCH_SIZE.
- *  4. A client and its endpoint end only in the deferred sweep, never inside a call of the core.
+ *  4. A client and its endpoint end only in deferrals, never inside a call of the core.
  *  5. If accepting fails for lack of descriptors, it is retried when a client has left, or after
  *     RETRY seconds, without a busy loop.
  *
@@ -45,7 +45,6 @@
 #include "config.h"
 #include <errno.h>
 #include <limits.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -67,10 +66,11 @@
 #define FLUSH_SIZE 65536
 #define READ_SEVERAL 4096
 /* Connections that are accepted, and clients that are freed, in one pass.  They are few, since each
- * costs as much as several requests.  More clients may be freed than accepted, so dead ones do not
- * pile up. */
+ * costs as much as several requests.  More clients may be freed than accepted, and dead ones are
+ * freed in larger portions when there are many, so they do not pile up. */
 #define ACCEPT_BATCH 4
 #define FREE_BATCH 8
+#define DEAD_MANY 64 /* from here on they are freed by ordinary portions in any case */
 /* Events and parts of streams that are written at once in one pass; each takes a system call. */
 #define WRITE_FEW 4
 #define HURRY 0.0005 /* seconds */
@@ -83,9 +83,8 @@ enum client_state { CLIENT_OPEN, CLIENT_CLOSING, CLIENT_DEAD };
 
 struct client {
     connector_t *cn;
-    struct list_node node; /* in connector.clients */
-    struct list_node
-        dirty_node; /* in connector.dirty: needs work after this pass; or in .dead, .full */
+    struct list_node node;       /* in connector.clients */
+    struct list_node dirty_node; /* in connector.dirty (work after this pass), dead, or full */
     struct turn turn;
     int fd;
     pid_t pid;
@@ -93,8 +92,10 @@ struct client {
     bool paused;
     bool blocked; /* waiting for POLLOUT */
     bool in_input;
-    bool shut;  /* dead, and nothing can be sent to it any more */
-    bool grace; /* one batch may be read although many requests are unanswered */
+    bool urgent;  /* an answer is in its output */
+    bool put_off; /* in connector.full */
+    bool shut;    /* dead, and nothing can be sent to it any more */
+    bool grace;   /* one batch may be read although many requests are unanswered */
     const char *why;
     endpoint_t *ep;
     framer_t *in;
@@ -114,6 +115,7 @@ struct connector {
     struct list_node clients;
     struct list_node dirty;
     struct list_node dead;
+    unsigned ndead;
     struct list_node full; /* clients with output that is written as a chore */
     double pass;           /* reactor time of the pass in which: */
     unsigned written;      /* events and parts of streams were written at once */
@@ -133,6 +135,7 @@ struct connector {
 static void mark_dirty(struct client *cl)
 {
     list_remove(&cl->dirty_node);
+    cl->put_off = false;
     list_append(&cl->cn->dirty, &cl->dirty_node);
     flux_watcher_start(cl->cn->sweep);
 }
@@ -154,7 +157,7 @@ static void remove_endpoint(struct client *cl)
 }
 
 /* Mark a client as dead.  `why` is a constant.  The core may be working for this very client, so
- * the sweep removes its endpoint. */
+ * its endpoint is removed later. */
 static void kill_client(struct client *cl, const char *why)
 {
     if (cl->state == CLIENT_DEAD)
@@ -196,6 +199,7 @@ static void flush(struct client *cl)
     int rc = outq_flush(cl->out, cl->fd);
     bool blocked = rc == 1;
 
+    cl->urgent = false;
     if (rc < 0 || (rc == 0 && cl->state == CLIENT_CLOSING)) {
         kill_client(cl, "the client has gone away");
         return;
@@ -240,6 +244,11 @@ static void cut(struct client *cl)
 
 /* --- to the client --- */
 
+static bool is_answer(const flux_msg_t *msg)
+{
+    return flux_msg_type(msg) == FLUX_MSG_RESPONSE && !flux_msg_has_flag(msg, FLUX_MSGF_STREAMING);
+}
+
 /* May a message to a client for which nothing waits be written in this pass, or together with what
  * else is sent to it?  An event may go to thousands of clients, so only a few of those are. */
 static bool is_written_at_once(struct client *cl, const flux_msg_t *msg, double now)
@@ -248,7 +257,7 @@ static bool is_written_at_once(struct client *cl, const flux_msg_t *msg, double 
 
     if (cl->pass == now)
         return false;
-    if (flux_msg_type(msg) == FLUX_MSG_RESPONSE && !flux_msg_has_flag(msg, FLUX_MSGF_STREAMING))
+    if (is_answer(msg))
         return true;
     if (cn->pass != now) {
         cn->pass = now;
@@ -281,9 +290,10 @@ static void client_send(void *arg, flux_msg_t *msg)
             set_events(cl);
         }
     } else if ((rc = outq_add(cl->out, msg)) == 0 && !cl->blocked) {
+        cl->urgent = cl->urgent || is_answer(msg);
         if (outq_bytes(cl->out) >= FLUSH_SIZE)
             flush(cl);
-        else if (list_empty(&cl->dirty_node))
+        else if (list_empty(&cl->dirty_node) || (cl->put_off && cl->urgent))
             mark_dirty(cl);
     }
     flux_msg_destroy(msg);
@@ -305,24 +315,16 @@ static void broken(struct client *cl, const char *why)
     close_with_error(cl, EPROTO, why);
 }
 
-static void refuse(struct client *cl, const flux_msg_t *req, const char *fmt, ...)
-    __attribute__((format(printf, 3, 4)));
-
-static void refuse(struct client *cl, const flux_msg_t *req, const char *fmt, ...)
+static void refuse(struct client *cl, const flux_msg_t *req, const char *why)
 {
     core_t *core = cl->cn->core;
     flux_msg_t *resp;
-    char text[320];
-    va_list ap;
 
-    va_start(ap, fmt);
-    vsnprintf(text, sizeof(text), fmt, ap);
-    va_end(ap);
     if (flux_msg_has_flag(req, FLUX_MSGF_NORESPONSE)) {
-        core_log(core, LOG_ERR, "a request of client %d is dropped: %s", (int)cl->pid, text);
+        core_log(core, LOG_ERR, "a request of client %d is dropped: %s", (int)cl->pid, why);
         return;
     }
-    if (!(resp = flux_msg_response_create(req, EMSGSIZE)) || flux_msg_set_json(resp, text) < 0) {
+    if (!(resp = flux_msg_response_create(req, EMSGSIZE)) || flux_msg_set_json(resp, why) < 0) {
         flux_msg_destroy(resp);
         kill_client(cl, "out of memory for an answer to the client");
         return;
@@ -338,20 +340,20 @@ static bool check_request(struct client *cl, flux_msg_t *req)
     size_t dropped = framer_dropped(cl->in);
     size_t len;
     const char *text = flux_msg_payload(req, &len);
+    errmsg_t why;
 
     flux_msg_route_clear(req);
-    if (dropped > 0) {
-        refuse(cl, req, "%s: a JSON payload of %zu bytes is too large: the limit is %zu",
-               flux_msg_topic(req), dropped, lim->json_bytes);
-        return false;
-    }
-    if (len > JSON_SMALL && !flux_msg_has_flag(req, FLUX_MSGF_RAW) &&
-        flux_json_count(text, len, lim->json_values) > lim->json_values) {
-        refuse(cl, req, "%s: the JSON payload has more than %zu values", flux_msg_topic(req),
-               lim->json_values);
-        return false;
-    }
-    return true;
+    if (dropped > 0)
+        errmsg_set(&why, "%s: a JSON payload of %zu bytes is too large: the limit is %zu",
+                   flux_msg_topic(req), dropped, lim->json_bytes);
+    else if (len > JSON_SMALL && !flux_msg_has_flag(req, FLUX_MSGF_RAW) &&
+             flux_json_count(text, len, lim->json_values) > lim->json_values)
+        errmsg_set(&why, "%s: the JSON payload has more than %zu values", flux_msg_topic(req),
+                   lim->json_values);
+    else
+        return true;
+    refuse(cl, req, why.text);
+    return false;
 }
 
 /* Pass on at most `left` of the messages that were read, while the client may be read.  Returns
@@ -514,12 +516,11 @@ static bool put_off(struct client *cl, unsigned *writes)
 {
     connector_t *cn = cl->cn;
 
-    if (*writes < WRITE_FEW || !flux_reactor_hurries(cn->r)) {
-        (*writes)++;
+    if (cl->urgent || !flux_reactor_hurries(cn->r) || ++*writes <= WRITE_FEW)
         return false;
-    }
     list_remove(&cl->dirty_node); /* taken input may have marked it anew */
     list_append(&cn->full, &cl->dirty_node);
+    cl->put_off = true;
     chores_wake(cn->chores);
     return true;
 }
@@ -553,6 +554,7 @@ static void sweep_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *ar
         if (cl->state == CLIENT_DEAD) {
             list_remove(&cl->dirty_node);
             list_append(&cn->dead, &cl->dirty_node);
+            cn->ndead++;
             chores_wake(cn->chores);
         }
     }
@@ -561,23 +563,6 @@ static void sweep_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *ar
 /* --- chores --- */
 
 static void accept_some(connector_t *cn, unsigned left);
-
-/* Serve the waiting clients. */
-static void serve_some(connector_t *cn, unsigned few)
-{
-    struct turn *turn;
-
-    for (unsigned n = 0; n < few && (turn = turns_next(cn->turns)); n++) {
-        struct client *cl = list_entry(turn, struct client, turn);
-
-        if (cl->state == CLIENT_OPEN && !cl->paused)
-            n += read_client(cl, few - n);
-        if (has_more(cl))
-            turns_wait(cn->turns, turn);
-        else if (cl->state != CLIENT_DEAD)
-            set_events(cl);
-    }
-}
 
 /* Throw away a portion of what a dead client has sent: to close a socket with hundreds of unread
  * messages takes as long as to serve dozens of clients.  True if there may be more. */
@@ -600,20 +585,12 @@ static void free_one(connector_t *cn, bool hurries)
         return;
     }
     client_free(cl);
+    cn->ndead--;
     cn->stats.clients--;
     if (cn->starved) {
         cn->starved = false;
         listener_start(cn->listener);
     }
-}
-
-static void write_one(connector_t *cn)
-{
-    struct client *cl = list_entry(list_first(&cn->full), struct client, dirty_node);
-
-    list_remove(&cl->dirty_node);
-    if (!cl->blocked)
-        flush(cl);
 }
 
 static bool accept_pending(void *arg)
@@ -640,7 +617,21 @@ static bool serve_pending(void *arg)
 
 static void serve_chore(void *arg, bool hurries)
 {
-    serve_some(arg, hurries ? TURNS_LEAN : TURNS_FEW);
+    connector_t *cn = arg;
+    bool several = turns_several(cn->turns, flux_reactor_now(cn->r));
+    unsigned few = hurries ? TURNS_LEAN : several ? TURNS_FEW : TURNS_MANY;
+    struct turn *turn;
+
+    for (unsigned n = 0; n < few && (turn = turns_next(cn->turns)); n++) {
+        struct client *cl = list_entry(turn, struct client, turn);
+
+        if (cl->state == CLIENT_OPEN && !cl->paused)
+            n += read_client(cl, few - n);
+        if (has_more(cl))
+            turns_wait(cn->turns, turn);
+        else if (cl->state != CLIENT_DEAD)
+            set_events(cl);
+    }
 }
 
 static bool write_pending(void *arg)
@@ -654,8 +645,14 @@ static void write_chore(void *arg, bool hurries)
 {
     connector_t *cn = arg;
 
-    for (unsigned n = 0; write_pending(cn) && (!hurries || n < WRITE_FEW); n++)
-        write_one(cn);
+    for (unsigned n = 0; write_pending(cn) && (!hurries || n < WRITE_FEW); n++) {
+        struct client *cl = list_entry(list_first(&cn->full), struct client, dirty_node);
+
+        list_remove(&cl->dirty_node);
+        cl->put_off = false;
+        if (!cl->blocked)
+            flush(cl);
+    }
 }
 
 static bool free_pending(void *arg)
@@ -669,8 +666,10 @@ static void free_chore(void *arg, bool hurries)
 {
     connector_t *cn = arg;
 
-    for (unsigned n = hurries ? 1 : FREE_BATCH; n > 0 && free_pending(cn); n--)
-        free_one(cn, hurries);
+    bool small = hurries && cn->ndead <= DEAD_MANY;
+
+    for (unsigned n = small ? 1 : FREE_BATCH; n > 0 && free_pending(cn); n--)
+        free_one(cn, small);
 }
 
 static const struct chore chores[] = {

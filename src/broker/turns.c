@@ -1,8 +1,8 @@
 /* turns.c - the order in which the connector passes on what clients have sent.
  *
  *    a client is   when                                               its messages are passed on
- *    alone         no other process has sent anything for SEVERAL s,  all of one read
- *                  nor in this pass of the reactor or the one before
+ *    alone         no other process has sent anything for SEVERAL s,  all of one read, until its
+ *                  nor in this pass of the reactor or the one before  process has had TURNS_MANY
  *    light         others send; its process has had less than         at once, until its process
  *                  TURNS_FEW messages in this pass of the reactor,    has had TURNS_FEW
  *                  and does not wait
@@ -158,12 +158,12 @@ unsigned turns_share(turns_t *t, struct turn *turn, double now)
         t->several_pass = now;
         t->last = p;
     }
-    if (!turns_several(t, now))
-        return UINT_MAX;
     if (p->pass != now) {
         p->pass = now;
         p->used = 0;
     }
+    if (!turns_several(t, now))
+        return list_empty(&p->waiting) && p->used < TURNS_MANY ? UINT_MAX : 0;
     return list_empty(&p->waiting) && p->used < TURNS_FEW ? TURNS_FEW - p->used : 0;
 }
 

@@ -79,6 +79,10 @@ START_TEST(alone)
     ck_assert(turns_several(t, 3.0001));
     ck_assert(turns_several(t, 3.0005));
     ck_assert_uint_eq(turns_share(t, &turn[0], 3.0015), UINT_MAX);
+    /* Others wait for so much at most, when they begin to send. */
+    turns_used(&turn[0], TURNS_MANY);
+    ck_assert_uint_eq(turns_share(t, &turn[1], 3.0015), 0);
+    ck_assert_uint_eq(turns_share(t, &turn[1], 3.0016), UINT_MAX);
     teardown(t);
 }
 END_TEST

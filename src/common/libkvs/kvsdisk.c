@@ -95,32 +95,31 @@ int kvsdisk_replay_begin(struct kvsdisk_replay *r, kvsstore_t *store, uint64_t v
 
 static int replay_step(struct kvsdisk_replay *r, errmsg_t *err)
 {
-    errmsg_t why;
     int rc;
 
     while (r->txn) {
-        rc = kvsstore_apply(r->store, r->txn, r->len, &why);
+        rc = kvsstore_apply(r->store, r->txn, r->len, &r->why);
         if (rc == KVSSTORE_MORE)
             return rc;
         if (rc < 0 && errno == ENODATA) {
-            errmsg_set(err, "%s", why.text);
+            errmsg_set(err, "%s", r->why.text);
             return -1;
         }
-        if (rc < 0 || (rc = kvsdisk_row_next(&r->row, &r->txn, &r->len, &why)) < 0)
-            return fail(r, err, &why);
+        if (rc < 0 || (rc = kvsdisk_row_next(&r->row, &r->txn, &r->len, &r->why)) < 0)
+            return fail(r, err, &r->why);
         if (rc == 0)
             r->txn = NULL;
     }
-    rc = kvsstore_end(r->store, &why);
+    rc = kvsstore_end(r->store, &r->why);
     if (rc == KVSSTORE_MORE)
         return rc;
     if (rc < 0)
-        return fail(r, err, &why);
+        return fail(r, err, &r->why);
     if (kvsstore_version(r->store) != r->version ||
         memcmp(kvsstore_root(r->store), r->root, r->dsize) != 0) {
         errno = EIO;
-        errmsg_set(&why, "its transactions do not result in its root");
-        return fail(r, err, &why);
+        errmsg_set(&r->why, "its transactions do not result in its root");
+        return fail(r, err, &r->why);
     }
     return 0;
 }

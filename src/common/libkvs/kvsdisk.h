@@ -43,6 +43,7 @@ struct kvsdisk_replay {
     struct kvsdisk_row row;
     const void *txn; /* to be applied next; NULL: all are applied */
     size_t len;
+    errmsg_t why; /* why it was refused, while what it did is undone in slices */
 };
 /* Begin: `version` and `root` (`dsize` bytes) are the result that the row names; root and row stay
  * unchanged until the end.  0, or -1 with EIO (not the next version, not a row) or ENOMEM; the

@@ -1,7 +1,7 @@
 /* ulink.c - the local link: life, addresses, keys.
  *
- * Purpose: carry messages between a broker and its neighbors when all brokers of the session are on
- * one host.  Each broker listens on one socket, in a directory of its own; its children in the tree
+ * Purpose: carry messages between a broker and its neighbors on the same host: alone when all
+ * brokers of the session are there, and beside ZeroMQ otherwise (link/mixed).  Each broker listens on one socket, in a directory of its own; its children in the tree
  * and its predecessor in the ring connect to it.  A connection carries the messages of the core
  * (libflux/framer.h) in both directions, and to children the events, after a hello and its answer
  * (ulink_wire.c).

@@ -421,6 +421,50 @@ START_TEST(slices)
 }
 END_TEST
 
+/* A row that is refused after much was done says why, although it takes many slices to undo that. */
+START_TEST(refused)
+{
+    struct fixture f = {.disk = hmap_create_bin(32, free)};
+    struct kvs_txn_buf b = {0};
+    struct kvsdisk_replay r;
+    errmsg_t err = {""};
+    uint8_t root[32] = {0}, *row;
+    unsigned n = 0;
+    size_t len;
+    int rc;
+
+    open_store(&f);
+    put(&f, "here", "1", 1);
+    many_keys(&b, "b", 2000);
+    ck_assert_int_eq(kvs_txn_buf_add(&b, KVS_OP_MOVE, 0, "to", 2, "missing", 7, NULL), 0);
+    len = KVSDISK_ROW_HEADER + KVSDISK_ROW_TXN + b.len;
+    ck_assert_ptr_nonnull(row = malloc(len));
+    kvsdisk_row_header(row, 1);
+    kvsdisk_row_txn(row + KVSDISK_ROW_HEADER, (uint32_t)b.len);
+    memcpy(row + KVSDISK_ROW_HEADER + KVSDISK_ROW_TXN, b.data, b.len);
+    kvs_txn_buf_clear(&b);
+    ck_assert_int_eq(
+        kvsdisk_replay_begin(&r, f.store, kvsstore_version(f.store) + 1, root, 32, row, len, &err),
+        0);
+    kvsstore_pace(f.store, more, NULL);
+    do {
+        errmsg_t other = {"not this"};
+
+        steps_left = 10;
+        n++;
+        rc = kvsdisk_replay_step(&r, &other);
+        err = other;
+    } while (rc == KVSSTORE_MORE);
+    kvsstore_pace(f.store, NULL, NULL);
+    ck_assert_int_eq(rc, -1);
+    ck_assert_uint_gt(n, 20);
+    ck_assert_msg(strstr(err.text, "missing") && strstr(err.text, "no such key"), "%s", err.text);
+    close_store(&f);
+    free(row);
+    hmap_destroy(f.disk);
+}
+END_TEST
+
 /* A store that is destroyed while its root is being loaded. */
 START_TEST(slices_stopped)
 {
@@ -602,6 +646,7 @@ int main(void)
     tcase_set_timeout(tc, 120);
     tcase_add_loop_test(tc, checkpoints, 0, 8);
     tcase_add_test(tc, slices);
+    tcase_add_test(tc, refused);
     tcase_add_test(tc, slices_stopped);
     tcase_add_test(tc, damage);
     tcase_add_test(tc, leaving_memory);
