@@ -95,6 +95,24 @@ ok "another job would take them" wait_until 20 delayed
 like "$(why 5)" "^would delay job 4, which is to start at [0-9:-]+ ?[0-9:]* on any 10 nodes" "which are counted"
 release
 
+# --- a job that has waited for long enough is placed by compact ---
+
+hold 1 --set=resrc.config="$PWD/figure.lua" --set=resource.topology=2,3,3 \
+    --set=sched.node-policy=interference-free
+for n in 4 4 4; do
+    "$FLUX" submit -N "$n" --exclusive sleep 1000 >/dev/null
+done
+for id in 1 2; do
+    ok "job $id runs" wait_until 20 is_state "$id" running
+done
+ok "a third one waits" is_state 3 pending
+fails "no reservations beside it" "$FLUX" queue policy --queue=conservative
+like "$err" "conservative does not go with the node policy interference-free" "the sentence says why"
+ok "it may wait for less than it has" "$FLUX" queue policy --nodes=interference-free:wait=0.001
+ok "so it runs" wait_until 20 is_state 3 running
+is "$(column 3 ranks,switches | tr -s ' ')" "4,6-8 leaf[1-2]" "on a leaf that another job crosses"
+release
+
 # --- places that a configuration describes ---
 
 cat >racks.lua <<'END'
