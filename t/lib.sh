@@ -97,8 +97,9 @@ cd "$TEST_DIR" || exit 1
 # FLUX_TEST_PLACE=loop|thread: the modules of all sessions run there, whatever they declare.
 # FLUX_TEST_LINK=zmq: the brokers of all sessions are connected by ZeroMQ.
 if [ -n "${FLUX_TEST_PLACE:-}${FLUX_TEST_LINK:-}" ]; then
+    # Not by sh, which drops the functions that a test exports.
     # shellcheck disable=SC2016 # for the shell that runs the file
-    printf '#!/bin/sh\ncase $1 in start) shift; set -- start %s %s "$@";; esac\nexec %s "$@"\n' \
+    printf '#!/bin/bash\ncase $1 in start) shift; set -- start %s %s "$@";; esac\nexec %s "$@"\n' \
         "${FLUX_TEST_PLACE:+--set=module.place=$FLUX_TEST_PLACE}" \
         "${FLUX_TEST_LINK:+--set=link.transport=$FLUX_TEST_LINK}" "$FLUX" >"$_root/flux"
     chmod +x "$_root/flux"
