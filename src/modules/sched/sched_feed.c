@@ -87,7 +87,7 @@ static void feed_begin_anew(struct ctx *ctx)
         say_attached(ctx);
 }
 
-void feed_attach_cb(flux_t *h, const flux_msg_t *req, void *arg)
+void sched_feed_attach_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
     struct ctx *ctx = arg;
     struct sched_attach in = {0};
@@ -117,7 +117,7 @@ void feed_attach_cb(flux_t *h, const flux_msg_t *req, void *arg)
     say_attached(ctx);
 }
 
-void feed_cancel_cb(flux_t *h, const flux_msg_t *req, void *arg)
+void sched_feed_cancel_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
     struct ctx *ctx = arg;
     uint32_t matchtag;
@@ -132,7 +132,7 @@ void feed_cancel_cb(flux_t *h, const flux_msg_t *req, void *arg)
     flux_respond(h, req, NULL);
 }
 
-void feed_disconnect_cb(flux_t *h, const flux_msg_t *req, void *arg)
+void sched_feed_disconnect_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
     struct ctx *ctx = arg;
 
@@ -150,7 +150,8 @@ static void alloc_cb(uint64_t id, rset_t *R, double now, double end, void *arg)
     char *json, *leaves;
     double hops;
 
-    rset_set_times(R, start, expires > 0. ? policies_milliseconds(start + (expires - now)) : 0.);
+    rset_set_times(R, start,
+                   expires > 0. ? sched_policies_milliseconds(start + (expires - now)) : 0.);
     json = rset_format(R);
     rset_destroy(R);
     jsonout_object(ctx->alloc, NULL);
@@ -179,9 +180,9 @@ static void deny_cb(uint64_t id, const char *note, void *arg)
         ctx->broken = true;
 }
 
-const struct sched_ops feed_ops = {alloc_cb, deny_cb, NULL};
+const struct sched_ops sched_feed_ops = {alloc_cb, deny_cb, NULL};
 
-void feed_answer(struct ctx *ctx)
+void sched_feed_answer(struct ctx *ctx)
 {
     bool alloc = ctx->alloc && strbuf_len(ctx->alloc) > 0;
     bool deny = ctx->deny && strbuf_len(ctx->deny) > 0;
@@ -225,7 +226,7 @@ static uint64_t hash_text(const char *s)
     return h;
 }
 
-void feed_estimates(struct ctx *ctx)
+void sched_feed_estimates(struct ctx *ctx)
 {
     struct sched_answer out = {.estimate = json_array()};
     flux_reactor_t *r = flux_get_reactor(ctx->h);
@@ -294,7 +295,7 @@ static int take_feed(struct ctx *ctx, const struct sched_feeddata *f)
     return 0;
 }
 
-void feed_cb(flux_t *h, const flux_msg_t *req, void *arg)
+void sched_feed_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
     struct ctx *ctx = arg;
     struct sched_feed in = {0};
@@ -325,7 +326,7 @@ void feed_cb(flux_t *h, const flux_msg_t *req, void *arg)
             sched_enable(ctx->s, ctx->enabled);
         }
         flux_respond(h, req, "{}");
-        module_kick(ctx);
+        sched_module_kick(ctx);
         if (ctx->estimates > 0 && !flux_watcher_active(ctx->estimate_timer))
             flux_timer_start(ctx->estimate_timer, ESTIMATE_AFTER, 0.);
     }

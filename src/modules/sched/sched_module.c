@@ -27,7 +27,7 @@
 #define SLICE 0.0005 /* seconds */
 #define ANYBODY (FLUX_ROLE_OWNER | FLUX_ROLE_USER | FLUX_ROLE_BROKER)
 
-void module_kick(struct ctx *ctx)
+void sched_module_kick(struct ctx *ctx)
 {
     if (ctx->attach && setup_known(ctx->setup) && sched_wants_pass(ctx->s))
         flux_watcher_start(ctx->defer);
@@ -47,7 +47,7 @@ static void set_timer(struct ctx *ctx)
 static void slice(struct ctx *ctx)
 {
     flux_reactor_t *r = flux_get_reactor(ctx->h);
-    struct sched_ops ops = feed_ops;
+    struct sched_ops ops = sched_feed_ops;
     double before = flux_reactor_clock(r);
     struct flux_slice sl;
 
@@ -55,9 +55,9 @@ static void slice(struct ctx *ctx)
     flux_slice_begin(&sl, r, SLICE, 10);
     while (flux_slice_more(&sl) && sched_pass(ctx->s, flux_now(ctx->h), BUDGET, &ops))
         ;
-    feed_answer(ctx);
+    sched_feed_answer(ctx);
     ctx->busy += flux_reactor_clock(r) - before;
-    module_kick(ctx);
+    sched_module_kick(ctx);
     set_timer(ctx);
 }
 
@@ -80,7 +80,7 @@ static void timer_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *ar
 
 static void estimate_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
 {
-    feed_estimates(arg);
+    sched_feed_estimates(arg);
 }
 
 static void log_cb(const char *text, void *arg)
@@ -155,7 +155,7 @@ static void status_cb(flux_t *h, const flux_msg_t *req, void *arg)
         .rate = ctx->busy > 0. ? (double)st.decisions / ctx->busy : 0.,
         .reserved = st.reserved,
         .fallbacks = st.fallbacks,
-        .expiration = policies_expiration(ctx),
+        .expiration = sched_policies_expiration(ctx),
     };
     flux_respond_struct(h, req, &sched_status_schema, &out);
 }
@@ -191,15 +191,15 @@ static void stats_cb(flux_t *h, const flux_msg_t *req, void *arg)
 }
 
 static const struct flux_handler handlers[] = {
-    {FLUX_MSG_REQUEST, "sched.attach", feed_attach_cb, 0},
-    {FLUX_MSG_REQUEST, "sched.feed", feed_cb, 0},
-    {FLUX_MSG_REQUEST, "sched.cancel", feed_cancel_cb, ANYBODY},
-    {FLUX_MSG_REQUEST, "sched.disconnect", feed_disconnect_cb, ANYBODY},
+    {FLUX_MSG_REQUEST, "sched.attach", sched_feed_attach_cb, 0},
+    {FLUX_MSG_REQUEST, "sched.feed", sched_feed_cb, 0},
+    {FLUX_MSG_REQUEST, "sched.cancel", sched_feed_cancel_cb, ANYBODY},
+    {FLUX_MSG_REQUEST, "sched.disconnect", sched_feed_disconnect_cb, ANYBODY},
     {FLUX_MSG_REQUEST, "sched.why", why_cb, ANYBODY},
     {FLUX_MSG_REQUEST, "sched.status", status_cb, ANYBODY},
     {FLUX_MSG_REQUEST, "sched.resources", resources_cb, ANYBODY},
-    {FLUX_MSG_REQUEST, "sched.policy", policies_cb, 0},
-    {FLUX_MSG_REQUEST, "sched.expiration", policies_expiration_cb, 0},
+    {FLUX_MSG_REQUEST, "sched.policy", sched_policies_cb, 0},
+    {FLUX_MSG_REQUEST, "sched.expiration", sched_policies_expiration_cb, 0},
     {FLUX_MSG_REQUEST, "sched.stats", stats_cb, ANYBODY},
     FLUX_HANDLER_END,
 };
@@ -213,12 +213,12 @@ static void sched_fini(flux_t *h, void *arg)
     /* No response: the module host ends the stream, or hands it to the next instance. */
     flux_msg_destroy(ctx->attach);
     flux_handlers_remove(ctx->handlers);
-    watch_fini(ctx);
+    sched_watch_fini(ctx);
     flux_watcher_destroy(ctx->defer);
     flux_watcher_destroy(ctx->timer);
     flux_watcher_destroy(ctx->estimate_timer);
     sched_destroy(ctx->s);
-    policies_fini(ctx);
+    sched_policies_fini(ctx);
     strbuf_destroy(ctx->alloc);
     strbuf_destroy(ctx->deny);
     free(ctx->told);
@@ -239,9 +239,9 @@ static int sched_init(flux_t *h, int argc, char **argv, void **arg, errmsg_t *er
         !(ctx->deny = strbuf_create(0)) || !(ctx->defer = flux_defer_create(r, defer_cb, ctx)) ||
         !(ctx->timer = flux_deadline_create(r, timer_cb, ctx)) ||
         !(ctx->estimate_timer = flux_timer_create(r, estimate_cb, ctx)) ||
-        !(ctx->handlers = flux_handlers_add(h, handlers, ctx)) || watch_init(ctx) < 0)
+        !(ctx->handlers = flux_handlers_add(h, handlers, ctx)) || sched_watch_init(ctx) < 0)
         errmsg_fail(err, ENOMEM, "the sched module is out of memory");
-    else if (policies_configure(ctx, argc, argv, err) == 0) {
+    else if (sched_policies_configure(ctx, argc, argv, err) == 0) {
         sched_enable(ctx->s, false);
         sched_set_log(ctx->s, log_cb, ctx);
         *arg = ctx;

@@ -54,36 +54,36 @@ struct ctx {
 /* --- sched_module.c --- */
 
 /* Schedule a pass, which runs once all received messages are handled. */
-void module_kick(struct ctx *ctx);
+void sched_module_kick(struct ctx *ctx);
 
 /* --- sched_feed.c --- */
 
-void feed_attach_cb(flux_t *h, const flux_msg_t *req, void *arg);
-void feed_cb(flux_t *h, const flux_msg_t *req, void *arg);
-void feed_cancel_cb(flux_t *h, const flux_msg_t *req, void *arg);
-void feed_disconnect_cb(flux_t *h, const flux_msg_t *req, void *arg);
+void sched_feed_attach_cb(flux_t *h, const flux_msg_t *req, void *arg);
+void sched_feed_cb(flux_t *h, const flux_msg_t *req, void *arg);
+void sched_feed_cancel_cb(flux_t *h, const flux_msg_t *req, void *arg);
+void sched_feed_disconnect_cb(flux_t *h, const flux_msg_t *req, void *arg);
 /* Send the results of a slice to the job module. */
-void feed_answer(struct ctx *ctx);
-extern const struct sched_ops feed_ops; /* with a struct ctx */
+void sched_feed_answer(struct ctx *ctx);
+extern const struct sched_ops sched_feed_ops; /* with a struct ctx */
 /* Send the estimates that have changed. */
-void feed_estimates(struct ctx *ctx);
+void sched_feed_estimates(struct ctx *ctx);
 
 /* --- sched_watch.c --- */
 
-int watch_init(struct ctx *ctx);
-void watch_fini(struct ctx *ctx);
+int sched_watch_init(struct ctx *ctx);
+void sched_watch_fini(struct ctx *ctx);
 
 /* --- sched_policies.c --- */
 
 /* Arguments and attributes. */
-int policies_configure(struct ctx *ctx, int argc, char **argv, errmsg_t *err);
-void policies_fini(struct ctx *ctx);
-void policies_cb(flux_t *h, const flux_msg_t *req, void *arg);
+int sched_policies_configure(struct ctx *ctx, int argc, char **argv, errmsg_t *err);
+void sched_policies_fini(struct ctx *ctx);
+void sched_policies_cb(flux_t *h, const flux_msg_t *req, void *arg);
 /* Round to milliseconds: two clocks cannot be read at once, and a time that is converted there and
  * back must not change. */
-double policies_milliseconds(double t);
+double sched_policies_milliseconds(double t);
 /* When the resources go, by the wall clock as it is set now; 0: never. */
-double policies_expiration(const struct ctx *ctx);
-void policies_expiration_cb(flux_t *h, const flux_msg_t *req, void *arg);
+double sched_policies_expiration(const struct ctx *ctx);
+void sched_policies_expiration_cb(flux_t *h, const flux_msg_t *req, void *arg);
 
 #endif

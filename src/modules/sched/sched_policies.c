@@ -37,7 +37,7 @@ static int use(struct ctx *ctx, sched_loaded_t **slot, sched_set_f set, const ch
     }
     sched_unload(*slot);
     *slot = l;
-    module_kick(ctx);
+    sched_module_kick(ctx);
     return 0;
 }
 
@@ -76,16 +76,17 @@ static int expire(struct ctx *ctx, double wall)
     return sched_set_expiration(ctx->s, wall > 0. && t <= 0. ? LONG_AGO : t);
 }
 
-double policies_milliseconds(double t)
+double sched_policies_milliseconds(double t)
 {
     return round(t * 1e3) / 1e3;
 }
 
-double policies_expiration(const struct ctx *ctx)
+double sched_policies_expiration(const struct ctx *ctx)
 {
     double t = sched_expiration(ctx->s);
 
-    return t > 0. ? policies_milliseconds(flux_reactor_to_wall(flux_get_reactor(ctx->h), t)) : 0.;
+    return t > 0. ? sched_policies_milliseconds(flux_reactor_to_wall(flux_get_reactor(ctx->h), t))
+                  : 0.;
 }
 
 static int set_expiration(void *arg, const char *value, errmsg_t *err)
@@ -97,7 +98,7 @@ static int set_expiration(void *arg, const char *value, errmsg_t *err)
     if (t < 0. || *end || expire(ctx, t) < 0)
         return errmsg_fail(err, EINVAL, "'%s' is not a time in seconds since 1970, or 0 for never",
                            value);
-    module_kick(ctx);
+    sched_module_kick(ctx);
     return 0;
 }
 
@@ -113,7 +114,7 @@ static int set_node(void *arg, const char *value, errmsg_t *err)
 
 static void ready(void *arg)
 {
-    module_kick(arg);
+    sched_module_kick(arg);
 }
 
 /* The path comes first, since policies are searched for in it.  A refused value ends the module, so
@@ -127,13 +128,13 @@ static const struct setup_row rows[] = {
 };
 static const struct setup_table settings = {"sched", rows, ready, NULL};
 
-int policies_configure(struct ctx *ctx, int argc, char **argv, errmsg_t *err)
+int sched_policies_configure(struct ctx *ctx, int argc, char **argv, errmsg_t *err)
 {
     return (ctx->setup = setup_create(ctx->h, &settings, ctx, argc, argv, err)) ? 0 : -1;
 }
 
 /* After the scheduler is destroyed. */
-void policies_fini(struct ctx *ctx)
+void sched_policies_fini(struct ctx *ctx)
 {
     setup_destroy(ctx->setup);
     sched_unload(ctx->queue);
@@ -141,7 +142,7 @@ void policies_fini(struct ctx *ctx)
     free(ctx->plugin_path);
 }
 
-void policies_cb(flux_t *h, const flux_msg_t *req, void *arg)
+void sched_policies_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
     struct ctx *ctx = arg;
     struct sched_policy_names in = {0};
@@ -162,7 +163,7 @@ void policies_cb(flux_t *h, const flux_msg_t *req, void *arg)
     json_decref(owner);
 }
 
-void policies_expiration_cb(flux_t *h, const flux_msg_t *req, void *arg)
+void sched_policies_expiration_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
     struct ctx *ctx = arg;
     struct sched_expiration in = {0};
@@ -174,7 +175,7 @@ void policies_expiration_cb(flux_t *h, const flux_msg_t *req, void *arg)
         flux_respond_error(h, req, EINVAL,
                            "sched.expiration: a time in seconds since 1970, or 0 for never");
     else {
-        module_kick(ctx);
+        sched_module_kick(ctx);
         flux_respond_struct(h, req, &sched_expiration_schema, &in);
     }
     json_decref(owner);

@@ -56,7 +56,7 @@ static int take_cb(void *arg, flux_future_t *f, errmsg_t *err)
     if (flux_rpc_get_struct(f, &resrc_update_schema, &w, err) < 0 || take(ctx, &w, err) < 0)
         return -1;
     ctx->watch_failed = false;
-    module_kick(ctx);
+    sched_module_kick(ctx);
     return 0;
 }
 
@@ -76,7 +76,7 @@ static void ended_cb(void *arg, int errnum, const char *why, unsigned tries)
 static const struct follow_ops resources = {"resrc.watch", AGAIN,   AGAIN_MAX,
                                             NULL,          take_cb, ended_cb};
 
-int watch_init(struct ctx *ctx)
+int sched_watch_init(struct ctx *ctx)
 {
     if (!(ctx->watch = follow_create(ctx->h, &resources, ctx)))
         return -1;
@@ -84,7 +84,7 @@ int watch_init(struct ctx *ctx)
     return 0;
 }
 
-void watch_fini(struct ctx *ctx)
+void sched_watch_fini(struct ctx *ctx)
 {
     follow_destroy(ctx->watch);
     resgraph_destroy(ctx->graph);

@@ -250,20 +250,20 @@ START_TEST(estimates_changed)
     ck_assert(flux_watcher_active(b->ctx->estimate_timer));
     ck_assert_int_eq(feed_job(b, 2, 4), 0);
     b->text[0] = '\0';
-    feed_estimates(b->ctx);
+    sched_feed_estimates(b->ctx);
     ck_assert_ptr_nonnull(strstr(b->text, "\"estimate\":[[1,"));
     ck_assert_uint_eq(b->ctx->ntold, 2);
     b->text[0] = '\0';
-    feed_estimates(b->ctx);
+    sched_feed_estimates(b->ctx);
     ck_assert_str_eq(b->text, "");
     b->ctx->told_shift += 100.;
-    feed_estimates(b->ctx);
+    sched_feed_estimates(b->ctx);
     ck_assert_ptr_nonnull(strstr(b->text, "\"estimate\":[[1,"));
     ck_assert_uint_eq(b->ctx->ntold, 2);
     b->text[0] = '\0';
     ck_assert_int_eq(feed_job(b, 3, 4), 0);
     b->text[0] = '\0';
-    feed_estimates(b->ctx);
+    sched_feed_estimates(b->ctx);
     ck_assert_ptr_nonnull(strstr(b->text, "\"estimate\":[[3,"));
     /* An allocation changes what others can expect. */
     flux_watcher_stop(b->ctx->estimate_timer);
@@ -289,13 +289,13 @@ START_TEST(begins_anew)
     ck_assert_int_eq(feed_job(b, 1, 1), 0);
     b->ctx->broken = true;
     b->text[0] = '\0';
-    feed_answer(b->ctx);
+    sched_feed_answer(b->ctx);
     ck_assert_uint_eq(b->logged, 1);
     ck_assert_uint_ne(b->ctx->generation, generation);
     ck_assert_uint_eq(count(b, "\"attached\":"), 1);
     ck_assert_uint_eq(stats(b).queued, 0);
     ck_assert(!b->ctx->broken && !b->ctx->enabled);
-    feed_answer(b->ctx);
+    sched_feed_answer(b->ctx);
     ck_assert_uint_eq(b->logged, 1);
     ck_assert_int_eq(feed_job(b, 1, 1), 0);
     ck_assert_int_eq(feed(b, FIRST, b->ctx->generation, ",\"enabled\":true"), 0);
@@ -406,9 +406,9 @@ START_TEST(expiration)
     }
     b = bed_with(1, argv, &err);
     ck_assert_ptr_nonnull(b->ctx);
-    ck_assert(policies_expiration(b->ctx) == 4000000000.);
+    ck_assert(sched_policies_expiration(b->ctx) == 4000000000.);
     ck_assert_int_eq(ask(b, FIRST, "sched.expiration", 0, "{\"expiration\":0}"), 0);
-    ck_assert(policies_expiration(b->ctx) == 0.);
+    ck_assert(sched_policies_expiration(b->ctx) == 0.);
     /* Long ago is not never. */
     ck_assert_int_eq(ask(b, FIRST, "sched.expiration", 0, "{\"expiration\":1000}"), 0);
     ck_assert(sched_expiration(b->ctx->s) > 0.);
