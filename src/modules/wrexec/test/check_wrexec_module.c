@@ -34,7 +34,7 @@ struct bed {
     size_t refused;   /* requests about names, with EAGAIN */
     size_t responses; /* to wrexec.launch and wrexec.kill */
     size_t named;     /* to wrexec.name */
-    int errnum;       /* of the last response to wrexec.signal */
+    int errnum;       /* of the last response to wrexec.signal or wrexec.run */
     char last[512];   /* JSON of the last of these, and of wrexec.listen */
     bool mute;        /* has handed over */
     uint32_t size;
@@ -117,7 +117,8 @@ static void take_response(struct bed *b, const flux_msg_t *msg)
         b->refused += (flux_msg_errnum(msg) == EAGAIN);
     else if (strcmp(flux_msg_topic(msg), "wrexec.listen") == 0)
         b->notices++;
-    if (strcmp(flux_msg_topic(msg), "wrexec.signal") == 0)
+    if (strcmp(flux_msg_topic(msg), "wrexec.signal") == 0 ||
+        strcmp(flux_msg_topic(msg), "wrexec.run") == 0)
         b->errnum = flux_msg_errnum(msg);
     b->named += strcmp(flux_msg_topic(msg), "wrexec.name") == 0;
     if (flux_msg_json(msg))
@@ -496,6 +497,25 @@ START_TEST(signal_to_job)
 }
 END_TEST
 
+/* A program is refused, and does not wait for ever, when the broker cannot say which ranks are up.
+ * Each of them has the broker asked anew. */
+START_TEST(ranks_not_told)
+{
+    struct bed *b = bed_create();
+
+    answer(b);
+    for (uint32_t client = 1; client < 3; client++) {
+        b->errnum = 0;
+        say_raw(b, "wrexec.run", client, "", 1);
+        ck_assert_uint_eq(b->nasked, 1);
+        ck_assert_str_eq(flux_msg_topic(b->asked[0]), "overlay.status");
+        answer(b);
+        ck_assert_int_eq(b->errnum, EAGAIN);
+    }
+    bed_free(b);
+}
+END_TEST
+
 /* Requests about names that nobody answers: those of one job are bounded. */
 START_TEST(many_names)
 {
@@ -803,7 +823,7 @@ END_TEST
 int main(void)
 {
     RUN_SUITE("wrexec module", early_kill, early_jobs, foreign_credit, full_child, answered,
-              many_notes, signal_to_job, many_names, reloaded_early, reloaded_edges,
+              many_notes, signal_to_job, ranks_not_told, many_names, reloaded_early, reloaded_edges,
               reloaded_clients, reloaded_names, hosts_of_one_name, hosts_not_told, hosts_reloaded,
               bad_inheritance);
 }
