@@ -2,7 +2,7 @@
  *
  *    size             rounded up to          in blocks of
  *    up to SMALL      a multiple of 32       64 KiB
- *    up to LARGE      a multiple of 1024     256 KiB
+ *    up to LARGE      a multiple of 512      256 KiB
  *    larger           (malloc)
  *
  * Blocks are aligned to their size, so that the address of an object leads to the head of its block.
@@ -37,8 +37,8 @@
 #define SMALL_CLASSES 72u
 #define SMALL (SMALL_STEP * SMALL_CLASSES)
 #define LARGE_BLOCK ((size_t)262144)
-#define LARGE_STEP ((size_t)1024)
-#define LARGE_CLASSES 34u
+#define LARGE_STEP ((size_t)512)
+#define LARGE_CLASSES 68u
 #define LARGE SLAB_LARGEST
 #define CLASSES (SMALL_CLASSES + LARGE_CLASSES)
 
