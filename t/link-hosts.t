@@ -92,6 +92,16 @@ ok "... and leave, though they reach each other" wait_until 60 all_dead "$pid2" 
 in_ns 1 ip link set eth0 up
 end
 
+threads_of() { # RANK
+    find "/proc/$(pid_of "$1")/task" -mindepth 1 -maxdepth 1 | wc -l
+}
+begin
+like "$("$FLUX" up)" "0-3" "four brokers that could be on several hosts are on one"
+few=$(threads_of 1)
+end
+begin "$two_hosts"
+isnt "$(threads_of 1)" "$few" "with a neighbor on another host a broker has threads of ZeroMQ"
+end
 begin "$two_hosts" --set=link.transport=zmq
 isnt "$(inside 0)" 0 "without UNIX sockets there is TCP within a host, too"
 is "$("$FLUX" dmesg | grep -c "by UNIX sockets")" 0 "... and no word in the log"

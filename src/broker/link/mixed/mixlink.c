@@ -24,6 +24,8 @@
  *     sockets, CURVE for ZeroMQ.  Equal places only save an attempt that cannot succeed: they prove
  *     nothing, and nothing is granted for them.
  *  3. Both links call the core; this file only chooses between them.
+ *  4. A broker whose neighbors are all carried by UNIX sockets when the session runs ends ZeroMQ,
+ *     and has none of its threads from then on.
  *
  * Failure: a broker that cannot listen on its UNIX socket listens on ZeroMQ only, and logs it.
  */
@@ -46,7 +48,7 @@ typedef struct mixlink mixlink_t;
 struct half {
     mixlink_t *m;
     const struct core_link_ops *ops;
-    void *arg; /* NULL: this broker does without it */
+    void *arg; /* NULL: this broker does, or goes on, without it */
 };
 
 /* A neighbor to which this broker connects. */
@@ -145,9 +147,10 @@ static int mix_send(void *arg, enum core_plane plane, uint32_t rank, flux_msg_t 
 static int mix_publish(void *arg, const flux_msg_t *event)
 {
     mixlink_t *m = arg;
-    int rc = m->local.arg ? m->local.ops->publish(m->local.arg, event) : 0;
+    int near = m->local.arg ? m->local.ops->publish(m->local.arg, event) : 0;
+    int far = m->remote.arg ? m->remote.ops->publish(m->remote.arg, event) : 0;
 
-    return m->remote.ops->publish(m->remote.arg, event) < 0 ? -1 : rc;
+    return near < 0 || far < 0 ? -1 : 0;
 }
 
 /* On both: a neighbor that has not connected yet cannot do so later. */
@@ -157,7 +160,8 @@ static void mix_drop(void *arg, enum core_plane plane, uint32_t rank)
 
     if (m->local.arg)
         m->local.ops->drop(m->local.arg, plane, rank);
-    m->remote.ops->drop(m->remote.arg, plane, rank);
+    if (m->remote.arg)
+        m->remote.ops->drop(m->remote.arg, plane, rank);
 }
 
 /* --- the log --- */
@@ -184,6 +188,23 @@ static void sort(const struct half *by, const mixlink_t *m, uint32_t rank, idset
 {
     if (by)
         (void)idset_set(by == &m->local ? local : remote, rank);
+}
+
+/* Have all neighbors connected, and by UNIX sockets? */
+static bool all_local(const mixlink_t *m)
+{
+    const topology_t *topo = core_topology(m->core);
+    size_t pos = 0;
+    void *by;
+
+    if (!m->local.arg || (m->parent.by && m->parent.by != &m->local) ||
+        (m->next.by && m->next.by != &m->local) ||
+        hmap_count(m->inbound) < topology_nchildren(topo, core_rank(m->core)) + 1u)
+        return false;
+    while (hmap_next(m->inbound, &pos, NULL, NULL, &by))
+        if (by != &m->local)
+            return false;
+    return true;
 }
 
 /* One line of all neighbors, unless all are on other hosts, and why some are carried by ZeroMQ
@@ -216,6 +237,10 @@ static void mix_running(void *arg)
     log_outbound(m, &m->parent);
     if (m->next.rank != m->parent.rank || !m->parent.by)
         log_outbound(m, &m->next);
+    if (all_local(m)) { /* a lost neighbor does not come back */
+        m->remote.ops->destroy(m->remote.arg);
+        m->remote.arg = NULL;
+    }
     free(near);
     free(far);
     idset_destroy(local);
@@ -277,7 +302,7 @@ static int mix_rebind(void *arg, errmsg_t *err)
 {
     mixlink_t *m = arg;
     int near = m->local.arg ? m->local.ops->rebind(m->local.arg, err) : 0;
-    int far = near < 0 ? -1 : m->remote.ops->rebind(m->remote.arg, err);
+    int far = near < 0 ? -1 : m->remote.arg ? m->remote.ops->rebind(m->remote.arg, err) : 0;
 
     return far < 0 ? -1 : near > 0 || far > 0;
 }

@@ -5,6 +5,7 @@
 
 #include "broker/link/test/common.h"
 
+#include <dirent.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 
@@ -275,6 +276,45 @@ START_TEST(socket_removed)
 }
 END_TEST
 
+static unsigned threads(void)
+{
+    DIR *d = opendir("/proc/self/task");
+    unsigned n = 0;
+
+    while (readdir(d))
+        n++;
+    closedir(d);
+    return n;
+}
+
+/* ZeroMQ ends where nobody is remote: everything goes on without it. */
+START_TEST(nobody_remote)
+{
+    errmsg_t err;
+
+    start_all(3, "flat", false, true);
+    exchange();
+    ck_assert_int_eq(send_from(0, CORE_RING, 1, 1, 10, false), 0);
+    ck_assert(run_until(&node[1].core.got[CORE_RING], 2, PATIENCE));
+    ck_assert_int_eq(send_from(2, CORE_RING, 0, 1, 10, false), 0);
+    ck_assert(run_until(&node[0].core.got[CORE_RING], 1, PATIENCE));
+    ck_assert_uint_gt(threads(), 3);
+    for (uint32_t i = 0; i < 3; i++)
+        transport->ops->running(node[i].link);
+    ck_assert_uint_eq(threads(), 3); /* ".", "..", this one */
+    ck_assert_int_eq(send_from(1, CORE_TREE, 0, 2, 10, false), 0);
+    ck_assert(run_until(&node[0].core.got[CORE_TREE], 2, PATIENCE));
+    publish(0, "more");
+    ck_assert(run_until(&node[2].core.got[CORE_EVENT], 2, PATIENCE));
+    ck_assert_int_eq(transport->ops->rebind(node[0].link, &err), 0);
+    node[0].core.ops->drop(node[0].core.arg, CORE_TREE, 1);
+    ck_assert(run_until(&node[1].core.lost[CORE_TREE][0], 1, PATIENCE));
+    transport->ops->destroy(node[2].link);
+    node[2].link = NULL;
+    ck_assert(run_until(&node[0].core.lost[CORE_TREE][2], 1, PATIENCE));
+}
+END_TEST
+
 /* Nobody else gets in by the UNIX socket of a broker on several hosts. */
 START_TEST(false_key)
 {
@@ -317,6 +357,7 @@ int main(void)
     tcase_add_test(tc, plain_address);
     tcase_add_loop_test(tc, once, 0, 2);
     tcase_add_test(tc, socket_removed);
+    tcase_add_test(tc, nobody_remote);
     tcase_add_test(tc, false_key);
     return run_case("mixlink", tc);
 }
