@@ -9,7 +9,9 @@
  *                         processes, over ipc, with and without CURVE.  In a session whose tree is a chain: what rank n+1
  *                         takes longer than rank n is one hop.
  *
- * Both count wake-ups and system calls as well (bench_count.h), which depend on no host.
+ *    bench_rpc beside     while a command runs that gives the broker a lot to do
+ *
+ * The first two count wake-ups and system calls as well (bench_count.h), which depend on no host.
  *
  * "blocking" is what a command does (flux_future_wait), "reactor" what a daemon does
  * (flux_future_then and a loop).
@@ -21,6 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <zmq.h>
 
@@ -38,6 +41,9 @@
 #define HOP_ROUNDS 7
 #define HOP_PER_ROUND 1500
 #define MAX_HOPS 3
+#define BESIDE_IDLE 5000
+#define BESIDE_BLOCK 50
+#define BESIDE_MAX 1000000
 #define RATE_COUNT 100000
 #define RATE_ROUNDS 5
 
@@ -523,14 +529,62 @@ static void bench_hops(void)
     hop_counts();
 }
 
+/* --- beside something else --- */
+
+/* Requests to the broker, one after the other, while `command` runs; it yields to both. */
+static void bench_beside(const char *what, char *const command[])
+{
+    double *us = malloc(BESIDE_MAX * sizeof(*us));
+    struct rpc r = {.topic = "broker.ping", .nodeid = FLUX_NODEID_ANY};
+    struct bench_figure f = {.unit = "us", .ref_name = "the same when idle", .ratio_at_most = 2.};
+    char name[96];
+    size_t n = 0;
+    int status = 0;
+    pid_t pid;
+
+    if (!us)
+        bench_die("out of memory");
+    blocking_block(&r, us, BESIDE_IDLE);
+    blocking_block(&r, us, BESIDE_IDLE);
+    f.ref = bench_percentile(us, BESIDE_IDLE, 50.);
+    if ((pid = fork()) < 0)
+        bench_die("fork: %s", strerror(errno));
+    if (pid == 0) {
+        if (nice(10) == -1) /* or that was its value */
+            errno = 0;
+        execvp(command[0], command);
+        bench_die("%s: %s", command[0], strerror(errno));
+    }
+    while (n < BESIDE_MAX && waitpid(pid, &status, WNOHANG) == 0) {
+        blocking_block(&r, us + n, BESIDE_BLOCK);
+        n += BESIDE_BLOCK;
+    }
+    if (n == BESIDE_MAX)
+        waitpid(pid, &status, 0);
+    if (status != 0 || n == 0)
+        bench_die("%s: %s has failed", what, command[0]);
+    f.name = name;
+    snprintf(name, sizeof(name), "%s: ping p50", what);
+    f.value = bench_percentile(us, n, 50.);
+    bench_print(&f);
+    snprintf(name, sizeof(name), "%s: ping p99", what);
+    f = (struct bench_figure){.name = name, .unit = "us", .at_most = 1000.};
+    f.value = bench_percentile(us, n, 99.);
+    bench_print(&f);
+    free(us);
+    flux_close(r.h);
+}
+
 int main(int argc, char *argv[])
 {
     if (argc == 2 && strcmp(argv[1], "local") == 0)
         bench_local();
     else if (argc == 2 && strcmp(argv[1], "hops") == 0)
         bench_hops();
+    else if (argc > 3 && strcmp(argv[1], "beside") == 0)
+        bench_beside(argv[2], argv + 3);
     else {
-        fprintf(stderr, "usage: flux start ... bench_rpc local|hops\n");
+        fprintf(stderr, "usage: flux start ... bench_rpc local|hops|beside WHAT COMMAND...\n");
         return 2;
     }
     return 0;
