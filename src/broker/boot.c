@@ -1,9 +1,9 @@
 /* Boot: the method, the directories, the keys, and the steps of phase 2.
  *
  * Phase 2 takes the same steps for every method:
- *     key pair (fresh, or from a file) -> link_create -> link_bind -> publish the card -> (barrier)
- *     -> cards of children and ring predecessor: link_allow -> cards of parent and ring successor:
- *     connect -> link_start
+ *     key pair (fresh, or from a file) -> transport.create, bind -> publish the card -> (barrier)
+ *     -> cards of children and ring predecessor: allow -> cards of parent and ring successor:
+ *     connect -> start
  * Phase 3, when the session runs: the launcher is told that the boot is over.
  *
  * Invariants:

@@ -250,7 +250,7 @@ static void ulink_destroy(void *arg)
     errno = saved;
 }
 
-void *ulink_create(core_t *core, const struct link_config *cfg, errmsg_t *err)
+static void *ulink_create(core_t *core, const struct link_config *cfg, errmsg_t *err)
 {
     ulink_t *l = calloc(1, sizeof(*l));
 
@@ -426,6 +426,8 @@ static int ulink_connect(void *arg, enum core_plane plane, uint32_t rank, const 
     return 0;
 }
 
+static const struct core_link_ops ulink_ops;
+
 static int ulink_start(void *arg, errmsg_t *err)
 {
     ulink_t *l = arg;
@@ -443,7 +445,7 @@ static int ulink_start(void *arg, errmsg_t *err)
     return 0;
 }
 
-const struct core_link_ops ulink_ops = {
+static const struct core_link_ops ulink_ops = {
     .send = ulink_send,
     .publish = ulink_publish,
     .drop = ulink_drop,

@@ -9,11 +9,6 @@
 
 #define ULINK_SCHEME "unix://"
 
-extern const struct core_link_ops ulink_ops;
-
-/* NULL with errno and an error message. */
-void *ulink_create(core_t *core, const struct link_config *cfg, errmsg_t *err);
-
 /* Does a process of this user listen at "unix://PATH"?  0; -1 with errno and an error message. */
 int ulink_reach(const char *uri, errmsg_t *err);
 

@@ -302,7 +302,7 @@ static int open_context(link_t *l, errmsg_t *err)
     return 0;
 }
 
-void *link_create(core_t *core, const struct link_config *cfg, errmsg_t *err)
+static void *link_create(core_t *core, const struct link_config *cfg, errmsg_t *err)
 {
     link_t *l;
 

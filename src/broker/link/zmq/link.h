@@ -9,9 +9,6 @@
 
 typedef struct link link_t;
 
-/* Returns a link_t, which its owner uses through link_ops.  NULL with errno and an error
- * message. */
-void *link_create(core_t *core, const struct link_config *cfg, errmsg_t *err);
 extern const struct core_link_ops link_ops;
 
 #endif

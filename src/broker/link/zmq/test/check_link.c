@@ -157,14 +157,14 @@ START_TEST(test_errors)
     core_t c = {.r = reactor, .topo = topology_create("flat", 3, NULL)};
     link_t *l;
 
-    ck_assert_ptr_null(link_create(&c, &cfg, &err));
+    ck_assert_ptr_null(transport_zmq.create(&c, &cfg, &err));
     ck_assert_int_eq(errno, EINVAL);
     ck_assert_str_ne(err.text, "");
     cfg.curve = false;
     cfg.event_uri = "tcp://1.2.3.4:5";
-    ck_assert_ptr_null(link_create(&c, &cfg, &err));
+    ck_assert_ptr_null(transport_zmq.create(&c, &cfg, &err));
     cfg.event_uri = NULL;
-    l = link_create(&c, &cfg, &err);
+    l = transport_zmq.create(&c, &cfg, &err);
     ck_assert_ptr_nonnull(l);
     ck_assert_ptr_null(link_tree_uri(l));
     ck_assert_int_eq(link_bind(l, "not-an-address", "ipc:///x", &err), -1);
