@@ -6,9 +6,9 @@
  *                 last one did
  *    otherwise    all that are pending                                ordinary
  *
- * While short requests are served, they and the modules that work for them so get half of the time
- * at least, and wait for one small portion at most, however much is pending.  A pass in which nothing
- * else was done is for a chore in any case, so nothing waits in vain.
+ * So while short requests are served, they and the modules that work for them get at least half of
+ * the time, and wait for one small portion at most, however much is pending.  A pass in which
+ * nothing else was done is for a chore in any case, so nothing waits in vain.
  *
  * Invariants:
  *  1. The deferral is active, or will be started by chores_wake(), while a chore is pending.
