@@ -21,8 +21,9 @@ int connector_relisten(connector_t *cn, errmsg_t *err);
 /* Closes all connections and removes the socket's name.  NULL-safe, keeps errno. */
 void connector_destroy(connector_t *cn);
 
-/* Serve the client at the other end of a connected stream socket; `fd` (close-on-exec) is taken over,
- * even on failure.  -1 with EPERM (not the session's owner), ENOMEM... and an error message. */
+/* Serve the client at the other end of a connected stream socket; `fd` (close-on-exec) is taken
+ * over, even on failure.  -1 with EPERM (not the session's owner), ENOMEM... and an error
+ * message. */
 int connector_adopt(connector_t *cn, int fd, errmsg_t *err);
 
 /* Limits, to be set before the first client connects. */
