@@ -4,7 +4,7 @@
 . "$(dirname "$0")/lib.sh"
 # shellcheck source=t/netns.sh
 . "$SRCDIR/t/netns.sh"
-need_flux start up dmesg ping event
+need_flux start up dmesg ping event wreckrun
 need ip unshare nsenter
 
 netns_possible || skip_all "no network namespaces without more privileges"
@@ -111,6 +111,16 @@ end
 fails "a broker in a network of its own" run_with_timeout 60 "$FLUX" start --size=3 --wrap="1:unshare -n" \
     --set=modules=log --set=tcp.address=127.0.0.1 --set=link.transport=zmq --set=join.timeout=2s true
 like "$err" "rank 1 got no welcome from its parent, rank 0" "... ends the session, with a sentence"
+
+# A session that a job of another one starts, with two brokers on each of its hosts.
+# shellcheck disable=SC2016 # for the inner shell
+ok "a session in a job on two hosts" run_with_timeout 120 nsenter -t "${holders[0]}" -n "$FLUX" start --size=2 \
+    --wrap="1:nsenter -t ${holders[1]} -n" --set=tcp.interface=eth0 "$FLUX" wreckrun -N2 -n4 --overcommit \
+    "$FLUX" start --topology=flat --set=modules=log sh -c '"$0" up
+        for r in 0 3; do until "$0" dmesg -b $r | grep "by UNIX"; do sleep 0.1; done; done' "$FLUX"
+like "$out" "up: 0-3" "... has all its brokers"
+like "$out" "by UNIX sockets: 1; others, by ZeroMQ: 2-3" "... those of one host by UNIX sockets"
+like "$out" "by UNIX sockets: 2; others, by ZeroMQ: 0" "... on the other one, too"
 
 # Rank 1 has directories of its own, as in a container that has only the network of its host.
 mkdir rd
