@@ -2,8 +2,8 @@
  *
  * Who decides in a pass:
  *
- *    the engine      if all nodes are of one kind, each waiting shape is `alike` (whole nodes, any
- *                    of them), the queue policy is built in, the node policy does not score and has
+ *    the engine      if all nodes are of one kind, none is held by jobs without cores alone, each
+ *                    waiting shape is `alike` (whole nodes, any of them), the queue policy is built in, the node policy does not score and has
  *                    not failed, the resources do not expire, and resrc reports node states.  A
  *                    reservation is a number of nodes (with policies that refuse: a set) and a time
  *    sched_pass.c    otherwise.  A reservation has particular nodes; those of a job for any whole
@@ -265,6 +265,13 @@ static bool all_alike(sched_t *s)
     return true;
 }
 
+/* Is a node held, and yet has all of its cores free (by a job for gpus or memory alone)?  A job for
+ * all cores fits there, but a job for whole nodes does not. */
+static bool held_without_cores(const struct map *m)
+{
+    return m->ncores_at_least[m->max_cores] > m->nempty;
+}
+
 static void deny_all(sched_t *s, struct sched_tree *t, const struct sched_ops *ops)
 {
     struct sched_tree_node *n;
@@ -301,8 +308,8 @@ bool sched_alike_begin(sched_t *s, const struct sched_ops *ops)
         sched_alike_drop(s);
         return false;
     }
-    if (!s->map->alike || s->expiration < SCHED_NEVER || s->no_score ||
-        (s->node->node->order == SCHED_NODES_BY_SCORE) ||
+    if (!s->map->alike || held_without_cores(s->map) || s->expiration < SCHED_NEVER ||
+        s->no_score || (s->node->node->order == SCHED_NODES_BY_SCORE) ||
         !sched_builtin_whole(s->queue, s->queue_state, &queue, &reservations) || !all_alike(s)) {
         sched_alike_drop(s);
         hand_over(s);

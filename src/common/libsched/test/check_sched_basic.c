@@ -145,6 +145,30 @@ START_TEST(node_policies)
 }
 END_TEST
 
+/* A job without cores leaves its nodes to one for all of their cores, but not to one for whole
+ * nodes. */
+START_TEST(all_cores)
+{
+    sched_t *s = make("easy", NULL, "first-fit",
+                      "{\"nodes\":[{\"ranks\":\"0-1\",\"hosts\":\"n[0-1]\",\"cores\":\"0-3\","
+                      "\"gpus\":\"0\"}]}");
+    struct out o = {0};
+
+    add(s, 1, 16, "{\"nnodes\":2,\"cores\":0,\"gpus\":1}");
+    pass(s, 1000., &o);
+    ck_assert_ptr_nonnull(o.R[1]);
+    add(s, 2, 16, "{\"nnodes\":2,\"exclusive\":true}");
+    pass(s, 1001., &o);
+    ck_assert_ptr_null(o.R[2]);
+    ck_assert_int_eq(sched_remove(s, 2), 0);
+    add(s, 3, 16, "{\"nnodes\":2,\"cores\":4}");
+    pass(s, 1002., &o);
+    has(&o, 3, "0-1", "0-3");
+    out_clear(&o);
+    sched_destroy(s);
+}
+END_TEST
+
 /* --- a policy that selects what it must not --- */
 
 /* Its argument says how: nodes and idle nodes that it wants, as bits, or nothing for an error. */
@@ -706,6 +730,7 @@ int main(void)
 
     tcase_add_test(tc, node_policies);
     tcase_add_test(tc, best_fit_holes);
+    tcase_add_test(tc, all_cores);
     tcase_add_test(tc, select_is_checked);
     tcase_add_test(tc, no_memory_for_policy);
     tcase_add_test(tc, fcfs);
