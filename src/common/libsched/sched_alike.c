@@ -3,9 +3,10 @@
  * Who decides in a pass:
  *
  *    the engine      if all nodes are of one kind, none is held by jobs without cores alone, each
- *                    waiting shape is `alike` (whole nodes, any of them), the queue policy is built in, the node policy does not score and has
- *                    not failed, the resources do not expire, and resrc reports node states.  A
- *                    reservation is a number of nodes (with policies that refuse: a set) and a time
+ *                    waiting shape is `alike` (whole nodes, any of them), the queue policy is built
+ *                    in, the node policy does not score and has not failed, the resources do not
+ *                    expire, and resrc reports node states.  A reservation is a number of nodes
+ *                    (with policies that refuse: a set) and a time
  *    sched_pass.c    otherwise.  A reservation has particular nodes; those of a job for any whole
  *                    nodes can be exchanged (sched_swap.c, sched_exchange.c)
  *
