@@ -95,12 +95,15 @@ end
 threads_of() { # RANK
     find "/proc/$(pid_of "$1")/task" -mindepth 1 -maxdepth 1 | wc -l
 }
+begin "$two_hosts"
+many=$(threads_of 1)
+end
 begin
 like "$("$FLUX" up)" "0-3" "four brokers that could be on several hosts are on one"
-few=$(threads_of 1)
-end
-begin "$two_hosts"
-isnt "$(threads_of 1)" "$few" "with a neighbor on another host a broker has threads of ZeroMQ"
+has_fewer() { # its last neighbor may connect when the session runs already
+    [ "$(threads_of 1)" -lt "$many" ]
+}
+ok "... and have no threads of ZeroMQ then" wait_until 20 has_fewer
 end
 begin "$two_hosts" --set=link.transport=zmq
 isnt "$(inside 0)" 0 "without UNIX sockets there is TCP within a host, too"

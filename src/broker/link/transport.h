@@ -30,7 +30,7 @@ struct link_config {
 
 struct transport {
     const char *name;
-    unsigned child_files; /* descriptors for each child */
+    unsigned child_files; /* descriptors for each child, at least */
     /* The `arg` of the operations below.  NULL with errno and an error message. */
     void *(*create)(core_t *core, const struct link_config *cfg, errmsg_t *err);
     const struct core_link_ops *ops;

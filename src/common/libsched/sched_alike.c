@@ -372,6 +372,7 @@ bool sched_alike_pass(sched_t *s, const struct sched_ops *ops)
     s->work = s->budget;
     if (rc < 0 && errno == EINVAL) {
         s->no_score = true;
+        s->grown++; /* shapes that the policy has refused may fit */
         s->stats.fallbacks++;
         sched_say(s, "node policy %s could not select nodes: lowest ranks are taken",
                   s->node->name);

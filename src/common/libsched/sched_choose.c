@@ -267,6 +267,8 @@ size_t sched_choose_nodes(sched_t *s, const struct shape *sh, const struct job *
     if (rc == 1 && (n = take_answer(s, sh, n)) > 0)
         return n;
     s->no_score = true;
+    s->grown++; /* shapes that the policy has refused may fit */
+    sched_touch(s);
     s->stats.fallbacks++;
     sched_say(s, "node policy %s could not select nodes for job %ju: lowest ranks are taken",
               s->node->name, (uintmax_t)(j ? j->id : 0));

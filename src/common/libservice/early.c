@@ -114,15 +114,20 @@ static void gone(struct claim *c, bool canceled)
 bool early_put(early_t *e, const flux_msg_t *req, flux_handler_f cb, void *arg)
 {
     size_t bytes = payload_size(req);
-    struct waiting *w =
-        e->count < e->max && e->bytes + bytes <= BYTES_MAX ? calloc(1, sizeof(*w)) : NULL;
+    struct waiting *w;
 
-    if (!w || (e->claims && claim_take(e->claims, &w->claim, req, gone) < 0)) {
-        free(w);
+    if (e->count >= e->max || e->bytes + bytes > BYTES_MAX) {
         flux_respond_error(e->h, req, EAGAIN,
                            "%s: rank %u is not ready, and cannot keep more requests: try again "
                            "later",
                            flux_msg_topic(req), flux_rank(e->h));
+        return false;
+    }
+    if (!(w = calloc(1, sizeof(*w))) ||
+        (e->claims && claim_take(e->claims, &w->claim, req, gone) < 0)) {
+        free(w);
+        flux_respond_error(e->h, req, ENOMEM, "%s: out of memory at rank %u", flux_msg_topic(req),
+                           flux_rank(e->h));
         return false;
     }
     w->e = e;

@@ -66,6 +66,7 @@ struct mixlink {
     char why[160];   /* why not at a UNIX socket; "": it does, or was not asked to */
     hmap_t *inbound; /* plane << 32 | rank -> struct half: those that have connected */
     struct outbound parent, next;
+    bool running; /* the session is */
     void (*log)(void *arg, int level, const char *text);
     void *log_arg;
 };
@@ -125,13 +126,43 @@ static struct half *carrier(const mixlink_t *m, enum core_plane plane, uint32_t 
     return hmap_get_u64(m->inbound, key_of(plane, rank));
 }
 
+/* Have all neighbors connected, and by UNIX sockets? */
+static bool all_local(const mixlink_t *m)
+{
+    const topology_t *topo = core_topology(m->core);
+    size_t pos = 0;
+    void *by;
+
+    if (!m->local.arg || (m->parent.by && m->parent.by != &m->local) ||
+        (m->next.by && m->next.by != &m->local) ||
+        hmap_count(m->inbound) < topology_nchildren(topo, core_rank(m->core)) + 1u)
+        return false;
+    while (hmap_next(m->inbound, &pos, NULL, NULL, &by))
+        if (by != &m->local)
+            return false;
+    return true;
+}
+
+/* Once the session runs: a neighbor that is lost does not come back. */
+static void end_remote(mixlink_t *m)
+{
+    if (!m->running || !m->remote.arg || !all_local(m))
+        return;
+    m->remote.ops->destroy(m->remote.arg);
+    m->remote.arg = NULL;
+}
+
 static bool claim(void *arg, enum core_plane plane, uint32_t rank)
 {
     struct half *h = arg, *by = hmap_get_u64(h->m->inbound, key_of(plane, rank));
 
     if (by)
         return by == h;
-    return hmap_put_u64(h->m->inbound, key_of(plane, rank), h) == 0;
+    if (hmap_put_u64(h->m->inbound, key_of(plane, rank), h) < 0)
+        return false;
+    if (h == &h->m->local)
+        end_remote(h->m); /* the last one may come when the session runs already */
+    return true;
 }
 
 static int mix_send(void *arg, enum core_plane plane, uint32_t rank, flux_msg_t *msg, bool force)
@@ -190,23 +221,6 @@ static void sort(const struct half *by, const mixlink_t *m, uint32_t rank, idset
         (void)idset_set(by == &m->local ? local : remote, rank);
 }
 
-/* Have all neighbors connected, and by UNIX sockets? */
-static bool all_local(const mixlink_t *m)
-{
-    const topology_t *topo = core_topology(m->core);
-    size_t pos = 0;
-    void *by;
-
-    if (!m->local.arg || (m->parent.by && m->parent.by != &m->local) ||
-        (m->next.by && m->next.by != &m->local) ||
-        hmap_count(m->inbound) < topology_nchildren(topo, core_rank(m->core)) + 1u)
-        return false;
-    while (hmap_next(m->inbound, &pos, NULL, NULL, &by))
-        if (by != &m->local)
-            return false;
-    return true;
-}
-
 /* One line of all neighbors, unless all are on other hosts, and why some are carried by ZeroMQ
  * though they are on this one. */
 static void mix_running(void *arg)
@@ -237,10 +251,8 @@ static void mix_running(void *arg)
     log_outbound(m, &m->parent);
     if (m->next.rank != m->parent.rank || !m->parent.by)
         log_outbound(m, &m->next);
-    if (all_local(m)) { /* a lost neighbor does not come back */
-        m->remote.ops->destroy(m->remote.arg);
-        m->remote.arg = NULL;
-    }
+    m->running = true;
+    end_remote(m);
     free(near);
     free(far);
     idset_destroy(local);
@@ -428,5 +440,7 @@ static const struct core_link_ops mix_ops = {
     .destroy = mix_destroy,
 };
 
-const struct transport transport_mixed = {
-    .name = "mixed", .child_files = 2, .create = mix_create, .ops = &mix_ops};
+const struct transport transport_mixed = {.name = "mixed",
+                                          .child_files = 1, /* if it is on this host */
+                                          .create = mix_create,
+                                          .ops = &mix_ops};

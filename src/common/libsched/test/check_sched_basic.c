@@ -230,6 +230,40 @@ START_TEST(select_is_checked)
 }
 END_TEST
 
+/* Refuses job 2, and fails for job 3. */
+static int picky_select(void *state, const struct sched_plugin_job *job,
+                        const struct sched_plugin_view *view, double at,
+                        struct sched_plugin_set *set)
+{
+    return job->id == 2 ? 0 : -1;
+}
+
+/* What a policy has refused is looked at again when the policy has failed. */
+START_TEST(select_fails_later)
+{
+    static const struct sched_node_policy node = {.create = wrong_create,
+                                                  .destroy = free,
+                                                  .order = SCHED_NODES_BY_SELECT,
+                                                  .select = picky_select};
+    static const struct sched_policy picky = {SCHED_PLUGIN_ABI, "picky", NULL, &node};
+    sched_t *s = make("easy", NULL, "first-fit", FOUR);
+    struct out o = {0};
+    errmsg_t err;
+
+    ck_assert_int_eq(sched_set_node_policy(s, &picky, "", &err), 0);
+    add(s, 2, 16, "{\"nnodes\":2,\"cores\":1}");
+    pass(s, 1000., &o);
+    ck_assert_ptr_null(o.R[2]);
+    add(s, 3, 16, "{\"nnodes\":1,\"cores\":2}");
+    pass(s, 1001., &o);
+    pass(s, 1001., &o);
+    ck_assert_ptr_nonnull(o.R[2]);
+    ck_assert_ptr_nonnull(o.R[3]);
+    out_clear(&o);
+    sched_destroy(s);
+}
+END_TEST
+
 /* --- out of memory --- */
 
 static unsigned fail_at; /* this call of calloc() from now on fails; 0: none */
@@ -732,6 +766,7 @@ int main(void)
     tcase_add_test(tc, best_fit_holes);
     tcase_add_test(tc, all_cores);
     tcase_add_test(tc, select_is_checked);
+    tcase_add_test(tc, select_fails_later);
     tcase_add_test(tc, no_memory_for_policy);
     tcase_add_test(tc, fcfs);
     tcase_add_test(tc, expiration);
