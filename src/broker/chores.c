@@ -2,12 +2,12 @@
  *
  *    the loop     in each pass                                        portion
  *    hurries      one chore, the next in turn that is pending, and    small
- *                 none before other work has taken as long as the
- *                 last one did
+ *                 none before other work has taken twice as long as
+ *                 the last one did
  *    otherwise    all that are pending                                ordinary
  *
- * So while short requests are served, they and the modules that work for them get at least half of
- * the time, and wait for one small portion at most, however much is pending.  A pass in which
+ * So while short requests are served, they and the modules that work for them get two thirds of the
+ * time, and wait for one small portion at most, however much is pending.  A pass in which
  * nothing else was done is for a chore in any case, so nothing waits in vain.
  *
  * Invariants:
@@ -22,6 +22,7 @@
 
 #include "chores.h"
 
+#define OTHERS 2       /* other work takes as many times as long as chores */
 #define IDLE_PASS 3e-6 /* seconds of a pass in which nothing is done */
 
 struct chores {
@@ -42,7 +43,7 @@ static bool may_run(chores_t *c, double now)
 
     c->seen = now;
     c->others += others;
-    return c->others >= c->cost || others < IDLE_PASS;
+    return c->others >= OTHERS * c->cost || others < IDLE_PASS;
 }
 
 static void run(chores_t *c, bool hurries)
