@@ -12,10 +12,16 @@ hydra() {
     run_with_timeout 60 mpiexec.hydra -n "$n" "$FLUX" start "$M" "$@"
 }
 
-# hydra kills with SIGKILL who is left when one fails: those cannot tidy up.
+# hydra kills with SIGKILL who is left when one fails: those cannot tidy up, and hydra may not pass on
+# what the others have said.  What each says is in a file.
 mkdir "$TMPDIR/killed"
 failing() {
-    TMPDIR=$TMPDIR/killed hydra "$@"
+    local n=$1
+    shift
+    rm -f err.*
+    # shellcheck disable=SC2016 # for the inner shell
+    TMPDIR=$TMPDIR/killed run_with_timeout 60 mpiexec.hydra -n "$n" \
+        sh -c 'exec "$@" 2>"err.$PMI_RANK"' sh "$FLUX" start "$M" "$@"
 }
 
 ok "four brokers" hydra 4 "$FLUX" up
@@ -37,12 +43,12 @@ ok "some brokers with ZeroMQ alone" run_with_timeout 60 mpiexec.hydra \
     -n 2 "$FLUX" start "$M" --set=tcp.address=127.0.0.1 "$FLUX" up : \
     -n 2 "$FLUX" start "$M" --set=tcp.address=127.0.0.1 $Z "$FLUX" up
 like "$out" "0-3" "all are there"
-failing 2 --set=tcp.address=127.0.0.1.1 true 2>err
+failing 2 --set=tcp.address=127.0.0.1.1 true 2>/dev/null
 isnt $? 0 "a bad address is refused"
-like "$(cat err)" "tcp.address=127.0.0.1.1" "with a sentence"
-failing 2 --set=tcp.interface=nosuch0 true 2>err
+like "$(cat err.*)" "tcp.address=127.0.0.1.1" "with a sentence"
+failing 2 --set=tcp.interface=nosuch0 true 2>/dev/null
 isnt $? 0 "an interface that is not there is refused"
-like "$(cat err)" "nosuch0" "with a sentence"
+like "$(cat err.*)" "nosuch0" "with a sentence"
 # The launcher's variables are for the brokers, and nobody inside is to take them for his own.
 is "$(hydra 2 env | grep -c '^PMI_')" 0 "the command sees no PMI of the launcher"
 is "$(hydra 2 "$FLUX" start --size=3 "$M" "$FLUX" getattr size)" 3 "a session in a session"
