@@ -668,78 +668,18 @@ static bool engine_step(struct engine *e)
     return true;
 }
 
-START_TEST(slices)
+/* The wall clock of an engine: two hours after the time at which its clock began. */
+START_TEST(engine_wall_clock)
 {
     struct engine e = {.now = 100.};
     flux_reactor_t *virtual = flux_reactor_create_ops(&engine_ops, &e);
-    flux_reactor_t *real = flux_reactor_create(false);
-    struct flux_slice s;
-    double last;
 
-    ck_assert(flux_reactor_virtual(virtual) && !flux_reactor_virtual(real));
-    /* No time passes: the number of steps counts. */
-    flux_slice_begin(&s, virtual, 1e-9, 3);
-    for (int i = 0; i < 3; i++)
-        ck_assert(flux_slice_more(&s));
-    ck_assert(!flux_slice_more(&s));
-    /* Time is over at once: one thing all the same. */
-    flux_slice_begin(&s, real, 0., 1000);
-    ck_assert(flux_slice_more(&s));
-    ck_assert(!flux_slice_more(&s));
     ck_assert_double_eq(flux_reactor_wall(virtual), 100.);
-    /* Two hours after the time at which its clock began. */
     ck_assert_double_eq(flux_reactor_to_wall(virtual, 107.), 107.);
     e.wall = 7200.;
     ck_assert_double_eq(flux_reactor_now(virtual), 100.);
     ck_assert_double_eq(flux_reactor_to_wall(virtual, 107.), 7307.);
     ck_assert_double_eq(flux_reactor_from_wall(virtual, 7307.), 107.);
-    /* It ends by itself, and not before its time. */
-    last = flux_reactor_clock(real);
-    flux_slice_begin(&s, real, 0.01, 1);
-    while (flux_slice_more(&s))
-        ;
-    ck_assert(flux_reactor_clock(real) >=
-              last + 0.01); /* sums are rounded alike, differences are not */
-    flux_reactor_destroy(virtual);
-    flux_reactor_destroy(real);
-}
-END_TEST
-
-static void no_stop(void *arg)
-{
-}
-
-static void no_turn(void *arg, const char *what, double seconds)
-{
-}
-
-/* While the loop hurries, slices of its parts are short; those of the whole are as they were. */
-START_TEST(hurried_slices)
-{
-    static const struct flux_reactor_part_ops ops = {no_stop, no_turn};
-    flux_reactor_t *whole = flux_reactor_create(false);
-    flux_reactor_t *part = flux_reactor_create_part(whole, &ops, NULL);
-    struct engine e = {.now = 100.};
-    flux_reactor_t *virtual = flux_reactor_create_ops(&engine_ops, &e);
-    double begin = flux_reactor_clock(whole);
-    struct flux_slice s;
-
-    flux_slice_begin(&s, part, 1., 1);
-    ck_assert(s.until >= begin + FLUX_SLICE_SHARED);
-    ck_assert(!flux_reactor_hurries(whole) && !flux_reactor_hurries(part));
-    flux_reactor_hurry(part, begin + 1000.);
-    ck_assert(flux_reactor_hurries(whole) && flux_reactor_hurries(part));
-    flux_slice_begin(&s, part, 1., 1);
-    ck_assert(s.until <= flux_reactor_clock(whole) + FLUX_SLICE_HURRIED);
-    begin = flux_reactor_clock(whole);
-    flux_slice_begin(&s, whole, 1., 1);
-    ck_assert(s.until >= begin + 1.);
-    flux_reactor_hurry(whole, flux_reactor_clock(whole));
-    ck_assert(!flux_reactor_hurries(part));
-    flux_reactor_hurry(virtual, 1000.);
-    ck_assert(!flux_reactor_hurries(virtual));
-    flux_reactor_destroy(part);
-    flux_reactor_destroy(whole);
     flux_reactor_destroy(virtual);
 }
 END_TEST
@@ -1004,7 +944,6 @@ int main(void)
 {
     RUN_SUITE("reactor", timers, suspended_machine, repeating, descriptors,
               defer_after_what_is_ready, defer_in_defer, before_sleep, defer_before_sleep, unref,
-              destroy_in_callback, timer_started_again, signals_and_children, slices,
-              hurried_slices, engine, engine_destroy_in_callback, part, part_stops, part_left,
-              part_of_engine);
+              destroy_in_callback, timer_started_again, signals_and_children, engine_wall_clock,
+              engine, engine_destroy_in_callback, part, part_stops, part_left, part_of_engine);
 }
