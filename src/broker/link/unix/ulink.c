@@ -1,10 +1,10 @@
 /* ulink.c - the local link: life, addresses, keys.
  *
  * Purpose: carry messages between a broker and its neighbors on the same host: alone when all
- * brokers of the session are there, and beside ZeroMQ otherwise (link/mixed).  Each broker listens on one socket, in a directory of its own; its children in the tree
- * and its predecessor in the ring connect to it.  A connection carries the messages of the core
- * (libflux/framer.h) in both directions, and to children the events, after a hello and its answer
- * (ulink_wire.c).
+ * brokers of the session are there, and beside ZeroMQ otherwise (link/mixed).  Each broker listens
+ * on one socket, in a directory of its own; its children in the tree and its predecessor in the
+ * ring connect to it.  A connection carries the messages of the core (libflux/framer.h) in both
+ * directions, and to children the events, after a hello and its answer (ulink_wire.c).
  *
  * Compared with the link on ZeroMQ there is no thread, no copy between threads, no encryption and
  * no heartbeat behind a queue: the kernel says whose process is at the other end, and that it has
@@ -94,16 +94,26 @@ int ulink_check_peer(int fd, errmsg_t *err)
     return 0;
 }
 
+/* A socket for this address, which is put into `sun`. */
+static int open_socket(const char *uri, struct sockaddr_un *sun, errmsg_t *err)
+{
+    int fd;
+
+    if (ulink_address(uri, sun, err) < 0)
+        return -1;
+    if ((fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) < 0)
+        return errmsg_fail(err, errno, "cannot open a socket: %s", strerror(errno));
+    return fd;
+}
+
 int ulink_reach(const char *uri, errmsg_t *err)
 {
     struct sockaddr_un sun;
     int fd;
     int rc;
 
-    if (ulink_address(uri, &sun, err) < 0)
+    if ((fd = open_socket(uri, &sun, err)) < 0)
         return -1;
-    if ((fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) < 0)
-        return errmsg_fail(err, errno, "cannot open a socket: %s", strerror(errno));
     if (connect(fd, (struct sockaddr *)&sun, sizeof(sun)) == 0)
         rc = ulink_check_peer(fd, err);
     else if (errno == EAGAIN) /* its queue of connections is full: it is there */
@@ -303,10 +313,8 @@ static int listen_at(const char *uri, errmsg_t *err)
     int fd;
     int rc;
 
-    if (ulink_address(uri, &sun, err) < 0)
+    if ((fd = open_socket(uri, &sun, err)) < 0)
         return -1;
-    if ((fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) < 0)
-        return errmsg_fail(err, errno, "cannot open a socket: %s", strerror(errno));
     /* The file gets the mode of the socket.  The umask would be that of other threads, too. */
     (void)fchmod(fd, 0600);
     rc = bind(fd, (struct sockaddr *)&sun, sizeof(sun));
