@@ -3,8 +3,8 @@
  * There are two arrays: writers fill one under a mutex; the reader swaps them and reads the other
  * without locking.  The eventfd is written once until the reader takes, so a burst costs one
  * wake-up.  A writer of several messages (mailbox_post()) writes it after the last one, so that the
- * reader does not start with the first alone.  A reader that is told otherwise when to take needs no
- * eventfd.
+ * reader does not start with the first alone.  A reader that is told otherwise when to take needs
+ * no eventfd.
  *
  * A reader may set aside some of what it took.  The mailbox knows only the number and size of
  * those, so that limits cover everything that is not yet done.

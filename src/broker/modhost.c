@@ -1,4 +1,4 @@
-/* modhost.c - comms modules: shared objects that run in threads of their own, or on the broker's loop.
+/* modhost.c - comms modules: shared objects, in threads of their own or on the broker's loop.
  *
  *    state      the module                           left when
  *    LOADING    starts, or runs init                 READY is reported, or EXITED

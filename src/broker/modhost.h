@@ -1,5 +1,5 @@
-/* The module host: loads comms modules, in threads of their own or on the broker's loop, and carries
- * their messages.
+/* The module host: loads comms modules, in threads of their own or on the broker's loop, and
+ * carries their messages.
  *
  * Thread rules: belongs to the broker's main thread; modules' threads stay inside.
  */

@@ -7,7 +7,7 @@
  * Messages to the module still wait in its mailbox until the broker has read what came in in this
  * pass: clients are served by turns, and the core never calls a module while it is at work itself.
  *
- * Drawing (way): a request to a module on the loop, and its response: two wake-ups, five system calls.
+ * Drawing (way): a request to a module on the loop and back: two wake-ups, five system calls.
  *
  *     client                            broker
  *        |                                |

@@ -130,8 +130,8 @@ int modhost_stop_one(struct module *m, enum code code);
  * message. */
 int modhost_may_follow(struct module *m, errmsg_t *err);
 
-/* For the places: wake it after what is ready now; it has started, or refused to stop; requests were
- * taken; it has ended (frees it). */
+/* For the places: wake it after what is ready now; it has started, or refused to stop; requests
+ * were taken; it has ended (frees it). */
 void modhost_wake_later(struct module *m);
 void modhost_ready(struct module *m);
 void modhost_refused(struct module *m);

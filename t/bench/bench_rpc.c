@@ -6,8 +6,8 @@
  *                         the scheduler places them, all on one processor, and the asking process
  *                         on another than the answering one
  *    bench_rpc hops       beside a plain UNIX socket, and plain ZeroMQ: DEALER and ROUTER in two
- *                         processes, over ipc, with and without CURVE.  In a session whose tree is a chain: what rank n+1
- *                         takes longer than rank n is one hop.
+ *                         processes, over ipc, with and without CURVE.  In a session whose tree is
+ *                         a chain: what rank n+1 takes longer than rank n is one hop.
  *
  *    bench_rpc beside     while a command runs that gives the broker a lot to do
  *
@@ -267,8 +267,8 @@ static void local_rate(flux_t *h, struct bench_echo *echo)
     }
 }
 
-/* How many threads are woken, and how many system calls they make, for a request and its response in
- * these processes. */
+/* How many threads are woken, and how many system calls they make, for a request and its response
+ * in these processes. */
 static void count(struct rpc *r, const pid_t *pids, size_t n, double *wakeups, double *calls)
 {
     double us[PER_ROUND];

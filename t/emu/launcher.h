@@ -1,5 +1,5 @@
-/* An emulated launcher: the service wrexec at rank 0, of sessions in one thread (t/sim/exec.c) and of
- * sessions with an emulated launcher (t/job/fake_wrexec.c).
+/* An emulated launcher: the service wrexec at rank 0, of sessions in one thread (t/sim/exec.c) and
+ * of sessions with an emulated launcher (t/job/fake_wrexec.c).
  *
  * What a task does is in its command: NAME TIME CODE HOW.
  *    TIME   microseconds

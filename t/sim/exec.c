@@ -1,5 +1,5 @@
-/* exec.c - the emulated launcher (t/emu/launcher.c) of simulated sessions: delays, requests that find
- * no room and planted faults come from the simulation's seed.
+/* exec.c - the emulated launcher (t/emu/launcher.c) of simulated sessions: delays, requests that
+ * find no room and planted faults come from the simulation's seed.
  */
 #include "config.h"
 #include <errno.h>

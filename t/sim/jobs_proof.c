@@ -7,10 +7,10 @@
  * the checker of t/jobs proves (audit.h) this has to hold:
  *
  *  1. The jobspec on record is the one that was submitted, and the end the one that was told.
- *  2. A job that nobody interfered with has its own exit code; an exception has somebody or something
- *     that can have raised it.
- *  3. No job runs longer than its time limit, the period of grace and what it takes to kill it; none
- *     is ended by its limit before that, wherever the wall clock is set to.
+ *  2. A job that nobody interfered with has its own exit code; an exception has somebody or
+ *     something that can have raised it.
+ *  3. No job runs longer than its time limit, the period of grace and what it takes to kill it;
+ *     none is ended by its limit before that, wherever the wall clock is set to.
  *  4. A node that is drained is given no more work (jobs_nodes.c).
  *  5. No service has anything left of any job.
  */

@@ -61,8 +61,8 @@ START_TEST(clients)
 }
 END_TEST
 
-/* Alone, a process is not slowed down, however many of its clients send; it is alone again in the second pass after another one has
- * sent, or a moment after it, whichever is later. */
+/* Alone, a process is not slowed down, however many of its clients send; it is alone again in the
+ * second pass after another one has sent, or a moment after it, whichever is later. */
 START_TEST(alone)
 {
     turns_t *t = setup();

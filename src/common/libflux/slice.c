@@ -2,8 +2,8 @@
  *
  * Invariants:
  *  1. The first call of flux_slice_more() in a slice returns true.
- *  2. On a loop that is shared a slice takes FLUX_SLICE_SHARED at most, and FLUX_SLICE_HURRIED while
- *     the loop hurries.
+ *  2. On a loop that is shared a slice takes FLUX_SLICE_SHARED at most, and FLUX_SLICE_HURRIED
+ *     while the loop hurries.
  *  3. On a virtual clock only the number of steps counts.
  *
  * Failure: none.

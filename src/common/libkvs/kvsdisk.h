@@ -52,10 +52,10 @@ int kvsdisk_replay_begin(struct kvsdisk_replay *r, kvsstore_t *store, uint64_t v
                          const uint8_t *root, size_t dsize, const void *row, size_t len,
                          errmsg_t *err);
 /* Continue.  0: done, the store has that version and root.  KVSSTORE_MORE: a slice of time is over
- * (kvsstore_pace()), call again.  -1 with ENODATA: bytes of values are
- * needed, see kvsstore_missing(); supply and hold them and call again.  -1 with EIO (a transaction
- * is refused, or the result is another root) or ENOMEM and an error message: the store must not be
- * used any more. */
+ * (kvsstore_pace()), call again.  -1 with ENODATA: bytes of values are needed, see
+ * kvsstore_missing(); supply and hold them and call again.  -1 with EIO (a transaction is refused,
+ * or the result is another root) or ENOMEM and an error message: the store must not be used any
+ * more. */
 int kvsdisk_replay_step(struct kvsdisk_replay *r, errmsg_t *err);
 
 #endif

@@ -9,7 +9,8 @@
  *    while (kvsstore_collect(s, 100)) ... whenever there is time
  *
  * With kvsstore_pace() the caller has apply(), end() and load_root() return KVSSTORE_MORE when a
- * slice of time is over, and calls them again.  Meanwhile the old root can be read, and chunks can be uploaded.
+ * slice of time is over, and calls them again.  Meanwhile the old root can be read, and chunks can
+ * be uploaded.
  *
  * Thread rules: a store belongs to one thread.
  */

@@ -218,8 +218,8 @@ static int by_start(const void *x, const void *y)
     return a->job->id < b->job->id ? -1 : a->job->id > b->job->id;
 }
 
-/* sched_pass.c decides now.  It gets the reservations in the order of their start, so that there are
- * nodes for each.  One for which there are none is lost, and so are all without memory. */
+/* sched_pass.c decides now.  It gets the reservations in the order of their start, so that there
+ * are nodes for each.  One for which there are none is lost, and so are all without memory. */
 static void hand_over(sched_t *s)
 {
     bool keep = !s->whole_forget && !s->choices && sched_builtin_reserves_all(s->queue) &&

@@ -333,9 +333,9 @@ static size_t find_nodes(struct plan *p, double *when)
 
 /* --- slots anywhere --- */
 
-/* The slots of candidate i at t, which is not before its `from`.  Until something ends there, a later
- * time has no more slots, only more reservations.  A node without slots is therefore skipped until
- * then:  most nodes are full, and many times are tried. */
+/* The slots of candidate i at t, which is not before its `from`.  Until something ends there, a
+ * later time has no more slots, only more reservations.  A node without slots is therefore skipped
+ * until then:  most nodes are full, and many times are tried. */
 static uint32_t slots_of(struct plan *p, size_t i, const struct span *sp)
 {
     uint32_t n = p->maybe[i].node;

@@ -7,7 +7,8 @@
  * Invariants:
  *  1. The next hop towards rank R is the neighbor on the way to R in the tree.  When that neighbor
  *     is lost, the next hop is R itself, which the broker may reach along the ring.
- *  2. A namespace waits for the topology in km_route.waiting, or gets the error with which it failed.
+ *  2. A namespace waits for the topology in km_route.waiting, or gets the error with which it
+ *     failed.
  *  3. Nothing is left here of senders at lost ranks.
  *
  * Failure: without a topology, or a way to the master, requests that wait get the error.

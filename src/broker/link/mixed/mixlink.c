@@ -12,20 +12,20 @@
  *                             user's
  *    that of this broker      is reached                              UNIX sockets
  *
- * A socket cannot be reached, for example, from a container that shares the network of its host, but
- * not its directories.  All brokers listen before one of them knows an address (boot.c), so the
+ * A socket cannot be reached, for example, from a container that shares the network of its host,
+ * but not its directories.  All brokers listen before one of them knows an address (boot.c), so the
  * choice needs no second attempt.  The broker that listens follows: the link on which a neighbor
  * proves who it is carries it.
  *
  * Invariants:
- *  1. A neighbor is carried by one link for as long as the session lasts.  The choice is made before
- *     anything is sent to it; a connection on the other link is refused (claim).
+ *  1. A neighbor is carried by one link for as long as the session lasts.  The choice is made
+ *     before anything is sent to it; a connection on the other link is refused (claim).
  *  2. Each link authenticates as it does alone: SO_PEERCRED and the keys of the session for UNIX
  *     sockets, CURVE for ZeroMQ.  Equal places only save an attempt that cannot succeed: they prove
  *     nothing, and nothing is granted for them.
  *  3. Both links call the core; this file only chooses between them.
- *  4. A broker whose neighbors are all carried by UNIX sockets when the session runs ends ZeroMQ,
- *     and has none of its threads from then on.
+ *  4. A broker whose neighbors are all connected, and by UNIX sockets, once the session runs ends
+ *     ZeroMQ, and has none of its threads from then on.
  *
  * Failure: a broker that cannot listen on its UNIX socket listens on ZeroMQ only, and logs it.
  */

@@ -421,7 +421,7 @@ START_TEST(slices)
 }
 END_TEST
 
-/* A row that is refused after much was done says why, although it takes many slices to undo that. */
+/* A row that is refused after much was done says why, although the undo takes many slices. */
 START_TEST(refused)
 {
     struct fixture f = {.disk = hmap_create_bin(32, free)};

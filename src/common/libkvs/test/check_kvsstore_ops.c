@@ -411,7 +411,7 @@ static int end_paced(struct pace *p)
     return rc;
 }
 
-/* Of every other seed the changes are made in slices, and some of them are given up at their end. */
+/* Of every other seed the changes are made in slices, and some are given up at their end. */
 START_TEST(model)
 {
     struct fixture f = fresh();

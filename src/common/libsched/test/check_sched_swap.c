@@ -1,9 +1,9 @@
 /* check_sched_swap.c - reservations of whole nodes are the same number, whoever decides.
  *
- * Two schedulers get the same random jobs for whole nodes (some by all of their cores), which end at
- * the same times, often early.  The first decides with the engine for whole nodes.  In the queue of the second there is
- * also a job that needs a node that is down, and asks for cores: so sched_pass.c decides there, or
- * now this and now that if the job comes and goes.
+ * Two schedulers get the same random jobs for whole nodes (some by all of their cores), which end
+ * at the same times, often early.  The first decides with the engine for whole nodes.  In the queue
+ * of the second there is also a job that needs a node that is down, and asks for cores: so
+ * sched_pass.c decides there, or now this and now that if the job comes and goes.
  * Each job has to start at the same time in both, on whatever nodes.
  */
 #include "config.h"
@@ -270,8 +270,8 @@ START_TEST(never_later)
 }
 END_TEST
 
-/* A job for a core goes before job 2, which gets a later reservation thereby.  When it runs and only
- * whole nodes are asked for again, that one counts, and not the one that was before. */
+/* A job for a core goes before job 2, which gets a later reservation thereby.  When it runs and
+ * only whole nodes are asked for again, that one counts, and not the one that was before. */
 START_TEST(nothing_comes_back)
 {
     struct world w = {.s = {make("conservative", "all", false)}};

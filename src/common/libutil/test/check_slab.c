@@ -1,4 +1,5 @@
-/* check_slab.c - memory of long-lived objects: no two share a byte, and what is freed is given back. */
+/* check_slab.c - memory of long-lived objects: no two share a byte, and what is freed is given
+ * back. */
 #include "config.h"
 #include <stdint.h>
 #include <stdlib.h>

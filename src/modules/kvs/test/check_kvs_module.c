@@ -326,8 +326,8 @@ static unsigned turns(struct km_ns *ns, unsigned max)
     return n;
 }
 
-/* A large commit takes many turns, between which the old root is read, nothing is dropped, and others
- * commit; one that is given up begins anew. */
+/* A large commit takes many turns, between which the old root is read, nothing is dropped, and
+ * others commit; one that is given up begins anew. */
 START_TEST(commit_turns)
 {
     struct bed *b = bed_create();

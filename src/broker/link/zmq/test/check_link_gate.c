@@ -364,8 +364,8 @@ static void connect_to_parent(uint32_t rank, const char *key)
     ck_assert_int_eq(link_start(node[rank].link, &err), 0);
 }
 
-/* A second broker with the rank and the key of the first is refused at once, as long as the first is
- * connected and when it is lost; the first one goes on undisturbed. */
+/* A second broker with the rank and the key of the first is refused at once, as long as the first
+ * is connected and when it is lost; the first one goes on undisturbed. */
 START_TEST(test_name_taken)
 {
     void *ctx = zmq_ctx_new(), *s, *sub, *t;
