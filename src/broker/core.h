@@ -76,7 +76,8 @@ struct core_link_ops {
                    const char *event_uri, const char *public_key, errmsg_t *err);
     /* Plug into the core and start. */
     int (*start)(void *arg, errmsg_t *err);
-    /* The session runs: log what is worth it about the connections.  May be NULL. */
+    /* The session runs: log how neighbors are connected, and end what none of them needs.  May be
+     * NULL. */
     void (*running)(void *arg);
     /* NULL-safe, keeps errno.  Goodbyes that wait are still sent, for at most a second. */
     void (*destroy)(void *arg);

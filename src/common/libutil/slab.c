@@ -6,8 +6,8 @@
  *    larger           (malloc)
  *
  * Blocks are aligned to their size, so that the address of an object leads to the head of its
- * block.  A block hands out what was freed in it last, and else its next unused bytes, so that pages
- * that nothing needs are not touched.
+ * block.  A block hands out what was freed in it last, and else its next unused bytes, so that
+ * pages that nothing needs are not touched.
  *
  * Memory goes back to the system block by block, as objects are freed: there is no walk over all of
  * it, such as malloc_trim() makes, which takes milliseconds.
