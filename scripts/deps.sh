@@ -10,7 +10,7 @@ DEPS_BUILD=(
     build-essential autoconf automake libtool pkg-config git xz-utils procps
     libjansson-dev libev-dev libzmq3-dev libsodium-dev libssl-dev liblua5.3-dev
     libhwloc-dev uuid-dev libsqlite3-dev libpmix-dev libncurses-dev zlib1g-dev check
-    mpich libmpich-dev
+    mpich libmpich-dev gnuplot-nox
 )
 DEPS_CHECK=(
     openmpi-bin libopenmpi-dev lua5.3 python3-venv
@@ -18,7 +18,7 @@ DEPS_CHECK=(
     python3-sphinx python3-aafigure man-db bash-completion iproute2 tmux strace slurm-wlm munge mmdebstrap
     libsimgrid-dev
 )
-DEPS_BENCH=(redis-server etcd-server gnuplot-nox)
+DEPS_BENCH=(redis-server etcd-server)
 DEPS_SUITE=(
     openmpi-bin libopenmpi-dev python3-venv
     hpcc lammps cp2k netpipe-openmpi netpipe-mpich2 scalapack-mpi-test nwchem-openmpi

@@ -5,7 +5,7 @@
     report.py FILE title              its title
     report.py FILE ids                ids of tables and figures, sorted
     report.py FILE table ID           cells of a table, rows as lines, columns separated by "|"
-    report.py FILE figure ID          tooltips of the marks of a figure
+    report.py FILE repeated           ids that stand for several elements: must print nothing
 """
 import html.parser
 import sys
@@ -29,18 +29,16 @@ path, what = sys.argv[1:3]
 with open(path, encoding="utf-8") as f:
     text = f.read()
 root = ElementTree.fromstring(text)
-ids = {e.get("id"): e for e in root.iter() if e.get("id")}
+ids = [e.get("id") for e in root.iter() if e.get("id")]
+parts = {e.get("id"): e for e in root.iter() if local(e) in ("table", "figure") and e.get("id")}
 if what == "outside":
     Outside().feed(text)
 elif what == "title":
     print(root.find(".//{*}title").text)
 elif what == "ids":
-    print(" ".join(sorted(ids)))
-elif what == "table":
-    for row in ids[sys.argv[3]].iter("{http://www.w3.org/1999/xhtml}tr"):
-        print("|".join(cell.text for cell in row))
+    print(" ".join(sorted(parts)))
+elif what == "repeated":
+    print("\n".join(sorted(i for i in set(ids) if ids.count(i) > 1)), end="")
 else:
-    for e in ids[sys.argv[3]].iter():
-        if local(e) in ("rect", "g"):
-            for title in e.findall("{*}title"):
-                print(title.text)
+    for row in parts[sys.argv[3]].iter("{http://www.w3.org/1999/xhtml}tr"):
+        print("|".join(cell.text for cell in row))

@@ -11,7 +11,7 @@
  *    sim_run.c        one replay through libsched
  *    sim_metrics.c    the results of a replay, as numbers and as JSON
  *    sim_out.c        output files that are complete or absent
- *    sim_report.c     the page of --report; its figures are in sim_figure.c and sim_svg.c
+ *    sim_report.c     the page of --report; its figures: sim_figure.c, drawn by sim_plot.c
  *
  * Thread rules: one thread.
  */

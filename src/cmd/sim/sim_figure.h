@@ -1,4 +1,4 @@
-/* The figures of the report (sim_report.h), drawn with sim_svg.h to a stream.
+/* The figures of the report (sim_report.h), written to a stream as scripts for sim_plot_draw().
  *
  * Thread rules: one thread.
  */

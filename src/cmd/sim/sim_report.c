@@ -13,7 +13,8 @@
  * queue policy is the first requested one if it allows a placement that may refuse (fcfs, easy),
  * else easy.
  *
- * Figures are drawn to memory as soon as their data is there, so that no replay has to be kept.
+ * The script of a figure is written to memory as soon as its data is there, so that no replay has to
+ * be kept; gnuplot draws all figures at the end.
  *
  * Failure: errno and a sentence; the file is complete or absent (sim_out.c).
  */
@@ -24,9 +25,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "libutil/strutil.h"
 #include "sim_figure.h"
+#include "sim_plot.h"
 #include "sim_report.h"
-#include "sim_svg.h"
 
 #define MAX_GANTT 4
 
@@ -58,7 +60,10 @@ static const struct study {
 #define STUDIES_AS_IT_IS 7 /* the first ones */
 
 struct figure {
-    char name[32], *svg;
+    char name[32];
+    char *script;
+    size_t len; /* of the script */
+    char *svg;  /* NULL until it is drawn */
 };
 
 struct sim_report {
@@ -71,7 +76,7 @@ struct sim_report {
     size_t kept[WORKLOADS]; /* jobs of each workload */
     struct figure figures[8 + MAX_GANTT];
     size_t nfigures, ngantt;
-    /* The figure that is being drawn. */
+    /* The script that is being written. */
     FILE *f;
     char *text;
     size_t len;
@@ -90,8 +95,10 @@ void sim_report_destroy(sim_report_t *r)
 {
     int saved = errno;
 
-    for (size_t i = 0; r && i < r->nfigures; i++)
+    for (size_t i = 0; r && i < r->nfigures; i++) {
+        free(r->figures[i].script);
         free(r->figures[i].svg);
+    }
     if (r)
         free(r->asked);
     free(r);
@@ -100,7 +107,7 @@ void sim_report_destroy(sim_report_t *r)
 
 /* --- figures --- */
 
-/* Draw to r->f in between.  0, or -1 with ENOMEM. */
+/* The script is written to r->f in between.  0, or -1 with ENOMEM. */
 static int begin_figure(sim_report_t *r)
 {
     r->text = NULL;
@@ -119,7 +126,8 @@ static int end_figure(sim_report_t *r, int rc, const char *name)
         return -1;
     }
     snprintf(fig->name, sizeof(fig->name), "%s", name);
-    fig->svg = r->text;
+    fig->script = r->text;
+    fig->len = r->len;
     r->nfigures++;
     return 0;
 }
@@ -256,6 +264,17 @@ static int draw_hops(sim_report_t *r)
     return compare(r, "hops", sim_figure_hops, s, n);
 }
 
+static int draw_figures(sim_report_t *r, errmsg_t *err)
+{
+    for (size_t i = 0; i < r->nfigures; i++) {
+        struct figure *fig = &r->figures[i];
+
+        if (!(fig->svg = sim_plot_draw(fig->script, fig->len, err)))
+            return -1;
+    }
+    return 0;
+}
+
 int sim_report_finish(sim_report_t *r, errmsg_t *err)
 {
     const struct sim_series *s = r->asked;
@@ -273,17 +292,44 @@ int sim_report_finish(sim_report_t *r, errmsg_t *err)
         compare(r, "utilization", sim_figure_utilization, s, n) < 0 ||
         compare(r, "makespan", sim_figure_makespan, s, n) < 0)
         return -1;
-    return r->o.machine->tree ? draw_hops(r) : 0;
+    if (r->o.machine->tree && draw_hops(r) < 0)
+        return -1;
+    return draw_figures(r, err);
 }
 
 /* --- the page --- */
+
+/* Text for XML: markup is escaped; control characters, and bytes that are not UTF-8, become "?". */
+static void put_text(FILE *f, const char *s)
+{
+    static const char *const escaped[] = {
+        ['&'] = "&amp;", ['<'] = "&lt;", ['>'] = "&gt;", ['"'] = "&quot;"};
+    size_t good = str_utf8_span(s, strlen(s));
+
+    for (; *s; s++) {
+        unsigned char c = (unsigned char)*s;
+
+        if (good == 0) {
+            putc('?', f);
+            good = str_utf8_span(s + 1, strlen(s + 1));
+            continue;
+        }
+        good--;
+        if (c < ' ' || c == 0x7f)
+            putc('?', f);
+        else if (c < sizeof(escaped) / sizeof(escaped[0]) && escaped[c])
+            fputs(escaped[c], f);
+        else
+            putc(c, f);
+    }
+}
 
 static void put_figure(const sim_report_t *r, FILE *f, const char *name, const char *caption)
 {
     for (size_t i = 0; i < r->nfigures; i++) {
         if (strncmp(r->figures[i].name, name, strlen(name)) == 0)
-            fprintf(f, "<figure>\n%s<figcaption>%s</figcaption>\n</figure>\n", r->figures[i].svg,
-                    caption);
+            fprintf(f, "<figure id=\"%s\">\n%s<figcaption>%s</figcaption>\n</figure>\n",
+                    r->figures[i].name, r->figures[i].svg, caption);
     }
 }
 
@@ -307,7 +353,7 @@ static void put_metrics(const sim_report_t *r, FILE *f)
         const struct sim_metrics *m = &r->asked[i].metrics;
 
         fputs("<tr><th>", f);
-        sim_svg_text(f, r->asked[i].label);
+        put_text(f, r->asked[i].label);
         fputs("</th>", f);
         for (size_t k = 0; k < SIM_ROWS; k++)
             put_number(f,
@@ -372,7 +418,7 @@ static int put_page(const sim_report_t *r, FILE *f)
           "<meta charset=\"utf-8\"/>\n"
           "<meta name=\"viewport\" content=\"width=device-width\"/>\n<title>flux sim: ",
           f);
-    sim_svg_text(f, r->o.trace_name);
+    put_text(f, r->o.trace_name);
     fputs("</title>\n<style>\nbody {font-family: sans-serif; max-width: 60em; margin: 2em auto; "
           "padding: 0 1em; color: #222; background: #fff}\n"
           "table {border-collapse: collapse; margin: 1em 0; font-size: 85%}\n"
@@ -382,7 +428,7 @@ static int put_page(const sim_report_t *r, FILE *f)
           "figcaption, caption {color: #555; font-size: 85%; text-align: left}\n"
           "</style>\n</head>\n<body>\n<h1>Replay of ",
           f);
-    sim_svg_text(f, r->o.trace_name);
+    put_text(f, r->o.trace_name);
     fprintf(f,
             "</h1>\n<p>Machine: %s. Jobs: %zu; left out: %zu without runtime, %zu without "
             "processors, %zu larger than the machine.</p>\n",
@@ -404,10 +450,11 @@ static int put_page(const sim_report_t *r, FILE *f)
     if (r->ngantt > 0)
         fputs("<h2>Who was where</h2>\n", f);
     put_figure(r, f, "gantt-", "A part of the replay about its middle; all of it if it is short.");
-    fputs("<p>Point at a mark to see its values. Made by flux sim. If the log is one of the "
-          "Parallel Workloads Archive, thanks are due to those who contributed it.</p>\n"
-          "</body>\n</html>\n",
-          f);
+    fputs(
+        "<p>Made by flux sim; --figures writes the values of each figure. If the log is one of the "
+        "Parallel Workloads Archive, thanks are due to those who contributed it.</p>\n"
+        "</body>\n</html>\n",
+        f);
     return ferror(f) ? -1 : 0;
 }
 
@@ -420,21 +467,30 @@ int sim_report_write(const sim_report_t *r, const char *path, errmsg_t *err)
     return sim_out_close(&o, put_page(r, o.f) == 0, err);
 }
 
+static int write_text(const char *directory, const char *name, const char *suffix, const char *text,
+                      errmsg_t *err)
+{
+    struct sim_out o;
+    char *path;
+    int rc;
+
+    if (asprintf(&path, "%s/%s.%s", directory, name, suffix) < 0)
+        return errmsg_fail(err, ENOMEM, "out of memory");
+    rc = sim_out_open(&o, path, err);
+    free(path);
+    return rc < 0 ? -1 : sim_out_close(&o, fputs(text, o.f) >= 0, err);
+}
+
 int sim_report_write_figures(const sim_report_t *r, const char *directory, errmsg_t *err)
 {
     if (mkdir(directory, 0777) < 0 && errno != EEXIST)
         return errmsg_fail(err, errno, "cannot make the directory %s: %s", directory,
                            strerror(errno));
     for (size_t i = 0; i < r->nfigures; i++) {
-        struct sim_out o;
-        char *path;
-        int rc;
+        const struct figure *fig = &r->figures[i];
 
-        if (asprintf(&path, "%s/%s.svg", directory, r->figures[i].name) < 0)
-            return errmsg_fail(err, ENOMEM, "out of memory");
-        rc = sim_out_open(&o, path, err);
-        free(path);
-        if (rc < 0 || sim_out_close(&o, fputs(r->figures[i].svg, o.f) >= 0, err) < 0)
+        if (write_text(directory, fig->name, "svg", fig->svg, err) < 0 ||
+            write_text(directory, fig->name, "gp", fig->script, err) < 0)
             return -1;
     }
     return 0;
