@@ -9,7 +9,8 @@ need scontrol slurmctld munged
 [ "$(id -u)" = 0 ] || skip_all "slurmctld needs root here"
 
 host=$(hostname -s)
-port=$((40000 + ($$ * 3) % 20000))
+# Below the ports that the kernel gives to whoever connects (ip_local_port_range).
+port=$((20000 + ($$ * 3) % 12000))
 dir=$TEST_DIR/slurm
 mkdir -p "$dir/munge" "$dir/state"
 chmod 755 "$(dirname "$TEST_DIR")" "$TEST_DIR" "$dir"
