@@ -49,11 +49,13 @@ format | reformat)
     if [ "$mode" = reformat ]; then
         list_files '*.c' '*.h' | xargs -r "$tool" -i
     else
-        bad=$(list_files '*.c' '*.h' | while read -r file; do
-            if ! "$tool" --dry-run -Werror "$file" >/dev/null 2>&1; then
-                echo "$file"
-            fi
-        done)
+        # Each complaint begins with FILE:LINE:COLUMN.  A file that it cannot read has none.
+        complaints=$(list_files '*.c' '*.h' | xargs -r "$tool" --dry-run -Werror 2>&1) || :
+        bad=$(printf '%s\n' "$complaints" | sed -n 's/^\([^ :]*\.[ch]\):[0-9]*:[0-9]*: error: .*/\1/p' | sort -u)
+        if [ -z "$bad" ] && [ -n "$complaints" ]; then
+            printf '%s\n' "$complaints" >&2
+            exit 1
+        fi
         for file in $bad; do
             echo "lint.sh: $file is not in the form of .clang-format: \`make format' would do"
             "$tool" "$file" | diff -u "$file" - | sed -n '3,14p'
