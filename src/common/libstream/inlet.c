@@ -1,0 +1,260 @@
+/* inlet.c - the reader's end of a stream on one host.
+ *
+ * Joining is one exchange over a socket (knock.h), in which the writer passes two descriptors: the
+ * memory that holds steps, which is mapped for reading, and the page of this reader's lane.  Then
+ * the socket carries bells only, single bytes for a reader that sleeps; and its end, which tells
+ * without delay that the writer is gone.
+ *
+ * Invariants:
+ *  1. Both descriptors are sealed against shrinking, so an access within their size cannot fail,
+ *     whatever the writer does later.
+ *  2. `data` and `len` of a step lie within the mapping.
+ *
+ * Failure: see inlet_take().  Steps that were offered completely before the writer ended are still
+ * taken; one that it was writing is never seen.
+ */
+#include "config.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "libstream/inlet.h"
+#include "libstream/lane.h"
+#include "libutil/clock.h"
+#include "libutil/fdpass.h"
+#include "libutil/fdutil.h"
+#include "libutil/invariant.h"
+
+struct inlet {
+    int fd;
+    const unsigned char *base; /* of the writer's memory; NULL: not mapped */
+    uint64_t size;
+    void *page;
+    lane_rx_t *lane;
+    uint64_t first;
+    bool hung; /* the connection has ended */
+};
+
+void inlet_destroy(inlet_t *i)
+{
+    int saved = errno;
+
+    if (!i)
+        return;
+    if (i->fd >= 0)
+        close(i->fd);
+    if (i->base)
+        munmap((void *)i->base, i->size);
+    if (i->page)
+        munmap(i->page, lane_page_size());
+    lane_rx_destroy(i->lane);
+    free(i);
+    errno = saved;
+}
+
+/* Map a descriptor, which is closed, if it is of this size and cannot shrink. */
+static void *map(int fd, uint64_t size, int prot, errmsg_t *err)
+{
+    struct stat st;
+    int seals = fcntl(fd, F_GET_SEALS);
+    void *p = MAP_FAILED;
+
+    if (seals < 0 || !(seals & F_SEAL_SHRINK) || fstat(fd, &st) < 0 || size == 0 ||
+        st.st_size < 0 || (uint64_t)st.st_size != size)
+        errmsg_fail(err, EPROTO, "the writer of a stream offers memory that it could take away");
+    else if ((p = mmap(NULL, size, prot, MAP_SHARED | MAP_NORESERVE, fd, 0)) == MAP_FAILED)
+        errmsg_fail(err, errno, "cannot map %llu bytes of a stream's memory: %s",
+                    (unsigned long long)size, strerror(errno));
+    {
+        int saved = errno;
+
+        close(fd);
+        errno = saved;
+    }
+    return p == MAP_FAILED ? NULL : p;
+}
+
+static int failed(errmsg_t *err, const char *what)
+{
+    int errnum = errno == EAGAIN || errno == EINPROGRESS ? ETIMEDOUT : errno;
+
+    return errmsg_fail(err, errnum, "cannot %s the writer of a stream: %s", what, strerror(errnum));
+}
+
+static int reach(inlet_t *i, const char *name, double timeout, errmsg_t *err)
+{
+    struct sockaddr_un sun = {.sun_family = AF_UNIX};
+    size_t len = strlen(name);
+    struct timeval tv = {.tv_sec = (time_t)timeout};
+
+    if (len == 0 || len > sizeof(sun.sun_path) - 1)
+        return errmsg_fail(err, EINVAL, "the address of a stream's writer is malformed");
+    memcpy(sun.sun_path + 1, name, len);
+    tv.tv_usec = (suseconds_t)((timeout - (double)tv.tv_sec) * 1e6);
+    if (tv.tv_sec == 0 && tv.tv_usec == 0)
+        tv.tv_usec = 1;
+    if ((i->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)) < 0)
+        return failed(err, "open a socket to");
+    if (setsockopt(i->fd, SOL_SOCKET, SO_SNDTIMEO, &tv, sizeof(tv)) < 0 ||
+        setsockopt(i->fd, SOL_SOCKET, SO_RCVTIMEO, &tv, sizeof(tv)) < 0 ||
+        connect(i->fd, (struct sockaddr *)&sun,
+                (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + len)) < 0)
+        return failed(err, "connect to");
+    return fd_check_peer(i->fd, "the writer of the stream", err);
+}
+
+static int join(inlet_t *i, const unsigned char *key, const struct knock_want *want, errmsg_t *err)
+{
+    struct knock k = {.want = *want};
+    unsigned char buf[KNOCK_LEN];
+    struct knock_welcome w;
+    ssize_t n;
+    int pass;
+
+    memcpy(k.key, key, KNOCK_KEY_LEN);
+    knock_encode(&k, buf);
+    if (send(i->fd, buf, KNOCK_LEN, MSG_NOSIGNAL) != KNOCK_LEN)
+        return failed(err, "write to");
+    if ((n = fdpass_recv(i->fd, buf, sizeof(buf), &pass, 0)) <= 0) {
+        if (n == 0)
+            errno = ECONNRESET;
+        return failed(err, "hear from");
+    }
+    if (knock_welcome_decode(buf, (size_t)n, &w) < 0 || (w.errnum == 0) != (pass >= 0)) {
+        if (pass >= 0)
+            close(pass);
+        return errmsg_fail(err, EPROTO, "the writer of a stream says something malformed");
+    }
+    if (w.errnum == EACCES)
+        return errmsg_fail(err, EACCES,
+                           "the writer refuses the capability: the stream may have "
+                           "begun anew since its name was looked up");
+    if (w.errnum != 0)
+        return errmsg_fail(err, w.errnum, "the writer does not admit this reader: %s",
+                           strerror(w.errnum));
+    i->size = w.size;
+    i->first = w.step;
+    if (!(i->base = map(pass, i->size, PROT_READ, err)))
+        return -1;
+    if ((n = fdpass_recv(i->fd, buf, 1, &pass, 0)) <= 0 || pass < 0) {
+        errno = n < 0 ? errno : ECONNRESET;
+        return failed(err, "hear from");
+    }
+    if (!(i->page = map(pass, lane_page_size(), PROT_READ | PROT_WRITE, err)))
+        return -1;
+    if (!(i->lane = lane_rx_create(i->page)))
+        return errmsg_fail(err, ENOMEM, "out of memory");
+    return 0;
+}
+
+inlet_t *inlet_connect(const char *name, const unsigned char *key, const struct knock_want *want,
+                       double timeout, errmsg_t *err)
+{
+    inlet_t *i = calloc(1, sizeof(*i));
+
+    if (!i) {
+        errmsg_fail(err, ENOMEM, "out of memory");
+        return NULL;
+    }
+    i->fd = -1;
+    if (reach(i, name, timeout, err) < 0 || join(i, key, want, err) < 0) {
+        inlet_destroy(i);
+        return NULL;
+    }
+    return i;
+}
+
+uint64_t inlet_first(const inlet_t *i)
+{
+    return i->first;
+}
+
+int inlet_fd(const inlet_t *i)
+{
+    return i->fd;
+}
+
+static int ended(enum lane_end end, errmsg_t *err)
+{
+    if (end == LANE_CLOSED)
+        return errmsg_fail(err, ENODATA, "the writer has closed the stream");
+    if (end == LANE_EVICTED)
+        return errmsg_fail(err, ESTALE,
+                           "the writer has evicted this reader, which did not keep "
+                           "up: release steps earlier, or choose another policy");
+    return errmsg_fail(err, ECONNRESET, "the writer of the stream has died");
+}
+
+int inlet_take(inlet_t *i, struct inlet_step *s, errmsg_t *err)
+{
+    struct lane_item item;
+    int rc = lane_rx_take(i->lane, &item);
+
+    if (rc == 0) {
+        bool hung = i->hung;
+        enum lane_end end = lane_rx_end(i->lane);
+
+        /* What was offered before the end is there now. */
+        if (!hung && end == LANE_OPEN)
+            return 0;
+        if ((rc = lane_rx_take(i->lane, &item)) == 0)
+            return ended(end, err);
+    }
+    if (rc < 0 || item.off > i->size || item.len > i->size - item.off)
+        return errmsg_fail(err, EPROTO, "the writer has destroyed the description of a step");
+    *s = (struct inlet_step){item.number, item.step, i->base + item.off, item.len};
+    INVARIANT(2, (const unsigned char *)s->data + s->len <= i->base + i->size);
+    return 1;
+}
+
+bool inlet_sleep(inlet_t *i)
+{
+    return !i->hung && lane_rx_sleep(i->lane);
+}
+
+void inlet_wake(inlet_t *i)
+{
+    char bells[64];
+    ssize_t n;
+
+    while ((n = recv(i->fd, bells, sizeof(bells), MSG_DONTWAIT)) > 0)
+        ;
+    if (n == 0 || (errno != EAGAIN && errno != EINTR))
+        i->hung = true;
+}
+
+int inlet_next(inlet_t *i, double timeout, struct inlet_step *s, errmsg_t *err)
+{
+    double until = timeout < 0. ? INFINITY : clock_now() + timeout;
+    bool last = false;
+
+    for (;;) {
+        int rc = inlet_take(i, s, err);
+
+        if (rc != 0)
+            return rc;
+        if (last)
+            return errmsg_fail(err, ETIMEDOUT, "no step has come within %g s", timeout);
+        if (inlet_sleep(i)) {
+            double left = until - clock_now();
+            struct pollfd p = {.fd = i->fd, .events = POLLIN};
+
+            poll(&p, 1, left > 1e6 ? 1000000000 : left > 0. ? (int)(left * 1e3) + 1 : 0);
+            inlet_wake(i);
+            last = left <= 0.;
+        }
+    }
+}
+
+int inlet_release(inlet_t *i, const struct inlet_step *s)
+{
+    return lane_rx_release(i->lane, s->number);
+}

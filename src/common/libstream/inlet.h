@@ -1,0 +1,66 @@
+/* The reader's end of a stream on one host: the steps of one writer, in its memory.
+ *
+ *    inlet_t *i = inlet_connect(name, key, &want, timeout, err);
+ *    while (inlet_next(i, timeout, &s, err) == 1) {
+ *        use s.data, s.len;                    the writer's memory itself, read-only
+ *        inlet_release(i, &s);
+ *    }
+ *
+ * A program that waits for several things polls inlet_fd() for input:
+ *
+ *    for (;;) {
+ *        while (inlet_take(i, &s, err) == 1) ...
+ *        if (inlet_sleep(i)) { poll(); inlet_wake(i); }
+ *    }
+ *
+ * Thread rules: one thread at a time.
+ */
+#ifndef STREAM_INLET_H
+#define STREAM_INLET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "libstream/knock.h"
+#include "libutil/errmsg.h"
+
+typedef struct inlet inlet_t;
+
+struct inlet_step {
+    uint64_t number; /* for inlet_release() */
+    uint64_t step;
+    const void *data; /* valid until it is released */
+    uint64_t len;
+};
+
+/* `name`: of outlet_name().  NULL with EACCES (wrong capability), EPERM (a process of another
+ * user), ECONNREFUSED (nobody is there), ETIMEDOUT, EPROTO or another errno, and an error
+ * message. */
+inlet_t *inlet_connect(const char *name, const unsigned char *key, const struct knock_want *want,
+                       double timeout, errmsg_t *err);
+/* Gives back what is held.  NULL-safe, keeps errno. */
+void inlet_destroy(inlet_t *i);
+
+/* Number of the first step that could come when the reader joined. */
+uint64_t inlet_first(const inlet_t *i);
+/* Becomes readable after inlet_sleep(). */
+int inlet_fd(const inlet_t *i);
+
+/* The next step: 1; nothing yet: 0.  -1 with ENODATA (the writer has closed the stream), ECONNRESET
+ * (it died), ESTALE (this reader was evicted, since it did not keep up) or EPROTO, and an error
+ * message; what is held stays valid even then. */
+int inlet_take(inlet_t *i, struct inlet_step *s, errmsg_t *err);
+/* Wait for it, at most `timeout` seconds (< 0: without limit).  1, or -1 with the errors of
+ * inlet_take(), or ETIMEDOUT. */
+int inlet_next(inlet_t *i, double timeout, struct inlet_step *s, errmsg_t *err);
+/* Before poll(2): false if there is something to take. */
+bool inlet_sleep(inlet_t *i);
+/* After poll(2). */
+void inlet_wake(inlet_t *i);
+
+/* The writer may use the memory again.  The writer gets steps back in the order in which they were
+ * taken: one that is held keeps those after it.  0, or -1 with EINVAL: it is not held. */
+int inlet_release(inlet_t *i, const struct inlet_step *s);
+
+#endif

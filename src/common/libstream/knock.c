@@ -1,0 +1,136 @@
+/* knock.c - the messages by which a reader joins a writer of its host.
+ *
+ * Numbers are little-endian.  Each is one message of a socket that keeps their bounds
+ * (SOCK_SEQPACKET), so there is never a part of one.
+ *
+ *    knock, 64 bytes, reader to writer:
+ *       0  "FLUXSTRM"     8  version, 1     12  policy    16  every    20  depth
+ *      24  bytes         32  capability, 32 bytes
+ *    welcome, 40 bytes, with the descriptor of the memory unless errnum is not 0:
+ *       0  "FLUXSTRM"     8  version, 1     12  errnum    16  size     24  step
+ *      32  0 (8 bytes)
+ *
+ * Decoding is strict: another length, version or magic number, a value out of its range, and zeros
+ * that are something else are errors.
+ *
+ * Failure: EPROTO.
+ */
+#include "config.h"
+#include <errno.h>
+#include <string.h>
+
+#include "libstream/knock.h"
+#include "libstream/lane.h"
+#include "libutil/le.h"
+#include "libutil/strutil.h"
+
+#define KNOCK_VERSION 1
+#define DEFAULT_BYTES ((uint64_t)64 << 20)
+
+static const char magic[8] = {'F', 'L', 'U', 'X', 'S', 'T', 'R', 'M'};
+
+void knock_want_init(struct knock_want *w)
+{
+    *w = (struct knock_want){
+        .policy = KNOCK_BLOCK, .every = 1, .depth = LANE_SLOTS, .bytes = DEFAULT_BYTES};
+}
+
+static const char *const policies[] = {
+    [KNOCK_BLOCK] = "block",
+    [KNOCK_DROP_OLDEST] = "drop-oldest",
+    [KNOCK_DROP_NEWEST] = "drop-newest",
+    [KNOCK_LATEST] = "latest",
+};
+
+int knock_policy_parse(struct knock_want *w, const char *text, errmsg_t *err)
+{
+    for (unsigned i = 0; i < sizeof(policies) / sizeof(policies[0]); i++) {
+        if (strcmp(text, policies[i]) == 0) {
+            w->policy = (enum knock_policy)i;
+            w->every = 1;
+            return 0;
+        }
+    }
+    if (str_starts(text, "sample:") && str2u32(text + strlen("sample:"), &w->every) == 0 &&
+        w->every > 0) {
+        w->policy = KNOCK_SAMPLE;
+        return 0;
+    }
+    return errmsg_fail(err, EINVAL,
+                       "'%.40s' is not a policy of a stream: use block, drop-oldest, drop-newest, "
+                       "latest or sample:K",
+                       text);
+}
+
+static void head_put(unsigned char *buf)
+{
+    memcpy(buf, magic, sizeof(magic));
+    le_put32(buf + 8, KNOCK_VERSION);
+}
+
+static bool head_ok(const unsigned char *buf)
+{
+    return memcmp(buf, magic, sizeof(magic)) == 0 && le_get32(buf + 8) == KNOCK_VERSION;
+}
+
+void knock_encode(const struct knock *k, unsigned char buf[KNOCK_LEN])
+{
+    head_put(buf);
+    le_put32(buf + 12, (uint32_t)k->want.policy);
+    le_put32(buf + 16, k->want.every);
+    le_put32(buf + 20, k->want.depth);
+    le_put64(buf + 24, k->want.bytes);
+    memcpy(buf + 32, k->key, KNOCK_KEY_LEN);
+}
+
+int knock_decode(const unsigned char *buf, size_t len, struct knock *k)
+{
+    uint32_t policy;
+
+    if (len != KNOCK_LEN || !head_ok(buf))
+        goto inval;
+    policy = le_get32(buf + 12);
+    k->want = (struct knock_want){.policy = (enum knock_policy)policy,
+                                  .every = le_get32(buf + 16),
+                                  .depth = le_get32(buf + 20),
+                                  .bytes = le_get64(buf + 24)};
+    if (policy > KNOCK_SAMPLE || k->want.every == 0 ||
+        (policy != KNOCK_SAMPLE && k->want.every != 1) || k->want.depth == 0 ||
+        k->want.depth > LANE_SLOTS)
+        goto inval;
+    memcpy(k->key, buf + 32, KNOCK_KEY_LEN);
+    return 0;
+inval:
+    errno = EPROTO;
+    return -1;
+}
+
+bool knock_key_equal(const unsigned char *a, const unsigned char *b)
+{
+    unsigned char differ = 0;
+
+    for (int i = 0; i < KNOCK_KEY_LEN; i++)
+        differ |= a[i] ^ b[i];
+    return differ == 0;
+}
+
+void knock_welcome_encode(const struct knock_welcome *w, unsigned char buf[KNOCK_WELCOME_LEN])
+{
+    head_put(buf);
+    le_put32(buf + 12, (uint32_t)w->errnum);
+    le_put64(buf + 16, w->size);
+    le_put64(buf + 24, w->step);
+    le_put64(buf + 32, 0);
+}
+
+int knock_welcome_decode(const unsigned char *buf, size_t len, struct knock_welcome *w)
+{
+    if (len != KNOCK_WELCOME_LEN || !head_ok(buf) || le_get32(buf + 12) > 4095 ||
+        le_get64(buf + 32) != 0) {
+        errno = EPROTO;
+        return -1;
+    }
+    *w = (struct knock_welcome){
+        .errnum = (int)le_get32(buf + 12), .size = le_get64(buf + 16), .step = le_get64(buf + 24)};
+    return 0;
+}

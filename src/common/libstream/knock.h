@@ -1,0 +1,60 @@
+/* What a reader and a writer of one host say to each other before steps flow, and what a reader
+ * wants of its queue.
+ *
+ * Thread rules: none; every function works only on its arguments.
+ */
+#ifndef STREAM_KNOCK_H
+#define STREAM_KNOCK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "libutil/errmsg.h"
+
+#define KNOCK_KEY_LEN 32 /* bytes of a stream's capability */
+#define KNOCK_LEN 64
+#define KNOCK_WELCOME_LEN 40
+
+/* What happens to a step when the queue of a reader is full. */
+enum knock_policy {
+    KNOCK_BLOCK = 0,   /* the writer waits */
+    KNOCK_DROP_OLDEST, /* the oldest waiting step is taken back */
+    KNOCK_DROP_NEWEST, /* the reader does not get the step */
+    KNOCK_LATEST,      /* all waiting steps are taken back, whether the queue is full or not */
+    KNOCK_SAMPLE,      /* KNOCK_BLOCK, and only each `every`th step is offered */
+};
+
+/* A queue is full when it has `depth` steps; or at least 2, and more than `bytes` bytes. */
+struct knock_want {
+    enum knock_policy policy;
+    uint32_t every;
+    uint32_t depth; /* 1..LANE_SLOTS */
+    uint64_t bytes;
+};
+
+/* block, and 2 steps or 64 MiB, whichever is more. */
+void knock_want_init(struct knock_want *w);
+/* "block", "drop-oldest", "drop-newest", "latest", "sample:K".  0, or -1 with EINVAL and an error
+ * message. */
+int knock_policy_parse(struct knock_want *w, const char *text, errmsg_t *err);
+
+struct knock {
+    unsigned char key[KNOCK_KEY_LEN];
+    struct knock_want want;
+};
+void knock_encode(const struct knock *k, unsigned char buf[KNOCK_LEN]);
+/* 0, or -1 with EPROTO: it is not what a reader says. */
+int knock_decode(const unsigned char *buf, size_t len, struct knock *k);
+/* Takes the same time wherever they differ. */
+bool knock_key_equal(const unsigned char *a, const unsigned char *b);
+
+struct knock_welcome {
+    int errnum;    /* 0, or why the reader is not admitted */
+    uint64_t size; /* of the memory that holds steps */
+    uint64_t step; /* the first that may come */
+};
+void knock_welcome_encode(const struct knock_welcome *w, unsigned char buf[KNOCK_WELCOME_LEN]);
+int knock_welcome_decode(const unsigned char *buf, size_t len, struct knock_welcome *w);
+
+#endif

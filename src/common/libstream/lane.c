@@ -1,0 +1,364 @@
+/* lane.c - steps on their way from one writer to one reader, in a page that both can write.
+ *
+ *    bytes 0..63     written by the writer: ended, writer_sleeps
+ *    bytes 64..127   written by the reader: reader_sleeps, released
+ *    then            LANE_SLOTS slots of 32 bytes: word, step, off, len
+ *
+ * Offers are numbered 1, 2, ...; number n is in slot n modulo LANE_SLOTS.  The word of a slot is
+ * number * 4 + state, so that a word never means two things:
+ *
+ *    state      next           by      how
+ *    OFFERED    TAKEN          reader  compare and exchange
+ *    OFFERED    DROPPED        writer  compare and exchange
+ *    TAKEN      RELEASED       reader  store
+ *    DROPPED    OFFERED        writer  store, only of the last number: with another step
+ *    any        OFFERED        writer  store, with the number that is LANE_SLOTS larger
+ *
+ * So whether a waiting step is still the reader's is decided by one exchange, without a lock that
+ * one of them could die with.  The last number can be offered anew after a drop, so that a reader
+ * that needs only the latest step uses up no slots however long it works on one.  A reader
+ * therefore passes over a dropped number only when the next one has been used.  Slots of dropped
+ * numbers are used again without asking the reader: one that finds a larger number in its slot was
+ * overtaken, and goes on behind the last number that this slot had before.
+ *
+ * Who finds nothing to do sets its `sleeps`, looks once more, and sleeps; who has done something
+ * then looks at the other's `sleeps`.  A full barrier between the two steps of each side makes sure
+ * that one of them sees the other's.  Writers sleep on the futex `released`; readers sleep on the
+ * descriptor of their connection, where they learn of the writer's death as well.
+ *
+ * Invariants:
+ *  1. tail <= mark <= next, next - tail <= LANE_SLOTS: what is between tail and next is on its way.
+ *  2. Of a step that came back the slot has no ref; `live` and `bytes` count those that have one.
+ *  3. Memory of the page is read once into a variable before it is judged.
+ *
+ * Failure: a reader that writes anything else into the page loses steps, or is taken for one that
+ * releases nothing; a writer that does makes its reader fail with EPROTO.  Neither writes or reads
+ * outside the page.
+ */
+#include "config.h"
+#include <errno.h>
+#include <linux/futex.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "libstream/lane.h"
+#include "libutil/invariant.h"
+
+enum {
+    OFFERED = 0,
+    TAKEN = 1,
+    RELEASED = 2,
+    DROPPED = 3,
+};
+
+struct slot {
+    _Atomic uint64_t word;
+    _Atomic uint64_t step;
+    _Atomic uint64_t off;
+    _Atomic uint64_t len;
+};
+
+struct page {
+    _Atomic uint32_t ended;
+    _Atomic uint32_t writer_sleeps;
+    char pad0[56];
+    _Atomic uint32_t reader_sleeps;
+    _Atomic uint32_t released; /* counts; also raised by lane_tx_kick() */
+    char pad1[56];
+    struct slot slots[LANE_SLOTS];
+};
+_Static_assert(sizeof(struct page) == 128 + 32 * LANE_SLOTS, "the page has a fixed layout");
+
+size_t lane_page_size(void)
+{
+    return sizeof(struct page);
+}
+
+static uint64_t word_of(uint64_t number, unsigned state)
+{
+    return number << 2 | state;
+}
+
+static struct slot *slot_of(struct page *p, uint64_t number)
+{
+    return &p->slots[number % LANE_SLOTS];
+}
+
+static uint64_t word_read(struct page *p, uint64_t number)
+{
+    return atomic_load_explicit(&slot_of(p, number)->word, memory_order_acquire);
+}
+
+/* --- writer --- */
+
+struct ref {
+    void *ref; /* NULL: it came back */
+    uint64_t len;
+};
+
+struct lane_tx {
+    struct page *p;
+    uint64_t next; /* number of the next offer */
+    uint64_t tail; /* the oldest that has not been reaped */
+    uint64_t mark; /* none before it is OFFERED */
+    unsigned live;
+    uint64_t bytes;
+    struct ref refs[LANE_SLOTS];
+};
+
+lane_tx_t *lane_tx_create(void *page)
+{
+    lane_tx_t *l = calloc(1, sizeof(*l));
+
+    if (!l)
+        return NULL;
+    l->p = page;
+    l->next = l->tail = l->mark = 1;
+    return l;
+}
+
+void lane_tx_destroy(lane_tx_t *l)
+{
+    int saved = errno;
+
+    free(l);
+    errno = saved;
+}
+
+/* The step of this number comes back. */
+static void *ref_back(lane_tx_t *l, uint64_t number)
+{
+    struct ref *r = &l->refs[number % LANE_SLOTS];
+    void *ref = r->ref;
+
+    if (ref) {
+        INVARIANT(2, l->live > 0 && l->bytes >= r->len);
+        r->ref = NULL;
+        l->live--;
+        l->bytes -= r->len;
+    }
+    return ref;
+}
+
+bool lane_tx_offer(lane_tx_t *l, const struct lane_item *item, void *ref)
+{
+    uint64_t number = l->next;
+    struct slot *s;
+
+    INVARIANT(1, l->tail <= l->mark && l->mark <= l->next && l->next - l->tail <= LANE_SLOTS);
+    if (l->next > l->tail && !l->refs[(l->next - 1) % LANE_SLOTS].ref)
+        number = l->next - 1; /* the last one was dropped */
+    else if (l->next - l->tail == LANE_SLOTS)
+        return false;
+    s = slot_of(l->p, number);
+    l->refs[number % LANE_SLOTS] = (struct ref){ref, item->len};
+    l->live++;
+    l->bytes += item->len;
+    atomic_store_explicit(&s->step, item->step, memory_order_relaxed);
+    atomic_store_explicit(&s->off, item->off, memory_order_relaxed);
+    atomic_store_explicit(&s->len, item->len, memory_order_relaxed);
+    atomic_store_explicit(&s->word, word_of(number, OFFERED), memory_order_release);
+    if (number < l->mark)
+        l->mark = number;
+    l->next = number + 1;
+    return true;
+}
+
+void *lane_tx_drop(lane_tx_t *l)
+{
+    for (; l->mark < l->next; l->mark++) {
+        uint64_t w = word_of(l->mark, OFFERED);
+
+        if (l->refs[l->mark % LANE_SLOTS].ref &&
+            atomic_compare_exchange_strong(&slot_of(l->p, l->mark)->word, &w,
+                                           word_of(l->mark, DROPPED)))
+            return ref_back(l, l->mark++);
+    }
+    return NULL;
+}
+
+/* Can the oldest that is on its way be passed over?  The last number, if it was dropped, cannot: it
+ * is offered anew, and the reader waits at it. */
+static bool tail_done(lane_tx_t *l)
+{
+    if (l->tail == l->next)
+        return false;
+    if (!l->refs[l->tail % LANE_SLOTS].ref)
+        return l->tail + 1 < l->next;
+    return word_read(l->p, l->tail) == word_of(l->tail, RELEASED);
+}
+
+void *lane_tx_reap(lane_tx_t *l)
+{
+    while (tail_done(l)) {
+        void *ref = ref_back(l, l->tail++);
+
+        if (l->mark < l->tail)
+            l->mark = l->tail;
+        if (ref)
+            return ref;
+    }
+    return NULL;
+}
+
+void *lane_tx_forget(lane_tx_t *l)
+{
+    void *ref = NULL;
+
+    while (!ref && l->tail < l->next)
+        ref = ref_back(l, l->tail++);
+    if (l->mark < l->tail)
+        l->mark = l->tail;
+    return ref;
+}
+
+unsigned lane_tx_live(const lane_tx_t *l)
+{
+    return l->live;
+}
+
+uint64_t lane_tx_bytes(const lane_tx_t *l)
+{
+    return l->bytes;
+}
+
+bool lane_tx_asleep(lane_tx_t *l)
+{
+    atomic_thread_fence(memory_order_seq_cst);
+    return atomic_load_explicit(&l->p->reader_sleeps, memory_order_relaxed) != 0 &&
+           atomic_exchange(&l->p->reader_sleeps, 0) != 0;
+}
+
+static void futex_wake(_Atomic uint32_t *word)
+{
+    syscall(SYS_futex, word, FUTEX_WAKE, 1, NULL, NULL, 0);
+}
+
+void lane_tx_wait(lane_tx_t *l, double seconds)
+{
+    uint32_t seen = atomic_load(&l->p->released);
+    struct timespec ts = {.tv_sec = (time_t)seconds};
+
+    ts.tv_nsec = (long)((seconds - (double)ts.tv_sec) * 1e9);
+    atomic_store(&l->p->writer_sleeps, 1);
+    atomic_thread_fence(memory_order_seq_cst);
+    if (!tail_done(l))
+        syscall(SYS_futex, &l->p->released, FUTEX_WAIT, seen, &ts, NULL, 0);
+    atomic_store(&l->p->writer_sleeps, 0);
+}
+
+void lane_tx_kick(lane_tx_t *l)
+{
+    atomic_fetch_add(&l->p->released, 1);
+    futex_wake(&l->p->released);
+}
+
+void lane_tx_end(lane_tx_t *l, enum lane_end why)
+{
+    atomic_store(&l->p->ended, (uint32_t)why);
+}
+
+/* --- reader --- */
+
+struct lane_rx {
+    struct page *p;
+    uint64_t cursor; /* number of the next one to take */
+};
+
+lane_rx_t *lane_rx_create(void *page)
+{
+    lane_rx_t *l = calloc(1, sizeof(*l));
+
+    if (!l)
+        return NULL;
+    l->p = page;
+    l->cursor = 1;
+    return l;
+}
+
+void lane_rx_destroy(lane_rx_t *l)
+{
+    int saved = errno;
+
+    free(l);
+    errno = saved;
+}
+
+int lane_rx_take(lane_rx_t *l, struct lane_item *item)
+{
+    for (int tries = 0; tries < 1000000; tries++) {
+        struct slot *s = slot_of(l->p, l->cursor);
+        uint64_t w = word_read(l->p, l->cursor);
+
+        if (w >> 2 < l->cursor)
+            return 0;
+        if (w >> 2 > l->cursor && (w >> 2) % LANE_SLOTS == l->cursor % LANE_SLOTS) {
+            l->cursor = (w >> 2) - LANE_SLOTS + 1;
+            continue;
+        }
+        if (w == word_of(l->cursor, DROPPED)) {
+            if (word_read(l->p, l->cursor + 1) >> 2 <= l->cursor)
+                return 0;
+            l->cursor++;
+            continue;
+        }
+        if (w != word_of(l->cursor, OFFERED))
+            break;
+        if (!atomic_compare_exchange_strong(&s->word, &w, word_of(l->cursor, TAKEN)))
+            continue;
+        item->number = l->cursor++;
+        item->step = atomic_load_explicit(&s->step, memory_order_relaxed);
+        item->off = atomic_load_explicit(&s->off, memory_order_relaxed);
+        item->len = atomic_load_explicit(&s->len, memory_order_relaxed);
+        return 1;
+    }
+    errno = EPROTO;
+    return -1;
+}
+
+int lane_rx_release(lane_rx_t *l, uint64_t number)
+{
+    uint64_t w = word_of(number, TAKEN);
+
+    if (number == 0 || number >= l->cursor ||
+        !atomic_compare_exchange_strong(&slot_of(l->p, number)->word, &w,
+                                        word_of(number, RELEASED))) {
+        errno = EINVAL;
+        return -1;
+    }
+    atomic_fetch_add(&l->p->released, 1);
+    atomic_thread_fence(memory_order_seq_cst);
+    if (atomic_load_explicit(&l->p->writer_sleeps, memory_order_relaxed))
+        futex_wake(&l->p->released);
+    return 0;
+}
+
+/* Would lane_rx_take() return something else than 0? */
+static bool something(lane_rx_t *l)
+{
+    uint64_t w = word_read(l->p, l->cursor);
+
+    if (w == word_of(l->cursor, DROPPED))
+        return word_read(l->p, l->cursor + 1) >> 2 > l->cursor;
+    return w >> 2 >= l->cursor;
+}
+
+bool lane_rx_sleep(lane_rx_t *l)
+{
+    atomic_store(&l->p->reader_sleeps, 1);
+    atomic_thread_fence(memory_order_seq_cst);
+    if (!something(l) && lane_rx_end(l) == LANE_OPEN)
+        return true;
+    atomic_store(&l->p->reader_sleeps, 0);
+    return false;
+}
+
+enum lane_end lane_rx_end(const lane_rx_t *l)
+{
+    uint32_t end = atomic_load(&l->p->ended);
+
+    return end == LANE_OPEN || end == LANE_CLOSED ? (enum lane_end)end : LANE_EVICTED;
+}

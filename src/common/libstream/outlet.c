@@ -1,0 +1,469 @@
+/* outlet.c - the writer's end of a stream on one host: the memory of its steps, and who needs them.
+ *
+ * One descriptor of anonymous memory (memfd_create(2)) holds the steps of a writer, each in a piece
+ * of it (extent.c).  It is sealed: it keeps its size, and nobody who maps it from now on can write.
+ * A step is written in its place; committing it puts its description into the lane of each reader
+ * (lane.c), and counts these.  A reader that releases it, or loses it by its policy, or is gone,
+ * counts one back; at 0 the piece is used again.  No byte is copied by anybody.
+ *
+ * The queue of a reader is what it was offered and has not released.  outlet_begin() waits while
+ * the queue of one that blocks has no room for another step of this size; the other policies are
+ * applied by outlet_commit(), which never waits:
+ *
+ *    policy       the queue is full
+ *    block        begin waits; evicts after opts.evict seconds without a release
+ *    sample       the same, for one step of `every`; the others are not offered
+ *    drop-oldest  waiting steps are taken back until there is room; else as drop-newest
+ *    drop-newest  the step is not offered
+ *    latest       all waiting steps are taken back in any case; else as drop-newest
+ *
+ * An evicted reader is told, and what it holds stays as it is until its connection ends.
+ *
+ * Invariants:
+ *  1. refs of a step = lanes in which it is live, and 1 while it is kept; at 0 nobody can see it.
+ *  2. A reader is in `readers` until its connection has ended, and is freed by whoever notices that
+ *     last: the door's thread, or the writer that waits for it (pins).
+ *  3. Memory of a piece is there before it is written (fallocate(2)): a lack of it is ENOMEM here,
+ *     not a signal in the caller's loop.
+ *
+ * Failure: when this process ends, however it ends, the kernel closes the connections, which
+ * readers notice at once; they go on with what was committed.  The memory lives until the last of
+ * them has unmapped it.  Nothing is left in any file system.  A child that it forked and that does
+ * not call exec(3) has the connections as well, so that they end only with that child.
+ */
+#include "config.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "libstream/outlet_private.h"
+#include "libutil/clock.h"
+#include "libutil/invariant.h"
+
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE 0x0010
+#endif
+
+#define SPACE ((uint64_t)16 << 30)
+#define SPACE_LEAST ((uint64_t)64 << 20)
+
+/* --- memory --- */
+
+static int memory_open(outlet_t *o, uint64_t space, errmsg_t *err)
+{
+    struct rlimit lim;
+    void *p;
+
+    /* Exceeding this limit would be a signal. */
+    if (getrlimit(RLIMIT_FSIZE, &lim) == 0 && lim.rlim_cur < space)
+        space = lim.rlim_cur;
+    space -= space % EXTENT_MIN;
+    if (space == 0)
+        return errmsg_fail(err, EFBIG, "the limit of file sizes leaves no room for a stream");
+    while ((p = mmap(NULL, space, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)) ==
+               MAP_FAILED &&
+           space > SPACE_LEAST)
+        space = space / 2 - space / 2 % EXTENT_MIN;
+    if (p == MAP_FAILED)
+        return errmsg_fail(err, errno, "a stream cannot have %" PRIu64 " bytes of addresses: %s",
+                           space, strerror(errno));
+    o->base = p;
+    o->size = space;
+    if ((o->mem = memfd_create("flux-stream", MFD_CLOEXEC | MFD_ALLOW_SEALING)) < 0 ||
+        ftruncate(o->mem, (off_t)space) < 0 ||
+        mmap(p, space, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, o->mem, 0) ==
+            MAP_FAILED ||
+        fcntl(o->mem, F_ADD_SEALS,
+              F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) < 0)
+        return errmsg_fail(err, errno, "cannot make the shared memory of a stream: %s",
+                           strerror(errno));
+    return 0;
+}
+
+/* Memory for the first `len` bytes of a piece. */
+static int memory_ready(outlet_t *o, struct extent *e, uint64_t len)
+{
+    int rc;
+
+    if (len <= e->ready)
+        return 0;
+    do
+        rc = fallocate(o->mem, 0, (off_t)(e->off + e->ready), (off_t)(len - e->ready));
+    while (rc < 0 && errno == EINTR);
+    if (rc == 0)
+        e->ready = len;
+    return rc;
+}
+
+/* --- steps --- */
+
+void outlet_unref(outlet_t *o, struct outlet_step *s)
+{
+    INVARIANT(1, s->refs > 0);
+    if (--s->refs > 0)
+        return;
+    o->stats.live -= s->len;
+    extent_give(o->pool, s->e);
+    free(s);
+}
+
+/* What readers have released. */
+static void reap(outlet_t *o)
+{
+    LIST_FOREACH(it, &o->readers)
+    {
+        struct outlet_conn *c = list_entry(it, struct outlet_conn, node);
+        struct outlet_step *s;
+
+        while ((s = lane_tx_reap(c->lane)))
+            outlet_unref(o, s);
+    }
+}
+
+static bool full(const struct outlet_conn *c, uint64_t size)
+{
+    unsigned live = lane_tx_live(c->lane);
+
+    return live >= c->want.depth ||
+           (live >= 2 && (size > c->want.bytes || lane_tx_bytes(c->lane) > c->want.bytes - size));
+}
+
+/* Take back the oldest waiting step of a reader.  false: none waits. */
+static bool drop(outlet_t *o, struct outlet_conn *c)
+{
+    struct outlet_step *s = lane_tx_drop(c->lane);
+
+    if (!s)
+        return false;
+    outlet_unref(o, s);
+    o->stats.dropped++;
+    return true;
+}
+
+void outlet_bell(outlet_t *o, struct outlet_conn *c)
+{
+    if (lane_tx_asleep(c->lane)) {
+        send(c->fd, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+        o->stats.bells++;
+    }
+}
+
+static void offer(outlet_t *o, struct outlet_conn *c, struct outlet_step *s)
+{
+    struct lane_item item = {.step = s->step, .off = s->e->off, .len = s->len};
+
+    if (c->evicted || c->gone || (c->want.policy == KNOCK_SAMPLE && s->step % c->want.every != 0))
+        return;
+    if (c->want.policy == KNOCK_LATEST)
+        while (drop(o, c))
+            ;
+    else if (c->want.policy == KNOCK_DROP_OLDEST)
+        while (full(c, s->len) && drop(o, c))
+            ;
+    if (full(c, s->len)) {
+        o->stats.dropped++;
+        return;
+    }
+    if (!lane_tx_offer(c->lane, &item, s)) {
+        /* The page is full of steps that were taken back, behind one that is held. */
+        while (drop(o, c))
+            ;
+        if (!lane_tx_offer(c->lane, &item, s)) {
+            o->stats.dropped++;
+            return;
+        }
+    }
+    s->refs++;
+    o->stats.offered++;
+    outlet_bell(o, c);
+}
+
+/* --- readers --- */
+
+static void set_wanted(outlet_t *o)
+{
+    atomic_store(&o->wanted, o->nreaders > 0 || o->keep > 0);
+}
+
+void outlet_joined(outlet_t *o, struct outlet_conn *c)
+{
+    uint64_t n = o->nkept < o->keep ? o->nkept : o->keep;
+
+    list_append(&o->readers, &c->node);
+    o->nreaders++;
+    set_wanted(o);
+    for (uint64_t i = o->nkept - n; i < o->nkept; i++)
+        offer(o, c, o->kept[i % o->keep]);
+}
+
+static void reader_free(outlet_t *o, struct outlet_conn *c)
+{
+    struct outlet_step *s;
+
+    while ((s = lane_tx_forget(c->lane)))
+        outlet_unref(o, s);
+    list_remove(&c->node);
+    outlet_conn_free(c);
+}
+
+void outlet_gone(outlet_t *o, struct outlet_conn *c)
+{
+    c->gone = true;
+    o->nreaders--;
+    set_wanted(o);
+    lane_tx_kick(c->lane);
+    if (c->pins == 0)
+        reader_free(o, c);
+}
+
+static void evict(outlet_t *o, struct outlet_conn *c)
+{
+    struct outlet_step *s;
+
+    while ((s = lane_tx_drop(c->lane)))
+        outlet_unref(o, s);
+    c->evicted = true;
+    lane_tx_end(c->lane, LANE_EVICTED);
+    o->stats.evicted++;
+    outlet_bell(o, c);
+}
+
+/* A reader for which a step of this size has to wait, or NULL. */
+static struct outlet_conn *blocked_by(outlet_t *o, uint64_t step, uint64_t size)
+{
+    LIST_FOREACH(it, &o->readers)
+    {
+        struct outlet_conn *c = list_entry(it, struct outlet_conn, node);
+
+        if ((c->want.policy == KNOCK_BLOCK ||
+             (c->want.policy == KNOCK_SAMPLE && step % c->want.every == 0)) &&
+            !c->evicted && !c->gone && full(c, size))
+            return c;
+        c->since = 0.;
+    }
+    return NULL;
+}
+
+/* Wait for `c` until `until`; returns the time.  The lock is released meanwhile. */
+static double wait_for(outlet_t *o, struct outlet_conn *c, double now, double until)
+{
+    double seconds = until - now < 3600. ? until - now : 3600.;
+
+    if (c->since == 0. || lane_tx_live(c->lane) < c->live)
+        c->since = now;
+    c->live = lane_tx_live(c->lane);
+    if (o->evict > 0. && seconds > c->since + o->evict - now)
+        seconds = c->since + o->evict - now;
+    c->pins++;
+    pthread_mutex_unlock(&o->lock);
+    if (seconds > 0.)
+        lane_tx_wait(c->lane, seconds);
+    pthread_mutex_lock(&o->lock);
+    INVARIANT(2, c->pins == 1);
+    c->pins--;
+    o->stats.blocked += clock_now() - now;
+    now = clock_now();
+    if (c->gone)
+        reader_free(o, c);
+    else if (o->evict > 0. && now >= c->since + o->evict) {
+        reap(o);
+        if (lane_tx_live(c->lane) >= c->live)
+            evict(o, c);
+    }
+    return now;
+}
+
+/* --- writing --- */
+
+bool outlet_wanted(const outlet_t *o)
+{
+    return atomic_load_explicit(&o->wanted, memory_order_relaxed);
+}
+
+int outlet_begin(outlet_t *o, uint64_t step, uint64_t size, double timeout, void **buf,
+                 errmsg_t *err)
+{
+    double now = 0.;
+    double until = INFINITY;
+    struct outlet_step *s;
+    struct outlet_conn *c;
+
+    if (o->open || step < o->next_step)
+        return errmsg_fail(err, EINVAL,
+                           o->open ? "step %" PRIu64 " is begun before the last one ends"
+                                   : "step %" PRIu64 " is not larger than the last one",
+                           step);
+    if (!(s = calloc(1, sizeof(*s))))
+        return errmsg_fail(err, ENOMEM, "out of memory for step %" PRIu64, step);
+    pthread_mutex_lock(&o->lock);
+    for (reap(o); (c = blocked_by(o, step, size)); reap(o)) {
+        if (now == 0.) {
+            now = clock_now();
+            if (timeout >= 0.)
+                until = now + timeout;
+        }
+        if (now >= until) {
+            errmsg_fail(err, ETIMEDOUT,
+                        "step %" PRIu64 " has waited %g s for a reader that does not keep up", step,
+                        timeout);
+            goto fail;
+        }
+        now = wait_for(o, c, now, until);
+    }
+    if (!(s->e = extent_take(o->pool, size > 0 ? size : 1))) {
+        errmsg_fail(err, errno, "there is no room for the %" PRIu64 " bytes of step %" PRIu64, size,
+                    step);
+        goto fail;
+    }
+    pthread_mutex_unlock(&o->lock);
+    if (memory_ready(o, s->e, size) < 0) {
+        errmsg_fail(err, errno == ENOSPC ? ENOMEM : errno,
+                    "there is not enough shared memory for the %" PRIu64 " bytes of step %" PRIu64
+                    ": %s",
+                    size, step, strerror(errno));
+        pthread_mutex_lock(&o->lock);
+        extent_give(o->pool, s->e);
+        goto fail;
+    }
+    s->step = step;
+    o->open = s;
+    o->open_size = size;
+    *buf = o->base + s->e->off;
+    return 0;
+fail:
+    pthread_mutex_unlock(&o->lock);
+    free(s);
+    return -1;
+}
+
+static void keep(outlet_t *o, struct outlet_step *s)
+{
+    struct outlet_step **place = &o->kept[o->nkept % o->keep];
+
+    if (o->nkept++ >= o->keep)
+        outlet_unref(o, *place);
+    *place = s;
+    s->refs++;
+}
+
+int outlet_commit(outlet_t *o, uint64_t len)
+{
+    struct outlet_step *s = o->open;
+
+    if (!s || len > o->open_size) {
+        errno = EINVAL;
+        return -1;
+    }
+    o->open = NULL;
+    s->len = len;
+    pthread_mutex_lock(&o->lock);
+    s->refs = 1; /* this function's */
+    o->stats.live += len;
+    o->stats.steps++;
+    o->stats.bytes += len;
+    o->next_step = s->step + 1;
+    if (o->keep > 0)
+        keep(o, s);
+    LIST_FOREACH(it, &o->readers)
+    {
+        offer(o, list_entry(it, struct outlet_conn, node), s);
+    }
+    outlet_unref(o, s);
+    pthread_mutex_unlock(&o->lock);
+    return 0;
+}
+
+void outlet_abort(outlet_t *o)
+{
+    struct outlet_step *s = o->open;
+
+    if (!s)
+        return;
+    o->open = NULL;
+    pthread_mutex_lock(&o->lock);
+    extent_give(o->pool, s->e);
+    pthread_mutex_unlock(&o->lock);
+    free(s);
+}
+
+/* --- the whole --- */
+
+const char *outlet_name(const outlet_t *o)
+{
+    return o->name;
+}
+
+void outlet_get_stats(outlet_t *o, struct outlet_stats *st)
+{
+    pthread_mutex_lock(&o->lock);
+    reap(o);
+    *st = o->stats;
+    st->readers = o->nreaders;
+    pthread_mutex_unlock(&o->lock);
+}
+
+void outlet_destroy(outlet_t *o)
+{
+    int saved = errno;
+
+    if (!o)
+        return;
+    outlet_abort(o);
+    outlet_door_close(o);
+    LIST_FOREACH_SAFE(it, tmp, &o->readers)
+    {
+        struct outlet_conn *c = list_entry(it, struct outlet_conn, node);
+
+        if (!c->evicted)
+            lane_tx_end(c->lane, LANE_CLOSED);
+        outlet_bell(o, c);
+        reader_free(o, c);
+    }
+    for (uint64_t i = 0; i < o->keep && i < o->nkept; i++)
+        outlet_unref(o, o->kept[i]);
+    free(o->kept);
+    extent_pool_destroy(o->pool);
+    if (o->base)
+        munmap(o->base, o->size);
+    if (o->mem >= 0)
+        close(o->mem);
+    pthread_mutex_destroy(&o->lock);
+    free(o);
+    errno = saved;
+}
+
+outlet_t *outlet_create(const struct outlet_opts *opts, errmsg_t *err)
+{
+    outlet_t *o = calloc(1, sizeof(*o));
+
+    if (!o) {
+        errmsg_fail(err, ENOMEM, "out of memory");
+        return NULL;
+    }
+    o->mem = o->listen_fd = o->epoll_fd = o->stop_fd = -1;
+    list_init(&o->readers);
+    list_init(&o->knocking);
+    pthread_mutex_init(&o->lock, NULL);
+    memcpy(o->key, opts->key, KNOCK_KEY_LEN);
+    o->evict = opts->evict;
+    o->keep = opts->keep;
+    set_wanted(o);
+    if (o->keep > LANE_SLOTS / 2)
+        errmsg_fail(err, EINVAL, "a stream keeps at most %d steps", LANE_SLOTS / 2);
+    else if (memory_open(o, opts->space > 0 ? opts->space : SPACE, err) == 0) {
+        if (!(o->pool = extent_pool_create(o->size)) ||
+            (o->keep > 0 && !(o->kept = calloc(o->keep, sizeof(*o->kept)))))
+            errmsg_fail(err, ENOMEM, "out of memory");
+        else if (outlet_door_open(o, err) == 0)
+            return o;
+    }
+    outlet_destroy(o);
+    return NULL;
+}

@@ -1,0 +1,70 @@
+/* The writer's end of a stream on one host: memory that holds steps, and the readers that have
+ * joined.
+ *
+ *    outlet_t *o = outlet_create(&opts, err);          readers connect to outlet_name(o)
+ *    if (outlet_wanted(o)) {
+ *        outlet_begin(o, step, size, timeout, &buf, err);      room for the step, in its place
+ *        write at most size bytes to buf;
+ *        outlet_commit(o, len);                                readers see it, as a whole
+ *    }
+ *    outlet_destroy(o);                                readers get what was offered, and the end
+ *
+ * Thread rules: one thread of the caller.  A thread of its own admits readers and notices that they
+ * are gone.
+ */
+#ifndef STREAM_OUTLET_H
+#define STREAM_OUTLET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "libstream/knock.h"
+#include "libutil/errmsg.h"
+
+typedef struct outlet outlet_t;
+
+struct outlet_opts {
+    const unsigned char *key; /* capability: KNOCK_KEY_LEN bytes, copied */
+    uint64_t space;           /* address space for steps, in bytes; 0: 16 GiB */
+    double evict;             /* seconds without progress after which a reader that blocks the
+                                 writer is evicted; 0: never */
+    uint32_t keep;            /* steps, at most LANE_SLOTS / 2, kept for readers that come later */
+};
+
+/* NULL with errno and an error message. */
+outlet_t *outlet_create(const struct outlet_opts *opts, errmsg_t *err);
+/* NULL-safe, keeps errno.  Readers go on with the memory that they have mapped. */
+void outlet_destroy(outlet_t *o);
+
+/* Where readers connect: a name in the abstract namespace of UNIX sockets. */
+const char *outlet_name(const outlet_t *o);
+/* Would anybody, now or later, see a step that is written now? */
+bool outlet_wanted(const outlet_t *o);
+
+/* Room for `size` bytes of step number `step`, which is larger than those before.  Waits for
+ * readers that block, at most `timeout` seconds (< 0: without limit).  0, or -1 with ETIMEDOUT (it
+ * may be tried again), ENOSPC, ENOMEM, or EINVAL (a step was begun before), and an error message.
+ * */
+int outlet_begin(outlet_t *o, uint64_t step, uint64_t size, double timeout, void **buf,
+                 errmsg_t *err);
+/* Publish `len` bytes, at most as many as were asked for.  0, or -1 with EINVAL. */
+int outlet_commit(outlet_t *o, uint64_t len);
+/* Nobody sees the step.  No effect if none was begun. */
+void outlet_abort(outlet_t *o);
+
+struct outlet_stats {
+    unsigned readers;
+    uint64_t steps;   /* published */
+    uint64_t bytes;   /* of these */
+    uint64_t offered; /* steps, counted for each reader */
+    uint64_t dropped; /* steps that a reader did not get, by its policy */
+    uint64_t evicted; /* readers */
+    uint64_t refused; /* connections */
+    uint64_t bells;   /* times that a sleeping reader was woken */
+    double blocked;   /* seconds that outlet_begin() waited */
+    uint64_t live;    /* bytes of steps that somebody needs */
+};
+void outlet_get_stats(outlet_t *o, struct outlet_stats *st);
+
+#endif

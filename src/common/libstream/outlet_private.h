@@ -1,0 +1,83 @@
+/* What outlet.c (memory and steps) and outlet_door.c (who is admitted) share. */
+#ifndef STREAM_OUTLET_PRIVATE_H
+#define STREAM_OUTLET_PRIVATE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "libstream/extent.h"
+#include "libstream/lane.h"
+#include "libstream/outlet.h"
+#include "libutil/list.h"
+
+/* A published step. */
+struct outlet_step {
+    uint64_t step;
+    uint64_t len;
+    struct extent *e;
+    unsigned refs; /* lanes that it was offered to; and one while it is kept */
+};
+
+/* A connection: of a reader when it has a lane. */
+struct outlet_conn {
+    struct list_node node; /* in outlet.conns while it knocks, then in outlet.readers */
+    int fd;
+    double deadline; /* of its knock */
+    struct knock_want want;
+    void *page;
+    lane_tx_t *lane;
+    double since;  /* the writer has waited for it since then; 0: it does not */
+    unsigned live; /* steps that it had then */
+    bool evicted;  /* nothing is offered */
+    bool gone;     /* the connection has ended */
+    unsigned pins; /* 1 while the writer waits for it */
+};
+
+struct outlet {
+    unsigned char key[KNOCK_KEY_LEN];
+    char name[64];
+    double evict;
+    int mem; /* descriptor, passed to readers */
+    unsigned char *base;
+    uint64_t size;
+
+    pthread_mutex_t lock; /* of all below */
+    extent_pool_t *pool;
+    struct list_node readers;
+    unsigned nreaders;
+    struct outlet_step **kept; /* the last `keep` steps, in a ring */
+    uint32_t keep;
+    uint64_t nkept;     /* ever */
+    uint64_t next_step; /* the least number that the next step may have */
+    struct outlet_stats stats;
+
+    struct outlet_step *open; /* begun and not committed: the caller's thread */
+    uint64_t open_size;
+    atomic_bool wanted; /* readers, or steps to keep */
+
+    /* The door: its thread's, once that runs. */
+    struct list_node knocking;
+    unsigned nknocking;
+    int listen_fd;
+    int epoll_fd;
+    int stop_fd;
+    pthread_t thread;
+    bool running;
+};
+
+/* With the lock: */
+void outlet_unref(outlet_t *o, struct outlet_step *s);
+/* A reader has joined: offer what is kept. */
+void outlet_joined(outlet_t *o, struct outlet_conn *c);
+/* A reader is gone: free it, or mark it if the writer waits for it. */
+void outlet_gone(outlet_t *o, struct outlet_conn *c);
+/* Ring if it sleeps. */
+void outlet_bell(outlet_t *o, struct outlet_conn *c);
+
+/* Open the socket and begin to admit readers.  0, or -1 with errno and an error message. */
+int outlet_door_open(outlet_t *o, errmsg_t *err);
+/* Admit nobody any more; readers stay.  NULL-safe for each part that was not opened. */
+void outlet_door_close(outlet_t *o);
+void outlet_conn_free(struct outlet_conn *c);
+
+#endif

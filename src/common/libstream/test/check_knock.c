@@ -1,0 +1,101 @@
+/* check_knock.c - how a reader and a writer greet each other, byte by byte. */
+#include "config.h"
+#include <errno.h>
+#include <string.h>
+
+#include "libstream/knock.h"
+#include "libstream/lane.h"
+#include "libutil/test/suite.h"
+
+START_TEST(golden)
+{
+    struct knock k = {.want = {KNOCK_SAMPLE, 3, 7, 0x0102030405060708}};
+    struct knock out;
+    unsigned char buf[KNOCK_LEN];
+    static const unsigned char head[32] =
+        "FLUXSTRM\1\0\0\0\4\0\0\0\3\0\0\0\7\0\0\0\x8\7\6\5\4\3\2\1";
+
+    for (int i = 0; i < KNOCK_KEY_LEN; i++)
+        k.key[i] = (unsigned char)(200 + i);
+    knock_encode(&k, buf);
+    ck_assert_mem_eq(buf, head, sizeof(head));
+    ck_assert_mem_eq(buf + 32, k.key, KNOCK_KEY_LEN);
+    ck_assert_int_eq(knock_decode(buf, sizeof(buf), &out), 0);
+    ck_assert_mem_eq(&out, &k, sizeof(k));
+}
+END_TEST
+
+/* Everything but what was encoded is refused. */
+START_TEST(strict)
+{
+    struct knock k = {.want = {KNOCK_BLOCK, 1, LANE_SLOTS, 5}};
+    struct knock_welcome w = {0, 1 << 20, 9};
+    struct knock out;
+    struct knock_welcome wout;
+    unsigned char buf[KNOCK_LEN];
+    unsigned char wbuf[KNOCK_WELCOME_LEN];
+
+    knock_encode(&k, buf);
+    for (size_t len = 0; len < KNOCK_LEN; len++)
+        ck_assert_int_eq(knock_decode(buf, len, &out), -1);
+    for (size_t i = 0; i < 24; i++) { /* magic number to depth */
+        buf[i] ^= 0x80;
+        errno = 0;
+        ck_assert_int_eq(knock_decode(buf, KNOCK_LEN, &out), -1);
+        ck_assert_int_eq(errno, EPROTO);
+        buf[i] ^= 0x80;
+    }
+    ck_assert_int_eq(knock_decode(buf, KNOCK_LEN, &out), 0);
+    knock_welcome_encode(&w, wbuf);
+    ck_assert_int_eq(knock_welcome_decode(wbuf, sizeof(wbuf), &wout), 0);
+    ck_assert(wout.errnum == 0 && wout.size == w.size && wout.step == w.step);
+    ck_assert_int_eq(knock_welcome_decode(wbuf, sizeof(wbuf) - 1, &wout), -1);
+    for (size_t i = 0; i < KNOCK_WELCOME_LEN; i++) {
+        if (i == 12 || (i >= 16 && i < 32))
+            continue;
+        wbuf[i] ^= 0x80;
+        ck_assert_int_eq(knock_welcome_decode(wbuf, sizeof(wbuf), &wout), -1);
+        wbuf[i] ^= 0x80;
+    }
+}
+END_TEST
+
+START_TEST(policies)
+{
+    struct knock_want w;
+    errmsg_t err;
+
+    knock_want_init(&w);
+    ck_assert(w.policy == KNOCK_BLOCK && w.every == 1 && w.depth == LANE_SLOTS);
+    ck_assert_int_eq(knock_policy_parse(&w, "sample:12", &err), 0);
+    ck_assert(w.policy == KNOCK_SAMPLE && w.every == 12);
+    ck_assert_int_eq(knock_policy_parse(&w, "latest", &err), 0);
+    ck_assert(w.policy == KNOCK_LATEST && w.every == 1);
+    ck_assert_int_eq(knock_policy_parse(&w, "drop-oldest", &err), 0);
+    ck_assert_int_eq(w.policy, KNOCK_DROP_OLDEST);
+    ck_assert_int_eq(knock_policy_parse(&w, "sample:0", &err), -1);
+    ck_assert_int_eq(knock_policy_parse(&w, "sample:x", &err), -1);
+    ck_assert_int_eq(knock_policy_parse(&w, "never", &err), -1);
+    ck_assert_str_eq(err.text, "'never' is not a policy of a stream: use block, drop-oldest, "
+                               "drop-newest, latest or sample:K");
+}
+END_TEST
+
+START_TEST(keys)
+{
+    unsigned char a[KNOCK_KEY_LEN] = {0};
+    unsigned char b[KNOCK_KEY_LEN] = {0};
+
+    ck_assert(knock_key_equal(a, b));
+    for (int i = 0; i < KNOCK_KEY_LEN; i++) {
+        b[i] = 1;
+        ck_assert(!knock_key_equal(a, b));
+        b[i] = 0;
+    }
+}
+END_TEST
+
+int main(void)
+{
+    RUN_SUITE("knock", golden, strict, policies, keys);
+}

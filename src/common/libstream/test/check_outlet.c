@@ -1,0 +1,493 @@
+/* check_outlet.c - a writer and its readers on one host: policies, deaths, strangers, leftovers. */
+#include "config.h"
+#include <dirent.h>
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "libstream/inlet.h"
+#include "libstream/lane.h"
+#include "libstream/outlet.h"
+#include "libutil/test/suite.h"
+
+#define STEP_LEN 100000
+
+static const unsigned char key[KNOCK_KEY_LEN] = "the capability of this stream...";
+static errmsg_t err;
+
+static outlet_t *writer(double evict, uint32_t keep)
+{
+    struct outlet_opts opts = {.key = key, .space = 64 << 20, .evict = evict, .keep = keep};
+    outlet_t *o = outlet_create(&opts, &err);
+
+    ck_assert_msg(o != NULL, "%s", err.text);
+    return o;
+}
+
+static inlet_t *reader(outlet_t *o, const char *policy, uint32_t depth)
+{
+    struct knock_want w;
+    inlet_t *i;
+
+    knock_want_init(&w);
+    ck_assert_int_eq(knock_policy_parse(&w, policy, &err), 0);
+    if (depth > 0)
+        w.depth = depth;
+    i = inlet_connect(outlet_name(o), key, &w, 30., &err);
+    ck_assert_msg(i != NULL, "%s", err.text);
+    return i;
+}
+
+static int put_wait(outlet_t *o, uint64_t step, double timeout)
+{
+    void *buf;
+    int rc = outlet_begin(o, step, STEP_LEN, timeout, &buf, &err);
+
+    if (rc == 0) {
+        memset(buf, (int)step, STEP_LEN);
+        ck_assert_int_eq(outlet_commit(o, STEP_LEN - step), 0);
+    }
+    return rc;
+}
+
+static void put(outlet_t *o, uint64_t step)
+{
+    ck_assert_msg(put_wait(o, step, 0.) == 0, "%s", err.text);
+}
+
+static void check(const struct inlet_step *s, uint64_t step)
+{
+    const unsigned char *p = s->data;
+    unsigned differ = 0;
+
+    ck_assert_uint_eq(s->step, step);
+    ck_assert_uint_eq(s->len, STEP_LEN - step);
+    for (uint64_t i = 0; i < s->len; i++)
+        differ |= p[i] ^ (unsigned char)step;
+    ck_assert_uint_eq(differ, 0);
+}
+
+static struct inlet_step get(inlet_t *i, uint64_t step)
+{
+    struct inlet_step s;
+
+    ck_assert_msg(inlet_next(i, 30., &s, &err) == 1, "%s", err.text);
+    check(&s, step);
+    return s;
+}
+
+static void get_release(inlet_t *i, uint64_t step)
+{
+    struct inlet_step s = get(i, step);
+
+    ck_assert_int_eq(inlet_release(i, &s), 0);
+}
+
+static void get_error(inlet_t *i, int errnum)
+{
+    struct inlet_step s;
+
+    ck_assert_int_eq(inlet_next(i, errnum == ETIMEDOUT ? 0. : 30., &s, &err), -1);
+    ck_assert_msg(errno == errnum, "%s", err.text);
+}
+
+static struct outlet_stats stats(outlet_t *o)
+{
+    struct outlet_stats st;
+
+    outlet_get_stats(o, &st);
+    return st;
+}
+
+static void wait_readers(outlet_t *o, unsigned n)
+{
+    while (stats(o).readers != n)
+        poll(NULL, 0, 1);
+}
+
+START_TEST(steps)
+{
+    outlet_t *o = writer(0., 0);
+    inlet_t *a;
+    inlet_t *b;
+    struct inlet_step s;
+    void *buf;
+
+    ck_assert(!outlet_wanted(o));
+    a = reader(o, "block", 0);
+    b = reader(o, "block", 0);
+    wait_readers(o, 2);
+    ck_assert(outlet_wanted(o));
+    get_error(a, ETIMEDOUT);
+    put(o, 3);
+    put(o, 4);
+    s = get(a, 3);
+    get_release(a, 4);
+    get_release(b, 3);
+    /* The reader's view cannot be made writable. */
+    ck_assert_int_eq(
+        mprotect((void *)((uintptr_t)s.data & ~(uintptr_t)4095), 4096, PROT_READ | PROT_WRITE), -1);
+    ck_assert_int_eq(errno, EACCES);
+    ck_assert_int_eq(inlet_release(a, &s), 0);
+    ck_assert_int_eq(inlet_release(a, &s), -1);
+    ck_assert_int_eq(outlet_begin(o, 4, 1, 0., &buf, &err), -1);
+    ck_assert_int_eq(errno, EINVAL);
+    ck_assert_str_eq(err.text, "step 4 is not larger than the last one");
+    ck_assert_int_eq(outlet_begin(o, 5, 10, 0., &buf, &err), 0);
+    ck_assert_int_eq(outlet_begin(o, 6, 10, 0., &buf, &err), -1);
+    ck_assert_int_eq(outlet_commit(o, 11), -1);
+    outlet_abort(o);
+    ck_assert_int_eq(outlet_commit(o, 1), -1);
+    get_error(a, ETIMEDOUT);
+    ck_assert_int_eq(outlet_begin(o, 5, (uint64_t)1 << 40, 0., &buf, &err), -1);
+    ck_assert_int_eq(errno, ENOSPC);
+    put(o, 5);
+    get_release(a, 5);
+    get_release(b, 4);
+    get_release(b, 5);
+    ck_assert_uint_eq(stats(o).live, 0);
+    ck_assert_uint_eq(stats(o).steps, 3);
+    ck_assert_uint_eq(stats(o).offered, 6);
+    /* What was offered before the end is still read. */
+    put(o, 6);
+    outlet_destroy(o);
+    get_release(a, 6);
+    get_error(a, ENODATA);
+    get_release(b, 6);
+    get_error(b, ENODATA);
+    inlet_destroy(a);
+    inlet_destroy(b);
+}
+END_TEST
+
+START_TEST(policies)
+{
+    outlet_t *o = writer(0., 0);
+    inlet_t *oldest = reader(o, "drop-oldest", 3);
+    inlet_t *newest = reader(o, "drop-newest", 3);
+    inlet_t *latest = reader(o, "latest", 3);
+    inlet_t *sample = reader(o, "sample:4", 3);
+    struct inlet_step s;
+
+    wait_readers(o, 4);
+    put(o, 1);
+    s = get(latest, 1);
+    for (uint64_t step = 2; step <= 9; step++)
+        put(o, step);
+    for (uint64_t step = 7; step <= 9; step++)
+        get_release(oldest, step);
+    for (uint64_t step = 1; step <= 3; step++)
+        get_release(newest, step);
+    check(&s, 1);
+    inlet_release(latest, &s);
+    get_release(latest, 9);
+    get_release(sample, 4);
+    get_release(sample, 8);
+    ck_assert_uint_eq(stats(o).dropped, 6 + 6 + 7);
+    ck_assert_uint_eq(stats(o).live, 0);
+    for (uint64_t step = 10; step <= 12; step++)
+        put(o, step);
+    get_release(newest, 10);
+    get_release(sample, 12);
+    outlet_destroy(o);
+    inlet_destroy(oldest);
+    inlet_destroy(newest);
+    inlet_destroy(latest);
+    inlet_destroy(sample);
+}
+END_TEST
+
+static void *release_later(void *arg)
+{
+    inlet_t *i = arg;
+
+    for (uint64_t step = 1; step <= 200; step++)
+        get_release(i, step);
+    return NULL;
+}
+
+/* A writer waits for a reader that blocks it, and is woken. */
+START_TEST(block)
+{
+    outlet_t *o = writer(0., 0);
+    inlet_t *i = reader(o, "block", 2);
+    struct knock_want w;
+    inlet_t *bytes;
+    pthread_t t;
+
+    wait_readers(o, 1);
+    put(o, 1);
+    put(o, 2);
+    ck_assert_int_eq(put_wait(o, 3, 0.001), -1);
+    ck_assert_int_eq(errno, ETIMEDOUT);
+    ck_assert_int_eq(pthread_create(&t, NULL, release_later, i), 0);
+    for (uint64_t step = 3; step <= 200; step++)
+        ck_assert_int_eq(put_wait(o, step, -1.), 0);
+    pthread_join(t, NULL);
+    inlet_destroy(i);
+    wait_readers(o, 0);
+    /* By bytes: at least two steps, however large. */
+    knock_want_init(&w);
+    w.bytes = STEP_LEN * 3;
+    bytes = inlet_connect(outlet_name(o), key, &w, 30., &err);
+    wait_readers(o, 1);
+    ck_assert_uint_eq(inlet_first(bytes), 201);
+    for (uint64_t step = 201; step <= 203; step++)
+        put(o, step);
+    ck_assert_int_eq(put_wait(o, 204, 0.), -1);
+    inlet_destroy(bytes);
+    wait_readers(o, 0);
+    w.bytes = 1;
+    bytes = inlet_connect(outlet_name(o), key, &w, 30., &err);
+    wait_readers(o, 1);
+    put(o, 204);
+    put(o, 205);
+    ck_assert_int_eq(put_wait(o, 206, 0.), -1);
+    inlet_destroy(bytes);
+    outlet_destroy(o);
+}
+END_TEST
+
+/* A reader that holds its steps for too long is told; what it holds stays as it is. */
+START_TEST(evict)
+{
+    outlet_t *o = writer(0.01, 0);
+    inlet_t *slow = reader(o, "block", 2);
+    inlet_t *good = reader(o, "block", 2);
+    struct inlet_step s;
+
+    wait_readers(o, 2);
+    put(o, 1);
+    s = get(slow, 1);
+    get_release(good, 1);
+    for (uint64_t step = 2; step <= 60; step++) {
+        ck_assert_msg(put_wait(o, step, -1.) == 0, "%s", err.text);
+        get_release(good, step);
+    }
+    ck_assert_uint_eq(stats(o).evicted, 1);
+    check(&s, 1);
+    get_error(slow, ESTALE);
+    ck_assert_uint_eq(stats(o).live, STEP_LEN - 1);
+    ck_assert_int_eq(inlet_release(slow, &s), 0);
+    inlet_destroy(slow);
+    wait_readers(o, 1);
+    ck_assert_uint_eq(stats(o).live, 0);
+    outlet_destroy(o);
+    inlet_destroy(good);
+}
+END_TEST
+
+START_TEST(keep)
+{
+    outlet_t *o = writer(0., 3);
+    inlet_t *i;
+
+    ck_assert(outlet_wanted(o));
+    for (uint64_t step = 1; step <= 10; step++)
+        put(o, step);
+    i = reader(o, "block", 0);
+    for (uint64_t step = 8; step <= 10; step++)
+        get_release(i, step);
+    put(o, 11);
+    get_release(i, 11);
+    ck_assert_uint_eq(stats(o).live, 3 * STEP_LEN - 9 - 10 - 11);
+    outlet_destroy(o);
+    inlet_destroy(i);
+}
+END_TEST
+
+/* A writer dies while it writes a step: what it has committed is read, and nothing else. */
+START_TEST(writer_dies)
+{
+    int fds[2];
+    char name[64] = "";
+    struct knock_want w;
+    inlet_t *i;
+    pid_t pid;
+    int status;
+
+    ck_assert_int_eq(pipe(fds), 0);
+    ck_assert_int_ge(pid = fork(), 0);
+    if (pid == 0) {
+        outlet_t *o = writer(0., 0);
+        void *buf;
+
+        if (write(fds[1], outlet_name(o), strlen(outlet_name(o))) < 0)
+            _exit(1);
+        wait_readers(o, 1);
+        put(o, 1);
+        put(o, 2);
+        outlet_begin(o, 3, STEP_LEN, 0., &buf, &err);
+        memset(buf, 3, STEP_LEN / 2);
+        raise(SIGKILL);
+    }
+    ck_assert_int_gt(read(fds[0], name, sizeof(name) - 1), 0);
+    knock_want_init(&w);
+    i = inlet_connect(name, key, &w, 30., &err);
+    ck_assert_msg(i != NULL, "%s", err.text);
+    get_release(i, 1);
+    get_release(i, 2);
+    get_error(i, ECONNRESET);
+    ck_assert_str_eq(err.text, "the writer of the stream has died");
+    inlet_destroy(i);
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    ck_assert_ptr_null(inlet_connect(name, key, &w, 30., &err));
+    ck_assert_int_eq(errno, ECONNREFUSED);
+    close(fds[0]);
+    close(fds[1]);
+}
+END_TEST
+
+/* A reader dies while it holds steps, and the writer waits for it. */
+START_TEST(reader_dies)
+{
+    outlet_t *o = writer(0., 0);
+    int fds[2];
+    char c;
+    pid_t pid;
+
+    ck_assert_int_eq(pipe(fds), 0);
+    ck_assert_int_ge(pid = fork(), 0);
+    if (pid == 0) {
+        inlet_t *i = reader(o, "block", 2);
+
+        get(i, 1);
+        if (write(fds[1], "x", 1) != 1)
+            _exit(1);
+        pause();
+    }
+    wait_readers(o, 1);
+    put(o, 1);
+    put(o, 2);
+    ck_assert_int_eq(read(fds[0], &c, 1), 1);
+    ck_assert_int_eq(kill(pid, SIGKILL), 0);
+    ck_assert_msg(put_wait(o, 3, -1.) == 0, "%s", err.text);
+    ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
+    wait_readers(o, 0);
+    ck_assert_uint_eq(stats(o).live, 0);
+    outlet_destroy(o);
+    close(fds[0]);
+    close(fds[1]);
+}
+END_TEST
+
+static int dial(const char *name)
+{
+    struct sockaddr_un sun = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+    memcpy(sun.sun_path + 1, name, strlen(name));
+    ck_assert_int_eq(
+        connect(fd, (struct sockaddr *)&sun,
+                (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(name))),
+        0);
+    return fd;
+}
+
+/* Whoever does not know the capability, or says anything else, gets nothing. */
+START_TEST(strangers)
+{
+    outlet_t *o = writer(0., 0);
+    unsigned char wrong[KNOCK_KEY_LEN] = "the capability of this stream..";
+    struct knock_want w;
+    struct knock_welcome welcome;
+    unsigned char buf[200];
+    int silent[80];
+    inlet_t *i;
+    int fd;
+
+    knock_want_init(&w);
+    ck_assert_ptr_null(inlet_connect(outlet_name(o), wrong, &w, 30., &err));
+    ck_assert_int_eq(errno, EACCES);
+    for (size_t len = 1; len <= sizeof(buf); len += 13) {
+        fd = dial(outlet_name(o));
+        memset(buf, (int)len, len);
+        ck_assert_int_eq(send(fd, buf, len, MSG_NOSIGNAL), (ssize_t)len);
+        ck_assert_int_eq(recv(fd, buf, sizeof(buf), 0), KNOCK_WELCOME_LEN);
+        ck_assert_int_eq(knock_welcome_decode(buf, KNOCK_WELCOME_LEN, &welcome), 0);
+        ck_assert_int_eq(welcome.errnum, EPROTO);
+        ck_assert_int_eq(recv(fd, buf, sizeof(buf), 0), 0);
+        close(fd);
+    }
+    /* Those who say nothing: the last ones are closed at once. */
+    for (int k = 0; k < 80; k++)
+        silent[k] = dial(outlet_name(o));
+    ck_assert_int_eq(recv(silent[79], buf, sizeof(buf), 0), 0);
+    for (int k = 0; k < 80; k++)
+        close(silent[k]);
+    ck_assert_uint_eq(stats(o).readers, 0);
+    while (!(i = inlet_connect(outlet_name(o), key, &w, 30., &err)))
+        ; /* until the closed ones are noticed */
+    put(o, 1);
+    get_release(i, 1);
+    /* A reader that talks is dropped. */
+    ck_assert_int_eq(send(inlet_fd(i), "hello", 5, 0), 5);
+    wait_readers(o, 0);
+    get_error(i, ECONNRESET);
+    inlet_destroy(i);
+    outlet_destroy(o);
+}
+END_TEST
+
+static unsigned entries(const char *dir)
+{
+    DIR *d = opendir(dir);
+    unsigned n = 0;
+
+    while (readdir(d))
+        n++;
+    closedir(d);
+    return n;
+}
+
+/* No descriptor, thread or mapping is left. */
+START_TEST(leftovers)
+{
+    unsigned fds = entries("/proc/self/fd");
+    unsigned threads = 0;
+    char line[512];
+    FILE *f;
+
+    for (int k = 0; k < 20; k++) {
+        outlet_t *o = writer(0., 2);
+        inlet_t *i = reader(o, "latest", 0);
+
+        put(o, 1);
+        get(i, 1);
+        if (k % 2) {
+            inlet_destroy(i);
+            outlet_destroy(o);
+        } else {
+            outlet_destroy(o);
+            inlet_destroy(i);
+        }
+        if (k == 0) /* a sanitizer's own thread begins with the first */
+            threads = entries("/proc/self/task");
+    }
+    outlet_destroy(NULL);
+    inlet_destroy(NULL);
+    ck_assert_uint_eq(entries("/proc/self/fd"), fds);
+    while (entries("/proc/self/task") > threads)
+        poll(NULL, 0, 1);
+    f = fopen("/proc/self/maps", "r");
+    while (fgets(line, sizeof(line), f))
+        ck_assert_msg(!strstr(line, "flux-stream"), "%s", line);
+    fclose(f);
+}
+END_TEST
+
+int main(void)
+{
+    RUN_SUITE("outlet", steps, policies, block, evict, keep, writer_dies, reader_dies, strangers,
+              leftovers);
+}
