@@ -358,3 +358,16 @@ flux_t *bench_open_rank(flux_t *h, uint32_t rank, flux_reactor_t *r)
         bench_die("%s", err.text);
     return other;
 }
+
+pid_t bench_broker_pid(flux_t *h)
+{
+    errmsg_t err;
+    char *text = flux_attr_get(h, "broker.pid", &err);
+    pid_t pid;
+
+    if (!text)
+        bench_die("%s", err.text);
+    pid = atoi(text);
+    free(text);
+    return pid;
+}

@@ -77,5 +77,6 @@ double bench_echo_rate(struct bench_echo *e, size_t n, size_t window);
  * this reactor, NULL for one of its own). */
 flux_t *bench_open(void);
 flux_t *bench_open_rank(flux_t *h, uint32_t rank, flux_reactor_t *r);
+pid_t bench_broker_pid(flux_t *h); /* of the broker it is connected to */
 
 #endif

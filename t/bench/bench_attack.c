@@ -193,13 +193,7 @@ static void compare(struct client *c, const char *uri, char **argv, char *what)
 
 static void pin_broker(flux_t *h, int cpu)
 {
-    errmsg_t err;
-    char *pid = flux_attr_get(h, "broker.pid", &err);
-
-    if (!pid)
-        bench_die("%s", err.text);
-    bench_pin(atoi(pid), cpu);
-    free(pid);
+    bench_pin(bench_broker_pid(h), cpu);
 }
 
 static void pin_others(flux_t *h, const char *rundir)

@@ -73,7 +73,9 @@ static pid_t tracer;
 
 static void seize(pid_t pid, pid_t tid, void *arg)
 {
-    if (ptrace(PTRACE_SEIZE, tid, NULL, PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACECLONE) < 0)
+    if (ptrace(PTRACE_SEIZE, tid, NULL,
+               PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACECLONE | PTRACE_O_TRACEFORK |
+                   PTRACE_O_TRACEVFORK) < 0)
         atomic_store(&board->ready, -errno);
     else
         (void)ptrace(PTRACE_INTERRUPT, tid, NULL, NULL);

@@ -361,24 +361,19 @@ int main(int argc, char *argv[])
 {
     flux_t *h = bench_open();
     uint32_t size = flux_size(h);
-    errmsg_t err;
-    char *pid = flux_attr_get(h, "broker.pid", &err);
 
-    if (!pid)
-        bench_die("%s", err.text);
     bench_title("key-value store in a session of %u", size);
     fill(h, "bench.one", 1);
     fill(h, "bench.watch", 1);
     fill(h, "bench.big", DIR_SIZE);
     latency(0, ", free", 0, BENCH_ANY_CPU);
-    latency(0, ", one cpu", atoi(pid), 0);
+    latency(0, ", one cpu", bench_broker_pid(h), 0);
     if (size > 1)
         latency(size - 1, ", free", 0, BENCH_ANY_CPU);
     fences(size < MAX_RANKS ? size : MAX_RANKS);
     rate(0);
     if (size > 1)
         rate(size - 1);
-    free(pid);
     flux_close(h);
     return 0;
 }

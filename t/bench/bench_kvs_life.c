@@ -613,11 +613,8 @@ int main(int argc, char *argv[])
     l.ranks = flux_size(l.h) < RANKS_MAX ? flux_size(l.h) : RANKS_MAX;
     for (uint32_t i = 0; i < l.ranks; i++) {
         flux_t *h = bench_open_rank(l.h, i, NULL);
-        char *pid = flux_attr_get(h, "broker.pid", &err);
-        if (!pid)
-            bench_die("%s", err.text);
-        l.pids[i] = atoi(pid);
-        free(pid);
+
+        l.pids[i] = bench_broker_pid(h);
         flux_close(h);
     }
     l.statedir = flux_attr_get(l.h, "statedir", &err);

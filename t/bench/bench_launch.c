@@ -5,6 +5,10 @@
  *     bench_launch pmi PROGRAM [N...]      N tasks of PROGRAM, a PMI exchange (64 256)
  *     bench_launch mpi PROGRAM [N...]      the same of an MPI program, each but once a round: its
  *                                          tasks wait for each other in busy loops
+ *     bench_launch count [N...]            what N tasks of /bin/true cost, counted (1): threads that
+ *                                          are woken and system calls of brokers, launchers, the
+ *                                          command and the tasks (tasks are not counted as woken),
+ *                                          and requests that brokers route
  *
  * Tasks are not bound to the cores they asked for: hydra does not do that either, and has no limit
  * of one task a core.
@@ -15,20 +19,26 @@
 #include "config.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <jansson.h>
 #include <spawn.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "bench.h"
+#include "bench_count.h"
+#include "libflux/future.h"
 
 extern char **environ;
 
 #define ROUNDS 5
 #define MPI_ROUNDS 3 /* of MPI programs, which take seconds each */
+#define COUNT_RUNS 30
+#define RANKS_MAX 64
 #define TRUE "/bin/true"
 
 struct command {
@@ -62,6 +72,141 @@ static void block(void *arg, double *us, size_t n)
     free(pids);
 }
 
+/* --- counts --- */
+
+struct session {
+    flux_t *ranks[RANKS_MAX];
+    uint32_t size;
+    pid_t pids[2 * RANKS_MAX + 1]; /* of brokers, their launchers, and this process */
+    size_t npids;
+};
+
+/* A member of the response of a service at a rank. */
+static double stat_of(struct session *s, uint32_t rank, const char *topic, const char *name)
+{
+    flux_future_t *f = flux_rpc(s->ranks[rank], topic, NULL, rank, 0);
+    const char *json;
+    json_t *obj;
+    errmsg_t err;
+    double value;
+
+    if (!f || flux_future_wait(f, -1.) < 0 || flux_rpc_get_json(f, &json, &err) < 0)
+        bench_die("%s: no answer from rank %u", topic, rank);
+    obj = json_loads(json, 0, NULL);
+    value = json_number_value(json_object_get(obj, name));
+    json_decref(obj);
+    flux_future_destroy(f);
+    return value;
+}
+
+static void open_session(struct session *s)
+{
+    flux_t *h = bench_open();
+
+    s->size = flux_size(h) < RANKS_MAX ? flux_size(h) : RANKS_MAX;
+    s->npids = 0;
+    for (uint32_t i = 0; i < s->size; i++) {
+        pid_t launcher;
+
+        s->ranks[i] = bench_open_rank(h, i, NULL);
+        s->pids[s->npids++] = bench_broker_pid(s->ranks[i]);
+        if ((launcher = (pid_t)stat_of(s, i, "wrexec.stats", "launcher")) > 0)
+            s->pids[s->npids++] = launcher;
+    }
+    flux_close(h);
+}
+
+static void close_session(struct session *s)
+{
+    for (uint32_t i = 0; i < s->size; i++)
+        flux_close(s->ranks[i]);
+}
+
+static double requests(struct session *s)
+{
+    double sum = 0.;
+
+    for (uint32_t i = 0; i < s->size; i++)
+        sum += stat_of(s, i, "broker.stats", "requests");
+    return sum;
+}
+
+/* How often the command has waited; its children are not of this process. */
+static double run_waits(struct command *cmd, unsigned n)
+{
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    double sum = 0.;
+
+    for (unsigned i = 0; i < n; i++) {
+        struct rusage ru;
+        int status;
+        pid_t pid;
+
+        /* Not posix_spawn(3), which makes two system calls for each signal. */
+        if ((pid = vfork()) == 0) {
+            dup2(null, 0);
+            dup2(null, 1);
+            execvp(cmd->argv[0], cmd->argv);
+            _exit(127);
+        }
+        if (pid < 0)
+            bench_die("cannot run %s", cmd->argv[0]);
+        if (wait4(pid, &status, 0, &ru) < 0 || status != 0)
+            bench_die("%s %s failed (status %d)", cmd->argv[0], cmd->argv[1], status);
+        sum += (double)ru.ru_nvcsw;
+    }
+    close(null);
+    return sum;
+}
+
+/* 0: they are not counted here. */
+static double count_calls(struct command *cmd, const pid_t *pids, size_t n)
+{
+    double calls;
+
+    if (!bench_calls_start(pids, n))
+        return 0.;
+    calls = (double)bench_calls();
+    (void)run_waits(cmd, COUNT_RUNS);
+    calls = ((double)bench_calls() - calls) / COUNT_RUNS;
+    bench_calls_stop();
+    return calls;
+}
+
+static void print_count(const char *what, const char *count, double value, double bare)
+{
+    char name[64];
+
+    snprintf(name, sizeof(name), "launch, %s tasks: %s", count, what);
+    bench_print(&(struct bench_figure){.name = name,
+                                       .value = value,
+                                       .unit = "",
+                                       .ref_name = bare > 0. ? "bare fork/exec" : NULL,
+                                       .ref = bare});
+}
+
+static void count_launch(struct command *cmd, const char *count)
+{
+    struct command bare = {.argv = {(char *)TRUE}};
+    const pid_t self = getpid();
+    double wakeups, routed, calls;
+    struct session s;
+
+    (void)run_waits(cmd, 2); /* launchers are there then */
+    open_session(&s);
+    routed = requests(&s);
+    routed = 2. * requests(&s) - routed; /* the questions themselves do not count */
+    wakeups = bench_wakeups(s.pids, s.npids);
+    wakeups = run_waits(cmd, COUNT_RUNS) + bench_wakeups(s.pids, s.npids) - wakeups;
+    routed = requests(&s) - routed;
+    print_count("wake-ups", count, wakeups / COUNT_RUNS, 0.);
+    s.pids[s.npids++] = self;
+    if ((calls = count_calls(cmd, s.pids, s.npids)) > 0.)
+        print_count("system calls", count, calls, atoi(count) * count_calls(&bare, &self, 1));
+    print_count("requests", count, routed / COUNT_RUNS, 0.);
+    close_session(&s);
+}
+
 static bool have(const char *program)
 {
     char cmd[256];
@@ -70,7 +215,7 @@ static bool have(const char *program)
     return system(cmd) == 0;
 }
 
-enum what { LAUNCH, PMI, MPI };
+enum what { LAUNCH, PMI, MPI, COUNT };
 
 static void measure(const char *program, const char *count, enum what what)
 {
@@ -92,6 +237,10 @@ static void measure(const char *program, const char *count, enum what what)
     bool bare = what == LAUNCH;
     bool hydra = have("mpiexec.hydra");
 
+    if (what == COUNT) {
+        count_launch(&cmds[0], count);
+        return;
+    }
     for (size_t i = 0; i < 3; i++)
         if ((i != 1 || hydra) && (i != 2 || bare))
             ops[nops++] =
@@ -124,21 +273,24 @@ int main(int argc, char **argv)
                      : !strcmp(argv[1], "mpi") ? MPI
                                                : LAUNCH;
 
+    if (argc >= 2 && !strcmp(argv[1], "count"))
+        what = COUNT;
     if (what == LAUNCH && (argc < 2 || strcmp(argv[1], "true") != 0))
-        bench_die("usage: bench_launch true [N...] | pmi PROGRAM [N...] | mpi PROGRAM [N...]");
+        bench_die(
+            "usage: bench_launch true|count [N...] | pmi PROGRAM [N...] | mpi PROGRAM [N...]");
     posix_spawn_file_actions_init(&quiet);
     posix_spawn_file_actions_addopen(&quiet, 0, "/dev/null", O_RDONLY, 0);
     posix_spawn_file_actions_addopen(&quiet, 1, "/dev/null", O_WRONLY, 0);
-    if (what != LAUNCH) {
+    if (what == PMI || what == MPI) {
         for (int i = 3; i < argc; i++)
             measure(argv[2], argv[i], what);
         for (size_t i = 0; argc == 3 && i < sizeof(many) / sizeof(*many); i++)
             measure(argv[2], many[i], what);
     } else {
         for (int i = 2; i < argc; i++)
-            measure(TRUE, argv[i], LAUNCH);
-        for (size_t i = 0; argc == 2 && i < sizeof(some) / sizeof(*some); i++)
-            measure(TRUE, some[i], LAUNCH);
+            measure(TRUE, argv[i], what);
+        for (size_t i = 0; argc == 2 && i < (what == COUNT ? 1 : sizeof(some) / sizeof(*some)); i++)
+            measure(TRUE, some[i], what);
     }
     posix_spawn_file_actions_destroy(&quiet);
     return 0;

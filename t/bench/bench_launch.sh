@@ -3,7 +3,8 @@
 #
 #     bench_launch.sh
 #
-# Tasks of /bin/true in a session of one broker and of four; then the PMI exchange of 64 and 256
+# Tasks of /bin/true in a session of one broker and of four, timed, and counted: the threads that
+# are woken, the system calls and the requests of one launch; then the PMI exchange of 64 and 256
 # processes over four brokers, beside the same program under hydra on this host; then 100 MB of
 # output through the session, beside cat through a pipe.
 uri=${FLUX_URI-} # of the session it runs in: bench_lib.sh starts without
@@ -45,6 +46,7 @@ export FLUX_BENCH_ID=$$-$RANDOM
 for size in 1 4; do
     echo "-- $size broker(s)"
     in_session $size -- env BENCH_NODES=$size "$BENCH_DIR/bench_launch" true
+    in_session $size -- env BENCH_NODES=$size "$BENCH_DIR/bench_launch" count $size
 done
 in_session 4 -- env BENCH_NODES=4 "$BENCH_DIR/bench_launch" pmi "$BENCH_DIR/pmi_exchange"
 in_session 4 -- bash "$SRCDIR/t/bench/bench_launch.sh" --output

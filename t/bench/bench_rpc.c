@@ -177,19 +177,6 @@ static size_t wire_size(const char *topic)
 
 /* --- local --- */
 
-static pid_t broker_pid(flux_t *h)
-{
-    errmsg_t err;
-    char *text = flux_attr_get(h, "broker.pid", &err);
-    pid_t pid;
-
-    if (!text)
-        bench_die("%s", err.text);
-    pid = atoi(text);
-    free(text);
-    return pid;
-}
-
 struct place {
     const char *name;
     int asking;
@@ -331,7 +318,7 @@ static void bench_local(void)
     };
     struct bench_echo echo = {.size = wire_size("broker.ping"), .cpu = BENCH_ANY_CPU};
     flux_t *h = bench_open();
-    pid_t broker = broker_pid(h);
+    pid_t broker = bench_broker_pid(h);
 
     bench_title("local RPC: %d bytes of payload, %zu with header", PAYLOAD, echo.size);
     for (size_t i = 0; i < (sysconf(_SC_NPROCESSORS_ONLN) > 1 ? 3 : 2); i++)
@@ -440,7 +427,7 @@ static void hop_counts(void)
 
     for (uint32_t i = 0; i <= MAX_HOPS; i++) {
         flux_t *rank = bench_open_rank(h, i, NULL);
-        pids[i] = broker_pid(rank);
+        pids[i] = bench_broker_pid(rank);
         flux_close(rank);
         bench_pin(pids[i], 0);
     }
