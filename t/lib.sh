@@ -24,7 +24,8 @@
 #     run COMMAND...              run it; leaves $status, $out, $err (all trailing newlines cut)
 #     run_with_timeout S CMD...   run it for at most S seconds (times FLUX_TEST_TIME_SCALE and
 #                                 FLUX_TEST_PATIENCE), 124
-#     run_watched S CMD...        the same; if the time is over, says on standard error what the test was running
+#     run_watched S CMD...        the same; if the time is over, says on standard error what the test was running,
+#                                 and where the processes of the commands ${WATCHED[@]} wait
 #     what_runs                   what the test is running, a line of explanation for each process
 #     wait_until S COMMAND...     try COMMAND until it succeeds, for at most S seconds (likewise)
 #     COMMAND | finds GREP-ARGS   like grep -q, but reads all input: with pipefail, a command that prints more than
@@ -278,6 +279,21 @@ what_runs() {
     note "$(ps -o pid,ppid,etimes,stat,wchan:20,args -p "$(IFS=, && echo "${pids[*]}")" | cut -c1-160 | head -n 80)"
 }
 
+# what_runs, and where the processes of these programs wait, if there is gdb
+where_wait() {
+    local pid name
+    what_runs
+    command -v gdb >/dev/null || return 0
+    for name in "$@"; do
+        for pid in $(test_processes | xargs -r ps -o pid=,args= -p | awk -v name="$name" 'index($0, name) {print $1}'); do
+            note "stacks of $pid:"
+            note "$(timeout 20 gdb -p "$pid" -batch -ex 'thread apply all backtrace 14' 2>/dev/null |
+                grep -E '^(Thread|#)' | cut -c1-160 | head -n 120)"
+        done
+    done
+}
+
+WATCHED=()
 run_watched() {
     local seconds=$1 end=$((SECONDS + $1 * PATIENCE)) told='' pid
     shift
@@ -287,7 +303,7 @@ run_watched() {
         if [ "$SECONDS" -ge "$end" ] && [ -z "$told" ]; then
             told=yes
             note "$* does not end within $((seconds * PATIENCE)) s:" >&2
-            what_runs >&2
+            where_wait "${WATCHED[@]}" >&2
         fi
         sleep 0.02
     done

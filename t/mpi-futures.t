@@ -23,6 +23,7 @@ fi
 [ -z "${FLUX_TEST_SANITIZERS-}" ] || export ASAN_OPTIONS="${ASAN_OPTIONS-}:verify_asan_link_order=0"
 export SESSION_LIMIT=400
 LIMIT=30
+WATCHED=(flux-pmixd pool.py)
 PER_LIBRARY=6
 
 cat >pool.py <<'END'
