@@ -1,0 +1,46 @@
+/* What the files of libstream know about formats. */
+#ifndef STREAM_FORMAT_PRIVATE_H
+#define STREAM_FORMAT_PRIVATE_H
+
+#include "format.h"
+#include "libutil/hmap.h"
+
+/* Bytes of a record that belong to no field of its own. */
+struct stream_hole {
+    size_t offset, len;
+};
+
+struct stream_format {
+    int refs;
+    char *name;
+    size_t size, align, pointer;
+    struct stream_attr *attrs;
+    size_t nfields;
+    struct stream_field *fields;
+    hmap_t *index;                  /* name -> struct stream_field */
+    size_t sizes[STREAM_SIZES_MAX]; /* fields that are sizes of arrays */
+    unsigned nsizes;
+    struct stream_hole *holes;
+    size_t nholes;
+    unsigned depth; /* formats inside each other */
+    bool flat;      /* no pointers */
+    bool plain;     /* flat, and no holes, also not in what is inside it */
+    bool truth;     /* has truth values in place */
+    char *text;     /* NULL in formats of fields */
+    uint8_t hash[32];
+};
+
+/* Which of the sizes of its format is field number `field`? */
+static inline unsigned stream_format_size_index(const stream_format_t *f, size_t field)
+{
+    unsigned i = 0;
+
+    while (i + 1 < f->nsizes && f->sizes[i] != field)
+        i++;
+    return i;
+}
+
+/* Print the text of a new format, and hash it.  0, or -1 with E2BIG or ENOMEM. */
+int stream_format_text_make(stream_format_t *f, errmsg_t *err);
+
+#endif

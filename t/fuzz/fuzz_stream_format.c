@@ -1,0 +1,47 @@
+/* fuzz_stream_format.c - any text as the format of a stream.
+ *
+ * What is accepted is printed as it was, has a layout for this host with the same fields, and
+ * records of it can be converted into that.
+ */
+#include "config.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libstream/convert.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void check(int ok)
+{
+    if (!ok)
+        abort();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    errmsg_t err = {""};
+    stream_format_t *f = stream_format_parse((const char *)data, size, &err), *native, *again;
+    stream_convert_t *c;
+
+    if (!f) {
+        check(errno == EPROTO && err.text[0]);
+        return 0;
+    }
+    check(strlen(stream_format_text(f)) == size);
+    check(memcmp(stream_format_text(f), data, size) == 0);
+    if (!(native = stream_format_native(f, &err))) { /* holes may make it too large */
+        check(errno == E2BIG);
+        stream_format_destroy(f);
+        return 0;
+    }
+    check(stream_format_count(native) == stream_format_count(f));
+    check((again = stream_format_native(native, NULL)) != NULL);
+    check(strcmp(stream_format_text(again), stream_format_text(native)) == 0);
+    check((c = stream_convert_create(f, STREAM_BIG, native, NULL)) != NULL);
+    stream_convert_destroy(c);
+    stream_format_destroy(again);
+    stream_format_destroy(native);
+    stream_format_destroy(f);
+    return 0;
+}
