@@ -33,9 +33,12 @@
  *    inflight.max         outstanding requests per client
  *    module.stop-timeout  time for modules to end, after which the broker ends without them
  *    quorum               ranks that must be up to start the initial program; default: all
+ *    boot.timeout         time after which these are enough, and the others are absent
  *
  * Signals: SIGTERM and SIGHUP shut the session down in order; a second one ends this broker at
- * once.  SIGINT is left to the initial program, which shares the terminal.
+ * once.  In a session by configuration file, whose brokers are started one by one, a broker other
+ * than rank 0 leaves instead, and the session goes on.  SIGINT is left to the initial program,
+ * which shares the terminal.
  *
  * Failure: a broker that cannot start prints the reason on standard error, cleans up, and exits 1.
  */
@@ -263,6 +266,12 @@ static void start_program_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, 
     start_program(arg);
 }
 
+/* Was this broker started by itself?  Otherwise it is one process of a launcher's job. */
+static bool alone(const struct broker *b)
+{
+    return strcmp(boot_method(b->boot), "config") == 0;
+}
+
 /* May the launcher take the end of this broker for an orderly one?  Not if it has given up joining:
  * the others would wait for it for ever, unless they need not be complete. */
 static bool in_order(struct broker *b, enum core_state state)
@@ -308,8 +317,10 @@ static void state_cb(core_t *c, enum core_state state, void *arg)
     case CORE_EXIT:
         /* The exit code of the session is rank 0's.  A broker that gave up before the session ran
          * reports that.  It is not a failure to be told that the session ends before being told
-         * that it runs, as when the initial program ends at once. */
-        b->exit_code = core_rank(c) == 0 || b->failed || (!b->ran && !core_was_told(c))
+         * that it runs, as when the initial program ends at once.  A broker that cannot go on
+         * without its parent is to be started again, by whoever started it alone. */
+        b->exit_code = core_rank(c) == 0 || b->failed || (core_parent_gone(c) && alone(b)) ||
+                               (!b->ran && !core_was_told(c))
                            ? core_exit_code(c)
                            : 0;
         b->orderly = !b->abandoned;
@@ -337,7 +348,10 @@ static void signal_cb(flux_reactor_t *r, flux_watcher_t *w, int signum, void *ar
     b->signaled = now;
     if (core_state(b->core) >= CORE_DOWN)
         return;
-    core_shutdown(b->core, 128 + signum, signum == SIGTERM ? "SIGTERM" : "SIGHUP");
+    if (core_rank(b->core) > 0 && core_state(b->core) == CORE_RUN && alone(b))
+        core_leave(b->core, "the broker above leaves the session");
+    else
+        core_shutdown(b->core, 128 + signum, signum == SIGTERM ? "SIGTERM" : "SIGHUP");
 }
 
 static void modules_started(modhost_t *mh, const char *error, void *arg)
@@ -380,9 +394,9 @@ static int configure_core(struct broker *b, struct core_config *cc, errmsg_t *er
     cc->userid = geteuid();
     if (getentropy(&cc->seed, sizeof(cc->seed)) < 0)
         cc->seed = (uint64_t)getpid() << 32 | cc->rank;
+    cc->quorum = cc->size;
     if ((text = attrs_get(b->attrs, "quorum"))) {
-        uint32_t n;
-        if (str2u32(text, &n) < 0 || n == 0 || n > cc->size)
+        if (str2u32(text, &cc->quorum) < 0 || cc->quorum == 0 || cc->quorum > cc->size)
             return errmsg_fail(err, EINVAL, "attribute quorum=%s is not a number from 1 to %u",
                                text, cc->size);
     }
@@ -392,6 +406,7 @@ static int configure_core(struct broker *b, struct core_config *cc, errmsg_t *er
     if (b->nested.level > 0)
         cc->orphan_timeout = NESTED_ORPHAN;
     if (duration_attr(b, "join.timeout", &cc->join_timeout, err) < 0 ||
+        duration_attr(b, "boot.timeout", &cc->boot_timeout, err) < 0 ||
         duration_attr(b, "orphan.timeout", &cc->orphan_timeout, err) < 0 ||
         duration_attr(b, "shutdown.grace", &cc->shutdown_grace, err) < 0)
         return -1;

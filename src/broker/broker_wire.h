@@ -5,7 +5,7 @@
 #include "core.h"
 #include "libschema/schema.h"
 
-/* The request broker.shutdown to rank 0, and the control message overlay.shutdown down the tree. */
+/* The request broker.shutdown to rank 0. */
 struct shutdown_order {
     int rc;
     const char *reason; /* points into the decoded message */

@@ -6,8 +6,6 @@
 #include "config.h"
 #include "control_wire.h"
 
-#include "broker_wire.h"
-
 static const struct flux_field hello_fields[] = {
     FLUX_FIELD_U32(struct control_hello, rank, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U32(struct control_hello, size, FLUX_FIELD_REQUIRED),
@@ -48,6 +46,21 @@ static const struct flux_field ranks_fields[] = {
 };
 static const struct flux_schema ranks_schema = FLUX_SCHEMA(struct control_text, ranks_fields);
 
+static const struct flux_field lost_fields[] = {
+    FLUX_FIELD_STR(struct control_text, ranks, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_BOOL(struct control_text, left, FLUX_FIELD_OPTIONAL),
+    FLUX_FIELD_END,
+};
+static const struct flux_schema lost_schema = FLUX_SCHEMA(struct control_text, lost_fields);
+
+static const struct flux_field order_fields[] = {
+    FLUX_FIELD_INT(struct control_down_order, rc, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_STR(struct control_down_order, reason, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_BOOL(struct control_down_order, leave, FLUX_FIELD_OPTIONAL),
+    FLUX_FIELD_END,
+};
+static const struct flux_schema order_schema = FLUX_SCHEMA(struct control_down_order, order_fields);
+
 static const struct flux_field reason_fields[] = {
     FLUX_FIELD_STR(struct control_text, reason, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_END,
@@ -65,8 +78,8 @@ const struct flux_method control_up[CONTROL_NUP + 1] = {
                        .request = &ranks_schema,
                        .what = "these ranks of the subtree are ready"},
     [CONTROL_LOST] = {.topic = "overlay.lost",
-                      .request = &ranks_schema,
-                      .what = "these ranks of the subtree were lost"},
+                      .request = &lost_schema,
+                      .what = "these ranks of the subtree were lost, or have left"},
     [CONTROL_GOODBYE] = {.topic = "overlay.goodbye",
                          .request = &empty_schema,
                          .what = "the subtree has shut down"},
@@ -84,8 +97,9 @@ const struct flux_method control_down[CONTROL_NDOWN + 1] = {
                          .request = &reason_schema,
                          .what = "the child may not join, and exits"},
     [CONTROL_SHUTDOWN] = {.topic = "overlay.shutdown",
-                          .request = &shutdown_order_schema,
-                          .what = "shut down, children first, with this exit code"},
+                          .request = &order_schema,
+                          .what = "shut down, children first, with this exit code; leave: the "
+                                  "session goes on without this subtree"},
     [CONTROL_SKIP] = {.topic = "event.skip",
                       .request = &to_schema,
                       .what = "the events up to this one are no longer kept"},

@@ -2,6 +2,7 @@
 #ifndef BROKER_CONTROL_WIRE_H
 #define BROKER_CONTROL_WIRE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "libschema/schema.h"
@@ -26,6 +27,14 @@ struct control_number {
 struct control_text {
     const char *ranks;
     const char *reason;
+    bool left; /* overlay.lost: they have left in order */
+};
+
+/* To a child: shut down with this exit code. */
+struct control_down_order {
+    int rc;
+    const char *reason;
+    bool leave; /* the session goes on: it is the parent that leaves */
 };
 
 /* Places in the tables of messages to the parent, and of messages to a child. */
@@ -33,7 +42,7 @@ enum { CONTROL_HELLO, CONTROL_READY, CONTROL_LOST, CONTROL_GOODBYE, CONTROL_REPL
 enum {
     CONTROL_WELCOME,
     CONTROL_REFUSED,
-    CONTROL_SHUTDOWN, /* struct shutdown_order, see broker_wire.h */
+    CONTROL_SHUTDOWN,
     CONTROL_SKIP,
     CONTROL_REPLAYED,
     CONTROL_LAST,

@@ -1,7 +1,7 @@
 /* core.c - a broker core's life, its endpoints, and the entry points for all input.
  *
  * See core.h for the states.  The other files of the core are core_route.c, core_inflight.c,
- * core_event.c, core_overlay.c and core_service.c.
+ * core_event.c, core_overlay.c, core_return.c and core_service.c.
  *
  * Invariants:
  *  1. All work happens in calls of core.h and in timers: there is no thread, socket or clock.
@@ -14,7 +14,7 @@
  *     join                      wired    wired() (core_overlay.c)
  *     wired                     ready    check_run(), report_ready()
  *     wired, ready              run      overlay_event()
- *     all but down and exit     down     overlay_shutdown()
+ *     all but down and exit     down     overlay_shutdown(), core_leave()
  *     down                      exit     core_local_down_done()
  *
  * Failure: a bad message is answered with an error if it has a sender to answer, and otherwise
@@ -70,10 +70,10 @@ static const struct transition moves[] = {
     {CORE_WIRED, CORE_READY, "report_ready"},
     {CORE_WIRED, CORE_RUN, "overlay_event"},
     {CORE_READY, CORE_RUN, "overlay_event"},
-    {CORE_JOIN, CORE_DOWN, "overlay_shutdown"},
-    {CORE_WIRED, CORE_DOWN, "overlay_shutdown"},
-    {CORE_READY, CORE_DOWN, "overlay_shutdown"},
-    {CORE_RUN, CORE_DOWN, "overlay_shutdown"},
+    {CORE_JOIN, CORE_DOWN, "go_down"},
+    {CORE_WIRED, CORE_DOWN, "go_down"},
+    {CORE_READY, CORE_DOWN, "go_down"},
+    {CORE_RUN, CORE_DOWN, "go_down"},
     {CORE_DOWN, CORE_EXIT, "core_local_down_done"},
     TRANSITION_END,
 };
@@ -599,6 +599,11 @@ int core_exit_code(const core_t *c)
 bool core_was_told(const core_t *c)
 {
     return c->down_told;
+}
+
+bool core_parent_gone(const core_t *c)
+{
+    return c->parent_left || (c->parent && c->parent->lost && !c->down_told);
 }
 
 const idset_t *core_ranks_up(const core_t *c)

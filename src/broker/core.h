@@ -56,6 +56,9 @@ struct core_link_ops {
     /* Cut the connection to this neighbor in an orderly way, for example to a child that said
      * goodbye.  May be NULL. */
     void (*drop)(void *arg, enum core_plane plane, uint32_t rank);
+    /* Connect again to a lost neighbor to which this broker had connected (CORE_RING), with the
+     * address and the key of before.  0, or -1: it cannot be.  May be NULL. */
+    int (*again)(void *arg, enum core_plane plane, uint32_t rank);
 
     /* Setup and destruction, for the owner of the broker: the core calls none of these.  A link
      * that is set up in other ways leaves them NULL.  They return -1 with errno and an error
@@ -112,8 +115,11 @@ struct core_config {
     const char *topology; /* libtopology's spec */
     uint32_t userid;      /* owner of the session */
     uint64_t seed;
-    double join_timeout;   /* seconds after which a broker that was not welcomed gives up; the
+    double join_timeout; /* seconds after which a broker that was not welcomed gives up; the
                               root reports which ranks are missing, and keeps waiting */
+    double boot_timeout; /* seconds for which the root waits for all ranks; then `quorum` of them
+                              are enough.  0: it waits for ever */
+    uint32_t quorum;
     double orphan_timeout; /* seconds for which a broker without a parent keeps running */
     double shutdown_grace; /* seconds to wait for each level of children at shutdown */
     size_t event_buffer;   /* bytes of past events kept for children that missed some */
@@ -138,6 +144,9 @@ void core_local_ready(core_t *c);
 /* Begin an orderly shutdown of the whole session with exit code `rc`.  Any rank may call this: it
  * forwards the request to the root. */
 void core_shutdown(core_t *c, int rc, const char *reason);
+/* Leave the session: shut down this rank and those below it, while the session goes on.  Not for
+ * rank 0. */
+void core_leave(core_t *c, const char *reason);
 /* Continue the shutdown that the `hold` callback held back, with its exit code. */
 void core_shutdown_now(core_t *c);
 /* When all children are gone in CORE_DOWN, the state callback comes a second time with CORE_DOWN.
@@ -156,9 +165,15 @@ void core_child_event_up(core_t *c, uint32_t rank);
  * which events they should have.  `skipped`: events were sent without waiting for that child any
  * longer. */
 void core_event_slow(core_t *c, bool skipped);
-/* A neighbor is gone for good.  Requests in flight to it end with EHOSTUNREACH; its own requests
- * are canceled. */
+/* A neighbor is gone.  Requests in flight to it end with EHOSTUNREACH; its own requests are
+ * canceled. */
 void core_peer_lost(core_t *c, enum core_plane plane, uint32_t rank, const char *why);
+/* A neighbor that was lost, or has left, has connected again (a tree child, or the predecessor on
+ * the ring): another broker of its rank.  Before its first message. */
+void core_peer_back(core_t *c, enum core_plane plane, uint32_t rank);
+/* May another broker take the place of this neighbor, although it is connected?  True when the
+ * session counts its rank as lost. */
+bool core_peer_stale(const core_t *c, enum core_plane plane, uint32_t rank);
 /* The queue for a neighbor that returned EAGAIN has room again. */
 void core_peer_writable(core_t *c, uint32_t rank);
 
@@ -270,6 +285,8 @@ uint64_t core_event_seq(const core_t *c); /* last event accepted */
 int core_exit_code(const core_t *c);
 /* Did this rank shut down because its parent said that the session does? */
 bool core_was_told(const core_t *c);
+/* ... because its parent leaves, or was lost, while the session goes on? */
+bool core_parent_gone(const core_t *c);
 const idset_t *core_ranks_up(const core_t *c); /* ready ranks known here; complete at the root */
 const idset_t *core_ranks_lost(const core_t *c);
 

@@ -3,20 +3,25 @@
  * Format: control messages pass on the tree plane; control_wire.c describes each.  This file
  * handles those whose topics begin with "overlay."; core_event.c, those of "event.".
  *
- * The root publishes "overlay.run" {"up"} when all ranks are ready, and "overlay.down" {"ranks"}
- * when some were lost.
+ * The root publishes "overlay.run" {"up"} when all ranks are ready, "overlay.down" {"ranks"} when
+ * some were lost or have left, and "overlay.up" {"ranks"} when some of these came back
+ * (core_return.c).  What it tells is kept in the session map (sessmap.h).
  *
  * Joining: a broker reports its subtree once, when all ranks of it that are not lost are ready.
  * After REPORT_LATE seconds it reports the ranks that are ready, so that the root can name the
  * missing ones.  A session of N brokers thus starts with 3(N-1) control messages and N-1 events.
  *
+ * With boot_timeout the root waits so long for all ranks, then for `quorum` of them.  It publishes
+ * that the others are absent, and begins; they join when they come.
+ *
  * Loss: with a child, its whole subtree is lost to the brokers above, although its members may keep
  * running for a while.  A broker that has lost its parent serves its own subtree until
- * orphan_timeout, and then shuts it down.
+ * orphan_timeout, and then shuts it down.  A broker that leaves (core_leave()) takes its subtree
+ * with it, in order.
  *
  * Invariants:
  *  1. `up` and `lost` are disjoint.  Those of the root are the truth about the session.
- *  2. A child is welcomed at most once.  A lost child cannot join again.
+ *  2. A child is welcomed once for each time that it connects: a child that is up is not welcomed.
  *  3. In CORE_DOWN, a broker waits for its children for at most down_patience() seconds:
  *     shutdown_grace for each level of the tree from its own to the deepest.
  *
@@ -67,14 +72,33 @@ static bool subtree_complete(core_t *c)
            topology_subtree_count(c->topo, c->cfg.rank);
 }
 
+static void ranks_lost(core_t *c, const idset_t *ranks, enum rank_state how);
+
+/* The root, after boot_timeout: are there enough ranks to begin without the others? */
+static void begin_without(core_t *c)
+{
+    idset_t *absent;
+
+    if (!c->boot_over || !c->local_ready || idset_count(c->up) < c->cfg.quorum)
+        return;
+    absent = idset_create_range(0, c->cfg.size - 1);
+    if (absent && idset_subtract(absent, c->up) == 0 && idset_subtract(absent, c->lost) == 0)
+        ranks_lost(c, absent, RANK_ABSENT); /* checks again */
+    idset_destroy(absent);
+}
+
 /* The root: when all ranks that are not lost are ready, let the session run. */
 static void check_run(core_t *c)
 {
     struct overlay_run body = {idset_count(c->up)};
     char *json;
 
-    if (!core_is_root(c) || c->state != CORE_WIRED || !subtree_complete(c))
+    if (!core_is_root(c) || c->state != CORE_WIRED)
         return;
+    if (!subtree_complete(c)) {
+        begin_without(c);
+        return;
+    }
     core_set_state(c, CORE_READY);
     if ((json = flux_schema_encode(&overlay_run_schema, &body)))
         event_publish_json(c, "overlay.run", json);
@@ -106,9 +130,18 @@ static void report_ready(core_t *c)
 
 static void add_ready(core_t *c, const idset_t *ranks)
 {
-    if (idset_add(c->up, ranks) < 0 || idset_add(c->unreported, ranks) < 0)
+    idset_t *back = idset_intersect(ranks, c->lost);
+
+    if (!back || idset_subtract(c->lost, back) < 0 || idset_add(c->up, ranks) < 0 ||
+        idset_add(c->unreported, ranks) < 0)
         core_log(c, LOG_ERR, "rank %u is out of memory to note ready ranks", c->cfg.rank);
     INVARIANT(1, !idset_intersects(c->up, c->lost));
+    if (core_is_root(c)) {
+        sessmap_change(c->map, ranks, RANK_UP);
+        if (back)
+            return_publish(c, back);
+    }
+    idset_destroy(back);
     report_ready(c);
 }
 
@@ -130,9 +163,9 @@ static void report_late_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, vo
     report_ready(c);
 }
 
-static void tell_lost(core_t *c, const idset_t *ranks)
+static void tell_lost(core_t *c, const idset_t *ranks, bool left)
 {
-    struct control_text t = {0};
+    struct control_text t = {.left = left};
     char *text;
 
     if (core_is_root(c) || c->parent->lost || !c->parent->up || idset_empty(ranks))
@@ -146,6 +179,16 @@ static void tell_lost(core_t *c, const idset_t *ranks)
     free(text);
 }
 
+void overlay_hello_again(core_t *c, struct peer *p)
+{
+    flux_msg_t *hello = p->hello;
+
+    p->hello = NULL;
+    if (hello)
+        overlay_control(c, p, hello);
+    flux_msg_destroy(hello);
+}
+
 /* `seq`: the last event before this broker joined. */
 static void wired(core_t *c, uint64_t seq)
 {
@@ -153,15 +196,9 @@ static void wired(core_t *c, uint64_t seq)
     /* Must precede the children's welcome, which tells them where their events begin. */
     event_set_last(c, seq);
     flux_timer_start(c->report_timer, REPORT_LATE, 0.);
-    tell_lost(c, c->lost); /* those that were lost before there was a parent to tell */
-    for (uint32_t i = 0; i < c->nchildren; i++) {
-        flux_msg_t *hello = c->children[i].hello;
-        if (hello) {
-            c->children[i].hello = NULL;
-            overlay_control(c, &c->children[i], hello);
-            flux_msg_destroy(hello);
-        }
-    }
+    tell_lost(c, c->lost, false); /* those that were lost before there was a parent to tell */
+    for (uint32_t i = 0; i < c->nchildren; i++)
+        overlay_hello_again(c, &c->children[i]);
     route_held(c, &c->ring_next);
     if (c->parent)
         route_held(c, c->parent);
@@ -172,8 +209,22 @@ static void wired(core_t *c, uint64_t seq)
 
 static void children_gone(core_t *c);
 
-/* Record that `ranks` are lost, and tell the parent; at the root, publish it. */
-static void ranks_lost(core_t *c, const idset_t *ranks)
+static void log_down(core_t *c, const char *ranks, enum rank_state how)
+{
+    if (how == RANK_ABSENT)
+        core_log(c, LOG_ERR,
+                 "ranks %s have not joined within %g s (boot.timeout): the session begins without "
+                 "them",
+                 ranks, c->cfg.boot_timeout);
+    else if (how == RANK_LEFT)
+        core_log(c, LOG_NOTICE, "ranks %s have left", ranks);
+    else
+        core_log(c, LOG_ERR, "ranks %s are lost", ranks);
+}
+
+/* Record that `ranks` are lost (or have left, or are absent), and tell the parent; at the root,
+ * publish it. */
+static void ranks_lost(core_t *c, const idset_t *ranks, enum rank_state how)
 {
     idset_t *fresh = idset_difference(ranks, c->lost);
     char *text;
@@ -187,15 +238,17 @@ static void ranks_lost(core_t *c, const idset_t *ranks)
     idset_subtract(c->unreported, fresh);
     INVARIANT(1, !idset_intersects(c->up, c->lost));
     if (core_is_root(c)) {
-        const struct overlay_down body = {text};
-        char *json = flux_schema_encode(&overlay_down_schema, &body);
+        struct overlay_down body = {.ranks = text, .state = sessmap_state_name(how)};
+        char *json;
 
-        if (json)
+        sessmap_change(c->map, fresh, how);
+        body.map = sessmap_number(c->map);
+        if ((json = flux_schema_encode(&overlay_down_schema, &body)))
             event_publish_json(c, "overlay.down", json);
         free(json);
-        core_log(c, LOG_ERR, "ranks %s are lost", text);
+        log_down(c, text, how);
     } else
-        tell_lost(c, fresh);
+        tell_lost(c, fresh, how == RANK_LEFT);
     free(text);
     idset_destroy(fresh);
     report_ready(c);
@@ -210,6 +263,18 @@ static void orphan_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *a
     core_log(c, LOG_ERR, "rank %u has been without its parent, rank %u, for %.0f s: shutting down",
              c->cfg.rank, c->parent->rank, c->cfg.orphan_timeout);
     overlay_shutdown(c, 1, "the parent was lost");
+}
+
+/* A child is lost, or has left, and with it all below. */
+static void subtree_lost(core_t *c, struct peer *p, enum rank_state how)
+{
+    idset_t *sub = topology_subtree(c->topo, p->rank);
+
+    if (sub) {
+        return_await(c, p, sub);
+        ranks_lost(c, sub, how);
+    }
+    idset_destroy(sub);
 }
 
 static void peer_gone(core_t *c, struct peer *p, const char *why)
@@ -272,12 +337,9 @@ void core_peer_lost(core_t *c, enum core_plane plane, uint32_t rank, const char 
         return;
     }
     peer_gone(c, p, why);
-    if (c->state < CORE_DOWN) {
-        idset_t *sub = topology_subtree(c->topo, rank);
-        if (sub)
-            ranks_lost(c, sub);
-        idset_destroy(sub);
-    } else
+    if (c->state < CORE_DOWN)
+        subtree_lost(c, p, RANK_LOST);
+    else
         children_gone(c);
 }
 
@@ -325,23 +387,38 @@ static void down_timer_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, voi
     children_gone(c);
 }
 
-void overlay_shutdown(core_t *c, int rc, const char *reason)
+static void go_down(core_t *c, const struct control_down_order *s)
 {
-    struct shutdown_order s = {rc, reason};
-
     if (c->state >= CORE_DOWN)
         return;
-    c->exit_code = rc;
+    c->exit_code = s->rc;
     flux_watcher_stop(c->orphan_timer);
     flux_watcher_stop(c->join_timer);
+    flux_watcher_stop(c->boot_timer);
     core_set_state(c, CORE_DOWN);
     for (uint32_t i = 0; i < c->nchildren; i++) {
         struct peer *p = &c->children[i];
         if (p->up && !p->lost && !p->gone)
-            overlay_send(c, p, &control_down[CONTROL_SHUTDOWN], &s);
+            overlay_send(c, p, &control_down[CONTROL_SHUTDOWN], s);
     }
     flux_timer_start(c->down_timer, down_patience(c), 0.);
     children_gone(c);
+}
+
+void overlay_shutdown(core_t *c, int rc, const char *reason)
+{
+    const struct control_down_order s = {.rc = rc, .reason = reason};
+
+    go_down(c, &s);
+}
+
+void core_leave(core_t *c, const char *reason)
+{
+    /* The brokers below cannot serve without this one, and are to be started again. */
+    const struct control_down_order s = {.rc = 1, .reason = reason, .leave = true};
+
+    go_down(c, &s);
+    c->exit_code = 0;
 }
 
 void core_local_down_done(core_t *c)
@@ -388,7 +465,11 @@ static void hello_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t
         snprintf(why, sizeof(why), "the session is shutting down");
     else if (p->up || p->lost || p->gone)
         snprintf(why, sizeof(why), "a rank cannot join twice");
-    else {
+    else if (return_must_wait(c, p)) {
+        flux_msg_destroy(p->hello);
+        p->hello = flux_msg_incref(msg);
+        return;
+    } else {
         p->up = true;
         overlay_send(c, p, &control_down[CONTROL_WELCOME], &n);
         route_held(c, p);
@@ -406,6 +487,8 @@ static void welcome_cb(core_t *c, struct peer *p, const void *in, const flux_msg
     p->up = true;
     flux_watcher_stop(c->join_timer);
     c->ring_next.up = c->ring_prev.up = c->cfg.size > 1;
+    /* The others do not wait for those below this rank. */
+    c->report_now = n->state == CORE_RUN;
     wired(c, n->seq);
 }
 
@@ -453,17 +536,19 @@ static void lost_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t 
     idset_t *ids = parse_subtree_ranks(c, p, t->ranks);
 
     if (ids)
-        ranks_lost(c, ids);
+        ranks_lost(c, ids, t->left ? RANK_LEFT : RANK_LOST);
     idset_destroy(ids);
 }
 
 static void shutdown_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t *msg)
 {
-    const struct shutdown_order *s = in;
+    const struct control_down_order *s = in;
 
-    if (c->state < CORE_DOWN)
-        c->down_told = true;
-    overlay_shutdown(c, s->rc, s->reason);
+    if (c->state < CORE_DOWN) {
+        c->down_told = !s->leave;
+        c->parent_left = s->leave;
+    }
+    go_down(c, s);
 }
 
 static void goodbye_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t *msg)
@@ -476,12 +561,8 @@ static void goodbye_cb(core_t *c, struct peer *p, const void *in, const flux_msg
     inflight_fail(c, &p->to, EHOSTUNREACH, text);
     inflight_forget(c, &p->from, true);
     route_held(c, p);
-    if (c->state < CORE_DOWN) {
-        idset_t *sub = topology_subtree(c->topo, p->rank);
-        if (sub)
-            ranks_lost(c, sub);
-        idset_destroy(sub);
-    }
+    if (c->state < CORE_DOWN)
+        subtree_lost(c, p, RANK_LEFT);
     if (c->link->drop)
         c->link->drop(c->link_arg, CORE_TREE, p->rank);
     children_gone(c);
@@ -536,10 +617,11 @@ void overlay_control(core_t *c, struct peer *from, const flux_msg_t *msg)
         struct control_hello hello;
         struct control_number number;
         struct control_text text;
-        struct shutdown_order shutdown;
+        struct control_down_order shutdown;
     } in;
     errmsg_t err = {"there is no such message"};
 
+    memset(&in, 0, sizeof(in));
     for (; m->topic; m++, cb++) {
         json_t *owner;
         if (strcmp(m->topic, topic) != 0)
@@ -558,10 +640,17 @@ void overlay_control(core_t *c, struct peer *from, const flux_msg_t *msg)
 /* The session's own events. */
 void overlay_event(core_t *c, const flux_msg_t *event)
 {
-    if (strcmp(flux_msg_topic(event), "overlay.run") == 0 && c->state < CORE_RUN &&
-        c->state > CORE_JOIN) {
+    const char *topic = flux_msg_topic(event);
+    bool run = strcmp(topic, "overlay.run") == 0;
+
+    if (strcmp(topic, "overlay.down") == 0)
+        return_down(c, event);
+    if (strcmp(topic, "overlay.up") == 0)
+        run = return_up(c, event);
+    if (run && c->state < CORE_RUN && c->state > CORE_JOIN) {
         flux_watcher_stop(c->join_timer);
         flux_watcher_stop(c->report_timer);
+        flux_watcher_stop(c->boot_timer);
         c->report_now = true;
         core_set_state(c, CORE_RUN);
     }
@@ -576,6 +665,14 @@ void core_child_event_up(core_t *c, uint32_t rank)
 }
 
 /* --- start and end --- */
+
+static void boot_timer_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    core_t *c = arg;
+
+    c->boot_over = true;
+    check_run(c);
+}
 
 static void join_timer_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
 {
@@ -635,6 +732,8 @@ int overlay_init(core_t *c)
         !(c->join_timer = flux_timer_create(c->r, join_timer_cb, c)) ||
         !(c->report_timer = flux_timer_create(c->r, report_late_cb, c)) ||
         !(c->orphan_timer = flux_timer_create(c->r, orphan_cb, c)) ||
+        !(c->boot_timer = flux_timer_create(c->r, boot_timer_cb, c)) ||
+        (me == 0 && !(c->map = sessmap_create(c->cfg.size))) ||
         !(c->down_timer = flux_timer_create(c->r, down_timer_cb, c)))
         return -1;
     return 0;
@@ -644,6 +743,7 @@ void overlay_destroy(core_t *c)
 {
     for (uint32_t i = 0; i < c->nchildren && c->children; i++) {
         flux_msg_destroy(c->children[i].hello);
+        idset_destroy(c->children[i].await);
         route_held_destroy(c, &c->children[i]);
     }
     if (c->parent)
@@ -654,6 +754,8 @@ void overlay_destroy(core_t *c)
     flux_watcher_destroy(c->report_timer);
     flux_watcher_destroy(c->orphan_timer);
     flux_watcher_destroy(c->down_timer);
+    flux_watcher_destroy(c->boot_timer);
+    sessmap_destroy(c->map);
     idset_destroy(c->up);
     idset_destroy(c->lost);
     idset_destroy(c->unreported);
@@ -678,6 +780,8 @@ int core_start(core_t *c)
         flux_timer_start(c->join_timer, c->cfg.join_timeout, 0.);
     if (core_is_root(c)) {
         c->ring_next.up = c->ring_prev.up = c->cfg.size > 1;
+        if (c->cfg.boot_timeout > 0.)
+            flux_timer_start(c->boot_timer, c->cfg.boot_timeout, 0.);
         wired(c, core_event_seq(c));
         return 0;
     }

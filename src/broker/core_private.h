@@ -1,6 +1,7 @@
 /* What the files of the broker core share.  core.c: life and endpoints.  core_route.c: requests and
  * responses.  core_inflight.c: pending requests.  core_event.c: the order of events.
- * core_overlay.c: neighbors and the state machine.  core_service.c: the broker's own services.
+ * core_overlay.c: neighbors and the state machine.  core_return.c: ranks that come back.
+ * core_service.c: the broker's own services.
  */
 #ifndef BROKER_CORE_PRIVATE_H
 #define BROKER_CORE_PRIVATE_H
@@ -13,6 +14,7 @@
 #include "libflux/route.h"
 #include "libutil/hmap.h"
 #include "libutil/list.h"
+#include "sessmap.h"
 
 /* A neighbor: the tree parent, a tree child, or one end of the ring. */
 struct peer {
@@ -23,7 +25,9 @@ struct peer {
     bool event_up; /* child: its event link is in place */
     bool lost;
     bool gone;             /* child: said goodbye */
-    flux_msg_t *hello;     /* child: its hello, which came before this broker was welcomed itself */
+    bool stale;            /* ring predecessor: the session counts its rank as lost */
+    flux_msg_t *hello;     /* child: its hello, which cannot be answered yet */
+    idset_t *await;        /* child: lost ranks that no event has announced yet; or NULL */
     struct list_node to;   /* inflight.to_node: requests sent to it */
     struct list_node from; /* inflight.from_node: requests that came from it */
     struct list_node held; /* requests for it that wait until it has joined or has room */
@@ -123,6 +127,7 @@ struct core {
     idset_t *up; /* ready in this subtree (root: in the session) */
     idset_t *lost;
     idset_t *unreported; /* ready here, not yet reported to the parent */
+    sessmap_t *map;      /* the root's; NULL elsewhere */
     bool local_ready;
     bool reported_all;
     bool report_now; /* late: report without waiting for the whole subtree */
@@ -130,11 +135,14 @@ struct core {
     flux_watcher_t *report_timer;
     flux_watcher_t *orphan_timer;
     flux_watcher_t *down_timer;
-    struct courier *orders; /* requests to the root; NULL until the first */
-    bool down_asked;        /* the root was asked to shut the session down */
-    bool held;              /* the owner will continue the shutdown */
-    bool down_told;         /* the parent said that the session shuts down */
-    bool down_local;        /* second phase of CORE_DOWN */
+    flux_watcher_t *boot_timer; /* the root's */
+    bool boot_over;             /* boot_timeout has passed */
+    struct courier *orders;     /* requests to the root; NULL until the first */
+    bool down_asked;            /* the root was asked to shut the session down */
+    bool held;                  /* the owner will continue the shutdown */
+    bool down_told;             /* the parent said that the session shuts down */
+    bool parent_left;           /* the parent said that it leaves, with its subtree */
+    bool down_local;            /* second phase of CORE_DOWN */
     int exit_code;
 
     core_trace_f trace;
@@ -205,6 +213,17 @@ int overlay_send(core_t *c, struct peer *p, const struct flux_method *m, const v
 void overlay_event(core_t *c, const flux_msg_t *event);
 struct peer *overlay_tree_peer(core_t *c, uint32_t rank); /* NULL: not a tree neighbor */
 void overlay_shutdown(core_t *c, int rc, const char *reason);
+void overlay_hello_again(core_t *c, struct peer *p); /* handle the hello that was kept, if any */
+
+/* core_return.c */
+/* These ranks, a child and all below, are being lost: note those whose loss has to be announced. */
+void return_await(core_t *c, struct peer *p, const idset_t *subtree);
+/* Is it too early to welcome this child? */
+bool return_must_wait(const core_t *c, const struct peer *p);
+void return_down(core_t *c, const flux_msg_t *event);
+bool return_up(core_t *c, const flux_msg_t *event); /* true: this broker is up */
+/* The root: these ranks (the set is emptied) were not up, and now are. */
+void return_publish(core_t *c, idset_t *back);
 
 /* core_trace.c: each is called only when c->trace is not NULL */
 /* The origin of a response; all NULL: this broker. */

@@ -3,7 +3,8 @@
  *    event.publish      raw: an encoded event   -> {"seq"}     (at rank 0)
  *    event.subscribe    {"prefix"}              -> {}          for the sender, at its own broker
  *    event.unsubscribe  {"prefix"}              -> {}
- *    overlay.status     {}  -> {"rank","size","state","up","lost","topology"}   complete at rank 0
+ *    overlay.status     {}  -> {"rank","size","state","up","lost","topology"}   complete at rank 0,
+ *                              with "map","left","absent","incarnations"
  *    overlay.topology   {}  -> {"topology","size","file"}  file: the tree in topology file format
  *    broker.stats       {}  -> counters
  *    broker.shutdown    {"rc","reason"} -> {}   forwarded to rank 0
@@ -120,10 +121,31 @@ static void status_cb(flux_t *h, const flux_msg_t *req, void *arg)
     core_t *c = arg;
     char *up = idset_format(c->up, 0);
     char *lost = idset_format(c->lost, 0);
-    struct overlay_status s = {c->cfg.rank, c->cfg.size, core_state_name(c->state),
-                               up,          lost,        topology_spec(c->topo)};
+    struct overlay_status s = {.rank = c->cfg.rank,
+                               .size = c->cfg.size,
+                               .state = core_state_name(c->state),
+                               .up = up,
+                               .lost = lost,
+                               .topology = topology_spec(c->topo)};
+    char *left = NULL;
+    char *absent = NULL;
 
+    if (c->map) {
+        s.map = sessmap_number(c->map);
+        left = sessmap_ranks(c->map, RANK_LEFT);
+        absent = sessmap_ranks(c->map, RANK_ABSENT);
+        s.left = left && *left ? left : NULL;
+        s.absent = absent && *absent ? absent : NULL;
+        if (!(s.incarnations = sessmap_incarnations(c->map)) ||
+            json_array_size(s.incarnations) == 0) {
+            json_decref(s.incarnations);
+            s.incarnations = NULL;
+        }
+    }
     flux_respond_struct(h, req, &overlay_status_schema, &s);
+    json_decref(s.incarnations);
+    free(left);
+    free(absent);
     free(up);
     free(lost);
 }

@@ -29,11 +29,28 @@ static topology_t *session_topology(struct cmd *c, flux_t *h, char **spec)
     return t;
 }
 
+/* The part of the answer of rank 0 that says what happened to the ranks that are not up.  -1 with
+ * an error message. */
+static int read_map(struct session *s, const struct overlay_status *st, errmsg_t *err)
+{
+    idset_t *absent = NULL;
+    int rc = -1;
+
+    if ((s->left = idset_parse(st->left ? st->left : "", err)) &&
+        (absent = idset_parse(st->absent ? st->absent : "", err)) &&
+        idset_subtract(s->lost, s->left) == 0 && idset_subtract(s->lost, absent) == 0)
+        rc = 0;
+    idset_destroy(absent);
+    s->map = st->map;
+    s->started = json_incref(st->incarnations);
+    return rc;
+}
+
 int session_query(struct cmd *c, struct session *s, bool topology)
 {
     flux_t *h = cmd_handle(c);
     flux_future_t *f;
-    struct overlay_status st;
+    struct overlay_status st = {0};
     errmsg_t err = {"out of memory"};
     int rc = -1;
 
@@ -44,7 +61,7 @@ int session_query(struct cmd *c, struct session *s, bool topology)
     if (cmd_wait_struct(c, f, TIMEOUT, "overlay.status", &overlay_status_schema, &st) == 0) {
         s->size = st.size;
         if (!(s->state = strdup(st.state)) || !(s->up = idset_parse(st.up, &err)) ||
-            !(s->lost = idset_parse(st.lost, &err)))
+            !(s->lost = idset_parse(st.lost, &err)) || read_map(s, &st, &err) < 0)
             cmd_error(c, "the status of rank 0 cannot be read: %s", err.text);
         else
             rc = 0;
@@ -62,12 +79,37 @@ void session_clear(struct session *s)
     topology_destroy(s->topo);
     idset_destroy(s->up);
     idset_destroy(s->lost);
+    idset_destroy(s->left);
+    json_decref(s->started);
     memset(s, 0, sizeof(*s));
 }
 
 const char *session_rank_state(const struct session *s, uint32_t rank)
 {
-    return idset_test(s->lost, rank) ? "lost" : idset_test(s->up, rank) ? "up" : "absent";
+    return idset_test(s->lost, rank)   ? "lost"
+           : idset_test(s->left, rank) ? "left"
+           : idset_test(s->up, rank)   ? "up"
+                                       : "absent";
+}
+
+uint32_t session_rank_incarnation(const struct session *s, uint32_t rank)
+{
+    uint32_t n = strcmp(session_rank_state(s, rank), "absent") != 0;
+    struct overlay_incarnation in;
+    size_t i;
+    json_t *o;
+
+    json_array_foreach(s->started, i, o)
+    {
+        idset_t *ranks = flux_schema_decode_json(&overlay_incarnation_schema, o, &in, NULL) == 0
+                             ? idset_parse(in.ranks, NULL)
+                             : NULL;
+
+        if (idset_test(ranks, rank))
+            n = in.incarnation;
+        idset_destroy(ranks);
+    }
+    return n;
 }
 
 static idset_t *ranks_to_depth(struct cmd *c, flux_t *h, uint32_t depth)

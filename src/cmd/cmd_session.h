@@ -11,14 +11,19 @@ struct session {
     char *spec;       /* NULL without topology */
     topology_t *topo; /* NULL without topology */
     idset_t *up;
-    idset_t *lost;
+    idset_t *lost;   /* was up, and cannot be reached */
+    idset_t *left;   /* was up, and has left in order */
+    uint64_t map;    /* number of the session map */
+    json_t *started; /* array of struct overlay_incarnation, of those above 1; or NULL */
 };
 
 /* Ask; `topology`: the shape, too.  0, or -1 after printing a sentence.  To be cleared. */
 int session_query(struct cmd *c, struct session *s, bool topology);
 void session_clear(struct session *s);
-/* "up", "lost" or "absent" (not there yet). */
+/* "up", "lost", "left" or "absent" (not there yet). */
 const char *session_rank_state(const struct session *s, uint32_t rank);
+/* How often a broker of this rank has joined: 0 if it is absent. */
+uint32_t session_rank_incarnation(const struct session *s, uint32_t rank);
 /* Options of commands that ask several ranks; session_rank_option() takes them. */
 #define SESSION_RANK_OPTS                                                                     \
     {'r', "ranks", "IDSET", "operate at these ranks, or 'all' (default: the local rank)"},    \

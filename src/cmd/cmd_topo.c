@@ -20,8 +20,8 @@ static const struct cmd_opt opts[] = {
 };
 static const struct cmd_usage usage = {
     "[OPTION...]",
-    "Print the tree that connects the ranks of the session. Ranks that are lost or have not\n"
-    "joined yet are marked.",
+    "Print the tree that connects the ranks of the session. Ranks that are lost, have left, or\n"
+    "have not joined yet are marked.",
     opts,
     NULL,
     0,
@@ -52,6 +52,7 @@ static int print_json(struct cmd *c, const struct session *s)
                             parent == TOPOLOGY_NONE ? json_null() : json_integer(parent));
         json_object_set_new(o, "depth", json_integer(topology_depth(s->topo, rank)));
         json_object_set_new(o, "state", json_string(session_rank_state(s, rank)));
+        json_object_set_new(o, "incarnation", json_integer(session_rank_incarnation(s, rank)));
         if (json_array_append_new(ranks, o) < 0) {
             json_decref(ranks);
             ranks = NULL;

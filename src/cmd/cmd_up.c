@@ -20,12 +20,13 @@ static const struct cmd_usage usage = {
     0,
 };
 
-/* The ranks that are neither up nor lost.  NULL with ENOMEM. */
+/* The ranks of which no broker has been up yet.  NULL with ENOMEM. */
 static idset_t *absent_ranks(const struct session *s)
 {
     idset_t *ids = idset_create_range(0, s->size - 1);
 
-    if (ids && (idset_subtract(ids, s->up) < 0 || idset_subtract(ids, s->lost) < 0)) {
+    if (ids && (idset_subtract(ids, s->up) < 0 || idset_subtract(ids, s->lost) < 0 ||
+                idset_subtract(ids, s->left) < 0)) {
         idset_destroy(ids);
         ids = NULL;
     }
@@ -50,6 +51,7 @@ static int print_line(struct cmd *c, const struct session *s)
     printf("%zu of %u up", idset_count(s->up), s->size);
     print_set(": ", s->up);
     print_set("; lost: ", s->lost);
+    print_set("; left: ", s->left);
     print_set("; absent: ", absent);
     putchar('\n');
     idset_destroy(absent);
@@ -73,6 +75,8 @@ static int print_object(struct cmd *c, const struct session *s)
     if (!absent || !obj || json_object_set_new(obj, "size", json_integer(s->size)) < 0 ||
         json_object_set_new(obj, "state", json_string(s->state)) < 0 ||
         add_set(obj, "up", s->up) < 0 || add_set(obj, "lost", s->lost) < 0 ||
+        add_set(obj, "left", s->left) < 0 ||
+        json_object_set_new(obj, "map", json_integer((json_int_t)s->map)) < 0 ||
         add_set(obj, "absent", absent) < 0) {
         json_decref(obj);
         obj = NULL;
@@ -89,6 +93,7 @@ static int print_table(struct cmd *c, const struct session *s, bool json)
     table_column(t, "state", "STATE", TABLE_LEFT);
     table_column(t, "parent", "PARENT", TABLE_RIGHT);
     table_column(t, "depth", "DEPTH", TABLE_RIGHT);
+    table_column(t, "incarnation", "INCARNATION", TABLE_RIGHT);
     for (uint32_t rank = 0; rank < s->size; rank++) {
         uint32_t parent = topology_parent(s->topo, rank);
 
@@ -100,6 +105,7 @@ static int print_table(struct cmd *c, const struct session *s, bool json)
         else
             table_u64(t, parent);
         table_u64(t, topology_depth(s->topo, rank));
+        table_u64(t, session_rank_incarnation(s, rank));
     }
     return cmd_print_table(c, t, json);
 }

@@ -809,7 +809,7 @@ START_TEST(services)
     cl_pump(cl);
     ck_assert_int_eq(flux_rpc_get_json(f, &json, NULL), 0);
     ck_assert_str_eq(json, "{\"rank\":0,\"size\":3,\"state\":\"run\",\"up\":\"0-2\",\"lost\":\"\","
-                           "\"topology\":\"kary:2\"}");
+                           "\"topology\":\"kary:2\",\"map\":3}");
     flux_future_destroy(f);
     ask(c, "overlay.topology", FLUX_NODEID_ANY);
     expect_answer(c, 1, 0, "0: 1-2");

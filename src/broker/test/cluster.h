@@ -30,6 +30,7 @@ struct node {
     bool deaf_to_events; /* what the parent publishes does not arrive */
     bool full;           /* its queue is full: requests to it get EAGAIN */
     bool event_link[MAX_NODES];
+    bool ring_again; /* the core connects again to the next broker of the ring */
     int dropped;
     int down_calls;
     char states[64]; /* first letters */
@@ -178,8 +179,18 @@ static inline void cl_drop(void *arg, enum core_plane plane, uint32_t rank)
     nd->event_link[rank] = false;
 }
 
+static inline int cl_again(void *arg, enum core_plane plane, uint32_t rank)
+{
+    struct node *nd = arg;
+
+    ck_assert_int_eq(plane, CORE_RING);
+    ck_assert(!nd->ring_again);
+    nd->ring_again = true;
+    return 0;
+}
+
 static const struct core_link_ops cl_link_ops = {
-    .send = cl_send, .publish = cl_publish, .drop = cl_drop};
+    .send = cl_send, .publish = cl_publish, .drop = cl_drop, .again = cl_again};
 
 /* Deliver one frame, or fire one deferral. */
 static inline bool cl_step(struct cluster *cl)
@@ -287,8 +298,9 @@ static inline void cl_event_links(struct cluster *cl, uint32_t child)
     core_child_event_up(cl->nodes[parent].core, child);
 }
 
-/* Cores, not started. */
-static inline struct cluster *cl_create(uint32_t size, const char *topology)
+/* Cores, not started; all but one are enough after `boot_timeout`. */
+static inline struct cluster *cl_create_early(uint32_t size, const char *topology,
+                                              double boot_timeout)
 {
     struct cluster *cl = calloc(1, sizeof(*cl));
 
@@ -308,9 +320,17 @@ static inline struct cluster *cl_create(uint32_t size, const char *topology)
         cfg.seed = 11;
         cfg.event_buffer = 1000;
         cfg.inflight_max = 100;
+        cfg.boot_timeout = boot_timeout;
+        cfg.quorum = size - 1;
         cl_node_create(cl, i, &cfg);
     }
     return cl;
+}
+
+/* Cores, not started. */
+static inline struct cluster *cl_create(uint32_t size, const char *topology)
+{
+    return cl_create_early(size, topology, 0.);
 }
 
 static inline void cl_start(struct cluster *cl)
@@ -366,6 +386,35 @@ static inline void cl_kill(struct cluster *cl, uint32_t rank)
         if (topology_ring_next(t, i) == rank || topology_ring_prev(t, i) == rank)
             core_peer_lost(cl->nodes[i].core, CORE_RING, rank, "killed");
     }
+}
+
+/* Another broker of the rank of a dead one is started, and connects. */
+static inline void cl_restart(struct cluster *cl, uint32_t rank)
+{
+    struct node *nd = &cl->nodes[rank];
+    const topology_t *t = core_topology(nd->core);
+    uint32_t parent = topology_parent(t, rank);
+    uint32_t next = topology_ring_next(t, rank);
+    struct core_config cfg;
+    char topology[64];
+
+    ck_assert(nd->dead);
+    core_config_init(&cfg);
+    cfg.rank = rank;
+    cfg.size = cl->size;
+    snprintf(topology, sizeof(topology), "%s", topology_spec(t));
+    cfg.topology = topology;
+    cfg.userid = 500;
+    cfg.seed = 11;
+    cfg.event_buffer = 1000;
+    cfg.inflight_max = 100;
+    core_destroy(nd->core);
+    memset(nd, 0, sizeof(*nd));
+    cl_node_create(cl, rank, &cfg);
+    core_peer_back(cl->nodes[parent].core, CORE_TREE, rank);
+    core_peer_back(cl->nodes[next].core, CORE_RING, rank);
+    cl_event_links(cl, rank);
+    ck_assert_int_eq(core_start(nd->core), 0);
 }
 
 /* --- endpoints --- */

@@ -2,6 +2,14 @@
 #include "config.h"
 #include "overlay_wire.h"
 
+static const struct flux_field incarnation_fields[] = {
+    FLUX_FIELD_U32(struct overlay_incarnation, incarnation, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_STR(struct overlay_incarnation, ranks, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+const struct flux_schema overlay_incarnation_schema =
+    FLUX_SCHEMA(struct overlay_incarnation, incarnation_fields);
+
 static const struct flux_field status_fields[] = {
     FLUX_FIELD_U32(struct overlay_status, rank, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U32(struct overlay_status, size, FLUX_FIELD_REQUIRED),
@@ -9,6 +17,11 @@ static const struct flux_field status_fields[] = {
     FLUX_FIELD_STR(struct overlay_status, up, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_STR(struct overlay_status, lost, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_STR(struct overlay_status, topology, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct overlay_status, map, FLUX_FIELD_OPTIONAL),
+    FLUX_FIELD_STR(struct overlay_status, left, FLUX_FIELD_OPTIONAL),
+    FLUX_FIELD_STR(struct overlay_status, absent, FLUX_FIELD_OPTIONAL),
+    FLUX_FIELD_ARRAY_OF(struct overlay_status, incarnations, FLUX_FIELD_OPTIONAL,
+                        &overlay_incarnation_schema),
     FLUX_FIELD_END,
 };
 const struct flux_schema overlay_status_schema = FLUX_SCHEMA(struct overlay_status, status_fields);
@@ -29,14 +42,27 @@ const struct flux_schema overlay_run_schema = FLUX_SCHEMA(struct overlay_run, ru
 
 static const struct flux_field down_fields[] = {
     FLUX_FIELD_STR(struct overlay_down, ranks, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_STR(struct overlay_down, state, FLUX_FIELD_OPTIONAL),
+    FLUX_FIELD_U64(struct overlay_down, map, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_END,
 };
 const struct flux_schema overlay_down_schema = FLUX_SCHEMA(struct overlay_down, down_fields);
 
+static const struct flux_field up_fields[] = {
+    FLUX_FIELD_STR(struct overlay_up, ranks, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U32(struct overlay_up, incarnation, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_STR(struct overlay_up, lost, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct overlay_up, map, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+const struct flux_schema overlay_up_schema = FLUX_SCHEMA(struct overlay_up, up_fields);
+
 const struct flux_method overlay_methods[] = {
     {.topic = "overlay.status",
      .response = &overlay_status_schema,
-     .what = "state of this broker, and the ranks that it knows to be up and lost (idsets)"},
+     .what = "state of this broker, and the ranks that it knows to be up and not to be (idsets); "
+             "rank 0 says which of the latter left in order or never came, and the incarnations "
+             "above 1"},
     {.topic = "overlay.topology",
      .response = &overlay_shape_schema,
      .what = "shape of the tree, and the tree itself in the form of a topology file"},
@@ -47,6 +73,12 @@ const struct flux_method overlay_methods[] = {
     {.topic = "overlay.down",
      .flags = FLUX_METHOD_EVENT,
      .request = &overlay_down_schema,
-     .what = "these ranks (an idset) are lost"},
+     .what = "these ranks (an idset) are lost, have left, or are absent: the session begins "
+             "without them; map: number of the session map"},
+    {.topic = "overlay.up",
+     .flags = FLUX_METHOD_EVENT,
+     .request = &overlay_up_schema,
+     .what = "these ranks, which were not up, are: brokers of this incarnation; all that are still "
+             "not up are lost"},
     FLUX_METHOD_END,
 };

@@ -5,13 +5,24 @@
 #include "libschema/schema.h"
 
 /* Pointers refer to the decoded message. */
+struct overlay_incarnation {
+    uint32_t incarnation;
+    const char *ranks; /* idset */
+};
+extern const struct flux_schema overlay_incarnation_schema;
+
 struct overlay_status {
     uint32_t rank;
     uint32_t size;
     const char *state;
     const char *up;   /* idset */
-    const char *lost; /* idset */
+    const char *lost; /* idset: not up any more, or not expected */
     const char *topology;
+    /* Rank 0 only. */
+    uint64_t map;         /* number of the session map */
+    const char *left;     /* those of `lost` that have left in order; NULL: none */
+    const char *absent;   /* those of `lost` that were never up; NULL: none */
+    json_t *incarnations; /* array of struct overlay_incarnation, of those above 1; NULL: none */
 };
 extern const struct flux_schema overlay_status_schema;
 
@@ -28,11 +39,22 @@ struct overlay_run {
 };
 extern const struct flux_schema overlay_run_schema;
 
-/* Event "overlay.down": these ranks are lost. */
+/* Event "overlay.down": these ranks are not up, or no longer. */
 struct overlay_down {
     const char *ranks; /* idset */
+    const char *state; /* "lost", "left" or "absent"; NULL: lost */
+    uint64_t map;      /* number of the session map after this change; 0: not told */
 };
 extern const struct flux_schema overlay_down_schema;
+
+/* Event "overlay.up": these ranks were not up, and now are. */
+struct overlay_up {
+    const char *ranks; /* idset */
+    uint32_t incarnation;
+    const char *lost; /* idset: all ranks that are still not up */
+    uint64_t map;
+};
+extern const struct flux_schema overlay_up_schema;
 
 extern const struct flux_method overlay_methods[];
 

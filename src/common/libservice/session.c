@@ -1,8 +1,9 @@
 /* session.c - what a module knows about its session.
  *
  *    operation   subscription    is called with
- *    lost        overlay.down    the event; the answer of rank 0 to overlay.status, which
- *                                session_ask_lost() requests, also after missed events (event.lost)
+ *    lost, back  overlay.        the events overlay.down and overlay.up; the answer of rank 0 to
+ *                                overlay.status, which session_ask_lost() requests, also after
+ *                                missed events (event.lost)
  *    status      overlay.        each answer of the own broker, which is asked at first and after
  *                                each of these events, or when session_current() needs an answer
  *    runs        overlay.run     the event, or an answer of the own broker after the subscription
@@ -15,6 +16,9 @@
  *     or one above it, was cut off and still reaches rank 0 along the ring.  Then the others that
  *     are named may be in the same part of the tree and serve this rank as before, so nothing is
  *     concluded from what rank 0 says.  The part ends at its orphan.timeout.
+ *  4. Each change has a number, that of the session map.  What is older than what is known changes
+ *     nothing; an answer that is older is asked for again.  A new broker learns from the event
+ *     overlay.up, which names it, which ranks are lost.
  *
  * Failure: requests and subscriptions that fail are logged.
  */
@@ -36,6 +40,7 @@ struct session {
     void *arg;
     flux_handlers_t *handlers;
     idset_t *lost;
+    uint64_t map; /* number of the newest change that is included */
     flux_future_t *lost_f;
     flux_future_t *status_f;
     flux_future_t *sub_f;
@@ -66,33 +71,81 @@ static void ranks_lost(session_t *s, const char *text, bool now)
     idset_destroy(ranks);
 }
 
+/* These, and no others, are lost, says rank 0 when the map has this number. */
+static void set_lost(session_t *s, const char *text, uint64_t map)
+{
+    idset_t *lost = idset_parse(text, NULL);
+    idset_t *anew = NULL;
+    idset_t *back = NULL;
+
+    if (!lost || idset_test(lost, flux_rank(s->h))) {
+        idset_destroy(lost);
+        return;
+    }
+    anew = idset_difference(lost, s->lost);
+    back = idset_difference(s->lost, lost);
+    if (anew && back) {
+        idset_destroy(s->lost);
+        s->lost = lost;
+        s->map = map;
+        INVARIANT(3, !idset_test(s->lost, flux_rank(s->h)));
+        if (!idset_empty(back) && s->ops->back)
+            s->ops->back(s->arg, back);
+        if (!idset_empty(anew))
+            s->ops->lost(s->arg, anew, false);
+    } else {
+        complain(s, "out of memory");
+        idset_destroy(lost);
+    }
+    idset_destroy(anew);
+    idset_destroy(back);
+}
+
+static void up_cb(flux_t *h, const flux_msg_t *event, void *arg)
+{
+    session_t *s = arg;
+    size_t len;
+    const char *json = flux_msg_payload(event, &len);
+    struct overlay_up in;
+    json_t *owner =
+        json && s->ops->lost ? flux_schema_decode(&overlay_up_schema, json, len, &in, NULL) : NULL;
+
+    if (owner && in.map > s->map)
+        set_lost(s, in.lost, in.map);
+    json_decref(owner);
+}
+
 static void down_cb(flux_t *h, const flux_msg_t *event, void *arg)
 {
     session_t *s = arg;
     size_t len;
     const char *json = flux_msg_payload(event, &len);
-    struct overlay_down in;
+    struct overlay_down in = {0};
     json_t *owner = json && s->ops->lost
                         ? flux_schema_decode(&overlay_down_schema, json, len, &in, NULL)
                         : NULL;
 
-    if (owner)
+    if (owner && (in.map == 0 || in.map > s->map)) {
+        s->map = in.map > 0 ? in.map : s->map;
         ranks_lost(s, in.ranks, true);
+    }
     json_decref(owner);
 }
 
 static void lost_cb(flux_future_t *f, void *arg)
 {
     session_t *s = arg;
-    struct overlay_status st;
+    struct overlay_status st = {0};
     errmsg_t err;
     int rc = flux_rpc_get_struct(f, &overlay_status_schema, &st, &err);
 
     s->lost_f = NULL;
-    if (rc == 0)
-        ranks_lost(s, st.lost, false);
-    else
+    if (rc < 0)
         complain(s, err.text);
+    else if (st.map < s->map)
+        session_ask_lost(s);
+    else
+        set_lost(s, st.lost, st.map);
     flux_future_destroy(f);
 }
 
@@ -125,7 +178,7 @@ static void begin(session_t *s)
 static void status_cb(flux_future_t *f, void *arg)
 {
     session_t *s = arg;
-    struct overlay_status st;
+    struct overlay_status st = {0};
     errmsg_t err;
     int rc = flux_rpc_get_struct(f, &overlay_status_schema, &st, &err);
 
@@ -198,11 +251,9 @@ static void run_cb(flux_t *h, const flux_msg_t *event, void *arg)
 
 /* Only events that were subscribed to come. */
 static const struct flux_handler handlers[] = {
-    {FLUX_MSG_EVENT, "event.lost", missed_cb, 0},
-    {FLUX_MSG_EVENT, "overlay.down", down_cb, 0},
-    {FLUX_MSG_EVENT, "overlay.run", run_cb, 0},
-    {FLUX_MSG_EVENT, "overlay.", changed_cb, 0},
-    FLUX_HANDLER_END,
+    {FLUX_MSG_EVENT, "event.lost", missed_cb, 0}, {FLUX_MSG_EVENT, "overlay.down", down_cb, 0},
+    {FLUX_MSG_EVENT, "overlay.up", up_cb, 0},     {FLUX_MSG_EVENT, "overlay.run", run_cb, 0},
+    {FLUX_MSG_EVENT, "overlay.", changed_cb, 0},  FLUX_HANDLER_END,
 };
 
 static void subscribed_cb(flux_future_t *f, void *arg)
@@ -221,9 +272,7 @@ static void subscribed_cb(flux_future_t *f, void *arg)
 
 static const char *prefix(const struct session_ops *ops)
 {
-    if (ops->status || (ops->lost && ops->runs))
-        return "overlay.";
-    return ops->lost ? "overlay.down" : "overlay.run";
+    return ops->status || ops->lost ? "overlay." : "overlay.run";
 }
 
 session_t *session_create(flux_t *h, const struct session_ops *ops, void *arg)

@@ -1,4 +1,4 @@
-/* What a module needs to know about its session: which ranks are lost, whether the session runs,
+/* What a module needs to know about its session: which ranks are lost or back, whether the session runs,
  * and the state of its broker's overlay whenever that changes.
  *
  * Thread rules: those of the handle.
@@ -16,10 +16,13 @@ typedef struct session session_t;
 
 /* An operation that is NULL costs no message. */
 struct session_ops {
-    /* These ranks were lost; some may have been reported before.  session_lost() includes them
-     * already. `now`: just now; otherwise at any time in the past.  Not called for ranks among
-     * which is the own one: then it is this broker that is cut off. */
+    /* These ranks were lost, have left, or are absent; some may have been reported before.
+     * session_lost() includes them already. `now`: just now; otherwise at any time in the past.
+     * Not called for ranks among which is the own one: then it is this broker that is cut off. */
     void (*lost)(void *arg, const idset_t *ranks, bool now);
+    /* These ranks were lost and are up again, with new brokers: nothing that concerns the earlier
+     * ones is left there.  session_lost() does not include them any more. */
+    void (*back)(void *arg, const idset_t *ranks);
     /* The first answer, or something has changed in the overlay: the state of the own broker.
      * NULL: it cannot be learned, for a reason that was logged. */
     void (*status)(void *arg, const struct overlay_status *status);
@@ -37,7 +40,7 @@ void session_destroy(session_t *s); /* NULL-safe, keeps errno */
 /* Is the state that was last reported to session_ops.status() the current one, as far as the events
  * that have arrived tell?  Otherwise the own broker is asked, if it was not yet. */
 bool session_current(session_t *s);
-/* The ranks that were reported to session_ops.lost(). */
+/* The ranks that were reported to session_ops.lost(), and not to session_ops.back() since. */
 const idset_t *session_lost(const session_t *s);
 /* Ask rank 0 which ranks are lost: for an instance that replaces another, or that has missed events
  * for another reason.  The event "event.lost" does the same. */

@@ -11,6 +11,8 @@ ROW("boot.method", WORD, NULL, 0, 0, "pmi,config,single",
     "how brokers find each other; default: depends on the environment")
 ROW("boot.rank", COUNT, NULL, 0, 4294967294., NULL,
     "rank of this broker; default: determined by its host name")
+ROW("boot.timeout", DURATION, "0", ANY,
+    "time after which the session starts with quorum ranks; 0: it waits for all")
 ROW("broker.pid", FIXED, NULL, ANY, "process id of the broker")
 ROW("config.file", TEXT, NULL, ANY, "configuration file (flux start --config)")
 ROW("content.cache-limit", SIZE, "16M", ANY,
@@ -58,7 +60,8 @@ ROW("orphan.timeout", DURATION, "30s", ANY,
     "how long a broker runs without its parent; 1s in a job")
 ROW("parent-uri", FIXED, NULL, ANY, "address of the enclosing session")
 ROW("peer.timeout", DURATION, "30s", ANY, "silence after which a neighbor is lost; 0: never")
-ROW("quorum", COUNT, NULL, 1, 4294967295., NULL, "ranks that are needed to start; default: all")
+ROW("quorum", COUNT, NULL, 1, 4294967295., NULL,
+    "ranks that are needed to start when others are lost, or absent; default: all")
 ROW("rank", FIXED, NULL, ANY, "rank of the broker")
 ROW("resource.topology", TEXT, NULL, ANY,
     "switches: P,L,K (pods, leaves, nodes) or a topology.conf of Slurm; default: none")

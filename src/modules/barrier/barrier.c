@@ -650,7 +650,15 @@ static void ranks_lost(void *arg, const idset_t *ranks, bool now)
     idset_destroy(anew);
 }
 
-static const struct session_ops session_ops = {.lost = ranks_lost};
+static void ranks_back(void *arg, const idset_t *ranks)
+{
+    struct ctx *ctx = arg;
+
+    if (idset_subtract(ctx->lost, ranks) < 0)
+        flux_log(ctx->h, LOG_ERR, "out of memory for the ranks that came back");
+}
+
+static const struct session_ops session_ops = {.lost = ranks_lost, .back = ranks_back};
 
 /* NULL with ENOMEM. */
 static json_t *describe(const struct barrier *b)

@@ -18,7 +18,8 @@
  * proves who it is carries it.
  *
  * Invariants:
- *  1. A neighbor is carried by one link for as long as the session lasts.  The choice is made
+ *  1. A neighbor is carried by one link for as long as the session lasts, also when another broker
+ *     of its rank has taken its place.  The choice is made
  *     before anything is sent to it; a connection on the other link is refused (claim).
  *  2. Each link authenticates as it does alone: SO_PEERCRED and the keys of the session for UNIX
  *     sockets, CURVE for ZeroMQ.  Equal places only save an attempt that cannot succeed: they prove
@@ -143,7 +144,7 @@ static bool all_local(const mixlink_t *m)
     return true;
 }
 
-/* Once the session runs: a neighbor that is lost does not come back. */
+/* Once the session runs: a neighbor that is lost comes back by the same link. */
 static void end_remote(mixlink_t *m)
 {
     if (!m->running || !m->remote.arg || !all_local(m))
@@ -182,6 +183,13 @@ static int mix_publish(void *arg, const flux_msg_t *event)
     int far = m->remote.arg ? m->remote.ops->publish(m->remote.arg, event) : 0;
 
     return near < 0 || far < 0 ? -1 : 0;
+}
+
+static int mix_again(void *arg, enum core_plane plane, uint32_t rank)
+{
+    struct half *h = carrier(arg, plane, rank);
+
+    return h && h->ops->again ? h->ops->again(h->arg, plane, rank) : -1;
 }
 
 /* On both: a neighbor that has not connected yet cannot do so later. */
@@ -429,6 +437,7 @@ static const struct core_link_ops mix_ops = {
     .send = mix_send,
     .publish = mix_publish,
     .drop = mix_drop,
+    .again = mix_again,
     .bind = mix_bind,
     .tree_uri = mix_tree_uri,
     .event_uri = mix_event_uri,

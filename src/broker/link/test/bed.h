@@ -35,6 +35,8 @@ struct core {
     size_t bytes; /* payload */
     unsigned event_up[NODES];
     unsigned lost[3][NODES];
+    unsigned back[3][NODES];
+    bool stale; /* the session counts the predecessor on the ring as lost */
     unsigned writable;
     unsigned skipped;
     bool ordered;
@@ -97,6 +99,16 @@ void core_peer_lost(core_t *c, enum core_plane plane, uint32_t rank, const char 
 {
     ck_assert_str_ne(why, "");
     c->lost[plane][rank]++;
+}
+
+void core_peer_back(core_t *c, enum core_plane plane, uint32_t rank)
+{
+    c->back[plane][rank]++;
+}
+
+bool core_peer_stale(const core_t *c, enum core_plane plane, uint32_t rank)
+{
+    return plane == CORE_RING && c->stale;
 }
 
 void core_peer_writable(core_t *c, uint32_t rank)
@@ -175,7 +187,8 @@ static inline void create(uint32_t i, uint32_t size, const char *topology, bool 
     n->core.expect = 1;
     n->core.topo = topology_create(topology, size, &err);
     ck_assert_msg(n->core.topo != NULL, "%s", err.text);
-    ck_assert_int_eq(zmq_curve_keypair(n->key.pub, n->key.sec), 0);
+    if (!n->key.pub[0]) /* another broker of the same rank has the same key */
+        ck_assert_int_eq(zmq_curve_keypair(n->key.pub, n->key.sec), 0);
     cfg.public_key = n->key.pub;
     cfg.secret_key = n->key.sec;
     n->link = transport->create(&n->core, &cfg, &err);
@@ -248,6 +261,29 @@ static inline void start_all(uint32_t size, const char *topology, bool tcp, bool
     }
     for (uint32_t i = 0; i < size; i++)
         ck_assert_msg(transport->ops->start(node[i].link, &err) == 0, "%s", err.text);
+}
+
+/* The broker of rank `i` ends; another one of its rank is started at the same address. */
+static inline void end_node(uint32_t i)
+{
+    transport->ops->destroy(node[i].link);
+    node[i].link = NULL;
+}
+
+static inline void start_again(uint32_t i, const char *topology, bool curve)
+{
+    struct node *n = &node[i];
+    struct cert_keys key = n->key;
+    errmsg_t err = {""};
+
+    topology_destroy(n->core.topo);
+    memset(n, 0, sizeof(*n));
+    n->key = key;
+    create(i, nodes, topology, curve);
+    bind_node(i, false);
+    allow_all(i);
+    connect_node(i);
+    ck_assert_msg(transport->ops->start(n->link, &err) == 0, "%s", err.text);
 }
 
 /* Run until `*counter` has at least that value. */

@@ -112,8 +112,7 @@ START_TEST(test_child_lost)
 {
     start_all(3, "flat", _i, true);
     exchange();
-    transport->ops->destroy(node[2].link);
-    node[2].link = NULL;
+    end_node(2);
     ck_assert(run_until(&node[0].core.lost[CORE_TREE][2], 1, PATIENCE));
     ck_assert(run_until(&node[1].core.lost[CORE_RING][2], 1, PATIENCE));
     ck_assert_int_eq(send_from(0, CORE_TREE, 2, 1, 10, true), -1);
@@ -124,6 +123,42 @@ START_TEST(test_child_lost)
     /* The others go on. */
     publish(0, "more");
     ck_assert(run_until(&node[1].core.got[CORE_EVENT], 2, PATIENCE));
+}
+END_TEST
+
+/* Another broker takes the place of a lost child, and of its neighbor on the ring. */
+START_TEST(test_child_back)
+{
+    start_all(3, "flat", false, true);
+    exchange();
+    for (unsigned n = 1; n < 4; n++) {
+        end_node(2);
+        ck_assert(run_until(&node[0].core.lost[CORE_TREE][2], n, PATIENCE));
+        ck_assert(run_until(&node[0].core.lost[CORE_RING][2], n, PATIENCE));
+        ck_assert(run_until(&node[1].core.lost[CORE_RING][2], n, PATIENCE));
+        ck_assert_uint_eq(node[0].core.back[CORE_TREE][2], n - 1);
+        start_again(2, "flat", true);
+        ck_assert_int_eq(node[1].core.ops->again(node[1].core.arg, CORE_RING, 2), 0);
+        ck_assert_int_eq(node[1].core.ops->again(node[1].core.arg, CORE_RING, 2), -1);
+        ck_assert(run_until(&node[0].core.back[CORE_TREE][2], n, PATIENCE));
+        ck_assert(run_until(&node[0].core.back[CORE_RING][2], n, PATIENCE));
+        ck_assert(run_until(&node[0].core.event_up[2], n + 1, PATIENCE));
+        node[0].core.got[CORE_TREE] = node[0].core.got[CORE_RING] = 0;
+        node[1].core.got[CORE_EVENT] = 0;
+        ck_assert_int_eq(send_from(2, CORE_TREE, 0, 0, 10, false), 0);
+        ck_assert(run_until(&node[0].core.got[CORE_TREE], 1, PATIENCE));
+        ck_assert_int_eq(send_from(0, CORE_TREE, 2, 0, 10, false), 0);
+        ck_assert(run_until(&node[2].core.got[CORE_TREE], 1, PATIENCE));
+        publish(0, "news");
+        ck_assert(run_until(&node[1].core.got[CORE_EVENT], 1, PATIENCE));
+        ck_assert(run_until(&node[2].core.got[CORE_EVENT], 1, PATIENCE));
+        ck_assert_int_eq(send_from(2, CORE_RING, 0, 0, 10, false), 0);
+        ck_assert(run_until(&node[0].core.got[CORE_RING], 1, PATIENCE));
+        ck_assert_int_eq(send_from(1, CORE_RING, 2, 0, 10, false), 0);
+        ck_assert(run_until(&node[2].core.got[CORE_RING], 1, PATIENCE));
+    }
+    ck_assert_uint_eq(node[0].core.lost[CORE_TREE][1], 0);
+    ck_assert_uint_eq(node[1].core.lost[CORE_TREE][0], 0);
 }
 END_TEST
 
@@ -138,8 +173,7 @@ START_TEST(test_parent_lost)
     ck_assert_int_eq(send_from(2, CORE_TREE, 1, 1, 10, false), 0);
     ck_assert(run_until(&node[0].core.got[CORE_TREE], 1, PATIENCE));
     ck_assert(run_until(&node[1].core.got[CORE_TREE], 1, PATIENCE));
-    transport->ops->destroy(node[1].link);
-    node[1].link = NULL;
+    end_node(1);
     ck_assert(run_until(&node[2].core.lost[CORE_TREE][1], 1, PATIENCE));
     ck_assert(run_until(&node[0].core.lost[CORE_TREE][1], 1, PATIENCE));
     ck_assert_int_eq(send_from(2, CORE_TREE, 1, 1, 10, true), -1);
@@ -193,6 +227,7 @@ static inline void add_common(TCase *tc, int tcp)
     tcase_add_test(tc, test_full_of_small);
     tcase_add_test(tc, test_backlog_is_cut);
     tcase_add_loop_test(tc, test_child_lost, 0, tcp);
+    tcase_add_test(tc, test_child_back);
     tcase_add_loop_test(tc, test_parent_lost, 0, tcp);
     tcase_add_test(tc, test_drop);
     tcase_add_test(tc, test_idle);

@@ -14,8 +14,11 @@
  *  1. A connecting broker proves that it has the key that was registered for its rank (allow), and
  *     the broker to which it connects that it has the key of its own: keys are known to the brokers
  *     of the session only.  Without keys the user of the process is what counts.
- *  2. A neighbor connects once.  A lost neighbor stays lost.  Where another link is used, too
- *     (link/mixed), one that it carries is refused here.
+ *  2. One connection carries a neighbor.  After its end another broker of the same rank, with the
+ *     same key, may connect; the predecessor on the ring also while the end is not known here, but
+ *     the session counts the rank as lost.  A broker connects again to its ring successor when the
+ *     core asks for it; to its parent, never.  Where another link is used, too (link/mixed), a
+ *     neighbor that it carries is refused here.
  *
  * Failure: see ulink_io.c and ulink_gate.c.
  */
@@ -457,6 +460,7 @@ static const struct core_link_ops ulink_ops = {
     .send = ulink_send,
     .publish = ulink_publish,
     .drop = ulink_drop,
+    .again = ulink_again,
     .bind = ulink_bind,
     .tree_uri = ulink_tree_uri,
     .event_uri = ulink_event_uri,

@@ -2,7 +2,7 @@
  *
  *    a stranger                                                            becomes
  *    of another user, or one too many                                      refused, at once
- *    sends a hello of a neighbor, with its key, for the first time         its connection
+ *    sends a hello of a neighbor that has no connection, with its key      its connection
  *    sends more than HELLO_BYTES before it is answered                     refused
  *    sends anything else, or nothing for HELLO_MAX seconds                 refused
  *
@@ -82,10 +82,8 @@ static struct ulink_peer *identify(ulink_t *l, const flux_msg_t *msg, errmsg_t *
         errmsg_set(err, "rank %u is not a neighbor that is expected here", hello.rank);
     else if (!ulink_same_key(p->key, hello.key))
         errmsg_set(err, "the key is not that of rank %u", hello.rank);
-    else if (p->state == ULINK_UP)
+    else if (p->state == ULINK_UP && !core_peer_stale(l->core, p->plane, p->rank))
         errmsg_set(err, "rank %u is connected already", hello.rank);
-    else if (p->state == ULINK_GONE)
-        errmsg_set(err, "rank %u counts as lost", hello.rank);
     else if (l->claim && !l->claim(l->claim_arg, p->plane, p->rank))
         errmsg_set(err, "another link carries rank %u", hello.rank);
     else {
@@ -125,6 +123,12 @@ static void hello_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *ar
     flux_msg_destroy(msg);
     if (!p) {
         refuse(s, err.text);
+        return;
+    }
+    if (p->state == ULINK_UP)
+        ulink_peer_doom(p, "another broker has taken its place");
+    if (p->state == ULINK_GONE && ulink_peer_revive(p) < 0) {
+        refuse(s, "out of memory");
         return;
     }
     if (framer_park(s->in) < 0) {

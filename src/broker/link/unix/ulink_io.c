@@ -7,6 +7,8 @@
  *    outbound    try to connect --> hello is written --> accepted: UP
  *                     ^-- pause <-- no one listens        refused: GONE
  *
+ * A ring successor that is gone is tried again when the core says so (again()).
+ *
  * Drawing (hop): what a hop adds to a request and its response: two wake-ups, six system calls.
  *
  *     broker                            next broker
@@ -122,6 +124,37 @@ static void report_lost(ulink_t *l)
     }
 }
 
+int ulink_peer_revive(struct ulink_peer *p)
+{
+    outq_t *out = outq_create();
+
+    if (!out)
+        return -1;
+    if (!p->outbound)
+        report_lost(p->l); /* before the news that it is back */
+    discard(p);
+    p->out = out;
+    p->state = ULINK_NEW;
+    p->heard = flux_reactor_now(p->l->r);
+    p->pause = 0.;
+    p->sent = p->told_full = p->deaf = p->closing = false;
+    if (!p->outbound)
+        core_peer_back(p->l->core, p->plane, p->rank);
+    return 0;
+}
+
+int ulink_again(void *arg, enum core_plane plane, uint32_t rank)
+{
+    const ulink_t *l = arg;
+    struct ulink_peer *p = l->next;
+
+    if (plane != CORE_RING || !p || p->rank != rank || p->state != ULINK_GONE ||
+        !list_empty(&p->unreported) || ulink_peer_revive(p) < 0)
+        return -1;
+    ulink_connect_peer(p);
+    return 0;
+}
+
 /* --- writing --- */
 
 static void mark_dirty(struct ulink_peer *p)
@@ -203,7 +236,7 @@ static struct ulink_peer *peer_find(ulink_t *l, enum core_plane plane, uint32_t 
 
     /* In a ring of two brokers the successor is also the predecessor: either connection reaches
      * it. */
-    if (out && out->rank == rank)
+    if (out && out->rank == rank && out->state != ULINK_GONE)
         return out;
     return ulink_inbound(l, plane, rank);
 }

@@ -21,7 +21,8 @@ typedef struct ulink ulink_t;
  * ULINK_NEW    outbound: connecting, or not accepted yet;       it was accepted; lost
  *              inbound: has not connected yet                   its hello was accepted
  * ULINK_UP     messages pass                                    lost or dropped
- * ULINK_GONE   nothing more is sent or accepted                 never: a lost peer stays lost
+ * ULINK_GONE   nothing more is sent or accepted                 inbound: another broker of its rank
+ *                                                               connects; ring successor: again()
  */
 enum ulink_state { ULINK_NEW, ULINK_UP, ULINK_GONE };
 
@@ -121,6 +122,11 @@ void ulink_io_stop(ulink_t *l);
 void ulink_connect_peer(struct ulink_peer *p);
 /* An inbound peer has connected; `fd` and `in` are taken over, even on failure.  -1 with ENOMEM. */
 int ulink_peer_adopt(struct ulink_peer *p, int fd, framer_t *in);
+/* A peer that is gone becomes NEW.  An inbound one: the core is told that it is back; so from the
+ * reactor only.  -1 with ENOMEM. */
+int ulink_peer_revive(struct ulink_peer *p);
+/* The operation of core_link_ops. */
+int ulink_again(void *arg, enum core_plane plane, uint32_t rank);
 /* The peer is lost: discard what waits for it, and tell the core from the reactor. */
 void ulink_peer_doom(struct ulink_peer *p, const char *why);
 void ulink_peer_close(struct ulink_peer *p); /* close the connection, if there is one */

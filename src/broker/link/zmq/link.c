@@ -33,7 +33,10 @@
  *     itself (link_gate.c).  A peer that loses one of its connections is lost.
  *  4. link_beat.c finds a peer that falls silent while its connections stay open, because the peer
  *     is stopped, its host has crashed, or the network is cut.
- *  5. A lost peer stays lost (see the state table in link_private.h).
+ *  5. One connection carries a neighbor (and to a child one more its events).  After its end
+ *     another broker of the same rank, with the same key, may connect; the predecessor on the ring
+ *     also while the end is not known here, but the session counts the rank as lost.  A broker
+ *     connects again to its ring successor when the core asks for it; to its parent, never.
  *  6. The link calls the core from the reactor only, never from within a call of the core.
  *  7. Queues are bounded.  ZeroMQ holds at most HWM frames per connection and direction.  Beyond
  *     that the peer's own queue fills: at queue_max messages or BYTES_MAX bytes the core gets
@@ -583,6 +586,23 @@ int link_connect(void *arg, enum core_plane plane, uint32_t rank, const char *tr
     if (plane == CORE_TREE)
         return connect_parent(l, rank, tree_uri, event_uri, public_key, err);
     return connect_dealer(l, SRC_RING, CORE_RING, rank, tree_uri, public_key, &l->next, err);
+}
+
+int link_again(void *arg, enum core_plane plane, uint32_t rank)
+{
+    link_t *l = arg;
+    struct link_peer *p = l->next;
+    uint8_t id[LINK_ID_SIZE];
+
+    if (plane != CORE_RING || !p || p->rank != rank || p->state != LINK_GONE ||
+        !list_empty(&p->unreported) || make_id(id, plane, l->rank) < 0 ||
+        zmq_setsockopt(p->source->sock, ZMQ_ROUTING_ID, id, sizeof(id)) < 0 ||
+        zmq_connect(p->source->sock, p->source->uri) < 0)
+        return -1;
+    link_peer_renew(p);
+    link_send_word(p, ""); /* tells the gate at the other end whose connection this is */
+    flux_watcher_start(l->flush);
+    return 0;
 }
 
 /* Multicast carries events only.  It is neither encrypted nor authenticated, so it must be

@@ -8,7 +8,8 @@
  * state     meaning                                     left when
  * strange   accepted; the peer is not identified yet    a frame with a neighbor's rank and key
  *                                                       came: kept.  Cut off, or ended by the peer
- * kept      it belongs to a neighbor (conn.peer)        it ended: that neighbor is lost
+ * kept      it belongs to a neighbor (conn.peer)        it ended: that neighbor is lost; or another
+ *                                                       broker took its place: cut off
  *
  * Invariants:
  *  1. Strange TCP connections are bounded: per address by what all neighbors of this broker would
@@ -391,6 +392,23 @@ void link_gate_reject(link_t *l, int which, zmq_msg_t *frame)
         c->rejected = true;
         list_remove(&c->node);
         list_push(&l->gate->strange, &c->node);
+    }
+}
+
+void link_gate_forget(link_t *l, struct link_peer *p)
+{
+    size_t pos = 0;
+    void *val;
+
+    while (hmap_next(l->gate->conns, &pos, NULL, NULL, &val)) {
+        struct conn *c = val;
+
+        if (c->peer != p || c->since >= p->lost)
+            continue;
+        c->peer = NULL;
+        if (c->which == SRC_PUB)
+            p->connected = false;
+        cut(c);
     }
 }
 

@@ -54,6 +54,7 @@
 static void peer_close(struct link_peer *p)
 {
     p->state = LINK_GONE;
+    p->lost = flux_reactor_now(p->l->r);
     p->blocked = false;
     list_remove(&p->work);
     link_queue_clear(&p->queue);
@@ -78,6 +79,15 @@ void link_peer_doom(struct link_peer *p, const char *why)
     peer_close(p);
     list_append(&l->unreported, &p->unreported);
     flux_timer_start(l->again, 0., 0.);
+}
+
+void link_peer_renew(struct link_peer *p)
+{
+    p->state = LINK_NEW;
+    p->handshaken = p->greeted = p->named = false;
+    p->sent = p->cut_due = p->told_full = false;
+    p->told = 0.;
+    p->heard = flux_reactor_now(p->l->r);
 }
 
 static void report_lost(link_t *l)
@@ -269,7 +279,7 @@ static struct link_peer *peer_find(link_t *l, enum core_plane plane, uint32_t ra
         return NULL;
     /* In a ring of two brokers the successor is also the predecessor.  Its connection to us carries
      * the responses to its requests, and ours carries our requests; either reaches it. */
-    if (out && out->rank == rank)
+    if (out && out->rank == rank && out->state != LINK_GONE)
         return out;
     return link_inbound(l, plane, rank);
 }
@@ -397,6 +407,7 @@ const struct core_link_ops link_ops = {
     .send = op_send,
     .publish = op_publish,
     .drop = op_drop,
+    .again = link_again,
     .bind = link_bind,
     .tree_uri = link_tree_uri,
     .event_uri = link_event_uri,
@@ -581,6 +592,21 @@ static void turn_away(link_t *l, struct incoming *in, const char *why, const cha
     link_gate_reject(l, SRC_IN, &in->first);
 }
 
+static void child_event_up(struct link_peer *p);
+
+/* Another broker of its rank has connected, which has the key of the rank. */
+static void take_place(struct link_peer *p)
+{
+    if (p->state != LINK_GONE)
+        link_peer_doom(p, "another broker has taken its place");
+    report_lost(p->l); /* before the news that it is back */
+    link_gate_forget(p->l, p);
+    link_peer_renew(p);
+    core_peer_back(p->l->core, p->plane, p->rank);
+    if (p->connected) /* its event connection was faster */
+        child_event_up(p);
+}
+
 static struct link_peer *identify(link_t *l, struct incoming *in)
 {
     const uint8_t *b = zmq_msg_data(&in->id);
@@ -601,17 +627,20 @@ static struct link_peer *identify(link_t *l, struct incoming *in)
         turn_away(l, in, "the key belongs to another rank",
                   "it claims to be rank %u but has the key of another rank", rank);
         p = NULL;
-    } else if (p->named && memcmp(p->id, b, LINK_ID_SIZE) != 0) {
-        turn_away(l, in, p->state == LINK_GONE ? "the rank was lost" : "the rank is connected",
-                  "it is rank %u, which %s", rank,
-                  p->state == LINK_GONE ? "was lost, and cannot join again"
-                                        : "has another connection to this broker");
+    } else if (p->named && memcmp(p->id, b, LINK_ID_SIZE) != 0 && p->state != LINK_GONE &&
+               !core_peer_stale(l->core, p->plane, rank)) {
+        turn_away(l, in, "the rank is connected",
+                  "it is rank %u, which has another connection to this broker", rank);
         p = NULL;
     } else if (!p->named && !claimed(p)) {
         turn_away(l, in, "the rank is connected", "it is rank %u, which another link carries",
                   rank);
         p = NULL;
-    } else if (!p->greeted) {
+    } else {
+        if (p->named && memcmp(p->id, b, LINK_ID_SIZE) != 0)
+            take_place(p);
+        if (p->greeted)
+            return p;
         memcpy(p->id, b, LINK_ID_SIZE);
         p->named = true;
         link_gate_admit(l, SRC_IN, &in->first, p);

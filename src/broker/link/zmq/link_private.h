@@ -21,7 +21,8 @@
 /* state       meaning                                       left when
  * LINK_NEW    nothing was received yet                      a frame came
  * LINK_UP     messages pass                                 lost or dropped
- * LINK_GONE   nothing more is sent or accepted              never: a lost peer stays lost
+ * LINK_GONE   nothing more is sent or accepted              inbound: another broker of its rank
+ *                                                           connects; ring successor: again()
  */
 enum link_peer_state { LINK_NEW, LINK_UP, LINK_GONE };
 
@@ -35,6 +36,7 @@ struct link_peer {
     bool greeted;    /* inbound: its connection is known to the gate */
     bool sent;       /* something was sent since the last beat */
     double heard;    /* reactor time of the last frame from it */
+    double lost;     /* reactor time at which it became LINK_GONE */
     double told;     /* reactor time of the last log message about its handshakes; 0: none */
     bool event_up;   /* child: its event connection is in place */
     bool connected;  /* child: the same, even after this broker has given the child up */
@@ -139,6 +141,8 @@ void link_drain_in(struct link_source *src);
 void link_drain_peer(struct link_source *src);
 void link_drain_monitor(struct link_source *src);
 void link_drain_all_in(link_t *l); /* read all that has come in at SRC_IN */
+/* Forget what an earlier connection has left behind: the peer is LINK_NEW. */
+void link_peer_renew(struct link_peer *p);
 /* The peer is lost: discard what waits for it, and tell the core from the reactor. */
 void link_peer_doom(struct link_peer *p, const char *why);
 /* Send a word (which may be empty) past the queue.  It is dropped if it cannot be sent now. */
@@ -158,6 +162,8 @@ void link_gate_admit(link_t *l, int which, zmq_msg_t *frame, struct link_peer *p
 void link_gate_reject(link_t *l, int which, zmq_msg_t *frame);
 /* "ADDRESS:PORT" of the connection on which `frame` came. */
 const char *link_gate_address(link_t *l, int which, zmq_msg_t *frame);
+/* Connections of this neighbor from before its loss are no longer its own: cut them off. */
+void link_gate_forget(link_t *l, struct link_peer *p);
 /* A neighbor has proved its key on a connection from this address. */
 void link_gate_known(link_t *l, const char *host);
 int link_gate_start(link_t *l);
@@ -175,6 +181,7 @@ int link_rebind(void *arg, errmsg_t *err);
 int link_allow(void *arg, uint32_t rank, const char *public_key, errmsg_t *err);
 int link_connect(void *arg, enum core_plane plane, uint32_t rank, const char *tree_uri,
                  const char *event_uri, const char *public_key, errmsg_t *err);
+int link_again(void *arg, enum core_plane plane, uint32_t rank);
 int link_start(void *arg, errmsg_t *err);
 void link_destroy(void *arg);
 

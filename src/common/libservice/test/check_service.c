@@ -433,7 +433,7 @@ END_TEST
 /* --- session facts --- */
 
 struct seen {
-    unsigned lost, lost_now, status, runs;
+    unsigned lost, lost_now, back, status, runs;
     uint32_t rank;
 };
 
@@ -478,6 +478,10 @@ static size_t last(const struct fake *f, const char *topic)
     "{\"rank\":0,\"size\":8,\"state\":\"" state "\",\"up\":\"0-7\",\"lost\":\"" lost \
     "\",\"topology\":\"kary:2\"}"
 
+#define STATUS_AT(lost, map)                                                 \
+    "{\"rank\":0,\"size\":8,\"state\":\"run\",\"up\":\"0\",\"lost\":\"" lost \
+    "\",\"topology\":\"kary:2\",\"map\":" map "}"
+
 START_TEST(test_session_lost)
 {
     static const struct session_ops ops = {.lost = on_lost};
@@ -488,7 +492,7 @@ START_TEST(test_session_lost)
 
     ck_assert_ptr_nonnull(s);
     ck_assert_uint_eq(f->nsent, 1);
-    ck_assert_ptr_nonnull(strstr(flux_msg_payload(f->sent[0], &(size_t){0}), "overlay.down"));
+    ck_assert_ptr_nonnull(strstr(flux_msg_payload(f->sent[0], &(size_t){0}), "overlay."));
     fake_respond(f, 0, 0, 0, "{}");
     event(f, "overlay.down", "{\"ranks\":\"3\"}");
     ck_assert_uint_eq(seen.lost, 1);
@@ -506,6 +510,68 @@ START_TEST(test_session_lost)
     fake_respond(f, last(f, "overlay.status"), 0, 0, STATUS("run", "1,3-6"));
     ck_assert_uint_eq(seen.lost, 2);
     ck_assert_uint_eq(idset_count(session_lost(s)), 2);
+    session_destroy(s);
+    fake_free(f);
+}
+END_TEST
+
+static void on_back(void *arg, const idset_t *ranks)
+{
+    struct seen *s = arg;
+
+    s->back++;
+    s->rank = idset_first(ranks);
+}
+
+#define UP(ranks, lost, map) \
+    "{\"ranks\":\"" ranks "\",\"incarnation\":2,\"lost\":\"" lost "\",\"map\":" map "}"
+#define DOWN(ranks, map) "{\"ranks\":\"" ranks "\",\"state\":\"lost\",\"map\":" map "}"
+
+/* Ranks that come back; and news that arrive in another order than they were made. */
+START_TEST(test_session_back)
+{
+    static const struct session_ops ops = {.lost = on_lost, .back = on_back};
+    struct clock c;
+    struct fake *f = bed_create(&c, 1);
+    struct seen seen = {0};
+    session_t *s = session_create(f->h, &ops, &seen);
+    size_t asked;
+
+    ck_assert_ptr_nonnull(s);
+    fake_respond(f, 0, 0, 0, "{}");
+    /* It has joined a session that has lost ranks. */
+    event(f, "overlay.up", UP("1", "3,5", "7"));
+    ck_assert_uint_eq(seen.lost, 1);
+    ck_assert_uint_eq(seen.lost_now, 0);
+    ck_assert_uint_eq(seen.back, 0);
+    ck_assert_uint_eq(idset_count(session_lost(s)), 2);
+    event(f, "overlay.up", UP("5", "3", "8"));
+    ck_assert_uint_eq(seen.back, 1);
+    ck_assert_uint_eq(seen.rank, 5);
+    event(f, "overlay.down", DOWN("6", "9"));
+    ck_assert_uint_eq(seen.lost, 2);
+    ck_assert_uint_eq(seen.lost_now, 1);
+    event(f, "overlay.up", "{\"ranks\":\"3\"}"); /* malformed: passed over */
+    ck_assert_uint_eq(seen.back, 1);
+    /* An answer that is newer than the events that follow, and one that is older than the last. */
+    session_ask_lost(s);
+    fake_respond(f, last(f, "overlay.status"), 0, 0, STATUS_AT("3", "11"));
+    ck_assert_uint_eq(seen.back, 2);
+    ck_assert_uint_eq(seen.rank, 6);
+    event(f, "overlay.up", UP("6", "3,7", "10"));
+    event(f, "overlay.down", DOWN("7", "11"));
+    ck_assert_uint_eq(seen.lost, 2);
+    ck_assert(!idset_test(session_lost(s), 7));
+    session_ask_lost(s);
+    asked = last(f, "overlay.status");
+    event(f, "overlay.up", UP("3", "", "12"));
+    ck_assert_uint_eq(seen.back, 3);
+    fake_respond(f, asked, 0, 0, STATUS_AT("3", "11"));
+    ck_assert(idset_empty(session_lost(s)));
+    ck_assert_uint_gt(last(f, "overlay.status"), asked); /* asked again */
+    fake_respond(f, last(f, "overlay.status"), 0, 0, STATUS_AT("2", "13"));
+    ck_assert_uint_eq(seen.lost, 3);
+    ck_assert(idset_test(session_lost(s), 2));
     session_destroy(s);
     fake_free(f);
 }
@@ -747,6 +813,7 @@ int main(void)
     tcase_add_test(tc, test_follow_refused);
     tcase_add_test(tc, test_follow_user);
     tcase_add_test(tc, test_session_lost);
+    tcase_add_test(tc, test_session_back);
     tcase_add_test(tc, test_session_status);
     tcase_add_test(tc, test_session_current);
     tcase_add_loop_test(tc, test_session_runs, 0, 2);

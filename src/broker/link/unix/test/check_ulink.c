@@ -123,10 +123,46 @@ START_TEST(refused)
     ck_assert(run_until(&node[0].core.event_up[2], 1, PATIENCE));
     close(fd);
     ck_assert(run_until(&node[0].core.lost[CORE_TREE][2], 1, PATIENCE));
-    /* It stays lost. */
+    /* Another one of its rank takes its place, if it has the key. */
+    hello.key = node[1].key.pub;
     write_word(fd = stranger(0), ULINK_HELLO, &hello);
     hear_reason(fd, why, sizeof(why));
-    ck_assert_str_eq(why, "rank 2 counts as lost");
+    ck_assert_str_eq(why, "the key is not that of rank 2");
+    ck_assert_uint_eq(node[0].core.back[CORE_TREE][2], 0);
+    hello.key = node[2].key.pub;
+    write_word(fd = stranger(0), ULINK_HELLO, &hello);
+    ck_assert(run_until(&node[0].core.back[CORE_TREE][2], 1, PATIENCE));
+    ck_assert(run_until(&node[0].core.event_up[2], 2, PATIENCE));
+    close(fd);
+    ck_assert(run_until(&node[0].core.lost[CORE_TREE][2], 2, PATIENCE));
+}
+END_TEST
+
+/* The predecessor on the ring is replaced while it is connected only if the session counts it as
+ * lost. */
+START_TEST(stale)
+{
+    struct ulink_hello hello = {ULINK_VERSION, 2, "ring", node[2].key.pub};
+    char why[200];
+    int first, fd;
+
+    two_of_three(true);
+    hello.key = node[2].key.pub;
+    write_word(first = stranger(0), ULINK_HELLO, &hello);
+    run_for(0.05);
+    write_word(fd = stranger(0), ULINK_HELLO, &hello);
+    hear_reason(fd, why, sizeof(why));
+    ck_assert_str_eq(why, "rank 2 is connected already");
+    node[0].core.stale = true;
+    write_word(fd = stranger(0), ULINK_HELLO, &hello);
+    ck_assert(run_until(&node[0].core.back[CORE_RING][2], 1, PATIENCE));
+    ck_assert_uint_eq(node[0].core.lost[CORE_RING][2], 1);
+    while (read(first, why, sizeof(why)) > 0)
+        ;
+    ck_assert_int_eq(read(first, why, sizeof(why)), 0); /* its connection was closed */
+    close(first);
+    close(fd);
+    ck_assert(run_until(&node[0].core.lost[CORE_RING][2], 2, PATIENCE));
 }
 END_TEST
 
@@ -496,6 +532,7 @@ int main(void)
 
     add_common(tc, 1);
     tcase_add_test(tc, refused);
+    tcase_add_test(tc, stale);
     tcase_add_test(tc, false_parent);
     tcase_add_test(tc, later);
     tcase_add_test(tc, silent);

@@ -1,0 +1,208 @@
+/* core_return.c - ranks that come back, and those that come late.
+ *
+ * Purpose: a broker that has ended, was cut off, or was not there when the session began, may be
+ * started: the same rank, its next incarnation.  It joins by the same messages as at first.
+ *
+ * Drawing (return): a broker is killed and started again.
+ *
+ *     rank 2                rank 1, its parent               rank 0
+ *        |                         |                           |
+ *      killed                      | overlay.lost              |
+ *                                  |-------------------------->|
+ *      started                     |                           | to all: overlay.down
+ *        |                         |                           |
+ *        | overlay.hello           |                           |
+ *        |------------------------>| waits for overlay.down    |
+ *        |                         |<--------------------------|
+ *        |         overlay.welcome |                           |
+ *        |<------------------------|                           |
+ *        | loads its modules       |                           |
+ *        |                         |                           |
+ *        | overlay.ready           |                           |
+ *        |------------------------>|-------------------------->|
+ *        |                         |                           | to all: overlay.up, with
+ *        |<------------------------|<--------------------------| the incarnation
+ *      RUN
+ *
+ * Invariants:
+ *  1. A broker welcomes the next incarnation of a child only after it has passed on the event that
+ *     announced the loss of the earlier one.  So a service between it and rank 0 hears of the loss
+ *     before it hears from the new broker.
+ *  2. One connection carries a rank.  A neighbor that is connected is not replaced by another
+ *     broker of its rank, with one exception: the predecessor on the ring, once the session counts
+ *     it as lost.  So an earlier incarnation that goes on after it was lost is not heard.
+ *  3. The predecessor on the ring of a rank that comes back connects to it again when overlay.up
+ *     names the rank.
+ *
+ * Failure: events that cannot be read are logged.  Without memory a child is not made to wait
+ * (invariant 1).
+ */
+#include "config.h"
+#include <stdlib.h>
+#include <string.h>
+
+#include "core_private.h"
+#include "libflux/overlay_wire.h"
+
+/* --- the parent of a rank that comes back --- */
+
+void return_await(core_t *c, struct peer *p, const idset_t *subtree)
+{
+    idset_t *told = core_is_root(c) ? NULL : idset_intersect(subtree, c->up);
+
+    if (!told || idset_subtract(told, c->unreported) < 0 || idset_empty(told)) {
+        idset_destroy(told);
+        return;
+    }
+    if (p->await && idset_add(told, p->await) < 0)
+        core_log(c, LOG_ERR, "rank %u is out of memory to note lost ranks", c->cfg.rank);
+    idset_destroy(p->await);
+    p->await = told;
+}
+
+static void announced(core_t *c, const idset_t *ranks)
+{
+    for (uint32_t i = 0; i < c->nchildren; i++) {
+        struct peer *p = &c->children[i];
+
+        if (!p->await)
+            continue;
+        (void)idset_subtract(p->await, ranks);
+        if (!idset_empty(p->await))
+            continue;
+        idset_destroy(p->await);
+        p->await = NULL;
+        overlay_hello_again(c, p);
+    }
+}
+
+bool return_must_wait(const core_t *c, const struct peer *p)
+{
+    return p->await || (c->parent && c->parent->lost);
+}
+
+/* --- what the link finds --- */
+
+void core_peer_back(core_t *c, enum core_plane plane, uint32_t rank)
+{
+    struct peer *p = plane == CORE_RING ? &c->ring_prev : hmap_get_u64(c->child_by_rank, rank);
+
+    if (!p || p->rank != rank || (p->up && !p->lost && !p->gone))
+        return;
+    p->lost = p->gone = false;
+    p->up = plane == CORE_RING && c->state != CORE_JOIN;
+    flux_msg_destroy(p->hello);
+    p->hello = NULL;
+}
+
+bool core_peer_stale(const core_t *c, enum core_plane plane, uint32_t rank)
+{
+    return plane == CORE_RING && c->ring_prev.rank == rank && c->ring_prev.stale;
+}
+
+/* --- events --- */
+
+static void ring_again(core_t *c)
+{
+    struct peer *p = &c->ring_next;
+
+    if (!p->lost || !c->link->again || c->link->again(c->link_arg, CORE_RING, p->rank) < 0)
+        return;
+    p->lost = false;
+    p->up = true;
+}
+
+/* The ranks of an event, NULL after logging that they cannot be read. */
+static idset_t *read_ranks(core_t *c, const char *topic, const char *text, const char *why)
+{
+    errmsg_t err = {""};
+    idset_t *ids = text ? idset_parse(text, &err) : NULL;
+
+    if (!ids)
+        core_log(c, LOG_ERR, "rank %u cannot read the event %s: %s", c->cfg.rank, topic,
+                 text ? err.text : why);
+    return ids;
+}
+
+void return_down(core_t *c, const flux_msg_t *event)
+{
+    struct overlay_down in = {0};
+    errmsg_t err = {""};
+    size_t len;
+    const char *json = flux_msg_payload(event, &len);
+    json_t *owner = flux_schema_decode(&overlay_down_schema, json ? json : "", len, &in, &err);
+    idset_t *ranks = read_ranks(c, "overlay.down", owner ? in.ranks : NULL, err.text);
+
+    if (ranks) {
+        c->ring_prev.stale |= idset_test(ranks, c->ring_prev.rank);
+        announced(c, ranks);
+    }
+    idset_destroy(ranks);
+    json_decref(owner);
+}
+
+bool return_up(core_t *c, const flux_msg_t *event)
+{
+    struct overlay_up in = {0};
+    errmsg_t err = {""};
+    size_t len;
+    const char *json = flux_msg_payload(event, &len);
+    json_t *owner = flux_schema_decode(&overlay_up_schema, json ? json : "", len, &in, &err);
+    idset_t *ranks = read_ranks(c, "overlay.up", owner ? in.ranks : NULL, err.text);
+    bool own = ranks && idset_test(ranks, c->cfg.rank);
+
+    if (ranks) {
+        if (idset_test(ranks, c->ring_prev.rank))
+            c->ring_prev.stale = false;
+        if (own || idset_test(ranks, c->ring_next.rank))
+            ring_again(c);
+    }
+    idset_destroy(ranks);
+    json_decref(owner);
+    return own;
+}
+
+/* --- the root --- */
+
+/* Publish that ranks of one incarnation are up. */
+static void publish(core_t *c, const idset_t *group, uint32_t incarnation)
+{
+    struct overlay_up body = {.incarnation = incarnation, .map = sessmap_number(c->map)};
+    char *ranks = idset_format(group, 0);
+    char *lost = idset_format(c->lost, 0);
+    char *json = NULL;
+
+    body.ranks = ranks;
+    body.lost = lost;
+    if (ranks && lost && (json = flux_schema_encode(&overlay_up_schema, &body)) &&
+        event_publish_json(c, "overlay.up", json) == 0)
+        core_log(c, LOG_NOTICE, "rank%s %s %s: incarnation %u", idset_count(group) == 1 ? "" : "s",
+                 ranks, incarnation > 1 ? "came back" : "came late", incarnation);
+    else
+        core_log(c, LOG_ERR, "rank 0 is out of memory to say which ranks came back");
+    free(json);
+    free(ranks);
+    free(lost);
+}
+
+void return_publish(core_t *c, idset_t *back)
+{
+    while (!idset_empty(back)) {
+        uint32_t incarnation = sessmap_incarnation(c->map, idset_first(back));
+        idset_t *group = idset_create();
+
+        for (uint32_t r = idset_first(back); group && r != IDSET_NONE; r = idset_next(back, r)) {
+            if (sessmap_incarnation(c->map, r) == incarnation && idset_set(group, r) < 0) {
+                idset_destroy(group);
+                group = NULL;
+            }
+        }
+        if (!group || idset_subtract(back, group) < 0) {
+            core_log(c, LOG_ERR, "rank 0 is out of memory to say which ranks came back");
+            idset_destroy(group);
+            return;
+        }
+        publish(c, group, incarnation);
+        idset_destroy(group);
+    }
+}

@@ -1,0 +1,135 @@
+/* sessmap.c - the session map.
+ *
+ * Invariants:
+ *  1. Each change adds one to the number.
+ *  2. The incarnation of a rank never falls.  It is 0 if and only if the rank is absent, and grows
+ *     by one each time the rank becomes up.
+ *
+ * Memory: eight bytes for each rank, at rank 0 alone.
+ */
+#include "config.h"
+#include "sessmap.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "libflux/overlay_wire.h"
+#include "libutil/invariant.h"
+
+struct place {
+    uint32_t incarnation;
+    enum rank_state state;
+};
+
+struct sessmap {
+    uint32_t size;
+    uint64_t number;
+    struct place places[];
+};
+
+sessmap_t *sessmap_create(uint32_t size)
+{
+    sessmap_t *m = calloc(1, sizeof(*m) + size * sizeof(m->places[0]));
+
+    if (m)
+        m->size = size;
+    return m;
+}
+
+void sessmap_destroy(sessmap_t *m)
+{
+    int saved = errno;
+
+    free(m);
+    errno = saved;
+}
+
+void sessmap_change(sessmap_t *m, const idset_t *ranks, enum rank_state to)
+{
+    for (uint32_t r = idset_first(ranks); r != IDSET_NONE && r < m->size;
+         r = idset_next(ranks, r)) {
+        struct place *p = &m->places[r];
+
+        if (to == RANK_UP)
+            p->incarnation += p->state != RANK_UP;
+        p->state = p->incarnation > 0 ? to : RANK_ABSENT;
+        INVARIANT(2, (p->state == RANK_ABSENT) == (p->incarnation == 0));
+    }
+    m->number++;
+}
+
+uint64_t sessmap_number(const sessmap_t *m)
+{
+    return m->number;
+}
+
+enum rank_state sessmap_state(const sessmap_t *m, uint32_t rank)
+{
+    return rank < m->size ? m->places[rank].state : RANK_ABSENT;
+}
+
+uint32_t sessmap_incarnation(const sessmap_t *m, uint32_t rank)
+{
+    return rank < m->size ? m->places[rank].incarnation : 0;
+}
+
+char *sessmap_ranks(const sessmap_t *m, enum rank_state state)
+{
+    idset_t *ids = idset_create();
+    char *text = NULL;
+    int rc = ids ? 0 : -1;
+
+    for (uint32_t r = 0; rc == 0 && r < m->size; r++)
+        rc = m->places[r].state == state ? idset_set(ids, r) : 0;
+    if (rc == 0)
+        text = idset_format(ids, 0);
+    idset_destroy(ids);
+    return text;
+}
+
+/* Add the ranks with the incarnation of rank `first` to the list, and take them out of `left`. */
+static int add_group(const sessmap_t *m, json_t *list, idset_t *left, uint32_t first)
+{
+    struct overlay_incarnation in = {.incarnation = m->places[first].incarnation};
+    idset_t *group = idset_create();
+    char *text = NULL;
+    json_t *o = NULL;
+    int rc = group ? 0 : -1;
+
+    for (uint32_t r = first; rc == 0 && r != IDSET_NONE; r = idset_next(left, r))
+        rc = m->places[r].incarnation == in.incarnation ? idset_set(group, r) : 0;
+    if (rc == 0 && (text = idset_format(group, 0))) {
+        in.ranks = text;
+        o = flux_schema_encode_json(&overlay_incarnation_schema, &in);
+    }
+    rc = o && json_array_append_new(list, o) == 0 && idset_subtract(left, group) == 0 ? 0 : -1;
+    idset_destroy(group);
+    free(text);
+    return rc;
+}
+
+json_t *sessmap_incarnations(const sessmap_t *m)
+{
+    idset_t *left = idset_create();
+    json_t *list = json_array();
+    int rc = left && list ? 0 : -1;
+
+    for (uint32_t r = 0; rc == 0 && r < m->size; r++)
+        rc = m->places[r].incarnation > 1 ? idset_set(left, r) : 0;
+    while (rc == 0 && !idset_empty(left))
+        rc = add_group(m, list, left, idset_first(left));
+    idset_destroy(left);
+    if (rc < 0) {
+        json_decref(list);
+        list = NULL;
+        errno = ENOMEM;
+    }
+    return list;
+}
+
+const char *sessmap_state_name(enum rank_state state)
+{
+    static const char *const names[RANK_NSTATES] = {"absent", "up", "lost", "left"};
+
+    return names[state];
+}

@@ -1,0 +1,90 @@
+/* check_sessmap.c - the session map: states, numbers and incarnations. */
+#include "config.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libutil/test/suite.h"
+#include "src/broker/sessmap.h"
+
+static void change(sessmap_t *m, const char *ranks, enum rank_state to)
+{
+    idset_t *ids = idset_parse(ranks, NULL);
+
+    ck_assert_ptr_nonnull(ids);
+    sessmap_change(m, ids, to);
+    idset_destroy(ids);
+}
+
+static void expect(const sessmap_t *m, const char *absent, const char *up, const char *lost,
+                   const char *left)
+{
+    const char *want[RANK_NSTATES] = {absent, up, lost, left};
+
+    for (int i = 0; i < RANK_NSTATES; i++) {
+        char *got = sessmap_ranks(m, (enum rank_state)i);
+
+        ck_assert_msg(strcmp(got, want[i]) == 0, "%s: '%s', not '%s'",
+                      sessmap_state_name((enum rank_state)i), got, want[i]);
+        free(got);
+    }
+}
+
+START_TEST(states)
+{
+    sessmap_t *m = sessmap_create(8);
+
+    ck_assert_ptr_nonnull(m);
+    expect(m, "0-7", "", "", "");
+    ck_assert_uint_eq(sessmap_number(m), 0);
+    change(m, "0-5", RANK_UP);
+    expect(m, "6-7", "0-5", "", "");
+    change(m, "3,6", RANK_LOST); /* who never came cannot be lost */
+    change(m, "4", RANK_LEFT);
+    expect(m, "6-7", "0-2,5", "3", "4");
+    change(m, "3-6", RANK_UP);
+    expect(m, "7", "0-6", "", "");
+    ck_assert_uint_eq(sessmap_number(m), 4);
+    ck_assert_uint_eq(sessmap_incarnation(m, 3), 2);
+    ck_assert_uint_eq(sessmap_incarnation(m, 4), 2);
+    ck_assert_uint_eq(sessmap_incarnation(m, 5), 1); /* it was up */
+    ck_assert_uint_eq(sessmap_incarnation(m, 6), 1);
+    ck_assert_uint_eq(sessmap_incarnation(m, 7), 0);
+    ck_assert_uint_eq(sessmap_incarnation(m, 8), 0);
+    ck_assert_int_eq(sessmap_state(m, 8), RANK_ABSENT);
+    sessmap_destroy(m);
+    sessmap_destroy(NULL);
+}
+END_TEST
+
+START_TEST(incarnations)
+{
+    sessmap_t *m = sessmap_create(8);
+    json_t *list;
+    char *text;
+
+    change(m, "0-7", RANK_UP);
+    list = sessmap_incarnations(m);
+    ck_assert_uint_eq(json_array_size(list), 0);
+    json_decref(list);
+    for (int i = 0; i < 2; i++) {
+        change(m, "2,5", RANK_LOST);
+        change(m, "2,5", RANK_UP);
+    }
+    change(m, "7", RANK_LEFT);
+    change(m, "7", RANK_UP);
+    list = sessmap_incarnations(m);
+    text = json_dumps(list, JSON_COMPACT | JSON_SORT_KEYS);
+    ck_assert_str_eq(text,
+                     "[{\"incarnation\":3,\"ranks\":\"2,5\"},{\"incarnation\":2,\"ranks\":\"7\"}]");
+    free(text);
+    json_decref(list);
+    sessmap_destroy(m);
+}
+END_TEST
+
+int main(void)
+{
+    RUN_SUITE("sessmap", states, incarnations);
+}
