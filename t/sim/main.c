@@ -28,6 +28,7 @@ const struct scenario *const scenarios[] = {
     &scenario_history,
     &scenario_log,
     &scenario_shutdown,
+    &scenario_return,
     &scenario_jobs,
     &scenario_feed,
     NULL,

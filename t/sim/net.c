@@ -7,6 +7,8 @@
  *    a full queue                      EAGAIN; core_peer_writable() when half of it is gone
  *    a dead neighbor                  messages vanish; later core_peer_lost() and EHOSTUNREACH
  *    what the dead one sent last       arrives, or does not, all from some point on
+ *    a broker started again           new connections to its parent and to the next of the ring;
+ *                                     core_peer_back() for them
  *
  * Invariants:
  *  1. Messages of a channel arrive in the order in which they were sent, the news of its end last;
@@ -132,6 +134,7 @@ static void arrive(void *arg, void *data)
 
     free(f);
     if (!msg) {
+        ch->news--;
         sim_trace_add(s, 2, (uint64_t)ch->to->rank << 32 | ch->from->rank);
         peer_lost(ch);
         return;
@@ -176,6 +179,8 @@ static int depart(struct chan *ch, flux_msg_t *msg, int64_t delay)
     }
     if (msg)
         ch->queued++;
+    else
+        ch->news++;
     return 0;
 }
 
@@ -293,10 +298,49 @@ static void net_drop(void *arg, enum core_plane plane, uint32_t rank)
     }
 }
 
+static void chan_open(struct chan *ch, int64_t at)
+{
+    ch->cut = ch->closed = ch->blocked = false;
+    ch->epoch++; /* what was sent before does not arrive */
+    ch->last = at;
+}
+
+static void ring_back(void *arg, void *data)
+{
+    struct node *next = arg;
+    struct node *n = data;
+
+    if (next->state == NODE_ON)
+        core_peer_back(next->core, CORE_RING, n->rank);
+}
+
+/* The connection to the next broker of the ring is made anew. */
+static void ring_open(struct node *n)
+{
+    sim_t *s = n->sim;
+    int64_t at = sim_now(s) + sim_draw(s, &s->link_delay);
+
+    chan_open(&n->ring_next, at);
+    chan_open(n->ring_next.back, at);
+    vclock_add(s->clock, &n->ring_next.to->owner, at, false, ring_back, n->ring_next.to, n);
+}
+
+static int net_again(void *arg, enum core_plane plane, uint32_t rank)
+{
+    struct node *n = arg;
+
+    if (plane != CORE_RING || n->ring_next.to->rank != rank || n->ring_next.to->state != NODE_ON ||
+        n->ring_next.news > 0 || n->ring_next.back->news > 0)
+        return -1;
+    ring_open(n);
+    return 0;
+}
+
 const struct core_link_ops sim_link_ops = {
     .send = net_send,
     .publish = net_publish,
     .drop = net_drop,
+    .again = net_again,
 };
 
 static void event_link_up(void *arg, void *data)
@@ -377,6 +421,41 @@ void net_lost(struct node *n, bool orderly)
         break_one(n, CORE_RING, lose);
         break_one(n->ring_prev.to, CORE_RING, lose);
     }
+}
+
+bool net_settled(const struct node *n)
+{
+    const struct chan *const all[] = {&n->up,        &n->down,      n->ring_next.back,
+                                      &n->ring_next, &n->ring_prev, n->ring_prev.back};
+
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+        if (all[i]->news > 0)
+            return false;
+    return true;
+}
+
+static void tree_back(void *arg, void *data)
+{
+    struct node *parent = arg;
+    struct node *n = data;
+
+    if (parent->state == NODE_ON)
+        core_peer_back(parent->core, CORE_TREE, n->rank);
+}
+
+void net_back(struct node *n)
+{
+    sim_t *s = n->sim;
+    int64_t at = sim_now(s) + sim_draw(s, &s->link_delay);
+
+    chan_open(&n->up, at);
+    chan_open(&n->down, at);
+    chan_open(&n->event, at);
+    n->event_link = false;
+    vclock_add(s->clock, &n->up.to->owner, at, false, tree_back, n->up.to, n);
+    ring_open(n);
+    if (n->ring_next.to->state != NODE_ON) /* it will notice that nobody is there */
+        connection_cut(s, &n->ring_next, n->ring_next.back, false);
 }
 
 void net_discard(vevent_f cb, void *data)

@@ -9,7 +9,7 @@
  *  2. A subscriber to everything sees consecutive event numbers, until it is told (event.lost) that none
  *     come any more, because a broker above was lost.
  *  3. An event number stands for the same event at all ranks.
- *  4. A broker's states only go forward.
+ *  4. A broker's states only go forward; another broker of its rank begins anew.
  */
 #include "config.h"
 #include <errno.h>
@@ -430,4 +430,17 @@ void node_start(struct node *n)
     net_started(n);
     vclock_add(s->clock, &n->owner, sim_now(s) + sim_draw(s, &s->local_delay), false, local_ready,
                n, NULL);
+}
+
+void node_restart(struct node *n)
+{
+    if (n->state != NODE_DEAD && n->state != NODE_EXITED)
+        return;
+    flux_reactor_destroy(n->reactor);
+    n->reactor = NULL;
+    n->state = NODE_OFF;
+    n->last_state = CORE_JOIN;
+    n->start_at = sim_now(n->sim);
+    net_back(n);
+    node_start(n);
 }

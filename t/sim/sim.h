@@ -85,6 +85,7 @@ struct chan {
     enum core_plane plane;
     int64_t last; /* arrival of the newest message */
     unsigned queued;
+    unsigned news;  /* of its end, on the way */
     bool blocked;   /* the sender was told EAGAIN */
     bool cut;       /* what is sent vanishes */
     bool closed;    /* the sender knows */
@@ -210,6 +211,10 @@ void net_started(struct node *n);
 void net_lost(struct node *n, bool orderly);
 /* The connection to the parent (or to the next of the ring) breaks; both notice. */
 void net_break(struct node *n, enum core_plane plane);
+/* Have both ends of each connection of a broker noticed that it ended? */
+bool net_settled(const struct node *n);
+/* Another broker of this rank (not 0) is about to start: it gets new connections. */
+void net_back(struct node *n);
 /* Free what an event of the clock that never happened would have used. */
 void net_discard(vevent_f cb, void *data);
 void node_discard(vevent_f cb, void *data);
@@ -219,6 +224,8 @@ void node_discard(vevent_f cb, void *data);
 void node_start(struct node *n);
 /* As by SIGKILL. */
 void node_kill(struct node *n);
+/* Another broker of its rank, when it is down and net_settled(); not of the root. */
+void node_restart(struct node *n);
 void node_free(struct node *n);
 struct sim_ep *sim_client_add(sim_t *s, uint32_t rank, const char *name);
 /* The client's process dies. */
@@ -273,7 +280,8 @@ struct scenario {
 };
 extern const struct scenario *const scenarios[]; /* ends with NULL */
 extern const struct scenario scenario_bringup, scenario_routing, scenario_events, scenario_barrier,
-    scenario_kvs, scenario_history, scenario_shutdown, scenario_log, scenario_jobs, scenario_feed;
+    scenario_kvs, scenario_history, scenario_shutdown, scenario_log, scenario_jobs, scenario_feed,
+    scenario_return;
 
 /* Print the table of messages per operation beside the formula.  0, or -1 when one exceeds it. */
 int figures_print(uint32_t size, const char *topology);
