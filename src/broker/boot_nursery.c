@@ -19,7 +19,10 @@
  *     session: before PMI's barrier the others would wait forever, and after it only this process
  *     would know of a broker that died before connecting to its parent.  A session that may run
  *     with ranks missing (`tolerant`) instead waits for that broker until its join.timeout, once
- *     all have passed the barrier.  A running session copes with the death; it is only reported.
+ *     all have passed the barrier.  A running session copes with the death; it is only reported,
+ *     or, with `restart`, another broker of its rank is forked: after AGAIN_MIN seconds, and after
+ *     up to AGAIN_MAX if brokers of its rank fail repeatedly.  It gets the pairs of the exchange
+ *     from a pmi_server of its own, since the others enter no barrier any more (boot_pmi.c).
  *  4. One pmi_server holds PMI's pairs for all ranks.  Its sockets block, so it waits for a client
  *     that does not read: brokers read their answers before they do anything else.
  *  5. If rank 0 was killed, the initial program and its descendants are killed too.
@@ -41,6 +44,7 @@
 
 #include "boot_dir.h"
 #include "boot_nursery.h"
+#include "boot_private.h"
 #include "broker.h"
 #include "libpmi/pmi_mapping.h"
 #include "libpmi/pmi_server.h"
@@ -51,12 +55,19 @@
 #define OWN_FILES 64 /* open files besides one per broker */
 #define HURRY 1.     /* seconds of grace after a second signal, or a failed start */
 #define SIGNAL_SLOT UINT64_MAX
+#define AGAIN_MIN 0.1
+#define AGAIN_MAX 10.
+#define STEADY 30. /* seconds after which a rank no longer counts as one that fails repeatedly */
 
 enum phase { SERVE, GRACE, TERM, KILL };
 
 struct child {
-    pid_t pid; /* 0: gone */
-    int fd;    /* our end of the PMI socket; -1: closed */
+    pid_t pid;               /* 0: gone */
+    int fd;                  /* our end of the PMI socket; -1: closed */
+    struct pmi_server *late; /* of a broker that was started again; NULL: the common one */
+    double began;            /* when it was forked */
+    double pause;            /* before it was; 0: it is the first of its rank */
+    double again;            /* when another one is to be forked; 0: never */
 };
 
 struct nursery {
@@ -68,6 +79,8 @@ struct nursery {
     uint32_t finalized; /* children that have finalized PMI */
     bool met;           /* all have passed PMI's barrier */
     struct pmi_server *pmi;
+    void *pairs; /* of the exchange, with `restart`; NULL: not yet */
+    size_t pairs_len;
     int epfd, sigfd;
     sigset_t signals, old_signals;
     enum phase phase;
@@ -132,13 +145,12 @@ static void give_up(struct nursery *n)
 
 /* --- PMI --- */
 
-static int pmi_send(void *arg, size_t idx, const void *data, size_t len)
+static int send_all(int fd, const void *data, size_t len)
 {
-    struct nursery *n = arg;
     const char *p = data;
 
     while (len > 0) {
-        ssize_t done = send(n->child[idx].fd, p, len, MSG_NOSIGNAL);
+        ssize_t done = send(fd, p, len, MSG_NOSIGNAL);
 
         if (done < 0 && errno == EINTR)
             continue;
@@ -150,12 +162,23 @@ static int pmi_send(void *arg, size_t idx, const void *data, size_t len)
     return 0;
 }
 
+static int pmi_send(void *arg, size_t idx, const void *data, size_t len)
+{
+    const struct nursery *n = arg;
+
+    return send_all(n->child[idx].fd, data, len);
+}
+
 static void pmi_barrier(void *arg, const void *blob, size_t len, size_t npairs)
 {
     struct nursery *n = arg;
 
     (void)npairs;
     n->met = true;
+    if (n->cfg->restart && !n->pairs && (n->pairs = malloc(len))) {
+        memcpy(n->pairs, blob, len);
+        n->pairs_len = len;
+    }
     pmi_server_merge(n->pmi, blob, len); /* all ranks are served here */
     pmi_server_barrier_done(n->pmi, 0, NULL);
 }
@@ -204,26 +227,65 @@ static const struct pmi_server_ops pmi_ops = {
     .client_error = pmi_client_error,
 };
 
+/* All brokers are on this host. */
+static int preset_mapping(const struct nursery *n, struct pmi_server *s, errmsg_t *err)
+{
+    char *mapping = pmi_mapping_format(1, &n->cfg->size, PMI_LAYOUT_BLOCK);
+    int rc = mapping ? pmi_server_preset(s, "PMI_process_mapping", mapping) : -1;
+
+    free(mapping);
+    return rc < 0 ? errmsg_fail(err, ENOMEM, "out of memory for %u brokers", n->cfg->size) : 0;
+}
+
 static int start_pmi(struct nursery *n, errmsg_t *err)
 {
     uint32_t *ranks = calloc(n->cfg->size, sizeof(ranks[0]));
     struct pmi_server_params params = {
         .kvsname = "flux", .size = n->cfg->size, .nlocal = n->cfg->size, .ranks = ranks};
-    char *mapping = pmi_mapping_format(1, &n->cfg->size, PMI_LAYOUT_BLOCK);
     int rc = -1;
 
-    if (!ranks || !mapping) {
-        errmsg_fail(err, ENOMEM, "out of memory for %u brokers", n->cfg->size);
-        goto done;
-    }
+    if (!ranks)
+        return errmsg_fail(err, ENOMEM, "out of memory for %u brokers", n->cfg->size);
     for (uint32_t i = 0; i < n->cfg->size; i++)
         ranks[i] = i;
     if ((n->pmi = pmi_server_create(&pmi_ops, n, &params, err)))
-        rc = pmi_server_preset(n->pmi, "PMI_process_mapping", mapping);
-done:
+        rc = preset_mapping(n, n->pmi, err);
     free(ranks);
-    free(mapping);
     return rc;
+}
+
+/* --- PMI of a broker that was started again --- */
+
+static int late_send(void *arg, size_t idx, const void *data, size_t len)
+{
+    const struct child *c = arg;
+
+    (void)idx;
+    return send_all(c->fd, data, len);
+}
+
+static void late_barrier(void *arg, const void *blob, size_t len, size_t npairs)
+{
+    const struct child *c = arg;
+
+    (void)blob, (void)len, (void)npairs;
+    pmi_server_barrier_done(c->late, 0, NULL);
+}
+
+static const struct pmi_server_ops late_ops = {.send = late_send, .barrier = late_barrier};
+
+static int start_late(const struct nursery *n, uint32_t rank, errmsg_t *err)
+{
+    struct child *c = &n->child[rank];
+    struct pmi_server_params params = {
+        .kvsname = "flux", .size = n->cfg->size, .nlocal = 1, .ranks = &rank};
+
+    pmi_server_destroy(c->late);
+    if (!(c->late = pmi_server_create(&late_ops, c, &params, err)))
+        return -1;
+    if (pmi_server_merge(c->late, n->pairs, n->pairs_len) < 0)
+        return errmsg_fail(err, ENOMEM, "out of memory for broker %u", rank);
+    return preset_mapping(n, c->late, err);
 }
 
 static void pmi_close(struct nursery *n, uint32_t rank)
@@ -235,6 +297,8 @@ static void pmi_close(struct nursery *n, uint32_t rank)
 
 static void pmi_readable(struct nursery *n, uint32_t rank)
 {
+    struct pmi_server *s = n->child[rank].late ? n->child[rank].late : n->pmi;
+    size_t idx = n->child[rank].late ? 0 : rank;
     char buf[4096];
     ssize_t len;
 
@@ -243,10 +307,10 @@ static void pmi_readable(struct nursery *n, uint32_t rank)
     len = recv(n->child[rank].fd, buf, sizeof(buf), MSG_DONTWAIT);
     if (len < 0 && (errno == EAGAIN || errno == EINTR))
         return;
-    if (len > 0 && pmi_server_input(n->pmi, rank, buf, len) == 0)
+    if (len > 0 && pmi_server_input(s, idx, buf, len) == 0)
         return;
     if (len <= 0)
-        pmi_server_eof(n->pmi, rank);
+        pmi_server_eof(s, idx);
     pmi_close(n, rank);
 }
 
@@ -260,7 +324,7 @@ static int become_child(struct nursery *n, uint32_t rank, int fd, pid_t parent)
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != parent)
         return -1;
-    for (uint32_t i = 0; i <= rank; i++)
+    for (uint32_t i = 0; i < n->cfg->size; i++)
         pmi_close(n, i);
     if (n->sigfd >= 0)
         close(n->sigfd);
@@ -278,6 +342,8 @@ static int become_child(struct nursery *n, uint32_t rank, int fd, pid_t parent)
     setenv("PMI_RANK", text, 1);
     snprintf(text, sizeof(text), "%u", n->cfg->size);
     setenv("PMI_SIZE", text, 1);
+    if (n->child[rank].late)
+        setenv(BOOT_AGAIN, "1", 1);
     return 0;
 }
 
@@ -302,8 +368,25 @@ static int fork_one(struct nursery *n, uint32_t rank, errmsg_t *err)
         return errmsg_fail(err, errno, "cannot start broker %u of %u: %s", rank, n->cfg->size,
                            strerror(errno));
     n->child[rank].pid = pid;
+    n->child[rank].began = clock_now();
     n->left++;
     return 0;
+}
+
+/* A broker has failed: when is another one of its rank to be started? */
+static void start_again(struct nursery *n, uint32_t rank)
+{
+    struct child *c = &n->child[rank];
+    double now = clock_now();
+
+    if (!n->cfg->restart || n->phase != SERVE || n->interrupts > 0 || fragile(n) || !n->pairs)
+        return;
+    if (c->pause <= 0. || now - c->began > STEADY)
+        c->pause = AGAIN_MIN;
+    else
+        c->pause = c->pause * 2. < AGAIN_MAX ? c->pause * 2. : AGAIN_MAX;
+    c->again = now + c->pause;
+    SAY(n, "broker %u is started again in %.1f s", rank, c->pause);
 }
 
 static void broker_ended(struct nursery *n, uint32_t rank, int status)
@@ -335,6 +418,8 @@ static void broker_ended(struct nursery *n, uint32_t rank, int status)
         n->complained = true; /* usually all fail for the same reason */
         if (fragile(n))
             give_up(n);
+        else if (code != 0)
+            start_again(n, rank);
     }
 }
 
@@ -432,21 +517,63 @@ static int watch(struct nursery *n, int fd, uint64_t slot, errmsg_t *err)
     return 0;
 }
 
+/* When something is to be done that is not asked for by a descriptor; 0: never. */
+static double next_time(const struct nursery *n)
+{
+    double next = n->deadline;
+
+    for (uint32_t i = 0; n->cfg->restart && n->phase == SERVE && i < n->cfg->size; i++)
+        if (n->child[i].again > 0. && (next <= 0. || n->child[i].again < next))
+            next = n->child[i].again;
+    return next;
+}
+
 static int wait_ms(const struct nursery *n)
 {
-    double left = n->deadline - clock_now();
+    double next = next_time(n);
+    double left = next - clock_now();
 
-    if (n->deadline <= 0.)
+    if (next <= 0.)
         return -1;
     return left <= 0. ? 0 : left > 1000. ? 1000 * 1000 : (int)(left * 1000.) + 1;
 }
 
-static void serve(struct nursery *n)
+/* Fork the brokers whose time has come.  1 in such a child, with its rank; else 0. */
+static int restart_due(struct nursery *n, uint32_t *rank)
+{
+    errmsg_t err;
+
+    for (uint32_t i = 0; n->cfg->restart && n->phase == SERVE && i < n->cfg->size; i++) {
+        struct child *c = &n->child[i];
+        int rc;
+
+        if (c->again <= 0. || c->again > clock_now())
+            continue;
+        c->again = 0.;
+        pmi_close(n, i);
+        rc = start_late(n, i, &err);
+        if (rc == 0 && (rc = fork_one(n, i, &err)) == 1) {
+            *rank = i;
+            return 1;
+        }
+        if (rc < 0 || watch(n, c->fd, i, &err) < 0) {
+            SAY(n, "broker %u was not started again: %s", i, err.text);
+            if (c->pid == 0)
+                start_again(n, i);
+        }
+    }
+    return 0;
+}
+
+/* 1 in the child that becomes another broker of *rank; 0: all is over. */
+static int serve(struct nursery *n, uint32_t *rank)
 {
     struct epoll_event ev[64];
 
     reap(n);
     while (n->left > 0) {
+        if (restart_due(n, rank) == 1)
+            return 1;
         int count = epoll_wait(n->epfd, ev, 64, wait_ms(n));
 
         for (int i = 0; i < count; i++) {
@@ -461,15 +588,17 @@ static void serve(struct nursery *n)
             enter(n, n->phase == TERM ? KILL : TERM);
         }
     }
+    return 0;
 }
 
 static void destroy(struct nursery *n)
 {
-    if (n->child) {
-        for (uint32_t i = 0; i < n->cfg->size; i++)
-            pmi_close(n, i);
+    for (uint32_t i = 0; n->child && i < n->cfg->size; i++) {
+        pmi_close(n, i);
+        pmi_server_destroy(n->child[i].late);
     }
     free(n->child);
+    free(n->pairs);
     pmi_server_destroy(n->pmi);
     if (n->epfd >= 0)
         close(n->epfd);
@@ -548,6 +677,7 @@ static void place_result(const struct nursery *n, struct nursery_place *place, u
 int nursery_run(const struct nursery_config *cfg, struct nursery_place *place, errmsg_t *err)
 {
     struct nursery n = {.cfg = cfg, .epfd = -1, .sigfd = -1};
+    uint32_t rank;
     int rc;
 
     n.had_children = each_child(0) > 0;
@@ -577,8 +707,11 @@ int nursery_run(const struct nursery_config *cfg, struct nursery_place *place, e
         signal_all(&n, SIGKILL);
         while (n.left > 0 && waitpid(-1, NULL, 0) > 0)
             n.left--;
+    } else if (rc == 0 && serve(&n, &rank) == 1) {
+        place_result(&n, place, rank);
+        destroy(&n);
+        return 1;
     } else {
-        serve(&n);
         kill_orphans(&n);
     }
     remove_dirs(&n);

@@ -32,6 +32,7 @@ struct nursery_config {
     const char *prefix; /* prefix of messages on standard error: "flux start" */
     bool verbose;       /* print progress messages to standard error */
     bool tolerant;      /* after PMI's barrier, the session itself handles the death of a broker */
+    bool restart;       /* while the session runs, start a broker that has failed again */
     const idset_t
         *foreground; /* seconds between SIGTERM and SIGKILL, and at most 1 between the end of
                         rank 0 and SIGTERM; 0: 10 */

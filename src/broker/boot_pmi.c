@@ -20,6 +20,10 @@
  * directory whose name PMI cannot carry, and a PMI whose values are too short, leave a broker only
  * ZeroMQ; it ignores the UNIX sockets of others then.
  *
+ * A broker that the nursery starts again (BOOT_AGAIN) finds the cards of all ranks, and its own:
+ * it listens where the earlier one did, and has its key.  A card has no secret key, so all of such
+ * a session is on one host, connected by UNIX sockets, where the secret is not needed.
+ *
  * Failure: PMI calls block, and fail if the launcher goes away.  The error for a missing card names
  * its rank.
  */
@@ -247,6 +251,8 @@ static int pmi_open(boot_t *b, errmsg_t *err)
     p->value_max = pmi_client_value_max(p->wire);
     for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++)
         unsetenv(variables[i]);
+    b->again = getenv(BOOT_AGAIN) != NULL;
+    unsetenv(BOOT_AGAIN);
     boot_pmix_clean(p->bridge > 0);
     return 0;
 }
@@ -336,6 +342,8 @@ static int pmi_publish(boot_t *b, const struct boot_card *card, errmsg_t *err)
     struct pmi *p = b->state;
     char key[32], value[VALUE_MAX];
 
+    if (b->again)
+        return 0;
     if (!part_ok(card->tree_uri) || !part_ok(card->event_uri))
         return errmsg_fail(err, EINVAL,
                            "the path of %s has characters that PMI cannot carry; choose another "
@@ -387,6 +395,18 @@ static int pmi_lookup(boot_t *b, uint32_t rank, struct boot_card *card, errmsg_t
     return 0;
 }
 
+static int pmi_keys(boot_t *b, errmsg_t *err)
+{
+    struct boot_card card;
+
+    if (!b->again)
+        return cert_generate(&b->cert, err);
+    if (pmi_lookup(b, b->rank, &card, err) < 0)
+        return -1;
+    memcpy(b->cert.public_key, card.key, CERT_KEY_SIZE);
+    return 0;
+}
+
 static int pmi_finish(boot_t *b, errmsg_t *err)
 {
     struct pmi *p = b->state;
@@ -398,6 +418,7 @@ static int pmi_finish(boot_t *b, errmsg_t *err)
 }
 
 const struct boot_ops boot_pmi_ops = {
+    .keys = pmi_keys,
     .name = "pmi",
     .open = pmi_open,
     .endpoints = pmi_endpoints,

@@ -11,6 +11,8 @@
 #include "libutil/strvec.h"
 
 #define BOOT_URI_MAX 300
+/* Environment: set by the nursery for a broker that it starts again. */
+#define BOOT_AGAIN "FLUX_BROKER_AGAIN"
 #define BOOT_ADDR_MAX 64
 
 /* What a neighbor must know about a broker. */
@@ -52,6 +54,7 @@ struct boot {
     int dirlock; /* descriptor that locks rankdir; -1: none yet */
     bool curve;
     bool finished;
+    bool again; /* PMI: the session runs, and knows the card of this rank */
     struct cert cert;
 };
 

@@ -36,8 +36,8 @@
  *    boot.timeout         time after which these are enough, and the others are absent
  *
  * Signals: SIGTERM and SIGHUP shut the session down in order; a second one ends this broker at
- * once.  In a session by configuration file, whose brokers are started one by one, a broker other
- * than rank 0 leaves instead, and the session goes on.  SIGINT is left to the initial program,
+ * once.  In a session whose brokers are started one by one (by configuration file, or with
+ * --restart), a broker other than rank 0 leaves instead, and the session goes on.  SIGINT is left to the initial program,
  * which shares the terminal.
  *
  * Failure: a broker that cannot start prints the reason on standard error, cleans up, and exits 1.
@@ -91,6 +91,7 @@ struct broker {
     attrs_t *attrs;
     char *const *argv;
     bool verbose;
+    bool restart; /* brokers of this session that fail are started again */
     flux_reactor_t *r;
     boot_t *boot;
     core_t *core;
@@ -266,10 +267,10 @@ static void start_program_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, 
     start_program(arg);
 }
 
-/* Was this broker started by itself?  Otherwise it is one process of a launcher's job. */
+/* Is this broker started, and ended, by itself?  Otherwise it is one process of a launcher's job. */
 static bool alone(const struct broker *b)
 {
-    return strcmp(boot_method(b->boot), "config") == 0;
+    return b->restart || strcmp(boot_method(b->boot), "config") == 0;
 }
 
 /* May the launcher take the end of this broker for an orderly one?  Not if it has given up joining:
@@ -598,9 +599,9 @@ static void take_down(struct broker *b)
     flux_reactor_destroy(b->r);
 }
 
-int broker_run(attrs_t *attrs, char *const argv[], bool verbose)
+int broker_run(attrs_t *attrs, char *const argv[], bool verbose, bool restart)
 {
-    struct broker b = {.attrs = attrs, .argv = argv, .verbose = verbose};
+    struct broker b = {.attrs = attrs, .argv = argv, .verbose = verbose, .restart = restart};
     struct rlimit files;
     errmsg_t err = {""};
 

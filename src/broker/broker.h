@@ -12,8 +12,8 @@
 
 /* Run a broker until the session ends.  `attrs` holds what the command line sets, and is completed
  * here; boot.h and broker.c list the names.  `argv` is the initial program (NULL-terminated, may be
- * empty), which rank 0 runs.  Returns the exit code of the process.  Errors are printed to standard
- * error. */
-int broker_run(attrs_t *attrs, char *const argv[], bool verbose);
+ * empty), which rank 0 runs.  `restart`: a broker of this session that fails is started again.
+ * Returns the exit code of the process.  Errors are printed to standard error. */
+int broker_run(attrs_t *attrs, char *const argv[], bool verbose, bool restart);
 
 #endif

@@ -3,6 +3,7 @@
  *    flux-broker [OPTION...] [--] [COMMAND [ARG...]]
  *      -S, --set=NAME=VALUE   set an attribute (repeatable)
  *      --nursery=N            fork the N brokers of a session on this host
+ *      --restart              brokers that fail are started again: by the nursery, or by others
  *      -v, --verbose          print progress messages to standard error
  *
  * Usually started by `flux start`, whose manual explains the options.  Exit code: that of the
@@ -30,22 +31,20 @@ static const char usage[] =
     "Run one broker of a session.  Brokers are usually started by 'flux start'.\n"
     "  -S, --set=NAME=VALUE   set an attribute (repeatable)\n"
     "      --nursery=N        fork the N brokers of a session on this host\n"
+    "      --restart          with --nursery: start a broker that has failed again\n"
     "      --wrap=RANKS:COMMAND   run the brokers of these ranks under COMMAND\n"
     "  -v, --verbose          print progress messages to standard error\n"
     "  -V, --version          print the version and exit\n"
     "  -h, --help             print this text and exit\n"
     "Exit code: that of COMMAND (rank 0); 1 when the broker cannot start; 2 on a usage error.\n";
 
-enum { OPT_NURSERY = 256, OPT_WRAP };
+enum { OPT_NURSERY = 256, OPT_RESTART, OPT_WRAP };
 
 static const struct option options[] = {
-    {"set", required_argument, NULL, 'S'},
-    {"nursery", required_argument, NULL, OPT_NURSERY},
-    {"verbose", no_argument, NULL, 'v'},
-    {"version", no_argument, NULL, 'V'},
-    {"help", no_argument, NULL, 'h'},
-    {"wrap", required_argument, NULL, OPT_WRAP},
-    {NULL, 0, NULL, 0},
+    {"set", required_argument, NULL, 'S'},       {"nursery", required_argument, NULL, OPT_NURSERY},
+    {"restart", no_argument, NULL, OPT_RESTART}, {"verbose", no_argument, NULL, 'v'},
+    {"version", no_argument, NULL, 'V'},         {"help", no_argument, NULL, 'h'},
+    {"wrap", required_argument, NULL, OPT_WRAP}, {NULL, 0, NULL, 0},
 };
 
 struct arguments {
@@ -53,6 +52,7 @@ struct arguments {
     strvec_t *again; /* -1: continue as a broker; else the exit code of a session that has ended. */
     wrap_t *wrap;    /* NULL: none is */
     uint32_t size;   /* of the nursery; 0: none */
+    bool restart;
     bool verbose;
 };
 
@@ -117,6 +117,10 @@ static int parse(struct arguments *a, int argc, char **argv)
         case OPT_NURSERY:
             ok = set_size(a, optarg);
             break;
+        case OPT_RESTART:
+            a->restart = true;
+            ok = strvec_add(a->again, "--restart");
+            break;
         case OPT_WRAP:
             ok = set_wrap(a, optarg);
             break;
@@ -154,6 +158,7 @@ static int nursery(struct arguments *a, uint32_t *rank)
                                 .rundir = attrs_get(a->attrs, "rundir"),
                                 .prefix = "flux start",
                                 .tolerant = attrs_get(a->attrs, "quorum") != NULL,
+                                .restart = a->restart,
                                 .verbose = a->verbose,
                                 .foreground = a->wrap ? wrap_ranks(a->wrap) : NULL};
     struct nursery_place place = {.exit_code = 1};
@@ -213,7 +218,7 @@ int main(int argc, char **argv)
     if (rc < 0 && a.wrap && idset_test(wrap_ranks(a.wrap), rank))
         rc = start_anew(&a, argv + optind);
     if (rc < 0)
-        rc = broker_run(a.attrs, argv + optind, a.verbose);
+        rc = broker_run(a.attrs, argv + optind, a.verbose, a.restart);
     wrap_destroy(a.wrap);
     strvec_destroy(a.again);
     attrs_destroy(a.attrs);

@@ -25,7 +25,15 @@
 
 #define SIZE_MAX_HERE 65536 /* brokers on one host */
 
-enum { OPT_BOOT = CMD_KEY(0), OPT_CONFIG, OPT_RUNDIR, OPT_STATEDIR, OPT_TRACE, OPT_WRAP };
+enum {
+    OPT_BOOT = CMD_KEY(0),
+    OPT_CONFIG,
+    OPT_RESTART,
+    OPT_RUNDIR,
+    OPT_STATEDIR,
+    OPT_TRACE,
+    OPT_WRAP
+};
 
 static const struct cmd_opt opts[] = {
     {'s', "size", "N", "start N brokers on this host"},
@@ -35,6 +43,9 @@ static const struct cmd_opt opts[] = {
      "how brokers find each other: pmi, config or single (default:\n"
      "chosen automatically)"},
     {OPT_CONFIG, "config", "FILE", "configuration file that lists the hosts"},
+    {OPT_RESTART, "restart", NULL,
+     "with --size: start a broker other than that of rank 0 again when it\n"
+     "has failed"},
     {OPT_RUNDIR, "rundir", "DIR", "directory for sockets (default: a new one)"},
     {OPT_STATEDIR, "statedir", "DIR", "directory for state that outlives the session"},
     {OPT_TRACE, "trace", "FILE", "write each message that passes through a broker to FILE"},
@@ -62,6 +73,7 @@ struct start {
     uint32_t size; /* 0: not said */
     const char *topology;
     const char *wrap;
+    bool restart;
     strvec_t *args;
 };
 
@@ -117,6 +129,9 @@ static int option(struct cmd *c, struct start *st, int key, const char *val)
         return set_attr(c, st, "boot.method", val);
     case OPT_CONFIG:
         return set_attr(c, st, "config.file", val);
+    case OPT_RESTART:
+        st->restart = true;
+        return strvec_add(st->args, "--restart") < 0 ? cmd_error(c, "out of memory") : CMD_OK;
     case OPT_RUNDIR:
         return set_attr(c, st, "rundir", val);
     case OPT_STATEDIR:
@@ -139,6 +154,9 @@ static int check(struct cmd *c, const struct start *st)
     if (st->wrap && st->size == 0)
         return cmd_usage_error(
             c, "--wrap requires --size: it applies to brokers that this command starts");
+    if (st->restart && st->size == 0)
+        return cmd_usage_error(
+            c, "--restart requires --size: it applies to brokers that this command starts");
     if (!st->topology || st->size == 0)
         return CMD_OK;
     if (!(topo = topology_create(st->topology, st->size, &err)))
