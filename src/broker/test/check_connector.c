@@ -449,6 +449,44 @@ START_TEST(test_open_strange)
 }
 END_TEST
 
+/* Another event loop waits for the descriptor of a handle. */
+START_TEST(test_pollfd)
+{
+    struct broker *b = broker_start(geteuid(), NULL);
+    flux_t *h = open_client(b);
+    flux_future_t *f[2];
+    int events = 0, fd = flux_handle_pollfd(h, &events);
+
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(events, FLUX_POLLIN);
+    /* The first is written at once, the second waits to be written. */
+    for (int i = 0; i < 2; i++)
+        f[i] = flux_rpc(h, "broker.ping", "{}", FLUX_NODEID_ANY, 0);
+    ck_assert_int_eq(flux_handle_pollfd(h, &events), fd);
+    ck_assert_int_eq(events, FLUX_POLLIN | FLUX_POLLOUT);
+    while (!flux_future_ready(f[0]) || !flux_future_ready(f[1])) {
+        struct pollfd pfd = {.fd = fd, .events = POLLIN};
+        if (events & FLUX_POLLOUT)
+            pfd.events |= POLLOUT;
+        ck_assert_int_eq(poll(&pfd, 1, 20000), 1);
+        ck_assert_int_eq(flux_handle_wait(h, 0.), 0);
+        ck_assert_int_eq(flux_handle_pollfd(h, &events), fd);
+        ck_assert_int_eq(events, FLUX_POLLIN);
+    }
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(flux_rpc_get(f[i], NULL), 0);
+        flux_future_destroy(f[i]);
+    }
+    broker_stop(b);
+    while (flux_handle_wait(h, 20.) == 0)
+        ;
+    ck_assert_int_eq(errno, EPIPE);
+    ck_assert_int_eq(flux_handle_pollfd(h, &events), -1);
+    ck_assert_int_eq(errno, EPIPE);
+    flux_close(h);
+}
+END_TEST
+
 /* The broker goes away: futures end with EPIPE, waiting and in a reactor. */
 START_TEST(test_lost)
 {
@@ -548,23 +586,11 @@ END_TEST
 int main(void)
 {
     const TTest *const tests[] = {
-        test_basic,
-        test_many,
-        test_pauses,
-        test_large,
-        test_no_reader,
-        test_cut,
-        test_malformed,
-        test_wrong_type,
-        test_half,
-        test_permission,
-        test_permission_root,
-        test_socket_file,
-        test_open_errors,
-        test_open_strange,
-        test_lost,
-        test_thousands,
-        test_events,
+        test_basic,       test_many,         test_pauses,          test_large,
+        test_no_reader,   test_cut,          test_malformed,       test_wrong_type,
+        test_half,        test_permission,   test_permission_root, test_socket_file,
+        test_open_errors, test_open_strange, test_pollfd,          test_lost,
+        test_thousands,   test_events,
     };
     TCase *tc = tcase_create("connector");
 

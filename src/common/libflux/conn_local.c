@@ -245,6 +245,16 @@ static int local_wait(void *impl, double timeout)
     return 0;
 }
 
+static int local_pollfd(void *impl, int *events)
+{
+    struct local *l = impl;
+
+    *events = FLUX_POLLIN;
+    if (!l->out_broken && outq_bytes(l->out) > 0)
+        *events |= FLUX_POLLOUT;
+    return l->fd;
+}
+
 /* Queued messages are still written, as far as the socket accepts them: a program may send without
  * expecting an answer, and exit. */
 static void local_destroy(void *impl)
@@ -274,6 +284,7 @@ static const struct flux_handle_ops local_ops = {
     .send = local_send,
     .wait = local_wait,
     .destroy = local_destroy,
+    .pollfd = local_pollfd,
 };
 
 /* --- opening --- */

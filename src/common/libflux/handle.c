@@ -289,3 +289,16 @@ int flux_handle_wait(flux_t *h, double timeout)
     }
     return h->ops->wait(h->impl, timeout);
 }
+
+int flux_handle_pollfd(flux_t *h, int *events)
+{
+    if (h->lost) {
+        errno = EPIPE;
+        return -1;
+    }
+    if (!h->ops->pollfd) {
+        errno = ENOTSUP;
+        return -1;
+    }
+    return h->ops->pollfd(h->impl, events);
+}

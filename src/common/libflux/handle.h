@@ -50,6 +50,17 @@ int flux_send(flux_t *h, flux_msg_t *msg);
  * lost (unless flux_set_lost_handler() was called). */
 int flux_run(flux_t *h);
 
+/* Wait for messages, without running the reactor: write what is queued, wait until something can be
+ * read or `timeout` seconds are over (0: do not wait; <0: no limit), and deliver it to futures and
+ * handlers.  0, also at the timeout or after a signal; -1 with EPIPE (the connection is lost), or
+ * EDEADLK inside a module. */
+int flux_handle_wait(flux_t *h, double timeout);
+/* For an event loop other than the reactor: the descriptor of the connection, which stays the same
+ * and belongs to the handle, and in *events what to wait for (FLUX_POLLIN, and FLUX_POLLOUT while
+ * something is queued).  When it is ready, call flux_handle_wait(h, 0.), and ask for the events
+ * again, as after sending.  -1 with EPIPE (the connection is lost) or ENOTSUP (not a socket). */
+int flux_handle_pollfd(flux_t *h, int *events);
+
 /* Called once when the connection to the broker is lost; futures have then ended with EPIPE. */
 typedef void (*flux_lost_f)(flux_t *h, void *arg);
 void flux_set_lost_handler(flux_t *h, flux_lost_f cb, void *arg);
@@ -70,6 +81,8 @@ struct flux_handle_ops {
      * this is NULL, where waiting is not allowed (modules). */
     int (*wait)(void *impl, double timeout);
     void (*destroy)(void *impl); /* may be NULL */
+    /* As flux_handle_pollfd(); NULL: ENOTSUP. */
+    int (*pollfd)(void *impl, int *events);
 };
 /* Make a handle over such a transport.  `ops` must outlive it, `r` is not taken over, and `impl` is
  * destroyed with the handle.  NULL with ENOMEM; then `impl` still belongs to the caller. */

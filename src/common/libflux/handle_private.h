@@ -27,8 +27,6 @@ flux_msg_t *rpc_make_request(const char *topic, uint32_t nodeid, unsigned flags)
 
 struct dispatch *flux_handle_dispatch(flux_t *h);
 struct pending_table *flux_handle_pending(flux_t *h);
-/* 0 after delivering something, or at the timeout; as flux_handle_ops.wait. */
-int flux_handle_wait(flux_t *h, double timeout);
 bool flux_handle_is_lost(flux_t *h);
 
 #endif

@@ -446,6 +446,7 @@ START_TEST(waiting)
     flux_future_t *a = flux_rpc(f->h, "a.b", NULL, 0, 0);
     flux_future_t *b = flux_rpc(f->h, "a.b", NULL, 0, 0);
     const char *json;
+    int events;
 
     /* what comes for others is handled meanwhile */
     fake_inbox(f, fake_answer(f, 1, 0, 0, "2"));
@@ -478,6 +479,8 @@ START_TEST(waiting)
     a = flux_rpc(f->h, "a.b", NULL, 0, 0);
     ck_assert_int_eq(flux_future_wait(a, 1.), -1);
     ck_assert_int_eq(errno, EDEADLK);
+    ck_assert_int_eq(flux_handle_pollfd(f->h, &events), -1);
+    ck_assert_int_eq(errno, ENOTSUP);
     fake_respond(f, 0, 0, 0, "1");
     ck_assert_int_eq(flux_future_wait(a, 1.), 0);
     flux_future_destroy(a);

@@ -79,9 +79,16 @@ static inline void fake_destroy(void *impl)
     ((struct fake *)impl)->destroyed = true;
 }
 
-static const struct flux_handle_ops fake_ops = {fake_send, fake_wait, fake_destroy};
+static const struct flux_handle_ops fake_ops = {
+    .send = fake_send,
+    .wait = fake_wait,
+    .destroy = fake_destroy,
+};
 /* As that of a module. */
-static const struct flux_handle_ops fake_nowait_ops = {fake_send, NULL, fake_destroy};
+static const struct flux_handle_ops fake_nowait_ops = {
+    .send = fake_send,
+    .destroy = fake_destroy,
+};
 
 static inline struct fake *fake_create_ops(const struct flux_handle_ops *ops)
 {
