@@ -87,7 +87,7 @@ static bool same_name(const char *a, const char *b)
 }
 
 /* The array owns the strings that are made here, which come first. */
-#define OWN_VARS 3
+#define OWN_VARS 4
 
 static void free_env(char **env)
 {
@@ -118,11 +118,11 @@ static char **make_env(const char *uri)
         env[1] = NULL;
         goto error;
     }
-    if (!(env[2] = flux_path_lua_env()))
+    if (!(env[2] = flux_path_lua_env()) || !(env[3] = flux_path_python_env()))
         goto error;
     n = OWN_VARS;
     for (char **e = environ; *e; e++) {
-        if (inherited(*e) && !same_name(env[2], *e))
+        if (inherited(*e) && !same_name(env[2], *e) && !same_name(env[3], *e))
             env[n++] = *e;
     }
     free(bindir);

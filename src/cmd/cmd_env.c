@@ -3,6 +3,7 @@
  *    PATH        has the directory of this flux in front
  *    FLUX_URI    as in flux's own environment, if it is set there
  *    LUA_CPATH   has the directory of the Lua module `flux` in front; LUA_CPATH_5_3, if that is set
+ *    PYTHONPATH  has the directory of the Python package `flux` in front
  *
  * Modules, helper programs and libraries are found from where flux is, so nothing else is needed.
  */
@@ -29,9 +30,9 @@ static const struct cmd_usage usage = {
 };
 
 /* A word that any Bourne shell reads back as it is. */
-static void print_quoted(const char *name, const char *s)
+static void print_quoted(const char *name, int len, const char *s)
 {
-    printf("export %s='", name);
+    printf("export %.*s='", len, name);
     for (; *s; s++) {
         if (*s == '\'')
             fputs("'\\''", stdout);
@@ -55,12 +56,30 @@ static char *make_path(const char *dir)
     return asprintf(&path, "%s:%s", dir, old) < 0 ? NULL : path;
 }
 
+/* Put NAME=VALUE into the environment.  -1 with ENOMEM. */
+static int set_variable(const char *var)
+{
+    const char *eq = strchr(var, '=');
+    char *name = strndup(var, (size_t)(eq - var));
+    int rc = name ? setenv(name, eq + 1, 1) : -1;
+
+    free(name);
+    return rc;
+}
+
+static void print_variable(const char *var)
+{
+    const char *eq = strchr(var, '=');
+
+    print_quoted(var, (int)(eq - var), eq + 1);
+}
+
 int cmd_env(struct cmd *c, int argc, char **argv)
 {
     const char *uri = getenv("FLUX_URI");
     int key = cmd_option(c, &usage, argc, argv, NULL);
     char *dir;
-    char *path, *lua, *lua_value;
+    char *path, *lua, *python;
     int rc = CMD_OK;
 
     if (key < 0)
@@ -68,20 +87,17 @@ int cmd_env(struct cmd *c, int argc, char **argv)
     dir = flux_path_bindir();
     path = dir ? make_path(dir) : NULL;
     lua = flux_path_lua_env();
+    python = flux_path_python_env();
     free(dir);
-    if (!path || !lua) {
-        free(path);
-        free(lua);
-        return cmd_error(c, "out of memory");
-    }
-    lua_value = strchr(lua, '=');
-    *lua_value++ = '\0';
-    if (c->optind == argc) {
-        print_quoted("PATH", path);
+    if (!path || !lua || !python) {
+        rc = cmd_error(c, "out of memory");
+    } else if (c->optind == argc) {
+        print_quoted("PATH", 4, path);
         if (uri)
-            print_quoted("FLUX_URI", uri);
-        print_quoted(lua, lua_value);
-    } else if (setenv("PATH", path, 1) < 0 || setenv(lua, lua_value, 1) < 0)
+            print_quoted("FLUX_URI", 8, uri);
+        print_variable(lua);
+        print_variable(python);
+    } else if (setenv("PATH", path, 1) < 0 || set_variable(lua) < 0 || set_variable(python) < 0)
         rc = cmd_error(c, "out of memory");
     else {
         execvp(argv[c->optind], argv + c->optind);
@@ -90,5 +106,6 @@ int cmd_env(struct cmd *c, int argc, char **argv)
     }
     free(path);
     free(lua);
+    free(python);
     return rc;
 }

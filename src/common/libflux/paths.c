@@ -29,11 +29,22 @@
 #include "paths.h"
 
 /* The parts of an installation; configured values come from the Makefile. */
-enum part { PART_BIN, PART_EXEC, PART_MODULES, PART_PMI, PART_MAN, PART_LUA, PART_COUNT };
+enum part {
+    PART_BIN,
+    PART_EXEC,
+    PART_MODULES,
+    PART_PMI,
+    PART_MAN,
+    PART_LUA,
+    PART_PYTHON,
+    PART_COUNT
+};
 
 static const char *const configured[PART_COUNT] = {
-    [PART_BIN] = PATHS_BINDIR, [PART_EXEC] = PATHS_EXECDIR,       [PART_MODULES] = PATHS_MODULEDIR,
-    [PART_PMI] = PATHS_PMIDIR, [PART_MAN] = PATHS_MANDIR "/man1", [PART_LUA] = PATHS_LUADIR,
+    [PART_BIN] = PATHS_BINDIR,         [PART_EXEC] = PATHS_EXECDIR,
+    [PART_MODULES] = PATHS_MODULEDIR,  [PART_PMI] = PATHS_PMIDIR,
+    [PART_MAN] = PATHS_MANDIR "/man1", [PART_LUA] = PATHS_LUADIR,
+    [PART_PYTHON] = PATHS_PYTHONDIR,
 };
 
 /* The same within a build tree.  libtool keeps modules in .libs beside their sources. */
@@ -44,12 +55,14 @@ static const char *const built[PART_COUNT] = {
     [PART_PMI] = "src/common/libpmi/.libs",
     [PART_MAN] = "doc/man",
     [PART_LUA] = "src/bindings/lua/.libs",
+    [PART_PYTHON] = "src/bindings/python/lib",
 };
 
 #define BUILD_LEVELS 5
 
 /* Length of the common prefix of all configured directories, in whole components, without the last
- * '/'.  The Lua module may be anywhere (--with-lua-cmoddir), so it does not count. */
+ * '/'.  The Lua module and the Python package may be anywhere (--with-lua-cmoddir,
+ * --with-python-dir), so they do not count. */
 static size_t common_prefix(void)
 {
     size_t len = 0;
@@ -246,31 +259,45 @@ char *flux_path_bindir(void)
     return part_dirs(PART_BIN, NULL);
 }
 
-char *flux_path_lua_env(void)
+/* "NAME=ENTRY" and, behind `sep`, the present value or `without` if that is empty; unchanged if the
+ * entry comes first already, as in a nested session.  `entry` is taken over; NULL gives NULL with
+ * ENOMEM. */
+static char *in_front(const char *name, char *entry, char sep, const char *without)
 {
-    const char *name = getenv("LUA_CPATH_5_3") ? "LUA_CPATH_5_3" : "LUA_CPATH";
     const char *old = getenv(name);
-    char *dir = part_dirs(PART_LUA, NULL);
-    strbuf_t *sb = strbuf_create(0);
-    char *entry = NULL;
-    size_t len;
+    const char *rest = old && *old ? old : without;
+    size_t len = entry ? strlen(entry) : 0;
+    strbuf_t *sb;
 
-    if (!dir || asprintf(&entry, "%s/?.so", dir) < 0) {
-        entry = NULL;
-        strbuf_destroy(sb);
-        sb = NULL;
-    }
-    free(dir);
     if (!entry) {
         errno = ENOMEM;
         return NULL;
     }
-    len = strlen(entry);
+    sb = strbuf_create(0);
     strbuf_addf(sb, "%s=", name);
-    /* In a nested session the entry is there already.  ";;" stands for Lua's default path. */
-    if (!old || strncmp(old, entry, len) != 0 || (old[len] && old[len] != ';'))
-        strbuf_addf(sb, "%s;", entry);
-    strbuf_add(sb, old && *old ? old : ";");
+    if (!old || strncmp(old, entry, len) != 0 || (old[len] && old[len] != sep)) {
+        strbuf_add(sb, entry);
+        if (*rest)
+            strbuf_addc(sb, sep);
+    }
+    strbuf_add(sb, rest);
     free(entry);
     return strbuf_take(sb);
+}
+
+char *flux_path_lua_env(void)
+{
+    char *dir = part_dirs(PART_LUA, NULL);
+    char *entry = NULL;
+
+    if (dir && asprintf(&entry, "%s/?.so", dir) < 0)
+        entry = NULL;
+    free(dir);
+    /* ";;" stands for Lua's default path. */
+    return in_front(getenv("LUA_CPATH_5_3") ? "LUA_CPATH_5_3" : "LUA_CPATH", entry, ';', ";");
+}
+
+char *flux_path_python_env(void)
+{
+    return in_front("PYTHONPATH", part_dirs(PART_PYTHON, NULL), ':', "");
 }

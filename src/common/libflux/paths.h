@@ -30,5 +30,7 @@ char *flux_path_bindir(void);
  * its directory, followed by the present LUA_CPATH_5_3 or, if that is not set, LUA_CPATH.  NULL
  * with ENOMEM. */
 char *flux_path_lua_env(void);
+/* The same for Python and its package `flux`: PYTHONPATH. */
+char *flux_path_python_env(void);
 
 #endif

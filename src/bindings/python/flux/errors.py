@@ -1,0 +1,52 @@
+"""Errors of Flux as exceptions."""
+
+import errno as _errno
+from typing import NoReturn
+
+from ._libflux import ffi
+
+__all__ = ["FluxError", "FluxTimeoutError", "EndOfStream"]
+
+
+class FluxError(OSError):
+    """A call failed: `errno` is the error number, and `str()` the error message.
+
+    The message is the sentence of libflux or of the service that refused the request.
+    """
+
+    def __str__(self) -> str:
+        return str(self.strerror)
+
+    def __repr__(self) -> str:
+        name = _errno.errorcode.get(self.errno, self.errno)
+        return f"{type(self).__name__}({name}, {self.strerror!r})"
+
+
+class FluxTimeoutError(FluxError, TimeoutError):
+    """The time that the caller gave was over (ETIMEDOUT)."""
+
+
+class EndOfStream(FluxError):
+    """A stream has ended in an orderly way: no result will follow (ENODATA)."""
+
+
+_CLASSES = {_errno.ETIMEDOUT: FluxTimeoutError, _errno.ENODATA: EndOfStream}
+
+
+def make_error(errnum: int, message: str) -> FluxError:
+    """The exception for an error number and its message."""
+    return _CLASSES.get(errnum, FluxError)(errnum, message)
+
+
+def fail(message: str) -> NoReturn:
+    """Raise the error of the C function that has just failed; it left no message of its own."""
+    import os
+
+    errnum = ffi.errno
+    raise make_error(errnum, f"{message}: {os.strerror(errnum)}")
+
+
+def fail_with(err) -> NoReturn:
+    """Raise the error of the C function that has just failed, with the message in its errmsg_t."""
+    errnum = ffi.errno
+    raise make_error(errnum, ffi.string(err.text).decode(errors="replace"))

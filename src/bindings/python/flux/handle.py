@@ -1,0 +1,571 @@
+"""The handle: a connection to the broker."""
+
+import collections
+import collections.abc
+import errno
+import select
+import syslog
+import threading
+import time
+import weakref
+from typing import Any, Callable, Dict, Iterable, Iterator, Optional, Union
+
+from . import _c
+from ._libflux import ffi, lib
+from .errors import FluxError, FluxTimeoutError, fail, fail_with, make_error
+from .event import Subscription
+from .future import Future
+from .job import Jobs
+from .kvs import KVS, Namespace
+
+__all__ = ["Handle", "Attributes", "open"]
+
+# Where a poll object takes what FLUX_POLL* says.
+_POLL = {lib.FLUX_POLLIN: select.POLLIN, lib.FLUX_POLLOUT: select.POLLOUT}
+
+
+class Handle:
+    """A connection to the broker of this host.
+
+    `uri` is its address ("local:///path/to/socket"), by default that of the environment variable
+    FLUX_URI, else that of the system session. Use a handle in a `with` statement, or `close()` it.
+
+    A handle and all that belongs to it (futures, subscriptions, stores) are for one thread, the
+    one that made it: their methods raise RuntimeError in another. Each thread can open its own.
+    The lock of the interpreter is released in calls that wait, and a signal handler that raises an
+    exception, such as KeyboardInterrupt, ends them.
+
+    Callbacks are called by `run()` and `dispatch()` only, never by a call that waits for something
+    else.
+    """
+
+    def __init__(self, uri: Optional[str] = None) -> None:
+        self._h = ffi.NULL
+        self._queue = ffi.NULL
+        self._thread = threading.get_ident()
+        self._sources: Dict[int, Any] = {}
+        self._ready: collections.deque = collections.deque()
+        self._dead: collections.deque = collections.deque()
+        self._last_id = 0
+        self._lost = False
+        self._stopped = False
+        self._loop: Any = None
+        self._writer = False
+        self._soon = False
+        err = ffi.new("errmsg_t *")
+        h = lib.flux_open(_c.text_or_null(uri, "the address"), ffi.NULL, err)
+        if not h:
+            fail_with(err)
+        self._queue = lib.pyflux_queue_create(h)
+        if not self._queue:
+            lib.flux_close(h)
+            raise MemoryError
+        self._h = h
+        self._rank = lib.flux_rank(h)
+        self._size = lib.flux_size(h)
+
+    def close(self) -> None:
+        """Disconnect, and end all that belongs to the handle. Closing twice is not an error."""
+        if self._h:
+            self._check()
+            self._close()
+
+    def _close(self) -> None:
+        h, self._h = self._h, ffi.NULL
+        queue, self._queue = self._queue, ffi.NULL
+        if not h:
+            return
+        self._leave_loop()
+        sources, self._sources = self._sources, {}
+        self._ready.clear()
+        lib.pyflux_queue_destroy(queue)
+        lib.flux_close(h)
+        for source in sources.values():
+            source._callback = None
+            source._wake()
+
+    def __del__(self) -> None:
+        # Nobody waits in a handle that is not referenced, whatever thread this is.
+        self._close()
+
+    def __enter__(self) -> "Handle":
+        return self
+
+    def __exit__(self, *exc) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = "closed" if self.closed else "lost" if self._lost else "open"
+        return f"<flux.Handle rank {self._rank} of {self._size}, {state}>"
+
+    @property
+    def closed(self) -> bool:
+        """Was the handle closed?"""
+        return not self._h
+
+    @property
+    def rank(self) -> int:
+        """The rank of the broker."""
+        return self._rank
+
+    @property
+    def size(self) -> int:
+        """The number of brokers of the session."""
+        return self._size
+
+    @property
+    def attributes(self) -> "Attributes":
+        """The attributes of the broker, as a mapping of names to values (str)."""
+        return Attributes(self)
+
+    def _check(self) -> None:
+        if threading.get_ident() != self._thread:
+            raise RuntimeError("a handle is for the thread that opened it: open another one")
+        if not self._h:
+            raise make_error(errno.ECANCELED, "the handle was closed")
+        while self._dead:
+            self._destroy(*self._dead.popleft())
+
+    def _new_id(self) -> int:
+        self._check()
+        self._last_id += 1
+        return self._last_id
+
+    @staticmethod
+    def _destroy(watch, future) -> None:
+        lib.pyflux_watch_destroy(watch)
+        lib.flux_future_destroy(future)
+
+    def _free(self, watch, future) -> None:
+        """Free what a future had in C; in another thread (of a garbage collection) later."""
+        if not self._h:
+            return
+        if threading.get_ident() == self._thread:
+            self._destroy(watch, future)
+        else:
+            self._dead.append((watch, future))
+
+    # -- waiting --
+
+    def _step(self, timeout: float) -> bool:
+        """Take in messages, waiting for one (<0: for any time). False: connection lost."""
+        if lib.flux_handle_wait(self._h, timeout) < 0:
+            if ffi.errno != errno.EPIPE:
+                fail("cannot wait for the broker")
+            self._lost = True
+        return not self._lost
+
+    def _fail_lost(self) -> None:
+        raise make_error(errno.EPIPE, "the connection to the broker was lost")
+
+    def _tell(self) -> bool:
+        """Tell whoever waits for what has become ready. False: nothing has."""
+        while True:
+            number = lib.pyflux_queue_next(self._queue)
+            if not number:
+                break
+            self._ready.append(number)
+        told = len(self._ready)
+        for _ in range(told):
+            if not self._ready:  # closed by a callback
+                break
+            source = self._sources.get(self._ready.popleft())
+            if source is not None:
+                source._notify()
+        return told > 0
+
+    def dispatch(self, timeout: Optional[float] = 0.0) -> bool:
+        """Write what is queued, take in messages, and call the callbacks for them.
+
+        Waits for a message at most `timeout` seconds (None: without limit) if no callback is due.
+        Returns False when the connection is lost. For loops of the program's own: see `fileno()`.
+        """
+        self._check()
+        open_ = self._step(0.0)
+        if not self._tell() and open_ and timeout != 0.0:
+            open_ = self._step(-1.0 if timeout is None else timeout)
+            self._tell()
+        return open_
+
+    def run(self, timeout: Optional[float] = None) -> None:
+        """Call callbacks until `stop()` is called, or until there is none left to wait for.
+
+        FluxTimeoutError after `timeout` seconds; FluxError (EPIPE) when the connection is lost. An
+        exception of a callback ends the call.
+        """
+        end = None if timeout is None else time.monotonic() + timeout
+        left: Optional[float] = None
+        self._check()
+        self._stopped = False
+        while not self._stopped and self._h and self._sources:
+            if end is not None:
+                left = end - time.monotonic()
+                if left <= 0:
+                    raise FluxTimeoutError(errno.ETIMEDOUT, f"the loop ran for {timeout:g} s")
+            if not self.dispatch(left) and self._h and not self._tell():
+                self._fail_lost()
+
+    def stop(self) -> None:
+        """Let `run()` return, when the present callback has."""
+        self._stopped = True
+
+    def fileno(self) -> int:
+        """The descriptor of the connection, for `select` and other loops.
+
+        Call `dispatch()` when it is ready for what `events` says, and ask for `events` again after
+        each call that sends something.
+        """
+        return self._poll()[0]
+
+    @property
+    def events(self) -> int:
+        """What to wait for at `fileno()`: select.POLLIN, and POLLOUT while output waits."""
+        return self._poll()[1]
+
+    def _poll(self):
+        self._check()
+        events = ffi.new("int *")
+        fd = lib.flux_handle_pollfd(self._h, events)
+        if fd < 0:
+            self._fail_lost()
+        return fd, sum(bit for flag, bit in _POLL.items() if events[0] & flag)
+
+    # -- asyncio --
+
+    def _attach(self):
+        """Have the running loop of asyncio wait for this handle."""
+        import asyncio
+
+        loop = asyncio.get_running_loop()
+        if self._loop is not loop:
+            self._leave_loop()
+            if self._lost:
+                self._fail_lost()
+            me = weakref.ref(self)
+
+            def on_io() -> None:
+                handle = me()
+                if handle is not None:
+                    handle._pump()
+
+            self._on_io = on_io
+            self._fd = self.fileno()
+            loop.add_reader(self._fd, on_io)
+            self._loop = loop
+        return loop
+
+    def _leave_loop(self) -> None:
+        loop, self._loop = self._loop, None
+        if loop is not None and not loop.is_closed():
+            loop.remove_reader(self._fd)
+            if self._writer:
+                loop.remove_writer(self._fd)
+        self._writer = False
+        self._soon = False
+
+    def _pump_soon(self) -> None:
+        """Write in the next pass of the loop all that is queued by then."""
+        if not self._soon:
+            self._soon = True
+            self._loop.call_soon(self._on_io)
+
+    def _pump(self) -> None:
+        self._soon = False
+        if not self._h:
+            return
+        open_ = self._step(0.0)
+        if not open_:
+            self._leave_loop()
+        try:
+            self._tell()
+        finally:
+            if self._h and open_:
+                self._watch_output()
+            elif self._h:
+                for source in list(self._sources.values()):
+                    source._wake()
+
+    def _watch_output(self) -> None:
+        if self._loop is None:
+            return
+        wanted = bool(self.events & select.POLLOUT)
+        if wanted and not self._writer:
+            self._loop.add_writer(self._fd, self._on_io)
+        elif self._writer and not wanted:
+            self._loop.remove_writer(self._fd)
+        self._writer = wanted
+
+    # -- requests --
+
+    @staticmethod
+    def _flags(streaming: bool, upstream: bool, ring: bool) -> int:
+        return (
+            (lib.FLUX_MSGF_STREAMING if streaming else 0)
+            | (lib.FLUX_MSGF_UPSTREAM if upstream else 0)
+            | (lib.FLUX_MSGF_RING if ring else 0)
+        )
+
+    def _send(self, topic: str, payload, rank: Optional[int], flags: int):
+        self._check()
+        name = _c.text(topic, "the topic")
+        nodeid = lib.FLUX_NODEID_ANY if rank is None else rank
+        if _c.is_raw(payload):
+            data = ffi.from_buffer(payload)
+            return lib.flux_rpc_raw(self._h, name, data, len(data), nodeid, flags)
+        text = ffi.NULL if payload is None else _c.to_json(payload)
+        return lib.flux_rpc(self._h, name, text, nodeid, flags)
+
+    def rpc(
+        self,
+        topic: str,
+        payload: Any = None,
+        *,
+        rank: Optional[int] = None,
+        timeout: Optional[float] = None,
+        upstream: bool = False,
+        ring: bool = False,
+    ) -> Any:
+        """Send a request, wait for the response, and return its payload.
+
+        The payload of a request is sent as JSON; bytes and other objects with a buffer are sent as
+        they are. The payload of the response is a value decoded from JSON, a read-only memoryview
+        of raw bytes, or None. `rank`: the broker to ask, by default the nearest that has the
+        service.
+        """
+        future = self.rpc_async(topic, payload, rank=rank, upstream=upstream, ring=ring)
+        with future:
+            return future.get(timeout)
+
+    def rpc_async(
+        self,
+        topic: str,
+        payload: Any = None,
+        *,
+        rank: Optional[int] = None,
+        streaming: bool = False,
+        upstream: bool = False,
+        ring: bool = False,
+    ) -> Future:
+        """Send a request and return a future; `streaming`: for any number of responses.
+
+        Several requests are written together when the handle next waits (`dispatch()` writes them
+        without waiting).
+        """
+        pointer = self._send(topic, payload, rank, self._flags(streaming, upstream, ring))
+        return Future(self, pointer, _decode_rpc)
+
+    def mrpc(
+        self, topic: str, payload: Any = None, ranks: Union[None, str, Iterable[int]] = None
+    ) -> Future:
+        """Send a request to many ranks: all, by default, or "0-3,7", or an iterable of numbers.
+
+        The results of the future, one for each rank in the order in which they answer, are pairs
+        (rank, payload). A rank that fails raises its error; `next()` goes on to the others.
+        """
+        self._check()
+        numbers = list(range(self._size)) if ranks is None else list(_c.members(ranks))
+        text = ffi.NULL if payload is None else _c.to_json(payload)
+        array = ffi.new("uint32_t[]", numbers)
+        name = _c.text(topic, "the topic")
+        pointer = lib.flux_mrpc(self._h, name, text, array, len(numbers), 0)
+        return Future(self, pointer, _decode_mrpc)
+
+    def send(self, topic: str, payload: Any = None, *, rank: Optional[int] = None) -> None:
+        """Send a request that gets no response."""
+        future = Future(
+            self, self._send(topic, payload, rank, lib.FLUX_MSGF_NORESPONSE), _decode_rpc
+        )
+        with future:
+            future.get(0)
+        self._flush()
+
+    def _flush(self) -> None:
+        """Write what would otherwise wait until the program waits for something."""
+        self._step(0.0)
+
+    def log(self, level: Union[int, str], message: str, *, source: Optional[str] = None) -> None:
+        """Add a line to the log of the session. `level`: "err", "info"... or syslog.LOG_ERR...
+
+        `source` names the program in this line and the following ones.
+        """
+        self._check()
+        if isinstance(level, str):
+            number = lib.flux_log_level_parse(_c.text(level, "the level"))
+            if number < 0:
+                raise ValueError(f"'{level}' is not a level of the log")
+            level = number
+        elif not syslog.LOG_EMERG <= level <= syslog.LOG_DEBUG:
+            raise ValueError(f"{level} is not a level of the log")
+        if source is not None:
+            lib.flux_log_set_source(self._h, _c.text(source, "the source"))
+        text = ffi.new("char[]", _c.text(message, "the message"))
+        lib.flux_log(self._h, level, ffi.new("char[]", b"%s"), text)
+        self._flush()
+
+    def barrier(
+        self,
+        name: str,
+        nprocs: int,
+        *,
+        ranks: Optional[str] = None,
+        timeout: Optional[float] = None,
+    ) -> None:
+        """Wait until `nprocs` participants have entered the barrier of this name.
+
+        `ranks`, an idset, says where they are: if one of these brokers is lost, the barrier fails.
+        """
+        request = {"name": name, "nprocs": nprocs}
+        if ranks is not None:
+            request["ranks"] = ranks
+        self.rpc("barrier.enter", request, timeout=timeout)
+
+    # -- events --
+
+    def publish(self, topic: str, payload: Any = None, *, timeout: Optional[float] = None) -> int:
+        """Publish an event, and return its sequence number."""
+        with self.publish_async(topic, payload) as future:
+            return future.get(timeout)
+
+    def publish_async(self, topic: str, payload: Any = None) -> Future:
+        """Publish an event; the result of the future is its sequence number."""
+        self._check()
+        name = _c.text(topic, "the topic")
+        if _c.is_raw(payload):
+            data = ffi.from_buffer(payload)
+            pointer = lib.flux_event_publish_raw(self._h, name, data, len(data))
+        else:
+            text = ffi.NULL if payload is None else _c.to_json(payload)
+            pointer = lib.flux_event_publish(self._h, name, text)
+        return Future(self, pointer, _decode_seq)
+
+    def send_event(self, topic: str, payload: Any = None) -> None:
+        """Publish an event without waiting for its number; it may be lost if the way is full."""
+        self._check()
+        name = _c.text(topic, "the topic")
+        if _c.is_raw(payload):
+            data = ffi.from_buffer(payload)
+            rc = lib.flux_event_send_raw(self._h, name, data, len(data))
+        else:
+            text = ffi.NULL if payload is None else _c.to_json(payload)
+            rc = lib.flux_event_send(self._h, name, text)
+        if rc < 0:
+            fail("the event cannot be sent")
+        self._flush()
+
+    def subscribe(
+        self,
+        prefix: str = "",
+        callback: Optional[Callable] = None,
+        *,
+        max_events: int = 8192,
+        max_bytes: int = 16 << 20,
+        timeout: Optional[float] = None,
+    ) -> Subscription:
+        """Subscribe to the events whose topic begins with `prefix` ("" for all of them).
+
+        Returns when the broker has confirmed it: every event published after that comes. At most
+        `max_events` events of `max_bytes` bytes wait to be taken. With `callback`, `run()` calls
+        `callback(event)` for each.
+        """
+        subscription = Subscription(self, prefix, max_events, max_bytes)
+        try:
+            subscription._confirm(timeout)
+        except BaseException:
+            subscription.close()
+            raise
+        if callback is not None:
+            subscription.then(callback)
+        return subscription
+
+    # -- services --
+
+    def kvs(self, namespace: Optional[str] = None) -> KVS:
+        """The key-value store, or a namespace of it."""
+        return KVS(self, namespace)
+
+    def namespaces(self, *, timeout: Optional[float] = None) -> list:
+        """The namespaces of the key-value store, a list of `flux.kvs.Namespace`."""
+        return Namespace._list(self, timeout)
+
+    def namespace_create(
+        self,
+        name: str,
+        *,
+        owner: Optional[int] = None,
+        rank: int = 0,
+        timeout: Optional[float] = None,
+    ) -> KVS:
+        """Create a namespace of the user id `owner` (default: this user), kept at `rank`."""
+        return Namespace._create(self, name, owner, rank, timeout)
+
+    def namespace_remove(self, name: str, *, timeout: Optional[float] = None) -> None:
+        """Remove a namespace with its contents."""
+        Namespace._remove(self, name, timeout)
+
+    @property
+    def jobs(self) -> Jobs:
+        """The job service: submit jobs, list them, follow them."""
+        return Jobs(self)
+
+
+class Attributes(collections.abc.MutableMapping):
+    """The attributes of a broker: a mapping of names to values, both str (`Handle.attributes`).
+
+    A fixed attribute cannot be set (FluxError, EPERM); none can be deleted.
+    """
+
+    def __init__(self, handle: Handle) -> None:
+        self._handle = handle
+
+    def _all(self) -> Dict[str, str]:
+        return self._handle.rpc("attr.list")["attrs"]
+
+    def __getitem__(self, name: str) -> str:
+        try:
+            return self._handle.rpc("attr.get", {"name": name})["value"]
+        except FluxError as e:
+            if e.errno == errno.ENOENT:
+                raise KeyError(name) from None
+            raise
+
+    def __setitem__(self, name: str, value: str) -> None:
+        self._handle.rpc("attr.set", {"name": name, "value": value})
+
+    def __delitem__(self, name: str) -> None:
+        raise TypeError("attributes cannot be deleted")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._all())
+
+    def __len__(self) -> int:
+        return len(self._all())
+
+    def items(self):
+        """All names with their values, from one request."""
+        return self._all().items()
+
+    def values(self):
+        """All values, from one request."""
+        return self._all().values()
+
+
+def open(uri: Optional[str] = None) -> Handle:  # pylint: disable=redefined-builtin
+    """Connect to the broker at `uri`: see `Handle`."""
+    return Handle(uri)
+
+
+def _decode_rpc(future: Future):
+    msg = lib.flux_rpc_get_msg(future._pointer)
+    return _c.decode_payload(msg) if msg else None  # of a request without response
+
+
+def _decode_mrpc(future: Future):
+    return lib.flux_mrpc_rank(future._pointer), _decode_rpc(future)
+
+
+def _decode_seq(future: Future) -> int:
+    seq = ffi.new("uint64_t *")
+    err = ffi.new("errmsg_t *")
+    if lib.flux_event_get_seq(future._pointer, seq, err) < 0:
+        fail_with(err)
+    return seq[0]

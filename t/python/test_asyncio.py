@@ -1,0 +1,107 @@
+"""Handles in the loop of asyncio: in a session of 2 brokers."""
+
+import asyncio
+import errno
+import unittest
+
+import flux
+from test_handle import Case
+
+
+class AsyncTest(Case):
+    def run_async(self, main):
+        return asyncio.run(asyncio.wait_for(main, 60))
+
+    def test_await(self):
+        """requests at the same time"""
+
+        async def ping(n):
+            return (await self.h.rpc_async("broker.ping", {"n": n}, rank=n % 2))["n"]
+
+        async def main():
+            return await asyncio.gather(*(ping(n) for n in range(200)))
+
+        self.assertEqual(self.run_async(main()), list(range(200)))
+        self.assertEqual(self.run_async(main()), list(range(200)))
+        self.assertEqual(self.h.rpc("broker.ping", {"n": 1})["n"], 1)
+
+    def test_errors(self):
+        """errors, timeouts, cancellation"""
+
+        async def main():
+            with self.assertRaises(flux.FluxError) as caught:
+                await self.h.rpc_async("nope.x")
+            self.assertEqual(caught.exception.errno, errno.ENOSYS)
+            waits = self.h.rpc_async("barrier.enter", {"name": "pytest.aio", "nprocs": 2})
+            with self.assertRaises(asyncio.TimeoutError):
+                await asyncio.wait_for(waits.wait_async(), 0.01)
+            task = asyncio.ensure_future(waits.wait_async())
+            await self.h.rpc_async("broker.ping")
+            with self.assertRaises(RuntimeError):
+                await waits
+            task.cancel()
+            with self.assertRaises(asyncio.CancelledError):
+                await task
+            task = asyncio.ensure_future(waits.wait_async())
+            await self.h.rpc_async("broker.ping")
+            self.h.close()
+            with self.assertRaises(flux.FluxError) as caught:
+                await task
+            self.assertEqual(caught.exception.errno, errno.ECANCELED)
+
+        self.run_async(main())
+
+    def test_streams(self):
+        """async for: results and events; callbacks come, too"""
+
+        async def main():
+            got, called = [], []
+            kv = self.h.kvs()
+            await kv.txn().put("aio.a", 0).commit_async()
+            self.h.subscribe("pytest.aio", lambda event: called.append(event.payload))
+
+            async def take():
+                async for event in self.h.subscribe("pytest.aio"):
+                    got.append(event.payload)
+                    if len(got) == 3:
+                        return
+
+            taker = asyncio.ensure_future(take())
+            async for result in kv.watch("aio.a"):
+                n = int(bytes(result.value))
+                if n == 3:
+                    break
+                await self.h.publish_async("pytest.aio", n)
+                await kv.txn().put("aio.a", n + 1).commit_async()
+            await taker
+            self.assertEqual((got, called), ([0, 1, 2], [0, 1, 2]))
+            self.assertEqual([rank async for rank, _ in self.h.mrpc("broker.ping", {}, "1")], [1])
+
+        self.run_async(main())
+
+    def test_large(self):
+        """more output than the socket takes at once"""
+
+        async def main():
+            payload = b"x" * 1000000
+            answers = await asyncio.gather(
+                *(self.h.rpc_async("broker.ping", payload).wait_async() for _ in range(30))
+            )
+            return sum(len(f.get()) for f in answers)
+
+        self.assertEqual(self.run_async(main()), 30000000)
+
+    def test_job(self):
+        """a job, while other tasks run"""
+
+        async def main():
+            jobs = self.h.jobs
+            number = await jobs.submit_async("true")
+            ended, _ = await asyncio.gather(jobs.wait_async(number).wait_async(), asyncio.sleep(0))
+            return ended.get().result
+
+        self.assertEqual(self.run_async(main()), "completed")
+
+
+if __name__ == "__main__":
+    unittest.main()
