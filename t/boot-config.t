@@ -90,6 +90,37 @@ printf 'session { hosts = "%s", keyfile = "%s", address = "tcp://127.0.0.1:%d" }
 is "$(run_with_timeout 30 "$FLUX" start "$M" --config=self.lua "$FLUX" getattr size)" 1 \
     "the rank by the host's name"
 
+# --- on one host ---
+
+# Neighbors whose addresses are of this host use UNIX sockets, whoever begins; ZeroMQ ends.
+established() {
+    ss -Htn state established | finds -F "$net."
+}
+export -f established finds
+export net
+# shellcheck disable=SC2016 # for the inner shell
+says='until "$0" dmesg -b "$1" | grep -F "$2"; do sleep 0.05; done'
+# shellcheck disable=SC2016
+by_tcp='! "$0" dmesg | grep "by UNIX" && ss -Htn state established | grep -F "$1"'
+ok "brokers of one host" together 3 shared.lua bash -c "$says"'; ! established' "$FLUX" 0 \
+    "neighbors on this host, by UNIX sockets: 1-2; others, by ZeroMQ: none"
+ok "those without keys" together 3 plain.lua bash -c "$says" "$FLUX" 0 "by UNIX sockets: 1-2;"
+ok "with a certificate each they use ZeroMQ" together 3 each.lua bash -c "$by_tcp" \
+    "$FLUX" "$net."
+sed 's/attrs = {/attrs = { ["link.transport"] = "zmq",/' shared.lua >zmq.lua
+ok "so they do if they are told to" together 3 zmq.lua bash -c "$by_tcp" \
+    "$FLUX" "$net."
+
+# One that has no UNIX socket is reached by ZeroMQ.
+member 1 shared.lua >out.1 2>&1 &
+a=$!
+member 2 shared.lua --set=link.transport=zmq >out.2 2>&1 &
+b=$!
+ok "one of them without UNIX sockets" member 0 shared.lua bash -c "$says" "$FLUX" 1 \
+    "rank 2 is on the same host, but is reached by ZeroMQ"
+wait "$a" && wait "$b"
+is $? 0 "... joins"
+
 # --- strangers ---
 
 mkdir other

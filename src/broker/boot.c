@@ -61,6 +61,13 @@ static const char *given(const boot_t *b, const char *name)
     return b->cfg.attr ? b->cfg.attr(b->cfg.attr_arg, name) : NULL;
 }
 
+bool boot_may_be_local(const boot_t *b)
+{
+    const char *transport = boot_attr(b, "link.transport");
+
+    return !boot_attr(b, "event.uri") && (!transport || strcmp(transport, "zmq") != 0);
+}
+
 int boot_attr_add(boot_t *b, const char *name, const char *value)
 {
     /* Checked now, since the owner's attributes will soon include these. */

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "boot_private.h"
 #include "libutil/strutil.h"
@@ -114,4 +115,35 @@ int boot_resolve(const char *uri, char *buf, size_t size, errmsg_t *err)
         return errmsg_fail(err, EINVAL, "the address of host %s is of a kind that cannot be used",
                            host);
     return 0;
+}
+
+/* Only an address of this network namespace can be bound. */
+bool boot_is_here(const char *uri)
+{
+    struct addrinfo hints = {.ai_flags = AI_NUMERICHOST, .ai_socktype = SOCK_DGRAM}, *res;
+    const char *start = uri + strlen("tcp://"), *colon;
+    char host[BOOT_ADDR_MAX];
+    bool here = false;
+    size_t len;
+    int fd;
+
+    if (!str_starts(uri, "tcp://") || !(colon = strrchr(start, ':')))
+        return false;
+    len = (size_t)(colon - start);
+    if (len >= 2 && start[0] == '[') {
+        start++;
+        len -= 2;
+    }
+    if (len == 0 || len >= sizeof(host))
+        return false;
+    memcpy(host, start, len);
+    host[len] = '\0';
+    if (getaddrinfo(host, NULL, &hints, &res) != 0)
+        return false;
+    if ((fd = socket(res->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0)) >= 0) {
+        here = bind(fd, res->ai_addr, res->ai_addrlen) == 0;
+        close(fd);
+    }
+    freeaddrinfo(res);
+    return here;
 }

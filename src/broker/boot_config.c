@@ -20,7 +20,10 @@
  *     any rank.  If it differs by rank (or host), each broker has its own and needs only the .pub
  *     files of the others, and can claim no rank but its own.
  *  3. A missing keyfile is an error unless curve is false.
- *  4. The rank is boot.rank, or else the position of this host's name in `hosts`, where it must
+ *  4. A broker also listens on a UNIX socket whose name is computed from its address, and uses that
+ *     of a neighbor whose address is one of this network namespace (link/mixed).  Only if all ranks
+ *     have the same keyfile, or none: UNIX sockets prove a key that those of different ranks know.
+ *  5. The rank is boot.rank, or else the position of this host's name in `hosts`, where it must
  *     occur exactly once (with or without its domain).
  */
 #include <errno.h>
@@ -33,7 +36,9 @@
 #include "libconfig/configfile.h"
 #include "libidset/hostlist.h"
 #include "libsettings/settings.h"
+#include "libutil/hostmark.h"
 #include "libutil/strutil.h"
+#include "link/mixed/mixlink.h"
 
 #define SECTION "session"
 #define DEFAULT_PORT 8050
@@ -56,6 +61,7 @@ static const struct config_field fields[] = {
 struct conf {
     config_t *file;
     hostlist_t *hosts;
+    bool local; /* UNIX sockets are used within a host */
 };
 
 static void conf_close(boot_t *b)
@@ -255,18 +261,6 @@ static int resolve(struct conf *cf, char *uri, errmsg_t *err)
     return 0;
 }
 
-static int conf_endpoints(boot_t *b, char *tree_uri, char *event_uri, errmsg_t *err)
-{
-    struct conf *cf = b->state;
-    int rc = endpoint_pair(cf, "bind", "event_bind", b->rank, tree_uri, event_uri, err);
-
-    if (rc == 0)
-        rc = endpoint_pair(cf, "address", "event_address", b->rank, tree_uri, event_uri, err);
-    if (rc < 0 || resolve(cf, tree_uri, err) < 0 || resolve(cf, event_uri, err) < 0)
-        return -1;
-    return 0;
-}
-
 /* --- keys --- */
 
 static int keyfile(boot_t *b, uint32_t rank, char *path, size_t size, errmsg_t *err)
@@ -291,10 +285,52 @@ static int conf_keys(boot_t *b, errmsg_t *err)
     return cert_read(&b->cert, path, true, err);
 }
 
+/* Is the certificate of all ranks the same file? */
+static bool same_keyfiles(boot_t *b)
+{
+    char own[1024], path[1024];
+    bool same = keyfile(b, b->rank, own, sizeof(own), NULL) == 0;
+
+    for (uint32_t rank = 0; rank < b->size && same; rank++)
+        same = keyfile(b, rank, path, sizeof(path), NULL) == 0 && strcmp(own, path) == 0;
+    return same;
+}
+
+/* Add the UNIX socket of the broker with this address to what a link is told. */
+static void add_local(char *tree_uri, const char *address)
+{
+    size_t len = strlen(tree_uri), room = BOOT_URI_MAX - len;
+    char mark[HOSTNET_SIZE];
+
+    hostnet_get(mark);
+    if ((size_t)snprintf(tree_uri + len, room, MIXLINK_LOCAL "@flux-%s@%s",
+                         address + strlen("tcp://"), mark) >= room)
+        tree_uri[len] = '\0';
+}
+
+static int conf_endpoints(boot_t *b, char *tree_uri, char *event_uri, errmsg_t *err)
+{
+    struct conf *cf = b->state;
+    char address[BOOT_URI_MAX];
+    int rc = endpoint_pair(cf, "bind", "event_bind", b->rank, tree_uri, event_uri, err);
+
+    if (rc == 0)
+        rc = endpoint_pair(cf, "address", "event_address", b->rank, tree_uri, event_uri, err);
+    if (rc < 0 || resolve(cf, tree_uri, err) < 0 || resolve(cf, event_uri, err) < 0)
+        return -1;
+    /* Others do without what is wrong with the address of this broker. */
+    cf->local = boot_may_be_local(b) && (!b->curve || same_keyfiles(b));
+    if (cf->local && str_starts(tree_uri, "tcp://") &&
+        tree_address(cf, b->rank, address, NULL) == 0 && resolve(cf, address, NULL) == 0 &&
+        str_starts(address, "tcp://"))
+        add_local(tree_uri, address);
+    return 0;
+}
+
 static int conf_lookup(boot_t *b, uint32_t rank, struct boot_card *card, errmsg_t *err)
 {
     struct conf *cf = b->state;
-    char own[1024], path[1024];
+    char own[1024], path[1024], address[BOOT_URI_MAX];
     struct cert cert;
 
     memset(card, 0, sizeof(*card));
@@ -302,6 +338,10 @@ static int conf_lookup(boot_t *b, uint32_t rank, struct boot_card *card, errmsg_
             0 ||
         resolve(cf, card->tree_uri, err) < 0 || resolve(cf, card->event_uri, err) < 0)
         return -1;
+    if (cf->local && boot_is_here(card->tree_uri)) {
+        memcpy(address, card->tree_uri, sizeof(address));
+        add_local(card->tree_uri, address);
+    }
     if (!b->curve)
         return 0;
     if (keyfile(b, b->rank, own, sizeof(own), err) < 0 ||

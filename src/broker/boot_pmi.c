@@ -286,13 +286,6 @@ static bool part_ok(const char *s)
     return true;
 }
 
-static bool may_be_local(const boot_t *b)
-{
-    const char *transport = boot_attr(b, "link.transport");
-
-    return !boot_attr(b, "event.uri") && (!transport || strcmp(transport, "zmq") != 0);
-}
-
 /* Add the UNIX socket to the address of TCP, if the card can carry it. */
 static void add_local(const boot_t *b, char *tree_uri)
 {
@@ -302,7 +295,7 @@ static void add_local(const boot_t *b, char *tree_uri)
     char mark[HOSTNET_SIZE];
     int n;
 
-    if (!may_be_local(b) || !part_ok(b->rankdir))
+    if (!boot_may_be_local(b) || !part_ok(b->rankdir))
         return;
     hostnet_get(mark);
     n = snprintf(tree_uri + len, room, MIXLINK_LOCAL "%s/tree@%s", b->rankdir, mark);
@@ -315,7 +308,7 @@ static int pmi_endpoints(boot_t *b, char *tree_uri, char *event_uri, errmsg_t *e
     char address[BOOT_ADDR_MAX];
 
     if (one_host(b, b->state) && !boot_attr(b, "tcp.address") && !boot_attr(b, "tcp.interface")) {
-        if (may_be_local(b)) {
+        if (boot_may_be_local(b)) {
             snprintf(tree_uri, BOOT_URI_MAX, "unix://%s/tree", b->rankdir);
             event_uri[0] = '\0';
             return 0;

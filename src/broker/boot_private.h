@@ -73,6 +73,12 @@ int boot_address(const boot_t *b, char *buf, size_t size, errmsg_t *err);
 /* Look up HOST in "tcp://HOST:PORT", and replace it by its address. */
 int boot_resolve(const char *uri, char *buf, size_t size, errmsg_t *err);
 
+/* Is it an address of this host, "tcp://ADDRESS:PORT", in this network namespace? */
+bool boot_is_here(const char *uri);
+
+/* Does this broker use UNIX sockets for neighbors on its host, if it has any? */
+bool boot_may_be_local(const boot_t *b);
+
 /* Does the environment offer a PMI? */
 bool boot_pmi_found(void);
 

@@ -35,7 +35,8 @@ struct transport {
     void *(*create)(core_t *core, const struct link_config *cfg, errmsg_t *err);
     const struct core_link_ops *ops;
 };
-extern const struct transport transport_unix; /* brokers of one host: "unix://PATH" */
+extern const struct transport transport_unix; /* brokers of one host: "unix://PATH", or
+                                                  "unix://@NAME", a name without a file */
 extern const struct transport transport_zmq;
 extern const struct transport transport_mixed; /* the two together: mixed/mixlink.h */
 

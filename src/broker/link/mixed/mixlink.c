@@ -6,21 +6,27 @@
  * A broker listens on both links, and each neighbor is carried by one of them.  The broker that
  * connects chooses, by the neighbor's address:
  *
- *    PLACE of the neighbor    its UNIX socket                         carried by
- *    another one, or none     -                                       ZeroMQ
- *    that of this broker      cannot be reached, or is another        ZeroMQ; the reason is logged
- *                             user's
- *    that of this broker      is reached                              UNIX sockets
+ *    PLACE of the neighbor   its UNIX socket               its port   carried by
+ *    another one, or none    -                             -          ZeroMQ
+ *    that of this broker     is reached                    -          UNIX sockets
+ *    that of this broker     is another user's             -          ZeroMQ; the reason is logged
+ *    that of this broker     nobody listens there          listens    ZeroMQ; the reason is logged
+ *    that of this broker     nobody listens there          does not   not decided: it is looked at
+ *                                                                     again
  *
  * A socket cannot be reached, for example, from a container that shares the network of its host,
- * but not its directories.  All brokers listen before one of them knows an address (boot.c), so the
- * choice needs no second attempt.  The broker that listens follows: the link on which a neighbor
- * proves who it is carries it.
+ * but not its directories.  A broker listens on its UNIX socket before it listens on its port, so a
+ * neighbor whose port is open is there, and has the socket or will never have it.  Brokers that a
+ * launcher has started listen before one of them knows an address (boot.c); those that read a
+ * configuration file may start at any time, and what is to be sent to one that has not started yet
+ * is held until then.  The broker that listens follows: the link on which a neighbor proves who it
+ * is carries it.
  *
  * Invariants:
  *  1. A neighbor is carried by one link for as long as the session lasts, also when another broker
- *     of its rank has taken its place.  The choice is made
- *     before anything is sent to it; a connection on the other link is refused (claim).
+ *     of its rank has taken its place.  The choice is made before anything is sent to it; a
+ *     connection on the other link is refused (claim).  While there is no choice, at most queue_max
+ *     messages are held, and those that may not be refused.
  *  2. Each link authenticates as it does alone: SO_PEERCRED and the keys of the session for UNIX
  *     sockets, CURVE for ZeroMQ.  Equal places only save an attempt that cannot succeed: they prove
  *     nothing, and nothing is granted for them.
@@ -34,17 +40,38 @@
 #include "mixlink.h"
 
 #include <errno.h>
+#include <netdb.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <syslog.h>
+#include <unistd.h>
 
 #include "libidset/idset.h"
 #include "libutil/hmap.h"
+#include "libutil/list.h"
 #include "libutil/strutil.h"
 #include "src/broker/link/unix/ulink.h"
 
+#define PAUSE_MIN 0.005
+#define PAUSE_MAX 0.5
+
 typedef struct mixlink mixlink_t;
+
+struct address {
+    char *remote;
+    char *local; /* unix://PATH or unix://@NAME; NULL: absent */
+    char *place;
+};
+
+/* Sent to a neighbor before it was known what carries it. */
+struct held {
+    struct list_node node;
+    flux_msg_t *msg;
+    bool force;
+};
 
 struct half {
     mixlink_t *m;
@@ -54,9 +81,20 @@ struct half {
 
 /* A neighbor to which this broker connects. */
 struct outbound {
-    struct half *by; /* NULL: there is none */
+    mixlink_t *m;
+    enum core_plane plane;
+    struct half *by; /* NULL: there is none, or it waits */
     uint32_t rank;
     char why[160]; /* it is on this host, and yet not carried by UNIX sockets; "": otherwise */
+
+    bool waits; /* until it is known what carries it; the rest is for that */
+    struct address address;
+    char *event_uri, *key;
+    bool looked;           /* since the session runs */
+    flux_watcher_t *retry; /* timer */
+    double pause;
+    struct list_node held;
+    size_t nheld;
 };
 
 struct mixlink {
@@ -67,18 +105,14 @@ struct mixlink {
     char why[160];   /* why not at a UNIX socket; "": it does, or was not asked to */
     hmap_t *inbound; /* plane << 32 | rank -> struct half: those that have connected */
     struct outbound parent, next;
+    size_t queue_max;
     bool running; /* the session is */
+    bool tells;   /* what carries whom, when it is known */
     void (*log)(void *arg, int level, const char *text);
     void *log_arg;
 };
 
 /* --- addresses --- */
-
-struct address {
-    char *remote;
-    char *local; /* unix://PATH; NULL: absent */
-    char *place;
-};
 
 bool mixlink_is_address(const char *uri)
 {
@@ -90,6 +124,7 @@ static void address_clear(struct address *a)
     free(a->remote);
     free(a->local);
     free(a->place);
+    *a = (struct address){NULL, NULL, NULL};
 }
 
 /* -1 with ENOMEM; the result is to be cleared in any case. */
@@ -116,10 +151,15 @@ static uint64_t key_of(enum core_plane plane, uint32_t rank)
     return (uint64_t)plane << 32 | rank;
 }
 
-/* NULL: it has not connected yet. */
-static struct half *carrier(const mixlink_t *m, enum core_plane plane, uint32_t rank)
+static struct outbound *outbound(mixlink_t *m, enum core_plane plane)
 {
-    const struct outbound *out = plane == CORE_RING ? &m->next : &m->parent;
+    return plane == CORE_RING ? &m->next : &m->parent;
+}
+
+/* NULL: it has not connected yet. */
+static struct half *carrier(mixlink_t *m, enum core_plane plane, uint32_t rank)
+{
+    const struct outbound *out = outbound(m, plane);
 
     /* In a ring of two brokers either connection reaches the other one. */
     if (out->by && out->rank == rank)
@@ -134,8 +174,8 @@ static bool all_local(const mixlink_t *m)
     size_t pos = 0;
     void *by;
 
-    if (!m->local.arg || (m->parent.by && m->parent.by != &m->local) ||
-        (m->next.by && m->next.by != &m->local) ||
+    if (!m->local.arg || m->parent.waits || (m->parent.by && m->parent.by != &m->local) ||
+        m->next.waits || (m->next.by && m->next.by != &m->local) ||
         hmap_count(m->inbound) < topology_nchildren(topo, core_rank(m->core)) + 1u)
         return false;
     while (hmap_next(m->inbound, &pos, NULL, NULL, &by))
@@ -166,10 +206,32 @@ static bool claim(void *arg, enum core_plane plane, uint32_t rank)
     return true;
 }
 
+/* Keep it until there is something that carries it. */
+static int hold(struct outbound *out, flux_msg_t *msg, bool force)
+{
+    struct held *held;
+
+    if (!force && out->nheld >= out->m->queue_max) {
+        errno = EAGAIN;
+        return -1;
+    }
+    if (!(held = malloc(sizeof(*held))))
+        return -1;
+    held->msg = msg;
+    held->force = force;
+    list_init(&held->node);
+    list_append(&out->held, &held->node);
+    out->nheld++;
+    return 0;
+}
+
 static int mix_send(void *arg, enum core_plane plane, uint32_t rank, flux_msg_t *msg, bool force)
 {
     struct half *h = plane == CORE_EVENT ? NULL : carrier(arg, plane, rank);
+    struct outbound *out = outbound(arg, plane);
 
+    if (plane != CORE_EVENT && out->waits && out->rank == rank)
+        return hold(out, msg, force);
     if (h)
         return h->ops->send(h->arg, plane, rank, msg, force);
     errno = EHOSTUNREACH;
@@ -185,18 +247,70 @@ static int mix_publish(void *arg, const flux_msg_t *event)
     return near < 0 || far < 0 ? -1 : 0;
 }
 
+static void release(struct outbound *out)
+{
+    struct list_node *n;
+    bool full = out->nheld >= out->m->queue_max;
+
+    while ((n = list_first(&out->held))) {
+        struct held *held = list_entry(n, struct held, node);
+
+        list_remove(n);
+        if (!out->by ||
+            out->by->ops->send(out->by->arg, out->plane, out->rank, held->msg, held->force) < 0)
+            flux_msg_destroy(held->msg);
+        free(held);
+    }
+    out->nheld = 0;
+    if (full && out->by)
+        core_peer_writable(out->m->core, out->rank);
+}
+
+/* It is decided, or there will be nothing to decide. */
+static void settle(struct outbound *out)
+{
+    out->waits = false;
+    address_clear(&out->address);
+    free(out->event_uri);
+    free(out->key);
+    out->event_uri = out->key = NULL;
+    flux_watcher_destroy(out->retry);
+    out->retry = NULL;
+}
+
+/* Look at once at what is not decided yet. */
+static void hurry(struct outbound *out)
+{
+    if (!out->waits)
+        return;
+    out->looked = false;
+    flux_timer_start(out->retry, 0., 0.);
+}
+
 static int mix_again(void *arg, enum core_plane plane, uint32_t rank)
 {
-    struct half *h = carrier(arg, plane, rank);
+    struct outbound *out = outbound(arg, plane);
 
-    return h && h->ops->again ? h->ops->again(h->arg, plane, rank) : -1;
+    if (plane == CORE_EVENT || out->rank != rank)
+        return -1;
+    if (out->waits) {
+        release(out); /* the core counted these as lost */
+        hurry(out);
+        return 0;
+    }
+    return out->by && out->by->ops->again ? out->by->ops->again(out->by->arg, plane, rank) : -1;
 }
 
 /* On both: a neighbor that has not connected yet cannot do so later. */
 static void mix_drop(void *arg, enum core_plane plane, uint32_t rank)
 {
     mixlink_t *m = arg;
+    struct outbound *out = outbound(m, plane);
 
+    if (out->waits && out->rank == rank) {
+        settle(out);
+        release(out);
+    }
     if (m->local.arg)
         m->local.ops->drop(m->local.arg, plane, rank);
     if (m->remote.arg)
@@ -231,9 +345,8 @@ static void sort(const struct half *by, const mixlink_t *m, uint32_t rank, idset
 
 /* One line of all neighbors, unless all are on other hosts, and why some are carried by ZeroMQ
  * though they are on this one. */
-static void mix_running(void *arg)
+static void tell(mixlink_t *m)
 {
-    mixlink_t *m = arg;
     idset_t *local = idset_create(), *remote = idset_create();
     char *near = NULL, *far = NULL;
     uint64_t key;
@@ -259,12 +372,29 @@ static void mix_running(void *arg)
     log_outbound(m, &m->parent);
     if (m->next.rank != m->parent.rank || !m->parent.by)
         log_outbound(m, &m->next);
-    m->running = true;
-    end_remote(m);
+    m->tells = false;
     free(near);
     free(far);
     idset_destroy(local);
     idset_destroy(remote);
+}
+
+/* A neighbor that is still not there is left out. */
+static void tell_when_known(mixlink_t *m)
+{
+    if (m->tells && (!m->parent.waits || m->parent.looked) && (!m->next.waits || m->next.looked))
+        tell(m);
+}
+
+static void mix_running(void *arg)
+{
+    mixlink_t *m = arg;
+
+    m->running = m->tells = true;
+    hurry(&m->parent);
+    hurry(&m->next);
+    tell_when_known(m);
+    end_remote(m);
 }
 
 /* --- setup --- */
@@ -278,9 +408,9 @@ static int mix_bind(void *arg, const char *tree_uri, const char *event_uri, errm
 
     if (m->uri)
         return errmsg_fail(err, EINVAL, "this broker already listens at %s", m->uri);
-    if (address_parse(tree_uri, &a, err) < 0 ||
-        m->remote.ops->bind(m->remote.arg, a.remote, event_uri, err) < 0)
+    if (address_parse(tree_uri, &a, err) < 0)
         goto done;
+    /* In this order: see above. */
     if (a.local && m->local.ops->bind(m->local.arg, a.local, "", &why) == 0) {
         m->place = a.place;
         a.place = NULL;
@@ -291,6 +421,8 @@ static int mix_bind(void *arg, const char *tree_uri, const char *event_uri, errm
         m->local.ops->destroy(m->local.arg);
         m->local.arg = NULL;
     }
+    if (m->remote.ops->bind(m->remote.arg, a.remote, event_uri, err) < 0)
+        goto done;
     if (asprintf(&m->uri, "%s%s%s%s%s", m->remote.ops->tree_uri(m->remote.arg), m->place ? "+" : "",
                  m->place ? m->local.ops->tree_uri(m->local.arg) : "", m->place ? "@" : "",
                  m->place ? m->place : "") < 0) {
@@ -337,37 +469,129 @@ static int mix_allow(void *arg, uint32_t rank, const char *public_key, errmsg_t 
     return m->remote.ops->allow(m->remote.arg, rank, public_key, err);
 }
 
-static struct half *choose(mixlink_t *m, const struct address *a, struct outbound *out)
+/* Does a process listen at this address of TCP, which is one of this host? */
+static bool listens(const char *uri)
 {
+    struct addrinfo hints = {.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV,
+                             .ai_socktype = SOCK_STREAM},
+                    *ai;
+    const char *start = uri + strlen("tcp://"), *colon = strrchr(start, ':');
+    bool bracket = start[0] == '[', there = false;
+    struct pollfd pfd = {.fd = -1, .events = POLLOUT};
+    struct sockaddr_storage own = {0};
+    socklen_t len = sizeof(int), ownlen = sizeof(own);
+    int error = 0;
+    char *host;
+
+    host = colon ? strndup(start + bracket, (size_t)(colon - start) - 2 * bracket) : NULL;
+    if (!host || getaddrinfo(host, colon + 1, &hints, &ai) != 0) {
+        free(host);
+        return false;
+    }
+    free(host);
+    pfd.fd = socket(ai->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    /* Within a host a connection needs no time; if there is no room for it now, there will be. */
+    if (pfd.fd >= 0 && connect(pfd.fd, ai->ai_addr, ai->ai_addrlen) == 0)
+        there = true;
+    else if (pfd.fd >= 0 && errno == EINPROGRESS)
+        there = poll(&pfd, 1, 0) == 1 &&
+                getsockopt(pfd.fd, SOL_SOCKET, SO_ERROR, &error, &len) == 0 && error == 0;
+    /* A port that nobody has may have been given to this very socket, which then reaches itself. */
+    if (there && getsockname(pfd.fd, (struct sockaddr *)&own, &ownlen) == 0)
+        there = memcmp(&own, ai->ai_addr, ai->ai_addrlen) != 0;
+    if (pfd.fd >= 0)
+        close(pfd.fd);
+    freeaddrinfo(ai);
+    return there;
+}
+
+/* NULL: that cannot be known yet. */
+static struct half *choose(mixlink_t *m, struct outbound *out)
+{
+    const struct address *a = &out->address;
     errmsg_t why;
 
     if (!m->local.arg || !a->local || strcmp(a->place, m->place) != 0)
         return &m->remote;
     if (ulink_reach(a->local, &why) == 0)
         return &m->local;
+    if (errno == ENOENT || errno == ECONNREFUSED) {
+        if (!listens(a->remote))
+            return NULL;
+        if (ulink_reach(a->local, &why) == 0) /* it came meanwhile */
+            return &m->local;
+    }
     snprintf(out->why, sizeof(out->why), "%.150s", why.text);
     return &m->remote;
+}
+
+/* Connect if it is known by what; look again later if not. */
+static int decide(struct outbound *out, errmsg_t *err)
+{
+    mixlink_t *m = out->m;
+    int rc;
+
+    if (!(out->by = choose(m, out))) {
+        out->pause = out->pause < PAUSE_MIN ? PAUSE_MIN : out->pause * 2;
+        if (out->pause > PAUSE_MAX)
+            out->pause = PAUSE_MAX;
+        flux_timer_start(out->retry, out->pause, 0.);
+        return 0;
+    }
+    rc = out->by->ops->connect(out->by->arg, out->plane, out->rank,
+                               out->by == &m->local ? out->address.local : out->address.remote,
+                               out->event_uri, out->key, err);
+    settle(out);
+    release(out);
+    return rc;
+}
+
+static void decide_later(struct outbound *out)
+{
+    errmsg_t err;
+
+    if (decide(out, &err) < 0) {
+        mix_log(out->m, LOG_ERR, err.text);
+        core_peer_lost(out->m->core, out->plane, out->rank, err.text);
+    }
+    out->looked = true;
+    if (out->m->running && !out->m->tells && out->by)
+        log_outbound(out->m, out);
+    tell_when_known(out->m);
+    end_remote(out->m); /* it may have been the last one */
+}
+
+static void retry_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    decide_later(arg);
+}
+
+static char *copy(const char *s, bool *failed)
+{
+    char *text = s ? strdup(s) : NULL;
+
+    *failed = *failed || (s && !text);
+    return text;
 }
 
 static int mix_connect(void *arg, enum core_plane plane, uint32_t rank, const char *tree_uri,
                        const char *event_uri, const char *public_key, errmsg_t *err)
 {
     mixlink_t *m = arg;
-    struct outbound *out = plane == CORE_RING ? &m->next : &m->parent;
-    struct address a;
-    int rc = -1;
+    struct outbound *out = outbound(m, plane);
+    bool failed = false;
 
-    if (out->by)
+    if (out->by || out->waits)
         return errmsg_fail(err, EINVAL, "this broker is already connected to %s", tree_uri);
-    if (address_parse(tree_uri, &a, err) == 0) {
-        out->rank = rank;
-        out->by = choose(m, &a, out);
-        rc = out->by->ops->connect(out->by->arg, plane, rank,
-                                   out->by == &m->local ? a.local : a.remote, event_uri, public_key,
-                                   err);
-    }
-    address_clear(&a);
-    return rc;
+    if (address_parse(tree_uri, &out->address, err) < 0)
+        return -1;
+    out->rank = rank;
+    out->event_uri = copy(event_uri, &failed);
+    out->key = copy(public_key, &failed);
+    if (failed || !(out->retry = flux_timer_create(core_reactor(m->core), retry_cb, out)))
+        return errmsg_fail(err, ENOMEM, "out of memory while connecting to rank %u", rank);
+    out->waits = true;
+    return decide(out, err);
 }
 
 static const struct core_link_ops mix_ops;
@@ -385,6 +609,20 @@ static int mix_start(void *arg, errmsg_t *err)
 
 /* --- life --- */
 
+static void outbound_init(mixlink_t *m, struct outbound *out, enum core_plane plane)
+{
+    out->m = m;
+    out->plane = plane;
+    list_init(&out->held);
+}
+
+static void outbound_clear(struct outbound *out)
+{
+    settle(out);
+    out->by = NULL;
+    release(out);
+}
+
 static void mix_destroy(void *arg)
 {
     mixlink_t *m = arg;
@@ -392,6 +630,8 @@ static void mix_destroy(void *arg)
 
     if (!m)
         return;
+    outbound_clear(&m->parent);
+    outbound_clear(&m->next);
     transport_unix.ops->destroy(m->local.arg);
     transport_zmq.ops->destroy(m->remote.arg);
     hmap_destroy(m->inbound);
@@ -417,12 +657,17 @@ static void *mix_create(core_t *core, const struct link_config *cfg, errmsg_t *e
 {
     mixlink_t *m = calloc(1, sizeof(*m));
 
+    if (m) {
+        outbound_init(m, &m->parent, CORE_TREE);
+        outbound_init(m, &m->next, CORE_RING);
+    }
     if (!m || !(m->inbound = hmap_create_u64(NULL))) {
         errmsg_fail(err, ENOMEM, "out of memory while preparing the broker's link");
         mix_destroy(m);
         return NULL;
     }
     m->core = core;
+    m->queue_max = cfg->queue_max > 0 ? cfg->queue_max : 1;
     m->log = cfg->log;
     m->log_arg = cfg->log_arg;
     if (make_half(m, &m->local, &transport_unix, cfg, err) < 0 ||

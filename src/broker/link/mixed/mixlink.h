@@ -9,8 +9,8 @@
 #include "../transport.h"
 
 /* An address is REMOTE+LOCAL@PLACE, for example "tcp://10.1.2.3:4567+unix:///run/f/0/tree@9e.f2".
- * PLACE is equal for brokers of one host and one network namespace (hostnet_get() of
- * libutil/hostmark.h).  "+LOCAL@PLACE" may be absent. */
+ * LOCAL is "unix://PATH" or "unix://@NAME" (ulink.h).  PLACE is equal for brokers of one host and
+ * one network namespace (hostnet_get() of libutil/hostmark.h).  "+LOCAL@PLACE" may be absent. */
 #define MIXLINK_LOCAL "+unix://"
 
 /* Is this the address of such a link? */

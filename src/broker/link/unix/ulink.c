@@ -2,8 +2,8 @@
  *
  * Purpose: carry messages between a broker and its neighbors on the same host: alone when all
  * brokers of the session are there, and beside ZeroMQ otherwise (link/mixed).  Each broker listens
- * on one socket, in a directory of its own; its children in the tree and its predecessor in the
- * ring connect to it.  A connection carries the messages of the core (libflux/framer.h) in both
+ * on one socket, in a directory of its own, or with a name in the network namespace ("@NAME") where
+ * neighbors compute it; its children in the tree and its predecessor in the ring connect to it.  A connection carries the messages of the core (libflux/framer.h) in both
  * directions, and to children the events, after a hello and its answer (ulink_wire.c).
  *
  * Compared with the link on ZeroMQ there is no thread, no copy between threads, no encryption and
@@ -67,13 +67,21 @@ struct ulink_peer *ulink_inbound(const ulink_t *l, enum core_plane plane, uint32
     return hmap_get_u64(l->inbound, (uint64_t)plane << 32 | rank);
 }
 
-int ulink_address(const char *uri, struct sockaddr_un *sun, errmsg_t *err)
+/* The file of a socket; NULL: it has a name without one. */
+static const char *file_of(const char *uri)
+{
+    const char *path = uri + strlen(ULINK_SCHEME);
+
+    return path[0] == '/' ? path : NULL;
+}
+
+int ulink_address(const char *uri, struct sockaddr_un *sun, socklen_t *len, errmsg_t *err)
 {
     const char *path = str_starts(uri, ULINK_SCHEME) ? uri + strlen(ULINK_SCHEME) : NULL;
 
     memset(sun, 0, sizeof(*sun));
     sun->sun_family = AF_UNIX;
-    if (!path || path[0] != '/')
+    if (!path || (path[0] != '/' && path[0] != '@'))
         return errmsg_fail(err, EINVAL, "%.100s is not the address of a local socket", uri);
     if (strlen(path) >= sizeof(sun->sun_path))
         return errmsg_fail(err, ENAMETOOLONG,
@@ -81,6 +89,11 @@ int ulink_address(const char *uri, struct sockaddr_un *sun, errmsg_t *err)
                            "with TMPDIR",
                            path);
     memcpy(sun->sun_path, path, strlen(path));
+    *len = sizeof(*sun);
+    if (path[0] == '@') {
+        sun->sun_path[0] = '\0';
+        *len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + strlen(path));
+    }
     return 0;
 }
 
@@ -98,11 +111,11 @@ int ulink_check_peer(int fd, errmsg_t *err)
 }
 
 /* A socket for this address, which is put into `sun`. */
-static int open_socket(const char *uri, struct sockaddr_un *sun, errmsg_t *err)
+static int open_socket(const char *uri, struct sockaddr_un *sun, socklen_t *len, errmsg_t *err)
 {
     int fd;
 
-    if (ulink_address(uri, sun, err) < 0)
+    if (ulink_address(uri, sun, len, err) < 0)
         return -1;
     if ((fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) < 0)
         return errmsg_fail(err, errno, "cannot open a socket: %s", strerror(errno));
@@ -112,12 +125,13 @@ static int open_socket(const char *uri, struct sockaddr_un *sun, errmsg_t *err)
 int ulink_reach(const char *uri, errmsg_t *err)
 {
     struct sockaddr_un sun;
+    socklen_t len;
     int fd;
     int rc;
 
-    if ((fd = open_socket(uri, &sun, err)) < 0)
+    if ((fd = open_socket(uri, &sun, &len, err)) < 0)
         return -1;
-    if (connect(fd, (struct sockaddr *)&sun, sizeof(sun)) == 0)
+    if (connect(fd, (struct sockaddr *)&sun, len) == 0)
         rc = ulink_check_peer(fd, err);
     else if (errno == EAGAIN) /* its queue of connections is full: it is there */
         rc = 0;
@@ -254,7 +268,8 @@ static void ulink_destroy(void *arg)
     hmap_destroy(l->inbound);
     if (l->fd >= 0) {
         close(l->fd);
-        (void)unlink(l->uri + strlen(ULINK_SCHEME));
+        if (file_of(l->uri))
+            (void)unlink(file_of(l->uri));
     }
     free(l->uri);
     free(l->scratch);
@@ -313,16 +328,17 @@ static bool stale(const struct sockaddr_un *sun)
 static int listen_at(const char *uri, errmsg_t *err)
 {
     struct sockaddr_un sun;
+    socklen_t len;
     int fd;
     int rc;
 
-    if ((fd = open_socket(uri, &sun, err)) < 0)
+    if ((fd = open_socket(uri, &sun, &len, err)) < 0)
         return -1;
     /* The file gets the mode of the socket.  The umask would be that of other threads, too. */
     (void)fchmod(fd, 0600);
-    rc = bind(fd, (struct sockaddr *)&sun, sizeof(sun));
+    rc = bind(fd, (struct sockaddr *)&sun, len);
     if (rc < 0 && errno == EADDRINUSE) {
-        if (stale(&sun) && unlink(sun.sun_path) == 0)
+        if (file_of(uri) && stale(&sun) && unlink(sun.sun_path) == 0)
             rc = bind(fd, (struct sockaddr *)&sun, sizeof(sun));
         else
             errno = EADDRINUSE;
@@ -365,7 +381,7 @@ static int ulink_rebind(void *arg, errmsg_t *err)
     ulink_t *l = arg;
     int fd;
 
-    if (!l->uri || access(l->uri + strlen(ULINK_SCHEME), F_OK) == 0)
+    if (!l->uri || !file_of(l->uri) || access(file_of(l->uri), F_OK) == 0)
         return 0;
     if ((fd = listen_at(l->uri, err)) < 0)
         return -1;
@@ -422,10 +438,11 @@ static int ulink_connect(void *arg, enum core_plane plane, uint32_t rank, const 
     ulink_t *l = arg;
     struct ulink_peer **slot = plane == CORE_RING ? &l->next : &l->parent;
     struct sockaddr_un sun;
+    socklen_t len;
 
     if (*slot)
         return errmsg_fail(err, EINVAL, "this broker is already connected to %s", tree_uri);
-    if (ulink_address(tree_uri, &sun, err) < 0 || check_key(l, rank, public_key, err) < 0)
+    if (ulink_address(tree_uri, &sun, &len, err) < 0 || check_key(l, rank, public_key, err) < 0)
         return -1;
     if (!(*slot = peer_create(l, plane, rank)) || !((*slot)->uri = strdup(tree_uri)) ||
         !((*slot)->retry = flux_timer_create(l->r, retry_cb, *slot)))
@@ -434,6 +451,8 @@ static int ulink_connect(void *arg, enum core_plane plane, uint32_t rank, const 
     (*slot)->heard = flux_reactor_now(l->r);
     if (l->key[0])
         snprintf((*slot)->key, sizeof((*slot)->key), "%s", public_key);
+    if (l->started)
+        ulink_connect_peer(*slot);
     return 0;
 }
 

@@ -7,8 +7,8 @@
  *    sends anything else, or nothing for HELLO_MAX seconds                 refused
  *
  * Who connects must have been able to open the socket, which is in a directory of its own user
- * (0700); the kernel says whose process it is (SO_PEERCRED), and the key, which only brokers of the
- * session know, says which broker.
+ * (0700), or has a name that only its network namespace has; the kernel says whose process it is
+ * (SO_PEERCRED), and the key, which only brokers of the session know, says which broker.
  *
  * Invariants:
  *  1. There are at most STRANGERS_MAX strangers; further connections wait in the kernel's queue.

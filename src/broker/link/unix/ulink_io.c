@@ -473,11 +473,12 @@ static int say_hello(struct ulink_peer *p)
 static int connect_now(struct ulink_peer *p, errmsg_t *err)
 {
     struct sockaddr_un sun;
+    socklen_t len;
 
-    if (ulink_address(p->uri, &sun, err) < 0)
+    if (ulink_address(p->uri, &sun, &len, err) < 0)
         return -1;
     if ((p->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) < 0 ||
-        connect(p->fd, (struct sockaddr *)&sun, sizeof(sun)) < 0)
+        connect(p->fd, (struct sockaddr *)&sun, len) < 0)
         return errmsg_fail(err, errno, "%s", strerror(errno));
     if (ulink_check_peer(p->fd, err) < 0)
         return -1;

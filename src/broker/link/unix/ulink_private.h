@@ -4,6 +4,7 @@
 #ifndef ULINK_PRIVATE_H
 #define ULINK_PRIVATE_H
 
+#include <sys/socket.h>
 #include <sys/un.h>
 
 #include "libflux/framer.h"
@@ -81,7 +82,7 @@ struct ulink {
     bool started;
 
     int fd;          /* listens; -1: does not */
-    char *uri;       /* unix://PATH */
+    char *uri;       /* unix://PATH or unix://@NAME */
     hmap_t *inbound; /* plane << 32 | rank -> struct ulink_peer */
     struct ulink_peer *parent, *next;
     flux_watcher_t *accept;
@@ -101,8 +102,8 @@ struct ulink {
 
 void ulink_logf(ulink_t *l, int level, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 struct ulink_peer *ulink_inbound(const ulink_t *l, enum core_plane plane, uint32_t rank);
-/* The address of a "unix://PATH".  -1 with an error message. */
-int ulink_address(const char *uri, struct sockaddr_un *sun, errmsg_t *err);
+/* The address of a "unix://PATH" or "unix://@NAME", and its length.  -1 with an error message. */
+int ulink_address(const char *uri, struct sockaddr_un *sun, socklen_t *len, errmsg_t *err);
 /* Is the process at the other end one of this user?  -1 with EPERM and an error message. */
 int ulink_check_peer(int fd, errmsg_t *err);
 /* One of the link's own messages, NULL with ENOMEM; `in` is of the struct that belongs to it. */

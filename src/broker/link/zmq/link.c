@@ -583,9 +583,13 @@ int link_connect(void *arg, enum core_plane plane, uint32_t rank, const char *tr
 {
     link_t *l = arg;
 
-    if (plane == CORE_TREE)
-        return connect_parent(l, rank, tree_uri, event_uri, public_key, err);
-    return connect_dealer(l, SRC_RING, CORE_RING, rank, tree_uri, public_key, &l->next, err);
+    if ((plane == CORE_TREE ? connect_parent(l, rank, tree_uri, event_uri, public_key, err)
+                            : connect_dealer(l, SRC_RING, CORE_RING, rank, tree_uri, public_key,
+                                             &l->next, err)) < 0)
+        return -1;
+    if (l->started && link_io_watch(l) < 0)
+        return errmsg_fail(err, errno, "cannot watch the broker's sockets: %s", strerror(errno));
+    return 0;
 }
 
 int link_again(void *arg, enum core_plane plane, uint32_t rank)

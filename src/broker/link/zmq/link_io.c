@@ -835,6 +835,28 @@ static void on_again(flux_reactor_t *r, flux_watcher_t *w, int revents, void *ar
     report_lost(l);
 }
 
+static int watch(link_t *l, struct link_source *src)
+{
+    int fd;
+    size_t len = sizeof(fd);
+
+    if (zmq_getsockopt(src->sock, ZMQ_FD, &fd, &len) < 0 ||
+        !(src->w = flux_fd_watcher_create(l->r, fd, FLUX_POLLIN, on_source, src)))
+        return -1;
+    flux_watcher_start(src->w);
+    src->again = true; /* read what came in before the socket was watched */
+    return 0;
+}
+
+int link_io_watch(link_t *l)
+{
+    for (int i = 0; i < SRC_COUNT; i++)
+        if (l->src[i].sock && !l->src[i].w && watch(l, &l->src[i]) < 0)
+            return -1;
+    flux_timer_start(l->again, 0., 0.);
+    return 0;
+}
+
 int link_io_start(link_t *l)
 {
     if (!(l->flush = flux_defer_create(l->r, on_flush, l)) ||
@@ -843,21 +865,7 @@ int link_io_start(link_t *l)
         !(l->retry = flux_timer_create(l->r, on_retry, l)) || link_gate_start(l) < 0 ||
         link_beat_start(l) < 0)
         return -1;
-    for (int i = 0; i < SRC_COUNT; i++) {
-        struct link_source *src = &l->src[i];
-        int fd;
-        size_t len = sizeof(fd);
-
-        if (!src->sock)
-            continue;
-        if (zmq_getsockopt(src->sock, ZMQ_FD, &fd, &len) < 0 ||
-            !(src->w = flux_fd_watcher_create(l->r, fd, FLUX_POLLIN, on_source, src)))
-            return -1;
-        flux_watcher_start(src->w);
-        src->again = true; /* read what came in before the socket was watched */
-    }
-    flux_timer_start(l->again, 0., 0.);
-    return 0;
+    return link_io_watch(l);
 }
 
 void link_io_stop(link_t *l)

@@ -134,6 +134,7 @@ void link_logf(link_t *l, int level, const char *fmt, ...) __attribute__((format
 
 /* link_io.c */
 int link_io_start(link_t *l);
+int link_io_watch(link_t *l); /* sockets that were opened since; -1 with errno */
 void link_io_stop(link_t *l);
 /* Hand ZeroMQ all that it accepts. */
 void link_io_flush(link_t *l);

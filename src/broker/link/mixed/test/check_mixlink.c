@@ -137,13 +137,14 @@ END_TEST
 START_TEST(stale)
 {
     struct sockaddr_un sun;
+    socklen_t len;
     char uri[200];
     errmsg_t err;
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
     snprintf(uri, sizeof(uri), "unix://%s/stale", dir);
-    ck_assert_int_eq(ulink_address(uri, &sun, &err), 0);
-    ck_assert_int_eq(bind(fd, (struct sockaddr *)&sun, sizeof(sun)), 0);
+    ck_assert_int_eq(ulink_address(uri, &sun, &len, &err), 0);
+    ck_assert_int_eq(bind(fd, (struct sockaddr *)&sun, len), 0);
     ck_assert_int_eq(ulink_reach(uri, &err), -1);
     ck_assert_int_eq(errno, ECONNREFUSED);
     ck_assert_int_eq(listen(fd, 0), 0);
@@ -322,6 +323,7 @@ START_TEST(false_key)
     const char *local;
     char uri[200];
     struct sockaddr_un sun;
+    socklen_t len;
     errmsg_t err = {""};
     flux_msg_t *msg;
     outq_t *q = outq_create();
@@ -331,8 +333,8 @@ START_TEST(false_key)
     ck_assert_int_eq(transport->ops->start(node[0].link, &err), 0);
     local = strstr(transport->ops->tree_uri(node[0].link), "+unix") + 1;
     snprintf(uri, sizeof(uri), "%.*s", (int)(strrchr(local, '@') - local), local);
-    ck_assert_int_eq(ulink_address(uri, &sun, &err), 0);
-    ck_assert_int_eq(connect(fd, (struct sockaddr *)&sun, sizeof(sun)), 0);
+    ck_assert_int_eq(ulink_address(uri, &sun, &len, &err), 0);
+    ck_assert_int_eq(connect(fd, (struct sockaddr *)&sun, len), 0);
     msg = ulink_word_create(ULINK_HELLO, &hello);
     ck_assert_int_eq(outq_send(q, fd, msg), 0);
     ck_assert(run_until(&node[0].lines, 1, PATIENCE));
@@ -341,6 +343,105 @@ START_TEST(false_key)
     flux_msg_destroy(msg);
     outq_destroy(q);
     close(fd);
+}
+END_TEST
+
+/* A port that is kept free for a listener, with the descriptor that keeps it. */
+static unsigned keep_port(int *fd)
+{
+    struct sockaddr_in sin = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof(sin);
+    int one = 1;
+
+    *fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    ck_assert_int_eq(setsockopt(*fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)), 0);
+    ck_assert_int_eq(bind(*fd, (struct sockaddr *)&sin, sizeof(sin)), 0);
+    ck_assert_int_eq(getsockname(*fd, (struct sockaddr *)&sin, &len), 0);
+    return ntohs(sin.sin_port);
+}
+
+/* Rank 0 begins when rank 1 has sent it as much as is held for it: with a UNIX socket that has a
+ * name only, or without one. */
+START_TEST(parent_later)
+{
+    int held[2];
+    unsigned port = keep_port(&held[0]), event_port = keep_port(&held[1]);
+    char event[64], uri[200];
+    errmsg_t err = {""};
+    uint32_t tag = 1;
+
+    queue_max = 10;
+    snprintf(uri, sizeof(uri), "tcp://127.0.0.1:%u+unix://@check-mixlink-%d@host0", port,
+             (int)getpid());
+    snprintf(event, sizeof(event), "tcp://127.0.0.1:%u", event_port);
+    for (uint32_t i = 0; i < 2; i++)
+        create(i, 2, "flat", true);
+    bind_node(1, false);
+    allow_all(1);
+    for (int plane = CORE_TREE; plane <= CORE_RING; plane++)
+        if (plane != CORE_EVENT)
+            ck_assert_int_eq(
+                transport->ops->connect(node[1].link, plane, 0, uri, event, node[0].key.pub, &err),
+                0);
+    ck_assert_int_eq(transport->ops->start(node[1].link, &err), 0);
+    while (send_from(1, CORE_TREE, 0, tag, 10, false) == 0)
+        ck_assert_uint_le(++tag, queue_max + 1);
+    ck_assert_int_eq(errno, EAGAIN);
+    ck_assert_uint_eq(tag, queue_max + 1);
+    ck_assert_int_eq(send_from(1, CORE_TREE, 0, tag, 10, true), 0); /* may not be refused */
+    run_for(0.05);
+    ck_assert_uint_eq(node[1].lines, 0);
+    if (_i)
+        *strchr(uri, '+') = '\0';
+    ck_assert_int_eq(transport->ops->bind(node[0].link, uri, event, &err), 0);
+    allow_all(0);
+    connect_node(0);
+    ck_assert_int_eq(transport->ops->start(node[0].link, &err), 0);
+    ck_assert(run_until(&node[0].core.got[CORE_TREE], tag, PATIENCE));
+    ck_assert(node[0].core.ordered);
+    ck_assert_uint_eq(node[1].core.writable, 1);
+    ck_assert(run_until(&node[0].core.event_up[1], 1, PATIENCE));
+    ck_assert_int_eq(send_from(1, CORE_RING, 0, 1, 10, false), 0);
+    ck_assert(run_until(&node[0].core.got[CORE_RING], 1, PATIENCE));
+    transport->ops->running(node[1].link);
+    ck_assert(run_until(&node[1].lines, 1, PATIENCE));
+    if (_i)
+        ck_assert_ptr_nonnull(
+            strstr(node[1].log, "rank 0 is on the same host, but is reached by ZeroMQ"));
+    else
+        ck_assert_str_eq(node[1].log, "neighbors on this host, by UNIX sockets: 0; others, by "
+                                      "ZeroMQ: none");
+    close(held[0]);
+    close(held[1]);
+}
+END_TEST
+
+/* Nobody comes: what is held is dropped with the link. */
+START_TEST(parent_never)
+{
+    int held;
+    unsigned port = keep_port(&held);
+    char uri[200];
+    errmsg_t err = {""};
+
+    snprintf(uri, sizeof(uri), "tcp://127.0.0.1:%u+unix://%s/none@host0", port, dir);
+    create(1, 2, "flat", true);
+    bind_node(1, false);
+    ck_assert_int_eq(
+        transport->ops->connect(node[1].link, CORE_TREE, 0, uri, uri, node[0].key.pub, &err), 0);
+    ck_assert_int_eq(
+        transport->ops->connect(node[1].link, CORE_TREE, 0, uri, uri, node[0].key.pub, &err), -1);
+    ck_assert_int_eq(errno, EINVAL);
+    ck_assert_int_eq(transport->ops->start(node[1].link, &err), 0);
+    ck_assert_int_eq(send_from(1, CORE_TREE, 0, 1, 10, false), 0);
+    ck_assert_int_eq(send_from(1, CORE_RING, 0, 1, 10, false), -1);
+    ck_assert_int_eq(errno, EHOSTUNREACH);
+    if (_i) {
+        node[1].core.ops->drop(node[1].core.arg, CORE_TREE, 0);
+        ck_assert_int_eq(send_from(1, CORE_TREE, 0, 1, 10, true), -1);
+        ck_assert_int_eq(errno, EHOSTUNREACH);
+    }
+    close(held);
 }
 END_TEST
 
@@ -359,5 +460,7 @@ int main(void)
     tcase_add_test(tc, socket_removed);
     tcase_add_test(tc, nobody_remote);
     tcase_add_test(tc, false_key);
+    tcase_add_loop_test(tc, parent_later, 0, 2);
+    tcase_add_loop_test(tc, parent_never, 0, 2);
     return run_case("mixlink", tc);
 }

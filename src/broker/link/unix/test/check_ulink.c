@@ -15,11 +15,12 @@
 static int stranger(uint32_t i)
 {
     struct sockaddr_un sun;
+    socklen_t len;
     errmsg_t err;
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
-    ck_assert_int_eq(ulink_address(transport->ops->tree_uri(node[i].link), &sun, &err), 0);
-    ck_assert_int_eq(connect(fd, (struct sockaddr *)&sun, sizeof(sun)), 0);
+    ck_assert_int_eq(ulink_address(transport->ops->tree_uri(node[i].link), &sun, &len, &err), 0);
+    ck_assert_int_eq(connect(fd, (struct sockaddr *)&sun, len), 0);
     return fd;
 }
 
@@ -513,16 +514,43 @@ START_TEST(stale_socket)
 {
     char uri[200];
     struct sockaddr_un sun;
+    socklen_t len;
     errmsg_t err = {""};
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
     create(0, 2, "flat", true);
     snprintf(uri, sizeof(uri), LOCAL "%s/t0", dir);
-    ck_assert_int_eq(ulink_address(uri, &sun, &err), 0);
-    ck_assert_int_eq(bind(fd, (struct sockaddr *)&sun, sizeof(sun)), 0);
+    ck_assert_int_eq(ulink_address(uri, &sun, &len, &err), 0);
+    ck_assert_int_eq(bind(fd, (struct sockaddr *)&sun, len), 0);
     close(fd);
     ck_assert_msg(transport->ops->bind(node[0].link, uri, "", &err) == 0, "%s", err.text);
     close(stranger(0));
+}
+END_TEST
+
+/* Sockets that have a name and no file; the second broker is connected while it runs. */
+START_TEST(named)
+{
+    char uri[64];
+    errmsg_t err = {""};
+
+    for (uint32_t i = 0; i < 2; i++) {
+        create(i, 2, "flat", true);
+        snprintf(uri, sizeof(uri), LOCAL "@check-ulink-%d-%u", (int)getpid(), i);
+        ck_assert_msg(transport->ops->bind(node[i].link, uri, "", &err) == 0, "%s", err.text);
+    }
+    create(2, 3, "flat", true);
+    ck_assert_int_eq(transport->ops->bind(node[2].link, uri, "", &err), -1);
+    ck_assert_int_eq(errno, EADDRINUSE);
+    allow_all(0);
+    allow_all(1);
+    ck_assert_int_eq(transport->ops->start(node[0].link, &err), 0);
+    ck_assert_int_eq(transport->ops->start(node[1].link, &err), 0);
+    connect_node(1);
+    ck_assert(run_until(&node[0].core.event_up[1], 1, PATIENCE));
+    ck_assert_int_eq(send_from(1, CORE_TREE, 0, 1, 10, false), 0);
+    ck_assert(run_until(&node[0].core.got[CORE_TREE], 1, PATIENCE));
+    ck_assert_int_eq(transport->ops->rebind(node[0].link, &err), 0);
 }
 END_TEST
 
@@ -533,6 +561,7 @@ int main(void)
     add_common(tc, 1);
     tcase_add_test(tc, refused);
     tcase_add_test(tc, stale);
+    tcase_add_test(tc, named);
     tcase_add_test(tc, false_parent);
     tcase_add_test(tc, later);
     tcase_add_test(tc, silent);
