@@ -1,8 +1,8 @@
 /* km_disk.c - the instance and its file: attributes, the driver, failure, the end.
  *
  * With the attribute `statedir`, the instance at rank 0 keeps its namespaces in a file, through a
- * driver (kvs_storage.h) that it loads.  A file has one driver, and each namespace a keep
- * (km_keep.c), which decides what is written.
+ * driver (kvs_storage.h) that it loads (km_driver.c).  A file has one driver, and each namespace a
+ * keep (km_keep.c), which decides what is written.
  *
  *    attribute                  value                          default
  *    statedir                   a directory                    (nothing is kept)
@@ -28,7 +28,6 @@
  * with the next.
  */
 #include "config.h"
-#include <dlfcn.h>
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -37,7 +36,6 @@
 #include "km_disk.h"
 #include "libflux/paths.h"
 #include "libsettings/settings.h"
-#include "libutil/filetrust.h"
 
 #define QUEUE_MAX (32u * 1024 * 1024)
 #define WAIT_MS 2000            /* without news from the disk, when we end */
@@ -299,34 +297,11 @@ static void opened(struct km_disk_req *r)
     free(r);
 }
 
-static int load_driver(struct km_disk *d, errmsg_t *err)
-{
-    char *path = flux_path_module("content-sqlite", err);
-    errmsg_t why;
-    void *dso;
-
-    if (!path)
-        return -1;
-    if (!file_is_trusted(path, &why)) {
-        free(path);
-        return errmsg_fail(err, errno, "the driver of the store, %s", why.text);
-    }
-    /* Never unloaded: nothing has to be known about what its libraries leave behind. */
-    dso = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-    d->drv = dso ? dlsym(dso, KVS_STORAGE_SYMBOL) : NULL;
-    if (!d->drv)
-        errmsg_fail(err, ENOENT, "cannot load '%.80s': %.120s", path, dlerror());
-    else if (d->drv->abi != KVS_STORAGE_ABI)
-        errmsg_fail(err, ENOEXEC, "'%.150s' is of another version of Flux", path);
-    free(path);
-    return d->drv && d->drv->abi == KVS_STORAGE_ABI ? 0 : -1;
-}
-
 static int open_file(struct km_disk *d, errmsg_t *err)
 {
     struct km_disk_req *r;
 
-    if (load_driver(d, err) < 0 || !(d->s = d->drv->create(d->dir, d->k->hash, QUEUE_MAX, err)))
+    if (!(d->s = d->drv->create(d->dir, d->k->hash, QUEUE_MAX, err)))
         return -1;
     d->w =
         flux_fd_watcher_create(flux_get_reactor(d->k->h), d->drv->fd(d->s), FLUX_POLLIN, fd_cb, d);
@@ -337,6 +312,31 @@ static int open_file(struct km_disk *d, errmsg_t *err)
     r->done = opened;
     km_disk_submit(d, r);
     return 0;
+}
+
+static void loaded(void *arg, const struct kvs_storage_driver *drv, const errmsg_t *why)
+{
+    struct km_disk *d = arg;
+    errmsg_t err;
+
+    d->drv = drv;
+    if (!drv)
+        fail_start(d, errno, why->text);
+    else if (open_file(d, &err) < 0)
+        fail_start(d, errno, err.text);
+}
+
+static int load_driver(struct km_disk *d, errmsg_t *err)
+{
+    char *path = flux_path_module("content-sqlite", err);
+
+    if (!path)
+        return -1;
+    d->driver = km_driver_load(flux_get_reactor(d->k->h), path, loaded, d);
+    free(path);
+    return d->driver ? 0
+                     : errmsg_fail(err, errno, "the driver of the store cannot be loaded: %s",
+                                   strerror(errno));
 }
 
 /* --- attributes --- */
@@ -364,7 +364,7 @@ static void ready(void *arg)
         setup_destroy(d->setup);
         free(d->dir);
         free(d);
-    } else if (open_file(d, &err) < 0) {
+    } else if (load_driver(d, &err) < 0) {
         fail_start(d, errno, err.text);
     }
 }
@@ -437,6 +437,7 @@ void km_disk_stop(struct km *k)
         return;
     d->stopping = true;
     setup_destroy(d->setup);
+    km_driver_destroy(d->driver);
     flux_watcher_destroy(d->w);
     if (d->s) {
         LIST_FOREACH(n, &d->keeps)

@@ -7,6 +7,7 @@
 #define KM_DISK_H
 
 #include "km_private.h"
+#include "km_driver.h"
 #include "kvs_storage.h"
 
 struct km_commit_change;
@@ -25,6 +26,7 @@ struct km_disk_req {
 struct km_disk {
     struct km *k;
     char *dir;
+    km_driver_t *driver;
     const struct kvs_storage_driver *drv;
     kvs_storage_t *s;
     flux_watcher_t *w;

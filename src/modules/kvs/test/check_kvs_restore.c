@@ -154,6 +154,55 @@ START_TEST(stopped)
 }
 END_TEST
 
+struct loading {
+    flux_reactor_t *r;
+    unsigned calls;
+    int errnum;
+    char why[200];
+};
+
+static void loaded(void *arg, const struct kvs_storage_driver *drv, const errmsg_t *err)
+{
+    struct loading *l = arg;
+
+    ck_assert_ptr_null(drv);
+    l->calls++;
+    l->errnum = errno;
+    snprintf(l->why, sizeof(l->why), "%.199s", err->text);
+    flux_reactor_stop(l->r, 0);
+}
+
+/* What is no driver is reported with a sentence; what is given up is not. */
+START_TEST(bad_driver)
+{
+    struct loading l = {.r = flux_reactor_create(false)};
+    char path[200];
+    km_driver_t *d;
+    FILE *f;
+
+    snprintf(path, sizeof(path), "%s/none.so", dir);
+    for (int i = 0; i < 2; i++) {
+        ck_assert_ptr_nonnull(d = km_driver_load(l.r, path, loaded, &l));
+        ck_assert_int_eq(flux_reactor_run(l.r), 0);
+        ck_assert_uint_eq(l.calls, i + 1);
+        if (i == 0) {
+            ck_assert_int_eq(l.errnum, ENOENT);
+            ck_assert_ptr_nonnull(strstr(l.why, "the driver of the store"));
+            ck_assert_ptr_nonnull(f = fopen(path, "w"));
+            fputs("no library", f);
+            fclose(f);
+        } else {
+            ck_assert_ptr_nonnull(strstr(l.why, "cannot load"));
+        }
+        km_driver_destroy(d);
+    }
+    ck_assert_ptr_nonnull(d = km_driver_load(l.r, path, loaded, &l));
+    km_driver_destroy(d);
+    flux_reactor_destroy(l.r);
+    ck_assert_uint_eq(l.calls, 2);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tc = tcase_create("kvs restore");
@@ -162,5 +211,6 @@ int main(void)
     tcase_set_timeout(tc, 120);
     tcase_add_loop_test(tc, turns, 0, 2);
     tcase_add_loop_test(tc, stopped, 0, 6);
+    tcase_add_test(tc, bad_driver);
     return run_case("kvs_restore", tc);
 }
