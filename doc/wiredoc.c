@@ -28,6 +28,7 @@
 #include "libjob/job_wire.h"
 #include "libresource/resrc_wire.h"
 #include "libsched/sched_wire.h"
+#include "libstream/stream_wire.h"
 #include "modules/hb/hb_wire.h"
 #include "modules/kvs/km_wire.h"
 #include "modules/nest/nest_wire.h"
@@ -36,11 +37,12 @@ static const struct {
     const char *service;
     const struct flux_method *methods;
 } services[] = {
-    {"attr", attr_methods},   {"barrier", barrier_methods}, {"broker", broker_methods},
-    {"event", event_methods}, {"hb", hb_methods},           {"job", job_methods},
-    {"kvs", km_wire_methods}, {"log", log_methods},         {"module", module_methods},
-    {"nest", nest_methods},   {"overlay", overlay_methods}, {"resrc", resrc_methods},
-    {"sched", sched_methods}, {"trace", trace_methods},     {"wrexec", wrexec_methods},
+    {"attr", attr_methods},     {"barrier", barrier_methods}, {"broker", broker_methods},
+    {"event", event_methods},   {"hb", hb_methods},           {"job", job_methods},
+    {"kvs", km_wire_methods},   {"log", log_methods},         {"module", module_methods},
+    {"nest", nest_methods},     {"overlay", overlay_methods}, {"resrc", resrc_methods},
+    {"sched", sched_methods},   {"stream", stream_methods},   {"trace", trace_methods},
+    {"wrexec", wrexec_methods},
 };
 
 static const char *const types[] = {

@@ -84,7 +84,7 @@ static const struct {
     bool root_only;
 } default_modules[] = {
     {"log", false},   {"hb", true},      {"nest", true},  {"barrier", false}, {"kvs", false},
-    {"resrc", false}, {"wrexec", false}, {"sched", true}, {"job", true},
+    {"resrc", false}, {"wrexec", false}, {"sched", true}, {"job", true},      {"stream", true},
 };
 
 struct broker {

@@ -1,0 +1,407 @@
+/* cmd_stream.c - flux stream: the streams of the session, and what is in them.
+ *
+ * ls, stat, format and rm ask the module `stream`; cat is a reader like any other.
+ *
+ * Failure: a sentence and exit code 1.
+ */
+#include "config.h"
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "../cmd_all.h"
+#include "libstream/stream.h"
+#include "libstream/stream_wire.h"
+
+#define TIMEOUT 60.
+
+/* Ask about one stream.  CMD_OK, or CMD_FAIL after a sentence. */
+static int ask(struct cmd *c, const char *topic, const char *name, const struct flux_schema *desc,
+               void *out, flux_future_t **f)
+{
+    struct stream_name in = {name};
+    flux_t *h = cmd_handle(c);
+
+    *f = NULL;
+    if (!h)
+        return CMD_FAIL;
+    *f = flux_rpc_struct(h, topic, &stream_name_schema, &in, FLUX_NODEID_ANY, 0);
+    if (desc)
+        return cmd_wait_struct(c, *f, TIMEOUT, topic, desc, out) < 0 ? CMD_FAIL : CMD_OK;
+    return cmd_wait(c, *f, TIMEOUT, topic) < 0 ? CMD_FAIL : CMD_OK;
+}
+
+/* --- ls --- */
+
+static const struct cmd_opt json_opts[] = {
+    {'j', "json", NULL, "print JSON"},
+    CMD_OPT_END,
+};
+static const struct cmd_usage ls_usage = {
+    "[OPTION...] [NAME]",
+    "List the streams of the session, or one: its writers (of as many as there will be) and\n"
+    "readers, the next step, steps a second, and what waits for readers.",
+    json_opts,
+    NULL,
+    0,
+};
+
+static table_t *list_table(void)
+{
+    table_t *t = table_create();
+
+    table_column(t, "name", "NAME", TABLE_LEFT);
+    table_column(t, "writers", "WRITERS", TABLE_RIGHT);
+    table_column(t, "size", "OF", TABLE_RIGHT);
+    table_column(t, "readers", "READERS", TABLE_RIGHT);
+    table_column(t, "step", "STEP", TABLE_RIGHT);
+    table_column(t, "rate", "RATE", TABLE_RIGHT);
+    table_column(t, "bytes", "BYTES", TABLE_RIGHT);
+    table_column(t, "queue", "QUEUE", TABLE_RIGHT);
+    table_column(t, "dropped", "DROPPED", TABLE_RIGHT);
+    table_column(t, "blocked", "BLOCKED", TABLE_RIGHT);
+    return t;
+}
+
+static void list_row(table_t *t, const struct stream_item *it)
+{
+    table_row(t);
+    table_str(t, it->name);
+    table_u64(t, it->writers);
+    table_u64(t, it->size);
+    table_u64(t, it->readers);
+    table_u64(t, it->step);
+    table_real(t, it->rate, 1);
+    table_size(t, it->bytes);
+    table_size(t, it->queue);
+    table_u64(t, it->dropped);
+    table_duration(t, it->blocked);
+}
+
+/* Print all streams, or the one of this name. */
+static int list_print(struct cmd *c, const char *name, bool json)
+{
+    flux_t *h = cmd_handle(c);
+    struct stream_list list;
+    struct stream_item it;
+    flux_future_t *f;
+    errmsg_t err;
+    json_t *item;
+    table_t *t;
+    size_t i;
+    bool found = !name;
+    int rc;
+
+    if (!h)
+        return CMD_FAIL;
+    f = flux_rpc(h, "stream.list", NULL, FLUX_NODEID_ANY, 0);
+    if (cmd_wait_struct(c, f, TIMEOUT, "stream.list", &stream_list_schema, &list) < 0) {
+        flux_future_destroy(f);
+        return CMD_FAIL;
+    }
+    t = list_table();
+    json_array_foreach(list.streams, i, item)
+    {
+        if (flux_schema_decode_json(&stream_item_schema, item, &it, &err) < 0) {
+            table_destroy(t);
+            flux_future_destroy(f);
+            return cmd_error(c, "stream.list: %s", err.text);
+        }
+        if (!name || strcmp(it.name, name) == 0) {
+            list_row(t, &it);
+            found = true;
+        }
+    }
+    if (!found) {
+        table_destroy(t);
+        rc = cmd_error(c, "there is no stream '%s'", name);
+    } else
+        rc = cmd_print_table(c, t, json);
+    flux_future_destroy(f);
+    return rc;
+}
+
+static int cmd_ls(struct cmd *c, int argc, char **argv)
+{
+    bool json = false;
+    const char *val;
+    int key;
+
+    while ((key = cmd_option(c, &ls_usage, argc, argv, &val)) > 0)
+        json = true;
+    if (key < 0)
+        return cmd_option_exit(key);
+    if (argc - c->optind > 1)
+        return cmd_usage_error(c, "at most one NAME is possible");
+    return list_print(c, argv[c->optind], json);
+}
+
+/* --- stat --- */
+
+static const struct cmd_opt stat_opts[] = {
+    {'i', "interval", "DURATION", "time between lines (default: 1s)"},
+    {'c', "count", "N", "stop after N lines"},
+    {'j', "json", NULL, "print JSON"},
+    CMD_OPT_END,
+};
+static const struct cmd_usage stat_usage = {
+    "[OPTION...] NAME",
+    "Print the line of 'flux stream ls' for a stream again and again, until interrupted.",
+    stat_opts,
+    NULL,
+    0,
+};
+
+static int cmd_stat(struct cmd *c, int argc, char **argv)
+{
+    bool json = false;
+    double interval = 1.;
+    uint32_t count = 0;
+    const char *val;
+    int rc = CMD_OK;
+    int key;
+
+    while ((key = cmd_option(c, &stat_usage, argc, argv, &val)) > 0) {
+        if (key == 'i') {
+            if (cmd_parse_duration(c, "--interval", val, &interval) < 0)
+                return CMD_USAGE;
+            if (!(interval >= 0.01 && interval <= 86400.))
+                return cmd_usage_error(c, "--interval must be between 10ms and 1d");
+        } else if (key == 'c') {
+            if (cmd_parse_u32(c, "--count", val, &count) < 0)
+                return CMD_USAGE;
+        } else
+            json = true;
+    }
+    if (key < 0)
+        return cmd_option_exit(key);
+    if (argc - c->optind != 1)
+        return cmd_usage_error(c, "one NAME is required");
+    for (uint32_t n = 1; rc == CMD_OK; n++) {
+        struct timespec ts = {.tv_sec = (time_t)interval};
+
+        rc = list_print(c, argv[c->optind], json);
+        if (fflush(stdout) != 0)
+            rc = cmd_error(c, "standard output: %s", strerror(errno));
+        if (n == count)
+            break;
+        ts.tv_nsec = (long)((interval - (double)ts.tv_sec) * 1e9);
+        nanosleep(&ts, NULL);
+    }
+    return rc;
+}
+
+/* --- cat --- */
+
+static const struct cmd_opt cat_opts[] = {
+    {'c', "count", "N", "stop after N steps"},
+    {'v', "var", "NAME", "only the variable NAME"},
+    {'p', "policy", "POLICY",
+     "block, drop-oldest, drop-newest, latest or sample:K\n"
+     "(default: block)"},
+    {'t', "timeout", "DURATION", "give up when no step comes for this time"},
+    {'r', "raw", NULL, "print the bytes of the variables, and nothing else"},
+    {'j', "json", NULL, "print one JSON object for each variable"},
+    CMD_OPT_END,
+};
+static const struct cmd_usage cat_usage = {
+    "[OPTION...] NAME",
+    "Read a stream until its writers close it, and print a line for each variable of each step:\n"
+    "step, rank of the writer, name, number of bytes.",
+    cat_opts,
+    NULL,
+    0,
+};
+
+struct cat {
+    struct cmd *c;
+    flux_stream_t *s;
+    const char *var; /* NULL: all */
+    bool raw;
+    bool json;
+};
+
+static int cat_var(struct cat *cat, uint64_t step, uint32_t rank, const char *var)
+{
+    const void *data;
+    errmsg_t err;
+    size_t len;
+
+    if (flux_stream_get(cat->s, rank, var, &data, &len, &err) < 0)
+        return cmd_error(cat->c, "%s", err.text);
+    if (cat->raw) {
+        if (fwrite(data, 1, len, stdout) != len)
+            return cmd_error(cat->c, "standard output: %s", strerror(errno));
+    } else if (cat->json) {
+        json_t *o = json_pack("{s:I s:i s:s s:I}", "step", (json_int_t)step, "rank", (int)rank,
+                              "name", var, "bytes", (json_int_t)len);
+
+        if (!o || json_dumpf(o, stdout, JSON_COMPACT) < 0) {
+            json_decref(o);
+            return cmd_error(cat->c, "out of memory");
+        }
+        json_decref(o);
+        putchar('\n');
+    } else
+        printf("%" PRIu64 "\t%u\t%s\t%zu\n", step, rank, var, len);
+    return CMD_OK;
+}
+
+static int cat_step(struct cat *cat, uint64_t step)
+{
+    int rc = CMD_OK;
+
+    for (uint32_t rank = 0; rc == CMD_OK && rank < flux_stream_writers(cat->s); rank++) {
+        const char *var;
+
+        for (size_t i = 0; rc == CMD_OK && (var = flux_stream_var(cat->s, rank, i)); i++) {
+            if (!cat->var || strcmp(var, cat->var) == 0)
+                rc = cat_var(cat, step, rank, var);
+        }
+    }
+    if (rc == CMD_OK && fflush(stdout) != 0)
+        rc = cmd_error(cat->c, "standard output: %s", strerror(errno));
+    return rc;
+}
+
+static int cat_run(struct cat *cat, uint32_t count, double timeout)
+{
+    errmsg_t err;
+    uint64_t step;
+    int rc = CMD_OK;
+
+    for (uint32_t n = 1; rc == CMD_OK; n++) {
+        int got = flux_stream_begin_step(cat->s, FLUX_STREAM_NEXT, timeout, &step, &err);
+
+        if (got < 0)
+            return cmd_error(cat->c, "%s", err.text);
+        if (got == 0)
+            break;
+        rc = cat_step(cat, step);
+        flux_stream_end_step(cat->s, 0., NULL);
+        if (n == count)
+            break;
+    }
+    return rc;
+}
+
+static int cmd_cat(struct cmd *c, int argc, char **argv)
+{
+    struct cat cat = {.c = c};
+    struct flux_stream_opts opts = {.timeout = -1.};
+    double timeout = -1.;
+    uint32_t count = 0;
+    const char *val;
+    errmsg_t err;
+    flux_t *h;
+    int key;
+    int rc;
+
+    while ((key = cmd_option(c, &cat_usage, argc, argv, &val)) > 0) {
+        switch (key) {
+        case 'c':
+            if (cmd_parse_u32(c, "--count", val, &count) < 0)
+                return CMD_USAGE;
+            break;
+        case 't':
+            if (cmd_parse_duration(c, "--timeout", val, &timeout) < 0)
+                return CMD_USAGE;
+            opts.timeout = timeout > 0. ? timeout : 1e-3;
+            break;
+        case 'v':
+            cat.var = val;
+            break;
+        case 'p':
+            opts.policy = val;
+            break;
+        case 'r':
+            cat.raw = true;
+            break;
+        default:
+            cat.json = true;
+        }
+    }
+    if (key < 0)
+        return cmd_option_exit(key);
+    if (argc - c->optind != 1)
+        return cmd_usage_error(c, "one NAME is required");
+    if (cat.raw && cat.json)
+        return cmd_usage_error(c, "--raw and --json exclude each other");
+    if (!(h = cmd_handle(c)))
+        return CMD_FAIL;
+    if (!(cat.s = flux_stream_open(h, argv[c->optind], FLUX_STREAM_READ, &opts, &err)))
+        return cmd_error(c, "%s", err.text);
+    rc = cat_run(&cat, count, timeout);
+    flux_stream_close(cat.s);
+    return rc;
+}
+
+/* --- format, rm --- */
+
+static const struct cmd_usage format_usage = {
+    "NAME", "Print what the writers of a stream say its variables are.", NULL, NULL, 0,
+};
+
+static int cmd_format(struct cmd *c, int argc, char **argv)
+{
+    struct stream_text text;
+    const char *val;
+    flux_future_t *f;
+    int key;
+    int rc;
+
+    if ((key = cmd_option(c, &format_usage, argc, argv, &val)) != 0)
+        return cmd_option_exit(key);
+    if (argc - c->optind != 1)
+        return cmd_usage_error(c, "one NAME is required");
+    rc = ask(c, "stream.format", argv[c->optind], &stream_text_schema, &text, &f);
+    if (rc == CMD_OK)
+        puts(text.format);
+    flux_future_destroy(f);
+    return rc;
+}
+
+static const struct cmd_usage rm_usage = {
+    "NAME",
+    "End a stream: its readers get the steps that have been written, and the end; its writers an\n"
+    "error with one of their next steps.",
+    NULL,
+    NULL,
+    0,
+};
+
+static int cmd_rm(struct cmd *c, int argc, char **argv)
+{
+    const char *val;
+    flux_future_t *f;
+    int key;
+    int rc;
+
+    if ((key = cmd_option(c, &rm_usage, argc, argv, &val)) != 0)
+        return cmd_option_exit(key);
+    if (argc - c->optind != 1)
+        return cmd_usage_error(c, "one NAME is required");
+    rc = ask(c, "stream.remove", argv[c->optind], NULL, NULL, &f);
+    flux_future_destroy(f);
+    return rc;
+}
+
+static const struct cmd_sub subs[] = {
+    {"ls", cmd_ls, "[OPTION...] [NAME]", "list streams"},
+    {"cat", cmd_cat, "[OPTION...] NAME", "read a stream and print what is in it"},
+    {"stat", cmd_stat, "[OPTION...] NAME", "print the counters of a stream again and again"},
+    {"format", cmd_format, "NAME", "print what the variables of a stream are"},
+    {"rm", cmd_rm, "NAME", "end a stream"},
+    CMD_SUB_END,
+};
+
+int cmd_stream(struct cmd *c, int argc, char **argv)
+{
+    return cmd_subcommand(c,
+                          "Streams carry steps of data from programs to other programs while both "
+                          "run.",
+                          subs, argc, argv);
+}

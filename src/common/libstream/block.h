@@ -1,0 +1,52 @@
+/* The bytes of a step: what each variable is, and its value.
+ *
+ *    block_t *b = block_create();
+ *    block_add(b, "T", id, len);                     for each variable
+ *    block_write(b, buf);                            block_size(b) bytes, with gaps for the values
+ *    memcpy(buf + block_at(b, i)->off, value, len);
+ *
+ *    block_t *b = block_read(data, len, err);        in place: nothing is copied but the table
+ *    const struct block_var *v = block_find(b, "T");
+ *
+ * Thread rules: one thread at a time.
+ */
+#ifndef STREAM_BLOCK_H
+#define STREAM_BLOCK_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "libutil/errmsg.h"
+
+#define BLOCK_NAME_MAX 127  /* bytes */
+#define BLOCK_VARS_MAX 4096 /* variables of a step */
+
+typedef struct block block_t;
+
+struct block_var {
+    char *name;
+    uint64_t format; /* id, or 0: bytes */
+    uint64_t off;    /* of the value, a multiple of 64; after block_write() or block_read() */
+    uint64_t len;
+};
+
+block_t *block_create(void);    /* empty; NULL with ENOMEM */
+void block_destroy(block_t *b); /* NULL-safe, keeps errno */
+
+/* 0, or -1 with EINVAL (not a name), EEXIST, E2BIG (too many, or too large) or ENOMEM. */
+int block_add(block_t *b, const char *name, uint64_t format, uint64_t len);
+void block_clear(block_t *b);
+uint64_t block_size(const block_t *b); /* of the step in bytes */
+/* Write everything but the values to `buf`, which has block_size() bytes.  Now it is known where
+ * values are; nothing can be added. */
+void block_write(block_t *b, void *buf);
+
+/* What is in a step.  NULL with EPROTO and an error message, or ENOMEM.  Whatever the bytes are,
+ * and become later: each value of the result is within them. */
+block_t *block_read(const void *data, uint64_t len, errmsg_t *err);
+
+size_t block_count(const block_t *b);
+const struct block_var *block_at(const block_t *b, size_t i); /* NULL: none */
+const struct block_var *block_find(const block_t *b, const char *name);
+
+#endif

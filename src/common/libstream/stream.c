@@ -1,0 +1,65 @@
+/* stream.c - opening and closing a stream, for a process of either side.
+ *
+ * A stream that is open is a request to the module `stream` that stays open (stream.write or
+ * stream.read), and connections between the processes themselves: see stream_writer.c and
+ * stream_reader.c.
+ *
+ * Failure: a stream of which a part cannot be opened is closed again.
+ */
+#include "config.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libstream/stream_private.h"
+
+void flux_stream_close(flux_stream_t *s)
+{
+    int saved = errno;
+
+    if (!s)
+        return;
+    stream_writer_close(s);
+    stream_reader_close(s);
+    flux_future_destroy(s->f);
+    free(s->name);
+    free(s);
+    errno = saved;
+}
+
+flux_stream_t *flux_stream_open(flux_t *h, const char *name, enum flux_stream_mode mode,
+                                const struct flux_stream_opts *opts, errmsg_t *err)
+{
+    static const struct flux_stream_opts none;
+    flux_stream_t *s;
+
+    if (mode != FLUX_STREAM_WRITE && mode != FLUX_STREAM_READ) {
+        errmsg_fail(err, EINVAL, "a stream is opened for writing or for reading");
+        return NULL;
+    }
+    if (!opts)
+        opts = &none;
+    if (!(s = calloc(1, sizeof(*s))) || !(s->name = strdup(name))) {
+        flux_stream_close(s);
+        errmsg_fail(err, ENOMEM, "out of memory");
+        return NULL;
+    }
+    s->h = h;
+    s->mode = mode;
+    if ((mode == FLUX_STREAM_WRITE ? stream_writer_open : stream_reader_open)(s, opts, err) < 0) {
+        flux_stream_close(s);
+        return NULL;
+    }
+    return s;
+}
+
+int flux_stream_end_step(flux_stream_t *s, double timeout, errmsg_t *err)
+{
+    return s->mode == FLUX_STREAM_WRITE ? stream_writer_end(s, timeout, err)
+                                        : stream_reader_end(s, err);
+}
+
+uint64_t flux_stream_step(const flux_stream_t *s)
+{
+    return s->step;
+}

@@ -1,0 +1,117 @@
+/* Streams: programs that hand each other their data while they run.
+ *
+ *    flux_stream_t *s = flux_stream_open(h, "heat", FLUX_STREAM_WRITE, NULL, &err);
+ *    while (...) {
+ *        flux_stream_put(s, "T", T, sizeof(T), &err);
+ *        flux_stream_end_step(s, -1., &err);
+ *    }
+ *    flux_stream_close(s);
+ *
+ *    flux_stream_t *s = flux_stream_open(h, "heat", FLUX_STREAM_READ, NULL, &err);
+ *    while (flux_stream_begin_step(s, FLUX_STREAM_NEXT, -1., &step, &err) == 1) {
+ *        flux_stream_get(s, 0, "T", &T, &len, &err);       the writer's memory itself
+ *        flux_stream_end_step(s, -1., &err);
+ *    }
+ *    flux_stream_close(s);
+ *
+ * A stream is written by a group of processes, each with a rank in it, and read by any others.  A
+ * step has the variables that each writer put, with one number for all of them; a reader sees a
+ * step when all writers have ended it, and sees all of it.  Data go directly from process to
+ * process.
+ *
+ * Publish and subscribe among the programs of a workflow, with M writers and N readers, is the idea
+ * of FLEXPATH [J. Dayal et al., "Flexpath: Type-Based Publish/Subscribe System for Large-Scale
+ * Science Analytics", CCGrid 2014].
+ *
+ * Thread rules: one thread at a time, that of the handle.  Opening and closing wait for the broker,
+ * so these calls are for programs: inside a module they fail with EDEADLK.  An open stream
+ * of a writer has a thread of its own, which never calls back.
+ */
+#ifndef FLUX_STREAM_H
+#define FLUX_STREAM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "libflux/handle.h"
+
+typedef struct flux_stream flux_stream_t;
+
+enum flux_stream_mode {
+    FLUX_STREAM_WRITE = 1,
+    FLUX_STREAM_READ,
+};
+
+/* A value of 0, or NULL, stands for the default. */
+struct flux_stream_opts {
+    /* The opening process, of a group that opens this side together. */
+    uint32_t rank;
+    uint32_t size; /* 1 */
+    /* Seconds that opening may take: for a reader, until all writers are there (30; < 0: any). */
+    double timeout;
+    /* Writer: evict readers that make it wait for as many seconds without releasing a step (never);
+     * steps kept for readers that come later (0, at most 512). */
+    double evict;
+    uint32_t keep;
+    /* Reader: what happens to a step when the queue is full: "block", "drop-oldest", "drop-newest",
+     * "latest" or "sample:K" ("block"); steps in the queue (1024); their bytes, if they are more
+     * than 2 (64 MiB).  Of each writer. */
+    const char *policy;
+    uint32_t depth;
+    uint64_t bytes;
+};
+
+/* Join a stream.  `name`: 1 to 128 bytes without blanks.  `opts` may be NULL.  NULL with an error
+ * message and EEXIST (a writer of this rank is there), EINVAL (a bad name or option), ETIMEDOUT
+ * (not all writers have come), EHOSTUNREACH (a writer is on another host), ENOSYS (the session has
+ * no module `stream`), or another errno. */
+flux_stream_t *flux_stream_open(flux_t *h, const char *name, enum flux_stream_mode mode,
+                                const struct flux_stream_opts *opts, errmsg_t *err);
+/* Readers of a closed writer get the steps that it has ended, and then the end.  NULL-safe, keeps
+ * errno.  Before the handle is closed. */
+void flux_stream_close(flux_stream_t *s);
+
+/* --- writing --- */
+
+/* Add a variable to the step: `len` bytes at `data`, which are read, once, by
+ * flux_stream_end_step(), and must not change until then.  `var`: 1 to 127 bytes of printable ASCII
+ * without blanks.  0, or -1 with EINVAL, EEXIST (it is in the step already), E2BIG or ENOMEM, and
+ * an error message. */
+int flux_stream_put(flux_stream_t *s, const char *var, const void *data, size_t len, errmsg_t *err);
+/* Say what the variables are, in a text for people and readers (`flux stream format`).  0, or -1
+ * with an error message. */
+int flux_stream_define(flux_stream_t *s, const char *format, errmsg_t *err);
+
+/* Writer: publish the step.  Waits, at most `timeout` seconds (< 0: any), for readers that block;
+ * after ETIMEDOUT it may be called again.  Copies the variables; does nothing if nobody would see
+ * the step.  Reader: release the step, of which no pointer may be used any longer.  0, or -1 with
+ * an error message and ECANCELED (the stream was removed), ETIMEDOUT, ENOMEM or EINVAL (a reader
+ * without a step). */
+int flux_stream_end_step(flux_stream_t *s, double timeout, errmsg_t *err);
+/* Number of the step that a writer's next flux_stream_end_step() ends, or that a reader has. */
+uint64_t flux_stream_step(const flux_stream_t *s);
+
+/* --- reading --- */
+
+/* Which step flux_stream_begin_step() begins; a number is the step with exactly that number. */
+#define FLUX_STREAM_NEXT UINT64_MAX
+#define FLUX_STREAM_NEWEST (UINT64_MAX - 1)
+
+/* Begin a step that all writers have ended.  Earlier ones that wait are released.  Waits at most
+ * `timeout` seconds (< 0: any).  1 with its number in *step (which may be NULL); 0 at the end of
+ * the stream: its writers have closed it; -1 with an error message and ETIMEDOUT, ENOENT (the step
+ * of this number cannot come any more), ECONNRESET (a writer has died), ESTALE (this reader was
+ * evicted), EINVAL (the last step was not ended) or EPROTO. */
+int flux_stream_begin_step(flux_stream_t *s, uint64_t which, double timeout, uint64_t *step,
+                           errmsg_t *err);
+/* Number of writers; their ranks are below it. */
+uint32_t flux_stream_writers(const flux_stream_t *s);
+/* Name of the i-th variable that a writer put into the step; NULL: there are not as many. */
+const char *flux_stream_var(flux_stream_t *s, uint32_t writer, size_t i);
+/* The bytes of a variable of a writer, where the writer has put them, aligned to 64 bytes;
+ * read-only, and constant until flux_stream_end_step().  0, or -1 with ENOENT or EINVAL and an
+ * error message. */
+int flux_stream_get(flux_stream_t *s, uint32_t writer, const char *var, const void **data,
+                    size_t *len, errmsg_t *err);
+
+#endif

@@ -1,0 +1,375 @@
+/* stream_reader.c - a process that reads a stream.
+ *
+ * The module `stream` tells who the writers are; this process connects to each of them (inlet.h),
+ * and then needs the module only to learn why one has gone.  Each writer's steps come in rising
+ * order, so the steps that all have are found like equal numbers in sorted lists: the largest
+ * number that is at the head of any list is the next candidate; smaller ones cannot be complete any
+ * more, and are released.
+ *
+ * Invariants:
+ *  1. The head of a source is a step that was taken and not released.  While a step is begun the
+ *     heads of all sources have its number.
+ *  2. A step that was begun is larger than all before.
+ *
+ * Failure: see flux_stream_begin_step().  When one of several writers has closed its end no further
+ * step can be complete: this is the end of the stream.
+ */
+#include "config.h"
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "libstream/stream_private.h"
+#include "libstream/stream_wire.h"
+#include "libutil/clock.h"
+#include "libutil/hex.h"
+#include "libutil/invariant.h"
+
+#define WHY_SECONDS 1. /* that the module may take to tell why a writer has gone */
+
+struct stream_source {
+    inlet_t *in; /* NULL: this writer has not come yet */
+    uint64_t writer;
+    bool has[2];
+    struct inlet_step steps[2]; /* HEAD, and what follows it if that was looked for */
+    block_t *block;             /* of the head, once it was asked for */
+};
+enum { HEAD, NEXT };
+
+static void release(struct stream_source *src, int slot)
+{
+    if (!src->has[slot])
+        return;
+    if (slot == HEAD) {
+        block_destroy(src->block);
+        src->block = NULL;
+    }
+    src->has[slot] = false;
+    inlet_release(src->in, &src->steps[slot]);
+}
+
+/* What follows the head, if it is there, becomes the head. */
+static void shift(struct stream_source *src)
+{
+    release(src, HEAD);
+    src->steps[HEAD] = src->steps[NEXT];
+    src->has[HEAD] = src->has[NEXT];
+    src->has[NEXT] = false;
+}
+
+void stream_reader_close(flux_stream_t *s)
+{
+    for (uint32_t i = 0; i < s->nsources; i++) {
+        release(&s->sources[i], HEAD);
+        release(&s->sources[i], NEXT);
+        inlet_destroy(s->sources[i].in);
+    }
+    free(s->sources);
+}
+
+/* --- opening --- */
+
+static int source_open(flux_stream_t *s, const struct stream_member *m, double timeout,
+                       errmsg_t *err)
+{
+    unsigned char key[KNOCK_KEY_LEN];
+    char host[256] = "";
+
+    if (m->rank >= s->nsources || strlen(m->key) != 2 * sizeof(key) ||
+        hex_decode(key, m->key, sizeof(key)) < 0)
+        return errmsg_fail(err, EPROTO, "stream '%s' has a writer that is malformed", s->name);
+    gethostname(host, sizeof(host) - 1);
+    if (strcmp(host, m->host) != 0)
+        return errmsg_fail(err, EHOSTUNREACH,
+                           "stream '%s' is written on host %.80s: it can be read only there",
+                           s->name, m->host);
+    inlet_destroy(s->sources[m->rank].in);
+    s->sources[m->rank].writer = m->writer;
+    s->sources[m->rank].in = inlet_connect(m->address, key, &s->want, timeout, err);
+    return s->sources[m->rank].in ? 0 : -1;
+}
+
+/* Connect to the writers of a response.  Returns how many are missing, or -1. */
+static int members_open(flux_stream_t *s, const struct stream_members *ms, double timeout,
+                        errmsg_t *err)
+{
+    struct stream_member m;
+    json_t *item;
+    size_t i;
+    int missing = 0;
+
+    if (!s->sources) {
+        if (!(s->sources = calloc(ms->size, sizeof(*s->sources))))
+            return errmsg_fail(err, ENOMEM, "out of memory for the %u writers of stream '%s'",
+                               ms->size, s->name);
+        s->nsources = ms->size;
+    }
+    json_array_foreach(ms->writers, i, item)
+    {
+        if (flux_schema_decode_json(&stream_member_schema, item, &m, err) < 0 ||
+            source_open(s, &m, timeout, err) < 0)
+            return -1;
+    }
+    for (uint32_t k = 0; k < s->nsources; k++)
+        missing += !s->sources[k].in;
+    return missing;
+}
+
+static int want(flux_stream_t *s, const struct flux_stream_opts *opts, errmsg_t *err)
+{
+    knock_want_init(&s->want);
+    if (opts->policy && knock_policy_parse(&s->want, opts->policy, err) < 0)
+        return -1;
+    if (opts->depth > s->want.depth)
+        return errmsg_fail(err, EINVAL, "the queue of a stream has at most %u steps",
+                           s->want.depth);
+    if (opts->depth > 0)
+        s->want.depth = opts->depth;
+    if (opts->bytes > 0)
+        s->want.bytes = opts->bytes;
+    return 0;
+}
+
+int stream_reader_open(flux_stream_t *s, const struct flux_stream_opts *opts, errmsg_t *err)
+{
+    struct stream_read r = {s->name, true};
+    double timeout = opts->timeout != 0. ? opts->timeout : STREAM_OPEN_TIMEOUT;
+    double until = timeout < 0. ? INFINITY : clock_now() + timeout;
+    int missing = 1;
+
+    if (want(s, opts, err) < 0)
+        return -1;
+    if (!(s->f = flux_rpc_struct(s->h, "stream.read", &stream_read_schema, &r, FLUX_NODEID_ANY,
+                                 FLUX_MSGF_STREAMING)))
+        return errmsg_fail(err, errno, "stream '%s' cannot be opened: %s", s->name,
+                           strerror(errno));
+    while (missing > 0) {
+        struct stream_members ms;
+        double left = until - clock_now();
+
+        if (flux_future_wait(s->f, isinf(left) ? 0. : left > 1e-6 ? left : 1e-6) < 0) {
+            if (errno == ETIMEDOUT)
+                return errmsg_fail(err, ETIMEDOUT,
+                                   s->sources
+                                       ? "not all writers of stream '%s' have come within %g s"
+                                       : "nobody has written stream '%s' within %g s",
+                                   s->name, timeout);
+            return errmsg_fail(err, errno, "stream '%s' cannot be opened: %s", s->name,
+                               strerror(errno));
+        }
+        if (flux_rpc_get_struct(s->f, &stream_members_schema, &ms, err) < 0 ||
+            (missing = members_open(s, &ms, left < 30. ? fmax(left, 0.001) : 30., err)) < 0)
+            return -1;
+        if (flux_future_next(s->f) < 0)
+            return errmsg_fail(err, ECANCELED, "stream '%s' was removed", s->name);
+    }
+    return 0;
+}
+
+/* --- steps --- */
+
+/* What the module says about a writer that is gone; false: nothing. */
+static bool why(flux_stream_t *s, const struct stream_source *src, errmsg_t *err)
+{
+    double until = clock_now() + WHY_SECONDS;
+    double left;
+
+    while ((left = until - clock_now()) > 0.) {
+        struct stream_members ms;
+        struct stream_gone g;
+        json_t *item;
+        size_t i;
+
+        if (flux_future_wait(s->f, left) < 0 ||
+            flux_rpc_get_struct(s->f, &stream_members_schema, &ms, NULL) < 0)
+            return false;
+        json_array_foreach(ms.gone, i, item)
+        {
+            if (flux_schema_decode_json(&stream_gone_schema, item, &g, NULL) == 0 &&
+                g.writer == src->writer) {
+                errmsg_set(err, "stream '%s': %s", s->name, g.why);
+                return true;
+            }
+        }
+        if (flux_future_next(s->f) < 0)
+            return false;
+    }
+    return false;
+}
+
+/* Give a source a head, or what follows it.  1; 0: nothing has come; -1. */
+static int source_take(flux_stream_t *s, struct stream_source *src, int slot, errmsg_t *err)
+{
+    int rc;
+
+    if (!src->has[HEAD])
+        shift(src);
+    if (src->has[slot])
+        return 1;
+    rc = inlet_take(src->in, &src->steps[slot], err);
+    if (rc < 0 && errno == ECONNRESET && slot == HEAD) {
+        why(s, src, err);
+        errno = ECONNRESET;
+    }
+    src->has[slot] = rc == 1;
+    return rc;
+}
+
+/* Wait until one of the sources without a head has something, at most `seconds`. */
+static int sources_wait(flux_stream_t *s, double seconds, errmsg_t *err)
+{
+    struct pollfd *p = calloc(s->nsources, sizeof(*p));
+    bool sleep = true;
+
+    if (!p)
+        return errmsg_fail(err, ENOMEM, "out of memory for the %u writers of stream '%s'",
+                           s->nsources, s->name);
+    for (uint32_t i = 0; i < s->nsources; i++) {
+        struct stream_source *src = &s->sources[i];
+
+        p[i].fd = src->has[HEAD] ? -1 : inlet_fd(src->in);
+        p[i].events = POLLIN;
+        if (!src->has[HEAD] && !inlet_sleep(src->in))
+            sleep = false;
+    }
+    if (sleep)
+        poll(p, s->nsources,
+             seconds > 1e6  ? 1000000000
+             : seconds > 0. ? (int)(seconds * 1e3) + 1
+                            : 0);
+    for (uint32_t i = 0; i < s->nsources; i++) {
+        if (!s->sources[i].has[HEAD])
+            inlet_wake(s->sources[i].in);
+    }
+    free(p);
+    return 0;
+}
+
+/* Make the heads of all sources, or what follows these, one step, of at least number `least`.  1;
+ * 0: not now; -1. */
+static int agree(flux_stream_t *s, int slot, uint64_t least, errmsg_t *err)
+{
+    uint64_t target = least;
+    uint32_t same = 0;
+
+    for (uint32_t i = 0; same < s->nsources; i = (i + 1) % s->nsources) {
+        struct stream_source *src = &s->sources[i];
+        int rc;
+
+        while ((rc = source_take(s, src, slot, err)) == 1 && src->steps[slot].step < target)
+            release(src, slot);
+        if (rc <= 0)
+            return rc;
+        if (src->steps[slot].step > target) {
+            target = src->steps[slot].step;
+            same = 0;
+        }
+        same++;
+    }
+    return 1;
+}
+
+int flux_stream_begin_step(flux_stream_t *s, uint64_t which, double timeout, uint64_t *step,
+                           errmsg_t *err)
+{
+    double until = timeout < 0. ? INFINITY : clock_now() + timeout;
+    uint64_t least = which >= FLUX_STREAM_NEWEST ? 0 : which;
+    bool last = false;
+    int rc;
+
+    if (s->mode != FLUX_STREAM_READ || s->begun)
+        return errmsg_fail(err, EINVAL,
+                           s->begun ? "step %" PRIu64 " of stream '%s' was not ended"
+                                    : "step %" PRIu64 " of stream '%s' is written, not read",
+                           s->step, s->name);
+    while ((rc = agree(s, HEAD, least, err)) == 0) {
+        double left = until - clock_now();
+
+        if (last)
+            return errmsg_fail(err, ETIMEDOUT, "stream '%s' has had no step within %g s", s->name,
+                               timeout);
+        if (sources_wait(s, left, err) < 0)
+            return -1;
+        last = left <= 0.;
+    }
+    if (rc < 0 && errno == ENODATA)
+        return 0;
+    if (rc < 0)
+        return -1;
+    while (which == FLUX_STREAM_NEWEST && agree(s, NEXT, 0, NULL) == 1) {
+        for (uint32_t i = 0; i < s->nsources; i++)
+            shift(&s->sources[i]);
+    }
+    s->step = s->sources[0].steps[HEAD].step;
+    if (which < FLUX_STREAM_NEWEST && s->step > which)
+        return errmsg_fail(err, ENOENT, "step %" PRIu64 " of stream '%s' cannot come any more",
+                           which, s->name);
+    s->begun = true;
+    if (step)
+        *step = s->step;
+    return 1;
+}
+
+int stream_reader_end(flux_stream_t *s, errmsg_t *err)
+{
+    if (!s->begun)
+        return errmsg_fail(err, EINVAL, "stream '%s' has no step that was begun", s->name);
+    s->begun = false;
+    for (uint32_t i = 0; i < s->nsources; i++)
+        release(&s->sources[i], HEAD);
+    return 0;
+}
+
+/* --- what is in a step --- */
+
+uint32_t flux_stream_writers(const flux_stream_t *s)
+{
+    return s->nsources;
+}
+
+static block_t *block_of(flux_stream_t *s, uint32_t writer, errmsg_t *err)
+{
+    struct stream_source *src;
+
+    if (!s->begun || writer >= s->nsources) {
+        errmsg_fail(err, EINVAL,
+                    s->begun ? "stream '%s' has no writer of rank %u"
+                             : "stream '%s' has no step that was begun to get data of rank %u",
+                    s->name, writer);
+        return NULL;
+    }
+    src = &s->sources[writer];
+    INVARIANT(1, src->has[HEAD] && src->steps[HEAD].step == s->step);
+    if (!src->block)
+        src->block = block_read(src->steps[HEAD].data, src->steps[HEAD].len, err);
+    return src->block;
+}
+
+const char *flux_stream_var(flux_stream_t *s, uint32_t writer, size_t i)
+{
+    block_t *b = block_of(s, writer, NULL);
+    const struct block_var *v = b ? block_at(b, i) : NULL;
+
+    return v ? v->name : NULL;
+}
+
+int flux_stream_get(flux_stream_t *s, uint32_t writer, const char *var, const void **data,
+                    size_t *len, errmsg_t *err)
+{
+    block_t *b = block_of(s, writer, err);
+    const struct block_var *v;
+
+    if (!b)
+        return -1;
+    if (!(v = block_find(b, var)))
+        return errmsg_fail(err, ENOENT,
+                           "step %" PRIu64 " of stream '%s' has no variable '%.127s' of rank %u",
+                           s->step, s->name, var, writer);
+    *data = (const char *)s->sources[writer].steps[HEAD].data + v->off;
+    *len = v->len;
+    return 0;
+}

@@ -1,0 +1,155 @@
+/* stream_wire.c - messages of the service "stream". */
+#include "config.h"
+#include "libstream/stream_wire.h"
+
+static const struct flux_field write_fields[] = {
+    FLUX_FIELD_STR(struct stream_write, name, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U32(struct stream_write, rank, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U32(struct stream_write, size, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_STR(struct stream_write, host, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_STR(struct stream_write, address, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_STR(struct stream_write, key, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+const struct flux_schema stream_write_schema = FLUX_SCHEMA(struct stream_write, write_fields);
+
+static const struct flux_field written_fields[] = {
+    FLUX_FIELD_U64(struct stream_written, writer, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stream_written, step, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+const struct flux_schema stream_written_schema = FLUX_SCHEMA(struct stream_written, written_fields);
+
+static const struct flux_field count_fields[] = {
+    FLUX_FIELD_STR(struct stream_count, name, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stream_count, writer, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stream_count, step, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stream_count, steps, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stream_count, bytes, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stream_count, dropped, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stream_count, queue, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_DOUBLE(struct stream_count, blocked, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+const struct flux_schema stream_count_schema = FLUX_SCHEMA(struct stream_count, count_fields);
+
+static const struct flux_field define_fields[] = {
+    FLUX_FIELD_STR(struct stream_define, name, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_STR(struct stream_define, format, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+const struct flux_schema stream_define_schema = FLUX_SCHEMA(struct stream_define, define_fields);
+
+static const struct flux_field name_fields[] = {
+    FLUX_FIELD_STR(struct stream_name, name, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+const struct flux_schema stream_name_schema = FLUX_SCHEMA(struct stream_name, name_fields);
+
+static const struct flux_field text_fields[] = {
+    FLUX_FIELD_STR(struct stream_text, format, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+const struct flux_schema stream_text_schema = FLUX_SCHEMA(struct stream_text, text_fields);
+
+static const struct flux_field read_fields[] = {
+    FLUX_FIELD_STR(struct stream_read, name, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_BOOL(struct stream_read, wait, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+const struct flux_schema stream_read_schema = FLUX_SCHEMA(struct stream_read, read_fields);
+
+static const struct flux_field member_fields[] = {
+    FLUX_FIELD_U64(struct stream_member, writer, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U32(struct stream_member, rank, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_STR(struct stream_member, host, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_STR(struct stream_member, address, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_STR(struct stream_member, key, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+const struct flux_schema stream_member_schema = FLUX_SCHEMA(struct stream_member, member_fields);
+
+static const struct flux_field gone_fields[] = {
+    FLUX_FIELD_U64(struct stream_gone, writer, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_STR(struct stream_gone, why, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+const struct flux_schema stream_gone_schema = FLUX_SCHEMA(struct stream_gone, gone_fields);
+
+static const struct flux_field members_fields[] = {
+    FLUX_FIELD_U32(struct stream_members, size, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_ARRAY_OF(struct stream_members, writers, FLUX_FIELD_REQUIRED, &stream_member_schema),
+    FLUX_FIELD_ARRAY_OF(struct stream_members, gone, FLUX_FIELD_REQUIRED, &stream_gone_schema),
+    FLUX_FIELD_END,
+};
+const struct flux_schema stream_members_schema = FLUX_SCHEMA(struct stream_members, members_fields);
+
+static const struct flux_field item_fields[] = {
+    FLUX_FIELD_STR(struct stream_item, name, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U32(struct stream_item, writers, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U32(struct stream_item, size, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U32(struct stream_item, readers, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stream_item, step, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stream_item, steps, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stream_item, bytes, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stream_item, dropped, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stream_item, queue, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_DOUBLE(struct stream_item, blocked, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_DOUBLE(struct stream_item, rate, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+const struct flux_schema stream_item_schema = FLUX_SCHEMA(struct stream_item, item_fields);
+
+static const struct flux_field list_fields[] = {
+    FLUX_FIELD_ARRAY_OF(struct stream_list, streams, FLUX_FIELD_REQUIRED, &stream_item_schema),
+    FLUX_FIELD_END,
+};
+const struct flux_schema stream_list_schema = FLUX_SCHEMA(struct stream_list, list_fields);
+
+static const struct flux_field stats_fields[] = {
+    FLUX_FIELD_U64(struct stream_stats, streams, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stream_stats, writers, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stream_stats, readers, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stream_stats, opened, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+const struct flux_schema stream_stats_schema = FLUX_SCHEMA(struct stream_stats, stats_fields);
+
+const struct flux_method stream_methods[] = {
+    {.topic = "stream.write",
+     .flags = FLUX_METHOD_STREAM,
+     .request = &stream_write_schema,
+     .response = &stream_written_schema,
+     .what = "a process begins to write a stream, and does so until it cancels the request or is "
+             "gone; ends with ECANCELED when the stream is removed"},
+    {.topic = "stream.count",
+     .flags = FLUX_METHOD_NORESPONSE,
+     .request = &stream_count_schema,
+     .what = "how far a writer is, at most once a second"},
+    {.topic = "stream.define",
+     .request = &stream_define_schema,
+     .gives = "none",
+     .what = "the format of a stream's steps, by a writer"},
+    {.topic = "stream.format",
+     .request = &stream_name_schema,
+     .response = &stream_text_schema,
+     .what = "the format of a stream's steps"},
+    {.topic = "stream.read",
+     .flags = FLUX_METHOD_STREAM,
+     .request = &stream_read_schema,
+     .response = &stream_members_schema,
+     .what = "a process begins to read a stream: its writers, and then each change; wait: also "
+             "those of a stream that nobody writes yet, else ENOENT; ends with ECANCELED when the "
+             "stream is removed"},
+    {.topic = "stream.list",
+     .response = &stream_list_schema,
+     .what = "all streams that have a writer or a reader, by name"},
+    {.topic = "stream.remove",
+     .request = &stream_name_schema,
+     .gives = "none",
+     .what = "end a stream: for its writers, and for its readers"},
+    {.topic = "stream.stats",
+     .response = &stream_stats_schema,
+     .what = "how many there are, and how many writers and readers there were"},
+    FLUX_METHOD_END,
+};

@@ -1,0 +1,112 @@
+/* Messages of the service "stream" (src/modules/stream), which knows the streams of a session:
+ * their names, writers and readers.  Steps of data are not its business. */
+#ifndef STREAM_WIRE_H
+#define STREAM_WIRE_H
+
+#include "libschema/schema.h"
+
+/* A process begins to write. */
+struct stream_write {
+    const char *name;
+    uint32_t rank; /* of `size` processes that write the stream together */
+    uint32_t size;
+    const char *host;
+    const char *address; /* where readers of this host connect */
+    const char *key;     /* what they show there: hexadecimal digits */
+};
+extern const struct flux_schema stream_write_schema;
+
+struct stream_written {
+    uint64_t writer; /* its number in the stream */
+    uint64_t step;   /* that it begins with */
+};
+extern const struct flux_schema stream_written_schema;
+
+/* How far a writer is. */
+struct stream_count {
+    const char *name;
+    uint64_t writer;
+    uint64_t step; /* the next */
+    uint64_t steps;
+    uint64_t bytes;
+    uint64_t dropped;
+    uint64_t queue; /* bytes that readers have not released */
+    double blocked; /* seconds */
+};
+extern const struct flux_schema stream_count_schema;
+
+struct stream_define {
+    const char *name;
+    const char *format;
+};
+extern const struct flux_schema stream_define_schema;
+
+struct stream_name {
+    const char *name;
+};
+extern const struct flux_schema stream_name_schema;
+
+struct stream_text {
+    const char *format;
+};
+extern const struct flux_schema stream_text_schema;
+
+struct stream_read {
+    const char *name;
+    bool wait; /* for the first writer */
+};
+extern const struct flux_schema stream_read_schema;
+
+struct stream_member {
+    uint64_t writer;
+    uint32_t rank;
+    const char *host;
+    const char *address;
+    const char *key;
+};
+extern const struct flux_schema stream_member_schema;
+
+struct stream_gone {
+    uint64_t writer;
+    const char *why; /* "rank 3 has closed its end" */
+};
+extern const struct flux_schema stream_gone_schema;
+
+struct stream_members {
+    uint32_t size;   /* processes that write the stream together */
+    json_t *writers; /* that have joined */
+    json_t *gone;    /* that have left */
+};
+extern const struct flux_schema stream_members_schema;
+
+struct stream_item {
+    const char *name;
+    uint32_t writers;
+    uint32_t size;
+    uint32_t readers;
+    uint64_t step;
+    uint64_t steps;
+    uint64_t bytes;
+    uint64_t dropped;
+    uint64_t queue;
+    double blocked;
+    double rate; /* steps a second, of the fastest writer */
+};
+extern const struct flux_schema stream_item_schema;
+
+struct stream_list {
+    json_t *streams;
+};
+extern const struct flux_schema stream_list_schema;
+
+struct stream_stats {
+    uint64_t streams;
+    uint64_t writers;
+    uint64_t readers;
+    uint64_t opened; /* writers and readers, ever */
+};
+extern const struct flux_schema stream_stats_schema;
+
+extern const struct flux_method stream_methods[];
+
+#endif

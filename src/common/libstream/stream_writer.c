@@ -1,0 +1,164 @@
+/* stream_writer.c - a process that writes a stream.
+ *
+ * It has an outlet (outlet.h), whose address and capability the module `stream` tells readers.  A
+ * variable that is put is only noted; ending the step copies all of them, once, to where readers
+ * see them.  A step that nobody would see costs no more than counting it.
+ *
+ * While steps are ended the module is told how far this writer is, at most once in COUNT_SECONDS,
+ * and then it is looked whether the stream was removed.
+ *
+ * Failure: see flux_stream_end_step().  A broker that is gone does not stop the stream: data do not
+ * pass it, and readers that are there go on.
+ */
+#include "config.h"
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "libstream/stream_private.h"
+#include "libstream/stream_wire.h"
+#include "libutil/clock.h"
+#include "libutil/hex.h"
+
+#define COUNT_SECONDS 1.
+#define PEEK_SECONDS 1e-6 /* to read what has come */
+
+int stream_writer_open(flux_stream_t *s, const struct flux_stream_opts *opts, errmsg_t *err)
+{
+    unsigned char key[KNOCK_KEY_LEN];
+    char digits[2 * KNOCK_KEY_LEN + 1];
+    char host[256] = "";
+    struct outlet_opts o = {.key = key, .evict = opts->evict, .keep = opts->keep};
+    struct stream_write w = {.name = s->name,
+                             .rank = opts->rank,
+                             .size = opts->size > 0 ? opts->size : 1,
+                             .host = host,
+                             .key = digits};
+    double timeout = opts->timeout != 0. ? opts->timeout : STREAM_OPEN_TIMEOUT;
+    struct stream_written out;
+
+    if (getrandom(key, sizeof(key), 0) != (ssize_t)sizeof(key) ||
+        gethostname(host, sizeof(host) - 1) < 0)
+        return errmsg_fail(err, errno, "stream '%s' cannot be opened: %s", s->name,
+                           strerror(errno));
+    *hex_encode(digits, key, sizeof(key)) = '\0';
+    if (!(s->vars = block_create()))
+        return errmsg_fail(err, ENOMEM, "out of memory");
+    if (!(s->out = outlet_create(&o, err)))
+        return -1;
+    w.address = outlet_name(s->out);
+    s->f = flux_rpc_struct(s->h, "stream.write", &stream_write_schema, &w, FLUX_NODEID_ANY,
+                           FLUX_MSGF_STREAMING);
+    if (!s->f)
+        return errmsg_fail(err, errno, "stream '%s' cannot be opened: %s", s->name,
+                           strerror(errno));
+    if (flux_rpc_wait_struct(s->f, timeout < 0. ? 0. : timeout, &stream_written_schema, &out, err) <
+        0)
+        return -1;
+    s->id = out.writer;
+    s->step = out.step;
+    s->counted = clock_now();
+    if (flux_future_next(s->f) < 0)
+        return errmsg_fail(err, ECANCELED, "stream '%s' was removed", s->name);
+    return 0;
+}
+
+int flux_stream_put(flux_stream_t *s, const char *var, const void *data, size_t len, errmsg_t *err)
+{
+    size_t n;
+
+    if (s->mode != FLUX_STREAM_WRITE)
+        return errmsg_fail(err, EINVAL, "stream '%s' was opened for reading", s->name);
+    n = block_count(s->vars);
+    if (n == s->room) {
+        size_t room = n > 0 ? 2 * n : 8;
+        const void **more = realloc(s->values, room * sizeof(*more));
+
+        if (!more)
+            return errmsg_fail(err, ENOMEM, "out of memory for step %" PRIu64 " of stream '%s'",
+                               s->step, s->name);
+        s->values = more;
+        s->room = room;
+    }
+    if (block_add(s->vars, var, 0, len) < 0)
+        return errmsg_fail(err, errno, "variable '%.127s' of step %" PRIu64 " of stream '%s': %s",
+                           var, s->step, s->name, strerror(errno));
+    s->values[n] = data;
+    return 0;
+}
+
+/* Tell the module how far this writer is. */
+static void count(flux_stream_t *s)
+{
+    struct outlet_stats st;
+    struct stream_count c = {.name = s->name, .writer = s->id, .step = s->step};
+
+    outlet_get_stats(s->out, &st);
+    c.steps = st.steps;
+    c.bytes = st.bytes;
+    c.dropped = st.dropped;
+    c.queue = st.live;
+    c.blocked = st.blocked;
+    flux_future_destroy(flux_rpc_struct(s->h, "stream.count", &stream_count_schema, &c,
+                                        FLUX_NODEID_ANY, FLUX_MSGF_NORESPONSE));
+}
+
+void stream_writer_close(flux_stream_t *s)
+{
+    if (s->id > 0)
+        count(s);
+    outlet_destroy(s->out);
+    block_destroy(s->vars);
+    free(s->values);
+}
+
+int stream_writer_end(flux_stream_t *s, double timeout, errmsg_t *err)
+{
+    double now = clock_now();
+
+    if (outlet_wanted(s->out)) {
+        uint64_t size = block_size(s->vars);
+        void *buf;
+
+        if (outlet_begin(s->out, s->step, size, timeout, &buf, err) < 0)
+            return -1;
+        block_write(s->vars, buf);
+        for (size_t i = 0; i < block_count(s->vars); i++) {
+            const struct block_var *v = block_at(s->vars, i);
+
+            if (v->len > 0)
+                memcpy((char *)buf + v->off, s->values[i], v->len);
+        }
+        outlet_commit(s->out, size);
+    }
+    block_clear(s->vars);
+    s->step++;
+    if (now < s->counted + COUNT_SECONDS)
+        return 0;
+    s->counted = now;
+    count(s);
+    if (flux_future_wait(s->f, PEEK_SECONDS) == 0 && flux_future_errnum(s->f) == ECANCELED)
+        return errmsg_fail(err, ECANCELED, "%s", flux_future_error(s->f));
+    return 0;
+}
+
+int flux_stream_define(flux_stream_t *s, const char *format, errmsg_t *err)
+{
+    struct stream_define d = {s->name, format};
+    flux_future_t *f;
+    int rc = -1;
+
+    if (s->mode != FLUX_STREAM_WRITE)
+        return errmsg_fail(err, EINVAL, "stream '%s' was opened for reading", s->name);
+    if (!(f = flux_rpc_struct(s->h, "stream.define", &stream_define_schema, &d, FLUX_NODEID_ANY,
+                              0)))
+        errmsg_fail(err, errno, "the format of stream '%s' cannot be sent: %s", s->name,
+                    strerror(errno));
+    else
+        rc = flux_rpc_wait_struct(f, STREAM_OPEN_TIMEOUT, NULL, NULL, err);
+    flux_future_destroy(f);
+    return rc;
+}

@@ -1,0 +1,697 @@
+/* stream.c - the streams of a session: who writes them, who reads them, and where.
+ *
+ * One instance, at the root.  Steps of data go from process to process (libstream) and are never
+ * seen here; this module is asked when a process joins or leaves, and told once a second how far
+ * writers are.  The messages are described in libstream/stream_wire.c.
+ *
+ * A writer is one of `size` processes that write a stream together, each with a rank of its own.
+ * Its request stays open for as long as it writes; a reader's stays open too, and gets the writers
+ * that there are, and then those that join or leave.  Whatever happens during one pass of the
+ * reactor goes to a reader as one response.
+ *
+ * Invariants:
+ *  1. A stream exists as long as it has a writer or a reader.
+ *  2. The numbers of a stream's writers rise, and its list is in their order: a reader has been told
+ *     of exactly the writers up to `seen`.
+ *  3. No two writers of a stream have the same rank, and all agree about `size`.
+ *  4. The step with which a writer begins is larger than all that were counted before it, as long
+ *     as the stream exists.
+ *
+ * Failure: a client that disconnects, or whose broker is lost (event overlay.down), leaves all its
+ * streams; readers are told which writer that was, and why.  A lack of memory while a reader is
+ * told ends its request with ENOMEM.
+ */
+#include "config.h"
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libflux/cancel_wire.h"
+#include "libflux/module.h"
+#include "libservice/claim.h"
+#include "libservice/session.h"
+#include "libservice/setup.h"
+#include "libstream/stream_wire.h"
+#include "libutil/hmap.h"
+#include "libutil/invariant.h"
+#include "libutil/list.h"
+
+#define NAME_MAX_LEN 128
+#define PLACE_MAX_LEN 255 /* bytes of a host, an address, a key */
+#define FORMAT_MAX_LEN ((size_t)512 * 1024)
+#define STREAMS_MAX 16384
+#define MEMBERS_MAX 65536 /* writers and readers, of all streams */
+
+struct ctx {
+    flux_t *h;
+    flux_handlers_t *handlers;
+    session_t *session;
+    struct claims *claims;
+    hmap_t *streams; /* by name */
+    struct list_node dirty;
+    flux_watcher_t *defer;
+    uint64_t writers;
+    uint64_t readers;
+    uint64_t opened;
+};
+
+struct stream {
+    struct ctx *ctx;
+    char *name;
+    char *format; /* NULL: not defined yet */
+    uint32_t size;
+    struct list_node writers;
+    struct list_node readers;
+    uint64_t last;          /* number of the last writer that joined */
+    uint64_t step;          /* for the next writer that joins */
+    struct list_node dirty; /* in ctx.dirty while readers have to be told */
+    json_t *gone;           /* of stream_gone: those that left in this pass */
+};
+
+struct writer {
+    struct list_node node; /* in stream.writers */
+    struct claim claim;
+    struct stream *s;
+    flux_msg_t *req;
+    uint64_t id;
+    struct stream_member at; /* its strings belong to it */
+    struct stream_count count;
+    double counted; /* when; 0: never */
+    double rate;
+};
+
+struct reader {
+    struct list_node node; /* in stream.readers */
+    struct claim claim;
+    struct stream *s;
+    flux_msg_t *req;
+    uint64_t seen; /* the last writer that it was told of */
+};
+
+/* --- streams --- */
+
+static void stream_free(void *val)
+{
+    struct stream *s = val;
+
+    list_remove(&s->dirty);
+    json_decref(s->gone);
+    free(s->format);
+    free(s->name);
+    free(s);
+}
+
+/* The stream of this name, made if it is new.  NULL after answering the request. */
+static struct stream *stream_for(struct ctx *ctx, const flux_msg_t *req, const char *name)
+{
+    struct stream *s = hmap_get(ctx->streams, name);
+    size_t len = strlen(name);
+
+    if (ctx->writers + ctx->readers >= MEMBERS_MAX) {
+        flux_respond_error(ctx->h, req, EBUSY, "the session has %d writers and readers of streams",
+                           MEMBERS_MAX);
+        return NULL;
+    }
+    if (s)
+        return s;
+    if (len == 0 || len > NAME_MAX_LEN || strpbrk(name, " \t\r\n")) {
+        flux_respond_error(ctx->h, req, EINVAL,
+                           "the name of a stream has 1 to %d bytes without blanks", NAME_MAX_LEN);
+        return NULL;
+    }
+    if (hmap_count(ctx->streams) >= STREAMS_MAX) {
+        flux_respond_error(ctx->h, req, EBUSY, "the session has %d streams", STREAMS_MAX);
+        return NULL;
+    }
+    if (!(s = calloc(1, sizeof(*s))))
+        goto nomem;
+    s->ctx = ctx;
+    list_init(&s->writers);
+    list_init(&s->readers);
+    list_init(&s->dirty);
+    if (!(s->name = strdup(name)) || !(s->gone = json_array()) ||
+        hmap_put(ctx->streams, name, s) < 0)
+        goto nomem;
+    return s;
+nomem:
+    if (s)
+        stream_free(s);
+    flux_respond_error(ctx->h, req, ENOMEM, "out of memory for stream '%s'", name);
+    return NULL;
+}
+
+/* Forget a stream that nobody uses. */
+static void stream_unused(struct stream *s)
+{
+    if (list_empty(&s->writers) && list_empty(&s->readers))
+        hmap_del(s->ctx->streams, s->name);
+}
+
+/* Readers have to be told something. */
+static void stream_changed(struct stream *s)
+{
+    if (list_empty(&s->dirty))
+        list_append(&s->ctx->dirty, &s->dirty);
+    flux_watcher_start(s->ctx->defer);
+}
+
+/* The stream that a request is about, or NULL after answering it. */
+static struct stream *stream_find(struct ctx *ctx, const flux_msg_t *req, const char *name)
+{
+    struct stream *s = hmap_get(ctx->streams, name);
+
+    if (!s)
+        flux_respond_error(ctx->h, req, ENOENT, "there is no stream '%.128s'", name);
+    return s;
+}
+
+/* --- writers --- */
+
+static void writer_free(struct writer *w)
+{
+    flux_msg_destroy(w->req);
+    free((char *)w->at.host);
+    free((char *)w->at.address);
+    free((char *)w->at.key);
+    free(w);
+}
+
+/* Take a writer out of its stream, whose readers are told why. */
+static void writer_remove(struct writer *w, const char *why)
+{
+    struct stream *s = w->s;
+    char text[100];
+    struct stream_gone gone = {w->id, text};
+    json_t *o;
+
+    snprintf(text, sizeof(text), "rank %u of the writers %s", w->at.rank, why);
+    if ((o = flux_schema_encode_json(&stream_gone_schema, &gone)))
+        json_array_append_new(s->gone, o);
+    claim_drop(s->ctx->claims, &w->claim);
+    list_remove(&w->node);
+    s->ctx->writers--;
+    stream_changed(s);
+    writer_free(w);
+}
+
+static void writer_gone(struct claim *c, bool canceled)
+{
+    struct writer *w = list_entry(c, struct writer, claim);
+    struct stream *s = w->s;
+
+    flux_respond_error(s->ctx->h, w->req, ENODATA, "stream '%s' %s", s->name,
+                       claim_gone_why(canceled));
+    writer_remove(w, canceled ? "has closed its end" : "has died");
+    stream_unused(s);
+}
+
+/* -1 after answering the request. */
+static int write_check(struct ctx *ctx, const flux_msg_t *req, const struct stream_write *in)
+{
+    if (!flux_msg_has_flag(req, FLUX_MSGF_STREAMING))
+        return flux_respond_error(ctx->h, req, EPROTO, "stream.write must be a streaming request"),
+               -1;
+    if (in->rank >= in->size)
+        return flux_respond_error(ctx->h, req, EINVAL,
+                                  "stream '%.128s': rank %u is not below the number of writers, %u",
+                                  in->name, in->rank, in->size),
+               -1;
+    if (strlen(in->host) > PLACE_MAX_LEN || strlen(in->address) > PLACE_MAX_LEN ||
+        strlen(in->key) > PLACE_MAX_LEN)
+        return flux_respond_error(ctx->h, req, EINVAL, "stream '%.128s': the address is too long",
+                                  in->name),
+               -1;
+    return 0;
+}
+
+/* Does a writer of this rank fit?  -1 after answering the request. */
+static int write_fits(struct stream *s, const flux_msg_t *req, const struct stream_write *in)
+{
+    if (!list_empty(&s->writers) && s->size != in->size) {
+        flux_respond_error(s->ctx->h, req, EINVAL,
+                           "stream '%s' has %u writers, and cannot have %u as well", s->name,
+                           s->size, in->size);
+        return -1;
+    }
+    LIST_FOREACH(it, &s->writers)
+    {
+        if (list_entry(it, struct writer, node)->at.rank == in->rank) {
+            flux_respond_error(s->ctx->h, req, EEXIST,
+                               "stream '%s' is being written already: it has a writer of rank %u",
+                               s->name, in->rank);
+            return -1;
+        }
+    }
+    return 0;
+}
+
+static struct writer *writer_create(struct stream *s, const flux_msg_t *req,
+                                    const struct stream_write *in)
+{
+    struct writer *w = calloc(1, sizeof(*w));
+
+    if (!w)
+        return NULL;
+    w->s = s;
+    w->at.rank = in->rank;
+    if (!(w->at.host = strdup(in->host)) || !(w->at.address = strdup(in->address)) ||
+        !(w->at.key = strdup(in->key)) ||
+        claim_take(s->ctx->claims, &w->claim, req, writer_gone) < 0) {
+        writer_free(w);
+        return NULL;
+    }
+    w->req = flux_msg_incref(req);
+    w->id = w->at.writer = ++s->last;
+    w->count.step = s->step;
+    list_append(&s->writers, &w->node);
+    s->size = in->size;
+    s->ctx->writers++;
+    s->ctx->opened++;
+    return w;
+}
+
+/* A response that is followed by others.  -1: the request was answered with ENOMEM. */
+static int respond_more(flux_t *h, const flux_msg_t *req, const struct flux_schema *desc,
+                        const void *in)
+{
+    char *json = flux_schema_encode(desc, in);
+
+    if (!json)
+        flux_respond_error(h, req, ENOMEM, "%s: out of memory", flux_msg_topic(req));
+    else
+        flux_respond_more(h, req, json);
+    free(json);
+    return json ? 0 : -1;
+}
+
+static void write_cb(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    struct ctx *ctx = arg;
+    struct stream_write in;
+    struct stream_written out;
+    struct stream *s;
+    struct writer *w;
+    json_t *owner;
+
+    if (flux_request_decode(h, req, &stream_write_schema, &in, &owner) < 0)
+        return;
+    if (write_check(ctx, req, &in) == 0 && (s = stream_for(ctx, req, in.name))) {
+        if (write_fits(s, req, &in) < 0)
+            ;
+        else if (!(w = writer_create(s, req, &in)))
+            flux_respond_error(h, req, ENOMEM, "out of memory for stream '%s'", s->name);
+        else {
+            out = (struct stream_written){w->id, s->step};
+            stream_changed(s);
+            if (respond_more(h, req, &stream_written_schema, &out) < 0)
+                writer_remove(w, "has died");
+        }
+        stream_unused(s);
+    }
+    json_decref(owner);
+}
+
+static struct writer *writer_find(struct stream *s, uint64_t id)
+{
+    LIST_FOREACH(it, &s->writers)
+    {
+        struct writer *w = list_entry(it, struct writer, node);
+
+        if (w->id == id)
+            return w;
+    }
+    return NULL;
+}
+
+static void count_cb(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    struct ctx *ctx = arg;
+    struct stream_count in;
+    struct stream *s;
+    struct writer *w;
+    json_t *owner;
+    double now = flux_now(h);
+
+    if (flux_request_decode(h, req, &stream_count_schema, &in, &owner) < 0)
+        return;
+    if ((s = stream_find(ctx, req, in.name)) && (w = writer_find(s, in.writer))) {
+        if (w->counted > 0. && now > w->counted && in.steps >= w->count.steps)
+            w->rate = (double)(in.steps - w->count.steps) / (now - w->counted);
+        w->counted = now;
+        w->count = in;
+        w->count.name = NULL;
+        if (s->step < in.step)
+            s->step = in.step;
+    }
+    json_decref(owner);
+}
+
+/* --- readers --- */
+
+static void reader_free(struct reader *r)
+{
+    claim_drop(r->s->ctx->claims, &r->claim);
+    list_remove(&r->node);
+    r->s->ctx->readers--;
+    flux_msg_destroy(r->req);
+    free(r);
+}
+
+static void reader_gone(struct claim *c, bool canceled)
+{
+    struct reader *r = list_entry(c, struct reader, claim);
+    struct stream *s = r->s;
+
+    flux_respond_error(s->ctx->h, r->req, ENODATA, "stream '%s' %s", s->name,
+                       claim_gone_why(canceled));
+    reader_free(r);
+    stream_unused(s);
+}
+
+/* Tell a reader what is new to it.  -1: it has no request any more. */
+static int reader_tell(struct reader *r)
+{
+    struct stream *s = r->s;
+    struct stream_members out = {s->size, json_array(), json_array()};
+    struct list_node *it = &s->writers;
+    json_t *gone;
+    size_t i;
+    int rc = out.writers && out.gone ? 0 : -1;
+
+    while (it->prev != &s->writers && list_entry(it->prev, struct writer, node)->id > r->seen)
+        it = it->prev;
+    for (; rc == 0 && it != &s->writers; it = it->next) {
+        json_t *o = flux_schema_encode_json(&stream_member_schema,
+                                            &list_entry(it, struct writer, node)->at);
+
+        rc = o ? json_array_append_new(out.writers, o) : -1;
+    }
+    json_array_foreach(s->gone, i, gone)
+    {
+        if (rc == 0 && (uint64_t)json_integer_value(json_object_get(gone, "writer")) <= r->seen)
+            rc = json_array_append(out.gone, gone);
+    }
+    INVARIANT(2, r->seen <= s->last);
+    r->seen = s->last;
+    if (rc < 0)
+        flux_respond_error(s->ctx->h, r->req, ENOMEM, "out of memory to tell who writes '%s'",
+                           s->name);
+    else if (json_array_size(out.writers) + json_array_size(out.gone) > 0)
+        rc = respond_more(s->ctx->h, r->req, &stream_members_schema, &out);
+    json_decref(out.writers);
+    json_decref(out.gone);
+    return rc;
+}
+
+static void defer_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    struct ctx *ctx = arg;
+    struct list_node *n;
+
+    while ((n = list_first(&ctx->dirty))) {
+        struct stream *s = list_entry(n, struct stream, dirty);
+
+        list_remove(n);
+        LIST_FOREACH_SAFE(it, tmp, &s->readers)
+        {
+            struct reader *rd = list_entry(it, struct reader, node);
+
+            if (reader_tell(rd) < 0)
+                reader_free(rd);
+        }
+        json_array_clear(s->gone);
+        stream_unused(s);
+    }
+}
+
+static void read_cb(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    struct ctx *ctx = arg;
+    struct stream_read in;
+    struct stream *s;
+    struct reader *r;
+    json_t *owner;
+
+    if (flux_request_decode(h, req, &stream_read_schema, &in, &owner) < 0)
+        return;
+    s = hmap_get(ctx->streams, in.name);
+    if (!flux_msg_has_flag(req, FLUX_MSGF_STREAMING))
+        flux_respond_error(h, req, EPROTO, "stream.read must be a streaming request");
+    else if (!in.wait && (!s || list_empty(&s->writers)))
+        flux_respond_error(h, req, ENOENT, "nobody writes a stream '%.128s'", in.name);
+    else if ((s = stream_for(ctx, req, in.name))) {
+        if (!(r = calloc(1, sizeof(*r))) ||
+            claim_take(ctx->claims, &r->claim, req, reader_gone) < 0) {
+            free(r);
+            flux_respond_error(h, req, ENOMEM, "out of memory for stream '%s'", s->name);
+        } else {
+            r->s = s;
+            r->req = flux_msg_incref(req);
+            list_append(&s->readers, &r->node);
+            ctx->readers++;
+            ctx->opened++;
+            stream_changed(s);
+        }
+        stream_unused(s);
+    }
+    json_decref(owner);
+}
+
+/* --- formats, list, removal --- */
+
+static void define_cb(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    struct ctx *ctx = arg;
+    struct stream_define in;
+    struct stream *s;
+    char *format;
+    json_t *owner;
+
+    if (flux_request_decode(h, req, &stream_define_schema, &in, &owner) < 0)
+        return;
+    if (strlen(in.format) > FORMAT_MAX_LEN)
+        flux_respond_error(h, req, E2BIG, "stream '%.128s': the format has more than %zu bytes",
+                           in.name, FORMAT_MAX_LEN);
+    else if ((s = stream_find(ctx, req, in.name))) {
+        if (!(format = strdup(in.format)))
+            flux_respond_error(h, req, ENOMEM, "out of memory for stream '%s'", s->name);
+        else {
+            free(s->format);
+            s->format = format;
+            flux_respond(h, req, NULL);
+        }
+    }
+    json_decref(owner);
+}
+
+static void format_cb(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    struct ctx *ctx = arg;
+    struct stream_name in;
+    struct stream_text out;
+    struct stream *s;
+    json_t *owner;
+
+    if (flux_request_decode(h, req, &stream_name_schema, &in, &owner) < 0)
+        return;
+    if ((s = stream_find(ctx, req, in.name))) {
+        out.format = s->format;
+        if (!s->format)
+            flux_respond_error(h, req, ENODATA, "the writers of stream '%s' have not defined it",
+                               s->name);
+        else
+            flux_respond_struct(h, req, &stream_text_schema, &out);
+    }
+    json_decref(owner);
+}
+
+static json_t *item_encode(struct stream *s)
+{
+    struct stream_item it = {.name = s->name, .size = s->size, .step = s->step};
+
+    LIST_FOREACH(n, &s->readers)
+    {
+        it.readers++;
+    }
+    LIST_FOREACH(n, &s->writers)
+    {
+        const struct writer *w = list_entry(n, struct writer, node);
+
+        it.writers++;
+        if (it.steps < w->count.steps)
+            it.steps = w->count.steps;
+        it.bytes += w->count.bytes;
+        it.dropped += w->count.dropped;
+        it.queue += w->count.queue;
+        it.blocked += w->count.blocked;
+        if (it.rate < w->rate)
+            it.rate = w->rate;
+    }
+    return flux_schema_encode_json(&stream_item_schema, &it);
+}
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp((*(struct stream *const *)a)->name, (*(struct stream *const *)b)->name);
+}
+
+static void list_cb(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    struct ctx *ctx = arg;
+    struct stream_list out = {json_array()};
+    size_t n = hmap_count(ctx->streams);
+    struct stream **sorted = calloc(n + 1, sizeof(*sorted));
+    size_t pos = 0;
+    size_t i = 0;
+    void *val;
+    int rc = out.streams && sorted ? 0 : -1;
+
+    while (rc == 0 && hmap_next(ctx->streams, &pos, NULL, NULL, &val))
+        sorted[i++] = val;
+    if (rc == 0)
+        qsort(sorted, n, sizeof(*sorted), compare_names);
+    for (i = 0; rc == 0 && i < n; i++) {
+        json_t *o = item_encode(sorted[i]);
+
+        rc = o ? json_array_append_new(out.streams, o) : -1;
+    }
+    if (rc < 0)
+        flux_respond_error(h, req, ENOMEM, "stream.list: out of memory");
+    else
+        flux_respond_struct(h, req, &stream_list_schema, &out);
+    free(sorted);
+    json_decref(out.streams);
+}
+
+static void remove_cb(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    struct ctx *ctx = arg;
+    struct stream_name in;
+    struct stream *s;
+    json_t *owner;
+
+    if (flux_request_decode(h, req, &stream_name_schema, &in, &owner) < 0)
+        return;
+    if ((s = stream_find(ctx, req, in.name))) {
+        LIST_FOREACH_SAFE(it, tmp, &s->readers)
+        {
+            struct reader *r = list_entry(it, struct reader, node);
+
+            flux_respond_error(h, r->req, ECANCELED, "stream '%s' was removed", s->name);
+            reader_free(r);
+        }
+        LIST_FOREACH_SAFE(it, tmp, &s->writers)
+        {
+            struct writer *w = list_entry(it, struct writer, node);
+
+            flux_respond_error(h, w->req, ECANCELED, "stream '%s' was removed", s->name);
+            writer_remove(w, "was removed");
+        }
+        stream_unused(s);
+        flux_respond(h, req, NULL);
+    }
+    json_decref(owner);
+}
+
+/* --- the module --- */
+
+static void stats_cb(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    struct ctx *ctx = arg;
+    struct stream_stats st = {hmap_count(ctx->streams), ctx->writers, ctx->readers, ctx->opened};
+
+    flux_respond_struct(h, req, &stream_stats_schema, &st);
+}
+
+static void cancel_cb(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    struct ctx *ctx = arg;
+    uint32_t matchtag;
+
+    if (cancel_decode(h, req, &matchtag) < 0)
+        return;
+    claims_cancel(ctx->claims, req, matchtag);
+    flux_respond(h, req, NULL);
+}
+
+static void disconnect_cb(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    struct ctx *ctx = arg;
+
+    claims_disconnect(ctx->claims, req);
+}
+
+static void lost(void *arg, const idset_t *ranks, bool now)
+{
+    struct ctx *ctx = arg;
+
+    claims_lost(ctx->claims, ranks);
+}
+
+static const struct session_ops session_ops = {.lost = lost};
+
+static const struct flux_handler handlers[] = {
+    {FLUX_MSG_REQUEST, "stream.write", write_cb, 0},
+    {FLUX_MSG_REQUEST, "stream.count", count_cb, 0},
+    {FLUX_MSG_REQUEST, "stream.define", define_cb, 0},
+    {FLUX_MSG_REQUEST, "stream.format", format_cb, 0},
+    {FLUX_MSG_REQUEST, "stream.read", read_cb, 0},
+    {FLUX_MSG_REQUEST, "stream.list", list_cb, 0},
+    {FLUX_MSG_REQUEST, "stream.remove", remove_cb, 0},
+    {FLUX_MSG_REQUEST, "stream.stats", stats_cb, 0},
+    {FLUX_MSG_REQUEST, "stream.cancel", cancel_cb, 0},
+    {FLUX_MSG_REQUEST, "stream.disconnect", disconnect_cb, 0},
+    FLUX_HANDLER_END,
+};
+
+static void mod_fini(flux_t *h, void *arg)
+{
+    struct ctx *ctx = arg;
+    size_t pos = 0;
+    void *val;
+
+    /* Not answered: the host ends the requests. */
+    while (ctx->streams && hmap_next(ctx->streams, &pos, NULL, NULL, &val)) {
+        struct stream *s = val;
+
+        LIST_FOREACH_SAFE(it, tmp, &s->readers)
+        {
+            reader_free(list_entry(it, struct reader, node));
+        }
+        LIST_FOREACH_SAFE(it, tmp, &s->writers)
+        {
+            writer_remove(list_entry(it, struct writer, node), "is not known any longer");
+        }
+    }
+    session_destroy(ctx->session);
+    flux_watcher_destroy(ctx->defer);
+    hmap_destroy(ctx->streams);
+    claims_destroy(ctx->claims);
+    flux_handlers_remove(ctx->handlers);
+    free(ctx);
+}
+
+static int mod_init(flux_t *h, int argc, char **argv, void **out, errmsg_t *err)
+{
+    struct ctx *ctx;
+
+    if (setup_root_only(h, "stream", err) < 0 || setup_no_arguments("stream", argc, argv, err) < 0)
+        return -1;
+    if (!(ctx = calloc(1, sizeof(*ctx))))
+        return errmsg_fail(err, ENOMEM, "out of memory");
+    ctx->h = h;
+    list_init(&ctx->dirty);
+    if (!(ctx->streams = hmap_create_str(stream_free)) || !(ctx->claims = claims_create()) ||
+        !(ctx->defer = flux_defer_create(flux_get_reactor(h), defer_cb, ctx)) ||
+        !(ctx->handlers = flux_handlers_add(h, handlers, ctx)) ||
+        !(ctx->session = session_create(h, &session_ops, ctx))) {
+        mod_fini(h, ctx);
+        return errmsg_fail(err, ENOMEM, "out of memory");
+    }
+    *out = ctx;
+    return 0;
+}
+
+FLUX_MODULE(stream, mod_init, mod_fini, .place = FLUX_PLACE_LOOP);

@@ -1,0 +1,181 @@
+#!/usr/bin/env bash
+# Streams: writers and readers that come, go and die, policies, and flux stream.
+# shellcheck disable=SC2154 # set by run
+. "$(dirname "$0")/lib.sh"
+need_flux start stream
+PEER=$BUILDDIR/t/stream/peer
+
+hold 2 --set=modules=log,barrier,stream
+uri1=$("$FLUX" getattr --rank=1 uri)
+
+# peer NAME RANK ARGUMENT...: start one in the background, at a broker, with a FIFO as its input.
+declare -A pid
+peer() {
+    local name=$1 rank=$2 uri=$FLUX_URI
+    shift 2
+    [ "$rank" = 0 ] || uri=$uri1
+    rm -f "$name.in" "$name.out"
+    mkfifo "$name.in"
+    FLUX_URI=$uri "$PEER" "$@" <>"$name.in" >"$name.out" &
+    pid[$name]=$!
+}
+opened() {
+    wait_until 20 grep -q open "$1.out"
+}
+go() {
+    echo go >"$1.in"
+}
+# A number of a stream, as flux stream ls has it.
+field() {
+    "$FLUX" stream ls --json "$1" 2>/dev/null | sed -n "s/.*\"$2\": \([0-9]*\).*/\1/p"
+}
+has() {
+    [ "$(field "$1" "$2")" = "$3" ]
+}
+# Wait for a peer; $last is what it printed last, in one line.
+ended() {
+    wait "${pid[$1]}"
+    last=$(tail -n "${2-2}" "$1.out" | tr '\n' ' ')
+}
+
+# Two writers, two readers, at two brokers.
+peer w0 0 write heat 50 0 2 ready=1
+peer w1 1 write heat 50 1 2 ready=1
+peer r0 0 read heat
+peer r1 1 read heat
+for name in w0 w1 r0 r1; do
+    opened $name
+done
+run "$FLUX" stream ls --json
+like "$out" '"name": "heat"' "flux stream ls shows the stream"
+like "$out" '"writers": 2' "and its writers"
+like "$out" '"readers": 2' "and its readers"
+run "$FLUX" stream format heat
+is "$out" "n u64, data bytes" "flux stream format prints what its variables are"
+exits 1 "another writer of the same rank" "$PEER" write heat 1 0 2
+like "$out" "is being written already" "is refused"
+exits 1 "a writer of another group" "$PEER" write heat 1 0 3
+like "$out" "has 2 writers" "is refused"
+go w0
+go w1
+ended r0
+is "$last" "0-49 50 the end " "a reader sees each step of both writers"
+ended r1
+is "$last" "0-49 50 the end " "so does one at another broker"
+ended w0 1
+is "$last" "open " "a writer ends well"
+ended w1 1
+is "$last" "open " "the other one too"
+wait_until 10 has heat writers ""
+pass "the stream is gone with its last process"
+
+# A reader that waits for a stream; flux stream cat, raw and in words.
+"$FLUX" stream cat --count=2 later >cat.out &
+cat=$!
+"$FLUX" stream cat --raw --var=n --count=3 later >raw.out &
+raw=$!
+wait_until 10 has later readers 2
+pass "readers can come before the writer"
+peer w 1 write later 5 0 1 ready=1 hold=1 keep=5
+peer r 0 read later
+opened w
+opened r
+go w
+wait $cat
+is $? 0 "flux stream cat ends after --count steps"
+like "$(tail -n 1 cat.out)" $'[0-9]\t0\tdata\t100000' "and has printed variables"
+wait $raw
+is $? 0 "flux stream cat --raw"
+is "$(wc -c <raw.out)" 24 "prints bytes, of one variable only"
+go w
+ended r
+is "$last" "0-4 5 the end " "a reader that came before the first step sees all"
+
+# Kept steps, for a reader that comes later.
+peer w 0 write kept 10 0 1 keep=3 hold=1
+opened w
+wait_until 20 grep -q written w.out
+peer r 1 read kept
+opened r
+go w
+ended r
+is "$last" "7-9 3 the end " "a late reader gets the steps that are kept"
+wait "${pid[w]}"
+
+# A reader that wants only the newest.
+peer w 0 write new 40 0 1 ready=1
+opened w
+peer r 1 read new policy=latest ready=1
+opened r
+go w
+ended w 1
+is "$last" "open " "a reader that does not read does not block a writer with its policy"
+go r
+ended r
+is "$last" "39-39 1 the end " "it gets the newest step when it reads"
+
+# A writer that comes again goes on behind the steps of the first, while somebody reads.
+peer r 0 read again ready=1 timeout=60
+peer w 0 write again 3 0 1 ready=1
+opened w
+opened r
+go w
+ended w 1
+wait_until 10 has again step 3
+pass "the next step is known when a writer has closed its end"
+peer w 1 write again 2 0 1
+ended w 1
+wait_until 10 has again step 5
+pass "another writer continues with it"
+go r
+ended r
+is "$last" "0-2 3 the end " "a reader sees the steps of the writers that it joined"
+
+# A writer is killed in a step.
+peer w0 0 write crash 20 0 2 ready=1
+peer w1 1 write crash 20 1 2 ready=1 crash=7
+peer r 0 read crash
+for name in w0 w1 r; do
+    opened $name
+done
+go w0
+go w1
+ended r
+like "$last" "0-6 7 stream 'crash': rank 1 of the writers has died " \
+    "a reader sees the steps before the death of a writer, and is told of it"
+wait "${pid[w0]}" "${pid[w1]}"
+
+# A reader is killed while it makes a writer wait.
+peer w 0 write stuck 3000 0 1 ready=1
+opened w
+peer r 0 read stuck ready=1
+opened r
+go w
+kill -KILL "${pid[r]}"
+ended w 1
+is "$last" "open " "a writer goes on when a reader that blocks it is killed"
+
+# Removal.
+peer w 0 write gone 1 0 1 hold=1
+peer r 1 read gone timeout=5
+opened w
+opened r
+ok "flux stream rm" "$FLUX" stream rm gone
+go w
+ended r
+like "$last" "(the end|has died)" "ends a stream for its readers"
+wait "${pid[w]}"
+exits 1 "flux stream rm of what is not there" "$FLUX" stream rm gone
+like "$err" "no stream 'gone'" "says so"
+exits 1 "a reader of what nobody writes" "$FLUX" stream cat --timeout=10ms nothing
+like "$err" "nobody has written stream 'nothing'" "says so"
+exits 2 "flux stream cat of nothing" "$FLUX" stream cat
+exits 1 "a policy that is none" "$FLUX" stream cat --policy=never x
+like "$err" "'never' is not a policy" "is refused"
+ok "flux stream stat" "$FLUX" stream stat --help
+wait_until 10 test -z "$("$FLUX" stream ls --json | tr -d '[] \n')"
+pass "no stream is left"
+
+release
+is "$status" 0 "the session ends well"
+finish
