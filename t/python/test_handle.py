@@ -379,6 +379,23 @@ class EndTest(Case):
         gc.collect()
         self.assertIsNone(gone())
 
+    def test_fork(self):
+        """a child process leaves the connection to its parent"""
+        futures = [self.h.rpc_async("broker.ping", {"n": n}) for n in range(10)]
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                self.h.rpc("broker.ping")
+            except flux.FluxError as e:
+                code = e.errno
+            futures.clear()
+            with flux.open() as h:
+                h.rpc("broker.ping")
+            os._exit(code)
+        self.assertEqual(os.WEXITSTATUS(os.waitpid(child, 0)[1]), errno.ECANCELED)
+        self.assertEqual([f.get()["n"] for f in futures], list(range(10)))
+
     def test_collected_elsewhere(self):
         """a future that another thread collects"""
         futures = [self.h.rpc_async("broker.ping") for _ in range(100)]

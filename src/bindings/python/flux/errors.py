@@ -18,7 +18,7 @@ class FluxError(OSError):
         return str(self.strerror)
 
     def __repr__(self) -> str:
-        name = _errno.errorcode.get(self.errno, self.errno)
+        name = _errno.errorcode.get(self.errno or 0, self.errno)
         return f"{type(self).__name__}({name}, {self.strerror!r})"
 
 

@@ -23,7 +23,7 @@ class Source:
     def __init__(self, handle: "Handle") -> None:
         self._handle = handle
         self._id = handle._new_id()
-        self._callback: Optional[Callable] = None
+        self._callback: Any = None
         self._waiter: Any = None  # asyncio.Future
 
     def _check(self) -> None:

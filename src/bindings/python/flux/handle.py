@@ -3,6 +3,7 @@
 import collections
 import collections.abc
 import errno
+import os
 import select
 import syslog
 import threading
@@ -24,6 +25,9 @@ __all__ = ["Handle", "Attributes", "open"]
 _POLL = {lib.FLUX_POLLIN: select.POLLIN, lib.FLUX_POLLOUT: select.POLLOUT}
 
 
+_handles: "weakref.WeakSet[Handle]" = weakref.WeakSet()
+
+
 class Handle:
     """A connection to the broker of this host.
 
@@ -31,9 +35,9 @@ class Handle:
     FLUX_URI, else that of the system session. Use a handle in a `with` statement, or `close()` it.
 
     A handle and all that belongs to it (futures, subscriptions, stores) are for one thread, the
-    one that made it: their methods raise RuntimeError in another. Each thread can open its own.
-    The lock of the interpreter is released in calls that wait, and a signal handler that raises an
-    exception, such as KeyboardInterrupt, ends them.
+    one that made it: their methods raise RuntimeError in another. Each thread can open its own. In
+    a process that was forked they are closed. The lock of the interpreter is released in calls
+    that wait, and a signal handler that raises an exception, such as KeyboardInterrupt, ends them.
 
     Callbacks are called by `run()` and `dispatch()` only, never by a call that waits for something
     else.
@@ -63,6 +67,7 @@ class Handle:
         self._h = h
         self._rank = lib.flux_rank(h)
         self._size = lib.flux_size(h)
+        _handles.add(self)
 
     def close(self) -> None:
         """Disconnect, and end all that belongs to the handle. Closing twice is not an error."""
@@ -83,6 +88,16 @@ class Handle:
         for source in sources.values():
             source._callback = None
             source._wake()
+
+    def _forked(self) -> None:
+        """This is a child process: the connection is its parent's, which goes on with it."""
+        fd = lib.flux_handle_pollfd(self._h, ffi.new("int *")) if self._h else -1
+        self._h = self._queue = ffi.NULL
+        self._loop = None
+        self._sources = {}
+        self._ready.clear()
+        if fd >= 0:
+            os.close(fd)
 
     def __del__(self) -> None:
         # Nobody waits in a handle that is not referenced, whatever thread this is.
@@ -552,6 +567,14 @@ class Attributes(collections.abc.MutableMapping):
 def open(uri: Optional[str] = None) -> Handle:  # pylint: disable=redefined-builtin
     """Connect to the broker at `uri`: see `Handle`."""
     return Handle(uri)
+
+
+def _after_fork() -> None:
+    for handle in list(_handles):
+        handle._forked()
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 def _decode_rpc(future: Future):

@@ -325,7 +325,8 @@ class KVS:
         stack = [key]
         while stack:
             here = stack.pop()
-            dirs, others = [], []
+            dirs: List[str] = []
+            others: List[str] = []
             for entry in self.iterdir(here, timeout=timeout):
                 (dirs if entry.type == "dir" else others).append(entry.name)
             yield here, dirs, others
