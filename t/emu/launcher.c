@@ -366,6 +366,22 @@ static void down_cb(flux_t *h, const flux_msg_t *msg, void *arg)
     idset_destroy(ranks);
 }
 
+/* Other brokers of lost ranks have no tasks of the earlier ones. */
+static void up_cb(flux_t *h, const flux_msg_t *msg, void *arg)
+{
+    launcher_t *x = arg;
+    const char *json = flux_msg_json(msg);
+    struct overlay_up u;
+    json_t *owner =
+        json ? flux_schema_decode(&overlay_up_schema, json, strlen(json), &u, NULL) : NULL;
+    idset_t *ranks = owner ? idset_parse(u.ranks, NULL) : NULL;
+
+    if (ranks)
+        idset_subtract(x->down, ranks);
+    idset_destroy(ranks);
+    json_decref(owner);
+}
+
 static void disconnect_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
     launcher_t *x = arg;
@@ -384,6 +400,7 @@ static const struct flux_handler handlers[] = {
     {FLUX_MSG_REQUEST, "wrexec.kill", kill_cb, 0},
     {FLUX_MSG_REQUEST, "wrexec.disconnect", disconnect_cb, FLUX_ROLE_BROKER},
     {FLUX_MSG_EVENT, "overlay.down", down_cb, 0},
+    {FLUX_MSG_EVENT, "overlay.up", up_cb, 0},
     FLUX_HANDLER_END,
 };
 
@@ -422,7 +439,7 @@ launcher_t *launcher_create(flux_t *h, const struct launcher_ops *ops, void *arg
         !(x->told = json_array()) || !(x->down = idset_create()) ||
         !(x->defer = flux_defer_create(flux_get_reactor(h), tell_cb, x)) ||
         !(x->handlers = flux_handlers_add(h, handlers, x)) ||
-        !(x->subscribed = flux_event_subscribe(h, "overlay.down"))) {
+        !(x->subscribed = flux_event_subscribe(h, "overlay."))) {
         launcher_destroy(x);
         errno = ENOMEM;
         return NULL;

@@ -5,6 +5,7 @@
  *    spike       for 1 to 100 ms all links are 1 to 50 ms slower
  *    link        a connection to the parent, or along the ring, breaks; both ends notice
  *    clock       the wall clock of a broker is set, forward or back, by seconds to days
+ *    return      a broker that died, or ended as an orphan, is started again
  */
 #include "config.h"
 
@@ -93,6 +94,49 @@ static void set_clock(void *arg, void *data)
     s->clock_set |= n->rank == 0;
     n->wall += (2. * rng_real(&s->rng) - 1.) * range;
     sim_trace_add(s, 9, n->rank);
+}
+
+bool sim_start_some(sim_t *s)
+{
+    bool down = false;
+
+    for (uint32_t r = 1; r < s->cfg.size && !s->failed; r++) {
+        struct node *n = &s->nodes[r];
+
+        if (sim_alive(s, r))
+            continue;
+        down = true;
+        if (sim_connected(s, topology_parent(s->topo, r)) && net_settled(n)) {
+            sim_trace_add(s, 10, r);
+            node_restart(n);
+        }
+    }
+    return down;
+}
+
+/* The last time at which somebody is started. */
+struct returns {
+    sim_t *s;
+    int64_t end;
+};
+
+static void start_some(void *arg, void *data)
+{
+    struct returns *rt = arg;
+    sim_t *s = rt->s;
+
+    if (s->failed || sim_now(s) > rt->end)
+        return;
+    sim_start_some(s);
+    sim_at(s, sim_now(s) + rng_range(&s->rng, 20, 400) * SIM_MS, start_some, rt, NULL);
+}
+
+void sim_returns(sim_t *s, int64_t within)
+{
+    struct returns *rt = sim_alloc(s, sizeof(*rt));
+
+    *rt = (struct returns){s, sim_now(s) + within};
+    start_some(rt, NULL);
 }
 
 void sim_faults(sim_t *s, unsigned kinds, unsigned count, int64_t within)

@@ -98,6 +98,8 @@ static void jobs_run(sim_t *s)
     jobs_clients_add(j, clients, actions);
     if (j->faults)
         sim_faults(s, FAULT_ALL, rng_range(&s->rng, 1, 8), time);
+    if (j->faults && rng_chance(&s->rng, 0.5))
+        sim_returns(s, 60 * SIM_S);
     for (unsigned i = j->reloads ? rng_range(&s->rng, 1, 3) : 0; i > 0; i--)
         sim_at(s, sim_now(s) + (int64_t)(rng_real(&s->rng) * (double)time), unload, j, NULL);
     for (unsigned i = j->bad_store ? rng_range(&s->rng, 1, 3) : 0; i > 0; i--)

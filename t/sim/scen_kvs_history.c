@@ -221,6 +221,8 @@ static void history_run(sim_t *s)
         add_client(run, 0);
     if (faults)
         sim_faults(s, FAULT_ALL, rng_range(&s->rng, 1, 8), time);
+    if (faults && rng_chance(&s->rng, 0.5))
+        sim_returns(s, time);
     for (unsigned i = rng_below(&s->rng, 4); i > 0 && s->cfg.size > 1; i--)
         sim_at(s, sim_now(s) + (int64_t)(rng_real(&s->rng) * (double)time), partition,
                &s->nodes[rng_range(&s->rng, 1, s->cfg.size - 1)], NULL);

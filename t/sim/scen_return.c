@@ -40,24 +40,14 @@ static bool all_run(sim_t *s)
     return true;
 }
 
-/* Start again who is down below somebody who is up; false: nobody is down. */
+/* Start again who is down; false: nobody is.  Now and then one dies while it joins. */
 static bool start_some(sim_t *s)
 {
-    bool down = false;
+    uint32_t victim = rng_range(&s->rng, 1, s->cfg.size - 1);
 
-    for (uint32_t r = 1; r < s->cfg.size && !s->failed; r++) {
-        struct node *n = &s->nodes[r];
-
-        if (sim_alive(s, r))
-            continue;
-        down = true;
-        if (!sim_alive(s, topology_parent(s->topo, r)) || !net_settled(n))
-            continue;
-        node_restart(n);
-        if (rng_chance(&s->rng, 0.1))
-            sim_at(s, sim_now(s) + rng_below(&s->rng, 20) * SIM_MS, die, n, NULL);
-    }
-    return down;
+    if (!sim_alive(s, victim) && rng_chance(&s->rng, 0.5))
+        sim_at(s, sim_now(s) + rng_below(&s->rng, 20) * SIM_MS, die, &s->nodes[victim], NULL);
+    return sim_start_some(s);
 }
 
 static void answer_cb(flux_future_t *f, void *arg)

@@ -267,6 +267,11 @@ enum {
 };
 /* Up to `count` random faults within the next `within` nanoseconds; never the root's death. */
 void sim_faults(sim_t *s, unsigned kinds, unsigned count, int64_t within);
+/* Start again who is down, if the way from the rank above to the root is intact.  false: nobody is
+ * down. */
+bool sim_start_some(sim_t *s);
+/* Do that now and then within the next `within` nanoseconds. */
+void sim_returns(sim_t *s, int64_t within);
 /* Any rank whose broker runs; TOPOLOGY_NONE when there is none. */
 uint32_t sim_random_alive(sim_t *s);
 
