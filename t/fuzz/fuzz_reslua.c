@@ -4,15 +4,20 @@
 #include <string.h>
 
 #include "libresource/resgraph_lua.h"
+#include "libutil/test/text_file.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+    char path[] = TEXT_FILE;
     errmsg_t err = {""};
-    resgraph_t *g = resgraph_from_lua_text((const char *)data, size, "fuzz.lua", NULL, &err);
+    resgraph_t *g;
     char *text;
 
+    text_file_create(path, data, size);
+    g = resgraph_from_lua(path, NULL, &err);
+    unlink(path);
     if (!g) {
         if (!err.text[0])
             abort();

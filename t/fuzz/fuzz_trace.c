@@ -1,8 +1,9 @@
-/* fuzz_trace.c - any text as a log of jobs; what was read is kept, derived, and written again. */
+/* fuzz_trace.c - any file as a log of jobs; what was read is kept, derived, and written again. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "libtrace/trace.h"
+#include "libutil/test/text_file.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -17,10 +18,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static const struct trace_derive d = {
         .days = 30, .max_nodes = 256, .machine = 1296, .load = 0.83, .mult = 2};
     struct trace_dropped dropped;
+    char path[] = TEXT_FILE;
     errmsg_t err;
-    trace_t *t = trace_parse((const char *)data, size, "fuzz", 4, &err);
+    trace_t *t;
     size_t n;
 
+    text_file_create(path, data, size);
+    t = trace_read(path, 4, &err);
+    unlink(path);
     if (!t)
         return 0;
     n = trace_count(t);

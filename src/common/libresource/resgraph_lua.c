@@ -445,12 +445,11 @@ static int read_section(struct source *s, errmsg_t *err)
     return add_pools(s, err) < 0 || read_places(s, err) < 0 ? -1 : 0;
 }
 
-/* Takes the file over. */
-static resgraph_t *from_config(config_t *file, resgraph_xml_f xml, errmsg_t *err)
+resgraph_t *resgraph_from_lua(const char *path, resgraph_xml_f xml, errmsg_t *err)
 {
-    struct source s = {.file = file, .xml = xml};
+    struct source s = {.file = config_load(path, fields, err), .xml = xml};
 
-    if (!file)
+    if (!s.file)
         return NULL;
     if (!(s.g = resgraph_create()))
         no_memory(err);
@@ -458,17 +457,6 @@ static resgraph_t *from_config(config_t *file, resgraph_xml_f xml, errmsg_t *err
         resgraph_destroy(s.g);
         s.g = NULL;
     }
-    config_destroy(file);
+    config_destroy(s.file);
     return s.g;
-}
-
-resgraph_t *resgraph_from_lua(const char *path, resgraph_xml_f xml, errmsg_t *err)
-{
-    return from_config(config_load(path, fields, err), xml, err);
-}
-
-resgraph_t *resgraph_from_lua_text(const char *text, size_t len, const char *name,
-                                   resgraph_xml_f xml, errmsg_t *err)
-{
-    return from_config(config_load_text(text, len, name, fields, err), xml, err);
 }

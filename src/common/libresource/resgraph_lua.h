@@ -29,10 +29,8 @@
 typedef resgraph_t *(*resgraph_xml_f)(const char *path, uint32_t rank, const char *host,
                                       errmsg_t *err);
 
-/* From a file or text; `xml` may be NULL (then the field xml is an error).  NULL with ENODATA when
+/* From a file; `xml` may be NULL (then the field xml is an error).  NULL with ENODATA when
  * it has neither section, EINVAL, or an error of reading, and a sentence. */
 resgraph_t *resgraph_from_lua(const char *path, resgraph_xml_f xml, errmsg_t *err);
-resgraph_t *resgraph_from_lua_text(const char *text, size_t len, const char *name,
-                                   resgraph_xml_f xml, errmsg_t *err);
 
 #endif

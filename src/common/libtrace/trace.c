@@ -175,25 +175,6 @@ static int read_done(struct reader *r)
     return 0;
 }
 
-trace_t *trace_parse(const char *text, size_t len, const char *name, uint32_t ppn, errmsg_t *err)
-{
-    struct reader r = {.name = name, .ppn = ppn, .err = err};
-    char *copy = malloc(len + 1); /* lines are parsed up to a byte behind them */
-    size_t used;
-
-    r.t = copy ? trace_create(err) : NULL;
-    if (copy) {
-        memcpy(copy, text, len);
-        copy[len] = '\0';
-    }
-    if (!r.t || read_block(&r, copy, len, true, &used) < 0 || read_done(&r) < 0) {
-        trace_destroy(r.t);
-        r.t = NULL;
-    }
-    free(copy);
-    return r.t;
-}
-
 static int read_error(struct reader *r, gzFile f)
 {
     int code;

@@ -39,8 +39,6 @@ typedef struct trace trace_t;
  * NULL with an errno of open(2) or read(2), EINVAL (a line that cannot be understood, a broken .gz)
  * or ENOMEM, and a sentence that names the file and the line. */
 trace_t *trace_read(const char *path, uint32_t ppn, errmsg_t *err);
-/* The same from text; `name` stands in sentences. */
-trace_t *trace_parse(const char *text, size_t len, const char *name, uint32_t ppn, errmsg_t *err);
 void trace_destroy(trace_t *t); /* NULL-safe, keeps errno */
 
 /* The jobs, owned by `t`, and their number. */

@@ -69,7 +69,6 @@ struct block {
 struct slab {
     struct list_node room[CLASSES];
     struct block *all;
-    size_t bytes;
 };
 
 static size_t class_of(size_t size)
@@ -113,7 +112,6 @@ static void block_destroy(slab_t *s, struct block *b)
         s->all = b->next;
     if (b->next)
         b->next->prev = b->prev;
-    s->bytes -= size;
     (void)munmap(b, size);
     errno = saved;
 }
@@ -149,7 +147,6 @@ static struct block *block_create(slab_t *s, size_t class)
     if ((b->next = s->all))
         b->next->prev = b;
     s->all = b;
-    s->bytes += size;
     return b;
 }
 
@@ -206,9 +203,4 @@ void slab_free(slab_t *s, void *p, size_t size)
     if (b->count == 0 && (class >= SMALL_CLASSES || s->room[class].next != &b->node ||
                           b->node.next != &s->room[class]))
         block_destroy(s, b);
-}
-
-size_t slab_bytes(const slab_t *s)
-{
-    return s->bytes;
 }

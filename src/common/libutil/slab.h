@@ -23,7 +23,4 @@ void *slab_alloc(slab_t *s, size_t size);
 /* `size`: as it was asked for.  NULL-safe; keeps errno. */
 void slab_free(slab_t *s, void *p, size_t size);
 
-/* Bytes that were got from the system. */
-size_t slab_bytes(const slab_t *s);
-
 #endif

@@ -7,26 +7,36 @@
 
 #include "libtrace/trace.h"
 #include "libutil/test/suite.h"
+#include "libutil/test/text_file.h"
 
 #define REST " -1 1 -1 -1 -1 -1 -1 -1 -1\n"
 
 static trace_t *good(const char *text, uint32_t ppn)
 {
+    char path[] = TEXT_FILE;
     errmsg_t err;
-    trace_t *t = trace_parse(text, strlen(text), "log", ppn, &err);
+    trace_t *t;
 
+    text_file_create(path, text, strlen(text));
+    t = trace_read(path, ppn, &err);
     ck_assert_msg(t != NULL, "%s", err.text);
+    unlink(path);
     return t;
 }
 
+/* The sentence begins behind the name of the file. */
 static void bad(const char *text, const char *sentence)
 {
+    char path[] = TEXT_FILE;
     errmsg_t err;
 
+    text_file_create(path, text, strlen(text));
     errno = 0;
-    ck_assert_ptr_null(trace_parse(text, strlen(text), "log", 1, &err));
+    ck_assert_ptr_null(trace_read(path, 1, &err));
     ck_assert_int_eq(errno, EINVAL);
-    ck_assert_str_eq(err.text, sentence);
+    ck_assert_int_eq(strncmp(err.text, path, strlen(path)), 0);
+    ck_assert_str_eq(err.text + strlen(path), sentence);
+    unlink(path);
 }
 
 START_TEST(swf_fields)
@@ -96,17 +106,17 @@ END_TEST
 
 START_TEST(sentences)
 {
-    bad("", "log holds no job");
-    bad("1 2 3\n", "log, line 1 is too short: it has 3 of the 18 fields of SWF");
-    bad(";\n-1 0 -1 1 1 -1 -1 1 1" REST, "log, line 2: the id is negative");
-    bad("1 1e3 -1 1 1 -1 -1 1 1" REST, "log, line 1: the submit time '1e3' is not a number");
+    bad("", " holds no job");
+    bad("1 2 3\n", ", line 1 is too short: it has 3 of the 18 fields of SWF");
+    bad(";\n-1 0 -1 1 1 -1 -1 1 1" REST, ", line 2: the id is negative");
+    bad("1 1e3 -1 1 1 -1 -1 1 1" REST, ", line 1: the submit time '1e3' is not a number");
     bad("1 0 -1 1 1 -1 -1 1 9999999999999" REST,
-        "log, line 1: the time requested '9999999999999' is out of range");
+        ", line 1: the time requested '9999999999999' is out of range");
     bad("JobID,NNodes,Timelimit,Submit,Elapsed\n1,1,0,0\n",
-        "log, line 2 is too short: it has 4 fields");
-    bad("JobID,JobID,Timelimit,Submit,Elapsed\n", "log, line 1: there are two columns JobID");
+        ", line 2 is too short: it has 4 fields");
+    bad("JobID,JobID,Timelimit,Submit,Elapsed\n", ", line 1: there are two columns JobID");
     bad("JobID,NNodes,Timelimit,Submit,Elapsed\n1,1,0,0,00:60:00\n",
-        "log, line 2: Elapsed '00:60:00' is not a duration [D-]HH:MM:SS");
+        ", line 2: Elapsed '00:60:00' is not a duration [D-]HH:MM:SS");
 }
 END_TEST
 
