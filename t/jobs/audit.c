@@ -278,6 +278,17 @@ static struct job *find(audit_t *a, uint64_t id)
     return j;
 }
 
+/* Is all of `part` in `whole`? */
+static bool within(audit_t *a, const rset_t *part, const rset_t *whole)
+{
+    rset_t *rest = rset_diff(part, whole);
+    bool yes = rest && rset_nnodes(rest) == 0 && rset_npools(rest) == 0;
+
+    a->nomem = a->nomem || !rest;
+    rset_destroy(rest);
+    return yes;
+}
+
 int audit_job(audit_t *a, const struct audit_job *job)
 {
     struct job *j = find(a, job->id);
@@ -305,7 +316,7 @@ int audit_job(audit_t *a, const struct audit_job *job)
         a->nallocs++;
         if (!job->R)
             violation(a, "job %llu: was given resources and has no R", ID(j));
-        else if (j->R && a->all && !rset_subset(j->R, a->all))
+        else if (j->R && a->all && !within(a, j->R, a->all))
             violation(a, "job %llu: was given resources that are not in the inventory", ID(j));
     }
     return a->nomem ? (errno = ENOMEM, -1) : 0;

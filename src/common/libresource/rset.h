@@ -74,9 +74,6 @@ int rset_add(rset_t *a, const rset_t *b);
 /* The part of `a` on these ranks; without pools. */
 rset_t *rset_of_ranks(const rset_t *a, const idset_t *ranks);
 
-/* Is all of `a` in `b`, with quantities that are not greater? */
-bool rset_subset(const rset_t *a, const rset_t *b);
-
 size_t rset_nnodes(const rset_t *rs);
 size_t rset_ncores(const rset_t *rs);
 size_t rset_ngpus(const rset_t *rs);

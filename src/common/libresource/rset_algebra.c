@@ -1,4 +1,4 @@
-/* rset_algebra.c - union, difference, subset and selection by rank of resource sets (header).
+/* rset_algebra.c - union, difference and selection by rank of resource sets (header).
  *
  * Union and difference walk the two sorted lists of nodes side by side and combine the nodes that
  * are in both.  When a few nodes are added to many, each of the few is looked up instead.
@@ -190,26 +190,4 @@ rset_t *rset_of_ranks(const rset_t *a, const idset_t *ranks)
         }
     }
     return out;
-}
-
-/* --- questions --- */
-
-bool rset_subset(const rset_t *a, const rset_t *b)
-{
-    for (size_t i = 0; i < a->n; i++) {
-        const struct kids *k = a->nodes[i].kids;
-        size_t at = rset_place(b, a->nodes[i].rank);
-
-        if (at >= b->n || b->nodes[at].rank != a->nodes[i].rank)
-            return false;
-        if (b->nodes[at].kids != k && (k->memory > b->nodes[at].kids->memory ||
-                                       !idset_subset(k->cores, b->nodes[at].kids->cores) ||
-                                       !idset_subset(k->gpus, b->nodes[at].kids->gpus)))
-            return false;
-    }
-    for (size_t i = 0; i < a->npools; i++) {
-        if (a->pools[i].count > rset_pool_count(b, a->pools[i].name))
-            return false;
-    }
-    return true;
 }

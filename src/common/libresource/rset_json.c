@@ -220,14 +220,16 @@ static int put_hosts(json_t *obj, const rset_t *rs)
 
 static int put_pools(json_t *obj, const rset_t *rs)
 {
+    const char *name;
+    uint64_t count;
     json_t *pools;
 
     if (rs->npools == 0)
         return 0;
     if (put(obj, "pools", pools = json_object()) < 0)
         return -1;
-    for (size_t i = 0; i < rs->npools; i++) {
-        if (put(pools, rs->pools[i].name, json_integer((json_int_t)rs->pools[i].count)) < 0)
+    for (size_t i = 0; (name = rset_pool(rs, i, &count)); i++) {
+        if (put(pools, name, json_integer((json_int_t)count)) < 0)
             return -1;
     }
     return 0;

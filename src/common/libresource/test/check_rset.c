@@ -212,11 +212,9 @@ static void check_op(enum op op, const struct bits *x, const struct bits *y)
     if (op == UNION) {
         ck_assert_int_eq(rset_add(a, b), 0);
         expect(a, text);
-        ck_assert(rset_subset(b, a));
     } else {
         ck_assert_ptr_nonnull(got = rset_diff(a, b));
         expect(got, text);
-        ck_assert(rset_subset(got, a));
         rset_destroy(got);
     }
     free(text);
@@ -253,9 +251,7 @@ START_TEST(take_and_give_back)
     }
     job = rset_create();
     ck_assert_int_eq(rset_add_node(job, 100, "node100", two, NULL, 24), 0);
-    ck_assert(rset_subset(job, all));
     free_set = rset_diff(all, job);
-    ck_assert(!rset_subset(job, free_set));
     ck_assert_uint_eq(rset_ncores(free_set), 4096 * 16 - 2);
     ck_assert_int_eq(rset_add(free_set, job), 0);
     text = rset_format(all);
