@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "broker/broker_wire.h"
+#include "broker/connector_wire.h"
 #include "broker/control_wire.h"
 #include "broker/link/unix/ulink_wire.h"
 #include "libexec/wrexec_wire.h"
@@ -37,11 +38,14 @@ static const struct {
     const char *service;
     const struct flux_method *methods;
 } services[] = {
-    {"attr", attr_methods},     {"barrier", barrier_methods}, {"broker", broker_methods},
-    {"event", event_methods},   {"hb", hb_methods},           {"job", job_methods},
-    {"kvs", km_wire_methods},   {"log", log_methods},         {"module", module_methods},
-    {"nest", nest_methods},     {"overlay", overlay_methods}, {"resrc", resrc_methods},
-    {"sched", sched_methods},   {"stream", stream_methods},   {"trace", trace_methods},
+    {"attr", attr_methods},     {"barrier", barrier_methods},
+    {"broker", broker_methods}, {"connector", connector_methods},
+    {"event", event_methods},   {"hb", hb_methods},
+    {"job", job_methods},       {"kvs", km_wire_methods},
+    {"log", log_methods},       {"module", module_methods},
+    {"nest", nest_methods},     {"overlay", overlay_methods},
+    {"resrc", resrc_methods},   {"sched", sched_methods},
+    {"stream", stream_methods}, {"trace", trace_methods},
     {"wrexec", wrexec_methods},
 };
 

@@ -75,6 +75,8 @@ ok "stats" "$FLUX" module stats log
 like "$out" 'appended' "are counters"
 ok "stats of all" "$FLUX" module stats --all --json broker
 is "$(grep -c '"requests"' <<<"$out")" 7 "are one object for each rank"
+ok "stats of the connector" "$FLUX" module stats connector
+like "$out" 'accepted[[:space:]]+[1-9]' "count clients"
 exits 1 "stats of nothing" "$FLUX" module stats nonsense
 
 release

@@ -96,6 +96,7 @@ struct broker {
     boot_t *boot;
     core_t *core;
     connector_t *connector;
+    flux_handlers_t *connector_handlers;
     sockwatch_t *sockwatch;
     tracer_t *tracer;
     modhost_t *modhost;
@@ -563,8 +564,11 @@ static int bring_up(struct broker *b, errmsg_t *err)
     mc.places = attrs_get(b->attrs, "module.place");
     if (!(b->modhost = modhost_create(b->core, &mc, err)) ||
         !(b->tracer = tracer_create(b->core, attrs_get(b->attrs, "trace.file"), err)) ||
-        !(b->connector = connector_create(b->core, path, err)))
+        !(b->connector = connector_create(b->core, path, &connector_limits_default, err)))
         return -1;
+    if (!(b->connector_handlers = connector_serve(b->connector, b->core)))
+        return errmsg_fail(err, errno, "rank %u cannot serve the counters of its connector: %s",
+                           cc.rank, strerror(errno));
     if (boot_link(b->boot, b->core, &b->link, err) < 0)
         return -1;
     if (!(b->sockwatch = sockwatch_create(b->r, boot_rankdir(b->boot), sockets_cb, b)))
@@ -585,6 +589,7 @@ static void take_down(struct broker *b)
     program_destroy(b->program);
     ending_destroy(b->ending);
     sockwatch_destroy(b->sockwatch);
+    flux_handlers_remove(b->connector_handlers);
     connector_destroy(b->connector);
     tracer_destroy(b->tracer);
     close_link(b);

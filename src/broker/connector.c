@@ -900,21 +900,19 @@ int connector_relisten(connector_t *cn, errmsg_t *err)
     return listener_renew(cn->listener, err) < 0 ? -1 : 1;
 }
 
-void connector_limits_init(struct connector_limits *limits)
-{
-    *limits = (struct connector_limits){
-        .pause_bytes = 1024 * 1024,
-        .pause_messages = 8192,
-        .cut_bytes = 64 * 1024 * 1024,
-        .pause_inflight = 32768,
-        .json_bytes = 8 * 1024 * 1024,
-        .json_values = 256 * 1024,
-        .clients = 65536,
-        .per_process = 4096,
-    };
-}
+const struct connector_limits connector_limits_default = {
+    .pause_bytes = 1024 * 1024,
+    .pause_messages = 8192,
+    .cut_bytes = 64 * 1024 * 1024,
+    .pause_inflight = 32768,
+    .json_bytes = 8 * 1024 * 1024,
+    .json_values = 256 * 1024,
+    .clients = 65536,
+    .per_process = 4096,
+};
 
-connector_t *connector_create(core_t *core, const char *path, errmsg_t *err)
+connector_t *connector_create(core_t *core, const char *path, const struct connector_limits *limits,
+                              errmsg_t *err)
 {
     connector_t *cn = calloc(1, sizeof(*cn));
 
@@ -928,7 +926,7 @@ connector_t *connector_create(core_t *core, const char *path, errmsg_t *err)
     list_init(&cn->dirty);
     list_init(&cn->dead);
     list_init(&cn->full);
-    connector_limits_init(&cn->limits);
+    cn->limits = *limits;
     if (!(cn->turns = turns_create()) || !(cn->scratch = malloc(SCRATCH_SIZE)) ||
         !(cn->sweep = flux_defer_create(cn->r, sweep_cb, cn)) ||
         !(cn->chores = chores_create(cn->r, chores, sizeof(chores) / sizeof(chores[0]), cn)) ||
@@ -979,11 +977,6 @@ void connector_destroy(connector_t *cn)
         free(cn);
         errno = saved;
     }
-}
-
-void connector_set_limits(connector_t *cn, const struct connector_limits *limits)
-{
-    cn->limits = *limits;
 }
 
 void connector_get_stats(const connector_t *cn, struct connector_stats *st)

@@ -8,13 +8,27 @@
 #define BROKER_CONNECTOR_H
 
 #include "core.h"
+#include "libflux/dispatch.h"
 
 typedef struct connector connector_t;
+
+struct connector_limits {
+    size_t pause_bytes;      /* bytes waiting for a client above which it is not read */
+    size_t pause_messages;   /* the same in messages */
+    size_t cut_bytes;        /* bytes waiting for a client above which it is disconnected */
+    unsigned pause_inflight; /* unanswered requests of a client above which it is not read */
+    size_t json_bytes;       /* a JSON request with a larger payload is refused with EMSGSIZE */
+    size_t json_values;      /* ... or with more values and names in it */
+    unsigned clients;        /* connections at a time; others are refused with EMFILE */
+    unsigned per_process;    /* the same for one process */
+};
+extern const struct connector_limits connector_limits_default;
 
 /* Listen at `path`; NULL: only adopted clients.  The socket of a dead broker at that path is
  * replaced.  NULL with EADDRINUSE (a living broker listens there, or it is not a socket),
  * ENAMETOOLONG, ... and an error message. */
-connector_t *connector_create(core_t *core, const char *path, errmsg_t *err);
+connector_t *connector_create(core_t *core, const char *path, const struct connector_limits *limits,
+                              errmsg_t *err);
 /* Create the socket's name again if it was removed; connections remain.  1: created; 0: it exists;
  * -1 with errno and an error message: no new client can connect. */
 int connector_relisten(connector_t *cn, errmsg_t *err);
@@ -26,21 +40,6 @@ void connector_destroy(connector_t *cn);
  * message. */
 int connector_adopt(connector_t *cn, int fd, errmsg_t *err);
 
-/* Limits, to be set before the first client connects. */
-struct connector_limits {
-    size_t pause_bytes;      /* bytes waiting for a client above which it is not read */
-    size_t pause_messages;   /* the same in messages */
-    size_t cut_bytes;        /* bytes waiting for a client above which it is disconnected */
-    unsigned pause_inflight; /* unanswered requests of a client above which it is not read */
-    size_t json_bytes;       /* a JSON request with a larger payload is refused with EMSGSIZE */
-    size_t json_values;      /* ... or with more values and names in it */
-    unsigned clients;        /* connections at a time; others are refused with EMFILE */
-    unsigned per_process;    /* the same for one process */
-};
-/* The default limits. */
-void connector_limits_init(struct connector_limits *limits);
-void connector_set_limits(connector_t *cn, const struct connector_limits *limits);
-
 struct connector_stats {
     uint64_t clients;  /* at present */
     uint64_t accepted; /* in total */
@@ -50,5 +49,8 @@ struct connector_stats {
     uint64_t queued;   /* bytes waiting to be written, at present */
 };
 void connector_get_stats(const connector_t *cn, struct connector_stats *st);
+/* The service "connector" of the broker, which answers with these counters.  The caller removes the
+ * handlers before it destroys `cn`.  NULL with ENOMEM, or EEXIST (there is such a service). */
+flux_handlers_t *connector_serve(connector_t *cn, core_t *core);
 
 #endif

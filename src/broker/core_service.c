@@ -162,9 +162,10 @@ static void topology_cb(flux_t *h, const flux_msg_t *req, void *arg)
 
 static void stats_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
-    core_t *c = arg;
+    struct core_stats st;
 
-    flux_respond_struct(h, req, &core_stats_schema, &c->stats);
+    core_get_stats(arg, &st);
+    flux_respond_struct(h, req, &core_stats_schema, &st);
 }
 
 static void shutdown_cb(flux_t *h, const flux_msg_t *req, void *arg)

@@ -73,8 +73,8 @@ static void broker(int fd)
     if (!r || !(core = core_create(&cfg, r, NULL, NULL, &err)))
         die("core");
     core_set_link(core, &link_ops, NULL);
-    if (!(cn = connector_create(core, NULL, &err)) || core_start(core) < 0 ||
-        connector_adopt(cn, fd, &err) < 0)
+    if (!(cn = connector_create(core, NULL, &connector_limits_default, &err)) ||
+        core_start(core) < 0 || connector_adopt(cn, fd, &err) < 0)
         die("connector");
     core_local_ready(core);
     flux_reactor_run(r);

@@ -129,7 +129,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     check((w.r = flux_reactor_create(false)) != NULL);
     check((w.core = core_create(&cfg, w.r, NULL, NULL, &err)) != NULL);
     core_set_link(w.core, &link_ops, NULL);
-    check((w.cn = connector_create(w.core, NULL, &err)) != NULL);
+    check((w.cn = connector_create(w.core, NULL, &connector_limits_default, &err)) != NULL);
     check((w.timer = flux_timer_create(w.r, stop_cb, NULL)) != NULL);
     check(core_start(w.core) == 0);
     core_local_ready(w.core);

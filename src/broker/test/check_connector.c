@@ -71,8 +71,7 @@ END_TEST
  * reordered. */
 START_TEST(test_pauses)
 {
-    struct connector_limits limits;
-    connector_limits_init(&limits);
+    struct connector_limits limits = connector_limits_default;
     limits.pause_bytes = 4096;
     limits.pause_messages = 8;
     limits.pause_inflight = 16;
@@ -174,8 +173,7 @@ END_TEST
  */
 START_TEST(test_cut)
 {
-    struct connector_limits limits;
-    connector_limits_init(&limits);
+    struct connector_limits limits = connector_limits_default;
     limits.cut_bytes = 4 << 20;
     struct broker *b = broker_start(geteuid(), &limits);
     flux_t *h = open_client(b);
@@ -350,7 +348,7 @@ START_TEST(test_socket_file)
     core_config_init(&cfg);
     core = core_create(&cfg, r, NULL, NULL, &err);
     /* A living one. */
-    ck_assert(connector_create(core, b->path, &err) == NULL);
+    ck_assert(connector_create(core, b->path, &connector_limits_default, &err) == NULL);
     ck_assert_int_eq(errno, EADDRINUSE);
     ck_assert(strstr(err.text, "another broker") != NULL);
     h = open_client(b);
@@ -362,23 +360,24 @@ START_TEST(test_socket_file)
     fd = socket(AF_UNIX, SOCK_STREAM, 0);
     ck_assert_int_eq(bind(fd, (struct sockaddr *)&sun, sizeof(sun)), 0);
     close(fd);
-    cn = connector_create(core, stale, &err);
+    cn = connector_create(core, stale, &connector_limits_default, &err);
     ck_assert_msg(cn != NULL, "%s", err.text);
     connector_destroy(cn);
     ck_assert(access(stale, F_OK) < 0);
     /* Not a socket. */
     snprintf(plain, sizeof(plain), "%s/plain", b->dir);
     fclose(fopen(plain, "w"));
-    ck_assert(connector_create(core, plain, &err) == NULL);
+    ck_assert(connector_create(core, plain, &connector_limits_default, &err) == NULL);
     ck_assert_int_eq(errno, EADDRINUSE);
     ck_assert(strstr(err.text, "is not a socket") != NULL);
     ck_assert_int_eq(unlink(plain), 0);
     memset(toolong, 'x', sizeof(toolong) - 1);
     toolong[sizeof(toolong) - 1] = '\0';
     toolong[0] = '/';
-    ck_assert(connector_create(core, toolong, &err) == NULL);
+    ck_assert(connector_create(core, toolong, &connector_limits_default, &err) == NULL);
     ck_assert_int_eq(errno, ENAMETOOLONG);
-    ck_assert(connector_create(core, "/nonexistent/dir/local", &err) == NULL);
+    ck_assert(connector_create(core, "/nonexistent/dir/local", &connector_limits_default, &err) ==
+              NULL);
     ck_assert_int_eq(errno, ENOENT);
     core_destroy(core);
     flux_reactor_destroy(r);

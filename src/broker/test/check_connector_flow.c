@@ -108,7 +108,7 @@ static struct bed *bed_create(void)
         .send = link_send, .publish = link_publish, .drop = link_drop};
     static const struct endpoint_ops ep_ops = {.send = keep_own, .queue = keep};
     struct bed *b = calloc(1, sizeof(*b));
-    struct connector_limits limits;
+    struct connector_limits limits = connector_limits_default;
     struct core_config cfg;
     errmsg_t err = {""};
 
@@ -117,10 +117,8 @@ static struct bed *bed_create(void)
     b->r = flux_reactor_create(false);
     ck_assert_ptr_nonnull(b->core = core_create(&cfg, b->r, NULL, NULL, &err));
     core_set_link(b->core, &link_ops, NULL);
-    ck_assert_ptr_nonnull(b->cn = connector_create(b->core, NULL, &err));
-    connector_limits_init(&limits);
     limits.json_bytes = JSON_BYTES;
-    connector_set_limits(b->cn, &limits);
+    ck_assert_ptr_nonnull(b->cn = connector_create(b->core, NULL, &limits, &err));
     b->ep = core_endpoint_add(b->core, ENDPOINT_MODULE, "flow", cfg.userid, FLUX_ROLE_BROKER,
                               &ep_ops, b);
     ck_assert_int_eq(core_service_add(b->core, "flow", b->ep), 0);

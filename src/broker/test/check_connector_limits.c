@@ -102,8 +102,7 @@ END_TEST
  * reason. */
 START_TEST(test_connections)
 {
-    struct connector_limits limits;
-    connector_limits_init(&limits);
+    struct connector_limits limits = connector_limits_default;
     limits.per_process = 3;
     limits.clients = 4;
     struct broker *b = broker_start(geteuid(), &limits);
@@ -145,8 +144,7 @@ END_TEST
 /* Requests that are never answered hold the sender back, but not forever. */
 START_TEST(test_inflight)
 {
-    struct connector_limits limits;
-    connector_limits_init(&limits);
+    struct connector_limits limits = connector_limits_default;
     limits.pause_inflight = 100;
     struct broker *b = broker_start(geteuid(), &limits);
     flux_t *h = open_client(b);
@@ -224,7 +222,7 @@ START_TEST(test_turns)
     cfg.userid = geteuid();
     ck_assert_ptr_nonnull(core = core_create(&cfg, r, NULL, NULL, &err));
     core_set_link(core, &link_ops, NULL);
-    ck_assert_ptr_nonnull(cn = connector_create(core, NULL, &err));
+    ck_assert_ptr_nonnull(cn = connector_create(core, NULL, &connector_limits_default, &err));
     ep = core_endpoint_add(core, ENDPOINT_MODULE, "seen", cfg.userid, FLUX_ROLE_BROKER, &ep_ops,
                            &seen);
     ck_assert_int_eq(core_service_add(core, "seen", ep), 0);
@@ -312,7 +310,8 @@ START_TEST(test_crowd)
     snprintf(c.sun.sun_path, sizeof(c.sun.sun_path), "%s/s", dir);
     ck_assert_ptr_nonnull(core = core_create(&cfg, r, NULL, NULL, &err));
     core_set_link(core, &link_ops, NULL);
-    ck_assert_ptr_nonnull(c.cn = connector_create(core, c.sun.sun_path, &err));
+    ck_assert_ptr_nonnull(
+        c.cn = connector_create(core, c.sun.sun_path, &connector_limits_default, &err));
     ep = core_endpoint_add(core, ENDPOINT_MODULE, "seen", cfg.userid, FLUX_ROLE_BROKER, &ep_ops,
                            NULL);
     ck_assert_int_eq(core_service_add(core, "seen", ep), 0);

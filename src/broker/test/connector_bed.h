@@ -34,7 +34,7 @@ struct broker {
     char dir[64];
     char path[96];
     uint32_t userid;
-    struct connector_limits limits; /* 0: default */
+    struct connector_limits limits;
     int stop[2];
     int ready[2];
     core_t *core;
@@ -183,10 +183,8 @@ static inline void *broker_thread(void *arg)
     b->core = core_create(&cfg, b->r, &cbs, b, &err);
     ck_assert_msg(b->core != NULL, "%s", err.text);
     core_set_link(b->core, &link_ops, NULL);
-    b->cn = connector_create(b->core, b->path, &err);
+    b->cn = connector_create(b->core, b->path, &b->limits, &err);
     ck_assert_msg(b->cn != NULL, "%s", err.text);
-    if (b->limits.cut_bytes)
-        connector_set_limits(b->cn, &b->limits);
     s.h = flux_handle_create(&handle_ops, &s, b->r, 0, 1, 1);
     s.ep = core_endpoint_add(b->core, ENDPOINT_MODULE, "test", cfg.userid, FLUX_ROLE_BROKER,
                              &ep_ops, &s);
@@ -220,8 +218,7 @@ static inline struct broker *broker_start(uint32_t userid, const struct connecto
     ck_assert(mkdtemp(b->dir) != NULL);
     snprintf(b->path, sizeof(b->path), "%s/local", b->dir);
     b->userid = userid;
-    if (limits)
-        b->limits = *limits;
+    b->limits = limits ? *limits : connector_limits_default;
     ck_assert_int_eq(pipe(b->stop), 0);
     ck_assert_int_eq(pipe(b->ready), 0);
     ck_assert_int_eq(pthread_create(&b->thread, NULL, broker_thread, b), 0);

@@ -1,0 +1,25 @@
+/* connector_wire.c - messages of the service "connector". */
+#include "config.h"
+#include "connector.h"
+#include "connector_wire.h"
+
+static const struct flux_field stats_fields[] = {
+    FLUX_FIELD_U64(struct connector_stats, clients, 0),
+    FLUX_FIELD_U64(struct connector_stats, accepted, 0),
+    FLUX_FIELD_U64(struct connector_stats, refused, 0),
+    FLUX_FIELD_U64(struct connector_stats, broken, 0),
+    FLUX_FIELD_U64(struct connector_stats, cut, 0),
+    FLUX_FIELD_U64(struct connector_stats, queued, 0),
+    FLUX_FIELD_END,
+};
+const struct flux_schema connector_stats_schema = FLUX_SCHEMA(struct connector_stats, stats_fields);
+
+const struct flux_method connector_methods[] = {
+    {.topic = "connector.stats",
+     .response = &connector_stats_schema,
+     .what =
+         "clients of this broker: connected, accepted, refused without permission, disconnected "
+         "because of what they sent, disconnected because they did not read; bytes that wait "
+         "for them"},
+    FLUX_METHOD_END,
+};
