@@ -16,8 +16,8 @@
  * Invariants:
  *  1. A response is made from one root.  If objects are missing, EAGAIN names them; the caller
  *     calls again when they are here, and a listing goes on.
- *  2. km.listing_bytes is the memory of all unfinished listings.  While it exceeds BYTES_MAX, only
- *     a read whose turn it is (km_read.c) begins one.
+ *  2. While the memory of all unfinished listings exceeds BYTES_MAX, only a read whose turn it is
+ *     (km_read.c) begins one.
  *
  * Failure: EFBIG for a value too long for one response, EMSGSIZE for such a listing; the sentence
  * says what to do instead.
@@ -68,14 +68,14 @@ static int copy_value(struct km_read *r, const struct treeobj_entry *e, uint64_t
     }
     if (len == 0)
         return 0;
-    return kvsvalue_read(r->ns->content, e, offset, len, p, &r->ns->k->miss, &r->err);
+    return kvsvalue_read(r->ns->content, e, offset, len, p, km_load_miss(r->ns->k), &r->err);
 }
 
 /* --- listing --- */
 
 bool km_answer_crowded(const struct km *k)
 {
-    return k->listing_bytes > BYTES_MAX;
+    return km_entries_sum_bytes(k->entries) > BYTES_MAX;
 }
 
 void km_answer_drop(struct km_read *r)
@@ -93,7 +93,7 @@ void km_answer_drop(struct km_read *r)
 static int listing_create(struct km_read *r)
 {
     struct km_listing *l = calloc(1, sizeof(*l));
-    if (!l || km_entries_init(&l->entries, &r->ns->k->listing_bytes, TOO_LARGE) < 0) {
+    if (!l || km_entries_init(&l->entries, r->ns->k->entries, TOO_LARGE) < 0) {
         free(l);
         return errmsg_fail(&r->err, ENOMEM, "out of memory for a directory listing");
     }
@@ -129,7 +129,7 @@ static int list_entry_cb(const struct treeobj_entry *e, void *arg)
                                  .has_data = has,
                                  .size = e->type == TREEOBJ_DIR ? 0 : e->len};
     uint8_t *p = NULL;
-    l->missing |= r->ns->k->miss.n > 0; /* a part of the directory before this entry is */
+    l->missing |= km_load_miss(r->ns->k)->n > 0; /* a part of the directory before this entry is */
     if (!l->missing && !(p = km_entries_reserve(&l->entries, e->namelen, datalen, &r->err)))
         return -1;
     if (has && copy_value(r, e, 0, datalen, p) < 0) {
@@ -148,7 +148,7 @@ static int list_entry_cb(const struct treeobj_entry *e, void *arg)
 /* The directory's first object. */
 static const void *dir_top(struct km_read *r)
 {
-    return kvswalk_node(r->ns->content, r->entry.digest, 0, &r->ns->k->miss, &r->err);
+    return kvswalk_node(r->ns->content, r->entry.digest, 0, km_load_miss(r->ns->k), &r->err);
 }
 
 /* Entries of the whole directory. */
@@ -164,7 +164,7 @@ static int dir_count(struct km_read *r, uint64_t *count)
 static int walk(struct km_read *r, struct km_listing *l, bool *more)
 {
     content_t *c = r->ns->content;
-    struct kvsmiss *miss = &r->ns->k->miss;
+    struct kvsmiss *miss = km_load_miss(r->ns->k);
     bool page = r->q.flags & KVS_REQ_PAGE;
     const char *cursor = l->lastlen ? l->last : r->q.cursor;
     size_t cursorlen = l->lastlen ? l->lastlen : page ? r->q.cursorlen : 0;
@@ -201,7 +201,7 @@ static int make_listing(struct km_read *r)
     l->pass = 0;
     l->missing = false;
     int rc = walk(r, l, &more);
-    if (rc >= 0 && k->miss.n > 0) {
+    if (rc >= 0 && km_load_miss(k)->n > 0) {
         errno = EAGAIN;
         return -1;
     }

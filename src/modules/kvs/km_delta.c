@@ -114,7 +114,7 @@ int km_delta_make_append(struct km_read *r)
     struct km_delta *d = r->delta;
     content_t *c = r->ns->content;
     const struct treeobj_entry *e = &r->entry;
-    struct kvsmiss *miss = &r->ns->k->miss;
+    struct kvsmiss *miss = km_load_miss(r->ns->k);
     struct kvs_answer a = {.type = TREEOBJ_VALUE, .version = r->version, .size = e->len};
     int rc = 0;
 
@@ -178,7 +178,7 @@ static int changes_create(struct km_read *r)
     const struct km_delta *d = r->delta;
     struct km_changes *l = calloc(1, sizeof(*l));
 
-    if (!l || km_entries_init(&l->entries, &r->ns->k->listing_bytes, TOO_LARGE) < 0) {
+    if (!l || km_entries_init(&l->entries, r->ns->k->entries, TOO_LARGE) < 0) {
         free(l);
         return errmsg_fail(&r->err, ENOMEM, "out of memory for the changes of a directory");
     }
@@ -199,7 +199,7 @@ static int put_data(struct km_changes *l, const struct treeobj_entry *e, uint8_t
             memcpy(p, e->data, e->len);
         return 0;
     }
-    if (kvsvalue_read(r->ns->content, e, 0, e->len, p, &r->ns->k->miss, &r->err) == 0)
+    if (kvsvalue_read(r->ns->content, e, 0, e->len, p, km_load_miss(r->ns->k), &r->err) == 0)
         return 0;
     if (errno != EAGAIN)
         return -1;
@@ -239,7 +239,7 @@ static int change_cb(const struct kvsdiff_item *it, void *arg)
 static int compare(struct km_changes *l)
 {
     struct km_read *r = l->r;
-    struct kvsmiss *miss = &r->ns->k->miss;
+    struct kvsmiss *miss = km_load_miss(r->ns->k);
     unsigned steps = r->q.flags & KVS_REQ_VALUES ? STRIDE_VALUES : STRIDE;
     struct flux_slice s;
     int rc = KVSDIFF_MORE;

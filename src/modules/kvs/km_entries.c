@@ -4,7 +4,7 @@
  *    entry, entry, ...           header, name, data (kvs_wire.h)
  *
  * Invariants:
- *  1. *memory includes `cap` as long as `buf` is here.
+ *  1. The sum includes `cap` as long as `buf` is here.
  *  2. The block has at least one byte more than the response (km_read.answer).
  *
  * Failure: a response that would be too large or finds no memory stays as it is.
@@ -20,11 +20,30 @@
 #define LEN_MAX ((size_t)KM_ENTRIES_MAX_MIB << 20)
 #define FIRST_CAP 1024
 
+struct km_entries_sum {
+    size_t bytes;
+};
+
+struct km_entries_sum *km_entries_sum_create(void)
+{
+    return calloc(1, sizeof(struct km_entries_sum));
+}
+
+void km_entries_sum_destroy(struct km_entries_sum *sum)
+{
+    free(sum);
+}
+
+size_t km_entries_sum_bytes(const struct km_entries_sum *sum)
+{
+    return sum->bytes;
+}
+
 void km_entries_clear(struct km_entries *es)
 {
     int saved = errno;
 
-    *es->memory -= es->cap;
+    es->sum->bytes -= es->cap;
     free(es->buf);
     es->buf = NULL;
     es->cap = 0;
@@ -40,15 +59,15 @@ static int grow(struct km_entries *es, size_t need)
         cap = need;
     if (!(p = realloc(es->buf, cap)))
         return -1;
-    *es->memory += cap - es->cap;
+    es->sum->bytes += cap - es->cap;
     es->buf = p;
     es->cap = cap;
     return 0;
 }
 
-int km_entries_init(struct km_entries *es, size_t *memory, const char *too_large)
+int km_entries_init(struct km_entries *es, struct km_entries_sum *sum, const char *too_large)
 {
-    *es = (struct km_entries){memory, too_large, NULL, KVS_ANSWER_HEADER, 0, 0};
+    *es = (struct km_entries){sum, too_large, NULL, KVS_ANSWER_HEADER, 0, 0};
     return grow(es, FIRST_CAP);
 }
 

@@ -12,8 +12,14 @@
 
 #define KM_ENTRIES_MAX_MIB 128
 
+/* The memory of all responses that are under construction. */
+struct km_entries_sum;
+struct km_entries_sum *km_entries_sum_create(void); /* NULL with ENOMEM */
+void km_entries_sum_destroy(struct km_entries_sum *sum);
+size_t km_entries_sum_bytes(const struct km_entries_sum *sum);
+
 struct km_entries {
-    size_t *memory;        /* of all responses that are under construction: kept up to date */
+    struct km_entries_sum *sum;
     const char *too_large; /* error message for more than KM_ENTRIES_MAX_MIB */
     uint8_t *buf;
     size_t len, cap;
@@ -21,7 +27,7 @@ struct km_entries {
 };
 
 /* -1 with ENOMEM. */
-int km_entries_init(struct km_entries *es, size_t *memory, const char *too_large);
+int km_entries_init(struct km_entries *es, struct km_entries_sum *sum, const char *too_large);
 /* Give back the memory; keeps errno. */
 void km_entries_clear(struct km_entries *es);
 /* Make room for an entry.  The place of its data, for the caller to fill; NULL with EMSGSIZE or

@@ -41,6 +41,33 @@ struct km_loads {
     size_t nwanted, wanted_cap;
 };
 
+/* --- what is missing --- */
+
+struct km_load_miss {
+    struct kvsmiss miss;
+};
+
+struct km_load_miss *km_load_miss_create(void)
+{
+    return calloc(1, sizeof(struct km_load_miss));
+}
+
+void km_load_miss_destroy(struct km_load_miss *x)
+{
+    free(x);
+}
+
+struct kvsmiss *km_load_miss(const struct km *k)
+{
+    return &k->miss->miss;
+}
+
+struct kvsmiss *km_load_miss_begin(const struct km *k)
+{
+    k->miss->miss.n = 0;
+    return &k->miss->miss;
+}
+
 /* --- waiting --- */
 
 struct km_load_wait_item {
@@ -378,7 +405,7 @@ void km_load_cb(flux_t *h, const flux_msg_t *msg, void *arg)
     list_init(&s->node);
     list_append(&ns->load->serves, &s->node);
     km_load_wait_init(&s->wait, ns, serve_done);
-    ns->k->miss.n = 0;
+    struct kvsmiss *miss = km_load_miss_begin(ns->k);
     int rc = 0;
     for (size_t i = 0; i < s->n && (!ns->master || ns->keep) && rc == 0; i++) {
         /* What is here must not be dropped while the rest is on its way. */
@@ -386,12 +413,12 @@ void km_load_cb(flux_t *h, const flux_msg_t *msg, void *arg)
         if (o)
             rc = km_load_wait_hold(&s->wait, o);
         else if (!ns->master || content_find(ns->content, d + i * dsize))
-            memcpy(ns->k->miss.digest[ns->k->miss.n++], d + i * dsize, dsize);
+            memcpy(miss->digest[miss->n++], d + i * dsize, dsize);
     }
     if (rc < 0) {
         flux_respond_error(h, msg, ENOMEM, "rank %u is out of memory for objects", flux_rank(h));
-    } else if (ns->k->miss.n > 0) {
-        if (km_load_wait_for(&s->wait, &ns->k->miss) == 0)
+    } else if (miss->n > 0) {
+        if (km_load_wait_for(&s->wait, miss) == 0)
             return;
         flux_respond_error(h, msg, ENOMEM, "rank %u is out of memory for objects", flux_rank(h));
     } else {

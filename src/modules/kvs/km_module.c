@@ -56,6 +56,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "km_entries.h"
 #include "km_private.h"
 #include "libflux/cancel_wire.h"
 
@@ -66,6 +67,7 @@ struct kvs {
     struct km km;
     flux_handlers_t *handlers;
     setup_t *setup;
+    double born;             /* reactor time */
     bool refused;            /* one of the attributes */
     double fence_grace;      /* seconds */
     flux_future_t *starting; /* the event "kvs.began" */
@@ -103,7 +105,7 @@ int km_module_learn_hash(struct km *k, const char *ref, errmsg_t *err)
 
 uint32_t km_module_clock(const struct km *k)
 {
-    return (uint32_t)(flux_now(k->h) - k->born);
+    return (uint32_t)(flux_now(k->h) - kvs_of(k)->born);
 }
 
 static void tick_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
@@ -345,6 +347,8 @@ static void kvs_fini(flux_t *h, void *arg)
     km_directory_destroy(k->dir);
     km_cache_all_destroy(k->caches);
     km_read_slow_destroy(k->slow);
+    km_load_miss_destroy(k->miss);
+    km_entries_sum_destroy(k->entries);
     claims_destroy(k->senders);
     blobref_destroy(k->blobref);
     session_destroy(k->session);
@@ -358,6 +362,7 @@ static int make_parts(struct km *k)
     return (k->relays = km_relay_create(k->h)) && (k->missed = km_missed_create(k)) &&
                    (k->route = km_route_create(k)) && (k->dir = km_directory_create(k)) &&
                    (k->caches = km_cache_all_create(k)) && (k->slow = km_read_slow_create()) &&
+                   (k->miss = km_load_miss_create()) && (k->entries = km_entries_sum_create()) &&
                    (k->turns = km_ns_turns_create(k))
                ? 0
                : -1;
@@ -386,7 +391,7 @@ static int kvs_init(flux_t *h, int argc, char **argv, void **arg, errmsg_t *err)
         kvs_fini(h, k);
         return errmsg_fail(err, ENOMEM, "the kvs module is out of memory");
     }
-    k->born = flux_now(h);
+    kvs->born = flux_now(h);
     if (flux_module_reloaded(h)) /* its predecessor knew which ranks are lost */
         session_ask_lost(k->session);
     if (k->first)

@@ -19,6 +19,8 @@
 struct km_caches;
 struct km_directory;
 struct km_disk;
+struct km_entries_sum;
+struct km_load_miss;
 struct km_missed;
 struct km_relays;
 struct km_route;
@@ -29,16 +31,13 @@ struct km {
     bool first;   /* rank 0: the master of the primary namespace */
     bool started; /* the attributes are here */
     bool ending;  /* nothing is answered any more */
-    double born;
     char hash[16];
     blobref_t *blobref;    /* NULL until the hash is known */
     hmap_t *spaces;        /* name -> struct km_ns */
     struct km_ns *primary; /* always there */
     struct claims *senders;
     session_t *session;
-    grace_t *grace;       /* of fences */
-    struct kvsmiss miss;  /* scratch */
-    size_t listing_bytes; /* memory of the answers to slow reads so far */
+    grace_t *grace; /* of fences */
     /* settings */
     uint64_t cache_limit;
     double expire; /* seconds after which what nobody uses is dropped */
@@ -47,6 +46,8 @@ struct km {
     struct km_caches *caches;
     struct km_directory *dir;
     struct km_disk *disk; /* rank 0, when there is a directory to keep things in */
+    struct km_entries_sum *entries;
+    struct km_load_miss *miss;
     struct km_missed *missed;
     struct km_relays *relays;
     struct km_route *route;
@@ -205,6 +206,11 @@ void km_fence_list_cb(flux_t *h, const flux_msg_t *msg, void *arg);
  * were lost just now, or (not `now`) at a time that is not known. */
 void km_fence_lost(struct km *k, const idset_t *ranks, bool now);
 void km_load_cb(flux_t *h, const flux_msg_t *msg, void *arg);
+struct km_load_miss *km_load_miss_create(void);
+void km_load_miss_destroy(struct km_load_miss *x);
+/* The list of the objects that are missing for what is done at present, and the same emptied. */
+struct kvsmiss *km_load_miss(const struct km *k);
+struct kvsmiss *km_load_miss_begin(const struct km *k);
 void km_read_lookup_cb(flux_t *h, const flux_msg_t *msg, void *arg);
 void km_read_readdir_cb(flux_t *h, const flux_msg_t *msg, void *arg);
 struct km_slow *km_read_slow_create(void);

@@ -81,7 +81,7 @@ static int read_once(struct km_read *r)
     r->links.followed = followed;
     r->nlinks = 0;
     if (kvswalk_find(ns->content, r->root, r->q.key, r->q.keylen, flags, &r->entry,
-                     r->followed ? &r->links : NULL, &ns->k->miss, &r->err) < 0)
+                     r->followed ? &r->links : NULL, km_load_miss(ns->k), &r->err) < 0)
         return -1;
     return r->make(r);
 }
@@ -143,14 +143,14 @@ void km_read_work(struct km *k)
 static void step(struct km_read *r)
 {
     struct km_ns *ns = r->ns;
-    ns->k->miss.n = 0;
+    (void)km_load_miss_begin(ns->k);
     if (read_once(r) == 0) {
         finish(r, 0);
     } else if (errno == EINPROGRESS) {
         slice_over(r);
     } else if (errno != EAGAIN) {
         finish(r, errno);
-    } else if (km_load_wait_for(&r->wait, &ns->k->miss) < 0) {
+    } else if (km_load_wait_for(&r->wait, km_load_miss(ns->k)) < 0) {
         if (errno == ENOENT) {
             gone(r);
         } else {

@@ -429,11 +429,10 @@ static void walk(struct km_ns *ns)
     }
     size_t dsize = blobref_size(ns->k->blobref);
     if (memcmp(ws->done, ns->root, dsize) != 0) {
-        struct walk x = {.ns = ns, .dsize = dsize, .miss = &ns->k->miss};
-        ns->k->miss.n = 0;
+        struct walk x = {.ns = ns, .dsize = dsize, .miss = km_load_miss_begin(ns->k)};
         memcpy(ws->target, ns->root, sizeof(ws->target));
         bool ok = walk_dir(&x, ws->top, ws->done, ns->root);
-        if (!ok && ns->k->miss.n > 0 && km_load_wait_for(&ws->wait, &ns->k->miss) == 0) {
+        if (!ok && x.miss->n > 0 && km_load_wait_for(&ws->wait, x.miss) == 0) {
             ws->waiting = true;
             for (struct km_watchkey *s = x.marked; s; s = s->marked)
                 km_watchkey_mark_clear(&s->mark);

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "bed.h"
+#include "src/modules/kvs/km_entries.h"
 
 /* Apply what waits, however many turns this takes on a busy host. */
 static void commit_now(struct km_ns *ns)
@@ -548,7 +549,7 @@ START_TEST(listing_slices)
     ck_assert_uint_gt(turns, 20);
     step_ns = 0;
     ck_assert(!km_read_busy(ns));
-    ck_assert_uint_eq(k->listing_bytes, 0);
+    ck_assert_uint_eq(km_entries_sum_bytes(k->entries), 0);
     settle(b);
     struct kvsstore_stats st;
     kvsstore_get_stats(ns->store, &st);
@@ -574,7 +575,7 @@ START_TEST(diff_slices)
     step_ns = 1000000;
     watch_changes(b, ".", 20);
     ck_assert_uint_eq(b->answers, answers);
-    ck_assert_uint_gt(k->listing_bytes, 0);
+    ck_assert_uint_gt(km_entries_sum_bytes(k->entries), 0);
     /* Its root stays, and it is told what comes meanwhile afterwards. */
     step_ns = 0;
     put_later(b, "primary", 0, FLUX_ROLE_OWNER, "new");
@@ -595,15 +596,15 @@ START_TEST(diff_slices)
     data = flux_msg_payload(b->last, &len);
     ck_assert_msg(kvs_answer_decode(data, len, &a, &err) == 0, "%s", err.text);
     ck_assert_uint_eq(a.count, 1);
-    ck_assert_uint_eq(k->listing_bytes, 0);
+    ck_assert_uint_eq(km_entries_sum_bytes(k->entries), 0);
     ck_assert(!km_read_busy(k->primary));
     /* One that is being made ends with its client. */
     step_ns = 1000000;
     watch_changes(b, ".", 21);
     step_ns = 0;
-    ck_assert_uint_gt(k->listing_bytes, 0);
+    ck_assert_uint_gt(km_entries_sum_bytes(k->entries), 0);
     flux_handle_deliver(b->f.h, request("kvs.disconnect", 0, FLUX_ROLE_BROKER, 21));
-    ck_assert_uint_eq(k->listing_bytes, 0);
+    ck_assert_uint_eq(km_entries_sum_bytes(k->entries), 0);
     bed_free(b);
 }
 END_TEST
@@ -611,38 +612,43 @@ END_TEST
 /* While unfinished listings take much memory, no other begins before its turn. */
 START_TEST(listings_crowded)
 {
-    const size_t much = (size_t)1 << 30;
+    struct km_entries large[3];
     struct bed *b = bed_create();
     struct km *k = b->ctx;
-    size_t answers;
+    size_t answers, much;
 
     make_dir(b, "d", 3000, 100);
     answers = b->answers;
-    k->listing_bytes = much;
+    for (size_t i = 0; i < sizeof(large) / sizeof(large[0]); i++) {
+        ck_assert_int_eq(km_entries_init(&large[i], k->entries, ""), 0);
+        ck_assert_ptr_nonnull(km_entries_reserve(&large[i], 0, (size_t)120 << 20, NULL));
+    }
+    much = km_entries_sum_bytes(k->entries);
     step_ns = 1000000;
     list_dir(b, "d", 8);
     list_dir(b, "d", 9);
-    ck_assert_uint_eq(k->listing_bytes, much);
+    ck_assert_uint_eq(km_entries_sum_bytes(k->entries), much);
     km_read_work(k);
-    size_t first = k->listing_bytes;
+    size_t first = km_entries_sum_bytes(k->entries);
     ck_assert_uint_gt(first, much);
     /* The first is finished before the second begins. */
     while (b->answers == answers) {
-        ck_assert_uint_ge(k->listing_bytes, first);
+        ck_assert_uint_ge(km_entries_sum_bytes(k->entries), first);
         km_read_work(k);
     }
-    ck_assert_uint_eq(k->listing_bytes, much);
+    ck_assert_uint_eq(km_entries_sum_bytes(k->entries), much);
     check_listing(b, 3000, 100, k->primary->version);
-    k->listing_bytes = 0;
+    for (size_t i = 0; i < sizeof(large) / sizeof(large[0]); i++)
+        km_entries_clear(&large[i]);
     step_ns = 0;
     settle(b);
     ck_assert_uint_eq(b->answers, answers + 2);
-    ck_assert_uint_eq(k->listing_bytes, 0);
+    ck_assert_uint_eq(km_entries_sum_bytes(k->entries), 0);
     /* One that is being made ends with its namespace. */
     step_ns = 1000000;
     list_dir(b, "d", 10);
     step_ns = 0;
-    ck_assert_uint_gt(k->listing_bytes, 0);
+    ck_assert_uint_gt(km_entries_sum_bytes(k->entries), 0);
     bed_free(b);
 }
 END_TEST
