@@ -149,7 +149,7 @@ static int do_raise(struct jm_job *j, const struct action *a, errmsg_t *err)
 {
     if (a->note && strlen(a->note) > NOTE_MAX)
         return errmsg_fail(err, EINVAL, "note: longer than %d bytes", NOTE_MAX);
-    if (a->severity > JOB_SEVERITY_FATAL && strbuf_len(j->log) > j->log_max)
+    if (a->severity > JOB_SEVERITY_FATAL && jm_state_log_full(j))
         return errmsg_fail(err, EFBIG, "the log of job %" PRIu64 " is full", j->id);
     jm_state_exception(j, a->type, a->severity, a->note, a->uid, true);
     return 0;
@@ -251,7 +251,7 @@ static int do_urgency(struct jm_job *j, const struct action *a, errmsg_t *err)
         return errmsg_fail(err, EINVAL, "job %" PRIu64 " has resources already", j->id);
     if (j->st.urgency == a->urgency)
         return 0;
-    if (strbuf_len(j->log) > j->log_max)
+    if (jm_state_log_full(j))
         return errmsg_fail(err, EFBIG, "the log of job %" PRIu64 " is full", j->id);
     jm_state_event(j, &ev);
     if (j->st.state == JOB_STATE_SCHED) {
@@ -283,6 +283,16 @@ void jm_control_urgency_cb(flux_t *h, const flux_msg_t *req, void *arg)
 }
 
 /* --- memo --- */
+
+const char *jm_control_uri(const struct jm_job *j)
+{
+    return j->uri;
+}
+
+void jm_control_job_clear(struct jm_job *j)
+{
+    free(j->uri);
+}
 
 void jm_control_memo_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {

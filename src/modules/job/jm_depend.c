@@ -34,6 +34,15 @@
 #include "libutil/strutil.h"
 #include "libutil/strvec.h"
 
+/* One job waits for another. */
+struct jm_dep {
+    struct list_node by_job;    /* in jm_job.depend.deps */
+    struct list_node by_target; /* in jm_job.depend.wanted_by */
+    struct jm_job *job;
+    enum job_dep_scheme scheme;
+    uint64_t target;
+};
+
 #define BEGIN_LOOK 60. /* seconds */
 
 struct jm_depend {
@@ -222,6 +231,8 @@ void jm_depend_drop(struct jm_job *j)
     while ((n = list_first(&j->depend.deps)))
         dep_free(list_entry(n, struct jm_dep, by_job));
     list_remove(&j->depend.failed);
+    free(j->depend.note);
+    j->depend.note = NULL;
     j->depend.begins = false;
     j->depend.n = 0;
 }
@@ -254,8 +265,7 @@ static void never(struct jm_dep *d, bool known)
     j->depend.n++; /* so that it does not go on meanwhile */
     if (!list_empty(&j->depend.failed))
         return;
-    free(j->end.note);
-    j->end.note = strdup(note);
+    j->depend.note = strdup(note);
     list_append(&j->jm->depend->failed, &j->depend.failed);
     jm_module_kick(j->jm);
 }
@@ -304,13 +314,12 @@ static void tell(struct jm *jm, struct list_node *deps, bool success)
 
 static void end_failed(struct jm_job *j)
 {
-    char *note = j->end.note;
+    char *note = j->depend.note;
 
+    j->depend.note = NULL;
     /* Something else may have ended it meanwhile. */
-    if (j->st.state != JOB_STATE_DEPEND)
-        return;
-    j->end.note = NULL;
-    jm_state_exception(j, "dependency", JOB_SEVERITY_FATAL, note, j->st.userid, false);
+    if (j->st.state == JOB_STATE_DEPEND)
+        jm_state_exception(j, "dependency", JOB_SEVERITY_FATAL, note, j->st.userid, false);
     free(note);
 }
 

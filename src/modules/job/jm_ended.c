@@ -54,7 +54,7 @@ struct jm_ended *jm_ended_create(const struct jm_job *j)
                                 hosts,
                                 j->end.type,
                                 j->end.note,
-                                j->uri,
+                                jm_control_uri(j),
                                 j->end.failed,
                                 j->switches,
                                 j->warning};

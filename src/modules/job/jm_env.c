@@ -22,16 +22,20 @@ struct jm_env_table {
     hmap_t *sources; /* job -> environment that is under it in the store */
 };
 
+struct jm_env *jm_env_share(struct jm_env *env)
+{
+    env->refs++;
+    return env;
+}
+
 struct jm_env *jm_env_get(struct jm *jm, const char *data, size_t len)
 {
     uint64_t hash = jm_spec_hash(data, len);
     struct jm_env *env = hmap_get_u64(jm->envs->by_hash, hash);
     bool taken = env != NULL;
 
-    if (env && env->len == len && memcmp(env->data, data, len) == 0) {
-        env->refs++;
-        return env;
-    }
+    if (env && env->len == len && memcmp(env->data, data, len) == 0)
+        return jm_env_share(env);
     if (!(env = calloc(1, sizeof(*env) + len + 1)))
         return NULL;
     env->hash = hash;
@@ -85,8 +89,13 @@ void jm_env_stats(const struct jm *jm, struct jm_stats *st)
 
 void jm_env_set_source(struct jm *jm, struct jm_env *env, uint64_t id)
 {
-    if (hmap_put_u64(jm->envs->sources, id, env) == 0)
+    if (env->refs > 1 && hmap_put_u64(jm->envs->sources, id, env) == 0)
         env->source = id;
+}
+
+uint64_t jm_env_source(const struct jm_env *env)
+{
+    return env->source;
 }
 
 void jm_env_drop_source(struct jm *jm, uint64_t id)

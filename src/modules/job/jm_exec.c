@@ -342,7 +342,8 @@ static void settle(struct jm *jm, const json_t *running)
             continue;
         j->exec.unsure = false;
         jm_state_exception(j, "lost", JOB_SEVERITY_FATAL,
-                           j->from_store ? "the session was restarted" : "wrexec was restarted",
+                           jm_load_restored(j) ? "the session was restarted"
+                                               : "wrexec was restarted",
                            j->st.userid, false);
         jm_state_finished(j, SIGKILL, NULL, 0., 0., NULL);
     }

@@ -37,16 +37,14 @@ struct jm_job *jm_job_create(struct jm *jm, uint64_t id, struct jm_spec *spec, s
     j->jm = jm;
     j->spec = spec;
     j->env = env;
-    j->log_max = JM_EVENTLOG_MAX;
-    j->end.canceled_by = -1;
     list_init(&j->node);
     jm_store_job_init(j);
     jm_sched_job_init(j);
     jm_exec_job_init(j);
     jm_depend_job_init(j);
     jm_wait_job_init(j);
-    if (!(j->log = strbuf_create(0)) || hmap_put_u64(jm->jobs->by_id, id, j) < 0) {
-        strbuf_destroy(j->log);
+    if (jm_state_job_init(j) < 0 || hmap_put_u64(jm->jobs->by_id, id, j) < 0) {
+        jm_state_job_clear(j);
         free(j);
         errno = ENOMEM;
         return NULL;
@@ -78,15 +76,8 @@ void jm_job_destroy(struct jm_job *j)
     jm_exec_forget(j);
     jm_spec_put(jm, j->spec);
     jm_env_put(jm, j->env);
-    strbuf_destroy(j->log);
-    rset_destroy(j->r);
-    free(j->r_json);
-    free(j->uri);
-    free(j->switches);
-    free(j->end.type);
-    free(j->end.note);
-    free(j->end.failed);
-    free(j->warning);
+    jm_control_job_clear(j);
+    jm_state_job_clear(j);
     free(j);
 }
 
@@ -117,8 +108,7 @@ void jm_job_retire(struct jm_job *j)
     }
     jm_wait_ended(j, e);
     jm_journal_ended(jm, e);
-    if (j->namespace)
-        jm_namespace_remove(jm, j->id);
+    jm_namespace_retire(j);
     jm_job_destroy(j);
 }
 

@@ -215,7 +215,7 @@ static void put_active(strbuf_t *sb, struct jm_job *j)
                             .switches = j->switches,
                             .hops = j->hops,
                             .warning = j->warning,
-                            .uri = j->uri};
+                            .uri = jm_control_uri(j)};
     idset_t *set = j->r ? rset_ranks(j->r) : NULL;
     char *ranks = set ? idset_format(set, 0) : NULL;
     char *hosts = j->r ? rset_hosts(j->r) : NULL;

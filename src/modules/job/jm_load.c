@@ -119,48 +119,6 @@ void jm_load_destroy(struct jm *jm)
 
 /* --- one job --- */
 
-/* What its log says; *alloc: where its line "alloc" begins. */
-static int read_log(struct jm_job *j, const char *text, size_t len, size_t *alloc, errmsg_t *err)
-{
-    struct job_event ev;
-    struct job_log log;
-    int rc;
-
-    *alloc = len;
-    job_log_init(&log, text, len);
-    for (size_t at = 0; (rc = job_log_next(&log, &ev, err)) == 1; at = log.pos) {
-        bool first =
-            ev.event == JOB_EV_EXCEPTION && ev.severity == JOB_SEVERITY_FATAL && !j->end.type;
-
-        j->t_last = ev.timestamp;
-        if (jobstate_apply(&j->st, &ev, err) < 0) {
-            rc = -1;
-            break;
-        }
-        if (ev.event == JOB_EV_ALLOC) {
-            *alloc = at;
-            jm_state_keep_where(j, &ev);
-        }
-        if (first || ev.event == JOB_EV_FINISH)
-            jm_state_keep_end(j, &ev);
-        else if (ev.event == JOB_EV_EXCEPTION)
-            (void)jm_state_keep_warning(j, &ev);
-    }
-    job_log_done(&log);
-    return rc;
-}
-
-static void replay(struct jm_job *j, const char *text, size_t len)
-{
-    size_t alloc;
-    errmsg_t err;
-
-    memset(&j->st, 0, sizeof(j->st));
-    free(j->switches);
-    j->switches = NULL;
-    read_log(j, text, len, &alloc, &err);
-}
-
 /* The value of a part: 0; 1 when it is not there; -1 with a sentence. */
 static int part(const struct loading *l, int which, const char **data, size_t *len, errmsg_t *err)
 {
@@ -178,7 +136,7 @@ static struct jm_job *make(struct loading *l, errmsg_t *err)
 {
     struct jm *jm = l->jm;
     const char *text, *env;
-    size_t len, envlen, alloc;
+    size_t len, envlen;
     struct jm_spec *spec;
     struct jm_env *e;
     struct jm_job *j;
@@ -194,17 +152,11 @@ static struct jm_job *make(struct loading *l, errmsg_t *err)
         return NULL;
     }
     j->from_store = true;
-    if (part(l, LOG, &text, &len, err) != 0 || read_log(j, text, len, &alloc, err) < 0)
+    if (part(l, LOG, &text, &len, err) != 0 || jm_state_restore(j, text, len, err) < 0)
         goto fail;
-    if (j->st.state == JOB_STATE_RUN && !(j->st.seen & (1u << JOB_EV_START))) {
-        len = alloc;
-        replay(j, text, len);
-        jm_store_dirty(j);
-    }
-    strbuf_addn(j->log, text, len);
     if (j->st.seen & (1u << JOB_EV_ALLOC)) {
         if (part(l, R, &text, &len, err) < 0 ||
-            (text && (!(j->r = rset_parse(text, len, err)) || !(j->r_json = strndup(text, len)))))
+            (text && jm_state_restore_resources(j, text, len, err) < 0))
             goto fail;
     }
     jm_sched_restore(j);
@@ -368,6 +320,11 @@ static void retry_jobs(struct jm *jm)
     }
 }
 
+bool jm_load_restored(const struct jm_job *j)
+{
+    return j->from_store;
+}
+
 /* --- all of them --- */
 
 /* Is its record that of somebody who cannot have submitted it here?  Only the session's owner and
@@ -387,12 +344,10 @@ static void resume(struct jm_job *j)
     if (started && !finished) {
         jm_exec_restore(j);
         if (j->spec->req.duration > 0) {
-            flux_reactor_t *r = j->jm->r;
+            double deadline = jm_state_restore_limit(j);
 
-            j->expiration = j->st.t_start + j->spec->req.duration;
-            j->deadline = flux_reactor_from_wall(r, j->expiration);
             if (j->st.state == JOB_STATE_RUN)
-                jm_time_set(j, JM_TIME_LIMIT, j->deadline);
+                jm_time_set(j, JM_TIME_LIMIT, deadline);
         }
         if (j->st.state == JOB_STATE_CLEANUP)
             jm_time_set(j, JM_TIME_GRACE, flux_reactor_now(j->jm->r) + j->jm->grace);

@@ -20,12 +20,18 @@ struct jm_namespace {
     flux_future_t *f; /* the list, after a restart */
 };
 
-void jm_namespace_remove(struct jm *jm, uint64_t id)
+static void remove_one(struct jm *jm, uint64_t id)
 {
     char name[32];
 
     snprintf(name, sizeof(name), "job-%" PRIu64, id);
     flux_future_destroy(flux_kvs_namespace_remove(jm->h, name));
+}
+
+void jm_namespace_retire(const struct jm_job *j)
+{
+    if (j->namespace)
+        remove_one(j->jm, j->id);
 }
 
 static void namespaces_cb(flux_future_t *f, void *arg)
@@ -44,7 +50,7 @@ static void namespaces_cb(flux_future_t *f, void *arg)
         if ((j = jm_job_find(jm, id)))
             j->namespace = true;
         else
-            jm_namespace_remove(jm, id);
+            remove_one(jm, id);
     }
     flux_future_destroy(f);
     jm->namespace->f = NULL;

@@ -38,7 +38,7 @@ struct jm_spec {
     jobspec_t *js; /* parsed; NULL when it was given up to save memory: jm_spec_parse() */
     struct rreq req;
     char *req_json;   /* for the scheduler */
-    uint64_t checked; /* inventory it was found satisfiable by; 0: none */
+    uint64_t checked; /* jm_resources.c: inventory it was found satisfiable by; 0: none */
     char *impossible; /* why no job of it that was read back can start any more, or NULL */
     char *name;
     uint32_t ntasks, nnodes, ncores;
@@ -55,30 +55,31 @@ struct jm_env {
     uint64_t hash;
     uint32_t refs;
     bool shared;
-    uint64_t source; /* job under which it is in the KVS, in jm.env_sources; 0: nowhere */
+    uint64_t source; /* job under which it is in the KVS, in jm_env_table.sources; 0: nowhere */
     size_t len;
     char data[];
 };
 
 enum jm_time_event { JM_TIME_NONE, JM_TIME_BEGIN, JM_TIME_LIMIT, JM_TIME_GRACE, JM_TIME_AGAIN };
 
-/* An active job: one that has not ended, or whose end is not recorded yet.  Only the file of its
- * name knows a group of fields (`sched`: jm_sched.c). */
+/* An active job: one that has not ended, or whose end is not recorded yet.  Only the file that is
+ * named touches a group of fields (`sched`: jm_sched.c); other files read those of jm_job.c and
+ * jm_state.c, and call functions for all others. */
 struct jm_job {
+    /* jm_job.c; read by all */
     uint64_t id;
     struct jm *jm;
-    struct list_node node; /* jm_job.c: all jobs, in ascending order of ids */
+    struct list_node node; /* all jobs, in ascending order of ids */
     struct jm_spec *spec;
     struct jm_env *env;
     struct list_node waits; /* jm_wait.c: struct jm_wait_ref */
     struct claim claim;     /* jm_submit.c: of the client that it ends with (JOB_FLAG_CLIENT) */
     char *uri;              /* jm_control.c: of the session that the job is */
-    bool namespace : 1;  /* jm_load.c: the last session left one, which is removed with the job */
-    bool from_store : 1; /* jm_load.c: the job was read back */
+    bool namespace : 1;     /* jm_namespace.c: one that the last session left goes with the job */
+    bool from_store : 1;    /* jm_load.c: the job was read back */
     /* jm_state.c; read by all */
     struct jobstate st;
-    strbuf_t *log; /* its events */
-    size_t log_max;
+    strbuf_t *log;     /* its events */
     rset_t *r;         /* its resources */
     char *r_json;      /* the same as text */
     char *switches;    /* leaf switches that these are on; NULL: not known */
@@ -122,7 +123,8 @@ struct jm_job {
     struct {
         struct list_node deps;      /* struct jm_dep: the job waits for others */
         struct list_node wanted_by; /* struct jm_dep: others wait for the job */
-        struct list_node failed;    /* while it is to be ended: a dependency can never be met */
+        struct list_node failed;    /* while it is to be ended: a dependency can never be met, */
+        char *note;                 /* which this names */
         uint32_t n;                 /* unresolved dependencies; the begin time counts as one */
         bool begins;                /* its begin time is one of these */
     } depend;
@@ -160,19 +162,9 @@ struct jm_ended {
     char text[];
 };
 
-/* One job waits for another. */
-struct jm_dep {
-    struct list_node by_job;    /* in jm_job.deps */
-    struct list_node by_target; /* in jm_job.wanted_by */
-    struct jm_job *job;
-    enum job_dep_scheme scheme;
-    uint64_t target;
-};
-
-/* A job.submit that is being read or put on record. */
+/* A job.submit that is being read or put on record.  But for `store`, only jm_submit.c touches it. */
 struct jm_submission {
-    struct list_node node; /* in jm.submissions until all of it was read */
-    struct list_node jobs; /* jm_job.dirty, until all of it was read */
+    struct list_node node; /* in jm_submit.waiting until all of it was read */
     flux_msg_t *req;
     struct submit_frame it;
     struct jm_env **envs;
@@ -181,12 +173,15 @@ struct jm_submission {
     uint64_t first;
     uint32_t count;
     size_t bytes, counted; /* counted: of these, in jm.submit_bytes */
-    size_t left;           /* jobs that are not on record */
     json_t *errors;
-    bool gone;    /* its client is, before all of it was read */
-    bool unknown; /* the module ends, and the store may have taken it */
-    int errnum;   /* the store refused */
+    bool gone;  /* its client is, before all of it was read */
+    int errnum; /* none of its jobs is accepted */
     errmsg_t err;
+    struct {
+        struct list_node jobs; /* jm_job.store.dirty, until all of it was read */
+        size_t left;           /* jobs that are not on record */
+        bool unknown;          /* the module ends, and the store may have taken it */
+    } store;                   /* jm_store.c */
 };
 
 struct jm_ids {
@@ -334,8 +329,10 @@ int jm_spec_fit(struct jm *jm, struct jm_spec *spec, errmsg_t *err);
 void jm_spec_idle(struct jm *jm, struct jm_spec *spec, bool launched);
 void jm_spec_put(struct jm *jm, struct jm_spec *spec);
 struct jm_env *jm_env_get(struct jm *jm, const char *data, size_t len);
-/* The environment is in the store under this job; what is under this job is not there (any
- * more). */
+struct jm_env *jm_env_share(struct jm_env *env); /* one more reference */
+/* The job under which the environment is in the store (0: none); it is now under this one, which
+ * matters if other jobs have it, too; what is under this one is not there (any more). */
+uint64_t jm_env_source(const struct jm_env *env);
 void jm_env_set_source(struct jm *jm, struct jm_env *env, uint64_t id);
 void jm_env_drop_source(struct jm *jm, uint64_t id);
 void jm_env_put(struct jm *jm, struct jm_env *env);
@@ -345,10 +342,13 @@ struct jm_job *jm_job_create(struct jm *jm, uint64_t id, struct jm_spec *spec, s
 void jm_job_destroy(struct jm_job *j);
 /* The fields that a file has in each job: X_job_init() for a job that begins, X_job_clear() for one
  * that goes. */
+void jm_control_job_clear(struct jm_job *j);
 void jm_depend_job_init(struct jm_job *j);
 void jm_exec_job_init(struct jm_job *j);
 void jm_sched_job_init(struct jm_job *j);
 void jm_sched_job_clear(struct jm_job *j);
+int jm_state_job_init(struct jm_job *j); /* -1 with ENOMEM */
+void jm_state_job_clear(struct jm_job *j);
 void jm_store_job_init(struct jm_job *j);
 void jm_store_job_clear(struct jm_job *j);
 void jm_submit_job_clear(struct jm_job *j);
@@ -401,8 +401,14 @@ void jm_state_advance(struct jm_job *j);
  * are. */
 void jm_state_allocated(struct jm_job *j, rset_t *r, char *r_json, const char *switches,
                         double hops);
-/* The event "alloc": where its nodes are. */
-void jm_state_keep_where(struct jm_job *j, const struct job_event *ev);
+/* Is its log too long for what does not end the job? */
+bool jm_state_log_full(const struct jm_job *j);
+/* A job that was read back: what its log says.  A job that was allocated resources and never
+ * launched has none: its log ends before that.  -1 with a sentence. */
+int jm_state_restore(struct jm_job *j, const char *text, size_t len, errmsg_t *err);
+int jm_state_restore_resources(struct jm_job *j, const char *text, size_t len, errmsg_t *err);
+/* It runs, and has a time limit: its deadline, by the clock of the reactor. */
+double jm_state_restore_limit(struct jm_job *j);
 /* An exception.  Severity 0 ends the job; with `kill` also its tasks. */
 void jm_state_exception(struct jm_job *j, const char *type, int severity, const char *note,
                         uint32_t uid, bool kill);
@@ -411,10 +417,6 @@ void jm_state_exception(struct jm_job *j, const char *type, int severity, const 
 /* `failed`: its tasks that did, NULL: none, or not told. */
 void jm_state_finished(struct jm_job *j, int status, const char *text, double started,
                        double exited, json_t *failed);
-/* The first exception that is fatal, and the event "finish", leave this in the job. */
-void jm_state_keep_end(struct jm_job *j, const struct job_event *ev);
-/* Of an exception that ends nothing: the first warning is kept.  True when this was it. */
-bool jm_state_keep_warning(struct jm_job *j, const struct job_event *ev);
 /* From CLEANUP to INACTIVE: give back what it has. */
 void jm_state_cleanup(struct jm_job *j);
 bool jm_state_active(const struct jm_job *j); /* neither CLEANUP nor INACTIVE */
@@ -425,8 +427,11 @@ void jm_store_dirty(struct jm_job *j);
 /* The next transaction has this of the job, too. */
 enum jm_store_part { JM_STORE_SPEC, JM_STORE_R, JM_STORE_URI };
 void jm_store_put(struct jm_job *j, enum jm_store_part what);
-/* A job belongs to this submission. */
+/* A submission begins; a job belongs to it; it goes.  Has it jobs that are not on record? */
+void jm_store_submission_init(struct jm_submission *sub);
 void jm_store_job_submitted(struct jm_job *j, struct jm_submission *sub);
+void jm_store_submission_clear(struct jm_submission *sub);
+bool jm_store_submission_open(const struct jm_submission *sub);
 /* All jobs of a submission go on record together. */
 void jm_store_submission(struct jm *jm, struct jm_submission *sub);
 /* The state of the queue is to be recorded. */
@@ -453,7 +458,12 @@ bool jm_submit_busy(const struct jm *jm);
 /* A job that was counted as accepted is not. */
 void jm_submit_withdrawn(struct jm *jm);
 void jm_submit_pass(struct jm *jm);
-/* The store has taken all of its jobs, or refused them (sub->errnum). */
+size_t jm_submit_bytes(const struct jm_submission *sub);
+/* None of its jobs is accepted: this is the answer to all of it. */
+void jm_submit_fail(struct jm_submission *sub, int errnum, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+bool jm_submit_failed(const struct jm_submission *sub);
+/* The store has taken all of its jobs, or refused them (jm_submit_fail()). */
 void jm_submit_done(struct jm *jm, struct jm_submission *sub);
 /* Forget it without an answer. */
 void jm_submit_drop(struct jm *jm, struct jm_submission *sub);
@@ -577,6 +587,8 @@ void jm_control_raise_cb(flux_t *h, const flux_msg_t *req, void *arg);
 void jm_control_kill_cb(flux_t *h, const flux_msg_t *req, void *arg);
 void jm_control_urgency_cb(flux_t *h, const flux_msg_t *req, void *arg);
 void jm_control_memo_cb(flux_t *h, const flux_msg_t *req, void *arg);
+/* Of the session that the job is; NULL: it is none that is known. */
+const char *jm_control_uri(const struct jm_job *j);
 
 /* --- jm_journal.c --- */
 
@@ -614,13 +626,15 @@ double jm_purge_next(const struct jm *jm);
 /* Go on with what one check did not finish. */
 void jm_purge_pass(struct jm *jm);
 int jm_load_start(struct jm *jm);
+bool jm_load_restored(const struct jm_job *j); /* the job was read back */
 /* NULL-safe. */
 void jm_load_destroy(struct jm *jm);
 
 /* --- jm_namespace.c --- */
 
-/* Remove the namespace that a job has left in the store; nobody waits for that. */
-void jm_namespace_remove(struct jm *jm, uint64_t id);
+/* A job is over: remove the namespace that it has in the store from the last session; nobody waits
+ * for that. */
+void jm_namespace_retire(const struct jm_job *j);
 /* Find those that earlier instances have left, and remove them or have them removed. */
 void jm_namespace_sweep(struct jm *jm);
 

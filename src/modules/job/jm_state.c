@@ -34,9 +34,32 @@
 #include <stdlib.h>
 #include <string.h>
 
+int jm_state_job_init(struct jm_job *j)
+{
+    j->end.canceled_by = -1;
+    return (j->log = strbuf_create(0)) ? 0 : -1;
+}
+
+void jm_state_job_clear(struct jm_job *j)
+{
+    strbuf_destroy(j->log);
+    rset_destroy(j->r);
+    free(j->r_json);
+    free(j->switches);
+    free(j->end.type);
+    free(j->end.note);
+    free(j->end.failed);
+    free(j->warning);
+}
+
 bool jm_state_active(const struct jm_job *j)
 {
     return j->st.state < JOB_STATE_CLEANUP;
+}
+
+bool jm_state_log_full(const struct jm_job *j)
+{
+    return strbuf_len(j->log) > JM_EVENTLOG_MAX;
 }
 
 static void add_event(struct jm_job *j, struct job_event *ev)
@@ -92,7 +115,8 @@ void jm_state_advance(struct jm_job *j)
 
 /* --- resources and start --- */
 
-void jm_state_keep_where(struct jm_job *j, const struct job_event *ev)
+/* The event "alloc": where its nodes are. */
+static void keep_where(struct jm_job *j, const struct job_event *ev)
 {
     free(j->switches);
     j->switches = ev->switches ? strdup(ev->switches) : NULL;
@@ -110,7 +134,7 @@ void jm_state_allocated(struct jm_job *j, rset_t *r, char *r_json, const char *s
     free(j->r_json);
     j->r = r;
     j->r_json = r_json;
-    jm_state_keep_where(j, &ev);
+    keep_where(j, &ev);
     jm_state_event(j, &ev);
     if (j->st.state != JOB_STATE_RUN)
         return;
@@ -125,7 +149,8 @@ void jm_state_allocated(struct jm_job *j, rset_t *r, char *r_json, const char *s
 
 /* --- the end --- */
 
-void jm_state_keep_end(struct jm_job *j, const struct job_event *ev)
+/* The first exception that is fatal, and the event "finish", leave this in the job. */
+static void keep_end(struct jm_job *j, const struct job_event *ev)
 {
     if (ev->event == JOB_EV_FINISH) {
         free(j->end.failed);
@@ -139,7 +164,8 @@ void jm_state_keep_end(struct jm_job *j, const struct job_event *ev)
     j->end.canceled_by = strcmp(ev->type, "cancel") == 0 ? (int64_t)ev->userid : -1;
 }
 
-bool jm_state_keep_warning(struct jm_job *j, const struct job_event *ev)
+/* Of an exception that ends nothing: the first warning is kept.  True when this was it. */
+static bool keep_warning(struct jm_job *j, const struct job_event *ev)
 {
     if (j->warning || strcmp(ev->type, "warning") != 0 || ev->severity == JOB_SEVERITY_FATAL ||
         !ev->note || !ev->note[0])
@@ -160,11 +186,11 @@ void jm_state_exception(struct jm_job *j, const char *type, int severity, const 
 
     if (j->st.state == JOB_STATE_INACTIVE)
         return;
-    if (!fatal && strbuf_len(j->log) > j->log_max)
+    if (!fatal && jm_state_log_full(j))
         return;
     if (fatal)
-        jm_state_keep_end(j, &ev);
-    else if (jm_state_keep_warning(j, &ev))
+        keep_end(j, &ev);
+    else if (keep_warning(j, &ev))
         jm_journal_add(jm, JM_JOURNAL_WARNED, j->id);
     jm_state_event(j, &ev);
     if (!fatal)
@@ -236,7 +262,7 @@ void jm_state_finished(struct jm_job *j, int status, const char *text, double st
                                 .note = text,
                                 .userid = j->st.userid};
 
-        jm_state_keep_end(j, &why);
+        keep_end(j, &why);
         jm_state_event(j, &why);
     }
     if (started > 0. && exited > 0.) {
@@ -247,7 +273,78 @@ void jm_state_finished(struct jm_job *j, int status, const char *text, double st
         if (!j->st.fatal)
             ev.failed = failed;
     }
-    jm_state_keep_end(j, &ev);
+    keep_end(j, &ev);
     jm_state_event(j, &ev);
     jm_state_cleanup(j);
+}
+
+/* --- jobs that were read back --- */
+
+/* *alloc: where the line "alloc" of the log begins. */
+static int read_log(struct jm_job *j, const char *text, size_t len, size_t *alloc, errmsg_t *err)
+{
+    struct job_event ev;
+    struct job_log log;
+    int rc;
+
+    *alloc = len;
+    job_log_init(&log, text, len);
+    for (size_t at = 0; (rc = job_log_next(&log, &ev, err)) == 1; at = log.pos) {
+        bool first =
+            ev.event == JOB_EV_EXCEPTION && ev.severity == JOB_SEVERITY_FATAL && !j->end.type;
+
+        j->t_last = ev.timestamp;
+        if (jobstate_apply(&j->st, &ev, err) < 0) {
+            rc = -1;
+            break;
+        }
+        if (ev.event == JOB_EV_ALLOC) {
+            *alloc = at;
+            keep_where(j, &ev);
+        }
+        if (first || ev.event == JOB_EV_FINISH)
+            keep_end(j, &ev);
+        else if (ev.event == JOB_EV_EXCEPTION)
+            (void)keep_warning(j, &ev);
+    }
+    job_log_done(&log);
+    return rc;
+}
+
+static void replay(struct jm_job *j, const char *text, size_t len)
+{
+    size_t alloc;
+    errmsg_t err;
+
+    memset(&j->st, 0, sizeof(j->st));
+    free(j->switches);
+    j->switches = NULL;
+    read_log(j, text, len, &alloc, &err);
+}
+
+int jm_state_restore(struct jm_job *j, const char *text, size_t len, errmsg_t *err)
+{
+    size_t alloc;
+
+    if (read_log(j, text, len, &alloc, err) < 0)
+        return -1;
+    if (j->st.state == JOB_STATE_RUN && !(j->st.seen & (1u << JOB_EV_START))) {
+        len = alloc;
+        replay(j, text, len);
+        jm_store_dirty(j);
+    }
+    strbuf_addn(j->log, text, len);
+    return 0;
+}
+
+int jm_state_restore_resources(struct jm_job *j, const char *text, size_t len, errmsg_t *err)
+{
+    return (j->r = rset_parse(text, len, err)) && (j->r_json = strndup(text, len)) ? 0 : -1;
+}
+
+double jm_state_restore_limit(struct jm_job *j)
+{
+    j->expiration = j->st.t_start + j->spec->req.duration;
+    j->deadline = flux_reactor_from_wall(j->jm->r, j->expiration);
+    return j->deadline;
 }

@@ -147,12 +147,30 @@ void jm_store_job_clear(struct jm_job *j)
     list_remove(&j->store.dirty);
 }
 
+void jm_store_submission_init(struct jm_submission *sub)
+{
+    list_init(&sub->store.jobs);
+}
+
 void jm_store_job_submitted(struct jm_job *j, struct jm_submission *sub)
 {
     j->store.sub = sub;
-    sub->left++;
-    list_append(&sub->jobs, &j->store.dirty);
+    sub->store.left++;
+    list_append(&sub->store.jobs, &j->store.dirty);
     jm_store_put(j, JM_STORE_SPEC);
+}
+
+void jm_store_submission_clear(struct jm_submission *sub)
+{
+    struct list_node *n;
+
+    while ((n = list_first(&sub->store.jobs)))
+        list_remove(n);
+}
+
+bool jm_store_submission_open(const struct jm_submission *sub)
+{
+    return sub->store.left > 0;
 }
 
 void jm_store_dirty(struct jm_job *j)
@@ -182,7 +200,7 @@ void jm_store_submission(struct jm *jm, struct jm_submission *sub)
 {
     struct list_node *n;
 
-    while ((n = list_first(&sub->jobs))) {
+    while ((n = list_first(&sub->store.jobs))) {
         list_remove(n);
         list_append(&jm->store->dirty, n);
     }
@@ -233,27 +251,28 @@ static int put_env(flux_kvs_txn_t *txn, struct jm_job *j, size_t *bytes)
 
     if (!env || env->len == 0)
         return 0;
-    if (!env->source) {
+    if (!jm_env_source(env)) {
         if (put(txn, j->id, "env", env->data, env->len, bytes) < 0)
             return -1;
-        if (env->refs > 1)
-            jm_env_set_source(j->jm, env, j->id);
+        jm_env_set_source(j->jm, env, j->id);
         return 0;
     }
-    snprintf(from, sizeof(from), "job.%llu.env", (unsigned long long)env->source);
+    snprintf(from, sizeof(from), "job.%llu.env", (unsigned long long)jm_env_source(env));
     snprintf(to, sizeof(to), "job.%llu.env", (unsigned long long)j->id);
     return flux_kvs_txn_copy(txn, from, to, NULL);
 }
 
 static int put_job(flux_kvs_txn_t *txn, struct jm_job *j, size_t *bytes)
 {
+    const char *uri = jm_control_uri(j);
+
     if (j->store.put_spec && (put(txn, j->id, "jobspec", j->spec->text, j->spec->len, bytes) < 0 ||
                               put_env(txn, j, bytes) < 0))
         return -1;
     if (j->store.put_r && j->r_json &&
         put(txn, j->id, "R", j->r_json, strlen(j->r_json), bytes) < 0)
         return -1;
-    if (j->store.put_uri && j->uri && put(txn, j->id, "uri", j->uri, strlen(j->uri), bytes) < 0)
+    if (j->store.put_uri && uri && put(txn, j->id, "uri", uri, strlen(uri), bytes) < 0)
         return -1;
     return put(txn, j->id, "eventlog", strbuf_str(j->log), strbuf_len(j->log), bytes);
 }
@@ -306,15 +325,12 @@ static void refuse(struct jm_job *j, struct list_node *again, int errnum, const 
     struct jm *jm = j->jm;
     struct jm_submission *sub = j->store.sub;
 
-    sub->errnum = errnum;
-    if (errnum == FLUX_KVS_UNKNOWN)
-        errmsg_set(&sub->err,
-                   "the job is not accepted, but may be there after a crash: the store failed: %s",
+    jm_submit_fail(sub, errnum, "the job is not accepted, %s: %s",
+                   errnum == FLUX_KVS_UNKNOWN ? "but may be there after a crash: the store failed"
+                                              : "since the store refused it",
                    text);
-    else
-        errmsg_set(&sub->err, "the job is not accepted, since the store refused it: %s", text);
     j->store.sub = NULL;
-    if (--sub->left == 0)
+    if (--sub->store.left == 0)
         jm_submit_done(jm, sub);
     if (jm_exec_launched(j)) {
         list_append(again, &j->store.dirty);
@@ -386,7 +402,7 @@ static void undo(struct jm *jm, int errnum, const char *text)
         struct jm_job *j = list_entry(n, struct jm_job, store.dirty);
 
         list_remove(n);
-        if (j->store.sub && (old_only || j->store.sub->errnum))
+        if (j->store.sub && (old_only || jm_submit_failed(j->store.sub)))
             refuse(j, &rest, errnum, text);
         else
             list_append(&rest, &j->store.dirty);
@@ -411,7 +427,7 @@ static void recorded(struct jm_job *j)
     }
     if (sub) {
         j->store.sub = NULL;
-        if (--sub->left == 0)
+        if (--sub->store.left == 0)
             jm_submit_done(j->jm, sub);
     }
     if (jm_exec_launching(j) && list_empty(&j->store.dirty))
@@ -539,7 +555,8 @@ void jm_store_flush(struct jm *jm)
             njobs ? list_entry(s->sent.prev, struct jm_job, store.dirty) : NULL;
 
         if (njobs > 0 && !(j->store.sub && last->store.sub == j->store.sub) &&
-            (njobs >= TXN_JOBS || bytes + (j->store.sub ? j->store.sub->bytes : 0) > TXN_BYTES))
+            (njobs >= TXN_JOBS ||
+             bytes + (j->store.sub ? jm_submit_bytes(j->store.sub) : 0) > TXN_BYTES))
             break;
         list_remove(n);
         list_append(&s->sent, n);
@@ -581,10 +598,10 @@ void jm_store_flush(struct jm *jm)
 /* The module ends while these are on their way to the store, and the answer will find nobody. */
 static void answer_unknown(struct jm *jm, struct jm_submission *sub)
 {
-    sub->errnum = ECONNABORTED;
-    errmsg_set(&sub->err,
-               "the job module was unloaded while the jobs were being put on record: whether they "
-               "were accepted is not known; see flux jobs -a before submitting again");
+    jm_submit_fail(
+        sub, ECONNABORTED,
+        "the job module was unloaded while the jobs were being put on record: whether they "
+        "were accepted is not known; see flux jobs -a before submitting again");
     jm_submit_done(jm, sub);
 }
 
@@ -603,9 +620,9 @@ static void let_go(struct jm_job *j)
     struct jm_submission *sub = j->store.sub;
 
     j->store.sub = NULL;
-    if (--sub->left > 0)
+    if (--sub->store.left > 0)
         return;
-    if (sub->unknown)
+    if (sub->store.unknown)
         answer_unknown(jm, sub);
     else
         jm_submit_drop(jm, sub);
@@ -626,7 +643,7 @@ static bool last_txn(struct jm *jm)
         list_remove(n);
         j->store.sent = false;
         if (j->store.sub) {
-            j->store.sub->unknown = true;
+            j->store.sub->store.unknown = true;
             let_go(j);
         }
     }
@@ -654,7 +671,7 @@ void jm_store_last(struct jm *jm)
         list_remove(n);
         j->store.sent = j->store.changed = false;
         if (j->store.sub) {
-            j->store.sub->unknown = true;
+            j->store.sub->store.unknown = true;
             if (jm->durable) {
                 let_go(j);
                 continue;
@@ -682,7 +699,7 @@ void jm_store_last(struct jm *jm)
 
         list_remove(n);
         if (j->store.sub) {
-            j->store.sub->unknown = true;
+            j->store.sub->store.unknown = true;
             let_go(j);
         }
     }

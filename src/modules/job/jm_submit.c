@@ -20,6 +20,8 @@
 #include "jm_private.h"
 
 #include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,10 +41,7 @@ struct jm_submit {
 
 static void submission_free(struct jm *jm, struct jm_submission *sub)
 {
-    struct list_node *n;
-
-    while ((n = list_first(&sub->jobs)))
-        list_remove(n);
+    jm_store_submission_clear(sub);
     list_remove(&sub->node);
     jm->submit->bytes -= sub->counted;
     for (uint32_t i = 0; sub->envs && i < sub->nenvs; i++)
@@ -63,6 +62,26 @@ static void answer(struct jm *jm, struct jm_submission *sub)
         flux_respond_struct(jm->h, sub->req, &job_submitted_schema, &s);
 }
 
+size_t jm_submit_bytes(const struct jm_submission *sub)
+{
+    return sub->bytes;
+}
+
+void jm_submit_fail(struct jm_submission *sub, int errnum, const char *fmt, ...)
+{
+    va_list ap;
+
+    sub->errnum = errnum;
+    va_start(ap, fmt);
+    vsnprintf(sub->err.text, sizeof(sub->err.text), fmt, ap);
+    va_end(ap);
+}
+
+bool jm_submit_failed(const struct jm_submission *sub)
+{
+    return sub->errnum != 0;
+}
+
 void jm_submit_done(struct jm *jm, struct jm_submission *sub)
 {
     answer(jm, sub);
@@ -77,10 +96,8 @@ void jm_submit_drop(struct jm *jm, struct jm_submission *sub)
 static void refuse(struct jm *jm, struct jm_submission *sub, int errnum, const char *text)
 {
     jm->submit->refused++;
-    if (job_error_add(&sub->errors, sub->index, errnum, text) < 0 && !sub->errnum) {
-        sub->errnum = ENOMEM;
-        errmsg_set(&sub->err, "the job module is out of memory");
-    }
+    if (job_error_add(&sub->errors, sub->index, errnum, text) < 0 && !sub->errnum)
+        jm_submit_fail(sub, ENOMEM, "the job module is out of memory");
 }
 
 /* --- one job --- */
@@ -167,7 +184,7 @@ static void take(struct jm *jm, struct jm_submission *sub, const struct submit_j
         jm_spec_put(jm, spec);
         return;
     }
-    env->refs++;
+    (void)jm_env_share(env);
     accept_job(jm, sub, j, sj);
 }
 
@@ -188,7 +205,7 @@ static void read_slice(struct jm *jm, struct jm_submission *sub)
         }
         list_remove(&sub->node);
         jm->submit->n--;
-        if (sub->left > 0)
+        if (jm_store_submission_open(sub))
             jm_store_submission(jm, sub);
         else
             jm_submit_done(jm, sub);
@@ -260,7 +277,7 @@ void jm_submit_cb(flux_t *h, const flux_msg_t *req, void *arg)
         return;
     }
     list_init(&sub->node);
-    list_init(&sub->jobs);
+    jm_store_submission_init(sub);
     sub->req = flux_msg_incref(req);
     if (begin(jm, sub, &err) < 0) {
         flux_respond_error(h, req, errno, "%s", err.text);
