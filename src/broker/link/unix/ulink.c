@@ -26,7 +26,6 @@
 #include "ulink.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,28 +38,7 @@
 #include "ulink_private.h"
 
 #define BACKLOG 4096
-#define LOG_PER_SECOND 5
 #define LINGER 1.
-
-void ulink_logf(ulink_t *l, int level, const char *fmt, ...)
-{
-    char text[320];
-    double now = flux_reactor_now(l->r);
-    va_list ap;
-
-    if (!l->log)
-        return;
-    if (now - l->log_since >= 1.) {
-        l->log_since = now;
-        l->log_count = 0;
-    }
-    if (l->log_count++ >= LOG_PER_SECOND)
-        return;
-    va_start(ap, fmt);
-    vsnprintf(text, sizeof(text), fmt, ap);
-    va_end(ap);
-    l->log(l->log_arg, level, text);
-}
 
 struct ulink_peer *ulink_inbound(const ulink_t *l, enum core_plane plane, uint32_t rank)
 {
@@ -296,8 +274,7 @@ static void *ulink_create(core_t *core, const struct link_config *cfg, errmsg_t 
         snprintf(l->key, sizeof(l->key), "%s", cfg->public_key);
     l->peer_timeout = cfg->peer_timeout;
     l->queue_max = cfg->queue_max > 0 ? cfg->queue_max : 1;
-    l->log = cfg->log;
-    l->log_arg = cfg->log_arg;
+    l->log = (struct linklog){.r = l->r, .log = cfg->log, .arg = cfg->log_arg};
     l->claim = cfg->claim;
     l->claim_arg = cfg->claim_arg;
     if (!(l->scratch = malloc(ULINK_SCRATCH)) || expect_peers(l) < 0)

@@ -56,7 +56,7 @@ static void refuse(struct ulink_stranger *s, const char *why)
     flux_msg_t *msg = ulink_word_create(ULINK_REFUSED, &reason);
     outq_t *q = outq_create();
 
-    ulink_logf(s->l, LOG_ERR, "a connection to rank %u was refused: %s", s->l->rank, why);
+    linklog(&s->l->log, LOG_ERR, "a connection to rank %u was refused: %s", s->l->rank, why);
     if (msg && q)
         (void)outq_send(q, s->fd, msg); /* a new connection has room for it */
     outq_destroy(q);
@@ -141,8 +141,8 @@ static void hello_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *ar
     s->fd = -1;
     stranger_free(s);
     if (ulink_peer_adopt(p, fd, in) < 0)
-        ulink_logf(l, LOG_ERR, "rank %u is out of memory for the connection of rank %u", l->rank,
-                   p->rank);
+        linklog(&l->log, LOG_ERR, "rank %u is out of memory for the connection of rank %u", l->rank,
+                p->rank);
 }
 
 static void limit_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
@@ -197,8 +197,8 @@ static void accept_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *a
             return;
         }
         if (!l->told_starved)
-            ulink_logf(l, LOG_ERR, "rank %u cannot accept connections now: %s", l->rank,
-                       strerror(errno));
+            linklog(&l->log, LOG_ERR, "rank %u cannot accept connections now: %s", l->rank,
+                    strerror(errno));
         l->told_starved = true;
         flux_watcher_stop(l->accept);
         flux_timer_start(l->starved, STARVED, 0.);

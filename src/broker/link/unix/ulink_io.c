@@ -257,10 +257,10 @@ int ulink_send(void *arg, enum core_plane plane, uint32_t rank, flux_msg_t *msg,
         return -1;
     }
     if (outq_bytes(p->out) >= FORCED_MAX) {
-        ulink_logf(l, LOG_ERR,
-                   "rank %u does not read what is sent to it: %zu bytes wait; it is cut off and "
-                   "counts as lost",
-                   rank, outq_bytes(p->out));
+        linklog(&l->log, LOG_ERR,
+                "rank %u does not read what is sent to it: %zu bytes wait; it is cut off and "
+                "counts as lost",
+                rank, outq_bytes(p->out));
         ulink_peer_doom(p, "it did not read what was sent to it");
         errno = EHOSTUNREACH;
         return -1;
@@ -329,7 +329,7 @@ static void refused(struct ulink_peer *p, const flux_msg_t *msg)
     char why[sizeof(p->why)];
 
     snprintf(why, sizeof(why), "it refused the connection: %.80s", owner ? in.reason : err.text);
-    ulink_logf(p->l, LOG_ERR, "rank %u: %s", p->rank, why);
+    linklog(&p->l->log, LOG_ERR, "rank %u: %s", p->rank, why);
     ulink_peer_doom(p, why);
     json_decref(owner);
 }
@@ -352,7 +352,8 @@ static void accepted(struct ulink_peer *p, const flux_msg_t *msg)
         owner = NULL;
     }
     if (!owner) {
-        ulink_logf(p->l, LOG_ERR, "%s is not the socket of rank %u: %s", p->uri, p->rank, err.text);
+        linklog(&p->l->log, LOG_ERR, "%s is not the socket of rank %u: %s", p->uri, p->rank,
+                err.text);
         ulink_peer_doom(p, err.text);
         return;
     }
@@ -398,7 +399,8 @@ static void take_messages(struct ulink_peer *p)
             return;
         if (errno == ENOMEM)
             errmsg_set(&err, "out of memory for its messages");
-        ulink_logf(p->l, LOG_ERR, "the connection to rank %u is of no use: %s", p->rank, err.text);
+        linklog(&p->l->log, LOG_ERR, "the connection to rank %u is of no use: %s", p->rank,
+                err.text);
         ulink_peer_doom(p, err.text);
     }
 }
@@ -498,8 +500,8 @@ void ulink_connect_peer(struct ulink_peer *p)
         return;
     /* Not yet there, or its queue of connections is full. */
     if (errno != ENOENT && errno != ECONNREFUSED && errno != EAGAIN)
-        ulink_logf(p->l, LOG_ERR, "cannot connect to rank %u at %s: %s; trying again", p->rank,
-                   p->uri, err.text);
+        linklog(&p->l->log, LOG_ERR, "cannot connect to rank %u at %s: %s; trying again", p->rank,
+                p->uri, err.text);
     try_later(p);
 }
 

@@ -10,6 +10,7 @@
 #include "libflux/framer.h"
 #include "libutil/hmap.h"
 #include "libutil/list.h"
+#include "src/broker/link/linklog.h"
 #include "src/broker/link/transport.h"
 #include "ulink_wire.h"
 
@@ -73,12 +74,9 @@ struct ulink {
     char key[ULINK_KEY_SIZE]; /* "": none are used */
     double peer_timeout;
     size_t queue_max;
-    void (*log)(void *arg, int level, const char *text);
-    void *log_arg;
+    struct linklog log;
     bool (*claim)(void *arg, enum core_plane plane, uint32_t rank);
     void *claim_arg;
-    double log_since;
-    unsigned log_count;
     bool started;
 
     int fd;          /* listens; -1: does not */
@@ -100,7 +98,6 @@ struct ulink {
     uint8_t *scratch;
 };
 
-void ulink_logf(ulink_t *l, int level, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 struct ulink_peer *ulink_inbound(const ulink_t *l, enum core_plane plane, uint32_t rank);
 /* The address of a "unix://PATH" or "unix://@NAME", and its length.  -1 with an error message. */
 int ulink_address(const char *uri, struct sockaddr_un *sun, socklen_t *len, errmsg_t *err);

@@ -47,7 +47,6 @@
  */
 #include <errno.h>
 #include <limits.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -71,34 +70,15 @@
 #define KEEPALIVE_MAX 3600. /* seconds */
 #define BACKLOG 4096
 #define MAX_SOCKETS 32
-#define LOG_PER_SECOND 5
 
 #define CAST_RATE_KBIT 100000
 #define CAST_RECOVERY_MS 250
 
-void link_logf(link_t *l, int level, const char *fmt, ...)
-{
-    char text[320];
-    double now = flux_reactor_now(l->r);
-    va_list ap;
-
-    if (!l->log)
-        return;
-    if (now - l->log_since >= 1.) {
-        l->log_since = now;
-        l->log_count = 0;
-    }
-    if (l->log_count++ >= LOG_PER_SECOND)
-        return;
-    va_start(ap, fmt);
-    vsnprintf(text, sizeof(text), fmt, ap);
-    va_end(ap);
-    l->log(l->log_arg, level, text);
-}
-
 static void log_refusal(void *arg, const char *text)
 {
-    link_logf(arg, LOG_ERR, "%s", text);
+    link_t *l = arg;
+
+    linklog(&l->log, LOG_ERR, "%s", text);
 }
 
 static void admitted(void *arg, const char *host)
@@ -340,8 +320,7 @@ static void *link_create(core_t *core, const struct link_config *cfg, errmsg_t *
     l->peer_timeout = cfg->peer_timeout;
     l->handshake = cfg->handshake;
     l->queue_max = cfg->queue_max > 0 ? cfg->queue_max : 1;
-    l->log = cfg->log;
-    l->log_arg = cfg->log_arg;
+    l->log = (struct linklog){.r = l->r, .log = cfg->log, .arg = cfg->log_arg};
     l->claim = cfg->claim;
     l->claim_arg = cfg->claim_arg;
     if (cfg->event_uri && !(l->cast_uri = strdup(cfg->event_uri))) {

@@ -84,8 +84,7 @@ struct link_gate {
     flux_watcher_t *sweep;
     uint16_t failed[SRC_COUNT]; /* the latest handshake failure, until its connection ends */
     uint32_t failed_value[SRC_COUNT];
-    double log_since;
-    unsigned log_count;
+    struct linkpace pace;
     uint64_t failures;
 };
 
@@ -268,13 +267,9 @@ static void tell_failure(struct link_gate *g, uint16_t event, uint32_t value, co
     g->failures++;
     if (!text)
         return;
-    if (now - g->log_since >= LOG_PERIOD) {
-        g->log_since = now;
-        g->log_count = 0;
-    }
-    if (g->log_count++ < LOG_MAX)
-        link_logf(l, LOG_ERR, "refused a connection from %s: %s (%llu refused so far)", address,
-                  text, (unsigned long long)g->failures);
+    if (linkpace_may(&g->pace, now, LOG_PERIOD, LOG_MAX))
+        linklog(&l->log, LOG_ERR, "refused a connection from %s: %s (%llu refused so far)", address,
+                text, (unsigned long long)g->failures);
 }
 
 /* --- connections that end --- */
@@ -435,7 +430,7 @@ static void tell_trying(struct link_peer *p, const char *text)
     if (p->told > 0. && now - p->told < TELL_EVERY)
         return;
     p->told = now;
-    link_logf(p->l, LOG_ERR, "rank %u at %s %s; trying again", p->rank, p->source->uri, text);
+    linklog(&p->l->log, LOG_ERR, "rank %u at %s %s; trying again", p->rank, p->source->uri, text);
 }
 
 void link_drain_monitor(struct link_source *src)
@@ -459,8 +454,8 @@ void link_drain_monitor(struct link_source *src)
             link_send_word(p, "");
             break;
         case ZMQ_EVENT_HANDSHAKE_FAILED_AUTH:
-            link_logf(p->l, LOG_ERR, "rank %u at %s refused this broker's public key, %s", p->rank,
-                      p->source->uri, p->l->public_key);
+            linklog(&p->l->log, LOG_ERR, "rank %u at %s refused this broker's public key, %s",
+                    p->rank, p->source->uri, p->l->public_key);
             link_peer_doom(p, "it refused this broker's key");
             break;
         case ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL:

@@ -300,8 +300,8 @@ static int op_send(void *arg, enum core_plane plane, uint32_t rank, flux_msg_t *
         return -1;
     }
     if (link_queue_backlog(&p->queue) >= FORCED_MAX) {
-        link_logf(
-            l, LOG_ERR,
+        linklog(
+            &l->log, LOG_ERR,
             "rank %u does not read what is sent to it: %zu messages of %zu bytes wait; it is cut "
             "off and counts as lost",
             rank, p->queue.count, p->queue.bytes);
@@ -434,8 +434,8 @@ static bool take_messages(link_t *l, enum core_plane plane, uint32_t from, const
             msg = flux_msg_decode(p, size, &err);
         if (!msg) {
             l->stats.malformed++;
-            link_logf(l, LOG_ERR, "dropped %zu bytes from rank %u that are not a message: %s", len,
-                      from, err.text[0] ? err.text : "it is truncated");
+            linklog(&l->log, LOG_ERR, "dropped %zu bytes from rank %u that are not a message: %s",
+                    len, from, err.text[0] ? err.text : "it is truncated");
             return false;
         }
         p += size;
@@ -464,13 +464,13 @@ static void take_frame(struct link_peer *p, const char *data, size_t len)
     } else if (len > refused && memcmp(data, LINK_WORD_REFUSED, refused) == 0 && p->outbound) {
         snprintf(why, sizeof(why), "it refused this broker: %.*s", (int)(len - refused),
                  data + refused);
-        link_logf(p->l, LOG_ERR, "rank %u at %s refused this broker: %.*s", p->rank, p->source->uri,
-                  (int)(len - refused), data + refused);
+        linklog(&p->l->log, LOG_ERR, "rank %u at %s refused this broker: %.*s", p->rank,
+                p->source->uri, (int)(len - refused), data + refused);
         link_peer_doom(p, why);
     } else if (len > 0) {
         p->l->stats.malformed++;
-        link_logf(p->l, LOG_ERR, "dropped %zu bytes from rank %u that are not a message", len,
-                  p->rank);
+        linklog(&p->l->log, LOG_ERR, "dropped %zu bytes from rank %u that are not a message", len,
+                p->rank);
     }
 }
 
@@ -547,8 +547,8 @@ static void release(struct incoming *in)
 static void drop_malformed(link_t *l, const struct incoming *in)
 {
     l->stats.malformed++;
-    link_logf(l, LOG_ERR, "dropped %zu bytes from a neighbor: their parts do not form a message",
-              in->len);
+    linklog(&l->log, LOG_ERR,
+            "dropped %zu bytes from a neighbor: their parts do not form a message", in->len);
 }
 
 /* Does the peer own the key of the rank that it claims?  CURVE has proved the key, and zap.c has
@@ -583,8 +583,8 @@ static void turn_away(link_t *l, struct incoming *in, const char *why, const cha
     vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
     l->stats.misclaimed++;
-    link_logf(l, LOG_ERR, "refused a broker at %s: %s", link_gate_address(l, SRC_IN, &in->first),
-              text);
+    linklog(&l->log, LOG_ERR, "refused a broker at %s: %s",
+            link_gate_address(l, SRC_IN, &in->first), text);
     snprintf(word, sizeof(word), LINK_WORD_REFUSED "%s", why);
     if (zmq_send(sock, zmq_msg_data(&in->id), zmq_msg_size(&in->id), ZMQ_SNDMORE | ZMQ_DONTWAIT) >=
         0)
@@ -751,12 +751,12 @@ static void take_subscription(link_t *l, zmq_msg_t *frame)
     p = link_inbound(l, CORE_TREE, rank);
     if (!p || !claim_ok(p, frame) || p->connected || !claimed(p)) {
         l->stats.misclaimed++;
-        link_logf(l, LOG_ERR, "refused a broker at %s: it claims to be rank %u but %s",
-                  link_gate_address(l, SRC_PUB, frame), rank,
-                  !p                    ? "that is not a child of this broker"
-                  : !claim_ok(p, frame) ? "has the key of another rank"
-                  : p->connected        ? "that has an event connection already"
-                                        : "that is carried by another link");
+        linklog(&l->log, LOG_ERR, "refused a broker at %s: it claims to be rank %u but %s",
+                link_gate_address(l, SRC_PUB, frame), rank,
+                !p                    ? "that is not a child of this broker"
+                : !claim_ok(p, frame) ? "has the key of another rank"
+                : p->connected        ? "that has an event connection already"
+                                      : "that is carried by another link");
         link_gate_reject(l, SRC_PUB, frame);
         return;
     }

@@ -8,6 +8,7 @@
 #include "libutil/hmap.h"
 #include "libutil/list.h"
 #include "link.h"
+#include "../linklog.h"
 #include "link_queue.h"
 #include "zap.h"
 
@@ -91,12 +92,9 @@ struct link {
     double handshake; /* seconds; 0: the default of link_gate.c */
     size_t queue_max;
     char *cast_uri;
-    void (*log)(void *arg, int level, const char *text);
-    void *log_arg;
+    struct linklog log;
     bool (*claim)(void *arg, enum core_plane plane, uint32_t rank);
     void *claim_arg;
-    double log_since;
-    unsigned log_count;
 
     uint32_t rank;
     uint32_t nchildren;
@@ -129,8 +127,6 @@ struct link {
         uint64_t event_skips; /* times that events were sent without waiting for a slow child */
     } stats;
 };
-
-void link_logf(link_t *l, int level, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
 /* link_io.c */
 int link_io_start(link_t *l);

@@ -26,6 +26,7 @@
 #include <zmq.h>
 
 #include "libutil/hmap.h"
+#include "../linklog.h"
 #include "zap.h"
 
 #define ZAP_ADDRESS "inproc://zeromq.zap.01"
@@ -52,8 +53,7 @@ struct zap {
     struct zap_callbacks cb;
     void *arg;
     uint64_t refused;
-    double log_since;
-    unsigned log_count;
+    struct linkpace pace;
 };
 
 zap_t *zap_create(void *ctx, const struct zap_callbacks *cb, void *arg, errmsg_t *err)
@@ -127,11 +127,7 @@ static void say_refused(zap_t *z, zmq_msg_t *address, const char *why, double no
     char text[320];
     int len = (int)zmq_msg_size(address);
 
-    if (now - z->log_since >= LOG_PERIOD) {
-        z->log_since = now;
-        z->log_count = 0;
-    }
-    if (z->log_count++ >= LOG_MAX || !z->cb.log)
+    if (!z->cb.log || !linkpace_may(&z->pace, now, LOG_PERIOD, LOG_MAX))
         return;
     snprintf(text, sizeof(text), "refused a connection from %.*s: %s (%llu refused so far)",
              len > 64 ? 64 : len, (const char *)zmq_msg_data(address), why,
