@@ -141,12 +141,11 @@ static void control_flush(struct launcher *l)
 void launcher_send_frame(struct launcher *l, enum wire_type type, uint64_t job, const void *fixed,
                          size_t fixedlen, const void *data, size_t len)
 {
-    uint8_t head[WIRE_HEADER];
+    const struct iovec parts[] = {{(void *)(uintptr_t)fixed, fixedlen},
+                                  {(void *)(uintptr_t)data, len}};
 
-    exec_wire_header(head, type, job, (uint32_t)(fixedlen + len));
     /* If a frame were dropped, the module would wait for ever: without memory the launcher ends. */
-    if (buf_append(l->out, head, sizeof(head)) < 0 || buf_append(l->out, fixed, fixedlen) < 0 ||
-        (len && buf_append(l->out, data, len) < 0))
+    if (exec_wire_put(l->out, type, job, parts, 2) < 0)
         l->stop = true;
 }
 

@@ -70,6 +70,30 @@ void exec_wire_header(void *dst, enum wire_type type, uint64_t job, uint32_t len
     le_put64(p + 8, job);
 }
 
+int exec_wire_put(buf_t *b, enum wire_type type, uint64_t job, const struct iovec *iov, int n)
+{
+    size_t len = 0;
+    uint8_t *p;
+
+    for (int i = 0; i < n; i++)
+        len += iov[i].iov_len;
+    if (len > WIRE_PAYLOAD_MAX) {
+        errno = EMSGSIZE;
+        return -1;
+    }
+    if (!(p = buf_reserve(b, WIRE_HEADER + len)))
+        return -1;
+    exec_wire_header(p, type, job, (uint32_t)len);
+    p += WIRE_HEADER;
+    for (int i = 0; i < n; i++) {
+        if (iov[i].iov_len)
+            memcpy(p, iov[i].iov_base, iov[i].iov_len);
+        p += iov[i].iov_len;
+    }
+    buf_commit(b, WIRE_HEADER + len);
+    return 0;
+}
+
 ptrdiff_t exec_wire_parse(const void *data, size_t len, struct wire_frame *f, errmsg_t *err)
 {
     const uint8_t *p = data;

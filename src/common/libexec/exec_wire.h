@@ -80,8 +80,10 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/uio.h>
 
 #include "exec_layout.h"
+#include "libutil/buf.h"
 #include "libutil/errmsg.h"
 
 #define WIRE_HEADER 16
@@ -146,6 +148,9 @@ struct wire_frame {
 };
 
 void exec_wire_header(void *dst, enum wire_type type, uint64_t job, uint32_t len);
+/* Append a frame whose payload is in `n` parts.  -1 with EMSGSIZE, ENOBUFS or ENOMEM, and nothing
+ * was appended. */
+int exec_wire_put(buf_t *b, enum wire_type type, uint64_t job, const struct iovec *iov, int n);
 /* Look for a frame at the start of `data`: its whole size with *f filled; 0 when more bytes are
  * needed; -1 with EPROTO and a sentence when these bytes are not a frame, after which the stream
  * cannot be read any further.  A frame of an unknown type, or of a length that its type cannot

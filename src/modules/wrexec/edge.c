@@ -50,30 +50,6 @@ struct edges {
     flux_msg_t *early; /* the request that arrived before that */
 };
 
-static int put(buf_t *b, enum wire_type type, uint64_t job, const struct iovec *iov, int n)
-{
-    size_t len = 0;
-    uint8_t *p;
-
-    for (int i = 0; i < n; i++)
-        len += iov[i].iov_len;
-    if (len > WIRE_PAYLOAD_MAX) {
-        errno = EMSGSIZE;
-        return -1;
-    }
-    if (!(p = buf_reserve(b, WIRE_HEADER + len)))
-        return -1;
-    exec_wire_header(p, type, job, (uint32_t)len);
-    p += WIRE_HEADER;
-    for (int i = 0; i < n; i++) {
-        if (iov[i].iov_len)
-            memcpy(p, iov[i].iov_base, iov[i].iov_len);
-        p += iov[i].iov_len;
-    }
-    buf_commit(b, WIRE_HEADER + len);
-    return 0;
-}
-
 /* --- down --- */
 
 static void edge_lost(struct edge *e, const char *why)
@@ -241,7 +217,7 @@ void edge_send(struct edge *e, enum wire_type type, uint64_t job, const struct i
     if (e->state == EDGE_CLOSED && type != WIRE_LAUNCH)
         return;
     before = buf_len(e->out);
-    if (edge_open(e) < 0 || put(e->out, type, job, iov, n) < 0) {
+    if (edge_open(e) < 0 || exec_wire_put(e->out, type, job, iov, n) < 0) {
         edge_lost(e, strerror(errno));
         return;
     }
@@ -274,7 +250,7 @@ void edges_send_up(edges_t *es, enum wire_type type, uint64_t job, const struct 
 
     if (!es->up_req)
         return;
-    if (put(es->up, type, job, iov, n) < 0) {
+    if (exec_wire_put(es->up, type, job, iov, n) < 0) {
         /* The parent would wait for ever: the end of the stream tells it. */
         flux_respond_error(es->h, es->up_req, ENOMEM, "rank %u has no memory for its answers",
                            flux_rank(es->h));

@@ -275,25 +275,8 @@ static int spawn_launcher(launchlink_t *x, const char *program, int fd, int null
 
 static int put(launchlink_t *x, enum wire_type type, uint64_t job, const struct iovec *iov, int n)
 {
-    size_t len = 0;
-    uint8_t *p;
-
-    for (int i = 0; i < n; i++)
-        len += iov[i].iov_len;
-    if (len > WIRE_PAYLOAD_MAX) {
-        errno = EMSGSIZE;
+    if (exec_wire_put(x->out, type, job, iov, n) < 0)
         return -1;
-    }
-    if (!(p = buf_reserve(x->out, WIRE_HEADER + len)))
-        return -1;
-    exec_wire_header(p, type, job, (uint32_t)len);
-    p += WIRE_HEADER;
-    for (int i = 0; i < n; i++) {
-        if (iov[i].iov_len)
-            memcpy(p, iov[i].iov_base, iov[i].iov_len);
-        p += iov[i].iov_len;
-    }
-    buf_commit(x->out, WIRE_HEADER + len);
     /* One system call sends all frames of a pass. */
     if (buf_len(x->out) >= FLUSH_SIZE)
         flush(x);
