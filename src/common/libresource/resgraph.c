@@ -20,7 +20,7 @@ static void kind_destroy(struct kind *k)
 {
     if (!k)
         return;
-    kids_decref(k->kids);
+    rset_parts_decref(k->parts);
     for (size_t i = 0; i < k->nsockets; i++)
         idset_destroy(k->sockets[i]);
     free(k->sockets);
@@ -79,7 +79,7 @@ static struct kind *kind_create(const struct resgraph_node *desc)
 {
     struct kind *k = calloc(1, sizeof(*k));
 
-    if (!k || !(k->kids = kids_create(desc->cores, desc->gpus, desc->memory)) ||
+    if (!k || !(k->parts = rset_parts_create(desc->cores, desc->gpus, desc->memory)) ||
         !(k->ranks = idset_create()) || copy_sockets(k, desc) < 0 ||
         copy_properties(k, desc->properties, desc->properties ? desc->nproperties : 0) < 0) {
         kind_destroy(k);
@@ -92,7 +92,7 @@ static struct kind *kind_create(const struct resgraph_node *desc)
 static bool kind_equal(const struct kind *a, const struct kind *b)
 {
     if (a->nsockets != b->nsockets || a->nproperties != b->nproperties ||
-        !kids_equal(a->kids, b->kids))
+        !rset_parts_equal(a->parts, b->parts))
         return false;
     for (size_t i = 0; i < a->nsockets; i++) {
         if (!idset_equal(a->sockets[i], b->sockets[i]))
@@ -142,7 +142,7 @@ void resgraph_destroy(resgraph_t *g)
         kind_destroy(g->kinds[i]);
     free(g->kinds);
     for (size_t i = 0; i < g->n; i++)
-        host_decref(g->nodes[i].host);
+        rset_host_decref(g->nodes[i].host);
     free(g->nodes);
     free(g->by_host);
     for (size_t i = 0; i < g->npools; i++) {
@@ -253,12 +253,12 @@ static int fill_nodes(struct gnode *nodes, const idset_t *ranks, const hostlist_
 {
     char name[HOSTLIST_NAME_MAX + 1];
     size_t i = 0, nhosts = hostlist_count(hl);
-    struct host *h = NULL;
+    struct rset_host *h = NULL;
 
     for (uint32_t rank = idset_first(ranks); rank != IDSET_NONE; rank = idset_next(ranks, rank)) {
         if (i > 0 && nhosts == 1)
-            h = host_incref(h);
-        else if (!hostlist_nth(hl, i, name, sizeof(name)) || !(h = host_create(name)))
+            h = rset_host_incref(h);
+        else if (!hostlist_nth(hl, i, name, sizeof(name)) || !(h = rset_host_create(name)))
             return -1;
         nodes[i++] = (struct gnode){.rank = rank, .host = h};
     }
@@ -331,7 +331,7 @@ int resgraph_add(resgraph_t *g, const idset_t *ranks, const char *hosts,
     return 0;
 nomem:
     for (size_t i = 0; nodes && i < n; i++)
-        host_decref(nodes[i].host);
+        rset_host_decref(nodes[i].host);
     hostlist_destroy(hl);
     return no_memory(err);
 }
@@ -371,7 +371,7 @@ int resgraph_merge(resgraph_t *g, const resgraph_t *other, errmsg_t *err)
     for (size_t i = 0; i < other->n; i++) {
         nodes[i] = other->nodes[i];
         nodes[i].kind = (uint32_t)map[other->nodes[i].kind];
-        host_incref(nodes[i].host);
+        rset_host_incref(nodes[i].host);
     }
     g->n += other->n;
     sort_nodes(g, first);
@@ -399,7 +399,7 @@ int resgraph_remove(resgraph_t *g, const idset_t *ranks)
     }
     for (size_t i = 0; i < g->n; i++) {
         if (idset_test(ranks, g->nodes[i].rank))
-            host_decref(g->nodes[i].host);
+            rset_host_decref(g->nodes[i].host);
         else
             g->nodes[kept++] = g->nodes[i];
     }

@@ -110,11 +110,11 @@ static int put_kind(json_t *list, const struct kind *k, const struct names *nm)
 
     if (json_array_append_new(list, obj) < 0 || !hosts ||
         put(obj, "ranks", json_idset(k->ranks)) < 0 || put(obj, "hosts", json_string(hosts)) < 0 ||
-        put(obj, "cores", json_idset(k->kids->cores)) < 0)
+        put(obj, "cores", json_idset(k->parts->cores)) < 0)
         goto out;
-    if (!idset_empty(k->kids->gpus) && put(obj, "gpus", json_idset(k->kids->gpus)) < 0)
+    if (!idset_empty(k->parts->gpus) && put(obj, "gpus", json_idset(k->parts->gpus)) < 0)
         goto out;
-    if (k->kids->memory && put(obj, "memory", json_integer((json_int_t)k->kids->memory)) < 0)
+    if (k->parts->memory && put(obj, "memory", json_integer((json_int_t)k->parts->memory)) < 0)
         goto out;
     if (k->nsockets > 1) {
         if (put(obj, "sockets", arr = json_array()) < 0)

@@ -14,9 +14,9 @@
 
 void kind_describe(const struct kind *k, struct resgraph_node *node)
 {
-    node->cores = k->kids->cores;
-    node->gpus = k->kids->gpus;
-    node->memory = k->kids->memory;
+    node->cores = k->parts->cores;
+    node->gpus = k->parts->gpus;
+    node->memory = k->parts->memory;
     node->sockets = (const idset_t *const *)k->sockets;
     node->nsockets = k->nsockets;
     node->properties = (const char *const *)k->properties;
@@ -35,7 +35,7 @@ size_t resgraph_ncores(const resgraph_t *g)
     size_t sum = 0;
 
     for (size_t i = 0; i < g->nkinds; i++)
-        sum += idset_count(g->kinds[i]->ranks) * idset_count(g->kinds[i]->kids->cores);
+        sum += idset_count(g->kinds[i]->ranks) * idset_count(g->kinds[i]->parts->cores);
     return sum;
 }
 
@@ -44,7 +44,7 @@ size_t resgraph_ngpus(const resgraph_t *g)
     size_t sum = 0;
 
     for (size_t i = 0; i < g->nkinds; i++)
-        sum += idset_count(g->kinds[i]->ranks) * idset_count(g->kinds[i]->kids->gpus);
+        sum += idset_count(g->kinds[i]->ranks) * idset_count(g->kinds[i]->parts->gpus);
     return sum;
 }
 
@@ -207,9 +207,10 @@ char *resgraph_hosts_of_ranks(const resgraph_t *g, const idset_t *ranks)
 static int add_range(rset_t *rs, const resgraph_t *g, uint32_t lo, uint32_t hi)
 {
     for (size_t i = place(g, lo); i < g->n && g->nodes[i].rank <= hi; i++) {
-        struct kids *k = g->kinds[g->nodes[i].kind]->kids;
+        struct rset_parts *k = g->kinds[g->nodes[i].kind]->parts;
 
-        if (rset_append(rs, g->nodes[i].rank, kids_incref(k), host_incref(g->nodes[i].host)) < 0)
+        if (rset_append(rs, g->nodes[i].rank, rset_parts_incref(k),
+                        rset_host_incref(g->nodes[i].host)) < 0)
             return -1;
     }
     return 0;

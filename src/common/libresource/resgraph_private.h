@@ -7,7 +7,7 @@
 
 /* What equal nodes have in common. */
 struct kind {
-    struct kids *kids; /* cores, gpus, memory: shared with sets made from the graph */
+    struct rset_parts *parts; /* cores, gpus, memory: shared with sets made from the graph */
     idset_t **sockets;
     size_t nsockets;
     char **properties; /* sorted, NULL-terminated */
@@ -18,7 +18,7 @@ struct kind {
 struct gnode {
     uint32_t rank;
     uint32_t kind;
-    struct host *host;
+    struct rset_host *host;
 };
 
 struct gpool {

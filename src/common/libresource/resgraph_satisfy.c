@@ -59,7 +59,7 @@ static uint64_t least(uint64_t slots, uint64_t have, uint64_t per_slot)
     return per_slot > 0 && have / per_slot < slots ? have / per_slot : slots;
 }
 
-static uint32_t slots_of(const struct kids *k, const struct rreq *req)
+static uint32_t slots_of(const struct rset_parts *k, const struct rreq *req)
 {
     uint64_t slots = RREQ_COUNT_MAX;
 
@@ -88,8 +88,8 @@ static int tally(const resgraph_t *g, const struct rreq *req, const uint64_t nee
     memset(t, 0, sizeof(*t));
     for (size_t i = 0; i < g->nkinds; i++) {
         const struct kind *k = g->kinds[i];
-        uint64_t has[NWHAT] = {idset_count(k->kids->cores), idset_count(k->kids->gpus),
-                               k->kids->memory ? k->kids->memory : UINT64_MAX};
+        uint64_t has[NWHAT] = {idset_count(k->parts->cores), idset_count(k->parts->gpus),
+                               k->parts->memory ? k->parts->memory : UINT64_MAX};
         uint32_t slots;
         size_t count;
 
@@ -99,7 +99,7 @@ static int tally(const resgraph_t *g, const struct rreq *req, const uint64_t nee
             return -1;
         if (count == 0)
             continue;
-        slots = slots_of(k->kids, req);
+        slots = slots_of(k->parts, req);
         t->nodes += count;
         t->slots += (uint64_t)slots * count;
         if (slots >= nslots)

@@ -18,9 +18,9 @@
 
 /* --- what is shared --- */
 
-struct kids *kids_create(const idset_t *cores, const idset_t *gpus, uint64_t memory)
+struct rset_parts *rset_parts_create(const idset_t *cores, const idset_t *gpus, uint64_t memory)
 {
-    struct kids *k = calloc(1, sizeof(*k));
+    struct rset_parts *k = calloc(1, sizeof(*k));
 
     if (!k)
         return NULL;
@@ -29,20 +29,20 @@ struct kids *kids_create(const idset_t *cores, const idset_t *gpus, uint64_t mem
     k->cores = cores ? idset_copy(cores) : idset_create();
     k->gpus = gpus ? idset_copy(gpus) : idset_create();
     if (!k->cores || !k->gpus) {
-        kids_decref(k);
+        rset_parts_decref(k);
         errno = ENOMEM;
         return NULL;
     }
     return k;
 }
 
-struct kids *kids_incref(struct kids *k)
+struct rset_parts *rset_parts_incref(struct rset_parts *k)
 {
     __atomic_add_fetch(&k->refs, 1, __ATOMIC_RELAXED);
     return k;
 }
 
-void kids_decref(struct kids *k)
+void rset_parts_decref(struct rset_parts *k)
 {
     if (k && __atomic_sub_fetch(&k->refs, 1, __ATOMIC_ACQ_REL) == 0) {
         idset_destroy(k->cores);
@@ -51,16 +51,16 @@ void kids_decref(struct kids *k)
     }
 }
 
-bool kids_equal(const struct kids *a, const struct kids *b)
+bool rset_parts_equal(const struct rset_parts *a, const struct rset_parts *b)
 {
     return a == b || (a->memory == b->memory && idset_equal(a->cores, b->cores) &&
                       idset_equal(a->gpus, b->gpus));
 }
 
-struct host *host_create(const char *name)
+struct rset_host *rset_host_create(const char *name)
 {
     size_t len = strlen(name) + 1;
-    struct host *h = malloc(sizeof(*h) + len);
+    struct rset_host *h = malloc(sizeof(*h) + len);
 
     if (h) {
         h->refs = 1;
@@ -69,14 +69,14 @@ struct host *host_create(const char *name)
     return h;
 }
 
-struct host *host_incref(struct host *h)
+struct rset_host *rset_host_incref(struct rset_host *h)
 {
     if (h)
         __atomic_add_fetch(&h->refs, 1, __ATOMIC_RELAXED);
     return h;
 }
 
-void host_decref(struct host *h)
+void rset_host_decref(struct rset_host *h)
 {
     if (h && __atomic_sub_fetch(&h->refs, 1, __ATOMIC_ACQ_REL) == 0)
         free(h);
@@ -92,8 +92,8 @@ rset_t *rset_create(void)
 void rset_drop_nodes(rset_t *rs)
 {
     for (size_t i = 0; i < rs->n; i++) {
-        kids_decref(rs->nodes[i].kids);
-        host_decref(rs->nodes[i].host);
+        rset_parts_decref(rs->nodes[i].parts);
+        rset_host_decref(rs->nodes[i].host);
     }
     free(rs->nodes);
     rs->nodes = NULL;
@@ -130,15 +130,15 @@ static int make_room(rset_t *rs)
     return 0;
 }
 
-int rset_append(rset_t *rs, uint32_t rank, struct kids *kids, struct host *host)
+int rset_append(rset_t *rs, uint32_t rank, struct rset_parts *parts, struct rset_host *host)
 {
-    if (!kids || make_room(rs) < 0) {
-        kids_decref(kids);
-        host_decref(host);
+    if (!parts || make_room(rs) < 0) {
+        rset_parts_decref(parts);
+        rset_host_decref(host);
         errno = ENOMEM;
         return -1;
     }
-    rs->nodes[rs->n++] = (struct rnode){.rank = rank, .kids = kids, .host = host};
+    rs->nodes[rs->n++] = (struct rnode){.rank = rank, .parts = parts, .host = host};
     return 0;
 }
 
@@ -163,48 +163,48 @@ size_t rset_place(const rset_t *rs, uint32_t rank)
 static int extend_node(struct rnode *n, const char *host, const idset_t *cores, const idset_t *gpus,
                        uint64_t memory)
 {
-    struct kids *k;
-    struct host *h = NULL;
+    struct rset_parts *k;
+    struct rset_host *h = NULL;
 
-    if (memory > RSET_QUANTITY_MAX - n->kids->memory) {
+    if (memory > RSET_QUANTITY_MAX - n->parts->memory) {
         errno = EINVAL;
         return -1;
     }
-    if (!n->host && host && *host && !(h = host_create(host)))
+    if (!n->host && host && *host && !(h = rset_host_create(host)))
         return -1;
-    k = kids_create(n->kids->cores, n->kids->gpus, n->kids->memory + memory);
+    k = rset_parts_create(n->parts->cores, n->parts->gpus, n->parts->memory + memory);
     if (!k || (cores && idset_add(k->cores, cores) < 0) || (gpus && idset_add(k->gpus, gpus) < 0)) {
-        kids_decref(k);
-        host_decref(h);
+        rset_parts_decref(k);
+        rset_host_decref(h);
         errno = ENOMEM;
         return -1;
     }
-    kids_decref(n->kids);
-    n->kids = k;
+    rset_parts_decref(n->parts);
+    n->parts = k;
     if (h)
         n->host = h;
     return 0;
 }
 
 /* Shared with the neighbor if both have the same. */
-static struct kids *kids_beside(const rset_t *rs, size_t i, const idset_t *cores,
-                                const idset_t *gpus, uint64_t memory)
+static struct rset_parts *parts_beside(const rset_t *rs, size_t i, const idset_t *cores,
+                                       const idset_t *gpus, uint64_t memory)
 {
     if (i > 0) {
-        struct kids *k = rs->nodes[i - 1].kids;
+        struct rset_parts *k = rs->nodes[i - 1].parts;
 
         if (k->memory == memory && idset_equal(k->cores, cores) && idset_equal(k->gpus, gpus))
-            return kids_incref(k);
+            return rset_parts_incref(k);
     }
-    return kids_create(cores, gpus, memory);
+    return rset_parts_create(cores, gpus, memory);
 }
 
 int rset_add_node(rset_t *rs, uint32_t rank, const char *host, const idset_t *cores,
                   const idset_t *gpus, uint64_t memory)
 {
     size_t i;
-    struct host *h = NULL;
-    struct kids *k;
+    struct rset_host *h = NULL;
+    struct rset_parts *k;
 
     if (rank > RSET_RANK_MAX || memory > RSET_QUANTITY_MAX) {
         errno = EINVAL;
@@ -217,15 +217,15 @@ int rset_add_node(rset_t *rs, uint32_t rank, const char *host, const idset_t *co
         errno = EINVAL;
         return -1;
     }
-    if (make_room(rs) < 0 || (host && *host && !(h = host_create(host))))
+    if (make_room(rs) < 0 || (host && *host && !(h = rset_host_create(host))))
         return -1;
-    if (!(k = kids_beside(rs, i, cores, gpus, memory))) {
-        host_decref(h);
+    if (!(k = parts_beside(rs, i, cores, gpus, memory))) {
+        rset_host_decref(h);
         errno = ENOMEM;
         return -1;
     }
     memmove(&rs->nodes[i + 1], &rs->nodes[i], (rs->n - i) * sizeof(*rs->nodes));
-    rs->nodes[i] = (struct rnode){.rank = rank, .kids = k, .host = h};
+    rs->nodes[i] = (struct rnode){.rank = rank, .parts = k, .host = h};
     rs->n++;
     return 0;
 }
@@ -234,9 +234,9 @@ static void fill_info(const struct rnode *n, struct rset_node *info)
 {
     info->rank = n->rank;
     info->host = n->host ? n->host->name : "";
-    info->cores = n->kids->cores;
-    info->gpus = n->kids->gpus;
-    info->memory = n->kids->memory;
+    info->cores = n->parts->cores;
+    info->gpus = n->parts->gpus;
+    info->memory = n->parts->memory;
 }
 
 bool rset_node(const rset_t *rs, size_t i, struct rset_node *info)
@@ -267,7 +267,7 @@ size_t rset_ncores(const rset_t *rs)
     size_t sum = 0;
 
     for (size_t i = 0; i < rs->n; i++)
-        sum += idset_count(rs->nodes[i].kids->cores);
+        sum += idset_count(rs->nodes[i].parts->cores);
     return sum;
 }
 
@@ -276,7 +276,7 @@ size_t rset_ngpus(const rset_t *rs)
     size_t sum = 0;
 
     for (size_t i = 0; i < rs->n; i++)
-        sum += idset_count(rs->nodes[i].kids->gpus);
+        sum += idset_count(rs->nodes[i].parts->gpus);
     return sum;
 }
 
@@ -297,7 +297,7 @@ idset_t *rset_ranks(const rset_t *rs)
 static bool one_host(const rset_t *rs)
 {
     for (size_t i = 1; i < rs->n; i++) {
-        const struct host *a = rs->nodes[i - 1].host, *b = rs->nodes[i].host;
+        const struct rset_host *a = rs->nodes[i - 1].host, *b = rs->nodes[i].host;
 
         if (a != b && (!a || !b || strcmp(a->name, b->name) != 0))
             return false;

@@ -23,19 +23,21 @@ static uint64_t combine_quantity(enum op op, uint64_t a, uint64_t b)
     return a > b ? a - b : 0;
 }
 
-static bool kids_nothing(const struct kids *k)
+static bool parts_nothing(const struct rset_parts *k)
 {
     return k->memory == 0 && idset_empty(k->cores) && idset_empty(k->gpus);
 }
 
 /* NULL with ENOMEM. */
-static struct kids *kids_combine(enum op op, const struct kids *a, const struct kids *b)
+static struct rset_parts *parts_combine(enum op op, const struct rset_parts *a,
+                                        const struct rset_parts *b)
 {
     static int (*const in_place[])(idset_t *, const idset_t *) = {idset_add, idset_subtract};
-    struct kids *k = kids_create(a->cores, a->gpus, combine_quantity(op, a->memory, b->memory));
+    struct rset_parts *k =
+        rset_parts_create(a->cores, a->gpus, combine_quantity(op, a->memory, b->memory));
 
     if (!k || in_place[op](k->cores, b->cores) < 0 || in_place[op](k->gpus, b->gpus) < 0) {
-        kids_decref(k);
+        rset_parts_decref(k);
         errno = ENOMEM;
         return NULL;
     }
@@ -44,23 +46,23 @@ static struct kids *kids_combine(enum op op, const struct kids *a, const struct 
 
 static int append_same(rset_t *out, const struct rnode *n)
 {
-    return rset_append(out, n->rank, kids_incref(n->kids), host_incref(n->host));
+    return rset_append(out, n->rank, rset_parts_incref(n->parts), rset_host_incref(n->host));
 }
 
 static int append_both(rset_t *out, enum op op, const struct rnode *a, const struct rnode *b)
 {
-    struct kids *k = kids_combine(op, a->kids, b->kids);
+    struct rset_parts *k = parts_combine(op, a->parts, b->parts);
 
-    if (k && kids_nothing(k) && op != UNION) {
-        kids_decref(k);
+    if (k && parts_nothing(k) && op != UNION) {
+        rset_parts_decref(k);
         return 0;
     }
     /* Neighbors that were equal still are: share them again. */
-    if (k && out->n > 0 && kids_equal(k, out->nodes[out->n - 1].kids)) {
-        kids_decref(k);
-        k = kids_incref(out->nodes[out->n - 1].kids);
+    if (k && out->n > 0 && rset_parts_equal(k, out->nodes[out->n - 1].parts)) {
+        rset_parts_decref(k);
+        k = rset_parts_incref(out->nodes[out->n - 1].parts);
     }
-    return rset_append(out, a->rank, k, host_incref(a->host ? a->host : b->host));
+    return rset_append(out, a->rank, k, rset_host_incref(a->host ? a->host : b->host));
 }
 
 static int merge_nodes(rset_t *out, enum op op, const rset_t *a, const rset_t *b)
@@ -157,13 +159,13 @@ int rset_add(rset_t *a, const rset_t *b)
     } else {
         for (size_t i = 0, n = b->n; i < n; i++) {
             const struct rnode *y = &b->nodes[i];
-            uint64_t memory = y->kids->memory;
+            uint64_t memory = y->parts->memory;
             struct rset_node have;
 
             if (rset_find(a, y->rank, &have)) /* as much as the bound allows */
                 memory = combine_quantity(UNION, have.memory, memory) - have.memory;
-            if (rset_add_node(a, y->rank, y->host ? y->host->name : NULL, y->kids->cores,
-                              y->kids->gpus, memory) < 0)
+            if (rset_add_node(a, y->rank, y->host ? y->host->name : NULL, y->parts->cores,
+                              y->parts->gpus, memory) < 0)
                 return -1;
         }
     }

@@ -79,7 +79,7 @@ static const struct flux_schema children_schema = FLUX_SCHEMA(struct children, c
 
 /* Nodes with the same children. */
 struct group {
-    const struct kids *kids;
+    const struct rset_parts *parts;
     idset_t *ranks;
 };
 
@@ -90,7 +90,7 @@ struct groups {
     hmap_t *by_hash; /* hash of children -> 1 + place */
 };
 
-static uint64_t kids_hash(const struct kids *k)
+static uint64_t parts_hash(const struct rset_parts *k)
 {
     uint64_t hash = UINT64_C(0x9e3779b97f4a7c15) ^ k->memory;
     const idset_t *sets[] = {k->cores, k->gpus};
@@ -109,17 +109,17 @@ static uint64_t kids_hash(const struct kids *k)
 }
 
 /* The group of these children, a new one if need be. */
-static struct group *group_of(struct groups *gs, const struct kids *k)
+static struct group *group_of(struct groups *gs, const struct rset_parts *k)
 {
     struct group *list, *g = gs->n ? &gs->list[gs->n - 1] : NULL;
     uint64_t hash;
     uintptr_t place;
 
-    if (g && kids_equal(g->kids, k))
+    if (g && rset_parts_equal(g->parts, k))
         return g;
-    hash = kids_hash(k);
+    hash = parts_hash(k);
     if (gs->n > 1 && (place = (uintptr_t)hmap_get_u64(gs->by_hash, hash)) &&
-        kids_equal(gs->list[place - 1].kids, k))
+        rset_parts_equal(gs->list[place - 1].parts, k))
         return &gs->list[place - 1];
     if (gs->n == gs->cap) {
         size_t cap = gs->cap ? 2 * gs->cap : 4;
@@ -130,7 +130,7 @@ static struct group *group_of(struct groups *gs, const struct kids *k)
         gs->cap = cap;
     }
     g = &gs->list[gs->n];
-    g->kids = k;
+    g->parts = k;
     if (!(g->ranks = idset_create()))
         return NULL;
     gs->n++;
@@ -156,17 +156,17 @@ static int put_idset(json_t *obj, const char *key, const idset_t *ids)
 static int put_group(json_t *list, const struct group *g)
 {
     json_t *obj = json_object();
-    json_t *kids = json_object();
+    json_t *parts = json_object();
 
     if (json_array_append_new(list, obj) < 0 || put_idset(obj, "rank", g->ranks) < 0) {
-        json_decref(kids);
+        json_decref(parts);
         return -1;
     }
-    if (put(obj, "children", kids) < 0)
+    if (put(obj, "children", parts) < 0)
         return -1;
-    if ((!idset_empty(g->kids->cores) && put_idset(kids, "core", g->kids->cores) < 0) ||
-        (!idset_empty(g->kids->gpus) && put_idset(kids, "gpu", g->kids->gpus) < 0) ||
-        (g->kids->memory && put(kids, "memory", json_integer((json_int_t)g->kids->memory)) < 0))
+    if ((!idset_empty(g->parts->cores) && put_idset(parts, "core", g->parts->cores) < 0) ||
+        (!idset_empty(g->parts->gpus) && put_idset(parts, "gpu", g->parts->gpus) < 0) ||
+        (g->parts->memory && put(parts, "memory", json_integer((json_int_t)g->parts->memory)) < 0))
         return -1;
     return 0;
 }
@@ -179,7 +179,8 @@ static json_t *rset_rlite(const rset_t *rs)
     struct group *g;
 
     for (size_t i = 0; list && i < rs->n; i++) {
-        if (!(g = group_of(&gs, rs->nodes[i].kids)) || idset_set(g->ranks, rs->nodes[i].rank) < 0) {
+        if (!(g = group_of(&gs, rs->nodes[i].parts)) ||
+            idset_set(g->ranks, rs->nodes[i].rank) < 0) {
             json_decref(list);
             list = NULL;
         }
@@ -284,10 +285,10 @@ static idset_t *get_idset(const char *text, const char *what, size_t i, errmsg_t
     return ids;
 }
 
-static int add_ranks(rset_t *rs, const idset_t *ranks, struct kids *k)
+static int add_ranks(rset_t *rs, const idset_t *ranks, struct rset_parts *k)
 {
     for (uint32_t rank = idset_first(ranks); rank != IDSET_NONE; rank = idset_next(ranks, rank)) {
-        if (rset_append(rs, rank, kids_incref(k), NULL) < 0)
+        if (rset_append(rs, rank, rset_parts_incref(k), NULL) < 0)
             return -1;
     }
     return 0;
@@ -298,7 +299,7 @@ static int get_entry(rset_t *rs, const json_t *val, size_t i, errmsg_t *err)
     struct entry e = {0};
     struct children c = {0};
     idset_t *ranks = NULL, *cores = NULL, *gpus = NULL;
-    struct kids *k = NULL;
+    struct rset_parts *k = NULL;
     errmsg_t why;
     int rc = -1;
 
@@ -317,13 +318,13 @@ static int get_entry(rset_t *rs, const json_t *val, size_t i, errmsg_t *err)
         errmsg_fail(err, EPROTO, "execution.R_lite: more than %u nodes", RSET_NODES_MAX);
         goto out;
     }
-    if (!(k = kids_create(cores, gpus, c.memory)) || add_ranks(rs, ranks, k) < 0) {
+    if (!(k = rset_parts_create(cores, gpus, c.memory)) || add_ranks(rs, ranks, k) < 0) {
         errmsg_fail(err, ENOMEM, "out of memory for a set of resources");
         goto out;
     }
     rc = 0;
 out:
-    kids_decref(k);
+    rset_parts_decref(k);
     idset_destroy(ranks);
     idset_destroy(cores);
     idset_destroy(gpus);
@@ -364,16 +365,16 @@ static int set_hosts(rset_t *rs, const hostlist_t *hl, errmsg_t *err)
 {
     size_t n = hostlist_count(hl);
     char name[HOSTLIST_NAME_MAX + 1];
-    struct host *h = NULL;
+    struct rset_host *h = NULL;
 
     if (n != rs->n && n != 1)
         return errmsg_fail(err, EPROTO, "execution.nodelist: %zu hosts for %zu nodes", n, rs->n);
     for (size_t i = 0; i < rs->n; i++) {
         if (n == 1 && i > 0) {
-            rs->nodes[i].host = host_incref(h);
+            rs->nodes[i].host = rset_host_incref(h);
             continue;
         }
-        if (!hostlist_nth(hl, i, name, sizeof(name)) || !(h = host_create(name)))
+        if (!hostlist_nth(hl, i, name, sizeof(name)) || !(h = rset_host_create(name)))
             return errmsg_fail(err, ENOMEM, "out of memory for a set of resources");
         rs->nodes[i].host = h;
     }

@@ -8,22 +8,22 @@
 #define RSET_POOLS_MAX 1024
 
 /* What a node contributes.  Shared between nodes and sets, and never changed. */
-struct kids {
+struct rset_parts {
     unsigned refs; /* atomic: sets of several threads may share it */
     idset_t *cores;
     idset_t *gpus;
     uint64_t memory;
 };
 
-struct host {
+struct rset_host {
     unsigned refs; /* atomic */
     char name[];
 };
 
 struct rnode {
     uint32_t rank;
-    struct kids *kids;
-    struct host *host; /* NULL: not known */
+    struct rset_parts *parts;
+    struct rset_host *host; /* NULL: not known */
 };
 
 struct rpool {
@@ -42,16 +42,16 @@ struct rset {
 };
 
 /* `cores` and `gpus` are copied (NULL: none).  NULL with ENOMEM. */
-struct kids *kids_create(const idset_t *cores, const idset_t *gpus, uint64_t memory);
-struct kids *kids_incref(struct kids *k);
-void kids_decref(struct kids *k);
-bool kids_equal(const struct kids *a, const struct kids *b);
-struct host *host_create(const char *name);
-struct host *host_incref(struct host *h); /* NULL-safe, as is the following */
-void host_decref(struct host *h);
+struct rset_parts *rset_parts_create(const idset_t *cores, const idset_t *gpus, uint64_t memory);
+struct rset_parts *rset_parts_incref(struct rset_parts *k);
+void rset_parts_decref(struct rset_parts *k);
+bool rset_parts_equal(const struct rset_parts *a, const struct rset_parts *b);
+struct rset_host *rset_host_create(const char *name);
+struct rset_host *rset_host_incref(struct rset_host *h); /* NULL-safe, as is the following */
+void rset_host_decref(struct rset_host *h);
 
 /* Append a node; takes the references over, on failure too.  The caller sees to the order. */
-int rset_append(rset_t *rs, uint32_t rank, struct kids *kids, struct host *host);
+int rset_append(rset_t *rs, uint32_t rank, struct rset_parts *parts, struct rset_host *host);
 /* Place of the rank, or where it would be. */
 size_t rset_place(const rset_t *rs, uint32_t rank);
 /* Free the nodes, keep the rest. */

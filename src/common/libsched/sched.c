@@ -482,7 +482,7 @@ sched_t *sched_create(void)
     list_init(&s->all_jobs);
     s->epoch = s->grown = s->change = 1;
     s->enabled = true;
-    s->expiration = s->lapse = SCHED_NEVER;
+    s->expiration = s->too_late = SCHED_NEVER;
     if (!(s->jobs = hmap_create_u64(NULL)) || !(s->held = hmap_create_u64(NULL)) ||
         !(s->shapes = hmap_create_u64(NULL)) ||
         sched_set_queue_policy(s, sched_builtin("easy"), NULL, NULL) < 0 ||

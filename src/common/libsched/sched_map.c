@@ -468,7 +468,7 @@ void sched_claim_destroy(struct claim *c)
     int saved = errno;
 
     if (c) {
-        rset_destroy(c->apart);
+        rset_destroy(c->outside);
         free(c->pools);
         free(c->pieces);
         free(c);
@@ -500,13 +500,13 @@ static uint32_t count_bits(const uint64_t *bits, size_t words)
 }
 
 /* The rest of R that the claim does not have. */
-static int set_apart(const struct map *m, struct claim *c, const rset_t *R)
+static int set_outside(const struct map *m, struct claim *c, const rset_t *R)
 {
     rset_t *mine = sched_claim_rset(m, c);
 
-    c->apart = mine ? rset_diff(R, mine) : NULL;
+    c->outside = mine ? rset_diff(R, mine) : NULL;
     rset_destroy(mine);
-    return c->apart ? 0 : -1;
+    return c->outside ? 0 : -1;
 }
 
 struct claim *sched_claim_from_rset(const struct map *m, uint64_t id, const rset_t *R)
@@ -541,7 +541,7 @@ struct claim *sched_claim_from_rset(const struct map *m, uint64_t id, const rset
     c->npieces = n;
     for (size_t i = 0; i < m->npools && c->pools; i++)
         c->pools[i] = rset_pool_count(R, m->pools[i].name);
-    if (foreign && set_apart(m, c, R) < 0) {
+    if (foreign && set_outside(m, c, R) < 0) {
         sched_claim_destroy(c);
         return NULL;
     }
@@ -615,7 +615,7 @@ rset_t *sched_claim_rset(const struct map *m, const struct claim *c)
         if (c->pools[i] > 0 && rset_add_pool(R, m->pools[i].name, c->pools[i]) < 0)
             goto fail;
     }
-    if (c->apart && rset_add(R, c->apart) < 0)
+    if (c->outside && rset_add(R, c->outside) < 0)
         goto fail;
     idset_destroy(cores);
     idset_destroy(gpus);

@@ -69,7 +69,7 @@ static void pass_begin(sched_t *s, double now)
     s->moved_seen = s->moved;
     s->cursor_set = false;
     s->pass_reserved = 0;
-    s->lapse = SCHED_NEVER;
+    s->too_late = SCHED_NEVER;
     s->stopped = 0;
     s->nmissed = 0;
     s->stats.passes++;
@@ -533,7 +533,7 @@ static void go_on(sched_t *s, const struct sched_ops *ops)
 
             s->stopped = j->id;
             if (sched_job_bounded(s, j))
-                s->lapse = sched_job_latest(s, j) + 2. * SCHED_EPSILON;
+                s->too_late = sched_job_latest(s, j) + 2. * SCHED_EPSILON;
         }
         if (b == SCHED_BLOCKED_STOP || begin_backfill(s) < 0) {
             sched_pass_end(s);
@@ -573,7 +573,7 @@ bool sched_pass(sched_t *s, double now, size_t budget, const struct sched_ops *o
     if (s->phase == PHASE_IDLE) {
         double start = next_start(s);
 
-        if ((start > 0. && start <= now + SCHED_EPSILON) || s->lapse <= now)
+        if ((start > 0. && start <= now + SCHED_EPSILON) || s->too_late <= now)
             s->dirty = true;
         s->now = now;
         if (reorder > 0. && !s->sweep && !s->no_priority && now >= s->next_sweep) {
@@ -597,8 +597,8 @@ double sched_next_time(const sched_t *s)
 {
     double next = next_start(s);
 
-    if (s->lapse < SCHED_NEVER && (next < 0. || s->lapse < next))
-        next = s->lapse;
+    if (s->too_late < SCHED_NEVER && (next < 0. || s->too_late < next))
+        next = s->too_late;
     if (s->queue->queue->reorder > 0. && !s->no_priority && hmap_count(s->jobs) > 0 &&
         (next < 0. || s->next_sweep < next))
         next = s->next_sweep;

@@ -48,7 +48,7 @@ struct claim {
     struct sched_tree_node by_pool; /* held, with pools: in sched->pool_ends */
     struct job *job;                /* reservation: whose */
     struct sched_plugin_job view;
-    rset_t *apart;       /* reported as held, but not in the inventory */
+    rset_t *outside;     /* reported as held, but not in the inventory */
     struct claim *later; /* given back during a pass */
     uint64_t *pools;     /* amounts, one for each pool of the map; or NULL */
     uint64_t pass;       /* reservation: last pass that confirmed it */
@@ -139,7 +139,7 @@ static inline uint64_t *sched_map_free(const struct map *m, uint32_t n)
 /* With room for this many pieces, zeroed; NULL with ENOMEM. */
 struct claim *sched_claim_create(const struct map *m, size_t npieces, bool pools);
 void sched_claim_destroy(struct claim *c);
-/* A claim to R; resources that the map does not have go to ->apart.  NULL with ENOMEM. */
+/* A claim to R; resources that the map does not have go to ->outside.  NULL with ENOMEM. */
 struct claim *sched_claim_from_rset(const struct map *m, uint64_t id, const rset_t *R);
 /* As a set of resources; NULL with ENOMEM. */
 rset_t *sched_claim_rset(const struct map *m, const struct claim *c);
@@ -249,7 +249,7 @@ struct sched {
     size_t nheld_back; /* jobs with urgency 0 */
     bool enabled;
     double expiration; /* SCHED_NEVER: none */
-    double lapse;      /* from then on it is too late for the job at which the last pass stopped */
+    double too_late;   /* from then on it is too late for the job at which the last pass stopped */
     uint64_t stopped;  /* its id, or 0 */
     unsigned nmissed;  /* shapes for which this pass has logged missing nodes */
     bool ready;        /* the inventory is known */

@@ -294,8 +294,8 @@ static void key_dirty_below(struct km_ns *ns, struct km_watchkey *s, bool back)
     }
 }
 
-/* The entry of a spot is another one: look, unless that is what was sent (as after the first walk
- * over a new spot). */
+/* The entry of a watched key has changed: its watchers look, unless the new entry is what was sent
+ * to them (as after the first walk over a new key). */
 static void key_changed(struct km_ns *ns, struct km_watchkey *s, const uint8_t *bytes, size_t len)
 {
     LIST_FOREACH(n, &s->watchers)
@@ -306,7 +306,8 @@ static void key_changed(struct km_ns *ns, struct km_watchkey *s, const uint8_t *
     }
 }
 
-/* Compare a spot with the entry that stands there now (NULL: none).  false: objects are missing. */
+/* Compare what is known of a watched key with its entry now (NULL: none).  false: objects are
+ * missing. */
 static bool walk_key(struct walk *x, struct km_watchkey *s, const struct treeobj_entry *e)
 {
     uint8_t bytes[KM_WATCHKEY_MARK_MAX];
@@ -327,7 +328,7 @@ static bool walk_key(struct walk *x, struct km_watchkey *s, const struct treeobj
     return true;
 }
 
-/* All spots from lo to hi, each by a look-up in the directory. */
+/* All watched keys from lo to hi, each by a look-up in the directory. */
 static bool walk_each(struct walk *x, struct km_watchkey *s, uint32_t lo, uint32_t hi,
                       const uint8_t *new)
 {
@@ -347,7 +348,7 @@ static bool walk_each(struct walk *x, struct km_watchkey *s, uint32_t lo, uint32
     return ok;
 }
 
-/* Two nodes of the old and the new trie at the same place, and the spots that belong there. */
+/* Two nodes of the old and the new trie at the same place, and the watched keys that belong there. */
 static bool walk_node(struct walk *x, struct km_watchkey *s, uint32_t lo, uint32_t hi,
                       const uint8_t *top, const uint8_t *old, const uint8_t *new, unsigned depth)
 {

@@ -1,4 +1,5 @@
-/* Watched keys as a tree of names: where watchers hang, and what stood there.
+/* Watched keys as a tree of names: each node has the watchers of a key, and the entry that was there
+ * at the last look.
  *
  * Thread rules: those of the handle.
  */
@@ -37,11 +38,11 @@ void km_watchkey_mark_clear(struct km_watchkey_mark *m);
 
 /* NULL with ENOMEM.  The top has no parent, and the name "". */
 struct km_watchkey *km_watchkey_create(struct km_watchkey *parent, const char *name, size_t len);
-/* The spot of a key below `top`, made when there is none.  NULL with ENOMEM. */
+/* The node of a key below `top`, created if there is none.  NULL with ENOMEM. */
 struct km_watchkey *km_watchkey_get(struct km_watchkey *top, const char *key, size_t len);
-/* Free a spot that is of no use any more, and those above it. */
+/* Free a node without watchers and children, and those above it that this leaves without either. */
 void km_watchkey_prune(struct km_watchkey *s);
-/* What stands at this spot and below is not known any more. */
+/* The entries at this node and below it are not known any more. */
 void km_watchkey_forget(struct km_watchkey *s);
 
 #endif

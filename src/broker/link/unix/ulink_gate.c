@@ -126,7 +126,7 @@ static void hello_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *ar
         return;
     }
     if (p->state == ULINK_UP)
-        ulink_peer_doom(p, "another broker has taken its place");
+        ulink_peer_fail(p, "another broker has taken its place");
     if (p->state == ULINK_GONE && ulink_peer_revive(p) < 0) {
         refuse(s, "out of memory");
         return;

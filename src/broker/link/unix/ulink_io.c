@@ -83,7 +83,7 @@ void ulink_peer_close(struct ulink_peer *p)
     p->blocked = false;
 }
 
-void ulink_peer_doom(struct ulink_peer *p, const char *why)
+void ulink_peer_fail(struct ulink_peer *p, const char *why)
 {
     if (p->state == ULINK_GONE)
         return;
@@ -190,7 +190,7 @@ static void peer_write(struct ulink_peer *p)
         return;
     if ((rc = write_out(p)) < 0) {
         if (errno != EPIPE && errno != ECONNRESET) {
-            ulink_peer_doom(p, strerror(errno));
+            ulink_peer_fail(p, strerror(errno));
             return;
         }
         p->deaf = p->blocked = true; /* ready_cb finds the end, after what was sent before it */
@@ -261,7 +261,7 @@ int ulink_send(void *arg, enum core_plane plane, uint32_t rank, flux_msg_t *msg,
                 "rank %u does not read what is sent to it: %zu bytes wait; it is cut off and "
                 "counts as lost",
                 rank, outq_bytes(p->out));
-        ulink_peer_doom(p, "it did not read what was sent to it");
+        ulink_peer_fail(p, "it did not read what was sent to it");
         errno = EHOSTUNREACH;
         return -1;
     }
@@ -330,7 +330,7 @@ static void refused(struct ulink_peer *p, const flux_msg_t *msg)
 
     snprintf(why, sizeof(why), "it refused the connection: %.80s", owner ? in.reason : err.text);
     linklog(&p->l->log, LOG_ERR, "rank %u: %s", p->rank, why);
-    ulink_peer_doom(p, why);
+    ulink_peer_fail(p, why);
     json_decref(owner);
 }
 
@@ -354,7 +354,7 @@ static void accepted(struct ulink_peer *p, const flux_msg_t *msg)
     if (!owner) {
         linklog(&p->l->log, LOG_ERR, "%s is not the socket of rank %u: %s", p->uri, p->rank,
                 err.text);
-        ulink_peer_doom(p, err.text);
+        ulink_peer_fail(p, err.text);
         return;
     }
     json_decref(owner);
@@ -401,7 +401,7 @@ static void take_messages(struct ulink_peer *p)
             errmsg_set(&err, "out of memory for its messages");
         linklog(&p->l->log, LOG_ERR, "the connection to rank %u is of no use: %s", p->rank,
                 err.text);
-        ulink_peer_doom(p, err.text);
+        ulink_peer_fail(p, err.text);
     }
 }
 
@@ -424,12 +424,12 @@ static void ready_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *ar
             p->heard = flux_reactor_now(r);
         take_messages(p);
         if (p->in && framer_park(p->in) < 0)
-            ulink_peer_doom(p, "out of memory for its messages");
+            ulink_peer_fail(p, "out of memory for its messages");
     } else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
         if (p->state == ULINK_NEW)
             try_later(p);
         else
-            ulink_peer_doom(p, n == 0 ? "its connection was closed" : strerror(errno));
+            ulink_peer_fail(p, n == 0 ? "its connection was closed" : strerror(errno));
     }
 }
 
@@ -522,7 +522,7 @@ static void beat_peer(struct ulink_peer *p, double now, double stopped)
         snprintf(why, sizeof(why),
                  p->fd < 0 ? "it accepted no connection for %.1f s" : "it sent nothing for %.1f s",
                  now - p->heard);
-        ulink_peer_doom(p, why);
+        ulink_peer_fail(p, why);
     } else if (p->state == ULINK_UP) {
         /* What waits will serve as the sign of life once the peer reads again. */
         if (!p->sent && outq_bytes(p->out) == 0)

@@ -126,7 +126,7 @@ int ulink_peer_revive(struct ulink_peer *p);
 /* The operation of core_link_ops. */
 int ulink_again(void *arg, enum core_plane plane, uint32_t rank);
 /* The peer is lost: discard what waits for it, and tell the core from the reactor. */
-void ulink_peer_doom(struct ulink_peer *p, const char *why);
+void ulink_peer_fail(struct ulink_peer *p, const char *why);
 void ulink_peer_close(struct ulink_peer *p); /* close the connection, if there is one */
 int ulink_send(void *arg, enum core_plane plane, uint32_t rank, flux_msg_t *msg, bool force);
 int ulink_publish(void *arg, const flux_msg_t *event);

@@ -39,7 +39,7 @@ static void beat_peer(struct link_peer *p, double now, double stopped)
         char why[64];
 
         snprintf(why, sizeof(why), "it sent nothing for %.1f s", now - p->heard);
-        link_peer_doom(p, why);
+        link_peer_fail(p, why);
         return;
     }
     if (p->state == LINK_NEW)

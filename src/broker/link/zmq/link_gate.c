@@ -295,7 +295,7 @@ static void ended(struct link_gate *g, int which, int fd)
         return;
     if (which == SRC_PUB)
         p->connected = false;
-    link_peer_doom(p, "its connection was closed");
+    link_peer_fail(p, "its connection was closed");
 }
 
 static void drain_gate(struct link_source *mon)
@@ -456,7 +456,7 @@ void link_drain_monitor(struct link_source *src)
         case ZMQ_EVENT_HANDSHAKE_FAILED_AUTH:
             linklog(&p->l->log, LOG_ERR, "rank %u at %s refused this broker's public key, %s",
                     p->rank, p->source->uri, p->l->public_key);
-            link_peer_doom(p, "it refused this broker's key");
+            link_peer_fail(p, "it refused this broker's key");
             break;
         case ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL:
             tell_trying(p, "does not answer as the broker with the expected public key would");
@@ -467,7 +467,7 @@ void link_drain_monitor(struct link_source *src)
             break;
         case ZMQ_EVENT_DISCONNECTED:
             if (p->handshaken)
-                link_peer_doom(p, "its connection was closed");
+                link_peer_fail(p, "its connection was closed");
             break;
         default:
             break;

@@ -69,7 +69,7 @@ static void peer_close(struct link_peer *p)
     }
 }
 
-void link_peer_doom(struct link_peer *p, const char *why)
+void link_peer_fail(struct link_peer *p, const char *why)
 {
     link_t *l = p->l;
 
@@ -138,7 +138,7 @@ static void peer_flush(struct link_peer *p)
         }
     }
     if (rc < 0) {
-        link_peer_doom(p, "its connection was closed");
+        link_peer_fail(p, "its connection was closed");
     } else if (p->queue.count > 0) { /* blocked, or no memory for a frame: retry later */
         p->blocked = true;
         list_append(&l->blocked, &p->work);
@@ -305,7 +305,7 @@ static int op_send(void *arg, enum core_plane plane, uint32_t rank, flux_msg_t *
             "rank %u does not read what is sent to it: %zu messages of %zu bytes wait; it is cut "
             "off and counts as lost",
             rank, p->queue.count, p->queue.bytes);
-        link_peer_doom(p, "it did not read what was sent to it");
+        link_peer_fail(p, "it did not read what was sent to it");
         errno = EHOSTUNREACH;
         return -1;
     }
@@ -460,13 +460,13 @@ static void take_frame(struct link_peer *p, const char *data, size_t len)
     if (len > LINK_WORD_MAX) {
         take_messages(p->l, p->plane, p->rank, data, len);
     } else if (len == strlen(LINK_WORD_CUT) && memcmp(data, LINK_WORD_CUT, len) == 0) {
-        link_peer_doom(p, "it cut the connection");
+        link_peer_fail(p, "it cut the connection");
     } else if (len > refused && memcmp(data, LINK_WORD_REFUSED, refused) == 0 && p->outbound) {
         snprintf(why, sizeof(why), "it refused this broker: %.*s", (int)(len - refused),
                  data + refused);
         linklog(&p->l->log, LOG_ERR, "rank %u at %s refused this broker: %.*s", p->rank,
                 p->source->uri, (int)(len - refused), data + refused);
-        link_peer_doom(p, why);
+        link_peer_fail(p, why);
     } else if (len > 0) {
         p->l->stats.malformed++;
         linklog(&p->l->log, LOG_ERR, "dropped %zu bytes from rank %u that are not a message", len,
@@ -598,7 +598,7 @@ static void child_event_up(struct link_peer *p);
 static void take_place(struct link_peer *p)
 {
     if (p->state != LINK_GONE)
-        link_peer_doom(p, "another broker has taken its place");
+        link_peer_fail(p, "another broker has taken its place");
     report_lost(p->l); /* before the news that it is back */
     link_gate_forget(p->l, p);
     link_peer_renew(p);

@@ -141,7 +141,7 @@ void link_drain_all_in(link_t *l); /* read all that has come in at SRC_IN */
 /* Forget what an earlier connection has left behind: the peer is LINK_NEW. */
 void link_peer_renew(struct link_peer *p);
 /* The peer is lost: discard what waits for it, and tell the core from the reactor. */
-void link_peer_doom(struct link_peer *p, const char *why);
+void link_peer_fail(struct link_peer *p, const char *why);
 /* Send a word (which may be empty) past the queue.  It is dropped if it cannot be sent now. */
 void link_send_word(struct link_peer *p, const char *word);
 void link_drain_pub(struct link_source *src);
