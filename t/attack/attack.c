@@ -2,26 +2,27 @@
  * connection from doc/protocol.rst, and uses nothing of libflux.
  *
  *    attack SECONDS SEED WORKERS TOPICS [ATTACK]
- *        Run WORKERS processes for so long, each of which draws one attack after the other from its seed.
- *        ATTACK: this one only.  TOPICS: a file with the requests that services know, one a line.  Prints what each worker did;
- *        exit code 1 when a broken promise was seen: a request that no service can fulfil and that has
- *        had no answer, or two; 3 when the broker closed the door.
+ *        Run WORKERS processes for so long, each of which draws one attack after the other from its
+ *        seed.  ATTACK: this one only.  TOPICS: a file with the requests that services know, one a
+ *        line.  Prints what each worker did; exit code 1 when a broken promise was seen: a request
+ *        that no service can fulfil and that has had no answer, or two; 3 when the broker accepts
+ *        no connection any more.
  *    attack shapes TOPICS
- *        Send each request in every wrong shape, as one that wants one answer and as a stream; as the owner,
- *        and as the owner's client that claims to be a guest.
+ *        Send each request in every wrong shape, as one that wants one answer and as a stream; as
+ *        the owner, and as the owner's client that claims to be a guest.
  *    attack steps
- *        Hold each conversation that clients have, and hang up at every step of it: after each byte of
- *        the request, and at some of the answer.  Prints how many jobs were submitted.
+ *        Hold each conversation that clients have, and hang up at every step of it: after each byte
+ *        of the request, and at some of the answer.  Prints how many jobs were submitted.
  *    attack probe TOPICS
  *        Print those of the requests that a service of rank 0 knows.
  *    attack guest UID TOPICS
- *        Be user UID, and send each request in every wrong shape, claiming to be a guest, the owner, or a
- *        broker: exit code 0 when the broker refuses each connection, and answers nothing.
+ *        Be user UID, and send each request in every wrong shape, claiming to be a guest, the owner,
+ *        or a broker: exit code 0 when the broker refuses each connection, and answers nothing.
  *
  *    attack   what
- *    shapes   each of some requests with payloads of every wrong shape; each has to be answered once
+ *    shapes   some requests with payloads of every wrong shape; each has to be answered once
  *    flood    thousands of requests that want no answer, then one that does
- *    lie      messages that a client may not send, another's identity, forged routes, broken headers
+ *    lie      messages that a client may not send: another's identity, forged routes, bad headers
  *    stall    half a message, and the connection kept for a while
  *    cut      a connection that ends at a random byte
  *    leave    a conversation that is ended at one of its steps

@@ -1,8 +1,8 @@
 /* bench_attack.c - what a client waits while another one attacks its session (t/attack/attack.c).
  *
  *    bench_attack RANK ATTACK TOPICS NAME...
- *        Latencies of requests, commits and submissions at rank 0, alone and while ATTACK runs at RANK, with the
- *        attacks named ("all": drawn one after the other, as the test does).
+ *        Latencies of requests, commits and submissions at rank 0, alone and while ATTACK runs at
+ *        RANK, with the attacks named ("all": drawn one after the other, as the test does).
  *
  * What is measured is the broker's fairness, not who gets the processor: the attackers have one of
  * their own, and share with nobody.  The broker of rank 0 with its modules, and the client that is

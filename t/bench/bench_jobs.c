@@ -7,8 +7,8 @@
  *
  * Runs inside a session ($FLUX_URI).  BENCH_ROOT is the process id of the broker of rank 0.
  *
- * CPU time depends on what else the machine does, since caches are shared: bench_jobs.sh takes samples
- * that are compared by turns.
+ * CPU time depends on what else the machine does, since caches are shared: bench_jobs.sh takes
+ * samples that are compared by turns.
  *
  * In `run` a batch is submitted whenever at most WAITING jobs have not ended, so that the 1000th
  * and the 20,000th differ in nothing but what the service has behind it.

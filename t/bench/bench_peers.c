@@ -1,8 +1,8 @@
 /* bench_peers.c - the key-value store beside what others use: Redis and etcd.
  *
  *    bench_peers redis SOCKET        cached get, put and commit, puts in batches
- *    bench_peers durable DIR [PORT]  commits that are on disk when they are answered; DIR is on that
- *                                    disk, PORT etcd's
+ *    bench_peers durable DIR [PORT]  commits that are on disk when they are answered; DIR is on
+ *                                    that disk, PORT etcd's
  *    bench_peers load get|put SIZE CLIENTS COUNT     no figure: something to look at with perf
  *
  * Runs in a session; durable: of one with a statedir, on the same disk as etcd's data.  The clients

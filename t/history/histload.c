@@ -12,8 +12,8 @@
  *    wait        for a version that another client was told
  *    watch       a key: results come beside all this; of a key that is appended to sometimes only
  *                what is new, which is put together here
- *    fence       with others: the first who likes to opens one, and all that have nothing else to do
- *                join until it is full
+ *    fence       with others: the first who likes to opens one, and all that have nothing else to
+ *                do join until it is full
  *
  * When it is stopped it waits for the newest version that anybody was told, lists all keys once
  * more, and is at its end.

@@ -1,9 +1,10 @@
 /* hangfs.c - to be preloaded: a file system that hangs, in the directory that HANGFS names.
  *
- *    HANGFS/CALL/...      chdir, open, stat, execve, mkdir or rmdir of a path below hangs, as CALL says
- *    HANGFS/any/...       a CALL of a path below hangs when HANGFS/CALL.next is there, and removes that;
- *                         so does one of a file called flux-pmixd, wherever it is; CALL may be write,
- *                         too
+ *    HANGFS/CALL/...      a call of a path below hangs; CALL is chdir, open, stat, execve, mkdir or
+ *                         rmdir
+ *    HANGFS/any/...       a CALL of a path below hangs when HANGFS/CALL.next is there, and removes
+ *                         that; so does one of a file called flux-pmixd, wherever it is; CALL may
+ *                         be write, too
  *    HANGFS/CALL.pid      is written by who hangs: its process id
  *    HANGFS/CALL.open     when it is there nothing hangs any more
  *    HANGFS/immortal      holds a process id: kill(2) does not end that process, as it does not end

@@ -13,8 +13,9 @@
  *  - a job with resources has an R, which has what the jobspec asks for, within the inventory;
  *  - between alloc and free no core, gpu, memory or amount of a pool belongs to two jobs;
  *  - no job was given resources before its dependencies and its begin time allowed it;
- *  - if asked for: between alloc and free no group of uplinks of a leaf switch, or of a pod, could be used by
- *    two jobs (audit_links.h), and the hops on record are those between the nodes of the job.
+ *  - if asked for: between alloc and free no group of uplinks of a leaf switch, or of a pod, could
+ *    be used by two jobs (audit_links.h), and the hops on record are those between the nodes of the
+ *    job.
  *
  * Pure; one thread per object.
  */

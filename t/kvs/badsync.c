@@ -2,7 +2,8 @@
  * BADSYNC names says what becomes of calls to fsync() and fdatasync() of write-ahead logs:
  *
  *    fail N    this many fail with EIO, then the file is emptied; -1: all
- *    hold      they wait until the file says something else; a file of that name and ".held" is made
+ *    hold      they wait until the file says something else; meanwhile there is a file of that name
+ *              with ".held"
  *
  * or of those that write to the store's files:
  *

@@ -17,7 +17,7 @@
  *    version, rootref
  *    wait VERSION SECONDS
  *    snapshot SECONDS KEY           hold the root of now; after that print the key as it was
- *    fence NAME NPROCS TIMES        this many fences one after the other, "ok" or the error for each
+ *    fence NAME NPROCS TIMES        this many fences one by one, "ok" or the error for each
  *    upload KEY MIB SEED            store chunks and commit them
  *    upload-only BYTES              store chunks that nobody refers to
  *    watch KEY FLAGS COUNT          this many results: "value|whole|add BYTES DATA", "absent"

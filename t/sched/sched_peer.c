@@ -1,6 +1,7 @@
 /* sched_peer.c - talks to the scheduler, for tests.
  *
- *    sched_peer ask TOPIC [JSON]   one request: prints the answer, or the sentence on standard error
+ *    sched_peer ask TOPIC [JSON]   one request: prints the answer, or the error message on standard
+ *                                  error
  *    sched_peer job [JSON]         in the place of the job module: attaches with that request ({}),
  *                                  and prints each answer of the stream as a line.  Each line of
  *                                  standard input is a feed without its generation ({"add":[..]..};

@@ -6,8 +6,8 @@
  *
  *  1. A request that wants an answer gets exactly one last response: a second one, or one that
  * nobody waits for, is a violation at once; a missing one is found by sim_check_quiet().
- *  2. A subscriber to everything sees consecutive event numbers, until it is told (event.lost) that none
- *     come any more, because a broker above was lost.
+ *  2. A subscriber to everything sees consecutive event numbers, until an event.lost says that no
+ *     more will come, because a broker above was lost.
  *  3. An event number stands for the same event at all ranks.
  *  4. A broker's states only go forward; another broker of its rank begins anew.
  */

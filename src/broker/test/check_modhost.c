@@ -127,7 +127,8 @@ static void answer_cb(flux_future_t *f, void *arg)
     flux_reactor_stop(b->r, 0);
 }
 
-/* Whatever a module in a thread sends at once, the loop has other work in between; the order stays. */
+/* However much a module in a thread sends at once: the loop does other work in between, and the
+ * order stays. */
 START_TEST(flood)
 {
     struct bed b;

@@ -1,8 +1,8 @@
 /* jm_ended.c - the records of ended jobs.
  *
  * Purpose: what is kept in memory of a job whose end is in the store: one block of about two
- * hundred bytes, with its texts (names, hosts, exception) behind the numbers, in memory of their own
- * (libutil/slab.h).
+ * hundred bytes, with its texts (names, hosts, exception) behind the numbers, in memory of their
+ * own (libutil/slab.h).
  *
  * Invariant: the list is in the order in which jobs ended.
  *

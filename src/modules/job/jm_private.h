@@ -162,7 +162,8 @@ struct jm_ended {
     char text[];
 };
 
-/* A job.submit that is being read or put on record.  But for `store`, only jm_submit.c touches it. */
+/* A job.submit that is being read or put on record.  Only jm_submit.c touches it, except for
+ * `store`. */
 struct jm_submission {
     struct list_node node; /* in jm_submit.waiting until all of it was read */
     flux_msg_t *req;

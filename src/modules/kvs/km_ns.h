@@ -270,8 +270,8 @@ struct km_read {
     /* what is read: its key and cursor live with the owner */
     struct kvs_lookup_req q;
     /* Make the answer from the entry: 0, or -1 with EAGAIN when objects are missing (they are in
-     * km_load_miss(); called again when they are here), EINPROGRESS when a slice of time is over (called
-     * again for the next one), or another error. */
+     * km_load_miss(); called again when they are here), EINPROGRESS when a slice of time is over
+     * (called again for the next one), or another error. */
     int (*make)(struct km_read *r);
     struct km_listing *listing; /* what km_answer.c has made of a listing so far, or NULL */
     struct km_changes *changes; /* and km_delta.c of what differs */

@@ -348,7 +348,7 @@ static bool walk_each(struct walk *x, struct km_watchkey *s, uint32_t lo, uint32
     return ok;
 }
 
-/* Two nodes of the old and the new trie at the same place, and the watched keys that belong there. */
+/* Compare two nodes of the old and the new trie at the same place, for the watched keys below. */
 static bool walk_node(struct walk *x, struct km_watchkey *s, uint32_t lo, uint32_t hi,
                       const uint8_t *top, const uint8_t *old, const uint8_t *new, unsigned depth)
 {

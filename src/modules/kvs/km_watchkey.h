@@ -1,5 +1,5 @@
-/* Watched keys as a tree of names: each node has the watchers of a key, and the entry that was there
- * at the last look.
+/* Watched keys as a tree of names: each node has the watchers of a key, and the entry that was
+ * there at the last look.
  *
  * Thread rules: those of the handle.
  */

@@ -1,5 +1,5 @@
-/* check_slice.c - slices of long computations: by time, by steps on a virtual clock, and shorter on a
- * shared loop.
+/* check_slice.c - slices of long computations: by time, by steps on a virtual clock, and shorter on
+ * a shared loop.
  */
 #include "config.h"
 #include <check.h>
