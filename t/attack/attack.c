@@ -16,8 +16,8 @@
  *    attack probe TOPICS
  *        Print those of the requests that a service of rank 0 knows.
  *    attack guest UID TOPICS
- *        Be user UID, and send each request in every wrong shape, claiming to be a guest, the owner,
- *        or a broker: exit code 0 when the broker refuses each connection, and answers nothing.
+ *        Be user UID, and send each request in every wrong shape, claiming to be a guest, the
+ *        owner, or a broker: exit code 0 when the broker refuses each connection, and answers nothing.
  *
  *    attack   what
  *    shapes   some requests with payloads of every wrong shape; each has to be answered once
