@@ -4,9 +4,10 @@
  *   1. write src/cmd/cmd_NAME.c with  int cmd_NAME(struct cmd *c, int argc, char **argv)
  *   2. list the file in src/cmd/Makemodule.am
  *   3. if it is new to the project, add a line to src/cmd/cmd_list.h and a page
- * doc/man1/flux-NAME.rst A command whose file is not built is not there: the table refers to it
- * weakly.  A command that needs more libraries than flux itself is a program of its own, flux-NAME
- * in the exec directory.
+ *      doc/man1/flux-NAME.rst
+ *
+ * A command whose file is not built does not exist: the table refers to it weakly.  A command that
+ * needs more libraries than flux itself is a program of its own, flux-NAME in the exec directory.
  *
  *   static const struct cmd_opt opts[] = {
  *       {'n', "count", "N", "stop after N"},          -n N, --count=N

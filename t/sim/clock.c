@@ -2,7 +2,7 @@
  *
  * Invariants:
  *  1. The heap is ordered by (time, deferred, number): two runs with the same calls give the same
- * order.
+ *     order.
  *  2. An event is in the heap, or in the list of its paused owner, or free.
  *  3. Time never goes back.
  */

@@ -5,7 +5,7 @@
  * client can see, whatever the scenario does:
  *
  *  1. A request that wants an answer gets exactly one last response: a second one, or one that
- * nobody waits for, is a violation at once; a missing one is found by sim_check_quiet().
+ *     nobody waits for, is a violation at once; a missing one is found by sim_check_quiet().
  *  2. A subscriber to everything sees consecutive event numbers, until an event.lost says that no
  *     more will come, because a broker above was lost.
  *  3. An event number stands for the same event at all ranks.

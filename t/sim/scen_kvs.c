@@ -4,12 +4,12 @@
  * writers' directories from elsewhere; groups fence round after round, each member with a key of
  * its own, and then read everybody's.  What must hold, with faults too:
  *
- *  1. Read your writes: who was told that a commit is done finds what it wrote, or newer of its
- * own.
+ *  1. Read your writes: a client that was told that its commit is done finds what it wrote, or
+ *     what it wrote later.
  *  2. Atomicity: both keys of a commit, read together, hold the same number at all times.
  *  3. Monotonic reads: no client sees a writer's number, or a version of the store, go back.
- *  4. A fence: all who are told success are told the same version, not before all have entered, and
- * then find the keys of all members.
+ *  4. A fence: all members that succeed are told the same version, not before all have entered,
+ *     and then find the keys of all members.
  *  5. The version a commit is told grows from commit to commit of one client.
  *
  * Without faults there are no errors; with faults EHOSTUNREACH and ECONNABORTED are, never silence.

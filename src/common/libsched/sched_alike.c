@@ -23,7 +23,8 @@
  *  1. The engine has each waiting job of an available shape (job->whole) and each held claim
  *     (claim->whole).  It does not have jobs that wait for nodes that are down.
  *  2. A node that several claims share belongs to the claim that ends last.
- * ... and while sched_pass.c decides:
+ *
+ * And while sched_pass.c decides:
  *  3. No job has a reservation of the engine, so none of an earlier time comes back.
  *
  * Failure: without memory there is no engine, and sched_pass.c decides.
