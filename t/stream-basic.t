@@ -83,7 +83,7 @@ opened r
 go w
 wait $cat
 is $? 0 "flux stream cat ends after --count steps"
-like "$(tail -n 1 cat.out)" $'[0-9]\t0\tdata\t100000' "and has printed variables"
+like "$(cat cat.out)" $'[0-9]\t0\tdata\t100000' "and has printed variables"
 wait $raw
 is $? 0 "flux stream cat --raw"
 is "$(wc -c <raw.out)" 24 "prints bytes, of one variable only"
@@ -101,6 +101,20 @@ go w
 ended r
 is "$last" "7-9 3 the end " "a late reader gets the steps that are kept"
 wait "${pid[w]}"
+
+# Pieces that overlap.
+peer w0 0 write over 1 0 2 ready=1 overlap=1
+peer w1 0 write over 1 1 2 ready=1 overlap=1
+peer r 1 read over
+for name in w0 w1 r; do
+    opened $name
+done
+go w0
+go w1
+ended r 1
+like "$last" "error: .*'T'.* overlap" "pieces of an array that overlap are an error of the reader"
+ended w0 1
+ended w1 1
 
 # A reader that wants only the newest.
 peer w 0 write new 40 0 1 ready=1

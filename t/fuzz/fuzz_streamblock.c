@@ -25,7 +25,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         const struct block_var *v = block_at(b, i);
 
         MUST(v->off <= size && v->len <= size - v->off && block_find(b, v->name) == v);
-        MUST(block_add(again, v->name, v->format, v->len) == 0);
+        MUST(block_add(again, v->name, v->desc, v->desc_len, v->len) == 0);
     }
     MUST((buf = malloc(block_size(again) + 1)));
     block_write(again, buf);

@@ -3,13 +3,15 @@
  *    peer write NAME STEPS RANK SIZE [OPTION=VALUE...]
  *    peer read NAME [OPTION=VALUE...]
  *
- * A writer puts, into each step, its number as "n" and a block of 100,000 bytes that depend on the
- * rank and the number as "data".  A reader checks all of it, and prints the first step, the last
- * one, and how many there were; then why it ended.
+ * A writer puts, into each step, its number as "n", a block of 100,000 bytes that depend on the
+ * rank and the number as "data", and ROWS rows of a global array of numbers as "T".  A reader
+ * checks all of it, and prints the first step, the last one, and how many there were; then why it
+ * ended.
  *
  * Options: policy, keep and timeout are those of opening a stream; newest=1 lets a reader begin the
  * newest steps; ready=1 waits for a line of standard input before the first step, and hold=1 after
- * the last one of a writer; crash=N ends a writer by SIGKILL instead of ending step N.
+ * the last one of a writer; overlap=1 lets each writer put the same rows; crash=N ends a writer by
+ * SIGKILL instead of ending step N.
  */
 #include "config.h"
 #include <errno.h>
@@ -23,8 +25,10 @@
 #include "libstream/stream.h"
 
 #define DATA_LEN 100000
+#define ROWS 8
+#define COLUMNS 12
 
-static int newest, hold, ready;
+static int newest, hold, ready, overlap;
 static uint64_t crash = UINT64_MAX;
 static struct flux_stream_opts opts;
 
@@ -48,6 +52,8 @@ static void option(const char *arg)
         opts.keep = (uint32_t)atoi(val);
     else if (strncmp(arg, "newest", n) == 0)
         newest = 1;
+    else if (strncmp(arg, "overlap", n) == 0)
+        overlap = 1;
     else if (strncmp(arg, "hold", n) == 0)
         hold = 1;
     else if (strncmp(arg, "ready", n) == 0)
@@ -88,8 +94,35 @@ static void put(flux_stream_t *s, const char *var, const void *data, size_t len)
         die(err.text);
 }
 
+/* An element of the global array. */
+static double element(uint64_t step, uint64_t row, uint64_t column)
+{
+    return (double)(1000000 * step + 1000 * row + column);
+}
+
+static void put_rows(flux_stream_t *s, double *rows)
+{
+    uint64_t shape[] = {(uint64_t)ROWS * opts.size, COLUMNS};
+    uint64_t offset[] = {overlap ? 0 : (uint64_t)ROWS * opts.rank, 0};
+    uint64_t count[] = {ROWS, COLUMNS};
+    struct flux_stream_array a = {
+        .type = "f64", .ndims = 2, .shape = shape, .offset = offset, .count = count};
+    errmsg_t err;
+
+    for (uint64_t i = 0; i < ROWS; i++) {
+        for (uint64_t k = 0; k < COLUMNS; k++)
+            rows[i * COLUMNS + k] = element(flux_stream_step(s), offset[0] + i, k);
+    }
+    if (flux_stream_put_array(s, "T", &a, rows, &err) < 0)
+        die(err.text);
+    offset[0] = shape[0];
+    if (flux_stream_put_array(s, "outside", &a, rows, &err) == 0 || errno != EINVAL)
+        die("a piece outside of its array can be put");
+}
+
 static int writer(flux_t *h, char **argv)
 {
+    static double rows[ROWS * COLUMNS];
     static unsigned char data[DATA_LEN];
     uint64_t steps = (uint64_t)atoi(argv[1]);
     flux_stream_t *s;
@@ -109,6 +142,7 @@ static int writer(flux_t *h, char **argv)
         fill(data, opts.rank, n);
         put(s, "n", &n, sizeof(n));
         put(s, "data", data, sizeof(data));
+        put_rows(s, rows);
         if (n == crash)
             raise(SIGKILL);
         if (flux_stream_end_step(s, 60., &err) < 0)
@@ -120,6 +154,55 @@ static int writer(flux_t *h, char **argv)
     }
     flux_stream_close(s);
     return 0;
+}
+
+/* A box of the global array: all, or each third row and second column. */
+static void check_box(flux_stream_t *s, uint64_t step, const uint64_t *shape, uint64_t by_row,
+                      uint64_t by_column)
+{
+    uint64_t start[] = {by_row - 1, by_column - 1};
+    uint64_t count[] = {shape[0] / by_row, shape[1] / by_column};
+    uint64_t stride[] = {by_row, by_column};
+    double *box = calloc(count[0] * count[1], sizeof(*box));
+    errmsg_t err;
+
+    if (flux_stream_get_box(s, "T", start, count, stride, box, count[0] * count[1] * sizeof(*box),
+                            &err) < 0)
+        die(err.text);
+    for (uint64_t i = 0; i < count[0]; i++) {
+        for (uint64_t k = 0; k < count[1]; k++) {
+            if (box[i * count[1] + k] !=
+                element(step, start[0] + i * by_row, start[1] + k * by_column))
+                die("a box has a wrong element");
+        }
+    }
+    if (flux_stream_get_box(s, "T", NULL, NULL, NULL, box, 1, &err) == 0 || errno != ENOBUFS)
+        die("a box fits into too little memory");
+    start[0] = shape[0];
+    if (flux_stream_get_box(s, "T", start, count, stride, box, sizeof(*box), &err) == 0 ||
+        errno != ERANGE)
+        die("a box can be outside of its array");
+    free(box);
+}
+
+static void check_array(flux_stream_t *s, uint64_t step)
+{
+    uint32_t last = flux_stream_writers(s) - 1;
+    struct flux_stream_info all;
+    struct flux_stream_info own;
+    errmsg_t err;
+
+    if (flux_stream_inquire(s, FLUX_STREAM_ALL, "T", &all, &err) < 0 ||
+        flux_stream_inquire(s, last, "T", &own, &err) < 0)
+        die(err.text);
+    if (strcmp(all.type, "f64") != 0 || !all.global || all.columns || all.ndims != 2 ||
+        all.shape[0] != ROWS * (last + 1) || all.shape[1] != COLUMNS ||
+        own.offset[0] != ROWS * last || own.offset[1] != 0 || own.count[0] != ROWS)
+        die("the array is another one");
+    check_box(s, step, all.shape, 1, 1);
+    check_box(s, step, all.shape, 3, 2);
+    if (flux_stream_inquire(s, last, "data", &own, &err) == 0 || errno != ENOENT)
+        die("a variable of bytes is an array");
 }
 
 static void check(flux_stream_t *s, uint64_t step)
@@ -145,6 +228,7 @@ static void check(flux_stream_t *s, uint64_t step)
         if (flux_stream_get(s, rank, "none", &p, &len, &err) == 0 || errno != ENOENT)
             die("there is a variable that nobody has put");
     }
+    check_array(s, step);
 }
 
 static int reader(flux_t *h, char **argv)

@@ -1,9 +1,9 @@
 /* array.c - variables and their pieces: checked, sorted, encoded.
  *
  * Pieces stay in the order in which they were added.  A second list has those of a global array
- * sorted by their offset in one dimension, the *axis*: that along which the fewest pieces are side by
- * side.  A sweep along the axis finds pieces that overlap, and a search in the list those that a box
- * meets.
+ * sorted by their offset in one dimension, the *axis*: that along which the fewest pieces are side
+ * by side.  A sweep along the axis finds pieces that overlap, and a search in the list those that a
+ * box meets.
  *
  * Invariants:
  *  1. The bytes of an array, of a piece and of a box are numbers of 62 bits.

@@ -65,8 +65,8 @@ typedef struct stream_array stream_array_t;
 stream_array_t *stream_array_create(const struct stream_shape *shape, errmsg_t *err);
 void stream_array_destroy(stream_array_t *a); /* NULL-safe, keeps errno */
 
-/* Add a piece: `ndims` numbers each; `offset` is for global arrays only.  -1 with EINVAL (not inside
- * the array, or without elements), E2BIG or ENOMEM, and an error message. */
+/* Add a piece: `ndims` numbers each; `offset` is for global arrays only.  -1 with EINVAL (not
+ * inside the array, or without elements), E2BIG or ENOMEM, and an error message. */
 int stream_array_add(stream_array_t *a, uint32_t rank, const uint64_t *offset,
                      const uint64_t *count, errmsg_t *err);
 /* All pieces have been added.  -1 with EINVAL (pieces overlap, or a writer has two of what it can

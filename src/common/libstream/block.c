@@ -1,6 +1,6 @@
 /* block.c - the layout of a step.
  *
- * Numbers are little-endian; values are as their formats say.
+ * Numbers are little-endian; values, and the bytes that describe them, are not looked at here.
  *
  *    bytes
  *    0..7     "FLUXSTEP"
@@ -8,8 +8,10 @@
  *    12..15   number of variables
  *    16..23   bytes of the table
  *    24..     table: for each variable
- *                0  format id    8  offset of the value    16  its length
- *               24  length of the name (1 byte), the name, zeros up to a multiple of 8
+ *                0  offset of the value    8  its length
+ *               16  length of the description (4 bytes)
+ *               20  length of the name (1 byte), the name, the description, zeros up to a multiple
+ *                   of 8
  *    then     values, each at a multiple of 64, in the order of the table
  *
  * Invariants:
@@ -31,7 +33,7 @@
 #include "libutil/le.h"
 
 #define HEAD 24
-#define ENTRY 25 /* bytes of an entry without the name */
+#define ENTRY 21 /* bytes of an entry without name and description */
 #define BLOCK_VERSION 1
 #define ALIGN 64
 #define SIZE_MAX_BYTES ((uint64_t)1 << 60)
@@ -63,6 +65,7 @@ void block_clear(block_t *b)
     for (size_t i = 0; i < b->n; i++) {
         hmap_del(b->names, b->vars[i].name);
         free(b->vars[i].name);
+        free(b->vars[i].desc);
     }
     b->n = 0;
     b->table = b->end = 0;
@@ -97,7 +100,8 @@ static bool name_ok(const char *name, size_t len)
     return true;
 }
 
-static struct block_var *var_add(block_t *b, const char *name, size_t len)
+static struct block_var *var_add(block_t *b, const char *name, size_t len, const void *desc,
+                                 size_t desc_len)
 {
     struct block_var *v;
 
@@ -105,7 +109,7 @@ static struct block_var *var_add(block_t *b, const char *name, size_t len)
         errno = EINVAL;
         return NULL;
     }
-    if (b->n == BLOCK_VARS_MAX) {
+    if (b->n == BLOCK_VARS_MAX || desc_len > BLOCK_DESC_MAX) {
         errno = E2BIG;
         return NULL;
     }
@@ -119,23 +123,27 @@ static struct block_var *var_add(block_t *b, const char *name, size_t len)
         b->room = room;
     }
     v = &b->vars[b->n];
-    if (!(v->name = strndup(name, len)))
-        return NULL;
+    *v = (struct block_var){.desc_len = (uint32_t)desc_len};
+    if (!(v->name = strndup(name, len)) || (desc_len > 0 && !(v->desc = malloc(desc_len))))
+        goto fail;
     if (hmap_get(b->names, v->name)) {
-        free(v->name);
         errno = EEXIST;
-        return NULL;
+        goto fail;
     }
-    if (hmap_put(b->names, v->name, (void *)(uintptr_t)(b->n + 1)) < 0) {
-        free(v->name);
-        return NULL;
-    }
+    if (hmap_put(b->names, v->name, (void *)(uintptr_t)(b->n + 1)) < 0)
+        goto fail;
+    if (desc_len > 0)
+        memcpy(v->desc, desc, desc_len);
     b->n++;
-    b->table += align(ENTRY + len, 8);
+    b->table += align(ENTRY + len + desc_len, 8);
     return v;
+fail:
+    free(v->desc);
+    free(v->name);
+    return NULL;
 }
 
-int block_add(block_t *b, const char *name, uint64_t format, uint64_t len)
+int block_add(block_t *b, const char *name, const void *desc, size_t desc_len, uint64_t len)
 {
     struct block_var *v;
 
@@ -143,9 +151,8 @@ int block_add(block_t *b, const char *name, uint64_t format, uint64_t len)
         errno = E2BIG;
         return -1;
     }
-    if (!(v = var_add(b, name, strlen(name))))
+    if (!(v = var_add(b, name, strlen(name), desc, desc_len)))
         return -1;
-    v->format = format;
     v->off = b->end;
     v->len = len;
     b->end = align(b->end + len, ALIGN);
@@ -178,12 +185,14 @@ void block_write(block_t *b, void *buf)
         size_t len = strlen(v->name);
 
         v->off += values_at(b);
-        le_put64(p, v->format);
-        le_put64(p + 8, v->off);
-        le_put64(p + 16, v->len);
-        p[24] = (unsigned char)len;
+        le_put64(p, v->off);
+        le_put64(p + 8, v->len);
+        le_put32(p + 16, v->desc_len);
+        p[20] = (unsigned char)len;
         memcpy(p + ENTRY, v->name, len);
-        p += align(ENTRY + len, 8);
+        if (v->desc_len > 0)
+            memcpy(p + ENTRY + len, v->desc, v->desc_len);
+        p += align(ENTRY + len + v->desc_len, 8);
     }
     INVARIANT(1, p == (unsigned char *)buf + HEAD + b->table);
 }
@@ -196,19 +205,23 @@ static int table_read(block_t *b, const unsigned char *p, uint64_t size, uint32_
 
     for (uint32_t i = 0; i < n; i++) {
         struct block_var *v;
+        uint64_t used;
         uint64_t entry;
 
-        if (left < ENTRY || (entry = align(ENTRY + (uint64_t)p[24], 8)) > left)
+        if (left < ENTRY)
             return -1;
-        for (uint64_t k = ENTRY + p[24]; k < entry; k++) {
+        used = ENTRY + (uint64_t)p[20] + le_get32(p + 16);
+        entry = align(used, 8);
+        if (entry > left)
+            return -1;
+        for (uint64_t k = used; k < entry; k++) {
             if (p[k] != 0)
                 return -1;
         }
-        if (!(v = var_add(b, (const char *)p + ENTRY, p[24])))
+        if (!(v = var_add(b, (const char *)p + ENTRY, p[20], p + ENTRY + p[20], le_get32(p + 16))))
             return -1;
-        v->format = le_get64(p);
-        v->off = le_get64(p + 8);
-        v->len = le_get64(p + 16);
+        v->off = le_get64(p);
+        v->len = le_get64(p + 8);
         if (v->off != next || v->off > total || v->len > total - v->off)
             return -1;
         next = align(v->off + v->len, ALIGN);
@@ -231,7 +244,7 @@ block_t *block_read(const void *data, uint64_t len, errmsg_t *err)
         size = le_get64(head + 16);
         if (memcmp(head, magic, sizeof(magic)) == 0 && le_get32(head + 8) == BLOCK_VERSION &&
             le_get32(head + 12) <= BLOCK_VARS_MAX && size <= len - HEAD &&
-            size <= (uint64_t)BLOCK_VARS_MAX * (ENTRY + BLOCK_NAME_MAX + 8)) {
+            size <= (uint64_t)BLOCK_VARS_MAX * (ENTRY + BLOCK_NAME_MAX + BLOCK_DESC_MAX + 8)) {
             table = malloc(size > 0 ? size : 1);
             b = block_create();
             if (!table || !b)

@@ -1,7 +1,7 @@
 /* The bytes of a step: what each variable is, and its value.
  *
  *    block_t *b = block_create();
- *    block_add(b, "T", id, len);                     for each variable
+ *    block_add(b, "T", desc, desc_len, len);         for each variable
  *    block_write(b, buf);                            block_size(b) bytes, with gaps for the values
  *    memcpy(buf + block_at(b, i)->off, value, len);
  *
@@ -20,21 +20,24 @@
 
 #define BLOCK_NAME_MAX 127  /* bytes */
 #define BLOCK_VARS_MAX 4096 /* variables of a step */
+#define BLOCK_DESC_MAX 4096 /* bytes of a description */
 
 typedef struct block block_t;
 
 struct block_var {
     char *name;
-    uint64_t format; /* id, or 0: bytes */
-    uint64_t off;    /* of the value, a multiple of 64; after block_write() or block_read() */
+    uint8_t *desc; /* bytes that describe the variable, or NULL: its value is just bytes */
+    uint32_t desc_len;
+    uint64_t off; /* of the value, a multiple of 64; after block_write() or block_read() */
     uint64_t len;
 };
 
 block_t *block_create(void);    /* empty; NULL with ENOMEM */
 void block_destroy(block_t *b); /* NULL-safe, keeps errno */
 
-/* 0, or -1 with EINVAL (not a name), EEXIST, E2BIG (too many, or too large) or ENOMEM. */
-int block_add(block_t *b, const char *name, uint64_t format, uint64_t len);
+/* The description is copied.  0, or -1 with EINVAL (not a name), EEXIST, E2BIG (too many, or too
+ * large) or ENOMEM. */
+int block_add(block_t *b, const char *name, const void *desc, size_t desc_len, uint64_t len);
 void block_clear(block_t *b);
 uint64_t block_size(const block_t *b); /* of the step in bytes */
 /* Write everything but the values to `buf`, which has block_size() bytes.  Now it is known where

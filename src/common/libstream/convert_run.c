@@ -1,7 +1,7 @@
 /* convert_run.c - checks bodies of records, and converts them.
  *
- * One walk over the body does both jobs, in the order of its blocks; without an output it checks and
- * counts.  Records inside records are walked by recursion.
+ * One walk over the body does both jobs, in the order of its blocks; without an output it checks
+ * and counts.  Records inside records are walked by recursion.
  *
  * The body may be in memory that another process writes to.  Therefore each offset is compared with
  * the place where the walk expects the block, and then the expectation is used; each size is read

@@ -30,13 +30,13 @@ void stream_copy(const struct stream_part *part, const void *piece, void *box);
 void stream_copy_pack(const struct stream_part *part, const void *piece, void *packed);
 void stream_copy_unpack(const struct stream_part *part, const void *packed, void *box);
 
-/* Bytes that lie together in the piece, and how many times there are such bytes: many short runs are
- * better packed. */
+/* Bytes that lie together in the piece, and how many times there are such bytes: many short runs
+ * are better packed. */
 size_t stream_copy_run(const struct stream_part *part);
 uint64_t stream_copy_count(const struct stream_part *part);
 
-/* The next runs of the piece, at most `max`; `at` begins as zeros, and says where to go on.  Returns
- * how many; 0 after the last one. */
+/* The next runs of the piece, at most `max`; `at` begins as zeros, and says where to go on.
+ * Returns how many; 0 after the last one. */
 struct stream_runs {
     uint64_t at[STREAM_NDIMS_MAX];
     bool end;

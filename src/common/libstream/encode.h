@@ -1,8 +1,8 @@
 /* Records of typed streams as bytes: their header, and how the writer makes them.
  *
- * A record in a stream is the C struct as it is in the writer's memory, with what it points to behind
- * it, and offsets in place of pointers; doc/stream-format.rst describes it byte by byte.  A struct
- * without pointers is its own encoding: a writer can build it where it will be read.
+ * A record in a stream is the C struct as it is in the writer's memory, with what it points to
+ * behind it, and offsets in place of pointers; doc/stream-format.rst describes it byte by byte.  A
+ * struct without pointers is its own encoding: a writer can build it where it will be read.
  *
  *    if (stream_encode_size(f, &rec, &len, &err) == 0 && (buf = space for len bytes))
  *        rc = stream_encode(f, &rec, buf, len, &len, &err);

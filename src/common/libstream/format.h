@@ -169,7 +169,8 @@ struct stream_table {
         .name = #m, .type = STREAM_STRING, .flags = (fl),                   \
         .offset = STREAM_OFFSET_(S, m, STREAM_TO_(S, m, char)), __VA_ARGS__ \
     }
-/* Records of type C, described by `table`: in place, pointed to, and an array that is pointed to. */
+/* Records of type C, described by `table`: in place, pointed to, and an array that is pointed to.
+ * */
 #define STREAM_NESTED(S, m, C, table, ...)                               \
     {                                                                    \
         .name = #m, .type = STREAM_RECORD, .of = (table),                \

@@ -1,9 +1,9 @@
 /* format_text.c - the canonical text of formats, its hash, and its reader.
  *
- * doc/stream-format.rst describes the text line by line.  There is one text of a format.  The reader
- * makes the tables that a program would have written (format.h), builds the format of the last
- * one, and prints it again: the result has to be the same bytes, so that blanks, other orders of
- * records, and other spellings of numbers are refused in one place.
+ * doc/stream-format.rst describes the text line by line.  There is one text of a format.  The
+ * reader makes the tables that a program would have written (format.h), builds the format of the
+ * last one, and prints it again: the result has to be the same bytes, so that blanks, other orders
+ * of records, and other spellings of numbers are refused in one place.
  *
  * Invariants:
  *  1. A format that was parsed has the text that was parsed.

@@ -1,7 +1,7 @@
 /* select.c - boxes of global arrays: checks, and the parts that they consist of.
  *
- * In each dimension the elements of a box that are in a piece are one run of an arithmetic sequence;
- * a part is their product.
+ * In each dimension the elements of a box that are in a piece are one run of an arithmetic
+ * sequence; a part is their product.
  *
  * Invariants:
  *  1. The parts of a selection have no element of the box in common, since pieces do not overlap.

@@ -1,8 +1,8 @@
 /* Which bytes of which piece a box of a global array consists of.
  *
  * A box is what a reader asks for: in each dimension a first element, a number of elements and a
- * stride.  A selection lists, for each piece that has some of them, a *part*: a set of elements that
- * lie regularly both in the piece and in the reader's memory.
+ * stride.  A selection lists, for each piece that has some of them, a *part*: a set of elements
+ * that lie regularly both in the piece and in the reader's memory.
  *
  *    sel = stream_select_create(array, &box, &want, &err);
  *    for (i = 0; i < stream_select_count(sel); i++) {

@@ -30,6 +30,7 @@
 #ifndef FLUX_STREAM_H
 #define FLUX_STREAM_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -78,6 +79,23 @@ void flux_stream_close(flux_stream_t *s);
  * without blanks.  0, or -1 with EINVAL, EEXIST (it is in the step already), E2BIG or ENOMEM, and
  * an error message. */
 int flux_stream_put(flux_stream_t *s, const char *var, const void *data, size_t len, errmsg_t *err);
+/* An array, or a value, of elements of a type. */
+struct flux_stream_array {
+    const char
+        *type;      /* "i8" to "i64", "u8" to "u64", "f32", "f64", "c64", "c128" (complex), "bool",
+                         "char", "bytes" (of one byte) */
+    unsigned ndims; /* 0: one element; at most 16 */
+    const uint64_t *shape;  /* elements of the global array of which this is a piece; NULL: an array
+                               of this writer only */
+    const uint64_t *offset; /* of the piece; NULL without `shape` */
+    const uint64_t *count;  /* elements of the piece, or of the array */
+    bool columns; /* the first dimension is the fastest, as in Fortran; else the last one */
+};
+/* flux_stream_put() of elements without gaps in memory.  All writers describe an array in the same
+ * way but for the piece, and pieces must not overlap.  -1 with EINVAL also for a piece that is not
+ * inside the array. */
+int flux_stream_put_array(flux_stream_t *s, const char *var, const struct flux_stream_array *array,
+                          const void *data, errmsg_t *err);
 /* Say what the variables are, in a text for people and readers (`flux stream format`).  0, or -1
  * with an error message. */
 int flux_stream_define(flux_stream_t *s, const char *format, errmsg_t *err);
@@ -113,5 +131,32 @@ const char *flux_stream_var(flux_stream_t *s, uint32_t writer, size_t i);
  * error message. */
 int flux_stream_get(flux_stream_t *s, uint32_t writer, const char *var, const void **data,
                     size_t *len, errmsg_t *err);
+
+#define FLUX_STREAM_DIMS_MAX 16
+struct flux_stream_info {
+    const char *type; /* as in struct flux_stream_array */
+    size_t elem;      /* bytes of an element */
+    bool global;
+    bool columns;
+    unsigned ndims;
+    uint64_t shape[FLUX_STREAM_DIMS_MAX];  /* of the global array, or of that of the writer */
+    uint64_t offset[FLUX_STREAM_DIMS_MAX]; /* of the writer's piece; 0 */
+    uint64_t count[FLUX_STREAM_DIMS_MAX];
+};
+/* What a variable of the step is: the piece of a writer, whose elements flux_stream_get() finds; or
+ * with FLUX_STREAM_ALL a global array as a whole.  0, or -1 with ENOENT, EINVAL (FLUX_STREAM_ALL of
+ * what is not global, or a variable of bytes that nobody has described), EPROTO (writers do not
+ * agree, or their pieces overlap) or ENOMEM, and an error message. */
+#define FLUX_STREAM_ALL UINT32_MAX
+int flux_stream_inquire(flux_stream_t *s, uint32_t writer, const char *var,
+                        struct flux_stream_info *info, errmsg_t *err);
+/* Copy a box of a global array, from whichever writers have it, to `buf` of `size` bytes, without
+ * gaps and in the array's order: in each dimension `count` elements, each `stride` behind the one
+ * before, from `start` on.  `start` and `count` NULL: all of the array; `stride` NULL: 1.  -1 with
+ * the errors of flux_stream_inquire(), ERANGE (outside of the array), ENOBUFS (`size` is too
+ * small), or ENODATA (elements are in no piece; the others were copied), and an error message. */
+int flux_stream_get_box(flux_stream_t *s, const char *var, const uint64_t *start,
+                        const uint64_t *count, const uint64_t *stride, void *buf, size_t size,
+                        errmsg_t *err);
 
 #endif

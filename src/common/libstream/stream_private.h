@@ -10,10 +10,18 @@
 #include "libstream/knock.h"
 #include "libstream/outlet.h"
 #include "libstream/stream.h"
+#include "libutil/hmap.h"
 
 #define STREAM_OPEN_TIMEOUT 30.
 
-struct stream_source; /* a reader's: one writer */
+/* A reader's end of one writer: see stream_reader.c. */
+struct stream_source {
+    inlet_t *in; /* NULL: this writer has not come yet */
+    uint64_t writer;
+    bool has[2];
+    struct inlet_step steps[2]; /* HEAD, and what follows it if that was looked for */
+    block_t *block;             /* of the head, once it was asked for */
+};
 
 struct flux_stream {
     flux_t *h;
@@ -35,10 +43,17 @@ struct flux_stream {
     struct stream_source *sources; /* by rank of the writer */
     uint32_t nsources;
     bool begun;
+    hmap_t *arrays; /* by name of the variable: see stream_global.c; NULL: none yet */
 };
+
+/* What writer number `writer` has put into the step that was begun; NULL with an error message. */
+block_t *stream_reader_block(flux_stream_t *s, uint32_t writer, errmsg_t *err);
+const void *stream_reader_value(flux_stream_t *s, uint32_t writer, const struct block_var *v);
 
 /* 0, or -1 with errno and an error message. */
 int stream_writer_open(flux_stream_t *s, const struct flux_stream_opts *opts, errmsg_t *err);
+int stream_writer_put(flux_stream_t *s, const char *var, const void *desc, size_t desc_len,
+                      const void *data, size_t len, errmsg_t *err);
 int stream_writer_end(flux_stream_t *s, double timeout, errmsg_t *err);
 void stream_writer_close(flux_stream_t *s);
 int stream_reader_open(flux_stream_t *s, const struct flux_stream_opts *opts, errmsg_t *err);

@@ -31,13 +31,6 @@
 
 #define WHY_SECONDS 1. /* that the module may take to tell why a writer has gone */
 
-struct stream_source {
-    inlet_t *in; /* NULL: this writer has not come yet */
-    uint64_t writer;
-    bool has[2];
-    struct inlet_step steps[2]; /* HEAD, and what follows it if that was looked for */
-    block_t *block;             /* of the head, once it was asked for */
-};
 enum { HEAD, NEXT };
 
 static void release(struct stream_source *src, int slot)
@@ -69,6 +62,7 @@ void stream_reader_close(flux_stream_t *s)
         inlet_destroy(s->sources[i].in);
     }
     free(s->sources);
+    hmap_destroy(s->arrays);
 }
 
 /* --- opening --- */
@@ -331,7 +325,7 @@ uint32_t flux_stream_writers(const flux_stream_t *s)
     return s->nsources;
 }
 
-static block_t *block_of(flux_stream_t *s, uint32_t writer, errmsg_t *err)
+block_t *stream_reader_block(flux_stream_t *s, uint32_t writer, errmsg_t *err)
 {
     struct stream_source *src;
 
@@ -349,9 +343,14 @@ static block_t *block_of(flux_stream_t *s, uint32_t writer, errmsg_t *err)
     return src->block;
 }
 
+const void *stream_reader_value(flux_stream_t *s, uint32_t writer, const struct block_var *v)
+{
+    return (const char *)s->sources[writer].steps[HEAD].data + v->off;
+}
+
 const char *flux_stream_var(flux_stream_t *s, uint32_t writer, size_t i)
 {
-    block_t *b = block_of(s, writer, NULL);
+    block_t *b = stream_reader_block(s, writer, NULL);
     const struct block_var *v = b ? block_at(b, i) : NULL;
 
     return v ? v->name : NULL;
@@ -360,7 +359,7 @@ const char *flux_stream_var(flux_stream_t *s, uint32_t writer, size_t i)
 int flux_stream_get(flux_stream_t *s, uint32_t writer, const char *var, const void **data,
                     size_t *len, errmsg_t *err)
 {
-    block_t *b = block_of(s, writer, err);
+    block_t *b = stream_reader_block(s, writer, err);
     const struct block_var *v;
 
     if (!b)
@@ -369,7 +368,7 @@ int flux_stream_get(flux_stream_t *s, uint32_t writer, const char *var, const vo
         return errmsg_fail(err, ENOENT,
                            "step %" PRIu64 " of stream '%s' has no variable '%.127s' of rank %u",
                            s->step, s->name, var, writer);
-    *data = (const char *)s->sources[writer].steps[HEAD].data + v->off;
+    *data = stream_reader_value(s, writer, v);
     *len = v->len;
     return 0;
 }

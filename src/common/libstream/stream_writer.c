@@ -66,13 +66,11 @@ int stream_writer_open(flux_stream_t *s, const struct flux_stream_opts *opts, er
     return 0;
 }
 
-int flux_stream_put(flux_stream_t *s, const char *var, const void *data, size_t len, errmsg_t *err)
+int stream_writer_put(flux_stream_t *s, const char *var, const void *desc, size_t desc_len,
+                      const void *data, size_t len, errmsg_t *err)
 {
-    size_t n;
+    size_t n = block_count(s->vars);
 
-    if (s->mode != FLUX_STREAM_WRITE)
-        return errmsg_fail(err, EINVAL, "stream '%s' was opened for reading", s->name);
-    n = block_count(s->vars);
     if (n == s->room) {
         size_t room = n > 0 ? 2 * n : 8;
         const void **more = realloc(s->values, room * sizeof(*more));
@@ -83,11 +81,18 @@ int flux_stream_put(flux_stream_t *s, const char *var, const void *data, size_t 
         s->values = more;
         s->room = room;
     }
-    if (block_add(s->vars, var, 0, len) < 0)
+    if (block_add(s->vars, var, desc, desc_len, len) < 0)
         return errmsg_fail(err, errno, "variable '%.127s' of step %" PRIu64 " of stream '%s': %s",
                            var, s->step, s->name, strerror(errno));
     s->values[n] = data;
     return 0;
+}
+
+int flux_stream_put(flux_stream_t *s, const char *var, const void *data, size_t len, errmsg_t *err)
+{
+    if (s->mode != FLUX_STREAM_WRITE)
+        return errmsg_fail(err, EINVAL, "stream '%s' was opened for reading", s->name);
+    return stream_writer_put(s, var, NULL, 0, data, len, err);
 }
 
 /* Tell the module how far this writer is. */

@@ -9,6 +9,7 @@
 #include "libutil/test/suite.h"
 
 static const char *const names[] = {"T", "position", "a.very_long/name[17]"};
+static const char *const descs[] = {"a piece", "", "something that is longer"};
 static const uint64_t lens[] = {100, 0, 64};
 
 static unsigned char *make(uint64_t *len)
@@ -17,7 +18,7 @@ static unsigned char *make(uint64_t *len)
     unsigned char *buf;
 
     for (unsigned i = 0; i < 3; i++)
-        ck_assert_int_eq(block_add(b, names[i], 0x0102030405060700 + i, lens[i]), 0);
+        ck_assert_int_eq(block_add(b, names[i], descs[i], strlen(descs[i]), lens[i]), 0);
     *len = block_size(b);
     buf = calloc(1, *len);
     block_write(b, buf);
@@ -39,7 +40,8 @@ START_TEST(round_trip)
         const struct block_var *v = block_find(b, names[i]);
 
         ck_assert_ptr_eq(v, block_at(b, i));
-        ck_assert_uint_eq(v->format, 0x0102030405060700 + i);
+        ck_assert_uint_eq(v->desc_len, strlen(descs[i]));
+        ck_assert_int_eq(memcmp(v->desc_len > 0 ? (char *)v->desc : "", descs[i], v->desc_len), 0);
         ck_assert_uint_eq(v->len, lens[i]);
         ck_assert_uint_eq(v->off % 64, 0);
         if (v->len > 0)
@@ -54,9 +56,8 @@ END_TEST
 
 START_TEST(golden)
 {
-    static const unsigned char head[64] = "FLUXSTEP\1\0\0\0\3\0\0\0\x78\0\0\0\0\0\0\0"
-                                          "\0\7\6\5\4\3\2\1\300\0\0\0\0\0\0\0\144\0\0\0\0\0\0\0"
-                                          "\1T";
+    static const unsigned char head[64] = "FLUXSTEP\1\0\0\0\3\0\0\0\x88\0\0\0\0\0\0\0"
+                                          "\300\0\0\0\0\0\0\0\144\0\0\0\0\0\0\0\7\0\0\0\1Ta piece";
     uint64_t len;
     unsigned char *buf = make(&len);
 
@@ -73,25 +74,25 @@ START_TEST(wrong_use)
     char name[16];
 
     memset(longest, 'x', BLOCK_NAME_MAX + 1);
-    ck_assert_int_eq(block_add(b, "", 0, 1), -1);
+    ck_assert_int_eq(block_add(b, "", NULL, 0, 1), -1);
     ck_assert_int_eq(errno, EINVAL);
-    ck_assert_int_eq(block_add(b, "a b", 0, 1), -1);
+    ck_assert_int_eq(block_add(b, "a b", NULL, 0, 1), -1);
     ck_assert_int_eq(errno, EINVAL);
-    ck_assert_int_eq(block_add(b, longest, 0, 1), -1);
+    ck_assert_int_eq(block_add(b, longest, NULL, 0, 1), -1);
     ck_assert_int_eq(errno, EINVAL);
-    ck_assert_int_eq(block_add(b, longest + 1, 0, 1), 0);
-    ck_assert_int_eq(block_add(b, longest + 1, 0, 1), -1);
+    ck_assert_int_eq(block_add(b, longest + 1, NULL, 0, 1), 0);
+    ck_assert_int_eq(block_add(b, longest + 1, NULL, 0, 1), -1);
     ck_assert_int_eq(errno, EEXIST);
-    ck_assert_int_eq(block_add(b, "huge", 0, UINT64_MAX), -1);
+    ck_assert_int_eq(block_add(b, "huge", NULL, 0, UINT64_MAX), -1);
     ck_assert_int_eq(errno, E2BIG);
     block_clear(b);
     ck_assert_uint_eq(block_count(b), 0);
     for (int i = 0; i < BLOCK_VARS_MAX; i++) {
         snprintf(name, sizeof(name), "v%d", i);
-        if (block_add(b, name, 0, 1) < 0)
+        if (block_add(b, name, NULL, 0, 1) < 0)
             ck_abort_msg("variable %d", i);
     }
-    ck_assert_int_eq(block_add(b, "more", 0, 1), -1);
+    ck_assert_int_eq(block_add(b, "more", NULL, 0, 1), -1);
     ck_assert_int_eq(errno, E2BIG);
     block_destroy(b);
     block_destroy(NULL);

@@ -1,0 +1,364 @@
+/* stream_global.c - arrays of a step: what the writers' pieces are, and boxes of them.
+ *
+ * Each writer describes its own piece of a variable (array.h), in the bytes that block.h calls the
+ * description.  A reader puts the pieces of all writers together into one array, which it keeps for
+ * the next steps: only when the bytes of a description have changed is this done anew.
+ *
+ * Invariants:
+ *  1. A piece of the array has the number of its writer as its rank, and each writer has at most
+ *     one.
+ *  2. At most BLOCK_VARS_MAX arrays are kept.
+ *  3. Before a piece is read its value is known to have exactly the bytes of its elements.
+ *
+ * Failure: descriptions that are malformed, that contradict each other, or whose pieces overlap are
+ * EPROTO, with the variable and the writers.
+ */
+#include "config.h"
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libstream/array.h"
+#include "libstream/copy.h"
+#include "libstream/select.h"
+#include "libstream/stream_private.h"
+#include "libutil/invariant.h"
+
+_Static_assert(FLUX_STREAM_DIMS_MAX == STREAM_NDIMS_MAX, "one limit");
+
+/* --- writing --- */
+
+int flux_stream_put_array(flux_stream_t *s, const char *var, const struct flux_stream_array *array,
+                          const void *data, errmsg_t *err)
+{
+    struct stream_shape shape = {.name = var,
+                                 .kind = array->ndims == 0 ? STREAM_VALUE
+                                         : array->shape    ? STREAM_GLOBAL
+                                                           : STREAM_LOCAL,
+                                 .type = stream_elem_by_name(array->type),
+                                 .order = STREAM_NATIVE,
+                                 .memory = array->columns ? STREAM_COLUMNS : STREAM_ROWS,
+                                 .ndims = array->ndims};
+    uint8_t desc[BLOCK_DESC_MAX];
+    stream_array_t *a;
+    bool empty = false;
+    int rc = -1;
+
+    if (s->mode != FLUX_STREAM_WRITE)
+        return errmsg_fail(err, EINVAL, "stream '%s' was opened for reading", s->name);
+    if (!shape.type || stream_elem_size(shape.type) == 0 || array->ndims > STREAM_NDIMS_MAX)
+        return errmsg_fail(err, EINVAL,
+                           "variable '%.127s' of stream '%s': type '%.20s' with %u "
+                           "dimensions is not possible",
+                           var, s->name, array->type, array->ndims);
+    for (unsigned i = 0; i < array->ndims; i++) {
+        if (shape.kind == STREAM_GLOBAL)
+            shape.extents[i] = array->shape[i];
+        if (array->count[i] == 0)
+            empty = true;
+    }
+    if (!(a = stream_array_create(&shape, err)))
+        return -1;
+    if ((empty || stream_array_add(a, 0, shape.kind == STREAM_GLOBAL ? array->offset : NULL,
+                                   array->ndims > 0 ? array->count : NULL, err) == 0) &&
+        stream_array_seal(a, err) == 0) {
+        size_t len = stream_array_encoded(a);
+        uint64_t elems = empty ? 0 : stream_array_piece(a, 0).elems;
+
+        INVARIANT(1, len <= sizeof(desc));
+        stream_array_encode(a, desc);
+        rc = stream_writer_put(s, var, desc, len, data, elems * stream_elem_size(shape.type), err);
+    }
+    stream_array_destroy(a);
+    return rc;
+}
+
+/* --- reading --- */
+
+/* An array, and of which descriptions it was made. */
+struct known {
+    stream_array_t *array; /* NULL: no writer has this variable */
+    uint8_t *made_of;      /* for each writer: length in 4 bytes, description */
+    size_t len;
+};
+
+static void known_free(void *val)
+{
+    struct known *k = val;
+
+    stream_array_destroy(k->array);
+    free(k->made_of);
+    free(k);
+}
+
+/* The description of a variable by a writer; its length is 0 if there is none.  -1: no block. */
+static int desc_of(flux_stream_t *s, uint32_t writer, const char *var, const struct block_var **v,
+                   uint32_t *len, errmsg_t *err)
+{
+    block_t *b = stream_reader_block(s, writer, err);
+
+    if (!b)
+        return -1;
+    *v = block_find(b, var);
+    *len = *v ? (*v)->desc_len : 0;
+    return 0;
+}
+
+/* Are these the descriptions that the writers have in this step?  1, 0, or -1. */
+static int known_still(flux_stream_t *s, const struct known *k, const char *var, errmsg_t *err)
+{
+    size_t at = 0;
+
+    for (uint32_t w = 0; w < s->nsources; w++) {
+        const struct block_var *v;
+        uint32_t len;
+
+        if (desc_of(s, w, var, &v, &len, err) < 0)
+            return -1;
+        if (k->len - at < sizeof(len) + len || memcmp(k->made_of + at, &len, sizeof(len)) != 0 ||
+            (len > 0 && memcmp(k->made_of + at + sizeof(len), v->desc, len) != 0))
+            return 0;
+        at += sizeof(len) + len;
+    }
+    return at == k->len;
+}
+
+static bool shapes_equal(const struct stream_shape *a, const struct stream_shape *b)
+{
+    return a->kind == b->kind && a->type == b->type && a->order == b->order &&
+           a->memory == b->memory && a->ndims == b->ndims && a->elem == b->elem &&
+           (a->kind != STREAM_GLOBAL ||
+            memcmp(a->extents, b->extents, a->ndims * sizeof(a->extents[0])) == 0);
+}
+
+/* Add a writer's piece to the array, which is made by the first.  0 or -1. */
+static int known_add(flux_stream_t *s, struct known *k, uint32_t writer, const char *var,
+                     const struct block_var *v, errmsg_t *err)
+{
+    stream_array_t *own = stream_array_decode(v->desc, v->desc_len, err);
+    int rc = -1;
+
+    if (!own)
+        return -1;
+    if (stream_array_shape(own)->order != STREAM_NATIVE ||
+        stream_elem_size(stream_array_shape(own)->type) == 0 || stream_array_count(own) > 1)
+        errmsg_fail(err, EPROTO,
+                    "rank %u of the writers of stream '%s' describes variable '%s' "
+                    "in a way that is not known",
+                    writer, s->name, var);
+    else if (k->array && !shapes_equal(stream_array_shape(own), stream_array_shape(k->array)))
+        errmsg_fail(err, EPROTO,
+                    "the writers of stream '%s' do not agree about variable '%s': "
+                    "rank %u describes another array",
+                    s->name, var, writer);
+    else if (k->array || (k->array = stream_array_create(stream_array_shape(own), err))) {
+        rc = 0;
+        if (stream_array_count(own) == 1) {
+            struct stream_piece p = stream_array_piece(own, 0);
+
+            rc = stream_array_add(k->array, writer, p.offset, p.count, err);
+        }
+    }
+    stream_array_destroy(own);
+    return rc;
+}
+
+static struct known *known_make(flux_stream_t *s, const char *var, errmsg_t *err)
+{
+    struct known *k = calloc(1, sizeof(*k));
+
+    if (!k)
+        goto nomem;
+    for (uint32_t w = 0; w < s->nsources; w++) {
+        const struct block_var *v;
+        uint8_t *more;
+        uint32_t len;
+
+        if (desc_of(s, w, var, &v, &len, err) < 0)
+            goto fail;
+        if (!(more = realloc(k->made_of, k->len + sizeof(len) + len)))
+            goto nomem;
+        k->made_of = more;
+        memcpy(more + k->len, &len, sizeof(len));
+        if (len > 0)
+            memcpy(more + k->len + sizeof(len), v->desc, len);
+        k->len += sizeof(len) + len;
+        if (len > 0 && known_add(s, k, w, var, v, err) < 0)
+            goto fail;
+    }
+    if (k->array && stream_array_seal(k->array, err) < 0) {
+        if (errno == EINVAL)
+            errno = EPROTO;
+        goto fail;
+    }
+    return k;
+nomem:
+    errmsg_fail(err, ENOMEM, "out of memory for variable '%.127s' of stream '%s'", var, s->name);
+fail:
+    if (k) {
+        int saved = errno;
+
+        known_free(k);
+        errno = saved;
+    }
+    return NULL;
+}
+
+/* The array of a variable in this step; NULL with an error message. */
+static stream_array_t *array_of(flux_stream_t *s, const char *var, errmsg_t *err)
+{
+    struct known *k = s->arrays ? hmap_get(s->arrays, var) : NULL;
+    int still = k ? known_still(s, k, var, err) : 0;
+
+    if (still < 0)
+        return NULL;
+    if (!still) {
+        if (!(k = known_make(s, var, err)))
+            return NULL;
+        if (!k->array) { /* not kept: names that nobody puts have no end */
+            known_free(k);
+            errmsg_fail(err, ENOENT,
+                        "step %" PRIu64
+                        " of stream '%s' has no variable '%.127s' that is described",
+                        s->step, s->name, var);
+            return NULL;
+        }
+        if (s->arrays && hmap_count(s->arrays) >= BLOCK_VARS_MAX) {
+            hmap_destroy(s->arrays);
+            s->arrays = NULL;
+        }
+        if ((!s->arrays && !(s->arrays = hmap_create_str(known_free))) ||
+            hmap_put(s->arrays, var, k) < 0) {
+            known_free(k);
+            errmsg_fail(err, ENOMEM, "out of memory for variable '%.127s' of stream '%s'", var,
+                        s->name);
+            return NULL;
+        }
+    }
+    return k->array;
+}
+
+/* The number of a writer's piece, or -1. */
+static int64_t piece_of(const stream_array_t *a, uint32_t writer)
+{
+    size_t low = 0;
+    size_t high = stream_array_count(a);
+
+    while (low < high) { /* in the order in which they were added: by writer */
+        size_t mid = (low + high) / 2;
+        uint32_t rank = stream_array_piece(a, mid).rank;
+
+        if (rank == writer)
+            return (int64_t)mid;
+        if (rank < writer)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return -1;
+}
+
+int flux_stream_inquire(flux_stream_t *s, uint32_t writer, const char *var,
+                        struct flux_stream_info *info, errmsg_t *err)
+{
+    stream_array_t *a = array_of(s, var, err);
+    const struct stream_shape *sh;
+    int64_t piece = -1;
+
+    if (!a)
+        return -1;
+    sh = stream_array_shape(a);
+    *info = (struct flux_stream_info){.type = stream_elem_name(sh->type),
+                                      .elem = stream_elem_size(sh->type),
+                                      .global = sh->kind == STREAM_GLOBAL,
+                                      .columns = sh->memory == STREAM_COLUMNS,
+                                      .ndims = sh->ndims};
+    if (writer == FLUX_STREAM_ALL && !info->global)
+        return errmsg_fail(
+            err, EINVAL,
+            "variable '%s' of stream '%s' is not a global array: each writer has its "
+            "own",
+            var, s->name);
+    if (writer != FLUX_STREAM_ALL && (piece = piece_of(a, writer)) < 0)
+        return errmsg_fail(err, ENOENT,
+                           "rank %u of the writers of stream '%s' has nothing of variable '%s'",
+                           writer, s->name, var);
+    for (unsigned i = 0; i < sh->ndims; i++) {
+        const struct stream_piece p = piece >= 0 ? stream_array_piece(a, (size_t)piece)
+                                                 : (struct stream_piece){.count = sh->extents};
+
+        info->count[i] = p.count[i];
+        info->offset[i] = p.offset ? p.offset[i] : 0;
+        info->shape[i] = info->global ? sh->extents[i] : p.count[i];
+    }
+    return 0;
+}
+
+static void box_init(struct stream_box *box, const struct stream_shape *sh, const uint64_t *start,
+                     const uint64_t *count, const uint64_t *stride)
+{
+    box->ndims = sh->ndims;
+    for (unsigned i = 0; i < sh->ndims; i++) {
+        box->start[i] = start ? start[i] : 0;
+        box->count[i] = count ? count[i] : sh->extents[i];
+        box->stride[i] = stride ? stride[i] : 1;
+    }
+}
+
+/* Copy one part.  0, or -1. */
+static int part_copy(flux_stream_t *s, const stream_array_t *a, const char *var,
+                     const struct stream_part *part, void *buf, errmsg_t *err)
+{
+    block_t *b = stream_reader_block(s, part->rank, err);
+    const struct block_var *v = b ? block_find(b, var) : NULL;
+
+    if (!b)
+        return -1;
+    if (!v || v->len != stream_array_piece(a, part->piece).elems * part->from_elem)
+        return errmsg_fail(err, EPROTO,
+                           "rank %u of the writers of stream '%s' has another number of bytes of "
+                           "variable '%s' than it says",
+                           part->rank, s->name, var);
+    stream_copy(part, stream_reader_value(s, part->rank, v), buf);
+    return 0;
+}
+
+int flux_stream_get_box(flux_stream_t *s, const char *var, const uint64_t *start,
+                        const uint64_t *count, const uint64_t *stride, void *buf, size_t size,
+                        errmsg_t *err)
+{
+    static const struct stream_want want;
+    stream_array_t *a = array_of(s, var, err);
+    const struct stream_shape *sh;
+    struct stream_box box = {0};
+    stream_select_t *sel;
+    int rc = -1;
+
+    if (!a)
+        return -1;
+    sh = stream_array_shape(a);
+    if (sh->kind != STREAM_GLOBAL)
+        return errmsg_fail(err, EINVAL, "variable '%s' of stream '%s' is not a global array", var,
+                           s->name);
+    box_init(&box, sh, start, count, stride);
+    if (!(sel = stream_select_create(a, &box, &want, err)))
+        return -1;
+    if (stream_select_elems(sel) > size / stream_elem_size(sh->type))
+        errmsg_fail(err, ENOBUFS,
+                    "variable '%s' of stream '%s': %" PRIu64 " elements need more "
+                    "than %zu bytes",
+                    var, s->name, stream_select_elems(sel), size);
+    else {
+        rc = 0;
+        for (size_t i = 0; rc == 0 && i < stream_select_count(sel); i++)
+            rc = part_copy(s, a, var, stream_select_part(sel, i), buf, err);
+        if (rc == 0 && stream_select_missing(sel) > 0)
+            rc = errmsg_fail(err, ENODATA,
+                             "variable '%s' of stream '%s': no writer has %" PRIu64
+                             " of the %" PRIu64 " elements",
+                             var, s->name, stream_select_missing(sel), stream_select_elems(sel));
+    }
+    stream_select_destroy(sel);
+    return rc;
+}
