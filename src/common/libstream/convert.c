@@ -251,6 +251,7 @@ static int compile(struct plan *p, struct convert_record *r)
     r->quiet = (!r->from || r->from->flat) && (!r->to || r->to->flat) &&
                !(r->from && r->to && r->from->truth);
     r->full = r->to && covered(r) == r->to->size;
+    r->flat = r->from && r->to && r->nparts == 0 && r->nfills == 0;
     return 0;
 }
 

@@ -49,6 +49,7 @@ struct convert_record {
     bool same;                   /* one copy does it */
     bool quiet;                  /* there is nothing to check, and nothing that needs memory */
     bool full;                   /* moves and loops write every byte */
+    bool flat;                   /* there are moves and loops only */
     struct convert_move *moves;
     size_t nmoves;
     struct convert_loop *loops;

@@ -37,6 +37,8 @@ struct run {
     errmsg_t *err;
 };
 
+#define COLUMN 64 /* records of which a field is converted at once */
+
 #define BAD(x, f, fd, what, ...) \
     errmsg_fail((x)->err, EPROTO, "field %s.%s " what, (f)->name, (fd)->name, ##__VA_ARGS__)
 
@@ -236,7 +238,7 @@ static int part(struct run *x, const struct convert_record *r, const struct conv
             return -1;
         put_pointer(dst, at);
         dst = at;
-        if (at && to->type >= STREAM_STRING)
+        if (at && to->pointers)
             memset(at, 0, n * to->elem);
     }
     if (from->type < STREAM_STRING) {
@@ -310,6 +312,52 @@ static int record(struct run *x, const struct convert_record *r, const uint8_t *
     return 0;
 }
 
+/* One field of a few records: its elements are collected, converted, and distributed. */
+static bool convert_column(const struct convert_loop *l, size_t from_size, size_t to_size,
+                           const uint8_t *src, uint8_t *dst, uint64_t n)
+{
+    uint8_t in[16 * COLUMN], out[16 * COLUMN];
+    size_t elem = l->from->elem;
+    bool ok;
+
+    stream_elem_line(elem, from_size, elem)(in, src + l->from->offset, n, elem, from_size, elem);
+    ok = l->convert(out, in, n);
+    stream_elem_line(to_size, l->bytes, l->bytes)(dst + l->to, out, n, to_size, l->bytes, l->bytes);
+    return ok;
+}
+
+/* Records of which all fields are in place on both sides: field by field, a few records at a
+ * time. */
+static int flat_records(struct run *x, const struct convert_record *r, const uint8_t *src,
+                        uint8_t *dst, uint64_t n)
+{
+    size_t from = r->from->size, to = r->to->size;
+
+    for (uint64_t m; n > 0; n -= m, src += m * from, dst += m * to) {
+        m = n < COLUMN ? n : COLUMN;
+        if (!r->full)
+            memset(dst, 0, m * to);
+        for (size_t i = 0; i < r->nmoves; i++) {
+            const struct convert_move *v = &r->moves[i];
+
+            stream_elem_line(to, from, v->len)(dst + v->to, src + v->from, m, to, from, v->len);
+        }
+        for (size_t i = 0; i < r->nloops; i++) {
+            const struct convert_loop *l = &r->loops[i];
+            bool ok = true;
+
+            if (l->from->count == 1)
+                ok = convert_column(l, from, to, src, dst, m);
+            for (uint64_t k = 0; l->from->count > 1 && k < m; k++)
+                ok &= l->convert(dst + k * to + l->to, src + k * from + l->from->offset,
+                                 l->from->count);
+            if (!ok)
+                return BAD(x, r->from, l->from, "has a truth value that is neither 0 nor 1");
+        }
+    }
+    return 0;
+}
+
 /* `src` NULL: nobody wrote them. */
 static int records(struct run *x, const struct convert_record *r, const uint8_t *src, uint8_t *dst,
                    uint64_t n, unsigned depth)
@@ -321,6 +369,8 @@ static int records(struct run *x, const struct convert_record *r, const uint8_t 
     if (depth == STREAM_VALUE_DEPTH)
         return errmsg_fail(x->err, E2BIG, "records are more than %d inside each other",
                            STREAM_VALUE_DEPTH);
+    if (dst && n > 1 && src && r->flat)
+        return flat_records(x, r, src, dst, n);
     for (uint64_t i = 0; i < n; i++)
         if (record(x, r, src ? src + i * r->from->size : NULL, dst ? dst + i * r->to->size : NULL,
                    depth) < 0)

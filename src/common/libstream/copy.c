@@ -1,8 +1,11 @@
 /* copy.c - moves the elements of parts.
  *
  * A move is a nest of loops with two steps each.  If the innermost one has elements that lie
- * together on both sides, it is a memcpy(), else a loop for the size of an element, which is chosen
- * once; the loop around it is a plain loop, and all others are the digits of a counter.
+ * together on both sides, it is a memcpy(), else a loop for the size of an element, which is
+ * chosen once; the loop around it is a plain loop, and all others are the digits of a
+ * counter.  Where results are closer together in another loop than in the innermost one (rows
+ * become columns), this loop is the one around it, and both are cut into tiles, of which the cache
+ * keeps the lines until they are complete.
  *
  * Invariants:
  *  1. A move touches part->elems elements of each side, at the places that the part says.
@@ -14,58 +17,8 @@
 
 #include "copy.h"
 
-/* One loop: n elements, `to` and `from` bytes apart. */
-typedef void (*line_f)(uint8_t *dst, const uint8_t *src, uint64_t n, size_t to, size_t from,
-                       size_t elem);
-
-#define LINE(size)                                                                          \
-    static void line_##size(uint8_t *restrict dst, const uint8_t *restrict src, uint64_t n, \
-                            size_t to, size_t from, size_t elem)                            \
-    {                                                                                       \
-        (void)elem;                                                                         \
-        for (uint64_t i = 0; i < n; i++, dst += to, src += from)                            \
-            memcpy(dst, src, size);                                                         \
-    }
-LINE(1)
-LINE(2)
-LINE(4)
-LINE(8)
-LINE(16)
-
-static void line_any(uint8_t *restrict dst, const uint8_t *restrict src, uint64_t n, size_t to,
-                     size_t from, size_t elem)
-{
-    for (uint64_t i = 0; i < n; i++, dst += to, src += from)
-        memcpy(dst, src, elem);
-}
-
-static void line_together(uint8_t *restrict dst, const uint8_t *restrict src, uint64_t n, size_t to,
-                          size_t from, size_t elem)
-{
-    (void)to;
-    (void)from;
-    memcpy(dst, src, n * elem);
-}
-
-static line_f choose(size_t to, size_t from, size_t elem)
-{
-    if (to == elem && from == elem)
-        return line_together;
-    switch (elem) {
-    case 1:
-        return line_1;
-    case 2:
-        return line_2;
-    case 4:
-        return line_4;
-    case 8:
-        return line_8;
-    case 16:
-        return line_16;
-    default:
-        return line_any;
-    }
-}
+#define TILE_BYTES 32
+#define TILE_LINES 256
 
 struct nest {
     unsigned ndims;
@@ -75,19 +28,69 @@ struct nest {
     size_t to[STREAM_NDIMS_MAX];
 };
 
-static void run(const struct nest *x, const uint8_t *src, uint8_t *dst)
+/* Make the loop around the innermost one that in which the results are closest together. */
+static void arrange(struct nest *x)
+{
+    unsigned inner = x->ndims - 1, best = inner > 0 ? inner - 1 : 0, outer = best;
+    uint64_t n = x->n[outer];
+    size_t from = x->from[outer], to = x->to[outer];
+
+    for (unsigned d = 0; d < inner; d++)
+        if (x->to[d] < x->to[best])
+            best = d;
+    x->n[outer] = x->n[best];
+    x->from[outer] = x->from[best];
+    x->to[outer] = x->to[best];
+    x->n[best] = n;
+    x->from[best] = from;
+    x->to[best] = to;
+}
+
+/* The two innermost loops. */
+static void plane(const struct nest *x, stream_elem_line_f line, const uint8_t *src, uint8_t *dst)
 {
     unsigned inner = x->ndims - 1, outer = inner > 0 ? inner - 1 : 0;
-    line_f line = choose(x->to[inner], x->from[inner], x->elem);
-    uint64_t lines = inner > 0 ? x->n[outer] : 1, at[STREAM_NDIMS_MAX] = {0};
+    uint64_t lines = inner > 0 ? x->n[outer] : 1;
+
+    for (uint64_t i = 0; i < lines; i++, src += x->from[outer], dst += x->to[outer])
+        line(dst, src, x->n[inner], x->to[inner], x->from[inner], x->elem);
+}
+
+/* The same in tiles. */
+static void tiles(const struct nest *x, stream_elem_line_f line, const uint8_t *src, uint8_t *dst)
+{
+    unsigned inner = x->ndims - 1, outer = inner - 1;
+    uint64_t width = x->elem < TILE_BYTES ? TILE_BYTES / x->elem : 1;
+
+    for (uint64_t i = 0; i < x->n[outer]; i += TILE_LINES)
+        for (uint64_t k = 0; k < x->n[inner]; k += width) {
+            struct nest tile = {.ndims = 2, .elem = x->elem};
+
+            tile.n[0] = x->n[outer] - i < TILE_LINES ? x->n[outer] - i : TILE_LINES;
+            tile.n[1] = x->n[inner] - k < width ? x->n[inner] - k : width;
+            tile.from[0] = x->from[outer];
+            tile.from[1] = x->from[inner];
+            tile.to[0] = x->to[outer];
+            tile.to[1] = x->to[inner];
+            plane(&tile, line, src + i * x->from[outer] + k * x->from[inner],
+                  dst + i * x->to[outer] + k * x->to[inner]);
+        }
+}
+
+static void run(struct nest *x, const uint8_t *src, uint8_t *dst)
+{
+    unsigned inner = x->ndims - 1, outer = inner > 0 ? inner - 1 : 0;
+    void (*two)(const struct nest *, stream_elem_line_f, const uint8_t *, uint8_t *) = plane;
+    uint64_t at[STREAM_NDIMS_MAX] = {0};
+    stream_elem_line_f line;
     unsigned d;
 
+    arrange(x);
+    if (inner > 0 && x->to[outer] < x->to[inner])
+        two = tiles;
+    line = stream_elem_line(x->to[inner], x->from[inner], x->elem);
     do {
-        const uint8_t *s = src;
-        uint8_t *t = dst;
-
-        for (uint64_t i = 0; i < lines; i++, s += x->from[outer], t += x->to[outer])
-            line(t, s, x->n[inner], x->to[inner], x->from[inner], x->elem);
+        two(x, line, src, dst);
         for (d = outer; d-- > 0;) {
             src += x->from[d];
             dst += x->to[d];

@@ -240,6 +240,57 @@ TRUTH(f64)
 TRUTH(c64)
 TRUTH(c128)
 
+/* --- elements with steps --- */
+
+#define LINE(size)                                                                          \
+    static void line_##size(uint8_t *restrict dst, const uint8_t *restrict src, uint64_t n, \
+                            size_t to, size_t from, size_t elem)                            \
+    {                                                                                       \
+        (void)elem;                                                                         \
+        for (uint64_t i = 0; i < n; i++, dst += to, src += from)                            \
+            memcpy(dst, src, size);                                                         \
+    }
+LINE(1)
+LINE(2)
+LINE(4)
+LINE(8)
+LINE(16)
+
+static void line_any(uint8_t *restrict dst, const uint8_t *restrict src, uint64_t n, size_t to,
+                     size_t from, size_t elem)
+{
+    for (uint64_t i = 0; i < n; i++, dst += to, src += from)
+        memcpy(dst, src, elem);
+}
+
+static void line_together(uint8_t *restrict dst, const uint8_t *restrict src, uint64_t n, size_t to,
+                          size_t from, size_t elem)
+{
+    (void)to;
+    (void)from;
+    memcpy(dst, src, n * elem);
+}
+
+stream_elem_line_f stream_elem_line(size_t to, size_t from, size_t elem)
+{
+    if (to == elem && from == elem)
+        return line_together;
+    switch (elem) {
+    case 1:
+        return line_1;
+    case 2:
+        return line_2;
+    case 4:
+        return line_4;
+    case 8:
+        return line_8;
+    case 16:
+        return line_16;
+    default:
+        return line_any;
+    }
+}
+
 /* --- the choice --- */
 
 #define SAME(T, n, s) [STREAM_##T][STREAM_##T] = {copy_##n, s}

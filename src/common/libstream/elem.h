@@ -75,6 +75,12 @@ bool stream_elem_copies(enum stream_type from, enum stream_order order, enum str
  * the type, or the type has no text: complex, bytes, strings and records) or ENOMEM. */
 int stream_elem_parse(enum stream_type type, const char *text, void *out);
 
+/* Copy `n` elements of `elem` bytes, `to` and `from` bytes apart from each other. */
+typedef void (*stream_elem_line_f)(uint8_t *dst, const uint8_t *src, uint64_t n, size_t to,
+                                   size_t from, size_t elem);
+/* The loop for elements of this size, and these steps. */
+stream_elem_line_f stream_elem_line(size_t to, size_t from, size_t elem);
+
 /* Are these truth values, each 0 or 1? */
 bool stream_elem_truth(const void *at, size_t n);
 

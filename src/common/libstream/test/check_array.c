@@ -310,6 +310,34 @@ START_TEST(test_boxes)
 }
 END_TEST
 
+/* More elements than a tile has. */
+START_TEST(test_tiles)
+{
+    struct stream_shape s = {.name = "T",
+                             .kind = STREAM_GLOBAL,
+                             .type = STREAM_U16,
+                             .order = STREAM_NATIVE,
+                             .memory = STREAM_ROWS,
+                             .ndims = 3,
+                             .extents = {300, 3, 45}};
+    stream_array_t *a = stream_array_create(&s, NULL);
+    struct stream_box box = {3, {1, 0, 2}, {299, 3, 43}, {1, 1, 1}};
+    uint64_t zero[3] = {0};
+    uint8_t *mem;
+
+    seed = 1;
+    ck_assert_int_eq(stream_array_add(a, 0, zero, s.extents, NULL), 0);
+    ck_assert_int_eq(stream_array_seal(a, NULL), 0);
+    mem = memory_of(a, 0);
+    check_box(a, &box, STREAM_COLUMNS, &mem);
+    box.stride[0] = 2;
+    box.count[0] = 149;
+    check_box(a, &box, STREAM_COLUMNS, &mem);
+    free(mem);
+    stream_array_destroy(a);
+}
+END_TEST
+
 /* --- pieces that overlap --- */
 
 static bool slow_overlap(const stream_array_t *a)
@@ -727,6 +755,7 @@ int main(void)
 
     tcase_set_timeout(tc, 60);
     tcase_add_loop_test(tc, test_boxes, 0, 4);
+    tcase_add_test(tc, test_tiles);
     tcase_add_loop_test(tc, test_overlap, 0, 2);
     tcase_add_test(tc, test_many);
     tcase_add_loop_test(tc, test_bytes, 0, 2);

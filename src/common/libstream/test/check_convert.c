@@ -356,6 +356,103 @@ START_TEST(test_encode_refused)
 }
 END_TEST
 
+/* --- many records --- */
+
+struct particle {
+    double x;
+    uint16_t charge[2];
+    bool yes;
+    uint32_t kind;
+};
+struct cloud {
+    uint32_t n;
+    struct particle *all;
+};
+static const struct stream_row particle_rows[] = {
+    STREAM_SCALAR(struct particle, x, F64),
+    STREAM_FIXED(struct particle, charge, U16, 2),
+    STREAM_SCALAR(struct particle, yes, BOOL),
+    STREAM_SCALAR(struct particle, kind, U32),
+    STREAM_ROW_END,
+};
+static const struct stream_table particle_table =
+    STREAM_TABLE(struct particle, "particle", particle_rows);
+static const struct stream_row cloud_rows[] = {
+    STREAM_SCALAR(struct cloud, n, U32),
+    STREAM_NESTED_VECTOR(struct cloud, all, struct particle, &particle_table, n),
+    STREAM_ROW_END,
+};
+static const struct stream_table cloud_table = STREAM_TABLE(struct cloud, "cloud", cloud_rows);
+
+/* What a later version has. */
+struct later {
+    uint64_t kind;
+    bool yes;
+    double x;
+    int32_t charge[2];
+};
+struct later_cloud {
+    uint64_t n;
+    struct later *all;
+};
+static const struct stream_row later_rows[] = {
+    STREAM_SCALAR(struct later, kind, U64),
+    STREAM_SCALAR(struct later, yes, BOOL),
+    STREAM_SCALAR(struct later, x, F64),
+    STREAM_FIXED(struct later, charge, I32, 2),
+    STREAM_ROW_END,
+};
+static const struct stream_table later_table = STREAM_TABLE(struct later, "particle", later_rows);
+static const struct stream_row later_cloud_rows[] = {
+    STREAM_SCALAR(struct later_cloud, n, U64),
+    STREAM_NESTED_VECTOR(struct later_cloud, all, struct later, &later_table, n),
+    STREAM_ROW_END,
+};
+static const struct stream_table later_cloud_table =
+    STREAM_TABLE(struct later_cloud, "cloud", later_cloud_rows);
+
+#define PARTICLES 200u
+
+START_TEST(test_many)
+{
+    stream_format_t *f = stream_format_create(&cloud_table, NULL);
+    stream_format_t *to = stream_format_create(&later_cloud_table, NULL);
+    stream_convert_t *c = stream_convert_create(f, STREAM_NATIVE, to, NULL);
+    struct particle all[PARTICLES];
+    struct cloud cloud = {PARTICLES, all};
+    struct later_cloud *out;
+    uint64_t buf[PARTICLES * sizeof(all[0]) / 8 + 16];
+    errmsg_t err = {""};
+    uint8_t *body = (uint8_t *)buf + STREAM_HEADER;
+    size_t len;
+
+    for (uint16_t i = 0; i < PARTICLES; i++)
+        all[i] = (struct particle){i * 1.5, {i, (uint16_t)(i + 1)}, i % 3 == 0, i * 1000000u};
+    ck_assert_int_eq(stream_encode(f, &cloud, buf, sizeof(buf), &len, NULL), 0);
+    out = stream_convert(c, body, len - STREAM_HEADER, 100000, 0, &err);
+    ck_assert_msg(out != NULL, "%s", err.text);
+    ck_assert_uint_eq(out->n, PARTICLES);
+    for (unsigned i = 0; i < PARTICLES; i++) {
+        ck_assert(out->all[i].x == i * 1.5 && out->all[i].yes == (i % 3 == 0));
+        ck_assert(out->all[i].kind == i * 1000000u);
+        ck_assert(out->all[i].charge[0] == (int)i && out->all[i].charge[1] == (int)i + 1);
+    }
+    free(out);
+    /* A truth value that is none, past the first ones. */
+    body[sizeof(cloud) + 150 * sizeof(all[0]) + offsetof(struct particle, yes)] = 2;
+    ck_assert_ptr_null(stream_convert(c, body, len - STREAM_HEADER, 100000, 0, &err));
+    ck_assert_int_eq(errno, EPROTO);
+    ck_assert_msg(strstr(err.text, "field particle.yes") != NULL, "%s", err.text);
+    out = malloc(100000);
+    ck_assert_int_eq(stream_convert_into(c, body, len - STREAM_HEADER, out, 100000, 0, &err), -1);
+    ck_assert_int_eq(errno, EPROTO);
+    free(out);
+    stream_convert_destroy(c);
+    stream_format_destroy(to);
+    stream_format_destroy(f);
+}
+END_TEST
+
 /* --- conversions that are refused --- */
 
 struct versions {
@@ -545,6 +642,7 @@ int main(void)
     tcase_add_loop_test(tc, test_changed, 0, 8);
     tcase_add_test(tc, test_tree);
     tcase_add_test(tc, test_encode_refused);
+    tcase_add_test(tc, test_many);
     tcase_add_loop_test(tc, test_versions, 0, sizeof(versions) / sizeof(versions[0]));
     tcase_add_test(tc, test_other_host);
     tcase_add_test(tc, test_header);
