@@ -136,6 +136,38 @@ static inline u64 keep_8(u64 v)
     LOOP(keep_##F##_to_##C, F, B, W, keep, T, 2) \
     LOOP(swap_##F##_to_##C, F, B, W, swap, T, 2)
 
+/* Words of 2 and 4 bytes are turned round eight bytes at a time. */
+static inline u64 swap_2_of_8(u64 v)
+{
+    return (v & 0x00ff00ff00ff00ffu) << 8 | (v >> 8 & 0x00ff00ff00ff00ffu);
+}
+static inline u64 swap_4_of_8(u64 v)
+{
+    v = bswap_64(v);
+    return v << 32 | v >> 32;
+}
+#define SWAP(T, W, WORDS)                                                                 \
+    static bool swap_##T##_to_##T(void *restrict dst, const void *restrict src, size_t n) \
+    {                                                                                     \
+        u8 *d = dst;                                                                      \
+        const u8 *s = src;                                                                \
+        u64 words;                                                                        \
+        T one;                                                                            \
+        for (; n >= WORDS; n -= WORDS, s += 8, d += 8) {                                  \
+            memcpy(&words, s, 8);                                                         \
+            words = swap_##W##_of_8(words);                                               \
+            memcpy(d, &words, 8);                                                         \
+        }                                                                                 \
+        for (; n > 0; n--, s += W, d += W) {                                              \
+            memcpy(&one, s, W);                                                           \
+            one = swap_##W(one);                                                          \
+            memcpy(d, &one, W);                                                           \
+        }                                                                                 \
+        return true;                                                                      \
+    }
+SWAP(u16, 2, 4)
+SWAP(u32, 4, 2)
+
 /* What integers of 8 and 16 bits can become, of 32, and floats. */
 #define SMALL(F, B, W)            \
     PAIR(F, B, W, f32)            \
@@ -153,13 +185,11 @@ PAIR(u8, u8, 1, i16)
 PAIR(u8, u8, 1, i32)
 PAIR(u8, u8, 1, i64)
 SMALL(u8, u8, 1)
-LOOP(swap_u16_to_u16, u16, u16, 2, swap, u16, 1)
 PAIR(u16, u16, 2, u32)
 PAIR(u16, u16, 2, u64)
 PAIR(u16, u16, 2, i32)
 PAIR(u16, u16, 2, i64)
 SMALL(u16, u16, 2)
-LOOP(swap_u32_to_u32, u32, u32, 4, swap, u32, 1)
 PAIR(u32, u32, 4, u64)
 PAIR(u32, u32, 4, i64)
 MIDDLE(u32, u32, 4)
