@@ -74,22 +74,35 @@ pass "the stream is gone with its last process"
 cat=$!
 "$FLUX" stream cat --raw --var=n --count=3 later >raw.out &
 raw=$!
-wait_until 10 has later readers 2
+"$FLUX" stream cat --var=T --slice=6:10:2,3 later >slice.out &
+slice=$!
+"$FLUX" stream cat --var=T --slice=1,:2 --json --count=1 later >slice.json &
+json=$!
+wait_until 10 has later readers 4
 pass "readers can come before the writer"
-peer w 1 write later 5 0 1 ready=1 hold=1 keep=5
+peer w0 1 write later 5 0 2 ready=1 hold=1 keep=5
+peer w1 0 write later 5 1 2 hold=1 keep=5
 peer r 0 read later
-opened w
+opened w0
+opened w1
 opened r
-go w
+go w0
 wait $cat
 is $? 0 "flux stream cat ends after --count steps"
-like "$(cat cat.out)" $'[0-9]\t0\tdata\t100000' "and has printed variables"
+like "$(cat cat.out)" $'0\t0\tdata\t100000' "and has printed variables"
+like "$(cat cat.out)" $'1\t1\tT\t768\tf64\\[8,12\\] at 8,0 of 16,12' "and what they are"
 wait $raw
 is $? 0 "flux stream cat --raw"
-is "$(wc -c <raw.out)" 24 "prints bytes, of one variable only"
-go w
+is "$(wc -c <raw.out)" 48 "prints bytes, of one variable only"
+wait $json
+is "$(cat slice.json)" \
+    '{"step":0,"name":"T","type":"f64","count":[1,2],"values":[1000.0,1001.0]}' "a slice as JSON"
+go w1
+go w0
 ended r
 is "$last" "0-4 5 the end " "a reader that came before the first step sees all"
+wait $slice
+is "$(tail -n 1 slice.out)" $'4\t4006003.0 4008003.0' "a slice has elements of both writers"
 
 # Kept steps, for a reader that comes later.
 peer w 0 write kept 10 0 1 keep=3 hold=1

@@ -15,6 +15,7 @@
 #include "../cmd_all.h"
 #include "libstream/stream.h"
 #include "libstream/stream_wire.h"
+#include "slice.h"
 
 #define TIMEOUT 60.
 
@@ -199,6 +200,9 @@ static int cmd_stat(struct cmd *c, int argc, char **argv)
 static const struct cmd_opt cat_opts[] = {
     {'c', "count", "N", "stop after N steps"},
     {'v', "var", "NAME", "only the variable NAME"},
+    {'s', "slice", "SLICE",
+     "with --var: print the elements of a part of a global array: for each\n"
+     "dimension I, FROM:TO, FROM:TO:STRIDE or :, separated by commas"},
     {'p', "policy", "POLICY",
      "block, drop-oldest, drop-newest, latest or sample:K\n"
      "(default: block)"},
@@ -210,7 +214,7 @@ static const struct cmd_opt cat_opts[] = {
 static const struct cmd_usage cat_usage = {
     "[OPTION...] NAME",
     "Read a stream until its writers close it, and print a line for each variable of each step:\n"
-    "step, rank of the writer, name, number of bytes.",
+    "step, rank of the writer, name, number of bytes, and type, shape and offset of an array.",
     cat_opts,
     NULL,
     0,
@@ -219,42 +223,138 @@ static const struct cmd_usage cat_usage = {
 struct cat {
     struct cmd *c;
     flux_stream_t *s;
-    const char *var; /* NULL: all */
+    const char *var;   /* NULL: all */
+    const char *slice; /* NULL: none */
     bool raw;
     bool json;
 };
 
+/* Print one JSON object (taken over) in a line. */
+static int cat_json(struct cat *cat, json_t *o)
+{
+    int rc = o ? json_dumpf(o, stdout, JSON_COMPACT) : -1;
+
+    json_decref(o);
+    putchar('\n');
+    return rc < 0 ? cmd_error(cat->c, "out of memory") : CMD_OK;
+}
+
+static json_t *json_numbers(const uint64_t *v, unsigned n)
+{
+    json_t *a = json_array();
+
+    for (unsigned i = 0; i < n; i++)
+        json_array_append_new(a, json_integer((json_int_t)v[i]));
+    return a;
+}
+
+static void print_numbers(const char *before, const uint64_t *v, unsigned n, const char *after)
+{
+    fputs(before, stdout);
+    for (unsigned i = 0; i < n; i++)
+        printf(i > 0 ? ",%" PRIu64 : "%" PRIu64, v[i]);
+    fputs(after, stdout);
+}
+
 static int cat_var(struct cat *cat, uint64_t step, uint32_t rank, const char *var)
 {
+    struct flux_stream_info in;
     const void *data;
     errmsg_t err;
     size_t len;
+    bool array;
 
     if (flux_stream_get(cat->s, rank, var, &data, &len, &err) < 0)
         return cmd_error(cat->c, "%s", err.text);
-    if (cat->raw) {
-        if (fwrite(data, 1, len, stdout) != len)
-            return cmd_error(cat->c, "standard output: %s", strerror(errno));
-    } else if (cat->json) {
+    if (cat->raw)
+        return fwrite(data, 1, len, stdout) == len
+                   ? CMD_OK
+                   : cmd_error(cat->c, "standard output: %s", strerror(errno));
+    array = flux_stream_inquire(cat->s, rank, var, &in, &err) == 0;
+    if (!array && errno != ENOENT)
+        return cmd_error(cat->c, "%s", err.text);
+    if (cat->json) {
         json_t *o = json_pack("{s:I s:i s:s s:I}", "step", (json_int_t)step, "rank", (int)rank,
                               "name", var, "bytes", (json_int_t)len);
 
-        if (!o || json_dumpf(o, stdout, JSON_COMPACT) < 0) {
-            json_decref(o);
-            return cmd_error(cat->c, "out of memory");
+        if (array)
+            json_object_update_new(o, json_pack("{s:s s:o s:o s:o}", "type", in.type, "shape",
+                                                json_numbers(in.shape, in.ndims), "offset",
+                                                json_numbers(in.offset, in.ndims), "count",
+                                                json_numbers(in.count, in.ndims)));
+        return cat_json(cat, o);
+    }
+    printf("%" PRIu64 "\t%u\t%s\t%zu", step, rank, var, len);
+    if (array) {
+        printf("\t%s", in.type);
+        print_numbers("[", in.count, in.ndims, "]");
+        if (in.global) {
+            print_numbers(" at ", in.offset, in.ndims, "");
+            print_numbers(" of ", in.shape, in.ndims, "");
         }
-        json_decref(o);
-        putchar('\n');
-    } else
-        printf("%" PRIu64 "\t%u\t%s\t%zu\n", step, rank, var, len);
+    }
+    putchar('\n');
     return CMD_OK;
+}
+
+/* Print the elements of a box. */
+static int slice_print(struct cat *cat, uint64_t step, const struct flux_stream_info *in,
+                       const struct slice *sl, const char *box)
+{
+    json_t *values;
+
+    if (cat->raw)
+        return fwrite(box, in->elem, sl->elems, stdout) == sl->elems
+                   ? CMD_OK
+                   : cmd_error(cat->c, "standard output: %s", strerror(errno));
+    if (!cat->json) {
+        printf("%" PRIu64, step);
+        for (uint64_t i = 0; i < sl->elems; i++) {
+            json_t *o = slice_element(in->type, box + i * in->elem);
+
+            putchar(i > 0 ? ' ' : '\t');
+            json_dumpf(o, stdout, JSON_ENCODE_ANY | JSON_COMPACT);
+            json_decref(o);
+        }
+        putchar('\n');
+        return CMD_OK;
+    }
+    values = json_array();
+    for (uint64_t i = 0; i < sl->elems; i++)
+        json_array_append_new(values, slice_element(in->type, box + i * in->elem));
+    return cat_json(cat, json_pack("{s:I s:s s:s s:o s:o}", "step", (json_int_t)step, "name",
+                                   cat->var, "type", in->type, "count",
+                                   json_numbers(sl->count, in->ndims), "values", values));
+}
+
+static int cat_slice(struct cat *cat, uint64_t step)
+{
+    struct flux_stream_info in;
+    struct slice sl;
+    errmsg_t err;
+    char *box;
+    int rc;
+
+    if (flux_stream_inquire(cat->s, FLUX_STREAM_ALL, cat->var, &in, &err) < 0 ||
+        slice_parse(&sl, cat->slice, &in, &err) < 0)
+        return cmd_error(cat->c, "%s", err.text);
+    if (!(box = calloc(sl.elems, in.elem)))
+        return cmd_error(cat->c, "out of memory for %" PRIu64 " elements", sl.elems);
+    if (flux_stream_get_box(cat->s, cat->var, sl.start, sl.count, sl.stride, box,
+                            sl.elems * in.elem, &err) < 0)
+        rc = cmd_error(cat->c, "%s", err.text);
+    else
+        rc = slice_print(cat, step, &in, &sl, box);
+    free(box);
+    return rc;
 }
 
 static int cat_step(struct cat *cat, uint64_t step)
 {
-    int rc = CMD_OK;
+    int rc = cat->slice ? cat_slice(cat, step) : CMD_OK;
 
-    for (uint32_t rank = 0; rc == CMD_OK && rank < flux_stream_writers(cat->s); rank++) {
+    for (uint32_t rank = 0; !cat->slice && rc == CMD_OK && rank < flux_stream_writers(cat->s);
+         rank++) {
         const char *var;
 
         for (size_t i = 0; rc == CMD_OK && (var = flux_stream_var(cat->s, rank, i)); i++) {
@@ -314,6 +414,9 @@ static int cmd_cat(struct cmd *c, int argc, char **argv)
         case 'v':
             cat.var = val;
             break;
+        case 's':
+            cat.slice = val;
+            break;
         case 'p':
             opts.policy = val;
             break;
@@ -328,6 +431,8 @@ static int cmd_cat(struct cmd *c, int argc, char **argv)
         return cmd_option_exit(key);
     if (argc - c->optind != 1)
         return cmd_usage_error(c, "one NAME is required");
+    if (cat.slice && !cat.var)
+        return cmd_usage_error(c, "--slice needs --var");
     if (cat.raw && cat.json)
         return cmd_usage_error(c, "--raw and --json exclude each other");
     if (!(h = cmd_handle(c)))
