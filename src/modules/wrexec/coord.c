@@ -6,7 +6,8 @@
  * Invariants:
  *  1. A launch that arrives before the shape of the tree is known, or whose nodes have to be asked
  *     which of them share a host (coord_hosts.c), waits for that.  So do all launches and signals
- *     that arrive meanwhile, in the order of arrival.
+ *     that arrive meanwhile, in the order of arrival.  A launch of many jobs is done in slices
+ *     (libflux/slice.h); those that arrive meanwhile wait, too.
  *  2. Reports collect in arrays and leave as one response at the end of the pass, or earlier when
  *     ENDED_MAX of them have collected.  While the job module has no stream open (it is being
  *     reloaded), the reports wait here: all ends, and up to RAISE_MAX messages about jobs.
@@ -30,6 +31,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libflux/slice.h"
 #include "libutil/le.h"
 
 #define WAITING_MAX 65536
@@ -51,9 +53,10 @@ struct waiting {
     struct list_node node;
     bool (*fn)(struct coord *r, struct waiting *w); /* false: call it again later */
     const flux_msg_t *msg;
-    flux_msg_t *kept; /* the same, while it waits */
-    size_t pos;       /* launch: the first record that is not handled */
-    bool now;         /* it can wait no longer */
+    flux_msg_t *kept;     /* the same, while it waits */
+    size_t pos;           /* launch: the first record that is not handled */
+    struct launchrec rec; /* launch: the one before it, whose environment it may share */
+    bool now;             /* it can wait no longer */
 };
 
 static bool launch(struct coord *r, struct waiting *w);
@@ -202,7 +205,7 @@ static void add_waiting(const struct coord *r, json_t *running)
     LIST_FOREACH(it, &r->waiting)
     {
         const struct waiting *w = list_entry(it, struct waiting, node);
-        struct launchrec rec;
+        struct launchrec rec = w->rec;
         size_t len, pos = w->pos;
         const void *data = flux_msg_payload(w->msg, &len);
         errmsg_t err;
@@ -313,17 +316,24 @@ struct subjob *coord_start(struct coord *r, struct spec *spec, const struct laun
 static bool launch(struct coord *r, struct waiting *w)
 {
     struct ctx *ctx = r->ctx;
-    struct launchrec rec;
+    struct launchrec *rec = &w->rec;
+    struct flux_slice slice;
     const void *data;
     size_t len, pos = w->pos;
     errmsg_t err;
     int rc;
 
     data = flux_msg_payload(w->msg, &len);
-    while ((rc = exec_launchrec_next(data, len, &pos, &rec, &err)) == 1) {
+    flux_slice_begin(&slice, flux_get_reactor(ctx->h), FLUX_SLICE_SECONDS, FLUX_SLICE_THINGS);
+    while ((rc = exec_launchrec_next(data, len, &pos, rec, &err)) == 1) {
         uint64_t id;
-        struct spec *s = exec_spec_create(rec.json, rec.json_len, ctx->size, &id, &err);
+        struct spec *s;
 
+        if (!flux_slice_more(&slice) && !w->now) {
+            flux_watcher_start(r->more);
+            return false;
+        }
+        s = exec_spec_create(rec->json, rec->json_len, ctx->size, &id, &err);
         if (s && !w->now && !coord_hosts_known(r->hosts, s)) {
             exec_spec_destroy(s);
             return false;
@@ -332,7 +342,7 @@ static bool launch(struct coord *r, struct waiting *w)
         if (s && id >= JOB_EXEC_BIT) {
             errmsg_fail(&err, EINVAL, "id: %" PRIu64 " is too large", id);
             exec_spec_destroy(s);
-        } else if (s && coord_start(r, s, &rec, NULL, &err)) {
+        } else if (s && coord_start(r, s, rec, NULL, &err)) {
             continue;
         }
         if (id)
@@ -407,6 +417,11 @@ void coord_ready(struct coord *r)
         free(w);
     }
     coord_execs_ready(r->runs);
+}
+
+static void more_cb(flux_reactor_t *reactor, flux_watcher_t *w, int revents, void *arg)
+{
+    coord_ready(arg);
 }
 
 /* --- other requests --- */
@@ -583,6 +598,19 @@ void coord_save(struct coord *r, flux_handover_t *o)
     coord_hosts_save(r->hosts, o);
 }
 
+/* Read the records of a launch again that are handled. */
+static int skip(struct waiting *w)
+{
+    errmsg_t err;
+    size_t len, pos = 0;
+    const void *data = flux_msg_payload(w->msg, &len);
+
+    while (pos < w->pos)
+        if (exec_launchrec_next(data, len, &pos, &w->rec, &err) <= 0)
+            return -1;
+    return pos == w->pos ? 0 : -1;
+}
+
 void coord_load(struct coord *r, flux_handover_t *o)
 {
     const char *json;
@@ -600,6 +628,8 @@ void coord_load(struct coord *r, flux_handover_t *o)
         struct waiting w = {.fn = flux_handover_get(o, 1) ? launch : kill_all, .msg = msg};
 
         w.pos = flux_handover_get(o, SIZE_MAX);
+        if (skip(&w) < 0)
+            flux_handover_fail(o, EPROTO);
         if (wait_ready(r, &w) < 0)
             flux_handover_fail(o, ENOMEM);
         flux_msg_destroy(msg);
@@ -623,11 +653,12 @@ struct coord *coord_create(struct ctx *ctx)
     list_init(&r->told);
     window_init(&r->window, (struct window_limits){.count = ENDED_MAX});
     r->flusher = flux_defer_create(flux_get_reactor(ctx->h), flusher_cb, r);
+    r->more = flux_defer_create(flux_get_reactor(ctx->h), more_cb, r);
     r->output = coord_output_create(r);
     r->clients = coord_clients_create(r);
     r->runs = coord_execs_create(r);
     r->hosts = coord_hosts_create(r);
-    if (!r->flusher || !r->output || !r->clients || !r->runs || !r->hosts) {
+    if (!r->flusher || !r->more || !r->output || !r->clients || !r->runs || !r->hosts) {
         coord_destroy(r);
         errno = ENOMEM;
         return NULL;
@@ -655,6 +686,7 @@ void coord_destroy(struct coord *r)
     json_decref(r->raise);
     told_clear(r);
     flux_watcher_destroy(r->flusher);
+    flux_watcher_destroy(r->more);
     coord_hosts_destroy(r->hosts);
     coord_execs_destroy(r->runs);
     coord_clients_destroy(r->clients);

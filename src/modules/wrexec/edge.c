@@ -15,8 +15,9 @@
  *     credit of the jobs and by the number of jobs that fit on the ranks below.
  *  3. A reload leaves streams and requests under way as they are, at both ends: the next instance
  *     awaits their answers, and answers those of the parent.
- *  4. A request from the parent that arrives before this instance is ready waits unanswered.  There
- *     is one such request at most; see 1.
+ *  4. The frames of the parent's request are handled in slices (libflux/slice.h), and it is
+ *     answered after the last one.  One that arrives before this instance is ready waits.  There is
+ *     one such request at most; see 1.
  *
  * Failure: an edge closes when its stream ends or its child refuses a request.  The frames that
  * wait for it are dropped, and the callback `lost` gets the reason once.
@@ -28,6 +29,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libflux/slice.h"
 #include "libutil/buf.h"
 
 #define BATCH (1u << 20)
@@ -46,8 +48,10 @@ struct edges {
     char up_sender[FLUX_SENDER_MAX];
     buf_t *up;
     struct window up_window;
-    bool ready;        /* requests of the parent can be handled */
-    flux_msg_t *early; /* the request that arrived before that */
+    bool ready;       /* requests of the parent can be handled */
+    flux_msg_t *rest; /* the one that is not handled, or not all of it */
+    size_t pos;       /* in its payload: what is to be handled next */
+    flux_watcher_t *more;
 };
 
 /* --- down --- */
@@ -118,7 +122,7 @@ static void refused_cb(void *arg, const char *topic, int errnum, const char *why
 }
 
 /* Handle the frames of a message, one by one.  A handler may close the edge. */
-static int each_frame(edges_t *es, struct edge *e, const void *data, size_t len, errmsg_t *err)
+static int each_frame(struct edge *e, const void *data, size_t len, errmsg_t *err)
 {
     const uint8_t *p = data;
     struct wire_frame f;
@@ -129,7 +133,7 @@ static int each_frame(edges_t *es, struct edge *e, const void *data, size_t len,
             return -1;
         if (used == 0)
             return errmsg_fail(err, EPROTO, "a frame that is cut off");
-        es->cbs->frame(es->arg, e, &f);
+        e->all->cbs->frame(e->all->arg, e, &f);
         p += used;
         len -= (size_t)used;
     }
@@ -161,7 +165,7 @@ static void tree_cb(flux_future_t *f, void *arg)
     data = flux_msg_payload(msg, &len);
     if (!flux_msg_has_flag(msg, FLUX_MSGF_RAW)) {
         flux_future_next(f);
-    } else if (each_frame(e->all, e, data, len, &err) < 0) {
+    } else if (each_frame(e, data, len, &err) < 0) {
         edge_lost(e, err.text);
     } else if (e->f == f) {
         flux_future_next(f);
@@ -277,6 +281,16 @@ static void flusher_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *
 
 /* --- from the parent --- */
 
+static void forget_rest(edges_t *es)
+{
+    flux_msg_t *msg = es->rest;
+
+    es->rest = NULL;
+    es->pos = 0;
+    flux_watcher_stop(es->more);
+    flux_msg_destroy(msg);
+}
+
 void edges_tree(edges_t *es, const flux_msg_t *req)
 {
     if (!flux_msg_has_flag(req, FLUX_MSGF_STREAMING)) {
@@ -288,31 +302,57 @@ void edges_tree(edges_t *es, const flux_msg_t *req)
         flux_msg_destroy(es->up_req);
     }
     es->up_req = flux_msg_incref(req);
+    forget_rest(es);
     buf_consume(es->up, buf_len(es->up));
     flux_msg_sender(req, es->up_sender, sizeof(es->up_sender));
     /* An empty response tells the parent that the stream is open. */
     flux_respond_more_raw(es->h, req, "", 0);
 }
 
-static void down(edges_t *es, const flux_msg_t *msg)
+static void refuse_rest(edges_t *es, const char *why)
 {
-    const void *data;
-    errmsg_t err;
-    size_t len;
-
-    data = flux_msg_payload(msg, &len);
-    if (each_frame(es, NULL, data, len, &err) == 0) {
-        flux_respond(es->h, msg, NULL);
-        return;
-    }
-    flux_log(es->h, LOG_ERR, "the instance above sent %s", err.text);
-    flux_respond_error(es->h, msg, EPROTO, "rank %u was sent %s", flux_rank(es->h), err.text);
+    flux_log(es->h, LOG_ERR, "the instance above sent %s", why);
+    flux_respond_error(es->h, es->rest, EPROTO, "rank %u was sent %s", flux_rank(es->h), why);
+    forget_rest(es);
     if (es->up_req) {
-        flux_respond_error(es->h, es->up_req, EPROTO, "rank %u was sent %s", flux_rank(es->h),
-                           err.text);
+        flux_respond_error(es->h, es->up_req, EPROTO, "rank %u was sent %s", flux_rank(es->h), why);
         flux_msg_destroy(es->up_req);
         es->up_req = NULL;
     }
+}
+
+/* Handle frames of the parent's request for a slice of time. */
+static void down(edges_t *es)
+{
+    struct flux_slice slice;
+    struct wire_frame f;
+    const uint8_t *data;
+    ptrdiff_t used;
+    errmsg_t err;
+    size_t len;
+
+    data = flux_msg_payload(es->rest, &len);
+    flux_slice_begin(&slice, flux_get_reactor(es->h), FLUX_SLICE_SECONDS, FLUX_SLICE_THINGS);
+    while (es->pos < len && flux_slice_more(&slice)) {
+        used = exec_wire_parse(data + es->pos, len - es->pos, &f, &err);
+        if (used <= 0) {
+            refuse_rest(es, used < 0 ? err.text : "a frame that is cut off");
+            return;
+        }
+        es->cbs->frame(es->arg, NULL, &f);
+        es->pos += (size_t)used;
+    }
+    if (es->pos < len) {
+        flux_watcher_start(es->more);
+        return;
+    }
+    flux_respond(es->h, es->rest, NULL);
+    forget_rest(es);
+}
+
+static void more_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    down(arg);
 }
 
 void edges_down(edges_t *es, const flux_msg_t *msg)
@@ -320,26 +360,17 @@ void edges_down(edges_t *es, const flux_msg_t *msg)
     char sender[FLUX_SENDER_MAX];
 
     /* The sender has no stream: it was lost, or the stream was ended. */
-    if (!es->up_req || strcmp(flux_msg_sender(msg, sender, sizeof(sender)), es->up_sender) != 0)
+    if (!es->up_req || strcmp(flux_msg_sender(msg, sender, sizeof(sender)), es->up_sender) != 0) {
         flux_respond_error(es->h, msg, ENOTCONN, "rank %u has no stream to this instance",
                            flux_rank(es->h));
-    else if (es->ready)
-        down(es, msg);
-    else if (!es->early)
-        es->early = flux_msg_incref(msg);
-    else
-        flux_respond_error(es->h, msg, EAGAIN, "rank %u does not know its place yet",
+    } else if (es->rest) {
+        flux_respond_error(es->h, msg, EAGAIN, "rank %u is not done with the last request",
                            flux_rank(es->h));
-}
-
-static void forget_early(edges_t *es, bool handle)
-{
-    flux_msg_t *msg = es->early;
-
-    es->early = NULL;
-    if (msg && handle)
-        down(es, msg);
-    flux_msg_destroy(msg);
+    } else {
+        es->rest = flux_msg_incref(msg);
+        if (es->ready)
+            down(es);
+    }
 }
 
 bool edges_parent_gone(edges_t *es, const char *sender, uint32_t matchtag)
@@ -354,7 +385,7 @@ bool edges_parent_gone(edges_t *es, const char *sender, uint32_t matchtag)
     es->up_req = NULL;
     es->up_sender[0] = '\0';
     buf_consume(es->up, buf_len(es->up));
-    forget_early(es, false);
+    forget_rest(es);
     return true;
 }
 
@@ -373,7 +404,8 @@ edges_t *edges_create(flux_t *h, const struct edge_callbacks *cbs, void *arg)
     es->up = buf_create(0);
     window_init(&es->up_window, (struct window_limits){.bytes = BATCH});
     es->flusher = flux_defer_create(flux_get_reactor(h), flusher_cb, es);
-    if (!es->up || !es->flusher) {
+    es->more = flux_defer_create(flux_get_reactor(h), more_cb, es);
+    if (!es->up || !es->flusher || !es->more) {
         edges_destroy(es);
         errno = ENOMEM;
         return NULL;
@@ -391,7 +423,7 @@ void edges_destroy(edges_t *es)
         flux_respond_error(es->h, es->up_req, ECONNABORTED,
                            "the wrexec module of rank %u was unloaded", flux_rank(es->h));
     flux_msg_destroy(es->up_req);
-    forget_early(es, false);
+    forget_rest(es);
     for (uint32_t i = 0; i < es->n; i++) {
         flux_future_destroy(es->v[i].f);
         courier_destroy(es->v[i].courier);
@@ -402,6 +434,7 @@ void edges_destroy(edges_t *es)
     free(es->v);
     buf_destroy(es->up);
     flux_watcher_destroy(es->flusher);
+    flux_watcher_destroy(es->more);
     free(es);
     errno = errnum;
 }
@@ -436,7 +469,8 @@ int edges_set_topology(edges_t *es, const topology_t *t)
 void edges_ready(edges_t *es)
 {
     es->ready = true;
-    forget_early(es, true);
+    if (es->rest)
+        down(es);
 }
 
 uint32_t edges_count(const edges_t *es)
@@ -474,7 +508,8 @@ void edges_save(const edges_t *es, flux_handover_t *o)
     flux_handover_put_mark(o, "edges");
     flux_handover_put_msg(o, es->up_req);
     flux_handover_put_str(o, es->up_sender);
-    flux_handover_put_msg(o, es->early);
+    flux_handover_put_msg(o, es->rest);
+    flux_handover_put(o, es->pos);
     flux_handover_put(o, es->n);
     for (uint32_t i = 0; i < es->n; i++) {
         const struct edge *e = &es->v[i];
@@ -524,7 +559,8 @@ void edges_load(edges_t *es, flux_handover_t *o)
         flux_handover_fail(o, EPROTO);
     else
         memcpy(es->up_sender, sender, strlen(sender) + 1);
-    es->early = flux_handover_get_msg(o);
+    es->rest = flux_handover_get_msg(o);
+    es->pos = flux_handover_get(o, SIZE_MAX);
     if (flux_handover_get(o, UINT32_MAX) != es->n)
         flux_handover_fail(o, EPROTO);
     for (uint32_t i = 0; i < es->n && flux_handover_ok(o); i++) {

@@ -28,7 +28,8 @@
  *
  * Invariants:
  *  1. A handler never waits.  The module continues when the launcher's socket is readable or a
- *     message arrives.
+ *     message arrives.  Two exceptions: the start of a launcher, until it executes its program, and
+ *     the end of the module, until its launcher has ended (launchlink.c).
  *  2. A job outlives the client that follows it.  When the client disconnects or cancels its
  *     request, its output is discarded if it was for that client alone; whether the job ends is for
  *     the job module to decide.  Only the programs of flux exec end with their client.
@@ -445,5 +446,5 @@ static int wrexec_init(flux_t *h, int argc, char **argv, void **arg, errmsg_t *e
     return 0;
 }
 
-FLUX_MODULE(wrexec, wrexec_init, wrexec_fini, .may_stop = wrexec_may_stop,
+FLUX_MODULE(wrexec, wrexec_init, wrexec_fini, .place = FLUX_PLACE_LOOP, .may_stop = wrexec_may_stop,
             .hand_over = wrexec_hand_over, .handover = HANDOVER_FORM);
