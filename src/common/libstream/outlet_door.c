@@ -104,6 +104,8 @@ static void admit(outlet_t *o, struct outlet_conn *c)
     pthread_mutex_lock(&o->lock);
     w.step = o->next_step;
     knock_welcome_encode(&w, buf);
+    /* The reader may know it before this thread goes on: the next step is wanted from now on. */
+    outlet_joining(o, true);
     sent = fdpass_send(c->fd, buf, sizeof(buf), o->mem) == (ssize_t)sizeof(buf) &&
            fdpass_send(c->fd, "", 1, page) == 1;
     if (sent) {
@@ -111,6 +113,7 @@ static void admit(outlet_t *o, struct outlet_conn *c)
         o->nknocking--;
         outlet_joined(o, c);
     }
+    outlet_joining(o, false);
     pthread_mutex_unlock(&o->lock);
     close(page);
     if (!sent)

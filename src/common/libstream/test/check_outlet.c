@@ -306,6 +306,20 @@ START_TEST(keep)
 }
 END_TEST
 
+/* A reader that has joined gets the next step, however soon that is. */
+START_TEST(joins)
+{
+    for (int n = 0; n < 200; n++) {
+        outlet_t *o = writer(0., 0);
+        inlet_t *i = reader(o, "block", 0);
+
+        ck_assert(outlet_wanted(o));
+        inlet_destroy(i);
+        outlet_destroy(o);
+    }
+}
+END_TEST
+
 /* A writer dies while it writes a step: what it has committed is read, and nothing else. */
 START_TEST(writer_dies)
 {
@@ -488,6 +502,6 @@ END_TEST
 
 int main(void)
 {
-    RUN_SUITE("outlet", steps, policies, block, evict, keep, writer_dies, reader_dies, strangers,
-              leftovers);
+    RUN_SUITE("outlet", steps, policies, block, evict, keep, joins, writer_dies, reader_dies,
+              strangers, leftovers);
 }
