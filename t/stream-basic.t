@@ -172,6 +172,19 @@ like "$last" "0-6 7 stream 'crash': rank 1 of the writers has died " \
     "a reader sees the steps before the death of a writer, and is told of it"
 wait "${pid[w0]}" "${pid[w1]}"
 
+# The module is reloaded while a stream is open.
+peer w 1 write reload 20 0 1 ready=1 crash=9
+peer r 0 read reload
+opened w
+opened r
+ok "flux module reload stream" "$FLUX" module reload stream
+has reload writers 1 && has reload readers 1
+is $? 0 "the next instance knows writers and readers"
+go w
+ended r
+is "$last" "0-8 9 stream 'reload': rank 0 of the writers has died " "the stream goes on"
+wait "${pid[w]}"
+
 # A reader is killed while it makes a writer wait.
 peer w 0 write stuck 3000 0 1 ready=1
 opened w

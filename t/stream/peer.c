@@ -252,6 +252,8 @@ static int reader(flux_t *h, char **argv)
             first = step;
         else if (step <= last)
             die("steps do not rise");
+        else if (step != last + 1 && !opts.policy)
+            die("a step is missing");
         check(s, last = step);
         flux_stream_end_step(s, 0., NULL);
     }

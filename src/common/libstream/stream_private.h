@@ -18,6 +18,7 @@
 struct stream_source {
     inlet_t *in; /* NULL: this writer has not come yet */
     uint64_t writer;
+    char key[2 * KNOCK_KEY_LEN + 1]; /* its capability, by which it is known again */
     bool has[2];
     struct inlet_step steps[2]; /* HEAD, and what follows it if that was looked for */
     block_t *block;             /* of the head, once it was asked for */

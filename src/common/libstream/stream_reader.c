@@ -83,6 +83,7 @@ static int source_open(flux_stream_t *s, const struct stream_member *m, double t
                            s->name, m->host);
     inlet_destroy(s->sources[m->rank].in);
     s->sources[m->rank].writer = m->writer;
+    strcpy(s->sources[m->rank].key, m->key);
     s->sources[m->rank].in = inlet_connect(m->address, key, &s->want, timeout, err);
     return s->sources[m->rank].in ? 0 : -1;
 }
@@ -166,6 +167,22 @@ int stream_reader_open(flux_stream_t *s, const struct flux_stream_opts *opts, er
 
 /* --- steps --- */
 
+/* Another instance of the module, which has got this reader's request, gives writers other numbers.
+ * */
+static void renumber(flux_stream_t *s, const struct stream_members *ms)
+{
+    struct stream_member m;
+    json_t *item;
+    size_t i;
+
+    json_array_foreach(ms->writers, i, item)
+    {
+        if (flux_schema_decode_json(&stream_member_schema, item, &m, NULL) == 0 &&
+            m.rank < s->nsources && strcmp(m.key, s->sources[m.rank].key) == 0)
+            s->sources[m.rank].writer = m.writer;
+    }
+}
+
 /* What the module says about a writer that is gone; false: nothing. */
 static bool why(flux_stream_t *s, const struct stream_source *src, errmsg_t *err)
 {
@@ -181,6 +198,7 @@ static bool why(flux_stream_t *s, const struct stream_source *src, errmsg_t *err
         if (flux_future_wait(s->f, left) < 0 ||
             flux_rpc_get_struct(s->f, &stream_members_schema, &ms, NULL) < 0)
             return false;
+        renumber(s, &ms);
         json_array_foreach(ms.gone, i, item)
         {
             if (flux_schema_decode_json(&stream_gone_schema, item, &g, NULL) == 0 &&

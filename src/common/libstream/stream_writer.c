@@ -120,6 +120,23 @@ void stream_writer_close(flux_stream_t *s)
     free(s->values);
 }
 
+/* Read what the module says: -1 if the stream was removed.  Another instance of it, which has got
+ * this writer's request, gives it another number. */
+static int heard(flux_stream_t *s, errmsg_t *err)
+{
+    struct stream_written w;
+
+    while (flux_future_wait(s->f, PEEK_SECONDS) == 0) {
+        if (flux_future_errnum(s->f) == ECANCELED)
+            return errmsg_fail(err, ECANCELED, "%s", flux_future_error(s->f));
+        if (flux_rpc_get_struct(s->f, &stream_written_schema, &w, NULL) == 0)
+            s->id = w.writer;
+        if (flux_future_next(s->f) < 0)
+            break;
+    }
+    return 0;
+}
+
 int stream_writer_end(flux_stream_t *s, double timeout, errmsg_t *err)
 {
     double now = clock_now();
@@ -144,9 +161,9 @@ int stream_writer_end(flux_stream_t *s, double timeout, errmsg_t *err)
     if (now < s->counted + COUNT_SECONDS)
         return 0;
     s->counted = now;
+    if (heard(s, err) < 0)
+        return -1;
     count(s);
-    if (flux_future_wait(s->f, PEEK_SECONDS) == 0 && flux_future_errnum(s->f) == ECANCELED)
-        return errmsg_fail(err, ECANCELED, "%s", flux_future_error(s->f));
     return 0;
 }
 

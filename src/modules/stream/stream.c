@@ -17,6 +17,9 @@
  *  4. The step with which a writer begins is larger than all that were counted before it, as long
  *     as the stream exists.
  *
+ * A reload leaves requests unanswered, so that the next instance gets them, numbers the writers anew,
+ * and tells them and readers so; it learns the steps with the next counts.
+ *
  * Failure: a client that disconnects, or whose broker is lost (event overlay.down), leaves all its
  * streams; readers are told which writer that was, and why.  A lack of memory while a reader is
  * told ends its request with ENOMEM.
