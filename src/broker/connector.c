@@ -394,7 +394,7 @@ static unsigned handle_input(struct client *cl, unsigned left)
     if (!msg && !cl->paused && errno != EAGAIN)
         broken(cl, err.text);
     else if (framer_park(cl->in) < 0)
-        kill_client(cl, "out of memory for what the client sent");
+        kill_client(cl, "out of memory for the client's messages");
     return n;
 }
 
@@ -414,7 +414,7 @@ static unsigned read_client(struct client *cl, unsigned left)
     if (n == 0)
         kill_client(cl, "the client has gone away");
     else if (errno == ENOMEM)
-        kill_client(cl, "out of memory for what the client sent");
+        kill_client(cl, "out of memory for the client's messages");
     else if (errno != EAGAIN && errno != EINTR)
         kill_client(cl, "the client has gone away");
     return 0;

@@ -110,7 +110,7 @@ int jm_depend_check(struct jm *jm, struct jm_spec *spec, errmsg_t *err)
 
         if (look(jm, &deps[i], &target, &known) == NEVER && !known)
             return errmsg_fail(err, ENOENT,
-                               "it depends on job %" PRIu64 ", which there is not (any more)",
+                               "it depends on job %" PRIu64 ", which does not exist (any more)",
                                deps[i].id);
     }
     return 0;

@@ -115,7 +115,7 @@ static void send_launches(struct jm *jm, launchbuf_t *buf)
         courier_post(jm->exec->courier, "wrexec.launch", FLUX_NODEID_ANY, data, len) == 0)
         return;
     /* What was in it runs as far as is known here: the stream's first response says otherwise. */
-    follow_end(jm->exec->stream, ENOMEM, "out of memory for what is to be launched");
+    follow_end(jm->exec->stream, ENOMEM, "out of memory for a launch");
 }
 
 static void launched(struct jm_job *j)

@@ -175,8 +175,9 @@ void jm_purge_cb(flux_t *h, const flux_msg_t *req, void *arg)
         flux_request_decode(h, req, &job_purge_schema, &in, &owner) < 0)
         return;
     if (!in.ids && in.age <= 0 && in.keep < 0 && !in.force)
-        flux_respond_error(h, req, EINVAL,
-                           "which jobs is not said: give ids, an age, how many to keep, or force");
+        flux_respond_error(
+            h, req, EINVAL,
+            "no jobs were selected: give ids, an age, a number of jobs to keep, or force");
     else if (!jm_many_full(jm, req) && (!in.ids || (ids = jm_request_ids(jm, req, in.ids))))
         begin(jm, req, &in, ids);
     json_decref(owner);

@@ -126,7 +126,7 @@ static void ended_cb(void *arg, int errnum, const char *why, unsigned tries)
 
     /* While a session starts it comes a little later than this module. */
     if (errnum != ENOSYS)
-        flux_log(jm->h, LOG_WARNING, "what resources there are is not told any more: %s", why);
+        flux_log(jm->h, LOG_WARNING, "changes of the inventory are not reported any more: %s", why);
     else if (tries >= JM_RESRC_TRIES)
         jm->resources->absent = true;
     jm_module_kick(jm);

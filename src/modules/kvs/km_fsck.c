@@ -249,7 +249,7 @@ static int edges(const struct kvs_storage_rec *rec, void *arg)
         break;
     }
     if (!fits)
-        say(x, true, "namespace '%s': object %s refers to one that is not what it says",
+        say(x, true, "namespace '%s': object %s disagrees with an object that it refers to",
             x->ns->name, blobref_format(x->blobref, rec->root, text));
     return 0;
 }

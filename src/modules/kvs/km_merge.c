@@ -58,7 +58,8 @@ static int find_stream(struct km_merge *m, const struct kvs_fence_req *q, kvs_di
             return out_of_memory(err);
         }
     } else if (!(*dict = hmap_get_u64(m->streams, stream_key(q)))) {
-        return errmsg_fail(err, EPROTO, "rank %u adds to what it has not begun", q->rank);
+        return errmsg_fail(err, EPROTO, "rank %u continues a message that it has not begun",
+                           q->rank);
     }
     return 0;
 }

@@ -418,7 +418,7 @@ static int kvs_may_stop(flux_t *h, void *arg, errmsg_t *err)
                                (unsigned long long)ns->version);
         if (open > 0)
             return errmsg_fail(err, EBUSY,
-                               "%zu open fence%s would be aborted: try again later, or force it",
+                               "%zu open fence%s would be aborted: try again later, or use --force",
                                open, open > 1 ? "s" : "");
     }
     return 0;

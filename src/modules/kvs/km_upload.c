@@ -94,7 +94,9 @@ static void uploader_gone(struct claim *claim, bool canceled)
     if (ns->master)
         leave(c);
     else if (km_ns_upstream_post(ns, "kvs.store-gone", &km_wire_gone_schema, &out, true) < 0)
-        flux_log(ns->h, LOG_ERR, "no memory to tell the master of namespace '%s' who is gone",
+        flux_log(ns->h, LOG_ERR,
+                 "out of memory: the master of namespace '%s' does not learn that a client has "
+                 "disconnected",
                  ns->name);
     /* What is on its way reaches the master before this. */
     c->gone = true;

@@ -299,7 +299,7 @@ static int read_hash(sqlfile_t *f, errmsg_t *err)
     if (value)
         snprintf(f->hash, sizeof(f->hash), "%s", value);
     else if (rc == SQLITE_DONE || rc == SQLITE_ROW || rc == SQLITE_ERROR)
-        (void)sqlfile_damaged(f, err, "it does not say by which hash it was made");
+        (void)sqlfile_damaged(f, err, "it does not name its hash algorithm");
     else
         (void)sqlfile_fail(f, rc, err, "read");
     int saved = errno;

@@ -174,7 +174,8 @@ void resrc_found(struct ctx *ctx, const resgraph_t *g)
     ranks = resgraph_ranks(g); /* a repeated report replaces the earlier one */
     if (!ranks || resgraph_remove(ctx->pending, ranks) < 0 ||
         resgraph_merge(ctx->pending, g, &err) < 0)
-        flux_log(ctx->h, LOG_ERR, "resources below rank %u are not told: %s", ctx->rank, err.text);
+        flux_log(ctx->h, LOG_ERR, "resources below rank %u are not reported: %s", ctx->rank,
+                 err.text);
     idset_destroy(ranks);
     wake(ctx);
 }
@@ -186,7 +187,8 @@ void resrc_found_like(struct ctx *ctx, uint32_t as, const idset_t *ranks)
         return;
     }
     if (resrc_likes_add(&ctx->likes, as, ranks) < 0)
-        flux_log(ctx->h, LOG_ERR, "resources below rank %u are not told: no memory", ctx->rank);
+        flux_log(ctx->h, LOG_ERR, "resources below rank %u are not reported: out of memory",
+                 ctx->rank);
     wake(ctx);
 }
 

@@ -145,7 +145,7 @@ static void tell_watchers(struct root *r)
             w->told = true;
             continue;
         }
-        flux_respond_error(r->ctx->h, w->req, ENOMEM, "no memory to tell what has changed");
+        flux_respond_error(r->ctx->h, w->req, ENOMEM, "out of memory for the changes of resources");
         r->nwatchers--;
         resrc_root_waiter_free(w);
     }
@@ -239,7 +239,7 @@ static void settle(struct root *r)
         if (!all) {
             char *text = idset_format(left, 0);
 
-            flux_log(r->ctx->h, LOG_WARNING, "rank%s %s did not say what they have",
+            flux_log(r->ctx->h, LOG_WARNING, "rank%s %s did not report their resources",
                      idset_count(left) == 1 ? "" : "s", text ? text : "?");
             free(text);
         }

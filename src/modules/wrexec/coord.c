@@ -266,7 +266,7 @@ void coord_jobs(flux_t *h, const flux_msg_t *req, void *arg)
         r->unraised = 0;
         window_reset(&r->window);
     } else {
-        flux_respond_error(h, req, ENOMEM, "no memory to list what runs");
+        flux_respond_error(h, req, ENOMEM, "out of memory for the list of running jobs");
         flux_msg_destroy(r->jobs_req);
         r->jobs_req = NULL;
     }

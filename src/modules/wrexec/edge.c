@@ -99,12 +99,12 @@ static void edge_flush(struct edge *e)
         return;
     len = whole_frames(e->out);
     if (!(data = malloc(len))) {
-        edge_lost(e, "no memory for what it is to be told");
+        edge_lost(e, "out of memory for messages to it");
         return;
     }
     memcpy(data, buf_data(e->out), len);
     if (courier_post(e->courier, "wrexec.down", e->rank, data, len) < 0) {
-        edge_lost(e, "no memory for what it is to be told");
+        edge_lost(e, "out of memory for messages to it");
         return;
     }
     buf_consume(e->out, len);

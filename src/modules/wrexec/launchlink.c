@@ -169,7 +169,7 @@ static void io_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
     if (used < 0)
         lost(x, err.text);
     else if (x->broken)
-        lost(x, "it does not read what it is told");
+        lost(x, "it does not read its messages");
 }
 
 static void end_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
@@ -372,7 +372,7 @@ int launchlink_run(launchlink_t *x, uint64_t job, struct wire_run *run,
     iov[n++] = (struct iovec){(void *)rec->strings, rec->strings_len};
     iov[n++] = (struct iovec){(void *)rec->env, rec->env_len};
     if (put(x, WIRE_RUN, job, iov, n) < 0)
-        return errmsg_fail(err, errno, "the launcher cannot be told to start tasks: %s",
+        return errmsg_fail(err, errno, "cannot send the tasks to the launcher: %s",
                            strerror(errno));
     return 0;
 }
