@@ -1,4 +1,10 @@
-/* cmd_attr.c - flux getattr, setattr, lsattr: attributes of a broker. */
+/* cmd_attr.c - flux getattr, setattr, lsattr: attributes of a broker.
+ *
+ * Each asks one broker, by default the local one (-r RANK: another).
+ *
+ * Failure: exit code 1 and the error message of the broker, for example for an attribute that does
+ * not exist or cannot be set.
+ */
 #include "config.h"
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,19 @@
-/* cmd_event.c - flux event: publish events, or subscribe to them and print them. */
+/* cmd_event.c - flux event: publish events, or subscribe to them and print them.
+ *
+ * `pub` waits for the sequence number of its event (with --async it does not), so that two commands
+ * that run one after the other publish in that order.
+ *
+ * Format of `sub`: a line for each event, "SEQ<tab>TOPIC[<tab>PAYLOAD]", or an object with --json.
+ * The event event.lost, which names the numbers of events that this broker has missed, is printed
+ * like any other, but --count and --timeout disregard it.
+ *
+ * Invariants:
+ *  1. An event is printed once, in the order of the numbers, even if several prefixes match.
+ *  2. Output is flushed whenever no further event has arrived.
+ *
+ * Failure: exit code 1, when the broker is lost, standard output cannot be written, or no event
+ * arrives within --timeout.
+ */
 #include "config.h"
 #include <errno.h>
 #include <stdio.h>

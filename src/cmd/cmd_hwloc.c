@@ -1,4 +1,11 @@
-/* cmd_hwloc.c - flux hwloc: print the hardware of the nodes of the session. */
+/* cmd_hwloc.c - flux hwloc: print the hardware of the nodes of the session.
+ *
+ * `info` and `topology` print the inventory of the service resrc (cmd_res.h): `info` has a line for
+ * each kind of node, `topology` one for each vertex of the resource graph.  `xml` asks one broker
+ * for the text from which its part of the inventory was made.
+ *
+ * Failure: exit code 1 and an error message.
+ */
 #include "config.h"
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,4 +1,20 @@
-/* cmd_resource.c - flux resource: print, drain and undrain nodes, cores and pools. */
+/* cmd_resource.c - flux resource: print, drain and undrain nodes, cores and pools.
+ *
+ * `list` and `info` compute from the inventory, the state of the nodes, and the resources that the
+ * scheduler has allocated (cmd_res.h); cmd_resource_places.c prints them by places.  `status`
+ * prints the answer of resrc.status; `drain` and `undrain` are requests to resrc, which are done
+ * when the command returns.
+ *
+ *    state of `list`   resources
+ *    allocated         allocated to jobs, whatever the state of their nodes
+ *    free              the others of nodes that are up and not drained
+ *    drained           the others of nodes that are drained, up or down
+ *    down              the others of nodes that are down and not drained
+ *
+ * Invariant: each core is in one line of `list`.
+ *
+ * Failure: exit code 1 and an error message.
+ */
 #include "config.h"
 #include <errno.h>
 #include <inttypes.h>

@@ -1,4 +1,13 @@
-/* job_args.c - parsing of arguments and reporting of results for commands that act on jobs. */
+/* job_args.c - what the commands that act on jobs have in common: arguments and results.
+ *
+ * Arguments: sets of ids, states, users, signals.  A list of states mixes names of states (depend),
+ * names of groups (pending), and the words of the column STATE that stand for a part of a state
+ * (held, failed): the service is asked for whole states, and job_args_shown() selects the jobs.
+ *
+ * Results: jobs that a request could not act on are printed one by one, at most ERRORS_SHOWN.
+ *
+ * Failure: an error message has been printed, and the return value says so.
+ */
 #include "config.h"
 #include "job_args.h"
 

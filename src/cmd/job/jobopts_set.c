@@ -1,4 +1,10 @@
-/* jobopts_set.c - access of commands to options other than by the command line. */
+/* jobopts_set.c - options that a command sets or reads by itself, not from the command line.
+ *
+ * `flux batch` and `flux alloc`, for example, parse the user's options with jobopts.c and then put
+ * the program, its files and some attributes in place with these functions.
+ *
+ * Failure: -1 after an error message.
+ */
 #include "config.h"
 #include <errno.h>
 #include <fcntl.h>

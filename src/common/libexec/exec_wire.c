@@ -1,4 +1,11 @@
-/* exec_wire.c - frames between the module and the launcher: see exec_wire.h for the format. */
+/* exec_wire.c - frames between the module and the launcher (format: exec_wire.h).
+ *
+ * The table `lengths` has the bounds of the payload of each type, so no reader of a payload has to
+ * check its length again.
+ *
+ * Failure: a frame out of bounds is WIRE_BAD, and ends the job that it names; a header without the
+ * magic number ends the connection.
+ */
 #include "exec_wire.h"
 
 #include <endian.h>

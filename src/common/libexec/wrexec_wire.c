@@ -1,4 +1,8 @@
-/* wrexec_wire.c - messages of the wrexec service: see wrexec_wire.h. */
+/* wrexec_wire.c - messages of the service "wrexec", and the raw layouts that some of them carry
+ * (wrexec_wire.h).
+ *
+ * Failure: EPROTO and an error message for a payload that is cut off or malformed.
+ */
 #include "wrexec_wire.h"
 #include "wrexec_names.h"
 
