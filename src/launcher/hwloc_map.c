@@ -23,7 +23,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "libresource/hwloc_cores.h"
+#include "libresource/reshwloc_cores.h"
 
 extern char **environ;
 
@@ -58,7 +58,7 @@ static void to_cpus(hwloc_const_bitmap_t set, hwloc_const_bitmap_t within, cpu_s
 
 static cpu_set_t *collect(hwloc_topology_t t, size_t *ncores)
 {
-    hwloc_obj_type_t type = hwloc_cores_type(t);
+    hwloc_obj_type_t type = reshwloc_cores_type(t);
     int n = hwloc_get_nbobjs_by_type(t, type);
     hwloc_bitmap_t bound = hwloc_bitmap_alloc();
     cpu_set_t *cores = n > 0 ? calloc((size_t)n, sizeof(*cores)) : NULL;
@@ -88,7 +88,7 @@ static cpu_set_t *load(const char *synthetic, size_t *ncores)
     errno = 0;
     if (hwloc_topology_init(&t) < 0)
         return NULL;
-    if (hwloc_cores_filter(t) == 0 &&
+    if (reshwloc_cores_filter(t) == 0 &&
         (!synthetic || hwloc_topology_set_synthetic(t, synthetic) == 0) &&
         hwloc_topology_load(t) == 0)
         cores = collect(t, ncores);

@@ -57,7 +57,7 @@ static size_t path_print(const struct path *p, char *buf, size_t size)
     return n < size ? n : size - 1;
 }
 
-int path_fail(errmsg_t *err, const struct path *at, const char *fmt, ...)
+int jspec_path_fail(errmsg_t *err, const struct path *at, const char *fmt, ...)
 {
     char where[PATH_MAX_TEXT] = "";
     char why[sizeof(err->text)];
@@ -74,15 +74,15 @@ int path_fail(errmsg_t *err, const struct path *at, const char *fmt, ...)
 
 /* The usual writer is jobspec_build(), which writes members in the order of the tables: look at
  * that place first. */
-int take_object(jobspec_t *js, const struct path *at, const json_t *obj, const struct member *table,
-                errmsg_t *err)
+int jspec_take_object(jobspec_t *js, const struct path *at, const json_t *obj,
+                      const struct member *table, errmsg_t *err)
 {
     struct path here = {.up = at};
     size_t n = 0, next = 0;
     uint32_t seen = 0;
 
     if (!json_is_object(obj))
-        return path_fail(err, at, "must be an object");
+        return jspec_path_fail(err, at, "must be an object");
     while (table[n].name)
         n++;
     for (void *it = json_object_iter((json_t *)obj); it;
@@ -95,7 +95,7 @@ int take_object(jobspec_t *js, const struct path *at, const json_t *obj, const s
             tried++;
         }
         if (tried == n)
-            return path_fail(err, &here, "is unknown");
+            return jspec_path_fail(err, &here, "is unknown");
         next %= n;
         if (table[next].take(js, &here, json_object_iter_value(it), err) < 0)
             return -1;
@@ -104,39 +104,39 @@ int take_object(jobspec_t *js, const struct path *at, const json_t *obj, const s
     for (size_t i = 0; i < n; i++) {
         here.key = table[i].name;
         if (table[i].required && !(seen >> i & 1))
-            return path_fail(err, &here, "is missing");
+            return jspec_path_fail(err, &here, "is missing");
     }
     return 0;
 }
 
-int get_integer(const struct path *at, const json_t *val, uint64_t min, uint64_t max, uint64_t *out,
-                errmsg_t *err)
+int jspec_get_integer(const struct path *at, const json_t *val, uint64_t min, uint64_t max,
+                      uint64_t *out, errmsg_t *err)
 {
     if (!json_is_integer(val) || json_integer_value(val) < (json_int_t)min ||
         (uint64_t)json_integer_value(val) > max)
-        return path_fail(err, at, "must be an integer of %llu to %llu", (unsigned long long)min,
-                         (unsigned long long)max);
+        return jspec_path_fail(err, at, "must be an integer of %llu to %llu",
+                               (unsigned long long)min, (unsigned long long)max);
     *out = (uint64_t)json_integer_value(val);
     return 0;
 }
 
-int get_seconds(const struct path *at, const json_t *val, double *out, errmsg_t *err)
+int jspec_get_seconds(const struct path *at, const json_t *val, double *out, errmsg_t *err)
 {
     if (!json_is_number(val) || !isfinite(json_number_value(val)) || json_number_value(val) < 0)
-        return path_fail(err, at, "must be a number >= 0");
+        return jspec_path_fail(err, at, "must be a number >= 0");
     *out = json_number_value(val);
     return 0;
 }
 
-int get_text(const struct path *at, const json_t *val, const char **out, errmsg_t *err)
+int jspec_get_text(const struct path *at, const json_t *val, const char **out, errmsg_t *err)
 {
     if (!json_is_string(val) || !json_string_length(val))
-        return path_fail(err, at, "must be a non-empty string");
+        return jspec_path_fail(err, at, "must be a non-empty string");
     *out = json_string_value(val);
     return 0;
 }
 
-json_t *take_bytes(jobspec_t *js, const struct path *at, const json_t *val, errmsg_t *err)
+json_t *jspec_take_bytes(jobspec_t *js, const struct path *at, const json_t *val, errmsg_t *err)
 {
     char *bytes;
     json_t *text;
@@ -144,7 +144,8 @@ json_t *take_bytes(jobspec_t *js, const struct path *at, const json_t *val, errm
     if (json_is_string(val))
         return (json_t *)val;
     if (!(bytes = jobspec_text_get(val)) && errno != ENOMEM) {
-        path_fail(err, at, "must be a string, or {\"bytes\":...} with characters up to U+00FF");
+        jspec_path_fail(err, at,
+                        "must be a string, or {\"bytes\":...} with characters up to U+00FF");
         return NULL;
     }
     text = bytes ? json_string_nocheck(bytes) : NULL;
@@ -157,18 +158,18 @@ json_t *take_bytes(jobspec_t *js, const struct path *at, const json_t *val, errm
     return NULL;
 }
 
-int get_path(jobspec_t *js, const struct path *at, const json_t *val, const char **out,
-             errmsg_t *err)
+int jspec_get_path(jobspec_t *js, const struct path *at, const json_t *val, const char **out,
+                   errmsg_t *err)
 {
-    const json_t *text = take_bytes(js, at, val, err);
+    const json_t *text = jspec_take_bytes(js, at, val, err);
 
-    return text ? get_text(at, text, out, err) : -1;
+    return text ? jspec_get_text(at, text, out, err) : -1;
 }
 
-int get_bool(const struct path *at, const json_t *val, bool *out, errmsg_t *err)
+int jspec_get_bool(const struct path *at, const json_t *val, bool *out, errmsg_t *err)
 {
     if (!json_is_boolean(val))
-        return path_fail(err, at, "must be true or false");
+        return jspec_path_fail(err, at, "must be true or false");
     *out = json_is_true(val);
     return 0;
 }
@@ -192,33 +193,33 @@ static int get_vertex(const struct path *at, const json_t *val, struct vertex *v
 
     memset(v, 0, sizeof(*v));
     if (!json_is_object(val))
-        return path_fail(err, at, "must be an object");
+        return jspec_path_fail(err, at, "must be an object");
     for (void *it = json_object_iter((json_t *)val); it;
          it = json_object_iter_next((json_t *)val, it)) {
         const json_t *member = json_object_iter_value(it);
 
         here.key = json_object_iter_key(it);
         if (!strcmp(here.key, "type")) {
-            if (get_text(&here, member, &v->type, err) < 0)
+            if (jspec_get_text(&here, member, &v->type, err) < 0)
                 return -1;
         } else if (!strcmp(here.key, "count"))
             v->count = member;
         else if (!strcmp(here.key, "label")) {
-            if (get_text(&here, member, &v->label, err) < 0)
+            if (jspec_get_text(&here, member, &v->label, err) < 0)
                 return -1;
         } else if (!strcmp(here.key, "exclusive"))
             v->exclusive = member;
         else if (!strcmp(here.key, "with"))
             v->with = member;
         else
-            return path_fail(err, &here, "is unknown");
+            return jspec_path_fail(err, &here, "is unknown");
     }
     here.key = "type";
     if (!v->type)
-        return path_fail(err, &here, "is missing");
+        return jspec_path_fail(err, &here, "is missing");
     here.key = "count";
     if (!v->count)
-        return path_fail(err, &here, "is missing");
+        return jspec_path_fail(err, &here, "is missing");
     return 0;
 }
 
@@ -235,14 +236,14 @@ static int only_has(const struct path *at, const struct vertex *v, int has, errm
         here.key = "with";
     else
         return 0;
-    return path_fail(err, &here, "is not allowed for a '%.64s'", v->type);
+    return jspec_path_fail(err, &here, "is not allowed for a '%.64s'", v->type);
 }
 
 static int get_count(const struct path *at, const struct vertex *v, uint64_t max, uint64_t *out,
                      errmsg_t *err)
 {
     struct path here = {.up = at, .key = "count"};
-    return get_integer(&here, v->count, 1, max, out, err);
+    return jspec_get_integer(&here, v->count, 1, max, out, err);
 }
 
 static int get_count32(const struct path *at, const struct vertex *v, uint32_t *out, errmsg_t *err)
@@ -270,12 +271,12 @@ static int take_slot_count(jobspec_t *js, const struct path *at, const struct ve
         const json_t *val = json_object_get(v->count, names[i]);
 
         if (!val)
-            return path_fail(err, &here, "is missing");
-        if (get_integer(&here, val, n[0], RREQ_COUNT_MAX, &n[i], err) < 0)
+            return jspec_path_fail(err, &here, "is missing");
+        if (jspec_get_integer(&here, val, n[0], RREQ_COUNT_MAX, &n[i], err) < 0)
             return -1;
     }
     if (json_object_size(v->count) > 2)
-        return path_fail(err, &count, "must have min and max only");
+        return jspec_path_fail(err, &count, "must have min and max only");
     js->min_slots = (uint32_t)n[0];
     js->rreq.nslots = (uint32_t)n[1];
     return 0;
@@ -290,20 +291,20 @@ static int take_in_slot(jobspec_t *js, const struct path *at, const json_t *val,
         return -1;
     if (!strcmp(v.type, "core")) {
         if (js->rreq.cores)
-            return path_fail(err, &type, "'core' occurs twice in a slot");
+            return jspec_path_fail(err, &type, "'core' occurs twice in a slot");
         return get_count32(at, &v, &js->rreq.cores, err);
     }
     if (!strcmp(v.type, "gpu")) {
         if (js->rreq.gpus)
-            return path_fail(err, &type, "'gpu' occurs twice in a slot");
+            return jspec_path_fail(err, &type, "'gpu' occurs twice in a slot");
         return get_count32(at, &v, &js->rreq.gpus, err);
     }
     if (!strcmp(v.type, "memory")) {
         if (js->rreq.memory)
-            return path_fail(err, &type, "'memory' occurs twice in a slot");
+            return jspec_path_fail(err, &type, "'memory' occurs twice in a slot");
         return get_count(at, &v, RREQ_QUANTITY_MAX, &js->rreq.memory, err);
     }
-    return path_fail(err, &type, "must be core, gpu or memory in a slot");
+    return jspec_path_fail(err, &type, "must be core, gpu or memory in a slot");
 }
 
 static int take_slot(jobspec_t *js, const struct path *at, const struct vertex *v, errmsg_t *err)
@@ -315,16 +316,16 @@ static int take_slot(jobspec_t *js, const struct path *at, const struct vertex *
     if (only_has(at, v, HAS_LABEL | HAS_WITH, err) < 0 || take_slot_count(js, at, v, err) < 0)
         return -1;
     if (!v->label)
-        return path_fail(err, &label, "is missing");
+        return jspec_path_fail(err, &label, "is missing");
     if (!v->with)
-        return path_fail(err, &with, "is missing");
+        return jspec_path_fail(err, &with, "is missing");
     if (!json_is_array(v->with) || !json_array_size(v->with))
-        return path_fail(err, &with, "must be a non-empty array");
+        return jspec_path_fail(err, &with, "must be a non-empty array");
     for (; item.index < json_array_size(v->with); item.index++)
         if (take_in_slot(js, &item, json_array_get(v->with, item.index), err) < 0)
             return -1;
     if (!js->rreq.cores)
-        return path_fail(err, &with, "must have a core");
+        return jspec_path_fail(err, &with, "must have a core");
     js->label = v->label;
     return 0;
 }
@@ -340,16 +341,16 @@ static int take_node(jobspec_t *js, const struct path *at, const struct vertex *
     if (only_has(at, v, HAS_EXCLUSIVE | HAS_WITH, err) < 0 ||
         get_count32(at, v, &js->rreq.nnodes, err) < 0)
         return -1;
-    if (v->exclusive && get_bool(&exclusive, v->exclusive, &js->rreq.exclusive, err) < 0)
+    if (v->exclusive && jspec_get_bool(&exclusive, v->exclusive, &js->rreq.exclusive, err) < 0)
         return -1;
     if (!v->with)
-        return path_fail(err, &with, "is missing");
+        return jspec_path_fail(err, &with, "is missing");
     if (!json_is_array(v->with) || json_array_size(v->with) != 1)
-        return path_fail(err, &with, "must be an array with one slot");
+        return jspec_path_fail(err, &with, "must be an array with one slot");
     if (get_vertex(&item, json_array_get(v->with, 0), &slot, err) < 0)
         return -1;
     if (strcmp(slot.type, "slot") != 0)
-        return path_fail(err, &type, "must be slot inside a node");
+        return jspec_path_fail(err, &type, "must be slot inside a node");
     return take_slot(js, &item, &slot, err);
 }
 
@@ -360,18 +361,18 @@ static int take_pool(jobspec_t *js, const struct path *at, const struct vertex *
     errmsg_t why;
 
     if (!strcmp(v->type, "core") || !strcmp(v->type, "gpu") || !strcmp(v->type, "memory"))
-        return path_fail(err, &type, "'%s' must be inside a slot", v->type);
+        return jspec_path_fail(err, &type, "'%s' must be inside a slot", v->type);
     if (!rreq_name_valid(v->type))
-        return path_fail(err, &type, "must be node, slot, or the name of a pool");
+        return jspec_path_fail(err, &type, "must be node, slot, or the name of a pool");
     for (size_t i = 0; i < js->rreq.npools; i++)
         if (!strcmp(js->rreq.pools[i].name, v->type))
-            return path_fail(err, &type, "'%s' stands twice", v->type);
+            return jspec_path_fail(err, &type, "'%s' stands twice", v->type);
     if (only_has(at, v, 0, err) < 0 || get_count(at, v, RREQ_QUANTITY_MAX, &count, err) < 0)
         return -1;
     if (rreq_add_pool(&js->rreq, v->type, count, &why) < 0) {
         if (errno == ENOMEM)
             return errmsg_fail(err, ENOMEM, "%s", why.text);
-        return path_fail(err, at, "%s", why.text);
+        return jspec_path_fail(err, at, "%s", why.text);
     }
     return 0;
 }
@@ -384,7 +385,7 @@ static int take_resources(jobspec_t *js, const struct path *at, const json_t *va
     uint64_t nodes;
 
     if (!json_is_array(val) || !json_array_size(val))
-        return path_fail(err, at, "must be a non-empty array");
+        return jspec_path_fail(err, at, "must be a non-empty array");
     for (; item.index < json_array_size(val); item.index++) {
         bool node, slot;
 
@@ -393,17 +394,17 @@ static int take_resources(jobspec_t *js, const struct path *at, const json_t *va
         node = !strcmp(v.type, "node");
         slot = !strcmp(v.type, "slot");
         if ((node || slot) && js->label)
-            return path_fail(err, &type, "a job must have exactly one node or slot entry");
+            return jspec_path_fail(err, &type, "a job must have exactly one node or slot entry");
         if ((node   ? take_node(js, &item, &v, err)
              : slot ? take_slot(js, &item, &v, err)
                     : take_pool(js, &item, &v, err)) < 0)
             return -1;
     }
     if (!js->label)
-        return path_fail(err, at, "must have a node or a slot");
+        return jspec_path_fail(err, at, "must have a node or a slot");
     nodes = js->rreq.nnodes ? js->rreq.nnodes : 1;
     if (nodes * (js->min_slots ? js->min_slots : js->rreq.nslots) > JOBSPEC_TASKS_MAX)
-        return path_fail(err, at, "must have at most %u slots in total", JOBSPEC_TASKS_MAX);
+        return jspec_path_fail(err, at, "must have at most %u slots in total", JOBSPEC_TASKS_MAX);
     nodes *= js->rreq.nslots;
     js->nslots = nodes < JOBSPEC_TASKS_MAX ? (uint32_t)nodes : JOBSPEC_TASKS_MAX;
     return 0;
@@ -418,7 +419,7 @@ static int take_command(jobspec_t *js, const struct path *at, const json_t *val,
     size_t argc;
 
     if (!json_is_array(val) || !json_array_size(val))
-        return path_fail(err, at, "must be a non-empty array");
+        return jspec_path_fail(err, at, "must be a non-empty array");
     argc = json_array_size(val);
     if (!(argv = calloc(argc + 1, sizeof(*argv))))
         return errmsg_fail(err, ENOMEM, "out of memory for a command");
@@ -426,7 +427,7 @@ static int take_command(jobspec_t *js, const struct path *at, const json_t *val,
     if (js->nprograms == 1)
         js->argc = argc;
     for (; item.index < argc; item.index++) {
-        const json_t *arg = take_bytes(js, &item, json_array_get(val, item.index), err);
+        const json_t *arg = jspec_take_bytes(js, &item, json_array_get(val, item.index), err);
 
         if (!arg)
             return -1;
@@ -434,7 +435,7 @@ static int take_command(jobspec_t *js, const struct path *at, const json_t *val,
     }
     item.index = 0;
     if (!*argv[0])
-        return path_fail(err, &item, "must be a non-empty string");
+        return jspec_path_fail(err, &item, "must be a non-empty string");
     return 0;
 }
 
@@ -442,10 +443,10 @@ static int take_task_slot(jobspec_t *js, const struct path *at, const json_t *va
 {
     const char *label;
 
-    if (get_text(at, val, &label, err) < 0)
+    if (jspec_get_text(at, val, &label, err) < 0)
         return -1;
     if (js->label && strcmp(label, js->label) != 0)
-        return path_fail(err, at, "must be the label of the slot, '%.64s'", js->label);
+        return jspec_path_fail(err, at, "must be the label of the slot, '%.64s'", js->label);
     return 0;
 }
 
@@ -453,7 +454,7 @@ static int take_per_slot(jobspec_t *js, const struct path *at, const json_t *val
 {
     uint64_t n;
 
-    if (get_integer(at, val, 1, JOBSPEC_TASKS_MAX, &n, err) < 0)
+    if (jspec_get_integer(at, val, 1, JOBSPEC_TASKS_MAX, &n, err) < 0)
         return -1;
     js->per_slot = (uint32_t)n;
     return 0;
@@ -463,7 +464,7 @@ static int take_total(jobspec_t *js, const struct path *at, const json_t *val, e
 {
     uint64_t n;
 
-    if (get_integer(at, val, 1, JOBSPEC_TASKS_MAX, &n, err) < 0)
+    if (jspec_get_integer(at, val, 1, JOBSPEC_TASKS_MAX, &n, err) < 0)
         return -1;
     js->programs[js->nprograms - 1].ntasks = (uint32_t)n;
     return 0;
@@ -477,16 +478,16 @@ static const struct member count_members[] = {
 
 static int take_count(jobspec_t *js, const struct path *at, const json_t *val, errmsg_t *err)
 {
-    if (take_object(js, at, val, count_members, err) < 0)
+    if (jspec_take_object(js, at, val, count_members, err) < 0)
         return -1;
     if (!js->per_slot == !js->programs[js->nprograms - 1].ntasks)
-        return path_fail(err, at, "must have either per_slot or total");
+        return jspec_path_fail(err, at, "must have either per_slot or total");
     return 0;
 }
 
 static int take_changes(jobspec_t *js, const struct path *at, const json_t *val, errmsg_t *err)
 {
-    return get_environment(js, at, val, &js->programs[js->nprograms - 1].env, err);
+    return jspec_get_environment(js, at, val, &js->programs[js->nprograms - 1].env, err);
 }
 
 static const struct member task_members[] = {
@@ -503,16 +504,17 @@ static int take_tasks(jobspec_t *js, const struct path *at, const json_t *val, e
     size_t n = json_array_size(val);
 
     if (n == 0 || n > JOBSPEC_PROGRAMS_MAX)
-        return path_fail(err, at, "must be an array of 1 to %d entries", JOBSPEC_PROGRAMS_MAX);
+        return jspec_path_fail(err, at, "must be an array of 1 to %d entries",
+                               JOBSPEC_PROGRAMS_MAX);
     if (!(js->programs = calloc(n, sizeof(*js->programs))))
         return errmsg_fail(err, ENOMEM, "out of memory for a jobspec");
     for (; item.index < n; item.index++) {
         js->nprograms++;
-        if (take_object(js, &item, json_array_get(val, item.index), task_members, err) < 0)
+        if (jspec_take_object(js, &item, json_array_get(val, item.index), task_members, err) < 0)
             return -1;
         if (n > 1 && js->per_slot)
-            return path_fail(err, &item,
-                             "must have a total of tasks, as required for several entries");
+            return jspec_path_fail(err, &item,
+                                   "must have a total of tasks, as required for several entries");
     }
     return 0;
 }
@@ -523,7 +525,7 @@ static int take_version(jobspec_t *js, const struct path *at, const json_t *val,
 {
     (void)js;
     if (!json_is_integer(val) || json_integer_value(val) != 1)
-        return path_fail(err, at, "must be 1");
+        return jspec_path_fail(err, at, "must be 1");
     return 0;
 }
 
@@ -531,7 +533,7 @@ static const struct member jobspec_members[] = {
     {"version", take_version, true},
     {"resources", take_resources, true},
     {"tasks", take_tasks, true},
-    {"attributes", take_attributes, true},
+    {"attributes", jspec_take_attributes, true},
     {NULL, NULL, false},
 };
 
@@ -545,8 +547,8 @@ static int check_tasks(jobspec_t *js, errmsg_t *err)
     uint64_t ntasks = (uint64_t)js->per_slot * js->nslots;
 
     if (js->min_slots && js->per_slot)
-        return path_fail(err, &count,
-                         "must have a total of tasks, as required for a range of slots");
+        return jspec_path_fail(err, &count,
+                               "must have a total of tasks, as required for a range of slots");
     for (; entry.index < js->nprograms; entry.index++) {
         const json_t *task = json_array_get(list, entry.index);
 
@@ -554,8 +556,8 @@ static int check_tasks(jobspec_t *js, errmsg_t *err)
             return -1;
         ntasks += js->programs[entry.index].ntasks;
         if (ntasks > JOBSPEC_TASKS_MAX)
-            return path_fail(err, &count, "results in %llu tasks, which is more than %u",
-                             (unsigned long long)ntasks, JOBSPEC_TASKS_MAX);
+            return jspec_path_fail(err, &count, "results in %llu tasks, which is more than %u",
+                                   (unsigned long long)ntasks, JOBSPEC_TASKS_MAX);
     }
     js->ntasks = (uint32_t)ntasks;
     if (js->per_slot)
@@ -599,7 +601,8 @@ static int load(jobspec_t *js, const char *text, size_t len, errmsg_t *err)
         return 0;
     if (errno == ENOMEM || json_error_code(&jerr) == json_error_out_of_memory)
         return errmsg_fail(err, ENOMEM, "out of memory for a jobspec of %zu bytes", len);
-    json_where(text, len, jerr.position > 0 ? (size_t)jerr.position : 0, where, sizeof(where));
+    jspec_json_where(text, len, jerr.position > 0 ? (size_t)jerr.position : 0, where,
+                     sizeof(where));
     return errmsg_fail(err, EINVAL, "%s%sis not JSON at byte %d: %.80s", where, *where ? ": " : "",
                        jerr.position, jerr.text);
 }
@@ -613,7 +616,8 @@ jobspec_t *jobspec_parse(const char *text, size_t len, errmsg_t *err)
         return NULL;
     }
     joboptions_init(&js->options);
-    if (load(js, text, len, err) < 0 || take_object(js, NULL, js->root, jobspec_members, err) < 0 ||
+    if (load(js, text, len, err) < 0 ||
+        jspec_take_object(js, NULL, js->root, jobspec_members, err) < 0 ||
         check_whole(js, err) < 0) {
         jobspec_destroy(js);
         return NULL;

@@ -22,47 +22,47 @@ static int refuse(const struct path *at, const errmsg_t *why, errmsg_t *err)
 {
     if (errno == ENOMEM)
         return errmsg_fail(err, ENOMEM, "out of memory for a jobspec");
-    return path_fail(err, at, "%s", why->text);
+    return jspec_path_fail(err, at, "%s", why->text);
 }
 
 static int take_duration(jobspec_t *js, const struct path *at, const json_t *val, errmsg_t *err)
 {
-    return get_seconds(at, val, &js->duration, err);
+    return jspec_get_seconds(at, val, &js->duration, err);
 }
 
 static int take_begin(jobspec_t *js, const struct path *at, const json_t *val, errmsg_t *err)
 {
-    return get_seconds(at, val, &js->begin, err);
+    return jspec_get_seconds(at, val, &js->begin, err);
 }
 
 static int take_cwd(jobspec_t *js, const struct path *at, const json_t *val, errmsg_t *err)
 {
-    if (get_path(js, at, val, &js->cwd, err) < 0)
+    if (jspec_get_path(js, at, val, &js->cwd, err) < 0)
         return -1;
     if (js->cwd[0] != '/')
-        return path_fail(err, at, "must be a path that begins with '/'");
+        return jspec_path_fail(err, at, "must be a path that begins with '/'");
     return 0;
 }
 
-int get_environment(jobspec_t *js, const struct path *at, const json_t *val, const json_t **out,
-                    errmsg_t *err)
+int jspec_get_environment(jobspec_t *js, const struct path *at, const json_t *val,
+                          const json_t **out, errmsg_t *err)
 {
     struct path here = {.up = at};
 
     if (!json_is_object(val))
-        return path_fail(err, at, "must be an object");
+        return jspec_path_fail(err, at, "must be an object");
     for (void *it = json_object_iter((json_t *)val); it;
          it = json_object_iter_next((json_t *)val, it)) {
         json_t *text = json_object_iter_value(it);
 
         here.key = json_object_iter_key(it);
         if (!*here.key || strchr(here.key, '='))
-            return path_fail(err, at, "must have non-empty names without '='");
+            return jspec_path_fail(err, at, "must have non-empty names without '='");
         if (json_is_string(text) || json_is_null(text))
             continue;
         if (!json_is_object(text))
-            return path_fail(err, &here, "must be a string, or null to unset it");
-        if (!(text = take_bytes(js, &here, text, err)))
+            return jspec_path_fail(err, &here, "must be a string, or null to unset it");
+        if (!(text = jspec_take_bytes(js, &here, text, err)))
             return -1;
         /* The tree is ours: from here on it has the bytes. */
         if (json_object_iter_set((json_t *)val, it, text) < 0)
@@ -74,18 +74,18 @@ int get_environment(jobspec_t *js, const struct path *at, const json_t *val, con
 
 static int take_environment(jobspec_t *js, const struct path *at, const json_t *val, errmsg_t *err)
 {
-    return get_environment(js, at, val, &js->env, err);
+    return jspec_get_environment(js, at, val, &js->env, err);
 }
 
 static int take_name(jobspec_t *js, const struct path *at, const json_t *val, errmsg_t *err)
 {
-    if (get_text(at, val, &js->name, err) < 0)
+    if (jspec_get_text(at, val, &js->name, err) < 0)
         return -1;
     if (json_string_length(val) > JOBSPEC_NAME_MAX)
-        return path_fail(err, at, "must have at most %d bytes", JOBSPEC_NAME_MAX);
+        return jspec_path_fail(err, at, "must have at most %d bytes", JOBSPEC_NAME_MAX);
     for (const char *p = js->name; *p; p++)
         if ((unsigned char)*p < ' ' || *p == 0x7f)
-            return path_fail(err, at, "must have no control characters");
+            return jspec_path_fail(err, at, "must have no control characters");
     return 0;
 }
 
@@ -96,7 +96,7 @@ static const struct member job_members[] = {
 
 static int take_job(jobspec_t *js, const struct path *at, const json_t *val, errmsg_t *err)
 {
-    return take_object(js, at, val, job_members, err);
+    return jspec_take_object(js, at, val, job_members, err);
 }
 
 /* --- dependencies --- */
@@ -109,27 +109,27 @@ static int get_dependency(const struct path *at, const json_t *val, struct jobsp
     int number;
 
     if (!json_is_object(val))
-        return path_fail(err, at, "must be an object");
+        return jspec_path_fail(err, at, "must be an object");
     for (void *it = json_object_iter((json_t *)val); it;
          it = json_object_iter_next((json_t *)val, it)) {
         here.key = json_object_iter_key(it);
         if (strcmp(here.key, "scheme") != 0 && strcmp(here.key, "value") != 0)
-            return path_fail(err, &here, "is unknown");
-        if (get_text(&here, json_object_iter_value(it), here.key[0] == 's' ? &scheme : &value,
-                     err) < 0)
+            return jspec_path_fail(err, &here, "is unknown");
+        if (jspec_get_text(&here, json_object_iter_value(it), here.key[0] == 's' ? &scheme : &value,
+                           err) < 0)
             return -1;
     }
     here.key = "scheme";
     if (!scheme)
-        return path_fail(err, &here, "is missing");
+        return jspec_path_fail(err, &here, "is missing");
     if ((number = job_dep_parse(scheme)) < 0)
-        return path_fail(err, &here, "must be after, afterany, afterok or afternotok");
+        return jspec_path_fail(err, &here, "must be after, afterany, afterok or afternotok");
     dep->scheme = (enum job_dep_scheme)number;
     here.key = "value";
     if (!value)
-        return path_fail(err, &here, "is missing");
+        return jspec_path_fail(err, &here, "is missing");
     if (str2u64(value, &dep->id) < 0 || !dep->id || dep->id > IDSET_MAX)
-        return path_fail(err, &here, "must be the id of a job, as a string");
+        return jspec_path_fail(err, &here, "must be the id of a job, as a string");
     return 0;
 }
 
@@ -139,7 +139,7 @@ static int take_dependencies(jobspec_t *js, const struct path *at, const json_t 
     size_t n = json_array_size(val);
 
     if (!json_is_array(val) || n > JOBSPEC_DEPS_MAX)
-        return path_fail(err, at, "must be an array of at most %d entries", JOBSPEC_DEPS_MAX);
+        return jspec_path_fail(err, at, "must be an array of at most %d entries", JOBSPEC_DEPS_MAX);
     if (n && !(js->deps = calloc(n, sizeof(*js->deps))))
         return errmsg_fail(err, ENOMEM, "out of memory for a jobspec");
     for (; item.index < n; item.index++)
@@ -160,18 +160,18 @@ static char *get_joined(const struct path *at, const json_t *val, errmsg_t *err)
     char *text;
 
     if (json_is_string(val)) {
-        if (get_text(at, val, &s, err) < 0)
+        if (jspec_get_text(at, val, &s, err) < 0)
             return NULL;
         text = strdup(s);
         goto done;
     }
     if (!json_is_array(val) || !json_array_size(val)) {
-        path_fail(err, at, "must be a non-empty string, or a non-empty array of strings");
+        jspec_path_fail(err, at, "must be a non-empty string, or a non-empty array of strings");
         return NULL;
     }
     sb = strbuf_create(0);
     for (; item.index < json_array_size(val); item.index++) {
-        if (get_text(&item, json_array_get(val, item.index), &s, err) < 0) {
+        if (jspec_get_text(&item, json_array_get(val, item.index), &s, err) < 0) {
             strbuf_destroy(sb);
             return NULL;
         }
@@ -197,7 +197,7 @@ static int take_ranks(jobspec_t *js, const struct path *at, const json_t *val, e
     if (!js->rreq.ranks)
         return refuse(at, &why, err);
     if (idset_empty(js->rreq.ranks))
-        return path_fail(err, at, "must not be empty");
+        return jspec_path_fail(err, at, "must not be empty");
     return 0;
 }
 
@@ -207,7 +207,7 @@ static int take_hosts(jobspec_t *js, const struct path *at, const json_t *val, e
     errmsg_t why;
 
     if (js->hosts)
-        return path_fail(err, at, "hosts and hostlist are the same: give only one of them");
+        return jspec_path_fail(err, at, "hosts and hostlist are the same: give only one of them");
     if (!(js->hosts = get_joined(at, val, err)))
         return -1;
     return hostlist_check(js->hosts, &count, &why) == 0 ? 0 : refuse(at, &why, err);
@@ -220,9 +220,9 @@ static int take_properties(jobspec_t *js, const struct path *at, const json_t *v
     errmsg_t why;
 
     if (!json_is_array(val) || !json_array_size(val))
-        return path_fail(err, at, "must be a non-empty array");
+        return jspec_path_fail(err, at, "must be a non-empty array");
     for (; item.index < json_array_size(val); item.index++) {
-        if (get_text(&item, json_array_get(val, item.index), &s, err) < 0)
+        if (jspec_get_text(&item, json_array_get(val, item.index), &s, err) < 0)
             return -1;
         if (rreq_add_property(&js->rreq, s, &why) < 0)
             return refuse(&item, &why, err);
@@ -240,7 +240,7 @@ static const struct member constraint_members[] = {
 
 static int take_constraints(jobspec_t *js, const struct path *at, const json_t *val, errmsg_t *err)
 {
-    return take_object(js, at, val, constraint_members, err);
+    return jspec_take_object(js, at, val, constraint_members, err);
 }
 
 /* --- files --- */
@@ -250,7 +250,7 @@ static int take_files(jobspec_t *js, const struct path *at, const json_t *val, e
     struct path here = {.up = at};
 
     if (!json_is_object(val))
-        return path_fail(err, at, "must be an object");
+        return jspec_path_fail(err, at, "must be an object");
     for (void *it = json_object_iter((json_t *)val); it;
          it = json_object_iter_next((json_t *)val, it)) {
         const char *name = json_object_iter_key(it);
@@ -258,9 +258,9 @@ static int take_files(jobspec_t *js, const struct path *at, const json_t *val, e
         here.key = name;
         if (!*name || strlen(name) > JOBSPEC_NAME_MAX || strchr(name, '/') || !strcmp(name, ".") ||
             !strcmp(name, ".."))
-            return path_fail(err, at, "must have file names without '/'");
+            return jspec_path_fail(err, at, "must have file names without '/'");
         if (!json_is_string(json_object_iter_value(it)))
-            return path_fail(err, &here, "must be a string");
+            return jspec_path_fail(err, &here, "must be a string");
     }
     js->files = val;
     return 0;
@@ -277,19 +277,19 @@ static const struct member system_members[] = {
     {"constraints", take_constraints, false},
     {"environment", take_environment, false},
     {"files", take_files, false},
-    {"shell", take_shell, false},
+    {"shell", jspec_take_shell, false},
     {NULL, NULL, false},
 };
 
 static int take_system(jobspec_t *js, const struct path *at, const json_t *val, errmsg_t *err)
 {
-    return take_object(js, at, val, system_members, err);
+    return jspec_take_object(js, at, val, system_members, err);
 }
 
 static int take_user(jobspec_t *js, const struct path *at, const json_t *val, errmsg_t *err)
 {
     if (!json_is_object(val))
-        return path_fail(err, at, "must be an object");
+        return jspec_path_fail(err, at, "must be an object");
     return 0;
 }
 
@@ -299,7 +299,7 @@ static const struct member attribute_members[] = {
     {NULL, NULL, false},
 };
 
-int take_attributes(jobspec_t *js, const struct path *at, const json_t *val, errmsg_t *err)
+int jspec_take_attributes(jobspec_t *js, const struct path *at, const json_t *val, errmsg_t *err)
 {
-    return take_object(js, at, val, attribute_members, err);
+    return jspec_take_object(js, at, val, attribute_members, err);
 }

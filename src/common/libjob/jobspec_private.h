@@ -41,7 +41,7 @@ struct path {
 };
 
 /* "PATH: SENTENCE" with EINVAL; returns -1. */
-int path_fail(errmsg_t *err, const struct path *at, const char *fmt, ...)
+int jspec_path_fail(errmsg_t *err, const struct path *at, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* One member of an object, and what reads its value. */
@@ -52,32 +52,32 @@ struct member {
     bool required;
 };
 /* Read an object by a table that ends with a NULL name; at most 32 members. */
-int take_object(jobspec_t *js, const struct path *at, const json_t *obj, const struct member *table,
-                errmsg_t *err);
+int jspec_take_object(jobspec_t *js, const struct path *at, const json_t *obj,
+                      const struct member *table, errmsg_t *err);
 
 /* Values of one kind.  What is refused has its sentence. */
-int get_integer(const struct path *at, const json_t *val, uint64_t min, uint64_t max, uint64_t *out,
-                errmsg_t *err);
-int get_seconds(const struct path *at, const json_t *val, double *out, errmsg_t *err);
-int get_text(const struct path *at, const json_t *val, const char **out, errmsg_t *err);
+int jspec_get_integer(const struct path *at, const json_t *val, uint64_t min, uint64_t max,
+                      uint64_t *out, errmsg_t *err);
+int jspec_get_seconds(const struct path *at, const json_t *val, double *out, errmsg_t *err);
+int jspec_get_text(const struct path *at, const json_t *val, const char **out, errmsg_t *err);
 /* The same, of any bytes (jobspec_text.c). */
-int get_path(jobspec_t *js, const struct path *at, const json_t *val, const char **out,
-             errmsg_t *err);
-int get_bool(const struct path *at, const json_t *val, bool *out, errmsg_t *err);
+int jspec_get_path(jobspec_t *js, const struct path *at, const json_t *val, const char **out,
+                   errmsg_t *err);
+int jspec_get_bool(const struct path *at, const json_t *val, bool *out, errmsg_t *err);
 
 /* A text that may be bytes, as a JSON string that holds them raw; borrowed, lives as long as the
  * jobspec.  NULL after a sentence. */
-json_t *take_bytes(jobspec_t *js, const struct path *at, const json_t *val, errmsg_t *err);
+json_t *jspec_take_bytes(jobspec_t *js, const struct path *at, const json_t *val, errmsg_t *err);
 
 /* attributes, and attributes.system.shell.options (jobspec_attr.c, jobspec_shell.c). */
 /* NAME to text or null. */
-int get_environment(jobspec_t *js, const struct path *at, const json_t *val, const json_t **out,
-                    errmsg_t *err);
-int take_attributes(jobspec_t *js, const struct path *at, const json_t *val, errmsg_t *err);
-int take_shell(jobspec_t *js, const struct path *at, const json_t *val, errmsg_t *err);
+int jspec_get_environment(jobspec_t *js, const struct path *at, const json_t *val,
+                          const json_t **out, errmsg_t *err);
+int jspec_take_attributes(jobspec_t *js, const struct path *at, const json_t *val, errmsg_t *err);
+int jspec_take_shell(jobspec_t *js, const struct path *at, const json_t *val, errmsg_t *err);
 
 /* The path at byte `pos` of a JSON text that does not parse, in `buf`, which is returned
  * (jobspec_where.c).  "" at the outermost level. */
-const char *json_where(const char *text, size_t len, size_t pos, char *buf, size_t size);
+const char *jspec_json_where(const char *text, size_t len, size_t pos, char *buf, size_t size);
 
 #endif

@@ -11,32 +11,32 @@
 
 static int take_output(jobspec_t *js, const struct path *at, const json_t *val, errmsg_t *err)
 {
-    return get_path(js, at, val, &js->options.output, err);
+    return jspec_get_path(js, at, val, &js->options.output, err);
 }
 
 static int take_error(jobspec_t *js, const struct path *at, const json_t *val, errmsg_t *err)
 {
-    return get_path(js, at, val, &js->options.error, err);
+    return jspec_get_path(js, at, val, &js->options.error, err);
 }
 
 static int take_input(jobspec_t *js, const struct path *at, const json_t *val, errmsg_t *err)
 {
-    return get_path(js, at, val, &js->options.input, err);
+    return jspec_get_path(js, at, val, &js->options.input, err);
 }
 
 static int take_label(jobspec_t *js, const struct path *at, const json_t *val, errmsg_t *err)
 {
-    return get_bool(at, val, &js->options.label, err);
+    return jspec_get_bool(at, val, &js->options.label, err);
 }
 
 static int take_kill(jobspec_t *js, const struct path *at, const json_t *val, errmsg_t *err)
 {
-    return get_bool(at, val, &js->options.kill_on_bad_exit, err);
+    return jspec_get_bool(at, val, &js->options.kill_on_bad_exit, err);
 }
 
 static int take_nested(jobspec_t *js, const struct path *at, const json_t *val, errmsg_t *err)
 {
-    return get_bool(at, val, &js->options.nested, err);
+    return jspec_get_bool(at, val, &js->options.nested, err);
 }
 
 static int take_stdin(jobspec_t *js, const struct path *at, const json_t *val, errmsg_t *err)
@@ -44,7 +44,7 @@ static int take_stdin(jobspec_t *js, const struct path *at, const json_t *val, e
     int v = json_is_string(val) ? job_stdin_parse(json_string_value(val)) : -1;
 
     if (v < 0)
-        return path_fail(err, at, "must be first, all or none");
+        return jspec_path_fail(err, at, "must be first, all or none");
     js->options.stdin_mode = (enum job_stdin)v;
     return 0;
 }
@@ -54,7 +54,7 @@ static int take_layout(jobspec_t *js, const struct path *at, const json_t *val, 
     int v = json_is_string(val) ? job_layout_parse(json_string_value(val)) : -1;
 
     if (v < 0)
-        return path_fail(err, at, "must be block or cyclic");
+        return jspec_path_fail(err, at, "must be block or cyclic");
     js->options.layout = (enum job_layout)v;
     return 0;
 }
@@ -65,7 +65,7 @@ static int get_affinity(const struct path *at, const json_t *val, enum job_affin
     int v = json_is_string(val) ? job_affinity_parse(json_string_value(val)) : -1;
 
     if (v < 0)
-        return path_fail(err, at, "must be on, off or per-task");
+        return jspec_path_fail(err, at, "must be on, off or per-task");
     *out = (enum job_affinity)v;
     return 0;
 }
@@ -85,19 +85,19 @@ static int take_mpi(jobspec_t *js, const struct path *at, const json_t *val, err
     int v = json_is_string(val) ? job_mpi_parse(json_string_value(val)) : -1;
 
     if (v < 0)
-        return path_fail(err, at, "must be both, pmi, pmix or none");
+        return jspec_path_fail(err, at, "must be both, pmi, pmix or none");
     js->options.mpi = (enum job_mpi)v;
     return 0;
 }
 
 static int take_grace(jobspec_t *js, const struct path *at, const json_t *val, errmsg_t *err)
 {
-    return get_seconds(at, val, &js->options.grace, err);
+    return jspec_get_seconds(at, val, &js->options.grace, err);
 }
 
 static int take_output_limit(jobspec_t *js, const struct path *at, const json_t *val, errmsg_t *err)
 {
-    return get_integer(at, val, 0, INT64_MAX, &js->options.output_limit, err);
+    return jspec_get_integer(at, val, 0, INT64_MAX, &js->options.output_limit, err);
 }
 
 static int get_limits(const struct path *at, const json_t *val, struct job_rlimit **limits,
@@ -107,7 +107,7 @@ static int get_limits(const struct path *at, const json_t *val, struct job_rlimi
     size_t n = json_object_size(val);
 
     if (!json_is_object(val))
-        return path_fail(err, at, "must be an object");
+        return jspec_path_fail(err, at, "must be an object");
     if (n && !(*limits = calloc(n, sizeof(**limits))))
         return errmsg_fail(err, ENOMEM, "out of memory for a jobspec");
     for (void *it = json_object_iter((json_t *)val); it;
@@ -117,13 +117,13 @@ static int get_limits(const struct path *at, const json_t *val, struct job_rlimi
 
         here.key = r->name = json_object_iter_key(it);
         if ((r->resource = job_rlimit_parse(r->name)) < 0)
-            return path_fail(err, &here, "is unknown");
+            return jspec_path_fail(err, &here, "is unknown");
         if (json_is_string(v) && !strcmp(json_string_value(v), "unlimited"))
             r->value = JOBSPEC_NO_LIMIT;
         else if (json_is_integer(v) && json_integer_value(v) >= 0)
             r->value = (uint64_t)json_integer_value(v);
         else
-            return path_fail(err, &here, "must be an integer >= 0, or \"unlimited\"");
+            return jspec_path_fail(err, &here, "must be an integer >= 0, or \"unlimited\"");
         ++*count;
     }
     return 0;
@@ -151,7 +151,8 @@ static int take_umask(jobspec_t *js, const struct path *at, const json_t *val, e
 
     if (!text || !text[0] || strlen(text) > 4 || strspn(text, "01234567") != strlen(text) ||
         strtol(text, NULL, 8) > 0777)
-        return path_fail(err, at, "must be an octal number in a string, from \"0\" to \"0777\"");
+        return jspec_path_fail(err, at,
+                               "must be an octal number in a string, from \"0\" to \"0777\"");
     js->options.umask = (int)strtol(text, NULL, 8);
     return 0;
 }
@@ -178,7 +179,7 @@ static const struct member option_members[] = {
 
 static int take_options(jobspec_t *js, const struct path *at, const json_t *val, errmsg_t *err)
 {
-    return take_object(js, at, val, option_members, err);
+    return jspec_take_object(js, at, val, option_members, err);
 }
 
 static const struct member shell_members[] = {
@@ -186,7 +187,7 @@ static const struct member shell_members[] = {
     {NULL, NULL, false},
 };
 
-int take_shell(jobspec_t *js, const struct path *at, const json_t *val, errmsg_t *err)
+int jspec_take_shell(jobspec_t *js, const struct path *at, const json_t *val, errmsg_t *err)
 {
-    return take_object(js, at, val, shell_members, err);
+    return jspec_take_object(js, at, val, shell_members, err);
 }

@@ -62,7 +62,7 @@ static const char *print(const struct level *levels, size_t depth, char *buf, si
     return buf;
 }
 
-const char *json_where(const char *text, size_t len, size_t pos, char *buf, size_t size)
+const char *jspec_json_where(const char *text, size_t len, size_t pos, char *buf, size_t size)
 {
     struct level levels[DEPTH];
     size_t depth = 0, end = pos < len ? pos : len;

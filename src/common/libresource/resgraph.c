@@ -358,7 +358,7 @@ int resgraph_merge(resgraph_t *g, const resgraph_t *other, errmsg_t *err)
             free(map);
             return errmsg_fail(err, EEXIST, "rank %u already exists", taken);
         }
-        kind_describe(theirs, &desc);
+        resgraph_kind_describe(theirs, &desc);
         if (!(k = kind_create(&desc)) || (map[i] = kind_intern(g, k)) < 0)
             goto nomem;
     }

@@ -21,8 +21,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "hwloc_check.h"
-#include "hwloc_cores.h"
+#include "reshwloc_check.h"
+#include "reshwloc_cores.h"
 #include "libutil/fdutil.h"
 #include "libutil/filetrust.h"
 #include "resgraph_hwloc.h"
@@ -105,7 +105,7 @@ static bool within(hwloc_obj_t o, hwloc_const_cpuset_t set)
 static int find_cores(hwloc_topology_t t, hwloc_obj_t below, hwloc_const_cpuset_t bound,
                       idset_t *cores)
 {
-    hwloc_obj_type_t type = hwloc_cores_type(t);
+    hwloc_obj_type_t type = reshwloc_cores_type(t);
 
     for (hwloc_obj_t o = hwloc_get_next_obj_by_type(t, type, NULL); o;
          o = hwloc_get_next_obj_by_type(t, type, o)) {
@@ -216,7 +216,7 @@ out:
 
 static int keep_types(hwloc_topology_t t)
 {
-    if (hwloc_cores_filter(t) < 0)
+    if (reshwloc_cores_filter(t) < 0)
         return -1;
     return hwloc_topology_set_io_types_filter(t, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
 }
@@ -270,7 +270,7 @@ resgraph_t *resgraph_from_xml_text(const char *xml, size_t len, uint32_t rank, c
         errmsg_fail(err, EFBIG, "the XML is too long");
         return NULL;
     }
-    if (hwloc_check(xml, len, err) < 0)
+    if (reshwloc_check(xml, len, err) < 0)
         return NULL;
     if (!(copy = malloc(len + 1)) || hwloc_topology_init(&t) < 0) {
         free(copy);

@@ -12,7 +12,7 @@
 
 #define HOSTS_MORE 1000 /* names beyond twice the number of nodes that may be repeated */
 
-void kind_describe(const struct kind *k, struct resgraph_node *node)
+void resgraph_kind_describe(const struct kind *k, struct resgraph_node *node)
 {
     node->cores = k->parts->cores;
     node->gpus = k->parts->gpus;
@@ -52,7 +52,7 @@ bool resgraph_node(const resgraph_t *g, size_t i, struct resgraph_node *node)
 {
     if (i >= g->n)
         return false;
-    kind_describe(g->kinds[g->nodes[i].kind], node);
+    resgraph_kind_describe(g->kinds[g->nodes[i].kind], node);
     node->rank = g->nodes[i].rank;
     node->host = g->nodes[i].host->name;
     node->kind = g->nodes[i].kind;

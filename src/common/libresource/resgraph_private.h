@@ -51,7 +51,7 @@ struct resgraph {
 };
 
 /* Everything but rank, host and number of the kind. */
-void kind_describe(const struct kind *k, struct resgraph_node *node);
+void resgraph_kind_describe(const struct kind *k, struct resgraph_node *node);
 
 /* resgraph_place.c */
 void resgraph_clear_place(struct gplace *p);

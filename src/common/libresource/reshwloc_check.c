@@ -1,4 +1,4 @@
-/* hwloc_check.c - check the XML of hwloc before hwloc parses it (see the header).
+/* reshwloc_check.c - check the XML of hwloc before hwloc parses it (see the header).
  *
  * The parser recognizes elements <name attribute="value"...>, </name>, <name/>, and what begins
  * with <? or <!. Text between elements is skipped.
@@ -22,7 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "hwloc_check.h"
+#include "reshwloc_check.h"
 
 #define DEPTH_MAX 64
 #define INDEX_MAX_DIGITS 6
@@ -362,7 +362,7 @@ static int closed(struct reader *r, const struct element *e)
     return 0;
 }
 
-int hwloc_check(const char *xml, size_t len, errmsg_t *err)
+int reshwloc_check(const char *xml, size_t len, errmsg_t *err)
 {
     struct reader r = {.s = xml, .begin = xml, .end = xml + len, .err = err};
     struct element *e = malloc(sizeof(*e));

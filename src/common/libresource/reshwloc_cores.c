@@ -1,4 +1,4 @@
-/* hwloc_cores.c - numbering of cores (see the header).
+/* reshwloc_cores.c - numbering of cores (see the header).
  *
  *    kept                     why
  *    packages, cores          what is asked for
@@ -6,9 +6,9 @@
  *                             sorts what is in one object by first processor, and on machines with
  *                             several dies or clusters of NUMA nodes processors may be interleaved
  */
-#include "hwloc_cores.h"
+#include "reshwloc_cores.h"
 
-int hwloc_cores_filter(hwloc_topology_t t)
+int reshwloc_cores_filter(hwloc_topology_t t)
 {
     static const struct {
         hwloc_obj_type_t type;
@@ -30,7 +30,7 @@ int hwloc_cores_filter(hwloc_topology_t t)
     return 0;
 }
 
-hwloc_obj_type_t hwloc_cores_type(hwloc_topology_t t)
+hwloc_obj_type_t reshwloc_cores_type(hwloc_topology_t t)
 {
     return hwloc_get_nbobjs_by_type(t, HWLOC_OBJ_CORE) > 0 ? HWLOC_OBJ_CORE : HWLOC_OBJ_PU;
 }

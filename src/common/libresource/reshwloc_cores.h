@@ -6,17 +6,17 @@
  *
  * Thread rules: any thread, one topology by one thread at a time.
  */
-#ifndef RESOURCE_HWLOC_CORES_H
-#define RESOURCE_HWLOC_CORES_H
+#ifndef RESOURCE_RESHWLOC_CORES_H
+#define RESOURCE_RESHWLOC_CORES_H
 
 #include <hwloc.h>
 
 /* Between hwloc_topology_init() and hwloc_topology_load(): keep packages and cores, and of what is
  * between them only what says how cores stand together; no devices.  0, or -1 with errno. */
-int hwloc_cores_filter(hwloc_topology_t t);
+int reshwloc_cores_filter(hwloc_topology_t t);
 
 /* What counts as a core in a loaded topology: HWLOC_OBJ_CORE, HWLOC_OBJ_PU in one without cores.
  * Its logical index is the core's number. */
-hwloc_obj_type_t hwloc_cores_type(hwloc_topology_t t);
+hwloc_obj_type_t reshwloc_cores_type(hwloc_topology_t t);
 
 #endif

@@ -2,14 +2,14 @@
  *
  * hwloc trusts what it reads: files in which an attribute is missing can crash it.  So what it
  * needs is looked for first.  Any thread. */
-#ifndef RESOURCE_HWLOC_CHECK_H
-#define RESOURCE_HWLOC_CHECK_H
+#ifndef RESOURCE_RESHWLOC_CHECK_H
+#define RESOURCE_RESHWLOC_CHECK_H
 
 #include <stddef.h>
 
 #include "libutil/errmsg.h"
 
 /* 0, or -1 with EINVAL and a sentence that names the line. */
-int hwloc_check(const char *xml, size_t len, errmsg_t *err);
+int reshwloc_check(const char *xml, size_t len, errmsg_t *err);
 
 #endif
