@@ -63,11 +63,6 @@ uint64_t sessmap_number(const sessmap_t *m)
     return m->number;
 }
 
-enum rank_state sessmap_state(const sessmap_t *m, uint32_t rank)
-{
-    return rank < m->size ? m->places[rank].state : RANK_ABSENT;
-}
-
 uint32_t sessmap_incarnation(const sessmap_t *m, uint32_t rank)
 {
     return rank < m->size ? m->places[rank].incarnation : 0;
