@@ -65,7 +65,7 @@ bool boot_may_be_local(const boot_t *b)
 {
     const char *transport = boot_attr(b, "link.transport");
 
-    return !boot_attr(b, "event.uri") && (!transport || strcmp(transport, "zmq") != 0);
+    return !transport || strcmp(transport, "zmq") != 0;
 }
 
 int boot_attr_add(boot_t *b, const char *name, const char *value)
@@ -325,7 +325,6 @@ static void *make_link(boot_t *b, const struct transport *t, core_t *core, errms
         .curve = b->curve,
         .peer_timeout = DEFAULT_TIMEOUT,
         .queue_max = DEFAULT_QUEUE,
-        .event_uri = boot_attr(b, "event.uri"),
         .log = log_link,
         .log_arg = core,
     };

@@ -51,7 +51,6 @@ typedef struct boot boot_t;
  *   peer.timeout    silence after which a neighbor is lost; 0: never.  Default 30s
  *   link.transport  zmq: no UNIX sockets between brokers of one host.  Default auto
  *   link.queue      messages queued for one neighbor.  Default 1000
- *   event.uri       "epgm://INTERFACE;239.x.y.z:PORT": events by multicast
  */
 struct boot_config {
     /* Value of an attribute given on the command line, or NULL. */

@@ -16,9 +16,9 @@
  * tcp.interface is set), they listen on UNIX sockets in RUNDIR/RANK, which only the user can reach.
  * Otherwise they listen on TCP, at the address of boot_address() and a free port, and on a UNIX
  * socket as well: TREE-URI names it, with a mark of host and network namespace, and neighbors with
- * the same mark use it (link/mixed).  The setting link.transport=zmq, multicast of events, a
- * directory whose name PMI cannot carry, and a PMI whose values are too short, leave a broker only
- * ZeroMQ; it ignores the UNIX sockets of others then.
+ * the same mark use it (link/mixed).  The setting link.transport=zmq, a directory whose
+ * name PMI cannot carry, and a PMI whose values are too short, leave a broker only ZeroMQ; it
+ * ignores the UNIX sockets of others then.
  *
  * A broker that the nursery starts again (BOOT_AGAIN) finds the cards of all ranks, and its own:
  * it listens where the earlier one did, and has its key.  A card has no secret key, so all of such

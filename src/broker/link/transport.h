@@ -18,7 +18,6 @@ struct link_config {
                                never */
     double handshake;       /* seconds for a neighbor to prove its key, at first; 0: default */
     size_t queue_max;       /* messages queued for one neighbor before it counts as full */
-    const char *event_uri;  /* NULL: events along the tree over TCP/ipc; "epgm://..." multicast */
     /* Log a message (syslog's levels), at most a few per second.  May be NULL. */
     void (*log)(void *arg, int level, const char *text);
     void *log_arg;

@@ -22,8 +22,6 @@ ROW("content.hash", TEXT, NULL, ANY, "hash function of the store: sha1, sha256, 
 ROW("curve", BOOL, "yes", 0, 0, NULL, "brokers authenticate each other and encrypt")
 ROW("event.backlog", SIZE, "64M", ANY, "events kept for a child that does not keep up")
 ROW("event.buffer", SIZE, "4M", ANY, "events kept for children that missed some")
-ROW("event.uri", TEXT, NULL, ANY,
-    "epgm:// address for events by multicast; default: along the tree")
 ROW("hb.period", DURATION, "2s", 0.001, 1e9, NULL, "time between heartbeats")
 ROW("inflight.max", COUNT, "65536", 1, 4294967295., NULL,
     "requests that a client may have outstanding")

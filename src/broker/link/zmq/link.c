@@ -8,8 +8,6 @@
  *     XPUB    bound      events for the children       SUB     connected  to the parent's XPUB
  *     ROUTER  inproc     authentication (zap.c)        PAIRs   inproc     monitors of the others
  *
- * When events go by multicast, it also has a PUB or a SUB socket on an epgm address.
- *
  * Format: a frame holds one or more encoded messages back to back, or one part of a large message
  * (link_queue.h).  A frame shorter than a message header is a control word of the link:
  *
@@ -70,9 +68,6 @@
 #define KEEPALIVE_MAX 3600. /* seconds */
 #define BACKLOG 4096
 #define MAX_SOCKETS 32
-
-#define CAST_RATE_KBIT 100000
-#define CAST_RECOVERY_MS 250
 
 static void log_refusal(void *arg, const char *text)
 {
@@ -138,7 +133,7 @@ static struct link_source *open_source(link_t *l, int which, int type,
                                        void (*drain)(struct link_source *))
 {
     struct link_source *src = &l->src[which];
-    bool events = which == SRC_PUB || which == SRC_SUB || which == SRC_CAST;
+    bool events = which == SRC_PUB || which == SRC_SUB;
     int64_t max = LINK_FRAME_MAX + FRAME_SLACK; /* holds before a peer is authenticated, and
                                                    after */
 
@@ -295,12 +290,6 @@ static void *link_create(core_t *core, const struct link_config *cfg, errmsg_t *
             "the broker's key pair is missing, or a key is not a Z85 string of 40 characters");
         return NULL;
     }
-    if (cfg->event_uri && !str_starts(cfg->event_uri, "epgm://")) {
-        errmsg_fail(err, EINVAL,
-                    "event.uri \"%s\" is not a multicast address: it must begin with epgm://",
-                    cfg->event_uri);
-        return NULL;
-    }
     if (!(l = calloc(1, sizeof(*l)))) {
         errmsg_fail(err, ENOMEM, "out of memory while preparing the broker's link");
         return NULL;
@@ -323,10 +312,6 @@ static void *link_create(core_t *core, const struct link_config *cfg, errmsg_t *
     l->log = (struct linklog){.r = l->r, .log = cfg->log, .arg = cfg->log_arg};
     l->claim = cfg->claim;
     l->claim_arg = cfg->claim_arg;
-    if (cfg->event_uri && !(l->cast_uri = strdup(cfg->event_uri))) {
-        errmsg_fail(err, ENOMEM, "out of memory while preparing the broker's link");
-        goto error;
-    }
     if (expect_peers(l) < 0 || !(l->gate = link_gate_create(l))) {
         errmsg_fail(err, ENOMEM, "out of memory while preparing the broker's link");
         goto error;
@@ -362,7 +347,6 @@ void link_destroy(void *arg)
     peer_free(l->parent);
     peer_free(l->next);
     hmap_destroy(l->inbound);
-    free(l->cast_uri);
     explicit_bzero(l->secret_key, sizeof(l->secret_key));
     free(l);
     errno = saved;
@@ -588,32 +572,12 @@ int link_again(void *arg, enum core_plane plane, uint32_t rank)
     return 0;
 }
 
-/* Multicast carries events only.  It is neither encrypted nor authenticated, so it must be
- * requested explicitly.  The event connections of the tree stay open, to show which children are
- * there. */
-static int open_cast(link_t *l, errmsg_t *err)
-{
-    bool root = l->rank == 0;
-    struct link_source *src = open_source(l, SRC_CAST, root ? ZMQ_PUB : ZMQ_SUB, link_drain_sub);
-
-    if (!src || set_int(src->sock, ZMQ_RATE, CAST_RATE_KBIT) < 0 ||
-        set_int(src->sock, ZMQ_RECOVERY_IVL, CAST_RECOVERY_MS) < 0 ||
-        (!root && zmq_setsockopt(src->sock, ZMQ_SUBSCRIBE, "", 0) < 0) ||
-        zmq_connect(src->sock, l->cast_uri) < 0)
-        return errmsg_fail(err, errno, "cannot use %s for events: %s", l->cast_uri,
-                           zmq_strerror(errno));
-    l->announce = true;
-    return 0;
-}
-
 int link_start(void *arg, errmsg_t *err)
 {
     link_t *l = arg;
 
     if (l->started)
         return errmsg_fail(err, EINVAL, "the broker's link is already running");
-    if (l->cast_uri && open_cast(l, err) < 0)
-        return -1;
     if (link_io_start(l) < 0)
         return errmsg_fail(err, errno, "cannot watch the broker's sockets: %s", strerror(errno));
     l->started = true;

@@ -166,14 +166,14 @@ static void events_lossy(link_t *l, int lossy)
 
 static void events_flush(link_t *l)
 {
-    struct link_source *src = l->cast_uri ? &l->src[SRC_CAST] : &l->src[SRC_PUB];
+    struct link_source *src = &l->src[SRC_PUB];
     double now = flux_reactor_now(l->r);
     bool lossy = false;
     zmq_msg_t *frame;
 
     if (!src->sock || l->events.count == 0)
         return;
-    if (!l->cast_uri && l->event_blocked) {
+    if (l->event_blocked) {
         lossy = now - l->event_blocked_since >= EVENT_PATIENCE || l->events.bytes > EVENT_BYTES_MAX;
         if (lossy) {
             l->stats.event_skips++;
@@ -196,8 +196,7 @@ static void events_flush(link_t *l)
     } else if (!l->event_blocked) {
         l->event_blocked = true;
         l->event_blocked_since = now;
-        if (!l->cast_uri)
-            core_event_slow(l->core, false);
+        core_event_slow(l->core, false);
         if (!flux_watcher_active(l->retry))
             flux_timer_start(l->retry, RETRY, RETRY);
     }
@@ -326,7 +325,7 @@ static int op_publish(void *arg, const flux_msg_t *event)
     link_t *l = arg;
     flux_msg_t *ref;
 
-    if (l->cast_uri ? l->rank != 0 : l->event_up == 0)
+    if (l->event_up == 0)
         return 0;
     ref = flux_msg_incref(event);
     if (link_queue_push(&l->events, ref) < 0) {
@@ -706,8 +705,6 @@ void link_drain_sub(struct link_source *src)
     struct incoming in;
     size_t bytes = 0;
 
-    if (l->rank == 0)
-        return;
     for (int i = 0; i < BATCH_FRAMES && bytes < BATCH_BYTES; i++) {
         if (!receive(src->sock, false, &in))
             return;
@@ -808,26 +805,11 @@ static void on_source(flux_reactor_t *r, flux_watcher_t *w, int revents, void *a
     source_run(arg);
 }
 
-static void announce(link_t *l)
-{
-    const topology_t *topo = core_topology(l->core);
-
-    l->announce = false;
-    for (uint32_t i = 0; i < l->nchildren; i++) {
-        struct link_peer *p = link_inbound(l, CORE_TREE, topology_child_at(topo, l->rank, i));
-
-        if (p)
-            child_event_up(p);
-    }
-}
-
 static void on_again(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
 {
     link_t *l = arg;
 
     (void)r, (void)w, (void)revents;
-    if (l->announce)
-        announce(l);
     for (int i = 0; i < SRC_COUNT; i++) {
         if (l->src[i].sock && l->src[i].again)
             source_run(&l->src[i]);

@@ -75,7 +75,6 @@ enum {
     SRC_PUB,      /* XPUB: sends events to children, reads their subscriptions */
     SRC_SUB,      /* SUB: events from the parent */
     SRC_ZAP,      /* authentication */
-    SRC_CAST,     /* PUB at the root, else SUB: events by multicast */
     SRC_IN_MON,   /* PAIR: monitor of SRC_IN ... */
     SRC_PUB_MON,  /* ... and of SRC_PUB */
     SRC_COUNT,
@@ -91,7 +90,6 @@ struct link {
     double peer_timeout;
     double handshake; /* seconds; 0: the default of link_gate.c */
     size_t queue_max;
-    char *cast_uri;
     struct linklog log;
     bool (*claim)(void *arg, enum core_plane plane, uint32_t rank);
     void *claim_arg;
@@ -119,8 +117,7 @@ struct link {
     flux_watcher_t *beat;  /* timer, see link_beat.c */
     double beat_every, beat_last;
     struct link_gate *gate;
-    bool announce; /* multicast: the children's event links are in place from the start */
-    struct {       /* for tests */
+    struct {                           /* for tests */
         uint64_t msgs_out, frames_out; /* messages per frame tell how well batching works */
         uint64_t malformed;            /* dropped: not a message */
         uint64_t misclaimed;           /* dropped: the peer's rank and key do not match */
