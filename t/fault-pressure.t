@@ -134,11 +134,11 @@ printf 'GET / HTTP/1.0\r\n\r\n                                    ' |
     run_with_timeout 20 "$PRESSURE" send >bytes.out
 like "$(cat bytes.out)" 'error 0 .*"text":' "another protocol: likewise"
 # A header like that of a request, with 0xffffffff bytes of payload.
-printf '\xf1\x01\x01\x00\0\0\0\0\0\0\0\0\xff\xff\xff\xff\x01\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x04\0\0\0\xff\xff\xff\xfftest' |
+printf '\xf1\x02\x01\x00\0\0\0\0\0\0\0\0\xff\xff\xff\xff\x01\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x04\0\0\0\xff\xff\xff\xff\0\0\0\0test' |
     run_with_timeout 20 "$PRESSURE" send >bytes.out
 like "$(cat bytes.out)" 'error 0 .*"text":' "a message that is too large: likewise"
 # 200 MiB announced, little sent, by many: what is not there takes no memory.
-printf '\xf1\x01\x01\x00\0\0\0\0\0\0\0\0\xff\xff\xff\xff\x01\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x04\0\0\0\0\0\x80\x0ctest{' >large
+printf '\xf1\x02\x01\x00\0\0\0\0\0\0\0\0\xff\xff\xff\xff\x01\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x04\0\0\0\0\0\x80\x0c\0\0\0\0test{' >large
 before=$(rss "$pid0")
 hanging=()
 for i in 1 2 3 4 5 6 7 8; do

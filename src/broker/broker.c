@@ -278,7 +278,7 @@ static bool alone(const struct broker *b)
  * the others would wait for it for ever, unless they need not be complete. */
 static bool in_order(struct broker *b, enum core_state state)
 {
-    return state == CORE_RUN || b->ran || core_rank(b->core) == 0 || core_was_told(b->core) ||
+    return state == CORE_RUN || b->ran || core_is_root(b->core) || core_was_told(b->core) ||
            attrs_get(b->attrs, "quorum");
 }
 
@@ -298,7 +298,7 @@ static void state_cb(core_t *c, enum core_state state, void *arg)
         b->ran = true;
         if (b->link.arg && b->link.ops->running)
             b->link.ops->running(b->link.arg);
-        if (core_rank(c) == 0) {
+        if (core_is_root(c)) {
             /* Deferred: the subscribers of the event overlay.run come first. */
             if ((w = flux_defer_create(b->r, start_program_cb, b)))
                 flux_watcher_start(w);
@@ -321,7 +321,7 @@ static void state_cb(core_t *c, enum core_state state, void *arg)
          * reports that.  It is not a failure to be told that the session ends before being told
          * that it runs, as when the initial program ends at once.  A broker that cannot go on
          * without its parent is to be started again, by whoever started it alone. */
-        b->exit_code = core_rank(c) == 0 || b->failed || (core_parent_gone(c) && alone(b)) ||
+        b->exit_code = core_is_root(c) || b->failed || (core_parent_gone(c) && alone(b)) ||
                                (!b->ran && !core_was_told(c))
                            ? core_exit_code(c)
                            : 0;
@@ -350,7 +350,7 @@ static void signal_cb(flux_reactor_t *r, flux_watcher_t *w, int signum, void *ar
     b->signaled = now;
     if (core_state(b->core) >= CORE_DOWN)
         return;
-    if (core_rank(b->core) > 0 && core_state(b->core) == CORE_RUN && alone(b))
+    if (!core_is_root(b->core) && core_state(b->core) == CORE_RUN && alone(b))
         core_leave(b->core, "the broker above leaves the session");
     else
         core_shutdown(b->core, 128 + signum, signum == SIGTERM ? "SIGTERM" : "SIGHUP");
@@ -480,7 +480,7 @@ static int start_modules(struct broker *b)
             goto done;
     }
     for (size_t i = strvec_count(list); i-- > 0;) {
-        if ((core_rank(b->core) > 0 && root_only(strvec_at(list, i))) ||
+        if ((!core_is_root(b->core) && root_only(strvec_at(list, i))) ||
             (b->nested.level == 0 && strcmp(strvec_at(list, i), "nest") == 0))
             strvec_remove(list, i);
     }

@@ -5,8 +5,8 @@
  *
  * Invariants:
  *  1. All work happens in calls of core.h and in timers: there is no thread, socket or clock.
- *  2. The credential and the route of a message from an endpoint are set here, whatever the message
- *     says.
+ *  2. The credential, the term and the route of a message from an endpoint are set here, whatever
+ *     the message says.
  *  3. An endpoint's number is not reused until 2^28 others were assigned.
  *  4. Only these transitions change the state:
  *
@@ -95,7 +95,7 @@ const char *core_state_name(enum core_state s)
 
 bool core_is_root(const core_t *c)
 {
-    return c->cfg.rank == 0;
+    return c->cfg.rank == FLUX_NODEID_ROOT;
 }
 
 /* The core's own handle delivers messages without a queue. */
@@ -131,6 +131,7 @@ core_t *core_create(const struct core_config *cfg, flux_reactor_t *r,
         goto nomem;
     c->cfg = *cfg;
     c->r = r;
+    c->term = FLUX_TERM_FIRST;
     if (cbs)
         c->cbs = *cbs;
     c->cbs_arg = arg;
@@ -223,7 +224,8 @@ static void ask_root(core_t *c, const struct shutdown_order *s)
 
     if (!c->orders)
         c->orders = courier_create(c->h, 0, &cbs, c);
-    if (!json || !c->orders || courier_post_json(c->orders, "broker.shutdown", 0, json) < 0)
+    if (!json || !c->orders ||
+        courier_post_json(c->orders, "broker.shutdown", FLUX_NODEID_ROOT, json) < 0)
         order_failed(c, "broker.shutdown", ENOMEM, "out of memory");
 }
 
@@ -258,13 +260,36 @@ void core_shutdown_now(core_t *c)
 
 /* --- input from the link --- */
 
+/* A message of another term: its sender follows another root, or has not heard of the new one. */
+static void refuse_term(core_t *c, struct peer *p, flux_msg_t *msg)
+{
+    uint32_t term = flux_msg_term(msg);
+
+    if (!p->other_term)
+        core_log(c, LOG_ERR,
+                 "rank %u sends messages of term %u, and rank %u is in term %u: they are refused",
+                 p->rank, term, c->cfg.rank, c->term);
+    p->other_term = true;
+    c->stats.dropped++;
+    if (flux_msg_type(msg) == FLUX_MSG_REQUEST &&
+        flux_msg_route_push(
+            msg, flux_route_make(p->plane == CORE_RING ? FLUX_ROUTE_RING : FLUX_ROUTE_TREE,
+                                 p->rank)) == 0)
+        route_error(c, msg, ESTALE, "%s: the request is of term %u, and rank %u is in term %u",
+                    flux_msg_topic(msg), term, c->cfg.rank, c->term);
+    flux_msg_destroy(msg);
+}
+
 void core_link_input(core_t *c, enum core_plane plane, uint32_t from, flux_msg_t *msg)
 {
     struct peer *p;
 
     if (plane == CORE_EVENT || flux_msg_type(msg) == FLUX_MSG_EVENT) {
         if (flux_msg_type(msg) == FLUX_MSG_EVENT && c->parent && from == c->parent->rank) {
-            event_input(c, msg);
+            if (flux_msg_term(msg) == c->term)
+                event_input(c, msg);
+            else
+                refuse_term(c, c->parent, msg);
             return;
         }
         goto drop;
@@ -275,6 +300,10 @@ void core_link_input(core_t *c, enum core_plane plane, uint32_t from, flux_msg_t
         p = overlay_tree_peer(c, from);
     if (!p || p->rank != from || p->lost)
         goto drop;
+    if (flux_msg_term(msg) != c->term) {
+        refuse_term(c, p, msg);
+        return;
+    }
     switch (flux_msg_type(msg)) {
     case FLUX_MSG_REQUEST:
         route_request(c, msg, NULL, p);
@@ -412,6 +441,7 @@ static void endpoint_request(endpoint_t *ep, flux_msg_t *msg)
 
 void core_endpoint_input(endpoint_t *ep, flux_msg_t *msg)
 {
+    flux_msg_set_term(msg, ep->core->term);
     switch (flux_msg_type(msg)) {
     case FLUX_MSG_REQUEST:
         endpoint_request(ep, msg);
@@ -453,6 +483,7 @@ static void disconnect_services(endpoint_t *ep)
             continue;
         flux_msg_set_nodeid(msg, u->nodeid);
         flux_msg_set_flags(msg, u->flags | FLUX_MSGF_NORESPONSE);
+        flux_msg_set_term(msg, c->term);
         flux_msg_set_cred(msg, c->cfg.userid, FLUX_ROLE_BROKER);
         route_request(c, msg, ep, NULL);
     }

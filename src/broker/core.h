@@ -277,6 +277,7 @@ flux_t *core_handle(core_t *c);
 enum core_state core_state(const core_t *c);
 const char *core_state_name(enum core_state s);
 uint32_t core_rank(const core_t *c);
+bool core_is_root(const core_t *c); /* has this broker the role of the root? */
 uint32_t core_size(const core_t *c);
 uint32_t core_userid(const core_t *c);
 const topology_t *core_topology(const core_t *c);

@@ -1,6 +1,6 @@
 /* core_event.c - one order of events for the whole session.
  *
- * The root numbers events from 1.  A broker accepts event n+1 only after event n; it keeps an
+ * The root numbers events from 1, and stamps its term on them.  A broker accepts event n+1 only after event n; it keeps an
  * accepted event for a while, passes it to its children and delivers it to local subscribers. A
  * broker that notices a gap in the numbers asks its parent for the missing events.
  *
@@ -249,6 +249,7 @@ static void deliver_lost(core_t *c, uint64_t from, uint64_t to, uint64_t seq)
 
     if (msg && json && flux_msg_set_json(msg, json) == 0) {
         flux_msg_set_seq(msg, seq);
+        flux_msg_set_term(msg, c->term);
         flux_msg_set_nodeid(msg, c->cfg.rank);
         flux_msg_set_cred(msg, c->cfg.userid, FLUX_ROLE_BROKER);
         deliver(c, msg, true);
@@ -478,6 +479,7 @@ int event_publish_root(core_t *c, flux_msg_t *msg, uint64_t *seq)
         return -1;
     }
     flux_msg_set_seq(msg, c->events->last + 1);
+    flux_msg_set_term(msg, c->term);
     if (seq)
         *seq = c->events->last + 1;
     accept_event(c, msg);

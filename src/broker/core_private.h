@@ -26,6 +26,7 @@ struct peer {
     bool lost;
     bool gone;             /* child: said goodbye */
     bool stale;            /* ring predecessor: the session counts its rank as lost */
+    bool other_term;       /* it has sent a message of another term, which was logged */
     flux_msg_t *hello;     /* child: its hello, which cannot be answered yet */
     idset_t *await;        /* child: lost ranks that no event has announced yet; or NULL */
     struct list_node to;   /* inflight.to_node: requests sent to it */
@@ -94,6 +95,7 @@ struct core {
     const struct core_link_ops *link;
     void *link_arg;
     topology_t *topo;
+    uint32_t term; /* of the root; messages of other terms are refused */
     enum core_state state;
     bool started;
 
@@ -155,7 +157,6 @@ struct core {
 /* core.c */
 void core_log(core_t *c, int level, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 void core_set_state(core_t *c, enum core_state state);
-bool core_is_root(const core_t *c);
 
 /* core_route.c */
 void route_request(core_t *c, flux_msg_t *msg, endpoint_t *from_ep, struct peer *from_peer);

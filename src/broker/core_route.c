@@ -5,6 +5,7 @@
  *                       FLUX_MSGF_UPSTREAM skips the sender's own broker: an instance of a
  *                       service thus reaches the next instance above it, as in a reduction.
  *    this rank          the local service; else ENOSYS
+ *    the root           FLUX_NODEID_ROOT: that of the broker with this role
  *    another rank       the tree neighbor on the way; along the ring if the request asks for it
  *                       (FLUX_MSGF_RING), or if the tree is broken there; else EHOSTUNREACH
  *
@@ -386,25 +387,31 @@ static void forward(core_t *c, struct peer *p, flux_msg_t *msg, endpoint_t *from
         hold(c, p, msg, from_ep, from_peer);
 }
 
+/* Does a request to `nodeid` end here? */
+static bool is_here(const core_t *c, uint32_t nodeid)
+{
+    return nodeid == FLUX_NODEID_ROOT ? core_is_root(c) : nodeid == c->cfg.rank;
+}
+
 /* Route a request whose sender is already on the route stack. */
 static void route(core_t *c, flux_msg_t *msg, endpoint_t *from_ep, struct peer *from_peer)
 {
     uint32_t nodeid = flux_msg_nodeid(msg);
+    bool here = is_here(c, nodeid);
     unsigned flags = flux_msg_flags(msg);
     struct peer *p;
     endpoint_t *ep;
 
-    if (nodeid == FLUX_NODEID_ANY || nodeid == c->cfg.rank) {
+    if (nodeid == FLUX_NODEID_ANY || here) {
         if (!(flags & FLUX_MSGF_UPSTREAM) && (ep = find_service(c, msg))) {
             deliver_local(c, ep, msg, from_ep, from_peer);
             return;
         }
-        if (nodeid == c->cfg.rank || core_is_root(c)) {
+        if (here || core_is_root(c)) {
             int len = (int)topic_service_len(flux_msg_topic(msg));
             route_error(c, msg, ENOSYS, "%s %u has %s service '%.*s': load module '%.*s' there",
-                        nodeid != c->cfg.rank ? "no broker up to rank" : "rank", c->cfg.rank,
-                        nodeid != c->cfg.rank ? "a" : "no", len, flux_msg_topic(msg), len,
-                        flux_msg_topic(msg));
+                        here ? "rank" : "no broker up to rank", c->cfg.rank, here ? "no" : "a", len,
+                        flux_msg_topic(msg), len, flux_msg_topic(msg));
             flux_msg_destroy(msg);
             return;
         }
@@ -610,6 +617,7 @@ void route_held_destroy(core_t *c, struct peer *p)
 
 int route_control(core_t *c, struct peer *p, flux_msg_t *msg)
 {
+    flux_msg_set_term(msg, c->term);
     if (c->link->send(c->link_arg, CORE_TREE, p->rank, msg, true) < 0) {
         flux_msg_destroy(msg);
         return -1;
@@ -637,6 +645,7 @@ void route_disconnect(core_t *c, const flux_msg_t *like, endpoint_t *to_ep, stru
         }
     }
     flux_msg_set_cred(msg, c->cfg.userid, FLUX_ROLE_BROKER);
+    flux_msg_set_term(msg, c->term);
     flux_msg_set_nodeid(msg, to_ep ? FLUX_NODEID_ANY : flux_msg_nodeid(like));
     /* It takes the way of the request. */
     flux_msg_set_flags(msg, FLUX_MSGF_NORESPONSE | (flux_msg_flags(like) & FLUX_MSGF_RING));

@@ -63,7 +63,8 @@ static void publish_cb(flux_t *h, const flux_msg_t *req, void *arg)
         return;
     }
     flux_msg_set_cred(ev, flux_msg_userid(req), flux_msg_rolemask(req));
-    flux_msg_set_nodeid(ev, nroutes > 1 ? flux_route_value(flux_msg_route_at(req, 1)) : 0);
+    flux_msg_set_nodeid(ev,
+                        nroutes > 1 ? flux_route_value(flux_msg_route_at(req, 1)) : c->cfg.rank);
     if (event_publish_root(c, ev, &p.seq) < 0)
         flux_respond_error(h, req, errno, "the event was not published: %s", strerror(errno));
     else

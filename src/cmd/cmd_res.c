@@ -28,7 +28,7 @@ static int take(struct cmd *c, struct res *res, const struct resrc_update *u)
 /* Without a scheduler, nothing is allocated. */
 static int query_use(struct cmd *c, flux_t *h, struct res *res)
 {
-    flux_future_t *f = flux_rpc(h, "sched.resources", "{}", 0, 0);
+    flux_future_t *f = flux_rpc(h, "sched.resources", "{}", FLUX_NODEID_ROOT, 0);
     struct sched_resources a = {0};
     errmsg_t err = {""};
 
@@ -51,7 +51,7 @@ int res_query(struct cmd *c, struct res *res, bool use)
     memset(res, 0, sizeof(*res));
     if (!(h = cmd_handle(c)))
         return -1;
-    f = flux_rpc(h, "resrc.watch", "{}", 0, FLUX_MSGF_STREAMING);
+    f = flux_rpc(h, "resrc.watch", "{}", FLUX_NODEID_ROOT, FLUX_MSGF_STREAMING);
     rc = cmd_wait_struct(c, f, TIMEOUT, "the inventory", &resrc_update_schema, &u);
     if (rc == 0)
         rc = take(c, res, &u);

@@ -281,7 +281,7 @@ static int show_status(struct cmd *c, const strvec_t *states, bool json)
 
     if (!h)
         return CMD_FAIL;
-    f = flux_rpc(h, "resrc.status", "{}", 0, 0);
+    f = flux_rpc(h, "resrc.status", "{}", FLUX_NODEID_ROOT, 0);
     if (cmd_wait_struct(c, f, TIMEOUT, "the state of nodes", &resrc_status_schema, &st) < 0) {
         flux_future_destroy(f);
         return CMD_FAIL;
@@ -380,8 +380,11 @@ static int send_drain(struct cmd *c, int argc, char **argv, bool force, bool jso
     if (!(reason = strbuf_take(sb)))
         return cmd_error(c, "out of memory");
     in.reason = reason;
-    rc = h ? change(c, flux_rpc_struct(h, "resrc.drain", &resrc_drain_schema, &in, 0, 0), json)
-           : CMD_FAIL;
+    rc =
+        h ? change(c,
+                   flux_rpc_struct(h, "resrc.drain", &resrc_drain_schema, &in, FLUX_NODEID_ROOT, 0),
+                   json)
+          : CMD_FAIL;
     free(reason);
     return rc;
 }
@@ -443,7 +446,9 @@ static int cmd_undrain(struct cmd *c, int argc, char **argv)
     if (!(h = cmd_handle(c)))
         return CMD_FAIL;
     in.ranks = argv[c->optind];
-    return change(c, flux_rpc_struct(h, "resrc.undrain", &resrc_ranks_schema, &in, 0, 0), json);
+    return change(
+        c, flux_rpc_struct(h, "resrc.undrain", &resrc_ranks_schema, &in, FLUX_NODEID_ROOT, 0),
+        json);
 }
 
 /* --- info --- */

@@ -57,7 +57,7 @@ int session_query(struct cmd *c, struct session *s, bool topology)
     memset(s, 0, sizeof(*s));
     if (!h || (topology && !(s->topo = session_topology(c, h, &s->spec))))
         return -1;
-    f = flux_rpc(h, "overlay.status", NULL, 0, 0);
+    f = flux_rpc(h, "overlay.status", NULL, FLUX_NODEID_ROOT, 0);
     if (cmd_wait_struct(c, f, TIMEOUT, "overlay.status", &overlay_status_schema, &st) == 0) {
         s->size = st.size;
         if (!(s->state = strdup(st.state)) || !(s->up = idset_parse(st.up, &err)) ||

@@ -183,7 +183,7 @@ static void names_run(struct pmixd *pd, struct call *call)
         struct wrexec_name name = {pd->id, c->op, service, o->port, c->wait};
 
         snprintf(service, sizeof(service), "pmix:%s", o->key);
-        o->f = flux_rpc_struct(h, "wrexec.name", &wrexec_name_schema, &name, 0, 0);
+        o->f = flux_rpc_struct(h, "wrexec.name", &wrexec_name_schema, &name, FLUX_NODEID_ROOT, 0);
         if (c->found)
             o->port = NULL;
         if (!o->f || flux_future_then(o->f, c->timeout > 0 ? c->timeout : -1., one_cb, o) < 0)

@@ -433,7 +433,7 @@ static void control_run(struct pmixd *pd, struct call *call)
     flux_t *h = pmixd_handle(pd, NULL);
 
     snprintf(ids, sizeof(ids), "%" PRIu64, pd->id);
-    c->f = h ? flux_rpc_struct(h, "job.kill", &job_kill_schema, &kill, 0, 0) : NULL;
+    c->f = h ? flux_rpc_struct(h, "job.kill", &job_kill_schema, &kill, FLUX_NODEID_ROOT, 0) : NULL;
     if (c->f && flux_future_then(c->f, -1., control_cb, c) == 0)
         return;
     c->cb(PMIX_ERR_UNREACH, NULL, 0, c->cbdata, NULL, NULL);

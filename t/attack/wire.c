@@ -32,7 +32,7 @@ uint8_t *encode(const struct frame *f, size_t *len)
     if (!buf)
         exit(3);
     buf[0] = 0xf1;
-    buf[1] = 1;
+    buf[1] = 2;
     buf[2] = f->type;
     buf[3] = f->flags;
     put(buf + 4, f->userid, 4);

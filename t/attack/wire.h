@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define HEADER 40
+#define HEADER 44
 #define REQUEST 1
 #define RESPONSE 2
 #define CONTROL 8

@@ -48,7 +48,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     flux_msg_destroy(copy);
     if (flux_msg_type(msg) == FLUX_MSG_REQUEST) {
         flux_msg_t *resp = flux_msg_response_create(msg, EINVAL);
-        check(resp && flux_msg_route_count(resp) == flux_msg_route_count(msg));
+        check(resp && flux_msg_route_count(resp) == flux_msg_route_count(msg) &&
+              flux_msg_term(resp) == flux_msg_term(msg));
         flux_msg_destroy(resp);
         if (flux_msg_route_push(msg, 7) == 0) {
             uint32_t id;

@@ -205,8 +205,8 @@ START_TEST(test_malformed)
 {
     static const char *const garbage[] = {
         "GET / HTTP/1.1\r\n\r\n",
-        "\xf1\x02 the wrong version",
-        "\xf1\x01\x07\x01 a type that is none, in a header of more than forty bytes",
+        "\xf1\x01 the wrong version",
+        "\xf1\x02\x07\x01 a type that is none, in a header of more than forty-four bytes",
     };
     struct broker *b = broker_start(geteuid(), NULL);
     flux_t *h = open_client(b);

@@ -738,6 +738,15 @@ START_TEST(ranks)
 }
 END_TEST
 
+static flux_msg_t *stamped(enum flux_msg_type type, const char *topic)
+{
+    flux_msg_t *msg = flux_msg_create(type, topic);
+
+    ck_assert_ptr_nonnull(msg);
+    flux_msg_set_term(msg, FLUX_TERM_FIRST);
+    return msg;
+}
+
 /* Messages that neighbors should not send. */
 START_TEST(bad_input)
 {
@@ -751,28 +760,28 @@ START_TEST(bad_input)
 
     core_get_stats(root, &st);
     dropped = st.dropped;
-    core_link_input(root, CORE_TREE, 77, flux_msg_create(FLUX_MSG_REQUEST, "m.x"));
-    core_link_input(root, CORE_TREE, 0, flux_msg_create(FLUX_MSG_REQUEST, "m.x"));
-    core_link_input(root, CORE_RING, 1, flux_msg_create(FLUX_MSG_REQUEST, "m.x"));
-    core_link_input(root, CORE_RING, 2, flux_msg_create(FLUX_MSG_RESPONSE, "m.x"));
-    core_link_input(root, CORE_RING, 2, flux_msg_create(FLUX_MSG_CONTROL, "overlay.ready"));
-    core_link_input(root, CORE_EVENT, 1, flux_msg_create(FLUX_MSG_EVENT, "e"));
-    core_link_input(root, CORE_TREE, 1, flux_msg_create(FLUX_MSG_EVENT, "e"));
-    core_link_input(root, CORE_TREE, 1, flux_msg_create(FLUX_MSG_RESPONSE, "m.x"));
-    core_link_input(root, CORE_TREE, 1, flux_msg_create(FLUX_MSG_CONTROL, "what"));
-    core_link_input(root, CORE_TREE, 1, flux_msg_create(FLUX_MSG_CONTROL, "overlay.ready"));
-    core_link_input(root, CORE_TREE, 1, flux_msg_create(FLUX_MSG_CONTROL, "overlay.welcome"));
+    core_link_input(root, CORE_TREE, 77, stamped(FLUX_MSG_REQUEST, "m.x"));
+    core_link_input(root, CORE_TREE, 0, stamped(FLUX_MSG_REQUEST, "m.x"));
+    core_link_input(root, CORE_RING, 1, stamped(FLUX_MSG_REQUEST, "m.x"));
+    core_link_input(root, CORE_RING, 2, stamped(FLUX_MSG_RESPONSE, "m.x"));
+    core_link_input(root, CORE_RING, 2, stamped(FLUX_MSG_CONTROL, "overlay.ready"));
+    core_link_input(root, CORE_EVENT, 1, stamped(FLUX_MSG_EVENT, "e"));
+    core_link_input(root, CORE_TREE, 1, stamped(FLUX_MSG_EVENT, "e"));
+    core_link_input(root, CORE_TREE, 1, stamped(FLUX_MSG_RESPONSE, "m.x"));
+    core_link_input(root, CORE_TREE, 1, stamped(FLUX_MSG_CONTROL, "what"));
+    core_link_input(root, CORE_TREE, 1, stamped(FLUX_MSG_CONTROL, "overlay.ready"));
+    core_link_input(root, CORE_TREE, 1, stamped(FLUX_MSG_CONTROL, "overlay.welcome"));
     core_get_stats(root, &st);
     ck_assert_uint_eq(st.dropped, dropped + 11);
     /* an unexpected error response that claims to be from here */
-    ck_assert_ptr_nonnull(msg = flux_msg_create(FLUX_MSG_RESPONSE, "m.x"));
+    msg = stamped(FLUX_MSG_RESPONSE, "m.x");
     flux_msg_set_errnum(msg, EIO);
     flux_msg_set_nodeid(msg, 0);
     ck_assert_int_eq(flux_msg_route_push(msg, flux_route_make(FLUX_ROUTE_ENDPOINT, m->ep->id)), 0);
     core_link_input(root, CORE_TREE, 1, msg);
     ck_assert_uint_eq(m->n, 0);
     /* a request that has made too many hops */
-    ck_assert_ptr_nonnull(msg = flux_msg_create(FLUX_MSG_REQUEST, "m.x"));
+    msg = stamped(FLUX_MSG_REQUEST, "m.x");
     flux_msg_set_nodeid(msg, 0);
     for (int i = 0; i < FLUX_MSG_ROUTES_MAX; i++)
         ck_assert_int_eq(flux_msg_route_push(msg, 1), 0);
@@ -783,7 +792,7 @@ START_TEST(bad_input)
     ck_assert_uint_eq(st.responses, responses + 1); /* sent back with an error */
     ck_assert_uint_eq(m->n, 0);
     /* on the ring more hops than ranks are enough */
-    ck_assert_ptr_nonnull(msg = flux_msg_create(FLUX_MSG_REQUEST, "m.x"));
+    msg = stamped(FLUX_MSG_REQUEST, "m.x");
     flux_msg_set_nodeid(msg, 1);
     flux_msg_set_matchtag(msg, 4);
     flux_msg_set_flags(msg, FLUX_MSGF_RING);
@@ -795,6 +804,68 @@ START_TEST(bad_input)
     ck_assert_uint_eq(cl_inflight(cl), 0);
     cl_free(cl);
     party_free(m);
+}
+END_TEST
+
+/* Messages of another term are refused, and their sender is named once. */
+START_TEST(other_term)
+{
+    struct cluster *cl = cl_up(3, "kary:2");
+    core_t *root = cl->nodes[0].core;
+    struct party *m = module(cl, 0, "m"), *c = client(cl, 1);
+    struct core_stats st;
+    uint64_t dropped;
+    flux_msg_t *msg;
+    const char *told;
+
+    /* what passes has the term of the session, whatever its sender wrote */
+    msg = stamped(FLUX_MSG_REQUEST, "m.x");
+    flux_msg_set_term(msg, 9);
+    flux_msg_set_matchtag(msg, 1);
+    core_endpoint_input(c->ep, msg);
+    cl_pump(cl);
+    ck_assert_uint_eq(m->n, 1);
+    ck_assert_uint_eq(flux_msg_term(m->kept[0]), FLUX_TERM_FIRST);
+    answer(m, 0, 0, 0, "{}");
+    cl_pump(cl);
+    expect_answer(c, 1, 0, "{}");
+    ck_assert_uint_eq(flux_msg_term(c->kept[0]), FLUX_TERM_FIRST);
+
+    core_get_stats(root, &st);
+    dropped = st.dropped;
+    for (uint32_t term = 0; term <= 2; term += 2) {
+        msg = stamped(FLUX_MSG_REQUEST, "m.x");
+        flux_msg_set_term(msg, term);
+        flux_msg_set_matchtag(msg, 2 + term);
+        ck_assert_int_eq(flux_msg_route_push(msg, flux_route_make(FLUX_ROUTE_ENDPOINT, c->ep->id)),
+                         0);
+        core_link_input(root, CORE_TREE, 1, msg);
+        msg = stamped(FLUX_MSG_CONTROL, "overlay.goodbye");
+        flux_msg_set_term(msg, term);
+        core_link_input(root, CORE_TREE, 1, msg);
+        msg = stamped(FLUX_MSG_EVENT, "e");
+        flux_msg_set_term(msg, term);
+        flux_msg_set_seq(msg, core_event_seq(root) + 1);
+        core_link_input(cl->nodes[1].core, CORE_EVENT, 0, msg);
+    }
+    core_get_stats(root, &st);
+    ck_assert_uint_eq(st.dropped, dropped + 4);
+    ck_assert_uint_eq(m->n, 1);
+    ck_assert(idset_test(core_ranks_up(root), 1));
+    ck_assert_uint_eq(core_event_seq(cl->nodes[1].core), core_event_seq(root));
+    /* the answer has the term of the request, so that its sender takes it */
+    ck_assert_ptr_nonnull(cl->head);
+    ck_assert_int_eq(flux_msg_errnum(cl->head->msg), ESTALE);
+    ck_assert_uint_eq(flux_msg_term(cl->head->msg), 0);
+    cl_pump(cl);
+    ck_assert_uint_eq(cl_inflight(cl), 0);
+    told = strstr(cl->nodes[0].log, "rank 1 sends messages of term 0, and rank 0 is in term 1");
+    ck_assert_ptr_nonnull(told);
+    ck_assert_ptr_null(strstr(told + 1, "rank 1 sends"));
+    ck_assert_ptr_nonnull(strstr(cl->nodes[1].log, "rank 0 sends messages of term 0"));
+    cl_free(cl);
+    party_free(m);
+    party_free(c);
 }
 END_TEST
 
@@ -841,5 +912,5 @@ int main(void)
 {
     RUN_SUITE("core", create, any_rank, upstream, ring, notice_on_ring, around_a_loss,
               peer_lost_in_flight, answered_once, large_payloads, endpoint_removed, no_response,
-              bounds, accounts, several, ranks, bad_input, services);
+              bounds, accounts, several, ranks, bad_input, other_term, services);
 }

@@ -244,8 +244,10 @@ START_TEST(gap)
     /* duplicate and old events are ignored */
     flux_msg_t *old = flux_msg_create(FLUX_MSG_EVENT, "e.old");
     flux_msg_set_seq(old, 10);
+    flux_msg_set_term(old, FLUX_TERM_FIRST);
     core_link_input(cl->nodes[1].core, CORE_EVENT, 0, old);
     old = flux_msg_create(FLUX_MSG_EVENT, "e.old"); /* not numbered */
+    flux_msg_set_term(old, FLUX_TERM_FIRST);
     core_link_input(cl->nodes[1].core, CORE_TREE, 0, old);
     cl_pump(cl);
     ck_assert_uint_eq(core_event_seq(cl->nodes[1].core), 10);

@@ -19,6 +19,7 @@ static void control(struct cluster *cl, uint32_t to, uint32_t from, const char *
     flux_msg_t *msg = flux_msg_create(FLUX_MSG_CONTROL, topic);
 
     ck_assert_int_eq(flux_msg_set_json(msg, json), 0);
+    flux_msg_set_term(msg, FLUX_TERM_FIRST);
     core_link_input(cl->nodes[to].core, CORE_TREE, from, msg);
 }
 

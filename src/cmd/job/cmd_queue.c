@@ -97,7 +97,8 @@ static int queue_list(struct cmd *c, int argc, char **argv)
         return cmd_usage_error(c, "no argument is expected");
     if (!(h = cmd_handle(c)))
         return CMD_FAIL;
-    flux_future_t *f = flux_rpc(h, "sched.status", "{}", 0, 0); /* while we wait for the other */
+    flux_future_t *f =
+        flux_rpc(h, "sched.status", "{}", FLUX_NODEID_ROOT, 0); /* while we wait for the other */
     if (!(job = ask(c, flux_job_queue(h, "status", NULL), "the state of the queue", false))) {
         flux_future_destroy(f);
         return CMD_FAIL;
@@ -302,7 +303,8 @@ static int queue_policy(struct cmd *c, int argc, char **argv)
         free(body);
         return CMD_FAIL;
     }
-    answer = ask(c, flux_rpc(h, "sched.policy", body, 0, 0), "the policy to be changed", false);
+    answer = ask(c, flux_rpc(h, "sched.policy", body, FLUX_NODEID_ROOT, 0),
+                 "the policy to be changed", false);
     free(body);
     if (!answer)
         return CMD_FAIL;

@@ -561,7 +561,7 @@ static flux_future_t *send_request(struct job_attach *rc, const struct job_attac
         payload = wrexec_jobreq_encode(&req, &len);
     }
     if (payload)
-        f = flux_rpc_raw(rc->h, "wrexec.run", payload, len, 0, FLUX_MSGF_STREAMING);
+        f = flux_rpc_raw(rc->h, "wrexec.run", payload, len, FLUX_NODEID_ROOT, FLUX_MSGF_STREAMING);
     free(payload);
     free(strings);
     free(json);
@@ -614,7 +614,8 @@ int job_attach_job(struct cmd *c, flux_t *h, uint64_t id, const struct job_attac
     int code = CMD_FAIL;
     char text[24];
 
-    f = flux_rpc_struct(h, "wrexec.listen", &wrexec_listen_schema, &listen, 0, FLUX_MSGF_STREAMING);
+    f = flux_rpc_struct(h, "wrexec.listen", &wrexec_listen_schema, &listen, FLUX_NODEID_ROOT,
+                        FLUX_MSGF_STREAMING);
     rc.wait = jobwait_create(h, id_text(&rc, text), wait_cb, &rc);
     if (!f || !rc.wait) {
         cmd_error(c, "out of memory");

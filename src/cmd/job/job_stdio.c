@@ -55,7 +55,7 @@ void job_stdio_pay_back(struct job_stdio *s)
         return;
     le_put64(buf, s->id);
     le_put32(buf + 8, (uint32_t)s->owed);
-    if (courier_post(s->courier, "wrexec.credit", 0, buf, WREXEC_CREDIT_SIZE) == 0)
+    if (courier_post(s->courier, "wrexec.credit", FLUX_NODEID_ROOT, buf, WREXEC_CREDIT_SIZE) == 0)
         s->owed = 0;
 }
 
@@ -86,5 +86,5 @@ int job_stdio_input(struct job_stdio *s, const void *head, size_t headlen, const
         memcpy(p + WREXEC_STDIN_HEAD, head, headlen);
     if (len)
         memcpy(p + WREXEC_STDIN_HEAD + headlen, data, len);
-    return courier_post(s->courier, "wrexec.stdin", 0, p, n);
+    return courier_post(s->courier, "wrexec.stdin", FLUX_NODEID_ROOT, p, n);
 }

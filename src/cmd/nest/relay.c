@@ -116,7 +116,8 @@ static int send_stdin(struct conn *c, const void *data, size_t len)
     le_put64(head, c->id);
     if (len)
         memcpy(head + WREXEC_STDIN_HEAD, data, len);
-    return courier_post(c->courier, "wrexec.stdin", 0, head, WREXEC_STDIN_HEAD + len);
+    return courier_post(c->courier, "wrexec.stdin", FLUX_NODEID_ROOT, head,
+                        WREXEC_STDIN_HEAD + len);
 }
 
 static void in_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
@@ -152,7 +153,7 @@ static void pay_back(struct conn *c)
         return;
     le_put64(buf, c->id);
     le_put32(buf + 8, (uint32_t)c->owed);
-    if (courier_post(c->courier, "wrexec.credit", 0, buf, WREXEC_CREDIT_SIZE) == 0)
+    if (courier_post(c->courier, "wrexec.credit", FLUX_NODEID_ROOT, buf, WREXEC_CREDIT_SIZE) == 0)
         c->owed = 0;
 }
 
@@ -283,7 +284,8 @@ static int run_far_end(struct conn *c)
         payload = wrexec_jobreq_encode(&req, &len);
     }
     if (payload)
-        c->f = flux_rpc_raw(c->s->h, "wrexec.run", payload, len, 0, FLUX_MSGF_STREAMING);
+        c->f = flux_rpc_raw(c->s->h, "wrexec.run", payload, len, FLUX_NODEID_ROOT,
+                            FLUX_MSGF_STREAMING);
     free(payload);
     free(strings);
     free(json);

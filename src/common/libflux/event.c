@@ -1,11 +1,11 @@
 /* event.c - the client's side of events.
  *
- * To publish an event, a client sends a request "event.publish" to rank 0, with the encoded event
+ * To publish an event, a client sends a request "event.publish" to the root, with the encoded event
  * message as raw payload.  The root stamps it with the request's credential and the next sequence
  * number, sends it down the tree, and answers {"seq":N}.  To subscribe, a client sends a request to
  * the local broker, which filters events.
  *
- * flux_event_send() asks for no response, so its event may be lost if the way to rank 0 is full.
+ * flux_event_send() asks for no response, so its event may be lost if the way to the root is full.
  * It is for events that are repeated (heartbeats), and for publishers that accept the loss.
  *
  * Failure: as for any request.
@@ -30,7 +30,7 @@ static flux_msg_t *wrap(flux_t *h, flux_msg_t *ev, unsigned flags)
         goto error;
     flux_msg_encode(ev, buf);
     flux_msg_destroy(ev);
-    flux_msg_set_nodeid(req, 0);
+    flux_msg_set_nodeid(req, FLUX_NODEID_ROOT);
     flux_msg_set_flags(req, flags);
     if (flux_msg_take_raw(req, buf, size) < 0) {
         flux_msg_destroy(req);

@@ -160,6 +160,11 @@ uint32_t flux_size(flux_t *h)
     return h->size;
 }
 
+bool flux_is_root(flux_t *h)
+{
+    return h->rank == FLUX_NODEID_ROOT;
+}
+
 int flux_send(flux_t *h, flux_msg_t *msg)
 {
     if (h->lost) {

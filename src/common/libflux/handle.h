@@ -40,6 +40,9 @@ uint64_t flux_random(flux_t *h);
 /* Rank and size of the session, known from the start. */
 uint32_t flux_rank(flux_t *h);
 uint32_t flux_size(flux_t *h);
+/* Does the broker at the other end have the role of the root, to which requests to FLUX_NODEID_ROOT
+ * go? */
+bool flux_is_root(flux_t *h);
 
 /* Send; takes the message over, on success and on failure.  0, or -1 with EPIPE (the broker is
  * gone), ENOMEM, or ENOBUFS (the queue is full).  Does not block: what the socket does not accept

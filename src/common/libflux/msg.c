@@ -4,7 +4,7 @@
  *
  *    offset size
  *    0      1    magic 0xf1
- *    1      1    version 1
+ *    1      1    version 2
  *    2      1    type (1 request, 2 response, 4 event, 8 control)
  *    3      1    flags (FLUX_MSGF_*)
  *    4      4    user id
@@ -16,8 +16,9 @@
  *    32     2    topic length t, 1..255
  *    34     2    route count r, 0..1024 (requests and responses only)
  *    36     4    payload length p
- *    40     4r   routes, the origin's first
- *    40+4r  t    topic
+ *    40     4    term (0: has not entered a session)
+ *    44     4r   routes, the origin's first
+ *    44+4r  t    topic
  *    ...    p    payload: UTF-8 JSON text, or raw bytes with FLUX_MSGF_RAW; an error message in an
  *                error response
  *
@@ -27,11 +28,11 @@
  *    +-------+---------+------+-------+---------+-----------+---------+-----------+
  *    | magic | version | type | flags | user id | role mask | node id | match tag |
  *    +-------+---------+------+-------+---------+-----------+---------+-----------+
- *     20        24                    32               34              36
- *    +---------+---------------------+----------------+---------------+------------------+
- *    | errnum  | sequence            | topic length t | route count r | payload length p |
- *    +---------+---------------------+----------------+---------------+------------------+
- *     40                       40+4r              40+4r+t
+ *     20        24                    32               34              36                 40
+ *    +---------+---------------------+----------------+---------------+------------------+------+
+ *    | errnum  | sequence            | topic length t | route count r | payload length p | term |
+ *    +---------+---------------------+----------------+---------------+------------------+------+
+ *     44                       44+4r              44+4r+t
  *    +------------------------+------------------+-----------------------+
  *    | r routes, 4 bytes each | topic, t bytes   | payload, p bytes      |
  *    +------------------------+------------------+-----------------------+
@@ -60,7 +61,7 @@
 #include "msg.h"
 
 #define MSG_MAGIC 0xf1
-#define MSG_VERSION 1
+#define MSG_VERSION 2
 #define ROUTES_INLINE 6
 
 struct flux_msg {
@@ -76,6 +77,7 @@ struct flux_msg {
     uint32_t nodeid;
     uint32_t matchtag;
     int32_t errnum;
+    uint32_t term;
     uint64_t seq;
     uint32_t *routes; /* routes_inline or malloc'd */
     void *payload;
@@ -159,6 +161,7 @@ flux_msg_t *flux_msg_response_create(const flux_msg_t *req, int errnum)
     msg->matchtag = req->matchtag;
     msg->nodeid = req->nodeid;
     msg->errnum = errnum;
+    msg->term = req->term;
     if (copy_routes(msg, req) < 0) {
         flux_msg_destroy(msg);
         return NULL;
@@ -180,6 +183,7 @@ flux_msg_t *flux_msg_copy(const flux_msg_t *msg)
     cpy->matchtag = msg->matchtag;
     cpy->errnum = msg->errnum;
     cpy->seq = msg->seq;
+    cpy->term = msg->term;
     if (msg->payload) {
         cpy->payload = cpy->topic + cpy->topic_len + 1;
         cpy->payload_len = msg->payload_len;
@@ -279,6 +283,16 @@ void flux_msg_set_seq(flux_msg_t *msg, uint64_t seq)
 {
     if (msg->type == FLUX_MSG_EVENT)
         msg->seq = seq;
+}
+
+uint32_t flux_msg_term(const flux_msg_t *msg)
+{
+    return msg->term;
+}
+
+void flux_msg_set_term(flux_msg_t *msg, uint32_t term)
+{
+    msg->term = term;
 }
 
 uint32_t flux_msg_userid(const flux_msg_t *msg)
@@ -458,6 +472,7 @@ void flux_msg_encode(const flux_msg_t *msg, void *buf)
     le_put16(p + 32, msg->topic_len);
     le_put16(p + 34, msg->nroutes);
     le_put32(p + 36, (uint32_t)msg->payload_len);
+    le_put32(p + 40, msg->term);
     p += FLUX_MSG_HEADER_SIZE;
     for (size_t i = 0; i < msg->nroutes; i++, p += 4)
         le_put32(p, msg->routes[i]);
@@ -502,7 +517,10 @@ ssize_t flux_msg_frame_size(const void *buf, size_t len, errmsg_t *err)
     if (len >= 1 && p[0] != MSG_MAGIC)
         return errmsg_fail(err, EPROTO, "first byte 0x%02x does not begin a message", p[0]);
     if (len >= 2 && p[1] != MSG_VERSION)
-        return errmsg_fail(err, EPROTO, "message format %u is not supported: expected 1", p[1]);
+        return errmsg_fail(
+            err, EPROTO,
+            "the message format is %u, and not %u: the sender is another version of Flux", p[1],
+            MSG_VERSION);
     if (len < FLUX_MSG_HEADER_SIZE)
         return 0;
     return check_header(p, err);
@@ -547,6 +565,7 @@ flux_msg_t *flux_msg_decode(const void *buf, size_t len, errmsg_t *err)
     msg->matchtag = le_get32(p + 16);
     msg->errnum = (int32_t)le_get32(p + 20);
     msg->seq = le_get64(p + 24);
+    msg->term = le_get32(p + 40);
     if (nroutes > ROUTES_INLINE) {
         if (!(msg->routes = malloc(nroutes * sizeof(*msg->routes)))) {
             msg->routes = msg->routes_inline;
@@ -584,7 +603,8 @@ int flux_msg_describe(const flux_msg_t *msg, char *buf, size_t size)
 
     if (msg->nodeid != FLUX_NODEID_ANY)
         snprintf(node, sizeof(node), "%u", msg->nodeid);
-    return snprintf(buf, size, "%s %s node=%s tag=%u errnum=%d seq=%llu hops=%u payload=%zu", type,
-                    msg->topic, node, msg->matchtag, msg->errnum, (unsigned long long)msg->seq,
-                    msg->nroutes, msg->payload_len);
+    return snprintf(buf, size,
+                    "%s %s node=%s tag=%u errnum=%d term=%u seq=%llu hops=%u payload=%zu", type,
+                    msg->topic, node, msg->matchtag, msg->errnum, msg->term,
+                    (unsigned long long)msg->seq, msg->nroutes, msg->payload_len);
 }

@@ -3,7 +3,9 @@
  * A message is a request, a response, an event or a control message.  It carries a topic
  * ("kvs.commit"), an optional payload (JSON text where people read it, raw bytes for bulk data), a
  * stack of route ids that leads a response back, and the credential of the sender.  The credential
- * is stamped where the message enters the session; a value from outside is never trusted.
+ * is stamped where the message enters the session; a value from outside is never trusted.  So is the
+ * term: each root of a session has one, and a broker accepts no message of another term from its
+ * neighbors.
  *
  * The encoding (msg.c) is one contiguous frame, the same on overlays and on local sockets.
  *
@@ -43,6 +45,10 @@ enum flux_msg_flag {
 
 /* Destination of a request: the nearest broker that has the service. */
 #define FLUX_NODEID_ANY UINT32_MAX
+/* Destination of a request: the broker that has the role of the root. */
+#define FLUX_NODEID_ROOT 0u
+/* The term of the first root of a session; 0: the message has not entered a session. */
+#define FLUX_TERM_FIRST 1u
 /* Largest rank. */
 #define FLUX_RANK_MAX ((1u << 28) - 1)
 
@@ -55,7 +61,7 @@ enum flux_msg_flag {
 #define FLUX_MATCHTAG_NONE 0u
 
 /* Limits of the encoding. */
-#define FLUX_MSG_HEADER_SIZE 40
+#define FLUX_MSG_HEADER_SIZE 44
 #define FLUX_MSG_TOPIC_MAX 255
 #define FLUX_MSG_ROUTES_MAX 1024
 #define FLUX_MSG_ERRNUM_MAX 4095
@@ -65,7 +71,7 @@ enum flux_msg_flag {
  * topic is 1 to 255 printable ASCII characters without blanks). */
 flux_msg_t *flux_msg_create(enum flux_msg_type type, const char *topic);
 
-/* Create a response to `req`: the same topic and match tag, and a copy of its routes.  errnum 0 is
+/* Create a response to `req`: the same topic, match tag and term, and a copy of its routes.  errnum 0 is
  * success.  NULL with ENOMEM, or EINVAL if `req` is not a request. */
 flux_msg_t *flux_msg_response_create(const flux_msg_t *req, int errnum);
 
@@ -91,6 +97,10 @@ int flux_msg_errnum(const flux_msg_t *msg); /* response: 0 or a positive errno *
 void flux_msg_set_errnum(flux_msg_t *msg, int errnum);
 uint64_t flux_msg_seq(const flux_msg_t *msg); /* event: sequence from 1; else 0 */
 void flux_msg_set_seq(flux_msg_t *msg, uint64_t seq);
+/* The term of the root in whose time the message entered the session.  Events are in order of (term,
+ * sequence). */
+uint32_t flux_msg_term(const flux_msg_t *msg);
+void flux_msg_set_term(flux_msg_t *msg, uint32_t term);
 uint32_t flux_msg_userid(const flux_msg_t *msg);
 uint32_t flux_msg_rolemask(const flux_msg_t *msg);
 void flux_msg_set_cred(flux_msg_t *msg, uint32_t userid, uint32_t rolemask);

@@ -152,7 +152,7 @@ static void lost_cb(flux_future_t *f, void *arg)
 void session_ask_lost(session_t *s)
 {
     flux_future_destroy(s->lost_f);
-    if (!(s->lost_f = flux_rpc(s->h, "overlay.status", NULL, 0, 0)) ||
+    if (!(s->lost_f = flux_rpc(s->h, "overlay.status", NULL, FLUX_NODEID_ROOT, 0)) ||
         flux_future_then(s->lost_f, -1., lost_cb, s) < 0) {
         complain(s, "out of memory");
         flux_future_destroy(s->lost_f);

@@ -277,7 +277,7 @@ int setup_no_arguments(const char *module, int argc, char **argv, errmsg_t *err)
 
 int setup_root_only(flux_t *h, const char *module, errmsg_t *err)
 {
-    if (flux_rank(h) == 0)
+    if (flux_is_root(h))
         return 0;
     return errmsg_fail(err, EINVAL, "the %s module runs at rank 0 only, not at rank %u", module,
                        flux_rank(h));

@@ -273,7 +273,7 @@ static void suspect(struct barrier *b, const idset_t *lost)
 {
     flux_t *h = b->ctx->h;
 
-    if (flux_rank(h) != 0)
+    if (!flux_is_root(h))
         return;
     if (grace_suspect(b->ctx->grace, &b->grace, lost, grace_cb, b) < 0)
         flux_log(h, LOG_ERR, "out of memory to watch barrier '%s' after a broker was lost",
@@ -383,7 +383,7 @@ static uint64_t entries(const struct barrier *b)
 static void barrier_advance(struct barrier *b, uint32_t added)
 {
     struct ctx *ctx = b->ctx;
-    bool top = flux_rank(ctx->h) == 0;
+    bool top = flux_is_root(ctx->h);
 
     if (added > b->nprocs - b->total) {
         barrier_failf(b, false, EINVAL, "barrier '%s': more than its %u participants entered",
@@ -765,7 +765,7 @@ static int barrier_init(flux_t *h, int argc, char **argv, void **arg, errmsg_t *
         !(ctx->defer = flux_defer_create(flux_get_reactor(h), flush_cb, ctx)) ||
         !(ctx->handlers = flux_handlers_add(h, handlers, ctx)) ||
         !(ctx->session = session_create(h, &session_ops, ctx)) ||
-        (flux_rank(h) == 0 && !(ctx->setup = setup_create(h, &settings, ctx, 0, NULL, err)))) {
+        (flux_is_root(h) && !(ctx->setup = setup_create(h, &settings, ctx, 0, NULL, err)))) {
         barrier_fini(h, ctx);
         return errmsg_fail(err, ENOMEM, "the barrier module is out of memory");
     }

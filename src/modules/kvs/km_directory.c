@@ -412,7 +412,7 @@ static void post(struct km *k, const char *topic, const struct flux_schema *desc
 {
     char *json = flux_schema_encode(desc, out);
 
-    if (!json || courier_post_json(k->dir->courier, topic, 0, json) < 0)
+    if (!json || courier_post_json(k->dir->courier, topic, FLUX_NODEID_ROOT, json) < 0)
         flux_log(k->h, LOG_ERR, "no memory to tell rank 0 about a namespace (%s)", topic);
 }
 
@@ -423,8 +423,8 @@ void km_directory_tell_lost(struct km *k, const char *name, uint64_t serial)
     if (k->first)
         lost_one(k, &out);
     else if (k->ending) /* should it vanish, whoever finds none here tells it (km_space.c) */
-        flux_future_destroy(
-            flux_rpc_struct(k->h, "kvs.namespace-lost", &km_wire_serial_schema, &out, 0, 0));
+        flux_future_destroy(flux_rpc_struct(k->h, "kvs.namespace-lost", &km_wire_serial_schema,
+                                            &out, FLUX_NODEID_ROOT, 0));
     else
         post(k, "kvs.namespace-lost", &km_wire_serial_schema, &out);
 }

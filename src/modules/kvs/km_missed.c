@@ -163,7 +163,8 @@ void km_missed_work(struct km_missed *m)
         return;
     m->asked = out.namespaces;
     m->asked_for = m->doubts;
-    m->f = flux_rpc_struct(k->h, "kvs.namespace-check", &km_wire_check_schema, &out, 0, 0);
+    m->f = flux_rpc_struct(k->h, "kvs.namespace-check", &km_wire_check_schema, &out,
+                           FLUX_NODEID_ROOT, 0);
     if (!m->f || flux_future_then(m->f, -1., checked_cb, m) < 0)
         forget(m);
 }

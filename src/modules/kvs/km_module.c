@@ -379,12 +379,12 @@ static int kvs_init(flux_t *h, int argc, char **argv, void **arg, errmsg_t *err)
         return errmsg_fail(err, ENOMEM, "the kvs module is out of memory");
     k = &kvs->km;
     k->h = h;
-    k->first = flux_rank(h) == 0;
+    k->first = flux_is_root(h);
     snprintf(k->hash, sizeof(k->hash), "%s", HASH);
     if (!(k->session = session_create(h, &session_ops, k)) ||
         !(k->grace = grace_create(h, &kvs->fence_grace)) || make_parts(k) < 0 ||
         !(k->spaces = hmap_create_str(NULL)) || !(k->senders = claims_create()) ||
-        !(k->primary = km_ns_create(k, KVS_NS_PRIMARY, 0)) ||
+        !(k->primary = km_ns_create(k, KVS_NS_PRIMARY, FLUX_NODEID_ROOT)) ||
         !(kvs->tick = flux_timer_create(flux_get_reactor(h), tick_cb, k)) ||
         !(kvs->handlers = flux_handlers_add(h, handlers, k)) || subscribe(kvs) < 0 ||
         !(kvs->setup = setup_create(h, &settings, kvs, 0, NULL, err))) {

@@ -118,7 +118,7 @@ static uint32_t towards(const struct km_ns *ns, bool master, unsigned *flags)
 {
     if (master)
         return ns->rank;
-    if (ns->rank != 0)
+    if (ns->rank != FLUX_NODEID_ROOT)
         return km_route_hop(ns->k->route, ns->rank);
     *flags |= FLUX_MSGF_UPSTREAM;
     return FLUX_NODEID_ANY;

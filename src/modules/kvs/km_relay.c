@@ -67,8 +67,8 @@ void km_relay_request(struct km_relays *rs, const flux_msg_t *msg, const char *t
         r->req = flux_msg_incref(msg);
         list_init(&r->node);
         list_append(&rs->all, &r->node);
-        r->f = desc ? flux_rpc_struct(rs->h, topic, desc, in, 0, 0)
-                    : flux_rpc(rs->h, topic, NULL, 0, 0);
+        r->f = desc ? flux_rpc_struct(rs->h, topic, desc, in, FLUX_NODEID_ROOT, 0)
+                    : flux_rpc(rs->h, topic, NULL, FLUX_NODEID_ROOT, 0);
         if (r->f && flux_future_then(r->f, -1., relayed_cb, r) == 0)
             return;
         relay_free(r);

@@ -276,7 +276,7 @@ static void add_entry(struct ctx *ctx, const struct log_entry *e, bool forward)
         return;
     }
     ctx->appended++;
-    if (forward && flux_rank(ctx->h) != 0)
+    if (forward && !flux_is_root(ctx->h))
         forward_add(ctx, e);
     if (ctx->nfollowers > 0)
         flux_watcher_start(ctx->defer);
@@ -341,7 +341,7 @@ static void forward_request_cb(flux_t *h, const flux_msg_t *req, void *arg)
         ctx->bad++;
         return;
     }
-    if (flux_rank(h) == 0)
+    if (flux_is_root(h))
         ctx->below_dropped += in.dropped;
     else
         ctx->outbox_dropped += in.dropped;
@@ -350,7 +350,7 @@ static void forward_request_cb(flux_t *h, const flux_msg_t *req, void *arg)
         struct log_entry e;
         if (flux_schema_decode_json(&log_entry_schema, item, &e, NULL) < 0)
             ctx->bad++;
-        else if (flux_rank(h) == 0)
+        else if (flux_is_root(h))
             add_entry(ctx, &e, false);
         else
             forward_add(ctx, &e);

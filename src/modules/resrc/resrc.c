@@ -367,7 +367,7 @@ static int resrc_init(flux_t *h, int argc, char **argv, void **arg, errmsg_t *er
     ctx->defer = flux_defer_create(flux_get_reactor(h), defer_cb, ctx);
     ctx->again = flux_timer_create(flux_get_reactor(h), again_cb, ctx);
     if (!ctx->pending || !ctx->defer || !ctx->again || !(ctx->find = resrc_find_create(ctx)) ||
-        (ctx->rank == 0 && !(ctx->root = resrc_root_create(ctx, err))) ||
+        (flux_is_root(h) && !(ctx->root = resrc_root_create(ctx, err))) ||
         !(ctx->handlers = flux_handlers_add(h, handlers, ctx))) {
         int saved = errno;
 

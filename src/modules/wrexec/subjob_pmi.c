@@ -362,7 +362,8 @@ void subjob_pmi_name(struct subjob *j, const void *payload, size_t len)
     fe->step = ASKING;
     fe->num = exec_wire_u32(payload);
     list_append(&j->fences, &fe->node);
-    fe->f = flux_rpc_struct(j->ctx->h, "wrexec.name", &wrexec_name_schema, &req, 0, 0);
+    fe->f =
+        flux_rpc_struct(j->ctx->h, "wrexec.name", &wrexec_name_schema, &req, FLUX_NODEID_ROOT, 0);
     if (!fe->f)
         named(fe, errno, errno == EINVAL ? "names need to be UTF-8" : "out of memory");
     else if (flux_future_then(fe->f, -1., name_cb, fe) < 0)

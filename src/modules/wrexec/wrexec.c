@@ -431,7 +431,7 @@ static int wrexec_init(flux_t *h, int argc, char **argv, void **arg, errmsg_t *e
     ctx->exec = launchlink_create(h, &launchlink_callbacks, ctx);
     ctx->edges = edges_create(h, &edge_callbacks, ctx);
     if (!ctx->jobs || !ctx->reaper || !ctx->exec || !ctx->edges ||
-        (ctx->rank == 0 &&
+        (flux_is_root(h) &&
          (!(ctx->coord = coord_create(ctx)) || !(ctx->names = names_create(h, job_runs, ctx))))) {
         wrexec_fini(h, ctx);
         return errmsg_fail(err, ENOMEM, "the wrexec module is out of memory");

@@ -39,6 +39,7 @@ static flux_msg_t *random_msg(void)
     flux_msg_set_cred(msg, (uint32_t)rnd(), (uint32_t)rnd());
     flux_msg_set_errnum(msg, (int)(rnd() % 4096));
     flux_msg_set_seq(msg, rnd());
+    flux_msg_set_term(msg, (uint32_t)rnd());
     if (type == FLUX_MSG_REQUEST || type == FLUX_MSG_RESPONSE) {
         size_t n = rnd() % 4 ? rnd() % 10 : rnd() % (FLUX_MSG_ROUTES_MAX + 1);
         while (n-- > 0)
@@ -71,6 +72,7 @@ static void assert_equal(const flux_msg_t *a, const flux_msg_t *b)
     ck_assert_uint_eq(flux_msg_matchtag(a), flux_msg_matchtag(b));
     ck_assert_int_eq(flux_msg_errnum(a), flux_msg_errnum(b));
     ck_assert_uint_eq(flux_msg_seq(a), flux_msg_seq(b));
+    ck_assert_uint_eq(flux_msg_term(a), flux_msg_term(b));
     ck_assert_uint_eq(flux_msg_userid(a), flux_msg_userid(b));
     ck_assert_uint_eq(flux_msg_rolemask(a), flux_msg_rolemask(b));
     ck_assert_uint_eq(flux_msg_route_count(a), flux_msg_route_count(b));
@@ -220,7 +222,7 @@ START_TEST(refused_headers)
         const char *says;
     } bad[] = {
         {FLUX_MSG_REQUEST, 0, 0xf0, "first byte"},
-        {FLUX_MSG_REQUEST, 1, 2, "format 2"},
+        {FLUX_MSG_REQUEST, 1, 1, "format is 1"},
         {FLUX_MSG_REQUEST, 2, 3, "type 3"},
         {FLUX_MSG_REQUEST, 2, 0, "type 0"},
         {FLUX_MSG_REQUEST, 3, 0x20, "flags"},
@@ -235,11 +237,11 @@ START_TEST(refused_headers)
         {FLUX_MSG_CONTROL, 34, 1, "routes"},
         {FLUX_MSG_REQUEST, 39, 0x20, "payload of"},
         {FLUX_MSG_REQUEST, 36, 1, "truncated or has"},
-        {FLUX_MSG_REQUEST, 40, ' ', "blanks"},
-        {FLUX_MSG_REQUEST, 40, 0, "blanks"},
-        {FLUX_MSG_REQUEST, 41, 0x7f, "unprintable"},
-        {FLUX_MSG_REQUEST, 41, 0x80, "unprintable"},
-        {FLUX_MSG_REQUEST, 43, 0, "NUL"},
+        {FLUX_MSG_REQUEST, 44, ' ', "blanks"},
+        {FLUX_MSG_REQUEST, 44, 0, "blanks"},
+        {FLUX_MSG_REQUEST, 45, 0x7f, "unprintable"},
+        {FLUX_MSG_REQUEST, 45, 0x80, "unprintable"},
+        {FLUX_MSG_REQUEST, 47, 0, "NUL"},
     };
 
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
@@ -259,8 +261,8 @@ START_TEST(refused_headers)
     }
     /* A stream is known to be bad from its first bytes. */
     ck_assert_int_eq(flux_msg_frame_size("\xf2", 1, NULL), -1);
-    ck_assert_int_eq(flux_msg_frame_size("\xf1\x02", 2, NULL), -1);
-    ck_assert_int_eq(flux_msg_frame_size("\xf1\x01", 2, NULL), 0);
+    ck_assert_int_eq(flux_msg_frame_size("\xf1\x01", 2, NULL), -1);
+    ck_assert_int_eq(flux_msg_frame_size("\xf1\x02", 2, NULL), 0);
     ck_assert_int_eq(flux_msg_frame_size(NULL, 0, NULL), 0);
 }
 END_TEST
