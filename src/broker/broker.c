@@ -185,6 +185,8 @@ static void maybe_stop_modules(struct broker *b)
 {
     if (b->children_gone && (!b->program || b->program_over)) {
         flux_timer_start(b->module_timer, nested_patience(&b->nested, b->module_timeout), 0.);
+        if (attrs_get(b->attrs, "statedir") || attrs_get(b->attrs, "config.file"))
+            connector_ending(b->connector);
         modhost_stop(b->modhost, modules_stopped, b);
     }
 }

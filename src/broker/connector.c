@@ -943,6 +943,20 @@ error:
     return NULL;
 }
 
+void connector_ending(connector_t *cn)
+{
+    flux_msg_t *msg = flux_msg_create(FLUX_MSG_CONTROL, LOCAL_ENDING);
+
+    LIST_FOREACH(it, &cn->clients)
+    {
+        struct client *cl = list_entry(it, struct client, node);
+
+        if (msg && cl->state == CLIENT_OPEN && outq_add(cl->out, msg) == 0)
+            mark_dirty(cl);
+    }
+    flux_msg_destroy(msg);
+}
+
 void connector_destroy(connector_t *cn)
 {
     if (cn) {

@@ -32,6 +32,9 @@ connector_t *connector_create(core_t *core, const char *path, const struct conne
 /* Create the socket's name again if it was removed; connections remain.  1: created; 0: it exists;
  * -1 with errno and an error message: no new client can connect. */
 int connector_relisten(connector_t *cn, errmsg_t *err);
+/* Tell the clients that the broker ends and may be started again: those that would return then need
+ * not hear how their streams end. */
+void connector_ending(connector_t *cn);
 /* Closes all connections and removes the socket's name.  NULL-safe, keeps errno. */
 void connector_destroy(connector_t *cn);
 

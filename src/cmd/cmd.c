@@ -387,6 +387,11 @@ int cmd_subcommand(struct cmd *c, const char *text, const struct cmd_sub subs[],
 
 /* --- the session --- */
 
+static void back_cb(flux_t *h, void *arg)
+{
+    cmd_error(arg, "the broker was started again: going on");
+}
+
 static flux_t *open_handle(struct cmd *c, bool signals)
 {
     struct cmd_private *p = c->priv;
@@ -398,8 +403,10 @@ static flux_t *open_handle(struct cmd *c, bool signals)
         cmd_error(c, "cannot create an event loop: %s", strerror(errno));
         return NULL;
     }
-    if (!(p->h = flux_open(NULL, p->reactor, &err)))
+    if (!(p->h = flux_open_flags(NULL, p->reactor, p->returns ? FLUX_O_RECONNECT : 0, &err)))
         cmd_error(c, "%s", err.text);
+    else if (p->returns)
+        flux_set_back_handler(p->h, back_cb, c);
     return p->h;
 }
 
@@ -411,6 +418,11 @@ flux_t *cmd_handle(struct cmd *c)
 flux_t *cmd_handle_signals(struct cmd *c)
 {
     return open_handle(c, true);
+}
+
+void cmd_returns(struct cmd *c)
+{
+    c->priv->returns = true;
 }
 
 void cmd_progress(struct cmd *c, const char *fmt, ...)

@@ -134,6 +134,9 @@ int cmd_subcommand(struct cmd *c, const char *text, const struct cmd_sub subs[],
 flux_t *cmd_handle(struct cmd *c);
 /* The same with a reactor that can watch signals and children. */
 flux_t *cmd_handle_signals(struct cmd *c);
+/* Before the first call: the connection shall return to a broker that is started again
+ * (FLUX_O_RECONNECT), which is then said on standard error. */
+void cmd_returns(struct cmd *c);
 /* Wait until `f` has a result (<= 0: for ever).  When it takes more than two seconds and standard
  * error is a terminal, say there `what` is being waited for.  0; -1 after printing a sentence,
  * also for a result that is an error.  `f` may be NULL, with errno from its creation. */

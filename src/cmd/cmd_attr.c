@@ -156,7 +156,7 @@ int cmd_lsattr(struct cmd *c, int argc, char **argv)
         return rc - 1;
     if (!(h = cmd_handle(c)))
         return CMD_FAIL;
-    f = flux_rpc(h, "attr.list", NULL, target(h, &o), 0);
+    f = flux_rpc(h, "attr.list", NULL, target(h, &o), FLUX_MSGF_IDEMPOTENT);
     rc = CMD_FAIL;
     if (cmd_wait_struct(c, f, TIMEOUT, "attr.list", &attr_all_schema, &l) == 0)
         rc = o.json ? cmd_print_json(c, json_incref(l.attrs)) : print_list(c, l.attrs);

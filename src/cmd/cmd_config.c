@@ -71,7 +71,7 @@ static int ask(struct cmd *c, uint32_t rank, struct got *g)
         return -1;
     if (rank == FLUX_NODEID_ANY)
         rank = flux_rank(h);
-    g->values_f = flux_rpc(h, "attr.list", NULL, rank, 0);
+    g->values_f = flux_rpc(h, "attr.list", NULL, rank, FLUX_MSGF_IDEMPOTENT);
     g->sources_f = flux_rpc(h, "attr.sources", NULL, rank, 0);
     return cmd_wait_struct(c, g->values_f, TIMEOUT, "attr.list", &attr_all_schema, &g->values) <
                        0 ||

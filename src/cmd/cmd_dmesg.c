@@ -48,7 +48,10 @@ static void print_entry(const struct log_entry *e)
            e->rank, e->text);
 }
 
-static int print_entries(struct cmd *c, const json_t *entries, bool json_lines)
+/* `last`: of the entries that were printed before, if this is a stream.  One that begins anew
+ * because the broker was started again may repeat them. */
+static int print_entries(struct cmd *c, const json_t *entries, bool json_lines,
+                         struct log_entry *last)
 {
     size_t i;
     json_t *val;
@@ -60,6 +63,10 @@ static int print_entries(struct cmd *c, const json_t *entries, bool json_lines)
 
         if (flux_schema_decode_json(&log_entry_schema, val, &e, &err) < 0)
             return cmd_error(c, "the log contains an invalid entry: %s", err.text);
+        if (last && e.seq <= last->seq && e.time <= last->time)
+            continue;
+        if (last)
+            *last = (struct log_entry){.seq = e.seq, .time = e.time};
         if (!json_lines)
             print_entry(&e);
         else if (json_dumpf(val, stdout, JSON_COMPACT) == 0)
@@ -72,6 +79,7 @@ static int print_entries(struct cmd *c, const json_t *entries, bool json_lines)
 
 static int follow(struct cmd *c, flux_future_t *f, bool json)
 {
+    struct log_entry last = {0};
     struct log_entries r;
     errmsg_t err;
 
@@ -80,7 +88,7 @@ static int follow(struct cmd *c, flux_future_t *f, bool json)
             return cmd_error(c, "the connection to the broker was lost");
         if (flux_rpc_get_struct(f, &log_entries_schema, &r, &err) < 0)
             return errno == ENODATA ? CMD_OK : cmd_error(c, "%s", err.text);
-        if (print_entries(c, r.entries, json) != CMD_OK)
+        if (print_entries(c, r.entries, json, &last) != CMD_OK)
             return CMD_FAIL;
         flux_future_next(f);
     }
@@ -101,7 +109,8 @@ static int dump(struct cmd *c, flux_future_t *f, bool json)
 
     if (cmd_wait_struct(c, f, TIMEOUT, "log.dump", &log_entries_schema, &r) < 0)
         return CMD_FAIL;
-    return json ? cmd_print_json(c, json_incref(r.entries)) : print_entries(c, r.entries, false);
+    return json ? cmd_print_json(c, json_incref(r.entries))
+                : print_entries(c, r.entries, false, NULL);
 }
 
 int cmd_dmesg(struct cmd *c, int argc, char **argv)
@@ -152,6 +161,8 @@ int cmd_dmesg(struct cmd *c, int argc, char **argv)
         return cmd_option_exit(key);
     if (argc > c->optind)
         return cmd_usage_error(c, "no argument is expected");
+    if (following)
+        cmd_returns(c);
     if (!(h = cmd_handle(c)))
         return CMD_FAIL;
     if (clear) {
@@ -161,7 +172,7 @@ int cmd_dmesg(struct cmd *c, int argc, char **argv)
         if (!following && broker == 0)
             flush_journal(h);
         f = flux_rpc_struct(h, following ? "log.follow" : "log.dump", &log_query_schema, &q, broker,
-                            following ? FLUX_MSGF_STREAMING : 0);
+                            FLUX_MSGF_IDEMPOTENT | (following ? FLUX_MSGF_STREAMING : 0));
         if (!f)
             return cmd_error(c, "cannot request the log: %s", strerror(errno));
         rc = following ? follow(c, f, json) : dump(c, f, json);

@@ -9,6 +9,7 @@ struct cmd_private {
     flux_reactor_t *reactor;
     char full_name[64];
     bool in_options;
+    bool returns; /* see cmd_returns() */
     bool progress_shown;
     double progress_since; /* monotonic seconds, 0: nothing is under way */
 };

@@ -28,7 +28,7 @@ static int take(struct cmd *c, struct res *res, const struct resrc_update *u)
 /* Without a scheduler, nothing is allocated. */
 static int query_use(struct cmd *c, flux_t *h, struct res *res)
 {
-    flux_future_t *f = flux_rpc(h, "sched.resources", "{}", FLUX_NODEID_ROOT, 0);
+    flux_future_t *f = flux_rpc(h, "sched.resources", "{}", FLUX_NODEID_ROOT, FLUX_MSGF_IDEMPOTENT);
     struct sched_resources a = {0};
     errmsg_t err = {""};
 

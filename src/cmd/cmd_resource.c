@@ -281,7 +281,7 @@ static int show_status(struct cmd *c, const strvec_t *states, bool json)
 
     if (!h)
         return CMD_FAIL;
-    f = flux_rpc(h, "resrc.status", "{}", FLUX_NODEID_ROOT, 0);
+    f = flux_rpc(h, "resrc.status", "{}", FLUX_NODEID_ROOT, FLUX_MSGF_IDEMPOTENT);
     if (cmd_wait_struct(c, f, TIMEOUT, "the state of nodes", &resrc_status_schema, &st) < 0) {
         flux_future_destroy(f);
         return CMD_FAIL;

@@ -60,7 +60,8 @@ static int find_holders(struct cmd *c, struct holders *hs)
 {
     struct job_list q;
     flux_t *h = cmd_handle(c);
-    flux_future_t *f = h ? flux_rpc(h, "job.stats", "{}", FLUX_NODEID_ROOT, 0) : NULL;
+    flux_future_t *f =
+        h ? flux_rpc(h, "job.stats", "{}", FLUX_NODEID_ROOT, FLUX_MSGF_IDEMPOTENT) : NULL;
     bool none = f && flux_future_wait(f, 60.) == 0 && flux_future_errnum(f) == ENOSYS;
 
     flux_future_destroy(f);

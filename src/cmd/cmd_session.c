@@ -12,7 +12,7 @@
 /* The shape alone: NULL after printing a sentence. */
 static topology_t *session_topology(struct cmd *c, flux_t *h, char **spec)
 {
-    flux_future_t *f = flux_rpc(h, "overlay.topology", NULL, flux_rank(h), 0);
+    flux_future_t *f = flux_rpc(h, "overlay.topology", NULL, flux_rank(h), FLUX_MSGF_IDEMPOTENT);
     topology_t *t = NULL;
     struct overlay_shape s;
     errmsg_t err;
@@ -57,7 +57,7 @@ int session_query(struct cmd *c, struct session *s, bool topology)
     memset(s, 0, sizeof(*s));
     if (!h || (topology && !(s->topo = session_topology(c, h, &s->spec))))
         return -1;
-    f = flux_rpc(h, "overlay.status", NULL, FLUX_NODEID_ROOT, 0);
+    f = flux_rpc(h, "overlay.status", NULL, FLUX_NODEID_ROOT, FLUX_MSGF_IDEMPOTENT);
     if (cmd_wait_struct(c, f, TIMEOUT, "overlay.status", &overlay_status_schema, &st) == 0) {
         s->size = st.size;
         if (!(s->state = strdup(st.state)) || !(s->up = idset_parse(st.up, &err)) ||

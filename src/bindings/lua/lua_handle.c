@@ -309,7 +309,8 @@ static int handle_attrs(lua_State *L)
     struct lflux_future *lf = lflux_future_push(L, 1, push_attrs);
     flux_t *h = lh->conn->h;
 
-    return lflux_future_await(L, lf, flux_rpc(h, "attr.list", NULL, flux_rank(h), 0),
+    return lflux_future_await(L, lf,
+                              flux_rpc(h, "attr.list", NULL, flux_rank(h), FLUX_MSGF_IDEMPOTENT),
                               "for the attributes", -1.);
 }
 

@@ -97,8 +97,8 @@ static int queue_list(struct cmd *c, int argc, char **argv)
         return cmd_usage_error(c, "no argument is expected");
     if (!(h = cmd_handle(c)))
         return CMD_FAIL;
-    flux_future_t *f =
-        flux_rpc(h, "sched.status", "{}", FLUX_NODEID_ROOT, 0); /* while we wait for the other */
+    flux_future_t *f = flux_rpc(h, "sched.status", "{}", FLUX_NODEID_ROOT,
+                                FLUX_MSGF_IDEMPOTENT); /* while we wait for the other */
     if (!(job = ask(c, flux_job_queue(h, "status", NULL), "the state of the queue", false))) {
         flux_future_destroy(f);
         return CMD_FAIL;

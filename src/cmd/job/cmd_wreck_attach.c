@@ -197,6 +197,7 @@ int wreck_attach(struct cmd *c, int argc, char **argv)
         return cmd_option_exit(key);
     if (job_args_id(c, argc - c->optind, argv + c->optind, &a.id) < 0)
         return CMD_USAGE;
+    cmd_returns(c);
     if (!(a.h = cmd_handle_signals(c)) || wreck_sync(c, a.h) < 0 || (where = find_output(&a)) < 0)
         return CMD_FAIL;
     key = follow(&a, where == 1);

@@ -260,6 +260,7 @@ int kvs_watch(struct cmd *c, int argc, char **argv)
     if (w.a.append && w.a.recursive)
         return cmd_usage_error(
             c, "--append is for values, --recursive for directories: use one of them");
+    cmd_returns(c);
     w.key = w.a.argv[0];
     if (strcmp(w.key, ".") != 0) {
         if (asprintf(&prefix, "%s.", w.key) < 0)

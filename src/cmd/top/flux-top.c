@@ -433,6 +433,8 @@ static int run(struct top *t, const char *where)
 
     if (where && (n = nesturi_path(where, ids, NESTURI_LEVELS_MAX - 1, &err)) < 0)
         return cmd_usage_error(t->c, "%s", err.text);
+    if (!t->batch)
+        cmd_returns(t->c);
     if (!(t->places[0].h = cmd_handle_signals(t->c)))
         return CMD_FAIL;
     t->places[0].uri = flux_default_uri();

@@ -278,7 +278,8 @@ static void begin_round(topdata_t *d)
     query.estimates = true;
     d->ask[ASK_PENDING] = d->pending ? flux_job_list(d->h, &query) : NULL;
     d->ask[ASK_QUEUE] = flux_job_queue(d->h, "status", NULL);
-    d->ask[ASK_RESOURCES] = flux_rpc(d->h, "sched.resources", "{}", FLUX_NODEID_ANY, 0);
+    d->ask[ASK_RESOURCES] =
+        flux_rpc(d->h, "sched.resources", "{}", FLUX_NODEID_ANY, FLUX_MSGF_IDEMPOTENT);
     d->waiting = 1; /* this function */
     for (int i = 0; i < ASKS; i++) {
         if (d->ask[i]) {

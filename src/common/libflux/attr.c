@@ -17,7 +17,8 @@ flux_future_t *flux_attr_get_async(flux_t *h, const char *name)
 {
     struct attr_pair a = {.name = name};
 
-    return flux_rpc_struct(h, "attr.get", &attr_name_schema, &a, flux_rank(h), 0);
+    return flux_rpc_struct(h, "attr.get", &attr_name_schema, &a, flux_rank(h),
+                           FLUX_MSGF_IDEMPOTENT);
 }
 
 int flux_attr_future_get(flux_future_t *f, const char **value, errmsg_t *err)

@@ -1,9 +1,18 @@
 /* conn_local.c - the transport of clients: a UNIX stream socket to the local broker.
  *
- *    state        what happens                              left when
- *    connecting   connects, waits for the broker's "hello"  hello: open; anything else: an error
- *    open         messages pass both ways                   end of stream, "error", bad bytes: lost
- *    lost         nothing                                   the handle is closed
+ *    state      what happens                              left when
+ *    (opening)  connects, waits for the broker's "hello"  hello: open; anything else: an error
+ *    open       messages pass both ways                   end of stream, "ending": away, or lost;
+ *                                                         "error", bad bytes: lost
+ *    away       tries to connect, with pauses that grow   connected: greeting; given up: lost
+ *    greeting   waits for the "hello"                     hello: asking; end of stream: away;
+ *                                                         anything else: lost
+ *    asking     asks whether the session runs, again      it runs: open; end of stream: away; given
+ *               after each pause                          up: lost
+ *    lost       nothing                                   the handle is closed
+ *
+ * The states between are those of a handle with FLUX_O_RECONNECT.  A broker accepts clients before
+ * its modules have started: what is sent again waits until the session runs.
  *
  * Sending: the first message of a pass of the reactor is written at once, for latency.  Those that
  * follow in the same pass are queued for throughput, and written with one call before the reactor
@@ -18,9 +27,11 @@
  *  3. Messages are delivered in the order in which they came, even if a handler waits for a future,
  *     and so reads on while messages of the previous read are undelivered.
  *
+ *  4. A return gives up RETURN_MAX seconds after the loss, or when the session's directory is gone.
+ *
  * Security: a client sends its environment, its input and its jobs to whoever listens.  The process
  * at the other end must therefore run as the client's own user, or as root; nothing is read or
- * written before that is checked.
+ * written before that is checked, at each return too.
  *
  * Failure: flux_local_open() returns NULL with errno and an error message; later the handle is told
  * once that the connection is lost.
@@ -40,14 +51,19 @@
 
 #include "conn_local.h"
 #include "framer.h"
+#include "libutil/clock.h"
 #include "libutil/fdutil.h"
 #include "libutil/strutil.h"
 #include "local_proto.h"
+#include "overlay_wire.h"
 
 #define SCRATCH_SIZE 65536
 #define FLUSH_SIZE 65536
 #define QUEUE_MAX (64u * 1024 * 1024)
 #define HELLO_TIMEOUT 60.
+#define RETURN_MAX FLUX_RECONNECT_MAX
+#define PAUSE_MIN 0.005
+#define PAUSE_MAX 0.5
 
 static const struct flux_field hello_fields[] = {
     FLUX_FIELD_INT(struct local_hello, protocol, FLUX_FIELD_REQUIRED),
@@ -64,9 +80,18 @@ static const struct flux_field error_fields[] = {
 };
 const struct flux_schema local_error_schema = FLUX_SCHEMA(struct local_error, error_fields);
 
+enum state { OPEN, AWAY, GREETING, ASKING, LOST };
+
 struct local {
     flux_t *h;
     flux_reactor_t *r;
+    enum state state;
+    char *path; /* of the socket, if the connection may return to it; else NULL */
+    char *dir;  /* of the session: while it exists, the broker may return */
+    flux_watcher_t *again;
+    double pause, due; /* AWAY: until the next attempt; ASKING: until the next question */
+    double given_up;   /* when the return is given up */
+    bool asked;        /* ASKING: the answer has not come */
     int fd;
     framer_t *in;
     outq_t *out;
@@ -77,18 +102,64 @@ struct local {
     bool blocked;    /* the socket is full: waiting for POLLOUT */
     bool out_broken; /* writing failed; reading will find the reason */
     bool nonblock;   /* an inherited socket that never sleeps in recv(2) */
-    bool lost;
 };
 
 static void lose(struct local *l, const char *why)
 {
-    if (l->lost)
+    if (l->state == LOST)
         return;
-    l->lost = true;
+    l->state = LOST;
     flux_watcher_stop(l->io);
     flux_watcher_stop(l->defer);
+    flux_watcher_stop(l->again);
     if (l->h)
         flux_handle_lost(l->h, why);
+}
+
+static void pause_until(struct local *l, double pause)
+{
+    l->pause = pause > PAUSE_MAX ? PAUSE_MAX : pause;
+    l->due = clock_now() + l->pause;
+    flux_timer_start(l->again, l->pause, 0.);
+}
+
+/* The broker is gone.  What it had sent in part, or would get, is of no use any more. */
+static void go_away(struct local *l, const char *why)
+{
+    bool was_open = l->state == OPEN;
+    framer_t *in;
+    outq_t *out;
+
+    if (!l->path) {
+        lose(l, why);
+        return;
+    }
+    in = framer_create();
+    out = outq_create();
+    if (!in || !out) {
+        framer_destroy(in);
+        outq_destroy(out);
+        lose(l, "out of memory for a connection");
+        return;
+    }
+    flux_watcher_stop(l->defer);
+    flux_watcher_destroy(l->io);
+    l->io = NULL;
+    framer_destroy(l->in);
+    outq_destroy(l->out);
+    l->in = in;
+    l->out = out;
+    close(l->fd);
+    l->fd = -1;
+    l->blocked = l->out_broken = false;
+    l->state = AWAY;
+    if (was_open) {
+        l->given_up = clock_now() + RETURN_MAX;
+        l->pause = PAUSE_MIN / 2;
+    }
+    pause_until(l, 2 * l->pause);
+    if (was_open)
+        flux_handle_away(l->h);
 }
 
 static void set_blocked(struct local *l, bool blocked)
@@ -124,8 +195,8 @@ static int local_send(void *impl, flux_msg_t *msg)
     double now = flux_reactor_now(l->r);
     int rc;
 
-    if (l->lost || l->out_broken)
-        rc = EPIPE;
+    if (l->state == LOST || l->out_broken)
+        rc = l->state != LOST && l->path ? ECONNRESET : EPIPE;
     else if (queued > QUEUE_MAX)
         rc = ENOBUFS;
     else if (queued == 0 && l->pass != now) {
@@ -134,7 +205,7 @@ static int local_send(void *impl, flux_msg_t *msg)
         if (rc == 0)
             set_blocked(l, outq_bytes(l->out) > 0);
         else if (rc != ENOMEM)
-            rc = EPIPE;
+            rc = l->path ? ECONNRESET : EPIPE;
     } else if (outq_add(l->out, msg) < 0)
         rc = ENOMEM;
     else {
@@ -158,11 +229,137 @@ static void handle_control(struct local *l, const flux_msg_t *msg)
     const char *json = flux_msg_json(msg);
     json_t *obj = NULL;
 
+    /* Who does not return may still want the answers. */
+    if (strcmp(flux_msg_topic(msg), LOCAL_ENDING) == 0) {
+        if (l->path)
+            go_away(l, "the broker ends");
+        return;
+    }
     if (json && strcmp(flux_msg_topic(msg), LOCAL_ERROR) == 0)
         obj = flux_schema_decode(&local_error_schema, json, strlen(json), &e, NULL);
     lose(l, obj ? e.text : "the broker sent an unknown control message");
     json_decref(obj);
 }
+
+/* --- returning --- */
+
+static int check_hello(const flux_msg_t *msg, struct local_hello *hello, errmsg_t *err);
+static int check_server(int fd, const char *uri, errmsg_t *err);
+static int connect_path(const char *path, errmsg_t *err);
+
+static void io_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg);
+
+/* May the broker still come? */
+static bool may_return(struct local *l, const char *why)
+{
+    if (access(l->dir, F_OK) < 0)
+        lose(l, "the session has ended");
+    else if (clock_now() >= l->given_up)
+        lose(l, why);
+    else
+        return true;
+    return false;
+}
+
+static void connect_again(struct local *l)
+{
+    char uri[sizeof(((struct sockaddr_un *)0)->sun_path) + 16];
+    errmsg_t err;
+
+    if ((l->fd = connect_path(l->path, &err)) < 0) {
+        if (may_return(l, err.text))
+            pause_until(l, 2 * l->pause);
+        return;
+    }
+    snprintf(uri, sizeof(uri), "local://%s", l->path);
+    if (check_server(l->fd, uri, &err) < 0) {
+        lose(l, err.text);
+        return;
+    }
+    if (!(l->io = flux_fd_watcher_create(l->r, l->fd, FLUX_POLLIN, io_cb, l))) {
+        lose(l, "out of memory for a connection");
+        return;
+    }
+    l->state = GREETING;
+    l->due = l->given_up;
+    flux_timer_start(l->again, l->due - clock_now(), 0.);
+    flux_watcher_start(l->io);
+}
+
+static void ask(struct local *l)
+{
+    flux_msg_t *msg = flux_msg_create(FLUX_MSG_REQUEST, "overlay.status");
+
+    if (!msg) {
+        lose(l, "out of memory for a connection");
+        return;
+    }
+    flux_msg_set_nodeid(msg, flux_rank(l->h));
+    if (outq_send(l->out, l->fd, msg) < 0)
+        l->out_broken = true; /* the reader finds the reason */
+    set_blocked(l, outq_bytes(l->out) > 0);
+    flux_msg_destroy(msg);
+    l->asked = true;
+    l->due = l->given_up;
+    flux_timer_start(l->again, l->due - clock_now(), 0.);
+}
+
+static void handle_hello(struct local *l, const flux_msg_t *msg)
+{
+    struct local_hello hello;
+    char text[160];
+    errmsg_t err;
+
+    if (check_hello(msg, &hello, &err) < 0) {
+        lose(l, err.text);
+    } else if (hello.rank != flux_rank(l->h)) {
+        snprintf(text, sizeof(text), "the broker was rank %u, and has returned as rank %u",
+                 flux_rank(l->h), hello.rank);
+        lose(l, text);
+    } else {
+        l->state = ASKING;
+        l->pause = PAUSE_MIN;
+        ask(l);
+    }
+}
+
+static void handle_status(struct local *l, const flux_msg_t *msg)
+{
+    const char *json = flux_msg_errnum(msg) ? NULL : flux_msg_json(msg);
+    struct overlay_status st;
+    errmsg_t err = {"the broker did not say whether its session runs"};
+    json_t *obj =
+        json ? flux_schema_decode(&overlay_status_schema, json, strlen(json), &st, &err) : NULL;
+
+    l->asked = false;
+    if (!obj) {
+        lose(l, err.text);
+    } else if (strcmp(st.state, "run") == 0) {
+        l->state = OPEN;
+        flux_watcher_stop(l->again);
+        flux_handle_back(l->h, st.size);
+    } else if (may_return(l, "the session has not started again")) {
+        pause_until(l, 2 * l->pause);
+    }
+    json_decref(obj);
+}
+
+static void due(struct local *l)
+{
+    if (l->state == AWAY)
+        connect_again(l);
+    else if (l->state == ASKING && !l->asked)
+        ask(l);
+    else if (l->state == GREETING || l->state == ASKING)
+        lose(l, "the broker that has returned does not answer");
+}
+
+static void again_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    due(arg);
+}
+
+/* --- receiving --- */
 
 /* Deliver what was read. */
 static void deliver(struct local *l)
@@ -170,14 +367,22 @@ static void deliver(struct local *l)
     flux_msg_t *msg;
     errmsg_t err;
 
-    while (!l->lost && (msg = framer_next(l->in, &err))) {
-        if (flux_msg_type(msg) == FLUX_MSG_CONTROL) {
-            handle_control(l, msg);
-            flux_msg_destroy(msg);
-        } else
+    while (l->state != LOST && (msg = framer_next(l->in, &err))) {
+        bool control = flux_msg_type(msg) == FLUX_MSG_CONTROL;
+
+        if (l->state == OPEN && !control) {
             flux_handle_deliver(l->h, msg);
+            continue;
+        }
+        if (l->state == GREETING)
+            handle_hello(l, msg);
+        else if (control)
+            handle_control(l, msg);
+        else if (flux_msg_type(msg) == FLUX_MSG_RESPONSE)
+            handle_status(l, msg);
+        flux_msg_destroy(msg);
     }
-    if (!l->lost && errno != EAGAIN)
+    if (l->state != LOST && errno != EAGAIN)
         lose(l, err.text);
 }
 
@@ -189,9 +394,9 @@ static void input(struct local *l, bool wait)
     if (n > 0)
         deliver(l);
     else if (n == 0)
-        lose(l, "the broker closed the connection");
+        go_away(l, "the broker closed the connection");
     else if (errno != EAGAIN && errno != EINTR)
-        lose(l, strerror(errno));
+        go_away(l, strerror(errno));
 }
 
 static void io_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
@@ -204,41 +409,56 @@ static void io_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
         input(l, false);
 }
 
+/* Sleep until the socket is ready, or for `timeout` seconds (< 0: no limit). */
+static void wait_ready(struct local *l, double timeout)
+{
+    struct pollfd pfd = {.fd = l->fd, .events = l->blocked ? POLLIN | POLLOUT : POLLIN};
+    struct timespec ts;
+
+    if (timeout >= 0.) {
+        ts.tv_sec = timeout > 1e9 ? 1000000000 : (time_t)timeout;
+        ts.tv_nsec = timeout > 1e9 ? 0 : (long)((timeout - (double)ts.tv_sec) * 1e9);
+    }
+    if (ppoll(&pfd, 1, timeout >= 0. ? &ts : NULL, NULL) > 0) {
+        if (pfd.revents & POLLOUT)
+            flush(l);
+        if (pfd.revents & (POLLIN | POLLERR | POLLHUP))
+            input(l, false);
+    }
+}
+
+/* The same while the connection returns: the timer of the reactor does not fire now. */
+static void wait_return(struct local *l, double timeout)
+{
+    double left = l->due - clock_now();
+
+    if (left > 0.)
+        wait_ready(l, timeout >= 0. && timeout < left ? timeout : left);
+    if (l->state != OPEN && l->state != LOST && clock_now() >= l->due)
+        due(l);
+}
+
 static int local_wait(void *impl, double timeout)
 {
     struct local *l = impl;
-    struct pollfd pfd = {.fd = l->fd, .events = POLLIN};
 
     l->pass = -1.;
-    if (!l->lost && !l->out_broken && outq_bytes(l->out) > 0)
+    if (l->state != LOST && !l->out_broken && outq_bytes(l->out) > 0)
         flush(l);
     flux_watcher_stop(l->defer);
     /* If a handler waits, messages that were read before its call come first. */
-    if (!l->lost && framer_pending(l->in)) {
+    if (l->state != LOST && framer_pending(l->in)) {
         deliver(l);
-        if (!l->lost)
+        if (l->state != LOST)
             return 0;
     }
-    if (!l->lost) {
-        if (timeout < 0. && !l->blocked && !l->nonblock)
-            input(l, true);
-        else {
-            struct timespec ts;
-            if (timeout >= 0.) {
-                ts.tv_sec = timeout > 1e9 ? 1000000000 : (time_t)timeout;
-                ts.tv_nsec = timeout > 1e9 ? 0 : (long)((timeout - (double)ts.tv_sec) * 1e9);
-            }
-            if (l->blocked)
-                pfd.events |= POLLOUT;
-            if (ppoll(&pfd, 1, timeout >= 0. ? &ts : NULL, NULL) > 0) {
-                if (pfd.revents & POLLOUT)
-                    flush(l);
-                if (pfd.revents & (POLLIN | POLLERR | POLLHUP))
-                    input(l, false);
-            }
-        }
-    }
-    if (l->lost) {
+    if (l->state != LOST && l->state != OPEN)
+        wait_return(l, timeout);
+    else if (l->state == OPEN && timeout < 0. && !l->blocked && !l->nonblock)
+        input(l, true);
+    else if (l->state == OPEN)
+        wait_ready(l, timeout);
+    if (l->state == LOST) {
         errno = EPIPE;
         return -1;
     }
@@ -249,6 +469,10 @@ static int local_pollfd(void *impl, int *events)
 {
     struct local *l = impl;
 
+    if (l->path) {
+        errno = ENOTSUP;
+        return -1;
+    }
     *events = FLUX_POLLIN;
     if (!l->out_broken && outq_bytes(l->out) > 0)
         *events |= FLUX_POLLOUT;
@@ -263,18 +487,21 @@ static void local_destroy(void *impl)
 
     if (l) {
         int saved = errno;
-        while (!l->lost && !l->out_broken && l->out && outq_bytes(l->out) > 0) {
+        while (l->state == OPEN && !l->out_broken && l->out && outq_bytes(l->out) > 0) {
             struct pollfd pfd = {.fd = l->fd, .events = POLLOUT};
             if (outq_flush(l->out, l->fd) <= 0 || poll(&pfd, 1, 1000) <= 0)
                 break;
         }
         flux_watcher_destroy(l->io);
         flux_watcher_destroy(l->defer);
+        flux_watcher_destroy(l->again);
         framer_destroy(l->in);
         outq_destroy(l->out);
         free(l->scratch);
         if (l->fd >= 0)
             close(l->fd);
+        free(l->path);
+        free(l->dir);
         free(l);
         errno = saved;
     }
@@ -433,7 +660,23 @@ static uint64_t random_seed(void)
     return seed;
 }
 
-flux_t *flux_local_open(const char *uri, flux_reactor_t *r, errmsg_t *err)
+/* Remember where to return to.  The session's directory is two levels above the socket
+ * (RUNDIR/RANK/local): it is removed with the session. */
+static int plan_return(struct local *l, const char *path)
+{
+    char *slash;
+
+    if (!(l->path = strdup(path)) || !(l->dir = strdup(path)) ||
+        !(l->again = flux_timer_create(l->r, again_cb, l)))
+        return -1;
+    for (int i = 0; i < 2; i++) {
+        if ((slash = strrchr(l->dir, '/')) && slash != l->dir)
+            *slash = '\0';
+    }
+    return 0;
+}
+
+flux_t *flux_local_open(const char *uri, flux_reactor_t *r, unsigned flags, errmsg_t *err)
 {
     struct local *l = calloc(1, sizeof(*l));
     struct local_hello hello;
@@ -451,6 +694,10 @@ flux_t *flux_local_open(const char *uri, flux_reactor_t *r, errmsg_t *err)
         !(l->out = outq_create()) || !(l->defer = flux_defer_create(r, defer_cb, l)) ||
         !(l->io = flux_fd_watcher_create(r, l->fd, FLUX_POLLIN, io_cb, l))) {
         errmsg_set(err, "cannot create a connection: %s", strerror(errno));
+        goto error;
+    }
+    if ((flags & FLUX_O_RECONNECT) && str_starts(uri, "local://") && plan_return(l, uri + 8) < 0) {
+        errmsg_set(err, "out of memory for a connection");
         goto error;
     }
     if (greet(l, &hello, err) < 0)

@@ -10,7 +10,8 @@
 
 #include "handle.h"
 
-/* Open `uri`: "local:///path/to/socket" or "fd://N".  NULL with errno and an error message. */
-flux_t *flux_local_open(const char *uri, flux_reactor_t *r, errmsg_t *err);
+/* Open `uri`: "local:///path/to/socket" or "fd://N".  `flags`: FLUX_O_RECONNECT.  NULL with errno
+ * and an error message. */
+flux_t *flux_local_open(const char *uri, flux_reactor_t *r, unsigned flags, errmsg_t *err);
 
 #endif

@@ -16,7 +16,9 @@
  *     result like any other.
  *  3. The callback is called once per result, and may destroy the future.
  *  4. At most MRPC_WINDOW requests of one many-rank future are outstanding.
- *  5. A cancel request has no response and may be lost; the stream's last response shows that it
+ *  5. While the connection is away (FLUX_O_RECONNECT), only requests that are sent again are pending:
+ *     all others have ended with ECONNRESET.
+ *  6. A cancel request has no response and may be lost; the stream's last response shows that it
  *     was not.  While other responses keep coming, it is sent again each time their number has
  *     doubled.  A stream without responses costs nothing, and ends with the connection.
  *
@@ -39,12 +41,17 @@
 #define TAG_MAX 0x7fffffffu
 #define CANCELED_MAX 4096 /* canceled streams that are remembered */
 #define HEARD_MIN 4       /* responses that may have been under way at the cancel */
+#define AWAY_TEXT                                                                  \
+    "the broker has gone away and may return: whether it has handled the request " \
+    "is not known"
 
 struct pending {
     flux_future_t *f;
     uint32_t tag;
     uint32_t rank;
     struct list_node node; /* in future.pendings */
+    flux_msg_t *req;       /* to be sent again if the connection returns; else NULL */
+    bool unsent;           /* waits for that */
 };
 
 struct result {
@@ -160,6 +167,8 @@ static struct pending *pending_add(flux_future_t *f, uint32_t rank, uint32_t tag
     p->f = f;
     p->rank = rank;
     p->tag = tag;
+    p->req = NULL;
+    p->unsent = false;
     if (hmap_put_u64(t->by_tag, p->tag, p) < 0) {
         if (p == &f->pending0)
             f->pending0_used = false;
@@ -177,6 +186,7 @@ static void pending_drop(struct pending *p)
 
     hmap_del_u64(flux_handle_pending(f->h)->by_tag, p->tag);
     list_remove(&p->node);
+    flux_msg_destroy(p->req);
     if (p == &f->pending0)
         f->pending0_used = false;
     else
@@ -310,6 +320,8 @@ void pending_deliver(struct pending_table *t, flux_msg_t *msg)
     f = p->f;
     rank = p->rank;
     if (!f->streaming || !flux_msg_has_flag(msg, FLUX_MSGF_STREAMING)) {
+        if (p->req && flux_msg_errnum(msg) == 0)
+            renew_note(flux_handle_renew(f->h), p->req);
         pending_drop(p);
         f->outstanding--;
     }
@@ -318,24 +330,83 @@ void pending_deliver(struct pending_table *t, flux_msg_t *msg)
     run_callback(f);
 }
 
+/* Callbacks may create or destroy futures: work on a list of our own. */
+static void take_futures(struct pending_table *t, struct list_node *all)
+{
+    list_init(all);
+    list_splice(all, &t->futures);
+}
+
+static flux_future_t *next_future(struct pending_table *t, struct list_node *all)
+{
+    struct list_node *n = list_first(all);
+
+    if (!n)
+        return NULL;
+    list_remove(n);
+    list_append(&t->futures, n);
+    return list_entry(n, struct flux_future, node);
+}
+
+void pending_away(struct pending_table *t)
+{
+    struct list_node all;
+    flux_future_t *f;
+    uint64_t tag;
+    size_t pos = 0;
+
+    while (hmap_next(t->canceled, &pos, NULL, &tag, NULL))
+        hmap_del_u64(t->canceled, tag);
+    take_futures(t, &all);
+    while ((f = next_future(t, &all))) {
+        bool any = false;
+
+        LIST_FOREACH_SAFE(it, tmp, &f->pendings)
+        {
+            struct pending *p = list_entry(it, struct pending, node);
+            uint32_t rank = p->rank;
+
+            if (p->req) {
+                p->unsent = true;
+                continue;
+            }
+            pending_drop(p);
+            f->outstanding--;
+            add_result(f, rank, NULL, ECONNRESET, AWAY_TEXT);
+            any = true;
+        }
+        if (any) {
+            mrpc_fill(f);
+            run_callback(f);
+        }
+    }
+}
+
+void pending_back(struct pending_table *t)
+{
+    LIST_FOREACH(fit, &t->futures)
+    {
+        flux_future_t *f = list_entry(fit, struct flux_future, node);
+
+        LIST_FOREACH(it, &f->pendings)
+        {
+            struct pending *p = list_entry(it, struct pending, node);
+
+            if (p->unsent && flux_send(f->h, flux_msg_incref(p->req)) == 0)
+                p->unsent = false;
+        }
+    }
+}
+
 void pending_fail_all(struct pending_table *t, int errnum)
 {
     struct list_node all;
+    flux_future_t *f;
 
-    /* Callbacks may create or destroy futures: work on a list of our own. */
-    list_init(&all);
-    while (!list_empty(&t->futures)) {
-        struct list_node *n = list_first(&t->futures);
-        list_remove(n);
-        list_append(&all, n);
-    }
-    while (!list_empty(&all)) {
-        struct list_node *n = list_first(&all);
-        flux_future_t *f = list_entry(n, struct flux_future, node);
+    take_futures(t, &all);
+    while ((f = next_future(t, &all))) {
         bool any = more_to_come(f);
 
-        list_remove(n);
-        list_append(&t->futures, n);
         f->next_rank = f->nranks;
         LIST_FOREACH_SAFE(it, tmp, &f->pendings)
         pending_drop(list_entry(it, struct pending, node));
@@ -368,7 +439,8 @@ static void send_cancel(flux_future_t *f)
     const char *dot = strchr(f->topic, '.');
     struct canceled *c;
 
-    if (!n || flux_handle_is_lost(f->h) || !(c = calloc(1, sizeof(*c) + FLUX_MSG_TOPIC_MAX + 8)))
+    if (!n || flux_handle_is_lost(f->h) || flux_handle_is_away(f->h) ||
+        !(c = calloc(1, sizeof(*c) + FLUX_MSG_TOPIC_MAX + 8)))
         return;
     c->h = f->h;
     c->tag = list_entry(n, struct pending, node)->tag;
@@ -412,6 +484,8 @@ static const char *send_error_text(int errnum)
     switch (errnum) {
     case EPIPE:
         return "the connection to the broker was lost";
+    case ECONNRESET:
+        return AWAY_TEXT;
     case ENOBUFS:
         return "too many bytes wait to be sent to the broker: read responses first";
     case ENOMEM:
@@ -440,13 +514,23 @@ static void send_request(flux_future_t *f, flux_msg_t *req, uint32_t rank)
     }
     f->outstanding++;
     flux_msg_set_matchtag(req, p->tag);
-    if (flux_send(f->h, req) < 0) {
+    if (flux_handle_renew(f->h) && renew_keeps(req)) {
+        p->req = flux_msg_incref(req);
+        p->unsent = flux_handle_is_away(f->h);
+    }
+    if (p->unsent)
+        flux_msg_destroy(req);
+    else if (flux_send(f->h, req) < 0) {
         int errnum = errno;
         if (f->pending0_used || !list_empty(&f->pendings)) {
             /* A failed transport has dropped all pendings already. */
             LIST_FOREACH_SAFE(it, tmp, &f->pendings)
             {
                 if (list_entry(it, struct pending, node) == p) {
+                    if (p->req && errnum == ECONNRESET) {
+                        p->unsent = true;
+                        break;
+                    }
                     pending_drop(p);
                     f->outstanding--;
                     add_result(f, rank, NULL, errnum, send_error_text(errnum));

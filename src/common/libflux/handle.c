@@ -9,6 +9,7 @@
  *  2. After flux_handle_lost() all pending requests were answered with EPIPE, new ones are answered
  *     with it at once, and the lost handler was called once.
  *  3. The handle's random numbers depend on its seed only.
+ *  4. Between flux_handle_away() and flux_handle_back() nothing is given to the transport.
  *
  * Failure: flux_open() returns NULL with errno and an error message, and leaves nothing open.
  */
@@ -39,9 +40,13 @@ struct flux_handle {
     struct dispatch *dispatch;
     struct pending_table *pending;
     struct list_node aux;
+    struct renew *renew; /* FLUX_O_RECONNECT; else NULL */
+    bool away;
     bool lost;
     flux_lost_f lost_cb;
     void *lost_arg;
+    flux_back_f back_cb;
+    void *back_arg;
 };
 
 flux_t *flux_handle_create(const struct flux_handle_ops *ops, void *impl, flux_reactor_t *r,
@@ -78,9 +83,18 @@ const char *flux_default_uri(void)
 
 flux_t *flux_open(const char *uri, flux_reactor_t *r, errmsg_t *err)
 {
+    return flux_open_flags(uri, r, 0, err);
+}
+
+flux_t *flux_open_flags(const char *uri, flux_reactor_t *r, unsigned flags, errmsg_t *err)
+{
     flux_reactor_t *own = NULL;
     flux_t *h;
 
+    if (flags & ~FLUX_O_RECONNECT) {
+        errmsg_fail(err, EINVAL, "a handle cannot be opened with the unknown flags %#x", flags);
+        return NULL;
+    }
     if (!uri && !(uri = flux_default_uri())) {
         errmsg_fail(err, ENOENT,
                     "not inside a session: FLUX_URI is not set, and there is no system session at "
@@ -92,11 +106,17 @@ flux_t *flux_open(const char *uri, flux_reactor_t *r, errmsg_t *err)
         errmsg_set(err, "cannot create an event loop: %s", strerror(errno));
         return NULL;
     }
-    if (!(h = flux_local_open(uri, r, err))) {
+    if (!(h = flux_local_open(uri, r, flags, err))) {
         flux_reactor_destroy(own);
         return NULL;
     }
     h->own_reactor = own != NULL;
+    if ((flags & FLUX_O_RECONNECT) && !(h->renew = renew_create())) {
+        errmsg_set(err, "out of memory for a connection");
+        flux_close(h);
+        errno = ENOMEM;
+        return NULL;
+    }
     return h;
 }
 
@@ -115,6 +135,7 @@ void flux_close(flux_t *h)
         }
         pending_table_destroy(h->pending);
         dispatch_destroy(h->dispatch);
+        renew_destroy(h->renew);
         if (h->ops && h->ops->destroy)
             h->ops->destroy(h->impl);
         if (h->own_reactor)
@@ -170,6 +191,11 @@ int flux_send(flux_t *h, flux_msg_t *msg)
     if (h->lost) {
         flux_msg_destroy(msg);
         errno = EPIPE;
+        return -1;
+    }
+    if (h->away) {
+        flux_msg_destroy(msg);
+        errno = ECONNRESET;
         return -1;
     }
     return h->ops->send(h->impl, msg);
@@ -255,11 +281,34 @@ void flux_handle_lost(flux_t *h, const char *why)
     if (h->lost)
         return;
     h->lost = true;
+    h->away = false;
     pending_fail_all(h->pending, EPIPE);
     if (h->lost_cb)
         h->lost_cb(h, h->lost_arg);
     else
         flux_reactor_stop(h->r, -1);
+}
+
+void flux_set_back_handler(flux_t *h, flux_back_f cb, void *arg)
+{
+    h->back_cb = cb;
+    h->back_arg = arg;
+}
+
+void flux_handle_away(flux_t *h)
+{
+    h->away = true;
+    pending_away(h->pending);
+}
+
+void flux_handle_back(flux_t *h, uint32_t size)
+{
+    h->away = false;
+    h->size = size;
+    if (h->back_cb)
+        h->back_cb(h, h->back_arg);
+    renew_subscribe(h->renew, h);
+    pending_back(h->pending);
 }
 
 void *flux_handle_impl(flux_t *h)
@@ -280,6 +329,16 @@ struct pending_table *flux_handle_pending(flux_t *h)
 bool flux_handle_is_lost(flux_t *h)
 {
     return h->lost;
+}
+
+bool flux_handle_is_away(flux_t *h)
+{
+    return h->away;
+}
+
+struct renew *flux_handle_renew(flux_t *h)
+{
+    return h->renew;
 }
 
 int flux_handle_wait(flux_t *h, double timeout)

@@ -28,6 +28,19 @@ const char *flux_default_uri(void);
  * flux_default_uri().  Creates a reactor unless `r` is given (not taken over).  NULL with errno and
  * an error message. */
 flux_t *flux_open(const char *uri, flux_reactor_t *r, errmsg_t *err);
+/* The same with flags.
+ *
+ * FLUX_O_RECONNECT: when the connection is lost because the broker went away, return to a broker of
+ * the same rank that listens at the same socket and whose session runs.  Until then requests end
+ * with ECONNRESET, those that were under way and new ones alike, except those with
+ * FLUX_MSGF_IDEMPOTENT: these wait, and are sent (again) when the connection is back.  So are
+ * subscriptions; events that were published meanwhile are missed.  A stream that is sent again
+ * begins anew.  The connection counts as lost, as without the flag, when the broker has disconnected
+ * this program with a reason, when the session's directory (two levels above the socket) is gone, or
+ * after FLUX_RECONNECT_MAX seconds.  The flag has no effect for an inherited connection. */
+#define FLUX_O_RECONNECT 1u
+#define FLUX_RECONNECT_MAX 60.
+flux_t *flux_open_flags(const char *uri, flux_reactor_t *r, unsigned flags, errmsg_t *err);
 /* Not from within a callback of this handle. */
 void flux_close(flux_t *h); /* NULL-safe, keeps errno; destroys remaining futures and handlers */
 
@@ -45,7 +58,7 @@ uint32_t flux_size(flux_t *h);
 bool flux_is_root(flux_t *h);
 
 /* Send; takes the message over, on success and on failure.  0, or -1 with EPIPE (the broker is
- * gone), ENOMEM, or ENOBUFS (the queue is full).  Does not block: what the socket does not accept
+ * gone), ECONNRESET (it may return), ENOMEM, or ENOBUFS (the queue is full).  Does not block: what the socket does not accept
  * waits in a bounded queue. */
 int flux_send(flux_t *h, flux_msg_t *msg);
 
@@ -61,12 +74,17 @@ int flux_handle_wait(flux_t *h, double timeout);
 /* For an event loop other than the reactor: the descriptor of the connection, which stays the same
  * and belongs to the handle, and in *events what to wait for (FLUX_POLLIN, and FLUX_POLLOUT while
  * something is queued).  When it is ready, call flux_handle_wait(h, 0.), and ask for the events
- * again, as after sending.  -1 with EPIPE (the connection is lost) or ENOTSUP (not a socket). */
+ * again, as after sending.  -1 with EPIPE (the connection is lost) or ENOTSUP (not a socket, or
+ * one that changes: FLUX_O_RECONNECT). */
 int flux_handle_pollfd(flux_t *h, int *events);
 
 /* Called once when the connection to the broker is lost; futures have then ended with EPIPE. */
 typedef void (*flux_lost_f)(flux_t *h, void *arg);
 void flux_set_lost_handler(flux_t *h, flux_lost_f cb, void *arg);
+
+/* Called each time a handle with FLUX_O_RECONNECT is back, before anything is sent again. */
+typedef void (*flux_back_f)(flux_t *h, void *arg);
+void flux_set_back_handler(flux_t *h, flux_back_f cb, void *arg);
 
 /* Attach data to the handle under a name, to be freed with it.  Replaces earlier data.  -1 with
  * ENOMEM. */
@@ -97,6 +115,11 @@ void flux_handle_deliver(flux_t *h, flux_msg_t *msg);
 /* For transports: the connection is lost; `why` is an error message.  All futures end with
  * EPIPE. */
 void flux_handle_lost(flux_t *h, const char *why);
+/* For transports that return: there is no connection for a while; flux_send() fails with ECONNRESET.
+ * All futures end with it but those of requests that are sent again.  And: it is back, in a session
+ * of `size` ranks. */
+void flux_handle_away(flux_t *h);
+void flux_handle_back(flux_t *h, uint32_t size);
 void *flux_handle_impl(flux_t *h); /* as given */
 
 #endif

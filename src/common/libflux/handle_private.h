@@ -19,6 +19,19 @@ struct pending_table *pending_table_create(void);
 void pending_table_destroy(struct pending_table *t);
 void pending_deliver(struct pending_table *t, flux_msg_t *response); /* taken over */
 void pending_fail_all(struct pending_table *t, int errnum);
+/* The connection is away: end what cannot be sent again.  It is back: send the rest again. */
+void pending_away(struct pending_table *t);
+void pending_back(struct pending_table *t);
+
+/* renew.c: what is sent again.  The subscriptions of a handle that returns. */
+struct renew;
+struct renew *renew_create(void);
+void renew_destroy(struct renew *r);
+/* Is a copy of this request kept until it is answered? */
+bool renew_keeps(const flux_msg_t *req);
+/* Such a request has succeeded. */
+void renew_note(struct renew *r, const flux_msg_t *req);
+void renew_subscribe(struct renew *r, flux_t *h);
 
 /* Keep the decoded form of the current result (taken over) as long as that result. */
 void future_keep_decoded(flux_future_t *f, json_t *obj);
@@ -28,5 +41,7 @@ flux_msg_t *rpc_make_request(const char *topic, uint32_t nodeid, unsigned flags)
 struct dispatch *flux_handle_dispatch(flux_t *h);
 struct pending_table *flux_handle_pending(flux_t *h);
 bool flux_handle_is_lost(flux_t *h);
+bool flux_handle_is_away(flux_t *h);
+struct renew *flux_handle_renew(flux_t *h); /* NULL: it does not return */
 
 #endif

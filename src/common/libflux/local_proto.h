@@ -2,6 +2,8 @@
  *
  *    "hello"   broker to client, first:       {"protocol":1,"rank":R,"size":N}
  *    "error"   broker to client, then close:  {"errnum":E,"text":"an error message"}
+ *    "ending"  broker to client:              {}: the broker ends, and may be started again; it
+ *                                             answers what is left with errors
  *
  * A client sends no control messages.
  */
@@ -13,6 +15,7 @@
 #define LOCAL_PROTOCOL 1
 #define LOCAL_HELLO "hello"
 #define LOCAL_ERROR "error"
+#define LOCAL_ENDING "ending"
 
 struct local_hello {
     int protocol;

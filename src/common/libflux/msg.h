@@ -40,8 +40,10 @@ enum flux_msg_flag {
                                  above */
     FLUX_MSGF_RING = 8,       /* request: go along the ring */
     FLUX_MSGF_RAW = 16,       /* payload is raw bytes, not JSON text */
+    FLUX_MSGF_IDEMPOTENT = 32 /* request: to handle it twice does no harm, so it may be sent again
+                                 after a loss (FLUX_O_RECONNECT) */
 };
-#define FLUX_MSGF_ALL 31
+#define FLUX_MSGF_ALL 63
 
 /* Destination of a request: the nearest broker that has the service. */
 #define FLUX_NODEID_ANY UINT32_MAX

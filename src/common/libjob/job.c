@@ -153,7 +153,7 @@ const char *flux_job_state_word(const struct job_info *info)
 flux_future_t *flux_job_wait(flux_t *h, const char *ids)
 {
     struct job_ids req = {ids};
-    return send_request(h, "job.wait", &job_ids_schema, &req, STREAM);
+    return send_request(h, "job.wait", &job_ids_schema, &req, STREAM | FLUX_MSGF_IDEMPOTENT);
 }
 
 int flux_job_wait_get(flux_future_t *f, const json_t **ended, errmsg_t *err)
@@ -174,7 +174,7 @@ int flux_job_wait_at(const json_t *ended, size_t i, struct job_ended *out, errms
 flux_future_t *flux_job_watch(flux_t *h, const char *ids)
 {
     struct job_ids req = {ids};
-    return send_request(h, "job.watch", &job_ids_schema, &req, STREAM);
+    return send_request(h, "job.watch", &job_ids_schema, &req, STREAM | FLUX_MSGF_IDEMPOTENT);
 }
 
 int flux_job_watch_get(flux_future_t *f, const json_t **transitions, errmsg_t *err)
@@ -246,7 +246,9 @@ int flux_job_acted_get(flux_future_t *f, struct job_acted *out, errmsg_t *err)
 flux_future_t *flux_job_queue(flux_t *h, const char *op, const char *reason)
 {
     struct job_queue req = {op, reason};
-    return op ? send_request(h, "job.queue", &job_queue_schema, &req, 0) : refuse();
+    unsigned flags = op && strcmp(op, "status") == 0 ? FLUX_MSGF_IDEMPOTENT : 0;
+
+    return op ? send_request(h, "job.queue", &job_queue_schema, &req, flags) : refuse();
 }
 
 int flux_job_queue_get(flux_future_t *f, struct job_queue_status *out, errmsg_t *err)

@@ -170,6 +170,8 @@ static flux_future_t *ns_request(flux_t *h, const char *topic, const char *ns, u
     flux_msg_t *msg = raw_request(topic, FLUX_NODEID_ANY, kvs_ns_req_size(&q), &p);
     if (!msg)
         return NULL;
+    if (data == empty_txn) /* it only waits */
+        flux_msg_set_flags(msg, FLUX_MSGF_IDEMPOTENT);
     kvs_ns_req_encode(&q, p);
     return send_raw(h, msg, p, kvs_ns_req_size(&q));
 }
@@ -249,9 +251,9 @@ int flux_kvs_commit_get(flux_future_t *f, uint64_t *version, const char **rootre
 flux_future_t *flux_kvs_version(flux_t *h, const char *ns)
 {
     struct kvs_ns_only q = {.namespace = ns_name(ns)};
-    return q.namespace
-               ? flux_rpc_struct(h, "kvs.version", &kvs_ns_only_schema, &q, FLUX_NODEID_ANY, 0)
-               : NULL;
+    return q.namespace ? flux_rpc_struct(h, "kvs.version", &kvs_ns_only_schema, &q, FLUX_NODEID_ANY,
+                                         FLUX_MSGF_IDEMPOTENT)
+                       : NULL;
 }
 
 flux_future_t *flux_kvs_wait_version(flux_t *h, const char *ns, uint64_t version)
@@ -317,7 +319,7 @@ flux_future_t *flux_kvs_lookup(flux_t *h, const char *ns, const char *key, int f
     /* FLUX_KVS_INFO is KVS_REQ_RANGE, of no bytes. */
     if (!allowed(flags, FLUX_KVS_READLINK | FLUX_KVS_TAG | FLUX_KVS_INFO))
         return NULL;
-    return request(h, "kvs.lookup", &q, ns, key, rootref, 0);
+    return request(h, "kvs.lookup", &q, ns, key, rootref, FLUX_MSGF_IDEMPOTENT);
 }
 
 flux_future_t *flux_kvs_lookup_range(flux_t *h, const char *ns, const char *key,
@@ -328,7 +330,7 @@ flux_future_t *flux_kvs_lookup_range(flux_t *h, const char *ns, const char *key,
         errno = EINVAL;
         return NULL;
     }
-    return request(h, "kvs.lookup", &q, ns, key, rootref, 0);
+    return request(h, "kvs.lookup", &q, ns, key, rootref, FLUX_MSGF_IDEMPOTENT);
 }
 
 flux_future_t *flux_kvs_readdir(flux_t *h, const char *ns, const char *key, int flags,
@@ -337,7 +339,7 @@ flux_future_t *flux_kvs_readdir(flux_t *h, const char *ns, const char *key, int 
     struct kvs_lookup_req q = {.flags = (unsigned)flags};
     if (!allowed(flags, FLUX_KVS_VALUES))
         return NULL;
-    return request(h, "kvs.readdir", &q, ns, key, rootref, 0);
+    return request(h, "kvs.readdir", &q, ns, key, rootref, FLUX_MSGF_IDEMPOTENT);
 }
 
 flux_future_t *flux_kvs_readdir_small(flux_t *h, const char *ns, const char *key, uint32_t max,
@@ -348,7 +350,7 @@ flux_future_t *flux_kvs_readdir_small(flux_t *h, const char *ns, const char *key
         errno = EINVAL;
         return NULL;
     }
-    return request(h, "kvs.readdir", &q, ns, key, rootref, 0);
+    return request(h, "kvs.readdir", &q, ns, key, rootref, FLUX_MSGF_IDEMPOTENT);
 }
 
 flux_future_t *flux_kvs_readdir_page(flux_t *h, const char *ns, const char *key, int flags,
@@ -364,7 +366,7 @@ flux_future_t *flux_kvs_readdir_page(flux_t *h, const char *ns, const char *key,
         errno = EINVAL;
         return NULL;
     }
-    return request(h, "kvs.readdir", &q, ns, key, rootref, 0);
+    return request(h, "kvs.readdir", &q, ns, key, rootref, FLUX_MSGF_IDEMPOTENT);
 }
 
 flux_future_t *flux_kvs_watch(flux_t *h, const char *ns, const char *key, int flags)
@@ -376,7 +378,7 @@ flux_future_t *flux_kvs_watch(flux_t *h, const char *ns, const char *key, int fl
         errno = EINVAL;
         return NULL;
     }
-    return request(h, "kvs.watch", &q, ns, key, NULL, FLUX_MSGF_STREAMING);
+    return request(h, "kvs.watch", &q, ns, key, NULL, FLUX_MSGF_STREAMING | FLUX_MSGF_IDEMPOTENT);
 }
 
 static int answer(flux_future_t *f, struct kvs_answer *a, errmsg_t *err)

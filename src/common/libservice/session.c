@@ -152,7 +152,8 @@ static void lost_cb(flux_future_t *f, void *arg)
 void session_ask_lost(session_t *s)
 {
     flux_future_destroy(s->lost_f);
-    if (!(s->lost_f = flux_rpc(s->h, "overlay.status", NULL, FLUX_NODEID_ROOT, 0)) ||
+    if (!(s->lost_f =
+              flux_rpc(s->h, "overlay.status", NULL, FLUX_NODEID_ROOT, FLUX_MSGF_IDEMPOTENT)) ||
         flux_future_then(s->lost_f, -1., lost_cb, s) < 0) {
         complain(s, "out of memory");
         flux_future_destroy(s->lost_f);
@@ -200,7 +201,7 @@ static void ask_status(session_t *s)
 {
     if (s->status_f)
         return;
-    s->status_f = flux_rpc(s->h, "overlay.status", NULL, FLUX_NODEID_ANY, 0);
+    s->status_f = flux_rpc(s->h, "overlay.status", NULL, FLUX_NODEID_ANY, FLUX_MSGF_IDEMPOTENT);
     if (s->status_f && flux_future_then(s->status_f, -1., status_cb, s) == 0) {
         s->stale = false;
         return;

@@ -73,7 +73,7 @@ void km_route_wait(struct km_route *rt, struct km_ns *ns)
     list_append(&rt->waiting, &ns->route_node);
     if (rt->f)
         return;
-    rt->f = flux_rpc(h, "overlay.topology", NULL, flux_rank(h), 0);
+    rt->f = flux_rpc(h, "overlay.topology", NULL, flux_rank(h), FLUX_MSGF_IDEMPOTENT);
     if (!rt->f || flux_future_then(rt->f, -1., shape_cb, rt) < 0) {
         flux_future_destroy(rt->f);
         rt->f = NULL;

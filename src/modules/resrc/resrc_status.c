@@ -147,7 +147,7 @@ void resrc_status_go_on(struct root *r)
 
         if (w->f)
             continue;
-        w->f = flux_rpc(r->ctx->h, "sched.resources", NULL, FLUX_NODEID_ROOT, 0);
+        w->f = flux_rpc(r->ctx->h, "sched.resources", NULL, FLUX_NODEID_ROOT, FLUX_MSGF_IDEMPOTENT);
         if (!w->f || flux_future_then(w->f, -1., sched_cb, w) < 0) {
             respond(r, w->req, NULL);
             r->naskers--;

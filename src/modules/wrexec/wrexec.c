@@ -404,7 +404,8 @@ static int begin(struct ctx *ctx, errmsg_t *err)
     if (!(ctx->handlers = flux_handlers_add(ctx->h, handlers, ctx)))
         return -1;
     if (!ctx->topo &&
-        ask(flux_rpc(ctx->h, "overlay.topology", NULL, ctx->rank, 0), topology_cb, ctx) < 0)
+        ask(flux_rpc(ctx->h, "overlay.topology", NULL, ctx->rank, FLUX_MSGF_IDEMPOTENT),
+            topology_cb, ctx) < 0)
         return -1;
     if (!(ctx->settings = settings_ask(ctx, go_on)))
         return -1;

@@ -1,0 +1,472 @@
+/* check_return.c - a handle that returns to a restarted broker: a server in a thread, which is
+ * stopped and started again at the same socket.
+ */
+#include "config.h"
+#include <check.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "libflux/dispatch.h"
+#include "libflux/event.h"
+#include "libflux/event_wire.h"
+#include "libflux/framer.h"
+#include "libflux/future.h"
+#include "libflux/local_proto.h"
+#include "libflux/overlay_wire.h"
+#include "libutil/test/suite.h"
+
+#define SEEN_MAX 64
+
+/* What one life of the server does, and what it has heard. */
+struct server {
+    char dir[64], rank[72], path[80]; /* DIR/RANK/local, as in a session */
+    pthread_t thread;
+    bool running;
+    int listener, wake[2];
+    /* set between lives */
+    uint32_t rank_number;
+    unsigned starting; /* so often the session does not run yet */
+    const char *answer;
+    bool refuses;  /* sends an "error" instead of a greeting */
+    bool says_end; /* sends "ending" when it is stopped */
+    bool denies;   /* subscriptions */
+    /* read between lives */
+    char seen[SEEN_MAX][48]; /* topics, and prefixes of subscriptions, in their order */
+    size_t nseen;
+};
+
+static void send_frame(int fd, flux_msg_t *msg)
+{
+    size_t len = flux_msg_encoded_size(msg);
+    char *buf = malloc(len);
+
+    ck_assert_ptr_nonnull(buf);
+    flux_msg_encode(msg, buf);
+    (void)send(fd, buf, len, MSG_NOSIGNAL); /* the client may have gone */
+    free(buf);
+    flux_msg_destroy(msg);
+}
+
+static void send_control(int fd, const char *topic, const struct flux_schema *desc, const void *in)
+{
+    flux_msg_t *msg = flux_msg_create(FLUX_MSG_CONTROL, topic);
+    char *json = desc ? flux_schema_encode(desc, in) : NULL;
+
+    ck_assert_int_eq(flux_msg_set_json(msg, json), 0);
+    free(json);
+    send_frame(fd, msg);
+}
+
+static void respond(int fd, const flux_msg_t *req, int errnum, unsigned flags, const char *text)
+{
+    flux_msg_t *msg = flux_msg_response_create(req, errnum);
+
+    flux_msg_set_flags(msg, flags);
+    ck_assert_int_eq(flux_msg_set_json(msg, text), 0);
+    send_frame(fd, msg);
+}
+
+static void send_status(struct server *s, int fd, const flux_msg_t *req)
+{
+    struct overlay_status st = {.rank = s->rank_number,
+                                .size = 8,
+                                .state = s->starting > 0 ? "ready" : "run",
+                                .up = "0-7",
+                                .lost = "",
+                                .topology = "flat"};
+    char *json = flux_schema_encode(&overlay_status_schema, &st);
+
+    if (s->starting > 0)
+        s->starting--;
+    respond(fd, req, 0, 0, json);
+    free(json);
+}
+
+/* "x.silent" gets no answer; "x.stream" gets one that more follow; all else is answered. */
+static void serve(struct server *s, int fd, const flux_msg_t *req)
+{
+    const char *topic = flux_msg_topic(req);
+    struct event_prefix in = {""};
+    json_t *owner = NULL;
+
+    if (strcmp(topic, "overlay.status") == 0) {
+        send_status(s, fd, req);
+        return;
+    }
+    if (strncmp(topic, "event.", 6) == 0)
+        owner = flux_schema_decode(&event_prefix_schema, flux_msg_json(req),
+                                   strlen(flux_msg_json(req)), &in, NULL);
+    ck_assert_uint_lt(s->nseen, SEEN_MAX);
+    snprintf(s->seen[s->nseen++], sizeof(s->seen[0]), "%s%s%s", topic, owner ? " " : "", in.prefix);
+    if (owner && s->denies)
+        respond(fd, req, ENOSPC, 0, "there are too many");
+    else if (strcmp(topic, "x.stream") == 0)
+        respond(fd, req, 0, FLUX_MSGF_STREAMING, s->answer);
+    else if (strcmp(topic, "x.silent") != 0)
+        respond(fd, req, 0, 0, s->answer);
+    json_decref(owner);
+}
+
+static void *server_main(void *arg)
+{
+    struct server *s = arg;
+    char *scratch = malloc(FRAMER_SCRATCH);
+    framer_t *in = NULL;
+    int fd = -1;
+
+    for (;;) {
+        struct pollfd p[3] = {
+            {s->wake[0], POLLIN, 0}, {fd < 0 ? s->listener : -1, POLLIN, 0}, {fd, POLLIN, 0}};
+        flux_msg_t *msg;
+
+        ck_assert_int_gt(poll(p, 3, -1), 0);
+        if (p[0].revents)
+            break;
+        if (p[1].revents) {
+            struct local_hello hello = {LOCAL_PROTOCOL, s->rank_number, 4};
+            struct local_error error = {EMFILE, "there are too many clients"};
+
+            ck_assert_int_ge(fd = accept(s->listener, NULL, NULL), 0);
+            ck_assert_ptr_nonnull(in = framer_create());
+            if (s->refuses)
+                send_control(fd, LOCAL_ERROR, &local_error_schema, &error);
+            else
+                send_control(fd, LOCAL_HELLO, &local_hello_schema, &hello);
+        }
+        if (p[2].revents) {
+            ssize_t n = framer_read(in, fd, scratch, FRAMER_SCRATCH, false);
+
+            while (n > 0 && (msg = framer_next(in, NULL))) {
+                serve(s, fd, msg);
+                flux_msg_destroy(msg);
+            }
+            if (n <= 0) {
+                framer_destroy(in);
+                close(fd);
+                in = NULL;
+                fd = -1;
+            }
+        }
+    }
+    if (fd >= 0 && s->says_end)
+        send_control(fd, LOCAL_ENDING, NULL, NULL);
+    framer_destroy(in);
+    if (fd >= 0)
+        close(fd);
+    free(scratch);
+    return NULL;
+}
+
+static void server_start(struct server *s)
+{
+    struct sockaddr_un sun = {.sun_family = AF_UNIX};
+
+    ck_assert(!s->running);
+    snprintf(sun.sun_path, sizeof(sun.sun_path), "%s", s->path);
+    (void)unlink(s->path);
+    ck_assert_int_ge(s->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), 0);
+    ck_assert_int_eq(bind(s->listener, (struct sockaddr *)&sun, sizeof(sun)), 0);
+    ck_assert_int_eq(listen(s->listener, 5), 0);
+    ck_assert_int_eq(pipe2(s->wake, O_CLOEXEC), 0);
+    s->nseen = 0;
+    ck_assert_int_eq(pthread_create(&s->thread, NULL, server_main, s), 0);
+    s->running = true;
+}
+
+/* As if it was killed: the name of its socket stays. */
+static void server_stop(struct server *s)
+{
+    if (!s->running)
+        return;
+    close(s->wake[1]);
+    ck_assert_int_eq(pthread_join(s->thread, NULL), 0);
+    close(s->wake[0]);
+    close(s->listener);
+    s->running = false;
+}
+
+static void server_init(struct server *s)
+{
+    memset(s, 0, sizeof(*s));
+    s->rank_number = 2;
+    s->answer = "{\"life\":1}";
+    snprintf(s->dir, sizeof(s->dir), "/tmp/flux-return-XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(s->dir));
+    snprintf(s->rank, sizeof(s->rank), "%s/2", s->dir);
+    ck_assert_int_eq(mkdir(s->rank, 0700), 0);
+    snprintf(s->path, sizeof(s->path), "%s/local", s->rank);
+    server_start(s);
+}
+
+static void server_remove(struct server *s)
+{
+    server_stop(s);
+    (void)unlink(s->path);
+    (void)rmdir(s->rank);
+    (void)rmdir(s->dir);
+}
+
+static flux_t *open_to(struct server *s, unsigned flags)
+{
+    char uri[100];
+    errmsg_t err = {""};
+    flux_t *h;
+
+    snprintf(uri, sizeof(uri), "local://%s", s->path);
+    h = flux_open_flags(uri, NULL, flags, &err);
+    ck_assert_msg(h != NULL, "%s", err.text);
+    return h;
+}
+
+static void expect_json(flux_future_t *f, const char *want)
+{
+    const char *json;
+    errmsg_t err = {""};
+
+    ck_assert_int_eq(flux_future_wait(f, 30.), 0);
+    ck_assert_msg(flux_rpc_get_json(f, &json, &err) == 0, "%s", err.text);
+    ck_assert_str_eq(json, want);
+}
+
+static void expect_error(flux_future_t *f, int errnum)
+{
+    ck_assert_msg(flux_future_wait(f, 30.) == 0, "%s", strerror(errno));
+    ck_assert_int_eq(flux_future_errnum(f), errnum);
+    ck_assert_str_ne(flux_future_error(f), "");
+}
+
+static void subscribe(flux_t *h, const char *prefix, bool yes)
+{
+    flux_future_t *f = yes ? flux_event_subscribe(h, prefix) : flux_event_unsubscribe(h, prefix);
+
+    expect_json(f, "{\"life\":1}");
+    flux_future_destroy(f);
+}
+
+static void back_cb(flux_t *h, void *arg)
+{
+    flux_future_t *f = flux_rpc(h, "x.first", NULL, FLUX_NODEID_ANY, FLUX_MSGF_NORESPONSE);
+
+    flux_future_destroy(f);
+    ++*(int *)arg;
+}
+
+START_TEST(requests)
+{
+    static const char *const want[] = {"x.first",  "event.subscribe a", "event.subscribe a",
+                                       "x.stream", "x.silent",          "x.late"};
+    struct server s;
+    flux_future_t *plain, *again, *stream, *lost_stream, *late, *early;
+    const uint32_t ranks[] = {0, 1, 2};
+    flux_future_t *many;
+    int back = 0;
+    flux_t *h;
+
+    server_init(&s);
+    h = open_to(&s, FLUX_O_RECONNECT);
+    ck_assert_uint_eq(flux_size(h), 4);
+    ck_assert_int_eq(flux_handle_pollfd(h, &back), -1); /* it changes */
+    ck_assert_int_eq(errno, ENOTSUP);
+    flux_set_back_handler(h, back_cb, &back);
+    subscribe(h, "a", true);
+    subscribe(h, "b", true);
+    subscribe(h, "a", true);
+    subscribe(h, "b", false);
+    stream =
+        flux_rpc(h, "x.stream", NULL, FLUX_NODEID_ANY, FLUX_MSGF_STREAMING | FLUX_MSGF_IDEMPOTENT);
+    expect_json(stream, "{\"life\":1}");
+    ck_assert_int_eq(flux_future_next(stream), 0);
+    lost_stream = flux_rpc(h, "x.stream", NULL, FLUX_NODEID_ANY, FLUX_MSGF_STREAMING);
+    expect_json(lost_stream, "{\"life\":1}");
+    ck_assert_int_eq(flux_future_next(lost_stream), 0);
+    plain = flux_rpc(h, "x.silent", NULL, FLUX_NODEID_ANY, 0);
+    again = flux_rpc(h, "x.silent", NULL, FLUX_NODEID_ANY, FLUX_MSGF_IDEMPOTENT);
+    many = flux_mrpc(h, "x.silent", NULL, ranks, 3, 0);
+
+    server_stop(&s);
+    expect_error(plain, ECONNRESET);
+    expect_error(lost_stream, ECONNRESET);
+    ck_assert_int_eq(flux_future_next(lost_stream), -1);
+    for (int i = 0; i < 3; i++) { /* each rank has its result */
+        expect_error(many, ECONNRESET);
+        ck_assert_int_eq(flux_future_next(many), i < 2 ? 0 : -1);
+    }
+    ck_assert(!flux_future_ready(again) && !flux_future_ready(stream));
+    /* while it is away */
+    late = flux_rpc(h, "x.late", NULL, FLUX_NODEID_ANY, FLUX_MSGF_IDEMPOTENT);
+    early = flux_rpc(h, "x.early", NULL, FLUX_NODEID_ANY, 0);
+    expect_error(early, ECONNRESET);
+    ck_assert_int_eq(flux_future_wait(late, 0.02), -1);
+    ck_assert_int_eq(errno, ETIMEDOUT);
+
+    s.starting = 3;
+    s.answer = "{\"life\":2}";
+    server_start(&s);
+    expect_json(stream, "{\"life\":2}");
+    expect_json(late, "{\"life\":2}");
+    ck_assert_int_eq(back, 1);
+    ck_assert_uint_eq(flux_size(h), 8);
+    ck_assert(!flux_future_ready(again));
+    server_stop(&s);
+    ck_assert_uint_eq(s.nseen, 6);
+    for (size_t i = 0; i < 6; i++)
+        ck_assert_str_eq(s.seen[i], want[i]);
+
+    /* what was answered is not sent again, what was renewed is */
+    server_start(&s);
+    ck_assert_int_eq(flux_future_next(stream), 0);
+    expect_json(stream, "{\"life\":2}");
+    flux_future_destroy(plain);
+    plain = flux_rpc(h, "x.plain", NULL, FLUX_NODEID_ANY, 0);
+    expect_json(plain, "{\"life\":2}");
+    server_stop(&s);
+    ck_assert_uint_eq(s.nseen, 6);
+    ck_assert_str_eq(s.seen[1], "event.subscribe a");
+    ck_assert_str_eq(s.seen[3], "x.stream");
+    ck_assert_str_eq(s.seen[4], "x.silent");
+    ck_assert_int_eq(back, 2);
+    flux_future_destroy(plain);
+    flux_future_destroy(again);
+    flux_future_destroy(stream);
+    flux_future_destroy(lost_stream);
+    flux_future_destroy(many);
+    flux_future_destroy(late);
+    flux_future_destroy(early);
+    flux_close(h);
+    server_remove(&s);
+}
+END_TEST
+
+static void stop_cb(flux_future_t *f, void *arg)
+{
+    struct server *s = arg;
+
+    if (s->running && !strcmp(s->answer, "{\"life\":1}")) {
+        s->says_end = true;
+        server_stop(s);
+        s->answer = "{\"life\":2}";
+        server_start(s);
+        flux_future_next(f);
+        return;
+    }
+    flux_reactor_stop(flux_get_reactor(flux_future_handle(f)), 7);
+}
+
+/* The same in a reactor, and with a broker that says that it ends. */
+START_TEST(in_reactor)
+{
+    struct server s;
+    flux_future_t *f;
+    flux_t *h;
+
+    server_init(&s);
+    h = open_to(&s, FLUX_O_RECONNECT);
+    f = flux_rpc(h, "x.stream", NULL, FLUX_NODEID_ANY, FLUX_MSGF_STREAMING | FLUX_MSGF_IDEMPOTENT);
+    ck_assert_int_eq(flux_future_then(f, -1., stop_cb, &s), 0);
+    ck_assert_int_eq(flux_run(h), 7);
+    expect_json(f, "{\"life\":2}");
+    flux_future_destroy(f);
+    flux_close(h);
+    server_remove(&s);
+}
+END_TEST
+
+/* One that does not return hears it as before, and "ending" is nothing to it. */
+START_TEST(without_flag)
+{
+    struct server s;
+    flux_future_t *f;
+    errmsg_t err;
+    flux_t *h;
+
+    server_init(&s);
+    ck_assert_ptr_null(flux_open_flags("local:///x", NULL, 8, &err));
+    ck_assert_int_eq(errno, EINVAL);
+    h = open_to(&s, 0);
+    f = flux_rpc(h, "x.silent", NULL, FLUX_NODEID_ANY, FLUX_MSGF_IDEMPOTENT);
+    s.says_end = true;
+    server_stop(&s);
+    expect_error(f, EPIPE);
+    flux_future_destroy(f);
+    flux_close(h);
+    server_remove(&s);
+}
+END_TEST
+
+static void lost_cb(flux_t *h, void *arg)
+{
+    ++*(int *)arg;
+}
+
+/* It gives up: the session has gone, another rank is there, the broker refuses, or does not
+ * subscribe. */
+START_TEST(given_up)
+{
+    for (int i = 0; i < 4; i++) {
+        struct server s;
+        flux_future_t *f;
+        int lost = 0;
+        flux_t *h;
+
+        server_init(&s);
+        h = open_to(&s, FLUX_O_RECONNECT);
+        flux_set_lost_handler(h, lost_cb, &lost);
+        subscribe(h, "a", true);
+        f = flux_rpc(h, "x.silent", NULL, FLUX_NODEID_ANY, FLUX_MSGF_IDEMPOTENT);
+        if (i == 0) {
+            server_remove(&s);
+        } else {
+            server_stop(&s);
+            s.rank_number = i == 1 ? 3 : 2;
+            s.refuses = i == 2;
+            s.denies = i == 3;
+            server_start(&s);
+        }
+        expect_error(f, EPIPE);
+        ck_assert_int_eq(lost, 1);
+        flux_future_destroy(f);
+        f = flux_rpc(h, "x.silent", NULL, FLUX_NODEID_ANY, FLUX_MSGF_IDEMPOTENT);
+        expect_error(f, EPIPE);
+        flux_future_destroy(f);
+        flux_close(h);
+        server_remove(&s);
+    }
+}
+END_TEST
+
+/* Futures may be destroyed, and the handle closed, while the broker is away. */
+START_TEST(closed_while_away)
+{
+    struct server s;
+    flux_future_t *f, *g;
+    flux_t *h;
+
+    server_init(&s);
+    h = open_to(&s, FLUX_O_RECONNECT);
+    f = flux_rpc(h, "x.stream", NULL, FLUX_NODEID_ANY, FLUX_MSGF_STREAMING | FLUX_MSGF_IDEMPOTENT);
+    expect_json(f, "{\"life\":1}");
+    ck_assert_int_eq(flux_future_next(f), 0);
+    g = flux_rpc(h, "x.silent", NULL, FLUX_NODEID_ANY, 0);
+    server_stop(&s);
+    expect_error(g, ECONNRESET);
+    flux_future_destroy(f);
+    flux_future_destroy(g);
+    (void)flux_event_subscribe(h, "c");
+    flux_close(h);
+    server_remove(&s);
+}
+END_TEST
+
+int main(void)
+{
+    RUN_SUITE("return", requests, in_reactor, without_flag, given_up, closed_while_away);
+}

@@ -1,0 +1,78 @@
+#!/bin/bash
+# Commands that follow something return to the broker of a system session that is started again, after an
+# orderly end and after a SIGKILL.
+# shellcheck disable=SC2154 # set by run, ok
+. "$(dirname "$0")/lib.sh"
+need_flux start submit wreck jobs kvs dmesg logger
+need ss hostname
+
+port=$((20000 + ($$ * 20) % 12000))
+while ss -Hltn 2>/dev/null | finds -E ":($port|$((port + 1))) "; do
+    port=$((port + 2))
+done
+cat >session.lua <<END
+session {
+    hosts = "$(hostname)",
+    address = "tcp://127.0.0.1:$port",
+    curve = false,
+}
+END
+mkdir -m 700 run
+export FLUX_URI="local://$PWD/run/local"
+
+begin() {
+    "$FLUX" start --config="$PWD/session.lua" --rundir="$PWD/run" --statedir="$PWD/state" -- \
+        sleep 1000 >>broker.out 2>&1 </dev/null &
+    broker=$!
+    wait_until 30 "$FLUX" queue list
+}
+
+ok "a session begins" begin
+ok "a job waits" "$FLUX" submit --hold sh -c 'echo from the job; exit 3'
+id=$out
+"$FLUX" kvs put t.a=1
+"$FLUX" kvs watch t.a >watch.out 2>watch.err &
+watch=$!
+"$FLUX" dmesg -f -s test >dmesg.out 2>dmesg.err &
+dmesg=$!
+"$FLUX" wreck attach "$id" >attach.out 2>attach.err &
+attach=$!
+"$FLUX" event sub there >event.out 2>event.err &
+event=$!
+"$FLUX" logger --source=test first
+ok "they follow" wait_until 20 grep -q first dmesg.out
+ok "all of them" wait_until 20 grep -q 1 watch.out
+
+# The job has no tasks yet, so it does not matter to it how the broker ends.
+kill -TERM "$broker"
+wait "$broker"
+wait "$event"
+isnt $? 0 "a command without the flag ends with the broker"
+ok "the session is started again" begin
+"$FLUX" kvs put t.a=2
+"$FLUX" logger --source=test second
+ok "flux kvs watch returns" wait_until 30 grep -q 2 watch.out
+ok "flux dmesg -f returns" wait_until 30 grep -q second dmesg.out
+like "$(cat watch.err)" "the broker was started again" "and says so"
+
+mapfile -t children < <(ps -o pid= --ppid "$broker" | tr -d ' ')
+kill -KILL "$broker" "${children[@]}"
+wait "$broker" 2>/dev/null
+ok "the session is started after a SIGKILL" begin
+"$FLUX" kvs put t.a=3
+"$FLUX" logger --source=test third
+ok "flux kvs watch returns again" wait_until 30 grep -q 3 watch.out
+ok "flux dmesg -f returns again" wait_until 30 grep -q third dmesg.out
+is "$(grep -c first dmesg.out)" 1 "and no entry is printed twice"
+ok "the job runs" "$FLUX" wreck release "$id"
+wait "$attach"
+is $? 3 "flux wreck attach has waited for it through both"
+is "$(cat attach.out)" "from the job" "and prints its output"
+
+# They would wait for the next session.
+kill "$watch" "$dmesg"
+wait "$watch" "$dmesg"
+kill -TERM "$broker"
+wait "$broker"
+unset FLUX_URI
+finish
