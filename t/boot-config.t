@@ -145,6 +145,33 @@ unlike "$(cat out.0)" "running" "the session does not begin without it"
 kill "$a" "$b"
 wait "$a" "$b"
 
+# --- who does not belong ---
+
+# A rank 2 whose file has one host more, and a second rank 1, at another port.
+"$FLUX" keygen key.3
+sed 's/2-4/2-5/' each.lua >more.lua
+sed '/bind =/s/2 \* rank/2 * rank + 8/' each.lua >twin.lua
+rm -f out.*
+mkfifo end
+# shellcheck disable=SC2016 # its own shell expands it
+"$FLUX" start "$M" --config=each.lua --set=boot.rank=0 --set=quorum=2 \
+    sh -c 'echo running; read -r x <end; "$0" ping -c 1 1' "$FLUX" >out.0 2>&1 &
+a=$!
+"$FLUX" start "$M" --config=each.lua --set=boot.rank=1 --set=quorum=2 >out.1 2>&1 &
+b=$!
+fails "a rank of a session with another size" member 2 more.lua
+like "$err" "refused.*size 4 and topology chain, not 3 and chain" "... is told why"
+like "$(cat out.1)" "rank 2 was refused: .*size 4" "... and its parent says so"
+ok "the session begins" wait_until 30 grep -q running out.0
+fails "a second rank 1" member 1 twin.lua
+like "$err" "rank 0 at tcp://$net.2:.* refused this broker: the rank is connected" "... is told why"
+like "$(cat out.0)" "refused a broker at .* it is rank 1, which has another connection" \
+    "... and its parent says so"
+echo >end
+wait "$a"
+is $? 0 "the session goes on with the first"
+wait "$b"
+
 # --- mistakes ---
 
 bad() { # DESC PATTERN TEXT

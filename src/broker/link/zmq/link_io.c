@@ -444,6 +444,24 @@ static bool take_messages(link_t *l, enum core_plane plane, uint32_t from, const
     return true;
 }
 
+/* Its first byte is that of a message, and its second one that of another format. */
+static bool is_other_version(const char *data, size_t len)
+{
+    return len > LINK_WORD_MAX && flux_msg_frame_size(data, 1, NULL) == 0 &&
+           flux_msg_frame_size(data, 2, NULL) < 0;
+}
+
+static void refuse_version(struct link_peer *p, const char *data)
+{
+    errmsg_t err = {""};
+
+    (void)flux_msg_frame_size(data, 2, &err);
+    linklog(&p->l->log, LOG_ERR, "rank %u is refused: %s; start the same version at all ranks",
+            p->rank, err.text);
+    link_send_word(p, LINK_WORD_REFUSED "another version of Flux");
+    link_peer_fail(p, "it is another version of Flux");
+}
+
 static void take_frame(struct link_peer *p, const char *data, size_t len)
 {
     const size_t refused = strlen(LINK_WORD_REFUSED);
@@ -456,7 +474,9 @@ static void take_frame(struct link_peer *p, const char *data, size_t len)
     }
     p->state = LINK_UP;
     p->heard = flux_reactor_now(p->l->r);
-    if (len > LINK_WORD_MAX) {
+    if (is_other_version(data, len)) {
+        refuse_version(p, data);
+    } else if (len > LINK_WORD_MAX) {
         take_messages(p->l, p->plane, p->rank, data, len);
     } else if (len == strlen(LINK_WORD_CUT) && memcmp(data, LINK_WORD_CUT, len) == 0) {
         link_peer_fail(p, "it cut the connection");

@@ -112,6 +112,12 @@ START_TEST(refused)
     write_word(fd = stranger(0), ULINK_BEAT, NULL);
     hear_reason(fd, why, sizeof(why));
     ck_assert_ptr_nonnull(strstr(why, "link.hello"));
+    /* A message of another version. */
+    fd = stranger(0);
+    ck_assert_int_eq(write(fd, "\xf1\x01\x01                                             ", 48),
+                     48);
+    hear_reason(fd, why, sizeof(why));
+    ck_assert_ptr_nonnull(strstr(why, "the message format is 1, and not 2"));
     /* What is not a message. */
     fd = stranger(0);
     ck_assert_int_eq(write(fd, "GET / HTTP/1.0\r\n\r\n                              ", 48), 48);

@@ -88,6 +88,32 @@ START_TEST(test_malformed)
 }
 END_TEST
 
+/* A neighbor whose messages have another format is refused with a reason, and counts as lost. */
+START_TEST(test_other_version)
+{
+    flux_msg_t *msg = flux_msg_create(FLUX_MSG_REQUEST, "check.old");
+    size_t len = flux_msg_encoded_size(msg);
+    char buf[256], word[64] = "";
+    void *ctx = zmq_ctx_new(), *s;
+
+    two_of_three();
+    ck_assert_uint_le(len, sizeof(buf));
+    flux_msg_encode(msg, buf);
+    buf[1]--;
+    s = intruder(ctx, node[1].key.pub, node[1].key.sec, "T\0\0\0\1intruder", LINK_ID_SIZE);
+    zmq_send(s, buf, len, 0);
+    ck_assert(run_until(&node[0].core.lost[CORE_TREE][1], 1, PATIENCE));
+    ck_assert_uint_eq(node[0].core.got[CORE_TREE], 0);
+    ck_assert_ptr_nonnull(strstr(node[0].log, "rank 1 is refused: the message format is 1"));
+    run_for(0.1);
+    ck_assert_int_gt(zmq_recv(s, word, sizeof(word) - 1, 0), 0);
+    ck_assert_str_eq(word, LINK_WORD_REFUSED "another version of Flux");
+    zmq_close(s);
+    zmq_ctx_term(ctx);
+    flux_msg_destroy(msg);
+}
+END_TEST
+
 /* A TCP connection of a stranger to the ROUTER of rank 0. */
 static int stranger(void)
 {
@@ -437,6 +463,7 @@ int main(void)
     tcase_add_test(tc, test_unknown_key);
     tcase_add_test(tc, test_false_claim);
     tcase_add_test(tc, test_malformed);
+    tcase_add_test(tc, test_other_version);
     tcase_add_test(tc, test_stranger_large);
     tcase_add_test(tc, test_strangers);
     tcase_add_test(tc, test_patience);
