@@ -157,7 +157,11 @@ int stream_reader_open(flux_stream_t *s, const struct flux_stream_opts *opts, er
                                strerror(errno));
         }
         if (flux_rpc_get_struct(s->f, &stream_members_schema, &ms, err) < 0 ||
-            (missing = members_open(s, &ms, left < 30. ? fmax(left, 0.001) : 30., err)) < 0)
+            (missing = members_open(s, &ms,
+                                    left > 30.     ? 30.
+                                    : left > 0.001 ? left
+                                                   : 0.001,
+                                    err)) < 0)
             return -1;
         if (flux_future_next(s->f) < 0)
             return errmsg_fail(err, ECANCELED, "stream '%s' was removed", s->name);

@@ -11,14 +11,14 @@
  *
  * Invariants:
  *  1. A stream exists as long as it has a writer or a reader.
- *  2. The numbers of a stream's writers rise, and its list is in their order: a reader has been told
- *     of exactly the writers up to `seen`.
+ *  2. The numbers of a stream's writers rise, and its list is in their order: a reader has been
+ *     told of exactly the writers up to `seen`.
  *  3. No two writers of a stream have the same rank, and all agree about `size`.
  *  4. The step with which a writer begins is larger than all that were counted before it, as long
  *     as the stream exists.
  *
- * A reload leaves requests unanswered, so that the next instance gets them, numbers the writers anew,
- * and tells them and readers so; it learns the steps with the next counts.
+ * A reload leaves requests unanswered, so that the next instance gets them, numbers the writers
+ * anew, and tells them and readers so; it learns the steps with the next counts.
  *
  * Failure: a client that disconnects, or whose broker is lost (event overlay.down), leaves all its
  * streams; readers are told which writer that was, and why.  A lack of memory while a reader is
