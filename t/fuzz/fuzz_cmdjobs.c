@@ -5,10 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fuzz_must.h"
 #include "src/cmd/job/jobs_table.h"
 #include "src/cmd/job/outrec.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* Bytes and where they went, mixed so that pieces do not matter. */
 static void mix(void *arg, uint32_t task, uint32_t stream, const void *data, size_t len)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fuzz_must.h"
 #include "libconfig/configfile.h"
 
 static const struct config_field fields[] = {
@@ -12,8 +13,6 @@ static const struct config_field fields[] = {
     {"session", "curve", CONFIG_BOOL, false},  {"session", "limit", CONFIG_NUMBER, false},
     {"session", "attrs", CONFIG_PAIRS, false}, CONFIG_FIELD_END,
 };
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

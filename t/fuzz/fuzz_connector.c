@@ -11,14 +11,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "fuzz_must.h"
 #include "libflux/dispatch.h"
 #include "src/broker/connector.h"
-
-static void check(int ok)
-{
-    if (!ok)
-        abort();
-}
 
 static int link_send(void *arg, enum core_plane plane, uint32_t rank, flux_msg_t *msg, bool force)
 {
@@ -74,8 +69,8 @@ static int connect_client(struct world *w)
     int sv[2];
     errmsg_t err;
 
-    check(socketpair(AF_UNIX, SOCK_STREAM, 0, sv) == 0);
-    check(connector_adopt(w->cn, sv[1], &err) == 0);
+    MUST(socketpair(AF_UNIX, SOCK_STREAM, 0, sv) == 0);
+    MUST(connector_adopt(w->cn, sv[1], &err) == 0);
     turn(w);
     drain(sv[0]);
     return sv[0];
@@ -92,15 +87,15 @@ static void ping(struct world *w)
 
     flux_msg_set_matchtag(msg, 42);
     flux_msg_encode(msg, buf);
-    check(write(fd, buf, flux_msg_encoded_size(msg)) == (ssize_t)flux_msg_encoded_size(msg));
+    MUST(write(fd, buf, flux_msg_encoded_size(msg)) == (ssize_t)flux_msg_encoded_size(msg));
     flux_msg_destroy(msg);
     for (int i = 0; i < TURNS_MAX && n < 0; i++) {
         turn(w);
         n = recv(fd, buf, sizeof(buf), MSG_DONTWAIT);
     }
-    check(n > 0);
-    check((msg = flux_msg_decode(buf, (size_t)n, &err)) != NULL);
-    check(flux_msg_matchtag(msg) == 42 && flux_msg_errnum(msg) == 0);
+    MUST(n > 0);
+    MUST((msg = flux_msg_decode(buf, (size_t)n, &err)) != NULL);
+    MUST(flux_msg_matchtag(msg) == 42 && flux_msg_errnum(msg) == 0);
     flux_msg_destroy(msg);
     close(fd);
 }
@@ -126,12 +121,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     piece = data[0] ? data[0] : size;
     core_config_init(&cfg);
     cfg.userid = geteuid();
-    check((w.r = flux_reactor_create(false)) != NULL);
-    check((w.core = core_create(&cfg, w.r, NULL, NULL, &err)) != NULL);
+    MUST((w.r = flux_reactor_create(false)) != NULL);
+    MUST((w.core = core_create(&cfg, w.r, NULL, NULL, &err)) != NULL);
     core_set_link(w.core, &link_ops, NULL);
-    check((w.cn = connector_create(w.core, NULL, &connector_limits_default, &err)) != NULL);
-    check((w.timer = flux_timer_create(w.r, stop_cb, NULL)) != NULL);
-    check(core_start(w.core) == 0);
+    MUST((w.cn = connector_create(w.core, NULL, &connector_limits_default, &err)) != NULL);
+    MUST((w.timer = flux_timer_create(w.r, stop_cb, NULL)) != NULL);
+    MUST(core_start(w.core) == 0);
     core_local_ready(w.core);
     fd = connect_client(&w);
     for (size_t off = 1; off < size; off += piece) {
@@ -149,7 +144,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         turn(&w);
         connector_get_stats(w.cn, &st);
     }
-    check(going_down(&w) || st.clients == 0);
+    MUST(going_down(&w) || st.clients == 0);
     flux_watcher_destroy(w.timer);
     connector_destroy(w.cn);
     core_destroy(w.core);

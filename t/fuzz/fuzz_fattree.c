@@ -2,15 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fuzz_must.h"
 #include "libtopology/fattree.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define MUST(cond)   \
-    do {             \
-        if (!(cond)) \
-            abort(); \
-    } while (0)
 
 /* Leaves and pods ascend with the nodes, and are those that the switches say. */
 static void check_tree(const fattree_t *t)

@@ -2,15 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fuzz_must.h"
 #include "libidset/idset.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define MUST(cond)   \
-    do {             \
-        if (!(cond)) \
-            abort(); \
-    } while (0)
 
 /* What is formatted must parse to an equal set and to the same text. */
 static void round_trip(const idset_t *ids, int flags)

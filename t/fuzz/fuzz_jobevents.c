@@ -4,11 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fuzz_must.h"
 #include "libjob/events.h"
 #include "libjob/jobstate.h"
 #include "libutil/strbuf.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void again(const struct job_event *ev)
 {

@@ -4,10 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fuzz_must.h"
 #include "libjob/jobspec.h"
 #include "libresource/rreq.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void check(const jobspec_t *js)
 {

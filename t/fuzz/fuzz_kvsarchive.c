@@ -1,14 +1,7 @@
 /* fuzz_kvsarchive.c - any bytes as an archive of flux kvs dump: refused with the number of a line,
  * or read; what was read and is written again reads the same. */
+#include "fuzz_must.h"
 #include "src/cmd/kvs/cmd_kvs_archive.c"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define MUST(cond)   \
-    do {             \
-        if (!(cond)) \
-            abort(); \
-    } while (0)
 
 /* Writes what it is told. */
 struct copy {

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fuzz_must.h"
 #include "libkvs/kvs_txn.h"
 #include "libkvs/kvsdisk.h"
 #include "libkvs/treeobj.h"
@@ -19,12 +20,6 @@
 
 #define DSIZE 20
 #define OBJECTS_MAX 64
-
-static void check(int ok)
-{
-    if (!ok)
-        abort();
-}
 
 struct store {
     blobref_t *b;
@@ -37,7 +32,7 @@ static void store_open(struct store *st)
     st->b = blobref_create("sha1", NULL);
     st->c = st->b ? content_create(st->b, 0) : NULL;
     st->s = st->c ? kvsstore_create(st->c) : NULL;
-    check(st->s != NULL);
+    MUST(st->s != NULL);
 }
 
 static void store_close(struct store *st)
@@ -60,13 +55,13 @@ static void as_row(const uint8_t *data, size_t size)
 
     while (rc >= 0 && (rc = kvsdisk_row_next(&row, &txn, &len, &err)) == 1)
         sum += KVSDISK_ROW_TXN + len;
-    check(rc == 0 ? sum == size : errno == EPROTO && err.text[0]);
+    MUST(rc == 0 ? sum == size : errno == EPROTO && err.text[0]);
     store_open(&st);
     err.text[0] = '\0';
     rc = kvsdisk_replay_begin(&r, st.s, 1, root, DSIZE, data, size, &err);
     if (rc == 0)
         rc = kvsdisk_replay_step(&r, &err);
-    check(rc < 0 && errno != 0 && err.text[0]); /* no row makes a root of zeros */
+    MUST(rc < 0 && errno != 0 && err.text[0]); /* no row makes a root of zeros */
     store_close(&st);
 }
 
@@ -82,11 +77,11 @@ static unsigned load(struct store *st, const uint8_t *data, size_t size,
         data += 2;
         size -= 2;
         len = len < size ? len : size;
-        check(blobref_hash(st->b, data, len, digest[n]) == 0);
+        MUST(blobref_hash(st->b, data, len, digest[n]) == 0);
         if (kvsstore_load(st->s, digest[n], data, len, &err) == 0)
             n++;
         else
-            check(errno != 0 && err.text[0]);
+            MUST(errno != 0 && err.text[0]);
         data += len;
         size -= len;
     }
@@ -98,10 +93,10 @@ static void use(struct store *st)
     struct kvs_txn_buf b = {0};
     errmsg_t err = {""};
 
-    check(kvs_txn_buf_add(&b, KVS_OP_PUT, 0, "a.b", 3, "x", 1, NULL) == 0);
+    MUST(kvs_txn_buf_add(&b, KVS_OP_PUT, 0, "a.b", 3, "x", 1, NULL) == 0);
     if (kvsstore_begin(st->s) == 0) {
         if (kvsstore_apply(st->s, b.data, b.len, &err) < 0)
-            check(errno != 0 && err.text[0]);
+            MUST(errno != 0 && err.text[0]);
         (void)kvsstore_end(st->s, &err);
     }
     while (kvsstore_collect(st->s, 10))
@@ -120,10 +115,10 @@ static void as_objects(const uint8_t *data, size_t size)
         store_open(&st);
         n = load(&st, data, size, digest);
         if (n > 0 && kvsstore_load_root(st.s, digest[i], i + 1, &err) == 0) {
-            check(kvsstore_version(st.s) == i + 1);
+            MUST(kvsstore_version(st.s) == i + 1);
             use(&st);
         } else if (n > 0) {
-            check(errno != 0 && err.text[0]);
+            MUST(errno != 0 && err.text[0]);
         }
         store_close(&st);
     }

@@ -12,21 +12,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fuzz_must.h"
 #include "libkvs/kvs_pack.h"
 #include "libkvs/kvs_set.h"
 
 #define PARTS 4
 
-static void check(int ok)
-{
-    if (!ok)
-        abort();
-}
-
 static void encode(kvs_set_t *s, uint8_t **buf, size_t *len)
 {
-    check(kvs_set_encode(s, NULL, 0, buf, len) == 0);
-    check(kvs_pack_check(*buf, *len, NULL, NULL, NULL) == 0);
+    MUST(kvs_set_encode(s, NULL, 0, buf, len) == 0);
+    MUST(kvs_pack_check(*buf, *len, NULL, NULL, NULL) == 0);
 }
 
 /* What came before on the stream: an input may say that there were two values. */
@@ -34,9 +29,9 @@ static kvs_dict_t *dict_for(const uint8_t *data, size_t size)
 {
     static const uint8_t a[32] = {1}, b[40] = {2};
     kvs_dict_t *d = kvs_dict_create();
-    check(d != NULL);
+    MUST(d != NULL);
     if (size >= 4 && data[2] == 2 && data[3] == 0)
-        check(kvs_dict_learn(d, a, sizeof(a)) == 0 && kvs_dict_learn(d, b, sizeof(b)) == 0);
+        MUST(kvs_dict_learn(d, a, sizeof(a)) == 0 && kvs_dict_learn(d, b, sizeof(b)) == 0);
     return d;
 }
 
@@ -49,21 +44,21 @@ static void as_bytes(const uint8_t *data, size_t size)
         return;
     kvs_dict_t *d = dict_for(data, size);
     if (kvs_pack_check(data, size, d, &n, &err) < 0) {
-        check(errno != 0 && err.text[0]);
+        MUST(errno != 0 && err.text[0]);
         kvs_dict_destroy(d);
         return;
     }
     kvs_set_t *s = kvs_set_create(), *t = kvs_set_create();
     uint8_t *one, *two;
     size_t one_len, two_len;
-    check(s && t);
-    check(kvs_set_merge(s, data, size, d, &err) == 0);
-    check(kvs_set_rest(s) <= n);
+    MUST(s && t);
+    MUST(kvs_set_merge(s, data, size, d, &err) == 0);
+    MUST(kvs_set_rest(s) <= n);
     encode(s, &one, &one_len);
-    check(kvs_set_merge(t, one, one_len, NULL, &err) == 0);
-    check(kvs_set_rest(s) == kvs_set_rest(t));
+    MUST(kvs_set_merge(t, one, one_len, NULL, &err) == 0);
+    MUST(kvs_set_rest(s) == kvs_set_rest(t));
     encode(t, &two, &two_len);
-    check(one_len == two_len && memcmp(one, two, one_len) == 0);
+    MUST(one_len == two_len && memcmp(one, two, one_len) == 0);
     free(one);
     free(two);
     kvs_set_destroy(s);
@@ -90,7 +85,7 @@ static void add(struct kvs_txn_buf *b, const uint8_t *op)
         snprintf(key, sizeof(key), "n%u.m%u", n / 7, n % 7);
     }
     memset(value, op[2] & 0x80 ? op[1] : op[2], sizeof(value));
-    check(kvs_txn_buf_add(b, KVS_OP_PUT, 0, key, strlen(key), value, len, NULL) == 0);
+    MUST(kvs_txn_buf_add(b, KVS_OP_PUT, 0, key, strlen(key), value, len, NULL) == 0);
 }
 
 static void as_program(const uint8_t *data, size_t size)
@@ -99,12 +94,12 @@ static void as_program(const uint8_t *data, size_t size)
     kvs_dict_t *up[PARTS], *down[PARTS];
     uint8_t *one, *two;
     size_t one_len, two_len, cut = size / 6 * 3;
-    check(flat && top);
+    MUST(flat && top);
     for (unsigned i = 0; i < PARTS; i++) {
         part[i] = kvs_set_create();
         up[i] = kvs_dict_create();
         down[i] = kvs_dict_create();
-        check(part[i] && up[i] && down[i]);
+        MUST(part[i] && up[i] && down[i]);
     }
     for (unsigned half = 0; half < 2; half++) {
         /* In the order in which they will be in the flat one: by participant. */
@@ -115,21 +110,21 @@ static void as_program(const uint8_t *data, size_t size)
                 if (p[0] % PARTS != i)
                     continue;
                 add(&txn, p);
-                check(kvs_set_merge(flat, txn.data, txn.len, NULL, NULL) == 0);
-                check(kvs_set_merge(part[i], txn.data, txn.len, NULL, NULL) == 0);
+                MUST(kvs_set_merge(flat, txn.data, txn.len, NULL, NULL) == 0);
+                MUST(kvs_set_merge(part[i], txn.data, txn.len, NULL, NULL) == 0);
                 kvs_txn_buf_clear(&txn);
             }
-            check(kvs_set_encode(part[i], up[i], 0, &one, &one_len) == 0);
-            check(kvs_pack_check(one, one_len, down[i], NULL, NULL) == 0);
-            check(kvs_set_merge(top, one, one_len, down[i], NULL) == 0);
-            check(kvs_dict_count(up[i]) == kvs_dict_count(down[i]));
+            MUST(kvs_set_encode(part[i], up[i], 0, &one, &one_len) == 0);
+            MUST(kvs_pack_check(one, one_len, down[i], NULL, NULL) == 0);
+            MUST(kvs_set_merge(top, one, one_len, down[i], NULL) == 0);
+            MUST(kvs_dict_count(up[i]) == kvs_dict_count(down[i]));
             free(one);
             kvs_set_clear(part[i]);
         }
     }
     encode(flat, &one, &one_len);
     encode(top, &two, &two_len);
-    check(one_len == two_len && memcmp(one, two, one_len) == 0);
+    MUST(one_len == two_len && memcmp(one, two, one_len) == 0);
     free(one);
     free(two);
     for (unsigned i = 0; i < PARTS; i++) {

@@ -12,16 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fuzz_must.h"
 #include "libkvs/kvs_txn.h"
 #include "libkvs/kvsstore.h"
 #include "libkvs/treeobj.h"
 #include "libutil/hmap.h"
-
-static void check(int ok)
-{
-    if (!ok)
-        abort();
-}
 
 struct store {
     blobref_t *b;
@@ -34,7 +29,7 @@ static void store_open(struct store *st)
     st->b = blobref_create("sha256", NULL);
     st->c = st->b ? content_create(st->b, 0) : NULL;
     st->s = st->c ? kvsstore_create(st->c) : NULL;
-    check(st->s != NULL);
+    MUST(st->s != NULL);
 }
 
 static void store_close(struct store *st)
@@ -56,8 +51,8 @@ static int sound_below(const uint8_t *digest, void *arg)
 
     if (hmap_get(x->seen, digest))
         return 0;
-    check(o && treeobj_check(o->data, o->len, 32, NULL) == 0);
-    check(hmap_put(x->seen, digest, o) == 0);
+    MUST(o && treeobj_check(o->data, o->len, 32, NULL) == 0);
+    MUST(hmap_put(x->seen, digest, o) == 0);
     return treeobj_refs(o->data, 32, sound_below, x);
 }
 
@@ -65,7 +60,7 @@ static void sound(const uint8_t *root, content_t *c)
 {
     struct sounding x = {c, hmap_create_bin(32, NULL)};
 
-    check(x.seen && sound_below(root, &x) == 0);
+    MUST(x.seen && sound_below(root, &x) == 0);
     hmap_destroy(x.seen);
 }
 
@@ -74,7 +69,7 @@ static int apply(struct store *st, const void *txn, size_t len)
     errmsg_t err = {""};
 
     if (kvsstore_apply(st->s, txn, len, &err) < 0) {
-        check(errno != 0 && err.text[0]);
+        MUST(errno != 0 && err.text[0]);
         return -1;
     }
     return 0;
@@ -82,7 +77,7 @@ static int apply(struct store *st, const void *txn, size_t len)
 
 static void finish(struct store *st)
 {
-    check(kvsstore_end(st->s, NULL) >= 0);
+    MUST(kvsstore_end(st->s, NULL) >= 0);
     while (kvsstore_collect(st->s, 5))
         ;
 }
@@ -96,18 +91,18 @@ static void as_bytes(const uint8_t *data, size_t size)
     int rc = kvs_txn_open(&it, data, size, NULL, &err);
 
     while (rc >= 0 && (rc = kvs_txn_next(&it, &op, &err)) == 1)
-        check(kvs_txn_buf_add(&copy, op.type, op.flags, op.key, op.keylen, op.value, op.len,
-                              NULL) == 0);
+        MUST(kvs_txn_buf_add(&copy, op.type, op.flags, op.key, op.keylen, op.value, op.len, NULL) ==
+             0);
     if (rc < 0)
-        check(errno != 0 && err.text[0]);
+        MUST(errno != 0 && err.text[0]);
     else if (copy.nops > 0)
-        check(copy.len == size && memcmp(copy.data, data, size) == 0);
+        MUST(copy.len == size && memcmp(copy.data, data, size) == 0);
     kvs_txn_buf_clear(&copy);
 
     struct store st;
     store_open(&st);
-    check(kvsstore_begin(st.s) == 0);
-    check((apply(&st, data, size) < 0) == (rc < 0) || rc >= 0);
+    MUST(kvsstore_begin(st.s) == 0);
+    MUST((apply(&st, data, size) < 0) == (rc < 0) || rc >= 0);
     finish(&st);
     sound(kvsstore_root(st.s), st.c);
     store_close(&st);
@@ -152,7 +147,7 @@ static void program_op(struct kvs_txn_buf *b, const uint8_t *data)
         value[0] = data[2] & 2 ? KVS_TAG_DIR : data[2] & 4 ? KVS_TAG_LINK : KVS_TAG_VALUE;
         len = flags ? 0 : KVS_TAG_SIZE;
     }
-    check(kvs_txn_buf_add(b, type, flags, key, strlen(key), val, len, NULL) == 0);
+    MUST(kvs_txn_buf_add(b, type, flags, key, strlen(key), val, len, NULL) == 0);
 }
 
 static void as_program(const uint8_t *data, size_t size)
@@ -167,20 +162,20 @@ static void as_program(const uint8_t *data, size_t size)
     }
     store_open(&one);
     store_open(&all);
-    check(kvsstore_begin(all.s) == 0);
+    MUST(kvsstore_begin(all.s) == 0);
     for (size_t i = 0; i < n; i++) {
-        check(kvsstore_begin(one.s) == 0);
+        MUST(kvsstore_begin(one.s) == 0);
         int a = apply(&one, ops[i].data, ops[i].len);
         finish(&one);
-        check(apply(&all, ops[i].data, ops[i].len) == a);
+        MUST(apply(&all, ops[i].data, ops[i].len) == a);
     }
     finish(&all);
-    check(memcmp(kvsstore_root(one.s), kvsstore_root(all.s), 32) == 0);
+    MUST(memcmp(kvsstore_root(one.s), kvsstore_root(all.s), 32) == 0);
     sound(kvsstore_root(one.s), one.c);
     struct content_stats x, y;
     content_get_stats(one.c, &x);
     content_get_stats(all.c, &y);
-    check(x.objects == y.objects && x.bytes == y.bytes);
+    MUST(x.objects == y.objects && x.bytes == y.bytes);
     for (size_t i = 0; i < n; i++)
         kvs_txn_buf_clear(&ops[i]);
     store_close(&all);

@@ -8,17 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fuzz_must.h"
 #include "libkvs/kvs_wire.h"
-
-static void check(int ok)
-{
-    if (!ok)
-        abort();
-}
 
 static void refused(const errmsg_t *err)
 {
-    check(errno != 0 && err->text[0]);
+    MUST(errno != 0 && err->text[0]);
 }
 
 static void root(const uint8_t *data, size_t size)
@@ -30,7 +25,7 @@ static void root(const uint8_t *data, size_t size)
     if (kvs_root_decode(data, size, &r, &err) < 0)
         refused(&err);
     else
-        check(kvs_root_encode(&r, buf) == size && memcmp(buf, data, size) == 0);
+        MUST(kvs_root_encode(&r, buf) == size && memcmp(buf, data, size) == 0);
 }
 
 static void lookup(const uint8_t *data, size_t size)
@@ -43,9 +38,9 @@ static void lookup(const uint8_t *data, size_t size)
         return;
     }
     uint8_t *buf = malloc(size);
-    check(buf && kvs_lookup_req_size(&q) == size);
+    MUST(buf && kvs_lookup_req_size(&q) == size);
     kvs_lookup_req_encode(&q, buf);
-    check(memcmp(buf, data, size) == 0);
+    MUST(memcmp(buf, data, size) == 0);
     free(buf);
 }
 
@@ -65,14 +60,14 @@ static void answer(const uint8_t *data, size_t size)
         return;
     }
     while ((rc = kvs_answer_next(&a, &pos, &e, &err)) == 1) {
-        check(pos <= a.len);
+        MUST(pos <= a.len);
         for (size_t i = 0; i < e.namelen; i++)
             sum += (uint8_t)e.name[i];
         for (size_t i = 0; e.data && i < e.size; i++)
             sum += e.data[i];
     }
-    check(rc == 0 || err.text[0]);
-    check(sum < SIZE_MAX);
+    MUST(rc == 0 || err.text[0]);
+    MUST(sum < SIZE_MAX);
 }
 
 static void fence(const uint8_t *data, size_t size)
@@ -85,9 +80,9 @@ static void fence(const uint8_t *data, size_t size)
         return;
     }
     uint8_t *buf = malloc(size);
-    check(buf && kvs_fence_req_size(&q) == size);
+    MUST(buf && kvs_fence_req_size(&q) == size);
     kvs_fence_req_encode(&q, buf);
-    check(memcmp(buf, data, size) == 0);
+    MUST(memcmp(buf, data, size) == 0);
     free(buf);
 }
 
@@ -101,9 +96,9 @@ static void ns_request(const uint8_t *data, size_t size)
         return;
     }
     uint8_t *buf = malloc(size);
-    check(buf && kvs_ns_req_size(&q) == size);
+    MUST(buf && kvs_ns_req_size(&q) == size);
     kvs_ns_req_encode(&q, buf);
-    check(memcmp(buf, data, size) == 0);
+    MUST(memcmp(buf, data, size) == 0);
     free(buf);
 }
 
@@ -116,7 +111,7 @@ static void stored(const uint8_t *data, size_t size)
     if (kvs_store_answer_decode(data, size, &d, &n, &dsize, &err) < 0)
         refused(&err);
     else
-        check(n * dsize + KVS_STORE_HEADER == size);
+        MUST(n * dsize + KVS_STORE_HEADER == size);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -8,13 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fuzz_must.h"
 #include "libflux/msg.h"
-
-static void check(int ok)
-{
-    if (!ok)
-        abort();
-}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -24,36 +19,36 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     uint8_t *buf;
     char text[256];
 
-    check(frame >= -1);
-    check(frame != -1 || (errno == EPROTO && err.text[0]));
+    MUST(frame >= -1);
+    MUST(frame != -1 || (errno == EPROTO && err.text[0]));
     /* More bytes never turn a frame size into another one. */
     for (size_t n = 0; n < size && n < 64; n++) {
         ssize_t part = flux_msg_frame_size(data, n, NULL);
-        check(part == 0 || part == frame);
+        MUST(part == 0 || part == frame);
     }
     msg = flux_msg_decode(data, size, &err);
     if (!msg) {
-        check(errno == EPROTO || errno == ENOMEM);
+        MUST(errno == EPROTO || errno == ENOMEM);
         return 0;
     }
-    check(frame == (ssize_t)size);
-    check(flux_msg_encoded_size(msg) == size);
-    check((buf = malloc(size)) != NULL);
+    MUST(frame == (ssize_t)size);
+    MUST(flux_msg_encoded_size(msg) == size);
+    MUST((buf = malloc(size)) != NULL);
     flux_msg_encode(msg, buf);
-    check(memcmp(buf, data, size) == 0);
+    MUST(memcmp(buf, data, size) == 0);
     free(buf);
     flux_msg_describe(msg, text, sizeof(text));
     flux_msg_t *copy = flux_msg_copy(msg);
-    check(copy && flux_msg_encoded_size(copy) == size);
+    MUST(copy && flux_msg_encoded_size(copy) == size);
     flux_msg_destroy(copy);
     if (flux_msg_type(msg) == FLUX_MSG_REQUEST) {
         flux_msg_t *resp = flux_msg_response_create(msg, EINVAL);
-        check(resp && flux_msg_route_count(resp) == flux_msg_route_count(msg) &&
-              flux_msg_term(resp) == flux_msg_term(msg));
+        MUST(resp && flux_msg_route_count(resp) == flux_msg_route_count(msg) &&
+             flux_msg_term(resp) == flux_msg_term(msg));
         flux_msg_destroy(resp);
         if (flux_msg_route_push(msg, 7) == 0) {
             uint32_t id;
-            check(flux_msg_route_pop(msg, &id) == 0 && id == 7);
+            MUST(flux_msg_route_pop(msg, &id) == 0 && id == 7);
         }
     }
     flux_msg_destroy(msg);

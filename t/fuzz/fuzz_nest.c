@@ -3,18 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fuzz_must.h"
 #include "src/cmd/nest/batchscript.h"
 #include "src/cmd/nest/nesturi.h"
 #include "src/cmd/nest/ptyframe.h"
 #include "src/cmd/nest/sbatch.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define MUST(cond)   \
-    do {             \
-        if (!(cond)) \
-            abort(); \
-    } while (0)
 
 /* A text as one line of options of sbatch. */
 static void slurm(const char *text, size_t size)

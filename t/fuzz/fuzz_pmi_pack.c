@@ -4,11 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fuzz_must.h"
 #include "libpmi/pmi_mapping.h"
 #include "libpmi/pmi_pack.h"
 #include "libpmi/pmi_table.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void need(int cond)
 {

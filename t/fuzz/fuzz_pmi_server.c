@@ -9,12 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fuzz_must.h"
 #include "libpmi/pmi_server.h"
 #include "libpmi/pmi_wire.h"
 
 #define NTASKS 3
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 struct world {
     struct pmi_server *s;

@@ -4,10 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fuzz_must.h"
 #include "libpmi/pmi_spawn.h"
 #include "src/pmixd/pmixd_wire.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void need(int cond)
 {

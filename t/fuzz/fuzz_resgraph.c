@@ -5,15 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fuzz_must.h"
 #include "libresource/resgraph.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void check(int ok)
-{
-    if (!ok)
-        abort();
-}
 
 static void ask(const resgraph_t *g, const char *text, size_t len)
 {
@@ -24,12 +17,12 @@ static void ask(const resgraph_t *g, const char *text, size_t len)
     if (!obj)
         return;
     if (rreq_from_json(obj, &req, &err) < 0) {
-        check(err.text[0]);
+        MUST(err.text[0]);
     } else {
-        check(rreq_copy(&copy, &req) == 0 && rreq_equal_resources(&req, &copy));
-        check(rreq_hash(&req) == rreq_hash(&copy));
+        MUST(rreq_copy(&copy, &req) == 0 && rreq_equal_resources(&req, &copy));
+        MUST(rreq_hash(&req) == rreq_hash(&copy));
         if (resgraph_satisfiable(g, &req, &err) < 0)
-            check(err.text[0]);
+            MUST(err.text[0]);
         rreq_clear(&copy);
         rreq_clear(&req);
     }
@@ -45,15 +38,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     char *one, *two;
 
     if (!g) {
-        check(err.text[0]);
+        MUST(err.text[0]);
         return 0;
     }
     if (line)
         ask(g, line + 1, size - len - 1);
     if (resgraph_nnodes(g) <= 4096) {
-        check((one = resgraph_format(g)) != NULL);
-        check((again = resgraph_parse(one, strlen(one), &err)) != NULL);
-        check((two = resgraph_format(again)) != NULL && strcmp(one, two) == 0);
+        MUST((one = resgraph_format(g)) != NULL);
+        MUST((again = resgraph_parse(one, strlen(one), &err)) != NULL);
+        MUST((two = resgraph_format(again)) != NULL && strcmp(one, two) == 0);
         free(one);
         free(two);
         resgraph_destroy(again);

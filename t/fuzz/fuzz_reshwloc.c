@@ -3,11 +3,11 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "fuzz_must.h"
 #include "libresource/resgraph_hwloc.h"
 
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 int __lsan_is_turned_off(void);
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int __lsan_is_turned_off(void)
 {

@@ -4,22 +4,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fuzz_must.h"
 #include "libresource/rset.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void check(int ok)
-{
-    if (!ok)
-        abort();
-}
 
 /* Nothing of `a` is missing in `b`. */
 static void check_within(const rset_t *a, const rset_t *b)
 {
     rset_t *none = rset_diff(a, b);
 
-    check(none && rset_nnodes(none) == 0 && rset_npools(none) == 0);
+    MUST(none && rset_nnodes(none) == 0 && rset_npools(none) == 0);
     rset_destroy(none);
 }
 
@@ -30,7 +23,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     char *text, *text2;
 
     if (!rs) {
-        check(err.text[0]);
+        MUST(err.text[0]);
         return 0;
     }
     if (rset_nnodes(rs) > 4096) { /* slow, and no different */
@@ -38,14 +31,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     }
     text = rset_format(rs);
-    check(text && (again = rset_parse(text, strlen(text), &err)) != NULL);
+    MUST(text && (again = rset_parse(text, strlen(text), &err)) != NULL);
     text2 = rset_format(again);
-    check(strcmp(text, text2) == 0);
+    MUST(strcmp(text, text2) == 0);
     check_within(rs, again);
-    check((twice = rset_parse(text, strlen(text), &err)) && rset_add(twice, again) == 0);
-    check(rset_nnodes(twice) == rset_nnodes(rs));
+    MUST((twice = rset_parse(text, strlen(text), &err)) && rset_add(twice, again) == 0);
+    MUST(rset_nnodes(twice) == rset_nnodes(rs));
     check_within(rs, twice);
-    check(rset_ncores(twice) == rset_ncores(rs));
+    MUST(rset_ncores(twice) == rset_ncores(rs));
     rset_destroy(twice);
     rset_destroy(again);
     rset_destroy(rs);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fuzz_must.h"
 #include "libsched/sched_feeddata.h"
 
 static void alloc_cb(uint64_t id, rset_t *R, double now, double end, void *arg)

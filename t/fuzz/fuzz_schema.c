@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fuzz_must.h"
 #include "libschema/schema.h"
 
 struct all {
@@ -37,12 +38,6 @@ static const struct flux_field all_fields[] = {
 };
 static const struct flux_schema all_schema = FLUX_SCHEMA(struct all, all_fields);
 
-static void check(int ok)
-{
-    if (!ok)
-        abort();
-}
-
 static int same_json(const json_t *a, const json_t *b)
 {
     return a == b || json_equal(a, b);
@@ -58,15 +53,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     char *text;
 
     if (!owner) {
-        check(errno == ENOMEM || (errno == EPROTO && err.text[0]));
+        MUST(errno == ENOMEM || (errno == EPROTO && err.text[0]));
         return 0;
     }
-    check((text = flux_schema_encode(&all_schema, &a)) != NULL);
-    check((again = flux_schema_decode(&all_schema, text, strlen(text), &b, &err)) != NULL);
-    check((!a.s && !b.s) || strcmp(a.s, b.s) == 0);
-    check(a.i == b.i && a.i64 == b.i64 && a.u32 == b.u32 && a.u64 == b.u64 && a.b == b.b);
-    check(a.d == b.d);
-    check(same_json(a.any, b.any) && same_json(a.obj, b.obj) && same_json(a.arr, b.arr));
+    MUST((text = flux_schema_encode(&all_schema, &a)) != NULL);
+    MUST((again = flux_schema_decode(&all_schema, text, strlen(text), &b, &err)) != NULL);
+    MUST((!a.s && !b.s) || strcmp(a.s, b.s) == 0);
+    MUST(a.i == b.i && a.i64 == b.i64 && a.u32 == b.u32 && a.u64 == b.u64 && a.b == b.b);
+    MUST(a.d == b.d);
+    MUST(same_json(a.any, b.any) && same_json(a.obj, b.obj) && same_json(a.arr, b.arr));
     json_decref(again);
     json_decref(owner);
     free(text);

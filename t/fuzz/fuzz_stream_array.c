@@ -9,17 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fuzz_must.h"
 #include "libstream/copy.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
 #define SMALL 65536
-
-static void check(int ok)
-{
-    if (!ok)
-        abort();
-}
 
 static void move(const stream_array_t *a, const struct stream_part *p, uint64_t elems)
 {
@@ -37,17 +30,17 @@ static void move(const stream_array_t *a, const struct stream_part *p, uint64_t 
     packed = malloc(p->elems * elem);
     to = calloc(elems, elem);
     again = calloc(elems, elem);
-    check(from && packed && to && again);
+    MUST(from && packed && to && again);
     for (size_t i = 0; i < piece.elems * elem; i++)
         from[i] = (uint8_t)(i * 7);
     stream_copy_pack(p, from, packed);
     stream_copy(p, from, to);
     stream_copy_unpack(p, packed, again);
-    check(memcmp(to, again, elems * elem) == 0);
+    MUST(memcmp(to, again, elems * elem) == 0);
     while ((n = stream_copy_runs(p, from, &at, iov, 8)) > 0)
         for (size_t i = 0; i < n; i++, runs++)
-            check(memcmp(iov[i].iov_base, packed + runs * iov[i].iov_len, iov[i].iov_len) == 0);
-    check(runs == stream_copy_count(p));
+            MUST(memcmp(iov[i].iov_base, packed + runs * iov[i].iov_len, iov[i].iov_len) == 0);
+    MUST(runs == stream_copy_count(p));
     free(from);
     free(packed);
     free(to);
@@ -71,27 +64,27 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (len > size - 2)
         len = size - 2;
     if (!(a = stream_array_decode(data + 2, len, &err))) {
-        check(errno == EPROTO && err.text[0]);
+        MUST(errno == EPROTO && err.text[0]);
         return 0;
     }
-    check(stream_array_encoded(a) == len);
-    check((buf = malloc(len)) != NULL);
+    MUST(stream_array_encoded(a) == len);
+    MUST((buf = malloc(len)) != NULL);
     stream_array_encode(a, buf);
-    check(memcmp(buf, data + 2, len) == 0);
+    MUST(memcmp(buf, data + 2, len) == 0);
     free(buf);
     if (stream_select_decode(stream_array_shape(a), data + 2 + len, size - 2 - len, &box, &err) <
         0) {
-        check(errno == EPROTO && err.text[0]);
+        MUST(errno == EPROTO && err.text[0]);
         stream_array_destroy(a);
         return 0;
     }
     want.memory = size % 2 ? STREAM_ROWS : STREAM_COLUMNS;
-    check((sel = stream_select_create(a, &box, &want, NULL)) != NULL);
+    MUST((sel = stream_select_create(a, &box, &want, NULL)) != NULL);
     for (size_t i = 0; i < stream_select_count(sel); i++) {
         elems += stream_select_part(sel, i)->elems;
         move(a, stream_select_part(sel, i), stream_select_elems(sel));
     }
-    check(elems + stream_select_missing(sel) == stream_select_elems(sel));
+    MUST(elems + stream_select_missing(sel) == stream_select_elems(sel));
     stream_select_destroy(sel);
     stream_array_destroy(a);
     return 0;

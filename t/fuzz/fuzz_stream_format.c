@@ -8,15 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fuzz_must.h"
 #include "libstream/convert.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void check(int ok)
-{
-    if (!ok)
-        abort();
-}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -25,20 +18,20 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     stream_convert_t *c;
 
     if (!f) {
-        check(errno == EPROTO && err.text[0]);
+        MUST(errno == EPROTO && err.text[0]);
         return 0;
     }
-    check(strlen(stream_format_text(f)) == size);
-    check(memcmp(stream_format_text(f), data, size) == 0);
+    MUST(strlen(stream_format_text(f)) == size);
+    MUST(memcmp(stream_format_text(f), data, size) == 0);
     if (!(native = stream_format_native(f, &err))) { /* holes may make it too large */
-        check(errno == E2BIG);
+        MUST(errno == E2BIG);
         stream_format_destroy(f);
         return 0;
     }
-    check(stream_format_count(native) == stream_format_count(f));
-    check((again = stream_format_native(native, NULL)) != NULL);
-    check(strcmp(stream_format_text(again), stream_format_text(native)) == 0);
-    check((c = stream_convert_create(f, STREAM_BIG, native, NULL)) != NULL);
+    MUST(stream_format_count(native) == stream_format_count(f));
+    MUST((again = stream_format_native(native, NULL)) != NULL);
+    MUST(strcmp(stream_format_text(again), stream_format_text(native)) == 0);
+    MUST((c = stream_convert_create(f, STREAM_BIG, native, NULL)) != NULL);
     stream_convert_destroy(c);
     stream_format_destroy(again);
     stream_format_destroy(native);

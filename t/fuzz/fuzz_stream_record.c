@@ -10,9 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fuzz_must.h"
 #include "libstream/convert.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 #define BUDGET 65536
 
@@ -70,17 +69,11 @@ static const struct {
 } pairs[] = {{0, -1}, {1, -1}, {2, -1}, {0, 3}, {1, 4}};
 #define PAIRS (sizeof(pairs) / sizeof(pairs[0]))
 
-static void check(int ok)
-{
-    if (!ok)
-        abort();
-}
-
 static stream_format_t *parse(int i)
 {
     stream_format_t *f = stream_format_parse(texts[i], strlen(texts[i]), NULL);
 
-    check(f != NULL);
+    MUST(f != NULL);
     return f;
 }
 
@@ -92,12 +85,12 @@ static void check_again(const stream_format_t *f, const void *rec)
     size_t len = 0, len2 = 0;
     void *out;
 
-    check(c && stream_encode_size(f, rec, &len, NULL) == 0);
-    check((one = malloc(len)) && (two = malloc(len)));
-    check(stream_encode(f, rec, one, len, &len, NULL) == 0);
+    MUST(c && stream_encode_size(f, rec, &len, NULL) == 0);
+    MUST((one = malloc(len)) && (two = malloc(len)));
+    MUST(stream_encode(f, rec, one, len, &len, NULL) == 0);
     out = stream_convert(c, one + STREAM_HEADER, len - STREAM_HEADER, 16 * BUDGET, 0, NULL);
-    check(out && stream_encode(f, out, two, len, &len2, NULL) == 0);
-    check(len == len2 && memcmp(one, two, len) == 0);
+    MUST(out && stream_encode(f, out, two, len, &len2, NULL) == 0);
+    MUST(len == len2 && memcmp(one, two, len) == 0);
     free(out);
     free(one);
     free(two);
@@ -117,28 +110,28 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     for (size_t i = 0; !to[PAIRS - 1] && i < PAIRS; i++) {
         from[i] = parse(pairs[i].from);
         to[i] = pairs[i].to < 0 ? stream_format_native(from[i], NULL) : parse(pairs[i].to);
-        check(to[i] != NULL);
+        MUST(to[i] != NULL);
     }
     if (size < 1)
         return 0;
     which = data[0] % PAIRS;
-    check((buf = malloc(size)) != NULL);
+    MUST((buf = malloc(size)) != NULL);
     memcpy(buf, data + 1, size - 1); /* aligned */
     if (stream_encode_open(buf, size - 1, &head, &err) < 0) {
-        check(errno == EPROTO && err.text[0]);
+        MUST(errno == EPROTO && err.text[0]);
         free(buf);
         return 0;
     }
-    check((c = stream_convert_create(from[which], head.order, to[which], NULL)) != NULL);
+    MUST((c = stream_convert_create(from[which], head.order, to[which], NULL)) != NULL);
     out = stream_convert(c, head.body, head.len, BUDGET, 0, &err);
     if (out) {
-        check(stream_convert_check(c, head.body, head.len, &need, NULL) == 0 && need <= BUDGET);
+        MUST(stream_convert_check(c, head.body, head.len, &need, NULL) == 0 && need <= BUDGET);
         check_again(to[which], out);
         free(out);
-        check((out = stream_convert(c, head.body, head.len, BUDGET, STREAM_BORROW, &err)) != NULL);
+        MUST((out = stream_convert(c, head.body, head.len, BUDGET, STREAM_BORROW, &err)) != NULL);
         free(out);
     } else {
-        check((errno == EPROTO || errno == EMSGSIZE || errno == E2BIG) && err.text[0]);
+        MUST((errno == EPROTO || errno == EMSGSIZE || errno == E2BIG) && err.text[0]);
     }
     stream_convert_destroy(c);
     free(buf);

@@ -3,16 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fuzz_must.h"
 #include "libstream/knock.h"
 #include "libstream/lane.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define MUST(cond)   \
-    do {             \
-        if (!(cond)) \
-            abort(); \
-    } while (0)
 
 static void messages(const uint8_t *data, size_t size)
 {

@@ -4,9 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fuzz_must.h"
 #include "libjob/submit.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static uint64_t walk(struct submit_frame it, const uint8_t *data, size_t size)
 {

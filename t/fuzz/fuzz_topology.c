@@ -2,15 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fuzz_must.h"
 #include "libtopology/topology.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define MUST(cond)   \
-    do {             \
-        if (!(cond)) \
-            abort(); \
-    } while (0)
 
 /* Walking next hops must lead everywhere in as many steps as the distance says. */
 static void check_routes(const topology_t *t)

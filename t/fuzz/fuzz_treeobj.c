@@ -10,17 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fuzz_must.h"
 #include "libkvs/kvsdiff.h"
 #include "libkvs/kvsvalue.h"
 #include "libkvs/kvswalk.h"
 
 #define DSIZE 32
-
-static void check(int ok)
-{
-    if (!ok)
-        abort();
-}
 
 static void check_leaf(const uint8_t *data, size_t size)
 {
@@ -28,15 +23,15 @@ static void check_leaf(const uint8_t *data, size_t size)
     struct treeobj_entry *e = calloc(n + 1, sizeof(*e)), found;
     uint8_t *buf = malloc(size + 1);
 
-    check(e && buf);
+    MUST(e && buf);
     for (uint32_t i = 0; i < n; i++) {
         treeobj_leaf_entry(data, DSIZE, i, &e[i]);
-        check(treeobj_leaf_find(data, DSIZE, e[i].name, e[i].namelen, &found));
-        check(found.name == e[i].name && found.type == e[i].type);
+        MUST(treeobj_leaf_find(data, DSIZE, e[i].name, e[i].namelen, &found));
+        MUST(found.name == e[i].name && found.type == e[i].type);
     }
-    check(treeobj_leaf_size(e, n, DSIZE) == size);
+    MUST(treeobj_leaf_size(e, n, DSIZE) == size);
     treeobj_leaf_encode(buf, e, n, DSIZE, treeobj_depth(data));
-    check(memcmp(buf, data, size) == 0);
+    MUST(memcmp(buf, data, size) == 0);
     free(buf);
     free(e);
 }
@@ -51,10 +46,10 @@ static void check_branch(const uint8_t *data, size_t size)
         (void)treeobj_branch_child(data, DSIZE, i, &child[i].digest, &child[i].count);
         sum += child[i].count;
     }
-    check(sum == treeobj_count(data, DSIZE));
-    check(treeobj_branch_size(child, DSIZE) == size);
+    MUST(sum == treeobj_count(data, DSIZE));
+    MUST(treeobj_branch_size(child, DSIZE) == size);
     treeobj_branch_encode(buf, child, DSIZE, treeobj_depth(data));
-    check(memcmp(buf, data, size) == 0);
+    MUST(memcmp(buf, data, size) == 0);
 }
 
 static int count_ref(const uint8_t *digest, void *arg)
@@ -69,11 +64,11 @@ static void check_index(const uint8_t *data, size_t size)
     const uint8_t *digests = treeobj_index(data, &n);
     uint8_t buf[TREEOBJ_HEADER + TREEOBJ_INDEX_FAN * DSIZE];
 
-    check(size == TREEOBJ_HEADER + (size_t)n * DSIZE && size <= sizeof(buf));
+    MUST(size == TREEOBJ_HEADER + (size_t)n * DSIZE && size <= sizeof(buf));
     treeobj_index_header(buf, DSIZE, treeobj_depth(data), n);
     memcpy(buf + TREEOBJ_HEADER, digests, (size_t)n * DSIZE);
-    check(memcmp(buf, data, size) == 0);
-    check(treeobj_refs(data, DSIZE, count_ref, &refs) == 0 && refs == n);
+    MUST(memcmp(buf, data, size) == 0);
+    MUST(treeobj_refs(data, DSIZE, count_ref, &refs) == 0 && refs == n);
 }
 
 /* Read, append to and compare a value with this as its top object, whatever it is. */
@@ -107,7 +102,7 @@ static void read_value(content_t *c, const uint8_t *digest, const uint8_t *data,
 
 static int diff_seen(const struct kvsdiff_item *d, void *arg)
 {
-    check(d->keylen > 0 && (d->old || d->now));
+    MUST(d->keylen > 0 && (d->old || d->now));
     return arg ? 0 : 1;
 }
 
@@ -130,7 +125,7 @@ static void compare(content_t *c, kvsdiff_t *d, struct kvsmiss *miss)
 {
     errmsg_t err;
 
-    check(d != NULL);
+    MUST(d != NULL);
     while (kvsdiff_run(d, 5, diff_seen, c, miss, &err) == KVSDIFF_MORE)
         ;
     kvsdiff_destroy(d);
@@ -146,7 +141,7 @@ static void read_it(const uint8_t *data, size_t size)
     struct treeobj_entry e;
     errmsg_t err;
 
-    check(o != NULL);
+    MUST(o != NULL);
     miss.n = 0;
     (void)kvswalk_find(c, o->digest, "a.b", 3, 0, &e, NULL, &miss, &err);
     (void)kvswalk_find(c, o->digest, "a", 1, KVSWALK_NOFOLLOW, &e, NULL, &miss, &err);
@@ -154,20 +149,20 @@ static void read_it(const uint8_t *data, size_t size)
         uint32_t n = treeobj_count(data, DSIZE);
         for (uint32_t i = 0; i < n; i++) {
             treeobj_leaf_entry(o->data, DSIZE, i, &e);
-            check(kvswalk_find(c, o->digest, e.name, e.namelen, KVSWALK_NOFOLLOW, &e, NULL, &miss,
-                               &err) == 0);
+            MUST(kvswalk_find(c, o->digest, e.name, e.namelen, KVSWALK_NOFOLLOW, &e, NULL, &miss,
+                              &err) == 0);
         }
     }
     struct reading r = {c, &miss};
     (void)kvswalk_dir(c, o->digest, seen, &r, &miss, &err);
-    check(miss.n <= KVSMISS_MAX);
+    MUST(miss.n <= KVSMISS_MAX);
     bool more;
     for (uint32_t count = 1; count < 40; count += 13)
         (void)kvswalk_page(c, o->digest, "abc", count % 4, count, seen, &r, &more, &miss, &err);
     compare(c, kvsdiff_create(c, NULL, o->digest, KVSDIFF_RECURSIVE), &miss);
     compare(c, kvsdiff_create(c, o->digest, NULL, 0), &miss);
     read_value(c, o->digest, data, size, &miss);
-    check(miss.n <= KVSMISS_MAX);
+    MUST(miss.n <= KVSMISS_MAX);
     content_destroy(c);
     blobref_destroy(b);
 }
@@ -177,7 +172,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     errmsg_t err = {""};
 
     if (treeobj_check(data, size, DSIZE, &err) < 0) {
-        check(errno == EPROTO && err.text[0]);
+        MUST(errno == EPROTO && err.text[0]);
         return 0;
     }
     if (treeobj_kind(data) == TREEOBJ_LEAF)

@@ -5,13 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fuzz_must.h"
 #include "libexec/exec_layout.h"
 #include "libexec/wrexec_wire.h"
 #include "libexec/exec_result.h"
 #include "libexec/exec_spec.h"
 #include "libexec/exec_wire.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void walk(const char *p, size_t len, size_t count)
 {
