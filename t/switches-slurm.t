@@ -8,16 +8,10 @@ need_flux start resource
 need scontrol slurmctld munged
 [ "$(id -u)" = 0 ] || skip_all "slurmctld needs root here"
 
-host=$(hostname -s)
-# Below the ports that the kernel gives to whoever connects (ip_local_port_range).
-port=$((20000 + ($$ * 3) % 12000))
-dir=$TEST_DIR/slurm
-mkdir -p "$dir/munge" "$dir/state"
-chmod 755 "$(dirname "$TEST_DIR")" "$TEST_DIR" "$dir"
-head -c 128 /dev/urandom >"$dir/munge/key"
-chmod 700 "$dir/munge"
-chmod 600 "$dir/munge/key"
-cat >"$dir/topology.conf" <<'END'
+# shellcheck source=t/slurm.sh
+. "$SRCDIR/t/slurm.sh"
+
+cat >"$slurm/topology.conf" <<'END'
 # Leaves of unequal size, keywords in any case, a continued line, a comment behind a line.
 switchname=s0 Nodes=n[0-2] LinkSpeed=100
 SwitchName=s1 \
@@ -29,56 +23,16 @@ SwitchName=p0 Switches=s[0-1]
 SwitchName=p1 switches=s2,s3
 SwitchName=top Switches=p[0-1]
 END
-cat >"$dir/slurm.conf" <<END
-ClusterName=test
-SlurmctldHost=$host(127.0.0.1)
-SlurmUser=root
-AuthType=auth/munge
-AuthInfo=socket=$dir/munge/socket
-CredType=cred/munge
-SlurmctldPort=$port
-SlurmdPort=$((port + 1))
-SlurmctldPidFile=$dir/slurmctld.pid
-SlurmctldLogFile=$dir/slurmctld.log
-StateSaveLocation=$dir/state
-ProctrackType=proctrack/linuxproc
-TaskPlugin=task/none
-SelectType=select/cons_tres
-SchedulerType=sched/builtin
-MpiDefault=none
+slurm_start <<'END'
 TopologyPlugin=topology/tree
 NodeName=n[0-11] NodeAddr=127.0.0.1 CPUs=2 RealMemory=100 State=UNKNOWN
 PartitionName=all Nodes=ALL Default=YES State=UP
 END
-touch "$dir/cgroup.conf"
-export SLURM_CONF=$dir/slurm.conf
-
-daemons=()
-stop_slurm() {
-    local pid
-    for pid in "${daemons[@]}"; do
-        kill "$pid" 2>/dev/null
-    done
-    wait_until 5 all_dead "${daemons[@]}" || kill -KILL "${daemons[@]}" 2>/dev/null
-    wait "${daemons[@]}" 2>/dev/null
-}
-give_up() {
-    stop_slurm
-    note "$(tail -n 5 "$dir"/*.log "$dir"/*.out 2>/dev/null)"
-    skip_all "$1"
-}
-munged -F --force --key-file="$dir/munge/key" --socket="$dir/munge/socket" \
-    --pid-file="$dir/munge/pid" --log-file="$dir/munge/log" --seed-file="$dir/munge/seed" \
-    >"$dir/munged.out" 2>&1 &
-daemons+=($!)
-wait_until 5 test -S "$dir/munge/socket" || give_up "munged does not start here"
-slurmctld -D -i >"$dir/slurmctld.out" 2>&1 &
-daemons+=($!)
 slurm_up() {
     scontrol show topology >"$TEST_DIR/slurm-topology" 2>/dev/null && grep -q SwitchName "$TEST_DIR/slurm-topology"
 }
-wait_until 20 slurm_up || give_up "slurmctld does not start here"
-stop_slurm
+wait_until 20 slurm_up || slurm_give_up "slurmctld does not start here"
+slurm_stop
 
 # Numbers of the nodes n0... of a hostlist, with blanks between them.
 numbers() {
@@ -101,7 +55,7 @@ flux_level() {
 }
 
 echo 'resource { nodes = "n[0-11]", cores = 2, emulate = true }' >nodes.lua
-hold 1 --set=resrc.config="$PWD/nodes.lua" --set=resource.topology="$dir/topology.conf"
+hold 1 --set=resrc.config="$PWD/nodes.lua" --set=resource.topology="$slurm/topology.conf"
 is "$(flux_level leaf)" "$(slurm_level 0)" "leaves have the same nodes"
 is "$(flux_level pod)" "$(slurm_level 1)" "and so have the switches above them"
 is "$(flux_level core)" "$(slurm_level 2)" "and the root"
