@@ -156,7 +156,7 @@ int cmd_exec(struct cmd *c, int argc, char **argv)
         return cmd_usage_error(c, "a COMMAND is required");
     if (!(cwd = working_dir(c, dir)))
         return CMD_FAIL;
-    if ((h = cmd_handle_signals(c)) && (set = choose(c, h, ranks, exclude, first, &code))) {
+    if ((h = cmd_handle(c)) && (set = choose(c, h, ranks, exclude, first, &code))) {
         p.run.ranks = set;
         p.argv = argv + c->optind;
         p.env = environ;

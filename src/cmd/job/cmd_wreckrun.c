@@ -60,7 +60,7 @@ static int attached(struct cmd *c, jobopts_t *jo)
 
     if (!reads && !jobopts_input(jo) && jobopts_set_stdin(jo, "none") < 0)
         return CMD_FAIL;
-    if (!(h = cmd_handle_signals(c)) || jobopts_submit(jo, h, JOBOPTS_CLIENT_OUTPUT, &id) < 0)
+    if (!(h = cmd_handle(c)) || jobopts_submit(jo, h, JOBOPTS_CLIENT_OUTPUT, &id) < 0)
         return jobopts_exit(jo);
     how.label = jobopts_label(jo) && !jobopts_output(jo);
     how.reads = reads;

@@ -646,7 +646,7 @@ int job_attach_exec(struct cmd *c, const struct job_attach_params *p)
     flux_future_t *f = NULL;
     int code = CMD_FAIL;
 
-    if (!(rc.h = cmd_handle_signals(c)))
+    if (!(rc.h = cmd_handle(c)))
         return CMD_FAIL;
     run.window = WREXEC_CLIENT_WINDOW;
     rc.how.reads = strcmp(run.input, "none") != 0 && job_attach_stdin_useful();

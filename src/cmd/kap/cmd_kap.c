@@ -354,7 +354,7 @@ int cmd_kap(struct cmd *c, int argc, char **argv)
         return cmd_usage_error(c, "no argument is expected");
     if (a.cfg.nprocs > 0 && (code = complete(c, &a)) != CMD_OK)
         return code;
-    if (!(h = cmd_handle_signals(c)) || !(ranks = choose_ranks(c, h, &a)))
+    if (!(h = cmd_handle(c)) || !(ranks = choose_ranks(c, h, &a)))
         return CMD_FAIL;
     snprintf(id, sizeof(id), "%llx", (unsigned long long)(flux_random(h) ^ (uint64_t)getpid()));
     a.cfg.id = id;

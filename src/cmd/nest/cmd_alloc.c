@@ -189,7 +189,7 @@ static int alloc(struct alloc *a, jobopts_t *jo, strvec_t *start, int argc, char
         free(spec);
         return spec ? CMD_OK : CMD_FAIL;
     }
-    if (!(h = cmd_handle_signals(c)) || jobopts_submit(jo, h, JOBOPTS_CLIENT_OUTPUT, &id) < 0)
+    if (!(h = cmd_handle(c)) || jobopts_submit(jo, h, JOBOPTS_CLIENT_OUTPUT, &id) < 0)
         return CMD_FAIL;
     how.term = a->pty ? &term : NULL;
     return job_attach_job(c, h, id, &how);
