@@ -45,5 +45,12 @@ class DocTest(unittest.TestCase):
                     inspect.isfunction(value) or isinstance(value, property)
                 ):
                     self.assertTrue(value.__doc__, f"{name}.{member}")
-        for module in ("flux", "flux.handle", "flux.kvs", "flux.job", "flux.jobspec"):
+        for module in (
+            "flux",
+            "flux.handle",
+            "flux.kvs",
+            "flux.job",
+            "flux.jobspec",
+            "flux.stream",
+        ):
             self.assertIn("NAME", pydoc.plain(pydoc.render_doc(module)))

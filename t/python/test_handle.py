@@ -402,9 +402,9 @@ class EndTest(Case):
         thread = threading.Thread(target=futures.clear)
         thread.start()
         thread.join()
-        self.assertEqual(len(self.h._dead), 100)
+        self.assertEqual(len(self.h._connection.dead), 100)
         self.assertEqual(self.h.rpc("broker.ping", b"x"), b"x")
-        self.assertEqual(len(self.h._dead), 0)
+        self.assertEqual(len(self.h._connection.dead), 0)
 
     def test_no_leaks(self):
         """neither objects, nor descriptors, nor memory are left"""

@@ -287,6 +287,66 @@ void json_decref(json_t *json);
 json_t *pyflux_json(const char *text, size_t len);
 void free(void *p);
 
+/* libstream */
+typedef ... flux_stream_t;
+#define FLUX_STREAM_WRITE ...
+#define FLUX_STREAM_READ ...
+#define FLUX_STREAM_NEXT ...
+#define FLUX_STREAM_NEWEST ...
+struct flux_stream_opts {
+    uint32_t rank;
+    uint32_t size;
+    double timeout;
+    double evict;
+    uint32_t keep;
+    const char *policy;
+    uint32_t depth;
+    uint64_t bytes;
+    ...;
+};
+flux_stream_t *flux_stream_open(flux_t *h, const char *name, int mode,
+                                const struct flux_stream_opts *opts, errmsg_t *err);
+void flux_stream_close(flux_stream_t *s);
+int flux_stream_put(flux_stream_t *s, const char *var, const void *data, size_t len, errmsg_t *err);
+struct flux_stream_array {
+    const char *type;
+    unsigned ndims;
+    const uint64_t *shape;
+    const uint64_t *offset;
+    const uint64_t *count;
+    bool columns;
+    ...;
+};
+int flux_stream_put_array(flux_stream_t *s, const char *var, const struct flux_stream_array *array,
+                          const void *data, errmsg_t *err);
+int flux_stream_define(flux_stream_t *s, const char *format, errmsg_t *err);
+int flux_stream_end_step(flux_stream_t *s, double timeout, errmsg_t *err);
+uint64_t flux_stream_step(const flux_stream_t *s);
+int flux_stream_begin_step(flux_stream_t *s, uint64_t which, double timeout, uint64_t *step,
+                           errmsg_t *err);
+uint32_t flux_stream_writers(const flux_stream_t *s);
+const char *flux_stream_var(flux_stream_t *s, uint32_t writer, size_t i);
+int flux_stream_get(flux_stream_t *s, uint32_t writer, const char *var, const void **data,
+                    size_t *len, errmsg_t *err);
+
+#define FLUX_STREAM_ALL ...
+struct flux_stream_info {
+    const char *type;
+    size_t elem;
+    bool global;
+    bool columns;
+    unsigned ndims;
+    uint64_t shape[16];
+    uint64_t offset[16];
+    uint64_t count[16];
+    ...;
+};
+int flux_stream_inquire(flux_stream_t *s, uint32_t writer, const char *var,
+                        struct flux_stream_info *info, errmsg_t *err);
+int flux_stream_get_box(flux_stream_t *s, const char *var, const uint64_t *start,
+                        const uint64_t *count, const uint64_t *stride, void *buf, size_t size,
+                        errmsg_t *err);
+
 /* libidset */
 typedef ... idset_t;
 idset_t *idset_create(void);
@@ -323,6 +383,12 @@ SOURCE = """
 #include "libjob/job.h"
 #include "libjob/jobspec_build.h"
 #include "libkvs/kvs.h"
+/* In the source tree, and as it is installed. */
+#if __has_include("libstream/stream.h")
+#include "libstream/stream.h"
+#else
+#include "stream.h"
+#endif
 #include "glue.h"
 """
 

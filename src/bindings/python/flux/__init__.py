@@ -12,7 +12,8 @@
 
 Programs in a session find the package and the broker by themselves. A failed call raises FluxError
 with `errno` and the error message. See flux-python(3), and the modules: `flux.handle` (connection,
-requests, events), `flux.kvs` (key-value store), `flux.job` and `flux.jobspec` (jobs).
+requests, events), `flux.kvs` (key-value store), `flux.job` and `flux.jobspec` (jobs),
+`flux.stream` (data that programs hand each other).
 """
 
 from ._libflux import ffi as _ffi, lib as _lib
@@ -31,6 +32,7 @@ from .job import (
     make_jobspec,
 )
 from .kvs import KVS, Snapshot, Transaction
+from .stream import Step, StreamReader, StreamWriter, Variable
 
 __version__ = _ffi.string(_lib.pyflux_version()).decode()
 __all__ = [
@@ -49,9 +51,13 @@ __all__ = [
     "OutputRecord",
     "Program",
     "Snapshot",
+    "Step",
+    "StreamReader",
+    "StreamWriter",
     "Subscription",
     "Transaction",
     "Transition",
+    "Variable",
     "make_jobspec",
     "open",
 ]

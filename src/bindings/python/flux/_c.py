@@ -65,7 +65,11 @@ def buffer_of(msg, start, length: int) -> memoryview:
     """A read-only view of bytes within a message, which the view keeps."""
     if length == 0:
         return memoryview(b"")
-    held = ffi.gc(lib.flux_msg_incref(msg), lib.flux_msg_destroy)
+    return view_of(ffi.gc(lib.flux_msg_incref(msg), lib.flux_msg_destroy), start, length)
+
+
+def view_of(held, start, length: int) -> memoryview:
+    """A read-only view of memory that belongs to `held`, which the view keeps."""
     # The destructor keeps `held` as long as the pointer lives, and the view keeps the pointer.
     pointer = ffi.gc(ffi.cast("char *", start), lambda _, held=held: None)
     return memoryview(ffi.buffer(pointer, length)).toreadonly()

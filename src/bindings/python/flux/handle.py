@@ -18,11 +18,56 @@ from .event import Subscription
 from .future import Future
 from .job import Jobs
 from .kvs import KVS, Namespace
+from .stream import StreamReader, StreamWriter
 
 __all__ = ["Handle", "Attributes", "open"]
 
 # Where a poll object takes what FLUX_POLL* says.
 _POLL = {lib.FLUX_POLLIN: select.POLLIN, lib.FLUX_POLLOUT: select.POLLOUT}
+
+
+class _Connection:
+    """The connection of a handle in C. Streams whose memory is in use may keep it for longer."""
+
+    def __init__(self, h, queue) -> None:
+        self.h = h
+        self.queue = queue
+        self.thread: Optional[int] = threading.get_ident()  # None when the handle was closed
+        self.dead: collections.deque = collections.deque()
+        self.lock = threading.Lock()
+
+    def own(self, pointer, destroy: Callable):
+        """The pointer of something that belongs to the handle, destroyed when nobody has it."""
+        return ffi.gc(pointer, lambda pointer: self.free(destroy, pointer))
+
+    def free(self, destroy: Callable, *pointers) -> None:
+        """Free something; in another thread than that of the handle (by garbage collection) later."""
+        if not self.h:
+            return
+        if self.thread is None:
+            with self.lock:
+                destroy(*pointers)
+        elif self.thread == threading.get_ident():
+            destroy(*pointers)
+        else:
+            self.dead.append((destroy, *pointers))
+
+    def reap(self) -> None:
+        """Free what other threads have left."""
+        while self.dead:
+            destroy, *pointers = self.dead.popleft()
+            destroy(*pointers)
+
+    def leak(self) -> None:
+        """This is a child process: nothing may be sent."""
+        self.h = self.queue = ffi.NULL
+        self.dead.clear()
+
+    def __del__(self) -> None:
+        self.reap()
+        h, self.h = self.h, ffi.NULL
+        lib.pyflux_queue_destroy(self.queue)
+        lib.flux_close(h)
 
 
 _handles: "weakref.WeakSet[Handle]" = weakref.WeakSet()
@@ -49,7 +94,7 @@ class Handle:
         self._thread = threading.get_ident()
         self._sources: Dict[int, Any] = {}
         self._ready: collections.deque = collections.deque()
-        self._dead: collections.deque = collections.deque()
+        self._streams: weakref.WeakSet = weakref.WeakSet()
         self._last_id = 0
         self._lost = False
         self._stopped = False
@@ -64,6 +109,7 @@ class Handle:
         if not self._queue:
             lib.flux_close(h)
             raise MemoryError
+        self._connection: Any = _Connection(h, self._queue)
         self._h = h
         self._rank = lib.flux_rank(h)
         self._size = lib.flux_size(h)
@@ -76,15 +122,18 @@ class Handle:
             self._close()
 
     def _close(self) -> None:
-        h, self._h = self._h, ffi.NULL
-        queue, self._queue = self._queue, ffi.NULL
-        if not h:
+        if not self._h:
             return
+        self._h = self._queue = ffi.NULL
         self._leave_loop()
         sources, self._sources = self._sources, {}
         self._ready.clear()
-        lib.pyflux_queue_destroy(queue)
-        lib.flux_close(h)
+        for stream in list(self._streams):
+            stream._drop()
+        connection, self._connection = self._connection, None
+        connection.reap()
+        connection.thread = None
+        del connection
         for source in sources.values():
             source._callback = None
             source._wake()
@@ -93,6 +142,8 @@ class Handle:
         """This is a child process: the connection is its parent's, which goes on with it."""
         fd = lib.flux_handle_pollfd(self._h, ffi.new("int *")) if self._h else -1
         self._h = self._queue = ffi.NULL
+        if self._connection is not None:
+            self._connection.leak()
         self._loop = None
         self._sources = {}
         self._ready.clear()
@@ -138,8 +189,8 @@ class Handle:
             raise RuntimeError("a handle is for the thread that opened it: open another one")
         if not self._h:
             raise make_error(errno.ECANCELED, "the handle was closed")
-        while self._dead:
-            self._destroy(*self._dead.popleft())
+        if self._connection.dead:
+            self._connection.reap()
 
     def _new_id(self) -> int:
         self._check()
@@ -152,13 +203,10 @@ class Handle:
         lib.flux_future_destroy(future)
 
     def _free(self, watch, future) -> None:
-        """Free what a future had in C; in another thread (of a garbage collection) later."""
-        if not self._h:
-            return
-        if threading.get_ident() == self._thread:
-            self._destroy(watch, future)
-        else:
-            self._dead.append((watch, future))
+        """Free what a future had in C; with the handle it has been freed."""
+        connection = self._connection
+        if self._h and connection is not None:
+            connection.free(self._destroy, watch, future)
 
     # -- waiting --
 
@@ -516,6 +564,42 @@ class Handle:
     def namespace_remove(self, name: str, *, timeout: Optional[float] = None) -> None:
         """Remove a namespace with its contents."""
         Namespace._remove(self, name, timeout)
+
+    def stream_writer(
+        self,
+        name: str,
+        *,
+        rank: int = 0,
+        size: int = 1,
+        evict: float = 0.0,
+        keep: int = 0,
+        timeout: Optional[float] = 30.0,
+    ) -> StreamWriter:
+        """Open a stream for writing: as writer `rank` of a group of `size`.
+
+        `evict`: give up readers that make it wait for as many seconds without releasing a step (0:
+        never). `keep`: steps kept for readers that come later.
+        """
+        options = {"rank": rank, "size": size, "evict": evict, "keep": keep, "timeout": timeout}
+        return StreamWriter(self, name, options)
+
+    def stream_reader(
+        self,
+        name: str,
+        *,
+        policy: Optional[str] = None,
+        depth: int = 0,
+        max_bytes: int = 0,
+        timeout: Optional[float] = 30.0,
+    ) -> StreamReader:
+        """Open a stream for reading, when all its writers are there, within `timeout` seconds.
+
+        `policy`: what happens to a step when the queue is full: "block", "drop-oldest",
+        "drop-newest", "latest" or "sample:K". `depth`, `max_bytes`: steps in the queue, and their
+        bytes if they are more than 2. 0 is the default of flux-stream(3).
+        """
+        options = {"policy": policy, "depth": depth, "bytes": max_bytes, "timeout": timeout}
+        return StreamReader(self, name, options)
 
     @property
     def jobs(self) -> Jobs:

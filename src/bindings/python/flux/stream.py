@@ -1,0 +1,435 @@
+"""Streams: programs that hand each other their data while they run (flux-stream(3)).
+
+with handle.stream_writer("heat", rank=rank, size=4) as out:
+    for T in simulation:                    # the rows of this writer, a NumPy array
+        out.put("T", T, shape=(400, 100), offset=(100 * rank, 0))
+        out.end_step()
+
+with handle.stream_reader("heat") as steps:
+    for step in steps:
+        corner = step["T", :10, :10]        # from whichever writers have it
+        mine = step.array("T", writer=0)    # the memory of a writer itself
+"""
+
+import dataclasses
+import errno
+import math
+import re
+import time
+from typing import TYPE_CHECKING, Any, Iterator, List, Optional, Sequence, Tuple, Union
+
+from . import _c
+from ._libflux import ffi, lib
+from .errors import FluxError, fail_with, make_error
+
+if TYPE_CHECKING:
+    from .handle import Handle
+
+__all__ = ["StreamReader", "StreamWriter", "Step", "Variable"]
+
+# libstream waits in one call, which a signal does not end: look for signals as often.
+_SLICE = 0.5
+_MAX_DIMS = 16
+# Kinds of elements: of the buffer protocol, and NumPy's names for those of libstream.
+_KINDS = {"b": "i", "h": "i", "i": "i", "l": "i", "q": "i", "n": "i"}
+_KINDS.update({kind.upper(): "u" for kind in _KINDS}, e="f", f="f", d="f", Zf="c", Zd="c")
+_NUMPY = {"bool": "?", "char": "S1", "bytes": "V1"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Variable:
+    """What a variable of a step is (`Step.inquire()`)."""
+
+    type: str  # "i8" to "u64", "f32", "f64", "c64", "c128", "bool", "char", "bytes"
+    elem: int  # bytes of an element
+    is_global: bool
+    columns: bool  # the first dimension is the fastest, as in Fortran
+    shape: Tuple[int, ...]  # of the global array, or of that of the writer
+    offset: Tuple[int, ...]  # of the piece of the writer
+    count: Tuple[int, ...]
+
+    @property
+    def dtype(self) -> str:
+        """The type as NumPy has it."""
+        if self.type in _NUMPY:
+            return _NUMPY[self.type]
+        return f"{self.type[0]}{self.elem}"
+
+
+class _Stream:
+    """What both ends have in common."""
+
+    def __init__(self, handle: "Handle", name: str, mode: int, options: dict) -> None:
+        handle._check()
+        err = ffi.new("errmsg_t *")
+        policy = options.pop("policy", None)
+        if options["timeout"] is None:
+            options["timeout"] = -1.0
+        opts = ffi.new("struct flux_stream_opts *", options)
+        text = None if policy is None else ffi.new("char[]", _c.text(policy, "the policy"))
+        if text is not None:
+            opts.policy = text
+        pointer = lib.flux_stream_open(handle._h, _c.text(name, "the name"), mode, opts, err)
+        if not pointer:
+            fail_with(err)
+        self._handle = handle
+        self._name = name
+        self._s: Any = handle._connection.own(pointer, lib.flux_stream_close)
+        handle._streams.add(self)
+
+    @property
+    def name(self) -> str:
+        """The name of the stream."""
+        return self._name
+
+    @property
+    def closed(self) -> bool:
+        """Was this end of the stream closed?"""
+        return self._s is None
+
+    def _pointer(self):
+        self._handle._check()
+        if self._s is None:
+            raise make_error(errno.ECANCELED, f"stream '{self._name}' was closed")
+        return self._s
+
+    def _drop(self) -> None:
+        """Close it in C, when nobody uses its memory any more."""
+        self._s = None
+
+    def close(self) -> None:
+        """Leave the stream. Closing twice is not an error."""
+        self._drop()
+
+    def __exit__(self, *exc) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<flux.{type(self).__name__} {self._name!r}>"
+
+    def _wait(self, call, timeout: Optional[float]):
+        """`call(seconds)` until it does not time out, or `timeout` is over."""
+        end = None if timeout is None else time.monotonic() + timeout
+        while True:
+            left = _SLICE if end is None else max(min(_SLICE, end - time.monotonic()), 0.0)
+            try:
+                return call(left)
+            except FluxError as e:
+                if e.errno != errno.ETIMEDOUT:
+                    raise
+                if end is not None and time.monotonic() >= end:
+                    text = f"stream '{self._name}' did not go on within {timeout:g} s"
+                    raise make_error(errno.ETIMEDOUT, text) from None
+
+
+class StreamWriter(_Stream):
+    """The end of a stream that writes steps (`Handle.stream_writer()`)."""
+
+    def __init__(self, handle: "Handle", name: str, options: dict) -> None:
+        super().__init__(handle, name, lib.FLUX_STREAM_WRITE, options)
+        self._data: List[Any] = []  # is read when the step ends
+
+    @property
+    def step(self) -> int:
+        """The number of the step that `end_step()` ends next."""
+        return lib.flux_stream_step(self._pointer())
+
+    def put(
+        self,
+        variable: str,
+        data,
+        *,
+        shape: Optional[Sequence[int]] = None,
+        offset: Optional[Sequence[int]] = None,
+    ) -> None:
+        """Add a variable to the step: an array of NumPy, an array.array, a memoryview, or bytes.
+
+        Arrays keep their type and shape; bytes are bytes. With `shape` and `offset`, the array is a
+        piece of a global array of that shape, and begins there. Data are read by `end_step()`, and
+        must not change until then.
+        """
+        pointer = self._pointer()
+        name = _c.text(variable, "the variable")
+        err = ffi.new("errmsg_t *")
+        plain = isinstance(data, (bytes, bytearray))
+        if plain and (shape is not None or offset is not None):
+            raise TypeError("bytes are not a piece of an array")
+        view = memoryview(data)
+        columns = view.ndim > 1 and view.f_contiguous and not view.c_contiguous
+        buffer = ffi.from_buffer(data.T if columns else data)
+        if plain:
+            rc = lib.flux_stream_put(pointer, name, buffer, len(buffer), err)
+            kept: Any = buffer
+        else:
+            array = ffi.new("struct flux_stream_array *")
+            kind = ffi.new("char[]", _element(view).encode())
+            count = ffi.new("uint64_t[]", view.shape)
+            place = [ffi.NULL, ffi.NULL]
+            if shape is not None:
+                offset = offset if offset is not None else [0] * view.ndim
+                if not len(shape) == len(offset) == view.ndim:
+                    raise ValueError(f"shape and offset of {variable} have {view.ndim} dimensions")
+                place = [ffi.new("uint64_t[]", list(shape)), ffi.new("uint64_t[]", list(offset))]
+            elif offset is not None:
+                raise ValueError("an offset is that of a piece of an array with a shape")
+            array.type, array.ndims, array.count, array.columns = kind, view.ndim, count, columns
+            array.shape, array.offset = place
+            rc = lib.flux_stream_put_array(pointer, name, array, buffer, err)
+            kept = (buffer, kind, count, place)
+        if rc < 0:
+            fail_with(err)
+        self._data.append(kept)
+
+    def define(self, text: str) -> None:
+        """Say what the variables are, in a text that `flux stream format` shows."""
+        err = ffi.new("errmsg_t *")
+        if lib.flux_stream_define(self._pointer(), _c.text(text, "the format"), err) < 0:
+            fail_with(err)
+
+    def end_step(self, timeout: Optional[float] = None) -> None:
+        """Publish the step. Waits for readers that block (FluxTimeoutError: call it again)."""
+
+        def call(seconds: float) -> None:
+            err = ffi.new("errmsg_t *")
+            if lib.flux_stream_end_step(self._pointer(), seconds, err) < 0:
+                fail_with(err)
+
+        self._wait(call, timeout)
+        self._data.clear()
+
+    def __enter__(self) -> "StreamWriter":
+        return self
+
+
+class StreamReader(_Stream):
+    """The end of a stream that reads steps (`Handle.stream_reader()`).
+
+    Iterate over it: each step is released when the next one is asked for, and the loop ends when the
+    writers have closed the stream.
+    """
+
+    def __init__(self, handle: "Handle", name: str, options: dict) -> None:
+        super().__init__(handle, name, lib.FLUX_STREAM_READ, options)
+        self._step: Optional["Step"] = None
+
+    @property
+    def writers(self) -> int:
+        """The number of writers; their ranks are below it."""
+        return lib.flux_stream_writers(self._pointer())
+
+    def begin_step(
+        self, which: Union[str, int] = "next", timeout: Optional[float] = None
+    ) -> Optional["Step"]:
+        """The next step, the "newest", or that of a number; None at the end of the stream.
+
+        A step that was begun is released before. FluxError: ENOENT (the step of this number cannot
+        come any more), ECONNRESET (a writer has died), ESTALE (this reader was evicted).
+        """
+        numbers = {"next": lib.FLUX_STREAM_NEXT, "newest": lib.FLUX_STREAM_NEWEST}
+        number = numbers.get(which, -1) if isinstance(which, str) else which
+        if number < 0:
+            raise ValueError(f"'{which}' is not a step: next, newest, or a number")
+        self.end_step()
+        step = ffi.new("uint64_t *")
+
+        def call(seconds: float) -> int:
+            err = ffi.new("errmsg_t *")
+            rc = lib.flux_stream_begin_step(self._pointer(), number, seconds, step, err)
+            if rc < 0:
+                fail_with(err)
+            return rc
+
+        if self._wait(call, timeout) == 0:
+            return None
+        self._step = Step(self, step[0])
+        return self._step
+
+    def end_step(self) -> None:
+        """Release the step, if one was begun. What was got from it may change from now on."""
+        pointer = self._pointer()
+        if self._step is not None:
+            self._step = None
+            err = ffi.new("errmsg_t *")
+            if lib.flux_stream_end_step(pointer, 0.0, err) < 0:
+                fail_with(err)
+
+    def close(self) -> None:
+        """Leave the stream. The memory of arrays that are still used stays until they are not."""
+        if self._s is not None and not self._handle.closed:
+            self.end_step()
+        self._drop()
+
+    def _drop(self) -> None:
+        self._step = None
+        super()._drop()
+
+    def __iter__(self) -> Iterator["Step"]:
+        while True:
+            step = self.begin_step()
+            if step is None:
+                return
+            yield step
+
+    def __enter__(self) -> "StreamReader":
+        return self
+
+
+class Step:
+    """A step that a reader has begun: the variables that each writer has put into it.
+
+    Data are the memory of the writer, read-only. They are constant until the step is released; copy
+    what is needed for longer.
+    """
+
+    def __init__(self, reader: StreamReader, number: int) -> None:
+        self._reader = reader
+        self.number = number
+
+    def _pointer(self):
+        if self._reader._step is not self:
+            raise make_error(errno.EINVAL, f"step {self.number} was released")
+        return self._reader._pointer()
+
+    def variables(self, writer: int = 0) -> List[str]:
+        """The names of the variables of a writer, in the order in which it put them."""
+        pointer = self._pointer()
+        names: List[str] = []
+        while True:
+            name = lib.flux_stream_var(pointer, writer, len(names))
+            if not name:
+                return names
+            names.append(_c.string(name))
+
+    def get(self, variable: str, writer: int = 0) -> memoryview:
+        """The bytes of a variable of a writer. FluxError (ENOENT) if it is not in the step."""
+        pointer = self._pointer()
+        data = ffi.new("const void **")
+        length = ffi.new("size_t *")
+        err = ffi.new("errmsg_t *")
+        name = _c.text(variable, "the variable")
+        if lib.flux_stream_get(pointer, writer, name, data, length, err) < 0:
+            fail_with(err)
+        return _c.view_of(pointer, data[0], length[0])
+
+    def inquire(self, variable: str, writer: Optional[int] = None) -> Variable:
+        """What a variable is: the piece of a writer; without `writer` a global array as a whole.
+
+        FluxError: ENOENT for bytes that nobody has described; EINVAL, without `writer`, for an
+        array that is not global.
+        """
+        info = ffi.new("struct flux_stream_info *")
+        err = ffi.new("errmsg_t *")
+        number = lib.FLUX_STREAM_ALL if writer is None else writer
+        name = _c.text(variable, "the variable")
+        if lib.flux_stream_inquire(self._pointer(), number, name, info, err) < 0:
+            fail_with(err)
+        shape, offset, count = (
+            tuple(numbers[0 : info.ndims]) for numbers in (info.shape, info.offset, info.count)
+        )
+        kind = _c.string(info.type)
+        return Variable(
+            kind, info.elem, getattr(info, "global"), info.columns, shape, offset, count
+        )
+
+    def array(self, variable: str, writer: int = 0):
+        """The piece of a writer as a read-only NumPy array over its memory."""
+        import numpy
+
+        v = self.inquire(variable, writer)
+        data = numpy.frombuffer(self.get(variable, writer), v.dtype)
+        return data.reshape(v.count, order="F" if v.columns else "C")
+
+    def read_into(
+        self,
+        variable: str,
+        buffer,
+        start: Optional[Sequence[int]] = None,
+        count: Optional[Sequence[int]] = None,
+        stride: Optional[Sequence[int]] = None,
+    ) -> None:
+        """Copy a box of a global array, from whichever writers have it, into a writable buffer.
+
+        In each dimension `count` elements, each `stride` (1) behind the one before, from `start` on,
+        without gaps and in the order of the array; without `start` and `count` all of it. FluxError:
+        ERANGE (outside of the array), ENOBUFS (the buffer is too small), ENODATA (elements are in no
+        piece).
+        """
+        v = self.inquire(variable)
+        lists = []
+        for numbers, what in ((start, "start"), (count, "count"), (stride, "stride")):
+            if numbers is not None and len(numbers) != len(v.shape):
+                raise ValueError(f"{what}: {variable} has {len(v.shape)} dimensions")
+            lists.append(ffi.NULL if numbers is None else ffi.new("uint64_t[]", list(numbers)))
+        err = ffi.new("errmsg_t *")
+        name = _c.text(variable, "the variable")
+        to = ffi.from_buffer(buffer, require_writable=True)
+        if lib.flux_stream_get_box(self._pointer(), name, *lists, to, len(to), err) < 0:
+            fail_with(err)
+
+    def read(
+        self,
+        variable: str,
+        start: Optional[Sequence[int]] = None,
+        count: Optional[Sequence[int]] = None,
+        stride: Optional[Sequence[int]] = None,
+    ):
+        """A box of a global array, as a new NumPy array: see `read_into()`."""
+        import numpy
+
+        v = self.inquire(variable)
+        shape = tuple(v.shape if count is None else count)
+        # Made in the order of the array, which is what is copied.
+        flat = numpy.empty(math.prod(shape), v.dtype)
+        self.read_into(variable, flat, start, count, stride)
+        return flat.reshape(shape, order="F" if v.columns else "C")
+
+    def __getitem__(self, what):
+        """`step["T"]`: the bytes of writer 0; `step["T", 0:10, ::2, 5]`: a part of a global array."""
+        if isinstance(what, str):
+            return self.get(what)
+        variable, *parts = what
+        v = self.inquire(variable)
+        if Ellipsis in parts:
+            at = parts.index(Ellipsis)
+            parts[at : at + 1] = [slice(None)] * (len(v.shape) - len(parts) + 1)
+        parts += [slice(None)] * (len(v.shape) - len(parts))
+        if len(parts) != len(v.shape):
+            raise IndexError(f"{variable} has {len(v.shape)} dimensions")
+        start, count, stride, keep = [], [], [], []
+        for part, size in zip(parts, v.shape):
+            if isinstance(part, slice):
+                if part.step is not None and part.step < 1:
+                    raise IndexError("the step of a slice is at least 1")
+                numbers = range(*part.indices(size))
+                start.append(numbers.start)
+                count.append(len(numbers))
+                stride.append(numbers.step)
+                keep.append(len(numbers))
+            else:
+                index = part + size if part < 0 else part
+                if not 0 <= index < size:
+                    raise IndexError(f"index {part} is outside of {size} elements")
+                start.append(index)
+                count.append(1)
+                stride.append(1)
+        return self.read(variable, start, count, stride).reshape(
+            keep, order="F" if v.columns else "C"
+        )
+
+    def __repr__(self) -> str:
+        return f"<flux.Step {self.number} of {self._reader.name!r}>"
+
+
+def _element(view: memoryview) -> str:
+    """The type of elements of a buffer, as libstream names it."""
+    match = re.fullmatch(r"[@=<]?(Z?\w|\?)", view.format)
+    letter = match[1] if match else ""
+    if letter == "?":
+        return "bool"
+    if letter == "c":
+        return "char"
+    if letter not in _KINDS:
+        raise TypeError(f"elements of the format '{view.format}' cannot be put into a stream")
+    if view.ndim > _MAX_DIMS:
+        raise ValueError(f"an array has at most {_MAX_DIMS} dimensions")
+    return f"{_KINDS[letter]}{8 * view.itemsize}"

@@ -1,0 +1,202 @@
+"""Streams: in a session of 2 brokers."""
+
+import array
+import errno
+import gc
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+import flux
+from test_handle import Case, asleep
+
+
+class StreamTest(Case):
+    def test_steps(self):
+        """steps go from writer to reader"""
+        with self.h.stream_writer("py.a") as out, self.h.stream_reader("py.a") as steps:
+            self.assertEqual((out.step, steps.writers, steps.name), (0, 1, "py.a"))
+            out.define("T: float64[3]")
+            out.put("T", array.array("d", [1.0, 2.0, 3.0]))
+            out.put("note", b"first")
+            out.end_step()
+            step = steps.begin_step(timeout=60)
+            self.assertEqual((step.number, step.variables()), (0, ["T", "note"]))
+            view = step["T"]
+            self.assertTrue(view.readonly)
+            self.assertEqual(list(view.cast("d")), [1.0, 2.0, 3.0])
+            self.assertEqual(step.get("note", 0), b"first")
+            self.fails(errno.ENOENT, step.get, "nope")
+            self.fails(errno.EINVAL, step.get, "T", 5)
+            self.assertRaises(TimeoutError, steps.begin_step, timeout=0.01)
+            self.fails(errno.EINVAL, step.get, "T")
+            for n in range(2):
+                out.put("n", b"%d" % n)
+                out.end_step()
+            out.close()
+            self.assertEqual([bytes(step["n"]) for step in steps], [b"0", b"1"])
+            self.assertIsNone(steps.begin_step())
+            self.assertIn("py.a", repr(steps))
+
+    def test_newest(self):
+        """the newest step, and a number; policies"""
+        with self.h.stream_writer("py.b", keep=8) as out:
+            for n in range(4):
+                out.put("n", b"%d" % n)
+                out.end_step()
+            with self.h.stream_reader("py.b", policy="drop-oldest", depth=8) as steps:
+                self.assertEqual(bytes(steps.begin_step(1, 60)["n"]), b"1")
+                self.assertEqual(steps.begin_step("newest", 60).number, 3)
+                out.put("n", b"4")
+                out.end_step()
+                self.fails(errno.ENOENT, steps.begin_step, 2, 60)
+                self.assertRaises(ValueError, steps.begin_step, "last")
+        self.fails(errno.EINVAL, self.h.stream_reader, "py.b", policy="x")
+
+    def test_writers(self):
+        """several writers: a step is complete or not seen"""
+        outs = [self.h.stream_writer("py.c", rank=n, size=2) for n in range(2)]
+        with self.h.stream_reader("py.c") as steps:
+            outs[0].put("x", b"a")
+            outs[0].end_step()
+            self.assertRaises(TimeoutError, steps.begin_step, timeout=0)
+            outs[1].put("x", b"b")
+            outs[1].end_step()
+            step = steps.begin_step(timeout=60)
+            self.assertEqual([bytes(step.get("x", n)) for n in range(steps.writers)], [b"a", b"b"])
+        for out in outs:
+            out.close()
+
+    def test_errors(self):
+        """errors, and ends that were closed"""
+        self.fails(errno.ETIMEDOUT, self.h.stream_reader, "py.nobody", timeout=0.01)
+        self.fails(errno.EINVAL, self.h.stream_writer, "a b")
+        with self.h.stream_writer("py.d") as out:
+            self.fails(errno.EEXIST, self.h.stream_writer, "py.d")
+            out.put("x", b"")
+            self.fails(errno.EEXIST, out.put, "x", b"")
+            self.assertRaises(TypeError, out.put, "y", [1])
+        out.close()
+        self.assertTrue(out.closed)
+        self.fails(errno.ECANCELED, out.put, "z", b"")
+
+    def test_memory_outlives(self):
+        """what was got stays mapped when the stream and the handle are closed"""
+        h = flux.open()
+        out = self.h.stream_writer("py.e")
+        steps = h.stream_reader("py.e")
+        out.put("x", b"x" * 100000)
+        out.end_step()
+        view = steps.begin_step(timeout=60)["x"]
+        steps.close()
+        h.close()
+        del steps, h
+        gc.collect()
+        self.assertEqual(bytes(view[99990:]), b"x" * 10)
+        del view
+        gc.collect()
+        out.close()
+        h = flux.open()
+        out = h.stream_writer("py.f")
+        h.close()
+        self.assertTrue(out.closed)
+        self.fails(errno.ECANCELED, out.put, "x", b"")
+
+    def test_interrupt(self):
+        """KeyboardInterrupt ends a wait for a step"""
+        program = (
+            "import flux; h = flux.open(); s = h.stream_reader('py.g');"
+            "print(1, flush=True); s.begin_step()"
+        )
+        with self.h.stream_writer("py.g"):
+            child = subprocess.Popen(
+                [sys.executable, "-c", program],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            child.stdout.readline()
+            while not asleep(child.pid):
+                time.sleep(0.001)
+            child.send_signal(signal.SIGINT)
+            self.assertIn("KeyboardInterrupt", child.communicate(timeout=120)[1])
+
+    def test_pieces(self):
+        """pieces of a global array, boxes of it"""
+        outs = [self.h.stream_writer("py.i", rank=n, size=2) for n in range(2)]
+        with self.h.stream_reader("py.i") as steps:
+            for n, out in enumerate(outs):
+                piece = memoryview(bytes(range(12 * n, 12 * n + 12))).cast("B", (3, 4))
+                out.put("G", piece, shape=(6, 4), offset=(3 * n, 0))
+                out.put("L", array.array("i", [n]))
+                out.put("raw", b"123")
+                self.assertRaises(ValueError, out.put, "x", piece, shape=(6,))
+                self.assertRaises(ValueError, out.put, "x", piece, offset=(1, 1))
+                self.assertRaises(TypeError, out.put, "x", b"abc", shape=(3,))
+                self.fails(errno.EINVAL, out.put, "x", piece, shape=(6, 4), offset=(5, 0))
+                out.end_step()
+            step = steps.begin_step(timeout=60)
+            whole = step.inquire("G")
+            self.assertEqual((whole.type, whole.dtype, whole.shape), ("u8", "u1", (6, 4)))
+            self.assertTrue(whole.is_global)
+            piece = step.inquire("G", 1)
+            self.assertEqual((piece.offset, piece.count), ((3, 0), (3, 4)))
+            self.assertEqual(step.inquire("L", 1).type, "i32")
+            self.fails(errno.EINVAL, step.inquire, "L")
+            self.fails(errno.ENOENT, step.inquire, "raw", 0)
+            box = bytearray(4)
+            step.read_into("G", box, (2, 1), (2, 2), (2, 2))
+            self.assertEqual(list(box), [9, 11, 17, 19])
+            self.fails(errno.ENOBUFS, step.read_into, "G", bytearray(3))
+            self.fails(errno.ERANGE, step.read_into, "G", box, (5, 0), (2, 2))
+            self.assertRaises(ValueError, step.read_into, "G", box, (5,), (2,))
+            self.assertRaises(BufferError, step.read_into, "G", b"1234", (0, 0), (2, 2))
+        for out in outs:
+            out.close()
+
+    def test_numpy(self):
+        """arrays of NumPy: over the memory of a writer, and parts of global ones"""
+        try:
+            import numpy
+        except ImportError:
+            raise unittest.SkipTest("no numpy") from None
+        made = numpy.arange(60.0).reshape(3, 4, 5)
+        kinds = "i1 i2 i4 i8 u1 u2 u4 u8 f4 f8 c8 c16 ?".split()
+        with self.h.stream_writer("py.h") as out, self.h.stream_reader("py.h") as steps:
+            for kind in kinds:
+                out.put(kind, made.astype(kind))
+            out.put("fortran", numpy.asfortranarray(made))
+            out.put("one", numpy.array(5.5))
+            out.put("G", made, shape=(3, 4, 5))
+            out.put("GF", numpy.asfortranarray(made), shape=(3, 4, 5))
+            self.assertRaises(TypeError, out.put, "x", made.astype(">f8"))
+            self.assertRaises(TypeError, out.put, "x", numpy.array(["text"]))
+            self.assertRaises((BufferError, ValueError), out.put, "x", made[:, ::2])
+            out.end_step()
+            step = steps.begin_step(timeout=60)
+            for kind in kinds:
+                got = step.array(kind)
+                self.assertEqual(got.dtype, numpy.dtype(kind))
+                self.assertTrue((got == made.astype(kind)).all())
+                self.assertFalse(got.flags.owndata or got.flags.writeable)
+            self.assertTrue((step.array("fortran") == made).all())
+            self.assertEqual((step.array("one").shape, step.array("one")[()]), ((), 5.5))
+            self.fails(errno.EINVAL, step.read, "one")
+            for name in ("G", "GF"):
+                self.assertTrue((step.read(name) == made).all())
+                for part in (
+                    numpy.s_[1:3, ::2, 1:5:3],
+                    numpy.s_[-1],
+                    numpy.s_[..., 2],
+                    numpy.s_[0, ..., 1:2],
+                    numpy.s_[:, 3],
+                    numpy.s_[2, 3, 4],
+                ):
+                    got = step[(name, *part) if isinstance(part, tuple) else (name, part)]
+                    self.assertEqual(got.shape, made[part].shape)
+                    self.assertTrue((got == made[part]).all(), (name, part))
+                for wrong in (numpy.s_[5], numpy.s_[::-1], numpy.s_[0, 0, 0, 0]):
+                    with self.assertRaises(IndexError):
+                        step[(name, *wrong) if isinstance(wrong, tuple) else (name, wrong)]
