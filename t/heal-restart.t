@@ -16,31 +16,32 @@ pid_of() {
 
 exits 2 "it needs --size" "$FLUX" start --restart true
 
-hold 6 --topology=kary:2 --restart --set=orphan.timeout=0.1s
-ok "the session is up" wait_until 30 up_is "6 of 6 up: 0-5"
+hold 8 --topology=kary:2 --restart --set=orphan.timeout=0.1s
+ok "the session is up" wait_until 30 up_is "8 of 8 up: 0-7"
 "$FLUX" kvs put before=1
 "$FLUX" wreckrun -N1 -n1 sh -c 'while [ ! -e enough ]; do sleep 0.05; done; echo whole' >job.out 2>job.err &
 job=$!
 
 kill -KILL "$(pid_of 5)"
 ok "a leaf that was killed is started again" wait_until 30 again 5 2
-ok "the session is whole" wait_until 30 up_is "6 of 6 up: 0-5"
-ok "it takes jobs" wait_until 30 "$FLUX" wreckrun -N6 -n6 true
+ok "the session is whole" wait_until 30 up_is "8 of 8 up: 0-7"
+ok "it takes jobs" wait_until 30 "$FLUX" wreckrun -N8 -n8 true
 like "$(cat "$_held/err")" "broker 5 is started again in 0.1 s" "flux start says so"
 
 kill -KILL "$(pid_of 1)"
 ok "so are one inside the tree and those below it" wait_until 60 again 1 2
 ok "the first of these" wait_until 60 again 3 2
-ok "and the second" wait_until 60 again 4 2
-ok "the session is whole" wait_until 30 up_is "6 of 6 up: 0-5"
-ok "it takes jobs" wait_until 30 "$FLUX" wreckrun -N6 -n6 true
+ok "the second" wait_until 60 again 4 2
+ok "and one below these" wait_until 60 again 7 2
+ok "the session is whole" wait_until 30 up_is "8 of 8 up: 0-7"
+ok "it takes jobs" wait_until 30 "$FLUX" wreckrun -N8 -n8 true
 is "$("$FLUX" exec -r 4 "$FLUX" kvs get before)" 1 "the store is known there"
 ok "the ring is whole" "$FLUX" ping --ring -c 1 5
 
 kill -KILL "$(pid_of 5)"
 ok "a second time" wait_until 30 again 5 3
 kill -TERM "$(pid_of 5)"
-ok "one that leaves is not started again" wait_until 30 up_is "5 of 6 up: 0-4; left: 5"
+ok "one that leaves is not started again" wait_until 30 up_is "7 of 8 up: 0-4,6-7; left: 5"
 touch enough
 wait "$job"
 is $? 0 "a job on another node has noticed nothing"

@@ -256,13 +256,16 @@ static void ranks_lost(core_t *c, const idset_t *ranks, enum rank_state how)
     check_run(c);
 }
 
+static void leave_with_children(core_t *c, const char *reason);
+
 static void orphan_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
 {
     core_t *c = arg;
 
     core_log(c, LOG_ERR, "rank %u has been without its parent, rank %u, for %.0f s: shutting down",
              c->cfg.rank, c->parent->rank, c->cfg.orphan_timeout);
-    overlay_shutdown(c, 1, "the parent was lost");
+    leave_with_children(c, "the broker above has lost its parent");
+    c->exit_code = 1;
 }
 
 /* A child is lost, or has left, and with it all below. */
@@ -412,12 +415,18 @@ void overlay_shutdown(core_t *c, int rc, const char *reason)
     go_down(c, &s);
 }
 
-void core_leave(core_t *c, const char *reason)
+/* The session goes on.  The brokers below cannot serve without this one, and are to be started
+ * again. */
+static void leave_with_children(core_t *c, const char *reason)
 {
-    /* The brokers below cannot serve without this one, and are to be started again. */
     const struct control_down_order s = {.rc = 1, .reason = reason, .leave = true};
 
     go_down(c, &s);
+}
+
+void core_leave(core_t *c, const char *reason)
+{
+    leave_with_children(c, reason);
     c->exit_code = 0;
 }
 

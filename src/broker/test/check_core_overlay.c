@@ -268,6 +268,23 @@ START_TEST(lost)
 }
 END_TEST
 
+/* Those below an orphan end like it: to be started again. */
+START_TEST(orphans)
+{
+    struct cluster *cl = cl_up(4, "chain");
+
+    cl_kill(cl, 1);
+    cl_sleep(cl, 31.);
+    for (uint32_t r = 2; r < 4; r++) {
+        ck_assert_int_eq(core_state(cl->nodes[r].core), CORE_EXIT);
+        ck_assert_int_eq(core_exit_code(cl->nodes[r].core), 1);
+        ck_assert(core_parent_gone(cl->nodes[r].core));
+        ck_assert(!core_was_told(cl->nodes[r].core));
+    }
+    cl_free(cl);
+}
+END_TEST
+
 /* Lost before it was ready: the others run without it, and are told their number. */
 START_TEST(lost_before_run)
 {
@@ -621,6 +638,7 @@ END_TEST
 int main(void)
 {
     RUN_SUITE("core_overlay", up_and_down, children_first, ready_in_any_order, ready_late,
-              hello_refused, hello_twice, bad_control, lost, lost_before_run, back, back_early,
-              ring_stale, absent, leave, no_welcome, left_behind, lost_going_down, goodbye);
+              hello_refused, hello_twice, bad_control, lost, orphans, lost_before_run, back,
+              back_early, ring_stale, absent, leave, no_welcome, left_behind, lost_going_down,
+              goodbye);
 }
