@@ -73,7 +73,7 @@ possible() { # KIND
     case $1 in
     disk) [ $can_disk = 1 ] ;;
     clock) [ "$ticks" = 0 ] ;;
-    cut) [ "$where" = hosts ] ;;
+    cut | return) [ "$where" = hosts ] ;;
     esac
 }
 

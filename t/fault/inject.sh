@@ -8,7 +8,7 @@
 # shellcheck disable=SC2034,SC2153,SC2154 # of t/lib.sh, lib.sh and load.sh
 
 # In the order that is shuffled; what this host does not allow is left out (see fault.t).
-KINDS=(kill stop launcher client reload disk clock descriptors cut restart crash)
+KINDS=(kill stop return launcher client reload disk clock descriptors cut restart crash)
 
 stream=0
 draw() {
@@ -65,6 +65,23 @@ fault_kill() {
     # Nobody on its host is left to remove its directory.
     [ "$where" = local ] || abandoned+=("$(dirname "$(dirname "${uris[$r]#local://}")")")
     session_lose "$r"
+}
+
+# Hosts have brokers that are started one by one, so those that are lost can be.
+fault_return() {
+    local r lost=()
+    [ ${#up[@]} -lt "$n" ] || {
+        fault_kill && wait_until 30 up_is || return 1
+    }
+    for ((r = 1; r < n; r++)); do
+        [[ " ${up[*]} " == *" $r "* ]] || lost+=("$r")
+    done
+    [ ${#lost[@]} -gt 0 ] || return 0 # too few were left
+    echo "start the brokers of ranks ${lost[*]} again"
+    for r in "${lost[@]}"; do
+        wait_until 60 all_dead "${pids[$r]}" || return 1
+    done
+    session_return "${lost[@]}"
 }
 
 fault_stop() {

@@ -8,6 +8,7 @@
 #     session_crash [PID]                  SIGKILL for all brokers and `flux start` at once, or only for this one
 #                                          of them, without which the others have to end
 #     session_lose RANK                    it is lost, and all below it
+#     session_return RANK...               other brokers of these ranks are started, and join (hosts only)
 #     session_gone                         has every process of it gone?  (and every task)
 #     at RANK COMMAND...                   a client of that broker, for at most a minute; says `hung` in
 #                                          the file of this name when it has not ended by then
@@ -21,6 +22,7 @@ up=()
 pids=()
 uris=()
 starts=()
+returned=0
 abandoned=() # directories of brokers that were killed
 LIMIT=$((60 * PATIENCE))
 FAULT_PRELOAD=
@@ -123,6 +125,28 @@ all_up() {
     [[ $(FLUX_URI=$(cat uri) "$FLUX" up) == "$n of $n up"* ]]
 }
 
+start_rank() { # RANK LOG
+    start_one "$2" nsenter -t "${holders[$(($1 + 1))]}" -n -- --config=conf.lua --set=boot.rank="$1"
+}
+
+# That of rank 0 stays the last one in `starts`.
+session_return() {
+    local r root=${starts[-1]} uri
+    unset 'starts[-1]'
+    for r in "$@"; do
+        start_rank "$r" "log.$life.$r.$((++returned))"
+    done
+    starts+=("$root")
+    wait_until 60 all_up || return 1
+    uri=$(cat uri)
+    for r in "$@"; do
+        pids[r]=$(FLUX_URI=$uri "$FLUX" getattr -r "$r" broker.pid) || return 1
+        uris[r]=$(FLUX_URI=$uri "$FLUX" getattr -r "$r" uri) || return 1
+    done
+    mapfile -t up < <(seq 0 $((n - 1)))
+    say_where
+}
+
 session_start() {
     local r uri
     life=$((life + 1))
@@ -133,8 +157,7 @@ session_start() {
         start_one "log.$life" -- --size="$n" --topology="$topology" --statedir="$STATE"
     else
         for ((r = n - 1; r > 0; r--)); do
-            start_one "log.$life.$r" nsenter -t "${holders[$((r + 1))]}" -n -- --config=conf.lua \
-                --set=boot.rank="$r"
+            start_rank "$r" "log.$life.$r"
         done
         start_one "log.$life" nsenter -t "${holders[1]}" -n -- --config=conf.lua --set=boot.rank=0 \
             --statedir="$STATE"
