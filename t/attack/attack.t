@@ -36,7 +36,7 @@ pid=$("$FLUX" getattr broker.pid)
 # Whatever a service of this session answers to is among them: each service is asked for each word
 # that the source has.  All services answer to a ping; nest is in sessions within others.
 "$FLUX" module list | awk 'NR > 1 { print $1 }' >services
-printf '%s\n' attr broker event module overlay trace >>services
+printf '%s\n' attr broker connector event module overlay trace >>services
 grep -rhoE '[a-z][a-z-]*' "$SRCDIR"/src/modules "$SRCDIR"/src/broker --include='*.c' --exclude-dir=test |
     LC_ALL=C sort -u >words
 awk 'NR == FNR { service[n++] = $0; next } $0 != "ping" { for (i = 0; i < n; i++) print service[i] "." $0 }' \
