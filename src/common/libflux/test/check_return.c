@@ -194,9 +194,10 @@ static void server_stop(struct server *s)
     s->running = false;
 }
 
-static void server_init(struct server *s)
+static void server_init(struct server *s, bool says_end)
 {
     memset(s, 0, sizeof(*s));
+    s->says_end = says_end;
     s->rank_number = 2;
     s->answer = "{\"life\":1}";
     snprintf(s->dir, sizeof(s->dir), "/tmp/flux-return-XXXXXX");
@@ -271,7 +272,7 @@ START_TEST(requests)
     int back = 0;
     flux_t *h;
 
-    server_init(&s);
+    server_init(&s, false);
     h = open_to(&s, FLUX_O_RECONNECT);
     ck_assert_uint_eq(flux_size(h), 4);
     ck_assert_int_eq(flux_handle_pollfd(h, &back), -1); /* it changes */
@@ -351,7 +352,6 @@ static void stop_cb(flux_future_t *f, void *arg)
     struct server *s = arg;
 
     if (s->running && !strcmp(s->answer, "{\"life\":1}")) {
-        s->says_end = true;
         server_stop(s);
         s->answer = "{\"life\":2}";
         server_start(s);
@@ -368,7 +368,7 @@ START_TEST(in_reactor)
     flux_future_t *f;
     flux_t *h;
 
-    server_init(&s);
+    server_init(&s, true);
     h = open_to(&s, FLUX_O_RECONNECT);
     f = flux_rpc(h, "x.stream", NULL, FLUX_NODEID_ANY, FLUX_MSGF_STREAMING | FLUX_MSGF_IDEMPOTENT);
     ck_assert_int_eq(flux_future_then(f, -1., stop_cb, &s), 0);
@@ -388,12 +388,11 @@ START_TEST(without_flag)
     errmsg_t err;
     flux_t *h;
 
-    server_init(&s);
+    server_init(&s, true);
     ck_assert_ptr_null(flux_open_flags("local:///x", NULL, 8, &err));
     ck_assert_int_eq(errno, EINVAL);
     h = open_to(&s, 0);
     f = flux_rpc(h, "x.silent", NULL, FLUX_NODEID_ANY, FLUX_MSGF_IDEMPOTENT);
-    s.says_end = true;
     server_stop(&s);
     expect_error(f, EPIPE);
     flux_future_destroy(f);
@@ -417,7 +416,7 @@ START_TEST(given_up)
         int lost = 0;
         flux_t *h;
 
-        server_init(&s);
+        server_init(&s, false);
         h = open_to(&s, FLUX_O_RECONNECT);
         flux_set_lost_handler(h, lost_cb, &lost);
         subscribe(h, "a", true);
@@ -450,7 +449,7 @@ START_TEST(closed_while_away)
     flux_future_t *f, *g;
     flux_t *h;
 
-    server_init(&s);
+    server_init(&s, false);
     h = open_to(&s, FLUX_O_RECONNECT);
     f = flux_rpc(h, "x.stream", NULL, FLUX_NODEID_ANY, FLUX_MSGF_STREAMING | FLUX_MSGF_IDEMPOTENT);
     expect_json(f, "{\"life\":1}");
