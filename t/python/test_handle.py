@@ -1,14 +1,15 @@
 """Handles, requests, futures, events: in a session of 2 brokers."""
 
 import array
+import ctypes
 import errno
 import gc
 import json
 import os
+import pathlib
 import select
 import signal
 import socket
-import struct
 import subprocess
 import sys
 import threading
@@ -333,27 +334,35 @@ class EventTest(Case):
         h, theirs = fake_broker()
         with h, theirs:
             some, every = (flux.Subscription(h, prefix, 9, 1000) for prefix in ("pytest.", ""))
-            theirs.send(frame(4, "event.lost", {"from": 7, "to": 9}))
-            theirs.send(frame(4, "event.lost", {"from": 12, "to": 0}))
-            theirs.send(frame(4, "pytest.a", {"n": 1}, 15))
+            theirs.send(event("event.lost", {"from": 7, "to": 9}))
+            theirs.send(event("event.lost", {"from": 12, "to": 0}))
+            theirs.send(event("pytest.a", {"n": 1}, 15))
             self.assertIn("from 7 to 9", str(self.fails(errno.ENOBUFS, some.next, 60)))
             self.assertIn("from 12 on", str(self.fails(errno.ENOBUFS, some.next, 60)))
             self.assertEqual((some.next(60).seq, every.next(60).topic), (15, "event.lost"))
 
 
 def fake_broker():
-    """A handle, and the socket of a broker that does nothing by itself."""
+    """A handle, and the socket of a broker that does nothing but greet as a true one does."""
     ours, theirs = socket.socketpair()
-    theirs.send(frame(8, "hello", {"protocol": 1, "rank": 0, "size": 1}))
+    with socket.socket(socket.AF_UNIX) as broker:
+        broker.connect(os.environ["FLUX_URI"][len("local://") :])
+        theirs.send(broker.recv(4096))
     return flux.open(f"fd://{ours.detach()}"), theirs
 
 
-def frame(kind, topic, payload, seq=0):
-    """A message as a broker sends it: see msg.c."""
-    body = json.dumps(payload).encode()
-    sizes = (seq, len(topic), 0, len(body))
-    head = struct.pack("<4B5IQHHI", 0xF1, 1, kind, 0, os.geteuid(), 4, 0, 0, 0, *sizes)
-    return head + topic.encode() + body
+def event(topic, payload, seq=0):
+    """The frame of an event, made by libflux."""
+    lib = ctypes.CDLL(str(pathlib.Path(flux.__file__).parents[4] / ".libs" / "libflux.so"))
+    lib.flux_msg_create.restype = ctypes.c_void_p
+    lib.flux_msg_encoded_size.restype = ctypes.c_size_t
+    msg = ctypes.c_void_p(lib.flux_msg_create(4, topic.encode()))
+    lib.flux_msg_set_json(msg, json.dumps(payload).encode())
+    lib.flux_msg_set_seq(msg, ctypes.c_uint64(seq))
+    data = ctypes.create_string_buffer(lib.flux_msg_encoded_size(msg))
+    lib.flux_msg_encode(msg, data)
+    lib.flux_msg_destroy(msg)
+    return data.raw
 
 
 class EndTest(Case):
@@ -436,7 +445,7 @@ class EndTest(Case):
         self.assertLess(after[0] - objects, 50)
         self.assertEqual(after[1], fds)
         # One leaked payload in each round would be 3600 pages.
-        if "LD_PRELOAD" not in os.environ:
+        if not os.environ.get("LD_PRELOAD"):
             self.assertLess(after[2] - pages, 1200)
 
     def test_lost(self):
