@@ -7,7 +7,8 @@ need cc
 need_flux start module event queue
 
 # As installed: public headers in the directories where an installation has them.
-mkdir -p include/libflux include/libschema include/libutil bin
+mkdir -p include/libflux include/libschema include/libutil include/flux bin
+cp "$SRCDIR"/src/common/libstream/stream.h include/flux/
 cp "$SRCDIR"/src/common/libflux/{attr,dispatch,event,flux,future,handle,handover,log,module,msg,reactor}.h include/libflux/
 cp "$SRCDIR"/src/common/libschema/schema.h include/libschema/
 cp "$SRCDIR"/src/common/libutil/errmsg.h include/libutil/
@@ -22,6 +23,10 @@ if ldd "$BUILDDIR/src/.libs/libflux.so" | finds -E 'lib(a|ub|t)san'; then
 fi
 ok "the command compiles" cc "${strict[@]}" "${extra[@]}" -o bin/flux-greet "$source/flux-greet.c" \
     "$source/greet_wire.c" -L"$BUILDDIR/src/.libs" -lflux -ljansson
+for name in heat_write heat_read; do
+    ok "$name compiles" cc "${strict[@]}" "${extra[@]}" -o bin/$name "$source/$name.c" \
+        -L"$BUILDDIR/src/.libs" -lflux -ljansson
+done
 export LD_LIBRARY_PATH=$BUILDDIR/src/.libs PATH=$PWD/bin:$PATH
 
 hold 2
@@ -43,6 +48,13 @@ exits 1 "then the command" "$FLUX" greet Ada
 like "$err" "service 'greet'" "says that there is no such service"
 exits 1 "an argument" "$FLUX" module load ./greet.so loudly
 like "$err" "no argument|NAME=VALUE" "is refused"
+
+heat_write &
+writer=$!
+run heat_read
+wait "$writer"
+is "$?$status" 00 "a stream is written and read"
+is "$(wc -l <<<"$out") $(tail -n 1 <<<"$out")" "10 9 25.00" "with all of its steps"
 
 ok "the policy is taken" "$FLUX" queue policy --queue="$source/narrow.lua" --nodes="$source/narrow.lua"
 "$FLUX" queue policy >policies

@@ -204,6 +204,7 @@ void outlet_joined(outlet_t *o, struct outlet_conn *c)
 
     list_append(&o->readers, &c->node);
     o->nreaders++;
+    pthread_cond_signal(&o->joined);
     set_wanted(o);
     for (uint64_t i = o->nkept - n; i < o->nkept; i++)
         offer(o, c, o->kept[i % o->keep]);
@@ -291,6 +292,26 @@ static double wait_for(outlet_t *o, struct outlet_conn *c, double now, double un
 bool outlet_wanted(const outlet_t *o)
 {
     return atomic_load_explicit(&o->wanted, memory_order_relaxed);
+}
+
+int outlet_wait(outlet_t *o, unsigned readers, double timeout, errmsg_t *err)
+{
+    double until = clock_now() + timeout; /* the clock of `joined` */
+    struct timespec ts = {.tv_sec = (time_t)until};
+    unsigned there;
+    int rc = 0;
+
+    ts.tv_nsec = (long)((until - (double)ts.tv_sec) * 1e9);
+    pthread_mutex_lock(&o->lock);
+    while (o->nreaders < readers && rc == 0)
+        rc = timeout < 0. ? pthread_cond_wait(&o->joined, &o->lock)
+                          : pthread_cond_timedwait(&o->joined, &o->lock, &ts);
+    there = o->nreaders;
+    pthread_mutex_unlock(&o->lock);
+    if (there < readers)
+        return errmsg_fail(err, ETIMEDOUT, "%u of %u readers have come within %g s", there, readers,
+                           timeout);
+    return 0;
 }
 
 int outlet_begin(outlet_t *o, uint64_t step, uint64_t size, double timeout, void **buf,
@@ -440,6 +461,7 @@ void outlet_destroy(outlet_t *o)
         munmap(o->base, o->size);
     if (o->mem >= 0)
         close(o->mem);
+    pthread_cond_destroy(&o->joined);
     pthread_mutex_destroy(&o->lock);
     free(o);
     errno = saved;
@@ -448,6 +470,7 @@ void outlet_destroy(outlet_t *o)
 outlet_t *outlet_create(const struct outlet_opts *opts, errmsg_t *err)
 {
     outlet_t *o = calloc(1, sizeof(*o));
+    pthread_condattr_t attr;
 
     if (!o) {
         errmsg_fail(err, ENOMEM, "out of memory");
@@ -457,6 +480,10 @@ outlet_t *outlet_create(const struct outlet_opts *opts, errmsg_t *err)
     list_init(&o->readers);
     list_init(&o->knocking);
     pthread_mutex_init(&o->lock, NULL);
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&o->joined, &attr);
+    pthread_condattr_destroy(&attr);
     memcpy(o->key, opts->key, KNOCK_KEY_LEN);
     o->evict = opts->evict;
     o->keep = opts->keep;

@@ -42,6 +42,10 @@ const char *outlet_name(const outlet_t *o);
 /* Would anybody, now or later, see a step that is written now? */
 bool outlet_wanted(const outlet_t *o);
 
+/* Wait until at least `readers` are there, at most `timeout` seconds (< 0: without limit).  0, or
+ * -1 with ETIMEDOUT and an error message. */
+int outlet_wait(outlet_t *o, unsigned readers, double timeout, errmsg_t *err);
+
 /* Room for `size` bytes of step number `step`, which is larger than those before.  Waits for
  * readers that block, at most `timeout` seconds (< 0: without limit).  0, or -1 with ETIMEDOUT (it
  * may be tried again), ENOSPC, ENOMEM, or EINVAL (a step was begun before), and an error message.

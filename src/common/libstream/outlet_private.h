@@ -41,7 +41,8 @@ struct outlet {
     unsigned char *base;
     uint64_t size;
 
-    pthread_mutex_t lock; /* of all below */
+    pthread_mutex_t lock;  /* of all below */
+    pthread_cond_t joined; /* a reader; on the monotonic clock */
     extent_pool_t *pool;
     struct list_node readers;
     unsigned nreaders;

@@ -48,8 +48,11 @@ struct flux_stream_opts {
     /* The opening process, of a group that opens this side together. */
     uint32_t rank;
     uint32_t size; /* 1 */
-    /* Seconds that opening may take: for a reader, until all writers are there (30; < 0: any). */
+    /* Seconds that opening may take: for a reader, until all writers are there; for a writer, until
+     * `readers` are (30; < 0: any). */
     double timeout;
+    /* Writer: readers to wait for (0). */
+    uint32_t readers;
     /* Writer: evict readers that make it wait for as many seconds without releasing a step (never);
      * steps kept for readers that come later (0, at most 512). */
     double evict;
@@ -64,8 +67,8 @@ struct flux_stream_opts {
 
 /* Join a stream.  `name`: 1 to 128 bytes without blanks.  `opts` may be NULL.  NULL with an error
  * message and EEXIST (a writer of this rank is there), EINVAL (a bad name or option), ETIMEDOUT
- * (not all writers have come), EHOSTUNREACH (a writer is on another host), ENOSYS (the session has
- * no module `stream`), or another errno. */
+ * (not all writers, or readers, have come), EHOSTUNREACH (a writer is on another host), ENOSYS (the
+ * session has no module `stream`), or another errno. */
 flux_stream_t *flux_stream_open(flux_t *h, const char *name, enum flux_stream_mode mode,
                                 const struct flux_stream_opts *opts, errmsg_t *err);
 /* Readers of a closed writer get the steps that it has ended, and then the end.  NULL-safe, keeps

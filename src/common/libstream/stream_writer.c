@@ -63,7 +63,7 @@ int stream_writer_open(flux_stream_t *s, const struct flux_stream_opts *opts, er
     s->counted = clock_now();
     if (flux_future_next(s->f) < 0)
         return errmsg_fail(err, ECANCELED, "stream '%s' was removed", s->name);
-    return 0;
+    return outlet_wait(s->out, opts->readers, timeout, err);
 }
 
 int stream_writer_put(flux_stream_t *s, const char *var, const void *desc, size_t desc_len,

@@ -306,6 +306,37 @@ START_TEST(keep)
 }
 END_TEST
 
+static void *join_later(void *arg)
+{
+    inlet_t **i = arg;
+
+    i[1] = reader((outlet_t *)i[0], "block", 0);
+    return NULL;
+}
+
+/* A writer waits for readers. */
+START_TEST(rendezvous)
+{
+    outlet_t *o = writer(0., 0);
+    inlet_t *i[2] = {(inlet_t *)o, NULL};
+    inlet_t *first;
+    pthread_t t;
+
+    ck_assert_int_eq(outlet_wait(o, 0, 0., &err), 0);
+    ck_assert_int_eq(outlet_wait(o, 1, 0.001, &err), -1);
+    ck_assert_int_eq(errno, ETIMEDOUT);
+    ck_assert_str_eq(err.text, "0 of 1 readers have come within 0.001 s");
+    first = reader(o, "block", 0);
+    ck_assert_int_eq(outlet_wait(o, 1, 30., &err), 0);
+    ck_assert_int_eq(pthread_create(&t, NULL, join_later, i), 0);
+    ck_assert_int_eq(outlet_wait(o, 2, -1., &err), 0);
+    pthread_join(t, NULL);
+    inlet_destroy(first);
+    inlet_destroy(i[1]);
+    outlet_destroy(o);
+}
+END_TEST
+
 /* A reader that has joined gets the next step, however soon that is. */
 START_TEST(joins)
 {
@@ -502,6 +533,6 @@ END_TEST
 
 int main(void)
 {
-    RUN_SUITE("outlet", steps, policies, block, evict, keep, joins, writer_dies, reader_dies,
-              strangers, leftovers);
+    RUN_SUITE("outlet", steps, policies, block, evict, keep, rendezvous, joins, writer_dies,
+              reader_dies, strangers, leftovers);
 }
