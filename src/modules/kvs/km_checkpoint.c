@@ -22,6 +22,8 @@
  *     checkpoint.
  *  4. With kvs.sync=interval, writes of objects that failed are sent again before anything else,
  *     since rows may need these objects.
+ *  5. The state changes by the transitions of `moves` only, each made by the function that is named
+ *     there.
  *
  * Failure: a checkpoint that fails is begun again later; until then the journal holds the changes.
  */
@@ -33,6 +35,7 @@
 
 #include "km_keep.h"
 #include "libkvs/treeobj.h"
+#include "libutil/invariant.h"
 
 /* By number and not by time: here each object is looked at, and no more (a microsecond); what takes
  * time is done by the driver's thread, and the next piece goes when this one is back. */
@@ -61,6 +64,23 @@ struct deletion {
     uint8_t digest[DELETE_OBJS][BLOBREF_DIGEST_MAX];
 };
 
+static const struct transition moves[] = {
+    {KM_CHECKPOINT_IDLE, KM_CHECKPOINT_WRITING, "km_checkpoint_start"},
+    {KM_CHECKPOINT_WRITING, KM_CHECKPOINT_RECORDING, "write_some"},
+    {KM_CHECKPOINT_RECORDING, KM_CHECKPOINT_DELETING, "delete_some"},
+    {KM_CHECKPOINT_DELETING, KM_CHECKPOINT_DELETING, "delete_some"},
+    {KM_CHECKPOINT_RECORDING, KM_CHECKPOINT_IDLE, "idle, ck_failed"},
+    {KM_CHECKPOINT_DELETING, KM_CHECKPOINT_IDLE, "idle"},
+    {KM_CHECKPOINT_WRITING, KM_CHECKPOINT_IDLE, "ck_failed"},
+    TRANSITION_END,
+};
+
+static void set_state(struct km_keep *kp, enum km_checkpoint_state state)
+{
+    TRANSITION(5, moves, kp->state, state);
+    kp->state = state;
+}
+
 /* --- the dead --- */
 
 void km_checkpoint_dead(void *arg, const uint8_t *digest)
@@ -81,7 +101,7 @@ static void alive(struct km_keep *kp, const uint8_t *digest)
 /* It is over.  The time for the next one may have come and gone meanwhile. */
 static void idle(struct km_keep *kp)
 {
-    kp->state = KM_CHECKPOINT_IDLE;
+    set_state(kp, KM_CHECKPOINT_IDLE);
     if (kp->deleted > TRIM_OBJS) {
         kp->deleted = 0;
         (void)malloc_trim(0);
@@ -105,7 +125,7 @@ static void delete_some(struct km_keep *kp)
         idle(kp);
         return;
     }
-    kp->state = KM_CHECKPOINT_DELETING;
+    set_state(kp, KM_CHECKPOINT_DELETING);
     del->kp = kp;
     while (del->n < DELETE_OBJS && hmap_next(kp->dead_before, &pos, &key, NULL, &val)) {
         memcpy(del->digest[del->n], key, kp->dsize);
@@ -158,7 +178,7 @@ static void ck_failed(struct km_keep *kp)
 {
     kvsstore_release_root(kp->ns->store, kp->snapshot);
     dead_again(kp);
-    kp->state = KM_CHECKPOINT_IDLE;
+    set_state(kp, KM_CHECKPOINT_IDLE);
     km_keep_later(kp, KM_KEEP_RETRY);
 }
 
@@ -268,7 +288,7 @@ static void write_some(struct km_keep *kp)
         return;
     }
     free(p);
-    kp->state = KM_CHECKPOINT_RECORDING;
+    set_state(kp, KM_CHECKPOINT_RECORDING);
     kp->record.req.version = kp->snapshot_version;
     kp->record.req.root = kp->snapshot;
     km_keep_submit(kp, &kp->record, KVS_STORAGE_CHECKPOINT, recorded);
@@ -297,7 +317,7 @@ void km_checkpoint_start(struct km_keep *kp)
     dead = kp->dead_before;
     kp->dead_before = kp->dead;
     kp->dead = dead;
-    kp->state = KM_CHECKPOINT_WRITING;
+    set_state(kp, KM_CHECKPOINT_WRITING);
     write_some(kp);
 }
 

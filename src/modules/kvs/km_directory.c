@@ -21,6 +21,7 @@
  *  2. A create is answered once the master serves, also for those who come second (EEXIST); a
  *     remove once it no longer does, for good.
  *  3. Other instances pass these requests on (km_relay.c), after they have identified the sender.
+ *  4. The state changes by the transitions of `moves` only.
  *
  * Failure: a master that cannot be reached is not opened (its error is the response), and counts as
  * closed.  When kvs is restarted at rank 0, the masters at other ranks register again.
@@ -32,6 +33,7 @@
 #include <unistd.h>
 
 #include "km_disk.h"
+#include "libutil/invariant.h"
 
 #define ENTRIES_MAX 65536
 
@@ -60,6 +62,20 @@ struct km_directory {
 };
 
 /* --- entries --- */
+
+static const struct transition moves[] = {
+    {OPENING, LIVE, "opened, km_directory_register_cb, km_directory_restore"},
+    {LIVE, LOST, "km_directory_lost, lost_one"},
+    {LIVE, CLOSING, "close_entry"},
+    {LOST, CLOSING, "close_entry"},
+    TRANSITION_END,
+};
+
+static void set_state(struct entry *e, enum entry_state state)
+{
+    TRANSITION(4, moves, e->state, state);
+    e->state = state;
+}
 
 static void asker_free(struct asker *a)
 {
@@ -195,7 +211,7 @@ bool km_directory_gone(const struct km_directory *d, const char *name, uint64_t 
 static void opened(struct entry *e, int errnum, const char *error)
 {
     if (errnum == 0)
-        e->state = LIVE;
+        set_state(e, LIVE);
     entry_answer(e, errnum, error);
     if (errnum)
         entry_free(e);
@@ -274,7 +290,6 @@ static void create(struct km *k, const flux_msg_t *msg, const struct kvs_ns_crea
             entry_free(e);
         flux_respond_error(k->h, msg, ENOMEM, "rank 0 is out of memory for a namespace");
     } else {
-        e->state = OPENING;
         open_entry(e);
     }
 }
@@ -340,7 +355,7 @@ static void close_entry(struct entry *e)
     struct km_wire_serial out = {e->name, e->serial};
     bool lost = e->state == LOST;
 
-    e->state = CLOSING;
+    set_state(e, CLOSING);
     if (lost || e->rank == flux_rank(k->h)) {
         if (!km_space_removed(k, e->name, e->serial, forgotten_cb, e))
             announce_removal(e);
@@ -384,7 +399,7 @@ void km_directory_lost(struct km_directory *d, const idset_t *ranks)
     while (hmap_next(d->entries, &pos, NULL, NULL, &val)) {
         struct entry *e = val;
         if (e->state == LIVE && idset_test(ranks, e->rank))
-            e->state = LOST;
+            set_state(e, LOST);
     }
 }
 
@@ -393,7 +408,7 @@ static void lost_one(struct km *k, const struct km_wire_serial *in)
     struct entry *e = hmap_get(k->dir->entries, in->namespace);
 
     if (e && e->serial == in->serial && e->state == LIVE)
-        e->state = LOST;
+        set_state(e, LOST);
 }
 
 void km_directory_lost_cb(flux_t *h, const flux_msg_t *msg, void *arg)
@@ -441,7 +456,7 @@ void km_directory_register_cb(flux_t *h, const flux_msg_t *msg, void *arg)
         !hmap_get(k->dir->entries, in.namespace)) {
         struct entry *e = entry_new(k, in.namespace, in.owner, in.rank, in.serial);
         if (e)
-            e->state = LIVE;
+            set_state(e, LIVE);
         else
             flux_log(h, LOG_ERR, "out of memory for namespace '%s'", in.namespace);
     }
@@ -460,7 +475,7 @@ struct km_ns *km_directory_restore(struct km *k, const char *name, uint32_t owne
         errmsg_fail(err, ENOMEM, "rank 0 is out of memory for a namespace");
     if (!e)
         return NULL;
-    e->state = LIVE;
+    set_state(e, LIVE);
     entry_place(e, &p);
     return km_space_master(k, &p, err);
 }
