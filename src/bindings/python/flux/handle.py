@@ -34,7 +34,7 @@ class _Connection:
         self.queue = queue
         self.thread: Optional[int] = threading.get_ident()  # None when the handle was closed
         self.dead: collections.deque = collections.deque()
-        self.lock = threading.Lock()
+        self.lock = threading.RLock()  # a garbage collection may free another one meanwhile
 
     def own(self, pointer, destroy: Callable):
         """The pointer of something that belongs to the handle, destroyed when nobody has it."""
