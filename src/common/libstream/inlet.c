@@ -73,6 +73,8 @@ static void *map(int fd, uint64_t size, int prot, errmsg_t *err)
     else if ((p = mmap(NULL, size, prot, MAP_SHARED | MAP_NORESERVE, fd, 0)) == MAP_FAILED)
         errmsg_fail(err, errno, "cannot map %llu bytes of a stream's memory: %s",
                     (unsigned long long)size, strerror(errno));
+    else
+        madvise(p, size, MADV_DONTDUMP); /* a core file would visit every page */
     {
         int saved = errno;
 

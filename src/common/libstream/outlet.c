@@ -80,6 +80,7 @@ static int memory_open(outlet_t *o, uint64_t space, errmsg_t *err)
         ftruncate(o->mem, (off_t)space) < 0 ||
         mmap(p, space, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, o->mem, 0) ==
             MAP_FAILED ||
+        madvise(p, space, MADV_DONTDUMP) < 0 || /* a core file would visit every page */
         fcntl(o->mem, F_ADD_SEALS,
               F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) < 0)
         return errmsg_fail(err, errno, "cannot make the shared memory of a stream: %s",
