@@ -900,17 +900,6 @@ int connector_relisten(connector_t *cn, errmsg_t *err)
     return listener_renew(cn->listener, err) < 0 ? -1 : 1;
 }
 
-const struct connector_limits connector_limits_default = {
-    .pause_bytes = 1024 * 1024,
-    .pause_messages = 8192,
-    .cut_bytes = 64 * 1024 * 1024,
-    .pause_inflight = 32768,
-    .json_bytes = 8 * 1024 * 1024,
-    .json_values = 256 * 1024,
-    .clients = 65536,
-    .per_process = 4096,
-};
-
 connector_t *connector_create(core_t *core, const char *path, const struct connector_limits *limits,
                               errmsg_t *err)
 {
