@@ -37,8 +37,8 @@
  *
  * Signals: SIGTERM and SIGHUP shut the session down in order; a second one ends this broker at
  * once.  In a session whose brokers are started one by one (by configuration file, or with
- * --restart), a broker other than rank 0 leaves instead, and the session goes on.  SIGINT is left to the initial program,
- * which shares the terminal.
+ * --restart), a broker other than rank 0 leaves instead, and the session goes on.  SIGINT is left
+ * to the initial program, which shares the terminal.
  *
  * Failure: a broker that cannot start prints the reason on standard error, cleans up, and exits 1.
  */
@@ -270,7 +270,8 @@ static void start_program_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, 
     start_program(arg);
 }
 
-/* Is this broker started, and ended, by itself?  Otherwise it is one process of a launcher's job. */
+/* Is this broker started, and ended, by itself?  Otherwise it is one process of a launcher's job.
+ */
 static bool alone(const struct broker *b)
 {
     return b->restart || strcmp(boot_method(b->boot), "config") == 0;

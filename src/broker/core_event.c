@@ -1,8 +1,9 @@
 /* core_event.c - one order of events for the whole session.
  *
- * The root numbers events from 1, and stamps its term on them.  A broker accepts event n+1 only after event n; it keeps an
- * accepted event for a while, passes it to its children and delivers it to local subscribers. A
- * broker that notices a gap in the numbers asks its parent for the missing events.
+ * The root numbers events from 1, and stamps its term on them.  A broker accepts event n+1 only
+ * after event n; it keeps an accepted event for a while, passes it to its children and delivers it
+ * to local subscribers. A broker that notices a gap in the numbers asks its parent for the missing
+ * events.
  *
  * Format: these control messages are used:
  *

@@ -17,7 +17,8 @@
  *        Print those of the requests that a service of rank 0 knows.
  *    attack guest UID TOPICS
  *        Be user UID, and send each request in every wrong shape, claiming to be a guest, the
- *        owner, or a broker: exit code 0 when the broker refuses each connection, and answers nothing.
+ *        owner, or a broker: exit code 0 when the broker refuses each connection, and answers
+ *        nothing.
  *
  *    attack   what
  *    shapes   some requests with payloads of every wrong shape; each has to be answered once

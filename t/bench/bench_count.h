@@ -14,7 +14,8 @@
 double bench_wakeups(const pid_t *pids, size_t n);
 
 /* Count the system calls of all threads of these processes, and of the processes that they start
- * meanwhile, by ptrace(2): a process of its own traces them, and they are slow meanwhile.  False with a line of output if that is not permitted.
+ * meanwhile, by ptrace(2): a process of its own traces them, and they are slow meanwhile.  False
+ * with a line of output if that is not permitted.
  */
 bool bench_calls_start(const pid_t *pids, size_t n);
 uint64_t bench_calls(void); /* since then */

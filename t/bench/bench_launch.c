@@ -5,9 +5,9 @@
  *     bench_launch pmi PROGRAM [N...]      N tasks of PROGRAM, a PMI exchange (64 256)
  *     bench_launch mpi PROGRAM [N...]      the same of an MPI program, each but once a round: its
  *                                          tasks wait for each other in busy loops
- *     bench_launch count [N...]            what N tasks of /bin/true cost, counted (1): threads that
- *                                          are woken and system calls of brokers, launchers, the
- *                                          command and the tasks (tasks are not counted as woken),
+ *     bench_launch count [N...]            what N tasks of /bin/true cost, counted (1): threads
+ *                                          that are woken and system calls of brokers, launchers,
+ *                                          the command and the tasks (these not counted as woken),
  *                                          and requests that brokers route
  *
  * Tasks are not bound to the cores they asked for: hydra does not do that either, and has no limit

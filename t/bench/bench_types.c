@@ -286,7 +286,8 @@ static void do_pack(void)
     stream_copy_pack(&part, from, to);
 }
 
-/* `at_least`: of the speed of memcpy; a quarter of it makes an eighth twice as fast as the whole. */
+/* `at_least`: of the speed of memcpy; a quarter of it makes an eighth twice as fast as the whole.
+ */
 static void bench_box(const char *what, struct stream_box box, enum stream_memory memory,
                       double at_least)
 {

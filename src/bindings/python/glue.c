@@ -7,8 +7,8 @@
  *
  * Invariants:
  *  1. A watch or an event queue is in the queue at most once.
- *  2. An event queue has at most `max` events of `max_bytes` bytes, or one larger event.  When it is
- *     full, the oldest events are dropped and counted.
+ *  2. An event queue has at most `max` events of `max_bytes` bytes, or one larger event.  When it
+ *     is full, the oldest events are dropped and counted.
  *
  * Failure: NULL with ENOMEM.  An event for which there is no memory counts as dropped.
  */

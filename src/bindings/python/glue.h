@@ -23,9 +23,9 @@ uint64_t pyflux_queue_next(pyflux_queue_t *q);
 pyflux_watch_t *pyflux_watch_create(pyflux_queue_t *q, flux_future_t *f, uint64_t id);
 void pyflux_watch_destroy(pyflux_watch_t *w); /* NULL-safe */
 
-/* Keep the events whose topic begins with `prefix` (copied), and event.lost: at most `max` events of `max_bytes`
- * bytes together, or one larger event; then the oldest are dropped and counted.  `id` is put into
- * the queue when the first event comes.  NULL with ENOMEM. */
+/* Keep the events whose topic begins with `prefix` (copied), and event.lost: at most `max` events
+ * of `max_bytes` bytes together, or one larger event; then the oldest are dropped and counted.
+ * `id` is put into the queue when the first event comes.  NULL with ENOMEM. */
 pyflux_events_t *pyflux_events_create(pyflux_queue_t *q, const char *prefix, size_t max,
                                       size_t max_bytes, uint64_t id);
 void pyflux_events_destroy(pyflux_events_t *ev); /* NULL-safe */

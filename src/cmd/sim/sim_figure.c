@@ -8,8 +8,8 @@
  *    hops          box plots over the jobs of a size; a job's hops are a mean over pairs of nodes
  *    gantt-N       nodes by time; the color tells whether a job has one leaf, one pod, or more
  *
- * A figure is a script of gnuplot with its data (sim_plot.h): a data block for each series, in which
- * a comment names the columns.
+ * A figure is a script of gnuplot with its data (sim_plot.h): a data block for each series, in
+ * which a comment names the columns.
  *
  * A log of years has more hours than a figure has pixels.  A bar then covers several hours, and
  * shows their mean.

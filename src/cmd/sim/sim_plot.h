@@ -1,7 +1,7 @@
 /* Figures drawn by gnuplot: a script is written to a stream, and turned into SVG.
  *
- * A script holds its data and prints the figure to standard output, so that a user can change it and
- * draw the figure again: `gnuplot waits.gp >waits.svg`.
+ * A script holds its data and prints the figure to standard output, so that a user can change it
+ * and draw the figure again: `gnuplot waits.gp >waits.svg`.
  *
  * Thread rules: one thread.
  */

@@ -13,8 +13,8 @@
  * queue policy is the first requested one if it allows a placement that may refuse (fcfs, easy),
  * else easy.
  *
- * The script of a figure is written to memory as soon as its data is there, so that no replay has to
- * be kept; gnuplot draws all figures at the end.
+ * The script of a figure is written to memory as soon as its data is there, so that no replay has
+ * to be kept; gnuplot draws all figures at the end.
  *
  * Failure: errno and a sentence; the file is complete or absent (sim_out.c).
  */

@@ -16,8 +16,8 @@
  *     result like any other.
  *  3. The callback is called once per result, and may destroy the future.
  *  4. At most MRPC_WINDOW requests of one many-rank future are outstanding.
- *  5. While the connection is away (FLUX_O_RECONNECT), only requests that are sent again are pending:
- *     all others have ended with ECONNRESET.
+ *  5. While the connection is away (FLUX_O_RECONNECT), only requests that are sent again are
+ *     pending: all others have ended with ECONNRESET.
  *  6. A cancel request has no response and may be lost; the stream's last response shows that it
  *     was not.  While other responses keep coming, it is sent again each time their number has
  *     doubled.  A stream without responses costs nothing, and ends with the connection.

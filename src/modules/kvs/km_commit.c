@@ -7,11 +7,12 @@
  * The master puts commits and complete fences in a queue, and works on the queue when it has read
  * all messages that have arrived: one entry per root change while it is idle, all that wait in one
  * root change when it is busy.  It works in turns: a root change whose turn is over stays open, and
- * goes on in the next pass of the reactor, with the commits that have arrived meanwhile; readers see
- * the old root until it ends.  A change that is to be kept is written to disk (km_keep.c) and ends
- * when it is there; meanwhile the queue for the next change grows.  The master answers the commits,
- * and then has the event kvs.setroot published.  While an event waits for its sequence number, no
- * other is sent, so events do not fall behind the changes: the next one carries the newest root.
+ * goes on in the next pass of the reactor, with the commits that have arrived meanwhile; readers
+ * see the old root until it ends.  A change that is to be kept is written to disk (km_keep.c) and
+ * ends when it is there; meanwhile the queue for the next change grows.  The master answers the
+ * commits, and then has the event kvs.setroot published.  While an event waits for its sequence
+ * number, no other is sent, so events do not fall behind the changes: the next one carries the
+ * newest root.
  *
  * Drawing (commit): a commit of a client at rank 1.
  *

@@ -17,7 +17,8 @@ km_driver_t *km_driver_load(flux_reactor_t *r, const char *path,
                             void (*loaded)(void *arg, const struct kvs_storage_driver *drv,
                                            const errmsg_t *err),
                             void *arg);
-/* NULL-safe, keeps errno; not from the callback.  Waits for the thread.  The object stays loaded. */
+/* NULL-safe, keeps errno; not from the callback.  Waits for the thread.  The object stays loaded.
+ */
 void km_driver_destroy(km_driver_t *l);
 
 #endif

@@ -3,8 +3,9 @@
  * Purpose: carry messages between a broker and its neighbors on the same host: alone when all
  * brokers of the session are there, and beside ZeroMQ otherwise (link/mixed).  Each broker listens
  * on one socket, in a directory of its own, or with a name in the network namespace ("@NAME") where
- * neighbors compute it; its children in the tree and its predecessor in the ring connect to it.  A connection carries the messages of the core (libflux/framer.h) in both
- * directions, and to children the events, after a hello and its answer (ulink_wire.c).
+ * neighbors compute it; its children in the tree and its predecessor in the ring connect to it.  A
+ * connection carries the messages of the core (libflux/framer.h) in both directions, and to
+ * children the events, after a hello and its answer (ulink_wire.c).
  *
  * Compared with the link on ZeroMQ there is no thread, no copy between threads, no encryption and
  * no heartbeat behind a queue: the kernel says whose process is at the other end, and that it has

@@ -9,7 +9,8 @@
 
 #define ULINK_SCHEME "unix://"
 
-/* Does a process of this user listen at "unix://PATH" or "unix://@NAME"?  0; -1 with errno and an error message. */
+/* Does a process of this user listen at "unix://PATH" or "unix://@NAME"?  0; -1 with errno and an
+ * error message. */
 int ulink_reach(const char *uri, errmsg_t *err);
 
 #endif

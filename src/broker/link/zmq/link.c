@@ -12,7 +12,7 @@
  * (link_queue.h).  A frame shorter than a message header is a control word of the link:
  *
  *     "cut"            the sender has cut the connection, and regards the receiver as lost
- *     "refused: WHY"   the receiver is not a neighbor that the sender expects, or is another version
+ *     "refused: WHY"   the sender does not expect the receiver as a neighbor, or in this version
  *     ""               a sign of life
  *
  * A routing id has 13 bytes: 'T' (tree) or 'R' (ring), then the rank of the connecting broker in

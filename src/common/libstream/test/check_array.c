@@ -1,5 +1,5 @@
-/* check_array.c - variables, pieces and boxes: random ones against a loop over every element, pieces
- * that overlap, descriptions as bytes, what is refused, memory that runs out.
+/* check_array.c - variables, pieces and boxes: random ones against a loop over every element,
+ * pieces that overlap, descriptions as bytes, what is refused, memory that runs out.
  */
 #include "config.h"
 #include <check.h>

@@ -1,6 +1,6 @@
 /* check_convert.c - records as bytes and back: random formats and values against an encoder that is
- * written after the documentation, programs of different versions, bytes that are not records, memory
- * that runs out.
+ * written after the documentation, programs of different versions, bytes that are not records,
+ * memory that runs out.
  */
 #include "config.h"
 #include <check.h>

@@ -1,5 +1,5 @@
-/* check_elem.c - types of elements: every conversion against one that is written down plainly, values
- * from text.
+/* check_elem.c - types of elements: every conversion against one that is written down plainly,
+ * values from text.
  */
 #include "config.h"
 #include <check.h>

@@ -1,4 +1,5 @@
-/* value.c - random formats, random records, and an encoder that is written after the documentation. */
+/* value.c - random formats, random records, and an encoder that is written after the documentation.
+ */
 #include "config.h"
 #include <check.h>
 #include <stdio.h>
