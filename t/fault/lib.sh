@@ -23,6 +23,7 @@ pids=()
 uris=()
 starts=()
 returned=0
+silent=() # ranks whose subscribers ended with an earlier broker
 abandoned=() # directories of brokers that were killed
 LIMIT=$((60 * PATIENCE))
 FAULT_PRELOAD=
@@ -140,6 +141,7 @@ session_return() {
     wait_until 60 all_up || return 1
     uri=$(cat uri)
     for r in "$@"; do
+        silent[r]=1
         pids[r]=$(FLUX_URI=$uri "$FLUX" getattr -r "$r" broker.pid) || return 1
         uris[r]=$(FLUX_URI=$uri "$FLUX" getattr -r "$r" uri) || return 1
     done
@@ -150,7 +152,7 @@ session_return() {
 session_start() {
     local r uri
     life=$((life + 1))
-    starts=() pids=() uris=() up=() abandoned=()
+    starts=() pids=() uris=() up=() abandoned=() silent=()
     rm -f uri end
     mkfifo end
     if [ "$where" = local ]; then
