@@ -40,7 +40,7 @@ ended() {
 
 # Two writers, two readers, at two brokers.
 peer w0 0 write heat 50 0 2 ready=1
-peer w1 1 write heat 50 1 2 ready=1
+peer w1 1 write heat 50 1 2 ready=1 place=1
 peer r0 0 read heat
 peer r1 1 read heat
 for name in w0 w1 r0 r1; do

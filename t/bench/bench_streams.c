@@ -1,9 +1,10 @@
 /* bench_streams.c - M writers and N readers of one global array of 16 MiB, on one host.
  *
  * Runs in a session (bench_stream.sh).  Each writer puts an equal share of the rows; each reader
- * copies the same share of the rows out, in three ways: all of it, an eighth of its rows, or an
- * eighth of its columns.  A figure is the median of the rounds, in steps a second, from the first
- * reader that begins step WARM to the last one that ends the last step.
+ * copies the same share of the rows out: all of it, an eighth of its rows, or an eighth of its
+ * columns; and these again while the writers make their rows in place.  A figure is the median of
+ * the rounds, in steps a second, from the first reader that begins step WARM to the last one that
+ * ends the last step.
  */
 #include "config.h"
 #include <signal.h>
@@ -26,7 +27,7 @@
 #define ROUNDS 3
 #define READERS_MAX 4
 
-enum way { WHOLE, EIGHTH_ROWS, EIGHTH_COLUMNS, WAYS };
+enum way { WHOLE, EIGHTH_ROWS, EIGHTH_COLUMNS, IN_PLACE_ROWS, IN_PLACE_COLUMNS, WAYS };
 
 static struct common {
     _Atomic unsigned joined;
@@ -46,13 +47,15 @@ static flux_stream_t *stream_open(const char *name, enum flux_stream_mode mode, 
     return s;
 }
 
-static void writer(const char *name, uint32_t rank, uint32_t writers, uint32_t readers)
+static void writer(const char *name, uint32_t rank, uint32_t writers, uint32_t readers,
+                   enum way way)
 {
     uint64_t shape[] = {ROWS, COLUMNS};
     uint64_t count[] = {ROWS / writers, COLUMNS};
     uint64_t offset[] = {rank * count[0], 0};
     struct flux_stream_array a = {
         .type = "f64", .ndims = 2, .shape = shape, .offset = offset, .count = count};
+    bool place = way == IN_PLACE_ROWS || way == IN_PLACE_COLUMNS;
     double *piece = calloc(count[0] * count[1], sizeof(*piece));
     flux_stream_t *s = stream_open(name, FLUX_STREAM_WRITE, rank, writers);
     errmsg_t err;
@@ -60,9 +63,11 @@ static void writer(const char *name, uint32_t rank, uint32_t writers, uint32_t r
     while (atomic_load(&common->joined) < readers)
         usleep(1000);
     for (int i = 0; i < STEPS; i++) {
-        memset(piece, i, 4096);
-        if (flux_stream_put_array(s, "T", &a, piece, &err) < 0 ||
-            flux_stream_end_step(s, -1., &err) < 0)
+        if (flux_stream_put_array(s, "T", &a, place ? NULL : piece, &err) < 0 ||
+            (place && flux_stream_place(s, -1., &err) < 0))
+            bench_die("%s", err.text);
+        memset(place ? flux_stream_at(s, "T") : piece, i, 4096);
+        if (flux_stream_end_step(s, -1., &err) < 0)
             bench_die("%s", err.text);
     }
     flux_stream_close(s);
@@ -72,8 +77,8 @@ static void reader(const char *name, uint32_t rank, uint32_t readers, enum way w
 {
     uint64_t rows = ROWS / readers;
     uint64_t start[] = {rank * rows, 0};
-    uint64_t count[] = {way == EIGHTH_ROWS ? rows / 8 : rows,
-                        way == EIGHTH_COLUMNS ? COLUMNS / 8 : COLUMNS};
+    uint64_t count[] = {way == EIGHTH_ROWS || way == IN_PLACE_ROWS ? rows / 8 : rows,
+                        way == EIGHTH_COLUMNS || way == IN_PLACE_COLUMNS ? COLUMNS / 8 : COLUMNS};
     size_t size = count[0] * count[1] * sizeof(double);
     double *box = calloc(1, size);
     flux_stream_t *s = stream_open(name, FLUX_STREAM_READ, 0, 0);
@@ -115,7 +120,7 @@ static double run(uint32_t writers, uint32_t readers, enum way way)
             continue;
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         if (i < writers)
-            writer(name, i, writers, readers);
+            writer(name, i, writers, readers, way);
         else
             reader(name, i - writers, readers, way);
         _exit(0);
@@ -141,7 +146,9 @@ int main(void)
         uint32_t writers, readers;
         double at_least;
     } groups[] = {{1, 1, 0.}, {4, 2, 250.}, {8, 4, 200.}};
-    static const char *const ways[WAYS] = {"all", "1/8 of the rows", "1/8 of the columns"};
+    static const char *const ways[WAYS] = {"all", "1/8 of the rows", "1/8 of the columns",
+                                           "1/8 of rows made in place",
+                                           "1/8 of columns made in place"};
 
     common = mmap(NULL, sizeof(*common), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (common == MAP_FAILED)

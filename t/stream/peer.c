@@ -10,8 +10,8 @@
  *
  * Options: policy, keep and timeout are those of opening a stream; newest=1 lets a reader begin the
  * newest steps; ready=1 waits for a line of standard input before the first step, and hold=1 after
- * the last one of a writer; overlap=1 lets each writer put the same rows; crash=N ends a writer by
- * SIGKILL instead of ending step N.
+ * the last one of a writer; overlap=1 lets each writer put the same rows, place=1 writes them in
+ * their place; crash=N ends a writer by SIGKILL instead of ending step N.
  */
 #include "config.h"
 #include <errno.h>
@@ -28,7 +28,7 @@
 #define ROWS 8
 #define COLUMNS 12
 
-static int newest, hold, ready, overlap;
+static int newest, hold, ready, overlap, place;
 static uint64_t crash = UINT64_MAX;
 static struct flux_stream_opts opts;
 
@@ -52,6 +52,8 @@ static void option(const char *arg)
         opts.keep = (uint32_t)atoi(val);
     else if (strncmp(arg, "newest", n) == 0)
         newest = 1;
+    else if (strncmp(arg, "place", n) == 0)
+        place = 1;
     else if (strncmp(arg, "overlap", n) == 0)
         overlap = 1;
     else if (strncmp(arg, "hold", n) == 0)
@@ -109,12 +111,22 @@ static void put_rows(flux_stream_t *s, double *rows)
         .type = "f64", .ndims = 2, .shape = shape, .offset = offset, .count = count};
     errmsg_t err;
 
+    if (flux_stream_put_array(s, "T", &a, place ? NULL : rows, &err) < 0)
+        die(err.text);
+    if (place) {
+        if (flux_stream_at(s, "T") || flux_stream_end_step(s, 0., &err) == 0 || errno != EINVAL)
+            die("a step can be ended although a variable has no data");
+        if (flux_stream_place(s, 60., &err) < 0)
+            die(err.text);
+        rows = flux_stream_at(s, "T");
+        if (!rows || flux_stream_at(s, "none") || flux_stream_place(s, 0., &err) == 0 ||
+            flux_stream_put(s, "late", "", 0, &err) == 0)
+            die("a step that has its place can be changed");
+    }
     for (uint64_t i = 0; i < ROWS; i++) {
         for (uint64_t k = 0; k < COLUMNS; k++)
             rows[i * COLUMNS + k] = element(flux_stream_step(s), offset[0] + i, k);
     }
-    if (flux_stream_put_array(s, "T", &a, rows, &err) < 0)
-        die(err.text);
     offset[0] = shape[0];
     if (flux_stream_put_array(s, "outside", &a, rows, &err) == 0 || errno != EINVAL)
         die("a piece outside of its array can be put");

@@ -99,6 +99,15 @@ struct flux_stream_array {
  * inside the array. */
 int flux_stream_put_array(flux_stream_t *s, const char *var, const struct flux_stream_array *array,
                           const void *data, errmsg_t *err);
+/* Values that are made in their place are not copied: put with `data` NULL reserves room.  When all
+ * variables are put, flux_stream_place() lays out the step, which waits like flux_stream_end_step()
+ * and copies the values that have data.  Then flux_stream_at() says where to write a variable
+ * (NULL: there is no such variable, or no place yet), and flux_stream_end_step() publishes.  0, or
+ * -1 with the errors of flux_stream_end_step(), or EINVAL (it was done before), and an error
+ * message. */
+int flux_stream_place(flux_stream_t *s, double timeout, errmsg_t *err);
+void *flux_stream_at(flux_stream_t *s, const char *var);
+
 /* Say what the variables are, in a text for people and readers (`flux stream format`).  0, or -1
  * with an error message. */
 int flux_stream_define(flux_stream_t *s, const char *format, errmsg_t *err);

@@ -36,6 +36,8 @@ struct flux_stream {
     block_t *vars;       /* of the step, */
     const void **values; /* and where their values are */
     size_t room;         /* of `values` */
+    unsigned reserved;   /* values that have no data */
+    char *placed;        /* the step, begun in the outlet; NULL: not yet */
     uint64_t id;         /* of this writer in the stream */
     double counted;      /* when it last told the module how far it is */
 

@@ -71,6 +71,9 @@ int stream_writer_put(flux_stream_t *s, const char *var, const void *desc, size_
 {
     size_t n = block_count(s->vars);
 
+    if (s->placed)
+        return errmsg_fail(err, EINVAL, "step %" PRIu64 " of stream '%s' has its place already",
+                           s->step, s->name);
     if (n == s->room) {
         size_t room = n > 0 ? 2 * n : 8;
         const void **more = realloc(s->values, room * sizeof(*more));
@@ -85,6 +88,7 @@ int stream_writer_put(flux_stream_t *s, const char *var, const void *desc, size_
         return errmsg_fail(err, errno, "variable '%.127s' of step %" PRIu64 " of stream '%s': %s",
                            var, s->step, s->name, strerror(errno));
     s->values[n] = data;
+    s->reserved += !data && len > 0;
     return 0;
 }
 
@@ -137,25 +141,52 @@ static int heard(flux_stream_t *s, errmsg_t *err)
     return 0;
 }
 
+int flux_stream_place(flux_stream_t *s, double timeout, errmsg_t *err)
+{
+    uint64_t size;
+    void *buf;
+
+    if (s->mode != FLUX_STREAM_WRITE || s->placed)
+        return errmsg_fail(err, EINVAL,
+                           s->placed ? "step %" PRIu64 " of stream '%s' has its place already"
+                                     : "step %" PRIu64 " of stream '%s' is read, not written",
+                           s->step, s->name);
+    size = block_size(s->vars);
+    if (outlet_begin(s->out, s->step, size, timeout, &buf, err) < 0)
+        return -1;
+    s->placed = buf;
+    block_write(s->vars, buf);
+    for (size_t i = 0; i < block_count(s->vars); i++) {
+        const struct block_var *v = block_at(s->vars, i);
+
+        if (v->len > 0 && s->values[i])
+            memcpy(s->placed + v->off, s->values[i], v->len);
+    }
+    return 0;
+}
+
+void *flux_stream_at(flux_stream_t *s, const char *var)
+{
+    const struct block_var *v = s->placed ? block_find(s->vars, var) : NULL;
+
+    return v ? s->placed + v->off : NULL;
+}
+
 int stream_writer_end(flux_stream_t *s, double timeout, errmsg_t *err)
 {
     double now = clock_now();
 
-    if (outlet_wanted(s->out)) {
-        uint64_t size = block_size(s->vars);
-        void *buf;
-
-        if (outlet_begin(s->out, s->step, size, timeout, &buf, err) < 0)
-            return -1;
-        block_write(s->vars, buf);
-        for (size_t i = 0; i < block_count(s->vars); i++) {
-            const struct block_var *v = block_at(s->vars, i);
-
-            if (v->len > 0)
-                memcpy((char *)buf + v->off, s->values[i], v->len);
-        }
-        outlet_commit(s->out, size);
-    }
+    if (!s->placed && s->reserved > 0)
+        return errmsg_fail(err, EINVAL,
+                           "step %" PRIu64 " of stream '%s' has variables without data: place it, "
+                           "and write them",
+                           s->step, s->name);
+    if (!s->placed && outlet_wanted(s->out) && flux_stream_place(s, timeout, err) < 0)
+        return -1;
+    if (s->placed)
+        outlet_commit(s->out, block_size(s->vars));
+    s->placed = NULL;
+    s->reserved = 0;
     block_clear(s->vars);
     s->step++;
     if (now < s->counted + COUNT_SECONDS)
