@@ -4,14 +4,15 @@
 # shellcheck source=t/lib.sh
 . "$(dirname "$0")/lib.sh"
 need cc
-need_flux start module event queue
+need_flux start module event queue stream
 
 # As installed: public headers in the directories where an installation has them.
-mkdir -p include/libflux include/libschema include/libutil include/flux bin
+mkdir -p include/libflux include/libschema include/libstream include/libutil include/flux bin
 cp "$SRCDIR"/src/common/libstream/stream.h include/flux/
 cp "$SRCDIR"/src/common/libflux/{attr,dispatch,event,flux,future,handle,handover,log,module,msg,reactor}.h include/libflux/
 cp "$SRCDIR"/src/common/libschema/schema.h include/libschema/
 cp "$SRCDIR"/src/common/libutil/errmsg.h include/libutil/
+cp "$SRCDIR"/src/common/libstream/{convert,elem,encode,format}.h include/libstream/
 source=$SRCDIR/doc/hacking
 strict=(-Wall -Wextra -Wno-unused-parameter -Werror -std=gnu11 -Iinclude)
 
@@ -23,7 +24,7 @@ if ldd "$BUILDDIR/src/.libs/libflux.so" | finds -E 'lib(a|ub|t)san'; then
 fi
 ok "the command compiles" cc "${strict[@]}" "${extra[@]}" -o bin/flux-greet "$source/flux-greet.c" \
     "$source/greet_wire.c" -L"$BUILDDIR/src/.libs" -lflux -ljansson
-for name in heat_write heat_read; do
+for name in heat_write heat_read atoms; do
     ok "$name compiles" cc "${strict[@]}" "${extra[@]}" -o bin/$name "$source/$name.c" \
         -L"$BUILDDIR/src/.libs" -lflux -ljansson
 done
@@ -55,6 +56,14 @@ run heat_read
 wait "$writer"
 is "$?$status" 00 "a stream is written and read"
 is "$(wc -l <<<"$out") $(tail -n 1 <<<"$out")" "10 9 25.00" "with all of its steps"
+atoms write &
+writer=$!
+run atoms read
+wait "$writer"
+is "$?$status" 00 "records are written and read"
+is "$out" "atom 1: Cu, charge 0,
+atom 2: Cu, charge 0, 0.5
+atom 3: Cu, charge 0, 0.5 1.5" "by a program with another struct"
 
 ok "the policy is taken" "$FLUX" queue policy --queue="$source/narrow.lua" --nodes="$source/narrow.lua"
 "$FLUX" queue policy >policies

@@ -438,6 +438,13 @@ START_TEST(test_many)
         ck_assert(out->all[i].charge[0] == (int)i && out->all[i].charge[1] == (int)i + 1);
     }
     free(out);
+    out = malloc(100000);
+    memset(out, 0xee, 100000);
+    ck_assert_int_eq(stream_convert_into(c, body, len - STREAM_HEADER, out, 100000, 0, &err), 0);
+    for (unsigned i = 0; i < PARTICLES; i++) /* what is in no field is 0 */
+        for (size_t b = offsetof(struct later, yes) + 1; b < offsetof(struct later, x); b++)
+            ck_assert_int_eq(((uint8_t *)&out->all[i])[b], 0);
+    free(out);
     /* A truth value that is none, past the first ones. */
     body[sizeof(cloud) + 150 * sizeof(all[0]) + offsetof(struct particle, yes)] = 2;
     ck_assert_ptr_null(stream_convert(c, body, len - STREAM_HEADER, 100000, 0, &err));
