@@ -205,6 +205,11 @@ go w
 ended r
 like "$last" "(the end|has died)" "ends a stream for its readers"
 wait "${pid[w]}"
+peer w 1 write removed 10000000 0 1
+opened w
+ok "flux stream rm of one that is being written" "$FLUX" stream rm removed
+ended w 1
+is "$last" "error: stream 'removed' was removed " "is an error of the writer"
 exits 1 "flux stream rm of what is not there" "$FLUX" stream rm gone
 like "$err" "no stream 'gone'" "says so"
 exits 1 "a reader of what nobody writes" "$FLUX" stream cat --timeout=10ms nothing
