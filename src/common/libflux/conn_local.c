@@ -652,11 +652,8 @@ static uint64_t random_seed(void)
 {
     uint64_t seed;
 
-    if (getrandom(&seed, sizeof(seed), GRND_NONBLOCK) != sizeof(seed)) {
-        struct timespec ts;
-        clock_gettime(CLOCK_MONOTONIC, &ts);
-        seed = (uint64_t)ts.tv_nsec << 32 ^ (uint64_t)getpid() ^ (uint64_t)ts.tv_sec;
-    }
+    if (getrandom(&seed, sizeof(seed), GRND_NONBLOCK) != sizeof(seed))
+        seed = clock_now_us() << 24 ^ (uint64_t)getpid();
     return seed;
 }
 

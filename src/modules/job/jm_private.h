@@ -173,7 +173,7 @@ struct jm_submission {
     uint32_t index; /* of the next job in the frame */
     uint64_t first;
     uint32_t count;
-    size_t bytes, counted; /* counted: of these, in jm.submit_bytes */
+    size_t bytes, counted; /* counted: of these, in jm_submit.bytes */
     json_t *errors;
     bool gone;  /* its client is, before all of it was read */
     int errnum; /* none of its jobs is accepted */
