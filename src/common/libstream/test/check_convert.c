@@ -460,6 +460,57 @@ START_TEST(test_many)
 }
 END_TEST
 
+/* --- records in place --- */
+
+struct inner {
+    uint32_t a;
+    bool yes;
+};
+struct outer {
+    struct inner x[2];
+};
+static const struct stream_row inner_rows[] = {
+    STREAM_SCALAR(struct inner, a, U32),
+    STREAM_SCALAR(struct inner, yes, BOOL),
+    STREAM_ROW_END,
+};
+static const struct stream_table inner_table = STREAM_TABLE(struct inner, "inner", inner_rows);
+static const struct stream_row outer_rows[] = {
+    {.name = "x", .type = STREAM_RECORD, .of = &inner_table, .dims = {{2, NULL}}},
+    STREAM_ROW_END,
+};
+static const struct stream_table outer_table = STREAM_TABLE(struct outer, "outer", outer_rows);
+
+/* Their holes are filled with zeros, and their truth values are checked. */
+START_TEST(test_inner)
+{
+    stream_format_t *f = stream_format_create(&outer_table, NULL);
+    stream_convert_t *c = stream_convert_create(f, STREAM_NATIVE, f, NULL);
+    uint64_t buf[STREAM_HEADER / 8 + sizeof(struct outer) / 8];
+    struct outer o, *body = (struct outer *)((uint8_t *)buf + STREAM_HEADER);
+    struct outer want;
+    errmsg_t err = {""};
+    size_t len, need;
+
+    memset(&o, 0xee, sizeof(o));
+    memset(&want, 0, sizeof(want));
+    for (int i = 0; i < 2; i++) {
+        o.x[i].a = want.x[i].a = 7;
+        o.x[i].yes = want.x[i].yes = true;
+    }
+    ck_assert_int_eq(stream_encode(f, &o, buf, sizeof(buf), &len, NULL), 0);
+    ck_assert_mem_eq(body, &want, sizeof(want));
+    ck_assert(stream_convert_in_place(c));
+    ck_assert_int_eq(stream_convert_check(c, body, sizeof(*body), &need, &err), 0);
+    *((uint8_t *)body + sizeof(struct inner) + offsetof(struct inner, yes)) = 2;
+    ck_assert_int_eq(stream_convert_check(c, body, sizeof(*body), &need, &err), -1);
+    ck_assert_int_eq(errno, EPROTO);
+    ck_assert_msg(strstr(err.text, "field inner.yes") != NULL, "%s", err.text);
+    stream_convert_destroy(c);
+    stream_format_destroy(f);
+}
+END_TEST
+
 /* --- conversions that are refused --- */
 
 struct versions {
@@ -650,6 +701,7 @@ int main(void)
     tcase_add_test(tc, test_tree);
     tcase_add_test(tc, test_encode_refused);
     tcase_add_test(tc, test_many);
+    tcase_add_test(tc, test_inner);
     tcase_add_loop_test(tc, test_versions, 0, sizeof(versions) / sizeof(versions[0]));
     tcase_add_test(tc, test_other_host);
     tcase_add_test(tc, test_header);

@@ -451,6 +451,49 @@ START_TEST(test_nesting)
 }
 END_TEST
 
+/* A format that is met again is the same one, and counts where it is met. */
+START_TEST(test_shared)
+{
+    const struct stream_row pair_rows[] = {
+        {.name = "a", .type = STREAM_RECORD, .of = &point_table},
+        STREAM_ROW_END,
+    };
+    const struct stream_table pair = {.name = "pair", .rows = pair_rows};
+    const struct stream_row top_rows[] = {
+        {.name = "a", .type = STREAM_RECORD, .of = &point_table},
+        {.name = "b", .type = STREAM_RECORD, .of = &point_table},
+        {.name = "c", .type = STREAM_RECORD, .of = &pair},
+        STREAM_ROW_END,
+    };
+    const struct stream_table top = {.name = "top", .rows = top_rows};
+    struct stream_row rows[STREAM_NEST_MAX + 1][3];
+    struct stream_table t[STREAM_NEST_MAX + 1];
+    char names[STREAM_NEST_MAX + 1][16];
+    stream_format_t *f = create(&top);
+    errmsg_t err;
+
+    stream_format_destroy(parse(stream_format_text(f)));
+    ck_assert_ptr_eq(stream_format_field(f, 0)->of, stream_format_field(f, 1)->of);
+    stream_format_destroy(f);
+    /* Half of the formats are known, at depth 2, when they are met below the other half. */
+    memset(t, 0, sizeof(t));
+    memset(rows, 0, sizeof(rows));
+    for (int i = 0; i < STREAM_NEST_MAX + 1; i++) {
+        snprintf(names[i], sizeof(names[i]), "t%d", i);
+        t[i].name = names[i];
+        t[i].rows = rows[i];
+        rows[i][0] = (struct stream_row){.name = "a", .type = STREAM_I8};
+        if (i > 0)
+            rows[i][1] = (struct stream_row){.name = "b", .type = STREAM_RECORD, .of = &t[i - 1]};
+    }
+    rows[STREAM_NEST_MAX][0] =
+        (struct stream_row){.name = "a", .type = STREAM_RECORD, .of = &t[STREAM_NEST_MAX / 2]};
+    ck_assert_ptr_null(stream_format_create(&t[STREAM_NEST_MAX], &err));
+    ck_assert_int_eq(errno, E2BIG);
+    ck_assert_msg(strstr(err.text, "to a depth above 16") != NULL, "%s", err.text);
+}
+END_TEST
+
 #define HEAD "flux-format 1 pointers 8\nrecord t size 8 align 8\n"
 
 static const struct {
@@ -604,6 +647,7 @@ int main(void)
     tcase_add_loop_test(tc, test_bad_table, 0, sizeof(bad) / sizeof(bad[0]));
     tcase_add_test(tc, test_bad_names);
     tcase_add_test(tc, test_nesting);
+    tcase_add_test(tc, test_shared);
     tcase_add_loop_test(tc, test_bad_text, 0, sizeof(bad_texts) / sizeof(bad_texts[0]));
     tcase_add_test(tc, test_changed_text);
     tcase_add_test(tc, test_no_memory);
