@@ -30,7 +30,6 @@
 #ifndef STREAM_FORMAT_H
 #define STREAM_FORMAT_H
 
-#include <complex.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -110,8 +109,8 @@ struct stream_table {
 #define STREAM_C_U64 uint64_t
 #define STREAM_C_F32 float
 #define STREAM_C_F64 double
-#define STREAM_C_C64 float complex
-#define STREAM_C_C128 double complex
+#define STREAM_C_C64 float _Complex
+#define STREAM_C_C128 double _Complex
 #define STREAM_C_BOOL bool
 #define STREAM_C_CHAR char
 #define STREAM_C_BYTES uint8_t

@@ -256,8 +256,8 @@ struct all {
     int8_t i8;
     char label[5];
     float grid[2][3];
-    double complex wave;
-    float complex small;
+    double _Complex wave;
+    float _Complex small;
     uint16_t rows, columns;
     const float *table;
     bool yes[3];
