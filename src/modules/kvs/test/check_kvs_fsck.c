@@ -290,7 +290,7 @@ START_TEST(does_not_fit)
     ck_assert_int_eq(sqlfile_checkpoint(file, ns, 1, top, &err), 0);
     struct km_fsck f = check();
     ck_assert_uint_eq(f.problems, 1);
-    ck_assert_ptr_nonnull(strstr(said, "not what it says"));
+    ck_assert_ptr_nonnull(strstr(said, "disagrees with an object"));
 }
 END_TEST
 
