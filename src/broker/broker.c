@@ -37,10 +37,11 @@
  *
  * Signals: SIGTERM and SIGHUP shut the session down in order; a second one ends this broker at
  * once.  In a session whose brokers are started one by one (by configuration file, or with
- * --restart), a broker other than rank 0 leaves instead, and the session goes on.  SIGINT is left
- * to the initial program, which shares the terminal.
+ * --restart), a broker other than rank 0 leaves instead once the session runs, and the session goes
+ * on.  SIGINT is left to the initial program, which shares the terminal.
  *
  * Failure: a broker that cannot start prints the reason on standard error, cleans up, and exits 1.
+ * If its modules cannot be loaded, the session ends; one that could leave (see above) leaves.
  */
 #include "config.h"
 #include <errno.h>
@@ -336,6 +337,12 @@ static void state_cb(core_t *c, enum core_state state, void *arg)
     }
 }
 
+/* Can this broker end by itself, while the session goes on without it? */
+static bool may_leave(const struct broker *b)
+{
+    return !core_is_root(b->core) && core_session_runs(b->core) && alone(b);
+}
+
 static void signal_cb(flux_reactor_t *r, flux_watcher_t *w, int signum, void *arg)
 {
     struct broker *b = arg;
@@ -353,8 +360,8 @@ static void signal_cb(flux_reactor_t *r, flux_watcher_t *w, int signum, void *ar
     b->signaled = now;
     if (core_state(b->core) >= CORE_DOWN)
         return;
-    if (!core_is_root(b->core) && core_state(b->core) == CORE_RUN && alone(b))
-        core_leave(b->core, "the broker above leaves the session");
+    if (may_leave(b))
+        core_leave(b->core, 0, "the broker above leaves the session");
     else
         core_shutdown(b->core, 128 + signum, signum == SIGTERM ? "SIGTERM" : "SIGHUP");
 }
@@ -368,7 +375,10 @@ static void modules_started(modhost_t *mh, const char *error, void *arg)
     if (error) {
         say("rank %u: %s", core_rank(b->core), error);
         b->failed = true;
-        core_shutdown(b->core, 1, error);
+        if (may_leave(b))
+            core_leave(b->core, 1, "the broker above cannot load its modules");
+        else
+            core_shutdown(b->core, 1, error);
         return;
     }
     core_local_ready(b->core);

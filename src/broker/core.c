@@ -597,6 +597,11 @@ enum core_state core_state(const core_t *c)
     return c->state;
 }
 
+bool core_session_runs(const core_t *c)
+{
+    return c->state == CORE_RUN || c->joined_late;
+}
+
 uint32_t core_rank(const core_t *c)
 {
     return c->cfg.rank;

@@ -144,9 +144,9 @@ void core_local_ready(core_t *c);
 /* Begin an orderly shutdown of the whole session with exit code `rc`.  Any rank may call this: it
  * forwards the request to the root. */
 void core_shutdown(core_t *c, int rc, const char *reason);
-/* Leave the session: shut down this rank and those below it, while the session goes on.  Not for
- * rank 0. */
-void core_leave(core_t *c, const char *reason);
+/* Leave the session: shut down this rank, with exit code `rc`, and those below it, while the session
+ * goes on.  Not for rank 0. */
+void core_leave(core_t *c, int rc, const char *reason);
 /* Continue the shutdown that the `hold` callback held back, with its exit code. */
 void core_shutdown_now(core_t *c);
 /* When all children are gone in CORE_DOWN, the state callback comes a second time with CORE_DOWN.
@@ -276,6 +276,9 @@ void core_set_trace(core_t *c, core_trace_f cb, void *arg);
 flux_t *core_handle(core_t *c);
 enum core_state core_state(const core_t *c);
 const char *core_state_name(enum core_state s);
+/* Does the session run, as far as this broker knows?  One that joins a running session knows it
+ * before it has reached CORE_RUN itself. */
+bool core_session_runs(const core_t *c);
 uint32_t core_rank(const core_t *c);
 bool core_is_root(const core_t *c); /* has this broker the role of the root? */
 uint32_t core_size(const core_t *c);

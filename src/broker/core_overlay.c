@@ -256,16 +256,13 @@ static void ranks_lost(core_t *c, const idset_t *ranks, enum rank_state how)
     check_run(c);
 }
 
-static void leave_with_children(core_t *c, const char *reason);
-
 static void orphan_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
 {
     core_t *c = arg;
 
     core_log(c, LOG_ERR, "rank %u has been without its parent, rank %u, for %.0f s: shutting down",
              c->cfg.rank, c->parent->rank, c->cfg.orphan_timeout);
-    leave_with_children(c, "the broker above has lost its parent");
-    c->exit_code = 1;
+    core_leave(c, 1, "the broker above has lost its parent");
 }
 
 /* A child is lost, or has left, and with it all below. */
@@ -417,17 +414,12 @@ void overlay_shutdown(core_t *c, int rc, const char *reason)
 
 /* The session goes on.  The brokers below cannot serve without this one, and are to be started
  * again. */
-static void leave_with_children(core_t *c, const char *reason)
+void core_leave(core_t *c, int rc, const char *reason)
 {
     const struct control_down_order s = {.rc = 1, .reason = reason, .leave = true};
 
     go_down(c, &s);
-}
-
-void core_leave(core_t *c, const char *reason)
-{
-    leave_with_children(c, reason);
-    c->exit_code = 0;
+    c->exit_code = rc;
 }
 
 void core_local_down_done(core_t *c)
@@ -452,7 +444,8 @@ static void refuse(core_t *c, struct peer *p, const char *reason)
 static void hello_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t *msg)
 {
     const struct control_hello *h = in;
-    struct control_number n = {.seq = core_event_seq(c), .state = c->state};
+    struct control_number n = {.seq = core_event_seq(c),
+                               .state = core_session_runs(c) ? CORE_RUN : c->state};
     char why[160];
 
     if (c->state == CORE_JOIN) {
@@ -497,7 +490,7 @@ static void welcome_cb(core_t *c, struct peer *p, const void *in, const flux_msg
     flux_watcher_stop(c->join_timer);
     c->ring_next.up = c->ring_prev.up = c->cfg.size > 1;
     /* The others do not wait for those below this rank. */
-    c->report_now = n->state == CORE_RUN;
+    c->joined_late = c->report_now = n->state == CORE_RUN;
     wired(c, n->seq);
 }
 

@@ -132,7 +132,8 @@ struct core {
     sessmap_t *map;      /* the root's; NULL elsewhere */
     bool local_ready;
     bool reported_all;
-    bool report_now; /* late: report without waiting for the whole subtree */
+    bool report_now;  /* late: report without waiting for the whole subtree */
+    bool joined_late; /* the session ran already at the welcome */
     flux_watcher_t *join_timer;
     flux_watcher_t *report_timer;
     flux_watcher_t *orphan_timer;

@@ -510,7 +510,7 @@ START_TEST(leave)
     struct cluster *cl = cl_up(7, "kary:2");
     struct party *w = watcher(cl, 4);
 
-    core_leave(cl->nodes[2].core, "SIGTERM");
+    core_leave(cl->nodes[2].core, 0, "SIGTERM");
     cl_pump(cl);
     for (uint32_t r = 0; r < 7; r++) {
         bool gone = r == 2 || r > 4;
@@ -532,6 +532,37 @@ START_TEST(leave)
     ck_assert_uint_eq(count_events(w, "overlay.up", "{\"ranks\":\"2\",\"incarnation\":2,"), 1);
     cl_free(cl);
     party_free(w);
+}
+END_TEST
+
+/* Who joins a running session knows that it runs, also through a parent that is itself not ready,
+ * and leaves without ending it. */
+START_TEST(leave_early)
+{
+    struct cluster *cl = cl_create(4, "chain");
+
+    cl_start(cl);
+    for (uint32_t r = 0; r < 4; r++)
+        ck_assert(!core_session_runs(cl->nodes[r].core));
+    for (uint32_t r = 0; r < 4; r++)
+        core_local_ready(cl->nodes[r].core);
+    cl_pump(cl);
+    for (uint32_t r = 2; r < 4; r++)
+        cl_kill(cl, r);
+    cl_pump(cl);
+    for (uint32_t r = 2; r < 4; r++) {
+        cl_restart(cl, r);
+        cl_pump(cl);
+        ck_assert_int_eq(core_state(cl->nodes[r].core), CORE_WIRED);
+        ck_assert(core_session_runs(cl->nodes[r].core));
+    }
+    core_leave(cl->nodes[2].core, 7, "its modules cannot be loaded");
+    cl_pump(cl);
+    ck_assert_int_eq(core_exit_code(cl->nodes[2].core), 7);
+    ck_assert_int_eq(core_exit_code(cl->nodes[3].core), 1);
+    for (uint32_t r = 0; r < 4; r++)
+        ck_assert_int_eq(core_state(cl->nodes[r].core), r < 2 ? CORE_RUN : CORE_EXIT);
+    cl_free(cl);
 }
 END_TEST
 
@@ -639,6 +670,6 @@ int main(void)
 {
     RUN_SUITE("core_overlay", up_and_down, children_first, ready_in_any_order, ready_late,
               hello_refused, hello_twice, bad_control, lost, orphans, lost_before_run, back,
-              back_early, ring_stale, absent, leave, no_welcome, left_behind, lost_going_down,
-              goodbye);
+              back_early, ring_stale, absent, leave, leave_early, no_welcome, left_behind,
+              lost_going_down, goodbye);
 }
