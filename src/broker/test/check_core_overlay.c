@@ -465,7 +465,7 @@ END_TEST
 START_TEST(absent)
 {
     for (int few = 0; few < 2; few++) {
-        struct cluster *cl = cl_create_early(4, "flat", 10.);
+        struct cluster *cl = cl_create_early(4, "flat", 10., 3);
         struct node *root = &cl->nodes[0];
         struct party *w = watcher(cl, 1);
 
@@ -501,6 +501,30 @@ START_TEST(absent)
         cl_free(cl);
         party_free(w);
     }
+}
+END_TEST
+
+/* The session begins while a broker still waits for one below it: it reports itself then. */
+START_TEST(absent_below)
+{
+    struct cluster *cl = cl_create_early(4, "kary:2", 10., 2);
+
+    ck_assert_int_eq(core_start(cl->nodes[0].core), 0);
+    ck_assert_int_eq(core_start(cl->nodes[2].core), 0);
+    cl_pump(cl);
+    cl_event_links(cl, 2);
+    core_local_ready(cl->nodes[0].core);
+    core_local_ready(cl->nodes[2].core);
+    cl_sleep(cl, 9.);
+    ck_assert_int_eq(core_start(cl->nodes[1].core), 0);
+    cl_event_links(cl, 1);
+    core_local_ready(cl->nodes[1].core);
+    cl_sleep(cl, 5.);
+    ck_assert_int_eq(core_state(cl->nodes[0].core), CORE_RUN);
+    ck_assert_int_eq(core_state(cl->nodes[1].core), CORE_RUN);
+    expect_ranks(core_ranks_up(cl->nodes[0].core), "0-2");
+    expect_ranks(core_ranks_lost(cl->nodes[0].core), "3");
+    cl_free(cl);
 }
 END_TEST
 
@@ -670,6 +694,6 @@ int main(void)
 {
     RUN_SUITE("core_overlay", up_and_down, children_first, ready_in_any_order, ready_late,
               hello_refused, hello_twice, bad_control, lost, orphans, lost_before_run, back,
-              back_early, ring_stale, absent, leave, leave_early, no_welcome, left_behind,
-              lost_going_down, goodbye);
+              back_early, ring_stale, absent, absent_below, leave, leave_early, no_welcome,
+              left_behind, lost_going_down, goodbye);
 }

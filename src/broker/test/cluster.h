@@ -298,9 +298,9 @@ static inline void cl_event_links(struct cluster *cl, uint32_t child)
     core_child_event_up(cl->nodes[parent].core, child);
 }
 
-/* Cores, not started; all but one are enough after `boot_timeout`. */
+/* Cores, not started; `quorum` of them are enough after `boot_timeout`. */
 static inline struct cluster *cl_create_early(uint32_t size, const char *topology,
-                                              double boot_timeout)
+                                              double boot_timeout, uint32_t quorum)
 {
     struct cluster *cl = calloc(1, sizeof(*cl));
 
@@ -321,7 +321,7 @@ static inline struct cluster *cl_create_early(uint32_t size, const char *topolog
         cfg.event_buffer = 1000;
         cfg.inflight_max = 100;
         cfg.boot_timeout = boot_timeout;
-        cfg.quorum = size - 1;
+        cfg.quorum = quorum;
         cl_node_create(cl, i, &cfg);
     }
     return cl;
@@ -330,7 +330,7 @@ static inline struct cluster *cl_create_early(uint32_t size, const char *topolog
 /* Cores, not started. */
 static inline struct cluster *cl_create(uint32_t size, const char *topology)
 {
-    return cl_create_early(size, topology, 0.);
+    return cl_create_early(size, topology, 0., size);
 }
 
 static inline void cl_start(struct cluster *cl)
