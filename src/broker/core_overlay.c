@@ -473,6 +473,7 @@ static void hello_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t
         return;
     } else {
         p->up = true;
+        p->absent = false;
         overlay_send(c, p, &control_down[CONTROL_WELCOME], &n);
         route_held(c, p);
         return;

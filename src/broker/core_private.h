@@ -25,6 +25,7 @@ struct peer {
     bool event_up; /* child: its event link is in place */
     bool lost;
     bool gone;             /* child: said goodbye */
+    bool absent;           /* not connected, and the session does not count on its rank now */
     bool stale;            /* ring predecessor: the session counts its rank as lost */
     bool other_term;       /* it has sent a message of another term, which was logged */
     flux_msg_t *hello;     /* child: its hello, which cannot be answered yet */

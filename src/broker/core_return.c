@@ -34,6 +34,9 @@
  *  3. The predecessor on the ring of a rank that comes back connects to it again when overlay.up
  *     names the rank.
  *
+ *  4. A request to a rank that the session begins without, or that is not up when the broker above
+ *     it comes back, is not held until the rank comes: it would be executed long after it was made.
+ *
  * Failure: events that cannot be read are logged.  Without memory a child is not made to wait
  * (invariant 1).
  */
@@ -112,6 +115,24 @@ static void ring_again(core_t *c)
     p->up = true;
 }
 
+/* These ranks are not up: fail what is held for children that are not connected.  `next`: also for
+ * the successor on the ring. */
+static void not_there(core_t *c, const idset_t *ranks, bool next)
+{
+    for (uint32_t i = 0; i < c->nchildren; i++) {
+        struct peer *p = &c->children[i];
+
+        p->absent |= !p->up && idset_test(ranks, p->rank);
+    }
+    c->ring_next.absent |= next && idset_test(ranks, c->ring_next.rank);
+    for (uint32_t i = 0; i < c->nchildren; i++) {
+        if (c->children[i].absent)
+            route_held(c, &c->children[i]);
+    }
+    if (c->ring_next.absent)
+        route_held(c, &c->ring_next);
+}
+
 /* The ranks of an event, NULL after logging that they cannot be read. */
 static idset_t *read_ranks(core_t *c, const char *topic, const char *text, const char *why)
 {
@@ -135,6 +156,7 @@ void return_down(core_t *c, const flux_msg_t *event)
 
     if (ranks) {
         c->ring_prev.stale |= idset_test(ranks, c->ring_prev.rank);
+        not_there(c, ranks, in.state && strcmp(in.state, "absent") == 0);
         announced(c, ranks);
     }
     idset_destroy(ranks);
@@ -150,13 +172,19 @@ bool return_up(core_t *c, const flux_msg_t *event)
     json_t *owner = flux_schema_decode(&overlay_up_schema, json ? json : "", len, &in, &err);
     idset_t *ranks = read_ranks(c, "overlay.up", owner ? in.ranks : NULL, err.text);
     bool own = ranks && idset_test(ranks, c->cfg.rank);
+    idset_t *lost = own ? read_ranks(c, "overlay.up", in.lost, err.text) : NULL;
 
     if (ranks) {
         if (idset_test(ranks, c->ring_prev.rank))
             c->ring_prev.stale = false;
+        if (idset_test(ranks, c->ring_next.rank))
+            c->ring_next.absent = false;
         if (own || idset_test(ranks, c->ring_next.rank))
             ring_again(c);
+        if (own && lost)
+            not_there(c, lost, false);
     }
+    idset_destroy(lost);
     idset_destroy(ranks);
     json_decref(owner);
     return own;

@@ -10,7 +10,7 @@
  *                       (FLUX_MSGF_RING), or if the tree is broken there; else EHOSTUNREACH
  *
  * A request to a neighbor that has not joined yet, or whose queue is full, is held until it can be
- * sent, or until the neighbor is lost.  Each hop pushes the previous one onto the request's route
+ * sent, or until the neighbor is lost, or counts as absent.  Each hop pushes the previous one onto the request's route
  * stack; the response pops the stack hop by hop.
  *
  * Drawing (request): a request from a client of rank 2 to a service of rank 0, and its response.
@@ -435,11 +435,11 @@ static void route(core_t *c, flux_msg_t *msg, endpoint_t *from_ep, struct peer *
         return;
     }
     p = overlay_tree_peer(c, topology_next_hop(c->topo, c->cfg.rank, nodeid));
-    if (!(flags & FLUX_MSGF_RING) && p && !p->lost && !p->gone) {
+    if (!(flags & FLUX_MSGF_RING) && p && !p->lost && !p->gone && !p->absent) {
         forward(c, p, msg, from_ep, from_peer);
         return;
     }
-    if (c->cfg.size > 1 && !c->ring_next.lost &&
+    if (c->cfg.size > 1 && !c->ring_next.lost && !c->ring_next.absent &&
         flux_msg_route_count(msg) <= (size_t)c->cfg.size + 1) {
         flux_msg_set_flags(msg, flags | FLUX_MSGF_RING);
         forward(c, &c->ring_next, msg, from_ep, from_peer);
@@ -566,7 +566,7 @@ void route_held(core_t *c, struct peer *p)
         /* The sender has disconnected, so the response is not wanted. */
         if (!ep && !held->from_peer && !flux_msg_has_flag(held->msg, FLUX_MSGF_NORESPONSE))
             flux_msg_destroy(held->msg);
-        else if (p->lost || p->gone)
+        else if (p->lost || p->gone || p->absent)
             route(c, held->msg, ep, held->from_peer);
         else if (!p->up || try_send(c, p, held->msg, ep, held->from_peer) < 0) {
             if (ep) {

@@ -528,6 +528,56 @@ START_TEST(absent_below)
 }
 END_TEST
 
+/* Requests to ranks that are not there are answered, also by a broker that has never seen them. */
+START_TEST(absent_asked)
+{
+    struct cluster *cl = cl_create_early(5, "kary:2", 10., 3);
+    struct party *near = client(cl, 1);
+    struct party *far = client(cl, 0);
+    struct party *m;
+
+    cl->nodes[3].dead = cl->nodes[4].dead = true;
+    for (uint32_t i = 0; i < 3; i++)
+        ck_assert_int_eq(core_start(cl->nodes[i].core), 0);
+    cl_pump(cl);
+    for (uint32_t i = 0; i < 3; i++) {
+        if (i > 0)
+            cl_event_links(cl, i);
+        core_local_ready(cl->nodes[i].core);
+    }
+    ask(near, "m.x", 3);
+    cl_sleep(cl, 9.);
+    ck_assert_uint_eq(near->n, 0);
+    cl_sleep(cl, 2.);
+    ck_assert_int_eq(core_state(cl->nodes[0].core), CORE_RUN);
+    expect_answer(near, 1, EHOSTUNREACH, "rank 3 cannot be reached");
+    ask(near, "m.x", 3);
+    cl_pump(cl);
+    expect_answer(near, 2, EHOSTUNREACH, "rank 3 cannot be reached");
+    core_endpoint_remove(near->ep, 0, "");
+    cl_kill(cl, 1);
+    cl_pump(cl);
+    cl_restart(cl, 1);
+    cl_pump(cl);
+    ask(far, "m.x", 3);
+    cl_pump(cl);
+    ck_assert_uint_eq(far->n, 0);
+    core_local_ready(cl->nodes[1].core);
+    cl_pump(cl);
+    expect_answer(far, 1, EHOSTUNREACH, "rank 3 cannot be reached");
+    cl_restart(cl, 3);
+    cl_pump(cl);
+    m = module(cl, 3, "m");
+    ask(far, "m.x", 3);
+    cl_pump(cl);
+    ck_assert_uint_eq(m->n, 1);
+    cl_free(cl);
+    party_free(near);
+    party_free(far);
+    party_free(m);
+}
+END_TEST
+
 /* A broker leaves with those below it, and the session goes on. */
 START_TEST(leave)
 {
@@ -694,6 +744,6 @@ int main(void)
 {
     RUN_SUITE("core_overlay", up_and_down, children_first, ready_in_any_order, ready_late,
               hello_refused, hello_twice, bad_control, lost, orphans, lost_before_run, back,
-              back_early, ring_stale, absent, absent_below, leave, leave_early, no_welcome,
-              left_behind, lost_going_down, goodbye);
+              back_early, ring_stale, absent, absent_below, absent_asked, leave, leave_early,
+              no_welcome, left_behind, lost_going_down, goodbye);
 }
