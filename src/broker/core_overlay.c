@@ -304,6 +304,8 @@ void core_peer_lost(core_t *c, enum core_plane plane, uint32_t rank, const char 
             if (p == &c->ring_next && c->cfg.size == 2 && c->ring_prev.rank == rank &&
                 !c->ring_prev.lost)
                 peer_gone(c, &c->ring_prev, why);
+            if (p == &c->ring_next)
+                return_ring_lost(c);
         }
         return;
     }

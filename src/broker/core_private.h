@@ -26,7 +26,7 @@ struct peer {
     bool lost;
     bool gone;             /* child: said goodbye */
     bool absent;           /* not connected, and the session does not count on its rank now */
-    bool stale;            /* ring predecessor: the session counts its rank as lost */
+    bool stale;            /* ring: the session counts its rank as lost; it is still connected */
     bool other_term;       /* it has sent a message of another term, which was logged */
     flux_msg_t *hello;     /* child: its hello, which cannot be answered yet */
     idset_t *await;        /* child: lost ranks that no event has announced yet; or NULL */
@@ -119,6 +119,7 @@ struct core {
     hmap_t *child_by_rank;
     struct peer ring_next;
     struct peer ring_prev;
+    bool ring_next_due; /* its rank is up again, and the earlier broker is still connected */
 
     void (*relief_cb)(void *arg);
     void *relief_arg;
@@ -225,6 +226,8 @@ void return_await(core_t *c, struct peer *p, const idset_t *subtree);
 bool return_must_wait(const core_t *c, const struct peer *p);
 void return_down(core_t *c, const flux_msg_t *event);
 bool return_up(core_t *c, const flux_msg_t *event); /* true: this broker is up */
+/* The successor on the ring is lost: connect to the next broker of its rank, if that is up. */
+void return_ring_lost(core_t *c);
 /* The root: these ranks (the set is emptied) were not up, and now are. */
 void return_publish(core_t *c, idset_t *back);
 

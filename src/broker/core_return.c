@@ -32,7 +32,7 @@
  *     broker of its rank, with one exception: the predecessor on the ring, once the session counts
  *     it as lost.  So an earlier incarnation that goes on after it was lost is not heard.
  *  3. The predecessor on the ring of a rank that comes back connects to it again when overlay.up
- *     names the rank.
+ *     names the rank, or, if it has not noticed yet that the earlier broker is gone, when it does.
  *
  *  4. A request to a rank that the session begins without, or that is not up when the broker above
  *     it comes back, is not held until the rank comes: it would be executed long after it was made.
@@ -115,6 +115,15 @@ static void ring_again(core_t *c)
     p->up = true;
 }
 
+void return_ring_lost(core_t *c)
+{
+    bool due = c->ring_next_due;
+
+    c->ring_next.stale = c->ring_next_due = false;
+    if (due)
+        ring_again(c);
+}
+
 /* These ranks are not up: fail what is held for children that are not connected.  `next`: also for
  * the successor on the ring. */
 static void not_there(core_t *c, const idset_t *ranks, bool next)
@@ -153,10 +162,15 @@ void return_down(core_t *c, const flux_msg_t *event)
     const char *json = flux_msg_payload(event, &len);
     json_t *owner = flux_schema_decode(&overlay_down_schema, json ? json : "", len, &in, &err);
     idset_t *ranks = read_ranks(c, "overlay.down", owner ? in.ranks : NULL, err.text);
+    bool absent = owner && in.state && strcmp(in.state, "absent") == 0;
 
     if (ranks) {
         c->ring_prev.stale |= idset_test(ranks, c->ring_prev.rank);
-        not_there(c, ranks, in.state && strcmp(in.state, "absent") == 0);
+        if (idset_test(ranks, c->ring_next.rank)) {
+            c->ring_next.stale = !absent && !c->ring_next.lost;
+            c->ring_next_due = false;
+        }
+        not_there(c, ranks, absent);
         announced(c, ranks);
     }
     idset_destroy(ranks);
@@ -177,8 +191,11 @@ bool return_up(core_t *c, const flux_msg_t *event)
     if (ranks) {
         if (idset_test(ranks, c->ring_prev.rank))
             c->ring_prev.stale = false;
-        if (idset_test(ranks, c->ring_next.rank))
+        if (idset_test(ranks, c->ring_next.rank)) {
             c->ring_next.absent = false;
+            c->ring_next_due = c->ring_next.stale;
+            c->ring_next.stale = false;
+        }
         if (own || idset_test(ranks, c->ring_next.rank))
             ring_again(c);
         if (own && lost)

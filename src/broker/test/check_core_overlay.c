@@ -443,6 +443,7 @@ END_TEST
 START_TEST(ring_stale)
 {
     struct cluster *cl = cl_up(4, "flat");
+    struct party *c;
 
     ck_assert(!core_peer_stale(cl->nodes[3].core, CORE_RING, 2));
     core_peer_lost(cl->nodes[0].core, CORE_TREE, 2, "it is stopped");
@@ -457,7 +458,19 @@ START_TEST(ring_stale)
     core_local_ready(cl->nodes[2].core);
     cl_pump(cl);
     ck_assert(!core_peer_stale(cl->nodes[3].core, CORE_RING, 2));
+    /* Rank 1 notices only now that the earlier one is gone. */
+    ck_assert(!cl->nodes[1].ring_again);
+    core_peer_lost(cl->nodes[1].core, CORE_RING, 2, "the connection was closed");
+    ck_assert(cl->nodes[1].ring_again);
+    c = client(cl, 1);
+    ask_flags(c, "m.x", 2, FLUX_MSGF_RING, NULL);
+    cl_pump(cl);
+    expect_answer(c, 1, ENOSYS, "rank 2 has no service");
+    cl->nodes[1].ring_again = false;
+    core_peer_lost(cl->nodes[1].core, CORE_RING, 2, "the next one ends");
+    ck_assert(!cl->nodes[1].ring_again);
     cl_free(cl);
+    party_free(c);
 }
 END_TEST
 
