@@ -47,6 +47,15 @@ touch enough
 wait "$job"
 is $? 0 "a job on another node has noticed nothing"
 is "$(cat job.out)" whole "its output is whole"
+
+mapfile -t below < <(for rank in 3 4 7; do pid_of $rank; done)
+begun=$(grep -c "is started again" "$_held/err")
+kill -TERM "$(pid_of 1)"
+ok "those below one that leaves leave with it" wait_until 30 up_is "3 of 8 up: 0,2,6; left: 1,3-5,7"
+for pid in "${below[@]}"; do
+    ok "a broker below it has ended" wait_until 30 sh -c "! kill -0 $pid 2>/dev/null"
+done
+is "$(grep -c "is started again" "$_held/err")" "$begun" "none of these is started again"
 release
 is "$status" 0 "the session ends well"
 finish

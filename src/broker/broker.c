@@ -324,11 +324,15 @@ static void state_cb(core_t *c, enum core_state state, void *arg)
         /* The exit code of the session is rank 0's.  A broker that gave up before the session ran
          * reports that.  It is not a failure to be told that the session ends before being told
          * that it runs, as when the initial program ends at once.  A broker that cannot go on
-         * without its parent is to be started again, by whoever started it alone. */
-        b->exit_code = core_is_root(c) || b->failed || (core_parent_gone(c) && alone(b)) ||
-                               (!b->ran && !core_was_told(c))
-                           ? core_exit_code(c)
-                           : 0;
+         * without its parent is to be started again, by whoever started it alone; but the nursery
+         * starts nobody again who has left, so there it would wait for its parent in vain. */
+        if (b->restart && core_left_for_good(c) && !b->failed)
+            b->exit_code = 0;
+        else if (core_is_root(c) || b->failed || (core_parent_gone(c) && alone(b)) ||
+                 (!b->ran && !core_was_told(c)))
+            b->exit_code = core_exit_code(c);
+        else
+            b->exit_code = 0;
         b->orderly = !b->abandoned;
         flux_reactor_stop(b->r, 0);
         break;

@@ -32,7 +32,7 @@ struct control_text {
 
 /* To a child: shut down with this exit code. */
 struct control_down_order {
-    int rc;
+    int rc; /* leave: that of the broker that leaves; those below it exit with 1 */
     const char *reason;
     bool leave; /* the session goes on: it is the parent that leaves */
 };

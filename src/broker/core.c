@@ -642,6 +642,11 @@ bool core_parent_gone(const core_t *c)
     return c->parent_left || (c->parent && c->parent->lost && !c->down_told);
 }
 
+bool core_left_for_good(const core_t *c)
+{
+    return c->left_for_good;
+}
+
 const idset_t *core_ranks_up(const core_t *c)
 {
     return c->up;

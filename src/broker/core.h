@@ -291,6 +291,8 @@ int core_exit_code(const core_t *c);
 bool core_was_told(const core_t *c);
 /* ... because its parent leaves, or was lost, while the session goes on? */
 bool core_parent_gone(const core_t *c);
+/* ... because its parent leaves, or one above it, and not because that has failed. */
+bool core_left_for_good(const core_t *c);
 const idset_t *core_ranks_up(const core_t *c); /* ready ranks known here; complete at the root */
 const idset_t *core_ranks_lost(const core_t *c);
 

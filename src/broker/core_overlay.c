@@ -393,7 +393,7 @@ static void go_down(core_t *c, const struct control_down_order *s)
 {
     if (c->state >= CORE_DOWN)
         return;
-    c->exit_code = s->rc;
+    c->exit_code = s->leave ? 1 : s->rc;
     flux_watcher_stop(c->orphan_timer);
     flux_watcher_stop(c->join_timer);
     flux_watcher_stop(c->boot_timer);
@@ -418,7 +418,7 @@ void overlay_shutdown(core_t *c, int rc, const char *reason)
  * again. */
 void core_leave(core_t *c, int rc, const char *reason)
 {
-    const struct control_down_order s = {.rc = 1, .reason = reason, .leave = true};
+    const struct control_down_order s = {.rc = rc, .reason = reason, .leave = true};
 
     go_down(c, &s);
     c->exit_code = rc;
@@ -552,6 +552,7 @@ static void shutdown_cb(core_t *c, struct peer *p, const void *in, const flux_ms
     if (c->state < CORE_DOWN) {
         c->down_told = !s->leave;
         c->parent_left = s->leave;
+        c->left_for_good = s->leave && s->rc == 0;
     }
     go_down(c, s);
 }

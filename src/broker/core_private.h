@@ -146,7 +146,8 @@ struct core {
     bool down_asked;            /* the root was asked to shut the session down */
     bool held;                  /* the owner will continue the shutdown */
     bool down_told;             /* the parent said that the session shuts down */
-    bool parent_left;           /* the parent said that it leaves, with its subtree */
+    bool parent_left;           /* the parent said that it leaves, with its subtree ... */
+    bool left_for_good;         /* ... and that this is no failure */
     bool down_local;            /* second phase of CORE_DOWN */
     int exit_code;
 

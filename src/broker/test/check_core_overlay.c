@@ -279,6 +279,7 @@ START_TEST(orphans)
         ck_assert_int_eq(core_state(cl->nodes[r].core), CORE_EXIT);
         ck_assert_int_eq(core_exit_code(cl->nodes[r].core), 1);
         ck_assert(core_parent_gone(cl->nodes[r].core));
+        ck_assert(!core_left_for_good(cl->nodes[r].core));
         ck_assert(!core_was_told(cl->nodes[r].core));
     }
     cl_free(cl);
@@ -605,6 +606,7 @@ START_TEST(leave)
         ck_assert_int_eq(core_state(cl->nodes[r].core), gone ? CORE_EXIT : CORE_RUN);
         ck_assert_int_eq(core_parent_gone(cl->nodes[r].core), r > 4);
         ck_assert_int_eq(core_exit_code(cl->nodes[r].core), r > 4);
+        ck_assert_int_eq(core_left_for_good(cl->nodes[r].core), r > 4);
         ck_assert(!core_was_told(cl->nodes[r].core));
     }
     ck_assert_uint_eq(count_events(w, "overlay.down", "{\"ranks\":\"2,5-6\",\"state\":\"left\""),
@@ -647,6 +649,7 @@ START_TEST(leave_early)
     cl_pump(cl);
     ck_assert_int_eq(core_exit_code(cl->nodes[2].core), 7);
     ck_assert_int_eq(core_exit_code(cl->nodes[3].core), 1);
+    ck_assert(!core_left_for_good(cl->nodes[3].core));
     for (uint32_t r = 0; r < 4; r++)
         ck_assert_int_eq(core_state(cl->nodes[r].core), r < 2 ? CORE_RUN : CORE_EXIT);
     cl_free(cl);
