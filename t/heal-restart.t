@@ -16,6 +16,9 @@ pid_of() {
 }
 
 exits 2 "it needs --size" "$FLUX" start --restart true
+for setting in link.transport=zmq tcp.address=127.0.0.1 tcp.interface=lo; do
+    exits 2 "and UNIX sockets: not with $setting" "$FLUX" start --size=2 --restart --set=$setting true
+done
 
 hold 8 --topology=kary:2 --restart --set=orphan.timeout=0.1s
 ok "the session is up" wait_until 30 up_is "8 of 8 up: 0-7"

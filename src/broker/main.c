@@ -150,6 +150,25 @@ static int parse(struct arguments *a, int argc, char **argv)
     return rc;
 }
 
+/* A broker that is started again has to listen where the earlier one did, and lacks its secret key:
+ * only by UNIX sockets can the others reach it. */
+static int check_restart(const struct arguments *a)
+{
+    const char *transport = attrs_get(a->attrs, "link.transport");
+    const char *name = transport && strcmp(transport, "zmq") == 0 ? "link.transport"
+                       : attrs_get(a->attrs, "tcp.address")       ? "tcp.address"
+                       : attrs_get(a->attrs, "tcp.interface")     ? "tcp.interface"
+                                                                  : NULL;
+
+    if (!a->restart || !name)
+        return 0;
+    fprintf(stderr,
+            "flux-broker: --restart cannot be used with attribute %s=%s: brokers are started again "
+            "only if they are connected by UNIX sockets\n",
+            name, attrs_get(a->attrs, name));
+    return -1;
+}
+
 /* -1: be a broker, of the rank that is stored; else the exit code of a session that has been. */
 static int nursery(struct arguments *a, uint32_t *rank)
 {
@@ -164,6 +183,8 @@ static int nursery(struct arguments *a, uint32_t *rank)
     struct nursery_place place = {.exit_code = 1};
     errmsg_t err = {""};
 
+    if (check_restart(a) < 0)
+        return 2;
     if (grace && duration_parse(grace, &nc.grace, &err) < 0) {
         fprintf(stderr, "flux-broker: attribute shutdown.grace=%s: %s\n", grace, err.text);
         return 1;
