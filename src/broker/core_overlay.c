@@ -290,6 +290,7 @@ static void peer_gone(core_t *c, struct peer *p, const char *why)
              why);
     inflight_fail(c, &p->to, EHOSTUNREACH, text);
     inflight_forget(c, &p->from, true);
+    route_held_forget(c, p);
     route_held(c, p);
 }
 
@@ -566,6 +567,7 @@ static void goodbye_cb(core_t *c, struct peer *p, const void *in, const flux_msg
     snprintf(text, sizeof(text), "rank %u has left the session", p->rank);
     inflight_fail(c, &p->to, EHOSTUNREACH, text);
     inflight_forget(c, &p->from, true);
+    route_held_forget(c, p);
     route_held(c, p);
     if (c->state < CORE_DOWN)
         subtree_lost(c, p, RANK_LEFT);

@@ -175,6 +175,9 @@ void account_leave(core_t *c, struct account *a); /* NULL-safe */
 /* Retry what is held for a neighbor, which has joined, has room, or is lost. */
 void route_held(core_t *c, struct peer *p);
 void route_held_destroy(core_t *c, struct peer *p);
+/* Forget what is held for other neighbors on behalf of this one, which is gone: nobody waits for
+ * the answers. */
+void route_held_forget(core_t *c, const struct peer *from);
 int route_control(core_t *c, struct peer *p, flux_msg_t *msg); /* taken over */
 /* Tell a service that the sender described by the routes of `like` is gone. */
 void route_disconnect(core_t *c, const flux_msg_t *like, endpoint_t *to_ep, struct peer *to_peer);

@@ -615,6 +615,31 @@ void route_held_destroy(core_t *c, struct peer *p)
     }
 }
 
+static void forget_from(struct peer *p, const struct peer *from)
+{
+    LIST_FOREACH_SAFE(it, tmp, &p->held)
+    {
+        struct held *held = list_entry(it, struct held, node);
+
+        if (held->from_peer != from || flux_msg_has_flag(held->msg, FLUX_MSGF_NORESPONSE))
+            continue;
+        list_remove(it);
+        p->held_count--;
+        p->held_bytes -= flux_msg_encoded_size(held->msg);
+        flux_msg_destroy(held->msg);
+        free(held);
+    }
+}
+
+void route_held_forget(core_t *c, const struct peer *from)
+{
+    for (uint32_t i = 0; i < c->nchildren; i++)
+        forget_from(&c->children[i], from);
+    if (c->parent)
+        forget_from(c->parent, from);
+    forget_from(&c->ring_next, from);
+}
+
 int route_control(core_t *c, struct peer *p, flux_msg_t *msg)
 {
     flux_msg_set_term(msg, c->term);

@@ -48,6 +48,47 @@ START_TEST(held)
 }
 END_TEST
 
+/* What a broker has asked for is not sent in the name of the next one of its rank. */
+START_TEST(held_from_lost)
+{
+    for (int left = 0; left < 2; left++) {
+        struct cluster *cl = cl_up(3, "chain");
+        struct party *c = client(cl, 2);
+        struct party *own = client(cl, 1);
+        struct party *r = module(cl, 0, "r");
+
+        cl->nodes[0].full = true;
+        ask(c, "r.x", 0);
+        ask_flags(c, "r.y", 0, FLUX_MSGF_NORESPONSE, NULL);
+        cl_pump(cl);
+        ask(own, "r.z", 0);
+        if (left) {
+            core_leave(cl->nodes[2].core, 0, "SIGTERM");
+            cl_pump(cl);
+            cl->nodes[2].dead = true;
+        } else
+            cl_kill(cl, 2);
+        cl_pump(cl);
+        cl_restart(cl, 2);
+        cl_pump(cl);
+        cl->nodes[0].full = false;
+        core_peer_writable(cl->nodes[1].core, 0);
+        cl_pump(cl);
+        ck_assert_uint_eq(r->n, 2);
+        ck_assert_str_eq(flux_msg_topic(r->kept[0]), "r.y");
+        ck_assert_str_eq(flux_msg_topic(r->kept[1]), "r.z");
+        answer(r, 1, 0, 0, "{}");
+        cl_pump(cl);
+        expect_answer(own, 1, 0, "{}");
+        ck_assert_uint_eq(cl_inflight(cl), 0);
+        cl_free(cl);
+        party_free(c);
+        party_free(own);
+        party_free(r);
+    }
+}
+END_TEST
+
 START_TEST(held_until_lost)
 {
     struct cluster *cl = cl_create(3, "kary:2");
@@ -157,5 +198,5 @@ END_TEST
 
 int main(void)
 {
-    RUN_SUITE("core_held", held, held_until_lost, replaced, inherited);
+    RUN_SUITE("core_held", held, held_from_lost, held_until_lost, replaced, inherited);
 }
