@@ -431,6 +431,7 @@ void event_skip(core_t *c, uint64_t to)
     c->stats.events_lost += to - from + 1;
     deliver_lost(c, from, to, to);
     tell_children(c, &control_down[CONTROL_LAST], to);
+    return_skipped(c);
     cut_reached(c);
 }
 

@@ -226,6 +226,8 @@ void overlay_hello_again(core_t *c, struct peer *p); /* handle the hello that wa
 /* core_return.c */
 /* These ranks, a child and all below, are being lost: note those whose loss has to be announced. */
 void return_await(core_t *c, struct peer *p, const idset_t *subtree);
+/* Events are lost, perhaps those that announce the loss of ranks: wait for none of these. */
+void return_skipped(core_t *c);
 /* Is it too early to welcome this child? */
 bool return_must_wait(const core_t *c, const struct peer *p);
 void return_down(core_t *c, const flux_msg_t *event);

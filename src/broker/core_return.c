@@ -26,8 +26,8 @@
  *
  * Invariants:
  *  1. A broker welcomes the next incarnation of a child only after it has passed on the event that
- *     announced the loss of the earlier one.  So a service between it and rank 0 hears of the loss
- *     before it hears from the new broker.
+ *     announced the loss of the earlier one, or has told that events are lost.  So a service
+ *     between it and rank 0 hears of the loss before it hears from the new broker.
  *  2. One connection carries a rank.  A neighbor that is connected is not replaced by another
  *     broker of its rank, with one exception: the predecessor on the ring, once the session counts
  *     it as lost.  So an earlier incarnation that goes on after it was lost is not heard.
@@ -63,6 +63,7 @@ void return_await(core_t *c, struct peer *p, const idset_t *subtree)
     p->await = told;
 }
 
+/* NULL: all that there are. */
 static void announced(core_t *c, const idset_t *ranks)
 {
     for (uint32_t i = 0; i < c->nchildren; i++) {
@@ -70,13 +71,17 @@ static void announced(core_t *c, const idset_t *ranks)
 
         if (!p->await)
             continue;
-        (void)idset_subtract(p->await, ranks);
-        if (!idset_empty(p->await))
+        if (ranks && idset_subtract(p->await, ranks) == 0 && !idset_empty(p->await))
             continue;
         idset_destroy(p->await);
         p->await = NULL;
         overlay_hello_again(c, p);
     }
+}
+
+void return_skipped(core_t *c)
+{
+    announced(c, NULL);
 }
 
 bool return_must_wait(const core_t *c, const struct peer *p)

@@ -440,6 +440,30 @@ START_TEST(back_early)
 }
 END_TEST
 
+/* Nor for ever: the event that announces the loss may be lost itself. */
+START_TEST(back_skipped)
+{
+    struct cluster *cl = cl_up(4, "chain");
+    struct frame *f;
+
+    cl_kill(cl, 3);
+    while ((f = cl->head)) { /* the root hears nothing */
+        if (!(cl->head = f->next))
+            cl->tail = &cl->head;
+        flux_msg_destroy(f->msg);
+        free(f);
+    }
+    cl_restart(cl, 3);
+    cl_pump(cl);
+    ck_assert_int_eq(core_state(cl->nodes[3].core), CORE_JOIN);
+    control(cl, 2, 1, "event.skip", "{\"to\":9}");
+    cl_pump(cl);
+    ck_assert_int_eq(core_state(cl->nodes[3].core), CORE_WIRED);
+    ck_assert_uint_eq(core_event_seq(cl->nodes[3].core), 9);
+    cl_free(cl);
+}
+END_TEST
+
 /* What the session counts as lost may be replaced on the ring. */
 START_TEST(ring_stale)
 {
@@ -760,6 +784,6 @@ int main(void)
 {
     RUN_SUITE("core_overlay", up_and_down, children_first, ready_in_any_order, ready_late,
               hello_refused, hello_twice, bad_control, lost, orphans, lost_before_run, back,
-              back_early, ring_stale, absent, absent_below, absent_asked, leave, leave_early,
-              no_welcome, left_behind, lost_going_down, goodbye);
+              back_early, back_skipped, ring_stale, absent, absent_below, absent_asked, leave,
+              leave_early, no_welcome, left_behind, lost_going_down, goodbye);
 }
