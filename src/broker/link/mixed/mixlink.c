@@ -26,7 +26,8 @@
  *  1. A neighbor is carried by one link for as long as the session lasts, also when another broker
  *     of its rank has taken its place.  The choice is made before anything is sent to it; a
  *     connection on the other link is refused (claim).  While there is no choice, at most queue_max
- *     messages are held, and those that may not be refused.
+ *     messages, or HELD_BYTES_MAX bytes and one message, are held, and those that may not be
+ *     refused.
  *  2. Each link authenticates as it does alone: SO_PEERCRED and the keys of the session for UNIX
  *     sockets, CURVE for ZeroMQ.  Equal places only save an attempt that cannot succeed: they prove
  *     nothing, and nothing is granted for them.
@@ -57,6 +58,7 @@
 
 #define PAUSE_MIN 0.005
 #define PAUSE_MAX 0.5
+#define HELD_BYTES_MAX (8u * 1024 * 1024)
 
 typedef struct mixlink mixlink_t;
 
@@ -70,7 +72,6 @@ struct address {
 struct held {
     struct list_node node;
     flux_msg_t *msg;
-    bool force;
 };
 
 struct half {
@@ -95,6 +96,7 @@ struct outbound {
     double pause;
     struct list_node held;
     size_t nheld;
+    size_t held_bytes;
 };
 
 struct mixlink {
@@ -206,22 +208,27 @@ static bool claim(void *arg, enum core_plane plane, uint32_t rank)
     return true;
 }
 
+static bool full(const struct outbound *out)
+{
+    return out->nheld >= out->m->queue_max || out->held_bytes >= HELD_BYTES_MAX;
+}
+
 /* Keep it until there is something that carries it. */
 static int hold(struct outbound *out, flux_msg_t *msg, bool force)
 {
     struct held *held;
 
-    if (!force && out->nheld >= out->m->queue_max) {
+    if (!force && full(out)) {
         errno = EAGAIN;
         return -1;
     }
     if (!(held = malloc(sizeof(*held))))
         return -1;
     held->msg = msg;
-    held->force = force;
     list_init(&held->node);
     list_append(&out->held, &held->node);
     out->nheld++;
+    out->held_bytes += flux_msg_encoded_size(msg);
     return 0;
 }
 
@@ -247,22 +254,23 @@ static int mix_publish(void *arg, const flux_msg_t *event)
     return near < 0 || far < 0 ? -1 : 0;
 }
 
+/* Send what was held.  The core does not have it any more, so the link must not refuse it. */
 static void release(struct outbound *out)
 {
     struct list_node *n;
-    bool full = out->nheld >= out->m->queue_max;
+    bool was_full = full(out);
 
     while ((n = list_first(&out->held))) {
         struct held *held = list_entry(n, struct held, node);
 
         list_remove(n);
         if (!out->by ||
-            out->by->ops->send(out->by->arg, out->plane, out->rank, held->msg, held->force) < 0)
+            out->by->ops->send(out->by->arg, out->plane, out->rank, held->msg, true) < 0)
             flux_msg_destroy(held->msg);
         free(held);
     }
-    out->nheld = 0;
-    if (full && out->by)
+    out->nheld = out->held_bytes = 0;
+    if (was_full && out->by)
         core_peer_writable(out->m->core, out->rank);
 }
 
