@@ -115,6 +115,33 @@ fails "a broker in a network of its own" run_with_timeout 60 "$FLUX" start --siz
     --set=modules=log --set=tcp.address=127.0.0.1 --set=link.transport=zmq --set=join.timeout=2s true
 like "$err" "rank 1 got no welcome from its parent, rank 0" "... ends the session, with a sentence"
 
+# By configuration file; any address can be bound, also that of the other host.
+for i in 0 1; do
+    in_ns $i sh -c 'echo 1 >/proc/sys/net/ipv4/ip_nonlocal_bind' 2>/dev/null || bindable=no
+done
+if [ "${bindable:-yes}" = yes ]; then
+    "$FLUX" keygen shared.key
+    cat >conf.lua <<END
+session {
+    hosts = "10.78.1.[1-2]", address = "tcp://%h:9700", keyfile = "$PWD/shared.key",
+    attrs = { modules = "log", ["join.timeout"] = "10s", ["boot.timeout"] = "10s", quorum = 1 },
+}
+END
+    mkdir -m 700 conf
+    in_ns 1 "$FLUX" start --config=conf.lua --rundir="$PWD/conf" --set=boot.rank=1 >conf.1 2>&1 &
+    other=$!
+    # shellcheck disable=SC2016 # for the inner shell
+    ok "a session by configuration file on hosts that can bind any address" run_with_timeout 60 \
+        nsenter -t "${holders[0]}" -n "$FLUX" start --config=conf.lua --rundir="$PWD/conf" --set=boot.rank=0 \
+        sh -c '"$0" ping -c 1 1 && "$0" dmesg -b 0 && "$0" dmesg -b 1 && "$0" up' "$FLUX"
+    like "$out" "2 of 2 up" "... has both brokers"
+    unlike "$out" "on the same host" "... none of which takes the other one's host for its own"
+    wait "$other"
+    is $? 0 "... and the other one ends with it"
+else
+    skip 4 "the settings of a network namespace cannot be changed"
+fi
+
 # A session that a job of another one starts, with two brokers on each of its hosts.
 # shellcheck disable=SC2016 # for the inner shell
 ok "a session in a job on two hosts" run_with_timeout 120 nsenter -t "${holders[0]}" -n "$FLUX" start --size=2 \

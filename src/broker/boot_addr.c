@@ -117,7 +117,30 @@ int boot_resolve(const char *uri, char *buf, size_t size, errmsg_t *err)
     return 0;
 }
 
-/* Only an address of this network namespace can be bound. */
+/* Is it the source of what is sent to it?  So is only an address of this network namespace; but all
+ * of 127.0.0.0/8 belong to it.  That an address can be bound proves nothing: see
+ * net.ipv4.ip_nonlocal_bind. */
+static bool reaches_itself(const struct sockaddr *sa, socklen_t len)
+{
+    const struct sockaddr_in *sin = (const struct sockaddr_in *)(const void *)sa;
+    struct sockaddr_storage own;
+    socklen_t ownlen = sizeof(own);
+    char there[INET6_ADDRSTRLEN + 2], here[INET6_ADDRSTRLEN + 2];
+    bool same = false;
+    int fd;
+
+    if (sa->sa_family == AF_INET && ntohl(sin->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET)
+        return true;
+    if ((fd = socket(sa->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0)) < 0)
+        return false;
+    if (connect(fd, sa, len) == 0 && getsockname(fd, (struct sockaddr *)&own, &ownlen) == 0 &&
+        format_address(sa, there, sizeof(there)) == 0 &&
+        format_address((const struct sockaddr *)&own, here, sizeof(here)) == 0)
+        same = strcmp(there, here) == 0;
+    close(fd);
+    return same;
+}
+
 bool boot_is_here(const char *uri)
 {
     struct addrinfo hints = {.ai_flags = AI_NUMERICHOST, .ai_socktype = SOCK_DGRAM}, *res;
@@ -125,7 +148,6 @@ bool boot_is_here(const char *uri)
     char host[BOOT_ADDR_MAX];
     bool here = false;
     size_t len;
-    int fd;
 
     if (!str_starts(uri, "tcp://") || !(colon = strrchr(start, ':')))
         return false;
@@ -138,12 +160,10 @@ bool boot_is_here(const char *uri)
         return false;
     memcpy(host, start, len);
     host[len] = '\0';
-    if (getaddrinfo(host, NULL, &hints, &res) != 0)
+    /* Nothing is sent to the port. */
+    if (getaddrinfo(host, "9", &hints, &res) != 0)
         return false;
-    if ((fd = socket(res->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0)) >= 0) {
-        here = bind(fd, res->ai_addr, res->ai_addrlen) == 0;
-        close(fd);
-    }
+    here = reaches_itself(res->ai_addr, res->ai_addrlen);
     freeaddrinfo(res);
     return here;
 }
