@@ -231,7 +231,8 @@ void return_skipped(core_t *c);
 /* Is it too early to welcome this child? */
 bool return_must_wait(const core_t *c, const struct peer *p);
 void return_down(core_t *c, const flux_msg_t *event);
-bool return_up(core_t *c, const flux_msg_t *event); /* true: this broker is up */
+/* True: this broker is up, and the session runs. */
+bool return_up(core_t *c, const flux_msg_t *event);
 /* The successor on the ring is lost: connect to the next broker of its rank, if that is up. */
 void return_ring_lost(core_t *c);
 /* The root: these ranks (the set is emptied) were not up, and now are. */

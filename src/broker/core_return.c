@@ -191,6 +191,7 @@ bool return_up(core_t *c, const flux_msg_t *event)
     json_t *owner = flux_schema_decode(&overlay_up_schema, json ? json : "", len, &in, &err);
     idset_t *ranks = read_ranks(c, "overlay.up", owner ? in.ranks : NULL, err.text);
     bool own = ranks && idset_test(ranks, c->cfg.rank);
+    bool run = own && (!in.state || strcmp(in.state, core_state_name(CORE_RUN)) == 0);
     idset_t *lost = own ? read_ranks(c, "overlay.up", in.lost, err.text) : NULL;
 
     if (ranks) {
@@ -209,7 +210,7 @@ bool return_up(core_t *c, const flux_msg_t *event)
     idset_destroy(lost);
     idset_destroy(ranks);
     json_decref(owner);
-    return own;
+    return run;
 }
 
 /* --- the root --- */
@@ -217,7 +218,9 @@ bool return_up(core_t *c, const flux_msg_t *event)
 /* Publish that ranks of one incarnation are up. */
 static void publish(core_t *c, const idset_t *group, uint32_t incarnation)
 {
-    struct overlay_up body = {.incarnation = incarnation, .map = sessmap_number(c->map)};
+    struct overlay_up body = {.incarnation = incarnation,
+                              .map = sessmap_number(c->map),
+                              .state = core_state_name(c->state)};
     char *ranks = idset_format(group, 0);
     char *lost = idset_format(c->lost, 0);
     char *json = NULL;

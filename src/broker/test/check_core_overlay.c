@@ -326,6 +326,35 @@ START_TEST(lost_before_run)
 }
 END_TEST
 
+/* Lost and back before the session runs: it runs with the others. */
+START_TEST(back_before_run)
+{
+    struct cluster *cl = cl_create(3, "flat");
+    struct party *w = watcher(cl, 0);
+
+    cl_start(cl);
+    core_local_ready(cl->nodes[0].core);
+    core_local_ready(cl->nodes[1].core);
+    cl_pump(cl);
+    cl_kill(cl, 1);
+    cl_pump(cl);
+    cl_restart(cl, 1);
+    cl_pump(cl);
+    ck_assert(!core_session_runs(cl->nodes[1].core));
+    core_local_ready(cl->nodes[1].core);
+    cl_pump(cl);
+    expect_ranks(core_ranks_up(cl->nodes[0].core), "0-1");
+    ck_assert_ptr_nonnull(strstr(flux_msg_json(w->kept[w->n - 1]), "\"state\":\"wired\""));
+    ck_assert_int_eq(core_state(cl->nodes[1].core), CORE_READY);
+    core_local_ready(cl->nodes[2].core);
+    cl_pump(cl);
+    for (uint32_t i = 0; i < 3; i++)
+        ck_assert_str_eq(cl->nodes[i].states, "wyr");
+    cl_free(cl);
+    party_free(w);
+}
+END_TEST
+
 /* Another broker of a lost rank joins, at any depth, as often as it likes. */
 START_TEST(back)
 {
@@ -783,7 +812,7 @@ END_TEST
 int main(void)
 {
     RUN_SUITE("core_overlay", up_and_down, children_first, ready_in_any_order, ready_late,
-              hello_refused, hello_twice, bad_control, lost, orphans, lost_before_run, back,
-              back_early, back_skipped, ring_stale, absent, absent_below, absent_asked, leave,
-              leave_early, no_welcome, left_behind, lost_going_down, goodbye);
+              hello_refused, hello_twice, bad_control, lost, orphans, lost_before_run,
+              back_before_run, back, back_early, back_skipped, ring_stale, absent, absent_below,
+              absent_asked, leave, leave_early, no_welcome, left_behind, lost_going_down, goodbye);
 }

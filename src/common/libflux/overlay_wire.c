@@ -53,6 +53,7 @@ static const struct flux_field up_fields[] = {
     FLUX_FIELD_U32(struct overlay_up, incarnation, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_STR(struct overlay_up, lost, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U64(struct overlay_up, map, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_STR(struct overlay_up, state, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_END,
 };
 const struct flux_schema overlay_up_schema = FLUX_SCHEMA(struct overlay_up, up_fields);
@@ -79,6 +80,6 @@ const struct flux_method overlay_methods[] = {
      .flags = FLUX_METHOD_EVENT,
      .request = &overlay_up_schema,
      .what = "these ranks, which were not up, are: brokers of this incarnation; all that are still "
-             "not up are lost"},
+             "not up are lost; state: that of rank 0"},
     FLUX_METHOD_END,
 };

@@ -53,6 +53,7 @@ struct overlay_up {
     uint32_t incarnation;
     const char *lost; /* idset: all ranks that are still not up */
     uint64_t map;
+    const char *state; /* of rank 0, when it published this; NULL: "run" */
 };
 extern const struct flux_schema overlay_up_schema;
 
