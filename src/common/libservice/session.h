@@ -28,7 +28,8 @@ struct session_ops {
     void (*status)(void *arg, const struct overlay_status *status);
     /* The own broker is asked for its state by session_current() only, not after each change. */
     bool on_demand;
-    /* The session runs: all ranks are up or lost.  Called once. */
+    /* The session runs: all ranks are up or lost.  Called once; not at brokers that join a session
+     * that runs already. */
     void (*runs)(void *arg);
 };
 
