@@ -18,7 +18,9 @@
  *  4. At most MRPC_WINDOW requests of one many-rank future are outstanding.
  *  5. While the connection is away (FLUX_O_RECONNECT), only requests that are sent again are
  *     pending: all others have ended with ECONNRESET.
- *  6. A cancel request has no response and may be lost; the stream's last response shows that it
+ *  6. A change of the connection marks or ends all pendings before it calls back for any: a callback
+ *     may wait until the connection has changed again.
+ *  7. A cancel request has no response and may be lost; the stream's last response shows that it
  *     was not.  While other responses keep coming, it is sent again each time their number has
  *     doubled.  A stream without responses costs nothing, and ends with the connection.
  *
@@ -65,7 +67,8 @@ struct result {
 
 struct flux_future {
     flux_t *h;
-    struct list_node node; /* in pending_table.futures */
+    struct list_node node;       /* in pending_table.futures */
+    struct list_node ended_node; /* in pending_table.ended */
     struct list_node pendings;
     struct list_node results;
     struct pending pending0; /* saves an allocation in the usual case */
@@ -108,6 +111,7 @@ struct pending_table {
     hmap_t *by_tag;
     hmap_t *canceled; /* by tag */
     struct list_node futures;
+    struct list_node ended; /* futures that are called back for a change of the connection */
     uint32_t last_tag;
 };
 
@@ -118,6 +122,7 @@ struct pending_table *pending_table_create(void)
     if (!t)
         return NULL;
     list_init(&t->futures);
+    list_init(&t->ended);
     t->by_tag = hmap_create_u64(NULL);
     t->canceled = hmap_create_u64(free);
     if (!t->by_tag || !t->canceled) {
@@ -348,38 +353,55 @@ static flux_future_t *next_future(struct pending_table *t, struct list_node *all
     return list_entry(n, struct flux_future, node);
 }
 
+/* End a request without a response. */
+static void end_pending(struct pending_table *t, struct pending *p, int errnum, const char *text)
+{
+    flux_future_t *f = p->f;
+    uint32_t rank = p->rank;
+
+    pending_drop(p);
+    f->outstanding--;
+    add_result(f, rank, NULL, errnum, text);
+    list_remove(&f->ended_node);
+    list_append(&t->ended, &f->ended_node);
+}
+
+/* A callback may wait, and so come here again. */
+static void call_ended(struct pending_table *t)
+{
+    struct list_node *n;
+
+    while ((n = list_first(&t->ended))) {
+        flux_future_t *f = list_entry(n, struct flux_future, ended_node);
+
+        list_remove(n);
+        mrpc_fill(f);
+        run_callback(f);
+    }
+}
+
 void pending_away(struct pending_table *t)
 {
-    struct list_node all;
-    flux_future_t *f;
     uint64_t tag;
     size_t pos = 0;
 
     while (hmap_next(t->canceled, &pos, NULL, &tag, NULL))
         hmap_del_u64(t->canceled, tag);
-    take_futures(t, &all);
-    while ((f = next_future(t, &all))) {
-        bool any = false;
+    LIST_FOREACH(fit, &t->futures)
+    {
+        flux_future_t *f = list_entry(fit, struct flux_future, node);
 
         LIST_FOREACH_SAFE(it, tmp, &f->pendings)
         {
             struct pending *p = list_entry(it, struct pending, node);
-            uint32_t rank = p->rank;
 
-            if (p->req) {
+            if (p->req)
                 p->unsent = true;
-                continue;
-            }
-            pending_drop(p);
-            f->outstanding--;
-            add_result(f, rank, NULL, ECONNRESET, AWAY_TEXT);
-            any = true;
-        }
-        if (any) {
-            mrpc_fill(f);
-            run_callback(f);
+            else
+                end_pending(t, p, ECONNRESET, AWAY_TEXT);
         }
     }
+    call_ended(t);
 }
 
 void pending_back(struct pending_table *t)
@@ -424,6 +446,7 @@ static flux_future_t *future_create(flux_t *h)
     if (!f)
         return NULL;
     f->h = h;
+    list_init(&f->ended_node);
     list_init(&f->pendings);
     list_init(&f->results);
     f->nodeid = FLUX_NODEID_ANY;
@@ -468,6 +491,7 @@ void flux_future_destroy(flux_future_t *f)
         LIST_FOREACH_SAFE(it, tmp, &f->results)
         result_free(f, list_entry(it, struct result, node));
         list_remove(&f->node);
+        list_remove(&f->ended_node);
         flux_watcher_destroy(f->timer);
         flux_watcher_destroy(f->defer);
         json_decref(f->decoded);

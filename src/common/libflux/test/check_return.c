@@ -465,7 +465,46 @@ START_TEST(closed_while_away)
 }
 END_TEST
 
+static void wait_cb(flux_future_t *f, void *arg)
+{
+    struct server *s = arg;
+    flux_future_t *g;
+
+    ck_assert_int_eq(flux_future_errnum(f), ECONNRESET);
+    s->answer = "{\"life\":2}";
+    server_start(s);
+    g = flux_rpc(flux_future_handle(f), "x.inside", NULL, FLUX_NODEID_ANY, FLUX_MSGF_IDEMPOTENT);
+    expect_json(g, "{\"life\":2}");
+    flux_future_destroy(g);
+}
+
+/* The callback of one request waits until the connection is back: another request, whose turn had
+ * not come, is sent again all the same. */
+START_TEST(back_in_callback)
+{
+    struct server s;
+    flux_future_t *plain, *stream;
+    flux_t *h;
+
+    server_init(&s, false);
+    h = open_to(&s, FLUX_O_RECONNECT);
+    plain = flux_rpc(h, "x.silent", NULL, FLUX_NODEID_ANY, 0);
+    ck_assert_int_eq(flux_future_then(plain, -1., wait_cb, &s), 0);
+    stream =
+        flux_rpc(h, "x.stream", NULL, FLUX_NODEID_ANY, FLUX_MSGF_STREAMING | FLUX_MSGF_IDEMPOTENT);
+    expect_json(stream, "{\"life\":1}");
+    ck_assert_int_eq(flux_future_next(stream), 0);
+    server_stop(&s);
+    expect_json(stream, "{\"life\":2}");
+    flux_future_destroy(plain);
+    flux_future_destroy(stream);
+    flux_close(h);
+    server_remove(&s);
+}
+END_TEST
+
 int main(void)
 {
-    RUN_SUITE("return", requests, in_reactor, without_flag, given_up, closed_while_away);
+    RUN_SUITE("return", requests, in_reactor, without_flag, given_up, closed_while_away,
+              back_in_callback);
 }
