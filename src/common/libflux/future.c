@@ -20,7 +20,8 @@
  *     pending: all others have ended with ECONNRESET.
  *  6. A change of the connection marks or ends all pendings before it calls back for any: a callback
  *     may wait until the connection has changed again.
- *  7. A cancel request has no response and may be lost; the stream's last response shows that it
+ *  7. While the connection is away, a request that would wait is refused once UNSENT_MAX bytes wait.
+ *  8. A cancel request has no response and may be lost; the stream's last response shows that it
  *     was not.  While other responses keep coming, it is sent again each time their number has
  *     doubled.  A stream without responses costs nothing, and ends with the connection.
  *
@@ -42,7 +43,8 @@
 #define MRPC_WINDOW 4096
 #define TAG_MAX 0x7fffffffu
 #define CANCELED_MAX 4096 /* canceled streams that are remembered */
-#define HEARD_MIN 4       /* responses that may have been under way at the cancel */
+#define UNSENT_MAX (64u * 1024 * 1024)
+#define HEARD_MIN 4 /* responses that may have been under way at the cancel */
 #define AWAY_TEXT                                                                  \
     "the broker has gone away and may return: whether it has handled the request " \
     "is not known"
@@ -53,7 +55,7 @@ struct pending {
     uint32_t rank;
     struct list_node node; /* in future.pendings */
     flux_msg_t *req;       /* to be sent again if the connection returns; else NULL */
-    bool unsent;           /* waits for that */
+    size_t unsent;         /* its bytes, if it waits for that; else 0 */
 };
 
 struct result {
@@ -112,6 +114,7 @@ struct pending_table {
     hmap_t *canceled; /* by tag */
     struct list_node futures;
     struct list_node ended; /* futures that are called back for a change of the connection */
+    size_t unsent;          /* bytes of requests that wait for the connection */
     uint32_t last_tag;
 };
 
@@ -173,7 +176,7 @@ static struct pending *pending_add(flux_future_t *f, uint32_t rank, uint32_t tag
     p->rank = rank;
     p->tag = tag;
     p->req = NULL;
-    p->unsent = false;
+    p->unsent = 0;
     if (hmap_put_u64(t->by_tag, p->tag, p) < 0) {
         if (p == &f->pending0)
             f->pending0_used = false;
@@ -185,10 +188,20 @@ static struct pending *pending_add(flux_future_t *f, uint32_t rank, uint32_t tag
     return p;
 }
 
+static void set_unsent(struct pending *p, bool unsent)
+{
+    struct pending_table *t = flux_handle_pending(p->f->h);
+
+    t->unsent -= p->unsent;
+    p->unsent = unsent ? flux_msg_encoded_size(p->req) : 0;
+    t->unsent += p->unsent;
+}
+
 static void pending_drop(struct pending *p)
 {
     flux_future_t *f = p->f;
 
+    set_unsent(p, false);
     hmap_del_u64(flux_handle_pending(f->h)->by_tag, p->tag);
     list_remove(&p->node);
     flux_msg_destroy(p->req);
@@ -353,6 +366,22 @@ static flux_future_t *next_future(struct pending_table *t, struct list_node *all
     return list_entry(n, struct flux_future, node);
 }
 
+static const char *send_error_text(int errnum)
+{
+    switch (errnum) {
+    case EPIPE:
+        return "the connection to the broker was lost";
+    case ECONNRESET:
+        return AWAY_TEXT;
+    case ENOBUFS:
+        return "too many bytes wait to be sent to the broker: read responses first";
+    case ENOMEM:
+        return "out of memory for a request";
+    default:
+        return "the request could not be sent";
+    }
+}
+
 /* End a request without a response. */
 static void end_pending(struct pending_table *t, struct pending *p, int errnum, const char *text)
 {
@@ -396,7 +425,7 @@ void pending_away(struct pending_table *t)
             struct pending *p = list_entry(it, struct pending, node);
 
             if (p->req)
-                p->unsent = true;
+                set_unsent(p, true);
             else
                 end_pending(t, p, ECONNRESET, AWAY_TEXT);
         }
@@ -410,14 +439,19 @@ void pending_back(struct pending_table *t)
     {
         flux_future_t *f = list_entry(fit, struct flux_future, node);
 
-        LIST_FOREACH(it, &f->pendings)
+        LIST_FOREACH_SAFE(it, tmp, &f->pendings)
         {
             struct pending *p = list_entry(it, struct pending, node);
 
-            if (p->unsent && flux_send(f->h, flux_msg_incref(p->req)) == 0)
-                p->unsent = false;
+            if (!p->unsent)
+                continue;
+            if (flux_send(f->h, flux_msg_incref(p->req)) == 0)
+                set_unsent(p, false);
+            else if (errno != ECONNRESET)
+                end_pending(t, p, errno, send_error_text(errno));
         }
     }
+    call_ended(t);
 }
 
 void pending_fail_all(struct pending_table *t, int errnum)
@@ -503,25 +537,10 @@ void flux_future_destroy(flux_future_t *f)
     }
 }
 
-static const char *send_error_text(int errnum)
-{
-    switch (errnum) {
-    case EPIPE:
-        return "the connection to the broker was lost";
-    case ECONNRESET:
-        return AWAY_TEXT;
-    case ENOBUFS:
-        return "too many bytes wait to be sent to the broker: read responses first";
-    case ENOMEM:
-        return "out of memory for a request";
-    default:
-        return "the request could not be sent";
-    }
-}
-
 /* Send `req` (taken over) as one of the future's requests. */
 static void send_request(flux_future_t *f, flux_msg_t *req, uint32_t rank)
 {
+    struct pending_table *t = flux_handle_pending(f->h);
     struct pending *p;
 
     if (flux_msg_has_flag(req, FLUX_MSGF_NORESPONSE)) {
@@ -540,11 +559,19 @@ static void send_request(flux_future_t *f, flux_msg_t *req, uint32_t rank)
     flux_msg_set_matchtag(req, p->tag);
     if (flux_handle_renew(f->h) && renew_keeps(req)) {
         p->req = flux_msg_incref(req);
-        p->unsent = flux_handle_is_away(f->h);
+        if (flux_handle_is_away(f->h)) {
+            flux_msg_destroy(req);
+            if (t->unsent <= UNSENT_MAX) {
+                set_unsent(p, true);
+            } else {
+                pending_drop(p);
+                f->outstanding--;
+                add_result(f, rank, NULL, ENOBUFS, send_error_text(ENOBUFS));
+            }
+            return;
+        }
     }
-    if (p->unsent)
-        flux_msg_destroy(req);
-    else if (flux_send(f->h, req) < 0) {
+    if (flux_send(f->h, req) < 0) {
         int errnum = errno;
         if (f->pending0_used || !list_empty(&f->pendings)) {
             /* A failed transport has dropped all pendings already. */
@@ -552,7 +579,7 @@ static void send_request(flux_future_t *f, flux_msg_t *req, uint32_t rank)
             {
                 if (list_entry(it, struct pending, node) == p) {
                     if (p->req && errnum == ECONNRESET) {
-                        p->unsent = true;
+                        set_unsent(p, true);
                         break;
                     }
                     pending_drop(p);

@@ -39,6 +39,7 @@ struct server {
     bool refuses;  /* sends an "error" instead of a greeting */
     bool says_end; /* sends "ending" when it is stopped */
     bool denies;   /* subscriptions */
+    bool deaf;     /* reads nothing after the session runs */
     /* read between lives */
     char seen[SEEN_MAX][48]; /* topics, and prefixes of subscriptions, in their order */
     size_t nseen;
@@ -121,11 +122,13 @@ static void *server_main(void *arg)
     struct server *s = arg;
     char *scratch = malloc(FRAMER_SCRATCH);
     framer_t *in = NULL;
+    bool deaf = false;
     int fd = -1;
 
     for (;;) {
-        struct pollfd p[3] = {
-            {s->wake[0], POLLIN, 0}, {fd < 0 ? s->listener : -1, POLLIN, 0}, {fd, POLLIN, 0}};
+        struct pollfd p[3] = {{s->wake[0], POLLIN, 0},
+                              {fd < 0 ? s->listener : -1, POLLIN, 0},
+                              {deaf ? -1 : fd, POLLIN, 0}};
         flux_msg_t *msg;
 
         ck_assert_int_gt(poll(p, 3, -1), 0);
@@ -148,6 +151,7 @@ static void *server_main(void *arg)
             while (n > 0 && (msg = framer_next(in, NULL))) {
                 serve(s, fd, msg);
                 flux_msg_destroy(msg);
+                deaf = s->deaf && s->starting == 0;
             }
             if (n <= 0) {
                 framer_destroy(in);
@@ -503,8 +507,58 @@ START_TEST(back_in_callback)
 }
 END_TEST
 
+static flux_future_t *send_large(flux_t *h, const char *topic, size_t mib, unsigned flags)
+{
+    char *data = calloc(mib, 1 << 20);
+    flux_future_t *f;
+
+    ck_assert_ptr_nonnull(data);
+    f = flux_rpc_raw(h, topic, data, mib << 20, FLUX_NODEID_ANY, flags);
+    ck_assert_ptr_nonnull(f);
+    free(data);
+    return f;
+}
+
+static void fill_cb(flux_t *h, void *arg)
+{
+    flux_future_destroy(send_large(h, "x.large", 65, FLUX_MSGF_NORESPONSE));
+}
+
+/* What waits for the connection is bounded, and what cannot be sent when it is back ends. */
+START_TEST(too_much)
+{
+    struct server s;
+    flux_future_t *plain, *f[4];
+    flux_t *h;
+
+    server_init(&s, false);
+    h = open_to(&s, FLUX_O_RECONNECT);
+    plain = flux_rpc(h, "x.silent", NULL, FLUX_NODEID_ANY, 0);
+    server_stop(&s);
+    expect_error(plain, ECONNRESET);
+    for (int i = 0; i < 4; i++)
+        f[i] = send_large(h, "x.large", 22, FLUX_MSGF_IDEMPOTENT);
+    ck_assert(!flux_future_ready(f[2]));
+    expect_error(f[3], ENOBUFS);
+    for (int i = 0; i < 4; i++)
+        flux_future_destroy(f[i]);
+    f[0] = flux_rpc(h, "x.again", NULL, FLUX_NODEID_ANY, FLUX_MSGF_IDEMPOTENT);
+    ck_assert(!flux_future_ready(f[0])); /* there is room again */
+
+    flux_set_back_handler(h, fill_cb, NULL);
+    s.deaf = true;
+    server_start(&s);
+    expect_error(f[0], ENOBUFS);
+    server_stop(&s);
+    flux_future_destroy(plain);
+    flux_future_destroy(f[0]);
+    flux_close(h);
+    server_remove(&s);
+}
+END_TEST
+
 int main(void)
 {
     RUN_SUITE("return", requests, in_reactor, without_flag, given_up, closed_while_away,
-              back_in_callback);
+              back_in_callback, too_much);
 }
