@@ -211,6 +211,19 @@ static void pending_drop(struct pending *p)
         free(p);
 }
 
+/* Nobody waits any more for the answers that have not come. */
+static void give_up(flux_future_t *f)
+{
+    LIST_FOREACH_SAFE(it, tmp, &f->pendings)
+    {
+        struct pending *p = list_entry(it, struct pending, node);
+
+        if (p->req)
+            renew_note(flux_handle_renew(f->h), p->req);
+        pending_drop(p);
+    }
+}
+
 static void result_free(flux_future_t *f, struct result *res)
 {
     list_remove(&res->node);
@@ -433,7 +446,7 @@ void pending_away(struct pending_table *t)
     call_ended(t);
 }
 
-void pending_back(struct pending_table *t)
+static void send_again(struct pending_table *t, bool first)
 {
     LIST_FOREACH(fit, &t->futures)
     {
@@ -443,7 +456,7 @@ void pending_back(struct pending_table *t)
         {
             struct pending *p = list_entry(it, struct pending, node);
 
-            if (!p->unsent)
+            if (!p->unsent || renew_is_first(p->req) != first)
                 continue;
             if (flux_send(f->h, flux_msg_incref(p->req)) == 0)
                 set_unsent(p, false);
@@ -451,6 +464,12 @@ void pending_back(struct pending_table *t)
                 end_pending(t, p, errno, send_error_text(errno));
         }
     }
+}
+
+void pending_back(struct pending_table *t)
+{
+    send_again(t, true);
+    send_again(t, false);
     call_ended(t);
 }
 
@@ -520,8 +539,7 @@ void flux_future_destroy(flux_future_t *f)
         }
         if (f->streaming && f->topic)
             send_cancel(f);
-        LIST_FOREACH_SAFE(it, tmp, &f->pendings)
-        pending_drop(list_entry(it, struct pending, node));
+        give_up(f);
         LIST_FOREACH_SAFE(it, tmp, &f->results)
         result_free(f, list_entry(it, struct result, node));
         list_remove(&f->node);
@@ -711,8 +729,7 @@ static void timer_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *ar
     if (f->streaming && f->topic)
         send_cancel(f);
     f->next_rank = f->nranks;
-    LIST_FOREACH_SAFE(it, tmp, &f->pendings)
-    pending_drop(list_entry(it, struct pending, node));
+    give_up(f);
     add_result(f, f->nodeid, NULL, ETIMEDOUT, "no response came in time");
     run_callback(f);
 }

@@ -305,6 +305,7 @@ void flux_handle_back(flux_t *h, uint32_t size)
 {
     h->away = false;
     h->size = size;
+    renew_take(h->renew);
     if (h->back_cb)
         h->back_cb(h, h->back_arg);
     renew_subscribe(h->renew, h);

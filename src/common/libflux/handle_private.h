@@ -29,8 +29,12 @@ struct renew *renew_create(void);
 void renew_destroy(struct renew *r);
 /* Is a copy of this request kept until it is answered? */
 bool renew_keeps(const flux_msg_t *req);
-/* Such a request has succeeded. */
+/* Is it sent before the others?  An unsubscription must not overtake its subscription. */
+bool renew_is_first(const flux_msg_t *req);
+/* Such a request has succeeded, or nobody waits for its answer any more. */
 void renew_note(struct renew *r, const flux_msg_t *req);
+/* The connection is back: take the subscriptions of the last one, and make them again. */
+void renew_take(struct renew *r);
 void renew_subscribe(struct renew *r, flux_t *h);
 
 /* Keep the decoded form of the current result (taken over) as long as that result. */

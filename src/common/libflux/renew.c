@@ -4,11 +4,14 @@
  *    with FLUX_MSGF_IDEMPOTENT, unanswered      sent again (future.c), with the same match tag
  *    event.subscribe, event.unsubscribe,        the same: what they did for the old connection is
  *    unanswered                                 gone with it
- *    event.subscribe, answered                  made again, as often as it counts
+ *    event.subscribe, answered or given up      made again, as often as it counts, before the others
  *    any other                                  had ended with ECONNRESET
  *
  * Invariants:
- *  1. The list has each prefix once, with the number of its subscriptions that are confirmed.
+ *  1. `subs` has each prefix once, with the number of its subscriptions that are confirmed, or for
+ *     whose answer nobody waits any more.
+ *  2. What is subscribed between renew_take() and renew_subscribe() (by the back handler) is not made
+ *     again, since it was made for the new connection.
  *
  * Failure: without memory to note a subscription, or when the broker refuses to renew one, events
  * would be missed in silence: the connection then counts as lost.
@@ -34,15 +37,18 @@ struct subscription {
 
 struct renew {
     struct list_node subs;
-    bool failed; /* a subscription could not be noted */
+    struct list_node old; /* those of the last connection, to be made again */
+    bool failed;          /* a subscription could not be noted */
 };
 
 struct renew *renew_create(void)
 {
     struct renew *r = calloc(1, sizeof(*r));
 
-    if (r)
+    if (r) {
         list_init(&r->subs);
+        list_init(&r->old);
+    }
     return r;
 }
 
@@ -57,11 +63,17 @@ void renew_destroy(struct renew *r)
     if (r) {
         int saved = errno;
 
-        LIST_FOREACH_SAFE(it, tmp, &r->subs)
+        renew_take(r);
+        LIST_FOREACH_SAFE(it, tmp, &r->old)
         sub_free(list_entry(it, struct subscription, node));
         free(r);
         errno = saved;
     }
+}
+
+bool renew_is_first(const flux_msg_t *req)
+{
+    return strcmp(flux_msg_topic(req), SUBSCRIBE) == 0;
 }
 
 bool renew_keeps(const flux_msg_t *req)
@@ -132,15 +144,17 @@ static void renewed_cb(flux_future_t *f, void *arg)
     flux_future_destroy(f);
 }
 
+void renew_take(struct renew *r)
+{
+    list_splice(&r->old, &r->subs);
+}
+
 /* What is confirmed is noted again (renew_note()). */
 void renew_subscribe(struct renew *r, flux_t *h)
 {
-    struct list_node old;
     struct list_node *n;
 
-    list_init(&old);
-    list_splice(&old, &r->subs);
-    while ((n = list_first(&old))) {
+    while ((n = list_first(&r->old))) {
         struct subscription *s = list_entry(n, struct subscription, node);
 
         while (s->count-- > 0 && !r->failed) {

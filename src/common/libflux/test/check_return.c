@@ -557,8 +557,59 @@ START_TEST(too_much)
 }
 END_TEST
 
+static void subscribe_cb(flux_t *h, void *arg)
+{
+    int *back = arg;
+
+    if (++*back == 2)
+        flux_future_destroy(flux_event_subscribe(h, "d"));
+}
+
+/* Subscriptions are made again before what followed them, and if nobody waited for their answers;
+ * those of the back handler are made once. */
+START_TEST(subscriptions)
+{
+    static const char *const want[] = {"event.subscribe d", "event.subscribe a",
+                                       "event.subscribe c", "event.unsubscribe a"};
+    struct server s;
+    flux_future_t *plain, *unsub;
+    int back = 0;
+    flux_t *h;
+
+    server_init(&s, false);
+    h = open_to(&s, FLUX_O_RECONNECT);
+    flux_set_back_handler(h, subscribe_cb, &back);
+    subscribe(h, "a", true);
+    flux_future_destroy(flux_event_subscribe(h, "c"));
+    plain = flux_rpc(h, "x.silent", NULL, FLUX_NODEID_ANY, 0);
+    server_stop(&s);
+    expect_error(plain, ECONNRESET);
+    unsub = flux_event_unsubscribe(h, "a");
+
+    /* a life without answers */
+    s.deaf = true;
+    server_start(&s);
+    while (back == 0)
+        ck_assert_int_eq(flux_handle_wait(h, 30.), 0);
+    server_stop(&s);
+
+    s.deaf = false;
+    s.answer = "{\"life\":3}";
+    server_start(&s);
+    expect_json(unsub, "{\"life\":3}");
+    server_stop(&s);
+    ck_assert_uint_eq(s.nseen, 4);
+    for (size_t i = 0; i < 4; i++)
+        ck_assert_str_eq(s.seen[i], want[i]);
+    flux_future_destroy(plain);
+    flux_future_destroy(unsub);
+    flux_close(h);
+    server_remove(&s);
+}
+END_TEST
+
 int main(void)
 {
     RUN_SUITE("return", requests, in_reactor, without_flag, given_up, closed_while_away,
-              back_in_callback, too_much);
+              back_in_callback, too_much, subscriptions);
 }
