@@ -51,6 +51,7 @@
 
 #include "conn_local.h"
 #include "framer.h"
+#include "handle_private.h"
 #include "libutil/clock.h"
 #include "libutil/fdutil.h"
 #include "libutil/strutil.h"
@@ -361,7 +362,7 @@ static void again_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *ar
 
 /* --- receiving --- */
 
-/* Deliver what was read. */
+/* Deliver what was read.  The handle may find that it cannot go on (renew.c). */
 static void deliver(struct local *l)
 {
     flux_msg_t *msg;
@@ -372,15 +373,17 @@ static void deliver(struct local *l)
 
         if (l->state == OPEN && !control) {
             flux_handle_deliver(l->h, msg);
-            continue;
+        } else {
+            if (l->state == GREETING)
+                handle_hello(l, msg);
+            else if (control)
+                handle_control(l, msg);
+            else if (flux_msg_type(msg) == FLUX_MSG_RESPONSE)
+                handle_status(l, msg);
+            flux_msg_destroy(msg);
         }
-        if (l->state == GREETING)
-            handle_hello(l, msg);
-        else if (control)
-            handle_control(l, msg);
-        else if (flux_msg_type(msg) == FLUX_MSG_RESPONSE)
-            handle_status(l, msg);
-        flux_msg_destroy(msg);
+        if (flux_handle_is_lost(l->h))
+            lose(l, "the handle has given up");
     }
     if (l->state != LOST && errno != EAGAIN)
         lose(l, err.text);

@@ -262,6 +262,10 @@ void *flux_aux_get(flux_t *h, const char *name)
 
 void flux_handle_deliver(flux_t *h, flux_msg_t *msg)
 {
+    if (h->lost) {
+        flux_msg_destroy(msg);
+        return;
+    }
     switch (flux_msg_type(msg)) {
     case FLUX_MSG_RESPONSE:
         pending_deliver(h->pending, msg);
@@ -297,12 +301,16 @@ void flux_set_back_handler(flux_t *h, flux_back_f cb, void *arg)
 
 void flux_handle_away(flux_t *h)
 {
+    if (h->lost)
+        return;
     h->away = true;
     pending_away(h->pending);
 }
 
 void flux_handle_back(flux_t *h, uint32_t size)
 {
+    if (h->lost)
+        return;
     h->away = false;
     h->size = size;
     renew_take(h->renew);

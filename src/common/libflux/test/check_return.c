@@ -608,8 +608,45 @@ START_TEST(subscriptions)
 }
 END_TEST
 
+static void second_cb(flux_t *h, void *arg)
+{
+    if (++*(int *)arg == 2)
+        flux_reactor_stop(flux_get_reactor(h), 7);
+}
+
+/* A handle that has lost its subscriptions is lost for good: nothing keeps its reactor running, and
+ * it returns to no other broker. */
+START_TEST(lost_for_good)
+{
+    struct server s;
+    flux_future_t *f;
+    int lost = 0, back = 0;
+    flux_t *h;
+
+    server_init(&s, false);
+    h = open_to(&s, FLUX_O_RECONNECT);
+    flux_set_lost_handler(h, lost_cb, &lost);
+    flux_set_back_handler(h, second_cb, &back);
+    subscribe(h, "a", true);
+    f = flux_rpc(h, "x.silent", NULL, FLUX_NODEID_ANY, FLUX_MSGF_IDEMPOTENT);
+    server_stop(&s);
+    s.denies = true;
+    server_start(&s);
+    expect_error(f, EPIPE);
+    server_stop(&s);
+    s.denies = false;
+    server_start(&s);
+    ck_assert_int_eq(flux_run(h), 0);
+    ck_assert_int_eq(lost, 1);
+    ck_assert_int_eq(back, 1);
+    flux_future_destroy(f);
+    flux_close(h);
+    server_remove(&s);
+}
+END_TEST
+
 int main(void)
 {
     RUN_SUITE("return", requests, in_reactor, without_flag, given_up, closed_while_away,
-              back_in_callback, too_much, subscriptions);
+              back_in_callback, too_much, subscriptions, lost_for_good);
 }
