@@ -355,9 +355,16 @@ static void due(struct local *l)
         lose(l, "the broker that has returned does not answer");
 }
 
+/* The timer counts from the beginning of a pass, which may be long ago when it is started. */
 static void again_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
 {
-    due(arg);
+    struct local *l = arg;
+    double left = l->due - clock_now();
+
+    if (left > 0.)
+        flux_timer_start(l->again, left, 0.);
+    else
+        due(l);
 }
 
 /* --- receiving --- */
