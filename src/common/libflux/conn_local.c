@@ -23,7 +23,7 @@
  *
  * Invariants:
  *  1. At most QUEUE_MAX bytes, and one more message, wait to be written.
- *  2. The descriptor's flags are never changed: an inherited descriptor may be shared.
+ *  2. The flags of an inherited descriptor are never changed: it may be shared.
  *  3. Messages are delivered in the order in which they came, even if a handler waits for a future,
  *     and so reads on while messages of the previous read are undelivered.
  *
@@ -246,7 +246,7 @@ static void handle_control(struct local *l, const flux_msg_t *msg)
 
 static int check_hello(const flux_msg_t *msg, struct local_hello *hello, errmsg_t *err);
 static int check_server(int fd, const char *uri, errmsg_t *err);
-static int connect_path(const char *path, errmsg_t *err);
+static int connect_path(const char *path, bool wait, errmsg_t *err);
 
 static void io_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg);
 
@@ -267,7 +267,7 @@ static void connect_again(struct local *l)
     char uri[sizeof(((struct sockaddr_un *)0)->sun_path) + 16];
     errmsg_t err;
 
-    if ((l->fd = connect_path(l->path, &err)) < 0) {
+    if ((l->fd = connect_path(l->path, false, &err)) < 0) {
         if (may_return(l, err.text))
             pause_until(l, 2 * l->pause);
         return;
@@ -526,7 +526,8 @@ static const struct flux_handle_ops local_ops = {
 
 /* --- opening --- */
 
-static int connect_path(const char *path, errmsg_t *err)
+/* `wait`: as long as more clients wait than the socket's backlog holds; else EAGAIN. */
+static int connect_path(const char *path, bool wait, errmsg_t *err)
 {
     struct sockaddr_un sun = {.sun_family = AF_UNIX};
     int fd;
@@ -536,7 +537,7 @@ static int connect_path(const char *path, errmsg_t *err)
                            "the path of the broker's socket is longer than %zu bytes: %s",
                            sizeof(sun.sun_path) - 1, path);
     strcpy(sun.sun_path, path);
-    if ((fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) < 0)
+    if ((fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | (wait ? 0 : SOCK_NONBLOCK), 0)) < 0)
         return errmsg_fail(err, errno, "cannot create a socket: %s", strerror(errno));
     while (connect(fd, (struct sockaddr *)&sun, sizeof(sun)) < 0) {
         int errnum = errno;
@@ -548,6 +549,8 @@ static int connect_path(const char *path, errmsg_t *err)
         return errmsg_fail(err, errnum, "cannot connect to the broker at %s: %s", path,
                            strerror(errnum));
     }
+    if (!wait)
+        (void)fcntl(fd, F_SETFL, O_RDWR);
     return fd;
 }
 
@@ -569,7 +572,7 @@ static int open_fd(const char *uri, errmsg_t *err)
 {
     if (str_starts(uri, "local://")) {
         if (uri[8] == '/')
-            return connect_path(uri + 8, err);
+            return connect_path(uri + 8, true, err);
         return errmsg_fail(err, EINVAL, "'%.128s' has no absolute path: expected local:///path",
                            uri);
     }

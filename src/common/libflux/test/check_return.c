@@ -645,8 +645,49 @@ START_TEST(lost_for_good)
 }
 END_TEST
 
+/* While the socket of a broker that accepts nobody has no room, a wait keeps its time. */
+START_TEST(no_room)
+{
+    struct sockaddr_un sun = {.sun_family = AF_UNIX};
+    struct server s;
+    flux_future_t *plain, *f;
+    int listener, fds[16], n = 0;
+    flux_t *h;
+
+    server_init(&s, false);
+    h = open_to(&s, FLUX_O_RECONNECT);
+    plain = flux_rpc(h, "x.silent", NULL, FLUX_NODEID_ANY, 0);
+    server_stop(&s);
+    expect_error(plain, ECONNRESET);
+    snprintf(sun.sun_path, sizeof(sun.sun_path), "%s", s.path);
+    ck_assert_int_eq(unlink(s.path), 0);
+    ck_assert_int_ge(listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), 0);
+    ck_assert_int_eq(bind(listener, (struct sockaddr *)&sun, sizeof(sun)), 0);
+    ck_assert_int_eq(listen(listener, 0), 0);
+    do {
+        ck_assert_int_lt(n, 16);
+        fds[n] = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        ck_assert_int_ge(fds[n], 0);
+    } while (connect(fds[n++], (struct sockaddr *)&sun, sizeof(sun)) == 0);
+    ck_assert_int_eq(errno, EAGAIN);
+    f = flux_rpc(h, "x.late", NULL, FLUX_NODEID_ANY, FLUX_MSGF_IDEMPOTENT);
+    ck_assert_int_eq(flux_future_wait(f, 0.02), -1);
+    ck_assert_int_eq(errno, ETIMEDOUT);
+
+    while (n > 0)
+        close(fds[--n]);
+    close(listener);
+    server_start(&s);
+    expect_json(f, "{\"life\":1}");
+    flux_future_destroy(plain);
+    flux_future_destroy(f);
+    flux_close(h);
+    server_remove(&s);
+}
+END_TEST
+
 int main(void)
 {
     RUN_SUITE("return", requests, in_reactor, without_flag, given_up, closed_while_away,
-              back_in_callback, too_much, subscriptions, lost_for_good);
+              back_in_callback, too_much, subscriptions, lost_for_good, no_room);
 }
