@@ -27,6 +27,16 @@ begin() {
     wait_until 30 "$FLUX" queue list
 }
 
+# Each ^C but the one that detaches is answered with a line.
+sent=0
+detach() {
+    if [ "$(grep -c "once more" left.err)" -eq "$sent" ]; then
+        kill -INT "$left"
+        sent=$((sent + 1))
+    fi
+    all_dead "$left"
+}
+
 ok "a session begins" begin
 ok "a job waits" "$FLUX" submit --hold sh -c 'echo from the job; exit 3'
 id=$out
@@ -37,6 +47,8 @@ watch=$!
 dmesg=$!
 "$FLUX" wreck attach "$id" >attach.out 2>attach.err &
 attach=$!
+"$FLUX" wreck attach "$id" >left.out 2>left.err &
+left=$!
 "$FLUX" event sub there >event.out 2>event.err &
 event=$!
 "$FLUX" logger --source=test first
@@ -58,6 +70,9 @@ like "$(cat watch.err)" "the broker was started again" "and says so"
 mapfile -t children < <(ps -o pid= --ppid "$broker" | tr -d ' ')
 kill -KILL "$broker" "${children[@]}"
 wait "$broker" 2>/dev/null
+ok "^C twice detaches while the broker is away" wait_until 20 detach
+wait "$left"
+is $? 130 "and says that it was interrupted"
 ok "the session is started after a SIGKILL" begin
 "$FLUX" kvs put t.a=3
 "$FLUX" logger --source=test third

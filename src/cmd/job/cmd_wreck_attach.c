@@ -201,7 +201,7 @@ int wreck_attach(struct cmd *c, int argc, char **argv)
     if (!(a.h = cmd_handle_signals(c)) || wreck_sync(c, a.h) < 0 || (where = find_output(&a)) < 0)
         return CMD_FAIL;
     key = follow(&a, where == 1);
-    if (where == 1 && !a.quiet)
+    if (where == 1 && !a.quiet && !a.left)
         tell_lost(&a);
     return key;
 }
