@@ -512,7 +512,7 @@ static flux_msg_t *hello(void)
 {
     flux_msg_t *msg = flux_msg_create(FLUX_MSG_CONTROL, "hello");
 
-    if (!msg || flux_msg_set_json(msg, "{\"protocol\":1,\"rank\":0,\"size\":1}") < 0)
+    if (!msg || flux_msg_set_json(msg, "{\"protocol\":1,\"rank\":0,\"size\":1,\"life\":1}") < 0)
         fail("memory");
     return msg;
 }

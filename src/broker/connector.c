@@ -122,10 +122,11 @@ struct connector {
     turns_t *turns;
     uint8_t *scratch;
     flux_msg_t *hello;
-    bool relief;  /* some client is no longer congested */
-    bool starved; /* no descriptors: accept has stopped */
-    bool told;    /* ... which was logged; nobody was accepted since */
-    bool crowded; /* the last client was refused for lack of room, which was logged */
+    uint64_t life; /* see local_proto.h */
+    bool relief;   /* some client is no longer congested */
+    bool starved;  /* no descriptors: accept has stopped */
+    bool told;     /* ... which was logged; nobody was accepted since */
+    bool crowded;  /* the last client was refused for lack of room, which was logged */
     struct connector_limits limits;
     struct connector_stats stats;
 };
@@ -682,7 +683,7 @@ static const struct chore chores[] = {
 /* The same for all clients. */
 static const flux_msg_t *hello(connector_t *cn)
 {
-    struct local_hello hello = {LOCAL_PROTOCOL, core_rank(cn->core), core_size(cn->core)};
+    struct local_hello hello = {LOCAL_PROTOCOL, core_rank(cn->core), core_size(cn->core), cn->life};
     char *json;
 
     if (!cn->hello && (json = flux_schema_encode(&local_hello_schema, &hello))) {
@@ -916,6 +917,7 @@ connector_t *connector_create(core_t *core, const char *path, const struct conne
     list_init(&cn->dead);
     list_init(&cn->full);
     cn->limits = *limits;
+    cn->life = flux_random(core_handle(core)) >> 1;
     if (!(cn->turns = turns_create()) || !(cn->scratch = malloc(SCRATCH_SIZE)) ||
         !(cn->sweep = flux_defer_create(cn->r, sweep_cb, cn)) ||
         !(cn->chores = chores_create(cn->r, chores, sizeof(chores) / sizeof(chores[0]), cn)) ||

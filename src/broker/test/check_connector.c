@@ -419,9 +419,10 @@ START_TEST(test_open_strange)
     static const char *const says[] = {
         "",
         "220 mail ESMTP\r\n",
-        "{\"protocol\":2,\"rank\":0,\"size\":1}",
-        "{\"protocol\":1,\"rank\":1,\"size\":1}",
-        "{\"protocol\":1,\"rank\":0}",
+        "{\"protocol\":2,\"rank\":0,\"size\":1,\"life\":1}",
+        "{\"protocol\":1,\"rank\":1,\"size\":1,\"life\":1}",
+        "{\"protocol\":1,\"rank\":0,\"life\":1}",
+        "{\"protocol\":1,\"rank\":0,\"size\":1}",
     };
 
     for (size_t i = 0; i < sizeof(says) / sizeof(says[0]); i++) {

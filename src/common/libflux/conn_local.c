@@ -6,7 +6,9 @@
  *                                                         "error", bad bytes: lost
  *    away       tries to connect, with pauses that grow   connected: greeting; given up: lost
  *    greeting   waits for the "hello"                     hello: asking; end of stream: away;
- *                                                         anything else: lost
+ *                                                         anything else: lost, and so the hello of
+ *                                                         the broker that was left, unless it had
+ *                                                         said "ending": it has cut this client off
  *    asking     asks whether the session runs, again      it runs: open; end of stream: away; given
  *               after each pause                          up: lost
  *    lost       nothing                                   the handle is closed
@@ -70,6 +72,7 @@ static const struct flux_field hello_fields[] = {
     FLUX_FIELD_INT(struct local_hello, protocol, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U32(struct local_hello, rank, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U32(struct local_hello, size, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct local_hello, life, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_END,
 };
 const struct flux_schema local_hello_schema = FLUX_SCHEMA(struct local_hello, hello_fields);
@@ -93,6 +96,9 @@ struct local {
     double pause, due; /* AWAY: until the next attempt; ASKING: until the next question */
     double given_up;   /* when the return is given up */
     bool asked;        /* ASKING: the answer has not come */
+    bool ending;       /* the broker has said that it ends */
+    uint64_t life;     /* of the broker of the last open connection */
+    uint64_t next;     /* of the one that has greeted since */
     int fd;
     framer_t *in;
     outq_t *out;
@@ -232,6 +238,7 @@ static void handle_control(struct local *l, const flux_msg_t *msg)
 
     /* Who does not return may still want the answers. */
     if (strcmp(flux_msg_topic(msg), LOCAL_ENDING) == 0) {
+        l->ending = true;
         if (l->path)
             go_away(l, "the broker ends");
         return;
@@ -317,7 +324,10 @@ static void handle_hello(struct local *l, const flux_msg_t *msg)
         snprintf(text, sizeof(text), "the broker was rank %u, and has returned as rank %u",
                  flux_rank(l->h), hello.rank);
         lose(l, text);
+    } else if (hello.life == l->life && !l->ending) {
+        lose(l, "the broker has disconnected this program");
     } else {
+        l->next = hello.life;
         l->state = ASKING;
         l->pause = PAUSE_MIN;
         ask(l);
@@ -337,6 +347,8 @@ static void handle_status(struct local *l, const flux_msg_t *msg)
         lose(l, err.text);
     } else if (strcmp(st.state, "run") == 0) {
         l->state = OPEN;
+        l->life = l->next;
+        l->ending = false;
         flux_watcher_stop(l->again);
         flux_handle_back(l->h, st.size);
     } else if (may_return(l, "the session has not started again")) {
@@ -712,6 +724,7 @@ flux_t *flux_local_open(const char *uri, flux_reactor_t *r, unsigned flags, errm
     }
     if (greet(l, &hello, err) < 0)
         goto error;
+    l->life = hello.life;
     if (!(l->h = flux_handle_create(&local_ops, l, r, hello.rank, hello.size, random_seed()))) {
         errmsg_set(err, "out of memory for a connection");
         goto error;

@@ -1,6 +1,8 @@
 /* Control messages on a local connection, each with a JSON payload:
  *
- *    "hello"   broker to client, first:       {"protocol":1,"rank":R,"size":N}
+ *    "hello"   broker to client, first:       {"protocol":1,"rank":R,"size":N,"life":L}; L is a
+ *                                             random number of each start of a broker, by which a
+ *                                             client that was cut off knows the same broker again
  *    "error"   broker to client, then close:  {"errnum":E,"text":"an error message"}
  *    "ending"  broker to client:              {}: the broker ends, and may be started again; it
  *                                             answers what is left with errors
@@ -21,6 +23,7 @@ struct local_hello {
     int protocol;
     uint32_t rank;
     uint32_t size;
+    uint64_t life;
 };
 struct local_error {
     int errnum;

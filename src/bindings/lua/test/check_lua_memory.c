@@ -141,7 +141,7 @@ static void answer(outq_t *out, int fd, const flux_msg_t *req)
 static void *broker(void *arg)
 {
     int fd = *(int *)arg;
-    static const struct local_hello hello = {LOCAL_PROTOCOL, 0, 1};
+    static const struct local_hello hello = {LOCAL_PROTOCOL, 0, 1, 1};
     framer_t *in = framer_create();
     outq_t *out = outq_create();
     char *json = flux_schema_encode(&local_hello_schema, &hello);

@@ -34,6 +34,7 @@ struct server {
     int listener, wake[2];
     /* set between lives */
     uint32_t rank_number;
+    uint64_t life;
     unsigned starting; /* so often the session does not run yet */
     const char *answer;
     bool refuses;  /* sends an "error" instead of a greeting */
@@ -135,7 +136,7 @@ static void *server_main(void *arg)
         if (p[0].revents)
             break;
         if (p[1].revents) {
-            struct local_hello hello = {LOCAL_PROTOCOL, s->rank_number, 4};
+            struct local_hello hello = {LOCAL_PROTOCOL, s->rank_number, 4, s->life};
             struct local_error error = {EMFILE, "there are too many clients"};
 
             ck_assert_int_ge(fd = accept(s->listener, NULL, NULL), 0);
@@ -182,6 +183,7 @@ static void server_start(struct server *s)
     ck_assert_int_eq(listen(s->listener, 5), 0);
     ck_assert_int_eq(pipe2(s->wake, O_CLOEXEC), 0);
     s->nseen = 0;
+    s->life++;
     ck_assert_int_eq(pthread_create(&s->thread, NULL, server_main, s), 0);
     s->running = true;
 }
@@ -410,11 +412,11 @@ static void lost_cb(flux_t *h, void *arg)
     ++*(int *)arg;
 }
 
-/* It gives up: the session has gone, another rank is there, the broker refuses, or does not
- * subscribe. */
+/* It gives up: the session has gone, another rank is there, the broker refuses, does not subscribe,
+ * or is the same that had closed the connection. */
 START_TEST(given_up)
 {
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 5; i++) {
         struct server s;
         flux_future_t *f;
         int lost = 0;
@@ -432,6 +434,7 @@ START_TEST(given_up)
             s.rank_number = i == 1 ? 3 : 2;
             s.refuses = i == 2;
             s.denies = i == 3;
+            s.life -= i == 4;
             server_start(&s);
         }
         expect_error(f, EPIPE);
