@@ -291,6 +291,15 @@ static void forget_rest(edges_t *es)
     flux_msg_destroy(msg);
 }
 
+/* The same while its sender lives, for whose broker it would be under way for ever. */
+static void cancel_rest(edges_t *es)
+{
+    if (es->rest)
+        flux_respond_error(es->h, es->rest, ECANCELED, "the stream to rank %u has ended",
+                           flux_rank(es->h));
+    forget_rest(es);
+}
+
 void edges_tree(edges_t *es, const flux_msg_t *req)
 {
     if (!flux_msg_has_flag(req, FLUX_MSGF_STREAMING)) {
@@ -302,7 +311,7 @@ void edges_tree(edges_t *es, const flux_msg_t *req)
         flux_msg_destroy(es->up_req);
     }
     es->up_req = flux_msg_incref(req);
-    forget_rest(es);
+    cancel_rest(es);
     buf_consume(es->up, buf_len(es->up));
     flux_msg_sender(req, es->up_sender, sizeof(es->up_sender));
     /* An empty response tells the parent that the stream is open. */
@@ -379,8 +388,10 @@ bool edges_parent_gone(edges_t *es, const char *sender, uint32_t matchtag)
         return false;
     if (matchtag && (!es->up_req || flux_msg_matchtag(es->up_req) != matchtag))
         return false;
-    if (matchtag)
+    if (matchtag) {
         flux_respond_error(es->h, es->up_req, ENODATA, "canceled");
+        cancel_rest(es);
+    }
     flux_msg_destroy(es->up_req);
     es->up_req = NULL;
     es->up_sender[0] = '\0';

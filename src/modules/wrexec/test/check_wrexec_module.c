@@ -34,7 +34,7 @@ struct bed {
     size_t refused;   /* requests about names, with EAGAIN */
     size_t responses; /* to wrexec.launch and wrexec.kill */
     size_t named;     /* to wrexec.name */
-    int errnum;       /* of the last response to wrexec.signal or wrexec.run */
+    int errnum;       /* of the last response to wrexec.signal, wrexec.run or wrexec.down */
     char last[512];   /* JSON of the last of these, and of wrexec.listen */
     bool mute;        /* has handed over */
     uint32_t size;
@@ -118,7 +118,8 @@ static void take_response(struct bed *b, const flux_msg_t *msg)
     else if (strcmp(flux_msg_topic(msg), "wrexec.listen") == 0)
         b->notices++;
     if (strcmp(flux_msg_topic(msg), "wrexec.signal") == 0 ||
-        strcmp(flux_msg_topic(msg), "wrexec.run") == 0)
+        strcmp(flux_msg_topic(msg), "wrexec.run") == 0 ||
+        strcmp(flux_msg_topic(msg), "wrexec.down") == 0)
         b->errnum = flux_msg_errnum(msg);
     b->named += strcmp(flux_msg_topic(msg), "wrexec.name") == 0;
     if (flux_msg_json(msg))
@@ -535,6 +536,28 @@ START_TEST(many_names)
 }
 END_TEST
 
+/* A request of the parent that waits is answered when its stream ends, or another begins. */
+START_TEST(parent_leaves)
+{
+    struct bed *b = bed_create();
+
+    say(b, "wrexec.tree", 9, FLUX_MSGF_STREAMING, "{}");
+    for (int i = 0; i < 2; i++) {
+        say_raw(b, "wrexec.down", 9, "", 1); /* waits until the tree is known */
+        ck_assert_int_eq(b->errnum, 0);
+        if (i == 0)
+            say(b, "wrexec.tree", 9, FLUX_MSGF_STREAMING, "{}");
+        else
+            say(b, "wrexec.cancel", 9, FLUX_MSGF_NORESPONSE, "{\"matchtag\":109}");
+        ck_assert_int_eq(b->errnum, ECANCELED);
+        b->errnum = 0;
+    }
+    answer(b);
+    ck_assert_int_eq(b->errnum, 0);
+    bed_free(b);
+}
+END_TEST
+
 /* --- reloaded --- */
 
 static int init_with(struct bed *b, flux_handover_t *o, errmsg_t *err)
@@ -823,7 +846,7 @@ END_TEST
 int main(void)
 {
     RUN_SUITE("wrexec module", early_kill, early_jobs, foreign_credit, full_child, answered,
-              many_notes, signal_to_job, ranks_not_told, many_names, reloaded_early, reloaded_edges,
-              reloaded_clients, reloaded_names, hosts_of_one_name, hosts_not_told, hosts_reloaded,
-              bad_inheritance);
+              many_notes, signal_to_job, ranks_not_told, many_names, parent_leaves, reloaded_early,
+              reloaded_edges, reloaded_clients, reloaded_names, hosts_of_one_name, hosts_not_told,
+              hosts_reloaded, bad_inheritance);
 }
