@@ -43,6 +43,9 @@ id=$out
 "$FLUX" kvs put t.a=1
 "$FLUX" kvs watch t.a >watch.out 2>watch.err &
 watch=$!
+"$FLUX" kvs put t.b=x
+"$FLUX" kvs watch --append -c 2 t.b >append.out 2>append.err &
+append=$!
 "$FLUX" dmesg -f -s test >dmesg.out 2>dmesg.err &
 dmesg=$!
 "$FLUX" wreck attach "$id" >attach.out 2>attach.err &
@@ -54,6 +57,7 @@ event=$!
 "$FLUX" logger --source=test first
 ok "they follow" wait_until 20 grep -q first dmesg.out
 ok "all of them" wait_until 20 grep -q 1 watch.out
+wait_until 20 grep -q x append.out
 
 # The job has no tasks yet, so it does not matter to it how the broker ends.
 kill -TERM "$broker"
@@ -66,6 +70,11 @@ ok "the session is started again" begin
 ok "flux kvs watch returns" wait_until 30 grep -q 2 watch.out
 ok "flux dmesg -f returns" wait_until 30 grep -q second dmesg.out
 like "$(cat watch.err)" "the broker was started again" "and says so"
+wait_until 30 grep -q xx append.out
+"$FLUX" kvs put --append t.b=y
+ok "flux kvs watch --append returns" wait "$append"
+is "$(cat append.out)" xxy "begins anew, and does not count that"
+is "$(cat append.err)" "flux kvs watch: the broker was started again: t.b from its beginning" "and says so"
 
 mapfile -t children < <(ps -o pid= --ppid "$broker" | tr -d ' ')
 kill -KILL "$broker" "${children[@]}"

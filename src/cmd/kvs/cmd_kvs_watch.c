@@ -20,7 +20,9 @@ struct watch {
     struct kvs_args a;
     const char *key;
     const char *prefix; /* of keys below it */
+    struct cmd *c;
     uint64_t results;
+    bool anew; /* the broker was started again: the next result is what is there now */
 };
 
 /* --- JSON --- */
@@ -193,7 +195,7 @@ static int print_text(struct cmd *c, struct watch *w, flux_future_t *f)
     if (w->a.recursive)
         return print_changes(c, w, f);
     if (flux_kvs_lookup_get(f, &data, &len, &err) == 0) {
-        if (w->a.append && w->results > 0 && flux_kvs_watch_whole(f)) {
+        if (w->a.append && w->results > 0 && !w->anew && flux_kvs_watch_whole(f)) {
             fflush(stdout);
             fprintf(stderr, "flux %s: %s was replaced\n", c->name, w->key);
         }
@@ -207,6 +209,27 @@ static int print_text(struct cmd *c, struct watch *w, flux_future_t *f)
     return print_dir(c, w, f);
 }
 
+static void back_cb(flux_t *h, void *arg)
+{
+    struct watch *w = arg;
+
+    w->anew = true;
+    if (w->a.append)
+        cmd_error(w->c, "the broker was started again: %s from its beginning", w->key);
+    else
+        cmd_error(w->c, "the broker was started again: going on");
+}
+
+/* May another result be printed?  One that repeats what is there after a return does not count. */
+static bool more(struct watch *w)
+{
+    if (w->anew)
+        w->anew = false;
+    else
+        w->results++;
+    return w->results != w->a.count;
+}
+
 static int watch(struct cmd *c, struct watch *w)
 {
     int flags = FLUX_KVS_VALUES | (w->a.append ? FLUX_KVS_WATCH_APPEND : 0) |
@@ -218,6 +241,7 @@ static int watch(struct cmd *c, struct watch *w)
 
     if (!f)
         return h ? cmd_error(c, "%s: %s", w->key, strerror(errno)) : CMD_FAIL;
+    flux_set_back_handler(h, back_cb, w);
     do {
         if (flux_future_wait(f, w->a.timeout) < 0)
             rc = cmd_error(c, "%s: %s", w->key,
@@ -230,7 +254,7 @@ static int watch(struct cmd *c, struct watch *w)
             rc = w->a.json ? print_json(c, w, f) : print_text(c, w, f);
         if (fflush(stdout) != 0) /* nobody hears it; that is said at the end of the program */
             break;
-    } while (rc == CMD_OK && ++w->results != w->a.count && flux_future_next(f) == 0);
+    } while (rc == CMD_OK && more(w) && flux_future_next(f) == 0);
     flux_future_destroy(f);
     return rc;
 }
@@ -251,7 +275,7 @@ int kvs_watch(struct cmd *c, int argc, char **argv)
         "[OPTION...] KEY",
         "Print a value, or the entries of a directory, now and whenever they change.", opts, NULL,
         0};
-    struct watch w = {.prefix = ""};
+    struct watch w = {.prefix = "", .c = c};
     char *prefix = NULL;
     int rc = kvs_parse(c, &usage, argc, argv, 1, 1, "one KEY is required", &w.a);
 
