@@ -36,8 +36,8 @@ flux_t *flux_open(const char *uri, flux_reactor_t *r, errmsg_t *err);
  * FLUX_MSGF_IDEMPOTENT: these wait, and are sent (again) when the connection is back.  So are
  * subscriptions; events that were published meanwhile are missed.  A stream that is sent again
  * begins anew.  The connection counts as lost, as without the flag, when the broker has disconnected
- * this program with a reason, when the session's directory (two levels above the socket) is gone, or
- * after FLUX_RECONNECT_MAX seconds.  The flag has no effect for an inherited connection. */
+ * this program, after FLUX_RECONNECT_MAX seconds, or when the session's directory (two levels above
+ * the socket; that of the system session stays) is gone.  No effect for an inherited connection. */
 #define FLUX_O_RECONNECT 1u
 #define FLUX_RECONNECT_MAX 60.
 flux_t *flux_open_flags(const char *uri, flux_reactor_t *r, unsigned flags, errmsg_t *err);
