@@ -1,11 +1,13 @@
 /* check_wrexec_module.c - what rank 0 does with requests that come early, or from the wrong
  * client: the module on a handle of the test's own, with a job whose only node is the child's. */
 #include "config.h"
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/uio.h>
 
 #include "libflux/module.h"
+#include "libflux/slice.h"
 #include "libflux/test/fake.h"
 #include "libutil/le.h"
 #include "libutil/test/suite.h"
@@ -14,6 +16,65 @@
 extern const struct flux_module flux_module_wrexec;
 
 #define ASKED_MAX 64
+#define DEFERRED_MAX 32
+
+/* A clock that stands still, on which slices are counted: only deferrals call back. */
+struct still {
+    flux_watcher_t *w[DEFERRED_MAX];
+    size_t n;
+};
+
+static double still_now(void *impl)
+{
+    return 100.;
+}
+
+static int still_timer(void *impl, flux_watcher_t *w, double at)
+{
+    return 0;
+}
+
+static void still_no_timer(void *impl, flux_watcher_t *w)
+{
+}
+
+static int still_defer(void *impl, flux_watcher_t *w)
+{
+    struct still *s = impl;
+
+    ck_assert_uint_lt(s->n, DEFERRED_MAX);
+    s->w[s->n++] = w;
+    return 0;
+}
+
+static void still_clear(void *impl, flux_watcher_t *w)
+{
+    struct still *s = impl;
+    size_t n = 0;
+
+    for (size_t i = 0; i < s->n; i++) {
+        if (s->w[i] != w)
+            s->w[n++] = s->w[i];
+    }
+    s->n = n;
+}
+
+static const struct flux_reactor_ops still_ops = {.now = still_now,
+                                                  .timer_set = still_timer,
+                                                  .timer_clear = still_no_timer,
+                                                  .defer = still_defer,
+                                                  .defer_clear = still_clear};
+
+/* Until nothing is deferred. */
+static void still_run(struct still *s)
+{
+    while (s->n > 0) {
+        flux_watcher_t *w = s->w[0];
+
+        still_clear(s, w);
+        flux_watcher_fire(w);
+    }
+}
 
 struct bed {
     struct fake f;
@@ -26,7 +87,9 @@ struct bed {
     bool opened;      /* the stream was answered */
     int full;         /* this many requests find the child's mailbox full */
     int ntree, ndown;
-    char frames[1024]; /* types of frames for the child, "LAUNCH KILL " */
+    bool stands; /* its clock: `still` */
+    struct still still;
+    char frames[8192]; /* types of frames for the child, "LAUNCH KILL " */
     char told[4096];   /* to the job module */
     size_t raised;     /* messages about jobs, to the job module */
     size_t output;     /* bytes to the client that listens */
@@ -38,6 +101,7 @@ struct bed {
     char last[512];   /* JSON of the last of these, and of wrexec.listen */
     bool mute;        /* has handed over */
     uint32_t size;
+    char env[64];            /* of the last LAUNCH */
     char hosts[64];          /* wrexec_launch.hosts of the last LAUNCH that has it */
     const char *const *mark; /* by rank: what it answers to wrexec.host; NULL: an error */
 };
@@ -68,6 +132,9 @@ static void take_hosts(struct bed *b, const struct wire_frame *f)
     ck_assert_int_eq(
         exec_launchrec_get(f->payload + WIRE_LAUNCH_HEAD, f->len - WIRE_LAUNCH_HEAD, &rec, &err),
         0);
+    ck_assert_uint_lt(rec.env_len, sizeof(b->env));
+    memset(b->env, 0, sizeof(b->env));
+    memcpy(b->env, rec.env, rec.env_len);
     ck_assert_ptr_nonnull(json = json_loadb(rec.json, rec.json_len, 0, NULL));
     hosts = json_string_value(json_object_get(json, "hosts"));
     if (hosts)
@@ -197,6 +264,10 @@ static bool child_answers(struct bed *b)
 static void turn(struct bed *b)
 {
     do {
+        if (b->stands) {
+            still_run(&b->still);
+            continue;
+        }
         flux_timer_start(b->stop, 0.002, 0.);
         flux_reactor_run(b->f.r);
     } while (child_answers(b));
@@ -232,7 +303,7 @@ static void answer(struct bed *b)
 }
 
 /* It was only just loaded: it knows nothing of the tree. */
-static struct bed *bed_create_sized(uint32_t size)
+static struct bed *bed_create_on(uint32_t size, bool stands)
 {
     struct bed *b = calloc(1, sizeof(*b));
     errmsg_t err;
@@ -241,13 +312,20 @@ static struct bed *bed_create_sized(uint32_t size)
     b->size = size;
     b->f.user = b;
     b->f.hook = sent;
-    ck_assert_ptr_nonnull(b->f.r = flux_reactor_create(false));
+    b->stands = stands;
+    b->f.r = stands ? flux_reactor_create_ops(&still_ops, &b->still) : flux_reactor_create(false);
+    ck_assert_ptr_nonnull(b->f.r);
     ck_assert_ptr_nonnull(b->f.h =
                               flux_handle_create(&fake_nowait_ops, &b->f, b->f.r, 0, size, 42));
     (void)fake_ops;
     ck_assert_ptr_nonnull(b->stop = flux_timer_create(b->f.r, stop_cb, b));
     ck_assert_int_eq(flux_module_wrexec.init(b->f.h, 0, NULL, &b->ctx, &err), 0);
     return b;
+}
+
+static struct bed *bed_create_sized(uint32_t size)
+{
+    return bed_create_on(size, false);
 }
 
 static struct bed *bed_create(void)
@@ -814,6 +892,53 @@ START_TEST(hosts_reloaded)
 }
 END_TEST
 
+static uint64_t running(struct bed *b)
+{
+    uint64_t n;
+
+    say(b, "wrexec.stats", 1, 0, "{}");
+    ck_assert_int_eq(sscanf(strstr(b->last, "\"running\":"), "\"running\":%" SCNu64, &n), 1);
+    return n;
+}
+
+/* A launch of more jobs than a slice has: the rest follows, after a reload too, and the last ones
+ * have the environment that only the first one brought along. */
+START_TEST(launch_in_slices)
+{
+    for (int reloaded = 0; reloaded < 2; reloaded++) {
+        struct bed *b = bed_create_on(2, true);
+        json_t *nodes = json_pack("[[sissi]]", "1", 1, "", "", 0);
+        launchbuf_t *buf = exec_launchbuf_create();
+        char *argv[] = {(char *)"true", NULL};
+        size_t len;
+        void *data;
+
+        answer(b);
+        for (uint64_t id = 1; id <= FLUX_SLICE_THINGS + 2; id++) {
+            struct wrexec_launch w = {.id = id, .nodes = nodes, .output = "client"};
+            struct launchreq req = {.launch = &w, .argv = argv, .env = "A=1", .envlen = 4};
+
+            ck_assert_int_eq(exec_launchbuf_add(buf, &req), 0);
+        }
+        ck_assert_ptr_nonnull(data = exec_launchbuf_take(buf, &len));
+        say_raw(b, "wrexec.launch", 1, data, len);
+        ck_assert_uint_eq(running(b), FLUX_SLICE_THINGS);
+        ck_assert_uint_eq(b->responses, 0);
+        if (reloaded)
+            reload(b);
+        turn(b);
+        ck_assert_uint_eq(running(b), FLUX_SLICE_THINGS + 2);
+        ck_assert_uint_eq(b->responses, 1);
+        ck_assert_uint_eq(strlen(b->frames), (FLUX_SLICE_THINGS + 2) * strlen("LAUNCH "));
+        ck_assert_str_eq(b->env, "A=1");
+        free(data);
+        exec_launchbuf_destroy(buf);
+        json_decref(nodes);
+        bed_free(b);
+    }
+}
+END_TEST
+
 START_TEST(bad_inheritance)
 {
     for (int bad = 0; bad < 8; bad++) {
@@ -848,5 +973,5 @@ int main(void)
     RUN_SUITE("wrexec module", early_kill, early_jobs, foreign_credit, full_child, answered,
               many_notes, signal_to_job, ranks_not_told, many_names, parent_leaves, reloaded_early,
               reloaded_edges, reloaded_clients, reloaded_names, hosts_of_one_name, hosts_not_told,
-              hosts_reloaded, bad_inheritance);
+              hosts_reloaded, launch_in_slices, bad_inheritance);
 }
