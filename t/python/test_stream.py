@@ -69,6 +69,14 @@ class StreamTest(Case):
         for out in outs:
             out.close()
 
+    def test_writer_leaves(self):
+        """one of several writers closes its end while the first one is silent: the end"""
+        outs = [self.h.stream_writer("py.j", rank=n, size=2) for n in range(2)]
+        with self.h.stream_reader("py.j") as steps:
+            outs[1].close()
+            self.assertIsNone(steps.begin_step(timeout=20))
+        outs[0].close()
+
     def test_errors(self):
         """errors, and ends that were closed"""
         self.fails(errno.ETIMEDOUT, self.h.stream_reader, "py.nobody", timeout=0.01)

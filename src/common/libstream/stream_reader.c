@@ -266,27 +266,33 @@ static int sources_wait(flux_stream_t *s, double seconds, errmsg_t *err)
 }
 
 /* Make the heads of all sources, or what follows these, one step, of at least number `least`.  1;
- * 0: not now; -1. */
+ * 0: not now; -1.  For heads, 0 means that each source was looked at: those without a head have
+ * nothing, and have not ended, so that waiting for these is all that can be done. */
 static int agree(flux_stream_t *s, int slot, uint64_t least, errmsg_t *err)
 {
     uint64_t target = least;
     uint32_t same = 0;
+    uint32_t waits = 0;
 
-    for (uint32_t i = 0; same < s->nsources; i = (i + 1) % s->nsources) {
+    for (uint32_t i = 0; same + waits < s->nsources; i = (i + 1) % s->nsources) {
         struct stream_source *src = &s->sources[i];
         int rc;
 
         while ((rc = source_take(s, src, slot, err)) == 1 && src->steps[slot].step < target)
             release(src, slot);
-        if (rc <= 0)
+        if (rc < 0 || (rc == 0 && slot == NEXT))
             return rc;
+        if (rc == 0) {
+            waits++;
+            continue;
+        }
         if (src->steps[slot].step > target) {
             target = src->steps[slot].step;
-            same = 0;
+            same = waits = 0;
         }
         same++;
     }
-    return 1;
+    return waits > 0 ? 0 : 1;
 }
 
 int flux_stream_begin_step(flux_stream_t *s, uint64_t which, double timeout, uint64_t *step,
