@@ -237,9 +237,13 @@ static void futex_wake(_Atomic uint32_t *word)
     syscall(SYS_futex, word, FUTEX_WAKE, 1, NULL, NULL, 0);
 }
 
-void lane_tx_wait(lane_tx_t *l, double seconds)
+uint32_t lane_tx_seen(lane_tx_t *l)
 {
-    uint32_t seen = atomic_load(&l->p->released);
+    return atomic_load(&l->p->released);
+}
+
+void lane_tx_wait(lane_tx_t *l, uint32_t seen, double seconds)
+{
     struct timespec ts = {.tv_sec = (time_t)seconds};
 
     ts.tv_nsec = (long)((seconds - (double)ts.tv_sec) * 1e9);

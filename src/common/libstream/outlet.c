@@ -263,6 +263,7 @@ static struct outlet_conn *blocked_by(outlet_t *o, uint64_t step, uint64_t size)
 static double wait_for(outlet_t *o, struct outlet_conn *c, double now, double until)
 {
     double seconds = until - now < 3600. ? until - now : 3600.;
+    uint32_t seen = lane_tx_seen(c->lane); /* with the lock: the door's thread kicks with it */
 
     if (c->since == 0. || lane_tx_live(c->lane) < c->live)
         c->since = now;
@@ -272,7 +273,7 @@ static double wait_for(outlet_t *o, struct outlet_conn *c, double now, double un
     c->pins++;
     pthread_mutex_unlock(&o->lock);
     if (seconds > 0.)
-        lane_tx_wait(c->lane, seconds);
+        lane_tx_wait(c->lane, seen, seconds);
     pthread_mutex_lock(&o->lock);
     INVARIANT(2, c->pins == 1);
     c->pins--;

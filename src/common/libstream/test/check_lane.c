@@ -229,7 +229,7 @@ static void *thread_writer(void *arg)
         if (rand_r(&seed) % 4 == 0 && lane_tx_drop(p->tx))
             dropped++;
         while (!offer(p, step)) {
-            lane_tx_wait(p->tx, 10.);
+            lane_tx_wait(p->tx, lane_tx_seen(p->tx), 10.);
             while (lane_tx_reap(p->tx))
                 ;
         }
@@ -294,6 +294,21 @@ START_TEST(bells)
 }
 END_TEST
 
+/* A kick between the decision to wait and the wait is not lost. */
+START_TEST(kick)
+{
+    struct pair p = pair_create();
+    uint32_t seen;
+
+    ck_assert(offer(&p, 1));
+    seen = lane_tx_seen(p.tx);
+    lane_tx_kick(p.tx);
+    lane_tx_wait(p.tx, seen, 3600.);
+    ck_assert_ptr_null(lane_tx_reap(p.tx));
+    pair_destroy(&p);
+}
+END_TEST
+
 /* Each end, with a page in which the other has written anything. */
 START_TEST(garbage)
 {
@@ -330,5 +345,5 @@ END_TEST
 
 int main(void)
 {
-    RUN_SUITE("lane", order, drop, latest, slots, any_order, threads, bells, garbage);
+    RUN_SUITE("lane", order, drop, latest, slots, any_order, threads, bells, kick, garbage);
 }
