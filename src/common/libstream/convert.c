@@ -176,7 +176,13 @@ static int add_part(struct plan *p, struct convert_record *r, const struct strea
         part->convert = stream_elem_converter(from->type, p->c->order, to->type);
         part->copies = stream_elem_copies(from->type, p->c->order, to->type);
     }
-    return to && !to->variable ? make_fill(p, r, to, &part->absent) : 0;
+    if (to && !to->variable && make_fill(p, r, to, &part->absent) < 0)
+        return -1;
+    /* An element that is null, where the field itself is not absent. */
+    if (from->type == STREAM_RECORD && from->pointers && to && !to->pointers &&
+        !part->absent.record && !(part->absent.record = pair(p, NULL, to->of)))
+        return -1;
+    return 0;
 }
 
 static int add_both(struct plan *p, struct convert_record *r, const struct stream_field *a,

@@ -690,6 +690,78 @@ START_TEST(test_large)
 }
 END_TEST
 
+/* Elements that are null, for a reader that has the records in place. */
+struct atom {
+    uint32_t id;
+};
+struct by_pointers {
+    uint32_t n;
+    struct atom **many;
+    struct atom *three[3];
+};
+struct in_place {
+    uint32_t n;
+    struct atom *many;
+    struct atom *three;
+};
+static const struct stream_row atom_rows[] = {
+    STREAM_SCALAR(struct atom, id, U32),
+    STREAM_ROW_END,
+};
+static const struct stream_table atom_table = STREAM_TABLE(struct atom, "atom", atom_rows);
+static const struct stream_row by_pointers_rows[] = {
+    STREAM_SCALAR(struct by_pointers, n, U32),
+    STREAM_NESTED_VECTOR(struct by_pointers, many, struct atom *, &atom_table, n,
+                         .flags = STREAM_POINTER),
+    {.name = "three",
+     .type = STREAM_RECORD,
+     .flags = STREAM_POINTER,
+     .of = &atom_table,
+     .dims = {{3, NULL}},
+     .offset = offsetof(struct by_pointers, three)},
+    STREAM_ROW_END,
+};
+static const struct stream_table by_pointers_table =
+    STREAM_TABLE(struct by_pointers, "atoms", by_pointers_rows);
+static const struct stream_row in_place_rows[] = {
+    STREAM_SCALAR(struct in_place, n, U32),
+    STREAM_NESTED_VECTOR(struct in_place, many, struct atom, &atom_table, n),
+    {.name = "three",
+     .type = STREAM_RECORD,
+     .flags = STREAM_OPTIONAL,
+     .of = &atom_table,
+     .dims = {{3, NULL}},
+     .offset = offsetof(struct in_place, three)},
+    STREAM_ROW_END,
+};
+static const struct stream_table in_place_table =
+    STREAM_TABLE(struct in_place, "atoms", in_place_rows);
+
+START_TEST(test_null_elements)
+{
+    stream_format_t *f = stream_format_create(&by_pointers_table, NULL);
+    stream_format_t *to = stream_format_create(&in_place_table, NULL);
+    stream_convert_t *c = stream_convert_create(f, STREAM_NATIVE, to, NULL);
+    struct atom a = {7};
+    struct atom b = {8};
+    struct by_pointers in = {2, (struct atom *[]){&a, NULL}, {NULL, &b, NULL}};
+    struct in_place *out;
+    uint64_t buf[64];
+    errmsg_t err = {""};
+    size_t len;
+
+    ck_assert_int_eq(stream_encode(f, &in, buf, sizeof(buf), &len, &err), 0);
+    out = stream_convert(c, (uint8_t *)buf + STREAM_HEADER, len - STREAM_HEADER, 1000, 0, &err);
+    ck_assert_msg(out != NULL, "%s", err.text);
+    ck_assert(out->n == 2 && out->many[0].id == 7 && out->many[1].id == 0);
+    ck_assert(out->three[0].id == 0 && out->three[1].id == 8 && out->three[2].id == 0);
+    free(out);
+    stream_convert_destroy(c);
+    stream_format_destroy(f);
+    stream_format_destroy(to);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tc = tcase_create("convert");
@@ -701,6 +773,7 @@ int main(void)
     tcase_add_test(tc, test_tree);
     tcase_add_test(tc, test_encode_refused);
     tcase_add_test(tc, test_many);
+    tcase_add_test(tc, test_null_elements);
     tcase_add_test(tc, test_inner);
     tcase_add_loop_test(tc, test_versions, 0, sizeof(versions) / sizeof(versions[0]));
     tcase_add_test(tc, test_other_host);

@@ -196,8 +196,7 @@ static struct stream_table *later(struct chance *c, struct later *l, const struc
             while (!stream_elem_converter(t->rows[i].type, STREAM_NATIVE, r.type));
         if (chance(c, 5) == 0 && r.type != STREAM_RECORD)
             r.flags ^= STREAM_OPTIONAL;
-        else if (r.type == STREAM_RECORD && !r.dims[0].fixed && !r.dims[0].field && r.of != out &&
-                 chance(c, 4) == 0)
+        else if (r.type == STREAM_RECORD && r.of != out && chance(c, 4) == 0)
             r.flags ^= STREAM_POINTER;
         rows[k++] = r;
     }
