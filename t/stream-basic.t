@@ -29,6 +29,10 @@ go() {
 field() {
     "$FLUX" stream ls --json "$1" 2>/dev/null | sed -n "s/.*\"$2\": \([0-9]*\).*/\1/p"
 }
+# Has a writer of a stream waited for a reader?
+blocked() {
+    "$FLUX" stream ls --json "$1" | grep -q '"blocked": [0.]*[1-9]'
+}
 has() {
     [ "$(field "$1" "$2")" = "$3" ]
 }
@@ -210,6 +214,19 @@ opened w
 ok "flux stream rm of one that is being written" "$FLUX" stream rm removed
 ended w 1
 is "$last" "error: stream 'removed' was removed " "is an error of the writer"
+peer w 0 write waits 3000 0 1 ready=1
+opened w
+peer r 1 read waits ready=1
+opened r
+go w
+wait_until 20 blocked waits
+pass "a writer that waits for a reader tells so"
+ok "flux stream rm of one whose writer waits" "$FLUX" stream rm waits
+ended w 1
+is "$last" "error: stream 'waits' was removed " "is an error of the writer, too"
+go r
+ended r
+like "$last" "(the end|has died)" "and its readers come to an end"
 exits 1 "flux stream rm of what is not there" "$FLUX" stream rm gone
 like "$err" "no stream 'gone'" "says so"
 exits 1 "a reader of what nobody writes" "$FLUX" stream cat --timeout=10ms nothing

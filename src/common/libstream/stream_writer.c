@@ -4,8 +4,8 @@
  * variable that is put is only noted; ending the step copies all of them, once, to where readers
  * see them.  A step that nobody would see costs no more than counting it.
  *
- * While steps are ended the module is told how far this writer is, at most once in COUNT_SECONDS,
- * and then it is looked whether the stream was removed.
+ * While steps are ended, and while one waits for readers, the module is told how far this writer
+ * is, at most once in COUNT_SECONDS, and then it is looked whether the stream was removed.
  *
  * Failure: see flux_stream_end_step().  A broker that is gone does not stop the stream: data do not
  * pass it, and readers that are there go on.
@@ -13,6 +13,7 @@
 #include "config.h"
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -141,6 +142,39 @@ static int heard(flux_stream_t *s, errmsg_t *err)
     return 0;
 }
 
+/* Both, if it is time for them: -1 if the stream was removed. */
+static int report(flux_stream_t *s, errmsg_t *err)
+{
+    double now = clock_now();
+
+    if (now < s->counted + COUNT_SECONDS)
+        return 0;
+    s->counted = now;
+    if (heard(s, err) < 0)
+        return -1;
+    count(s);
+    return 0;
+}
+
+/* Room for the step; the module is told and heard while it waits for readers. */
+static int begin(flux_stream_t *s, uint64_t size, double timeout, void **buf, errmsg_t *err)
+{
+    double until = timeout < 0. ? INFINITY : clock_now() + timeout;
+    double left = timeout < 0. ? INFINITY : timeout;
+
+    while (outlet_begin(s->out, s->step, size, left < COUNT_SECONDS ? left : COUNT_SECONDS, buf,
+                        err) < 0) {
+        if (errno != ETIMEDOUT || report(s, err) < 0)
+            return -1;
+        if ((left = until - clock_now()) <= 0.)
+            return errmsg_fail(err, ETIMEDOUT,
+                               "step %" PRIu64 " of stream '%s' has waited %g s for a reader that "
+                               "does not keep up",
+                               s->step, s->name, timeout);
+    }
+    return 0;
+}
+
 int flux_stream_place(flux_stream_t *s, double timeout, errmsg_t *err)
 {
     uint64_t size;
@@ -152,7 +186,7 @@ int flux_stream_place(flux_stream_t *s, double timeout, errmsg_t *err)
                                      : "step %" PRIu64 " of stream '%s' is read, not written",
                            s->step, s->name);
     size = block_size(s->vars);
-    if (outlet_begin(s->out, s->step, size, timeout, &buf, err) < 0)
+    if (begin(s, size, timeout, &buf, err) < 0)
         return -1;
     s->placed = buf;
     block_write(s->vars, buf);
@@ -174,8 +208,6 @@ void *flux_stream_at(flux_stream_t *s, const char *var)
 
 int stream_writer_end(flux_stream_t *s, double timeout, errmsg_t *err)
 {
-    double now = clock_now();
-
     if (!s->placed && s->reserved > 0)
         return errmsg_fail(err, EINVAL,
                            "step %" PRIu64 " of stream '%s' has variables without data: place it, "
@@ -189,13 +221,7 @@ int stream_writer_end(flux_stream_t *s, double timeout, errmsg_t *err)
     s->reserved = 0;
     block_clear(s->vars);
     s->step++;
-    if (now < s->counted + COUNT_SECONDS)
-        return 0;
-    s->counted = now;
-    if (heard(s, err) < 0)
-        return -1;
-    count(s);
-    return 0;
+    return report(s, err);
 }
 
 int flux_stream_define(flux_stream_t *s, const char *format, errmsg_t *err)
