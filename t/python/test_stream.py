@@ -112,6 +112,22 @@ class StreamTest(Case):
         self.assertTrue(out.closed)
         self.fails(errno.ECANCELED, out.put, "x", b"")
 
+    def test_view_outlives(self):
+        """a view that outlives its stream, or its handle, does not keep a writer waiting"""
+        for close_handle in (False, True):
+            h = flux.open()
+            with self.h.stream_writer("py.k") as out:
+                steps = h.stream_reader("py.k", depth=2)
+                out.put("x", b"x" * 10000)
+                out.end_step()
+                view = steps.begin_step(timeout=60)["x"]
+                (h if close_handle else steps).close()
+                for _ in range(5):
+                    out.put("x", b"y" * 10000)
+                    out.end_step(timeout=20)
+            self.assertEqual(len(bytes(view)), 10000)
+            h.close()
+
     def test_interrupt(self):
         """KeyboardInterrupt ends a wait for a step"""
         program = (

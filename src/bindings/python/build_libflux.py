@@ -307,6 +307,7 @@ struct flux_stream_opts {
 flux_stream_t *flux_stream_open(flux_t *h, const char *name, int mode,
                                 const struct flux_stream_opts *opts, errmsg_t *err);
 void flux_stream_close(flux_stream_t *s);
+void flux_stream_leave(flux_stream_t *s);
 int flux_stream_put(flux_stream_t *s, const char *var, const void *data, size_t len, errmsg_t *err);
 struct flux_stream_array {
     const char *type;

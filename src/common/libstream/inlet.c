@@ -179,6 +179,11 @@ uint64_t inlet_first(const inlet_t *i)
     return i->first;
 }
 
+void inlet_leave(inlet_t *i)
+{
+    shutdown(i->fd, SHUT_RDWR);
+}
+
 int inlet_fd(const inlet_t *i)
 {
     return i->fd;

@@ -27,6 +27,15 @@ void flux_stream_close(flux_stream_t *s)
     errno = saved;
 }
 
+void flux_stream_leave(flux_stream_t *s)
+{
+    int saved = errno;
+
+    if (s->mode == FLUX_STREAM_READ)
+        stream_reader_leave(s);
+    errno = saved;
+}
+
 flux_stream_t *flux_stream_open(flux_t *h, const char *name, enum flux_stream_mode mode,
                                 const struct flux_stream_opts *opts, errmsg_t *err)
 {

@@ -74,6 +74,11 @@ flux_stream_t *flux_stream_open(flux_t *h, const char *name, enum flux_stream_mo
 /* Readers of a closed writer get the steps that it has ended, and then the end.  NULL-safe, keeps
  * errno.  Before the handle is closed. */
 void flux_stream_close(flux_stream_t *s);
+/* Reader: leave the stream, so that no writer waits for it; what flux_stream_get() has found stays
+ * mapped until flux_stream_close(), the only call that may follow, but its bytes may change.  For
+ * bindings to languages in which the end of the use of memory is not known.  No effect on a
+ * writer.  Keeps errno. */
+void flux_stream_leave(flux_stream_t *s);
 
 /* --- writing --- */
 

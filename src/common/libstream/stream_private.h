@@ -61,6 +61,7 @@ int stream_writer_end(flux_stream_t *s, double timeout, errmsg_t *err);
 void stream_writer_close(flux_stream_t *s);
 int stream_reader_open(flux_stream_t *s, const struct flux_stream_opts *opts, errmsg_t *err);
 int stream_reader_end(flux_stream_t *s, errmsg_t *err);
+void stream_reader_leave(flux_stream_t *s);
 void stream_reader_close(flux_stream_t *s);
 
 #endif

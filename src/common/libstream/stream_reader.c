@@ -54,6 +54,16 @@ static void shift(struct stream_source *src)
     src->has[NEXT] = false;
 }
 
+void stream_reader_leave(flux_stream_t *s)
+{
+    for (uint32_t i = 0; i < s->nsources; i++) {
+        if (s->sources[i].in)
+            inlet_leave(s->sources[i].in);
+    }
+    flux_future_destroy(s->f);
+    s->f = NULL;
+}
+
 void stream_reader_close(flux_stream_t *s)
 {
     for (uint32_t i = 0; i < s->nsources; i++) {

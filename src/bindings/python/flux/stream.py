@@ -94,8 +94,11 @@ class _Stream:
         return self._s
 
     def _drop(self) -> None:
-        """Close it in C, when nobody uses its memory any more."""
-        self._s = None
+        """Leave it now, and close it in C when nobody uses its memory any more."""
+        pointer, self._s = self._s, None
+        connection = self._handle._connection
+        if pointer is not None and connection is not None and connection.h:  # not a child process
+            lib.flux_stream_leave(pointer)
 
     def close(self) -> None:
         """Leave the stream. Closing twice is not an error."""
@@ -254,7 +257,7 @@ class StreamReader(_Stream):
                 fail_with(err)
 
     def close(self) -> None:
-        """Leave the stream. The memory of arrays that are still used stays until they are not."""
+        """Leave the stream. Arrays that are still used stay valid, but what is in them may change."""
         if self._s is not None and not self._handle.closed:
             self.end_step()
         self._drop()
