@@ -214,6 +214,18 @@ opened w
 ok "flux stream rm of one that is being written" "$FLUX" stream rm removed
 ended w 1
 is "$last" "error: stream 'removed' was removed " "is an error of the writer"
+peer w0 0 write twice 50 0 1 hold=1
+opened w0
+wait_until 20 grep -q written w0.out
+ok "flux stream rm of one that is written again" "$FLUX" stream rm twice
+peer w1 0 write twice 1 0 1 ready=1
+opened w1
+go w0
+ended w0 1
+has twice step 0
+is $? 0 "a writer of a stream that was removed does not count for the next one of its name"
+go w1
+ended w1 1
 peer w 0 write waits 3000 0 1 ready=1
 opened w
 peer r 1 read waits ready=1

@@ -38,7 +38,7 @@ struct flux_stream {
     size_t room;         /* of `values` */
     unsigned reserved;   /* values that have no data */
     char *placed;        /* the step, begun in the outlet; NULL: not yet */
-    uint64_t id;         /* of this writer in the stream */
+    uint64_t id;         /* of this writer; 0: the module does not know it */
     double counted;      /* when it last told the module how far it is */
 
     /* Reader. */

@@ -17,7 +17,7 @@ struct stream_write {
 extern const struct flux_schema stream_write_schema;
 
 struct stream_written {
-    uint64_t writer; /* its number in the stream */
+    uint64_t writer; /* its number, among those of all streams */
     uint64_t step;   /* that it begins with */
 };
 extern const struct flux_schema stream_written_schema;

@@ -132,8 +132,10 @@ static int heard(flux_stream_t *s, errmsg_t *err)
     struct stream_written w;
 
     while (flux_future_wait(s->f, PEEK_SECONDS) == 0) {
-        if (flux_future_errnum(s->f) == ECANCELED)
+        if (flux_future_errnum(s->f) == ECANCELED) {
+            s->id = 0;
             return errmsg_fail(err, ECANCELED, "%s", flux_future_error(s->f));
+        }
         if (flux_rpc_get_struct(s->f, &stream_written_schema, &w, NULL) == 0)
             s->id = w.writer;
         if (flux_future_next(s->f) < 0)

@@ -11,8 +11,9 @@
  *
  * Invariants:
  *  1. A stream exists as long as it has a writer or a reader.
- *  2. The numbers of a stream's writers rise, and its list is in their order: a reader has been
- *     told of exactly the writers up to `seen`.
+ *  2. Writers are numbered across all streams, so that a number never means another writer, and the
+ *     list of a stream is in the order of its numbers: a reader has been told of exactly the
+ *     writers up to `seen`.
  *  3. No two writers of a stream have the same rank, and all agree about `size`.
  *  4. The step with which a writer begins is larger than all that were counted before it, as long
  *     as the stream exists.
@@ -58,6 +59,7 @@ struct ctx {
     uint64_t writers;
     uint64_t readers;
     uint64_t opened;
+    uint64_t last; /* number of the last writer that joined any stream */
 };
 
 struct stream {
@@ -266,7 +268,7 @@ static struct writer *writer_create(struct stream *s, const flux_msg_t *req,
         return NULL;
     }
     w->req = flux_msg_incref(req);
-    w->id = w->at.writer = ++s->last;
+    w->id = w->at.writer = s->last = ++s->ctx->last;
     w->count.step = s->step;
     list_append(&s->writers, &w->node);
     s->size = in->size;
