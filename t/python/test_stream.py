@@ -77,6 +77,25 @@ class StreamTest(Case):
             self.assertIsNone(steps.begin_step(timeout=20))
         outs[0].close()
 
+    def test_first_step(self):
+        """ranks of a group begin with the same step; one that comes again goes on"""
+
+        def counted() -> int:
+            streams = self.h.rpc("stream.list")["streams"]
+            return next(s["step"] for s in streams if s["name"] == "py.l")
+
+        first = self.h.stream_writer("py.l", rank=0, size=2)
+        while counted() == 0:
+            first.end_step()
+        late = self.h.stream_writer("py.l", rank=1, size=2)
+        self.assertEqual(late.step, 0)
+        reached = first.step
+        first.close()
+        first = self.h.stream_writer("py.l", rank=0, size=2)
+        self.assertEqual(first.step, reached)
+        first.close()
+        late.close()
+
     def test_errors(self):
         """errors, and ends that were closed"""
         self.fails(errno.ETIMEDOUT, self.h.stream_reader, "py.nobody", timeout=0.01)

@@ -15,11 +15,14 @@
  *     list of a stream is in the order of its numbers: a reader has been told of exactly the
  *     writers up to `seen`.
  *  3. No two writers of a stream have the same rank, and all agree about `size`.
- *  4. The step with which a writer begins is larger than all that were counted before it, as long
- *     as the stream exists.
+ *  4. Writers that join a stream that has none form a group.  Each rank of it that joins for the
+ *     first time begins with the same step, `begin`, however far the others are; one that was there
+ *     before, with one that is larger than all that were counted.  `begin` is larger than all that
+ *     groups before it have counted, as long as the stream exists.
  *
  * A reload leaves requests unanswered, so that the next instance gets them, numbers the writers
- * anew, and tells them and readers so; it learns the steps with the next counts.
+ * anew, and tells them and readers so; it learns the steps with the next counts, and takes 0 for
+ * the one with which a group has begun.
  *
  * Failure: a client that disconnects, or whose broker is lost (event overlay.down), leaves all its
  * streams; readers are told which writer that was, and why.  A lack of memory while a reader is
@@ -34,6 +37,7 @@
 
 #include "libflux/cancel_wire.h"
 #include "libflux/module.h"
+#include "libidset/idset.h"
 #include "libservice/claim.h"
 #include "libservice/session.h"
 #include "libservice/setup.h"
@@ -70,7 +74,9 @@ struct stream {
     struct list_node writers;
     struct list_node readers;
     uint64_t last;          /* number of the last writer that joined */
-    uint64_t step;          /* for the next writer that joins */
+    uint64_t begin;         /* the step with which the group has begun */
+    idset_t *joined;        /* ranks of it that have joined, ever */
+    uint64_t step;          /* larger than all that were counted */
     struct list_node dirty; /* in ctx.dirty while readers have to be told */
     json_t *gone;           /* of stream_gone: those that left in this pass */
 };
@@ -103,6 +109,7 @@ static void stream_free(void *val)
 
     list_remove(&s->dirty);
     json_decref(s->gone);
+    idset_destroy(s->joined);
     free(s->format);
     free(s->name);
     free(s);
@@ -136,7 +143,7 @@ static struct stream *stream_for(struct ctx *ctx, const flux_msg_t *req, const c
     list_init(&s->writers);
     list_init(&s->readers);
     list_init(&s->dirty);
-    if (!(s->name = strdup(name)) || !(s->gone = json_array()) ||
+    if (!(s->name = strdup(name)) || !(s->gone = json_array()) || !(s->joined = idset_create()) ||
         hmap_put(ctx->streams, name, s) < 0)
         goto nomem;
     return s;
@@ -223,6 +230,11 @@ static int write_check(struct ctx *ctx, const flux_msg_t *req, const struct stre
                                   "stream '%.128s': rank %u is not below the number of writers, %u",
                                   in->name, in->rank, in->size),
                -1;
+    if (in->size > MEMBERS_MAX)
+        return flux_respond_error(ctx->h, req, EINVAL,
+                                  "stream '%.128s': a stream has at most %d writers", in->name,
+                                  MEMBERS_MAX),
+               -1;
     if (strlen(in->host) > PLACE_MAX_LEN || strlen(in->address) > PLACE_MAX_LEN ||
         strlen(in->key) > PLACE_MAX_LEN)
         return flux_respond_error(ctx->h, req, EINVAL, "stream '%.128s': the address is too long",
@@ -252,6 +264,13 @@ static int write_fits(struct stream *s, const flux_msg_t *req, const struct stre
     return 0;
 }
 
+/* The next writer is the first of a group. */
+static void group_begin(struct stream *s)
+{
+    s->begin = s->step;
+    idset_range_clear(s->joined, 0, IDSET_MAX);
+}
+
 static struct writer *writer_create(struct stream *s, const flux_msg_t *req,
                                     const struct stream_write *in)
 {
@@ -259,6 +278,8 @@ static struct writer *writer_create(struct stream *s, const flux_msg_t *req,
 
     if (!w)
         return NULL;
+    if (list_empty(&s->writers))
+        group_begin(s);
     w->s = s;
     w->at.rank = in->rank;
     if (!(w->at.host = strdup(in->host)) || !(w->at.address = strdup(in->address)) ||
@@ -267,9 +288,14 @@ static struct writer *writer_create(struct stream *s, const flux_msg_t *req,
         writer_free(w);
         return NULL;
     }
+    w->count.step = idset_test(s->joined, in->rank) ? s->step : s->begin;
+    if (idset_set(s->joined, in->rank) < 0) {
+        claim_drop(s->ctx->claims, &w->claim);
+        writer_free(w);
+        return NULL;
+    }
     w->req = flux_msg_incref(req);
     w->id = w->at.writer = s->last = ++s->ctx->last;
-    w->count.step = s->step;
     list_append(&s->writers, &w->node);
     s->size = in->size;
     s->ctx->writers++;
@@ -308,7 +334,7 @@ static void write_cb(flux_t *h, const flux_msg_t *req, void *arg)
         else if (!(w = writer_create(s, req, &in)))
             flux_respond_error(h, req, ENOMEM, "out of memory for stream '%s'", s->name);
         else {
-            out = (struct stream_written){w->id, s->step};
+            out = (struct stream_written){w->id, w->count.step};
             stream_changed(s);
             if (respond_more(h, req, &stream_written_schema, &out) < 0)
                 writer_remove(w, "has died");
