@@ -17,6 +17,9 @@
  *    drop-newest  the step is not offered
  *    latest       all waiting steps are taken back in any case; else as drop-newest
  *
+ * A reader that makes the writer wait is offered what is kept, and a step that was begun before it
+ * joined, even beyond the bound of its queue: then the next step waits.
+ *
  * An evicted reader is told, and what it holds stays as it is until its connection ends.
  *
  * Invariants:
@@ -159,6 +162,7 @@ void outlet_bell(outlet_t *o, struct outlet_conn *c)
 static void offer(outlet_t *o, struct outlet_conn *c, struct outlet_step *s)
 {
     struct lane_item item = {.step = s->step, .off = s->e->off, .len = s->len};
+    bool waits = c->want.policy == KNOCK_BLOCK || c->want.policy == KNOCK_SAMPLE;
 
     if (c->evicted || c->gone || (c->want.policy == KNOCK_SAMPLE && s->step % c->want.every != 0))
         return;
@@ -168,7 +172,7 @@ static void offer(outlet_t *o, struct outlet_conn *c, struct outlet_step *s)
     else if (c->want.policy == KNOCK_DROP_OLDEST)
         while (full(c, s->len) && drop(o, c))
             ;
-    if (full(c, s->len)) {
+    if (!waits && full(c, s->len)) {
         o->stats.dropped++;
         return;
     }

@@ -311,6 +311,7 @@ END_TEST
 START_TEST(keep)
 {
     outlet_t *o = writer(0., 3);
+    inlet_t *other;
     inlet_t *i;
 
     ck_assert(outlet_wanted(o));
@@ -322,8 +323,26 @@ START_TEST(keep)
     put(o, 11);
     get_release(i, 11);
     ck_assert_uint_eq(stats(o).live, 3 * STEP_LEN - 9 - 10 - 11);
+    inlet_destroy(i);
+    wait_readers(o, 0);
+    /* More than the queue of a reader holds: none is lost; a reader that does not block gets as
+     * many as that. */
+    i = reader(o, "block", 2);
+    other = reader(o, "drop-newest", 2);
+    wait_readers(o, 2);
+    ck_assert_int_eq(put_wait(o, 12, 0.), -1);
+    ck_assert_int_eq(errno, ETIMEDOUT);
+    for (uint64_t step = 9; step <= 11; step++)
+        get_release(i, step);
+    for (uint64_t step = 9; step <= 10; step++)
+        get_release(other, step);
+    put(o, 12);
+    get_release(i, 12);
+    get_release(other, 12);
+    ck_assert_uint_eq(stats(o).dropped, 1);
     outlet_destroy(o);
     inlet_destroy(i);
+    inlet_destroy(other);
 }
 END_TEST
 
