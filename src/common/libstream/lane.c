@@ -17,9 +17,9 @@
  * So whether a waiting step is still the reader's is decided by one exchange, without a lock that
  * one of them could die with.  The last number can be offered anew after a drop, so that a reader
  * that needs only the latest step uses up no slots however long it works on one.  A reader
- * therefore passes over a dropped number only when the next one has been used.  Slots of dropped
- * numbers are used again without asking the reader: one that finds a larger number in its slot was
- * overtaken, and goes on behind the last number that this slot had before.
+ * therefore passes over a number only if it is dropped after the next one has been used.  Slots of
+ * dropped numbers are used again without asking the reader: one that finds a larger number in its
+ * slot was overtaken, and goes on behind the last number that this slot had before.
  *
  * Who finds nothing to do sets its `sleeps`, looks once more, and sleeps; who has done something
  * then looks at the other's `sleeps`.  A full barrier between the two steps of each side makes sure
@@ -306,7 +306,9 @@ int lane_rx_take(lane_rx_t *l, struct lane_item *item)
         if (w == word_of(l->cursor, DROPPED)) {
             if (word_read(l->p, l->cursor + 1) >> 2 <= l->cursor)
                 return 0;
-            l->cursor++;
+            /* It may have been offered anew before the next one was. */
+            if (word_read(l->p, l->cursor) == w)
+                l->cursor++;
             continue;
         }
         if (w != word_of(l->cursor, OFFERED))

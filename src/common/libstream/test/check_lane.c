@@ -4,8 +4,11 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "libstream/lane.h"
 #include "libutil/test/suite.h"
@@ -107,6 +110,50 @@ START_TEST(drop)
     ck_assert_ptr_eq(lane_tx_reap(p.tx), &refs[4]);
     ck_assert_ptr_null(lane_tx_reap(p.tx));
     pair_destroy(&p);
+}
+END_TEST
+
+/* Two steps are offered, the first one in the place of one that was taken back, while the reader
+ * looks whether there is a second: it is stopped there by memory that it cannot read yet. */
+static struct pair *stopped;
+static char *fence;
+static size_t fence_len;
+
+static void on_fault(int sig)
+{
+    mprotect(fence, fence_len, PROT_READ | PROT_WRITE);
+    offer(stopped, 2);
+    offer(stopped, 3);
+}
+
+START_TEST(overtaken)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t before = 128 + 2 * 32; /* what is read first: the heads, and slots 0 and 1 */
+    struct sigaction sa = {.sa_handler = on_fault};
+    struct sigaction old;
+    struct lane_item a;
+    struct pair p;
+    char *mem;
+
+    fence_len = (lane_page_size() + page - 1) / page * page;
+    mem = mmap(NULL, page + fence_len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    ck_assert(mem != MAP_FAILED);
+    fence = mem + page;
+    p = (struct pair){.page = fence - before};
+    p.tx = lane_tx_create(p.page);
+    p.rx = lane_rx_create(p.page);
+    stopped = &p;
+    ck_assert(offer(&p, 1));
+    ck_assert_ptr_eq(lane_tx_drop(p.tx), &refs[1]);
+    ck_assert_int_eq(mprotect(fence, fence_len, PROT_NONE), 0);
+    ck_assert_int_eq(sigaction(SIGSEGV, &sa, &old), 0);
+    ck_assert_uint_eq(take(&p, &a), 2);
+    ck_assert_int_eq(sigaction(SIGSEGV, &old, NULL), 0);
+    ck_assert_uint_eq(take(&p, &a), 3);
+    lane_tx_destroy(p.tx);
+    lane_rx_destroy(p.rx);
+    munmap(mem, page + fence_len);
 }
 END_TEST
 
@@ -345,5 +392,6 @@ END_TEST
 
 int main(void)
 {
-    RUN_SUITE("lane", order, drop, latest, slots, any_order, threads, bells, kick, garbage);
+    RUN_SUITE("lane", order, drop, overtaken, latest, slots, any_order, threads, bells, kick,
+              garbage);
 }
