@@ -99,6 +99,8 @@ class StreamTest(Case):
     def test_errors(self):
         """errors, and ends that were closed"""
         self.fails(errno.ETIMEDOUT, self.h.stream_reader, "py.nobody", timeout=0.01)
+        with self.assertRaisesRegex(TimeoutError, "within 0.001 s"):
+            self.h.stream_reader("py.nobody", timeout=0)
         self.fails(errno.EINVAL, self.h.stream_writer, "a b")
         with self.h.stream_writer("py.d") as out:
             self.fails(errno.EEXIST, self.h.stream_writer, "py.d")

@@ -63,8 +63,9 @@ class _Stream:
         handle._check()
         err = ffi.new("errmsg_t *")
         policy = options.pop("policy", None)
-        if options["timeout"] is None:
-            options["timeout"] = -1.0
+        timeout = options["timeout"]
+        # 0 would be the default of libstream.
+        options["timeout"] = -1.0 if timeout is None else max(timeout, 1e-3)
         opts = ffi.new("struct flux_stream_opts *", options)
         text = None if policy is None else ffi.new("char[]", _c.text(policy, "the policy"))
         if text is not None:
