@@ -3,6 +3,7 @@
 import array
 import errno
 import gc
+import resource
 import signal
 import subprocess
 import sys
@@ -95,6 +96,21 @@ class StreamTest(Case):
         self.assertEqual(first.step, reached)
         first.close()
         late.close()
+
+    def test_too_large(self):
+        """a step for which there is no room is forgotten, and the next one is written"""
+        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, limits[1]))
+        try:
+            out = self.h.stream_writer("py.n", keep=1)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        with out, self.h.stream_reader("py.n") as steps:
+            out.put("x", bytes(2 << 20))
+            self.fails(errno.ENOSPC, out.end_step)
+            out.put("x", b"small")
+            out.end_step()
+            self.assertEqual(bytes(steps.begin_step(timeout=60)["x"]), b"small")
 
     def test_errors(self):
         """errors, and ends that were closed"""

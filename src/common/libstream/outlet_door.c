@@ -41,6 +41,7 @@
 #define READERS_MAX 1024
 #define PAUSE 0.1 /* seconds without accepting, when descriptors have run out */
 #define BATCH 16
+#define QUEUE_PART 8 /* of the memory: what the queue of one reader may have, but for 2 steps */
 
 void outlet_conn_free(struct outlet_conn *c)
 {
@@ -143,6 +144,8 @@ static void conn_ready(outlet_t *o, struct outlet_conn *c)
         refuse(o, c, EBUSY);
     else {
         c->want = k.want;
+        if (c->want.bytes > o->size / QUEUE_PART)
+            c->want.bytes = o->size / QUEUE_PART;
         admit(o, c);
     }
 }

@@ -120,8 +120,10 @@ int flux_stream_define(flux_stream_t *s, const char *format, errmsg_t *err);
 /* Writer: publish the step.  Waits, at most `timeout` seconds (< 0: any), for readers that block;
  * after ETIMEDOUT it may be called again.  Copies the variables; does nothing if nobody would see
  * the step.  Reader: release the step, of which no pointer may be used any longer.  0, or -1 with
- * an error message and ECANCELED (the stream was removed), ETIMEDOUT, ENOMEM or EINVAL (a reader
- * without a step). */
+ * an error message and ECANCELED (the stream was removed), ETIMEDOUT, ENOSPC (the step is larger
+ * than what is left of the addresses of the stream), ENOMEM or EINVAL (a reader without a step, or
+ * a variable without data).  After ECANCELED, ENOSPC and ENOMEM the variables are forgotten: put
+ * those of a step that may fit. */
 int flux_stream_end_step(flux_stream_t *s, double timeout, errmsg_t *err);
 /* Number of the step that a writer's next flux_stream_end_step() ends, or that a reader has. */
 uint64_t flux_stream_step(const flux_stream_t *s);

@@ -177,6 +177,14 @@ static int begin(flux_stream_t *s, uint64_t size, double timeout, void **buf, er
     return 0;
 }
 
+/* Begin anew with the variables of a step. */
+static void forget(flux_stream_t *s)
+{
+    s->placed = NULL;
+    s->reserved = 0;
+    block_clear(s->vars);
+}
+
 int flux_stream_place(flux_stream_t *s, double timeout, errmsg_t *err)
 {
     uint64_t size;
@@ -188,8 +196,14 @@ int flux_stream_place(flux_stream_t *s, double timeout, errmsg_t *err)
                                      : "step %" PRIu64 " of stream '%s' is read, not written",
                            s->step, s->name);
     size = block_size(s->vars);
-    if (begin(s, size, timeout, &buf, err) < 0)
+    if (begin(s, size, timeout, &buf, err) < 0) {
+        int saved = errno;
+
+        if (saved != ETIMEDOUT)
+            forget(s);
+        errno = saved;
         return -1;
+    }
     s->placed = buf;
     block_write(s->vars, buf);
     for (size_t i = 0; i < block_count(s->vars); i++) {
@@ -219,9 +233,7 @@ int stream_writer_end(flux_stream_t *s, double timeout, errmsg_t *err)
         return -1;
     if (s->placed)
         outlet_commit(s->out, block_size(s->vars));
-    s->placed = NULL;
-    s->reserved = 0;
-    block_clear(s->vars);
+    forget(s);
     s->step++;
     return report(s, err);
 }

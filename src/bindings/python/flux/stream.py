@@ -198,7 +198,12 @@ class StreamWriter(_Stream):
             if lib.flux_stream_end_step(self._pointer(), seconds, err) < 0:
                 fail_with(err)
 
-        self._wait(call, timeout)
+        try:
+            self._wait(call, timeout)
+        except FluxError as e:
+            if e.errno != errno.ETIMEDOUT:
+                self._data.clear()  # libstream has forgotten the step
+            raise
         self._data.clear()
 
     def __enter__(self) -> "StreamWriter":

@@ -279,6 +279,28 @@ START_TEST(block)
 }
 END_TEST
 
+/* The queue of one reader cannot take all the memory, whatever it asks for. */
+START_TEST(greedy)
+{
+    outlet_t *o = writer(0., 0);
+    struct knock_want w;
+    inlet_t *i;
+    uint64_t step = 1;
+
+    knock_want_init(&w);
+    w.bytes = UINT64_MAX;
+    i = inlet_connect(outlet_name(o), key, &w, 30., &err);
+    wait_readers(o, 1);
+    while (put_wait(o, step, 0.) == 0)
+        step++;
+    ck_assert_msg(errno == ETIMEDOUT, "%s", err.text);
+    get_release(i, 1);
+    put(o, step);
+    inlet_destroy(i);
+    outlet_destroy(o);
+}
+END_TEST
+
 /* A reader that holds its steps for too long is told; what it holds stays as it is. */
 START_TEST(evict)
 {
@@ -573,6 +595,6 @@ END_TEST
 
 int main(void)
 {
-    RUN_SUITE("outlet", steps, policies, block, evict, keep, rendezvous, joins, writer_dies,
+    RUN_SUITE("outlet", steps, policies, block, greedy, evict, keep, rendezvous, joins, writer_dies,
               reader_dies, strangers, leftovers);
 }
