@@ -112,6 +112,17 @@ class StreamTest(Case):
             out.end_step()
             self.assertEqual(bytes(steps.begin_step(timeout=60)["x"]), b"small")
 
+    def test_format(self):
+        """the format of a stream is that of its present writers"""
+        name = {"name": "py.m"}
+        first = self.h.stream_writer("py.m")
+        first.define("x")
+        with self.h.stream_reader("py.m"):
+            first.close()
+            self.assertEqual(self.h.rpc("stream.format", name), {"format": "x"})
+            with self.h.stream_writer("py.m"):
+                self.fails(errno.ENODATA, self.h.rpc, "stream.format", name)
+
     def test_errors(self):
         """errors, and ends that were closed"""
         self.fails(errno.ETIMEDOUT, self.h.stream_reader, "py.nobody", timeout=0.01)

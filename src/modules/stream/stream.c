@@ -22,7 +22,7 @@
  *
  * A reload leaves requests unanswered, so that the next instance gets them, numbers the writers
  * anew, and tells them and readers so; it learns the steps with the next counts, and takes 0 for
- * the one with which a group has begun.
+ * the one with which a group has begun; formats are forgotten.
  *
  * Failure: a client that disconnects, or whose broker is lost (event overlay.down), leaves all its
  * streams; readers are told which writer that was, and why.  A lack of memory while a reader is
@@ -69,7 +69,7 @@ struct ctx {
 struct stream {
     struct ctx *ctx;
     char *name;
-    char *format; /* NULL: not defined yet */
+    char *format; /* of the group; NULL: not defined yet */
     uint32_t size;
     struct list_node writers;
     struct list_node readers;
@@ -268,6 +268,8 @@ static int write_fits(struct stream *s, const flux_msg_t *req, const struct stre
 static void group_begin(struct stream *s)
 {
     s->begin = s->step;
+    free(s->format);
+    s->format = NULL;
     idset_range_clear(s->joined, 0, IDSET_MAX);
 }
 
