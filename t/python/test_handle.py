@@ -415,6 +415,16 @@ class EndTest(Case):
         self.assertEqual(self.h.rpc("broker.ping", b"x"), b"x")
         self.assertEqual(len(self.h._connection.dead), 0)
 
+    def test_drop_subscription(self):
+        """a subscription that is dropped ends, when the thread of its handle can end it"""
+        events = [self.h.subscribe("pytest.drop")]
+        thread = threading.Thread(target=events.clear)
+        thread.start()
+        thread.join()
+        self.assertEqual(len(self.h._connection.dead), 1)
+        self.h.publish("pytest.drop")
+        self.assertEqual(len(self.h._connection.dead), 0)
+
     def test_no_leaks(self):
         """neither objects, nor descriptors, nor memory are left"""
 

@@ -37,11 +37,17 @@ class Event:
         return f"<flux.Event {self.topic!r}, number {self.seq} from rank {self.rank}>"
 
 
+def _end(events, h, prefix: bytes) -> None:
+    lib.pyflux_events_destroy(events)
+    lib.flux_future_destroy(lib.flux_event_unsubscribe(h, prefix))
+
+
 class Subscription(Source):
     """Events with a prefix, in the order of their numbers (`Handle.subscribe()`).
 
     Iterate over it (it does not end by itself), or call `next()`; with asyncio, `async for`.
-    Leaving the `with` statement, or `close()`, ends the subscription.
+    Leaving the `with` statement, or `close()`, ends the subscription; so does dropping it, unless it
+    has a callback.
     """
 
     def __init__(self, handle: "Handle", prefix: str, max_events: int, max_bytes: int) -> None:
@@ -143,10 +149,16 @@ class Subscription(Source):
         self._wake()
         if events and handle._h:
             handle._check()
-            lib.pyflux_events_destroy(events)
-            pointer = lib.flux_event_unsubscribe(handle._h, self._prefix)
-            lib.flux_future_destroy(pointer)
+            _end(events, handle._h, self._prefix)
             handle._flush()
+
+    def __del__(self) -> None:
+        events, self._events = self._events, ffi.NULL
+        if events:
+            handle = self._handle
+            connection = handle._connection
+            if handle._h and connection is not None:
+                connection.free(_end, events, handle._h, self._prefix)
 
     def __enter__(self) -> "Subscription":
         return self
