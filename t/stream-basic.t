@@ -195,6 +195,7 @@ opened w
 peer r 0 read stuck ready=1
 opened r
 go w
+wait_until 20 blocked stuck
 kill -KILL "${pid[r]}"
 ended w 1
 is "$last" "open " "a writer goes on when a reader that blocks it is killed"
