@@ -98,7 +98,7 @@ static uint64_t meet(uint64_t start, uint64_t count, uint64_t stride, uint64_t o
 {
     uint64_t end = offset + piece, last;
 
-    *first = offset > start ? (offset - start + stride - 1) / stride : 0;
+    *first = offset > start ? (offset - start - 1) / stride + 1 : 0;
     if (start >= end || *first >= count)
         return 0;
     last = (end - 1 - start) / stride;

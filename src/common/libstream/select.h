@@ -10,9 +10,9 @@
  *        stream_copy(part, memory of piece part->piece, memory of the box);
  *    }
  *
- * Between hosts the writer sends only the elements of a part, in the order in which they are in the
- * piece: it finds the same part with stream_select_piece(), and packs it or sends its runs as they
- * are (copy.h).
+ * Two processes that both know the array and the box find the same part of a piece, with
+ * stream_select_piece(): so one could send the other its elements only, in the order in which they
+ * are in the piece, packed or in runs (copy.h).  At present all readers have the memory of pieces.
  *
  * Thread rules: any thread; a selection is constant.
  */

@@ -691,6 +691,24 @@ START_TEST(test_refused_boxes)
 }
 END_TEST
 
+/* A box of one element, whose stride leads nowhere, is in one piece only. */
+START_TEST(test_large_stride)
+{
+    const struct stream_want want = {.elem = 0};
+    struct stream_box box = {2, {0, 0}, {1, 6}, {UINT64_MAX, 1}};
+    stream_array_t *a = stream_array_create(&good, NULL);
+    struct stream_part p;
+
+    ck_assert_int_eq(stream_array_add(a, 0, (uint64_t[]){0, 0}, (uint64_t[]){2, 6}, NULL), 0);
+    ck_assert_int_eq(stream_array_add(a, 1, (uint64_t[]){2, 0}, (uint64_t[]){2, 6}, NULL), 0);
+    ck_assert_int_eq(stream_array_seal(a, NULL), 0);
+    ck_assert(stream_select_piece(a, 0, &box, &want, &p));
+    ck_assert(p.from == 0 && p.to == 0 && p.elems == 6);
+    ck_assert(!stream_select_piece(a, 1, &box, &want, &p));
+    stream_array_destroy(a);
+}
+END_TEST
+
 START_TEST(test_no_memory)
 {
     const struct stream_want want = {.elem = 0};
@@ -764,6 +782,7 @@ int main(void)
     tcase_add_test(tc, test_refused);
     tcase_add_test(tc, test_refused_pieces);
     tcase_add_test(tc, test_refused_boxes);
+    tcase_add_test(tc, test_large_stride);
     tcase_add_test(tc, test_no_memory);
     tcase_add_test(tc, test_convert);
     return run_case("array", tc);
