@@ -39,7 +39,6 @@ struct inlet {
     uint64_t size;
     void *page;
     lane_rx_t *lane;
-    uint64_t first;
     bool hung; /* the connection has ended */
 };
 
@@ -143,7 +142,6 @@ static int join(inlet_t *i, const unsigned char *key, const struct knock_want *w
         return errmsg_fail(err, w.errnum, "the writer does not admit this reader: %s",
                            strerror(w.errnum));
     i->size = w.size;
-    i->first = w.step;
     if (!(i->base = map(pass, i->size, PROT_READ, err)))
         return -1;
     if ((n = fdpass_recv(i->fd, buf, 1, &pass, 0)) <= 0 || pass < 0) {
@@ -172,11 +170,6 @@ inlet_t *inlet_connect(const char *name, const unsigned char *key, const struct 
         return NULL;
     }
     return i;
-}
-
-uint64_t inlet_first(const inlet_t *i)
-{
-    return i->first;
 }
 
 void inlet_leave(inlet_t *i)

@@ -42,8 +42,6 @@ inlet_t *inlet_connect(const char *name, const unsigned char *key, const struct 
 /* Gives back what is held.  NULL-safe, keeps errno. */
 void inlet_destroy(inlet_t *i);
 
-/* Number of the first step that could come when the reader joined. */
-uint64_t inlet_first(const inlet_t *i);
 /* Leave the writer, which does not wait for this reader any more, and uses the memory of its steps
  * again.  The mapping stays until inlet_destroy(); releasing what is held has no effect. */
 void inlet_leave(inlet_t *i);

@@ -7,8 +7,8 @@
  *       0  "FLUXSTRM"     8  version, 1     12  policy    16  every    20  depth
  *      24  bytes         32  capability, 32 bytes
  *    welcome, 40 bytes, with the descriptor of the memory unless errnum is not 0:
- *       0  "FLUXSTRM"     8  version, 1     12  errnum    16  size     24  step
- *      32  0 (8 bytes)
+ *       0  "FLUXSTRM"     8  version, 1     12  errnum    16  size
+ *      24  0 (16 bytes)
  *
  * Decoding is strict: another length, version or magic number, a value out of its range, and zeros
  * that are something else are errors.
@@ -119,18 +119,17 @@ void knock_welcome_encode(const struct knock_welcome *w, unsigned char buf[KNOCK
     head_put(buf);
     le_put32(buf + 12, (uint32_t)w->errnum);
     le_put64(buf + 16, w->size);
-    le_put64(buf + 24, w->step);
+    le_put64(buf + 24, 0);
     le_put64(buf + 32, 0);
 }
 
 int knock_welcome_decode(const unsigned char *buf, size_t len, struct knock_welcome *w)
 {
     if (len != KNOCK_WELCOME_LEN || !head_ok(buf) || le_get32(buf + 12) > 4095 ||
-        le_get64(buf + 32) != 0) {
+        le_get64(buf + 24) != 0 || le_get64(buf + 32) != 0) {
         errno = EPROTO;
         return -1;
     }
-    *w = (struct knock_welcome){
-        .errnum = (int)le_get32(buf + 12), .size = le_get64(buf + 16), .step = le_get64(buf + 24)};
+    *w = (struct knock_welcome){.errnum = (int)le_get32(buf + 12), .size = le_get64(buf + 16)};
     return 0;
 }

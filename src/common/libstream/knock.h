@@ -52,7 +52,6 @@ bool knock_key_equal(const unsigned char *a, const unsigned char *b);
 struct knock_welcome {
     int errnum;    /* 0, or why the reader is not admitted */
     uint64_t size; /* of the memory that holds steps */
-    uint64_t step; /* the first that may come */
 };
 void knock_welcome_encode(const struct knock_welcome *w, unsigned char buf[KNOCK_WELCOME_LEN]);
 int knock_welcome_decode(const unsigned char *buf, size_t len, struct knock_welcome *w);

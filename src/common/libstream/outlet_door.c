@@ -101,10 +101,8 @@ static void admit(outlet_t *o, struct outlet_conn *c)
         refuse(o, c, errno);
         return;
     }
-    /* No step may fall between the number that the reader is told and its first offer. */
-    pthread_mutex_lock(&o->lock);
-    w.step = o->next_step;
     knock_welcome_encode(&w, buf);
+    pthread_mutex_lock(&o->lock);
     /* The reader may know it before this thread goes on: the next step is wanted from now on. */
     outlet_joining(o, true);
     sent = fdpass_send(c->fd, buf, sizeof(buf), o->mem) == (ssize_t)sizeof(buf) &&
