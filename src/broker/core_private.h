@@ -147,7 +147,7 @@ struct core {
     bool held;                  /* the owner will continue the shutdown */
     bool down_told;             /* the parent said that the session shuts down */
     bool parent_left;           /* the parent said that it leaves, with its subtree ... */
-    bool left_for_good;         /* ... and that this is no failure */
+    bool left_for_good;         /* ... and that this is not a failure */
     bool down_local;            /* second phase of CORE_DOWN */
     int exit_code;
 

@@ -30,7 +30,7 @@ void sessmap_destroy(sessmap_t *m);       /* NULL-safe, keeps errno */
  * that was never up stays absent when it is lost or leaves. */
 void sessmap_change(sessmap_t *m, const idset_t *ranks, enum rank_state to);
 
-uint64_t sessmap_number(const sessmap_t *m); /* of changes so far */
+uint64_t sessmap_number(const sessmap_t *m);                     /* of changes so far */
 uint32_t sessmap_incarnation(const sessmap_t *m, uint32_t rank); /* from 1; 0: never up */
 
 /* The ranks in this state, as text to be freed ("": none).  NULL with ENOMEM. */

@@ -597,8 +597,11 @@ static void send_request(flux_future_t *f, flux_msg_t *req, uint32_t rank)
             {
                 if (list_entry(it, struct pending, node) == p) {
                     if (p->req && errnum == ECONNRESET) {
-                        set_unsent(p, true);
-                        break;
+                        if (t->unsent <= UNSENT_MAX) {
+                            set_unsent(p, true);
+                            break;
+                        }
+                        errnum = ENOBUFS;
                     }
                     pending_drop(p);
                     f->outstanding--;

@@ -18,7 +18,7 @@ struct coord {
     size_t told_bytes;
     struct window window;
     flux_watcher_t *flusher;
-    flux_watcher_t *more; /* of a launch */
+    flux_watcher_t *more;     /* of a launch */
     struct list_node waiting; /* for the tree, or for the marks of hosts, in order of arrival */
     size_t nwaiting;
     struct coord_output *output;

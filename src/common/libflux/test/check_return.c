@@ -524,7 +524,7 @@ static flux_future_t *send_large(flux_t *h, const char *topic, size_t mib, unsig
 
 static void fill_cb(flux_t *h, void *arg)
 {
-    flux_future_destroy(send_large(h, "x.large", 65, FLUX_MSGF_NORESPONSE));
+    flux_future_destroy(send_large(h, "x.large", 80, FLUX_MSGF_NORESPONSE));
 }
 
 /* What waits for the connection is bounded, and what cannot be sent when it is back ends. */
