@@ -101,6 +101,29 @@ is $? 0 "SIGTERM for one broker: it ends well"
 ok "the session goes on without it" wait_until 30 up_is "3 of 4 up: 0-2; left: 3"
 like "$("$FLUX" up --json)" '"left": "3"' "flux up --json"
 like "$("$FLUX" topo)" '3 \(left\)' "flux topo"
+
+# One that has joined, and is not up yet, as a module waits in its init.
+joining() { # MODULES
+    rm -f go
+    BAD_MODULE_WAIT=$PWD/go begin 3 --set=module.place=thread --set=modules="$1"
+    wait_until 30 "$FLUX" ping -c 1 3
+}
+if [ -e "$BUILDDIR/t/.libs/module_bad.so" ]; then
+    cp "$BUILDDIR/t/.libs/module_bad.so" bad.so
+    ok "one that comes back is reached while it loads its modules" joining "$PWD/bad.so"
+    kill -TERM "${pids[3]}"
+    touch go
+    ended 3
+    is $? 0 "SIGTERM for it: it ends well"
+    ok "the next one" joining "$PWD/bad.so,nonsense"
+    touch go
+    ended 3
+    is $? 1 "a module that is not there: it fails"
+    is "$("$FLUX" up)" "3 of 4 up: 0-2; left: 3" "the session goes on"
+else
+    skip 5 "t/module_bad.la has not been built"
+fi
+
 kill -TERM "${pids[1]}"
 ended 1
 is $? 0 "one inside the tree leaves"
