@@ -60,6 +60,8 @@ exits 1 "another writer of the same rank" "$PEER" write heat 1 0 2
 like "$out" "is being written already" "is refused"
 exits 1 "a writer of another group" "$PEER" write heat 1 0 3
 like "$out" "has 2 writers" "is refused"
+exits 1 "a writer of a group that is too large" "$PEER" write many 1 0 65537
+like "$out" "at most 65536 writers" "is refused"
 go w0
 go w1
 ended r0

@@ -11,9 +11,9 @@
  *
  * Invariants:
  *  1. A stream exists as long as it has a writer or a reader.
- *  2. Writers are numbered across all streams, so that a number never means another writer, and the
- *     list of a stream is in the order of its numbers: a reader has been told of exactly the
- *     writers up to `seen`.
+ *  2. Writers are numbered across all streams, so that a number never means another writer as long
+ *     as the module runs, and the list of a stream is in the order of its numbers: a reader has
+ *     been told of exactly the writers up to `seen`.
  *  3. No two writers of a stream have the same rank, and all agree about `size`.
  *  4. Writers that join a stream that has none form a group.  Each rank of it that joins for the
  *     first time begins with the same step, `begin`, however far the others are; one that was there
