@@ -351,7 +351,6 @@ START_TEST(test_encode_refused)
     REFUSED(E2BIG, "more than 256");
     top.left = &chain[301 - STREAM_VALUE_DEPTH];
     ck_assert_int_eq(stream_encode_size(f, &top, &len, &err), 0);
-    free(chain);
     stream_format_destroy(f);
 }
 END_TEST
@@ -767,6 +766,7 @@ int main(void)
     TCase *tc = tcase_create("convert");
 
     tcase_set_timeout(tc, 60);
+    tcase_add_checked_fixture(tc, NULL, value_free_all);
     tcase_add_loop_test(tc, test_random, 0, 8);
     tcase_add_loop_test(tc, test_later, 0, 8);
     tcase_add_loop_test(tc, test_changed, 0, 8);

@@ -2,6 +2,7 @@
  */
 #include "config.h"
 #include <check.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,20 +15,39 @@ uint64_t chance(struct chance *c, uint64_t n)
     return (c->seed >> 20) % n;
 }
 
+struct block {
+    struct block *next;
+    max_align_t data[];
+};
+
+static struct block *blocks;
+
 void *value_alloc(size_t bytes)
 {
-    void *p = calloc(1, bytes + 1);
+    struct block *b = calloc(1, sizeof(*b) + bytes + 1);
 
-    ck_assert_ptr_nonnull(p);
-    return p;
+    ck_assert_ptr_nonnull(b);
+    b->next = blocks;
+    blocks = b;
+    return b->data;
+}
+
+void value_free_all(void)
+{
+    while (blocks) {
+        struct block *b = blocks;
+
+        blocks = b->next;
+        free(b);
+    }
 }
 
 static char *text(const char *fmt, uint64_t n)
 {
-    char s[64];
+    char *s = value_alloc(64);
 
-    snprintf(s, sizeof(s), fmt, (unsigned long long)n);
-    return strdup(s);
+    snprintf(s, 64, fmt, (unsigned long long)n);
+    return s;
 }
 
 /* --- formats --- */

@@ -1,7 +1,7 @@
 /* Random formats, random records of them, and an encoder that is written after the documentation
  * only: it knows both byte orders and pointers of 4 and 8 bytes.
  *
- * All memory belongs to the process of the test.
+ * All memory lasts until value_free_all().
  */
 #ifndef STREAM_TEST_VALUE_H
 #define STREAM_TEST_VALUE_H
@@ -13,7 +13,9 @@ struct chance {
 };
 /* Below `n`, which is above 0. */
 uint64_t chance(struct chance *c, uint64_t n);
-void *value_alloc(size_t bytes); /* zeros; at least one byte */
+/* Zeros, at least one byte, until value_free_all(). */
+void *value_alloc(size_t bytes);
+void value_free_all(void);
 
 /* A table that stream_format_create() accepts. */
 struct stream_table *value_table(struct chance *c);
