@@ -8,7 +8,7 @@ SIM=$BUILDDIR/t/sim/sim
 
 seeds_hold() {
     # Sanitizers make it some ten times slower.
-    local seeds=500 every=1 first
+    local seeds=300 every=1 first
     if [ -n "${FLUX_TEST_SANITIZERS:-}" ]; then
         seeds=30
         every=6
