@@ -1,7 +1,7 @@
 /* connector_limits.c - the limits of the local connector, as brokers have them.
  *
- * `cut_bytes` is far above `pause_bytes`: a client for which output waits is no longer read, so only
- * the answers to what it sent before, events and streams can reach the bound at which it is
+ * `cut_bytes` is far above `pause_bytes`: a client for which output waits is no longer read, so
+ * only the answers to what it sent before, events and streams can reach the bound at which it is
  * disconnected.
  */
 #include "config.h"

@@ -144,8 +144,8 @@ void core_local_ready(core_t *c);
 /* Begin an orderly shutdown of the whole session with exit code `rc`.  Any rank may call this: it
  * forwards the request to the root. */
 void core_shutdown(core_t *c, int rc, const char *reason);
-/* Leave the session: shut down this rank, with exit code `rc`, and those below it, while the session
- * goes on.  Not for rank 0. */
+/* Leave the session: shut down this rank, with exit code `rc`, and those below it, while the
+ * session goes on.  Not for rank 0. */
 void core_leave(core_t *c, int rc, const char *reason);
 /* Continue the shutdown that the `hold` callback held back, with its exit code. */
 void core_shutdown_now(core_t *c);

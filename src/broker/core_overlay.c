@@ -11,8 +11,8 @@
  * After REPORT_LATE seconds it reports the ranks that are ready, so that the root can name the
  * missing ones.  A session of N brokers thus starts with 3(N-1) control messages and N-1 events.
  *
- * With boot_timeout the root waits so long for all ranks, then for `quorum` of them.  It publishes
- * that the others are absent, and begins; they join when they come.
+ * With boot_timeout, the root waits that time for all ranks, then for `quorum` of them.  It publishes
+ * that the others are absent, and begins; they join when they are started.
  *
  * Loss: with a child, its whole subtree is lost to the brokers above, although its members may keep
  * running for a while.  A broker that has lost its parent serves its own subtree until
@@ -627,7 +627,7 @@ void overlay_control(core_t *c, struct peer *from, const flux_msg_t *msg)
         struct control_text text;
         struct control_down_order shutdown;
     } in;
-    errmsg_t err = {"there is no such message"};
+    errmsg_t err = {"unknown message"};
 
     memset(&in, 0, sizeof(in));
     for (; m->topic; m++, cb++) {

@@ -10,8 +10,8 @@
  *                       (FLUX_MSGF_RING), or if the tree is broken there; else EHOSTUNREACH
  *
  * A request to a neighbor that has not joined yet, or whose queue is full, is held until it can be
- * sent, or until the neighbor is lost, or counts as absent.  Each hop pushes the previous one onto the request's route
- * stack; the response pops the stack hop by hop.
+ * sent, or until the neighbor is lost, or counts as absent.  Each hop pushes the previous one onto
+ * the request's route stack; the response pops the stack hop by hop.
  *
  * Drawing (request): a request from a client of rank 2 to a service of rank 0, and its response.
  *

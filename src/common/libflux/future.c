@@ -18,9 +18,10 @@
  *  4. At most MRPC_WINDOW requests of one many-rank future are outstanding.
  *  5. While the connection is away (FLUX_O_RECONNECT), only requests that are sent again are
  *     pending: all others have ended with ECONNRESET.
- *  6. A change of the connection marks or ends all pendings before it calls back for any: a callback
- *     may wait until the connection has changed again.
- *  7. While the connection is away, a request that would wait is refused once UNSENT_MAX bytes wait.
+ *  6. A change of the connection marks or ends all pendings before it calls back for any: a
+ *     callback may wait until the connection has changed again.
+ *  7. While the connection is away, a request that would wait is refused once UNSENT_MAX bytes
+ *     wait.
  *  8. A cancel request has no response and may be lost; the stream's last response shows that it
  *     was not.  While other responses keep coming, it is sent again each time their number has
  *     doubled.  A stream without responses costs nothing, and ends with the connection.

@@ -35,9 +35,10 @@ flux_t *flux_open(const char *uri, flux_reactor_t *r, errmsg_t *err);
  * with ECONNRESET, those that were under way and new ones alike, except those with
  * FLUX_MSGF_IDEMPOTENT: these wait, and are sent (again) when the connection is back.  So are
  * subscriptions; events that were published meanwhile are missed.  A stream that is sent again
- * begins anew.  The connection counts as lost, as without the flag, when the broker has disconnected
- * this program, after FLUX_RECONNECT_MAX seconds, or when the session's directory (two levels above
- * the socket; that of the system session stays) is gone.  No effect for an inherited connection. */
+ * begins anew.  The connection counts as lost, as without the flag, when the broker has
+ * disconnected this program, after FLUX_RECONNECT_MAX seconds, or when the session's directory (two
+ * levels above the socket; that of the system session stays) is gone.  No effect for an inherited
+ * connection. */
 #define FLUX_O_RECONNECT 1u
 #define FLUX_RECONNECT_MAX 60.
 flux_t *flux_open_flags(const char *uri, flux_reactor_t *r, unsigned flags, errmsg_t *err);
@@ -58,8 +59,8 @@ uint32_t flux_size(flux_t *h);
 bool flux_is_root(flux_t *h);
 
 /* Send; takes the message over, on success and on failure.  0, or -1 with EPIPE (the broker is
- * gone), ECONNRESET (it may return), ENOMEM, or ENOBUFS (the queue is full).  Does not block: what the socket does not accept
- * waits in a bounded queue. */
+ * gone), ECONNRESET (it may return), ENOMEM, or ENOBUFS (the queue is full).  Does not block: what
+ * the socket does not accept waits in a bounded queue. */
 int flux_send(flux_t *h, flux_msg_t *msg);
 
 /* Run the reactor.  Returns what flux_reactor_run() returns, or -1 with EPIPE if the connection was
@@ -115,9 +116,9 @@ void flux_handle_deliver(flux_t *h, flux_msg_t *msg);
 /* For transports: the connection is lost; `why` is an error message.  All futures end with
  * EPIPE. */
 void flux_handle_lost(flux_t *h, const char *why);
-/* For transports that return: there is no connection for a while; flux_send() fails with ECONNRESET.
- * All futures end with it but those of requests that are sent again.  And: it is back, in a session
- * of `size` ranks. */
+/* For transports that return: there is no connection for a while; flux_send() fails with
+ * ECONNRESET. All futures end with it but those of requests that are sent again.  And: it is back,
+ * in a session of `size` ranks. */
 void flux_handle_away(flux_t *h);
 void flux_handle_back(flux_t *h, uint32_t size);
 void *flux_handle_impl(flux_t *h); /* as given */

@@ -3,9 +3,9 @@
  * A message is a request, a response, an event or a control message.  It carries a topic
  * ("kvs.commit"), an optional payload (JSON text where people read it, raw bytes for bulk data), a
  * stack of route ids that leads a response back, and the credential of the sender.  The credential
- * is stamped where the message enters the session; a value from outside is never trusted.  So is the
- * term: each root of a session has one, and a broker accepts no message of another term from its
- * neighbors.
+ * is stamped where the message enters the session; a value from outside is never trusted.  So is
+ * the term: each root of a session has one, and a broker accepts no message of another term from
+ * its neighbors.
  *
  * The encoding (msg.c) is one contiguous frame, the same on overlays and on local sockets.
  *
@@ -73,8 +73,8 @@ enum flux_msg_flag {
  * topic is 1 to 255 printable ASCII characters without blanks). */
 flux_msg_t *flux_msg_create(enum flux_msg_type type, const char *topic);
 
-/* Create a response to `req`: the same topic, match tag and term, and a copy of its routes.  errnum 0 is
- * success.  NULL with ENOMEM, or EINVAL if `req` is not a request. */
+/* Create a response to `req`: the same topic, match tag and term, and a copy of its routes.  errnum
+ * 0 is success.  NULL with ENOMEM, or EINVAL if `req` is not a request. */
 flux_msg_t *flux_msg_response_create(const flux_msg_t *req, int errnum);
 
 /* A deep copy (own routes and payload).  NULL with ENOMEM. */
@@ -99,8 +99,8 @@ int flux_msg_errnum(const flux_msg_t *msg); /* response: 0 or a positive errno *
 void flux_msg_set_errnum(flux_msg_t *msg, int errnum);
 uint64_t flux_msg_seq(const flux_msg_t *msg); /* event: sequence from 1; else 0 */
 void flux_msg_set_seq(flux_msg_t *msg, uint64_t seq);
-/* The term of the root in whose time the message entered the session.  Events are in order of (term,
- * sequence). */
+/* The term of the root in whose time the message entered the session.  Events are in order of
+ * (term, sequence). */
 uint32_t flux_msg_term(const flux_msg_t *msg);
 void flux_msg_set_term(flux_msg_t *msg, uint32_t term);
 uint32_t flux_msg_userid(const flux_msg_t *msg);

@@ -4,14 +4,14 @@
  *    with FLUX_MSGF_IDEMPOTENT, unanswered      sent again (future.c), with the same match tag
  *    event.subscribe, event.unsubscribe,        the same: what they did for the old connection is
  *    unanswered                                 gone with it
- *    event.subscribe, answered or given up      made again, as often as it counts, before the others
+ *    event.subscribe, answered or given up      made again, as often as it counts, before others
  *    any other                                  had ended with ECONNRESET
  *
  * Invariants:
  *  1. `subs` has each prefix once, with the number of its subscriptions that are confirmed, or for
  *     whose answer nobody waits any more.
- *  2. What is subscribed between renew_take() and renew_subscribe() (by the back handler) is not made
- *     again, since it was made for the new connection.
+ *  2. What is subscribed between renew_take() and renew_subscribe() (by the back handler) is not
+ *     made again, since it was made for the new connection.
  *
  * Failure: without memory to note a subscription, or when the broker refuses to renew one, events
  * would be missed in silence: the connection then counts as lost.

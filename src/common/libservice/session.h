@@ -1,5 +1,5 @@
-/* What a module needs to know about its session: which ranks are lost or back, whether the session runs,
- * and the state of its broker's overlay whenever that changes.
+/* What a module needs to know about its session: which ranks are lost or back, whether the session
+ * runs, and the state of its broker's overlay whenever that changes.
  *
  * Thread rules: those of the handle.
  */

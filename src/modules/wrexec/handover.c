@@ -4,8 +4,8 @@
  *
  *    "wrexec"    rank, size, shape of the tree (if known), number of jobs so far, whether jobs run
  *    "launcher"  (if jobs run) launchlink.c: descriptors, settings, bytes of incomplete frames
- *    "edges"     edge.c: streams to children and from the parent, the frames that wait for them, and
- *                the parent's request that is not finished, with the position in it
+ *    "edges"     edge.c: streams to children and from the parent, the frames that wait for them,
+ *                and the parent's request that is not finished, with the position in it
  *    "root"      (rank 0) coord.c, coord_exec.c, coord_output.c: unsent reports to the job module,
  *                programs to be run, the commit of output that is under way
  *    "job"       for each job: the JSON of its launch, its progress, its barriers (subjob_pmi.c);
