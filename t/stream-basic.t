@@ -56,6 +56,8 @@ like "$out" '"writers": 2' "and its writers"
 like "$out" '"readers": 2' "and its readers"
 run "$FLUX" stream format heat
 is "$out" "n u64, data bytes" "flux stream format prints what its variables are"
+run "$FLUX" stream stat --count=2 --interval=10ms heat
+is "$status/$(grep -c '^heat ' <<<"$out")" 0/2 "flux stream stat prints a line each time"
 exits 1 "another writer of the same rank" "$PEER" write heat 1 0 2
 like "$out" "is being written already" "is refused"
 exits 1 "a writer of another group" "$PEER" write heat 1 0 3
@@ -249,9 +251,11 @@ like "$err" "nobody has written stream 'nothing'" "says so"
 exits 2 "flux stream cat of nothing" "$FLUX" stream cat
 exits 1 "a policy that is none" "$FLUX" stream cat --policy=never x
 like "$err" "'never' is not a policy" "is refused"
-ok "flux stream stat" "$FLUX" stream stat --help
-wait_until 10 test -z "$("$FLUX" stream ls --json | tr -d '[] \n')"
-pass "no stream is left"
+no_stream() {
+    [ "$("$FLUX" stream ls --json | tr -d ' \n')" = "[]" ]
+}
+ok "no stream is left" wait_until 10 no_stream
+exits 1 "flux stream stat of what is not there" "$FLUX" stream stat --interval=10ms nothing
 
 release
 is "$status" 0 "the session ends well"

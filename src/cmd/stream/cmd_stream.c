@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "../cmd_all.h"
 #include "libstream/stream.h"
@@ -156,6 +155,27 @@ static const struct cmd_usage stat_usage = {
     0,
 };
 
+static void pause_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    flux_reactor_stop(r, 0);
+}
+
+/* The loss of the connection ends the pause. */
+static int pause_for(struct cmd *c, double seconds)
+{
+    flux_t *h = cmd_handle(c);
+    flux_watcher_t *timer = flux_timer_create(flux_get_reactor(h), pause_cb, NULL);
+    int rc = CMD_OK;
+
+    if (!timer)
+        return cmd_error(c, "out of memory");
+    flux_timer_start(timer, seconds, 0.);
+    if (flux_run(h) < 0)
+        rc = cmd_error(c, "the connection to the broker was lost");
+    flux_watcher_destroy(timer);
+    return rc;
+}
+
 static int cmd_stat(struct cmd *c, int argc, char **argv)
 {
     bool json = false;
@@ -182,15 +202,13 @@ static int cmd_stat(struct cmd *c, int argc, char **argv)
     if (argc - c->optind != 1)
         return cmd_usage_error(c, "one NAME is required");
     for (uint32_t n = 1; rc == CMD_OK; n++) {
-        struct timespec ts = {.tv_sec = (time_t)interval};
-
         rc = list_print(c, argv[c->optind], json);
         if (fflush(stdout) != 0)
             rc = cmd_error(c, "standard output: %s", strerror(errno));
         if (n == count)
             break;
-        ts.tv_nsec = (long)((interval - (double)ts.tv_sec) * 1e9);
-        nanosleep(&ts, NULL);
+        if (rc == CMD_OK)
+            rc = pause_for(c, interval);
     }
     return rc;
 }
