@@ -1,6 +1,7 @@
 /* cmd_session.c - what the session looks like: overlay.status of rank 0, overlay.topology of the
  * local broker. */
 #include "config.h"
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,6 +30,30 @@ static topology_t *session_topology(struct cmd *c, flux_t *h, char **spec)
     return t;
 }
 
+/* Note how often each rank has joined, if that is more than once.  -1 with an error message. */
+static int read_incarnations(struct session *s, json_t *list, errmsg_t *err)
+{
+    struct overlay_incarnation in;
+    size_t i;
+    json_t *o;
+
+    if (!(s->incarnation = calloc(s->size ? s->size : 1, sizeof(*s->incarnation))))
+        return errmsg_fail(err, ENOMEM, "out of memory");
+    json_array_foreach(list, i, o)
+    {
+        idset_t *ranks = NULL;
+
+        if (flux_schema_decode_json(&overlay_incarnation_schema, o, &in, err) < 0 ||
+            !(ranks = idset_parse(in.ranks, err)))
+            return -1;
+        for (uint32_t r = idset_first(ranks); r != IDSET_NONE && r < s->size;
+             r = idset_next(ranks, r))
+            s->incarnation[r] = in.incarnation;
+        idset_destroy(ranks);
+    }
+    return 0;
+}
+
 /* The part of the answer of rank 0 that says what happened to the ranks that are not up.  -1 with
  * an error message. */
 static int read_map(struct session *s, const struct overlay_status *st, errmsg_t *err)
@@ -39,10 +64,9 @@ static int read_map(struct session *s, const struct overlay_status *st, errmsg_t
     if ((s->left = idset_parse(st->left ? st->left : "", err)) &&
         (absent = idset_parse(st->absent ? st->absent : "", err)) &&
         idset_subtract(s->lost, s->left) == 0 && idset_subtract(s->lost, absent) == 0)
-        rc = 0;
+        rc = read_incarnations(s, st->incarnations, err);
     idset_destroy(absent);
     s->map = st->map;
-    s->started = json_incref(st->incarnations);
     return rc;
 }
 
@@ -80,7 +104,7 @@ void session_clear(struct session *s)
     idset_destroy(s->up);
     idset_destroy(s->lost);
     idset_destroy(s->left);
-    json_decref(s->started);
+    free(s->incarnation);
     memset(s, 0, sizeof(*s));
 }
 
@@ -94,22 +118,9 @@ const char *session_rank_state(const struct session *s, uint32_t rank)
 
 uint32_t session_rank_incarnation(const struct session *s, uint32_t rank)
 {
-    uint32_t n = strcmp(session_rank_state(s, rank), "absent") != 0;
-    struct overlay_incarnation in;
-    size_t i;
-    json_t *o;
-
-    json_array_foreach(s->started, i, o)
-    {
-        idset_t *ranks = flux_schema_decode_json(&overlay_incarnation_schema, o, &in, NULL) == 0
-                             ? idset_parse(in.ranks, NULL)
-                             : NULL;
-
-        if (idset_test(ranks, rank))
-            n = in.incarnation;
-        idset_destroy(ranks);
-    }
-    return n;
+    if (s->incarnation && rank < s->size && s->incarnation[rank] > 0)
+        return s->incarnation[rank];
+    return strcmp(session_rank_state(s, rank), "absent") != 0;
 }
 
 static idset_t *ranks_to_depth(struct cmd *c, flux_t *h, uint32_t depth)

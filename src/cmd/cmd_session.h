@@ -11,10 +11,10 @@ struct session {
     char *spec;       /* NULL without topology */
     topology_t *topo; /* NULL without topology */
     idset_t *up;
-    idset_t *lost;   /* was up, and cannot be reached */
-    idset_t *left;   /* was up, and has left in order */
-    uint64_t map;    /* number of the session map */
-    json_t *started; /* array of struct overlay_incarnation, of those above 1; or NULL */
+    idset_t *lost;         /* was up, and cannot be reached */
+    idset_t *left;         /* was up, and has left in order */
+    uint64_t map;          /* number of the session map */
+    uint32_t *incarnation; /* of each rank, if it is above 1; else 0 */
 };
 
 /* Ask; `topology`: the shape, too.  0, or -1 after printing a sentence.  To be cleared. */
