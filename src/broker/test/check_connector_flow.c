@@ -30,7 +30,6 @@
 #define PAIRS 20 /* of each process */
 #define STEPS 4000
 #define SEEDS 8
-#define SEEDS_SANITIZED 3 /* each takes thirty times as long then */
 
 /* --- a broker --- */
 
@@ -626,7 +625,6 @@ END_TEST
 
 int main(void)
 {
-    const char *sanitizers = getenv("FLUX_TEST_SANITIZERS");
     TCase *tc = tcase_create("connector_flow");
 
     signal(SIGPIPE, SIG_IGN);
@@ -635,6 +633,6 @@ int main(void)
     tcase_add_loop_test(tc, gone, 0, 3);
     tcase_add_test(tc, unread);
     tcase_add_loop_test(tc, many_streams, 0, 2);
-    tcase_add_loop_test(tc, chance, 0, sanitizers && *sanitizers ? SEEDS_SANITIZED : SEEDS);
+    tcase_add_loop_test(tc, chance, 0, suite_runs(SEEDS));
     return run_case("connector_flow", tc);
 }

@@ -765,8 +765,8 @@ static void holds(const char *queue, const char *arg, enum expect expect)
                               .equal = expect == CONSERVATIVE};
         char found[300] = "";
 
-        ck_assert_msg(runs(&setup, 12, found, sizeof(found)) == 0, "%s, %s, variant %u: %s", queue,
-                      setup.node, i, found);
+        ck_assert_msg(runs(&setup, suite_runs(12), found, sizeof(found)) == 0,
+                      "%s, %s, variant %u: %s", queue, setup.node, i, found);
     }
 }
 
@@ -849,7 +849,7 @@ static void same(const struct setup *a, const struct setup *b, unsigned count)
     struct model *m = calloc(2, sizeof(*m));
 
     ck_assert_ptr_nonnull(m);
-    for (unsigned seed = 0; seed < count; seed++) {
+    for (unsigned seed = 0; seed < suite_runs(count); seed++) {
         for (unsigned i = 0; i < 2; i++) {
             model_init(&m[i], i ? b : a, seed);
             model_run(&m[i], i ? b : a);

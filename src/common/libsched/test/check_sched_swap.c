@@ -165,7 +165,7 @@ static double instant(struct world *w, unsigned which, double now, unsigned *arr
 
 static void same_starts(const char *queue, const char *arg, bool turns)
 {
-    for (uint64_t seed = 1; seed <= (turns ? RUNS_TURNS : RUNS); seed++) {
+    for (uint64_t seed = 1; seed <= suite_runs(turns ? RUNS_TURNS : RUNS); seed++) {
         struct world w = {.seed = seed, .turns = turns, .odd = true};
 
         make_jobs(&w);

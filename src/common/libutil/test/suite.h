@@ -4,6 +4,16 @@
 
 #include <check.h>
 #include <stddef.h>
+#include <stdlib.h>
+
+/* How many of `n` runs by chance a test makes: all of them, or an eighth in a sanitized build, which takes
+ * up to thirty times as long for each.  The first runs are the same in both. */
+static inline unsigned suite_runs(unsigned n)
+{
+    const char *sanitizers = getenv("FLUX_TEST_SANITIZERS");
+
+    return sanitizers && *sanitizers && n >= 8 ? n / 8 : n;
+}
 
 /* Of a suite `name` of the one case `tc`, which is freed. */
 static inline int run_case(const char *name, TCase *tc)
