@@ -43,6 +43,9 @@ offers "module list --" --json
 offers "module reload --" --force
 offers "event sub --" --timeout=
 offers "kap --" --producers=
+offers "stream " ls cat record replay tee stat format rm
+offers "stream record --" --append --policy= --count=
+offers "stream cat --policy = " block drop-oldest latest
 offers "batch --" --cc= --wait --queue=
 offers "jobs -s " held failed running
 if "$FLUX" sim --help >/dev/null 2>&1; then

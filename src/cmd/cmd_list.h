@@ -34,7 +34,7 @@ CMD("resource", cmd_resource, "list, drain and describe the resources of the ses
 CMD("setattr", cmd_setattr, "set an attribute of the broker")
 EXTERNAL("sim", "replay logs of jobs through the scheduler, and compare policies")
 CMD("start", cmd_start, "start a session")
-CMD("stream", cmd_stream, "read and list the streams of data between programs")
+CMD("stream", cmd_stream, "read, list, record and replay the streams of data between programs")
 CMD("submit", cmd_submit, "submit jobs to the queue")
 EXTERNAL("top", "show the activity of a session on the whole screen")
 CMD("topo", cmd_topo, "print the tree that connects the brokers of the session")

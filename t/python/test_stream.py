@@ -3,10 +3,12 @@
 import array
 import errno
 import gc
+import os
 import resource
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
 
@@ -227,6 +229,52 @@ class StreamTest(Case):
             self.assertRaises(BufferError, step.read_into, "G", b"1234", (0, 0), (2, 2))
         for out in outs:
             out.close()
+
+    def record(self, name, path, *options):
+        """What `flux stream record` makes of 3 steps of 2 writers."""
+        outs = [self.h.stream_writer(name, rank=n, size=2, keep=3) for n in range(2)]
+        outs[0].define("G: all of it")
+        for step in range(3):
+            for n, out in enumerate(outs):
+                rows = memoryview(bytes(range(10 * step + 4 * n, 10 * step + 4 * n + 4)))
+                out.put("G", rows.cast("B", (2, 2)), shape=(4, 2), offset=(2 * n, 0))
+                out.end_step()
+        subprocess.run(["flux", "stream", "record", "--count=3", name, path, *options], check=True)
+        for out in outs:
+            out.close()
+
+    def test_recording(self):
+        """a recording is read without a session, in any order"""
+        with tempfile.TemporaryDirectory() as directory:
+            path = os.path.join(directory, "a.rec")
+            self.record("py.o", path)
+            began = time.time()
+            with flux.Recording(path) as steps:
+                self.assertEqual((steps.name, steps.writers, len(steps)), ("py.o", 2, 3))
+                self.assertEqual((steps.format, steps.complete), ("G: all of it", True))
+                self.assertEqual(steps.numbers, [0, 1, 2])
+                self.assertLess(abs(steps.times[2] - began), 3600)
+                self.assertEqual([step.number for step in steps], [0, 1, 2])
+                self.assertIsNone(steps.begin_step("newest"))
+                step = steps.begin_step(1)
+                box = bytearray(4)
+                step.read_into("G", box, (1, 0), (2, 2))
+                self.assertEqual(list(box), [12, 13, 14, 15])
+                view = step.get("G", 1)
+                self.assertEqual(steps.begin_step().number, 2)
+                self.fails(errno.EINVAL, step.get, "G")
+                self.fails(errno.ENOENT, steps.begin_step, 3)
+                self.assertEqual(steps.begin_step(0).variables(1), ["G"])
+                with self.h.stream_writer("py.p", keep=1) as out:
+                    out.put_all(steps.begin_step("newest"), 1)
+                    out.end_step()
+                    with self.h.stream_reader("py.p") as copy:
+                        self.assertEqual(list(copy.begin_step(timeout=60)["G"]), [24, 25, 26, 27])
+            self.assertTrue(steps.closed)
+            self.fails(errno.ECANCELED, steps.begin_step)
+            self.assertEqual(list(view), [14, 15, 16, 17])
+            self.fails(errno.ENOENT, flux.Recording, os.path.join(directory, "none"))
+            self.fails(errno.EPROTO, flux.Recording, __file__)
 
     def test_numpy(self):
         """arrays of NumPy: over the memory of a writer, and parts of global ones"""

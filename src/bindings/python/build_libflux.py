@@ -347,6 +347,17 @@ int flux_stream_inquire(flux_stream_t *s, uint32_t writer, const char *var,
 int flux_stream_get_box(flux_stream_t *s, const char *var, const uint64_t *start,
                         const uint64_t *count, const uint64_t *stride, void *buf, size_t size,
                         errmsg_t *err);
+int flux_stream_put_all(flux_stream_t *to, flux_stream_t *from, uint32_t writer, errmsg_t *err);
+flux_stream_t *flux_stream_open_file(const char *path, errmsg_t *err);
+struct flux_stream_file {
+    const char *name;
+    const char *format;
+    uint64_t steps;
+    bool complete;
+    ...;
+};
+int flux_stream_file(const flux_stream_t *s, struct flux_stream_file *info);
+int flux_stream_file_step(const flux_stream_t *s, uint64_t i, uint64_t *step, double *time);
 
 /* libidset */
 typedef ... idset_t;

@@ -1,6 +1,7 @@
 /* cmd_stream.c - flux stream: the streams of the session, and what is in them.
  *
- * ls, stat, format and rm ask the module `stream`; cat is a reader like any other.
+ * ls, stat, format and rm ask the module `stream`; cat is a reader like any other.  transfer.c has
+ * record, replay and tee.
  *
  * Failure: a sentence and exit code 1.
  */
@@ -15,6 +16,7 @@
 #include "libstream/stream.h"
 #include "libstream/stream_wire.h"
 #include "slice.h"
+#include "transfer.h"
 
 #define TIMEOUT 60.
 
@@ -227,6 +229,7 @@ static const struct cmd_opt cat_opts[] = {
     {'t', "timeout", "DURATION", "give up when no step comes for this time"},
     {'r', "raw", NULL, "print the bytes of the variables, and nothing else"},
     {'j', "json", NULL, "print one JSON object for each variable"},
+    {'f', "file", NULL, "NAME is a file of 'flux stream record'; no session is needed"},
     CMD_OPT_END,
 };
 static const struct cmd_usage cat_usage = {
@@ -412,9 +415,10 @@ static int cmd_cat(struct cmd *c, int argc, char **argv)
     struct flux_stream_opts opts = {.timeout = -1.};
     double timeout = -1.;
     uint32_t count = 0;
+    bool file = false;
     const char *val;
     errmsg_t err;
-    flux_t *h;
+    flux_t *h = NULL;
     int key;
     int rc;
 
@@ -441,6 +445,9 @@ static int cmd_cat(struct cmd *c, int argc, char **argv)
         case 'r':
             cat.raw = true;
             break;
+        case 'f':
+            file = true;
+            break;
         default:
             cat.json = true;
         }
@@ -453,9 +460,11 @@ static int cmd_cat(struct cmd *c, int argc, char **argv)
         return cmd_usage_error(c, "--slice needs --var");
     if (cat.raw && cat.json)
         return cmd_usage_error(c, "--raw and --json exclude each other");
-    if (!(h = cmd_handle(c)))
+    if (!file && !(h = cmd_handle(c)))
         return CMD_FAIL;
-    if (!(cat.s = flux_stream_open(h, argv[c->optind], FLUX_STREAM_READ, &opts, &err)))
+    cat.s = file ? flux_stream_open_file(argv[c->optind], &err)
+                 : flux_stream_open(h, argv[c->optind], FLUX_STREAM_READ, &opts, &err);
+    if (!cat.s)
         return cmd_error(c, "%s", err.text);
     rc = cat_run(&cat, count, timeout);
     flux_stream_close(cat.s);
@@ -515,6 +524,9 @@ static int cmd_rm(struct cmd *c, int argc, char **argv)
 static const struct cmd_sub subs[] = {
     {"ls", cmd_ls, "[OPTION...] [NAME]", "list streams"},
     {"cat", cmd_cat, "[OPTION...] NAME", "read a stream and print what is in it"},
+    {"record", transfer_record, "[OPTION...] NAME FILE", "write the steps of a stream to a file"},
+    {"replay", transfer_replay, "[OPTION...] FILE", "write a stream with the steps of a file"},
+    {"tee", transfer_tee, "[OPTION...] NAME NEW", "write another stream with the same steps"},
     {"stat", cmd_stat, "[OPTION...] NAME", "print the counters of a stream again and again"},
     {"format", cmd_format, "NAME", "print what the variables of a stream are"},
     {"rm", cmd_rm, "NAME", "end a stream"},

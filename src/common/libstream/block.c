@@ -1,18 +1,7 @@
 /* block.c - the layout of a step.
  *
- * Numbers are little-endian; values, and the bytes that describe them, are not looked at here.
- *
- *    bytes
- *    0..7     "FLUXSTEP"
- *    8..11    version, 1
- *    12..15   number of variables
- *    16..23   bytes of the table
- *    24..     table: for each variable
- *                0  offset of the value    8  its length
- *               16  length of the description (4 bytes)
- *               20  length of the name (1 byte), the name, the description, zeros up to a multiple
- *                   of 8
- *    then     values, each at a multiple of 64, in the order of the table
+ * doc/stream-format.rst describes it byte by byte, in the section "Steps".  Values, and the bytes
+ * that describe them, are not looked at here.
  *
  * Invariants:
  *  1. Values follow each other without overlaps, and the last one ends within the step.

@@ -21,6 +21,7 @@ void flux_stream_close(flux_stream_t *s)
         return;
     stream_writer_close(s);
     stream_reader_close(s);
+    stream_file_close(s);
     flux_future_destroy(s->f);
     free(s->name);
     free(s);

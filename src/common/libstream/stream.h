@@ -116,6 +116,13 @@ void *flux_stream_at(flux_stream_t *s, const char *var);
 /* Say what the variables are, in a text for people and readers (`flux stream format`).  0, or -1
  * with an error message. */
 int flux_stream_define(flux_stream_t *s, const char *format, errmsg_t *err);
+/* Wait until at least `readers` are there, at most `timeout` seconds (< 0: any).  0, or -1 with an
+ * error message and ETIMEDOUT or EINVAL. */
+int flux_stream_wait_readers(flux_stream_t *s, uint32_t readers, double timeout, errmsg_t *err);
+/* Add all variables that a writer has put into the step that `from` has begun, which must not be
+ * ended before that of `to`.  0, or -1 with the errors of flux_stream_put() and flux_stream_get().
+ * */
+int flux_stream_put_all(flux_stream_t *to, flux_stream_t *from, uint32_t writer, errmsg_t *err);
 
 /* Writer: publish the step.  Waits, at most `timeout` seconds (< 0: any), for readers that block;
  * after ETIMEDOUT it may be called again.  Copies the variables; does nothing if nobody would see
@@ -177,5 +184,25 @@ int flux_stream_inquire(flux_stream_t *s, uint32_t writer, const char *var,
 int flux_stream_get_box(flux_stream_t *s, const char *var, const uint64_t *start,
                         const uint64_t *count, const uint64_t *stride, void *buf, size_t size,
                         errmsg_t *err);
+
+/* --- recordings --- */
+
+/* Read a file that `flux stream record` has written, as a reader, without a session.  Any step can
+ * be begun, also one before the last: FLUX_STREAM_NEXT is the one after it, FLUX_STREAM_NEWEST the
+ * last one of the file, and nothing waits.  The steps are those that were complete when the file
+ * was opened, which must not be made shorter until it is closed.  NULL with an error message and
+ * EPROTO (it is not a recording), ENOMEM or an error of open(2). */
+flux_stream_t *flux_stream_open_file(const char *path, errmsg_t *err);
+struct flux_stream_file {
+    const char *name;   /* of the stream; valid until flux_stream_close() */
+    const char *format; /* of flux_stream_define(); NULL: none */
+    uint64_t steps;     /* in the file */
+    bool complete;      /* false: the recording was interrupted, or goes on */
+};
+/* What the file is.  0, or -1 with EINVAL: the stream is not a file. */
+int flux_stream_file(const flux_stream_t *s, struct flux_stream_file *info);
+/* Number of the i-th step of the file, from 0 on, and when it was recorded, in seconds since 1970.
+ * 0, or -1 with EINVAL (the stream is not a file) or ENOENT (it has not as many). */
+int flux_stream_file_step(const flux_stream_t *s, uint64_t i, uint64_t *step, double *time);
 
 #endif

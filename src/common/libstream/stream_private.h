@@ -1,4 +1,4 @@
-/* What stream.c, stream_writer.c and stream_reader.c share. */
+/* What stream.c, stream_writer.c, stream_reader.c, stream_global.c and stream_file.c share. */
 #ifndef STREAM_PRIVATE_H
 #define STREAM_PRIVATE_H
 
@@ -10,13 +10,14 @@
 #include "libstream/knock.h"
 #include "libstream/outlet.h"
 #include "libstream/stream.h"
+#include "libstream/tape.h"
 #include "libutil/hmap.h"
 
 #define STREAM_OPEN_TIMEOUT 30.
 
 /* A reader's end of one writer: see stream_reader.c. */
 struct stream_source {
-    inlet_t *in; /* NULL: this writer has not come yet */
+    inlet_t *in; /* NULL: this writer has not come yet, or its steps are in a file */
     uint64_t writer;
     char key[2 * KNOCK_KEY_LEN + 1]; /* its capability, by which it is known again */
     bool has[2];
@@ -46,7 +47,10 @@ struct flux_stream {
     struct stream_source *sources; /* by rank of the writer */
     uint32_t nsources;
     bool begun;
-    hmap_t *arrays; /* by name of the variable: see stream_global.c; NULL: none yet */
+    tape_t *tape;              /* the steps are in a file: see stream_file.c */
+    struct tape_block *blocks; /* for a step of it, of each writer */
+    size_t next;               /* index of the step behind the last one that was begun */
+    hmap_t *arrays;            /* by name of the variable: see stream_global.c; NULL: none yet */
 };
 
 /* What writer number `writer` has put into the step that was begun; NULL with an error message. */
@@ -63,5 +67,8 @@ int stream_reader_open(flux_stream_t *s, const struct flux_stream_opts *opts, er
 int stream_reader_end(flux_stream_t *s, errmsg_t *err);
 void stream_reader_leave(flux_stream_t *s);
 void stream_reader_close(flux_stream_t *s);
+/* flux_stream_begin_step() of a file. */
+int stream_file_begin(flux_stream_t *s, uint64_t which, uint64_t *step, errmsg_t *err);
+void stream_file_close(flux_stream_t *s);
 
 #endif

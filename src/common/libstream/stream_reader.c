@@ -42,7 +42,8 @@ static void release(struct stream_source *src, int slot)
         src->block = NULL;
     }
     src->has[slot] = false;
-    inlet_release(src->in, &src->steps[slot]);
+    if (src->in) /* else it is in a file */
+        inlet_release(src->in, &src->steps[slot]);
 }
 
 /* What follows the head, if it is there, becomes the head. */
@@ -318,6 +319,8 @@ int flux_stream_begin_step(flux_stream_t *s, uint64_t which, double timeout, uin
                            s->begun ? "step %" PRIu64 " of stream '%s' was not ended"
                                     : "step %" PRIu64 " of stream '%s' is written, not read",
                            s->step, s->name);
+    if (s->tape)
+        return stream_file_begin(s, which, step, err);
     while ((rc = agree(s, HEAD, least, err)) == 0) {
         double left = until - clock_now();
 

@@ -67,6 +67,13 @@ int stream_writer_open(flux_stream_t *s, const struct flux_stream_opts *opts, er
     return outlet_wait(s->out, opts->readers, timeout, err);
 }
 
+int flux_stream_wait_readers(flux_stream_t *s, uint32_t readers, double timeout, errmsg_t *err)
+{
+    if (s->mode != FLUX_STREAM_WRITE)
+        return errmsg_fail(err, EINVAL, "stream '%s' was opened for reading", s->name);
+    return outlet_wait(s->out, readers, timeout, err);
+}
+
 int stream_writer_put(flux_stream_t *s, const char *var, const void *desc, size_t desc_len,
                       const void *data, size_t len, errmsg_t *err)
 {

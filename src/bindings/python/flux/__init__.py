@@ -32,7 +32,7 @@ from .job import (
     make_jobspec,
 )
 from .kvs import KVS, Snapshot, Transaction
-from .stream import Step, StreamReader, StreamWriter, Variable
+from .stream import Recording, Step, StreamReader, StreamWriter, Variable
 
 __version__ = _ffi.string(_lib.pyflux_version()).decode()
 __all__ = [
@@ -50,6 +50,7 @@ __all__ = [
     "KVS",
     "OutputRecord",
     "Program",
+    "Recording",
     "Snapshot",
     "Step",
     "StreamReader",

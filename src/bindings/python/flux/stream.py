@@ -9,6 +9,9 @@ with handle.stream_reader("heat") as steps:
     for step in steps:
         corner = step["T", :10, :10]        # from whichever writers have it
         mine = step.array("T", writer=0)    # the memory of a writer itself
+
+with flux.Recording("heat.rec") as steps:   # a file of `flux stream record`, without a session
+    last = steps.begin_step("newest")
 """
 
 import dataclasses
@@ -25,7 +28,7 @@ from .errors import FluxError, fail_with, make_error
 if TYPE_CHECKING:
     from .handle import Handle
 
-__all__ = ["StreamReader", "StreamWriter", "Step", "Variable"]
+__all__ = ["Recording", "StreamReader", "StreamWriter", "Step", "Variable"]
 
 # libstream waits in one call, which a signal does not end: look for signals as often.
 _SLICE = 0.5
@@ -184,6 +187,12 @@ class StreamWriter(_Stream):
             fail_with(err)
         self._data.append(kept)
 
+    def put_all(self, step: "Step", writer: int = 0) -> None:
+        """Add all variables that a writer has put into a step, which must not be released before."""
+        err = ffi.new("errmsg_t *")
+        if lib.flux_stream_put_all(self._pointer(), step._pointer(), writer, err) < 0:
+            fail_with(err)
+
     def define(self, text: str) -> None:
         """Say what the variables are, in a text that `flux stream format` shows."""
         err = ffi.new("errmsg_t *")
@@ -280,6 +289,64 @@ class StreamReader(_Stream):
             yield step
 
     def __enter__(self) -> "StreamReader":
+        return self
+
+
+class Recording(StreamReader):
+    """A file that `flux stream record` has written: its steps, without a session.
+
+    Any step can be begun, in any order: the "next" one is that behind the last one that was begun,
+    the "newest" the last one of the file. Nothing waits. Arrays are over the file itself.
+    """
+
+    def __init__(self, path) -> None:  # pylint: disable=super-init-not-called
+        err = ffi.new("errmsg_t *")
+        pointer = lib.flux_stream_open_file(_c.path(path, "the path"), err)
+        if not pointer:
+            fail_with(err)
+        self._s = ffi.gc(pointer, lib.flux_stream_close)
+        self._step = None
+        info = ffi.new("struct flux_stream_file *")
+        lib.flux_stream_file(pointer, info)
+        self._name = _c.string(info.name)
+        self._len = info.steps
+        #: What the writers said the variables are, or None.
+        self.format: Optional[str] = _c.string(info.format) if info.format else None
+        #: Was the recording ended? Else it was interrupted, or goes on.
+        self.complete: bool = info.complete
+
+    def _pointer(self):
+        if self._s is None:
+            raise make_error(errno.ECANCELED, f"the recording of '{self._name}' was closed")
+        return self._s
+
+    def _drop(self) -> None:
+        self._step = self._s = None
+
+    def close(self) -> None:
+        """Close the file. Arrays that are still used stay valid."""
+        self._drop()
+
+    def _at(self, index: int) -> Tuple[int, float]:
+        number, when = ffi.new("uint64_t *"), ffi.new("double *")
+        lib.flux_stream_file_step(self._pointer(), index, number, when)
+        return number[0], when[0]
+
+    def __len__(self) -> int:
+        """The number of steps."""
+        return self._len
+
+    @property
+    def numbers(self) -> List[int]:
+        """The numbers of all steps."""
+        return [self._at(i)[0] for i in range(self._len)]
+
+    @property
+    def times(self) -> List[float]:
+        """When each step was recorded, in seconds since 1970."""
+        return [self._at(i)[1] for i in range(self._len)]
+
+    def __enter__(self) -> "Recording":
         return self
 
 

@@ -1,0 +1,129 @@
+/* stream_file.c - steps from readers to files, from files to readers, and from readers to writers.
+ *
+ * A recording is a reader whose sources have no writers.  Beginning a step makes the blocks of the
+ * file (tape.h) the heads of the sources; everything else is as with a stream that is being
+ * written.  To record a step is to write the blocks of all writers, once their tables have been
+ * verified; to put it all is to put each variable of a block with its description.
+ *
+ * Failure: a step that is damaged is EPROTO, when it is begun.
+ */
+#include "config.h"
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libstream/stream_file.h"
+#include "libstream/stream_private.h"
+#include "libutil/clock.h"
+
+void stream_file_close(flux_stream_t *s)
+{
+    tape_destroy(s->tape);
+    free(s->blocks);
+}
+
+flux_stream_t *flux_stream_open_file(const char *path, errmsg_t *err)
+{
+    flux_stream_t *s = calloc(1, sizeof(*s));
+
+    if (!s) {
+        errmsg_fail(err, ENOMEM, "out of memory");
+        return NULL;
+    }
+    s->mode = FLUX_STREAM_READ;
+    if (!(s->tape = tape_open(path, err))) {
+        flux_stream_close(s);
+        return NULL;
+    }
+    s->nsources = tape_info(s->tape)->writers;
+    if (!(s->name = strdup(tape_info(s->tape)->name)) ||
+        !(s->sources = calloc(s->nsources, sizeof(*s->sources))) ||
+        !(s->blocks = calloc(s->nsources, sizeof(*s->blocks)))) {
+        flux_stream_close(s);
+        errmsg_fail(err, ENOMEM, "out of memory for the recording %.120s", path);
+        return NULL;
+    }
+    return s;
+}
+
+int stream_file_begin(flux_stream_t *s, uint64_t which, uint64_t *step, errmsg_t *err)
+{
+    size_t count = tape_count(s->tape);
+    size_t i = s->next;
+
+    if (which < FLUX_STREAM_NEWEST) {
+        i = tape_find(s->tape, which);
+        if (i == count || tape_at(s->tape, i).number != which)
+            return errmsg_fail(err, ENOENT,
+                               "step %" PRIu64 " of stream '%s' is not in the recording", which,
+                               s->name);
+    } else if (i == count)
+        return 0;
+    else if (which == FLUX_STREAM_NEWEST)
+        i = count - 1;
+    if (tape_blocks(s->tape, i, s->blocks, err) < 0)
+        return -1;
+    s->step = tape_at(s->tape, i).number;
+    s->next = i + 1;
+    for (uint32_t w = 0; w < s->nsources; w++) {
+        s->sources[w].steps[0] = (struct inlet_step){
+            .step = s->step, .data = s->blocks[w].data, .len = s->blocks[w].len};
+        s->sources[w].has[0] = true;
+    }
+    s->begun = true;
+    if (step)
+        *step = s->step;
+    return 1;
+}
+
+int flux_stream_file(const flux_stream_t *s, struct flux_stream_file *info)
+{
+    if (!s->tape) {
+        errno = EINVAL;
+        return -1;
+    }
+    *info = (struct flux_stream_file){tape_info(s->tape)->name, tape_info(s->tape)->format,
+                                      tape_count(s->tape), tape_info(s->tape)->complete};
+    return 0;
+}
+
+int flux_stream_file_step(const flux_stream_t *s, uint64_t i, uint64_t *step, double *time)
+{
+    if (!s->tape || i >= tape_count(s->tape)) {
+        errno = s->tape ? ENOENT : EINVAL;
+        return -1;
+    }
+    *step = tape_at(s->tape, i).number;
+    *time = (double)tape_at(s->tape, i).time / 1e9;
+    return 0;
+}
+
+int stream_file_record(flux_stream_t *s, tape_write_t *w, errmsg_t *err)
+{
+    if (!s->blocks && !(s->blocks = calloc(s->nsources, sizeof(*s->blocks))))
+        return errmsg_fail(err, ENOMEM, "out of memory to record stream '%s'", s->name);
+    for (uint32_t i = 0; i < s->nsources; i++) {
+        if (!stream_reader_block(s, i, err))
+            return -1;
+        s->blocks[i] = (struct tape_block){s->sources[i].steps[0].data, s->sources[i].steps[0].len};
+    }
+    return tape_write_step(w, s->step, clock_wall_us() * 1000, s->blocks, err);
+}
+
+int flux_stream_put_all(flux_stream_t *to, flux_stream_t *from, uint32_t writer, errmsg_t *err)
+{
+    block_t *b = stream_reader_block(from, writer, err);
+    const struct block_var *v;
+
+    if (!b)
+        return -1;
+    if (to->mode != FLUX_STREAM_WRITE)
+        return errmsg_fail(err, EINVAL, "stream '%s' was opened for reading", to->name);
+    for (size_t i = 0; (v = block_at(b, i)); i++) {
+        if (stream_writer_put(to, v->name, v->desc, v->desc_len,
+                              stream_reader_value(from, writer, v), v->len, err) < 0)
+            return -1;
+    }
+    return 0;
+}

@@ -1,0 +1,61 @@
+/* A recording: the steps of a stream in a file.
+ *
+ *    tape_t *t = tape_open("heat.rec", err);
+ *    for (size_t i = 0; i < tape_count(t); i++)
+ *        tape_blocks(t, i, blocks, err);               in place: the file is mapped
+ *    tape_destroy(t);
+ *
+ * A file must not be made shorter while it is open.
+ *
+ * Thread rules: one thread at a time.
+ */
+#ifndef STREAM_TAPE_H
+#define STREAM_TAPE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "libutil/errmsg.h"
+
+typedef struct tape tape_t;
+
+struct tape_info {
+    const char *name;   /* of the stream */
+    const char *format; /* what its variables are, in words; NULL: it was not said */
+    uint32_t writers;
+    bool complete;      /* the recording was ended; else what is whole was found */
+    uint64_t end;       /* bytes of the file that are whole: a recording is continued there */
+    uint64_t format_at; /* offset of the section with the format */
+};
+
+struct tape_step {
+    uint64_t number;
+    uint64_t time; /* when it was recorded, in nanoseconds since 1970 */
+    uint64_t at;   /* offset in the file */
+};
+
+struct tape_block {
+    const void *data; /* at a multiple of 64 */
+    uint64_t len;
+};
+
+/* NULL with an error message and EPROTO (it is not a recording), ENOMEM or an error of open(2). */
+tape_t *tape_open(const char *path, errmsg_t *err);
+/* The same of an open file, named `path` in messages. */
+tape_t *tape_open_fd(int fd, const char *path, errmsg_t *err);
+/* The same of bytes in memory, at a multiple of 64, which are not copied. */
+tape_t *tape_read(const void *data, uint64_t size, const char *path, errmsg_t *err);
+void tape_destroy(tape_t *t); /* NULL-safe, keeps errno */
+
+const struct tape_info *tape_info(const tape_t *t);
+size_t tape_count(const tape_t *t); /* of steps */
+struct tape_step tape_at(const tape_t *t, size_t i);
+/* The step of this number, or of the next larger one: its index, or tape_count(). */
+size_t tape_find(const tape_t *t, uint64_t number);
+/* What each writer has put into a step, in `blocks`, which has room for all writers.  Only bounds
+ * are known to be right: block.h reads what is in it.  0, or -1 with EPROTO and an error message.
+ * */
+int tape_blocks(const tape_t *t, size_t i, struct tape_block *blocks, errmsg_t *err);
+
+#endif

@@ -1,0 +1,295 @@
+/* tape_write.c - recordings of streams, written.
+ *
+ * doc/stream-format.rst describes the file, in the section "Recordings".  Sections are only ever
+ * added, each by one call of pwritev(2) if the system takes it as a whole; blocks are written from
+ * where the writers of the stream have them.
+ *
+ * Invariants:
+ *  1. What is before `end` in the file is whole, and nothing before it is written again.
+ *  2. One process at a time has a file open for writing: it is locked.
+ *
+ * Failure: what was written of a section that could not be written as a whole is cut off, so that
+ * the next one takes its place.  If that fails as well, or if the process or the host ends, readers
+ * find it by its checks, and do not see it.
+ */
+#include "config.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "libstream/tape_format.h"
+#include "libstream/tape_write.h"
+#include "libutil/invariant.h"
+
+#define IOV_BATCH 1024
+
+struct tape_write {
+    int fd;
+    char *path;
+    uint32_t writers;
+    uint64_t end;
+    uint64_t format_at; /* the last format; 0: none */
+    char *format;
+    struct iovec *iov; /* for a step: header, table, and block and gap of each writer */
+    unsigned char *table;
+    struct tape_step *steps;
+    size_t n;
+    size_t room;
+};
+
+static const unsigned char gap[TAPE_SECTION];
+
+void tape_write_destroy(tape_write_t *w)
+{
+    int saved = errno;
+
+    if (!w)
+        return;
+    if (w->fd >= 0)
+        close(w->fd);
+    free(w->path);
+    free(w->format);
+    free(w->iov);
+    free(w->table);
+    free(w->steps);
+    free(w);
+    errno = saved;
+}
+
+/* --- sections --- */
+
+/* Write all of it at an offset.  The list is used up. */
+static int write_at(int fd, struct iovec *iov, size_t n, uint64_t at)
+{
+    while (n > 0) {
+        ssize_t done = pwritev(fd, iov, n < IOV_BATCH ? (int)n : IOV_BATCH, (off_t)at);
+
+        if (done < 0 && errno == EINTR)
+            continue;
+        if (done < 0)
+            return -1;
+        at += (uint64_t)done;
+        while (n > 0 && (size_t)done >= iov->iov_len) {
+            done -= (ssize_t)iov->iov_len;
+            iov++;
+            n--;
+        }
+        if (n > 0) {
+            iov->iov_base = (char *)iov->iov_base + done;
+            iov->iov_len -= (size_t)done;
+        }
+    }
+    return 0;
+}
+
+/* Add a section, whose contents are iov[1] to iov[n - 1]. */
+static int section_add(tape_write_t *w, const struct tape_section *s, struct iovec *iov, size_t n,
+                       errmsg_t *err)
+{
+    unsigned char head[TAPE_SECTION];
+    int saved;
+
+    tape_section_encode(s, head);
+    iov[0] = (struct iovec){head, sizeof(head)};
+    INVARIANT(1, w->end % TAPE_SECTION == 0);
+    if (write_at(w->fd, iov, n, w->end) == 0) {
+        w->end += TAPE_SECTION + tape_align(s->len);
+        return 0;
+    }
+    saved = errno;
+    if (ftruncate(w->fd, (off_t)w->end) < 0)
+        return errmsg_fail(err, saved,
+                           "cannot write %.120s: %s; a part that was written cannot be cut off",
+                           w->path, strerror(saved));
+    return errmsg_fail(err, saved, "cannot write %.120s: %s", w->path, strerror(saved));
+}
+
+static struct iovec gap_after(uint64_t len)
+{
+    return (struct iovec){(void *)gap, tape_align(len) - len};
+}
+
+int tape_write_format(tape_write_t *w, const char *text, errmsg_t *err)
+{
+    size_t len = strlen(text);
+    struct tape_section s = {.kind = TAPE_FORMAT, .len = len, .check = tape_check(text, len)};
+    struct iovec iov[3] = {[1] = {(void *)text, len}, [2] = gap_after(len)};
+    uint64_t at = w->end;
+    char *copy;
+
+    if (w->format && strcmp(w->format, text) == 0)
+        return 0;
+    if (len == 0 || len > TAPE_FORMAT_MAX)
+        return errmsg_fail(err, len == 0 ? EINVAL : E2BIG,
+                           "%.120s: a format has 1 to %" PRIu64 " bytes", w->path, TAPE_FORMAT_MAX);
+    if (!(copy = strdup(text)))
+        return errmsg_fail(err, ENOMEM, "%.120s: out of memory for a format", w->path);
+    if (section_add(w, &s, iov, 3, err) < 0) {
+        free(copy);
+        return -1;
+    }
+    free(w->format);
+    w->format = copy;
+    w->format_at = at;
+    return 0;
+}
+
+int tape_write_step(tape_write_t *w, uint64_t number, uint64_t time,
+                    const struct tape_block *blocks, errmsg_t *err)
+{
+    size_t table = (size_t)w->writers * TAPE_TABLE_ENTRY;
+    struct tape_section s = {.kind = TAPE_STEP, .number = number, .time = time};
+    struct iovec *iov = w->iov + 1;
+
+    if (w->n > 0 && number <= w->steps[w->n - 1].number)
+        return errmsg_fail(err, EEXIST,
+                           "%.120s has step %" PRIu64 " already: step %" PRIu64 " cannot follow it",
+                           w->path, w->steps[w->n - 1].number, number);
+    if (w->n == w->room) {
+        size_t room = w->room > 0 ? 2 * w->room : 64;
+        struct tape_step *more = realloc(w->steps, room * sizeof(*more));
+
+        if (!more)
+            return errmsg_fail(err, ENOMEM, "%.120s: out of memory for the index", w->path);
+        w->steps = more;
+        w->room = room;
+    }
+    *iov++ = (struct iovec){w->table, tape_align(table)};
+    s.len = tape_align(table);
+    for (uint32_t i = 0; i < w->writers; i++) {
+        unsigned char *entry = w->table + (size_t)i * TAPE_TABLE_ENTRY;
+
+        le_put64(entry, blocks[i].len);
+        le_put64(entry + 8, tape_check(blocks[i].data, blocks[i].len));
+        *iov++ = (struct iovec){(void *)blocks[i].data, blocks[i].len};
+        *iov++ = gap_after(blocks[i].len);
+        s.len += tape_align(blocks[i].len);
+    }
+    s.check = tape_check(w->table, table);
+    w->steps[w->n] = (struct tape_step){number, time, w->end};
+    if (section_add(w, &s, w->iov, (size_t)(iov - w->iov), err) < 0)
+        return -1;
+    w->n++;
+    return 0;
+}
+
+int tape_write_end(tape_write_t *w, errmsg_t *err)
+{
+    size_t len = w->n * TAPE_INDEX_ENTRY;
+    unsigned char *index = malloc(len > 0 ? len : 1);
+    struct tape_section s = {.kind = TAPE_INDEX, .number = w->n, .time = w->format_at, .len = len};
+    struct tape_section end = {.kind = TAPE_END, .number = w->end, .check = tape_check("", 0)};
+    struct iovec iov[3] = {[1] = {index, len}, [2] = gap_after(len)};
+    struct iovec last[1];
+    int rc = -1;
+
+    if (!index)
+        return errmsg_fail(err, ENOMEM, "%.120s: out of memory for the index", w->path);
+    for (size_t i = 0; i < w->n; i++) {
+        le_put64(index + i * TAPE_INDEX_ENTRY, w->steps[i].number);
+        le_put64(index + i * TAPE_INDEX_ENTRY + 8, w->steps[i].time);
+        le_put64(index + i * TAPE_INDEX_ENTRY + 16, w->steps[i].at);
+    }
+    s.check = tape_check(index, len);
+    if (section_add(w, &s, iov, 3, err) == 0) {
+        if (fdatasync(w->fd) < 0)
+            errmsg_fail(err, errno, "cannot write %.120s to the disk: %s", w->path,
+                        strerror(errno));
+        else
+            rc = section_add(w, &end, last, 1, err);
+    }
+    free(index);
+    return rc;
+}
+
+/* --- opening --- */
+
+static int begin(tape_write_t *w, const char *name, errmsg_t *err)
+{
+    unsigned char head[TAPE_HEAD] = TAPE_MAGIC;
+    struct iovec iov = {head, sizeof(head)};
+    size_t len = strlen(name);
+
+    if (len == 0 || len > TAPE_NAME_MAX)
+        return errmsg_fail(err, EINVAL, "the name of a stream has 1 to %d bytes", TAPE_NAME_MAX);
+    le_put32(head + 8, TAPE_VERSION);
+    le_put32(head + 12, w->writers);
+    le_put32(head + 16, (uint32_t)len);
+    memcpy(head + TAPE_NAME_AT, name, len);
+    le_put64(head + TAPE_HEAD - 8, tape_check(head, TAPE_HEAD - 8));
+    if (write_at(w->fd, &iov, 1, 0) < 0)
+        return errmsg_fail(err, errno, "cannot write %.120s: %s", w->path, strerror(errno));
+    w->end = TAPE_HEAD;
+    return 0;
+}
+
+/* Take over what is in the file, and cut off what is not whole. */
+static int resume(tape_write_t *w, const char *name, errmsg_t *err)
+{
+    tape_t *t = tape_open_fd(w->fd, w->path, err);
+    const struct tape_info *info;
+    int rc = -1;
+
+    if (!t)
+        return -1;
+    info = tape_info(t);
+    w->end = info->end;
+    w->n = w->room = tape_count(t);
+    if (strcmp(info->name, name) != 0 || info->writers != w->writers)
+        errmsg_fail(err, EINVAL,
+                    "%.120s has stream '%s' of %u writers: it cannot be continued with '%.128s' of "
+                    "%u",
+                    w->path, info->name, info->writers, name, w->writers);
+    else if ((w->n > 0 && !(w->steps = calloc(w->n, sizeof(*w->steps)))) ||
+             (info->format && !(w->format = strdup(info->format))))
+        errmsg_fail(err, ENOMEM, "%.120s: out of memory for the index", w->path);
+    else {
+        for (size_t i = 0; i < w->n; i++)
+            w->steps[i] = tape_at(t, i);
+        w->format_at = info->format_at;
+        rc = 0;
+    }
+    tape_destroy(t);
+    if (rc == 0 && ftruncate(w->fd, (off_t)w->end) < 0)
+        return errmsg_fail(err, errno, "cannot continue %.120s: %s", w->path, strerror(errno));
+    return rc;
+}
+
+tape_write_t *tape_write_open(const char *path, const char *name, uint32_t writers, bool append,
+                              errmsg_t *err)
+{
+    tape_write_t *w = calloc(1, sizeof(*w));
+    size_t table = tape_align((uint64_t)writers * TAPE_TABLE_ENTRY);
+    int rc = -1;
+
+    if (w)
+        w->fd = -1;
+    if (writers == 0 || writers > TAPE_WRITERS_MAX)
+        errmsg_fail(err, EINVAL, "a recording has 1 to %d writers", TAPE_WRITERS_MAX);
+    else if (!w || !(w->path = strdup(path)) ||
+             !(w->iov = calloc(2 + 2 * (size_t)writers, sizeof(*w->iov))) ||
+             !(w->table = calloc(1, table)))
+        errmsg_fail(err, ENOMEM, "out of memory for the recording %.120s", path);
+    else if ((w->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | (append ? 0 : O_EXCL), 0666)) < 0)
+        errmsg_fail(err, errno, errno == EEXIST ? "%.120s exists" : "cannot open %.120s: %s", path,
+                    strerror(errno));
+    else if (flock(w->fd, LOCK_EX | LOCK_NB) < 0)
+        errmsg_fail(err, errno,
+                    errno == EWOULDBLOCK ? "%.120s is being written by another process"
+                                         : "cannot lock %.120s: %s",
+                    path, strerror(errno));
+    else {
+        w->writers = writers;
+        rc = append && lseek(w->fd, 0, SEEK_END) > 0 ? resume(w, name, err) : begin(w, name, err);
+    }
+    if (rc < 0) {
+        tape_write_destroy(w);
+        w = NULL;
+    }
+    return w;
+}

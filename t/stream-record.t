@@ -1,0 +1,170 @@
+#!/usr/bin/env bash
+# Streams in files: flux stream record, replay, tee, and what reads a recording without a session.
+# shellcheck disable=SC2154 # set by run
+. "$(dirname "$0")/lib.sh"
+need_flux start stream
+PEER=$BUILDDIR/t/stream/peer
+
+hold 1 --set=modules=log,barrier,stream
+
+# peer NAME ARGUMENT...: start one in the background, with a FIFO as its input.
+declare -A pid
+peer() {
+    local name=$1
+    shift
+    rm -f "$name.in" "$name.out"
+    mkfifo "$name.in"
+    "$PEER" "$@" <>"$name.in" >"$name.out" &
+    pid[$name]=$!
+}
+opened() {
+    wait_until 20 grep -q open "$1.out"
+}
+go() {
+    echo go >"$1.in"
+}
+field() {
+    "$FLUX" stream ls --json "$1" 2>/dev/null | sed -n "s/.*\"$2\": \([0-9]*\).*/\1/p"
+}
+has() {
+    [ "$(field "$1" "$2")" = "$3" ]
+}
+ended() {
+    wait "${pid[$1]}"
+    last=$(tail -n 2 "$1.out" | tr '\n' ' ')
+}
+# The numbers of the steps of a file.
+steps() {
+    "$FLUX" stream cat --file --var=n "$1" | cut -f 1 | uniq | tr '\n' ' '
+}
+
+# Two writers are recorded, as a reader sees them.
+peer w0 write heat 5 0 2 ready=1
+peer w1 write heat 5 1 2 ready=1
+opened w0
+opened w1
+"$FLUX" stream record heat heat.rec &
+record=$!
+"$FLUX" stream cat heat >cat.out &
+cat=$!
+wait_until 20 has heat readers 2
+go w0
+go w1
+wait $record
+is $? 0 "flux stream record ends with its stream"
+wait $cat
+ended w0
+ended w1
+(
+    unset FLUX_URI
+    "$FLUX" stream cat --file heat.rec
+) >file.out
+is $? 0 "flux stream cat --file needs no session"
+ok "and prints what a reader of the stream has printed" cmp cat.out file.out
+run "$FLUX" stream cat --file --json --var=T --slice=9,:2 --count=1 heat.rec
+is "$out" '{"step":0,"name":"T","type":"f64","count":[1,2],"values":[9000.0,9001.0]}' \
+    "a slice of it has elements of the second writer"
+exits 1 "flux stream record to a file that exists" "$FLUX" stream record nobody heat.rec
+like "$err" "heat.rec exists" "says so"
+exits 1 "flux stream cat --file of what is not a recording" "$FLUX" stream cat --file cat.out
+like "$err" "cat.out is not a recording" "says so"
+
+# The recording becomes a stream again.
+"$FLUX" stream replay --rate=max --readers=1 heat.rec &
+replay=$!
+peer r read heat
+ended r
+is "$last" "0-4 5 the end " "flux stream replay writes the same steps"
+wait $replay
+is $? 0 "and ends well"
+"$FLUX" stream replay --name=cold --rate=1000 --count=3 heat.rec &
+replay=$!
+wait_until 20 has cold size 2
+is "$("$FLUX" stream format cold)" "n u64, data bytes" "with the format that was recorded"
+peer r read cold
+ended r
+is "$last" "0-2 3 the end " "flux stream replay --name, --rate, --count"
+wait $replay
+exits 2 "a rate that is none" "$FLUX" stream replay --rate=0 heat.rec
+
+# A recording that is killed is whole up to its last step, and can be continued.
+peer w write long 6 0 1 ready=1 hold=1 keep=6
+opened w
+go w
+wait_until 20 grep -q written w.out
+"$FLUX" stream record long long.rec &
+record=$!
+whole() {
+    [ "$(steps long.rec)" = "0 1 2 3 4 5 " ]
+}
+wait_until 20 whole
+pass "a recording is read while it is being written"
+exits 1 "a second recording of one file" "$FLUX" stream record --append long long.rec
+like "$err" "another process" "is refused"
+kill -KILL $record
+wait $record
+is "$(steps long.rec)" "0 1 2 3 4 5 " "a recording that was killed is readable"
+truncate --size=-100 long.rec
+is "$(steps long.rec)" "0 1 2 3 4 " "a step that was cut off is not seen"
+"$FLUX" stream record --append --policy=sample:5 long long.rec 2>append.err
+is $? 1 "steps that are in the file already"
+like "$(cat append.err)" "long.rec has step 4 already: step 0" "are refused"
+peer r read long ready=1
+opened r
+go w
+ended w
+peer w write long 3 0 1 ready=1
+opened w
+"$FLUX" stream record --append --count=2 long long.rec &
+record=$!
+wait_until 20 has long readers 2
+go w
+wait $record
+is $? 0 "flux stream record --append, --count"
+ended w
+is "$(steps long.rec)" "0 1 2 3 4 6 7 " "continues the file behind its last step"
+go r
+ended r
+
+# A signal ends a recording well.
+peer w write stop 2 0 1 keep=2 hold=1
+opened w
+"$FLUX" stream record stop stop.rec &
+record=$!
+stop_whole() {
+    [ "$(steps stop.rec)" = "0 1 " ]
+}
+wait_until 20 stop_whole
+kill -TERM $record
+wait $record
+is $? 0 "SIGTERM ends a recording well"
+is "$(tail -c 64 stop.rec | head -c 4)" $'FSC\4' "with its index"
+
+# Another stream with the same steps.
+"$FLUX" stream tee stop copy &
+tee=$!
+wait_until 20 has copy writers 1
+go w
+wait $tee
+is $? 0 "flux stream tee ends with its stream"
+ended w
+peer w0 write two 20 0 2 ready=1
+peer w1 write two 20 1 2 ready=1
+opened w0
+opened w1
+"$FLUX" stream tee two copy &
+tee=$!
+peer r read copy
+opened r
+go w0
+go w1
+ended r
+is "$last" "0-19 20 the end " "flux stream tee writes another stream with the same steps"
+wait $tee
+ended w0
+ended w1
+exits 2 "flux stream tee of one stream" "$FLUX" stream tee two
+
+release
+is "$status" 0 "the session ends well"
+finish
