@@ -194,13 +194,7 @@ static void offer(outlet_t *o, struct outlet_conn *c, struct outlet_step *s)
 
 static void set_wanted(outlet_t *o)
 {
-    atomic_store(&o->wanted, o->joining || o->nreaders > 0 || o->keep > 0);
-}
-
-void outlet_joining(outlet_t *o, bool joining)
-{
-    o->joining = joining;
-    set_wanted(o);
+    atomic_store(&o->wanted, o->nreaders > 0 || o->keep > 0);
 }
 
 void outlet_joined(outlet_t *o, struct outlet_conn *c)

@@ -95,7 +95,6 @@ static void admit(outlet_t *o, struct outlet_conn *c)
     struct knock_welcome w = {.size = o->size};
     unsigned char buf[KNOCK_WELCOME_LEN];
     int page = page_create(c);
-    bool sent;
 
     if (page < 0) {
         refuse(o, c, errno);
@@ -103,20 +102,17 @@ static void admit(outlet_t *o, struct outlet_conn *c)
     }
     knock_welcome_encode(&w, buf);
     pthread_mutex_lock(&o->lock);
-    /* The reader may know it before this thread goes on: the next step is wanted from now on. */
-    outlet_joining(o, true);
-    sent = fdpass_send(c->fd, buf, sizeof(buf), o->mem) == (ssize_t)sizeof(buf) &&
-           fdpass_send(c->fd, "", 1, page) == 1;
-    if (sent) {
-        list_remove(&c->node);
-        o->nknocking--;
-        outlet_joined(o, c);
+    list_remove(&c->node);
+    o->nknocking--;
+    /* First, so that a reader that is welcomed finds all steps that were kept. */
+    outlet_joined(o, c);
+    if (fdpass_send(c->fd, buf, sizeof(buf), o->mem) != (ssize_t)sizeof(buf) ||
+        fdpass_send(c->fd, "", 1, page) != 1) {
+        outlet_gone(o, c);
+        o->stats.refused++;
     }
-    outlet_joining(o, false);
     pthread_mutex_unlock(&o->lock);
     close(page);
-    if (!sent)
-        refuse(o, c, 0);
 }
 
 static void conn_ready(outlet_t *o, struct outlet_conn *c)

@@ -55,7 +55,6 @@ struct outlet {
     struct outlet_step *open; /* begun and not committed: the caller's thread */
     uint64_t open_size;
     atomic_bool wanted; /* readers, or steps to keep */
-    bool joining;       /* a reader is being told that it has joined */
 
     /* The door: its thread's, once that runs. */
     struct list_node knocking;
@@ -69,9 +68,7 @@ struct outlet {
 
 /* With the lock: */
 void outlet_unref(outlet_t *o, struct outlet_step *s);
-/* A reader is about to be told that it has joined (steps are wanted from now on), or was told. */
-void outlet_joining(outlet_t *o, bool joining);
-/* A reader has joined: offer what is kept. */
+/* A reader is about to be welcomed: steps are wanted from now on; offer what is kept. */
 void outlet_joined(outlet_t *o, struct outlet_conn *c);
 /* A reader is gone: free it, or mark it if the writer waits for it. */
 void outlet_gone(outlet_t *o, struct outlet_conn *c);

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -412,6 +413,35 @@ START_TEST(joins)
 }
 END_TEST
 
+/* A reader that has joined finds all steps that were kept, even if it runs before the thread that let it in. */
+START_TEST(joins_kept)
+{
+    enum { KEPT = 32 };
+    outlet_t *o;
+    cpu_set_t one;
+
+    CPU_ZERO(&one);
+    CPU_SET(sched_getcpu(), &one);
+    ck_assert_int_eq(sched_setaffinity(0, sizeof(one), &one), 0);
+    o = writer(0., KEPT);
+    for (uint64_t step = 1; step <= KEPT; step++)
+        put(o, step);
+    for (int n = 0; n < 200; n++) {
+        inlet_t *i = reader(o, "block", KEPT);
+
+        for (uint64_t step = 1; step <= KEPT; step++) {
+            struct inlet_step s;
+
+            ck_assert_int_eq(inlet_take(i, &s, &err), 1);
+            ck_assert_uint_eq(s.step, step);
+            ck_assert_int_eq(inlet_release(i, &s), 0);
+        }
+        inlet_destroy(i);
+    }
+    outlet_destroy(o);
+}
+END_TEST
+
 /* A writer dies while it writes a step: what it has committed is read, and nothing else. */
 START_TEST(writer_dies)
 {
@@ -594,6 +624,6 @@ END_TEST
 
 int main(void)
 {
-    RUN_SUITE("outlet", steps, policies, block, greedy, evict, keep, rendezvous, joins, writer_dies,
-              reader_dies, strangers, leftovers);
+    RUN_SUITE("outlet", steps, policies, block, greedy, evict, keep, rendezvous, joins, joins_kept,
+              writer_dies, reader_dies, strangers, leftovers);
 }
