@@ -42,6 +42,7 @@ offers "module " load unload reload list stats
 offers "module list --" --json
 offers "module reload --" --force
 offers "event sub --" --timeout=
+offers "live " status history
 offers "kap --" --producers=
 offers "stream " ls cat record replay tee stat format rm
 offers "stream record --" --append --policy= --count=

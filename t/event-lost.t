@@ -53,7 +53,7 @@ account() {
         }' seen
 }
 begin() { # SETTING...
-    hold 3 --topology=chain --set=modules=log --set=peer.timeout=5m "$@"
+    hold 3 --topology=chain --set=modules=log --set=live.lost=5m "$@"
     uris=()
     for i in 0 1 2; do
         uris+=("$("$FLUX" getattr -r "$i" uri)")

@@ -41,7 +41,7 @@ ended() {
 
 # --- a leaf, with requests in flight -------------------------------------------------------------
 
-hold 7 --topology=kary:2 "$MODULES" --set=orphan.timeout=$((60 * PATIENCE))s
+hold 7 --topology=kary:2 "$MODULES" --set=orphan.timeout=$((60 * PATIENCE))s --set=live.lost=60s
 pids=()
 uris=()
 for i in 0 1 2 3 4 5 6; do

@@ -46,7 +46,7 @@ logged() {
     [[ $("$FLUX" dmesg) =~ $1 ]]
 }
 
-hold 4 --topology=kary:2 --set=modules=log,hb,barrier
+hold 4 --topology=kary:2 --set=modules=log,hb,barrier --set=live.lost=5m
 pid0=$("$FLUX" getattr broker.pid)
 pid1=$("$FLUX" getattr -r 1 broker.pid)
 pid3=$("$FLUX" getattr -r 3 broker.pid)

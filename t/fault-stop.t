@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Brokers that are stopped for a while: nobody is declared lost before peer.timeout, requests wait,
+# Brokers that are stopped for a while: nobody is declared lost before live.lost, requests wait,
 # events come in order, once, and without a gap.
 . "$(dirname "$0")/lib.sh"
 need_flux start up ping event
@@ -47,7 +47,7 @@ complete() {
     is "$wrong" "" "$desc"
 }
 
-hold 7 --topology=kary:2 --set=modules=log,hb,barrier --set=hb.period=50ms
+hold 7 --topology=kary:2 --set=modules=log,hb,barrier --set=hb.period=50ms --set=live.lost=60s
 pids=()
 uris=()
 for i in 0 1 2 3 4 5 6; do
@@ -111,11 +111,11 @@ ok "the root: nobody is lost" "$FLUX" up
 release
 is "$status" 0 "the session ends well"
 
-# --- all at once, longer than peer.timeout: a host or its virtual machine is suspended
-# -----------------
+# --- all at once, longer than live.lost: a host or its virtual machine is suspended
+# --------------------
 
 # Far longer, and several times, so that connections are met in each of their states.
-hold 12 --topology=flat --set=peer.timeout=$((1 + TIME_SCALE))s
+hold 12 --topology=flat --set=live.lost=$((1 + TIME_SCALE))s
 pids=()
 for i in {0..11}; do
     pids+=("$("$FLUX" getattr -r "$i" broker.pid)")
@@ -136,21 +136,36 @@ done
 release
 is "$status" 0 "the session ends well"
 
-# --- longer than peer.timeout
-# ----------------------------------------------------------------------
+# --- longer than live.lost
+# -------------------------------------------------------------------------
 
 # Not so short that a busy host loses others.
-hold 4 --topology=kary:2 --set=modules=log,hb,barrier --set=peer.timeout=$((2 + TIME_SCALE))s \
+hold 4 --topology=kary:2 --set=modules=log,hb,barrier --set=live.lost=$((2 + TIME_SCALE))s \
     --set=orphan.timeout=1s --set=shutdown.grace=1s
 pid3=$("$FLUX" getattr -r 3 broker.pid)
 pid2=$("$FLUX" getattr -r 2 broker.pid)
 lost_is() {
     [[ $("$FLUX" up) == *"lost: $1" ]]
 }
+verdicts() { # STATE: of which ranks it was said, in order
+    "$FLUX" live history | awk -v state="$1" '$4 == state { print $3 }' | xargs
+}
+# Nobody can replace rank 0: it is waited for, and accuses nobody when it goes on.
+pid0=$("$FLUX" getattr broker.pid)
+uri1=$("$FLUX" getattr -r 1 uri)
+kill -STOP "$pid0"
+ok "the root stands still for longer: the others go on" \
+    at "$uri1" "$FLUX" ping -c $((3 + TIME_SCALE)) -i 1 3
+kill -CONT "$pid0"
+ok "... and it serves them again" at "$uri1" "$FLUX" ping -c 1 -t 60 0
+is "$("$FLUX" up)" "4 of 4 up: 0-3" "... nobody was lost"
+is "$(verdicts slow)$(verdicts lost)" "" "... or accused"
 "$FLUX" ping -c 1 -t 60 3 >w.0 2>w.err &
 waits=$!
 kill -STOP "$pid3"
-ok "with a short peer.timeout a stopped leaf is lost" wait_until 30 lost_is 3
+ok "with a short live.lost a stopped leaf is lost" wait_until 30 lost_is 3
+is "$(verdicts slow) $(verdicts lost)" "3 3" "it was slow before"
+like "$("$FLUX" live history)" ' 3 +lost +1 +it sent nothing for [0-9.]+ s' "the one above has said so"
 wait "$waits"
 is $? 1 "what waited for it ends"
 like "$(cat w.err)" 'rank 3 was lost' "with a sentence"

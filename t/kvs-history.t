@@ -76,7 +76,7 @@ stop_one() {
 
 # So small a cache that values are fetched again and again.
 hashes=(sha1 sha256 blake2b)
-hold 8 --topology=kary:2 --set=modules=log,hb,kvs --set=orphan.timeout=60s \
+hold 8 --topology=kary:2 --set=modules=log,hb,kvs --set=orphan.timeout=60s --set=live.lost=60s \
     --set=content.cache-limit=200k --set=content.hash="${hashes[RANDOM % 3]}"
 brokers 8
 start_record calm.log --seconds=1.5

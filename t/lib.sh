@@ -346,6 +346,8 @@ session() {
         return 125
     fi
     shift
+    # A sanitized broker may be busy for long.
+    [ "$TIME_SCALE" = 1 ] || opts=(--set=live.lost=$((3 * TIME_SCALE))s "${opts[@]}")
     run_with_timeout "$SESSION_LIMIT" "$FLUX" start --size="$size" "${opts[@]}" "$@"
 }
 

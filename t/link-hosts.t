@@ -45,7 +45,7 @@ inside() { # NAMESPACE
         awk '$4 == "01" { split($2, a, ":"); split($3, b, ":"); n += a[1] == b[1] } END { print n + 0 }'
 }
 
-begin "$two_hosts" --set=peer.timeout=600s
+begin "$two_hosts" --set=live.lost=600s
 like "$("$FLUX" up)" "0-3" "four brokers on two hosts"
 is "$(inside 0)/$(inside 1)" 0/0 "brokers of one host have no TCP between them"
 ok "rank 0 logs what it uses" wait_until 20 logged 0 "on this host, by UNIX sockets: 1; others, by ZeroMQ: 2-3"
@@ -70,7 +70,7 @@ ok "a socket that was removed is made again" wait_until 20 test -S "$rundir/0/tr
 up_is 0-3
 is $? 0 "... and nobody was lost"
 
-# With this peer.timeout nobody waits for silence: the end of a connection says it.
+# With this live.lost nobody waits for silence: the end of a connection says it.
 kill -KILL "$(pid_of 3)"
 ok "a broker of the other host that is killed is lost at once" wait_until 20 up_is 0-2
 kill -KILL "$(pid_of 1)"
@@ -80,7 +80,7 @@ end
 
 # Stopped, and cut off.
 timeout=$((3 + TIME_SCALE))
-begin "$two_hosts" --set=peer.timeout=${timeout}s --set=orphan.timeout=1s
+begin "$two_hosts" --set=live.lost=${timeout}s --set=orphan.timeout=1s
 pid1=$(pid_of 1) pid2=$(pid_of 2) pid3=$(pid_of 3)
 kill -STOP "$pid1"
 ok "a broker of the same host that stands still is lost" wait_until $((2 * timeout + 10)) up_is 0,2-3

@@ -11,7 +11,7 @@ up_is() { # RANKS
 }
 
 for link in auto zmq; do
-    hold $n --set=modules=log --set=link.transport=$link --topology=kary:8
+    hold $n --set=modules=log --set=link.transport=$link --topology=kary:8 --set=live.lost=60s
     ok "$link: $n brokers" up_is "0-$last"
     rundir=$("$FLUX" getattr rundir)
     FLUX_URI=local://$rundir/$last/local "$FLUX" event sub -c 1 news >told 2>&1 &

@@ -12,7 +12,7 @@ at() {
     FLUX_URI=${FLUX_URI%/*/local}/$rank/local "$FLUX" "$@"
 }
 
-hold 4 --topology=chain --set=log.ring-size=100
+hold 4 --topology=chain --set=log.ring-size=100 --set=live.lost=60s
 
 ok "a line can be logged" at 3 logger --level=info --source=tester "only here"
 ok "an important one, too" at 3 logger --level=err --source=tester "for all to see"

@@ -7,7 +7,7 @@ need_flux start batch submit cancel jobs pstree
 . "$SRCDIR/t/nest/lib.sh"
 
 nodes 4 4
-hold 4 --set=resrc.config="$PWD/res.lua"
+hold 4 --set=resrc.config="$PWD/res.lua" --set=live.lost=60s
 sockets() {
     find "$TMPDIR" -type s | wc -l
 }

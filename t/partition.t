@@ -40,16 +40,16 @@ stop_all() {
 
 # Long enough that a busy host does not make a pause of its own of it.
 timeout=$((5 + TIME_SCALE))
-start_all --set=peer.timeout=${timeout}s
+start_all --set=live.lost=${timeout}s
 ok "three hosts" up_is 0-2
-# A pause that is two seconds shorter than peer.timeout, of a leaf and of the root.
+# A pause that is two seconds shorter than live.lost, of a leaf and of the root.
 for rank in 1 0; do
     kill -STOP "${pids[rank]}"
     sleep $((timeout - 2))
     kill -CONT "${pids[rank]}"
     # Its answer comes after all that was said while it stood still.
     ok "rank $rank answers again" wait_until 20 in_ns $((1 - rank)) "$FLUX" ping -c 1 $rank
-    ok "rank $rank: a pause shorter than peer.timeout is not a loss" up_is 0-2
+    ok "rank $rank: a pause shorter than live.lost is not a loss" up_is 0-2
 done
 
 # Events fill all queues towards the host that is cut off: that does not hide that it is gone.

@@ -56,8 +56,8 @@ like "$err" tree "the sentence names the file"
 fails "an unknown shape, one broker" start --topology=pretzel true
 fails "a bad attribute" start --size=2 --set=curve=perhaps true
 like "$err" "curve=perhaps" "the sentence names it"
-fails "a bad duration" start --size=2 --set=peer.timeout=soon true
-like "$err" "peer.timeout=soon" "the sentence names it"
+fails "a bad duration" start --size=2 --set=live.lost=soon true
+like "$err" "live.lost=soon" "the sentence names it"
 fails "a module that is not there" start --size=3 --set=modules=log,nonesuch true
 like "$err" nonesuch "the sentence names it"
 

@@ -22,7 +22,7 @@ for size in 1 2; do
     run_with_timeout 200 valgrind -q --trace-children=no --leak-check=full \
         --show-leak-kinds=definite --errors-for-leak-kinds=definite --error-exitcode=99 \
         --suppressions="$SRCDIR/t/valgrind.supp" --log-file="vg.$size.%p" \
-        "$broker" --nursery=$size --set=modules=log,hb,barrier,kvs -- sh work.sh "$FLUX" >out 2>err
+        "$broker" --nursery=$size --set=modules=log,hb,barrier,kvs --set=live.lost=5m -- sh work.sh "$FLUX" >out 2>err
     is $? 0 "size $size: all works"
     is "$(cat vg."$size".*)" "" "size $size: valgrind has nothing to say"
 done

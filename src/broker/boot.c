@@ -26,13 +26,11 @@
 #include <unistd.h>
 
 #include "boot_private.h"
-#include "libutil/duration.h"
 #include "libutil/fdutil.h"
 #include "libutil/strutil.h"
 #include "link/mixed/mixlink.h"
 
 #define DEFAULT_TOPOLOGY "kary:16"
-#define DEFAULT_TIMEOUT 30.
 #define DEFAULT_QUEUE 1000
 #define FILES_BESIDE 64 /* descriptors for all but children */
 
@@ -323,19 +321,16 @@ static void *make_link(boot_t *b, const struct transport *t, core_t *core, errms
 {
     struct link_config lc = {
         .curve = b->curve,
-        .peer_timeout = DEFAULT_TIMEOUT,
         .queue_max = DEFAULT_QUEUE,
         .log = log_link,
         .log_arg = core,
     };
     const char *text;
     uint32_t n;
-    errmsg_t why;
 
-    if ((text = boot_attr(b, "peer.timeout")) && duration_parse(text, &lc.peer_timeout, &why) < 0) {
-        errmsg_fail(err, EINVAL, "attribute peer.timeout=%s: %s", text, why.text);
+    if (silence_limits_parse(&lc.live, boot_attr(b, "live.probe"), boot_attr(b, "live.slow"),
+                             boot_attr(b, "live.lost"), boot_attr(b, "live.patience"), err) < 0)
         return NULL;
-    }
     if ((text = boot_attr(b, "link.queue"))) {
         if (str2u32(text, &n) < 0 || n == 0) {
             errmsg_fail(err, EINVAL, "attribute link.queue=%s is not a number from 1 up", text);

@@ -48,7 +48,8 @@ typedef struct boot boot_t;
  *   curve           no: neighbors neither authenticate nor encrypt.  Default yes
  *   tcp.address     numeric address to listen on with TCP.  Default: the first that is not loopback
  *   tcp.interface   ... or the first of this interface
- *   peer.timeout    silence after which a neighbor is lost; 0: never.  Default 30s
+ *   live.probe, live.slow, live.lost, live.patience
+ *                   how long a neighbor may be silent: link/silence.h
  *   link.transport  zmq: no UNIX sockets between brokers of one host.  Default auto
  *   link.queue      messages queued for one neighbor.  Default 1000
  */

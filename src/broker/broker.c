@@ -427,7 +427,8 @@ static int configure_core(struct broker *b, struct core_config *cc, errmsg_t *er
     if (duration_attr(b, "join.timeout", &cc->join_timeout, err) < 0 ||
         duration_attr(b, "boot.timeout", &cc->boot_timeout, err) < 0 ||
         duration_attr(b, "orphan.timeout", &cc->orphan_timeout, err) < 0 ||
-        duration_attr(b, "shutdown.grace", &cc->shutdown_grace, err) < 0)
+        duration_attr(b, "shutdown.grace", &cc->shutdown_grace, err) < 0 ||
+        duration_attr(b, "live.probe", &cc->beat, err) < 0)
         return -1;
     if ((text = attrs_get(b->attrs, "event.buffer"))) {
         if (size_parse(text, &val, &why) < 0)

@@ -6,6 +6,8 @@
 #include "config.h"
 #include "control_wire.h"
 
+#include "libflux/overlay_wire.h"
+
 static const struct flux_field hello_fields[] = {
     FLUX_FIELD_U32(struct control_hello, rank, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U32(struct control_hello, size, FLUX_FIELD_REQUIRED),
@@ -49,9 +51,19 @@ static const struct flux_schema ranks_schema = FLUX_SCHEMA(struct control_text, 
 static const struct flux_field lost_fields[] = {
     FLUX_FIELD_STR(struct control_text, ranks, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_BOOL(struct control_text, left, FLUX_FIELD_OPTIONAL),
+    FLUX_FIELD_U32(struct control_text, by, FLUX_FIELD_OPTIONAL),
+    FLUX_FIELD_STR(struct control_text, why, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_END,
 };
 static const struct flux_schema lost_schema = FLUX_SCHEMA(struct control_text, lost_fields);
+
+static const struct flux_field changes_fields[] = {
+    FLUX_FIELD_ARRAY_OF(struct control_changes, changes, FLUX_FIELD_REQUIRED,
+                        &overlay_change_schema),
+    FLUX_FIELD_END,
+};
+static const struct flux_schema changes_schema =
+    FLUX_SCHEMA(struct control_changes, changes_fields);
 
 static const struct flux_field order_fields[] = {
     FLUX_FIELD_INT(struct control_down_order, rc, FLUX_FIELD_REQUIRED),
@@ -79,7 +91,12 @@ const struct flux_method control_up[CONTROL_NUP + 1] = {
                        .what = "these ranks of the subtree are ready"},
     [CONTROL_LOST] = {.topic = "overlay.lost",
                       .request = &lost_schema,
-                      .what = "these ranks of the subtree were lost, or have left"},
+                      .what = "these ranks of the subtree were lost, or have left, as rank by "
+                              "says"},
+    [CONTROL_STATE] = {.topic = "overlay.state",
+                       .request = &changes_schema,
+                       .what = "ranks of the subtree that join, are slow, or are draining, or no "
+                               "longer; at most once in a second, and only what has changed"},
     [CONTROL_GOODBYE] = {.topic = "overlay.goodbye",
                          .request = &empty_schema,
                          .what = "the subtree has shut down"},

@@ -27,7 +27,14 @@ struct control_number {
 struct control_text {
     const char *ranks;
     const char *reason;
-    bool left; /* overlay.lost: they have left in order */
+    /* overlay.lost */
+    bool left;       /* they have left in order */
+    uint32_t by;     /* the rank that says so ... */
+    const char *why; /* ... and why; NULL: not told */
+};
+
+struct control_changes {
+    json_t *changes; /* array of struct overlay_change */
 };
 
 /* To a child: shut down with this exit code. */
@@ -38,7 +45,15 @@ struct control_down_order {
 };
 
 /* Places in the tables of messages to the parent, and of messages to a child. */
-enum { CONTROL_HELLO, CONTROL_READY, CONTROL_LOST, CONTROL_GOODBYE, CONTROL_REPLAY, CONTROL_NUP };
+enum {
+    CONTROL_HELLO,
+    CONTROL_READY,
+    CONTROL_LOST,
+    CONTROL_STATE,
+    CONTROL_GOODBYE,
+    CONTROL_REPLAY,
+    CONTROL_NUP
+};
 enum {
     CONTROL_WELCOME,
     CONTROL_REFUSED,

@@ -1,7 +1,7 @@
 /* core.c - a broker core's life, its endpoints, and the entry points for all input.
  *
  * See core.h for the states.  The other files of the core are core_route.c, core_inflight.c,
- * core_event.c, core_overlay.c, core_return.c and core_service.c.
+ * core_event.c, core_overlay.c, core_live.c, core_return.c and core_service.c.
  *
  * Invariants:
  *  1. All work happens in calls of core.h and in timers: there is no thread, socket or clock.
@@ -41,6 +41,7 @@ void core_config_init(struct core_config *cfg)
         .join_timeout = 60.,
         .orphan_timeout = 30.,
         .shutdown_grace = 5.,
+        .beat = 1.,
         .event_buffer = 4 * 1024 * 1024,
         .event_backlog = 64 * 1024 * 1024,
         .inflight_max = 65536,
@@ -144,7 +145,7 @@ core_t *core_create(const struct core_config *cfg, flux_reactor_t *r,
     c->cfg.topology = topology_spec(c->topo);
     if (!(c->endpoints = hmap_create_u64(NULL)) || !(c->accounts = hmap_create_u64(free)) ||
         !(c->services = hmap_create_str(NULL)) || !(c->inflight = hmap_create_u64(NULL)) ||
-        overlay_init(c) < 0 || event_init(c) < 0 ||
+        overlay_init(c) < 0 || live_init(c) < 0 || event_init(c) < 0 ||
         !(c->h = flux_handle_create(&self_handle_ops, c, r, cfg->rank, cfg->size,
                                     cfg->seed + cfg->rank)) ||
         !(c->self = core_endpoint_add(c, ENDPOINT_BROKER, "broker", cfg->userid,
@@ -189,6 +190,7 @@ void core_destroy(core_t *c)
         while (c->endpoints && hmap_next(c->endpoints, &pos, NULL, NULL, &val))
             endpoint_free(val);
         event_destroy(c);
+        live_destroy(c);
         overlay_destroy(c);
         hmap_destroy(c->inflight);
         hmap_destroy(c->services);

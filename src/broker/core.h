@@ -122,6 +122,7 @@ struct core_config {
     uint32_t quorum;
     double orphan_timeout; /* seconds for which a broker without a parent keeps running */
     double shutdown_grace; /* seconds to wait for each level of children at shutdown */
+    double beat;           /* seconds between reports of ranks that join, are slow, or drain */
     size_t event_buffer;   /* bytes of past events kept for children that missed some */
     size_t event_backlog;  /* the same while a child does not keep up with events */
     unsigned inflight_max; /* outstanding requests per endpoint */
@@ -144,6 +145,8 @@ void core_local_ready(core_t *c);
 /* Begin an orderly shutdown of the whole session with exit code `rc`.  Any rank may call this: it
  * forwards the request to the root. */
 void core_shutdown(core_t *c, int rc, const char *reason);
+/* The ready ranks of this subtree are about to leave: so they are in the state draining. */
+void core_draining(core_t *c);
 /* Leave the session: shut down this rank, with exit code `rc`, and those below it, while the
  * session goes on.  Not for rank 0. */
 void core_leave(core_t *c, int rc, const char *reason);
@@ -174,6 +177,12 @@ void core_peer_back(core_t *c, enum core_plane plane, uint32_t rank);
 /* May another broker take the place of this neighbor, although it is connected?  True when the
  * session counts its rank as lost. */
 bool core_peer_stale(const core_t *c, enum core_plane plane, uint32_t rank);
+/* This neighbor is silent for so long that it is slow, or was heard again. */
+void core_peer_slow(core_t *c, enum core_plane plane, uint32_t rank, bool slow);
+/* Does silence of this neighbor not mean that it is dead?  True while it or this broker joins or
+ * leaves, when a broker may be busy with its modules; and for rank 0, whose loss would end the
+ * session. */
+bool core_peer_patient(const core_t *c, enum core_plane plane, uint32_t rank);
 /* The queue for a neighbor that returned EAGAIN has room again. */
 void core_peer_writable(core_t *c, uint32_t rank);
 

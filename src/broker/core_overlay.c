@@ -11,8 +11,8 @@
  * After REPORT_LATE seconds it reports the ranks that are ready, so that the root can name the
  * missing ones.  A session of N brokers thus starts with 3(N-1) control messages and N-1 events.
  *
- * With boot_timeout, the root waits that time for all ranks, then for `quorum` of them.  It publishes
- * that the others are absent, and begins; they join when they are started.
+ * With boot_timeout, the root waits that time for all ranks, then for `quorum` of them.  It
+ * publishes that the others are absent, and begins; they join when they are started.
  *
  * Loss: with a child, its whole subtree is lost to the brokers above, although its members may keep
  * running for a while.  A broker that has lost its parent serves its own subtree until
@@ -72,7 +72,8 @@ static bool subtree_complete(core_t *c)
            topology_subtree_count(c->topo, c->cfg.rank);
 }
 
-static void ranks_lost(core_t *c, const idset_t *ranks, enum rank_state how);
+static void ranks_lost(core_t *c, const idset_t *ranks, enum rank_state how, uint32_t by,
+                       const char *why);
 
 /* The root, after boot_timeout: are there enough ranks to begin without the others? */
 static void begin_without(core_t *c)
@@ -83,7 +84,8 @@ static void begin_without(core_t *c)
         return;
     absent = idset_create_range(0, c->cfg.size - 1);
     if (absent && idset_subtract(absent, c->up) == 0 && idset_subtract(absent, c->lost) == 0)
-        ranks_lost(c, absent, RANK_ABSENT); /* checks again */
+        ranks_lost(c, absent, RANK_ABSENT, c->cfg.rank,
+                   "it has not joined within boot.timeout"); /* checks again */
     idset_destroy(absent);
 }
 
@@ -136,8 +138,10 @@ static void add_ready(core_t *c, const idset_t *ranks)
         idset_add(c->unreported, ranks) < 0)
         core_log(c, LOG_ERR, "rank %u is out of memory to note ready ranks", c->cfg.rank);
     INVARIANT(1, !idset_intersects(c->up, c->lost));
+    live_ready(c, ranks);
     if (core_is_root(c)) {
         sessmap_change(c->map, ranks, RANK_UP);
+        live_verdict(c, ranks, RANK_UP, c->cfg.rank, "it is ready");
         if (back)
             return_publish(c, back);
     }
@@ -163,9 +167,9 @@ static void report_late_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, vo
     report_ready(c);
 }
 
-static void tell_lost(core_t *c, const idset_t *ranks, bool left)
+static void tell_lost(core_t *c, const idset_t *ranks, bool left, uint32_t by, const char *why)
 {
-    struct control_text t = {.left = left};
+    struct control_text t = {.left = left, .by = by, .why = why};
     char *text;
 
     if (core_is_root(c) || c->parent->lost || !c->parent->up || idset_empty(ranks))
@@ -196,7 +200,9 @@ static void wired(core_t *c, uint64_t seq)
     /* Must precede the children's welcome, which tells them where their events begin. */
     event_set_last(c, seq);
     flux_timer_start(c->report_timer, REPORT_LATE, 0.);
-    tell_lost(c, c->lost, false); /* those that were lost before there was a parent to tell */
+    /* Those that were lost before there was a parent to tell. */
+    tell_lost(c, c->lost, false, c->cfg.rank, NULL);
+    live_again(c);
     for (uint32_t i = 0; i < c->nchildren; i++)
         overlay_hello_again(c, &c->children[i]);
     route_held(c, &c->ring_next);
@@ -224,11 +230,13 @@ static void log_down(core_t *c, const char *ranks, enum rank_state how)
 
 /* Record that `ranks` are lost (or have left, or are absent), and tell the parent; at the root,
  * publish it. */
-static void ranks_lost(core_t *c, const idset_t *ranks, enum rank_state how)
+static void ranks_lost(core_t *c, const idset_t *ranks, enum rank_state how, uint32_t by,
+                       const char *why)
 {
     idset_t *fresh = idset_difference(ranks, c->lost);
     char *text;
 
+    live_gone(c, ranks);
     if (!fresh || idset_empty(fresh) || !(text = idset_format(fresh, 0))) {
         idset_destroy(fresh);
         return;
@@ -242,13 +250,14 @@ static void ranks_lost(core_t *c, const idset_t *ranks, enum rank_state how)
         char *json;
 
         sessmap_change(c->map, fresh, how);
+        live_verdict(c, fresh, how, by, why);
         body.map = sessmap_number(c->map);
         if ((json = flux_schema_encode(&overlay_down_schema, &body)))
             event_publish_json(c, "overlay.down", json);
         free(json);
         log_down(c, text, how);
     } else
-        tell_lost(c, fresh, how == RANK_LEFT);
+        tell_lost(c, fresh, how == RANK_LEFT, by, why);
     free(text);
     idset_destroy(fresh);
     report_ready(c);
@@ -266,13 +275,13 @@ static void orphan_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *a
 }
 
 /* A child is lost, or has left, and with it all below. */
-static void subtree_lost(core_t *c, struct peer *p, enum rank_state how)
+static void subtree_lost(core_t *c, struct peer *p, enum rank_state how, const char *why)
 {
     idset_t *sub = topology_subtree(c->topo, p->rank);
 
     if (sub) {
         return_await(c, p, sub);
-        ranks_lost(c, sub, how);
+        ranks_lost(c, sub, how, c->cfg.rank, why);
     }
     idset_destroy(sub);
 }
@@ -341,7 +350,7 @@ void core_peer_lost(core_t *c, enum core_plane plane, uint32_t rank, const char 
     }
     peer_gone(c, p, why);
     if (c->state < CORE_DOWN)
-        subtree_lost(c, p, RANK_LOST);
+        subtree_lost(c, p, RANK_LOST, why);
     else
         children_gone(c);
 }
@@ -421,6 +430,7 @@ void core_leave(core_t *c, int rc, const char *reason)
 {
     const struct control_down_order s = {.rc = rc, .reason = reason, .leave = true};
 
+    core_draining(c);
     go_down(c, &s);
     c->exit_code = rc;
 }
@@ -478,6 +488,8 @@ static void hello_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t
         p->up = true;
         p->absent = false;
         overlay_send(c, p, &control_down[CONTROL_WELCOME], &n);
+        if (core_session_runs(c))
+            live_note(c, p->rank, RANK_JOINING, c->cfg.rank);
         route_held(c, p);
         return;
     }
@@ -542,8 +554,28 @@ static void lost_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t 
     idset_t *ids = parse_subtree_ranks(c, p, t->ranks);
 
     if (ids)
-        ranks_lost(c, ids, t->left ? RANK_LEFT : RANK_LOST);
+        ranks_lost(c, ids, t->left ? RANK_LEFT : RANK_LOST, t->by, t->why);
     idset_destroy(ids);
+}
+
+static void state_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t *msg)
+{
+    size_t i;
+    json_t *o;
+
+    json_array_foreach(((const struct control_changes *)in)->changes, i, o)
+    {
+        struct overlay_change change;
+        errmsg_t err;
+        idset_t *ids = NULL;
+
+        if (flux_schema_decode_json(&overlay_change_schema, o, &change, &err) < 0)
+            core_log(c, LOG_ERR, "rank %u reported a change that cannot be read: %s", p->rank,
+                     err.text);
+        else if ((ids = parse_subtree_ranks(c, p, change.ranks)))
+            live_input(c, ids, &change);
+        idset_destroy(ids);
+    }
 }
 
 static void shutdown_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t *msg)
@@ -570,7 +602,7 @@ static void goodbye_cb(core_t *c, struct peer *p, const void *in, const flux_msg
     route_held_forget(c, p);
     route_held(c, p);
     if (c->state < CORE_DOWN)
-        subtree_lost(c, p, RANK_LEFT);
+        subtree_lost(c, p, RANK_LEFT, "it said goodbye");
     if (c->link->drop)
         c->link->drop(c->link_arg, CORE_TREE, p->rank);
     children_gone(c);
@@ -604,8 +636,8 @@ static void cut_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t *
 typedef void (*control_f)(core_t *c, struct peer *from, const void *in, const flux_msg_t *msg);
 
 static const control_f from_child[CONTROL_NUP] = {
-    [CONTROL_HELLO] = hello_cb,     [CONTROL_READY] = ready_cb,   [CONTROL_LOST] = lost_cb,
-    [CONTROL_GOODBYE] = goodbye_cb, [CONTROL_REPLAY] = replay_cb,
+    [CONTROL_HELLO] = hello_cb, [CONTROL_READY] = ready_cb,     [CONTROL_LOST] = lost_cb,
+    [CONTROL_STATE] = state_cb, [CONTROL_GOODBYE] = goodbye_cb, [CONTROL_REPLAY] = replay_cb,
 };
 static const control_f from_parent[CONTROL_NDOWN] = {
     [CONTROL_WELCOME] = welcome_cb,   [CONTROL_REFUSED] = refused_cb,
@@ -625,6 +657,7 @@ void overlay_control(core_t *c, struct peer *from, const flux_msg_t *msg)
         struct control_hello hello;
         struct control_number number;
         struct control_text text;
+        struct control_changes changes;
         struct control_down_order shutdown;
     } in;
     errmsg_t err = {"unknown message"};

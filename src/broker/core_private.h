@@ -1,6 +1,7 @@
 /* What the files of the broker core share.  core.c: life and endpoints.  core_route.c: requests and
  * responses.  core_inflight.c: pending requests.  core_event.c: the order of events.
- * core_overlay.c: neighbors and the state machine.  core_return.c: ranks that come back.
+ * core_overlay.c: neighbors and the state machine.  core_live.c: ranks that join, are slow, or
+ * drain.  core_return.c: ranks that come back.
  * core_service.c: the broker's own services.
  */
 #ifndef BROKER_CORE_PRIVATE_H
@@ -11,6 +12,7 @@
 #include "libflux/dispatch.h"
 #include "libflux/future.h"
 #include "libflux/log.h"
+#include "libflux/overlay_wire.h"
 #include "libflux/route.h"
 #include "libutil/hmap.h"
 #include "libutil/list.h"
@@ -27,6 +29,7 @@ struct peer {
     bool gone;             /* child: said goodbye */
     bool absent;           /* not connected, and the session does not count on its rank now */
     bool stale;            /* ring: the session counts its rank as lost; it is still connected */
+    bool joins;            /* ring: another broker of its rank has connected, and is not up yet */
     bool other_term;       /* it has sent a message of another term, which was logged */
     flux_msg_t *hello;     /* child: its hello, which cannot be answered yet */
     idset_t *await;        /* child: lost ranks that no event has announced yet; or NULL */
@@ -87,6 +90,7 @@ struct inflight {
 };
 
 struct event_log; /* core_event.c */
+struct live;      /* core_live.c */
 
 struct core {
     struct core_config cfg;
@@ -132,6 +136,7 @@ struct core {
     idset_t *lost;
     idset_t *unreported; /* ready here, not yet reported to the parent */
     sessmap_t *map;      /* the root's; NULL elsewhere */
+    struct live *live;
     bool local_ready;
     bool reported_all;
     bool report_now;  /* late: report without waiting for the whole subtree */
@@ -222,6 +227,21 @@ void overlay_event(core_t *c, const flux_msg_t *event);
 struct peer *overlay_tree_peer(core_t *c, uint32_t rank); /* NULL: not a tree neighbor */
 void overlay_shutdown(core_t *c, int rc, const char *reason);
 void overlay_hello_again(core_t *c, struct peer *p); /* handle the hello that was kept, if any */
+
+/* core_live.c */
+int live_init(core_t *c);
+void live_destroy(core_t *c);
+/* This rank below is in this state, as rank `by` says. */
+void live_note(core_t *c, uint32_t rank, enum rank_state state, uint32_t by);
+/* A child reports the same. */
+void live_input(core_t *c, const idset_t *ranks, const struct overlay_change *change);
+void live_ready(core_t *c, const idset_t *ranks); /* they are, which is told otherwise */
+void live_gone(core_t *c, const idset_t *ranks);  /* lost, or left: the same */
+void live_again(core_t *c); /* the parent has welcomed this broker, and knows nothing */
+/* The root: add to the record. */
+void live_verdict(core_t *c, const idset_t *ranks, enum rank_state state, uint32_t by,
+                  const char *why);
+json_t *live_verdicts(const core_t *c); /* array of struct overlay_verdict; NULL with ENOMEM */
 
 /* core_return.c */
 /* These ranks, a child and all below, are being lost: note those whose loss has to be announced. */

@@ -98,6 +98,7 @@ void core_peer_back(core_t *c, enum core_plane plane, uint32_t rank)
     if (!p || p->rank != rank || (p->up && !p->lost && !p->gone))
         return;
     p->lost = p->gone = false;
+    p->joins = plane == CORE_RING;
     p->up = plane == CORE_RING && c->state != CORE_JOIN;
     flux_msg_destroy(p->hello);
     p->hello = NULL;
@@ -196,7 +197,7 @@ bool return_up(core_t *c, const flux_msg_t *event)
 
     if (ranks) {
         if (idset_test(ranks, c->ring_prev.rank))
-            c->ring_prev.stale = false;
+            c->ring_prev.stale = c->ring_prev.joins = false;
         if (idset_test(ranks, c->ring_next.rank)) {
             c->ring_next.absent = false;
             c->ring_next_due = c->ring_next.stale;

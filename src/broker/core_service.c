@@ -4,7 +4,9 @@
  *    event.subscribe    {"prefix"}              -> {}          for the sender, at its own broker
  *    event.unsubscribe  {"prefix"}              -> {}
  *    overlay.status     {}  -> {"rank","size","state","up","lost","topology"}   complete at rank 0,
- *                              with "map","left","absent","incarnations"
+ *                              with "map","left","absent","incarnations","joining","slow",
+ *                              "draining"
+ *    overlay.history    {}  -> {"verdicts"}         at rank 0: the latest changes of states
  *    overlay.topology   {}  -> {"topology","size","file"}  file: the tree in topology file format
  *    broker.stats       {}  -> counters
  *    broker.shutdown    {"rc","reason"} -> {}   forwarded to rank 0
@@ -128,15 +130,22 @@ static void status_cb(flux_t *h, const flux_msg_t *req, void *arg)
                                .up = up,
                                .lost = lost,
                                .topology = topology_spec(c->topo)};
-    char *left = NULL;
-    char *absent = NULL;
+    const struct {
+        enum rank_state state;
+        const char **field;
+    } sets[] = {{RANK_LEFT, &s.left},
+                {RANK_ABSENT, &s.absent},
+                {RANK_JOINING, &s.joining},
+                {RANK_SLOW, &s.slow},
+                {RANK_DRAINING, &s.draining}};
+    char *text[sizeof(sets) / sizeof(sets[0])] = {NULL};
 
     if (c->map) {
         s.map = sessmap_number(c->map);
-        left = sessmap_ranks(c->map, RANK_LEFT);
-        absent = sessmap_ranks(c->map, RANK_ABSENT);
-        s.left = left && *left ? left : NULL;
-        s.absent = absent && *absent ? absent : NULL;
+        for (size_t i = 0; i < sizeof(sets) / sizeof(sets[0]); i++) {
+            text[i] = sessmap_ranks(c->map, sets[i].state);
+            *sets[i].field = text[i] && *text[i] ? text[i] : NULL;
+        }
         if (!(s.incarnations = sessmap_incarnations(c->map)) ||
             json_array_size(s.incarnations) == 0) {
             json_decref(s.incarnations);
@@ -145,8 +154,8 @@ static void status_cb(flux_t *h, const flux_msg_t *req, void *arg)
     }
     flux_respond_struct(h, req, &overlay_status_schema, &s);
     json_decref(s.incarnations);
-    free(left);
-    free(absent);
+    for (size_t i = 0; i < sizeof(sets) / sizeof(sets[0]); i++)
+        free(text[i]);
     free(up);
     free(lost);
 }
@@ -159,6 +168,21 @@ static void topology_cb(flux_t *h, const flux_msg_t *req, void *arg)
 
     flux_respond_struct(h, req, &overlay_shape_schema, &s);
     free(file);
+}
+
+static void history_cb(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    core_t *c = arg;
+    struct overlay_history out = {NULL};
+
+    if (!core_is_root(c))
+        flux_respond_error(h, req, EINVAL, "the history is kept at rank 0, not at rank %u",
+                           c->cfg.rank);
+    else if (!(out.verdicts = live_verdicts(c)))
+        flux_respond_error(h, req, ENOMEM, "rank 0 is out of memory for the history");
+    else
+        flux_respond_struct(h, req, &overlay_history_schema, &out);
+    json_decref(out.verdicts);
 }
 
 static void stats_cb(flux_t *h, const flux_msg_t *req, void *arg)
@@ -190,6 +214,8 @@ static const struct flux_handler handlers[] = {
     {FLUX_MSG_REQUEST, "event.unsubscribe", unsubscribe_cb,
      FLUX_ROLE_OWNER | FLUX_ROLE_USER | FLUX_ROLE_BROKER},
     {FLUX_MSG_REQUEST, "overlay.status", status_cb,
+     FLUX_ROLE_OWNER | FLUX_ROLE_USER | FLUX_ROLE_BROKER},
+    {FLUX_MSG_REQUEST, "overlay.history", history_cb,
      FLUX_ROLE_OWNER | FLUX_ROLE_USER | FLUX_ROLE_BROKER},
     {FLUX_MSG_REQUEST, "overlay.topology", topology_cb,
      FLUX_ROLE_OWNER | FLUX_ROLE_USER | FLUX_ROLE_BROKER},

@@ -2,16 +2,17 @@
  *
  * Invariants:
  *  1. Each change adds one to the number.
- *  2. The incarnation of a rank never falls.  It is 0 if and only if the rank is absent, and grows
- *     by one each time the rank becomes up.
+ *  2. The incarnation of a rank never falls, and grows by one each time that a broker of the rank
+ *     becomes ready.  It is 0 if and only if the rank is absent, or joins for the first time.
  *
- * Memory: eight bytes for each rank, at rank 0 alone.
+ * Memory: twelve bytes for each rank, at rank 0 alone.
  */
 #include "config.h"
 #include "sessmap.h"
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "libflux/overlay_wire.h"
 #include "libutil/invariant.h"
@@ -19,6 +20,13 @@
 struct place {
     uint32_t incarnation;
     enum rank_state state;
+    enum rank_state before; /* joining: what it was */
+};
+
+static const char *const names[RANK_NSTATES] = {
+    [RANK_ABSENT] = "absent", [RANK_JOINING] = "joining",   [RANK_UP] = "up",
+    [RANK_SLOW] = "slow",     [RANK_DRAINING] = "draining", [RANK_LOST] = "lost",
+    [RANK_LEFT] = "left",
 };
 
 struct sessmap {
@@ -44,16 +52,36 @@ void sessmap_destroy(sessmap_t *m)
     errno = saved;
 }
 
+static bool is_there(enum rank_state s)
+{
+    return s == RANK_UP || s == RANK_SLOW || s == RANK_DRAINING;
+}
+
+static bool may_change(enum rank_state from, enum rank_state to)
+{
+    return to == RANK_JOINING                       ? !is_there(from)
+           : to == RANK_SLOW || to == RANK_DRAINING ? is_there(from)
+                                                    : true;
+}
+
 void sessmap_change(sessmap_t *m, const idset_t *ranks, enum rank_state to)
 {
     for (uint32_t r = idset_first(ranks); r != IDSET_NONE && r < m->size;
          r = idset_next(ranks, r)) {
         struct place *p = &m->places[r];
 
+        if (!may_change(p->state, to))
+            continue;
         if (to == RANK_UP)
-            p->incarnation += p->state != RANK_UP;
-        p->state = p->incarnation > 0 ? to : RANK_ABSENT;
-        INVARIANT(2, (p->state == RANK_ABSENT) == (p->incarnation == 0));
+            p->incarnation += !is_there(p->state);
+        if (to == RANK_JOINING)
+            p->before = p->state == RANK_JOINING ? p->before : p->state;
+        if (p->state == RANK_JOINING && to == RANK_LOST)
+            p->state = p->before;
+        else
+            p->state = p->incarnation > 0 || to == RANK_JOINING ? to : RANK_ABSENT;
+        INVARIANT(2,
+                  p->state == RANK_JOINING || (p->state == RANK_ABSENT) == (p->incarnation == 0));
     }
     m->number++;
 }
@@ -124,7 +152,14 @@ json_t *sessmap_incarnations(const sessmap_t *m)
 
 const char *sessmap_state_name(enum rank_state state)
 {
-    static const char *const names[RANK_NSTATES] = {"absent", "up", "lost", "left"};
-
     return names[state];
+}
+
+enum rank_state sessmap_state_find(const char *name)
+{
+    int state = 0;
+
+    while (state < RANK_NSTATES && strcmp(names[state], name) != 0)
+        state++;
+    return (enum rank_state)state;
 }

@@ -13,21 +13,34 @@
 
 #include "libidset/idset.h"
 
-/* state    meaning                                          left when
- * absent   no broker of this rank has been ready yet        one is ready
- * up       its broker is ready                              it is lost, or leaves
- * lost     it was up, and cannot be reached                 another broker of this rank is ready
- * left     it was up, and has left in order                 the same
+/* state      meaning                                        left when
+ * absent     no broker of this rank has been ready yet      one joins
+ * joining    its broker has connected, and is not ready     it is ready; it is lost: as before
+ * up         its broker is ready                            it is slow, draining or lost, or leaves
+ * slow       ... and nothing has come from it for a while   it is heard again, or lost
+ * draining   ... and is about to leave                      it has left, or is lost
+ * lost       it was up, and cannot be reached               another broker of this rank joins
+ * left       it was up, and has left in order               the same
  */
-enum rank_state { RANK_ABSENT, RANK_UP, RANK_LOST, RANK_LEFT, RANK_NSTATES };
+enum rank_state {
+    RANK_ABSENT,
+    RANK_JOINING,
+    RANK_UP,
+    RANK_SLOW,
+    RANK_DRAINING,
+    RANK_LOST,
+    RANK_LEFT,
+    RANK_NSTATES
+};
 
 typedef struct sessmap sessmap_t;
 
 sessmap_t *sessmap_create(uint32_t size); /* all ranks are absent; NULL with ENOMEM */
 void sessmap_destroy(sessmap_t *m);       /* NULL-safe, keeps errno */
 
-/* These ranks change to state `to`.  A rank that becomes up begins its next incarnation. A rank
- * that was never up stays absent when it is lost or leaves. */
+/* These ranks change to state `to`, as far as the table above has such a change.  A rank that was
+ * not up, slow or draining, and becomes up, begins its next incarnation.  A rank that was never up
+ * is absent when it is lost or leaves. */
 void sessmap_change(sessmap_t *m, const idset_t *ranks, enum rank_state to);
 
 uint64_t sessmap_number(const sessmap_t *m);                     /* of changes so far */
@@ -40,5 +53,7 @@ char *sessmap_ranks(const sessmap_t *m, enum rank_state state);
 json_t *sessmap_incarnations(const sessmap_t *m);
 
 const char *sessmap_state_name(enum rank_state state);
+/* RANK_NSTATES: there is no such state. */
+enum rank_state sessmap_state_find(const char *name);
 
 #endif

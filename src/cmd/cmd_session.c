@@ -54,19 +54,29 @@ static int read_incarnations(struct session *s, json_t *list, errmsg_t *err)
     return 0;
 }
 
-/* The part of the answer of rank 0 that says what happened to the ranks that are not up.  -1 with
+/* Each rank in one state: what rank 0 says of ranks that are up, or not, and what is left.  -1 with
  * an error message. */
-static int read_map(struct session *s, const struct overlay_status *st, errmsg_t *err)
+static int read_states(struct session *s, const struct overlay_status *st, errmsg_t *err)
 {
-    idset_t *absent = NULL;
-    int rc = -1;
+    const struct {
+        enum session_state state;
+        const char *ranks;
+    } told[] = {{SESSION_SLOW, st->slow},       {SESSION_DRAINING, st->draining},
+                {SESSION_JOINING, st->joining}, {SESSION_LEFT, st->left},
+                {SESSION_ABSENT, st->absent},   {SESSION_UP, st->up},
+                {SESSION_LOST, st->lost}};
+    idset_t *rest = idset_create_range(0, s->size - 1);
+    int rc = rest ? 0 : -1;
 
-    if ((s->left = idset_parse(st->left ? st->left : "", err)) &&
-        (absent = idset_parse(st->absent ? st->absent : "", err)) &&
-        idset_subtract(s->lost, s->left) == 0 && idset_subtract(s->lost, absent) == 0)
-        rc = read_incarnations(s, st->incarnations, err);
-    idset_destroy(absent);
-    s->map = st->map;
+    for (size_t i = 0; rc == 0 && i < sizeof(told) / sizeof(told[0]); i++) {
+        idset_t *ids = idset_parse(told[i].ranks ? told[i].ranks : "", err);
+
+        s->in[told[i].state] = ids;
+        rc = ids && idset_keep(ids, rest) == 0 && idset_subtract(rest, ids) == 0 ? 0 : -1;
+    }
+    if (rc == 0)
+        rc = idset_add(s->in[SESSION_ABSENT], rest); /* not there, and nobody has said so yet */
+    idset_destroy(rest);
     return rc;
 }
 
@@ -84,8 +94,9 @@ int session_query(struct cmd *c, struct session *s, bool topology)
     f = flux_rpc(h, "overlay.status", NULL, FLUX_NODEID_ROOT, FLUX_MSGF_IDEMPOTENT);
     if (cmd_wait_struct(c, f, TIMEOUT, "overlay.status", &overlay_status_schema, &st) == 0) {
         s->size = st.size;
+        s->map = st.map;
         if (!(s->state = strdup(st.state)) || !(s->up = idset_parse(st.up, &err)) ||
-            !(s->lost = idset_parse(st.lost, &err)) || read_map(s, &st, &err) < 0)
+            read_states(s, &st, &err) < 0 || read_incarnations(s, st.incarnations, &err) < 0)
             cmd_error(c, "the status of rank 0 cannot be read: %s", err.text);
         else
             rc = 0;
@@ -102,25 +113,37 @@ void session_clear(struct session *s)
     free(s->spec);
     topology_destroy(s->topo);
     idset_destroy(s->up);
-    idset_destroy(s->lost);
-    idset_destroy(s->left);
+    for (size_t i = 0; i < SESSION_NSTATES; i++)
+        idset_destroy(s->in[i]);
     free(s->incarnation);
     memset(s, 0, sizeof(*s));
 }
 
+const char *session_state_name(enum session_state state)
+{
+    static const char *const names[SESSION_NSTATES] = {
+        [SESSION_UP] = "up",           [SESSION_SLOW] = "slow", [SESSION_DRAINING] = "draining",
+        [SESSION_JOINING] = "joining", [SESSION_LOST] = "lost", [SESSION_LEFT] = "left",
+        [SESSION_ABSENT] = "absent",
+    };
+
+    return names[state];
+}
+
 const char *session_rank_state(const struct session *s, uint32_t rank)
 {
-    return idset_test(s->lost, rank)   ? "lost"
-           : idset_test(s->left, rank) ? "left"
-           : idset_test(s->up, rank)   ? "up"
-                                       : "absent";
+    int state = SESSION_UP;
+
+    while (state < SESSION_ABSENT && !idset_test(s->in[state], rank))
+        state++;
+    return session_state_name((enum session_state)state);
 }
 
 uint32_t session_rank_incarnation(const struct session *s, uint32_t rank)
 {
     if (s->incarnation && rank < s->size && s->incarnation[rank] > 0)
         return s->incarnation[rank];
-    return strcmp(session_rank_state(s, rank), "absent") != 0;
+    return !idset_test(s->in[SESSION_ABSENT], rank) && !idset_test(s->in[SESSION_JOINING], rank);
 }
 
 static idset_t *ranks_to_depth(struct cmd *c, flux_t *h, uint32_t depth)

@@ -5,23 +5,42 @@
 #include "cmd.h"
 #include "libtopology/topology.h"
 
+/* state      meaning
+ * up         it serves
+ * slow       it serves, but nothing has come from it for a while
+ * draining   it serves, but is about to leave
+ * joining    it has connected, and does not serve yet
+ * lost       it was up, and cannot be reached
+ * left       it was up, and has left in order
+ * absent     it is not there yet
+ */
+enum session_state {
+    SESSION_UP,
+    SESSION_SLOW,
+    SESSION_DRAINING,
+    SESSION_JOINING,
+    SESSION_LOST,
+    SESSION_LEFT,
+    SESSION_ABSENT,
+    SESSION_NSTATES
+};
+
 struct session {
     uint32_t size;
-    char *state;      /* of rank 0: "run", ... */
-    char *spec;       /* NULL without topology */
-    topology_t *topo; /* NULL without topology */
-    idset_t *up;
-    idset_t *lost;         /* was up, and cannot be reached */
-    idset_t *left;         /* was up, and has left in order */
-    uint64_t map;          /* number of the session map */
-    uint32_t *incarnation; /* of each rank, if it is above 1; else 0 */
+    char *state;                  /* of rank 0: "run", ... */
+    char *spec;                   /* NULL without topology */
+    topology_t *topo;             /* NULL without topology */
+    idset_t *up;                  /* all that serve, the slow and draining ones, too */
+    idset_t *in[SESSION_NSTATES]; /* each rank is in one */
+    uint64_t map;                 /* number of the session map */
+    uint32_t *incarnation;        /* of each rank, if it is above 1; else 0 */
 };
 
 /* Ask; `topology`: the shape, too.  0, or -1 after printing a sentence.  To be cleared. */
 int session_query(struct cmd *c, struct session *s, bool topology);
 void session_clear(struct session *s);
-/* "up", "lost", "left" or "absent" (not there yet). */
-const char *session_rank_state(const struct session *s, uint32_t rank);
+const char *session_state_name(enum session_state state);
+const char *session_rank_state(const struct session *s, uint32_t rank); /* its name */
 /* How often a broker of this rank has joined: 0 if it is absent. */
 uint32_t session_rank_incarnation(const struct session *s, uint32_t rank);
 /* Options of commands that ask several ranks; session_rank_option() takes them. */

@@ -20,8 +20,8 @@ static const struct cmd_opt opts[] = {
 };
 static const struct cmd_usage usage = {
     "[OPTION...]",
-    "Print the tree that connects the ranks of the session. Ranks that are lost, have left, or\n"
-    "have not joined yet are marked.",
+    "Print the tree that connects the ranks of the session. Ranks that are not up, or are slow or\n"
+    "draining, are marked.",
     opts,
     NULL,
     0,

@@ -14,48 +14,33 @@ static const struct cmd_opt opts[] = {
 };
 static const struct cmd_usage usage = {
     "[OPTION...]",
-    "Print one line with the ranks that are up and, if there are any, those that are not.",
+    "Print one line with the ranks that are up and, if there are any, those that are slow or\n"
+    "draining, and those that are not up.",
     opts,
     "Exit code 1 also when a rank is not up.",
     0,
 };
-
-/* The ranks of which no broker has been up yet.  NULL with ENOMEM. */
-static idset_t *absent_ranks(const struct session *s)
-{
-    idset_t *ids = idset_create_range(0, s->size - 1);
-
-    if (ids && (idset_subtract(ids, s->up) < 0 || idset_subtract(ids, s->lost) < 0 ||
-                idset_subtract(ids, s->left) < 0)) {
-        idset_destroy(ids);
-        ids = NULL;
-    }
-    return ids;
-}
 
 static void print_set(const char *what, const idset_t *ids)
 {
     char *text = idset_empty(ids) ? NULL : idset_format(ids, 0);
 
     if (text)
-        printf("%s%s", what, text);
+        printf("%s: %s", what, text);
     free(text);
 }
 
-static int print_line(struct cmd *c, const struct session *s)
+static void print_line(const struct session *s)
 {
-    idset_t *absent = absent_ranks(s);
-
-    if (!absent)
-        return cmd_error(c, "out of memory");
     printf("%zu of %u up", idset_count(s->up), s->size);
-    print_set(": ", s->up);
-    print_set("; lost: ", s->lost);
-    print_set("; left: ", s->left);
-    print_set("; absent: ", absent);
+    print_set("", s->up);
+    for (int i = SESSION_UP + 1; i < SESSION_NSTATES; i++) {
+        char what[32];
+
+        snprintf(what, sizeof(what), "; %s", session_state_name((enum session_state)i));
+        print_set(what, s->in[i]);
+    }
     putchar('\n');
-    idset_destroy(absent);
-    return CMD_OK;
 }
 
 static int add_set(json_t *obj, const char *key, const idset_t *ids)
@@ -69,19 +54,19 @@ static int add_set(json_t *obj, const char *key, const idset_t *ids)
 
 static int print_object(struct cmd *c, const struct session *s)
 {
-    idset_t *absent = absent_ranks(s);
     json_t *obj = json_object();
+    int rc = -1;
 
-    if (!absent || !obj || json_object_set_new(obj, "size", json_integer(s->size)) < 0 ||
-        json_object_set_new(obj, "state", json_string(s->state)) < 0 ||
-        add_set(obj, "up", s->up) < 0 || add_set(obj, "lost", s->lost) < 0 ||
-        add_set(obj, "left", s->left) < 0 ||
-        json_object_set_new(obj, "map", json_integer((json_int_t)s->map)) < 0 ||
-        add_set(obj, "absent", absent) < 0) {
+    if (obj && json_object_set_new(obj, "size", json_integer(s->size)) == 0 &&
+        json_object_set_new(obj, "state", json_string(s->state)) == 0 &&
+        json_object_set_new(obj, "map", json_integer((json_int_t)s->map)) == 0)
+        rc = add_set(obj, "up", s->up);
+    for (int i = SESSION_UP + 1; rc == 0 && i < SESSION_NSTATES; i++)
+        rc = add_set(obj, session_state_name((enum session_state)i), s->in[i]);
+    if (rc < 0) {
         json_decref(obj);
         obj = NULL;
     }
-    idset_destroy(absent);
     return obj ? cmd_print_json(c, obj) : cmd_error(c, "out of memory");
 }
 
@@ -135,7 +120,7 @@ int cmd_up(struct cmd *c, int argc, char **argv)
     else if (json && !quiet)
         rc = print_object(c, &s);
     else if (!quiet)
-        rc = print_line(c, &s);
+        print_line(&s);
     if (idset_count(s.up) < s.size)
         rc = CMD_FAIL;
     session_clear(&s);

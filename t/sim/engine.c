@@ -15,6 +15,7 @@ struct engine {
     vclock_t *clock;
     struct vowner *owner;
     const double *wall;
+    double rate;
 };
 
 double engine_seconds(int64_t ns)
@@ -22,11 +23,16 @@ double engine_seconds(int64_t ns)
     return EPOCH + 1e-9 * (double)ns;
 }
 
+static double local_seconds(const struct engine *e, int64_t ns)
+{
+    return EPOCH + e->rate * 1e-9 * (double)ns;
+}
+
 static double engine_now(void *impl)
 {
     struct engine *e = impl;
 
-    return engine_seconds(vclock_now(e->clock));
+    return local_seconds(e, vclock_now(e->clock));
 }
 
 static double engine_wall(void *impl)
@@ -64,12 +70,13 @@ static int set(struct engine *e, flux_watcher_t *w, int64_t at, bool deferred)
  * would do so for ever, since here no time passes meanwhile. */
 static int timer_set(void *impl, flux_watcher_t *w, double at)
 {
-    int64_t ns = llround((at - EPOCH) * 1e9);
+    struct engine *e = impl;
+    int64_t ns = llround((at - EPOCH) / e->rate * 1e9);
 
     clear(impl, w);
-    while (engine_seconds(ns) < at)
+    while (local_seconds(e, ns) < at)
         ns++;
-    return set(impl, w, ns, false);
+    return set(e, w, ns, false);
 }
 
 static int defer(void *impl, flux_watcher_t *w)
@@ -85,7 +92,7 @@ static void engine_destroy(void *impl)
     free(impl);
 }
 
-flux_reactor_t *engine_create(vclock_t *c, struct vowner *owner, const double *wall)
+flux_reactor_t *engine_create(vclock_t *c, struct vowner *owner, const double *wall, double rate)
 {
     static const struct flux_reactor_ops ops = {
         .now = engine_now,
@@ -104,6 +111,7 @@ flux_reactor_t *engine_create(vclock_t *c, struct vowner *owner, const double *w
     e->clock = c;
     e->owner = owner;
     e->wall = wall;
+    e->rate = rate;
     if (!(r = flux_reactor_create_ops(&ops, e)))
         free(e);
     return r;

@@ -7,6 +7,7 @@
  *    a full queue                      EAGAIN; core_peer_writable() when half of it is gone
  *    a dead neighbor                  messages vanish; later core_peer_lost() and EHOSTUNREACH
  *    what the dead one sent last       arrives, or does not, all from some point on
+ *    a silent neighbor                 live.c, if the scenario wants it
  *    a broker started again           new connections to its parent and to the next of the ring;
  *                                     core_peer_back() for them
  *
@@ -27,7 +28,8 @@
 struct flight {
     struct chan *chan;
     unsigned epoch;
-    flux_msg_t *msg; /* NULL: the news that the other end is gone */
+    flux_msg_t *msg; /* NULL: a sign of life, or the news that the other end is gone */
+    bool sign;
 };
 
 static int depart(struct chan *ch, flux_msg_t *msg, int64_t delay);
@@ -129,10 +131,15 @@ static void arrive(void *arg, void *data)
     struct flight *f = data;
     struct chan *ch = f->chan;
     flux_msg_t *msg = f->msg;
-    bool lost = f->epoch != ch->epoch;
+    bool lost = f->epoch != ch->epoch, sign = f->sign;
     sim_t *s = ch->to->sim;
 
     free(f);
+    if (sign) {
+        if (!lost && ch->to->state == NODE_ON)
+            live_heard(ch);
+        return;
+    }
     if (!msg) {
         ch->news--;
         sim_trace_add(s, 2, (uint64_t)ch->to->rank << 32 | ch->from->rank);
@@ -150,6 +157,7 @@ static void arrive(void *arg, void *data)
     }
     s->messages++;
     trace_message(s, ch, msg);
+    live_heard(ch);
     core_link_input(ch->to->core, ch->plane, ch->from->rank, msg);
 }
 
@@ -159,7 +167,7 @@ static int64_t earliest(const struct chan *ch, int64_t at)
     return at > ch->to->start_at ? at : ch->to->start_at;
 }
 
-static int depart(struct chan *ch, flux_msg_t *msg, int64_t delay)
+static int fly(struct chan *ch, flux_msg_t *msg, bool sign, int64_t delay)
 {
     sim_t *s = ch->from->sim;
     struct flight *f = malloc(sizeof(*f));
@@ -170,6 +178,7 @@ static int depart(struct chan *ch, flux_msg_t *msg, int64_t delay)
     f->chan = ch;
     f->epoch = ch->epoch;
     f->msg = msg;
+    f->sign = sign;
     if (at < ch->last)
         at = ch->last;
     ch->last = at;
@@ -179,9 +188,21 @@ static int depart(struct chan *ch, flux_msg_t *msg, int64_t delay)
     }
     if (msg)
         ch->queued++;
-    else
+    else if (!sign)
         ch->news++;
     return 0;
+}
+
+/* The message; NULL: the news of the end. */
+static int depart(struct chan *ch, flux_msg_t *msg, int64_t delay)
+{
+    return fly(ch, msg, false, delay);
+}
+
+void net_sign(struct chan *ch)
+{
+    if (!ch->cut && !ch->closed && !ch->mute)
+        (void)fly(ch, NULL, true, sim_draw(ch->from->sim, &ch->from->sim->link_delay));
 }
 
 static void count(sim_t *s, const struct chan *ch)
@@ -242,7 +263,7 @@ static int net_send(void *arg, enum core_plane plane, uint32_t rank, flux_msg_t 
         return -1;
     }
     count(s, ch);
-    if (ch->cut) {
+    if (ch->cut || ch->mute) {
         flux_msg_destroy(msg);
         return 0;
     }
@@ -275,7 +296,8 @@ static int net_publish(void *arg, const flux_msg_t *event)
         if (!child->event_link || ch->closed)
             continue;
         count(s, ch);
-        if (ch->cut || (s->event_loss > 0. && rng_chance(&s->rng, s->event_loss)))
+        if (ch->cut || child->down.mute ||
+            (s->event_loss > 0. && rng_chance(&s->rng, s->event_loss)))
             continue;
         msg = flux_msg_incref(event);
         delay = sim_draw(s, &s->link_delay);
@@ -300,7 +322,7 @@ static void net_drop(void *arg, enum core_plane plane, uint32_t rank)
 
 static void chan_open(struct chan *ch, int64_t at)
 {
-    ch->cut = ch->closed = ch->blocked = false;
+    ch->cut = ch->closed = ch->blocked = ch->mute = ch->begun = false;
     ch->epoch++; /* what was sent before does not arrive */
     ch->last = at;
 }
@@ -390,6 +412,15 @@ static void connection_cut(sim_t *s, struct chan *a, struct chan *b, bool lose)
         /* Noticing takes up to 50 ms on top. */
         depart(ch, NULL, sim_draw(s, &s->link_delay) + rng_below(&s->rng, 50) * SIM_MS);
     }
+}
+
+void net_give_up(struct chan *ch)
+{
+    sim_t *s = ch->to->sim;
+
+    connection_cut(s, ch, ch->back, false);
+    if (ch->plane == CORE_TREE)
+        chan_cut(ch == &ch->to->down ? &ch->to->event : &ch->from->event, false);
 }
 
 static void break_one(struct node *n, enum core_plane plane, bool lose)

@@ -305,6 +305,7 @@ static void node_end(struct node *n, enum node_state state)
             ep_close(e);
         e->ep = NULL;
     }
+    live_stop(n);
     core_destroy(n->core);
     n->core = NULL;
 }
@@ -417,7 +418,7 @@ void node_start(struct node *n)
     cfg.seed = s->cfg.seed;
     if (s->event_buffer)
         cfg.event_buffer = s->event_buffer;
-    if (!(n->reactor = engine_create(s->clock, &n->owner, &n->wall)) ||
+    if (!(n->reactor = engine_create(s->clock, &n->owner, &n->wall, n->rate)) ||
         !(n->core = core_create(&cfg, n->reactor, &cbs, n, &err))) {
         sim_fail(s, "rank %u was not created: %s", n->rank, err.text);
         return;
@@ -428,6 +429,7 @@ void node_start(struct node *n)
     if (core_start(n->core) < 0)
         sim_fail(s, "rank %u did not start: %s", n->rank, strerror(errno));
     net_started(n);
+    live_start(n);
     vclock_add(s->clock, &n->owner, sim_now(s) + sim_draw(s, &s->local_delay), false, local_ready,
                n, NULL);
 }

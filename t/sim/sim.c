@@ -125,6 +125,8 @@ sim_t *sim_create(const struct sim_config *cfg)
         n->rank = i;
         n->run_at = -1;
         n->exit_code = -1;
+        n->rate = 1.;
+        n->still_since = n->still_until = INT64_MAX;
         vowner_init(&n->owner);
         list_init(&n->eps);
         n->start_at = cfg->fixed ? 0 : rng_below(&s->rng, 50) * SIM_MS;

@@ -14,6 +14,7 @@
 #define SIM_SIM_H
 
 #include "broker/core.h"
+#include "broker/link/silence.h"
 #include "clock.h"
 #include "libflux/module.h"
 #include "libutil/hmap.h"
@@ -74,7 +75,8 @@ struct sim_config {
     enum sim_plant plant;
     const char *const *attrs; /* name, value..., NULL: see attrs.c */
     const char *sched_args[3];
-    bool trace; /* print what happens */
+    const struct silence_limits *live; /* NULL: who is silent is not lost */
+    bool trace;                        /* print what happens */
 };
 
 /* A directed connection between two neighbors on one plane. */
@@ -85,9 +87,12 @@ struct chan {
     enum core_plane plane;
     int64_t last; /* arrival of the newest message */
     unsigned queued;
-    unsigned news;  /* of its end, on the way */
-    bool blocked;   /* the sender was told EAGAIN */
-    bool cut;       /* what is sent vanishes */
+    unsigned news; /* of its end, on the way */
+    bool blocked;  /* the sender was told EAGAIN */
+    bool cut;      /* what is sent vanishes */
+    bool mute;     /* the same, and nobody is told */
+    bool begun;    /* something has come, and since then the other end is watched by this ... */
+    struct silence_line line;
     bool closed;    /* the sender knows */
     unsigned epoch; /* messages of an earlier one are lost on arrival */
 };
@@ -120,7 +125,11 @@ struct node {
     uint32_t rank;
     enum node_state state;
     struct vowner owner;
-    double wall; /* seconds that its wall clock is ahead */
+    double wall;         /* seconds that its wall clock is ahead */
+    double rate;         /* of its clock: 1 as a rule */
+    silence_t *silence;  /* NULL: it watches nobody */
+    int64_t still_since; /* a scenario has stopped it; INT64_MAX: not */
+    int64_t still_until; /* ... the last time */
     int64_t start_at;
     flux_reactor_t *reactor;
     core_t *core;
@@ -158,6 +167,8 @@ struct sim {
     json_t *planted;    /* R of the last allocation (plant.c) */
     hmap_t *events;     /* sequence -> hash of the event, as first seen */
     uint64_t faults;
+    /* Broker `n` calls `of` slow, or lost: is that so?  NULL: any is. */
+    void (*accused)(sim_t *s, const struct node *n, const struct chan *from, bool lost);
     bool clock_set; /* the wall clock of the root: what is on record says nothing of durations */
     struct sim_block *blocks; /* of sim_alloc() */
     bool failed;
@@ -215,9 +226,19 @@ void net_break(struct node *n, enum core_plane plane);
 bool net_settled(const struct node *n);
 /* Another broker of this rank (not 0) is about to start: it gets new connections. */
 void net_back(struct node *n);
+/* A sign of life from the end of this channel. */
+void net_sign(struct chan *ch);
+/* The broker at the end of this channel gives the other one up. */
+void net_give_up(struct chan *ch);
 /* Free what an event of the clock that never happened would have used. */
 void net_discard(vevent_f cb, void *data);
 void node_discard(vevent_f cb, void *data);
+
+/* --- signs of life (live.c) --- */
+
+void live_start(struct node *n);
+void live_stop(struct node *n);
+void live_heard(struct chan *ch);
 
 /* --- brokers, modules, clients (node.c) --- */
 
@@ -286,7 +307,7 @@ struct scenario {
 extern const struct scenario *const scenarios[]; /* ends with NULL */
 extern const struct scenario scenario_bringup, scenario_routing, scenario_events, scenario_barrier,
     scenario_kvs, scenario_history, scenario_shutdown, scenario_log, scenario_jobs, scenario_feed,
-    scenario_return;
+    scenario_return, scenario_live;
 
 /* Print the table of messages per operation beside the formula.  0, or -1 when one exceeds it. */
 int figures_print(uint32_t size, const char *topology);

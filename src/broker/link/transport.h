@@ -9,13 +9,13 @@
 #define BROKER_TRANSPORT_H
 
 #include "../core.h"
+#include "silence.h"
 
 struct link_config {
     bool curve;             /* CURVE encryption and authentication */
     const char *public_key; /* Z85, 40 characters; own */
     const char *secret_key; /* Z85, 40 characters; own */
-    double peer_timeout;    /* seconds without a sign of life after which a neighbor is lost; 0:
-                               never */
+    struct silence_limits live;
     double handshake;       /* seconds for a neighbor to prove its key, at first; 0: default */
     size_t queue_max;       /* messages queued for one neighbor before it counts as full */
     /* Log a message (syslog's levels), at most a few per second.  May be NULL. */

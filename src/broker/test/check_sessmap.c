@@ -20,9 +20,12 @@ static void change(sessmap_t *m, const char *ranks, enum rank_state to)
 static void expect(const sessmap_t *m, const char *absent, const char *up, const char *lost,
                    const char *left)
 {
-    const char *want[RANK_NSTATES] = {absent, up, lost, left};
+    const char *want[RANK_NSTATES] = {
+        [RANK_ABSENT] = absent, [RANK_UP] = up, [RANK_LOST] = lost, [RANK_LEFT] = left};
 
     for (int i = 0; i < RANK_NSTATES; i++) {
+        if (!want[i])
+            want[i] = "";
         char *got = sessmap_ranks(m, (enum rank_state)i);
 
         ck_assert_msg(strcmp(got, want[i]) == 0, "%s: '%s', not '%s'",
@@ -57,6 +60,51 @@ START_TEST(states)
 }
 END_TEST
 
+static void expect_in(const sessmap_t *m, enum rank_state state, const char *ranks)
+{
+    char *got = sessmap_ranks(m, state);
+
+    ck_assert_msg(strcmp(got, ranks) == 0, "%s: '%s', not '%s'", sessmap_state_name(state), got,
+                  ranks);
+    ck_assert_int_eq(sessmap_state_find(sessmap_state_name(state)), state);
+    free(got);
+}
+
+/* The states between absent, up and lost. */
+START_TEST(between)
+{
+    sessmap_t *m = sessmap_create(8);
+
+    change(m, "0-7", RANK_SLOW); /* they are not there */
+    expect(m, "0-7", "", "", "");
+    change(m, "0-3", RANK_JOINING);
+    expect_in(m, RANK_JOINING, "0-3");
+    ck_assert_uint_eq(sessmap_incarnation(m, 0), 0);
+    change(m, "3", RANK_LOST); /* it has not been there */
+    change(m, "0-2", RANK_UP);
+    expect(m, "3-7", "0-2", "", "");
+    change(m, "0-1", RANK_SLOW);
+    change(m, "1-2", RANK_DRAINING);
+    expect_in(m, RANK_SLOW, "0");
+    expect_in(m, RANK_DRAINING, "1-2");
+    change(m, "0-2", RANK_JOINING); /* they are there */
+    expect_in(m, RANK_SLOW, "0");
+    change(m, "0", RANK_UP);
+    expect_in(m, RANK_SLOW, "");
+    ck_assert_uint_eq(sessmap_incarnation(m, 0), 1); /* it was there all the time */
+    change(m, "1-2", RANK_LEFT);
+    change(m, "1", RANK_JOINING);
+    expect_in(m, RANK_JOINING, "1");
+    expect_in(m, RANK_LEFT, "2");
+    change(m, "1", RANK_LOST); /* it had left before */
+    expect(m, "3-7", "0", "", "1-2");
+    change(m, "1", RANK_UP);
+    ck_assert_uint_eq(sessmap_incarnation(m, 1), 2);
+    ck_assert_int_eq(sessmap_state_find("tired"), RANK_NSTATES);
+    sessmap_destroy(m);
+}
+END_TEST
+
 START_TEST(incarnations)
 {
     sessmap_t *m = sessmap_create(8);
@@ -85,5 +133,5 @@ END_TEST
 
 int main(void)
 {
-    RUN_SUITE("sessmap", states, incarnations);
+    RUN_SUITE("sessmap", states, between, incarnations);
 }

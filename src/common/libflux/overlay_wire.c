@@ -22,6 +22,9 @@ static const struct flux_field status_fields[] = {
     FLUX_FIELD_STR(struct overlay_status, absent, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_ARRAY_OF(struct overlay_status, incarnations, FLUX_FIELD_OPTIONAL,
                         &overlay_incarnation_schema),
+    FLUX_FIELD_STR(struct overlay_status, joining, FLUX_FIELD_OPTIONAL),
+    FLUX_FIELD_STR(struct overlay_status, slow, FLUX_FIELD_OPTIONAL),
+    FLUX_FIELD_STR(struct overlay_status, draining, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_END,
 };
 const struct flux_schema overlay_status_schema = FLUX_SCHEMA(struct overlay_status, status_fields);
@@ -58,12 +61,52 @@ static const struct flux_field up_fields[] = {
 };
 const struct flux_schema overlay_up_schema = FLUX_SCHEMA(struct overlay_up, up_fields);
 
+static const struct flux_field change_fields[] = {
+    FLUX_FIELD_STR(struct overlay_change, ranks, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_STR(struct overlay_change, state, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U32(struct overlay_change, by, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+const struct flux_schema overlay_change_schema = FLUX_SCHEMA(struct overlay_change, change_fields);
+
+static const struct flux_field state_fields[] = {
+    FLUX_FIELD_STR(struct overlay_state, ranks, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_STR(struct overlay_state, state, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct overlay_state, map, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+const struct flux_schema overlay_state_schema = FLUX_SCHEMA(struct overlay_state, state_fields);
+
+static const struct flux_field verdict_fields[] = {
+    FLUX_FIELD_U64(struct overlay_verdict, number, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_DOUBLE(struct overlay_verdict, time, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_STR(struct overlay_verdict, ranks, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_STR(struct overlay_verdict, state, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U32(struct overlay_verdict, by, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_STR(struct overlay_verdict, why, FLUX_FIELD_OPTIONAL),
+    FLUX_FIELD_END,
+};
+const struct flux_schema overlay_verdict_schema =
+    FLUX_SCHEMA(struct overlay_verdict, verdict_fields);
+
+static const struct flux_field history_fields[] = {
+    FLUX_FIELD_ARRAY_OF(struct overlay_history, verdicts, FLUX_FIELD_REQUIRED,
+                        &overlay_verdict_schema),
+    FLUX_FIELD_END,
+};
+const struct flux_schema overlay_history_schema =
+    FLUX_SCHEMA(struct overlay_history, history_fields);
+
 const struct flux_method overlay_methods[] = {
     {.topic = "overlay.status",
      .response = &overlay_status_schema,
      .what = "state of this broker, and the ranks that it knows to be up and not to be (idsets); "
-             "rank 0 says which of the latter left in order or never came, and the incarnations "
-             "above 1"},
+             "rank 0 says which of the latter left in order or never came, which ranks join, are "
+             "slow, or are draining, and the incarnations above 1"},
+    {.topic = "overlay.history",
+     .response = &overlay_history_schema,
+     .what = "at rank 0: the latest changes of the states of ranks, with the rank that said so and "
+             "why"},
     {.topic = "overlay.topology",
      .response = &overlay_shape_schema,
      .what = "shape of the tree, and the tree itself in the form of a topology file"},
@@ -81,5 +124,9 @@ const struct flux_method overlay_methods[] = {
      .request = &overlay_up_schema,
      .what = "these ranks, which were not up, are: brokers of this incarnation; all that are still "
              "not up are lost; state: that of rank 0"},
+    {.topic = "overlay.state",
+     .flags = FLUX_METHOD_EVENT,
+     .request = &overlay_state_schema,
+     .what = "these ranks (an idset) join, are slow or draining; up, lost: they are no longer"},
     FLUX_METHOD_END,
 };

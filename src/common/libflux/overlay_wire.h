@@ -23,6 +23,9 @@ struct overlay_status {
     const char *left;     /* those of `lost` that have left in order; NULL: none */
     const char *absent;   /* those of `lost` that were never up; NULL: none */
     json_t *incarnations; /* array of struct overlay_incarnation, of those above 1; NULL: none */
+    const char *joining;  /* idset: not up yet, but about to be; NULL: none */
+    const char *slow;     /* those of `up` from which nothing has come for a while; NULL: none */
+    const char *draining; /* those of `up` that are about to leave; NULL: none */
 };
 extern const struct flux_schema overlay_status_schema;
 
@@ -56,6 +59,37 @@ struct overlay_up {
     const char *state; /* of rank 0, when it published this; NULL: "run" */
 };
 extern const struct flux_schema overlay_up_schema;
+
+/* A state of ranks as one rank has noted it. */
+struct overlay_change {
+    const char *ranks; /* idset */
+    const char *state; /* "joining", "slow", "draining"; "up", "lost": no longer */
+    uint32_t by;
+};
+extern const struct flux_schema overlay_change_schema;
+
+/* Event "overlay.state": these ranks join, are slow, or are draining, or no longer. */
+struct overlay_state {
+    const char *ranks; /* idset */
+    const char *state;
+    uint64_t map; /* number of the session map after this change */
+};
+extern const struct flux_schema overlay_state_schema;
+
+struct overlay_verdict {
+    uint64_t number; /* from 1 */
+    double time;     /* wall clock of rank 0 */
+    const char *ranks;
+    const char *state;
+    uint32_t by;     /* who says so */
+    const char *why; /* NULL: not told */
+};
+extern const struct flux_schema overlay_verdict_schema;
+
+struct overlay_history {
+    json_t *verdicts; /* array of struct overlay_verdict, the oldest first */
+};
+extern const struct flux_schema overlay_history_schema;
 
 extern const struct flux_method overlay_methods[];
 

@@ -44,6 +44,13 @@ ROW("kvs.sync-interval", DURATION, "1s", 1e-9, 999999, NULL,
 ROW("link.queue", COUNT, "1000", 1, 4294967295., NULL, "messages that may wait for one neighbor")
 ROW("link.transport", WORD, "auto", 0, 0, "auto,zmq",
     "how brokers are connected; auto: by UNIX sockets on one host, else by ZeroMQ")
+ROW("live.lost", DURATION, "3s", 0, 1e6, NULL, "silence after which a neighbor is lost; 0: never")
+ROW("live.patience", DURATION, "60s", 0.1, 1e6, NULL,
+    "silence after which a neighbor that joins or leaves, or rank 0, is lost; at least live.lost")
+ROW("live.probe", DURATION, "1s", 0.01, 1e6, NULL,
+    "time between signs of life to a neighbor; by default at most a third of live.lost")
+ROW("live.slow", DURATION, "2s", 0.02, 1e6, NULL,
+    "silence after which a neighbor is slow; by default at most two thirds of live.lost")
 ROW("log.forward-level", TEXT, NULL, ANY, "lowest severity that is forwarded to rank 0; none")
 ROW("log.ring-bytes", SIZE, "1M", 4096, 1073741824., NULL, "memory for the log of a broker")
 ROW("log.ring-size", COUNT, "1024", 1, 1048576, NULL, "entries in the log of a broker")
@@ -57,7 +64,6 @@ ROW("modules", TEXT, NULL, ANY, "comma-separated modules that each broker loads;
 ROW("orphan.timeout", DURATION, "30s", ANY,
     "how long a broker runs without its parent; 1s in a job")
 ROW("parent-uri", FIXED, NULL, ANY, "address of the enclosing session")
-ROW("peer.timeout", DURATION, "30s", ANY, "silence after which a neighbor is lost; 0: never")
 ROW("quorum", COUNT, NULL, 1, 4294967295., NULL,
     "ranks that are needed to start when others are lost, or absent; default: all")
 ROW("rank", FIXED, NULL, ANY, "rank of the broker")

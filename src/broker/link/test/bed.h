@@ -36,6 +36,7 @@ struct core {
     unsigned event_up[NODES];
     unsigned lost[3][NODES];
     unsigned back[3][NODES];
+    unsigned slow[3][NODES], heard[3][NODES];
     bool stale; /* the session counts the predecessor on the ring as lost */
     unsigned writable;
     unsigned skipped;
@@ -111,6 +112,19 @@ bool core_peer_stale(const core_t *c, enum core_plane plane, uint32_t rank)
     return plane == CORE_RING && c->stale;
 }
 
+void core_peer_slow(core_t *c, enum core_plane plane, uint32_t rank, bool slow)
+{
+    if (slow)
+        c->slow[plane][rank]++;
+    else
+        c->heard[plane][rank]++;
+}
+
+bool core_peer_patient(const core_t *c, enum core_plane plane, uint32_t rank)
+{
+    return false;
+}
+
 void core_peer_writable(core_t *c, uint32_t rank)
 {
     c->writable++;
@@ -133,7 +147,8 @@ static flux_reactor_t *reactor;
 static char *dir;
 static struct node node[NODES];
 static uint32_t nodes;
-static double peer_timeout, handshake;
+static struct silence_limits live;
+static double handshake;
 static size_t queue_max;
 
 static inline void log_cb(void *arg, int level, const char *text)
@@ -144,6 +159,12 @@ static inline void log_cb(void *arg, int level, const char *text)
     n->lines++;
 }
 
+/* Who is silent for so long is lost, whether it is given patience or not. */
+static inline void silent_for(double seconds)
+{
+    live = (struct silence_limits){seconds / 3., seconds * 2. / 3., seconds, seconds};
+}
+
 static inline void setup(void)
 {
     reactor = flux_reactor_create(true);
@@ -151,7 +172,7 @@ static inline void setup(void)
     dir = dir_create_runtime("check-link", NULL);
     ck_assert_ptr_nonnull(dir);
     memset(node, 0, sizeof(node));
-    peer_timeout = 5.;
+    silent_for(5.);
     handshake = 0.;
     queue_max = 100;
 }
@@ -172,7 +193,7 @@ static inline void create(uint32_t i, uint32_t size, const char *topology, bool 
     struct node *n = &node[i];
     struct link_config cfg = {
         .curve = curve,
-        .peer_timeout = peer_timeout,
+        .live = live,
         .handshake = handshake,
         .queue_max = queue_max,
         .log = log_cb,

@@ -200,7 +200,7 @@ END_TEST
 /* Neighbors that have nothing to send to each other are not lost. */
 START_TEST(test_idle)
 {
-    peer_timeout = 1.;
+    silent_for(1.);
     start_all(3, "chain", false, true);
     ck_assert(run_until(&node[0].core.event_up[1], 1, PATIENCE));
     ck_assert(run_until(&node[1].core.event_up[2], 1, PATIENCE));

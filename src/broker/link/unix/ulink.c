@@ -273,7 +273,7 @@ static void *ulink_create(core_t *core, const struct link_config *cfg, errmsg_t 
     l->rank = core_rank(core);
     if (cfg->curve)
         snprintf(l->key, sizeof(l->key), "%s", cfg->public_key);
-    l->peer_timeout = cfg->peer_timeout;
+    l->live = cfg->live;
     l->queue_max = cfg->queue_max > 0 ? cfg->queue_max : 1;
     l->log = (struct linklog){.r = l->r, .log = cfg->log, .arg = cfg->log_arg};
     l->claim = cfg->claim;
@@ -426,7 +426,7 @@ static int ulink_connect(void *arg, enum core_plane plane, uint32_t rank, const 
         !((*slot)->retry = flux_timer_create(l->r, retry_cb, *slot)))
         return errmsg_fail(err, ENOMEM, "out of memory while connecting to rank %u", rank);
     (*slot)->outbound = true;
-    (*slot)->heard = flux_reactor_now(l->r);
+    (*slot)->line.heard = flux_reactor_now(l->r);
     if (l->key[0])
         snprintf((*slot)->key, sizeof((*slot)->key), "%s", public_key);
     if (l->started)

@@ -29,9 +29,9 @@
  *  1. The core is called from the reactor only, never from within a call of the core: what a call
  *     of the core finds out is noted, and told at the end of the pass (flush_cb).
  *  2. The end of an UP connection is the loss of the neighbor, seen at once.  A neighbor that is
- *     silent for peer_timeout and two intervals while its connection stays open, because it is
- *     stopped, is lost, too.  So is the next broker of the ring if no connection to it is accepted
- *     for so long.  Time during which this broker itself was stopped does not count.
+ *     silent while its connection stays open, because it is stopped, is found as silence.h says.
+ *     The next broker of the ring is given patience until it accepts a connection; nothing watches
+ *     another neighbor until then, but the join_timeout of the core.
  *  3. Queues are bounded: at queue_max messages or BYTES_MAX bytes the core gets EAGAIN.  Messages
  *     that may not be refused are accepted up to FORCED_MAX bytes; then the peer counts as lost.
  *  4. A child for which EVENT_BYTES_MAX bytes wait gets no events until some were written.  The
@@ -61,9 +61,6 @@
 #define PASS_MAX 128
 #define PAUSE_MIN 0.005
 #define PAUSE_MAX 0.5
-#define BEATS 10. /* number of intervals in peer_timeout */
-#define BEAT_MIN 0.02
-#define BEAT_MAX 5.
 #define LINGER_MS 20
 
 /* --- peers that are gone --- */
@@ -135,9 +132,9 @@ int ulink_peer_revive(struct ulink_peer *p)
     discard(p);
     p->out = out;
     p->state = ULINK_NEW;
-    p->heard = flux_reactor_now(p->l->r);
+    silence_begin(p->l->silence, &p->line);
     p->pause = 0.;
-    p->sent = p->told_full = p->deaf = p->closing = false;
+    p->told_full = p->deaf = p->closing = false;
     if (!p->outbound)
         core_peer_back(p->l->core, p->plane, p->rank);
     return 0;
@@ -167,10 +164,8 @@ static void mark_dirty(struct ulink_peer *p)
 /* 0: all was written; 1: something waits; -1 with errno. */
 static int write_out(struct ulink_peer *p)
 {
-    size_t before = outq_bytes(p->out);
     int rc = outq_flush(p->out, p->fd);
 
-    p->sent = p->sent || outq_bytes(p->out) < before;
     p->blocked = rc == 1;
     return rc;
 }
@@ -421,7 +416,7 @@ static void ready_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *ar
     n = framer_read(p->in, p->fd, p->l->scratch, ULINK_SCRATCH, false);
     if (n > 0) {
         if (!p->deaf)
-            p->heard = flux_reactor_now(r);
+            silence_heard(p->l->silence, &p->line);
         take_messages(p);
         if (p->in && framer_park(p->in) < 0)
             ulink_peer_fail(p, "out of memory for its messages");
@@ -439,7 +434,7 @@ int ulink_peer_adopt(struct ulink_peer *p, int fd, framer_t *in)
 
     p->fd = fd;
     p->in = in;
-    p->heard = flux_reactor_now(p->l->r);
+    silence_begin(p->l->silence, &p->line);
     if (!(p->w = flux_fd_watcher_create(p->l->r, fd, FLUX_POLLIN, ready_cb, p)) ||
         send_word(p, ULINK_ACCEPTED, &key) < 0) {
         ulink_peer_close(p);
@@ -507,46 +502,48 @@ void ulink_connect_peer(struct ulink_peer *p)
 
 /* --- signs of life --- */
 
-static void beat_peer(struct ulink_peer *p, double now, double stopped)
+static void judge(struct ulink_peer *p, bool probe)
 {
-    double limit = p->l->peer_timeout + 2. * p->l->beat_every;
+    ulink_t *l = p->l;
     char why[64];
 
-    /* Nothing but this watches the next broker of the ring before its first message; in the tree
-     * the core's join_timeout does. */
-    bool watched =
-        p->state == ULINK_UP || (p->state == ULINK_NEW && p->plane == CORE_RING && p->outbound);
-
-    p->heard = p->heard + stopped < now ? p->heard + stopped : now;
-    if (watched && now - p->heard > limit) {
+    /* Nothing but this watches the next broker of the ring before its first message. */
+    if (p->state != ULINK_UP && (p->state != ULINK_NEW || p->plane != CORE_RING || !p->outbound))
+        return;
+    switch (silence_judge(l->silence, &p->line,
+                          p->state == ULINK_NEW || core_peer_patient(l->core, p->plane, p->rank))) {
+    case SILENCE_LOST:
         snprintf(why, sizeof(why),
                  p->fd < 0 ? "it accepted no connection for %.1f s" : "it sent nothing for %.1f s",
-                 now - p->heard);
+                 silence_length(l->silence, &p->line));
         ulink_peer_fail(p, why);
-    } else if (p->state == ULINK_UP) {
-        /* What waits will serve as the sign of life once the peer reads again. */
-        if (!p->sent && outq_bytes(p->out) == 0)
-            (void)send_word(p, ULINK_BEAT, NULL);
-        p->sent = false;
+        return;
+    case SILENCE_SLOW:
+        core_peer_slow(l->core, p->plane, p->rank, true);
+        break;
+    case SILENCE_HEARD:
+        core_peer_slow(l->core, p->plane, p->rank, false);
+        break;
+    case SILENCE_FINE:
+        break;
     }
+    /* What waits will serve as the sign of life once the peer reads again. */
+    if (probe && p->state == ULINK_UP && outq_bytes(p->out) == 0)
+        (void)send_word(p, ULINK_BEAT, NULL);
 }
 
-static void beat_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+static void round_cb(void *arg, bool probe)
 {
     ulink_t *l = arg;
-    double now = flux_reactor_now(r), stopped = now - l->beat_last - l->beat_every;
     size_t pos = 0;
     void *val;
 
-    l->beat_last = now;
-    if (stopped < l->beat_every)
-        stopped = 0.;
     if (l->parent)
-        beat_peer(l->parent, now, stopped);
+        judge(l->parent, probe);
     if (l->next)
-        beat_peer(l->next, now, stopped);
+        judge(l->next, probe);
     while (hmap_next(l->inbound, &pos, NULL, NULL, &val))
-        beat_peer(val, now, stopped);
+        judge(val, probe);
 }
 
 /* --- life --- */
@@ -554,26 +551,18 @@ static void beat_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg
 int ulink_io_start(ulink_t *l)
 {
     if (!(l->flush = flux_defer_create(l->r, flush_cb, l)) ||
-        !(l->beat = flux_timer_create(l->r, beat_cb, l)))
+        !(l->silence = silence_create(l->r, &l->live, round_cb, l)))
         return -1;
-    if (l->peer_timeout > 0.) {
-        l->beat_every = l->peer_timeout / BEATS;
-        if (l->beat_every < BEAT_MIN)
-            l->beat_every = BEAT_MIN;
-        if (l->beat_every > BEAT_MAX)
-            l->beat_every = BEAT_MAX;
-        l->beat_last = flux_reactor_now(l->r);
-        flux_timer_start(l->beat, l->beat_every, l->beat_every);
-    }
+    silence_start(l->silence);
     return 0;
 }
 
 void ulink_io_stop(ulink_t *l)
 {
     flux_watcher_destroy(l->flush);
-    flux_watcher_destroy(l->beat);
+    silence_destroy(l->silence);
     l->flush = NULL;
-    l->beat = NULL;
+    l->silence = NULL;
 }
 
 static bool lingers(struct ulink_peer *p)

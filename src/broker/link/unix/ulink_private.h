@@ -11,6 +11,7 @@
 #include "libutil/hmap.h"
 #include "libutil/list.h"
 #include "src/broker/link/linklog.h"
+#include "src/broker/link/silence.h"
 #include "src/broker/link/transport.h"
 #include "ulink_wire.h"
 
@@ -38,15 +39,14 @@ struct ulink_peer {
     framer_t *in;
     outq_t *out;
     flux_watcher_t *w;
-    flux_watcher_t *retry; /* outbound: timer until the next attempt to connect */
-    double pause;          /* its time */
-    double heard;          /* when something last came from it; before that: when the link began */
-    bool sent;             /* something was sent since the last beat */
-    bool told_full;        /* the core got EAGAIN */
-    bool blocked;          /* the socket accepts no more for now */
-    bool deaf;             /* it has closed its end: what it had sent is still to be read */
-    bool closing;          /* dropped: to be closed */
-    bool allowed;          /* may connect */
+    flux_watcher_t *retry;    /* outbound: timer until the next attempt to connect */
+    double pause;             /* its time */
+    struct silence_line line; /* since the connection, or the attempt, began */
+    bool told_full;           /* the core got EAGAIN */
+    bool blocked;             /* the socket accepts no more for now */
+    bool deaf;                /* it has closed its end: what it had sent is still to be read */
+    bool closing;             /* dropped: to be closed */
+    bool allowed;             /* may connect */
     char key[ULINK_KEY_SIZE];
     char *uri;              /* outbound: connected to */
     struct list_node dirty; /* in ulink.dirty: something to write, or to close */
@@ -72,7 +72,7 @@ struct ulink {
     flux_reactor_t *r;
     uint32_t rank;
     char key[ULINK_KEY_SIZE]; /* "": none are used */
-    double peer_timeout;
+    struct silence_limits live;
     size_t queue_max;
     struct linklog log;
     bool (*claim)(void *arg, enum core_plane plane, uint32_t rank);
@@ -91,8 +91,7 @@ struct ulink {
 
     struct list_node dirty, unread, unreported;
     flux_watcher_t *flush; /* defer: go on with messages, write, report, close */
-    flux_watcher_t *beat;  /* timer */
-    double beat_every, beat_last;
+    silence_t *silence;
     bool slow;    /* a child does not keep up with its events: tell the core */
     bool skipped; /* ... and events were not sent to it */
     uint8_t *scratch;

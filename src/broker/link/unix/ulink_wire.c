@@ -42,6 +42,6 @@ const struct flux_method ulink_words[ULINK_NWORDS + 1] = {
                        .what = "the answer to one that may not connect"},
     [ULINK_BEAT] = {.topic = "link.beat",
                     .request = &empty_schema,
-                    .what = "a sign of life, when nothing else was sent"},
+                    .what = "a sign of life, when nothing waits to be sent"},
     [ULINK_NWORDS] = FLUX_METHOD_END,
 };

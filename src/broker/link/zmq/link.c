@@ -107,14 +107,15 @@ static int set_int(void *sock, int option, int value)
 }
 
 /* link_beat.c finds a silent peer.  The kernel finds a TCP connection that is broken while the
- * peer's other connections work.  ZeroMQ's heartbeats would find it too, but they also count time
- * during which both ends were suspended with their virtual machines, and then end sound
- * connections. */
+ * peer's other connections work, and carry signs of life for it.  ZeroMQ's heartbeats would find it
+ * too, but they also count time during which both ends were suspended with their virtual machines,
+ * and then end sound connections. */
 static int set_keepalive(const link_t *l, void *sock)
 {
-    int sec = l->peer_timeout > KEEPALIVE_MAX ? (int)KEEPALIVE_MAX : (int)l->peer_timeout;
+    double patience = l->live.lost > 0. ? l->live.patience / 2. : 0.;
+    int sec = patience > KEEPALIVE_MAX ? (int)KEEPALIVE_MAX : (int)patience;
 
-    if (l->peer_timeout <= 0.)
+    if (patience <= 0.)
         return 0;
     if (sec < 1)
         sec = 1;
@@ -124,7 +125,7 @@ static int set_keepalive(const link_t *l, void *sock)
         return -1;
     /* This limit applies while data waits for an acknowledgment, when the kernel sends no
      * keepalives. It is longer because a peer may be stopped, and read nothing, for nearly
-     * peer_timeout. */
+     * live.patience. */
     return set_int(sock, ZMQ_TCP_MAXRT, 4000 * sec);
 }
 
@@ -306,7 +307,7 @@ static void *link_create(core_t *core, const struct link_config *cfg, errmsg_t *
         memcpy(l->public_key, cfg->public_key, LINK_KEY_SIZE);
         memcpy(l->secret_key, cfg->secret_key, LINK_KEY_SIZE);
     }
-    l->peer_timeout = cfg->peer_timeout;
+    l->live = cfg->live;
     l->handshake = cfg->handshake;
     l->queue_max = cfg->queue_max > 0 ? cfg->queue_max : 1;
     l->log = (struct linklog){.r = l->r, .log = cfg->log, .arg = cfg->log_arg};

@@ -1,93 +1,114 @@
 /* Signs of life between neighbors.
  *
- * Purpose: find a neighbor that is silent although its connections are open.  In each interval of
- * `beat_every` seconds a broker sends at least one frame to each neighbor: an empty frame if it has
- * nothing else to send.  A neighbor from which nothing has come for peer_timeout plus two intervals
- * is lost.  All brokers of a session have the same peer_timeout.
+ * Purpose: find a neighbor that is silent although its connections are open (silence.h).  A sign of
+ * life is an empty frame.  Each end sends it on the connection of the tree and on that of the ring;
+ * a parent also with its events, whose connection may break alone.
  *
  * Invariants:
  *  1. Only received frames count.  Data that waits to be sent plays no part, so no queue towards a
  *     peer, in this process or in the kernel, can hide that the peer is dead.  ZeroMQ's own
  *     heartbeats fail here: they wait behind stuck data, and end sound connections after both ends
  *     were stopped (link.c).
- *  2. A peer that was stopped for less than peer_timeout is not lost: it had sent something within
- *     the two intervals before it stopped (at the start of the first one, say, which then counts
- *     for the second one).
- *  3. Time during which this broker itself was stopped does not count: frames that its neighbors
- *     sent meanwhile may not have been read yet.
- *  4. A peer is watched from its first frame on.  Until then the core's join_timeout applies to
- *     neighbors in the tree.  The next broker of the ring, which nothing else watches, is watched
- *     from the handshake on; otherwise requests to one that stops early would wait for ever.
+ *  2. A large message that is on its way is not silence: ZeroMQ hands it over when it is complete,
+ *     so the kernel is asked when something came last, where it knows (TCP).
+ *  3. A peer is watched from its first frame on, and its events from the first of them.  Until then
+ *     the core's join_timeout applies to neighbors in the tree.  The next broker of the ring, which
+ *     nothing else watches, is watched from the handshake on; otherwise requests to one that stops
+ *     early would wait for ever.
  */
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
+#include <sys/socket.h>
 
 #include "link_private.h"
 
-#define BEATS 10. /* number of intervals in peer_timeout */
-#define BEAT_MIN 0.02
-#define BEAT_MAX 5.
+/* Invariant 2.  A connection that has ended is found otherwise, whatever its descriptor is now. */
+static void ask_kernel(const link_t *l, struct silence_line *line, int fd)
+{
+    struct tcp_info info;
+    socklen_t len = sizeof(info);
 
-static void beat_peer(struct link_peer *p, double now, double stopped)
+    if (silence_length(l->silence, line) >= l->live.slow &&
+        getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) == 0)
+        silence_heard_ago(l->silence, line, 1e-3 * info.tcpi_last_data_recv);
+}
+
+static void judge_peer(struct link_peer *p, bool probe)
 {
     link_t *l = p->l;
-    double limit = l->peer_timeout + 2. * l->beat_every;
+    char why[64];
 
     if (p->state != LINK_UP && !(p->state == LINK_NEW && p->plane == CORE_RING && p->handshaken))
         return;
-    p->heard += stopped;
-    if (now - p->heard > limit) {
-        char why[64];
-
-        snprintf(why, sizeof(why), "it sent nothing for %.1f s", now - p->heard);
+    if (p->state == LINK_UP)
+        ask_kernel(l, &p->line, p->fd);
+    switch (silence_judge(l->silence, &p->line,
+                          p->state == LINK_NEW || core_peer_patient(l->core, p->plane, p->rank))) {
+    case SILENCE_LOST:
+        snprintf(why, sizeof(why), "it sent nothing for %.1f s",
+                 silence_length(l->silence, &p->line));
         link_peer_fail(p, why);
         return;
+    case SILENCE_SLOW:
+        core_peer_slow(l->core, p->plane, p->rank, true);
+        break;
+    case SILENCE_HEARD:
+        core_peer_slow(l->core, p->plane, p->rank, false);
+        break;
+    case SILENCE_FINE:
+        break;
     }
-    if (p->state == LINK_NEW)
-        return;
     /* Queued messages will serve as the sign of life once the peer reads again. */
-    if (!p->sent && p->queue.count == 0)
+    if (probe && p->state == LINK_UP && p->queue.count == 0)
         link_send_word(p, "");
-    p->sent = false;
 }
 
-static void on_beat(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+static void judge_events(struct link_peer *parent)
+{
+    link_t *l = parent->l;
+    char why[64];
+
+    if (parent->state != LINK_UP || !l->event_heard)
+        return;
+    ask_kernel(l, &l->event_line, l->event_fd);
+    if (silence_judge(l->silence, &l->event_line,
+                      core_peer_patient(l->core, CORE_TREE, parent->rank)) != SILENCE_LOST)
+        return;
+    snprintf(why, sizeof(why), "no event and no sign of life came for %.1f s",
+             silence_length(l->silence, &l->event_line));
+    link_peer_fail(parent, why);
+}
+
+static void round_cb(void *arg, bool probe)
 {
     link_t *l = arg;
-    double now = flux_reactor_now(r), stopped = now - l->beat_last - l->beat_every;
     size_t pos = 0;
     void *val;
 
-    (void)w, (void)revents;
-    l->beat_last = now;
-    if (stopped < l->beat_every)
-        stopped = 0.;
-    if (l->parent)
-        beat_peer(l->parent, now, stopped);
+    if (l->parent) {
+        judge_peer(l->parent, probe);
+        judge_events(l->parent);
+    }
     if (l->next)
-        beat_peer(l->next, now, stopped);
+        judge_peer(l->next, probe);
     while (hmap_next(l->inbound, &pos, NULL, NULL, &val))
-        beat_peer(val, now, stopped);
+        judge_peer(val, probe);
+    if (probe && l->event_up > 0 && l->events.count == 0)
+        (void)zmq_send(l->src[SRC_PUB].sock, "", 0, ZMQ_DONTWAIT);
     flux_watcher_start(l->flush); /* to check the sockets that were used (rule 1 of link_io.c) */
 }
 
 int link_beat_start(link_t *l)
 {
-    if (l->peer_timeout <= 0.)
-        return 0;
-    l->beat_every = l->peer_timeout / BEATS;
-    if (l->beat_every < BEAT_MIN)
-        l->beat_every = BEAT_MIN;
-    if (l->beat_every > BEAT_MAX)
-        l->beat_every = BEAT_MAX;
-    if (!(l->beat = flux_timer_create(l->r, on_beat, l)))
+    if (!(l->silence = silence_create(l->r, &l->live, round_cb, l)))
         return -1;
-    l->beat_last = flux_reactor_now(l->r);
-    flux_timer_start(l->beat, l->beat_every, l->beat_every);
+    silence_start(l->silence);
     return 0;
 }
 
 void link_beat_stop(link_t *l)
 {
-    flux_watcher_destroy(l->beat);
-    l->beat = NULL;
+    silence_destroy(l->silence);
+    l->silence = NULL;
 }

@@ -450,7 +450,7 @@ void link_drain_monitor(struct link_source *src)
         switch (event) {
         case ZMQ_EVENT_HANDSHAKE_SUCCEEDED:
             p->handshaken = true;
-            p->heard = flux_reactor_now(p->l->r);
+            silence_begin(p->l->silence, &p->line);
             link_send_word(p, "");
             break;
         case ZMQ_EVENT_HANDSHAKE_FAILED_AUTH:

@@ -85,9 +85,9 @@ void link_peer_renew(struct link_peer *p)
 {
     p->state = LINK_NEW;
     p->handshaken = p->greeted = p->named = false;
-    p->sent = p->cut_due = p->told_full = false;
+    p->cut_due = p->told_full = false;
     p->told = 0.;
-    p->heard = flux_reactor_now(p->l->r);
+    silence_begin(p->l->silence, &p->line);
 }
 
 static void report_lost(link_t *l)
@@ -115,7 +115,6 @@ static int send_frame(struct link_peer *p, zmq_msg_t *frame, bool begun, bool mo
         return errno == EAGAIN ? 0 : -1;
     if (zmq_msg_send(frame, sock, ZMQ_DONTWAIT | (more ? ZMQ_SNDMORE : 0)) < 0)
         return errno == EAGAIN && !begun ? 0 : -1; /* ZeroMQ grants room for a whole message */
-    p->sent = true;
     return 1;
 }
 
@@ -462,7 +461,7 @@ static void refuse_version(struct link_peer *p, const char *data)
     link_peer_fail(p, "it is another version of Flux");
 }
 
-static void take_frame(struct link_peer *p, const char *data, size_t len)
+static void take_frame(struct link_peer *p, int fd, const char *data, size_t len)
 {
     const size_t refused = strlen(LINK_WORD_REFUSED);
     char why[LINK_WORD_MAX + 32];
@@ -473,7 +472,8 @@ static void take_frame(struct link_peer *p, const char *data, size_t len)
         return;
     }
     p->state = LINK_UP;
-    p->heard = flux_reactor_now(p->l->r);
+    p->fd = fd;
+    silence_heard(p->l->silence, &p->line);
     if (is_other_version(data, len)) {
         refuse_version(p, data);
     } else if (len > LINK_WORD_MAX) {
@@ -681,7 +681,7 @@ void link_drain_in(struct link_source *src)
         if (!in.good)
             drop_malformed(src->l, &in);
         else if ((p = identify(src->l, &in)))
-            take_frame(p, in.data, in.len);
+            take_frame(p, zmq_msg_get(&in.first, ZMQ_SRCFD), in.data, in.len);
         release(&in);
     }
 }
@@ -712,7 +712,7 @@ void link_drain_peer(struct link_source *src)
             return;
         bytes += in.len;
         if (in.good)
-            take_frame(src->peer, in.data, in.len);
+            take_frame(src->peer, zmq_msg_get(&in.first, ZMQ_SRCFD), in.data, in.len);
         else
             drop_malformed(src->l, &in);
         release(&in);
@@ -732,7 +732,9 @@ void link_drain_sub(struct link_source *src)
         if (!in.good) {
             drop_malformed(l, &in);
         } else if (l->parent && l->parent->state != LINK_GONE) {
-            l->parent->heard = flux_reactor_now(l->r);
+            silence_heard(l->silence, &l->event_line);
+            l->event_heard = true;
+            l->event_fd = zmq_msg_get(&in.first, ZMQ_SRCFD);
             take_messages(l, CORE_EVENT, l->parent->rank, in.data, in.len);
         }
         release(&in);

@@ -9,6 +9,7 @@
 #include "libutil/list.h"
 #include "link.h"
 #include "../linklog.h"
+#include "../silence.h"
 #include "link_queue.h"
 #include "zap.h"
 
@@ -35,15 +36,15 @@ struct link_peer {
     enum link_peer_state state;
     bool handshaken; /* outbound: the handshake succeeded, so the end of the connection is final */
     bool greeted;    /* inbound: its connection is known to the gate */
-    bool sent;       /* something was sent since the last beat */
-    double heard;    /* reactor time of the last frame from it */
-    double lost;     /* reactor time at which it became LINK_GONE */
-    double told;     /* reactor time of the last log message about its handshakes; 0: none */
-    bool event_up;   /* child: its event connection is in place */
-    bool connected;  /* child: the same, even after this broker has given the child up */
-    bool cut_due;    /* given up by this broker; it gets the word "cut" if it stays connected */
-    bool told_full;  /* the core got EAGAIN */
-    bool blocked;    /* ZeroMQ accepts no more for now */
+    struct silence_line line;
+    int fd;         /* of the connection on which the last frame came; only to be asked about */
+    double lost;    /* reactor time at which it became LINK_GONE */
+    double told;    /* reactor time of the last log message about its handshakes; 0: none */
+    bool event_up;  /* child: its event connection is in place */
+    bool connected; /* child: the same, even after this broker has given the child up */
+    bool cut_due;   /* given up by this broker; it gets the word "cut" if it stays connected */
+    bool told_full; /* the core got EAGAIN */
+    bool blocked;   /* ZeroMQ accepts no more for now */
     struct link_source *source;
     bool named;               /* inbound: a frame with its key came, on the connection ... */
     uint8_t id[LINK_ID_SIZE]; /* ... with this routing id: no other one is its */
@@ -87,7 +88,7 @@ struct link {
     bool curve;
     char public_key[LINK_KEY_SIZE];
     char secret_key[LINK_KEY_SIZE];
-    double peer_timeout;
+    struct silence_limits live;
     double handshake; /* seconds; 0: the default of link_gate.c */
     size_t queue_max;
     struct linklog log;
@@ -110,12 +111,14 @@ struct link {
     struct list_node dirty;   /* peers with something to send */
     struct list_node blocked; /* peers for which ZeroMQ accepts no more */
     struct list_node unreported;
-    flux_watcher_t *flush; /* defer */
-    flux_watcher_t *again; /* timer of 0 s: read the sockets that are marked `again` */
-    flux_watcher_t *cut;   /* timer: see peer_cut() */
-    flux_watcher_t *retry; /* timer, only while something is blocked */
-    flux_watcher_t *beat;  /* timer, see link_beat.c */
-    double beat_every, beat_last;
+    flux_watcher_t *flush;          /* defer */
+    flux_watcher_t *again;          /* timer of 0 s: read the sockets that are marked `again` */
+    flux_watcher_t *cut;            /* timer: see peer_cut() */
+    flux_watcher_t *retry;          /* timer, only while something is blocked */
+    silence_t *silence;             /* see link_beat.c */
+    struct silence_line event_line; /* the parent's events ... */
+    int event_fd;
+    bool event_heard; /* ... of which some have come */
     struct link_gate *gate;
     struct {                           /* for tests */
         uint64_t msgs_out, frames_out; /* messages per frame tell how well batching works */

@@ -75,7 +75,7 @@ END_TEST
 
 START_TEST(both_idle)
 {
-    peer_timeout = 1.;
+    silent_for(1.);
     two_hosts();
     start_all(4, "chain", false, true);
     ck_assert(run_until(&node[2].core.event_up[3], 1, PATIENCE));
@@ -203,7 +203,7 @@ static void impostor(const struct transport *t)
         .curve = true,
         .public_key = node[1].key.pub,
         .secret_key = node[1].key.sec,
-        .peer_timeout = peer_timeout,
+        .live = live,
         .queue_max = queue_max,
         .log = log_cb,
         .log_arg = &node[3],

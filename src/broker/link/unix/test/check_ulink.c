@@ -230,7 +230,7 @@ START_TEST(silent)
     struct ulink_hello hello = {ULINK_VERSION, 2, "tree", ""};
     int fd;
 
-    peer_timeout = 1.;
+    silent_for(1.);
     two_of_three(false);
     write_word(fd = stranger(0), ULINK_HELLO, &hello);
     ck_assert(run_until(&node[0].core.event_up[2], 1, PATIENCE));
@@ -248,7 +248,7 @@ START_TEST(absent)
 {
     errmsg_t err = {""};
 
-    peer_timeout = 1.;
+    silent_for(1.);
     for (uint32_t i = 0; i < 2; i++) {
         create(i, 2, "flat", true);
         bind_node(i, false);
@@ -316,7 +316,7 @@ START_TEST(slow_child)
     struct ulink_hello hello = {ULINK_VERSION, 2, "tree", ""};
     int fd;
 
-    peer_timeout = 60.;
+    silent_for(60.);
     two_of_three(false);
     write_word(fd = stranger(0), ULINK_HELLO, &hello);
     ck_assert(run_until(&node[0].core.event_up[2], 1, PATIENCE));
@@ -414,7 +414,7 @@ START_TEST(deaf)
     struct ulink_hello hello = {ULINK_VERSION, 2, "tree", ""};
     int fd;
 
-    peer_timeout = 0.5;
+    silent_for(0.5);
     two_of_three(false);
     write_word(fd = stranger(0), ULINK_HELLO, &hello);
     ck_assert(run_until(&node[0].core.event_up[2], 1, PATIENCE));

@@ -32,7 +32,7 @@ START_TEST(test_slow_child)
 
     /* A child that reads nothing sends no sign of life: on a slow host it would be lost before it
      * is full. */
-    peer_timeout = 60.;
+    silent_for(60.);
     create(0, 3, "flat", false);
     create(1, 3, "flat", false);
     create(2, 3, "flat", false);
@@ -71,7 +71,7 @@ START_TEST(test_silent_child)
 {
     void *ctx = zmq_ctx_new(), *s;
 
-    peer_timeout = 1.;
+    silent_for(1.);
     two_of_three();
     s = intruder(ctx, node[1].key.pub, node[1].key.sec, "T\0\0\0\1intruder", LINK_ID_SIZE);
     zmq_send(s, "", 0, 0);
@@ -87,46 +87,21 @@ START_TEST(test_silent_child)
 }
 END_TEST
 
-static bool beaten(link_t *l)
-{
-    double last = l->beat_last;
-
-    for (int i = 0; i < PATIENCE * 50 && l->beat_last == last; i++)
-        run_for(0.02);
-    return l->beat_last != last;
-}
-
-/* A child that stops may have sent its last frame almost two intervals before: that does not count
- * as silence.  The intervals of this test are 100 s long for the limit, so that no load matters,
- * but the parent looks at the child in intervals of 0.1 s. */
-START_TEST(test_silent_before_stop)
+/* A child is slow before it is lost, and no longer when it is heard. */
+START_TEST(test_slow)
 {
     void *ctx = zmq_ctx_new(), *s;
-    struct link_peer *p = NULL;
-    size_t pos = 0;
-    void *val;
-    link_t *l;
 
-    peer_timeout = 1.;
+    silent_for(6.);
+    live.slow = 0.3;
+    live.probe = 0.1;
     two_of_three();
-    l = node[0].link;
-    l->peer_timeout = 1000.;
-    l->beat_every = 100.;
     s = intruder(ctx, node[1].key.pub, node[1].key.sec, "T\0\0\0\1intruder", LINK_ID_SIZE);
     zmq_send(s, "", 0, 0);
-    for (int i = 0; i < PATIENCE * 50 && !p; i++) {
-        run_for(0.02);
-        for (pos = 0; hmap_next(l->inbound, &pos, NULL, NULL, &val);)
-            p = ((struct link_peer *)val)->rank == 1 && ((struct link_peer *)val)->state == LINK_UP
-                    ? val
-                    : p;
-    }
-    ck_assert_ptr_nonnull(p);
-    p->heard = flux_reactor_now(reactor) - 999. - 199.;
-    ck_assert(beaten(l));
+    ck_assert(run_until(&node[0].core.slow[CORE_TREE][1], 1, PATIENCE));
     ck_assert_uint_eq(node[0].core.lost[CORE_TREE][1], 0);
-    p->heard = flux_reactor_now(reactor) - 1201.;
-    ck_assert(run_until(&node[0].core.lost[CORE_TREE][1], 1, PATIENCE));
+    zmq_send(s, "", 0, 0);
+    ck_assert(run_until(&node[0].core.heard[CORE_TREE][1], 1, PATIENCE));
     zmq_close(s);
     zmq_ctx_term(ctx);
 }
@@ -138,7 +113,7 @@ START_TEST(test_ring_never_heard)
 {
     errmsg_t err = {""};
 
-    peer_timeout = 1.;
+    silent_for(1.);
     for (uint32_t i = 0; i < 3; i++)
         create(i, 3, "chain", false);
     for (uint32_t i = 0; i < 3; i++)
@@ -189,7 +164,7 @@ int main(void)
     tcase_add_loop_test(tc, test_batch, 0, 2);
     tcase_add_test(tc, test_slow_child);
     tcase_add_loop_test(tc, test_silent_child, 0, 2);
-    tcase_add_test(tc, test_silent_before_stop);
+    tcase_add_test(tc, test_slow);
     tcase_add_test(tc, test_ring_never_heard);
     tcase_add_test(tc, test_errors);
     return run_case("link", tc);

@@ -239,6 +239,7 @@ struct slow_road {
     } lane[64];
     unsigned n; /* number of callers */
     double silence;
+    bool all; /* the first one is not silent forever */
 };
 
 static void pass_on(int from, int to)
@@ -265,7 +266,7 @@ static void road_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg
     for (unsigned i = 0; i < road->n; i++) {
         struct lane *l = &road->lane[i];
 
-        if (i > 0 && now - l->since >= road->silence)
+        if ((i > 0 || road->all) && now - l->since >= road->silence)
             pass_on(l->fd[0], l->fd[1]);
         pass_on(l->fd[1], l->fd[0]);
     }
@@ -317,6 +318,57 @@ START_TEST(test_slow_handshake)
         close(road.lane[i].fd[1]);
     }
     close(road.listening);
+    flux_msg_destroy(msg);
+}
+END_TEST
+
+/* A message that takes longer than a silent neighbor is borne, and of which the link sees nothing
+ * until all of it is there: its sender is not silent. */
+START_TEST(test_long_message)
+{
+    const size_t size = 1200000; /* at most 4 KB in 10 ms */
+    struct slow_road road = {.all = true};
+    flux_watcher_t *w = flux_timer_create(reactor, road_cb, &road);
+    flux_msg_t *msg = flux_msg_create(FLUX_MSG_REQUEST, "check.long");
+    void *ctx = zmq_ctx_new(), *s = zmq_socket(ctx, ZMQ_DEALER);
+    size_t len, done = 0;
+    char *buf, uri[64];
+    int zero = 0;
+
+    silent_for(1.5);
+    two_of_three();
+    road_open(&road);
+    flux_timer_start(w, 0., 0.01);
+    ck_assert_int_eq(flux_msg_take_raw(msg, calloc(1, size + 1), size), 0);
+    len = flux_msg_encoded_size(msg);
+    buf = malloc(len);
+    flux_msg_encode(msg, buf);
+    zmq_setsockopt(s, ZMQ_LINGER, &zero, sizeof(zero));
+    zmq_setsockopt(s, ZMQ_ROUTING_ID, "T\0\0\0\1intruder", LINK_ID_SIZE);
+    zmq_setsockopt(s, ZMQ_CURVE_SERVERKEY, node[0].key.pub, 40);
+    zmq_setsockopt(s, ZMQ_CURVE_PUBLICKEY, node[1].key.pub, 40);
+    zmq_setsockopt(s, ZMQ_CURVE_SECRETKEY, node[1].key.sec, 40);
+    snprintf(uri, sizeof(uri), "tcp://127.0.0.1:%u", road.port);
+    ck_assert_int_eq(zmq_connect(s, uri), 0);
+    zmq_send(s, "", 0, 0);
+    while (done < len) {
+        size_t n = len - done > LINK_FRAME_MAX ? LINK_FRAME_MAX : len - done;
+
+        ck_assert_int_eq(zmq_send(s, buf + done, n, done + n < len ? ZMQ_SNDMORE : 0), (int)n);
+        done += n;
+    }
+    ck_assert(run_until(&node[0].core.got[CORE_TREE], 1, 6 * PATIENCE));
+    ck_assert_uint_eq(node[0].core.lost[CORE_TREE][1], 0);
+    ck_assert(run_until(&node[0].core.lost[CORE_TREE][1], 1, PATIENCE)); /* now it is */
+    zmq_close(s);
+    zmq_ctx_term(ctx);
+    flux_watcher_destroy(w);
+    for (unsigned i = 0; i < road.n; i++) {
+        close(road.lane[i].fd[0]);
+        close(road.lane[i].fd[1]);
+    }
+    close(road.listening);
+    free(buf);
     flux_msg_destroy(msg);
 }
 END_TEST
@@ -468,6 +520,7 @@ int main(void)
     tcase_add_test(tc, test_strangers);
     tcase_add_test(tc, test_patience);
     tcase_add_test(tc, test_slow_handshake);
+    tcase_add_test(tc, test_long_message);
     tcase_add_test(tc, test_false_events);
     tcase_add_test(tc, test_name_taken);
     tcase_add_test(tc, test_wrong_parent_key);

@@ -1,0 +1,376 @@
+/* core_live.c - ranks that join, are slow, or are being drained: what a broker tells its parent.
+ *
+ * Purpose: the states of the session map between absent, up and lost.  Loss itself, and that ranks
+ * are ready, is told at once (core_overlay.c); what this file tells concerns people and policies,
+ * and is reduced on its way to rank 0.
+ *
+ *    state       noted by                            until
+ *    joining     the parent, at the welcome of a     it is ready, or lost
+ *                running session
+ *    slow        the parent, when the link says so   it is heard again, or lost
+ *    draining    a broker that is about to leave,    it has left
+ *                for all ranks below
+ *
+ * Format: "overlay.state" (control_wire.h), a list of changes: ranks, their state, and the rank
+ * that noted it.  "up" takes slow and draining back; "lost", joining.  At rank 0 the changes go to
+ * the session map, to the record of verdicts, and to all brokers as an event "overlay.state" for
+ * each state.
+ *
+ * Invariants:
+ *  1. A broker sends its parent at most one report in `beat` seconds, and none when nothing has
+ *     changed since the last one: what was noted and taken back meanwhile is not told.
+ *  2. There is a note of a rank if and only if the rank is in one of these states, or the parent
+ *     has not been told yet that it is no longer.
+ *  3. A joining rank is told a beat later than other news, and so is not told at all if it is ready
+ *     by then.  In a healthy session this file sends no message.
+ *  4. Who is ready or lost for core_overlay.c has no note: the message that tells it ends the note
+ *     at each broker on its way.
+ *
+ * Failure: without memory a change is not noted, which is logged.
+ */
+#include "config.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "control_wire.h"
+#include "core_private.h"
+#include "libflux/overlay_wire.h"
+#include "verdicts.h"
+
+struct note {
+    uint32_t rank;
+    uint32_t by;           /* who noted it */
+    enum rank_state state; /* RANK_UP, RANK_LOST: it is over */
+    enum rank_state told;  /* to the parent, or in the map; RANK_UP: nothing */
+};
+
+/* Changes with the same state and origin. */
+struct group {
+    struct list_node node;
+    enum rank_state state;
+    uint32_t by;
+    idset_t *ranks;
+};
+
+struct live {
+    hmap_t *notes; /* rank -> struct note */
+    flux_watcher_t *timer;
+    double due;           /* when it fires */
+    double last;          /* time of the last report */
+    verdicts_t *verdicts; /* the root's; NULL elsewhere */
+};
+
+static void out_of_memory(core_t *c)
+{
+    core_log(c, LOG_ERR, "rank %u is out of memory to note the states of ranks", c->cfg.rank);
+}
+
+/* --- notes --- */
+
+/* Report not before `after`. */
+static void report_after(core_t *c, double after)
+{
+    struct live *l = c->live;
+    double due = l->last + c->cfg.beat > after ? l->last + c->cfg.beat : after;
+    double now = flux_reactor_now(c->r);
+
+    if (flux_watcher_active(l->timer) && l->due <= due)
+        return;
+    l->due = due;
+    flux_timer_start(l->timer, due > now ? due - now : 0., 0.);
+}
+
+void live_note(core_t *c, uint32_t rank, enum rank_state state, uint32_t by)
+{
+    struct live *l = c->live;
+    struct note *n = hmap_get_u64(l->notes, rank);
+    double now = flux_reactor_now(c->r);
+
+    if (!n) {
+        if (state == RANK_UP || state == RANK_LOST)
+            return;
+        if (!(n = calloc(1, sizeof(*n))) || hmap_put_u64(l->notes, rank, n) < 0) {
+            free(n);
+            out_of_memory(c);
+            return;
+        }
+        n->rank = rank;
+        n->told = n->state = RANK_UP;
+    }
+    if (n->state == state)
+        return;
+    n->state = state;
+    n->by = by;
+    report_after(c, state == RANK_JOINING ? now + c->cfg.beat : now);
+}
+
+static enum rank_state noted(const core_t *c, uint32_t rank)
+{
+    const struct note *n = hmap_get_u64(c->live->notes, rank);
+
+    return n ? n->state : RANK_UP;
+}
+
+void live_ready(core_t *c, const idset_t *ranks)
+{
+    for (uint32_t r = idset_first(ranks); r != IDSET_NONE; r = idset_next(ranks, r))
+        hmap_del_u64(c->live->notes, r);
+}
+
+void live_gone(core_t *c, const idset_t *ranks)
+{
+    for (uint32_t r = idset_first(ranks); r != IDSET_NONE; r = idset_next(ranks, r)) {
+        const struct note *n = hmap_get_u64(c->live->notes, r);
+
+        /* It was lost before it joined, so nobody else tells that it is not joining any more. */
+        if (n && n->told == RANK_JOINING)
+            live_note(c, r, RANK_LOST, c->cfg.rank);
+        else if (n)
+            hmap_del_u64(c->live->notes, r);
+    }
+}
+
+void live_again(core_t *c)
+{
+    size_t pos = 0;
+    void *val;
+
+    while (hmap_next(c->live->notes, &pos, NULL, NULL, &val))
+        ((struct note *)val)->told = RANK_UP;
+    if (hmap_count(c->live->notes) > 0)
+        report_after(c, flux_reactor_now(c->r));
+}
+
+/* --- what the link finds --- */
+
+void core_peer_slow(core_t *c, enum core_plane plane, uint32_t rank, bool slow)
+{
+    const struct peer *p = plane == CORE_TREE ? overlay_tree_peer(c, rank) : NULL;
+
+    /* Only the parent's word counts: a broker cannot tell anybody that its own parent is slow. */
+    if (!p || !p->is_child || noted(c, rank) != (slow ? RANK_UP : RANK_SLOW))
+        return;
+    live_note(c, rank, slow ? RANK_SLOW : RANK_UP, c->cfg.rank);
+}
+
+bool core_peer_patient(const core_t *c, enum core_plane plane, uint32_t rank)
+{
+    if (c->state != CORE_RUN || rank == FLUX_NODEID_ROOT)
+        return true;
+    if (plane == CORE_RING)
+        return c->ring_prev.rank == rank && c->ring_prev.joins;
+    if (c->parent && c->parent->rank == rank)
+        return false;
+    return !idset_test(c->up, rank) || noted(c, rank) == RANK_DRAINING;
+}
+
+void core_draining(core_t *c)
+{
+    for (uint32_t r = idset_first(c->up); r != IDSET_NONE; r = idset_next(c->up, r))
+        live_note(c, r, RANK_DRAINING, c->cfg.rank);
+}
+
+/* --- reports --- */
+
+/* Add what the parent does not know to its group; the groups are in order. */
+static int add_to_group(struct list_node *groups, const struct note *n)
+{
+    struct group *g = NULL;
+    struct list_node *before = groups;
+
+    LIST_FOREACH(it, groups)
+    {
+        g = list_entry(it, struct group, node);
+        if (g->state == n->state && g->by == n->by)
+            return idset_set(g->ranks, n->rank);
+        if (g->state > n->state || (g->state == n->state && g->by > n->by)) {
+            before = it;
+            break;
+        }
+    }
+    if (!(g = calloc(1, sizeof(*g))) || !(g->ranks = idset_create())) {
+        free(g);
+        return -1;
+    }
+    g->state = n->state;
+    g->by = n->by;
+    list_append(before, &g->node); /* that is, in front of it */
+    return idset_set(g->ranks, n->rank);
+}
+
+static void groups_clear(struct list_node *groups)
+{
+    struct list_node *n;
+
+    while ((n = list_first(groups))) {
+        struct group *g = list_entry(n, struct group, node);
+
+        list_remove(n);
+        idset_destroy(g->ranks);
+        free(g);
+    }
+}
+
+/* All that is new, and count it as told.  -1 with ENOMEM. */
+static int take_news(core_t *c, struct list_node *groups)
+{
+    size_t pos = 0;
+    uint64_t rank;
+    void *val;
+
+    list_init(groups);
+    while (hmap_next(c->live->notes, &pos, NULL, &rank, &val)) {
+        struct note *n = val;
+
+        if (n->state != n->told && add_to_group(groups, n) < 0)
+            return -1;
+        n->told = n->state;
+        if (n->state == RANK_UP || n->state == RANK_LOST)
+            hmap_del_u64(c->live->notes, rank);
+    }
+    return 0;
+}
+
+static void send_report(core_t *c, struct list_node *groups)
+{
+    struct control_changes report = {json_array()};
+    bool failed = !report.changes;
+
+    LIST_FOREACH(it, groups)
+    {
+        const struct group *g = list_entry(it, struct group, node);
+        struct overlay_change change = {.state = sessmap_state_name(g->state), .by = g->by};
+        char *ranks = idset_format(g->ranks, 0);
+        json_t *o;
+
+        change.ranks = ranks;
+        o = ranks && !failed ? flux_schema_encode_json(&overlay_change_schema, &change) : NULL;
+        failed = !o || json_array_append_new(report.changes, o) < 0;
+        free(ranks);
+    }
+    if (failed)
+        out_of_memory(c);
+    else if (json_array_size(report.changes) > 0)
+        overlay_send(c, c->parent, &control_up[CONTROL_STATE], &report);
+    json_decref(report.changes);
+}
+
+/* One event for all groups with this state. */
+static void publish(core_t *c, enum rank_state state, const idset_t *ranks)
+{
+    struct overlay_state body = {.state = sessmap_state_name(state)};
+    char *text = idset_format(ranks, 0);
+    char *json;
+
+    sessmap_change(c->map, ranks, state);
+    body.ranks = text;
+    body.map = sessmap_number(c->map);
+    if (text && (json = flux_schema_encode(&overlay_state_schema, &body))) {
+        event_publish_json(c, "overlay.state", json);
+        free(json);
+    }
+    free(text);
+}
+
+static void apply(core_t *c, struct list_node *groups)
+{
+    static const char *const why[RANK_NSTATES] = {
+        [RANK_JOINING] = "it was welcomed, and is not ready yet",
+        [RANK_UP] = "it was heard again",
+        [RANK_SLOW] = "nothing is heard from it",
+        [RANK_DRAINING] = "it is about to leave",
+        [RANK_LOST] = "it was lost before it was ready",
+    };
+    idset_t *all = NULL;
+
+    LIST_FOREACH(it, groups)
+    {
+        const struct group *g = list_entry(it, struct group, node);
+        const struct group *next =
+            it->next == groups ? NULL : list_entry(it->next, struct group, node);
+
+        live_verdict(c, g->ranks, g->state, g->by, why[g->state]);
+        if ((!all && !(all = idset_create())) || idset_add(all, g->ranks) < 0)
+            out_of_memory(c);
+        if (next && next->state == g->state)
+            continue;
+        if (all)
+            publish(c, g->state, all);
+        idset_destroy(all);
+        all = NULL;
+    }
+}
+
+static void report_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    core_t *c = arg;
+    struct list_node groups;
+
+    if (c->parent && (!c->parent->up || c->parent->lost))
+        return; /* live_again() */
+    c->live->last = flux_reactor_now(r);
+    if (take_news(c, &groups) < 0)
+        out_of_memory(c);
+    if (core_is_root(c))
+        apply(c, &groups);
+    else
+        send_report(c, &groups);
+    groups_clear(&groups);
+}
+
+void live_input(core_t *c, const idset_t *ranks, const struct overlay_change *change)
+{
+    enum rank_state state = sessmap_state_find(change->state);
+
+    if (state != RANK_JOINING && state != RANK_UP && state != RANK_SLOW && state != RANK_DRAINING &&
+        state != RANK_LOST) {
+        core_log(c, LOG_ERR, "rank %u was told of ranks in the state %.20s, which is not for it",
+                 c->cfg.rank, change->state);
+        return;
+    }
+    for (uint32_t r = idset_first(ranks); r != IDSET_NONE; r = idset_next(ranks, r))
+        live_note(c, r, state, change->by);
+}
+
+/* --- the root's record --- */
+
+void live_verdict(core_t *c, const idset_t *ranks, enum rank_state state, uint32_t by,
+                  const char *why)
+{
+    char *text = idset_format(ranks, 0);
+
+    if (!text || verdicts_add(c->live->verdicts, flux_reactor_wall(c->r), text, state, by, why) < 0)
+        out_of_memory(c);
+    free(text);
+}
+
+json_t *live_verdicts(const core_t *c)
+{
+    return c->live->verdicts ? verdicts_list(c->live->verdicts) : json_array();
+}
+
+/* --- life --- */
+
+int live_init(core_t *c)
+{
+    struct live *l = c->live = calloc(1, sizeof(*l));
+
+    if (!l || !(l->notes = hmap_create_u64(free)) ||
+        !(l->timer = flux_timer_create(c->r, report_cb, c)) ||
+        (core_is_root(c) && !(l->verdicts = verdicts_create())))
+        return -1;
+    l->last = flux_reactor_now(c->r) - c->cfg.beat;
+    return 0;
+}
+
+void live_destroy(core_t *c)
+{
+    if (!c->live)
+        return;
+    flux_watcher_destroy(c->live->timer);
+    hmap_destroy(c->live->notes);
+    verdicts_destroy(c->live->verdicts);
+    free(c->live);
+    c->live = NULL;
+}

@@ -1,0 +1,195 @@
+/* silence.c - for how long nothing has come from a neighbor.
+ *
+ * Both ends of a connection send a sign of life once in `probe` seconds, unasked.  So what waits on
+ * the way to a silent neighbor, in a queue of this process or of the kernel, plays no part in the
+ * verdict: only what comes counts.  A probe that had to be answered would wait behind that queue.
+ *
+ * Time between looks: a round at each multiple of `probe` of the reactor's clock (which the
+ * processes of a host share, so that they wake up together), and one more where a limit passes
+ * before the next multiple.
+ *
+ *    silent for        verdict on a neighbor         on one that is given patience
+ *    slow              slow                          -
+ *    lost              lost                          -
+ *    patience          -                             lost
+ *
+ * Invariants:
+ *  1. A limit that has passed is looked at twice, DOUBT of a probe apart, so that what has come in
+ *     meanwhile is read before the verdict.  A round that is late is not a second look.
+ *  2. Who judges looks at its own clock first.  A round that is late by more than half of `lost`
+ *     starts all lines anew; the lateness of another one, from LATE of a probe on, is not counted.
+ *     So a broker that was stopped, or suspended with its host, accuses nobody when it goes on.
+ *  3. A verdict comes at the latest EARLY + DOUBT of a probe after its limit, if the process runs.
+ *
+ * Failure: none after silence_create().
+ */
+#include "config.h"
+#include "silence.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "libutil/duration.h"
+
+#define PROBE 1. /* defaults, in seconds */
+#define SLOW 2.
+#define LOST 3.
+#define PATIENCE 60.
+#define DOUBT 0.1   /* shares of a probe */
+#define EARLY 0.125 /* a limit that passes so shortly before a round is left to it */
+#define LATE 0.25
+
+struct silence {
+    flux_reactor_t *r;
+    struct silence_limits lim;
+    void (*round)(void *arg, bool probe);
+    void *arg;
+    flux_watcher_t *timer;
+    double due;   /* the next round */
+    double probe; /* the next one with signs of life */
+    double late;  /* of the present round; 0: in time */
+    bool anew;    /* ... so late that all lines start anew */
+};
+
+static double least(double a, double b)
+{
+    return a < b ? a : b;
+}
+
+static double most(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+static int parse_one(const char *name, const char *text, double fallback, double *value,
+                     errmsg_t *err)
+{
+    errmsg_t why;
+
+    *value = fallback;
+    if (text && duration_parse(text, value, &why) < 0)
+        return errmsg_fail(err, EINVAL, "attribute %s=%s: %s", name, text, why.text);
+    return 0;
+}
+
+int silence_limits_parse(struct silence_limits *lim, const char *probe, const char *slow,
+                         const char *lost, const char *patience, errmsg_t *err)
+{
+    if (parse_one("live.lost", lost, LOST, &lim->lost, err) < 0 ||
+        parse_one("live.probe", probe, least(PROBE, lim->lost / 3.), &lim->probe, err) < 0 ||
+        parse_one("live.slow", slow, least(SLOW, lim->lost * 2. / 3.), &lim->slow, err) < 0 ||
+        parse_one("live.patience", patience, most(PATIENCE, lim->lost), &lim->patience, err) < 0)
+        return -1;
+    if (lim->lost > 0. && !(0. < lim->probe && lim->probe < lim->slow && lim->slow < lim->lost &&
+                            lim->lost <= lim->patience))
+        return errmsg_fail(err, EINVAL,
+                           "live.probe=%gs, live.slow=%gs, live.lost=%gs and live.patience=%gs: "
+                           "each has to be longer than the one before",
+                           lim->probe, lim->slow, lim->lost, lim->patience);
+    return 0;
+}
+
+static void tick_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    silence_t *s = arg;
+    double now = flux_reactor_now(r);
+    bool probe = now >= s->probe;
+
+    (void)w, (void)revents;
+    s->late = now - s->due > LATE * s->lim.probe ? now - s->due : 0.;
+    s->anew = now - s->due > s->lim.lost / 2.;
+    if (probe)
+        s->probe = (double)((int64_t)(now / s->lim.probe) + 1) * s->lim.probe;
+    s->due = s->probe;
+    s->round(s->arg, probe);
+    flux_timer_start(s->timer, s->due > now ? s->due - now : 0., 0.);
+}
+
+silence_t *silence_create(flux_reactor_t *r, const struct silence_limits *lim,
+                          void (*round)(void *arg, bool probe), void *arg)
+{
+    silence_t *s = calloc(1, sizeof(*s));
+
+    if (!s || !(s->timer = flux_timer_create(r, tick_cb, s))) {
+        free(s);
+        errno = ENOMEM;
+        return NULL;
+    }
+    s->r = r;
+    s->lim = *lim;
+    s->round = round;
+    s->arg = arg;
+    return s;
+}
+
+void silence_destroy(silence_t *s)
+{
+    int saved = errno;
+
+    if (!s)
+        return;
+    flux_watcher_destroy(s->timer);
+    free(s);
+    errno = saved;
+}
+
+void silence_start(silence_t *s)
+{
+    if (s->lim.lost <= 0.)
+        return;
+    s->due = s->probe = flux_reactor_now(s->r) + s->lim.probe;
+    flux_timer_start(s->timer, s->lim.probe, 0.);
+}
+
+void silence_begin(const silence_t *s, struct silence_line *line)
+{
+    *line = (struct silence_line){.heard = flux_reactor_now(s->r)};
+}
+
+void silence_heard(const silence_t *s, struct silence_line *line)
+{
+    line->heard = flux_reactor_now(s->r);
+}
+
+void silence_heard_ago(const silence_t *s, struct silence_line *line, double ago)
+{
+    line->heard = most(line->heard, flux_reactor_now(s->r) - ago);
+}
+
+double silence_length(const silence_t *s, const struct silence_line *line)
+{
+    return flux_reactor_now(s->r) - line->heard;
+}
+
+/* See to it that there is a round at `at`, unless there is one anyway about then. */
+static void look_at(silence_t *s, double at)
+{
+    if (at < s->probe - EARLY * s->lim.probe)
+        s->due = least(s->due, at);
+}
+
+enum silence_verdict silence_judge(silence_t *s, struct silence_line *line, bool patient)
+{
+    double now = flux_reactor_now(s->r);
+    double limit = patient ? s->lim.patience : line->slow ? s->lim.lost : s->lim.slow;
+    bool over;
+
+    line->heard = s->anew ? now : least(line->heard + s->late, now);
+    if (line->slow && (patient || now - line->heard < s->lim.slow)) {
+        line->slow = line->doubt = false;
+        return SILENCE_HEARD;
+    }
+    over = now - line->heard >= limit;
+    if (over && line->doubt && s->late == 0.) {
+        line->doubt = false;
+        if (patient || line->slow)
+            return SILENCE_LOST;
+        line->slow = true;
+        look_at(s, line->heard + s->lim.lost);
+        return SILENCE_SLOW;
+    }
+    line->doubt = over;
+    look_at(s, over ? now + DOUBT * s->lim.probe : line->heard + limit);
+    return SILENCE_FINE;
+}

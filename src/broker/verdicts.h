@@ -1,0 +1,27 @@
+/* Verdicts: what rank 0 was told about the states of ranks, by whom, and why.
+ *
+ * Thread rules: those of the core.
+ */
+#ifndef BROKER_VERDICTS_H
+#define BROKER_VERDICTS_H
+
+#include <jansson.h>
+#include <stdint.h>
+
+#include "sessmap.h"
+
+typedef struct verdicts verdicts_t;
+
+verdicts_t *verdicts_create(void);    /* NULL with ENOMEM */
+void verdicts_destroy(verdicts_t *v); /* NULL-safe, keeps errno */
+
+/* Add a verdict: `ranks` (an idset) are in this state from `time` (wall clock) on, as rank `by`
+ * says.  `why` may be NULL.  Old verdicts are forgotten.  -1 with ENOMEM. */
+int verdicts_add(verdicts_t *v, double time, const char *ranks, enum rank_state state, uint32_t by,
+                 const char *why);
+
+/* Those that are kept, the oldest first: an array of struct overlay_verdict, to be released.  NULL
+ * with ENOMEM. */
+json_t *verdicts_list(const verdicts_t *v);
+
+#endif
