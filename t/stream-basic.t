@@ -137,6 +137,44 @@ like "$last" "error: .*'T'.* overlap" "pieces of an array that overlap are an er
 ended w0 1
 ended w1 1
 
+# A group: each step at one member, and those of a member that is killed at another.
+peer w 0 write shared 60 0 1 ready=1 drain=1
+opened w
+peer r0 0 read shared group=g
+peer r1 1 read shared group=g key=n
+peer r2 1 read shared group=g crash=5
+peer r 1 read shared
+opened r0
+opened r2
+opened r
+ended r1 1
+like "$last" "error: group 'g' of the stream has another key than 'n'" "members of a group have one key"
+peer r3 0 read shared group=g crash=20
+opened r3
+go w
+ended w 1
+is "$last" "open " "a writer waits until a group has done its steps"
+ended r
+is "$last" "0-59 60 the end " "a reader that is in no group sees each step"
+wait "${pid[r0]}" "${pid[r2]}" "${pid[r3]}"
+is "$(sort -k 2 -n r0.out r2.out r3.out | grep ^step)" "$(seq -f 'step %g' 0 59)" \
+    "each step was done by one member, also those of members that were killed"
+peer w0 0 write two 1 0 2 hold=1
+peer w1 0 write two 1 1 2 hold=1
+exits 1 "a group of a stream with two writers" "$FLUX" stream cat --group=g two
+like "$err" "a group shares the steps of one" "is refused"
+go w0
+go w1
+wait "${pid[w0]}" "${pid[w1]}"
+exits 1 "a key without a group" "$FLUX" stream cat --key=n x
+like "$err" "a key is for the members of a group" "is refused"
+peer w 1 write grouped 2 0 1 keep=2 hold=1
+opened w
+run "$FLUX" stream cat --group=g --key=n --var=n --count=2 grouped
+is "$out" $'0\t0\tn\t8\n1\t0\tn\t8' "flux stream cat is a member of a group"
+go w
+wait "${pid[w]}"
+
 # A reader that wants only the newest.
 peer w 0 write new 40 0 1 ready=1
 opened w

@@ -9,13 +9,12 @@
 
 static void messages(const uint8_t *data, size_t size)
 {
-    unsigned char buf[KNOCK_LEN];
+    unsigned char buf[KNOCK_MAX];
     struct knock_welcome w;
     struct knock k;
 
     if (knock_decode(data, size, &k) == 0) {
-        knock_encode(&k, buf);
-        MUST(size == KNOCK_LEN && memcmp(buf, data, size) == 0);
+        MUST(size == knock_encode(&k, buf) && memcmp(buf, data, size) == 0);
     }
     if (knock_welcome_decode(data, size, &w) == 0) {
         knock_welcome_encode(&w, buf);

@@ -72,6 +72,25 @@ class StreamTest(Case):
         for out in outs:
             out.close()
 
+    def test_group(self):
+        """each step at one member of a group, and at another one if the first does not end it"""
+        with self.h.stream_writer("py.group", keep=3) as out:
+            for n in range(3):
+                out.put("n", b"%d" % n)
+                out.end_step()
+            self.fails(errno.EINVAL, self.h.stream_reader, "py.group", group="a b")
+            first = self.h.stream_reader("py.group", group="g", key="n")
+            with self.h.stream_reader("py.group", group="g", key="n") as other:
+                self.fails(errno.EINVAL, other.begin_step, "newest")
+                self.assertEqual(first.begin_step(timeout=60).number, 0)
+                self.assertEqual(other.begin_step(timeout=60).number, 1)
+                self.assertRaises(TimeoutError, out.drain, timeout=0.01)
+                first.close()
+                self.assertEqual(other.begin_step(timeout=60).number, 0)
+                self.assertEqual(other.begin_step(timeout=60).number, 2)
+                other.end_step()
+                out.drain(timeout=60)
+
     def test_writer_leaves(self):
         """one of several writers closes its end while the first one is silent: the end"""
         outs = [self.h.stream_writer("py.j", rank=n, size=2) for n in range(2)]

@@ -8,10 +8,13 @@
  * checks all of it, and prints the first step, the last one, and how many there were; then why it
  * ended.
  *
- * Options: policy, keep and timeout are those of opening a stream; newest=1 lets a reader begin the
- * newest steps; ready=1 waits for a line of standard input before the first step, and hold=1 after
- * the last one of a writer; overlap=1 lets each writer put the same rows, place=1 writes them in
- * their place; crash=N ends a writer by SIGKILL instead of ending step N.
+ * A member of a group prints each step that it has ended in a line.
+ *
+ * Options: policy, keep, timeout, group and key are those of opening a stream; newest=1 lets a
+ * reader begin the newest steps; ready=1 waits for a line of standard input before the first step,
+ * and hold=1 after the last one of a writer; overlap=1 lets each writer put the same rows, place=1
+ * writes them in their place; crash=N ends a writer, or a reader, by SIGKILL instead of ending step
+ * N, or a reader a later one; drain=1 lets a writer wait until groups have ended its steps.
  */
 #include "config.h"
 #include <errno.h>
@@ -28,7 +31,7 @@
 #define ROWS 8
 #define COLUMNS 12
 
-static int newest, hold, ready, overlap, place;
+static int newest, hold, ready, overlap, place, drain;
 static uint64_t crash = UINT64_MAX;
 static struct flux_stream_opts opts;
 
@@ -62,6 +65,12 @@ static void option(const char *arg)
         ready = 1;
     else if (strncmp(arg, "crash", n) == 0)
         crash = (uint64_t)atoi(val);
+    else if (strncmp(arg, "group", n) == 0)
+        opts.group = val;
+    else if (strncmp(arg, "key", n) == 0)
+        opts.key = val;
+    else if (strncmp(arg, "drain", n) == 0)
+        drain = 1;
     else if (strncmp(arg, "timeout", n) == 0)
         opts.timeout = atof(val);
     else
@@ -160,6 +169,8 @@ static int writer(flux_t *h, char **argv)
         if (flux_stream_end_step(s, 60., &err) < 0)
             die(err.text);
     }
+    if (drain && flux_stream_drain(s, 60., &err) < 0)
+        die(err.text);
     if (hold) {
         say("written");
         wait_input();
@@ -262,11 +273,17 @@ static int reader(flux_t *h, char **argv)
                                         &step, &err)) == 1) {
         if (n++ == 0)
             first = step;
-        else if (step <= last)
+        else if (step <= last && !opts.group)
             die("steps do not rise");
-        else if (step != last + 1 && !opts.policy)
+        else if (step != last + 1 && !opts.policy && !opts.group)
             die("a step is missing");
         check(s, last = step);
+        if (step >= crash)
+            raise(SIGKILL);
+        if (opts.group) {
+            printf("step %" PRIu64 "\n", step);
+            fflush(stdout);
+        }
         flux_stream_end_step(s, 0., NULL);
     }
     printf("%" PRIu64 "-%" PRIu64 " %u\n%s\n", first, last, n, rc == 0 ? "the end" : err.text);

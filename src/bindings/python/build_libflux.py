@@ -302,6 +302,8 @@ struct flux_stream_opts {
     const char *policy;
     uint32_t depth;
     uint64_t bytes;
+    const char *group;
+    const char *key;
     ...;
 };
 flux_stream_t *flux_stream_open(flux_t *h, const char *name, int mode,
@@ -322,6 +324,7 @@ int flux_stream_put_array(flux_stream_t *s, const char *var, const struct flux_s
                           const void *data, errmsg_t *err);
 int flux_stream_define(flux_stream_t *s, const char *format, errmsg_t *err);
 int flux_stream_end_step(flux_stream_t *s, double timeout, errmsg_t *err);
+int flux_stream_drain(flux_stream_t *s, double timeout, errmsg_t *err);
 uint64_t flux_stream_step(const flux_stream_t *s);
 int flux_stream_begin_step(flux_stream_t *s, uint64_t which, double timeout, uint64_t *step,
                            errmsg_t *err);

@@ -226,6 +226,8 @@ static const struct cmd_opt cat_opts[] = {
     {'p', "policy", "POLICY",
      "block, drop-oldest, drop-newest, latest or sample:K\n"
      "(default: block)"},
+    {'g', "group", "NAME", "share the steps with the other members of a group"},
+    {'k', "key", "VAR", "with --group: steps with equal values of VAR one after the other"},
     {'t', "timeout", "DURATION", "give up when no step comes for this time"},
     {'r', "raw", NULL, "print the bytes of the variables, and nothing else"},
     {'j', "json", NULL, "print one JSON object for each variable"},
@@ -441,6 +443,12 @@ static int cmd_cat(struct cmd *c, int argc, char **argv)
             break;
         case 'p':
             opts.policy = val;
+            break;
+        case 'g':
+            opts.group = val;
+            break;
+        case 'k':
+            opts.key = val;
             break;
         case 'r':
             cat.raw = true;

@@ -2,8 +2,8 @@
  *
  * Joining is one exchange over a socket (knock.h), in which the writer passes two descriptors: the
  * memory that holds steps, which is mapped for reading, and the page of this reader's lane.  Then
- * the socket carries bells only, single bytes for a reader that sleeps; and its end, which tells
- * without delay that the writer is gone.
+ * the socket carries bells only, single bytes for a reader that sleeps, and in a group such that
+ * tell the writer of a release; and its end, which tells without delay that the writer is gone.
  *
  * Invariants:
  *  1. Both descriptors are sealed against shrinking, so an access within their size cannot fail,
@@ -39,7 +39,8 @@ struct inlet {
     uint64_t size;
     void *page;
     lane_rx_t *lane;
-    bool hung; /* the connection has ended */
+    bool hung;   /* the connection has ended */
+    bool member; /* of a group: the writer is told of each release */
 };
 
 void inlet_destroy(inlet_t *i)
@@ -115,14 +116,16 @@ static int reach(inlet_t *i, const char *name, double timeout, errmsg_t *err)
 static int join(inlet_t *i, const unsigned char *key, const struct knock_want *want, errmsg_t *err)
 {
     struct knock k = {.want = *want};
-    unsigned char buf[KNOCK_LEN];
+    unsigned char buf[KNOCK_MAX];
     struct knock_welcome w;
+    ssize_t len;
     ssize_t n;
     int pass;
 
     memcpy(k.key, key, KNOCK_KEY_LEN);
-    knock_encode(&k, buf);
-    if (send(i->fd, buf, KNOCK_LEN, MSG_NOSIGNAL) != KNOCK_LEN)
+    len = (ssize_t)knock_encode(&k, buf);
+    i->member = want->group[0] != '\0';
+    if (send(i->fd, buf, (size_t)len, MSG_NOSIGNAL) != len)
         return failed(err, "write to");
     if ((n = fdpass_recv(i->fd, buf, sizeof(buf), &pass, 0)) <= 0) {
         if (n == 0)
@@ -138,6 +141,11 @@ static int join(inlet_t *i, const unsigned char *key, const struct knock_want *w
         return errmsg_fail(err, EACCES,
                            "the writer refuses the capability: the stream may have "
                            "begun anew since its name was looked up");
+    if (w.errnum == EEXIST)
+        return errmsg_fail(err, EEXIST,
+                           "group '%s' of the stream has another key than '%s': all members have "
+                           "the same",
+                           want->group, want->key);
     if (w.errnum != 0)
         return errmsg_fail(err, w.errnum, "the writer does not admit this reader: %s",
                            strerror(w.errnum));
@@ -256,5 +264,9 @@ int inlet_next(inlet_t *i, double timeout, struct inlet_step *s, errmsg_t *err)
 
 int inlet_release(inlet_t *i, const struct inlet_step *s)
 {
-    return lane_rx_release(i->lane, s->number);
+    int rc = lane_rx_release(i->lane, s->number);
+
+    if (rc == 0 && i->member)
+        send(i->fd, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL); /* if it is full, there are others */
+    return rc;
 }

@@ -6,6 +6,8 @@
  *    knock, 64 bytes, reader to writer:
  *       0  "FLUXSTRM"     8  version, 1     12  policy    16  every    20  depth
  *      24  bytes         32  capability, 32 bytes
+ *    knock of a member of a group, 256 bytes: the same, with policy block, and
+ *      64  group, 64 bytes         128  key, 128 bytes: names, filled with zeros
  *    welcome, 40 bytes, with the descriptor of the memory unless errnum is not 0:
  *       0  "FLUXSTRM"     8  version, 1     12  errnum    16  size
  *      24  0 (16 bytes)
@@ -26,6 +28,10 @@
 
 #define KNOCK_VERSION 1
 #define DEFAULT_BYTES ((uint64_t)64 << 20)
+
+_Static_assert(sizeof(((struct knock_want *)0)->group) + sizeof(((struct knock_want *)0)->key) ==
+                   KNOCK_MAX - KNOCK_LEN,
+               "the names fill the message");
 
 static const char magic[8] = {'F', 'L', 'U', 'X', 'S', 'T', 'R', 'M'};
 
@@ -62,6 +68,31 @@ int knock_policy_parse(struct knock_want *w, const char *text, errmsg_t *err)
                        text);
 }
 
+/* 1 to `max` bytes of printable ASCII without blanks. */
+static bool name_ok(const char *name, size_t max)
+{
+    size_t n = 0;
+
+    while (name[n] > ' ' && name[n] < 127 && n <= max)
+        n++;
+    return n > 0 && n <= max && name[n] == '\0';
+}
+
+int knock_group_set(struct knock_want *w, const char *group, const char *key, errmsg_t *err)
+{
+    if (!name_ok(group, KNOCK_GROUP_MAX))
+        return errmsg_fail(err, EINVAL, "the name of a group has 1 to %d characters without blanks",
+                           KNOCK_GROUP_MAX);
+    if (key && !name_ok(key, KNOCK_VAR_MAX))
+        return errmsg_fail(err, EINVAL, "'%.127s' is not the name of a variable", key);
+    if (w->policy != KNOCK_BLOCK)
+        return errmsg_fail(err, EINVAL, "the policy of a group is block");
+    strcpy(w->group, group);
+    strcpy(w->key, key ? key : "");
+    w->depth = 1;
+    return 0;
+}
+
 static void head_put(unsigned char *buf)
 {
     memcpy(buf, magic, sizeof(magic));
@@ -73,7 +104,7 @@ static bool head_ok(const unsigned char *buf)
     return memcmp(buf, magic, sizeof(magic)) == 0 && le_get32(buf + 8) == KNOCK_VERSION;
 }
 
-void knock_encode(const struct knock *k, unsigned char buf[KNOCK_LEN])
+size_t knock_encode(const struct knock *k, unsigned char buf[KNOCK_MAX])
 {
     head_put(buf);
     le_put32(buf + 12, (uint32_t)k->want.policy);
@@ -81,13 +112,36 @@ void knock_encode(const struct knock *k, unsigned char buf[KNOCK_LEN])
     le_put32(buf + 20, k->want.depth);
     le_put64(buf + 24, k->want.bytes);
     memcpy(buf + 32, k->key, KNOCK_KEY_LEN);
+    if (k->want.group[0] == '\0')
+        return KNOCK_LEN;
+    memset(buf + KNOCK_LEN, 0, KNOCK_MAX - KNOCK_LEN);
+    strcpy((char *)buf + KNOCK_LEN, k->want.group);
+    strcpy((char *)buf + KNOCK_LEN + sizeof(k->want.group), k->want.key);
+    return KNOCK_MAX;
+}
+
+/* A name that is filled with zeros. */
+static bool name_get(char *name, const unsigned char *buf, size_t size)
+{
+    memcpy(name, buf, size);
+    for (size_t i = strnlen(name, size); i < size; i++) {
+        if (name[i] != '\0')
+            return false;
+    }
+    return name[0] == '\0' || name_ok(name, size - 1);
+}
+
+static bool group_get(struct knock_want *w, const unsigned char *buf)
+{
+    return name_get(w->group, buf, sizeof(w->group)) && w->group[0] != '\0' &&
+           name_get(w->key, buf + sizeof(w->group), sizeof(w->key)) && w->policy == KNOCK_BLOCK;
 }
 
 int knock_decode(const unsigned char *buf, size_t len, struct knock *k)
 {
     uint32_t policy;
 
-    if (len != KNOCK_LEN || !head_ok(buf))
+    if ((len != KNOCK_LEN && len != KNOCK_MAX) || !head_ok(buf))
         goto inval;
     policy = le_get32(buf + 12);
     k->want = (struct knock_want){.policy = (enum knock_policy)policy,
@@ -96,7 +150,7 @@ int knock_decode(const unsigned char *buf, size_t len, struct knock *k)
                                   .bytes = le_get64(buf + 24)};
     if (policy > KNOCK_SAMPLE || k->want.every == 0 ||
         (policy != KNOCK_SAMPLE && k->want.every != 1) || k->want.depth == 0 ||
-        k->want.depth > LANE_SLOTS)
+        k->want.depth > LANE_SLOTS || (len == KNOCK_MAX && !group_get(&k->want, buf + KNOCK_LEN)))
         goto inval;
     memcpy(k->key, buf + 32, KNOCK_KEY_LEN);
     return 0;

@@ -14,6 +14,9 @@
 
 #define KNOCK_KEY_LEN 32 /* bytes of a stream's capability */
 #define KNOCK_LEN 64
+#define KNOCK_GROUP_MAX 63 /* bytes of the name of a group */
+#define KNOCK_VAR_MAX 127  /* bytes of the name of a variable */
+#define KNOCK_MAX 256      /* bytes of a knock: KNOCK_LEN, or of a member of a group this */
 #define KNOCK_WELCOME_LEN 40
 
 /* What happens to a step when the queue of a reader is full. */
@@ -31,6 +34,9 @@ struct knock_want {
     uint32_t every;
     uint32_t depth; /* 1..LANE_SLOTS */
     uint64_t bytes;
+    /* A member of a group has `depth` steps at a time, and the group a queue of `bytes`. */
+    char group[KNOCK_GROUP_MAX + 1]; /* "": none */
+    char key[KNOCK_VAR_MAX + 1];     /* variable, of which steps with equal values are in order */
 };
 
 /* block, and 2 steps or 64 MiB, whichever is more. */
@@ -39,11 +45,16 @@ void knock_want_init(struct knock_want *w);
  * message. */
 int knock_policy_parse(struct knock_want *w, const char *text, errmsg_t *err);
 
+/* Become a member of a group that has the same `key` (NULL: none), with `depth` 1.  0, or -1 with
+ * EINVAL (not a name, or another policy than block) and an error message. */
+int knock_group_set(struct knock_want *w, const char *group, const char *key, errmsg_t *err);
+
 struct knock {
     unsigned char key[KNOCK_KEY_LEN];
     struct knock_want want;
 };
-void knock_encode(const struct knock *k, unsigned char buf[KNOCK_LEN]);
+/* Returns the length. */
+size_t knock_encode(const struct knock *k, unsigned char buf[KNOCK_MAX]);
 /* 0, or -1 with EPROTO: it is not what a reader says. */
 int knock_decode(const unsigned char *buf, size_t len, struct knock *k);
 /* Takes the same time wherever they differ. */

@@ -20,10 +20,13 @@
  * A reader that makes the writer wait is offered what is kept, and a step that was begun before it
  * joined, even beyond the bound of its queue: then the next step waits.
  *
+ * The members of a group have one queue, which waits as `block` does: outlet_group.c.
+ *
  * An evicted reader is told, and what it holds stays as it is until its connection ends.
  *
  * Invariants:
- *  1. refs of a step = lanes in which it is live, and 1 while it is kept; at 0 nobody can see it.
+ *  1. refs of a step = lanes in which it is live, groups in which it waits, and 1 while it is kept;
+ *     at 0 nobody can see it.
  *  2. A reader is in `readers` until its connection has ended, and is freed by whoever notices that
  *     last: the door's thread, or the writer that waits for it (pins).
  *  3. Memory of a piece is there before it is written (fallocate(2)): a lack of it is ENOMEM here,
@@ -126,8 +129,11 @@ static void reap(outlet_t *o)
         struct outlet_conn *c = list_entry(it, struct outlet_conn, node);
         struct outlet_step *s;
 
-        while ((s = lane_tx_reap(c->lane)))
-            outlet_unref(o, s);
+        if (c->group)
+            outlet_group_reap(o, c);
+        else
+            while ((s = lane_tx_reap(c->lane)))
+                outlet_unref(o, s);
     }
 }
 
@@ -164,7 +170,8 @@ static void offer(outlet_t *o, struct outlet_conn *c, struct outlet_step *s)
     struct lane_item item = {.step = s->step, .off = s->e->off, .len = s->len};
     bool waits = c->want.policy == KNOCK_BLOCK || c->want.policy == KNOCK_SAMPLE;
 
-    if (c->evicted || c->gone || (c->want.policy == KNOCK_SAMPLE && s->step % c->want.every != 0))
+    if (c->group || c->evicted || c->gone ||
+        (c->want.policy == KNOCK_SAMPLE && s->step % c->want.every != 0))
         return;
     if (c->want.policy == KNOCK_LATEST)
         while (drop(o, c))
@@ -205,6 +212,8 @@ void outlet_joined(outlet_t *o, struct outlet_conn *c)
     o->nreaders++;
     pthread_cond_signal(&o->joined);
     set_wanted(o);
+    if (c->group)
+        outlet_group_joined(o, c);
     for (uint64_t i = o->nkept - n; i < o->nkept; i++)
         offer(o, c, o->kept[i % o->keep]);
 }
@@ -213,6 +222,7 @@ static void reader_free(outlet_t *o, struct outlet_conn *c)
 {
     struct outlet_step *s;
 
+    outlet_group_leave(o, c);
     while ((s = lane_tx_forget(c->lane)))
         outlet_unref(o, s);
     list_remove(&c->node);
@@ -250,7 +260,7 @@ static struct outlet_conn *blocked_by(outlet_t *o, uint64_t step, uint64_t size)
 
         if ((c->want.policy == KNOCK_BLOCK ||
              (c->want.policy == KNOCK_SAMPLE && step % c->want.every == 0)) &&
-            !c->evicted && !c->gone && full(c, size))
+            !c->group && !c->evicted && !c->gone && full(c, size))
             return c;
         c->since = 0.;
     }
@@ -294,18 +304,26 @@ bool outlet_wanted(const outlet_t *o)
     return atomic_load_explicit(&o->wanted, memory_order_relaxed);
 }
 
+void outlet_cond_wait(outlet_t *o, pthread_cond_t *cond, double until)
+{
+    double seconds = until - clock_now();
+    struct timespec ts;
+
+    if (seconds > 3600.) /* who waits looks again */
+        until = clock_now() + 3600.;
+    ts.tv_sec = (time_t)until;
+    ts.tv_nsec = (long)((until - (double)ts.tv_sec) * 1e9);
+    pthread_cond_timedwait(cond, &o->lock, &ts);
+}
+
 int outlet_wait(outlet_t *o, unsigned readers, double timeout, errmsg_t *err)
 {
-    double until = clock_now() + timeout; /* the clock of `joined` */
-    struct timespec ts = {.tv_sec = (time_t)until};
+    double until = timeout < 0. ? INFINITY : clock_now() + timeout;
     unsigned there;
-    int rc = 0;
 
-    ts.tv_nsec = (long)((until - (double)ts.tv_sec) * 1e9);
     pthread_mutex_lock(&o->lock);
-    while (o->nreaders < readers && rc == 0)
-        rc = timeout < 0. ? pthread_cond_wait(&o->joined, &o->lock)
-                          : pthread_cond_timedwait(&o->joined, &o->lock, &ts);
+    while (o->nreaders < readers && clock_now() < until)
+        outlet_cond_wait(o, &o->joined, until);
     there = o->nreaders;
     pthread_mutex_unlock(&o->lock);
     if (there < readers)
@@ -321,6 +339,7 @@ int outlet_begin(outlet_t *o, uint64_t step, uint64_t size, double timeout, void
     double until = INFINITY;
     struct outlet_step *s;
     struct outlet_conn *c;
+    struct outlet_group *g = NULL;
 
     if (o->open || step < o->next_step)
         return errmsg_fail(err, EINVAL,
@@ -330,7 +349,7 @@ int outlet_begin(outlet_t *o, uint64_t step, uint64_t size, double timeout, void
     if (!(s = calloc(1, sizeof(*s))))
         return errmsg_fail(err, ENOMEM, "out of memory for step %" PRIu64, step);
     pthread_mutex_lock(&o->lock);
-    for (reap(o); (c = blocked_by(o, step, size)); reap(o)) {
+    for (reap(o); (c = blocked_by(o, step, size)) || (g = outlet_group_full(o, size)); reap(o)) {
         if (now == 0.) {
             now = clock_now();
             if (timeout >= 0.)
@@ -342,7 +361,7 @@ int outlet_begin(outlet_t *o, uint64_t step, uint64_t size, double timeout, void
                         timeout);
             goto fail;
         }
-        now = wait_for(o, c, now, until);
+        now = c ? wait_for(o, c, now, until) : outlet_group_wait(o, g, now, until);
     }
     if (!(s->e = extent_take(o->pool, size > 0 ? size : 1))) {
         errmsg_fail(err, errno, "there is no room for the %" PRIu64 " bytes of step %" PRIu64, size,
@@ -402,6 +421,7 @@ int outlet_commit(outlet_t *o, uint64_t len)
     {
         offer(o, list_entry(it, struct outlet_conn, node), s);
     }
+    outlet_group_offer(o, s);
     outlet_unref(o, s);
     pthread_mutex_unlock(&o->lock);
     return 0;
@@ -444,6 +464,7 @@ void outlet_destroy(outlet_t *o)
         return;
     outlet_abort(o);
     outlet_door_close(o);
+    outlet_groups_close(o);
     LIST_FOREACH_SAFE(it, tmp, &o->readers)
     {
         struct outlet_conn *c = list_entry(it, struct outlet_conn, node);
@@ -462,6 +483,7 @@ void outlet_destroy(outlet_t *o)
     if (o->mem >= 0)
         close(o->mem);
     pthread_cond_destroy(&o->joined);
+    pthread_cond_destroy(&o->moved);
     pthread_mutex_destroy(&o->lock);
     free(o);
     errno = saved;
@@ -478,11 +500,13 @@ outlet_t *outlet_create(const struct outlet_opts *opts, errmsg_t *err)
     }
     o->mem = o->listen_fd = o->epoll_fd = o->stop_fd = -1;
     list_init(&o->readers);
+    list_init(&o->groups);
     list_init(&o->knocking);
     pthread_mutex_init(&o->lock, NULL);
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_cond_init(&o->joined, &attr);
+    pthread_cond_init(&o->moved, &attr);
     pthread_condattr_destroy(&attr);
     memcpy(o->key, opts->key, KNOCK_KEY_LEN);
     o->evict = opts->evict;

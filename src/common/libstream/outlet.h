@@ -52,6 +52,9 @@ int outlet_wait(outlet_t *o, unsigned readers, double timeout, errmsg_t *err);
  * */
 int outlet_begin(outlet_t *o, uint64_t step, uint64_t size, double timeout, void **buf,
                  errmsg_t *err);
+/* Wait until members of groups have released all steps that groups have.  0, or -1 with ETIMEDOUT
+ * and an error message. */
+int outlet_drain(outlet_t *o, double timeout, errmsg_t *err);
 /* Publish `len` bytes, at most as many as were asked for.  0, or -1 with EINVAL. */
 int outlet_commit(outlet_t *o, uint64_t len);
 /* Nobody sees the step.  No effect if none was begun. */

@@ -3,7 +3,8 @@
  * A thread listens at an abstract name, which vanishes with the process.  A connection of another
  * user's process is closed at once; one that has not knocked correctly (knock.c) within KNOCK_TIME
  * seconds, or shows a wrong capability, too.  Then it gets the memory and the page of a lane of its
- * own, and is a reader until it ends.  A reader sends nothing more: if it does, it is dropped.
+ * own, and is a reader until it ends.  A reader sends nothing more: if it does, it is dropped; but
+ * a member of a group sends single bytes, each of which says that it has released a step.
  *
  * Invariants:
  *  1. At most KNOCKING_MAX connections knock, and READERS_MAX readers are there: beyond that, the
@@ -64,10 +65,11 @@ static void refuse(outlet_t *o, struct outlet_conn *c, int errnum)
     }
     list_remove(&c->node);
     o->nknocking--;
-    outlet_conn_free(c);
     pthread_mutex_lock(&o->lock);
+    outlet_group_leave(o, c);
     o->stats.refused++;
     pthread_mutex_unlock(&o->lock);
+    outlet_conn_free(c);
 }
 
 /* The page of a lane: its descriptor, for the reader only, or -1. */
@@ -115,13 +117,44 @@ static void admit(outlet_t *o, struct outlet_conn *c)
     close(page);
 }
 
+/* A member of a group has released steps.  false: it says something else. */
+static bool released(outlet_t *o, struct outlet_conn *c, ssize_t n)
+{
+    char byte[2];
+
+    for (int i = 0; n == 1 && i < LANE_SLOTS; i++)
+        n = recv(c->fd, byte, sizeof(byte), MSG_DONTWAIT);
+    if (n != 1 && (n >= 0 || (errno != EAGAIN && errno != EINTR)))
+        return false;
+    pthread_mutex_lock(&o->lock);
+    outlet_group_reap(o, c);
+    pthread_mutex_unlock(&o->lock);
+    return true;
+}
+
+/* Who wants to be in a group is in it, or is refused with this errno. */
+static int enter(outlet_t *o, struct outlet_conn *c)
+{
+    int errnum;
+
+    if (c->want.group[0] == '\0')
+        return 0;
+    pthread_mutex_lock(&o->lock);
+    errnum = outlet_group_enter(o, c);
+    pthread_mutex_unlock(&o->lock);
+    return errnum;
+}
+
 static void conn_ready(outlet_t *o, struct outlet_conn *c)
 {
-    unsigned char buf[KNOCK_LEN + 1];
+    unsigned char buf[KNOCK_MAX + 1];
     struct knock k;
+    int errnum;
     ssize_t n = recv(c->fd, buf, sizeof(buf), MSG_DONTWAIT);
 
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (c->lane && c->group && released(o, c, n))
         return;
     if (c->lane) {
         epoll_ctl(o->epoll_fd, EPOLL_CTL_DEL, c->fd, NULL); /* the writer may still need `c` */
@@ -140,7 +173,10 @@ static void conn_ready(outlet_t *o, struct outlet_conn *c)
         c->want = k.want;
         if (c->want.bytes > o->size / QUEUE_PART)
             c->want.bytes = o->size / QUEUE_PART;
-        admit(o, c);
+        if ((errnum = enter(o, c)) != 0)
+            refuse(o, c, errnum);
+        else
+            admit(o, c);
     }
 }
 
@@ -161,6 +197,9 @@ static bool door_ready(outlet_t *o)
         pthread_mutex_unlock(&o->lock);
         return true;
     }
+    list_init(&c->member);
+    list_init(&c->idle);
+    list_init(&c->held);
     c->fd = fd;
     c->deadline = clock_now() + KNOCK_TIME;
     list_append(&o->knocking, &c->node);

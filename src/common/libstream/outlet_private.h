@@ -18,6 +18,14 @@ struct outlet_step {
     unsigned refs; /* lanes that it was offered to; and one while it is kept */
 };
 
+/* A step that a group has (outlet_group.c). */
+struct outlet_share {
+    struct list_node node; /* in outlet_group.waiting, or in outlet_conn.held */
+    struct outlet_step *s;
+    uint32_t bucket; /* of its key */
+    bool again;      /* another member has it too, since this one was evicted */
+};
+
 /* A connection: of a reader when it has a lane. */
 struct outlet_conn {
     struct list_node node; /* in outlet.conns while it knocks, then in outlet.readers */
@@ -31,6 +39,12 @@ struct outlet_conn {
     bool evicted;  /* nothing is offered */
     bool gone;     /* the connection has ended */
     unsigned pins; /* 1 while the writer waits for it */
+
+    /* Of a member of a group; else NULL and empty. */
+    struct outlet_group *group;
+    struct list_node member; /* in outlet_group.members */
+    struct list_node idle;   /* in outlet_group.idle */
+    struct list_node held;   /* shares, in the order in which they were given */
 };
 
 struct outlet {
@@ -44,7 +58,9 @@ struct outlet {
     pthread_mutex_t lock;  /* of all below */
     pthread_cond_t joined; /* a reader; on the monotonic clock */
     extent_pool_t *pool;
+    pthread_cond_t moved; /* a group may have room; the same clock */
     struct list_node readers;
+    struct list_node groups;
     unsigned nreaders;
     struct outlet_step **kept; /* the last `keep` steps, in a ring */
     uint32_t keep;
@@ -74,6 +90,28 @@ void outlet_joined(outlet_t *o, struct outlet_conn *c);
 void outlet_gone(outlet_t *o, struct outlet_conn *c);
 /* Ring if it sleeps. */
 void outlet_bell(outlet_t *o, struct outlet_conn *c);
+
+/* Groups: outlet_group.c. */
+struct outlet_group;
+/* A reader that wants to be in a group, before it is told that it has joined: 0, or an errno. */
+int outlet_group_enter(outlet_t *o, struct outlet_conn *c);
+/* It has joined. */
+void outlet_group_joined(outlet_t *o, struct outlet_conn *c);
+/* It has not joined after all, or is gone: others get what it has.  No effect without a group. */
+void outlet_group_leave(outlet_t *o, struct outlet_conn *c);
+/* It may have released steps. */
+void outlet_group_reap(outlet_t *o, struct outlet_conn *c);
+/* Give a step to each group that has members. */
+void outlet_group_offer(outlet_t *o, struct outlet_step *s);
+/* A group for which a step of this size has to wait, or NULL. */
+struct outlet_group *outlet_group_full(outlet_t *o, uint64_t size);
+/* Wait for it until `until`, not after it is time to evict; returns the time.  The lock is released
+ * meanwhile. */
+double outlet_group_wait(outlet_t *o, struct outlet_group *g, double now, double until);
+/* The writer ends: members get all that waits, and read it as it is. */
+void outlet_groups_close(outlet_t *o);
+/* Wait on a condition of the outlet until a time of clock_now(), which may be INFINITY. */
+void outlet_cond_wait(outlet_t *o, pthread_cond_t *cond, double until);
 
 /* Open the socket and begin to admit readers.  0, or -1 with errno and an error message. */
 int outlet_door_open(outlet_t *o, errmsg_t *err);

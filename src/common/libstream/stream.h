@@ -63,11 +63,20 @@ struct flux_stream_opts {
     const char *policy;
     uint32_t depth;
     uint64_t bytes;
+    /* Reader: the name of a group, 1 to 63 characters, of which each step goes to one member, who
+     * acknowledges it by flux_stream_end_step(); what a member has not ended when it closes the
+     * stream, or dies, is given to another one.  `depth` is then of this member, and 1: it gets a
+     * step when it has ended the last one; `bytes` is of the group, as its first member wants it.
+     * `key`: the variable of which steps with equal values are in order: one is begun when the one
+     * before was ended.  For streams with one writer. */
+    const char *group;
+    const char *key;
 };
 
 /* Join a stream.  `name`: 1 to 128 bytes without blanks.  `opts` may be NULL.  NULL with an error
  * message and EEXIST (a writer of this rank is there), EINVAL (a bad name or option), ETIMEDOUT
- * (not all writers, or readers, have come), EHOSTUNREACH (a writer is on another host), ENOSYS (the
+ * (not all writers, or readers, have come), EHOSTUNREACH (a writer is on another host), EOPNOTSUPP
+ * (a group, and several writers), EEXIST (the group has another key), ENOSYS (the
  * session has no module `stream`), or another errno. */
 flux_stream_t *flux_stream_open(flux_t *h, const char *name, enum flux_stream_mode mode,
                                 const struct flux_stream_opts *opts, errmsg_t *err);
@@ -132,6 +141,11 @@ int flux_stream_put_all(flux_stream_t *to, flux_stream_t *from, uint32_t writer,
  * a variable without data).  After ECANCELED, ENOSPC and ENOMEM the variables are forgotten: put
  * those of a step that may fit. */
 int flux_stream_end_step(flux_stream_t *s, double timeout, errmsg_t *err);
+/* Writer: wait until members of groups have ended all steps that were given to groups, at most
+ * `timeout` seconds (< 0: any).  When the stream is closed, what waits is given to members at once,
+ * and nobody gets what one of these leaves.  0, or -1 with ETIMEDOUT or EINVAL and an error
+ * message. */
+int flux_stream_drain(flux_stream_t *s, double timeout, errmsg_t *err);
 /* Number of the step that a writer's next flux_stream_end_step() ends, or that a reader has. */
 uint64_t flux_stream_step(const flux_stream_t *s);
 
@@ -145,7 +159,8 @@ uint64_t flux_stream_step(const flux_stream_t *s);
  * `timeout` seconds (< 0: any).  1 with its number in *step (which may be NULL); 0 at the end of
  * the stream: its writers have closed it; -1 with an error message and ETIMEDOUT, ENOENT (the step
  * of this number cannot come any more), ECONNRESET (a writer has died), ESTALE (this reader was
- * evicted), EINVAL (the last step was not ended) or EPROTO. */
+ * evicted), EINVAL (the last step was not ended, or a member of a group asks for another one than
+ * the next) or EPROTO.  In a group, numbers fall when a step is given again. */
 int flux_stream_begin_step(flux_stream_t *s, uint64_t which, double timeout, uint64_t *step,
                            errmsg_t *err);
 /* Number of writers; their ranks are below it. */

@@ -9,7 +9,11 @@
  * Invariants:
  *  1. The head of a source is a step that was taken and not released.  While a step is begun the
  *     heads of all sources have its number.
- *  2. A step that was begun is larger than all before.
+ *  2. A step that was begun is larger than all before; but in a group, which has one writer, a step
+ *     may come that another member had before.
+ *
+ * A member of a group acknowledges a step by releasing it.  It therefore releases nothing that was
+ * not ended, also when the stream is closed: the end of the connection lets another one have it.
  *
  * Failure: see flux_stream_begin_step().  When one of several writers has closed its end no further
  * step can be complete: this is the end of the stream.
@@ -68,8 +72,7 @@ void stream_reader_leave(flux_stream_t *s)
 void stream_reader_close(flux_stream_t *s)
 {
     for (uint32_t i = 0; i < s->nsources; i++) {
-        release(&s->sources[i], HEAD);
-        release(&s->sources[i], NEXT);
+        block_destroy(s->sources[i].block);
         inlet_destroy(s->sources[i].in);
     }
     free(s->sources);
@@ -114,6 +117,10 @@ static int members_open(flux_stream_t *s, const struct stream_members *ms, doubl
                                ms->size, s->name);
         s->nsources = ms->size;
     }
+    if (s->want.group[0] != '\0' && ms->size > 1)
+        return errmsg_fail(err, EOPNOTSUPP,
+                           "stream '%s' has %u writers: a group shares the steps of one", s->name,
+                           ms->size);
     json_array_foreach(ms->writers, i, item)
     {
         if (flux_schema_decode_json(&stream_member_schema, item, &m, err) < 0 ||
@@ -133,6 +140,10 @@ static int want(flux_stream_t *s, const struct flux_stream_opts *opts, errmsg_t 
     if (opts->depth > s->want.depth)
         return errmsg_fail(err, EINVAL, "the queue of a stream has at most %u steps",
                            s->want.depth);
+    if (opts->key && !opts->group)
+        return errmsg_fail(err, EINVAL, "a key is for the members of a group");
+    if (opts->group && knock_group_set(&s->want, opts->group, opts->key, err) < 0)
+        return -1;
     if (opts->depth > 0)
         s->want.depth = opts->depth;
     if (opts->bytes > 0)
@@ -321,6 +332,9 @@ int flux_stream_begin_step(flux_stream_t *s, uint64_t which, double timeout, uin
                            s->step, s->name);
     if (s->tape)
         return stream_file_begin(s, which, step, err);
+    if (s->want.group[0] != '\0' && which != FLUX_STREAM_NEXT)
+        return errmsg_fail(err, EINVAL, "a member of a group of stream '%s' reads the next step",
+                           s->name);
     while ((rc = agree(s, HEAD, least, err)) == 0) {
         double left = until - clock_now();
 

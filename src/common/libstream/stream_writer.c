@@ -245,6 +245,13 @@ int stream_writer_end(flux_stream_t *s, double timeout, errmsg_t *err)
     return report(s, err);
 }
 
+int flux_stream_drain(flux_stream_t *s, double timeout, errmsg_t *err)
+{
+    if (s->mode != FLUX_STREAM_WRITE)
+        return errmsg_fail(err, EINVAL, "stream '%s' was opened for reading", s->name);
+    return outlet_drain(s->out, timeout, err);
+}
+
 int flux_stream_define(flux_stream_t *s, const char *format, errmsg_t *err)
 {
     struct stream_define d = {s->name, format};

@@ -590,15 +590,20 @@ class Handle:
         policy: Optional[str] = None,
         depth: int = 0,
         max_bytes: int = 0,
+        group: Optional[str] = None,
+        key: Optional[str] = None,
         timeout: Optional[float] = 30.0,
     ) -> StreamReader:
         """Open a stream for reading, when all its writers are there, within `timeout` seconds.
 
         `policy`: what happens to a step when the queue is full: "block", "drop-oldest",
         "drop-newest", "latest" or "sample:K". `depth`, `max_bytes`: steps in the queue, and their
-        bytes if they are more than 2. 0 is the default of flux-stream(3).
+        bytes if they are more than 2. 0 is the default of flux-stream(3). `group`: each step goes to
+        one member of it, and to another one if that member does not end it; `key`: the variable of
+        which steps with equal values are in order.
         """
         options = {"policy": policy, "depth": depth, "bytes": max_bytes, "timeout": timeout}
+        options.update(group=group, key=key)
         return StreamReader(self, name, options)
 
     @property

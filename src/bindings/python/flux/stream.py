@@ -65,14 +65,16 @@ class _Stream:
     def __init__(self, handle: "Handle", name: str, mode: int, options: dict) -> None:
         handle._check()
         err = ffi.new("errmsg_t *")
-        policy = options.pop("policy", None)
+        texts = {name: options.pop(name, None) for name in ("policy", "group", "key")}
         timeout = options["timeout"]
         # 0 would be the default of libstream.
         options["timeout"] = -1.0 if timeout is None else max(timeout, 1e-3)
         opts = ffi.new("struct flux_stream_opts *", options)
-        text = None if policy is None else ffi.new("char[]", _c.text(policy, "the policy"))
-        if text is not None:
-            opts.policy = text
+        kept = []
+        for what, value in texts.items():
+            if value is not None:
+                kept.append(ffi.new("char[]", _c.text(value, f"the {what}")))
+                setattr(opts, what, kept[-1])
         pointer = lib.flux_stream_open(handle._h, _c.text(name, "the name"), mode, opts, err)
         if not pointer:
             fail_with(err)
@@ -215,6 +217,16 @@ class StreamWriter(_Stream):
             raise
         self._data.clear()
 
+    def drain(self, timeout: Optional[float] = None) -> None:
+        """Wait until members of groups have ended all steps that were given to groups."""
+
+        def call(seconds: float) -> None:
+            err = ffi.new("errmsg_t *")
+            if lib.flux_stream_drain(self._pointer(), seconds, err) < 0:
+                fail_with(err)
+
+        self._wait(call, timeout)
+
     def __enter__(self) -> "StreamWriter":
         return self
 
@@ -223,10 +235,11 @@ class StreamReader(_Stream):
     """The end of a stream that reads steps (`Handle.stream_reader()`).
 
     Iterate over it: each step is released when the next one is asked for, and the loop ends when the
-    writers have closed the stream.
+    writers have closed the stream. A member of a group (`group`) acknowledges a step by that.
     """
 
     def __init__(self, handle: "Handle", name: str, options: dict) -> None:
+        self._grouped = options.get("group") is not None
         super().__init__(handle, name, lib.FLUX_STREAM_READ, options)
         self._step: Optional["Step"] = None
 
@@ -272,8 +285,11 @@ class StreamReader(_Stream):
                 fail_with(err)
 
     def close(self) -> None:
-        """Leave the stream. Arrays that are still used stay valid, but what is in them may change."""
-        if self._s is not None and not self._handle.closed:
+        """Leave the stream. Arrays that are still used stay valid, but what is in them may change.
+
+        A step that a member of a group has not ended is given to another member.
+        """
+        if self._s is not None and not self._handle.closed and not self._grouped:
             self.end_step()
         self._drop()
 

@@ -11,16 +11,16 @@ START_TEST(golden)
 {
     struct knock k = {.want = {KNOCK_SAMPLE, 3, 7, 0x0102030405060708}};
     struct knock out;
-    unsigned char buf[KNOCK_LEN];
+    unsigned char buf[KNOCK_MAX];
     static const unsigned char head[32] =
         "FLUXSTRM\1\0\0\0\4\0\0\0\3\0\0\0\7\0\0\0\x8\7\6\5\4\3\2\1";
 
     for (int i = 0; i < KNOCK_KEY_LEN; i++)
         k.key[i] = (unsigned char)(200 + i);
-    knock_encode(&k, buf);
+    ck_assert_uint_eq(knock_encode(&k, buf), KNOCK_LEN);
     ck_assert_mem_eq(buf, head, sizeof(head));
     ck_assert_mem_eq(buf + 32, k.key, KNOCK_KEY_LEN);
-    ck_assert_int_eq(knock_decode(buf, sizeof(buf), &out), 0);
+    ck_assert_int_eq(knock_decode(buf, KNOCK_LEN, &out), 0);
     ck_assert_mem_eq(&out, &k, sizeof(k));
 }
 END_TEST
@@ -32,7 +32,7 @@ START_TEST(strict)
     struct knock_welcome w = {0, 1 << 20};
     struct knock out;
     struct knock_welcome wout;
-    unsigned char buf[KNOCK_LEN];
+    unsigned char buf[KNOCK_MAX];
     unsigned char wbuf[KNOCK_WELCOME_LEN];
 
     knock_encode(&k, buf);
@@ -81,6 +81,51 @@ START_TEST(policies)
 }
 END_TEST
 
+/* A member of a group. */
+START_TEST(groups)
+{
+    struct knock k = {.key = "0123456789"};
+    struct knock out;
+    unsigned char buf[KNOCK_MAX];
+    char name[KNOCK_VAR_MAX + 2];
+    errmsg_t err;
+
+    knock_want_init(&k.want);
+    memset(name, 'x', sizeof(name));
+    name[KNOCK_VAR_MAX + 1] = '\0';
+    ck_assert_int_eq(knock_group_set(&k.want, name, NULL, &err), -1);
+    ck_assert_str_eq(err.text, "the name of a group has 1 to 63 characters without blanks");
+    ck_assert_int_eq(knock_group_set(&k.want, "", NULL, &err), -1);
+    ck_assert_int_eq(knock_group_set(&k.want, "a b", NULL, &err), -1);
+    ck_assert_int_eq(knock_group_set(&k.want, "g", name, &err), -1);
+    ck_assert_int_eq(knock_group_set(&k.want, "g", "", &err), -1);
+    k.want.policy = KNOCK_LATEST;
+    ck_assert_int_eq(knock_group_set(&k.want, "g", NULL, &err), -1);
+    k.want.policy = KNOCK_BLOCK;
+    name[KNOCK_VAR_MAX] = '\0';
+    ck_assert_int_eq(knock_group_set(&k.want, name + KNOCK_VAR_MAX - KNOCK_GROUP_MAX, name, &err),
+                     0);
+    ck_assert_uint_eq(k.want.depth, 1);
+    ck_assert_uint_eq(knock_encode(&k, buf), KNOCK_MAX);
+    ck_assert_int_eq(knock_decode(buf, KNOCK_MAX, &out), 0);
+    ck_assert_mem_eq(&out, &k, sizeof(k));
+    ck_assert_int_eq(knock_decode(buf, KNOCK_MAX - 1, &out), -1);
+    ck_assert_int_eq(knock_group_set(&k.want, "g", NULL, &err), 0);
+    knock_encode(&k, buf);
+    ck_assert_int_eq(knock_decode(buf, KNOCK_MAX, &out), 0);
+    for (size_t i = KNOCK_LEN + 1; i < KNOCK_MAX; i++) {
+        buf[i] = ' ';
+        ck_assert_int_eq(knock_decode(buf, KNOCK_MAX, &out), -1);
+        buf[i] = 0;
+    }
+    buf[12] = KNOCK_DROP_NEWEST;
+    ck_assert_int_eq(knock_decode(buf, KNOCK_MAX, &out), -1);
+    buf[12] = KNOCK_BLOCK;
+    buf[KNOCK_LEN] = 0;
+    ck_assert_int_eq(knock_decode(buf, KNOCK_MAX, &out), -1);
+}
+END_TEST
+
 START_TEST(keys)
 {
     unsigned char a[KNOCK_KEY_LEN] = {0};
@@ -97,5 +142,5 @@ END_TEST
 
 int main(void)
 {
-    RUN_SUITE("knock", golden, strict, policies, keys);
+    RUN_SUITE("knock", golden, strict, policies, groups, keys);
 }

@@ -1,0 +1,495 @@
+/* outlet_group.c - readers that share the steps of a writer: each step goes to one member of the
+ * group.
+ *
+ * A group has one queue, of steps that wait in it and steps that members have.  A member has a lane
+ * like any reader, and gets into it as many steps as it asked for (`depth`), usually one: who is
+ * done first gets the next one.  It says by a byte on its connection that it has released a step,
+ * so that the door's thread gives it another one whatever the writer does meanwhile.  What a member
+ * has not released when its connection ends, or when it is evicted, goes to the front of the queue,
+ * in the order in which the member got it.
+ *
+ * With a key, steps with equal values of a variable are in order: as long as a member has one, the
+ * next ones go to the same member, whose lane is in order.  Values are compared by their hash,
+ * which puts them into KEY_BUCKETS buckets: values of one bucket are in order as if they were
+ * equal.  A step without the variable counts as one with an empty value.
+ *
+ * Invariants:
+ *  1. A step is at most once in a group, as long as no member is evicted; then once more than it is
+ *     in lanes of evicted members (`again`).
+ *  2. `live` and `bytes` count the shares that are not `again`; `waiting` is in the order in which
+ *     members get them.
+ *  3. A member that is idle, that is in `idle`, has room for another step; one that has room is
+ *     idle, unless its lane has no slot, since it releases steps in another order than it got them.
+ *  4. A bucket has an owner if and only if that member has steps of it that are not `again`.
+ *
+ * Failure: without memory for its share, a group loses a step, which counts as dropped.  A group
+ * without members gets no new steps; those that it has wait for the next member.
+ */
+#include "config.h"
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libstream/block.h"
+#include "libstream/outlet_private.h"
+#include "libutil/clock.h"
+#include "libutil/invariant.h"
+#include "libutil/siphash.h"
+
+#define GROUPS_MAX 64 /* of a writer */
+#define KEY_BUCKETS 1024
+
+struct bucket {
+    struct outlet_conn *owner; /* NULL: nobody has a step of it */
+    unsigned count;
+};
+
+struct outlet_group {
+    struct list_node node; /* in outlet.groups */
+    struct knock_want want;
+    struct list_node members; /* that have joined, and are not evicted */
+    struct list_node idle;
+    unsigned users; /* that have entered and not left */
+    bool begun;     /* the first member has joined */
+    struct list_node waiting;
+    unsigned live;
+    uint64_t bytes;
+    double since; /* the writer has waited since then, and nothing was released; 0: it does not */
+    struct bucket *buckets; /* NULL: without a key */
+};
+
+/* --- shares --- */
+
+/* The bucket of a step: that of the value of the group's key. */
+static uint32_t bucket_of(outlet_t *o, const struct outlet_group *g, const struct outlet_step *s)
+{
+    static const struct siphash_key any = {{1, 2}}; /* a writer makes its own keys */
+    const unsigned char *data = o->base + s->e->off;
+    const struct block_var *v = NULL;
+    block_t *b;
+    uint64_t hash;
+
+    if (!g->buckets)
+        return 0;
+    if ((b = block_read(data, s->len, NULL)))
+        v = block_find(b, g->want.key);
+    hash = siphash(&any, v ? data + v->off : data, v ? v->len : 0);
+    block_destroy(b);
+    return (uint32_t)(hash % KEY_BUCKETS);
+}
+
+static struct outlet_share *share_create(struct outlet_group *g, struct outlet_step *s,
+                                         uint32_t bucket)
+{
+    struct outlet_share *sh = calloc(1, sizeof(*sh));
+
+    if (sh) {
+        sh->s = s;
+        sh->bucket = bucket;
+        s->refs++;
+        g->live++;
+        g->bytes += s->len;
+    }
+    return sh;
+}
+
+/* Not counted any more: it was released, or another one has taken its place. */
+static void share_uncount(struct outlet_group *g, const struct outlet_share *sh)
+{
+    INVARIANT(2, g->live > 0 && g->bytes >= sh->s->len);
+    g->live--;
+    g->bytes -= sh->s->len;
+}
+
+static void share_free(outlet_t *o, struct outlet_share *sh)
+{
+    list_remove(&sh->node);
+    outlet_unref(o, sh->s);
+    free(sh);
+}
+
+/* A member does not have it any longer. */
+static void bucket_leave(struct outlet_group *g, const struct outlet_share *sh)
+{
+    struct bucket *b;
+
+    if (!g->buckets)
+        return;
+    b = &g->buckets[sh->bucket];
+    INVARIANT(4, b->owner && b->count > 0);
+    if (--b->count == 0)
+        b->owner = NULL;
+}
+
+/* --- giving --- */
+
+static bool has_room(const struct outlet_conn *c)
+{
+    return lane_tx_live(c->lane) < c->want.depth;
+}
+
+/* Who gets it; NULL: nobody has room, or the owner of its bucket has none. */
+static struct outlet_conn *choose(const struct outlet_group *g, const struct outlet_share *sh)
+{
+    struct outlet_conn *owner = g->buckets ? g->buckets[sh->bucket].owner : NULL;
+    struct list_node *n;
+
+    if (owner)
+        return has_room(owner) ? owner : NULL;
+    n = list_first(&g->idle);
+    return n ? list_entry(n, struct outlet_conn, idle) : NULL;
+}
+
+/* false: its lane has no slot, so that it is not idle until it releases something. */
+static bool give(outlet_t *o, struct outlet_group *g, struct outlet_conn *c,
+                 struct outlet_share *sh)
+{
+    struct lane_item item = {.step = sh->s->step, .off = sh->s->e->off, .len = sh->s->len};
+
+    list_remove(&c->idle);
+    if (!lane_tx_offer(c->lane, &item, sh))
+        return false;
+    list_remove(&sh->node);
+    list_append(&c->held, &sh->node);
+    if (g->buckets) {
+        struct bucket *b = &g->buckets[sh->bucket];
+
+        INVARIANT(4, !b->owner || b->owner == c);
+        b->owner = c;
+        b->count++;
+    }
+    if (has_room(c))
+        list_append(&g->idle, &c->idle);
+    o->stats.offered++;
+    outlet_bell(o, c);
+    return true;
+}
+
+/* Give what waits to members that have room. */
+static void pump(outlet_t *o, struct outlet_group *g)
+{
+    LIST_FOREACH_SAFE(it, tmp, &g->waiting)
+    {
+        struct outlet_share *sh = list_entry(it, struct outlet_share, node);
+        struct outlet_conn *c;
+
+        if (list_empty(&g->idle))
+            return;
+        if ((c = choose(g, sh)) && !give(o, g, c, sh))
+            return; /* later steps of the bucket must not go first */
+    }
+}
+
+void outlet_group_offer(outlet_t *o, struct outlet_step *s)
+{
+    LIST_FOREACH(it, &o->groups)
+    {
+        struct outlet_group *g = list_entry(it, struct outlet_group, node);
+        struct outlet_share *sh;
+
+        if (list_empty(&g->members))
+            continue;
+        if (!(sh = share_create(g, s, bucket_of(o, g, s)))) {
+            o->stats.dropped++;
+            continue;
+        }
+        list_append(&g->waiting, &sh->node);
+        pump(o, g);
+    }
+}
+
+/* Give all that waits to members in turn, whatever they have. */
+static void flush(outlet_t *o, struct outlet_group *g)
+{
+    struct list_node *n;
+
+    while (!list_empty(&g->waiting) && (n = list_first(&g->members))) {
+        struct outlet_share *sh = list_entry(list_first(&g->waiting), struct outlet_share, node);
+        struct outlet_conn *c = list_entry(n, struct outlet_conn, member);
+
+        if (g->buckets && g->buckets[sh->bucket].owner)
+            c = g->buckets[sh->bucket].owner;
+        if (!give(o, g, c, sh))
+            return;
+        list_remove(&c->member);
+        list_append(&g->members, &c->member);
+    }
+}
+
+/* --- taking back --- */
+
+/* What a member has released.  false: nothing. */
+static bool reap(outlet_t *o, struct outlet_group *g, struct outlet_conn *c)
+{
+    struct outlet_share *sh;
+    bool any = false;
+
+    while ((sh = lane_tx_reap(c->lane))) {
+        if (!sh->again) {
+            bucket_leave(g, sh);
+            share_uncount(g, sh);
+            g->since = 0.;
+            any = true;
+        }
+        share_free(o, sh);
+    }
+    return any;
+}
+
+void outlet_group_reap(outlet_t *o, struct outlet_conn *c)
+{
+    struct outlet_group *g = c->group;
+
+    if (!reap(o, g, c) || c->evicted)
+        return;
+    /* A new order: who has nothing to do is the first. */
+    list_remove(&c->idle);
+    if (has_room(c) && lane_tx_live(c->lane) == 0)
+        list_push(&g->idle, &c->idle);
+    else if (has_room(c))
+        list_append(&g->idle, &c->idle);
+    pump(o, g);
+    pthread_cond_broadcast(&o->moved);
+}
+
+/* Let others have what a member has; it keeps its shares if it is only evicted, and may still read
+ * them. */
+static void hand_on(outlet_t *o, struct outlet_group *g, struct outlet_conn *c, bool evicted)
+{
+    struct list_node *n = c->held.prev; /* the last one first, since each goes to the front */
+
+    while (n != &c->held) {
+        struct outlet_share *sh = list_entry(n, struct outlet_share, node);
+        struct outlet_share *next = sh;
+
+        n = n->prev;
+        if (sh->again) {
+            if (!evicted)
+                share_free(o, sh);
+            continue;
+        }
+        if (evicted && !(next = share_create(g, sh->s, sh->bucket))) {
+            o->stats.dropped++;
+            continue;
+        }
+        bucket_leave(g, sh);
+        if (evicted) {
+            share_uncount(g, sh);
+            sh->again = true;
+            list_init(&next->node);
+        } else
+            list_remove(&sh->node);
+        list_push(&g->waiting, &next->node);
+    }
+}
+
+static void evict(outlet_t *o, struct outlet_group *g, struct outlet_conn *c)
+{
+    struct outlet_share *sh;
+
+    list_remove(&c->member);
+    list_remove(&c->idle);
+    hand_on(o, g, c, true);
+    while ((sh = lane_tx_drop(c->lane))) {
+        if (!sh->again) { /* there was no memory to hand it on */
+            bucket_leave(g, sh);
+            share_uncount(g, sh);
+        }
+        share_free(o, sh);
+    }
+    c->evicted = true;
+    lane_tx_end(c->lane, LANE_EVICTED);
+    o->stats.evicted++;
+    outlet_bell(o, c);
+}
+
+/* --- waiting --- */
+
+struct outlet_group *outlet_group_full(outlet_t *o, uint64_t size)
+{
+    LIST_FOREACH(it, &o->groups)
+    {
+        struct outlet_group *g = list_entry(it, struct outlet_group, node);
+
+        if (!list_empty(&g->members) &&
+            (g->live >= LANE_SLOTS ||
+             (g->live >= 2 && (size > g->want.bytes || g->bytes > g->want.bytes - size))))
+            return g;
+        g->since = 0.;
+    }
+    return NULL;
+}
+
+double outlet_group_wait(outlet_t *o, struct outlet_group *g, double now, double until)
+{
+    double begun = now;
+
+    if (g->since == 0.)
+        g->since = now;
+    if (o->evict > 0. && now >= g->since + o->evict) {
+        LIST_FOREACH_SAFE(it, tmp, &g->members)
+        {
+            struct outlet_conn *c = list_entry(it, struct outlet_conn, member);
+
+            if (!list_empty(&c->held))
+                evict(o, g, c);
+        }
+        g->since = now;
+        pump(o, g);
+        return now;
+    }
+    outlet_cond_wait(o, &o->moved, o->evict > 0. ? fmin(until, g->since + o->evict) : until);
+    now = clock_now(); /* the group may be gone */
+    o->stats.blocked += now - begun;
+    return now;
+}
+
+/* Steps that groups have. */
+static unsigned live(const outlet_t *o)
+{
+    unsigned n = 0;
+
+    LIST_FOREACH(it, &o->groups)
+    {
+        n += list_entry(it, struct outlet_group, node)->live;
+    }
+    return n;
+}
+
+int outlet_drain(outlet_t *o, double timeout, errmsg_t *err)
+{
+    double until = timeout < 0. ? INFINITY : clock_now() + timeout;
+    unsigned left;
+
+    pthread_mutex_lock(&o->lock);
+    while ((left = live(o)) > 0 && clock_now() < until)
+        outlet_cond_wait(o, &o->moved, until);
+    pthread_mutex_unlock(&o->lock);
+    if (left > 0)
+        return errmsg_fail(err, ETIMEDOUT, "groups have not released %u steps within %g s", left,
+                           timeout);
+    return 0;
+}
+
+/* --- members --- */
+
+static void group_free(outlet_t *o, struct outlet_group *g)
+{
+    LIST_FOREACH_SAFE(it, tmp, &g->waiting)
+    {
+        share_free(o, list_entry(it, struct outlet_share, node));
+    }
+    list_remove(&g->node);
+    free(g->buckets);
+    free(g);
+}
+
+void outlet_groups_close(outlet_t *o)
+{
+    LIST_FOREACH(it, &o->groups)
+    {
+        flush(o, list_entry(it, struct outlet_group, node));
+    }
+    LIST_FOREACH(it, &o->readers)
+    {
+        struct outlet_conn *c = list_entry(it, struct outlet_conn, node);
+
+        LIST_FOREACH_SAFE(sh, tmp, &c->held)
+        {
+            share_free(o, list_entry(sh, struct outlet_share, node));
+        }
+        while (c->group && lane_tx_forget(c->lane))
+            ;
+        c->group = NULL;
+    }
+    LIST_FOREACH_SAFE(it, tmp, &o->groups)
+    {
+        group_free(o, list_entry(it, struct outlet_group, node));
+    }
+}
+
+static struct outlet_group *group_create(outlet_t *o, const struct knock_want *want)
+{
+    struct outlet_group *g = calloc(1, sizeof(*g));
+
+    if (!g || (want->key[0] != '\0' && !(g->buckets = calloc(KEY_BUCKETS, sizeof(*g->buckets))))) {
+        free(g);
+        return NULL;
+    }
+    g->want = *want;
+    list_init(&g->members);
+    list_init(&g->idle);
+    list_init(&g->waiting);
+    list_append(&o->groups, &g->node);
+    return g;
+}
+
+int outlet_group_enter(outlet_t *o, struct outlet_conn *c)
+{
+    struct outlet_group *g;
+    unsigned n = 0;
+
+    LIST_FOREACH(it, &o->groups)
+    {
+        g = list_entry(it, struct outlet_group, node);
+        n++;
+        if (strcmp(g->want.group, c->want.group) == 0) {
+            if (strcmp(g->want.key, c->want.key) != 0)
+                return EEXIST;
+            c->group = g;
+            g->users++;
+            return 0;
+        }
+    }
+    if (n >= GROUPS_MAX)
+        return EBUSY;
+    if (!(g = group_create(o, &c->want)))
+        return ENOMEM;
+    c->group = g;
+    g->users = 1;
+    return 0;
+}
+
+void outlet_group_joined(outlet_t *o, struct outlet_conn *c)
+{
+    struct outlet_group *g = c->group;
+    uint64_t n = o->nkept < o->keep ? o->nkept : o->keep;
+
+    list_append(&g->members, &c->member);
+    list_append(&g->idle, &c->idle);
+    for (uint64_t i = o->nkept - n; !g->begun && i < o->nkept; i++) {
+        struct outlet_step *s = o->kept[i % o->keep];
+        struct outlet_share *sh = share_create(g, s, bucket_of(o, g, s));
+
+        if (sh)
+            list_append(&g->waiting, &sh->node);
+        else
+            o->stats.dropped++;
+    }
+    g->begun = true;
+    pump(o, g);
+}
+
+void outlet_group_leave(outlet_t *o, struct outlet_conn *c)
+{
+    struct outlet_group *g = c->group;
+
+    if (!g)
+        return;
+    if (c->lane) {
+        reap(o, g, c);
+        list_remove(&c->member);
+        list_remove(&c->idle);
+        hand_on(o, g, c, false);
+        while (lane_tx_forget(c->lane))
+            ;
+    }
+    c->group = NULL;
+    g->users--;
+    if (g->users == 0 && list_empty(&g->waiting))
+        group_free(o, g);
+    else
+        pump(o, g);
+    pthread_cond_broadcast(&o->moved);
+}
