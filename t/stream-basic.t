@@ -175,6 +175,26 @@ is "$out" $'0\t0\tn\t8\n1\t0\tn\t8' "flux stream cat is a member of a group"
 go w
 wait "${pid[w]}"
 
+# A file of settings, which comes before what programs say.
+cat >settings.xml <<'END'
+<streams>
+  <stream name="set.*" keep="2" policy="sample:4"/>
+</streams>
+END
+export FLUX_STREAM_CONFIG=$PWD/settings.xml
+peer w 0 write set.a 10 0 1 keep=9 hold=1
+opened w
+wait_until 20 grep -q written w.out
+run "$FLUX" stream cat --var=n --count=1 set.a
+is "$out" $'8\t0\tn\t8' "a file of settings is for writers and readers"
+is "$status" 0 "whatever they say"
+go w
+wait "${pid[w]}"
+echo '<streams><stream name="a" deep="1"/></streams>' >settings.xml
+exits 1 "a mistake in the settings" "$FLUX" stream cat any
+like "$err" "the settings of streams, .*settings.xml: line 1: a stream has no attribute deep" "is told"
+unset FLUX_STREAM_CONFIG
+
 # A reader that wants only the newest.
 peer w 0 write new 40 0 1 ready=1
 opened w

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libstream/stream_config.h"
 #include "libstream/stream_private.h"
 
 void flux_stream_close(flux_stream_t *s)
@@ -40,23 +41,30 @@ void flux_stream_leave(flux_stream_t *s)
 flux_stream_t *flux_stream_open(flux_t *h, const char *name, enum flux_stream_mode mode,
                                 const struct flux_stream_opts *opts, errmsg_t *err)
 {
-    static const struct flux_stream_opts none;
+    struct flux_stream_opts own = opts ? *opts : (struct flux_stream_opts){0};
+    char *held = NULL;
     flux_stream_t *s;
+    int rc;
 
     if (mode != FLUX_STREAM_WRITE && mode != FLUX_STREAM_READ) {
         errmsg_fail(err, EINVAL, "a stream is opened for writing or for reading");
         return NULL;
     }
-    if (!opts)
-        opts = &none;
+    if (stream_config_file(name, &own, &held, err) < 0) {
+        free(held);
+        return NULL;
+    }
     if (!(s = calloc(1, sizeof(*s))) || !(s->name = strdup(name))) {
         flux_stream_close(s);
+        free(held);
         errmsg_fail(err, ENOMEM, "out of memory");
         return NULL;
     }
     s->h = h;
     s->mode = mode;
-    if ((mode == FLUX_STREAM_WRITE ? stream_writer_open : stream_reader_open)(s, opts, err) < 0) {
+    rc = (mode == FLUX_STREAM_WRITE ? stream_writer_open : stream_reader_open)(s, &own, err);
+    free(held);
+    if (rc < 0) {
         flux_stream_close(s);
         return NULL;
     }

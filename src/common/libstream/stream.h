@@ -43,7 +43,8 @@ enum flux_stream_mode {
     FLUX_STREAM_READ,
 };
 
-/* A value of 0, or NULL, stands for the default. */
+/* A value of 0, or NULL, stands for the default.  What a file of settings says of the stream, which
+ * the environment variable FLUX_STREAM_CONFIG names (flux-stream(1)), comes first. */
 struct flux_stream_opts {
     /* The opening process, of a group that opens this side together. */
     uint32_t rank;
