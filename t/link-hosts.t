@@ -80,7 +80,7 @@ end
 
 # Stopped, and cut off.
 timeout=$((3 + TIME_SCALE))
-begin "$two_hosts" --set=live.lost=${timeout}s --set=orphan.timeout=1s
+begin "$two_hosts" --set=live.lost=${timeout}s --set=live.patience=${timeout}s --set=orphan.timeout=1s
 pid1=$(pid_of 1) pid2=$(pid_of 2) pid3=$(pid_of 3)
 kill -STOP "$pid1"
 ok "a broker of the same host that stands still is lost" wait_until $((2 * timeout + 10)) up_is 0,2-3

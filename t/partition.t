@@ -40,7 +40,7 @@ stop_all() {
 
 # Long enough that a busy host does not make a pause of its own of it.
 timeout=$((5 + TIME_SCALE))
-start_all --set=live.lost=${timeout}s
+start_all --set=live.lost=${timeout}s --set=live.patience=${timeout}s --set=orphan.timeout=1s
 ok "three hosts" up_is 0-2
 # A pause that is two seconds shorter than live.lost, of a leaf and of the root.
 for rank in 1 0; do

@@ -96,6 +96,7 @@ say_where() {
 session_new() {
     n=$1 topology=$2 sync=$3 where=$4
     settings=(--set=kvs.sync="$sync" --set=orphan.timeout=2s --set=live.lost=$((6 * TIME_SCALE))s
+        --set=live.patience=$((6 * TIME_SCALE))s
         --set=kvs.checkpoint-bytes=500k --set=kvs.checkpoint-interval=200ms)
     if [ "$where" = hosts ]; then
         netns_plug "$n"
