@@ -27,6 +27,8 @@
  *     that does not read: brokers read their answers before they do anything else.
  *  5. If rank 0 was killed, the initial program and its descendants are killed too.
  *  6. When all brokers are gone, files that they left in the directory are removed.
+ *  7. The phase changes by the transitions of `moves` only, each made by the function that is named
+ *     there.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -49,6 +51,7 @@
 #include "libpmi/pmi_mapping.h"
 #include "libpmi/pmi_server.h"
 #include "libutil/clock.h"
+#include "libutil/invariant.h"
 #include "libutil/strutil.h"
 
 #define DEFAULT_GRACE 10.
@@ -111,11 +114,23 @@ static void signal_all(struct nursery *n, int signum)
     }
 }
 
+static const struct transition moves[] = {
+    {SERVE, GRACE, "pmi_client_error, broker_ended"},
+    {SERVE, TERM, "broker_ended, give_up, interrupted"},
+    {GRACE, TERM, "broker_ended, give_up, interrupted, serve"},
+    {TERM, KILL, "serve"},
+    /* instead of TERM, before PMI's barrier */
+    {SERVE, KILL, "broker_ended, give_up, interrupted"},
+    {GRACE, KILL, "broker_ended, give_up, interrupted, serve"},
+    TRANSITION_END,
+};
+
 static void enter(struct nursery *n, enum phase phase)
 {
     /* Before the barrier, brokers block in PMI, do not handle SIGTERM, and have started nothing. */
     if (phase == TERM && !n->met)
         phase = KILL;
+    TRANSITION(7, moves, n->phase, phase);
     n->phase = phase;
     n->deadline = phase == KILL ? 0. : clock_now() + n->grace;
     if (phase == GRACE && n->grace > ORPHANS)

@@ -1,12 +1,15 @@
 /* connector.c - connections of local clients.
  *
- *    state of a client   what happens                                  left when
- *    open                messages pass both ways                       see below
- *    paused              open, but nothing is read from it             half its output and half
- *                                                                      its requests are done
- *    closing             an error frame waits to be written; nothing   it is written, or the client
- *                        is read any more; its endpoint is removed     is gone
- *    dead                waits to be freed, as a chore                 -
+ *    state of a client   what happens                                left when (by)
+ *    open                messages pass both ways                     see below (close_with_error,
+ *                                                                    kill_client)
+ *    paused              open, but nothing is read from it           half its output and half its
+ *                                                                    requests are done
+ *                                                                    (update_pause)
+ *    closing             an error frame waits to be written;         it is written, or the client
+ *                        nothing is read any more; its endpoint is   is gone (kill_client)
+ *                        removed
+ *    dead                waits to be freed, as a chore               -
  *
  * Admission: the kernel tells who a client is (SO_PEERCRED).  The owner of the session and root are
  * admitted; others get an error frame.  Messages from a client are decoded strictly: one that sends
@@ -39,6 +42,7 @@
  *  4. A client and its endpoint end only in deferrals, never inside a call of the core.
  *  5. If accepting fails for lack of descriptors, it is retried when a client has left, or after
  *     RETRY seconds, without a busy loop.
+ *  6. A client's state changes by the transitions of `moves` only.
  *
  * Failure: the failure of one client never harms another client, or the broker.
  */
@@ -58,6 +62,7 @@
 #include "libflux/framer.h"
 #include "libschema/jsonsize.h"
 #include "libflux/local_proto.h"
+#include "libutil/invariant.h"
 #include "libutil/list.h"
 #include "listener.h"
 #include "turns.h"
@@ -133,6 +138,19 @@ struct connector {
 
 /* --- a client's state --- */
 
+static const struct transition moves[] = {
+    {CLIENT_OPEN, CLIENT_CLOSING, "close_with_error"},
+    {CLIENT_OPEN, CLIENT_DEAD, "kill_client"},
+    {CLIENT_CLOSING, CLIENT_DEAD, "kill_client"},
+    TRANSITION_END,
+};
+
+static void set_state(struct client *cl, enum client_state state)
+{
+    TRANSITION(6, moves, cl->state, state);
+    cl->state = state;
+}
+
 static void mark_dirty(struct client *cl)
 {
     list_remove(&cl->dirty_node);
@@ -163,7 +181,7 @@ static void kill_client(struct client *cl, const char *why)
 {
     if (cl->state == CLIENT_DEAD)
         return;
-    cl->state = CLIENT_DEAD;
+    set_state(cl, CLIENT_DEAD);
     if (!cl->why)
         cl->why = why;
     flux_watcher_stop(cl->io);
@@ -221,7 +239,7 @@ static void close_with_error(struct client *cl, int errnum, const char *text)
     flux_msg_t *msg = json ? flux_msg_create(FLUX_MSG_CONTROL, LOCAL_ERROR) : NULL;
 
     if (msg && flux_msg_set_json(msg, json) == 0 && outq_add(cl->out, msg) == 0) {
-        cl->state = CLIENT_CLOSING;
+        set_state(cl, CLIENT_CLOSING);
         cl->why = "the client was disconnected";
         set_events(cl);
         mark_dirty(cl);

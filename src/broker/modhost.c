@@ -1,10 +1,12 @@
 /* modhost.c - comms modules: shared objects, in threads of their own or on the broker's loop.
  *
- *    state      the module                           left when
- *    LOADING    starts, or runs init                 READY is reported, or EXITED
- *    RUNNING    runs its reactor                     asked to stop, or EXITED by itself
- *    STOPPING   was sent the STOP or ASK envelope    EXITED is reported: joined and freed
- *                                                    ASK only: REFUSED is reported: RUNNING again
+ *    state      the module                           left when (by)
+ *    LOADING    starts, or runs init                 READY is reported (modhost_ready), or EXITED
+ *    RUNNING    runs its reactor                     asked to stop (modhost_stop_one), or EXITED by
+ *                                                    itself
+ *    STOPPING   was sent the STOP or ASK envelope    EXITED is reported (modhost_exited): joined
+ *                                                    and freed.  ASK only: REFUSED is reported
+ *                                                    (modhost_refused): RUNNING again
  *
  * Messages pass by pointer: from the broker through the module's mailbox; from threads through one
  * mailbox that all of them share, and from modules on the loop straight to the core.
@@ -38,6 +40,7 @@
  *  3. Two modules of one name never run at the same time, except during the hand-over of a reload.
  *  4. However much threads have sent, the loop handles it in slices, in the order in which it was
  *     sent, and has other work in between.
+ *  5. A module's state changes by the transitions of `moves` only.
  *
  * Failure: module.load is answered with the reason: no such file, no such symbol, wrong ABI, or the
  * error message of init.
@@ -53,6 +56,7 @@
 #include "libflux/slice.h"
 #include "libsettings/settings.h"
 #include "libutil/filetrust.h"
+#include "libutil/invariant.h"
 #include "libutil/strbuf.h"
 #include "modhost_private.h"
 #include "libschema/jsonout.h"
@@ -60,6 +64,20 @@
 #define MAILBOX_MAX 65536
 #define MAILBOX_CLIENTS_MAX (MAILBOX_MAX / 2)
 #define PER_STEP 8 /* envelopes of threads between two looks at the clock */
+
+static const struct transition moves[] = {
+    {LOADING, RUNNING, "modhost_ready"},
+    {LOADING, STOPPING, "modhost_stop_one"},
+    {RUNNING, STOPPING, "modhost_stop_one"},
+    {STOPPING, RUNNING, "modhost_refused"},
+    TRANSITION_END,
+};
+
+static void set_state(struct module *m, enum state state)
+{
+    TRANSITION(5, moves, m->state, state);
+    m->state = state;
+}
 
 static void module_free(struct module *m)
 {
@@ -446,7 +464,7 @@ void modhost_ready(struct module *m)
     strbuf_t *sb = strbuf_create(0);
 
     if (m->state == LOADING)
-        m->state = RUNNING;
+        set_state(m, RUNNING);
     jsonout_object(sb, NULL);
     jsonout_str(sb, "name", m->name);
     if (jsonout_object_end(sb) == 0)
@@ -592,7 +610,7 @@ int modhost_stop_one(struct module *m, enum code code)
         return 0;
     if (mailbox_post(m->inbox, NULL, NULL, (int)code, 0) < 0)
         return -1;
-    m->state = STOPPING;
+    set_state(m, STOPPING);
     modhost_wake_later(m);
     return 0;
 }
@@ -611,7 +629,7 @@ void modhost_refused(struct module *m)
     char why[400];
 
     snprintf(why, sizeof(why), "module %.64s stays loaded: %s", m->name, m->refused.text);
-    m->state = RUNNING;
+    set_state(m, RUNNING);
     m->reload = false;
     answer(m->mh, &m->stop_req, NULL, m->refusal, why);
     if (m->mh->stop_done)

@@ -2,19 +2,20 @@
  *
  * The parser reads one line at a time:
  *
- *    state     line                              next state
- *    HEAD      flux-kvs-archive 1                BODY
- *    BODY      a value                           VALUE
- *              a link, a directory               BODY
- *              end                               DONE
- *    VALUE     a piece (begins with a blank)     VALUE
- *              other lines                       end of the value; as in BODY
- *    DONE      none but comments                 DONE
+ *    state     line                              next state                     by
+ *    HEAD      flux-kvs-archive 1                BODY                           read_line
+ *    BODY      a value                           VALUE                          read_value
+ *              a link, a directory               BODY                           read_entry
+ *              end                               DONE                           read_entry
+ *    VALUE     a piece (begins with a blank)     VALUE                          read_piece
+ *              other lines                       end of the value; as in BODY   end_value
+ *    DONE      none but comments                 DONE                           read_line
  *
  * Invariants:
  *  1. Input is checked to the last byte: base64 has its padding and no stray bits, quotes
  *     are closed, and nothing follows the contents of a line.
  *  2. Memory is bounded by the length of one line.
+ *  3. The state changes by the transitions of `moves` only.
  *
  * Failure: parsing ends at the first error, with the number of its line.
  */
@@ -26,6 +27,7 @@
 
 #include "cmd_kvs_archive.h"
 #include "libkvs/kvs_key.h"
+#include "libutil/invariant.h"
 #include "libutil/strutil.h"
 
 #define LINE_MAX_BYTES ((size_t)1024 * 1024)
@@ -182,6 +184,20 @@ struct reader {
     char key[KVS_KEY_MAX + 1];
     char target[KVS_KEY_MAX + 1];
 };
+
+static const struct transition moves[] = {
+    {HEAD, BODY, "read_line"},
+    {BODY, VALUE, "read_value"},
+    {BODY, DONE, "read_entry"},
+    {VALUE, BODY, "end_value"},
+    TRANSITION_END,
+};
+
+static void set_state(struct reader *r, enum state state)
+{
+    TRANSITION(3, moves, r->state, state);
+    r->state = state;
+}
 
 static int bad(struct reader *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 static int bad(struct reader *r, const char *fmt, ...)
@@ -385,7 +401,7 @@ static int read_value(struct reader *r, char *p)
 {
     errmsg_t err = {""};
 
-    r->state = VALUE;
+    set_state(r, VALUE);
     r->pieces = false;
     if (done(r, r->ops->value(r->arg, r->key, &err), &err) < 0)
         return -1;
@@ -400,7 +416,7 @@ static int read_entry(struct reader *r)
     bool dot;
 
     if (strncmp(p, "end", 3) == 0 && !*skip_blanks(p + 3)) {
-        r->state = DONE;
+        set_state(r, DONE);
         return 0;
     }
     if (read_key(r, &p, r->key, &dot) < 0)
@@ -428,7 +444,7 @@ static int end_value(struct reader *r)
         return 0;
     if (!r->pieces)
         return bad(r, "there is no value for '%.40s' before this line", r->key);
-    r->state = BODY;
+    set_state(r, BODY);
     return done(r, r->ops->value_end(r->arg, &err), &err);
 }
 
@@ -439,7 +455,7 @@ static int read_line(struct reader *r)
     if (r->state == HEAD) {
         if (strcmp(r->line, head) != 0)
             return bad(r, "expected the first line of an archive: '%s'", head);
-        r->state = BODY;
+        set_state(r, BODY);
         return 0;
     }
     if (!*p || *p == '#')

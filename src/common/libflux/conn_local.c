@@ -28,8 +28,9 @@
  *  2. The flags of an inherited descriptor are never changed: it may be shared.
  *  3. Messages are delivered in the order in which they came, even if a handler waits for a future,
  *     and so reads on while messages of the previous read are undelivered.
- *
  *  4. A return gives up RETURN_MAX seconds after the loss, or when the session's directory is gone.
+ *  5. The state changes by the transitions of `moves` only, each made by the function that is named
+ *     there.
  *
  * Security: a client sends its environment, its input and its jobs to whoever listens.  The process
  * at the other end must therefore run as the client's own user, or as root; nothing is read or
@@ -56,6 +57,7 @@
 #include "handle_private.h"
 #include "libutil/clock.h"
 #include "libutil/fdutil.h"
+#include "libutil/invariant.h"
 #include "libutil/strutil.h"
 #include "local_proto.h"
 #include "overlay_wire.h"
@@ -111,11 +113,31 @@ struct local {
     bool nonblock;   /* an inherited socket that never sleeps in recv(2) */
 };
 
+static const struct transition moves[] = {
+    {OPEN, AWAY, "go_away"},
+    {AWAY, GREETING, "connect_again"},
+    {GREETING, AWAY, "go_away"},
+    {GREETING, ASKING, "handle_hello"},
+    {ASKING, AWAY, "go_away"},
+    {ASKING, OPEN, "handle_status"},
+    {OPEN, LOST, "lose"},
+    {AWAY, LOST, "lose"},
+    {GREETING, LOST, "lose"},
+    {ASKING, LOST, "lose"},
+    TRANSITION_END,
+};
+
+static void set_state(struct local *l, enum state state)
+{
+    TRANSITION(5, moves, l->state, state);
+    l->state = state;
+}
+
 static void lose(struct local *l, const char *why)
 {
     if (l->state == LOST)
         return;
-    l->state = LOST;
+    set_state(l, LOST);
     flux_watcher_stop(l->io);
     flux_watcher_stop(l->defer);
     flux_watcher_stop(l->again);
@@ -159,7 +181,7 @@ static void go_away(struct local *l, const char *why)
     close(l->fd);
     l->fd = -1;
     l->blocked = l->out_broken = false;
-    l->state = AWAY;
+    set_state(l, AWAY);
     if (was_open) {
         l->given_up = clock_now() + RETURN_MAX;
         l->pause = PAUSE_MIN / 2;
@@ -288,7 +310,7 @@ static void connect_again(struct local *l)
         lose(l, "out of memory for a connection");
         return;
     }
-    l->state = GREETING;
+    set_state(l, GREETING);
     l->due = l->given_up;
     flux_timer_start(l->again, l->due - clock_now(), 0.);
     flux_watcher_start(l->io);
@@ -328,7 +350,7 @@ static void handle_hello(struct local *l, const flux_msg_t *msg)
         lose(l, "the broker has disconnected this program");
     } else {
         l->next = hello.life;
-        l->state = ASKING;
+        set_state(l, ASKING);
         l->pause = PAUSE_MIN;
         ask(l);
     }
@@ -346,7 +368,7 @@ static void handle_status(struct local *l, const flux_msg_t *msg)
     if (!obj) {
         lose(l, err.text);
     } else if (strcmp(st.state, "run") == 0) {
-        l->state = OPEN;
+        set_state(l, OPEN);
         l->life = l->next;
         l->ending = false;
         flux_watcher_stop(l->again);

@@ -1,13 +1,16 @@
 /* sched_pass.c - one pass over the queue, in slices.
  *
- *    state      what happens                                                     then
- *    IDLE       every `reorder` seconds, priorities are computed again           WHOLE, or ORDER
- *    WHOLE      the engine for whole nodes decides (sched_alike.c)               IDLE
- *    ORDER      jobs one by one from the front: each starts, or the policy       BACKFILL, or IDLE
- *               decides on a reservation for it, until it says BACKFILL or STOP
- *    BACKFILL   the shapes that could have room, in a heap by their next job:    IDLE
- *               a job starts if it fits and touches no reservation, or if reservations
- *               can have other nodes (sched_swap.c: one, sched_exchange.c: several)
+ *    phase      what happens                                             then (by)
+ *    IDLE       every `reorder` seconds, priorities are computed again   ORDER (pass_begin)
+ *    ORDER      jobs one by one from the front: each starts, or the      WHOLE at once, if its
+ *               policy decides on a reservation for it, until it says    engine can do the pass
+ *               BACKFILL or STOP                                         (sched_pass); BACKFILL
+ *                                                                        (begin_backfill); IDLE
+ *    WHOLE      the engine for whole nodes decides (sched_alike.c)       IDLE
+ *    BACKFILL   the shapes that could have room, in a heap by their      IDLE (sched_pass_end)
+ *               next job: a job starts if it fits and touches no
+ *               reservation, or if reservations can have other nodes
+ *               (sched_swap.c: one, sched_exchange.c: several)
  *
  * The front of the queue is thus searched by job, the rest by shape.  If a job does not fit, no job
  * of its shape with the same or a longer duration is tried.  A shape that does not fit at all is
@@ -20,6 +23,8 @@
  * A job that would end after the resources expire is skipped in any case, and its reservation is
  * canceled.
  *
+ * Invariant 1: the phase changes by the transitions of `moves` only.
+ *
  * Failure: a job is left for the next pass if memory for it, or for its answer, is short.
  */
 #include "config.h"
@@ -27,6 +32,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libutil/invariant.h"
 #include "sched_private.h"
 #include "sched_whole_private.h"
 
@@ -34,11 +40,28 @@ enum tried { STARTED, NO_ROOM, LATER };
 
 /* --- beginning and end --- */
 
+static const struct transition moves[] = {
+    {PHASE_IDLE, PHASE_ORDER, "pass_begin"},
+    {PHASE_ORDER, PHASE_WHOLE, "sched_pass"},
+    {PHASE_ORDER, PHASE_BACKFILL, "begin_backfill"},
+    {PHASE_ORDER, PHASE_IDLE, "sched_pass_end"},
+    {PHASE_WHOLE, PHASE_IDLE, "sched_pass_end"},
+    {PHASE_BACKFILL, PHASE_IDLE, "sched_pass_end"},
+    {PHASE_IDLE, PHASE_IDLE, "sched_pass_end"}, /* by whoever must be sure that no pass goes on */
+    TRANSITION_END,
+};
+
+static void set_phase(sched_t *s, enum phase phase)
+{
+    TRANSITION(1, moves, s->phase, phase);
+    s->phase = phase;
+}
+
 void sched_pass_end(sched_t *s)
 {
     struct claim *c;
 
-    s->phase = PHASE_IDLE;
+    set_phase(s, PHASE_IDLE);
     s->nheap = 0;
     sched_exchange_forget(s);
     if (s->whole)
@@ -61,7 +84,7 @@ void sched_pass_end(sched_t *s)
 
 static void pass_begin(sched_t *s, double now)
 {
-    s->phase = PHASE_ORDER;
+    set_phase(s, PHASE_ORDER);
     s->dirty = false;
     s->now = now;
     s->pass++;
@@ -391,7 +414,7 @@ static int begin_backfill(sched_t *s)
     uint32_t depth = sched_builtin_depth(s->queue, s->queue_state);
     struct sched_tree_node *stop = NULL;
 
-    s->phase = PHASE_BACKFILL;
+    set_phase(s, PHASE_BACKFILL);
     s->nheap = 0;
     s->stop = (struct sched_tree_key){SCHED_NEVER, UINT64_MAX};
     /* The cursor is at the second job that waits. */
@@ -586,7 +609,7 @@ bool sched_pass(sched_t *s, double now, size_t budget, const struct sched_ops *o
             return false;
         pass_begin(s, now);
         if (sched_alike_begin(s, ops))
-            s->phase = PHASE_WHOLE;
+            set_phase(s, PHASE_WHOLE);
     }
     s->stats.slices++;
     go_on(s, ops);

@@ -1,11 +1,14 @@
 /* sched_whole.c - the engine for jobs of whole nodes that are alike: its calls, fcfs and easy.
  *
- *    phase    what happens                                                      then
- *    IDLE     a pass begins                                                     HEADS
- *    HEADS    jobs start from the front.  At the first that does not fit (the   BEHIND, or IDLE
- *             head) fcfs ends; easy continues behind it
- *    BEHIND   each next job that may start is found and starts                  IDLE
- * (conservative and replan: sched_reserve.c)
+ *    phase    what happens                                       then (by)
+ *    IDLE     a pass begins                                      HEADS (sched_whole_pass)
+ *    HEADS    jobs start from the front.  At the first that      BEHIND (begin_behind), or IDLE
+ *             does not fit (the head) fcfs ends; easy            (sched_whole_pass)
+ *             continues behind it.  Conservative and replan
+ *             do their pass (sched_reserve.c)
+ *    BEHIND   each next job that may start is found and starts   IDLE (sched_whole_pass); HEADS if
+ *                                                                the head is removed
+ *                                                                (sched_whole_remove)
  *
  * easy, with interchangeable nodes: shadow is the earliest estimated end at which the head has
  * enough nodes, once all jobs that end by then have released theirs; extra is the number of nodes
@@ -24,6 +27,7 @@
  *  1. A job is in `queue` or in `ends`.  The nodes that are not free in `place` are those of the
  *     sets of jobs in `ends`, and those that are down.
  *  2. Each job of the queue could be placed on the empty machine, so no head waits forever.
+ *  3. The phase changes by the transitions of `moves` only.
  *
  * Failure: a pass returns -1 and has ended; the jobs that it has started keep running.
  */
@@ -33,6 +37,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libutil/invariant.h"
 #include "sched_private.h"
 #include "sched_whole_private.h"
 
@@ -298,9 +303,25 @@ const struct sched_whole_job *sched_whole_head(const sched_whole_t *w)
     return e ? e->job : NULL;
 }
 
+static const struct transition moves[] = {
+    {SCHED_WHOLE_IDLE, SCHED_WHOLE_HEADS, "sched_whole_pass"},
+    {SCHED_WHOLE_HEADS, SCHED_WHOLE_BEHIND, "begin_behind"},
+    {SCHED_WHOLE_BEHIND, SCHED_WHOLE_HEADS, "sched_whole_remove"},
+    {SCHED_WHOLE_HEADS, SCHED_WHOLE_IDLE, "sched_whole_pass, sched_whole_abort"},
+    {SCHED_WHOLE_BEHIND, SCHED_WHOLE_IDLE, "sched_whole_pass, sched_whole_abort"},
+    {SCHED_WHOLE_IDLE, SCHED_WHOLE_IDLE, "sched_whole_abort"},
+    TRANSITION_END,
+};
+
+static void set_phase(sched_whole_t *w, enum sched_whole_phase phase)
+{
+    TRANSITION(3, moves, w->phase, phase);
+    w->phase = phase;
+}
+
 void sched_whole_abort(sched_whole_t *w)
 {
-    w->phase = SCHED_WHOLE_IDLE;
+    set_phase(w, SCHED_WHOLE_IDLE);
 }
 
 /* What a running job holds becomes free, and its marks go. */
@@ -450,7 +471,7 @@ void sched_whole_remove(sched_whole_t *w, struct sched_whole_job *j)
         w->head = NULL;
         w->known = false;
         if (w->phase == SCHED_WHOLE_BEHIND)
-            w->phase = SCHED_WHOLE_HEADS;
+            set_phase(w, SCHED_WHOLE_HEADS);
     }
     spare_job(w, j);
 }
@@ -613,7 +634,7 @@ static void begin_behind(sched_whole_t *w, struct sched_at at)
 
     w->head = sched_line_entry(&w->queue, &at)->job;
     w->known = w->limited = false;
-    w->phase = SCHED_WHOLE_BEHIND;
+    set_phase(w, SCHED_WHOLE_BEHIND);
     w->stop_key = INFINITY;
     w->stop_id = UINT64_MAX;
     if (w->depth > 0) {
@@ -777,10 +798,10 @@ int sched_whole_pass(sched_whole_t *w, double now, size_t budget, const struct s
     if (w->phase == SCHED_WHOLE_IDLE) {
         w->now = now;
         w->head = NULL;
-        w->phase = SCHED_WHOLE_HEADS;
+        set_phase(w, SCHED_WHOLE_HEADS);
     }
     if ((rc = go_on(w, ops)) != 1) {
-        w->phase = SCHED_WHOLE_IDLE;
+        set_phase(w, SCHED_WHOLE_IDLE);
         w->ended = false;
     }
     return rc;

@@ -5,11 +5,15 @@
  * in turn.  A long list thus costs eight bytes a job (sixteen while it is sorted), and delays
  * nobody by more than a slice.
  *
- *    phase of a request   what is done                                 left when
- *    active               active jobs are visited, by ascending id     there is no other
- *    heap, sort           heapsort of those that are wanted            they are in order
- *    ended                ended jobs are visited, newest first         there is no other, or enough
- *    pages                pages are sent                               all are
+ *    phase of a request   what is done                               left when (by)
+ *    ACTIVE               active jobs are visited, by ascending id   there is no other
+ *                                                                    (visit_active)
+ *    HEAP, SORT           heapsort of those that are wanted          they are in order (heap_step,
+ *                                                                    begin_ended)
+ *    ENDED                ended jobs are visited, newest first       there is no other, or enough
+ *                                                                    (visit_ended), or none is
+ *                                                                    wanted (begin_ended)
+ *    PAGES                pages are sent                             all are
  *
  * Order: queued jobs by urgency and id, then running jobs by id, then ended jobs, newest first.
  * For a list with a limit, only the ids to be shown are kept and sorted, and no more ended jobs
@@ -21,6 +25,7 @@
  *  2. A list has each job once.  A job that ends after it was visited while active is in `moved`,
  *     and is passed over among the ended jobs.
  *  3. The next job to be visited exists: when it is dropped, the one after it takes its place.
+ *  4. The phase changes by the transitions of `moves` only.
  *
  * Failure: a job that was purged between two pages is left out.  Without a scheduler, lists have no
  * reasons and estimates.
@@ -36,6 +41,7 @@
 #include "libjob/job_wire.h"
 #include "libsched/sched_wire.h"
 #include "libschema/jsonout.h"
+#include "libutil/invariant.h"
 
 #define PAGE 1000
 #define LISTINGS_MAX 256
@@ -339,13 +345,27 @@ static int keep(struct listing *l, const struct order *o)
     return 0;
 }
 
+static const struct transition moves[] = {
+    {ACTIVE, HEAP, "visit_active"},
+    {HEAP, SORT, "heap_step"},
+    {SORT, ENDED, "begin_ended"},
+    {ENDED, PAGES, "begin_ended, visit_ended"},
+    TRANSITION_END,
+};
+
+static void set_phase(struct listing *l, enum phase phase)
+{
+    TRANSITION(4, moves, l->phase, phase);
+    l->phase = phase;
+}
+
 static int visit_active(struct listing *l)
 {
     const struct jm_job *j = l->job;
     struct order o;
 
     if (!j) {
-        l->phase = HEAP;
+        set_phase(l, HEAP);
         l->at = l->n / 2;
         return 0;
     }
@@ -364,7 +384,7 @@ static int heap_step(struct listing *l)
         l->at--;
         sift(l->order, l->n, l->at);
     } else {
-        l->phase = SORT;
+        set_phase(l, SORT);
         l->at = l->n;
     }
     return 0;
@@ -374,14 +394,14 @@ static void begin_ended(struct listing *l)
 {
     struct jm *jm = l->jm;
 
-    l->phase = ENDED;
+    set_phase(l, ENDED);
     l->by_id = l->ids && idset_count(l->ids) < jm_ended_count(jm) / 4;
     if (l->by_id)
         l->id = idset_last(l->ids);
     else
         l->ended = jm_ended_last(jm);
     if (!(l->q.states & JOB_STATE_BIT(JOB_STATE_INACTIVE)))
-        l->phase = PAGES;
+        set_phase(l, PAGES);
 }
 
 /* The last of the heap goes behind it; then the ids are taken over in order. */
@@ -421,7 +441,7 @@ static int visit_ended(struct listing *l)
             l->ended = jm_ended_prev(jm, e);
     }
     if (end) {
-        l->phase = PAGES;
+        set_phase(l, PAGES);
         return 0;
     }
     if (!e || !wanted_ended(l, e) || (l->moved && idset_test(l->moved, (uint32_t)e->id)))

@@ -11,16 +11,19 @@
  *
  *    nest.stats  {}  ->  {"state":"waiting|asked|told|alone","uri"}
  *
- *    state      what happens                                      left when
+ *    state      what happens                                      left when (by)
  *    waiting    the session comes up                              overlay.run, or status "run"
- *    asked      the parent has been told, and has not answered    answer
+ *                                                                 (begin); no memory (alone)
+ *    asked      the parent has been told, and has not answered    answer (memo_cb, alone)
  *    told       it knows                                          never
  *    alone      it could not be told; the log says why            never
  *
  * The connection is closed after the answer: the parent ends its job by signals.
  *
- * Invariant: this module never blocks on the parent, whose broker may be stopped, or too busy to
- * greet.  It waits for the greeting in the reactor, so that this session can end meanwhile.
+ * Invariants:
+ *  1. This module never blocks on the parent, whose broker may be stopped, or too busy to greet.
+ *     It waits for the greeting in the reactor, so that this session can end meanwhile.
+ *  2. The state changes by the transitions of `moves` only.
  *
  * Failure: a parent that does not answer for PARENT_PATIENCE seconds is logged, and told when it
  * does; a parent that refuses, or ends, is logged.  The session works without it, and cannot be
@@ -41,11 +44,24 @@
 #include "libjob/job.h"
 #include "libservice/session.h"
 #include "libservice/setup.h"
+#include "libutil/invariant.h"
 #include "libutil/strutil.h"
 #include "nest_wire.h"
 
 #define PARENT_PATIENCE 30.
 #define AGAIN 0.5 /* seconds until another try when the parent's backlog is full */
+
+enum state { WAITING, ASKED, TOLD, ALONE };
+
+static const char *const state_names[] = {"waiting", "asked", "told", "alone"};
+
+static const struct transition moves[] = {
+    {WAITING, ASKED, "begin"},
+    {WAITING, ALONE, "begin, ready"},
+    {ASKED, TOLD, "memo_cb"},
+    {ASKED, ALONE, "alone"},
+    TRANSITION_END,
+};
 
 struct ctx {
     flux_t *h;
@@ -59,7 +75,7 @@ struct ctx {
     flux_t *parent;
     flux_future_t *memo;
     flux_watcher_t *later; /* the connection is closed outside of its own callbacks */
-    const char *state;
+    enum state state;
     uint64_t id;
     char *own; /* its socket */
     char uri[400];
@@ -75,9 +91,15 @@ static void hang_up_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *
     ctx->parent = NULL;
 }
 
+static void set_state(struct ctx *ctx, enum state state)
+{
+    TRANSITION(2, moves, ctx->state, state);
+    ctx->state = state;
+}
+
 static void alone(struct ctx *ctx, const char *why)
 {
-    ctx->state = "alone";
+    set_state(ctx, ALONE);
     flux_watcher_stop(ctx->patience);
     flux_log(ctx->h, LOG_WARNING, "the parent session does not know where job %" PRIu64 " is: %s",
              ctx->id, why);
@@ -90,7 +112,7 @@ static void memo_cb(flux_future_t *f, void *arg)
     if (flux_future_errnum(f))
         alone(ctx, flux_future_error(f));
     else
-        ctx->state = "told";
+        set_state(ctx, TOLD);
     flux_watcher_stop(ctx->patience);
     flux_watcher_start(ctx->later);
 }
@@ -192,7 +214,7 @@ static void begin(void *arg)
     if (!str_starts(ctx->own, "local://"))
         alone(ctx, "this session has no socket");
     else {
-        ctx->state = "asked";
+        set_state(ctx, ASKED);
         flux_timer_start(ctx->patience, PARENT_PATIENCE, 0.);
         call(ctx);
     }
@@ -217,7 +239,7 @@ static const struct setup_table settings = {"nest", rows, ready, NULL};
 static void stats_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
     struct ctx *ctx = arg;
-    struct nest_stats st = {ctx->state, ctx->uri[0] ? ctx->uri : NULL};
+    struct nest_stats st = {state_names[ctx->state], ctx->uri[0] ? ctx->uri : NULL};
 
     flux_respond_struct(h, req, &nest_stats_schema, &st);
 }
@@ -255,7 +277,7 @@ static int nest_init(flux_t *h, int argc, char **argv, void **out, errmsg_t *err
         return errmsg_fail(err, ENOMEM, "out of memory");
     ctx->h = h;
     ctx->fd = -1;
-    ctx->state = "waiting";
+    ctx->state = WAITING;
     if (!id || str2u64(id, &ctx->id) < 0 || !str_starts(getenv("FLUX_URI"), "local:///")) {
         free(ctx);
         return errmsg_fail(err, EINVAL,

@@ -16,13 +16,16 @@
  * once and hands it to its launcher, which answers all its tasks from it.  So P tasks cost one
  * fence, and one directory read per node, instead of P times P look-ups.
  *
- *    state of a barrier   its future                    next
- *    naming               making of the namespace       fencing (at once if the namespace exists)
- *    fencing              the fence                     reading
- *    reading              the directory                 over
+ *    step of a barrier   its future                next (by)
+ *    NAMING              making of the namespace   FENCING (fence_enter), at once if the namespace
+ *                                                  exists
+ *    FENCING             the fence                 READING (fenced_cb)
+ *    READING             the directory             over: it is freed (fence_done)
  *
  * After a reload the next instance waits for the same answer.  Requests about names and for further
- * tasks use the same struct, in the states asking and spawning.
+ * tasks use the same struct, in the steps ASKING and SPAWNING.
+ *
+ * Invariant 1: the step of a barrier changes by the transitions of `moves` only.
  *
  * Tasks that leave without taking part in MPI would make those of other nodes wait for ever.  So a
  * node says once, up the tree, that it has begun (its first barrier; with PMIx its first client).
@@ -45,6 +48,7 @@
 #include "libkvs/kvs.h"
 #include "libpmi/pmi_pack.h"
 #include "libutil/buf.h"
+#include "libutil/invariant.h"
 #include "libutil/le.h"
 #include "libexec/wrexec_names.h"
 #include "libexec/exec_result.h"
@@ -61,6 +65,18 @@ struct fence {
     size_t len;
     flux_future_t *f;
 };
+
+static const struct transition moves[] = {
+    {NAMING, FENCING, "fence_enter"},
+    {FENCING, READING, "fenced_cb"},
+    TRANSITION_END,
+};
+
+static void set_step(struct fence *fe, enum step step)
+{
+    TRANSITION(1, moves, fe->step, step);
+    fe->step = step;
+}
 
 static void fence_free(struct fence *fe)
 {
@@ -153,7 +169,7 @@ static void fenced_cb(flux_future_t *f, void *arg)
     flux_future_destroy(f);
     subjob_pmi_namespace(fe->job->id, ns);
     snprintf(key, sizeof(key), "%u", fe->num);
-    fe->step = READING;
+    set_step(fe, READING);
     fe->f = flux_kvs_readdir(fe->job->ctx->h, ns, key, FLUX_KVS_VALUES, NULL);
     if (!fe->f || flux_future_then(fe->f, -1., read_cb, fe) < 0)
         fence_failed(fe, "could not be read", strerror(errno));
@@ -199,7 +215,7 @@ static void fence_enter(struct fence *fe, const void *pairs, size_t len)
     }
     subjob_pmi_namespace(j->id, ns);
     snprintf(name, sizeof(name), "%u", fe->num);
-    fe->step = FENCING;
+    set_step(fe, FENCING);
     /* Its own rank is named so that the loss of a broker outside the job does not end the fence
      * (kvs.fence-grace); the loss of one of the job's nodes ends the job. */
     snprintf(rank, sizeof(rank), "%u", j->ctx->rank);
