@@ -6,15 +6,16 @@
  * the loopback network, 127.A.B.C, whose last 24 bits are its slot, so the address of a connection
  * tells the job.  The door is bound to all addresses, but only to the loopback interface.
  *
- *    state     of an offer                                     left when
- *    waiting   tasks run, none has connected                   the first task connects: a server
+ *    state     of an offer                                     left when (by)
+ *    WAITING   tasks run, none has connected                   the first task connects: a server
  *                                                              is started with one end of a
- *                                                              socket pair, the gate
- *    asking    the server belongs to another node (share.c);   the gate arrives from there
- *              connections are held
- *    serving   connections are passed through the gate         the job ends, or the server is lost
- *    failed    the server could not be started, and the job    the job ends
- *              fails; connections are closed
+ *                                                              socket pair, the gate (open_gate)
+ *    ASKING    the server belongs to another node (share.c);   the gate arrives from there
+ *              connections are held                            (offer_answered)
+ *    SERVING   connections are passed through the gate         the job ends, or the server is lost
+ *    CLOSED    the job has ended, or the server could not be   the offer is destroyed
+ *              started and the job fails (offer_close);
+ *              connections are closed
  *
  * Invariants:
  *  1. A slot belongs to one job at a time, and slots are used in turn, so a process of an earlier
@@ -22,6 +23,7 @@
  *  2. Connections that the gate does not accept yet are held, at most HELD_MAX per task; further
  *     ones are closed.
  *  3. Connections are never read here: the library identifies the client.
+ *  4. The state changes by the transitions of `moves` only.
  *
  * Failure: if the door cannot be opened there is no offer, and the job runs with PMI-1 alone.
  */
@@ -40,6 +42,7 @@
 #include <unistd.h>
 
 #include "libutil/fdpass.h"
+#include "libutil/invariant.h"
 
 #define LOOPBACK 0x7f000000u
 #define SLOT_MIN 0x010000u /* 127.1.0.0: others use the addresses below */
@@ -56,12 +59,13 @@ struct offers {
     uint32_t next;
 };
 
+enum offer_state { WAITING, ASKING, SERVING, CLOSED };
+
 struct offer {
     struct nodejob *job;
     uint32_t slot;
     struct source gate;
-    bool wanted; /* a task has connected */
-    bool failed;
+    enum offer_state state;
     int *held;
     size_t nheld, cap;
     char *text;  /* all strings */
@@ -158,6 +162,19 @@ void offers_destroy(struct launcher *l)
 
 /* --- an offer --- */
 
+static const struct transition moves[] = {
+    {WAITING, ASKING, "open_gate"},      {WAITING, SERVING, "open_gate"},
+    {ASKING, SERVING, "offer_answered"}, {WAITING, CLOSED, "offer_close"},
+    {ASKING, CLOSED, "offer_close"},     {SERVING, CLOSED, "offer_close"},
+    {CLOSED, CLOSED, "offer_close"},     TRANSITION_END,
+};
+
+static void set_state(struct offer *o, enum offer_state state)
+{
+    TRANSITION(4, moves, o->state, state);
+    o->state = state;
+}
+
 static int take_slot(struct offers *os, struct offer *o)
 {
     if (hmap_count(os->slots) > SLOT_MAX - SLOT_MIN)
@@ -252,7 +269,7 @@ void offer_close(struct offer *o)
     for (size_t i = 0; i < o->nheld; i++)
         close(o->held[i]);
     o->nheld = 0;
-    o->failed = true;
+    set_state(o, CLOSED);
 }
 
 void offer_destroy(struct offer *o)
@@ -341,14 +358,15 @@ static int open_gate(struct offer *o)
     errmsg_t err;
     int sv[2];
 
-    o->wanted = true;
     if (!share_leads(o->job->share)) {
+        set_state(o, ASKING);
         if (pmix_wanted(o->job, -1, &err) == 0)
             return 0;
         launcher_send_fail(o->job, 1, -1, 0, "%s", err.text);
         offer_close(o);
         return -1;
     }
+    set_state(o, SERVING);
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sv) < 0) {
         give_up(o, strerror(errno));
         return -1;
@@ -364,22 +382,23 @@ static int open_gate(struct offer *o)
         offer_close(o);
     }
     close(sv[1]);
-    return o->failed ? -1 : 0;
+    return o->state == CLOSED ? -1 : 0;
 }
 
 int offer_gate(struct offer *o)
 {
-    if (o->failed || (!o->wanted && open_gate(o) < 0))
+    if (o->state == CLOSED || (o->state == WAITING && open_gate(o) < 0))
         return -1;
     return o->gate.fd;
 }
 
 void offer_answered(struct offer *o, int fd)
 {
-    if (o->failed || o->gate.fd >= 0) {
+    if (o->state != ASKING) {
         close(fd);
         return;
     }
+    set_state(o, SERVING);
     if (launcher_source_start(o->job->l, &o->gate, fd, EPOLLOUT, gate_ready) < 0)
         give_up(o, strerror(errno));
 }
@@ -389,7 +408,7 @@ static void arrived(struct offer *o, int fd)
 {
     int rc = -1;
 
-    if (!o->failed && (o->wanted || open_gate(o) == 0)) {
+    if (o->state != CLOSED && (o->state != WAITING || open_gate(o) == 0)) {
         rc = o->nheld ? 1 : pass(o, fd);
         if (rc > 0) {
             hold(o, fd);
