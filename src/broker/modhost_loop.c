@@ -25,17 +25,18 @@
  *
  * A module is in one of three states:
  *
- *    state      the module's turn (loop_wake)            then
- *    new        init                                     running, or over
- *    running    messages, for one slice                  over when it was asked to stop, or has
- *                                                        stopped its reactor
- *    over       fini, then EXITED to the host            the module is freed
+ *    state      the module's turn (loop_wake)   then (by)
+ *    new        init                            running (begin), or over, without fini (end)
+ *    running    messages, for one slice         over when it was asked to stop, or has stopped its
+ *                                               reactor (end)
+ *    over       fini, then EXITED to the host   the module is freed (modhost_exited)
  *
  * Invariants:
  *  1. Code of the module runs only from the loop: in loop_wake() and in callbacks of its watchers.
  *     So the host may free it in loop_wake().
  *  2. A report of the module (ready, refused) reaches the host at the beginning of its next turn,
  *     after the module's code has returned.
+ *  3. A module ends once.
  *
  * Failure: as in a thread, except that a module that blocks blocks the broker, and that one that
  * ends its thread ends the broker: hence modules of a site run in threads unless they ask for this.
@@ -44,6 +45,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "libutil/invariant.h"
 #include "modhost_private.h"
 
 static int loop_send(void *impl, flux_msg_t *msg)
@@ -126,6 +128,7 @@ static void end(struct module *m)
         modhost_fini(m, rc);
     }
     modhost_close(m);
+    INVARIANT(3, !m->said_exit);
     m->said_exit = true;
     modhost_exited(m);
 }

@@ -5,12 +5,14 @@
  * (inotify) when the directory, the one above it, or a file in one of them is removed.  The owner
  * then checks what is missing and creates it again.
  *
- *    state      what happens                              left when
- *    WATCHING   waits for a report of the kernel          one came: SETTLING
- *    SETTLING   waits SETTLE seconds, so that whoever     they are over: the callback; WATCHING,
- *               removes a whole tree has finished         or POLLING if it fails
- *    POLLING    calls the callback every POLL seconds     it succeeds, and the kernel reports
- *                                                         again: WATCHING
+ *    state      what happens                              left when                    by
+ *    watching   waits for a report of the kernel          one came: settling           readable_cb
+ *    settling   waits SETTLE seconds, so that whoever     they are over: the           timer_cb
+ *               removes a whole tree has finished         callback; watching, or
+ *                                                         polling if it fails
+ *    polling    calls the callback every POLL seconds     it succeeds, and the         timer_cb
+ *                                                         kernel reports again:
+ *                                                         watching
  *
  * Invariants:
  *  1. The watch is renewed before the callback looks, so later removals are reported.

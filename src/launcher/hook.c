@@ -1,11 +1,11 @@
 /* hook.c - prolog and epilog: programs of the site that run on each node before a job's tasks, and
  * after all its processes are gone.
  *
- *    state of a job    meaning                                        left when
- *    JOB_NEW           a starter may be starting the prolog           the starter comes back
- *    JOB_PROLOG        the prolog runs, no task does                  the prolog was reaped
- *    JOB_ENDING        while hook_epilog() is true: the epilog is     the epilog was reaped
- *                      being started, or runs
+ *    state of a job  meaning                                   left when                by
+ *    JOB_NEW         a starter may be starting the prolog      the starter comes back   started
+ *    JOB_PROLOG      the prolog runs, no task does             the prolog was reaped    hook_reaped
+ *    JOB_ENDING      while hook_epilog() is true: the epilog   the epilog was reaped    hook_reaped
+ *                    is being started, or runs
  *
  * Invariants:
  *  1. A hook leads a process group, which is killed after the time limit, and, for the prolog, when

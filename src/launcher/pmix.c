@@ -1,16 +1,17 @@
 /* pmix.c - PMIx for the tasks of a job: the launcher's end of flux-pmixd (pmixd.c).
  *
- *    state      of a job's server                                   left when
- *    offered    with PMI-1 (WIRE_F_MPI_BOTH): tasks run, with an    the first task connects
- *               address on which the launcher listens (offer.c)
- *    starting   a starter starts it, or it runs; without an offer   PMIX_READY arrives
- *               the tasks wait (JOB_STARTING)
- *    serving    tasks run; without an offer, with the variables     the last task was reaped
- *               of PMIX_READY in their environment
- *    leaving    it still serves other nodes of this host            it ends, after all of them have
- *               (share.c), and was told that this one is done       joined and left; or the job is
- *                                                                   killed
- *    over       it was killed; DONE waits for its end               it is reaped
+ *    state      of a job's server                               left when (by)
+ *    offered    with PMI-1 (WIRE_F_MPI_BOTH): tasks run, with   the first task connects
+ *               an address on which the launcher listens        (pmix_wanted)
+ *               (offer.c)
+ *    starting   a starter starts it, or it runs; without an     PMIX_READY arrives (handle)
+ *               offer the tasks wait (JOB_STARTING)
+ *    serving    tasks run; without an offer, with the           the last task was reaped
+ *               variables of PMIX_READY in their environment    (pmix_end)
+ *    leaving    it still serves other nodes of this host        it ends, after all of them have
+ *               (share.c), and was told that this one is done   joined and left (pmix_reaped); or
+ *                                                               the job is killed (pmix_end)
+ *    over       it was killed; DONE waits for its end           it is reaped (pmix_reaped)
  *
  * At the end of a job the server is killed, not asked to end: it could only remove its directory,
  * which goes with the job's.  If it ends earlier, the job fails.

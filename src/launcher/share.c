@@ -18,11 +18,11 @@
  *    the leader answers    one byte, with the gate for the connections of tasks (offer.c); with
  *                          --mpi=pmix nothing, because the server listens
  *
- *    state of a follower   left when
- *    idle                  share_ask()
- *    asking                it is connected to the leader
- *    asked                 the answer arrives; with --mpi=pmix at once
- *    served                the job ends
+ *    state of a follower   left when                                           by
+ *    idle                  it needs a server                                   share_ask
+ *    asking                it is connected to the leader                       connected
+ *    asked                 the answer arrives; with --mpi=pmix at once         link_ready, say
+ *    served                the job ends                                        share_destroy
  *
  * Invariants:
  *  1. A peer of another user is turned away.

@@ -6,12 +6,13 @@
  * the thread that makes it, and for which only that thread waits (spawn.h); other work is done by
  * the thread itself.
  *
- *    state of a thread   meaning                                  left when
- *    leading             it runs the loop, and performs       the launcher ends, or another thread
- *                        works between rounds only            leads because a work took too long
- *    standing by         it waits for the alarm               the leader hangs: it leads
+ *    state of a thread   meaning                              left when (by)
+ *    leading             it runs the loop, and performs       the launcher ends (lead), or another
+ *                        works between rounds only            thread leads because a work took too
+ *                                                             long
+ *    standing by         it waits for the alarm               the leader hangs: it leads (stand_by)
  *    hanging             another leads; it has its work yet   the work is done: it tells the
- *                                                             leader, and stands by
+ *                                                             leader, and stands by (serve_batch)
  *
  * So a work that does not hang costs no change of threads, and one that does blocks the loop for
  * STUCK only.  The loop makes a work and adds it to a batch, of which a job has two (launcher.h):

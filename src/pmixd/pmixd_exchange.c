@@ -9,10 +9,10 @@
  * NAME is also the name of the fence.  Each node puts its contribution and enters the fence; after
  * the fence it reads the directory x.NAME.
  *
- *    state of an exchange   its future                 next
- *    waiting                (the namespace)            fencing
- *    fencing                the fence                  reading
- *    reading                the directory              over
+ *    state of an exchange   its future         next                   by
+ *    waiting                (the namespace)    fencing                exchange_go
+ *    fencing                the fence          reading                fenced_cb
+ *    reading                the directory      over: it is freed      exchange_over
  *
  * A node that enters an exchange of a group has read the previous one, and a fence is over when all
  * nodes have entered.  So the contribution of the first node also removes the directory before the

@@ -7,9 +7,9 @@
  *    PMIX_READY, PMIX_CLIENT, SPAWN, SPAWNED    each; the very first PMIX_CLIENT also the first
  *    FAIL, PMIX_JOIN, PMIX_LEAVE                the first
  *
- *    state of a node   left when
- *    joined            its launcher hangs up, because its tasks have ended; if this is the first
- *                      launcher, the program ends
+ *    state of a node   left when                                                     by
+ *    joined            its launcher hangs up, because its tasks have ended; if       served_cb
+ *                      this is the first launcher, the program ends
  *    left              never
  *
  * After PMIX_LEAVE the program ends when all followers have joined and left; until then further

@@ -5,10 +5,10 @@
  * arguments, environment, working directory and number of an application are used; its other infos
  * are not.
  *
- *    state of a spawn    left when
- *    asked               SPAWNED arrives; an error is answered at once
- *    started             the group is known (pmixd_family.c): the task gets its answer, and its
- *                        library knows the new namespace
+ *    state of a spawn    left when                                                   by
+ *    asked               SPAWNED arrives; an error is answered at once               pmixd_spawned
+ *    started             the group is known (pmixd_family.c): the task gets its      started_run
+ *                        answer, and its library knows the new namespace
  */
 #include "config.h"
 #include "pmixd.h"

@@ -4,9 +4,10 @@
  *    h:rank() h:size()                   h:getattr(name)    h:setattr(name, value)   h:attrs()
  *    h:log(level, format, ...)           h:log_source(name)
  *
- *    state     methods                 left when
- *    open      work                    the connection is lost: lost; close(): closed
- *    lost      requests fail (EPIPE)   close()
+ *    state     methods                 left when (by)
+ *    open      work                    the connection is lost: lost (lost_cb); close(): closed
+ *                                      (handle_close)
+ *    lost      requests fail (EPIPE)   close() (handle_close)
  *    closed    raise an error          never
  *
  * Invariants:

@@ -1,6 +1,6 @@
 /* batchscript.c - see batchscript.h.
  *
- *    state     line                                     next state
+ *    what      line                                     next
  *    comments  blank, comment, first line "#!..."       comments
  *    comments  a block begins                           block, until the line that has its end
  *    comments  anything else                            code

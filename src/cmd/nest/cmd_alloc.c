@@ -5,12 +5,12 @@
  * two; otherwise the job's standard streams are this program's.  job_attach.c does the rest, as it
  * does for flux wreckrun, except that a signal cancels the job here:
  *
- *    state      what happens                                            left when
- *    waiting    the job is in the queue; ^C cancels it                  its launch is reported, or
- *                                                                       it has ended
- *    running    input and output are copied; the terminal is raw        it has ended
- *    ending     a signal came, or the reader of the output is gone:     it has ended, or a second
- *               the job was canceled                                    signal came
+ *    state      what happens                                        left when (by)
+ *    waiting    the job is in the queue; ^C cancels it              its launch is reported
+ *                                                                   (on_started), or it has ended
+ *    running    input and output are copied; the terminal is raw    it has ended (on_over)
+ *    ending     a signal came, or the reader of the output is       it has ended, or a second
+ *               gone: the job was canceled                          signal came (on_over)
  *
  * The job ends with this program: it was submitted as a client's, so the job service cancels it
  * when the connection is lost.  The terminal is restored on every way out (termraw.h).

@@ -1,11 +1,14 @@
 /* relay.c - the relay of flux proxy, both ends.
  *
  * A connection of the near end:
- *    state      action                                             left when
- *    asked      wrexec.run was sent; nothing is read               first notice: the far end runs
- *    open       bytes are copied both ways                         client's end of file, or result
- *    half       the client's end of file was sent to the far end   result
- *    closing    the far end has ended; its data is written         all is written, or client ended
+ *    state      action                                     left when (by)
+ *    asked      wrexec.run was sent; nothing is read       first notice: the far end runs
+ *                                                          (notice)
+ *    open       bytes are copied both ways                 client's end of file (in_cb), or result
+ *    half       the client's end of file was sent to the   result (response_cb)
+ *               far end
+ *    closing    the far end has ended; its data is         all is written (flush), or the client
+ *               written                                    has ended
  *
  * Flow control: at most WIRE_STDIN_WINDOW bytes that the far end has not acknowledged are read
  * from the client; the far end sends at most WINDOW bytes that the client has not accepted.

@@ -1,11 +1,14 @@
 /* content.c - objects by their hash: a cache with an LRU order, and waiting for missing objects.
  *
- * state of an object               in `lru`   left when
- * held (holds > 0)                 no         the last holder releases it
- * kept, not backed                 no         content_back(), content_forget()
- * kept and backed, bytes here      yes        held; bytes dropped: absent; forgotten
- * absent: kept, bytes elsewhere    no         supplied; forgotten: freed
- * free: none of these              yes        held or kept again; dropped
+ * state of an object              in `lru`   left by
+ * held (holds > 0)                no         content_release(), of the last holder
+ * kept, not backed                no         content_back(), content_forget()
+ * kept and backed, bytes here     yes        content_hold(); its bytes are dropped: absent
+ *                                            (content_trim(), content_drop(), content_expire());
+ *                                            content_forget()
+ * absent: kept, bytes elsewhere   no         content_supply(); content_forget(): freed
+ * free: none of these             yes        content_hold(), content_keep(); content_trim(),
+ *                                            content_drop(), content_expire(): freed
  *
  * The index is a table with open addressing.  Each slot has 32 bits of the object's hash beside the
  * pointer, so a probe rarely touches another object: 12 bytes per slot, of which at most 3/4 are

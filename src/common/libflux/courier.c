@@ -1,9 +1,9 @@
 /* courier.c - reliable requests, in the order in which they were posted.
  *
- * state      meaning                                left when
- * idle       nothing is queued                      courier_post()
- * sent       the first parcel is under way          it is answered: the next is sent, or idle
- * pausing    its receiver had no room               the pause is over: it is sent again
+ * state      meaning                        left when                                     by
+ * idle       nothing is queued              courier_post()                                post
+ * sent       the first parcel is under way  it is answered: the next is sent, or idle     answer_cb
+ * pausing    its receiver had no room       the pause is over: it is sent again           timer_cb
  *
  * Invariants:
  *  1. At most one request is under way, so a request that was refused for lack of room cannot be

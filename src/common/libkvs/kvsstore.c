@@ -1,10 +1,13 @@
 /* kvsstore.c - the store: transactions make a new root, and objects that no root needs are
  * reclaimed.
  *
- * state of an object      kept  refs                   on the zero list
- * referred to             1     number of referrers    after it was made, until looked at
- * not referred to         1     0                      yes, unless it is being written to disk
- * left over               0     0                      no: content.c may drop it any time
+ * state of an object  kept  refs                 on the zero list                  entered by
+ * referred to         1     number of referrers  after it was made, until looked   child_refer
+ *                                                at
+ * not referred to     1     0                    yes, unless it is being written   kvsstore_let_go
+ *                                                to disk
+ * left over           0     0                    no: content.c may drop it any     kvsstore_collect
+ *                                                time
  *
  * Garbage.  References are counted exactly: a kept object refers to its children; the store refers
  * to the root, to roots that are held and to uploads.  An object whose count falls to zero is

@@ -9,10 +9,10 @@
  * durable with one fdatasync if one of them must be.  The next group gathers meanwhile: groups grow
  * with the load, and a single writer waits for its own write only.
  *
- * state of a request   where it is                 left when
- * waiting              `queue`                     the thread takes the queue
- * in a transaction     the group, then `open`      commit; or rollback: all of them fail
- * done                 `ready`                     dispatch()
+ * state of a request   where it is              left when                                by
+ * waiting              `queue`                  the thread takes the queue               take
+ * in a transaction     the group, then `open`   commit; or rollback: all of them fail    tx_end
+ * done                 `ready`                  its done() is called                     dispatch()
  *
  * An idle thread tidies: it deletes journal rows that a checkpoint made obsolete, in steps of a
  * MiB, and after IDLE_MS without requests returns space to the file system.

@@ -11,11 +11,12 @@
  *    kvs.checkpoint-bytes       length of the journal          16M
  *    kvs.checkpoint-interval    seconds after a change         10
  *
- *    state       what happens                            left when
- *    starting    settings, driver, file, km_restore.c    all is restored
- *    working     requests go to the driver               a write fails
+ *    state       what happens                            left when (by)
+ *    starting    settings, driver, file, km_restore.c    all is restored (km_restore.c: finish)
+ *    working     requests go to the driver               a write fails (write_failed)
  *    failing     no write is sent; those that are out    all are back: keeps return to what is
  *                come back with the same error           durable, and the driver resumes
+ *                                                        (km_disk_recover)
  *
  * Invariants:
  *  1. Requests reach the driver in the order of their submission here.

@@ -13,11 +13,12 @@
  * master applies the whole when it has `nprocs` calls.  Each instance on the way down takes the new
  * root before it answers.
  *
- * state          what happens                                      left when
- * gathering      calls are merged, and sent upstream               all calls are here (master), or
- *                                                                  the first message was answered
- * applying       the fence is in the master's queue                it was applied or refused
- * over           all participants have been answered               -
+ * state       what happens                          left when (by)
+ * gathering   calls are merged, and sent upstream   all calls are here (master: join), the first
+ *                                                   message was answered (over_cb), or a
+ *                                                   participant is gone (fence_abort)
+ * applying    the fence is in the master's queue    it was applied or refused (km_fence_done)
+ * over        all participants have been answered   at once: it is freed
  *
  * What is merged is a set, and what goes upstream is packed: equal keys once, and equal values
  * once, also when they are in several messages (km_merge.c).  So messages do not grow with the

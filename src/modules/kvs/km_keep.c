@@ -4,11 +4,12 @@
  * checkpoint (km_checkpoint.c) makes rows obsolete.  A restart loads the objects, takes the root of
  * the last checkpoint, and replays the rows that are left.
  *
- * state of a change     kvs.sync=commit            kvs.sync=interval
- * applied               its row is sent at once    it is done; its row waits for the interval
- * sent                  the driver has the row     the driver has the row
- * durable               it is done                 its row is freed
- * failed                it is undone               its row waits for the next interval
+ * state of a change  entered by      kvs.sync=commit          kvs.sync=interval
+ * applied            km_keep_change  its row is sent at once  it is done; its row waits for the
+ *                                                             interval
+ * sent               row_send        the driver has the row   the driver has the row
+ * durable            row_durable     it is done               its row is freed
+ * failed             row_failed      it is undone             its row waits for the next interval
  *
  * A commit that asks for durability (flux_kvs_commit_durable()) is answered when its row is durable
  * in both cases.  With kvs.sync=interval its row is sent at once, after the rows that wait.

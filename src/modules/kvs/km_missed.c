@@ -6,9 +6,9 @@
  * The event kvs.namespace-removed ends a namespace at all instances.  An instance that learns that
  * events were lost ("event.lost") doubts every namespace that it knows, and asks rank 0 about them.
  *
- *    state of a namespace    meaning                                 left when
- *    trusted                 no event was lost since it was found    event.lost
- *    doubted                 to be asked about, or asked about       rank 0 has answered
+ *    state of a namespace   meaning                                left when (by)
+ *    trusted                no event was lost since it was found   event.lost (km_missed_doubt)
+ *    doubted                to be asked about, or asked about      rank 0 has answered (answered)
  *
  * Invariants:
  *  1. One request is under way at a time, with at most BATCH namespaces.

@@ -3,12 +3,12 @@
  * Purpose: an instance has a struct km_ns for each namespace that it knows.  How it finds the
  * namespace is in km_space.c, with states of its own; the states here are about the root.
  *
- * state      what happens                                        left when
- * starting   the instance reads its attributes; requests wait    the attributes have arrived
- *            in `early`
- * fetching   not at the master: kvs.getroot is under way;        a root has arrived
+ * state      what happens                                       left when (by)
+ * starting   the instance reads its attributes; requests wait   the attributes have arrived
+ *            in `early`                                         (km_ns_begin; master: km_ns_serve)
+ * fetching   not at the master: kvs.getroot is under way;       a root has arrived (km_ns_root_set)
  *            requests wait
- * ready      requests are served                                 the namespace ends
+ * ready      requests are served                                the namespace ends (km_ns_shut)
  *
  * Roots arrive with the event kvs.setroot and with every answer that passes on its way down the
  * tree. A newer root replaces an older one, never the other way round.  This gives clients
@@ -247,7 +247,9 @@ static void refresh_all(struct km_ns *ns, int errnum, const char *error)
     }
 }
 
-/* What was asked of the master was asked after all that was known then had been heard of. */
+/* Take the root of an answer.  A request to the master was sent when this instance already had the
+ * version `asked_at`: an answer with an older root, or with another root of the same version, means
+ * that the master's store has begun anew. */
 static int root_answered(struct km_ns *ns, const struct kvs_root *r, errmsg_t *err)
 {
     bool anew = ns->asked_master && ns->ready &&

@@ -2,12 +2,17 @@
  *
  * For one namespace after the other:
  *
- *    state     what the driver returns             what happens to it
- *    NODES     directories and indexes, in pages   each is checked against its hash and stored
- *    BLOBS     names of large values; small ones   likewise; bytes of large values stay on disk
- *    ROWS      the journal since the checkpoint    each row is applied, from the checkpoint's root
- *                                                  on, and must result in the root that it names
- *    LOADING   bytes that a row needs (append)     they are held until the row is applied
+ *    state     what the driver returns      what happens to it                       next (by)
+ *    NODES     directories and indexes, in  each is checked against its hash and     BLOBS
+ *              pages                        stored                                   (load_page)
+ *    BLOBS     names of large values;       likewise; bytes of large values stay on  ROWS
+ *              small ones                   disk                                     (take_root)
+ *    ROWS      the journal since the        each row is applied, from the            LOADING
+ *              checkpoint                   checkpoint's root on, and must result    (load_next);
+ *                                           in the root that it names                next namespace
+ *                                                                                    (space_done)
+ *    LOADING   bytes that a row needs       they are held until the row is applied   ROWS (load_cb)
+ *              (append)
  *
  * Once all are restored, they are opened, the primary last; requests wait until then.
  *

@@ -1,8 +1,10 @@
 /* resrc_probe.c - runs flux-inventory beside the broker (see resrc_probe.h).
  *
- *    state      left when
- *    running    both streams have ended and the process is reaped; after TIMEOUT it is killed
- *    over       the callback has been called; nothing is watched any more
+ *    state      what happens                               left when (by)
+ *    running    its output is read; after TIMEOUT it is    both streams have ended and the process
+ *               killed (timer_cb)                          is reaped (finish)
+ *    over       the callback has been called; nothing is   never
+ *               watched any more
  *
  * The output is bounded: more than OUT_MAX bytes are a failure.
  *

@@ -4,11 +4,12 @@
  * file (attribute resrc.config, or the section `resource` of config.file); if that names nodes, the
  * session has only these.  The overlay tells which brokers are up.
  *
- *    state      lasts until                                                  requests
+ *    state      lasts until (left by)                                        requests
  *    starting   configuration and switches are known, and fit each other     wait
+ *               (resrc_root_known)
  *    unsettled  drained nodes and ranks that are up are known, the session   wait
  *               runs, and all these ranks have reported their resources (or
- *               PATIENCE times TICK seconds have passed)
+ *               PATIENCE times TICK seconds have passed) (settle)
  *    settled    the end                                                      are answered
  *
  *    up is          if nodes come from            condition

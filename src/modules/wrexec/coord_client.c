@@ -3,10 +3,13 @@
  * Purpose: connect the client of a job (wrexec.listen) to its output and its result, whether the
  * client arrives before the job, while it runs, or after its end.
  *
- *     state of a request   meaning
- *     early                the job has not been launched; the request is in `early`, by job id
- *     joined               the client receives output, notices and, last, the result
- *     (answered)           the job had ended already; the result was the only answer
+ *     state of a request   meaning                                            entered by
+ *     early                the job has not been launched; the request is in   try_listen
+ *                          `early`, by job id
+ *     joined               the client receives output, notices and, last,     try_listen,
+ *                          the result                                         coord_clients_job
+ *     (answered)           the job had ended already; the result was the      try_listen
+ *                          only answer
  *
  * Invariants:
  *  1. A client's requests are in the client's own list, so the cost of a disconnect depends on the

@@ -8,9 +8,9 @@
  * their marks.  If the marks of one name differ, the launch gets a list of made-up names
  * (wrexec_launch.hosts), which are equal for nodes that share a host.
  *
- *    state of a rank   meaning                            left when
- *    unknown           not asked, or it gave an error     a launch needs its mark
- *    asked             wrexec.host has been sent          it answers
+ *    state of a rank   meaning                            left when                  by
+ *    unknown           not asked, or it gave an error     a launch needs its mark    ask_rank
+ *    asked             wrexec.host has been sent          it answers                 answer_cb
  *    known             its mark is known: a number        never
  *
  * Invariants:

@@ -1,9 +1,11 @@
 /* coord_job.c - the life of a job at rank 0, from its start to the report of its end.
  *
- *     state     activity                                     left when
- *     running   output goes to the client or to the store    all tasks have ended, no output waits
- *     storing   the last output is being committed           the store has answered
- *     over      the end has been reported                    the reaper frees the job
+ *     state     activity                                    left when (by)
+ *     running   output goes to the client or to the store   all tasks have ended, no output waits
+ *                                                           (coord_job_finished)
+ *     storing   the last output is being committed          the store has answered
+ *                                                           (coord_job_finished)
+ *     over      the end has been reported                   the reaper frees the job (reaper_cb)
  *
  * Invariants:
  *  1. The first failure decides the exit code and the error message, and ends the job: by SIGKILL,

@@ -12,11 +12,15 @@
  * take up room until all of them have ended, and those of a group until all of the group have.  A
  * group fills the nodes in the order of their ranks; with --overcommit it is spread evenly.
  *
- *     state of a group   meaning                                     left when
- *     starting           spawn_req awaits its answer                 all nodes said STARTED; or a
- *                                                                    failure: refused
- *     running            its failures are those of the job           all its tasks have ended
- *     refused            the tasks that were started are killed      all its tasks have ended
+ *     state of a group   meaning                                  left when (by)
+ *     starting           spawn_req awaits its answer              all nodes said STARTED
+ *                                                                 (coord_spawn_started); or a
+ *                                                                 failure: refused
+ *                                                                 (coord_spawn_refuse)
+ *     running            its failures are those of the job        all its tasks have ended
+ *                                                                 (coord_spawn_over)
+ *     refused            the tasks that were started are killed   all its tasks have ended
+ *                                                                 (coord_spawn_over)
  *
  * Invariants:
  *  1. Every request gets one answer.  If all tasks run, the answer is the name of the namespace;

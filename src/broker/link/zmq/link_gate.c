@@ -5,11 +5,13 @@
  * connection.  This file therefore knows of every incoming connection whether a neighbor has
  * identified itself on it:
  *
- * state     meaning                                     left when
- * strange   accepted; the peer is not identified yet    a frame with a neighbor's rank and key
- *                                                       came: kept.  Cut off, or ended by the peer
- * kept      it belongs to a neighbor (conn.peer)        it ended: that neighbor is lost; or another
- *                                                       broker took its place: cut off
+ * state     meaning                                    left when (by)
+ * strange   accepted; the peer is not identified yet   a frame with a neighbor's rank and key came:
+ *                                                      kept (link_gate_admit).  Cut off (on_sweep,
+ *                                                      bound_strangers), or ended by the peer
+ * kept      it belongs to a neighbor (conn.peer)       it ended: that neighbor is lost (ended); or
+ *                                                      another broker took its place: cut off
+ *                                                      (link_gate_forget)
  *
  * Invariants:
  *  1. Strange TCP connections are bounded: per address by what all neighbors of this broker would
