@@ -1,8 +1,9 @@
-/* What the subcommands of `flux` share: one file src/cmd/cmd_NAME.c each, one program.
+/* What the subcommands of `flux` share: one file cmd_NAME.c each, one program.
  *
  * To add a command NAME:
  *   1. write src/cmd/cmd_NAME.c with  int cmd_NAME(struct cmd *c, int argc, char **argv)
- *   2. list the file in src/cmd/Makemodule.am
+ *   2. list the file in src/cmd/Makemodule.am (those of one subject have a folder with a
+ *      Makemodule.am of its own: session, module, resource, ...)
  *   3. if it is new to the project, add a line to src/cmd/cmd_list.h and a page
  *      doc/man1/flux-NAME.rst
  *

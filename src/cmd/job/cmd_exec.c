@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "../cmd_all.h"
-#include "../cmd_res.h"
-#include "../cmd_session.h"
+#include "../resource/cmd_res.h"
+#include "../session/cmd_session.h"
 #include "job_attach.h"
 
 extern char **environ;

@@ -43,7 +43,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../cmd_res.h"
+#include "../resource/cmd_res.h"
 #include "libjob/job.h"
 #include "libjob/job_wire.h"
 #include "libsubprocess/spawn.h"

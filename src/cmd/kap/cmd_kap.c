@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "../cmd_all.h"
-#include "../cmd_session.h"
+#include "../session/cmd_session.h"
 #include "kap.h"
 #include "libkvs/kvs_key.h"
 #include "libutil/size.h"

@@ -27,7 +27,7 @@
 #include <unistd.h>
 
 #include "../cmd_private.h"
-#include "../cmd_res.h"
+#include "../resource/cmd_res.h"
 #include "libflux/paths.h"
 #include "libidset/hostlist.h"
 #include "libutil/hmap.h"

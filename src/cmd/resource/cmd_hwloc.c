@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cmd_all.h"
+#include "../cmd_all.h"
 #include "cmd_res.h"
 #include "libresource/resrc_wire.h"
 #include "libutil/size.h"

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "cmd_all.h"
+#include "../cmd_all.h"
 #include "cmd_session.h"
 #include "libflux/overlay_wire.h"
 

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "cmd_all.h"
+#include "../cmd_all.h"
 #include "cmd_session.h"
 
 static const struct cmd_opt opts[] = {

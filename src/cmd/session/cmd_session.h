@@ -2,7 +2,7 @@
 #ifndef CMD_CMD_SESSION_H
 #define CMD_CMD_SESSION_H
 
-#include "cmd.h"
+#include "../cmd.h"
 #include "libtopology/topology.h"
 
 /* state      meaning

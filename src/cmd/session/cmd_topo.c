@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cmd_all.h"
+#include "../cmd_all.h"
 #include "cmd_session.h"
 
 static const struct cmd_opt opts[] = {

@@ -17,7 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cmd_all.h"
+#include "../cmd_all.h"
 #include "libflux/paths.h"
 #include "libsettings/settings.h"
 #include "libtopology/topology.h"

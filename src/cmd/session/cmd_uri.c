@@ -11,10 +11,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cmd_all.h"
+#include "../cmd_all.h"
 #include "libflux/attr.h"
-#include "nest/nestlink.h"
-#include "nest/nesturi.h"
+#include "../nest/nestlink.h"
+#include "../nest/nesturi.h"
 
 static const struct cmd_opt opts[] = {
     {'j', "json", NULL, "print a JSON object"},

@@ -23,7 +23,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "cmd_all.h"
+#include "../cmd_all.h"
 #include "cmd_resource.h"
 #include "libresource/resrc_wire.h"
 #include "libutil/size.h"

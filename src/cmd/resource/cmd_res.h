@@ -2,7 +2,7 @@
 #ifndef CMD_CMD_RES_H
 #define CMD_CMD_RES_H
 
-#include "cmd.h"
+#include "../cmd.h"
 #include "libresource/resgraph.h"
 
 struct res {

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "job/job_args.h"
+#include "../job/job_args.h"
 #include "libutil/strbuf.h"
 
 /* A job that has nodes. */

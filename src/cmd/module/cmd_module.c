@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cmd_all.h"
+#include "../cmd_all.h"
 #include "cmd_module_trace.h"
-#include "cmd_session.h"
+#include "../session/cmd_session.h"
 #include "libschema/schema.h"
 #include "libflux/module_wire.h"
 #include "libutil/hmap.h"

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "cmd_module_trace.h"
-#include "cmd_session.h"
+#include "../session/cmd_session.h"
 #include "libflux/trace_wire.h"
 #include "libutil/strvec.h"
 

@@ -2,7 +2,7 @@
 #ifndef CMD_CMD_RESOURCE_H
 #define CMD_CMD_RESOURCE_H
 
-#include "cmd.h"
+#include "../cmd.h"
 #include "cmd_res.h"
 
 /* Print one line for each place of a level: its nodes that are free, allocated and unusable, its
