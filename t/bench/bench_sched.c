@@ -203,7 +203,7 @@ static void set_policy(sched_t *s, const char *policy)
 
     if (!p)
         bench_die("there is no policy %s", policy);
-    if (sched_set_queue_policy(s, p, colon ? colon + 1 : NULL, &err) < 0)
+    if (sched_policy_set_queue(s, p, colon ? colon + 1 : NULL, &err) < 0)
         bench_die("%s: %s", policy, err.text);
     free(name);
 }
@@ -230,7 +230,7 @@ static double library(const struct mix *mix, const struct demands *least)
     if (!records || !pass || !slice || !walk || !l.heap || !(l.s = sched_create()))
         bench_die("out of memory");
     set_policy(l.s, mix->queue);
-    if (sched_set_node_policy(l.s, sched_builtin(mix->node), NULL, NULL) < 0)
+    if (sched_policy_set_nodes(l.s, sched_builtin(mix->node), NULL, NULL) < 0)
         bench_die("there is no policy %s", mix->node);
     lib_nodes(l.s, mix->whole);
     t = busy_us();

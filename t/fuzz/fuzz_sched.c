@@ -99,8 +99,8 @@ static void set_policy(struct state *st, uint8_t a)
     static const char *const queues[] = {"fcfs", "easy", "conservative"};
     static const char *const nodes[] = {"first-fit", "best-fit", "spread"};
 
-    sched_set_queue_policy(st->s, sched_builtin(queues[a % 3]), NULL, NULL);
-    sched_set_node_policy(st->s, sched_builtin(nodes[a / 3 % 3]), NULL, NULL);
+    sched_policy_set_queue(st->s, sched_builtin(queues[a % 3]), NULL, NULL);
+    sched_policy_set_nodes(st->s, sched_builtin(nodes[a / 3 % 3]), NULL, NULL);
 }
 
 static void inventory(struct state *st, bool gpus)
@@ -165,7 +165,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             if (b % 2)
                 sched_remove(st.s, a % JOBS);
             else
-                sched_estimate(st.s, a % JOBS, st.now, 0, &t, why);
+                sched_why_estimate(st.s, a % JOBS, st.now, 0, &t, why);
             break;
         case 8:
             set_nodes(&st, a);

@@ -57,7 +57,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
         while (sched_pass(s, 1000., 1000, &ops))
             ;
         for (size_t i = 0; i < data.nadd; i++)
-            sched_estimate(s, data.add[i].id, 1000., 0, &t, why);
+            sched_why_estimate(s, data.add[i].id, 1000., 0, &t, why);
         for (size_t i = 0; i < data.nremove; i++)
             sched_remove(s, data.remove[i]);
         for (size_t i = 0; i < data.nfree; i++)

@@ -485,8 +485,8 @@ sched_t *sched_create(void)
     s->expiration = s->too_late = SCHED_NEVER;
     if (!(s->jobs = hmap_create_u64(NULL)) || !(s->held = hmap_create_u64(NULL)) ||
         !(s->shapes = hmap_create_u64(NULL)) ||
-        sched_set_queue_policy(s, sched_builtin("easy"), NULL, NULL) < 0 ||
-        sched_set_node_policy(s, sched_builtin("first-fit"), NULL, NULL) < 0 ||
+        sched_policy_set_queue(s, sched_builtin("easy"), NULL, NULL) < 0 ||
+        sched_policy_set_nodes(s, sched_builtin("first-fit"), NULL, NULL) < 0 ||
         sched_inventory(s, NULL, NULL, NULL, NULL) < 0) {
         sched_destroy(s);
         errno = ENOMEM;

@@ -60,11 +60,12 @@ const struct sched_policy *sched_builtin(const char *name);
 /* Use this policy for the queue (nodes), at once; the table has to outlive its use.  `arg`: what
  * follows ':' in its name, or NULL.  0, or -1 with EINVAL (not such a policy, or it refused `arg`)
  * or ENOMEM and a sentence; then the old one stays. */
-int sched_set_queue_policy(sched_t *s, const struct sched_policy *p, const char *arg,
+int sched_policy_set_queue(sched_t *s, const struct sched_policy *p, const char *arg,
                            errmsg_t *err);
-int sched_set_node_policy(sched_t *s, const struct sched_policy *p, const char *arg, errmsg_t *err);
-const char *sched_queue_policy_name(const sched_t *s);
-const char *sched_node_policy_name(const sched_t *s);
+int sched_policy_set_nodes(sched_t *s, const struct sched_policy *p, const char *arg,
+                           errmsg_t *err);
+const char *sched_policy_queue_name(const sched_t *s);
+const char *sched_policy_nodes_name(const sched_t *s);
 
 /* --- what there is --- */
 
@@ -127,10 +128,10 @@ struct sched_ops {
  * library but sched_free() and sched_where() may be called.  true: there is more to do. */
 bool sched_pass(sched_t *s, double now, size_t budget, const struct sched_ops *ops);
 /* Would sched_pass() have something to do: has anything changed since the last one was through? */
-bool sched_wants_pass(const sched_t *s);
+bool sched_pass_wanted(const sched_t *s);
 /* The next time at which a pass is due without a call (a reservation begins, priorities age), or
  * a negative number. */
-double sched_next_time(const sched_t *s);
+double sched_pass_next_time(const sched_t *s);
 
 /* --- looking --- */
 
@@ -138,8 +139,8 @@ double sched_next_time(const sched_t *s);
  * clause, "waits for 4 nodes: 2 are free; job 17 holds the rest until 14:03:20" (times of the day
  * are UTC; `shift`: seconds to be added to times of this library for the wall clock's).  -1 with
  * ENOENT: not in the queue (it may be running). */
-int sched_estimate(sched_t *s, uint64_t id, double now, double shift, double *t,
-                   char why[SCHED_REASON_MAX]);
+int sched_why_estimate(sched_t *s, uint64_t id, double now, double shift, double *t,
+                       char why[SCHED_REASON_MAX]);
 /* Id of the job at this place of the queue (from 0, held ones not counted); 0: none. */
 uint64_t sched_queue_at(const sched_t *s, size_t i);
 /* Where a job runs: names of its leaf switches, folded as a hostlist ("leaf[0-3]"), freed by the

@@ -147,11 +147,11 @@ static int copy_claim(sched_t *s, struct claim *c)
 
         c->shares |= nd->nheld > 1;
         if (nd->usable && nd->held_last->claim == c)
-            rc = sched_set_add(&set, p->node, 1);
+            rc = sched_place_set_add(&set, p->node, 1);
     }
     if (rc < 0) {
-        sched_set_clear(&set);
-        sched_set_clear(&marks);
+        sched_place_set_clear(&set);
+        sched_place_set_clear(&marks);
         return -1;
     }
     marks.crosses = c->crosses ? c->crosses : SCHED_CROSS_NOTHING;
@@ -279,7 +279,7 @@ static void deny_all(sched_t *s, struct sched_tree *t, const struct sched_ops *o
     struct sched_tree_node *n;
 
     while ((n = sched_tree_first(t)))
-        sched_deny(s, sched_job_among(n), ops);
+        sched_pass_deny(s, sched_job_among(n), ops);
 }
 
 /* Deny the jobs of shapes that can never fit, and log shapes that wait for missing nodes. */
@@ -345,7 +345,7 @@ static int start_cb(struct sched_whole_job *w, double now, void *arg)
     j->whole = NULL; /* the engine moves it itself */
     s->stats.decisions++;
     s->whole_starts = true;
-    if (sched_start(s, j, c, ops) < 0) {
+    if (sched_pass_start(s, j, c, ops) < 0) {
         s->whole_starts = false;
         j->whole = w;
         return -1;

@@ -23,7 +23,7 @@
 
 #define DEPTH_MAX 10000
 
-void *sched_no_argument(const char *arg, char *err, size_t size)
+void *sched_builtin_no_argument(const char *arg, char *err, size_t size)
 {
     static const char nothing;
 
@@ -104,7 +104,7 @@ static enum sched_blocked conservative_blocked(void *state, const struct sched_p
     return reserved < *depth ? SCHED_BLOCKED_RESERVE : SCHED_BLOCKED_BACKFILL;
 }
 
-static const struct sched_queue_policy fcfs = {.create = sched_no_argument,
+static const struct sched_queue_policy fcfs = {.create = sched_builtin_no_argument,
                                                .blocked = fcfs_blocked};
 static const struct sched_queue_policy easy = {
     .create = easy_create, .destroy = free, .blocked = easy_blocked};
@@ -112,11 +112,11 @@ static const struct sched_queue_policy conservative = {
     .create = conservative_create, .destroy = free, .blocked = conservative_blocked};
 static const struct sched_queue_policy replan = {
     .create = conservative_create, .destroy = free, .blocked = conservative_blocked};
-static const struct sched_node_policy first_fit = {.create = sched_no_argument,
+static const struct sched_node_policy first_fit = {.create = sched_builtin_no_argument,
                                                    .order = SCHED_NODES_BY_RANK};
-static const struct sched_node_policy best_fit = {.create = sched_no_argument,
+static const struct sched_node_policy best_fit = {.create = sched_builtin_no_argument,
                                                   .order = SCHED_NODES_FULLEST};
-static const struct sched_node_policy spread = {.create = sched_no_argument,
+static const struct sched_node_policy spread = {.create = sched_builtin_no_argument,
                                                 .order = SCHED_NODES_EMPTIEST};
 
 static const struct sched_policy builtin[] = {

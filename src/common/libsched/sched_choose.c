@@ -34,7 +34,7 @@ void sched_choose_destroy(sched_t *s)
     if (!c)
         return;
     sched_place_destroy(c->marks);
-    sched_set_clear(&c->set);
+    sched_place_set_clear(&c->set);
     free(c->room);
     free(c->slots);
     free(c);
@@ -45,7 +45,7 @@ int sched_choose_set(const struct claim *c, struct sched_set *set)
 {
     set->nrange = set->nodes = 0;
     for (size_t i = 0; i < c->npieces; i++) {
-        if (sched_set_add(set, sched_claim_piece(c, i)->node, 1) < 0)
+        if (sched_place_set_add(set, sched_claim_piece(c, i)->node, 1) < 0)
             return -1;
     }
     return 0;
@@ -87,7 +87,7 @@ void sched_choose_released(sched_t *s, struct claim *c)
 
 int sched_choose_renew(sched_t *s)
 {
-    const struct sched_plugin_switches *sw = sched_switches_view(s->map->sw);
+    const struct sched_plugin_switches *sw = sched_place_switches_view(s->map->sw);
     size_t words = s->map->words + 1;
     struct choices *c;
     size_t pos = 0;
@@ -129,7 +129,7 @@ int sched_choose_renew(sched_t *s)
 static void make_view(sched_t *s, const struct shape *sh, size_t n, struct sched_plugin_view *v)
 {
     struct choices *c = s->choices;
-    const struct sched_plugin_switches *sw = sched_switches_view(s->map->sw);
+    const struct sched_plugin_switches *sw = sched_place_switches_view(s->map->sw);
     const struct sched_plugin_view *m = sched_place_view(c->marks);
     bool nodes = sh->req.nnodes > 0;
 
@@ -154,7 +154,7 @@ static void make_view(sched_t *s, const struct shape *sh, size_t n, struct sched
 
         if (!nd->usable || !sched_shape_node_could(s->map, sh, i))
             continue;
-        slots = sched_shape_slots(s, sh, i, &a);
+        slots = sched_select_shape_slots(s, sh, i, &a);
         c->leaf_free[sw->leaf_of[i]] += slots;
         c->pod_free[sw->pod_of[sw->leaf_of[i]]] += slots;
     }

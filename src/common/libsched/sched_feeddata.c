@@ -80,7 +80,7 @@ static int read_running(struct sched_feeddata *f, const json_t *entry, errmsg_t 
 static int read_ids(const json_t *array, uint64_t *ids, size_t *n, errmsg_t *err)
 {
     for (; *n < json_array_size(array); (*n)++) {
-        if (sched_id_decode(json_array_get(array, *n), &ids[*n], err) < 0)
+        if (sched_wire_id_decode(json_array_get(array, *n), &ids[*n], err) < 0)
             return -1;
     }
     return 0;
@@ -108,7 +108,7 @@ int sched_feeddata_read(struct sched_feeddata *f, const struct sched_feed *in, e
     }
     json_array_foreach(in->urgency, i, entry)
     {
-        if (sched_urgency_decode(entry, &f->urgency[i], &f->level[i], err) < 0)
+        if (sched_wire_urgency_decode(entry, &f->urgency[i], &f->level[i], err) < 0)
             return -1;
         f->nurgency++;
     }

@@ -26,7 +26,7 @@ struct sched_loaded {
     const struct sched_policy *policy;
 };
 
-void sched_unload(sched_loaded_t *l)
+void sched_load_destroy(sched_loaded_t *l)
 {
     int saved = errno;
 
@@ -140,12 +140,12 @@ sched_loaded_t *sched_load(const char *spec, const char *dirs,
     sched_loaded_t *l = calloc(1, sizeof(*l));
 
     if (!l || !(l->spec = strdup(spec)) || split(l) < 0) {
-        sched_unload(l);
+        sched_load_destroy(l);
         errmsg_fail(err, ENOMEM, "out of memory for policy %s", spec);
         return NULL;
     }
     if (load(l, dirs, modules, err) < 0) {
-        sched_unload(l);
+        sched_load_destroy(l);
         return NULL;
     }
     return l;

@@ -20,7 +20,7 @@ typedef struct sched_loaded sched_loaded_t;
  * (it is not a policy, and why) or ENOMEM and a sentence. */
 sched_loaded_t *sched_load(const char *spec, const char *dirs,
                            char *(*modules)(const char *name, errmsg_t *err), errmsg_t *err);
-void sched_unload(sched_loaded_t *l); /* NULL-safe, keeps errno */
+void sched_load_destroy(sched_loaded_t *l); /* NULL-safe, keeps errno */
 
 const struct sched_policy *sched_loaded_policy(const sched_loaded_t *l);
 const char *sched_loaded_arg(const sched_loaded_t *l); /* NULL: none */

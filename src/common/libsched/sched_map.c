@@ -61,7 +61,7 @@ void sched_map_destroy(struct map *m)
         free(m->ncores_at_least);
         free(m->pools);
         free(m->given);
-        sched_switches_destroy(m->sw);
+        sched_place_switches_destroy(m->sw);
         resgraph_switches_clear(&m->names);
         resgraph_destroy(m->graph);
         free(m);
@@ -104,8 +104,8 @@ static int map_switches(struct map *m)
         m->alike &= rn.kind == m->nodes[0].kind;
     if (resgraph_switches(m->graph, &m->names) < 0)
         return -1;
-    m->sw = sched_switches_create((uint32_t)m->n, m->names.nleaves > 0 ? m->names.leaf : NULL,
-                                  m->names.nleaves, m->names.pod, m->names.npods);
+    m->sw = sched_place_switches_create((uint32_t)m->n, m->names.nleaves > 0 ? m->names.leaf : NULL,
+                                        m->names.nleaves, m->names.pod, m->names.npods);
     return m->sw ? 0 : -1;
 }
 

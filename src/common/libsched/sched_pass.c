@@ -133,7 +133,7 @@ static bool admitted(sched_t *s, struct job *j)
     return rc != 0;
 }
 
-int sched_start(sched_t *s, struct job *j, struct claim *c, const struct sched_ops *ops)
+int sched_pass_start(sched_t *s, struct job *j, struct claim *c, const struct sched_ops *ops)
 {
     rset_t *R = c ? sched_claim_rset(s->map, c) : NULL;
     double end = j->no_limit ? 0. : s->now + j->duration;
@@ -156,7 +156,7 @@ int sched_start(sched_t *s, struct job *j, struct claim *c, const struct sched_o
 
 static enum tried start(sched_t *s, struct job *j, struct claim *c, const struct sched_ops *ops)
 {
-    return sched_start(s, j, c, ops) == 0 ? STARTED : LATER;
+    return sched_pass_start(s, j, c, ops) == 0 ? STARTED : LATER;
 }
 
 static enum tried try_start(sched_t *s, struct job *j, const struct sched_ops *ops)
@@ -196,7 +196,7 @@ static enum tried start_reserved(sched_t *s, struct job *j, const struct sched_o
     return start(s, j, c, ops);
 }
 
-void sched_deny(sched_t *s, struct job *j, const struct sched_ops *ops)
+void sched_pass_deny(sched_t *s, struct job *j, const struct sched_ops *ops)
 {
     errmsg_t err = {"it asks for more than there is"};
     uint64_t id = j->id;
@@ -344,7 +344,7 @@ static enum sched_blocked look(sched_t *s, struct job *j, const struct sched_ops
     if (sched_shape_renew(s, j->shape) < 0)
         return 0;
     if (!j->shape->possible) {
-        sched_deny(s, j, ops);
+        sched_pass_deny(s, j, ops);
         return 0;
     }
     if (!j->shape->available) {
@@ -499,7 +499,7 @@ static void backfill_one(sched_t *s, const struct sched_ops *ops)
                     sizeof(top->key)) == 0) {
         sh->looked = sched_tree_key(&j->among);
         if (!sh->possible)
-            sched_deny(s, j, ops);
+            sched_pass_deny(s, j, ops);
         else {
             if ((t = try_start(s, j, ops)) == NO_ROOM)
                 t = try_swap(s, j, ops);
@@ -582,7 +582,7 @@ static double next_start(const sched_t *s)
     return i < s->nreserved ? s->reserved[i]->start : -1.;
 }
 
-bool sched_wants_pass(const sched_t *s)
+bool sched_pass_wanted(const sched_t *s)
 {
     return s->phase != PHASE_IDLE || s->sweep || (s->dirty && s->enabled && s->ready);
 }
@@ -605,7 +605,7 @@ bool sched_pass(sched_t *s, double now, size_t budget, const struct sched_ops *o
         }
         if (s->sweep && !sched_sweep(s))
             return true;
-        if (!sched_wants_pass(s))
+        if (!sched_pass_wanted(s))
             return false;
         pass_begin(s, now);
         if (sched_alike_begin(s, ops))
@@ -613,10 +613,10 @@ bool sched_pass(sched_t *s, double now, size_t budget, const struct sched_ops *o
     }
     s->stats.slices++;
     go_on(s, ops);
-    return sched_wants_pass(s);
+    return sched_pass_wanted(s);
 }
 
-double sched_next_time(const sched_t *s)
+double sched_pass_next_time(const sched_t *s)
 {
     double next = next_start(s);
 

@@ -42,8 +42,9 @@ static void group(uint32_t *begin, uint32_t *members, const uint32_t *of, uint32
     begin[0] = 0;
 }
 
-sched_switches_t *sched_switches_create(uint32_t nnodes, const uint32_t *leaf_of, uint32_t nleaves,
-                                        const uint32_t *pod_of, uint32_t npods)
+sched_switches_t *sched_place_switches_create(uint32_t nnodes, const uint32_t *leaf_of,
+                                              uint32_t nleaves, const uint32_t *pod_of,
+                                              uint32_t npods)
 {
     sched_switches_t *sw = calloc(1, sizeof(*sw));
     uint32_t *at;
@@ -53,7 +54,7 @@ sched_switches_t *sched_switches_create(uint32_t nnodes, const uint32_t *leaf_of
     if (sw)
         sw->mem = calloc((size_t)2 * nnodes + (size_t)3 * nleaves + npods + 2, sizeof(uint32_t));
     if (!sw || !sw->mem) {
-        sched_switches_destroy(sw);
+        sched_place_switches_destroy(sw);
         errno = ENOMEM;
         return NULL;
     }
@@ -93,7 +94,7 @@ sched_switches_t *sched_switches_create(uint32_t nnodes, const uint32_t *leaf_of
     return sw;
 }
 
-void sched_switches_destroy(sched_switches_t *sw)
+void sched_place_switches_destroy(sched_switches_t *sw)
 {
     int saved = errno;
 
@@ -104,20 +105,20 @@ void sched_switches_destroy(sched_switches_t *sw)
     errno = saved;
 }
 
-const struct sched_plugin_switches *sched_switches_view(const sched_switches_t *sw)
+const struct sched_plugin_switches *sched_place_switches_view(const sched_switches_t *sw)
 {
     return &sw->v;
 }
 
 /* --- sets --- */
 
-void sched_set_clear(struct sched_set *set)
+void sched_place_set_clear(struct sched_set *set)
 {
     free(set->range);
     *set = (struct sched_set){0};
 }
 
-int sched_set_add(struct sched_set *set, uint32_t first, uint32_t count)
+int sched_place_set_add(struct sched_set *set, uint32_t first, uint32_t count)
 {
     set->nodes += count;
     if (set->nrange > 0) {
@@ -441,7 +442,7 @@ static int ranges_of(const uint64_t *bits, size_t words, struct sched_set *set)
 
             if (len > 64 - lo)
                 len = 64 - lo;
-            if (sched_set_add(set, (uint32_t)(w * 64) + lo, len) < 0)
+            if (sched_place_set_add(set, (uint32_t)(w * 64) + lo, len) < 0)
                 return -1;
             left = lo + len >= 64 ? 0 : left & (~UINT64_C(0) << (lo + len));
         }
@@ -468,7 +469,7 @@ static int first_fit(const sched_place_t *p, uint32_t want, struct sched_set *se
                 len = 64 - lo;
             if (len > want)
                 len = want;
-            if (sched_set_add(set, (uint32_t)(w * 64) + lo, len) < 0)
+            if (sched_place_set_add(set, (uint32_t)(w * 64) + lo, len) < 0)
                 return -1;
             want -= len;
             left = lo + len >= 64 ? 0 : left & (~UINT64_C(0) << (lo + len));

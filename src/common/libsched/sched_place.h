@@ -29,10 +29,11 @@ typedef struct sched_switches sched_switches_t;
 
 /* leaf_of[node] < nleaves, pod_of[leaf] < npods; every node on some leaf.  Without (NULL, nleaves
  * and npods 0) all nodes hang on one leaf of one pod.  NULL with ENOMEM. */
-sched_switches_t *sched_switches_create(uint32_t nnodes, const uint32_t *leaf_of, uint32_t nleaves,
-                                        const uint32_t *pod_of, uint32_t npods);
-void sched_switches_destroy(sched_switches_t *sw); /* NULL-safe, keeps errno */
-const struct sched_plugin_switches *sched_switches_view(const sched_switches_t *sw);
+sched_switches_t *sched_place_switches_create(uint32_t nnodes, const uint32_t *leaf_of,
+                                              uint32_t nleaves, const uint32_t *pod_of,
+                                              uint32_t npods);
+void sched_place_switches_destroy(sched_switches_t *sw); /* NULL-safe, keeps errno */
+const struct sched_plugin_switches *sched_place_switches_view(const sched_switches_t *sw);
 
 /* --- the state --- */
 

@@ -180,8 +180,8 @@ static double node_from(const struct plan *p, uint32_t n, double t)
         struct avail a;
 
         p->s->work += 2;
-        sched_node_avail(p->s, n, &sp, &a, NULL);
-        if (sched_shape_slots(p->s, p->sh, n, &a) > 0)
+        sched_select_node_avail(p->s, n, &sp, &a, NULL);
+        if (sched_select_shape_slots(p->s, p->sh, n, &a) > 0)
             return t;
         t = next_change(p, nd, t);
     }
@@ -343,8 +343,8 @@ static uint32_t slots_of(struct plan *p, size_t i, const struct span *sp)
     uint32_t slots;
 
     p->s->work += 2;
-    sched_node_avail(p->s, n, sp, &a, NULL);
-    slots = sched_shape_slots(p->s, p->sh, n, &a);
+    sched_select_node_avail(p->s, n, sp, &a, NULL);
+    slots = sched_select_shape_slots(p->s, p->sh, n, &a);
     if (slots == 0 && !sp->alone)
         p->from[i] = next_change(p, &p->s->map->nodes[n], sp->from);
     return slots;
@@ -479,8 +479,8 @@ static size_t select_at(struct plan *p, double t, bool alone)
 
         if (!s->map->nodes[i].usable || !sched_shape_node_could(s->map, p->sh, i))
             continue;
-        sched_node_avail(s, i, &sp, &a, NULL);
-        if ((slots = sched_shape_slots(s, p->sh, i, &a)) > 0)
+        sched_select_node_avail(s, i, &sp, &a, NULL);
+        if ((slots = sched_select_shape_slots(s, p->sh, i, &a)) > 0)
             s->choice[n++] = (struct choice){i, p->sh->req.nnodes > 0 ? p->sh->nslots : slots, t};
     }
     s->work += s->map->n / 2;

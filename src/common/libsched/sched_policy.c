@@ -47,7 +47,7 @@ static int together(const struct sched_policy *queue, const struct sched_policy 
     return 0;
 }
 
-int sched_set_queue_policy(sched_t *s, const struct sched_policy *p, const char *arg, errmsg_t *err)
+int sched_policy_set_queue(sched_t *s, const struct sched_policy *p, const char *arg, errmsg_t *err)
 {
     struct made made;
     size_t pos = 0;
@@ -87,7 +87,7 @@ int sched_set_queue_policy(sched_t *s, const struct sched_policy *p, const char 
     return 0;
 }
 
-int sched_set_node_policy(sched_t *s, const struct sched_policy *p, const char *arg, errmsg_t *err)
+int sched_policy_set_nodes(sched_t *s, const struct sched_policy *p, const char *arg, errmsg_t *err)
 {
     const struct sched_policy *before = s->node;
     struct made made;
@@ -124,12 +124,12 @@ int sched_set_node_policy(sched_t *s, const struct sched_policy *p, const char *
     return 0;
 }
 
-const char *sched_queue_policy_name(const sched_t *s)
+const char *sched_policy_queue_name(const sched_t *s)
 {
     return s->queue->name;
 }
 
-const char *sched_node_policy_name(const sched_t *s)
+const char *sched_policy_nodes_name(const sched_t *s)
 {
     return s->node->name;
 }

@@ -381,11 +381,11 @@ struct avail {
     bool empty;
 };
 /* `bits` may be NULL. */
-void sched_node_avail(const sched_t *s, uint32_t n, const struct span *sp, struct avail *a,
-                      uint64_t *bits);
+void sched_select_node_avail(const sched_t *s, uint32_t n, const struct span *sp, struct avail *a,
+                             uint64_t *bits);
 /* Slots of the shape in that: for a shape of whole nodes' counts 1 or 0. */
-uint32_t sched_shape_slots(const sched_t *s, const struct shape *sh, uint32_t n,
-                           const struct avail *a);
+uint32_t sched_select_shape_slots(const sched_t *s, const struct shape *sh, uint32_t n,
+                                  const struct avail *a);
 /* When a claim that is held will end. */
 static inline double sched_claim_end(const struct claim *c, double now)
 {
@@ -530,8 +530,8 @@ int sched_choose_set(const struct claim *c, struct sched_set *set);
 
 /* Start the job with the claim, which is taken over (NULL: no memory).  0, or -1: it still
  * waits. */
-int sched_start(sched_t *s, struct job *j, struct claim *c, const struct sched_ops *ops);
-void sched_deny(sched_t *s, struct job *j, const struct sched_ops *ops);
+int sched_pass_start(sched_t *s, struct job *j, struct claim *c, const struct sched_ops *ops);
+void sched_pass_deny(sched_t *s, struct job *j, const struct sched_ops *ops);
 
 /* --- sched_builtin.c --- */
 
@@ -546,7 +546,7 @@ bool sched_builtin_whole(const struct sched_policy *p, const void *state,
                          enum sched_whole_queue *queue, uint32_t *reservations);
 
 /* `create` of a policy that takes no argument. */
-void *sched_no_argument(const char *arg, char *err, size_t size);
+void *sched_builtin_no_argument(const char *arg, char *err, size_t size);
 /* What the built-in policy (EASY) answers. */
 enum sched_blocked sched_builtin_blocked(uint32_t reserved);
 /* Does the policy (fcfs) let no job pass the first one that does not fit? */

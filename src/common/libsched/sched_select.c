@@ -69,8 +69,8 @@ static uint64_t memory_peak(const sched_t *s, const struct node *nd, const struc
     return peak;
 }
 
-void sched_node_avail(const sched_t *s, uint32_t n, const struct span *sp, struct avail *a,
-                      uint64_t *bits)
+void sched_select_node_avail(const sched_t *s, uint32_t n, const struct span *sp, struct avail *a,
+                             uint64_t *bits)
 {
     const struct map *m = s->map;
     const struct node *nd = &m->nodes[n];
@@ -116,8 +116,8 @@ void sched_node_avail(const sched_t *s, uint32_t n, const struct span *sp, struc
         a->memory = nd->memory - used;
 }
 
-uint32_t sched_shape_slots(const sched_t *s, const struct shape *sh, uint32_t n,
-                           const struct avail *a)
+uint32_t sched_select_shape_slots(const sched_t *s, const struct shape *sh, uint32_t n,
+                                  const struct avail *a)
 {
     uint64_t most = UINT32_MAX;
 
@@ -222,8 +222,8 @@ static bool take_node(struct search *q, uint32_t n)
     uint32_t slots;
 
     s->work++;
-    sched_node_avail(s, n, q->sp, &a, NULL);
-    if ((slots = sched_shape_slots(s, q->sh, n, &a)) == 0)
+    sched_select_node_avail(s, n, q->sp, &a, NULL);
+    if ((slots = sched_select_shape_slots(s, q->sh, n, &a)) == 0)
         return false;
     if (q->sh->req.nnodes > 0)
         slots = q->sh->nslots;
@@ -453,7 +453,7 @@ static void take_piece(sched_t *s, const struct shape *sh, struct piece *p, cons
         memcpy(p->bits, sched_map_all(m, ch->node), (m->cw + m->gw) * sizeof(uint64_t));
         return;
     }
-    sched_node_avail(s, ch->node, sp, &a, s->bits);
+    sched_select_node_avail(s, ch->node, sp, &a, s->bits);
     p->ncores = sh->cores * times;
     p->ngpus = sh->gpus * times;
     p->memory = sh->memory * times;

@@ -146,7 +146,7 @@ static uint32_t slots_when_empty(const sched_t *s, const struct shape *sh, uint3
     const struct node *nd = &s->map->nodes[n];
     struct avail a = {nd->ncores, nd->ngpus, nd->memory, true};
 
-    return sched_shape_slots(s, sh, n, &a);
+    return sched_select_shape_slots(s, sh, n, &a);
 }
 
 /* Slots, or nodes, on the nodes that are usable (or on all), as far as they count. */

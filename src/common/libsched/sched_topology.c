@@ -429,8 +429,8 @@ static uint32_t largest_block(view_t *v)
     return size;
 }
 
-bool sched_limits_of(const struct sched_node_policy *policy, void *state, view_t *v,
-                     struct sched_limits *l)
+bool sched_topology_limits_of(const struct sched_node_policy *policy, void *state, view_t *v,
+                              struct sched_limits *l)
 {
     if (policy == &sched_buddy) {
         uint32_t most = largest_block(v);
@@ -515,11 +515,11 @@ bool sched_topology_why(const struct sched_node_policy *policy, void *state,
 
 /* --- the tables --- */
 
-const struct sched_node_policy sched_compact = {.create = sched_no_argument,
+const struct sched_node_policy sched_compact = {.create = sched_builtin_no_argument,
                                                 .order = SCHED_NODES_BY_SELECT,
                                                 .select = compact_select,
                                                 .fits = enough_fits};
-const struct sched_node_policy sched_buddy = {.create = sched_no_argument,
+const struct sched_node_policy sched_buddy = {.create = sched_builtin_no_argument,
                                               .order = SCHED_NODES_BY_SELECT,
                                               .select = buddy_select,
                                               .fits = buddy_fits,

@@ -13,8 +13,8 @@ extern const struct sched_node_policy sched_compact, sched_buddy, sched_interfer
 /* The sizes of jobs that the policy can place.
  * False: there is no such answer for this policy (of whole nodes); each job has to be asked
  * about. */
-bool sched_limits_of(const struct sched_node_policy *policy, void *state,
-                     const struct sched_plugin_view *view, struct sched_limits *limits);
+bool sched_topology_limits_of(const struct sched_node_policy *policy, void *state,
+                              const struct sched_plugin_view *view, struct sched_limits *limits);
 
 /* Describe in `buf` what a refusing policy waits for, as a clause; false: it does not refuse, or is
  * unknown.  leaf_name, pod_name: names of switches, or NULL. */

@@ -168,9 +168,9 @@ static sched_switches_t *switches_of(const struct sched_whole_options *o)
     const fattree_t *t = o->tree;
 
     if (!t)
-        return sched_switches_create(o->nnodes, NULL, 0, NULL, 0);
-    return sched_switches_create(fattree_nnodes(t), fattree_leaves(t), fattree_nleaves(t),
-                                 fattree_pods(t), fattree_npods(t));
+        return sched_place_switches_create(o->nnodes, NULL, 0, NULL, 0);
+    return sched_place_switches_create(fattree_nnodes(t), fattree_leaves(t), fattree_nleaves(t),
+                                       fattree_pods(t), fattree_npods(t));
 }
 
 /* Everything that has no jobs yet.  0, or -1. */
@@ -277,8 +277,8 @@ struct sched_whole_job *sched_whole_run(sched_whole_t *w, uint64_t id, struct sc
         if (j)
             free(j->marks);
         free(j);
-        sched_set_clear(set);
-        sched_set_clear(marks);
+        sched_place_set_clear(set);
+        sched_place_set_clear(marks);
         errno = ENOMEM;
         return NULL;
     }
@@ -335,9 +335,9 @@ static void give_back(sched_place_t *place, const struct sched_whole_job *j)
 static void job_free(struct sched_whole_job *j)
 {
     if (j->marks)
-        sched_set_clear(j->marks);
+        sched_place_set_clear(j->marks);
     free(j->marks);
-    sched_set_clear(&j->set);
+    sched_place_set_clear(&j->set);
     free(j);
 }
 
@@ -368,10 +368,10 @@ void sched_whole_destroy(sched_whole_t *w)
     sched_place_destroy(w->empty);
     sched_place_destroy(w->later);
     sched_place_destroy(w->beside);
-    sched_set_clear(&w->R);
+    sched_place_set_clear(&w->R);
     sched_profile_clear(&w->profile);
     if (!w->borrowed)
-        sched_switches_destroy(w->sw);
+        sched_place_switches_destroy(w->sw);
     free(w);
     errno = saved;
 }
@@ -550,8 +550,8 @@ static void find_shadow(sched_whole_t *w)
 
 static void limit(sched_whole_t *w, int which)
 {
-    w->limited = sched_limits_of(w->policy, w->state,
-                                 sched_place_view(which ? w->beside : w->place), &w->limits[which]);
+    w->limited = sched_topology_limits_of(
+        w->policy, w->state, sched_place_view(which ? w->beside : w->place), &w->limits[which]);
 }
 
 /* With a policy that refuses: R, the state beside it, and its limits.  0, or -1. */

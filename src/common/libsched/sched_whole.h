@@ -44,9 +44,9 @@ struct sched_set {
     uint32_t nodes; /* in all: the policy buddy holds more than the job asked for */
     enum sched_crossing crosses;
 };
-void sched_set_clear(struct sched_set *set); /* frees what it has */
+void sched_place_set_clear(struct sched_set *set); /* frees what it has */
 /* Add nodes that come behind those it has.  0, or -1 with ENOMEM. */
-int sched_set_add(struct sched_set *set, uint32_t first, uint32_t count);
+int sched_place_set_add(struct sched_set *set, uint32_t first, uint32_t count);
 
 /* --- by names, as for a replay --- */
 

@@ -407,8 +407,8 @@ static bool put_obstacle(struct text *t, sched_t *s, const struct job *j, double
     return true;
 }
 
-int sched_estimate(sched_t *s, uint64_t id, double now, double shift, double *t,
-                   char why[SCHED_REASON_MAX])
+int sched_why_estimate(sched_t *s, uint64_t id, double now, double shift, double *t,
+                       char why[SCHED_REASON_MAX])
 {
     struct job *j = hmap_get_u64(s->jobs, id);
     struct text text = {why, SCHED_REASON_MAX};

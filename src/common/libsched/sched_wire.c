@@ -207,7 +207,7 @@ static json_t *entry_of(json_t *a, json_t *b, json_t *c)
     return entry;
 }
 
-json_t *sched_estimate_encode(uint64_t id, double t, const char *reason)
+json_t *sched_wire_estimate_encode(uint64_t id, double t, const char *reason)
 {
     json_t *text = json_string(reason);
     json_t *entry = entry_of(json_integer((json_int_t)id), t < 0. ? json_null() : json_real(t),
@@ -216,7 +216,7 @@ json_t *sched_estimate_encode(uint64_t id, double t, const char *reason)
     return entry;
 }
 
-int sched_id_decode(const json_t *entry, uint64_t *id, errmsg_t *err)
+int sched_wire_id_decode(const json_t *entry, uint64_t *id, errmsg_t *err)
 {
     if (!json_is_integer(entry) || json_integer_value(entry) < 0)
         return errmsg_fail(err, EPROTO, "the id of a job is an integer of at least 0");
@@ -224,8 +224,8 @@ int sched_id_decode(const json_t *entry, uint64_t *id, errmsg_t *err)
     return 0;
 }
 
-int sched_estimate_decode(const json_t *entry, uint64_t *id, double *t, const char **reason,
-                          errmsg_t *err)
+int sched_wire_estimate_decode(const json_t *entry, uint64_t *id, double *t, const char **reason,
+                               errmsg_t *err)
 {
     const json_t *when = json_array_get(entry, 1);
     const json_t *text = json_array_get(entry, 2);
@@ -233,21 +233,21 @@ int sched_estimate_decode(const json_t *entry, uint64_t *id, double *t, const ch
     if (json_array_size(entry) != 3 || !json_is_string(text) ||
         !(json_is_null(when) || json_is_number(when)))
         return errmsg_fail(err, EPROTO, "an estimate is [id, time or null, reason]");
-    if (sched_id_decode(json_array_get(entry, 0), id, err) < 0)
+    if (sched_wire_id_decode(json_array_get(entry, 0), id, err) < 0)
         return -1;
     *t = json_is_null(when) ? -1. : json_number_value(when);
     *reason = json_string_value(text);
     return 0;
 }
 
-int sched_urgency_decode(const json_t *entry, uint64_t *id, uint32_t *urgency, errmsg_t *err)
+int sched_wire_urgency_decode(const json_t *entry, uint64_t *id, uint32_t *urgency, errmsg_t *err)
 {
     const json_t *u = json_array_get(entry, 1);
 
     if (json_array_size(entry) != 2 || !json_is_integer(u) || json_integer_value(u) < 0 ||
         json_integer_value(u) > SCHED_URGENCY_MAX)
         return errmsg_fail(err, EPROTO, "a change of urgency is [id, 0 to %d]", SCHED_URGENCY_MAX);
-    if (sched_id_decode(json_array_get(entry, 0), id, err) < 0)
+    if (sched_wire_id_decode(json_array_get(entry, 0), id, err) < 0)
         return -1;
     *urgency = (uint32_t)json_integer_value(u);
     return 0;

@@ -66,7 +66,7 @@ struct sched_answer {
     uint64_t attached; /* 0: not in this answer */
     json_t *alloc;     /* of struct sched_wire_alloc */
     json_t *deny;      /* of struct sched_wire_deny */
-    json_t *estimate;  /* see sched_estimate_decode() */
+    json_t *estimate;  /* see sched_wire_estimate_decode() */
 };
 /* Encoding leaves out "attached" when it is 0 only with the second one. */
 extern const struct flux_schema sched_answer_schema;
@@ -120,7 +120,7 @@ struct sched_why {
 extern const struct flux_schema sched_why_schema;
 
 struct sched_reasons {
-    json_t *why; /* see sched_estimate_decode() */
+    json_t *why; /* see sched_wire_estimate_decode() */
 };
 extern const struct flux_schema sched_reasons_schema;
 
@@ -172,14 +172,14 @@ struct sched_policy_names {
 extern const struct flux_schema sched_policy_schema;
 
 /* An entry [id, t|null, reason] of "estimate" and "why".  t < 0 stands for null. */
-json_t *sched_estimate_encode(uint64_t id, double t, const char *reason); /* NULL: ENOMEM */
+json_t *sched_wire_estimate_encode(uint64_t id, double t, const char *reason); /* NULL: ENOMEM */
 /* 0, or -1 with EPROTO and a sentence; `reason` is borrowed. */
-int sched_estimate_decode(const json_t *entry, uint64_t *id, double *t, const char **reason,
-                          errmsg_t *err);
+int sched_wire_estimate_decode(const json_t *entry, uint64_t *id, double *t, const char **reason,
+                               errmsg_t *err);
 /* An entry [id, urgency]. */
-int sched_urgency_decode(const json_t *entry, uint64_t *id, uint32_t *urgency, errmsg_t *err);
+int sched_wire_urgency_decode(const json_t *entry, uint64_t *id, uint32_t *urgency, errmsg_t *err);
 /* An id as an element of an array. */
-int sched_id_decode(const json_t *entry, uint64_t *id, errmsg_t *err);
+int sched_wire_id_decode(const json_t *entry, uint64_t *id, errmsg_t *err);
 
 extern const struct flux_method sched_methods[];
 

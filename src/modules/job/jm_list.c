@@ -545,7 +545,7 @@ static void why_cb(flux_future_t *f, void *arg)
             uint64_t id;
             double t;
 
-            if (sched_estimate_decode(json_array_get(r.why, i), &id, &t, &reason, &err) < 0 ||
+            if (sched_wire_estimate_decode(json_array_get(r.why, i), &id, &t, &reason, &err) < 0 ||
                 !(j = jm_job_find(jm, id)))
                 continue;
             jm_sched_set_why(j, reason, t);

@@ -243,7 +243,7 @@ void sched_feed_estimates(struct ctx *ctx)
         struct told *told = &ctx->told[i];
         struct told fresh = {.id = id};
 
-        if (sched_estimate(ctx->s, id, now, shift, &fresh.t, why) < 0)
+        if (sched_why_estimate(ctx->s, id, now, shift, &fresh.t, why) < 0)
             break;
         fresh.reason = hash_text(why);
         if (i < ctx->ntold && told->id == id && told->t == fresh.t && told->reason == fresh.reason)
@@ -251,8 +251,8 @@ void sched_feed_estimates(struct ctx *ctx)
         *told = fresh;
         if (i >= ctx->ntold)
             ctx->ntold = i + 1;
-        json_array_append_new(out.estimate,
-                              sched_estimate_encode(id, fresh.t < 0. ? -1. : fresh.t + shift, why));
+        json_array_append_new(out.estimate, sched_wire_estimate_encode(
+                                                id, fresh.t < 0. ? -1. : fresh.t + shift, why));
     }
     if (ctx->attach && json_array_size(out.estimate) > 0 &&
         (json = flux_schema_encode(&sched_answer_more_schema, &out))) {

@@ -29,13 +29,13 @@
 
 void sched_module_kick(struct ctx *ctx)
 {
-    if (ctx->attach && setup_known(ctx->setup) && sched_wants_pass(ctx->s))
+    if (ctx->attach && setup_known(ctx->setup) && sched_pass_wanted(ctx->s))
         flux_watcher_start(ctx->defer);
 }
 
 static void set_timer(struct ctx *ctx)
 {
-    double next = sched_next_time(ctx->s);
+    double next = sched_pass_next_time(ctx->s);
     double now = flux_now(ctx->h);
 
     if (next < 0.)
@@ -115,13 +115,13 @@ static void why_cb(flux_t *h, const flux_msg_t *req, void *arg)
     }
     json_array_foreach(in.ids, i, entry)
     {
-        if (sched_id_decode(entry, &id, &err) < 0) {
+        if (sched_wire_id_decode(entry, &id, &err) < 0) {
             flux_respond_error(h, req, EPROTO, "sched.why: %s", err.text);
             goto done;
         }
-        if (sched_estimate(ctx->s, id, flux_now(h), shift, &t, why) == 0)
+        if (sched_why_estimate(ctx->s, id, flux_now(h), shift, &t, why) == 0)
             json_array_append_new(out.why,
-                                  sched_estimate_encode(id, t < 0. ? -1. : t + shift, why));
+                                  sched_wire_estimate_encode(id, t < 0. ? -1. : t + shift, why));
     }
     flux_respond_struct(h, req, &sched_reasons_schema, &out);
 done:
@@ -136,8 +136,8 @@ static void status_cb(flux_t *h, const flux_msg_t *req, void *arg)
 
     sched_get_stats(ctx->s, &st);
     struct sched_status out = {
-        .queue = sched_queue_policy_name(ctx->s),
-        .node = sched_node_policy_name(ctx->s),
+        .queue = sched_policy_queue_name(ctx->s),
+        .node = sched_policy_nodes_name(ctx->s),
         .attached = ctx->attach != NULL,
         .enabled = ctx->enabled,
         .ready = ctx->graph != NULL,

@@ -22,7 +22,7 @@ struct ctx {
     flux_handlers_t *handlers;
     sched_t *s;
     flux_watcher_t *defer; /* the next slice */
-    flux_watcher_t *timer; /* sched_next_time() */
+    flux_watcher_t *timer; /* sched_pass_next_time() */
     setup_t *setup;
 
     /* the job module */

@@ -32,10 +32,10 @@ static int use(struct ctx *ctx, sched_loaded_t **slot, sched_set_f set, const ch
     if (!l)
         return -1;
     if (set(ctx->s, sched_loaded_policy(l), sched_loaded_arg(l), err) < 0) {
-        sched_unload(l);
+        sched_load_destroy(l);
         return -1;
     }
-    sched_unload(*slot);
+    sched_load_destroy(*slot);
     *slot = l;
     sched_module_kick(ctx);
     return 0;
@@ -44,12 +44,12 @@ static int use(struct ctx *ctx, sched_loaded_t **slot, sched_set_f set, const ch
 /* Use this policy: 0, or -1 with a sentence. */
 static int policies_set_queue(struct ctx *ctx, const char *spec, errmsg_t *err)
 {
-    return use(ctx, &ctx->queue, sched_set_queue_policy, spec, err);
+    return use(ctx, &ctx->queue, sched_policy_set_queue, spec, err);
 }
 
 static int policies_set_node(struct ctx *ctx, const char *spec, errmsg_t *err)
 {
-    return use(ctx, &ctx->node, sched_set_node_policy, spec, err);
+    return use(ctx, &ctx->node, sched_policy_set_nodes, spec, err);
 }
 
 static int set_path(void *arg, const char *value, errmsg_t *err)
@@ -137,8 +137,8 @@ int sched_policies_configure(struct ctx *ctx, int argc, char **argv, errmsg_t *e
 void sched_policies_fini(struct ctx *ctx)
 {
     setup_destroy(ctx->setup);
-    sched_unload(ctx->queue);
-    sched_unload(ctx->node);
+    sched_load_destroy(ctx->queue);
+    sched_load_destroy(ctx->node);
     free(ctx->plugin_path);
 }
 
@@ -156,8 +156,8 @@ void sched_policies_cb(flux_t *h, const flux_msg_t *req, void *arg)
         (in.node && policies_set_node(ctx, in.node, &err) < 0))
         flux_respond_error(h, req, errno, "%s", err.text);
     else {
-        out.queue = sched_queue_policy_name(ctx->s);
-        out.node = sched_node_policy_name(ctx->s);
+        out.queue = sched_policy_queue_name(ctx->s);
+        out.node = sched_policy_nodes_name(ctx->s);
         flux_respond_struct(h, req, &sched_policy_schema, &out);
     }
     json_decref(owner);

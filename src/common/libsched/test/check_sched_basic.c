@@ -73,8 +73,8 @@ static sched_t *make(const char *queue, const char *arg, const char *node, const
     errmsg_t err;
 
     ck_assert_ptr_nonnull(s);
-    ck_assert_int_eq(sched_set_queue_policy(s, sched_builtin(queue), arg, &err), 0);
-    ck_assert_int_eq(sched_set_node_policy(s, sched_builtin(node), NULL, &err), 0);
+    ck_assert_int_eq(sched_policy_set_queue(s, sched_builtin(queue), arg, &err), 0);
+    ck_assert_int_eq(sched_policy_set_nodes(s, sched_builtin(node), NULL, &err), 0);
     ck_assert_int_eq(sched_inventory(s, g, up, NULL, &err), 0);
     idset_destroy(up);
     resgraph_destroy(g);
@@ -110,7 +110,7 @@ static void why(sched_t *s, uint64_t id, double now, double when, const char *te
     char got[SCHED_REASON_MAX];
     double t;
 
-    ck_assert_int_eq(sched_estimate(s, id, now, 0, &t, got), 0);
+    ck_assert_int_eq(sched_why_estimate(s, id, now, 0, &t, got), 0);
     ck_assert_str_eq(got, text);
     ck_assert_msg(fabs(t - when) < 1e-3, "%f", t);
 }
@@ -206,7 +206,7 @@ START_TEST(select_is_checked)
     struct out o = {0};
     errmsg_t err;
 
-    ck_assert_int_eq(sched_set_node_policy(s, &wrong, "10,0", &err), 0);
+    ck_assert_int_eq(sched_policy_set_nodes(s, &wrong, "10,0", &err), 0);
     add(s, 1, 16, jobs[0]);
     pass(s, 1000., &o);
     ck_assert_ptr_nonnull(strstr(o.R[1], "\"rank\":\"1,3\""));
@@ -217,7 +217,7 @@ START_TEST(select_is_checked)
             s = make("easy", NULL, "first-fit", FOUR);
             add(s, 1, 16, "{\"nnodes\":1,\"exclusive\":true}");
             pass(s, 1000., &o);
-            ck_assert_int_eq(sched_set_node_policy(s, &wrong, answers[i], &err), 0);
+            ck_assert_int_eq(sched_policy_set_nodes(s, &wrong, answers[i], &err), 0);
             add(s, 2, 16, jobs[k]);
             pass(s, 1001., &o);
             has(&o, 2, "1-2", k == 0 ? "0-3" : "0");
@@ -250,7 +250,7 @@ START_TEST(select_fails_later)
     struct out o = {0};
     errmsg_t err;
 
-    ck_assert_int_eq(sched_set_node_policy(s, &picky, "", &err), 0);
+    ck_assert_int_eq(sched_policy_set_nodes(s, &picky, "", &err), 0);
     add(s, 2, 16, "{\"nnodes\":2,\"cores\":1}");
     pass(s, 1000., &o);
     ck_assert_ptr_null(o.R[2]);
@@ -288,17 +288,17 @@ START_TEST(no_memory_for_policy)
     unsigned failed;
     errmsg_t err;
 
-    for (failed = 0; sched_node_policy_name(s)[0] != 'c'; failed++) {
+    for (failed = 0; sched_policy_nodes_name(s)[0] != 'c'; failed++) {
         fail_at = failed + 1;
-        int rc = sched_set_node_policy(s, sched_builtin("compact"), NULL, &err);
+        int rc = sched_policy_set_nodes(s, sched_builtin("compact"), NULL, &err);
         fail_at = 0;
         if (rc == 0)
             break;
         ck_assert_int_eq(errno, ENOMEM);
-        ck_assert_str_eq(sched_node_policy_name(s), "best-fit");
+        ck_assert_str_eq(sched_policy_nodes_name(s), "best-fit");
     }
     ck_assert_uint_gt(failed, 0);
-    ck_assert_str_eq(sched_node_policy_name(s), "compact");
+    ck_assert_str_eq(sched_policy_nodes_name(s), "compact");
     add(s, 1, 16, "{\"nnodes\":2,\"cores\":1}");
     pass(s, 1000., &o);
     has(&o, 1, "0-1", "0");
@@ -317,7 +317,7 @@ START_TEST(best_fit_holes)
     add(s, 1, 16, "{\"nnodes\":1,\"cores\":1,\"ranks\":\"0\"}");
     add(s, 2, 16, "{\"nnodes\":1,\"cores\":3,\"ranks\":\"2\"}");
     pass(s, 1000., &o);
-    ck_assert_int_eq(sched_set_node_policy(s, sched_builtin("best-fit"), NULL, &err), 0);
+    ck_assert_int_eq(sched_policy_set_nodes(s, sched_builtin("best-fit"), NULL, &err), 0);
     add(s, 3, 16, "{\"nnodes\":1,\"cores\":1}");
     add(s, 4, 16, "{\"nnodes\":1,\"cores\":2}");
     add(s, 5, 16, "{\"nnodes\":2,\"exclusive\":true}");
@@ -387,8 +387,8 @@ START_TEST(expiration)
         "when the resources go; 1 job is before it");
     why(s, 4, 1000., 1300., "waits behind job 3: nobody passes it (fcfs); 2 jobs are before it");
     /* Until it is too late for it. */
-    ck_assert(fabs(sched_next_time(s) - 1300.) < 1e-3);
-    pass(s, sched_next_time(s), &o);
+    ck_assert(fabs(sched_pass_next_time(s) - 1300.) < 1e-3);
+    pass(s, sched_pass_next_time(s), &o);
     ck_assert_uint_eq(o.n, 2);
     has(&o, 4, "2", "0-3");
     /* They stay longer. */
@@ -409,7 +409,7 @@ START_TEST(expiration)
     has(&o, 5, "0", "0");
     ck_assert_ptr_null(o.R[3]);
     /* Behind one that seems to come too late the next gets the reservation. */
-    ck_assert_int_eq(sched_set_queue_policy(s, sched_builtin("easy"), NULL, NULL), 0);
+    ck_assert_int_eq(sched_policy_set_queue(s, sched_builtin("easy"), NULL, NULL), 0);
     ck_assert_int_eq(sched_set_expiration(s, 2000.), 0);
     ck_assert_int_eq(sched_free(s, 5, 1600.), 0);
     ck_assert_int_eq(sched_remove(s, 3), 0);
@@ -668,10 +668,10 @@ START_TEST(kinds_of_resources)
     rset_destroy(all);
     rset_destroy(rest);
     ck_assert_int_eq(sched_free(s, 99, 1050.), -1);
-    ck_assert_int_eq(sched_set_queue_policy(s, sched_builtin("spread"), NULL, &err), -1);
-    ck_assert_int_eq(sched_set_queue_policy(s, sched_builtin("fcfs"), "x", &err), -1);
-    ck_assert_int_eq(sched_set_queue_policy(s, sched_builtin("conservative"), "0", &err), -1);
-    ck_assert_int_eq(sched_set_queue_policy(s, sched_builtin("conservative"), "7", &err), 0);
+    ck_assert_int_eq(sched_policy_set_queue(s, sched_builtin("spread"), NULL, &err), -1);
+    ck_assert_int_eq(sched_policy_set_queue(s, sched_builtin("fcfs"), "x", &err), -1);
+    ck_assert_int_eq(sched_policy_set_queue(s, sched_builtin("conservative"), "0", &err), -1);
+    ck_assert_int_eq(sched_policy_set_queue(s, sched_builtin("conservative"), "7", &err), 0);
     out_clear(&o);
     sched_destroy(s);
 }

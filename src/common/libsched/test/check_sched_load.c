@@ -105,9 +105,9 @@ static void use(sched_t *s, const sched_loaded_t *l)
     errmsg_t err;
 
     if (p->queue)
-        ck_assert_msg(sched_set_queue_policy(s, p, sched_loaded_arg(l), &err) == 0, "%s", err.text);
+        ck_assert_msg(sched_policy_set_queue(s, p, sched_loaded_arg(l), &err) == 0, "%s", err.text);
     if (p->node)
-        ck_assert_msg(sched_set_node_policy(s, p, sched_loaded_arg(l), &err) == 0, "%s", err.text);
+        ck_assert_msg(sched_policy_set_nodes(s, p, sched_loaded_arg(l), &err) == 0, "%s", err.text);
 }
 
 START_TEST(names)
@@ -127,15 +127,15 @@ START_TEST(names)
         sched_loaded_t *l = load(builtin[i]);
         ck_assert_ptr_null(sched_loaded_arg(l));
         ck_assert_str_eq(sched_loaded_policy(l)->name, builtin[i]);
-        sched_unload(l);
+        sched_load_destroy(l);
     }
     sched_loaded_t *l = load("conservative:17");
     ck_assert_str_eq(sched_loaded_arg(l), "17");
-    sched_unload(l);
+    sched_load_destroy(l);
     file("mine.lua", "policy { backfill = 'none' }");
     l = load("mine");
     ck_assert_str_eq(sched_loaded_policy(l)->name, "mine");
-    sched_unload(l);
+    sched_load_destroy(l);
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         ck_assert_ptr_null(sched_load(bad[i][0], NULL, NULL, &err));
         ck_assert_msg(strstr(err.text, bad[i][1]) != NULL, "%s", err.text);
@@ -222,7 +222,7 @@ START_TEST(lua_decides)
     ck_assert_uint_eq(o.rank[0], 3);
     ck_assert_uint_eq(o.rank[1], 3);
     ck_assert_uint_eq(o.rank[2], 2);
-    ck_assert_int_eq(sched_estimate(s, 1, 1000., 0, &t, why), 0);
+    ck_assert_int_eq(sched_why_estimate(s, 1, 1000., 0, &t, why), 0);
     ck_assert_str_eq(why, "is kept back by the policy fair: two of yours run");
     ck_assert_int_eq(sched_free(s, 2, 1001.), 0);
     pass(s, 1001., &o);
@@ -236,7 +236,7 @@ START_TEST(lua_decides)
     ck_assert_uint_eq(o.n, 5);
     ck_assert_uint_eq(o.order[4], 6);
     sched_destroy(s);
-    sched_unload(l);
+    sched_load_destroy(l);
 }
 END_TEST
 
@@ -278,7 +278,7 @@ START_TEST(lua_fails)
         sched_get_stats(s, &st);
         ck_assert_uint_eq(st.fallbacks, tests[i].sentence[0] != '\0');
         sched_destroy(s);
-        sched_unload(l);
+        sched_load_destroy(l);
     }
 }
 END_TEST
@@ -299,7 +299,7 @@ START_TEST(lua_reorders)
     ck_assert_uint_eq(o.n, 4);
     ck_assert_uint_eq(o.order[0], 1);
     ck_assert_uint_eq(sched_queue_at(s, 0), 5);
-    ck_assert(sched_next_time(s) > 0.);
+    ck_assert(sched_pass_next_time(s) > 0.);
     pass(s, 1012., &o);
     ck_assert_uint_eq(sched_queue_at(s, 0), 5);
     pass(s, 1023., &o);
@@ -307,7 +307,7 @@ START_TEST(lua_reorders)
     ck_assert_uint_eq(sched_queue_at(s, 1), 5);
     ck_assert_uint_eq(sched_queue_at(s, 2), 0);
     sched_destroy(s);
-    sched_unload(l);
+    sched_load_destroy(l);
 }
 END_TEST
 
@@ -317,10 +317,10 @@ static int bad_create_policy(const char *arg)
     sched_t *s = make();
     const struct sched_policy old = {SCHED_PLUGIN_ABI + 1, "old", sched_builtin("easy")->queue,
                                      NULL};
-    int rc = sched_set_queue_policy(s, &old, arg, &err);
+    int rc = sched_policy_set_queue(s, &old, arg, &err);
 
     ck_assert_str_eq(err.text, "policy old was built for version 3 of the interface, not 2");
-    ck_assert_str_eq(sched_queue_policy_name(s), "easy");
+    ck_assert_str_eq(sched_policy_queue_name(s), "easy");
     sched_destroy(s);
     return rc;
 }

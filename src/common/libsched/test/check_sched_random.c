@@ -401,7 +401,7 @@ static void check_easy(struct model *m, const struct mjob *head)
     m->head = head->id;
     m->shadow = shadow;
     if (m->plant == NONE && shadow < m->now + 1e6 &&
-        (sched_estimate(m->s, head->id, m->now, 0, &t, why) < 0 || fabs(t - shadow) > EPS))
+        (sched_why_estimate(m->s, head->id, m->now, 0, &t, why) < 0 || fabs(t - shadow) > EPS))
         violate(m, "job %ju is expected at %.3f, but could start at %.3f (%s)", (uintmax_t)head->id,
                 t, shadow, why);
     for (unsigned i = 1; i <= m->njobs; i++) {
@@ -420,7 +420,7 @@ static double expected(struct model *m, const struct mjob *j)
     char why[SCHED_REASON_MAX];
     double t;
 
-    if (sched_estimate(m->s, j->id, m->now, 0, &t, why) < 0) {
+    if (sched_why_estimate(m->s, j->id, m->now, 0, &t, why) < 0) {
         violate(m, "job %ju is not known", (uintmax_t)j->id);
         return -1.;
     }
@@ -601,7 +601,7 @@ static void decide(struct model *m)
 
 static double next_event(const struct model *m)
 {
-    double timer = sched_next_time(m->s);
+    double timer = sched_pass_next_time(m->s);
     double next = HUGE_VAL;
 
     if (timer > m->now)
@@ -661,10 +661,10 @@ static void model_init(struct model *m, const struct setup *setup, uint64_t seed
     m->s = sched_create();
     ck_assert_ptr_nonnull(m->s);
     ck_assert_int_eq(
-        sched_set_queue_policy(m->s, setup->policy ? setup->policy : sched_builtin(setup->queue),
+        sched_policy_set_queue(m->s, setup->policy ? setup->policy : sched_builtin(setup->queue),
                                setup->arg, NULL),
         0);
-    ck_assert_int_eq(sched_set_node_policy(m->s, sched_builtin(setup->node), NULL, NULL), 0);
+    ck_assert_int_eq(sched_policy_set_nodes(m->s, sched_builtin(setup->node), NULL, NULL), 0);
     g = make_graph(m, setup->plant == RICH ? 2 * m->pool : m->pool);
     up = resgraph_ranks(g);
     ck_assert_int_eq(sched_inventory(m->s, g, up, NULL, NULL), 0);

@@ -95,8 +95,8 @@ static sched_t *make(const char *queue, const char *arg, bool odd)
     sched_t *s = sched_create();
 
     ck_assert(s && g && up);
-    ck_assert_int_eq(sched_set_queue_policy(s, sched_builtin(queue), arg, &err), 0);
-    ck_assert_int_eq(sched_set_node_policy(s, sched_builtin("first-fit"), NULL, &err), 0);
+    ck_assert_int_eq(sched_policy_set_queue(s, sched_builtin(queue), arg, &err), 0);
+    ck_assert_int_eq(sched_policy_set_nodes(s, sched_builtin("first-fit"), NULL, &err), 0);
     ck_assert_int_eq(sched_inventory(s, g, up, NULL, &err), 0);
     if (odd)
         add_odd(s);
@@ -151,7 +151,7 @@ static double instant(struct world *w, unsigned which, double now, unsigned *arr
     }
     while (sched_pass(w->s[which], now, 1000, &ops))
         ;
-    if ((next = sched_next_time(w->s[which])) <= now)
+    if ((next = sched_pass_next_time(w->s[which])) <= now)
         next = 0.;
     for (unsigned i = 0; i < NJOBS; i++) {
         const struct planned *j = &w->jobs[i];

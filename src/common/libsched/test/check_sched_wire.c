@@ -22,25 +22,25 @@ START_TEST(estimates)
         "[1,2,\"y\",4]",
         "[1.5,2,\"y\"]",
     };
-    json_t *entry = sched_estimate_encode(7, 12.5, "waits");
+    json_t *entry = sched_wire_estimate_encode(7, 12.5, "waits");
     const char *reason;
     errmsg_t err;
     uint64_t id;
     double t;
 
-    ck_assert_int_eq(sched_estimate_decode(entry, &id, &t, &reason, &err), 0);
+    ck_assert_int_eq(sched_wire_estimate_decode(entry, &id, &t, &reason, &err), 0);
     ck_assert(id == 7 && t == 12.5);
     ck_assert_str_eq(reason, "waits");
     json_decref(entry);
-    entry = sched_estimate_encode(8, -1., "waits");
+    entry = sched_wire_estimate_encode(8, -1., "waits");
     ck_assert(json_is_null(json_array_get(entry, 1)));
-    ck_assert_int_eq(sched_estimate_decode(entry, &id, &t, &reason, &err), 0);
+    ck_assert_int_eq(sched_wire_estimate_decode(entry, &id, &t, &reason, &err), 0);
     ck_assert(t < 0.);
     json_decref(entry);
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         entry = json_loads(bad[i], 0, NULL);
         ck_assert_ptr_nonnull(entry);
-        ck_assert_int_eq(sched_estimate_decode(entry, &id, &t, &reason, &err), -1);
+        ck_assert_int_eq(sched_wire_estimate_decode(entry, &id, &t, &reason, &err), -1);
         ck_assert_int_eq(errno, EPROTO);
         json_decref(entry);
     }
@@ -55,13 +55,13 @@ START_TEST(urgencies)
     uint64_t id;
     uint32_t u;
 
-    ck_assert_int_eq(sched_urgency_decode(entry, &id, &u, &err), 0);
+    ck_assert_int_eq(sched_wire_urgency_decode(entry, &id, &u, &err), 0);
     ck_assert(id == 7 && u == 31);
     json_decref(entry);
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         entry = json_loads(bad[i], JSON_DECODE_ANY, NULL);
         ck_assert_ptr_nonnull(entry);
-        ck_assert_int_eq(sched_urgency_decode(entry, &id, &u, &err), -1);
+        ck_assert_int_eq(sched_wire_urgency_decode(entry, &id, &u, &err), -1);
         json_decref(entry);
     }
 }
