@@ -108,7 +108,7 @@ static void lost_cb(flux_t *h, void *arg)
 {
     struct pmixd *pd = arg;
 
-    pmixd_fail(pd, 1, -1, "the PMIx server lost its connection to the broker");
+    pmixd_nodes_fail(pd, 1, -1, "the PMIx server lost its connection to the broker");
     flux_reactor_stop(pd->r, 1);
 }
 
@@ -265,7 +265,7 @@ static int serve(struct pmixd *pd, errmsg_t *err)
         goto out;
     pmixd_door_open(pd);
     if (!pd->first || pd->node > 0)
-        pmixd_ready(pd);
+        pmixd_nodes_ready(pd);
     if (pd->nnodes > 1 || pd->first)
         pmixd_family_watch(pd);
     if (pd->first && pd->node == 0)
@@ -323,7 +323,8 @@ int main(int argc, char **argv)
         return 2;
     }
     if (prepare(&pd, &err) < 0 || serve(&pd, &err) < 0)
-        pmixd_fail(&pd, 1, -1, "the PMIx server of node %u cannot start: %s", pd.node, err.text);
+        pmixd_nodes_fail(&pd, 1, -1, "the PMIx server of node %u cannot start: %s", pd.node,
+                         err.text);
     /* _exit(): the library's own cleanup may wait for clients. */
     remove_directories(pd.dir, launcher);
     _exit(0);

@@ -127,17 +127,17 @@ flux_t *pmixd_handle(struct pmixd *pd, errmsg_t *err);
 int pmixd_nodes_init(struct pmixd *pd, errmsg_t *err);
 /* Fail the job, with its exit code, the rank concerned (-1: none), and the reason.  Only the first
  * failure counts. */
-void pmixd_fail(struct pmixd *pd, int code, int64_t rank, const char *fmt, ...)
+void pmixd_nodes_fail(struct pmixd *pd, int code, int64_t rank, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 /* Tell a task's launcher that the task has connected or finalized; from any thread. */
 enum { PMIXD_CONNECTED = 1, PMIXD_FINALIZED };
-void pmixd_tell_client(struct pmixd *pd, uint32_t rank, uint32_t what);
+void pmixd_nodes_tell_client(struct pmixd *pd, uint32_t rank, uint32_t what);
 /* Ask for further tasks for this one: `request` is the frame SPAWN (exec_wire.h) without its first
  * number. */
-void pmixd_ask_spawn(struct pmixd *pd, uint32_t rank, uint32_t tag, const void *request,
-                     size_t len);
+void pmixd_nodes_ask_spawn(struct pmixd *pd, uint32_t rank, uint32_t tag, const void *request,
+                           size_t len);
 /* The tasks may start. */
-void pmixd_ready(struct pmixd *pd);
+void pmixd_nodes_ready(struct pmixd *pd);
 
 /* pmixd_job.c */
 /* Start the library, and tell it about the job.  -1 with a sentence. */
@@ -167,22 +167,23 @@ void pmixd_exchange(struct pmixd *pd, const char *what, const idset_t *nodes, co
 /* Seats of the servers of these processes, and numbers in the job of these in *ranks when that is
  * not NULL.  NULL with EINVAL when they are not all of this job, ENOENT when some are of a group
  * that is not known yet. */
-idset_t *pmixd_nodes_of(struct pmixd *pd, const pmix_proc_t *procs, size_t n, idset_t **ranks);
+idset_t *pmixd_exchange_nodes_of(struct pmixd *pd, const pmix_proc_t *procs, size_t n,
+                                 idset_t **ranks);
 /* Call w->go once the namespace is ready; the caller keeps `w` until then. */
-void pmixd_when_ready(struct pmixd *pd, struct waiting *w);
+void pmixd_exchange_when_ready(struct pmixd *pd, struct waiting *w);
 /* Commit without waiting; a failure fails the job. */
-void pmixd_commit(struct pmixd *pd, flux_kvs_txn_t *txn, const char *what);
+void pmixd_exchange_commit(struct pmixd *pd, flux_kvs_txn_t *txn, const char *what);
 
 /* pmixd_family.c */
 /* The group of a namespace, or of the task with this number in the job; NULL: not known (yet). */
-const struct pmixd *pmixd_group_of_nspace(struct pmixd *pd, const char *nspace);
-const struct pmixd *pmixd_group_of(struct pmixd *pd, uint32_t number);
+const struct pmixd *pmixd_family_group_of_nspace(struct pmixd *pd, const char *nspace);
+const struct pmixd *pmixd_family_group_of(struct pmixd *pd, uint32_t number);
 /* The seat of the server of that task; UINT32_MAX: not known. */
-uint32_t pmixd_seat_of(struct pmixd *pd, uint32_t number);
+uint32_t pmixd_family_seat_of(struct pmixd *pd, uint32_t number);
 /* Can a namespace be that of a group of this job?  From any thread. */
-bool pmixd_may_be_ours(const struct pmixd *pd, const char *nspace);
+bool pmixd_family_may_be_ours(const struct pmixd *pd, const char *nspace);
 /* Run a call again when another group is known, or, with pd->late set, when that takes too long. */
-void pmixd_await(struct pmixd *pd, struct call *c);
+void pmixd_family_await(struct pmixd *pd, struct call *c);
 /* Watch for other groups from now on; describe this group to them. */
 void pmixd_family_watch(struct pmixd *pd);
 void pmixd_family_tell(struct pmixd *pd);
@@ -198,16 +199,16 @@ void pmixd_spawned(struct pmixd *pd, uint32_t tag, int errnum, const char *name)
 /* pmixd_modex.c */
 /* Open the mailbox of this node, once the namespace is there. */
 void pmixd_modex_init(struct pmixd *pd);
-pmix_status_t pmixd_direct_modex(const pmix_proc_t *proc, const pmix_info_t info[], size_t ninfo,
+pmix_status_t pmixd_modex_direct(const pmix_proc_t *proc, const pmix_info_t info[], size_t ninfo,
                                  pmix_modex_cbfunc_t cbfunc, void *cbdata);
 
 /* pmixd_names.c */
-pmix_status_t pmixd_publish(const pmix_proc_t *proc, const pmix_info_t info[], size_t ninfo,
-                            pmix_op_cbfunc_t cbfunc, void *cbdata);
-pmix_status_t pmixd_lookup(const pmix_proc_t *proc, char **keys, const pmix_info_t info[],
-                           size_t ninfo, pmix_lookup_cbfunc_t cbfunc, void *cbdata);
-pmix_status_t pmixd_unpublish(const pmix_proc_t *proc, char **keys, const pmix_info_t info[],
-                              size_t ninfo, pmix_op_cbfunc_t cbfunc, void *cbdata);
+pmix_status_t pmixd_names_publish(const pmix_proc_t *proc, const pmix_info_t info[], size_t ninfo,
+                                  pmix_op_cbfunc_t cbfunc, void *cbdata);
+pmix_status_t pmixd_names_lookup(const pmix_proc_t *proc, char **keys, const pmix_info_t info[],
+                                 size_t ninfo, pmix_lookup_cbfunc_t cbfunc, void *cbdata);
+pmix_status_t pmixd_names_unpublish(const pmix_proc_t *proc, char **keys, const pmix_info_t info[],
+                                    size_t ninfo, pmix_op_cbfunc_t cbfunc, void *cbdata);
 
 /* The one of this process: the library's callbacks carry no argument of ours. */
 struct pmixd *pmixd_self(void);

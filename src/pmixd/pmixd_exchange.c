@@ -64,14 +64,14 @@ static void made_cb(flux_future_t *f, void *arg)
     errmsg_t err;
 
     if (flux_rpc_get(f, &err) < 0 && errno != EEXIST) {
-        pmixd_fail(pd, 1, -1, "the PMIx server has no namespace: %s", err.text);
+        pmixd_nodes_fail(pd, 1, -1, "the PMIx server has no namespace: %s", err.text);
         return;
     }
     pd->ns_ready = true;
     go_all(pd);
 }
 
-void pmixd_when_ready(struct pmixd *pd, struct waiting *w)
+void pmixd_exchange_when_ready(struct pmixd *pd, struct waiting *w)
 {
     errmsg_t err = {"out of memory"};
     flux_t *h;
@@ -88,7 +88,7 @@ void pmixd_when_ready(struct pmixd *pd, struct waiting *w)
     pd->ns_made =
         h ? flux_kvs_namespace_create(h, pd->ns, FLUX_KVS_OWNER_SELF, flux_rank(h)) : NULL;
     if (!pd->ns_made || flux_future_then(pd->ns_made, -1., made_cb, pd) < 0)
-        pmixd_fail(pd, 1, -1, "the PMIx server has no namespace: %s", err.text);
+        pmixd_nodes_fail(pd, 1, -1, "the PMIx server has no namespace: %s", err.text);
 }
 
 static void committed_cb(flux_future_t *f, void *arg)
@@ -97,11 +97,11 @@ static void committed_cb(flux_future_t *f, void *arg)
     errmsg_t err;
 
     if (flux_kvs_commit_get(f, NULL, NULL, &err) < 0)
-        pmixd_fail(pd, 1, -1, "the PMIx server cannot tell other nodes: %s", err.text);
+        pmixd_nodes_fail(pd, 1, -1, "the PMIx server cannot tell other nodes: %s", err.text);
     flux_future_destroy(f);
 }
 
-void pmixd_commit(struct pmixd *pd, flux_kvs_txn_t *txn, const char *what)
+void pmixd_exchange_commit(struct pmixd *pd, flux_kvs_txn_t *txn, const char *what)
 {
     flux_t *h = pmixd_handle(pd, NULL);
     flux_future_t *f = h && txn ? flux_kvs_commit(h, pd->ns, txn) : NULL;
@@ -109,17 +109,17 @@ void pmixd_commit(struct pmixd *pd, flux_kvs_txn_t *txn, const char *what)
     if (f && flux_future_then(f, -1., committed_cb, pd) == 0)
         return;
     flux_future_destroy(f);
-    pmixd_fail(pd, 1, -1, "the PMIx server has no memory for %s", what);
+    pmixd_nodes_fail(pd, 1, -1, "the PMIx server has no memory for %s", what);
 }
 
 /* --- who takes part --- */
 
 static int add_ranks(struct pmixd *pd, const pmix_proc_t *p, idset_t *ranks)
 {
-    const struct pmixd *g = pmixd_group_of_nspace(pd, p->nspace);
+    const struct pmixd *g = pmixd_family_group_of_nspace(pd, p->nspace);
 
     if (!g) {
-        errno = pmixd_may_be_ours(pd, p->nspace) && !pd->late ? ENOENT : EINVAL;
+        errno = pmixd_family_may_be_ours(pd, p->nspace) && !pd->late ? ENOENT : EINVAL;
         return -1;
     }
     if (p->rank == PMIX_RANK_WILDCARD)
@@ -130,7 +130,8 @@ static int add_ranks(struct pmixd *pd, const pmix_proc_t *p, idset_t *ranks)
     return -1;
 }
 
-idset_t *pmixd_nodes_of(struct pmixd *pd, const pmix_proc_t *procs, size_t n, idset_t **out)
+idset_t *pmixd_exchange_nodes_of(struct pmixd *pd, const pmix_proc_t *procs, size_t n,
+                                 idset_t **out)
 {
     idset_t *ranks = idset_create(), *nodes = idset_create();
     bool bad = !ranks || !nodes || n == 0;
@@ -141,7 +142,7 @@ idset_t *pmixd_nodes_of(struct pmixd *pd, const pmix_proc_t *procs, size_t n, id
             errnum = errno;
     for (uint32_t r = bad ? IDSET_NONE : idset_first(ranks); r != IDSET_NONE;
          r = idset_next(ranks, r))
-        bad |= idset_set(nodes, pmixd_seat_of(pd, r)) < 0;
+        bad |= idset_set(nodes, pmixd_family_seat_of(pd, r)) < 0;
     if (bad || !out) {
         idset_destroy(ranks);
         ranks = NULL;
@@ -290,5 +291,5 @@ void pmixd_exchange(struct pmixd *pd, const char *what, const idset_t *nodes, co
     if (exchange_fill(x, what, nodes, data, len, &err) < 0)
         exchange_over(x, err.text, NULL, 0);
     else
-        pmixd_when_ready(pd, &x->wait);
+        pmixd_exchange_when_ready(pd, &x->wait);
 }

@@ -45,7 +45,7 @@ struct family {
     char *body;
 };
 
-const struct pmixd *pmixd_group_of_nspace(struct pmixd *pd, const char *nspace)
+const struct pmixd *pmixd_family_group_of_nspace(struct pmixd *pd, const char *nspace)
 {
     if (PMIX_CHECK_NSPACE(nspace, pd->nspace))
         return pd;
@@ -59,7 +59,7 @@ const struct pmixd *pmixd_group_of_nspace(struct pmixd *pd, const char *nspace)
     return NULL;
 }
 
-const struct pmixd *pmixd_group_of(struct pmixd *pd, uint32_t number)
+const struct pmixd *pmixd_family_group_of(struct pmixd *pd, uint32_t number)
 {
     if (number >= pd->first && number - pd->first < pd->ntasks)
         return pd;
@@ -73,15 +73,15 @@ const struct pmixd *pmixd_group_of(struct pmixd *pd, uint32_t number)
     return NULL;
 }
 
-uint32_t pmixd_seat_of(struct pmixd *pd, uint32_t number)
+uint32_t pmixd_family_seat_of(struct pmixd *pd, uint32_t number)
 {
-    const struct pmixd *g = pmixd_group_of(pd, number);
+    const struct pmixd *g = pmixd_family_group_of(pd, number);
 
     return g ? g->first + (uint32_t)pmi_mapping_node(g->map, number - g->first) : UINT32_MAX;
 }
 
 /* flux-job.ID.NONCE */
-bool pmixd_may_be_ours(const struct pmixd *pd, const char *nspace)
+bool pmixd_family_may_be_ours(const struct pmixd *pd, const char *nspace)
 {
     unsigned long long id;
 
@@ -164,11 +164,11 @@ static void patience_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void 
     pd->late = false;
 }
 
-void pmixd_await(struct pmixd *pd, struct call *c)
+void pmixd_family_await(struct pmixd *pd, struct call *c)
 {
     list_append(&pd->strangers, &c->node);
     if (!pd->patience && !(pd->patience = flux_timer_create(pd->r, patience_cb, pd)))
-        pmixd_fail(pd, 1, -1, "the PMIx server has no memory to wait for spawned tasks");
+        pmixd_nodes_fail(pd, 1, -1, "the PMIx server has no memory to wait for spawned tasks");
     else
         flux_timer_start(pd->patience, PATIENCE, 0.);
 }
@@ -179,11 +179,12 @@ static void appeared(struct pmixd *pd, const char *key, const void *data, size_t
     uint32_t first;
     errmsg_t err;
 
-    if (str2u32(key, &first) < 0 || first == pd->first || pmixd_group_of(pd, first))
+    if (str2u32(key, &first) < 0 || first == pd->first || pmixd_family_group_of(pd, first))
         return;
     if (!(f = family_read(pd, first, data, len, &err)) || pmixd_job_register(&f->pd, &err) < 0) {
         family_free(f);
-        pmixd_fail(pd, 1, -1, "the PMIx server cannot take in a group of tasks: %s", err.text);
+        pmixd_nodes_fail(pd, 1, -1, "the PMIx server cannot take in a group of tasks: %s",
+                         err.text);
         return;
     }
     list_append(&pd->families, &f->node);
@@ -205,7 +206,7 @@ static void watch_cb(flux_future_t *f, void *arg)
             if (c.change != FLUX_KVS_REMOVED && c.type == FLUX_KVS_VALUE && c.data)
                 appeared(pd, c.key, c.data, c.size);
     if (rc < 0)
-        pmixd_fail(pd, 1, -1, "the PMIx server cannot hear of spawned tasks: %s", err.text);
+        pmixd_nodes_fail(pd, 1, -1, "the PMIx server cannot hear of spawned tasks: %s", err.text);
     else
         flux_future_next(f);
 }
@@ -216,7 +217,7 @@ static void watch(void *arg)
 
     pd->family_watch = flux_kvs_watch(pd->h, pd->ns, "g", FLUX_KVS_VALUES | FLUX_KVS_WATCH_DIFF);
     if (!pd->family_watch || flux_future_then(pd->family_watch, -1., watch_cb, pd) < 0)
-        pmixd_fail(pd, 1, -1, "the PMIx server has no memory to hear of spawned tasks");
+        pmixd_nodes_fail(pd, 1, -1, "the PMIx server has no memory to hear of spawned tasks");
 }
 
 void pmixd_family_watch(struct pmixd *pd)
@@ -226,7 +227,7 @@ void pmixd_family_watch(struct pmixd *pd)
     pd->watching = true;
     pd->open_family = (struct waiting){.go = watch, .arg = pd};
     list_init(&pd->open_family.node);
-    pmixd_when_ready(pd, &pd->open_family);
+    pmixd_exchange_when_ready(pd, &pd->open_family);
     pmixd_modex_init(pd);
 }
 
@@ -238,9 +239,9 @@ static void told_cb(flux_future_t *f, void *arg)
     errmsg_t err;
 
     if (flux_kvs_commit_get(f, NULL, NULL, &err) < 0)
-        pmixd_fail(pd, 1, -1, "the PMIx server cannot tell of its tasks: %s", err.text);
+        pmixd_nodes_fail(pd, 1, -1, "the PMIx server cannot tell of its tasks: %s", err.text);
     else if (pd->first && pd->node == 0)
-        pmixd_ready(pd);
+        pmixd_nodes_ready(pd);
     flux_future_destroy(f);
 }
 
@@ -266,7 +267,7 @@ static void tell(void *arg)
     f = rc == 0 && txn ? flux_kvs_commit(pd->h, pd->ns, txn) : NULL;
     if (!f || flux_future_then(f, -1., told_cb, pd) < 0) {
         flux_future_destroy(f);
-        pmixd_fail(pd, 1, -1, "the PMIx server has no memory to tell of its tasks");
+        pmixd_nodes_fail(pd, 1, -1, "the PMIx server has no memory to tell of its tasks");
     }
     flux_kvs_txn_destroy(txn);
     buf_destroy(b);
@@ -279,5 +280,5 @@ void pmixd_family_tell(struct pmixd *pd)
     pd->told = true;
     pd->tell_family = (struct waiting){.go = tell, .arg = pd};
     list_init(&pd->tell_family.node);
-    pmixd_when_ready(pd, &pd->tell_family);
+    pmixd_exchange_when_ready(pd, &pd->tell_family);
 }

@@ -84,19 +84,20 @@ static void ask(void *arg)
     char key[BOX_KEY_MAX];
     uint8_t value[4];
 
-    snprintf(key, sizeof(key), "m.%u.q-%u-%" PRIu64, pmixd_seat_of(pd, a->rank), pd->seat, a->num);
+    snprintf(key, sizeof(key), "m.%u.q-%u-%" PRIu64, pmixd_family_seat_of(pd, a->rank), pd->seat,
+             a->num);
     le_put32(value, a->rank);
     if (!txn || flux_kvs_txn_put_raw(txn, key, value, sizeof(value), NULL) < 0)
         asked_over(a, PMIX_ERR_NOMEM, NULL, 0);
     else
-        pmixd_commit(pd, txn, "a request to another node");
+        pmixd_exchange_commit(pd, txn, "a request to another node");
     flux_kvs_txn_destroy(txn);
 }
 
 static void modex_run(struct pmixd *pd, struct call *call)
 {
     struct modex_call *c = (struct modex_call *)(void *)call;
-    const struct pmixd *g = pmixd_group_of_nspace(pd, c->nspace);
+    const struct pmixd *g = pmixd_family_group_of_nspace(pd, c->nspace);
     struct asked *a;
 
     if (!g || c->rank >= g->ntasks) {
@@ -118,12 +119,12 @@ static void modex_run(struct pmixd *pd, struct call *call)
         a->wait.arg = a;
         if (a->timer)
             flux_timer_start(a->timer, c->timeout, 0.);
-        pmixd_when_ready(pd, &a->wait);
+        pmixd_exchange_when_ready(pd, &a->wait);
     }
     free(c);
 }
 
-pmix_status_t pmixd_direct_modex(const pmix_proc_t *proc, const pmix_info_t info[], size_t ninfo,
+pmix_status_t pmixd_modex_direct(const pmix_proc_t *proc, const pmix_info_t info[], size_t ninfo,
                                  pmix_modex_cbfunc_t cb, void *cbdata)
 {
     struct pmixd *pd = pmixd_self();
@@ -168,7 +169,7 @@ static void answer_run(struct pmixd *pd, struct call *call)
         snprintf(key, sizeof(key), "m.%u.q-%u-%" PRIu64, pd->seat, a->from.node, a->from.num);
         bad |= flux_kvs_txn_unlink(txn, key, 0, NULL) < 0;
     }
-    pmixd_commit(pd, bad ? NULL : txn, "an answer to another node");
+    pmixd_exchange_commit(pd, bad ? NULL : txn, "an answer to another node");
     flux_kvs_txn_destroy(txn);
     free(value);
     free(a->data);
@@ -199,12 +200,12 @@ static void request(struct pmixd *pd, const struct box_name *name, const void *d
     pmix_proc_t p;
 
     if (!a) {
-        pmixd_fail(pd, 1, -1, "the PMIx server has no memory for an answer to another node");
+        pmixd_nodes_fail(pd, 1, -1, "the PMIx server has no memory for an answer to another node");
         return;
     }
     a->call.run = answer_run;
     a->from = *name;
-    if (len == 4 && pmixd_group_of(pd, le_get32(data)) == pd) {
+    if (len == 4 && pmixd_family_group_of(pd, le_get32(data)) == pd) {
         PMIX_LOAD_PROCID(&p, pd->nspace, le_get32(data) - pd->first);
         rc = PMIx_server_dmodex_request(&p, response, a);
     }
@@ -222,7 +223,7 @@ static void answered(struct pmixd *pd, const struct box_name *name, const void *
 
     snprintf(key, sizeof(key), "m.%u.r-%" PRIu64, pd->seat, name->num);
     if (txn && flux_kvs_txn_unlink(txn, key, 0, NULL) == 0)
-        pmixd_commit(pd, txn, "the end of a request");
+        pmixd_exchange_commit(pd, txn, "the end of a request");
     flux_kvs_txn_destroy(txn);
     if (!a)
         return; /* its time limit has passed */
@@ -246,7 +247,7 @@ static void box_cb(flux_future_t *f, void *arg)
     if (!flux_kvs_watch_absent(f))
         while ((rc = flux_kvs_change_next(f, &pos, &c, &err)) == 1) {
             if (c.change == FLUX_KVS_REMOVED || c.type != FLUX_KVS_VALUE || !c.data ||
-                box_name_parse(c.key, &name) < 0)
+                pmixd_wire_box_name_parse(c.key, &name) < 0)
                 continue;
             if (name.answer)
                 answered(pd, &name, c.data, c.size);
@@ -254,7 +255,7 @@ static void box_cb(flux_future_t *f, void *arg)
                 request(pd, &name, c.data, c.size);
         }
     if (rc < 0)
-        pmixd_fail(pd, 1, -1, "the PMIx server cannot hear other nodes: %s", err.text);
+        pmixd_nodes_fail(pd, 1, -1, "the PMIx server cannot hear other nodes: %s", err.text);
     else
         flux_future_next(f);
 }
@@ -267,7 +268,7 @@ static void box_open(void *arg)
     snprintf(key, sizeof(key), "m.%u", pd->seat);
     pd->box = flux_kvs_watch(pd->h, pd->ns, key, FLUX_KVS_VALUES | FLUX_KVS_WATCH_DIFF);
     if (!pd->box || flux_future_then(pd->box, -1., box_cb, pd) < 0)
-        pmixd_fail(pd, 1, -1, "the PMIx server has no memory for its mailbox");
+        pmixd_nodes_fail(pd, 1, -1, "the PMIx server has no memory for its mailbox");
 }
 
 void pmixd_modex_init(struct pmixd *pd)
@@ -277,5 +278,5 @@ void pmixd_modex_init(struct pmixd *pd)
     pd->box_asked = true;
     pd->open_box = (struct waiting){.go = box_open, .arg = pd};
     list_init(&pd->open_box.node);
-    pmixd_when_ready(pd, &pd->open_box);
+    pmixd_exchange_when_ready(pd, &pd->open_box);
 }

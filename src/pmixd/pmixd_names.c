@@ -85,7 +85,7 @@ static char *to_text(const pmix_proc_t *proc, const pmix_value_t *value)
         struct published p = {proc->nspace, strlen(proc->nspace), proc->rank, (uint8_t *)bo.bytes,
                               bo.size};
 
-        text = published_format(&p);
+        text = pmixd_wire_published_format(&p);
     }
     free(bo.bytes);
     PMIX_DATA_BUFFER_DESTRUCT(&buf);
@@ -100,7 +100,7 @@ static int from_text(const char *text, pmix_pdata_t *out)
     int32_t one = 1;
     int rc = -1;
 
-    if (published_parse(text, &p) < 0)
+    if (pmixd_wire_published_parse(text, &p) < 0)
         return -1;
     if (p.nspace_len > PMIX_MAX_NSLEN) {
         free(p.value);
@@ -231,8 +231,8 @@ static pmix_status_t post(struct names_call *c)
     return PMIX_SUCCESS;
 }
 
-pmix_status_t pmixd_publish(const pmix_proc_t *proc, const pmix_info_t info[], size_t ninfo,
-                            pmix_op_cbfunc_t cb, void *cbdata)
+pmix_status_t pmixd_names_publish(const pmix_proc_t *proc, const pmix_info_t info[], size_t ninfo,
+                                  pmix_op_cbfunc_t cb, void *cbdata)
 {
     struct names_call *c;
     size_t n = 0;
@@ -278,8 +278,8 @@ static struct names_call *keys_call(const char *op, char **keys, const pmix_info
     return c;
 }
 
-pmix_status_t pmixd_lookup(const pmix_proc_t *proc, char **keys, const pmix_info_t info[],
-                           size_t ninfo, pmix_lookup_cbfunc_t cb, void *cbdata)
+pmix_status_t pmixd_names_lookup(const pmix_proc_t *proc, char **keys, const pmix_info_t info[],
+                                 size_t ninfo, pmix_lookup_cbfunc_t cb, void *cbdata)
 {
     struct names_call *c;
 
@@ -291,8 +291,8 @@ pmix_status_t pmixd_lookup(const pmix_proc_t *proc, char **keys, const pmix_info
     return post(c);
 }
 
-pmix_status_t pmixd_unpublish(const pmix_proc_t *proc, char **keys, const pmix_info_t info[],
-                              size_t ninfo, pmix_op_cbfunc_t cb, void *cbdata)
+pmix_status_t pmixd_names_unpublish(const pmix_proc_t *proc, char **keys, const pmix_info_t info[],
+                                    size_t ninfo, pmix_op_cbfunc_t cb, void *cbdata)
 {
     struct names_call *c;
 

@@ -69,7 +69,7 @@ static void served_free(struct served *s)
     flux_watcher_destroy(s->w);
     buf_destroy(s->in);
     free(s->ranks);
-    if (s->fd != s->pd->fd) /* pmixd_fail() writes to that one to the end */
+    if (s->fd != s->pd->fd) /* pmixd_nodes_fail() writes to that one to the end */
         close(s->fd);
     free(s);
 }
@@ -95,7 +95,7 @@ static void tell(struct pmixd *pd, int fd, enum wire_type type, const void *fixe
     pthread_mutex_unlock(&pd->speaking);
 }
 
-void pmixd_fail(struct pmixd *pd, int code, int64_t rank, const char *fmt, ...)
+void pmixd_nodes_fail(struct pmixd *pd, int code, int64_t rank, const char *fmt, ...)
 {
     int32_t fixed[3] = {code, (int32_t)rank, rank >= 0};
     char text[512];
@@ -123,11 +123,12 @@ static void tell_ready(struct served *s)
     if (env)
         tell(pd, s->fd, WIRE_PMIX_READY, fixed, sizeof(fixed), buf_data(env), buf_len(env));
     else
-        pmixd_fail(pd, 1, -1, "the PMIx server of node %u cannot start: %s", pd->node, err.text);
+        pmixd_nodes_fail(pd, 1, -1, "the PMIx server of node %u cannot start: %s", pd->node,
+                         err.text);
     buf_destroy(env);
 }
 
-void pmixd_ready(struct pmixd *pd)
+void pmixd_nodes_ready(struct pmixd *pd)
 {
     pd->ready = true;
     LIST_FOREACH(it, &pd->served)
@@ -319,7 +320,7 @@ int pmixd_nodes_init(struct pmixd *pd, errmsg_t *err)
     return s ? 0 : errmsg_fail(err, ENOMEM, "out of memory");
 }
 
-void pmixd_tell_client(struct pmixd *pd, uint32_t rank, uint32_t what)
+void pmixd_nodes_tell_client(struct pmixd *pd, uint32_t rank, uint32_t what)
 {
     uint32_t fixed[2] = {rank, what};
 
@@ -335,7 +336,8 @@ void pmixd_tell_client(struct pmixd *pd, uint32_t rank, uint32_t what)
     pthread_mutex_unlock(&pd->speaking);
 }
 
-void pmixd_ask_spawn(struct pmixd *pd, uint32_t rank, uint32_t tag, const void *request, size_t len)
+void pmixd_nodes_ask_spawn(struct pmixd *pd, uint32_t rank, uint32_t tag, const void *request,
+                           size_t len)
 {
     if (rank < pd->ntasks && pd->served_by[rank])
         tell(pd, pd->served_by[rank]->fd, WIRE_SPAWN, &tag, sizeof(tag), request, len);

@@ -50,7 +50,7 @@ static pmix_status_t client_post(const pmix_proc_t *proc, uint32_t what, pmix_op
 
     if (cb && !c)
         return PMIX_ERR_NOMEM;
-    pmixd_tell_client(pmixd_self(), proc->rank, what);
+    pmixd_nodes_tell_client(pmixd_self(), proc->rank, what);
     if (!c)
         return PMIX_SUCCESS;
     *c = (struct client_call){{.run = client_run}, cb, cbdata};
@@ -89,8 +89,8 @@ static void abort_run(struct pmixd *pd, struct call *call)
 
     if (c->status && !code)
         code = 1; /* an exit code has 8 bits: 256 must not become 0 */
-    pmixd_fail(pd, code, c->rank, "task %u aborted the job%s%s", pd->first + c->rank,
-               c->text[0] ? ": " : "", c->text);
+    pmixd_nodes_fail(pd, code, c->rank, "task %u aborted the job%s%s", pd->first + c->rank,
+                     c->text[0] ? ": " : "", c->text);
     free(c);
 }
 
@@ -165,7 +165,7 @@ static int add_group(struct join_call *c, void *list)
     if (!(p = members.array))
         return -1;
     for (uint32_t r = idset_first(c->ranks); r != IDSET_NONE; r = idset_next(c->ranks, r)) {
-        const struct pmixd *g = pmixd_group_of(pmixd_self(), r);
+        const struct pmixd *g = pmixd_family_group_of(pmixd_self(), r);
 
         PMIX_LOAD_PROCID(p, g->nspace, r - g->first);
         p++;
@@ -190,7 +190,7 @@ static void group_answer(struct join_call *c, const void *data, size_t len)
 
     if (!endpoints || !array || !list)
         goto fail;
-    while ((more = group_part_next(&data, &len, &part)) == 1) {
+    while ((more = pmixd_wire_group_part_next(&data, &len, &part)) == 1) {
         if (part.context)
             id = part.context;
         if (buf_append(endpoints, part.data, part.len) < 0)
@@ -243,7 +243,7 @@ static void join_done(void *arg, const char *error, const void *data, size_t len
     struct join_call *c = arg;
 
     if (error)
-        pmixd_fail(pmixd_self(), 1, -1, "a PMIx %s failed: %s", c->what, error);
+        pmixd_nodes_fail(pmixd_self(), 1, -1, "a PMIx %s failed: %s", c->what, error);
     if (c->kind == JOIN_CONNECT)
         c->op(error ? PMIX_ERROR : PMIX_SUCCESS, c->cbdata);
     else if (error && c->kind == JOIN_FENCE)
@@ -266,18 +266,18 @@ static void group_head(struct pmixd *pd, struct join_call *c, const idset_t *nod
         id = pd->node + (uint64_t)pd->nnodes * ++pd->contexts;
     else if (c->context && idset_first(nodes) == pd->seat)
         id = pd->seat + (++pd->contexts << 32);
-    group_part_head(c->data, id, (uint32_t)(c->len - GROUP_HEAD));
+    pmixd_wire_group_part_head(c->data, id, (uint32_t)(c->len - GROUP_HEAD));
 }
 
 static void join_run(struct pmixd *pd, struct call *call)
 {
     struct join_call *c = (struct join_call *)(void *)call;
-    idset_t *nodes = pmixd_nodes_of(pd, c->procs, c->nprocs, &c->ranks);
+    idset_t *nodes = pmixd_exchange_nodes_of(pd, c->procs, c->nprocs, &c->ranks);
     char *text = c->ranks ? idset_format(c->ranks, 0) : NULL;
     char *full = NULL;
 
     if (!nodes && errno == ENOENT) {
-        pmixd_await(pd, call); /* for the description of a spawned group */
+        pmixd_family_await(pd, call); /* for the description of a spawned group */
         return;
     }
     if (!nodes || !text || !idset_test(nodes, pd->seat)) {
@@ -333,7 +333,7 @@ static pmix_status_t connect_post(const char *what, const pmix_proc_t procs[], s
     struct join_call *c;
 
     for (size_t i = 0; i < nprocs; i++)
-        if (!pmixd_may_be_ours(pmixd_self(), procs[i].nspace))
+        if (!pmixd_family_may_be_ours(pmixd_self(), procs[i].nspace))
             return PMIX_ERR_NOT_SUPPORTED; /* another job */
     if (!(c = join_create(JOIN_CONNECT, what, procs, nprocs)))
         return PMIX_ERR_NOMEM;
@@ -361,7 +361,7 @@ static pmix_status_t server_disconnect(const pmix_proc_t procs[], size_t nprocs,
 static bool all_here(const pmix_proc_t procs[], size_t n)
 {
     struct pmixd *pd = pmixd_self();
-    idset_t *nodes = pmixd_nodes_of(pd, procs, n, NULL);
+    idset_t *nodes = pmixd_exchange_nodes_of(pd, procs, n, NULL);
     bool here = nodes && idset_count(nodes) == 1 && idset_test(nodes, pd->seat);
 
     idset_destroy(nodes);
@@ -499,10 +499,10 @@ pmix_server_module_t *pmixd_server_module(struct pmixd *pd)
         .client_finalized = client_finalized,
         .abort = server_abort,
         .fence_nb = server_fence,
-        .direct_modex = pmixd_direct_modex,
-        .publish = pmixd_publish,
-        .lookup = pmixd_lookup,
-        .unpublish = pmixd_unpublish,
+        .direct_modex = pmixd_modex_direct,
+        .publish = pmixd_names_publish,
+        .lookup = pmixd_names_lookup,
+        .unpublish = pmixd_names_unpublish,
         .spawn = pmixd_spawn,
         .connect = server_connect,
         .disconnect = server_disconnect,

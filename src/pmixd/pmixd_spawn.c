@@ -126,7 +126,7 @@ static void spawn_run(struct pmixd *pd, struct call *call)
     }
     pmixd_family_watch(pd);
     pmixd_family_tell(pd);
-    pmixd_ask_spawn(pd, c->rank, c->tag, c->request, c->len);
+    pmixd_nodes_ask_spawn(pd, c->rank, c->tag, c->request, c->len);
     free(c->request);
     c->request = NULL;
 }
@@ -161,12 +161,12 @@ static void started_run(struct pmixd *pd, struct call *call)
 {
     struct spawn_call *c = (struct spawn_call *)(void *)call;
 
-    if (pmixd_group_of_nspace(pd, c->nspace))
+    if (pmixd_family_group_of_nspace(pd, c->nspace))
         spawn_over(c, PMIX_SUCCESS);
     else if (pd->late)
         spawn_over(c, PMIX_ERR_TIMEOUT);
     else
-        pmixd_await(pd, call);
+        pmixd_family_await(pd, call);
 }
 
 static pmix_status_t status_of(int errnum)

@@ -28,7 +28,7 @@ static int number(const char *p, const char *end, uint32_t *out)
     return str2u32(text, out);
 }
 
-int box_name_parse(const char *name, struct box_name *out)
+int pmixd_wire_box_name_parse(const char *name, struct box_name *out)
 {
     const char *dash;
 
@@ -44,7 +44,7 @@ int box_name_parse(const char *name, struct box_name *out)
     return fail(EPROTO);
 }
 
-char *published_format(const struct published *p)
+char *pmixd_wire_published_format(const struct published *p)
 {
     char *text = malloc(p->nspace_len + 16 + 2 * p->len);
     size_t at;
@@ -57,7 +57,7 @@ char *published_format(const struct published *p)
     return text;
 }
 
-int published_parse(const char *text, struct published *p)
+int pmixd_wire_published_parse(const char *text, struct published *p)
 {
     const char *sp = strchr(text, ' '), *end = sp ? strchr(sp + 1, ' ') : NULL;
     size_t n = end ? strlen(end + 1) : 0;
@@ -77,13 +77,13 @@ int published_parse(const char *text, struct published *p)
     return 0;
 }
 
-void group_part_head(void *dst, uint64_t context, uint32_t len)
+void pmixd_wire_group_part_head(void *dst, uint64_t context, uint32_t len)
 {
     le_put64(dst, context);
     le_put32((uint8_t *)dst + 8, len);
 }
 
-int group_part_next(const void **p, size_t *left, struct group_part *part)
+int pmixd_wire_group_part_next(const void **p, size_t *left, struct group_part *part)
 {
     const uint8_t *at = *p;
 

@@ -19,7 +19,7 @@ struct box_name {
 };
 
 /* -1 with EPROTO for anything else. */
-int box_name_parse(const char *name, struct box_name *out);
+int pmixd_wire_box_name_parse(const char *name, struct box_name *out);
 
 /* --- what is published: "NAMESPACE RANK HEX" (pmixd_names.c) --- */
 
@@ -31,9 +31,9 @@ struct published {
     size_t len;
 };
 /* malloc'd text; NULL with ENOMEM. */
-char *published_format(const struct published *p);
+char *pmixd_wire_published_format(const struct published *p);
 /* -1 with EPROTO or ENOMEM; else value is to be freed. */
-int published_parse(const char *text, struct published *p);
+int pmixd_wire_published_parse(const char *text, struct published *p);
 
 /* --- contributions to a group, one after the other: u64 context id (0: another node assigns it),
  * u32 length, bytes (pmixd_server.c) --- */
@@ -45,8 +45,8 @@ struct group_part {
     uint32_t len;
 };
 /* Write the head of a part; its bytes follow. */
-void group_part_head(void *dst, uint64_t context, uint32_t len);
+void pmixd_wire_group_part_head(void *dst, uint64_t context, uint32_t len);
 /* Take the next part off: 1; 0 at the end; -1 with EPROTO. */
-int group_part_next(const void **p, size_t *left, struct group_part *part);
+int pmixd_wire_group_part_next(const void **p, size_t *left, struct group_part *part);
 
 #endif

@@ -64,18 +64,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     memcpy(text, data, size);
     text[size] = '\0';
-    (void)box_name_parse(text, &name);
-    if (published_parse(text, &pub) == 0) {
-        char *again = published_format(&pub);
+    (void)pmixd_wire_box_name_parse(text, &name);
+    if (pmixd_wire_published_parse(text, &pub) == 0) {
+        char *again = pmixd_wire_published_format(&pub);
         struct published two;
 
-        need(again && published_parse(again, &two) == 0);
+        need(again && pmixd_wire_published_parse(again, &two) == 0);
         need(two.len == pub.len && two.rank == pub.rank && !memcmp(two.value, pub.value, two.len));
         free(two.value);
         free(again);
         free(pub.value);
     }
-    while (group_part_next(&p, &left, &part) == 1)
+    while (pmixd_wire_group_part_next(&p, &left, &part) == 1)
         need(part.data + part.len <= data + size);
     if (pmi_spawn_request_get(data, size, &req, &err) == 0)
         pmi_spawn_request_clear(&req);
