@@ -253,7 +253,7 @@ void boot_destroy(boot_t *b)
     remove_dirs(b);
     strvec_destroy(b->attrs);
     free(b->topology);
-    cert_wipe(&b->cert);
+    boot_cert_wipe(&b->cert);
     free(b);
     errno = saved;
 }
@@ -338,7 +338,7 @@ static void *make_link(boot_t *b, const struct transport *t, core_t *core, errms
         }
         lc.queue_max = n;
     }
-    if (b->curve && (b->ops->keys ? b->ops->keys(b, err) : cert_generate(&b->cert, err)) < 0)
+    if (b->curve && (b->ops->keys ? b->ops->keys(b, err) : boot_cert_generate(&b->cert, err)) < 0)
         return NULL;
     lc.public_key = b->cert.public_key;
     lc.secret_key = b->cert.secret_key;
@@ -447,7 +447,7 @@ int boot_link(boot_t *b, core_t *core, struct transport_link *link, errmsg_t *er
         core_set_link(core, &nobody, NULL); /* a part of it may have been set */
         return -1;
     }
-    cert_wipe(&b->cert);
+    boot_cert_wipe(&b->cert);
     *link = l;
     return 0;
 }

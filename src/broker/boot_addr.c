@@ -84,7 +84,7 @@ int boot_address(const boot_t *b, char *buf, size_t size, errmsg_t *err)
     return 0;
 }
 
-int boot_resolve(const char *uri, char *buf, size_t size, errmsg_t *err)
+int boot_addr_resolve(const char *uri, char *buf, size_t size, errmsg_t *err)
 {
     struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM}, *res;
     char host[256], addr[BOOT_ADDR_MAX];
@@ -141,7 +141,7 @@ static bool reaches_itself(const struct sockaddr *sa, socklen_t len)
     return same;
 }
 
-bool boot_is_here(const char *uri)
+bool boot_addr_is_here(const char *uri)
 {
     struct addrinfo hints = {.ai_flags = AI_NUMERICHOST, .ai_socktype = SOCK_DGRAM}, *res;
     const char *start = uri + strlen("tcp://"), *colon;

@@ -27,7 +27,7 @@
 #define FILE_MAX 4096
 #define PATH_SIZE 4096
 
-int cert_generate(struct cert *c, errmsg_t *err)
+int boot_cert_generate(struct cert *c, errmsg_t *err)
 {
     memset(c, 0, sizeof(*c));
     if (zmq_curve_keypair(c->public_key, c->secret_key) < 0)
@@ -35,7 +35,7 @@ int cert_generate(struct cert *c, errmsg_t *err)
     return 0;
 }
 
-void cert_wipe(struct cert *c)
+void boot_cert_wipe(struct cert *c)
 {
     explicit_bzero(c, sizeof(*c));
 }
@@ -66,7 +66,7 @@ static int write_one(const char *path, const char *text, mode_t mode, bool force
     return 0;
 }
 
-int cert_write(const struct cert *c, const char *path, bool force, errmsg_t *err)
+int boot_cert_write(const struct cert *c, const char *path, bool force, errmsg_t *err)
 {
     char pub[PATH_SIZE], text[512];
     int rc;
@@ -132,7 +132,7 @@ static int parse(struct cert *c, const char *path, const char *text, size_t len,
     return 0;
 }
 
-int cert_read(struct cert *c, const char *path, bool secret, errmsg_t *err)
+int boot_cert_read(struct cert *c, const char *path, bool secret, errmsg_t *err)
 {
     char name[PATH_SIZE], *text = NULL;
     errmsg_t why;
@@ -161,6 +161,6 @@ int cert_read(struct cert *c, const char *path, bool secret, errmsg_t *err)
         free(text);
     }
     if (rc < 0)
-        cert_wipe(c);
+        boot_cert_wipe(c);
     return rc;
 }

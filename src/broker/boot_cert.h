@@ -18,16 +18,16 @@ struct cert {
 };
 
 /* Create a key pair.  -1 with ENOTSUP and an error message if ZeroMQ was built without CURVE. */
-int cert_generate(struct cert *c, errmsg_t *err);
+int boot_cert_generate(struct cert *c, errmsg_t *err);
 
 /* Write FILE (mode 0600) and FILE.pub (0644).  Without `force`, EEXIST when either exists. */
-int cert_write(const struct cert *c, const char *path, bool force, errmsg_t *err);
+int boot_cert_write(const struct cert *c, const char *path, bool force, errmsg_t *err);
 
 /* Read FILE, or (`secret` false) FILE.pub.  EPERM: others can read the secret key, or the file
  * belongs to another user; EINVAL: it is not a certificate. */
-int cert_read(struct cert *c, const char *path, bool secret, errmsg_t *err);
+int boot_cert_read(struct cert *c, const char *path, bool secret, errmsg_t *err);
 
 /* Overwrite the keys in memory. */
-void cert_wipe(struct cert *c);
+void boot_cert_wipe(struct cert *c);
 
 #endif

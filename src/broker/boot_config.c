@@ -255,7 +255,7 @@ static int resolve(struct conf *cf, char *uri, errmsg_t *err)
 
     if (str_starts(uri, "ipc://") || str_starts(uri, "tcp://*:"))
         return 0;
-    if (boot_resolve(uri, numeric, sizeof(numeric), &why) < 0)
+    if (boot_addr_resolve(uri, numeric, sizeof(numeric), &why) < 0)
         return errmsg_fail(err, errno, "%s: %s", config_name(cf->file), why.text);
     memcpy(uri, numeric, BOOT_URI_MAX);
     return 0;
@@ -282,7 +282,7 @@ static int conf_keys(boot_t *b, errmsg_t *err)
 
     if (keyfile(b, b->rank, path, sizeof(path), err) < 0)
         return -1;
-    return cert_read(&b->cert, path, true, err);
+    return boot_cert_read(&b->cert, path, true, err);
 }
 
 /* Is the certificate of all ranks the same file? */
@@ -338,7 +338,7 @@ static int conf_lookup(boot_t *b, uint32_t rank, struct boot_card *card, errmsg_
             0 ||
         resolve(cf, card->tree_uri, err) < 0 || resolve(cf, card->event_uri, err) < 0)
         return -1;
-    if (cf->local && boot_is_here(card->tree_uri)) {
+    if (cf->local && boot_addr_is_here(card->tree_uri)) {
         memcpy(address, card->tree_uri, sizeof(address));
         add_local(card->tree_uri, address);
     }
@@ -351,7 +351,7 @@ static int conf_lookup(boot_t *b, uint32_t rank, struct boot_card *card, errmsg_
         memcpy(card->key, b->cert.public_key, CERT_KEY_SIZE);
         return 0;
     }
-    if (cert_read(&cert, path, false, err) < 0)
+    if (boot_cert_read(&cert, path, false, err) < 0)
         return -1;
     memcpy(card->key, cert.public_key, CERT_KEY_SIZE);
     return 0;

@@ -689,7 +689,7 @@ static void place_result(const struct nursery *n, struct nursery_place *place, u
     memcpy(place->rundir, n->rundir, sizeof(place->rundir));
 }
 
-int nursery_run(const struct nursery_config *cfg, struct nursery_place *place, errmsg_t *err)
+int boot_nursery_run(const struct nursery_config *cfg, struct nursery_place *place, errmsg_t *err)
 {
     struct nursery n = {.cfg = cfg, .epfd = -1, .sigfd = -1};
     uint32_t rank;

@@ -8,7 +8,7 @@
  *
  *   struct nursery_config nc = { .size = 64 };
  *   struct nursery_place place;
- *   switch (nursery_run(&nc, &place, &err)) {
+ *   switch (boot_nursery_run(&nc, &place, &err)) {
  *   case 1: ... be a broker: boot_create() with attribute rundir = place.rundir ... _exit(code)
  *   case 0: ... the parent, when all is over: return place.exit_code ...
  *   default: ... error ...
@@ -61,6 +61,6 @@ struct nursery_place {
  *
  * The parent passes SIGINT, SIGTERM and SIGHUP on to rank 0 as SIGTERM, which shuts the session
  * down in order; at the second one it kills. */
-int nursery_run(const struct nursery_config *cfg, struct nursery_place *place, errmsg_t *err);
+int boot_nursery_run(const struct nursery_config *cfg, struct nursery_place *place, errmsg_t *err);
 
 #endif

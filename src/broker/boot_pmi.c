@@ -393,7 +393,7 @@ static int pmi_keys(boot_t *b, errmsg_t *err)
     struct boot_card card;
 
     if (!b->again)
-        return cert_generate(&b->cert, err);
+        return boot_cert_generate(&b->cert, err);
     if (pmi_lookup(b, b->rank, &card, err) < 0)
         return -1;
     memcpy(b->cert.public_key, card.key, CERT_KEY_SIZE);

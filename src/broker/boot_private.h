@@ -71,10 +71,10 @@ int boot_attr_add(boot_t *b, const char *name, const char *value);
  * first), in the form of a URI: "10.1.2.3", "[fe00::1]". */
 int boot_address(const boot_t *b, char *buf, size_t size, errmsg_t *err);
 /* Look up HOST in "tcp://HOST:PORT", and replace it by its address. */
-int boot_resolve(const char *uri, char *buf, size_t size, errmsg_t *err);
+int boot_addr_resolve(const char *uri, char *buf, size_t size, errmsg_t *err);
 
 /* Is it an address of this host, "tcp://ADDRESS:PORT", in this network namespace? */
-bool boot_is_here(const char *uri);
+bool boot_addr_is_here(const char *uri);
 
 /* Does this broker use UNIX sockets for neighbors on its host, if it has any? */
 bool boot_may_be_local(const boot_t *b);

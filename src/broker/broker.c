@@ -584,7 +584,7 @@ static int bring_up(struct broker *b, errmsg_t *err)
         !(b->tracer = tracer_create(b->core, attrs_get(b->attrs, "trace.file"), err)) ||
         !(b->connector = connector_create(b->core, path, &connector_limits_default, err)))
         return -1;
-    if (!(b->connector_handlers = connector_serve(b->connector, b->core)))
+    if (!(b->connector_handlers = connector_service_add(b->connector, b->core)))
         return errmsg_fail(err, errno, "rank %u cannot serve the counters of its connector: %s",
                            cc.rank, strerror(errno));
     if (boot_link(b->boot, b->core, &b->link, err) < 0)

@@ -54,6 +54,6 @@ struct connector_stats {
 void connector_get_stats(const connector_t *cn, struct connector_stats *st);
 /* The service "connector" of the broker, which answers with these counters.  The caller removes the
  * handlers before it destroys `cn`.  NULL with ENOMEM, or EEXIST (there is such a service). */
-flux_handlers_t *connector_serve(connector_t *cn, core_t *core);
+flux_handlers_t *connector_service_add(connector_t *cn, core_t *core);
 
 #endif

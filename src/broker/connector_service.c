@@ -23,7 +23,7 @@ static const struct flux_handler handlers[] = {
     FLUX_HANDLER_END,
 };
 
-flux_handlers_t *connector_serve(connector_t *cn, core_t *core)
+flux_handlers_t *connector_service_add(connector_t *cn, core_t *core)
 {
     if (core_service_add_self(core, "connector") < 0)
         return NULL;

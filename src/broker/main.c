@@ -189,7 +189,7 @@ static int nursery(struct arguments *a, uint32_t *rank)
         fprintf(stderr, "flux-broker: attribute shutdown.grace=%s: %s\n", grace, err.text);
         return 1;
     }
-    switch (nursery_run(&nc, &place, &err)) {
+    switch (boot_nursery_run(&nc, &place, &err)) {
     case 0:
         return place.exit_code;
     case 1:

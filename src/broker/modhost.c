@@ -505,10 +505,10 @@ static void move_mail(struct module *old, struct module *fresh)
 {
     struct envelope l;
 
-    while (modhost_next_envelope(old, &l))
+    while (modhost_serve_next(old, &l))
         move_envelope(old, fresh, &l);
     old->rest = mailbox_take(old->inbox, &old->nrest);
-    while (modhost_next_envelope(old, &l))
+    while (modhost_serve_next(old, &l))
         move_envelope(old, fresh, &l);
 }
 

@@ -88,7 +88,7 @@ static void stopped(void *arg)
 
 static void turn(void *arg, const char *what, double seconds)
 {
-    modhost_turn(arg, what, NULL, seconds);
+    modhost_serve_turn(arg, what, NULL, seconds);
 }
 
 static const struct flux_reactor_part_ops part_ops = {stopped, turn};
@@ -108,12 +108,12 @@ static int begin(struct module *m)
 {
     double start = flux_reactor_clock(core_reactor(m->mh->core));
 
-    if (modhost_open(m, flux_reactor_create_part(core_reactor(m->mh->core), &part_ops, m),
-                     &loop_ops) < 0 ||
-        modhost_init(m) < 0)
+    if (modhost_serve_open(m, flux_reactor_create_part(core_reactor(m->mh->core), &part_ops, m),
+                           &loop_ops) < 0 ||
+        modhost_serve_init(m) < 0)
         return -1;
     m->begun = true;
-    modhost_turn(m, "init", NULL, flux_reactor_clock(m->r) - start);
+    modhost_serve_turn(m, "init", NULL, flux_reactor_clock(m->r) - start);
     return 0;
 }
 
@@ -125,9 +125,9 @@ static void end(struct module *m)
         (void)flux_reactor_stopped(m->r, &rc);
         errno = m->errnum;
         m->errnum = 0;
-        modhost_fini(m, rc);
+        modhost_serve_fini(m, rc);
     }
-    modhost_close(m);
+    modhost_serve_close(m);
     INVARIANT(3, !m->said_exit);
     m->said_exit = true;
     modhost_exited(m);

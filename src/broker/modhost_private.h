@@ -141,18 +141,18 @@ void modhost_exited(struct module *m);
 /* modhost_serve.c */
 /* The module's handle on reactor `r` (NULL: there was no memory for it), which it takes over.  -1:
  * see m->error. */
-int modhost_open(struct module *m, flux_reactor_t *r, const struct flux_handle_ops *ops);
-int modhost_init(struct module *m);          /* -1: see m->error */
-void modhost_fini(struct module *m, int rc); /* `rc`: of its reactor; errno, if negative */
-void modhost_close(struct module *m);        /* the opposite of modhost_open(); harmless twice */
+int modhost_serve_open(struct module *m, flux_reactor_t *r, const struct flux_handle_ops *ops);
+int modhost_serve_init(struct module *m);          /* -1: see m->error */
+void modhost_serve_fini(struct module *m, int rc); /* `rc`: of its reactor; errno, if negative */
+void modhost_serve_close(struct module *m);        /* the opposite of _open(); harmless twice */
 /* Serve what waits, for one slice.  MORE: call again; STOP: end the module. */
 enum serve { SERVE_IDLE, SERVE_MORE, SERVE_STOP };
 enum serve modhost_serve(struct module *m);
 /* Count a turn, and log it if it was too long.  `what` did it; `topic` may be NULL. */
-void modhost_turn(struct module *m, const char *what, const char *topic, double seconds);
+void modhost_serve_turn(struct module *m, const char *what, const char *topic, double seconds);
 /* The next envelope: from the queue, then from the rest.  The broker's thread may call it once the
  * module has ended.  False: there is none. */
-bool modhost_next_envelope(struct module *m, struct envelope *l);
+bool modhost_serve_next(struct module *m, struct envelope *l);
 
 /* modhost_service.c */
 extern const struct flux_handler modhost_handlers[]; /* their argument is the modhost_t */

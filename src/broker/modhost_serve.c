@@ -150,7 +150,7 @@ static void sort_mail(struct module *m)
     }
 }
 
-bool modhost_next_envelope(struct module *m, struct envelope *l)
+bool modhost_serve_next(struct module *m, struct envelope *l)
 {
     if (fairq_next(m->queue, l)) {
         mailbox_done(m->inbox, 1, flux_msg_encoded_size(l->msg));
@@ -174,7 +174,7 @@ static size_t pass_limit(const struct module *m, size_t limit)
 
 /* --- turns --- */
 
-void modhost_turn(struct module *m, const char *what, const char *topic, double seconds)
+void modhost_serve_turn(struct module *m, const char *what, const char *topic, double seconds)
 {
     double now;
 
@@ -204,8 +204,8 @@ static void deliver(struct module *m, flux_msg_t *msg)
     double begin = flux_reactor_clock(m->r);
 
     flux_handle_deliver(m->h, msg);
-    modhost_turn(m, types[flux_msg_type(kept)], flux_msg_topic(kept),
-                 flux_reactor_clock(m->r) - begin);
+    modhost_serve_turn(m, types[flux_msg_type(kept)], flux_msg_topic(kept),
+                       flux_reactor_clock(m->r) - begin);
     flux_msg_destroy(kept);
 }
 
@@ -224,7 +224,7 @@ enum serve modhost_serve(struct module *m)
     for (size_t n = 0; !stop && n < limit && flux_slice_more(&s); n++) {
         struct envelope l;
 
-        if (!modhost_next_envelope(m, &l))
+        if (!modhost_serve_next(m, &l))
             break;
         if (l.msg) {
             took(m, &tallies, &l);
@@ -259,7 +259,7 @@ static void started(void *arg)
     m->place->report(m, CODE_READY);
 }
 
-int modhost_open(struct module *m, flux_reactor_t *r, const struct flux_handle_ops *ops)
+int modhost_serve_open(struct module *m, flux_reactor_t *r, const struct flux_handle_ops *ops)
 {
     m->errnum = 0;
     m->r = r;
@@ -270,7 +270,7 @@ int modhost_open(struct module *m, flux_reactor_t *r, const struct flux_handle_o
     return -1;
 }
 
-int modhost_init(struct module *m)
+int modhost_serve_init(struct module *m)
 {
     int rc;
 
@@ -298,7 +298,7 @@ int modhost_init(struct module *m)
     return 0;
 }
 
-void modhost_fini(struct module *m, int rc)
+void modhost_serve_fini(struct module *m, int rc)
 {
     errmsg_t *why;
 
@@ -312,7 +312,7 @@ void modhost_fini(struct module *m, int rc)
     m->desc->fini(m->h, m->ctx);
 }
 
-void modhost_close(struct module *m)
+void modhost_serve_close(struct module *m)
 {
     flux_watcher_destroy(m->w);
     flux_close(m->h);

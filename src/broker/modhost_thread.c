@@ -107,18 +107,18 @@ static void thread_exit(void *arg)
 
 static void thread_run(struct module *m)
 {
-    if (modhost_open(m, flux_reactor_create(false), &thread_ops) == 0 &&
+    if (modhost_serve_open(m, flux_reactor_create(false), &thread_ops) == 0 &&
         (m->w =
              flux_fd_watcher_create(m->r, mailbox_fd(m->inbox), FLUX_POLLIN, thread_inbox_cb, m)) &&
         flux_reactor_before_sleep(m->r, thread_tell, m) == 0) {
         flux_watcher_start(m->w);
-        if (modhost_init(m) == 0)
-            modhost_fini(m, flux_reactor_run(m->r));
+        if (modhost_serve_init(m) == 0)
+            modhost_serve_fini(m, flux_reactor_run(m->r));
     } else {
         m->errnum = ENOMEM;
         errmsg_set(&m->error, "out of memory");
     }
-    modhost_close(m);
+    modhost_serve_close(m);
 }
 
 static void *thread_main(void *arg)
@@ -166,7 +166,7 @@ static bool thread_posted(struct module *m)
 static void thread_join(struct module *m)
 {
     pthread_join(m->thread, NULL);
-    modhost_close(m); /* if the module has ended its own thread */
+    modhost_serve_close(m); /* if the module has ended its own thread */
 }
 
 const struct module_place modhost_in_thread = {

@@ -28,11 +28,11 @@ static int keygen(const char *path, bool force)
 {
     struct cert cert;
     errmsg_t err = {""};
-    int rc = cert_generate(&cert, &err);
+    int rc = boot_cert_generate(&cert, &err);
 
     if (rc == 0)
-        rc = cert_write(&cert, path, force, &err);
-    cert_wipe(&cert);
+        rc = boot_cert_write(&cert, path, force, &err);
+    boot_cert_wipe(&cert);
     if (rc < 0)
         fprintf(stderr, "flux keygen: %s\n", err.text);
     return rc;
