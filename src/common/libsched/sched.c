@@ -589,7 +589,7 @@ static rset_t *collect(const sched_t *s, bool allocated)
             any |= s->bits[w];
         }
         if ((any || (allocated && nd->nheld > 0)) &&
-            sched_map_add_to_rset(m, R, n, s->bits, memory) < 0)
+            sched_claim_add_to_rset(m, R, n, s->bits, memory) < 0)
             goto fail;
     }
     for (size_t i = 0; i < m->npools; i++) {

@@ -144,8 +144,8 @@ struct claim *sched_claim_from_rset(const struct map *m, uint64_t id, const rset
 /* As a set of resources; NULL with ENOMEM. */
 rset_t *sched_claim_rset(const struct map *m, const struct claim *c);
 /* Bits of a node, added to a set of resources: 0 or -1. */
-int sched_map_add_to_rset(const struct map *m, rset_t *R, uint32_t n, const uint64_t *bits,
-                          uint64_t memory);
+int sched_claim_add_to_rset(const struct map *m, rset_t *R, uint32_t n, const uint64_t *bits,
+                            uint64_t memory);
 
 struct shape {
     struct rreq req; /* its duration is 0 */
