@@ -1,27 +1,14 @@
-/* sched_whole.c - the engine for jobs of whole nodes that are alike: its calls, fcfs and easy.
+/* sched_whole.c - the engine for jobs of whole nodes that are alike: its calls, and fcfs.
  *
  *    phase    what happens                                       then (by)
  *    IDLE     a pass begins                                      HEADS (sched_whole_pass)
- *    HEADS    jobs start from the front.  At the first that      BEHIND (begin_behind), or IDLE
+ *    HEADS    jobs start from the front.  At the first that      BEHIND (heads), or IDLE
  *             does not fit (the head) fcfs ends; easy            (sched_whole_pass)
- *             continues behind it.  Conservative and replan
- *             do their pass (sched_reserve.c)
+ *             continues behind it (sched_easy.c).  Conservative
+ *             and replan do their pass (sched_reserve.c)
  *    BEHIND   each next job that may start is found and starts   IDLE (sched_whole_pass); HEADS if
  *                                                                the head is removed
  *                                                                (sched_whole_remove)
- *
- * easy, with interchangeable nodes: shadow is the earliest estimated end at which the head has
- * enough nodes, once all jobs that end by then have released theirs; extra is the number of nodes
- * left over.  A job starts if it fits and ends by shadow, or takes at most extra nodes, which then
- * shrinks.
- *
- * easy with a policy that refuses: shadow is the earliest estimated end at which the policy places
- * the head, on a set R.  A job that ends by shadow is placed in the present state; one that ends
- * later is placed in the present state with R and its marks taken (`beside`).  A start is taken in
- * both.
- *
- * Shadow is computed in each pass, and only once a job is found that might start: mostly there is
- * none.
  *
  * Invariants:
  *  1. A job is in `queue` or in `ends`.  The nodes that are not free in `place` are those of the
@@ -305,7 +292,7 @@ const struct sched_whole_job *sched_whole_head(const sched_whole_t *w)
 
 static const struct transition moves[] = {
     {SCHED_WHOLE_IDLE, SCHED_WHOLE_HEADS, "sched_whole_pass"},
-    {SCHED_WHOLE_HEADS, SCHED_WHOLE_BEHIND, "begin_behind"},
+    {SCHED_WHOLE_HEADS, SCHED_WHOLE_BEHIND, "heads"},
     {SCHED_WHOLE_BEHIND, SCHED_WHOLE_HEADS, "sched_whole_remove"},
     {SCHED_WHOLE_HEADS, SCHED_WHOLE_IDLE, "sched_whole_pass, sched_whole_abort"},
     {SCHED_WHOLE_BEHIND, SCHED_WHOLE_IDLE, "sched_whole_pass, sched_whole_abort"},
@@ -324,8 +311,7 @@ void sched_whole_abort(sched_whole_t *w)
     set_phase(w, SCHED_WHOLE_IDLE);
 }
 
-/* What a running job holds becomes free, and its marks go. */
-static void give_back(sched_place_t *place, const struct sched_whole_job *j)
+void sched_whole_give_back(sched_place_t *place, const struct sched_whole_job *j)
 {
     sched_place_give(place, &j->set);
     if (j->marks)
@@ -479,7 +465,7 @@ void sched_whole_remove(sched_whole_t *w, struct sched_whole_job *j)
 void sched_whole_end(sched_whole_t *w, struct sched_whole_job *j, double now)
 {
     sched_line_remove(&w->ends, j->end, j->id);
-    give_back(w->place, j);
+    sched_whole_give_back(w->place, j);
     w->ended = true;
     if (w->queue_policy >= SCHED_WHOLE_CONSERVATIVE)
         sched_reserve_ended(w, j, now);
@@ -521,235 +507,6 @@ int sched_whole_start(sched_whole_t *w, struct sched_at *at, const struct sched_
     return 0;
 }
 
-/* --- easy: the reservation of the head --- */
-
-/* Where nodes can be exchanged. */
-static void find_shadow(sched_whole_t *w)
-{
-    uint32_t need = w->head->nodes;
-    uint32_t free = sched_place_nfree(w->place);
-    struct sched_at at = {0, 0};
-    struct sched_entry *e;
-
-    w->shadow = INFINITY;
-    w->extra = UINT32_MAX;
-    while ((e = sched_line_entry(&w->ends, &at))) {
-        double end = sched_whole_ends(w, e->a);
-
-        if (free >= need && end > w->shadow)
-            break;
-        free += e->nodes;
-        w->shadow = end;
-        sched_line_next(&w->ends, &at);
-        w->work++;
-    }
-    if (free >= need)
-        w->extra = free - need;
-    w->known = true;
-}
-
-static void limit(sched_whole_t *w, int which)
-{
-    w->limited = sched_topology_limits_of(
-        w->policy, w->state, sched_place_view(which ? w->beside : w->place), &w->limits[which]);
-}
-
-/* With a policy that refuses: R, the state beside it, and its limits.  0, or -1. */
-static int find_set(sched_whole_t *w)
-{
-    struct sched_whole_job *head = (struct sched_whole_job *)(uintptr_t)w->head;
-    struct sched_at at = {0, 0};
-    struct sched_entry *e;
-
-    w->shadow = INFINITY;
-    sched_place_copy(w->later, w->place);
-    while ((e = sched_line_entry(&w->ends, &at))) {
-        const struct sched_whole_job *j = e->job;
-        double end = sched_whole_ends(w, e->a);
-        int rc;
-
-        give_back(w->later, j);
-        w->work += 2;
-        sched_line_next(&w->ends, &at);
-        e = sched_line_entry(&w->ends, &at);
-        if (e && sched_whole_ends(w, e->a) <= end)
-            continue;
-        if ((rc = sched_whole_fits(w, w->later, head, end)) < 0)
-            return -1;
-        if (rc == 0)
-            continue;
-        if ((rc = sched_whole_select(w, w->later, head, end, &w->R)) < 0)
-            return -1;
-        if (rc == 1) {
-            w->shadow = end;
-            break;
-        }
-    }
-    sched_place_copy(w->beside, w->place);
-    if (w->shadow < INFINITY)
-        sched_place_block(w->beside, &w->R);
-    limit(w, 1);
-    w->known = true;
-    return 0;
-}
-
-bool sched_whole_shadow(sched_whole_t *w, const struct sched_whole_job **head, double *shadow,
-                        uint32_t *extra)
-{
-    if (w->head && !w->known) {
-        w->extra = 0;
-        if (!w->policy->refuses)
-            find_shadow(w);
-        else if (find_set(w) < 0)
-            return false;
-    }
-    if (!w->head || !w->known || !(w->shadow < INFINITY))
-        return false;
-    *head = w->head;
-    *shadow = w->shadow;
-    *extra = w->extra;
-    return true;
-}
-
-/* --- easy: behind the head --- */
-
-static void set_cursor(sched_whole_t *w, const struct sched_at *at)
-{
-    const struct sched_entry *e = sched_line_entry(&w->queue, at);
-
-    w->cursor_key = e ? e->a : INFINITY;
-    w->cursor_id = e ? e->b : UINT64_MAX;
-}
-
-static bool at_stop(const sched_whole_t *w, const struct sched_entry *e)
-{
-    return e->a > w->stop_key || (e->a == w->stop_key && e->b >= w->stop_id);
-}
-
-/* The look begins: at the job behind the head, up to the last one that is within the depth. */
-static void begin_behind(sched_whole_t *w, struct sched_at at)
-{
-    struct sched_at stop;
-    const struct sched_entry *e;
-
-    w->head = sched_line_entry(&w->queue, &at)->job;
-    w->known = w->limited = false;
-    set_phase(w, SCHED_WHOLE_BEHIND);
-    w->stop_key = INFINITY;
-    w->stop_id = UINT64_MAX;
-    if (w->depth > 0) {
-        stop = sched_line_nth(&w->queue, w->depth);
-        if ((e = sched_line_entry(&w->queue, &stop))) {
-            w->stop_key = e->a;
-            w->stop_id = e->b;
-        }
-    }
-    sched_line_next(&w->queue, &at);
-    set_cursor(w, &at);
-}
-
-/* Where nodes can be exchanged.  1: the budget is used up; 0: through; -1. */
-static int behind_count(sched_whole_t *w, const struct sched_whole_ops *ops)
-{
-    struct sched_at at = sched_line_from(&w->queue, w->cursor_key, w->cursor_id);
-
-    for (;;) {
-        uint32_t free = sched_place_nfree(w->place);
-        uint32_t extra = w->known ? w->extra : UINT32_MAX;
-        double shadow = w->known ? w->shadow : INFINITY;
-        struct sched_entry *e = NULL;
-
-        if (free > 0)
-            e = sched_line_fit(&w->queue, &at, free, extra, w->now, shadow, &w->work);
-        if (!e || at_stop(w, e))
-            return 0;
-        if (!w->known) {
-            /* Somebody might start: only now it has to be known.  The same entry is asked again. */
-            find_shadow(w);
-            continue;
-        }
-        if (!(w->now + e->time <= w->shadow))
-            w->extra -= e->nodes;
-        if (sched_whole_select(w, w->place, e->job, w->now,
-                               &((struct sched_whole_job *)e->job)->set) != 1 ||
-            sched_whole_start(w, &at, ops) < 0)
-            return -1;
-        if (w->budget && w->work >= w->budget) {
-            set_cursor(w, &at);
-            return 1;
-        }
-    }
-}
-
-/* Might it start, as far as sums tell? */
-static int might(sched_whole_t *w, const struct sched_entry *e, int which)
-{
-    if (w->limited)
-        return sched_limits_fit(&w->limits[which], e->nodes);
-    return sched_whole_fits(w, which ? w->beside : w->place, e->job, w->now);
-}
-
-/* The next job that might start.  Until R is known, `limits[1]` is not. */
-static struct sched_entry *next_beside(sched_whole_t *w, struct sched_at *at)
-{
-    if (w->limited)
-        return sched_line_fit_sizes(&w->queue, at, &w->limits[0], &w->limits[w->known ? 1 : 0],
-                                    w->now, w->known ? w->shadow : INFINITY, &w->work);
-    return sched_line_fit(&w->queue, at, sched_place_nfree(w->place), UINT32_MAX, 0., 0., &w->work);
-}
-
-/* A job that might start: with R known, may it, and where?  1, 0 or -1. */
-static int place_beside(sched_whole_t *w, struct sched_entry *e)
-{
-    struct sched_whole_job *j = e->job;
-    int which, rc;
-
-    which = !(w->now + e->time <= w->shadow);
-    if (which == 1 && (rc = might(w, e, 1)) != 1)
-        return rc;
-    return sched_whole_select(w, which ? w->beside : w->place, j, w->now, &j->set);
-}
-
-/* With a policy that refuses: likewise. */
-static int behind_set(sched_whole_t *w, const struct sched_whole_ops *ops)
-{
-    struct sched_at at = sched_line_from(&w->queue, w->cursor_key, w->cursor_id);
-    struct sched_entry *e;
-    int rc;
-
-    limit(w, 0);
-    while ((e = next_beside(w, &at)) && !at_stop(w, e)) {
-        struct sched_whole_job *j = e->job;
-
-        rc = might(w, e, 0);
-        if (rc == 1 && !w->known) {
-            /* The same entry is asked again. */
-            if (find_set(w) < 0)
-                return -1;
-            continue;
-        }
-        if (rc == 1)
-            rc = place_beside(w, e);
-        if (rc < 0)
-            return -1;
-        if (rc == 0)
-            sched_line_next(&w->queue, &at);
-        else {
-            if (sched_whole_start(w, &at, ops) < 0)
-                return -1;
-            /* One that ends by the shadow may have nodes of R. */
-            sched_place_block(w->beside, &j->set);
-            limit(w, 0);
-            limit(w, 1);
-        }
-        if (w->budget && ++w->work >= w->budget) {
-            set_cursor(w, &at);
-            return 1;
-        }
-    }
-    return 0;
-}
-
 /* --- the pass --- */
 
 static int heads(sched_whole_t *w, const struct sched_whole_ops *ops)
@@ -766,8 +523,10 @@ static int heads(sched_whole_t *w, const struct sched_whole_ops *ops)
         if (rc < 0 || (rc == 1 && sched_whole_start(w, &at, ops) < 0))
             return -1;
         if (rc == 0) {
-            if (w->queue_policy == SCHED_WHOLE_EASY)
-                begin_behind(w, at);
+            if (w->queue_policy == SCHED_WHOLE_EASY) {
+                set_phase(w, SCHED_WHOLE_BEHIND);
+                sched_easy_begin(w, at);
+            }
             return 0;
         }
         if (w->budget && w->work >= w->budget)
@@ -785,7 +544,7 @@ static int go_on(sched_whole_t *w, const struct sched_whole_ops *ops)
     if (w->phase == SCHED_WHOLE_HEADS && (rc = heads(w, ops)) != 0)
         return rc;
     if (w->phase == SCHED_WHOLE_BEHIND)
-        return w->policy->refuses ? behind_set(w, ops) : behind_count(w, ops);
+        return sched_easy_pass(w, ops);
     return 0;
 }
 

@@ -118,11 +118,11 @@ int sched_whole_pass(sched_whole_t *w, double now, size_t budget,
                      const struct sched_whole_ops *ops);
 /* The next time at which a pass is due without an event: the earliest reservation, or INFINITY. */
 double sched_whole_next(const sched_whole_t *w);
-/* easy: the shadow of the first job that waits, as of the last pass or slice, and the
- * number of nodes left over then (0 with a policy that refuses: a set is reserved).  false: no job
- * waits, or the shadow is not known. */
-bool sched_whole_shadow(sched_whole_t *w, const struct sched_whole_job **head, double *shadow,
-                        uint32_t *extra);
+/* easy: the shadow (sched_easy.c) of the first job that waits, as of the last pass or slice, and
+ * the number of nodes left over then (0 with a policy that refuses: a set is reserved).  false: no
+ * job waits, or the shadow is not known. */
+bool sched_easy_shadow(sched_whole_t *w, const struct sched_whole_job **head, double *shadow,
+                       uint32_t *extra);
 size_t sched_whole_nwaiting(const sched_whole_t *w);
 
 #endif

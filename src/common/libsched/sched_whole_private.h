@@ -86,6 +86,17 @@ int sched_whole_select(sched_whole_t *w, const sched_place_t *place, struct sche
 int sched_whole_fits(sched_whole_t *w, const sched_place_t *place, const struct sched_whole_job *j,
                      double at);
 
+/* What a running job holds becomes free in `place`, and its marks go. */
+void sched_whole_give_back(sched_place_t *place, const struct sched_whole_job *j);
+
+/* --- sched_easy.c --- */
+
+/* The pass goes on behind the head, which is at `at`: up to the last job that is within the
+ * depth. */
+void sched_easy_begin(sched_whole_t *w, struct sched_at at);
+/* 1: the budget is used up; 0: the pass is complete; -1. */
+int sched_easy_pass(sched_whole_t *w, const struct sched_whole_ops *ops);
+
 /* --- sched_reserve.c: conservative and replan --- */
 
 int sched_reserve_pass(sched_whole_t *w, const struct sched_whole_ops *ops);

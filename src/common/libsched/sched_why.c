@@ -60,7 +60,7 @@ static double engine_start(sched_t *s, const struct job *j)
         return -1.;
     if (j->whole->start < SCHED_NEVER)
         return j->whole->start;
-    if (sched_whole_shadow(s->whole, &head, &shadow, &extra) && head->owner == j)
+    if (sched_easy_shadow(s->whole, &head, &shadow, &extra) && head->owner == j)
         return shadow;
     return -1.;
 }
@@ -238,8 +238,7 @@ static bool put_delayed(struct text *t, sched_t *s, const struct job *j, double 
     double shadow;
     uint32_t extra;
 
-    if (!s->whole_valid || !sched_whole_shadow(s->whole, &head, &shadow, &extra) ||
-        head->owner == j)
+    if (!s->whole_valid || !sched_easy_shadow(s->whole, &head, &shadow, &extra) || head->owner == j)
         return false;
     put(t, "would delay job %ju, which is to start at ", (uintmax_t)head->id);
     put_time(t, shadow > now ? shadow : now, now, shift);

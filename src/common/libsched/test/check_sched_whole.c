@@ -464,7 +464,7 @@ static void run_sliced(unsigned seed, const char *select, struct sliced *sl)
             stirred = true;
         }
         while (stirred && sched_whole_pass(w, (double)now, 1, &ops) == 1)
-            sched_whole_shadow(w, &head, &shadow, &extra);
+            sched_easy_shadow(w, &head, &shadow, &extra);
     }
     sched_whole_destroy(w);
     fattree_destroy(t);
