@@ -63,6 +63,10 @@ struct sqlfile {
  * Return -1. */
 int sqlfile_fail(sqlfile_t *f, int rc, errmsg_t *err, const char *what);
 int sqlfile_damaged(const sqlfile_t *f, errmsg_t *err, const char *what);
+/* fsync() of a file or directory that is opened with `flags`; of the directory in which the file
+ * is.  0, or -1 with errno. */
+int sqlfile_sync(const char *path, int flags);
+int sqlfile_sync_dir_of(const char *path);
 /* A statement, ready to be bound; NULL with errno and a sentence. */
 sqlite3_stmt *sqlfile_query(sqlfile_t *f, int q, errmsg_t *err);
 /* Run a statement that gives no rows, or whose rows are of no interest. */

@@ -1,0 +1,144 @@
+/* sqlfile_anew.c - is the file still under its name?  If not, it is written anew.
+ *
+ * Programs that tidy up remove files under a session that has run for days.  SQLite does not
+ * notice: it goes on with the open file, which is gone with the process.
+ *
+ * Invariants:
+ *  1. A file that has taken the place of the one that is open is not touched.
+ *  2. The name is that of a complete file at any time: the copy is made beside it, synced, and then
+ *     renamed.
+ *
+ * Failure: see sqlfile_write_anew(); the open file stays in use.
+ */
+#include "config.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "sqlfile_private.h"
+
+int sqlfile_sync(const char *path, int flags)
+{
+    int fd = open(path, flags | O_CLOEXEC);
+
+    if (fd < 0)
+        return -1;
+    int rc = fsync(fd);
+    int saved = errno;
+    close(fd);
+    errno = saved;
+    return rc;
+}
+
+int sqlfile_sync_dir_of(const char *path)
+{
+    char *dir = strdup(path);
+
+    if (!dir)
+        return -1;
+    *strrchr(dir, '/') = '\0';
+    int rc = sqlfile_sync(dir[0] ? dir : "/", O_RDONLY | O_DIRECTORY);
+    int saved = errno;
+    free(dir);
+    errno = saved;
+    return rc;
+}
+
+/* The i-node under a name; 0: nothing, or on another device. */
+static ino_t inode_at(const sqlfile_t *f, const char *suffix)
+{
+    char path[4096];
+    struct stat st;
+
+    if (snprintf(path, sizeof(path), "%s%s", f->path, suffix) >= (int)sizeof(path) ||
+        lstat(path, &st) < 0 || (f->ino && st.st_dev != f->dev))
+        return 0;
+    return st.st_ino;
+}
+
+bool sqlfile_is_there(sqlfile_t *f)
+{
+    if (inode_at(f, "") != f->ino)
+        return false;
+    ino_t wal = inode_at(f, "-wal");
+    /* SQLite keeps its log open, and in place, from the first write on. */
+    if (f->wal_ino == 0)
+        f->wal_ino = wal;
+    return wal == f->wal_ino;
+}
+
+/* All of the file, in one called `to`. */
+static int copy_to(sqlfile_t *f, const char *to, errmsg_t *err)
+{
+    sqlite3_stmt *s = NULL;
+    int fd;
+
+    (void)unlink(to);
+    fd = open(to, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return errmsg_fail(err, errno, "cannot make '%.120s': %s", to, strerror(errno));
+    close(fd);
+    int rc = sqlite3_prepare_v2(f->db, "VACUUM INTO ?1", -1, &s, NULL);
+    if (rc == SQLITE_OK)
+        rc = sqlite3_bind_text(s, 1, to, -1, SQLITE_STATIC);
+    if (rc == SQLITE_OK)
+        rc = sqlite3_step(s);
+    if (rc != SQLITE_DONE)
+        (void)sqlfile_fail(f, sqlite3_extended_errcode(f->db), err, "write anew");
+    int saved = errno;
+    sqlite3_finalize(s);
+    errno = saved;
+    if (rc != SQLITE_DONE)
+        return -1;
+    if (sqlfile_sync(to, O_RDONLY) < 0)
+        return errmsg_fail(err, errno, "cannot write '%.120s': %s", to, strerror(errno));
+    return 0;
+}
+
+/* Rename the copy to the file.  A log there belongs to the file that was removed. */
+static int put_in_place(sqlfile_t *f, const char *from, errmsg_t *err)
+{
+    char wal[4096];
+
+    snprintf(wal, sizeof(wal), "%s-wal", f->path);
+    if ((unlink(wal) < 0 && errno != ENOENT) || rename(from, f->path) < 0 ||
+        sqlfile_sync_dir_of(f->path) < 0)
+        return errmsg_fail(err, errno, "cannot make '%.120s' again: %s", f->path, strerror(errno));
+    return 0;
+}
+
+sqlfile_t *sqlfile_write_anew(sqlfile_t *f, bool *failed, errmsg_t *err)
+{
+    char fresh[4096];
+    ino_t now = inode_at(f, "");
+    sqlfile_t *g = NULL;
+
+    *failed = true;
+    if (now && now != f->ino) {
+        errmsg_fail(err, EEXIST,
+                    "another file has taken the place of '%.120s' under the session: move it away",
+                    f->path);
+        return f;
+    }
+    if (snprintf(fresh, sizeof(fresh), "%s.new", f->path) >= (int)sizeof(fresh) - 8) {
+        errmsg_fail(err, ENAMETOOLONG, "the name '%.100s' is too long", f->path);
+        return f;
+    }
+    if (copy_to(f, fresh, err) < 0 || put_in_place(f, fresh, err) < 0) {
+        int saved = errno;
+        (void)unlink(fresh);
+        errno = saved;
+        return f;
+    }
+    if (!(g = sqlfile_open(f->path, f->hash, 0, err)))
+        return f;
+    *failed = false;
+    /* Closing it would remove a log of that name, which is that of the new one. */
+    sqlite3_db_config(f->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+    sqlfile_close(f);
+    return g;
+}
