@@ -245,26 +245,20 @@ char *jobopts_replace_cc(const char *jobspec, uint32_t cc)
 int jobopts_submit(jobopts_t *jo, flux_t *h, uint32_t flags, uint64_t *id)
 {
     char *spec = jobopts_jobspec(jo, false);
-    submit_writer_t *w = NULL;
-    flux_future_t *f = NULL;
-    errmsg_t err = {"out of memory"};
-    int rc = -1, env;
+    flux_future_t *f;
+    errmsg_t err;
+    int rc = -1;
 
     if (!spec)
         return -1;
-    if (!(w = submit_writer_create()) ||
-        (env = submit_writer_env(w, (const char *const *)jobopts_env(jo))) < 0) {
-        cmd_error(jo->c, "the environment is too large to be sent");
-    } else if (submit_writer_job(w, env, (int)jo->urgency, flags, spec, strlen(spec), &err) < 0) {
+    f = flux_job_submit(h, spec, strlen(spec), (const char *const *)jobopts_env(jo),
+                        (int)jo->urgency, flags, &err);
+    if (!f)
         cmd_error(jo->c, "%s", err.text);
-    } else {
-        f = flux_job_submit_batch(h, w);
-        if (cmd_wait(jo->c, f, -1., "the job to be accepted") == 0 &&
-            (rc = flux_job_submit_get(f, id, &err)) < 0)
-            cmd_error(jo->c, "%s", err.text);
-    }
+    else if (cmd_wait(jo->c, f, -1., "the job to be accepted") == 0 &&
+             (rc = flux_job_submit_get(f, id, &err)) < 0)
+        cmd_error(jo->c, "%s", err.text);
     flux_future_destroy(f);
-    submit_writer_destroy(w);
     free(spec);
     return rc;
 }

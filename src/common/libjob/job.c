@@ -51,16 +51,17 @@ int flux_job_submit_batch_get(flux_future_t *f, struct job_submitted *out, errms
     return flux_rpc_get_struct(f, &job_submitted_schema, out, err);
 }
 
-flux_future_t *flux_job_submit(flux_t *h, const char *jobspec, size_t len, int urgency,
-                               unsigned flags, errmsg_t *err)
+flux_future_t *flux_job_submit(flux_t *h, const char *jobspec, size_t len, const char *const *env,
+                               int urgency, unsigned flags, errmsg_t *err)
 {
     submit_writer_t *w = submit_writer_create();
     flux_future_t *f = NULL;
-    int env = w ? submit_writer_env(w, (const char *const *)environ) : -1;
+    int number = w ? submit_writer_env(w, env ? env : (const char *const *)environ) : -1;
 
-    if (env < 0)
-        errmsg_set(err, "the environment cannot be sent: %s", strerror(errno));
-    else if (submit_writer_job(w, env, urgency, flags, jobspec, len, err) == 0 &&
+    if (number < 0)
+        errmsg_set(err, "%s",
+                   errno == E2BIG ? "the environment is too large to be sent" : "out of memory");
+    else if (submit_writer_job(w, number, urgency, flags, jobspec, len, err) == 0 &&
              !(f = flux_job_submit_batch(h, w)))
         errmsg_set(err, "the job cannot be sent: %s", strerror(errno));
     submit_writer_destroy(w);

@@ -5,7 +5,8 @@
  *    p.argv = argv;
  *    json_t *spec = jobspec_build(&p, &err);
  *    char *text = jobspec_encode(spec, NULL);
- *    flux_future_t *f = flux_job_submit(h, text, strlen(text), JOB_URGENCY_DEFAULT, 0, &err);
+ *    flux_future_t *f =
+ *        flux_job_submit(h, text, strlen(text), NULL, JOB_URGENCY_DEFAULT, 0, &err);
  *    if (flux_future_wait(f, -1) < 0 || flux_job_submit_get(f, &id, &err) < 0) ...
  *    flux_future_destroy(f);
  *
@@ -28,9 +29,9 @@
 
 /* --- submit --- */
 
-/* Submit one job with the environment of this process. */
-flux_future_t *flux_job_submit(flux_t *h, const char *jobspec, size_t len, int urgency,
-                               unsigned flags, errmsg_t *err);
+/* Submit one job with the environment `env`, which NULL ends; NULL: that of this process. */
+flux_future_t *flux_job_submit(flux_t *h, const char *jobspec, size_t len, const char *const *env,
+                               int urgency, unsigned flags, errmsg_t *err);
 /* Get the id of that job; -1 with the errno and the error message if it was rejected. */
 int flux_job_submit_get(flux_future_t *f, uint64_t *id, errmsg_t *err);
 /* Submit all jobs of a writer in one request.  `w` may be changed or destroyed after this. */
