@@ -144,7 +144,7 @@ void sched_job_dequeue(sched_t *s, struct job *j)
 
 void sched_job_destroy(sched_t *s, struct job *j)
 {
-    sched_plan_cancel(s, j);
+    sched_reservation_cancel(s, j);
     sched_job_dequeue(s, j);
     if (s->sweep == &j->link)
         s->sweep = j->link.next;
@@ -211,7 +211,7 @@ int sched_urgency(sched_t *s, uint64_t id, uint32_t urgency, double now)
         return -1;
     }
     s->moved += j->reserved != NULL;
-    sched_plan_cancel(s, j);
+    sched_reservation_cancel(s, j);
     sched_job_dequeue(s, j);
     j->urgency = urgency;
     sched_job_enqueue(s, j, now);
@@ -314,7 +314,7 @@ int sched_running(sched_t *s, uint64_t id, const rset_t *R, double end, double n
     }
     sched_pass_end(s);
     /* What is reserved may be what it has. */
-    sched_plan_cancel_all(s);
+    sched_reservation_cancel_all(s);
     c->start = now;
     c->end = end > 0. ? end : now + SCHED_HORIZON;
     c->view = (struct sched_plugin_job){.id = id,
@@ -351,7 +351,7 @@ int sched_nodes(sched_t *s, const idset_t *up, const idset_t *drained, errmsg_t 
         sched_map_set_usable(s->map, i, usable);
     }
     if (lost)
-        sched_plan_cancel_all(s);
+        sched_reservation_cancel_all(s);
     s->unheard = false;
     sched_alike_drop(s);
     if (lost)
@@ -368,7 +368,7 @@ void sched_unheard(sched_t *s)
     sched_pass_end(s);
     for (uint32_t i = 0; i < s->map->n; i++)
         sched_map_set_usable(s->map, i, false);
-    sched_plan_cancel_all(s);
+    sched_reservation_cancel_all(s);
     sched_alike_drop(s);
     s->unheard = true;
     s->epoch++;
@@ -452,7 +452,7 @@ int sched_inventory(sched_t *s, const resgraph_t *g, const idset_t *up, const id
         free(bits);
         return errmsg_fail(err, ENOMEM, "the scheduler is out of memory for the inventory");
     }
-    sched_plan_cancel_all(s);
+    sched_reservation_cancel_all(s);
     sched_alike_destroy(s);
     s->whole_forget = true;
     sched_map_destroy(s->map);

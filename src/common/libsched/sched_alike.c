@@ -321,7 +321,7 @@ bool sched_alike_begin(sched_t *s, const struct sched_ops *ops)
     sort_out(s, ops);
     if (!s->whole_valid && !make(s, queue, reservations))
         return false;
-    sched_plan_cancel_all(s);
+    sched_reservation_cancel_all(s);
     return true;
 }
 

@@ -168,8 +168,8 @@ static uint64_t cores_at(const sched_t *s, const struct claim *own, double t)
 bool sched_bound_at(sched_t *s, const struct job *j, const struct claim *own, double t)
 {
     uint64_t want = (uint64_t)j->shape->nslots * j->shape->cores;
-    size_t first = sched_plan_place(s, t);
-    size_t behind = sched_plan_place(s, t + j->duration - 4. * SCHED_EPSILON);
+    size_t first = sched_reservation_place(s, t);
+    size_t behind = sched_reservation_place(s, t + j->duration - 4. * SCHED_EPSILON);
     size_t step = behind > first ? (behind - first) / MOMENTS + 1 : 1;
 
     if (!make_frees(s))

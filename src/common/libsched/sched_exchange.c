@@ -445,7 +445,7 @@ bool sched_exchange_room(sched_t *s, const struct job *j)
 
 struct claim *sched_exchange_start(sched_t *s, struct job *j)
 {
-    struct claim *own = j->reserved ? sched_plan_take(s, j) : NULL;
+    struct claim *own = j->reserved ? sched_reservation_take(s, j) : NULL;
     struct span sp = now_span(s, j);
     struct claim *c = NULL;
     bool ok = false;
@@ -465,7 +465,7 @@ struct claim *sched_exchange_start(sched_t *s, struct job *j)
     }
     sched_claim_destroy(c);
     if (own)
-        sched_plan_enter(s, j, own);
+        sched_reservation_enter(s, j, own);
     return NULL;
 }
 
@@ -483,10 +483,10 @@ bool sched_exchange_place(sched_t *s, struct job *j, double start)
     struct claim *c;
 
     s->exchange.round++; /* nothing has made room */
-    if (sched_plan_room(s) < 0 || idle_nodes(s, sp.from, sp.to, want) != want ||
+    if (sched_reservation_room(s) < 0 || idle_nodes(s, sp.from, sp.to, want) != want ||
         !(c = sched_select_claim(s, j, want, &sp)))
         return false;
-    sched_plan_enter(s, j, c);
+    sched_reservation_enter(s, j, c);
     return true;
 }
 
@@ -504,20 +504,21 @@ bool sched_exchange_reserve(sched_t *s, struct job *j)
     sp.from =
         find_count(s, j->reserved, (int64_t)want, j->duration, limit < latest ? limit : latest);
     sp.to = sp.from + j->duration;
-    if (!(sp.from < SCHED_NEVER) || sp.from <= s->now + SCHED_EPSILON || sched_plan_room(s) < 0)
+    if (!(sp.from < SCHED_NEVER) || sp.from <= s->now + SCHED_EPSILON ||
+        sched_reservation_room(s) < 0)
         return false;
-    own = j->reserved ? sched_plan_take(s, j) : NULL;
+    own = j->reserved ? sched_reservation_take(s, j) : NULL;
     s->exchange.round++;
     c = idle_nodes(s, sp.from, sp.to, want) == want ? sched_select_claim(s, j, want, &sp) : NULL;
     if (c) {
-        sched_plan_enter(s, j, c);
+        sched_reservation_enter(s, j, c);
         if (make_room(s, j, c)) {
             sched_claim_destroy(own);
             return true;
         }
-        sched_claim_destroy(sched_plan_take(s, j));
+        sched_claim_destroy(sched_reservation_take(s, j));
     }
     if (own)
-        sched_plan_enter(s, j, own);
+        sched_reservation_enter(s, j, own);
     return false;
 }

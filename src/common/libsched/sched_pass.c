@@ -100,12 +100,12 @@ static void pass_begin(sched_t *s, double now)
         struct claim *c = s->reserved[i];
 
         if (sched_job_late(s, c->job, c->start > now ? c->start : now)) {
-            sched_plan_cancel(s, c->job);
+            sched_reservation_cancel(s, c->job);
             s->moved++;
         }
     }
     if (sched_builtin_replans(s->queue))
-        sched_plan_cancel_all(s);
+        sched_reservation_cancel_all(s);
 }
 
 /* --- one job --- */
@@ -190,7 +190,7 @@ static enum tried start_reserved(sched_t *s, struct job *j, const struct sched_o
         return NO_ROOM;
     if (!admitted(s, j))
         return LATER;
-    sched_plan_take(s, j);
+    sched_reservation_take(s, j);
     c->start = s->now;
     c->end = s->now + j->duration;
     return start(s, j, c, ops);
@@ -260,11 +260,12 @@ static void reserve(sched_t *s, struct job *j)
     if (c && c->start > s->now + SCHED_EPSILON)
         limit = c->start - SCHED_EPSILON;
     else if (!lost_place(s, j))
-        sched_plan_cancel_behind(s, j);
-    if ((n = sched_plan_find(s, j, c, limit, &when)) > 0 && sched_plan_reserve(s, j, n, when) == 0)
+        sched_reservation_cancel_behind(s, j);
+    if ((n = sched_plan_find(s, j, c, limit, &when)) > 0 &&
+        sched_reservation_add(s, j, n, when) == 0)
         s->change++;
     else if (limit == SCHED_NEVER)
-        sched_plan_cancel(s, j);
+        sched_reservation_cancel(s, j);
     if (sched_exchange_could(s, j) && sched_exchange_reserve(s, j))
         s->change++;
     if (j->reserved) {
@@ -294,7 +295,7 @@ static enum tried try_again(sched_t *s, struct job *j, const struct sched_ops *o
         return NO_ROOM;
     if (!reserved_behind(s, j) || sched_select_now(s, j->shape, NULL, &sp) == 0)
         return NO_ROOM;
-    sched_plan_cancel_behind(s, j);
+    sched_reservation_cancel_behind(s, j);
     return try_start(s, j, ops);
 }
 
@@ -349,7 +350,7 @@ static enum sched_blocked look(sched_t *s, struct job *j, const struct sched_ops
     }
     if (!j->shape->available) {
         sched_why_log_missing(s, j->shape);
-        sched_plan_cancel(s, j);
+        sched_reservation_cancel(s, j);
         return 0;
     }
     t = keeps(s, j) ? NO_ROOM : try_start(s, j, ops);
@@ -376,7 +377,7 @@ static void cancel_unconfirmed(sched_t *s)
 {
     for (size_t i = s->nreserved; i-- > 0;) {
         if (s->reserved[i]->pass != s->pass)
-            sched_plan_cancel(s, s->reserved[i]->job);
+            sched_reservation_cancel(s, s->reserved[i]->job);
     }
 }
 
@@ -575,7 +576,7 @@ static void go_on(sched_t *s, const struct sched_ops *ops)
 /* The first reservation that begins after the last pass. */
 static double next_start(const sched_t *s)
 {
-    size_t i = sched_plan_place(s, s->now + SCHED_EPSILON);
+    size_t i = sched_reservation_place(s, s->now + SCHED_EPSILON);
 
     if (s->whole_valid)
         return sched_alike_next(s);

@@ -1,4 +1,4 @@
-/* sched_plan.c - the earliest start of a job that does not fit now.
+/* sched_plan.c - the earliest start of a job that does not fit now (sched_reservation.c keeps it).
  *
  * A number of nodes: for each candidate node, compute the first time from which it has room for the
  * job's whole duration, given the ends of running jobs and the reservations.  The job can start at
@@ -15,10 +15,8 @@
  * Of the nodes that fit, those that become free last are reserved: nodes that are free now remain
  * for others.
  *
- * Invariants:
- *  1. Two reservations, or a reservation and a held claim, never have the same core or gpu at the
- *     same time, provided that held claims end in time.
- *  2. s->reserved is sorted by start.
+ * Invariant: two reservations, or a reservation and a held claim, never have the same core or gpu
+ * at the same time, provided that held claims end in time.
  *
  * Failure: -1 with ENOMEM; then there is no reservation.
  */
@@ -576,108 +574,4 @@ bool sched_plan_node_before(sched_t *s, const struct job *j, uint32_t n, double 
 
     s->work++;
     return t < limit && node_from(&p, n, t) < limit;
-}
-
-/* --- reservations --- */
-
-size_t sched_plan_place(const sched_t *s, double start)
-{
-    size_t lo = 0;
-    size_t hi = s->nreserved;
-
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-
-        if (s->reserved[mid]->start <= start)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return lo;
-}
-
-int sched_plan_room(sched_t *s)
-{
-    size_t room = s->reserved_room ? 2 * s->reserved_room : 64;
-    struct claim **more;
-
-    if (s->nreserved < s->reserved_room)
-        return 0;
-    if (!(more = realloc(s->reserved, room * sizeof(*more)))) {
-        errno = ENOMEM;
-        return -1;
-    }
-    s->reserved = more;
-    s->reserved_room = room;
-    return 0;
-}
-
-void sched_plan_enter(sched_t *s, struct job *j, struct claim *c)
-{
-    size_t at = sched_plan_place(s, c->start);
-
-    memmove(s->reserved + at + 1, s->reserved + at, (s->nreserved - at) * sizeof(*s->reserved));
-    s->reserved[at] = c;
-    s->nreserved++;
-    c->job = j;
-    c->moved = s->moved;
-    j->reserved = c;
-    sched_exchange_reserved(s, c, 1);
-    sched_map_reserve(s->map, c);
-}
-
-int sched_plan_reserve(sched_t *s, struct job *j, size_t nchoice, double when)
-{
-    struct span sp = {.from = when,
-                      .to = when + j->duration,
-                      .now = s->now,
-                      .future = true,
-                      .nreserved = SIZE_MAX,
-                      .own = j->reserved};
-    struct claim *c;
-
-    if (sched_plan_room(s) < 0 || !(c = sched_select_claim(s, j, nchoice, &sp)))
-        return -1;
-    if (j->reserved)
-        sched_claim_destroy(sched_plan_take(s, j));
-    sched_plan_enter(s, j, c);
-    return 0;
-}
-
-struct claim *sched_plan_take(sched_t *s, struct job *j)
-{
-    struct claim *c = j->reserved;
-    size_t at = sched_plan_place(s, c->start);
-
-    while (s->reserved[at - 1] != c)
-        at--;
-    memmove(s->reserved + at - 1, s->reserved + at, (s->nreserved - at) * sizeof(*s->reserved));
-    s->nreserved--;
-    sched_map_unreserve(s->map, c);
-    sched_exchange_reserved(s, c, -1);
-    j->reserved = NULL;
-    c->job = NULL;
-    return c;
-}
-
-void sched_plan_cancel(sched_t *s, struct job *j)
-{
-    sched_bound_drop(j);
-    if (j->reserved)
-        sched_claim_destroy(sched_plan_take(s, j));
-}
-
-void sched_plan_cancel_all(sched_t *s)
-{
-    while (s->nreserved > 0)
-        sched_plan_cancel(s, s->reserved[s->nreserved - 1]->job);
-}
-
-void sched_plan_cancel_behind(sched_t *s, const struct job *j)
-{
-    for (size_t i = s->nreserved; i-- > 0;) {
-        if (sched_tree_before(sched_tree_key(&j->order),
-                              sched_tree_key(&s->reserved[i]->job->order)))
-            sched_plan_cancel(s, s->reserved[i]->job);
-    }
 }

@@ -60,7 +60,7 @@ int sched_policy_set_queue(sched_t *s, const struct sched_policy *p, const char 
     if (policy_make(p, p->queue->create, arg, &made, err) < 0)
         return -1;
     sched_pass_end(s);
-    sched_plan_cancel_all(s);
+    sched_reservation_cancel_all(s);
     sched_alike_destroy(s);
     s->whole_forget = true;
     if (s->queue && s->queue->queue->destroy)
@@ -101,7 +101,7 @@ int sched_policy_set_nodes(sched_t *s, const struct sched_policy *p, const char 
     if (policy_make(p, p->node->create, arg, &made, err) < 0)
         return -1;
     sched_pass_end(s);
-    sched_plan_cancel_all(s);
+    sched_reservation_cancel_all(s);
     sched_alike_destroy(s);
     s->node = p;
     if (s->map && sched_choose_renew(s) < 0) {

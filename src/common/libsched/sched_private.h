@@ -420,24 +420,27 @@ size_t sched_plan_find(sched_t *s, struct job *j, const struct claim *own, doubl
                        double *when);
 /* Has the node room from some time before `limit` on for the job, which wants a count of nodes? */
 bool sched_plan_node_before(sched_t *s, const struct job *j, uint32_t n, double limit);
-/* Place in s->reserved of the first one that starts later than this. */
-size_t sched_plan_place(const sched_t *s, double start);
-/* Reserve the nodes of s->choice for the job from `when` on.  -1 with ENOMEM. */
-int sched_plan_reserve(sched_t *s, struct job *j, size_t nchoice, double when);
-/* Have room for one more: 0, or -1 with ENOMEM. */
-int sched_plan_room(sched_t *s);
-/* Reserve what the claim has for the job, which has no reservation; there is room. */
-void sched_plan_enter(sched_t *s, struct job *j, struct claim *c);
-/* Remove the job's reservation, and return its claim. */
-struct claim *sched_plan_take(sched_t *s, struct job *j);
-/* Cancel the job's reservation, if it has one. */
-void sched_plan_cancel(sched_t *s, struct job *j);
-void sched_plan_cancel_all(sched_t *s);
-/* Those of jobs behind this one. */
-void sched_plan_cancel_behind(sched_t *s, const struct job *j);
 /* Of n choices, put the `want` that become free last to the front, by node. */
 void sched_plan_latest(struct choice *choice, size_t n, size_t want);
 void sched_plan_by_node(struct choice *choice, size_t n);
+
+/* --- sched_reservation.c --- */
+
+/* Place in s->reserved of the first one that starts later than this. */
+size_t sched_reservation_place(const sched_t *s, double start);
+/* Reserve the nodes of s->choice for the job from `when` on.  -1 with ENOMEM. */
+int sched_reservation_add(sched_t *s, struct job *j, size_t nchoice, double when);
+/* Have room for one more: 0, or -1 with ENOMEM. */
+int sched_reservation_room(sched_t *s);
+/* Reserve what the claim has for the job, which has no reservation; there is room. */
+void sched_reservation_enter(sched_t *s, struct job *j, struct claim *c);
+/* Remove the job's reservation, and return its claim. */
+struct claim *sched_reservation_take(sched_t *s, struct job *j);
+/* Cancel the job's reservation, if it has one. */
+void sched_reservation_cancel(sched_t *s, struct job *j);
+void sched_reservation_cancel_all(sched_t *s);
+/* Those of jobs behind this one. */
+void sched_reservation_cancel_behind(sched_t *s, const struct job *j);
 
 /* --- sched_swap.c --- */
 

@@ -115,7 +115,7 @@ int sched_swap(sched_t *s, const struct claim *c)
     if (n < want)
         return -1;
     sched_plan_latest(s->choice, n, want);
-    if (sched_plan_reserve(s, h, want, when) < 0)
+    if (sched_reservation_add(s, h, want, when) < 0)
         return -1;
     h->reserved->pass = s->pass;
     sched_bound_drop(h);

@@ -82,7 +82,7 @@ static void estimate_one(sched_t *s, struct job *j, double *floor)
             *floor = sched_job_latest(s, j);
         return;
     } else if (!j->reserved)
-        sched_plan_reserve(s, j, n, when);
+        sched_reservation_add(s, j, n, when);
     if (sched_builtin_strict(s->queue) && when < *floor)
         when = *floor;
     *floor = when;
@@ -113,7 +113,7 @@ static void estimates(sched_t *s, double now)
             made[nmade++] = j;
     }
     while (nmade > 0)
-        sched_plan_cancel(s, made[--nmade]);
+        sched_reservation_cancel(s, made[--nmade]);
     s->now = saved;
     s->guessing = false;
     s->estimated = s->change;
