@@ -1,8 +1,8 @@
 /* The nursery (see the header): fork the brokers, serve PMI, wait.
  *
  * phase     what happens                                          left when
- * FORK      one child per rank is forked, each with one end of    all are forked (an error: KILL)
- *           a socketpair as PMI_FD
+ * FORK      one child per rank is forked, each with one end of    all are forked (an error: all are
+ *           a socketpair as PMI_FD                                killed)
  * SERVE     PMI requests are answered; signals and deaths         rank 0 has ended, or a broker has
  *           are handled                                           broken PMI off
  * GRACE     the other brokers may end by themselves (skipped      none is left, or after ORPHANS s
@@ -13,8 +13,9 @@
  * Invariants:
  *  1. A child gets SIGTERM when this process dies (PR_SET_PDEATHSIG, with a check for a death
  *     before that call); its session then shuts down in order.
- *  2. Ranks above 0 have process groups of their own.  A ^C at the terminal thus reaches the
- *     initial program and this process, which passes it on, but not each broker.
+ *  2. Ranks above 0 have process groups of their own, except those in `foreground`.  A ^C at the
+ *     terminal thus reaches the initial program and this process, which passes it on, but not each
+ *     broker.
  *  3. A broker that dies before the session runs (before any broker has finalized PMI) ends the
  *     session: before PMI's barrier the others would wait forever, and after it only this process
  *     would know of a broker that died before connecting to its parent.  A session that may run

@@ -33,34 +33,27 @@ struct nursery_config {
     bool verbose;       /* print progress messages to standard error */
     bool tolerant;      /* after PMI's barrier, the session itself handles the death of a broker */
     bool restart;       /* while the session runs, start a broker that has failed again */
-    const idset_t
-        *foreground; /* seconds between SIGTERM and SIGKILL, and at most 1 between the end of
-                        rank 0 and SIGTERM; 0: 10 */
-    double grace;    /* seconds between rank 0's end and the others', and between asking and
-                           killing; 0: 10 */
+    /* Ranks whose brokers stay in the process group of the terminal (--wrap: a debugger reads from
+     * it); NULL: none but rank 0. */
+    const idset_t *foreground;
+    /* Seconds between SIGTERM and SIGKILL, and at most 1 between the end of rank 0 and SIGTERM;
+     * 0: 10. */
+    double grace;
 };
 
 struct nursery_place {
     uint32_t rank;    /* child */
     char rundir[108]; /* both */
-    int exit_code;    /* Returns 1 in a child.  Its environment has PMI_FD, PMI_RANK and
-                         PMI_SIZE, it gets SIGTERM when the parent dies, and its standard input
-                         is the parent's for rank 0, else /dev/null.  Returns 0 in the parent
-                         when all children are gone.  -1 with errno and an error message if they
-                         could not be started; then none is left.
-                         
-                         The parent passes SIGINT, SIGTERM and SIGHUP to rank 0 as SIGTERM, which
-                         shuts the session down in order.  After a second signal it kills the
-                         brokers. */
+    int exit_code;    /* parent: rank 0's, or 128 + the signal that killed it */
 };
 
-/* 1 in a child, whose environment then has PMI_FD, PMI_RANK and PMI_SIZE, which gets SIGTERM when
- * the parent dies, and whose standard input is the parent's for rank 0, /dev/null for the others.
- * 0 in the parent when all children are gone.  -1 with errno and an error message when they could
- * not be started; then none is left.
+/* Returns 1 in a child.  Its environment has PMI_FD, PMI_RANK and PMI_SIZE, it gets SIGTERM when
+ * the parent dies, and its standard input is the parent's for rank 0, else /dev/null.  Returns 0 in
+ * the parent when all children are gone.  -1 with errno and an error message if they could not be
+ * started; then none is left.
  *
- * The parent passes SIGINT, SIGTERM and SIGHUP on to rank 0 as SIGTERM, which shuts the session
- * down in order; at the second one it kills. */
+ * The parent passes SIGINT, SIGTERM and SIGHUP to rank 0 as SIGTERM, which shuts the session down
+ * in order.  After a second signal it kills the brokers. */
 int boot_nursery_run(const struct nursery_config *cfg, struct nursery_place *place, errmsg_t *err);
 
 #endif

@@ -9,21 +9,27 @@
  * Drawing (broker): the threads of a broker and the queues between them.
  *
  *     programs                   broker, main thread                     threads of modules
- *    +--------+  UNIX socket   +-----------------------+   mailbox   +-----------------------+
- *    | handle |<-------------->| connector             |       +---->| kvs: reactor, handlers|
- *    +--------+                |    |                  |       |     +-----------------------+
- *                              |    v                  |       |                 |
- *    +--------+                |  core: routing,       |-------+     +-----------------------+
- *    | handle |<-------------->|  events, life         |       +---->| job: reactor, handlers|
- *    +--------+                |    |                  |             +-----------------------+
- *                              |    v                  |  one mailbox            |
- *                              |  link: a queue        |  for all                |
- *                              |  for each peer        |<------------------------+
+ *    +--------+  UNIX socket   +-----------------------+   mailbox   +-------------------------+
+ *    | handle |<-------------->| connector             |       +---->| sched: reactor, handlers|
+ *    +--------+                |    |                  |       |     +-------------------------+
+ *                              |    v                  |       |                  |
+ *    +--------+                |  core: routing,       |-------+                  |
+ *    | handle |<-------------->|  events, life         |  one mailbox for all     |
+ *    +--------+                |    |                  |<-------------------------+
+ *                              |    |   mailboxes      |
+ *                              |    +--> modules on    |
+ *                              |    |    the loop:     |
+ *                              |    v    kvs, job, ... |
+ *                              |  link: a queue        |
+ *                              |  for each peer        |
  *                              +-----------------------+
  *                                ^       ^           ^
  *                                |       |           |
  *                                v       v           v
- *                              tree    events      ring            ZeroMQ: one I/O thread
+ *                              tree    events      ring
+ *
+ * Neighbors on the same host are connected by UNIX sockets, others by ZeroMQ, which adds one I/O
+ * thread.
  *
  * Attributes read here, besides those of boot.h:
  *    modules              comma-separated; default: the table below
@@ -32,6 +38,12 @@
  *    event.backlog        size: the same while a child does not keep up
  *    inflight.max         outstanding requests per client
  *    module.stop-timeout  time for modules to end, after which the broker ends without them
+ *    module.turn-max      a module whose turn takes longer is logged
+ *    module.place         loop, thread; default: as each module declares
+ *    trace.file           file for the messages that pass (tracer.c)
+ *    module.turn-max      a module whose turn takes longer is logged
+ *    module.place         loop, thread; default: as each module declares
+ *    trace.file           file for the messages that pass (tracer.c)
  *    quorum               ranks that must be up to start the initial program; default: all
  *    boot.timeout         time after which these are enough, and the others are absent
  *

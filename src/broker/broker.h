@@ -1,4 +1,7 @@
-/* The broker: one per node.  Its main thread only routes messages. */
+/* The broker: one per node.
+ *
+ * Its main thread routes messages, and runs the modules that are on its loop; others have threads.
+ */
 #ifndef BROKER_BROKER_H
 #define BROKER_BROKER_H
 
@@ -6,9 +9,10 @@
 
 #include "attrs.h"
 
+#include "libutil/errmsg.h"
+
 /* With fewer descriptors a broker has not enough for its sockets, its modules and some clients. */
 #define BROKER_NOFILE_MIN 96
-#include "libutil/errmsg.h"
 
 /* Run a broker until the session ends.  `attrs` holds what the command line sets, and is completed
  * here; boot.h and broker.c list the names.  `argv` is the initial program (NULL-terminated, may be

@@ -4,7 +4,10 @@
  *      -S, --set=NAME=VALUE   set an attribute (repeatable)
  *      --nursery=N            fork the N brokers of a session on this host
  *      --restart              brokers that fail are started again: by the nursery, or by others
+ *      --wrap=RANKS:COMMAND   run these brokers under a debugger or a checker (wrap.h)
  *      -v, --verbose          print progress messages to standard error
+ *      -V, --version          print the version
+ *      -h, --help             print the usage
  *
  * Usually started by `flux start`, whose manual explains the options.  Exit code: that of the
  * initial program (rank 0); 0 for other ranks after an orderly end; 1 for a broker that could not

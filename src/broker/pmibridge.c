@@ -2,19 +2,22 @@
  *
  *    flux-pmibridge        socket to the broker: descriptor 3
  *
- * Purpose: libpmix has threads, and functions of an event library whose names clash with ours. A
+ * Purpose: libpmix has threads, and functions of an event library whose names clash with ours.  A
  * broker therefore does not load it, but starts this program while it boots (boot_pmix.c), and
  * speaks PMI-1 with it as with any launcher (boot_pmi.c).
  *
  * Format: the socket first carries, from here, a line "RANK SIZE", or "!" and an error message;
  * then the PMI-1 dialog, served by libpmi.  It uses PMIx as follows:
  *
- *    PMI-1                    PMIx (start)                  init, job size PMI_process_mapping
- *    present if all processes of the job are on this node (local size) barrier                  put
- *    what the broker has put since the last barrier, as one value key "flux.pmi.N"; commit; fence
- *    with data; get the values of all ranks get                      answered from those values
- *    abort                    abort finalize                 finalize; then the answer: the broker
- *    may now kill this program
+ *    PMI-1                    PMIx
+ *    (start)                  init, job size
+ *    PMI_process_mapping      present if all processes of the job are on this node (local size)
+ *    barrier                  put what the broker has put since the last barrier, as one value
+ *                             under the key "flux.pmi.N"; commit; fence with data; get the values
+ *                             of all ranks
+ *    get                      answered from those values
+ *    abort                    abort
+ *    finalize                 finalize; then the answer: the broker may now kill this program
  *
  * Invariants:
  *  1. There is one client, which waits for each answer, so all calls of PMIx may block.

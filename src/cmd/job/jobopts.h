@@ -1,7 +1,7 @@
 /* The options that describe a job: what flux submit, wreckrun, batch and alloc have in common.
  *
  *    static const struct cmd_opt opts[] = {
- *        JOBOPTS_RESOURCES, JOBOPTS_TASKS, JOBOPTS_FILES, JOBOPTS_JOB, JOBOPTS_MORE,
+ *        JOBOPTS_RESOURCES, JOBOPTS_TASKS, JOBOPTS_FILES, JOBOPTS_JOB,
  *        CMD_OPT_HEADING("This command"),
  *        {'x', ...},                                       own ones
  *        CMD_OPT_END,

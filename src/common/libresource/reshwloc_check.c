@@ -12,7 +12,7 @@
  *                                                                         unchecked
  *    an object with CPUs has the four bitmaps, of the form 0x1f,,0x3,     hwloc joins and sorts
  *    each within that of its parent, which has CPUs, too                  them unchecked
- *    an index is a number below INDEX_MAX                                 it sizes arrays
+ *    an index has at most INDEX_MAX_DIGITS digits                         it sizes arrays
  *
  * Failure: EINVAL with line and reason.
  */

@@ -1,8 +1,8 @@
 /* jm_namespace.c - remove namespaces of the key-value store that jobs have left.
  *
- * Purpose: the namespace of a job (wrexec's job_namespace()) is removed with the job.  If a session
- * is killed before that, the namespace is still on disk in the next session, where its creators do
- * not know it.  This file finds and removes it.
+ * Purpose: the namespace of a job (wrexec's subjob_pmi_namespace()) is removed with the job.  If a
+ * session is killed before that, the namespace is still on disk in the next session, where its
+ * creators do not know it.  This file finds and removes it.
  *
  * Failure: a namespace that is not removed now is found again after the next restart.
  */
