@@ -33,7 +33,7 @@
  *       if (argc != 1)
  *           return cmd_usage_error(c, "one NAME is needed");
  *       if (!(h = cmd_handle(c)))
- *           return CMD_FAIL;                          the sentence was printed
+ *           return CMD_FAIL;                          the error message was printed
  *
  * Exit codes: 0 success, 1 failure, 2 wrong use; anything else is documented by the command.
  * Everything that `c` hands out is freed by the driver.
@@ -57,7 +57,7 @@ enum { CMD_OK = 0, CMD_FAIL = 1, CMD_USAGE = 2, CMD_NOT_FOUND = 127 };
 struct cmd {
     const char *name;  /* as errors name it: "kvs put" */
     int optind;        /* after cmd_option() returned 0: index of the first operand */
-    const char *where; /* what sentences are about ("job.sh, line 3"), or NULL */
+    const char *where; /* what error messages are about ("job.sh, line 3"), or NULL */
     bool raw;          /* the terminal is in raw mode, where a line ends with "\r\n" */
     struct cmd_private *priv;
 };
@@ -97,12 +97,12 @@ struct cmd_usage {
 };
 
 /* The next option: its key with *val set (NULL without argument), 0 when there is none left, < 0
- * when the command is to return cmd_option_exit(): help was printed, or a sentence. */
+ * when the command is to return cmd_option_exit(): help was printed, or an error message. */
 int cmd_option(struct cmd *c, const struct cmd_usage *u, int argc, char **argv, const char **val);
 /* Let the next cmd_option() begin with its arguments, when a loop over others was left early. */
 void cmd_option_restart(struct cmd *c);
 int cmd_option_exit(int key);
-/* Print "flux NAME: sentence; try 'flux NAME --help'" and return CMD_USAGE. */
+/* Print "flux NAME: error message; try 'flux NAME --help'" and return CMD_USAGE. */
 int cmd_usage_error(struct cmd *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* Values, checked: 0, or -1 after cmd_usage_error(). */
@@ -131,7 +131,7 @@ int cmd_subcommand(struct cmd *c, const char *text, const struct cmd_sub subs[],
 
 /* --- the session --- */
 
-/* The connection, opened at the first call.  NULL after printing the sentence. */
+/* The connection, opened at the first call.  NULL after printing the error message. */
 flux_t *cmd_handle(struct cmd *c);
 /* The same with a reactor that can watch signals and children. */
 flux_t *cmd_handle_signals(struct cmd *c);
@@ -139,8 +139,8 @@ flux_t *cmd_handle_signals(struct cmd *c);
  * (FLUX_O_RECONNECT), which is then said on standard error. */
 void cmd_returns(struct cmd *c);
 /* Wait until `f` has a result (<= 0: for ever).  When it takes more than two seconds and standard
- * error is a terminal, say there `what` is being waited for.  0; -1 after printing a sentence,
- * also for a result that is an error.  `f` may be NULL, with errno from its creation. */
+ * error is a terminal, say there `what` is being waited for.  0; -1 after printing an error
+ * message, also for a result that is an error.  `f` may be NULL, with errno from its creation. */
 int cmd_wait(struct cmd *c, flux_future_t *f, double timeout, const char *what);
 /* cmd_wait() and decode. */
 int cmd_wait_struct(struct cmd *c, flux_future_t *f, double timeout, const char *what,
@@ -149,14 +149,14 @@ int cmd_wait_struct(struct cmd *c, flux_future_t *f, double timeout, const char 
  * call, erased by cmd_progress_end() and before any error. */
 void cmd_progress(struct cmd *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void cmd_progress_end(struct cmd *c);
-/* "all", or an idset within the session's ranks.  NULL after printing a sentence. */
+/* "all", or an idset within the session's ranks.  NULL after printing an error message. */
 idset_t *cmd_parse_ranks(struct cmd *c, flux_t *h, const char *s);
 
 /* --- output --- */
 
-/* Print "flux NAME: sentence" to standard error and return CMD_FAIL. */
+/* Print "flux NAME: error message" to standard error and return CMD_FAIL. */
 int cmd_error(struct cmd *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* Print the table (taken over) as text or JSON: CMD_OK, or CMD_FAIL after a sentence. */
+/* Print the table (taken over) as text or JSON: CMD_OK, or CMD_FAIL after an error message. */
 int cmd_print_table(struct cmd *c, table_t *t, bool json);
 /* Print one JSON value (taken over), indented, and a newline. */
 int cmd_print_json(struct cmd *c, json_t *val);

@@ -58,7 +58,7 @@ static const struct waitlist_source source = {"barrier.list", false, answer_list
 /* --- enter --- */
 
 /* The ranks that may not be lost: as said, or all when each broker has one participant.  NULL after
- * printing a sentence. */
+ * printing an error message. */
 static char *expected_ranks(struct cmd *c, flux_t *h, const char *given, bool each)
 {
     idset_t *ids = NULL;

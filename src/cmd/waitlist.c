@@ -59,7 +59,7 @@ done:
     return r;
 }
 
-/* What one rank says.  -1 after printing a sentence. */
+/* What one rank says.  -1 after printing an error message. */
 static int add_list(struct cmd *c, hmap_t *all, const struct waitlist_source *src,
                     const char *space, uint32_t rank, const json_t *list)
 {

@@ -21,14 +21,14 @@ struct waitlist_item {
 struct waitlist_source {
     const char *topic; /* of a request without payload */
     bool spaces;       /* names are apart in namespaces: a column shows these */
-    /* The array in an answer; NULL with errno and a sentence. */
+    /* The array in an answer; NULL with errno and an error message. */
     const json_t *(*list)(flux_future_t *f, errmsg_t *err);
-    /* One entry of it.  -1 with errno and a sentence. */
+    /* One entry of it.  -1 with errno and an error message. */
     int (*item)(const json_t *o, struct waitlist_item *item, errmsg_t *err);
 };
 
 /* Ask all ranks and print the table.  Only those of namespace `space` if it is not NULL.  The exit
- * code, after printing a sentence if it is not CMD_OK. */
+ * code, after printing an error message if it is not CMD_OK. */
 int waitlist_print(struct cmd *c, const struct waitlist_source *src, const char *space, bool json);
 
 #endif

@@ -15,7 +15,7 @@ struct hwloc_map {
     /* The processors of cores 0.., numbered as in the inventory (libresource/reshwloc_cores.h); to
      * be freed by the caller.  Of a core that the calling thread may use in part only that part.
      * `synthetic`: hwloc's description of a machine to take instead of this one, or NULL.  No other
-     * thread may look at the environment meanwhile.  NULL with a sentence. */
+     * thread may look at the environment meanwhile.  NULL with an error message. */
     cpu_set_t *(*read)(const char *synthetic, size_t *ncores, char *err, size_t size);
 };
 

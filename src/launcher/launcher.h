@@ -311,8 +311,8 @@ void nodejob_file_failed(struct nodejob *j, const char *why);
 void nodejob_server_failed(struct nodejob *j, const char *why);
 
 /* hook.c */
-/* Run the prolog: 1 when nodejob_prolog_done() will be called, 0 when there is none, -1 with a
- * sentence. */
+/* Run the prolog: 1 when nodejob_prolog_done() will be called, 0 when there is none, -1 with an
+ * error message. */
 int hook_prolog(struct nodejob *j, errmsg_t *err);
 /* Run the epilog, once: true until it has ended. */
 bool hook_epilog(struct nodejob *j);
@@ -336,7 +336,7 @@ uint64_t task_job_number(const struct nodejob *j);
 uint32_t task_number(const struct task *t);
 /* Does a socket for PMI-1 wait for each task? */
 bool task_has_pmi(const struct nodejob *j);
-/* Get ready to start tasks; the exit code that stands for all (0), with a sentence. */
+/* Get ready to start tasks; the exit code that stands for all (0), with an error message. */
 int tasks_prepare(struct nodejob *j, errmsg_t *err);
 /* Ask for some more, for a slice of time; true when more can be asked for at once. */
 bool tasks_more(struct nodejob *j);
@@ -388,7 +388,7 @@ void env_strv_free(char **v);
 /* lua.c: hooks of plugins */
 struct request;
 /* Read the plugins and call their init: 1 when nodejob_plugins_done() will be called, 0 when there
- * are none, -1 with a sentence. */
+ * are none, -1 with an error message. */
 int lua_init(struct nodejob *j, errmsg_t *err);
 /* By a starter: a task is about to start; its environment may change.  -1: it is refused, and
  * r->w.err says why. */
@@ -405,7 +405,7 @@ void lua_destroy(struct nodejob *j);
 const cpu_set_t *bind_task(struct nodejob *j, const struct task *t);
 void bind_destroy(struct bind *b);
 
-/* object.c: map a shared object of ours, for dlclose().  NULL with a sentence. */
+/* object.c: map a shared object of ours, for dlclose().  NULL with an error message. */
 void *object_open(const char *name, errmsg_t *err);
 
 /* file.c: labeled output in files */
@@ -564,7 +564,7 @@ void shm_remove(struct nodejob *j);
 #define PMIX_JOB_NAME_MAX (WIRE_JOB_NAME_MAX + 5)
 void pmix_job_name(const struct nodejob *j, char buf[PMIX_JOB_NAME_MAX]);
 /* Start the server of a job: 1 when its tasks have to wait for nodejob_start(), 0 when it needs
- * none, -1 with a sentence. */
+ * none, -1 with an error message. */
 int pmix_begin(struct nodejob *j, errmsg_t *err);
 /* Environment that all tasks of the job get, and that of one task: copied as pointers to `vars`,
  * which has room for pmix_env_max(); how many. */
@@ -589,13 +589,13 @@ int pmix_wanted(struct nodejob *j, int door, errmsg_t *err);
 /* The leader's gate is there; takes `fd`. */
 void pmix_answered(struct nodejob *j, int fd);
 /* Have the server serve another node of this host as well, and speak to its launcher through `fd`,
- * which is duplicated.  *gate: the way for connections of tasks, -1: they need none.  -1 with a
- * sentence. */
+ * which is duplicated.  *gate: the way for connections of tasks, -1: they need none.  -1 with an
+ * error message. */
 int pmix_join(struct nodejob *j, uint32_t node, int fd, int *gate, errmsg_t *err);
 
 /* share.c: one server for the brokers of a host; a job may have no struct share */
 struct share;
-/* Set j->share when nodes of the job share hosts.  -1 with a sentence. */
+/* Set j->share when nodes of the job share hosts.  -1 with an error message. */
 int share_create(struct nodejob *j, errmsg_t *err);
 void share_destroy(struct nodejob *j);
 /* Has this node a server of its own, and for how many others? */
@@ -605,7 +605,7 @@ uint32_t share_followers(const struct share *sh);
 uint32_t share_host(const struct nodejob *j);
 uint32_t share_hosts(const struct nodejob *j);
 /* Have the leader's server speak through `fd`, which is taken; `gate`: pmix_answered() is to be
- * called.  -1 with a sentence. */
+ * called.  -1 with an error message. */
 int share_ask(struct share *sh, int fd, bool gate, errmsg_t *err);
 
 /* offer.c: PMIx for a job that may not ask for it */
@@ -639,7 +639,7 @@ void records_run(struct launcher *l);
 
 /* backing.c: directories of jobs */
 /* Make it, with the job's files in it; nodejob_dir_made() is called, and j->dir is NULL when it
- * cannot be made.  -1 with a sentence: there is no memory for that. */
+ * cannot be made.  -1 with an error message: there is no memory for that. */
 int backing_make(struct nodejob *j, errmsg_t *err);
 /* Remove it, once: true until that is done. */
 bool backing_remove(struct nodejob *j);

@@ -181,7 +181,7 @@ static int job_note(lua_State *L)
     return 0;
 }
 
-/* Its sentence is the whole error: without a position in the file. */
+/* Its error message is the whole error: without a position in the file. */
 static int job_cancel(lua_State *L)
 {
     current(L);

@@ -40,11 +40,11 @@ struct lua_job {
 struct lua_hooks {
     int abi;
     /* Read all plugins: files *.lua of the directories in `path`, by name.  Each file, and later
-     * each hook, may take `seconds` (above 0).  NULL with a sentence. */
+     * each hook, may take `seconds` (above 0).  NULL with an error message. */
     void *(*create)(const char *path, double seconds, char *err, size_t size);
     void (*destroy)(void *hooks);
-    /* Call a hook of all plugins, in order.  -1, or LUA_HOOKS_LATE when it took too long, with a
-     * sentence: one refused or failed; those after it are not called. */
+    /* Call a hook of all plugins, in order.  -1, or LUA_HOOKS_LATE when it took too long, with an
+     * error message: one refused or failed; those after it are not called. */
     int (*call)(void *hooks, enum lua_hook which, const struct lua_job *job, char *err,
                 size_t size);
 };

@@ -76,7 +76,7 @@ bool pmix_server_library(const struct nodejob *j, const char **lib)
 
 /* The library that the job's tasks use, when the job says so: a server should not be older than its
  * clients.  All that has this name fits the program that was linked with one of it.  *lib: it,
- * NULL: none; -1 with a sentence. */
+ * NULL: none; -1 with an error message. */
 static int choose_library(const struct nodejob *j, const char **lib, errmsg_t *err)
 {
     if (!pmix_server_library(j, lib))

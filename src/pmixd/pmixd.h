@@ -117,9 +117,9 @@ struct pmixd {
 /* pmixd.c */
 /* From any thread. */
 void pmixd_post(struct pmixd *pd, struct call *c);
-/* Fill in the programs from `apps`.  -1 with a sentence. */
+/* Fill in the programs from `apps`.  -1 with an error message. */
 int pmixd_read_apps(struct pmixd *pd, errmsg_t *err);
-/* The handle, connected at the first call.  NULL with errno and a sentence. */
+/* The handle, connected at the first call.  NULL with errno and an error message. */
 flux_t *pmixd_handle(struct pmixd *pd, errmsg_t *err);
 
 /* pmixd_nodes.c */
@@ -140,7 +140,7 @@ void pmixd_nodes_ask_spawn(struct pmixd *pd, uint32_t rank, uint32_t tag, const 
 void pmixd_nodes_ready(struct pmixd *pd);
 
 /* pmixd_job.c */
-/* Start the library, and tell it about the job.  -1 with a sentence. */
+/* Start the library, and tell it about the job.  -1 with an error message. */
 int pmixd_job_start(struct pmixd *pd, pmix_server_module_t *module, errmsg_t *err);
 /* Tell the library about these tasks, of this server or of another group of the job. */
 int pmixd_job_register(struct pmixd *about, errmsg_t *err);

@@ -321,7 +321,7 @@ static int iterate(lua_State *L)
         return 0;
     if (lflux_future_wait(L, lf, timeout) != 0) {
         lua_pop(L, 1);
-        return lua_error(L); /* the sentence */
+        return lua_error(L); /* the error message */
     }
     n = lf->push(L, lf);
     if (n != 3 || !lua_isnil(L, -3))

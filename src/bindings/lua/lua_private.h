@@ -177,7 +177,7 @@ void lflux_future_register(lua_State *L);
 /* Push an empty future of the handle at stack index `handle`: to be filled in with
  * lflux_future_set(), so that nothing can be lost between the request and its userdata. */
 struct lflux_future *lflux_future_push(lua_State *L, int handle, lflux_push_f push);
-/* The future is on top; takes `f` over: 1.  When it is NULL: nil, sentence ("cannot ask
+/* The future is on top; takes `f` over: 1.  When it is NULL: nil, error message ("cannot ask
  * `what`..."), and errno are pushed: 3. */
 int lflux_future_set(lua_State *L, struct lflux_future *lf, flux_future_t *f, const char *what);
 /* For blocking calls: wait for it, push its result, end it. */
@@ -188,8 +188,8 @@ int lflux_future_await(lua_State *L, struct lflux_future *lf, flux_future_t *f, 
 /* Wait until it is ready: 0; else nil, error message, errno are pushed: 3. */
 int lflux_future_wait(lua_State *L, struct lflux_future *lf, double timeout);
 void lflux_future_end(lua_State *L, struct lflux_future *lf); /* `L` as above */
-/* Call the function at `fn` for each result of the future at `obj`.  0; or 3 with nil, sentence,
- * errno pushed. */
+/* Call the function at `fn` for each result of the future at `obj`.  0; or 3 with nil, error
+ * message, errno pushed. */
 int lflux_future_then(lua_State *L, struct lflux_future *lf, int obj, int fn, double timeout);
 /* Push nil, error message, errno of the current result: 3; 0 when it is not an error. */
 int lflux_push_failure(lua_State *L, struct lflux_future *lf);
@@ -214,8 +214,8 @@ void lflux_writers_end(struct lflux_handle *lh);
 #define LFLUX_JSON_DEPTH 128
 
 void lflux_json_register(lua_State *L); /* adds json, null, array to the table on top */
-/* The value at `index` as JSON text, malloc'd; NULL with EINVAL or ENOMEM and a sentence.  Raises
- * nothing. */
+/* The value at `index` as JSON text, malloc'd; NULL with EINVAL or ENOMEM and an error message.
+ * Raises nothing. */
 char *lflux_json_encode(lua_State *L, int index, size_t *len, errmsg_t *err);
 /* Push the decoded text: 0; -1 with EPROTO or ENOMEM and an error message, nothing pushed. */
 int lflux_json_decode(lua_State *L, const char *text, size_t len, errmsg_t *err);

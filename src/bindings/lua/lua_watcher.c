@@ -16,7 +16,8 @@
  *  1. libev aborts on a negative descriptor or an unknown signal: both are checked before.
  *  2. A callback may stop, start or destroy its own watcher or any other.
  *
- * Failure: ENOTSUP for signals and children on a reactor without signals, EBADF, with a sentence.
+ * Failure: ENOTSUP for signals and children on a reactor without signals, EBADF, with an error
+ * message.
  */
 #include "config.h"
 #include <errno.h>

@@ -177,7 +177,7 @@ static int complete(struct cmd *c, struct args *a)
 }
 
 /* As many ranks as there is work for, spread over those that were chosen.  Text to be freed; NULL
- * after a sentence. */
+ * after an error message. */
 static char *choose_ranks(struct cmd *c, flux_t *h, struct args *a)
 {
     struct session s;

@@ -109,7 +109,7 @@ struct kap_result {
      * and bytes from clients of its own. */
     uint64_t fence_msgs, fence_bytes, fence_local;
 };
-/* Do it `repeat` times; `results` has room for as many.  0, or -1 after a sentence. */
+/* Do it `repeat` times; `results` has room for as many.  0, or -1 after an error message. */
 int kap_run(struct cmd *c, flux_t *h, const struct kap_config *cfg, uint32_t repeat,
             struct kap_result *results);
 

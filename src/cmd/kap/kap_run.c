@@ -280,7 +280,7 @@ static void at_cb(flux_t *h, const flux_msg_t *event, void *arg)
 
 /* --- life --- */
 
-/* Where the namespace has its master.  -1 after a sentence. */
+/* Where the namespace has its master.  -1 after an error message. */
 static int find_master(struct coord *co)
 {
     struct flux_kvs_namespace n;

@@ -1,6 +1,7 @@
 /* What the files of flux kvs share: arguments, values as text, commits, listings.
  *
- * Functions print the sentence when they fail, and then return CMD_FAIL (or CMD_USAGE), NULL or -1.
+ * Functions print the error message when they fail, and then return CMD_FAIL (or CMD_USAGE), NULL
+ * or -1.
  */
 #ifndef CMD_CMD_KVS_H
 #define CMD_CMD_KVS_H
@@ -10,7 +11,7 @@
 #include "../cmd.h"
 #include "libkvs/kvs.h"
 
-/* Say what is wrong with a key, whose name is in most sentences already. */
+/* Say what is wrong with a key, whose name is in most error messages already. */
 int kvs_key_error(struct cmd *c, const char *key, const errmsg_t *err);
 
 /* The one exit code of its own: a guard did not hold, so nothing was changed. */
@@ -75,7 +76,7 @@ enum {
     }
 
 /* Options and operands: at least `min` of these and at most `max` (< 0: any number), else the
- * sentence `what`.  0, or 1 + the exit code. */
+ * error message `what`.  0, or 1 + the exit code. */
 int kvs_parse(struct cmd *c, const struct cmd_usage *u, int argc, char **argv, int min, int max,
               const char *what, struct kvs_args *a);
 
@@ -145,7 +146,7 @@ struct kvs_walk {
     void *arg;
 };
 int kvs_walk(struct cmd *c, struct kvs_walk *w, const char *key);
-/* "a" and "b": "a.b"; "." and "b": "b".  malloc'd; NULL after a sentence. */
+/* "a" and "b": "a.b"; "." and "b": "b".  malloc'd; NULL after an error message. */
 char *kvs_join(struct cmd *c, const char *dir, const char *name);
 
 /* --- the commands --- */

@@ -41,7 +41,7 @@ void archive_put_end(FILE *out);
 
 /* --- reading --- */
 
-/* What is found, in order.  Each returns 0, or -1 with a sentence in `err`. */
+/* What is found, in order.  Each returns 0, or -1 with an error message in `err`. */
 struct archive_ops {
     int (*dir)(void *arg, const char *key, errmsg_t *err);
     int (*link)(void *arg, const char *key, const char *target, errmsg_t *err);
@@ -49,7 +49,7 @@ struct archive_ops {
     int (*piece)(void *arg, const void *data, size_t len, errmsg_t *err);
     int (*value_end)(void *arg, errmsg_t *err);
 };
-/* Read to the end.  0; -1 with a sentence that begins with the number of the line. */
+/* Read to the end.  0; -1 with an error message that begins with the number of the line. */
 int archive_read(FILE *in, const struct archive_ops *ops, void *arg, errmsg_t *err);
 
 #endif

@@ -45,7 +45,7 @@ struct restore {
     uint64_t left_out; /* records of jobs */
     uint64_t version;
     char *ref;
-    bool said; /* the sentence was printed */
+    bool said; /* the error message was printed */
     /* the current value */
     char *key;
     char *buf; /* LARGE bytes */

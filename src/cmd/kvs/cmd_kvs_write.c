@@ -206,7 +206,7 @@ static int put_check(struct cmd *c, struct write *w)
     return CMD_OK;
 }
 
-/* Some of standard input: its length, 0 at the end, -1 after a sentence. */
+/* Some of standard input: its length, 0 at the end, -1 after an error message. */
 static ssize_t read_input(struct cmd *c, const char *key, char *buf, size_t size)
 {
     ssize_t n;

@@ -17,9 +17,10 @@
     }
 
 /* Make the job's command: one broker a node, `program` (up to its NULL) in the session.
- * `start`: options for flux start; may be NULL.  -1 after a sentence. */
+ * `start`: options for flux start; may be NULL.  -1 after an error message. */
 int nestjob_command(struct cmd *c, jobopts_t *jo, const strvec_t *start, char *const *program);
-/* The file of `flux`: the brokers' hosts have the same.  To be freed; NULL after a sentence. */
+/* The file of `flux`: the brokers' hosts have the same.  To be freed; NULL after an error
+ * message. */
 char *nestjob_self(struct cmd *c);
 
 #endif

@@ -15,7 +15,7 @@ typedef struct nestlink nestlink_t;
 
 /* `parent_uri`: a broker of the parent session, "local://...".  `address`: where the session is
  * (nesturi.h).  `relay`: not directly, for tests.  `r`: reactor for the handle, NULL for one of its
- * own.  NULL with errno and a sentence. */
+ * own.  NULL with errno and an error message. */
 nestlink_t *nestlink_open(const char *parent_uri, const char *address, bool relay,
                           flux_reactor_t *r, errmsg_t *err);
 void nestlink_close(nestlink_t *l); /* NULL-safe, keeps errno */
@@ -24,9 +24,9 @@ flux_t *nestlink_handle(const nestlink_t *l);
 const char *nestlink_uri(const nestlink_t *l);
 bool nestlink_relayed(const nestlink_t *l);
 
-/* Ask session `h` where its job `id` is: the address, to be freed.  NULL with errno and a sentence:
- * ENOENT (no such job), EAGAIN (has not started, or has not said it yet), ESRCH (has ended), or an
- * error of the request. */
+/* Ask session `h` where its job `id` is: the address, to be freed.  NULL with errno and an error
+ * message: ENOENT (no such job), EAGAIN (has not started, or has not said it yet), ESRCH (has
+ * ended), or an error of the request. */
 char *nestlink_find(flux_t *h, uint64_t id, errmsg_t *err);
 
 /* A chain of sessions, from the outside in: `ids` as of nesturi_path().  Each is looked up in the
@@ -36,7 +36,7 @@ struct nestchain {
     size_t n;
 };
 /* `wait`: seconds to wait for each session to be there (0: not at all; < 0: for ever).  -1 with
- * errno and a sentence; nothing is open then. */
+ * errno and an error message; nothing is open then. */
 int nestchain_open(struct nestchain *ch, flux_t *h, const uint64_t *ids, size_t n, bool relay,
                    double wait, errmsg_t *err);
 void nestchain_close(struct nestchain *ch);

@@ -25,10 +25,11 @@ struct nesturi {
     uint32_t rank;
 };
 
-/* -1 with EINVAL and a sentence. */
+/* -1 with EINVAL and an error message. */
 int nesturi_parse(const char *text, struct nesturi *u, errmsg_t *err);
 
-/* Ids of a path through levels, at most `max`; their number.  -1 with EINVAL and a sentence. */
+/* Ids of a path through levels, at most `max`; their number.  -1 with EINVAL and an error
+ * message. */
 #define NESTURI_LEVELS_MAX 64
 int nesturi_path(const char *text, uint64_t *ids, size_t max, errmsg_t *err);
 

@@ -41,7 +41,7 @@ size_t ptyframe_size(void *dst, uint16_t rows, uint16_t cols);
 size_t ptyframe_hup(void *dst);
 
 /* Look for a frame at the start of `data`: its size with *f filled, 0 when more is needed, -1 with
- * EPROTO and a sentence. */
+ * EPROTO and an error message. */
 ssize_t ptyframe_parse(const void *data, size_t len, struct ptyframe *f, errmsg_t *err);
 
 #endif

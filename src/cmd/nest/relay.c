@@ -407,7 +407,7 @@ static void child(struct server *s, const char *uri, int ctl, const char *dir)
     _exit(0);
 }
 
-/* "" when the relay is up; else its sentence. */
+/* "" when the relay is up; else its error message. */
 static int wait_up(relay_t *r, errmsg_t *err)
 {
     size_t len = 0;

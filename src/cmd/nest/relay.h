@@ -19,14 +19,14 @@ typedef struct relay relay_t;
 
 /* Start the process: it connects to the session `uri` (its broker must be reachable from here) and
  * listens on a socket in a fresh directory.  It ends with relay_stop(), or with the caller.  NULL
- * with errno and a sentence. */
+ * with errno and an error message. */
 relay_t *relay_start(const char *uri, uint32_t rank, const char *path, errmsg_t *err);
 void relay_stop(relay_t *r); /* NULL-safe, keeps errno; waits for it */
 /* "local://..." of the socket. */
 const char *relay_uri(const relay_t *r);
 
-/* The far end: connect to the socket and copy until both directions are over.  An exit code; says a
- * sentence on standard error. */
+/* The far end: connect to the socket and copy until both directions are over.  An exit code; says
+ * an error message on standard error. */
 int relay_connect(const char *path);
 
 #endif

@@ -23,9 +23,10 @@ typedef struct sbatch sbatch_t;
 sbatch_t *sbatch_create(void);
 void sbatch_destroy(sbatch_t *s); /* NULL-safe, keeps errno */
 /* Read the options in argv[1] to argv[argc - 1], which may be reordered.  -1 with EINVAL or ENOMEM
- * and a sentence when a value is wrong. */
+ * and an error message when a value is wrong. */
 int sbatch_line(sbatch_t *s, int argc, char **argv, errmsg_t *err);
-/* After the last line: add what depends on several options.  -1 with ENOMEM and a sentence. */
+/* After the last line: add what depends on several options.  -1 with ENOMEM and an error
+ * message. */
 int sbatch_finish(sbatch_t *s, errmsg_t *err);
 /* Owned by `s`. */
 const strvec_t *sbatch_options(const sbatch_t *s);

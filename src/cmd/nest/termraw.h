@@ -10,7 +10,7 @@
 typedef struct termraw termraw_t;
 
 /* Switch `fd` to raw mode.  A small process beside this one gives it back when this one is killed.
- * NULL with errno and a sentence. */
+ * NULL with errno and an error message. */
 termraw_t *termraw_start(int fd, errmsg_t *err);
 /* Raw once more, after this program was stopped and continued. */
 void termraw_again(termraw_t *t);

@@ -14,10 +14,10 @@ struct res {
     uint64_t version;
 };
 
-/* Ask; `use`: what is allocated, too.  0, or -1 after printing a sentence.  To be cleared. */
+/* Ask; `use`: what is allocated, too.  0, or -1 after printing an error message.  To be cleared. */
 int res_query(struct cmd *c, struct res *res, bool use);
 void res_clear(struct res *res);
-/* Nodes by idset or hostlist; NULL after printing a sentence. */
+/* Nodes by idset or hostlist; NULL after printing an error message. */
 idset_t *res_parse_nodes(struct cmd *c, const struct res *res, const char *text);
 /* The host of a rank; NULL when it is not known. */
 const char *res_host(const struct res *res, uint32_t rank);

@@ -45,7 +45,7 @@ static bool wanted(const strvec_t *states, const char *state)
     return !states;
 }
 
-/* Check a list of states: 0, or -1 after a sentence. */
+/* Check a list of states: 0, or -1 after an error message. */
 static int parse_states(struct cmd *c, const char *text, const char *const known[],
                         strvec_t **states)
 {

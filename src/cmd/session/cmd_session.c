@@ -10,7 +10,7 @@
 
 #define TIMEOUT 60.
 
-/* The shape alone: NULL after printing a sentence. */
+/* The shape alone: NULL after printing an error message. */
 static topology_t *session_topology(struct cmd *c, flux_t *h, char **spec)
 {
     flux_future_t *f = flux_rpc(h, "overlay.topology", NULL, flux_rank(h), FLUX_MSGF_IDEMPOTENT);

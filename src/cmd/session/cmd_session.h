@@ -36,7 +36,7 @@ struct session {
     uint32_t *incarnation;        /* of each rank, if it is above 1; else 0 */
 };
 
-/* Ask; `topology`: the shape, too.  0, or -1 after printing a sentence.  To be cleared. */
+/* Ask; `topology`: the shape, too.  0, or -1 after printing an error message.  To be cleared. */
 int session_query(struct cmd *c, struct session *s, bool topology);
 void session_clear(struct session *s);
 const char *session_state_name(enum session_state state);
@@ -53,7 +53,7 @@ uint32_t session_rank_incarnation(const struct session *s, uint32_t rank);
 /* One of SESSION_RANK_OPTS: store its value for session_choose_ranks().  False: another option. */
 bool session_rank_option(int key, const char *val, const char **set, const char **depth);
 /* The ranks of the set, those down to a depth of the tree, or (both NULL) the local one.  CMD_OK,
- * with an array to be freed; else an exit code, after printing a sentence. */
+ * with an array to be freed; else an exit code, after printing an error message. */
 int session_choose_ranks(struct cmd *c, flux_t *h, const char *set, const char *depth,
                          uint32_t **ranks, size_t *count);
 

@@ -51,9 +51,9 @@ enum { SIM_OPT_NODES = CMD_KEY(900), SIM_OPT_TREE, SIM_OPT_TOPOLOGY, SIM_OPT_PPN
     {                                                                                            \
         SIM_OPT_TOPOLOGY, "topology", "FILE", "the switches that FILE describes (topology.conf)" \
     }
-/* Take one of these options.  0, or -1 after a sentence, with the exit code in *code. */
+/* Take one of these options.  0, or -1 after an error message, with the exit code in *code. */
 int sim_machine_option(struct cmd *c, struct sim_machine *m, int key, const char *val, int *code);
-/* P pods of L leaves of K nodes.  0, or -1 with errno and a sentence. */
+/* P pods of L leaves of K nodes.  0, or -1 with errno and an error message. */
 int sim_machine_create(struct sim_machine *m, uint32_t pods, uint32_t leaves, uint32_t nodes,
                        errmsg_t *err);
 void sim_machine_clear(struct sim_machine *m);
@@ -99,8 +99,8 @@ struct sim_run {
 
 typedef void (*sim_progress_f)(size_t done, size_t njobs, void *arg);
 
-/* Replay the jobs of `trace`, which trace_keep() was called for.  NULL with errno and a
- * sentence. */
+/* Replay the jobs of `trace`, which trace_keep() was called for.  NULL with errno and an
+ * error message. */
 struct sim_run *sim_run(const trace_t *trace, const struct sim_machine *m,
                         const struct sim_policy *policy, sim_progress_f progress, void *arg,
                         errmsg_t *err);
@@ -151,10 +151,10 @@ struct sim_out {
     FILE *f;
     char *path, *temporary; /* temporary NULL: written in place (a device, a pipe) */
 };
-/* Begin a file.  0, or -1 with errno and a sentence. */
+/* Begin a file.  0, or -1 with errno and an error message. */
 int sim_out_open(struct sim_out *o, const char *path, errmsg_t *err);
 /* End it.  With `ok` it takes the place of the old one; else, or when the disk is full, what was
- * written is removed.  0, or -1 with errno and a sentence. */
+ * written is removed.  0, or -1 with errno and an error message. */
 int sim_out_close(struct sim_out *o, bool ok, errmsg_t *err);
 
 #endif

@@ -14,8 +14,8 @@
  * A job holds its nodes and links in [start, end).  Events are processed in the order of time, ends
  * first.  Each node knows its holder, and each group of links has a list of holders.
  *
- * Failure: exit code 1, after one sentence with file and line for a file that cannot be parsed, or
- * for each problem of the schedule.
+ * Failure: exit code 1, after an error message with file and line for a file that cannot be parsed,
+ * or for each problem of the schedule.
  */
 #include "config.h"
 #include <errno.h>

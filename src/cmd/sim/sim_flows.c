@@ -3,7 +3,7 @@
  * Format: a line is "from to size": two nodes, and units of data.  Blank lines, and lines that
  * begin with "#", are skipped.  All messages begin at time 0, and rates are exact.
  *
- * Failure: an exit code, after a sentence that names the file and the line.
+ * Failure: an exit code, after an error message that names the file and the line.
  */
 #include "config.h"
 #include <errno.h>

@@ -15,7 +15,7 @@
  *
  * All random numbers come from the seed.  Workload i does not depend on the number of workloads.
  *
- * Failure: an exit code, after a sentence.
+ * Failure: an exit code, after an error message.
  */
 #include "config.h"
 #include <errno.h>

@@ -4,7 +4,7 @@
  * disk:  readers see the old or the new file, and a full disk leaves the old one.  An existing
  * target that is not a regular file (a device, a pipe) is written in place.
  *
- * Failure: errno, and a sentence that names the target.
+ * Failure: errno, and an error message that names the target.
  */
 #include "config.h"
 #include <errno.h>

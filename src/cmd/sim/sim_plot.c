@@ -9,7 +9,7 @@
  *  1. Equal scripts give equal figures, whatever the environment says.
  *  2. A string constant ends where it was meant to end, whatever it holds.
  *
- * Failure: errno and a sentence with what gnuplot said.
+ * Failure: errno and an error message with what gnuplot said.
  */
 #include "config.h"
 #include <errno.h>

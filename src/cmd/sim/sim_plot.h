@@ -29,7 +29,7 @@ void sim_plot_data(FILE *f, const char *name, size_t i, const char *columns);
 void sim_plot_data_end(FILE *f);
 
 /* Draw a script of `len` bytes.  The text of an SVG element, to be freed by the caller; NULL with
- * errno and a sentence, for example ENOENT when gnuplot is not installed. */
+ * errno and an error message, for example ENOENT when gnuplot is not installed. */
 char *sim_plot_draw(const char *script, size_t len, errmsg_t *err);
 
 #endif

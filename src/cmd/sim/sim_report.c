@@ -16,7 +16,7 @@
  * The script of a figure is written to memory as soon as its data is there, so that no replay has
  * to be kept; gnuplot draws all figures at the end.
  *
- * Failure: errno and a sentence; the file is complete or absent (sim_out.c).
+ * Failure: errno and an error message; the file is complete or absent (sim_out.c).
  */
 #include "config.h"
 #include <errno.h>

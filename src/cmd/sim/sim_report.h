@@ -33,11 +33,12 @@ int sim_report_add(sim_report_t *r, const struct sim_run *run, const struct sim_
                    const char *label);
 
 /* Make the replays that the figures compare beyond those asked for (a machine without switches has
- * none), and draw all figures; to be called once, last.  0, or -1 with errno and a sentence. */
+ * none), and draw all figures; to be called once, last.  0, or -1 with errno and an error
+ * message. */
 int sim_report_finish(sim_report_t *r, errmsg_t *err);
 
 /* Write the page, or each figure to DIRECTORY/NAME.svg and the script that draws it, with its
- * values, to DIRECTORY/NAME.gp.  0, or -1 with errno and a sentence. */
+ * values, to DIRECTORY/NAME.gp.  0, or -1 with errno and an error message. */
 int sim_report_write(const sim_report_t *r, const char *path, errmsg_t *err);
 int sim_report_write_figures(const sim_report_t *r, const char *directory, errmsg_t *err);
 

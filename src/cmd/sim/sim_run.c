@@ -9,7 +9,7 @@
  * not 0 shares them.  Ends become known with the next start only: a heap of ends then corrects the
  * counts.
  *
- * Failure: errno and a sentence; a replay is complete or absent.
+ * Failure: errno and an error message; a replay is complete or absent.
  */
 #include "config.h"
 #include <errno.h>

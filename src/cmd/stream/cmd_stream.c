@@ -3,7 +3,7 @@
  * ls, stat, format and rm ask the module `stream`; cat is a reader like any other.  transfer.c has
  * record, replay and tee.
  *
- * Failure: a sentence and exit code 1.
+ * Failure: an error message and exit code 1.
  */
 #include "config.h"
 #include <errno.h>
@@ -20,7 +20,7 @@
 
 #define TIMEOUT 60.
 
-/* Ask about one stream.  CMD_OK, or CMD_FAIL after a sentence. */
+/* Ask about one stream.  CMD_OK, or CMD_FAIL after an error message. */
 static int ask(struct cmd *c, const char *topic, const char *name, const struct flux_schema *desc,
                void *out, flux_future_t **f)
 {

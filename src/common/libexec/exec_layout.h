@@ -29,7 +29,7 @@ struct layout_run {
 typedef struct layout layout_t;
 
 /* Runs in the order of nodes, copied; equal neighbors are joined.  NULL with EINVAL (no
- * node, a node without task, too many) or ENOMEM, and a sentence. */
+ * node, a node without task, too many) or ENOMEM, and an error message. */
 layout_t *exec_layout_create(enum exec_layout_kind kind, const struct layout_run *runs,
                              size_t nruns, errmsg_t *err);
 void exec_layout_destroy(layout_t *l); /* NULL-safe, keeps errno */

@@ -27,7 +27,7 @@ struct wire_times exec_result_times(const struct result *r);
 json_t *exec_result_to_json(const struct result *r);
 /* All of it as bytes, between instances: times (struct wire_times), then for each status i32, u32
  * length, set as text without NUL, little-endian.  malloc'd; NULL with ENOMEM.  And added: -1 with
- * EPROTO and a sentence, or ENOMEM. */
+ * EPROTO and an error message, or ENOMEM. */
 void *exec_result_pack(const struct result *r, size_t *len);
 int exec_result_unpack(struct result *r, const void *data, size_t len, errmsg_t *err);
 /* The greatest exit code among them (128 + signal), 0 without tasks. */

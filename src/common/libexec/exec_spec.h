@@ -28,8 +28,8 @@ struct spec {
     size_t ngroups;
 };
 
-/* NULL with EPROTO, EINVAL or ENOMEM and a sentence; *id is set as soon as it is known (else 0), so
- * that the failure can be told.  `size`: of the session. */
+/* NULL with EPROTO, EINVAL or ENOMEM and an error message; *id is set as soon as it is known (else
+ * 0), so that the failure can be told.  `size`: of the session. */
 struct spec *exec_spec_create(const char *json, size_t len, uint32_t size, uint64_t *id,
                               errmsg_t *err);
 void exec_spec_destroy(struct spec *s); /* NULL-safe, keeps errno */

@@ -21,9 +21,9 @@
  *    KILL       (empty): SIGKILL to all there is of the job
  *    STDIN      u32 task (WIRE_ALL: all that have a pipe), data; no data: end of file
  *    CREDIT     u32: number of further bytes of output that may be sent
- *    PMI_DONE   i32 rc, then pairs (rc 0) or a sentence: the barrier handed over is complete
- *    PMI_NAMED  u32 task (its number here), i32 rc, then a port (look-up, rc 0) or a sentence: the
- *               answer to its PMI_NAME
+ *    PMI_DONE   i32 rc, then pairs (rc 0) or an error message: the barrier handed over is complete
+ *    PMI_NAMED  u32 task (its number here), i32 rc, then a port (look-up, rc 0) or an error
+ *               message: the answer to its PMI_NAME
  *    SPAWNED    u32 from its SPAWN, i32 rc, then the name of the new tasks' namespace (rc 0) or an
  *               error message
  *
@@ -152,14 +152,14 @@ void exec_wire_header(void *dst, enum wire_type type, uint64_t job, uint32_t len
  * was appended. */
 int exec_wire_put(buf_t *b, enum wire_type type, uint64_t job, const struct iovec *iov, int n);
 /* Look for a frame at the start of `data`: its whole size with *f filled; 0 when more bytes are
- * needed; -1 with EPROTO and a sentence when these bytes are not a frame, after which the stream
- * cannot be read any further.  A frame of an unknown type, or of a length that its type cannot
- * have, is WIRE_BAD, with a sentence: it can be skipped, and ends the job that it is about.  So
- * payloads of simple types have been checked for length. */
+ * needed; -1 with EPROTO and an error message when these bytes are not a frame, after which the
+ * stream cannot be read any further.  A frame of an unknown type, or of a length that its type
+ * cannot have, is WIRE_BAD, with an error message: it can be skipped, and ends the job that it is
+ * about.  So payloads of simple types have been checked for length. */
 ptrdiff_t exec_wire_parse(const void *data, size_t len, struct wire_frame *f, errmsg_t *err);
 
-/* WIRE_TIMES bytes.  -1 with EPROTO and a sentence for what no tasks can have: only one of both, or
- * an end before the start. */
+/* WIRE_TIMES bytes.  -1 with EPROTO and an error message for what no tasks can have: only one of
+ * both, or an end before the start. */
 void exec_wire_times_put(void *dst, const struct wire_times *t);
 int exec_wire_times_get(const void *p, struct wire_times *t, errmsg_t *err);
 
@@ -284,9 +284,9 @@ enum { WIRE_N_NAME, WIRE_N_NODE, WIRE_N_CORES, WIRE_N_GPUS, WIRE_N_HOSTS, WIRE_N
 
 /* The first WIRE_RUN_FIXED bytes of RUN; runs, limits, commands and strings follow. */
 void exec_wire_run_put(void *dst, const struct wire_run *run);
-/* Strict; pointers lead into the payload.  -1 with EPROTO and a sentence. */
+/* Strict; pointers lead into the payload.  -1 with EPROTO and an error message. */
 int exec_wire_run_get(const void *data, size_t len, struct wire_run *run, errmsg_t *err);
-/* Its layout, to be destroyed by the caller.  NULL with ENOMEM and a sentence. */
+/* Its layout, to be destroyed by the caller.  NULL with ENOMEM and an error message. */
 layout_t *exec_wire_run_layout(const struct wire_run *run, errmsg_t *err);
 
 /* Are these bytes exactly `count` NUL-terminated strings? */

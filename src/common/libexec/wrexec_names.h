@@ -6,7 +6,7 @@
  *
  * Errors: EEXIST (published already, by any job of the user), ENOENT (not published; to unpublish:
  * not by this job), ECANCELED (the job that waited is over), ENAMETOOLONG, EINVAL, ESRCH (no such
- * job), each with a sentence.
+ * job), each with an error message.
  */
 #ifndef EXEC_WREXEC_NAMES_H
 #define EXEC_WREXEC_NAMES_H

@@ -77,7 +77,7 @@ struct jobreq {
 };
 /* malloc'd; *len its length, one more byte is there for flux_msg_take_raw().  NULL with ENOMEM. */
 void *wrexec_jobreq_encode(const struct jobreq *req, size_t *len);
-/* Strict; pointers lead into `data`.  -1 with EPROTO and a sentence. */
+/* Strict; pointers lead into `data`.  -1 with EPROTO and an error message. */
 int wrexec_jobreq_decode(const void *data, size_t len, struct jobreq *req, errmsg_t *err);
 /* Gather the strings; malloc'd.  NULLs count as "".  NULL with ENOMEM. */
 char *wrexec_jobreq_strings(const char *const fixed[WIRE_STRINGS], char *const *argv,
@@ -210,7 +210,8 @@ struct launchrec {
     const char *env;
     size_t env_len;
 };
-/* Take the next job off: start with *pos = 0.  1, 0 at the end, -1 with EPROTO and a sentence. */
+/* Take the next job off: start with *pos = 0.  1, 0 at the end, -1 with EPROTO and an error
+ * message. */
 int exec_launchrec_next(const void *data, size_t len, size_t *pos, struct launchrec *rec,
                         errmsg_t *err);
 

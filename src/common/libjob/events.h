@@ -72,12 +72,12 @@ const char *job_event_name(enum job_event_type type);
 int job_event_write(struct strbuf *sb, const struct job_event *ev);
 
 /* Read one line (without its newline), strictly.  What `ev` points at lives as long as the returned
- * object, which is to be json_decref'd.  NULL with EPROTO or ENOMEM and a sentence. */
+ * object, which is to be json_decref'd.  NULL with EPROTO or ENOMEM and an error message. */
 json_t *job_event_read(const char *line, size_t len, struct job_event *ev, errmsg_t *err);
 
 /* Go through a log: set *pos to 0.  1 with the next event; 0 at the end; -1 with EPROTO or ENOMEM
- * and a sentence that has the number of the line ("line 3: ..."), also when the last line has no
- * newline.  Each call drops what the one before it gave; job_log_done() the last one. */
+ * and an error message that has the number of the line ("line 3: ..."), also when the last line has
+ * no newline.  Each call drops what the one before it gave; job_log_done() the last one. */
 struct job_log {
     const char *text;
     size_t len;

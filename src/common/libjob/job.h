@@ -13,7 +13,7 @@
  * Every call that returns a future may also be used with flux_future_then().  NULL with ENOMEM, or
  * EINVAL for a bad argument.  Errors of the service come from the _get functions: ENOSYS (no job
  * service), EPERM (somebody else's job), ENOENT (no such job, or purged), EINVAL, EBUSY (submission
- * is disabled), EAGAIN (too much waits there, try again), each with a sentence.
+ * is disabled), EAGAIN (too much waits there, try again), each with an error message.
  *
  * `ids` are idsets as text: "7", "1-1000,2007".
  * Thread rules: those of the handle.
@@ -45,8 +45,8 @@ int flux_job_submit_batch_get(flux_future_t *f, struct job_submitted *out, errms
 /* `query` NULL: active jobs of all users. */
 flux_future_t *flux_job_list(flux_t *h, const struct job_list *query);
 void flux_job_list_init(struct job_list *query);
-/* Get the current page: *jobs is an array that lives as long as the result; decode its element i.
- * */
+/* Get the current page: *jobs is an array that lives as long as the result; decode its element
+ * i. */
 int flux_job_list_get(flux_future_t *f, const json_t **jobs, errmsg_t *err);
 int flux_job_list_at(const json_t *jobs, size_t i, struct job_info *info, errmsg_t *err);
 /* job_state_word() of a listed job; the state as received if this program does not know it. */

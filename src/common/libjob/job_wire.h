@@ -15,8 +15,8 @@
 
 #include "libschema/schema.h"
 
-/* One of "errors" of an answer: [number, errno, "sentence"]; of job.submit the number is the place
- * in the frame, from 0; of the others it is the job's id. */
+/* One of "errors" of an answer: [number, errno, "error message"]; of job.submit the number is the
+ * place in the frame, from 0; of the others it is the job's id. */
 
 struct job_submitted {
     uint64_t first; /* id of the first accepted job; those after it have the ids after that */
@@ -112,7 +112,7 @@ extern const struct flux_schema job_urgency_schema;
 
 struct job_acted {
     uint32_t count; /* jobs that it was done to */
-    json_t *errors; /* array of [id, errno, "sentence"]; optional */
+    json_t *errors; /* array of [id, errno, "error message"]; optional */
 };
 extern const struct flux_schema job_acted_schema;
 
@@ -125,7 +125,7 @@ struct job_ended {
     uint64_t id;
     const char *result; /* job_result_name(); NULL with an error */
     int code;
-    const char *text;    /* what ended it, when that was not the tasks; or the error's sentence */
+    const char *text; /* what ended it, when that was not the tasks; or the error message */
     const char *warning; /* what of its request was not done, though it ran */
     int error;           /* 0; ENOENT: there is no such job (any more) */
     int64_t canceled_by; /* user id of who canceled it; -1: nobody did */

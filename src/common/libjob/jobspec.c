@@ -38,7 +38,7 @@
 /* --- paths --- */
 
 #define VALUES_MAX 262144u /* in the JSON of one jobspec */
-#define PATH_MAX_TEXT 150  /* leaves room for the sentence */
+#define PATH_MAX_TEXT 150  /* leaves room for the error message */
 #define PATH_KEY_TEXT 48
 
 static size_t path_print(const struct path *p, char *buf, size_t size)

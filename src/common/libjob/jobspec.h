@@ -1,6 +1,6 @@
 /* Jobspec, for services: text of unknown origin to a jobspec_t, strictly.  What is unknown, missing
- * or doubled, of a wrong type or out of range is refused with a sentence that begins with the path
- * of the field ("attributes.system.duration: must be a number >= 0").
+ * or doubled, of a wrong type or out of range is refused with an error message that begins with the
+ * path of the field ("attributes.system.duration: must be a number >= 0").
  *
  * A jobspec_t costs some kilobytes and some ten microseconds: who keeps many jobs keeps their text,
  * copies what it needs of the rreq, and parses again where it needs more.
@@ -16,8 +16,8 @@ struct rreq; /* libresource/rreq.h */
 
 typedef struct jobspec jobspec_t;
 
-/* Parse and check.  NULL with EINVAL (refused), EMSGSIZE (longer than JOBSPEC_MAX) or ENOMEM, and a
- * sentence in `err`, which may be NULL. */
+/* Parse and check.  NULL with EINVAL (refused), EMSGSIZE (longer than JOBSPEC_MAX) or ENOMEM, and
+ * an error message in `err`, which may be NULL. */
 jobspec_t *jobspec_parse(const char *text, size_t len, errmsg_t *err);
 void jobspec_destroy(jobspec_t *js); /* NULL-safe, keeps errno */
 

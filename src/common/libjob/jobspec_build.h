@@ -145,10 +145,10 @@ struct jobspec_parts {
 void jobspec_parts_init(struct jobspec_parts *p);
 
 /* A new JSON object, to be json_decref'd.  NULL with EINVAL (no command, a name that is not
- * UTF-8...) or ENOMEM, and a sentence. */
+ * UTF-8...) or ENOMEM, and an error message. */
 json_t *jobspec_build(const struct jobspec_parts *p, errmsg_t *err);
 /* Put a value (taken over, also on failure) at a path below "attributes", making objects on it:
- * "user.project", "system.shell.options.mpi".  -1 with EINVAL or ENOMEM and a sentence. */
+ * "user.project", "system.shell.options.mpi".  -1 with EINVAL or ENOMEM and an error message. */
 int jobspec_set(json_t *spec, const char *path, json_t *value, errmsg_t *err);
 /* Compact text, malloc'd; `len` may be NULL.  NULL with ENOMEM. */
 char *jobspec_encode(const json_t *spec, size_t *len);

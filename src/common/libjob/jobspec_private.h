@@ -55,7 +55,7 @@ struct member {
 int jspec_take_object(jobspec_t *js, const struct path *at, const json_t *obj,
                       const struct member *table, errmsg_t *err);
 
-/* Values of one kind.  What is refused has its sentence. */
+/* Values of one kind.  What is refused has its error message. */
 int jspec_get_integer(const struct path *at, const json_t *val, uint64_t min, uint64_t max,
                       uint64_t *out, errmsg_t *err);
 int jspec_get_seconds(const struct path *at, const json_t *val, double *out, errmsg_t *err);
@@ -66,7 +66,7 @@ int jspec_get_path(jobspec_t *js, const struct path *at, const json_t *val, cons
 int jspec_get_bool(const struct path *at, const json_t *val, bool *out, errmsg_t *err);
 
 /* A text that may be bytes, as a JSON string that holds them raw; borrowed, lives as long as the
- * jobspec.  NULL after a sentence. */
+ * jobspec.  NULL after an error message. */
 json_t *jspec_take_bytes(jobspec_t *js, const struct path *at, const json_t *val, errmsg_t *err);
 
 /* attributes, and attributes.system.shell.options (jobspec_attr.c, jobspec_shell.c). */

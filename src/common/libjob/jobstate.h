@@ -76,8 +76,8 @@ struct jobstate {
     double t_inactive;
 };
 
-/* Take the next event of a job's log.  0; or -1 with EPROTO, a sentence ("a second event 'start'",
- * "event 'alloc' in state DEPEND"), and `s` as it was. */
+/* Take the next event of a job's log.  0; or -1 with EPROTO, an error message ("a second event
+ * 'start'", "event 'alloc' in state DEPEND"), and `s` as it was. */
 int jobstate_apply(struct jobstate *s, const struct job_event *ev, errmsg_t *err);
 
 /* Of a job that is INACTIVE (or on the way there): how it ended, and the exit code that stands for

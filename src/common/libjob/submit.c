@@ -8,8 +8,8 @@
  *     and there is no byte that belongs to nothing.
  *  2. A writer never makes a frame that submit_decode() refuses.
  *
- * Failure: EPROTO or EMSGSIZE with a sentence that says which environment or job; a writer that is
- * full says E2BIG and stays as it was.
+ * Failure: EPROTO or EMSGSIZE with an error message that says which environment or job; a writer
+ * that is full says E2BIG and stays as it was.
  */
 #include "config.h"
 #include <errno.h>

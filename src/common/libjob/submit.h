@@ -55,14 +55,14 @@ struct submit_job {
 };
 
 /* Look through all of a payload.  Pointers lead into it.  -1 with EPROTO (EMSGSIZE beyond a bound)
- * and a sentence.  A frame has at least one job; one environment may be shared by all. */
+ * and an error message.  A frame has at least one job; one environment may be shared by all. */
 int submit_decode(const void *data, size_t len, struct submit_frame *f, errmsg_t *err);
 /* After that, and until they return false (both begin at the beginning):
  *    struct submit_frame it = frame;  while (submit_job_next(&it, &job)) ... */
 bool submit_env_next(struct submit_frame *it, struct submit_env *env);
 bool submit_job_next(struct submit_frame *it, struct submit_job *job);
 /* Is this what an environment may be: entries with a '=' after at least one byte, each ended by a
- * NUL?  -1 with EPROTO and a sentence. */
+ * NUL?  -1 with EPROTO and an error message. */
 int submit_env_check(const char *data, size_t len, errmsg_t *err);
 
 /* --- writing --- */

@@ -10,7 +10,7 @@
 #include "kvs_key.h"
 #include "libutil/strutil.h"
 
-/* What is shown of a key in a sentence. */
+/* What is shown of a key in an error message. */
 #define SHOW 80
 
 static int show(size_t len)

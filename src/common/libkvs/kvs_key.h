@@ -18,7 +18,8 @@
 #define KVS_NS_MAX 64
 #define KVS_NS_PRIMARY "primary"
 
-/* 0 when key[0..len) is a key other than the root; -1 with EINVAL, or ENAMETOOLONG, and a sentence.
+/* 0 when key[0..len) is a key other than the root; -1 with EINVAL, or ENAMETOOLONG, and an error
+ * message.
  */
 int kvs_key_check(const char *key, size_t len, errmsg_t *err);
 /* Is it the root directory's key? */
@@ -27,8 +28,8 @@ bool kvs_key_is_root(const char *key, size_t len);
 /* The name at the front: its length; *rest is what follows its dot, NULL after the last. */
 size_t kvs_key_name(const char *key, size_t len, const char **rest, size_t *restlen);
 
-/* Names of namespaces have 1 to 64 letters, digits, '.', '_' and '-'.  0, or -1 with EINVAL and a
- * sentence. */
+/* Names of namespaces have 1 to 64 letters, digits, '.', '_' and '-'.  0, or -1 with EINVAL and an
+ * error message. */
 int kvs_ns_check(const char *name, size_t len, errmsg_t *err);
 
 #endif

@@ -30,10 +30,10 @@ typedef struct flux_kvs_reader flux_kvs_reader_t;
 flux_kvs_writer_t *flux_kvs_writer_create(flux_t *h, const char *ns);
 void flux_kvs_writer_destroy(flux_kvs_writer_t *w); /* NULL-safe, keeps errno */
 
-/* Add bytes to the value; they are copied.  Waits while too much is under way.  0; -1 with a
- * sentence and EFBIG (more than 62 GiB), ENOMEM, EPIPE (the broker is gone), EAGAIN (for a minute
- * the master had no room for chunks: 2 GiB of them may wait there for commits; append to a value
- * that is longer), or what the service says.  After an error only destroy() is
+/* Add bytes to the value; they are copied.  Waits while too much is under way.  0; -1 with an
+ * error message and EFBIG (more than 62 GiB), ENOMEM, EPIPE (the broker is gone), EAGAIN (for a
+ * minute the master had no room for chunks: 2 GiB of them may wait there for commits; append to a
+ * value that is longer), or what the service says.  After an error only destroy() is
  * of use. */
 int flux_kvs_writer_write(flux_kvs_writer_t *w, const void *data, size_t len, errmsg_t *err);
 /* Bytes so far. */
@@ -48,7 +48,8 @@ int flux_kvs_writer_put(flux_kvs_writer_t *w, flux_kvs_txn_t *txn, const char *k
 
 /* Begin to read the value at `key`, at the root `rootref` (NULL: now).  A value of more than
  * FLUX_KVS_STORE_MAX bytes is read at a snapshot, so that it is one value whatever happens to the
- * key meanwhile.  NULL with a sentence and the errors of flux_kvs_lookup(), EISDIR for a directory.
+ * key meanwhile.  NULL with an error message and the errors of flux_kvs_lookup(), EISDIR for a
+ * directory.
  */
 flux_kvs_reader_t *flux_kvs_reader_create(flux_t *h, const char *ns, const char *key,
                                           const char *rootref, errmsg_t *err);
@@ -57,7 +58,7 @@ void flux_kvs_reader_destroy(flux_kvs_reader_t *r); /* NULL-safe, keeps errno */
 uint64_t flux_kvs_reader_size(const flux_kvs_reader_t *r);
 
 /* The next piece: its length, which is at most FLUX_KVS_STORE_MAX, with *data, which lives until
- * the next call; 0 at the end; -1 with a sentence. */
+ * the next call; 0 at the end; -1 with an error message. */
 ssize_t flux_kvs_reader_next(flux_kvs_reader_t *r, const char **data, errmsg_t *err);
 
 #endif

@@ -68,7 +68,7 @@ void kvs_op_get_chunks(const struct kvs_op *op, struct kvs_op_chunks *ch);
 enum { KVS_TAG_VALUE = 1, KVS_TAG_DIR = 4, KVS_TAG_LINK = 5 };
 /* `buf` has KVS_TAG_TEXT_MAX bytes; returns buf.  `tag` is well-formed. */
 char *kvs_tag_format(const uint8_t tag[KVS_TAG_SIZE], char *buf);
-/* 0, or -1 with EINVAL and a sentence. */
+/* 0, or -1 with EINVAL and an error message. */
 int kvs_tag_parse(const char *text, size_t len, uint8_t tag[KVS_TAG_SIZE], errmsg_t *err);
 
 /* Look through an encoded transaction: header checked here, each operation by next().  The bytes
@@ -77,7 +77,7 @@ struct kvs_txn_iter {
     const uint8_t *p, *end;
     uint32_t left;
 };
-/* 0 with *nops, or -1 with EPROTO or EMSGSIZE and a sentence. */
+/* 0 with *nops, or -1 with EPROTO or EMSGSIZE and an error message. */
 int kvs_txn_open(struct kvs_txn_iter *it, const void *data, size_t len, uint32_t *nops,
                  errmsg_t *err);
 /* 1 with *op; 0 after the last, when no byte is left; -1 with EPROTO, EINVAL, ENAMETOOLONG or

@@ -28,9 +28,9 @@ struct kvsdisk_row {
     const uint8_t *p, *end;
     uint32_t left;
 };
-/* 0, or -1 with EPROTO and a sentence. */
+/* 0, or -1 with EPROTO and an error message. */
 int kvsdisk_row_open(struct kvsdisk_row *r, const void *data, size_t len, errmsg_t *err);
-/* 1 with a transaction, 0 after the last, -1 with EPROTO and a sentence. */
+/* 1 with a transaction, 0 after the last, -1 with EPROTO and an error message. */
 int kvsdisk_row_next(struct kvsdisk_row *r, const void **txn, size_t *len, errmsg_t *err);
 
 /* Replay of one row. */

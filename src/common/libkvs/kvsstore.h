@@ -46,8 +46,8 @@ void kvsstore_cancel(kvsstore_t *s);
 /* From now on transactions may (or may not, as at first) copy and move so that keys become longer
  * than keys may be: earlier versions did, and their journals have to come to the same roots. */
 void kvsstore_allow_long_keys(kvsstore_t *s, bool allow);
-/* Apply a transaction, or a pack of many (kvs_pack.h), as a whole or, with -1 and a sentence, not
- * at all.  KVSSTORE_MORE: it is applied in part, call again with the same, before all else but
+/* Apply a transaction, or a pack of many (kvs_pack.h), as a whole or, with -1 and an error message,
+ * not at all.  KVSSTORE_MORE: it is applied in part, call again with the same, before all else but
  * cancel().  `txn` must stay until end().  errno: those of kvs_txn_next() and kvs_pack_next();
  * ENOTDIR, EISDIR, EEXIST, ENOTEMPTY, ENOENT, ELOOP, EFBIG, EINVAL by its operations; EAGAIN for a
  * guard that does not hold; ENOMEM, EIO; ENODATA when bytes of a value are needed that are on disk
@@ -84,7 +84,7 @@ int kvsstore_reset(kvsstore_t *s, const uint8_t *root, uint64_t version, errmsg_
  * to them (each such reference takes back one upload), or until they expire, or all clients that
  * brought them are gone; `stamp` is the caller's clock, which never goes back.  `client` NULL:
  * nobody's. 0 with the digest; -1 with EINVAL, ENOMEM, EIO, ENOBUFS (too much is waiting, or too
- * much of this client) and a sentence. */
+ * much of this client) and an error message. */
 int kvsstore_upload(kvsstore_t *s, kvsstore_client_t *client, const void *data, size_t len,
                     uint32_t stamp, uint8_t *digest, errmsg_t *err);
 /* A client that uploads.  NULL with ENOMEM. */
@@ -130,12 +130,12 @@ void kvsstore_written(kvsstore_t *s, struct content_obj *o, bool ok);
 /* Load a store from disk: into a fresh store, each object in any order, and then the root.
  *
  * `data` NULL: the object is a blob whose bytes stay on disk (of CONTENT_SEPARATE bytes or more
- * with its header).  -1 with EIO and a sentence when it is damaged (of another hash, or no object);
- * EINVAL, ENOMEM. */
+ * with its header).  -1 with EIO and an error message when it is damaged (of another hash, or no
+ * object); EINVAL, ENOMEM. */
 int kvsstore_load(kvsstore_t *s, const uint8_t *digest, const void *data, size_t len,
                   errmsg_t *err);
 /* All is loaded: count references, take the root.  0; KVSSTORE_MORE: call again with the same;
- * -1 with EIO and a sentence that says which key needs an object that is missing, or ENOMEM:
+ * -1 with EIO and an error message that says which key needs an object that is missing, or ENOMEM:
  * destroy the store.  What no root needs dies after this, as told to `dead`. */
 int kvsstore_load_root(kvsstore_t *s, const uint8_t *root, uint64_t version, errmsg_t *err);
 

@@ -114,7 +114,7 @@ void kvsstore_reach_unknown(struct content_obj *o);
 int kvsstore_reach_load(kvsstore_t *s);
 void kvsstore_reach_end(kvsstore_t *s); /* give it up */
 /* May an entry be set where the key is `bytes` long and has `names` names?  0, or -1 with
- * ENAMETOOLONG and a sentence that begins with `key`. */
+ * ENAMETOOLONG and an error message that begins with `key`. */
 int kvsstore_reach_check(kvsstore_t *s, const struct treeobj_entry *e, size_t names, size_t bytes,
                          const char *key, size_t keylen, errmsg_t *err);
 

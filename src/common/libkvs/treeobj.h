@@ -52,7 +52,7 @@ static inline bool treeobj_is_value(const struct treeobj_entry *e)
     return e->type == TREEOBJ_VALUE || e->type == TREEOBJ_REF || e->type == TREEOBJ_CHUNKED;
 }
 
-/* Are these bytes an object, in its one encoding?  0, or -1 with EPROTO and a sentence. */
+/* Are these bytes an object, in its one encoding?  0, or -1 with EPROTO and an error message. */
 int treeobj_check(const void *data, size_t len, size_t dsize, errmsg_t *err);
 
 /* The functions below are for checked objects. */

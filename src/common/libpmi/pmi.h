@@ -47,7 +47,7 @@ typedef struct PMI_keyval_t {
 
 /* Connect to the launcher.  *spawned is set to PMI_FALSE: jobs are not spawned by jobs here.  A
  * second call is an error (PMI_FAIL).  When the launcher's variables are incomplete or it does not
- * answer, one sentence on stderr says so. */
+ * answer, an error message on stderr says so. */
 int PMI_Init(int *spawned);
 int PMI_Initialized(PMI_BOOL *initialized);
 /* Leave the job in order.  All puts of this process stay visible to the others. */

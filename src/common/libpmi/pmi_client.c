@@ -359,7 +359,7 @@ static int connect_port(const char *where, errmsg_t *err)
     return fd;
 }
 
-/* A number from the environment; -1 with a sentence when missing or malformed. */
+/* A number from the environment; -1 with an error message when missing or malformed. */
 static int env_int(const char *name, int lo, const char *because, int *value, errmsg_t *err)
 {
     const char *s = getenv(name);

@@ -3,7 +3,7 @@
  * All calls block until the server has answered.  They are meant for program start, before a
  * reactor runs.  A client is to be used by one thread at a time.
  *
- * Every call returns 0 or -1 with errno and one sentence in `err` (which may be NULL).  Common
+ * Every call returns 0 or -1 with errno and an error message in `err` (which may be NULL).  Common
  * errors: EPROTO (the server said something else than PMI-1), ECONNRESET (it closed the
  * connection), EIO and those of send(2) and recv(2), EREMOTEIO (it answered with failure).  After
  * any of them but the last the connection is unusable and every call fails.

@@ -26,8 +26,8 @@
  *     sent, and a name call with its task already in state NAME: both can therefore be completed
  *     within the callback.
  *
- * Failure: an error of a task is answered to it or reported by client_error, with one sentence, and
- * affects no other task; when out of memory, the task concerned is given up in the same way.
+ * Failure: an error of a task is answered to it or reported by client_error, with an error message,
+ * and affects no other task; when out of memory, the task concerned is given up in the same way.
  */
 #include "config.h"
 #include <errno.h>

@@ -44,7 +44,7 @@ struct pmi_server_ops {
     void (*finalized)(void *arg, size_t idx);
 
     /* A task broke the protocol or left without finalize; nothing more is read from it.  `text` is
-     * one sentence.  Usually the job has to be ended, since its barriers cannot complete. */
+     * an error message.  Usually the job has to be ended, since its barriers cannot complete. */
     void (*client_error)(void *arg, size_t idx, const char *text);
 
     /* Name service, each NULL when there is none.  A return of 0 promises one call of
@@ -78,7 +78,7 @@ struct pmi_server_params {
     size_t batch_max;      /* store_max: bytes of the blob handed over by one barrier */
 };
 
-/* NULL with EINVAL or ENOMEM and a sentence in `err` (may be NULL). `ops` must stay valid. */
+/* NULL with EINVAL or ENOMEM and an error message in `err` (may be NULL). `ops` must stay valid. */
 struct pmi_server *pmi_server_create(const struct pmi_server_ops *ops, void *arg,
                                      const struct pmi_server_params *params, errmsg_t *err);
 void pmi_server_destroy(struct pmi_server *s); /* NULL-safe, keeps errno */

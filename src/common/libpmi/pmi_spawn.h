@@ -78,7 +78,7 @@ struct pmi_spawn_request {
 };
 
 /* Strict; pointers lead into `data`, but for the table of commands, which
- * pmi_spawn_request_clear() frees.  -1 with EPROTO or ENOMEM and a sentence. */
+ * pmi_spawn_request_clear() frees.  -1 with EPROTO or ENOMEM and an error message. */
 int pmi_spawn_request_get(const void *data, size_t len, struct pmi_spawn_request *req,
                           errmsg_t *err);
 void pmi_spawn_request_clear(struct pmi_spawn_request *req);

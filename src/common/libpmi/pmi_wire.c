@@ -8,7 +8,7 @@
  *   block  = mcmd-line *(name "=" bytes LF) "endcmd" LF
  *
  * Which field is the tail depends on the command (column `tail` of the table): values, ports and
- * sentences may hold blanks, and senders put them last.
+ * error messages may hold blanks, and senders put them last.
  *
  * Invariants:
  *  1. Parsing copies nothing and writes nothing: slices point into the caller's line.

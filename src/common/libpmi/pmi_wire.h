@@ -123,7 +123,7 @@ void pmi_out_cmd(struct pmi_out *o, enum pmi_cmd cmd); /* cmd=NAME */
 void pmi_out_str(struct pmi_out *o, const char *name, const char *value);
 void pmi_out_bytes(struct pmi_out *o, const char *name, const char *p, size_t len);
 void pmi_out_int(struct pmi_out *o, const char *name, long value);
-/* A sentence: blanks become '_' since old clients split at every blank; cut at 200 bytes. */
+/* An error message: blanks become '_' since old clients split at every blank; cut at 200 bytes. */
 void pmi_out_text(struct pmi_out *o, const char *name, const char *text);
 void pmi_out_end(struct pmi_out *o); /* the newline */
 

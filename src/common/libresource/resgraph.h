@@ -93,31 +93,31 @@ void resgraph_destroy(resgraph_t *g); /* NULL-safe, keeps errno */
 /* One description for as many nodes as there are ranks.  hosts: a hostlist of as many names, or of
  * one for all; the other fields as in struct resgraph_node (rank, host and kind are not looked at;
  * gpus, sockets and properties may be NULL).  0, or -1 with EEXIST (a rank is there already),
- * EINVAL (what and why in the sentence), ENOMEM; then nothing changed. */
+ * EINVAL (what and why in the error message), ENOMEM; then nothing changed. */
 int resgraph_add(resgraph_t *g, const idset_t *ranks, const char *hosts,
                  const struct resgraph_node *desc, errmsg_t *err);
 /* Add an amount of a pool (to what is there of that name).  `unit` may be NULL. */
 int resgraph_add_pool(resgraph_t *g, const char *name, uint64_t count, const char *unit,
                       errmsg_t *err);
 /* Add a place behind all others.  A rank is directly in one place of each level at most.  0, or -1
- * with EINVAL, EEXIST, ENOENT or ENOMEM and a sentence; then nothing changed. */
+ * with EINVAL, EEXIST, ENOENT or ENOMEM and an error message; then nothing changed. */
 int resgraph_add_place(resgraph_t *g, const struct resgraph_place *place, errmsg_t *err);
 void resgraph_set_emulated(resgraph_t *g, bool emulated);
 /* Nodes are only the names of hosts that are to be found: for resgraph_take_named(). */
 void resgraph_set_named(resgraph_t *g, bool named);
 /* Replace the places of g by those of `named`, which hold the nodes of g by their hosts; its pools
- * must be in g.  Hosts that are not in g are left out.  0, or -1 with a sentence; then some places
- * may be missing. */
+ * must be in g.  Hosts that are not in g are left out.  0, or -1 with an error message; then some
+ * places may be missing. */
 int resgraph_take_named(resgraph_t *g, resgraph_t *named, errmsg_t *err);
 
 /* g = g | other: for the reduction up the tree.  Nodes of `other` whose rank `g` has are an error
- * (EEXIST); pools of the same name are added.  0, or -1 with a sentence; then `g` holds a part and
- * is only good for destroying. */
+ * (EEXIST); pools of the same name are added.  0, or -1 with an error message; then `g` holds a
+ * part and is only good for destroying. */
 int resgraph_merge(resgraph_t *g, const resgraph_t *other, errmsg_t *err);
 /* Forget these ranks: 0, or -1 with ENOMEM. */
 int resgraph_remove(resgraph_t *g, const idset_t *ranks);
 
-/* Strictly.  NULL with EPROTO or ENOMEM and a sentence that names the field. */
+/* Strictly.  NULL with EPROTO or ENOMEM and an error message that names the field. */
 resgraph_t *resgraph_from_json(const json_t *obj, errmsg_t *err);
 resgraph_t *resgraph_parse(const char *json, size_t len, errmsg_t *err);
 json_t *resgraph_to_json(const resgraph_t *g); /* NULL with ENOMEM */
@@ -138,7 +138,7 @@ ssize_t resgraph_find_rank(const resgraph_t *g, uint32_t rank);
 const idset_t *resgraph_kind_ranks(const resgraph_t *g, size_t kind);
 /* All ranks as a new set; the ranks of hosts (text of a hostlist; a host may have several), which
  * is expanded only as far as hosts are there, so that it takes no longer than there are nodes.
- * NULL with ENOMEM, ENOENT (which host is not there is in the sentence), EINVAL or E2BIG. */
+ * NULL with ENOMEM, ENOENT (which host is not there is in the error message), EINVAL or E2BIG. */
 idset_t *resgraph_ranks(const resgraph_t *g);
 idset_t *resgraph_ranks_of_hosts(resgraph_t *g, const char *hosts, errmsg_t *err);
 /* Hosts of these ranks, in ascending order of ranks, each once, folded; freed by the caller.  NULL
@@ -164,8 +164,8 @@ rset_t *resgraph_rset(const resgraph_t *g, const idset_t *ranks);
 
 /* Could this request ever be met, were everything up and nothing in use?  Cost by kinds of nodes,
  * not by nodes.  0, or -1 with ENOSPC (too little of something), ENOENT (no such pool, property or
- * rank), EINVAL or ENOMEM, and a sentence: "needs 4 nodes with 32 cores each; the largest of 2
- * nodes has 16". */
+ * rank), EINVAL or ENOMEM, and an error message: "needs 4 nodes with 32 cores each; the largest of
+ * 2 nodes has 16". */
 int resgraph_satisfiable(const resgraph_t *g, const struct rreq *req, errmsg_t *err);
 /* For a request that accepts fewer slots, but at least `min` (1 or more): lower its nslots to the
  * most that could ever be met.  -1, as above, when not even `min` could: nslots is then `min`. */

@@ -13,7 +13,7 @@
  * For discovery only the components of hwloc that look at CPUs, memory and PCI are used: those that
  * load drivers of vendors take long and can hang.
  *
- * Failure: EIO or EINVAL with a sentence; a machine in which hwloc finds no core is an error.
+ * Failure: EIO or EINVAL with an error message; a machine in which hwloc finds no core is an error.
  */
 #include <errno.h>
 #include <hwloc.h>

@@ -11,7 +11,7 @@
 
 #include "resgraph.h"
 
-/* This machine as one node.  NULL with errno and a sentence.  Costs a few ms. */
+/* This machine as one node.  NULL with errno and an error message.  Costs a few ms. */
 resgraph_t *resgraph_from_hwloc(uint32_t rank, const char *host, errmsg_t *err);
 /* One node from XML in a file, or in memory.  `host` NULL: the one named in the XML (hwloc's info
  * "HostName"), else "node" and the rank. */

@@ -3,7 +3,7 @@
  *  1. One entry for each kind of node that has any; pools as they are.
  *  2. Decoding goes through resgraph_add(), so an inventory that was accepted keeps its invariants.
  *
- * Failure: EPROTO with a sentence that names the field; nothing remains allocated.
+ * Failure: EPROTO with an error message that names the field; nothing remains allocated.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -21,7 +21,7 @@
  *     nodes        string            hostlist: what it holds itself
  *     pools        string            names with commas between them: likewise
  *
- * Failure: EINVAL with a sentence that names file, group and field.
+ * Failure: EINVAL with an error message that names file, group and field.
  */
 #include <errno.h>
 #include <math.h>

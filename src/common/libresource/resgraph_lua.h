@@ -30,7 +30,7 @@ typedef resgraph_t *(*resgraph_xml_f)(const char *path, uint32_t rank, const cha
                                       errmsg_t *err);
 
 /* From a file; `xml` may be NULL (then the field xml is an error).  NULL with ENODATA when
- * it has neither section, EINVAL, or an error of reading, and a sentence. */
+ * it has neither section, EINVAL, or an error of reading, and an error message. */
 resgraph_t *resgraph_from_lua(const char *path, resgraph_xml_f xml, errmsg_t *err);
 
 #endif

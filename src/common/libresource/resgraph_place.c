@@ -10,7 +10,7 @@
  *  2. No rank is directly in two places of one level.
  *  3. A pool that is in a place is a pool of the graph, and in one place only.
  *
- * Failure: EINVAL, EEXIST, ENOENT or ENOMEM and a sentence; then nothing has changed.
+ * Failure: EINVAL, EEXIST, ENOENT or ENOMEM and an error message; then nothing has changed.
  */
 #include "config.h"
 #include <errno.h>

@@ -56,7 +56,7 @@ void resgraph_kind_describe(const struct kind *k, struct resgraph_node *node);
 /* resgraph_place.c */
 void resgraph_clear_place(struct gplace *p);
 void resgraph_clear_places(resgraph_t *g);
-/* 0, or -1 with a sentence. */
+/* 0, or -1 with an error message. */
 int resgraph_copy_places(resgraph_t *g, const resgraph_t *other, errmsg_t *err);
 int resgraph_remove_from_places(resgraph_t *g, const idset_t *ranks);
 json_t *resgraph_places_to_json(const resgraph_t *g);

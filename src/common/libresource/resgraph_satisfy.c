@@ -114,7 +114,7 @@ static int tally(const resgraph_t *g, const struct rreq *req, const uint64_t nee
     return 0;
 }
 
-/* --- sentences --- */
+/* --- error messages --- */
 
 static const char *plural(uint64_t n)
 {

@@ -13,8 +13,8 @@
  * Nodes of a file (topology.conf) are found by their hosts: all ranks of a host hang where it does;
  * hosts that the graph does not have are passed over, and so are switches with none.  Of a regular
  * machine, node i is rank i, whether the graph has it or not.  `name`: where the tree came from,
- * for sentences.  0, or -1 with EINVAL (a node is on no switch) or ENOMEM and a sentence; then the
- * graph has no switches. */
+ * for error messages.  0, or -1 with EINVAL (a node is on no switch) or ENOMEM and an error
+ * message; then the graph has no switches. */
 int resgraph_set_topology(resgraph_t *g, const fattree_t *t, const char *name, errmsg_t *err);
 
 #endif

@@ -9,7 +9,7 @@
 
 #include "libutil/errmsg.h"
 
-/* 0, or -1 with EINVAL and a sentence that names the line. */
+/* 0, or -1 with EINVAL and an error message that names the line. */
 int reshwloc_check(const char *xml, size_t len, errmsg_t *err);
 
 #endif

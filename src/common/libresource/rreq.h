@@ -50,15 +50,15 @@ void rreq_clear(struct rreq *req);
 
 /* Add an amount of a pool (to what is there), or a property; for those who build a request.  0, or
  * -1 with ENOMEM, EINVAL (bad name: 1 to 63 of letters, digits, "_-.", a property after an optional
- * '^') or ERANGE, and a sentence. */
+ * '^') or ERANGE, and an error message. */
 int rreq_add_pool(struct rreq *req, const char *name, uint64_t count, errmsg_t *err);
 int rreq_add_property(struct rreq *req, const char *property, errmsg_t *err);
 
 /* Is this a name that pools and properties may have? */
 bool rreq_name_valid(const char *name);
 
-/* To a new JSON object; NULL with ENOMEM.  From one: strict; 0, or -1 with EPROTO (ENOMEM) and a
- * sentence that names the field; then *out is empty. */
+/* To a new JSON object; NULL with ENOMEM.  From one: strict; 0, or -1 with EPROTO (ENOMEM) and an
+ * error message that names the field; then *out is empty. */
 json_t *rreq_to_json(const struct rreq *req);
 int rreq_from_json(const json_t *obj, struct rreq *out, errmsg_t *err);
 

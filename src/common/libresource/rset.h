@@ -46,8 +46,8 @@ rset_t *rset_create(void);     /* the empty set; NULL with ENOMEM */
 void rset_destroy(rset_t *rs); /* NULL-safe, keeps errno */
 
 /* From JSON text or a parsed object, strictly; fields of RFC 20 that are not ours ("scheduling",
- * "attributes", execution.properties) are allowed and skipped.  NULL with EPROTO or ENOMEM and a
- * sentence that names the field. */
+ * "attributes", execution.properties) are allowed and skipped.  NULL with EPROTO or ENOMEM and an
+ * error message that names the field. */
 rset_t *rset_parse(const char *json, size_t len, errmsg_t *err);
 rset_t *rset_from_json(const json_t *obj, errmsg_t *err);
 /* To a new object, or compact text (freed by the caller).  NULL with ENOMEM. */

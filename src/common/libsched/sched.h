@@ -48,7 +48,8 @@ typedef struct sched sched_t;
 sched_t *sched_create(void);
 void sched_destroy(sched_t *s); /* NULL-safe, keeps errno */
 
-/* A sentence to be logged: called when a policy failed and the built-in behavior takes over. */
+/* An error message to be logged: called when a policy failed and the built-in behavior takes
+ * over. */
 void sched_set_log(sched_t *s, void (*log)(const char *text, void *arg), void *arg);
 
 /* --- policies --- */
@@ -59,7 +60,7 @@ const struct sched_policy *sched_builtin(const char *name);
 
 /* Use this policy for the queue (nodes), at once; the table has to outlive its use.  `arg`: what
  * follows ':' in its name, or NULL.  0, or -1 with EINVAL (not such a policy, or it refused `arg`)
- * or ENOMEM and a sentence; then the old one stays. */
+ * or ENOMEM and an error message; then the old one stays. */
 int sched_policy_set_queue(sched_t *s, const struct sched_policy *p, const char *arg,
                            errmsg_t *err);
 int sched_policy_set_nodes(sched_t *s, const struct sched_policy *p, const char *arg,
@@ -90,15 +91,15 @@ struct sched_job {
     const struct rreq *req; /* copied */
 };
 
-/* Put a job into the queue.  -1 with EEXIST (id known already), ENOMEM, or EINVAL and a sentence.
- * */
+/* Put a job into the queue.  -1 with EEXIST (id known already), ENOMEM, or EINVAL and an error
+ * message. */
 int sched_add(sched_t *s, const struct sched_job *job, double now, errmsg_t *err);
 /* Take a job out of the queue, or change its urgency.  -1 with ENOENT: is not there. */
 int sched_remove(sched_t *s, uint64_t id);
 int sched_urgency(sched_t *s, uint64_t id, uint32_t urgency, double now);
 /* This job runs already (told after a restart of the scheduler).  `end`: when its time is up, 0:
  * never.  Cores that the inventory does not have are kept apart and given back with it.  -1 with
- * EEXIST (the id, or one of its cores is another job's: which, in the sentence) or ENOMEM. */
+ * EEXIST (the id, or one of its cores is another job's: which, in the error message) or ENOMEM. */
 int sched_running(sched_t *s, uint64_t id, const rset_t *R, double end, double now, errmsg_t *err);
 /* The resources of a job come back.  -1 with ENOENT: no such job runs. */
 int sched_free(sched_t *s, uint64_t id, double now);

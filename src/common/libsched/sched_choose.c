@@ -11,7 +11,7 @@
  *  1. The marks are those of the held claims with `crosses` set.
  *
  * Failure: a policy that fails, or gives an invalid answer, is not called again until a node policy
- * is set: the lowest ranks are taken, and a sentence is logged.
+ * is set: the lowest ranks are taken, and an error message is logged.
  */
 #include "config.h"
 #include <errno.h>

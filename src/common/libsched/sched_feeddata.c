@@ -1,6 +1,6 @@
 /* sched_feeddata.c - decode a feed of the job module: from JSON to the scheduler's arguments.
  *
- * Failure: the first wrong entry ends the decoding, with a sentence; the caller then applies
+ * Failure: the first wrong entry ends the decoding, with an error message; the caller then applies
  * nothing of the feed.
  */
 #include "config.h"

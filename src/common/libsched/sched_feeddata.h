@@ -20,7 +20,7 @@ struct sched_feeddata {
     size_t nfree, nremove, nurgency;
 };
 
-/* Read all arrays of a feed strictly: 0, or -1 with EPROTO (or ENOMEM) and a sentence.  To be
+/* Read all arrays of a feed strictly: 0, or -1 with EPROTO (or ENOMEM) and an error message.  To be
  * cleared in both cases. */
 int sched_feeddata_read(struct sched_feeddata *f, const struct sched_feed *in, errmsg_t *err);
 void sched_feeddata_clear(struct sched_feeddata *f);

@@ -1,6 +1,6 @@
 /* sched_load.c - find a policy by name, and load its file.
  *
- * Failure: one sentence that names the policy or its file and the error.  Nothing stays loaded.
+ * Failure: an error message that names the policy or its file and the error.  Nothing stays loaded.
  */
 #include "config.h"
 #include <dlfcn.h>

@@ -34,7 +34,7 @@
 typedef struct sched_lua sched_lua_t;
 
 /* Read a file, and see what is in it.  NULL with ENOENT, EINVAL (what is wrong with it) or ENOMEM
- * and a sentence. */
+ * and an error message. */
 sched_lua_t *sched_lua_load(const char *path, errmsg_t *err);
 void sched_lua_destroy(sched_lua_t *l); /* NULL-safe, keeps errno */
 /* Its tables, to be used with the path as argument, while the object lives. */

@@ -25,7 +25,7 @@
  * equal answers, or the same workload would not be scheduled twice in the same way.
  *
  * A function that returns an error, or NaN as a number, is not called again: the built-in behavior
- * takes its place until a policy is set again, and a sentence is logged.
+ * takes its place until a policy is set again, and an error message is logged.
  */
 #ifndef FLUX_SCHED_PLUGIN_H
 #define FLUX_SCHED_PLUGIN_H
@@ -78,8 +78,8 @@ enum sched_blocked {
 /* Order of the queue. */
 struct sched_queue_policy {
     /* Make a state, given to all calls below, from the text after ':' in the policy's name (NULL:
-     * none).  NULL when that fails, with a sentence in err[0..size).  Without `create` the state is
-     * NULL. */
+     * none).  NULL when that fails, with an error message in err[0..size).  Without `create` the
+     * state is NULL. */
     void *(*create)(const char *arg, char *err, size_t size);
     void (*destroy)(void *state);
 

@@ -3,7 +3,7 @@
  * A heap holds the running jobs by their real ends, which the engine does not know.  The next
  * instant is the earliest of the next arrival, the next end, and the engine's next reservation.
  *
- * Failure: -1 with errno and a sentence; starts decided until then are in the array.
+ * Failure: -1 with errno and an error message; starts decided until then are in the array.
  */
 #include "config.h"
 #include <errno.h>

@@ -39,7 +39,7 @@ struct sched_replay_ops {
 
 /* Sort `jobs` by (submit, id) and replay them.  0, or -1 with EINVAL (a field out of range; a
  * policy or an argument that is not known, two that do not go together), ENOMEM or what `started`
- * left, and a sentence (after `started` has failed there is none). */
+ * left, and an error message (after `started` has failed there is none). */
 int sched_replay(const struct sched_whole_options *options, struct sched_replay_job *jobs,
                  size_t njobs, const struct sched_replay_ops *ops, errmsg_t *err);
 

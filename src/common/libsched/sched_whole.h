@@ -60,7 +60,7 @@ struct sched_whole_options {
     const fattree_t *tree; /* or NULL; has to live as long as the engine */
 };
 
-/* Are these known, and do they go together?  0, or -1 with EINVAL and a sentence. */
+/* Are these known, and do they go together?  0, or -1 with EINVAL and an error message. */
 int sched_whole_check(const struct sched_whole_options *options, errmsg_t *err);
 /* Is it a topology policy: one that may refuse though nodes enough are free? */
 bool sched_whole_is_topology(const char *select);
@@ -90,7 +90,7 @@ struct sched_whole_job {
     void *owner;             /* of whoever added it */
 };
 
-/* All nodes free, no jobs.  NULL with EINVAL or ENOMEM and a sentence. */
+/* All nodes free, no jobs.  NULL with EINVAL or ENOMEM and an error message. */
 sched_whole_t *sched_whole_create(const struct sched_whole_options *options, errmsg_t *err);
 void sched_whole_destroy(sched_whole_t *w); /* NULL-safe, keeps errno; its jobs too */
 

@@ -1,6 +1,6 @@
 /* sched_wire.c - the schemas of the scheduler's messages; see sched_wire.h.
  *
- * This file has no state.  A message that cannot be decoded gives EPROTO and a sentence.
+ * This file has no state.  A message that cannot be decoded gives EPROTO and an error message.
  */
 #include "config.h"
 #include <errno.h>

@@ -31,7 +31,7 @@
  *    An id that is not known (any more) is passed over in urgency, remove and free: messages cross.
  *    So an alloc may still come for a job after its remove was sent; its R is given back by "free".
  *    A feed of another generation is answered {} and otherwise ignored.  One that is malformed is
- *    answered with EPROTO and a sentence, and nothing of it has been done.
+ *    answered with EPROTO and an error message, and nothing of it has been done.
  *
  * For anybody:
  *
@@ -173,7 +173,7 @@ extern const struct flux_schema sched_policy_schema;
 
 /* An entry [id, t|null, reason] of "estimate" and "why".  t < 0 stands for null. */
 json_t *sched_wire_estimate_encode(uint64_t id, double t, const char *reason); /* NULL: ENOMEM */
-/* 0, or -1 with EPROTO and a sentence; `reason` is borrowed. */
+/* 0, or -1 with EPROTO and an error message; `reason` is borrowed. */
 int sched_wire_estimate_decode(const json_t *entry, uint64_t *id, double *t, const char **reason,
                                errmsg_t *err);
 /* An entry [id, urgency]. */

@@ -96,7 +96,7 @@ struct flux_method {
     const struct flux_schema *response; /* NULL: see `gives` */
     const char *takes;                  /* the request's payload in words; NULL: none */
     const char *gives;                  /* the response's payload in words; NULL: none */
-    const char *what;                   /* one sentence */
+    const char *what;                   /* an error message */
 };
 #define FLUX_METHOD_END             \
     {                               \

@@ -7,7 +7,7 @@
  *     leaves are in the order of their nodes.
  *  2. leaf_max is the number of nodes of the largest leaf.
  *
- * Failure: NULL with EINVAL or ENOMEM and a sentence.
+ * Failure: NULL with EINVAL or ENOMEM and an error message.
  */
 #include "config.h"
 #include <errno.h>

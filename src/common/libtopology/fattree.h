@@ -36,12 +36,12 @@
 typedef struct fattree fattree_t;
 
 /* P pods of L leaves of K nodes, each at least 1.  NULL with EINVAL (0, or more than
- * FATTREE_NODES_MAX nodes) or ENOMEM and a sentence. */
+ * FATTREE_NODES_MAX nodes) or ENOMEM and an error message. */
 fattree_t *fattree_create(uint32_t pods, uint32_t leaves, uint32_t nodes, errmsg_t *err);
 /* The same from text: "4,18,18". */
 fattree_t *fattree_parse(const char *spec, errmsg_t *err);
-/* From the text of a topology.conf; `name` is where it came from, for sentences.  NULL with EINVAL
- * or ENOMEM and a sentence that names the line. */
+/* From the text of a topology.conf; `name` is where it came from, for error messages.  NULL with
+ * EINVAL or ENOMEM and an error message that names the line. */
 fattree_t *fattree_parse_conf(const char *text, size_t len, const char *name, errmsg_t *err);
 /* From a file.  NULL with an error of open(2) or read(2), EFBIG (above 64 MiB), or as above. */
 fattree_t *fattree_read_conf(const char *path, errmsg_t *err);

@@ -18,7 +18,7 @@
  *  3. There are at most FATTREE_NODES_MAX nodes and as many switches.  Sizes of hostlists are
  *     checked before the lists are expanded.  The walk is a loop: no tree can exhaust the stack.
  *
- * Failure: EINVAL and a sentence that names the file, the line and the switch or node.
+ * Failure: EINVAL and an error message that names the file, the line and the switch or node.
  */
 #include "config.h"
 #include <ctype.h>

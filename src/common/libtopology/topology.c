@@ -11,8 +11,8 @@
  *  2. parent(r) < r holds for regular shapes only; no code relies on it for trees from a file.
  *  3. A topology does not change after its creation.
  *
- * Failure: a failed creation gives a sentence.  A query about a rank that does not exist returns
- * TOPOLOGY_NONE, 0 or false, and touches no memory.
+ * Failure: a failed creation gives an error message.  A query about a rank that does not exist
+ * returns TOPOLOGY_NONE, 0 or false, and touches no memory.
  */
 #include "config.h"
 #include <errno.h>

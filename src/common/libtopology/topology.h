@@ -35,11 +35,12 @@
 typedef struct topology topology_t;
 
 /* Create from a spec as above.  NULL with EINVAL (bad spec, size or file), ENOENT and the like
- * (file cannot be read), EFBIG (file above 64 MiB) or ENOMEM, and a sentence in `err`, which may be
- * NULL; it names the line when a file is at fault. */
+ * (file cannot be read), EFBIG (file above 64 MiB) or ENOMEM, and an error message in `err`, which
+ * may be NULL; it names the line when a file is at fault. */
 topology_t *topology_create(const char *spec, uint32_t size, errmsg_t *err);
 
-/* Create from the text of such a file, `name` to be used in sentences (where the text came from).
+/* Create from the text of such a file, `name` to be used in error messages (where the text came
+ * from).
  */
 topology_t *topology_create_text(const char *text, size_t len, const char *name, uint32_t size,
                                  errmsg_t *err);

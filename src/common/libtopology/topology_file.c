@@ -13,7 +13,7 @@
  * The walk is a loop, so no tree can exhaust the stack.  The size of an idset is checked before any
  * work of that size is done.
  *
- * Failure: EINVAL and a sentence that names the source, the line and the rank.
+ * Failure: EINVAL and an error message that names the source, the line and the rank.
  */
 #include "config.h"
 #include <errno.h>
@@ -24,7 +24,7 @@
 #include "topology_private.h"
 
 struct parser {
-    const char *name; /* for sentences */
+    const char *name; /* for error messages */
     unsigned line;    /* current line, from 1 */
     uint32_t size;
     struct tree *tree;

@@ -37,7 +37,7 @@ typedef struct trace trace_t;
 
 /* Read a file ("-": standard input).  `ppn`: processors of a node; a CSV counts nodes already.
  * NULL with an errno of open(2) or read(2), EINVAL (a line that cannot be understood, a broken .gz)
- * or ENOMEM, and a sentence that names the file and the line. */
+ * or ENOMEM, and an error message that names the file and the line. */
 trace_t *trace_read(const char *path, uint32_t ppn, errmsg_t *err);
 void trace_destroy(trace_t *t); /* NULL-safe, keeps errno */
 
@@ -66,7 +66,8 @@ struct trace_derive {
     int64_t mult;           /* nodes are multiplied by it in the end */
 };
 /* Make a workload for another machine out of a trace, in place.  0, or -1 with EINVAL (nothing is
- * left, a number out of range) or ENOMEM and a sentence; the trace then holds nothing of use. */
+ * left, a number out of range) or ENOMEM and an error message; the trace then holds nothing of
+ * use. */
 int trace_derive(trace_t *t, const struct trace_derive *d, errmsg_t *err);
 
 /* A copy whose jobs have `mult` (at least 1) times as many nodes.  NULL with ENOMEM. */

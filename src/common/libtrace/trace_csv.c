@@ -10,7 +10,7 @@
  *    Timelimit likewise; empty, 0, UNLIMITED or Partition_Limit: no limit
  * The names may be in any order and in any case; other columns are ignored.
  *
- * Failure: EINVAL and a sentence with the file and the line.
+ * Failure: EINVAL and an error message with the file and the line.
  */
 #include "config.h"
 #include <errno.h>

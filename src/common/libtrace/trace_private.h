@@ -9,7 +9,7 @@ struct trace {
     size_t n, space;
 };
 
-/* Where a line stands, for sentences. */
+/* Where a line stands, for error messages. */
 struct trace_line {
     const char *name;
     size_t number;
@@ -17,10 +17,10 @@ struct trace_line {
     size_t len;
 };
 
-/* A number, truncated to an integer.  0, or -1 with EINVAL and a sentence. */
+/* A number, truncated to an integer.  0, or -1 with EINVAL and an error message. */
 int trace_number(const struct trace_line *l, const char *what, const char *s, size_t len,
                  int64_t *out, errmsg_t *err);
-/* Append a job.  0, or -1 with ENOMEM and a sentence. */
+/* Append a job.  0, or -1 with ENOMEM and an error message. */
 int trace_add(trace_t *t, const struct trace_job *job, errmsg_t *err);
 
 /* One line of SWF that is neither blank nor a comment. */

@@ -6,7 +6,7 @@
  * The number of processors is the one requested, or else the one allocated.  The estimate is the
  * time requested, or else the runtime.  The other fields must be present, but are not parsed.
  *
- * Failure: EINVAL and a sentence with the file and the line.
+ * Failure: EINVAL and an error message with the file and the line.
  */
 #include "config.h"
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* One clear error message besides errno.
  *
  * Functions that can fail for a reason that people should read take an `errmsg_t *` (which may be
- * NULL), and leave there one sentence that says what failed, where, and what to do.
+ * NULL), and leave there an error message that says what failed, where, and what to do.
  */
 #ifndef UTIL_ERRMSG_H
 #define UTIL_ERRMSG_H

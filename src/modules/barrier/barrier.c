@@ -29,7 +29,7 @@
  *     meanwhile and is refused.  So no count of an earlier use of a name gets into a later one.
  *     Only an instance that was reloaded takes such joins, up to its first deferral: the host
  *     delivers again what its predecessor had not answered.
- *  4. Every enter and join is answered exactly once: released, or failed with a sentence.
+ *  4. Every enter and join is answered exactly once: released, or failed with an error message.
  *
  * Failure: entries that disagree about nprocs, or one too many, fail the barrier for all with
  * EINVAL.  A second entry of one sender is refused with EEXIST and changes nothing.  A participant

@@ -19,8 +19,8 @@
  *  2. While the memory of all unfinished listings exceeds BYTES_MAX, only a read whose turn it is
  *     (km_read.c) begins one.
  *
- * Failure: EFBIG for a value too long for one response, EMSGSIZE for such a listing; the sentence
- * says what to do instead.
+ * Failure: EFBIG for a value too long for one response, EMSGSIZE for such a listing; the error
+ * message says what to do instead.
  */
 #include "config.h"
 #include <errno.h>

@@ -24,9 +24,9 @@
  *     driver's queue.
  *  3. A request waits for the disk only if its effect has to be there.
  *
- * Failure: an unusable file at the start ends the module with a sentence, and thereby the start of
- * the session.  A later write that fails fails the requests that wait for it, and is tried again
- * with the next.
+ * Failure: an unusable file at the start ends the module with an error message, and thereby the
+ * start of the session.  A later write that fails fails the requests that wait for it, and is tried
+ * again with the next.
  */
 #include "config.h"
 #include <errno.h>

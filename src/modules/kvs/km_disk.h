@@ -61,7 +61,7 @@ struct km_disk {
 void km_disk_submit(struct km_disk *d, struct km_disk_req *r);
 /* A write cannot even be tried. */
 void km_disk_fail(struct km_disk *d, int errnum, const char *error);
-/* The sentence about a write that failed, for who asked for it. */
+/* The error message about a write that failed, for who asked for it. */
 void km_disk_error(const struct km_disk_req *r, errmsg_t *err);
 /* When a write failed and all are back: keeps go back, and work goes on. */
 void km_disk_recover(struct km_disk *d);

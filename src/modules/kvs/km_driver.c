@@ -5,7 +5,7 @@
  *     the module reads the result after it has joined the thread.
  *
  * Failure: an object that others could have written, that cannot be loaded, or that is of another
- * version of Flux is reported with a sentence.
+ * version of Flux is reported with an error message.
  */
 #include "config.h"
 #include "km_driver.h"

@@ -24,9 +24,9 @@ struct km_merge {
 
 void km_merge_clear(struct km_merge *m);
 
-/* Is a client's transaction one?  -1 with its error and a sentence. */
+/* Is a client's transaction one?  -1 with its error and an error message. */
 int km_merge_check(const struct kvs_fence_req *q, errmsg_t *err);
-/* Merge what a call carries.  -1 with a sentence; a part may have been merged. */
+/* Merge what a call carries.  -1 with an error message; a part may have been merged. */
 int km_merge_add(struct km_merge *m, const struct kvs_fence_req *q, errmsg_t *err);
 /* The message upstream with all that was merged since the last one, malloc'd; flags and transaction
  * of *q are set here.  NULL with ENOMEM: the stream cannot go on. */

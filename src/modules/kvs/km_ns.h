@@ -128,7 +128,7 @@ bool km_ns_put_by(struct km_ns *ns, const flux_msg_t *msg, flux_handler_f cb);
 /* false after putting the request by: `cb` gets it again when there is a root. */
 bool km_ns_ready(struct km_ns *ns, const flux_msg_t *msg, flux_handler_f cb);
 
-/* A root was heard of: take it when it is newer.  -1 with EPROTO and a sentence. */
+/* A root was heard of: take it when it is newer.  -1 with EPROTO and an error message. */
 int km_ns_root_heard(struct km_ns *ns, const struct kvs_root *r, errmsg_t *err);
 void km_ns_root_set(struct km_ns *ns, uint64_t version, const uint8_t *digest);
 /* Ask upstream (the master when `newest`) for the root; who waits is in `early` and `refreshers`.

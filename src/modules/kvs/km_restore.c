@@ -25,7 +25,7 @@
  *     root has.
  *  3. A file without namespaces is new: the primary is created.
  *
- * Failure: the start fails with a sentence, and the file is left as it was.
+ * Failure: the start fails with an error message, and the file is left as it was.
  */
 #include "config.h"
 #include <errno.h>

@@ -30,9 +30,9 @@
  * it fail with the same error, until a RESUME comes by: what was built on the write that failed
  * must not be kept without it.  Reads go on.  errno: ENOSPC (no room), EIO (the disk, or the file
  * is damaged), EBUSY (another session has it), EINVAL (not such a file, another hash), ENOENT (no
- * such object), ENOMEM, ECANCELED (closed before it was done); each with a sentence.
+ * such object), ENOMEM, ECANCELED (closed before it was done); each with an error message.
  * KVS_STORAGE_UNKNOWN: a write failed in a way that leaves open whether it is there after a crash,
- * and the driver could not settle that; the sentence says what failed.  It is not there once a
+ * and the driver could not settle that; the error message says what failed.  It is not there once a
  * later JOURNAL, CREATE, REMOVE or CHECKPOINT succeeded, or the file was closed in good order.
  *
  * Thread rules: all functions are for one thread, the module's.  What a request points at must stay
@@ -155,8 +155,9 @@ struct kvs_storage_driver {
     int abi;
     const char *name;
     /* Start a driver for the file KVS_STORAGE_FILE in `dir`, which is made when it is not there.
-     * `hash`: name of the algorithm; `max_bytes`: bound of the queue.  NULL with errno and a
-     * sentence: no thread, no memory.  What is wrong with the file is told by the request OPEN. */
+     * `hash`: name of the algorithm; `max_bytes`: bound of the queue.  NULL with errno and an
+     * error message: no thread, no memory.  What is wrong with the file is told by the request
+     * OPEN. */
     kvs_storage_t *(*create)(const char *dir, const char *hash, size_t max_bytes, errmsg_t *err);
     /* Do what was submitted, close the file, end the thread, and call done() for all requests.
      * NULL-safe, keeps errno. */

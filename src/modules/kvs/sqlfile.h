@@ -3,7 +3,7 @@
  * The layout stands in doc/kvs-storage.rst.  All functions block; the driver calls them from its
  * thread, flux-kvs-fsck from its only one.
  *
- * Functions return 0, or -1 with errno as in kvs_storage.h and a sentence.
+ * Functions return 0, or -1 with errno as in kvs_storage.h and an error message.
  *
  * Thread rules: a file belongs to one thread at a time.
  */
@@ -32,7 +32,7 @@ int sqlfile_check(sqlfile_t *f, errmsg_t *err);
 bool sqlfile_is_there(sqlfile_t *f);
 /* They are not: write all that was committed to a new file under that name.  Takes the file over
  * and returns the new one, or the same one with *failed, errno (EEXIST: another file stands there)
- * and a sentence. */
+ * and an error message. */
 sqlfile_t *sqlfile_write_anew(sqlfile_t *f, bool *failed, errmsg_t *err);
 
 /* Writes stand between begin and commit.  `durable`: on disk when commit returns; else at the next
@@ -53,8 +53,8 @@ int sqlfile_checkpoint(sqlfile_t *f, uint32_t ns, uint64_t version, const uint8_
                        errmsg_t *err);
 
 /* Read.  The callback gets records whose pointers live until it returns; nonzero from it ends the
- * reading and is returned.  *after and `digest` say where to begin (0, zeros) and where it ended.
- * */
+ * reading and is returned.  *after and `digest` say where to begin (0, zeros) and where it
+ * ended. */
 typedef int (*sqlfile_f)(const struct kvs_storage_rec *rec, void *arg);
 int sqlfile_namespaces(sqlfile_t *f, sqlfile_f cb, void *arg, errmsg_t *err);
 int sqlfile_nodes(sqlfile_t *f, uint32_t ns, uint64_t *after, sqlfile_f cb, void *arg,

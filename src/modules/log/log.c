@@ -27,9 +27,9 @@
  *  2. At most one log.forward is unanswered, so a flood of entries becomes few messages.
  *  3. This module never logs: that would be a loop.
  *
- * Failure: an entry that is malformed is refused with a sentence where an answer is wanted, else
- * counted as bad.  Text that is too long is cut.  When the instance above cannot be reached, what
- * was on the way is counted as dropped and the next batch is tried.
+ * Failure: an entry that is malformed is refused with an error message where an answer is wanted,
+ * else counted as bad.  Text that is too long is cut.  When the instance above cannot be reached,
+ * what was on the way is counted as dropped and the next batch is tried.
  */
 #include "config.h"
 #include <errno.h>

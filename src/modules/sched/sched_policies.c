@@ -8,7 +8,7 @@
  *
  * An argument overrides the attribute.  A replaced policy is unloaded once the new one is in use.
  *
- * Failure: a policy that cannot be loaded is refused with a sentence.  If an argument or an
+ * Failure: a policy that cannot be loaded is refused with an error message.  If an argument or an
  * attribute names it, the module does not load, and the session does not start.  If a request names
  * it, the request fails and the old policy stays; a new queue policy in the same request stays set.
  */
@@ -41,7 +41,7 @@ static int use(struct ctx *ctx, sched_loaded_t **slot, sched_set_f set, const ch
     return 0;
 }
 
-/* Use this policy: 0, or -1 with a sentence. */
+/* Use this policy: 0, or -1 with an error message. */
 static int policies_set_queue(struct ctx *ctx, const char *spec, errmsg_t *err)
 {
     return use(ctx, &ctx->queue, sched_policy_set_queue, spec, err);

@@ -20,7 +20,7 @@
 
 static char root[64];
 
-/* --find KIND NAME: print what is found, or the sentence. */
+/* --find KIND NAME: print what is found, or the error message. */
 static int find(const char *kind, const char *name)
 {
     errmsg_t err = {""};

@@ -1,7 +1,8 @@
-/* check_jobspec.c - what is a jobspec, what is not, and that the sentence names the path.
+/* check_jobspec.c - what is a jobspec, what is not, and that the error message names the path.
  *
  * The table `fields` has every field that a jobspec has at most, with the shapes that it may take;
- * a field is given every other shape there is, and the sentence has to begin with the field's path.
+ * a field is given every other shape there is, and the error message has to begin with the field's
+ * path.
  */
 #include "config.h"
 #include <check.h>
@@ -198,7 +199,7 @@ static bool may_be(const char *may, const char *shape)
     return false;
 }
 
-/* Does the sentence begin with this path, and is it a whole one? */
+/* Does the error message begin with this path, and is it a whole one? */
 static void told(const errmsg_t *err, const char *path, const char *what)
 {
     size_t n = strlen(path);

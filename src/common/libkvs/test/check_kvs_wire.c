@@ -1,5 +1,5 @@
 /* check_kvs_wire.c - messages of the key-value store: what is encoded comes back, what is odd is
- * refused with a sentence; and what the client refuses before it sends anything. */
+ * refused with an error message; and what the client refuses before it sends anything. */
 #include "config.h"
 #include <check.h>
 #include <errno.h>

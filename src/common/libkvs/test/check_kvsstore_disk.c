@@ -500,8 +500,8 @@ START_TEST(slices_stopped)
 }
 END_TEST
 
-/* One object is missing or damaged: a sentence says which key needs it; one that nothing needs may
- * be missing. */
+/* One object is missing or damaged: an error message says which key needs it; one that nothing
+ * needs may be missing. */
 START_TEST(damage)
 {
     struct fixture f = {.disk = hmap_create_bin(32, free)};

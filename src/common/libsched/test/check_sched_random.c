@@ -729,7 +729,7 @@ static void model_end(struct model *m)
     sched_destroy(m->s);
 }
 
-/* Number of runs in which something was found; the sentence of the first. */
+/* Number of runs in which something was found; the error message of the first. */
 static unsigned runs(const struct setup *setup, unsigned count, char *found, size_t size)
 {
     struct model *m = calloc(1, sizeof(*m));

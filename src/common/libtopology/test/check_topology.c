@@ -234,7 +234,7 @@ START_TEST(file_bad)
 {
     static const struct {
         const char *text;
-        const char *say; /* what the sentence must contain */
+        const char *say; /* what the error message must contain */
     } tests[] = {
         {"", "rank 1 has no parent"},
         {"0: 1-2\n", "rank 3 has no parent"},

@@ -24,7 +24,7 @@ static trace_t *good(const char *text, uint32_t ppn)
     return t;
 }
 
-/* The sentence begins behind the name of the file. */
+/* The error message begins behind the name of the file. */
 static void bad(const char *text, const char *sentence)
 {
     char path[] = TEXT_FILE;

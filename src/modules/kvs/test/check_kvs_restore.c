@@ -172,7 +172,7 @@ static void loaded(void *arg, const struct kvs_storage_driver *drv, const errmsg
     flux_reactor_stop(l->r, 0);
 }
 
-/* A file that is not a driver is reported with a sentence; one that is given up is not. */
+/* A file that is not a driver is reported with an error message; one that is given up is not. */
 START_TEST(bad_driver)
 {
     struct loading l = {.r = flux_reactor_create(false)};

@@ -1,6 +1,6 @@
 /* check_kvs_uploads.c - pieces of values that clients upload before they commit: how long the kvs
- * module keeps them, how many it takes of one client, and what instances tell the master of them.
- * */
+ * module keeps them, how many it takes of one client, and what instances tell the master of
+ * them. */
 #include "bed.h"
 #include "libkvs/kvsstore_private.h"
 
