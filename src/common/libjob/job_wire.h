@@ -125,7 +125,7 @@ struct job_ended {
     uint64_t id;
     const char *result; /* job_result_name(); NULL with an error */
     int code;
-    const char *text; /* what ended it, when that was not the tasks; or the error message */
+    const char *text;    /* what ended it, when that was not the tasks; or the error message */
     const char *warning; /* what of its request was not done, though it ran */
     int error;           /* 0; ENOENT: there is no such job (any more) */
     int64_t canceled_by; /* user id of who canceled it; -1: nobody did */

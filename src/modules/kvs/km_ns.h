@@ -1,4 +1,4 @@
-/* One namespace at one instance: its root, its objects, and all that waits for either.
+/* One namespace at one instance: its root, its objects, and the requests that wait for either.
  *
  * Thread rules: those of the handle.
  */
@@ -34,7 +34,7 @@ struct km_watch_table;
 struct km_fence_table;
 struct km_route;
 
-/* Of km_ns.c alone; tests look at it. */
+/* Private to km_ns.c and its tests. */
 struct km_turns {
     flux_watcher_t *defer;
     struct list_node busy;
@@ -52,7 +52,7 @@ struct km_ns {
     uint64_t serial;
     uint32_t owner;
     uint32_t rank; /* of the master */
-    bool master;   /* it is here */
+    bool master;   /* this instance is the master */
     double used;   /* time of the last request for it */
     flux_future_t *finding;
     struct list_node route_node; /* while it waits for the topology (km_route.c) */
@@ -62,20 +62,20 @@ struct km_ns {
     kvsstore_t *store;    /* master */
     struct km_keep *keep; /* master: what is on disk, if it is kept there */
 
-    /* The root, once it is known. */
+    /* The root, if `ready`. */
     bool ready;
     uint64_t version;
     uint8_t root[BLOBREF_DIGEST_MAX];
     char rootref[BLOBREF_TEXT_MAX];
-    early_t *early; /* requests that came before */
+    early_t *early; /* requests that wait for the root */
     flux_future_t *getroot;
-    bool asked_master; /* of whom, and at which version known here, getroot was asked */
-    uint64_t asked_at;
-    uint64_t doubt;              /* not 0: it may have been removed unheard (km_missed.c) */
+    bool asked_master;           /* getroot was sent to the master; else to the next instance */
+    uint64_t asked_at;           /* the version that was known here when it was sent */
+    uint64_t doubt;              /* not 0: the event of its removal may be lost (km_missed.c) */
     bool suspicious;             /* the store may have begun anew: ask the master */
     struct list_node refreshers; /* reads that need a newer root than this */
 
-    /* What a file holds of it, which no other file sees. */
+    /* Data that belongs to one file each. */
     struct km_follow *follow;
     struct km_version_waits *vwaits;
     struct km_commits *commit;
@@ -99,58 +99,59 @@ struct km_ns {
 
 /* --- km_ns.c --- */
 
-/* A namespace in the table of the instance.  NULL with ENOMEM. */
+/* Create a namespace, and add it to the table of the instance.  NULL with ENOMEM. */
 struct km_ns *km_ns_create(struct km *k, const char *name, uint32_t rank);
-/* End all that is under way: who waits gets the error, or (errnum 0) is not answered: the host does
- * that, or hands it to the next instance. */
+/* End all requests under way: with the error; or (errnum 0) without an answer, since the module
+ * host answers them, or passes them to the next instance. */
 void km_ns_shut(struct km_ns *ns, int errnum, const char *why);
 /* NULL-safe; shuts it with errnum 0. */
 void km_ns_destroy(struct km_ns *ns);
-/* Does anybody wait for something of it, or follow it? */
+/* Does any request wait for it, or any client follow it? */
 bool km_ns_busy(const struct km_ns *ns);
-/* It is the master: make its store, empty.  -1 with ENOMEM or EIO. */
+/* At the master: create its store, empty.  -1 with ENOMEM or EIO. */
 int km_ns_make(struct km_ns *ns);
-/* Serve the root of its store. */
+/* Start to serve the root of its store. */
 void km_ns_serve(struct km_ns *ns);
-/* Both. */
+/* Both of these. */
 int km_ns_open(struct km_ns *ns);
-/* The instance has started: have the root. */
+/* The instance has started: fetch the root if it is not here. */
 void km_ns_begin(struct km_ns *ns);
-/* Have its work done soon, when all that came in was looked at; or have it freed, when it has
- * ended. */
+/* Schedule its work, or its release if it has ended, for the time when all messages that have
+ * arrived have been handled. */
 void km_ns_poke(struct km_ns *ns);
-/* The namespaces of an instance for which that is to be done.  NULL with ENOMEM; NULL-safe, frees
- * those that have ended. */
+/* The namespaces of an instance that are scheduled.  Create: NULL with ENOMEM.  Destroy: NULL-safe,
+ * frees those that have ended. */
 struct km_turns *km_ns_turns_create(struct km *k);
 void km_ns_turns_destroy(struct km_turns *t);
-/* Put a request by until there is news: `cb` gets it again.  false when it was answered. */
+/* Keep a request until the state of the namespace changes, when `cb` gets it again.  False: it was
+ * answered with an error. */
 bool km_ns_put_by(struct km_ns *ns, const flux_msg_t *msg, flux_handler_f cb);
-/* false after putting the request by: `cb` gets it again when there is a root. */
+/* Is there a root?  If not, the request is kept, and `cb` gets it again when there is. */
 bool km_ns_ready(struct km_ns *ns, const flux_msg_t *msg, flux_handler_f cb);
 
-/* A root was heard of: take it when it is newer.  -1 with EPROTO and an error message. */
+/* Take a root that has arrived, if it is newer.  -1 with EPROTO and an error message. */
 int km_ns_root_heard(struct km_ns *ns, const struct kvs_root *r, errmsg_t *err);
 void km_ns_root_set(struct km_ns *ns, uint64_t version, const uint8_t *digest);
-/* Ask upstream (the master when `newest`) for the root; who waits is in `early` and `refreshers`.
- */
+/* Request the root from the next instance, or (`newest`) from the master, for the requests in
+ * `early` and the reads in `refreshers`. */
 void km_ns_root_fetch(struct km_ns *ns, bool newest);
 void km_ns_root_fill(const struct km_ns *ns, struct kvs_root *r);
 void km_ns_respond_root(struct km_ns *ns, const flux_msg_t *req);
-/* A request to the next instance towards the master, or to the master: raw, or in JSON. */
+/* Send a request to the next instance towards the master, or to the master: raw, or in JSON. */
 flux_future_t *km_ns_upstream(struct km_ns *ns, const char *topic, const void *data, size_t len,
                               bool master);
 flux_future_t *km_ns_upstream_struct(struct km_ns *ns, const char *topic,
                                      const struct flux_schema *desc, const void *in, bool master,
                                      unsigned flags);
-/* A request, encoded by `desc`, that waits in a queue to its receiver until that one has room for
- * it:  what it says may not be lost.  `master`: to the master itself, else to the next instance
- * towards it.  -1 with ENOMEM. */
+/* Send a request that must not be lost, encoded by `desc`: it waits in a queue until the receiver
+ * has room for it.  `master`: to the master itself, else to the next instance towards it.  -1 with
+ * ENOMEM. */
 int km_ns_upstream_post(struct km_ns *ns, const char *topic, const struct flux_schema *desc,
                         const void *in, bool master);
 
-/* --- what each file holds of a namespace --- */
+/* --- the parts of a namespace, one for each file --- */
 
-/* Parts of a namespace: NULL with ENOMEM; destroyed, NULL-safe, after km_X_shut(). */
+/* Create: NULL with ENOMEM.  Destroy: NULL-safe, after km_X_shut(). */
 struct km_commits *km_commit_create(void);
 void km_commit_destroy(struct km_commits *x);
 struct km_loads *km_load_create(void);
@@ -169,7 +170,7 @@ struct km_follow *km_follow_create(void);
 void km_follow_destroy(struct km_follow *x);
 struct km_version_waits *km_version_waits_create(void);
 void km_version_waits_destroy(struct km_version_waits *x);
-/* Does somebody wait for something in it? */
+/* Do requests or clients wait for this part? */
 bool km_commit_busy(const struct km_ns *ns);
 bool km_load_busy(const struct km_ns *ns);
 bool km_upload_busy(const struct km_ns *ns);
@@ -184,11 +185,11 @@ bool km_commit_open(const struct km_ns *ns);   /* master: a root change has more
 
 /* --- km_space.c --- */
 
-/* It ends: it leaves the table, who waits gets the error (errnum 0: nobody waits), and it is freed
- * at the next deferral.  Not the primary. */
+/* End a namespace other than the primary: it leaves the table, the requests that wait get the error
+ * (errnum 0: none waits), and it is freed at the next deferral. */
 void km_space_end(struct km_ns *ns, int errnum, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
-/* The topology is here (errnum 0), or cannot be had. */
+/* The topology has arrived (errnum 0), or the request for it has failed. */
 void km_space_routed(struct km_ns *ns, int errnum, const char *error);
 
 /* --- km_route.c --- */
@@ -206,14 +207,14 @@ void km_follow_shut(struct km_ns *ns, int errnum, const char *why);
 
 /* --- km_version.c --- */
 
-/* Answer who waits for this version or an older one. */
+/* Answer the requests that wait for this version or an older one. */
 void km_version_serve(struct km_ns *ns);
 void km_version_shut(struct km_ns *ns, int errnum, const char *why);
 
 /* --- km_commit.c --- */
 
 struct km_fence;
-/* Master: commit a complete fence; km_fence_done() gets the outcome. */
+/* At the master: commit a complete fence; km_fence_done() gets the outcome. */
 int km_commit_fence(struct km_ns *ns, struct km_fence *f);
 void km_commit_work(struct km_ns *ns);
 /* The store goes back to another root: give up the root change that is open, if any. */
@@ -230,28 +231,28 @@ void km_fence_work(struct km_ns *ns);
 void km_fence_txn(const struct km_fence *f, const void **txn, size_t *len);
 /* Does it contain operations other than puts? */
 bool km_fence_mixed(const struct km_fence *f);
-/* Applied (errnum 0, the root is the new one) or refused; the fence is destroyed. */
+/* The fence was applied (errnum 0, the root is the new one) or refused.  It is destroyed. */
 void km_fence_done(struct km_ns *ns, struct km_fence *f, int errnum, const char *error);
 size_t km_fence_count(const struct km_ns *ns);
-uint64_t km_fence_calls(const struct km_ns *ns); /* that are here, of the fences that are open */
+uint64_t km_fence_calls(const struct km_ns *ns); /* calls to open fences that have arrived here */
 
 /* --- km_load.c --- */
 
-/* Wait for objects.  Those that came are held until km_load_wait_clear(). */
+/* Wait for objects.  Objects that have arrived are held until km_load_wait_clear(). */
 struct km_load_wait;
 struct km_load_wait_item;
 typedef void (*km_load_wait_f)(struct km_load_wait *w);
 struct km_load_wait {
     struct km_ns *ns;
-    km_load_wait_f done; /* all came, or errnum != 0: the first error */
+    km_load_wait_f done; /* called when all have arrived, or errnum != 0: the first error */
     unsigned waiting;
     int errnum;
     char error[128];
     struct list_node items;
 };
 void km_load_wait_init(struct km_load_wait *w, struct km_ns *ns, km_load_wait_f done);
-/* Wait for digests in `miss`; done() is called later, never from here.  -1 with ENOMEM, or ENOENT
- * at the master, which has all there is. */
+/* Wait for the objects of the digests in `miss`; done() is called later, never from here.  -1 with
+ * ENOMEM, or ENOENT at the master, which has all objects of the namespace. */
 int km_load_wait_for(struct km_load_wait *w, const struct kvsmiss *miss);
 void km_load_wait_clear(struct km_load_wait *w);
 
@@ -276,10 +277,10 @@ struct km_read {
     struct km_listing *listing; /* what km_answer.c has made of a listing so far, or NULL */
     struct km_changes *changes; /* and km_delta.c of what differs */
     struct list_node slow_node; /* in km_slow.reads: waits for its next slice */
-    bool turn;                  /* it has waited for its first one */
-    bool held;                  /* master: its root is, until it is over */
+    bool turn;                  /* it has waited for its first slice */
+    bool held;                  /* master: its root is held until the read is over */
     struct km_delta *delta;     /* what a watcher knows (km_delta.h) */
-    /* Told of the links of each round; `nlinks` of them in the last one. */
+    /* Called for each link that is followed; `nlinks`: their number in the last round. */
     void (*followed)(struct km_read *r, unsigned nth, const char *path, size_t len);
     struct kvswalk_links links;
     unsigned nlinks;
@@ -296,15 +297,16 @@ struct km_read {
     errmsg_t err;
     bool gone; /* ENOENT: an object, not the key */
     struct treeobj_entry entry;
-    uint8_t *answer; /* malloc'd (one byte more than len), taken over by who sets it to NULL */
+    uint8_t
+        *answer; /* malloc'd (one byte more than len); done() may take it, and sets it to NULL */
     size_t len;
 };
 /* Start; done() may be called before this returns. */
 void km_read_start(struct km_read *r);
-void km_read_cancel(struct km_read *r); /* harmless when it is over */
+void km_read_cancel(struct km_read *r); /* harmless if it is over */
 void km_read_work(struct km *k);        /* a slice of the next read that takes several */
 void km_read_again(
-    struct km_read *r); /* with a newer root (errnum 0), or the error it could not be had for */
+    struct km_read *r); /* with a newer root (errnum 0), or the error of the request for one */
 void km_read_shut(struct km_ns *ns, int errnum, const char *why);
 /* Send r->answer as response to `req`. */
 void km_read_respond(struct km_read *r, const flux_msg_t *req, bool more);
@@ -319,24 +321,25 @@ struct km_snapshot_hold {
     bool ready;       /* cb() was called */
     uint64_t version;
     uint8_t root[BLOBREF_DIGEST_MAX];
-    /* It is held, or (errnum != 0) cannot be. */
+    /* The root is held, or (errnum != 0) cannot be held. */
     void (*cb)(struct km_snapshot_hold *h, int errnum, const char *error);
 };
 /* Hold the newest root; cb() may be called before this returns. */
 void km_snapshot_hold_newest(struct km_snapshot_hold *h, struct km_ns *ns,
                              void (*cb)(struct km_snapshot_hold *h, int errnum, const char *error));
 void km_snapshot_hold_end(struct km_snapshot_hold *h); /* harmless on one of zeros */
-/* `to` is let go, and `from` becomes it. */
+/* Release `to`, and let it take over what `from` holds. */
 void km_snapshot_hold_move(struct km_snapshot_hold *to, struct km_snapshot_hold *from);
 void km_snapshot_shut(struct km_ns *ns, int errnum, const char *why);
 void km_upload_shut(struct km_ns *ns, int errnum, const char *why);
-/* Let go of what no commit has named in time. */
+/* Release uploads that no commit has named in time. */
 void km_upload_expire(struct km_ns *ns);
 void km_upload_work(struct km_ns *ns);
 
 /* --- km_gc.c --- */
 
-/* Some garbage was collected: if there is *more, and somebody waits for all, more is. */
+/* For requests kvs.gc that wait: collect further garbage (*more: there is some), and answer them
+ * when none is left. */
 void km_gc_work(struct km_ns *ns, bool *more);
 void km_gc_shut(struct km_ns *ns, int errnum, const char *why);
 
@@ -346,9 +349,9 @@ void km_cache_shut(struct km_ns *ns, int errnum, const char *why);
 
 /* --- km_cache.c --- */
 
-/* Give back what is cached beyond the bound. */
+/* Free cached objects beyond the bound. */
 void km_cache_work(struct km_ns *ns);
-void km_cache_forget(struct km_ns *ns); /* it is no more */
+void km_cache_forget(struct km_ns *ns); /* the namespace has ended */
 
 /* --- km_answer.c --- */
 
@@ -364,7 +367,7 @@ void km_watch_shut(struct km_ns *ns, int errnum, const char *why);
 void km_watch_table_destroy(struct km_watch_table *ws); /* NULL-safe, after that */
 void km_watch_work(struct km_ns *ns);
 size_t km_watch_count(const struct km_ns *ns);
-/* Is there a watcher that may have to look, at the root that is here? */
+/* Is there a watcher that may have to look at the present root? */
 bool km_watch_pending(const struct km_ns *ns);
 
 #endif

@@ -1,5 +1,6 @@
-/* What the files of the kvs module share: the instance, and what its files do for each other.  See
- * km_module.c for how they work together, and km_ns.h for what belongs to one namespace. */
+/* What the files of the kvs module share: the instance, and the functions of each file that others
+ * call.  See km_module.c for how they work together, and km_ns.h for what belongs to one
+ * namespace. */
 #ifndef KM_PRIVATE_H
 #define KM_PRIVATE_H
 
@@ -29,8 +30,8 @@ struct km_slow;
 struct km {
     flux_t *h;
     bool first;   /* rank 0: the master of the primary namespace */
-    bool started; /* the attributes are here */
-    bool ending;  /* nothing is answered any more */
+    bool started; /* the attributes have arrived */
+    bool ending;  /* no request is answered any more */
     char hash[16];
     blobref_t *blobref;    /* NULL until the hash is known */
     hmap_t *spaces;        /* name -> struct km_ns */
@@ -40,12 +41,12 @@ struct km {
     grace_t *grace; /* of fences */
     /* settings */
     uint64_t cache_limit;
-    double expire; /* seconds after which what nobody uses is dropped */
-    /* What a file holds of the instance, which no other file sees. */
+    double expire; /* seconds after which unused objects and namespaces are dropped */
+    /* Data that belongs to one file each. */
     struct km_turns *turns;
     struct km_caches *caches;
     struct km_directory *dir;
-    struct km_disk *disk; /* rank 0, when there is a directory to keep things in */
+    struct km_disk *disk; /* rank 0, if the session has a statedir */
     struct km_entries_sum *entries;
     struct km_load_miss *miss;
     struct km_missed *missed;
@@ -54,32 +55,32 @@ struct km {
     struct km_slow *slow;
 };
 
-/* The parts of an instance: created in the order of the table in km_module.c, NULL with ENOMEM;
- * destroyed, NULL-safe, when all namespaces were. */
+/* The parts of an instance are created in the order of the table in km_module.c, NULL with ENOMEM,
+ * and destroyed after all namespaces.  The functions that destroy them are NULL-safe. */
 
 /* --- km_space.c --- */
 
-/* The namespace that a request is for, once it is ready; NULL when the request was answered with an
- * error, or put by until then: `cb` gets it again. */
+/* The namespace of a request, if it is ready.  NULL: the request was answered with an error, or
+ * waits until the namespace is ready, when `cb` gets it again. */
 struct km_ns *km_space_request_ready(struct km *k, const flux_msg_t *msg, const char *name,
                                      size_t len, flux_handler_f cb);
-/* The same, of a request that says {"namespace"} and no more. */
+/* The same for a request with the payload {"namespace"}. */
 struct km_ns *km_space_request_plain(struct km *k, const flux_msg_t *msg, flux_handler_f cb);
-/* May who sent this use the namespace? */
+/* May the sender of the request use the namespace? */
 bool km_space_permitted(const struct km_ns *ns, const flux_msg_t *msg);
-/* The raw payload of a request that is something for a namespace.  -1 after answering. */
+/* Decode the raw payload of a request about a namespace.  -1 after answering. */
 int km_space_decode(flux_t *h, const flux_msg_t *msg, struct kvs_ns_req *q);
-/* Be the master of a namespace: put it in the table.  NULL with ENOMEM or EPROTO. */
+/* Become the master of a namespace: add it to the table.  NULL with ENOMEM or EPROTO. */
 struct km_ns *km_space_master(struct km *k, const struct km_wire_place *p, errmsg_t *err);
-/* And open it, empty.  `id`: its number on disk, or 0.  -1 with ENOMEM or EPROTO. */
+/* The same, and open it, empty.  `id`: its number on disk, or 0.  -1 with ENOMEM or EPROTO. */
 int km_space_open(struct km *k, const struct km_wire_place *p, uint32_t id, errmsg_t *err);
-/* This one is no more.  true: it was kept on disk, and `done` (if not NULL) is called when it is
- * not any longer, or (errnum != 0) still is for a while. */
+/* The namespace was removed.  True: it was kept on disk, and `done` (if not NULL) is called when it
+ * has been deleted there, or (errnum != 0) could not be deleted yet. */
 typedef void (*km_forgotten_f)(void *arg, int errnum, const char *error);
 bool km_space_removed(struct km *k, const char *name, uint64_t serial, km_forgotten_f done,
                       void *arg);
 void km_space_lost(struct km *k, const idset_t *ranks);
-/* Forget those that nobody uses here. */
+/* Forget namespaces that no client of this instance uses. */
 void km_space_expire(struct km *k);
 
 void km_space_find_cb(flux_t *h, const flux_msg_t *msg, void *arg);
@@ -98,13 +99,13 @@ int km_module_learn_hash(struct km *k, const char *ref, errmsg_t *err);
 
 /* --- km_disk.c --- */
 
-/* Ask whether there is a directory, and if so bring back what is in it: `started` is called later,
- * with all namespaces but the primary open, and the primary when there is a directory.  -1 with
+/* Ask whether the session has a statedir, and restore what is in it.  `started` is called later; by
+ * then all namespaces but the primary are open, and with a statedir the primary is, too.  -1 with
  * ENOMEM. */
 int km_disk_start(struct km *k, void (*started)(struct km *k, int errnum, const char *error));
-/* Now and then: try again what failed. */
+/* Called now and then: try again what failed. */
 void km_disk_tick(struct km *k);
-/* Make durable what is not, and close the file.  Who waits for a commit is answered. */
+/* Make all changes durable, answer the commits that wait for that, and close the file. */
 void km_disk_stop(struct km *k);
 
 /* --- km_directory.c --- */
@@ -115,12 +116,14 @@ void km_directory_destroy(struct km_directory *d);
 int km_directory_find(struct km_directory *d, const char *name, struct km_wire_place *p,
                       errmsg_t *err);
 void km_directory_lost(struct km_directory *d, const idset_t *ranks);
-/* From the master, or who finds none: what it had is lost. */
+/* Tell rank 0 that the master has ended (sent by the master, or by an instance that finds none):
+ * the contents are lost. */
 void km_directory_tell_lost(struct km *k, const char *name, uint64_t serial);
-/* A namespace whose master is this instance came back: in the directory, and in the table.  NULL
- * with ENOMEM or EEXIST. */
+/* A namespace of which this instance is the master was restored: add it to the directory and to the
+ * table.  NULL with ENOMEM or EEXIST. */
 struct km_ns *km_directory_restore(struct km *k, const char *name, uint32_t owner, errmsg_t *err);
-/* The directory began anew: say what this instance is the master of. */
+/* Rank 0 has an empty directory, since it was restarted: register the namespaces of which this
+ * instance is the master. */
 void km_directory_register(struct km *k);
 
 void km_directory_create_cb(flux_t *h, const flux_msg_t *msg, void *arg);
@@ -130,7 +133,7 @@ void km_directory_list_cb(flux_t *h, const flux_msg_t *msg, void *arg);
 void km_directory_lost_cb(flux_t *h, const flux_msg_t *msg, void *arg);
 void km_directory_register_cb(flux_t *h, const flux_msg_t *msg, void *arg);
 
-/* Was the namespace removed since this directory began? */
+/* Was the namespace removed since rank 0 started? */
 bool km_directory_gone(const struct km_directory *d, const char *name, uint64_t serial);
 
 /* --- km_missed.c --- */
@@ -138,16 +141,17 @@ bool km_directory_gone(const struct km_directory *d, const char *name, uint64_t 
 struct km_missed *km_missed_create(struct km *k);
 void km_missed_destroy(struct km_missed *m);
 void km_missed_check_cb(flux_t *h, const flux_msg_t *msg, void *arg);
-/* Events were lost: doubt all namespaces, and ask rank 0 about them. */
+/* Events were lost: mark all namespaces as doubted, and ask rank 0 about them. */
 void km_missed_doubt(struct km_missed *m);
-/* Ask about those that are still doubted. */
+/* Ask about namespaces that are still doubted. */
 void km_missed_work(struct km_missed *m);
 
 /* --- km_relay.c --- */
 
 struct km_relays *km_relay_create(flux_t *h);
 void km_relay_destroy(struct km_relays *rs);
-/* Not rank 0: have rank 0 answer; `in` (desc NULL: none) is what it is asked. */
+/* At a rank other than 0: let rank 0 answer the request.  `in`: the payload of the request to it
+ * (desc NULL: none). */
 void km_relay_request(struct km_relays *rs, const flux_msg_t *msg, const char *topic,
                       const struct flux_schema *desc, const void *in);
 
@@ -157,11 +161,12 @@ struct km_route *km_route_create(struct km *k);
 void km_route_destroy(struct km_route *rt);
 /* Is the topology known? */
 bool km_route_ready(const struct km_route *rt);
-/* The rank to send to for something on its way to `rank`. */
+/* The next hop to `rank`. */
 uint32_t km_route_hop(const struct km_route *rt, uint32_t rank);
 /* session_ops.lost, with the context of the module. */
 void km_route_lost(void *arg, const idset_t *ranks, bool now);
-/* Events were lost on their way to this broker ("event.lost"): ask for what they may have told. */
+/* Events were lost on their way to this broker ("event.lost"): ask for the state that they may have
+ * changed. */
 void km_route_missed_cb(flux_t *h, const flux_msg_t *event, void *arg);
 
 /* --- km_follow.c --- */
@@ -180,20 +185,20 @@ void km_version_missed(struct km *k);
 /* --- km_stats.c --- */
 
 void km_stats_cb(flux_t *h, const flux_msg_t *msg, void *arg);
-/* The namespace of a request that may name one, or has no payload: the primary.  As
- * km_space_request_ready(). */
+/* As km_space_request_ready(), for a request that names a namespace, or has no payload (the primary
+ * namespace). */
 struct km_ns *km_stats_request(struct km *k, const flux_msg_t *msg, flux_handler_f cb);
 
 /* --- km_gc.c, km_cache.c --- */
 
 void km_gc_cb(flux_t *h, const flux_msg_t *msg, void *arg);
-/* Drop what nobody used for a while, in all namespaces; how often to do so, in seconds. */
+/* Drop unused objects, in all namespaces; the number of seconds until that is due again. */
 void km_cache_expire(struct km *k);
 double km_cache_period(const struct km *k);
 void km_cache_drop_cb(flux_t *h, const flux_msg_t *msg, void *arg);
 struct km_caches *km_cache_all_create(struct km *k);
 void km_cache_all_destroy(struct km_caches *all);
-size_t km_cache_all_bytes(const struct km_caches *all); /* that nobody needs, in all namespaces */
+size_t km_cache_all_bytes(const struct km_caches *all); /* of unused objects, in all namespaces */
 
 /* --- km_commit.c, km_fence.c, km_load.c, km_read.c, km_watch.c --- */
 
@@ -202,13 +207,13 @@ void km_fence_cb(flux_t *h, const flux_msg_t *msg, void *arg);
 void km_fence_abort_cb(flux_t *h, const flux_msg_t *msg, void *arg);
 void km_fence_notified_cb(flux_t *h, const flux_msg_t *msg, void *arg);
 void km_fence_list_cb(flux_t *h, const flux_msg_t *msg, void *arg);
-/* End the fences with participants at these ranks, of which this instance is the master.  The ranks
- * were lost just now, or (not `now`) at a time that is not known. */
+/* End the fences of which this instance is the master and that have participants at these ranks.
+ * The ranks were lost just now, or (not `now`) at a time that is not known. */
 void km_fence_lost(struct km *k, const idset_t *ranks, bool now);
 void km_load_cb(flux_t *h, const flux_msg_t *msg, void *arg);
 struct km_load_miss *km_load_miss_create(void);
 void km_load_miss_destroy(struct km_load_miss *x);
-/* The list of the objects that are missing for what is done at present, and the same emptied. */
+/* The list of the objects that the present operation is missing; _begin() empties it first. */
 struct kvsmiss *km_load_miss(const struct km *k);
 struct kvsmiss *km_load_miss_begin(const struct km *k);
 void km_read_lookup_cb(flux_t *h, const flux_msg_t *msg, void *arg);

@@ -1,42 +1,43 @@
 /* What keeps the key-value store on disk: the interface between the module and a driver.
  *
  * A driver is a shared object beside the modules (content-sqlite.so) that defines
- * `kvs_storage_driver`.  The module loads it only when there is a directory to keep things in, so
- * that a session without one carries none of its libraries.
+ * `kvs_storage_driver`.  The module loads it only if the session has a statedir, so that other
+ * sessions do not load its libraries.
  *
- * The driver has a thread of its own.  The module fills in a request, submits it, and goes on; when
- * it is done the driver's descriptor becomes readable, and dispatch() calls the request's done() in
- * the module's thread.  Requests take effect in the order in which they were submitted, and all
- * writes that wait are made durable together (group commit).
+ * The driver has a thread of its own.  The module fills in a request, submits it, and goes on.
+ * When the request has been executed, the driver's descriptor becomes readable, and dispatch()
+ * calls the request's done() in the module's thread.  Requests take effect in the order in which
+ * they were submitted, and all writes that wait are made durable together (group commit).
  *
- *    request      what is done                                          when done, is on disk
- *    OPEN         open or make the file; must be the first one          yes
+ *    request      what the driver does                                  durable at done()
+ *    OPEN         open or create the file; must be the first request    yes
  *    NAMESPACES   read all namespaces                                   -
  *    NODES        read tree objects (leaves, branches, indexes), paged  -
  *    BLOBS        read the digests and sizes of blobs, and small blobs  -
  *                 themselves, paged
  *    ROWS         read the journal of a namespace, paged                -
  *    LOAD         read one object                                       -
- *    CREATE       make a namespace                                      yes
- *    REMOVE       forget a namespace; its space comes back bit by bit   yes
+ *    CREATE       create a namespace                                    yes
+ *    REMOVE       remove a namespace; its space is freed gradually      yes
  *    JOURNAL      add a row: the transactions that made a root          yes
  *    STORE        add objects                                           once a later JOURNAL or
  *    DELETE       delete objects                                         CHECKPOINT is
  *    CHECKPOINT   all that this root reaches was stored: restart from   yes
  *                 it, forget the rows up to it
- *    RESUME       take up work again after a write that failed          -
+ *    RESUME       accept writes again after one that failed             -
  *
- * Failure.  When a write cannot be done, all writes of its group and all that are submitted after
- * it fail with the same error, until a RESUME comes by: what was built on the write that failed
- * must not be kept without it.  Reads go on.  errno: ENOSPC (no room), EIO (the disk, or the file
- * is damaged), EBUSY (another session has it), EINVAL (not such a file, another hash), ENOENT (no
- * such object), ENOMEM, ECANCELED (closed before it was done); each with an error message.
- * KVS_STORAGE_UNKNOWN: a write failed in a way that leaves open whether it is there after a crash,
- * and the driver could not settle that; the error message says what failed.  It is not there once a
- * later JOURNAL, CREATE, REMOVE or CHECKPOINT succeeded, or the file was closed in good order.
+ * Failure.  If a write fails, all writes of its group and all later writes fail with the same error
+ * until the next RESUME, since changes that build on the failed write must not be kept without it.
+ * Reads go on.  errno: ENOSPC (no room), EIO (the disk, or the file is damaged), EBUSY (another
+ * session has it), EINVAL (not such a file, another hash), ENOENT (no such object), ENOMEM,
+ * ECANCELED (closed before it was executed); each with an error message.
+ * KVS_STORAGE_UNKNOWN: a write failed, and it is not known whether it will be there after a crash;
+ * the driver could not settle that, and the error message says what failed.  It will not be there
+ * once a later JOURNAL, CREATE, REMOVE or CHECKPOINT has succeeded, or the file was closed in
+ * order.
  *
- * Thread rules: all functions are for one thread, the module's.  What a request points at must stay
- * as it is until done() is called, since the driver's thread reads it in place.
+ * Thread rules: all functions belong to one thread, that of the module.  Memory to which a request
+ * points must not change until done() is called, since the driver's thread reads it in place.
  */
 #ifndef KVS_STORAGE_H
 #define KVS_STORAGE_H
@@ -55,7 +56,7 @@
 #define KVS_STORAGE_UNKNOWN EREMOTEIO
 /* The name of the file in its directory. */
 #define KVS_STORAGE_FILE "content.sqlite"
-/* Most a namespace's id and version can be (they share 63 bits in the file). */
+/* The largest id and version of a namespace (they share 63 bits in the file). */
 #define KVS_STORAGE_NS_MAX ((1u << 23) - 1)
 #define KVS_STORAGE_VERSION_MAX ((1ull << 40) - 1)
 
@@ -82,12 +83,13 @@ struct kvs_storage_obj {
     const uint8_t *digest;
     const void *data;
     size_t len;
-    bool blob; /* its kind is blob; of no interest when it is deleted */
+    bool blob; /* its kind is blob; ignored when it is deleted */
 };
 
 struct kvs_storage_req {
     enum kvs_storage_op op;
-    uint32_t ns; /* id of the namespace; 0 with OPEN, NAMESPACES, RESUME.  CREATE: is filled in */
+    uint32_t
+        ns; /* id of the namespace; 0 with OPEN, NAMESPACES, RESUME.  CREATE: set by the driver */
     /* CREATE */
     const char *name;
     uint32_t owner;
@@ -100,23 +102,23 @@ struct kvs_storage_req {
     /* JOURNAL: the row (libkvs/kvsdisk.h), in pieces */
     const struct iovec *iov;
     size_t niov;
-    /* NODES, BLOBS, ROWS: a page has about `max` bytes of records (0: a MiB).  Where it ended is
-     * noted here: zeros before the first, and as it was left before the next, which is there when
-     * `more`. */
+    /* NODES, BLOBS, ROWS: a page has about `max` bytes of records (0: a MiB).  `after` and
+     * `after_digest` are zeros for the first page.  The driver stores there where the page ended:
+     * to read the next one, which exists if `more`, submit the request as it is. */
     size_t max;
     uint64_t after;
     uint8_t after_digest[BLOBREF_DIGEST_MAX];
-    size_t inline_below; /* BLOBS: with the bytes of those that have fewer */
+    size_t inline_below; /* BLOBS: include the bytes of blobs that are smaller */
 
     void (*done)(struct kvs_storage_req *req);
     void *arg;
 
-    /* Results, valid in done().  errnum 0: it is done; else `err` says why not. */
+    /* Results, valid in done().  errnum 0: success; else `err` has the error message. */
     int errnum;
     errmsg_t err;
     bool more;
-    /* LOAD: the object's bytes.  Other reads: records for next().  malloc'd, or NULL; it is for
-     * done() to free. */
+    /* LOAD: the object's bytes.  Other reads: records for next().  malloc'd, or NULL;
+     * done() frees it. */
     uint8_t *data;
     size_t len;
 
@@ -138,28 +140,28 @@ struct kvs_storage_rec {
 };
 
 struct kvs_storage_stats {
-    uint64_t commits;      /* transactions of the file that held writes */
+    uint64_t commits;      /* transactions of the file that contained writes */
     uint64_t syncs;        /* of these, durable ones */
     uint64_t writes;       /* requests in them */
     uint64_t failures;     /* transactions that failed */
     uint64_t loads;        /* objects read */
-    uint64_t anew;         /* times that the file was gone, and was written anew */
-    uint64_t file_bytes;   /* size of the file; with wal_bytes what there is on disk */
+    uint64_t anew;         /* how often the file had been removed, and was written anew */
+    uint64_t file_bytes;   /* size of the file; with wal_bytes, all bytes on disk */
     uint64_t wal_bytes;    /* its write-ahead log */
     uint64_t free_bytes;   /* in the file, not in use */
-    uint64_t queued;       /* requests not done */
-    uint64_t queued_bytes; /* what they carry */
+    uint64_t queued;       /* requests that have not been executed */
+    uint64_t queued_bytes; /* bytes in them */
 };
 
 struct kvs_storage_driver {
     int abi;
     const char *name;
-    /* Start a driver for the file KVS_STORAGE_FILE in `dir`, which is made when it is not there.
+    /* Start a driver for the file KVS_STORAGE_FILE in `dir`, which is created if it is absent.
      * `hash`: name of the algorithm; `max_bytes`: bound of the queue.  NULL with errno and an
-     * error message: no thread, no memory.  What is wrong with the file is told by the request
+     * error message: no thread, no memory.  Errors of the file are reported by the request
      * OPEN. */
     kvs_storage_t *(*create)(const char *dir, const char *hash, size_t max_bytes, errmsg_t *err);
-    /* Do what was submitted, close the file, end the thread, and call done() for all requests.
+    /* Execute what was submitted, close the file, end the thread, and call done() for all requests.
      * NULL-safe, keeps errno. */
     void (*destroy)(kvs_storage_t *s);
     /* Readable while there are requests to dispatch. */
@@ -169,8 +171,8 @@ struct kvs_storage_driver {
     /* 0, or -1 with EAGAIN: the queue is full, try again after any done().  Reads, RESUME and a
      * request that finds the queue empty are never refused. */
     int (*submit)(kvs_storage_t *s, struct kvs_storage_req *req);
-    /* Is there a write-ahead log to be written back, space to be given back?  Done when idle; this
-     * is for who wants to wait for it. */
+    /* Is there a write-ahead log to be written back, or space to be freed?  The driver does that
+     * when it is idle; a caller may want to wait for it. */
     bool (*busy)(kvs_storage_t *s);
     void (*stats)(kvs_storage_t *s, struct kvs_storage_stats *st);
     /* Walk the result of a read: set *pos to 0; false at the end. */

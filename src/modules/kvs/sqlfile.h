@@ -1,7 +1,7 @@
 /* The file that keeps the key-value store: one SQLite database, used by one process at a time.
  *
- * The layout stands in doc/kvs-storage.rst.  All functions block; the driver calls them from its
- * thread, flux-kvs-fsck from its only one.
+ * The layout is described in doc/kvs-storage.rst.  All functions block; the driver calls them from
+ * its thread, flux-kvs-fsck from its only one.
  *
  * Functions return 0, or -1 with errno as in kvs_storage.h and an error message.
  *
@@ -15,11 +15,11 @@
 typedef struct sqlfile sqlfile_t;
 
 enum {
-    SQLFILE_MAKE = 1, /* make it when it is not there */
-    SQLFILE_LOOK = 2, /* change nothing: the file stays as it is byte by byte */
+    SQLFILE_MAKE = 1, /* create it if it is absent */
+    SQLFILE_LOOK = 2, /* change no byte of the file */
 };
-/* Open `path`.  `hash`: what it must have been made with; NULL, not with SQLFILE_MAKE: whatever it
- * says.  ENODATA: it is empty, as who was killed while making it leaves it. */
+/* Open `path`.  `hash`: the algorithm with which it must have been created; NULL (not with
+ * SQLFILE_MAKE): any.  ENODATA: it is empty, because its creator was killed. */
 sqlfile_t *sqlfile_open(const char *path, const char *hash, unsigned flags, errmsg_t *err);
 void sqlfile_close(sqlfile_t *f); /* NULL-safe, keeps errno; rolls back */
 const char *sqlfile_hash(const sqlfile_t *f);
@@ -27,18 +27,18 @@ size_t sqlfile_dsize(const sqlfile_t *f); /* bytes of a digest */
 /* SQLite's own check of the file's structure.  0; -1 with EIO and its first finding. */
 int sqlfile_check(sqlfile_t *f, errmsg_t *err);
 
-/* Are the file that is open, and its log, still what stands under their names?  What is written to
- * a file that was removed is gone with this process. */
+/* Are the open file and its log still those under these names?  If not, what is written is lost
+ * with this process. */
 bool sqlfile_is_there(sqlfile_t *f);
-/* They are not: write all that was committed to a new file under that name.  Takes the file over
- * and returns the new one, or the same one with *failed, errno (EEXIST: another file stands there)
+/* If not: write all that was committed to a new file under that name.  Takes the file over and
+ * returns the new one; or returns the same one, with *failed, errno (EEXIST: there is another file)
  * and an error message. */
 sqlfile_t *sqlfile_write_anew(sqlfile_t *f, bool *failed, errmsg_t *err);
 
-/* Writes stand between begin and commit.  `durable`: on disk when commit returns; else at the next
- * durable commit.  After any failure of a write: rollback. */
+/* Writes are made between begin and commit.  `durable`: they are durable when commit returns; else
+ * at the next durable commit.  After a write has failed: rollback. */
 int sqlfile_begin(sqlfile_t *f, bool durable, errmsg_t *err);
-/* -1: it was rolled back.  `unknown`: it may be there after a crash all the same. */
+/* -1: it was rolled back.  `unknown`: the writes may nevertheless be there after a crash. */
 int sqlfile_commit(sqlfile_t *f, bool *unknown, errmsg_t *err);
 void sqlfile_rollback(sqlfile_t *f);
 
@@ -52,14 +52,14 @@ int sqlfile_journal(sqlfile_t *f, uint32_t ns, uint64_t version, const uint8_t *
 int sqlfile_checkpoint(sqlfile_t *f, uint32_t ns, uint64_t version, const uint8_t *root,
                        errmsg_t *err);
 
-/* Read.  The callback gets records whose pointers live until it returns; nonzero from it ends the
- * reading and is returned.  *after and `digest` say where to begin (0, zeros) and where it
- * ended. */
+/* Reading.  The callback gets records whose pointers are valid until it returns; nonzero from it
+ * ends the reading and is returned.  *after and `digest` say where to begin (0 or zeros: at the
+ * first record), and are set to where the reading ended. */
 typedef int (*sqlfile_f)(const struct kvs_storage_rec *rec, void *arg);
 int sqlfile_namespaces(sqlfile_t *f, sqlfile_f cb, void *arg, errmsg_t *err);
 int sqlfile_nodes(sqlfile_t *f, uint32_t ns, uint64_t *after, sqlfile_f cb, void *arg,
                   errmsg_t *err);
-/* Blobs, with their bytes when these are fewer than `inline_below`. */
+/* Blobs; with their bytes if these are fewer than `inline_below`. */
 int sqlfile_blobs(sqlfile_t *f, uint32_t ns, size_t inline_below, uint8_t *after, sqlfile_f cb,
                   void *arg, errmsg_t *err);
 /* Blobs with their bytes. */
@@ -68,16 +68,17 @@ int sqlfile_blobs_full(sqlfile_t *f, uint32_t ns, uint64_t *after, sqlfile_f cb,
 /* Rows younger than the checkpoint, oldest first; *after is a version. */
 int sqlfile_rows(sqlfile_t *f, uint32_t ns, uint64_t *after, sqlfile_f cb, void *arg,
                  errmsg_t *err);
-/* One object, malloc'd.  ENOENT when it is not there. */
+/* One object, malloc'd.  ENOENT: there is no such object. */
 int sqlfile_load(sqlfile_t *f, uint32_t ns, const struct kvs_storage_obj *o, uint8_t **data,
                  size_t *len, errmsg_t *err);
 
-/* Do a bit of what was put off: old rows, removed namespaces.  1: there is more, 0: nothing. */
+/* Delete some obsolete rows, and some objects of removed namespaces.  1: there are more, 0: there
+ * are none. */
 int sqlfile_tidy(sqlfile_t *f, errmsg_t *err);
-/* Give a bit of unused space at the end back to the file system; and the write-ahead log when
- * nothing is left.  1: there is more, 0: nothing. */
+/* Return some unused space at the end to the file system, and, when there is none, that of the
+ * write-ahead log.  1: there is more, 0: there is none. */
 int sqlfile_shrink(sqlfile_t *f, errmsg_t *err);
-/* Write the log back into the file when it is long. */
+/* Write the log back into the file if it is long. */
 int sqlfile_bound_wal(sqlfile_t *f, errmsg_t *err);
 
 void sqlfile_sizes(sqlfile_t *f, uint64_t *file, uint64_t *wal, uint64_t *unused);

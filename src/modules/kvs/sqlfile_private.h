@@ -10,7 +10,7 @@
 /* A row of the journal, by namespace and version. */
 #define SQLFILE_KEY(ns, version) ((sqlite3_int64)(ns) << 40 | (sqlite3_int64)(version))
 
-/* Statements; their text stands in sqlfile.c. */
+/* Statements; their text is in sqlfile.c. */
 enum {
     Q_BEGIN,
     Q_COMMIT,
@@ -69,9 +69,9 @@ int sqlfile_sync(const char *path, int flags);
 int sqlfile_sync_dir_of(const char *path);
 /* A statement, ready to be bound; NULL with errno and an error message. */
 sqlite3_stmt *sqlfile_query(sqlfile_t *f, int q, errmsg_t *err);
-/* Run a statement that gives no rows, or whose rows are of no interest. */
+/* Run a statement without rows, or whose rows are ignored. */
 int sqlfile_run(sqlfile_t *f, sqlite3_stmt *s, errmsg_t *err);
-/* The first row of a query of integers: 1, 0 when there is none, -1. */
+/* The first row of a query of integers: 1; 0 if there is none; -1. */
 int sqlfile_first(sqlfile_t *f, int q, sqlite3_int64 *a, sqlite3_int64 *b, errmsg_t *err);
 /* Bind the first two parameters: namespace and digest. */
 int sqlfile_bind(sqlfile_t *f, sqlite3_stmt *s, uint32_t ns, const uint8_t *digest, errmsg_t *err);
