@@ -6,8 +6,8 @@
  * All times are in seconds of the caller's clock, which must not leap: see flux_reactor_now().
  *
  * Order: higher priority first (that is the urgency unless a policy says otherwise), then lower
- * ids. Queue policies:
- *   fcfs          strictly in that order: nobody starts before the first that does not fit
+ * ids.  Queue policies:
+ *   fcfs          strictly in that order: no job starts before the first that does not fit
  *   easy          the first job that does not fit has a reservation; others may start if that is
  *                 not delayed.  [D. Lifka, "The ANL/IBM SP scheduling system", JSSPP 1995]
  *   conservative  each of the first N waiting jobs has a reservation (conservative:N; 128), which
@@ -44,11 +44,12 @@
 
 typedef struct sched sched_t;
 
-/* With easy and first-fit, no inventory, enabled.  NULL with ENOMEM. */
+/* A new scheduler has the policies easy and first-fit and no inventory, and is enabled.  NULL with
+ * ENOMEM. */
 sched_t *sched_create(void);
 void sched_destroy(sched_t *s); /* NULL-safe, keeps errno */
 
-/* An error message to be logged: called when a policy failed and the built-in behavior takes
+/* `log` is called with an error message when a policy has failed and the built-in behavior takes
  * over. */
 void sched_set_log(sched_t *s, void (*log)(const char *text, void *arg), void *arg);
 
@@ -68,20 +69,20 @@ int sched_policy_set_nodes(sched_t *s, const struct sched_policy *p, const char 
 const char *sched_policy_queue_name(const sched_t *s);
 const char *sched_policy_nodes_name(const sched_t *s);
 
-/* --- what there is --- */
+/* --- resources --- */
 
-/* Set the inventory, and the ranks that are up, and drained (NULL: none).  Copies what it needs.
- * Running jobs keep their resources, also on nodes that are gone.  0, or -1 with ENOMEM; then the
- * old inventory stays, except as above. */
+/* Set the inventory, and the ranks that are up, and drained (NULL: none).  All of it is copied.
+ * Running jobs keep their resources, also on nodes that are not in the inventory any more.  0, or
+ * -1 with ENOMEM; then the old inventory stays, except as above. */
 int sched_inventory(sched_t *s, const resgraph_t *g, const idset_t *up, const idset_t *drained,
                     errmsg_t *err);
 /* Set only the ranks that are up, and drained. */
 int sched_nodes(sched_t *s, const idset_t *up, const idset_t *drained, errmsg_t *err);
-/* The states of nodes are not known any more: no job starts until sched_nodes or sched_inventory is
- * called. */
+/* The states of nodes are not known any more: no job starts until sched_nodes() or
+ * sched_inventory() is called. */
 void sched_unheard(sched_t *s);
 
-/* --- what is wanted --- */
+/* --- jobs --- */
 
 struct sched_job {
     uint64_t id;
@@ -94,16 +95,16 @@ struct sched_job {
 /* Put a job into the queue.  -1 with EEXIST (id known already), ENOMEM, or EINVAL and an error
  * message. */
 int sched_add(sched_t *s, const struct sched_job *job, double now, errmsg_t *err);
-/* Take a job out of the queue, or change its urgency.  -1 with ENOENT: is not there. */
+/* Remove a job from the queue, or change its urgency.  -1 with ENOENT: it is not in the queue. */
 int sched_remove(sched_t *s, uint64_t id);
 int sched_urgency(sched_t *s, uint64_t id, uint32_t urgency, double now);
-/* This job runs already (told after a restart of the scheduler).  `end`: when its time is up, 0:
- * never.  Cores that the inventory does not have are kept apart and given back with it.  -1 with
+/* Add a job that runs already, after a restart of the scheduler.  `end`: end of its time limit, 0:
+ * none.  Cores that are not in the inventory are kept apart and returned with it.  -1 with
  * EEXIST (the id, or one of its cores is another job's: which, in the error message) or ENOMEM. */
 int sched_running(sched_t *s, uint64_t id, const rset_t *R, double end, double now, errmsg_t *err);
-/* The resources of a job come back.  -1 with ENOENT: no such job runs. */
+/* The resources of a job are free again.  -1 with ENOENT: no such job runs. */
 int sched_free(sched_t *s, uint64_t id, double now);
-/* Forget all jobs; the inventory and the policies stay. */
+/* Remove all jobs; the inventory and the policies stay. */
 void sched_clear(sched_t *s);
 /* May jobs be started? */
 void sched_enable(sched_t *s, bool on);
@@ -128,7 +129,7 @@ struct sched_ops {
  * nanoseconds).  A pass that is not through goes on with the next call.  In `ops` nothing of this
  * library but sched_free() and sched_where() may be called.  true: there is more to do. */
 bool sched_pass(sched_t *s, double now, size_t budget, const struct sched_ops *ops);
-/* Would sched_pass() have something to do: has anything changed since the last one was through? */
+/* Is there work for sched_pass()?  (Has anything changed since the last complete pass?) */
 bool sched_pass_wanted(const sched_t *s);
 /* The next time at which a pass is due without a call (a reservation begins, priorities age), or
  * a negative number. */

@@ -2,7 +2,7 @@
  *
  * map      the nodes, their free resources, and indexes over them
  * claim    resources of one job: held now (running), or from some time on (a reservation)
- * shape    a request without its duration, shared by all jobs of the queue that ask for the same
+ * shape    a request without its duration, shared by all jobs of the queue with the same request
  * job      one job of the queue
  * choice   a node found for a job, and the number of slots there
  */
@@ -36,7 +36,7 @@ struct piece {
     struct claim *claim;
     uint32_t node;
     uint32_t ncores, ngpus;
-    bool whole; /* the node to itself */
+    bool whole; /* all of the node: no other job is on it */
     uint64_t memory;
     uint64_t bits[];
 };
@@ -158,16 +158,16 @@ struct shape {
     uint32_t nslots;           /* at least 1 */
     uint32_t cores, gpus;      /* needed: on each node when req.nnodes > 0, else for a slot */
     uint64_t memory;           /* likewise */
-    uint32_t *pools;           /* of each pool asked for: its place in the map */
+    uint32_t *pools;           /* of each requested pool: its index in the map */
     uint64_t epoch;            /* of the inventory for which the following is true */
     uint64_t *allowed;         /* nodes that may be taken at all; NULL: any */
-    bool possible;             /* with all nodes up */
-    bool available;            /* with those that are up */
-    bool missed;               /* the log has that it is not */
+    bool possible;             /* a job could run if all nodes were up */
+    bool available;            /* a job could run on the nodes that are up */
+    bool missed;               /* it is not available, and that was logged */
     bool alike;                /* whole nodes, any of them */
-    uint64_t grown;            /* did not fit when sched->grown was this (0: not known) */
-    uint64_t counted;          /* sched->change when this was so: */
-    uint64_t count;            /* nodes (slots) that a job could have */
+    uint64_t grown;            /* sched->grown when the shape did not fit (0: not known) */
+    uint64_t counted;          /* sched->change when `count` was determined: */
+    uint64_t count;            /* nodes (slots) that a job could use */
     /* Backfill of this pass: */
     double limit;                 /* longer jobs do not fit */
     struct sched_tree_key looked; /* jobs up to here were looked at */
@@ -234,11 +234,11 @@ struct sched_exchange {
 struct sched {
     struct map *map;
     uint64_t epoch;                    /* inventory and state of nodes, from 1 */
-    uint64_t grown;                    /* from 1; up whenever something became free */
-    uint64_t moved;                    /* up with that, and when a reservation was given up */
+    uint64_t grown;                    /* from 1; incremented whenever resources become free */
+    uint64_t moved;                    /* incremented then, and when a reservation is given up */
     uint64_t moved_seen, moved_before; /* as this pass began; as the one before did */
     hmap_t *jobs;                      /* id -> struct job: the queue */
-    hmap_t *held;                      /* id -> struct claim: what runs */
+    hmap_t *held;                      /* id -> struct claim: running jobs */
     hmap_t *shapes;                    /* hash -> struct shape */
     struct list_node all_shapes, all_jobs;
     size_t nshapes;
@@ -282,14 +282,14 @@ struct sched {
 
     /* See sched_alike.c. */
     sched_whole_t *whole;
-    bool whole_valid;  /* it has all that waits and runs */
-    bool whole_starts; /* it starts a job just now */
-    bool whole_forget; /* reservations are not to be kept when it is made anew */
+    bool whole_valid;  /* it has all jobs that wait or run */
+    bool whole_starts; /* it is starting a job */
+    bool whole_forget; /* when it is created again, reservations are not kept */
 
     struct later_free *frees; /* see sched_bound.c */
     size_t nfrees, frees_room;
     uint64_t frees_holds;  /* map->nholds when they were made */
-    bool guessing;         /* what is reserved now is taken back at once */
+    bool guessing;         /* estimates: reservations made now are removed at once */
     struct choice *choice; /* room for all nodes, twice */
     struct spare spare;    /* see sched_swap.c */
     struct sched_exchange exchange;
@@ -338,24 +338,24 @@ void sched_job_view(const struct job *j, struct sched_plugin_job *v);
 void sched_job_destroy(sched_t *s, struct job *j);
 void sched_job_enqueue(sched_t *s, struct job *j, double now);
 void sched_job_dequeue(sched_t *s, struct job *j);
-/* The claim becomes held. -1 with ENOMEM. */
+/* The claim becomes held.  -1 with ENOMEM. */
 int sched_hold(sched_t *s, struct claim *c);
 void sched_release(sched_t *s, struct claim *c);
-/* Ask for priorities again; true when through. */
+/* Ask for priorities again.  True: all jobs were asked about. */
 bool sched_sweep(sched_t *s);
 
 /* --- sched_shape.c --- */
 
-/* The shape of a request, made if need be; NULL with ENOMEM. */
+/* The shape of a request, created if it is new; NULL with ENOMEM. */
 struct shape *sched_shape_get(sched_t *s, const struct rreq *req);
-/* One job less. */
+/* A job of the shape has gone. */
 void sched_shape_put(sched_t *s, struct shape *sh);
 void sched_shape_destroy(sched_t *s, struct shape *sh);
-/* Bring what depends on the inventory up to date.  -1 with ENOMEM. */
+/* Update the data of the shape that depends on the inventory.  -1 with ENOMEM. */
 int sched_shape_renew(sched_t *s, struct shape *sh);
-/* Could the node take part if it were empty?  (usable or not) */
+/* Could the node be used for the shape if it were empty?  (Even if it is down or drained.) */
 bool sched_shape_node_could(const struct map *m, const struct shape *sh, uint32_t n);
-/* Nodes that are up and could take part if they were empty. */
+/* Number of nodes that are up and could be used for the shape if they were empty. */
 size_t sched_shape_suited(const sched_t *s, const struct shape *sh);
 
 /* --- sched_why.c --- */
@@ -365,15 +365,15 @@ void sched_why_log_missing(sched_t *s, struct shape *sh);
 
 /* --- sched_select.c --- */
 
-/* What is free of a node over a time. */
+/* The resources of a node that are free over a span of time. */
 struct span {
     double from, to;
     double now;
-    bool future;             /* from > now: what ends until then is free */
-    bool alone;              /* look at no reservations */
-    bool fixed;              /* look only at those that must not have other nodes */
-    size_t nreserved;        /* unless alone: at the first this many */
-    const struct claim *own; /* this reservation does not count */
+    bool future;             /* from > now: claims that end by `from` are ignored */
+    bool alone;              /* ignore all reservations */
+    bool fixed;              /* ignore reservations that can have other nodes */
+    size_t nreserved;        /* unless alone: consider only the first of this number */
+    const struct claim *own; /* ignore this reservation */
 };
 struct avail {
     uint32_t cores, gpus;
@@ -383,10 +383,11 @@ struct avail {
 /* `bits` may be NULL. */
 void sched_select_node_avail(const sched_t *s, uint32_t n, const struct span *sp, struct avail *a,
                              uint64_t *bits);
-/* Slots of the shape in that: for a shape of whole nodes' counts 1 or 0. */
+/* The number of slots of the shape in free resources; for a shape with a number of nodes: 1 or 0.
+ * */
 uint32_t sched_select_shape_slots(const sched_t *s, const struct shape *sh, uint32_t n,
                                   const struct avail *a);
-/* When a claim that is held will end. */
+/* The assumed end of a held claim. */
 static inline double sched_claim_end(const struct claim *c, double now)
 {
     return c->end > now + SCHED_OVERDUE ? c->end : now + SCHED_OVERDUE;
@@ -400,12 +401,12 @@ static inline bool sched_span_overlaps(const struct span *sp, const struct claim
 {
     return c->start + SCHED_EPSILON < sp->to && c->end > sp->from + SCHED_EPSILON;
 }
-/* Nodes for a job from now on, into s->choice: how many, 0: does not fit. */
+/* Choose nodes for a job from now on, into s->choice.  Returns their number; 0: it does not fit. */
 size_t sched_select_now(sched_t *s, const struct shape *sh, const struct job *j,
                         const struct span *sp);
 /* Can a quick test, without visiting nodes, rule the shape out? */
 bool sched_select_infeasible(const sched_t *s, const struct shape *sh);
-/* Nodes (slots) that it could have now, reservations not counted. */
+/* Number of nodes (slots) that are free for the shape now, reservations ignored. */
 uint64_t sched_select_count(sched_t *s, const struct shape *sh);
 bool sched_select_pools(const sched_t *s, const struct shape *sh, const struct span *sp);
 /* A claim to the chosen nodes.  NULL with ENOMEM. */
@@ -418,37 +419,38 @@ struct claim *sched_select_claim(sched_t *s, const struct job *j, size_t nchoice
  * and put the nodes into s->choice.  Returns their number, or 0. */
 size_t sched_plan_find(sched_t *s, struct job *j, const struct claim *own, double limit,
                        double *when);
-/* Has the node room from some time before `limit` on for the job, which wants a count of nodes? */
+/* For a job that requests a number of nodes: does the node have room for it from some time before
+ * `limit` on? */
 bool sched_plan_node_before(sched_t *s, const struct job *j, uint32_t n, double limit);
-/* Of n choices, put the `want` that become free last to the front, by node. */
+/* Of n choices, put the `want` ones that become free last to the front, sorted by node. */
 void sched_plan_latest(struct choice *choice, size_t n, size_t want);
 void sched_plan_by_node(struct choice *choice, size_t n);
 
 /* --- sched_reservation.c --- */
 
-/* Place in s->reserved of the first one that starts later than this. */
+/* Index in s->reserved of the first reservation that starts later than this. */
 size_t sched_reservation_place(const sched_t *s, double start);
 /* Reserve the nodes of s->choice for the job from `when` on.  -1 with ENOMEM. */
 int sched_reservation_add(sched_t *s, struct job *j, size_t nchoice, double when);
-/* Have room for one more: 0, or -1 with ENOMEM. */
+/* Make room for one more reservation: 0, or -1 with ENOMEM. */
 int sched_reservation_room(sched_t *s);
-/* Reserve what the claim has for the job, which has no reservation; there is room. */
+/* Make the claim the reservation of the job, which has none; there is room. */
 void sched_reservation_enter(sched_t *s, struct job *j, struct claim *c);
 /* Remove the job's reservation, and return its claim. */
 struct claim *sched_reservation_take(sched_t *s, struct job *j);
 /* Cancel the job's reservation, if it has one. */
 void sched_reservation_cancel(sched_t *s, struct job *j);
 void sched_reservation_cancel_all(sched_t *s);
-/* Those of jobs behind this one. */
+/* Cancel the reservations of all jobs behind this one. */
 void sched_reservation_cancel_behind(sched_t *s, const struct job *j);
 
 /* --- sched_swap.c --- */
 
 /* Is there a single reservation, of another job than this, that may move to other nodes? */
 bool sched_swap_could(const sched_t *s, const struct job *j);
-/* If so: may it have nodes enough beside the job, wherever that is placed? */
+/* If so: are there enough nodes for it beside the job, wherever the job is placed? */
 bool sched_swap_room(sched_t *s, const struct job *j);
-/* If so: does it have nodes enough without those of s->choice? */
+/* If so: are there enough nodes for it without those of s->choice? */
 bool sched_swap_leaves(sched_t *s, size_t nchoice);
 /* If so: move it to nodes that the claim, which begins now, does not have.  -1: it stays. */
 int sched_swap(sched_t *s, const struct claim *c);
