@@ -20,13 +20,13 @@ void listener_destroy(listener_t *l);
 
 /* A new connection, as accept4(2) with SOCK_CLOEXEC and SOCK_NONBLOCK returns it. */
 int listener_accept(listener_t *l);
-/* Call the callback no more, or again. */
+/* Stop, or continue, to call the callback. */
 void listener_stop(listener_t *l);
 void listener_start(listener_t *l);
 
 bool listener_has_name(const listener_t *l); /* false: the name was removed */
-/* Listen at the name anew; who waits at the old socket is to be accepted before.  0, or -1 with
- * errno and an error message. */
+/* Listen at the name with a new socket.  Clients that wait at the old one must be accepted before.
+ * 0, or -1 with errno and an error message. */
 int listener_renew(listener_t *l, errmsg_t *err);
 
 #endif

@@ -18,8 +18,8 @@
 /* Messages of one process that are passed on at once in one pass of the reactor; also the messages
  * of all waiting clients that are passed on in one pass. */
 #define TURNS_FEW 4
-/* A process that sends alone is read no more in a pass in which it has sent that many: others wait
- * for that long when they begin to send. */
+/* A process that sends alone is not read any more in a pass in which it has sent that many: others
+ * wait for that long when they begin to send. */
 #define TURNS_MANY 512
 /* Messages of waiting clients that are passed on in one pass while a light client is served. */
 #define TURNS_LEAN 2

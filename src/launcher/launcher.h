@@ -284,7 +284,7 @@ const char *nodejob_node_name(const struct nodejob *j);
 void nodejobs_reap(struct launcher *l);
 /* Let a starter do this for a job. */
 void nodejob_work(struct nodejob *j, struct batch *b, struct work *w);
-/* Drop the works of a batch that have not begun, and begin no more. */
+/* Drop the works of a batch that have not begun, and begin none any more. */
 void nodejob_drop(struct nodejob *j, struct batch *b);
 /* A work of a job has come back. */
 void nodejob_worked(struct work *w);
@@ -412,7 +412,7 @@ void *object_open(const char *name, errmsg_t *err);
 int file_attach(struct stream *s, const char *path, errmsg_t *err);
 /* Bytes of a task; len 0: the end. */
 void file_output(struct stream *s, const void *data, size_t len);
-/* So much waits to be written that no more should be read. */
+/* Do too many bytes wait to be written for anything to be read? */
 bool file_full(const struct stream *s);
 /* Has all been written, and closed? */
 bool files_done(struct nodejob *j);
@@ -491,7 +491,7 @@ bool starters_reaped(struct launcher *l, pid_t pid, int status);
 bool starters_have(struct launcher *l, pid_t pid);
 void starter_batch_init(struct batch *b, bool begins);
 void starter_batch_add(struct launcher *l, struct batch *b, struct work *w);
-/* Forget what was not begun, and begin no more: how many that were. */
+/* Drop the works that have not begun, and begin none any more.  Returns their number. */
 unsigned starter_batch_drop(struct launcher *l, struct batch *b);
 /* Kill the child that is being made; its number, 0: none. */
 pid_t starter_batch_kill(struct launcher *l, struct batch *b);
@@ -613,7 +613,7 @@ struct offer;
 struct offers;
 /* NULL with errno. */
 struct offer *offer_create(struct nodejob *j);
-/* Take no more connections. */
+/* Stop accepting connections. */
 void offer_close(struct offer *o);
 void offer_destroy(struct offer *o);
 /* As pmix_env_max() and so on. */

@@ -1,7 +1,7 @@
 /* flux kap, the tester of the key-value store's access patterns: what its parts share.
  *
  *    cmd_kap.c    the command: options, results
- *    kap_plan.c   who does what: pure functions
+ *    kap_plan.c   which process does what: pure functions
  *    kap_run.c    the coordinator, in the command
  *    kap_work.c   a worker: many simulated processes in a real one, one of which runs on each rank
  *

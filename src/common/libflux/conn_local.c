@@ -258,7 +258,7 @@ static void handle_control(struct local *l, const flux_msg_t *msg)
     const char *json = flux_msg_json(msg);
     json_t *obj = NULL;
 
-    /* Who does not return may still want the answers. */
+    /* Without a return, answers that are under way are still wanted. */
     if (strcmp(flux_msg_topic(msg), LOCAL_ENDING) == 0) {
         l->ending = true;
         if (l->path)

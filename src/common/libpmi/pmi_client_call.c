@@ -122,7 +122,7 @@ static int segment_key(const struct pmi_client *c, char *buf, size_t size, const
     return len < 0 || (size_t)len >= size || (size_t)len > c->key_max ? -1 : 0;
 }
 
-/* The pieces first: who sees KEY sees them, too. */
+/* The pieces first: a task that sees KEY sees them, too. */
 static int put_segments(struct pmi_client *c, const char *key, const char *value, size_t len,
                         errmsg_t *err)
 {

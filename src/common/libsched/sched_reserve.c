@@ -72,7 +72,7 @@ static int only_running(sched_whole_t *w)
     return 0;
 }
 
-/* Everything anew: what runs, and who is in the queue keeps the reservation it has. */
+/* Build the profile again: running jobs, and the reservations that jobs of the queue have. */
 static int renew(sched_whole_t *w)
 {
     struct sched_at at = {0, 0};

@@ -109,11 +109,11 @@ struct sched_whole_ops {
     int (*start)(struct sched_whole_job *job, double now, void *arg);
     void *arg;
 };
-/* Run a pass, after the engine has heard of everything that happened at this time.  With `budget`
- * (not 0) it may stop after about this many steps, and be called again at the same time; nothing
- * may end meanwhile.  1: there is more to do; 0: the pass is complete; -1: `start` has failed, the
- * policy has failed (EINVAL), or ENOMEM: the pass has ended, and the rest is left for the next
- * one. */
+/* Run a pass, after everything that happened at this time was reported to the engine.  With
+ * `budget` (not 0) it may stop after about this many steps, and be called again at the same time;
+ * nothing may end meanwhile.  1: there is more to do; 0: the pass is complete; -1: `start` has
+ * failed, the policy has failed (EINVAL), or ENOMEM: the pass has ended, and the rest is left for
+ * the next one. */
 int sched_whole_pass(sched_whole_t *w, double now, size_t budget,
                      const struct sched_whole_ops *ops);
 /* The next time at which a pass is due without an event: the earliest reservation, or INFINITY. */

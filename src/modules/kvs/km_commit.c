@@ -236,8 +236,9 @@ static void commit_end(struct km_ns *ns, struct commit *c)
 
 /* --- root changes --- */
 
-/* The change will stay (errnum 0), or never was: its root becomes visible, who waits is answered,
- * and it is announced (by km_ns.c).  Changes end in the order in which they were applied. */
+/* The change is done (errnum 0), or was undone: its root becomes visible, the commits in it are
+ * answered, and the root is published (by km_ns.c).  Changes end in the order in which they were
+ * applied. */
 void km_commit_change_done(struct km_ns *ns, struct km_commit_change *ch, int errnum,
                            const char *error)
 {

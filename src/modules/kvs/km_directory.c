@@ -158,7 +158,7 @@ static int asker_add(struct entry *e, const flux_msg_t *req, bool late)
     return 0;
 }
 
-/* Answer who waits for what became of it. */
+/* Answer the requests that wait for the creation or the removal. */
 static void entry_answer(struct entry *e, int errnum, const char *error)
 {
     struct list_node *n;

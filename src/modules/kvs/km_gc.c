@@ -2,11 +2,11 @@
  *
  *    kvs.gc  {"namespace"} -> {"collected","dropped","objects","bytes"}
  *
- * The master collects garbage by itself, bit by bit (km_commit.c).  A sender of kvs.gc waits until
- * there is none left, while the service goes on.  Then objects that are only cached are dropped,
- * with roots of the past unless a snapshot holds them.  The response has the number of objects
- * collected since the request arrived, those dropped from the cache, and the number and bytes of
- * those left.  Other instances ask the master.
+ * The master collects garbage by itself, in small portions (km_commit.c).  A sender of kvs.gc waits
+ * until there is none left, while the service goes on.  Then objects that are only cached are
+ * dropped, with roots of the past unless a snapshot holds them.  The response has the number of
+ * objects collected since the request arrived, those dropped from the cache, and the number and
+ * bytes of those left.  Other instances ask the master.
  *
  * Invariants:
  *  1. While a request waits, slices of time are spent on the collection.

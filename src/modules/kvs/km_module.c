@@ -332,7 +332,8 @@ static void kvs_fini(flux_t *h, void *arg)
     struct km *k = arg;
     struct kvs *kvs = kvs_of(k);
 
-    /* Who waits is not answered: the host does that, or hands the requests to the next instance. */
+    /* Requests that wait are not answered here: the host answers them, or passes them to the next
+     * instance. */
     k->ending = true;
     flux_handlers_remove(kvs->handlers);
     flux_future_destroy(kvs->starting);

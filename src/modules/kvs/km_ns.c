@@ -64,7 +64,7 @@ static void work(struct km_ns *ns)
     km_load_work(ns);
     km_upload_work(ns);
     km_cache_work(ns);
-    /* Last: who waits here hears before the broker is given an event to pass on. */
+    /* Last: the requests that wait here are answered before the broker gets an event to pass on. */
     if (ns->ready && ns->store && ns == ns->k->primary)
         km_commit_publish(ns);
 }

@@ -24,7 +24,7 @@
  *     by slice.
  *
  * Failure: EAGAIN when there is too much of either; kvs_stream.c tries again.  Pieces of a client
- * whose end was not heard of (no memory, or its instance ended, too) remain until they expire.
+ * whose end was not reported (no memory, or its instance has ended, too) remain until they expire.
  */
 #include "config.h"
 #include <errno.h>
@@ -268,7 +268,8 @@ static int keep(struct km_ns *ns, struct uploader *c, const struct kvs_ns_req *q
     return 0;
 }
 
-/* An answer that waits until the piece is on disk, so that who sends goes no faster than that. */
+/* An answer that waits until the piece is on disk, so that the sender is not faster than the
+ * disk. */
 struct saving {
     flux_t *h;
     flux_msg_t *req;
