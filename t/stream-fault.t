@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Streams under faults: readers and writers that are stopped and killed at moments that a seed chooses.  Every reader
-# checks that it sees whole steps, each once, and none missing; and that it is told when a writer has died.
-# FAULT_COUNT (50) and FAULT_SEED (8) say how many, and choose which; make soak sets them.
+# Streams under faults: readers, in shared memory and by TCP, and writers that are stopped and killed at moments that a
+# seed chooses.  Every reader checks that it sees whole steps, each once, and none missing; and that it is told when a
+# writer has died.  FAULT_COUNT (50) and FAULT_SEED (8) say how many, and choose which; make soak sets them.
 # shellcheck disable=SC2154 # set by run
 SESSION_LIMIT=$((60 + ${FAULT_COUNT:-50}))
 . "$(dirname "$0")/lib.sh"
@@ -26,6 +26,10 @@ opened() {
     wait_until 20 grep -q open "$1.out"
 }
 reader() { # NAME ROUND
+    export FLUX_STREAM_TRANSPORT=auto
+    if [ $((RANDOM % 2)) = 0 ]; then
+        FLUX_STREAM_TRANSPORT=tcp
+    fi
     if [ $((RANDOM % 3)) = 0 ]; then
         peer "$1" read "fault$2" policy=latest
     else

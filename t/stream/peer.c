@@ -19,6 +19,7 @@
 #include "config.h"
 #include <errno.h>
 #include <inttypes.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,6 +33,7 @@
 #define COLUMNS 12
 
 static int newest, hold, ready, overlap, place, drain;
+static jmp_buf lost; /* a value of the step cannot be had any more */
 static uint64_t crash = UINT64_MAX;
 static struct flux_stream_opts opts;
 
@@ -39,6 +41,14 @@ static _Noreturn void die(const char *why)
 {
     printf("error: %s\n", why);
     exit(1);
+}
+
+/* Getting a value has failed: between hosts, since its writer has died. */
+static _Noreturn void no_value(const errmsg_t *err)
+{
+    if (errno == ECONNRESET)
+        longjmp(lost, 1);
+    die(err->text);
 }
 
 static void option(const char *arg)
@@ -190,8 +200,13 @@ static void check_box(flux_stream_t *s, uint64_t step, const uint64_t *shape, ui
     errmsg_t err;
 
     if (flux_stream_get_box(s, "T", start, count, stride, box, count[0] * count[1] * sizeof(*box),
-                            &err) < 0)
-        die(err.text);
+                            &err) < 0) {
+        int saved = errno;
+
+        free(box);
+        errno = saved;
+        no_value(&err);
+    }
     for (uint64_t i = 0; i < count[0]; i++) {
         for (uint64_t k = 0; k < count[1]; k++) {
             if (box[i * count[1] + k] !=
@@ -239,12 +254,12 @@ static void check(flux_stream_t *s, uint64_t step)
         uint64_t n;
 
         if (flux_stream_get(s, rank, "n", &p, &len, &err) < 0)
-            die(err.text);
+            no_value(&err);
         memcpy(&n, p, sizeof(n));
         if (len != sizeof(n) || n != step)
             die("a step has the wrong number");
         if (flux_stream_get(s, rank, "data", &p, &len, &err) < 0)
-            die(err.text);
+            no_value(&err);
         fill(data, rank, step);
         if (len != DATA_LEN || memcmp(p, data, len) != 0)
             die("a step has wrong data");
@@ -252,6 +267,15 @@ static void check(flux_stream_t *s, uint64_t step)
             die("there is a variable that nobody has put");
     }
     check_array(s, step);
+}
+
+/* false: the step was lost with its writer. */
+static bool checked(flux_stream_t *s, uint64_t step)
+{
+    if (setjmp(lost))
+        return false;
+    check(s, step);
+    return true;
 }
 
 static int reader(flux_t *h, char **argv)
@@ -271,13 +295,15 @@ static int reader(flux_t *h, char **argv)
         wait_input();
     while ((rc = flux_stream_begin_step(s, newest ? FLUX_STREAM_NEWEST : FLUX_STREAM_NEXT, 60.,
                                         &step, &err)) == 1) {
-        if (n++ == 0)
-            first = step;
-        else if (step <= last && !opts.group)
-            die("steps do not rise");
-        else if (step != last + 1 && !opts.policy && !opts.group)
-            die("a step is missing");
-        check(s, last = step);
+        if (checked(s, step)) {
+            if (n++ == 0)
+                first = step;
+            else if (step <= last && !opts.group)
+                die("steps do not rise");
+            else if (step != last + 1 && !opts.policy && !opts.group)
+                die("a step is missing");
+            last = step;
+        }
         if (step >= crash)
             raise(SIGKILL);
         if (opts.group) {

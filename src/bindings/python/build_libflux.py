@@ -304,6 +304,8 @@ struct flux_stream_opts {
     uint64_t bytes;
     const char *group;
     const char *key;
+    const char *transport;
+    const char *secure;
     ...;
 };
 flux_stream_t *flux_stream_open(flux_t *h, const char *name, int mode,

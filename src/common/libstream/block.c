@@ -220,6 +220,25 @@ static int table_read(block_t *b, const unsigned char *p, uint64_t size, uint32_
     return left == 0 ? 0 : -1;
 }
 
+static bool head_ok(const unsigned char *head, uint64_t len)
+{
+    uint64_t size = le_get64(head + 16);
+
+    return memcmp(head, magic, sizeof(magic)) == 0 && le_get32(head + 8) == BLOCK_VERSION &&
+           le_get32(head + 12) <= BLOCK_VARS_MAX && size <= len - HEAD &&
+           size <= (uint64_t)BLOCK_VARS_MAX * (ENTRY + BLOCK_NAME_MAX + BLOCK_DESC_MAX + 8);
+}
+
+uint64_t block_head_size(const void *data, uint64_t len)
+{
+    uint64_t size;
+
+    if (len < HEAD || !head_ok(data, len))
+        return 0;
+    size = align(HEAD + le_get64((const unsigned char *)data + 16), ALIGN);
+    return size < len ? size : len;
+}
+
 block_t *block_read(const void *data, uint64_t len, errmsg_t *err)
 {
     unsigned char head[HEAD];
@@ -231,9 +250,7 @@ block_t *block_read(const void *data, uint64_t len, errmsg_t *err)
     if (len >= HEAD) {
         memcpy(head, data, HEAD);
         size = le_get64(head + 16);
-        if (memcmp(head, magic, sizeof(magic)) == 0 && le_get32(head + 8) == BLOCK_VERSION &&
-            le_get32(head + 12) <= BLOCK_VARS_MAX && size <= len - HEAD &&
-            size <= (uint64_t)BLOCK_VARS_MAX * (ENTRY + BLOCK_NAME_MAX + BLOCK_DESC_MAX + 8)) {
+        if (head_ok(head, len)) {
             table = malloc(size > 0 ? size : 1);
             b = block_create();
             if (!table || !b)

@@ -48,6 +48,9 @@ void block_write(block_t *b, void *buf);
  * and become later: each value of the result is within them. */
 block_t *block_read(const void *data, uint64_t len, errmsg_t *err);
 
+/* Bytes of a step in front of its values; 0: it does not begin like a step. */
+uint64_t block_head_size(const void *data, uint64_t len);
+
 size_t block_count(const block_t *b);
 const struct block_var *block_at(const block_t *b, size_t i); /* NULL: none */
 const struct block_var *block_find(const block_t *b, const char *name);

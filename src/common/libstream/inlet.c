@@ -1,9 +1,10 @@
-/* inlet.c - the reader's end of a stream on one host.
+/* inlet.c - the reader's end of a stream.
  *
- * Joining is one exchange over a socket (knock.h), in which the writer passes two descriptors: the
- * memory that holds steps, which is mapped for reading, and the page of this reader's lane.  Then
- * the socket carries bells only, single bytes for a reader that sleeps, and in a group such that
- * tell the writer of a release; and its end, which tells without delay that the writer is gone.
+ * A writer on another host is the business of inlet_far.c.  On one host, joining is one exchange
+ * over a socket (knock.h), in which the writer passes two descriptors: the memory that holds steps,
+ * which is mapped for reading, and the page of this reader's lane.  Then the socket carries bells
+ * only, single bytes for a reader that sleeps, and in a group such that tell the writer of a
+ * release; and its end, which tells without delay that the writer is gone.
  *
  * Invariants:
  *  1. Both descriptors are sealed against shrinking, so an access within their size cannot fail,
@@ -26,7 +27,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "libstream/copy.h"
 #include "libstream/inlet.h"
+#include "libstream/inlet_far.h"
 #include "libstream/lane.h"
 #include "libutil/clock.h"
 #include "libutil/fdpass.h"
@@ -34,6 +37,7 @@
 #include "libutil/invariant.h"
 
 struct inlet {
+    inlet_far_t *far; /* on another host: all that follows is unused; else NULL */
     int fd;
     const unsigned char *base; /* of the writer's memory; NULL: not mapped */
     uint64_t size;
@@ -49,6 +53,7 @@ void inlet_destroy(inlet_t *i)
 
     if (!i)
         return;
+    inlet_far_destroy(i->far);
     if (i->fd >= 0)
         close(i->fd);
     if (i->base)
@@ -163,16 +168,36 @@ static int join(inlet_t *i, const unsigned char *key, const struct knock_want *w
     return 0;
 }
 
-inlet_t *inlet_connect(const char *name, const unsigned char *key, const struct knock_want *want,
-                       double timeout, errmsg_t *err)
+static inlet_t *inlet_create(errmsg_t *err)
 {
     inlet_t *i = calloc(1, sizeof(*i));
 
-    if (!i) {
+    if (i)
+        i->fd = -1;
+    else
         errmsg_fail(err, ENOMEM, "out of memory");
+    return i;
+}
+
+inlet_t *inlet_connect_far(const struct inlet_far_opts *opts, const struct knock_want *want,
+                           double timeout, errmsg_t *err)
+{
+    inlet_t *i = inlet_create(err);
+
+    if (i && !(i->far = inlet_far_connect(opts, want, timeout, err))) {
+        inlet_destroy(i);
         return NULL;
     }
-    i->fd = -1;
+    return i;
+}
+
+inlet_t *inlet_connect(const char *name, const unsigned char *key, const struct knock_want *want,
+                       double timeout, errmsg_t *err)
+{
+    inlet_t *i = inlet_create(err);
+
+    if (!i)
+        return NULL;
     if (reach(i, name, timeout, err) < 0 || join(i, key, want, err) < 0) {
         inlet_destroy(i);
         return NULL;
@@ -182,12 +207,15 @@ inlet_t *inlet_connect(const char *name, const unsigned char *key, const struct 
 
 void inlet_leave(inlet_t *i)
 {
-    shutdown(i->fd, SHUT_RDWR);
+    if (i->far)
+        inlet_far_leave(i->far);
+    else
+        shutdown(i->fd, SHUT_RDWR);
 }
 
 int inlet_fd(const inlet_t *i)
 {
-    return i->fd;
+    return i->far ? inlet_far_fd(i->far) : i->fd;
 }
 
 static int ended(enum lane_end end, errmsg_t *err)
@@ -204,8 +232,11 @@ static int ended(enum lane_end end, errmsg_t *err)
 int inlet_take(inlet_t *i, struct inlet_step *s, errmsg_t *err)
 {
     struct lane_item item;
-    int rc = lane_rx_take(i->lane, &item);
+    int rc;
 
+    if (i->far)
+        return inlet_far_take(i->far, s, err);
+    rc = lane_rx_take(i->lane, &item);
     if (rc == 0) {
         bool hung = i->hung;
         enum lane_end end = lane_rx_end(i->lane);
@@ -225,7 +256,7 @@ int inlet_take(inlet_t *i, struct inlet_step *s, errmsg_t *err)
 
 bool inlet_sleep(inlet_t *i)
 {
-    return !i->hung && lane_rx_sleep(i->lane);
+    return i->far ? inlet_far_sleep(i->far) : !i->hung && lane_rx_sleep(i->lane);
 }
 
 void inlet_wake(inlet_t *i)
@@ -233,6 +264,10 @@ void inlet_wake(inlet_t *i)
     char bells[64];
     ssize_t n;
 
+    if (i->far) {
+        inlet_far_wake(i->far);
+        return;
+    }
     while ((n = recv(i->fd, bells, sizeof(bells), MSG_DONTWAIT)) > 0)
         ;
     if (n == 0 || (errno != EAGAIN && errno != EINTR))
@@ -253,7 +288,7 @@ int inlet_next(inlet_t *i, double timeout, struct inlet_step *s, errmsg_t *err)
             return errmsg_fail(err, ETIMEDOUT, "no step has come within %g s", timeout);
         if (inlet_sleep(i)) {
             double left = until - clock_now();
-            struct pollfd p = {.fd = i->fd, .events = POLLIN};
+            struct pollfd p = {.fd = inlet_fd(i), .events = POLLIN};
 
             poll(&p, 1, left > 1e6 ? 1000000000 : left > 0. ? (int)(left * 1e3) + 1 : 0);
             inlet_wake(i);
@@ -264,9 +299,52 @@ int inlet_next(inlet_t *i, double timeout, struct inlet_step *s, errmsg_t *err)
 
 int inlet_release(inlet_t *i, const struct inlet_step *s)
 {
-    int rc = lane_rx_release(i->lane, s->number);
+    int rc;
 
+    if (i->far)
+        return inlet_far_release(i->far, s);
+    rc = lane_rx_release(i->lane, s->number);
     if (rc == 0 && i->member)
         send(i->fd, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL); /* if it is full, there are others */
     return rc;
+}
+
+/* --- values between hosts --- */
+
+int inlet_fetch(inlet_t *i, const struct inlet_step *s, const struct inlet_value *v, errmsg_t *err)
+{
+    return i && i->far ? inlet_far_fetch(i->far, s, v, err) : 0;
+}
+
+int inlet_fetch_all(inlet_t *i, const struct inlet_step *s, errmsg_t *err)
+{
+    return i && i->far ? inlet_far_fetch_all(i->far, s, err) : 0;
+}
+
+int inlet_ask(inlet_t *i, const struct inlet_step *s, const struct inlet_value *v,
+              const struct stream_box *box, const struct stream_part *part, void *buf,
+              errmsg_t *err)
+{
+    if (i && i->far)
+        return inlet_far_ask(i->far, s, v, box, part, buf, err);
+    stream_copy(part, (const unsigned char *)s->data + v->off, buf);
+    return 0;
+}
+
+int inlet_answer(inlet_t *i, errmsg_t *err)
+{
+    return i && i->far ? inlet_far_answer(i->far, err) : 0;
+}
+
+void inlet_forget(inlet_t *i)
+{
+    if (i && i->far)
+        inlet_far_forget(i->far);
+}
+
+void inlet_get_stats(const inlet_t *i, struct inlet_stats *st)
+{
+    *st = (struct inlet_stats){0};
+    if (i->far)
+        inlet_far_count(i->far, st);
 }

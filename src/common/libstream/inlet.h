@@ -1,4 +1,4 @@
-/* The reader's end of a stream on one host: the steps of one writer, in its memory.
+/* The reader's end of a stream: the steps of one writer, in its memory, or on another host.
  *
  *    inlet_t *i = inlet_connect(name, key, &want, timeout, err);
  *    while (inlet_next(i, timeout, &s, err) == 1) {
@@ -13,6 +13,10 @@
  *        if (inlet_sleep(i)) { poll(); inlet_wake(i); }
  *    }
  *
+ * Between hosts only the first bytes of a step come by themselves, which are its table (block.h),
+ * or all of a small one.  Values come when they are asked for: inlet_fetch(), inlet_ask().  On one
+ * host these have nothing to do.
+ *
  * Thread rules: one thread at a time.
  */
 #ifndef STREAM_INLET_H
@@ -23,6 +27,7 @@
 #include <stdint.h>
 
 #include "libstream/knock.h"
+#include "libstream/select.h"
 #include "libutil/errmsg.h"
 
 typedef struct inlet inlet_t;
@@ -39,6 +44,20 @@ struct inlet_step {
  * message. */
 inlet_t *inlet_connect(const char *name, const unsigned char *key, const struct knock_want *want,
                        double timeout, errmsg_t *err);
+/* A writer on another host, as the module `stream` grants it. */
+struct inlet_far_opts {
+    const char *address;         /* see far_addr.h */
+    const unsigned char *secret; /* FAR_KEY_LEN bytes */
+    uint64_t reader;
+    uint64_t expires;
+    bool secure;    /* insist on encryption; without it the writer decides */
+    double silence; /* seconds after which a host that does not answer is gone; 0: INLET_SILENCE */
+};
+#define INLET_SILENCE 20.
+/* NULL with EACCES (wrong or old capability), ECONNREFUSED, EHOSTUNREACH, ETIMEDOUT, EPROTO or
+ * another errno, and an error message. */
+inlet_t *inlet_connect_far(const struct inlet_far_opts *opts, const struct knock_want *want,
+                           double timeout, errmsg_t *err);
 /* Gives back what is held.  NULL-safe, keeps errno. */
 void inlet_destroy(inlet_t *i);
 
@@ -63,5 +82,33 @@ void inlet_wake(inlet_t *i);
 /* The writer may use the memory again.  The writer gets steps back in the order in which they were
  * taken: one that is held keeps those after it.  0, or -1 with EINVAL: it is not held. */
 int inlet_release(inlet_t *i, const struct inlet_step *s);
+
+/* --- values between hosts --- */
+
+struct inlet_value {
+    uint32_t var; /* place of the variable in the table of the step */
+    uint64_t off; /* of its value in the step */
+    uint64_t len;
+};
+/* In the next functions `i` is NULL for a step that is in memory of this process.
+ *
+ * Have the value in its place.  0, or -1 with ECONNRESET or EPROTO and an error message. */
+int inlet_fetch(inlet_t *i, const struct inlet_step *s, const struct inlet_value *v, errmsg_t *err);
+/* Have all of the step. */
+int inlet_fetch_all(inlet_t *i, const struct inlet_step *s, errmsg_t *err);
+/* Copy the elements of a part of a box of the variable to the box in `buf`; they may be there only
+ * after inlet_answer().  One question may be open, so that several writers answer at the same
+ * time.  Nothing is written to `buf` after inlet_answer() or inlet_forget().  0, or -1 as above. */
+int inlet_ask(inlet_t *i, const struct inlet_step *s, const struct inlet_value *v,
+              const struct stream_box *box, const struct stream_part *part, void *buf,
+              errmsg_t *err);
+int inlet_answer(inlet_t *i, errmsg_t *err);
+void inlet_forget(inlet_t *i);
+
+struct inlet_stats {
+    uint64_t moved; /* bytes that have come from another host */
+    uint64_t asked; /* bytes of values that were asked for there */
+};
+void inlet_get_stats(const inlet_t *i, struct inlet_stats *st);
 
 #endif

@@ -30,7 +30,7 @@
 #define DEFAULT_BYTES ((uint64_t)64 << 20)
 
 _Static_assert(sizeof(((struct knock_want *)0)->group) + sizeof(((struct knock_want *)0)->key) ==
-                   KNOCK_MAX - KNOCK_LEN,
+                   KNOCK_NAMES_LEN,
                "the names fill the message");
 
 static const char magic[8] = {'F', 'L', 'U', 'X', 'S', 'T', 'R', 'M'};
@@ -93,6 +93,12 @@ int knock_group_set(struct knock_want *w, const char *group, const char *key, er
     return 0;
 }
 
+bool knock_want_ok(const struct knock_want *w)
+{
+    return (uint32_t)w->policy <= KNOCK_SAMPLE && w->every > 0 &&
+           (w->policy == KNOCK_SAMPLE || w->every == 1) && w->depth > 0 && w->depth <= LANE_SLOTS;
+}
+
 static void head_put(unsigned char *buf)
 {
     memcpy(buf, magic, sizeof(magic));
@@ -114,10 +120,15 @@ size_t knock_encode(const struct knock *k, unsigned char buf[KNOCK_MAX])
     memcpy(buf + 32, k->key, KNOCK_KEY_LEN);
     if (k->want.group[0] == '\0')
         return KNOCK_LEN;
-    memset(buf + KNOCK_LEN, 0, KNOCK_MAX - KNOCK_LEN);
-    strcpy((char *)buf + KNOCK_LEN, k->want.group);
-    strcpy((char *)buf + KNOCK_LEN + sizeof(k->want.group), k->want.key);
+    knock_names_encode(&k->want, buf + KNOCK_LEN);
     return KNOCK_MAX;
+}
+
+void knock_names_encode(const struct knock_want *w, unsigned char buf[KNOCK_NAMES_LEN])
+{
+    memset(buf, 0, KNOCK_NAMES_LEN);
+    strcpy((char *)buf, w->group);
+    strcpy((char *)buf + sizeof(w->group), w->key);
 }
 
 /* A name that is filled with zeros. */
@@ -131,26 +142,27 @@ static bool name_get(char *name, const unsigned char *buf, size_t size)
     return name[0] == '\0' || name_ok(name, size - 1);
 }
 
-static bool group_get(struct knock_want *w, const unsigned char *buf)
+int knock_names_decode(const unsigned char buf[KNOCK_NAMES_LEN], struct knock_want *w)
 {
-    return name_get(w->group, buf, sizeof(w->group)) && w->group[0] != '\0' &&
-           name_get(w->key, buf + sizeof(w->group), sizeof(w->key)) && w->policy == KNOCK_BLOCK;
+    if (name_get(w->group, buf, sizeof(w->group)) &&
+        name_get(w->key, buf + sizeof(w->group), sizeof(w->key)) &&
+        (w->group[0] != '\0' ? w->policy == KNOCK_BLOCK : w->key[0] == '\0'))
+        return 0;
+    errno = EPROTO;
+    return -1;
 }
 
 int knock_decode(const unsigned char *buf, size_t len, struct knock *k)
 {
-    uint32_t policy;
-
     if ((len != KNOCK_LEN && len != KNOCK_MAX) || !head_ok(buf))
         goto inval;
-    policy = le_get32(buf + 12);
-    k->want = (struct knock_want){.policy = (enum knock_policy)policy,
+    k->want = (struct knock_want){.policy = (enum knock_policy)le_get32(buf + 12),
                                   .every = le_get32(buf + 16),
                                   .depth = le_get32(buf + 20),
                                   .bytes = le_get64(buf + 24)};
-    if (policy > KNOCK_SAMPLE || k->want.every == 0 ||
-        (policy != KNOCK_SAMPLE && k->want.every != 1) || k->want.depth == 0 ||
-        k->want.depth > LANE_SLOTS || (len == KNOCK_MAX && !group_get(&k->want, buf + KNOCK_LEN)))
+    if (!knock_want_ok(&k->want) ||
+        (len == KNOCK_MAX &&
+         (knock_names_decode(buf + KNOCK_LEN, &k->want) < 0 || k->want.group[0] == '\0')))
         goto inval;
     memcpy(k->key, buf + 32, KNOCK_KEY_LEN);
     return 0;

@@ -17,6 +17,7 @@
 #define KNOCK_GROUP_MAX 63 /* bytes of the name of a group */
 #define KNOCK_VAR_MAX 127  /* bytes of the name of a variable */
 #define KNOCK_MAX 256      /* bytes of a knock: KNOCK_LEN, or of a member of a group this */
+#define KNOCK_NAMES_LEN (KNOCK_MAX - KNOCK_LEN)
 #define KNOCK_WELCOME_LEN 40
 
 /* What happens to a step when the queue of a reader is full. */
@@ -48,6 +49,12 @@ int knock_policy_parse(struct knock_want *w, const char *text, errmsg_t *err);
 /* Become a member of a group that has the same `key` (NULL: none), with `depth` 1.  0, or -1 with
  * EINVAL (not a name, or another policy than block) and an error message. */
 int knock_group_set(struct knock_want *w, const char *group, const char *key, errmsg_t *err);
+
+/* Is each number in its range? */
+bool knock_want_ok(const struct knock_want *w);
+/* The bytes of group and key, which may be "".  Decoding: 0, or -1 with EPROTO. */
+void knock_names_encode(const struct knock_want *w, unsigned char buf[KNOCK_NAMES_LEN]);
+int knock_names_decode(const unsigned char buf[KNOCK_NAMES_LEN], struct knock_want *w);
 
 struct knock {
     unsigned char key[KNOCK_KEY_LEN];

@@ -1,10 +1,11 @@
-/* outlet.c - the writer's end of a stream on one host: the memory of its steps, and who needs them.
+/* outlet.c - the writer's end of a stream: the memory of its steps, and who needs them.
  *
  * One descriptor of anonymous memory (memfd_create(2)) holds the steps of a writer, each in a piece
  * of it (extent.c).  It is sealed: it keeps its size, and nobody who maps it from now on can write.
  * A step is written in its place; committing it puts its description into the lane of each reader
  * (lane.c), and counts these.  A reader that releases it, or loses it by its policy, or is gone,
- * counts one back; at 0 the piece is used again.  No byte is copied by anybody.
+ * counts one back; at 0 the piece is used again.  No byte is copied by anybody.  What is said here
+ * of a reader's lane is true of readers on other hosts as well (outlet_far.c).
  *
  * The queue of a reader is what it was offered and has not released.  outlet_begin() waits while
  * the queue of one that blocks has no room for another step of this size; the other policies are
@@ -59,6 +60,8 @@
 
 #define SPACE ((uint64_t)16 << 30)
 #define SPACE_LEAST ((uint64_t)64 << 20)
+#define SILENCE 20. /* seconds: see struct outlet_far_opts */
+#define LINGER 30.
 
 /* --- memory --- */
 
@@ -159,10 +162,15 @@ static bool drop(outlet_t *o, struct outlet_conn *c)
 
 void outlet_bell(outlet_t *o, struct outlet_conn *c)
 {
-    if (lane_tx_asleep(c->lane)) {
+    static const uint64_t one = 1;
+
+    if (!lane_tx_asleep(c->lane))
+        return;
+    o->stats.bells++;
+    if (!c->far)
         send(c->fd, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
-        o->stats.bells++;
-    }
+    else if (write(o->bell_fd, &one, sizeof(one)) < 0)
+        return; /* it cannot be full */
 }
 
 static void offer(outlet_t *o, struct outlet_conn *c, struct outlet_step *s)
@@ -208,6 +216,8 @@ void outlet_joined(outlet_t *o, struct outlet_conn *c)
 {
     uint64_t n = o->nkept < o->keep ? o->nkept : o->keep;
 
+    if (o->ended)
+        lane_tx_end(c->lane, LANE_CLOSED);
     list_append(&o->readers, &c->node);
     o->nreaders++;
     pthread_cond_signal(&o->joined);
@@ -463,20 +473,27 @@ void outlet_destroy(outlet_t *o)
     if (!o)
         return;
     outlet_abort(o);
-    outlet_door_close(o);
+    pthread_mutex_lock(&o->lock);
+    o->ended = true;
     outlet_groups_close(o);
-    LIST_FOREACH_SAFE(it, tmp, &o->readers)
+    LIST_FOREACH(it, &o->readers)
     {
         struct outlet_conn *c = list_entry(it, struct outlet_conn, node);
 
         if (!c->evicted)
             lane_tx_end(c->lane, LANE_CLOSED);
         outlet_bell(o, c);
-        reader_free(o, c);
+    }
+    pthread_mutex_unlock(&o->lock);
+    outlet_door_close(o);
+    LIST_FOREACH_SAFE(it, tmp, &o->readers)
+    {
+        reader_free(o, list_entry(it, struct outlet_conn, node));
     }
     for (uint64_t i = 0; i < o->keep && i < o->nkept; i++)
         outlet_unref(o, o->kept[i]);
     free(o->kept);
+    free((char *)o->far.stream);
     extent_pool_destroy(o->pool);
     if (o->base)
         munmap(o->base, o->size);
@@ -489,18 +506,36 @@ void outlet_destroy(outlet_t *o)
     errno = saved;
 }
 
+static struct outlet_far_opts far_opts(const struct outlet_far_opts *in)
+{
+    struct outlet_far_opts far = *in;
+
+    if (far.listen == 0)
+        far.listen = -1;
+    if (far.silence <= 0.)
+        far.silence = SILENCE;
+    if (far.linger <= 0.)
+        far.linger = LINGER;
+    far.stream = strdup(in->stream ? in->stream : "");
+    return far;
+}
+
 outlet_t *outlet_create(const struct outlet_opts *opts, errmsg_t *err)
 {
     outlet_t *o = calloc(1, sizeof(*o));
     pthread_condattr_t attr;
 
     if (!o) {
+        if (opts->far.listen > 0)
+            close(opts->far.listen);
         errmsg_fail(err, ENOMEM, "out of memory");
         return NULL;
     }
-    o->mem = o->listen_fd = o->epoll_fd = o->stop_fd = -1;
+    o->mem = o->listen_fd = o->epoll_fd = o->stop_fd = o->bell_fd = -1;
+    o->far = far_opts(&opts->far);
     list_init(&o->readers);
     list_init(&o->groups);
+    list_init(&o->fars);
     list_init(&o->knocking);
     pthread_mutex_init(&o->lock, NULL);
     pthread_condattr_init(&attr);
@@ -515,7 +550,7 @@ outlet_t *outlet_create(const struct outlet_opts *opts, errmsg_t *err)
     if (o->keep > LANE_SLOTS / 2)
         errmsg_fail(err, EINVAL, "a stream keeps at most %d steps", LANE_SLOTS / 2);
     else if (memory_open(o, opts->space > 0 ? opts->space : SPACE, err) == 0) {
-        if (!(o->pool = extent_pool_create(o->size)) ||
+        if (!o->far.stream || !(o->pool = extent_pool_create(o->size)) ||
             (o->keep > 0 && !(o->kept = calloc(o->keep, sizeof(*o->kept)))))
             errmsg_fail(err, ENOMEM, "out of memory");
         else if (outlet_door_open(o, err) == 0)

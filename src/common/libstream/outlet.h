@@ -1,5 +1,5 @@
-/* The writer's end of a stream on one host: memory that holds steps, and the readers that have
- * joined.
+/* The writer's end of a stream: memory that holds steps, and the readers that have joined, on this
+ * host or, where opts.far says so, on others.
  *
  *    outlet_t *o = outlet_create(&opts, err);          readers connect to outlet_name(o)
  *    if (outlet_wanted(o)) {
@@ -24,17 +24,30 @@
 
 typedef struct outlet outlet_t;
 
+/* Readers on other hosts. */
+struct outlet_far_opts {
+    int listen;         /* of far_addr_listen(), taken even if outlet_create() fails; 0: no such
+                           readers */
+    const char *stream; /* for which they are granted something; copied */
+    bool secure;        /* encrypt, even if a reader does not want it */
+    double silence;     /* seconds after which a host that does not answer is gone; 0: 20 */
+    double linger;      /* seconds that outlet_destroy() waits at most while a reader neither reads
+                           nor releases anything; 0: 30 */
+};
+
 struct outlet_opts {
     const unsigned char *key; /* capability: KNOCK_KEY_LEN bytes, copied */
     uint64_t space;           /* address space for steps, in bytes; 0: 16 GiB */
     double evict;             /* seconds without progress after which a reader that blocks the
                                  writer is evicted; 0: never */
     uint32_t keep;            /* steps, at most LANE_SLOTS / 2, kept for readers that come later */
+    struct outlet_far_opts far;
 };
 
 /* NULL with errno and an error message. */
 outlet_t *outlet_create(const struct outlet_opts *opts, errmsg_t *err);
-/* NULL-safe, keeps errno.  Readers go on with the memory that they have mapped. */
+/* NULL-safe, keeps errno.  Readers of this host go on with the memory that they have mapped; it
+ * waits for those of other hosts, until they have released all steps. */
 void outlet_destroy(outlet_t *o);
 
 /* Where readers connect: a name in the abstract namespace of UNIX sockets. */
@@ -71,6 +84,8 @@ struct outlet_stats {
     uint64_t bells;   /* times that a sleeping reader was woken */
     double blocked;   /* seconds that outlet_begin() waited */
     uint64_t live;    /* bytes of steps that somebody needs */
+    uint64_t asked;   /* bytes of values that readers of other hosts have asked for */
+    uint64_t sent;    /* bytes that were sent to them, of any kind */
 };
 void outlet_get_stats(outlet_t *o, struct outlet_stats *st);
 

@@ -6,9 +6,14 @@
  * own, and is a reader until it ends.  A reader sends nothing more: if it does, it is dropped; but
  * a member of a group sends single bytes, each of which says that it has released a step.
  *
+ * Connections of other hosts come by TCP, and the same thread serves them (outlet_far.c): when
+ * something has come from them, when they take more, and when the bell rings because a step was
+ * offered.  When the writer closes the stream, the thread goes on until they have got everything.
+ *
  * Invariants:
- *  1. At most KNOCKING_MAX connections knock, and READERS_MAX readers are there: beyond that, the
- *     next one is closed, and costs nothing but that.
+ *  1. At most KNOCKING_MAX connections of this host knock, and as many of others, and
+ *     OUTLET_READERS_MAX readers are there: beyond that, the next one is closed, and costs nothing
+ *     but that.
  *  2. The thread holds the lock only while it changes what it shares with the writer, and never
  *     while it calls the kernel for longer than that takes without waiting.
  *
@@ -39,7 +44,6 @@
 
 #define KNOCK_TIME 2.
 #define KNOCKING_MAX 64
-#define READERS_MAX 1024
 #define PAUSE 0.1 /* seconds without accepting, when descriptors have run out */
 #define BATCH 16
 #define QUEUE_PART 8 /* of the memory: what the queue of one reader may have, but for 2 steps */
@@ -48,28 +52,62 @@ void outlet_conn_free(struct outlet_conn *c)
 {
     if (c->fd >= 0)
         close(c->fd);
+    outlet_far_destroy(c->far);
     lane_tx_destroy(c->lane);
-    if (c->page)
+    if (c->far)
+        free(c->page);
+    else if (c->page)
         munmap(c->page, lane_page_size());
     free(c);
 }
 
+static void count_refused(outlet_t *o)
+{
+    pthread_mutex_lock(&o->lock);
+    o->stats.refused++;
+    pthread_mutex_unlock(&o->lock);
+}
+
+/* A connection that knocks is closed; one of this host is told why. */
 static void refuse(outlet_t *o, struct outlet_conn *c, int errnum)
 {
     struct knock_welcome w = {.errnum = errnum};
     unsigned char buf[KNOCK_WELCOME_LEN];
 
-    if (errnum != 0) {
+    if (errnum != 0 && !c->far) {
         knock_welcome_encode(&w, buf);
         send(c->fd, buf, sizeof(buf), MSG_DONTWAIT | MSG_NOSIGNAL);
     }
     list_remove(&c->node);
-    o->nknocking--;
+    if (c->far)
+        o->nknocking_far--;
+    else
+        o->nknocking--;
     pthread_mutex_lock(&o->lock);
     outlet_group_leave(o, c);
     o->stats.refused++;
     pthread_mutex_unlock(&o->lock);
     outlet_conn_free(c);
+}
+
+/* A reader's connection has ended. */
+static void gone(outlet_t *o, struct outlet_conn *c)
+{
+    list_remove(&c->far_node);
+    pthread_mutex_lock(&o->lock);
+    outlet_gone(o, c);
+    pthread_mutex_unlock(&o->lock);
+}
+
+static void far_serve(outlet_t *o, struct outlet_conn *c, bool readable)
+{
+    if (outlet_far_serve(o, c, readable) == 0)
+        return;
+    epoll_ctl(o->epoll_fd, EPOLL_CTL_DEL, outlet_far_fd(c), NULL);
+    if (list_empty(&c->far_node))
+        refuse(o, c, EACCES);
+    else
+        gone(o, c);
 }
 
 /* The page of a lane: its descriptor, for the reader only, or -1. */
@@ -121,22 +159,30 @@ static void admit(outlet_t *o, struct outlet_conn *c)
 static bool released(outlet_t *o, struct outlet_conn *c, ssize_t n)
 {
     char byte[2];
+    bool member;
 
+    pthread_mutex_lock(&o->lock);
+    member = c->group != NULL;
+    pthread_mutex_unlock(&o->lock);
+    if (!member)
+        return false;
     for (int i = 0; n == 1 && i < LANE_SLOTS; i++)
         n = recv(c->fd, byte, sizeof(byte), MSG_DONTWAIT);
     if (n != 1 && (n >= 0 || (errno != EAGAIN && errno != EINTR)))
         return false;
     pthread_mutex_lock(&o->lock);
-    outlet_group_reap(o, c);
+    if (c->group)
+        outlet_group_reap(o, c);
     pthread_mutex_unlock(&o->lock);
     return true;
 }
 
-/* Who wants to be in a group is in it, or is refused with this errno. */
-static int enter(outlet_t *o, struct outlet_conn *c)
+int outlet_enter(outlet_t *o, struct outlet_conn *c)
 {
     int errnum;
 
+    if (c->want.bytes > o->size / QUEUE_PART)
+        c->want.bytes = o->size / QUEUE_PART;
     if (c->want.group[0] == '\0')
         return 0;
     pthread_mutex_lock(&o->lock);
@@ -150,63 +196,78 @@ static void conn_ready(outlet_t *o, struct outlet_conn *c)
     unsigned char buf[KNOCK_MAX + 1];
     struct knock k;
     int errnum;
-    ssize_t n = recv(c->fd, buf, sizeof(buf), MSG_DONTWAIT);
+    ssize_t n;
 
+    if (c->far) {
+        far_serve(o, c, true);
+        return;
+    }
+    n = recv(c->fd, buf, sizeof(buf), MSG_DONTWAIT);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
-    if (c->lane && c->group && released(o, c, n))
+    if (c->lane && released(o, c, n))
         return;
     if (c->lane) {
         epoll_ctl(o->epoll_fd, EPOLL_CTL_DEL, c->fd, NULL); /* the writer may still need `c` */
-        pthread_mutex_lock(&o->lock);
-        outlet_gone(o, c);
-        pthread_mutex_unlock(&o->lock);
+        gone(o, c);
     } else if (n <= 0)
         refuse(o, c, 0);
     else if (knock_decode(buf, (size_t)n, &k) < 0)
         refuse(o, c, EPROTO);
     else if (!knock_key_equal(k.key, o->key))
         refuse(o, c, EACCES);
-    else if (o->nreaders >= READERS_MAX)
+    else if (o->nreaders >= OUTLET_READERS_MAX)
         refuse(o, c, EBUSY);
     else {
         c->want = k.want;
-        if (c->want.bytes > o->size / QUEUE_PART)
-            c->want.bytes = o->size / QUEUE_PART;
-        if ((errnum = enter(o, c)) != 0)
+        if ((errnum = outlet_enter(o, c)) != 0)
             refuse(o, c, errnum);
         else
             admit(o, c);
     }
 }
 
+/* A new connection, of this host or another one; NULL: it is refused. */
+static struct outlet_conn *conn_create(outlet_t *o, int fd, bool far)
+{
+    unsigned *knocking = far ? &o->nknocking_far : &o->nknocking;
+    struct outlet_conn *c;
+
+    if (*knocking >= KNOCKING_MAX || (!far && fd_check_peer(fd, "a reader", NULL) < 0) ||
+        !(c = calloc(1, sizeof(*c))))
+        return NULL;
+    list_init(&c->far_node);
+    list_init(&c->member);
+    list_init(&c->idle);
+    list_init(&c->held);
+    c->fd = far ? -1 : fd;
+    if (far && !(c->far = outlet_far_create(fd))) {
+        free(c);
+        return NULL;
+    }
+    c->deadline = clock_now() + KNOCK_TIME;
+    list_append(&o->knocking, &c->node);
+    INVARIANT(1, *knocking < KNOCKING_MAX);
+    ++*knocking;
+    return c;
+}
+
 /* Accept one.  false: no more descriptors. */
-static bool door_ready(outlet_t *o)
+static bool door_ready(outlet_t *o, int listen_fd)
 {
     struct epoll_event ev = {.events = EPOLLIN | EPOLLRDHUP};
-    int fd = accept4(o->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    int fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     struct outlet_conn *c;
 
     if (fd < 0)
         return errno != EMFILE && errno != ENFILE && errno != ENOMEM && errno != ENOBUFS;
-    if (o->nknocking >= KNOCKING_MAX || fd_check_peer(fd, "a reader", NULL) < 0 ||
-        !(c = calloc(1, sizeof(*c)))) {
+    if (!(c = conn_create(o, fd, listen_fd == o->far.listen))) {
         close(fd);
-        pthread_mutex_lock(&o->lock);
-        o->stats.refused++;
-        pthread_mutex_unlock(&o->lock);
+        count_refused(o);
         return true;
     }
-    list_init(&c->member);
-    list_init(&c->idle);
-    list_init(&c->held);
-    c->fd = fd;
-    c->deadline = clock_now() + KNOCK_TIME;
-    list_append(&o->knocking, &c->node);
-    o->nknocking++;
-    INVARIANT(1, o->nknocking <= KNOCKING_MAX);
     ev.data.ptr = c;
-    if (epoll_ctl(o->epoll_fd, EPOLL_CTL_ADD, fd, &ev) < 0)
+    if (epoll_ctl(o->epoll_fd, EPOLL_CTL_ADD, fd, &ev) < 0 || (c->far && outlet_far_greet(c) < 0))
         refuse(o, c, errno);
     return true;
 }
@@ -232,32 +293,126 @@ static void listen_for(outlet_t *o, bool on)
     struct epoll_event ev = {.events = on ? EPOLLIN : 0, .data.ptr = &o->listen_fd};
 
     epoll_ctl(o->epoll_fd, EPOLL_CTL_MOD, o->listen_fd, &ev);
+    ev.data.ptr = &o->far.listen;
+    if (o->far.listen >= 0)
+        epoll_ctl(o->epoll_fd, EPOLL_CTL_MOD, o->far.listen, &ev);
+}
+
+/* Serve readers of other hosts: all if the bell has rung, else those of which something was left.
+ * Returns whether something is left now. */
+static bool fars_serve(outlet_t *o, bool rung)
+{
+    uint64_t rings;
+    bool more = false;
+
+    if (rung && read(o->bell_fd, &rings, sizeof(rings)) < 0)
+        rung = false;
+    LIST_FOREACH_SAFE(it, tmp, &o->fars)
+    {
+        struct outlet_conn *c = list_entry(it, struct outlet_conn, far_node);
+
+        if (rung || outlet_far_more(c))
+            far_serve(o, c, outlet_far_more(c));
+    }
+    LIST_FOREACH(it, &o->fars)
+    {
+        more |= outlet_far_more(list_entry(it, struct outlet_conn, far_node));
+    }
+    return more;
+}
+
+/* Look for hosts that do not answer any more, four times in the seconds after which that counts. */
+static void fars_look(outlet_t *o, double *when)
+{
+    double now = clock_now();
+
+    if (now < *when)
+        return;
+    *when = now + o->far.silence / 4;
+    LIST_FOREACH_SAFE(it, tmp, &o->fars)
+    {
+        struct outlet_conn *c = list_entry(it, struct outlet_conn, far_node);
+
+        if (outlet_far_silent(o, c)) {
+            epoll_ctl(o->epoll_fd, EPOLL_CTL_DEL, outlet_far_fd(c), NULL);
+            gone(o, c);
+        }
+    }
+}
+
+/* The stream is closed: does nobody have to be waited for? */
+static bool all_done(const outlet_t *o)
+{
+    bool done = true;
+
+    LIST_FOREACH(it, &o->fars)
+    {
+        done &= outlet_far_done(list_entry(it, struct outlet_conn, far_node));
+    }
+    return done || clock_now() > o->progress + o->far.linger;
+}
+
+/* What `wait` milliseconds (-1: any) become when the other clocks are looked at. */
+static int wait_ms(const outlet_t *o, int wait, bool paused, bool more, bool closing)
+{
+    int most = list_empty(&o->fars) ? -1 : (int)(o->far.silence * 250.) + 1;
+
+    if (paused)
+        return (int)(PAUSE * 1e3);
+    if (more)
+        return 0;
+    if (closing && (most < 0 || most > (int)(o->far.linger * 250.)))
+        most = (int)(o->far.linger * 250.) + 1;
+    return most >= 0 && (wait < 0 || wait > most) ? most : wait;
+}
+
+/* What the events of one pass say besides. */
+struct pass {
+    bool paused; /* there are no more descriptors */
+    bool rung;
+};
+
+static void door_event(outlet_t *o, const struct epoll_event *ev, struct pass *pass)
+{
+    uint64_t n;
+
+    if (ev->data.ptr == &o->stop_fd) {
+        if (read(o->stop_fd, &n, sizeof(n)) > 0) {
+            o->closing = pass->rung = true;
+            o->progress = clock_now();
+            listen_for(o, false);
+        }
+    } else if (ev->data.ptr == &o->bell_fd)
+        pass->rung = true;
+    else if (ev->data.ptr != &o->listen_fd && ev->data.ptr != &o->far.listen)
+        conn_ready(o, ev->data.ptr);
+    else if (!o->closing && !door_ready(o, *(int *)ev->data.ptr))
+        pass->paused = true;
 }
 
 static void *door_main(void *arg)
 {
     outlet_t *o = arg;
-    bool paused = false;
+    struct pass pass = {false, false};
+    bool more = false;
+    double look = 0.;
 
-    for (;;) {
+    while (!o->closing || !all_done(o)) {
         struct epoll_event ev[BATCH];
-        int wait = expire(o);
-        int n = epoll_wait(o->epoll_fd, ev, BATCH, paused ? (int)(PAUSE * 1e3) : wait);
+        int wait = wait_ms(o, expire(o), pass.paused, more, o->closing);
+        int n = epoll_wait(o->epoll_fd, ev, BATCH, wait);
 
-        if (paused)
+        if (pass.paused && !o->closing)
             listen_for(o, true);
-        paused = false;
-        for (int i = 0; i < n; i++) {
-            if (ev[i].data.ptr == &o->stop_fd)
-                return NULL;
-            if (ev[i].data.ptr != &o->listen_fd)
-                conn_ready(o, ev[i].data.ptr);
-            else if (!door_ready(o)) {
-                listen_for(o, false);
-                paused = true;
-            }
-        }
+        pass = (struct pass){false, false};
+        for (int i = 0; i < n; i++)
+            door_event(o, &ev[i], &pass);
+        if (pass.paused)
+            listen_for(o, false);
+        more = fars_serve(o, pass.rung);
+        fars_look(o, &look);
     }
+    return NULL;
 }
 
 static int name_bind(outlet_t *o, errmsg_t *err)
@@ -283,6 +438,8 @@ int outlet_door_open(outlet_t *o, errmsg_t *err)
 {
     struct epoll_event ev = {.events = EPOLLIN, .data.ptr = &o->listen_fd};
     struct epoll_event stop = {.events = EPOLLIN, .data.ptr = &o->stop_fd};
+    struct epoll_event bell = {.events = EPOLLIN, .data.ptr = &o->bell_fd};
+    struct epoll_event far = {.events = EPOLLIN, .data.ptr = &o->far.listen};
     sigset_t all;
     sigset_t old;
     int rc;
@@ -291,8 +448,11 @@ int outlet_door_open(outlet_t *o, errmsg_t *err)
         return -1;
     if ((o->epoll_fd = epoll_create1(EPOLL_CLOEXEC)) < 0 ||
         (o->stop_fd = eventfd(0, EFD_CLOEXEC)) < 0 ||
+        (o->bell_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0 ||
         epoll_ctl(o->epoll_fd, EPOLL_CTL_ADD, o->listen_fd, &ev) < 0 ||
-        epoll_ctl(o->epoll_fd, EPOLL_CTL_ADD, o->stop_fd, &stop) < 0)
+        epoll_ctl(o->epoll_fd, EPOLL_CTL_ADD, o->stop_fd, &stop) < 0 ||
+        epoll_ctl(o->epoll_fd, EPOLL_CTL_ADD, o->bell_fd, &bell) < 0 ||
+        (o->far.listen >= 0 && epoll_ctl(o->epoll_fd, EPOLL_CTL_ADD, o->far.listen, &far) < 0))
         return errmsg_fail(err, errno, "a stream cannot listen for readers: %s", strerror(errno));
     sigfillset(&all); /* signals are for the program's own threads */
     pthread_sigmask(SIG_SETMASK, &all, &old);
@@ -302,6 +462,12 @@ int outlet_door_open(outlet_t *o, errmsg_t *err)
         return errmsg_fail(err, rc, "a stream gets no thread: %s", strerror(rc));
     o->running = true;
     return 0;
+}
+
+static void fd_close(int fd)
+{
+    if (fd >= 0)
+        close(fd);
 }
 
 void outlet_door_close(outlet_t *o)
@@ -320,10 +486,9 @@ void outlet_door_close(outlet_t *o)
         list_remove(&c->node);
         outlet_conn_free(c);
     }
-    if (o->listen_fd >= 0)
-        close(o->listen_fd);
-    if (o->epoll_fd >= 0)
-        close(o->epoll_fd);
-    if (o->stop_fd >= 0)
-        close(o->stop_fd);
+    fd_close(o->listen_fd);
+    fd_close(o->far.listen);
+    fd_close(o->epoll_fd);
+    fd_close(o->stop_fd);
+    fd_close(o->bell_fd);
 }

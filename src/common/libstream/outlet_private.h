@@ -1,4 +1,5 @@
-/* What outlet.c (memory and steps) and outlet_door.c (who is admitted) share. */
+/* What outlet.c (memory and steps), outlet_door.c (who is admitted) and outlet_far.c (readers on
+ * other hosts) share. */
 #ifndef STREAM_OUTLET_PRIVATE_H
 #define STREAM_OUTLET_PRIVATE_H
 
@@ -9,6 +10,8 @@
 #include "libstream/lane.h"
 #include "libstream/outlet.h"
 #include "libutil/list.h"
+
+#define OUTLET_READERS_MAX 1024
 
 /* A published step. */
 struct outlet_step {
@@ -28,9 +31,11 @@ struct outlet_share {
 
 /* A connection: of a reader when it has a lane. */
 struct outlet_conn {
-    struct list_node node; /* in outlet.conns while it knocks, then in outlet.readers */
-    int fd;
-    double deadline; /* of its knock */
+    struct list_node node;     /* in outlet.knocking, then in outlet.readers */
+    int fd;                    /* -1 of a reader on another host */
+    struct outlet_far *far;    /* of one; else NULL */
+    struct list_node far_node; /* in outlet.fars when it is admitted */
+    double deadline;           /* of its knock */
     struct knock_want want;
     void *page;
     lane_tx_t *lane;
@@ -67,6 +72,7 @@ struct outlet {
     uint64_t nkept;     /* ever */
     uint64_t next_step; /* the least number that the next step may have */
     struct outlet_stats stats;
+    bool ended; /* no step follows */
 
     struct outlet_step *open; /* begun and not committed: the caller's thread */
     uint64_t open_size;
@@ -74,10 +80,16 @@ struct outlet {
 
     /* The door: its thread's, once that runs. */
     struct list_node knocking;
-    unsigned nknocking;
+    unsigned nknocking;     /* of this host, */
+    unsigned nknocking_far; /* and of others */
+    struct list_node fars;
+    struct outlet_far_opts far; /* listen is -1 without readers of other hosts */
+    bool closing;               /* the writer has closed the stream */
+    double progress;            /* when one of these has last got or released something */
     int listen_fd;
     int epoll_fd;
     int stop_fd;
+    int bell_fd; /* rings for the readers of other hosts */
     pthread_t thread;
     bool running;
 };
@@ -118,5 +130,26 @@ int outlet_door_open(outlet_t *o, errmsg_t *err);
 /* Admit nobody any more; readers stay.  NULL-safe for each part that was not opened. */
 void outlet_door_close(outlet_t *o);
 void outlet_conn_free(struct outlet_conn *c);
+/* A reader whose wishes are known: bound its queue, and let it into the group that it wants.  0, or
+ * an errno: it is not admitted. */
+int outlet_enter(outlet_t *o, struct outlet_conn *c);
+
+/* --- readers on other hosts: outlet_far.c, for the door's thread --- */
+
+/* Takes the descriptor; NULL with ENOMEM: it is still open. */
+struct outlet_far *outlet_far_create(int fd);
+void outlet_far_destroy(struct outlet_far *f); /* NULL-safe */
+/* Say what a new connection is to prove.  -1: it cannot be sent. */
+int outlet_far_greet(struct outlet_conn *c);
+/* Read what has come, if `readable`, and send what there is.  -1: the reader is gone, or not
+ * admitted. */
+int outlet_far_serve(outlet_t *o, struct outlet_conn *c, bool readable);
+int outlet_far_fd(const struct outlet_conn *c);
+/* Has something come that it did not read yet? */
+bool outlet_far_more(const struct outlet_conn *c);
+/* Does its host not answer any more? */
+bool outlet_far_silent(const outlet_t *o, const struct outlet_conn *c);
+/* Has it got everything, and the end? */
+bool outlet_far_done(const struct outlet_conn *c);
 
 #endif

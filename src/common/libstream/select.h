@@ -11,8 +11,8 @@
  *    }
  *
  * Two processes that both know the array and the box find the same part of a piece, with
- * stream_select_piece(): so one could send the other its elements only, in the order in which they
- * are in the piece, packed or in runs (copy.h).  At present all readers have the memory of pieces.
+ * stream_select_piece(): so a writer sends a reader on another host its elements only, in the order
+ * in which they are in the piece, packed or in runs (copy.h).
  *
  * Thread rules: any thread; a selection is constant.
  */

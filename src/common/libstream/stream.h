@@ -17,7 +17,7 @@
  * A stream is written by a group of processes, each with a rank in it, and read by any others.  A
  * step has the variables that each writer put, with one number for all of them; a reader sees a
  * step when all writers have ended it, and sees all of it.  Data go directly from process to
- * process.
+ * process, through shared memory on one host, and by TCP between hosts.
  *
  * Publish and subscribe among the programs of a workflow, with M writers and N readers, is the idea
  * of FLEXPATH [J. Dayal et al., "Flexpath: Type-Based Publish/Subscribe System for Large-Scale
@@ -72,17 +72,23 @@ struct flux_stream_opts {
      * before was ended.  For streams with one writer. */
     const char *group;
     const char *key;
+    /* The way of the data: "auto" (through memory on one host, else by TCP), "tcp" or "ring"
+     * (environment FLUX_STREAM_TRANSPORT, else "auto"); whether TCP is encrypted: "yes" or "no"
+     * (environment FLUX_STREAM_SECURE, else as brokers do it).  One end that wants it is enough. */
+    const char *transport;
+    const char *secure;
 };
 
 /* Join a stream.  `name`: 1 to 128 bytes without blanks.  `opts` may be NULL.  NULL with an error
  * message and EEXIST (a writer of this rank is there), EINVAL (a bad name or option), ETIMEDOUT
- * (not all writers, or readers, have come), EHOSTUNREACH (a writer is on another host), EOPNOTSUPP
- * (a group, and several writers), EEXIST (the group has another key), ENOSYS (the
+ * (not all writers, or readers, have come), EHOSTUNREACH (a writer cannot be reached from here),
+ * EOPNOTSUPP (a group, and several writers), EEXIST (the group has another key), ENOSYS (the
  * session has no module `stream`), or another errno. */
 flux_stream_t *flux_stream_open(flux_t *h, const char *name, enum flux_stream_mode mode,
                                 const struct flux_stream_opts *opts, errmsg_t *err);
 /* Readers of a closed writer get the steps that it has ended, and then the end.  NULL-safe, keeps
- * errno.  Before the handle is closed. */
+ * errno.  Before the handle is closed.  A writer waits for readers on other hosts until they have
+ * released all steps, or have neither read nor released anything for 30 seconds. */
 void flux_stream_close(flux_stream_t *s);
 /* Reader: leave the stream, so that no writer waits for it; what flux_stream_get() has found stays
  * mapped until flux_stream_close(), the only call that may follow, but its bytes may change.  For
@@ -169,8 +175,9 @@ uint32_t flux_stream_writers(const flux_stream_t *s);
 /* Name of the i-th variable that a writer put into the step; NULL: there are not as many. */
 const char *flux_stream_var(flux_stream_t *s, uint32_t writer, size_t i);
 /* The bytes of a variable of a writer, where the writer has put them, aligned to 64 bytes;
- * read-only, and constant until flux_stream_end_step().  0, or -1 with ENOENT or EINVAL and an
- * error message. */
+ * read-only, and constant until flux_stream_end_step().  Of a writer on another host they are sent
+ * now, if they are not here yet, and ECONNRESET means that it has ended before.  0, or -1 with
+ * ENOENT, EINVAL or ECONNRESET and an error message. */
 int flux_stream_get(flux_stream_t *s, uint32_t writer, const char *var, const void **data,
                     size_t *len, errmsg_t *err);
 
@@ -196,7 +203,9 @@ int flux_stream_inquire(flux_stream_t *s, uint32_t writer, const char *var,
  * gaps and in the array's order: in each dimension `count` elements, each `stride` behind the one
  * before, from `start` on.  `start` and `count` NULL: all of the array; `stride` NULL: 1.  -1 with
  * the errors of flux_stream_inquire(), ERANGE (outside of the array), ENOBUFS (`size` is too
- * small), or ENODATA (elements are in no piece; the others were copied), and an error message. */
+ * small), ENODATA (elements are in no piece; the others were copied), or ECONNRESET (a writer on
+ * another host has ended before), and an error message.  Writers on other hosts send only the
+ * elements of the box. */
 int flux_stream_get_box(flux_stream_t *s, const char *var, const uint64_t *start,
                         const uint64_t *count, const uint64_t *stride, void *buf, size_t size,
                         errmsg_t *err);

@@ -6,6 +6,8 @@
  *    attribute   of        what
  *    name                  of the streams that are meant: a pattern (fnmatch(3))
  *    timeout     both      duration of opening
+ *    transport   both      auto, tcp or ring
+ *    secure      both      yes or no
  *    policy      readers   struct flux_stream_opts, also of those below
  *    depth       readers
  *    bytes       readers   a size: 64M
@@ -48,6 +50,8 @@ static const struct setting {
     {"policy", TEXT, offsetof(struct flux_stream_opts, policy)},
     {"group", TEXT, offsetof(struct flux_stream_opts, group)},
     {"key", TEXT, offsetof(struct flux_stream_opts, key)},
+    {"transport", TEXT, offsetof(struct flux_stream_opts, transport)},
+    {"secure", TEXT, offsetof(struct flux_stream_opts, secure)},
     {"depth", COUNT, offsetof(struct flux_stream_opts, depth)},
     {"keep", COUNT, offsetof(struct flux_stream_opts, keep)},
     {"readers", COUNT, offsetof(struct flux_stream_opts, readers)},

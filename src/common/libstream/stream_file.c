@@ -104,7 +104,7 @@ int stream_file_record(flux_stream_t *s, tape_write_t *w, errmsg_t *err)
     if (!s->blocks && !(s->blocks = calloc(s->nsources, sizeof(*s->blocks))))
         return errmsg_fail(err, ENOMEM, "out of memory to record stream '%s'", s->name);
     for (uint32_t i = 0; i < s->nsources; i++) {
-        if (!stream_reader_block(s, i, err))
+        if (!stream_reader_whole(s, i, err))
             return -1;
         s->blocks[i] = (struct tape_block){s->sources[i].steps[0].data, s->sources[i].steps[0].len};
     }
@@ -113,7 +113,7 @@ int stream_file_record(flux_stream_t *s, tape_write_t *w, errmsg_t *err)
 
 int flux_stream_put_all(flux_stream_t *to, flux_stream_t *from, uint32_t writer, errmsg_t *err)
 {
-    block_t *b = stream_reader_block(from, writer, err);
+    block_t *b = stream_reader_whole(from, writer, err);
     const struct block_var *v;
 
     if (!b)
@@ -122,7 +122,7 @@ int flux_stream_put_all(flux_stream_t *to, flux_stream_t *from, uint32_t writer,
         return errmsg_fail(err, EINVAL, "stream '%s' was opened for reading", to->name);
     for (size_t i = 0; (v = block_at(b, i)); i++) {
         if (stream_writer_put(to, v->name, v->desc, v->desc_len,
-                              stream_reader_value(from, writer, v), v->len, err) < 0)
+                              stream_reader_value(from, writer, v, err), v->len, err) < 0)
             return -1;
     }
     return 0;

@@ -306,12 +306,15 @@ static void box_init(struct stream_box *box, const struct stream_shape *sh, cons
     }
 }
 
-/* Copy one part.  0, or -1. */
-static int part_copy(flux_stream_t *s, const stream_array_t *a, const char *var,
-                     const struct stream_part *part, void *buf, errmsg_t *err)
+/* Ask for one part, which is here already if its writer is on this host.  0, or -1. */
+static int part_ask(flux_stream_t *s, const stream_array_t *a, const char *var,
+                    const struct stream_box *box, const struct stream_part *part, void *buf,
+                    errmsg_t *err)
 {
+    struct stream_source *src = &s->sources[part->rank];
     block_t *b = stream_reader_block(s, part->rank, err);
     const struct block_var *v = b ? block_find(b, var) : NULL;
+    struct inlet_value val;
 
     if (!b)
         return -1;
@@ -320,8 +323,34 @@ static int part_copy(flux_stream_t *s, const stream_array_t *a, const char *var,
                            "rank %u of the writers of stream '%s' has another number of bytes of "
                            "variable '%s' than it says",
                            part->rank, s->name, var);
-    stream_copy(part, stream_reader_value(s, part->rank, v), buf);
-    return 0;
+    val = (struct inlet_value){(uint32_t)(v - block_at(b, 0)), v->off, v->len};
+    return inlet_ask(src->in, &src->steps[0], &val, box, part, buf, err);
+}
+
+/* Ask all writers first, so that those on other hosts send at the same time.  0, or -1. */
+static int parts_get(flux_stream_t *s, const stream_array_t *a, const char *var,
+                     const struct stream_box *box, const stream_select_t *sel, void *buf,
+                     errmsg_t *err)
+{
+    size_t n = stream_select_count(sel);
+    size_t asked = 0;
+    int rc = 0;
+
+    for (; rc == 0 && asked < n; asked++)
+        rc = part_ask(s, a, var, box, stream_select_part(sel, asked), buf, err);
+    for (size_t i = 0; i < asked; i++) {
+        inlet_t *in = s->sources[stream_select_part(sel, i)->rank].in;
+
+        if (rc == 0)
+            rc = inlet_answer(in, err);
+        else {
+            int saved = errno;
+
+            inlet_forget(in);
+            errno = saved;
+        }
+    }
+    return rc;
 }
 
 int flux_stream_get_box(flux_stream_t *s, const char *var, const uint64_t *start,
@@ -350,9 +379,7 @@ int flux_stream_get_box(flux_stream_t *s, const char *var, const uint64_t *start
                     "than %zu bytes",
                     var, s->name, stream_select_elems(sel), size);
     else {
-        rc = 0;
-        for (size_t i = 0; rc == 0 && i < stream_select_count(sel); i++)
-            rc = part_copy(s, a, var, stream_select_part(sel, i), buf, err);
+        rc = parts_get(s, a, var, &box, sel, buf, err);
         if (rc == 0 && stream_select_missing(sel) > 0)
             rc = errmsg_fail(err, ENODATA,
                              "variable '%s' of stream '%s': no writer has %" PRIu64

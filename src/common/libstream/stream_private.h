@@ -10,6 +10,7 @@
 #include "libstream/knock.h"
 #include "libstream/outlet.h"
 #include "libstream/stream.h"
+#include "libstream/stream_way.h"
 #include "libstream/tape.h"
 #include "libutil/hmap.h"
 
@@ -19,7 +20,7 @@
 struct stream_source {
     inlet_t *in; /* NULL: this writer has not come yet, or its steps are in a file */
     uint64_t writer;
-    char key[2 * KNOCK_KEY_LEN + 1]; /* its capability, by which it is known again */
+    char *address; /* by which it is known again */
     bool has[2];
     struct inlet_step steps[2]; /* HEAD, and what follows it if that was looked for */
     block_t *block;             /* of the head, once it was asked for */
@@ -44,6 +45,9 @@ struct flux_stream {
 
     /* Reader. */
     struct knock_want want;
+    struct stream_way way;
+    const char *secure;            /* the option, while it is opened */
+    int encrypts;                  /* see stream_way_secure(); -1: not known yet */
     struct stream_source *sources; /* by rank of the writer */
     uint32_t nsources;
     bool begun;
@@ -55,7 +59,11 @@ struct flux_stream {
 
 /* What writer number `writer` has put into the step that was begun; NULL with an error message. */
 block_t *stream_reader_block(flux_stream_t *s, uint32_t writer, errmsg_t *err);
-const void *stream_reader_value(flux_stream_t *s, uint32_t writer, const struct block_var *v);
+/* The value of a variable in its place; NULL with an error message if it cannot be sent. */
+const void *stream_reader_value(flux_stream_t *s, uint32_t writer, const struct block_var *v,
+                                errmsg_t *err);
+/* stream_reader_block(), and have the values of all its variables in their places. */
+block_t *stream_reader_whole(flux_stream_t *s, uint32_t writer, errmsg_t *err);
 
 /* 0, or -1 with errno and an error message. */
 int stream_writer_open(flux_stream_t *s, const struct flux_stream_opts *opts, errmsg_t *err);

@@ -1,7 +1,8 @@
 /* stream_reader.c - a process that reads a stream.
  *
  * The module `stream` tells who the writers are; this process connects to each of them (inlet.h),
- * and then needs the module only to learn why one has gone.  Each writer's steps come in rising
+ * through memory or by TCP as the module says, and then needs the module only to learn why one has
+ * gone.  Each writer's steps come in rising
  * order, so the steps that all have are found like equal numbers in sorted lists: the largest
  * number that is at the head of any list is the next candidate; smaller ones cannot be complete any
  * more, and are released.
@@ -74,6 +75,7 @@ void stream_reader_close(flux_stream_t *s)
     for (uint32_t i = 0; i < s->nsources; i++) {
         block_destroy(s->sources[i].block);
         inlet_destroy(s->sources[i].in);
+        free(s->sources[i].address);
     }
     free(s->sources);
     hmap_destroy(s->arrays);
@@ -81,25 +83,51 @@ void stream_reader_close(flux_stream_t *s)
 
 /* --- opening --- */
 
+/* By TCP.  NULL with an error message. */
+static inlet_t *source_far(flux_stream_t *s, const struct stream_member *m,
+                           const unsigned char *secret, double timeout, errmsg_t *err)
+{
+    struct inlet_far_opts far = {.address = m->address,
+                                 .secret = secret,
+                                 .reader = m->reader,
+                                 .expires = m->expires,
+                                 .silence = s->way.silence};
+
+    if (!*m->address || s->way.ring) {
+        errmsg_fail(err, EHOSTUNREACH,
+                    s->way.ring
+                        ? "stream '%s' is written on host %.80s, without shared memory"
+                        : "stream '%s' is written on host %.80s, and only for readers there",
+                    s->name, m->host);
+        return NULL;
+    }
+    if (s->encrypts < 0 && (s->encrypts = stream_way_secure(s->h, s->secure, err)) < 0)
+        return NULL;
+    far.secure = s->encrypts;
+    return inlet_connect_far(&far, &s->want, timeout, err);
+}
+
 static int source_open(flux_stream_t *s, const struct stream_member *m, double timeout,
                        errmsg_t *err)
 {
     unsigned char key[KNOCK_KEY_LEN];
-    char host[256] = "";
+    struct stream_source *src = &s->sources[m->rank];
 
     if (m->rank >= s->nsources || strlen(m->key) != 2 * sizeof(key) ||
         hex_decode(key, m->key, sizeof(key)) < 0)
         return errmsg_fail(err, EPROTO, "stream '%s' has a writer that is malformed", s->name);
-    gethostname(host, sizeof(host) - 1);
-    if (strcmp(host, m->host) != 0)
-        return errmsg_fail(err, EHOSTUNREACH,
-                           "stream '%s' is written on host %.80s: it can be read only there",
-                           s->name, m->host);
-    inlet_destroy(s->sources[m->rank].in);
-    s->sources[m->rank].writer = m->writer;
-    strcpy(s->sources[m->rank].key, m->key);
-    s->sources[m->rank].in = inlet_connect(m->address, key, &s->want, timeout, err);
-    return s->sources[m->rank].in ? 0 : -1;
+    inlet_destroy(src->in);
+    free(src->address);
+    src->writer = m->writer;
+    if (!(src->address = strdup(m->address)))
+        src->in = NULL;
+    else if (m->far)
+        src->in = source_far(s, m, key, timeout, err);
+    else
+        src->in = inlet_connect(m->address, key, &s->want, timeout, err);
+    if (!src->address)
+        return errmsg_fail(err, ENOMEM, "out of memory");
+    return src->in ? 0 : -1;
 }
 
 /* Connect to the writers of a response.  Returns how many are missing, or -1. */
@@ -153,13 +181,16 @@ static int want(flux_stream_t *s, const struct flux_stream_opts *opts, errmsg_t 
 
 int stream_reader_open(flux_stream_t *s, const struct flux_stream_opts *opts, errmsg_t *err)
 {
-    struct stream_read r = {s->name, true};
+    struct stream_read r = {.name = s->name, .wait = true, .place = s->way.place};
     double timeout = opts->timeout != 0. ? opts->timeout : STREAM_OPEN_TIMEOUT;
     double until = timeout < 0. ? INFINITY : clock_now() + timeout;
     int missing = 1;
 
-    if (want(s, opts, err) < 0)
+    if (want(s, opts, err) < 0 || stream_way_get(&s->way, opts, err) < 0)
         return -1;
+    s->secure = opts->secure;
+    s->encrypts = -1;
+    r.far = s->way.tcp;
     if (!(s->f = flux_rpc_struct(s->h, "stream.read", &stream_read_schema, &r, FLUX_NODEID_ANY,
                                  FLUX_MSGF_STREAMING)))
         return errmsg_fail(err, errno, "stream '%s' cannot be opened: %s", s->name,
@@ -204,7 +235,8 @@ static void renumber(flux_stream_t *s, const struct stream_members *ms)
     json_array_foreach(ms->writers, i, item)
     {
         if (flux_schema_decode_json(&stream_member_schema, item, &m, NULL) == 0 &&
-            m.rank < s->nsources && strcmp(m.key, s->sources[m.rank].key) == 0)
+            m.rank < s->nsources && s->sources[m.rank].address &&
+            strcmp(m.address, s->sources[m.rank].address) == 0)
             s->sources[m.rank].writer = m.writer;
     }
 }
@@ -398,9 +430,24 @@ block_t *stream_reader_block(flux_stream_t *s, uint32_t writer, errmsg_t *err)
     return src->block;
 }
 
-const void *stream_reader_value(flux_stream_t *s, uint32_t writer, const struct block_var *v)
+const void *stream_reader_value(flux_stream_t *s, uint32_t writer, const struct block_var *v,
+                                errmsg_t *err)
 {
-    return (const char *)s->sources[writer].steps[HEAD].data + v->off;
+    struct stream_source *src = &s->sources[writer];
+    struct inlet_value val = {(uint32_t)(v - block_at(src->block, 0)), v->off, v->len};
+
+    if (inlet_fetch(src->in, &src->steps[HEAD], &val, err) < 0)
+        return NULL;
+    return (const char *)src->steps[HEAD].data + v->off;
+}
+
+block_t *stream_reader_whole(flux_stream_t *s, uint32_t writer, errmsg_t *err)
+{
+    block_t *b = stream_reader_block(s, writer, err);
+
+    if (b && inlet_fetch_all(s->sources[writer].in, &s->sources[writer].steps[HEAD], err) < 0)
+        return NULL;
+    return b;
 }
 
 const char *flux_stream_var(flux_stream_t *s, uint32_t writer, size_t i)
@@ -423,7 +470,6 @@ int flux_stream_get(flux_stream_t *s, uint32_t writer, const char *var, const vo
         return errmsg_fail(err, ENOENT,
                            "step %" PRIu64 " of stream '%s' has no variable '%.127s' of rank %u",
                            s->step, s->name, var, writer);
-    *data = stream_reader_value(s, writer, v);
     *len = v->len;
-    return 0;
+    return (*data = stream_reader_value(s, writer, v, err)) ? 0 : -1;
 }

@@ -7,7 +7,9 @@ static const struct flux_field write_fields[] = {
     FLUX_FIELD_U32(struct stream_write, rank, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U32(struct stream_write, size, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_STR(struct stream_write, host, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_STR(struct stream_write, place, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_STR(struct stream_write, address, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_STR(struct stream_write, far, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_STR(struct stream_write, key, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_END,
 };
@@ -55,6 +57,8 @@ const struct flux_schema stream_text_schema = FLUX_SCHEMA(struct stream_text, te
 static const struct flux_field read_fields[] = {
     FLUX_FIELD_STR(struct stream_read, name, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_BOOL(struct stream_read, wait, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_STR(struct stream_read, place, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_BOOL(struct stream_read, far, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_END,
 };
 const struct flux_schema stream_read_schema = FLUX_SCHEMA(struct stream_read, read_fields);
@@ -65,6 +69,9 @@ static const struct flux_field member_fields[] = {
     FLUX_FIELD_STR(struct stream_member, host, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_STR(struct stream_member, address, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_STR(struct stream_member, key, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_BOOL(struct stream_member, far, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stream_member, reader, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stream_member, expires, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_END,
 };
 const struct flux_schema stream_member_schema = FLUX_SCHEMA(struct stream_member, member_fields);

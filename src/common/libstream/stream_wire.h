@@ -11,8 +11,10 @@ struct stream_write {
     uint32_t rank; /* of `size` processes that write the stream together */
     uint32_t size;
     const char *host;
-    const char *address; /* where readers of this host connect */
-    const char *key;     /* what they show there: hexadecimal digits */
+    const char *place;   /* of host and network namespace: hostnet_get() */
+    const char *address; /* where readers of this place connect */
+    const char *far;     /* where others do, far_addr.h; "": they cannot */
+    const char *key;     /* of which their capabilities are made: hexadecimal digits */
 };
 extern const struct flux_schema stream_write_schema;
 
@@ -54,6 +56,8 @@ extern const struct flux_schema stream_text_schema;
 struct stream_read {
     const char *name;
     bool wait; /* for the first writer */
+    const char *place;
+    bool far; /* the way of readers of other places, whatever the place is */
 };
 extern const struct flux_schema stream_read_schema;
 
@@ -61,8 +65,12 @@ struct stream_member {
     uint64_t writer;
     uint32_t rank;
     const char *host;
-    const char *address;
-    const char *key;
+    const char *address; /* for this reader */
+    const char *key;     /* what it shows there, hexadecimal digits: the writer's; or, if it is far,
+                            the secret of far_key_grant(), and what that grants: */
+    bool far;
+    uint64_t reader;
+    uint64_t expires;
 };
 extern const struct flux_schema stream_member_schema;
 

@@ -32,11 +32,15 @@ int stream_writer_open(flux_stream_t *s, const struct flux_stream_opts *opts, er
     unsigned char key[KNOCK_KEY_LEN];
     char digits[2 * KNOCK_KEY_LEN + 1];
     char host[256] = "";
+    char far[FAR_ADDR_MAX];
     struct outlet_opts o = {.key = key, .evict = opts->evict, .keep = opts->keep};
+    struct stream_way way;
     struct stream_write w = {.name = s->name,
                              .rank = opts->rank,
                              .size = opts->size > 0 ? opts->size : 1,
                              .host = host,
+                             .place = way.place,
+                             .far = far,
                              .key = digits};
     double timeout = opts->timeout != 0. ? opts->timeout : STREAM_OPEN_TIMEOUT;
     struct stream_written out;
@@ -48,7 +52,9 @@ int stream_writer_open(flux_stream_t *s, const struct flux_stream_opts *opts, er
     *hex_encode(digits, key, sizeof(key)) = '\0';
     if (!(s->vars = block_create()))
         return errmsg_fail(err, ENOMEM, "out of memory");
-    if (!(s->out = outlet_create(&o, err)))
+    if (stream_way_get(&way, opts, err) < 0 ||
+        stream_way_listen(&way, s->h, s->name, opts, &o.far, far, err) < 0 ||
+        !(s->out = outlet_create(&o, err)))
         return -1;
     w.address = outlet_name(s->out);
     s->f = flux_rpc_struct(s->h, "stream.write", &stream_write_schema, &w, FLUX_NODEID_ANY,

@@ -9,6 +9,10 @@
  * that there are, and then those that join or leave.  Whatever happens during one pass of the
  * reactor goes to a reader as one response.
  *
+ * A reader of the writer's place, which is its host and network namespace, is told the writer's own
+ * key, and joins through memory; one of another place gets a capability for this stream, this
+ * reader and a limited time (libstream/far_key.h), with which it joins by TCP.
+ *
  * Invariants:
  *  1. A stream exists as long as it has a writer or a reader.
  *  2. Writers are numbered across all streams, so that a number never means another writer as long
@@ -41,7 +45,9 @@
 #include "libservice/claim.h"
 #include "libservice/session.h"
 #include "libservice/setup.h"
+#include "libstream/far_key.h"
 #include "libstream/stream_wire.h"
+#include "libutil/hex.h"
 #include "libutil/hmap.h"
 #include "libutil/invariant.h"
 #include "libutil/list.h"
@@ -50,6 +56,7 @@
 #define PLACE_MAX_LEN 255 /* bytes of a host, an address, a key */
 #define FORMAT_MAX_LEN ((size_t)512 * 1024)
 #define STREAMS_MAX 16384
+#define GRANT_SECONDS 120 /* that a reader has to connect to a writer elsewhere */
 #define MEMBERS_MAX 65536 /* writers and readers, of all streams */
 
 struct ctx {
@@ -63,7 +70,8 @@ struct ctx {
     uint64_t writers;
     uint64_t readers;
     uint64_t opened;
-    uint64_t last; /* number of the last writer that joined any stream */
+    uint64_t last;    /* number of the last writer that joined any stream, */
+    uint64_t granted; /* and of the last reader */
 };
 
 struct stream {
@@ -87,7 +95,9 @@ struct writer {
     struct stream *s;
     flux_msg_t *req;
     uint64_t id;
-    struct stream_member at; /* its strings belong to it */
+    struct stream_member at; /* for readers of its place; its strings belong to it */
+    char *place;
+    char *far; /* where readers of other places connect */
     struct stream_count count;
     double counted; /* when; 0: never */
     double rate;
@@ -99,6 +109,9 @@ struct reader {
     struct stream *s;
     flux_msg_t *req;
     uint64_t seen; /* the last writer that it was told of */
+    uint64_t id;
+    char *place;
+    bool far; /* it goes the way of other places anyway */
 };
 
 /* --- streams --- */
@@ -187,6 +200,8 @@ static void writer_free(struct writer *w)
     free((char *)w->at.host);
     free((char *)w->at.address);
     free((char *)w->at.key);
+    free(w->place);
+    free(w->far);
     free(w);
 }
 
@@ -222,6 +237,8 @@ static void writer_gone(struct claim *c, bool canceled)
 /* -1 after answering the request. */
 static int write_check(struct ctx *ctx, const flux_msg_t *req, const struct stream_write *in)
 {
+    unsigned char key[FAR_KEY_LEN];
+
     if (!flux_msg_has_flag(req, FLUX_MSGF_STREAMING))
         return flux_respond_error(ctx->h, req, EPROTO, "stream.write must be a streaming request"),
                -1;
@@ -236,8 +253,12 @@ static int write_check(struct ctx *ctx, const flux_msg_t *req, const struct stre
                                   MEMBERS_MAX),
                -1;
     if (strlen(in->host) > PLACE_MAX_LEN || strlen(in->address) > PLACE_MAX_LEN ||
-        strlen(in->key) > PLACE_MAX_LEN)
+        strlen(in->far) > PLACE_MAX_LEN || strlen(in->place) > PLACE_MAX_LEN)
         return flux_respond_error(ctx->h, req, EINVAL, "stream '%.128s': the address is too long",
+                                  in->name),
+               -1;
+    if (strlen(in->key) != 2 * sizeof(key) || hex_decode(key, in->key, sizeof(key)) < 0)
+        return flux_respond_error(ctx->h, req, EINVAL, "stream '%.128s': the key is malformed",
                                   in->name),
                -1;
     return 0;
@@ -285,7 +306,8 @@ static struct writer *writer_create(struct stream *s, const flux_msg_t *req,
     w->s = s;
     w->at.rank = in->rank;
     if (!(w->at.host = strdup(in->host)) || !(w->at.address = strdup(in->address)) ||
-        !(w->at.key = strdup(in->key)) ||
+        !(w->at.key = strdup(in->key)) || !(w->place = strdup(in->place)) ||
+        !(w->far = strdup(in->far)) ||
         claim_take(s->ctx->claims, &w->claim, req, writer_gone) < 0) {
         writer_free(w);
         return NULL;
@@ -389,6 +411,7 @@ static void reader_free(struct reader *r)
     list_remove(&r->node);
     r->s->ctx->readers--;
     flux_msg_destroy(r->req);
+    free(r->place);
     free(r);
 }
 
@@ -401,6 +424,29 @@ static void reader_gone(struct claim *c, bool canceled)
                        claim_gone_why(canceled));
     reader_free(r);
     stream_unused(s);
+}
+
+/* What a reader is told of a writer: where it is, and what the reader shows there. */
+static json_t *member_encode(const struct reader *r, const struct writer *w)
+{
+    struct far_grant g = {.stream = r->s->name, .reader = r->id};
+    unsigned char key[FAR_KEY_LEN];
+    unsigned char secret[FAR_KEY_LEN];
+    char digits[2 * FAR_KEY_LEN + 1];
+    struct stream_member m = w->at;
+
+    if (!r->far && strcmp(r->place, w->place) == 0)
+        return flux_schema_encode_json(&stream_member_schema, &m);
+    g.expires = (uint64_t)flux_reactor_wall(flux_get_reactor(r->s->ctx->h)) + GRANT_SECONDS;
+    hex_decode(key, w->at.key, sizeof(key));
+    far_key_grant(secret, key, &g);
+    *hex_encode(digits, secret, sizeof(secret)) = '\0';
+    m.address = w->far;
+    m.key = digits;
+    m.far = true;
+    m.reader = g.reader;
+    m.expires = g.expires;
+    return flux_schema_encode_json(&stream_member_schema, &m);
 }
 
 /* Tell a reader what is new to it.  -1: it has no request any more. */
@@ -416,8 +462,7 @@ static int reader_tell(struct reader *r)
     while (it->prev != &s->writers && list_entry(it->prev, struct writer, node)->id > r->seen)
         it = it->prev;
     for (; rc == 0 && it != &s->writers; it = it->next) {
-        json_t *o = flux_schema_encode_json(&stream_member_schema,
-                                            &list_entry(it, struct writer, node)->at);
+        json_t *o = member_encode(r, list_entry(it, struct writer, node));
 
         rc = o ? json_array_append_new(out.writers, o) : -1;
     }
@@ -475,13 +520,17 @@ static void read_cb(flux_t *h, const flux_msg_t *req, void *arg)
     else if (!in.wait && (!s || list_empty(&s->writers)))
         flux_respond_error(h, req, ENOENT, "nobody writes a stream '%.128s'", in.name);
     else if ((s = stream_for(ctx, req, in.name))) {
-        if (!(r = calloc(1, sizeof(*r))) ||
+        if (!(r = calloc(1, sizeof(*r))) || !(r->place = strdup(in.place)) ||
             claim_take(ctx->claims, &r->claim, req, reader_gone) < 0) {
+            if (r)
+                free(r->place);
             free(r);
             flux_respond_error(h, req, ENOMEM, "out of memory for stream '%s'", s->name);
         } else {
             r->s = s;
             r->req = flux_msg_incref(req);
+            r->id = ++ctx->granted;
+            r->far = in.far;
             list_append(&s->readers, &r->node);
             ctx->readers++;
             ctx->opened++;

@@ -574,13 +574,17 @@ class Handle:
         evict: float = 0.0,
         keep: int = 0,
         timeout: Optional[float] = 30.0,
+        transport: Optional[str] = None,
+        secure: Optional[bool] = None,
     ) -> StreamWriter:
         """Open a stream for writing: as writer `rank` of a group of `size`.
 
         `evict`: give up readers that make it wait for as many seconds without releasing a step (0:
-        never). `keep`: steps kept for readers that come later.
+        never). `keep`: steps kept for readers that come later. `transport`: "auto", "tcp" or
+        "ring"; `secure`: encrypt TCP, whatever the session does.
         """
         options = {"rank": rank, "size": size, "evict": evict, "keep": keep, "timeout": timeout}
+        options.update(transport=transport, secure=secure)
         return StreamWriter(self, name, options)
 
     def stream_reader(
@@ -593,6 +597,8 @@ class Handle:
         group: Optional[str] = None,
         key: Optional[str] = None,
         timeout: Optional[float] = 30.0,
+        transport: Optional[str] = None,
+        secure: Optional[bool] = None,
     ) -> StreamReader:
         """Open a stream for reading, when all its writers are there, within `timeout` seconds.
 
@@ -600,10 +606,10 @@ class Handle:
         "drop-newest", "latest" or "sample:K". `depth`, `max_bytes`: steps in the queue, and their
         bytes if they are more than 2. 0 is the default of flux-stream(3). `group`: each step goes to
         one member of it, and to another one if that member does not end it; `key`: the variable of
-        which steps with equal values are in order.
+        which steps with equal values are in order. `transport`, `secure`: as of a writer.
         """
         options = {"policy": policy, "depth": depth, "bytes": max_bytes, "timeout": timeout}
-        options.update(group=group, key=key)
+        options.update(group=group, key=key, transport=transport, secure=secure)
         return StreamReader(self, name, options)
 
     @property

@@ -65,7 +65,9 @@ class _Stream:
     def __init__(self, handle: "Handle", name: str, mode: int, options: dict) -> None:
         handle._check()
         err = ffi.new("errmsg_t *")
-        texts = {name: options.pop(name, None) for name in ("policy", "group", "key")}
+        secure = options.pop("secure")
+        texts = {name: options.pop(name, None) for name in ("policy", "group", "key", "transport")}
+        texts["secure"] = None if secure is None else "yes" if secure else "no"
         timeout = options["timeout"]
         # 0 would be the default of libstream.
         options["timeout"] = -1.0 if timeout is None else max(timeout, 1e-3)

@@ -1,4 +1,5 @@
-/* check_outlet.c - a writer and its readers on one host: policies, deaths, strangers, leftovers. */
+/* check_outlet.c - a writer and its readers: policies, deaths, strangers, leftovers.  What has to
+ * be the same on one host and between hosts is tested in both ways. */
 #include "config.h"
 #include <dirent.h>
 #include <errno.h>
@@ -16,105 +17,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "libstream/inlet.h"
+#include "ends.h"
 #include "libstream/lane.h"
-#include "libstream/outlet.h"
 #include "libutil/test/suite.h"
-
-#define STEP_LEN 100000
-
-static const unsigned char key[KNOCK_KEY_LEN] = "the capability of this stream...";
-static errmsg_t err;
-
-static outlet_t *writer(double evict, uint32_t keep)
-{
-    struct outlet_opts opts = {.key = key, .space = 64 << 20, .evict = evict, .keep = keep};
-    outlet_t *o = outlet_create(&opts, &err);
-
-    ck_assert_msg(o != NULL, "%s", err.text);
-    return o;
-}
-
-static inlet_t *reader(outlet_t *o, const char *policy, uint32_t depth)
-{
-    struct knock_want w;
-    inlet_t *i;
-
-    knock_want_init(&w);
-    ck_assert_int_eq(knock_policy_parse(&w, policy, &err), 0);
-    if (depth > 0)
-        w.depth = depth;
-    i = inlet_connect(outlet_name(o), key, &w, 30., &err);
-    ck_assert_msg(i != NULL, "%s", err.text);
-    return i;
-}
-
-static int put_wait(outlet_t *o, uint64_t step, double timeout)
-{
-    void *buf;
-    int rc = outlet_begin(o, step, STEP_LEN, timeout, &buf, &err);
-
-    if (rc == 0) {
-        memset(buf, (int)step, STEP_LEN);
-        ck_assert_int_eq(outlet_commit(o, STEP_LEN - step), 0);
-    }
-    return rc;
-}
-
-static void put(outlet_t *o, uint64_t step)
-{
-    ck_assert_msg(put_wait(o, step, 0.) == 0, "%s", err.text);
-}
-
-static void check(const struct inlet_step *s, uint64_t step)
-{
-    const unsigned char *p = s->data;
-    unsigned differ = 0;
-
-    ck_assert_uint_eq(s->step, step);
-    ck_assert_uint_eq(s->len, STEP_LEN - step);
-    for (uint64_t i = 0; i < s->len; i++)
-        differ |= p[i] ^ (unsigned char)step;
-    ck_assert_uint_eq(differ, 0);
-}
-
-static struct inlet_step get(inlet_t *i, uint64_t step)
-{
-    struct inlet_step s;
-
-    ck_assert_msg(inlet_next(i, 30., &s, &err) == 1, "%s", err.text);
-    check(&s, step);
-    return s;
-}
-
-static void get_release(inlet_t *i, uint64_t step)
-{
-    struct inlet_step s = get(i, step);
-
-    ck_assert_int_eq(inlet_release(i, &s), 0);
-}
-
-static void get_error(inlet_t *i, int errnum)
-{
-    struct inlet_step s;
-
-    ck_assert_int_eq(inlet_next(i, errnum == ETIMEDOUT ? 0. : 30., &s, &err), -1);
-    ck_assert_msg(errno == errnum, "%s", err.text);
-}
-
-static struct outlet_stats stats(outlet_t *o)
-{
-    struct outlet_stats st;
-
-    outlet_get_stats(o, &st);
-    return st;
-}
-
-static void wait_readers(outlet_t *o, unsigned n)
-{
-    while (stats(o).readers != n)
-        poll(NULL, 0, 1);
-}
 
 /* Mappings of streams that a core file would contain, which would take long. */
 static unsigned dumped(void)
@@ -134,6 +39,13 @@ static unsigned dumped(void)
     }
     fclose(f);
     return n;
+}
+
+/* A writer whose readers come by this way. */
+static outlet_t *writer_by(int way, double evict, uint32_t keep)
+{
+    ends_way = (enum way)way;
+    return writer(evict, keep);
 }
 
 START_TEST(steps)
@@ -194,7 +106,7 @@ END_TEST
 
 START_TEST(policies)
 {
-    outlet_t *o = writer(0., 0);
+    outlet_t *o = writer_by(_i, 0., 0);
     inlet_t *oldest = reader(o, "drop-oldest", 3);
     inlet_t *newest = reader(o, "drop-newest", 3);
     inlet_t *latest = reader(o, "latest", 3);
@@ -216,7 +128,7 @@ START_TEST(policies)
     get_release(sample, 4);
     get_release(sample, 8);
     ck_assert_uint_eq(stats(o).dropped, 6 + 6 + 7);
-    ck_assert_uint_eq(stats(o).live, 0);
+    wait_live(o, 0);
     for (uint64_t step = 10; step <= 12; step++)
         put(o, step);
     get_release(newest, 10);
@@ -241,7 +153,7 @@ static void *release_later(void *arg)
 /* A writer waits for a reader that blocks it, and is woken. */
 START_TEST(block)
 {
-    outlet_t *o = writer(0., 0);
+    outlet_t *o = writer_by(_i, 0., 0);
     inlet_t *i = reader(o, "block", 2);
     struct knock_want w;
     inlet_t *bytes;
@@ -261,7 +173,7 @@ START_TEST(block)
     /* By bytes: at least two steps, however large. */
     knock_want_init(&w);
     w.bytes = STEP_LEN * 3;
-    bytes = inlet_connect(outlet_name(o), key, &w, 30., &err);
+    bytes = reader_try(writer_address(o), &w);
     wait_readers(o, 1);
     for (uint64_t step = 201; step <= 203; step++)
         put(o, step);
@@ -269,7 +181,7 @@ START_TEST(block)
     inlet_destroy(bytes);
     wait_readers(o, 0);
     w.bytes = 1;
-    bytes = inlet_connect(outlet_name(o), key, &w, 30., &err);
+    bytes = reader_try(writer_address(o), &w);
     wait_readers(o, 1);
     put(o, 204);
     put(o, 205);
@@ -282,20 +194,20 @@ END_TEST
 /* The queue of one reader cannot take all the memory, whatever it asks for. */
 START_TEST(greedy)
 {
-    outlet_t *o = writer(0., 0);
+    outlet_t *o = writer_by(_i, 0., 0);
     struct knock_want w;
     inlet_t *i;
     uint64_t step = 1;
 
     knock_want_init(&w);
     w.bytes = UINT64_MAX;
-    i = inlet_connect(outlet_name(o), key, &w, 30., &err);
+    i = reader_try(writer_address(o), &w);
     wait_readers(o, 1);
     while (put_wait(o, step, 0.) == 0)
         step++;
     ck_assert_msg(errno == ETIMEDOUT, "%s", err.text);
     get_release(i, 1);
-    put(o, step);
+    ck_assert_int_eq(put_wait(o, step, -1.), 0);
     inlet_destroy(i);
     outlet_destroy(o);
 }
@@ -304,7 +216,7 @@ END_TEST
 /* A reader that holds its steps for too long is told; what it holds stays as it is. */
 START_TEST(evict)
 {
-    outlet_t *o = writer(0.01, 0);
+    outlet_t *o = writer_by(_i, _i == RING ? 0.01 : 0.3, 0);
     inlet_t *slow = reader(o, "block", 2);
     inlet_t *good = reader(o, "block", 2);
     struct inlet_step s;
@@ -319,8 +231,10 @@ START_TEST(evict)
     }
     ck_assert_uint_eq(stats(o).evicted, 1);
     check(&s, 1);
+    if (_i != RING) /* it was told of this one before, and releases it behind one that it holds */
+        get_release(slow, 2);
     get_error(slow, ESTALE);
-    ck_assert_uint_eq(stats(o).live, STEP_LEN - 1);
+    wait_live(o, _i == RING ? STEP_LEN - 1 : 2 * STEP_LEN - 3);
     ck_assert_int_eq(inlet_release(slow, &s), 0);
     inlet_destroy(slow);
     wait_readers(o, 1);
@@ -332,7 +246,7 @@ END_TEST
 
 START_TEST(keep)
 {
-    outlet_t *o = writer(0., 3);
+    outlet_t *o = writer_by(_i, 0., 3);
     inlet_t *other;
     inlet_t *i;
 
@@ -344,7 +258,7 @@ START_TEST(keep)
         get_release(i, step);
     put(o, 11);
     get_release(i, 11);
-    ck_assert_uint_eq(stats(o).live, 3 * STEP_LEN - 9 - 10 - 11);
+    wait_live(o, 3 * STEP_LEN - 9 - 10 - 11);
     inlet_destroy(i);
     wait_readers(o, 0);
     /* More than the queue of a reader holds: none is lost; a reader that does not block gets as
@@ -354,11 +268,11 @@ START_TEST(keep)
     wait_readers(o, 2);
     ck_assert_int_eq(put_wait(o, 12, 0.), -1);
     ck_assert_int_eq(errno, ETIMEDOUT);
-    for (uint64_t step = 9; step <= 11; step++)
-        get_release(i, step);
     for (uint64_t step = 9; step <= 10; step++)
         get_release(other, step);
-    put(o, 12);
+    for (uint64_t step = 9; step <= 11; step++)
+        get_release(i, step);
+    ck_assert_int_eq(put_wait(o, 12, -1.), 0);
     get_release(i, 12);
     get_release(other, 12);
     ck_assert_uint_eq(stats(o).dropped, 1);
@@ -379,7 +293,7 @@ static void *join_later(void *arg)
 /* A writer waits for readers. */
 START_TEST(rendezvous)
 {
-    outlet_t *o = writer(0., 0);
+    outlet_t *o = writer_by(_i, 0., 0);
     inlet_t *i[2] = {(inlet_t *)o, NULL};
     inlet_t *first;
     pthread_t t;
@@ -403,7 +317,7 @@ END_TEST
 START_TEST(joins)
 {
     for (int n = 0; n < 200; n++) {
-        outlet_t *o = writer(0., 0);
+        outlet_t *o = writer_by(_i, 0., 0);
         inlet_t *i = reader(o, "block", 0);
 
         ck_assert(outlet_wanted(o));
@@ -469,7 +383,7 @@ START_TEST(writer_dies)
     }
     ck_assert_int_gt(read(fds[0], name, sizeof(name) - 1), 0);
     knock_want_init(&w);
-    i = inlet_connect(name, key, &w, 30., &err);
+    i = inlet_connect(name, ends_key, &w, 30., &err);
     ck_assert_msg(i != NULL, "%s", err.text);
     get_release(i, 1);
     get_release(i, 2);
@@ -477,7 +391,7 @@ START_TEST(writer_dies)
     ck_assert_str_eq(err.text, "the writer of the stream has died");
     inlet_destroy(i);
     ck_assert_int_eq(waitpid(pid, &status, 0), pid);
-    ck_assert_ptr_null(inlet_connect(name, key, &w, 30., &err));
+    ck_assert_ptr_null(inlet_connect(name, ends_key, &w, 30., &err));
     ck_assert_int_eq(errno, ECONNREFUSED);
     close(fds[0]);
     close(fds[1]);
@@ -487,7 +401,7 @@ END_TEST
 /* A reader dies while it holds steps, and the writer waits for it. */
 START_TEST(reader_dies)
 {
-    outlet_t *o = writer(0., 0);
+    outlet_t *o = writer_by(_i, 0., 0);
     int fds[2];
     char c;
     pid_t pid;
@@ -562,7 +476,7 @@ START_TEST(strangers)
     for (int k = 0; k < 80; k++)
         close(silent[k]);
     ck_assert_uint_eq(stats(o).readers, 0);
-    while (!(i = inlet_connect(outlet_name(o), key, &w, 30., &err)))
+    while (!(i = inlet_connect(outlet_name(o), ends_key, &w, 30., &err)))
         ; /* until the closed ones are noticed */
     put(o, 1);
     get_release(i, 1);
@@ -624,6 +538,15 @@ END_TEST
 
 int main(void)
 {
-    RUN_SUITE("outlet", steps, policies, block, greedy, evict, keep, rendezvous, joins, joins_kept,
-              writer_dies, reader_dies, strangers, leftovers);
+    const TTest *const both[] = {policies, block,      evict, keep,
+                                 greedy,   rendezvous, joins, reader_dies};
+    const TTest *const ring[] = {steps, joins_kept, writer_dies, strangers, leftovers};
+    TCase *tc = tcase_create("outlet");
+
+    tcase_set_timeout(tc, 60);
+    for (size_t i = 0; i < sizeof(both) / sizeof(both[0]); i++)
+        tcase_add_loop_test(tc, both[i], RING, WAYS);
+    for (size_t i = 0; i < sizeof(ring) / sizeof(ring[0]); i++)
+        tcase_add_test(tc, ring[i]);
+    return run_case("outlet", tc);
 }

@@ -1,0 +1,285 @@
+/* far_addr.c - sockets between hosts.
+ *
+ * Of the addresses of a host only those that are up and not link-local are told, first those of
+ * IPv4; a reader tries them in this order, with an equal share of the time for each.  Whether
+ * somebody else answers at an address that several hosts have is found out later: only the writer
+ * knows the secret (far_key.h).
+ *
+ * A host that is gone says nothing.  The kernel asks an idle one (SO_KEEPALIVE).  While data are on
+ * their way it would try for a quarter of an hour; TCP_USER_TIMEOUT shortens that, but would also
+ * end the connection of a reader that is stopped and takes nothing, though its host answers.  So
+ * only readers, which send little, use it, and writers look themselves: far_addr_silent().
+ *
+ * Failure: errno and a sentence.
+ */
+#include "config.h"
+#include <arpa/inet.h>
+#include <errno.h>
+#include <ifaddrs.h>
+#include <linux/tcp.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "libstream/far_addr.h"
+#include "libutil/clock.h"
+#include "libutil/strutil.h"
+
+#define BACKLOG 128
+#define PROBES 3 /* that are not answered, before a host counts as gone */
+#define PREFIX "tcp://"
+
+union address {
+    struct sockaddr any;
+    struct sockaddr_in v4;
+    struct sockaddr_in6 v6;
+};
+
+static socklen_t address_len(const union address *a)
+{
+    return a->any.sa_family == AF_INET ? sizeof(a->v4) : sizeof(a->v6);
+}
+
+/* --- listening --- */
+
+/* Append an address to the text; false: there is no room. */
+static bool text_add(char *text, const struct sockaddr *sa, unsigned port)
+{
+    const union address *a = (const union address *)(const void *)sa;
+    bool v6 = sa->sa_family == AF_INET6;
+    char host[INET6_ADDRSTRLEN];
+    size_t len = strlen(text);
+    int n;
+
+    inet_ntop(sa->sa_family, v6 ? (const void *)&a->v6.sin6_addr : (const void *)&a->v4.sin_addr,
+              host, sizeof(host));
+    n = snprintf(text + len, FAR_ADDR_MAX - len, v6 ? "%s" PREFIX "[%s]:%u" : "%s" PREFIX "%s:%u",
+                 len > 0 ? "," : "", host, port);
+    if ((size_t)n < FAR_ADDR_MAX - len)
+        return true;
+    text[len] = '\0';
+    return false;
+}
+
+static bool usable(const struct ifaddrs *ifa, const char *interface, int family, bool loopback)
+{
+    const union address *a = (const union address *)(const void *)ifa->ifa_addr;
+
+    if (!a || a->any.sa_family != family || !(ifa->ifa_flags & IFF_UP) ||
+        (family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&a->v6.sin6_addr)))
+        return false;
+    if (interface)
+        return strcmp(ifa->ifa_name, interface) == 0;
+    return !(ifa->ifa_flags & IFF_LOOPBACK) == !loopback;
+}
+
+/* The addresses of this host; "" if there are none. */
+static int text_of_host(char *text, const char *interface, unsigned port, bool v6, errmsg_t *err)
+{
+    struct ifaddrs *list;
+
+    if (getifaddrs(&list) < 0)
+        return errmsg_fail(err, errno, "cannot list network interfaces: %s", strerror(errno));
+    for (int loopback = 0; loopback < 2 && !*text; loopback++) {
+        for (int family = 0; family <= v6; family++) {
+            for (struct ifaddrs *ifa = list; ifa; ifa = ifa->ifa_next) {
+                if (usable(ifa, interface, family ? AF_INET6 : AF_INET, loopback) &&
+                    !text_add(text, ifa->ifa_addr, port))
+                    break;
+            }
+        }
+    }
+    freeifaddrs(list);
+    return 0;
+}
+
+/* Of IPv6 and IPv4, or of IPv4 only where the kernel has no other. */
+static int listen_any(bool *v6, unsigned *port)
+{
+    union address a = {.v6 = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_ANY_INIT}};
+    socklen_t len = sizeof(a);
+    int off = 0;
+    int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+    *v6 = fd >= 0 && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off)) == 0 &&
+          bind(fd, &a.any, sizeof(a.v6)) == 0;
+    if (!*v6) {
+        if (fd >= 0)
+            close(fd);
+        a.v4 = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr = {htonl(INADDR_ANY)}};
+        fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        if (fd < 0 || bind(fd, &a.any, sizeof(a.v4)) < 0)
+            goto fail;
+    }
+    if (listen(fd, BACKLOG) < 0 || getsockname(fd, &a.any, &len) < 0)
+        goto fail;
+    *port = ntohs(*v6 ? a.v6.sin6_port : a.v4.sin_port);
+    return fd;
+fail:
+    if (fd >= 0) {
+        int saved = errno;
+
+        close(fd);
+        errno = saved;
+    }
+    return -1;
+}
+
+int far_addr_listen(const char *address, const char *interface, char text[FAR_ADDR_MAX],
+                    errmsg_t *err)
+{
+    unsigned port;
+    bool v6;
+    int fd = listen_any(&v6, &port);
+
+    if (fd < 0)
+        return errmsg_fail(err, errno, "a stream cannot listen for readers of other hosts: %s",
+                           strerror(errno));
+    *text = '\0';
+    if (address)
+        snprintf(text, FAR_ADDR_MAX, strchr(address, ':') ? PREFIX "[%.60s]:%u" : PREFIX "%.60s:%u",
+                 address, port);
+    else if (text_of_host(text, interface, port, v6, err) < 0) {
+        int saved = errno;
+
+        close(fd);
+        errno = saved;
+        return -1;
+    }
+    return fd;
+}
+
+/* --- connecting --- */
+
+/* Read one address of `len` bytes. */
+static int address_read(const char *text, size_t len, union address *a)
+{
+    char buf[FAR_ADDR_MAX];
+    uint32_t port;
+    char *host = buf + strlen(PREFIX);
+    char *colon;
+
+    if (len >= sizeof(buf))
+        return -1;
+    memcpy(buf, text, len);
+    buf[len] = '\0';
+    if (!str_starts(buf, PREFIX) || !(colon = strrchr(host, ':')) ||
+        str2u32(colon + 1, &port) < 0 || port == 0 || port > 65535)
+        return -1;
+    *colon = '\0';
+    memset(a, 0, sizeof(*a));
+    if (*host == '[' && colon[-1] == ']') {
+        colon[-1] = '\0';
+        a->v6.sin6_family = AF_INET6;
+        a->v6.sin6_port = htons((uint16_t)port);
+        return inet_pton(AF_INET6, host + 1, &a->v6.sin6_addr) == 1 ? 0 : -1;
+    }
+    a->v4.sin_family = AF_INET;
+    a->v4.sin_port = htons((uint16_t)port);
+    return inet_pton(AF_INET, host, &a->v4.sin_addr) == 1 ? 0 : -1;
+}
+
+static int connect_one(const union address *a, double timeout)
+{
+    double until = clock_now() + timeout;
+    int fd = socket(a->any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    struct pollfd p = {.fd = fd, .events = POLLOUT};
+    socklen_t len = sizeof(int);
+    int errnum = 0;
+    double left;
+
+    if (fd < 0)
+        return -1;
+    if (connect(fd, &a->any, address_len(a)) == 0)
+        return fd;
+    errnum = errno;
+    if (errnum == EINPROGRESS) {
+        errnum = ETIMEDOUT;
+        while ((left = until - clock_now()) > 0.) {
+            if (poll(&p, 1, left < 1e6 ? (int)(left * 1e3) + 1 : 1000000000) <= 0)
+                continue;
+            if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &errnum, &len) < 0)
+                errnum = errno;
+            if (errnum == 0)
+                return fd;
+            break;
+        }
+    }
+    close(fd);
+    errno = errnum;
+    return -1;
+}
+
+static size_t addresses(const char *text)
+{
+    size_t n = 1;
+
+    for (; *text; text++)
+        n += *text == ',';
+    return n;
+}
+
+int far_addr_connect(const char *text, double timeout, errmsg_t *err)
+{
+    double until = clock_now() + timeout;
+    size_t left = addresses(text);
+    int errnum = EINVAL;
+
+    for (const char *p = text; left > 0; left--) {
+        size_t len = strcspn(p, ",");
+        union address a;
+        int fd;
+
+        if (address_read(p, len, &a) < 0) {
+            errnum = EINVAL;
+            break;
+        }
+        if ((fd = connect_one(&a, (until - clock_now()) / (double)left)) >= 0)
+            return fd;
+        errnum = errno;
+        p += len + 1;
+    }
+    return errmsg_fail(err, errnum,
+                       errnum == EINVAL ? "the address of a stream's writer is malformed: %.100s"
+                                        : "cannot connect to the writer of a stream at %.100s: %s",
+                       text, strerror(errnum));
+}
+
+/* --- silence --- */
+
+static void option(int fd, int name, unsigned value)
+{
+    setsockopt(fd, IPPROTO_TCP, name, &value, sizeof(value));
+}
+
+void far_addr_setup(int fd, double silence, bool sending)
+{
+    unsigned each = silence > PROBES + 1 ? (unsigned)(silence / (PROBES + 1)) : 1;
+    int on = 1;
+
+    option(fd, TCP_NODELAY, 1);
+    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+    option(fd, TCP_KEEPIDLE, each);
+    option(fd, TCP_KEEPINTVL, each);
+    option(fd, TCP_KEEPCNT, PROBES);
+    if (sending)
+        option(fd, TCP_USER_TIMEOUT, (unsigned)(silence * 1e3));
+}
+
+bool far_addr_silent(int fd, double silence)
+{
+    struct tcp_info i = {0};
+    socklen_t len = sizeof(i);
+
+    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &i, &len) < 0)
+        return false;
+    /* What is on its way is not acknowledged; or the reader takes nothing, and its host does not
+     * answer questions whether that has changed, of which the kernel asks one in two minutes at
+     * least. */
+    return (i.tcpi_unacked > 0 || i.tcpi_probes >= 2) && i.tcpi_last_ack_recv > silence * 1e3;
+}

@@ -1,0 +1,93 @@
+/* What a reader and a writer on different hosts say to each other: see doc/stream-format.rst.
+ *
+ * Thread rules: none; every function works only on its arguments.
+ */
+#ifndef STREAM_FAR_MSG_H
+#define STREAM_FAR_MSG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "libstream/array.h"
+#include "libstream/far_key.h"
+#include "libstream/knock.h"
+
+/* --- joining --- */
+
+#define FAR_GREETING_LEN 48
+#define FAR_HELLO_LEN 320
+#define FAR_WELCOME_LEN 64
+
+struct far_hello {
+    bool secure; /* the reader wants encryption */
+    struct knock_want want;
+    uint64_t reader; /* of its grant */
+    uint64_t expires;
+};
+struct far_welcome {
+    int errnum;  /* 0, or why the reader is not admitted */
+    bool secure; /* what follows is encrypted */
+};
+
+/* The writer's, with random bytes. */
+void far_greeting_make(unsigned char greeting[FAR_GREETING_LEN]);
+/* 0, or -1 with EPROTO. */
+int far_greeting_check(const unsigned char greeting[FAR_GREETING_LEN]);
+
+/* The reader's, with the proof that it knows `secret`. */
+void far_hello_make(unsigned char hello[FAR_HELLO_LEN], const struct far_hello *h,
+                    const unsigned char *secret, const unsigned char greeting[FAR_GREETING_LEN]);
+/* 0, or -1 with EPROTO.  The proof is still to be looked at. */
+int far_hello_read(const unsigned char hello[FAR_HELLO_LEN], struct far_hello *h);
+bool far_hello_proves(const unsigned char hello[FAR_HELLO_LEN], const unsigned char *secret,
+                      const unsigned char greeting[FAR_GREETING_LEN]);
+
+void far_welcome_make(unsigned char welcome[FAR_WELCOME_LEN], const struct far_welcome *w,
+                      const unsigned char *secret, const unsigned char hello[FAR_HELLO_LEN]);
+/* 0, or -1 with EPROTO: malformed, or without the proof that the writer knows `secret`. */
+int far_welcome_read(const unsigned char welcome[FAR_WELCOME_LEN], struct far_welcome *w,
+                     const unsigned char *secret, const unsigned char hello[FAR_HELLO_LEN]);
+
+struct far_keys {
+    unsigned char to_writer[FAR_KEY_LEN];
+    unsigned char to_reader[FAR_KEY_LEN];
+};
+void far_keys_make(struct far_keys *keys, const unsigned char *secret,
+                   const unsigned char hello[FAR_HELLO_LEN],
+                   const unsigned char greeting[FAR_GREETING_LEN]);
+
+/* --- messages --- */
+
+enum far_type {
+    /* of a writer */
+    FAR_STEP = 1, /* number, step, len; payload: its first bytes */
+    FAR_AGAIN,    /* the same without payload: the first bytes are those of the last FAR_STEP */
+    FAR_NOTHING,  /* an answer to FAR_TAKE: no step waits */
+    FAR_DATA,     /* number, len: the bytes that were asked for follow */
+    FAR_END,      /* number: enum lane_end */
+    /* of a reader */
+    FAR_TAKE,    /* a step, or FAR_NOTHING */
+    FAR_WAIT,    /* the next step, when there is one */
+    FAR_RELEASE, /* number */
+    FAR_BYTES,   /* number, off, len */
+    FAR_BOX,     /* number, off: place of the variable in the table; payload: the box */
+};
+
+#define FAR_HEAD_LEN 32
+#define FAR_BOX_MAX (24 * STREAM_NDIMS_MAX)
+#define FAR_FIRST_MAX ((uint32_t)32 << 20) /* the first bytes of a step */
+
+struct far_msg {
+    enum far_type type;
+    uint32_t payload; /* bytes that follow; those of FAR_DATA are `len` */
+    uint64_t number;  /* of the step on this connection */
+    uint64_t step;    /* or offset */
+    uint64_t len;
+};
+
+void far_msg_encode(const struct far_msg *m, unsigned char head[FAR_HEAD_LEN]);
+/* 0, or -1 with EPROTO: it is not what a writer, or a reader, says. */
+int far_msg_decode(const unsigned char head[FAR_HEAD_LEN], bool from_writer, struct far_msg *m);
+
+#endif

@@ -1,0 +1,37 @@
+/* The reader's end of a stream whose writer is on another host: see inlet.h, whose functions call
+ * those here.
+ *
+ * A step is announced with its first bytes, which say what variables it has.  Values come when they
+ * are asked for: a variable as a whole, into its place in the step; or the elements of a box, into
+ * the memory of the box.
+ *
+ * Thread rules: one thread at a time.
+ */
+#ifndef STREAM_INLET_FAR_H
+#define STREAM_INLET_FAR_H
+
+#include "libstream/inlet.h"
+
+typedef struct inlet_far inlet_far_t;
+
+/* NULL with the errors of inlet_connect_far(). */
+inlet_far_t *inlet_far_connect(const struct inlet_far_opts *opts, const struct knock_want *want,
+                               double timeout, errmsg_t *err);
+void inlet_far_destroy(inlet_far_t *f); /* NULL-safe, keeps errno */
+void inlet_far_leave(inlet_far_t *f);
+int inlet_far_fd(const inlet_far_t *f);
+int inlet_far_take(inlet_far_t *f, struct inlet_step *s, errmsg_t *err);
+bool inlet_far_sleep(inlet_far_t *f);
+void inlet_far_wake(inlet_far_t *f);
+int inlet_far_release(inlet_far_t *f, const struct inlet_step *s);
+int inlet_far_fetch(inlet_far_t *f, const struct inlet_step *s, const struct inlet_value *v,
+                    errmsg_t *err);
+int inlet_far_fetch_all(inlet_far_t *f, const struct inlet_step *s, errmsg_t *err);
+int inlet_far_ask(inlet_far_t *f, const struct inlet_step *s, const struct inlet_value *v,
+                  const struct stream_box *box, const struct stream_part *part, void *buf,
+                  errmsg_t *err);
+int inlet_far_answer(inlet_far_t *f, errmsg_t *err);
+void inlet_far_forget(inlet_far_t *f);
+void inlet_far_count(const inlet_far_t *f, struct inlet_stats *st);
+
+#endif

@@ -1,0 +1,637 @@
+/* outlet_far.c - readers on other hosts: what the door's thread does in their place.
+ *
+ * A reader of another host has a lane like one of this host, in memory of this process only, and
+ * the door's thread is at the reader's end of it: it takes steps, announces them, sends the values
+ * that the reader asks for, straight from the memory of steps, and releases what the reader has
+ * released.  So queues, policies and eviction are those of outlet.c, which knows no difference.
+ *
+ * When a step is taken from the lane decides what a policy can still take back.  Where it takes
+ * back what was offered (drop-oldest, latest), a step is taken when the reader asks for one; else
+ * at once, so that the reader has it without asking.
+ *
+ *    state       what has come           then
+ *    greeted     hello, 320 bytes        admitted, if it shows a grant and proves it; else closed
+ *    admitted    messages                answered; anything that a reader does not say: closed
+ *
+ * Small messages are gathered in `out`, and sent together.  What is large (`bulk`: the table of a
+ * step, values) goes from the memory of steps, in the order in which it is there: as one run, as
+ * many runs of a box (writev), or, where these are short, copied to `out` in turn.
+ *
+ * Invariants:
+ *  1. held[number % LANE_SLOTS] is a step that was taken from the lane under this number and not
+ *     released; its bytes stay as they are.  One whose bytes are being sent (bulk.number), or were
+ *     asked for, is released only afterwards.
+ *  2. Nothing is sent that is not inside a held step.
+ *  3. Memory for a connection that was not admitted is constant.
+ *
+ * Failure: a connection that fails, or whose host is silent, is a reader that is gone.
+ */
+#include "config.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "libstream/block.h"
+#include "libstream/copy.h"
+#include "libstream/far_addr.h"
+#include "libstream/far_link.h"
+#include "libstream/far_msg.h"
+#include "libstream/outlet_private.h"
+#include "libutil/clock.h"
+#include "libutil/invariant.h"
+
+#define OUT 65536       /* bytes that are gathered */
+#define WHOLE 4096      /* bytes of a step that is sent with its announcement, at most */
+#define SHORT 1024      /* runs that are shorter are copied */
+#define RUNS 128        /* of a box, sent by one call */
+#define TURN (4u << 20) /* bytes that one reader gets before others have their turn, */
+#define MESSAGES 256    /* and messages of it that are read */
+
+struct held {
+    uint64_t number; /* 0: unused */
+    uint64_t off;
+    uint64_t len;
+    bool released; /* by the reader, before all that it had asked for was sent */
+};
+
+/* Bytes of a step that are being sent. */
+struct bulk {
+    uint64_t number; /* 0: none */
+    bool box;
+    const unsigned char *p; /* one run; or the piece of the box */
+    uint64_t left;
+    struct stream_part part;
+    struct stream_runs runs; /* of the part */
+    struct iovec iov[RUNS];  /* of these, the next */
+    size_t at, n;
+};
+
+struct outlet_far {
+    far_link_t *link;
+    unsigned char greeting[FAR_GREETING_LEN];
+    unsigned char in[FAR_HEAD_LEN + FAR_BOX_MAX]; /* or the hello, which is shorter */
+    size_t got;
+    bool want_out; /* the door polls for output */
+    bool more;     /* a turn was over before all that had come was read */
+
+    /* Once it is admitted: */
+    lane_rx_t *rx;
+    bool push;         /* steps are taken at once */
+    bool member;       /* of a group, */
+    bool acknowledged; /* which does not know of a release yet */
+    bool take;         /* the reader has asked for a step, */
+    bool wait;         /* or for the next one */
+    bool ended;
+    struct held held[LANE_SLOTS];
+    unsigned nheld;
+    bool question; /* for values, not answered yet: */
+    struct far_msg msg;
+    uint8_t payload[FAR_BOX_MAX];
+    block_t *block; /* of the step that was asked last for a box */
+    uint64_t block_number;
+    unsigned char *first; /* first bytes of the last FAR_STEP */
+    uint64_t first_len;
+    struct bulk bulk;
+    size_t out_at, out_len;
+    unsigned char out[OUT];
+};
+
+struct outlet_far *outlet_far_create(int fd)
+{
+    struct outlet_far *f = calloc(1, sizeof(*f));
+
+    if (f && !(f->link = far_link_create(fd))) {
+        free(f);
+        f = NULL;
+    }
+    return f;
+}
+
+void outlet_far_destroy(struct outlet_far *f)
+{
+    if (!f)
+        return;
+    far_link_destroy(f->link);
+    lane_rx_destroy(f->rx);
+    block_destroy(f->block);
+    free(f->first);
+    free(f);
+}
+
+int outlet_far_greet(struct outlet_conn *c)
+{
+    struct outlet_far *f = c->far;
+    struct iovec iov = {f->greeting, sizeof(f->greeting)};
+
+    far_greeting_make(f->greeting);
+    return far_link_send(f->link, &iov, 1) == (ssize_t)sizeof(f->greeting) ? 0 : -1;
+}
+
+/* --- what is sent --- */
+
+static void put(struct outlet_far *f, const void *data, size_t len)
+{
+    memcpy(f->out + f->out_len, data, len);
+    f->out_len += len;
+}
+
+static void put_msg(struct outlet_far *f, const struct far_msg *m)
+{
+    unsigned char head[FAR_HEAD_LEN];
+
+    far_msg_encode(m, head);
+    put(f, head, sizeof(head));
+}
+
+static struct held *held_find(struct outlet_far *f, uint64_t number)
+{
+    struct held *h = &f->held[number % LANE_SLOTS];
+
+    return number > 0 && h->number == number ? h : NULL;
+}
+
+/* How many of its first bytes a step is announced with: all, or its table; 0 if it has none. */
+static uint64_t first_of(const unsigned char *data, uint64_t len)
+{
+    uint64_t first = len <= WHOLE ? len : block_head_size(data, len);
+
+    return first <= FAR_FIRST_MAX ? first : 0;
+}
+
+/* Are the first bytes those of the last step?  Else they are, from now on. */
+static bool first_again(struct outlet_far *f, const unsigned char *data, uint64_t first)
+{
+    unsigned char *copy;
+
+    if (f->first && first == f->first_len && memcmp(f->first, data, first) == 0)
+        return true;
+    if ((copy = realloc(f->first, first > 0 ? first : 1))) {
+        memcpy(copy, data, first);
+        f->first = copy;
+        f->first_len = first;
+    } else {
+        free(f->first); /* the next one is sent as it is */
+        f->first = NULL;
+    }
+    return false;
+}
+
+static void announce(outlet_t *o, struct outlet_far *f, const struct lane_item *item)
+{
+    const unsigned char *data = o->base + item->off;
+    uint64_t first = first_of(data, item->len);
+    struct far_msg m = {
+        .type = FAR_STEP, .number = item->number, .step = item->step, .len = item->len};
+
+    f->held[item->number % LANE_SLOTS] =
+        (struct held){.number = item->number, .off = item->off, .len = item->len};
+    f->nheld++;
+    f->take = f->wait = false;
+    if (first_again(f, data, first)) {
+        m.type = FAR_AGAIN;
+        first = 0;
+    }
+    m.payload = (uint32_t)first;
+    put_msg(f, &m);
+    if (first <= OUT - f->out_len)
+        put(f, data, first);
+    else {
+        f->bulk.number = item->number;
+        f->bulk.box = false;
+        f->bulk.p = data;
+        f->bulk.left = first;
+    }
+}
+
+/* The elements of a box. */
+static int box_of(outlet_t *o, struct outlet_far *f, const struct held *h)
+{
+    static const struct stream_want want;
+    const unsigned char *data = o->base + h->off;
+    const struct block_var *v;
+    struct stream_box box;
+    stream_array_t *a;
+    bool ok = false;
+
+    if (f->block_number != h->number) {
+        block_destroy(f->block);
+        f->block = block_read(data, h->len, NULL);
+        f->block_number = f->block ? h->number : 0;
+    }
+    if (!f->block || !(v = block_at(f->block, f->msg.step)) ||
+        !(a = stream_array_decode(v->desc, v->desc_len, NULL)))
+        return -1;
+    if (stream_array_count(a) == 1 && stream_array_shape(a)->kind == STREAM_GLOBAL &&
+        stream_array_piece(a, 0).elems * stream_array_shape(a)->elem == v->len &&
+        stream_select_decode(stream_array_shape(a), f->payload, f->msg.payload, &box, NULL) == 0)
+        ok = stream_select_piece(a, 0, &box, &want, &f->bulk.part);
+    stream_array_destroy(a);
+    f->bulk.box = true;
+    f->bulk.p = data + v->off;
+    f->bulk.left = f->bulk.part.elems * f->bulk.part.from_elem;
+    f->bulk.runs = (struct stream_runs){0};
+    f->bulk.at = f->bulk.n = 0;
+    INVARIANT(2, v->off + v->len <= h->len);
+    return ok ? 0 : -1;
+}
+
+/* Begin to answer the question for values.  -1: it is not one that can be asked. */
+static int question(outlet_t *o, struct outlet_far *f)
+{
+    const struct held *h = held_find(f, f->msg.number);
+    struct far_msg m = {.type = FAR_DATA, .number = f->msg.number};
+
+    if (!h)
+        return -1;
+    if (f->msg.type == FAR_BOX) {
+        if (box_of(o, f, h) < 0)
+            return -1;
+    } else {
+        if (f->msg.step > h->len || f->msg.len > h->len - f->msg.step)
+            return -1;
+        f->bulk.box = false;
+        f->bulk.p = o->base + h->off + f->msg.step;
+        f->bulk.left = f->msg.len;
+    }
+    INVARIANT(1, h->number == f->msg.number);
+    m.len = f->bulk.left;
+    put_msg(f, &m);
+    f->bulk.number = m.number;
+    f->question = false;
+    pthread_mutex_lock(&o->lock);
+    o->stats.asked += m.len;
+    pthread_mutex_unlock(&o->lock);
+    return 0;
+}
+
+/* Say why no more steps come. */
+static void end(struct outlet_far *f, enum lane_end why)
+{
+    struct far_msg m = {.type = FAR_END, .number = (uint64_t)why};
+
+    put_msg(f, &m);
+    f->ended = true;
+}
+
+/* Take the next step from the lane, if the reader is to have one.  false: there is nothing to do
+ * until the bell rings. */
+static bool next(outlet_t *o, struct outlet_far *f)
+{
+    static const struct far_msg nothing = {.type = FAR_NOTHING};
+    struct lane_item item;
+    enum lane_end why;
+
+    if (f->ended)
+        return false;
+    why = lane_rx_end(f->rx); /* before the lane is found empty */
+    if (why == LANE_OPEN && !f->push && !f->take && !f->wait)
+        return false;
+    if (lane_rx_take(f->rx, &item) == 1)
+        announce(o, f, &item);
+    else if (why != LANE_OPEN)
+        end(f, why);
+    else if (f->take) {
+        f->take = false;
+        put_msg(f, &nothing);
+    } else
+        return !lane_rx_sleep(f->rx);
+    return true;
+}
+
+/* Copy short runs of a box to `out`. */
+static void copy_runs(struct outlet_far *f)
+{
+    struct bulk *b = &f->bulk;
+    struct iovec iov[RUNS];
+    size_t max, n;
+
+    while ((max = (OUT - f->out_len) / stream_copy_run(&b->part)) > 0 &&
+           (n = stream_copy_runs(&b->part, b->p, &b->runs, iov, max < RUNS ? max : RUNS)) > 0) {
+        for (size_t i = 0; i < n; i++)
+            put(f, iov[i].iov_base, iov[i].iov_len);
+        b->left -= n * iov[0].iov_len;
+    }
+}
+
+static void release(struct outlet_far *f, struct held *h)
+{
+    lane_rx_release(f->rx, h->number);
+    h->number = 0;
+    f->nheld--;
+    f->acknowledged = f->member;
+}
+
+static void bulk_end(struct outlet_far *f)
+{
+    struct held *h = held_find(f, f->bulk.number);
+
+    f->bulk.number = 0;
+    if (h && h->released)
+        release(f, h);
+}
+
+/* Gather what is to be sent: `iov` of RUNS + 1.  Returns how many; 0: nothing.  -1: the reader has
+ * asked for something that is not there. */
+static int gather(outlet_t *o, struct outlet_far *f, struct iovec *iov)
+{
+    struct bulk *b = &f->bulk;
+    int n = 0;
+
+    if (f->out_at == f->out_len)
+        f->out_at = f->out_len = 0;
+    while (b->number == 0 && OUT - f->out_len >= WHOLE + 2 * FAR_HEAD_LEN) {
+        if (f->question) {
+            if (question(o, f) < 0)
+                return -1;
+        } else if (!next(o, f))
+            break;
+        if (b->number > 0 && b->left == 0)
+            bulk_end(f);
+    }
+    if (b->number > 0 && b->box && stream_copy_run(&b->part) < SHORT) {
+        copy_runs(f);
+        if (b->left == 0)
+            bulk_end(f);
+    }
+    if (f->out_len > f->out_at)
+        iov[n++] = (struct iovec){f->out + f->out_at, f->out_len - f->out_at};
+    if (b->number == 0)
+        return n;
+    if (!b->box)
+        iov[n++] = (struct iovec){(void *)b->p, b->left};
+    else if (stream_copy_run(&b->part) >= SHORT) {
+        if (b->at == b->n) {
+            b->n = stream_copy_runs(&b->part, b->p, &b->runs, b->iov, RUNS);
+            b->at = 0;
+        }
+        memcpy(iov + n, b->iov + b->at, (b->n - b->at) * sizeof(*iov));
+        n += (int)(b->n - b->at);
+    }
+    return n;
+}
+
+/* So much was sent. */
+static void sent(struct outlet_far *f, size_t len)
+{
+    struct bulk *b = &f->bulk;
+    size_t n = f->out_len - f->out_at;
+
+    if (n > len)
+        n = len;
+    f->out_at += n;
+    len -= n;
+    if (len == 0)
+        return;
+    INVARIANT(2, b->number > 0 && len <= b->left);
+    b->left -= len;
+    if (!b->box)
+        b->p += len;
+    while (b->box && len > 0) {
+        struct iovec *v = &b->iov[b->at];
+
+        n = len < v->iov_len ? len : v->iov_len;
+        v->iov_base = (char *)v->iov_base + n;
+        v->iov_len -= n;
+        len -= n;
+        if (v->iov_len == 0)
+            b->at++;
+    }
+    if (b->left == 0)
+        bulk_end(f);
+}
+
+/* Send what there is, for one turn.  1: more waits for the connection; 0; -1: it has failed. */
+static int push_out(outlet_t *o, struct outlet_far *f)
+{
+    uint64_t before = far_link_sent(f->link);
+    int rc = 0;
+
+    for (;;) {
+        struct iovec iov[RUNS + 1];
+        int n = gather(o, f, iov);
+        ssize_t done;
+
+        if (n < 0)
+            return -1;
+        if (n == 0 && !far_link_waits(f->link))
+            break;
+        done = n > 0 ? far_link_send(f->link, iov, (size_t)n) : far_link_flush(f->link);
+        if (done < 0 && errno != EAGAIN)
+            return -1;
+        if (done > 0)
+            sent(f, (size_t)done);
+        if (done < 0 || far_link_sent(f->link) - before > TURN) {
+            rc = 1;
+            break;
+        }
+    }
+    if (far_link_sent(f->link) != before) {
+        pthread_mutex_lock(&o->lock);
+        o->stats.sent += far_link_sent(f->link) - before;
+        pthread_mutex_unlock(&o->lock);
+        o->progress = clock_now();
+    }
+    return rc;
+}
+
+/* --- what comes --- */
+
+/* One message of the reader: 0, or -1: it is none. */
+static int message(outlet_t *o, struct outlet_far *f, const struct far_msg *m)
+{
+    struct held *h;
+
+    switch (m->type) {
+    case FAR_TAKE:
+        f->take = true;
+        return 0;
+    case FAR_WAIT:
+        f->wait = true;
+        return 0;
+    case FAR_RELEASE:
+        if (!(h = held_find(f, m->number)) || h->released)
+            return -1;
+        h->released = true;
+        if (m->number != f->bulk.number && !(f->question && m->number == f->msg.number))
+            release(f, h);
+        o->progress = clock_now();
+        return 0;
+    default: /* FAR_BYTES, FAR_BOX */
+        if (f->question)
+            return -1;
+        f->question = true;
+        f->msg = *m;
+        memcpy(f->payload, f->in + FAR_HEAD_LEN, m->payload);
+        return 0;
+    }
+}
+
+/* The hello is complete: who is it?  0 with its secret, or -1. */
+static int hello_check(const outlet_t *o, const struct outlet_far *f, struct far_hello *h,
+                       unsigned char *secret)
+{
+    struct far_grant g = {.stream = o->far.stream};
+    bool known;
+
+    if (far_hello_read(f->in, h) < 0)
+        return -1;
+    g.reader = h->reader;
+    g.expires = h->expires;
+    far_key_grant(secret, o->key, &g);
+    known = far_hello_proves(f->in, secret, f->greeting);
+    return known && clock_wall() <= (double)h->expires ? 0 : -1;
+}
+
+static int welcome(struct outlet_far *f, const unsigned char *secret, int errnum, bool secure)
+{
+    struct far_welcome w = {.errnum = errnum, .secure = secure};
+    unsigned char buf[FAR_WELCOME_LEN];
+    struct iovec iov = {buf, sizeof(buf)};
+    struct far_keys keys;
+
+    far_welcome_make(buf, &w, secret, f->in);
+    if (far_link_send(f->link, &iov, 1) != (ssize_t)sizeof(buf))
+        return -1;
+    if (!secure)
+        return 0;
+    far_keys_make(&keys, secret, f->in, f->greeting);
+    return far_link_secure(f->link, keys.to_reader, keys.to_writer);
+}
+
+/* The lane is memory of this process. */
+static int lane_open(struct outlet_conn *c)
+{
+    if ((c->page = aligned_alloc(64, lane_page_size()))) {
+        memset(c->page, 0, lane_page_size());
+        if ((c->lane = lane_tx_create(c->page)) && (c->far->rx = lane_rx_create(c->page)))
+            return 0;
+    }
+    return -1;
+}
+
+static int admit(outlet_t *o, struct outlet_conn *c)
+{
+    struct outlet_far *f = c->far;
+    unsigned char secret[FAR_KEY_LEN];
+    struct far_hello h;
+    int errnum = 0;
+    int rc;
+
+    if (hello_check(o, f, &h, secret) < 0)
+        return -1;
+    if (o->nreaders >= OUTLET_READERS_MAX)
+        errnum = EBUSY;
+    else if (lane_open(c) < 0)
+        errnum = ENOMEM;
+    c->want = h.want;
+    if (errnum == 0)
+        errnum = outlet_enter(o, c);
+    f->member = c->want.group[0] != '\0';
+    f->push = h.want.policy != KNOCK_LATEST && h.want.policy != KNOCK_DROP_OLDEST;
+    far_addr_setup(far_link_fd(f->link), o->far.silence, false);
+    if (errnum == 0) {
+        pthread_mutex_lock(&o->lock);
+        list_remove(&c->node);
+        list_append(&o->fars, &c->far_node);
+        o->nknocking_far--;
+        /* First, so that a reader that is welcomed finds all steps that were kept. */
+        outlet_joined(o, c);
+        pthread_mutex_unlock(&o->lock);
+    }
+    rc = welcome(f, secret, errnum, errnum == 0 && (h.secure || o->far.secure));
+    f->got = 0;
+    return errnum == 0 ? rc : -1;
+}
+
+/* Bytes that are needed for what is coming: the hello, the head of a message, or all of it. */
+static size_t need(const struct outlet_far *f, struct far_msg *m)
+{
+    if (!f->rx)
+        return FAR_HELLO_LEN;
+    if (f->got < FAR_HEAD_LEN)
+        return FAR_HEAD_LEN;
+    return far_msg_decode(f->in, false, m) < 0 ? 0 : FAR_HEAD_LEN + m->payload;
+}
+
+/* Read what has come.  0, or -1: the reader is gone, or says something else. */
+static int pull_in(outlet_t *o, struct outlet_conn *c)
+{
+    struct outlet_far *f = c->far;
+
+    f->more = false;
+    for (unsigned turn = 0; !f->more; turn += f->got == 0) {
+        struct far_msg m;
+        size_t want = need(f, &m);
+        ssize_t n;
+
+        if (want == 0)
+            return -1;
+        if (f->got < want) {
+            n = far_link_recv(f->link, f->in + f->got, want - f->got);
+            if (n < 0 && errno == EAGAIN)
+                return 0;
+            if (n <= 0)
+                return -1;
+            f->got += (size_t)n;
+            continue;
+        }
+        f->more = turn == MESSAGES;
+        if ((f->rx ? message(o, f, &m) : admit(o, c)) < 0)
+            return -1;
+        f->got = 0;
+    }
+    return 0;
+}
+
+/* --- the door --- */
+
+int outlet_far_fd(const struct outlet_conn *c)
+{
+    return far_link_fd(c->far->link);
+}
+
+bool outlet_far_more(const struct outlet_conn *c)
+{
+    return c->far->more;
+}
+
+int outlet_far_serve(outlet_t *o, struct outlet_conn *c, bool readable)
+{
+    struct epoll_event ev = {.events = EPOLLIN | EPOLLRDHUP, .data.ptr = c};
+    struct outlet_far *f = c->far;
+    int rc = 0;
+
+    if (readable && pull_in(o, c) < 0)
+        return -1;
+    if (f->rx && (rc = push_out(o, f)) < 0)
+        return -1;
+    if (f->acknowledged) {
+        f->acknowledged = false;
+        pthread_mutex_lock(&o->lock);
+        if (c->group) /* the writer has not ended */
+            outlet_group_reap(o, c);
+        pthread_mutex_unlock(&o->lock);
+    }
+    if ((rc == 1) != f->want_out) {
+        f->want_out = rc == 1;
+        if (f->want_out)
+            ev.events |= EPOLLOUT;
+        epoll_ctl(o->epoll_fd, EPOLL_CTL_MOD, far_link_fd(f->link), &ev);
+    }
+    return 0;
+}
+
+bool outlet_far_silent(const outlet_t *o, const struct outlet_conn *c)
+{
+    return far_addr_silent(far_link_fd(c->far->link), o->far.silence);
+}
+
+bool outlet_far_done(const struct outlet_conn *c)
+{
+    const struct outlet_far *f = c->far;
+
+    return f->ended && f->nheld == 0 && !f->want_out;
+}

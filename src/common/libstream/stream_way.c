@@ -1,0 +1,84 @@
+/* stream_way.c - shared memory or TCP.
+ *
+ * Two processes share memory if they are on one host and in one network namespace, which a mark of
+ * both says (hostnet_get()): the module `stream` compares that of the reader with that of the
+ * writer.  A writer of a session with one broker has no readers elsewhere, and does not listen for
+ * them.
+ *
+ *    option        environment              values
+ *    transport     FLUX_STREAM_TRANSPORT    auto, tcp, ring
+ *    secure        FLUX_STREAM_SECURE       yes, no; else as the attribute `curve` of the session
+ *                  FLUX_STREAM_SILENCE      seconds after which a host that is silent is gone
+ *
+ * The address is that of the broker's attributes tcp.address or tcp.interface, else all of the
+ * host.
+ *
+ * Failure: errno and a sentence.
+ */
+#include "config.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libflux/attr.h"
+#include "libstream/stream_way.h"
+#include "libutil/duration.h"
+#include "libutil/strutil.h"
+
+int stream_way_get(struct stream_way *w, const struct flux_stream_opts *opts, errmsg_t *err)
+{
+    const char *transport = opts->transport ? opts->transport : getenv("FLUX_STREAM_TRANSPORT");
+    const char *silence = getenv("FLUX_STREAM_SILENCE");
+
+    *w = (struct stream_way){.silence = 0.};
+    hostnet_get(w->place);
+    w->tcp = transport && strcmp(transport, "tcp") == 0;
+    w->ring = transport && strcmp(transport, "ring") == 0;
+    if (transport && !w->tcp && !w->ring && strcmp(transport, "auto") != 0)
+        return errmsg_fail(
+            err, EINVAL, "'%.40s' is not a transport of streams: use auto, tcp or ring", transport);
+    if (silence && duration_parse(silence, &w->silence, NULL) < 0)
+        return errmsg_fail(err, EINVAL, "FLUX_STREAM_SILENCE=%.40s is not a duration", silence);
+    return 0;
+}
+
+int stream_way_secure(flux_t *h, const char *secure, errmsg_t *err)
+{
+    char *curve;
+    bool yes = true;
+
+    if (secure || (secure = getenv("FLUX_STREAM_SECURE"))) {
+        if (str2bool(secure, &yes) < 0)
+            return errmsg_fail(err, EINVAL, "a stream is encrypted or not, yes or no: not '%.40s'",
+                               secure);
+        return yes;
+    }
+    if ((curve = flux_attr_get(h, "curve", NULL)) && str2bool(curve, &yes) < 0)
+        yes = true;
+    free(curve);
+    return yes;
+}
+
+int stream_way_listen(const struct stream_way *w, flux_t *h, const char *stream,
+                      const struct flux_stream_opts *opts, struct outlet_far_opts *far,
+                      char text[FAR_ADDR_MAX], errmsg_t *err)
+{
+    char *address;
+    char *interface;
+    int secure;
+
+    *text = '\0';
+    if (w->ring || (!w->tcp && flux_size(h) < 2))
+        return 0;
+    if ((secure = stream_way_secure(h, opts->secure, err)) < 0)
+        return -1;
+    address = flux_attr_get(h, "tcp.address", NULL);
+    interface = flux_attr_get(h, "tcp.interface", NULL);
+    *far = (struct outlet_far_opts){.listen = far_addr_listen(address, interface, text, err),
+                                    .stream = stream,
+                                    .secure = secure,
+                                    .silence = w->silence};
+    free(address);
+    free(interface);
+    return far->listen < 0 ? -1 : 0;
+}

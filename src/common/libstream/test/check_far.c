@@ -1,0 +1,782 @@
+/* check_far.c - streams between hosts: messages byte by byte, capabilities, encryption, addresses,
+ * slices, strangers, and ends that come too early. */
+#include "config.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "ends.h"
+#include "libstream/array.h"
+#include "libstream/block.h"
+#include "libstream/far_link.h"
+#include "libstream/far_msg.h"
+#include "libstream/lane.h"
+#include "libutil/clock.h"
+#include "libutil/le.h"
+#include "libutil/test/suite.h"
+
+static unsigned char secret[FAR_KEY_LEN] = "what the module has told";
+
+/* --- messages --- */
+
+START_TEST(golden)
+{
+    static const unsigned char bytes[FAR_HEAD_LEN] =
+        "\x0a\0\0\0\x18\0\0\0\3\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
+    struct far_msg m = {.type = FAR_BOX, .payload = 24, .number = 3, .step = 1};
+    unsigned char head[FAR_HEAD_LEN];
+    unsigned char greeting[FAR_GREETING_LEN];
+    unsigned char other[FAR_GREETING_LEN];
+    unsigned char hello[FAR_HELLO_LEN];
+    struct far_hello h = {.secure = true,
+                          .want = {KNOCK_SAMPLE, 3, 7, 0x0102030405060708},
+                          .reader = 9,
+                          .expires = 1000};
+    struct far_hello out;
+
+    far_msg_encode(&m, head);
+    ck_assert_mem_eq(head, bytes, sizeof(head));
+    far_greeting_make(greeting);
+    far_greeting_make(other);
+    ck_assert_mem_eq(greeting, "FLUXSTRF\1\0\0\0\0\0\0\0", 16);
+    ck_assert(memcmp(greeting + 16, other + 16, 32) != 0);
+    far_hello_make(hello, &h, secret, greeting);
+    ck_assert_mem_eq(hello,
+                     "FLUXSTRF\1\0\0\0\1\0\0\0\4\0\0\0\3\0\0\0\7\0\0\0\0\0\0\0"
+                     "\x8\7\6\5\4\3\2\1\x9\0\0\0\0\0\0\0\xe8\3\0\0\0\0\0\0\0\0\0\0\0\0\0",
+                     64);
+    ck_assert_int_eq(far_hello_read(hello, &out), 0);
+    ck_assert(out.secure && out.reader == 9 && out.expires == 1000);
+    ck_assert(out.want.policy == KNOCK_SAMPLE && out.want.every == 3 && out.want.depth == 7 &&
+              out.want.bytes == h.want.bytes);
+    ck_assert(far_hello_proves(hello, secret, greeting));
+    ck_assert(!far_hello_proves(hello, secret, other));
+}
+END_TEST
+
+/* No byte of what proves something can be changed. */
+START_TEST(proofs)
+{
+    struct far_hello h = {.want = {KNOCK_BLOCK, 1, 2, 3}, .reader = 1, .expires = 2};
+    struct far_welcome w = {.errnum = EBUSY, .secure = true};
+    struct far_welcome wout;
+    struct far_hello hout;
+    unsigned char greeting[FAR_GREETING_LEN];
+    unsigned char hello[FAR_HELLO_LEN];
+    unsigned char welcome[FAR_WELCOME_LEN];
+
+    far_greeting_make(greeting);
+    far_hello_make(hello, &h, secret, greeting);
+    far_welcome_make(welcome, &w, secret, hello);
+    ck_assert_int_eq(far_welcome_read(welcome, &wout, secret, hello), 0);
+    ck_assert(wout.errnum == EBUSY && wout.secure);
+    for (unsigned i = 0; i < FAR_HELLO_LEN; i++) {
+        hello[i] ^= 4;
+        ck_assert(far_hello_read(hello, &hout) < 0 || !far_hello_proves(hello, secret, greeting));
+        ck_assert_int_eq(far_welcome_read(welcome, &wout, secret, hello), -1);
+        hello[i] ^= 4;
+    }
+    for (unsigned i = 0; i < FAR_WELCOME_LEN; i++) {
+        welcome[i] ^= 4;
+        ck_assert_int_eq(far_welcome_read(welcome, &wout, secret, hello), -1);
+        ck_assert_int_eq(errno, EPROTO);
+        welcome[i] ^= 4;
+    }
+    for (unsigned i = 0; i < 16; i++) {
+        greeting[i] ^= 4;
+        ck_assert_int_eq(far_greeting_check(greeting), -1);
+        greeting[i] ^= 4;
+    }
+}
+END_TEST
+
+/* Each type has its side, its numbers and its payload. */
+START_TEST(strict)
+{
+    for (uint32_t type = 0; type < 13; type++) {
+        for (unsigned bit = 0; bit < 4; bit++) {
+            unsigned char head[FAR_HEAD_LEN] = {0};
+            struct far_msg m;
+            bool reader = type >= FAR_TAKE && type <= FAR_BOX;
+            bool writer = type >= FAR_STEP && type <= FAR_END;
+            static const uint8_t uses[13] = {
+                [FAR_STEP] = 0xf,  [FAR_AGAIN] = 0xe, [FAR_DATA] = 0xa, [FAR_END] = 0x2,
+                [FAR_RELEASE] = 2, [FAR_BYTES] = 0xe, [FAR_BOX] = 7};
+
+            le_put32(head, type);
+            if (type == FAR_END)
+                le_put64(head + 8, LANE_CLOSED);
+            ck_assert_int_eq(far_msg_decode(head, true, &m), writer ? 0 : -1);
+            ck_assert_int_eq(far_msg_decode(head, false, &m), reader ? 0 : -1);
+            if (bit == 0)
+                le_put32(head + 4, type == FAR_BOX ? 24 : 1);
+            else
+                le_put64(head + 8 * bit, LANE_CLOSED);
+            if (type == FAR_STEP)
+                le_put64(head + 24, 1);
+            ck_assert_msg((far_msg_decode(head, writer, &m) == 0) ==
+                              ((writer || reader) && (uses[type] >> bit & 1)),
+                          "type %u, number %u", type, bit);
+        }
+    }
+}
+END_TEST
+
+/* --- keys and links --- */
+
+START_TEST(grants)
+{
+    struct far_grant g = {"heat", 1, 1000};
+    struct far_grant others[] = {{"heat2", 1, 1000}, {"heat", 2, 1000}, {"heat", 1, 1001}};
+    unsigned char key[FAR_KEY_LEN] = "key";
+    unsigned char a[FAR_KEY_LEN];
+    unsigned char b[FAR_KEY_LEN];
+
+    far_key_grant(a, key, &g);
+    far_key_grant(b, key, &g);
+    ck_assert(far_key_equal(a, b));
+    for (int i = 0; i < 3; i++) {
+        far_key_grant(b, key, &others[i]);
+        ck_assert(!far_key_equal(a, b));
+    }
+    key[31] = 1;
+    far_key_grant(b, key, &g);
+    ck_assert(!far_key_equal(a, b));
+}
+END_TEST
+
+static void pair(far_link_t *l[2], bool secure)
+{
+    unsigned char other[FAR_KEY_LEN] = "other";
+    int fds[2];
+
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
+    for (int i = 0; i < 2; i++) {
+        ck_assert_ptr_nonnull(l[i] = far_link_create(fds[i]));
+        if (secure)
+            ck_assert_int_eq(far_link_secure(l[i], i ? other : secret, i ? secret : other), 0);
+    }
+}
+
+/* Bytes of all lengths, in pieces, through a socket that is full now and then. */
+START_TEST(links)
+{
+    enum { LEN = 3000000 };
+    unsigned char *from = malloc(LEN);
+    unsigned char *to = malloc(LEN);
+    far_link_t *l[2];
+    size_t put_at = 0;
+    size_t got = 0;
+    size_t piece = 1;
+
+    pair(l, _i);
+    for (size_t i = 0; i < LEN; i++)
+        from[i] = (unsigned char)(i * 2654435761u >> 24);
+    while (got < LEN) {
+        struct iovec iov[3] = {{NULL, 0}, {from + put_at, piece}, {NULL, 0}};
+        ssize_t n;
+
+        if (iov[1].iov_len > LEN - put_at)
+            iov[1].iov_len = LEN - put_at;
+        iov[1].iov_len /= 2;
+        iov[2].iov_base = from + put_at + iov[1].iov_len;
+        iov[2].iov_len =
+            piece < LEN - put_at - iov[1].iov_len ? piece : LEN - put_at - iov[1].iov_len;
+        n = iov[2].iov_len > 0 ? far_link_send(l[0], iov, 3) : far_link_flush(l[0]);
+        ck_assert(n >= 0 || errno == EAGAIN);
+        if (n > 0)
+            put_at += (size_t)n;
+        n = far_link_recv(l[1], to + got, piece < LEN - got ? piece : LEN - got);
+        ck_assert(n > 0 || (n < 0 && errno == EAGAIN));
+        if (n > 0)
+            got += (size_t)n;
+        piece = piece * 3 % 200003 + 1;
+    }
+    ck_assert_mem_eq(from, to, LEN);
+    ck_assert(_i ? far_link_sent(l[0]) > LEN : far_link_sent(l[0]) == LEN);
+    far_link_destroy(l[0]);
+    ck_assert_int_eq(far_link_recv(l[1], to, 1), 0);
+    far_link_destroy(l[1]);
+    free(from);
+    free(to);
+}
+END_TEST
+
+/* A record that was changed, repeated or invented ends the connection. */
+START_TEST(records)
+{
+    struct iovec iov = {"hello", 5};
+    unsigned char wire[100];
+    far_link_t *l[2];
+
+    for (int k = 0; k < 25 + 3; k++) {
+        unsigned char buf[100];
+        ssize_t n;
+        int in;
+
+        pair(l, true);
+        in = far_link_fd(l[0]);
+        ck_assert_int_eq(far_link_send(l[0], &iov, 1), 5);
+        n = recv(far_link_fd(l[1]), wire, sizeof(wire), 0);
+        ck_assert_int_eq(n, 4 + 5 + 16);
+        if (k < n)
+            wire[k] ^= 1;
+        else if (k == n)
+            memset(wire, 0, 4); /* no bytes */
+        else if (k == n + 1)
+            memset(wire, 0xff, 4); /* 4 GiB */
+        ck_assert_int_eq(send(in, wire, (size_t)n, 0), n);
+        if (k > n + 1) { /* twice */
+            ck_assert_int_eq(far_link_recv(l[1], buf, sizeof(buf)), 5);
+            ck_assert_int_eq(send(in, wire, (size_t)n, 0), n);
+        }
+        shutdown(in, SHUT_WR);
+        n = far_link_recv(l[1], buf, sizeof(buf));
+        ck_assert(n == 0 || (n < 0 && errno == EBADMSG));
+        far_link_destroy(l[0]);
+        far_link_destroy(l[1]);
+    }
+}
+END_TEST
+
+START_TEST(addresses)
+{
+    static const char *const bad[] = {"",
+                                      "tcp://",
+                                      "tcp://127.0.0.1",
+                                      "tcp://127.0.0.1:0",
+                                      "tcp://127.0.0.1:65536",
+                                      "tcp://localhost:1",
+                                      "udp://127.0.0.1:1",
+                                      "tcp://[::1:5",
+                                      "tcp://127.0.0.1:1,"};
+    char text[FAR_ADDR_MAX];
+    char two[2 * FAR_ADDR_MAX];
+    int fd;
+    int l;
+
+    for (size_t i = 0; i + 1 < sizeof(bad) / sizeof(bad[0]); i++) {
+        ck_assert_int_eq(far_addr_connect(bad[i], 1., &err), -1);
+        ck_assert_int_eq(errno, EINVAL);
+    }
+    l = far_addr_listen(NULL, "lo", text, &err);
+    ck_assert_msg(l >= 0, "%s", err.text);
+    ck_assert_msg(strncmp(text, "tcp://127.0.0.1:", 16) == 0, "%s", text);
+    /* The first one that answers. */
+    snprintf(two, sizeof(two), "tcp://127.0.0.1:1,%s", text);
+    ck_assert_msg((fd = far_addr_connect(two, 30., &err)) >= 0, "%s", err.text);
+    ck_assert(!far_addr_silent(fd, 1e-9));
+    close(fd);
+    close(l);
+    ck_assert_int_eq(far_addr_connect(text, 30., &err), -1);
+    ck_assert_int_eq(errno, ECONNREFUSED);
+    l = far_addr_listen(NULL, NULL, text, &err);
+    ck_assert_msg(l >= 0 && strlen(text) > 0, "%s", err.text);
+    close(l);
+    l = far_addr_listen("::1", NULL, text, &err);
+    ck_assert(l >= 0 && strncmp(text, "tcp://[::1]:", 12) == 0);
+    close(l);
+}
+END_TEST
+
+/* --- slices --- */
+
+#define ROWS 500
+#define COLUMNS 400
+
+/* A step with a number and a global array, of which this writer has all. */
+static void put_array(outlet_t *o, uint64_t step, enum stream_memory memory)
+{
+    struct stream_shape shape = {.name = "T",
+                                 .kind = STREAM_GLOBAL,
+                                 .type = STREAM_F64,
+                                 .order = STREAM_NATIVE,
+                                 .memory = memory,
+                                 .ndims = 2,
+                                 .extents = {ROWS, COLUMNS}};
+    uint64_t none[] = {0, 0};
+    stream_array_t *a = stream_array_create(&shape, &err);
+    block_t *b = block_create();
+    uint8_t desc[BLOCK_DESC_MAX];
+    double *t;
+    void *buf;
+
+    ck_assert_int_eq(stream_array_add(a, 0, none, shape.extents, &err), 0);
+    ck_assert_int_eq(stream_array_seal(a, &err), 0);
+    stream_array_encode(a, desc);
+    ck_assert_int_eq(block_add(b, "n", NULL, 0, 8), 0);
+    ck_assert_int_eq(
+        block_add(b, "T", desc, stream_array_encoded(a), ROWS * COLUMNS * sizeof(double)), 0);
+    ck_assert_msg(outlet_begin(o, step, block_size(b), -1., &buf, &err) == 0, "%s", err.text);
+    block_write(b, buf);
+    t = (double *)((char *)buf + block_at(b, 1)->off);
+    for (uint64_t i = 0; i < ROWS * COLUMNS; i++)
+        t[i] = (double)(step * 1000000 + i);
+    ck_assert_int_eq(outlet_commit(o, block_size(b)), 0);
+    block_destroy(b);
+    stream_array_destroy(a);
+}
+
+/* The box of a step, copied the way that stream_global.c does it. */
+static int get_box(inlet_t *i, const struct inlet_step *s, const struct stream_box *box, double *to)
+{
+    static const struct stream_want want;
+    block_t *b = block_read(s->data, s->len, &err);
+    const struct block_var *v = block_at(b, 1);
+    stream_array_t *a = stream_array_decode(v->desc, v->desc_len, &err);
+    struct inlet_value val = {1, v->off, v->len};
+    struct stream_part part;
+    int rc = -1;
+
+    ck_assert(stream_select_piece(a, 0, box, &want, &part));
+    if (inlet_ask(i, s, &val, box, &part, to, &err) == 0)
+        rc = inlet_answer(i, &err);
+    stream_array_destroy(a);
+    block_destroy(b);
+    return rc;
+}
+
+/* Each box has its elements, and no more bytes than 1.05 times these are moved. */
+START_TEST(slices)
+{
+    static const struct stream_box boxes[] = {
+        {2, {0, 0}, {ROWS, COLUMNS}, {1, 1}},             /* all */
+        {2, {100, 0}, {62, COLUMNS}, {1, 1}},             /* rows */
+        {2, {0, 100}, {ROWS, 50}, {1, 1}},                /* columns */
+        {2, {0, 100}, {ROWS, 150}, {1, 1}},               /* columns in long runs */
+        {2, {1, 3}, {ROWS / 3, COLUMNS / 2 - 2}, {3, 2}}, /* strides */
+    };
+    static double to[ROWS * COLUMNS];
+    outlet_t *o;
+    inlet_t *i;
+
+    ends_way = (enum way)(_i % WAYS);
+    o = writer(0., 0);
+    i = reader(o, "block", 0);
+    for (size_t k = 0; k < sizeof(boxes) / sizeof(boxes[0]); k++) {
+        const struct stream_box *box = &boxes[k];
+        enum stream_memory memory = _i < WAYS ? STREAM_ROWS : STREAM_COLUMNS;
+        uint64_t bytes = box->count[0] * box->count[1] * sizeof(double);
+        uint64_t before = stats(o).sent;
+        unsigned differ = 0;
+        struct inlet_step s;
+
+        put_array(o, k, memory);
+        ck_assert_int_eq(inlet_next(i, 30., &s, &err), 1);
+        ck_assert_msg(get_box(i, &s, box, to) == 0, "%s", err.text);
+        for (uint64_t r = 0; r < box->count[0]; r++) {
+            for (uint64_t c = 0; c < box->count[1]; c++) {
+                uint64_t row = box->start[0] + r * box->stride[0];
+                uint64_t column = box->start[1] + c * box->stride[1];
+                uint64_t at = memory == STREAM_ROWS ? r * box->count[1] + c : c * box->count[0] + r;
+                uint64_t n = memory == STREAM_ROWS ? row * COLUMNS + column : column * ROWS + row;
+
+                differ += to[at] != (double)(k * 1000000 + n);
+            }
+        }
+        ck_assert_msg(differ == 0, "box %zu", k);
+        ck_assert_int_eq(inlet_release(i, &s), 0);
+        wait_live(o, 0);
+        if (ends_way != RING) {
+            struct inlet_stats st;
+
+            ck_assert_uint_ge(stats(o).sent - before, bytes);
+            ck_assert_msg((double)(stats(o).sent - before) <= 1.05 * (double)bytes,
+                          "box %zu: %lu bytes for %lu", k, (unsigned long)(stats(o).sent - before),
+                          (unsigned long)bytes);
+            inlet_get_stats(i, &st);
+            ck_assert_uint_eq(st.asked, stats(o).asked);
+        }
+    }
+    inlet_destroy(i);
+    outlet_destroy(o);
+}
+END_TEST
+
+/* A value comes once; one of two questions that nobody waits for is forgotten; a step that is
+ * released with a question open stays whole until the answer has gone. */
+START_TEST(questions)
+{
+    static const struct stream_box all = {2, {0, 0}, {ROWS, COLUMNS}, {1, 1}};
+    static const struct stream_want want;
+    static double to[ROWS * COLUMNS];
+    outlet_t *o;
+    inlet_t *i;
+    struct inlet_step s;
+    struct inlet_value v;
+    struct stream_part part;
+    stream_array_t *a;
+    block_t *b;
+
+    ends_way = (enum way)_i;
+    o = writer(0., 0);
+    i = reader(o, "block", 0);
+    put_array(o, 1, STREAM_ROWS);
+    ck_assert_int_eq(inlet_next(i, 30., &s, &err), 1);
+    b = block_read(s.data, s.len, &err);
+    v = (struct inlet_value){1, block_at(b, 1)->off, block_at(b, 1)->len};
+    a = stream_array_decode(block_at(b, 1)->desc, block_at(b, 1)->desc_len, &err);
+    ck_assert(stream_select_piece(a, 0, &all, &want, &part));
+    ck_assert_int_eq(inlet_ask(i, &s, &v, &all, &part, to, &err), 0);
+    inlet_forget(i);
+    memset(to, 0, sizeof(to));
+    ck_assert_int_eq(inlet_fetch(i, &s, &v, &err), 0);
+    ck_assert_mem_eq((const char *)s.data + v.off + 8, &(double){1000001.}, 8);
+    ck_assert(to[1] == 0.);
+    ck_assert_int_eq(inlet_fetch(i, &s, &v, &err), 0);
+    ck_assert_int_eq(get_box(i, &s, &all, to), 0);
+    ck_assert(to[1] == 1000001.);
+    ck_assert_uint_eq(stats(o).asked, 2 * v.len);
+    v.len = s.len;
+    ck_assert_int_eq(inlet_fetch(i, &s, &v, &err), -1);
+    ck_assert_int_eq(errno, EINVAL);
+    ck_assert_int_eq(inlet_release(i, &s), 0);
+    ck_assert_int_eq(inlet_release(i, &s), -1);
+    ck_assert_int_eq(inlet_fetch(i, &s, &v, &err), -1);
+    put_array(o, 2, STREAM_ROWS);
+    ck_assert_int_eq(inlet_next(i, 30., &s, &err), 1);
+    v.len = block_at(b, 1)->len;
+    ck_assert_int_eq(inlet_ask(i, &s, &v, &all, &part, to, &err), 0);
+    ck_assert_int_eq(inlet_release(i, &s), 0);
+    wait_live(o, 0);
+    ck_assert_uint_eq(stats(o).asked, 3 * v.len);
+    put_array(o, 3, STREAM_ROWS);
+    ck_assert_int_eq(inlet_next(i, 30., &s, &err), 1);
+    ck_assert_int_eq(get_box(i, &s, &all, to), 0);
+    ck_assert(to[1] == 3000001.);
+    ck_assert_int_eq(inlet_fetch_all(i, &s, &err), 0);
+    ck_assert_mem_eq((const char *)s.data + v.off + 8, &(double){3000001.}, 8);
+    ck_assert_uint_le(stats(o).asked, 5 * v.len + 64 + 64);
+    ck_assert_int_eq(inlet_fetch_all(i, &s, &err), 0);
+    ck_assert_int_eq(inlet_fetch(i, &s, &v, &err), 0);
+    ck_assert_uint_le(stats(o).asked, 5 * v.len + 64 + 64);
+    block_destroy(b);
+    stream_array_destroy(a);
+    inlet_destroy(i);
+    outlet_destroy(o);
+}
+END_TEST
+
+/* --- ends --- */
+
+static void *read_late(void *arg)
+{
+    inlet_t *i = arg;
+
+    for (uint64_t step = 1; step <= 5; step++)
+        get_release(i, step);
+    get_error(i, ENODATA);
+    return NULL;
+}
+
+/* A writer that is closed waits for what its readers have not got. */
+START_TEST(lingers)
+{
+    char text[FAR_ADDR_MAX];
+    struct outlet_opts opts = {.key = ends_key, .space = 64 << 20, .far = {.stream = "test"}};
+    struct knock_want w;
+    pthread_t t;
+    outlet_t *o;
+    inlet_t *i;
+
+    ends_way = (enum way)_i;
+    ck_assert_int_ge(opts.far.listen = far_addr_listen("127.0.0.1", NULL, text, &err), 0);
+    ck_assert_ptr_nonnull(o = outlet_create(&opts, &err));
+    knock_want_init(&w);
+    ck_assert_msg((i = reader_try(text, &w)) != NULL, "%s", err.text);
+    for (uint64_t step = 1; step <= 5; step++)
+        put(o, step);
+    ck_assert_int_eq(pthread_create(&t, NULL, read_late, i), 0);
+    outlet_destroy(o);
+    pthread_join(t, NULL);
+    inlet_destroy(i);
+}
+END_TEST
+
+/* A writer dies: what is here can be used, what is not is an error, and so is the next step. */
+START_TEST(writer_dies)
+{
+    struct inlet_value v = {0, 0, STEP_LEN - 1};
+    char address[FAR_ADDR_MAX] = "";
+    struct inlet_step s;
+    struct inlet_step small;
+    struct knock_want w;
+    int fds[2];
+    inlet_t *i;
+    pid_t pid;
+    char c;
+
+    ends_way = (enum way)_i;
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+    ck_assert_int_ge(pid = fork(), 0);
+    if (pid == 0) {
+        outlet_t *o = writer(0., 0);
+        void *buf;
+
+        if (write(fds[1], writer_address(o), FAR_ADDR_MAX) < 0)
+            _exit(1);
+        wait_readers(o, 1);
+        put(o, 1);
+        outlet_begin(o, 2, 10, 0., &buf, &err);
+        memcpy(buf, "ten bytes.", 10);
+        outlet_commit(o, 10);
+        if (read(fds[1], &c, 1) == 1)
+            raise(SIGKILL);
+        _exit(1);
+    }
+    ck_assert_int_eq(recv(fds[0], address, sizeof(address), MSG_WAITALL), sizeof(address));
+    knock_want_init(&w);
+    ck_assert_msg((i = reader_try(address, &w)) != NULL, "%s", err.text);
+    ck_assert_int_eq(inlet_next(i, 30., &s, &err), 1);
+    ck_assert_int_eq(inlet_next(i, 30., &small, &err), 1);
+    ck_assert_int_eq(write(fds[0], "x", 1), 1);
+    ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
+    ck_assert_int_eq(inlet_fetch(i, &small, &(struct inlet_value){0, 0, 10}, &err), 0);
+    ck_assert_mem_eq(small.data, "ten bytes.", 10);
+    ck_assert_int_eq(inlet_fetch(i, &s, &v, &err), -1);
+    ck_assert_msg(errno == ECONNRESET, "%s", err.text);
+    get_error(i, ECONNRESET);
+    ck_assert_int_eq(inlet_release(i, &s), 0);
+    inlet_destroy(i);
+    ck_assert_ptr_null(reader_try(address, &w));
+    ck_assert_int_eq(errno, ECONNREFUSED);
+    close(fds[0]);
+    close(fds[1]);
+}
+END_TEST
+
+/* --- strangers --- */
+
+static int dial(const char *address)
+{
+    int fd = far_addr_connect(address, 30., &err);
+
+    ck_assert_msg(fd >= 0, "%s", err.text);
+    return fd;
+}
+
+/* Receive until the end, at most 30 s: how many bytes came. */
+static size_t drain(int fd)
+{
+    unsigned char buf[1000];
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    size_t got = 0;
+    ssize_t n;
+
+    while (poll(&p, 1, 30000) == 1 && (n = recv(fd, buf, sizeof(buf), 0)) > 0)
+        got += (size_t)n;
+    ck_assert_msg(n == 0 || errno == ECONNRESET, "a stranger is not disconnected");
+    close(fd);
+    return got;
+}
+
+static void wrong(const char *address, struct far_grant g, const unsigned char *key)
+{
+    struct inlet_far_opts far = {
+        .address = address, .secret = secret, .reader = 7, .expires = g.expires};
+    struct knock_want w;
+
+    knock_want_init(&w);
+    far_key_grant(secret, key, &g);
+    ck_assert_ptr_null(inlet_connect_far(&far, &w, 30., &err));
+    ck_assert_msg(errno == EACCES, "%s", err.text);
+}
+
+/* Whoever does not know the capability, or says anything else, gets a greeting and nothing. */
+START_TEST(strangers)
+{
+    static const unsigned char other[FAR_KEY_LEN] = "of another writer";
+    uint64_t now = (uint64_t)clock_wall();
+    unsigned char buf[2 * FAR_HELLO_LEN];
+    int silent[80];
+    struct knock_want w;
+    const char *at;
+    outlet_t *o;
+    inlet_t *i;
+
+    ends_way = (enum way)_i;
+    o = writer(0., 0);
+    at = writer_address(o);
+    wrong(at, (struct far_grant){"test", 7, now - 2}, ends_key);   /* old */
+    wrong(at, (struct far_grant){"test", 8, now + 60}, ends_key);  /* another reader */
+    wrong(at, (struct far_grant){"tests", 7, now + 60}, ends_key); /* stream */
+    wrong(at, (struct far_grant){"test", 7, now + 60}, other);
+    for (size_t len = 1; len <= sizeof(buf); len += 51) {
+        int fd = dial(at);
+
+        memset(buf, (int)len, len);
+        ck_assert_int_eq(send(fd, buf, len, MSG_NOSIGNAL), (ssize_t)len);
+        if (len < FAR_HELLO_LEN)
+            shutdown(fd, SHUT_WR);
+        ck_assert_uint_le(drain(fd), FAR_GREETING_LEN);
+    }
+    for (int k = 0; k < 80; k++)
+        silent[k] = dial(at);
+    ck_assert_uint_eq(drain(silent[79]), 0);
+    for (int k = 0; k < 79; k++)
+        close(silent[k]);
+    ck_assert_uint_eq(stats(o).readers, 0);
+    knock_want_init(&w);
+    while (!(i = reader_try(at, &w)))
+        ; /* until the closed ones are noticed */
+    put(o, 1);
+    get_release(i, 1);
+    ck_assert_uint_ge(stats(o).refused, 5 + 4);
+    inlet_destroy(i);
+    outlet_destroy(o);
+}
+END_TEST
+
+/* A reader that is admitted, byte by byte: what it must not say. */
+static far_link_t *admitted(const char *address)
+{
+    struct far_grant g = {"test", 7, (uint64_t)clock_wall() + 60};
+    struct far_hello h = {.reader = g.reader, .expires = g.expires};
+    unsigned char greeting[FAR_GREETING_LEN];
+    unsigned char hello[FAR_HELLO_LEN];
+    unsigned char welcome[FAR_WELCOME_LEN];
+    struct far_welcome w;
+    struct far_keys keys;
+    int fd = dial(address);
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    far_link_t *l;
+
+    knock_want_init(&h.want);
+    far_key_grant(secret, ends_key, &g);
+    poll(&p, 1, 30000);
+    ck_assert_int_eq(recv(fd, greeting, sizeof(greeting), 0), sizeof(greeting));
+    far_hello_make(hello, &h, secret, greeting);
+    ck_assert_int_eq(send(fd, hello, sizeof(hello), 0), sizeof(hello));
+    poll(&p, 1, 30000);
+    ck_assert_int_eq(recv(fd, welcome, sizeof(welcome), 0), sizeof(welcome));
+    ck_assert_int_eq(far_welcome_read(welcome, &w, secret, hello), 0);
+    ck_assert_ptr_nonnull(l = far_link_create(fd));
+    far_keys_make(&keys, secret, hello, greeting);
+    if (w.secure)
+        ck_assert_int_eq(far_link_secure(l, keys.to_writer, keys.to_reader), 0);
+    return l;
+}
+
+START_TEST(talkers)
+{
+    static const struct far_msg bad[] = {
+        {.type = FAR_RELEASE, .number = 1},                        /* not held */
+        {.type = FAR_BYTES, .number = 1, .step = 0, .len = 8},     /* not held */
+        {.type = FAR_BYTES, .number = 1, .step = 1, .len = ~0ull}, /* too long: 2 is held */
+        {.type = FAR_BOX, .number = 1, .step = 0},                 /* not a box */
+        {.type = FAR_BOX, .number = 1, .step = 99},
+        {.type = FAR_END, .number = 1}, /* a writer's */
+    };
+    outlet_t *o;
+
+    ends_way = (enum way)_i;
+    o = writer(0., 0);
+    for (size_t k = 0; k < sizeof(bad) / sizeof(bad[0]); k++) {
+        far_link_t *l = admitted(writer_address(o));
+        unsigned char head[FAR_HEAD_LEN];
+        struct iovec iov = {head, sizeof(head)};
+
+        wait_readers(o, 1);
+        if (k >= 2)
+            put(o, k);
+        far_msg_encode(&bad[k], head);
+        ck_assert_int_eq(far_link_send(l, &iov, 1), sizeof(head));
+        wait_readers(o, 0);
+        ck_assert_uint_eq(stats(o).live, 0);
+        far_link_destroy(l);
+    }
+    outlet_destroy(o);
+}
+END_TEST
+
+/* A writer that says what a writer does not say, to a reader that is joined. */
+static void *lie(void *arg)
+{
+    int l = *(int *)arg;
+    int fd = accept(l, NULL, NULL);
+    unsigned char greeting[FAR_GREETING_LEN];
+    unsigned char hello[FAR_HELLO_LEN];
+    unsigned char welcome[FAR_WELCOME_LEN];
+    struct far_welcome w = {0};
+    unsigned char c;
+
+    far_greeting_make(greeting);
+    ck_assert_int_eq(send(fd, greeting, sizeof(greeting), MSG_NOSIGNAL), sizeof(greeting));
+    ck_assert_int_eq(recv(fd, hello, sizeof(hello), MSG_WAITALL), sizeof(hello));
+    far_welcome_make(welcome, &w, secret, hello);
+    ck_assert_int_eq(send(fd, welcome, sizeof(welcome), MSG_NOSIGNAL), sizeof(welcome));
+    ck_assert_int_eq(send(fd, (int *)arg + 1, FAR_HEAD_LEN, MSG_NOSIGNAL), FAR_HEAD_LEN);
+    while (recv(fd, &c, 1, 0) > 0)
+        ;
+    close(fd);
+    return NULL;
+}
+
+START_TEST(liars)
+{
+    static const struct far_msg says[] = {
+        {.type = FAR_DATA, .number = 1, .len = 1ull << 32}, /* not asked for */
+        {.type = FAR_AGAIN, .number = 1, .len = 10},        /* as which one? */
+        {.type = FAR_STEP, .number = 0, .len = 10},         /* numbers rise from 1 on */
+        {.type = FAR_STEP, .number = 1, .len = 1ull << 60}, /* no such addresses */
+        {.type = FAR_STEP,
+         .number = 1,
+         .len = 5000,
+         .payload = 4000}, /* half a step, and silence */
+    };
+    char text[FAR_ADDR_MAX];
+    struct {
+        int listen;
+        unsigned char head[FAR_HEAD_LEN];
+    } arg;
+
+    arg.listen = far_addr_listen("127.0.0.1", NULL, text, &err);
+    ck_assert_int_eq(fcntl(arg.listen, F_SETFL, 0), 0);
+    for (size_t k = 0; k < sizeof(says) / sizeof(says[0]); k++) {
+        struct inlet_far_opts far = {.address = text, .secret = secret};
+        struct knock_want w;
+        struct inlet_step s;
+        pthread_t t;
+        inlet_t *i;
+        int rc;
+
+        far_msg_encode(&says[k], arg.head);
+        ck_assert_int_eq(pthread_create(&t, NULL, lie, &arg), 0);
+        knock_want_init(&w);
+        ck_assert_msg((i = inlet_connect_far(&far, &w, 30., &err)) != NULL, "%s", err.text);
+        rc = inlet_next(i, k == 4 ? 0.01 : 30., &s, &err);
+        ck_assert_int_eq(rc, -1);
+        ck_assert_msg(errno == (k == 3   ? ENOSPC
+                                : k == 4 ? ETIMEDOUT
+                                         : EPROTO),
+                      "%zu: %s", k, err.text);
+        inlet_destroy(i);
+        pthread_join(t, NULL);
+    }
+    close(arg.listen);
+}
+END_TEST
+
+int main(void)
+{
+    const TTest *const tcp[] = {questions, lingers, writer_dies, strangers, talkers};
+    const TTest *const once[] = {golden, proofs, strict, grants, records, addresses, liars};
+    TCase *tc = tcase_create("far");
+
+    tcase_set_timeout(tc, 60);
+    for (size_t i = 0; i < sizeof(once) / sizeof(once[0]); i++)
+        tcase_add_test(tc, once[i]);
+    for (size_t i = 0; i < sizeof(tcp) / sizeof(tcp[0]); i++)
+        tcase_add_loop_test(tc, tcp[i], TCP, WAYS);
+    tcase_add_loop_test(tc, links, 0, 2);
+    tcase_add_loop_test(tc, slices, 0, 2 * WAYS);
+    return run_case("far", tc);
+}

@@ -1,0 +1,186 @@
+#!/usr/bin/env bash
+# Streams by TCP: forced on one host, and between two hosts, which are network namespaces.
+# shellcheck disable=SC2154 # set by run
+. "$(dirname "$0")/lib.sh"
+# shellcheck source=t/netns.sh
+. "$SRCDIR/t/netns.sh"
+need_flux start stream
+PEER=$BUILDDIR/t/stream/peer
+
+# peer NAME COMMAND...: start one in the background, with a FIFO as its input.
+declare -A pid
+peer() {
+    local name=$1
+    shift
+    rm -f "$name.in" "$name.out"
+    mkfifo "$name.in"
+    "$@" <>"$name.in" >"$name.out" &
+    pid[$name]=$!
+}
+opened() {
+    wait_until 20 grep -q open "$1.out"
+}
+go() {
+    echo go >"$1.in"
+}
+# Wait for a peer; $last is what it printed last, in one line.
+ended() {
+    wait "${pid[$1]}"
+    last=$(tail -n "${2-2}" "$1.out" | tr '\n' ' ')
+}
+# Sockets that listen for TCP at all addresses, as those of writers do.
+tcp_listeners() {
+    awk '$4 == "0A" && $2 ~ /^0+:/ { n++ } END { print n + 0 }' /proc/self/net/tcp6
+}
+
+# One broker: nobody can be elsewhere.
+hold 1 --set=modules=log,barrier,stream
+before=$(tcp_listeners)
+peer w "$PEER" write alone 1 0 1 ready=1
+opened w
+is "$(tcp_listeners)" "$before" "a writer of a session with one broker listens for nobody elsewhere"
+FLUX_STREAM_TRANSPORT=tcp exits 1 "a reader that wants TCP" "$PEER" read alone
+like "$out" "only for readers there" "is told that the writer has none"
+FLUX_STREAM_TRANSPORT=udp exits 1 "another transport" "$PEER" read alone
+like "$out" "use auto, tcp or ring" "is refused"
+go w
+ended w
+
+readers() { # COUNT
+    # shellcheck disable=SC2016 # for the inner shell
+    wait_until 20 sh -c '"$0" stream ls --json heat | grep -q "\"readers\": $1"' "$FLUX" "$1"
+}
+# What the peers write, by both ranks, in each of 30 steps.
+want=$(perl -e 'for my $s (0 .. 29) { for my $r (0, 1) {
+    print pack("C*", map { $_ + 31 * $r + 7 * $s & 255 } 0 .. 99999) } }' | sha256sum)
+
+# Forced, with and without encryption, beside a reader in shared memory.
+for secure in yes no; do
+    for rank in 0 1; do
+        peer w$rank env FLUX_STREAM_TRANSPORT=tcp FLUX_STREAM_SECURE=no "$PEER" write heat 30 $rank 2 ready=1
+    done
+    peer near "$PEER" read heat
+    peer far env FLUX_STREAM_TRANSPORT=tcp FLUX_STREAM_SECURE=$secure "$PEER" read heat
+    peer late env FLUX_STREAM_TRANSPORT=tcp FLUX_STREAM_SECURE=$secure "$PEER" read heat policy=latest ready=1
+    FLUX_STREAM_TRANSPORT=tcp FLUX_STREAM_SECURE=$secure "$FLUX" stream record heat $secure.rec &
+    record=$!
+    for name in w0 w1 near far late; do
+        opened $name
+    done
+    readers 4
+    go w0
+    go w1
+    ended near
+    is "$last" "0-29 30 the end " "a reader in shared memory sees each step of both writers"
+    ended far
+    is "$last" "0-29 30 the end " "so does one by TCP (encrypted: $secure)"
+    wait $record
+    is "$("$FLUX" stream cat --file --raw --var=data $secure.rec | sha256sum)" "$want" "a recording has all data"
+    # The writers wait for what they still have for this one.
+    go late
+    ended late
+    is "$last" "29-29 1 the end " "one that wants only the newest gets this, although the writers close the stream"
+    ended w0 1
+    ended w1 1
+done
+
+# A group: each step at one of two members, though one dies with a step.
+peer w env FLUX_STREAM_TRANSPORT=tcp "$PEER" write shared 30 0 1 ready=1 drain=1
+opened w
+peer m0 env FLUX_STREAM_TRANSPORT=tcp "$PEER" read shared group=g crash=10
+peer m1 env FLUX_STREAM_TRANSPORT=tcp "$PEER" read shared group=g
+opened m0
+opened m1
+go w
+ended m1
+like "$last" "the end " "a member of a group that reads by TCP ends with the stream"
+wait "${pid[m0]}" "${pid[w]}"
+sed -n 's/^step //p' m0.out m1.out | sort -nu >steps
+is "$(tr '\n' ' ' <steps)" "$(seq -s ' ' 0 29) " "the members have had all steps"
+
+# Deaths.
+peer w0 env FLUX_STREAM_TRANSPORT=tcp "$PEER" write crash 20 0 2 ready=1
+peer w1 env FLUX_STREAM_TRANSPORT=tcp "$PEER" write crash 20 1 2 ready=1 crash=7
+peer r env FLUX_STREAM_TRANSPORT=tcp "$PEER" read crash
+for name in w0 w1 r; do
+    opened $name
+done
+go w0
+go w1
+ended r
+like "$last" "stream 'crash': rank 1 of the writers has died " "a reader is told that a writer was killed"
+ended w0 1
+is "$last" "open " "... and the other writer ends"
+wait "${pid[w1]}" 2>/dev/null
+peer w env FLUX_STREAM_TRANSPORT=tcp "$PEER" write stuck 3000 0 1 ready=1
+opened w
+peer r env FLUX_STREAM_TRANSPORT=tcp "$PEER" read stuck ready=1
+opened r
+go w
+blocked() {
+    "$FLUX" stream ls --json stuck | grep -q '"blocked": [0.]*[1-9]'
+}
+wait_until 20 blocked
+kill -KILL "${pid[r]}"
+ended w 1
+is "$last" "open " "a writer does not wait for a reader that was killed"
+wait "${pid[r]}" 2>/dev/null
+release
+
+if ! netns_possible; then
+    skip 9 "no network namespaces without more privileges"
+    finish
+    exit
+fi
+netns_pair || bail "no pairs of network devices in a network namespace"
+for i in 0 1; do
+    in_ns $i ip addr add "10.78.2.$((i + 1))/24" dev eth0
+done
+# shellcheck disable=SC2016 # for the inner shell
+in_ns 0 "$FLUX" start --size=2 --set=modules=log,barrier,stream --set=tcp.interface=eth0 \
+    "--wrap=1:nsenter -t ${holders[1]} -n" \
+    sh -c 'echo $FLUX_URI >uri.new && mv uri.new uri && exec sleep 1000' >out 2>&1 &
+starter=$!
+wait_until 30 test -e uri || bail "the session did not come up: $(cat out)"
+FLUX_URI=$(cat uri)
+export FLUX_URI
+uri1=local://$("$FLUX" getattr rundir)/1/local
+received() { # bytes by eth0 of the second host
+    # shellcheck disable=SC2016 # for awk
+    in_ns 1 awk '$1 == "eth0:" { print $2 }' /proc/self/net/dev
+}
+peer w in_ns 0 "$PEER" write far 30 0 1 ready=1
+opened w
+peer near in_ns 0 "$PEER" read far
+peer far in_ns 1 env FLUX_URI="$uri1" "$PEER" read far
+opened near
+opened far
+before=$(received)
+go w
+ended near
+is "$last" "0-29 30 the end " "a reader on the writer's host sees all steps"
+ended far
+is "$last" "0-29 30 the end " "so does one on another host"
+after=$(received)
+ok "... to which all data went ($((after - before)) bytes)" test $((after - before)) -ge 3000000
+ok "... and little more" test $((after - before)) -le 3400000
+ended w 1
+peer w in_ns 0 env FLUX_STREAM_SILENCE=1 "$PEER" write cut 30 0 1 ready=1
+opened w
+exits 1 "a reader that wants shared memory" in_ns 1 env FLUX_STREAM_TRANSPORT=ring FLUX_URI="$uri1" "$PEER" read cut
+like "$out" "without shared memory" "is told that there is none"
+
+# A cut cable: both ends find out, although nobody says anything.
+peer far in_ns 1 env FLUX_STREAM_SILENCE=1 FLUX_URI="$uri1" "$PEER" read cut
+opened far
+in_ns 0 ip link set eth0 down
+go w
+ended far
+like "$last" "the host of the writer of the stream does not answer" "a reader finds that the host of the writer is cut off"
+ended w 1
+is "$last" "open " "the writer that it was cut off from ends"
+in_ns 0 ip link set eth0 up
+"$FLUX" getattr broker.pid | xargs -r kill
+wait "$starter"
+netns_end
+finish
