@@ -3,7 +3,7 @@
  *    flux-sim.c       main(): selects one of the commands below
  *    sim_replay.c     flux sim TRACE: options, the list of replays, the table
  *    sim_derive.c     flux sim derive
- *    sim_check.c      flux sim check
+ *    sim_check.c      flux sim check; sim_schedule.c: its file
  *    sim_network.c    flux sim network; sim_flows.c: its --flows; sim_net.c: rates of flows;
  *                     sim_pattern.c: communication patterns
  *    sim_machine.c    --nodes, --tree, --topology

@@ -1,7 +1,7 @@
 /* sim_check.c - flux sim check: verify that a schedule is possible.
  *
- * The command reads a file that --schedule wrote (job,submit,start,end,nodes,nodelist; the first
- * line names the columns).  It checks these rules, without any code of the scheduler:
+ * The command reads a file that --schedule wrote (sim_schedule.c), and checks these rules, without
+ * any code of the scheduler:
  *  1. Every job is present once.  With --trace, these are exactly the jobs that the machine can
  *     run, with their submit times and nodes.
  *  2. No job starts before its submission, or ends before its start.
@@ -23,10 +23,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libutil/fdutil.h"
 #include "sim.h"
+#include "sim_schedule.h"
 
-#define FILE_MAX ((size_t)1 << 32)
 #define NONE SIZE_MAX
 
 enum { OPT_TRACE = CMD_KEY(0), OPT_LINKS, OPT_ALL, OPT_JSON };
@@ -50,19 +49,6 @@ static const struct cmd_usage usage = {
     0,
 };
 
-enum { JOB, SUBMIT, START, END, NODES, LIST, NCOLUMNS };
-static const char *const columns[NCOLUMNS] = {"job", "submit", "start", "end", "nodes", "nodelist"};
-
-struct row {
-    int64_t value[LIST];
-    size_t line;
-    size_t at, n; /* of `ranges` */
-};
-
-struct range {
-    uint32_t first, last;
-};
-
 struct holders {
     size_t *row, n, space;
 };
@@ -78,12 +64,8 @@ struct check {
     struct sim_machine machine;
     uint32_t ppn;
     const char *path, *trace;
+    struct sim_schedule s;
     bool shared, all, json;
-    char *text;
-    struct row *rows;
-    size_t nrows, rows_space;
-    struct range *ranges;
-    size_t nranges, ranges_space;
     size_t *owner; /* of each node: a row */
     struct holders *leaf, *pod;
     json_t *problems;
@@ -119,7 +101,7 @@ static void problem(struct check *k, json_t *o, const char *fmt, ...)
 
 static int64_t id_of(const struct check *k, size_t row)
 {
-    return k->rows[row].value[JOB];
+    return k->s.rows[row].value[JOB];
 }
 
 static void job_problem(struct check *k, const char *path, size_t line, int64_t job,
@@ -131,7 +113,7 @@ static void job_problem(struct check *k, const char *path, size_t line, int64_t 
             "%s, line %zu: job %" PRId64 ": %s", path, line, job, what);
 }
 
-static void row_problem(struct check *k, const struct row *r, const char *what)
+static void row_problem(struct check *k, const struct sim_schedule_row *r, const char *what)
 {
     job_problem(k, k->path, r->line, r->value[JOB], what);
 }
@@ -139,7 +121,7 @@ static void row_problem(struct check *k, const struct row *r, const char *what)
 /* `kind` number `number` is held by two jobs. */
 static void overlap(struct check *k, const char *kind, uint32_t number, size_t a, size_t b)
 {
-    const int64_t *x = k->rows[a].value, *y = k->rows[b].value;
+    const int64_t *x = k->s.rows[a].value, *y = k->s.rows[b].value;
     int64_t from = x[START] > y[START] ? x[START] : y[START];
     int64_t to = x[END] < y[END] ? x[END] : y[END];
     const char *what = strcmp(kind, "node") == 0 ? "" : "the uplinks of ";
@@ -147,191 +129,34 @@ static void overlap(struct check *k, const char *kind, uint32_t number, size_t a
     problem(k,
             json_pack("{s:s, s:s, s:i, s:[II], s:[II], s:I, s:I}", "problem", "overlap", "of", kind,
                       "number", (int)number, "jobs", (json_int_t)x[JOB], (json_int_t)y[JOB],
-                      "lines", (json_int_t)k->rows[a].line, (json_int_t)k->rows[b].line, "from",
+                      "lines", (json_int_t)k->s.rows[a].line, (json_int_t)k->s.rows[b].line, "from",
                       (json_int_t)from, "to", (json_int_t)to),
             "jobs %" PRId64 " and %" PRId64 " both hold %s%s %u from %" PRId64 " to %" PRId64
             " (%s, lines %zu and %zu)",
-            x[JOB], y[JOB], what, kind, number, from, to, k->path, k->rows[a].line,
-            k->rows[b].line);
-}
-
-/* --- reading --- */
-
-static int bad(struct check *k, size_t line, const char *what)
-{
-    return cmd_error(k->c, "%s, line %zu: %s", k->path, line, what);
-}
-
-static bool number(const char **s, int64_t *out)
-{
-    char *end;
-
-    if (**s != '-' && (**s < '0' || **s > '9'))
-        return false;
-    errno = 0;
-    *out = strtoll(*s, &end, 10);
-    *s = end;
-    return errno == 0 && *out <= TRACE_VALUE_MAX && *out >= -TRACE_VALUE_MAX;
-}
-
-/* Room for one more element behind the n that there are: the array, moved perhaps.  NULL: ENOMEM;
- * it is as it was. */
-static void *grown(void *array, size_t *space, size_t n, size_t size)
-{
-    size_t more = *space ? *space * 2 : 16;
-    void *p;
-
-    if (n < *space)
-        return array;
-    if ((p = reallocarray(array, more, size)))
-        *space = more;
-    return p;
-}
-
-static int add_range(struct check *k, uint32_t first, uint32_t last)
-{
-    struct range *p = grown(k->ranges, &k->ranges_space, k->nranges, sizeof(*p));
-
-    if (!p)
-        return -1;
-    k->ranges = p;
-    k->ranges[k->nranges++] = (struct range){first, last};
-    return 0;
-}
-
-static int add_row(struct check *k, const struct row *r)
-{
-    struct row *p = grown(k->rows, &k->rows_space, k->nrows, sizeof(*p));
-
-    if (!p)
-        return -1;
-    k->rows = p;
-    k->rows[k->nrows++] = *r;
-    return 0;
-}
-
-/* "0-17|20"; 1: not one, -1: ENOMEM. */
-static int read_list(struct check *k, struct row *r, const char *s)
-{
-    r->at = k->nranges;
-    r->n = 0;
-    while (*s) {
-        int64_t first, last;
-
-        if (!number(&s, &first))
-            return 1;
-        last = first;
-        if (*s == '-' && (s++, !number(&s, &last)))
-            return 1;
-        if (first < 0 || last < first || last > UINT32_MAX || (*s && *s != '|') ||
-            (*s == '|' && !s[1]))
-            return 1;
-        if (*s)
-            s++;
-        if (add_range(k, (uint32_t)first, (uint32_t)last) < 0)
-            return -1;
-        r->n++;
-    }
-    return 0;
-}
-
-/* Split a line at its commas: the number of fields, at most `max`. */
-static size_t split(char *line, char **field, size_t max)
-{
-    size_t n = 0;
-
-    for (char *s = line; s && n < max;) {
-        field[n++] = s;
-        if ((s = strchr(s, ',')))
-            *s++ = '\0';
-    }
-    return n;
-}
-
-#define FIELDS_MAX 32
-
-static int read_header(struct check *k, char *line, size_t column[NCOLUMNS])
-{
-    char *field[FIELDS_MAX];
-    size_t n = split(line, field, FIELDS_MAX);
-
-    for (int i = 0; i < NCOLUMNS; i++) {
-        column[i] = NONE;
-        for (size_t f = 0; f < n; f++)
-            if (strcmp(field[f], columns[i]) == 0)
-                column[i] = f;
-        if (column[i] == NONE)
-            return bad(k, 1, "a line job,submit,start,end,nodes,nodelist is wanted here");
-    }
-    return CMD_OK;
-}
-
-static int read_row(struct check *k, char *line, size_t at, const size_t column[NCOLUMNS])
-{
-    char *field[FIELDS_MAX];
-    size_t n = split(line, field, FIELDS_MAX);
-    struct row r = {.line = at};
-    int rc;
-
-    for (int i = 0; i < NCOLUMNS; i++)
-        if (column[i] >= n)
-            return bad(k, at, "the line is too short");
-    for (int i = 0; i < LIST; i++) {
-        const char *s = field[column[i]];
-
-        if (!number(&s, &r.value[i]) || *s)
-            return cmd_error(k->c, "%s, line %zu: %s '%.40s' is not a number in range", k->path, at,
-                             columns[i], field[column[i]]);
-    }
-    if ((rc = read_list(k, &r, field[column[LIST]])) > 0)
-        return cmd_error(k->c, "%s, line %zu: '%.40s' is not a list of nodes", k->path, at,
-                         field[column[LIST]]);
-    return rc < 0 || add_row(k, &r) < 0 ? cmd_error(k->c, "out of memory") : CMD_OK;
-}
-
-static int read_schedule(struct check *k)
-{
-    size_t len, column[NCOLUMNS], at = 0;
-    int rc;
-
-    if (file_read_all(k->path, FILE_MAX, &k->text, &len) < 0)
-        return cmd_error(k->c, "cannot read %s: %s", k->path, strerror(errno));
-    if (strlen(k->text) != len)
-        return cmd_error(k->c, "%s holds a NUL byte: it is not a schedule", k->path);
-    for (char *line = k->text, *next; line && *line; line = next) {
-        if ((next = strchr(line, '\n')))
-            *next++ = '\0';
-        line[strcspn(line, "\r")] = '\0';
-        at++;
-        rc = at == 1 ? read_header(k, line, column) : read_row(k, line, at, column);
-        if (rc != CMD_OK)
-            return rc;
-    }
-    if (at == 0)
-        return bad(k, 1, "the file is empty");
-    return CMD_OK;
+            x[JOB], y[JOB], what, kind, number, from, to, k->path, k->s.rows[a].line,
+            k->s.rows[b].line);
 }
 
 /* --- each job by itself --- */
 
 static int by_id(const void *a, const void *b)
 {
-    const struct row *x = a, *y = b;
+    const struct sim_schedule_row *x = a, *y = b;
 
     return x->value[JOB] < y->value[JOB] ? -1 : x->value[JOB] > y->value[JOB];
 }
 
 static int by_first(const void *a, const void *b)
 {
-    const struct range *x = a, *y = b;
+    const struct sim_schedule_range *x = a, *y = b;
 
     return x->first < y->first ? -1 : x->first > y->first;
 }
 
 /* false: its nodes cannot be looked at any further. */
-static bool check_nodes(struct check *k, const struct row *r)
+static bool check_nodes(struct check *k, const struct sim_schedule_row *r)
 {
-    struct range *g = k->ranges + r->at;
+    struct sim_schedule_range *g = k->s.ranges + r->at;
     uint64_t count = 0;
     bool twice = false;
 
@@ -354,10 +179,10 @@ static bool check_nodes(struct check *k, const struct row *r)
 static void check_rows(struct check *k)
 {
     /* qsort(3) with no element may be given no array. */
-    if (k->nrows > 0)
-        qsort(k->rows, k->nrows, sizeof(*k->rows), by_id);
-    for (size_t i = 0; i < k->nrows; i++) {
-        struct row *r = &k->rows[i];
+    if (k->s.nrows > 0)
+        qsort(k->s.rows, k->s.nrows, sizeof(*k->s.rows), by_id);
+    for (size_t i = 0; i < k->s.nrows; i++) {
+        struct sim_schedule_row *r = &k->s.rows[i];
 
         if (i > 0 && r->value[JOB] == r[-1].value[JOB])
             row_problem(k, r, "it is there more than once");
@@ -398,22 +223,22 @@ static int check_trace(struct check *k)
     if (n > 0)
         qsort(jobs, n, sizeof(*jobs), trace_by_id);
     for (size_t i = 0; i < n; i++) {
-        for (; at < k->nrows && id_of(k, at) < jobs[i].id; at++)
-            row_problem(k, &k->rows[at], "it is not in the log");
-        if (at == k->nrows || id_of(k, at) > jobs[i].id) {
+        for (; at < k->s.nrows && id_of(k, at) < jobs[i].id; at++)
+            row_problem(k, &k->s.rows[at], "it is not in the log");
+        if (at == k->s.nrows || id_of(k, at) > jobs[i].id) {
             job_problem(k, k->trace, jobs[i].line, jobs[i].id,
                         "it is in the log and not in the schedule");
             continue;
         }
-        if (k->rows[at].value[SUBMIT] != jobs[i].submit ||
-            k->rows[at].value[NODES] != jobs[i].nodes)
+        if (k->s.rows[at].value[SUBMIT] != jobs[i].submit ||
+            k->s.rows[at].value[NODES] != jobs[i].nodes)
             job_problem(k, k->trace, jobs[i].line, jobs[i].id,
                         "its submit time or its nodes in the log are not those of the schedule");
-        while (at < k->nrows && id_of(k, at) == jobs[i].id)
+        while (at < k->s.nrows && id_of(k, at) == jobs[i].id)
             at++;
     }
-    for (; at < k->nrows; at++)
-        row_problem(k, &k->rows[at], "it is not in the log");
+    for (; at < k->s.nrows; at++)
+        row_problem(k, &k->s.rows[at], "it is not in the log");
     free(jobs);
     return CMD_OK;
 }
@@ -422,7 +247,7 @@ static int check_trace(struct check *k)
 
 static int hold(struct check *k, struct holders *h, const char *kind, uint32_t number, size_t row)
 {
-    size_t *p = grown(h->row, &h->space, h->n, sizeof(*p));
+    size_t *p = sim_schedule_grow(h->row, &h->space, h->n, sizeof(*p));
 
     if (!p)
         return -1;
@@ -455,8 +280,8 @@ static int links(struct check *k, struct holders *h, const char *kind, uint32_t 
 static int walk_links(struct check *k, size_t row, bool begins)
 {
     const fattree_t *t = k->machine.tree;
-    const struct row *r = &k->rows[row];
-    const struct range *g = k->ranges + r->at;
+    const struct sim_schedule_row *r = &k->s.rows[row];
+    const struct sim_schedule_range *g = k->s.ranges + r->at;
     uint32_t first, last, leaf = FATTREE_NONE, pod = FATTREE_NONE;
     bool pods;
 
@@ -486,10 +311,10 @@ static int walk_links(struct check *k, size_t row, bool begins)
 
 static void walk_nodes(struct check *k, size_t row, bool begins)
 {
-    const struct row *r = &k->rows[row];
+    const struct sim_schedule_row *r = &k->s.rows[row];
 
     for (size_t i = 0; i < r->n; i++) {
-        const struct range *g = &k->ranges[r->at + i];
+        const struct sim_schedule_range *g = &k->s.ranges[r->at + i];
 
         for (uint32_t x = g->first; x <= g->last; x++) {
             if (begins) {
@@ -516,7 +341,7 @@ static int by_time(const void *a, const void *b)
 static int walk(struct check *k)
 {
     size_t n = 0;
-    struct event *e = calloc(2 * k->nrows + 1, sizeof(*e));
+    struct event *e = calloc(2 * k->s.nrows + 1, sizeof(*e));
     int rc = 0;
 
     k->owner = calloc(k->machine.nodes, sizeof(*k->owner));
@@ -530,11 +355,11 @@ static int walk(struct check *k)
     }
     for (uint32_t x = 0; x < k->machine.nodes; x++)
         k->owner[x] = NONE;
-    for (size_t i = 0; i < k->nrows; i++) {
-        if (k->rows[i].value[END] <= k->rows[i].value[START])
+    for (size_t i = 0; i < k->s.nrows; i++) {
+        if (k->s.rows[i].value[END] <= k->s.rows[i].value[START])
             continue;
-        e[n++] = (struct event){k->rows[i].value[START], true, i};
-        e[n++] = (struct event){k->rows[i].value[END], false, i};
+        e[n++] = (struct event){k->s.rows[i].value[START], true, i};
+        e[n++] = (struct event){k->s.rows[i].value[END], false, i};
     }
     qsort(e, n, sizeof(*e), by_time);
     for (size_t i = 0; i < n && rc == 0; i++) {
@@ -550,7 +375,7 @@ static int walk(struct check *k)
 static int report(struct check *k)
 {
     if (k->json) {
-        json_t *o = json_pack("{s:I, s:I, s:O}", "jobs", (json_int_t)k->nrows, "count",
+        json_t *o = json_pack("{s:I, s:I, s:O}", "jobs", (json_int_t)k->s.nrows, "count",
                               (json_int_t)k->nproblems, "problems", k->problems);
         int rc = cmd_print_json(k->c, o);
 
@@ -559,14 +384,14 @@ static int report(struct check *k)
     if (!k->all && k->nproblems > SHOWN)
         printf("and %zu more\n", k->nproblems - SHOWN);
     if (k->nproblems == 0)
-        printf("%zu jobs: nothing is wrong%s\n", k->nrows,
+        printf("%zu jobs: nothing is wrong%s\n", k->s.nrows,
                !k->machine.tree || k->shared ? "" : ", and no link was shared");
     return k->nproblems ? CMD_FAIL : CMD_OK;
 }
 
 static int check(struct check *k)
 {
-    int rc = read_schedule(k);
+    int rc = sim_schedule_read(k->c, k->path, &k->s);
 
     if (rc != CMD_OK)
         return rc;
@@ -592,9 +417,7 @@ static void clear(struct check *k)
     free(k->leaf);
     free(k->pod);
     free(k->owner);
-    free(k->rows);
-    free(k->ranges);
-    free(k->text);
+    sim_schedule_clear(&k->s);
     json_decref(k->problems);
     sim_machine_clear(&k->machine);
 }
