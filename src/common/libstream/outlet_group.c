@@ -339,7 +339,9 @@ double outlet_group_wait(outlet_t *o, struct outlet_group *g, double now, double
         pump(o, g);
         return now;
     }
-    outlet_cond_wait(o, &o->moved, o->evict > 0. ? fmin(until, g->since + o->evict) : until);
+    if (o->evict > 0. && until > g->since + o->evict)
+        until = g->since + o->evict;
+    outlet_cond_wait(o, &o->moved, until);
     now = clock_now(); /* the group may be gone */
     o->stats.blocked += now - begun;
     return now;
