@@ -9,7 +9,8 @@
 
 START_TEST(golden)
 {
-    struct knock k = {.want = {KNOCK_SAMPLE, 3, 7, 0x0102030405060708}};
+    struct knock k = {
+        .want = {.policy = KNOCK_SAMPLE, .every = 3, .depth = 7, .bytes = 0x0102030405060708}};
     struct knock out;
     unsigned char buf[KNOCK_MAX];
     static const unsigned char head[32] =
@@ -28,7 +29,7 @@ END_TEST
 /* Everything but what was encoded is refused. */
 START_TEST(strict)
 {
-    struct knock k = {.want = {KNOCK_BLOCK, 1, LANE_SLOTS, 5}};
+    struct knock k = {.want = {.every = 1, .depth = LANE_SLOTS, .bytes = 5}};
     struct knock_welcome w = {0, 1 << 20};
     struct knock out;
     struct knock_welcome wout;
