@@ -103,6 +103,10 @@ static struct cipher *cipher_create(const unsigned char *key)
 
 int far_link_secure(far_link_t *l, const unsigned char *send_key, const unsigned char *recv_key)
 {
+    if (sodium_init() < 0) { /* without it, the ciphers are slow; it may be called again */
+        errno = ENOSYS;
+        return -1;
+    }
     if (!(l->out = cipher_create(send_key)) || !(l->in = cipher_create(recv_key))) {
         errno = ENOMEM;
         return -1;

@@ -24,7 +24,7 @@ typedef struct far_link far_link_t;
 far_link_t *far_link_create(int fd);
 void far_link_destroy(far_link_t *l); /* NULL-safe, keeps errno */
 int far_link_fd(const far_link_t *l);
-/* Encrypt what is sent and received from now on.  0, or -1 with ENOMEM. */
+/* Encrypt what is sent and received from now on.  0, or -1 with ENOMEM or ENOSYS. */
 int far_link_secure(far_link_t *l, const unsigned char *send_key, const unsigned char *recv_key);
 
 /* Send as much as is possible without waiting.  Bytes that were taken, above 0; or -1 with EAGAIN

@@ -472,7 +472,7 @@ static int join(inlet_far_t *f, const struct inlet_far_opts *opts, const struct 
                            opts->address);
     far_keys_make(&keys, opts->secret, hello, greeting);
     if (w.secure && far_link_secure(f->link, keys.to_writer, keys.to_reader) < 0)
-        return errmsg_fail(err, ENOMEM, "out of memory");
+        return errmsg_fail(err, errno, "a stream cannot be encrypted: %s", strerror(errno));
     return 0;
 }
 

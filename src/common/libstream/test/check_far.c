@@ -36,10 +36,11 @@ START_TEST(golden)
     unsigned char greeting[FAR_GREETING_LEN];
     unsigned char other[FAR_GREETING_LEN];
     unsigned char hello[FAR_HELLO_LEN];
-    struct far_hello h = {.secure = true,
-                          .want = {KNOCK_SAMPLE, 3, 7, 0x0102030405060708},
-                          .reader = 9,
-                          .expires = 1000};
+    struct far_hello h = {
+        .secure = true,
+        .want = {.policy = KNOCK_SAMPLE, .every = 3, .depth = 7, .bytes = 0x0102030405060708},
+        .reader = 9,
+        .expires = 1000};
     struct far_hello out;
 
     far_msg_encode(&m, head);
@@ -65,7 +66,8 @@ END_TEST
 /* No byte of what proves something can be changed. */
 START_TEST(proofs)
 {
-    struct far_hello h = {.want = {KNOCK_BLOCK, 1, 2, 3}, .reader = 1, .expires = 2};
+    struct far_hello h = {
+        .want = {.every = 1, .depth = 2, .group = "group", .key = "x"}, .reader = 1, .expires = 2};
     struct far_welcome w = {.errnum = EBUSY, .secure = true};
     struct far_welcome wout;
     struct far_hello hout;
