@@ -28,14 +28,7 @@
  * its first message has no answer) ends the fence for all: kvs.fence-abort goes up, and the answer
  * to the first messages comes down.  A participant whose broker died before its call arrived is
  * known only by its rank: callers may name the ranks of all participants, messages carry the union
- * of these up, and when one of these ranks is lost, the master ends the fence.
- *
- * When callers name no ranks, nobody can know whether a lost rank had a participant whose call
- * died there.  So the loss of a rank starts a timer (attribute kvs.fence-grace) for each fence
- * without ranks that gathers at the master then, and for one that begins within that time after
- * the loss.  If the fence is still incomplete when the timer ends, it ends for all, with an error
- * message that names the lost ranks and the ranks from which calls came.  The list shows the lost
- * ranks meanwhile.
+ * of these up, and when one of these ranks is lost, the master ends the fence (km_fence_lost.c).
  *
  * Names are used again while messages are under way.  So each instance numbers its fences, and its
  * later messages about one (more calls, an abort) carry that number; a message that comes too late
@@ -46,8 +39,6 @@
  *
  *    kvs.fence-abort  {"namespace","name","nprocs","rank","number","reason"} -> {}, by courier
  *                     number 0: nothing of it was sent before
- *    kvs.fences       {} -> {"fences":[...]} (libkvs/kvs_json.h): the open fences that this
- *                     instance knows, in namespaces that the sender may use
  *    kvs.fence-told   {"namespace","name","nprocs","count"} -> {}, by courier, to the master: this
  *                     many calls, which it did not see, were answered with an aborted fence
  *
@@ -56,7 +47,6 @@
  *  2. Calls in `unsent` were merged but not sent; first == NULL implies that nothing was sent.
  *  3. All parts are answered exactly once, unless their sender has gone.
  *  4. A first message of an instance is in `parts` by (rank, number) as long as it has no answer.
- *  5. At the master, no rank in `ranks` of a fence that gathers is lost.
  *
  * Failure: a call that does not fit (another nprocs, a malformed transaction, too many calls) is
  * refused alone.  An error on the way up ends the fence for all participants below.
@@ -67,50 +57,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "km_fence.h"
 #include "km_tombstone.h"
-#include "km_merge.h"
-#include "km_private.h"
-#include "libkvs/kvs_json.h"
 #include "libutil/le.h"
 #include "libutil/invariant.h"
-
-struct part {
-    struct list_node node;
-    struct claim claim;
-    struct km_fence *f;
-    flux_msg_t *req;
-    bool instance;
-    uint64_t key; /* of an instance's: in km_fence_table.parts, with the instance's rank in front */
-};
-
-struct km_fence {
-    struct km_ns *ns;
-    struct list_node node; /* in km_fence_table.busy when there is something to send */
-    char *name;
-    char *key; /* in km_fence_table.by_name */
-    uint32_t number;
-    uint32_t after;
-    uint32_t nprocs;
-    uint32_t count;
-    uint32_t unsent;
-    idset_t *ranks;      /* of participants, as far as callers say; NULL: none */
-    bool ranks_unsent;   /* of these, some were not sent upstream */
-    grace_wait_t *grace; /* lost ranks may have had participants; or NULL */
-    double since;
-    struct list_node parts;
-    struct km_merge merge;
-    bool applying;
-    flux_future_t *first;
-    flux_future_t *add;
-};
-
-struct km_fence_table {
-    size_t nparts;
-    hmap_t *by_name; /* `after` in hex and the name -> fence */
-    hmap_t *parts;   /* rank and number -> part of an instance */
-    uint32_t last;   /* number */
-    struct list_node busy;
-};
 
 #define ABORTED_HEADER 12
 #define KEY_MAX (8 + KVS_FENCE_NAME_MAX + 1)
@@ -155,7 +105,7 @@ uint64_t km_fence_calls(const struct km_ns *ns)
     return n;
 }
 
-static void part_free(struct part *p)
+static void part_free(struct km_fence_part *p)
 {
     struct km_ns *ns = p->f->ns;
     INVARIANT(3, ns->fences->nparts > 0);
@@ -174,7 +124,7 @@ static void fence_free(struct km_fence *f)
         (void)hmap_take(f->ns->fences->by_name, f->key);
     list_remove(&f->node);
     LIST_FOREACH_SAFE(n, tmp, &f->parts)
-    part_free(list_entry(n, struct part, node));
+    part_free(list_entry(n, struct km_fence_part, node));
     km_merge_clear(&f->merge);
     flux_future_destroy(f->first);
     flux_future_destroy(f->add);
@@ -233,7 +183,7 @@ void km_fence_done(struct km_ns *ns, struct km_fence *f, int errnum, const char 
         km_tombstone_remove(ns, f->name);
     LIST_FOREACH(n, &f->parts)
     {
-        struct part *p = list_entry(n, struct part, node);
+        struct km_fence_part *p = list_entry(n, struct km_fence_part, node);
         if (errnum)
             flux_respond_error(ns->h, p->req, errnum, "%s", error);
         else
@@ -278,7 +228,7 @@ static void fence_aborted(struct km_fence *f, uint32_t generation, const char *w
         calls_notified(f->ns, f->name, f->nprocs, f->unsent);
     LIST_FOREACH(n, &f->parts)
     {
-        struct part *p = list_entry(n, struct part, node);
+        struct km_fence_part *p = list_entry(n, struct km_fence_part, node);
         answer_aborted(f->ns, p->req, f->name, p->instance, generation, why);
     }
     fence_free(f);
@@ -301,9 +251,7 @@ static void send_abort(struct km_ns *ns, const char *name, uint32_t nprocs, uint
 
 static int flush(struct km_fence *f);
 
-/* End it for all: here when this is the master, else by telling upstream, whose answer ends it
- * here.  The fence may be gone after this. */
-static void fence_abort(struct km_fence *f, const char *why)
+void km_fence_abort(struct km_fence *f, const char *why)
 {
     struct km_ns *ns = f->ns;
     if (ns->master) {
@@ -356,7 +304,7 @@ static void over_cb(flux_future_t *fut, void *arg)
     }
     LIST_FOREACH(n, &f->parts)
     {
-        flux_respond_raw(ns->h, list_entry(n, struct part, node)->req, data, len);
+        flux_respond_raw(ns->h, list_entry(n, struct km_fence_part, node)->req, data, len);
     }
     fence_free(f);
 }
@@ -432,7 +380,7 @@ void km_fence_work(struct km_ns *ns)
 
 static void part_gone(struct claim *c, bool canceled)
 {
-    struct part *p = list_entry(c, struct part, claim);
+    struct km_fence_part *p = list_entry(c, struct km_fence_part, claim);
     struct km_fence *f = p->f;
     errmsg_t why;
     if (canceled)
@@ -447,13 +395,13 @@ static void part_gone(struct claim *c, bool canceled)
                    f->name, flux_rank(f->ns->h));
     flux_respond_error(f->ns->h, p->req, ECONNABORTED, "%s", why.text);
     part_free(p);
-    fence_abort(f, why.text);
+    km_fence_abort(f, why.text);
 }
 
 static int part_new(struct km_fence *f, const flux_msg_t *msg, const struct kvs_fence_req *q)
 {
     struct km_ns *ns = f->ns;
-    struct part *p = calloc(1, sizeof(*p));
+    struct km_fence_part *p = calloc(1, sizeof(*p));
     if (!p || claim_take(ns->k->senders, &p->claim, msg, part_gone) < 0) {
         free(p);
         return -1;
@@ -487,74 +435,6 @@ static int add_ranks(struct km_fence *f, const idset_t *ranks, errmsg_t *err)
     return 0;
 }
 
-/* One of these ranks is lost, and a participant is there: end it for all.  true: it is over. */
-static bool end_if_lost(struct km_fence *f, const idset_t *lost)
-{
-    errmsg_t why;
-    idset_t *both;
-    if (!f->ranks || f->applying || !idset_intersects(f->ranks, lost))
-        return false;
-    both = idset_intersect(f->ranks, lost);
-    char *text = both ? idset_format(both, 0) : NULL;
-    if (both && text && idset_count(both) > 1)
-        errmsg_set(&why, "fence '%.128s' was aborted: ranks %.128s are lost", f->name, text);
-    else
-        errmsg_set(&why, "fence '%.128s' was aborted: rank %u is lost", f->name,
-                   idset_first(both ? both : f->ranks));
-    free(text);
-    idset_destroy(both);
-    fence_abort(f, why.text);
-    return true;
-}
-
-/* The ranks from which calls came: of brokers that have sent them, which are this one, and those
- * directly below for all that is below them.  NULL with ENOMEM. */
-static char *callers(const struct km_fence *f)
-{
-    idset_t *ranks = idset_create();
-    int rc = ranks ? 0 : -1;
-    char *text;
-
-    LIST_FOREACH(n, &f->parts)
-    {
-        struct part *p = list_entry(n, struct part, node);
-        if (rc == 0)
-            rc = idset_set(ranks, p->instance ? (uint32_t)(p->key >> 32) : flux_rank(f->ns->h));
-    }
-    text = rc == 0 ? idset_format(ranks, 0) : NULL;
-    idset_destroy(ranks);
-    return text;
-}
-
-static void grace_over_cb(void *arg, const char *lost)
-{
-    struct km_fence *f = arg;
-    errmsg_t why;
-    char *from;
-
-    if (f->applying || f->ranks) /* with ranks, a participant that is lost has ended it */
-        return;
-    from = callers(f);
-    errmsg_set(&why,
-               "fence '%.64s' was aborted: %u of %u calls came, at or below ranks %.48s, and ranks "
-               "%.48s, which are lost, may have had the others",
-               f->name, f->count, f->nprocs, from ? from : "?", lost);
-    free(from);
-    fence_abort(f, why.text);
-}
-
-/* Lost ranks may have had participants of a fence whose calls name none. */
-static void suspect(struct km_fence *f, const idset_t *lost)
-{
-    struct km_ns *ns = f->ns;
-
-    if (f->ranks || f->applying)
-        return;
-    if (grace_suspect(ns->k->grace, &f->grace, lost, grace_over_cb, f) < 0)
-        flux_log(ns->h, LOG_ERR, "out of memory to watch fence '%s' after a broker was lost",
-                 f->name);
-}
-
 static void join(struct km_ns *ns, const flux_msg_t *msg, struct km_fence *f,
                  const struct kvs_fence_req *q, const idset_t *ranks)
 {
@@ -577,7 +457,7 @@ static void join(struct km_ns *ns, const flux_msg_t *msg, struct km_fence *f,
             flux_respond_error(ns->h, msg, errno, "%s", err.text);
         f->count -= q->count;
         f->unsent -= q->count;
-        fence_abort(f, err.text);
+        km_fence_abort(f, err.text);
         return;
     }
     if (add)
@@ -586,14 +466,14 @@ static void join(struct km_ns *ns, const flux_msg_t *msg, struct km_fence *f,
         if (list_empty(&f->node))
             list_append(&ns->fences->busy, &f->node);
         km_ns_poke(ns);
-    } else if (end_if_lost(f, session_lost(ns->k->session))) {
+    } else if (km_fence_lost_end(f, session_lost(ns->k->session))) {
         return;
     } else if (f->count == f->nprocs) {
         f->applying = true;
         if (km_merge_finish(&f->merge) < 0 || km_commit_fence(ns, f) < 0)
             km_fence_done(ns, f, ENOMEM, "the master is out of memory for a fence");
     } else if (!f->grace && grace_recent(ns->k->grace)) {
-        suspect(f, grace_recent(ns->k->grace));
+        km_fence_lost_suspect(f, grace_recent(ns->k->grace));
     }
 }
 
@@ -622,7 +502,7 @@ static struct km_fence *find_fence(struct km_ns *ns, const flux_msg_t *msg, cons
     bool instance = q->flags & KVS_FENCE_INSTANCE;
     char key[KEY_MAX];
     if (q->flags & KVS_FENCE_ADD) {
-        struct part *p = hmap_get_u64(ns->fences->parts, part_key(q->rank, q->number));
+        struct km_fence_part *p = hmap_get_u64(ns->fences->parts, part_key(q->rank, q->number));
         if (p)
             return p->f;
         calls_notified(ns, name, q->nprocs, q->count); /* by the answer to their first message */
@@ -716,7 +596,7 @@ static void abort_by_name(struct km_ns *ns, const struct km_wire_abort *in)
     make_key(in->name, 0, key);
     struct km_fence *f = hmap_get(ns->fences->by_name, key);
     if (f && f->nprocs == in->nprocs)
-        fence_abort(f, in->reason);
+        km_fence_abort(f, in->reason);
     else if (!f)
         km_tombstone_add(ns, in->name, in->nprocs, in->nprocs, ++ns->fences->last, in->reason);
 }
@@ -734,9 +614,9 @@ void km_fence_abort_cb(flux_t *h, const flux_msg_t *msg, void *arg)
         return;
     }
     if (in.number) {
-        struct part *p = hmap_get_u64(ns->fences->parts, part_key(in.rank, in.number));
+        struct km_fence_part *p = hmap_get_u64(ns->fences->parts, part_key(in.rank, in.number));
         if (p) /* else it is over */
-            fence_abort(p->f, in.reason);
+            km_fence_abort(p->f, in.reason);
     } else {
         abort_by_name(ns, &in);
     }
@@ -759,63 +639,7 @@ void km_fence_notified_cb(flux_t *h, const flux_msg_t *msg, void *arg)
     json_decref(owner);
 }
 
-void km_fence_lost(struct km *k, const idset_t *ranks, bool now)
-{
-    size_t pos = 0;
-    void *space, *val;
-
-    if (now)
-        grace_lost(k->grace, ranks);
-    while (hmap_next(k->spaces, &pos, NULL, NULL, &space)) {
-        struct km_ns *ns = space;
-        size_t at = 0;
-        while (ns->master && hmap_next(ns->fences->by_name, &at, NULL, NULL, &val))
-            if (!end_if_lost(val, ranks) && now)
-                suspect(val, ranks);
-    }
-}
-
-/* --- list --- */
-
-/* NULL with ENOMEM. */
-static json_t *describe(const struct km_fence *f)
-{
-    struct kvs_fence_item item = {.namespace = f->ns->name,
-                                  .name = f->name,
-                                  .nprocs = f->nprocs,
-                                  .age = flux_now(f->ns->h) - f->since};
-    const idset_t *known = f->ranks ? f->ranks : grace_suspects(f->grace);
-    char *ranks = known ? idset_format(known, 0) : strdup("");
-    json_t *o;
-    LIST_FOREACH(n, &f->parts)
-    item.entered += !list_entry(n, struct part, node)->instance;
-    item.ranks = ranks;
-    o = ranks ? flux_schema_encode_json(&kvs_fence_item_schema, &item) : NULL;
-    free(ranks);
-    return o;
-}
-
-void km_fence_list_cb(flux_t *h, const flux_msg_t *msg, void *arg)
-{
-    struct km *k = arg;
-    struct kvs_fence_list out = {json_array()};
-    int rc = out.fences ? 0 : -1;
-    size_t pos = 0;
-    void *space, *val;
-    while (rc == 0 && hmap_next(k->spaces, &pos, NULL, NULL, &space)) {
-        struct km_ns *ns = space;
-        size_t at = 0;
-        if (!km_space_permitted(ns, msg))
-            continue;
-        while (rc == 0 && hmap_next(ns->fences->by_name, &at, NULL, NULL, &val))
-            rc = json_array_append_new(out.fences, describe(val));
-    }
-    if (rc == 0)
-        flux_respond_struct(h, msg, &kvs_fence_list_schema, &out);
-    else
-        flux_respond_error(h, msg, ENOMEM, "rank %u is out of memory for a list", flux_rank(h));
-    json_decref(out.fences);
-}
+/* --- the end of the instance --- */
 
 void km_fence_shut(struct km_ns *ns, int errnum, const char *why)
 {

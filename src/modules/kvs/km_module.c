@@ -15,6 +15,8 @@
  *    km_version.c      kvs.version, kvs.wait-version, the event kvs.setroot
  *    km_commit.c       commits on their way to the master, and root changes
  *    km_fence.c        fences, merged on the way up
+ *    km_fence_lost.c   fences after the loss of a broker
+ *    km_fence_list.c   kvs.fences: the list of open fences
  *    km_merge.c        what the calls to one fence carry, merged
  *    km_tombstone.c    aborted fences
  *    km_load.c         objects from upstream, for readers here and for instances below
