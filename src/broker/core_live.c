@@ -5,8 +5,8 @@
  * and is reduced on its way to rank 0.
  *
  *    state       noted by                            until
- *    joining     the parent, at the welcome of a     it is ready, or lost
- *                running session
+ *    joining     the parent, at the welcome, or      it is ready, or lost
+ *                when the session begins without it
  *    slow        the parent, when the link says so   it is heard again, or lost
  *    draining    a broker that is about to leave,    it has left
  *                for all ranks below
@@ -103,6 +103,16 @@ void live_note(core_t *c, uint32_t rank, enum rank_state state, uint32_t by)
     n->state = state;
     n->by = by;
     report_after(c, state == RANK_JOINING ? now + c->cfg.beat : now);
+}
+
+void live_begin(core_t *c)
+{
+    for (uint32_t i = 0; i < c->nchildren; i++) {
+        const struct peer *p = &c->children[i];
+
+        if (p->up && !p->lost && !p->gone && !idset_test(c->up, p->rank))
+            live_note(c, p->rank, RANK_JOINING, c->cfg.rank);
+    }
 }
 
 static enum rank_state noted(const core_t *c, uint32_t rank)

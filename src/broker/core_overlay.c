@@ -694,6 +694,7 @@ void overlay_event(core_t *c, const flux_msg_t *event)
         flux_watcher_stop(c->boot_timer);
         c->report_now = true;
         core_set_state(c, CORE_RUN);
+        live_begin(c);
         report_ready(c); /* what would have been reported late */
     }
 }

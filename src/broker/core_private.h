@@ -235,6 +235,7 @@ void live_destroy(core_t *c);
 void live_note(core_t *c, uint32_t rank, enum rank_state state, uint32_t by);
 /* A child reports the same. */
 void live_input(core_t *c, const idset_t *ranks, const struct overlay_change *change);
+void live_begin(core_t *c); /* the session runs: note the children that are not ready yet */
 void live_ready(core_t *c, const idset_t *ranks); /* they are, which is told otherwise */
 void live_gone(core_t *c, const idset_t *ranks);  /* lost, or left: the same */
 void live_again(core_t *c); /* the parent has welcomed this broker, and knows nothing */

@@ -148,6 +148,24 @@ START_TEST(joining)
 }
 END_TEST
 
+/* One that has joined when the session begins without it. */
+START_TEST(joining_early)
+{
+    struct cluster *cl = cl_create_early(3, "flat", 1., 2);
+
+    cl_start(cl);
+    core_local_ready(cl->nodes[0].core);
+    core_local_ready(cl->nodes[1].core);
+    cl_sleep(cl, 4.);
+    expect_status(cl, "\"joining\":\"2\"");
+    core_local_ready(cl->nodes[2].core);
+    cl_sleep(cl, 4.);
+    expect_no(cl, "joining");
+    expect_status(cl, "\"up\":\"0-2\"");
+    cl_free(cl);
+}
+END_TEST
+
 START_TEST(draining)
 {
     struct cluster *cl = cl_up(7, "kary:2");
@@ -257,6 +275,6 @@ END_TEST
 
 int main(void)
 {
-    RUN_SUITE("core_live", healthy, slow_and_back, reduced, joining, draining, patient, liars,
-              record);
+    RUN_SUITE("core_live", healthy, slow_and_back, reduced, joining, joining_early, draining,
+              patient, liars, record);
 }
