@@ -28,17 +28,21 @@ ended() {
     wait "${pid[$1]}"
     last=$(tail -n "${2-2}" "$1.out" | tr '\n' ' ')
 }
-# Sockets that listen for TCP at all addresses, as those of writers do.
-tcp_listeners() {
-    awk '$4 == "0A" && $2 ~ /^0+:/ { n++ } END { print n + 0 }' /proc/self/net/tcp6
+# Does a peer listen for TCP?
+listens() { # NAME
+    local inode
+    for inode in $(find "/proc/${pid[$1]}/fd" -lname 'socket:*' -printf '%l\n' | tr -dc '0-9\n'); do
+        awk -v inode="$inode" '$4 == "0A" && $10 == inode { found = 1 } END { exit !found }' /proc/net/tcp /proc/net/tcp6 && return
+    done
+    return 1
 }
 
 # One broker: nobody can be elsewhere.
 hold 1 --set=modules=log,barrier,stream
-before=$(tcp_listeners)
 peer w "$PEER" write alone 1 0 1 ready=1
 opened w
-is "$(tcp_listeners)" "$before" "a writer of a session with one broker listens for nobody elsewhere"
+listens w
+is $? 1 "a writer of a session with one broker listens for nobody elsewhere"
 FLUX_STREAM_TRANSPORT=tcp exits 1 "a reader that wants TCP" "$PEER" read alone
 like "$out" "only for readers there" "is told that the writer has none"
 FLUX_STREAM_TRANSPORT=udp exits 1 "another transport" "$PEER" read alone
@@ -68,6 +72,8 @@ for secure in yes no; do
         opened $name
     done
     readers 4
+    listens w0
+    is $? 0 "a writer that is told to listens for TCP"
     go w0
     go w1
     ended near

@@ -633,5 +633,5 @@ bool outlet_far_done(const struct outlet_conn *c)
 {
     const struct outlet_far *f = c->far;
 
-    return f->ended && f->nheld == 0 && !f->want_out;
+    return lane_rx_end(f->rx) == LANE_EVICTED || (f->ended && f->nheld == 0 && !f->want_out);
 }

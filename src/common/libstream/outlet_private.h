@@ -149,7 +149,7 @@ int outlet_far_fd(const struct outlet_conn *c);
 bool outlet_far_more(const struct outlet_conn *c);
 /* Does its host not answer any more? */
 bool outlet_far_silent(const outlet_t *o, const struct outlet_conn *c);
-/* Has it got everything, and the end? */
+/* Has it got everything, and the end?  Or was it evicted, so that nobody waits for it? */
 bool outlet_far_done(const struct outlet_conn *c);
 
 #endif

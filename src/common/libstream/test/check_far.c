@@ -503,6 +503,32 @@ START_TEST(lingers)
 }
 END_TEST
 
+/* It does not wait for one that it has evicted. */
+START_TEST(evicted)
+{
+    char text[FAR_ADDR_MAX];
+    struct outlet_opts opts = {.key = ends_key,
+                               .space = 64 << 20,
+                               .evict = 0.01,
+                               .far = {.stream = "test", .linger = 1000.}};
+    struct knock_want w;
+    outlet_t *o;
+    inlet_t *i;
+
+    ends_way = (enum way)_i;
+    ck_assert_int_ge(opts.far.listen = far_addr_listen("127.0.0.1", NULL, text, &err), 0);
+    ck_assert_ptr_nonnull(o = outlet_create(&opts, &err));
+    knock_want_init(&w);
+    w.depth = 2;
+    ck_assert_msg((i = reader_try(text, &w)) != NULL, "%s", err.text);
+    for (uint64_t step = 1; step <= 3; step++)
+        ck_assert_msg(put_wait(o, step, -1.) == 0, "%s", err.text);
+    ck_assert_uint_eq(stats(o).evicted, 1);
+    outlet_destroy(o);
+    inlet_destroy(i);
+}
+END_TEST
+
 /* A writer dies: what is here can be used, what is not is an error, and so is the next step. */
 START_TEST(writer_dies)
 {
@@ -769,7 +795,7 @@ END_TEST
 
 int main(void)
 {
-    const TTest *const tcp[] = {questions, lingers, writer_dies, strangers, talkers};
+    const TTest *const tcp[] = {questions, lingers, evicted, writer_dies, strangers, talkers};
     const TTest *const once[] = {golden, proofs, strict, grants, records, addresses, liars};
     TCase *tc = tcase_create("far");
 
