@@ -83,8 +83,8 @@ static int choose_library(const struct nodejob *j, const char **lib, errmsg_t *e
         *lib = NULL;
     else if (**lib != '/' || (*lib)[strcspn(*lib, " :")])
         return errmsg_fail(err, EINVAL,
-                           "FLUX_PMIX_LIBRARY=%s: the absolute path of a libpmix.so.2 without "
-                           "blanks or colons is wanted",
+                           "FLUX_PMIX_LIBRARY=%s: expected the absolute path of a libpmix.so.2, "
+                           "without blanks or colons",
                            *lib);
     return 0;
 }

@@ -464,9 +464,9 @@ int sim_check(struct cmd *c, int argc, char **argv)
         rc = cmd_option_exit(key);
     else if (rc == CMD_OK) {
         if (argc - c->optind != 1)
-            rc = cmd_usage_error(c, "one SCHEDULE is wanted");
+            rc = cmd_usage_error(c, "expected one SCHEDULE");
         else if (k.machine.nodes == 0)
-            rc = cmd_usage_error(c, "the machine is wanted: --nodes, --tree or --topology");
+            rc = cmd_usage_error(c, "the machine is missing: use --nodes, --tree or --topology");
         else {
             k.path = argv[c->optind];
             rc = check(&k);

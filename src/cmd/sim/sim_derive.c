@@ -151,8 +151,8 @@ int sim_derive(struct cmd *c, int argc, char **argv)
     if (rc != CMD_OK)
         return rc;
     if (argc - c->optind != 1)
-        return cmd_usage_error(c, "one TRACE is wanted");
+        return cmd_usage_error(c, "expected one TRACE");
     if (o.d.machine == 0 || !(o.d.load > 0))
-        return cmd_usage_error(c, "--machine and --load are wanted");
+        return cmd_usage_error(c, "--machine and --load are required");
     return derive(c, &o, argv[c->optind]);
 }

@@ -40,7 +40,7 @@ int sim_machine_option(struct cmd *c, struct sim_machine *m, int key, const char
 
     *code = CMD_USAGE;
     if (m->nodes > 0) {
-        cmd_usage_error(c, "one of --nodes, --tree and --topology is wanted, once");
+        cmd_usage_error(c, "expected one of --nodes, --tree and --topology, once");
         return -1;
     }
     if (key == SIM_OPT_NODES) {

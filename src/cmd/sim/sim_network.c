@@ -425,7 +425,7 @@ static int check(struct network *n, int nargs)
     if (nargs > 0)
         return cmd_usage_error(n->c, "there are no arguments");
     if (m->nodes == 0)
-        return cmd_usage_error(n->c, "the machine is wanted: --tree");
+        return cmd_usage_error(n->c, "the machine is missing: use --tree");
     if ((uint64_t)m->nodes + (uint64_t)m->pods * m->k * m->k > MAX_LINKS / 2)
         return cmd_usage_error(n->c, "this machine has too many links: at most %d", MAX_LINKS);
     if (n->flows)

@@ -447,9 +447,9 @@ int sim_replay(struct cmd *c, int argc, char **argv)
         rc = cmd_option_exit(key);
     else if (rc == CMD_OK) {
         if (argc - c->optind != 1)
-            rc = cmd_usage_error(c, "one TRACE is wanted");
+            rc = cmd_usage_error(c, "expected one TRACE");
         else if (r.machine.nodes == 0)
-            rc = cmd_usage_error(c, "the machine is wanted: --nodes, --tree or --topology");
+            rc = cmd_usage_error(c, "the machine is missing: use --nodes, --tree or --topology");
         else
             rc = replay(&r, argv[c->optind]);
     }

@@ -128,7 +128,7 @@ static int read_header(struct reading *k, char *line, size_t column[NCOLUMNS])
             if (strcmp(field[f], columns[i]) == 0)
                 column[i] = f;
         if (column[i] == NONE)
-            return bad(k, 1, "a line job,submit,start,end,nodes,nodelist is wanted here");
+            return bad(k, 1, "expected a line job,submit,start,end,nodes,nodelist");
     }
     return CMD_OK;
 }
