@@ -56,6 +56,19 @@ run heat_read
 wait "$writer"
 is "$?$status" 00 "a stream is written and read"
 is "$(wc -l <<<"$out") $(tail -n 1 <<<"$out")" "10 9 25.00" "with all of its steps"
+readers() {
+    "$FLUX" stream ls --json hot | grep -q '"readers": 1'
+}
+"$FLUX" stream transform heat --out=hot --lua="$source/hot.lua" &
+transform=$!
+"$FLUX" stream cat --var=mean hot >hot.out &
+cat=$!
+wait_until 20 readers
+ok "a stream is written" heat_write
+wait "$transform"
+is "$?" 0 "a transform in Lua"
+wait "$cat"
+is "$(wc -l <hot.out)" 4 "makes another stream of it"
 atoms write &
 writer=$!
 run atoms read

@@ -1,7 +1,7 @@
 /* cmd_stream.c - flux stream: the streams of the session, and what is in them.
  *
  * ls, stat, format and rm ask the module `stream`; cat is a reader like any other.  transfer.c has
- * record, replay and tee.
+ * record, replay and tee, filter.c transform.
  *
  * Failure: an error message and exit code 1.
  */
@@ -15,6 +15,7 @@
 #include "../cmd_all.h"
 #include "libstream/stream.h"
 #include "libstream/stream_wire.h"
+#include "filter.h"
 #include "slice.h"
 #include "transfer.h"
 
@@ -537,6 +538,8 @@ static const struct cmd_sub subs[] = {
     {"tee", transfer_tee, "[OPTION...] NAME NEW", "write another stream with the same steps"},
     {"stat", cmd_stat, "[OPTION...] NAME", "print the counters of a stream again and again"},
     {"format", cmd_format, "NAME", "print what the variables of a stream are"},
+    {"transform", filter_transform, "[OPTION...] IN [IN...] --out=NAME",
+     "make a stream from what transforms make of the steps of others"},
     {"rm", cmd_rm, "NAME", "end a stream"},
     CMD_SUB_END,
 };

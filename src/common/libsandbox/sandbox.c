@@ -67,21 +67,32 @@ static void *allocate(void *arg, void *ptr, size_t old, size_t size)
 
 /* --- steps and time --- */
 
+/* Raise an error of the message on top, with the line where it happened: of the function that runs
+ * if this is a hook, else of the one that called C. */
+static void stop(lua_State *L, const lua_Debug *ar)
+{
+    luaL_where(L, ar ? 0 : 1);
+    lua_insert(L, -2);
+    lua_concat(L, 2);
+    lua_error(L);
+}
+
 static void too_many(lua_State *L, lua_Debug *ar)
 {
     char steps[32];
 
-    (void)ar;
     lua_sethook(L, too_many, EACH, 1);
     snprintf(steps, sizeof(steps), "%lld", (long long)self(L)->limits.steps);
-    luaL_error(L, "it computes for too long: more than %s instructions", steps);
+    lua_pushfstring(L, "it computes for too long: more than %s instructions", steps);
+    stop(L, ar);
 }
 
 static void too_late(lua_State *L, lua_Debug *ar)
 {
-    (void)ar;
     lua_sethook(L, too_late, EACH, 1);
-    luaL_error(L, "it computes for too long: it takes longer than %f s", self(L)->limits.seconds);
+    lua_pushfstring(L, "it computes for too long: it takes longer than %f s",
+                    self(L)->limits.seconds);
+    stop(L, ar);
 }
 
 static void count(lua_State *L, lua_Debug *ar)

@@ -44,6 +44,10 @@ int sandbox_call(sandbox_t *sb, int nargs, int nresults);
 /* The error of sandbox_call() or sandbox_load() in words; valid until the stack changes. */
 const char *sandbox_error(sandbox_t *sb, int rc);
 
+/* For functions in C that a file may call: charge for work, as a number of instructions.  Raises an
+ * error when the limit is exceeded. */
+void sandbox_charge(lua_State *L, uint64_t steps);
+
 /* Make the running call fail as if its time were over.  Async-signal-safe, in the sandbox's own
  * thread. */
 void sandbox_interrupt(sandbox_t *sb);

@@ -16,10 +16,6 @@ struct sandbox {
     char error[96];
 };
 
-/* Charge for work that is not counted as instructions.  Raises an error when the limit is
- * exceeded. */
-void sandbox_charge(lua_State *L, uint64_t steps);
-
 /* Fill the globals; runs protected (sandbox_list.c). */
 int sandbox_open_libs(lua_State *L);
 

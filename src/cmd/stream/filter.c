@@ -1,0 +1,206 @@
+/* filter.c - flux stream transform: a process that reads streams and writes one.
+ *
+ * It reads the next step of each input.  With several inputs it takes the steps that all of them
+ * have: those of equal numbers, found as a reader finds the steps that all writers have
+ * (stream_reader.c); others are passed over.  A chain of transforms (libtransform) makes a step of
+ * the output from them, which is a stream like any other, with steps numbered anew.
+ *
+ * Failure: a sentence that names the step, and exit code 1: the streams that it read go on without
+ * it, and readers of the output come to its end.
+ */
+#include "config.h"
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "filter.h"
+#include "libstream/stream.h"
+#include "libtransform/transform.h"
+
+#define INPUTS_MAX 64
+
+static const struct cmd_opt transform_opts[] = {
+    {'o', "out", "NAME", "the stream that is written"},
+    {'l', "lua", "FILE", "transform steps by a file in Lua"},
+    {'x', "so", "FILE[:ARG]", "transform steps by a shared object"},
+    {'p', "policy", "POLICY",
+     "block, drop-oldest, drop-newest, latest or sample:K\n"
+     "(default: block)"},
+    {'g', "group", "NAME", "share the steps of one IN with the other members of a group"},
+    {'k', "key", "VAR", "with --group: steps with equal values of VAR one after the other"},
+    {'K', "keep", "N", "keep the last N steps of the output for readers that come later"},
+    {'c', "count", "N", "stop after N steps of the input"},
+    {'t', "timeout", "DURATION", "give up when no step comes for this time"},
+    CMD_OPT_END,
+};
+static const struct cmd_usage transform_usage = {
+    "[OPTION...] IN [IN...] --out=NAME",
+    "Read streams, and write a stream of what transforms make of their steps, until one of them\n"
+    "ends.  --lua and --so may be given several times: each gets what the one before has made.",
+    transform_opts,
+    NULL,
+    0,
+};
+
+struct filter {
+    struct cmd *c;
+    transform_t *t;
+    flux_stream_t *in[INPUTS_MAX];
+    const char *name[INPUTS_MAX];
+    bool begun[INPUTS_MAX];
+    unsigned ninputs;
+    flux_stream_t *out;
+    double timeout;
+};
+
+static void filter_close(struct filter *f)
+{
+    flux_stream_close(f->out);
+    for (unsigned i = 0; i < f->ninputs; i++)
+        flux_stream_close(f->in[i]);
+    transform_destroy(f->t);
+}
+
+/* Begin a step of an input, of at least number `least`.  1, 0 at the end, -1 with an error
+ * message. */
+static int input_begin(struct filter *f, unsigned i, uint64_t least, errmsg_t *err)
+{
+    while (!f->begun[i] || flux_stream_step(f->in[i]) < least) {
+        int rc;
+
+        if (f->begun[i])
+            flux_stream_end_step(f->in[i], 0., NULL);
+        f->begun[i] = false;
+        if ((rc = flux_stream_begin_step(f->in[i], FLUX_STREAM_NEXT, f->timeout, NULL, err)) <= 0)
+            return rc;
+        f->begun[i] = true;
+    }
+    return 1;
+}
+
+/* Begin a step that all inputs have.  1 with its number, 0 at the end, -1 with an error message. */
+static int filter_begin(struct filter *f, uint64_t *number, errmsg_t *err)
+{
+    unsigned same = 0; /* inputs, one after the other, that have begun this step */
+
+    *number = 0;
+    for (unsigned i = 0; same < f->ninputs; i = (i + 1) % f->ninputs) {
+        int rc = input_begin(f, i, *number, err);
+
+        if (rc <= 0)
+            return rc;
+        if (flux_stream_step(f->in[i]) > *number)
+            same = 0;
+        *number = flux_stream_step(f->in[i]);
+        same++;
+    }
+    return 1;
+}
+
+static int filter_run(struct filter *f, uint32_t count)
+{
+    uint64_t number;
+    errmsg_t err;
+    int rc;
+
+    for (uint32_t n = 1; (rc = filter_begin(f, &number, &err)) == 1; n++) {
+        if ((rc = transform_step(f->t, f->in, f->ninputs, number, f->out, &err)) < 0)
+            return cmd_error(f->c, "step %" PRIu64 " of stream '%s': %s", number, f->name[0],
+                             err.text);
+        if (rc == 1 && flux_stream_end_step(f->out, -1., &err) < 0)
+            return cmd_error(f->c, "%s", err.text);
+        for (unsigned i = 0; i < f->ninputs; i++) {
+            flux_stream_end_step(f->in[i], 0., NULL);
+            f->begun[i] = false;
+        }
+        if (n == count)
+            return CMD_OK;
+    }
+    return rc < 0 ? cmd_error(f->c, "%s", err.text) : CMD_OK;
+}
+
+static int filter_open(struct filter *f, const char *out, char **names,
+                       const struct flux_stream_opts *ropts, const struct flux_stream_opts *wopts)
+{
+    flux_t *h = cmd_handle(f->c);
+    errmsg_t err;
+
+    if (!h)
+        return CMD_FAIL;
+    /* First, so that its readers can come before the first step. */
+    if (!(f->out = flux_stream_open(h, out, FLUX_STREAM_WRITE, wopts, &err)))
+        return cmd_error(f->c, "%s", err.text);
+    for (; names[f->ninputs]; f->ninputs++) {
+        f->name[f->ninputs] = names[f->ninputs];
+        if (!(f->in[f->ninputs] =
+                  flux_stream_open(h, names[f->ninputs], FLUX_STREAM_READ, ropts, &err)))
+            return cmd_error(f->c, "%s", err.text);
+    }
+    return CMD_OK;
+}
+
+int filter_transform(struct cmd *c, int argc, char **argv)
+{
+    struct filter f = {.c = c, .timeout = -1.};
+    struct flux_stream_opts ropts = {.timeout = -1.};
+    struct flux_stream_opts wopts = {.timeout = -1.};
+    const char *out = NULL;
+    bool any = false;
+    uint32_t count = 0;
+    const char *val;
+    errmsg_t err;
+    int rc = CMD_OK;
+    int key = 0;
+
+    if (!(f.t = transform_create(&err)))
+        return cmd_error(c, "%s", err.text);
+    while (rc == CMD_OK && (key = cmd_option(c, &transform_usage, argc, argv, &val)) > 0) {
+        switch (key) {
+        case 'o':
+            out = val;
+            break;
+        case 'l':
+        case 'x':
+            any = true;
+            if ((key == 'l' ? transform_add_lua : transform_add)(f.t, val, &err) < 0)
+                rc = cmd_error(c, "%s", err.text);
+            break;
+        case 'p':
+            ropts.policy = val;
+            break;
+        case 'g':
+            ropts.group = val;
+            break;
+        case 'k':
+            ropts.key = val;
+            break;
+        case 'K':
+            if (cmd_parse_u32(c, "--keep", val, &wopts.keep) < 0)
+                rc = CMD_USAGE;
+            break;
+        case 'c':
+            if (cmd_parse_u32(c, "--count", val, &count) < 0)
+                rc = CMD_USAGE;
+            break;
+        default:
+            if (cmd_parse_duration(c, "--timeout", val, &f.timeout) < 0)
+                rc = CMD_USAGE;
+            ropts.timeout = f.timeout > 0. ? f.timeout : 1e-3;
+        }
+    }
+    if (rc == CMD_OK && key < 0)
+        rc = cmd_option_exit(key);
+    else if (rc == CMD_OK && (argc - c->optind < 1 || argc - c->optind > INPUTS_MAX))
+        rc = cmd_usage_error(c, "one to %d streams IN are required", INPUTS_MAX);
+    else if (rc == CMD_OK && (!out || !any))
+        rc = cmd_usage_error(c, out ? "--lua or --so is required" : "--out is required");
+    else if (rc == CMD_OK && ropts.group && argc - c->optind > 1)
+        rc = cmd_usage_error(c, "--group is for one IN");
+    else if (rc == CMD_OK &&
+             (rc = filter_open(&f, out, argv + c->optind, &ropts, &wopts)) == CMD_OK)
+        rc = filter_run(&f, count);
+    filter_close(&f);
+    return rc;
+}
