@@ -21,20 +21,19 @@
 
 #define TIMEOUT 60.
 
-/* Ask about one stream.  CMD_OK, or CMD_FAIL after an error message. */
-static int ask(struct cmd *c, const char *topic, const char *name, const struct flux_schema *desc,
-               void *out, flux_future_t **f)
+/* Ask for something that has no result.  CMD_OK, or CMD_FAIL after an error message. */
+static int act(struct cmd *c, const char *topic, const struct flux_schema *desc, const void *in)
 {
-    struct stream_name in = {name};
     flux_t *h = cmd_handle(c);
+    flux_future_t *f;
+    int rc;
 
-    *f = NULL;
     if (!h)
         return CMD_FAIL;
-    *f = flux_rpc_struct(h, topic, &stream_name_schema, &in, FLUX_NODEID_ANY, 0);
-    if (desc)
-        return cmd_wait_struct(c, *f, TIMEOUT, topic, desc, out) < 0 ? CMD_FAIL : CMD_OK;
-    return cmd_wait(c, *f, TIMEOUT, topic) < 0 ? CMD_FAIL : CMD_OK;
+    f = flux_rpc_struct(h, topic, desc, in, FLUX_NODEID_ANY, 0);
+    rc = cmd_wait(c, f, TIMEOUT, topic) < 0 ? CMD_FAIL : CMD_OK;
+    flux_future_destroy(f);
+    return rc;
 }
 
 /* --- ls --- */
@@ -66,6 +65,9 @@ static table_t *list_table(void)
     table_column(t, "queue", "QUEUE", TABLE_RIGHT);
     table_column(t, "dropped", "DROPPED", TABLE_RIGHT);
     table_column(t, "blocked", "BLOCKED", TABLE_RIGHT);
+    table_column(t, "held", "HELD", TABLE_RIGHT);
+    table_column(t, "limit", "LIMIT", TABLE_RIGHT);
+    table_column(t, "paused", "PAUSED", TABLE_LEFT);
     return t;
 }
 
@@ -82,6 +84,12 @@ static void list_row(table_t *t, const struct stream_item *it)
     table_size(t, it->queue);
     table_u64(t, it->dropped);
     table_duration(t, it->blocked);
+    table_duration(t, it->held);
+    if (it->limit > 0.)
+        table_real(t, it->limit, 1);
+    else
+        table_null(t);
+    table_cell(t, json_boolean(it->paused), it->paused ? "yes" : "no");
 }
 
 /* Print all streams, or the one of this name. */
@@ -488,9 +496,11 @@ static const struct cmd_usage format_usage = {
 
 static int cmd_format(struct cmd *c, int argc, char **argv)
 {
+    struct stream_name in;
     struct stream_text text;
     const char *val;
     flux_future_t *f;
+    flux_t *h;
     int key;
     int rc;
 
@@ -498,11 +508,15 @@ static int cmd_format(struct cmd *c, int argc, char **argv)
         return cmd_option_exit(key);
     if (argc - c->optind != 1)
         return cmd_usage_error(c, "one NAME is required");
-    rc = ask(c, "stream.format", argv[c->optind], &stream_text_schema, &text, &f);
-    if (rc == CMD_OK)
+    in.name = argv[c->optind];
+    if (!(h = cmd_handle(c)))
+        return CMD_FAIL;
+    f = flux_rpc_struct(h, "stream.format", &stream_name_schema, &in, FLUX_NODEID_ANY, 0);
+    rc = cmd_wait_struct(c, f, TIMEOUT, "stream.format", &stream_text_schema, &text);
+    if (rc == 0)
         puts(text.format);
     flux_future_destroy(f);
-    return rc;
+    return rc < 0 ? CMD_FAIL : CMD_OK;
 }
 
 static const struct cmd_usage rm_usage = {
@@ -516,18 +530,77 @@ static const struct cmd_usage rm_usage = {
 
 static int cmd_rm(struct cmd *c, int argc, char **argv)
 {
+    struct stream_name in;
     const char *val;
-    flux_future_t *f;
     int key;
-    int rc;
 
     if ((key = cmd_option(c, &rm_usage, argc, argv, &val)) != 0)
         return cmd_option_exit(key);
     if (argc - c->optind != 1)
         return cmd_usage_error(c, "one NAME is required");
-    rc = ask(c, "stream.remove", argv[c->optind], NULL, NULL, &f);
-    flux_future_destroy(f);
-    return rc;
+    in.name = argv[c->optind];
+    return act(c, "stream.remove", &stream_name_schema, &in);
+}
+
+/* --- pause, resume, throttle --- */
+
+static const struct cmd_usage pause_usage = {
+    "NAME", "Let the writers of a stream wait where they end their next step, until it is resumed.",
+    NULL,   NULL,
+    0,
+};
+static const struct cmd_usage resume_usage = {
+    "NAME", "Let the writers of a stream that was paused go on.", NULL, NULL, 0,
+};
+
+static int pause_or_resume(struct cmd *c, const struct cmd_usage *usage, bool paused, int argc,
+                           char **argv)
+{
+    struct stream_pause in = {.paused = paused};
+    const char *val;
+    int key;
+
+    if ((key = cmd_option(c, usage, argc, argv, &val)) != 0)
+        return cmd_option_exit(key);
+    if (argc - c->optind != 1)
+        return cmd_usage_error(c, "one NAME is required");
+    in.name = argv[c->optind];
+    return act(c, "stream.pause", &stream_pause_schema, &in);
+}
+
+static int cmd_pause(struct cmd *c, int argc, char **argv)
+{
+    return pause_or_resume(c, &pause_usage, true, argc, argv);
+}
+
+static int cmd_resume(struct cmd *c, int argc, char **argv)
+{
+    return pause_or_resume(c, &resume_usage, false, argc, argv);
+}
+
+static const struct cmd_usage throttle_usage = {
+    "NAME RATE",
+    "Let each writer of a stream end at most RATE steps a second; none: as many as it can.",
+    NULL,
+    NULL,
+    0,
+};
+
+static int cmd_throttle(struct cmd *c, int argc, char **argv)
+{
+    struct stream_throttle in = {0};
+    const char *val;
+    int key;
+
+    if ((key = cmd_option(c, &throttle_usage, argc, argv, &val)) != 0)
+        return cmd_option_exit(key);
+    argv += c->optind;
+    if (argc - c->optind != 2)
+        return cmd_usage_error(c, "NAME and RATE are required");
+    in.name = argv[0];
+    if (strcmp(argv[1], "none") != 0 && transfer_rate(argv[1], &in.limit) < 0)
+        return cmd_usage_error(c, "RATE is a number of steps a second above 0, or none");
+    return act(c, "stream.throttle", &stream_throttle_schema, &in);
 }
 
 static const struct cmd_sub subs[] = {
@@ -540,6 +613,9 @@ static const struct cmd_sub subs[] = {
     {"format", cmd_format, "NAME", "print what the variables of a stream are"},
     {"transform", filter_transform, "[OPTION...] IN [IN...] --out=NAME",
      "make a stream from what transforms make of the steps of others"},
+    {"pause", cmd_pause, "NAME", "let the writers of a stream wait"},
+    {"resume", cmd_resume, "NAME", "let them go on"},
+    {"throttle", cmd_throttle, "NAME RATE", "let them end at most RATE steps a second"},
     {"rm", cmd_rm, "NAME", "end a stream"},
     CMD_SUB_END,
 };

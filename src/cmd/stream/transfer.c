@@ -327,6 +327,14 @@ static const struct cmd_usage replay_usage = {
     0,
 };
 
+int transfer_rate(const char *text, double *rate)
+{
+    char *end;
+
+    *rate = strtod(text, &end);
+    return *rate > 0. && isfinite(*rate) && !*end ? 0 : -1;
+}
+
 static int replay_run(struct transfer *t, uint32_t count, double rate)
 {
     double begin = clock_now();
@@ -370,10 +378,9 @@ int transfer_replay(struct cmd *c, int argc, char **argv)
         if (key == 'n')
             name = val;
         else if (key == 'r') {
-            char *end;
-
-            rate = strcmp(val, "max") == 0 ? INFINITY : strtod(val, &end);
-            if (!(rate > 0.) || (strcmp(val, "max") != 0 && *end))
+            if (strcmp(val, "max") == 0)
+                rate = INFINITY;
+            else if (transfer_rate(val, &rate) < 0)
                 return cmd_usage_error(c, "--rate is a number of steps a second above 0, or max");
         } else if (key == 'R') {
             if (cmd_parse_u32(c, "--readers", val, &readers) < 0)

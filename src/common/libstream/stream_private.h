@@ -41,7 +41,13 @@ struct flux_stream {
     unsigned reserved;   /* values that have no data */
     char *placed;        /* the step, begun in the outlet; NULL: not yet */
     uint64_t id;         /* of this writer; 0: the module does not know it */
-    double counted;      /* when it last told the module how far it is */
+    double counted;      /* when it last told the module how far it is, */
+    double listened;     /* and when it last looked for what the module says */
+    bool paused;         /* what the module says, as in stream_written */
+    double limit;
+    double due;   /* when the next step may be published; 0: now */
+    bool cleared; /* it may, and waits for readers */
+    double held;  /* seconds that steps have waited for either */
 
     /* Reader. */
     struct knock_want want;

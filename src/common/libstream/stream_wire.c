@@ -18,6 +18,8 @@ const struct flux_schema stream_write_schema = FLUX_SCHEMA(struct stream_write, 
 static const struct flux_field written_fields[] = {
     FLUX_FIELD_U64(struct stream_written, writer, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U64(struct stream_written, step, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_BOOL(struct stream_written, paused, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_DOUBLE(struct stream_written, limit, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_END,
 };
 const struct flux_schema stream_written_schema = FLUX_SCHEMA(struct stream_written, written_fields);
@@ -31,6 +33,7 @@ static const struct flux_field count_fields[] = {
     FLUX_FIELD_U64(struct stream_count, dropped, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U64(struct stream_count, queue, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_DOUBLE(struct stream_count, blocked, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_DOUBLE(struct stream_count, held, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_END,
 };
 const struct flux_schema stream_count_schema = FLUX_SCHEMA(struct stream_count, count_fields);
@@ -47,6 +50,21 @@ static const struct flux_field name_fields[] = {
     FLUX_FIELD_END,
 };
 const struct flux_schema stream_name_schema = FLUX_SCHEMA(struct stream_name, name_fields);
+
+static const struct flux_field pause_fields[] = {
+    FLUX_FIELD_STR(struct stream_pause, name, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_BOOL(struct stream_pause, paused, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+const struct flux_schema stream_pause_schema = FLUX_SCHEMA(struct stream_pause, pause_fields);
+
+static const struct flux_field throttle_fields[] = {
+    FLUX_FIELD_STR(struct stream_throttle, name, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_DOUBLE(struct stream_throttle, limit, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+const struct flux_schema stream_throttle_schema =
+    FLUX_SCHEMA(struct stream_throttle, throttle_fields);
 
 static const struct flux_field text_fields[] = {
     FLUX_FIELD_STR(struct stream_text, format, FLUX_FIELD_REQUIRED),
@@ -102,7 +120,10 @@ static const struct flux_field item_fields[] = {
     FLUX_FIELD_U64(struct stream_item, dropped, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U64(struct stream_item, queue, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_DOUBLE(struct stream_item, blocked, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_DOUBLE(struct stream_item, held, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_DOUBLE(struct stream_item, rate, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_BOOL(struct stream_item, paused, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_DOUBLE(struct stream_item, limit, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_END,
 };
 const struct flux_schema stream_item_schema = FLUX_SCHEMA(struct stream_item, item_fields);
@@ -128,7 +149,8 @@ const struct flux_method stream_methods[] = {
      .request = &stream_write_schema,
      .response = &stream_written_schema,
      .what = "a process begins to write a stream, and does so until it cancels the request or is "
-             "gone; ends with ECANCELED when the stream is removed"},
+             "gone; another response whenever the stream is paused, resumed or throttled; ends "
+             "with ECANCELED when the stream is removed"},
     {.topic = "stream.count",
      .flags = FLUX_METHOD_NORESPONSE,
      .request = &stream_count_schema,
@@ -151,6 +173,14 @@ const struct flux_method stream_methods[] = {
     {.topic = "stream.list",
      .response = &stream_list_schema,
      .what = "all streams that have a writer or a reader, by name"},
+    {.topic = "stream.pause",
+     .request = &stream_pause_schema,
+     .gives = "none",
+     .what = "let the writers of a stream publish no step, or publish steps again"},
+    {.topic = "stream.throttle",
+     .request = &stream_throttle_schema,
+     .gives = "none",
+     .what = "let the writers of a stream publish at most as many steps a second"},
     {.topic = "stream.remove",
      .request = &stream_name_schema,
      .gives = "none",

@@ -21,6 +21,8 @@ extern const struct flux_schema stream_write_schema;
 struct stream_written {
     uint64_t writer; /* its number, among those of all streams */
     uint64_t step;   /* that it begins with */
+    bool paused;     /* no step is to be published */
+    double limit;    /* steps a second that may be; 0: any number */
 };
 extern const struct flux_schema stream_written_schema;
 
@@ -34,6 +36,7 @@ struct stream_count {
     uint64_t dropped;
     uint64_t queue; /* bytes that readers have not released */
     double blocked; /* seconds */
+    double held;    /* seconds that it was paused, or waited for its limit */
 };
 extern const struct flux_schema stream_count_schema;
 
@@ -47,6 +50,18 @@ struct stream_name {
     const char *name;
 };
 extern const struct flux_schema stream_name_schema;
+
+struct stream_pause {
+    const char *name;
+    bool paused;
+};
+extern const struct flux_schema stream_pause_schema;
+
+struct stream_throttle {
+    const char *name;
+    double limit; /* steps a second; 0: any number */
+};
+extern const struct flux_schema stream_throttle_schema;
 
 struct stream_text {
     const char *format;
@@ -98,7 +113,10 @@ struct stream_item {
     uint64_t dropped;
     uint64_t queue;
     double blocked;
+    double held;
     double rate; /* steps a second, of the fastest writer */
+    bool paused;
+    double limit;
 };
 extern const struct flux_schema stream_item_schema;
 

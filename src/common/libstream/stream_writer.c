@@ -4,11 +4,13 @@
  * variable that is put is only noted; ending the step copies all of them, once, to where readers
  * see them.  A step that nobody would see costs no more than counting it.
  *
- * While steps are ended, and while one waits for readers, the module is told how far this writer
- * is, at most once in COUNT_SECONDS, and then it is looked whether the stream was removed.
+ * While steps are ended, and while one waits, the module is told how far this writer is, at most
+ * once in COUNT_SECONDS; and it is looked, at most once in LISTEN_SECONDS, whether the stream was
+ * removed, paused, resumed or throttled.  A step that is ended while the stream is paused, or
+ * before its time has come, waits with its data, before it waits for readers.
  *
  * Failure: see flux_stream_end_step().  A broker that is gone does not stop the stream: data do not
- * pass it, and readers that are there go on.
+ * pass it, and readers that are there go on; a pause or limit ends with it.
  */
 #include "config.h"
 #include <errno.h>
@@ -25,6 +27,7 @@
 #include "libutil/hex.h"
 
 #define COUNT_SECONDS 1.
+#define LISTEN_SECONDS 0.1
 #define PEEK_SECONDS 1e-6 /* to read what has come */
 
 int stream_writer_open(flux_stream_t *s, const struct flux_stream_opts *opts, errmsg_t *err)
@@ -67,7 +70,9 @@ int stream_writer_open(flux_stream_t *s, const struct flux_stream_opts *opts, er
         return -1;
     s->id = out.writer;
     s->step = out.step;
-    s->counted = clock_now();
+    s->paused = out.paused;
+    s->limit = out.limit;
+    s->counted = s->listened = clock_now();
     if (flux_future_next(s->f) < 0)
         return errmsg_fail(err, ECANCELED, "stream '%s' was removed", s->name);
     return outlet_wait(s->out, opts->readers, timeout, err);
@@ -125,6 +130,7 @@ static void count(flux_stream_t *s)
     c.dropped = st.dropped;
     c.queue = st.live;
     c.blocked = st.blocked;
+    c.held = s->held;
     flux_future_destroy(flux_rpc_struct(s->h, "stream.count", &stream_count_schema, &c,
                                         FLUX_NODEID_ANY, FLUX_MSGF_NORESPONSE));
 }
@@ -138,36 +144,84 @@ void stream_writer_close(flux_stream_t *s)
     free(s->values);
 }
 
-/* Read what the module says: -1 if the stream was removed.  Another instance of it, which has got
- * this writer's request, gives it another number. */
-static int heard(flux_stream_t *s, errmsg_t *err)
+/* Read what the module says within `seconds`: -1 if the stream was removed.  Another instance of
+ * it, which has got this writer's request, gives it another number. */
+static int heard(flux_stream_t *s, double seconds, errmsg_t *err)
 {
     struct stream_written w;
 
-    while (flux_future_wait(s->f, PEEK_SECONDS) == 0) {
+    for (;; seconds = PEEK_SECONDS) {
+        if (flux_future_wait(s->f, seconds) < 0) {
+            if (errno == ETIMEDOUT)
+                return 0;
+            break;
+        }
         if (flux_future_errnum(s->f) == ECANCELED) {
             s->id = 0;
             return errmsg_fail(err, ECANCELED, "%s", flux_future_error(s->f));
         }
-        if (flux_rpc_get_struct(s->f, &stream_written_schema, &w, NULL) == 0)
+        if (flux_rpc_get_struct(s->f, &stream_written_schema, &w, NULL) == 0) {
             s->id = w.writer;
+            s->paused = w.paused;
+            if (s->limit != w.limit)
+                s->due = 0.;
+            s->limit = w.limit;
+        }
         if (flux_future_next(s->f) < 0)
             break;
     }
+    s->paused = false; /* nobody could end it any more */
+    s->limit = 0.;
     return 0;
 }
 
-/* Both, if it is time for them: -1 if the stream was removed. */
+/* Tell and hear, each if it is time for it: -1 if the stream was removed. */
 static int report(flux_stream_t *s, errmsg_t *err)
 {
     double now = clock_now();
 
-    if (now < s->counted + COUNT_SECONDS)
+    if (now < s->listened + LISTEN_SECONDS)
         return 0;
-    s->counted = now;
-    if (heard(s, err) < 0)
+    s->listened = now;
+    if (heard(s, PEEK_SECONDS, err) < 0)
         return -1;
-    count(s);
+    if (now >= s->counted + COUNT_SECONDS) {
+        s->counted = now;
+        count(s);
+    }
+    return 0;
+}
+
+/* Wait until a step may be published; what is left of *timeout.  0, or -1 with ETIMEDOUT or
+ * ECANCELED. */
+static int hold(flux_stream_t *s, double *timeout, errmsg_t *err)
+{
+    double now = clock_now();
+    double until = *timeout < 0. ? INFINITY : now + *timeout;
+
+    while (s->paused || (s->limit > 0. && now < s->due)) {
+        double wake = now + COUNT_SECONDS;
+
+        if (now >= until)
+            return errmsg_fail(err, ETIMEDOUT,
+                               "step %" PRIu64 " of stream '%s' has waited %g s: it is %s", s->step,
+                               s->name, *timeout, s->paused ? "paused" : "throttled");
+        if (!s->paused && wake > s->due)
+            wake = s->due;
+        if (wake > until)
+            wake = until;
+        if (heard(s, wake - now > PEEK_SECONDS ? wake - now : PEEK_SECONDS, err) < 0 ||
+            report(s, err) < 0)
+            return -1;
+        wake = clock_now();
+        s->held += wake - now;
+        now = wake;
+    }
+    if (s->limit > 0.)
+        s->due = s->due + 1. / s->limit > now ? s->due + 1. / s->limit : now;
+    if (*timeout > 0.)
+        *timeout = until > now ? until - now : 0.;
+    s->cleared = true;
     return 0;
 }
 
@@ -242,8 +296,11 @@ int stream_writer_end(flux_stream_t *s, double timeout, errmsg_t *err)
                            "step %" PRIu64 " of stream '%s' has variables without data: place it, "
                            "and write them",
                            s->step, s->name);
+    if ((s->paused || s->limit > 0.) && !s->cleared && hold(s, &timeout, err) < 0)
+        return -1;
     if (!s->placed && outlet_wanted(s->out) && flux_stream_place(s, timeout, err) < 0)
         return -1;
+    s->cleared = false;
     if (s->placed)
         outlet_commit(s->out, block_size(s->vars));
     forget(s);

@@ -23,10 +23,12 @@
  *     first time begins with the same step, `begin`, however far the others are; one that was there
  *     before, with one that is larger than all that were counted.  `begin` is larger than all that
  *     groups before it have counted, as long as the stream exists.
+ *  5. Every writer has been told whether the stream is paused, and its limit, by the last response
+ *     to its request.
  *
  * A reload leaves requests unanswered, so that the next instance gets them, numbers the writers
  * anew, and tells them and readers so; it learns the steps with the next counts, and takes 0 for
- * the one with which a group has begun; formats are forgotten.
+ * the one with which a group has begun; formats, pauses and limits are forgotten.
  *
  * Failure: a client that disconnects, or whose broker is lost (event overlay.down), leaves all its
  * streams; readers are told which writer that was, and why.  A lack of memory while a reader is
@@ -57,6 +59,8 @@
 #define FORMAT_MAX_LEN ((size_t)512 * 1024)
 #define STREAMS_MAX 16384
 #define GRANT_SECONDS 120 /* that a reader has to connect to a writer elsewhere */
+#define LIMIT_MIN 1e-6 /* steps a second */
+#define LIMIT_MAX 1e9
 #define MEMBERS_MAX 65536 /* writers and readers, of all streams */
 
 struct ctx {
@@ -81,10 +85,12 @@ struct stream {
     uint32_t size;
     struct list_node writers;
     struct list_node readers;
-    uint64_t last;          /* number of the last writer that joined */
-    uint64_t begin;         /* the step with which the group has begun */
-    idset_t *joined;        /* ranks of it that have joined, ever */
-    uint64_t step;          /* larger than all that were counted */
+    uint64_t last;   /* number of the last writer that joined */
+    uint64_t begin;  /* the step with which the group has begun */
+    idset_t *joined; /* ranks of it that have joined, ever */
+    uint64_t step;   /* larger than all that were counted */
+    bool paused;     /* what writers are told: see stream_written */
+    double limit;
     struct list_node dirty; /* in ctx.dirty while readers have to be told */
     json_t *gone;           /* of stream_gone: those that left in this pass */
 };
@@ -341,11 +347,29 @@ static int respond_more(flux_t *h, const flux_msg_t *req, const struct flux_sche
     return json ? 0 : -1;
 }
 
+/* Tell a writer what it may do.  -1: its request was answered with an error. */
+static int writer_tell(struct writer *w)
+{
+    struct stream_written out = {w->id, w->count.step, w->s->paused, w->s->limit};
+
+    return respond_more(w->s->ctx->h, w->req, &stream_written_schema, &out);
+}
+
+static void writers_tell(struct stream *s)
+{
+    LIST_FOREACH_SAFE(it, tmp, &s->writers)
+    {
+        struct writer *w = list_entry(it, struct writer, node);
+
+        if (writer_tell(w) < 0)
+            writer_remove(w, "has died");
+    }
+}
+
 static void write_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
     struct ctx *ctx = arg;
     struct stream_write in;
-    struct stream_written out;
     struct stream *s;
     struct writer *w;
     json_t *owner;
@@ -358,9 +382,8 @@ static void write_cb(flux_t *h, const flux_msg_t *req, void *arg)
         else if (!(w = writer_create(s, req, &in)))
             flux_respond_error(h, req, ENOMEM, "out of memory for stream '%s'", s->name);
         else {
-            out = (struct stream_written){w->id, w->count.step};
             stream_changed(s);
-            if (respond_more(h, req, &stream_written_schema, &out) < 0)
+            if (writer_tell(w) < 0)
                 writer_remove(w, "has died");
         }
         stream_unused(s);
@@ -591,7 +614,8 @@ static void format_cb(flux_t *h, const flux_msg_t *req, void *arg)
 
 static json_t *item_encode(struct stream *s)
 {
-    struct stream_item it = {.name = s->name, .size = s->size, .step = s->step};
+    struct stream_item it = {
+        .name = s->name, .size = s->size, .step = s->step, .paused = s->paused, .limit = s->limit};
 
     LIST_FOREACH(n, &s->readers)
     {
@@ -608,6 +632,7 @@ static json_t *item_encode(struct stream *s)
         it.dropped += w->count.dropped;
         it.queue += w->count.queue;
         it.blocked += w->count.blocked;
+        it.held += w->count.held;
         if (it.rate < w->rate)
             it.rate = w->rate;
     }
@@ -645,6 +670,45 @@ static void list_cb(flux_t *h, const flux_msg_t *req, void *arg)
         flux_respond_struct(h, req, &stream_list_schema, &out);
     free(sorted);
     json_decref(out.streams);
+}
+
+static void pause_cb(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    struct ctx *ctx = arg;
+    struct stream_pause in;
+    struct stream *s;
+    json_t *owner;
+
+    if (flux_request_decode(h, req, &stream_pause_schema, &in, &owner) < 0)
+        return;
+    if ((s = stream_find(ctx, req, in.name))) {
+        s->paused = in.paused;
+        writers_tell(s);
+        flux_respond(h, req, NULL);
+        stream_unused(s);
+    }
+    json_decref(owner);
+}
+
+static void throttle_cb(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    struct ctx *ctx = arg;
+    struct stream_throttle in;
+    struct stream *s;
+    json_t *owner;
+
+    if (flux_request_decode(h, req, &stream_throttle_schema, &in, &owner) < 0)
+        return;
+    if (!(in.limit >= 0.) || (in.limit > 0. && in.limit < LIMIT_MIN) || in.limit > LIMIT_MAX)
+        flux_respond_error(h, req, EINVAL, "the limit of a stream is 0, or %g to %g steps a second",
+                           LIMIT_MIN, LIMIT_MAX);
+    else if ((s = stream_find(ctx, req, in.name))) {
+        s->limit = in.limit;
+        writers_tell(s);
+        flux_respond(h, req, NULL);
+        stream_unused(s);
+    }
+    json_decref(owner);
 }
 
 static void remove_cb(flux_t *h, const flux_msg_t *req, void *arg)
@@ -721,6 +785,8 @@ static const struct flux_handler handlers[] = {
     {FLUX_MSG_REQUEST, "stream.format", format_cb, 0},
     {FLUX_MSG_REQUEST, "stream.read", read_cb, 0},
     {FLUX_MSG_REQUEST, "stream.list", list_cb, 0},
+    {FLUX_MSG_REQUEST, "stream.pause", pause_cb, 0},
+    {FLUX_MSG_REQUEST, "stream.throttle", throttle_cb, 0},
     {FLUX_MSG_REQUEST, "stream.remove", remove_cb, 0},
     {FLUX_MSG_REQUEST, "stream.stats", stats_cb, 0},
     {FLUX_MSG_REQUEST, "stream.cancel", cancel_cb, 0},
