@@ -143,7 +143,7 @@ for i in 0 1; do
     in_ns $i ip addr add "10.78.2.$((i + 1))/24" dev eth0
 done
 # shellcheck disable=SC2016 # for the inner shell
-in_ns 0 "$FLUX" start --size=2 --set=modules=log,barrier,stream --set=tcp.interface=eth0 \
+in_ns 0 "$FLUX" start --size=2 --set=modules=log,barrier,stream --set=tcp.interface=eth0 --set=live.lost=60s \
     "--wrap=1:nsenter -t ${holders[1]} -n" \
     sh -c 'echo $FLUX_URI >uri.new && mv uri.new uri && exec sleep 1000' >out 2>&1 &
 starter=$!
