@@ -106,10 +106,29 @@ ok "unload" "$FLUX" module unload bad
 told 'Function not implemented: module bad was unloaded' "after a reload"
 serves "after unloading"
 
-# It fails when its reload has been asked for, before it has seen that.
 stopping() {
     "$FLUX" module list | finds -E '^bad .*stopping'
 }
+# It waits for something before it ends: meanwhile the broker goes on, and requests wait.
+for place in loop thread; do
+    ok "load on the $place" "$FLUX" module load --place=$place ./bad.so ends-late
+    : >bad.hold
+    "$FLUX" module reload bad >reload.out 2>&1 &
+    reload=$!
+    ok "it is to be reloaded, and waits" wait_until 20 stopping
+    "$PRESSURE" ask 1 bad.echo 0 10 >ask.out 2>&1 &
+    client=$!
+    serves "while it waits"
+    ok "its successor is not there yet" stopping
+    rm bad.hold
+    wait "$reload"
+    is $? 0 "it is reloaded"
+    wait "$client"
+    like "$(cat ask.out)" "answered 1 failed 0" "its successor has what came meanwhile"
+    ok "unload" "$FLUX" module unload bad
+done
+
+# It fails when its reload has been asked for, before it has seen that.
 ok "load" load_thread good
 : >bad.hold
 "$PRESSURE" ask 1 bad.fail 0 10 >fail.out 2>fail.err &

@@ -10,6 +10,7 @@
  *    stuck              it never returns from a C function, 50 ms after init, and makes the file
  *                       BAD_MODULE_STUCK when it is about to
  *    late-end           the reactor is stopped without an error
+ *    ends-late          told to end, it waits until the file "bad.hold" is gone (see below)
  *    leaves-timer       it answers as "good" does, and its end leaves a timer behind
  *    none, or "good"    nothing: it answers "bad.echo", and keeps "bad.wait" without an answer
  * "bad.slow" blocks for SLOW_MS.  "bad.exit" makes it end its thread while it handles a request.
@@ -23,6 +24,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -37,7 +39,7 @@
 struct ctx {
     flux_t *h;
     flux_handlers_t *handlers;
-    flux_watcher_t *timer;
+    flux_watcher_t *timer, *ending;
     const char *what;
     flux_msg_t *kept[KEPT_MAX];
     size_t nkept;
@@ -118,6 +120,22 @@ static void late_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg
     flux_reactor_stop(r, strcmp(ctx->what, "late-end") == 0 ? 0 : -1);
 }
 
+static void end_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    if (access("bad.hold", F_OK) < 0)
+        flux_reactor_stop(r, 0);
+}
+
+static bool bad_stop(flux_t *h, void *arg)
+{
+    struct ctx *ctx = arg;
+    bool late = strcmp(ctx->what, "ends-late") == 0;
+
+    if (late)
+        flux_timer_start(ctx->ending, 0., 0.01);
+    return !late;
+}
+
 static void left_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
 {
     struct ctx *ctx = arg;
@@ -141,6 +159,7 @@ static void bad_fini(flux_t *h, void *arg)
 
     flux_handlers_remove(ctx->handlers);
     flux_watcher_destroy(ctx->timer);
+    flux_watcher_destroy(ctx->ending);
     for (size_t i = 0; i < ctx->nkept; i++)
         flux_msg_destroy(ctx->kept[i]);
     free(ctx);
@@ -167,7 +186,8 @@ static int bad_init(flux_t *h, int argc, char **argv, void **arg, errmsg_t *err)
     ctx->h = h;
     ctx->what = what;
     if (!(ctx->handlers = flux_handlers_add(h, handlers, ctx)) ||
-        !(ctx->timer = flux_timer_create(flux_get_reactor(h), late_cb, ctx))) {
+        !(ctx->timer = flux_timer_create(flux_get_reactor(h), late_cb, ctx)) ||
+        !(ctx->ending = flux_timer_create(flux_get_reactor(h), end_cb, ctx))) {
         bad_fini(h, ctx);
         return errmsg_fail(err, ENOMEM, "out of memory");
     }
@@ -179,7 +199,7 @@ static int bad_init(flux_t *h, int argc, char **argv, void **arg, errmsg_t *err)
     return 0;
 }
 
-FLUX_MODULE(bad, bad_init, bad_fini);
+FLUX_MODULE(bad, bad_init, bad_fini, .stop = bad_stop);
 
 /* The same file under other names: of another version, and with a description of another module. */
 const struct flux_module flux_module_oldabi = {

@@ -257,6 +257,22 @@ ok "a forced reload" "$FLUX" module reload --force wrexec
 wait $force
 isnt $? 0 "... ends the job"
 ok "... and its tasks" wait_until 10 gone force
+
+# A launcher that does not end holds up its module, and nothing else.
+stopping() {
+    "$FLUX" module list -r 3 | finds -E '^wrexec .*stopping'
+}
+launcher=$("$FLUX" exec -r 3 sh -c 'echo $PPID')
+kill -STOP "$launcher"
+"$FLUX" module unload --force -r 3 wrexec 2>unload.err &
+unload=$!
+ok "unload while its launcher hangs" wait_until 10 stopping
+ok "... the broker answers" "$FLUX" ping -c 1 3
+ok "... while it waits for its launcher" stopping
+kill -CONT "$launcher"
+wait $unload
+is $? 0 "... and it is unloaded when the launcher has ended"
+ok "load it again" "$FLUX" module load -r 3 wrexec
 "$FLUX" submit -N4 -n4 --env=MARK=end.$$ sleep 600 >/dev/null
 wait_until 10 marked end
 reload_everywhere || fail "reload before the end"

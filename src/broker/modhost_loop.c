@@ -167,6 +167,7 @@ static void loop_wake(struct module *m)
         modhost_wake_later(m);
         break;
     case SERVE_IDLE:
+    case SERVE_NEVER:
         break;
     }
 }

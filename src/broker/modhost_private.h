@@ -92,6 +92,7 @@ struct module {
     unsigned said; /* messages since the broker was last woken */
     void *ctx;
     struct flux_module_host host;
+    bool ending;   /* it was told to end, and waits for something */
     bool said_exit;
     uint64_t seed;
 };
@@ -145,8 +146,9 @@ int modhost_serve_open(struct module *m, flux_reactor_t *r, const struct flux_ha
 int modhost_serve_init(struct module *m);          /* -1: see m->error */
 void modhost_serve_fini(struct module *m, int rc); /* `rc`: of its reactor; errno, if negative */
 void modhost_serve_close(struct module *m);        /* the opposite of _open(); harmless twice */
-/* Serve what waits, for one slice.  MORE: call again; STOP: end the module. */
-enum serve { SERVE_IDLE, SERVE_MORE, SERVE_STOP };
+/* Serve what waits, for one slice.  MORE: call again; STOP: end the module; NEVER: it stops its
+ * reactor itself, and there is nothing to be served until then. */
+enum serve { SERVE_IDLE, SERVE_MORE, SERVE_STOP, SERVE_NEVER };
 enum serve modhost_serve(struct module *m);
 /* Count a turn, and log it if it was too long.  `what` did it; `topic` may be NULL. */
 void modhost_serve_turn(struct module *m, const char *what, const char *topic, double seconds);

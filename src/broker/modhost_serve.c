@@ -9,7 +9,8 @@
  * is logged with its topic, at most once every LOG_EVERY seconds for each module.
  *
  * A module that hands over is mute from then on: messages sent with its handle are dropped until it
- * has ended.
+ * has ended.  One that waits for something before it ends (`stop` in libflux/module.h) is deaf: its
+ * messages stay in the mailbox for its successor.
  *
  * Failure: an error of init or of the reactor is left in `errnum` and `error`, which the host reads
  * after EXITED.
@@ -58,6 +59,13 @@ static bool agrees(struct module *m, int code)
     m->refused = err;
     m->place->report(m, CODE_REFUSED);
     return false;
+}
+
+/* Does it end at once?  Otherwise it stops its reactor later, and gets no more messages. */
+static bool ends(struct module *m)
+{
+    m->ending = m->desc->stop && !m->desc->stop(m->h, m->ctx);
+    return !m->ending;
 }
 
 /* --- input --- */
@@ -216,12 +224,14 @@ enum serve modhost_serve(struct module *m)
     bool stop = false;
     size_t limit;
 
+    if (m->ending)
+        return SERVE_NEVER;
     if (m->nrest == 0)
         m->rest = mailbox_take(m->inbox, &m->nrest);
     sort_mail(m);
     limit = pass_limit(m, fairq_count(m->queue) + m->nrest);
     flux_slice_begin(&s, m->r, FLUX_SLICE_SECONDS, FLUX_SLICE_THINGS);
-    for (size_t n = 0; !stop && n < limit && flux_slice_more(&s); n++) {
+    for (size_t n = 0; !stop && !m->ending && n < limit && flux_slice_more(&s); n++) {
         struct envelope l;
 
         if (!modhost_serve_next(m, &l))
@@ -231,15 +241,15 @@ enum serve modhost_serve(struct module *m)
             deliver(m, l.msg);
             stop = flux_reactor_stopped(m->r, NULL);
         } else
-            stop = l.code == CODE_STOP || agrees(m, l.code);
+            stop = (l.code == CODE_STOP || agrees(m, l.code)) && ends(m);
         if (!stop && (m->nrest > 0 || mailbox_has_new(m->inbox))) {
             sort_mail(m);
             limit = pass_limit(m, limit);
         }
     }
     tell_tallies(m, &tallies);
-    if (stop)
-        return SERVE_STOP;
+    if (stop || m->ending)
+        return stop ? SERVE_STOP : SERVE_NEVER;
     return fairq_count(m->queue) > 0 || m->nrest > 0 ? SERVE_MORE : SERVE_IDLE;
 }
 

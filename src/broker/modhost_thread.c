@@ -90,6 +90,9 @@ static void thread_inbox_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, v
     case SERVE_MORE:
         mailbox_again(m->inbox);
         break;
+    case SERVE_NEVER:
+        flux_watcher_stop(w);
+        break;
     case SERVE_IDLE:
         break;
     }

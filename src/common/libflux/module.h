@@ -43,7 +43,7 @@
 #include "handover.h"
 #include "log.h"
 
-#define FLUX_MODULE_ABI 4
+#define FLUX_MODULE_ABI 5
 
 enum flux_module_place { FLUX_PLACE_THREAD, FLUX_PLACE_LOOP };
 
@@ -57,6 +57,9 @@ struct flux_module {
     /* NULL, or: may the module be unloaded or reloaded now?  0, or
      * -1 with errno and an error message that says what would be lost. */
     int (*may_stop)(flux_t *h, void *ctx, errmsg_t *err);
+    /* NULL, or: the module ends now, and gets no more messages.  True: at once.  False: it has to
+     * wait for something first, and then ends itself with flux_reactor_stop(). */
+    bool (*stop)(flux_t *h, void *ctx);
     /* NULL, or: the module is about to be reloaded, without force.  1: *o has all that the next
      * instance needs, and this one ends.  0: there is nothing to hand over, and it may be reloaded
      * like any other (may_stop is called).  -1 with errno and an error message: it continues

@@ -1,8 +1,7 @@
 /* km_driver.c - load the driver of the store in a thread, and hand it to the module.
  *
  * Invariants:
- *  1. The thread touches only what it was given; its end is what makes the descriptor readable, and
- *     the module reads the result after it has joined the thread.
+ *  1. The thread touches only what it was given; the module reads the result when it is done.
  *
  * Failure: an object that others could have written, that cannot be loaded, or that is of another
  * version of Flux is reported with an error message.
@@ -12,24 +11,18 @@
 
 #include <dlfcn.h>
 #include <errno.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
+#include "libservice/errand.h"
 #include "libutil/filetrust.h"
 
 struct km_driver {
     void (*loaded)(void *arg, const struct kvs_storage_driver *drv, const errmsg_t *err);
     void *arg;
     char *path;
-    int fd; /* eventfd: the thread is done */
-    flux_watcher_t *w;
-    pthread_t thread;
-    bool started;
-    /* the thread's, until it was joined */
+    errand_t *errand;
+    /* the thread's, until it is done */
     const struct kvs_storage_driver *drv;
     int errnum;
     errmsg_t err;
@@ -53,49 +46,20 @@ static int load(km_driver_t *l)
     return errmsg_fail(&l->err, ENOEXEC, "'%.150s' is of another version of Flux", l->path);
 }
 
-static void *load_main(void *arg)
+static void work(void *arg)
 {
-    static const uint64_t one = 1;
     km_driver_t *l = arg;
-    ssize_t n;
 
     if (load(l) < 0)
         l->errnum = errno;
-    do
-        n = write(l->fd, &one, sizeof(one));
-    while (n < 0 && errno == EINTR);
-    return NULL;
 }
 
-static void join(km_driver_t *l)
-{
-    if (l->started)
-        pthread_join(l->thread, NULL);
-    l->started = false;
-}
-
-static void done_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+static void done(void *arg)
 {
     km_driver_t *l = arg;
 
-    flux_watcher_stop(w);
-    join(l);
     errno = l->errnum;
     l->loaded(l->arg, l->drv, &l->err);
-}
-
-static int start(km_driver_t *l)
-{
-    sigset_t all, old;
-    int rc;
-
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    rc = pthread_create(&l->thread, NULL, load_main, l);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    l->started = rc == 0;
-    errno = rc;
-    return rc == 0 ? 0 : -1;
 }
 
 km_driver_t *km_driver_load(flux_reactor_t *r, const char *path,
@@ -109,13 +73,10 @@ km_driver_t *km_driver_load(flux_reactor_t *r, const char *path,
         return NULL;
     l->loaded = loaded;
     l->arg = arg;
-    l->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (l->fd < 0 || !(l->path = strdup(path)) ||
-        !(l->w = flux_fd_watcher_create(r, l->fd, FLUX_POLLIN, done_cb, l)) || start(l) < 0) {
+    if (!(l->path = strdup(path)) || !(l->errand = errand_start(r, work, done, l))) {
         km_driver_destroy(l);
         return NULL;
     }
-    flux_watcher_start(l->w);
     return l;
 }
 
@@ -125,10 +86,7 @@ void km_driver_destroy(km_driver_t *l)
 
     if (!l)
         return;
-    join(l);
-    flux_watcher_destroy(l->w);
-    if (l->fd >= 0)
-        close(l->fd);
+    errand_destroy(l->errand);
     free(l->path);
     free(l);
     errno = saved;

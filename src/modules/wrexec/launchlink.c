@@ -1,8 +1,13 @@
 /* launchlink.c - the module's end of the connection to its launcher.
  *
- *     state     meaning           left when
- *     none      fd < 0            launchlink_run() starts a launcher
- *     running   fd and pidfd      end of file, an error, a malformed frame, or a full `out`
+ *     state     meaning             left when
+ *     none      fd < 0              launchlink_run() starts a launcher
+ *     starting  fd, and an errand   a thread has started the process, or could not: lost
+ *     running   fd and pidfd        end of file, an error, a malformed frame, or a full `out`
+ *     ending    pidfd, and `ended`  the launcher has ended, or END_TIMEOUT seconds are over
+ *
+ * To start a process may take many milliseconds (it has to be read from its file), so a thread does
+ * that.  Frames meanwhile wait in the socket.
  *
  * Invariants:
  *  1. The launcher is reaped by its process descriptor, so it does not matter if the broker's own
@@ -21,7 +26,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,6 +38,7 @@
 
 #include "libflux/log.h"
 #include "libflux/paths.h"
+#include "libservice/errand.h"
 #include "libsubprocess/spawn.h"
 #include "libutil/buf.h"
 #include "libutil/fdutil.h"
@@ -41,9 +46,20 @@
 #define OUT_MAX (256u << 20)
 #define READ_SIZE 131072
 #define FLUSH_SIZE (1u << 20)
-#define END_TIMEOUT_MS 5000
+#define END_TIMEOUT 5. /* seconds after which a launcher that was told to end hangs */
 
 extern char **environ;
+
+/* The start of a launcher: what the thread is given, and what it found. */
+struct start {
+    char *program;
+    char rank[32], token[32], sweep[40];
+    char *argv[6];
+    int fd, nullfd; /* of the launcher */
+    pid_t pid;      /* -1: it was not started */
+    int pidfd;
+    errmsg_t err;
+};
 
 struct launchlink {
     flux_t *h;
@@ -51,6 +67,11 @@ struct launchlink {
     void *arg;
     char *config[WIRE_CONFIG_STRINGS];
     flux_watcher_t *flusher;
+    struct start *start; /* and its errand: while it is starting */
+    errand_t *errand;
+    void (*ended)(void *arg); /* it is ending: to be told */
+    void *ended_arg;
+    flux_watcher_t *patience; /* for its end */
     int fd;
     int pidfd;
     pid_t pid;
@@ -61,6 +82,7 @@ struct launchlink {
     flux_watcher_t *end;
     bool writing; /* the watcher waits until the socket is writable */
     bool broken;
+    bool ending; /* no other is started */
     bool used;   /* this launcher has run something */
     bool follow; /* it was lost after that: a successor must end what it has left */
     buf_t *in;
@@ -95,6 +117,7 @@ static void cut(launchlink_t *x)
 }
 
 static int start(launchlink_t *x, errmsg_t *err);
+static void take_start(launchlink_t *x);
 
 static void follow(launchlink_t *x)
 {
@@ -107,8 +130,11 @@ static void follow(launchlink_t *x)
 
 static void lost(launchlink_t *x, const char *why)
 {
-    pid_t pid = x->pid;
+    pid_t pid;
 
+    if (x->start)
+        take_start(x);
+    pid = x->pid;
     /* A launcher that misbehaves may be alive, but its tasks are about to be reported as dead. */
     if (x->pidfd >= 0)
         pidfd_send_signal(x->pidfd, SIGKILL, NULL, 0);
@@ -174,8 +200,18 @@ static void io_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
 
 static void end_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
 {
-    reap(arg);
-    follow(arg);
+    launchlink_t *x = arg;
+
+    reap(x);
+    if (x->ended)
+        x->ended(x->ended_arg);
+    else
+        follow(x);
+}
+
+static void patience_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    end_cb(r, w, revents, arg);
 }
 
 static void flusher_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
@@ -204,22 +240,34 @@ launchlink_t *launchlink_create(flux_t *h, const struct launchlink_callbacks *cb
     return x;
 }
 
+/* The end of the connection tells the launcher to end everything. */
+bool launchlink_end(launchlink_t *x, void (*ended)(void *arg), void *arg)
+{
+    x->ending = true;
+    x->follow = false;
+    launchlink_settle(x);
+    cut(x);
+    if (x->pidfd < 0 || !x->end ||
+        !(x->patience = flux_timer_create(flux_get_reactor(x->h), patience_cb, x)))
+        return false;
+    x->ended = ended;
+    x->ended_arg = arg;
+    flux_timer_start(x->patience, END_TIMEOUT, 0.);
+    return true;
+}
+
 void launchlink_destroy(launchlink_t *x)
 {
     int errnum = errno;
 
     if (!x)
         return;
+    if (x->start)
+        take_start(x);
     if (x->in && x->out)
         cut(x);
-    if (x->pidfd >= 0) {
-        struct pollfd pfd = {x->pidfd, POLLIN, 0};
-
-        /* The end of the connection tells the launcher to end everything.  If it does not exit in
-         * this time, it hangs. */
-        poll(&pfd, 1, END_TIMEOUT_MS);
-        reap(x);
-    }
+    reap(x);
+    flux_watcher_destroy(x->patience);
     buf_destroy(x->in);
     buf_destroy(x->out);
     flux_watcher_destroy(x->flusher);
@@ -240,13 +288,61 @@ int launchlink_config(launchlink_t *x, enum wire_config what, const char *value)
     return 0;
 }
 
-static int spawn_launcher(launchlink_t *x, const char *program, int fd, int nullfd, errmsg_t *err)
+static void start_free(struct start *s)
 {
-    char rank[32], token[32], sweep[40];
-    char *argv[6] = {(char *)"flux-launcher", (char *)"--fd=3", rank, token};
-    struct spawn_fd fds[4] = {{nullfd, 0}, {2, 1}, {2, 2}, {fd, 3}};
-    struct spawn_params sp = {.path = program,
-                              .argv = argv,
+    if (s->fd >= 0)
+        close(s->fd);
+    if (s->nullfd >= 0)
+        close(s->nullfd);
+    free(s->program);
+    free(s);
+}
+
+/* What the launcher is to be started with. */
+static struct start *start_create(launchlink_t *x, int fd, errmsg_t *err)
+{
+    struct start *s = calloc(1, sizeof(*s));
+    int argc = 0;
+
+    if (!s) {
+        close(fd);
+        errmsg_fail(err, ENOMEM, "out of memory for a launcher");
+        return NULL;
+    }
+    s->fd = fd;
+    s->pidfd = s->pid = -1;
+    if ((s->nullfd = open("/dev/null", O_RDWR | O_CLOEXEC)) < 0 ||
+        !(s->program = flux_path_exec("flux-launcher", err))) {
+        if (s->nullfd < 0)
+            errmsg_set(err, "cannot start the launcher: %s", strerror(errno));
+        start_free(s);
+        return NULL;
+    }
+    snprintf(x->token, sizeof(x->token), "%016" PRIx64, flux_random(x->h));
+    snprintf(s->rank, sizeof(s->rank), "--rank=%u", flux_rank(x->h));
+    snprintf(s->token, sizeof(s->token), "--token=%s", x->token);
+    snprintf(s->sweep, sizeof(s->sweep), "--sweep=%s", x->last);
+    s->argv[argc++] = (char *)"flux-launcher";
+    s->argv[argc++] = (char *)"--fd=3";
+    s->argv[argc++] = s->rank;
+    s->argv[argc++] = s->token;
+    if (x->last[0])
+        s->argv[argc++] = s->sweep;
+    x->last[0] = '\0';
+    return s;
+}
+
+/* In the thread. */
+static void start_work(void *arg)
+{
+    struct start *s = ((launchlink_t *)arg)->start;
+    bool has_stderr = fcntl(2, F_GETFD) >= 0;
+    struct spawn_fd fds[4] = {{s->nullfd, 0},
+                              {has_stderr ? 2 : s->nullfd, 1},
+                              {has_stderr ? 2 : s->nullfd, 2},
+                              {s->fd, 3}};
+    struct spawn_params sp = {.path = s->program,
+                              .argv = s->argv,
                               .envp = environ,
                               .cwd = "/",
                               .fds = fds,
@@ -254,23 +350,46 @@ static int spawn_launcher(launchlink_t *x, const char *program, int fd, int null
                               /* Not a session: tasks that yield to those of other brokers of this
                                * host must be in one session with them (src/launcher/task.c). */
                               .flags = SPAWN_PGRP,
-                              .pidfd = &x->pidfd};
-    int argc = 4;
-    pid_t pid;
+                              .pidfd = &s->pidfd};
 
-    if (fcntl(2, F_GETFD) < 0)
-        fds[1].src = fds[2].src = nullfd;
-    snprintf(x->token, sizeof(x->token), "%016" PRIx64, flux_random(x->h));
-    snprintf(rank, sizeof(rank), "--rank=%u", flux_rank(x->h));
-    snprintf(token, sizeof(token), "--token=%s", x->token);
-    if (x->last[0]) {
-        snprintf(sweep, sizeof(sweep), "--sweep=%s", x->last);
-        argv[argc++] = sweep;
-    }
-    pid = spawn_process(&sp, err);
-    x->pid = pid > 0 ? pid : 0;
-    x->last[0] = '\0';
-    return pid > 0 ? 0 : -1;
+    s->pid = spawn_process(&sp, &s->err);
+}
+
+/* Without this watcher the launcher is reaped later. */
+static void watch_end(launchlink_t *x)
+{
+    x->end = flux_fd_watcher_create(flux_get_reactor(x->h), x->pidfd, FLUX_POLLIN, end_cb, x);
+    if (x->end)
+        flux_watcher_start(x->end);
+}
+
+/* What has become of the start: waits for the thread, if that is not done. */
+static void take_start(launchlink_t *x)
+{
+    errand_destroy(x->errand);
+    x->errand = NULL;
+    x->pid = x->start->pid > 0 ? x->start->pid : 0;
+    x->pidfd = x->start->pidfd;
+    if (x->pidfd >= 0)
+        watch_end(x);
+    start_free(x->start); /* and the launcher's end of the socket: it now sees the end of ours */
+    x->start = NULL;
+}
+
+static void start_done(void *arg)
+{
+    launchlink_t *x = arg;
+    errmsg_t err = x->start->err;
+
+    take_start(x);
+    if (x->pid == 0)
+        lost(x, err.text);
+}
+
+void launchlink_settle(launchlink_t *x)
+{
+    if (x->start)
+        start_done(x);
 }
 
 static int put(launchlink_t *x, enum wire_type type, uint64_t job, const struct iovec *iov, int n)
@@ -297,55 +416,36 @@ static void send_config(launchlink_t *x)
     (void)put(x, WIRE_CONFIG, 0, iov, WIRE_CONFIG_STRINGS);
 }
 
-/* Without this watcher the launcher is reaped later. */
-static void watch_end(launchlink_t *x)
-{
-    x->end = flux_fd_watcher_create(flux_get_reactor(x->h), x->pidfd, FLUX_POLLIN, end_cb, x);
-    if (x->end)
-        flux_watcher_start(x->end);
-}
-
 static int start(launchlink_t *x, errmsg_t *err)
 {
     flux_reactor_t *r = flux_get_reactor(x->h);
-    char *program = flux_path_exec("flux-launcher", err);
-    int sv[2] = {-1, -1}, nullfd = -1, rc = -1, errnum;
+    int sv[2];
 
-    if (!program)
-        return -1;
+    if (x->ending)
+        return errmsg_fail(err, ESHUTDOWN, "the wrexec module of rank %u is being unloaded",
+                           flux_rank(x->h));
     reap(x);
-    nullfd = open("/dev/null", O_RDWR | O_CLOEXEC);
-    if (nullfd < 0 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sv) < 0) {
-        errmsg_set(err, "cannot start the launcher: %s", strerror(errno));
-        goto out;
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sv) < 0)
+        return errmsg_fail(err, errno, "cannot start the launcher: %s", strerror(errno));
+    if (!(x->start = start_create(x, sv[1], err))) {
+        close(sv[0]);
+        return -1;
     }
-    if (!(x->io = flux_fd_watcher_create(r, sv[0], FLUX_POLLIN, io_cb, x))) {
+    if (!(x->io = flux_fd_watcher_create(r, sv[0], FLUX_POLLIN, io_cb, x)) ||
+        !(x->errand = errand_start(r, start_work, start_done, x))) {
         errmsg_set(err, "tasks cannot be run here: %s", strerror(errno));
-        goto out;
-    }
-    if (spawn_launcher(x, program, sv[1], nullfd, err) < 0)
-        goto out;
-    x->fd = sv[0];
-    sv[0] = -1;
-    x->started++;
-    flux_watcher_start(x->io);
-    watch_end(x);
-    send_config(x);
-    rc = 0;
-out:
-    errnum = errno;
-    if (rc < 0) {
         flux_watcher_destroy(x->io);
         x->io = NULL;
+        start_free(x->start);
+        x->start = NULL;
+        close(sv[0]);
+        return -1;
     }
-    for (int i = 0; i < 2; i++)
-        if (sv[i] >= 0)
-            close(sv[i]);
-    if (nullfd >= 0)
-        close(nullfd);
-    free(program);
-    errno = errnum;
-    return rc;
+    x->fd = sv[0];
+    x->started++;
+    flux_watcher_start(x->io);
+    send_config(x);
+    return 0;
 }
 
 int launchlink_run(launchlink_t *x, uint64_t job, struct wire_run *run,

@@ -28,8 +28,8 @@
  *
  * Invariants:
  *  1. A handler never waits.  The module continues when the launcher's socket is readable or a
- *     message arrives.  Two exceptions: the start of a launcher, until it executes its program, and
- *     the end of the module, until its launcher has ended (launchlink.c).
+ *     message arrives.  A launcher is started by a thread, and the module ends once its launcher
+ *     has (launchlink.c).
  *  2. A job outlives the client that follows it.  When the client disconnects or cancels its
  *     request, its output is discarded if it was for that client alone; whether the job ends is for
  *     the job module to decide.  Only the programs of flux exec end with their client.
@@ -333,6 +333,21 @@ static int ask(flux_future_t *f, flux_future_f cb, struct ctx *ctx)
     return -1;
 }
 
+/* First the tasks end, then the clients that wait for them. */
+static void launcher_ended(void *arg)
+{
+    struct ctx *ctx = arg;
+
+    flux_reactor_stop(flux_get_reactor(ctx->h), 0);
+}
+
+static bool wrexec_stop(flux_t *h, void *arg)
+{
+    struct ctx *ctx = arg;
+
+    return !launchlink_end(ctx->exec, launcher_ended, ctx);
+}
+
 static void wrexec_fini(flux_t *h, void *arg)
 {
     struct ctx *ctx = arg;
@@ -340,7 +355,6 @@ static void wrexec_fini(flux_t *h, void *arg)
     void *val;
 
     flux_handlers_remove(ctx->handlers);
-    /* First the tasks end, then the clients that wait for them. */
     launchlink_destroy(ctx->exec);
     ctx->exec = NULL;
     while (ctx->jobs && hmap_next(ctx->jobs, &pos, NULL, NULL, &val)) {
@@ -384,6 +398,7 @@ static int wrexec_hand_over(flux_t *h, void *arg, flux_handover_t *o, errmsg_t *
 {
     struct ctx *ctx = arg;
 
+    launchlink_settle(ctx->exec);
     reaper_cb(NULL, NULL, 0, ctx);
     edges_flush(ctx->edges);
     if (handover_save(ctx, o, err) < 0)
@@ -448,4 +463,4 @@ static int wrexec_init(flux_t *h, int argc, char **argv, void **arg, errmsg_t *e
 }
 
 FLUX_MODULE(wrexec, wrexec_init, wrexec_fini, .place = FLUX_PLACE_LOOP, .may_stop = wrexec_may_stop,
-            .hand_over = wrexec_hand_over, .handover = HANDOVER_FORM);
+            .stop = wrexec_stop, .hand_over = wrexec_hand_over, .handover = HANDOVER_FORM);
