@@ -15,9 +15,9 @@
  *     credit of the jobs and by the number of jobs that fit on the ranks below.
  *  3. A reload leaves streams and requests under way as they are, at both ends: the next instance
  *     awaits their answers, and answers those of the parent.
- *  4. The frames of the parent's request are handled in slices (libflux/slice.h), and it is
- *     answered after the last one.  One that arrives before this instance is ready waits.  There is
- *     one such request at most; see 1.
+ *  4. The frames of the parent's request, and of a child's response, are handled in slices
+ *     (libflux/slice.h); then the request is answered, and the next response is taken.  A request
+ *     that arrives before this instance is ready waits.  There is one at most; see 1.
  *
  * Failure: an edge closes when its stream ends or its child refuses a request.  The frames that
  * wait for it are dropped, and the callback `lost` gets the reason once.
@@ -64,7 +64,9 @@ static void edge_lost(struct edge *e, const char *why)
     flux_future_destroy(e->f);
     e->f = NULL;
     e->state = EDGE_CLOSED;
+    e->pos = 0;
     flux_watcher_stop(e->again);
+    flux_watcher_stop(e->more);
     if (e->courier)
         courier_clear(e->courier);
     buf_consume(e->out, buf_len(e->out));
@@ -121,59 +123,96 @@ static void refused_cb(void *arg, const char *topic, int errnum, const char *why
     edge_lost(arg, why);
 }
 
-/* Handle the frames of a message, one by one.  A handler may close the edge. */
-static int each_frame(struct edge *e, const void *data, size_t len, errmsg_t *err)
+/* Handle the frames of the response that the future holds, all of them or as many as fit into a
+ * slice.  A handler may close the edge, and open it again. */
+static void from_child(struct edge *e, bool all)
 {
-    const uint8_t *p = data;
+    flux_msg_t *msg = flux_msg_incref(flux_rpc_get_msg(e->f));
+    unsigned stream = e->streams;
+    struct flux_slice slice;
     struct wire_frame f;
-    ptrdiff_t used;
-
-    while (len > 0) {
-        if ((used = exec_wire_parse(p, len, &f, err)) < 0)
-            return -1;
-        if (used == 0)
-            return errmsg_fail(err, EPROTO, "a frame that is cut off");
-        e->all->cbs->frame(e->all->arg, e, &f);
-        p += used;
-        len -= (size_t)used;
-    }
-    return 0;
-}
-
-static void tree_cb(flux_future_t *f, void *arg)
-{
-    struct edge *e = arg;
-    const flux_msg_t *msg = flux_rpc_get_msg(f);
-    const void *data;
+    ptrdiff_t used = 1;
+    const uint8_t *p;
     errmsg_t err;
     size_t len;
 
-    if (flux_future_errnum(f) == EAGAIN && e->state == EDGE_OPENING) {
-        flux_future_destroy(f);
+    p = flux_msg_payload(msg, &len);
+    flux_slice_begin(&slice, flux_get_reactor(e->all->h), FLUX_SLICE_SECONDS, FLUX_SLICE_THINGS);
+    while (used > 0 && e->f && e->streams == stream && e->pos < len &&
+           (all || flux_slice_more(&slice))) {
+        if ((used = exec_wire_parse(p + e->pos, len - e->pos, &f, &err)) <= 0)
+            break;
+        e->pos += (size_t)used;
+        e->all->cbs->frame(e->all->arg, e, &f);
+    }
+    if (used <= 0) {
+        edge_lost(e, used < 0 ? err.text : "a frame that is cut off");
+    } else if (e->f && e->streams == stream && e->pos < len) {
+        flux_watcher_start(e->more);
+    } else if (e->f && e->streams == stream) {
+        e->pos = 0;
+        flux_watcher_stop(e->more);
+        flux_future_next(e->f);
+    }
+    flux_msg_destroy(msg);
+}
+
+/* A response of the stream, or its end. */
+static void take(struct edge *e, bool all)
+{
+    const flux_msg_t *msg = flux_rpc_get_msg(e->f);
+
+    if (flux_future_errnum(e->f) == EAGAIN && e->state == EDGE_OPENING) {
+        flux_future_destroy(e->f);
         e->f = NULL;
         flux_timer_start(e->again, AGAIN, 0.);
         return;
     }
-    if (flux_future_errnum(f) || !msg) {
-        edge_lost(e, flux_future_error(f));
+    if (flux_future_errnum(e->f) || !msg) {
+        edge_lost(e, flux_future_error(e->f));
         return;
     }
     if (e->state == EDGE_OPENING) {
         e->state = EDGE_OPEN;
         edge_flush(e);
+        if (!e->f)
+            return;
     }
-    data = flux_msg_payload(msg, &len);
-    if (!flux_msg_has_flag(msg, FLUX_MSGF_RAW)) {
-        flux_future_next(f);
-    } else if (each_frame(e, data, len, &err) < 0) {
-        edge_lost(e, err.text);
-    } else if (e->f == f) {
-        flux_future_next(f);
+    if (flux_msg_has_flag(msg, FLUX_MSGF_RAW))
+        from_child(e, all);
+    else
+        flux_future_next(e->f);
+}
+
+static void tree_cb(flux_future_t *f, void *arg)
+{
+    struct edge *e = arg;
+
+    if (!flux_watcher_active(e->more)) /* else the next response has come before it is wanted */
+        take(e, false);
+}
+
+static void child_more_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    struct edge *e = arg;
+
+    from_child(e, false);
+}
+
+void edges_settle(edges_t *es)
+{
+    for (uint32_t i = 0; i < es->n; i++) {
+        struct edge *e = &es->v[i];
+
+        while (e->f && flux_future_ready(e->f))
+            take(e, true);
+        flux_watcher_stop(e->more);
     }
 }
 
 static int ask_stream(struct edge *e)
 {
+    e->streams++;
     e->f = flux_rpc(e->all->h, "wrexec.tree", NULL, e->rank, FLUX_MSGF_STREAMING);
     if (e->f && flux_future_then(e->f, -1., tree_cb, e) == 0)
         return 0;
@@ -197,7 +236,8 @@ static int edge_prepare(struct edge *e)
     edges_t *es = e->all;
 
     if ((!e->courier && !(e->courier = courier_create(es->h, 0, &cbs, e))) ||
-        (!e->again && !(e->again = flux_timer_create(flux_get_reactor(es->h), again_cb, e))))
+        (!e->again && !(e->again = flux_timer_create(flux_get_reactor(es->h), again_cb, e))) ||
+        (!e->more && !(e->more = flux_defer_create(flux_get_reactor(es->h), child_more_cb, e))))
         return -1;
     return 0;
 }
@@ -439,6 +479,7 @@ void edges_destroy(edges_t *es)
         flux_future_destroy(es->v[i].f);
         courier_destroy(es->v[i].courier);
         flux_watcher_destroy(es->v[i].again);
+        flux_watcher_destroy(es->v[i].more);
         idset_destroy(es->v[i].below);
         buf_destroy(es->v[i].out);
     }

@@ -29,8 +29,11 @@ struct edge {
     idset_t *below;         /* ranks of its subtree */
     struct list_node parts; /* jobs that have tasks there: for the user */
     flux_future_t *f;       /* wrexec.tree */
+    size_t pos;             /* in the payload of its response: what is to be handled next */
+    unsigned streams;       /* that were opened: tells one from the next */
+    flux_watcher_t *more;   /* to handle the rest of a response */
     flux_watcher_t *again;  /* when it is asked for once more */
-    courier_t *courier;     /* of wrexec.down; this and the watcher: NULL until first opened */
+    courier_t *courier;     /* of wrexec.down; this and the watchers: NULL until first opened */
     struct buf *out;
     struct window window;
     bool dirty;
@@ -60,9 +63,10 @@ struct edge *edges_find(edges_t *es, uint32_t rank);
 void edge_send(struct edge *e, enum wire_type type, uint64_t job, const struct iovec *iov, int n);
 void edges_send_up(edges_t *es, enum wire_type type, uint64_t job, const struct iovec *iov, int n);
 
-/* For a reload: send the frames that wait for the end of the pass; save what the next instance
+/* For a reload: handle all that has come from children; send the frames that wait for the end of the pass; save what the next instance
  * needs to go on with all streams.  It calls edges_load() once its topology is set, before it
  * sends anything. */
+void edges_settle(edges_t *es);
 void edges_flush(edges_t *es);
 void edges_save(const edges_t *es, flux_handover_t *o);
 void edges_load(edges_t *es, flux_handover_t *o);

@@ -399,6 +399,7 @@ static int wrexec_hand_over(flux_t *h, void *arg, flux_handover_t *o, errmsg_t *
     struct ctx *ctx = arg;
 
     launchlink_settle(ctx->exec);
+    edges_settle(ctx->edges);
     reaper_cb(NULL, NULL, 0, ctx);
     edges_flush(ctx->edges);
     if (handover_save(ctx, o, err) < 0)

@@ -939,6 +939,53 @@ START_TEST(launch_in_slices)
 }
 END_TEST
 
+/* The child's part of `n` jobs is over. */
+static void up_results(struct bed *b, uint64_t first, uint64_t n)
+{
+    flux_msg_t *msg = flux_msg_response_create(b->tree, 0);
+    uint8_t *buf = malloc(n * WIRE_HEADER);
+
+    ck_assert_ptr_nonnull(msg);
+    ck_assert_ptr_nonnull(buf);
+    for (uint64_t i = 0; i < n; i++)
+        exec_wire_header(buf + i * WIRE_HEADER, WIRE_RESULT, first + i, 0);
+    flux_msg_set_flags(msg, FLUX_MSGF_STREAMING);
+    ck_assert_int_eq(flux_msg_set_raw(msg, buf, n * WIRE_HEADER), 0);
+    free(buf);
+    flux_handle_deliver(b->f.h, msg);
+}
+
+/* More frames of a child than a slice has: other work comes in between, and nothing is lost in a
+ * reload. */
+START_TEST(child_in_slices)
+{
+    for (int reloaded = 0; reloaded < 2; reloaded++) {
+        struct bed *b = bed_create_on(2, true);
+        bool between = false;
+
+        answer(b);
+        for (uint64_t id = 1; id <= FLUX_SLICE_THINGS + 3; id++)
+            launch(b, id);
+        turn(b);
+        up_results(b, 1, FLUX_SLICE_THINGS + 2);
+        up_results(b, FLUX_SLICE_THINGS + 3, 1); /* meanwhile the next response comes */
+        if (reloaded)
+            reload(b);
+        while (b->still.n > 0 && !between) {
+            flux_watcher_t *w = b->still.w[0];
+
+            still_clear(&b->still, w);
+            flux_watcher_fire(w);
+            between = running(b) == 3;
+        }
+        ck_assert(between != reloaded); /* what has come is handled before a reload */
+        turn(b);
+        ck_assert_uint_eq(running(b), 0);
+        bed_free(b);
+    }
+}
+END_TEST
+
 START_TEST(bad_inheritance)
 {
     for (int bad = 0; bad < 8; bad++) {
@@ -973,5 +1020,5 @@ int main(void)
     RUN_SUITE("wrexec module", early_kill, early_jobs, foreign_credit, full_child, answered,
               many_notes, signal_to_job, ranks_not_told, many_names, parent_leaves, reloaded_early,
               reloaded_edges, reloaded_clients, reloaded_names, hosts_of_one_name, hosts_not_told,
-              hosts_reloaded, launch_in_slices, bad_inheritance);
+              hosts_reloaded, launch_in_slices, child_in_slices, bad_inheritance);
 }
