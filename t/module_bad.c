@@ -25,6 +25,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -136,6 +137,16 @@ static bool bad_stop(flux_t *h, void *arg)
     return !late;
 }
 
+/* Counts how often it was called in this process. */
+static void bad_prepare(void)
+{
+    const char *before = getenv("BAD_MODULE_PREPARED");
+    char count[16];
+
+    snprintf(count, sizeof(count), "%d", before ? atoi(before) + 1 : 1);
+    setenv("BAD_MODULE_PREPARED", count, 1);
+}
+
 static void left_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
 {
     struct ctx *ctx = arg;
@@ -199,7 +210,7 @@ static int bad_init(flux_t *h, int argc, char **argv, void **arg, errmsg_t *err)
     return 0;
 }
 
-FLUX_MODULE(bad, bad_init, bad_fini, .stop = bad_stop);
+FLUX_MODULE(bad, bad_init, bad_fini, .stop = bad_stop, .prepare = bad_prepare);
 
 /* The same file under other names: of another version, and with a description of another module. */
 const struct flux_module flux_module_oldabi = {

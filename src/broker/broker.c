@@ -496,28 +496,48 @@ static bool root_only(const char *name)
     return false;
 }
 
-static int start_modules(struct broker *b)
+/* The modules of a broker of rank 0, or of another.  NULL with ENOMEM. */
+static strvec_t *list_modules(const attrs_t *attrs, bool root)
 {
-    const char *names = attrs_get(b->attrs, "modules");
+    const char *names = attrs_get(attrs, "modules");
     strvec_t *list = names ? strvec_split(names, ',') : strvec_create();
-    char *text = NULL;
-    int rc = -1;
+    int rc = list ? 0 : -1;
 
-    if (!list)
-        return -1;
-    for (size_t i = 0; !names && i < sizeof(default_modules) / sizeof(default_modules[0]); i++) {
-        if (strvec_add(list, default_modules[i].name) < 0)
-            goto done;
-    }
-    for (size_t i = strvec_count(list); i-- > 0;) {
-        if ((!core_is_root(b->core) && root_only(strvec_at(list, i))) ||
-            (b->nested.level == 0 && strcmp(strvec_at(list, i), "nest") == 0))
+    for (size_t i = 0; !names && i < sizeof(default_modules) / sizeof(default_modules[0]); i++)
+        rc |= strvec_add(list, default_modules[i].name);
+    for (size_t i = rc == 0 ? strvec_count(list) : 0; i-- > 0;) {
+        if (!root && root_only(strvec_at(list, i)))
             strvec_remove(list, i);
     }
-    if ((text = strvec_join(list, ",")))
+    if (rc == 0)
+        return list;
+    strvec_destroy(list);
+    return NULL;
+}
+
+preload_t *broker_preload(const attrs_t *attrs)
+{
+    strvec_t *list = list_modules(attrs, false);
+    preload_t *preload = list ? preload_create(list) : NULL;
+
+    strvec_destroy(list);
+    return preload;
+}
+
+static int start_modules(struct broker *b)
+{
+    strvec_t *list = list_modules(b->attrs, core_is_root(b->core));
+    char *text;
+    int rc = -1;
+
+    for (size_t i = list && b->nested.level == 0 ? strvec_count(list) : 0; i-- > 0;) {
+        if (strcmp(strvec_at(list, i), "nest") == 0)
+            strvec_remove(list, i);
+    }
+    if (list && (text = strvec_join(list, ","))) {
         rc = modhost_start(b->modhost, text, modules_started, b);
-done:
-    free(text);
+        free(text);
+    }
     strvec_destroy(list);
     return rc;
 }
@@ -634,11 +654,12 @@ static void take_down(struct broker *b)
     flux_reactor_destroy(b->r);
 }
 
-int broker_run(attrs_t *attrs, char *const argv[], bool verbose, bool restart)
+int broker_run(attrs_t *attrs, char *const argv[], bool verbose, bool restart, preload_t *preload)
 {
     struct broker b = {.attrs = attrs, .argv = argv, .verbose = verbose, .restart = restart};
     struct rlimit files;
     errmsg_t err = {""};
+    int rc;
 
     /* One arena: threads here pass messages more than they allocate, and an arena of its own for
      * each costs more memory than the whole broker. */
@@ -651,9 +672,12 @@ int broker_run(attrs_t *attrs, char *const argv[], bool verbose, bool restart)
     if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < BROKER_NOFILE_MIN) {
         say("the limit on open files is %lu: a broker needs at least %d (ulimit -n)",
             (unsigned long)files.rlim_cur, BROKER_NOFILE_MIN);
+        preload_destroy(preload);
         return 1;
     }
-    if (bring_up(&b, &err) < 0) {
+    rc = bring_up(&b, &err);
+    preload_destroy(preload);
+    if (rc < 0) {
         say("%s", err.text);
         b.exit_code = 1;
         b.orderly = true;

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 
 #include "attrs.h"
+#include "preload.h"
 
 #include "libutil/errmsg.h"
 
@@ -17,7 +18,11 @@
 /* Run a broker until the session ends.  `attrs` holds what the command line sets, and is completed
  * here; boot.h and broker.c list the names.  `argv` is the initial program (NULL-terminated, may be
  * empty), which rank 0 runs.  `restart`: a broker of this session that fails is started again.
- * Returns the exit code of the process.  Errors are printed to standard error. */
-int broker_run(attrs_t *attrs, char *const argv[], bool verbose, bool restart);
+ * `preload` is taken over; NULL: nothing was.  Returns the exit code of the process.  Errors are
+ * printed to standard error. */
+int broker_run(attrs_t *attrs, char *const argv[], bool verbose, bool restart, preload_t *preload);
+
+/* Load what brokers of all ranks load, before they are forked.  NULL with ENOMEM. */
+preload_t *broker_preload(const attrs_t *attrs);
 
 #endif

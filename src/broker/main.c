@@ -54,7 +54,8 @@ struct arguments {
     attrs_t *attrs;
     strvec_t *again; /* -1: continue as a broker; else the exit code of a session that has ended. */
     wrap_t *wrap;    /* NULL: none is */
-    uint32_t size;   /* of the nursery; 0: none */
+    preload_t *preload;
+    uint32_t size; /* of the nursery; 0: none */
     bool restart;
     bool verbose;
 };
@@ -192,6 +193,7 @@ static int nursery(struct arguments *a, uint32_t *rank)
         fprintf(stderr, "flux-broker: attribute shutdown.grace=%s: %s\n", grace, err.text);
         return 1;
     }
+    a->preload = broker_preload(a->attrs);
     switch (boot_nursery_run(&nc, &place, &err)) {
     case 0:
         return place.exit_code;
@@ -242,7 +244,9 @@ int main(int argc, char **argv)
     if (rc < 0 && a.wrap && idset_test(wrap_ranks(a.wrap), rank))
         rc = start_anew(&a, argv + optind);
     if (rc < 0)
-        rc = broker_run(a.attrs, argv + optind, a.verbose, a.restart);
+        rc = broker_run(a.attrs, argv + optind, a.verbose, a.restart, a.preload);
+    else
+        preload_destroy(a.preload);
     wrap_destroy(a.wrap);
     strvec_destroy(a.again);
     attrs_destroy(a.attrs);

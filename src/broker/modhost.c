@@ -278,6 +278,8 @@ static int open_dso(struct module *m, bool aside, errmsg_t *err)
 }
 
 static const struct module_place *place_named(const char *name, size_t len)
+    if (m->desc->prepare && !aside)
+        m->desc->prepare();
 {
     const struct module_place *const all[] = {&modhost_in_thread, &modhost_on_loop};
 

@@ -1,10 +1,13 @@
 /* check_modhost.c - the module host, with a module in a thread (t/module_bad.c). */
 #include "config.h"
 #include <check.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "libflux/dispatch.h"
@@ -12,6 +15,7 @@
 #include "libutil/fdutil.h"
 #include "libutil/test/suite.h"
 #include "src/broker/modhost.h"
+#include "src/broker/preload.h"
 
 #define MODULE "t/.libs/module_bad.so" /* tests run in the top directory of the build */
 #define FLOOD 200000                   /* messages of bad.flood */
@@ -146,7 +150,36 @@ START_TEST(flood)
 }
 END_TEST
 
+/* A file that was preloaded is in memory until that ends, and its module is prepared. */
+START_TEST(preloaded)
+{
+    char *file = realpath(MODULE, NULL), *dir = dir_create_runtime("check-modhost", NULL), *link;
+    strvec_t *names = strvec_split("no-such-module,bad,./bad", ',');
+    preload_t *p;
+    void *dso;
+
+    ck_assert_ptr_nonnull(file);
+    ck_assert_ptr_nonnull(dir);
+    ck_assert_int_gt(asprintf(&link, "%s/bad.so", dir), 0);
+    ck_assert_int_eq(symlink(file, link), 0);
+    ck_assert_int_eq(setenv("FLUX_MODULE_PATH", dir, 1), 0);
+    ck_assert_int_eq(unsetenv("BAD_MODULE_PREPARED"), 0);
+    ck_assert_ptr_null(dlopen(link, RTLD_NOW | RTLD_NOLOAD));
+    ck_assert_ptr_nonnull(p = preload_create(names));
+    ck_assert_str_eq(getenv("BAD_MODULE_PREPARED"), "1");
+    ck_assert_ptr_nonnull(dso = dlopen(link, RTLD_NOW | RTLD_NOLOAD));
+    dlclose(dso);
+    preload_destroy(p);
+    ck_assert_ptr_null(dlopen(link, RTLD_NOW | RTLD_NOLOAD));
+    strvec_destroy(names);
+    ck_assert_int_eq(dir_remove_tree(dir), 0);
+    free(link);
+    free(dir);
+    free(file);
+}
+END_TEST
+
 int main(void)
 {
-    RUN_SUITE("modhost", flood);
+    RUN_SUITE("modhost", flood, preloaded);
 }

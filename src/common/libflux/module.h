@@ -67,6 +67,10 @@ struct flux_module {
     int (*hand_over)(flux_t *h, void *ctx, flux_handover_t *o, errmsg_t *err);
     unsigned handover;            /* identifies the form that hand_over writes and init reads */
     enum flux_module_place place; /* where it runs, unless its user decides otherwise */
+    /* NULL, or: prepare what all instances of a process share and what takes long.  Called when the
+     * file has been loaded, in the broker's main thread, and possibly more than once; also in a
+     * process that forks brokers.  It starts no thread and opens no file. */
+    void (*prepare)(void);
 };
 
 /* Further members may follow the two functions:
