@@ -23,12 +23,13 @@
  * json_bytes is therefore refused before it is read, and one with more than json_values before a
  * module sees it.
  *
- * Descriptors: clients leave RESERVED of the broker's limited descriptors to the broker itself, and
- * one process gets at most per_process connections.  Clients beyond that get an error, and are
- * disconnected.
+ * Descriptors (connector_limits.c): clients leave RESERVED of the broker's limited descriptors to
+ * the broker itself, and one process gets at most per_process connections.  Clients beyond that get
+ * an error, and are disconnected.
  *
  * Output is written as in conn_local.c: the first message of a pass at once, and the others
- * together at the end of the pass.
+ * together at the end of the pass.  Lazy ones (FLUX_MSGF_LAZY) wait for the next one to their
+ * client, while the loop has work to do.
  *
  * Invariants:
  *  1. Each pass of the reactor reads at most SCRATCH_SIZE bytes from each client, and READ_SEVERAL
@@ -52,12 +53,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "chores.h"
 #include "connector.h"
+#include "connector_wire.h"
 #include "core_private.h"
 #include "libflux/framer.h"
 #include "libschema/jsonsize.h"
@@ -81,7 +82,6 @@
 #define HURRY 0.0005 /* seconds */
 #define RELIEVED 8
 #define RETRY 0.25
-#define RESERVED 32
 #define JSON_SMALL 65536 /* too small to have too many values */
 
 enum client_state { CLIENT_OPEN, CLIENT_CLOSING, CLIENT_DEAD };
@@ -90,6 +90,7 @@ struct client {
     connector_t *cn;
     struct list_node node;       /* in connector.clients */
     struct list_node dirty_node; /* in connector.dirty (work after this pass), dead, or full */
+    struct list_node held;       /* in connector.held */
     struct turn turn;
     int fd;
     pid_t pid;
@@ -122,8 +123,10 @@ struct connector {
     struct list_node dead;
     unsigned ndead;
     struct list_node full; /* clients with output that is written as a chore */
-    double pass;           /* reactor time of the pass in which: */
-    unsigned written;      /* events and parts of streams were written at once */
+    struct list_node held; /* ... that is written before the loop sleeps, or with what follows */
+    flux_watcher_t *later;
+    double pass;      /* reactor time of the pass in which: */
+    unsigned written; /* events and parts of streams were written at once */
     turns_t *turns;
     uint8_t *scratch;
     flux_msg_t *hello;
@@ -219,6 +222,7 @@ static void flush(struct client *cl)
     bool blocked = rc == 1;
 
     cl->urgent = false;
+    list_remove(&cl->held);
     if (rc < 0 || (rc == 0 && cl->state == CLIENT_CLOSING)) {
         kill_client(cl, "the client has gone away");
         return;
@@ -234,11 +238,10 @@ static void flush(struct client *cl)
 /* Send an error frame, the last message for this client, and close the connection. */
 static void close_with_error(struct client *cl, int errnum, const char *text)
 {
-    struct local_error e = {errnum, text};
-    char *json = flux_schema_encode(&local_error_schema, &e);
-    flux_msg_t *msg = json ? flux_msg_create(FLUX_MSG_CONTROL, LOCAL_ERROR) : NULL;
+    const struct local_error e = {errnum, text};
+    flux_msg_t *msg = connector_control(LOCAL_ERROR, &local_error_schema, &e);
 
-    if (msg && flux_msg_set_json(msg, json) == 0 && outq_add(cl->out, msg) == 0) {
+    if (msg && outq_add(cl->out, msg) == 0) {
         set_state(cl, CLIENT_CLOSING);
         cl->why = "the client was disconnected";
         set_events(cl);
@@ -247,7 +250,6 @@ static void close_with_error(struct client *cl, int errnum, const char *text)
     } else
         kill_client(cl, "the client was disconnected");
     flux_msg_destroy(msg);
-    free(json);
 }
 
 static void cut(struct client *cl)
@@ -262,6 +264,32 @@ static void cut(struct client *cl)
 }
 
 /* --- to the client --- */
+
+/* What is in the client's output need not be written before the loop sleeps. */
+static void hold(struct client *cl)
+{
+    if (list_empty(&cl->held))
+        list_append(&cl->cn->held, &cl->held);
+    flux_watcher_start(cl->cn->later);
+}
+
+static void later_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    connector_t *cn = arg;
+    struct list_node *n;
+
+    if (flux_reactor_deferred(r) > 0) {
+        flux_watcher_start(w); /* the loop goes on */
+        return;
+    }
+    while ((n = list_first(&cn->held))) {
+        struct client *cl = list_entry(n, struct client, held);
+
+        list_remove(n);
+        if (cl->state != CLIENT_DEAD && list_empty(&cl->dirty_node))
+            mark_dirty(cl);
+    }
+}
 
 static bool is_answer(const flux_msg_t *msg)
 {
@@ -290,6 +318,7 @@ static void client_send(void *arg, flux_msg_t *msg)
     struct client *cl = arg;
     size_t queued = outq_bytes(cl->out);
     double now = flux_reactor_now(cl->cn->r);
+    bool lazy = flux_msg_has_flag(msg, FLUX_MSGF_LAZY);
     int rc = 0;
 
     if (cl->state != CLIENT_OPEN) {
@@ -301,7 +330,7 @@ static void client_send(void *arg, flux_msg_t *msg)
         cut(cl);
         return;
     }
-    if (queued == 0 && is_written_at_once(cl, msg, now)) {
+    if (queued == 0 && !lazy && is_written_at_once(cl, msg, now)) {
         cl->pass = now;
         rc = outq_send(cl->out, cl->fd, msg);
         if (rc == 0 && outq_bytes(cl->out) > 0) {
@@ -312,6 +341,8 @@ static void client_send(void *arg, flux_msg_t *msg)
         cl->urgent = cl->urgent || is_answer(msg);
         if (outq_bytes(cl->out) >= FLUSH_SIZE)
             flush(cl);
+        else if (lazy && list_empty(&cl->dirty_node))
+            hold(cl);
         else if (list_empty(&cl->dirty_node) || (cl->put_off && cl->urgent))
             mark_dirty(cl);
     }
@@ -498,6 +529,7 @@ static void client_free(struct client *cl)
         turns_leave(cl->cn->turns, &cl->turn);
         list_remove(&cl->node);
         list_remove(&cl->dirty_node);
+        list_remove(&cl->held);
         flux_watcher_destroy(cl->io);
         framer_destroy(cl->in);
         outq_destroy(cl->out);
@@ -698,61 +730,25 @@ static const struct chore chores[] = {
     {free_pending, free_chore},
 };
 
-/* The same for all clients. */
-static const flux_msg_t *hello(connector_t *cn)
-{
-    struct local_hello hello = {LOCAL_PROTOCOL, core_rank(cn->core), core_size(cn->core), cn->life};
-    char *json;
-
-    if (!cn->hello && (json = flux_schema_encode(&local_hello_schema, &hello))) {
-        cn->hello = flux_msg_create(FLUX_MSG_CONTROL, LOCAL_HELLO);
-        if (cn->hello && flux_msg_set_json(cn->hello, json) < 0) {
-            flux_msg_destroy(cn->hello);
-            cn->hello = NULL;
-        }
-        free(json);
-    }
-    return cn->hello;
-}
-
 static int send_hello(struct client *cl)
 {
-    const flux_msg_t *msg = hello(cl->cn);
-
-    return msg ? outq_send(cl->out, cl->fd, msg) : -1;
-}
-
-/* Is there room for one more client, and for one more of this process? */
-static int check_room(struct client *cl, errmsg_t *err)
-{
     connector_t *cn = cl->cn;
-    uint32_t rank = core_rank(cn->core);
-    unsigned mine = turns_clients(cn->turns, cl->pid);
-    struct rlimit files;
+    const struct local_hello hello = {LOCAL_PROTOCOL, core_rank(cn->core), core_size(cn->core),
+                                      cn->life};
 
-    if (mine >= cn->limits.per_process)
-        return errmsg_fail(
-            err, EMFILE,
-            "process %d has %u connections to the broker of rank %u, and may have no more: "
-            "close some",
-            (int)cl->pid, mine, rank);
-    if (cn->stats.clients > cn->limits.clients)
-        return errmsg_fail(err, EMFILE,
-                           "the broker of rank %u has its maximum of %u clients: try again later",
-                           rank, cn->limits.clients);
-    if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur != RLIM_INFINITY &&
-        (rlim_t)cl->fd + RESERVED >= files.rlim_cur)
-        return errmsg_fail(
-            err, EMFILE,
-            "the broker of rank %u has no file descriptors for more clients: try again "
-            "later, or start it with a higher limit than %lu (ulimit -n)",
-            rank, (unsigned long)files.rlim_cur);
+    if (!cn->hello && /* the same for all clients */
+        !(cn->hello = connector_control(LOCAL_HELLO, &local_hello_schema, &hello)))
+        return -1;
+    if (outq_send(cl->out, cl->fd, cn->hello) < 0)
+        return -1;
+    cl->blocked = outq_bytes(cl->out) > 0;
     return 0;
 }
 
 static int admit(struct client *cl, errmsg_t *err)
 {
     connector_t *cn = cl->cn;
+    struct connector_room room;
     struct ucred cred;
     socklen_t len = sizeof(cred);
     char name[32];
@@ -769,7 +765,9 @@ static int admit(struct client *cl, errmsg_t *err)
         close_with_error(cl, EPERM, why.text);
         return errmsg_fail(err, EPERM, "%s", why.text);
     }
-    if (check_room(cl, err) < 0) {
+    room = (struct connector_room){core_rank(cn->core), cn->stats.clients, cl->pid,
+                                   turns_clients(cn->turns, cl->pid), cl->fd};
+    if (connector_check_room(&cn->limits, &room, err) < 0) {
         int errnum = errno;
         cn->stats.refused++;
         if (!cn->crowded)
@@ -788,7 +786,6 @@ static int admit(struct client *cl, errmsg_t *err)
         return errmsg_fail(err, ENOMEM, "out of memory for a client");
     if (send_hello(cl) < 0)
         return errmsg_fail(err, errno, "the client has gone away");
-    cl->blocked = outq_bytes(cl->out) > 0;
     set_events(cl);
     update_pause(cl);
     return 0;
@@ -808,6 +805,7 @@ int connector_adopt(connector_t *cn, int fd, errmsg_t *err)
     cl->pass = -1.;
     list_init(&cl->node);
     list_init(&cl->dirty_node);
+    list_init(&cl->held);
     turns_init(&cl->turn);
     if (!(cl->in = framer_create()) || !(cl->out = outq_create()) ||
         !(cl->io = flux_fd_watcher_create(cn->r, fd, FLUX_POLLIN, client_cb, cl))) {
@@ -934,10 +932,12 @@ connector_t *connector_create(core_t *core, const char *path, const struct conne
     list_init(&cn->dirty);
     list_init(&cn->dead);
     list_init(&cn->full);
+    list_init(&cn->held);
     cn->limits = *limits;
     cn->life = flux_random(core_handle(core)) >> 1;
     if (!(cn->turns = turns_create()) || !(cn->scratch = malloc(SCRATCH_SIZE)) ||
         !(cn->sweep = flux_defer_create(cn->r, sweep_cb, cn)) ||
+        !(cn->later = flux_defer_create(cn->r, later_cb, cn)) ||
         !(cn->chores = chores_create(cn->r, chores, sizeof(chores) / sizeof(chores[0]), cn)) ||
         !(cn->retry = flux_timer_create(cn->r, retry_cb, cn))) {
         errmsg_set(err, "cannot create the local connector: %s", strerror(errno));
@@ -992,6 +992,7 @@ void connector_destroy(connector_t *cn)
         while ((n = list_first(&cn->clients)))
             client_free(list_entry(n, struct client, node));
         flux_watcher_destroy(cn->sweep);
+        flux_watcher_destroy(cn->later);
         chores_destroy(cn->chores);
         listener_destroy(cn->listener);
         turns_destroy(cn->turns);

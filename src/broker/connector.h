@@ -24,6 +24,18 @@ struct connector_limits {
 };
 extern const struct connector_limits connector_limits_default;
 
+struct connector_room {
+    uint32_t rank;
+    uint64_t clients; /* that are connected, with the new one */
+    pid_t pid;        /* process of the new one, */
+    unsigned mine;    /* which has as many already */
+    int fd;           /* the new one's */
+};
+/* Is there room for one more client, and for one more of its process?  -1 with EMFILE and an error
+ * message. */
+int connector_check_room(const struct connector_limits *lim, const struct connector_room *r,
+                         errmsg_t *err);
+
 /* Listen at `path`; NULL: only adopted clients.  The socket of a dead broker at that path is
  * replaced.  NULL with EADDRINUSE (a living broker listens there, or it is not a socket),
  * ENAMETOOLONG, ... and an error message. */

@@ -1,7 +1,9 @@
-/* connector_wire.c - messages of the service "connector". */
+/* connector_wire.c - messages of the service "connector", and control messages to clients. */
 #include "config.h"
 #include "connector.h"
 #include "connector_wire.h"
+
+#include <stdlib.h>
 
 static const struct flux_field stats_fields[] = {
     FLUX_FIELD_U64(struct connector_stats, clients, 0),
@@ -23,3 +25,16 @@ const struct flux_method connector_methods[] = {
          "for them"},
     FLUX_METHOD_END,
 };
+
+flux_msg_t *connector_control(const char *topic, const struct flux_schema *desc, const void *in)
+{
+    char *json = flux_schema_encode(desc, in);
+    flux_msg_t *msg = json ? flux_msg_create(FLUX_MSG_CONTROL, topic) : NULL;
+
+    if (msg && flux_msg_set_json(msg, json) < 0) {
+        flux_msg_destroy(msg);
+        msg = NULL;
+    }
+    free(json);
+    return msg;
+}

@@ -11,7 +11,8 @@
  *
  * Invariants:
  *  1. The eventfd is readable while the fill array is not empty, unless a writer whom
- *     mailbox_post() told to do so has not called mailbox_wake() yet; and after mailbox_again().
+ *     mailbox_post() told to do so has not called mailbox_wake() yet, or leaves that to the next
+ *     writer because the message can wait; and after mailbox_again().
  *  2. Messages are taken in the order in which they were put.
  *  3. `aside` is the number of envelopes that the reader has set aside and not yet finished.
  *

@@ -167,10 +167,12 @@ static void refuse(struct module *m, flux_msg_t *msg)
  * that must not be lost are accepted anyway. */
 static int post(struct module *m, flux_msg_t *msg, uint32_t from)
 {
+    bool request = flux_msg_type(msg) == FLUX_MSG_REQUEST;
+    bool waits = request && m->place->sleeps && flux_msg_has_flag(msg, FLUX_MSGF_LAZY);
     size_t limit = 0;
     int rc;
 
-    if (flux_msg_type(msg) == FLUX_MSG_REQUEST && !core_must_arrive(msg))
+    if (request && !core_must_arrive(msg))
         limit = flux_msg_rolemask(msg) & FLUX_ROLE_BROKER ? MAILBOX_MAX : MAILBOX_CLIENTS_MAX;
     if ((rc = mailbox_post(m->inbox, (void *)(uintptr_t)from, msg, 0, limit)) < 0) {
         if (limit > 0)
@@ -180,9 +182,11 @@ static int post(struct module *m, flux_msg_t *msg, uint32_t from)
         return -1;
     }
     m->received++;
-    if (rc == 1 && m->place->posted(m))
+    if (rc != 1 || waits)
+        return 0;
+    if (m->place->posted(m))
         wake(m);
-    else if (rc == 1)
+    else
         modhost_wake_later(m);
     return 0;
 }
@@ -274,12 +278,12 @@ static int open_dso(struct module *m, bool aside, errmsg_t *err)
         return -1;
     }
     free(file);
+    if (m->desc->prepare && !aside)
+        m->desc->prepare();
     return 0;
 }
 
 static const struct module_place *place_named(const char *name, size_t len)
-    if (m->desc->prepare && !aside)
-        m->desc->prepare();
 {
     const struct module_place *const all[] = {&modhost_in_thread, &modhost_on_loop};
 

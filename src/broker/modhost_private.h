@@ -28,6 +28,8 @@ struct module;
 /* Where a module runs.  All but `took` and `report` are called by the broker's thread. */
 struct module_place {
     const char *name;
+    bool
+        sleeps; /* to wake a module costs a wake-up: requests with FLUX_MSGF_LAZY wait for others */
     int (*start)(struct module *m, errmsg_t *err); /* -1 with an error message */
     bool (*posted)(struct module *m); /* a message has come: must it be woken before the others? */
     void (*wake)(struct module *m);   /* there are messages for it; may free the module */
@@ -90,9 +92,9 @@ struct module {
     flux_watcher_t *w;
     flux_t *h;
     unsigned said; /* messages since the broker was last woken */
+    bool ending;   /* it was told to end, and waits for something */
     void *ctx;
     struct flux_module_host host;
-    bool ending;   /* it was told to end, and waits for something */
     bool said_exit;
     uint64_t seed;
 };

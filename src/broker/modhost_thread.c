@@ -174,6 +174,7 @@ static void thread_join(struct module *m)
 
 const struct module_place modhost_in_thread = {
     .name = "thread",
+    .sleeps = true,
     .start = thread_start,
     .posted = thread_posted,
     .wake = thread_wake,

@@ -19,6 +19,7 @@
 
 #define MODULE "t/.libs/module_bad.so" /* tests run in the top directory of the build */
 #define FLOOD 200000                   /* messages of bad.flood */
+#define LOOKS 1000
 
 struct bed {
     flux_reactor_t *r;
@@ -29,6 +30,7 @@ struct bed {
     char module[PATH_MAX], done[PATH_MAX];
     unsigned sunk, in_pass, most; /* messages: all, of this pass of the reactor, of one pass */
     bool answered;
+    unsigned asked, waiting; /* looks at the list of modules, and with a request that waits */
 };
 
 static int link_send(void *arg, enum core_plane plane, uint32_t rank, flux_msg_t *msg, bool force)
@@ -150,6 +152,47 @@ START_TEST(flood)
 }
 END_TEST
 
+static void list_cb(flux_future_t *f, void *arg)
+{
+    struct bed *b = arg;
+    const char *json = "";
+
+    ck_assert_int_eq(flux_rpc_get_json(f, &json, NULL), 0);
+    b->waiting += strstr(json, "\"queued\":1") != NULL;
+    b->asked++;
+    flux_future_destroy(f);
+    flux_reactor_stop(b->r, 0);
+}
+
+/* A thread is not woken for a lazy request, and takes it before the next one. */
+START_TEST(lazy)
+{
+    struct bed b;
+    flux_future_t *f[2], *list;
+
+    setup(&b);
+    f[0] = flux_rpc(core_handle(b.core), "bad.echo", NULL, FLUX_NODEID_ANY, FLUX_MSGF_LAZY);
+    ck_assert_ptr_nonnull(f[0]);
+    for (int i = 0; i < LOOKS; i++) {
+        ck_assert_ptr_nonnull(
+            list = flux_rpc(core_handle(b.core), "module.list", NULL, FLUX_NODEID_ANY, 0));
+        ck_assert_int_eq(flux_future_then(list, -1., list_cb, &b), 0);
+        flux_reactor_run(b.r);
+    }
+    ck_assert_uint_eq(b.asked, LOOKS);
+    ck_assert_uint_eq(b.waiting, LOOKS);
+    ck_assert(!flux_future_ready(f[0]));
+    ck_assert_ptr_nonnull(f[1] =
+                              flux_rpc(core_handle(b.core), "bad.echo", NULL, FLUX_NODEID_ANY, 0));
+    ck_assert_int_eq(flux_future_then(f[1], -1., answer_cb, &b), 0);
+    flux_reactor_run(b.r);
+    ck_assert(b.answered);
+    ck_assert(flux_future_ready(f[0]));
+    flux_future_destroy(f[0]);
+    teardown(&b);
+}
+END_TEST
+
 /* A file that was preloaded is in memory until that ends, and its module is prepared. */
 START_TEST(preloaded)
 {
@@ -181,5 +224,5 @@ END_TEST
 
 int main(void)
 {
-    RUN_SUITE("modhost", flood, preloaded);
+    RUN_SUITE("modhost", flood, lazy, preloaded);
 }

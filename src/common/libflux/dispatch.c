@@ -326,6 +326,11 @@ int flux_respond(flux_t *h, const flux_msg_t *req, const char *json)
     return respond(h, req, 0, 0, json, 0, false);
 }
 
+int flux_respond_lazy(flux_t *h, const flux_msg_t *req, const char *json)
+{
+    return respond(h, req, 0, FLUX_MSGF_LAZY, json, 0, false);
+}
+
 int flux_respond_raw(flux_t *h, const flux_msg_t *req, const void *data, size_t len)
 {
     return respond(h, req, 0, 0, data, len, true);

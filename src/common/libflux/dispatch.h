@@ -41,6 +41,9 @@ void flux_handlers_remove(flux_handlers_t *hs); /* NULL-safe, keeps errno */
  * the errno of flux_send(). */
 int flux_respond(flux_t *h, const flux_msg_t *req, const char *json);
 int flux_respond_raw(flux_t *h, const flux_msg_t *req, const void *data, size_t len);
+/* The same when the client needs another response, which comes soon, before it can go on: with
+ * FLUX_MSGF_LAZY set, so that both wake it once. */
+int flux_respond_lazy(flux_t *h, const flux_msg_t *req, const char *json);
 /* If `in` cannot be encoded, the response is an error. */
 int flux_respond_struct(flux_t *h, const flux_msg_t *req, const struct flux_schema *desc,
                         const void *in);

@@ -33,17 +33,20 @@ enum flux_msg_type {
 };
 
 enum flux_msg_flag {
-    FLUX_MSGF_NORESPONSE = 1, /* request: no response is wanted */
-    FLUX_MSGF_STREAMING = 2,  /* request: may get many responses, ended by an error (ENODATA:
+    FLUX_MSGF_NORESPONSE = 1,  /* request: no response is wanted */
+    FLUX_MSGF_STREAMING = 2,   /* request: may get many responses, ended by an error (ENODATA:
                                  orderly end); response: more follow */
-    FLUX_MSGF_UPSTREAM = 4,   /* request: skip the sender's own broker, for the first instance
+    FLUX_MSGF_UPSTREAM = 4,    /* request: skip the sender's own broker, for the first instance
                                  above */
-    FLUX_MSGF_RING = 8,       /* request: go along the ring */
-    FLUX_MSGF_RAW = 16,       /* payload is raw bytes, not JSON text */
-    FLUX_MSGF_IDEMPOTENT = 32 /* request: to handle it twice does no harm, so it may be sent again
-                                 after a loss (FLUX_O_RECONNECT) */
+    FLUX_MSGF_RING = 8,        /* request: go along the ring */
+    FLUX_MSGF_RAW = 16,        /* payload is raw bytes, not JSON text */
+    FLUX_MSGF_IDEMPOTENT = 32, /* request: to handle it twice does no harm, so it may be sent again
+                                  after a loss (FLUX_O_RECONNECT) */
+    FLUX_MSGF_LAZY = 64        /* request: no thread is woken for it, which takes it with the next
+                                  message; response: it may wait for the next one to its client
+                                  while the broker's loop does not sleep */
 };
-#define FLUX_MSGF_ALL 63
+#define FLUX_MSGF_ALL 127
 
 /* Destination of a request: the nearest broker that has the service. */
 #define FLUX_NODEID_ANY UINT32_MAX

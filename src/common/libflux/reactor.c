@@ -46,6 +46,7 @@ struct flux_reactor {
     void *part_arg;
     struct list_node watchers; /* of a part */
     double hurry;              /* see flux_reactor_hurry() */
+    unsigned deferred;         /* active deferrals */
     double now;                /* time of this pass; libev's own time follows the wall clock */
     bool signals;
     const struct flux_reactor_ops *ops;
@@ -285,6 +286,11 @@ bool flux_reactor_hurries(flux_reactor_t *r)
     return r->loop && r->whole->hurry > 0. && steady() < r->whole->hurry;
 }
 
+unsigned flux_reactor_deferred(const flux_reactor_t *r)
+{
+    return r->whole->deferred;
+}
+
 bool flux_reactor_virtual(const flux_reactor_t *r)
 {
     return !r->loop;
@@ -522,6 +528,7 @@ void flux_watcher_start(flux_watcher_t *w)
         ev_child_start(loop, &w->ev.child);
         break;
     case KIND_DEFER:
+        w->r->whole->deferred++;
         ev_prepare_start(loop, &w->ev.prepare);
         ev_idle_start(loop, &w->idle);
         return; /* fires in this iteration, so unref makes no difference */
@@ -565,6 +572,7 @@ void flux_watcher_stop(flux_watcher_t *w)
         ev_child_stop(loop, &w->ev.child);
         break;
     case KIND_DEFER:
+        w->r->whole->deferred--;
         ev_prepare_stop(loop, &w->ev.prepare);
         ev_idle_stop(loop, &w->idle);
         break;

@@ -54,6 +54,10 @@ void flux_reactor_hurry(flux_reactor_t *r, double until);
 bool flux_reactor_hurries(flux_reactor_t *r);
 bool flux_reactor_virtual(const flux_reactor_t *r); /* true: no time passes during a callback */
 
+/* Number of deferrals that have been started and not called back: the loop does not sleep before
+ * there are none.  0 on engines other than libev. */
+unsigned flux_reactor_deferred(const flux_reactor_t *r);
+
 /* Call cb(arg) each time before the loop may sleep, after all deferrals, for work that is done once
  * per pass.  One callback per reactor; NULL removes it.  Does not keep flux_reactor_run() from
  * returning.  -1 with ENOTSUP on engines other than libev. */

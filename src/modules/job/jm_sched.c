@@ -10,6 +10,10 @@
  * that have resources are sent as "running", then all jobs in SCHED as "add", and then it is
  * enabled.
  *
+ * While no job is queued the scheduler has nothing to decide when resources become free.  It is then
+ * not woken for them (FLUX_MSGF_LAZY): it takes such a feed with the next message, which may be a
+ * question for what is free.
+ *
  * Invariants:
  *  1. While j->sched.fed is set, the scheduler has the job in its queue, or (j->sched.feeding) the
  *     next feeds will add it.
@@ -244,9 +248,21 @@ static void fed_cb(flux_future_t *f, void *arg)
     jm_module_kick(jm);
 }
 
+/* Is there nothing to be told but that resources are free, for which no job waits?  One such feed
+ * at a time is left to the next message. */
+static bool can_wait(struct jm *jm)
+{
+    const struct jm_sched *s = jm->sched;
+
+    return s->inflight == 0 && list_empty(&s->running) && list_empty(&s->add) && !s->remove.n &&
+           !s->urgency.n && s->told == s->enabled &&
+           jm_job_count_states(jm, JOB_STATE_BIT(JOB_STATE_SCHED)) == 0;
+}
+
 static void send_feed(struct jm *jm)
 {
     struct jm_sched *s = jm->sched;
+    unsigned flags = can_wait(jm) ? FLUX_MSGF_LAZY : 0;
     struct feed f = {.sb = strbuf_create(0)};
     flux_future_t *fut;
     char *json;
@@ -264,7 +280,7 @@ static void send_feed(struct jm *jm)
     }
     jsonout_object_end(f.sb);
     json = f.sb ? strbuf_take(f.sb) : NULL;
-    fut = json ? flux_rpc(jm->h, "sched.feed", json, FLUX_NODEID_ANY, 0) : NULL;
+    fut = json ? flux_rpc(jm->h, "sched.feed", json, FLUX_NODEID_ANY, flags) : NULL;
     free(json);
     if (!fut || flux_future_then(fut, -1., fed_cb, jm) < 0) {
         flux_future_destroy(fut);

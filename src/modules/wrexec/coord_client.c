@@ -196,7 +196,11 @@ void coord_clients_result(struct clients *cl, struct coord_job *rj, const char *
         recent_keep(cl, rj->j->id, json);
         return;
     }
-    flux_respond(cl->coord->ctx->h, rj->l->req, json);
+    /* The client of a job also waits for its end (job.wait), which the job module is told next. */
+    if (rj->exec)
+        flux_respond(cl->coord->ctx->h, rj->l->req, json);
+    else
+        flux_respond_lazy(cl->coord->ctx->h, rj->l->req, json);
     listener_drop(cl, rj->l);
 }
 
