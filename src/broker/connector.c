@@ -28,8 +28,8 @@
  * an error, and are disconnected.
  *
  * Output is written as in conn_local.c: the first message of a pass at once, and the others
- * together at the end of the pass.  Lazy ones (FLUX_MSGF_LAZY) wait for the next one to their
- * client, while the loop has work to do.
+ * together at the end of the pass.  Lazy ones (FLUX_MSGF_LAZY, and the greeting of a client that
+ * has sent requests already) wait for the next one to their client, while the loop has work to do.
  *
  * Invariants:
  *  1. Each pass of the reactor reads at most SCRATCH_SIZE bytes from each client, and READ_SEVERAL
@@ -730,15 +730,20 @@ static const struct chore chores[] = {
     {free_pending, free_chore},
 };
 
+/* A client that has sent something already does not wait for the greeting (FLUX_O_NOWAIT in
+ * libflux/handle.h): it is to be woken once, by the answer, with which the greeting goes. */
 static int send_hello(struct client *cl)
 {
     connector_t *cn = cl->cn;
     const struct local_hello hello = {LOCAL_PROTOCOL, core_rank(cn->core), core_size(cn->core),
                                       cn->life};
+    char byte;
 
     if (!cn->hello && /* the same for all clients */
         !(cn->hello = connector_control(LOCAL_HELLO, &local_hello_schema, &hello)))
         return -1;
+    if (recv(cl->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 1)
+        return outq_add(cl->out, cn->hello) < 0 ? -1 : (hold(cl), 0);
     if (outq_send(cl->out, cl->fd, cn->hello) < 0)
         return -1;
     cl->blocked = outq_bytes(cl->out) > 0;

@@ -403,9 +403,9 @@ static flux_t *open_handle(struct cmd *c, bool signals)
         cmd_error(c, "cannot create an event loop: %s", strerror(errno));
         return NULL;
     }
-    if (!(p->h = flux_open_flags(NULL, p->reactor, p->returns ? FLUX_O_RECONNECT : 0, &err)))
+    if (!(p->h = flux_open_flags(NULL, p->reactor, p->flags, &err)))
         cmd_error(c, "%s", err.text);
-    else if (p->returns)
+    else if (p->flags & FLUX_O_RECONNECT)
         flux_set_back_handler(p->h, back_cb, c);
     return p->h;
 }
@@ -422,7 +422,12 @@ flux_t *cmd_handle_signals(struct cmd *c)
 
 void cmd_returns(struct cmd *c)
 {
-    c->priv->returns = true;
+    c->priv->flags |= FLUX_O_RECONNECT;
+}
+
+void cmd_hurries(struct cmd *c)
+{
+    c->priv->flags |= FLUX_O_NOWAIT;
 }
 
 void cmd_progress(struct cmd *c, const char *fmt, ...)

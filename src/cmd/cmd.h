@@ -138,6 +138,9 @@ flux_t *cmd_handle_signals(struct cmd *c);
 /* Before the first call: the connection shall return to a broker that is started again
  * (FLUX_O_RECONNECT), which is then said on standard error. */
 void cmd_returns(struct cmd *c);
+/* Before the first call: the command makes a request at once, which does not wait for the broker's
+ * greeting (FLUX_O_NOWAIT). */
+void cmd_hurries(struct cmd *c);
 /* Wait until `f` has a result (<= 0: for ever).  When it takes more than two seconds and standard
  * error is a terminal, say there `what` is being waited for.  0; -1 after printing an error
  * message, also for a result that is an error.  `f` may be NULL, with errno from its creation. */

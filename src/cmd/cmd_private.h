@@ -9,7 +9,7 @@ struct cmd_private {
     flux_reactor_t *reactor;
     char full_name[64];
     bool in_options;
-    bool returns; /* see cmd_returns() */
+    unsigned flags; /* of flux_open_flags() */
     bool progress_shown;
     double progress_since; /* monotonic seconds, 0: nothing is under way */
 };

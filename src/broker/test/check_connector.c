@@ -277,6 +277,143 @@ START_TEST(test_half)
 }
 END_TEST
 
+static void raw_request(int fd, const char *topic, uint32_t tag)
+{
+    flux_msg_t *msg = flux_msg_create(FLUX_MSG_REQUEST, topic);
+    char buf[128];
+    size_t size;
+
+    flux_msg_set_matchtag(msg, tag);
+    size = flux_msg_encoded_size(msg);
+    flux_msg_encode(msg, buf);
+    ck_assert_int_eq(write(fd, buf, size), size);
+    flux_msg_destroy(msg);
+}
+
+static bool has_input(int fd)
+{
+    char byte;
+
+    return recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 1;
+}
+
+static void expect_answer(int fd, uint32_t tag)
+{
+    flux_msg_t *msg = raw_read(fd);
+
+    ck_assert_ptr_nonnull(msg);
+    ck_assert_uint_eq(flux_msg_matchtag(msg), tag);
+    flux_msg_destroy(msg);
+}
+
+/* What need not be written at once is written with the next message to its client, or before the
+ * broker sleeps: the greeting of a client that has sent a request when it is accepted, and lazy
+ * answers. */
+START_TEST(test_lazy)
+{
+    struct broker *b = broker_start(geteuid(), NULL);
+    flux_t *h = open_client(b);
+    flux_future_t *f = flux_rpc(h, "test.gate", NULL, FLUX_NODEID_ANY, 0);
+    int fd[3];
+
+    /* The broker cannot accept them yet: it is held up, or will read the request above first. */
+    for (size_t i = 0; i < 3; i++) {
+        fd[i] = raw_connect(b);
+        raw_request(fd[i], i == 0 ? "test.cred" : i == 1 ? "test.silent" : "test.lazy", 1);
+    }
+    ck_assert_int_eq(write(b->gate[1], "x", 1), 1);
+    ck_assert_int_eq(flux_future_wait(f, 20.), 0);
+    expect_hello(fd[0]);
+    expect_answer(fd[0], 1);
+    WAIT_FOR(b->accepted == 4);
+    ping(h);
+    ck_assert(!has_input(fd[1]));
+    ck_assert(!has_input(fd[2]));
+    raw_request(fd[2], "test.cred", 2);
+    expect_hello(fd[2]);
+    expect_answer(fd[2], 1);
+    expect_answer(fd[2], 2);
+    raw_request(fd[2], "test.lazy", 3);
+    ping(h);
+    ck_assert_int_eq(write(b->gate[1], "x", 1), 1); /* now it sleeps */
+    expect_answer(fd[2], 3);
+    expect_hello(fd[1]);
+    flux_future_destroy(f);
+    for (size_t i = 0; i < 3; i++)
+        close(fd[i]);
+    flux_close(h);
+    broker_stop(b);
+}
+END_TEST
+
+static flux_t *open_early(struct broker *b)
+{
+    char uri[128];
+    errmsg_t err;
+    flux_t *h;
+
+    snprintf(uri, sizeof(uri), "local://%s", b->path);
+    ck_assert_ptr_null(flux_open_flags(uri, NULL, FLUX_O_NOWAIT | FLUX_O_RECONNECT, &err));
+    ck_assert_int_eq(errno, EINVAL);
+    h = flux_open_flags(uri, NULL, FLUX_O_NOWAIT, &err);
+    ck_assert_msg(h != NULL, "%s", err.text);
+    return h;
+}
+
+/* FLUX_O_NOWAIT: requests before the greeting; rank and size wait for it. */
+START_TEST(test_nowait)
+{
+    struct broker *b = broker_start(geteuid(), NULL);
+    flux_t *h = open_early(b);
+    flux_future_t *f[100];
+
+    for (size_t i = 0; i < 100; i++)
+        ck_assert_ptr_nonnull(f[i] = flux_rpc(h, "test.cred", NULL, FLUX_NODEID_ANY, 0));
+    for (size_t i = 0; i < 100; i++) {
+        ck_assert_int_eq(flux_future_wait(f[i], 20.), 0);
+        ck_assert_int_eq(flux_future_errnum(f[i]), 0);
+        flux_future_destroy(f[i]);
+    }
+    ck_assert_uint_eq(flux_size(h), 1);
+    flux_close(h);
+    h = open_early(b);
+    ck_assert_uint_eq(flux_size(h), 1);
+    ck_assert_uint_eq(flux_rank(h), 0);
+    ping(h);
+    flux_close(h);
+    broker_stop(b);
+}
+END_TEST
+
+/* The broker ends a connection before, or instead of, greeting it. */
+START_TEST(test_nowait_refused)
+{
+    static const char *const why = "the broker of rank 0 has its maximum of 0 clients";
+    struct connector_limits limits = connector_limits_default;
+    flux_future_t *f;
+    struct broker *b;
+    flux_t *h;
+
+    limits.clients = 0;
+    b = broker_start(geteuid(), &limits);
+    h = open_early(b);
+    ck_assert_ptr_nonnull(f = flux_rpc(h, "test.cred", NULL, FLUX_NODEID_ANY, 0));
+    ck_assert_int_eq(flux_future_wait(f, 20.), 0);
+    ck_assert_int_eq(flux_future_errnum(f), EPIPE);
+    ck_assert_msg(str_starts(flux_future_error(f), why), "%s", flux_future_error(f));
+    ck_assert_uint_eq(flux_size(h), 0);
+    flux_close(h); /* with the future */
+    h = open_early(b);
+    WAIT_FOR(b->refused == 2);
+    f = flux_rpc(h, "test.cred", NULL, FLUX_NODEID_ANY, 0); /* cannot be written any more */
+    ck_assert_ptr_nonnull(f);
+    ck_assert_int_eq(flux_future_wait(f, 20.), 0);
+    ck_assert_msg(str_starts(flux_future_error(f), why), "%s", flux_future_error(f));
+    flux_close(h);
+    broker_stop(b);
+}
+END_TEST
+
 /* Only the owner and root are admitted: the test's own user is neither (unless root runs it). */
 START_TEST(test_permission)
 {
@@ -586,11 +723,27 @@ END_TEST
 int main(void)
 {
     const TTest *const tests[] = {
-        test_basic,       test_many,         test_pauses,          test_large,
-        test_no_reader,   test_cut,          test_malformed,       test_wrong_type,
-        test_half,        test_permission,   test_permission_root, test_socket_file,
-        test_open_errors, test_open_strange, test_pollfd,          test_lost,
-        test_thousands,   test_events,
+        test_basic,
+        test_many,
+        test_pauses,
+        test_large,
+        test_no_reader,
+        test_cut,
+        test_malformed,
+        test_wrong_type,
+        test_half,
+        test_permission,
+        test_permission_root,
+        test_socket_file,
+        test_open_errors,
+        test_open_strange,
+        test_pollfd,
+        test_lost,
+        test_thousands,
+        test_events,
+        test_lazy,
+        test_nowait,
+        test_nowait_refused,
     };
     TCase *tc = tcase_create("connector");
 

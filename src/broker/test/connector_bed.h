@@ -38,6 +38,8 @@ struct broker {
     struct connector_limits limits;
     int stop[2];
     int ready[2];
+    int gate[2];          /* test.gate holds the broker up until a byte is written to it, */
+    flux_watcher_t *busy; /* which then works until another one is */
     core_t *core;
     connector_t *cn;
     flux_reactor_t *r;
@@ -95,6 +97,30 @@ static inline void big_cb(flux_t *h, const flux_msg_t *req, void *arg)
     flux_respond_raw(h, req, data, len);
 }
 
+static inline void gate_cb(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    struct broker *b = arg;
+    char c;
+
+    ck_assert_int_eq(read(b->gate[0], &c, 1), 1);
+    flux_respond(h, req, NULL);
+    flux_watcher_start(b->busy);
+}
+
+static inline void busy_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    struct broker *b = arg;
+    struct pollfd pfd = {.fd = b->gate[0], .events = POLLIN};
+
+    if (poll(&pfd, 1, 0) == 0)
+        flux_watcher_start(w);
+}
+
+static inline void lazy_cb(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    flux_respond_lazy(h, req, NULL);
+}
+
 static inline void silent_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
 }
@@ -119,6 +145,8 @@ static const struct flux_handler test_handlers[] = {
     {FLUX_MSG_REQUEST, "test.flood", flood_cb, 0},
     {FLUX_MSG_REQUEST, "test.big", big_cb, 0},
     {FLUX_MSG_REQUEST, "test.silent", silent_cb, 0},
+    {FLUX_MSG_REQUEST, "test.gate", gate_cb, 0},
+    {FLUX_MSG_REQUEST, "test.lazy", lazy_cb, 0},
     {FLUX_MSG_REQUEST, "test.cred", cred_cb, 0},
     {FLUX_MSG_REQUEST, "test.disconnect", disconnect_cb, 0},
     FLUX_HANDLER_END,
@@ -195,10 +223,12 @@ static inline void *broker_thread(void *arg)
     core_local_ready(b->core);
     stop = flux_fd_watcher_create(b->r, b->stop[0], FLUX_POLLIN, stop_cb, NULL);
     flux_watcher_start(stop);
+    ck_assert_ptr_nonnull(b->busy = flux_defer_create(b->r, busy_cb, b));
     stats = flux_timer_create(b->r, stats_cb, b);
     flux_timer_start(stats, 0.01, 0.01);
     ck_assert_int_eq(write(b->ready[1], "x", 1), 1);
     flux_reactor_run(b->r);
+    flux_watcher_destroy(b->busy);
     flux_watcher_destroy(stats);
     flux_watcher_destroy(stop);
     connector_destroy(b->cn);
@@ -222,6 +252,7 @@ static inline struct broker *broker_start(uint32_t userid, const struct connecto
     b->limits = limits ? *limits : connector_limits_default;
     ck_assert_int_eq(pipe(b->stop), 0);
     ck_assert_int_eq(pipe(b->ready), 0);
+    ck_assert_int_eq(pipe(b->gate), 0);
     ck_assert_int_eq(pthread_create(&b->thread, NULL, broker_thread, b), 0);
     ck_assert_int_eq(read(b->ready[0], &c, 1), 1);
     return b;
@@ -235,6 +266,7 @@ static inline void broker_stop(struct broker *b)
     for (int i = 0; i < 2; i++) {
         close(b->stop[i]);
         close(b->ready[i]);
+        close(b->gate[i]);
     }
     ck_assert_int_eq(rmdir(b->dir), 0);
     free(b);

@@ -43,6 +43,7 @@ static int detach(struct cmd *c, jobopts_t *jo)
 
     if (!jobopts_input(jo) && jobopts_set_stdin(jo, "none") < 0)
         return CMD_FAIL;
+    cmd_hurries(c);
     if (!(h = cmd_handle(c)) || jobopts_submit(jo, h, 0, &id) < 0)
         return jobopts_exit(jo);
     printf("%" PRIu64 "\n", id);
@@ -60,6 +61,7 @@ static int attached(struct cmd *c, jobopts_t *jo)
 
     if (!reads && !jobopts_input(jo) && jobopts_set_stdin(jo, "none") < 0)
         return CMD_FAIL;
+    cmd_hurries(c);
     if (!(h = cmd_handle(c)) || jobopts_submit(jo, h, JOBOPTS_CLIENT_OUTPUT, &id) < 0)
         return jobopts_exit(jo);
     how.label = jobopts_label(jo) && !jobopts_output(jo);

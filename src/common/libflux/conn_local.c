@@ -2,6 +2,7 @@
  *
  *    state      what happens                              left when
  *    (opening)  connects, waits for the broker's "hello"  hello: open; anything else: an error
+ *    early      messages are sent before the "hello"      hello: open; anything else: lost
  *    open       messages pass both ways                   end of stream, "ending": away, or lost;
  *                                                         "error", bad bytes: lost
  *    away       tries to connect, with pauses that grow   connected: greeting; given up: lost
@@ -13,8 +14,9 @@
  *               after each pause                          up: lost
  *    lost       nothing                                   the handle is closed
  *
- * The states between are those of a handle with FLUX_O_RECONNECT.  A broker accepts clients before
- * its modules have started: what is sent again waits until the session runs.
+ * EARLY is the first state of a handle with FLUX_O_NOWAIT; the states between OPEN and LOST are
+ * those of a handle with FLUX_O_RECONNECT.  A broker accepts clients before its modules have
+ * started: what is sent again waits until the session runs.
  *
  * Sending: the first message of a pass of the reactor is written at once, for latency.  Those that
  * follow in the same pass are queued for throughput, and written with one call before the reactor
@@ -86,7 +88,7 @@ static const struct flux_field error_fields[] = {
 };
 const struct flux_schema local_error_schema = FLUX_SCHEMA(struct local_error, error_fields);
 
-enum state { OPEN, AWAY, GREETING, ASKING, LOST };
+enum state { EARLY, OPEN, AWAY, GREETING, ASKING, LOST };
 
 struct local {
     flux_t *h;
@@ -114,6 +116,8 @@ struct local {
 };
 
 static const struct transition moves[] = {
+    {EARLY, OPEN, "handle_greeting"},
+    {EARLY, LOST, "lose"},
     {OPEN, AWAY, "go_away"},
     {AWAY, GREETING, "connect_again"},
     {GREETING, AWAY, "go_away"},
@@ -131,6 +135,12 @@ static void set_state(struct local *l, enum state state)
 {
     TRANSITION(5, moves, l->state, state);
     l->state = state;
+}
+
+/* Do messages of the handle pass? */
+static bool is_open(const struct local *l)
+{
+    return l->state == OPEN || l->state == EARLY;
 }
 
 static void lose(struct local *l, const char *why)
@@ -224,7 +234,9 @@ static int local_send(void *impl, flux_msg_t *msg)
     double now = flux_reactor_now(l->r);
     int rc;
 
-    if (l->state == LOST || l->out_broken)
+    if (l->state == EARLY && l->out_broken)
+        rc = 0; /* the reader finds the reason for which the broker does not serve this client */
+    else if (l->state == LOST || l->out_broken)
         rc = l->state != LOST && l->path ? ECONNRESET : EPIPE;
     else if (queued > QUEUE_MAX)
         rc = ENOBUFS;
@@ -233,7 +245,10 @@ static int local_send(void *impl, flux_msg_t *msg)
         rc = outq_send(l->out, l->fd, msg) < 0 ? errno : 0;
         if (rc == 0)
             set_blocked(l, outq_bytes(l->out) > 0);
-        else if (rc != ENOMEM)
+        else if (rc != ENOMEM && l->state == EARLY) {
+            l->out_broken = true;
+            rc = 0;
+        } else if (rc != ENOMEM)
             rc = l->path ? ECONNRESET : EPIPE;
     } else if (outq_add(l->out, msg) < 0)
         rc = ENOMEM;
@@ -403,6 +418,21 @@ static void again_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *ar
 
 /* --- receiving --- */
 
+/* The first message, of a handle that is used before it has come. */
+static void handle_greeting(struct local *l, const flux_msg_t *msg)
+{
+    struct local_hello hello;
+    errmsg_t err;
+
+    if (check_hello(msg, &hello, &err) < 0) {
+        lose(l, err.text);
+    } else {
+        l->life = hello.life;
+        set_state(l, OPEN);
+        flux_handle_greeted(l->h, hello.rank, hello.size);
+    }
+}
+
 /* Deliver what was read.  The handle may find that it cannot go on (renew.c). */
 static void deliver(struct local *l)
 {
@@ -415,7 +445,9 @@ static void deliver(struct local *l)
         if (l->state == OPEN && !control) {
             flux_handle_deliver(l->h, msg);
         } else {
-            if (l->state == GREETING)
+            if (l->state == EARLY)
+                handle_greeting(l, msg);
+            else if (l->state == GREETING)
                 handle_hello(l, msg);
             else if (control)
                 handle_control(l, msg);
@@ -438,7 +470,8 @@ static void input(struct local *l, bool wait)
     if (n > 0)
         deliver(l);
     else if (n == 0)
-        go_away(l, "the broker closed the connection");
+        go_away(l, l->state == EARLY ? "the broker closed the connection at once"
+                                     : "the broker closed the connection");
     else if (errno != EAGAIN && errno != EINTR)
         go_away(l, strerror(errno));
 }
@@ -496,11 +529,11 @@ static int local_wait(void *impl, double timeout)
         if (l->state != LOST)
             return 0;
     }
-    if (l->state != LOST && l->state != OPEN)
+    if (l->state != LOST && !is_open(l))
         wait_return(l, timeout);
-    else if (l->state == OPEN && timeout < 0. && !l->blocked && !l->nonblock)
+    else if (is_open(l) && timeout < 0. && !l->blocked && !l->nonblock)
         input(l, true);
-    else if (l->state == OPEN)
+    else if (is_open(l))
         wait_ready(l, timeout);
     if (l->state == LOST) {
         errno = EPIPE;
@@ -531,7 +564,7 @@ static void local_destroy(void *impl)
 
     if (l) {
         int saved = errno;
-        while (l->state == OPEN && !l->out_broken && l->out && outq_bytes(l->out) > 0) {
+        while (is_open(l) && !l->out_broken && l->out && outq_bytes(l->out) > 0) {
             struct pollfd pfd = {.fd = l->fd, .events = POLLOUT};
             if (outq_flush(l->out, l->fd) <= 0 || poll(&pfd, 1, 1000) <= 0)
                 break;
@@ -723,7 +756,8 @@ static int plan_return(struct local *l, const char *path)
 flux_t *flux_local_open(const char *uri, flux_reactor_t *r, unsigned flags, errmsg_t *err)
 {
     struct local *l = calloc(1, sizeof(*l));
-    struct local_hello hello;
+    bool early = (flags & FLUX_O_NOWAIT) != 0;
+    struct local_hello hello = {0};
 
     if (!l) {
         errmsg_set(err, "out of memory for a connection");
@@ -744,7 +778,8 @@ flux_t *flux_local_open(const char *uri, flux_reactor_t *r, unsigned flags, errm
         errmsg_set(err, "out of memory for a connection");
         goto error;
     }
-    if (greet(l, &hello, err) < 0)
+    l->state = early ? EARLY : OPEN;
+    if (!early && greet(l, &hello, err) < 0)
         goto error;
     l->life = hello.life;
     if (!(l->h = flux_handle_create(&local_ops, l, r, hello.rank, hello.size, random_seed()))) {

@@ -474,7 +474,7 @@ void pending_back(struct pending_table *t)
     call_ended(t);
 }
 
-void pending_fail_all(struct pending_table *t, int errnum)
+void pending_fail_all(struct pending_table *t, int errnum, const char *why)
 {
     struct list_node all;
     flux_future_t *f;
@@ -487,7 +487,7 @@ void pending_fail_all(struct pending_table *t, int errnum)
         LIST_FOREACH_SAFE(it, tmp, &f->pendings)
         pending_drop(list_entry(it, struct pending, node));
         if (any) {
-            add_result(f, f->nodeid, NULL, errnum, "the connection to the broker was lost");
+            add_result(f, f->nodeid, NULL, errnum, why);
             run_callback(f);
         }
     }

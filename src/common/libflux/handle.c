@@ -9,7 +9,9 @@
  *  2. After flux_handle_lost() all pending requests were answered with EPIPE, new ones are answered
  *     with it at once, and the lost handler was called once.
  *  3. The handle's random numbers depend on its seed only.
- *  4. Between flux_handle_away() and flux_handle_back() nothing is given to the transport.
+ *  4. The size is 0 until the broker has greeted a handle with FLUX_O_NOWAIT, and rank and size are
+ *     known from then on.
+ *  5. Between flux_handle_away() and flux_handle_back() nothing is given to the transport.
  *
  * Failure: flux_open() returns NULL with errno and an error message, and leaves nothing open.
  */
@@ -43,6 +45,7 @@ struct flux_handle {
     struct renew *renew; /* FLUX_O_RECONNECT; else NULL */
     bool away;
     bool lost;
+    char *refused; /* why the broker did not greet it; the futures refer to this */
     flux_lost_f lost_cb;
     void *lost_arg;
     flux_back_f back_cb;
@@ -91,8 +94,9 @@ flux_t *flux_open_flags(const char *uri, flux_reactor_t *r, unsigned flags, errm
     flux_reactor_t *own = NULL;
     flux_t *h;
 
-    if (flags & ~FLUX_O_RECONNECT) {
-        errmsg_fail(err, EINVAL, "a handle cannot be opened with the unknown flags %#x", flags);
+    if ((flags & ~(FLUX_O_RECONNECT | FLUX_O_NOWAIT)) ||
+        flags == (FLUX_O_RECONNECT | FLUX_O_NOWAIT)) {
+        errmsg_fail(err, EINVAL, "a handle cannot be opened with the flags %#x", flags);
         return NULL;
     }
     if (!uri && !(uri = flux_default_uri())) {
@@ -140,6 +144,7 @@ void flux_close(flux_t *h)
             h->ops->destroy(h->impl);
         if (h->own_reactor)
             flux_reactor_destroy(h->r);
+        free(h->refused);
         free(h);
         errno = saved;
     }
@@ -171,19 +176,30 @@ uint64_t flux_random(flux_t *h)
     return z ^ (z >> 31);
 }
 
+/* Of a handle with FLUX_O_NOWAIT. */
+static void await_greeting(flux_t *h)
+{
+    while (h->size == 0 && flux_handle_wait(h, -1.) == 0)
+        ;
+}
+
 uint32_t flux_rank(flux_t *h)
 {
+    if (h->size == 0)
+        await_greeting(h);
     return h->rank;
 }
 
 uint32_t flux_size(flux_t *h)
 {
+    if (h->size == 0)
+        await_greeting(h);
     return h->size;
 }
 
 bool flux_is_root(flux_t *h)
 {
-    return h->rank == FLUX_NODEID_ROOT;
+    return flux_rank(h) == FLUX_NODEID_ROOT;
 }
 
 int flux_send(flux_t *h, flux_msg_t *msg)
@@ -286,7 +302,10 @@ void flux_handle_lost(flux_t *h, const char *why)
         return;
     h->lost = true;
     h->away = false;
-    pending_fail_all(h->pending, EPIPE);
+    if (h->size == 0)
+        h->refused = strdup(why);
+    pending_fail_all(h->pending, EPIPE,
+                     h->refused ? h->refused : "the connection to the broker was lost");
     if (h->lost_cb)
         h->lost_cb(h, h->lost_arg);
     else
@@ -297,6 +316,12 @@ void flux_set_back_handler(flux_t *h, flux_back_f cb, void *arg)
 {
     h->back_cb = cb;
     h->back_arg = arg;
+}
+
+void flux_handle_greeted(flux_t *h, uint32_t rank, uint32_t size)
+{
+    h->rank = rank;
+    h->size = size;
 }
 
 void flux_handle_away(flux_t *h)

@@ -38,8 +38,15 @@ flux_t *flux_open(const char *uri, flux_reactor_t *r, errmsg_t *err);
  * begins anew.  The connection counts as lost, as without the flag, when the broker has
  * disconnected this program, after FLUX_RECONNECT_MAX seconds, or when the session's directory (two
  * levels above the socket; that of the system session stays) is gone.  No effect for an inherited
- * connection. */
+ * connection.
+ *
+ * FLUX_O_NOWAIT: do not wait until the broker greets this program, so that the first requests go
+ * with the connection: a program that makes one request waits once.  flux_rank() and flux_size()
+ * wait for the greeting, which comes with the first response at the latest.  If the broker refuses
+ * this program, pending requests end with EPIPE and its error message, and the size is 0.  Not
+ * together with FLUX_O_RECONNECT (EINVAL). */
 #define FLUX_O_RECONNECT 1u
+#define FLUX_O_NOWAIT 2u
 #define FLUX_RECONNECT_MAX 60.
 flux_t *flux_open_flags(const char *uri, flux_reactor_t *r, unsigned flags, errmsg_t *err);
 /* Not from within a callback of this handle. */
@@ -51,7 +58,7 @@ double flux_wall(flux_t *h); /* flux_reactor_wall() of its reactor */
 /* A random number from the handle's own source, seeded by the system or by a simulation. */
 uint64_t flux_random(flux_t *h);
 
-/* Rank and size of the session, known from the start. */
+/* Rank and size of the session, known from the start (but see FLUX_O_NOWAIT). */
 uint32_t flux_rank(flux_t *h);
 uint32_t flux_size(flux_t *h);
 /* Does the broker at the other end have the role of the root, to which requests to FLUX_NODEID_ROOT
@@ -113,6 +120,8 @@ flux_t *flux_handle_create(const struct flux_handle_ops *ops, void *impl, flux_r
 /* For transports: deliver an incoming message (taken over) to its future or handler.  A request
  * without a handler is answered with ENOSYS. */
 void flux_handle_deliver(flux_t *h, flux_msg_t *msg);
+/* For transports: rank and size of a handle that was created with size 0. */
+void flux_handle_greeted(flux_t *h, uint32_t rank, uint32_t size);
 /* For transports: the connection is lost; `why` is an error message.  All futures end with
  * EPIPE. */
 void flux_handle_lost(flux_t *h, const char *why);

@@ -19,7 +19,8 @@ void dispatch_deliver(struct dispatch *d, flux_t *h, const flux_msg_t *msg);
 struct pending_table *pending_table_create(void);
 void pending_table_destroy(struct pending_table *t);
 void pending_deliver(struct pending_table *t, flux_msg_t *response); /* taken over */
-void pending_fail_all(struct pending_table *t, int errnum);
+/* `why` must stay as long as the futures. */
+void pending_fail_all(struct pending_table *t, int errnum, const char *why);
 /* The connection is away: end what cannot be sent again.  It is back: send the rest again. */
 void pending_away(struct pending_table *t);
 void pending_back(struct pending_table *t);
