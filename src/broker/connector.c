@@ -19,14 +19,6 @@
  * reading the responses blocks itself.  Events and streams cannot be held back in that way: a
  * client for which far too much waits is disconnected.
  *
- * Size of JSON: parsed JSON takes up to 80 times its size in memory.  A JSON request of more than
- * json_bytes is therefore refused before it is read, and one with more than json_values before a
- * module sees it.
- *
- * Descriptors (connector_limits.c): clients leave RESERVED of the broker's limited descriptors to
- * the broker itself, and one process gets at most per_process connections.  Clients beyond that get
- * an error, and are disconnected.
- *
  * Output is written as in conn_local.c: the first message of a pass at once, and the others
  * together at the end of the pass.  Lazy ones (FLUX_MSGF_LAZY, and the greeting of a client that
  * has sent requests already) wait for the next one to their client, while the loop has work to do.
@@ -61,7 +53,6 @@
 #include "connector_wire.h"
 #include "core_private.h"
 #include "libflux/framer.h"
-#include "libschema/jsonsize.h"
 #include "libflux/local_proto.h"
 #include "libutil/invariant.h"
 #include "libutil/list.h"
@@ -82,7 +73,6 @@
 #define HURRY 0.0005 /* seconds */
 #define RELIEVED 8
 #define RETRY 0.25
-#define JSON_SMALL 65536 /* too small to have too many values */
 
 enum client_state { CLIENT_OPEN, CLIENT_CLOSING, CLIENT_DEAD };
 
@@ -386,21 +376,10 @@ static void refuse(struct client *cl, const flux_msg_t *req, const char *why)
 /* Check a request's size.  False if it was refused. */
 static bool check_request(struct client *cl, flux_msg_t *req)
 {
-    const struct connector_limits *lim = &cl->cn->limits;
-    size_t dropped = framer_dropped(cl->in);
-    size_t len;
-    const char *text = flux_msg_payload(req, &len);
     errmsg_t why;
 
     flux_msg_route_clear(req);
-    if (dropped > 0)
-        errmsg_set(&why, "%s: a JSON payload of %zu bytes is too large: the limit is %zu",
-                   flux_msg_topic(req), dropped, lim->json_bytes);
-    else if (len > JSON_SMALL && !flux_msg_has_flag(req, FLUX_MSGF_RAW) &&
-             flux_json_count(text, len, lim->json_values) > lim->json_values)
-        errmsg_set(&why, "%s: the JSON payload has more than %zu values", flux_msg_topic(req),
-                   lim->json_values);
-    else
+    if (connector_check_json(&cl->cn->limits, req, framer_dropped(cl->in), &why) == 0)
         return true;
     refuse(cl, req, why.text);
     return false;

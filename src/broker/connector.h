@@ -35,6 +35,10 @@ struct connector_room {
  * message. */
 int connector_check_room(const struct connector_limits *lim, const struct connector_room *r,
                          errmsg_t *err);
+/* Is the JSON of a request small enough?  `dropped`: bytes that were not read, since it is not.  -1
+ * with EMSGSIZE and an error message. */
+int connector_check_json(const struct connector_limits *lim, const flux_msg_t *req, size_t dropped,
+                         errmsg_t *err);
 
 /* Listen at `path`; NULL: only adopted clients.  The socket of a dead broker at that path is
  * replaced.  NULL with EADDRINUSE (a living broker listens there, or it is not a socket),

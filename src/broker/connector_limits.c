@@ -1,9 +1,17 @@
-/* connector_limits.c - the limits of the local connector, as brokers have them, and the check of
- * those on connections.
+/* connector_limits.c - the limits of the local connector, as brokers have them, and the checks of
+ * connections and of requests.
  *
  * `cut_bytes` is far above `pause_bytes`: a client for which output waits is no longer read, so
  * only the answers to what it sent before, events and streams can reach the bound at which it is
  * disconnected.
+ *
+ * Size of JSON: parsed JSON takes up to 80 times its size in memory.  A JSON request of more than
+ * json_bytes is therefore refused before it is read, and one with more than json_values before a
+ * module sees it.
+ *
+ * Descriptors: clients leave RESERVED of the broker's limited descriptors to
+ * the broker itself, and one process gets at most per_process connections.  Clients beyond that get
+ * an error, and are disconnected.
  */
 #include "config.h"
 #include "connector.h"
@@ -11,7 +19,10 @@
 #include <errno.h>
 #include <sys/resource.h>
 
-#define RESERVED 32 /* descriptors */
+#include "libschema/jsonsize.h"
+
+#define RESERVED 32      /* descriptors */
+#define JSON_SMALL 65536 /* too small to have too many values */
 
 const struct connector_limits connector_limits_default = {
     .pause_bytes = 1024 * 1024,
@@ -46,5 +57,22 @@ int connector_check_room(const struct connector_limits *lim, const struct connec
             "the broker of rank %u has no file descriptors for more clients: try again "
             "later, or start it with a higher limit than %lu (ulimit -n)",
             r->rank, (unsigned long)files.rlim_cur);
+    return 0;
+}
+
+int connector_check_json(const struct connector_limits *lim, const flux_msg_t *req, size_t dropped,
+                         errmsg_t *err)
+{
+    size_t len;
+    const char *text = flux_msg_payload(req, &len);
+
+    if (dropped > 0)
+        return errmsg_fail(err, EMSGSIZE,
+                           "%s: a JSON payload of %zu bytes is too large: the limit is %zu",
+                           flux_msg_topic(req), dropped, lim->json_bytes);
+    if (len > JSON_SMALL && !flux_msg_has_flag(req, FLUX_MSGF_RAW) &&
+        flux_json_count(text, len, lim->json_values) > lim->json_values)
+        return errmsg_fail(err, EMSGSIZE, "%s: the JSON payload has more than %zu values",
+                           flux_msg_topic(req), lim->json_values);
     return 0;
 }
