@@ -583,8 +583,8 @@ class Handle:
         never). `keep`: steps kept for readers that come later. `transport`: "auto", "tcp" or
         "ring"; `secure`: encrypt TCP, whatever the session does.
         """
-        options = {"rank": rank, "size": size, "evict": evict, "keep": keep, "timeout": timeout}
-        options.update(transport=transport, secure=secure)
+        options: Dict[str, Any] = {"rank": rank, "size": size, "evict": evict, "keep": keep}
+        options.update(timeout=timeout, transport=transport, secure=secure)
         return StreamWriter(self, name, options)
 
     def stream_reader(
