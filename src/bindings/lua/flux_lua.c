@@ -42,6 +42,7 @@ static const struct {
     {"EFBIG", EFBIG},
     {"ENOSPC", ENOSPC},
     {"EPIPE", EPIPE},
+    {"ERANGE", ERANGE},
     {"EDEADLK", EDEADLK},
     {"ENAMETOOLONG", ENAMETOOLONG},
     {"ENOSYS", ENOSYS},
@@ -84,6 +85,7 @@ int luaopen_flux(lua_State *L)
     lflux_future_register(L);
     lflux_event_register(L);
     lflux_kvs_register(L);
+    lflux_stream_register(L);
     luaL_newlib(L, functions);
     lflux_json_register(L);
     lua_pushliteral(L, PACKAGE_VERSION);

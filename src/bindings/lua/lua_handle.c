@@ -11,7 +11,7 @@
  *    closed    raise an error          never
  *
  * Invariants:
- *  1. Closing ends all futures, event handlers and KVS objects of the handle at once.  The C handle
+ *  1. Closing ends all futures, event handlers, KVS objects and streams of the handle at once.  The C handle
  *     may be in use further up the C stack, so while there is a frame (lua_reactor.c) it is only
  *     put on the reactor's list of zombies.
  *  2. Every wait goes through lflux_wait(), which makes the frame that callbacks need.
@@ -69,6 +69,7 @@ void lflux_handle_end(lua_State *L, struct lflux_handle *lh)
     while ((n = list_first(&lh->futures)))
         lflux_future_end(L, list_entry(n, struct lflux_future, node));
     lflux_writers_end(lh);
+    lflux_streams_end(lh);
     lflux_events_end(L, lh);
     if (L && lh->lost_handled) {
         if (lflux_push_known(L, lh))
@@ -183,6 +184,7 @@ int lflux_open(lua_State *L)
     list_init(&lh->futures);
     list_init(&lh->handlers);
     list_init(&lh->writers);
+    list_init(&lh->streams);
     lua_pushvalue(L, 2);
     lua_setuservalue(L, -2);
     if (!(conn = calloc(1, sizeof(*conn))))
@@ -378,4 +380,5 @@ void lflux_handle_register(lua_State *L)
     lflux_extend(L, LFLUX_HANDLE, lflux_rpc_methods);
     lflux_extend(L, LFLUX_HANDLE, lflux_event_methods);
     lflux_extend(L, LFLUX_HANDLE, lflux_kvs_handle_methods);
+    lflux_extend(L, LFLUX_HANDLE, lflux_stream_handle_methods);
 }

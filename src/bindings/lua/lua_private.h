@@ -27,6 +27,8 @@
 #define LFLUX_TXN "flux.txn"
 #define LFLUX_WRITER "flux.writer"
 #define LFLUX_ARRAY "flux.array"
+#define LFLUX_STREAM_WRITER "flux.stream_writer"
+#define LFLUX_STREAM_READER "flux.stream_reader"
 
 /* --- lua_util.c: errors, arguments, metatables --- */
 
@@ -137,6 +139,7 @@ struct lflux_handle {
     struct list_node futures;
     struct list_node handlers;
     struct list_node writers;
+    struct list_node streams;
     struct lflux_event_queue *events;
     bool lost;
     bool lost_handled; /* there is an on_lost callback */
@@ -197,17 +200,20 @@ int lflux_push_failure(lua_State *L, struct lflux_future *lf);
 int lflux_push_response(lua_State *L, struct lflux_future *lf);
 int lflux_push_true(lua_State *L, struct lflux_future *lf);
 
-/* --- lua_rpc.c, lua_event.c, lua_kvs*.c: methods of the handle and more classes --- */
+/* --- lua_rpc.c, lua_event.c, lua_kvs*.c, lua_stream.c: methods of the handle and more classes --- */
 
 extern const luaL_Reg lflux_rpc_methods[];
 /* 0; or 3 with nil, error message, errno pushed when no message can have this topic. */
 int lflux_bad_topic(lua_State *L, const char *topic);
 extern const luaL_Reg lflux_event_methods[];
 extern const luaL_Reg lflux_kvs_handle_methods[];
+extern const luaL_Reg lflux_stream_handle_methods[];
 void lflux_event_register(lua_State *L);
 void lflux_kvs_register(lua_State *L);
+void lflux_stream_register(lua_State *L);
 void lflux_events_end(lua_State *L, struct lflux_handle *lh);
 void lflux_writers_end(struct lflux_handle *lh);
+void lflux_streams_end(struct lflux_handle *lh);
 
 /* --- lua_json.c --- */
 

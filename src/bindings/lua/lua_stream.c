@@ -1,0 +1,682 @@
+/* lua_stream.c - streams: steps of values and small arrays.
+ *
+ *    w = h:stream_writer(name [, options])    w:put(variable, value [, options])
+ *    w:end_step([timeout]) w:step()   w:drain([timeout])            w:close()
+ *    r = h:stream_reader(name [, options])    r:begin_step([timeout])     r:end_step()
+ *    r:steps([timeout])                       r:vars([rank])              r:inquire(variable [,
+ *    rank]) r:get(variable [, rank])                 r:read(variable [, start, count [, stride]])
+ *    r:writers()   r:step()                   r:close()
+ *
+ * Elements are numbers and truth values; a string is put as it is, and read as a string again.  An
+ * array is a table, in the order of memory.  What is put is copied.
+ *
+ * Invariants:
+ *  1. Functions of libstream may wait for the broker, and are called within a frame
+ *     (lua_reactor.c); callbacks run as in any other wait.
+ *  2. A stream is closed before its handle: at once, or, if a callback closes the handle during a
+ *     call, when the call returns.
+ *  3. What was put stays in `values` until its step has ended.
+ *
+ * Failure: nil, error message, errno.  The end of a stream is ENODATA.
+ */
+#include "config.h"
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libstream/stream.h"
+#include "libtransform/tarray_lua.h"
+#include "lua_private.h"
+
+_Static_assert(TARRAY_DIMS == FLUX_STREAM_DIMS_MAX, "one limit");
+
+struct value {
+    struct value *next;
+    char data[];
+};
+
+struct lflux_stream {
+    flux_stream_t *s; /* NULL: ended */
+    struct lflux_handle *lh;
+    struct list_node node; /* in lflux_handle.streams */
+    struct value *values;
+    bool begun;
+    bool busy;  /* a call is under way */
+    bool ended; /* during that call */
+};
+
+static void forget_values(struct lflux_stream *ls)
+{
+    while (ls->values) {
+        struct value *v = ls->values;
+
+        ls->values = v->next;
+        free(v);
+    }
+}
+
+static void stream_end(struct lflux_stream *ls)
+{
+    if (ls->busy) {
+        ls->ended = true;
+        return;
+    }
+    flux_stream_close(ls->s);
+    ls->s = NULL;
+    forget_values(ls);
+    list_remove(&ls->node);
+}
+
+void lflux_streams_end(struct lflux_handle *lh)
+{
+    LIST_FOREACH_SAFE(it, tmp, &lh->streams)
+    stream_end(list_entry(it, struct lflux_stream, node));
+}
+
+static struct lflux_stream *check_stream(lua_State *L, const char *class)
+{
+    struct lflux_stream *ls = lflux_object(L, 1, class);
+
+    if (!ls->s || ls->ended)
+        luaL_argerror(L, 1, "the stream was closed, or its handle");
+    if (ls->busy)
+        luaL_argerror(L, 1, "a callback uses a stream that waits");
+    return ls;
+}
+
+static struct lflux_stream *check_writer(lua_State *L)
+{
+    return check_stream(L, LFLUX_STREAM_WRITER);
+}
+
+static struct lflux_stream *check_reader(lua_State *L)
+{
+    return check_stream(L, LFLUX_STREAM_READER);
+}
+
+static void begin(lua_State *L, struct lflux_stream *ls, struct lflux_frame *fr)
+{
+    lflux_enter(L, ls->lh->lr, fr, true);
+    ls->busy = true;
+}
+
+/* Raises the error of a callback, as every wait. */
+static void end(lua_State *L, struct lflux_stream *ls, struct lflux_frame *fr)
+{
+    ls->busy = false;
+    if (ls->ended)
+        stream_end(ls);
+    lflux_leave(L, ls->lh->lr, fr);
+}
+
+/* --- opening --- */
+
+/* A number of the table of options at `arg`: 0 without it. */
+static double option_number(lua_State *L, int arg, const char *name, double max)
+{
+    int type = lflux_option(L, arg, name);
+    double value = lua_tonumber(L, -1);
+
+    if (type != LUA_TNIL && (type != LUA_TNUMBER || !(value >= 0. && value <= max)))
+        luaL_argerror(L, arg, lua_pushfstring(L, "option '%s' is a number, 0 or more", name));
+    lua_pop(L, 1);
+    return value;
+}
+
+/* A text, which the table keeps; NULL without it. */
+static const char *option_text(lua_State *L, int arg, const char *name)
+{
+    int type = lflux_option(L, arg, name);
+    const char *text = type == LUA_TNIL ? NULL : lflux_check_text(L, lua_gettop(L), name);
+
+    lua_pop(L, 1);
+    return text;
+}
+
+static int stream_open(lua_State *L, const char *class, enum flux_stream_mode mode,
+                       const struct flux_stream_opts *opts)
+{
+    struct lflux_handle *lh = lflux_check_handle(L, 1);
+    const char *name = lflux_check_text(L, 2, "the name");
+    struct lflux_stream *ls = lflux_new(L, class, sizeof(*ls));
+    struct lflux_frame fr;
+    flux_stream_t *s;
+    errmsg_t err;
+    int errnum;
+
+    ls->lh = lh;
+    lflux_hold(lh);
+    list_init(&ls->node);
+    lua_pushvalue(L, 1);
+    lua_setuservalue(L, -2);
+    list_append(&lh->streams, &ls->node);
+    begin(L, ls, &fr);
+    s = flux_stream_open(lh->conn->h, name, mode, opts, &err);
+    errnum = errno;
+    ls->s = s;
+    end(L, ls, &fr);
+    if (s)
+        return 1;
+    list_remove(&ls->node);
+    return lflux_fail_err(L, errnum, &err);
+}
+
+static double open_timeout(lua_State *L)
+{
+    double t = lflux_option_timeout(L, 3);
+
+    return t == 0. ? 1e-3 : t < 0. ? 0. : t; /* 0 is the default of libstream */
+}
+
+static int writer_open(lua_State *L)
+{
+    static const char *const names[] = {"rank", "size", "keep", "evict", "timeout", NULL};
+    struct flux_stream_opts opts;
+
+    lflux_check_options(L, 3, names);
+    opts = (struct flux_stream_opts){.rank = (uint32_t)option_number(L, 3, "rank", UINT32_MAX),
+                                     .size = (uint32_t)option_number(L, 3, "size", UINT32_MAX),
+                                     .keep = (uint32_t)option_number(L, 3, "keep", UINT32_MAX),
+                                     .evict = option_number(L, 3, "evict", HUGE_VAL),
+                                     .timeout = open_timeout(L)};
+    return stream_open(L, LFLUX_STREAM_WRITER, FLUX_STREAM_WRITE, &opts);
+}
+
+static int reader_open(lua_State *L)
+{
+    static const char *const names[] = {"policy", "depth",   "bytes", "group",
+                                        "key",    "timeout", NULL};
+    struct flux_stream_opts opts;
+
+    lflux_check_options(L, 3, names);
+    opts = (struct flux_stream_opts){.policy = option_text(L, 3, "policy"),
+                                     .depth = (uint32_t)option_number(L, 3, "depth", UINT32_MAX),
+                                     .bytes = (uint64_t)option_number(L, 3, "bytes", 0x1p62),
+                                     .group = option_text(L, 3, "group"),
+                                     .key = option_text(L, 3, "key"),
+                                     .timeout = open_timeout(L)};
+    return stream_open(L, LFLUX_STREAM_READER, FLUX_STREAM_READ, &opts);
+}
+
+const luaL_Reg lflux_stream_handle_methods[] = {
+    {"stream_writer", writer_open},
+    {"stream_reader", reader_open},
+    {NULL, NULL},
+};
+
+static int stream_close(lua_State *L, const char *class)
+{
+    struct lflux_stream *ls = lflux_object(L, 1, class);
+
+    if (ls->s)
+        stream_end(ls);
+    return lflux_true(L);
+}
+
+static int stream_step(lua_State *L, struct lflux_stream *ls)
+{
+    lua_pushinteger(L, (lua_Integer)flux_stream_step(ls->s));
+    return 1;
+}
+
+/* --- writing --- */
+
+/* Memory that stays until the step has ended. */
+static char *keep(lua_State *L, struct lflux_stream *ls, size_t size)
+{
+    struct value *v = malloc(sizeof(*v) + size);
+
+    if (!v)
+        luaL_error(L, "out of memory for %d bytes", (int)size);
+    v->next = ls->values;
+    ls->values = v;
+    return v->data;
+}
+
+/* The numbers of option `name`: how many; 0 without it. */
+static unsigned option_dims(lua_State *L, int arg, const char *name, uint64_t *out)
+{
+    int type = lflux_option(L, arg, name);
+    unsigned n = 0;
+
+    if (type != LUA_TNIL) {
+        if (type != LUA_TTABLE || lua_rawlen(L, -1) > TARRAY_DIMS)
+            luaL_argerror(L, arg,
+                          lua_pushfstring(L, "option '%s' is a table of at most %d numbers", name,
+                                          TARRAY_DIMS));
+        for (n = 0; n < lua_rawlen(L, -1); n++) {
+            lua_rawgeti(L, -1, n + 1);
+            if (!lua_isinteger(L, -1) || lua_tointeger(L, -1) < 0)
+                luaL_argerror(L, arg, lua_pushfstring(L, "option '%s' has whole numbers", name));
+            out[n] = (uint64_t)lua_tointeger(L, -1);
+            lua_pop(L, 1);
+        }
+    }
+    lua_pop(L, 1);
+    return n;
+}
+
+/* The type of the elements of the table at 3: integers if all are, truth values if the first is. */
+static enum stream_type table_type(lua_State *L)
+{
+    enum stream_type type = 0;
+
+    for (size_t i = 1; i <= lua_rawlen(L, 3); i++) {
+        enum stream_type own;
+
+        lua_rawgeti(L, 3, (lua_Integer)i);
+        own = tarray_lua_type(L, -1);
+        lua_pop(L, 1);
+        if (type == 0 || own == STREAM_F64)
+            type = own;
+    }
+    return type ? type : STREAM_F64;
+}
+
+/* put(variable, table, {type, count, shape, offset, columns}) */
+static int put_table(lua_State *L, struct lflux_stream *ls, const char *var)
+{
+    const char *name = option_text(L, 4, "type");
+    struct tarray a = {.type = name ? stream_elem_by_name(name) : table_type(L)};
+    uint64_t shape[TARRAY_DIMS];
+    uint64_t offset[TARRAY_DIMS] = {0};
+    unsigned nshape = option_dims(L, 4, "shape", shape);
+    unsigned noffset = option_dims(L, 4, "offset", offset);
+    struct flux_stream_array out = {.shape = nshape > 0 ? shape : NULL,
+                                    .offset = nshape > 0 ? offset : NULL,
+                                    .count = a.count,
+                                    .columns = lflux_option_bool(L, 4, "columns")};
+    uint64_t n = lua_rawlen(L, 3);
+    errmsg_t err;
+    char *data;
+
+    if (!tarray_numeric(a.type))
+        return luaL_argerror(L, 4, "the type is not one of numbers");
+    a.ndims = option_dims(L, 4, "count", a.count);
+    if (a.ndims == 0) {
+        a.ndims = 1;
+        a.count[0] = n;
+    }
+    if (tarray_finish(&a) < 0 || a.elems != n)
+        return luaL_argerror(L, 4, "the table has another number of elements than count");
+    if ((nshape > 0 && nshape != a.ndims) || (noffset > 0 && noffset != nshape))
+        return luaL_argerror(L, 4, "shape, offset and count have different dimensions");
+    data = keep(L, ls, tarray_size(&a));
+    for (uint64_t i = 0; i < n; i++) {
+        lua_rawgeti(L, 3, (lua_Integer)i + 1);
+        if (tarray_lua_get(L, -1, a.type, data + i * stream_elem_size(a.type), &err) < 0)
+            return lflux_fail(L, errno, "element %d of variable '%s': %s", (int)i + 1, var,
+                              err.text);
+        lua_pop(L, 1);
+    }
+    out.type = stream_elem_name(a.type);
+    out.ndims = a.ndims;
+    if (flux_stream_put_array(ls->s, var, &out, data, &err) < 0)
+        return lflux_fail_err(L, errno, &err);
+    return lflux_true(L);
+}
+
+static int writer_put(lua_State *L)
+{
+    static const char *const names[] = {"type", "count", "shape", "offset", "columns", NULL};
+    struct lflux_stream *ls = check_writer(L);
+    const char *var = lflux_check_text(L, 2, "the variable");
+    struct flux_stream_array one = {0};
+    enum stream_type type;
+    const char *name;
+    errmsg_t err;
+    char *data;
+
+    lua_settop(L, 4);
+    lflux_check_options(L, 4, names);
+    if (lua_type(L, 3) == LUA_TTABLE)
+        return put_table(L, ls, var);
+    if (lua_type(L, 3) == LUA_TSTRING) {
+        size_t len;
+        const char *text = lua_tolstring(L, 3, &len);
+
+        data = keep(L, ls, len);
+        memcpy(data, text, len);
+        if (flux_stream_put(ls->s, var, data, len, &err) < 0)
+            return lflux_fail_err(L, errno, &err);
+        return lflux_true(L);
+    }
+    name = option_text(L, 4, "type");
+    type = name ? stream_elem_by_name(name) : tarray_lua_type(L, 3);
+    if (!tarray_numeric(type))
+        return luaL_argerror(L, 3, "it is not a value of a variable");
+    data = keep(L, ls, stream_elem_size(type));
+    if (tarray_lua_get(L, 3, type, data, &err) < 0)
+        return lflux_fail(L, errno, "variable '%s': %s", var, err.text);
+    one.type = stream_elem_name(type);
+    if (flux_stream_put_array(ls->s, var, &one, data, &err) < 0)
+        return lflux_fail_err(L, errno, &err);
+    return lflux_true(L);
+}
+
+static int writer_end_step(lua_State *L)
+{
+    struct lflux_stream *ls = check_writer(L);
+    double timeout = lflux_check_timeout(L, 2);
+    struct lflux_frame fr;
+    errmsg_t err;
+    int errnum;
+    int rc;
+
+    begin(L, ls, &fr);
+    rc = flux_stream_end_step(ls->s, timeout, &err);
+    errnum = errno;
+    if (rc == 0 || errnum != ETIMEDOUT)
+        forget_values(ls);
+    end(L, ls, &fr);
+    return rc < 0 ? lflux_fail_err(L, errnum, &err) : lflux_true(L);
+}
+
+static int writer_drain(lua_State *L)
+{
+    struct lflux_stream *ls = check_writer(L);
+    double timeout = lflux_check_timeout(L, 2);
+    errmsg_t err;
+
+    if (flux_stream_drain(ls->s, timeout, &err) < 0)
+        return lflux_fail_err(L, errno, &err);
+    return lflux_true(L);
+}
+
+static int writer_step(lua_State *L)
+{
+    return stream_step(L, check_writer(L));
+}
+
+static int writer_close(lua_State *L)
+{
+    return stream_close(L, LFLUX_STREAM_WRITER);
+}
+
+/* --- reading --- */
+
+static int step_begin(lua_State *L, struct lflux_stream *ls, double timeout)
+{
+    struct lflux_frame fr;
+    uint64_t step = 0;
+    errmsg_t err;
+    int errnum;
+    int rc;
+
+    if (ls->begun)
+        flux_stream_end_step(ls->s, 0., NULL);
+    begin(L, ls, &fr);
+    rc = flux_stream_begin_step(ls->s, FLUX_STREAM_NEXT, timeout, &step, &err);
+    errnum = errno;
+    ls->begun = rc == 1;
+    end(L, ls, &fr);
+    if (rc < 0)
+        return lflux_fail_err(L, errnum, &err);
+    if (rc == 0)
+        return lflux_fail(L, ENODATA, "the stream has ended");
+    lua_pushinteger(L, (lua_Integer)step);
+    return 1;
+}
+
+static int reader_begin_step(lua_State *L)
+{
+    return step_begin(L, check_reader(L), lflux_check_timeout(L, 2));
+}
+
+static int reader_end_step(lua_State *L)
+{
+    struct lflux_stream *ls = check_reader(L);
+    errmsg_t err;
+
+    if (flux_stream_end_step(ls->s, 0., &err) < 0)
+        return lflux_fail_err(L, errno, &err);
+    ls->begun = false;
+    return lflux_true(L);
+}
+
+/* The iterator of steps(): nil at the end, an error otherwise. */
+static int steps_next(lua_State *L)
+{
+    struct lflux_stream *ls = check_reader(L);
+    int n = step_begin(L, ls, lua_tonumber(L, lua_upvalueindex(1)));
+
+    if (n == 3 && lua_tointeger(L, -1) != ENODATA) {
+        lua_pop(L, 1);
+        return lua_error(L);
+    }
+    lua_settop(L, -n); /* the number, or nil */
+    return 1;
+}
+
+static int reader_steps(lua_State *L)
+{
+    check_reader(L);
+    lua_pushnumber(L, lflux_check_timeout(L, 2));
+    lua_pushcclosure(L, steps_next, 1);
+    lua_pushvalue(L, 1);
+    return 2;
+}
+
+static uint32_t rank_at(lua_State *L, int arg, uint32_t otherwise)
+{
+    return lua_isnoneornil(L, arg)
+               ? otherwise
+               : (uint32_t)lflux_check_range(L, arg, "the rank", 0, UINT32_MAX - 1);
+}
+
+static int reader_vars(lua_State *L)
+{
+    struct lflux_stream *ls = check_reader(L);
+    uint32_t rank = rank_at(L, 2, 0);
+    const char *name;
+
+    lua_newtable(L);
+    for (size_t i = 0; (name = flux_stream_var(ls->s, rank, i)); i++) {
+        lua_pushstring(L, name);
+        lua_rawseti(L, -2, (lua_Integer)i + 1);
+    }
+    return 1;
+}
+
+static void push_dims(lua_State *L, const char *name, const uint64_t *dims, unsigned n)
+{
+    lua_createtable(L, (int)n, 0);
+    for (unsigned i = 0; i < n; i++) {
+        lua_pushinteger(L, (lua_Integer)dims[i]);
+        lua_rawseti(L, -2, i + 1);
+    }
+    lua_setfield(L, -2, name);
+}
+
+static int reader_inquire(lua_State *L)
+{
+    struct lflux_stream *ls = check_reader(L);
+    const char *var = lflux_check_text(L, 2, "the variable");
+    struct flux_stream_info in;
+    errmsg_t err;
+
+    if (flux_stream_inquire(ls->s, rank_at(L, 3, FLUX_STREAM_ALL), var, &in, &err) < 0)
+        return lflux_fail_err(L, errno, &err);
+    lua_newtable(L);
+    lua_pushstring(L, in.type);
+    lua_setfield(L, -2, "type");
+    lua_pushboolean(L, in.global);
+    lua_setfield(L, -2, "global");
+    lua_pushboolean(L, in.columns);
+    lua_setfield(L, -2, "columns");
+    push_dims(L, "shape", in.shape, in.ndims);
+    push_dims(L, "offset", in.offset, in.ndims);
+    push_dims(L, "count", in.count, in.ndims);
+    return 1;
+}
+
+/* Elements: one, or a table. */
+static int push_elements(lua_State *L, const struct tarray *a)
+{
+    if (a->ndims == 0) {
+        tarray_lua_push(L, a, 0);
+        return 1;
+    }
+    lua_newtable(L);
+    for (uint64_t i = 0; i < a->elems; i++) {
+        tarray_lua_push(L, a, i);
+        lua_rawseti(L, -2, (lua_Integer)i + 1);
+    }
+    return 1;
+}
+
+/* What a writer has put. */
+static int reader_get(lua_State *L)
+{
+    struct lflux_stream *ls = check_reader(L);
+    const char *var = lflux_check_text(L, 2, "the variable");
+    uint32_t rank = rank_at(L, 3, 0);
+    struct flux_stream_info in;
+    struct tarray a = {0};
+    errmsg_t err;
+    size_t len;
+
+    if (flux_stream_get(ls->s, rank, var, &a.data, &len, &err) < 0)
+        return lflux_fail_err(L, errno, &err);
+    if (flux_stream_inquire(ls->s, rank, var, &in, &err) < 0) {
+        if (errno != ENOENT)
+            return lflux_fail_err(L, errno, &err);
+        lua_pushlstring(L, a.data, len); /* bytes */
+        return 1;
+    }
+    a.type = stream_elem_by_name(in.type);
+    if (a.type == STREAM_CHAR) {
+        lua_pushlstring(L, a.data, len);
+        return 1;
+    }
+    a.ndims = in.ndims;
+    memcpy(a.count, in.count, sizeof(a.count));
+    if (tarray_finish(&a) < 0 || tarray_size(&a) != len)
+        return lflux_fail(L, EPROTO,
+                          "variable '%s' has another number of bytes than its writer says", var);
+    return push_elements(L, &a);
+}
+
+/* The numbers of a table at `arg`, one for each dimension; NULL without it. */
+static uint64_t *dims_at(lua_State *L, int arg, unsigned ndims, uint64_t *out)
+{
+    if (lua_isnoneornil(L, arg))
+        return NULL;
+    luaL_checktype(L, arg, LUA_TTABLE);
+    if (lua_rawlen(L, arg) != ndims)
+        luaL_argerror(L, arg, lua_pushfstring(L, "the array has %d dimensions", (int)ndims));
+    for (unsigned i = 0; i < ndims; i++) {
+        lua_rawgeti(L, arg, i + 1);
+        if (!lua_isinteger(L, -1) || lua_tointeger(L, -1) < 0)
+            luaL_argerror(L, arg, "the table has whole numbers");
+        out[i] = (uint64_t)lua_tointeger(L, -1);
+        lua_pop(L, 1);
+    }
+    return out;
+}
+
+/* A part of a global array. */
+static int reader_read(lua_State *L)
+{
+    struct lflux_stream *ls = check_reader(L);
+    const char *var = lflux_check_text(L, 2, "the variable");
+    uint64_t start[TARRAY_DIMS];
+    uint64_t count[TARRAY_DIMS];
+    uint64_t stride[TARRAY_DIMS];
+    struct flux_stream_info in;
+    struct tarray a = {0};
+    errmsg_t err;
+    void *to;
+
+    lua_settop(L, 5);
+    if (flux_stream_inquire(ls->s, FLUX_STREAM_ALL, var, &in, &err) < 0)
+        return lflux_fail_err(L, errno, &err);
+    if (lua_isnil(L, 3) != lua_isnil(L, 4))
+        return luaL_argerror(L, 4, "start and count belong together");
+    a.type = stream_elem_by_name(in.type);
+    a.ndims = in.ndims;
+    memcpy(a.count, dims_at(L, 4, in.ndims, count) ? count : in.shape,
+           in.ndims * sizeof(a.count[0]));
+    if (tarray_finish(&a) < 0)
+        return lflux_fail(L, E2BIG, "the part of variable '%s' is too large", var);
+    a.data = to = lua_newuserdata(L, tarray_size(&a));
+    if (flux_stream_get_box(ls->s, var, dims_at(L, 3, in.ndims, start), a.count,
+                            dims_at(L, 5, in.ndims, stride), to, tarray_size(&a), &err) < 0)
+        return lflux_fail_err(L, errno, &err);
+    return push_elements(L, &a);
+}
+
+static int reader_writers(lua_State *L)
+{
+    lua_pushinteger(L, flux_stream_writers(check_reader(L)->s));
+    return 1;
+}
+
+static int reader_step(lua_State *L)
+{
+    return stream_step(L, check_reader(L));
+}
+
+static int reader_close(lua_State *L)
+{
+    return stream_close(L, LFLUX_STREAM_READER);
+}
+
+/* --- classes --- */
+
+static int collect(lua_State *L, const char *class)
+{
+    struct lflux_stream *ls = lflux_collect(L, class);
+    struct lflux_handle *lh;
+
+    if (!ls)
+        return 0;
+    lh = ls->lh;
+    stream_end(ls);
+    lflux_drop(ls);
+    lflux_drop(lh);
+    return 0;
+}
+
+static int writer_gc(lua_State *L)
+{
+    return collect(L, LFLUX_STREAM_WRITER);
+}
+
+static int reader_gc(lua_State *L)
+{
+    return collect(L, LFLUX_STREAM_READER);
+}
+
+static int to_string(lua_State *L)
+{
+    const struct lflux_stream *ls = lflux_unbox(L, 1);
+
+    return lflux_describe(L, "flux.stream", ls ? ls->s : NULL);
+}
+
+static const luaL_Reg writer_methods[] = {
+    {"put", writer_put},   {"end_step", writer_end_step}, {"drain", writer_drain},
+    {"step", writer_step}, {"close", writer_close},       {NULL, NULL},
+};
+
+static const luaL_Reg reader_methods[] = {
+    {"begin_step", reader_begin_step},
+    {"end_step", reader_end_step},
+    {"steps", reader_steps},
+    {"vars", reader_vars},
+    {"inquire", reader_inquire},
+    {"get", reader_get},
+    {"read", reader_read},
+    {"writers", reader_writers},
+    {"step", reader_step},
+    {"close", reader_close},
+    {NULL, NULL},
+};
+
+void lflux_stream_register(lua_State *L)
+{
+    lflux_class(L, LFLUX_STREAM_WRITER, writer_methods, writer_gc, to_string);
+    lflux_class(L, LFLUX_STREAM_READER, reader_methods, reader_gc, to_string);
+}

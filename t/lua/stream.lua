@@ -1,0 +1,123 @@
+-- Streams: in a session of 2 brokers.
+local flux = require "flux"
+local tap = require "tap"
+local is, ok, fails, raises = tap.is, tap.ok, tap.fails, tap.raises
+
+local h = assert(flux.open())
+local w = assert(h:stream_writer("lua.a", {keep = 2}))
+fails("EEXIST", "a stream has one writer of a rank", h:stream_writer("lua.a"))
+fails("EINVAL", "a bad name", h:stream_writer("a b"))
+fails("ETIMEDOUT", "a stream that nobody writes", h:stream_reader("lua.none", {timeout = 0}))
+raises("no option 'deep'", "an option that is not there", h.stream_reader, h, "lua.a", {deep = 1})
+raises("0 or more", "an option of another type", h.stream_reader, h, "lua.a", {depth = -1})
+fails("EINVAL", "a policy that is not there", h:stream_reader("lua.a", {policy = "never"}))
+is(w:step(), 0, "the first step")
+
+local function put_all(n)
+  is(w:put("n", n), true, "a number is put")
+  assert(w:put("half", n + 0.5))
+  assert(w:put("small", n, {type = "u8"}))
+  assert(w:put("truth", n == 0))
+  assert(w:put("text", "step\0" .. n))
+  assert(w:put("list", {1, 2, n}))
+  assert(w:put("real", {1, 2.5, n}))
+  assert(w:put("i16", {-1, n}, {type = "i16"}))
+  assert(w:put("T", {1, 2, 3, 4, 5, 6}, {type = "f32", count = {2, 3}, shape = {2, 3}}))
+  assert(w:put("part", {7, 8}, {count = {1, 2}, shape = {2, 2}, offset = {1, 0}, columns = true}))
+  assert(w:put("none", {}))
+end
+put_all(0)
+fails("EEXIST", "a variable is put twice", w:put("n", 1))
+fails("ERANGE", "a value that is not one of the type", w:put("big", 256, {type = "u8"}))
+fails("ERANGE", "an element that is not one", w:put("big", {1, -1}, {type = "u8"}))
+fails("EINVAL", "an element that is no number", w:put("big", {1, "x"}))
+fails("EINVAL", "a piece outside of the array", w:put("out", {1}, {shape = {2}, offset = {2}}))
+fails("EINVAL", "a bad name of a variable", w:put("a b", 1))
+raises("another number of elements", "a wrong count", w.put, w, "x", {1, 2}, {count = {3}})
+raises("different dimensions", "a wrong shape", w.put, w, "x", {1, 2}, {shape = {2, 2}})
+raises("not a value", "nothing to be put", w.put, w, "x", nil)
+raises("one of numbers", "a type that is not possible", w.put, w, "x", {1}, {type = "c64"})
+raises("whole numbers", "a count that is not possible", w.put, w, "x", {1}, {count = {1.5}})
+is(w:end_step(), true, "the step is published")
+
+local r = assert(h:stream_reader("lua.a"))
+is(r:begin_step(60), 0, "a step is begun")
+is(r:step(), 0, "and has a number")
+is(r:writers(), 1, "and a writer")
+is(table.concat(r:vars(), " "), "n half small truth text list real i16 T part none", "and variables")
+is(r:get("n"), 0, "an integer")
+is(r:get("half"), 0.5, "a float")
+is(r:get("small"), 0, "a small integer")
+is(r:get("truth"), true, "a truth value")
+is(r:get("text"), "step\0000", "a text, with a NUL")
+is(table.concat(r:get("list"), " "), "1 2 0", "a list of integers")
+is(table.concat(r:get("real"), " "), "1.0 2.5 0.0", "a list of floats")
+is(table.concat(r:get("i16"), " "), "-1 0", "a list of small integers")
+is(#r:get("none"), 0, "an empty list")
+is(table.concat(r:read("T"), " "), "1.0 2.0 3.0 4.0 5.0 6.0", "an array as a whole")
+is(table.concat(r:read("T", {0, 1}, {2, 2}), " "), "2.0 3.0 5.0 6.0", "a part of it")
+is(table.concat(r:read("T", {1, 0}, {1, 2}, {1, 2}), " "), "4.0 6.0", "with a stride")
+fails("ENODATA", "elements that nobody has", r:read("part"))
+fails("ERANGE", "a part outside of the array", r:read("T", {0, 0}, {3, 3}))
+raises("2 dimensions", "a part of another shape", r.read, r, "T", {0}, {1})
+raises("belong together", "half a part", r.read, r, "T", {0, 0})
+local info = r:inquire("part", 0)
+is(info.type .. " " .. table.concat(info.offset) .. table.concat(info.count), "i64 1012", "what it is")
+is(info.global and info.columns, true, "and how it is stored")
+is(table.concat(r:inquire("T").shape, " "), "2 3", "the shape of an array")
+fails("EINVAL", "an array that is not global", r:inquire("list"))
+fails("ENOENT", "a variable that is not there", r:get("nope"))
+fails("EINVAL", "a writer that is not there", r:get("n", 5))
+is(r:end_step(), true, "a step is released")
+fails("EINVAL", "once", r:end_step())
+fails("EINVAL", "and not read any more", r:get("n"))
+fails("ETIMEDOUT", "there is no other", r:begin_step(0.01))
+
+-- Callbacks run while a call waits.
+local called = 0
+h:reactor():timer(0, function() called = called + 1 end)
+for n = 1, 3 do
+  assert(w:put("n", n))
+  assert(w:end_step())
+end
+local function text(stream)
+  local seen = {}
+  for step in stream:steps(60) do
+    seen[#seen + 1] = step .. "=" .. stream:get("n")
+  end
+  return table.concat(seen, " ")
+end
+
+-- A group.
+local a = assert(h:stream_reader("lua.a", {group = "g", key = "n"}))
+local b = assert(h:stream_reader("lua.a", {group = "g", key = "n"}))
+is(a:begin_step(60), 2, "a group begins with what is kept")
+is(b:begin_step(60), 3, "each member with its own step")
+fails("ETIMEDOUT", "its steps are not done", w:drain(0))
+a:close()
+is(b:begin_step(60), 2, "a step that was not ended goes to another member")
+is(b:end_step(), true, "which ends it")
+is(w:drain(60), true, "now they are")
+w:close()
+is(text(r), "1=1 2=2 3=3", "a loop over all steps")
+fails("ENODATA", "the end", r:begin_step())
+is(text(b), "", "and of the group")
+raises("was closed", "a stream that was closed", w.put, w, "n", 1)
+ok(tostring(w):find("ended"), "says so in words")
+is(w:close(), true, "closing it twice is not an error")
+
+-- Several writers; what is not closed ends with the handle.
+local two = {h:stream_writer("lua.b", {rank = 0, size = 2}), h:stream_writer("lua.b", {rank = 1, size = 2})}
+r = assert(h:stream_reader("lua.b", {policy = "latest", depth = 4, bytes = 1e6}))
+for rank = 0, 1 do
+  assert(two[rank + 1]:put("x", {rank, rank + 10}, {shape = {4}, offset = {2 * rank}}))
+  assert(two[rank + 1]:end_step(60))
+end
+is(r:begin_step(60), 0, "a step of two writers")
+is(table.concat(r:read("x"), " "), "0 10 1 11", "is put together")
+is(table.concat(r:get("x", 1), " "), "1 11", "or read by writer")
+h:close()
+raises("was closed", "the handle takes its streams with it", r.get, r, "x")
+two, r, a, b = nil, nil, nil, nil
+collectgarbage()
+tap.done()
