@@ -60,6 +60,7 @@ static const struct flux_schema lost_schema = FLUX_SCHEMA(struct control_text, l
 static const struct flux_field changes_fields[] = {
     FLUX_FIELD_ARRAY_OF(struct control_changes, changes, FLUX_FIELD_REQUIRED,
                         &overlay_change_schema),
+    FLUX_FIELD_BOOL(struct control_changes, down, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_END,
 };
 static const struct flux_schema changes_schema =
@@ -96,7 +97,8 @@ const struct flux_method control_up[CONTROL_NUP + 1] = {
     [CONTROL_STATE] = {.topic = "overlay.state",
                        .request = &changes_schema,
                        .what = "ranks of the subtree that join, are slow, or are draining, or no "
-                               "longer; at most once in a second, and only what has changed"},
+                               "longer; at most once in a second, and only what has changed; "
+                               "down: the child leaves now"},
     [CONTROL_GOODBYE] = {.topic = "overlay.goodbye",
                          .request = &empty_schema,
                          .what = "the subtree has shut down"},

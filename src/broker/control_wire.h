@@ -35,6 +35,7 @@ struct control_text {
 
 struct control_changes {
     json_t *changes; /* array of struct overlay_change */
+    bool down;       /* the sender shuts down, and may be busy with its modules */
 };
 
 /* To a child: shut down with this exit code. */

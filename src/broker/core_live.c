@@ -18,7 +18,8 @@
  *
  * Invariants:
  *  1. A broker sends its parent at most one report in `beat` seconds, and none when nothing has
- *     changed since the last one: what was noted and taken back meanwhile is not told.
+ *     changed since the last one: what was noted and taken back meanwhile is not told.  One more
+ *     report says that it shuts down to leave: the parent is patient with it from then on.
  *  2. There is a note of a rank if and only if the rank is in one of these states, or the parent
  *     has not been told yet that it is no longer.
  *  3. A joining rank is told a beat later than other news, and so is not told at all if it is ready
@@ -172,7 +173,7 @@ bool core_peer_patient(const core_t *c, enum core_plane plane, uint32_t rank)
         return c->ring_prev.rank == rank && c->ring_prev.joins;
     if (c->parent && c->parent->rank == rank)
         return false;
-    return !idset_test(c->up, rank) || noted(c, rank) == RANK_DRAINING;
+    return !idset_test(c->up, rank) || overlay_is_leaving(c, rank);
 }
 
 void core_draining(core_t *c)
@@ -242,9 +243,9 @@ static int take_news(core_t *c, struct list_node *groups)
     return 0;
 }
 
-static void send_report(core_t *c, struct list_node *groups)
+static void send_report(core_t *c, struct list_node *groups, bool down)
 {
-    struct control_changes report = {json_array()};
+    struct control_changes report = {json_array(), down};
     bool failed = !report.changes;
 
     LIST_FOREACH(it, groups)
@@ -261,7 +262,7 @@ static void send_report(core_t *c, struct list_node *groups)
     }
     if (failed)
         out_of_memory(c);
-    else if (json_array_size(report.changes) > 0)
+    else if (json_array_size(report.changes) > 0 || down)
         overlay_send(c, c->parent, &control_up[CONTROL_STATE], &report);
     json_decref(report.changes);
 }
@@ -312,21 +313,31 @@ static void apply(core_t *c, struct list_node *groups)
     }
 }
 
-static void report_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+static void report(core_t *c, bool down)
 {
-    core_t *c = arg;
     struct list_node groups;
 
     if (c->parent && (!c->parent->up || c->parent->lost))
         return; /* live_again() */
-    c->live->last = flux_reactor_now(r);
+    c->live->last = flux_reactor_now(c->r);
     if (take_news(c, &groups) < 0)
         out_of_memory(c);
     if (core_is_root(c))
         apply(c, &groups);
     else
-        send_report(c, &groups);
+        send_report(c, &groups, down);
     groups_clear(&groups);
+}
+
+static void report_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    report(arg, false);
+}
+
+void live_leaving(core_t *c)
+{
+    core_draining(c);
+    report(c, true);
 }
 
 void live_input(core_t *c, const idset_t *ranks, const struct overlay_change *change)

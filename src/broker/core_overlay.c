@@ -430,7 +430,8 @@ void core_leave(core_t *c, int rc, const char *reason)
 {
     const struct control_down_order s = {.rc = rc, .reason = reason, .leave = true};
 
-    core_draining(c);
+    if (c->state < CORE_DOWN)
+        live_leaving(c);
     go_down(c, &s);
     c->exit_code = rc;
 }
@@ -486,7 +487,7 @@ static void hello_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t
         return;
     } else {
         p->up = true;
-        p->absent = false;
+        p->absent = p->leaving = false;
         overlay_send(c, p, &control_down[CONTROL_WELCOME], &n);
         if (core_session_runs(c))
             live_note(c, p->rank, RANK_JOINING, c->cfg.rank);
@@ -560,10 +561,12 @@ static void lost_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t 
 
 static void state_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t *msg)
 {
+    const struct control_changes *report = in;
     size_t i;
     json_t *o;
 
-    json_array_foreach(((const struct control_changes *)in)->changes, i, o)
+    p->leaving |= report->down;
+    json_array_foreach(report->changes, i, o)
     {
         struct overlay_change change;
         errmsg_t err;
@@ -697,6 +700,13 @@ void overlay_event(core_t *c, const flux_msg_t *event)
         live_begin(c);
         report_ready(c); /* what would have been reported late */
     }
+}
+
+bool overlay_is_leaving(const core_t *c, uint32_t child)
+{
+    const struct peer *p = hmap_get_u64(c->child_by_rank, child);
+
+    return p && p->leaving;
 }
 
 void core_child_event_up(core_t *c, uint32_t rank)

@@ -27,6 +27,7 @@ struct peer {
     bool event_up; /* child: its event link is in place */
     bool lost;
     bool gone;             /* child: said goodbye */
+    bool leaving;          /* child: shuts down, and the session goes on */
     bool absent;           /* not connected, and the session does not count on its rank now */
     bool stale;            /* ring: the session counts its rank as lost; it is still connected */
     bool joins;            /* ring: another broker of its rank has connected, and is not up yet */
@@ -224,6 +225,7 @@ void overlay_control(core_t *c, struct peer *from, const flux_msg_t *msg);
 /* Send a control message (control_wire.h), encoded from the struct `in`.  0, or -1, logged. */
 int overlay_send(core_t *c, struct peer *p, const struct flux_method *m, const void *in);
 void overlay_event(core_t *c, const flux_msg_t *event);
+bool overlay_is_leaving(const core_t *c, uint32_t child);
 struct peer *overlay_tree_peer(core_t *c, uint32_t rank); /* NULL: not a tree neighbor */
 void overlay_shutdown(core_t *c, int rc, const char *reason);
 void overlay_hello_again(core_t *c, struct peer *p); /* handle the hello that was kept, if any */
@@ -238,7 +240,8 @@ void live_input(core_t *c, const idset_t *ranks, const struct overlay_change *ch
 void live_begin(core_t *c); /* the session runs: note the children that are not ready yet */
 void live_ready(core_t *c, const idset_t *ranks); /* they are, which is told otherwise */
 void live_gone(core_t *c, const idset_t *ranks);  /* lost, or left: the same */
-void live_again(core_t *c); /* the parent has welcomed this broker, and knows nothing */
+void live_leaving(core_t *c); /* this broker shuts down, and the session goes on */
+void live_again(core_t *c);   /* the parent has welcomed this broker, and knows nothing */
 /* The root: add to the record. */
 void live_verdict(core_t *c, const idset_t *ranks, enum rank_state state, uint32_t by,
                   const char *why);

@@ -209,9 +209,12 @@ START_TEST(patient)
     cl_pump(cl);
     ck_assert(!core_peer_patient(cl->nodes[1].core, CORE_TREE, 3));
     ck_assert(!core_peer_patient(cl->nodes[4].core, CORE_RING, 3));
+    core_draining(cl->nodes[3].core); /* for as long as its jobs run */
+    cl_sleep(cl, 0.1);
+    ck_assert(!core_peer_patient(cl->nodes[1].core, CORE_TREE, 3));
     cl->nodes[3].down_calls = 10;
     core_leave(cl->nodes[3].core, 0, "test");
-    cl_sleep(cl, 0.1);
+    cl_pump(cl);
     ck_assert(core_peer_patient(cl->nodes[1].core, CORE_TREE, 3));
     cl_free(cl);
 }
