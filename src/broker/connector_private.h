@@ -1,0 +1,102 @@
+/* Inside the local connector: what connector.c and connector_client.c share. */
+#ifndef BROKER_CONNECTOR_PRIVATE_H
+#define BROKER_CONNECTOR_PRIVATE_H
+
+#include "chores.h"
+#include "connector.h"
+#include "core_private.h"
+#include "libflux/framer.h"
+#include "libutil/list.h"
+#include "listener.h"
+#include "turns.h"
+
+#define SCRATCH_SIZE 65536
+#define READ_SEVERAL 4096
+/* Events and parts of streams that are written at once in one pass; each takes a system call. */
+#define WRITE_FEW 4
+#define RETRY 0.25
+
+enum client_state { CLIENT_OPEN, CLIENT_CLOSING, CLIENT_DEAD };
+
+struct client {
+    connector_t *cn;
+    struct list_node node;       /* in connector.clients */
+    struct list_node dirty_node; /* in connector.dirty (work after this pass), dead, or full */
+    struct list_node held;       /* in connector.held */
+    struct turn turn;
+    int fd;
+    pid_t pid;
+    enum client_state state;
+    bool paused;
+    bool blocked; /* waiting for POLLOUT */
+    bool in_input;
+    bool urgent;  /* an answer is in its output */
+    bool put_off; /* in connector.full */
+    bool shut;    /* dead, and nothing can be sent to it any more */
+    bool grace;   /* one batch may be read although many requests are unanswered */
+    const char *why;
+    endpoint_t *ep;
+    framer_t *in;
+    outq_t *out;
+    flux_watcher_t *io;
+    double pass; /* reactor time at which a message was last written at once */
+};
+
+struct connector {
+    core_t *core;
+    flux_reactor_t *r;
+    listener_t *listener;  /* NULL: only adopted clients */
+    flux_watcher_t *retry; /* retries accept, and wakes paused clients that nothing else wakes */
+    flux_watcher_t *sweep;
+    chores_t *chores;
+    bool knocks; /* somebody waits to be accepted */
+    struct list_node clients;
+    struct list_node dirty;
+    struct list_node dead;
+    unsigned ndead;
+    struct list_node full; /* clients with output that is written as a chore */
+    struct list_node held; /* ... that is written before the loop sleeps, or with what follows */
+    flux_watcher_t *later;
+    double pass;      /* reactor time of the pass in which: */
+    unsigned written; /* events and parts of streams were written at once */
+    turns_t *turns;
+    uint8_t *scratch;
+    flux_msg_t *hello;
+    uint64_t life; /* see local_proto.h */
+    bool relief;   /* some client is no longer congested */
+    bool starved;  /* no descriptors: accept has stopped */
+    bool told;     /* ... which was logged; nobody was accepted since */
+    bool crowded;  /* the last client was refused for lack of room, which was logged */
+    struct connector_limits limits;
+    struct connector_stats stats;
+};
+
+/* --- connector_client.c --- */
+
+extern const struct endpoint_ops connector_client_ops;
+/* There is work for the client after this pass. */
+void connector_client_mark(struct client *cl);
+/* Watch the socket for what the state of the client permits. */
+void connector_client_set_events(struct client *cl);
+void connector_client_remove_endpoint(struct client *cl);
+/* Mark a client as dead.  `why` is a constant.  The core may be working for this very client, so
+ * its endpoint is removed later. */
+void connector_client_kill(struct client *cl, const char *why);
+/* Pause a client for which much waits, or for whose requests neighbors or modules do not keep
+ * up. */
+void connector_client_update_pause(struct client *cl);
+void connector_client_flush(struct client *cl);
+/* Send an error frame, the last message for this client, and close the connection. */
+void connector_client_close(struct client *cl, int errnum, const char *text);
+/* Read, and pass on at most `left` messages.  Returns their number. */
+unsigned connector_client_read(struct client *cl, unsigned left);
+/* Are there messages that were read, and may be passed on? */
+bool connector_client_has_more(const struct client *cl);
+/* Handle new input of a client, or what is left of earlier input. */
+void connector_client_take_input(struct client *cl);
+void connector_client_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg);
+void connector_client_free(struct client *cl);
+/* What is in the client's output need not be written before the loop sleeps. */
+void connector_client_hold(struct client *cl);
+
+#endif
