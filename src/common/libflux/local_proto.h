@@ -7,8 +7,8 @@
  *    "ending"  broker to client:              {}: the broker ends, and may be started again; it
  *                                             answers what is left with errors
  *
- * A client may send requests before the "hello" (FLUX_O_NOWAIT in handle.h).  If they are there when
- * the broker accepts it, the "hello" comes with the first message for the client.
+ * A client may send requests before the "hello" (FLUX_O_NOWAIT in handle.h).  If they are there
+ * when the broker accepts it, the "hello" comes with the first message for the client.
  *
  * A client sends no control messages.
  */

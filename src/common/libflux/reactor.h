@@ -103,7 +103,7 @@ struct flux_reactor_part_ops {
      * call back any more.  The part is still in use: destroy it later. */
     void (*stopped)(void *arg);
     /* A watcher's callback has returned, after that many seconds.  `what`: the kind of watcher, as
-     * words of an error message. */
+     * words for a message. */
     void (*turn)(void *arg, const char *what, double seconds);
 };
 /* A part of `whole`, which must be on libev (ENOTSUP) and outlive it.  Its destruction destroys the
