@@ -1,7 +1,7 @@
 /* handle.c - a program's or module's end of its connection to the broker.
  *
  * A handle combines a transport (flux_handle_ops), a reactor, the table of pending requests
- * (future.c), and the table of handlers (dispatch.c).  An incoming message goes to one of these
+ * (pending.c), and the table of handlers (dispatch.c).  An incoming message goes to one of these
  * tables.
  *
  * Invariants:

@@ -1,5 +1,5 @@
-/* The handle, shared by handle.c, dispatch.c, future.c, rpc.c, renew.c and conn_local.c.  Not
- * installed. */
+/* The handle, shared by handle.c, dispatch.c, future.c, pending.c, rpc.c, renew.c and conn_local.c.
+ * Not installed. */
 #ifndef FLUX_HANDLE_PRIVATE_H
 #define FLUX_HANDLE_PRIVATE_H
 

@@ -1,7 +1,7 @@
 /* renew.c - what a handle sends again when it has returned to its broker (FLUX_O_RECONNECT).
  *
  *    request                                    after the return
- *    with FLUX_MSGF_IDEMPOTENT, unanswered      sent again (future.c), with the same match tag
+ *    with FLUX_MSGF_IDEMPOTENT, unanswered      sent again (pending.c), with the same match tag
  *    event.subscribe, event.unsubscribe,        the same: what they did for the old connection is
  *    unanswered                                 gone with it
  *    event.subscribe, answered or given up      made again, as often as it counts, before others
