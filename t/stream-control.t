@@ -1,38 +1,18 @@
 #!/usr/bin/env bash
-# Streams while they run: pause, resume and throttle.
+# Streams while they run: pause, resume, throttle, policies, switches, and what readers are told to be.
 # shellcheck disable=SC2154 # set by run
 . "$(dirname "$0")/lib.sh"
-need_flux start stream
-PEER=$BUILDDIR/t/stream/peer
+. "$SRCDIR/t/stream/lib.sh"
 
 hold 1 --set=modules=log,barrier,stream
 
-# peer NAME ARGUMENT...: start one in the background.
-declare -A pid
-peer() {
-    local name=$1
-    shift
-    "$PEER" "$@" </dev/null >"$name.out" &
-    pid[$name]=$!
-}
-# A number of a stream, as flux stream ls has it.
-field() {
-    "$FLUX" stream ls --json "$1" 2>/dev/null | sed -n "s/.*\"$2\": \([0-9.a-z]*\).*/\1/p"
-}
-has() {
-    [ "$(field "$1" "$2")" = "$3" ]
-}
-above() {
-    awk -v a="$(field "$1" "$2")" -v b="$3" 'BEGIN {exit !(a + 0 > b)}'
-}
-
 # A stream that is paused before its writer comes.
-peer r read paced timeout=60
+peer r 0 read paced timeout=60
 wait_until 20 has paced readers 1
 ok "flux stream pause" "$FLUX" stream pause paced
 has paced paused true
 is $? 0 "flux stream ls says so"
-peer w write paced 5 0 1
+peer w 0 write paced 5 0 1
 wait_until 20 above paced held 0
 is "$(field paced step)" 0 "a writer waits while its stream is paused"
 ok "flux stream resume" "$FLUX" stream resume paced
@@ -40,7 +20,7 @@ wait "${pid[w]}" "${pid[r]}"
 is "$(tail -n 2 r.out | tr '\n' ' ')" "0-4 5 the end " "and goes on when it is resumed"
 
 # One that runs already.
-peer w write runs 100000000 0 1
+peer w 0 write runs 100000000 0 1
 wait_until 20 above runs step 0
 "$FLUX" stream pause runs
 wait_until 20 above runs held 0
@@ -68,6 +48,60 @@ like "$err" "no stream 'runs'" "says so"
 exits 2 "a rate that is none" "$FLUX" stream throttle runs -1
 exits 1 "a rate that is too small" "$FLUX" stream throttle runs 1e-9
 like "$err" "1e-06 to 1e\\+09 steps a second" "is refused"
+
+# Readers: who they are, what they have got, and another policy.
+peer w 0 write stuck 3000 0 1 ready=1
+opened w
+peer r 0 read stuck ready=1
+opened r
+go w
+wait_until 20 above stuck blocked 0
+run "$FLUX" stream readers --json stuck
+like "$out" "\"pid\": ${pid[r]}," "flux stream readers lists a reader"
+like "$out" '"policy": "block"' "and its policy"
+reader=$(sed -n 's/.*"reader": \([0-9]*\),.*/\1/p' <<<"$out")
+ok "flux stream policy" "$FLUX" stream policy stuck "$reader" latest
+ended w 1
+is "$last" "open " "lets a writer go on that the reader blocks"
+like "$("$FLUX" stream readers stuck)" " latest " "is listed"
+exits 1 "a policy that is none" "$FLUX" stream policy stuck "$reader" never
+like "$err" "'never' is not a policy" "is refused"
+exits 1 "the policy of a reader that is none" "$FLUX" stream policy stuck 1 latest
+like "$err" "has no reader 1" "is an error"
+go r
+ended r
+is "$last" "2999-2999 1 the end " "the reader goes on with the newest step"
+
+# A switch: a reader costs nothing while it is off.
+peer w 0 write gated 100000000 0 1
+"$FLUX" stream cat --switch=gate --var=n --count=2 gated >gate.out &
+cat=$!
+wait_until 20 has gated readers 1
+step=$(field gated step)
+wait_until 20 above gated step "$step"
+is "$(field gated bytes)" 0 "nothing is written for a reader that is off"
+is "$("$FLUX" stream readers --json gated | grep -c '"on": false')" 1 "flux stream readers says that it is"
+ok "flux stream switch on" "$FLUX" stream switch gate on
+wait $cat
+is $? 0 "the reader reads when the switch is on"
+"$FLUX" stream cat --switch=gate --var=n --count=1 gated >gate2.out
+is $? 0 "so does one that comes later"
+"$FLUX" stream cat --switch=gate gated >/dev/null &
+cat=$!
+wait_until 20 above gated asked 0
+pass "what readers ask for is counted"
+above gated copied 0
+is $? 0 "so is what was copied"
+"$FLUX" event pub stream.switch '{"name": "gate", "on": false}'
+off() {
+    "$FLUX" stream readers --json gated | grep -q '"on": false'
+}
+wait_until 20 off
+pass "a switch is an event"
+exits 2 "a switch that is neither on nor off" "$FLUX" stream switch gate open
+"$FLUX" stream rm gated
+wait $cat
+ended w
 
 release
 is "$status" 0 "the session ends well"

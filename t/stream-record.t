@@ -2,45 +2,18 @@
 # Streams in files: flux stream record, replay, tee, and what reads a recording without a session.
 # shellcheck disable=SC2154 # set by run
 . "$(dirname "$0")/lib.sh"
-need_flux start stream
-PEER=$BUILDDIR/t/stream/peer
+. "$SRCDIR/t/stream/lib.sh"
 
 hold 1 --set=modules=log,barrier,stream
 
-# peer NAME ARGUMENT...: start one in the background, with a FIFO as its input.
-declare -A pid
-peer() {
-    local name=$1
-    shift
-    rm -f "$name.in" "$name.out"
-    mkfifo "$name.in"
-    "$PEER" "$@" <>"$name.in" >"$name.out" &
-    pid[$name]=$!
-}
-opened() {
-    wait_until 20 grep -q open "$1.out"
-}
-go() {
-    echo go >"$1.in"
-}
-field() {
-    "$FLUX" stream ls --json "$1" 2>/dev/null | sed -n "s/.*\"$2\": \([0-9]*\).*/\1/p"
-}
-has() {
-    [ "$(field "$1" "$2")" = "$3" ]
-}
-ended() {
-    wait "${pid[$1]}"
-    last=$(tail -n 2 "$1.out" | tr '\n' ' ')
-}
 # The numbers of the steps of a file.
 steps() {
     "$FLUX" stream cat --file --var=n "$1" | cut -f 1 | uniq | tr '\n' ' '
 }
 
 # Two writers are recorded, as a reader sees them.
-peer w0 write heat 5 0 2 ready=1
-peer w1 write heat 5 1 2 ready=1
+peer w0 0 write heat 5 0 2 ready=1
+peer w1 0 write heat 5 1 2 ready=1
 opened w0
 opened w1
 "$FLUX" stream record heat heat.rec &
@@ -72,7 +45,7 @@ like "$err" "cat.out is not a recording" "says so"
 # The recording becomes a stream again.
 "$FLUX" stream replay --rate=max --readers=1 heat.rec &
 replay=$!
-peer r read heat
+peer r 0 read heat
 ended r
 is "$last" "0-4 5 the end " "flux stream replay writes the same steps"
 wait $replay
@@ -81,14 +54,14 @@ is $? 0 "and ends well"
 replay=$!
 wait_until 20 has cold size 2
 is "$("$FLUX" stream format cold)" "n u64, data bytes" "with the format that was recorded"
-peer r read cold
+peer r 0 read cold
 ended r
 is "$last" "0-2 3 the end " "flux stream replay --name, --rate, --count"
 wait $replay
 exits 2 "a rate that is none" "$FLUX" stream replay --rate=0 heat.rec
 
 # A recording that is killed is whole up to its last step, and can be continued.
-peer w write long 6 0 1 ready=1 hold=1 keep=6
+peer w 0 write long 6 0 1 ready=1 hold=1 keep=6
 opened w
 go w
 wait_until 20 grep -q written w.out
@@ -109,11 +82,11 @@ is "$(steps long.rec)" "0 1 2 3 4 " "a step that was cut off is not seen"
 "$FLUX" stream record --append --policy=sample:5 long long.rec 2>append.err
 is $? 1 "steps that are in the file already"
 like "$(cat append.err)" "long.rec has step 4 already: step 0" "are refused"
-peer r read long ready=1
+peer r 0 read long ready=1
 opened r
 go w
 ended w
-peer w write long 3 0 1 ready=1
+peer w 0 write long 3 0 1 ready=1
 opened w
 "$FLUX" stream record --append --count=2 long long.rec &
 record=$!
@@ -127,7 +100,7 @@ go r
 ended r
 
 # A signal ends a recording well.
-peer w write stop 2 0 1 keep=2 hold=1
+peer w 0 write stop 2 0 1 keep=2 hold=1
 opened w
 "$FLUX" stream record stop stop.rec &
 record=$!
@@ -148,13 +121,13 @@ go w
 wait $tee
 is $? 0 "flux stream tee ends with its stream"
 ended w
-peer w0 write two 20 0 2 ready=1
-peer w1 write two 20 1 2 ready=1
+peer w0 0 write two 20 0 2 ready=1
+peer w1 0 write two 20 1 2 ready=1
 opened w0
 opened w1
 "$FLUX" stream tee two copy &
 tee=$!
-peer r read copy
+peer r 0 read copy
 opened r
 go w0
 go w1

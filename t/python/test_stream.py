@@ -249,6 +249,25 @@ class StreamTest(Case):
         for out in outs:
             out.close()
 
+    def test_switch(self):
+        """a reader is turned on and off"""
+        with self.h.stream_writer("py.q") as out:
+            with self.h.stream_reader("py.q", switch="py.on") as steps:
+                out.put("n", b"0")
+                out.end_step()
+                self.assertRaises(TimeoutError, steps.begin_step, timeout=0.01)
+                self.h.stream_switch("py.on", True)
+                step = None
+                while not step:  # the writer looks for it now and then
+                    out.put("n", b"1")
+                    out.end_step()
+                    try:
+                        step = steps.begin_step(timeout=0)
+                    except TimeoutError:
+                        pass
+                self.assertEqual(bytes(step["n"]), b"1")
+                self.h.stream_switch("py.on", False)
+
     def record(self, name, path, *options):
         """What `flux stream record` makes of 3 steps of 2 writers."""
         outs = [self.h.stream_writer(name, rank=n, size=2, keep=3) for n in range(2)]

@@ -306,8 +306,10 @@ struct flux_stream_opts {
     const char *key;
     const char *transport;
     const char *secure;
+    const char *onoff;
     ...;
 };
+int flux_stream_switch(flux_t *h, const char *name, bool on, errmsg_t *err);
 flux_stream_t *flux_stream_open(flux_t *h, const char *name, int mode,
                                 const struct flux_stream_opts *opts, errmsg_t *err);
 void flux_stream_close(flux_stream_t *s);

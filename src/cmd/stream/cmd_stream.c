@@ -15,6 +15,7 @@
 #include "../cmd_all.h"
 #include "libstream/stream.h"
 #include "libstream/stream_wire.h"
+#include "libutil/strutil.h"
 #include "filter.h"
 #include "slice.h"
 #include "transfer.h"
@@ -62,7 +63,10 @@ static table_t *list_table(void)
     table_column(t, "step", "STEP", TABLE_RIGHT);
     table_column(t, "rate", "RATE", TABLE_RIGHT);
     table_column(t, "bytes", "BYTES", TABLE_RIGHT);
+    table_column(t, "copied", "COPIED", TABLE_RIGHT);
+    table_column(t, "asked", "ASKED", TABLE_RIGHT);
     table_column(t, "queue", "QUEUE", TABLE_RIGHT);
+    table_column(t, "lag", "LAG", TABLE_RIGHT);
     table_column(t, "dropped", "DROPPED", TABLE_RIGHT);
     table_column(t, "blocked", "BLOCKED", TABLE_RIGHT);
     table_column(t, "held", "HELD", TABLE_RIGHT);
@@ -81,7 +85,10 @@ static void list_row(table_t *t, const struct stream_item *it)
     table_u64(t, it->step);
     table_real(t, it->rate, 1);
     table_size(t, it->bytes);
+    table_size(t, it->copied);
+    table_size(t, it->asked);
     table_size(t, it->queue);
+    table_u64(t, it->lag);
     table_u64(t, it->dropped);
     table_duration(t, it->blocked);
     table_duration(t, it->held);
@@ -238,6 +245,7 @@ static const struct cmd_opt cat_opts[] = {
     {'g', "group", "NAME", "share the steps with the other members of a group"},
     {'k', "key", "VAR", "with --group: steps with equal values of VAR one after the other"},
     {'t', "timeout", "DURATION", "give up when no step comes for this time"},
+    {'S', "switch", "SWITCH", "read only while 'flux stream switch' has turned this on"},
     {'r', "raw", NULL, "print the bytes of the variables, and nothing else"},
     {'j', "json", NULL, "print one JSON object for each variable"},
     {'f', "file", NULL, "NAME is a file of 'flux stream record'; no session is needed"},
@@ -459,6 +467,9 @@ static int cmd_cat(struct cmd *c, int argc, char **argv)
         case 'k':
             opts.key = val;
             break;
+        case 'S':
+            opts.onoff = val;
+            break;
         case 'r':
             cat.raw = true;
             break;
@@ -542,6 +553,161 @@ static int cmd_rm(struct cmd *c, int argc, char **argv)
     return act(c, "stream.remove", &stream_name_schema, &in);
 }
 
+/* --- readers --- */
+
+static const struct cmd_usage readers_usage = {
+    "[OPTION...] NAME",
+    "List the readers of a stream: their numbers, where they are, what they want, and how far "
+    "they\n"
+    "are.",
+    json_opts,
+    NULL,
+    0,
+};
+
+static void reader_row(table_t *t, const struct stream_reader *r)
+{
+    table_row(t);
+    table_u64(t, r->reader);
+    table_u64(t, r->rank);
+    table_str(t, r->host);
+    table_u64(t, r->pid);
+    table_str(t, r->policy);
+    table_str(t, *r->onoff ? r->onoff : NULL);
+    table_cell(t, json_boolean(!r->off), r->off ? "no" : "yes");
+    table_u64(t, r->step);
+    table_u64(t, r->lag);
+    table_u64(t, r->steps);
+    table_size(t, r->asked);
+    table_size(t, r->copied);
+    table_duration(t, r->waited);
+}
+
+static table_t *reader_table(void)
+{
+    table_t *t = table_create();
+
+    table_column(t, "reader", "READER", TABLE_RIGHT);
+    table_column(t, "rank", "RANK", TABLE_RIGHT);
+    table_column(t, "host", "HOST", TABLE_LEFT);
+    table_column(t, "pid", "PID", TABLE_RIGHT);
+    table_column(t, "policy", "POLICY", TABLE_LEFT);
+    table_column(t, "switch", "SWITCH", TABLE_LEFT);
+    table_column(t, "on", "ON", TABLE_LEFT);
+    table_column(t, "step", "STEP", TABLE_RIGHT);
+    table_column(t, "lag", "LAG", TABLE_RIGHT);
+    table_column(t, "steps", "STEPS", TABLE_RIGHT);
+    table_column(t, "asked", "ASKED", TABLE_RIGHT);
+    table_column(t, "copied", "COPIED", TABLE_RIGHT);
+    table_column(t, "waited", "WAITED", TABLE_RIGHT);
+    return t;
+}
+
+static int cmd_readers(struct cmd *c, int argc, char **argv)
+{
+    struct stream_name in;
+    struct stream_readers list;
+    struct stream_reader r;
+    bool json = false;
+    const char *val;
+    flux_future_t *f;
+    errmsg_t err;
+    table_t *t;
+    json_t *item;
+    flux_t *h;
+    size_t i;
+    int rc = CMD_OK;
+    int key;
+
+    while ((key = cmd_option(c, &readers_usage, argc, argv, &val)) > 0)
+        json = true;
+    if (key < 0)
+        return cmd_option_exit(key);
+    if (argc - c->optind != 1)
+        return cmd_usage_error(c, "one NAME is required");
+    in.name = argv[c->optind];
+    if (!(h = cmd_handle(c)))
+        return CMD_FAIL;
+    f = flux_rpc_struct(h, "stream.readers", &stream_name_schema, &in, FLUX_NODEID_ANY, 0);
+    if (cmd_wait_struct(c, f, TIMEOUT, "stream.readers", &stream_readers_schema, &list) < 0) {
+        flux_future_destroy(f);
+        return CMD_FAIL;
+    }
+    t = reader_table();
+    json_array_foreach(list.readers, i, item)
+    {
+        if (flux_schema_decode_json(&stream_reader_schema, item, &r, &err) < 0) {
+            rc = cmd_error(c, "stream.readers: %s", err.text);
+            break;
+        }
+        reader_row(t, &r);
+    }
+    if (rc == CMD_OK)
+        rc = cmd_print_table(c, t, json);
+    else
+        table_destroy(t);
+    flux_future_destroy(f);
+    return rc;
+}
+
+/* --- policy, switch --- */
+
+static const struct cmd_usage policy_usage = {
+    "NAME READER POLICY",
+    "Change what happens to a step when the queue of a reader is full, while it reads.  Its "
+    "number\n"
+    "is that of 'flux stream readers'; POLICY is as for 'flux stream cat'.",
+    NULL,
+    NULL,
+    0,
+};
+
+static int cmd_policy(struct cmd *c, int argc, char **argv)
+{
+    struct stream_policy in;
+    const char *val;
+    int key;
+
+    if ((key = cmd_option(c, &policy_usage, argc, argv, &val)) != 0)
+        return cmd_option_exit(key);
+    argv += c->optind;
+    if (argc - c->optind != 3)
+        return cmd_usage_error(c, "NAME, READER and POLICY are required");
+    if (cmd_parse_u64(c, "READER", argv[1], &in.reader) < 0)
+        return CMD_USAGE;
+    in.name = argv[0];
+    in.policy = argv[2];
+    return act(c, "stream.policy", &stream_policy_schema, &in);
+}
+
+static const struct cmd_usage switch_usage = {
+    "SWITCH on|off",
+    "Turn all readers on or off that have named a switch, in all streams.",
+    NULL,
+    NULL,
+    0,
+};
+
+static int cmd_switch(struct cmd *c, int argc, char **argv)
+{
+    const char *val;
+    errmsg_t err;
+    bool on;
+    flux_t *h;
+    int key;
+
+    if ((key = cmd_option(c, &switch_usage, argc, argv, &val)) != 0)
+        return cmd_option_exit(key);
+    argv += c->optind;
+    if (argc - c->optind != 2 || str2bool(argv[1], &on) < 0)
+        return cmd_usage_error(c, "the name of a switch, and on or off, are required");
+    if (!(h = cmd_handle(c)))
+        return CMD_FAIL;
+    if (flux_stream_switch(h, argv[0], on, &err) < 0)
+        return cmd_error(c, "%s", err.text);
+    return CMD_OK;
+}
+
 /* --- pause, resume, throttle --- */
 
 static const struct cmd_usage pause_usage = {
@@ -613,6 +779,9 @@ static const struct cmd_sub subs[] = {
     {"format", cmd_format, "NAME", "print what the variables of a stream are"},
     {"transform", filter_transform, "[OPTION...] IN [IN...] --out=NAME",
      "make a stream from what transforms make of the steps of others"},
+    {"readers", cmd_readers, "[OPTION...] NAME", "list the readers of a stream"},
+    {"policy", cmd_policy, "NAME READER POLICY", "change the policy of a reader"},
+    {"switch", cmd_switch, "SWITCH on|off", "turn readers on or off"},
     {"pause", cmd_pause, "NAME", "let the writers of a stream wait"},
     {"resume", cmd_resume, "NAME", "let them go on"},
     {"throttle", cmd_throttle, "NAME RATE", "let them end at most RATE steps a second"},

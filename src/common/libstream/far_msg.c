@@ -18,6 +18,7 @@
 
 #define FAR_VERSION 1
 #define FLAG_SECURE 1u
+#define FLAG_OFF 2u
 #define HELLO_NAMES 96
 #define HELLO_PROVED (HELLO_NAMES + KNOCK_NAMES_LEN) /* bytes before the proof */
 #define WELCOME_PROVED 32
@@ -73,7 +74,7 @@ void far_hello_make(unsigned char hello[FAR_HELLO_LEN], const struct far_hello *
                     const unsigned char *secret, const unsigned char greeting[FAR_GREETING_LEN])
 {
     head_put(hello, FAR_HELLO_LEN);
-    le_put32(hello + 12, h->secure ? FLAG_SECURE : 0);
+    le_put32(hello + 12, (h->secure ? FLAG_SECURE : 0) | (h->want.off ? FLAG_OFF : 0));
     le_put32(hello + 16, (uint32_t)h->want.policy);
     le_put32(hello + 20, h->want.every);
     le_put32(hello + 24, h->want.depth);
@@ -91,11 +92,13 @@ int far_hello_read(const unsigned char hello[FAR_HELLO_LEN], struct far_hello *h
                             .want = {.policy = (enum knock_policy)le_get32(hello + 16),
                                      .every = le_get32(hello + 20),
                                      .depth = le_get32(hello + 24),
-                                     .bytes = le_get64(hello + 32)},
+                                     .bytes = le_get64(hello + 32),
+                                     .reader = le_get64(hello + 40),
+                                     .off = le_get32(hello + 12) & FLAG_OFF},
                             .reader = le_get64(hello + 40),
                             .expires = le_get64(hello + 48)};
-    if (!head_ok(hello) || le_get32(hello + 12) & ~FLAG_SECURE || le_get32(hello + 28) != 0 ||
-        le_get64(hello + 56) != 0 || !knock_want_ok(&h->want) ||
+    if (!head_ok(hello) || le_get32(hello + 12) & ~(FLAG_SECURE | FLAG_OFF) ||
+        le_get32(hello + 28) != 0 || le_get64(hello + 56) != 0 || !knock_want_ok(&h->want) ||
         knock_names_decode(hello + HELLO_NAMES, &h->want) < 0)
         return inval();
     return 0;

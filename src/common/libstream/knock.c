@@ -3,13 +3,14 @@
  * Numbers are little-endian.  Each is one message of a socket that keeps their bounds
  * (SOCK_SEQPACKET), so there is never a part of one.
  *
- *    knock, 64 bytes, reader to writer:
- *       0  "FLUXSTRM"     8  version, 1     12  policy    16  every    20  depth
+ *    knock, 80 bytes, reader to writer:
+ *       0  "FLUXSTRM"     8  version, 2     12  policy    16  every    20  depth
  *      24  bytes         32  capability, 32 bytes
- *    knock of a member of a group, 256 bytes: the same, with policy block, and
- *      64  group, 64 bytes         128  key, 128 bytes: names, filled with zeros
+ *      64  number of the reader           72  1: it is off, else 0    76  0
+ *    knock of a member of a group, 272 bytes: the same, with policy block, and
+ *      80  group, 64 bytes         144  key, 128 bytes: names, filled with zeros
  *    welcome, 40 bytes, with the descriptor of the memory unless errnum is not 0:
- *       0  "FLUXSTRM"     8  version, 1     12  errnum    16  size
+ *       0  "FLUXSTRM"     8  version, 2     12  errnum    16  size
  *      24  0 (16 bytes)
  *
  * Decoding is strict: another length, version or magic number, a value out of its range, and zeros
@@ -26,7 +27,7 @@
 #include "libutil/le.h"
 #include "libutil/strutil.h"
 
-#define KNOCK_VERSION 1
+#define KNOCK_VERSION 2
 #define DEFAULT_BYTES ((uint64_t)64 << 20)
 
 _Static_assert(sizeof(((struct knock_want *)0)->group) + sizeof(((struct knock_want *)0)->key) ==
@@ -118,6 +119,9 @@ size_t knock_encode(const struct knock *k, unsigned char buf[KNOCK_MAX])
     le_put32(buf + 20, k->want.depth);
     le_put64(buf + 24, k->want.bytes);
     memcpy(buf + 32, k->key, KNOCK_KEY_LEN);
+    le_put64(buf + 64, k->want.reader);
+    le_put32(buf + 72, k->want.off);
+    le_put32(buf + 76, 0);
     if (k->want.group[0] == '\0')
         return KNOCK_LEN;
     knock_names_encode(&k->want, buf + KNOCK_LEN);
@@ -146,7 +150,7 @@ int knock_names_decode(const unsigned char buf[KNOCK_NAMES_LEN], struct knock_wa
 {
     if (name_get(w->group, buf, sizeof(w->group)) &&
         name_get(w->key, buf + sizeof(w->group), sizeof(w->key)) &&
-        (w->group[0] != '\0' ? w->policy == KNOCK_BLOCK : w->key[0] == '\0'))
+        (w->group[0] != '\0' ? w->policy == KNOCK_BLOCK && !w->off : w->key[0] == '\0'))
         return 0;
     errno = EPROTO;
     return -1;
@@ -159,8 +163,10 @@ int knock_decode(const unsigned char *buf, size_t len, struct knock *k)
     k->want = (struct knock_want){.policy = (enum knock_policy)le_get32(buf + 12),
                                   .every = le_get32(buf + 16),
                                   .depth = le_get32(buf + 20),
-                                  .bytes = le_get64(buf + 24)};
-    if (!knock_want_ok(&k->want) ||
+                                  .bytes = le_get64(buf + 24),
+                                  .reader = le_get64(buf + 64),
+                                  .off = le_get32(buf + 72) == 1};
+    if (!knock_want_ok(&k->want) || le_get32(buf + 72) > 1 || le_get32(buf + 76) != 0 ||
         (len == KNOCK_MAX &&
          (knock_names_decode(buf + KNOCK_LEN, &k->want) < 0 || k->want.group[0] == '\0')))
         goto inval;

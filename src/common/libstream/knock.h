@@ -13,10 +13,10 @@
 #include "libutil/errmsg.h"
 
 #define KNOCK_KEY_LEN 32 /* bytes of a stream's capability */
-#define KNOCK_LEN 64
+#define KNOCK_LEN 80
 #define KNOCK_GROUP_MAX 63 /* bytes of the name of a group */
 #define KNOCK_VAR_MAX 127  /* bytes of the name of a variable */
-#define KNOCK_MAX 256      /* bytes of a knock: KNOCK_LEN, or of a member of a group this */
+#define KNOCK_MAX 272      /* bytes of a knock: KNOCK_LEN, or of a member of a group this */
 #define KNOCK_NAMES_LEN (KNOCK_MAX - KNOCK_LEN)
 #define KNOCK_WELCOME_LEN 40
 
@@ -35,6 +35,8 @@ struct knock_want {
     uint32_t every;
     uint32_t depth; /* 1..LANE_SLOTS */
     uint64_t bytes;
+    uint64_t reader; /* its number at the module `stream`; 0: none */
+    bool off;        /* nothing is offered */
     /* A member of a group has `depth` steps at a time, and the group a queue of `bytes`. */
     char group[KNOCK_GROUP_MAX + 1]; /* "": none */
     char key[KNOCK_VAR_MAX + 1];     /* variable, of which steps with equal values are in order */

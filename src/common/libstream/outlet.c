@@ -18,6 +18,9 @@
  *    drop-newest  the step is not offered
  *    latest       all waiting steps are taken back in any case; else as drop-newest
  *
+ * A reader that is off is offered nothing, and what waits for it is taken back when it is turned
+ * off.  If all are off, no step is wanted.
+ *
  * A reader that makes the writer wait is offered what is kept, and a step that was begun before it
  * joined, even beyond the bound of its queue: then the next step waits.
  *
@@ -178,7 +181,7 @@ static void offer(outlet_t *o, struct outlet_conn *c, struct outlet_step *s)
     struct lane_item item = {.step = s->step, .off = s->e->off, .len = s->len};
     bool waits = c->want.policy == KNOCK_BLOCK || c->want.policy == KNOCK_SAMPLE;
 
-    if (c->group || c->evicted || c->gone ||
+    if (c->group || c->evicted || c->gone || c->want.off ||
         (c->want.policy == KNOCK_SAMPLE && s->step % c->want.every != 0))
         return;
     if (c->want.policy == KNOCK_LATEST)
@@ -209,7 +212,44 @@ static void offer(outlet_t *o, struct outlet_conn *c, struct outlet_step *s)
 
 static void set_wanted(outlet_t *o)
 {
-    atomic_store(&o->wanted, o->nreaders > 0 || o->keep > 0);
+    atomic_store(&o->wanted, o->nreaders > o->noff || o->keep > 0);
+}
+
+/* Take over what a reader wants now. */
+static void want(outlet_t *o, struct outlet_conn *c, const struct knock_want *w)
+{
+    c->want.policy = w->policy;
+    c->want.every = w->every;
+    if (c->want.off == w->off)
+        return;
+    c->want.off = w->off;
+    o->noff += w->off ? 1 : -1u;
+    while (w->off && drop(o, c))
+        ;
+}
+
+void outlet_set_wants(outlet_t *o, const struct knock_want *wants, size_t n)
+{
+    struct knock_want *copy = calloc(n + 1, sizeof(*copy));
+
+    pthread_mutex_lock(&o->lock);
+    for (size_t i = 0; i < n; i++) {
+        LIST_FOREACH(it, &o->readers)
+        {
+            struct outlet_conn *c = list_entry(it, struct outlet_conn, node);
+
+            if (c->want.reader == wants[i].reader && !c->gone && !c->group)
+                want(o, c, &wants[i]);
+        }
+    }
+    if (copy) {
+        memcpy(copy, wants, n * sizeof(*copy));
+        free(o->wants);
+        o->wants = copy;
+        o->nwants = n;
+    }
+    set_wanted(o);
+    pthread_mutex_unlock(&o->lock);
 }
 
 void outlet_joined(outlet_t *o, struct outlet_conn *c)
@@ -220,6 +260,11 @@ void outlet_joined(outlet_t *o, struct outlet_conn *c)
         lane_tx_end(c->lane, LANE_CLOSED);
     list_append(&o->readers, &c->node);
     o->nreaders++;
+    o->noff += c->want.off;
+    for (size_t i = 0; i < o->nwants; i++) {
+        if (o->wants[i].reader == c->want.reader && !c->group)
+            want(o, c, &o->wants[i]);
+    }
     pthread_cond_signal(&o->joined);
     set_wanted(o);
     if (c->group)
@@ -243,6 +288,7 @@ void outlet_gone(outlet_t *o, struct outlet_conn *c)
 {
     c->gone = true;
     o->nreaders--;
+    o->noff -= c->want.off;
     set_wanted(o);
     lane_tx_kick(c->lane);
     if (c->pins == 0)
@@ -270,7 +316,7 @@ static struct outlet_conn *blocked_by(outlet_t *o, uint64_t step, uint64_t size)
 
         if ((c->want.policy == KNOCK_BLOCK ||
              (c->want.policy == KNOCK_SAMPLE && step % c->want.every == 0)) &&
-            !c->group && !c->evicted && !c->gone && full(c, size))
+            !c->group && !c->evicted && !c->gone && !c->want.off && full(c, size))
             return c;
         c->since = 0.;
     }
@@ -494,6 +540,7 @@ void outlet_destroy(outlet_t *o)
         outlet_unref(o, o->kept[i]);
     free(o->kept);
     free((char *)o->far.stream);
+    free(o->wants);
     extent_pool_destroy(o->pool);
     if (o->base)
         munmap(o->base, o->size);

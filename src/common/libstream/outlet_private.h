@@ -67,6 +67,9 @@ struct outlet {
     struct list_node readers;
     struct list_node groups;
     unsigned nreaders;
+    unsigned noff;            /* of these, readers that are off */
+    struct knock_want *wants; /* of outlet_set_wants() */
+    size_t nwants;
     struct outlet_step **kept; /* the last `keep` steps, in a ring */
     uint32_t keep;
     uint64_t nkept;     /* ever */
@@ -76,7 +79,7 @@ struct outlet {
 
     struct outlet_step *open; /* begun and not committed: the caller's thread */
     uint64_t open_size;
-    atomic_bool wanted; /* readers, or steps to keep */
+    atomic_bool wanted; /* readers that are on, or steps to keep */
 
     /* The door: its thread's, once that runs. */
     struct list_node knocking;

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libflux/event.h"
 #include "libstream/stream_config.h"
 #include "libstream/stream_private.h"
 
@@ -69,6 +70,25 @@ flux_stream_t *flux_stream_open(flux_t *h, const char *name, enum flux_stream_mo
         return NULL;
     }
     return s;
+}
+
+int flux_stream_switch(flux_t *h, const char *name, bool on, errmsg_t *err)
+{
+    struct stream_switch sw = {name, on};
+    char *json = flux_schema_encode(&stream_switch_schema, &sw);
+    flux_future_t *f = json ? flux_event_publish(h, "stream.switch", json) : NULL;
+    uint64_t seq;
+    int rc = -1;
+
+    if (!f)
+        errmsg_fail(err, errno, "switch '%.128s' cannot be turned: %s", name, strerror(errno));
+    else if (flux_future_wait(f, STREAM_OPEN_TIMEOUT) < 0)
+        errmsg_fail(err, errno, "switch '%.128s' was not turned: %s", name, strerror(errno));
+    else
+        rc = flux_event_get_seq(f, &seq, err);
+    flux_future_destroy(f);
+    free(json);
+    return rc;
 }
 
 int flux_stream_end_step(flux_stream_t *s, double timeout, errmsg_t *err)

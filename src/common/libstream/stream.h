@@ -77,6 +77,10 @@ struct flux_stream_opts {
      * (environment FLUX_STREAM_SECURE, else as brokers do it).  One end that wants it is enough. */
     const char *transport;
     const char *secure;
+    /* Reader: name of a switch, of 1 to 128 bytes without blanks.  No steps are offered to the
+     * reader, so that it costs the writers nothing, while the switch is off, as it is until
+     * somebody turns it on (flux_stream_switch()).  NULL: none. */
+    const char *onoff;
 };
 
 /* Join a stream.  `name`: 1 to 128 bytes without blanks.  `opts` may be NULL.  NULL with an error
@@ -95,6 +99,10 @@ void flux_stream_close(flux_stream_t *s);
  * bindings to languages in which the end of the use of memory is not known.  No effect on a
  * writer.  Keeps errno. */
 void flux_stream_leave(flux_stream_t *s);
+
+/* Turn all readers on or off that have named this switch, in all streams of the session: an event,
+ * stream.switch, that any program can publish.  0, or -1 with errno and an error message. */
+int flux_stream_switch(flux_t *h, const char *name, bool on, errmsg_t *err);
 
 /* --- writing --- */
 

@@ -380,6 +380,10 @@ int flux_stream_get_box(flux_stream_t *s, const char *var, const uint64_t *start
                     var, s->name, stream_select_elems(sel), size);
     else {
         rc = parts_get(s, a, var, &box, sel, buf, err);
+        if (rc == 0)
+            stream_reader_asked(s, stream_select_elems(sel) * stream_elem_size(sh->type),
+                                (stream_select_elems(sel) - stream_select_missing(sel)) *
+                                    stream_elem_size(sh->type));
         if (rc == 0 && stream_select_missing(sel) > 0)
             rc = errmsg_fail(err, ENODATA,
                              "variable '%s' of stream '%s': no writer has %" PRIu64

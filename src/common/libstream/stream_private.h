@@ -11,6 +11,7 @@
 #include "libstream/outlet.h"
 #include "libstream/stream.h"
 #include "libstream/stream_way.h"
+#include "libstream/stream_wire.h"
 #include "libstream/tape.h"
 #include "libutil/hmap.h"
 
@@ -21,6 +22,7 @@ struct stream_source {
     inlet_t *in; /* NULL: this writer has not come yet, or its steps are in a file */
     uint64_t writer;
     char *address; /* by which it is known again */
+    char *gone;    /* why it has left, as the module says; NULL: it has not */
     bool has[2];
     struct inlet_step steps[2]; /* HEAD, and what follows it if that was looked for */
     block_t *block;             /* of the head, once it was asked for */
@@ -32,6 +34,8 @@ struct flux_stream {
     enum flux_stream_mode mode;
     flux_future_t *f; /* stream.write or stream.read: open as long as this is */
     uint64_t step;    /* see flux_stream_step() */
+    uint64_t id;      /* of this writer or reader; 0: the module does not know it */
+    double counted;   /* when it last told the module how far it is */
 
     /* Writer. */
     outlet_t *out;
@@ -40,9 +44,8 @@ struct flux_stream {
     size_t room;         /* of `values` */
     unsigned reserved;   /* values that have no data */
     char *placed;        /* the step, begun in the outlet; NULL: not yet */
-    uint64_t id;         /* of this writer; 0: the module does not know it */
-    double counted;      /* when it last told the module how far it is, */
-    double listened;     /* and when it last looked for what the module says */
+    double listened;     /* when it last looked for what the module says */
+    uint64_t copied;     /* bytes of values */
     bool paused;         /* what the module says, as in stream_written */
     double limit;
     double due;   /* when the next step may be published; 0: now */
@@ -54,6 +57,7 @@ struct flux_stream {
     struct stream_way way;
     const char *secure;            /* the option, while it is opened */
     int encrypts;                  /* see stream_way_secure(); -1: not known yet */
+    struct stream_took took;       /* but for its name and number */
     struct stream_source *sources; /* by rank of the writer */
     uint32_t nsources;
     bool begun;
@@ -70,6 +74,13 @@ const void *stream_reader_value(flux_stream_t *s, uint32_t writer, const struct 
                                 errmsg_t *err);
 /* stream_reader_block(), and have the values of all its variables in their places. */
 block_t *stream_reader_whole(flux_stream_t *s, uint32_t writer, errmsg_t *err);
+
+/* Bytes that a reader was asked for, and those of them that were copied. */
+static inline void stream_reader_asked(flux_stream_t *s, uint64_t asked, uint64_t copied)
+{
+    s->took.asked += asked;
+    s->took.copied += copied;
+}
 
 /* 0, or -1 with errno and an error message. */
 int stream_writer_open(flux_stream_t *s, const struct flux_stream_opts *opts, errmsg_t *err);

@@ -2,7 +2,8 @@
  *
  * The module `stream` tells who the writers are; this process connects to each of them (inlet.h),
  * through memory or by TCP as the module says, and then needs the module only to learn why one has
- * gone.  Each writer's steps come in rising
+ * gone.  It is told how far this reader is when a step is ended, at most once in COUNT_SECONDS.
+ * Each writer's steps come in rising
  * order, so the steps that all have are found like equal numbers in sorted lists: the largest
  * number that is at the head of any list is the next candidate; smaller ones cannot be complete any
  * more, and are released.
@@ -24,6 +25,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -35,6 +37,8 @@
 #include "libutil/invariant.h"
 
 #define WHY_SECONDS 1. /* that the module may take to tell why a writer has gone */
+#define COUNT_SECONDS 1.
+#define PEEK_SECONDS 1e-6 /* to read what has come */
 
 enum { HEAD, NEXT };
 
@@ -76,6 +80,7 @@ void stream_reader_close(flux_stream_t *s)
         block_destroy(s->sources[i].block);
         inlet_destroy(s->sources[i].in);
         free(s->sources[i].address);
+        free(s->sources[i].gone);
     }
     free(s->sources);
     hmap_destroy(s->arrays);
@@ -149,6 +154,8 @@ static int members_open(flux_stream_t *s, const struct stream_members *ms, doubl
         return errmsg_fail(err, EOPNOTSUPP,
                            "stream '%s' has %u writers: a group shares the steps of one", s->name,
                            ms->size);
+    s->id = s->want.reader = ms->reader;
+    s->want.off = ms->off;
     json_array_foreach(ms->writers, i, item)
     {
         if (flux_schema_decode_json(&stream_member_schema, item, &m, err) < 0 ||
@@ -170,6 +177,8 @@ static int want(flux_stream_t *s, const struct flux_stream_opts *opts, errmsg_t 
                            s->want.depth);
     if (opts->key && !opts->group)
         return errmsg_fail(err, EINVAL, "a key is for the members of a group");
+    if (opts->onoff && opts->group)
+        return errmsg_fail(err, EINVAL, "a member of a group has no switch");
     if (opts->group && knock_group_set(&s->want, opts->group, opts->key, err) < 0)
         return -1;
     if (opts->depth > 0)
@@ -181,7 +190,15 @@ static int want(flux_stream_t *s, const struct flux_stream_opts *opts, errmsg_t 
 
 int stream_reader_open(flux_stream_t *s, const struct flux_stream_opts *opts, errmsg_t *err)
 {
-    struct stream_read r = {.name = s->name, .wait = true, .place = s->way.place};
+    char host[256] = "";
+    char policy[16 + KNOCK_GROUP_MAX];
+    struct stream_read r = {.name = s->name,
+                            .wait = true,
+                            .place = s->way.place,
+                            .host = host,
+                            .pid = (uint32_t)getpid(),
+                            .policy = policy,
+                            .onoff = opts->onoff ? opts->onoff : ""};
     double timeout = opts->timeout != 0. ? opts->timeout : STREAM_OPEN_TIMEOUT;
     double until = timeout < 0. ? INFINITY : clock_now() + timeout;
     int missing = 1;
@@ -191,6 +208,11 @@ int stream_reader_open(flux_stream_t *s, const struct flux_stream_opts *opts, er
     s->secure = opts->secure;
     s->encrypts = -1;
     r.far = s->way.tcp;
+    gethostname(host, sizeof(host) - 1);
+    snprintf(policy, sizeof(policy), "%s%s", opts->group ? "group:" : "",
+             opts->group    ? opts->group
+             : opts->policy ? opts->policy
+                            : "block");
     if (!(s->f = flux_rpc_struct(s->h, "stream.read", &stream_read_schema, &r, FLUX_NODEID_ANY,
                                  FLUX_MSGF_STREAMING)))
         return errmsg_fail(err, errno, "stream '%s' cannot be opened: %s", s->name,
@@ -219,19 +241,22 @@ int stream_reader_open(flux_stream_t *s, const struct flux_stream_opts *opts, er
         if (flux_future_next(s->f) < 0)
             return errmsg_fail(err, ECANCELED, "stream '%s' was removed", s->name);
     }
+    s->counted = clock_now();
     return 0;
 }
 
 /* --- steps --- */
 
-/* Another instance of the module, which has got this reader's request, gives writers other numbers.
- * */
-static void renumber(flux_stream_t *s, const struct stream_members *ms)
+/* Note what the module says: who has gone.  Another instance of it, which has got this reader's
+ * request, gives writers and this reader other numbers. */
+static void note(flux_stream_t *s, const struct stream_members *ms)
 {
     struct stream_member m;
+    struct stream_gone g;
     json_t *item;
     size_t i;
 
+    s->id = ms->reader;
     json_array_foreach(ms->writers, i, item)
     {
         if (flux_schema_decode_json(&stream_member_schema, item, &m, NULL) == 0 &&
@@ -239,6 +264,48 @@ static void renumber(flux_stream_t *s, const struct stream_members *ms)
             strcmp(m.address, s->sources[m.rank].address) == 0)
             s->sources[m.rank].writer = m.writer;
     }
+    json_array_foreach(ms->gone, i, item)
+    {
+        if (flux_schema_decode_json(&stream_gone_schema, item, &g, NULL) < 0)
+            continue;
+        for (uint32_t k = 0; k < s->nsources; k++) {
+            if (s->sources[k].writer == g.writer && !s->sources[k].gone)
+                s->sources[k].gone = strdup(g.why);
+        }
+    }
+}
+
+/* Read what the module says within `seconds`.  0; -1: nothing, and errno is ETIMEDOUT if something
+ * may still come. */
+static int heard(flux_stream_t *s, double seconds)
+{
+    struct stream_members ms;
+
+    if (flux_future_wait(s->f, seconds) < 0)
+        return -1;
+    if (flux_rpc_get_struct(s->f, &stream_members_schema, &ms, NULL) == 0)
+        note(s, &ms);
+    if (flux_future_next(s->f) < 0) {
+        errno = ECANCELED;
+        return -1;
+    }
+    return 0;
+}
+
+/* Tell the module how far this reader is, if it is time for it. */
+static void report(flux_stream_t *s)
+{
+    double now = clock_now();
+
+    if (!s->f || now < s->counted + COUNT_SECONDS)
+        return;
+    s->counted = now;
+    while (heard(s, PEEK_SECONDS) == 0)
+        ;
+    s->took.name = s->name;
+    s->took.reader = s->id;
+    flux_future_destroy(flux_rpc_struct(s->h, "stream.took", &stream_took_schema, &s->took,
+                                        FLUX_NODEID_ANY, FLUX_MSGF_NORESPONSE));
 }
 
 /* What the module says about a writer that is gone; false: nothing. */
@@ -247,28 +314,11 @@ static bool why(flux_stream_t *s, const struct stream_source *src, errmsg_t *err
     double until = clock_now() + WHY_SECONDS;
     double left;
 
-    while ((left = until - clock_now()) > 0.) {
-        struct stream_members ms;
-        struct stream_gone g;
-        json_t *item;
-        size_t i;
-
-        if (flux_future_wait(s->f, left) < 0 ||
-            flux_rpc_get_struct(s->f, &stream_members_schema, &ms, NULL) < 0)
-            return false;
-        renumber(s, &ms);
-        json_array_foreach(ms.gone, i, item)
-        {
-            if (flux_schema_decode_json(&stream_gone_schema, item, &g, NULL) == 0 &&
-                g.writer == src->writer) {
-                errmsg_set(err, "stream '%s': %s", s->name, g.why);
-                return true;
-            }
-        }
-        if (flux_future_next(s->f) < 0)
-            return false;
-    }
-    return false;
+    while (!src->gone && (left = until - clock_now()) > 0. && heard(s, left) == 0)
+        ;
+    if (src->gone)
+        errmsg_set(err, "stream '%s': %s", s->name, src->gone);
+    return src->gone;
 }
 
 /* Give a source a head, or what follows it.  1; 0: nothing has come; -1. */
@@ -293,6 +343,7 @@ static int source_take(flux_stream_t *s, struct stream_source *src, int slot, er
 static int sources_wait(flux_stream_t *s, double seconds, errmsg_t *err)
 {
     struct pollfd *p = calloc(s->nsources, sizeof(*p));
+    double begin = clock_now();
     bool sleep = true;
 
     if (!p)
@@ -316,6 +367,7 @@ static int sources_wait(flux_stream_t *s, double seconds, errmsg_t *err)
             inlet_wake(s->sources[i].in);
     }
     free(p);
+    s->took.waited += clock_now() - begin;
     return 0;
 }
 
@@ -390,6 +442,7 @@ int flux_stream_begin_step(flux_stream_t *s, uint64_t which, double timeout, uin
         return errmsg_fail(err, ENOENT, "step %" PRIu64 " of stream '%s' cannot come any more",
                            which, s->name);
     s->begun = true;
+    s->took.steps++;
     if (step)
         *step = s->step;
     return 1;
@@ -402,6 +455,8 @@ int stream_reader_end(flux_stream_t *s, errmsg_t *err)
     s->begun = false;
     for (uint32_t i = 0; i < s->nsources; i++)
         release(&s->sources[i], HEAD);
+    s->took.step = s->step + 1;
+    report(s);
     return 0;
 }
 
@@ -471,5 +526,8 @@ int flux_stream_get(flux_stream_t *s, uint32_t writer, const char *var, const vo
                            "step %" PRIu64 " of stream '%s' has no variable '%.127s' of rank %u",
                            s->step, s->name, var, writer);
     *len = v->len;
-    return (*data = stream_reader_value(s, writer, v, err)) ? 0 : -1;
+    if (!(*data = stream_reader_value(s, writer, v, err)))
+        return -1;
+    stream_reader_asked(s, v->len, 0);
+    return 0;
 }

@@ -15,11 +15,20 @@ static const struct flux_field write_fields[] = {
 };
 const struct flux_schema stream_write_schema = FLUX_SCHEMA(struct stream_write, write_fields);
 
+static const struct flux_field demand_fields[] = {
+    FLUX_FIELD_U64(struct stream_demand, reader, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_STR(struct stream_demand, policy, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_BOOL(struct stream_demand, off, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+const struct flux_schema stream_demand_schema = FLUX_SCHEMA(struct stream_demand, demand_fields);
+
 static const struct flux_field written_fields[] = {
     FLUX_FIELD_U64(struct stream_written, writer, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U64(struct stream_written, step, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_BOOL(struct stream_written, paused, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_DOUBLE(struct stream_written, limit, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_ARRAY_OF(struct stream_written, readers, FLUX_FIELD_REQUIRED, &stream_demand_schema),
     FLUX_FIELD_END,
 };
 const struct flux_schema stream_written_schema = FLUX_SCHEMA(struct stream_written, written_fields);
@@ -30,6 +39,7 @@ static const struct flux_field count_fields[] = {
     FLUX_FIELD_U64(struct stream_count, step, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U64(struct stream_count, steps, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U64(struct stream_count, bytes, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stream_count, copied, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U64(struct stream_count, dropped, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U64(struct stream_count, queue, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_DOUBLE(struct stream_count, blocked, FLUX_FIELD_REQUIRED),
@@ -77,9 +87,64 @@ static const struct flux_field read_fields[] = {
     FLUX_FIELD_BOOL(struct stream_read, wait, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_STR(struct stream_read, place, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_BOOL(struct stream_read, far, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_STR(struct stream_read, host, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U32(struct stream_read, pid, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_STR(struct stream_read, policy, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_STR(struct stream_read, onoff, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_END,
 };
 const struct flux_schema stream_read_schema = FLUX_SCHEMA(struct stream_read, read_fields);
+
+static const struct flux_field took_fields[] = {
+    FLUX_FIELD_STR(struct stream_took, name, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stream_took, reader, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stream_took, step, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stream_took, steps, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stream_took, asked, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stream_took, copied, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_DOUBLE(struct stream_took, waited, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+const struct flux_schema stream_took_schema = FLUX_SCHEMA(struct stream_took, took_fields);
+
+static const struct flux_field policy_fields[] = {
+    FLUX_FIELD_STR(struct stream_policy, name, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stream_policy, reader, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_STR(struct stream_policy, policy, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+const struct flux_schema stream_policy_schema = FLUX_SCHEMA(struct stream_policy, policy_fields);
+
+static const struct flux_field switch_fields[] = {
+    FLUX_FIELD_STR(struct stream_switch, name, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_BOOL(struct stream_switch, on, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+const struct flux_schema stream_switch_schema = FLUX_SCHEMA(struct stream_switch, switch_fields);
+
+static const struct flux_field reader_fields[] = {
+    FLUX_FIELD_U64(struct stream_reader, reader, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U32(struct stream_reader, rank, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_STR(struct stream_reader, host, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U32(struct stream_reader, pid, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_STR(struct stream_reader, policy, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_STR(struct stream_reader, onoff, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_BOOL(struct stream_reader, off, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stream_reader, step, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stream_reader, lag, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stream_reader, steps, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stream_reader, asked, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stream_reader, copied, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_DOUBLE(struct stream_reader, waited, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+const struct flux_schema stream_reader_schema = FLUX_SCHEMA(struct stream_reader, reader_fields);
+
+static const struct flux_field readers_fields[] = {
+    FLUX_FIELD_ARRAY_OF(struct stream_readers, readers, FLUX_FIELD_REQUIRED, &stream_reader_schema),
+    FLUX_FIELD_END,
+};
+const struct flux_schema stream_readers_schema = FLUX_SCHEMA(struct stream_readers, readers_fields);
 
 static const struct flux_field member_fields[] = {
     FLUX_FIELD_U64(struct stream_member, writer, FLUX_FIELD_REQUIRED),
@@ -105,6 +170,8 @@ static const struct flux_field members_fields[] = {
     FLUX_FIELD_U32(struct stream_members, size, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_ARRAY_OF(struct stream_members, writers, FLUX_FIELD_REQUIRED, &stream_member_schema),
     FLUX_FIELD_ARRAY_OF(struct stream_members, gone, FLUX_FIELD_REQUIRED, &stream_gone_schema),
+    FLUX_FIELD_U64(struct stream_members, reader, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_BOOL(struct stream_members, off, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_END,
 };
 const struct flux_schema stream_members_schema = FLUX_SCHEMA(struct stream_members, members_fields);
@@ -117,8 +184,11 @@ static const struct flux_field item_fields[] = {
     FLUX_FIELD_U64(struct stream_item, step, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U64(struct stream_item, steps, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U64(struct stream_item, bytes, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stream_item, copied, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stream_item, asked, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U64(struct stream_item, dropped, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U64(struct stream_item, queue, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stream_item, lag, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_DOUBLE(struct stream_item, blocked, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_DOUBLE(struct stream_item, held, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_DOUBLE(struct stream_item, rate, FLUX_FIELD_REQUIRED),
@@ -149,8 +219,8 @@ const struct flux_method stream_methods[] = {
      .request = &stream_write_schema,
      .response = &stream_written_schema,
      .what = "a process begins to write a stream, and does so until it cancels the request or is "
-             "gone; another response whenever the stream is paused, resumed or throttled; ends "
-             "with ECANCELED when the stream is removed"},
+             "gone; another response whenever the stream is paused, resumed or throttled, or the "
+             "policy of a reader changes; ends with ECANCELED when the stream is removed"},
     {.topic = "stream.count",
      .flags = FLUX_METHOD_NORESPONSE,
      .request = &stream_count_schema,
@@ -170,6 +240,18 @@ const struct flux_method stream_methods[] = {
      .what = "a process begins to read a stream: its writers, and then each change; wait: also "
              "those of a stream that nobody writes yet, else ENOENT; ends with ECANCELED when the "
              "stream is removed"},
+    {.topic = "stream.took",
+     .flags = FLUX_METHOD_NORESPONSE,
+     .request = &stream_took_schema,
+     .what = "how far a reader is, at most once a second"},
+    {.topic = "stream.readers",
+     .request = &stream_name_schema,
+     .response = &stream_readers_schema,
+     .what = "all readers of a stream, in the order in which they have come"},
+    {.topic = "stream.policy",
+     .request = &stream_policy_schema,
+     .gives = "none",
+     .what = "change the policy of a reader"},
     {.topic = "stream.list",
      .response = &stream_list_schema,
      .what = "all streams that have a writer or a reader, by name"},

@@ -23,8 +23,17 @@ struct stream_written {
     uint64_t step;   /* that it begins with */
     bool paused;     /* no step is to be published */
     double limit;    /* steps a second that may be; 0: any number */
+    json_t *readers; /* whose policy is not the one with which they have come */
 };
 extern const struct flux_schema stream_written_schema;
+
+/* What a reader wants now. */
+struct stream_demand {
+    uint64_t reader;
+    const char *policy;
+    bool off; /* no steps are offered */
+};
+extern const struct flux_schema stream_demand_schema;
 
 /* How far a writer is. */
 struct stream_count {
@@ -33,6 +42,7 @@ struct stream_count {
     uint64_t step; /* the next */
     uint64_t steps;
     uint64_t bytes;
+    uint64_t copied; /* of these; the others were made in their place */
     uint64_t dropped;
     uint64_t queue; /* bytes that readers have not released */
     double blocked; /* seconds */
@@ -73,8 +83,60 @@ struct stream_read {
     bool wait; /* for the first writer */
     const char *place;
     bool far; /* the way of readers of other places, whatever the place is */
+    const char *host;
+    uint32_t pid;
+    const char *policy; /* or "group:" and the name of a group */
+    const char *onoff;  /* name of the switch that turns it on and off; "": none */
 };
 extern const struct flux_schema stream_read_schema;
+
+/* How far a reader is. */
+struct stream_took {
+    const char *name;
+    uint64_t reader;
+    uint64_t step;   /* all before it are released */
+    uint64_t steps;  /* that it has begun */
+    uint64_t asked;  /* bytes of values and boxes */
+    uint64_t copied; /* of these; the others were used in their place */
+    double waited;   /* seconds, for steps */
+};
+extern const struct flux_schema stream_took_schema;
+
+struct stream_policy {
+    const char *name;
+    uint64_t reader;
+    const char *policy;
+};
+extern const struct flux_schema stream_policy_schema;
+
+/* The event stream.switch. */
+struct stream_switch {
+    const char *name;
+    bool on;
+};
+extern const struct flux_schema stream_switch_schema;
+
+struct stream_reader {
+    uint64_t reader;
+    uint32_t rank; /* of its broker */
+    const char *host;
+    uint32_t pid;
+    const char *policy;
+    const char *onoff;
+    bool off;
+    uint64_t step;
+    uint64_t lag; /* steps that it is behind the writers */
+    uint64_t steps;
+    uint64_t asked;
+    uint64_t copied;
+    double waited;
+};
+extern const struct flux_schema stream_reader_schema;
+
+struct stream_readers {
+    json_t *readers;
+};
+extern const struct flux_schema stream_readers_schema;
 
 struct stream_member {
     uint64_t writer;
@@ -99,6 +161,8 @@ struct stream_members {
     uint32_t size;   /* processes that write the stream together */
     json_t *writers; /* that have joined */
     json_t *gone;    /* that have left */
+    uint64_t reader; /* number of this reader, among those of all streams */
+    bool off;        /* it is turned off */
 };
 extern const struct flux_schema stream_members_schema;
 
@@ -110,8 +174,11 @@ struct stream_item {
     uint64_t step;
     uint64_t steps;
     uint64_t bytes;
+    uint64_t copied; /* by writers and readers */
+    uint64_t asked;
     uint64_t dropped;
     uint64_t queue;
+    uint64_t lag; /* of the slowest reader */
     double blocked;
     double held;
     double rate; /* steps a second, of the fastest writer */

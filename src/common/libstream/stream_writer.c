@@ -30,6 +30,29 @@
 #define LISTEN_SECONDS 0.1
 #define PEEK_SECONDS 1e-6 /* to read what has come */
 
+/* The policies of readers, as the module says. */
+static void readers_want(flux_stream_t *s, json_t *readers)
+{
+    struct knock_want *wants = calloc(json_array_size(readers) + 1, sizeof(*wants));
+    json_t *item;
+    size_t n = 0;
+    size_t i;
+
+    json_array_foreach(readers, i, item)
+    {
+        struct stream_demand w;
+
+        if (wants && flux_schema_decode_json(&stream_demand_schema, item, &w, NULL) == 0 &&
+            knock_policy_parse(&wants[n], w.policy, NULL) == 0) {
+            wants[n].reader = w.reader;
+            wants[n++].off = w.off;
+        }
+    }
+    if (wants)
+        outlet_set_wants(s->out, wants, n);
+    free(wants);
+}
+
 int stream_writer_open(flux_stream_t *s, const struct flux_stream_opts *opts, errmsg_t *err)
 {
     unsigned char key[KNOCK_KEY_LEN];
@@ -72,6 +95,7 @@ int stream_writer_open(flux_stream_t *s, const struct flux_stream_opts *opts, er
     s->step = out.step;
     s->paused = out.paused;
     s->limit = out.limit;
+    readers_want(s, out.readers);
     s->counted = s->listened = clock_now();
     if (flux_future_next(s->f) < 0)
         return errmsg_fail(err, ECANCELED, "stream '%s' was removed", s->name);
@@ -127,6 +151,7 @@ static void count(flux_stream_t *s)
     outlet_get_stats(s->out, &st);
     c.steps = st.steps;
     c.bytes = st.bytes;
+    c.copied = s->copied;
     c.dropped = st.dropped;
     c.queue = st.live;
     c.blocked = st.blocked;
@@ -137,7 +162,7 @@ static void count(flux_stream_t *s)
 
 void stream_writer_close(flux_stream_t *s)
 {
-    if (s->id > 0)
+    if (s->out && s->id > 0)
         count(s);
     outlet_destroy(s->out);
     block_destroy(s->vars);
@@ -166,6 +191,7 @@ static int heard(flux_stream_t *s, double seconds, errmsg_t *err)
             if (s->limit != w.limit)
                 s->due = 0.;
             s->limit = w.limit;
+            readers_want(s, w.readers);
         }
         if (flux_future_next(s->f) < 0)
             break;
@@ -231,7 +257,7 @@ static int begin(flux_stream_t *s, uint64_t size, double timeout, void **buf, er
     double until = timeout < 0. ? INFINITY : clock_now() + timeout;
     double left = timeout < 0. ? INFINITY : timeout;
 
-    while (outlet_begin(s->out, s->step, size, left < COUNT_SECONDS ? left : COUNT_SECONDS, buf,
+    while (outlet_begin(s->out, s->step, size, left < LISTEN_SECONDS ? left : LISTEN_SECONDS, buf,
                         err) < 0) {
         if (errno != ETIMEDOUT || report(s, err) < 0)
             return -1;
@@ -276,8 +302,10 @@ int flux_stream_place(flux_stream_t *s, double timeout, errmsg_t *err)
     for (size_t i = 0; i < block_count(s->vars); i++) {
         const struct block_var *v = block_at(s->vars, i);
 
-        if (v->len > 0 && s->values[i])
+        if (v->len > 0 && s->values[i]) {
             memcpy(s->placed + v->off, s->values[i], v->len);
+            s->copied += v->len;
+        }
     }
     return 0;
 }

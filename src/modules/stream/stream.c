@@ -15,20 +15,22 @@
  *
  * Invariants:
  *  1. A stream exists as long as it has a writer or a reader.
- *  2. Writers are numbered across all streams, so that a number never means another writer as long
- *     as the module runs, and the list of a stream is in the order of its numbers: a reader has
- *     been told of exactly the writers up to `seen`.
+ *  2. Writers and readers are numbered across all streams, so that a number never means another
+ *     writer as long as the module runs, and the list of a stream is in the order of its numbers: a
+ *     reader has been told of exactly the writers up to `seen`.
  *  3. No two writers of a stream have the same rank, and all agree about `size`.
  *  4. Writers that join a stream that has none form a group.  Each rank of it that joins for the
  *     first time begins with the same step, `begin`, however far the others are; one that was there
  *     before, with one that is larger than all that were counted.  `begin` is larger than all that
  *     groups before it have counted, as long as the stream exists.
- *  5. Every writer has been told whether the stream is paused, and its limit, by the last response
- *     to its request.
+ *  5. Every writer has been told whether the stream is paused, its limit, and what those readers
+ *     want that do not want any longer what they have come with, by the last response to its
+ *     request.
  *
  * A reload leaves requests unanswered, so that the next instance gets them, numbers the writers
  * anew, and tells them and readers so; it learns the steps with the next counts, and takes 0 for
- * the one with which a group has begun; formats, pauses and limits are forgotten.
+ * the one with which a group has begun; formats, pauses, limits, changed policies, and which
+ * switches are on, are forgotten.
  *
  * Failure: a client that disconnects, or whose broker is lost (event overlay.down), leaves all its
  * streams; readers are told which writer that was, and why.  A lack of memory while a reader is
@@ -43,82 +45,17 @@
 
 #include "libflux/cancel_wire.h"
 #include "libflux/module.h"
-#include "libidset/idset.h"
-#include "libservice/claim.h"
-#include "libservice/session.h"
 #include "libservice/setup.h"
 #include "libstream/far_key.h"
-#include "libstream/stream_wire.h"
 #include "libutil/hex.h"
-#include "libutil/hmap.h"
 #include "libutil/invariant.h"
-#include "libutil/list.h"
+#include "registry.h"
 
-#define NAME_MAX_LEN 128
-#define PLACE_MAX_LEN 255 /* bytes of a host, an address, a key */
 #define FORMAT_MAX_LEN ((size_t)512 * 1024)
 #define STREAMS_MAX 16384
-#define GRANT_SECONDS 120 /* that a reader has to connect to a writer elsewhere */
 #define LIMIT_MIN 1e-6 /* steps a second */
 #define LIMIT_MAX 1e9
 #define MEMBERS_MAX 65536 /* writers and readers, of all streams */
-
-struct ctx {
-    flux_t *h;
-    flux_handlers_t *handlers;
-    session_t *session;
-    struct claims *claims;
-    hmap_t *streams; /* by name */
-    struct list_node dirty;
-    flux_watcher_t *defer;
-    uint64_t writers;
-    uint64_t readers;
-    uint64_t opened;
-    uint64_t last;    /* number of the last writer that joined any stream, */
-    uint64_t granted; /* and of the last reader */
-};
-
-struct stream {
-    struct ctx *ctx;
-    char *name;
-    char *format; /* of the group; NULL: not defined yet */
-    uint32_t size;
-    struct list_node writers;
-    struct list_node readers;
-    uint64_t last;   /* number of the last writer that joined */
-    uint64_t begin;  /* the step with which the group has begun */
-    idset_t *joined; /* ranks of it that have joined, ever */
-    uint64_t step;   /* larger than all that were counted */
-    bool paused;     /* what writers are told: see stream_written */
-    double limit;
-    struct list_node dirty; /* in ctx.dirty while readers have to be told */
-    json_t *gone;           /* of stream_gone: those that left in this pass */
-};
-
-struct writer {
-    struct list_node node; /* in stream.writers */
-    struct claim claim;
-    struct stream *s;
-    flux_msg_t *req;
-    uint64_t id;
-    struct stream_member at; /* for readers of its place; its strings belong to it */
-    char *place;
-    char *far; /* where readers of other places connect */
-    struct stream_count count;
-    double counted; /* when; 0: never */
-    double rate;
-};
-
-struct reader {
-    struct list_node node; /* in stream.readers */
-    struct claim claim;
-    struct stream *s;
-    flux_msg_t *req;
-    uint64_t seen; /* the last writer that it was told of */
-    uint64_t id;
-    char *place;
-    bool far; /* it goes the way of other places anyway */
-};
 
 /* --- streams --- */
 
@@ -135,7 +72,7 @@ static void stream_free(void *val)
 }
 
 /* The stream of this name, made if it is new.  NULL after answering the request. */
-static struct stream *stream_for(struct ctx *ctx, const flux_msg_t *req, const char *name)
+struct stream *registry_open(struct ctx *ctx, const flux_msg_t *req, const char *name)
 {
     struct stream *s = hmap_get(ctx->streams, name);
     size_t len = strlen(name);
@@ -174,14 +111,14 @@ nomem:
 }
 
 /* Forget a stream that nobody uses. */
-static void stream_unused(struct stream *s)
+void registry_unused(struct stream *s)
 {
     if (list_empty(&s->writers) && list_empty(&s->readers))
         hmap_del(s->ctx->streams, s->name);
 }
 
 /* Readers have to be told something. */
-static void stream_changed(struct stream *s)
+void registry_changed(struct stream *s)
 {
     if (list_empty(&s->dirty))
         list_append(&s->ctx->dirty, &s->dirty);
@@ -189,7 +126,7 @@ static void stream_changed(struct stream *s)
 }
 
 /* The stream that a request is about, or NULL after answering it. */
-static struct stream *stream_find(struct ctx *ctx, const flux_msg_t *req, const char *name)
+struct stream *registry_find(struct ctx *ctx, const flux_msg_t *req, const char *name)
 {
     struct stream *s = hmap_get(ctx->streams, name);
 
@@ -225,7 +162,7 @@ static void writer_remove(struct writer *w, const char *why)
     claim_drop(s->ctx->claims, &w->claim);
     list_remove(&w->node);
     s->ctx->writers--;
-    stream_changed(s);
+    registry_changed(s);
     writer_free(w);
 }
 
@@ -237,7 +174,7 @@ static void writer_gone(struct claim *c, bool canceled)
     flux_respond_error(s->ctx->h, w->req, ENODATA, "stream '%s' %s", s->name,
                        claim_gone_why(canceled));
     writer_remove(w, canceled ? "has closed its end" : "has died");
-    stream_unused(s);
+    registry_unused(s);
 }
 
 /* -1 after answering the request. */
@@ -334,8 +271,8 @@ static struct writer *writer_create(struct stream *s, const flux_msg_t *req,
 }
 
 /* A response that is followed by others.  -1: the request was answered with ENOMEM. */
-static int respond_more(flux_t *h, const flux_msg_t *req, const struct flux_schema *desc,
-                        const void *in)
+int registry_respond_more(flux_t *h, const flux_msg_t *req, const struct flux_schema *desc,
+                          const void *in)
 {
     char *json = flux_schema_encode(desc, in);
 
@@ -350,12 +287,24 @@ static int respond_more(flux_t *h, const flux_msg_t *req, const struct flux_sche
 /* Tell a writer what it may do.  -1: its request was answered with an error. */
 static int writer_tell(struct writer *w)
 {
-    struct stream_written out = {w->id, w->count.step, w->s->paused, w->s->limit};
+    struct stream_written out = {w->id, w->count.step, w->s->paused, w->s->limit, json_array()};
+    int rc;
 
-    return respond_more(w->s->ctx->h, w->req, &stream_written_schema, &out);
+    LIST_FOREACH(it, &w->s->readers)
+    {
+        struct reader *r = list_entry(it, struct reader, node);
+        struct stream_demand want = {r->id, r->policy, r->off};
+
+        if (r->changed)
+            json_array_append_new(out.readers,
+                                  flux_schema_encode_json(&stream_demand_schema, &want));
+    }
+    rc = registry_respond_more(w->s->ctx->h, w->req, &stream_written_schema, &out);
+    json_decref(out.readers);
+    return rc;
 }
 
-static void writers_tell(struct stream *s)
+void registry_writers_tell(struct stream *s)
 {
     LIST_FOREACH_SAFE(it, tmp, &s->writers)
     {
@@ -376,17 +325,17 @@ static void write_cb(flux_t *h, const flux_msg_t *req, void *arg)
 
     if (flux_request_decode(h, req, &stream_write_schema, &in, &owner) < 0)
         return;
-    if (write_check(ctx, req, &in) == 0 && (s = stream_for(ctx, req, in.name))) {
+    if (write_check(ctx, req, &in) == 0 && (s = registry_open(ctx, req, in.name))) {
         if (write_fits(s, req, &in) < 0)
             ;
         else if (!(w = writer_create(s, req, &in)))
             flux_respond_error(h, req, ENOMEM, "out of memory for stream '%s'", s->name);
         else {
-            stream_changed(s);
+            registry_changed(s);
             if (writer_tell(w) < 0)
                 writer_remove(w, "has died");
         }
-        stream_unused(s);
+        registry_unused(s);
     }
     json_decref(owner);
 }
@@ -414,7 +363,7 @@ static void count_cb(flux_t *h, const flux_msg_t *req, void *arg)
 
     if (flux_request_decode(h, req, &stream_count_schema, &in, &owner) < 0)
         return;
-    if ((s = stream_find(ctx, req, in.name)) && (w = writer_find(s, in.writer))) {
+    if ((s = registry_find(ctx, req, in.name)) && (w = writer_find(s, in.writer))) {
         if (w->counted > 0. && now > w->counted && in.steps >= w->count.steps)
             w->rate = (double)(in.steps - w->count.steps) / (now - w->counted);
         w->counted = now;
@@ -426,85 +375,7 @@ static void count_cb(flux_t *h, const flux_msg_t *req, void *arg)
     json_decref(owner);
 }
 
-/* --- readers --- */
-
-static void reader_free(struct reader *r)
-{
-    claim_drop(r->s->ctx->claims, &r->claim);
-    list_remove(&r->node);
-    r->s->ctx->readers--;
-    flux_msg_destroy(r->req);
-    free(r->place);
-    free(r);
-}
-
-static void reader_gone(struct claim *c, bool canceled)
-{
-    struct reader *r = list_entry(c, struct reader, claim);
-    struct stream *s = r->s;
-
-    flux_respond_error(s->ctx->h, r->req, ENODATA, "stream '%s' %s", s->name,
-                       claim_gone_why(canceled));
-    reader_free(r);
-    stream_unused(s);
-}
-
-/* What a reader is told of a writer: where it is, and what the reader shows there. */
-static json_t *member_encode(const struct reader *r, const struct writer *w)
-{
-    struct far_grant g = {.stream = r->s->name, .reader = r->id};
-    unsigned char key[FAR_KEY_LEN];
-    unsigned char secret[FAR_KEY_LEN];
-    char digits[2 * FAR_KEY_LEN + 1];
-    struct stream_member m = w->at;
-
-    if (!r->far && strcmp(r->place, w->place) == 0)
-        return flux_schema_encode_json(&stream_member_schema, &m);
-    g.expires = (uint64_t)flux_reactor_wall(flux_get_reactor(r->s->ctx->h)) + GRANT_SECONDS;
-    hex_decode(key, w->at.key, sizeof(key));
-    far_key_grant(secret, key, &g);
-    *hex_encode(digits, secret, sizeof(secret)) = '\0';
-    m.address = w->far;
-    m.key = digits;
-    m.far = true;
-    m.reader = g.reader;
-    m.expires = g.expires;
-    return flux_schema_encode_json(&stream_member_schema, &m);
-}
-
-/* Tell a reader what is new to it.  -1: it has no request any more. */
-static int reader_tell(struct reader *r)
-{
-    struct stream *s = r->s;
-    struct stream_members out = {s->size, json_array(), json_array()};
-    struct list_node *it = &s->writers;
-    json_t *gone;
-    size_t i;
-    int rc = out.writers && out.gone ? 0 : -1;
-
-    while (it->prev != &s->writers && list_entry(it->prev, struct writer, node)->id > r->seen)
-        it = it->prev;
-    for (; rc == 0 && it != &s->writers; it = it->next) {
-        json_t *o = member_encode(r, list_entry(it, struct writer, node));
-
-        rc = o ? json_array_append_new(out.writers, o) : -1;
-    }
-    json_array_foreach(s->gone, i, gone)
-    {
-        if (rc == 0 && (uint64_t)json_integer_value(json_object_get(gone, "writer")) <= r->seen)
-            rc = json_array_append(out.gone, gone);
-    }
-    INVARIANT(2, r->seen <= s->last);
-    r->seen = s->last;
-    if (rc < 0)
-        flux_respond_error(s->ctx->h, r->req, ENOMEM, "out of memory to tell who writes '%s'",
-                           s->name);
-    else if (json_array_size(out.writers) + json_array_size(out.gone) > 0)
-        rc = respond_more(s->ctx->h, r->req, &stream_members_schema, &out);
-    json_decref(out.writers);
-    json_decref(out.gone);
-    return rc;
-}
+/* --- changes --- */
 
 static void defer_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
 {
@@ -519,49 +390,12 @@ static void defer_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *ar
         {
             struct reader *rd = list_entry(it, struct reader, node);
 
-            if (reader_tell(rd) < 0)
-                reader_free(rd);
+            if (readers_tell(rd) < 0)
+                readers_free(rd);
         }
         json_array_clear(s->gone);
-        stream_unused(s);
+        registry_unused(s);
     }
-}
-
-static void read_cb(flux_t *h, const flux_msg_t *req, void *arg)
-{
-    struct ctx *ctx = arg;
-    struct stream_read in;
-    struct stream *s;
-    struct reader *r;
-    json_t *owner;
-
-    if (flux_request_decode(h, req, &stream_read_schema, &in, &owner) < 0)
-        return;
-    s = hmap_get(ctx->streams, in.name);
-    if (!flux_msg_has_flag(req, FLUX_MSGF_STREAMING))
-        flux_respond_error(h, req, EPROTO, "stream.read must be a streaming request");
-    else if (!in.wait && (!s || list_empty(&s->writers)))
-        flux_respond_error(h, req, ENOENT, "nobody writes a stream '%.128s'", in.name);
-    else if ((s = stream_for(ctx, req, in.name))) {
-        if (!(r = calloc(1, sizeof(*r))) || !(r->place = strdup(in.place)) ||
-            claim_take(ctx->claims, &r->claim, req, reader_gone) < 0) {
-            if (r)
-                free(r->place);
-            free(r);
-            flux_respond_error(h, req, ENOMEM, "out of memory for stream '%s'", s->name);
-        } else {
-            r->s = s;
-            r->req = flux_msg_incref(req);
-            r->id = ++ctx->granted;
-            r->far = in.far;
-            list_append(&s->readers, &r->node);
-            ctx->readers++;
-            ctx->opened++;
-            stream_changed(s);
-        }
-        stream_unused(s);
-    }
-    json_decref(owner);
 }
 
 /* --- formats, list, removal --- */
@@ -579,7 +413,7 @@ static void define_cb(flux_t *h, const flux_msg_t *req, void *arg)
     if (strlen(in.format) > FORMAT_MAX_LEN)
         flux_respond_error(h, req, E2BIG, "stream '%.128s': the format has more than %zu bytes",
                            in.name, FORMAT_MAX_LEN);
-    else if ((s = stream_find(ctx, req, in.name))) {
+    else if ((s = registry_find(ctx, req, in.name))) {
         if (!(format = strdup(in.format)))
             flux_respond_error(h, req, ENOMEM, "out of memory for stream '%s'", s->name);
         else {
@@ -601,7 +435,7 @@ static void format_cb(flux_t *h, const flux_msg_t *req, void *arg)
 
     if (flux_request_decode(h, req, &stream_name_schema, &in, &owner) < 0)
         return;
-    if ((s = stream_find(ctx, req, in.name))) {
+    if ((s = registry_find(ctx, req, in.name))) {
         out.format = s->format;
         if (!s->format)
             flux_respond_error(h, req, ENODATA, "the writers of stream '%s' have not defined it",
@@ -619,7 +453,13 @@ static json_t *item_encode(struct stream *s)
 
     LIST_FOREACH(n, &s->readers)
     {
+        const struct reader *r = list_entry(n, struct reader, node);
+
         it.readers++;
+        it.asked += r->took.asked;
+        it.copied += r->took.copied;
+        if (!r->off && it.lag < readers_lag(r))
+            it.lag = readers_lag(r);
     }
     LIST_FOREACH(n, &s->writers)
     {
@@ -629,6 +469,7 @@ static json_t *item_encode(struct stream *s)
         if (it.steps < w->count.steps)
             it.steps = w->count.steps;
         it.bytes += w->count.bytes;
+        it.copied += w->count.copied;
         it.dropped += w->count.dropped;
         it.queue += w->count.queue;
         it.blocked += w->count.blocked;
@@ -681,11 +522,11 @@ static void pause_cb(flux_t *h, const flux_msg_t *req, void *arg)
 
     if (flux_request_decode(h, req, &stream_pause_schema, &in, &owner) < 0)
         return;
-    if ((s = stream_find(ctx, req, in.name))) {
+    if ((s = registry_find(ctx, req, in.name))) {
         s->paused = in.paused;
-        writers_tell(s);
+        registry_writers_tell(s);
         flux_respond(h, req, NULL);
-        stream_unused(s);
+        registry_unused(s);
     }
     json_decref(owner);
 }
@@ -702,11 +543,11 @@ static void throttle_cb(flux_t *h, const flux_msg_t *req, void *arg)
     if (!(in.limit >= 0.) || (in.limit > 0. && in.limit < LIMIT_MIN) || in.limit > LIMIT_MAX)
         flux_respond_error(h, req, EINVAL, "the limit of a stream is 0, or %g to %g steps a second",
                            LIMIT_MIN, LIMIT_MAX);
-    else if ((s = stream_find(ctx, req, in.name))) {
+    else if ((s = registry_find(ctx, req, in.name))) {
         s->limit = in.limit;
-        writers_tell(s);
+        registry_writers_tell(s);
         flux_respond(h, req, NULL);
-        stream_unused(s);
+        registry_unused(s);
     }
     json_decref(owner);
 }
@@ -720,13 +561,13 @@ static void remove_cb(flux_t *h, const flux_msg_t *req, void *arg)
 
     if (flux_request_decode(h, req, &stream_name_schema, &in, &owner) < 0)
         return;
-    if ((s = stream_find(ctx, req, in.name))) {
+    if ((s = registry_find(ctx, req, in.name))) {
         LIST_FOREACH_SAFE(it, tmp, &s->readers)
         {
             struct reader *r = list_entry(it, struct reader, node);
 
             flux_respond_error(h, r->req, ECANCELED, "stream '%s' was removed", s->name);
-            reader_free(r);
+            readers_free(r);
         }
         LIST_FOREACH_SAFE(it, tmp, &s->writers)
         {
@@ -735,7 +576,7 @@ static void remove_cb(flux_t *h, const flux_msg_t *req, void *arg)
             flux_respond_error(h, w->req, ECANCELED, "stream '%s' was removed", s->name);
             writer_remove(w, "was removed");
         }
-        stream_unused(s);
+        registry_unused(s);
         flux_respond(h, req, NULL);
     }
     json_decref(owner);
@@ -783,7 +624,11 @@ static const struct flux_handler handlers[] = {
     {FLUX_MSG_REQUEST, "stream.count", count_cb, 0},
     {FLUX_MSG_REQUEST, "stream.define", define_cb, 0},
     {FLUX_MSG_REQUEST, "stream.format", format_cb, 0},
-    {FLUX_MSG_REQUEST, "stream.read", read_cb, 0},
+    {FLUX_MSG_REQUEST, "stream.read", readers_read_cb, 0},
+    {FLUX_MSG_REQUEST, "stream.took", readers_took_cb, 0},
+    {FLUX_MSG_REQUEST, "stream.readers", readers_list_cb, 0},
+    {FLUX_MSG_REQUEST, "stream.policy", readers_policy_cb, 0},
+    {FLUX_MSG_EVENT, "stream.switch", readers_switch_cb, 0},
     {FLUX_MSG_REQUEST, "stream.list", list_cb, 0},
     {FLUX_MSG_REQUEST, "stream.pause", pause_cb, 0},
     {FLUX_MSG_REQUEST, "stream.throttle", throttle_cb, 0},
@@ -806,7 +651,7 @@ static void mod_fini(flux_t *h, void *arg)
 
         LIST_FOREACH_SAFE(it, tmp, &s->readers)
         {
-            reader_free(list_entry(it, struct reader, node));
+            readers_free(list_entry(it, struct reader, node));
         }
         LIST_FOREACH_SAFE(it, tmp, &s->writers)
         {
@@ -815,6 +660,8 @@ static void mod_fini(flux_t *h, void *arg)
     }
     session_destroy(ctx->session);
     flux_watcher_destroy(ctx->defer);
+    flux_future_destroy(ctx->events);
+    hmap_destroy(ctx->on);
     hmap_destroy(ctx->streams);
     claims_destroy(ctx->claims);
     flux_handlers_remove(ctx->handlers);
@@ -831,10 +678,12 @@ static int mod_init(flux_t *h, int argc, char **argv, void **out, errmsg_t *err)
         return errmsg_fail(err, ENOMEM, "out of memory");
     ctx->h = h;
     list_init(&ctx->dirty);
-    if (!(ctx->streams = hmap_create_str(stream_free)) || !(ctx->claims = claims_create()) ||
+    if (!(ctx->streams = hmap_create_str(stream_free)) || !(ctx->on = hmap_create_str(NULL)) ||
+        !(ctx->claims = claims_create()) ||
         !(ctx->defer = flux_defer_create(flux_get_reactor(h), defer_cb, ctx)) ||
         !(ctx->handlers = flux_handlers_add(h, handlers, ctx)) ||
-        !(ctx->session = session_create(h, &session_ops, ctx))) {
+        !(ctx->session = session_create(h, &session_ops, ctx)) ||
+        !(ctx->events = flux_event_subscribe(h, "stream.switch"))) {
         mod_fini(h, ctx);
         return errmsg_fail(err, ENOMEM, "out of memory");
     }

@@ -596,6 +596,7 @@ class Handle:
         max_bytes: int = 0,
         group: Optional[str] = None,
         key: Optional[str] = None,
+        switch: Optional[str] = None,
         timeout: Optional[float] = 30.0,
         transport: Optional[str] = None,
         secure: Optional[bool] = None,
@@ -606,11 +607,19 @@ class Handle:
         "drop-newest", "latest" or "sample:K". `depth`, `max_bytes`: steps in the queue, and their
         bytes if they are more than 2. 0 is the default of flux-stream(3). `group`: each step goes to
         one member of it, and to another one if that member does not end it; `key`: the variable of
-        which steps with equal values are in order. `transport`, `secure`: as of a writer.
+        which steps with equal values are in order. `switch`: steps come only while it is on
+        (`stream_switch()`). `transport`, `secure`: as of a writer.
         """
         options = {"policy": policy, "depth": depth, "bytes": max_bytes, "timeout": timeout}
-        options.update(group=group, key=key, transport=transport, secure=secure)
+        options.update(group=group, key=key, onoff=switch, transport=transport, secure=secure)
         return StreamReader(self, name, options)
+
+    def stream_switch(self, name: str, on: bool) -> None:
+        """Turn readers on or off that have named a switch, in all streams."""
+        self._check()
+        err = ffi.new("errmsg_t *")
+        if lib.flux_stream_switch(self._h, _c.text(name, "the name"), on, err) < 0:
+            fail_with(err)
 
     @property
     def jobs(self) -> Jobs:

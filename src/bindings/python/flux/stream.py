@@ -66,7 +66,8 @@ class _Stream:
         handle._check()
         err = ffi.new("errmsg_t *")
         secure = options.pop("secure")
-        texts = {name: options.pop(name, None) for name in ("policy", "group", "key", "transport")}
+        names = ("policy", "group", "key", "onoff", "transport")
+        texts = {name: options.pop(name, None) for name in names}
         texts["secure"] = None if secure is None else "yes" if secure else "no"
         timeout = options["timeout"]
         # 0 would be the default of libstream.
