@@ -1,15 +1,13 @@
 /* inlet_far.c - the reader's end of a stream whose writer is on another host.
  *
- * The messages are those of doc/stream-format.rst.  Each step has a place in memory of this
- * process, as large as the step, of which only what has come is ever touched: so a variable is
- * where it would be in the writer's memory.  Places are used again, which spares the kernel to
- * clear their pages.
+ * The messages are those of doc/stream-format.rst; inlet_far_io.c reads and sends them.  Each step
+ * has a place in memory of this process, as large as the step, of which only what has come is ever
+ * touched: so a variable is where it would be in the writer's memory.  Places are used again, which
+ * spares the kernel to clear their pages.
  *
  * Where the policy of the queue takes no step back once it was offered, the writer announces steps
  * as they come, and they wait here.  Else (`asks`) this end asks for each one when it needs it, so
  * that the writer can still take back those that wait.
- *
- * What comes is read into a buffer; what is large, from there on, straight to where it belongs.
  *
  * Invariants:
  *  1. steps[number % LANE_SLOTS] is the step of this number, announced and not released.  Those in
@@ -30,75 +28,14 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "libstream/block.h"
-#include "libstream/copy.h"
-#include "libstream/extent.h"
 #include "libstream/far_addr.h"
-#include "libstream/far_link.h"
-#include "libstream/far_msg.h"
-#include "libstream/inlet_far.h"
-#include "libstream/lane.h"
+#include "libstream/inlet_far_private.h"
 #include "libutil/clock.h"
 #include "libutil/invariant.h"
-#include "libutil/list.h"
 
 #define SPACE ((uint64_t)16 << 30)
 #define SPACE_LEAST ((uint64_t)64 << 20)
-#define BUFFER 65536
-#define ANSWER_SECONDS 60. /* without a byte of an answer */
-#define TAKE_SECONDS 0.1   /* that inlet_far_take() waits for an answer, at most */
-
-struct step {
-    struct list_node node; /* in `queue` until it is taken */
-    uint64_t number;
-    uint64_t step;
-    uint64_t len;
-    uint64_t first; /* bytes that are there, from the first one on */
-    struct extent *e;
-    uint64_t have[BLOCK_VARS_MAX / 64]; /* variables of which the value is there */
-};
-
-/* A question for values. */
-struct pending {
-    bool open;
-    uint64_t number; /* of the step */
-    uint64_t len;
-    unsigned char *to; /* NULL: the answer is of no use any more */
-    bool packed;       /* to `packed` first, and then to the box */
-    struct stream_part part;
-    void *box;
-};
-
-struct inlet_far {
-    far_link_t *link;
-    bool asks; /* for each step */
-    bool asked;
-    bool waits; /* for the next step, and the writer knows it */
-
-    unsigned char *base; /* of the memory of steps */
-    uint64_t size;
-    extent_pool_t *pool;
-    struct step *steps[LANE_SLOTS];
-    struct list_node queue;
-    uint64_t last;        /* number of the last one announced */
-    unsigned char *first; /* first bytes of the last FAR_STEP */
-    uint64_t first_len;
-
-    unsigned char buf[BUFFER];
-    size_t at, len;        /* what of it was not looked at */
-    struct far_msg msg;    /* the message whose payload comes */
-    unsigned char *to;     /* where to; NULL: nowhere */
-    uint64_t left;         /* bytes of it */
-    struct step *arriving; /* the step whose first bytes come */
-
-    struct pending pending;
-    unsigned char *packed;
-    uint64_t packed_room;
-
-    enum lane_end end;
-    int errnum; /* of the connection: nothing is read or written any more */
-    struct inlet_stats stats;
-};
+#define TAKE_SECONDS 0.1 /* that inlet_far_take() waits for an answer, at most */
 
 /* --- memory --- */
 
@@ -120,14 +57,14 @@ static int memory_open(inlet_far_t *f, errmsg_t *err)
     return 0;
 }
 
-static struct step *step_find(inlet_far_t *f, uint64_t number)
+struct inlet_far_step *inlet_far_step_find(inlet_far_t *f, uint64_t number)
 {
-    struct step *st = f->steps[number % LANE_SLOTS];
+    struct inlet_far_step *st = f->steps[number % LANE_SLOTS];
 
     return st && st->number == number ? st : NULL;
 }
 
-static void step_free(inlet_far_t *f, struct step *st)
+void inlet_far_step_free(inlet_far_t *f, struct inlet_far_step *st)
 {
     list_remove(&st->node);
     if (f->arriving != st)
@@ -143,11 +80,11 @@ void inlet_far_destroy(inlet_far_t *f)
     if (!f)
         return;
     if (f->arriving)
-        step_free(f, f->arriving);
+        inlet_far_step_free(f, f->arriving);
     f->arriving = NULL;
     for (unsigned i = 0; i < LANE_SLOTS; i++) {
         if (f->steps[i])
-            step_free(f, f->steps[i]);
+            inlet_far_step_free(f, f->steps[i]);
     }
     far_link_destroy(f->link);
     extent_pool_destroy(f->pool);
@@ -157,252 +94,6 @@ void inlet_far_destroy(inlet_far_t *f)
     free(f->packed);
     free(f);
     errno = saved;
-}
-
-/* --- what comes --- */
-
-/* The connection has failed: 0 of recv(2), or errno. */
-static int broken(inlet_far_t *f, int errnum)
-{
-    f->errnum = errnum > 0 ? errnum : ECONNRESET;
-    shutdown(far_link_fd(f->link), SHUT_RDWR);
-    errno = f->errnum;
-    return -1;
-}
-
-/* A step is announced: make its place. */
-static int step_begin(inlet_far_t *f)
-{
-    const struct far_msg *m = &f->msg;
-    bool again = m->type == FAR_AGAIN;
-    struct step *st;
-
-    if (m->number <= f->last || f->steps[m->number % LANE_SLOTS] ||
-        (again && (!f->first || f->first_len > m->len)))
-        return broken(f, EPROTO);
-    if (!(st = calloc(1, sizeof(*st))))
-        return broken(f, ENOMEM);
-    if (!(st->e = extent_take(f->pool, m->len > 0 ? m->len : 1))) {
-        free(st);
-        return broken(f, errno);
-    }
-    list_init(&st->node);
-    st->number = f->last = m->number;
-    st->step = m->step;
-    st->len = m->len;
-    st->first = again ? f->first_len : m->payload;
-    if (again)
-        memcpy(f->base + st->e->off, f->first, f->first_len);
-    f->arriving = st;
-    f->to = f->base + st->e->off;
-    f->left = m->payload;
-    return 0;
-}
-
-/* Its first bytes are there. */
-static int step_ready(inlet_far_t *f)
-{
-    struct step *st = f->arriving;
-
-    if (f->msg.type == FAR_STEP) {
-        unsigned char *first = realloc(f->first, st->first > 0 ? st->first : 1);
-
-        if (!first)
-            return broken(f, ENOMEM);
-        memcpy(first, f->base + st->e->off, st->first);
-        f->first = first;
-        f->first_len = st->first;
-    }
-    f->arriving = NULL;
-    f->steps[st->number % LANE_SLOTS] = st;
-    list_append(&f->queue, &st->node);
-    f->asked = f->waits = false;
-    return 0;
-}
-
-static int message_begin(inlet_far_t *f)
-{
-    const struct far_msg *m = &f->msg;
-
-    f->left = 0;
-    switch (m->type) {
-    case FAR_STEP:
-    case FAR_AGAIN:
-        return step_begin(f);
-    case FAR_DATA:
-        if (!f->pending.open || m->number != f->pending.number || m->len != f->pending.len)
-            return broken(f, EPROTO);
-        f->to = f->pending.to;
-        f->left = m->len;
-        return 0;
-    case FAR_NOTHING:
-        f->asked = false;
-        return 0;
-    default: /* FAR_END, as far_msg_decode() knows */
-        f->end = (enum lane_end)m->number;
-        return 0;
-    }
-}
-
-static int message_ready(inlet_far_t *f)
-{
-    struct pending *p = &f->pending;
-
-    if (f->msg.type == FAR_STEP || f->msg.type == FAR_AGAIN)
-        return step_ready(f);
-    if (f->msg.type == FAR_DATA) {
-        if (p->packed && p->to)
-            stream_copy_unpack(&p->part, f->packed, p->box);
-        p->open = false;
-    }
-    return 0;
-}
-
-/* More bytes: into the buffer, or straight to where they belong.  1; 0: nothing has come; -1. */
-static int more(inlet_far_t *f)
-{
-    bool direct = f->left >= BUFFER && f->to;
-    ssize_t n = far_link_recv(f->link, direct ? f->to : f->buf, direct ? f->left : BUFFER);
-
-    if (n < 0 && errno == EAGAIN)
-        return 0;
-    if (n <= 0)
-        return broken(f, n < 0 ? errno : 0);
-    f->stats.moved += (uint64_t)n;
-    if (direct) {
-        f->to += n;
-        f->left -= (uint64_t)n;
-    } else {
-        f->at = 0;
-        f->len = (size_t)n;
-    }
-    return 1;
-}
-
-/* Of the payload, what is in the buffer. */
-static void payload(inlet_far_t *f)
-{
-    size_t n = f->len - f->at;
-
-    if (n > f->left)
-        n = f->left;
-    if (f->to && n > 0) {
-        memcpy(f->to, f->buf + f->at, n);
-        f->to += n;
-    }
-    f->at += n;
-    f->left -= n;
-}
-
-/* The head of the next message, of which a part may be at the end of the buffer.  1, 0 or -1. */
-static int head(inlet_far_t *f)
-{
-    while (f->len - f->at < FAR_HEAD_LEN) {
-        ssize_t n;
-
-        memmove(f->buf, f->buf + f->at, f->len - f->at);
-        f->len -= f->at;
-        f->at = 0;
-        n = far_link_recv(f->link, f->buf + f->len, BUFFER - f->len);
-        if (n < 0 && errno == EAGAIN)
-            return 0;
-        if (n <= 0)
-            return broken(f, n < 0 ? errno : 0);
-        f->stats.moved += (uint64_t)n;
-        f->len += (size_t)n;
-    }
-    if (far_msg_decode(f->buf + f->at, true, &f->msg) < 0)
-        return broken(f, EPROTO);
-    f->at += FAR_HEAD_LEN;
-    return 1;
-}
-
-/* Is a message begun whose payload has not come? */
-static bool amid(const inlet_far_t *f)
-{
-    return f->msg.type != 0;
-}
-
-/* Look at what has come, without waiting, until `enough` (NULL: all of it).  0, or -1: the
- * connection has ended. */
-static int pump(inlet_far_t *f, bool (*enough)(const inlet_far_t *))
-{
-    int rc;
-
-    while (f->errnum == 0 && !(enough && enough(f))) {
-        if (!amid(f)) {
-            if ((rc = head(f)) <= 0)
-                return rc;
-            if (message_begin(f) < 0)
-                return -1;
-        }
-        payload(f);
-        if (f->left > 0) {
-            if ((rc = more(f)) <= 0)
-                return rc;
-            continue;
-        }
-        if (message_ready(f) < 0)
-            return -1;
-        f->msg.type = 0;
-    }
-    errno = f->errnum;
-    return f->errnum == 0 ? 0 : -1;
-}
-
-/* Wait until `enough`, for at most `seconds` in which no byte comes.  1; 0: not yet; -1. */
-static int pump_until(inlet_far_t *f, bool (*enough)(const inlet_far_t *), double seconds)
-{
-    struct pollfd p = {.fd = far_link_fd(f->link), .events = POLLIN};
-    double until = clock_now() + seconds;
-    uint64_t moved = f->stats.moved;
-
-    for (;;) {
-        double left;
-
-        if (pump(f, enough) < 0)
-            return -1;
-        if (enough(f))
-            return 1;
-        if (f->stats.moved != moved)
-            until = clock_now() + seconds;
-        moved = f->stats.moved;
-        if ((left = until - clock_now()) <= 0.)
-            return 0;
-        poll(&p, 1, (int)(left * 1e3) + 1);
-    }
-}
-
-/* --- what is said --- */
-
-/* Send a message, which is small: the writer reads it even when it is busy.  Waits only for one
- * that was stopped long ago. */
-static int say(inlet_far_t *f, const struct far_msg *m, const void *payload)
-{
-    unsigned char buf[FAR_HEAD_LEN + FAR_BOX_MAX];
-    struct iovec iov = {buf, FAR_HEAD_LEN + m->payload};
-    struct pollfd p = {.fd = far_link_fd(f->link), .events = POLLOUT};
-    double until = clock_now() + ANSWER_SECONDS;
-
-    if (f->errnum > 0) {
-        errno = f->errnum;
-        return -1;
-    }
-    far_msg_encode(m, buf);
-    if (m->payload > 0)
-        memcpy(buf + FAR_HEAD_LEN, payload, m->payload);
-    while (iov.iov_len > 0 || far_link_waits(f->link)) {
-        ssize_t n = iov.iov_len > 0 ? far_link_send(f->link, &iov, 1) : far_link_flush(f->link);
-
-        if (n >= 0) {
-            iov.iov_base = (char *)iov.iov_base + n;
-            iov.iov_len -= (size_t)n;
-        } else if (errno != EAGAIN || clock_now() > until)
-            return broken(f, errno == EAGAIN ? ETIMEDOUT : errno);
-        else
-            poll(&p, 1, 1000);
-    }
-    return 0;
 }
 
 /* --- joining --- */
@@ -548,18 +239,18 @@ static bool answered(const inlet_far_t *f)
 int inlet_far_take(inlet_far_t *f, struct inlet_step *s, errmsg_t *err)
 {
     static const struct far_msg take = {.type = FAR_TAKE};
-    struct step *st;
+    struct inlet_far_step *st;
 
     if (f->asks && list_empty(&f->queue) && f->end == LANE_OPEN && !f->waits) {
-        if (!f->asked && say(f, &take, NULL) == 0)
+        if (!f->asked && inlet_far_say(f, &take, NULL) == 0)
             f->asked = true;
-        pump_until(f, answered, TAKE_SECONDS);
+        inlet_far_pump_until(f, answered, TAKE_SECONDS);
     } else if (list_empty(&f->queue))
-        pump(f, NULL);
+        inlet_far_pump(f, NULL);
     if (list_empty(&f->queue))
         return f->end == LANE_OPEN && f->errnum == 0 ? 0 : ended(f, err);
-    st = list_entry(list_first(&f->queue), struct step, node);
-    INVARIANT(1, step_find(f, st->number) == st);
+    st = list_entry(list_first(&f->queue), struct inlet_far_step, node);
+    INVARIANT(1, inlet_far_step_find(f, st->number) == st);
     list_remove(&st->node);
     *s = (struct inlet_step){st->number, st->step, f->base + st->e->off, st->len};
     return 1;
@@ -569,23 +260,23 @@ bool inlet_far_sleep(inlet_far_t *f)
 {
     static const struct far_msg wait = {.type = FAR_WAIT};
 
-    pump(f, NULL);
+    inlet_far_pump(f, NULL);
     if (!list_empty(&f->queue) || f->end != LANE_OPEN || f->errnum > 0)
         return false;
     if (f->asks && !f->asked && !f->waits)
-        f->waits = say(f, &wait, NULL) == 0;
+        f->waits = inlet_far_say(f, &wait, NULL) == 0;
     return f->errnum == 0;
 }
 
 void inlet_far_wake(inlet_far_t *f)
 {
-    pump(f, NULL);
+    inlet_far_pump(f, NULL);
 }
 
 int inlet_far_release(inlet_far_t *f, const struct inlet_step *s)
 {
     struct far_msg m = {.type = FAR_RELEASE, .number = s->number};
-    struct step *st = step_find(f, s->number);
+    struct inlet_far_step *st = inlet_far_step_find(f, s->number);
 
     if (!st || !list_empty(&st->node)) {
         errno = EINVAL;
@@ -593,8 +284,8 @@ int inlet_far_release(inlet_far_t *f, const struct inlet_step *s)
     }
     if (f->pending.open && f->pending.number == s->number)
         inlet_far_forget(f);
-    step_free(f, st);
-    say(f, &m, NULL);
+    inlet_far_step_free(f, st);
+    inlet_far_say(f, &m, NULL);
     return 0;
 }
 
@@ -618,12 +309,12 @@ static int lost(const inlet_far_t *f, errmsg_t *err)
 
 int inlet_far_answer(inlet_far_t *f, errmsg_t *err)
 {
-    int rc = f->pending.open ? pump_until(f, closed, ANSWER_SECONDS) : 1;
+    int rc = f->pending.open ? inlet_far_pump_until(f, closed, INLET_FAR_ANSWER) : 1;
 
     if (rc > 0)
         return 0;
     if (rc == 0)
-        broken(f, ETIMEDOUT);
+        inlet_far_broken(f, ETIMEDOUT);
     return lost(f, err);
 }
 
@@ -633,8 +324,9 @@ static int ask(inlet_far_t *f, const struct far_msg *m, const void *payload, uin
 {
     if (inlet_far_answer(f, err) < 0)
         return -1;
-    f->pending = (struct pending){.open = true, .number = m->number, .len = len, .to = to};
-    if (say(f, m, payload) < 0) {
+    f->pending =
+        (struct inlet_far_pending){.open = true, .number = m->number, .len = len, .to = to};
+    if (inlet_far_say(f, m, payload) < 0) {
         f->pending.open = false;
         return lost(f, err);
     }
@@ -643,10 +335,10 @@ static int ask(inlet_far_t *f, const struct far_msg *m, const void *payload, uin
 }
 
 /* The step of a value, checked. */
-static struct step *value_of(inlet_far_t *f, const struct inlet_step *s,
-                             const struct inlet_value *v, errmsg_t *err)
+static struct inlet_far_step *value_of(inlet_far_t *f, const struct inlet_step *s,
+                                       const struct inlet_value *v, errmsg_t *err)
 {
-    struct step *st = step_find(f, s->number);
+    struct inlet_far_step *st = inlet_far_step_find(f, s->number);
 
     if (st && v->var < BLOCK_VARS_MAX && v->off <= st->len && v->len <= st->len - v->off)
         return st;
@@ -654,7 +346,7 @@ static struct step *value_of(inlet_far_t *f, const struct inlet_step *s,
     return NULL;
 }
 
-static bool there(const struct step *st, const struct inlet_value *v)
+static bool there(const struct inlet_far_step *st, const struct inlet_value *v)
 {
     return v->len == 0 || st->first >= v->off + v->len ||
            (st->have[v->var / 64] >> v->var % 64 & 1) != 0;
@@ -663,7 +355,7 @@ static bool there(const struct step *st, const struct inlet_value *v)
 int inlet_far_fetch(inlet_far_t *f, const struct inlet_step *s, const struct inlet_value *v,
                     errmsg_t *err)
 {
-    struct step *st = value_of(f, s, v, err);
+    struct inlet_far_step *st = value_of(f, s, v, err);
     struct far_msg m = {.type = FAR_BYTES, .number = s->number, .step = v->off, .len = v->len};
 
     if (!st)
@@ -679,7 +371,7 @@ int inlet_far_fetch(inlet_far_t *f, const struct inlet_step *s, const struct inl
 
 int inlet_far_fetch_all(inlet_far_t *f, const struct inlet_step *s, errmsg_t *err)
 {
-    struct step *st = value_of(f, s, &(struct inlet_value){0}, err);
+    struct inlet_far_step *st = value_of(f, s, &(struct inlet_value){0}, err);
     struct far_msg m = {.type = FAR_BYTES, .number = s->number};
 
     if (!st || st->first == st->len)
@@ -724,7 +416,7 @@ int inlet_far_ask(inlet_far_t *f, const struct inlet_step *s, const struct inlet
                   const struct stream_box *box, const struct stream_part *part, void *buf,
                   errmsg_t *err)
 {
-    struct step *st = value_of(f, s, v, err);
+    struct inlet_far_step *st = value_of(f, s, v, err);
     struct far_msg m = {.type = FAR_BOX, .number = s->number, .step = v->var};
     uint64_t len = part->elems * part->from_elem;
     uint8_t payload[FAR_BOX_MAX];

@@ -1,0 +1,268 @@
+/* inlet_far_io.c - what a reader and a writer on another host say to each other, at the reader.
+ *
+ * What comes is read into a buffer; what is large, from there on, straight to where it belongs: the
+ * first bytes of a step into its place, values to whoever has asked for them.  A message may come
+ * in any number of pieces: `msg` is the one that is begun, `to` and `left` say what is missing of
+ * it.
+ *
+ * Invariants:
+ *  1. Nothing is written but the place of the step that arrives, the memory of the question that is
+ *     open, and the buffer.
+ *  2. Of the buffer, the bytes at..len were not looked at; it is filled again when they were.
+ *
+ * Failure: a message that a writer does not send, and the end of the connection, are kept in
+ * `errnum`; from then on nothing is read or sent.
+ */
+#include "config.h"
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "libstream/inlet_far_private.h"
+#include "libutil/clock.h"
+#include "libutil/invariant.h"
+
+/* --- what comes --- */
+
+int inlet_far_broken(inlet_far_t *f, int errnum)
+{
+    f->errnum = errnum > 0 ? errnum : ECONNRESET;
+    shutdown(far_link_fd(f->link), SHUT_RDWR);
+    errno = f->errnum;
+    return -1;
+}
+
+/* A step is announced: make its place. */
+static int step_begin(inlet_far_t *f)
+{
+    const struct far_msg *m = &f->msg;
+    bool again = m->type == FAR_AGAIN;
+    struct inlet_far_step *st;
+
+    if (m->number <= f->last || f->steps[m->number % LANE_SLOTS] ||
+        (again && (!f->first || f->first_len > m->len)))
+        return inlet_far_broken(f, EPROTO);
+    if (!(st = calloc(1, sizeof(*st))))
+        return inlet_far_broken(f, ENOMEM);
+    if (!(st->e = extent_take(f->pool, m->len > 0 ? m->len : 1))) {
+        free(st);
+        return inlet_far_broken(f, errno);
+    }
+    list_init(&st->node);
+    st->number = f->last = m->number;
+    st->step = m->step;
+    st->len = m->len;
+    st->first = again ? f->first_len : m->payload;
+    if (again)
+        memcpy(f->base + st->e->off, f->first, f->first_len);
+    INVARIANT(1, st->first <= st->len && st->len <= st->e->room);
+    f->arriving = st;
+    f->to = f->base + st->e->off;
+    f->left = m->payload;
+    return 0;
+}
+
+/* Its first bytes are there. */
+static int step_ready(inlet_far_t *f)
+{
+    struct inlet_far_step *st = f->arriving;
+
+    if (f->msg.type == FAR_STEP) {
+        unsigned char *first = realloc(f->first, st->first > 0 ? st->first : 1);
+
+        if (!first)
+            return inlet_far_broken(f, ENOMEM);
+        memcpy(first, f->base + st->e->off, st->first);
+        f->first = first;
+        f->first_len = st->first;
+    }
+    f->arriving = NULL;
+    f->steps[st->number % LANE_SLOTS] = st;
+    list_append(&f->queue, &st->node);
+    f->asked = f->waits = false;
+    return 0;
+}
+
+static int message_begin(inlet_far_t *f)
+{
+    const struct far_msg *m = &f->msg;
+
+    f->left = 0;
+    switch (m->type) {
+    case FAR_STEP:
+    case FAR_AGAIN:
+        return step_begin(f);
+    case FAR_DATA:
+        if (!f->pending.open || m->number != f->pending.number || m->len != f->pending.len)
+            return inlet_far_broken(f, EPROTO);
+        f->to = f->pending.to;
+        f->left = m->len;
+        return 0;
+    case FAR_NOTHING:
+        f->asked = false;
+        return 0;
+    default: /* FAR_END, as far_msg_decode() knows */
+        f->end = (enum lane_end)m->number;
+        return 0;
+    }
+}
+
+static int message_ready(inlet_far_t *f)
+{
+    struct inlet_far_pending *p = &f->pending;
+
+    if (f->msg.type == FAR_STEP || f->msg.type == FAR_AGAIN)
+        return step_ready(f);
+    if (f->msg.type == FAR_DATA) {
+        if (p->packed && p->to)
+            stream_copy_unpack(&p->part, f->packed, p->box);
+        p->open = false;
+    }
+    return 0;
+}
+
+/* More bytes: into the buffer, or straight to where they belong.  1; 0: nothing has come; -1. */
+static int more(inlet_far_t *f)
+{
+    bool direct = f->left >= INLET_FAR_BUFFER && f->to;
+    ssize_t n =
+        far_link_recv(f->link, direct ? f->to : f->buf, direct ? f->left : INLET_FAR_BUFFER);
+
+    INVARIANT(2, f->at == f->len);
+    if (n < 0 && errno == EAGAIN)
+        return 0;
+    if (n <= 0)
+        return inlet_far_broken(f, n < 0 ? errno : 0);
+    f->stats.moved += (uint64_t)n;
+    if (direct) {
+        f->to += n;
+        f->left -= (uint64_t)n;
+    } else {
+        f->at = 0;
+        f->len = (size_t)n;
+    }
+    return 1;
+}
+
+/* Of the payload, what is in the buffer. */
+static void payload(inlet_far_t *f)
+{
+    size_t n = f->len - f->at;
+
+    if (n > f->left)
+        n = f->left;
+    if (f->to && n > 0) {
+        memcpy(f->to, f->buf + f->at, n);
+        f->to += n;
+    }
+    f->at += n;
+    f->left -= n;
+}
+
+/* The head of the next message, of which a part may be at the end of the buffer.  1, 0 or -1. */
+static int head(inlet_far_t *f)
+{
+    while (f->len - f->at < FAR_HEAD_LEN) {
+        ssize_t n;
+
+        memmove(f->buf, f->buf + f->at, f->len - f->at);
+        f->len -= f->at;
+        f->at = 0;
+        n = far_link_recv(f->link, f->buf + f->len, INLET_FAR_BUFFER - f->len);
+        if (n < 0 && errno == EAGAIN)
+            return 0;
+        if (n <= 0)
+            return inlet_far_broken(f, n < 0 ? errno : 0);
+        f->stats.moved += (uint64_t)n;
+        f->len += (size_t)n;
+    }
+    if (far_msg_decode(f->buf + f->at, true, &f->msg) < 0)
+        return inlet_far_broken(f, EPROTO);
+    f->at += FAR_HEAD_LEN;
+    return 1;
+}
+
+/* Is a message begun whose payload has not come? */
+static bool amid(const inlet_far_t *f)
+{
+    return f->msg.type != 0;
+}
+
+int inlet_far_pump(inlet_far_t *f, bool (*enough)(const inlet_far_t *))
+{
+    int rc;
+
+    while (f->errnum == 0 && !(enough && enough(f))) {
+        if (!amid(f)) {
+            if ((rc = head(f)) <= 0)
+                return rc;
+            if (message_begin(f) < 0)
+                return -1;
+        }
+        payload(f);
+        if (f->left > 0) {
+            if ((rc = more(f)) <= 0)
+                return rc;
+            continue;
+        }
+        if (message_ready(f) < 0)
+            return -1;
+        f->msg.type = 0;
+    }
+    errno = f->errnum;
+    return f->errnum == 0 ? 0 : -1;
+}
+
+int inlet_far_pump_until(inlet_far_t *f, bool (*enough)(const inlet_far_t *), double seconds)
+{
+    struct pollfd p = {.fd = far_link_fd(f->link), .events = POLLIN};
+    double until = clock_now() + seconds;
+    uint64_t moved = f->stats.moved;
+
+    for (;;) {
+        double left;
+
+        if (inlet_far_pump(f, enough) < 0)
+            return -1;
+        if (enough(f))
+            return 1;
+        if (f->stats.moved != moved)
+            until = clock_now() + seconds;
+        moved = f->stats.moved;
+        if ((left = until - clock_now()) <= 0.)
+            return 0;
+        poll(&p, 1, (int)(left * 1e3) + 1);
+    }
+}
+
+/* --- what is said --- */
+
+int inlet_far_say(inlet_far_t *f, const struct far_msg *m, const void *payload)
+{
+    unsigned char buf[FAR_HEAD_LEN + FAR_BOX_MAX];
+    struct iovec iov = {buf, FAR_HEAD_LEN + m->payload};
+    struct pollfd p = {.fd = far_link_fd(f->link), .events = POLLOUT};
+    double until = clock_now() + INLET_FAR_ANSWER;
+
+    if (f->errnum > 0) {
+        errno = f->errnum;
+        return -1;
+    }
+    far_msg_encode(m, buf);
+    if (m->payload > 0)
+        memcpy(buf + FAR_HEAD_LEN, payload, m->payload);
+    while (iov.iov_len > 0 || far_link_waits(f->link)) {
+        ssize_t n = iov.iov_len > 0 ? far_link_send(f->link, &iov, 1) : far_link_flush(f->link);
+
+        if (n >= 0) {
+            iov.iov_base = (char *)iov.iov_base + n;
+            iov.iov_len -= (size_t)n;
+        } else if (errno != EAGAIN || clock_now() > until)
+            return inlet_far_broken(f, errno == EAGAIN ? ETIMEDOUT : errno);
+        else
+            poll(&p, 1, 1000);
+    }
+    return 0;
+}
