@@ -39,12 +39,11 @@ static const struct cmd_usage usage = {
 static int detach(struct cmd *c, jobopts_t *jo)
 {
     uint64_t id;
-    flux_t *h;
 
     if (!jobopts_input(jo) && jobopts_set_stdin(jo, "none") < 0)
         return CMD_FAIL;
     cmd_hurries(c);
-    if (!(h = cmd_handle(c)) || jobopts_submit(jo, h, 0, &id) < 0)
+    if (jobopts_submit(jo, 0, &id) < 0)
         return jobopts_exit(jo);
     printf("%" PRIu64 "\n", id);
     return CMD_OK;
@@ -57,16 +56,15 @@ static int attached(struct cmd *c, jobopts_t *jo)
     bool reads =
         !jobopts_input(jo) && (!who || strcmp(who, "none") != 0) && job_attach_stdin_useful();
     uint64_t id;
-    flux_t *h;
 
     if (!reads && !jobopts_input(jo) && jobopts_set_stdin(jo, "none") < 0)
         return CMD_FAIL;
     cmd_hurries(c);
-    if (!(h = cmd_handle(c)) || jobopts_submit(jo, h, JOBOPTS_CLIENT_OUTPUT, &id) < 0)
+    if (jobopts_submit(jo, JOBOPTS_CLIENT_OUTPUT, &id) < 0)
         return jobopts_exit(jo);
     how.label = jobopts_label(jo) && !jobopts_output(jo);
     how.reads = reads;
-    return job_attach_job(c, h, id, &how);
+    return job_attach_job(c, cmd_handle(c), id, &how);
 }
 
 static int dry_run(struct cmd *c, jobopts_t *jo)

@@ -242,15 +242,18 @@ char *jobopts_replace_cc(const char *jobspec, uint32_t cc)
     return strbuf_take(sb);
 }
 
-int jobopts_submit(jobopts_t *jo, flux_t *h, uint32_t flags, uint64_t *id)
+int jobopts_submit(jobopts_t *jo, uint32_t flags, uint64_t *id)
 {
     char *spec = jobopts_jobspec(jo, false);
+    flux_t *h = spec ? cmd_handle(jo->c) : NULL; /* now, so that the job follows at once */
     flux_future_t *f;
     errmsg_t err;
     int rc = -1;
 
-    if (!spec)
+    if (!h) {
+        free(spec);
         return -1;
+    }
     f = flux_job_submit(h, spec, strlen(spec), (const char *const *)jobopts_env(jo),
                         (int)jo->urgency, flags, &err);
     if (!f)

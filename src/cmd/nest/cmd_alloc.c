@@ -159,7 +159,6 @@ static int alloc(struct alloc *a, jobopts_t *jo, strvec_t *start, int argc, char
     const char *val;
     bool far_end = false;
     uint64_t id;
-    flux_t *h;
     int key;
 
     a->pty = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
@@ -189,10 +188,10 @@ static int alloc(struct alloc *a, jobopts_t *jo, strvec_t *start, int argc, char
         free(spec);
         return spec ? CMD_OK : CMD_FAIL;
     }
-    if (!(h = cmd_handle(c)) || jobopts_submit(jo, h, JOBOPTS_CLIENT_OUTPUT, &id) < 0)
+    if (jobopts_submit(jo, JOBOPTS_CLIENT_OUTPUT, &id) < 0)
         return CMD_FAIL;
     how.term = a->pty ? &term : NULL;
-    return job_attach_job(c, h, id, &how);
+    return job_attach_job(c, cmd_handle(c), id, &how);
 }
 
 int cmd_alloc(struct cmd *c, int argc, char **argv)
