@@ -46,11 +46,13 @@
  *    trace.file           file for the messages that pass (tracer.c)
  *    quorum               ranks that must be up to start the initial program; default: all
  *    boot.timeout         time after which these are enough, and the others are absent
+ *    leave.jobs, leave.grace   what becomes of jobs on a node that leaves
  *
  * Signals: SIGTERM and SIGHUP shut the session down in order; a second one ends this broker at
  * once.  In a session whose brokers are started one by one (by configuration file, or with
  * --restart), a broker other than rank 0 leaves instead once the session runs, and the session goes
- * on.  SIGINT is left to the initial program, which shares the terminal.
+ * on: its nodes are drained and it waits for jobs (leaving.h); a second signal ends the waiting.
+ * SIGINT is left to the initial program, which shares the terminal.
  *
  * Failure: a broker that cannot start prints the reason on standard error, cleans up, and exits 1.
  * If its modules cannot be loaded, the session ends; one that could leave (see above) leaves.
@@ -70,6 +72,7 @@
 #include "broker.h"
 #include "connector.h"
 #include "ending.h"
+#include "leaving.h"
 #include "libflux/log.h"
 #include "libutil/duration.h"
 #include "libutil/size.h"
@@ -79,6 +82,7 @@
 #include "nested.h"
 #include "program.h"
 #include "sockwatch.h"
+#include "stopsig.h"
 #include "tracer.h"
 
 #define SIGNAL_AGAIN 1.
@@ -86,6 +90,7 @@
  * jobs. */
 #define KILL_AFTER 5.
 #define JOBS_AFTER 5.
+#define LEAVE_GRACE 5.
 #define MODULES_AFTER 30.
 #define TURN_MAX 0.01
 /* Seconds: a nested session that has lost its root must not hold its job's resources. */
@@ -116,9 +121,10 @@ struct broker {
     struct transport_link link;
     program_t *program;
     ending_t *ending;
+    leaving_t *leaving;
+    double leave_grace; /* negative: jobs are waited for */
     struct nested nested;
-    flux_watcher_t *sigterm;
-    flux_watcher_t *sighup;
+    stopsig_t *stopsig;
     flux_watcher_t *kill_timer;
     flux_watcher_t *module_timer;
     double module_timeout;
@@ -359,27 +365,52 @@ static bool may_leave(const struct broker *b)
     return !core_is_root(b->core) && core_session_runs(b->core) && alone(b);
 }
 
-static void signal_cb(flux_reactor_t *r, flux_watcher_t *w, int signum, void *arg)
+static void leave(void *arg)
 {
     struct broker *b = arg;
 
-    double now = flux_reactor_now(r);
+    if (core_state(b->core) < CORE_DOWN)
+        core_leave(b->core, 0, "the broker above leaves the session");
+}
 
+/* Leave when no job runs here any more; at once, if this broker has no part in the session yet. */
+static void begin_leaving(struct broker *b, const char *from)
+{
+    char why[160];
+
+    snprintf(why, sizeof(why), "leaving, by %s", from);
+    flux_log(core_handle(b->core), LOG_NOTICE, "rank %u is %s", core_rank(b->core), why);
+    core_draining(b->core);
+    if (idset_empty(core_ranks_up(b->core)) ||
+        !(b->leaving = leaving_start(b->core, why, b->leave_grace, leave, b)))
+        leave(b);
+}
+
+static void signal_cb(void *arg, int signum, const char *from)
+{
+    struct broker *b = arg;
+    double now = flux_reactor_now(b->r);
+
+    if (b->signaled > 0. && now - b->signaled < SIGNAL_AGAIN)
+        return;
+    if (b->signaled > 0. && b->leaving && core_state(b->core) < CORE_DOWN) {
+        b->signaled = now;
+        leave(b);
+        return;
+    }
     if (b->signaled > 0.) {
-        if (now - b->signaled < SIGNAL_AGAIN)
-            return;
         program_signal(b->program, SIGKILL);
         b->exit_code = 128 + signum;
-        flux_reactor_stop(r, 0);
+        flux_reactor_stop(b->r, 0);
         return;
     }
     b->signaled = now;
     if (core_state(b->core) >= CORE_DOWN)
         return;
     if (may_leave(b))
-        core_leave(b->core, 0, "the broker above leaves the session");
+        begin_leaving(b, from);
     else
-        core_shutdown(b->core, 128 + signum, signum == SIGTERM ? "SIGTERM" : "SIGHUP");
+        core_shutdown(b->core, 128 + signum, from);
 }
 
 static void modules_started(modhost_t *mh, const char *error, void *arg)
@@ -431,6 +462,11 @@ static int configure_core(struct broker *b, struct core_config *cc, errmsg_t *er
             return errmsg_fail(err, EINVAL, "attribute quorum=%s is not a number from 1 to %u",
                                text, cc->size);
     }
+    b->leave_grace = LEAVE_GRACE;
+    if (duration_attr(b, "leave.grace", &b->leave_grace, err) < 0)
+        return -1;
+    if ((text = attrs_get(b->attrs, "leave.jobs")) && strcmp(text, "wait") == 0)
+        b->leave_grace = -1.;
     b->module_timeout = MODULES_AFTER;
     if (duration_attr(b, "module.stop-timeout", &b->module_timeout, err) < 0)
         return -1;
@@ -547,13 +583,10 @@ static int watch_signals(struct broker *b)
     signal(SIGPIPE, SIG_IGN);
     signal(SIGINT, SIG_IGN);
     signal(SIGQUIT, SIG_IGN);
-    if (!(b->sigterm = flux_signal_watcher_create(b->r, SIGTERM, signal_cb, b)) ||
-        !(b->sighup = flux_signal_watcher_create(b->r, SIGHUP, signal_cb, b)) ||
+    if (!(b->stopsig = stopsig_create(b->r, signal_cb, b)) ||
         !(b->kill_timer = flux_timer_create(b->r, kill_timer_cb, b)) ||
         !(b->module_timer = flux_timer_create(b->r, module_timer_cb, b)))
         return -1;
-    flux_watcher_start(b->sigterm);
-    flux_watcher_start(b->sighup);
     return 0;
 }
 
@@ -638,6 +671,7 @@ static void take_down(struct broker *b)
 {
     program_destroy(b->program);
     ending_destroy(b->ending);
+    leaving_destroy(b->leaving);
     sockwatch_destroy(b->sockwatch);
     flux_handlers_remove(b->connector_handlers);
     connector_destroy(b->connector);
@@ -647,8 +681,7 @@ static void take_down(struct broker *b)
     modhost_destroy(b->modhost);
     core_destroy(b->core);
     boot_destroy(b->boot);
-    flux_watcher_destroy(b->sigterm);
-    flux_watcher_destroy(b->sighup);
+    stopsig_destroy(b->stopsig);
     flux_watcher_destroy(b->kill_timer);
     flux_watcher_destroy(b->module_timer);
     flux_reactor_destroy(b->r);
@@ -689,6 +722,7 @@ int broker_run(attrs_t *attrs, char *const argv[], bool verbose, bool restart, p
         /* Free what module threads do not use; process exit frees the rest. */
         program_destroy(b.program);
         ending_destroy(b.ending);
+        leaving_destroy(b.leaving);
         sockwatch_destroy(b.sockwatch);
         connector_destroy(b.connector);
         close_link(&b);

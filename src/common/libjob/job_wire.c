@@ -162,6 +162,14 @@ static const struct flux_field queue_status_fields[] = {
 const struct flux_schema job_queue_status_schema =
     FLUX_SCHEMA(struct job_queue_status, queue_status_fields);
 
+static const struct flux_field leave_fields[] = {
+    FLUX_FIELD_STR(struct job_leave, ranks, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_STR(struct job_leave, reason, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_DOUBLE(struct job_leave, grace, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+const struct flux_schema job_leave_schema = FLUX_SCHEMA(struct job_leave, leave_fields);
+
 static const struct flux_field purge_fields[] = {
     FLUX_FIELD_STR(struct job_purge, ids, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_DOUBLE(struct job_purge, age, FLUX_FIELD_OPTIONAL),
@@ -301,6 +309,11 @@ const struct flux_method job_methods[] = {
      .request = &job_queue_schema,
      .response = &job_queue_status_schema,
      .what = "state of the queue, after it was changed"},
+    {.topic = "job.leave",
+     .flags = FLUX_METHOD_INSTANCES,
+     .request = &job_leave_schema,
+     .gives = "empty object",
+     .what = "brokers that leave: answered when no job has resources of these nodes"},
     {.topic = "job.purge",
      .request = &job_purge_schema,
      .response = &job_purged_schema,

@@ -174,6 +174,14 @@ struct job_queue_status {
 };
 extern const struct flux_schema job_queue_status_schema;
 
+/* The nodes of these ranks leave the session.  Answered when no job has resources of them. */
+struct job_leave {
+    const char *ranks;  /* required */
+    const char *reason; /* required: why they leave, and who said so */
+    double grace;       /* seconds after which jobs there are ended; < 0: never */
+};
+extern const struct flux_schema job_leave_schema;
+
 struct job_purge {
     const char *ids; /* only these */
     double age;      /* only those that ended at least this time ago, in seconds; 0: any */

@@ -43,10 +43,18 @@ static const struct flux_field ranks_fields[] = {
 };
 const struct flux_schema resrc_ranks_schema = FLUX_SCHEMA(struct resrc_ranks, ranks_fields);
 
+static const struct flux_field leave_fields[] = {
+    FLUX_FIELD_STR(struct resrc_leave, ranks, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_STR(struct resrc_leave, reason, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+const struct flux_schema resrc_leave_schema = FLUX_SCHEMA(struct resrc_leave, leave_fields);
+
 static const struct flux_field record_fields[] = {
     FLUX_FIELD_STR(struct resrc_record, ranks, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_STR(struct resrc_record, reason, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_DOUBLE(struct resrc_record, time, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_BOOL(struct resrc_record, leaves, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_END,
 };
 const struct flux_schema resrc_record_schema = FLUX_SCHEMA(struct resrc_record, record_fields);
@@ -108,6 +116,11 @@ const struct flux_method resrc_methods[] = {
      .request = &resrc_ranks_schema,
      .response = &resrc_ranks_schema,
      .what = "give these nodes work again"},
+    {.topic = "resrc.leave",
+     .flags = FLUX_METHOD_INSTANCES,
+     .request = &resrc_leave_schema,
+     .response = &resrc_ranks_schema,
+     .what = "brokers that leave: drain their nodes until they return"},
     {.topic = "resrc.xml",
      .request = &resrc_where_schema,
      .response = &resrc_xml_schema,

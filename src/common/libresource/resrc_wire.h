@@ -14,6 +14,9 @@
  *                one of them is drained already, unless forced: then time and reason are replaced.
  *                The response comes when the change is on record (KVS resource.drained).
  *  resrc.undrain {"ranks"} -> {"ranks"}    ENOENT when one of them is not drained
+ *  resrc.leave   {"ranks","reason"} -> {"ranks"}   the brokers of these ranks are about to leave:
+ *                their nodes are drained until they return, except those that are drained already.
+ *                The response names all nodes of these brokers, and comes when it is on record.
  *  resrc.xml     {"rank"?} -> {"xml"}      hwloc's XML of the machine of a broker (default: the
  *                broker that gets the request)
  *  resrc.stats   {} -> struct resrc_stats, of any instance
@@ -24,7 +27,8 @@
  *  resrc.find    {"lost":"idset"} no response: join (again); a rank whose resources were reported
  *                as those of a lost rank reports its own
  *
- * KVS: resource.inventory (resgraph.h), resource.drained {"nodes":[{"ranks","reason","time"}..]}.
+ * KVS: resource.inventory (resgraph.h), resource.drained {"nodes":[{"ranks","reason","time",
+ * "leaves"?}..]}, where leaves means that the brokers of these nodes leave or have left.
  *
  * Thread rules: constant descriptions, any thread.
  */
@@ -73,10 +77,17 @@ struct resrc_ranks {
 };
 extern const struct flux_schema resrc_ranks_schema;
 
+struct resrc_leave {
+    const char *ranks;
+    const char *reason;
+};
+extern const struct flux_schema resrc_leave_schema;
+
 struct resrc_record {
     const char *ranks;
     const char *reason;
     double time;
+    bool leaves; /* optional */
 };
 extern const struct flux_schema resrc_record_schema;
 

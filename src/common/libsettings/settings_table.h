@@ -41,6 +41,10 @@ ROW("kvs.fence-grace", DURATION, "1m", 1e-9, 999999, NULL,
 ROW("kvs.sync", WORD, "commit", 0, 0, "commit,interval", "when committed changes must be on disk")
 ROW("kvs.sync-interval", DURATION, "1s", 1e-9, 999999, NULL,
     "time between writes to disk with kvs.sync=interval")
+ROW("leave.grace", DURATION, "5s", ANY,
+    "time that jobs have on a node whose broker leaves with leave.jobs=end")
+ROW("leave.jobs", WORD, "end", 0, 0, "wait,end",
+    "jobs on a node whose broker leaves: wait for them, or end them after leave.grace")
 ROW("link.queue", COUNT, "1000", 1, 4294967295., NULL, "messages that may wait for one neighbor")
 ROW("link.transport", WORD, "auto", 0, 0, "auto,zmq",
     "how brokers are connected; auto: by UNIX sockets on one host, else by ZeroMQ")

@@ -13,7 +13,8 @@
  *    jm_sched.c       link to the scheduler       jm_exec.c       link to wrexec (jm_launch.c)
  *    jm_resources.c   what could run at all       jm_namespace.c  namespaces that jobs left
  *    jm_wait.c, jm_watch.c, jm_list.c, jm_queue.c, jm_control.c, jm_purge.c   other requests
- *    jm_many.c        large requests, in slices   jm_journal.c    lines in the session's log
+ *    jm_leave.c       nodes that leave            jm_journal.c    lines in the session's log
+ *    jm_many.c        large requests, in slices
  *    jm_request.c, jm_ids.c, jm_json.c            helpers
  *
  * Drawing (job): a job from submission to record; the arrows are messages.
@@ -105,6 +106,7 @@ static void pass_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg
     jm_exec_flush(jm);
     jm_store_flush(jm);
     jm_queue_check(jm);
+    jm_leave_check(jm);
     jm_wait_flush(jm);
     jm_list_pass(jm);
     jm_watch_pass(jm);
@@ -158,6 +160,7 @@ static const struct {
     {jm_job_table_create, jm_job_table_destroy, jm_job_stats},
     {jm_submit_create, jm_submit_destroy, jm_submit_stats},
     {jm_queue_create, jm_queue_destroy, NULL},
+    {jm_leave_create, jm_leave_destroy, NULL},
     {jm_watch_create, jm_watch_destroy, jm_watch_stats},
     {jm_wait_create, jm_wait_destroy, NULL},
     {jm_many_create, jm_many_destroy, NULL},
@@ -207,6 +210,7 @@ static const struct flux_handler handlers[] = {
     {FLUX_MSG_REQUEST, "job.kill", jm_control_kill_cb, ANYBODY},
     {FLUX_MSG_REQUEST, "job.urgency", jm_control_urgency_cb, ANYBODY},
     {FLUX_MSG_REQUEST, "job.queue", jm_queue_cb, ANYBODY},
+    {FLUX_MSG_REQUEST, "job.leave", jm_leave_cb, FLUX_ROLE_BROKER},
     {FLUX_MSG_REQUEST, "job.purge", jm_purge_cb, ANYBODY},
     {FLUX_MSG_REQUEST, "job.memo", jm_control_memo_cb, ANYBODY},
     {FLUX_MSG_REQUEST, "job.journal", jm_journal_cb, 0},

@@ -227,6 +227,7 @@ struct jm {
     struct jm_exec *exec;
     struct jm_job_table *jobs;
     struct jm_journal *journal;
+    struct jm_leave *leave;
     struct jm_list *list;
     struct jm_load *load; /* NULL but while jobs are read back */
     struct jm_many_table *many;
@@ -268,6 +269,7 @@ JM_STATS(jm_exec)
 JM_PART(jm_job_table)
 JM_STATS(jm_job)
 JM_PART(jm_journal)
+JM_PART(jm_leave)
 JM_PART(jm_list)
 JM_PART(jm_many)
 JM_PART(jm_namespace)
@@ -580,6 +582,13 @@ const char *jm_queue_refuses(const struct jm *jm);
 /* What is kept of it in the store, malloc'd; and back. */
 char *jm_queue_encode(struct jm *jm);
 void jm_queue_decode(struct jm *jm, const char *json, size_t len);
+
+/* --- jm_leave.c --- */
+
+void jm_leave_cb(flux_t *h, const flux_msg_t *req, void *arg);
+/* A job has been given resources, or has given them back (`there` is false). */
+void jm_leave_moved(struct jm_job *j, bool there);
+void jm_leave_check(struct jm *jm);
 
 /* --- jm_control.c --- */
 

@@ -138,6 +138,7 @@ void jm_state_allocated(struct jm_job *j, rset_t *r, char *r_json, const char *s
     jm_state_event(j, &ev);
     if (j->st.state != JOB_STATE_RUN)
         return;
+    jm_leave_moved(j, true);
     j->expiration = rset_expiration(r);
     if (limit > 0 && isfinite(limit))
         j->expiration = j->st.t_run + limit;
@@ -237,6 +238,7 @@ void jm_state_cleanup(struct jm_job *j)
     jm_state_event_plain(j, JOB_EV_CLEAN);
     INVARIANT(1, j->st.state == JOB_STATE_INACTIVE);
     jm_exec_done(j);
+    jm_leave_moved(j, false);
     jm_depend_ended(j);
 }
 

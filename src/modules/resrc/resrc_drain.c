@@ -2,7 +2,9 @@
  *
  * Invariants:
  *  1. A rank is in at most one record, and `ranks` is the union of all records.
- *  2. A change takes effect at once.  It is answered when the store has recorded it, or, without a
+ *  2. A node whose broker leaves is drained until that returns, which is noted in its record.  An
+ *     operator's drain takes the place of such a record, and never the other way round.
+ *  3. A change takes effect at once.  It is answered when the store has recorded it, or, without a
  *     store (module kvs not loaded), when that is known.
  *
  * Failure: a change that cannot be recorded stays in effect, and the answer reports that it is not
@@ -61,9 +63,12 @@ static int resrc_drain_list_remove(struct drained *d, const idset_t *ranks)
 
 /* 0, or -1 with ENOMEM.  A node that is drained already gets the new reason. */
 static int resrc_drain_list_add(struct drained *d, const idset_t *ranks, const char *reason,
-                                double time)
+                                double time, bool leaves)
 {
-    struct record rec = {.ranks = idset_copy(ranks), .reason = strdup(reason), .time = time};
+    struct record rec = {.ranks = idset_copy(ranks),
+                         .reason = strdup(reason),
+                         .time = time,
+                         .leaves = leaves};
     struct record *list;
 
     if (!d->ranks)
@@ -91,7 +96,7 @@ char *resrc_drain_list_format(const struct drained *d)
 
     for (size_t i = 0; ok && i < d->n; i++) {
         char *ranks = idset_format(d->list[i].ranks, 0);
-        struct resrc_record rec = {ranks, d->list[i].reason, d->list[i].time};
+        struct resrc_record rec = {ranks, d->list[i].reason, d->list[i].time, d->list[i].leaves};
 
         ok = ranks && json_array_append_new(
                           w.nodes, flux_schema_encode_json(&resrc_record_schema, &rec)) == 0;
@@ -115,12 +120,12 @@ int resrc_drain_list_parse(struct drained *d, const char *json, size_t len, errm
         return -1;
     json_array_foreach(w.nodes, i, val)
     {
-        struct resrc_record rec;
+        struct resrc_record rec = {0};
         idset_t *ranks = NULL;
 
         if (flux_schema_decode_json(&resrc_record_schema, val, &rec, err) < 0 ||
             !(ranks = idset_parse(rec.ranks, err)) ||
-            resrc_drain_list_add(d, ranks, rec.reason, rec.time) < 0)
+            resrc_drain_list_add(d, ranks, rec.reason, rec.time, rec.leaves) < 0)
             rc = -1;
         idset_destroy(ranks);
         if (rc < 0)
@@ -159,15 +164,29 @@ static idset_t *nodes_named(const struct root *r, const char *text, errmsg_t *er
     return ranks;
 }
 
-/* The members of `ranks` that are (not) drained, as text that the caller frees; NULL: there are
- * none. */
-static char *some(const struct root *r, const idset_t *ranks, bool drained)
+/* The nodes of `ranks` that an operator has drained (or, `leaves`, whose brokers leave or have
+ * left).  A new set, NULL with ENOMEM. */
+static idset_t *drained_among(const struct drained *d, const idset_t *ranks, bool leaves)
 {
-    idset_t *both = drained ? idset_intersect(ranks, r->drained.ranks)
-                            : idset_difference(ranks, r->drained.ranks);
-    char *text = both && !idset_empty(both) ? idset_format(both, 0) : NULL;
+    idset_t *all = idset_create();
+    int rc = all ? 0 : -1;
 
-    idset_destroy(both);
+    for (size_t i = 0; rc == 0 && i < d->n; i++)
+        rc = d->list[i].leaves == leaves ? idset_add(all, d->list[i].ranks) : 0;
+    if (rc == 0)
+        rc = idset_keep(all, ranks);
+    if (rc == 0)
+        return all;
+    idset_destroy(all);
+    return NULL;
+}
+
+/* A set as text that the caller frees; NULL: it is empty.  Takes the set over. */
+static char *names_of(idset_t *ranks)
+{
+    char *text = ranks && !idset_empty(ranks) ? idset_format(ranks, 0) : NULL;
+
+    idset_destroy(ranks);
     return text;
 }
 
@@ -235,10 +254,10 @@ void resrc_drain_add(flux_t *h, const flux_msg_t *req, void *arg)
         flux_respond_error(h, req, EINVAL, "a reason has at most %d bytes", RESRC_REASON_MAX);
     else if (!(ranks = nodes_named(r, in.ranks, &err)))
         flux_respond_error(h, req, errno, "%s", err.text);
-    else if (!in.force && (already = some(r, ranks, true)))
+    else if (!in.force && (already = names_of(drained_among(&r->drained, ranks, false))))
         flux_respond_error(h, req, EEXIST, "%s: drained already; use force to change the reason",
                            already);
-    else if (resrc_drain_list_add(&r->drained, ranks, in.reason, flux_wall(h)) < 0)
+    else if (resrc_drain_list_add(&r->drained, ranks, in.reason, flux_wall(h), false) < 0)
         flux_respond_error(h, req, ENOMEM, "no memory to drain a node");
     else {
         tell(r, req, "drained", ranks, in.reason);
@@ -264,7 +283,7 @@ void resrc_drain_remove(flux_t *h, const flux_msg_t *req, void *arg)
         return;
     if (!(ranks = nodes_named(r, in.ranks, &err)))
         flux_respond_error(h, req, errno, "%s", err.text);
-    else if ((others = some(r, ranks, false)))
+    else if ((others = names_of(idset_difference(ranks, r->drained.ranks))))
         flux_respond_error(h, req, ENOENT, "%s: not drained", others);
     else if (resrc_drain_list_remove(&r->drained, ranks) < 0)
         flux_respond_error(h, req, ENOMEM, "no memory to undrain a node");
@@ -275,4 +294,65 @@ void resrc_drain_remove(flux_t *h, const flux_msg_t *req, void *arg)
     free(others);
     idset_destroy(ranks);
     json_decref(owner);
+}
+
+/* --- brokers that leave, and return --- */
+
+/* The nodes of brokers that leave; `fresh`: of these, those that are not drained yet. */
+static int leaving_nodes(const struct root *r, const char *text, idset_t **nodes, idset_t **fresh,
+                         errmsg_t *err)
+{
+    idset_t *brokers = idset_parse(text, err);
+
+    *nodes = brokers ? resrc_root_nodes_of(r, brokers) : NULL;
+    *fresh = *nodes ? idset_difference(*nodes, r->drained.ranks) : NULL;
+    if (brokers && !*fresh)
+        errmsg_fail(err, ENOMEM, "no memory to drain a node");
+    idset_destroy(brokers);
+    return *fresh ? 0 : -1;
+}
+
+void resrc_drain_leave(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    struct ctx *ctx = arg;
+    struct root *r = ctx->root;
+    struct resrc_leave in = {0};
+    idset_t *nodes = NULL, *fresh = NULL;
+    errmsg_t err;
+    json_t *owner;
+
+    if (!here(h, req, ctx, resrc_drain_leave) ||
+        flux_request_decode(h, req, &resrc_leave_schema, &in, &owner) < 0)
+        return;
+    if (leaving_nodes(r, in.ranks, &nodes, &fresh, &err) < 0)
+        flux_respond_error(h, req, errno, "%s", err.text);
+    else if (!idset_empty(fresh) &&
+             resrc_drain_list_add(&r->drained, fresh, in.reason, flux_wall(h), true) < 0)
+        flux_respond_error(h, req, ENOMEM, "no memory to drain a node");
+    else {
+        if (!idset_empty(fresh))
+            tell(r, req, "drained", fresh, in.reason);
+        answer_later(r, req, nodes);
+    }
+    idset_destroy(nodes);
+    idset_destroy(fresh);
+    json_decref(owner);
+}
+
+void resrc_drain_returned(struct root *r, const idset_t *brokers)
+{
+    idset_t *nodes = r->drained.n > 0 ? resrc_root_nodes_of(r, brokers) : NULL;
+    idset_t *back = nodes ? drained_among(&r->drained, nodes, true) : NULL;
+    char *text;
+
+    if (back && !idset_empty(back) && resrc_drain_list_remove(&r->drained, back) == 0) {
+        if ((text = idset_format(back, 0)))
+            flux_log(r->ctx->h, LOG_NOTICE, "rank%s %s returned: not drained any more",
+                     idset_count(back) == 1 ? "" : "s", text);
+        free(text);
+        r->save_drained = true;
+        resrc_root_changed(r, false);
+    }
+    idset_destroy(nodes);
+    idset_destroy(back);
 }

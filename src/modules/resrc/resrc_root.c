@@ -68,16 +68,16 @@ void resrc_root_waiter_free(struct waiter *w)
 /* --- what is up --- */
 
 /* Emulated node n belongs to broker n % size. */
-static idset_t *emulated_up(const struct root *r, const idset_t *all)
+static idset_t *emulated_of(const struct root *r, const idset_t *all, const idset_t *brokers)
 {
     uint32_t size = r->ctx->size;
     idset_t *ids;
 
-    if (idset_count(r->brokers_up) == size)
+    if (idset_count(brokers) == size)
         return idset_copy(all);
     ids = idset_create();
     for (uint32_t n = idset_first(all); ids && n != IDSET_NONE; n = idset_next(all, n)) {
-        if (idset_test(r->brokers_up, n % size) && idset_set(ids, n) < 0) {
+        if (idset_test(brokers, n % size) && idset_set(ids, n) < 0) {
             idset_destroy(ids);
             ids = NULL;
         }
@@ -85,16 +85,21 @@ static idset_t *emulated_up(const struct root *r, const idset_t *all)
     return ids;
 }
 
-idset_t *resrc_root_nodes_up(const struct root *r)
+idset_t *resrc_root_nodes_of(const struct root *r, const idset_t *brokers)
 {
     const resgraph_t *g = root_graph(r);
-    idset_t *all = resgraph_ranks(g), *up;
+    idset_t *all = resgraph_ranks(g), *nodes;
 
     if (!all)
         return NULL;
-    up = resgraph_emulated(g) ? emulated_up(r, all) : idset_intersect(all, r->brokers_up);
+    nodes = resgraph_emulated(g) ? emulated_of(r, all, brokers) : idset_intersect(all, brokers);
     idset_destroy(all);
-    return up;
+    return nodes;
+}
+
+idset_t *resrc_root_nodes_up(const struct root *r)
+{
+    return resrc_root_nodes_of(r, r->brokers_up);
 }
 
 /* Brokers that are up and have not reported their resources. */
@@ -251,6 +256,8 @@ static void settle(struct root *r)
         if (r->late)
             recall_lost(r);
     }
+    if (!r->late)
+        resrc_drain_returned(r, r->brokers_up);
     if (resrc_topology_apply(r) < 0)
         return;
     resgraph_destroy(r->record);
@@ -424,6 +431,7 @@ static void status_cb(void *arg, const struct overlay_status *st)
         if (first && r->running) { /* loaded late: all ranks have reported already */
             r->late = true;
             ask_missing(r);
+            session_ask_lost(r->session);
         }
         resrc_root_changed(r, false);
     } else {
@@ -431,7 +439,21 @@ static void status_cb(void *arg, const struct overlay_status *st)
     }
 }
 
-static const struct session_ops session_ops = {.status = status_cb};
+static void lost_cb(void *arg, const idset_t *ranks, bool now)
+{
+    /* Which ranks are up says the status that follows. */
+}
+
+static void back_cb(void *arg, const idset_t *ranks)
+{
+    struct root *r = arg;
+
+    if (r->settled)
+        resrc_drain_returned(r, ranks);
+}
+
+static const struct session_ops session_ops = {
+    .lost = lost_cb, .back = back_cb, .status = status_cb};
 
 /* --- configuration --- */
 

@@ -11,6 +11,7 @@ struct record {
     idset_t *ranks;
     char *reason;
     double time;
+    bool leaves; /* their brokers leave, or have left: drained until these return */
 };
 
 struct drained {
@@ -88,6 +89,8 @@ static inline resgraph_t *root_graph(const struct root *r)
 }
 /* The nodes whose brokers are up; a new set, NULL with ENOMEM. */
 idset_t *resrc_root_nodes_up(const struct root *r);
+/* The nodes of these brokers; a new set, NULL with ENOMEM. */
+idset_t *resrc_root_nodes_of(const struct root *r, const idset_t *brokers);
 /* Something has changed: update watchers and the store, once at the end of the pass. */
 void resrc_root_changed(struct root *r, bool inventory);
 /* Configuration or switches are known; once both are, the module counts as started. */
@@ -107,6 +110,8 @@ void resrc_topology_destroy(struct root *r);
 /* resrc_drain.c: the list of drained nodes. */
 void resrc_drain_list_clear(struct drained *d);
 char *resrc_drain_list_format(const struct drained *d); /* JSON, malloc'd */
+/* These brokers were away and are up: their nodes are not drained for having left. */
+void resrc_drain_returned(struct root *r, const idset_t *brokers);
 int resrc_drain_list_parse(struct drained *d, const char *json, size_t len, errmsg_t *err);
 
 /* resrc_store.c */

@@ -1,0 +1,98 @@
+#!/usr/bin/env bash
+# A broker that gets SIGTERM leaves the session in order: its node is drained, jobs there end or are
+# ended, and the drain is lifted when it returns, unless an operator drained the node.
+. "$(dirname "$0")/lib.sh"
+need_flux start up submit wreckrun resource jobs dmesg
+need ss
+
+net=127.$(($$ / 256 % 256)).$(($$ % 256))
+port=$((20000 + ($$ * 20) % 12000))
+while ss -Hltn 2>/dev/null | finds -E ":($(seq -s '|' $port $((port + 9)))) "; do
+    port=$((port + 20))
+done
+cat >conf.lua <<END
+session { hosts = "$net.[2-4]", address = "tcp://%h:$port", curve = false, topology = "flat" }
+END
+
+# Start the broker of a rank; its id is left in pids[rank].
+pids=()
+begin() {
+    local rank=$1
+    shift
+    "$FLUX" start --config=conf.lua --rundir="$PWD/run" --set=boot.rank="$rank" "$@" \
+        >"out.$rank" 2>&1 </dev/null &
+    pids[rank]=$!
+}
+up_is() {
+    [[ "$("$FLUX" up)" == "$1" ]]
+}
+# drained REGEX: so a line of what is drained looks.
+drained() {
+    "$FLUX" resource drain | finds -E "$1"
+}
+not_drained() {
+    ! "$FLUX" resource drain | finds -E "$1"
+}
+runs() {
+    "$FLUX" jobs -n -o state "$1" | finds running
+}
+
+mkdir -m 700 run
+export FLUX_URI="local://$PWD/run/0/local"
+mkfifo fifo
+begin 0 sh -c 'exec cat fifo'
+begin 1
+begin 2 --set=leave.grace=0.1s
+ok "a session of three" wait_until 30 up_is "3 of 3 up: 0-2"
+
+# --- jobs are ended ---
+
+"$FLUX" submit -N3 sleep 1000 >id
+ok "a job on all nodes runs" wait_until 30 runs "$(cat id)"
+kill -TERM "${pids[2]}"
+wait "${pids[2]}"
+is $? 0 "SIGTERM: the broker exits with 0"
+ok "its rank has left" wait_until 30 up_is "2 of 3 up: 0-1; left: 2"
+exits 143 "the job was ended" "$FLUX" wreck wait "$(cat id)"
+like "$("$FLUX" jobs -n -o exception,note "$(cat id)")" \
+    "^node-left +rank 2: leaving, by SIGTERM from .*user $(id -u)" "it says why"
+like "$("$FLUX" resource drain)" "drained .* 2 .*leaving, by SIGTERM from .*user $(id -u)" \
+    "the node is drained, and who asked is known"
+like "$("$FLUX" dmesg)" "drained .*\(rank 2\): leaving, by SIGTERM from" "the log has it, too"
+begin 2 --set=leave.jobs=wait
+ok "it returns" wait_until 30 up_is "3 of 3 up: 0-2"
+ok "the drain is lifted" wait_until 30 not_drained leaving
+ok "the node takes jobs" wait_until 30 "$FLUX" wreckrun -N3 -n3 true
+
+# --- jobs are waited for ---
+
+"$FLUX" submit -N3 sh -c 'while [ ! -e enough ]; do sleep 0.05; done' >id
+ok "a job on all nodes runs" wait_until 30 runs "$(cat id)"
+kill -TERM "${pids[2]}"
+ok "SIGTERM: the node is draining" wait_until 30 drained "draining .* 2 .*leaving"
+ok "flux up shows it, too" wait_until 30 up_is "3 of 3 up: 0-2; draining: 2"
+touch enough
+ok "the job ends by itself" "$FLUX" wreck wait "$(cat id)"
+wait "${pids[2]}"
+is $? 0 "then the broker exits with 0"
+begin 2
+ok "it returns" wait_until 30 up_is "3 of 3 up: 0-2"
+
+# --- an operator's drain ---
+
+"$FLUX" resource drain 1 fan is broken
+kill -TERM "${pids[1]}"
+wait "${pids[1]}"
+is $? 0 "the broker of a drained node leaves"
+begin 1
+ok "it returns" wait_until 30 up_is "3 of 3 up: 0-2"
+ok "all that left is usable again" wait_until 30 not_drained leaving
+ok "what an operator drained stays drained" drained "1 .*fan is broken"
+
+: >fifo
+for rank in 0 1 2; do
+    wait "${pids[rank]}"
+    is $? 0 "rank $rank ends with the session"
+done
+unset FLUX_URI
+finish
