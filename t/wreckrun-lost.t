@@ -28,7 +28,10 @@ for victim in 6 2; do # a leaf, then an inner rank with what is left below it
     kill -KILL "$target"
     wait $pid
     is $? 137 "a broker that dies ends the job (rank $victim)"
-    like "$(cat err.txt)" "lost the tasks on ranks? [0-9,-]*$victim" "... with a sentence"
+    like "$(cat err.txt)" "lost ranks? [0-9,-]*$victim[0-9,-]* \(.*\) with tasks? [0-9]" \
+        "... with a sentence"
+    like "$("$FLUX" jobs -a -n -c1 -o result,exception,note)" \
+        "^failed +node-lost +lost ranks? [0-9,-]*$victim" "flux jobs shows why"
     ok "... and all its tasks" wait_until 10 gone lost$victim
 done
 # The scheduler is told of it by another way than the jobs.
@@ -48,6 +51,24 @@ says_why() {
 ok "a job that needs the lost nodes says so" wait_until 20 says_why
 ok "... and the log tells it" wait_until 20 sh -c "'$FLUX' dmesg | grep -q 'job $id $why'"
 "$FLUX" cancel "$id"
+release
+
+hold 3
+# A job that is to survive goes on without the node.
+id=$("$FLUX" submit -N3 -n3 --survive-node-loss --env=MARK=survive.$$ \
+    sh -c 'echo $FLUX_TASK_RANK; while [ ! -e enough ]; do sleep 0.05; done')
+wait_until 10 count_is survive 3
+kill -KILL "$(broker 2)"
+noted() {
+    "$FLUX" kvs get "job.$id.eventlog" | finds '"type":"node-lost","severity":1,"note":"lost rank 2 '
+}
+ok "a job that survives the loss of a node is told of it" wait_until 10 noted
+touch enough
+ok "... and completes on the others" "$FLUX" wreck wait "$id"
+id=$("$FLUX" submit -N1 -n1 --survive-node-loss --ranks=1 --env=MARK=alone.$$ sleep 100)
+wait_until 10 count_is alone 1
+kill -KILL "$(broker 1)"
+exits 137 "one that has no other node fails" "$FLUX" wreck wait "$id"
 release
 
 hold 2

@@ -200,6 +200,7 @@ class JobTest(Case):
                 ["--kill-on-bad-exit", "--mpi=pmix", "--stdin=none"],
                 {"kill_on_bad_exit": True, "mpi": "pmix", "stdin": "none"},
             ),
+            (["--survive-node-loss"], {"survive_node_loss": True}),
             (
                 ["--grace=3s", "-t", "90s"],
                 {"grace": 3, "time_limit": datetime.timedelta(seconds=90)},

@@ -222,6 +222,7 @@ struct joboptions {
     const char *input;
     bool label;
     bool kill_on_bad_exit;
+    bool survive_node_loss;
     int stdin_mode;
     int layout;
     int cpu_affinity;

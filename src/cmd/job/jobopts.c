@@ -610,6 +610,8 @@ static const struct {
     ROW(JOBOPTS_KEY_CPU_AFFINITY, "--cpu-affinity", take_affinity, options.cpu_affinity),
     ROW(JOBOPTS_KEY_GPU_AFFINITY, "--gpu-affinity", take_affinity, options.gpu_affinity),
     ROW(JOBOPTS_KEY_KILL_ON_BAD_EXIT, "--kill-on-bad-exit", take_flag, options.kill_on_bad_exit),
+    ROW(JOBOPTS_KEY_SURVIVE_NODE_LOSS, "--survive-node-loss", take_flag,
+        options.survive_node_loss),
     ROW(JOBOPTS_KEY_RLIMIT, "--rlimit", take_rlimit, rlimits),
     ROW(JOBOPTS_KEY_MPI, "--mpi", take_mpi, options.mpi),
     ROW(JOBOPTS_KEY_GRACE, "--grace", take_grace, options.grace),

@@ -51,6 +51,7 @@ enum {
     JOBOPTS_KEY_CPU_AFFINITY,
     JOBOPTS_KEY_GPU_AFFINITY,
     JOBOPTS_KEY_KILL_ON_BAD_EXIT,
+    JOBOPTS_KEY_SURVIVE_NODE_LOSS,
     JOBOPTS_KEY_RLIMIT,
     JOBOPTS_KEY_MPI,
     JOBOPTS_KEY_GRACE,
@@ -92,6 +93,8 @@ enum {
     {JOBOPTS_KEY_GPU_AFFINITY, "gpu-affinity", "HOW", "same for gpus"},                           \
     {JOBOPTS_KEY_KILL_ON_BAD_EXIT, "kill-on-bad-exit", NULL,                                      \
      "when a task fails, terminate the others"},                                                  \
+    {JOBOPTS_KEY_SURVIVE_NODE_LOSS, "survive-node-loss", NULL,                                    \
+     "when a node is lost, go on with the tasks on the others"},                                  \
     {JOBOPTS_KEY_RLIMIT, "rlimit", "NAME=N",                                                      \
      "limit of the tasks: nofile=1024, core=unlimited, ...; none:\n"                              \
      "do not pass on the limits of this shell"},                                                  \

@@ -63,6 +63,7 @@
  *    FAIL       as above, the first task always -1: the text says where
  *    STARTED    u32 nodes on which all tasks run
  *    NOTE, WARNING   as above
+ *    LOST       an idset of ranks, NUL, text: these nodes of the job are lost with their tasks
  *    BEGUN      (empty): a task in this subtree has begun with MPI; once a job
  *    RESULT     the bytes of exec_result_pack(): the job has ended in this subtree; its last frame
  *
@@ -115,6 +116,7 @@ enum wire_type {
     WIRE_SPAWN,
     WIRE_STARTED,
     WIRE_WARNING,
+    WIRE_LOST,
     WIRE_PMIX_READY = 32,
     WIRE_PMIX_CLIENT,
     WIRE_PMIX_JOIN,

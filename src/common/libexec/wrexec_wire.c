@@ -75,6 +75,7 @@ static const struct flux_field launch_fields[] = {
     FLUX_FIELD_STR(struct wrexec_launch, mpi, OPT),
     FLUX_FIELD_BOOL(struct wrexec_launch, label, OPT),
     FLUX_FIELD_BOOL(struct wrexec_launch, killbad, OPT),
+    FLUX_FIELD_BOOL(struct wrexec_launch, survive, OPT),
     FLUX_FIELD_BOOL(struct wrexec_launch, nested, OPT),
     FLUX_FIELD_BOOL(struct wrexec_launch, memlimit, OPT),
     FLUX_FIELD_ARRAY(struct wrexec_launch, commands, OPT),

@@ -141,6 +141,7 @@ struct wrexec_launch {
     const char *mpi;         /* "both" (default), "pmi", "pmix", "none" */
     bool label;              /* "TASK: " before each line in files */
     bool killbad;            /* the first task that fails ends the job */
+    bool survive;            /* the loss of a node does not end the job */
     bool nested;             /* a session of its own runs in it */
     bool memlimit;           /* it asked for its memory: that is a limit */
     json_t *commands;        /* [[ntasks, words, changes], ...], as in struct wire_command: several
@@ -244,7 +245,7 @@ extern const struct flux_schema wrexec_ended_schema;
 
 struct wrexec_raise {
     uint64_t id;
-    const char *type; /* "exec", "output", "plugin" */
+    const char *type; /* "exec", "output", "node-lost", "plugin" */
     int severity;     /* 0: wrexec is ending the job; more: for information */
     const char *note;
 };

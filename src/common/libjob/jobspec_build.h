@@ -45,6 +45,7 @@ struct joboptions {
     const char *input;  /* NULL: what a client sends, if one does */
     bool label;         /* lines begin with "TASK: " */
     bool kill_on_bad_exit;
+    bool survive_node_loss; /* the loss of a node ends only the tasks on it */
     bool nested; /* the job is a session of its own */
     enum job_stdin stdin_mode;
     enum job_layout layout;

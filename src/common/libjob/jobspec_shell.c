@@ -34,6 +34,11 @@ static int take_kill(jobspec_t *js, const struct path *at, const json_t *val, er
     return jspec_get_bool(at, val, &js->options.kill_on_bad_exit, err);
 }
 
+static int take_survive(jobspec_t *js, const struct path *at, const json_t *val, errmsg_t *err)
+{
+    return jspec_get_bool(at, val, &js->options.survive_node_loss, err);
+}
+
 static int take_nested(jobspec_t *js, const struct path *at, const json_t *val, errmsg_t *err)
 {
     return jspec_get_bool(at, val, &js->options.nested, err);
@@ -167,6 +172,7 @@ static const struct member option_members[] = {
     {"cpu-affinity", take_cpu, false},
     {"gpu-affinity", take_gpu, false},
     {"kill-on-bad-exit", take_kill, false},
+    {"survive-node-loss", take_survive, false},
     {"rlimits", take_rlimits, false},
     {"soft-limits", take_softlimits, false},
     {"umask", take_umask, false},

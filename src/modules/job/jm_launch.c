@@ -417,6 +417,7 @@ static void options_into(struct wrexec_launch *l, const struct jm_job *j,
         j->spec->min_slots > 0 || (jobspec_per_slot(j->spec->js) == 0 && j->spec->req.nslots <= 1);
     l->mask = o->umask + 1;
     l->killbad = o->kill_on_bad_exit;
+    l->survive = o->survive_node_loss;
     l->nested = o->nested;
     l->crowded = emulated || shared;
     l->memlimit = j->spec->req.memory > 0;

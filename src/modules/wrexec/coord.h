@@ -50,6 +50,7 @@ struct coord_job {
     bool failed;   /* the exit code and the error message are decided */
     int fail_code; /* may be 0: MPI_Abort() with that code */
     char *fail_text;
+    idset_t *lost_ranks; /* that the job has survived; NULL: none */
     flux_watcher_t *grace;
     double deadline; /* end of the grace period, by flux_now() */
     uint64_t *taken; /* standard input for all tasks: bytes taken by each node */

@@ -16,7 +16,9 @@
  *  2. Spawned tasks (coord_spawn.c) form a group, which has a struct coord_job of its own but is
  *     not reported.  Its signals, output, failures and statuses are those of the job, which ends
  *     when the last group has ended.
- *  3. Between the end of the last task and the report, only a commit of output that is still under
+ *  3. A job whose node is lost gets an exception "node-lost".  It fails by that, unless it is to
+ *     survive and has other nodes left.
+ *  4. Between the end of the last task and the report, only a commit of output that is still under
  *     way is awaited.
  */
 #include "config.h"
@@ -32,6 +34,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libidset/hostlist.h"
 #include "libutil/strutil.h"
 
 struct coord_job *coord_job_create(struct coord *r, struct subjob *j)
@@ -71,6 +74,7 @@ void coord_job_free(struct coord_job *rj)
     coord_output_forget(rj->coord->output, rj);
     flux_watcher_destroy(rj->grace);
     buf_destroy(rj->outbuf);
+    idset_destroy(rj->lost_ranks);
     free(rj->fail_text);
     free(rj->taken);
     free(rj);
@@ -295,6 +299,90 @@ void coord_job_failed(struct subjob *j, int code, const char *why_it_did)
         coord_job_terminate(rj, j->spec->w.grace);
 }
 
+/* The names of these ranks of a job, the numbers of their tasks, and the reason, as a sentence. */
+static void say_lost(const struct subjob *j, const idset_t *ranks, const char *why, char *text,
+                     size_t size)
+{
+    hostlist_t *all = j->spec->w.names ? hostlist_parse(j->spec->w.names, NULL) : NULL;
+    hostlist_t *hl = hostlist_create();
+    idset_t *tasks = idset_create();
+    char name[HOSTLIST_NAME_MAX + 1], *names, *numbers, *members;
+    uint32_t node = 0;
+
+    for (uint32_t r = idset_first(j->ranks); hl && tasks && r != IDSET_NONE;
+         r = idset_next(j->ranks, r), node++) {
+        if (!idset_test(ranks, r))
+            continue;
+        if (hostlist_nth(all, node, name, sizeof(name)))
+            (void)hostlist_append(hl, name, NULL);
+        for (uint32_t i = 0; i < exec_layout_count(j->spec->layout, node); i++)
+            (void)idset_set(tasks, j->spec->w.first + exec_layout_task(j->spec->layout, node, i));
+    }
+    names = hl && hostlist_unique(hl) == 0 ? hostlist_format(hl) : NULL;
+    numbers = idset_format(ranks, 0);
+    members = tasks ? idset_format(tasks, 0) : NULL;
+    snprintf(text, size, "lost rank%s %s%s%.400s%s with task%s %.400s: %s",
+             idset_count(ranks) == 1 ? "" : "s", numbers ? numbers : "?",
+             names && *names ? " (" : "", names ? names : "", names && *names ? ")" : "",
+             idset_count(tasks) == 1 ? "" : "s", members ? members : "?", why);
+    free(names);
+    free(numbers);
+    free(members);
+    idset_destroy(tasks);
+    hostlist_destroy(hl);
+    hostlist_destroy(all);
+}
+
+/* Note that these ranks are lost.  Is anything left of a job that survives that? */
+static bool survives(struct coord_job *rj, const idset_t *ranks)
+{
+    struct subjob *j = rj->j;
+    uint32_t node = 0;
+
+    if (!j->spec->w.survive || (!rj->lost_ranks && !(rj->lost_ranks = idset_create())) ||
+        idset_add(rj->lost_ranks, ranks) < 0 || idset_equal(rj->lost_ranks, j->ranks))
+        return false;
+    /* Nobody waits for them to take input. */
+    for (uint32_t r = idset_first(j->ranks); rj->taken && r != IDSET_NONE;
+         r = idset_next(j->ranks, r), node++) {
+        if (idset_test(ranks, r))
+            coord_job_taken(j, node, UINT64_MAX / 2);
+    }
+    return true;
+}
+
+void coord_job_lost(struct subjob *j, const char *list, const char *why)
+{
+    struct coord_job *rj = j->rj;
+    idset_t *ranks = idset_parse(list, NULL);
+    char text[SENTENCE_MAX];
+    struct wrexec_notice n = {.id = j->id, .warning = text};
+
+    if (!ranks || idset_keep(ranks, j->ranks) < 0 || idset_empty(ranks) || coord_job_over(rj)) {
+        idset_destroy(ranks);
+        return;
+    }
+    if (rj->exec || rj->parent) {
+        snprintf(text, sizeof(text), "lost the tasks on rank%s %s: %s",
+                 idset_count(ranks) == 1 ? "" : "s", list, why);
+        coord_job_failed(j, JOB_LOST_CODE, text);
+    } else {
+        say_lost(j, ranks, why, text, sizeof(text));
+        str_clean(text);
+        if (survives(rj, ranks)) {
+            coord_tell_raise(rj->coord, j->id, "node-lost", 1, text);
+            if (rj->l)
+                coord_client_notice(rj->l, &n);
+        } else {
+            /* What has ended it before counts. */
+            coord_tell_raise(rj->coord, j->id, "node-lost", rj->failed || rj->signaled ? 1 : 0,
+                             text);
+            coord_job_failed(j, JOB_LOST_CODE, text);
+        }
+    }
+    idset_destroy(ranks);
+}
+
 void coord_job_note(struct subjob *j, bool warning, const void *text, size_t len)
 {
     char copy[1024];
@@ -344,6 +432,24 @@ void coord_job_terminate(struct coord_job *rj, double grace)
 
 /* --- from one instance to the next --- */
 
+static void save_lost(const struct coord_job *rj, flux_handover_t *o)
+{
+    char *ranks = rj->lost_ranks ? idset_format(rj->lost_ranks, 0) : NULL;
+
+    if (rj->lost_ranks && !ranks)
+        flux_handover_fail(o, ENOMEM);
+    flux_handover_put_str(o, ranks);
+    free(ranks);
+}
+
+static void load_lost(struct coord_job *rj, flux_handover_t *o)
+{
+    const char *ranks = flux_handover_get_str(o);
+
+    if (ranks && !(rj->lost_ranks = idset_parse(ranks, NULL)))
+        flux_handover_fail(o, errno);
+}
+
 void coord_job_save(const struct coord_job *rj, flux_handover_t *o)
 {
     double left = rj->grace ? rj->deadline - flux_now(rj->j->ctx->h) : 0.;
@@ -354,6 +460,7 @@ void coord_job_save(const struct coord_job *rj, flux_handover_t *o)
     flux_handover_put(o, rj->failed);
     flux_handover_put(o, (uint32_t)rj->fail_code);
     flux_handover_put_str(o, rj->fail_text);
+    save_lost(rj, o);
     flux_handover_put(o, rj->grace && !coord_job_over(rj) && !rj->j->killed);
     flux_handover_put(o, left > 0. ? (uint64_t)(left * 1e6) : 0);
     flux_handover_put_data(o, rj->taken, rj->taken ? rj->j->nnodes * sizeof(*rj->taken) : 0);
@@ -407,6 +514,7 @@ void coord_job_load(struct coord_job *rj, flux_handover_t *o)
     rj->fail_code = (int)(uint32_t)flux_handover_get(o, UINT32_MAX);
     if ((text = flux_handover_get_str(o)) && !(rj->fail_text = strdup(text)))
         flux_handover_fail(o, ENOMEM);
+    load_lost(rj, o);
     grace = flux_handover_get(o, 1);
     left = flux_handover_get(o, UINT64_MAX);
     load_taken(rj, o);

@@ -56,7 +56,7 @@ struct edges {
 
 /* --- down --- */
 
-static void edge_lost(struct edge *e, const char *why)
+static void edge_lost(struct edge *e, int errnum, const char *why)
 {
     char text[400];
 
@@ -71,7 +71,7 @@ static void edge_lost(struct edge *e, const char *why)
         courier_clear(e->courier);
     buf_consume(e->out, buf_len(e->out));
     window_reset(&e->window);
-    e->all->cbs->lost(e->all->arg, e, text);
+    e->all->cbs->lost(e->all->arg, e, errnum, text);
 }
 
 /* Length of the frames at the start of the queue that fit into BATCH bytes; at least one frame. */
@@ -101,12 +101,12 @@ static void edge_flush(struct edge *e)
         return;
     len = whole_frames(e->out);
     if (!(data = malloc(len))) {
-        edge_lost(e, "out of memory for messages to it");
+        edge_lost(e, ENOMEM, "out of memory for messages to it");
         return;
     }
     memcpy(data, buf_data(e->out), len);
     if (courier_post(e->courier, "wrexec.down", e->rank, data, len) < 0) {
-        edge_lost(e, "out of memory for messages to it");
+        edge_lost(e, ENOMEM, "out of memory for messages to it");
         return;
     }
     buf_consume(e->out, len);
@@ -120,7 +120,7 @@ static void sent_cb(void *arg)
 
 static void refused_cb(void *arg, const char *topic, int errnum, const char *why)
 {
-    edge_lost(arg, why);
+    edge_lost(arg, errnum, why);
 }
 
 /* Handle the frames of the response that the future holds, all of them or as many as fit into a
@@ -146,7 +146,7 @@ static void from_child(struct edge *e, bool all)
         e->all->cbs->frame(e->all->arg, e, &f);
     }
     if (used <= 0) {
-        edge_lost(e, used < 0 ? err.text : "a frame that is cut off");
+        edge_lost(e, EPROTO, used < 0 ? err.text : "a frame that is cut off");
     } else if (e->f && e->streams == stream && e->pos < len) {
         flux_watcher_start(e->more);
     } else if (e->f && e->streams == stream) {
@@ -169,7 +169,7 @@ static void take(struct edge *e, bool all)
         return;
     }
     if (flux_future_errnum(e->f) || !msg) {
-        edge_lost(e, flux_future_error(e->f));
+        edge_lost(e, flux_future_errnum(e->f), flux_future_error(e->f));
         return;
     }
     if (e->state == EDGE_OPENING) {
@@ -226,7 +226,7 @@ static void again_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *ar
     struct edge *e = arg;
 
     if (ask_stream(e) < 0)
-        edge_lost(e, strerror(errno));
+        edge_lost(e, errno, strerror(errno));
 }
 
 /* Create the parts that an edge needs once it has been opened. */
@@ -262,7 +262,7 @@ void edge_send(struct edge *e, enum wire_type type, uint64_t job, const struct i
         return;
     before = buf_len(e->out);
     if (edge_open(e) < 0 || exec_wire_put(e->out, type, job, iov, n) < 0) {
-        edge_lost(e, strerror(errno));
+        edge_lost(e, errno, strerror(errno));
         return;
     }
     if (window_add(&e->window, buf_len(e->out) - before)) {

@@ -43,8 +43,8 @@ struct edge {
 struct edge_callbacks {
     /* A frame came from a child, or (edge NULL) from the parent. */
     void (*frame)(void *arg, struct edge *e, const struct wire_frame *f);
-    /* A child is lost, and all jobs below it. */
-    void (*lost)(void *arg, struct edge *e, const char *why);
+    /* A child is lost, and all jobs below it; EHOSTUNREACH: with its broker. */
+    void (*lost)(void *arg, struct edge *e, int errnum, const char *why);
 };
 
 /* NULL with ENOMEM. */

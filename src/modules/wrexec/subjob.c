@@ -7,6 +7,7 @@
  *   OUTPUT          output; passed on unchanged, as credit allows (subjob_flow.c)
  *   TAKEN           standard input that a node has taken; passed on at once
  *   FAIL            a failure; passed on at once
+ *   LOST            nodes that were lost with their tasks; passed on at once
  *   NOTE, WARNING   a message for the job's log; passed on at once
  *   BEGUN           a task of the subtree has begun with MPI (subjob_pmi.c); sent once
  *   STARTED         a node has started all its tasks of a spawned group; passed on at once
@@ -16,7 +17,8 @@
  *  1. A job finishes here once: when the local tasks and all children are done and no piece of
  *     output waits.  Then the result goes up, and the reaper frees the job.
  *  2. A child that cannot be reached or is lost is done: its tasks count as killed, and the job
- *     fails.  The edge lists the jobs that this concerns.
+ *     fails; or, if it survives the loss of nodes, they have no status.  The edge lists the jobs
+ *     that this concerns.
  *  3. When the parent is lost, the job is killed here and below, and its output is discarded.
  *  4. Only the reaper frees a finished job, from the loop, so no caller loses the job it works on.
  */
@@ -33,7 +35,6 @@
 #include "names.h"
 #include "libutil/le.h"
 
-#define LOST_CODE (128 + SIGKILL)
 #define WINDOW_ALL (8u << 20)
 #define WINDOW_MIN 32768u
 
@@ -166,7 +167,7 @@ void subjob_launcher_lost(struct subjob *j, const char *why)
     snprintf(text, sizeof(text),
              "the launcher of rank %u was lost (%s), and with it its tasks; look at flux dmesg",
              j->ctx->rank, why);
-    subjob_fail(j, LOST_CODE, text);
+    subjob_fail(j, JOB_LOST_CODE, text);
     local_end(j, &killed, 1);
 }
 
@@ -274,20 +275,32 @@ void subjob_part_done(struct part *p)
     p->job->nopen--;
 }
 
-void subjob_part_lost(struct part *p, const char *why)
+/* Nodes of the job are lost. */
+static void nodes_lost(struct subjob *j, const char *ranks, const char *why)
+{
+    if (j->rj)
+        coord_job_lost(j, ranks, why);
+    else
+        subjob_send_up(j, WIRE_LOST, ranks, strlen(ranks) + 1, why, strlen(why));
+}
+
+void subjob_part_lost(struct part *p, int errnum, const char *why)
 {
     struct subjob *j = p->job;
     idset_t *nodes = idset_intersect(p->edge->below, j->ranks);
     char *ranks = nodes ? idset_format(nodes, 0) : NULL, text[512];
 
     subjob_part_done(p);
-    if (nodes)
+    if (nodes && !(errnum == EHOSTUNREACH && j->spec->w.survive))
         add_lost(j, nodes);
     snprintf(text, sizeof(text), "lost the tasks on rank%s %s: %s",
              idset_count(nodes) == 1 ? "" : "s", ranks ? ranks : "?", why);
+    if (errnum == EHOSTUNREACH && ranks)
+        nodes_lost(j, ranks, why);
+    else
+        subjob_fail(j, JOB_LOST_CODE, text);
     free(ranks);
     idset_destroy(nodes);
-    subjob_fail(j, LOST_CODE, text);
     subjob_check(j);
 }
 
@@ -296,7 +309,7 @@ static void part_result(struct part *p, const void *data, size_t len)
     errmsg_t err;
 
     if (exec_result_unpack(p->job->result, data, len, &err) < 0) {
-        subjob_part_lost(p, err.text);
+        subjob_part_lost(p, EPROTO, err.text);
         return;
     }
     subjob_part_done(p);
@@ -311,6 +324,19 @@ static void part_fail(struct part *p, const struct wire_frame *f)
     memcpy(text, f->payload + 12, f->len - 12);
     text[f->len - 12] = '\0';
     subjob_fail(p->job, (int)le_get32(f->payload), text);
+}
+
+static void part_lost(struct part *p, const struct wire_frame *f)
+{
+    const char *ranks = (const char *)f->payload, *end = memchr(ranks, '\0', f->len);
+    char why[512];
+
+    if (!end) {
+        bad_frame(p->job, f, "another rank");
+        return;
+    }
+    snprintf(why, sizeof(why), "%.*s", (int)(f->len - (size_t)(end - ranks) - 1), end + 1);
+    nodes_lost(p->job, ranks, why);
 }
 
 /* Parts are sorted by their edges, which are elements of one array. */
@@ -332,7 +358,7 @@ void subjob_child_frame(struct subjob *j, struct edge *e, const struct wire_fram
     case WIRE_BAD:
         bad_frame(j, f, "another rank");
         if (f->said == WIRE_RESULT)
-            subjob_part_lost(p, "its result cannot be read");
+            subjob_part_lost(p, EPROTO, "its result cannot be read");
         break;
     case WIRE_OUTPUT:
         subjob_flow_output(j, (uint32_t)(p - j->parts), f->payload, f->len);
@@ -342,6 +368,9 @@ void subjob_child_frame(struct subjob *j, struct edge *e, const struct wire_fram
         break;
     case WIRE_FAIL:
         part_fail(p, f);
+        break;
+    case WIRE_LOST:
+        part_lost(p, f);
         break;
     case WIRE_NOTE:
     case WIRE_WARNING:

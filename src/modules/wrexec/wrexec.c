@@ -41,8 +41,9 @@
  *     stays if there are jobs.  Without jobs it ends, and the next launcher reads the settings and
  *     plugins anew.
  *
- * Failure.  If a rank cannot start its tasks, or a launcher or a rank is lost, the job ends with an
- * exit code other than 0 and an error message that names the rank.  Without memory for the shape of
+ * Failure.  If a rank cannot start its tasks, or a launcher is lost, the job ends with an exit code
+ * other than 0 and an error message that names the rank.  So it does when a rank is lost, by an
+ * exception of type "node-lost", unless it is to survive that: then the others go on.  Without memory for the shape of
  * the tree the instance logs an error and starts no job.
  */
 #include "config.h"
@@ -131,12 +132,12 @@ static void tree_frame(void *arg, struct edge *e, const struct wire_frame *f)
         subjob_parent_frame(j, f);
 }
 
-static void tree_lost(void *arg, struct edge *e, const char *why)
+static void tree_lost(void *arg, struct edge *e, int errnum, const char *why)
 {
     struct list_node *n;
 
     while ((n = list_first(&e->parts)))
-        subjob_part_lost(list_entry(n, struct part, node), why);
+        subjob_part_lost(list_entry(n, struct part, node), errnum, why);
 }
 
 static const struct edge_callbacks edge_callbacks = {tree_frame, tree_lost};

@@ -17,6 +17,7 @@
 #include "libexec/exec_spec.h"
 
 #define JOB_LOCAL UINT32_MAX
+#define JOB_LOST_CODE (128 + 9) /* exit code of a job that loses tasks with their node or launcher */
 /* Bit in the numbers of programs of flux exec, which are not jobs: never on record. */
 #define JOB_EXEC_BIT (1ull << 52)
 /* Bit in the numbers of groups of spawned tasks. */
@@ -97,7 +98,7 @@ bool settings_known(const struct settings *s);
 void settings_destroy(struct settings *s); /* NULL-safe */
 
 /* handover.c */
-#define HANDOVER_FORM 4
+#define HANDOVER_FORM 5
 /* Save and load the state that survives a reload.  handover_load() is called before anything is
  * sent; handover_go_on() then resumes what has waited.  -1 with errno and an error message. */
 int handover_save(struct ctx *ctx, flux_handover_t *o, errmsg_t *err);
@@ -117,7 +118,8 @@ void subjob_launch(struct subjob *j, const struct launchrec *rec);
 void subjob_frame(struct subjob *j, const struct wire_frame *f);
 void subjob_child_frame(struct subjob *j, struct edge *e, const struct wire_frame *f);
 void subjob_parent_frame(struct subjob *j, const struct wire_frame *f);
-void subjob_part_lost(struct part *p, const char *why);
+/* EHOSTUNREACH: its nodes are lost. */
+void subjob_part_lost(struct part *p, int errnum, const char *why);
 void subjob_launcher_lost(struct subjob *j, const char *why);
 /* Send a signal to all tasks here and below; SIGKILL ends whatever is there. */
 void subjob_signal(struct subjob *j, int signum);
@@ -182,6 +184,8 @@ void coord_disconnect(struct coord *r, const char *sender, uint32_t matchtag);
 
 /* coord_job.c: from jobs at rank 0 */
 void coord_job_failed(struct subjob *j, int code, const char *text);
+/* These ranks (an idset) are lost. */
+void coord_job_lost(struct subjob *j, const char *ranks, const char *why);
 void coord_job_finished(struct subjob *j);
 void coord_spawn_started(struct subjob *j, uint32_t nodes); /* all tasks of this many nodes */
 void coord_job_note(struct subjob *j, bool warning, const void *text, size_t len);

@@ -49,6 +49,7 @@ def make_jobspec(
     cpu_affinity: str = "on",
     gpu_affinity: str = "on",
     kill_on_bad_exit: bool = False,
+    survive_node_loss: bool = False,
     rlimits: Optional[Mapping[str, Union[int, str]]] = None,
     soft_limits: bool = True,
     mpi: str = "both",
@@ -78,6 +79,8 @@ def make_jobspec(
     requires        properties that nodes must have ("^x": must not have)
     cwd             working directory of the tasks, by default the present one
     rlimits         {"nofile": 1024, "core": "unlimited"}
+    survive_node_loss
+                    the loss of a node ends only the tasks on it
     soft_limits     pass on the soft limits of this process
     grace, time_limit
                     seconds, or a timedelta
@@ -189,6 +192,7 @@ def make_jobspec(
     o.error = c_path(error, "the error output")
     o.label = label_io
     o.kill_on_bad_exit = kill_on_bad_exit
+    o.survive_node_loss = survive_node_loss
     if stdin is None:
         stdin = "none" if input is None else "first"
     o.stdin_mode = parse(lib.job_stdin_parse, stdin, "stdin")
