@@ -201,6 +201,7 @@ class JobTest(Case):
                 {"kill_on_bad_exit": True, "mpi": "pmix", "stdin": "none"},
             ),
             (["--survive-node-loss"], {"survive_node_loss": True}),
+            (["--requeue"], {"requeue": True}),
             (
                 ["--grace=3s", "-t", "90s"],
                 {"grace": 3, "time_limit": datetime.timedelta(seconds=90)},

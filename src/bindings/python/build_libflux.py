@@ -223,6 +223,7 @@ struct joboptions {
     bool label;
     bool kill_on_bad_exit;
     bool survive_node_loss;
+    bool requeue;
     int stdin_mode;
     int layout;
     int cpu_affinity;

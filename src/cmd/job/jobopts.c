@@ -599,6 +599,7 @@ static const struct {
     ROW(JOBOPTS_KEY_HOLD, "--hold", take_hold, urgency),
     ROW(JOBOPTS_KEY_DEPENDENCY, "--dependency", take_dependency, ndeps),
     ROW(JOBOPTS_KEY_BEGIN, "--begin-time", take_begin, begin),
+    ROW(JOBOPTS_KEY_REQUEUE, "--requeue", take_flag, options.requeue),
     ROW(JOBOPTS_KEY_ENV, "--env", take_env, env),
     ROW(JOBOPTS_KEY_CHDIR, "--chdir", take_path, chdir),
     ROW('i', "--input", take_path, in),

@@ -52,6 +52,7 @@ enum {
     JOBOPTS_KEY_GPU_AFFINITY,
     JOBOPTS_KEY_KILL_ON_BAD_EXIT,
     JOBOPTS_KEY_SURVIVE_NODE_LOSS,
+    JOBOPTS_KEY_REQUEUE,
     JOBOPTS_KEY_RLIMIT,
     JOBOPTS_KEY_MPI,
     JOBOPTS_KEY_GRACE,
@@ -130,6 +131,8 @@ enum {
      "ended), afterok (successfully), afternotok (unsuccessfully)"},                              \
     {JOBOPTS_KEY_BEGIN, "begin-time", "TIME",                                                     \
      "earliest start: +DURATION, 17:30, 2030-12-31T17:30"},                                       \
+    {JOBOPTS_KEY_REQUEUE, "requeue", NULL,                                                        \
+     "run the job again when a node that it has is lost"},                                        \
     {JOBOPTS_KEY_SETATTR, "setattr", "KEY=VALUE", "set an attribute of the jobspec: user.KEY"},   \
     {'o', "setopt", "KEY=VALUE", "set an option of the launcher, see flux-jobspec(5)"},           \
     {JOBOPTS_KEY_DRY_RUN, "dry-run", NULL, "print the jobspec without submitting it"}

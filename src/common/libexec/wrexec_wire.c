@@ -76,6 +76,7 @@ static const struct flux_field launch_fields[] = {
     FLUX_FIELD_BOOL(struct wrexec_launch, label, OPT),
     FLUX_FIELD_BOOL(struct wrexec_launch, killbad, OPT),
     FLUX_FIELD_BOOL(struct wrexec_launch, survive, OPT),
+    FLUX_FIELD_U32(struct wrexec_launch, attempt, OPT),
     FLUX_FIELD_BOOL(struct wrexec_launch, nested, OPT),
     FLUX_FIELD_BOOL(struct wrexec_launch, memlimit, OPT),
     FLUX_FIELD_ARRAY(struct wrexec_launch, commands, OPT),
@@ -119,6 +120,7 @@ static const struct flux_field ended_fields[] = {
     FLUX_FIELD_DOUBLE(struct wrexec_ended, t_exited, OPT),
     FLUX_FIELD_U64(struct wrexec_ended, outputlost, OPT),
     FLUX_FIELD_ARRAY(struct wrexec_ended, failed, OPT),
+    FLUX_FIELD_U32(struct wrexec_ended, attempt, OPT),
     FLUX_FIELD_END,
 };
 const struct flux_schema wrexec_ended_schema = FLUX_SCHEMA(struct wrexec_ended, ended_fields);
@@ -128,6 +130,7 @@ static const struct flux_field raise_fields[] = {
     FLUX_FIELD_STR(struct wrexec_raise, type, REQ),
     FLUX_FIELD_INT(struct wrexec_raise, severity, REQ),
     FLUX_FIELD_STR(struct wrexec_raise, note, REQ),
+    FLUX_FIELD_U32(struct wrexec_raise, attempt, OPT),
     FLUX_FIELD_END,
 };
 const struct flux_schema wrexec_raise_schema = FLUX_SCHEMA(struct wrexec_raise, raise_fields);

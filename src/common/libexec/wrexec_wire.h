@@ -142,6 +142,7 @@ struct wrexec_launch {
     bool label;              /* "TASK: " before each line in files */
     bool killbad;            /* the first task that fails ends the job */
     bool survive;            /* the loss of a node does not end the job */
+    uint32_t attempt;        /* number of this attempt to run the job, from 1 */
     bool nested;             /* a session of its own runs in it */
     bool memlimit;           /* it asked for its memory: that is a limit */
     json_t *commands;        /* [[ntasks, words, changes], ...], as in struct wire_command: several
@@ -232,6 +233,7 @@ extern const struct flux_schema wrexec_jobs_schema;
 
 struct wrexec_ended {
     uint64_t id;
+    uint32_t attempt;    /* of the launch; 0: not known */
     int code;            /* exit code of the whole: of what ended it, else of the worst task */
     const char *text;    /* what ended it; NULL: the tasks did */
     json_t *status;      /* [[wait status, "tasks"], ...] */
@@ -245,6 +247,7 @@ extern const struct flux_schema wrexec_ended_schema;
 
 struct wrexec_raise {
     uint64_t id;
+    uint32_t attempt; /* of the launch; 0: not known */
     const char *type; /* "exec", "output", "node-lost", "plugin" */
     int severity;     /* 0: wrexec is ending the job; more: for information */
     const char *note;

@@ -11,6 +11,7 @@
  *    start release free clean   -
  *    finish             status, and when tasks were started: started exited failed?
  *    exception          type severity note? userid?
+ *    requeue            count
  *    any other          an object, or none
  *
  * Invariants:
@@ -78,6 +79,11 @@ static const struct flux_field exception_fields[] = {
     FLUX_FIELD_END,
 };
 
+static const struct flux_field requeue_fields[] = {
+    FLUX_FIELD_U32(struct job_event, count, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+
 static const struct {
     const char *name;
     struct flux_schema context;
@@ -96,6 +102,7 @@ static const struct {
     [JOB_EV_FREE] = {"free", {none_fields}},
     [JOB_EV_CLEAN] = {"clean", {none_fields}},
     [JOB_EV_EXCEPTION] = {"exception", {exception_fields}},
+    [JOB_EV_REQUEUE] = {"requeue", {requeue_fields}},
 };
 
 const char *job_event_name(enum job_event_type type)

@@ -34,6 +34,7 @@ enum job_event_type {
     JOB_EV_FREE,       /* (none) */
     JOB_EV_CLEAN,      /* (none) */
     JOB_EV_EXCEPTION,  /* type, severity, note, userid */
+    JOB_EV_REQUEUE,    /* count */
     JOB_EV_TYPES
 };
 
@@ -49,6 +50,7 @@ struct job_event {
     uint32_t flags;
     int urgency;
     int severity;
+    uint32_t count; /* of requeues, with this one */
     int status;
     double started;   /* the last task was started, seconds since 1970; 0: none was, or not told */
     double exited;    /* the last task was gone; not before `started`; 0 when that is */

@@ -237,6 +237,8 @@ static json_t *options(struct build *b, const struct joboptions *o)
         put(b, obj, "kill-on-bad-exit", json_true());
     if (o->survive_node_loss)
         put(b, obj, "survive-node-loss", json_true());
+    if (o->requeue)
+        put(b, obj, "requeue", json_true());
     put_object(b, obj, "rlimits", rlimits(b, o->rlimits, o->nrlimits));
     put_object(b, obj, "soft-limits", rlimits(b, o->softlimits, o->nsoftlimits));
     if (o->umask >= 0) {

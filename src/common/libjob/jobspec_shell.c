@@ -39,6 +39,11 @@ static int take_survive(jobspec_t *js, const struct path *at, const json_t *val,
     return jspec_get_bool(at, val, &js->options.survive_node_loss, err);
 }
 
+static int take_requeue(jobspec_t *js, const struct path *at, const json_t *val, errmsg_t *err)
+{
+    return jspec_get_bool(at, val, &js->options.requeue, err);
+}
+
 static int take_nested(jobspec_t *js, const struct path *at, const json_t *val, errmsg_t *err)
 {
     return jspec_get_bool(at, val, &js->options.nested, err);
@@ -173,6 +178,7 @@ static const struct member option_members[] = {
     {"gpu-affinity", take_gpu, false},
     {"kill-on-bad-exit", take_kill, false},
     {"survive-node-loss", take_survive, false},
+    {"requeue", take_requeue, false},
     {"rlimits", take_rlimits, false},
     {"soft-limits", take_softlimits, false},
     {"umask", take_umask, false},

@@ -10,6 +10,7 @@
  *    alloc              SCHED                         -       yes   RUN
  *    start              RUN CLEANUP                   alloc   yes   (stays)
  *    finish             RUN CLEANUP                   start   yes   CLEANUP
+ *    requeue            RUN                           alloc         SCHED
  *    release            CLEANUP                       finish  yes   (stays)
  *    free               CLEANUP                       alloc   yes   (stays); after start: finish
  *    clean              CLEANUP                       -       yes   INACTIVE; after alloc: free
@@ -19,9 +20,12 @@
  * A fatal exception takes a job to CLEANUP at once, while what was under way for it may still be
  * told: that is why start and finish are legal there.
  *
+ * The event requeue ends an attempt: its resources are given back, and alloc and start come again.
+ *
  * Invariants:
  *  1. A log whose events are all accepted and that ends in INACTIVE has exactly one submit and one
- *     clean, at most one alloc, start, finish and free, and all that was given is given back.
+ *     clean, at most one finish and free, in each attempt at most one alloc and start, and all that
+ *     was given is given back.
  *  2. A refused event leaves the state as it was.
  */
 #include "config.h"
@@ -60,6 +64,7 @@ static const struct rule rules[JOB_EV_TYPES] = {
     [JOB_EV_FREE] = {S(CLEANUP), EV(ALLOC), true, STAYS},
     [JOB_EV_CLEAN] = {S(CLEANUP), 0, true, JOB_STATE_INACTIVE},
     [JOB_EV_EXCEPTION] = {JOB_STATES_ACTIVE, 0, false, STAYS},
+    [JOB_EV_REQUEUE] = {S(RUN), EV(ALLOC), false, JOB_STATE_SCHED},
 };
 
 static const char *const state_names[JOB_STATES] = {
@@ -151,6 +156,9 @@ static int check(const struct jobstate *s, const struct job_event *ev, errmsg_t 
                            lacking(needs, s->seen));
     if (ev->event == JOB_EV_DEP_REMOVE && !s->depends)
         return errmsg_fail(err, EPROTO, "event '%s' when no dependency is left", name);
+    if (ev->event == JOB_EV_REQUEUE && ev->count != s->requeues + 1)
+        return errmsg_fail(err, EPROTO, "event '%s' number %u after %u", name, ev->count,
+                           s->requeues);
     if (ev->event == JOB_EV_DEPEND && s->depends)
         return errmsg_fail(err, EPROTO, "event '%s' when %u dependencies are left", name,
                            s->depends);
@@ -166,6 +174,7 @@ static const struct transition moves[] = {
     {JOB_STATE_PRIORITY, JOB_STATE_CLEANUP, "exception"},
     {JOB_STATE_SCHED, JOB_STATE_CLEANUP, "exception"},
     {JOB_STATE_RUN, JOB_STATE_CLEANUP, "finish, exception"},
+    {JOB_STATE_RUN, JOB_STATE_SCHED, "requeue"},
     {JOB_STATE_CLEANUP, JOB_STATE_INACTIVE, "clean"},
     TRANSITION_END,
 };
@@ -251,6 +260,11 @@ int jobstate_apply(struct jobstate *s, const struct job_event *ev, errmsg_t *err
     if (!s->ended && (ev->event == JOB_EV_FINISH || next == JOB_STATE_CLEANUP))
         s->ended = result_of(ev);
     s->seen |= (uint16_t)(1u << ev->event);
+    if (ev->event == JOB_EV_REQUEUE) {
+        s->requeues = ev->count;
+        s->seen &= (uint16_t)~(EV(ALLOC) | EV(START));
+        s->t_run = s->t_start = 0.;
+    }
     enter(s, next, ev->timestamp);
     INVARIANT(1, s->state != JOB_STATE_INACTIVE || (s->seen & EV(SUBMIT) && s->seen & EV(CLEAN)));
     INVARIANT(1, s->state != JOB_STATE_INACTIVE || !(s->seen & EV(ALLOC)) || s->seen & EV(FREE));

@@ -61,6 +61,7 @@ struct jobstate {
     bool fatal;            /* an exception of severity 0 came */
     enum job_result ended; /* what that exception, or the finish event, makes of the job */
     uint32_t depends;      /* dependencies that were added and not removed */
+    uint32_t requeues;     /* how often it was put back into the queue after it had started */
     int status;            /* of the finish event */
     int urgency;
     uint32_t userid;

@@ -15,8 +15,9 @@
  * the list that is not known here is killed.
  *
  * Invariants:
- *  1. A job is sent to wrexec at most once, and only after its event "start"; after a restart, no
- *     job whose log has that event is sent.
+ *  1. A job is sent to wrexec at most once in each attempt, and only after its event "start"; after
+ *     a restart, no job whose log has that event in its last attempt is sent.  What is reported
+ *     about an earlier attempt has no effect.
  *  2. Signals for a job are sent after its launch.
  *  3. A stream is requested only when no other request is under way, so that its first response is
  *     not overtaken by the launch of a job.
@@ -95,7 +96,7 @@ void jm_exec_forget(struct jm_job *j)
 
 void jm_exec_done(struct jm_job *j)
 {
-    j->exec.launched = false;
+    j->exec.launched = j->exec.start_recorded = false;
 }
 
 void jm_exec_restore(struct jm_job *j)
@@ -283,6 +284,12 @@ static json_t *failed_tasks(const struct jm_job *j, const struct wrexec_ended *e
     return all;
 }
 
+/* A report about an earlier attempt: a stream that begins repeats the last ends. */
+static bool is_past(const struct jm_job *j, uint32_t attempt)
+{
+    return attempt && attempt != j->st.requeues + 1;
+}
+
 static void take_ended(struct jm *jm, const json_t *entry)
 {
     struct wrexec_ended e = {0};
@@ -294,7 +301,7 @@ static void take_ended(struct jm *jm, const json_t *entry)
         flux_log(jm->h, LOG_ERR, "the end of a job cannot be read: %s", err.text);
         return;
     }
-    if (!(j = jm_job_find(jm, e.id)))
+    if (!(j = jm_job_find(jm, e.id)) || is_past(j, e.attempt))
         return;
     jm->exec->ended++;
     j->exec.unsure = false;
@@ -318,7 +325,7 @@ static void take_raise(struct jm *jm, const json_t *entry)
     errmsg_t err;
 
     if (flux_schema_decode_json(&wrexec_raise_schema, entry, &r, &err) == 0 &&
-        (j = jm_job_find(jm, r.id)) && r.severity >= 0 && r.severity <= JOB_SEVERITY_MAX)
+        (j = jm_job_find(jm, r.id)) && !is_past(j, r.attempt) && r.severity >= 0 && r.severity <= JOB_SEVERITY_MAX)
         jm_state_exception(j, r.type, r.severity, r.note, j->st.userid, false);
 }
 

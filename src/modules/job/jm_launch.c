@@ -418,6 +418,7 @@ static void options_into(struct wrexec_launch *l, const struct jm_job *j,
     l->mask = o->umask + 1;
     l->killbad = o->kill_on_bad_exit;
     l->survive = o->survive_node_loss;
+    l->attempt = j->st.requeues + 1;
     l->nested = o->nested;
     l->crowded = emulated || shared;
     l->memlimit = j->spec->req.memory > 0;

@@ -46,6 +46,7 @@ struct jm_spec {
     uint32_t ndeps;
     double begin;
     double grace; /* < 0: of the session */
+    bool requeue; /* runs again when it was ended by the loss of a node */
     size_t len;
     char text[];
 };
@@ -77,6 +78,7 @@ struct jm_job {
     char *uri;              /* jm_control.c: of the session that the job is */
     bool namespace : 1;     /* jm_namespace.c: one that the last session left goes with the job */
     bool from_store : 1;    /* jm_load.c: the job was read back */
+    bool again : 1;         /* jm_state.c: it is queued again when its tasks are gone */
     /* jm_state.c; read by all */
     struct jobstate st;
     strbuf_t *log;     /* its events */
@@ -412,7 +414,7 @@ int jm_state_restore(struct jm_job *j, const char *text, size_t len, errmsg_t *e
 int jm_state_restore_resources(struct jm_job *j, const char *text, size_t len, errmsg_t *err);
 /* It runs, and has a time limit: its deadline, by the clock of the reactor. */
 double jm_state_restore_limit(struct jm_job *j);
-/* An exception.  Severity 0 ends the job; with `kill` also its tasks. */
+/* An exception.  Severity 0 ends the job, or this attempt to run it; with `kill` also its tasks. */
 void jm_state_exception(struct jm_job *j, const char *type, int severity, const char *note,
                         uint32_t uid, bool kill);
 /* wrexec is done with it.  `status` as of wait(2); `text`: what ended it, or NULL.  When the last

@@ -12,12 +12,16 @@
  *              of severity 0          back (release, free), then clean
  *    INACTIVE  clean                  jm_store.c: once that is recorded, jm_job.c retires the job
  *
+ * A job with the option requeue that loses a node, or is on one that leaves, stays in RUN until its
+ * tasks are gone, and goes back to SCHED by the event requeue.
+ *
  * Invariants:
  *  1. Every event goes through jm_state_event(), so the log in memory, the log in the store (one
  *     transaction later), and the state agree.
  *  2. start is logged before a job is launched: a job whose log has alloc and no start never was.
  *  3. A job whose tasks may be alive is not cleaned up before wrexec reports that they are gone.
  *  4. Resources are given back to the scheduler exactly once for each alloc.
+ *  5. A job that was ended by anything else first is not queued again.
  *
  * Failure: an event that the table refuses is a fault of this module: it is logged, and the job
  * continues unchanged.  Without memory the log may lack an event; state and resources are still
@@ -33,6 +37,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* So often a job runs again: one that brings its nodes down must not get all of them. */
+#define REQUEUES_MAX 16
 
 int jm_state_job_init(struct jm_job *j)
 {
@@ -174,6 +181,52 @@ static bool keep_warning(struct jm_job *j, const struct job_event *ev)
     return (j->warning = strdup(ev->note));
 }
 
+/* Send the tasks SIGTERM, and SIGKILL after the grace period. */
+static void end_tasks(struct jm_job *j)
+{
+    struct jm *jm = j->jm;
+    double grace = j->spec->grace >= 0 ? j->spec->grace : jm->grace;
+
+    jm_time_clear(j);
+    jm_exec_kill(jm, j->id, SIGTERM);
+    jm_exec_kill(jm, j->id, SIGCONT);
+    if (jm_time_set(j, JM_TIME_GRACE, flux_reactor_now(jm->r) + grace) < 0)
+        jm_exec_kill(jm, j->id, SIGKILL);
+}
+
+static bool is_node_loss(const char *type)
+{
+    return strcmp(type, "node-lost") == 0 || strcmp(type, "node-left") == 0;
+}
+
+/* Does this exception only end an attempt of the job? */
+static bool may_run_again(const struct jm_job *j, const char *type)
+{
+    return j->spec->requeue && j->st.state == JOB_STATE_RUN && !jm_queue_ending(j->jm) &&
+           j->st.requeues < REQUEUES_MAX && !jm_state_log_full(j) && is_node_loss(type);
+}
+
+/* Its tasks are gone: back into the queue. */
+static void requeue(struct jm_job *j)
+{
+    struct job_event ev = {.event = JOB_EV_REQUEUE, .count = j->st.requeues + 1};
+
+    j->again = false;
+    jm_time_clear(j);
+    jm_exec_forget(j);
+    jm_exec_done(j);
+    jm_leave_moved(j, false);
+    jm_sched_free(j);
+    jm_state_event(j, &ev);
+    rset_destroy(j->r);
+    free(j->r_json);
+    free(j->switches);
+    j->r = NULL;
+    j->r_json = j->switches = NULL;
+    j->expiration = j->deadline = 0.;
+    jm_sched_add(j);
+}
+
 void jm_state_exception(struct jm_job *j, const char *type, int severity, const char *note,
                         uint32_t uid, bool kill)
 {
@@ -187,6 +240,16 @@ void jm_state_exception(struct jm_job *j, const char *type, int severity, const 
 
     if (j->st.state == JOB_STATE_INACTIVE)
         return;
+    if (fatal && may_run_again(j, type)) {
+        ev.severity = 1;
+        jm_state_event(j, &ev);
+        j->again = true;
+        if (!jm_exec_launched(j))
+            requeue(j);
+        else if (kill)
+            end_tasks(j);
+        return;
+    }
     if (!fatal && jm_state_log_full(j))
         return;
     if (fatal)
@@ -200,14 +263,8 @@ void jm_state_exception(struct jm_job *j, const char *type, int severity, const 
     jm_time_clear(j);
     jm_sched_remove(j);
     if (jm_exec_launched(j)) {
-        if (kill) {
-            double grace = j->spec->grace >= 0 ? j->spec->grace : jm->grace;
-
-            jm_exec_kill(jm, j->id, SIGTERM);
-            jm_exec_kill(jm, j->id, SIGCONT);
-            if (jm_time_set(j, JM_TIME_GRACE, flux_reactor_now(jm->r) + grace) < 0)
-                jm_exec_kill(jm, j->id, SIGKILL);
-        }
+        if (kill)
+            end_tasks(j);
         return;
     }
     jm_state_cleanup(j);
@@ -256,6 +313,10 @@ void jm_state_finished(struct jm_job *j, int status, const char *text, double st
 
     if (!jm_exec_launched(j) || j->st.state < JOB_STATE_RUN || j->st.state > JOB_STATE_CLEANUP)
         return;
+    if (j->again && j->st.state == JOB_STATE_RUN) {
+        requeue(j);
+        return;
+    }
     if (text && j->st.state == JOB_STATE_RUN && !j->st.fatal) {
         /* What ended it comes first; it does not have to be killed any more. */
         struct job_event why = {.event = JOB_EV_EXCEPTION,
@@ -304,6 +365,10 @@ static int read_log(struct jm_job *j, const char *text, size_t len, size_t *allo
             *alloc = at;
             keep_where(j, &ev);
         }
+        if (ev.event == JOB_EV_EXCEPTION && ev.severity == 1 && is_node_loss(ev.type))
+            j->again = j->spec->requeue;
+        else if (ev.event == JOB_EV_REQUEUE)
+            j->again = false;
         if (first || ev.event == JOB_EV_FINISH)
             keep_end(j, &ev);
         else if (ev.event == JOB_EV_EXCEPTION)

@@ -132,6 +132,20 @@ static int check(struct jm *jm, struct jm_spec *spec, errmsg_t *err)
     return jm_depend_check(jm, spec, err);
 }
 
+/* What does not go together with running a job again. */
+static int check_requeue(const struct jm_spec *spec, uint32_t flags, errmsg_t *err)
+{
+    if (spec->requeue && jobspec_options(spec->js)->survive_node_loss)
+        return errmsg_fail(err, EINVAL,
+                           "a job cannot both survive the loss of a node and run again "
+                           "(--survive-node-loss, --requeue)");
+    if (spec->requeue && (flags & JOB_FLAG_CLIENT))
+        return errmsg_fail(err, EINVAL,
+                           "a job whose output goes to its client cannot run again: submit it "
+                           "(flux submit --requeue)");
+    return 0;
+}
+
 static void accept_job(struct jm *jm, struct jm_submission *sub, struct jm_job *j,
                        const struct submit_job *sj)
 {
@@ -174,7 +188,7 @@ static void take(struct jm *jm, struct jm_submission *sub, const struct submit_j
         refuse(jm, sub, errno, err.text);
         return;
     }
-    if (check(jm, spec, &err) < 0) {
+    if (check_requeue(spec, sj->flags, &err) < 0 || check(jm, spec, &err) < 0) {
         refuse(jm, sub, errno, err.text);
         jm_spec_put(jm, spec);
         return;

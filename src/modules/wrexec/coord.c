@@ -161,6 +161,7 @@ void coord_tell_ended(struct coord *r, struct coord_job *rj, const struct wrexec
 {
     struct wire_times times = exec_result_times(rj->j->result);
     struct wrexec_ended e = {.id = rj->j->id,
+                             .attempt = rj->j->spec->w.attempt,
                              .code = res->code,
                              .text = res->text,
                              .status = res->status,
@@ -186,7 +187,8 @@ static void tell_refused(struct coord *r, uint64_t id, const char *text)
 void coord_tell_raise(struct coord *r, uint64_t id, const char *type, int severity,
                       const char *note)
 {
-    struct wrexec_raise e = {.id = id, .type = type, .severity = severity, .note = note};
+    const struct subjob *j = hmap_get_u64(r->ctx->jobs, id);
+    struct wrexec_raise e = {.id = id, .attempt = j ? j->spec->w.attempt : 0, .type = type, .severity = severity, .note = note};
 
     if (!r->jobs_req && json_array_size(r->raise) >= RAISE_MAX) {
         if (r->unraised++ == 0)

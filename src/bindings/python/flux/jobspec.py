@@ -50,6 +50,7 @@ def make_jobspec(
     gpu_affinity: str = "on",
     kill_on_bad_exit: bool = False,
     survive_node_loss: bool = False,
+    requeue: bool = False,
     rlimits: Optional[Mapping[str, Union[int, str]]] = None,
     soft_limits: bool = True,
     mpi: str = "both",
@@ -81,6 +82,7 @@ def make_jobspec(
     rlimits         {"nofile": 1024, "core": "unlimited"}
     survive_node_loss
                     the loss of a node ends only the tasks on it
+    requeue         a job that is ended by the loss of a node runs again
     soft_limits     pass on the soft limits of this process
     grace, time_limit
                     seconds, or a timedelta
@@ -193,6 +195,7 @@ def make_jobspec(
     o.label = label_io
     o.kill_on_bad_exit = kill_on_bad_exit
     o.survive_node_loss = survive_node_loss
+    o.requeue = requeue
     if stdin is None:
         stdin = "none" if input is None else "first"
     o.stdin_mode = parse(lib.job_stdin_parse, stdin, "stdin")

@@ -227,6 +227,7 @@ START_TEST(attributes)
             "{\"output\":\"/x\",\"label\":true,\"kill-on-bad-exit\":true,\"layout\":\"cyclic\","
             "\"mpi\":\"pmix\"}");
     part_is("--survive-node-loss", SYSTEM ".shell.options.survive-node-loss", "true");
+    part_is("--requeue", SYSTEM ".shell.options.requeue", "true");
     part_is("--mpi=pmi", SYSTEM ".shell.options.mpi", "\"pmi\"");
     part_is("--mpi=both", SYSTEM ".shell.options.mpi", NULL);
     part_is("--rlimit=nofile=1K --rlimit=core=unlimited --rlimit=nofile=5",

@@ -23,6 +23,7 @@ static struct job_event event(enum job_event_type type)
                               .flags = 1,
                               .urgency = 31,
                               .severity = 3,
+                              .count = 2,
                               .status = 256,
                               .started = 1763719100.5,
                               .exited = 1763719200.123456,
@@ -64,6 +65,8 @@ START_TEST(round_trip)
             ck_assert_double_eq_tol(ev.started, 1763719100.5, 1e-9);
         if (i == JOB_EV_FINISH)
             ck_assert_double_eq_tol(ev.exited, 1763719200.123456, 1e-6);
+        if (i == JOB_EV_REQUEUE)
+            ck_assert_uint_eq(ev.count, 2);
         if (i == JOB_EV_EXCEPTION) {
             ck_assert_str_eq(ev.type, "cancel");
             ck_assert_str_eq(ev.note, "so \"it\" is\n");
@@ -268,6 +271,13 @@ static const struct {
     {"s+xc", JOB_STATE_INACTIVE, JOB_RESULT_FAILED, 1, NULL},
     {"sdCc", JOB_STATE_INACTIVE, JOB_RESULT_CANCELED, 130, NULL},
     {"sdpCc", JOB_STATE_INACTIVE, JOB_RESULT_CANCELED, 130, NULL},
+    {"sdparwqarqarflec", JOB_STATE_INACTIVE, JOB_RESULT_COMPLETED, 0, NULL},
+    {"sdpaqarflec", JOB_STATE_INACTIVE, JOB_RESULT_COMPLETED, 0, NULL},
+    {"sdparqCc", JOB_STATE_INACTIVE, JOB_RESULT_CANCELED, 130, NULL},
+    {"sdparqq", JOB_STATE_SCHED, JOB_RESULT_NONE, 0, "event 'requeue' in state SCHED"},
+    {"sdparqr", JOB_STATE_SCHED, JOB_RESULT_NONE, 0, "event 'start' in state SCHED"},
+    {"sdparqara", JOB_STATE_RUN, JOB_RESULT_NONE, 0, "a second event 'alloc'"},
+    {"sdparCq", JOB_STATE_CLEANUP, JOB_RESULT_CANCELED, 130, "event 'requeue' in state CLEANUP"},
     {"ss", JOB_STATE_DEPEND, JOB_RESULT_NONE, 0, "a second event 'submit'"},
     {"d", JOB_STATE_NEW, JOB_RESULT_NONE, 0, "event 'depend' in state NEW"},
     {"o", JOB_STATE_NEW, JOB_RESULT_NONE, 0, "event 'memo' in state NEW"},
@@ -303,11 +313,12 @@ static const struct {
 
 static struct job_event short_event(char c)
 {
-    static const char letters[] = "s+-dpuarFlecxo";
+    static const char letters[] = "s+-dpuarFlecxoq";
     static const enum job_event_type types[] = {
         JOB_EV_SUBMIT,  JOB_EV_DEP_ADD, JOB_EV_DEP_REMOVE, JOB_EV_DEPEND, JOB_EV_PRIORITY,
         JOB_EV_URGENCY, JOB_EV_ALLOC,   JOB_EV_START,      JOB_EV_FINISH, JOB_EV_RELEASE,
-        JOB_EV_FREE,    JOB_EV_CLEAN,   JOB_EV_EXCEPTION,  JOB_EV_OTHER};
+        JOB_EV_FREE,    JOB_EV_CLEAN,   JOB_EV_EXCEPTION,  JOB_EV_OTHER,
+        JOB_EV_REQUEUE};
     const char *at = strchr(letters, c == 'f' || c == 'K'               ? 'F'
                                      : c == 'C' || c == 'T' || c == 'w' ? 'x'
                                                                         : c);
@@ -332,6 +343,7 @@ START_TEST(states)
         int rc;
 
         ev.timestamp = t;
+        ev.count = s.requeues + 1;
         rc = jobstate_apply(&s, &ev, &err);
         if (!p[1] && logs[_i].refused) {
             ck_assert_int_eq(rc, -1);
@@ -345,6 +357,29 @@ START_TEST(states)
     ck_assert_int_eq(s.state, logs[_i].state);
     ck_assert_int_eq(jobstate_result(&s), logs[_i].result);
     ck_assert_int_eq(jobstate_code(&s), logs[_i].code);
+}
+END_TEST
+
+START_TEST(requeues)
+{
+    struct jobstate s = {0};
+    struct job_event ev = {.event = JOB_EV_REQUEUE, .count = 2};
+    errmsg_t err;
+
+    for (const char *p = "sdpar"; *p; p++) {
+        struct job_event e = short_event(*p);
+
+        e.timestamp = 7;
+        ck_assert_int_eq(jobstate_apply(&s, &e, NULL), 0);
+    }
+    ck_assert_int_eq(jobstate_apply(&s, &ev, &err), -1);
+    ck_assert_str_eq(err.text, "event 'requeue' number 2 after 0");
+    ev.count = 1;
+    ck_assert_int_eq(jobstate_apply(&s, &ev, &err), 0);
+    ck_assert_uint_eq(s.requeues, 1);
+    ck_assert_double_eq(s.t_run, 0);
+    ck_assert_double_eq(s.t_start, 0);
+    ck_assert_double_eq(s.t_submit, 7);
 }
 END_TEST
 
@@ -502,6 +537,7 @@ int main(void)
     tcase_add_loop_test(tc, refused_lines, 0, sizeof(bad_lines) / sizeof(bad_lines[0]));
     tcase_add_test(tc, no_newline);
     tcase_add_loop_test(tc, states, 0, sizeof(logs) / sizeof(logs[0]));
+    tcase_add_test(tc, requeues);
     tcase_add_test(tc, times);
     tcase_add_test(tc, words);
     tcase_add_test(tc, names);

@@ -34,7 +34,7 @@ static const char whole[] =
     "\"shell\":{\"options\":{\"output\":\"o-{{id}}\",\"error\":\"e\",\"input\":\"/dev/null\","
     "\"label\":true,\"stdin\":\"all\",\"layout\":\"cyclic\",\"cpu-affinity\":\"per-task\","
     "\"gpu-affinity\":\"off\",\"kill-on-bad-exit\":true,"
-    "\"survive-node-loss\":true,"
+    "\"survive-node-loss\":true,\"requeue\":true,"
     "\"rlimits\":{\"nofile\":1024,\"core\":\"unlimited\"},\"soft-limits\":{\"stack\":8192},"
     "\"umask\":\"0027\",\"mpi\":\"pmix\",\"grace\":2.5,"
     "\"output-limit\":1000,\"nested\":true}}},"
@@ -123,6 +123,7 @@ static const struct {
     {"attributes.system.shell.options.gpu-affinity", "", 0},
     {"attributes.system.shell.options.kill-on-bad-exit", "true", 0},
     {"attributes.system.shell.options.survive-node-loss", "true", 0},
+    {"attributes.system.shell.options.requeue", "true", 0},
     {"attributes.system.shell.options.rlimits", "{}", 0},
     {"attributes.system.shell.options.rlimits.nofile", "0 1 9007199254740993", 0},
     {"attributes.system.shell.options.mpi", "", 0},
@@ -469,7 +470,7 @@ START_TEST(all_of_it)
     ck_assert_str_eq(o->output, "o-{{id}}");
     ck_assert_str_eq(o->error, "e");
     ck_assert_str_eq(o->input, "/dev/null");
-    ck_assert(o->label && o->kill_on_bad_exit && o->survive_node_loss && o->nested);
+    ck_assert(o->label && o->kill_on_bad_exit && o->survive_node_loss && o->requeue && o->nested);
     ck_assert_int_eq(o->stdin_mode, JOB_STDIN_ALL);
     ck_assert_int_eq(o->layout, JOB_LAYOUT_CYCLIC);
     ck_assert_int_eq(o->cpu_affinity, JOB_AFFINITY_PER_TASK);
@@ -593,6 +594,7 @@ START_TEST(build_and_read)
                                     .label = true,
                                     .kill_on_bad_exit = true,
                                     .survive_node_loss = true,
+                                    .requeue = true,
                                     .nested = true,
                                     .stdin_mode = JOB_STDIN_ALL,
                                     .layout = JOB_LAYOUT_CYCLIC,

@@ -1,0 +1,65 @@
+#!/usr/bin/env bash
+# Jobs that lose their node and are to run again: exactly once in each attempt.
+# shellcheck disable=SC2016,SC2154 # the tasks expand; set by run, ok and exits
+. "$(dirname "$0")/lib.sh"
+need_flux start submit wreck jobs kvs
+
+# broker RANK: its process id
+broker() {
+    "$FLUX" getattr -r "$1" broker.pid
+}
+lines_are() {
+    [ "$(grep -c "$2" "$1" 2>/dev/null)" -eq "$3" ]
+}
+# of NAME: how often that event is in the log of the job.
+of() {
+    "$FLUX" kvs get "job.$id.eventlog" | grep -c "\"name\":\"$1\""
+}
+# Submit a job that notes where each attempt begins and ends.
+begin() {
+    rm -f enough
+    : >"$1"
+    id=$("$FLUX" submit -N1 -n1 --requeue --ranks=1-3 sh -c \
+        'echo "begin $FLUX_JOB_ID" >>'"$1"'; while [ ! -e enough ]; do sleep 0.05; done; echo end >>'"$1")
+    wait_until 30 lines_are "$1" begin 1
+}
+
+hold 4 --topology=flat --set=statedir="$PWD/state"
+begin one
+first=$("$FLUX" jobs -n -o ranks "$id" | xargs)
+kill -KILL "$(broker "$first")"
+ok "a job whose node is lost runs again" wait_until 30 lines_are one begin 2
+isnt "$("$FLUX" jobs -n -o ranks "$id" | xargs)" "$first" "on another node"
+touch enough
+ok "it completes" "$FLUX" wreck wait "$id"
+is "$(xargs <one)" "begin $id begin $id end" "each attempt ran once, and the last to its end"
+like "$("$FLUX" kvs get "job.$id.eventlog" | tr -d '\n')" \
+    '"type":"node-lost","severity":1,"note":"lost rank '"$first"' .*"name":"requeue","context":\{"count":1\}' \
+    "the log has the loss and the count"
+n=$(of requeue)
+is "$(of start)" $((n + 1)) "one start in each attempt"
+is "$(of alloc)" $((n + 1)) "one allocation in each attempt"
+is "$(of finish) $(of clean)" "1 1" "one end"
+
+# What is canceled meanwhile does not run again.
+begin two
+"$FLUX" cancel "$id"
+"$FLUX" wreck wait "$id"
+is "$("$FLUX" jobs -n -o result "$id") $(of requeue)" "canceled 0" "a job that is canceled is not queued again"
+
+# An operator ends an attempt.
+begin three
+"$FLUX" wreck raise --type=node-lost -m "the node is on fire" "$id"
+ok "an exception of that type by hand does the same" wait_until 30 lines_are three begin 2
+"$FLUX" module reload job
+ok "a job module that is loaded again still knows the job" wait_until 30 "$FLUX" jobs "$id"
+touch enough
+ok "the end of the first attempt is not taken for that of the second" "$FLUX" wreck wait "$id"
+is "$("$FLUX" jobs -n -o result "$id") $(of requeue)" "completed 1" "it completes"
+
+exits 1 "not for a job whose output goes to its client" "$FLUX" wreckrun --requeue true
+like "$err" "cannot run again" "with a sentence"
+exits 1 "not for one that survives" "$FLUX" submit --requeue --survive-node-loss true
+like "$err" "cannot both survive" "with a sentence"
+release
+finish
