@@ -2,7 +2,7 @@
 # flux start --restart: brokers that die are started again, and the session goes on with them.
 # shellcheck disable=SC2154 # set by hold and release
 . "$(dirname "$0")/lib.sh"
-need_flux start up wreckrun kvs exec ping
+need_flux start up wreckrun kvs exec ping resource overlay
 
 up_is() {
     [[ "$("$FLUX" up)" == "$1" ]]
@@ -42,8 +42,15 @@ ok "it takes jobs" wait_until 30 "$FLUX" wreckrun -N8 -n8 true
 is "$("$FLUX" exec -r 4 "$FLUX" kvs get before)" 1 "the store is known there"
 ok "the ring is whole" "$FLUX" ping --ring -c 1 5
 
+run "$FLUX" overlay restart 5-6
+is "$status $out" "0 rank 5 is up again
+rank 6 is up again" "a rolling restart"
+ok "of one after the other" again 6 2
+ok "no drain is left" test -z "$("$FLUX" resource drain -j | grep leaving)"
+fails "not of rank 0" "$FLUX" overlay restart 0-1
+like "$err" "rank 0 cannot be restarted" "with a sentence"
 kill -KILL "$(pid_of 5)"
-ok "a second time" wait_until 30 again 5 3
+ok "a second time" wait_until 30 again 5 4
 kill -TERM "$(pid_of 5)"
 ok "one that leaves is not started again" wait_until 30 up_is "7 of 8 up: 0-4,6-7; left: 5"
 touch enough

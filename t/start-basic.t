@@ -135,10 +135,12 @@ for sig in TERM:143 HUP:129 INT:130; do
     if [ "$sig" = INT:130 ] && grep -q '^SigIgn:.*[2367abef]$' "/proc/$session/status"; then
         kill -TERM "$session"
         wait "$session"
-        skip 1 "SIGINT is ignored in background jobs"
+        skip 2 "SIGINT is ignored in background jobs"
     else
         kill "-${sig%:*}" "$session"
         end_is "${sig#*:}" "SIG${sig%:*} ends the session in order"
+        like "$(cat begin.err)" "the session ends: SIG[A-Z]+ from .*\(process [0-9]+, user $(id -u)\)" \
+            "it says who sent the signal"
     fi
     ok "and nobody is left" wait_until 5 nobody_left
 done
@@ -151,6 +153,11 @@ wait_until 20 test -e asked # else both signals may come as one
 kill -TERM "$session"
 end_is 143 "the second SIGTERM kills"
 ok "and nobody is left" wait_until 5 nobody_left
+
+exits 7 "flux shutdown ends the session, with an exit code" \
+    session 2 "$M" -- sh -c "'$FLUX' shutdown --exit-code=7 it is late; exec sleep 100"
+like "$err" "the session ends: flux shutdown: it is late, asked for by user $(id -u) on rank 0" "it says who asked"
+fails "flux shutdown: a code that cannot be" session 1 "$M" -- "$FLUX" shutdown --exit-code=256
 
 for size in 1 4; do
     begin $size 'exec sleep 100'

@@ -74,6 +74,7 @@
 #include "ending.h"
 #include "leaving.h"
 #include "libflux/log.h"
+#include "libflux/overlay_wire.h"
 #include "libutil/duration.h"
 #include "libutil/size.h"
 #include "libutil/strutil.h"
@@ -123,6 +124,8 @@ struct broker {
     ending_t *ending;
     leaving_t *leaving;
     double leave_grace; /* negative: jobs are waited for */
+    bool again;         /* it leaves to be started again */
+    flux_handlers_t *leave_handlers;
     struct nested nested;
     stopsig_t *stopsig;
     flux_watcher_t *kill_timer;
@@ -243,6 +246,9 @@ static bool hold_cb(core_t *c, int rc, const char *reason, void *arg)
 {
     struct broker *b = arg;
 
+    flux_log(core_handle(c), LOG_NOTICE, "the session ends: %s", reason);
+    if (!b->program_over)
+        say("the session ends: %s", reason);
     ask_program(b);
     b->ending = ending_start(c, nested_patience(&b->nested, JOBS_AFTER), jobs_ended, b);
     return b->ending != NULL;
@@ -346,7 +352,7 @@ static void state_cb(core_t *c, enum core_state state, void *arg)
          * starts nobody again who has left, so there it would wait for its parent in vain. */
         if (b->restart && core_left_for_good(c) && !b->failed)
             b->exit_code = 0;
-        else if (core_is_root(c) || b->failed || (core_parent_gone(c) && alone(b)) ||
+        else if (core_is_root(c) || b->failed || b->again || (core_parent_gone(c) && alone(b)) ||
                  (!b->ran && !core_was_told(c)))
             b->exit_code = core_exit_code(c);
         else
@@ -370,7 +376,8 @@ static void leave(void *arg)
     struct broker *b = arg;
 
     if (core_state(b->core) < CORE_DOWN)
-        core_leave(b->core, 0, "the broker above leaves the session");
+        core_leave(b->core, b->again ? OVERLAY_EXIT_AGAIN : 0,
+                   "the broker above leaves the session");
 }
 
 /* Leave when no job runs here any more; at once, if this broker has no part in the session yet. */
@@ -385,6 +392,38 @@ static void begin_leaving(struct broker *b, const char *from)
         !(b->leaving = leaving_start(b->core, why, b->leave_grace, leave, b)))
         leave(b);
 }
+
+static void leave_cb(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    struct broker *b = arg;
+    struct overlay_leave in = {0};
+    json_t *owner;
+    char from[128];
+
+    if (flux_request_decode(h, req, &overlay_leave_schema, &in, &owner) < 0)
+        return;
+    if (core_is_root(b->core))
+        flux_respond_error(h, req, EINVAL, "the session ends with rank 0: use flux shutdown");
+    else if (!may_leave(b))
+        flux_respond_error(h, req, EINVAL,
+                           "rank %u cannot leave alone: brokers of this session are not started "
+                           "one by one",
+                           core_rank(b->core));
+    else if (b->signaled > 0. || b->leaving || core_state(b->core) >= CORE_DOWN)
+        flux_respond_error(h, req, EALREADY, "rank %u is leaving already", core_rank(b->core));
+    else {
+        flux_respond(h, req, "{}");
+        b->again = in.restart;
+        snprintf(from, sizeof(from), "%.64s (user %u)", in.reason, flux_msg_userid(req));
+        begin_leaving(b, from);
+    }
+    json_decref(owner);
+}
+
+static const struct flux_handler leave_handlers[] = {
+    {FLUX_MSG_REQUEST, "overlay.leave", leave_cb, 0},
+    FLUX_HANDLER_END,
+};
 
 static void signal_cb(void *arg, int signum, const char *from)
 {
@@ -639,7 +678,8 @@ static int bring_up(struct broker *b, errmsg_t *err)
     snprintf(path, sizeof(path), "%s/local", boot_rankdir(b->boot));
     snprintf(b->uri, sizeof(b->uri), "local://%s", path);
     flux_log_set_source(core_handle(b->core), "broker");
-    if (fill_attrs(b) < 0 || attrs_serve(b->attrs, b->core) < 0)
+    if (fill_attrs(b) < 0 || attrs_serve(b->attrs, b->core) < 0 ||
+        !(b->leave_handlers = flux_handlers_add(core_handle(b->core), leave_handlers, b)))
         return errmsg_fail(err, errno, "rank %u cannot set up its services: %s", cc.rank,
                            strerror(errno));
     if (duration_attr(b, "module.turn-max", &mc.turn_max, err) < 0)
@@ -677,6 +717,7 @@ static void take_down(struct broker *b)
     connector_destroy(b->connector);
     tracer_destroy(b->tracer);
     close_link(b);
+    flux_handlers_remove(b->leave_handlers);
     attrs_unserve(b->attrs);
     modhost_destroy(b->modhost);
     core_destroy(b->core);

@@ -1,14 +1,7 @@
 /* broker_wire.c - messages of the service "broker". */
 #include "config.h"
 #include "broker_wire.h"
-
-static const struct flux_field shutdown_fields[] = {
-    FLUX_FIELD_INT(struct shutdown_order, rc, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_STR(struct shutdown_order, reason, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_END,
-};
-const struct flux_schema shutdown_order_schema =
-    FLUX_SCHEMA(struct shutdown_order, shutdown_fields);
+#include "libflux/overlay_wire.h"
 
 static const struct flux_field stats_fields[] = {
     FLUX_FIELD_U64(struct core_stats, tree_up, 0),

@@ -5,13 +5,6 @@
 #include "core.h"
 #include "libschema/schema.h"
 
-/* The request broker.shutdown to rank 0. */
-struct shutdown_order {
-    int rc;
-    const char *reason; /* points into the decoded message */
-};
-extern const struct flux_schema shutdown_order_schema;
-
 extern const struct flux_schema core_stats_schema;
 
 extern const struct flux_method broker_methods[];

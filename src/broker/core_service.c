@@ -17,12 +17,19 @@
  */
 #include "config.h"
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core_private.h"
 #include "libflux/event_wire.h"
 #include "libflux/overlay_wire.h"
+
+static uint32_t sender_rank(const core_t *c, const flux_msg_t *req)
+{
+    return flux_msg_route_count(req) > 1 ? flux_route_value(flux_msg_route_at(req, 1))
+                                         : c->cfg.rank;
+}
 
 static bool reserved(const char *topic)
 {
@@ -36,7 +43,6 @@ static void publish_cb(flux_t *h, const flux_msg_t *req, void *arg)
     struct event_published p;
     size_t len;
     const void *data = flux_msg_payload(req, &len);
-    size_t nroutes = flux_msg_route_count(req);
     errmsg_t err;
     flux_msg_t *ev;
 
@@ -65,8 +71,7 @@ static void publish_cb(flux_t *h, const flux_msg_t *req, void *arg)
         return;
     }
     flux_msg_set_cred(ev, flux_msg_userid(req), flux_msg_rolemask(req));
-    flux_msg_set_nodeid(ev,
-                        nroutes > 1 ? flux_route_value(flux_msg_route_at(req, 1)) : c->cfg.rank);
+    flux_msg_set_nodeid(ev, sender_rank(c, req));
     if (event_publish_root(c, ev, &p.seq) < 0)
         flux_respond_error(h, req, errno, "the event was not published: %s", strerror(errno));
     else
@@ -197,12 +202,15 @@ static void shutdown_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
     core_t *c = arg;
     struct shutdown_order in;
+    char reason[256];
     json_t *owner;
 
     if (flux_request_decode(h, req, &shutdown_order_schema, &in, &owner) < 0)
         return;
     flux_respond(h, req, "{}");
-    core_shutdown(c, in.rc, in.reason);
+    snprintf(reason, sizeof(reason), "%s, asked for by user %u on rank %u", in.reason,
+             flux_msg_userid(req), sender_rank(c, req));
+    core_shutdown(c, in.rc, reason);
     json_decref(owner);
 }
 

@@ -47,9 +47,8 @@ static void describe(const struct signalfd_siginfo *info, char *text, size_t siz
     char name[32];
 
     command_of(info->ssi_pid, name, sizeof(name));
-    snprintf(text, size, "SIG%s from %s%s(process %u, user %u)",
-             sigabbrev_np((int)info->ssi_signo), name, *name ? " " : "", info->ssi_pid,
-             info->ssi_uid);
+    snprintf(text, size, "SIG%s from %s%s(process %u, user %u)", sigabbrev_np((int)info->ssi_signo),
+             name, *name ? " " : "", info->ssi_pid, info->ssi_uid);
 }
 
 static void fd_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)

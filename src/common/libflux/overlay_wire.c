@@ -97,6 +97,21 @@ static const struct flux_field history_fields[] = {
 const struct flux_schema overlay_history_schema =
     FLUX_SCHEMA(struct overlay_history, history_fields);
 
+static const struct flux_field shutdown_fields[] = {
+    FLUX_FIELD_INT(struct shutdown_order, rc, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_STR(struct shutdown_order, reason, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+const struct flux_schema shutdown_order_schema =
+    FLUX_SCHEMA(struct shutdown_order, shutdown_fields);
+
+static const struct flux_field leave_fields[] = {
+    FLUX_FIELD_STR(struct overlay_leave, reason, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_BOOL(struct overlay_leave, restart, FLUX_FIELD_OPTIONAL),
+    FLUX_FIELD_END,
+};
+const struct flux_schema overlay_leave_schema = FLUX_SCHEMA(struct overlay_leave, leave_fields);
+
 const struct flux_method overlay_methods[] = {
     {.topic = "overlay.status",
      .response = &overlay_status_schema,
@@ -110,6 +125,10 @@ const struct flux_method overlay_methods[] = {
     {.topic = "overlay.topology",
      .response = &overlay_shape_schema,
      .what = "shape of the tree, and the tree itself in the form of a topology file"},
+    {.topic = "overlay.leave",
+     .request = &overlay_leave_schema,
+     .gives = "empty object",
+     .what = "leave the session when no job runs here any more; restart: to be started again"},
     {.topic = "overlay.run",
      .flags = FLUX_METHOD_EVENT,
      .request = &overlay_run_schema,

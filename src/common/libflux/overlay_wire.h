@@ -91,6 +91,21 @@ struct overlay_history {
 };
 extern const struct flux_schema overlay_history_schema;
 
+/* The request broker.shutdown to rank 0. */
+struct shutdown_order {
+    int rc;
+    const char *reason;
+};
+extern const struct flux_schema shutdown_order_schema;
+
+/* The request overlay.leave to a rank other than 0: leave as after SIGTERM. */
+struct overlay_leave {
+    const char *reason;
+    bool restart; /* it is to be started again: exit with OVERLAY_EXIT_AGAIN */
+};
+#define OVERLAY_EXIT_AGAIN 75
+extern const struct flux_schema overlay_leave_schema;
+
 extern const struct flux_method overlay_methods[];
 
 #endif

@@ -47,7 +47,7 @@ struct joboptions {
     bool kill_on_bad_exit;
     bool survive_node_loss; /* the loss of a node ends only the tasks on it */
     bool requeue;           /* a job that is ended by the loss of a node runs again */
-    bool nested; /* the job is a session of its own */
+    bool nested;            /* the job is a session of its own */
     enum job_stdin stdin_mode;
     enum job_layout layout;
     enum job_affinity cpu_affinity;

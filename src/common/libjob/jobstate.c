@@ -262,7 +262,7 @@ int jobstate_apply(struct jobstate *s, const struct job_event *ev, errmsg_t *err
     s->seen |= (uint16_t)(1u << ev->event);
     if (ev->event == JOB_EV_REQUEUE) {
         s->requeues = ev->count;
-        s->seen &= (uint16_t)~(EV(ALLOC) | EV(START));
+        s->seen &= (uint16_t) ~(EV(ALLOC) | EV(START));
         s->t_run = s->t_start = 0.;
     }
     enter(s, next, ev->timestamp);

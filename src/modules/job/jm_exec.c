@@ -325,7 +325,8 @@ static void take_raise(struct jm *jm, const json_t *entry)
     errmsg_t err;
 
     if (flux_schema_decode_json(&wrexec_raise_schema, entry, &r, &err) == 0 &&
-        (j = jm_job_find(jm, r.id)) && !is_past(j, r.attempt) && r.severity >= 0 && r.severity <= JOB_SEVERITY_MAX)
+        (j = jm_job_find(jm, r.id)) && !is_past(j, r.attempt) && r.severity >= 0 &&
+        r.severity <= JOB_SEVERITY_MAX)
         jm_state_exception(j, r.type, r.severity, r.note, j->st.userid, false);
 }
 

@@ -109,8 +109,8 @@ static void timer_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *ar
             continue;
         nodes = rset_ranks(j->r);
         ranks = nodes && idset_keep(nodes, l->nodes) == 0 ? idset_format(nodes, 0) : NULL;
-        snprintf(note, sizeof(note), "rank%s %s: %s",
-                 idset_count(nodes) == 1 ? "" : "s", ranks ? ranks : "?", l->reason);
+        snprintf(note, sizeof(note), "rank%s %s: %s", idset_count(nodes) == 1 ? "" : "s",
+                 ranks ? ranks : "?", l->reason);
         jm_state_exception(j, "node-left", JOB_SEVERITY_FATAL, note, flux_msg_userid(l->req), true);
         free(ranks);
         idset_destroy(nodes);

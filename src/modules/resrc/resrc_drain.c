@@ -65,10 +65,8 @@ static int resrc_drain_list_remove(struct drained *d, const idset_t *ranks)
 static int resrc_drain_list_add(struct drained *d, const idset_t *ranks, const char *reason,
                                 double time, bool leaves)
 {
-    struct record rec = {.ranks = idset_copy(ranks),
-                         .reason = strdup(reason),
-                         .time = time,
-                         .leaves = leaves};
+    struct record rec = {
+        .ranks = idset_copy(ranks), .reason = strdup(reason), .time = time, .leaves = leaves};
     struct record *list;
 
     if (!d->ranks)

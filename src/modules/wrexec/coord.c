@@ -188,7 +188,11 @@ void coord_tell_raise(struct coord *r, uint64_t id, const char *type, int severi
                       const char *note)
 {
     const struct subjob *j = hmap_get_u64(r->ctx->jobs, id);
-    struct wrexec_raise e = {.id = id, .attempt = j ? j->spec->w.attempt : 0, .type = type, .severity = severity, .note = note};
+    struct wrexec_raise e = {.id = id,
+                             .attempt = j ? j->spec->w.attempt : 0,
+                             .type = type,
+                             .severity = severity,
+                             .note = note};
 
     if (!r->jobs_req && json_array_size(r->raise) >= RAISE_MAX) {
         if (r->unraised++ == 0)

@@ -17,7 +17,8 @@
 #include "libexec/exec_spec.h"
 
 #define JOB_LOCAL UINT32_MAX
-#define JOB_LOST_CODE (128 + 9) /* exit code of a job that loses tasks with their node or launcher */
+#define JOB_LOST_CODE \
+    (128 + 9) /* exit code of a job that loses tasks with their node or launcher */
 /* Bit in the numbers of programs of flux exec, which are not jobs: never on record. */
 #define JOB_EXEC_BIT (1ull << 52)
 /* Bit in the numbers of groups of spawned tasks. */

@@ -317,8 +317,7 @@ static struct job_event short_event(char c)
     static const enum job_event_type types[] = {
         JOB_EV_SUBMIT,  JOB_EV_DEP_ADD, JOB_EV_DEP_REMOVE, JOB_EV_DEPEND, JOB_EV_PRIORITY,
         JOB_EV_URGENCY, JOB_EV_ALLOC,   JOB_EV_START,      JOB_EV_FINISH, JOB_EV_RELEASE,
-        JOB_EV_FREE,    JOB_EV_CLEAN,   JOB_EV_EXCEPTION,  JOB_EV_OTHER,
-        JOB_EV_REQUEUE};
+        JOB_EV_FREE,    JOB_EV_CLEAN,   JOB_EV_EXCEPTION,  JOB_EV_OTHER,  JOB_EV_REQUEUE};
     const char *at = strchr(letters, c == 'f' || c == 'K'               ? 'F'
                                      : c == 'C' || c == 'T' || c == 'w' ? 'x'
                                                                         : c);

@@ -1,0 +1,206 @@
+/* cmd_overlay.c - flux overlay: what is done to the brokers of a session.
+ *
+ * `restart` asks each broker in turn to leave (overlay.leave), and waits until the next broker of
+ * its rank is up, and all ranks that were up before:
+ *
+ *     asked     the rank is drained, and waits for its jobs or ends them (leave.jobs)
+ *     gone      it has left; whoever started it (systemd, flux start --restart) starts it again
+ *     returned  its incarnation is higher, and nobody else is missing any more
+ *
+ * Failure: the command stops at the first rank that cannot be asked, or does not return in time; the
+ * ranks after it are as they were.
+ */
+#include "config.h"
+
+#include "../cmd_all.h"
+#include "cmd_session.h"
+#include "libflux/dispatch.h"
+#include "libflux/overlay_wire.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#define TIMEOUT 60.
+#define PATIENCE 300. /* seconds for one rank */
+
+struct restart {
+    struct cmd *c;
+    flux_t *h;
+    flux_watcher_t *timer;
+    double timeout;
+    bool changed; /* an event of the overlay has come */
+    bool late;
+    bool waiting;
+};
+
+/* --- waiting for the overlay --- */
+
+static void event_cb(flux_t *h, const flux_msg_t *msg, void *arg)
+{
+    struct restart *r = arg;
+
+    r->changed = true;
+    if (r->waiting)
+        flux_reactor_stop(flux_get_reactor(h), 0);
+}
+
+static void timer_cb(flux_reactor_t *reactor, flux_watcher_t *w, int revents, void *arg)
+{
+    struct restart *r = arg;
+
+    r->late = true;
+    if (r->waiting)
+        flux_reactor_stop(reactor, 0);
+}
+
+/* Until the overlay changes, or it is too late.  -1 with an error message when the broker is lost. */
+static int wait_change(struct restart *r)
+{
+    int rc = 0;
+
+    r->waiting = true;
+    if (!r->changed && !r->late)
+        rc = flux_run(r->h);
+    r->waiting = false;
+    r->changed = false;
+    if (rc < 0)
+        cmd_error(r->c, "the connection to the broker was lost");
+    return rc < 0 ? -1 : 0;
+}
+
+/* Is there a new broker of this rank, and is everybody there who was? */
+static bool whole_again(const struct session *before, const struct session *now, uint32_t rank)
+{
+    return session_rank_incarnation(now, rank) > session_rank_incarnation(before, rank) &&
+           idset_subset(before->up, now->up);
+}
+
+static int wait_return(struct restart *r, const struct session *before, uint32_t rank)
+{
+    struct session now;
+    bool over = false;
+
+    r->late = false;
+    if (isfinite(r->timeout))
+        flux_timer_start(r->timer, r->timeout, 0.);
+    while (!over && !r->late) {
+        if (wait_change(r) < 0 || session_query(r->c, &now, false) < 0)
+            return -1;
+        over = whole_again(before, &now, rank);
+        session_clear(&now);
+    }
+    flux_watcher_stop(r->timer);
+    if (over)
+        return 0;
+    cmd_error(r->c,
+              "rank %u did not return within %g s (--timeout): is it started again when it ends "
+              "(systemd, flux start --restart)?",
+              rank, r->timeout);
+    return -1;
+}
+
+/* --- restart --- */
+
+static int restart_one(struct restart *r, uint32_t rank)
+{
+    const struct overlay_leave in = {.reason = "flux overlay restart", .restart = true};
+    struct session before;
+    flux_future_t *f;
+    int rc = -1;
+
+    if (session_query(r->c, &before, false) < 0)
+        return -1;
+    if (!idset_test(before.up, rank)) {
+        cmd_error(r->c, "rank %u is not up", rank);
+        session_clear(&before);
+        return -1;
+    }
+    r->changed = false;
+    f = flux_rpc_struct(r->h, "overlay.leave", &overlay_leave_schema, &in, rank, 0);
+    if (cmd_wait(r->c, f, TIMEOUT, "the broker") == 0)
+        rc = wait_return(r, &before, rank);
+    flux_future_destroy(f);
+    session_clear(&before);
+    if (rc == 0) {
+        printf("rank %u is up again\n", rank);
+        fflush(stdout);
+    }
+    return rc;
+}
+
+static int restart_all(struct restart *r, const idset_t *ranks)
+{
+    static const struct flux_handler tab[] = {
+        {FLUX_MSG_EVENT, "overlay.", event_cb, 0},
+        FLUX_HANDLER_END,
+    };
+    flux_handlers_t *handlers = flux_handlers_add(r->h, tab, r);
+    flux_future_t *f = flux_event_subscribe(r->h, "overlay.");
+    int rc = -1;
+
+    r->timer = flux_timer_create(flux_get_reactor(r->h), timer_cb, r);
+    if (!handlers || !r->timer)
+        cmd_error(r->c, "out of memory");
+    else
+        rc = cmd_wait(r->c, f, TIMEOUT, "event.subscribe");
+    for (uint32_t rank = idset_first(ranks); rc == 0 && rank != IDSET_NONE;
+         rank = idset_next(ranks, rank))
+        rc = restart_one(r, rank);
+    flux_future_destroy(f);
+    flux_watcher_destroy(r->timer);
+    flux_handlers_remove(handlers);
+    return rc < 0 ? CMD_FAIL : CMD_OK;
+}
+
+static const struct cmd_opt restart_opts[] = {
+    {'t', "timeout", "DURATION", "time that one rank has to return (default: 5m)"},
+    CMD_OPT_END,
+};
+static const struct cmd_usage restart_usage = {
+    "[OPTION...] RANKS",
+    "Restart the brokers of these ranks, one after the other: each leaves the session as after\n"
+    "SIGTERM, is started again by who has started it, and is up before the next one leaves.",
+    restart_opts,
+    NULL,
+    0,
+};
+
+static int cmd_overlay_restart(struct cmd *c, int argc, char **argv)
+{
+    struct restart r = {.c = c, .timeout = PATIENCE};
+    const char *val;
+    idset_t *ranks;
+    int key, rc;
+
+    while ((key = cmd_option(c, &restart_usage, argc, argv, &val)) > 0)
+        if (cmd_parse_duration(c, "--timeout", val, &r.timeout) < 0)
+            return CMD_USAGE;
+    if (key < 0)
+        return cmd_option_exit(key);
+    if (argc != c->optind + 1)
+        return cmd_usage_error(c, "one argument RANKS is required");
+    if (!(r.h = cmd_handle(c)))
+        return CMD_FAIL;
+    if (!(ranks = cmd_parse_ranks(c, r.h, argv[c->optind])))
+        return CMD_USAGE;
+    if (idset_test(ranks, 0))
+        rc = cmd_usage_error(c, "rank 0 cannot be restarted: the session ends with it");
+    else if (idset_test(ranks, flux_rank(r.h)))
+        rc =
+            cmd_usage_error(c, "rank %u is the broker that this command talks to: run it elsewhere",
+                            flux_rank(r.h));
+    else
+        rc = restart_all(&r, ranks);
+    idset_destroy(ranks);
+    return rc;
+}
+
+static const struct cmd_sub subs[] = {
+    {"restart", cmd_overlay_restart, "[OPTION...] RANKS", "restart brokers one by one"},
+    CMD_SUB_END,
+};
+
+int cmd_overlay(struct cmd *c, int argc, char **argv)
+{
+    return cmd_subcommand(c, "The brokers of the session and their connections.", subs, argc, argv);
+}
