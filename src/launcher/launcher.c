@@ -23,7 +23,7 @@
  *     server's bounds.  A task that does not read its PMI answers is not read.
  *
  *    nodejob.c  the life of a job on this node    pmi.c      PMI-1; shm.c its shared memory
- *    task.c     prepares tasks                    pmix.c     starts the PMIx server of a job
+ *    task.c     prepares tasks                    pmix.c     PMIx; pmix_server.c starts its server
  *    starter.c  threads that start tasks          offer.c    lets tasks connect to it on demand
  *    env.c      environments of tasks             share.c    one server for the brokers of a host
  *    bind.c     binds tasks to cores              hook.c     runs prolog and epilog

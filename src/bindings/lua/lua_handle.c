@@ -11,9 +11,9 @@
  *    closed    raise an error          never
  *
  * Invariants:
- *  1. Closing ends all futures, event handlers, KVS objects and streams of the handle at once.  The C handle
- *     may be in use further up the C stack, so while there is a frame (lua_reactor.c) it is only
- *     put on the reactor's list of zombies.
+ *  1. Closing ends all futures, event handlers, KVS objects and streams of the handle at once.  The
+ *     C handle may be in use further up the C stack, so while there is a frame (lua_reactor.c) it
+ *     is only put on the reactor's list of zombies.
  *  2. Every wait goes through lflux_wait(), which makes the frame that callbacks need.
  *
  * Failure: nil, error message, errno.  A lost connection ends run() with EPIPE, unless there is an

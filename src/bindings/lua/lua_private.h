@@ -200,7 +200,7 @@ int lflux_push_failure(lua_State *L, struct lflux_future *lf);
 int lflux_push_response(lua_State *L, struct lflux_future *lf);
 int lflux_push_true(lua_State *L, struct lflux_future *lf);
 
-/* --- lua_rpc.c, lua_event.c, lua_kvs*.c, lua_stream.c: methods of the handle and more classes --- */
+/* --- lua_rpc.c, lua_event.c, lua_kvs*.c, lua_stream.c: methods of the handle, other classes --- */
 
 extern const luaL_Reg lflux_rpc_methods[];
 /* 0; or 3 with nil, error message, errno pushed when no message can have this topic. */

@@ -327,7 +327,8 @@ START_TEST(joins)
 }
 END_TEST
 
-/* A reader that has joined finds all steps that were kept, even if it runs before the thread that let it in. */
+/* A reader that has joined finds all steps that were kept, even if it runs before the thread that
+ * let it in. */
 START_TEST(joins_kept)
 {
     enum { KEPT = 32 };

@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <stdlib.h>
 
-/* How many of `n` runs by chance a test makes: all of them, or an eighth in a sanitized build, which takes
- * up to thirty times as long for each.  The first runs are the same in both. */
+/* How many of `n` runs by chance a test makes: all of them, or an eighth in a sanitized build,
+ * which takes up to thirty times as long for each.  The first runs are the same in both. */
 static inline unsigned suite_runs(unsigned n)
 {
     const char *sanitizers = getenv("FLUX_TEST_SANITIZERS");
