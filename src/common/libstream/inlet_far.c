@@ -263,7 +263,7 @@ bool inlet_far_sleep(inlet_far_t *f)
     inlet_far_pump(f, NULL);
     if (!list_empty(&f->queue) || f->end != LANE_OPEN || f->errnum > 0)
         return false;
-    if (f->asks && !f->asked && !f->waits)
+    if (!f->asked && !f->waits) /* whatever the policy is by now */
         f->waits = inlet_far_say(f, &wait, NULL) == 0;
     return f->errnum == 0;
 }

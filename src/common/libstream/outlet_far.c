@@ -530,7 +530,6 @@ static int admit(outlet_t *o, struct outlet_conn *c)
     if (errnum == 0)
         errnum = outlet_enter(o, c);
     f->member = c->want.group[0] != '\0';
-    f->push = h.want.policy != KNOCK_LATEST && h.want.policy != KNOCK_DROP_OLDEST;
     far_addr_setup(far_link_fd(f->link), o->far.silence, false);
     if (errnum == 0) {
         pthread_mutex_lock(&o->lock);
@@ -606,6 +605,9 @@ int outlet_far_serve(outlet_t *o, struct outlet_conn *c, bool readable)
 
     if (readable && pull_in(o, c) < 0)
         return -1;
+    pthread_mutex_lock(&o->lock); /* the policy may be changed */
+    f->push = c->want.policy != KNOCK_LATEST && c->want.policy != KNOCK_DROP_OLDEST;
+    pthread_mutex_unlock(&o->lock);
     if (f->rx && (rc = push_out(o, f)) < 0)
         return -1;
     if (f->acknowledged) {

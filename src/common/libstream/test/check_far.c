@@ -467,6 +467,37 @@ START_TEST(questions)
 }
 END_TEST
 
+/* A policy that is changed while a reader reads: steps that it does not ask for are taken back. */
+START_TEST(policy)
+{
+    struct knock_want w;
+    struct inlet_step s;
+    outlet_t *o;
+    inlet_t *i;
+
+    ends_way = (enum way)_i;
+    o = writer(0., 0);
+    i = reader(o, "block", 0);
+    put(o, 1);
+    get_release(i, 1);
+    knock_want_init(&w);
+    w.reader = 7; /* of the tests' readers */
+    w.policy = KNOCK_LATEST;
+    outlet_set_wants(o, &w, 1);
+    for (uint64_t step = 2; step <= 40; step++)
+        put(o, step);
+    ck_assert_int_eq(inlet_next(i, 30., &s, &err), 1);
+    if (s.step == 2) { /* it had asked for the next one before */
+        ck_assert_int_eq(inlet_release(i, &s), 0);
+        ck_assert_int_eq(inlet_next(i, 30., &s, &err), 1);
+    }
+    ck_assert_uint_eq(s.step, 40);
+    ck_assert_uint_ge(stats(o).dropped, 37);
+    inlet_destroy(i);
+    outlet_destroy(o);
+}
+END_TEST
+
 /* --- ends --- */
 
 static void *read_late(void *arg)
@@ -795,7 +826,8 @@ END_TEST
 
 int main(void)
 {
-    const TTest *const tcp[] = {questions, lingers, evicted, writer_dies, strangers, talkers};
+    const TTest *const tcp[] = {questions,   policy,    lingers, evicted,
+                                writer_dies, strangers, talkers};
     const TTest *const once[] = {golden, proofs, strict, grants, records, addresses, liars};
     TCase *tc = tcase_create("far");
 
