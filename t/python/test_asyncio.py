@@ -25,6 +25,47 @@ class AsyncTest(Case):
         self.assertEqual(self.run_async(main()), list(range(200)))
         self.assertEqual(self.h.rpc("broker.ping", {"n": 1})["n"], 1)
 
+    def test_streams(self):
+        """steps of a stream, in tasks"""
+
+        async def read(name):
+            with self.h.stream_reader(name) as steps:
+                opened.append(name)
+                return [(step.number, bytes(step["n"])) async for step in steps]
+
+        async def main():
+            with self.h.stream_writer("py.aio", keep=1) as out:
+                tasks = [asyncio.ensure_future(read("py.aio")) for _ in range(2)]
+                for n in range(50):
+                    out.put("n", b"%d" % n)
+                    out.end_step()
+                    await asyncio.sleep(0)
+                    if n % 10 == 0:  # readers wait
+                        await self.h.rpc_async("broker.ping")
+            return await asyncio.gather(*tasks)
+
+        async def two():
+            outs = [self.h.stream_writer("py.two", rank=n, size=2) for n in range(2)]
+            with self.h.stream_reader("py.two") as steps:
+                waits = asyncio.ensure_future(steps.begin_step_async())
+                for out in outs:
+                    await self.h.rpc_async("broker.ping")
+                    self.assertFalse(waits.done())
+                    out.put("n", b"")
+                    out.end_step()
+                    out.close()
+                self.assertEqual((await waits).number, 0)
+                self.assertIsNone(await steps.begin_step_async())
+                steps.close()
+                with self.assertRaises(flux.FluxError):
+                    await steps.begin_step_async()
+
+        opened = []
+        want = [(n, b"%d" % n) for n in range(50)]
+        self.assertEqual(self.run_async(main()), [want, want])
+        self.assertEqual(len(opened), 2)
+        self.run_async(two())
+
     def test_errors(self):
         """errors, timeouts, cancellation"""
 

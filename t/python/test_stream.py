@@ -198,23 +198,27 @@ class StreamTest(Case):
             h.close()
 
     def test_interrupt(self):
-        """KeyboardInterrupt ends a wait for a step"""
-        program = (
-            "import flux; h = flux.open(); s = h.stream_reader('py.g');"
-            "print(1, flush=True); s.begin_step()"
+        """KeyboardInterrupt ends a wait for a step, and for a stream"""
+        begin = "import flux; h = flux.open();"
+        programs = (
+            begin + "s = h.stream_reader('py.g'); print(1, flush=True); s.begin_step()",
+            begin + "print(1, flush=True); h.stream_reader('py.nobody', timeout=None)",
         )
         with self.h.stream_writer("py.g"):
-            child = subprocess.Popen(
-                [sys.executable, "-c", program],
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-            )
-            child.stdout.readline()
-            while not asleep(child.pid):
-                time.sleep(0.001)
-            child.send_signal(signal.SIGINT)
-            self.assertIn("KeyboardInterrupt", child.communicate(timeout=120)[1])
+            for program in programs:
+                child = subprocess.Popen(
+                    [sys.executable, "-c", program],
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    text=True,
+                )
+                child.stdout.readline()
+                while not asleep(child.pid):
+                    time.sleep(0.001)
+                child.send_signal(signal.SIGINT)
+                text = child.communicate(timeout=120)[1]
+                self.assertIn("KeyboardInterrupt", text)
+                self.assertNotIn("FluxError", text)
 
     def test_pieces(self):
         """pieces of a global array, boxes of it"""

@@ -306,6 +306,8 @@ struct flux_stream_opts {
     uint64_t bytes;
     const char *group;
     const char *key;
+    bool (*interrupted)(void *arg);
+    void *arg;
     const char *transport;
     const char *secure;
     const char *onoff;
@@ -334,6 +336,8 @@ int flux_stream_drain(flux_stream_t *s, double timeout, errmsg_t *err);
 uint64_t flux_stream_step(const flux_stream_t *s);
 int flux_stream_begin_step(flux_stream_t *s, uint64_t which, double timeout, uint64_t *step,
                            errmsg_t *err);
+int flux_stream_pollfd(flux_stream_t *s, errmsg_t *err);
+extern "Python" bool pyflux_interrupted(void *arg);
 uint32_t flux_stream_writers(const flux_stream_t *s);
 const char *flux_stream_var(flux_stream_t *s, uint32_t writer, size_t i);
 int flux_stream_get(flux_stream_t *s, uint32_t writer, const char *var, const void **data,

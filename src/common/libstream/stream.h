@@ -81,12 +81,16 @@ struct flux_stream_opts {
      * reader, so that it costs the writers nothing, while the switch is off, as it is until
      * somebody turns it on (flux_stream_switch()).  NULL: none. */
     const char *onoff;
+    /* Reader: asked with `arg` several times a second while opening waits; true ends it (EINTR).
+     * For bindings to languages that look for signals themselves. */
+    bool (*interrupted)(void *arg);
+    void *arg;
 };
 
 /* Join a stream.  `name`: 1 to 128 bytes without blanks.  `opts` may be NULL.  NULL with an error
  * message and EEXIST (a writer of this rank is there), EINVAL (a bad name or option), ETIMEDOUT
  * (not all writers, or readers, have come), EHOSTUNREACH (a writer cannot be reached from here),
- * EOPNOTSUPP (a group, and several writers), EEXIST (the group has another key), ENOSYS (the
+ * EOPNOTSUPP (a group, and several writers), EEXIST (the group has another key), EINTR, ENOSYS (the
  * session has no module `stream`), or another errno. */
 flux_stream_t *flux_stream_open(flux_t *h, const char *name, enum flux_stream_mode mode,
                                 const struct flux_stream_opts *opts, errmsg_t *err);
@@ -178,6 +182,11 @@ uint64_t flux_stream_step(const flux_stream_t *s);
  * the next) or EPROTO.  In a group, numbers fall when a step is given again. */
 int flux_stream_begin_step(flux_stream_t *s, uint64_t which, double timeout, uint64_t *step,
                            errmsg_t *err);
+/* For programs with a loop of their own: a descriptor that becomes readable when
+ * flux_stream_begin_step() may go on, to be asked for each time that this has found no step with a
+ * timeout of 0.  It belongs to the stream.  -1 with an error message and EAGAIN (it may go on now),
+ * EINVAL (a writer, a file, or a reader that has begun a step) or another errno. */
+int flux_stream_pollfd(flux_stream_t *s, errmsg_t *err);
 /* Number of writers; their ranks are below it. */
 uint32_t flux_stream_writers(const flux_stream_t *s);
 /* Name of the i-th variable that a writer put into the step; NULL: there are not as many. */

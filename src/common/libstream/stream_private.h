@@ -23,6 +23,7 @@ struct stream_source {
     uint64_t writer;
     char *address; /* by which it is known again */
     char *gone;    /* why it has left, as the module says; NULL: it has not */
+    bool polled;   /* in the set of flux_stream_pollfd() */
     bool has[2];
     struct inlet_step steps[2]; /* HEAD, and what follows it if that was looked for */
     block_t *block;             /* of the head, once it was asked for */
@@ -60,6 +61,7 @@ struct flux_stream {
     struct stream_took took;       /* but for its name and number */
     struct stream_source *sources; /* by rank of the writer */
     uint32_t nsources;
+    int poll_fd; /* flux_stream_pollfd(), plus 1; 0: not asked for */
     bool begun;
     tape_t *tape;              /* the steps are in a file: see stream_file.c */
     struct tape_block *blocks; /* for a step of it, of each writer */

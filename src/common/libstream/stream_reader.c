@@ -28,6 +28,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <unistd.h>
 
 #include "libstream/stream_private.h"
@@ -39,6 +40,7 @@
 #define WHY_SECONDS 1. /* that the module may take to tell why a writer has gone */
 #define COUNT_SECONDS 1.
 #define PEEK_SECONDS 1e-6 /* to read what has come */
+#define LOOK_SECONDS 0.25 /* between questions whether opening was interrupted */
 
 enum { HEAD, NEXT };
 
@@ -83,6 +85,8 @@ void stream_reader_close(flux_stream_t *s)
         free(s->sources[i].gone);
     }
     free(s->sources);
+    if (s->poll_fd > 0)
+        close(s->poll_fd - 1);
     hmap_destroy(s->arrays);
 }
 
@@ -220,8 +224,14 @@ int stream_reader_open(flux_stream_t *s, const struct flux_stream_opts *opts, er
     while (missing > 0) {
         struct stream_members ms;
         double left = until - clock_now();
+        double wait = opts->interrupted && left > LOOK_SECONDS ? LOOK_SECONDS : left;
 
-        if (flux_future_wait(s->f, isinf(left) ? 0. : left > 1e-6 ? left : 1e-6) < 0) {
+        if (flux_future_wait(s->f, isinf(wait) ? 0. : wait > 1e-6 ? wait : 1e-6) < 0) {
+            if (errno == ETIMEDOUT && wait < left) {
+                if (opts->interrupted(opts->arg))
+                    return errmsg_fail(err, EINTR, "opening stream '%s' was interrupted", s->name);
+                continue;
+            }
             if (errno == ETIMEDOUT)
                 return errmsg_fail(err, ETIMEDOUT,
                                    s->sources
@@ -369,6 +379,28 @@ static int sources_wait(flux_stream_t *s, double seconds, errmsg_t *err)
     free(p);
     s->took.waited += clock_now() - begin;
     return 0;
+}
+
+int flux_stream_pollfd(flux_stream_t *s, errmsg_t *err)
+{
+    if (s->mode != FLUX_STREAM_READ || s->tape || s->begun)
+        return errmsg_fail(err, EINVAL, "stream '%s' does not wait for a step", s->name);
+    if (s->poll_fd == 0 && (s->poll_fd = epoll_create1(EPOLL_CLOEXEC) + 1) == 0)
+        return errmsg_fail(err, errno, "stream '%s': %s", s->name, strerror(errno));
+    for (uint32_t i = 0; i < s->nsources; i++) {
+        struct stream_source *src = &s->sources[i];
+        struct epoll_event ev = {.events = EPOLLIN};
+
+        /* What has a step is not waited for: its end would be heard all the time. */
+        if (src->polled != !src->has[HEAD] &&
+            epoll_ctl(s->poll_fd - 1, src->polled ? EPOLL_CTL_DEL : EPOLL_CTL_ADD,
+                      inlet_fd(src->in), &ev) < 0)
+            return errmsg_fail(err, errno, "stream '%s': %s", s->name, strerror(errno));
+        src->polled = !src->has[HEAD];
+        if (src->polled && !inlet_sleep(src->in))
+            return errmsg_fail(err, EAGAIN, "stream '%s' may have a step", s->name);
+    }
+    return s->poll_fd - 1;
 }
 
 /* Make the heads of all sources, or what follows these, one step, of at least number `least`.  1;

@@ -18,8 +18,19 @@ import dataclasses
 import errno
 import math
 import re
+import threading
 import time
-from typing import TYPE_CHECKING, Any, Iterator, List, Optional, Sequence, Tuple, Union
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    AsyncIterator,
+    Iterator,
+    List,
+    Optional,
+    Sequence,
+    Tuple,
+    Union,
+)
 
 from . import _c
 from ._libflux import ffi, lib
@@ -59,6 +70,23 @@ class Variable:
         return f"{self.type[0]}{self.elem}"
 
 
+def _interrupted_by(kind, exception, traceback):
+    # What a signal handler has raised goes to the one who opens the stream.
+    ffi.from_handle(traceback.tb_frame.f_locals["arg"]).append(exception)
+    return True
+
+
+@ffi.def_extern(onerror=_interrupted_by)
+def pyflux_interrupted(arg):
+    """Called by libstream while opening waits: signal handlers run now."""
+    return bool(ffi.from_handle(arg))
+
+
+def _wake(ready) -> None:
+    if not ready.done():
+        ready.set_result(None)
+
+
 class _Stream:
     """What both ends have in common."""
 
@@ -78,7 +106,14 @@ class _Stream:
             if value is not None:
                 kept.append(ffi.new("char[]", _c.text(value, f"the {what}")))
                 setattr(opts, what, kept[-1])
+        raised: List[BaseException] = []
+        arg = ffi.new_handle(raised)
+        if threading.current_thread() is threading.main_thread():
+            opts.interrupted, opts.arg = lib.pyflux_interrupted, arg
         pointer = lib.flux_stream_open(handle._h, _c.text(name, "the name"), mode, opts, err)
+        if raised:
+            lib.flux_stream_close(pointer)
+            raise raised[0]
         if not pointer:
             fail_with(err)
         self._handle = handle
@@ -277,6 +312,36 @@ class StreamReader(_Stream):
             return None
         self._step = Step(self, step[0])
         return self._step
+
+    async def begin_step_async(self) -> Optional["Step"]:
+        """The same for the next step, in a task of asyncio; `async for step in reader` does it, too."""
+        import asyncio
+
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                return self.begin_step(timeout=0.0)
+            except TimeoutError:
+                pass
+            err = ffi.new("errmsg_t *")
+            fd = lib.flux_stream_pollfd(self._pointer(), err)
+            if fd < 0:
+                if ffi.errno != errno.EAGAIN:
+                    fail_with(err)
+                continue
+            ready = loop.create_future()
+            loop.add_reader(fd, _wake, ready)
+            try:
+                await ready
+            finally:
+                loop.remove_reader(fd)
+
+    async def __aiter__(self) -> AsyncIterator["Step"]:
+        while True:
+            step = await self.begin_step_async()
+            if step is None:
+                return
+            yield step
 
     def end_step(self) -> None:
         """Release the step, if one was begun. What was got from it may change from now on."""
