@@ -205,6 +205,10 @@ END
 failing "no files for a transform" "fail.lua:1: .*io" <<'END'
 io.open("/etc/passwd")
 END
+echo 'transform(function(s) s:get("none") end)' >fail.lua
+exits 1 "a variable that the transform before has not made" \
+    "$FLUX" stream transform three --out=failed --lua="$crystal" --lua=fail.lua
+like "$err" "step 1 of stream 'three': fail.lua:1: .*crystal.lua has made no variable 'none'" "says which one"
 exits 1 "a transform in C that fails" "$FLUX" stream transform three --out=failed --lua="$crystal" --so=decimate.so:2
 like "$err" "step 2 of stream 'three': step 2 has too many variables" "says why"
 echo go >w.in
@@ -212,7 +216,7 @@ ended w
 is "$status" 0 "the writer has not noticed"
 
 exits 1 "an argument that is wrong" "$FLUX" stream transform x --out=y --so=decimate.so:0
-like "$err" "transform 0: it needs a number" "is told"
+like "$err" "transform ./decimate.so: it needs a number" "is told"
 exits 1 "a shared object that is not a transform" "$FLUX" stream transform x --out=y --so=empty.so
 like "$err" "does not export flux_transform" "is refused"
 exits 1 "a transform of another interface" "$FLUX" stream transform x --out=y --so=other.so

@@ -45,6 +45,7 @@ struct made {
 
 struct stage {
     char *file;
+    char *shown; /* what messages name: the file, or that in Lua */
     void *dso;
     const struct flux_transform *ops;
     void *state;
@@ -95,6 +96,7 @@ static void stage_unload(struct stage *s)
     if (s->dso)
         dlclose(s->dso);
     free(s->file);
+    free(s->shown);
     free(s->made);
 }
 
@@ -137,13 +139,13 @@ static int stage_load(struct stage *s, const char *arg, errmsg_t *err)
                            "%s was built for version %d of the interface of transforms, not %d",
                            s->file, s->ops->abi, FLUX_TRANSFORM_ABI);
     if (s->ops->create && !(s->state = s->ops->create(arg, text, sizeof(text))))
-        return errmsg_fail(err, EINVAL, "transform %s: %s", arg ? arg : s->file, text);
+        return errmsg_fail(err, EINVAL, "transform %s: %s", s->shown, text);
     s->created = true;
     return 0;
 }
 
 /* `file` is taken over. */
-static int add(transform_t *t, char *file, const char *arg, errmsg_t *err)
+static int add(transform_t *t, char *file, const char *arg, const char *shown, errmsg_t *err)
 {
     struct stage *s = &t->stages[t->n];
 
@@ -151,8 +153,10 @@ static int add(transform_t *t, char *file, const char *arg, errmsg_t *err)
         free(file);
         return errmsg_fail(err, E2BIG, "a chain has at most %d transforms", CHAIN_MAX);
     }
-    *s = (struct stage){.file = file};
-    if (stage_load(s, arg, err) < 0) {
+    *s = (struct stage){.file = file, .shown = strdup(shown)};
+    if (!s->shown)
+        errmsg_fail(err, ENOMEM, "out of memory");
+    if (!s->shown || stage_load(s, arg, err) < 0) {
         int saved = errno;
 
         stage_unload(s);
@@ -173,14 +177,14 @@ int transform_add(transform_t *t, const char *spec, errmsg_t *err)
     if (asprintf(&file, "%s%.*s", base ? "" : "./", (int)(colon ? colon - spec : (int)strlen(spec)),
                  spec) < 0)
         return errmsg_fail(err, ENOMEM, "out of memory");
-    return add(t, file, colon ? colon + 1 : NULL, err);
+    return add(t, file, colon ? colon + 1 : NULL, file, err);
 }
 
 int transform_add_lua(transform_t *t, const char *path, errmsg_t *err)
 {
     char *file = flux_path_module("transform-lua", err);
 
-    return file ? add(t, file, path, err) : -1;
+    return file ? add(t, file, path, path, err) : -1;
 }
 
 /* --- what a transform sees --- */
@@ -272,7 +276,7 @@ static int call_get(const struct flux_transform_step *st, unsigned input, const 
     if (!c->before)
         return stream_get(c, c->in[input], var, rank, out);
     if ((rank != FLUX_TRANSFORM_ALL && rank != 0) || !(m = made_find(c->before, var)))
-        return errmsg_fail(&c->err, ENOENT, "%s has made no variable '%.127s'", c->before->file,
+        return errmsg_fail(&c->err, ENOENT, "%s has made no variable '%.127s'", c->before->shown,
                            var);
     *out = m->a;
     return 0;
@@ -331,7 +335,7 @@ static int stage_run(struct call *c, errmsg_t *err)
     s->nmade = 0;
     rc = s->ops->step(s->state, &c->st, text, sizeof(text));
     if (rc < 0)
-        return errmsg_fail(err, EINVAL, "%s%s%s", text[0] ? "" : s->file, text[0] ? "" : ": ",
+        return errmsg_fail(err, EINVAL, "%s%s%s", text[0] ? "" : s->shown, text[0] ? "" : ": ",
                            text[0] ? text : c->err.text);
     return rc > 0;
 }
