@@ -28,7 +28,7 @@ for victim in 6 2; do # a leaf, then an inner rank with what is left below it
     kill -KILL "$target"
     wait $pid
     is $? 137 "a broker that dies ends the job (rank $victim)"
-    like "$(cat err.txt)" "lost ranks? [0-9,-]*$victim[0-9,-]* \(.*\) with tasks? [0-9]" \
+    like "$(cat err.txt)" "lost ranks? [0-9,-]*${victim}[0-9,-]* \(.*\) with tasks? [0-9]" \
         "... with a sentence"
     like "$("$FLUX" jobs -a -n -c1 -o result,exception,note)" \
         "^failed +node-lost +lost ranks? [0-9,-]*$victim" "flux jobs shows why"
