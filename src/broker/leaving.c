@@ -2,11 +2,11 @@
  *
  * Three requests to rank 0, each after the answer to the one before it:
  *
- *    resrc.leave      {"ranks","reason"} -> {"ranks"}   the nodes of this broker, and of those below
- *                     that leave with it, are drained until they return
- *    sched.resources  {}                 -> {..}        the scheduler has heard of that, and the job
- *                     service of what the scheduler gave out before
- *    job.leave        {"ranks","reason","grace"} -> {}  no job has resources of these nodes any more
+ *    resrc.leave      {"ranks","reason"} -> {"ranks"}   the nodes of this broker, and of those
+ *                     below that leave with it, are drained until they return
+ *    sched.resources  {}                 -> {..}        the scheduler has heard of that, and the
+ *                     job service of what the scheduler gave out before
+ *    job.leave        {"ranks","reason","grace"} -> {}  no job has resources of these nodes
  *
  * Failure: a request that fails is logged, unless there is no such service, and the next one is
  * sent.  A broker that rank 0 does not hear leaves nevertheless; after ANSWER seconds it does not

@@ -327,7 +327,7 @@ static void signals_ready(struct source *s, uint32_t events)
 struct sweep {
     const char *token;
     char mark[64];
-    bool found;
+    uint32_t found;
     bool unsure;
 };
 
@@ -365,7 +365,7 @@ static int sweep_one(pid_t pid, void *arg)
     if (theirs != 1 && tag_dropped(pid) && is_adopted(pid))
         theirs = 1;
     if (theirs == 1 && !proctree_dead(pid) && pidfd_send_signal(fd, SIGKILL, NULL, 0) == 0)
-        s->found = true;
+        s->found++;
     close(fd);
     return 0;
 }
@@ -393,6 +393,7 @@ static void sweep(struct launcher *l)
 
     snprintf(s.mark, sizeof(s.mark), LAUNCHER_MARK "%s=", l->lost);
     proctree_all(sweep_one, &s);
+    l->remain = s.found;
     l->sweeps--;
     if (!s.found && (!s.unsure || --l->unsure <= 0))
         l->sweeps = 0;
@@ -401,6 +402,7 @@ static void sweep(struct launcher *l)
 /* No process of the lost launcher can make files in its directory any more: remove that. */
 static void forget_lost(struct launcher *l)
 {
+    launcher_send_frame(l, WIRE_SWEPT, 0, &l->remain, sizeof(l->remain), NULL, 0);
     backing_sweep(l, l->lost);
     l->lost = NULL;
     records_run(l);

@@ -237,6 +237,7 @@ struct launcher {
     bool childless;        /* no child of any kind was there when last reaped */
     const char *rank;      /* of the local broker, as text */
     const char *lost;      /* token of the launcher before, when that was lost */
+    uint32_t remain;       /* processes of it that the last sweep found */
     bool configured;       /* WIRE_CONFIG has come */
     int pmixd;             /* is there a PMIx server? 1; -1: no; 0: not looked for yet */
     int sweeps;            /* this many times yet what it left is looked for */

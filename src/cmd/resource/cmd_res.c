@@ -17,6 +17,7 @@ static int take(struct cmd *c, struct res *res, const struct resrc_update *u)
 
     if (!u->inventory || !(res->g = resgraph_from_json(u->inventory, &err)) ||
         !(res->up = idset_parse(u->up, &err)) || !(res->drained = idset_parse(u->drained, &err)) ||
+        !(res->unconfirmed = idset_parse(u->unconfirmed ? u->unconfirmed : "", &err)) ||
         !(res->all = resgraph_ranks(res->g))) {
         cmd_error(c, "the response of the service resrc is invalid: %s", err.text);
         return -1;
@@ -69,6 +70,7 @@ void res_clear(struct res *res)
     idset_destroy(res->all);
     idset_destroy(res->up);
     idset_destroy(res->drained);
+    idset_destroy(res->unconfirmed);
     rset_destroy(res->allocated);
     memset(res, 0, sizeof(*res));
 }

@@ -8,9 +8,10 @@
 struct res {
     resgraph_t *g;
     idset_t *all;
-    idset_t *up;       /* nodes, drained ones too */
-    idset_t *drained;  /* nodes, up or not */
-    rset_t *allocated; /* empty where there is no scheduler; NULL unless asked for */
+    idset_t *up;          /* nodes, drained ones too */
+    idset_t *drained;     /* nodes, up or not */
+    idset_t *unconfirmed; /* nodes that were lost, and may still run what ran then; not up */
+    rset_t *allocated;    /* empty where there is no scheduler; NULL unless asked for */
     uint64_t version;
 };
 

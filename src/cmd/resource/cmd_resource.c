@@ -9,6 +9,8 @@
  *    allocated         allocated to jobs, whatever the state of their nodes
  *    free              the others of nodes that are up and not drained
  *    drained           the others of nodes that are drained, up or down
+ *    unconfirmed       the others of nodes that were lost, are back, and may still run what ran
+ *                      then; only printed if there are any
  *    down              the others of nodes that are down and not drained
  *
  * Invariant: each core is in one line of `list`.
@@ -67,7 +69,7 @@ static int parse_states(struct cmd *c, const char *text, const char *const known
 /* --- list --- */
 
 static const struct cmd_opt list_opts[] = {
-    {'s', "states", "STATE,...", "only these states: free, allocated, down, drained"},
+    {'s', "states", "STATE,...", "only these states: free, allocated, unconfirmed, down, drained"},
     {'b', "by-switch", NULL,
      "one line per leaf switch: nodes that are free, allocated, and down\n"
      "or drained, and its jobs"},
@@ -125,16 +127,20 @@ static int add_rows(table_t *t, const struct res *res, const strvec_t *states)
     idset_t *usable = idset_difference(res->up, res->drained);
     idset_t *down = idset_difference(res->all, res->up);
     rset_t *free_set = usable ? rest_of(res, usable) : NULL;
-    rset_t *drained_set = rest_of(res, res->drained), *down_set = NULL;
+    rset_t *drained_set = rest_of(res, res->drained), *down_set = NULL, *unsure_set = NULL;
+    idset_t *unsure = idset_difference(res->unconfirmed, res->drained);
     int rc = -1;
 
-    if (free_set && down && drained_set && idset_subtract(down, res->drained) == 0 &&
-        (down_set = rest_of(res, down))) {
+    if (free_set && down && drained_set && unsure && idset_subtract(down, res->drained) == 0 &&
+        idset_subtract(down, unsure) == 0 && (down_set = rest_of(res, down)) &&
+        (unsure_set = rest_of(res, unsure))) {
         rc = 0;
         if (wanted(states, "free"))
             rc |= add_row(t, res, "free", free_set);
         if (wanted(states, "allocated"))
             rc |= add_row(t, res, "allocated", res->allocated);
+        if (wanted(states, "unconfirmed") && (states || rset_nnodes(unsure_set) > 0))
+            rc |= add_row(t, res, "unconfirmed", unsure_set);
         if (wanted(states, "down"))
             rc |= add_row(t, res, "down", down_set);
         if (wanted(states, "drained"))
@@ -142,6 +148,8 @@ static int add_rows(table_t *t, const struct res *res, const strvec_t *states)
     }
     idset_destroy(usable);
     idset_destroy(down);
+    idset_destroy(unsure);
+    rset_destroy(unsure_set);
     rset_destroy(free_set);
     rset_destroy(drained_set);
     rset_destroy(down_set);
@@ -199,7 +207,8 @@ static int cmd_list(struct cmd *c, int argc, char **argv)
         NULL,
         0,
     };
-    static const char *const known[] = {"free", "allocated", "down", "drained", NULL};
+    static const char *const known[] = {"free", "allocated", "unconfirmed",
+                                        "down", "drained",   NULL};
     strvec_t *states = NULL;
     bool json = false, pools = false;
     struct res res;
@@ -235,7 +244,7 @@ out:
 /* --- status --- */
 
 static const struct cmd_opt status_opts[] = {
-    {'s', "states", "STATE,...", "only these states: up, down, drained, draining"},
+    {'s', "states", "STATE,...", "only these states: up, down, unconfirmed, drained, draining"},
     {'j', "json", NULL, "print a JSON array of objects"},
     CMD_OPT_END,
 };
@@ -321,7 +330,7 @@ static int cmd_status(struct cmd *c, int argc, char **argv)
         NULL,
         0,
     };
-    static const char *const known[] = {"up", "down", "drained", "draining", NULL};
+    static const char *const known[] = {"up", "down", "unconfirmed", "drained", "draining", NULL};
     strvec_t *states = NULL;
     bool json = false;
     const char *val;
@@ -422,6 +431,29 @@ static int cmd_drain(struct cmd *c, int argc, char **argv)
     return rc;
 }
 
+/* A request whose only argument is NODES. */
+static int for_nodes(struct cmd *c, int argc, char **argv, const struct cmd_usage *usage,
+                     const char *topic)
+{
+    struct resrc_ranks in = {0};
+    bool json = false;
+    const char *val;
+    flux_t *h;
+    int key;
+
+    while ((key = cmd_option(c, usage, argc, argv, &val)) > 0)
+        json |= key == 'j';
+    if (key < 0)
+        return cmd_option_exit(key);
+    if (argc != c->optind + 1)
+        return cmd_usage_error(c, "one argument NODES is required");
+    if (!(h = cmd_handle(c)))
+        return CMD_FAIL;
+    in.ranks = argv[c->optind];
+    return change(c, flux_rpc_struct(h, topic, &resrc_ranks_schema, &in, FLUX_NODEID_ROOT, 0),
+                  json);
+}
+
 static int cmd_undrain(struct cmd *c, int argc, char **argv)
 {
     static const struct cmd_usage usage = {
@@ -431,24 +463,23 @@ static int cmd_undrain(struct cmd *c, int argc, char **argv)
         NULL,
         0,
     };
-    struct resrc_ranks in = {0};
-    bool json = false;
-    const char *val;
-    flux_t *h;
-    int key;
 
-    while ((key = cmd_option(c, &usage, argc, argv, &val)) > 0)
-        json |= key == 'j';
-    if (key < 0)
-        return cmd_option_exit(key);
-    if (argc != c->optind + 1)
-        return cmd_usage_error(c, "one argument NODES is required");
-    if (!(h = cmd_handle(c)))
-        return CMD_FAIL;
-    in.ranks = argv[c->optind];
-    return change(
-        c, flux_rpc_struct(h, "resrc.undrain", &resrc_ranks_schema, &in, FLUX_NODEID_ROOT, 0),
-        json);
+    return for_nodes(c, argc, argv, &usage, "resrc.undrain");
+}
+
+static int cmd_confirm_dead(struct cmd *c, int argc, char **argv)
+{
+    static const struct cmd_usage usage = {
+        "[OPTION...] NODES",
+        "Confirm that nothing runs any more of what ran on nodes when they were lost, so that "
+        "they\n"
+        "are available again. NODES is a set of ranks, or a list of hosts.",
+        undrain_opts,
+        NULL,
+        0,
+    };
+
+    return for_nodes(c, argc, argv, &usage, "resrc.confirm");
 }
 
 /* --- info --- */
@@ -532,6 +563,8 @@ static const struct cmd_sub subs[] = {
     {"status", cmd_status, "[OPTION...]", "print which nodes are up, down and drained, and why"},
     {"drain", cmd_drain, "[OPTION...] [NODES [REASON...]]", "exclude nodes from scheduling"},
     {"undrain", cmd_undrain, "[OPTION...] NODES", "make drained nodes available again"},
+    {"confirm-dead", cmd_confirm_dead, "[OPTION...] NODES",
+     "confirm that lost nodes run nothing any more"},
     {"info", cmd_info, "[OPTION...]", "print the total resources"},
     CMD_SUB_END,
 };

@@ -7,8 +7,8 @@
  *     gone      it has left; whoever started it (systemd, flux start --restart) starts it again
  *     returned  its incarnation is higher, and nobody else is missing any more
  *
- * Failure: the command stops at the first rank that cannot be asked, or does not return in time; the
- * ranks after it are as they were.
+ * Failure: the command stops at the first rank that cannot be asked, or does not return in time;
+ * the ranks after it are as they were.
  */
 #include "config.h"
 
@@ -53,7 +53,8 @@ static void timer_cb(flux_reactor_t *reactor, flux_watcher_t *w, int revents, vo
         flux_reactor_stop(reactor, 0);
 }
 
-/* Until the overlay changes, or it is too late.  -1 with an error message when the broker is lost. */
+/* Until the overlay changes, or it is too late.  -1 with an error message when the broker is lost.
+ */
 static int wait_change(struct restart *r)
 {
     int rc = 0;

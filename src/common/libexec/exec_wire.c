@@ -48,6 +48,7 @@ static const struct {
     [WIRE_STARTED] = {0, 4, true},
     [WIRE_WARNING] = {1, 4096, true},
     [WIRE_LOST] = {2, WIRE_PAYLOAD_MAX, true},
+    [WIRE_SWEPT] = {4, 4, true},
     [WIRE_PMIX_READY] = {8, WIRE_PAYLOAD_MAX, true},
     [WIRE_PMIX_CLIENT] = {8, 8, true},
     [WIRE_PMIX_JOIN] = {4, WIRE_PAYLOAD_MAX, true},

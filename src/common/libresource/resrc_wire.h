@@ -6,14 +6,19 @@
  *                has not reported them for a long time), so that jobs can be judged by it.
  *                up: ranks of nodes that can be used, without lost nodes.
  *                drained: nodes that get no more work, whether up or not.
+ *                unconfirmed: nodes that were lost, whose brokers are up again, and that have not
+ *                confirmed yet that nothing of before still runs there; they are not in `up`.
  *  resrc.status  {} -> {"nodes":[{"ranks","hosts","state","reason"?,"time"?,"down"?}..]}
- *                state: "up", "down", "drained", or "draining" while something still runs there;
+ *                state: "up", "down", "unconfirmed", "drained", or "draining" while something still
+ *                runs there;
  *                reason and time (seconds since 1970) of drained nodes; down: the drained ranks
  *                that are down as well.
  *  resrc.drain   {"ranks","reason"?,"force"?} -> {"ranks"}   an idset, or a hostlist; EEXIST when
  *                one of them is drained already, unless forced: then time and reason are replaced.
  *                The response comes when the change is on record (KVS resource.drained).
  *  resrc.undrain {"ranks"} -> {"ranks"}    ENOENT when one of them is not drained
+ *  resrc.confirm {"ranks"} -> {"ranks"}   an operator says that nothing runs there any more of what
+ *                ran when these nodes were lost; ENOENT when one of them needs no confirmation
  *  resrc.leave   {"ranks","reason"} -> {"ranks"}   the brokers of these ranks are about to leave:
  *                their nodes are drained until they return, except those that are drained already.
  *                The response names all nodes of these brokers, and comes when it is on record.
@@ -46,6 +51,7 @@ struct resrc_update {
     json_t *inventory; /* optional */
     const char *up;
     const char *drained;
+    const char *unconfirmed; /* optional */
     uint64_t version;
 };
 extern const struct flux_schema resrc_update_schema;

@@ -324,6 +324,7 @@ static const struct flux_handler handlers[] = {
     {FLUX_MSG_REQUEST, "resrc.status", resrc_status_request, ANYBODY},
     {FLUX_MSG_REQUEST, "resrc.drain", resrc_drain_add, FLUX_ROLE_OWNER},
     {FLUX_MSG_REQUEST, "resrc.undrain", resrc_drain_remove, FLUX_ROLE_OWNER},
+    {FLUX_MSG_REQUEST, "resrc.confirm", resrc_confirm_request, FLUX_ROLE_OWNER},
     {FLUX_MSG_REQUEST, "resrc.leave", resrc_drain_leave, FLUX_ROLE_BROKER},
     {FLUX_MSG_REQUEST, "resrc.xml", resrc_xml_request, ANYBODY},
     {FLUX_MSG_REQUEST, "resrc.stats", stats_cb, ANYBODY},

@@ -135,33 +135,6 @@ int resrc_drain_list_parse(struct drained *d, const char *json, size_t len, errm
 
 /* --- requests --- */
 
-/* The nodes that an idset or a hostlist names.  NULL with errno and an error message. */
-static idset_t *nodes_named(const struct root *r, const char *text, errmsg_t *err)
-{
-    resgraph_t *g = root_graph(r);
-    idset_t *ranks = idset_parse(text, NULL), *all, *missing;
-
-    if (!ranks)
-        return resgraph_ranks_of_hosts(g, text, err);
-    all = resgraph_ranks(g);
-    missing = all ? idset_difference(ranks, all) : NULL;
-    if (!missing || !idset_empty(missing)) {
-        char *names = missing ? idset_format(missing, 0) : NULL;
-
-        errmsg_fail(err, missing ? ENOENT : ENOMEM, "there is no node %s", names ? names : "?");
-        free(names);
-        idset_destroy(ranks);
-        ranks = NULL;
-    } else if (idset_empty(ranks)) {
-        errmsg_fail(err, EINVAL, "no node is named");
-        idset_destroy(ranks);
-        ranks = NULL;
-    }
-    idset_destroy(all);
-    idset_destroy(missing);
-    return ranks;
-}
-
 /* The nodes of `ranks` that an operator has drained (or, `leaves`, whose brokers leave or have
  * left).  A new set, NULL with ENOMEM. */
 static idset_t *drained_among(const struct drained *d, const idset_t *ranks, bool leaves)
@@ -250,7 +223,7 @@ void resrc_drain_add(flux_t *h, const flux_msg_t *req, void *arg)
         return;
     if (strlen(in.reason) > RESRC_REASON_MAX)
         flux_respond_error(h, req, EINVAL, "a reason has at most %d bytes", RESRC_REASON_MAX);
-    else if (!(ranks = nodes_named(r, in.ranks, &err)))
+    else if (!(ranks = resrc_root_nodes_named(r, in.ranks, &err)))
         flux_respond_error(h, req, errno, "%s", err.text);
     else if (!in.force && (already = names_of(drained_among(&r->drained, ranks, false))))
         flux_respond_error(h, req, EEXIST, "%s: drained already; use force to change the reason",
@@ -279,7 +252,7 @@ void resrc_drain_remove(flux_t *h, const flux_msg_t *req, void *arg)
     if (!here(h, req, ctx, resrc_drain_remove) ||
         flux_request_decode(h, req, &resrc_ranks_schema, &in, &owner) < 0)
         return;
-    if (!(ranks = nodes_named(r, in.ranks, &err)))
+    if (!(ranks = resrc_root_nodes_named(r, in.ranks, &err)))
         flux_respond_error(h, req, errno, "%s", err.text);
     else if ((others = names_of(idset_difference(ranks, r->drained.ranks))))
         flux_respond_error(h, req, ENOENT, "%s: not drained", others);

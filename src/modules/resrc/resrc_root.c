@@ -17,6 +17,8 @@
  *                   a configuration               broker n is up
  *                   an emulating configuration    broker n % size is up
  *
+ * A broker that was lost does not count as up before what it ran is gone (resrc_confirm.c).
+ *
  * Invariants:
  *  1. All changes of one pass of the reactor make one answer to each watcher, and at most one
  *     commit.
@@ -97,9 +99,64 @@ idset_t *resrc_root_nodes_of(const struct root *r, const idset_t *brokers)
     return nodes;
 }
 
+idset_t *resrc_root_nodes_named(const struct root *r, const char *text, errmsg_t *err)
+{
+    resgraph_t *g = root_graph(r);
+    idset_t *ranks = idset_parse(text, NULL), *all, *missing;
+
+    if (!ranks)
+        return resgraph_ranks_of_hosts(g, text, err);
+    all = resgraph_ranks(g);
+    missing = all ? idset_difference(ranks, all) : NULL;
+    if (!missing || !idset_empty(missing)) {
+        char *names = missing ? idset_format(missing, 0) : NULL;
+
+        errmsg_fail(err, missing ? ENOENT : ENOMEM, "there is no node %s", names ? names : "?");
+        free(names);
+        idset_destroy(ranks);
+        ranks = NULL;
+    } else if (idset_empty(ranks)) {
+        errmsg_fail(err, EINVAL, "no node is named");
+        idset_destroy(ranks);
+        ranks = NULL;
+    }
+    idset_destroy(all);
+    idset_destroy(missing);
+    return ranks;
+}
+
+idset_t *resrc_root_brokers_of(const struct root *r, const idset_t *nodes)
+{
+    idset_t *brokers;
+
+    if (!resgraph_emulated(root_graph(r)))
+        return idset_copy(nodes);
+    brokers = idset_create();
+    for (uint32_t n = idset_first(nodes); brokers && n != IDSET_NONE; n = idset_next(nodes, n)) {
+        if (idset_set(brokers, n % r->ctx->size) < 0) {
+            idset_destroy(brokers);
+            brokers = NULL;
+        }
+    }
+    return brokers;
+}
+
 idset_t *resrc_root_nodes_up(const struct root *r)
 {
-    return resrc_root_nodes_of(r, r->brokers_up);
+    idset_t *brokers = idset_difference(r->brokers_up, resrc_confirm_missing(r->confirm));
+    idset_t *nodes = brokers ? resrc_root_nodes_of(r, brokers) : NULL;
+
+    idset_destroy(brokers);
+    return nodes;
+}
+
+idset_t *resrc_root_unconfirmed(const struct root *r)
+{
+    idset_t *brokers = idset_intersect(r->brokers_up, resrc_confirm_missing(r->confirm));
+    idset_t *nodes = brokers ? resrc_root_nodes_of(r, brokers) : NULL;
+
+    idset_destroy(brokers);
+    return nodes;
 }
 
 /* Brokers that are up and have not reported their resources. */
@@ -120,15 +177,21 @@ static char *update_text(const struct root *r, bool inventory)
     idset_t *up = resrc_root_nodes_up(r);
     char *up_text = up ? idset_format(up, 0) : NULL;
     char *drained = r->drained.ranks ? idset_format(r->drained.ranks, 0) : strdup("");
+    idset_t *unconfirmed = resrc_root_unconfirmed(r);
+    char *unconfirmed_text = idset_empty(unconfirmed) ? NULL : idset_format(unconfirmed, 0);
     char *text = NULL;
 
     u.up = up_text;
     u.drained = drained;
-    if (up_text && drained && (!inventory || (u.inventory = resgraph_to_json(root_graph(r)))))
+    u.unconfirmed = unconfirmed_text;
+    if (up_text && drained && unconfirmed &&
+        (!inventory || (u.inventory = resgraph_to_json(root_graph(r)))))
         text = flux_schema_encode(&resrc_update_schema, &u);
     json_decref(u.inventory);
     idset_destroy(up);
+    idset_destroy(unconfirmed);
     free(up_text);
+    free(unconfirmed_text);
     free(drained);
     return text;
 }
@@ -410,6 +473,16 @@ static void timer_cb(flux_reactor_t *reactor, flux_watcher_t *w, int revents, vo
 
 /* --- which brokers are up --- */
 
+/* Brokers that have left, or were never there, have left nothing behind. */
+static void left_in_order(struct root *r, const char *text)
+{
+    idset_t *ranks = text ? idset_parse(text, NULL) : NULL;
+
+    if (ranks)
+        resrc_confirm_left(r->confirm, ranks);
+    idset_destroy(ranks);
+}
+
 static void status_cb(void *arg, const struct overlay_status *st)
 {
     struct root *r = arg;
@@ -425,6 +498,8 @@ static void status_cb(void *arg, const struct overlay_status *st)
     }
     if (strcmp(st->state, "run") == 0)
         r->running = true;
+    left_in_order(r, st->left);
+    left_in_order(r, st->absent);
     if (first || !idset_equal(up, r->brokers_up) || !r->settled) {
         idset_destroy(r->brokers_up);
         r->brokers_up = up;
@@ -441,7 +516,9 @@ static void status_cb(void *arg, const struct overlay_status *st)
 
 static void lost_cb(void *arg, const idset_t *ranks, bool now)
 {
-    /* Which ranks are up says the status that follows. */
+    struct root *r = arg;
+
+    resrc_confirm_lost(r->confirm, ranks);
 }
 
 static void back_cb(void *arg, const idset_t *ranks)
@@ -450,6 +527,7 @@ static void back_cb(void *arg, const idset_t *ranks)
 
     if (r->settled)
         resrc_drain_returned(r, ranks);
+    resrc_confirm_back(r->confirm, ranks);
 }
 
 static const struct session_ops session_ops = {
@@ -592,6 +670,7 @@ struct root *resrc_root_create(struct ctx *ctx, errmsg_t *err)
     if (!(r->found = resgraph_create()) || !(r->defer = flux_defer_create(reactor, defer_cb, r)) ||
         !(r->timer = flux_timer_create(reactor, timer_cb, r)) ||
         !(r->early = early_create(ctx->h, NULL, EARLY_MAX)) ||
+        !(r->confirm = resrc_confirm_create(r)) ||
         !(r->session = session_create(ctx->h, &session_ops, r)) ||
         !(r->setup = setup_create(ctx->h, &settings, r, 0, NULL, err))) {
         resrc_root_destroy(r);
@@ -623,6 +702,7 @@ void resrc_root_destroy(struct root *r)
     resrc_store_stop(r);
     setup_destroy(r->setup);
     session_destroy(r->session);
+    resrc_confirm_destroy(r->confirm);
     early_destroy(r->early);
     resrc_probe_destroy(r->probe);
     resrc_topology_destroy(r);

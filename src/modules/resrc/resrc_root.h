@@ -20,8 +20,11 @@ struct drained {
     size_t n;
 };
 
+struct confirm; /* resrc_confirm.c */
+
 struct root {
     struct ctx *ctx;
+    struct confirm *confirm;
     /* The inventory. */
     resgraph_t *found;   /* reported by the brokers, and pools of the configuration */
     resgraph_t *config;  /* nodes of the configuration, which replace those; or NULL */
@@ -89,8 +92,14 @@ static inline resgraph_t *root_graph(const struct root *r)
 }
 /* The nodes whose brokers are up; a new set, NULL with ENOMEM. */
 idset_t *resrc_root_nodes_up(const struct root *r);
+/* The nodes that an idset or a hostlist names.  NULL with errno and an error message. */
+idset_t *resrc_root_nodes_named(const struct root *r, const char *text, errmsg_t *err);
+/* The brokers of these nodes; a new set, NULL with ENOMEM. */
+idset_t *resrc_root_brokers_of(const struct root *r, const idset_t *nodes);
 /* The nodes of these brokers; a new set, NULL with ENOMEM. */
 idset_t *resrc_root_nodes_of(const struct root *r, const idset_t *brokers);
+/* The nodes whose brokers are up, and have to confirm something first. */
+idset_t *resrc_root_unconfirmed(const struct root *r);
 /* Something has changed: update watchers and the store, once at the end of the pass. */
 void resrc_root_changed(struct root *r, bool inventory);
 /* Configuration or switches are known; once both are, the module counts as started. */
@@ -113,6 +122,16 @@ char *resrc_drain_list_format(const struct drained *d); /* JSON, malloc'd */
 /* These brokers were away and are up: their nodes are not drained for having left. */
 void resrc_drain_returned(struct root *r, const idset_t *brokers);
 int resrc_drain_list_parse(struct drained *d, const char *json, size_t len, errmsg_t *err);
+
+/* resrc_confirm.c */
+struct confirm *resrc_confirm_create(struct root *r); /* NULL with ENOMEM */
+void resrc_confirm_destroy(struct confirm *c);        /* NULL-safe */
+/* These brokers are lost; have left, or were never there; are up again. */
+void resrc_confirm_lost(struct confirm *c, const idset_t *brokers);
+void resrc_confirm_left(struct confirm *c, const idset_t *brokers);
+void resrc_confirm_back(struct confirm *c, const idset_t *brokers);
+/* The brokers that may not be given work for that. */
+const idset_t *resrc_confirm_missing(const struct confirm *c);
 
 /* resrc_store.c */
 void resrc_store_load(struct root *r);

@@ -1,4 +1,4 @@
-/* resrc_status.c - resrc.status: the nodes by state (up, down, drained, draining).
+/* resrc_status.c - resrc.status: the nodes by state (up, down, unconfirmed, drained, draining).
  *
  * A drained node on which something still runs is "draining".  Only the scheduler knows that, so it
  * is asked (sched.resources) if any node is drained.  Without its answer, nothing counts as
@@ -66,21 +66,31 @@ static int add_drained(const struct root *r, json_t *list, const idset_t *all, c
     return 0;
 }
 
+static int add_unconfirmed(const struct root *r, json_t *list, const idset_t *ranks)
+{
+    const struct record rec = {.reason = (char *)"was lost, and tasks of that time may still run"};
+
+    return add_entry(r, list, ranks, "unconfirmed", &rec, ranks);
+}
+
 static json_t *entries(const struct root *r, const idset_t *busy)
 {
     json_t *list = json_array();
     idset_t *all = resgraph_ranks(root_graph(r)), *up = resrc_root_nodes_up(r), *free = NULL,
-            *down = NULL;
-    bool ok = list && all && up && (free = idset_difference(up, r->drained.ranks)) &&
-              (down = idset_difference(all, up)) && idset_subtract(down, r->drained.ranks) == 0 &&
+            *down = NULL, *unsure = resrc_root_unconfirmed(r);
+    bool ok = list && all && up && unsure && (free = idset_difference(up, r->drained.ranks)) &&
+              (down = idset_difference(all, up)) && idset_subtract(down, unsure) == 0 &&
+              idset_subtract(down, r->drained.ranks) == 0 &&
+              idset_subtract(unsure, r->drained.ranks) == 0 &&
               add_entry(r, list, free, "up", NULL, up) == 0 &&
               add_entry(r, list, down, "down", NULL, up) == 0 &&
-              add_drained(r, list, all, up, busy) == 0;
+              add_unconfirmed(r, list, unsure) == 0 && add_drained(r, list, all, up, busy) == 0;
 
     idset_destroy(all);
     idset_destroy(up);
     idset_destroy(free);
     idset_destroy(down);
+    idset_destroy(unsure);
     if (ok)
         return list;
     json_decref(list);

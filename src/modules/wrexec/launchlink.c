@@ -19,6 +19,13 @@
  *     incomplete frame, and the unwritten bytes pass to the next instance.
  *  4. The successor of a lost launcher ends the processes that this one left behind (--sweep).  It
  *     starts once the lost one is dead if that had run anything, otherwise with the next job.
+ *  5. The file RUNDIR/RANK/launcher names the process and the token of the launcher, as long as it
+ *     may have tasks.  So a broker that was killed together with its launcher leaves to the next
+ *     one of its rank what that has to end: first the launcher, if it still lives, then what this
+ *     has left behind.
+ *
+ * Failure: without that file nothing is known of an earlier broker; that it cannot be written is
+ * logged.
  */
 #include "config.h"
 #include "launchlink.h"
@@ -46,6 +53,7 @@
 #define OUT_MAX (256u << 20)
 #define READ_SIZE 131072
 #define FLUSH_SIZE (1u << 20)
+#define NOTE_MAX 64
 #define END_TIMEOUT 5. /* seconds after which a launcher that was told to end hangs */
 
 extern char **environ;
@@ -85,6 +93,7 @@ struct launchlink {
     bool ending; /* no other is started */
     bool used;   /* this launcher has run something */
     bool follow; /* it was lost after that: a successor must end what it has left */
+    bool noted;  /* the file names it */
     buf_t *in;
     buf_t *out;
 };
@@ -114,6 +123,83 @@ static void cut(launchlink_t *x)
     x->broken = false;
     buf_consume(x->in, buf_len(x->in));
     buf_consume(x->out, buf_len(x->out));
+}
+
+/* --- the note for the next broker of this rank --- */
+
+/* malloc'd; NULL: there is no directory. */
+static char *note_path(const launchlink_t *x)
+{
+    const char *uri = x->config[WIRE_C_URI], *path = uri ? strchr(uri, '/') : NULL;
+    const char *slash = path ? strrchr(path, '/') : NULL;
+    char *name = NULL;
+
+    while (path && path[0] == '/' && path[1] == '/')
+        path++;
+    if (!slash || slash <= path || asprintf(&name, "%.*s/launcher", (int)(slash - path), path) < 0)
+        return NULL;
+    return name;
+}
+
+static void note_launcher(launchlink_t *x)
+{
+    char text[NOTE_MAX], *path = note_path(x);
+    int n = snprintf(text, sizeof(text), "%d %s\n", (int)x->pid, x->token);
+    int fd = path ? open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600) : -1;
+
+    x->noted = fd >= 0 && fd_write_all(fd, text, (size_t)n) == 0;
+    if (path && !x->noted)
+        flux_log(x->h, LOG_WARNING, "cannot write %s: %s", path, strerror(errno));
+    if (fd >= 0)
+        close(fd);
+    free(path);
+}
+
+static void note_nothing(launchlink_t *x)
+{
+    char *path = x->noted ? note_path(x) : NULL;
+
+    if (path)
+        (void)unlink(path);
+    x->noted = false;
+    free(path);
+}
+
+/* The process, and the token, that an earlier broker has noted.  0; -1: it has not. */
+static int read_note(launchlink_t *x, pid_t *pid)
+{
+    char *path = note_path(x), *data = NULL;
+    size_t len;
+    int rc = -1;
+
+    if (path && file_read_all(path, NOTE_MAX, &data, &len) == 0 &&
+        sscanf(data, "%d %16[0-9a-f]", pid, x->last) == 2 && *pid > 1 && strlen(x->last) == 16)
+        rc = 0;
+    else
+        x->last[0] = '\0';
+    free(data);
+    free(path);
+    return rc;
+}
+
+/* A descriptor of this process, if it is the launcher with that token; else -1. */
+static int open_launcher(pid_t pid, const char *token)
+{
+    char path[40], want[32], *data = NULL;
+    size_t len = 0;
+    int fd = pidfd_open(pid, 0);
+    bool same;
+
+    snprintf(path, sizeof(path), "/proc/%d/cmdline", (int)pid);
+    snprintf(want, sizeof(want), "--token=%s", token);
+    same = fd >= 0 && file_read_all(path, 65536, &data, &len) == 0 &&
+           memmem(data, len, want, strlen(want));
+    free(data);
+    if (fd >= 0 && !same) {
+        close(fd);
+        fd = -1;
+    }
+    return fd;
 }
 
 static int start(launchlink_t *x, errmsg_t *err);
@@ -188,7 +274,10 @@ static void io_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
     }
     while (!x->broken && (used = exec_wire_parse((const uint8_t *)buf_data(x->in) + done,
                                                  buf_len(x->in) - done, &f, &err)) > 0) {
-        x->cbs->frame(x->arg, &f);
+        if (f.type == WIRE_SWEPT)
+            x->cbs->swept(x->arg, exec_wire_u32(f.payload));
+        else
+            x->cbs->frame(x->arg, &f);
         done += (size_t)used;
     }
     buf_consume(x->in, done);
@@ -203,15 +292,20 @@ static void end_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
     launchlink_t *x = arg;
 
     reap(x);
-    if (x->ended)
+    if (x->ended) {
+        note_nothing(x);
         x->ended(x->ended_arg);
-    else
+    } else {
         follow(x);
+    }
 }
 
 static void patience_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
 {
-    end_cb(r, w, revents, arg);
+    launchlink_t *x = arg;
+
+    reap(x);
+    x->ended(x->ended_arg);
 }
 
 static void flusher_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
@@ -266,6 +360,8 @@ void launchlink_destroy(launchlink_t *x)
         take_start(x);
     if (x->in && x->out)
         cut(x);
+    if (x->pidfd < 0 && x->in)
+        note_nothing(x);
     reap(x);
     flux_watcher_destroy(x->patience);
     buf_destroy(x->in);
@@ -370,6 +466,8 @@ static void take_start(launchlink_t *x)
     x->errand = NULL;
     x->pid = x->start->pid > 0 ? x->start->pid : 0;
     x->pidfd = x->start->pidfd;
+    if (x->pid > 0)
+        note_launcher(x);
     if (x->pidfd >= 0)
         watch_end(x);
     start_free(x->start); /* and the launcher's end of the socket: it now sees the end of ours */
@@ -414,6 +512,22 @@ static void send_config(launchlink_t *x)
         iov[i].iov_len = strlen(iov[i].iov_base) + 1;
     }
     (void)put(x, WIRE_CONFIG, 0, iov, WIRE_CONFIG_STRINGS);
+}
+
+bool launchlink_sweep(launchlink_t *x)
+{
+    pid_t pid;
+
+    if (x->fd >= 0 || x->pidfd >= 0 || read_note(x, &pid) < 0)
+        return false;
+    x->noted = x->follow = true;
+    if ((x->pidfd = open_launcher(pid, x->last)) >= 0) {
+        pidfd_send_signal(x->pidfd, SIGKILL, NULL, 0);
+        watch_end(x); /* goes on when it is dead */
+    }
+    if (!x->end)
+        follow(x);
+    return x->end || x->fd >= 0;
 }
 
 static int start(launchlink_t *x, errmsg_t *err)
@@ -526,6 +640,7 @@ void launchlink_save(const launchlink_t *x, flux_handover_t *o)
     flux_handover_put_str(o, x->last);
     flux_handover_put(o, x->used);
     flux_handover_put(o, x->follow);
+    flux_handover_put(o, x->noted);
     flux_handover_put_data(o, buf_data(x->in), buf_len(x->in));
     flux_handover_put_data(o, buf_data(x->out), buf_len(x->out));
 }
@@ -533,6 +648,7 @@ void launchlink_save(const launchlink_t *x, flux_handover_t *o)
 void launchlink_leave(launchlink_t *x)
 {
     cut(x);
+    x->noted = false; /* it goes on */
     flux_watcher_stop(x->flusher);
     flux_watcher_destroy(x->end);
     x->end = NULL;
@@ -577,6 +693,7 @@ void launchlink_load(launchlink_t *x, flux_handover_t *o)
     load_token(x->last, o);
     x->used = flux_handover_get(o, 1);
     x->follow = flux_handover_get(o, 1);
+    x->noted = flux_handover_get(o, 1);
     load_bytes(x->in, o);
     load_bytes(x->out, o);
     if (x->pidfd >= 0)

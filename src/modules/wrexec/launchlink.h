@@ -24,6 +24,8 @@ struct launchlink_callbacks {
     void (*frame)(void *arg, const struct wire_frame *f);
     /* The launcher is lost, and with it all tasks of this node. */
     void (*lost)(void *arg, const char *why);
+    /* Of the launcher before, nothing is left but so many processes that cannot be ended. */
+    void (*swept)(void *arg, uint32_t remain);
 };
 
 launchlink_t *launchlink_create(flux_t *h, const struct launchlink_callbacks *cbs,
@@ -36,6 +38,11 @@ bool launchlink_end(launchlink_t *x, void (*ended)(void *arg), void *arg);
 
 /* Set one of the strings that the next launcher gets in its first frame; copied, NULL: "". */
 int launchlink_config(launchlink_t *x, enum wire_config what, const char *value);
+
+/* The strings are known, and no launcher was inherited: end what a broker of this rank that was lost
+ * has left behind (launchlink.c, 5).  true: the callback `swept` will come; false: there is
+ * nothing. */
+bool launchlink_sweep(launchlink_t *x);
 
 /* Start the local tasks of a job; argv, files and environment are those of `rec`, `strings` those
  * about this node.  -1 with errno and a sentence. */

@@ -75,6 +75,66 @@ static const struct flux_field stats_fields[] = {
 };
 static const struct flux_schema stats_schema = FLUX_SCHEMA(struct stats, stats_fields);
 
+/* --- what an earlier broker has left --- */
+
+/* A request wrexec.remains that waits. */
+struct ask {
+    struct list_node node;
+    flux_msg_t *req;
+};
+
+static void answer_remains(struct ctx *ctx, const flux_msg_t *req)
+{
+    if (ctx->remain > 0)
+        flux_respond_error(ctx->h, req, EBUSY,
+                           "%u processes of earlier jobs on rank %u cannot be ended", ctx->remain,
+                           ctx->rank);
+    else
+        flux_respond(ctx->h, req, "{}");
+}
+
+static void answer_asks(struct ctx *ctx, bool swept)
+{
+    struct list_node *n;
+
+    while ((n = list_first(&ctx->asks))) {
+        struct ask *a = list_entry(n, struct ask, node);
+
+        list_remove(n);
+        if (swept)
+            answer_remains(ctx, a->req);
+        flux_msg_destroy(a->req);
+        free(a);
+    }
+}
+
+static void remains_cb(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    struct ctx *ctx = arg;
+    struct ask *a;
+
+    if (ctx->ready && !ctx->sweeping) {
+        answer_remains(ctx, req);
+    } else if ((a = calloc(1, sizeof(*a)))) {
+        a->req = flux_msg_incref(req);
+        list_append(&ctx->asks, &a->node);
+    } else {
+        flux_respond_error(h, req, ENOMEM, "rank %u is out of memory", ctx->rank);
+    }
+}
+
+static void exec_swept(void *arg, uint32_t remain)
+{
+    struct ctx *ctx = arg;
+
+    ctx->sweeping = false;
+    ctx->remain = remain;
+    if (remain > 0)
+        flux_log(ctx->h, LOG_ERR, "%u processes of earlier jobs on rank %u cannot be ended", remain,
+                 ctx->rank);
+    answer_asks(ctx, true);
+}
+
 /* --- along the tree --- */
 
 /* Report that the tasks of a job cannot be started in this subtree. */
@@ -242,6 +302,7 @@ static const struct flux_handler handlers[] = {
     {FLUX_MSG_REQUEST, "wrexec.cancel", cancel_cb, 0},
     {FLUX_MSG_REQUEST, "wrexec.name", name_cb, 0},
     {FLUX_MSG_REQUEST, "wrexec.host", host_cb, FLUX_ROLE_BROKER},
+    {FLUX_MSG_REQUEST, "wrexec.remains", remains_cb, FLUX_ROLE_BROKER},
     {FLUX_MSG_REQUEST, "wrexec.stats", stats_cb, 0},
     FLUX_HANDLER_END,
 };
@@ -263,11 +324,13 @@ static void exec_lost(void *arg, const char *why)
     size_t pos = 0;
     void *val;
 
+    if (ctx->sweeping)
+        exec_swept(ctx, 1); /* as far as is known */
     while (hmap_next(ctx->jobs, &pos, NULL, NULL, &val))
         subjob_launcher_lost(val, why);
 }
 
-static const struct launchlink_callbacks launchlink_callbacks = {exec_frame, exec_lost};
+static const struct launchlink_callbacks launchlink_callbacks = {exec_frame, exec_lost, exec_swept};
 
 /* --- life --- */
 
@@ -286,6 +349,9 @@ static void go_on(struct ctx *ctx)
     if (ctx->ready || !ctx->topo || !ctx->settings || !settings_known(ctx->settings))
         return;
     ctx->ready = true;
+    ctx->sweeping = launchlink_sweep(ctx->exec);
+    if (!ctx->sweeping)
+        answer_asks(ctx, true);
     edges_ready(ctx->edges);
     if (ctx->coord)
         coord_ready(ctx->coord);
@@ -366,6 +432,7 @@ static void wrexec_fini(flux_t *h, void *arg)
                                "the wrexec module of rank %u was unloaded", ctx->rank);
         subjob_free(j);
     }
+    answer_asks(ctx, false);
     coord_destroy(ctx->coord);
     edges_destroy(ctx->edges);
     names_destroy(ctx->names);
@@ -444,6 +511,7 @@ static int wrexec_init(flux_t *h, int argc, char **argv, void **arg, errmsg_t *e
     ctx->rank = flux_rank(h);
     ctx->size = flux_size(h);
     list_init(&ctx->over);
+    list_init(&ctx->asks);
     ctx->jobs = hmap_create_u64(NULL);
     ctx->reaper = flux_defer_create(flux_get_reactor(h), reaper_cb, ctx);
     ctx->exec = launchlink_create(h, &launchlink_callbacks, ctx);

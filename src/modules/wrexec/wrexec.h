@@ -33,7 +33,10 @@ struct ctx {
     char *shape;      /* its description, and whether that is the text of a file */
     bool shape_text;
     struct settings *settings;
-    bool ready; /* jobs may be launched: the tree and all settings are known */
+    bool ready;            /* jobs may be launched: the tree and all settings are known */
+    bool sweeping;         /* what an earlier broker of this rank has left is being ended */
+    uint32_t remain;       /* processes of it that cannot be */
+    struct list_node asks; /* wrexec.remains: struct ask */
     edges_t *edges;
     launchlink_t *exec;
     hmap_t *jobs;        /* id -> struct subjob */
