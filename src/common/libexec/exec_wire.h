@@ -42,8 +42,8 @@
  *    NOTE       text: something worth telling that does not end the job
  *    WARNING    text: the job runs, but not as its user asked for; he is told
  *    BEGUN      (empty): a task here has begun with PMIx; once a job
- *    SWEPT      u32 processes: the launcher before this one is dead, and so are its processes, but for
- *               so many that could not be ended; about no job
+ *    SWEPT      u32: the launcher before this one is dead, and so are its processes, but for this
+ *               number of them, which could not be ended; about no job
  *    DONE       times (struct wire_times), then i32 wait status for each local task: nothing of the
  *               job is left here
  *

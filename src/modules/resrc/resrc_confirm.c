@@ -1,19 +1,19 @@
 /* resrc_confirm.c - nodes that were lost: what ran there may still run.
  *
- *    state of a broker   meaning                                  left when
- *    missing             it was lost; what it ran may still run   it has left in order after all, or
- *                                                                 what follows
- *    asked               it is up again, and was asked to end     its wrexec has answered, or an
- *                        that (wrexec.remains)                    operator has (resrc.confirm)
+ *    state     meaning                                  left when
+ *    missing   it was lost; what it ran may still run   it has left in order after all, or what
+ *                                                       follows
+ *    asked     it is up again, and was asked to end     its wrexec has answered, or an operator has
+ *              that (wrexec.remains)                    (resrc.confirm)
  *
  * Invariants:
- *  1. The nodes of a broker in one of these states are given no work.
+ *  1. The nodes of a broker in one of these states are not given any work.
  *  2. A broker is asked once for each time that it comes back.
  *
  * Failure: a broker that cannot confirm it, since processes are left or it cannot be asked, is
- * logged, and its nodes wait for the operator (flux resource confirm-dead).  Without a module wrexec
- * there, nothing can have been run.  An instance that is loaded later does not know which brokers
- * were asked before.
+ * logged, and its nodes wait for the operator (flux resource confirm-dead).  Without a module
+ * wrexec there, nothing can have been run.  An instance that is loaded later does not know which
+ * brokers were asked before.
  */
 #include "config.h"
 #include <errno.h>

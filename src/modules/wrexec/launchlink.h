@@ -24,7 +24,8 @@ struct launchlink_callbacks {
     void (*frame)(void *arg, const struct wire_frame *f);
     /* The launcher is lost, and with it all tasks of this node. */
     void (*lost)(void *arg, const char *why);
-    /* Of the launcher before, nothing is left but so many processes that cannot be ended. */
+    /* Of the launcher before, nothing is left but this number of processes, which cannot be
+     * ended. */
     void (*swept)(void *arg, uint32_t remain);
 };
 
