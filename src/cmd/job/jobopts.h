@@ -210,7 +210,8 @@ int jobopts_set_stdin(jobopts_t *jo, const char *who);
 
 enum { JOBOPTS_CLIENT_OUTPUT = 1 }; /* flag of a submission: who submits reads the output */
 
-/* Connect, once the job is ready to be sent, submit this one job and wait for its id.  -1 after a sentence: why it was refused. */
+/* Connect, once the job is ready to be sent, submit this one job and wait for its id.  -1 after a
+ * sentence: why it was refused. */
 int jobopts_submit(jobopts_t *jo, uint32_t flags, uint64_t *id);
 
 #endif

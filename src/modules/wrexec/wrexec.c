@@ -43,8 +43,8 @@
  *
  * Failure.  If a rank cannot start its tasks, or a launcher is lost, the job ends with an exit code
  * other than 0 and an error message that names the rank.  So it does when a rank is lost, by an
- * exception of type "node-lost", unless it is to survive that: then the others go on.  Without memory for the shape of
- * the tree the instance logs an error and starts no job.
+ * exception of type "node-lost", unless it is to survive that: then the others go on.  Without
+ * memory for the shape of the tree the instance logs an error and starts no job.
  */
 #include "config.h"
 #include "coord.h"
