@@ -47,7 +47,7 @@
  *                   without its first number -> struct wrexec_spawned: more tasks for a running job
  *    wrexec.host    {} -> struct wrexec_host: from rank 0, to any rank
  *    wrexec.remains {} -> {}: from the module resrc of rank 0, to a rank that came back: answered
- *                   when nothing of what an earlier broker of the rank has run is left; EBUSY: it is
+ *                   when nothing of what an earlier broker of the rank has run is left; EBUSY:
  *
  * None of wrexec.tree, wrexec.down and wrexec.spawn may be lost or overtaken by the next: the
  * sender uses a courier (libflux/courier.h), which repeats a request that found a full mailbox

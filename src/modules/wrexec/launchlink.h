@@ -33,15 +33,15 @@ launchlink_t *launchlink_create(flux_t *h, const struct launchlink_callbacks *cb
                                 void *arg); /* NULL with ENOMEM */
 void launchlink_destroy(launchlink_t *x);   /* NULL-safe, keeps errno */
 
-/* Have the launcher end all tasks and itself, and start none any more.  True: `ended` is called once
- * it has ended, or hangs for some seconds.  False: it is not waited for. */
+/* Have the launcher end all tasks and itself, and start none any more.  True: `ended` is called
+ * once it has ended, or hangs for some seconds.  False: it is not waited for. */
 bool launchlink_end(launchlink_t *x, void (*ended)(void *arg), void *arg);
 
 /* Set one of the strings that the next launcher gets in its first frame; copied, NULL: "". */
 int launchlink_config(launchlink_t *x, enum wire_config what, const char *value);
 
-/* The strings are known, and no launcher was inherited: end what a broker of this rank that was lost
- * has left behind (launchlink.c, 5).  true: the callback `swept` will come; false: there is
+/* The strings are known, and no launcher was inherited: end what a broker of this rank that was
+ * lost has left behind (launchlink.c, 5).  true: the callback `swept` will come; false: there is
  * nothing. */
 bool launchlink_sweep(launchlink_t *x);
 
@@ -58,8 +58,9 @@ void launchlink_send(launchlink_t *x, enum wire_type type, uint64_t job, const v
 int launchlink_try_send(launchlink_t *x, enum wire_type type, uint64_t job, const void *fixed,
                         size_t fixedlen, const void *data, size_t len);
 
-/* For a reload: wait until it is known whether the launcher was started; save what the next instance needs to go on with this launcher; close it here
- * without a word to the launcher; load it into an object that has no launcher yet. */
+/* For a reload: wait until it is known whether the launcher was started; save what the next
+ * instance needs to go on with this launcher; close it here without a word to the launcher; load it
+ * into an object that has no launcher yet. */
 void launchlink_settle(launchlink_t *x);
 void launchlink_save(const launchlink_t *x, flux_handover_t *o);
 void launchlink_leave(launchlink_t *x);
