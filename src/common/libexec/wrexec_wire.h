@@ -48,6 +48,7 @@
  *    wrexec.host    {} -> struct wrexec_host: from rank 0, to any rank
  *    wrexec.remains {} -> {}: from the module resrc of rank 0, to a rank that came back: answered
  *                   when nothing of what an earlier broker of the rank has run is left; EBUSY:
+ *                   some of it is
  *
  * None of wrexec.tree, wrexec.down and wrexec.spawn may be lost or overtaken by the next: the
  * sender uses a courier (libflux/courier.h), which repeats a request that found a full mailbox
