@@ -53,7 +53,7 @@ account() {
         }' seen
 }
 begin() { # SETTING...
-    hold 3 --topology=chain --set=modules=log --set=live.lost=5m "$@"
+    hold 3 --topology=chain --set=modules=log --set=live.slow=4m --set=live.lost=5m "$@"
     uris=()
     for i in 0 1 2; do
         uris+=("$("$FLUX" getattr -r "$i" uri)")
@@ -76,7 +76,7 @@ is "$(stat_of 2 events_lost)" "$named" "the broker counted them"
 release
 
 # A rank without a parent: its subscribers hear of it long before it ends.
-begin --set=orphan.timeout=5m
+begin --set=orphan.timeout=5m --set=heal.timeout=0
 rm -f seen seen.err # which have the words that are waited for
 FLUX_URI=${uris[2]} run_with_timeout 100 "$FLUX" event sub --confirm load >seen 2>seen.err &
 subscriber=$!

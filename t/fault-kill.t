@@ -41,7 +41,9 @@ ended() {
 
 # --- a leaf, with requests in flight -------------------------------------------------------------
 
-hold 7 --topology=kary:2 "$MODULES" --set=orphan.timeout=$((60 * PATIENCE))s --set=live.lost=60s
+# Those below a lost broker do not look for another one above (t/heal-tree.t).
+hold 7 --topology=kary:2 "$MODULES" --set=heal.timeout=0 --set=orphan.timeout=$((60 * PATIENCE))s \
+    --set=live.lost=60s
 pids=()
 uris=()
 for i in 0 1 2 3 4 5 6; do
@@ -153,7 +155,7 @@ ok "no file is left" wait_until 10 no_rundirs
 # --- several at once, and orphans that are left alone
 # ----------------------------------------------
 
-hold 16 --topology=kary:2 "$MODULES" --set=orphan.timeout=1s
+hold 16 --topology=kary:2 "$MODULES" --set=heal.timeout=0 --set=orphan.timeout=1s
 pids=()
 for i in $(seq 0 15); do
     pids+=("$(pid_of "$i")")

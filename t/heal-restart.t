@@ -32,12 +32,13 @@ ok "the session is whole" wait_until 30 up_is "8 of 8 up: 0-7"
 ok "it takes jobs" wait_until 30 "$FLUX" wreckrun -N8 -n8 true
 like "$(cat "$_held/err")" "broker 5 is started again in 0.1 s" "flux start says so"
 
+mapfile -t below < <(for rank in 3 4 7; do pid_of $rank; done)
 kill -KILL "$(pid_of 1)"
-ok "so are one inside the tree and those below it" wait_until 60 again 1 2
-ok "the first of these" wait_until 60 again 3 2
-ok "the second" wait_until 60 again 4 2
-ok "and one below these" wait_until 60 again 7 2
+ok "so is one inside the tree" wait_until 60 again 1 2
+is "$(for rank in 3 4 7; do pid_of $rank; done | xargs)" "${below[*]}" "those below it live"
 ok "the session is whole" wait_until 30 up_is "8 of 8 up: 0-7"
+like "$("$FLUX" up --long)" $'\n *3 +up +0 +1 +1(\n|$)' "they are below the next one above"
+like "$("$FLUX" up --long)" $'\n *1 +up +0 +1 +2(\n|$)' "and nobody is below it when it is back"
 ok "it takes jobs" wait_until 30 "$FLUX" wreckrun -N8 -n8 true
 is "$("$FLUX" exec -r 4 "$FLUX" kvs get before)" 1 "the store is known there"
 ok "the ring is whole" "$FLUX" ping --ring -c 1 5
@@ -58,10 +59,10 @@ wait "$job"
 is $? 0 "a job on another node has noticed nothing"
 is "$(cat job.out)" whole "its output is whole"
 
-mapfile -t below < <(for rank in 3 4 7; do pid_of $rank; done)
+mapfile -t below < <(pid_of 6)
 begun=$(grep -c "is started again" "$_held/err")
-kill -TERM "$(pid_of 1)"
-ok "those below one that leaves leave with it" wait_until 30 up_is "3 of 8 up: 0,2,6; left: 1,3-5,7"
+kill -TERM "$(pid_of 2)"
+ok "those below one that leaves leave with it" wait_until 30 up_is "5 of 8 up: 0-1,3-4,7; left: 2,5-6"
 for pid in "${below[@]}"; do
     ok "a broker below it has ended" wait_until 30 sh -c "! kill -0 $pid 2>/dev/null"
 done

@@ -33,7 +33,7 @@
  *
  * Attributes read here, besides those of boot.h:
  *    modules              comma-separated; default: the table below
- *    join.timeout, orphan.timeout, shutdown.grace   durations
+ *    join.timeout, orphan.timeout, heal.timeout, shutdown.grace   durations
  *    event.buffer         size: events kept for children that missed some
  *    event.backlog        size: the same while a child does not keep up
  *    inflight.max         outstanding requests per client
@@ -94,6 +94,7 @@
 #define LEAVE_GRACE 5.
 #define MODULES_AFTER 30.
 #define TURN_MAX 0.01
+#define HEAL_TIMEOUT 5.
 /* Seconds: a nested session that has lost its root must not hold its job's resources. */
 #define NESTED_ORPHAN 1.
 
@@ -509,11 +510,13 @@ static int configure_core(struct broker *b, struct core_config *cc, errmsg_t *er
     b->module_timeout = MODULES_AFTER;
     if (duration_attr(b, "module.stop-timeout", &b->module_timeout, err) < 0)
         return -1;
+    cc->heal_timeout = HEAL_TIMEOUT;
     if (b->nested.level > 0)
         cc->orphan_timeout = NESTED_ORPHAN;
     if (duration_attr(b, "join.timeout", &cc->join_timeout, err) < 0 ||
         duration_attr(b, "boot.timeout", &cc->boot_timeout, err) < 0 ||
         duration_attr(b, "orphan.timeout", &cc->orphan_timeout, err) < 0 ||
+        duration_attr(b, "heal.timeout", &cc->heal_timeout, err) < 0 ||
         duration_attr(b, "shutdown.grace", &cc->shutdown_grace, err) < 0 ||
         duration_attr(b, "live.probe", &cc->beat, err) < 0)
         return -1;

@@ -13,16 +13,41 @@ static const struct flux_field hello_fields[] = {
     FLUX_FIELD_U32(struct control_hello, size, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_STR(struct control_hello, topology, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_INT(struct control_hello, version, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_STR(struct control_hello, below, FLUX_FIELD_OPTIONAL),
+    FLUX_FIELD_U32(struct control_hello, incarnation, FLUX_FIELD_OPTIONAL),
+    FLUX_FIELD_U32(struct control_hello, move, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_END,
 };
 static const struct flux_schema hello_schema = FLUX_SCHEMA(struct control_hello, hello_fields);
 
-static const struct flux_field welcome_fields[] = {
-    FLUX_FIELD_U64(struct control_number, seq, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_INT(struct control_number, state, FLUX_FIELD_REQUIRED),
+static const struct flux_field card_fields[] = {
+    FLUX_FIELD_U32(struct control_card, rank, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_STR(struct control_card, tree, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_STR(struct control_card, event, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_STR(struct control_card, key, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_STR(struct control_card, ticket, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_END,
 };
-static const struct flux_schema welcome_schema = FLUX_SCHEMA(struct control_number, welcome_fields);
+const struct flux_schema control_card_schema = FLUX_SCHEMA(struct control_card, card_fields);
+
+static const struct flux_field moved_fields[] = {
+    FLUX_FIELD_U32(struct control_moved, rank, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U32(struct control_moved, parent, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U32(struct control_moved, move, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_STR(struct control_moved, below, FLUX_FIELD_OPTIONAL),
+    FLUX_FIELD_END,
+};
+const struct flux_schema control_moved_schema = FLUX_SCHEMA(struct control_moved, moved_fields);
+
+static const struct flux_field welcome_fields[] = {
+    FLUX_FIELD_U64(struct control_welcome, seq, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_INT(struct control_welcome, state, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_ARRAY_OF(struct control_welcome, above, FLUX_FIELD_OPTIONAL, &control_card_schema),
+    FLUX_FIELD_ARRAY_OF(struct control_welcome, moved, FLUX_FIELD_OPTIONAL, &control_moved_schema),
+    FLUX_FIELD_END,
+};
+static const struct flux_schema welcome_schema =
+    FLUX_SCHEMA(struct control_welcome, welcome_fields);
 
 static const struct flux_field from_fields[] = {
     FLUX_FIELD_U64(struct control_number, from, FLUX_FIELD_REQUIRED),
@@ -86,7 +111,8 @@ static const struct flux_schema empty_schema = {empty_fields};
 const struct flux_method control_up[CONTROL_NUP + 1] = {
     [CONTROL_HELLO] = {.topic = "overlay.hello",
                        .request = &hello_schema,
-                       .what = "first message of a child, which asks to join"},
+                       .what = "first message of a child, which asks to join; below: it has lost "
+                               "its parent, and these ranks of its subtree are up"},
     [CONTROL_READY] = {.topic = "overlay.ready",
                        .request = &ranks_schema,
                        .what = "these ranks of the subtree are ready"},
@@ -105,13 +131,18 @@ const struct flux_method control_up[CONTROL_NUP + 1] = {
     [CONTROL_REPLAY] = {.topic = "event.replay",
                         .request = &from_schema,
                         .what = "send the events again, from this number on"},
+    [CONTROL_MOVED] = {.topic = "overlay.moved",
+                       .request = &control_moved_schema,
+                       .what = "this rank of the subtree has lost its parent, and has this one "
+                               "now; below: the ranks that are up there"},
     [CONTROL_NUP] = FLUX_METHOD_END,
 };
 
 const struct flux_method control_down[CONTROL_NDOWN + 1] = {
     [CONTROL_WELCOME] = {.topic = "overlay.welcome",
                          .request = &welcome_schema,
-                         .what = "the child has joined; its events begin after number seq"},
+                         .what = "these ranks of the subtree have lost their parent, and have "
+                                 "this one now; below: the ranks that are up there"},
     [CONTROL_REFUSED] = {.topic = "overlay.refused",
                          .request = &reason_schema,
                          .what = "the child may not join, and exits"},

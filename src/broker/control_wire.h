@@ -7,20 +7,49 @@
 
 #include "libschema/schema.h"
 
+/* Pointers refer to the decoded message. */
 struct control_hello {
     uint32_t rank;
     uint32_t size;
-    const char *topology; /* points into the decoded message */
+    const char *topology;
     int version;
+    /* Of a broker that has lost its parent, and lives: else NULL and 0. */
+    const char *below; /* ranks that are up in its subtree */
+    uint32_t incarnation;
+    uint32_t move; /* number of this move: a later one has a higher number */
+};
+
+/* How descendants reach a broker whose children have died. */
+struct control_card {
+    uint32_t rank;
+    const char *tree;   /* addresses */
+    const char *event;  /* "": that of `tree` */
+    const char *key;    /* public; "": none are used */
+    const char *ticket; /* by which it knows that they belong to it */
+};
+extern const struct flux_schema control_card_schema;
+
+/* This rank is a child of `parent`, and not of the broker of which the shape makes it a child. */
+struct control_moved {
+    uint32_t rank;
+    uint32_t parent;
+    uint32_t move;
+    const char *below; /* ranks that are up there; NULL: as they were */
+};
+extern const struct flux_schema control_moved_schema;
+
+struct control_welcome {
+    uint64_t seq;
+    int state;
+    json_t *above; /* array of struct control_card: of the parent and those above it; NULL: none */
+    json_t *moved; /* array of struct control_moved; NULL: none */
 };
 
 /* Each message with numbers has some of these. */
 struct control_number {
-    uint64_t seq;
     uint64_t from;
     uint64_t to;
     uint64_t last;
-    int state;
 };
 
 /* Each message with text has one of these; it points into the decoded message. */
@@ -53,6 +82,7 @@ enum {
     CONTROL_STATE,
     CONTROL_GOODBYE,
     CONTROL_REPLAY,
+    CONTROL_MOVED,
     CONTROL_NUP
 };
 enum {

@@ -1,7 +1,7 @@
 /* core.c - a broker core's life, its endpoints, and the entry points for all input.
  *
  * See core.h for the states.  The other files of the core are core_route.c, core_inflight.c,
- * core_event.c, core_overlay.c, core_live.c, core_return.c and core_service.c.
+ * core_event.c, core_overlay.c, core_live.c, core_return.c, core_heal.c and core_service.c.
  *
  * Invariants:
  *  1. All work happens in calls of core.h and in timers: there is no thread, socket or clock.
@@ -145,7 +145,7 @@ core_t *core_create(const struct core_config *cfg, flux_reactor_t *r,
     c->cfg.topology = topology_spec(c->topo);
     if (!(c->endpoints = hmap_create_u64(NULL)) || !(c->accounts = hmap_create_u64(free)) ||
         !(c->services = hmap_create_str(NULL)) || !(c->inflight = hmap_create_u64(NULL)) ||
-        overlay_init(c) < 0 || live_init(c) < 0 || event_init(c) < 0 ||
+        overlay_init(c) < 0 || live_init(c) < 0 || heal_init(c) < 0 || event_init(c) < 0 ||
         !(c->h = flux_handle_create(&self_handle_ops, c, r, cfg->rank, cfg->size,
                                     cfg->seed + cfg->rank)) ||
         !(c->self = core_endpoint_add(c, ENDPOINT_BROKER, "broker", cfg->userid,
@@ -192,6 +192,7 @@ void core_destroy(core_t *c)
         event_destroy(c);
         live_destroy(c);
         overlay_destroy(c);
+        heal_destroy(c);
         hmap_destroy(c->inflight);
         hmap_destroy(c->services);
         hmap_destroy(c->endpoints);

@@ -44,6 +44,8 @@ enum core_plane {
     CORE_RING = 2,  /* requests to the next rank of the ring, responses to the previous one */
 };
 
+struct control_card; /* control_wire.h */
+
 struct core_link_ops {
     /* Send to neighbor `rank`.  Takes the message over when it returns 0.  Otherwise -1 with
      * EHOSTUNREACH (not a neighbor now) or EAGAIN (its queue is full), and the message still
@@ -59,6 +61,13 @@ struct core_link_ops {
     /* Connect again to a lost neighbor to which this broker had connected (CORE_RING), with the
      * address and the key of before.  0, or -1: it cannot be.  May be NULL. */
     int (*again)(void *arg, enum core_plane plane, uint32_t rank);
+    /* What descendants need to connect to this broker when the ones between are gone; valid until
+     * the link ends.  0, or -1.  NULL: they cannot. */
+    int (*card)(void *arg, struct control_card *card);
+    /* Connect to another parent, with its card, instead of the one that is lost.  That it cannot be
+     * reached is told by core_peer_lost(), later.  -1 with errno and an error message.  NULL as
+     * above. */
+    int (*move)(void *arg, const struct control_card *card, errmsg_t *err);
 
     /* Setup and destruction, for the owner of the broker: the core calls none of these.  A link
      * that is set up in other ways leaves them NULL.  They return -1 with errno and an error
@@ -121,6 +130,8 @@ struct core_config {
                               are enough.  0: it waits for ever */
     uint32_t quorum;
     double orphan_timeout; /* seconds for which a broker without a parent keeps running */
+    double heal_timeout;   /* seconds for those below a broker that is lost to connect to one above
+                              it; 0: they are lost with it */
     double shutdown_grace; /* seconds to wait for each level of children at shutdown */
     double beat;           /* seconds between reports of ranks that join, are slow, or drain */
     size_t event_buffer;   /* bytes of past events kept for children that missed some */
@@ -174,6 +185,9 @@ void core_peer_lost(core_t *c, enum core_plane plane, uint32_t rank, const char 
 /* A neighbor that was lost, or has left, has connected again (a tree child, or the predecessor on
  * the ring): another broker of its rank.  Before its first message. */
 void core_peer_back(core_t *c, enum core_plane plane, uint32_t rank);
+/* A broker of this rank, which is not a neighbor by the shape, connects as a child with the ticket
+ * on the card of this one.  True if it may: then it is one. */
+bool core_peer_adopt(core_t *c, uint32_t rank);
 /* May another broker take the place of this neighbor, although it is connected?  True when the
  * session counts its rank as lost. */
 bool core_peer_stale(const core_t *c, enum core_plane plane, uint32_t rank);

@@ -22,9 +22,10 @@
  *
  * Loss: events that cannot be replayed are reported to all local subscribers, whatever their
  * prefixes, by an event without a number of its own: topic "event.lost", payload {"from":n,"to":m},
- * where m is 0 if no event from n on will come.  A broker that loses its parent drops events that
- * still come on the other plane.  Its children first take the events that it has passed on, since
- * "event.cut" may overtake them.
+ * where m is 0 if no event from n on will come.  A broker that loses its parent for good drops
+ * events that still come on the other plane.  Its children first take the events that it has passed
+ * on, since "event.cut" may overtake them.  One that gets another parent (core_heal.c) asks that
+ * for what it has missed.
  *
  * Invariants:
  *  1. `last` grows by one only, except when the parent says that events are lost (logged as an
@@ -95,7 +96,7 @@ static void tell_children(core_t *c, const struct flux_method *m, uint64_t last)
     struct control_number n = {.last = last};
 
     for (uint32_t i = 0; i < c->nchildren; i++) {
-        struct peer *p = &c->children[i];
+        struct peer *p = c->children[i];
 
         if (p->up && !p->lost && !p->gone)
             overlay_send(c, p, m, &n);
@@ -107,7 +108,7 @@ static void ask_replay(core_t *c)
     struct event_log *l = c->events;
     struct control_number n = {.from = l->last + 1};
 
-    if (!l->replaying && c->parent && !c->parent->lost &&
+    if (!l->replaying && c->parent && c->parent->up && !c->parent->lost &&
         overlay_send(c, c->parent, &control_up[CONTROL_REPLAY], &n) == 0)
         l->replaying = true;
 }
@@ -268,7 +269,7 @@ static void pass_down(core_t *c, flux_msg_t *msg)
         return;
     c->link->publish(c->link_arg, msg);
     for (uint32_t i = 0; i < c->nchildren; i++) {
-        struct peer *p = &c->children[i];
+        struct peer *p = c->children[i];
         if (p->event_up) {
             c->stats.event_down++;
         } else if (p->up && !p->lost && !p->gone) {
@@ -433,6 +434,21 @@ void event_skip(core_t *c, uint64_t to)
     tell_children(c, &control_down[CONTROL_LAST], to);
     return_skipped(c);
     cut_reached(c);
+}
+
+void event_moving(core_t *c)
+{
+    c->events->replaying = false;
+}
+
+void event_moved(core_t *c, uint64_t last)
+{
+    struct event_log *l = c->events;
+
+    if (last > l->seen)
+        l->seen = last;
+    if (l->seen > l->last)
+        ask_replay(c);
 }
 
 /* The message may have overtaken the events on the other plane: wait before asking for them. */

@@ -109,7 +109,7 @@ void live_note(core_t *c, uint32_t rank, enum rank_state state, uint32_t by)
 void live_begin(core_t *c)
 {
     for (uint32_t i = 0; i < c->nchildren; i++) {
-        const struct peer *p = &c->children[i];
+        const struct peer *p = c->children[i];
 
         if (p->up && !p->lost && !p->gone && !idset_test(c->up, p->rank))
             live_note(c, p->rank, RANK_JOINING, c->cfg.rank);

@@ -5,7 +5,8 @@
  *
  * The root publishes "overlay.run" {"up"} when all ranks are ready, "overlay.down" {"ranks"} when
  * some were lost or have left, and "overlay.up" {"ranks"} when some of these came back
- * (core_return.c).  What it tells is kept in the session map (sessmap.h).
+ * (core_return.c), and "overlay.moved" {"rank","parent"} (core_heal.c).  What it tells is kept in
+ * the session map (sessmap.h).
  *
  * Joining: a broker reports its subtree once, when all ranks of it that are not lost are ready.
  * After REPORT_LATE seconds it reports the ranks that are ready, so that the root can name the
@@ -14,8 +15,9 @@
  * With boot_timeout, the root waits that time for all ranks, then for `quorum` of them.  It
  * publishes that the others are absent, and begins; they join when they are started.
  *
- * Loss: with a child, its whole subtree is lost to the brokers above, although its members may keep
- * running for a while.  A broker that has lost its parent serves its own subtree until
+ * Loss: those below a child that is lost may connect to a broker above it (core_heal.c).  Where
+ * they cannot, the whole subtree is lost to the brokers above, although its members may keep
+ * running for a while: a broker that has lost its parent serves its own subtree until
  * orphan_timeout, and then shuts it down.  A broker that leaves (core_leave()) takes its subtree
  * with it, in order.
  *
@@ -72,9 +74,6 @@ static bool subtree_complete(core_t *c)
            topology_subtree_count(c->topo, c->cfg.rank);
 }
 
-static void ranks_lost(core_t *c, const idset_t *ranks, enum rank_state how, uint32_t by,
-                       const char *why);
-
 /* The root, after boot_timeout: are there enough ranks to begin without the others? */
 static void begin_without(core_t *c)
 {
@@ -84,8 +83,8 @@ static void begin_without(core_t *c)
         return;
     absent = idset_create_range(0, c->cfg.size - 1);
     if (absent && idset_subtract(absent, c->up) == 0 && idset_subtract(absent, c->lost) == 0)
-        ranks_lost(c, absent, RANK_ABSENT, c->cfg.rank,
-                   "it has not joined within boot.timeout"); /* checks again */
+        overlay_ranks_lost(c, absent, RANK_ABSENT, c->cfg.rank,
+                           "it has not joined within boot.timeout"); /* checks again */
     idset_destroy(absent);
 }
 
@@ -118,7 +117,7 @@ static void report_ready(core_t *c)
         check_run(c);
         return;
     }
-    if (!(subtree_complete(c) || c->report_now) || c->parent->lost)
+    if (!(subtree_complete(c) || c->report_now) || c->parent->lost || !c->parent->up)
         return;
     if (!(ranks = idset_format(c->unreported, 0)))
         return;
@@ -130,7 +129,7 @@ static void report_ready(core_t *c)
         core_set_state(c, CORE_READY);
 }
 
-static void add_ready(core_t *c, const idset_t *ranks)
+void overlay_add_ready(core_t *c, const idset_t *ranks)
 {
     idset_t *back = idset_intersect(ranks, c->lost);
 
@@ -155,7 +154,7 @@ void core_local_ready(core_t *c)
 
     c->local_ready = true;
     if (me)
-        add_ready(c, me);
+        overlay_add_ready(c, me);
     idset_destroy(me);
 }
 
@@ -183,6 +182,15 @@ static void tell_lost(core_t *c, const idset_t *ranks, bool left, uint32_t by, c
     free(text);
 }
 
+void overlay_caught_up(core_t *c, const idset_t *lost)
+{
+    if (lost)
+        tell_lost(c, lost, false, c->cfg.rank, NULL);
+    live_again(c);
+    report_ready(c);
+    route_held(c, c->parent);
+}
+
 void overlay_hello_again(core_t *c, struct peer *p)
 {
     flux_msg_t *hello = p->hello;
@@ -204,7 +212,7 @@ static void wired(core_t *c, uint64_t seq)
     tell_lost(c, c->lost, false, c->cfg.rank, NULL);
     live_again(c);
     for (uint32_t i = 0; i < c->nchildren; i++)
-        overlay_hello_again(c, &c->children[i]);
+        overlay_hello_again(c, c->children[i]);
     route_held(c, &c->ring_next);
     if (c->parent)
         route_held(c, c->parent);
@@ -230,8 +238,8 @@ static void log_down(core_t *c, const char *ranks, enum rank_state how)
 
 /* Record that `ranks` are lost (or have left, or are absent), and tell the parent; at the root,
  * publish it. */
-static void ranks_lost(core_t *c, const idset_t *ranks, enum rank_state how, uint32_t by,
-                       const char *why)
+void overlay_ranks_lost(core_t *c, const idset_t *ranks, enum rank_state how, uint32_t by,
+                        const char *why)
 {
     idset_t *fresh = idset_difference(ranks, c->lost);
     char *text;
@@ -245,6 +253,7 @@ static void ranks_lost(core_t *c, const idset_t *ranks, enum rank_state how, uin
     idset_subtract(c->up, fresh);
     idset_subtract(c->unreported, fresh);
     INVARIANT(1, !idset_intersects(c->up, c->lost));
+    heal_not_pending(c, fresh);
     if (core_is_root(c)) {
         struct overlay_down body = {.ranks = text, .state = sessmap_state_name(how)};
         char *json;
@@ -256,6 +265,7 @@ static void ranks_lost(core_t *c, const idset_t *ranks, enum rank_state how, uin
             event_publish_json(c, "overlay.down", json);
         free(json);
         log_down(c, text, how);
+        heal_put_back(c, fresh);
     } else
         tell_lost(c, fresh, how == RANK_LEFT, by, why);
     free(text);
@@ -269,19 +279,24 @@ static void orphan_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *a
 {
     core_t *c = arg;
 
-    core_log(c, LOG_ERR, "rank %u has been without its parent, rank %u, for %.0f s: shutting down",
-             c->cfg.rank, c->parent->rank, c->cfg.orphan_timeout);
+    if (c->healing)
+        core_log(c, LOG_ERR, "rank %u has found no parent among the brokers above: shutting down",
+                 c->cfg.rank);
+    else
+        core_log(c, LOG_ERR,
+                 "rank %u has been without its parent, rank %u, for %.0f s: shutting down",
+                 c->cfg.rank, c->parent->rank, c->cfg.orphan_timeout);
     core_leave(c, 1, "the broker above has lost its parent");
 }
 
 /* A child is lost, or has left, and with it all below. */
 static void subtree_lost(core_t *c, struct peer *p, enum rank_state how, const char *why)
 {
-    idset_t *sub = topology_subtree(c->topo, p->rank);
+    idset_t *sub = topology_subtree(overlay_tree(c), p->rank);
 
     if (sub) {
         return_await(c, p, sub);
-        ranks_lost(c, sub, how, c->cfg.rank, why);
+        overlay_ranks_lost(c, sub, how, c->cfg.rank, why);
     }
     idset_destroy(sub);
 }
@@ -290,7 +305,7 @@ static void peer_gone(core_t *c, struct peer *p, const char *why)
 {
     char text[200];
 
-    p->lost = true;
+    p->lost = p != c->parent || !c->healing;
     p->up = false;
     p->event_up = false;
     flux_msg_destroy(p->hello);
@@ -321,12 +336,20 @@ void core_peer_lost(core_t *c, enum core_plane plane, uint32_t rank, const char 
     }
     if (!(p = overlay_tree_peer(c, rank)) || p->lost)
         return;
+    if (p == c->parent && c->healing) {
+        heal_next(c, why);
+        return;
+    }
     if (p == c->parent) {
         if (c->state == CORE_JOIN)
             core_log(c, LOG_CRIT, "rank %u cannot join through its parent, rank %u: %s",
                      c->cfg.rank, rank, why);
         else if (c->state < CORE_DOWN)
             core_log(c, LOG_ERR, "rank %u lost its parent, rank %u: %s", c->cfg.rank, rank, why);
+        if (heal_begin(c)) {
+            peer_gone(c, p, why);
+            return;
+        }
         peer_gone(c, p, why);
         if (c->down_asked) {
             /* The shutdown request can no longer be answered. */
@@ -349,10 +372,10 @@ void core_peer_lost(core_t *c, enum core_plane plane, uint32_t rank, const char 
         return;
     }
     peer_gone(c, p, why);
-    if (c->state < CORE_DOWN)
-        subtree_lost(c, p, RANK_LOST, why);
-    else
+    if (c->state >= CORE_DOWN)
         children_gone(c);
+    else if (!heal_child_lost(c, p, why))
+        subtree_lost(c, p, RANK_LOST, why);
 }
 
 /* --- shutdown --- */
@@ -360,7 +383,7 @@ void core_peer_lost(core_t *c, enum core_plane plane, uint32_t rank, const char 
 static bool any_child(const core_t *c)
 {
     for (uint32_t i = 0; i < c->nchildren; i++) {
-        const struct peer *p = &c->children[i];
+        const struct peer *p = c->children[i];
         if (p->up && !p->lost && !p->gone)
             return true;
     }
@@ -389,7 +412,7 @@ static void down_timer_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, voi
     core_t *c = arg;
 
     for (uint32_t i = 0; i < c->nchildren; i++) {
-        struct peer *p = &c->children[i];
+        struct peer *p = c->children[i];
         if (p->up && !p->lost && !p->gone) {
             core_log(c, LOG_ERR, "rank %u did not shut down within %.1f s, and is left behind",
                      p->rank, down_patience(c));
@@ -407,9 +430,10 @@ static void go_down(core_t *c, const struct control_down_order *s)
     flux_watcher_stop(c->orphan_timer);
     flux_watcher_stop(c->join_timer);
     flux_watcher_stop(c->boot_timer);
+    heal_stop(c);
     core_set_state(c, CORE_DOWN);
     for (uint32_t i = 0; i < c->nchildren; i++) {
-        struct peer *p = &c->children[i];
+        struct peer *p = c->children[i];
         if (p->up && !p->lost && !p->gone)
             overlay_send(c, p, &control_down[CONTROL_SHUTDOWN], s);
     }
@@ -458,9 +482,11 @@ static void refuse(core_t *c, struct peer *p, const char *reason)
 static void hello_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t *msg)
 {
     const struct control_hello *h = in;
-    struct control_number n = {.seq = core_event_seq(c),
-                               .state = core_session_runs(c) ? CORE_RUN : c->state};
-    char why[160];
+    struct control_welcome n = {.seq = core_event_seq(c),
+                                .state = core_session_runs(c) ? CORE_RUN : c->state,
+                                .above = c->cards};
+    bool own = topology_parent(c->topo, p->rank) == c->cfg.rank;
+    errmsg_t why;
 
     if (c->state == CORE_JOIN) {
         flux_msg_destroy(p->hello);
@@ -468,19 +494,21 @@ static void hello_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t
         return;
     }
     if (h->version != PROTOCOL_VERSION)
-        snprintf(why, sizeof(why),
-                 "it uses version %d of the protocol, and rank %u uses version %d", h->version,
-                 c->cfg.rank, PROTOCOL_VERSION);
+        errmsg_set(&why, "it uses version %d of the protocol, and rank %u uses version %d",
+                   h->version, c->cfg.rank, PROTOCOL_VERSION);
     else if (h->rank != p->rank)
-        snprintf(why, sizeof(why), "it claims to be rank %u", h->rank);
+        errmsg_set(&why, "it claims to be rank %u", h->rank);
     else if (h->size != c->cfg.size || strcmp(h->topology, topology_spec(c->topo)) != 0)
-        snprintf(why, sizeof(why),
-                 "it was started with size %u and topology %.40s, not %u and %.40s", h->size,
-                 h->topology, c->cfg.size, topology_spec(c->topo));
+        errmsg_set(&why, "it was started with size %u and topology %.40s, not %u and %.40s",
+                   h->size, h->topology, c->cfg.size, topology_spec(c->topo));
     else if (c->state >= CORE_DOWN)
-        snprintf(why, sizeof(why), "the session is shutting down");
+        errmsg_set(&why, "the session is shutting down");
     else if (p->up || p->lost || p->gone)
-        snprintf(why, sizeof(why), "a rank cannot join twice");
+        errmsg_set(&why, "a rank cannot join twice");
+    else if (!h->below && !own)
+        errmsg_set(&why, "its place is below another broker");
+    else if (h->below && !heal_accepts(c, p, h, &why))
+        ; /* it has told why */
     else if (return_must_wait(c, p)) {
         flux_msg_destroy(p->hello);
         p->hello = flux_msg_incref(msg);
@@ -488,19 +516,27 @@ static void hello_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t
     } else {
         p->up = true;
         p->absent = p->leaving = false;
+        n.moved = heal_moved(c);
         overlay_send(c, p, &control_down[CONTROL_WELCOME], &n);
-        if (core_session_runs(c))
+        json_decref(n.moved);
+        if (h->below)
+            heal_take_over(c, p, h);
+        else if (core_session_runs(c))
             live_note(c, p->rank, RANK_JOINING, c->cfg.rank);
         route_held(c, p);
         return;
     }
-    refuse(c, p, why);
+    refuse(c, p, why.text);
 }
 
 static void welcome_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t *msg)
 {
-    const struct control_number *n = in;
+    const struct control_welcome *n = in;
 
+    if (c->healing) {
+        heal_over(c, n);
+        return;
+    }
     if (c->state != CORE_JOIN)
         return;
     p->up = true;
@@ -508,6 +544,7 @@ static void welcome_cb(core_t *c, struct peer *p, const void *in, const flux_msg
     c->ring_next.up = c->ring_prev.up = c->cfg.size > 1;
     /* The others do not wait for those below this rank. */
     c->joined_late = c->report_now = n->state == CORE_RUN;
+    heal_welcomed(c, n->above, n->moved);
     wired(c, n->seq);
 }
 
@@ -516,11 +553,14 @@ static void refused_cb(core_t *c, struct peer *p, const void *in, const flux_msg
     const struct control_text *t = in;
 
     /* After the welcome this message is not for us: another broker has used our name. */
-    if (c->state != CORE_JOIN)
+    if (c->state != CORE_JOIN && !c->healing)
         return;
     core_log(c, LOG_CRIT, "rank %u was refused by its parent, rank %u: %s", c->cfg.rank, p->rank,
              t->reason);
-    overlay_shutdown(c, 1, t->reason);
+    if (c->healing)
+        core_leave(c, 1, "the broker above has lost its parent");
+    else
+        overlay_shutdown(c, 1, t->reason);
 }
 
 static idset_t *parse_subtree_ranks(core_t *c, struct peer *p, const char *text)
@@ -545,7 +585,7 @@ static void ready_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t
     idset_t *ids = parse_subtree_ranks(c, p, t->ranks);
 
     if (ids)
-        add_ready(c, ids);
+        overlay_add_ready(c, ids);
     idset_destroy(ids);
 }
 
@@ -553,10 +593,18 @@ static void lost_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t 
 {
     const struct control_text *t = in;
     idset_t *ids = parse_subtree_ranks(c, p, t->ranks);
+    idset_t *sub = topology_subtree(overlay_tree(c), p->rank);
 
-    if (ids)
-        ranks_lost(c, ids, t->left ? RANK_LEFT : RANK_LOST, t->by, t->why);
+    /* Ranks that have moved away from there are not for it to judge. */
+    if (ids && sub && idset_keep(ids, sub) == 0)
+        overlay_ranks_lost(c, ids, t->left ? RANK_LEFT : RANK_LOST, t->by, t->why);
+    idset_destroy(sub);
     idset_destroy(ids);
+}
+
+static void moved_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t *msg)
+{
+    heal_moved_below(c, p, in);
 }
 
 static void state_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t *msg)
@@ -641,6 +689,7 @@ typedef void (*control_f)(core_t *c, struct peer *from, const void *in, const fl
 static const control_f from_child[CONTROL_NUP] = {
     [CONTROL_HELLO] = hello_cb, [CONTROL_READY] = ready_cb,     [CONTROL_LOST] = lost_cb,
     [CONTROL_STATE] = state_cb, [CONTROL_GOODBYE] = goodbye_cb, [CONTROL_REPLAY] = replay_cb,
+    [CONTROL_MOVED] = moved_cb,
 };
 static const control_f from_parent[CONTROL_NDOWN] = {
     [CONTROL_WELCOME] = welcome_cb,   [CONTROL_REFUSED] = refused_cb,
@@ -658,6 +707,8 @@ void overlay_control(core_t *c, struct peer *from, const flux_msg_t *msg)
     const char *json = flux_msg_payload(msg, &len);
     union {
         struct control_hello hello;
+        struct control_welcome welcome;
+        struct control_moved moved;
         struct control_number number;
         struct control_text text;
         struct control_changes changes;
@@ -691,6 +742,8 @@ void overlay_event(core_t *c, const flux_msg_t *event)
         return_down(c, event);
     if (strcmp(topic, "overlay.up") == 0)
         run = return_up(c, event);
+    if (strcmp(topic, "overlay.moved") == 0)
+        heal_moved_event(c, event);
     if (run && c->state < CORE_RUN && c->state > CORE_JOIN) {
         flux_watcher_stop(c->join_timer);
         flux_watcher_stop(c->report_timer);
@@ -749,7 +802,7 @@ static void join_timer_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, voi
     overlay_shutdown(c, 1, "no welcome");
 }
 
-static void peer_init(struct peer *p, uint32_t rank, enum core_plane plane)
+void overlay_peer_init(struct peer *p, uint32_t rank, enum core_plane plane)
 {
     p->rank = rank;
     p->plane = plane;
@@ -758,28 +811,41 @@ static void peer_init(struct peer *p, uint32_t rank, enum core_plane plane)
     list_init(&p->held);
 }
 
+struct peer *overlay_child_add(core_t *c, uint32_t rank)
+{
+    struct peer **all = realloc(c->children, (c->nchildren + 1) * sizeof(struct peer *));
+    struct peer *p = calloc(1, sizeof(*p));
+
+    if (all)
+        c->children = all;
+    if (!all || !p || hmap_put_u64(c->child_by_rank, rank, p) < 0) {
+        free(p);
+        errno = ENOMEM;
+        return NULL;
+    }
+    overlay_peer_init(p, rank, CORE_TREE);
+    p->is_child = true;
+    c->children[c->nchildren++] = p;
+    return p;
+}
+
 int overlay_init(core_t *c)
 {
     uint32_t me = c->cfg.rank;
 
-    c->nchildren = topology_nchildren(c->topo, me);
-    if (!(c->child_by_rank = hmap_create_u64(NULL)) ||
-        (c->nchildren > 0 && !(c->children = calloc(c->nchildren, sizeof(*c->children)))))
+    if (!(c->child_by_rank = hmap_create_u64(NULL)))
         return -1;
-    for (uint32_t i = 0; i < c->nchildren; i++) {
-        struct peer *p = &c->children[i];
-        peer_init(p, topology_child_at(c->topo, me, i), CORE_TREE);
-        p->is_child = true;
-        if (hmap_put_u64(c->child_by_rank, p->rank, p) < 0)
+    for (uint32_t i = 0; i < topology_nchildren(c->topo, me); i++) {
+        if (!overlay_child_add(c, topology_child_at(c->topo, me, i)))
             return -1;
     }
     if (me > 0) {
         if (!(c->parent = calloc(1, sizeof(*c->parent))))
             return -1;
-        peer_init(c->parent, topology_parent(c->topo, me), CORE_TREE);
+        overlay_peer_init(c->parent, topology_parent(c->topo, me), CORE_TREE);
     }
-    peer_init(&c->ring_next, topology_ring_next(c->topo, me), CORE_RING);
-    peer_init(&c->ring_prev, topology_ring_prev(c->topo, me), CORE_RING);
+    overlay_peer_init(&c->ring_next, topology_ring_next(c->topo, me), CORE_RING);
+    overlay_peer_init(&c->ring_prev, topology_ring_prev(c->topo, me), CORE_RING);
     if (!(c->up = idset_create()) || !(c->lost = idset_create()) ||
         !(c->unreported = idset_create()) ||
         !(c->join_timer = flux_timer_create(c->r, join_timer_cb, c)) ||
@@ -795,9 +861,10 @@ int overlay_init(core_t *c)
 void overlay_destroy(core_t *c)
 {
     for (uint32_t i = 0; i < c->nchildren && c->children; i++) {
-        flux_msg_destroy(c->children[i].hello);
-        idset_destroy(c->children[i].await);
-        route_held_destroy(c, &c->children[i]);
+        flux_msg_destroy(c->children[i]->hello);
+        idset_destroy(c->children[i]->await);
+        route_held_destroy(c, c->children[i]);
+        free(c->children[i]);
     }
     if (c->parent)
         route_held_destroy(c, c->parent);
@@ -817,12 +884,17 @@ void overlay_destroy(core_t *c)
     free(c->parent);
 }
 
+void overlay_hello(const core_t *c, struct control_hello *h)
+{
+    *h = (struct control_hello){.rank = c->cfg.rank,
+                                .size = c->cfg.size,
+                                .topology = topology_spec(c->topo),
+                                .version = PROTOCOL_VERSION};
+}
+
 int core_start(core_t *c)
 {
-    struct control_hello h = {.rank = c->cfg.rank,
-                              .size = c->cfg.size,
-                              .topology = topology_spec(c->topo),
-                              .version = PROTOCOL_VERSION};
+    struct control_hello h;
 
     if (c->started || !c->link) {
         errno = EINVAL;
@@ -835,8 +907,10 @@ int core_start(core_t *c)
         c->ring_next.up = c->ring_prev.up = c->cfg.size > 1;
         if (c->cfg.boot_timeout > 0.)
             flux_timer_start(c->boot_timer, c->cfg.boot_timeout, 0.);
+        heal_welcomed(c, NULL, NULL);
         wired(c, core_event_seq(c));
         return 0;
     }
+    overlay_hello(c, &h);
     return overlay_send(c, c->parent, &control_up[CONTROL_HELLO], &h);
 }

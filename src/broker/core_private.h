@@ -1,13 +1,14 @@
 /* What the files of the broker core share.  core.c: life and endpoints.  core_route.c: requests and
  * responses.  core_inflight.c: pending requests.  core_event.c: the order of events.
  * core_overlay.c: neighbors and the state machine.  core_live.c: ranks that join, are slow, or
- * drain.  core_return.c: ranks that come back.
- * core_service.c: the broker's own services.
+ * drain.  core_return.c: ranks that come back.  core_heal.c: subtrees that have lost the broker
+ * above them.  core_service.c: the broker's own services.
  */
 #ifndef BROKER_CORE_PRIVATE_H
 #define BROKER_CORE_PRIVATE_H
 
 #include "broker_wire.h"
+#include "control_wire.h"
 #include "core.h"
 #include "libflux/dispatch.h"
 #include "libflux/future.h"
@@ -119,7 +120,7 @@ struct core {
     size_t pool_count;
 
     struct peer *parent;
-    struct peer *children;
+    struct peer **children; /* those of the shape, and then those that were taken over */
     uint32_t nchildren;
     hmap_t *child_by_rank;
     struct peer ring_next;
@@ -149,12 +150,28 @@ struct core {
     flux_watcher_t *boot_timer; /* the root's */
     bool boot_over;             /* boot_timeout has passed */
     struct courier *orders;     /* requests to the root; NULL until the first */
-    bool down_asked;            /* the root was asked to shut the session down */
-    bool held;                  /* the owner will continue the shutdown */
-    bool down_told;             /* the parent said that the session shuts down */
-    bool parent_left;           /* the parent said that it leaves, with its subtree ... */
-    bool left_for_good;         /* ... and that this is not a failure */
-    bool down_local;            /* second phase of CORE_DOWN */
+
+    /* core_heal.c */
+    topology_t *tree;     /* as it is now; NULL: that of the shape */
+    idset_t *moved;       /* ranks whose parent is not that of the shape */
+    hmap_t *move_of;      /* rank -> number of its latest move that is known here */
+    uint32_t moves;       /* of this broker */
+    json_t *above;        /* cards of the parent and those above it; NULL: none */
+    json_t *cards;        /* of this broker and these, for its children; NULL: none */
+    hmap_t *incarnations; /* rank -> incarnation, as events have told */
+    bool healing;         /* the parent is lost: this broker looks for another one ... */
+    size_t heal_at;       /* ... next with this card of `above` */
+    idset_t *heal_below;  /* the ranks of its last hello */
+    idset_t *pending;     /* below a lost child: they may connect here; NULL: none */
+    struct peer limbo;    /* `held`: requests to these */
+    flux_watcher_t *heal_timer;
+    flux_watcher_t *pending_timer;
+    bool down_asked;    /* the root was asked to shut the session down */
+    bool held;          /* the owner will continue the shutdown */
+    bool down_told;     /* the parent said that the session shuts down */
+    bool parent_left;   /* the parent said that it leaves, with its subtree ... */
+    bool left_for_good; /* ... and that this is not a failure */
+    bool down_local;    /* second phase of CORE_DOWN */
     int exit_code;
 
     core_trace_f trace;
@@ -212,6 +229,9 @@ void event_set_last(core_t *c, uint64_t seq); /* at the welcome: earlier events 
 void event_replay(core_t *c, struct peer *child, uint64_t from);
 void event_replayed(core_t *c, uint64_t last);
 void event_skip(core_t *c, uint64_t to);
+void event_moving(core_t *c); /* the parent will not answer any more */
+void event_moved(core_t *c,
+                 uint64_t last); /* there is another one, which has sent events to `last` */
 void event_expect(core_t *c, uint64_t last); /* the parent has sent events up to `last` */
 void event_cut(core_t *c, uint64_t last);    /* no event follows `last` (0: the newest that came) */
 int event_subscribe(endpoint_t *ep, const char *prefix);
@@ -246,6 +266,42 @@ void live_again(core_t *c);   /* the parent has welcomed this broker, and knows 
 void live_verdict(core_t *c, const idset_t *ranks, enum rank_state state, uint32_t by,
                   const char *why);
 json_t *live_verdicts(const core_t *c); /* array of struct overlay_verdict; NULL with ENOMEM */
+struct peer *overlay_child_add(core_t *c, uint32_t rank); /* NULL with ENOMEM */
+void overlay_peer_init(struct peer *p, uint32_t rank, enum core_plane plane);
+void overlay_hello(const core_t *c, struct control_hello *h); /* fill in what each hello says */
+/* These ranks are lost, or have left, or are absent: note it, and tell. */
+void overlay_ranks_lost(core_t *c, const idset_t *ranks, enum rank_state how, uint32_t by,
+                        const char *why);
+void overlay_add_ready(core_t *c, const idset_t *ranks);
+/* There is a parent again, which does not know that these ranks are lost. */
+void overlay_caught_up(core_t *c, const idset_t *lost);
+
+/* core_heal.c */
+int heal_init(core_t *c);
+void heal_destroy(core_t *c);
+bool heal_can(const core_t *c); /* do subtrees look for another parent in this session? */
+const topology_t *overlay_tree(const core_t *c); /* the shape, with the ranks that have moved */
+/* The parent is lost.  True: this broker looks for another one. */
+bool heal_begin(core_t *c);
+void heal_next(core_t *c, const char *why); /* the one that it has tried cannot be reached */
+void heal_over(core_t *c, const struct control_welcome *n); /* ... has welcomed it */
+/* Give up, or go down: what is held fails. */
+void heal_stop(core_t *c);
+/* Keep the cards, and which ranks have moved, from a welcome; the root: both NULL. */
+void heal_welcomed(core_t *c, json_t *above, json_t *moved);
+/* Array of struct control_moved, to be released.  NULL: none, or ENOMEM. */
+json_t *heal_moved(const core_t *c);
+/* A child is lost.  True: only those below it that are not up are lost with it by now, and the
+ * others are waited for. */
+bool heal_child_lost(core_t *c, struct peer *p, const char *why);
+/* May the sender of this hello, which names what is below it, be taken over? */
+bool heal_accepts(core_t *c, struct peer *p, const struct control_hello *h, errmsg_t *why);
+void heal_take_over(core_t *c, struct peer *p, const struct control_hello *h);
+void heal_not_pending(core_t *c, const idset_t *lost); /* these are lost */
+void heal_put_back(core_t *c, const idset_t *lost);    /* the root: the same */
+void heal_moved_below(core_t *c, struct peer *p, const struct control_moved *m);
+void heal_moved_event(core_t *c, const flux_msg_t *event);
+void heal_up(core_t *c, const idset_t *ranks, uint32_t incarnation); /* an event says so */
 
 /* core_return.c */
 /* These ranks, a child and all below, are being lost: note those whose loss has to be announced. */

@@ -67,7 +67,7 @@ void return_await(core_t *c, struct peer *p, const idset_t *subtree)
 static void announced(core_t *c, const idset_t *ranks)
 {
     for (uint32_t i = 0; i < c->nchildren; i++) {
-        struct peer *p = &c->children[i];
+        struct peer *p = c->children[i];
 
         if (!p->await)
             continue;
@@ -135,14 +135,14 @@ void return_ring_lost(core_t *c)
 static void not_there(core_t *c, const idset_t *ranks, bool next)
 {
     for (uint32_t i = 0; i < c->nchildren; i++) {
-        struct peer *p = &c->children[i];
+        struct peer *p = c->children[i];
 
         p->absent |= !p->up && idset_test(ranks, p->rank);
     }
     c->ring_next.absent |= next && idset_test(ranks, c->ring_next.rank);
     for (uint32_t i = 0; i < c->nchildren; i++) {
-        if (c->children[i].absent)
-            route_held(c, &c->children[i]);
+        if (c->children[i]->absent)
+            route_held(c, c->children[i]);
     }
     if (c->ring_next.absent)
         route_held(c, &c->ring_next);
@@ -196,6 +196,7 @@ bool return_up(core_t *c, const flux_msg_t *event)
     idset_t *lost = own ? read_ranks(c, "overlay.up", in.lost, err.text) : NULL;
 
     if (ranks) {
+        heal_up(c, ranks, in.incarnation);
         if (idset_test(ranks, c->ring_prev.rank))
             c->ring_prev.stale = c->ring_prev.joins = false;
         if (idset_test(ranks, c->ring_next.rank)) {

@@ -6,11 +6,15 @@
  *                       service thus reaches the next instance above it, as in a reduction.
  *    this rank          the local service; else ENOSYS
  *    the root           FLUX_NODEID_ROOT: that of the broker with this role
- *    another rank       the tree neighbor on the way; along the ring if the request asks for it
+ *    another rank       the tree neighbor on the way, which is known by the shape and the ranks
+ *    that
+ *                       have moved (core_heal.c); along the ring if the request asks for it
  *                       (FLUX_MSGF_RING), or if the tree is broken there; else EHOSTUNREACH
  *
  * A request to a neighbor that has not joined yet, or whose queue is full, is held until it can be
- * sent, or until the neighbor is lost, or counts as absent.  Each hop pushes the previous one onto
+ * sent, or until the neighbor is lost, or counts as absent.  So is one to a rank that has lost the
+ * broker above it, and may connect to this one, and one to the parent while this broker looks for
+ * another.  Each hop pushes the previous one onto
  * the request's route stack; the response pops the stack hop by hop.
  *
  * Drawing (request): a request from a client of rank 2 to a service of rank 0, and its response.
@@ -393,6 +397,15 @@ static bool is_here(const core_t *c, uint32_t nodeid)
     return nodeid == FLUX_NODEID_ROOT ? core_is_root(c) : nodeid == c->cfg.rank;
 }
 
+/* The neighbor in the tree on the way to another rank, NULL: there is none. */
+static struct peer *next_hop(core_t *c, uint32_t nodeid)
+{
+    const topology_t *tree = overlay_tree(c);
+    struct peer *p = hmap_get_u64(c->child_by_rank, topology_next_hop(tree, c->cfg.rank, nodeid));
+
+    return p || topology_is_ancestor(tree, c->cfg.rank, nodeid) ? p : c->parent;
+}
+
 /* Route a request whose sender is already on the route stack. */
 static void route(core_t *c, flux_msg_t *msg, endpoint_t *from_ep, struct peer *from_peer)
 {
@@ -434,7 +447,11 @@ static void route(core_t *c, flux_msg_t *msg, endpoint_t *from_ep, struct peer *
         flux_msg_destroy(msg);
         return;
     }
-    p = overlay_tree_peer(c, topology_next_hop(c->topo, c->cfg.rank, nodeid));
+    if (c->pending && !(flags & FLUX_MSGF_RING) && idset_test(c->pending, nodeid)) {
+        hold(c, &c->limbo, msg, from_ep, from_peer);
+        return;
+    }
+    p = next_hop(c, nodeid);
     if (!(flags & FLUX_MSGF_RING) && p && !p->lost && !p->gone && !p->absent) {
         forward(c, p, msg, from_ep, from_peer);
         return;
@@ -634,7 +651,8 @@ static void forget_from(struct peer *p, const struct peer *from)
 void route_held_forget(core_t *c, const struct peer *from)
 {
     for (uint32_t i = 0; i < c->nchildren; i++)
-        forget_from(&c->children[i], from);
+        forget_from(c->children[i], from);
+    forget_from(&c->limbo, from);
     if (c->parent)
         forget_from(c->parent, from);
     forget_from(&c->ring_next, from);

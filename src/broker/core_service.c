@@ -7,7 +7,8 @@
  *                              with "map","left","absent","incarnations","joining","slow",
  *                              "draining"
  *    overlay.history    {}  -> {"verdicts"}         at rank 0: the latest changes of states
- *    overlay.topology   {}  -> {"topology","size","file"}  file: the tree in topology file format
+ *    overlay.topology   {}  -> {"topology","size","file","moved"}  file: the tree as it is now, in
+ *                              topology file format
  *    broker.stats       {}  -> counters
  *    broker.shutdown    {"rc","reason"} -> {}   forwarded to rank 0
  *
@@ -168,8 +169,8 @@ static void status_cb(flux_t *h, const flux_msg_t *req, void *arg)
 static void topology_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
     core_t *c = arg;
-    char *file = topology_format_file(c->topo);
-    struct overlay_shape s = {topology_spec(c->topo), c->cfg.size, file};
+    char *file = topology_format_file(overlay_tree(c));
+    struct overlay_shape s = {topology_spec(c->topo), c->cfg.size, file, c->tree != NULL};
 
     flux_respond_struct(h, req, &overlay_shape_schema, &s);
     free(file);

@@ -86,6 +86,11 @@ void sessmap_change(sessmap_t *m, const idset_t *ranks, enum rank_state to)
     m->number++;
 }
 
+uint64_t sessmap_moved(sessmap_t *m)
+{
+    return ++m->number;
+}
+
 uint64_t sessmap_number(const sessmap_t *m)
 {
     return m->number;

@@ -43,6 +43,9 @@ void sessmap_destroy(sessmap_t *m);       /* NULL-safe, keeps errno */
  * is absent when it is lost or leaves. */
 void sessmap_change(sessmap_t *m, const idset_t *ranks, enum rank_state to);
 
+/* Ranks have another parent, which the core keeps: a change.  Its number. */
+uint64_t sessmap_moved(sessmap_t *m);
+
 uint64_t sessmap_number(const sessmap_t *m);                     /* of changes so far */
 uint32_t sessmap_incarnation(const sessmap_t *m, uint32_t rank); /* from 1; 0: never up */
 

@@ -34,11 +34,12 @@ draw_pause() {
 
 # --- brokers ---
 
-# Ranks whose loss leaves at least two.
+# Ranks whose loss leaves at least two, and the session.
 killable() {
     local r k left
     some=()
     for r in "${up[@]}"; do
+        [ "$r" != 0 ] || continue
         left=0
         for k in "${up[@]}"; do
             is_below "$k" "$r" || left=$((left + 1))

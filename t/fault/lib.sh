@@ -7,7 +7,7 @@
 #     session_end                          orderly; the exit code in $status
 #     session_crash [PID]                  SIGKILL for all brokers and `flux start` at once, or only for this one
 #                                          of them, without which the others have to end
-#     session_lose RANK                    it is lost, and all below it
+#     session_lose RANK                    it is lost, and on hosts all below it
 #     session_return RANK...               other brokers of these ranks are started, and join (hosts only)
 #     session_gone                         has every process of it gone?  (and every task)
 #     at RANK COMMAND...                   a client of that broker, for at most a minute; says `hung` in
@@ -66,9 +66,13 @@ parent_of() {
     *) echo $((($1 - 1) / ${topology#kary:})) ;;
     esac
 }
-# Is the second one the first, or above it?
+# Is the first one lost with the second?  On one host who is below connects to the next one above.
 is_below() {
     local r=$1
+    [ "$where" = hosts ] || {
+        [ "$r" -eq "$2" ]
+        return
+    }
     while [ "$r" -gt "$2" ]; do
         r=$(parent_of "$r")
     done

@@ -10,6 +10,8 @@
  *    a silent neighbor                 live.c, if the scenario wants it
  *    a broker started again           new connections to its parent and to the next of the ring;
  *                                     core_peer_back() for them
+ *    a broker that has lost its       connections to another one, when that takes it over; otherwise
+ *    parent                           they end
  *
  * Invariants:
  *  1. Messages of a channel arrive in the order in which they were sent, the news of its end last;
@@ -22,6 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "broker/control_wire.h"
 #include "sim.h"
 
 /* A message on its way. */
@@ -142,6 +145,8 @@ static void arrive(void *arg, void *data)
     }
     if (!msg) {
         ch->news--;
+        if (lost) /* of an earlier connection */
+            return;
         sim_trace_add(s, 2, (uint64_t)ch->to->rank << 32 | ch->from->rank);
         peer_lost(ch);
         return;
@@ -282,13 +287,33 @@ static int net_send(void *arg, enum core_plane plane, uint32_t rank, flux_msg_t 
     return 0;
 }
 
+/* Who is connected to it, one after the other, *pos being 0 at first; where nobody moves, the shape
+ * tells.  NULL after the last. */
+static struct node *next_child(struct node *n, uint32_t *pos)
+{
+    sim_t *s = n->sim;
+
+    if (s->cfg.heal <= 0.) {
+        uint32_t i = (*pos)++;
+
+        return i < topology_nchildren(s->topo, n->rank)
+                   ? &s->nodes[topology_child_at(s->topo, n->rank, i)]
+                   : NULL;
+    }
+    while (++*pos < s->cfg.size)
+        if (s->nodes[*pos].up.to == n)
+            return &s->nodes[*pos];
+    return NULL;
+}
+
 static int net_publish(void *arg, const flux_msg_t *event)
 {
     struct node *n = arg;
     sim_t *s = n->sim;
+    struct node *child;
+    uint32_t pos = 0;
 
-    for (uint32_t i = 0; i < topology_nchildren(s->topo, n->rank); i++) {
-        struct node *child = &s->nodes[topology_child_at(s->topo, n->rank, i)];
+    while ((child = next_child(n, &pos))) {
         struct chan *ch = &child->event;
         flux_msg_t *msg;
         int64_t delay;
@@ -358,13 +383,6 @@ static int net_again(void *arg, enum core_plane plane, uint32_t rank)
     return 0;
 }
 
-const struct core_link_ops sim_link_ops = {
-    .send = net_send,
-    .publish = net_publish,
-    .drop = net_drop,
-    .again = net_again,
-};
-
 static void event_link_up(void *arg, void *data)
 {
     struct node *parent = arg;
@@ -376,6 +394,63 @@ static void event_link_up(void *arg, void *data)
         core_child_event_up(parent->core, child->rank);
     }
 }
+
+static int net_card(void *arg, struct control_card *card)
+{
+    card->tree = card->event = card->key = card->ticket = "";
+    return 0;
+}
+
+static void connection_cut(sim_t *s, struct chan *a, struct chan *b, bool lose);
+
+static void set_parent(struct node *n, struct node *parent, int64_t at)
+{
+    n->up.to = n->down.from = n->event.from = parent;
+    chan_open(&n->up, at);
+    chan_open(&n->down, at);
+    chan_open(&n->event, at);
+    n->event_link = false;
+}
+
+/* A connection to another parent has arrived there. */
+static void moved(void *arg, void *data)
+{
+    struct node *parent = arg;
+    struct node *n = data;
+
+    if (n->state != NODE_ON || n->up.to != parent)
+        return;
+    if (parent->state != NODE_ON || !core_peer_adopt(parent->core, n->rank)) {
+        connection_cut(n->sim, &n->up, &n->down, false);
+        return;
+    }
+    core_peer_back(parent->core, CORE_TREE, n->rank);
+    event_link_up(parent, n);
+}
+
+static int net_move(void *arg, const struct control_card *card, errmsg_t *err)
+{
+    struct node *n = arg;
+    sim_t *s = n->sim;
+    struct node *parent = &s->nodes[card->rank];
+    int64_t at = sim_now(s) + sim_draw(s, &s->link_delay);
+
+    (void)err;
+    set_parent(n, parent, at);
+    vclock_add(s->clock, &parent->owner, at, false, moved, parent, n);
+    if (parent->state != NODE_ON)
+        connection_cut(s, &n->up, &n->down, false);
+    return 0;
+}
+
+const struct core_link_ops sim_link_ops = {
+    .send = net_send,
+    .publish = net_publish,
+    .drop = net_drop,
+    .again = net_again,
+    .card = net_card,
+    .move = net_move,
+};
 
 void net_started(struct node *n)
 {
@@ -444,10 +519,12 @@ void net_lost(struct node *n, bool orderly)
 {
     sim_t *s = n->sim;
     bool lose = !orderly && rng_chance(&s->rng, 0.5);
+    struct node *child;
+    uint32_t pos = 0;
 
     break_one(n, CORE_TREE, lose);
-    for (uint32_t i = 0; i < topology_nchildren(s->topo, n->rank); i++)
-        break_one(&s->nodes[topology_child_at(s->topo, n->rank, i)], CORE_TREE, lose);
+    while ((child = next_child(n, &pos)))
+        break_one(child, CORE_TREE, lose);
     if (s->cfg.size > 1) {
         break_one(n, CORE_RING, lose);
         break_one(n->ring_prev.to, CORE_RING, lose);
@@ -479,10 +556,7 @@ void net_back(struct node *n)
     sim_t *s = n->sim;
     int64_t at = sim_now(s) + sim_draw(s, &s->link_delay);
 
-    chan_open(&n->up, at);
-    chan_open(&n->down, at);
-    chan_open(&n->event, at);
-    n->event_link = false;
+    set_parent(n, &s->nodes[topology_parent(s->topo, n->rank)], at);
     vclock_add(s->clock, &n->up.to->owner, at, false, tree_back, n->up.to, n);
     ring_open(n);
     if (n->ring_next.to->state != NODE_ON) /* it will notice that nobody is there */

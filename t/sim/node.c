@@ -416,6 +416,7 @@ void node_start(struct node *n)
     cfg.topology = s->cfg.topology;
     cfg.userid = 1000;
     cfg.seed = s->cfg.seed;
+    cfg.heal_timeout = s->cfg.heal;
     if (s->event_buffer)
         cfg.event_buffer = s->event_buffer;
     if (!(n->reactor = engine_create(s->clock, &n->owner, &n->wall, n->rate)) ||

@@ -1,6 +1,8 @@
 /* scen_return.c - brokers die and are started again.
  *
- * In each round some brokers die; those below them end by themselves.  All are started again, each
+ * In each round some brokers die.  In the scenario `return` those below them end by themselves; in
+ * `heal` they go on, each connects to the next one above it that lives, and all that live serve each
+ * other before anybody is started.  All are started again, each
  * when the broker above it is there, some die once more while they join.  When all are up, rank 0
  * counts each as its next incarnation, and everybody serves everybody: requests along the tree and
  * the ring, and a barrier with a participant at each rank, which a rank that still counts somewhere
@@ -20,7 +22,7 @@
 
 struct returns {
     sim_t *s;
-    unsigned answers, passed;
+    unsigned answers, passed, asked;
 };
 
 static void die(void *arg, void *data)
@@ -80,19 +82,24 @@ static bool all_served(sim_t *s, void *arg)
 {
     const struct returns *rs = arg;
 
-    return rs->answers == 2 * s->cfg.size && rs->passed == s->cfg.size;
+    return rs->answers == rs->asked && rs->passed == idset_count(core_ranks_up(s->nodes[0].core));
 }
 
+/* Those that are up: requests along the ring, too, when these are all. */
 static void everybody_serves(struct returns *rs, unsigned round)
 {
     sim_t *s = rs->s;
-    char json[160];
+    const idset_t *up = core_ranks_up(s->nodes[0].core);
+    bool whole = idset_count(up) == s->cfg.size;
+    char *ranks = idset_format(up, 0);
+    char json[400];
 
-    rs->answers = rs->passed = 0;
-    snprintf(json, sizeof(json), "{\"name\":\"round-%u\",\"nprocs\":%u,\"ranks\":\"0-%u\"}", round,
-             s->cfg.size, s->cfg.size - 1);
-    for (uint32_t r = 0; r < s->cfg.size && !s->failed; r++) {
-        uint32_t to = rng_below(&s->rng, s->cfg.size);
+    rs->answers = rs->passed = rs->asked = 0;
+    snprintf(json, sizeof(json), "{\"name\":\"round-%u-%u\",\"nprocs\":%zu,\"ranks\":\"%s\"}",
+             round, whole, idset_count(up), ranks ? ranks : "");
+    free(ranks);
+    for (uint32_t r = idset_first(up); r != IDSET_NONE && !s->failed; r = idset_next(up, r)) {
+        uint32_t to = idset_nth(up, rng_below(&s->rng, (uint32_t)idset_count(up)));
         struct sim_ep *c = sim_client_add(s, r, "visitor");
 
         if (!sim_module_find(s, to, "echo"))
@@ -101,11 +108,39 @@ static void everybody_serves(struct returns *rs, unsigned round)
             return;
         then(rs, flux_rpc(c->h, "barrier.enter", json, FLUX_NODEID_ANY, 0), passed_cb);
         then(rs, flux_rpc_raw(c->h, "echo.now", "x", 1, to, 0), answer_cb);
-        then(rs, flux_rpc_raw(c->h, "echo.now", "y", 1, to, FLUX_MSGF_RING), answer_cb);
+        rs->asked++;
+        if (whole) {
+            then(rs, flux_rpc_raw(c->h, "echo.now", "y", 1, to, FLUX_MSGF_RING), answer_cb);
+            rs->asked++;
+        }
     }
     if (!sim_run_until(s, all_served, rs, 60 * SIM_S + sim_max_delay(s) * 8 * s->cfg.size))
-        sim_fail(s, "all are up: %u of %u requests were answered, %u of %u passed the barrier",
-                 rs->answers, 2 * s->cfg.size, rs->passed, s->cfg.size);
+        sim_fail(s, "all are up: %u of %u requests were answered, %u of %zu passed the barrier",
+                 rs->answers, rs->asked, rs->passed, idset_count(up));
+}
+
+/* Who lives is up, and has a way to the root; who is dead is lost. */
+static void expect_healed(sim_t *s)
+{
+    const idset_t *up = core_ranks_up(s->nodes[0].core);
+    const idset_t *lost = core_ranks_lost(s->nodes[0].core);
+
+    for (uint32_t r = 0; r < s->cfg.size && !s->failed; r++) {
+        const struct node *n = &s->nodes[r];
+
+        if (n->state == NODE_DEAD) {
+            if (idset_test(up, r) || !idset_test(lost, r))
+                sim_fail(s, "rank %u is dead, and rank 0 does not know", r);
+        } else if (n->state != NODE_ON || core_state(n->core) != CORE_RUN) {
+            sim_fail(s, "rank %u has ended with a broker above it", r);
+        } else if (!sim_connected(s, r)) {
+            sim_fail(s, "rank %u is not connected", r);
+        } else if (!idset_test(up, r) || idset_test(lost, r)) {
+            sim_fail(s, "rank %u lives, and rank 0 does not know", r);
+        } else if (core_event_seq(n->core) != core_event_seq(s->nodes[0].core)) {
+            sim_fail(s, "rank %u has not seen the last events", r);
+        }
+    }
 }
 
 static void return_run(sim_t *s)
@@ -120,6 +155,12 @@ static void return_run(sim_t *s)
             sim_at(s, sim_now(s) + rng_below(&s->rng, 100) * SIM_MS, die,
                    &s->nodes[rng_range(&s->rng, 1, s->cfg.size - 1)], NULL);
         sim_run_for(s, rng_range(&s->rng, 100, 400) * SIM_MS); /* all of them die */
+        if (s->cfg.heal > 0.) {
+            sim_run_for(s, (int64_t)(2. * s->cfg.heal * 1e9) + sim_max_delay(s) * 4 * s->cfg.size);
+            expect_healed(s);
+            if (!s->failed)
+                everybody_serves(rs, round);
+        }
         for (unsigned i = 0; !s->failed && (start_some(s) || !all_run(s)); i++) {
             if (i == 2000)
                 sim_fail(s, "not everybody came back");
@@ -144,5 +185,13 @@ static void return_tune(struct sim_config *cfg, struct rng *rng)
         cfg->size = 2 + rng_below(rng, 63);
 }
 
+static void heal_tune(struct sim_config *cfg, struct rng *rng)
+{
+    return_tune(cfg, rng);
+    cfg->heal = 5.;
+}
+
+const struct scenario scenario_heal = {
+    "heal", "who loses the broker above goes on below another one", return_run, heal_tune};
 const struct scenario scenario_return = {
     "return", "who was lost is started again, joins, and serves", return_run, return_tune};

@@ -71,6 +71,7 @@ struct sim_config {
     bool fixed;        /* all delays alike, all start at once, no bound on queues: for counting */
     unsigned modules;  /* SIM_MOD_*: loaded at every rank */
     double event_loss; /* chance of a message on the event plane to be lost */
+    double heal;       /* seconds for those below a dead broker to connect above it; 0: they end */
     enum sim_break broken;
     enum sim_plant plant;
     const char *const *attrs; /* name, value..., NULL: see attrs.c */
@@ -134,7 +135,8 @@ struct node {
     flux_reactor_t *reactor;
     core_t *core;
     struct list_node eps;             /* struct sim_ep */
-    struct chan up, down, event;      /* to the parent, from it, events from it */
+    struct chan up, down, event;      /* to the parent, from it, events from it; with
+                                         sim_config.heal that may be another than by the shape */
     struct chan ring_next, ring_prev; /* to the next rank, to the previous one */
     bool event_link;
     enum core_state last_state;
@@ -307,7 +309,7 @@ struct scenario {
 extern const struct scenario *const scenarios[]; /* ends with NULL */
 extern const struct scenario scenario_bringup, scenario_routing, scenario_events, scenario_barrier,
     scenario_kvs, scenario_history, scenario_shutdown, scenario_log, scenario_jobs, scenario_feed,
-    scenario_return, scenario_live;
+    scenario_return, scenario_heal, scenario_live;
 
 /* Print the table of messages per operation beside the formula.  0, or -1 when one exceeds it. */
 int figures_print(uint32_t size, const char *topology);

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/broker/control_wire.h"
 #include "src/broker/core.h"
 #include "libflux/dispatch.h"
 #include "libflux/event.h"
@@ -31,6 +32,9 @@ struct node {
     bool full;           /* its queue is full: requests to it get EAGAIN */
     bool event_link[MAX_NODES];
     bool ring_again; /* the core connects again to the next broker of the ring */
+    uint32_t parent; /* to which it is connected */
+    bool move_fails; /* ... in vain, which the core has not been told yet */
+    int moves;
     int dropped;
     int down_calls;
     char states[64]; /* first letters */
@@ -189,13 +193,54 @@ static inline int cl_again(void *arg, enum core_plane plane, uint32_t rank)
     return 0;
 }
 
-static const struct core_link_ops cl_link_ops = {
-    .send = cl_send, .publish = cl_publish, .drop = cl_drop, .again = cl_again};
+static inline int cl_card(void *arg, struct control_card *card)
+{
+    (void)arg;
+    card->tree = card->event = card->key = card->ticket = "";
+    return 0;
+}
+
+static inline int cl_move(void *arg, const struct control_card *card, errmsg_t *err)
+{
+    struct node *nd = arg;
+    struct node *to = &nd->cl->nodes[card->rank];
+
+    if (nd->dead)
+        return errmsg_fail(err, EHOSTUNREACH, "it is dead");
+    nd->parent = card->rank;
+    nd->moves++;
+    nd->move_fails = to->dead || !core_peer_adopt(to->core, nd->rank);
+    if (!nd->move_fails) {
+        core_peer_back(to->core, CORE_TREE, nd->rank);
+        to->event_link[nd->rank] = true;
+        core_child_event_up(to->core, nd->rank);
+    }
+    return 0;
+}
+
+static const struct core_link_ops cl_link_ops = {.send = cl_send,
+                                                 .publish = cl_publish,
+                                                 .drop = cl_drop,
+                                                 .again = cl_again,
+                                                 .card = cl_card,
+                                                 .move = cl_move};
+
+/* Of sessions that are created later. */
+static double cl_heal_timeout;
 
 /* Deliver one frame, or fire one deferral. */
 static inline bool cl_step(struct cluster *cl)
 {
     struct frame *f = cl->head;
+
+    for (uint32_t i = 0; i < cl->size; i++) {
+        struct node *nd = &cl->nodes[i];
+        if (nd->move_fails && !nd->dead) {
+            nd->move_fails = false;
+            core_peer_lost(nd->core, CORE_TREE, nd->parent, "refused");
+            return true;
+        }
+    }
 
     if (f) {
         struct node *to = &cl->nodes[f->to];
@@ -229,10 +274,11 @@ static inline void cl_sleep(struct cluster *cl, double seconds)
     double end = cl->now + seconds;
 
     for (;;) {
-        size_t first = cl->ntimers;
         flux_watcher_t *w;
+        size_t first;
 
         cl_pump(cl);
+        first = cl->ntimers;
         for (size_t i = 0; i < cl->ntimers; i++) {
             if (cl->timers[i].at <= end &&
                 (first == cl->ntimers || cl->timers[i].at < cl->timers[first].at))
@@ -288,6 +334,7 @@ static inline void cl_node_create(struct cluster *cl, uint32_t rank, const struc
     nd->core = core_create(cfg, cl->r, &cl_callbacks, nd, &err);
     ck_assert_msg(nd->core != NULL, "%s", err.text);
     core_set_link(nd->core, &cl_link_ops, nd);
+    nd->parent = topology_parent(core_topology(nd->core), rank);
 }
 
 static inline void cl_event_links(struct cluster *cl, uint32_t child)
@@ -319,6 +366,7 @@ static inline struct cluster *cl_create_early(uint32_t size, const char *topolog
         cfg.userid = 500;
         cfg.seed = 11;
         cfg.event_buffer = 1000;
+        cfg.heal_timeout = cl_heal_timeout;
         cfg.inflight_max = 100;
         cfg.boot_timeout = boot_timeout;
         cfg.quorum = quorum;
@@ -381,8 +429,10 @@ static inline void cl_kill(struct cluster *cl, uint32_t rank)
     for (uint32_t i = 0; i < cl->size; i++) {
         if (i == rank || cl->nodes[i].dead)
             continue;
-        if (topology_parent(t, i) == rank || topology_parent(t, rank) == i)
+        if (cl->nodes[i].parent == rank || cl->nodes[rank].parent == i)
             core_peer_lost(cl->nodes[i].core, CORE_TREE, rank, "killed");
+        if (topology_ring_next(t, i) == rank)
+            cl->nodes[i].ring_again = false;
         if (topology_ring_next(t, i) == rank || topology_ring_prev(t, i) == rank)
             core_peer_lost(cl->nodes[i].core, CORE_RING, rank, "killed");
     }
@@ -407,6 +457,7 @@ static inline void cl_restart(struct cluster *cl, uint32_t rank)
     cfg.userid = 500;
     cfg.seed = 11;
     cfg.event_buffer = 1000;
+    cfg.heal_timeout = cl_heal_timeout;
     cfg.inflight_max = 100;
     core_destroy(nd->core);
     memset(nd, 0, sizeof(*nd));

@@ -33,6 +33,7 @@ static const struct flux_field shape_fields[] = {
     FLUX_FIELD_STR(struct overlay_shape, topology, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U32(struct overlay_shape, size, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_STR(struct overlay_shape, file, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_BOOL(struct overlay_shape, moved, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_END,
 };
 const struct flux_schema overlay_shape_schema = FLUX_SCHEMA(struct overlay_shape, shape_fields);
@@ -112,6 +113,15 @@ static const struct flux_field leave_fields[] = {
 };
 const struct flux_schema overlay_leave_schema = FLUX_SCHEMA(struct overlay_leave, leave_fields);
 
+static const struct flux_field moved_fields[] = {
+    FLUX_FIELD_U32(struct overlay_moved, rank, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U32(struct overlay_moved, parent, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U32(struct overlay_moved, move, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct overlay_moved, map, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+const struct flux_schema overlay_moved_schema = FLUX_SCHEMA(struct overlay_moved, moved_fields);
+
 const struct flux_method overlay_methods[] = {
     {.topic = "overlay.status",
      .response = &overlay_status_schema,
@@ -124,7 +134,9 @@ const struct flux_method overlay_methods[] = {
              "why"},
     {.topic = "overlay.topology",
      .response = &overlay_shape_schema,
-     .what = "shape of the tree, and the tree itself in the form of a topology file"},
+     .what =
+         "shape of the tree, and the tree as it is now in the form of a topology file; moved: it "
+         "differs from the shape"},
     {.topic = "overlay.leave",
      .request = &overlay_leave_schema,
      .gives = "empty object",
@@ -147,5 +159,11 @@ const struct flux_method overlay_methods[] = {
      .flags = FLUX_METHOD_EVENT,
      .request = &overlay_state_schema,
      .what = "these ranks (an idset) join, are slow or draining; up, lost: they are no longer"},
+    {.topic = "overlay.moved",
+     .flags = FLUX_METHOD_EVENT,
+     .request = &overlay_moved_schema,
+     .what = "this rank has this parent now, and those below it the same as before; move: number "
+             "of the rank's move, "
+             "map: of the session map"},
     FLUX_METHOD_END,
 };

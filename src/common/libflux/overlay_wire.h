@@ -33,6 +33,7 @@ struct overlay_shape {
     const char *topology;
     uint32_t size;
     const char *file; /* the tree in topology file format */
+    bool moved;       /* it is not that of `topology`: ranks have been moved */
 };
 extern const struct flux_schema overlay_shape_schema;
 
@@ -105,6 +106,16 @@ struct overlay_leave {
 };
 #define OVERLAY_EXIT_AGAIN 75
 extern const struct flux_schema overlay_leave_schema;
+
+/* Event "overlay.moved": this rank has another parent, since its own is lost; or has that of the
+ * shape again, when it is not up. */
+struct overlay_moved {
+    uint32_t rank;
+    uint32_t parent;
+    uint32_t move; /* the rank's move with this number: what has a lower one is late */
+    uint64_t map;  /* number of the session map after this change */
+};
+extern const struct flux_schema overlay_moved_schema;
 
 extern const struct flux_method overlay_methods[];
 

@@ -6,6 +6,7 @@
  *                                missed events (event.lost)
  *    status      overlay.        each answer of the own broker, which is asked at first and after
  *                                each of these events, or when session_current() needs an answer
+ *    moved       overlay.moved   the event
  *    runs        overlay.run     the event, or an answer of the own broker after the subscription
  *
  * Invariants:
@@ -227,12 +228,31 @@ bool session_current(session_t *s)
 
 /* --- events --- */
 
+static void moved_cb(flux_t *h, const flux_msg_t *event, void *arg)
+{
+    session_t *s = arg;
+    size_t len;
+    const char *json = flux_msg_payload(event, &len);
+    struct overlay_moved in;
+    json_t *owner = json && s->ops->moved
+                        ? flux_schema_decode(&overlay_moved_schema, json, len, &in, NULL)
+                        : NULL;
+    idset_t *ranks = owner ? idset_create_range(in.rank, in.rank) : NULL;
+
+    if (ranks)
+        s->ops->moved(s->arg, ranks, in.parent);
+    idset_destroy(ranks);
+    json_decref(owner);
+}
+
 static void missed_cb(flux_t *h, const flux_msg_t *event, void *arg)
 {
     session_t *s = arg;
 
     if (s->ops->lost)
         session_ask_lost(s);
+    if (s->ops->moved)
+        s->ops->moved(s->arg, NULL, 0);
     if (s->ops->status || s->ops->runs)
         changed(s);
 }
@@ -252,9 +272,13 @@ static void run_cb(flux_t *h, const flux_msg_t *event, void *arg)
 
 /* Only events that were subscribed to come. */
 static const struct flux_handler handlers[] = {
-    {FLUX_MSG_EVENT, "event.lost", missed_cb, 0}, {FLUX_MSG_EVENT, "overlay.down", down_cb, 0},
-    {FLUX_MSG_EVENT, "overlay.up", up_cb, 0},     {FLUX_MSG_EVENT, "overlay.run", run_cb, 0},
-    {FLUX_MSG_EVENT, "overlay.", changed_cb, 0},  FLUX_HANDLER_END,
+    {FLUX_MSG_EVENT, "event.lost", missed_cb, 0},
+    {FLUX_MSG_EVENT, "overlay.down", down_cb, 0},
+    {FLUX_MSG_EVENT, "overlay.up", up_cb, 0},
+    {FLUX_MSG_EVENT, "overlay.run", run_cb, 0},
+    {FLUX_MSG_EVENT, "overlay.moved", moved_cb, 0},
+    {FLUX_MSG_EVENT, "overlay.", changed_cb, 0},
+    FLUX_HANDLER_END,
 };
 
 static void subscribed_cb(flux_future_t *f, void *arg)
@@ -273,7 +297,7 @@ static void subscribed_cb(flux_future_t *f, void *arg)
 
 static const char *prefix(const struct session_ops *ops)
 {
-    return ops->status || ops->lost ? "overlay." : "overlay.run";
+    return ops->status || ops->lost ? "overlay." : ops->moved ? "overlay.moved" : "overlay.run";
 }
 
 session_t *session_create(flux_t *h, const struct session_ops *ops, void *arg)

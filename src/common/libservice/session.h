@@ -1,5 +1,5 @@
-/* What a module needs to know about its session: which ranks are lost or back, whether the session
- * runs, and the state of its broker's overlay whenever that changes.
+/* What a module needs to know about its session: which ranks are lost or back, which have moved,
+ * whether the session runs, and the state of its broker's overlay whenever that changes.
  *
  * Thread rules: those of the handle.
  */
@@ -23,6 +23,10 @@ struct session_ops {
     /* These ranks were lost and are up again, with new brokers: nothing that concerns the earlier
      * ones is left there.  session_lost() does not include them any more. */
     void (*back)(void *arg, const idset_t *ranks);
+    /* These ranks, and with each all below it, have another parent (libtopology's
+     * topology_create_moved() makes the tree).  NULL: events were missed, so the own broker has to
+     * be asked (overlay.topology). */
+    void (*moved)(void *arg, const idset_t *ranks, uint32_t parent);
     /* The first answer, or something has changed in the overlay: the state of the own broker.
      * NULL: it cannot be learned, for a reason that was logged. */
     void (*status)(void *arg, const struct overlay_status *status);

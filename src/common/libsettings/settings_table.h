@@ -23,6 +23,8 @@ ROW("curve", BOOL, "yes", 0, 0, NULL, "brokers authenticate each other and encry
 ROW("event.backlog", SIZE, "64M", ANY, "events kept for a child that does not keep up")
 ROW("event.buffer", SIZE, "4M", ANY, "events kept for children that missed some")
 ROW("hb.period", DURATION, "2s", 0.001, 1e9, NULL, "time between heartbeats")
+ROW("heal.timeout", DURATION, "5s", ANY,
+    "how long those below a lost broker may take to connect above it; 0: they are lost with it")
 ROW("inflight.max", COUNT, "65536", 1, 4294967295., NULL,
     "requests that a client may have outstanding")
 ROW("instance-level", FIXED, NULL, ANY, "number of sessions that enclose this one")

@@ -4,6 +4,7 @@
  * its children are k*r+1..k*r+k, up to N-1.  flat is the same with k = N-1.  For a chain (k = 1),
  * whose depth is N, closed forms replace the walks to the root.  A tree from a file is a set of
  * arrays built once (topology_file.c); preorder numbers turn "is it below?" into two comparisons.
+ * So is one in which ranks have been moved; its spec is that of the tree in which they were not.
  *
  * Invariants:
  *  1. A regular shape holds no memory that depends on N: a thousand brokers on one host pay
@@ -185,6 +186,35 @@ topology_t *topology_create(const char *spec, uint32_t size, errmsg_t *err)
         "chain and file:PATH",
         spec);
     return NULL;
+}
+
+topology_t *topology_create_moved(const topology_t *t, const idset_t *ranks, uint32_t parent)
+{
+    uint32_t *up = malloc(t->size * sizeof(*up));
+    topology_t *moved = NULL;
+
+    if (!up)
+        return NULL;
+    for (uint32_t r = 0; r < t->size; r++)
+        up[r] = topology_parent(t, r);
+    if (parent >= t->size || idset_empty(ranks) || idset_last(ranks) >= t->size ||
+        idset_test(ranks, 0)) {
+        errno = EINVAL;
+        goto done;
+    }
+    for (uint32_t r = idset_first(ranks); r != IDSET_NONE; r = idset_next(ranks, r))
+        up[r] = parent;
+    if (!(moved = create("", t->spec, t->size, NULL)))
+        goto done;
+    if (!(moved->tree = topology_tree_create(up, t->size))) {
+        topology_destroy(moved);
+        moved = NULL;
+        goto done;
+    }
+    moved->max_depth = moved->tree->max_depth;
+done:
+    free(up);
+    return moved;
 }
 
 const char *topology_spec(const topology_t *t)

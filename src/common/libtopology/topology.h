@@ -44,6 +44,10 @@ topology_t *topology_create(const char *spec, uint32_t size, errmsg_t *err);
  */
 topology_t *topology_create_text(const char *text, size_t len, const char *name, uint32_t size,
                                  errmsg_t *err);
+
+/* The tree `t`, except that these ranks, each with all below it, are children of `parent`.  NULL
+ * with ENOMEM, or with EINVAL: a rank does not exist, is the root, or `parent` is below it. */
+topology_t *topology_create_moved(const topology_t *t, const idset_t *ranks, uint32_t parent);
 void topology_destroy(topology_t *t); /* NULL-safe, keeps errno */
 
 /* The canonical spec: "kary:K", "flat", "chain", "binary" or "file:PATH"; owned by `t`. */

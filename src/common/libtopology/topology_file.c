@@ -244,6 +244,22 @@ static int build(struct parser *p)
     return BAD(p, "rank %u is not below rank 0: its parents form a cycle", r);
 }
 
+struct tree *topology_tree_create(const uint32_t *parent, uint32_t size)
+{
+    struct tree *tree = tree_alloc(size);
+
+    if (!tree)
+        return NULL;
+    memcpy(tree->parent, parent, size * sizeof(*parent));
+    tree->parent[0] = TOPOLOGY_NONE;
+    link_children(tree, size);
+    if (walk(tree, size) == size)
+        return tree;
+    topology_tree_destroy(tree);
+    errno = EINVAL;
+    return NULL;
+}
+
 struct tree *topology_tree_parse(const char *text, size_t len, const char *name, uint32_t size,
                                  errmsg_t *err)
 {

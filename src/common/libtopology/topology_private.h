@@ -18,6 +18,9 @@ struct tree {
 
 struct tree *topology_tree_parse(const char *text, size_t len, const char *name, uint32_t size,
                                  errmsg_t *err);
+/* From the parents of ranks 1 to size - 1, which are copied.  NULL with ENOMEM, or EINVAL if they
+ * are not a tree. */
+struct tree *topology_tree_create(const uint32_t *parent, uint32_t size);
 void topology_tree_destroy(struct tree *tree);
 
 #endif

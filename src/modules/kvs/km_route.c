@@ -1,8 +1,8 @@
 /* km_route.c - the route to the master of a namespace: hop by hop along the tree, from instance to
  * instance, so that fences are merged and objects are cached on the way wherever the master is.
  *
- *    overlay.topology {} -> {"topology","size","file"}, from the own broker, when it is first
- *    needed
+ *    overlay.topology {} -> {"topology","size","file","moved"}, from the own broker, when it is first
+ *    needed; ranks that move later are told by events
  *
  * Invariants:
  *  1. The next hop towards rank R is the neighbor on the way to R in the tree.  When that neighbor
@@ -47,7 +47,7 @@ static void routed(struct km_route *rt, int errnum, const char *error)
 static void shape_cb(flux_future_t *f, void *arg)
 {
     struct km_route *rt = arg;
-    struct overlay_shape s;
+    struct overlay_shape s = {0};
     errmsg_t err = {""};
     int errnum = 0;
 
@@ -55,7 +55,7 @@ static void shape_cb(flux_future_t *f, void *arg)
         errnum = errno;
     else {
         /* A file is that of the root, and need not be here. */
-        rt->topo = strncmp(s.topology, "file:", 5) == 0
+        rt->topo = s.moved || strncmp(s.topology, "file:", 5) == 0
                        ? topology_create_text(s.file, strlen(s.file), "the tree of the session",
                                               s.size, &err)
                        : topology_create(s.topology, s.size, &err);
@@ -96,6 +96,21 @@ void km_route_lost(void *arg, const idset_t *ranks, bool now)
     km_space_lost(k, ranks);
     km_directory_lost(k->dir, ranks);
     km_fence_lost(k, ranks, now);
+}
+
+void km_route_moved(void *arg, const idset_t *ranks, uint32_t parent)
+{
+    struct km *k = arg;
+    struct km_route *rt = k->route;
+    topology_t *tree = ranks && rt->topo ? topology_create_moved(rt->topo, ranks, parent) : NULL;
+
+    if (!rt->topo)
+        return;
+    if (ranks && !tree)
+        flux_log(k->h, LOG_ERR, "the store cannot note that ranks have moved: %s", strerror(errno));
+    /* NULL: it is asked for when it is next needed. */
+    topology_destroy(rt->topo);
+    rt->topo = tree;
 }
 
 void km_route_missed_cb(flux_t *h, const flux_msg_t *event, void *arg)

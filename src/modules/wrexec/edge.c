@@ -40,7 +40,7 @@ struct edges {
     const struct edge_callbacks *cbs;
     void *arg;
     const topology_t *topo;
-    struct edge *v;
+    struct edge **v; /* by rank */
     uint32_t n;
     flux_watcher_t *flusher;
     struct list_node dirty;
@@ -202,7 +202,7 @@ static void child_more_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, voi
 void edges_settle(edges_t *es)
 {
     for (uint32_t i = 0; i < es->n; i++) {
-        struct edge *e = &es->v[i];
+        struct edge *e = es->v[i];
 
         while (e->f && flux_future_ready(e->f))
             take(e, true);
@@ -442,6 +442,17 @@ bool edges_parent_gone(edges_t *es, const char *sender, uint32_t matchtag)
 
 /* --- life --- */
 
+static void edge_free(struct edge *e)
+{
+    flux_future_destroy(e->f);
+    courier_destroy(e->courier);
+    flux_watcher_destroy(e->again);
+    flux_watcher_destroy(e->more);
+    idset_destroy(e->below);
+    buf_destroy(e->out);
+    free(e);
+}
+
 edges_t *edges_create(flux_t *h, const struct edge_callbacks *cbs, void *arg)
 {
     edges_t *es = calloc(1, sizeof(*es));
@@ -475,14 +486,8 @@ void edges_destroy(edges_t *es)
                            "the wrexec module of rank %u was unloaded", flux_rank(es->h));
     flux_msg_destroy(es->up_req);
     forget_rest(es);
-    for (uint32_t i = 0; i < es->n; i++) {
-        flux_future_destroy(es->v[i].f);
-        courier_destroy(es->v[i].courier);
-        flux_watcher_destroy(es->v[i].again);
-        flux_watcher_destroy(es->v[i].more);
-        idset_destroy(es->v[i].below);
-        buf_destroy(es->v[i].out);
-    }
+    for (uint32_t i = 0; i < es->n; i++)
+        edge_free(es->v[i]);
     free(es->v);
     buf_destroy(es->up);
     flux_watcher_destroy(es->flusher);
@@ -491,28 +496,72 @@ void edges_destroy(edges_t *es)
     errno = errnum;
 }
 
+/* Number of edges to children of lower ranks. */
+static uint32_t place_of(const edges_t *es, uint32_t rank)
+{
+    uint32_t lo = 0, hi = es->n;
+
+    while (lo < hi) {
+        uint32_t mid = (lo + hi) / 2;
+
+        if (es->v[mid]->rank < rank)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo;
+}
+
+static struct edge *edge_to(const edges_t *es, uint32_t rank)
+{
+    uint32_t i = place_of(es, rank);
+
+    return i < es->n && es->v[i]->rank == rank ? es->v[i] : NULL;
+}
+
+static struct edge *edge_add(edges_t *es, uint32_t rank)
+{
+    uint32_t i = place_of(es, rank);
+    struct edge *e = calloc(1, sizeof(*e));
+    struct edge **v = realloc(es->v, (es->n + 1) * sizeof(struct edge *));
+
+    if (v)
+        es->v = v;
+    if (!e || !v || !(e->out = buf_create(0))) {
+        free(e);
+        errno = ENOMEM;
+        return NULL;
+    }
+    e->all = es;
+    e->rank = rank;
+    list_init(&e->parts);
+    list_init(&e->node);
+    window_init(&e->window, (struct window_limits){.bytes = BATCH});
+    memmove(es->v + i + 1, es->v + i, (es->n - i) * sizeof(struct edge *));
+    es->v[i] = e;
+    es->n++;
+    return e;
+}
+
 int edges_set_topology(edges_t *es, const topology_t *t)
 {
-    uint32_t rank = flux_rank(es->h), n = topology_nchildren(t, rank);
+    uint32_t own = flux_rank(es->h);
 
-    if (n && !(es->v = calloc(n, sizeof(*es->v))))
-        return -1;
-    for (; es->n < n; es->n++) {
-        struct edge *e = &es->v[es->n];
+    for (uint32_t i = 0; i < topology_nchildren(t, own); i++) {
+        uint32_t rank = topology_child_at(t, own, i);
 
-        e->all = es;
-        e->rank = topology_child_at(t, rank, es->n);
-        list_init(&e->parts);
-        list_init(&e->node);
-        e->below = topology_subtree(t, e->rank);
-        e->out = buf_create(0);
-        window_init(&e->window, (struct window_limits){.bytes = BATCH});
-        if (!e->below || !e->out) {
-            idset_destroy(e->below);
-            buf_destroy(e->out);
-            errno = ENOMEM;
+        if (!edge_to(es, rank) && !edge_add(es, rank))
             return -1;
-        }
+    }
+    for (uint32_t i = 0; i < es->n; i++) {
+        struct edge *e = es->v[i];
+        idset_t *below =
+            topology_parent(t, e->rank) == own ? topology_subtree(t, e->rank) : idset_create();
+
+        if (!below)
+            return -1;
+        idset_destroy(e->below);
+        e->below = below;
     }
     es->topo = t;
     return 0;
@@ -532,20 +581,11 @@ uint32_t edges_count(const edges_t *es)
 
 struct edge *edges_find(edges_t *es, uint32_t rank)
 {
-    uint32_t own = flux_rank(es->h), child, lo = 0, hi = es->n;
+    uint32_t own = flux_rank(es->h);
 
     if (!es->topo || !topology_is_ancestor(es->topo, own, rank) || rank == own)
         return NULL;
-    child = topology_next_hop(es->topo, own, rank);
-    while (hi - lo > 1) {
-        uint32_t mid = (lo + hi) / 2;
-
-        if (es->v[mid].rank <= child)
-            lo = mid;
-        else
-            hi = mid;
-    }
-    return lo < es->n && es->v[lo].rank == child ? &es->v[lo] : NULL;
+    return edge_to(es, topology_next_hop(es->topo, own, rank));
 }
 
 /* --- from one instance to the next --- */
@@ -564,8 +604,9 @@ void edges_save(const edges_t *es, flux_handover_t *o)
     flux_handover_put(o, es->pos);
     flux_handover_put(o, es->n);
     for (uint32_t i = 0; i < es->n; i++) {
-        const struct edge *e = &es->v[i];
+        const struct edge *e = es->v[i];
 
+        flux_handover_put(o, e->rank);
         flux_handover_put(o, e->state);
         if (e->state == EDGE_CLOSED)
             continue;
@@ -613,13 +654,17 @@ void edges_load(edges_t *es, flux_handover_t *o)
         memcpy(es->up_sender, sender, strlen(sender) + 1);
     es->rest = flux_handover_get_msg(o);
     es->pos = flux_handover_get(o, SIZE_MAX);
-    if (flux_handover_get(o, UINT32_MAX) != es->n)
-        flux_handover_fail(o, EPROTO);
-    for (uint32_t i = 0; i < es->n && flux_handover_ok(o); i++) {
-        struct edge *e = &es->v[i];
+    for (uint64_t n = flux_handover_get(o, UINT32_MAX); n > 0 && flux_handover_ok(o); n--) {
+        struct edge *e = edge_to(es, (uint32_t)flux_handover_get(o, UINT32_MAX));
+        enum edge_state state = (enum edge_state)flux_handover_get(o, EDGE_OPEN);
 
-        e->state = (enum edge_state)flux_handover_get(o, EDGE_OPEN);
-        if (e->state != EDGE_CLOSED)
-            edge_load(e, o);
+        if (state == EDGE_CLOSED)
+            continue;
+        if (!e) {
+            flux_handover_fail(o, EPROTO);
+            return;
+        }
+        e->state = state;
+        edge_load(e, o);
     }
 }

@@ -26,7 +26,7 @@ struct edge {
     edges_t *all;
     enum edge_state state;
     uint32_t rank;          /* of the child */
-    idset_t *below;         /* ranks of its subtree */
+    idset_t *below;         /* ranks of its subtree; none: it is not a child any more */
     struct list_node parts; /* jobs that have tasks there: for the user */
     flux_future_t *f;       /* wrexec.tree */
     size_t pos;             /* in the payload of its response: what is to be handled next */
@@ -51,7 +51,7 @@ struct edge_callbacks {
 edges_t *edges_create(flux_t *h, const struct edge_callbacks *cbs, void *arg);
 void edges_destroy(edges_t *es); /* NULL-safe, keeps errno */
 
-/* The tree is known now.  -1 with ENOMEM. */
+/* The tree is known now, or ranks have moved in it.  -1 with ENOMEM. */
 int edges_set_topology(edges_t *es, const topology_t *t);
 /* Jobs can be launched now: handle the request of the parent that has waited for that. */
 void edges_ready(edges_t *es);

@@ -339,7 +339,7 @@ static void part_lost(struct part *p, const struct wire_frame *f)
     nodes_lost(p->job, ranks, why);
 }
 
-/* Parts are sorted by their edges, which are elements of one array. */
+/* Parts are sorted by their edges, which stay where they are. */
 static int by_edge(const void *a, const void *b)
 {
     const struct part *x = a, *y = b;

@@ -369,25 +369,33 @@ int wrexec_tree_create(struct ctx *ctx, errmsg_t *err)
 static void topology_cb(flux_future_t *f, void *arg)
 {
     struct ctx *ctx = arg;
+    topology_t *before = ctx->topo;
     struct overlay_shape s = {0};
     errmsg_t err;
 
     if (flux_rpc_get_struct(f, &overlay_shape_schema, &s, &err) == 0) {
+        free(ctx->shape);
         ctx->shape_text = s.file[0] != '\0';
         if (!(ctx->shape = strdup(ctx->shape_text ? s.file : s.topology)))
             errmsg_set(&err, "out of memory");
         else if (wrexec_tree_create(ctx, &err) < 0) {
             free(ctx->shape);
             ctx->shape = NULL;
+            ctx->topo = before;
         }
     }
     flux_future_destroy(f);
-    if (ctx->topo && edges_set_topology(ctx->edges, ctx->topo) < 0) {
-        flux_log(ctx->h, LOG_ERR, "no memory for the shape of the tree: no job is run here");
-        return;
-    }
     if (!ctx->topo)
         flux_log(ctx->h, LOG_ERR, "the shape of the tree is not known: %s", err.text);
+    if (ctx->topo == before)
+        return;
+    if (edges_set_topology(ctx->edges, ctx->topo) < 0) {
+        flux_log(ctx->h, LOG_ERR, "no memory for the shape of the tree: no job is run here");
+        topology_destroy(ctx->topo);
+        ctx->topo = before;
+        return;
+    }
+    topology_destroy(before);
     go_on(ctx);
 }
 
@@ -415,6 +423,37 @@ static bool wrexec_stop(flux_t *h, void *arg)
     return !launchlink_end(ctx->exec, launcher_ended, ctx);
 }
 
+static int ask_tree(struct ctx *ctx)
+{
+    return ask(flux_rpc(ctx->h, "overlay.topology", NULL, ctx->rank, FLUX_MSGF_IDEMPOTENT),
+               topology_cb, ctx);
+}
+
+/* Ranks have moved: streams to their new parents are opened by the next launches. */
+static void moved_cb(void *arg, const idset_t *ranks, uint32_t parent)
+{
+    struct ctx *ctx = arg;
+    topology_t *tree = ctx->topo && ranks ? topology_create_moved(ctx->topo, ranks, parent) : NULL;
+    char *text = tree ? topology_format_file(tree) : NULL;
+
+    if (!ctx->topo) /* the answer with the tree will include this */
+        return;
+    if (ranks ? !text || edges_set_topology(ctx->edges, tree) < 0 : ask_tree(ctx) < 0) {
+        flux_log(ctx->h, LOG_ERR, "cannot note that ranks have moved in the tree: %s",
+                 strerror(errno));
+        topology_destroy(tree);
+        free(text);
+    } else if (ranks) {
+        topology_destroy(ctx->topo);
+        ctx->topo = tree;
+        free(ctx->shape);
+        ctx->shape = text;
+        ctx->shape_text = true;
+    }
+}
+
+static const struct session_ops session_ops = {.moved = moved_cb};
+
 static void wrexec_fini(flux_t *h, void *arg)
 {
     struct ctx *ctx = arg;
@@ -422,6 +461,7 @@ static void wrexec_fini(flux_t *h, void *arg)
     void *val;
 
     flux_handlers_remove(ctx->handlers);
+    session_destroy(ctx->session);
     launchlink_destroy(ctx->exec);
     ctx->exec = NULL;
     while (ctx->jobs && hmap_next(ctx->jobs, &pos, NULL, NULL, &val)) {
@@ -487,9 +527,8 @@ static int begin(struct ctx *ctx, errmsg_t *err)
         return -1;
     if (!(ctx->handlers = flux_handlers_add(ctx->h, handlers, ctx)))
         return -1;
-    if (!ctx->topo &&
-        ask(flux_rpc(ctx->h, "overlay.topology", NULL, ctx->rank, FLUX_MSGF_IDEMPOTENT),
-            topology_cb, ctx) < 0)
+    if (!(ctx->session = session_create(ctx->h, &session_ops, ctx)) ||
+        (!ctx->topo && ask_tree(ctx) < 0))
         return -1;
     if (!(ctx->settings = settings_ask(ctx, go_on)))
         return -1;

@@ -9,6 +9,7 @@
 #include "launchlink.h"
 #include "libflux/module.h"
 #include "libidset/idset.h"
+#include "libservice/session.h"
 #include "libtopology/topology.h"
 #include "libutil/hmap.h"
 #include "libutil/list.h"
@@ -30,7 +31,8 @@ struct ctx {
     uint32_t rank;
     uint32_t size;
     topology_t *topo; /* NULL until the broker has answered */
-    char *shape;      /* its description, and whether that is the text of a file */
+    session_t *session;
+    char *shape; /* its description, and whether that is the text of a file */
     bool shape_text;
     struct settings *settings;
     bool ready;            /* jobs may be launched: the tree and all settings are known */

@@ -37,7 +37,8 @@ struct core {
     unsigned lost[3][NODES];
     unsigned back[3][NODES];
     unsigned slow[3][NODES], heard[3][NODES];
-    bool stale; /* the session counts the predecessor on the ring as lost */
+    bool stale;      /* the session counts the predecessor on the ring as lost */
+    uint32_t adopts; /* rank that may become a child; 0: none */
     unsigned writable;
     unsigned skipped;
     bool ordered;
@@ -105,6 +106,11 @@ void core_peer_lost(core_t *c, enum core_plane plane, uint32_t rank, const char 
 void core_peer_back(core_t *c, enum core_plane plane, uint32_t rank)
 {
     c->back[plane][rank]++;
+}
+
+bool core_peer_adopt(core_t *c, uint32_t rank)
+{
+    return c->adopts == rank;
 }
 
 bool core_peer_stale(const core_t *c, enum core_plane plane, uint32_t rank)

@@ -14,12 +14,14 @@
  * Invariants:
  *  1. A connecting broker proves that it has the key that was registered for its rank (allow), and
  *     the broker to which it connects that it has the key of its own: keys are known to the brokers
- *     of the session only.  Without keys the user of the process is what counts.
+ *     of the session only.  Without keys the user of the process is what counts.  A broker that has
+ *     lost its parent proves that it is a descendant by the ticket that each broker makes up when
+ *     it begins, and hands down by welcomes.
  *  2. One connection carries a neighbor.  After its end another broker of the same rank, with the
  *     same key, may connect; the predecessor on the ring also while the end is not known here, but
  *     the session counts the rank as lost.  A broker connects again to its ring successor when the
- *     core asks for it; to its parent, never.  Where another link is used, too (link/mixed), a
- *     neighbor that it carries is refused here.
+ *     core asks for it; to another parent likewise.  Where another link is used, too (link/mixed),
+ *     a neighbor that it carries is refused here.
  *
  * Failure: see ulink_io.c and ulink_gate.c.
  */
@@ -30,12 +32,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <syslog.h>
 #include <unistd.h>
 
 #include "libutil/strutil.h"
+#include "src/broker/control_wire.h"
 #include "ulink_private.h"
 
 #define BACKLOG 4096
@@ -179,6 +183,7 @@ static void peer_free(void *val)
     flux_watcher_destroy(p->retry);
     outq_destroy(p->out);
     explicit_bzero(p->key, sizeof(p->key));
+    explicit_bzero(p->ticket, sizeof(p->ticket));
     free(p->uri);
     free(p);
 }
@@ -203,15 +208,14 @@ static struct ulink_peer *peer_create(ulink_t *l, enum core_plane plane, uint32_
     return p;
 }
 
-static int add_inbound(ulink_t *l, enum core_plane plane, uint32_t rank)
+struct ulink_peer *ulink_add_inbound(ulink_t *l, enum core_plane plane, uint32_t rank)
 {
     struct ulink_peer *p = peer_create(l, plane, rank);
 
-    if (!p || hmap_put_u64(l->inbound, (uint64_t)plane << 32 | rank, p) < 0) {
-        peer_free(p);
-        return -1;
-    }
-    return 0;
+    if (p && hmap_put_u64(l->inbound, (uint64_t)plane << 32 | rank, p) == 0)
+        return p;
+    peer_free(p);
+    return NULL;
 }
 
 static int expect_peers(ulink_t *l)
@@ -222,10 +226,24 @@ static int expect_peers(ulink_t *l)
     if (!(l->inbound = hmap_create_u64(peer_free)))
         return -1;
     for (uint32_t i = 0; i < n; i++)
-        if (add_inbound(l, CORE_TREE, topology_child_at(topo, l->rank, i)) < 0)
+        if (!ulink_add_inbound(l, CORE_TREE, topology_child_at(topo, l->rank, i)))
             return -1;
-    if (core_size(l->core) > 1)
-        return add_inbound(l, CORE_RING, topology_ring_prev(topo, l->rank));
+    if (core_size(l->core) > 1 &&
+        !ulink_add_inbound(l, CORE_RING, topology_ring_prev(topo, l->rank)))
+        return -1;
+    return 0;
+}
+
+/* -1 with errno. */
+static int make_ticket(ulink_t *l)
+{
+    uint8_t bytes[(ULINK_KEY_SIZE - 1) / 2];
+
+    if (getrandom(bytes, sizeof(bytes), 0) != (ssize_t)sizeof(bytes))
+        return -1;
+    for (size_t i = 0; i < sizeof(bytes); i++)
+        snprintf(l->ticket + 2 * i, 3, "%02x", bytes[i]);
+    explicit_bzero(bytes, sizeof(bytes));
     return 0;
 }
 
@@ -253,6 +271,7 @@ static void ulink_destroy(void *arg)
     free(l->uri);
     free(l->scratch);
     explicit_bzero(l->key, sizeof(l->key));
+    explicit_bzero(l->ticket, sizeof(l->ticket));
     free(l);
     errno = saved;
 }
@@ -278,7 +297,7 @@ static void *ulink_create(core_t *core, const struct link_config *cfg, errmsg_t 
     l->log = (struct linklog){.r = l->r, .log = cfg->log, .arg = cfg->log_arg};
     l->claim = cfg->claim;
     l->claim_arg = cfg->claim_arg;
-    if (!(l->scratch = malloc(ULINK_SCRATCH)) || expect_peers(l) < 0)
+    if (!(l->scratch = malloc(ULINK_SCRATCH)) || expect_peers(l) < 0 || make_ticket(l) < 0)
         goto nomem;
     return l;
 nomem:
@@ -352,6 +371,17 @@ static const char *ulink_tree_uri(void *arg)
 static const char *ulink_event_uri(void *arg)
 {
     return "";
+}
+
+static int ulink_card(void *arg, struct control_card *card)
+{
+    const ulink_t *l = arg;
+
+    card->tree = l->uri;
+    card->event = "";
+    card->key = l->key;
+    card->ticket = l->ticket;
+    return l->uri ? 0 : -1;
 }
 
 static int ulink_rebind(void *arg, errmsg_t *err)
@@ -458,6 +488,8 @@ static const struct core_link_ops ulink_ops = {
     .publish = ulink_publish,
     .drop = ulink_drop,
     .again = ulink_again,
+    .card = ulink_card,
+    .move = ulink_move,
     .bind = ulink_bind,
     .tree_uri = ulink_tree_uri,
     .event_uri = ulink_event_uri,

@@ -3,6 +3,7 @@
  *    a stranger                                                            becomes
  *    of another user, or one too many                                      refused, at once
  *    sends a hello of a neighbor that has no connection, with its key      its connection
+ *    sends a hello with the ticket of this broker, and the core takes it   a child's connection
  *    sends more than HELLO_BYTES before it is answered                     refused
  *    sends anything else, or nothing for HELLO_MAX seconds                 refused
  *
@@ -64,6 +65,18 @@ static void refuse(struct ulink_stranger *s, const char *why)
     stranger_free(s);
 }
 
+/* It has lost its parent, and a card of this broker.  NULL: it is not taken over. */
+static struct ulink_peer *adopt(ulink_t *l, uint32_t rank)
+{
+    struct ulink_peer *p = ulink_inbound(l, CORE_TREE, rank);
+
+    if ((p && p->state == ULINK_UP) || !core_peer_adopt(l->core, rank))
+        return NULL;
+    if (p || (p = ulink_add_inbound(l, CORE_TREE, rank)))
+        p->allowed = true;
+    return p;
+}
+
 static struct ulink_peer *identify(ulink_t *l, const flux_msg_t *msg, errmsg_t *err)
 {
     struct ulink_hello hello = {0};
@@ -74,6 +87,12 @@ static struct ulink_peer *identify(ulink_t *l, const flux_msg_t *msg, errmsg_t *
     if (!owner)
         return NULL;
     ring = strcmp(hello.plane, "ring") == 0;
+    if (hello.version == ULINK_VERSION && !ring && ulink_same_key(l->ticket, hello.key)) {
+        if (!(p = adopt(l, hello.rank)))
+            errmsg_set(err, "rank %u is not taken over here", hello.rank);
+        json_decref(owner);
+        return p;
+    }
     if (hello.version != ULINK_VERSION)
         errmsg_set(err, "its version of the protocol is %d, here it is %d", hello.version,
                    ULINK_VERSION);

@@ -7,7 +7,8 @@
  *    outbound    try to connect --> hello is written --> accepted: UP
  *                     ^-- pause <-- no one listens        refused: GONE
  *
- * A ring successor that is gone is tried again when the core says so (again()).
+ * A ring successor that is gone is tried again when the core says so (again()).  The core may also
+ * name another parent (move()): that is lost at once if nobody listens there.
  *
  * Drawing (hop): what a hop adds to a request and its response: two wake-ups, six system calls.
  *
@@ -53,6 +54,7 @@
 #include <unistd.h>
 
 #include "libutil/strutil.h"
+#include "src/broker/control_wire.h"
 #include "ulink_private.h"
 
 #define BYTES_MAX (16u * 1024 * 1024)
@@ -98,9 +100,14 @@ static void discard(struct ulink_peer *p)
     p->out = NULL;
 }
 
-/* An outbound connection that ended before it was accepted: another attempt follows. */
+/* An outbound connection that ended before it was accepted: another attempt follows, unless the
+ * core has others to try. */
 static void try_later(struct ulink_peer *p)
 {
+    if (p->ticket[0]) {
+        ulink_peer_fail(p, "it accepts no connection");
+        return;
+    }
     ulink_peer_close(p);
     if (p->pause < PAUSE_MIN)
         p->pause = PAUSE_MIN;
@@ -148,6 +155,30 @@ int ulink_again(void *arg, enum core_plane plane, uint32_t rank)
     if (plane != CORE_RING || !p || p->rank != rank || p->state != ULINK_GONE ||
         !list_empty(&p->unreported) || ulink_peer_revive(p) < 0)
         return -1;
+    ulink_connect_peer(p);
+    return 0;
+}
+
+int ulink_move(void *arg, const struct control_card *card, errmsg_t *err)
+{
+    ulink_t *l = arg;
+    struct ulink_peer *p = l->parent;
+    struct sockaddr_un sun;
+    socklen_t len;
+    char *uri;
+
+    if (ulink_address(card->tree, &sun, &len, err) < 0)
+        return -1;
+    if (!(uri = strdup(card->tree)) || ulink_peer_revive(p) < 0) {
+        free(uri);
+        return errmsg_fail(err, ENOMEM, "out of memory while connecting to rank %u", card->rank);
+    }
+    list_remove(&p->unreported);
+    free(p->uri);
+    p->uri = uri;
+    p->rank = card->rank;
+    snprintf(p->key, sizeof(p->key), "%s", card->key);
+    snprintf(p->ticket, sizeof(p->ticket), "%s", card->ticket);
     ulink_connect_peer(p);
     return 0;
 }
@@ -454,7 +485,7 @@ int ulink_peer_adopt(struct ulink_peer *p, int fd, framer_t *in)
 static int say_hello(struct ulink_peer *p)
 {
     struct ulink_hello hello = {ULINK_VERSION, p->l->rank, p->plane == CORE_RING ? "ring" : "tree",
-                                p->l->key};
+                                p->ticket[0] ? p->ticket : p->l->key};
     flux_msg_t *msg = ulink_word_create(ULINK_HELLO, &hello);
     outq_t *q = outq_create();
     int rc = -1;

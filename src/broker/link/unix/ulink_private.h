@@ -25,7 +25,8 @@ typedef struct ulink ulink_t;
  *              inbound: has not connected yet                   its hello was accepted
  * ULINK_UP     messages pass                                    lost or dropped
  * ULINK_GONE   nothing more is sent or accepted                 inbound: another broker of its rank
- *                                                               connects; ring successor: again()
+ *                                                               connects; ring successor: again();
+ *                                                               parent: move()
  */
 enum ulink_state { ULINK_NEW, ULINK_UP, ULINK_GONE };
 
@@ -48,6 +49,9 @@ struct ulink_peer {
     bool closing;             /* dropped: to be closed */
     bool allowed;             /* may connect */
     char key[ULINK_KEY_SIZE];
+    char ticket
+        [ULINK_KEY_SIZE];   /* parent: proves that it expects us, who are not its neighbor by the
+                                    shape; "": it does */
     char *uri;              /* outbound: connected to */
     struct list_node dirty; /* in ulink.dirty: something to write, or to close */
 
@@ -71,7 +75,8 @@ struct ulink {
     core_t *core;
     flux_reactor_t *r;
     uint32_t rank;
-    char key[ULINK_KEY_SIZE]; /* "": none are used */
+    char key[ULINK_KEY_SIZE];    /* "": none are used */
+    char ticket[ULINK_KEY_SIZE]; /* for descendants whose parents are lost */
     struct silence_limits live;
     size_t queue_max;
     struct linklog log;
@@ -97,6 +102,8 @@ struct ulink {
     uint8_t *scratch;
 };
 
+/* Expect a neighbor that connects.  NULL with ENOMEM. */
+struct ulink_peer *ulink_add_inbound(ulink_t *l, enum core_plane plane, uint32_t rank);
 struct ulink_peer *ulink_inbound(const ulink_t *l, enum core_plane plane, uint32_t rank);
 /* The address of a "unix://PATH" or "unix://@NAME", and its length.  -1 with an error message. */
 int ulink_address(const char *uri, struct sockaddr_un *sun, socklen_t *len, errmsg_t *err);
@@ -122,8 +129,9 @@ int ulink_peer_adopt(struct ulink_peer *p, int fd, framer_t *in);
 /* A peer that is gone becomes NEW.  An inbound one: the core is told that it is back; so from the
  * reactor only.  -1 with ENOMEM. */
 int ulink_peer_revive(struct ulink_peer *p);
-/* The operation of core_link_ops. */
+/* The operations of core_link_ops. */
 int ulink_again(void *arg, enum core_plane plane, uint32_t rank);
+int ulink_move(void *arg, const struct control_card *card, errmsg_t *err);
 /* The peer is lost: discard what waits for it, and tell the core from the reactor. */
 void ulink_peer_fail(struct ulink_peer *p, const char *why);
 void ulink_peer_close(struct ulink_peer *p); /* close the connection, if there is one */

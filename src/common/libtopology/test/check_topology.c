@@ -360,6 +360,52 @@ static void label(uint32_t rank, char *buf, size_t size, void *arg)
     snprintf(buf, size, "%s%u", (const char *)arg, rank);
 }
 
+/* Ranks that are moved take all below them along; moved back, they are where they were. */
+START_TEST(moved)
+{
+    static const char *const shapes[] = {"kary:2", "chain", "kary:3"};
+
+    for (size_t i = 0; i < 3; i++) {
+        topology_t *t = topology_create(shapes[i], 40, NULL);
+        idset_t *ranks = topology_children(t, 1);
+        topology_t *m, *back;
+
+        ck_assert_ptr_nonnull(m = topology_create_moved(t, ranks, 0));
+        ck_assert_str_eq(topology_spec(m), topology_spec(t));
+        ck_assert_uint_eq(topology_nchildren(m, 1), 0);
+        ck_assert_uint_eq(topology_subtree_count(m, 1), 1);
+        for (uint32_t r = idset_first(ranks); r != IDSET_NONE; r = idset_next(ranks, r)) {
+            ck_assert_uint_eq(topology_parent(m, r), 0);
+            ck_assert_uint_eq(topology_subtree_count(m, r), topology_subtree_count(t, r));
+            ck_assert_uint_eq(topology_next_hop(m, 0, r), r);
+            ck_assert_uint_eq(topology_next_hop(m, 1, r), 0);
+        }
+        ck_assert_ptr_nonnull(back = topology_create_moved(m, ranks, 1));
+        for (uint32_t r = 0; r < 40; r++) {
+            ck_assert_uint_eq(topology_parent(back, r), topology_parent(t, r));
+            ck_assert_uint_eq(topology_depth(back, r), topology_depth(t, r));
+        }
+        ck_assert_uint_eq(topology_max_depth(back), topology_max_depth(t));
+        /* Below itself, to nowhere, the root, none, and one that is not there. */
+        ck_assert_ptr_null(topology_create_moved(t, ranks, idset_first(ranks)));
+        ck_assert_int_eq(errno, EINVAL);
+        ck_assert_ptr_null(topology_create_moved(t, ranks, 40));
+        ck_assert_int_eq(idset_set(ranks, 0), 0);
+        ck_assert_ptr_null(topology_create_moved(t, ranks, 1));
+        idset_destroy(ranks);
+        ranks = idset_create();
+        ck_assert_ptr_null(topology_create_moved(t, ranks, 1));
+        ck_assert_int_eq(idset_set(ranks, 40), 0);
+        ck_assert_ptr_null(topology_create_moved(t, ranks, 1));
+        ck_assert_int_eq(errno, EINVAL);
+        idset_destroy(ranks);
+        topology_destroy(t);
+        topology_destroy(m);
+        topology_destroy(back);
+    }
+}
+END_TEST
+
 START_TEST(drawings)
 {
     topology_t *t = topology_create("kary:2", 6, NULL);
@@ -448,6 +494,7 @@ int main(void)
     tcase_add_test(tc, file_bad);
     tcase_add_test(tc, file_by_path);
     tcase_add_loop_test(tc, random_trees, 0, 4);
+    tcase_add_test(tc, moved);
     tcase_add_test(tc, drawings);
     tcase_add_test(tc, deep_drawing);
     tcase_add_test(tc, large_file);

@@ -9,6 +9,7 @@
 #include <sys/syscall.h>
 #include <sys/un.h>
 
+#include "broker/control_wire.h"
 #include "broker/link/unix/ulink_private.h"
 
 /* A connection to the socket of rank `i`. */
@@ -170,6 +171,76 @@ START_TEST(stale)
     close(first);
     close(fd);
     ck_assert(run_until(&node[0].core.lost[CORE_RING][2], 2, PATIENCE));
+}
+END_TEST
+
+/* A broker whose parent has ended connects to the one above it, with a ticket, if the core there takes
+ * it. */
+static void moved_to(bool curve)
+{
+    struct control_card card = {.rank = 0};
+    struct control_card gone = {.rank = 1, .event = ""};
+    struct control_card other;
+    char path[200];
+    errmsg_t err = {""};
+
+    start_all(3, "chain", false, curve);
+    ck_assert(run_until(&node[1].core.event_up[2], 1, PATIENCE));
+    ck_assert_int_eq(transport->ops->card(node[0].link, &card), 0);
+    ck_assert_uint_eq(strlen(card.ticket), ULINK_KEY_SIZE - 1);
+    snprintf(path, sizeof(path), "%s", transport->ops->tree_uri(node[1].link));
+    gone.tree = path;
+    gone.key = gone.ticket = card.ticket;
+    end_node(1);
+    ck_assert(run_until(&node[2].core.lost[CORE_TREE][1], 1, PATIENCE));
+    /* Nobody listens there. */
+    ck_assert_int_eq(transport->ops->move(node[2].link, &gone, &err), 0);
+    ck_assert(run_until(&node[2].core.lost[CORE_TREE][1], 2, PATIENCE));
+    /* The core does not take it. */
+    ck_assert_int_eq(transport->ops->move(node[2].link, &card, &err), 0);
+    ck_assert(run_until(&node[2].core.lost[CORE_TREE][0], 1, PATIENCE));
+    ck_assert_ptr_nonnull(strstr(node[0].log, "rank 2 is not taken over here"));
+    /* The ticket is that of another broker. */
+    node[0].core.adopts = 2;
+    other = card;
+    other.ticket = "0123456789012345678901234567890123456789";
+    ck_assert_int_eq(transport->ops->move(node[2].link, &other, &err), 0);
+    ck_assert(run_until(&node[2].core.lost[CORE_TREE][0], 2, PATIENCE));
+    ck_assert_uint_eq(node[0].core.event_up[2], 0);
+    /* The key is not that of the broker there. */
+    other = card;
+    other.key = "0123456789012345678901234567890123456789";
+    if (curve) {
+        ck_assert_int_eq(transport->ops->move(node[2].link, &other, &err), 0);
+        ck_assert(run_until(&node[2].core.lost[CORE_TREE][0], 3, PATIENCE));
+        ck_assert(run_until(&node[0].core.lost[CORE_TREE][2], 1, PATIENCE));
+        ck_assert_ptr_nonnull(strstr(node[2].log, "is not the socket of rank 0"));
+    }
+    /* All is right. */
+    ck_assert_int_eq(transport->ops->move(node[2].link, &card, &err), 0);
+    ck_assert_int_eq(send_from(2, CORE_TREE, 0, 1, 10, false), 0);
+    ck_assert(run_until(&node[0].core.got[CORE_TREE], 1, PATIENCE));
+    ck_assert_uint_eq(node[0].core.last_from, 2);
+    publish(0, "some.thing");
+    ck_assert_int_eq(send_from(0, CORE_TREE, 2, 1, 10, false), 0);
+    ck_assert(run_until(&node[2].core.got[CORE_TREE], 1, PATIENCE));
+    ck_assert_uint_eq(node[2].core.got[CORE_EVENT], 1);
+    end_node(2);
+    ck_assert(run_until(&node[0].core.lost[CORE_TREE][2], curve ? 2 : 1, PATIENCE));
+    /* An address that is none. */
+    other.tree = "tcp://127.0.0.1:1";
+    ck_assert_int_eq(transport->ops->move(node[0].link, &other, &err), -1);
+}
+
+START_TEST(moved)
+{
+    moved_to(true);
+}
+END_TEST
+
+START_TEST(moved_without_keys)
+{
+    moved_to(false);
 }
 END_TEST
 
@@ -568,6 +639,8 @@ int main(void)
     tcase_add_test(tc, refused);
     tcase_add_test(tc, stale);
     tcase_add_test(tc, named);
+    tcase_add_test(tc, moved);
+    tcase_add_test(tc, moved_without_keys);
     tcase_add_test(tc, false_parent);
     tcase_add_test(tc, later);
     tcase_add_test(tc, silent);

@@ -1,0 +1,563 @@
+/* core_heal.c - a subtree that has lost the broker above it, and lives.
+ *
+ * Purpose: a broker whose parent dies keeps its clients, its modules and its subtree, and connects
+ * to the next broker above that lives.  It knows how to reach these: the welcome has brought their
+ * cards (control_wire.c).
+ *
+ * Drawing (heal): rank 1 dies; rank 3, which was its child, goes on as a child of rank 0.
+ *
+ *     rank 3                      rank 1                       rank 0
+ *        |                           |                            |
+ *        |                         killed                         | pending: rank 3 and below
+ *        | holds requests upwards    |                            | to all: overlay.down (rank 1)
+ *        |                                                        |
+ *        | connects, with the ticket on the card of rank 0        |
+ *        |------------------------------------------------------->|
+ *        | overlay.hello, with its incarnation, and what is below |
+ *        |------------------------------------------------------->| rank 3 is a child
+ *        |                                        overlay.welcome | to all: overlay.moved (rank 3)
+ *        |<-------------------------------------------------------|
+ *        | what was held for the parent                           |
+ *        |------------------------------------------------------->|
+ *        | event.replay, if it has missed events                  |
+ *        |------------------------------------------------------->|
+ *
+ * Meanwhile the broker above keeps the ranks below the dead one as pending for heal_timeout
+ * seconds, and holds requests to them.  Those that have not connected to it by then, nor to a
+ * broker below it that tells, are lost.
+ *
+ * The tree: the shape says where a rank belongs.  Ranks that have moved are in the tree that this
+ * file keeps beside the shape (overlay_tree()).  Each broker changes its own when it takes over a
+ * child, when one below it says so, and when the event overlay.moved comes; the root, which
+ * publishes that, gives a rank its place in the shape again when the rank is lost or leaves.  A rank
+ * numbers its moves, so that what comes late changes nothing.
+ *
+ * Invariants:
+ *  1. A broker connects to its ancestors in the shape only, from below to above.  So the tree stays
+ *     one, and the next hop to a rank is the same as before everywhere but at its new parent and
+ *     below.
+ *  2. Nothing is sent upwards between the loss of the parent and the next welcome but hello;
+ *     requests are held, what there is to report waits.
+ *  3. A subtree is taken over only if its root is not counted as lost here, is of the incarnation
+ *     that this broker knows, if it does, and names ranks of its own subtree.
+ *  4. A rank is pending at the broker that has lost the connection on the way to it, and there it
+ *     is up.
+ *
+ * Failure: without memory, or an ancestor that lives and accepts, a broker ends with its subtree as
+ * one that has lost its parent for good; without memory for a new tree, ranks are reached by the
+ * shape, or not.
+ */
+#include "config.h"
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "control_wire.h"
+#include "core_private.h"
+#include "libflux/overlay_wire.h"
+#include "libutil/invariant.h"
+
+#define ABOVE_MAX 16 /* cards: the nearest ones and that of the root */
+#define TRY 2.       /* seconds for an ancestor to welcome this broker */
+#define PAUSE 0.1    /* seconds between two rounds through all ancestors */
+/* Numbers of moves: the incarnation, and in the low bits the moves of that. */
+#define MOVES_BITS 16
+#define MOVES_MAX ((1u << MOVES_BITS) - 1)
+
+bool heal_can(const core_t *c)
+{
+    return c->cfg.heal_timeout > 0. && c->link->move && c->link->card;
+}
+
+const topology_t *overlay_tree(const core_t *c)
+{
+    return c->tree ? c->tree : c->topo;
+}
+
+/* --- the tree --- */
+
+/* The rank, and all below it, are below this parent since its move of this number.  False: a later
+ * one is known, or this one. */
+static bool move(core_t *c, uint32_t rank, uint32_t parent, uint32_t number)
+{
+    uintptr_t known = (uintptr_t)hmap_get_u64(c->move_of, rank);
+    idset_t *ranks = number > known ? idset_create_range(rank, rank) : NULL;
+    topology_t *tree = ranks ? topology_create_moved(overlay_tree(c), ranks, parent) : NULL;
+    bool home = topology_parent(c->topo, rank) == parent;
+
+    idset_destroy(ranks);
+    if (number <= known)
+        return false;
+    if (!tree || hmap_put_u64(c->move_of, rank, (void *)(uintptr_t)number) < 0 ||
+        (home ? idset_clear(c->moved, rank) : idset_set(c->moved, rank)) < 0) {
+        core_log(c, LOG_ERR, "rank %u cannot note that rank %u is below rank %u: %s", c->cfg.rank,
+                 rank, parent, strerror(errno));
+        topology_destroy(tree);
+        return false;
+    }
+    topology_destroy(c->tree);
+    c->tree = tree;
+    if (idset_empty(c->moved)) {
+        topology_destroy(c->tree);
+        c->tree = NULL;
+    }
+    return true;
+}
+
+/* How the rank got to its place, as far as it is known here. */
+static struct control_moved move_of(const core_t *c, uint32_t rank)
+{
+    uint32_t number = (uint32_t)(uintptr_t)hmap_get_u64(c->move_of, rank);
+
+    return (struct control_moved){rank, topology_parent(overlay_tree(c), rank), number, NULL};
+}
+
+json_t *heal_moved(const core_t *c)
+{
+    json_t *list;
+
+    if (idset_empty(c->moved) || !(list = json_array()))
+        return NULL;
+    for (uint32_t r = idset_first(c->moved); r != IDSET_NONE; r = idset_next(c->moved, r)) {
+        struct control_moved m = move_of(c, r);
+
+        if (json_array_append_new(list, flux_schema_encode_json(&control_moved_schema, &m)) < 0) {
+            json_decref(list);
+            return NULL;
+        }
+    }
+    return list;
+}
+
+static void take_moved(core_t *c, json_t *list)
+{
+    json_t *o;
+    size_t i;
+
+    json_array_foreach(list, i, o)
+    {
+        struct control_moved m = {0};
+
+        if (flux_schema_decode_json(&control_moved_schema, o, &m, NULL) == 0)
+            move(c, m.rank, m.parent, m.move);
+        else
+            core_log(c, LOG_ERR, "rank %u cannot read which ranks have moved", c->cfg.rank);
+    }
+}
+
+/* Let the others know: the root publishes it, and every other broker tells its parent, if it has
+ * one (or else later). */
+static void tell_moved(core_t *c, const struct control_moved *m)
+{
+    struct overlay_moved body = {m->rank, m->parent, m->move, 0};
+    char *json = NULL;
+
+    if (core_is_root(c)) {
+        body.map = sessmap_moved(c->map);
+        if ((json = flux_schema_encode(&overlay_moved_schema, &body)))
+            event_publish_json(c, "overlay.moved", json);
+    } else if (c->parent->up) {
+        overlay_send(c, c->parent, &control_up[CONTROL_MOVED], m);
+    }
+    free(json);
+}
+
+static void settled(core_t *c, const idset_t *ranks); /* these are not pending any more */
+
+/* A rank of this subtree has got a parent elsewhere, and has taken what is below it along. */
+static void moved_away(core_t *c, const idset_t *sub)
+{
+    if (idset_subtract(c->up, sub) < 0 || idset_subtract(c->unreported, sub) < 0)
+        core_log(c, LOG_ERR, "rank %u is out of memory to note that ranks are elsewhere",
+                 c->cfg.rank);
+    settled(c, sub);
+    route_held(c, &c->limbo);
+}
+
+void heal_moved_event(core_t *c, const flux_msg_t *event)
+{
+    struct overlay_moved in = {0};
+    errmsg_t err = {""};
+    size_t len;
+    const char *json = flux_msg_payload(event, &len);
+    json_t *owner = flux_schema_decode(&overlay_moved_schema, json ? json : "", len, &in, &err);
+    uint32_t me = c->cfg.rank;
+    idset_t *sub = NULL;
+
+    if (!owner)
+        core_log(c, LOG_ERR, "rank %u cannot read the event overlay.moved: %s", me, err.text);
+    else if (in.rank != me && topology_is_ancestor(overlay_tree(c), me, in.rank) &&
+             !topology_is_ancestor(overlay_tree(c), me, in.parent))
+        sub = topology_subtree(overlay_tree(c), in.rank);
+    if (owner && move(c, in.rank, in.parent, in.move) && sub)
+        moved_away(c, sub);
+    idset_destroy(sub);
+    json_decref(owner);
+}
+
+void heal_put_back(core_t *c, const idset_t *lost)
+{
+    idset_t *ranks = c->tree ? idset_intersect(lost, c->moved) : NULL;
+
+    for (uint32_t r = ranks ? idset_first(ranks) : IDSET_NONE; r != IDSET_NONE;
+         r = idset_next(ranks, r)) {
+        struct control_moved m = move_of(c, r);
+
+        m.parent = topology_parent(c->topo, r);
+        m.move |= MOVES_MAX; /* the last one of this incarnation */
+        if (move(c, r, m.parent, m.move))
+            tell_moved(c, &m);
+    }
+    idset_destroy(ranks);
+}
+
+/* --- incarnations --- */
+
+void heal_up(core_t *c, const idset_t *ranks, uint32_t incarnation)
+{
+    if (!heal_can(c))
+        return;
+    for (uint32_t r = idset_first(ranks); r != IDSET_NONE; r = idset_next(ranks, r)) {
+        if (hmap_put_u64(c->incarnations, r, (void *)(uintptr_t)incarnation) < 0)
+            core_log(c, LOG_ERR, "rank %u is out of memory for the incarnation of rank %u",
+                     c->cfg.rank, r);
+    }
+}
+
+/* 0: not known, as this broker has come late, and no event has told since. */
+static uint32_t incarnation_of(const core_t *c, uint32_t rank)
+{
+    uintptr_t known = (uintptr_t)hmap_get_u64(c->incarnations, rank);
+
+    return known || c->joined_late ? (uint32_t)known : 1;
+}
+
+/* --- cards --- */
+
+void heal_welcomed(core_t *c, json_t *above, json_t *moved)
+{
+    struct control_card own = {.rank = c->cfg.rank};
+    json_t *cards;
+    size_t n;
+
+    if (!heal_can(c))
+        return;
+    take_moved(c, moved);
+    json_decref(c->above);
+    c->above = json_incref(above);
+    json_decref(c->cards);
+    c->cards = NULL;
+    if (c->link->card(c->link_arg, &own) < 0 || !(cards = json_array()))
+        return;
+    if (json_array_append_new(cards, flux_schema_encode_json(&control_card_schema, &own)) < 0 ||
+        (above && json_array_extend(cards, above) < 0)) {
+        core_log(c, LOG_ERR, "rank %u is out of memory for the cards of those above", c->cfg.rank);
+        json_decref(cards);
+        return;
+    }
+    while ((n = json_array_size(cards)) > ABOVE_MAX)
+        json_array_remove(cards, n - 2);
+    c->cards = cards;
+}
+
+/* --- the broker that has lost its parent --- */
+
+bool heal_begin(core_t *c)
+{
+    /* The first card is that of the parent. */
+    c->healing = c->state == CORE_RUN && !c->down_asked && heal_can(c) && c->above &&
+                 json_array_size(c->above) > 1;
+    if (!c->healing)
+        return false;
+    c->parent->up = false;
+    c->heal_at = 1;
+    event_moving(c);
+    flux_timer_start(c->heal_timer, 0., 0.);
+    flux_timer_start(c->orphan_timer,
+                     c->cfg.orphan_timeout > c->cfg.heal_timeout ? c->cfg.orphan_timeout
+                                                                 : c->cfg.heal_timeout,
+                     0.);
+    return true;
+}
+
+static void say_hello(core_t *c)
+{
+    struct control_hello h;
+    char *below;
+
+    idset_destroy(c->heal_below);
+    c->heal_below = idset_copy(c->up);
+    if (!c->heal_below || !(below = idset_format(c->heal_below, 0))) {
+        core_log(c, LOG_ERR, "rank %u is out of memory for its hello", c->cfg.rank);
+        return;
+    }
+    overlay_hello(c, &h);
+    h.below = below;
+    h.incarnation = incarnation_of(c, c->cfg.rank);
+    c->moves += c->moves < MOVES_MAX - 1;
+    h.move = h.incarnation << MOVES_BITS | c->moves;
+    overlay_send(c, c->parent, &control_up[CONTROL_HELLO], &h);
+    free(below);
+}
+
+/* Connect to the next ancestor; after the last one begin anew. */
+static void heal_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    core_t *c = arg;
+    struct control_card card;
+    errmsg_t err;
+
+    if (c->heal_at >= json_array_size(c->above))
+        c->heal_at = 1;
+    while (c->heal_at < json_array_size(c->above)) {
+        json_t *o = json_array_get(c->above, c->heal_at++);
+
+        if (flux_schema_decode_json(&control_card_schema, o, &card, &err) == 0 &&
+            c->link->move(c->link_arg, &card, &err) == 0) {
+            c->parent->rank = card.rank;
+            say_hello(c); /* where nobody listens, heal_next() follows */
+            flux_timer_start(c->heal_timer, TRY, 0.);
+            return;
+        }
+        core_log(c, LOG_ERR, "rank %u cannot connect to one above its parent: %s", c->cfg.rank,
+                 err.text);
+    }
+    flux_timer_start(c->heal_timer, PAUSE, 0.);
+}
+
+void heal_next(core_t *c, const char *why)
+{
+    core_log(c, LOG_INFO, "rank %u cannot join below rank %u: %s", c->cfg.rank, c->parent->rank,
+             why);
+    flux_timer_start(c->heal_timer, c->heal_at < json_array_size(c->above) ? 0. : PAUSE, 0.);
+}
+
+void heal_over(core_t *c, const struct control_welcome *n)
+{
+    idset_t *lost = idset_difference(c->heal_below, c->up);
+    uint32_t me = c->cfg.rank;
+
+    c->healing = false;
+    c->parent->up = true;
+    flux_watcher_stop(c->heal_timer);
+    flux_watcher_stop(c->orphan_timer);
+    core_log(c, LOG_NOTICE, "rank %u is below rank %u now", me, c->parent->rank);
+    heal_welcomed(c, n->above, NULL);
+    move(c, me, c->parent->rank, incarnation_of(c, me) << MOVES_BITS | c->moves);
+    /* What those below have told may have been lost with the earlier parent. */
+    for (uint32_t r = idset_first(c->moved); r != IDSET_NONE; r = idset_next(c->moved, r)) {
+        struct control_moved m = move_of(c, r);
+
+        if (r != me && topology_is_ancestor(overlay_tree(c), me, r))
+            tell_moved(c, &m);
+    }
+    event_moved(c, n->seq);
+    overlay_caught_up(c, lost);
+    idset_destroy(lost);
+}
+
+void heal_stop(core_t *c)
+{
+    flux_watcher_stop(c->heal_timer);
+    flux_watcher_stop(c->pending_timer);
+    if (c->healing) {
+        c->healing = false;
+        c->parent->lost = true;
+        event_cut(c, 0);
+        route_held(c, c->parent);
+    }
+    if (c->pending) {
+        idset_destroy(c->pending);
+        c->pending = NULL;
+        route_held(c, &c->limbo);
+    }
+}
+
+/* --- the broker above --- */
+
+bool core_peer_adopt(core_t *c, uint32_t rank)
+{
+    const struct peer *p = hmap_get_u64(c->child_by_rank, rank);
+
+    if (!heal_can(c) || c->state != CORE_RUN || rank == c->cfg.rank ||
+        !topology_is_ancestor(c->topo, c->cfg.rank, rank))
+        return false;
+    return p ? !p->up || p->lost || p->gone : overlay_child_add(c, rank) != NULL;
+}
+
+bool heal_child_lost(core_t *c, struct peer *p, const char *why)
+{
+    idset_t *dead =
+        c->state == CORE_RUN && heal_can(c) ? topology_subtree(overlay_tree(c), p->rank) : NULL;
+    idset_t *wait = dead ? idset_intersect(dead, c->up) : NULL;
+    bool heals = wait && idset_clear(wait, p->rank) == 0 && !idset_empty(wait) &&
+                 idset_subtract(dead, wait) == 0;
+
+    if (heals && !c->pending) {
+        c->pending = wait;
+        wait = NULL;
+    } else if (heals && idset_add(c->pending, wait) < 0)
+        heals = false;
+    INVARIANT(4, !c->pending || idset_subset(c->pending, c->up));
+    if (heals) {
+        flux_timer_start(c->pending_timer, c->cfg.heal_timeout, 0.);
+        return_await(c, p, dead);
+        overlay_ranks_lost(c, dead, RANK_LOST, c->cfg.rank, why);
+    }
+    idset_destroy(dead);
+    idset_destroy(wait);
+    return heals;
+}
+
+static void settled(core_t *c, const idset_t *ranks)
+{
+    if (!c->pending)
+        return;
+    if (idset_subtract(c->pending, ranks) < 0)
+        core_log(c, LOG_ERR, "rank %u is out of memory for the ranks that have moved", c->cfg.rank);
+    if (idset_empty(c->pending)) {
+        idset_destroy(c->pending);
+        c->pending = NULL;
+        flux_watcher_stop(c->pending_timer);
+    }
+}
+
+/* This rank has moved, and these ranks are up there: what is not has been lost on the way. */
+static void arrived(core_t *c, uint32_t rank, const idset_t *below)
+{
+    idset_t *sub = topology_subtree(overlay_tree(c), rank);
+    idset_t *fresh = idset_difference(below, c->up);
+
+    settled(c, below);
+    /* What it had reported to its parent may not have come here. */
+    if (fresh && !idset_empty(fresh))
+        overlay_add_ready(c, fresh);
+    if (sub && idset_keep(sub, c->up) == 0 && idset_subtract(sub, below) == 0 && !idset_empty(sub))
+        overlay_ranks_lost(c, sub, RANK_LOST, c->cfg.rank,
+                           "it was lost while the broker above it had no parent");
+    route_held(c, &c->limbo);
+    idset_destroy(sub);
+    idset_destroy(fresh);
+}
+
+void heal_moved_below(core_t *c, struct peer *p, const struct control_moved *m)
+{
+    idset_t *sub = topology_subtree(c->topo, p->rank);
+    idset_t *below = m->below ? idset_parse(m->below, NULL) : NULL;
+
+    if (sub && idset_test(sub, m->rank) && idset_test(sub, m->parent) &&
+        (!m->below || (below && idset_subset(below, sub)))) {
+        /* The root tells what is new; others tell the root, which may not have heard of it yet. */
+        if (move(c, m->rank, m->parent, m->move) || !core_is_root(c))
+            tell_moved(c, m);
+        if (below && move_of(c, m->rank).move == m->move)
+            arrived(c, m->rank, below);
+    } else {
+        core_log(c, LOG_ERR, "rank %u reported a moved rank that is not in its subtree", p->rank);
+    }
+    idset_destroy(sub);
+    idset_destroy(below);
+}
+
+void heal_not_pending(core_t *c, const idset_t *lost)
+{
+    if (c->pending && idset_intersects(c->pending, lost)) {
+        settled(c, lost);
+        route_held(c, &c->limbo);
+    }
+}
+
+static void pending_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    core_t *c = arg;
+    idset_t *late = c->pending;
+    char *text = idset_format(late, 0);
+
+    core_log(c, LOG_ERR, "ranks %s have lost the broker above them, and not connected within %g s",
+             text ? text : "?", c->cfg.heal_timeout);
+    free(text);
+    c->pending = NULL;
+    for (uint32_t i = 0; i < c->nchildren; i++) {
+        struct peer *p = c->children[i];
+        idset_t *sub = p->up ? NULL : topology_subtree(overlay_tree(c), p->rank);
+
+        if (sub && idset_keep(sub, late) == 0)
+            return_await(c, p, sub);
+        idset_destroy(sub);
+    }
+    overlay_ranks_lost(c, late, RANK_LOST, c->cfg.rank,
+                       "the broker above it was lost, and it has not connected in time");
+    idset_destroy(late);
+    route_held(c, &c->limbo);
+}
+
+bool heal_accepts(core_t *c, struct peer *p, const struct control_hello *h, errmsg_t *why)
+{
+    idset_t *below = idset_parse(h->below, NULL);
+    idset_t *sub = topology_subtree(c->topo, p->rank);
+    bool own = below && sub && idset_subset(below, sub) && idset_test(below, p->rank);
+    uint32_t known = incarnation_of(c, p->rank);
+
+    idset_destroy(below);
+    idset_destroy(sub);
+    if (!heal_can(c) || c->state != CORE_RUN)
+        errmsg_set(why, "rank %u takes over no subtree now", c->cfg.rank);
+    else if (!own)
+        errmsg_set(why, "it has named ranks that are not in its subtree");
+    else if (idset_test(c->lost, p->rank))
+        errmsg_set(why, "the session counts it as lost");
+    else if (known > 0 && h->incarnation != known)
+        errmsg_set(why, "it is incarnation %u of its rank, and the session knows incarnation %u",
+                   h->incarnation, known);
+    else
+        return true;
+    return false;
+}
+
+void heal_take_over(core_t *c, struct peer *p, const struct control_hello *h)
+{
+    const struct control_moved m = {p->rank, c->cfg.rank, h->move, h->below};
+    idset_t *below = idset_parse(h->below, NULL);
+
+    if (below) {
+        move(c, p->rank, c->cfg.rank, h->move);
+        core_log(c, LOG_NOTICE, "rank %u has lost its parent, and is below rank %u now", p->rank,
+                 c->cfg.rank);
+        tell_moved(c, &m);
+        arrived(c, p->rank, below);
+    } else {
+        core_log(c, LOG_ERR, "rank %u is out of memory for a subtree", c->cfg.rank);
+    }
+    idset_destroy(below);
+}
+
+/* --- life --- */
+
+int heal_init(core_t *c)
+{
+    overlay_peer_init(&c->limbo, c->cfg.rank, CORE_TREE);
+    c->limbo.absent = true; /* what is held is routed anew, not sent */
+    if (!(c->moved = idset_create()) || !(c->incarnations = hmap_create_u64(NULL)) ||
+        !(c->move_of = hmap_create_u64(NULL)) ||
+        !(c->heal_timer = flux_timer_create(c->r, heal_cb, c)) ||
+        !(c->pending_timer = flux_timer_create(c->r, pending_cb, c)))
+        return -1;
+    return 0;
+}
+
+void heal_destroy(core_t *c)
+{
+    if (c->limbo.held.next)
+        route_held_destroy(c, &c->limbo);
+    flux_watcher_destroy(c->heal_timer);
+    flux_watcher_destroy(c->pending_timer);
+    json_decref(c->above);
+    json_decref(c->cards);
+    idset_destroy(c->moved);
+    idset_destroy(c->pending);
+    idset_destroy(c->heal_below);
+    hmap_destroy(c->incarnations);
+    hmap_destroy(c->move_of);
+    topology_destroy(c->tree);
+}

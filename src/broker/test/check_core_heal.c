@@ -1,0 +1,517 @@
+/* check_core_heal.c - subtrees that lose the broker above them, and live. */
+#include "config.h"
+
+#include "cluster.h"
+#include "libidset/idset.h"
+#include "libutil/test/suite.h"
+
+#define TIMEOUT 5.
+
+static void healing(void)
+{
+    cl_heal_timeout = TIMEOUT;
+}
+
+static void expect_ranks(const idset_t *ids, const char *want)
+{
+    char *s = idset_format(ids, 0);
+
+    ck_assert_str_eq(s, want);
+    free(s);
+}
+
+static void expect_running(struct cluster *cl)
+{
+    for (uint32_t r = 0; r < cl->size; r++) {
+        if (!cl->nodes[r].dead)
+            ck_assert_msg(core_state(cl->nodes[r].core) == CORE_RUN, "rank %u: %s", r,
+                          core_state_name(core_state(cl->nodes[r].core)));
+    }
+}
+
+/* A request from each living rank to each is answered, one to a dead rank fails, and nothing is
+ * left of either. */
+static void expect_routes(struct cluster *cl)
+{
+    struct party *m[MAX_NODES] = {NULL};
+    struct party *c[MAX_NODES] = {NULL};
+
+    for (uint32_t r = 0; r < cl->size; r++) {
+        if (cl->nodes[r].dead)
+            continue;
+        m[r] = module(cl, r, "there");
+        c[r] = client(cl, r);
+    }
+    for (uint32_t from = 0; from < cl->size; from++) {
+        for (uint32_t to = 0; c[from] && to < cl->size; to++) {
+            size_t n = c[from]->n;
+
+            ask(c[from], "there.it", to);
+            cl_pump(cl);
+            if (m[to]) {
+                ck_assert_msg(m[to]->n == 1, "rank %u does not reach rank %u", from, to);
+                answer(m[to], 0, 0, 0, "1");
+                cl_pump(cl);
+                party_clear(m[to]);
+            }
+            ck_assert_msg(c[from]->n == n + 1, "rank %u to rank %u: %zu answers", from, to,
+                          c[from]->n - n);
+            ck_assert_int_eq(flux_msg_errnum(c[from]->kept[n]), m[to] ? 0 : EHOSTUNREACH);
+        }
+    }
+    ck_assert_uint_eq(cl_inflight(cl), 0);
+    for (uint32_t r = 0; r < cl->size; r++) {
+        if (!c[r])
+            continue;
+        core_endpoint_remove(m[r]->ep, ENOSYS, "over");
+        core_endpoint_remove(c[r]->ep, 0, "");
+        party_free(m[r]);
+        party_free(c[r]);
+    }
+    cl_pump(cl);
+}
+
+static uint32_t parent_of(struct cluster *cl, uint32_t at, uint32_t rank)
+{
+    struct party *c = client(cl, at);
+    json_t *o;
+    const char *text;
+    topology_t *t;
+    uint32_t parent;
+
+    ask(c, "overlay.topology", at);
+    ck_assert_uint_eq(c->n, 1);
+    o = json_loads(flux_msg_json(c->kept[0]), 0, NULL);
+    text = json_string_value(json_object_get(o, "file"));
+    ck_assert_ptr_nonnull(t = topology_create_text(text, strlen(text), "tree", cl->size, NULL));
+    parent = topology_parent(t, rank);
+    topology_destroy(t);
+    json_decref(o);
+    core_endpoint_remove(c->ep, 0, "");
+    party_free(c);
+    return parent;
+}
+
+static void publish(struct cluster *cl)
+{
+    struct party *c = client(cl, 0);
+    flux_msg_t *ev = flux_msg_create(FLUX_MSG_EVENT, "some.thing");
+    flux_msg_t *req = flux_msg_create(FLUX_MSG_REQUEST, "event.publish");
+    size_t len = flux_msg_encoded_size(ev);
+    void *buf = malloc(len + 1);
+
+    flux_msg_encode(ev, buf);
+    flux_msg_set_nodeid(req, 0);
+    flux_msg_set_matchtag(req, 1);
+    ck_assert_int_eq(flux_msg_take_raw(req, buf, len), 0);
+    core_endpoint_input(c->ep, req);
+    ck_assert_uint_eq(c->n, 1);
+    ck_assert_int_eq(flux_msg_errnum(c->kept[0]), 0);
+    core_endpoint_remove(c->ep, 0, "");
+    party_free(c);
+    flux_msg_destroy(ev);
+}
+
+static struct party *subscriber(struct cluster *cl, uint32_t rank)
+{
+    struct party *p = client(cl, rank);
+
+    ask_flags(p, "event.subscribe", FLUX_NODEID_ANY, 0, "{\"prefix\":\"some.\"}");
+    ck_assert_uint_eq(p->n, 1);
+    party_clear(p);
+    return p;
+}
+
+/* What was sent through the dead broker fails once; what is sent afterwards arrives. */
+START_TEST(one)
+{
+    struct cluster *cl = cl_up(7, "kary:2");
+    struct party *c3 = client(cl, 3), *c0 = client(cl, 0);
+    struct party *m0 = module(cl, 0, "top"), *m3 = module(cl, 3, "low");
+    size_t gone = 0;
+
+    ask(c3, "top.it", 0);
+    ask(c0, "low.it", 3);
+    cl_pump(cl);
+    ck_assert_uint_eq(m0->n, 1);
+    ck_assert_uint_eq(m3->n, 1);
+    cl_kill(cl, 1);
+    expect_answer(c3, 1, EHOSTUNREACH, "rank 1 was lost");
+    expect_answer(c0, 1, EHOSTUNREACH, "rank 1 was lost");
+    /* Rank 3 has no parent, and rank 0 has not heard of it yet. */
+    ask(c3, "top.that", 0);
+    ask(c0, "low.that", 3);
+    ck_assert_uint_eq(c3->n, 1);
+    ck_assert_uint_eq(c0->n, 1);
+    cl_sleep(cl, 0.1);
+    expect_running(cl);
+    expect_ranks(core_ranks_up(cl->nodes[0].core), "0,2-6");
+    expect_ranks(core_ranks_lost(cl->nodes[0].core), "1");
+    for (size_t i = 0; i < m0->n; i++)
+        gone += strcmp(flux_msg_topic(m0->kept[i]), "top.disconnect") == 0;
+    ck_assert_uint_eq(gone, 1); /* nobody waits for the answer to the first one */
+    ck_assert_str_eq(flux_msg_topic(m0->kept[m0->n - 1]), "top.that");
+    answer(m0, m0->n - 1, 0, 0, "1");
+    answer(m0, 0, 0, 0, "1");
+    ck_assert_str_eq(flux_msg_topic(m3->kept[m3->n - 1]), "low.that");
+    answer(m3, m3->n - 1, 0, 0, "1");
+    answer(m3, 0, 0, 0, "1");
+    cl_pump(cl);
+    expect_answer(c3, 2, 0, NULL);
+    expect_answer(c0, 2, 0, NULL);
+    ck_assert_uint_eq(cl_inflight(cl), 0);
+    for (uint32_t r = 0; r < 7; r++) {
+        if (r == 1)
+            continue;
+        ck_assert_uint_eq(parent_of(cl, r, 3), 0);
+        ck_assert_uint_eq(parent_of(cl, r, 4), 0);
+        ck_assert_uint_eq(parent_of(cl, r, 6), 2);
+    }
+    expect_routes(cl);
+    core_shutdown(cl->nodes[4].core, 3, "done");
+    cl_pump(cl);
+    for (uint32_t r = 0; r < 7; r++) {
+        if (r != 1)
+            ck_assert_int_eq(core_state(cl->nodes[r].core), CORE_EXIT);
+    }
+    cl_free(cl);
+    party_free(c3);
+    party_free(c0);
+    party_free(m0);
+    party_free(m3);
+}
+END_TEST
+
+/* Every event comes once, in order; what the buffer of the new parent has no more is reported. */
+START_TEST(events)
+{
+    for (unsigned missed = 0; missed <= 40; missed += 8) {
+        struct cluster *cl = cl_up(5, "chain");
+        struct party *s[2];
+        uint64_t last, seen[2] = {0, 0};
+
+        last = core_event_seq(cl->nodes[0].core);
+        s[0] = subscriber(cl, 2);
+        s[1] = subscriber(cl, 4);
+        publish(cl);
+        cl_pump(cl);
+        cl_kill(cl, 1);
+        for (unsigned i = 0; i < missed; i++)
+            publish(cl);
+        cl_sleep(cl, 0.1);
+        publish(cl);
+        cl_sleep(cl, 0.1);
+        ck_assert_uint_eq(core_event_seq(cl->nodes[4].core), core_event_seq(cl->nodes[0].core));
+        for (unsigned k = 0; k < 2; k++) {
+            struct core_stats st;
+            unsigned got = 0, lost = 0;
+
+            for (size_t i = 0; i < s[k]->n; i++) {
+                const flux_msg_t *msg = s[k]->kept[i];
+
+                ck_assert_uint_gt(flux_msg_seq(msg), seen[k]);
+                seen[k] = flux_msg_seq(msg);
+                ck_assert_uint_gt(seen[k], last);
+                got += strcmp(flux_msg_topic(msg), "some.thing") == 0;
+                lost += strcmp(flux_msg_topic(msg), "event.lost") == 0;
+            }
+            core_get_stats(cl->nodes[k ? 4 : 2].core, &st);
+            if (st.events_lost == 0)
+                ck_assert_uint_eq(got, missed + 2);
+            else
+                ck_assert_uint_eq(lost, 1);
+            ck_assert(st.events_lost == 0 || missed > 8);
+            ck_assert(st.events_lost > 0 || missed < 40);
+        }
+        cl_free(cl);
+        party_free(s[0]);
+        party_free(s[1]);
+    }
+}
+END_TEST
+
+/* The one above the parent is dead, too: the next one. */
+START_TEST(several)
+{
+    struct cluster *cl = cl_up(6, "chain");
+
+    cl_kill(cl, 3);
+    cl_kill(cl, 2);
+    cl_sleep(cl, 1.);
+    expect_running(cl);
+    ck_assert_int_eq(cl->nodes[4].moves, 2);
+    ck_assert_int_eq(cl->nodes[5].moves, 0);
+    ck_assert_uint_eq(parent_of(cl, 0, 4), 1);
+    /* Rank 2 was known at once, rank 3 was waited for. */
+    expect_ranks(core_ranks_lost(cl->nodes[0].core), "2");
+    cl_sleep(cl, TIMEOUT);
+    expect_ranks(core_ranks_lost(cl->nodes[0].core), "2-3");
+    expect_ranks(core_ranks_up(cl->nodes[0].core), "0-1,4-5");
+    expect_running(cl);
+    expect_routes(cl);
+    /* And once more: rank 4, where it is now. */
+    cl_kill(cl, 1);
+    cl_sleep(cl, 1.);
+    expect_running(cl);
+    ck_assert_uint_eq(parent_of(cl, 5, 4), 0);
+    cl_kill(cl, 4);
+    cl_sleep(cl, 1.);
+    expect_running(cl);
+    ck_assert_uint_eq(parent_of(cl, 0, 5), 0);
+    expect_ranks(core_ranks_lost(cl->nodes[0].core), "1-4");
+    expect_routes(cl);
+    cl_free(cl);
+}
+END_TEST
+
+/* Nobody above lives: the subtree ends, as without healing. */
+START_TEST(in_vain)
+{
+    struct cluster *cl = cl_up(4, "chain");
+    struct party *c = client(cl, 3);
+
+    cl_kill(cl, 1);
+    cl_kill(cl, 0);
+    ask(c, "top.it", 0);
+    cl_sleep(cl, 10.);
+    ck_assert_uint_eq(c->n, 0);
+    cl_sleep(cl, 25.);
+    expect_answer(c, 1, EHOSTUNREACH, NULL);
+    for (uint32_t r = 2; r < 4; r++) {
+        ck_assert_int_eq(core_state(cl->nodes[r].core), CORE_EXIT);
+        ck_assert_int_eq(core_exit_code(cl->nodes[r].core), 1);
+        ck_assert(core_parent_gone(cl->nodes[r].core));
+    }
+    cl_free(cl);
+    party_free(c);
+}
+END_TEST
+
+/* Those below a dead broker that do not come in time are lost. */
+START_TEST(late)
+{
+    struct cluster *cl = cl_up(7, "kary:2");
+    struct party *c = client(cl, 6);
+
+    cl->nodes[3].dead = true; /* nobody but rank 1 would notice */
+    cl_kill(cl, 1);
+    ask(c, "some.thing", 3);
+    cl_sleep(cl, 1.);
+    ck_assert_uint_eq(c->n, 0);
+    expect_ranks(core_ranks_lost(cl->nodes[0].core), "1");
+    cl_sleep(cl, TIMEOUT);
+    expect_ranks(core_ranks_lost(cl->nodes[0].core), "1,3");
+    expect_answer(c, 1, EHOSTUNREACH, "rank 3 cannot be reached");
+    ck_assert_ptr_nonnull(strstr(cl->nodes[0].log, "ranks 3 have lost the broker above them"));
+    expect_running(cl);
+    cl_free(cl);
+    party_free(c);
+}
+END_TEST
+
+/* The dead broker is started again: it is a leaf, and what was below it stays where it is. */
+START_TEST(again)
+{
+    struct cluster *cl = cl_up(7, "kary:2");
+
+    cl_kill(cl, 1);
+    cl_sleep(cl, 1.);
+    cl_restart(cl, 1);
+    cl_pump(cl);
+    core_local_ready(cl->nodes[1].core);
+    cl_sleep(cl, 1.);
+    expect_running(cl);
+    expect_ranks(core_ranks_up(cl->nodes[0].core), "0-6");
+    expect_ranks(core_ranks_lost(cl->nodes[0].core), "");
+    ck_assert_uint_eq(parent_of(cl, 1, 3), 0);
+    expect_routes(cl);
+    /* A leaf: its death concerns nobody else. */
+    cl_kill(cl, 1);
+    cl_sleep(cl, TIMEOUT + 1.);
+    expect_ranks(core_ranks_lost(cl->nodes[0].core), "1");
+    expect_running(cl);
+    cl_restart(cl, 1);
+    cl_pump(cl);
+    core_local_ready(cl->nodes[1].core);
+    /* One that has moved dies, and comes back below rank 1, where it belongs. */
+    cl_kill(cl, 3);
+    cl_sleep(cl, 1.);
+    expect_ranks(core_ranks_lost(cl->nodes[0].core), "3");
+    ck_assert_uint_eq(parent_of(cl, 6, 3), 1);
+    ck_assert_uint_eq(parent_of(cl, 6, 4), 0);
+    cl_restart(cl, 3);
+    cl_pump(cl);
+    core_local_ready(cl->nodes[3].core);
+    cl_sleep(cl, 1.);
+    expect_running(cl);
+    expect_ranks(core_ranks_up(cl->nodes[0].core), "0-6");
+    expect_routes(cl);
+    cl_free(cl);
+}
+END_TEST
+
+static void hello(struct cluster *cl, uint32_t to, uint32_t from, const char *below,
+                  unsigned incarnation)
+{
+    flux_msg_t *msg = flux_msg_create(FLUX_MSG_CONTROL, "overlay.hello");
+    char json[200];
+
+    snprintf(json, sizeof(json),
+             "{\"rank\":%u,\"size\":%u,\"topology\":\"chain\",\"version\":1,\"below\":\"%s\","
+             "\"incarnation\":%u}",
+             from, cl->size, below, incarnation);
+    ck_assert_int_eq(flux_msg_set_json(msg, json), 0);
+    flux_msg_set_term(msg, FLUX_TERM_FIRST);
+    core_link_input(cl->nodes[to].core, CORE_TREE, from, msg);
+}
+
+/* Who lies about what is below it, is not the incarnation that is known, or counts as lost, is
+ * refused. */
+START_TEST(refused)
+{
+    static const struct {
+        const char *below;
+        unsigned incarnation;
+        const char *why;
+    } bad[] = {
+        {"1-5", 1, "named ranks that are not in its subtree"},
+        {"4-5", 1, "named ranks that are not in its subtree"},
+        {"", 1, "named ranks that are not in its subtree"},
+        {"3-70", 1, "named ranks that are not in its subtree"},
+        {"3-x", 1, "named ranks that are not in its subtree"},
+        {"3-5", 2, "it is incarnation 2 of its rank"},
+    };
+
+    for (size_t i = 0; i <= sizeof(bad) / sizeof(bad[0]); i++) {
+        struct cluster *cl = cl_up(6, "chain");
+
+        /* Rank 3 cannot connect by itself. */
+        cl->nodes[3].dead = true;
+        cl_kill(cl, 2);
+        ck_assert(!core_peer_adopt(cl->nodes[1].core, 0));
+        ck_assert(!core_peer_adopt(cl->nodes[1].core, 1));
+        ck_assert(!core_peer_adopt(cl->nodes[3].core, 2));
+        ck_assert(core_peer_adopt(cl->nodes[1].core, 3));
+        if (i < sizeof(bad) / sizeof(bad[0])) {
+            hello(cl, 1, 3, bad[i].below, bad[i].incarnation);
+            ck_assert_msg(strstr(cl->nodes[1].log, bad[i].why) != NULL, "%s", cl->nodes[1].log);
+        } else {
+            cl_sleep(cl, TIMEOUT + 1.);
+            hello(cl, 1, 3, "3-5", 1);
+            ck_assert_ptr_nonnull(strstr(cl->nodes[1].log, "the session counts it as lost"));
+        }
+        cl_sleep(cl, TIMEOUT + 1.);
+        expect_ranks(core_ranks_lost(cl->nodes[0].core), "2-5");
+        ck_assert_uint_eq(parent_of(cl, 0, 3), 2);
+        cl_free(cl);
+    }
+}
+END_TEST
+
+/* A broker that is refused ends, with its subtree. */
+START_TEST(refused_below)
+{
+    struct cluster *cl = cl_up(4, "chain");
+    struct node *nd = &cl->nodes[2];
+    flux_msg_t *msg;
+
+    cl->nodes[0].full = true;
+    cl_kill(cl, 1);
+    msg = flux_msg_create(FLUX_MSG_CONTROL, "overlay.refused");
+    ck_assert_int_eq(flux_msg_set_json(msg, "{\"reason\":\"you are late\"}"), 0);
+    flux_msg_set_term(msg, FLUX_TERM_FIRST);
+    core_link_input(nd->core, CORE_TREE, 1, msg);
+    cl_pump(cl);
+    ck_assert_ptr_nonnull(strstr(nd->log, "you are late"));
+    for (uint32_t r = 2; r < 4; r++) {
+        ck_assert_int_eq(core_state(cl->nodes[r].core), CORE_EXIT);
+        ck_assert_int_eq(core_exit_code(cl->nodes[r].core), 1);
+    }
+    cl_free(cl);
+}
+END_TEST
+
+/* A broker that leaves takes its subtree with it, but not what has moved away. */
+START_TEST(leave)
+{
+    struct cluster *cl = cl_up(7, "kary:2");
+
+    cl_kill(cl, 1);
+    cl_sleep(cl, 1.);
+    cl_restart(cl, 1);
+    cl_pump(cl);
+    core_local_ready(cl->nodes[1].core);
+    cl_sleep(cl, 1.);
+    core_leave(cl->nodes[1].core, 0, "enough");
+    cl_sleep(cl, 1.);
+    ck_assert_int_eq(core_state(cl->nodes[1].core), CORE_EXIT);
+    expect_ranks(core_ranks_lost(cl->nodes[0].core), "1");
+    expect_ranks(core_ranks_up(cl->nodes[0].core), "0,2-6");
+    core_leave(cl->nodes[3].core, 0, "enough");
+    cl_sleep(cl, 1.);
+    expect_ranks(core_ranks_lost(cl->nodes[0].core), "1,3");
+    cl_free(cl);
+}
+END_TEST
+
+static uint64_t next(uint64_t *seed)
+{
+    *seed ^= *seed << 13;
+    *seed ^= *seed >> 7;
+    *seed ^= *seed << 17;
+    return *seed;
+}
+
+/* Kills, also in the middle of a heal, and restarts, by chance: in the end all that live are one
+ * session. */
+START_TEST(chance)
+{
+    static const char *const shapes[] = {"chain", "kary:2", "kary:3"};
+    uint64_t seed = 0x9e3779b97f4a7c15u * ((uint64_t)_i + 1);
+    struct cluster *cl = cl_up(MAX_NODES, shapes[_i % 3]);
+
+    for (unsigned step = 0; step < 12; step++) {
+        uint32_t r = 1 + next(&seed) % (MAX_NODES - 1);
+        struct node *nd = &cl->nodes[r];
+        uint32_t up = topology_parent(core_topology(cl->nodes[0].core), r);
+
+        if (!nd->dead) {
+            cl_kill(cl, r);
+            for (uint64_t n = next(&seed) % 20; n > 0; n--)
+                cl_step(cl);
+            if (next(&seed) % 2)
+                cl_sleep(cl, (double)(next(&seed) % 700) / 100.);
+        } else if (!cl->nodes[up].dead && core_state(cl->nodes[up].core) == CORE_RUN) {
+            cl_sleep(cl, 1.);
+            cl_restart(cl, r);
+            cl_pump(cl);
+            core_local_ready(cl->nodes[r].core);
+            cl_sleep(cl, 1.);
+        }
+        publish(cl);
+    }
+    cl_sleep(cl, 2. * TIMEOUT + 1.);
+    expect_running(cl);
+    for (uint32_t r = 0; r < cl->size; r++) {
+        ck_assert_int_eq(idset_test(core_ranks_up(cl->nodes[0].core), r), !cl->nodes[r].dead);
+        if (!cl->nodes[r].dead)
+            ck_assert_uint_eq(core_event_seq(cl->nodes[r].core), core_event_seq(cl->nodes[0].core));
+    }
+    expect_routes(cl);
+    cl_free(cl);
+}
+END_TEST
+
+int main(void)
+{
+    const TTest *const tests[] = {one,   events,  several,       in_vain, late,
+                                  again, refused, refused_below, leave};
+    TCase *tc = tcase_create("core_heal");
+
+    tcase_set_timeout(tc, 60);
+    tcase_add_checked_fixture(tc, healing, NULL);
+    for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++)
+        tcase_add_test(tc, tests[i]);
+    tcase_add_loop_test(tc, chance, 0, 60);
+    return run_case("core_heal", tc);
+}
