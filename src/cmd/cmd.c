@@ -528,3 +528,25 @@ idset_t *cmd_parse_ranks(struct cmd *c, flux_t *h, const char *s)
     idset_destroy(ids);
     return NULL;
 }
+
+/* What was printed and could not be written makes a success a failure. */
+static int finish_output(struct cmd *c, int rc)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return rc;
+    if (errno != EPIPE) /* whoever reads has read enough */
+        cmd_error(c, "cannot write to standard output: %s", strerror(errno));
+    return rc ? rc : CMD_FAIL;
+}
+
+int cmd_run(const char *name, cmd_f fn, int argc, char **argv)
+{
+    struct cmd_private priv = {0};
+    struct cmd c = {.name = name, .priv = &priv};
+    int rc = finish_output(&c, fn(&c, argc, argv));
+
+    cmd_progress_end(&c);
+    flux_close(priv.h);
+    flux_reactor_destroy(priv.reactor);
+    return rc;
+}

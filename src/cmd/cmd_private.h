@@ -14,6 +14,10 @@ struct cmd_private {
     double progress_since; /* monotonic seconds, 0: nothing is under way */
 };
 
+typedef int (*cmd_f)(struct cmd *c, int argc, char **argv);
+
+/* Run the command `name`, and free what it has opened; the exit code of the program. */
+int cmd_run(const char *name, cmd_f fn, int argc, char **argv);
 /* The list of commands, as `flux help` prints it. */
 void cmd_print_list(void);
 /* Is there such a command, built in or as a program?  What it does, "" when that is unknown, or

@@ -144,28 +144,6 @@ static int run_external(const char *name, char **argv)
     return not_found(name);
 }
 
-/* What was printed and could not be written makes a success a failure. */
-static int finish_output(struct cmd *c, int rc)
-{
-    if (fflush(stdout) == 0 && !ferror(stdout))
-        return rc;
-    if (errno != EPIPE) /* whoever reads has read enough */
-        cmd_error(c, "cannot write to standard output: %s", strerror(errno));
-    return rc ? rc : CMD_FAIL;
-}
-
-static int run_builtin(const struct command *cmd, int argc, char **argv)
-{
-    struct cmd_private priv = {0};
-    struct cmd c = {.name = cmd->name, .priv = &priv};
-    int rc = finish_output(&c, cmd->fn(&c, argc, argv));
-
-    cmd_progress_end(&c);
-    flux_close(priv.h);
-    flux_reactor_destroy(priv.reactor);
-    return rc;
-}
-
 int main(int argc, char **argv)
 {
     const char *name = argc > 1 ? argv[1] : NULL;
@@ -186,6 +164,6 @@ int main(int argc, char **argv)
     }
     cmd = find_command(name);
     if (cmd && cmd->fn)
-        return run_builtin(cmd, argc - 1, argv + 1);
+        return cmd_run(cmd->name, cmd->fn, argc - 1, argv + 1);
     return run_external(name, argv + 1);
 }

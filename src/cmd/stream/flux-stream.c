@@ -1,4 +1,6 @@
-/* cmd_stream.c - flux stream: the streams of the session, and what is in them.
+/* flux-stream.c - flux stream: the streams of the session, and what is in them.
+ *
+ * This is a separate program because streams need libsodium, which `flux` is not linked with.
  *
  * ls, stat, format and rm ask the module `stream`; cat is a reader like any other.  transfer.c has
  * record, replay and tee, filter.c transform.
@@ -12,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../cmd_all.h"
+#include "../cmd_private.h"
 #include "libstream/stream.h"
 #include "libstream/stream_wire.h"
 #include "libutil/strutil.h"
@@ -789,10 +791,15 @@ static const struct cmd_sub subs[] = {
     CMD_SUB_END,
 };
 
-int cmd_stream(struct cmd *c, int argc, char **argv)
+static int stream(struct cmd *c, int argc, char **argv)
 {
     return cmd_subcommand(c,
                           "Streams carry steps of data from programs to other programs while both "
                           "run.",
                           subs, argc, argv);
+}
+
+int main(int argc, char **argv)
+{
+    return cmd_run("stream", stream, argc, argv);
 }
