@@ -55,30 +55,41 @@ static void shape_cb(flux_future_t *f, void *arg)
         errnum = errno;
     else {
         /* A file is that of the root, and need not be here. */
-        rt->topo = s.moved || strncmp(s.topology, "file:", 5) == 0
-                       ? topology_create_text(s.file, strlen(s.file), "the tree of the session",
-                                              s.size, &err)
-                       : topology_create(s.topology, s.size, &err);
-        errnum = rt->topo ? 0 : errno;
+        topology_t *tree = s.moved || strncmp(s.topology, "file:", 5) == 0
+                               ? topology_create_text(s.file, strlen(s.file),
+                                                      "the tree of the session", s.size, &err)
+                               : topology_create(s.topology, s.size, &err);
+
+        errnum = tree ? 0 : errno;
+        if (tree) {
+            topology_destroy(rt->topo);
+            rt->topo = tree;
+        }
     }
+    if (errnum && rt->topo)
+        flux_log(rt->k->h, LOG_ERR, "the store does not know which ranks have moved: %s", err.text);
     rt->f = NULL;
     flux_future_destroy(f);
     routed(rt, errnum, err.text);
 }
 
-void km_route_wait(struct km_route *rt, struct km_ns *ns)
+static void ask(struct km_route *rt)
 {
     flux_t *h = rt->k->h;
 
-    list_append(&rt->waiting, &ns->route_node);
-    if (rt->f)
-        return;
     rt->f = flux_rpc(h, "overlay.topology", NULL, flux_rank(h), FLUX_MSGF_IDEMPOTENT);
     if (!rt->f || flux_future_then(rt->f, -1., shape_cb, rt) < 0) {
         flux_future_destroy(rt->f);
         rt->f = NULL;
         routed(rt, ENOMEM, "the store is out of memory");
     }
+}
+
+void km_route_wait(struct km_route *rt, struct km_ns *ns)
+{
+    list_append(&rt->waiting, &ns->route_node);
+    if (!rt->f)
+        ask(rt);
 }
 
 uint32_t km_route_hop(const struct km_route *rt, uint32_t rank)
@@ -106,11 +117,17 @@ void km_route_moved(void *arg, const idset_t *ranks, uint32_t parent)
 
     if (!rt->topo)
         return;
-    if (ranks && !tree)
+    if (tree) {
+        topology_destroy(rt->topo);
+        rt->topo = tree;
+        return;
+    }
+    if (ranks)
         flux_log(k->h, LOG_ERR, "the store cannot note that ranks have moved: %s", strerror(errno));
-    /* NULL: it is asked for when it is next needed. */
-    topology_destroy(rt->topo);
-    rt->topo = tree;
+    /* The tree of before serves until the answer comes: a hop that is passed over would leave requests
+     * of one fence at two instances. */
+    flux_future_destroy(rt->f);
+    ask(rt);
 }
 
 void km_route_missed_cb(flux_t *h, const flux_msg_t *event, void *arg)
