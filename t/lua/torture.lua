@@ -8,7 +8,8 @@ local random = math.random
 
 local methods = {}
 local registry = debug.getregistry()
-for _, class in ipairs{"handle", "reactor", "watcher", "future", "handler", "kvs", "txn", "writer"} do
+for _, class in ipairs{"handle", "reactor", "watcher", "future", "handler", "kvs", "txn", "writer",
+  "stream_writer", "stream_reader"} do
   local names = {}
   for name in pairs(registry["flux." .. class].__index) do names[#names + 1] = name end
   table.sort(names)
@@ -68,9 +69,9 @@ function value(depth)
 end
 
 -- What could wait for long is given a short time; everything else is random.
-local waits = {wait = 1, get = 1, recv_event = 1, results = 1}
+local waits = {wait = 1, get = 1, recv_event = 1, results = 1, begin_step = 1, end_step = 1, drain = 1, steps = 1}
 local function class_of(v)
-  return type(v) == "userdata" and getmetatable(v) and tostring(getmetatable(v)):match("^flux%.(%w+)")
+  return type(v) == "userdata" and getmetatable(v) and tostring(getmetatable(v)):match("^flux%.([%w_]+)")
 end
 
 -- A loop may run for ever, and an RPC to a service that does not answer may wait for ever: a timer
@@ -91,6 +92,8 @@ local function call(object, class, name)
     name = name == "log_source" and name or name .. "_async"
   elseif class == "handle" and name == "rpc" then
     args = {n = 3, "broker.ping", args[1], {timeout = 0.01}}
+  elseif name == "stream_writer" or name == "stream_reader" then
+    args = {n = 2, "torture", {timeout = 0.01}}
   elseif class == "handle" and (name == "setattr" or name == "namespace_create" or
       name == "namespace_remove") then
     return
