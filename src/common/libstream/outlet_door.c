@@ -83,10 +83,7 @@ static void refuse(outlet_t *o, struct outlet_conn *c, int errnum)
         o->nknocking_far--;
     else
         o->nknocking--;
-    pthread_mutex_lock(&o->lock);
-    outlet_group_leave(o, c);
-    o->stats.refused++;
-    pthread_mutex_unlock(&o->lock);
+    count_refused(o);
     outlet_conn_free(c);
 }
 
@@ -130,11 +127,19 @@ static int page_create(struct outlet_conn *c)
     return -1;
 }
 
+int outlet_enter(outlet_t *o, struct outlet_conn *c)
+{
+    if (c->want.bytes > o->size / QUEUE_PART)
+        c->want.bytes = o->size / QUEUE_PART;
+    return c->want.group[0] != '\0' ? outlet_group_enter(o, c) : 0;
+}
+
 static void admit(outlet_t *o, struct outlet_conn *c)
 {
     struct knock_welcome w = {.size = o->size};
     unsigned char buf[KNOCK_WELCOME_LEN];
     int page = page_create(c);
+    int errnum;
 
     if (page < 0) {
         refuse(o, c, errno);
@@ -142,6 +147,12 @@ static void admit(outlet_t *o, struct outlet_conn *c)
     }
     knock_welcome_encode(&w, buf);
     pthread_mutex_lock(&o->lock);
+    if ((errnum = outlet_enter(o, c)) != 0) {
+        pthread_mutex_unlock(&o->lock);
+        close(page);
+        refuse(o, c, errnum);
+        return;
+    }
     list_remove(&c->node);
     o->nknocking--;
     /* First, so that a reader that is welcomed finds all steps that were kept. */
@@ -177,25 +188,10 @@ static bool released(outlet_t *o, struct outlet_conn *c, ssize_t n)
     return true;
 }
 
-int outlet_enter(outlet_t *o, struct outlet_conn *c)
-{
-    int errnum;
-
-    if (c->want.bytes > o->size / QUEUE_PART)
-        c->want.bytes = o->size / QUEUE_PART;
-    if (c->want.group[0] == '\0')
-        return 0;
-    pthread_mutex_lock(&o->lock);
-    errnum = outlet_group_enter(o, c);
-    pthread_mutex_unlock(&o->lock);
-    return errnum;
-}
-
 static void conn_ready(outlet_t *o, struct outlet_conn *c)
 {
     unsigned char buf[KNOCK_MAX + 1];
     struct knock k;
-    int errnum;
     ssize_t n;
 
     if (c->far) {
@@ -220,10 +216,7 @@ static void conn_ready(outlet_t *o, struct outlet_conn *c)
         refuse(o, c, EBUSY);
     else {
         c->want = k.want;
-        if ((errnum = outlet_enter(o, c)) != 0)
-            refuse(o, c, errnum);
-        else
-            admit(o, c);
+        admit(o, c);
     }
 }
 

@@ -527,19 +527,17 @@ static int admit(outlet_t *o, struct outlet_conn *c)
     else if (lane_open(c) < 0)
         errnum = ENOMEM;
     c->want = h.want;
-    if (errnum == 0)
-        errnum = outlet_enter(o, c);
     f->member = c->want.group[0] != '\0';
     far_addr_setup(far_link_fd(f->link), o->far.silence, false);
-    if (errnum == 0) {
-        pthread_mutex_lock(&o->lock);
+    pthread_mutex_lock(&o->lock);
+    if (errnum == 0 && (errnum = outlet_enter(o, c)) == 0) {
         list_remove(&c->node);
         list_append(&o->fars, &c->far_node);
         o->nknocking_far--;
         /* First, so that a reader that is welcomed finds all steps that were kept. */
         outlet_joined(o, c);
-        pthread_mutex_unlock(&o->lock);
     }
+    pthread_mutex_unlock(&o->lock);
     rc = welcome(f, secret, errnum, errnum == 0 && (h.secure || o->far.secure));
     f->got = 0;
     return errnum == 0 ? rc : -1;

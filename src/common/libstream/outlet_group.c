@@ -23,7 +23,8 @@
  *  4. A bucket has an owner if and only if that member has steps of it that are not `again`.
  *
  * Failure: without memory for its share, a group loses a step, which counts as dropped.  A group
- * without members gets no new steps; those that it has wait for the next member.
+ * without members gets no new steps; those that it has wait for the next member.  Nobody becomes a
+ * member of a writer that has ended (ECONNRESET).
  */
 #include "config.h"
 #include <errno.h>
@@ -432,6 +433,8 @@ int outlet_group_enter(outlet_t *o, struct outlet_conn *c)
     struct outlet_group *g;
     unsigned n = 0;
 
+    if (o->ended)
+        return ECONNRESET;
     LIST_FOREACH(it, &o->groups)
     {
         g = list_entry(it, struct outlet_group, node);
@@ -479,14 +482,12 @@ void outlet_group_leave(outlet_t *o, struct outlet_conn *c)
 
     if (!g)
         return;
-    if (c->lane) {
-        reap(o, g, c);
-        list_remove(&c->member);
-        list_remove(&c->idle);
-        hand_on(o, g, c, false);
-        while (lane_tx_forget(c->lane))
-            ;
-    }
+    reap(o, g, c);
+    list_remove(&c->member);
+    list_remove(&c->idle);
+    hand_on(o, g, c, false);
+    while (lane_tx_forget(c->lane))
+        ;
     c->group = NULL;
     g->users--;
     if (g->users == 0 && list_empty(&g->waiting))

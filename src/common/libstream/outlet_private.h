@@ -99,6 +99,9 @@ struct outlet {
 
 /* With the lock: */
 void outlet_unref(outlet_t *o, struct outlet_step *s);
+/* A reader whose wishes are known: bound its queue, and let it into the group that it wants.  0,
+ * and outlet_joined() follows before the lock is released; or an errno: it is not admitted. */
+int outlet_enter(outlet_t *o, struct outlet_conn *c);
 /* A reader is about to be welcomed: steps are wanted from now on; offer what is kept. */
 void outlet_joined(outlet_t *o, struct outlet_conn *c);
 /* A reader is gone: free it, or mark it if the writer waits for it. */
@@ -108,11 +111,11 @@ void outlet_bell(outlet_t *o, struct outlet_conn *c);
 
 /* Groups: outlet_group.c. */
 struct outlet_group;
-/* A reader that wants to be in a group, before it is told that it has joined: 0, or an errno. */
+/* A reader that wants to be in a group, and joins before the lock is released: 0, or an errno. */
 int outlet_group_enter(outlet_t *o, struct outlet_conn *c);
 /* It has joined. */
 void outlet_group_joined(outlet_t *o, struct outlet_conn *c);
-/* It has not joined after all, or is gone: others get what it has.  No effect without a group. */
+/* It is gone: others get what it has.  No effect without a group. */
 void outlet_group_leave(outlet_t *o, struct outlet_conn *c);
 /* It may have released steps. */
 void outlet_group_reap(outlet_t *o, struct outlet_conn *c);
@@ -133,9 +136,6 @@ int outlet_door_open(outlet_t *o, errmsg_t *err);
 /* Admit nobody any more; readers stay.  NULL-safe for each part that was not opened. */
 void outlet_door_close(outlet_t *o);
 void outlet_conn_free(struct outlet_conn *c);
-/* A reader whose wishes are known: bound its queue, and let it into the group that it wants.  0, or
- * an errno: it is not admitted. */
-int outlet_enter(outlet_t *o, struct outlet_conn *c);
 
 /* --- readers on other hosts: outlet_far.c, for the door's thread --- */
 

@@ -694,31 +694,92 @@ START_TEST(strangers)
 }
 END_TEST
 
-/* A reader that is admitted, byte by byte: what it must not say. */
-static far_link_t *admitted(const char *address)
+/* A connection that is greeted, and has said nothing. */
+static int greeted(const char *address, unsigned char *greeting)
+{
+    int fd = dial(address);
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+
+    poll(&p, 1, 30000);
+    ck_assert_int_eq(recv(fd, greeting, FAR_GREETING_LEN, 0), FAR_GREETING_LEN);
+    return fd;
+}
+
+/* It says what it wants: how it is welcomed. */
+static struct far_welcome welcomed(int fd, const unsigned char *greeting,
+                                   const struct knock_want *want, struct far_keys *keys)
 {
     struct far_grant g = {"test", 7, (uint64_t)clock_wall() + 60};
-    struct far_hello h = {.reader = g.reader, .expires = g.expires};
-    unsigned char greeting[FAR_GREETING_LEN];
+    struct far_hello h = {.want = *want, .reader = g.reader, .expires = g.expires};
+    struct pollfd p = {.fd = fd, .events = POLLIN};
     unsigned char hello[FAR_HELLO_LEN];
     unsigned char welcome[FAR_WELCOME_LEN];
     struct far_welcome w;
-    struct far_keys keys;
-    int fd = dial(address);
-    struct pollfd p = {.fd = fd, .events = POLLIN};
-    far_link_t *l;
 
-    knock_want_init(&h.want);
     far_key_grant(secret, ends_key, &g);
-    poll(&p, 1, 30000);
-    ck_assert_int_eq(recv(fd, greeting, sizeof(greeting), 0), sizeof(greeting));
     far_hello_make(hello, &h, secret, greeting);
     ck_assert_int_eq(send(fd, hello, sizeof(hello), 0), sizeof(hello));
     poll(&p, 1, 30000);
     ck_assert_int_eq(recv(fd, welcome, sizeof(welcome), 0), sizeof(welcome));
     ck_assert_int_eq(far_welcome_read(welcome, &w, secret, hello), 0);
+    far_keys_make(keys, secret, hello, greeting);
+    return w;
+}
+
+static void *destroy(void *o)
+{
+    outlet_destroy(o);
+    return NULL;
+}
+
+/* Whoever has knocked before the writer closes the stream, and wants to be in a group afterwards,
+ * is not admitted. */
+START_TEST(late_member)
+{
+    char text[FAR_ADDR_MAX];
+    struct outlet_opts opts = {
+        .key = ends_key, .space = 64 << 20, .keep = 1, .far = {.stream = "test", .linger = 1000.}};
+    unsigned char greeting[FAR_GREETING_LEN];
+    struct far_keys keys;
+    struct inlet_step s;
+    struct knock_want w;
+    pthread_t t;
+    outlet_t *o;
+    inlet_t *i;
+    int fd;
+
+    ends_way = (enum way)_i;
+    ck_assert_int_ge(opts.far.listen = far_addr_listen("127.0.0.1", NULL, text, &err), 0);
+    ck_assert_ptr_nonnull(o = outlet_create(&opts, &err));
+    knock_want_init(&w);
+    ck_assert_msg((i = reader_try(text, &w)) != NULL, "%s", err.text);
+    put(o, 1);
+    s = get(i, 1);
+    fd = greeted(text, greeting);
+    ck_assert_int_eq(pthread_create(&t, NULL, destroy, o), 0);
+    get_error(i, ENODATA);
+    ck_assert_int_eq(knock_group_set(&w, "late", NULL, &err), 0);
+    ck_assert_int_eq(welcomed(fd, greeting, &w, &keys).errnum, ECONNRESET);
+    ck_assert_int_eq(inlet_release(i, &s), 0);
+    pthread_join(t, NULL);
+    inlet_destroy(i);
+    close(fd);
+}
+END_TEST
+
+/* A reader that is admitted, byte by byte: what it must not say. */
+static far_link_t *admitted(const char *address)
+{
+    unsigned char greeting[FAR_GREETING_LEN];
+    int fd = greeted(address, greeting);
+    struct knock_want want;
+    struct far_welcome w;
+    struct far_keys keys;
+    far_link_t *l;
+
+    knock_want_init(&want);
+    w = welcomed(fd, greeting, &want, &keys);
     ck_assert_ptr_nonnull(l = far_link_create(fd));
-    far_keys_make(&keys, secret, hello, greeting);
     if (w.secure)
         ck_assert_int_eq(far_link_secure(l, keys.to_writer, keys.to_reader), 0);
     return l;
@@ -826,8 +887,8 @@ END_TEST
 
 int main(void)
 {
-    const TTest *const tcp[] = {questions,   policy,    lingers, evicted,
-                                writer_dies, strangers, talkers};
+    const TTest *const tcp[] = {questions,   policy,    lingers,     evicted,
+                                writer_dies, strangers, late_member, talkers};
     const TTest *const once[] = {golden, proofs, strict, grants, records, addresses, liars};
     TCase *tc = tcase_create("far");
 
