@@ -212,9 +212,14 @@ peer w 1 write reload 20 0 1 ready=1 crash=9
 peer r 0 read reload
 opened w
 opened r
+number() { # STREAM: of its reader
+    "$FLUX" stream readers --json "$1" | sed -n 's/.*"reader": \([0-9]*\),.*/\1/p'
+}
+before=$(number reload)
 ok "flux module reload stream" "$FLUX" module reload stream
 has reload writers 1 && has reload readers 1
 is $? 0 "the next instance knows writers and readers"
+is "$(number reload)" "$before" "the reader keeps its number"
 go w
 ended r
 is "$last" "0-8 9 stream 'reload': rank 0 of the writers has died " "the stream goes on"

@@ -60,6 +60,9 @@ run "$FLUX" stream readers --json stuck
 like "$out" "\"pid\": ${pid[r]}," "flux stream readers lists a reader"
 like "$out" '"policy": "block"' "and its policy"
 reader=$(sed -n 's/.*"reader": \([0-9]*\),.*/\1/p' <<<"$out")
+"$FLUX" module reload stream # whose next instance gets the requests of writers and readers
+wait_until 20 has stuck writers 1
+wait_until 20 has stuck readers 1
 ok "flux stream policy" "$FLUX" stream policy stuck "$reader" latest
 ended w 1
 is "$last" "open " "lets a writer go on that the reader blocks"
@@ -92,10 +95,21 @@ wait_until 20 above gated asked 0
 pass "what readers ask for is counted"
 above gated copied 0
 is $? 0 "so is what was copied"
-"$FLUX" event pub stream.switch '{"name": "gate", "on": false}'
 off() {
     "$FLUX" stream readers --json gated | grep -q '"on": false'
 }
+"$FLUX" module reload stream
+wait_until 20 off
+wait_until 20 above gated step 0
+step=$(field gated step)
+wait_until 20 above gated step "$step"
+step=$(field gated step)
+bytes=$(field gated bytes)
+wait_until 20 above gated step "$step"
+is "$(field gated bytes)" "$bytes" "a reload forgets which switches are on, and readers are off"
+ok "flux stream switch on after a reload" "$FLUX" stream switch gate on
+wait_until 20 above gated bytes "$bytes"
+"$FLUX" event pub stream.switch '{"name": "gate", "on": false}'
 wait_until 20 off
 pass "a switch is an event"
 exits 2 "a switch that is neither on nor off" "$FLUX" stream switch gate open

@@ -29,6 +29,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include "libstream/stream_private.h"
@@ -158,7 +159,6 @@ static int members_open(flux_stream_t *s, const struct stream_members *ms, doubl
         return errmsg_fail(err, EOPNOTSUPP,
                            "stream '%s' has %u writers: a group shares the steps of one", s->name,
                            ms->size);
-    s->id = s->want.reader = ms->reader;
     s->want.off = ms->off;
     json_array_foreach(ms->writers, i, item)
     {
@@ -192,11 +192,22 @@ static int want(flux_stream_t *s, const struct flux_stream_opts *opts, errmsg_t 
     return 0;
 }
 
+/* A number that no other reader has, which JSON has exactly. */
+static uint64_t reader_number(void)
+{
+    uint64_t n;
+
+    while (getrandom(&n, sizeof(n), 0) != (ssize_t)sizeof(n)) /* only signals delay it */
+        ;
+    return n >> 12;
+}
+
 int stream_reader_open(flux_stream_t *s, const struct flux_stream_opts *opts, errmsg_t *err)
 {
     char host[256] = "";
     char policy[16 + KNOCK_GROUP_MAX];
     struct stream_read r = {.name = s->name,
+                            .reader = reader_number(),
                             .wait = true,
                             .place = s->way.place,
                             .host = host,
@@ -209,6 +220,7 @@ int stream_reader_open(flux_stream_t *s, const struct flux_stream_opts *opts, er
 
     if (want(s, opts, err) < 0 || stream_way_get(&s->way, opts, err) < 0)
         return -1;
+    s->id = s->want.reader = r.reader;
     s->secure = opts->secure;
     s->encrypts = -1;
     r.far = s->way.tcp;
@@ -258,7 +270,7 @@ int stream_reader_open(flux_stream_t *s, const struct flux_stream_opts *opts, er
 /* --- steps --- */
 
 /* Note what the module says: who has gone.  Another instance of it, which has got this reader's
- * request, gives writers and this reader other numbers. */
+ * request, gives writers other numbers. */
 static void note(flux_stream_t *s, const struct stream_members *ms)
 {
     struct stream_member m;
@@ -266,7 +278,6 @@ static void note(flux_stream_t *s, const struct stream_members *ms)
     json_t *item;
     size_t i;
 
-    s->id = ms->reader;
     json_array_foreach(ms->writers, i, item)
     {
         if (flux_schema_decode_json(&stream_member_schema, item, &m, NULL) == 0 &&

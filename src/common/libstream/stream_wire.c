@@ -84,6 +84,7 @@ const struct flux_schema stream_text_schema = FLUX_SCHEMA(struct stream_text, te
 
 static const struct flux_field read_fields[] = {
     FLUX_FIELD_STR(struct stream_read, name, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stream_read, reader, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_BOOL(struct stream_read, wait, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_STR(struct stream_read, place, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_BOOL(struct stream_read, far, FLUX_FIELD_REQUIRED),
@@ -170,7 +171,6 @@ static const struct flux_field members_fields[] = {
     FLUX_FIELD_U32(struct stream_members, size, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_ARRAY_OF(struct stream_members, writers, FLUX_FIELD_REQUIRED, &stream_member_schema),
     FLUX_FIELD_ARRAY_OF(struct stream_members, gone, FLUX_FIELD_REQUIRED, &stream_gone_schema),
-    FLUX_FIELD_U64(struct stream_members, reader, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_BOOL(struct stream_members, off, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_END,
 };
@@ -238,8 +238,9 @@ const struct flux_method stream_methods[] = {
      .request = &stream_read_schema,
      .response = &stream_members_schema,
      .what = "a process begins to read a stream: its writers, and then each change; wait: also "
-             "those of a stream that nobody writes yet, else ENOENT; ends with ECANCELED when the "
-             "stream is removed"},
+             "those of a stream that nobody writes yet, else ENOENT; reader is a number that no "
+             "other reader of the stream has, else EEXIST; ends with ECANCELED when the stream is "
+             "removed"},
     {.topic = "stream.took",
      .flags = FLUX_METHOD_NORESPONSE,
      .request = &stream_took_schema,

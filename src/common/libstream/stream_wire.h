@@ -80,7 +80,9 @@ extern const struct flux_schema stream_text_schema;
 
 struct stream_read {
     const char *name;
-    bool wait; /* for the first writer */
+    uint64_t reader; /* its number, which it has chosen at random: it keeps it whatever instance of
+                        the module gets the request */
+    bool wait;       /* for the first writer */
     const char *place;
     bool far; /* the way of readers of other places, whatever the place is */
     const char *host;
@@ -161,8 +163,7 @@ struct stream_members {
     uint32_t size;   /* processes that write the stream together */
     json_t *writers; /* that have joined */
     json_t *gone;    /* that have left */
-    uint64_t reader; /* number of this reader, among those of all streams */
-    bool off;        /* it is turned off */
+    bool off;        /* this reader is turned off */
 };
 extern const struct flux_schema stream_members_schema;
 

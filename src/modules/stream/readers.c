@@ -5,7 +5,8 @@
  *
  * What a reader wants may change while it reads: its policy, by a request, and whether it is on, by
  * the event stream.switch, if it has named that switch.  Writers are told (registry.h), and do what
- * is wanted.
+ * is wanted.  The number of a reader is its own choice, at random, so that writers, which know it
+ * by that number, still do after a reload of the module.
  *
  * Invariants:
  *  1. A reader has been told of exactly the writers up to `seen`.
@@ -82,7 +83,7 @@ static json_t *member_encode(const struct reader *r, const struct writer *w)
 int readers_tell(struct reader *r)
 {
     struct stream *s = r->s;
-    struct stream_members out = {s->size, json_array(), json_array(), r->id, r->off};
+    struct stream_members out = {s->size, json_array(), json_array(), r->off};
     struct list_node *it = &s->writers;
     json_t *gone;
     size_t i;
@@ -131,9 +132,10 @@ static struct reader *reader_create(struct stream *s, const flux_msg_t *req,
     }
     r->s = s;
     r->req = flux_msg_incref(req);
-    r->id = ++s->ctx->granted;
+    r->id = in->reader;
     r->far = in->far;
     r->off = *in->onoff && !hmap_get(s->ctx->on, in->onoff);
+    r->changed = *in->onoff; /* it may have been on before a reload */
     r->took.step = s->step;
     r->pid = in->pid;
     list_append(&s->readers, &r->node);
@@ -142,11 +144,24 @@ static struct reader *reader_create(struct stream *s, const flux_msg_t *req,
     return r;
 }
 
+static struct reader *reader_find(struct stream *s, uint64_t id)
+{
+    LIST_FOREACH(it, &s->readers)
+    {
+        struct reader *r = list_entry(it, struct reader, node);
+
+        if (r->id == id)
+            return r;
+    }
+    return NULL;
+}
+
 void readers_read_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
     struct ctx *ctx = arg;
     struct stream_read in;
     struct stream *s;
+    struct reader *r;
     json_t *owner;
 
     if (flux_request_decode(h, req, &stream_read_schema, &in, &owner) < 0)
@@ -163,25 +178,19 @@ void readers_read_cb(flux_t *h, const flux_msg_t *req, void *arg)
     else if (!in.wait && (!s || list_empty(&s->writers)))
         flux_respond_error(h, req, ENOENT, "nobody writes a stream '%.128s'", in.name);
     else if ((s = registry_open(ctx, req, in.name))) {
-        if (!reader_create(s, req, &in))
+        if (reader_find(s, in.reader))
+            flux_respond_error(h, req, EEXIST, "stream '%s' has a reader %" PRIu64 " already",
+                               s->name, in.reader);
+        else if (!(r = reader_create(s, req, &in)))
             flux_respond_error(h, req, ENOMEM, "out of memory for stream '%s'", s->name);
-        else
+        else {
             registry_changed(s);
+            if (r->changed)
+                registry_writers_tell(s);
+        }
         registry_unused(s);
     }
     json_decref(owner);
-}
-
-static struct reader *reader_find(struct stream *s, uint64_t id)
-{
-    LIST_FOREACH(it, &s->readers)
-    {
-        struct reader *r = list_entry(it, struct reader, node);
-
-        if (r->id == id)
-            return r;
-    }
-    return NULL;
 }
 
 void readers_took_cb(flux_t *h, const flux_msg_t *req, void *arg)

@@ -30,8 +30,7 @@ struct ctx {
     uint64_t writers;
     uint64_t readers;
     uint64_t opened;
-    uint64_t last;    /* number of the last writer that joined any stream, */
-    uint64_t granted; /* and of the last reader */
+    uint64_t last; /* number of the last writer that joined any stream */
 };
 
 struct stream {
@@ -70,7 +69,7 @@ struct reader {
     struct claim claim;
     struct stream *s;
     flux_msg_t *req;
-    uint64_t id;
+    uint64_t id;   /* which it has chosen */
     uint64_t seen; /* the last writer that it was told of */
     char *place;
     bool far; /* it goes the way of other places anyway */
@@ -79,7 +78,7 @@ struct reader {
     char *policy;
     char *onoff; /* the switch that turns it on and off; "": none */
     bool off;
-    bool changed; /* policy or off are not what it has come with */
+    bool changed; /* policy or off may not be what it has come with */
     struct stream_took took;
 };
 

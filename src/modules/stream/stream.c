@@ -15,9 +15,9 @@
  *
  * Invariants:
  *  1. A stream exists as long as it has a writer or a reader.
- *  2. Writers and readers are numbered across all streams, so that a number never means another
- *     writer as long as the module runs, and the list of a stream is in the order of its numbers: a
- *     reader has been told of exactly the writers up to `seen`.
+ *  2. Writers are numbered across all streams, so that a number never means another writer as long
+ *     as the module runs, and the list of a stream is in the order of its numbers: a reader has
+ *     been told of exactly the writers up to `seen`.  Readers have chosen their numbers.
  *  3. No two writers of a stream have the same rank, and all agree about `size`.
  *  4. Writers that join a stream that has none form a group.  Each rank of it that joins for the
  *     first time begins with the same step, `begin`, however far the others are; one that was there
@@ -30,7 +30,7 @@
  * A reload leaves requests unanswered, so that the next instance gets them, numbers the writers
  * anew, and tells them and readers so; it learns the steps with the next counts, and takes 0 for
  * the one with which a group has begun; formats, pauses, limits, changed policies, and which
- * switches are on, are forgotten.
+ * switches are on, are forgotten: readers that name a switch are off again.
  *
  * Failure: a client that disconnects, or whose broker is lost (event overlay.down), leaves all its
  * streams; readers are told which writer that was, and why.  A lack of memory while a reader is
