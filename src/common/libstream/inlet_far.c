@@ -15,9 +15,10 @@
  *  2. At most one question for values is open (`pending`), and its answer is written only within
  *     the memory that was given with it; inlet_far_forget() lets it go nowhere.
  *
- * Failure: the end of the connection, and anything that a writer does not say, ends this inlet.
- * What was announced before can still be taken, and values that have come stay; others are an
- * error.
+ * Failure: a connection that ends before the writer has greeted is made again until the time for
+ * opening is over.  The end of the connection after that, and anything that a writer does not say,
+ * ends this inlet. What was announced before can still be taken, and values that have come stay;
+ * others are an error.
  */
 #include "config.h"
 #include <errno.h>
@@ -35,6 +36,7 @@
 
 #define SPACE ((uint64_t)16 << 30)
 #define SPACE_LEAST ((uint64_t)64 << 20)
+#define AGAIN_MS 10      /* before it connects once more */
 #define TAKE_SECONDS 0.1 /* that inlet_far_take() waits for an answer, at most */
 
 /* --- memory --- */
@@ -119,6 +121,33 @@ static int receive(inlet_far_t *f, void *buf, size_t len, double until)
     return 0;
 }
 
+/* Connect, and be greeted.  A writer at which too many knock closes a connection at once: then this
+ * one tries again, until `until`. */
+static int greet(inlet_far_t *f, const struct inlet_far_opts *opts, double until,
+                 unsigned char *greeting, errmsg_t *err)
+{
+    for (;;) {
+        double left = until - clock_now();
+        int fd = far_addr_connect(opts->address, left > 0.001 ? left : 0.001, err);
+
+        if (fd < 0)
+            return -1;
+        far_addr_setup(fd, opts->silence > 0. ? opts->silence : INLET_SILENCE, true);
+        if (!(f->link = far_link_create(fd))) {
+            close(fd);
+            return errmsg_fail(err, ENOMEM, "out of memory");
+        }
+        if (receive(f, greeting, FAR_GREETING_LEN, until) == 0 && far_greeting_check(greeting) == 0)
+            return 0;
+        if (errno != ECONNRESET || clock_now() >= until)
+            return errmsg_fail(err, errno, "no writer of a stream answers at %.100s: %s",
+                               opts->address, strerror(errno));
+        far_link_destroy(f->link);
+        f->link = NULL;
+        poll(NULL, 0, AGAIN_MS);
+    }
+}
+
 static int join(inlet_far_t *f, const struct inlet_far_opts *opts, const struct knock_want *want,
                 double until, errmsg_t *err)
 {
@@ -131,9 +160,8 @@ static int join(inlet_far_t *f, const struct inlet_far_opts *opts, const struct 
     struct far_welcome w;
     struct far_keys keys;
 
-    if (receive(f, greeting, sizeof(greeting), until) < 0 || far_greeting_check(greeting) < 0)
-        return errmsg_fail(err, errno, "no writer of a stream answers at %.100s: %s", opts->address,
-                           strerror(errno));
+    if (greet(f, opts, until, greeting, err) < 0)
+        return -1;
     far_hello_make(hello, &h, opts->secret, greeting);
     if (far_link_send(f->link, &iov, 1) != (ssize_t)sizeof(hello))
         return errmsg_fail(err, errno, "cannot write to the writer of a stream at %.100s: %s",
@@ -172,7 +200,6 @@ inlet_far_t *inlet_far_connect(const struct inlet_far_opts *opts, const struct k
 {
     double until = clock_now() + timeout;
     inlet_far_t *f = calloc(1, sizeof(*f));
-    int fd;
 
     if (!f) {
         errmsg_fail(err, ENOMEM, "out of memory");
@@ -180,17 +207,8 @@ inlet_far_t *inlet_far_connect(const struct inlet_far_opts *opts, const struct k
     }
     list_init(&f->queue);
     f->asks = want->policy == KNOCK_LATEST || want->policy == KNOCK_DROP_OLDEST;
-    if ((fd = far_addr_connect(opts->address, timeout, err)) < 0)
-        goto fail;
-    far_addr_setup(fd, opts->silence > 0. ? opts->silence : INLET_SILENCE, true);
-    if (!(f->link = far_link_create(fd))) {
-        close(fd);
-        errmsg_fail(err, ENOMEM, "out of memory");
-        goto fail;
-    }
     if (join(f, opts, want, until, err) == 0 && memory_open(f, err) == 0)
         return f;
-fail:
     inlet_far_destroy(f);
     return NULL;
 }
