@@ -12,15 +12,14 @@ steps() {
 }
 
 # Two writers are recorded, as a reader sees them.
-peer w0 0 write heat 5 0 2 ready=1
-peer w1 0 write heat 5 1 2 ready=1
+peer w0 0 write heat 5 0 2 ready=1 wait=2
+peer w1 0 write heat 5 1 2 ready=1 wait=2
 opened w0
 opened w1
 "$FLUX" stream record heat heat.rec &
 record=$!
 "$FLUX" stream cat heat >cat.out &
 cat=$!
-wait_until 20 has heat readers 2
 go w0
 go w1
 wait $record
@@ -86,12 +85,10 @@ peer r 0 read long ready=1
 opened r
 go w
 ended w
-peer w 0 write long 3 0 1 ready=1
+peer w 0 write long 3 0 1 wait=1
 opened w
 "$FLUX" stream record --append --count=2 long long.rec &
 record=$!
-wait_until 20 has long readers 2
-go w
 wait $record
 is $? 0 "flux stream record --append, --count"
 ended w

@@ -50,10 +50,6 @@ like "$out" "use auto, tcp or ring" "is refused"
 go w
 ended w
 
-readers() { # COUNT
-    # shellcheck disable=SC2016 # for the inner shell
-    wait_until 20 sh -c '"$0" stream ls --json heat | grep -q "\"readers\": $1"' "$FLUX" "$1"
-}
 # What the peers write, by both ranks, in each of 30 steps.
 want=$(perl -e 'for my $s (0 .. 29) { for my $r (0, 1) {
     print pack("C*", map { $_ + 31 * $r + 7 * $s & 255 } 0 .. 99999) } }' | sha256sum)
@@ -61,7 +57,7 @@ want=$(perl -e 'for my $s (0 .. 29) { for my $r (0, 1) {
 # Forced, with and without encryption, beside a reader in shared memory.
 for secure in yes no; do
     for rank in 0 1; do
-        peer w$rank env FLUX_STREAM_TRANSPORT=tcp FLUX_STREAM_SECURE=no "$PEER" write heat 30 $rank 2 ready=1
+        peer w$rank env FLUX_STREAM_TRANSPORT=tcp FLUX_STREAM_SECURE=no "$PEER" write heat 30 $rank 2 ready=1 wait=4
     done
     peer near "$PEER" read heat
     peer far env FLUX_STREAM_TRANSPORT=tcp FLUX_STREAM_SECURE=$secure "$PEER" read heat
@@ -71,7 +67,6 @@ for secure in yes no; do
     for name in w0 w1 near far late; do
         opened $name
     done
-    readers 4
     listens w0
     is $? 0 "a writer that is told to listens for TCP"
     go w0

@@ -75,19 +75,19 @@ ended() {
     wait "${pid[$1]}"
     status=$?
 }
-readers() { # NAME N
-    "$FLUX" stream ls --json "$1" 2>/dev/null | grep -q "\"readers\": $2"
+joined() { # PID: a reader in shared memory is joined when it has a lane
+    wait_until 20 grep -q flux-stream-lane "/proc/$1/maps"
 }
 
 # Two files in Lua, and what they make.
-peer w write src 4 0 1 ready=1
+peer w write src 4 0 1 ready=1 wait=1
 transform t src --out=result --lua="$crystal" --lua=check.lua
 "$FLUX" stream cat result >result.out &
 cat=$!
 "$FLUX" stream cat --var=columns --slice=0,: result >slice.out &
 slice=$!
-wait_until 20 readers result 2
-wait_until 20 readers src 1
+joined $cat
+joined $slice
 echo go >w.in
 ended t
 is "$status/$(cat t.err)" 0/ "a chain of transforms in Lua ends with its input"
@@ -111,12 +111,11 @@ end)
 END
 peer a write a 6 0 1 keep=2 hold=1
 wait_until 20 grep -q written a.out
-peer b write b 6 0 1 ready=1
+peer b write b 6 0 1 ready=1 wait=1
 transform t a b --out=joined --lua=join.lua
 "$FLUX" stream cat --var=n --raw joined >joined.out &
 cat=$!
-wait_until 20 readers joined 1
-wait_until 20 readers b 1
+joined $cat
 echo go >b.in
 echo go >a.in
 wait $cat
@@ -127,16 +126,15 @@ ended a
 ended b
 
 # A shared object, in a group.
-peer w write src 5 0 1 ready=1 drain=1
+peer w write src 5 0 1 ready=1 wait=2 drain=1
 transform t1 src --out=less1 --so=decimate.so:3 --group=g
 transform t2 src --out=less2 --so="$PWD/decimate.so:3" --group=g
 "$FLUX" stream cat less1 >less1.out &
 cat1=$!
 "$FLUX" stream cat less2 >less2.out &
 cat2=$!
-wait_until 20 readers less1 1
-wait_until 20 readers less2 1
-wait_until 20 readers src 2
+joined $cat1
+joined $cat2
 echo go >w.in
 ended w
 is "$status" 0 "members of a group have done all steps of a writer"

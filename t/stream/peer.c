@@ -12,7 +12,8 @@
  *
  * Options: policy, keep, timeout, group and key are those of opening a stream; newest=1 lets a
  * reader begin the newest steps; ready=1 waits for a line of standard input before the first step,
- * and hold=1 after the last one of a writer; overlap=1 lets each writer put the same rows, place=1
+ * and hold=1 after the last one of a writer; wait=N lets a writer wait then, before the first step,
+ * until N readers have joined; overlap=1 lets each writer put the same rows, place=1
  * writes them in their place; crash=N ends a writer, or a reader, by SIGKILL instead of ending step
  * N, or a reader a later one; drain=1 lets a writer wait until groups have ended its steps.
  */
@@ -33,7 +34,8 @@
 #define COLUMNS 12
 
 static int newest, hold, ready, overlap, place, drain;
-static jmp_buf lost; /* a value of the step cannot be had any more */
+static uint32_t readers; /* that a writer waits for */
+static jmp_buf lost;     /* a value of the step cannot be had any more */
 static uint64_t crash = UINT64_MAX;
 static struct flux_stream_opts opts;
 
@@ -73,6 +75,8 @@ static void option(const char *arg)
         hold = 1;
     else if (strncmp(arg, "ready", n) == 0)
         ready = 1;
+    else if (strncmp(arg, "wait", n) == 0)
+        readers = (uint32_t)atoi(val);
     else if (strncmp(arg, "crash", n) == 0)
         crash = (uint64_t)atoi(val);
     else if (strncmp(arg, "group", n) == 0)
@@ -167,6 +171,8 @@ static int writer(flux_t *h, char **argv)
     say("open");
     if (ready)
         wait_input();
+    if (flux_stream_wait_readers(s, readers, 60., &err) < 0)
+        die(err.text);
     for (uint64_t i = 0; i < steps; i++) {
         uint64_t n = flux_stream_step(s);
 
