@@ -50,6 +50,9 @@ like "$out" "use auto, tcp or ring" "is refused"
 go w
 ended w
 
+unwritten() { # STREAM
+    "$FLUX" stream ls --json "$1" | grep -q '"writers": 0'
+}
 # What the peers write, by both ranks, in each of 30 steps.
 want=$(perl -e 'for my $s (0 .. 29) { for my $r (0, 1) {
     print pack("C*", map { $_ + 31 * $r + 7 * $s & 255 } 0 .. 99999) } }' | sha256sum)
@@ -77,7 +80,9 @@ for secure in yes no; do
     is "$last" "0-29 30 the end " "so does one by TCP (encrypted: $secure)"
     wait $record
     is "$("$FLUX" stream cat --file --raw --var=data $secure.rec | sha256sum)" "$want" "a recording has all data"
-    # The writers wait for what they still have for this one.
+    # The writers wait for what they still have for this one, and are not writers of the stream any more.
+    wait_until 20 unwritten heat
+    pass "the stream has no writers while they wait for a reader"
     go late
     ended late
     is "$last" "29-29 1 the end " "one that wants only the newest gets this, although the writers close the stream"

@@ -164,6 +164,11 @@ void stream_writer_close(flux_stream_t *s)
 {
     if (s->out && s->id > 0)
         count(s);
+    if (s->out) { /* readers that come are not told of it while it waits for those that are there */
+        flux_future_destroy(s->f);
+        s->f = NULL;
+        flux_handle_wait(s->h, 0.); /* send it now; not inside a module, which does not wait */
+    }
     outlet_destroy(s->out);
     block_destroy(s->vars);
     free(s->values);
