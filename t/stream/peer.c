@@ -182,8 +182,11 @@ static int writer(flux_t *h, char **argv)
         put_rows(s, rows);
         if (n == crash)
             raise(SIGKILL);
-        if (flux_stream_end_step(s, 60., &err) < 0)
+        if (flux_stream_end_step(s, 60., &err) < 0) {
+            if (errno == ECANCELED && flux_stream_put(s, "n", &n, sizeof(n), NULL) < 0)
+                die("a step of a stream that was removed is not forgotten");
             die(err.text);
+        }
     }
     if (drain && flux_stream_drain(s, 60., &err) < 0)
         die(err.text);

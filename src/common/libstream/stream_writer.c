@@ -329,8 +329,16 @@ int stream_writer_end(flux_stream_t *s, double timeout, errmsg_t *err)
                            "step %" PRIu64 " of stream '%s' has variables without data: place it, "
                            "and write them",
                            s->step, s->name);
-    if ((s->paused || s->limit > 0.) && !s->cleared && hold(s, &timeout, err) < 0)
+    if ((s->paused || s->limit > 0.) && !s->cleared && hold(s, &timeout, err) < 0) {
+        int saved = errno;
+
+        if (saved == ECANCELED) {
+            outlet_abort(s->out);
+            forget(s);
+        }
+        errno = saved;
         return -1;
+    }
     if (!s->placed && outlet_wanted(s->out) && flux_stream_place(s, timeout, err) < 0)
         return -1;
     s->cleared = false;
