@@ -49,6 +49,16 @@ exits 2 "a rate that is none" "$FLUX" stream throttle runs -1
 exits 1 "a rate that is too small" "$FLUX" stream throttle runs 1e-9
 like "$err" "1e-06 to 1e\\+09 steps a second" "is refused"
 
+# The first steps of one that is throttled before its writer comes.
+peer r 0 read slow timeout=60
+wait_until 20 has slow readers 1
+"$FLUX" stream throttle slow 0.001
+peer w 0 write slow 5 0 1
+wait_until 20 above slow held 0
+is "$(field slow step)" 1 "one step is published at once, and the next one waits"
+"$FLUX" stream throttle slow none
+wait "${pid[w]}" "${pid[r]}"
+
 # Readers: who they are, what they have got, and another policy.
 peer w 0 write stuck 3000 0 1 ready=1
 opened w

@@ -249,7 +249,7 @@ static int hold(flux_stream_t *s, double *timeout, errmsg_t *err)
         now = wake;
     }
     if (s->limit > 0.)
-        s->due = s->due + 1. / s->limit > now ? s->due + 1. / s->limit : now;
+        s->due = (now - s->due < 1. / s->limit ? s->due : now) + 1. / s->limit;
     if (*timeout > 0.)
         *timeout = until > now ? until - now : 0.;
     s->cleared = true;
