@@ -403,6 +403,21 @@ static void sent(struct outlet_far *f, size_t len)
         bulk_end(f);
 }
 
+/* Not more of these than one turn is for. */
+static int cut(struct iovec *iov, int n)
+{
+    size_t left = TURN;
+
+    for (int i = 0; i < n; i++) {
+        if (iov[i].iov_len >= left) {
+            iov[i].iov_len = left;
+            return i + 1;
+        }
+        left -= iov[i].iov_len;
+    }
+    return n;
+}
+
 /* Send what there is, for one turn.  1: more waits for the connection; 0; -1: it has failed. */
 static int push_out(outlet_t *o, struct outlet_far *f)
 {
@@ -411,7 +426,7 @@ static int push_out(outlet_t *o, struct outlet_far *f)
 
     for (;;) {
         struct iovec iov[RUNS + 1];
-        int n = gather(o, f, iov);
+        int n = cut(iov, gather(o, f, iov));
         ssize_t done;
 
         if (n < 0)
@@ -423,7 +438,7 @@ static int push_out(outlet_t *o, struct outlet_far *f)
             return -1;
         if (done > 0)
             sent(f, (size_t)done);
-        if (done < 0 || far_link_sent(f->link) - before > TURN) {
+        if (done < 0 || far_link_sent(f->link) - before >= TURN) {
             rc = 1;
             break;
         }
