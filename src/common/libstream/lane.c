@@ -143,16 +143,27 @@ static void *ref_back(lane_tx_t *l, uint64_t number)
     return ref;
 }
 
+/* Was the last number dropped, so that it is offered anew? */
+static bool last_dropped(const lane_tx_t *l)
+{
+    return l->next > l->tail && !l->refs[(l->next - 1) % LANE_SLOTS].ref;
+}
+
+bool lane_tx_room(const lane_tx_t *l)
+{
+    return l->next - l->tail < LANE_SLOTS || last_dropped(l);
+}
+
 bool lane_tx_offer(lane_tx_t *l, const struct lane_item *item, void *ref)
 {
     uint64_t number = l->next;
     struct slot *s;
 
     INVARIANT(1, l->tail <= l->mark && l->mark <= l->next && l->next - l->tail <= LANE_SLOTS);
-    if (l->next > l->tail && !l->refs[(l->next - 1) % LANE_SLOTS].ref)
-        number = l->next - 1; /* the last one was dropped */
-    else if (l->next - l->tail == LANE_SLOTS)
+    if (!lane_tx_room(l))
         return false;
+    if (last_dropped(l))
+        number = l->next - 1;
     s = slot_of(l->p, number);
     l->refs[number % LANE_SLOTS] = (struct ref){ref, item->len};
     l->live++;

@@ -47,6 +47,8 @@ void lane_tx_destroy(lane_tx_t *l); /* NULL-safe, keeps errno */
 /* Offer a step.  `ref`, not NULL, comes back once, by reap, drop or forget, when the reader needs
  * the bytes no longer.  false: the page has no room. */
 bool lane_tx_offer(lane_tx_t *l, const struct lane_item *item, void *ref);
+/* Would lane_tx_offer() have room? */
+bool lane_tx_room(const lane_tx_t *l);
 /* Take back the oldest step that the reader has not taken: its `ref`; NULL: there is none. */
 void *lane_tx_drop(lane_tx_t *l);
 /* The `ref` of a step that the reader has released, in the order of offers; NULL: none. */

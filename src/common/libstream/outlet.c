@@ -12,7 +12,8 @@
  * applied by outlet_commit(), which never waits:
  *
  *    policy       the queue is full
- *    block        begin waits; evicts after opts.evict seconds without a release
+ *    block        begin waits, also if the lane has no slot, since the reader holds an old step;
+ *                 evicts after opts.evict seconds without a release
  *    sample       the same, for one step of `every`; the others are not offered
  *    drop-oldest  waiting steps are taken back until there is room; else as drop-newest
  *    drop-newest  the step is not offered
@@ -316,7 +317,8 @@ static struct outlet_conn *blocked_by(outlet_t *o, uint64_t step, uint64_t size)
 
         if ((c->want.policy == KNOCK_BLOCK ||
              (c->want.policy == KNOCK_SAMPLE && step % c->want.every == 0)) &&
-            !c->group && !c->evicted && !c->gone && !c->want.off && full(c, size))
+            !c->group && !c->evicted && !c->gone && !c->want.off &&
+            (full(c, size) || !lane_tx_room(c->lane)))
             return c;
         c->since = 0.;
     }

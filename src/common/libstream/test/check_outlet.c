@@ -213,6 +213,57 @@ START_TEST(greedy)
 }
 END_TEST
 
+static int put_small(outlet_t *o, uint64_t step, uint64_t len, double timeout)
+{
+    void *buf;
+    int rc = outlet_begin(o, step, len, timeout, &buf, &err);
+
+    if (rc == 0) {
+        memset(buf, 0, len);
+        ck_assert_int_eq(outlet_commit(o, len), 0);
+    }
+    return rc;
+}
+
+static struct inlet_step get_small(inlet_t *i, uint64_t step)
+{
+    struct inlet_step s;
+
+    ck_assert_msg(inlet_next(i, 30., &s, &err) == 1, "%s", err.text);
+    ck_assert_uint_eq(s.step, step);
+    return s;
+}
+
+/* A lane whose slots are used up by steps that were dropped behind one that is held: when its
+ * reader blocks, the writer waits until that one is released. */
+START_TEST(slots)
+{
+    outlet_t *o = writer_by(RING, 0., 0);
+    struct inlet_step held;
+    struct knock_want w;
+    inlet_t *i;
+
+    knock_want_init(&w);
+    w.policy = KNOCK_DROP_OLDEST;
+    w.bytes = 31; /* 3 steps of 8 bytes, and one of 7 */
+    ck_assert_msg((i = reader_try(writer_address(o), &w)) != NULL, "%s", err.text);
+    ck_assert_int_eq(put_small(o, 1, 8, 0.), 0);
+    held = get_small(i, 1);
+    for (uint64_t step = 2; step <= LANE_SLOTS; step++)
+        ck_assert_int_eq(put_small(o, step, 8, 0.), 0);
+    w.policy = KNOCK_BLOCK;
+    outlet_set_wants(o, &w, 1);
+    ck_assert_int_eq(put_small(o, LANE_SLOTS + 1, 7, 0.), -1);
+    ck_assert_int_eq(errno, ETIMEDOUT);
+    ck_assert_int_eq(inlet_release(i, &held), 0);
+    ck_assert_int_eq(put_small(o, LANE_SLOTS + 1, 7, 0.), 0);
+    for (uint64_t step = LANE_SLOTS - 1; step <= LANE_SLOTS + 1; step++)
+        get_small(i, step);
+    inlet_destroy(i);
+    outlet_destroy(o);
+}
+END_TEST
+
 /* A reader that holds its steps for too long is told; what it holds stays as it is. */
 START_TEST(evict)
 {
@@ -541,7 +592,7 @@ int main(void)
 {
     const TTest *const both[] = {policies, block,      evict, keep,
                                  greedy,   rendezvous, joins, reader_dies};
-    const TTest *const ring[] = {steps, joins_kept, writer_dies, strangers, leftovers};
+    const TTest *const ring[] = {steps, slots, joins_kept, writer_dies, strangers, leftovers};
     TCase *tc = tcase_create("outlet");
 
     tcase_set_timeout(tc, 60);
