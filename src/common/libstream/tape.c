@@ -103,10 +103,12 @@ static int head_read(tape_t *t, errmsg_t *err)
 /* The header of a section whose contents end within `end`.  false: there is none at this place. */
 static bool section_read(const tape_t *t, uint64_t at, uint64_t end, struct tape_section *s)
 {
-    const unsigned char *p = t->data + at;
+    const unsigned char *p;
 
-    if (at % TAPE_SECTION != 0 || at < TAPE_HEAD || at > end || end - at < TAPE_SECTION ||
-        memcmp(p, TAPE_SECTION_MAGIC, 3) != 0 || le_get64(p + 56) != tape_check(p, 56) ||
+    if (at % TAPE_SECTION != 0 || at < TAPE_HEAD || at > end || end - at < TAPE_SECTION)
+        return false;
+    p = t->data + at;
+    if (memcmp(p, TAPE_SECTION_MAGIC, 3) != 0 || le_get64(p + 56) != tape_check(p, 56) ||
         p[3] < TAPE_FORMAT || p[3] > TAPE_END || !zeros(p + 4, 4) || !zeros(p + 40, 16))
         return false;
     *s = (struct tape_section){(enum tape_kind)p[3], le_get64(p + 8), le_get64(p + 16),
