@@ -7,6 +7,10 @@
  * A part of an array is described by the distance of neighbors in each dimension of the result;
  * lines of its fastest dimension are copied by the loops of elem.h.
  *
+ * Invariants:
+ *  1. What is written stays in the memory of the result, even when the elements change meanwhile:
+ *     they may be in memory that another process writes.
+ *
  * Failure: see each function.
  */
 #include "config.h"
@@ -138,7 +142,7 @@ void tarray_histogram(const struct tarray *a, double low, double high, uint64_t 
 }
 
 uint64_t tarray_within(const struct tarray *a, double low, double high, void *values,
-                       uint64_t *at_out)
+                       uint64_t *at_out, uint64_t max)
 {
     size_t elem = stream_elem_size(a->type);
     uint64_t found = 0;
@@ -150,6 +154,8 @@ uint64_t tarray_within(const struct tarray *a, double low, double high, void *va
         for (size_t i = 0; i < n; i++) {
             if (!(v[i] >= low && v[i] <= high))
                 continue;
+            if (found == max)
+                return found;
             if (values)
                 memcpy((char *)values + found * elem, (const char *)a->data + (at + i) * elem,
                        elem);
@@ -278,9 +284,13 @@ int tarray_adjacency(const struct tarray *a, uint64_t n, uint64_t *from, uint64_
         sum += i < n ? count : 0;
     }
     for (uint64_t i = 0; i < pairs; i++) {
-        pair_get(a, pairs, i, n, pair);
-        near[from[pair[0]]++] = pair[1];
-        near[from[pair[1]]++] = pair[0];
+        bool known = pair_get(a, pairs, i, n, pair);
+
+        for (unsigned k = 0; k < 2; k++) {
+            if (!known || from[pair[k]] >= 2 * pairs)
+                return errmsg_fail(err, ERANGE, "the list changes while it is read");
+            near[from[pair[k]]++] = pair[1 - k];
+        }
     }
     memmove(from + 1, from, n * sizeof(*from)); /* now each is the beginning of the next one */
     from[0] = 0;

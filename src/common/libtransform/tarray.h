@@ -43,9 +43,10 @@ void tarray_stats(const struct tarray *a, struct tarray_stats *st);
 /* Count the values of `bins` equal parts of low..high, where high belongs to the last one. */
 void tarray_histogram(const struct tarray *a, double low, double high, uint64_t bins,
                       uint64_t *out);
-/* Values from low to high, both included, in the order of memory: how many; copy them, and their
- * positions (from 0), where these are not NULL. */
-uint64_t tarray_within(const struct tarray *a, double low, double high, void *values, uint64_t *at);
+/* Values from low to high, both included, the first `max` in the order of memory: how many;
+ * copy them, and their positions (from 0), where these are not NULL. */
+uint64_t tarray_within(const struct tarray *a, double low, double high, void *values, uint64_t *at,
+                       uint64_t max);
 /* Each value * factor + offset. */
 void tarray_scale(const struct tarray *a, double factor, double offset, double *out);
 /* To another type of numbers: floats lose their fraction in integers, and precision in smaller

@@ -178,10 +178,11 @@ static int m_threshold(lua_State *L)
     const struct tarray *a = numbers_at(L, 1);
     double low = luaL_checknumber(L, 2);
     double high = luaL_optnumber(L, 3, INFINITY);
-    uint64_t n = tarray_within(a, low, high, NULL, NULL);
+    uint64_t n = tarray_within(a, low, high, NULL, NULL, UINT64_MAX);
     void *values = line_push(L, a->type, n);
 
-    tarray_within(a, low, high, values, line_push(L, STREAM_U64, n));
+    if (tarray_within(a, low, high, values, line_push(L, STREAM_U64, n), n) != n)
+        return luaL_error(L, "the array changes while it is read");
     return 2;
 }
 

@@ -55,10 +55,13 @@ START_TEST(ranges)
 
     tarray_histogram(&a, 0., 4., 4, bins);
     ck_assert(bins[0] == 2 && bins[1] == 1 && bins[2] == 1 && bins[3] == 2);
-    ck_assert_uint_eq(tarray_within(&a, 1., 4., NULL, NULL), 4);
-    ck_assert_uint_eq(tarray_within(&a, 1., 4., got, at), 4);
+    ck_assert_uint_eq(tarray_within(&a, 1., 4., NULL, NULL, UINT64_MAX), 4);
+    ck_assert_uint_eq(tarray_within(&a, 1., 4., got, at, 4), 4);
     ck_assert(got[0] == 1. && got[3] == 4. && at[0] == 2 && at[3] == 5);
-    ck_assert_uint_eq(tarray_within(&a, 6., INFINITY, got, at), 0);
+    ck_assert_uint_eq(tarray_within(&a, 6., INFINITY, got, at, 9), 0);
+    got[2] = 77.;
+    ck_assert_uint_eq(tarray_within(&a, 1., 4., got, at, 2), 2);
+    ck_assert(got[1] == 2. && at[1] == 3 && got[2] == 77. && at[2] == 4);
     tarray_scale(&a, 2., 1., scaled);
     ck_assert(scaled[1] == 2. && scaled[8] == 11. && isnan(scaled[6]));
 }
@@ -127,6 +130,21 @@ START_TEST(neighbors)
     a.count[1] = 3;
     ck_assert_int_eq(tarray_adjacency(&a, 5, from, near, &err), -1);
     ck_assert_int_eq(errno, EINVAL);
+}
+END_TEST
+
+/* A list that changes while it is read: the neighbors are written over it. */
+START_TEST(unsteady)
+{
+    uint64_t list[] = {1, 1, 0, 0, 77, 77};
+    uint64_t from[3];
+    struct tarray a = {.type = STREAM_U64, .ndims = 2, .count = {2, 2}, .data = list};
+
+    tarray_finish(&a);
+    ck_assert_int_eq(tarray_adjacency(&a, 2, from, list, &err), -1);
+    ck_assert_int_eq(errno, ERANGE);
+    ck_assert_str_eq(err.text, "the list changes while it is read");
+    ck_assert(list[4] == 77 && list[5] == 77);
 }
 END_TEST
 
@@ -208,5 +226,5 @@ END_TEST
 
 int main(void)
 {
-    RUN_SUITE("tarray", stats, ranges, conversions, neighbors, parts);
+    RUN_SUITE("tarray", stats, ranges, conversions, neighbors, unsteady, parts);
 }
