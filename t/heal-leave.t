@@ -66,17 +66,20 @@ ok "the node takes jobs" wait_until 30 "$FLUX" wreckrun -N3 -n3 true
 
 # --- jobs are waited for ---
 
-"$FLUX" submit -N3 sh -c 'while [ ! -e enough ]; do sleep 0.05; done' >id
-ok "a job on all nodes runs" wait_until 30 runs "$(cat id)"
-kill -TERM "${pids[2]}"
-ok "SIGTERM: the node is draining" wait_until 30 drained "draining .* 2 .*leaving"
-ok "flux up shows it, too" wait_until 30 up_is "3 of 3 up: 0-2; draining: 2"
-touch enough
-ok "the job ends by itself" "$FLUX" wreck wait "$(cat id)"
-wait "${pids[2]}"
-is $? 0 "then the broker exits with 0"
-begin 2
-ok "it returns" wait_until 30 up_is "3 of 3 up: 0-2"
+for next in leave.grace=inf leave.grace=5s; do
+    rm -f enough
+    "$FLUX" submit -N3 sh -c 'while [ ! -e enough ]; do sleep 0.05; done' >id
+    ok "a job on all nodes runs" wait_until 30 runs "$(cat id)"
+    kill -TERM "${pids[2]}"
+    ok "SIGTERM: the node is draining" wait_until 30 drained "draining .* 2 .*leaving"
+    ok "flux up shows it, too" wait_until 30 up_is "3 of 3 up: 0-2; draining: 2"
+    touch enough
+    ok "the job ends by itself" "$FLUX" wreck wait "$(cat id)"
+    wait "${pids[2]}"
+    is $? 0 "then the broker exits with 0"
+    begin 2 --set="$next"
+    ok "it returns" wait_until 30 up_is "3 of 3 up: 0-2"
+done
 
 # --- an operator's drain ---
 

@@ -60,6 +60,7 @@
 #include "config.h"
 #include <errno.h>
 #include <malloc.h>
+#include <math.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -505,7 +506,8 @@ static int configure_core(struct broker *b, struct core_config *cc, errmsg_t *er
     b->leave_grace = LEAVE_GRACE;
     if (duration_attr(b, "leave.grace", &b->leave_grace, err) < 0)
         return -1;
-    if ((text = attrs_get(b->attrs, "leave.jobs")) && strcmp(text, "wait") == 0)
+    if (isinf(b->leave_grace) ||
+        ((text = attrs_get(b->attrs, "leave.jobs")) && strcmp(text, "wait") == 0))
         b->leave_grace = -1.;
     b->module_timeout = MODULES_AFTER;
     if (duration_attr(b, "module.stop-timeout", &b->module_timeout, err) < 0)

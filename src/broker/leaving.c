@@ -67,8 +67,11 @@ static void then(leaving_t *l, flux_future_t *f, double limit, void (*step)(leav
     flux_future_destroy(l->f);
     l->f = f;
     l->step = step;
-    if (!f || flux_future_then(f, limit, answer_cb, l) < 0)
-        step(l);
+    if (f && flux_future_then(f, limit, answer_cb, l) == 0)
+        return;
+    flux_log(core_handle(l->core), LOG_WARNING, "rank %u leaves without waiting: %s",
+             core_rank(l->core), strerror(errno));
+    step(l);
 }
 
 static void over(leaving_t *l)
