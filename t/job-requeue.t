@@ -57,6 +57,15 @@ touch enough
 ok "the end of the first attempt is not taken for that of the second" "$FLUX" wreck wait "$id"
 is "$("$FLUX" jobs -n -o result "$id") $(of requeue)" "completed 1" "it completes"
 
+# One that changes nothing.
+begin four
+"$FLUX" wreck raise --severity=1 --type=node-lost "$id"
+"$FLUX" module reload job
+ok "a job module that is loaded again knows the job" wait_until 30 "$FLUX" jobs "$id"
+touch enough
+ok "a loss that did not end the job is not taken for one" "$FLUX" wreck wait "$id"
+is "$("$FLUX" jobs -n -o result "$id") $(of requeue)" "completed 0" "it completes once"
+
 exits 1 "not for a job whose output goes to its client" "$FLUX" wreckrun --requeue true
 like "$err" "cannot run again" "with a sentence"
 exits 1 "not for one that survives" "$FLUX" submit --requeue --survive-node-loss true

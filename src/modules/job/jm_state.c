@@ -252,6 +252,8 @@ void jm_state_exception(struct jm_job *j, const char *type, int severity, const 
     }
     if (!fatal && jm_state_log_full(j))
         return;
+    if (severity == 1 && j->spec->requeue && is_node_loss(type))
+        ev.severity = 2; /* 1 says that the job is queued again: read_log() */
     if (fatal)
         keep_end(j, &ev);
     else if (keep_warning(j, &ev))
