@@ -7,7 +7,8 @@
  *
  * Invariants:
  *  1. `left` is the number of jobs that have resources of the nodes of a request.
- *  2. A request that waits is answered once the last end is recorded.
+ *  2. A request that waits is answered once the last end is recorded: with the transaction that
+ *     has it, whatever else changes meanwhile.
  *
  * Failure: a broker that is gone does not wait any more; what was begun goes on.
  */
@@ -80,15 +81,13 @@ void jm_leave_moved(struct jm_job *j, bool there)
 
 void jm_leave_check(struct jm *jm)
 {
-    if (jm_store_busy(jm))
-        return;
     LIST_FOREACH_SAFE(it, tmp, &jm->leave->leavers)
     {
         struct leaver *l = list_entry(it, struct leaver, node);
 
         if (l->left > 0)
             continue;
-        flux_respond(jm->h, l->req, "{}");
+        jm_store_answer(jm, l->req, strdup("{}"));
         leaver_free(l);
     }
 }
