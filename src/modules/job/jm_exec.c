@@ -18,7 +18,7 @@
  *  1. A job is sent to wrexec at most once in each attempt, and only after its event "start"; after
  *     a restart, no job whose log has that event in its last attempt is sent.  What is reported
  *     about an earlier attempt has no effect.
- *  2. Signals for a job are sent after its launch.
+ *  2. Signals for a job are sent after its launch, and not to a later attempt.
  *  3. A stream is requested only when no other request is under way, so that its first response is
  *     not overtaken by the launch of a job.
  *
@@ -181,6 +181,26 @@ void jm_exec_kill(struct jm *jm, uint64_t id, int signum)
         return;
     x->killing = true;
     jm_module_kick(jm);
+}
+
+static void drop_id(struct jm_ids *v, uint64_t id)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < v->n; i++) {
+        if (v->ids[i] != id)
+            v->ids[n++] = v->ids[i];
+    }
+    v->n = n;
+}
+
+void jm_exec_unkill(struct jm_job *j)
+{
+    struct jm_exec *x = j->jm->exec;
+
+    for (int sig = 1; x->killing && sig < JM_SIGNALS; sig++)
+        drop_id(&x->kill[sig], j->id);
+    drop_id(&x->sent, j->id);
 }
 
 static void flush_kills(struct jm *jm)

@@ -525,6 +525,8 @@ void jm_exec_done(struct jm_job *j);
 void jm_exec_restore(struct jm_job *j);
 void jm_exec_flush(struct jm *jm);
 void jm_exec_kill(struct jm *jm, uint64_t id, int signum);
+/* An attempt of the job has ended: its signals are not sent any more. */
+void jm_exec_unkill(struct jm_job *j);
 struct launchbuf;
 /* Add the job to what is sent to wrexec.  -1 with errno (EMSGSIZE: send first) and a sentence. */
 int jm_launch_add(struct jm_job *j, struct launchbuf *buf, errmsg_t *err);

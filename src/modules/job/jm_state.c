@@ -214,6 +214,7 @@ static void requeue(struct jm_job *j)
     j->again = false;
     jm_time_clear(j);
     jm_exec_forget(j);
+    jm_exec_unkill(j);
     jm_exec_done(j);
     jm_leave_moved(j, false);
     jm_sched_free(j);
