@@ -81,6 +81,18 @@ for next in leave.grace=inf leave.grace=5s; do
     ok "it returns" wait_until 30 up_is "3 of 3 up: 0-2"
 done
 
+# --- a return that resrc does not hear of ---
+
+kill -TERM "${pids[2]}"
+wait "${pids[2]}"
+is $? 0 "a broker leaves"
+ok "its node is drained" wait_until 30 drained "drained .* 2 .*leaving"
+"$FLUX" module unload resrc
+begin 2
+ok "it returns while the module is away" wait_until 30 "$FLUX" getattr -r 2 rank
+"$FLUX" module load resrc
+ok "the drain is lifted" wait_until 30 not_drained leaving
+
 # --- an operator's drain ---
 
 "$FLUX" resource drain 1 fan is broken

@@ -289,6 +289,16 @@ static void recall_lost(struct root *r)
     idset_destroy(known);
 }
 
+/* Whoever is up, and not about to leave, has returned if it was ever away: perhaps while no
+ * instance of this module was there to hear it. */
+static void take_returned(struct root *r)
+{
+    if (idset_add(r->returned, r->brokers_up) < 0 || idset_subtract(r->returned, r->draining) < 0)
+        out_of_memory(r);
+    else
+        resrc_drain_returned(r, r->returned);
+}
+
 static void settle(struct root *r)
 {
     idset_t *left;
@@ -319,8 +329,7 @@ static void settle(struct root *r)
         if (r->late)
             recall_lost(r);
     }
-    if (!r->late)
-        resrc_drain_returned(r, r->brokers_up);
+    take_returned(r);
     if (resrc_topology_apply(r) < 0)
         return;
     resgraph_destroy(r->record);
@@ -483,6 +492,16 @@ static void left_in_order(struct root *r, const char *text)
     idset_destroy(ranks);
 }
 
+static void draining(struct root *r, const char *text)
+{
+    idset_t *ranks = idset_parse(text ? text : "", NULL);
+
+    if (!ranks)
+        return;
+    idset_destroy(r->draining);
+    r->draining = ranks;
+}
+
 static void status_cb(void *arg, const struct overlay_status *st)
 {
     struct root *r = arg;
@@ -500,6 +519,7 @@ static void status_cb(void *arg, const struct overlay_status *st)
         r->running = true;
     left_in_order(r, st->left);
     left_in_order(r, st->absent);
+    draining(r, st->draining);
     if (first || !idset_equal(up, r->brokers_up) || !r->settled) {
         idset_destroy(r->brokers_up);
         r->brokers_up = up;
@@ -527,6 +547,8 @@ static void back_cb(void *arg, const idset_t *ranks)
 
     if (r->settled)
         resrc_drain_returned(r, ranks);
+    else if (idset_add(r->returned, ranks) < 0)
+        out_of_memory(r);
     resrc_confirm_back(r->confirm, ranks);
 }
 
@@ -667,7 +689,8 @@ struct root *resrc_root_create(struct ctx *ctx, errmsg_t *err)
     list_init(&r->askers);
     list_init(&r->to_commit);
     list_init(&r->committing);
-    if (!(r->found = resgraph_create()) || !(r->defer = flux_defer_create(reactor, defer_cb, r)) ||
+    if (!(r->draining = idset_create()) || !(r->returned = idset_create()) ||
+        !(r->found = resgraph_create()) || !(r->defer = flux_defer_create(reactor, defer_cb, r)) ||
         !(r->timer = flux_timer_create(reactor, timer_cb, r)) ||
         !(r->early = early_create(ctx->h, NULL, EARLY_MAX)) ||
         !(r->confirm = resrc_confirm_create(r)) ||
@@ -714,6 +737,8 @@ void resrc_root_destroy(struct root *r)
     resgraph_destroy(r->config);
     resgraph_destroy(r->named);
     idset_destroy(r->brokers_up);
+    idset_destroy(r->draining);
+    idset_destroy(r->returned);
     free(r->own_config);
     free(r->config_file);
     free(r->topology_text);

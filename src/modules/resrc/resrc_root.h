@@ -43,6 +43,8 @@ struct root {
     bool running; /* the session runs: all ranks that will come up have */
     bool settled;
     bool late;         /* this instance was loaded into a running session */
+    idset_t *draining; /* brokers that are about to leave */
+    idset_t *returned; /* brokers that were away, until the module is settled */
     bool divided;      /* `found` differs from the reports: resrc_share.c */
     unsigned patience; /* ticks that have passed while reports were missing */
     setup_t *setup;
