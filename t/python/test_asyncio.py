@@ -25,7 +25,7 @@ class AsyncTest(Case):
         self.assertEqual(self.run_async(main()), list(range(200)))
         self.assertEqual(self.h.rpc("broker.ping", {"n": 1})["n"], 1)
 
-    def test_streams(self):
+    def test_stream_steps(self):
         """steps of a stream, in tasks"""
 
         async def read(name):
