@@ -10,6 +10,7 @@ fails("EINVAL", "a bad name", h:stream_writer("a b"))
 fails("ETIMEDOUT", "a stream that nobody writes", h:stream_reader("lua.none", {timeout = 0}))
 raises("no option 'deep'", "an option that is not there", h.stream_reader, h, "lua.a", {deep = 1})
 raises("0 or more", "an option of another type", h.stream_reader, h, "lua.a", {depth = -1})
+raises("is a text", "a number where a text belongs", h.stream_reader, h, "lua.a", {group = 7})
 fails("EINVAL", "a policy that is not there", h:stream_reader("lua.a", {policy = "never"}))
 is(w:step(), 0, "the first step")
 

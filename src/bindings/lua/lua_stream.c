@@ -124,12 +124,15 @@ static double option_number(lua_State *L, int arg, const char *name, double max)
     return value;
 }
 
-/* A text, which the table keeps; NULL without it. */
+/* A text, which the table keeps (the text of a number would be nobody's); NULL without it. */
 static const char *option_text(lua_State *L, int arg, const char *name)
 {
     int type = lflux_option(L, arg, name);
-    const char *text = type == LUA_TNIL ? NULL : lflux_check_text(L, lua_gettop(L), name);
+    const char *text;
 
+    if (type != LUA_TNIL && type != LUA_TSTRING)
+        luaL_argerror(L, arg, lua_pushfstring(L, "option '%s' is a text", name));
+    text = type == LUA_TNIL ? NULL : lflux_check_text(L, lua_gettop(L), name);
     lua_pop(L, 1);
     return text;
 }
