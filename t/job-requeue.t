@@ -15,16 +15,16 @@ lines_are() {
 of() {
     "$FLUX" kvs get "job.$id.eventlog" | grep -c "\"name\":\"$1\""
 }
-# Submit a job that notes where each attempt begins and ends.
+# Submit a job that notes where each attempt begins and ends.  The second argument is run before.
 begin() {
     rm -f enough
     : >"$1"
     id=$("$FLUX" submit -N1 -n1 --requeue --ranks=1-3 sh -c \
-        'echo "begin $FLUX_JOB_ID" >>'"$1"'; while [ ! -e enough ]; do sleep 0.05; done; echo end >>'"$1")
+        "${2:-}"'echo "begin $FLUX_JOB_ID" >>'"$1"'; while [ ! -e enough ]; do sleep 0.05; done; echo end >>'"$1")
     wait_until 30 lines_are "$1" begin 1
 }
 
-hold 4 --topology=flat --set=statedir="$PWD/state"
+hold 4 --topology=flat --set=statedir="$PWD/state" --set=job.grace=0.5s
 begin one
 first=$("$FLUX" jobs -n -o ranks "$id" | xargs)
 kill -KILL "$(broker "$first")"
@@ -65,6 +65,14 @@ ok "a job module that is loaded again knows the job" wait_until 30 "$FLUX" jobs 
 touch enough
 ok "a loss that did not end the job is not taken for one" "$FLUX" wreck wait "$id"
 is "$("$FLUX" jobs -n -o result "$id") $(of requeue)" "completed 0" "it completes once"
+
+# The tasks do not end by SIGTERM: SIGKILL is not forgotten.
+begin five '[ -e twice ] || trap "" TERM; : >twice; '
+"$FLUX" wreck raise --type=node-lost "$id"
+"$FLUX" module reload job
+ok "tasks that ignore SIGTERM are killed after a reload, too" wait_until 30 lines_are five begin 2
+touch enough
+ok "and the job runs again" "$FLUX" wreck wait "$id"
 
 exits 1 "not for a job whose output goes to its client" "$FLUX" wreckrun --requeue true
 like "$err" "cannot run again" "with a sentence"

@@ -349,7 +349,7 @@ static void resume(struct jm_job *j)
             if (j->st.state == JOB_STATE_RUN)
                 jm_time_set(j, JM_TIME_LIMIT, deadline);
         }
-        if (j->st.state == JOB_STATE_CLEANUP)
+        if (j->st.state == JOB_STATE_CLEANUP || j->again)
             jm_time_set(j, JM_TIME_GRACE, flux_reactor_now(j->jm->r) + j->jm->grace);
         else if (!j->r_json)
             jm_state_exception(j, "lost", JOB_SEVERITY_FATAL,
