@@ -15,6 +15,7 @@ programs in other languages read it. What streams do not have, such as engines, 
 be named, and has no effect. An attribute is a variable of each step, whose name begins with "@".
 """
 
+import ctypes
 import enum
 import errno
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple, Union
@@ -324,7 +325,8 @@ class Stream:
     def _put(self, name: str, content: Any, shape: Sequence[int], start: Sequence[int]) -> None:
         assert self._out is not None
         if isinstance(content, str):
-            data: Any = memoryview(content.encode()).cast("c") if content else memoryview(b"")
+            text = content.encode()
+            data: Any = memoryview((ctypes.c_char * len(text)).from_buffer_copy(text))
         else:
             data = numpy.asarray(content)
             if not (data.flags.c_contiguous or data.flags.f_contiguous):
@@ -422,7 +424,8 @@ class Stream:
         block_id: Optional[int] = None,
     ) -> None:
         """The same, into an array of NumPy."""
-        if not isinstance(name, Variable) and block_id is None and buffer.flags.c_contiguous:
+        plain = buffer.flags.c_contiguous and buffer.dtype.isnative
+        if plain and not isinstance(name, Variable) and block_id is None:
             found = self._find(name)
             if found is not None and found.is_global and found.dtype == buffer.dtype.str[1:]:
                 if not found.columns:
