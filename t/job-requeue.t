@@ -42,8 +42,10 @@ is "$(of alloc)" $((n + 1)) "one allocation in each attempt"
 is "$(of finish) $(of clean)" "1 1" "one end"
 
 # What is canceled meanwhile does not run again.
-begin two
+begin two 'trap "" TERM; '
+"$FLUX" wreck raise --type=node-lost "$id"
 "$FLUX" cancel "$id"
+touch enough
 "$FLUX" wreck wait "$id"
 is "$("$FLUX" jobs -n -o result "$id") $(of requeue)" "canceled 0" "a job that is canceled is not queued again"
 
