@@ -208,7 +208,7 @@ exits 1 "a variable that the transform before has not made" \
     "$FLUX" stream transform three --out=failed --lua="$crystal" --lua=fail.lua
 like "$err" "step 1 of stream 'three': fail.lua:1: .*crystal.lua has made no variable 'none'" "says which one"
 exits 1 "a transform in C that fails" "$FLUX" stream transform three --out=failed --lua="$crystal" --so=decimate.so:2
-like "$err" "step 2 of stream 'three': step 2 has too many variables" "says why"
+like "$err" "step 2 of stream 'three': ./decimate.so: step 2 has too many variables" "says which one and why"
 echo go >w.in
 ended w
 is "$status" 0 "the writer has not noticed"

@@ -330,12 +330,14 @@ static int stage_run(struct call *c, errmsg_t *err)
 {
     struct stage *s = c->own;
     char text[sizeof(err->text)] = "";
+    bool named; /* a message of Lua begins with the file */
     int rc;
 
     s->nmade = 0;
     rc = s->ops->step(s->state, &c->st, text, sizeof(text));
+    named = text[0] && strcmp(s->shown, s->file) != 0;
     if (rc < 0)
-        return errmsg_fail(err, EINVAL, "%s%s%s", text[0] ? "" : s->shown, text[0] ? "" : ": ",
+        return errmsg_fail(err, EINVAL, "%s%s%s", named ? "" : s->shown, named ? "" : ": ",
                            text[0] ? text : c->err.text);
     return rc > 0;
 }
