@@ -44,7 +44,7 @@ offers "module reload --" --force
 offers "event sub --" --timeout=
 offers "live " status history
 offers "kap --" --producers=
-offers "stream " ls cat record replay tee stat format readers policy switch pause resume throttle rm
+offers "stream " ls cat record replay tee transform stat format readers policy switch pause resume throttle rm
 offers "stream record --" --append --policy= --count=
 offers "stream cat --policy = " block drop-oldest latest
 offers "batch --" --cc= --wait --queue=
