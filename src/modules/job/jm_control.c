@@ -289,6 +289,13 @@ const char *jm_control_uri(const struct jm_job *j)
     return j->uri;
 }
 
+void jm_control_uri_forget(struct jm_job *j)
+{
+    free(j->uri);
+    j->uri = NULL;
+    jm_store_put(j, JM_STORE_URI);
+}
+
 void jm_control_job_clear(struct jm_job *j)
 {
     free(j->uri);

@@ -603,6 +603,8 @@ void jm_control_urgency_cb(flux_t *h, const flux_msg_t *req, void *arg);
 void jm_control_memo_cb(flux_t *h, const flux_msg_t *req, void *arg);
 /* Of the session that the job is; NULL: it is none that is known. */
 const char *jm_control_uri(const struct jm_job *j);
+/* The session has ended; a later attempt of the job is another one. */
+void jm_control_uri_forget(struct jm_job *j);
 
 /* --- jm_journal.c --- */
 

@@ -215,6 +215,7 @@ static void requeue(struct jm_job *j)
     jm_time_clear(j);
     jm_exec_forget(j);
     jm_exec_unkill(j);
+    jm_control_uri_forget(j);
     jm_exec_done(j);
     jm_leave_moved(j, false);
     jm_sched_free(j);

@@ -262,9 +262,19 @@ static int put_env(flux_kvs_txn_t *txn, struct jm_job *j, size_t *bytes)
     return flux_kvs_txn_copy(txn, from, to, NULL);
 }
 
-static int put_job(flux_kvs_txn_t *txn, struct jm_job *j, size_t *bytes)
+static int put_uri(flux_kvs_txn_t *txn, struct jm_job *j, size_t *bytes)
 {
     const char *uri = jm_control_uri(j);
+    char key[64];
+
+    if (uri)
+        return put(txn, j->id, "uri", uri, strlen(uri), bytes);
+    snprintf(key, sizeof(key), "job.%llu.uri", (unsigned long long)j->id);
+    return flux_kvs_txn_unlink(txn, key, 0, NULL);
+}
+
+static int put_job(flux_kvs_txn_t *txn, struct jm_job *j, size_t *bytes)
+{
 
     if (j->store.put_spec && (put(txn, j->id, "jobspec", j->spec->text, j->spec->len, bytes) < 0 ||
                               put_env(txn, j, bytes) < 0))
@@ -272,7 +282,7 @@ static int put_job(flux_kvs_txn_t *txn, struct jm_job *j, size_t *bytes)
     if (j->store.put_r && j->r_json &&
         put(txn, j->id, "R", j->r_json, strlen(j->r_json), bytes) < 0)
         return -1;
-    if (j->store.put_uri && uri && put(txn, j->id, "uri", uri, strlen(uri), bytes) < 0)
+    if (j->store.put_uri && put_uri(txn, j, bytes) < 0)
         return -1;
     return put(txn, j->id, "eventlog", strbuf_str(j->log), strbuf_len(j->log), bytes);
 }
