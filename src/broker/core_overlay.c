@@ -321,6 +321,7 @@ static void peer_gone(core_t *c, struct peer *p, const char *why)
 void core_peer_lost(core_t *c, enum core_plane plane, uint32_t rank, const char *why)
 {
     struct peer *p;
+    bool tries;
 
     if (plane == CORE_RING) {
         p = c->ring_next.rank == rank && !c->ring_next.lost ? &c->ring_next : &c->ring_prev;
@@ -371,10 +372,12 @@ void core_peer_lost(core_t *c, enum core_plane plane, uint32_t rank, const char 
         p->event_up = false;
         return;
     }
+    /* One that has lost its parent, and was not welcomed here, tries again here or elsewhere. */
+    tries = !p->up && topology_parent(overlay_tree(c), p->rank) != c->cfg.rank;
     peer_gone(c, p, why);
     if (c->state >= CORE_DOWN)
         children_gone(c);
-    else if (!heal_child_lost(c, p, why))
+    else if (!tries && !heal_child_lost(c, p, why))
         subtree_lost(c, p, RANK_LOST, why);
 }
 

@@ -408,6 +408,33 @@ START_TEST(refused)
 }
 END_TEST
 
+/* The broker above was stopped: it finds a connection that has been given up meanwhile.  That is no
+ * reason to count as lost who tries again. */
+START_TEST(tries_again)
+{
+    struct cluster *cl = cl_up(6, "chain");
+
+    cl->nodes[3].dead = true; /* it connects below */
+    cl_kill(cl, 2);
+    for (unsigned i = 0; i < 2; i++) {
+        ck_assert(core_peer_adopt(cl->nodes[1].core, 3));
+        core_peer_back(cl->nodes[1].core, CORE_TREE, 3);
+        core_peer_lost(cl->nodes[1].core, CORE_TREE, 3, "it has closed the connection");
+        cl_pump(cl);
+        expect_ranks(core_ranks_lost(cl->nodes[0].core), "2");
+    }
+    cl->nodes[3].dead = false;
+    core_peer_lost(cl->nodes[3].core, CORE_TREE, 2, "killed");
+    core_peer_lost(cl->nodes[3].core, CORE_RING, 2, "killed");
+    cl_sleep(cl, TIMEOUT + 1.);
+    expect_running(cl);
+    ck_assert_uint_eq(parent_of(cl, 0, 3), 1);
+    expect_ranks(core_ranks_lost(cl->nodes[0].core), "2");
+    expect_routes(cl);
+    cl_free(cl);
+}
+END_TEST
+
 /* A broker that is refused ends, with its subtree. */
 START_TEST(refused_below)
 {
@@ -504,8 +531,8 @@ END_TEST
 
 int main(void)
 {
-    const TTest *const tests[] = {one,   events,  several,       in_vain, late,
-                                  again, refused, refused_below, leave};
+    const TTest *const tests[] = {one,   events,  several,     in_vain,       late,
+                                  again, refused, tries_again, refused_below, leave};
     TCase *tc = tcase_create("core_heal");
 
     tcase_set_timeout(tc, 60);

@@ -20,8 +20,9 @@
  *  2. One connection carries a neighbor.  After its end another broker of the same rank, with the
  *     same key, may connect; the predecessor on the ring also while the end is not known here, but
  *     the session counts the rank as lost.  A broker connects again to its ring successor when the
- *     core asks for it; to another parent likewise.  Where another link is used, too (link/mixed),
- *     a neighbor that it carries is refused here.
+ *     core asks for it; to another parent likewise, also before an earlier attempt was welcomed
+ *     there.  Where another link is used, too (link/mixed), a neighbor that it carries is refused
+ *     here.
  *
  * Failure: see ulink_io.c and ulink_gate.c.
  */

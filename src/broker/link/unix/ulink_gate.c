@@ -6,6 +6,7 @@
  *    sends a hello with the ticket of this broker, and the core takes it   a child's connection
  *    sends more than HELLO_BYTES before it is answered                     refused
  *    sends anything else, or nothing for HELLO_MAX seconds                 refused
+ *    closes its end before it is answered                                  forgotten
  *
  * Who connects must have been able to open the socket, which is in a directory of its own user
  * (0700), or has a name that only its network namespace has; the kernel says whose process it is
@@ -65,14 +66,15 @@ static void refuse(struct ulink_stranger *s, const char *why)
     stranger_free(s);
 }
 
-/* It has lost its parent, and a card of this broker.  NULL: it is not taken over. */
+/* It has lost its parent, and a card of this broker.  NULL: it is not taken over.  An earlier
+ * connection, which the core has not welcomed, gives way: the broker has tried for long enough. */
 static struct ulink_peer *adopt(ulink_t *l, uint32_t rank)
 {
-    struct ulink_peer *p = ulink_inbound(l, CORE_TREE, rank);
+    struct ulink_peer *p;
 
-    if ((p && p->state == ULINK_UP) || !core_peer_adopt(l->core, rank))
+    if (!core_peer_adopt(l->core, rank))
         return NULL;
-    if (p || (p = ulink_add_inbound(l, CORE_TREE, rank)))
+    if ((p = ulink_inbound(l, CORE_TREE, rank)) || (p = ulink_add_inbound(l, CORE_TREE, rank)))
         p->allowed = true;
     return p;
 }
@@ -113,6 +115,15 @@ static struct ulink_peer *identify(ulink_t *l, const flux_msg_t *msg, errmsg_t *
     return NULL;
 }
 
+/* It has not waited for the answer, as when this broker was stopped; it may try again, and another
+ * connection of it must not give way to this one. */
+static bool has_gone(const struct ulink_stranger *s)
+{
+    char byte;
+
+    return recv(s->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+}
+
 static void hello_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
 {
     struct ulink_stranger *s = arg;
@@ -136,6 +147,11 @@ static void hello_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *ar
     if (!(msg = framer_next(s->in, &err))) {
         if (errno != EAGAIN)
             refuse(s, errno == EPROTO ? err.text : "out of memory");
+        return;
+    }
+    if (has_gone(s)) {
+        flux_msg_destroy(msg);
+        stranger_free(s);
         return;
     }
     p = identify(l, msg, &err);
