@@ -99,7 +99,8 @@ static struct ulink_peer *identify(ulink_t *l, const flux_msg_t *msg, errmsg_t *
         errmsg_set(err, "its version of the protocol is %d, here it is %d", hello.version,
                    ULINK_VERSION);
     else if ((!ring && strcmp(hello.plane, "tree") != 0) ||
-             !(p = ulink_inbound(l, ring ? CORE_RING : CORE_TREE, hello.rank)) || !p->allowed)
+             !(p = ulink_inbound(l, ring ? CORE_RING : CORE_TREE, hello.rank)) || !p->allowed ||
+             (l->key[0] && !p->key[0])) /* it was taken over by its ticket */
         errmsg_set(err, "rank %u is not a neighbor that is expected here", hello.rank);
     else if (!ulink_same_key(p->key, hello.key))
         errmsg_set(err, "the key is not that of rank %u", hello.rank);

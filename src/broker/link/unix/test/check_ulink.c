@@ -181,7 +181,9 @@ static void moved_to(bool curve)
     struct control_card card = {.rank = 0};
     struct control_card gone = {.rank = 1, .event = ""};
     struct control_card other;
-    char path[200];
+    struct ulink_hello hello = {ULINK_VERSION, 2, "tree", NULL};
+    char path[200], why[200];
+    int fd;
     errmsg_t err = {""};
 
     start_all(3, "chain", false, curve);
@@ -228,6 +230,13 @@ static void moved_to(bool curve)
     ck_assert_uint_eq(node[2].core.got[CORE_EVENT], 1);
     end_node(2);
     ck_assert(run_until(&node[0].core.lost[CORE_TREE][2], curve ? 2 : 1, PATIENCE));
+    /* A rank that was taken over has no key by which it could connect again. */
+    hello.key = "";
+    if (curve) {
+        write_word(fd = stranger(0), ULINK_HELLO, &hello);
+        hear_reason(fd, why, sizeof(why));
+        ck_assert_ptr_nonnull(strstr(why, "rank 2 is not a neighbor"));
+    }
     /* An address that is none. */
     other.tree = "tcp://127.0.0.1:1";
     ck_assert_int_eq(transport->ops->move(node[0].link, &other, &err), -1);
