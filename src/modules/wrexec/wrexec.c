@@ -36,7 +36,8 @@
  *  3. A rank ends its part of every job when it loses its parent in the tree: nobody is left to
  *     take the results.
  *  4. The launcher kills all tasks when its connection to the module closes.  The module therefore
- *     refuses to be unloaded while it has jobs, unless the user forces it.
+ *     refuses to be unloaded while it has jobs, unless the user forces it; and likewise while it
+ *     ends what an earlier broker has left, as those who have asked for that wait for its answer.
  *  5. A reload that is not forced keeps all jobs, clients and requests (handover.c).  The launcher
  *     stays if there are jobs.  Without jobs it ends, and the next launcher reads the settings and
  *     plugins anew.
@@ -93,7 +94,8 @@ static void answer_remains(struct ctx *ctx, const flux_msg_t *req)
         flux_respond(ctx->h, req, "{}");
 }
 
-static void answer_asks(struct ctx *ctx, bool swept)
+/* NULL: what an earlier broker has left is known. */
+static void answer_asks(struct ctx *ctx, const char *why)
 {
     struct list_node *n;
 
@@ -101,7 +103,9 @@ static void answer_asks(struct ctx *ctx, bool swept)
         struct ask *a = list_entry(n, struct ask, node);
 
         list_remove(n);
-        if (swept)
+        if (why)
+            flux_respond_error(ctx->h, a->req, ECANCELED, "%s", why);
+        else
             answer_remains(ctx, a->req);
         flux_msg_destroy(a->req);
         free(a);
@@ -132,7 +136,18 @@ static void exec_swept(void *arg, uint32_t remain)
     if (remain > 0)
         flux_log(ctx->h, LOG_ERR, "%u processes of earlier jobs on rank %u cannot be ended", remain,
                  ctx->rank);
-    answer_asks(ctx, true);
+    answer_asks(ctx, NULL);
+}
+
+/* Is an answer owed about that?  An error, if so. */
+static int check_swept(struct ctx *ctx, errmsg_t *err)
+{
+    if (!ctx->sweeping && list_empty(&ctx->asks))
+        return 0;
+    return errmsg_fail(err, EAGAIN,
+                       "what an earlier broker of rank %u has left running is being ended: try "
+                       "again later",
+                       ctx->rank);
 }
 
 /* --- along the tree --- */
@@ -351,7 +366,7 @@ static void go_on(struct ctx *ctx)
     ctx->ready = true;
     ctx->sweeping = launchlink_sweep(ctx->exec);
     if (!ctx->sweeping)
-        answer_asks(ctx, true);
+        answer_asks(ctx, NULL);
     edges_ready(ctx->edges);
     if (ctx->coord)
         coord_ready(ctx->coord);
@@ -472,7 +487,7 @@ static void wrexec_fini(flux_t *h, void *arg)
                                "the wrexec module of rank %u was unloaded", ctx->rank);
         subjob_free(j);
     }
-    answer_asks(ctx, false);
+    answer_asks(ctx, "the wrexec module was unloaded meanwhile");
     coord_destroy(ctx->coord);
     edges_destroy(ctx->edges);
     names_destroy(ctx->names);
@@ -494,7 +509,7 @@ static int wrexec_may_stop(flux_t *h, void *arg, errmsg_t *err)
     while (hmap_next(ctx->jobs, &pos, NULL, NULL, &val))
         n += !((struct subjob *)val)->finished;
     if (n == 0)
-        return 0;
+        return check_swept(ctx, err);
     return errmsg_fail(err, EBUSY,
                        "%zu job%s with tasks at or below rank %u would be killed: wait until %s "
                        "ended (flux queue drain), or use --force",
@@ -506,6 +521,8 @@ static int wrexec_hand_over(flux_t *h, void *arg, flux_handover_t *o, errmsg_t *
 {
     struct ctx *ctx = arg;
 
+    if (check_swept(ctx, err) < 0)
+        return -1;
     launchlink_settle(ctx->exec);
     edges_settle(ctx->edges);
     reaper_cb(NULL, NULL, 0, ctx);

@@ -186,6 +186,7 @@ static void take_response(struct bed *b, const flux_msg_t *msg)
         b->notices++;
     if (strcmp(flux_msg_topic(msg), "wrexec.signal") == 0 ||
         strcmp(flux_msg_topic(msg), "wrexec.run") == 0 ||
+        strcmp(flux_msg_topic(msg), "wrexec.remains") == 0 ||
         strcmp(flux_msg_topic(msg), "wrexec.down") == 0)
         b->errnum = flux_msg_errnum(msg);
     b->named += strcmp(flux_msg_topic(msg), "wrexec.name") == 0;
@@ -698,6 +699,38 @@ START_TEST(reloaded_early)
 }
 END_TEST
 
+/* While it is asked what an earlier broker has left, it stays, and unless that is forced it has
+ * answered by then. */
+START_TEST(asked_what_remains)
+{
+    struct bed *b = bed_create();
+    flux_handover_t *o = flux_handover_create();
+    errmsg_t err = {""};
+
+    b->errnum = -1;
+    say(b, "wrexec.remains", 5, 0, "{}");
+    turn(b);
+    ck_assert_int_eq(flux_module_wrexec.may_stop(b->f.h, b->ctx, &err), -1);
+    ck_assert_int_eq(errno, EAGAIN);
+    ck_assert_ptr_nonnull(strstr(err.text, "is being ended"));
+    ck_assert_int_eq(flux_module_wrexec.hand_over(b->f.h, b->ctx, o, &err), -1);
+    ck_assert_int_eq(errno, EAGAIN);
+    flux_handover_destroy(o);
+    ck_assert_int_eq(b->errnum, -1);
+    if (_i == 0) {
+        answer(b);
+        ck_assert_int_eq(b->errnum, 0);
+        ck_assert_int_eq(flux_module_wrexec.may_stop(b->f.h, b->ctx, &err), 0);
+        reload(b);
+    } else {
+        flux_module_wrexec.fini(b->f.h, b->ctx);
+        ck_assert_int_eq(b->errnum, ECANCELED);
+        ck_assert_int_eq(flux_module_wrexec.init(b->f.h, 0, NULL, &b->ctx, &err), 0);
+    }
+    bed_free(b);
+}
+END_TEST
+
 /* While a stream is opened, and while a frame is under way. */
 START_TEST(reloaded_edges)
 {
@@ -1017,8 +1050,16 @@ END_TEST
 
 int main(void)
 {
-    RUN_SUITE("wrexec module", early_kill, early_jobs, foreign_credit, full_child, answered,
-              many_notes, signal_to_job, ranks_not_told, many_names, parent_leaves, reloaded_early,
-              reloaded_edges, reloaded_clients, reloaded_names, hosts_of_one_name, hosts_not_told,
-              hosts_reloaded, launch_in_slices, child_in_slices, bad_inheritance);
+    const TTest *const tests[] = {
+        early_kill,     early_jobs,     foreign_credit,   full_child,      answered,
+        many_notes,     signal_to_job,  ranks_not_told,   many_names,      parent_leaves,
+        reloaded_early, reloaded_edges, reloaded_clients, reloaded_names,  hosts_of_one_name,
+        hosts_not_told, hosts_reloaded, launch_in_slices, child_in_slices, bad_inheritance};
+    TCase *tc = tcase_create("wrexec module");
+
+    tcase_set_timeout(tc, 60);
+    for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++)
+        tcase_add_test(tc, tests[i]);
+    tcase_add_loop_test(tc, asked_what_remains, 0, 2);
+    return run_case("wrexec module", tc);
 }
