@@ -22,7 +22,8 @@
  *  5. The file RUNDIR/RANK/launcher names the process and the token of the launcher, as long as it
  *     may have tasks.  So a broker that was killed together with its launcher leaves to the next
  *     one of its rank what that has to end: first the launcher, if it still lives, then what this
- *     has left behind.
+ *     has left behind.  It stays until that is over, also when the module is unloaded before, and
+ *     when the launcher hangs.
  *
  * Failure: without that file nothing is known of an earlier broker; that it cannot be written is
  * logged.
@@ -79,13 +80,14 @@ struct launchlink {
     errand_t *errand;
     void (*ended)(void *arg); /* it is ending: to be told */
     void *ended_arg;
-    flux_watcher_t *patience; /* for its end */
+    flux_watcher_t *patience; /* for its end, or for that of a launcher of an earlier broker */
     int fd;
     int pidfd;
     pid_t pid;
     unsigned started;
     char token[17];
-    char last[17]; /* token of the launcher that was lost last */
+    char last[17];  /* token of the launcher that was lost last */
+    char swept[17]; /* the one of which this launcher ends what is left; "": there is nothing */
     flux_watcher_t *io;
     flux_watcher_t *end;
     bool writing; /* the watcher waits until the socket is writable */
@@ -106,6 +108,8 @@ static void reap(launchlink_t *x)
         return;
     flux_watcher_destroy(x->end);
     x->end = NULL;
+    if (x->patience)
+        flux_watcher_stop(x->patience);
     waitid(P_PIDFD, (id_t)x->pidfd, &si, WEXITED | WNOHANG);
     close(x->pidfd);
     x->pidfd = -1;
@@ -141,10 +145,10 @@ static char *note_path(const launchlink_t *x)
     return name;
 }
 
-static void note_launcher(launchlink_t *x)
+static void note_launcher(launchlink_t *x, const char *token)
 {
     char text[NOTE_MAX], *path = note_path(x);
-    int n = snprintf(text, sizeof(text), "%d %s\n", (int)x->pid, x->token);
+    int n = snprintf(text, sizeof(text), "%d %s\n", (int)x->pid, token);
     int fd = path ? open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600) : -1;
 
     x->noted = fd >= 0 && fd_write_all(fd, text, (size_t)n) == 0;
@@ -225,6 +229,7 @@ static void lost(launchlink_t *x, const char *why)
     if (x->pidfd >= 0)
         pidfd_send_signal(x->pidfd, SIGKILL, NULL, 0);
     memcpy(x->last, x->token, sizeof(x->last));
+    x->swept[0] = '\0';
     cut(x);
     x->follow = x->used;
     x->used = false;
@@ -274,10 +279,12 @@ static void io_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
     }
     while (!x->broken && (used = exec_wire_parse((const uint8_t *)buf_data(x->in) + done,
                                                  buf_len(x->in) - done, &f, &err)) > 0) {
-        if (f.type == WIRE_SWEPT)
+        if (f.type == WIRE_SWEPT) {
+            x->swept[0] = '\0';
             x->cbs->swept(x->arg, exec_wire_u32(f.payload));
-        else
+        } else {
             x->cbs->frame(x->arg, &f);
+        }
         done += (size_t)used;
     }
     buf_consume(x->in, done);
@@ -304,8 +311,22 @@ static void patience_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void 
 {
     launchlink_t *x = arg;
 
+    if (!x->ended) { /* it may still die: then another one follows */
+        x->cbs->swept(x->arg, 1);
+        return;
+    }
+    x->noted = false; /* the file stays: it runs */
     reap(x);
     x->ended(x->ended_arg);
+}
+
+/* False: out of memory. */
+static bool begin_patience(launchlink_t *x)
+{
+    if (!x->patience && !(x->patience = flux_timer_create(flux_get_reactor(x->h), patience_cb, x)))
+        return false;
+    flux_timer_start(x->patience, END_TIMEOUT, 0.);
+    return true;
 }
 
 static void flusher_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
@@ -338,15 +359,19 @@ launchlink_t *launchlink_create(flux_t *h, const struct launchlink_callbacks *cb
 bool launchlink_end(launchlink_t *x, void (*ended)(void *arg), void *arg)
 {
     x->ending = true;
+    if (x->follow)
+        x->noted = false; /* the file stays: nobody has ended what it names */
     x->follow = false;
     launchlink_settle(x);
+    if (x->swept[0]) {
+        note_launcher(x, x->swept);
+        x->noted = false;
+    }
     cut(x);
-    if (x->pidfd < 0 || !x->end ||
-        !(x->patience = flux_timer_create(flux_get_reactor(x->h), patience_cb, x)))
+    if (x->pidfd < 0 || !x->end || !begin_patience(x))
         return false;
     x->ended = ended;
     x->ended_arg = arg;
-    flux_timer_start(x->patience, END_TIMEOUT, 0.);
     return true;
 }
 
@@ -424,6 +449,7 @@ static struct start *start_create(launchlink_t *x, int fd, errmsg_t *err)
     s->argv[argc++] = s->token;
     if (x->last[0])
         s->argv[argc++] = s->sweep;
+    memcpy(x->swept, x->last, sizeof(x->swept));
     x->last[0] = '\0';
     return s;
 }
@@ -467,7 +493,7 @@ static void take_start(launchlink_t *x)
     x->pid = x->start->pid > 0 ? x->start->pid : 0;
     x->pidfd = x->start->pidfd;
     if (x->pid > 0)
-        note_launcher(x);
+        note_launcher(x, x->token);
     if (x->pidfd >= 0)
         watch_end(x);
     start_free(x->start); /* and the launcher's end of the socket: it now sees the end of ours */
@@ -524,6 +550,8 @@ bool launchlink_sweep(launchlink_t *x)
     if ((x->pidfd = open_launcher(pid, x->last)) >= 0) {
         pidfd_send_signal(x->pidfd, SIGKILL, NULL, 0);
         watch_end(x); /* goes on when it is dead */
+        if (x->end)
+            (void)begin_patience(x); /* or waits for it as long as that takes */
     }
     if (!x->end)
         follow(x);
@@ -638,6 +666,7 @@ void launchlink_save(const launchlink_t *x, flux_handover_t *o)
     flux_handover_put(o, x->started);
     flux_handover_put_str(o, x->token);
     flux_handover_put_str(o, x->last);
+    flux_handover_put_str(o, x->swept);
     flux_handover_put(o, x->used);
     flux_handover_put(o, x->follow);
     flux_handover_put(o, x->noted);
@@ -691,6 +720,7 @@ void launchlink_load(launchlink_t *x, flux_handover_t *o)
     x->started = (unsigned)flux_handover_get(o, UINT32_MAX);
     load_token(x->token, o);
     load_token(x->last, o);
+    load_token(x->swept, o);
     x->used = flux_handover_get(o, 1);
     x->follow = flux_handover_get(o, 1);
     x->noted = flux_handover_get(o, 1);

@@ -104,7 +104,7 @@ bool settings_known(const struct settings *s);
 void settings_destroy(struct settings *s); /* NULL-safe */
 
 /* handover.c */
-#define HANDOVER_FORM 5
+#define HANDOVER_FORM 6
 /* Save and load the state that survives a reload.  handover_load() is called before anything is
  * sent; handover_go_on() then resumes what has waited.  -1 with errno and an error message. */
 int handover_save(struct ctx *ctx, flux_handover_t *o, errmsg_t *err);
