@@ -526,6 +526,7 @@ void heal_take_over(core_t *c, struct peer *p, const struct control_hello *h)
                  c->cfg.rank);
         tell_moved(c, &m);
         arrived(c, p->rank, below);
+        core_peer_slow(c, CORE_TREE, p->rank, false); /* what its parent may have noted */
     } else {
         core_log(c, LOG_ERR, "rank %u is out of memory for a subtree", c->cfg.rank);
     }

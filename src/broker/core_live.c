@@ -147,8 +147,12 @@ void live_again(core_t *c)
     size_t pos = 0;
     void *val;
 
-    while (hmap_next(c->live->notes, &pos, NULL, NULL, &val))
-        ((struct note *)val)->told = RANK_UP;
+    while (hmap_next(c->live->notes, &pos, NULL, NULL, &val)) {
+        struct note *n = val;
+
+        if (n->state != RANK_UP) /* otherwise it takes back what others above may have been told */
+            n->told = RANK_UP;
+    }
     if (hmap_count(c->live->notes) > 0)
         report_after(c, flux_reactor_now(c->r));
 }

@@ -261,7 +261,8 @@ void live_begin(core_t *c); /* the session runs: note the children that are not 
 void live_ready(core_t *c, const idset_t *ranks); /* they are, which is told otherwise */
 void live_gone(core_t *c, const idset_t *ranks);  /* lost, or left: the same */
 void live_leaving(core_t *c); /* this broker shuts down, and the session goes on */
-void live_again(core_t *c);   /* the parent has welcomed this broker, and knows nothing */
+/* The parent has welcomed this broker, and may have been told nothing, or what is over. */
+void live_again(core_t *c);
 /* The root: add to the record. */
 void live_verdict(core_t *c, const idset_t *ranks, enum rank_state state, uint32_t by,
                   const char *why);

@@ -186,6 +186,32 @@ START_TEST(draining)
 }
 END_TEST
 
+/* A rank that was slow is not when the broker that has told so is gone: its parent (_i: 0), or the
+ * one above, which has not been told yet that it was heard again (1). */
+START_TEST(slow_and_moved)
+{
+    struct cluster *cl;
+
+    cl_heal_timeout = 5.;
+    cl = cl_up(6, "chain");
+    cl_heal_timeout = 0.;
+    cl_sleep(cl, 5.);
+    slow(cl, 3, 4, true);
+    cl_sleep(cl, 5.);
+    expect_status(cl, "\"slow\":\"4\"");
+    if (_i == 0) {
+        cl_kill(cl, 3);
+    } else {
+        slow(cl, 3, 4, false);
+        cl_kill(cl, 2);
+    }
+    cl_sleep(cl, 20.);
+    expect_no(cl, "slow");
+    expect_status(cl, _i ? "\"up\":\"0-1,3-5\"" : "\"up\":\"0-2,4-5\"");
+    cl_free(cl);
+}
+END_TEST
+
 START_TEST(patient)
 {
     struct cluster *cl = cl_create(7, "kary:2");
@@ -278,6 +304,12 @@ END_TEST
 
 int main(void)
 {
-    RUN_SUITE("core_live", healthy, slow_and_back, reduced, joining, joining_early, draining,
-              patient, liars, record);
+    const TTest *const tests[] = {healthy,  slow_and_back, reduced, joining, joining_early,
+                                  draining, patient,       liars,   record};
+    TCase *tc = tcase_create("core_live");
+
+    for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++)
+        tcase_add_test(tc, tests[i]);
+    tcase_add_loop_test(tc, slow_and_moved, 0, 2);
+    return run_case("core_live", tc);
 }
