@@ -20,7 +20,7 @@ for setting in link.transport=zmq tcp.address=127.0.0.1 tcp.interface=lo; do
     exits 2 "and UNIX sockets: not with $setting" "$FLUX" start --size=2 --restart --set=$setting true
 done
 
-hold 8 --topology=kary:2 --restart --set=orphan.timeout=0.1s
+hold 8 --topology=kary:2 --restart --set=orphan.timeout=0.1s --set=leave.jobs=wait
 ok "the session is up" wait_until 30 up_is "8 of 8 up: 0-7"
 "$FLUX" kvs put before=1
 "$FLUX" wreckrun -N1 -n1 sh -c 'while [ ! -e enough ]; do sleep 0.05; done; echo whole' >job.out 2>job.err &
@@ -67,6 +67,17 @@ for pid in "${below[@]}"; do
     ok "a broker below it has ended" wait_until 30 sh -c "! kill -0 $pid 2>/dev/null"
 done
 is "$(grep -c "is started again" "$_held/err")" "$begun" "none of these is started again"
+
+id=$("$FLUX" submit -N1 -n1 --ranks=7 sleep 1000)
+ok "a job runs on rank 7" wait_until 30 eval '"$FLUX" jobs -n -o state "$id" | finds running'
+"$FLUX" overlay restart 7 >restart.out 2>&1 &
+restart=$!
+ok "a restart waits for it" wait_until 30 eval '"$FLUX" resource drain | finds leaving.*restart'
+kill -TERM "$(pid_of 7)"
+ok "a signal ends the waiting, and the restart" wait_until 30 up_is "4 of 8 up: 0-1,3-4; left: 2,5-7"
+is "$(grep -c "is started again" "$_held/err")" "$begun" "it is not started again, either"
+kill "$restart" 2>/dev/null
+wait "$restart"
 release
 is "$status" 0 "the session ends well"
 finish

@@ -51,7 +51,8 @@
  * Signals: SIGTERM and SIGHUP shut the session down in order; a second one ends this broker at
  * once.  In a session whose brokers are started one by one (by configuration file, or with
  * --restart), a broker other than rank 0 leaves instead once the session runs, and the session goes
- * on: its nodes are drained and it waits for jobs (leaving.h); a second signal ends the waiting.
+ * on: its nodes are drained and it waits for jobs (leaving.h); a second signal ends the waiting, as
+ * does the first one if the broker was asked to leave before.
  * SIGINT is left to the initial program, which shares the terminal.
  *
  * Failure: a broker that cannot start prints the reason on standard error, cleans up, and exits 1.
@@ -448,7 +449,10 @@ static void signal_cb(void *arg, int signum, const char *from)
     b->signaled = now;
     if (core_state(b->core) >= CORE_DOWN)
         return;
-    if (may_leave(b))
+    if (b->leaving) { /* overlay.leave; it is not to be started again now */
+        b->again = false;
+        leave(b);
+    } else if (may_leave(b))
         begin_leaving(b, from);
     else
         core_shutdown(b->core, 128 + signum, from);
