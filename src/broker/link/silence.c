@@ -15,11 +15,13 @@
  *
  * Invariants:
  *  1. A limit that has passed is looked at twice, DOUBT of a probe apart, so that what has come in
- *     meanwhile is read before the verdict.  A round that is late is not a second look.
+ *     meanwhile is read before the verdict.  A round that is late is a second look only after
+ *     LATE_LOOKS of them in a row: the process is busy then, and reads between them.
  *  2. Who judges looks at its own clock first.  A round that is late by more than half of `lost`
  *     starts all lines anew; the lateness of another one, from LATE of a probe on, is not counted.
  *     So a broker that was stopped, or suspended with its host, accuses nobody when it goes on.
- *  3. A verdict comes at the latest EARLY + DOUBT of a probe after its limit, if the process runs.
+ *  3. A verdict comes at the latest EARLY + DOUBT of a probe after its limit, if the rounds are in
+ *     time.  Where each is late, by at most half of `lost`, it comes LATE_LOOKS rounds later.
  *
  * Failure: none after silence_create().
  */
@@ -39,6 +41,7 @@
 #define DOUBT 0.1   /* shares of a probe */
 #define EARLY 0.125 /* a limit that passes so shortly before a round is left to it */
 #define LATE 0.25
+#define LATE_LOOKS 3
 
 struct silence {
     flux_reactor_t *r;
@@ -177,19 +180,20 @@ enum silence_verdict silence_judge(silence_t *s, struct silence_line *line, bool
 
     line->heard = s->anew ? now : least(line->heard + s->late, now);
     if (line->slow && (patient || now - line->heard < s->lim.slow)) {
-        line->slow = line->doubt = false;
+        line->slow = false;
+        line->doubt = 0;
         return SILENCE_HEARD;
     }
     over = now - line->heard >= limit;
-    if (over && line->doubt && s->late == 0.) {
-        line->doubt = false;
+    if (over && line->doubt >= (s->late == 0. ? 1 : LATE_LOOKS)) {
+        line->doubt = 0;
         if (patient || line->slow)
             return SILENCE_LOST;
         line->slow = true;
         look_at(s, line->heard + s->lim.lost);
         return SILENCE_SLOW;
     }
-    line->doubt = over;
+    line->doubt = over ? line->doubt + 1 : 0;
     look_at(s, over ? now + DOUBT * s->lim.probe : line->heard + limit);
     return SILENCE_FINE;
 }
