@@ -418,6 +418,7 @@ static void leave_cb(flux_t *h, const flux_msg_t *req, void *arg)
         flux_respond(h, req, "{}");
         b->again = in.restart;
         snprintf(from, sizeof(from), "%.64s (user %u)", in.reason, flux_msg_userid(req));
+        str_clean(from); /* a character may have been cut */
         begin_leaving(b, from);
     }
     json_decref(owner);

@@ -25,6 +25,7 @@
 #include "core_private.h"
 #include "libflux/event_wire.h"
 #include "libflux/overlay_wire.h"
+#include "libutil/strutil.h"
 
 static uint32_t sender_rank(const core_t *c, const flux_msg_t *req)
 {
@@ -209,8 +210,9 @@ static void shutdown_cb(flux_t *h, const flux_msg_t *req, void *arg)
     if (flux_request_decode(h, req, &shutdown_order_schema, &in, &owner) < 0)
         return;
     flux_respond(h, req, "{}");
-    snprintf(reason, sizeof(reason), "%s, asked for by user %u on rank %u", in.reason,
+    snprintf(reason, sizeof(reason), "%.160s, asked for by user %u on rank %u", in.reason,
              flux_msg_userid(req), sender_rank(c, req));
+    str_clean(reason); /* a character may have been cut */
     core_shutdown(c, in.rc, reason);
     json_decref(owner);
 }

@@ -876,6 +876,8 @@ START_TEST(services)
     struct party *c = client(cl, 1);
     flux_future_t *f = flux_rpc(core_handle(cl->nodes[2].core), "overlay.status", "{}", 0, 0);
     const char *json;
+    char order[400];
+    size_t n;
 
     cl_pump(cl);
     ck_assert_int_eq(flux_rpc_get_json(f, &json, NULL), 0);
@@ -897,7 +899,12 @@ START_TEST(services)
     cl_pump(cl);
     expect_answer(c, 5, EPROTO, "broker.shutdown");
     ck_assert_int_eq(core_state(cl->nodes[2].core), CORE_RUN);
-    ask_flags(c, "broker.shutdown", 2, 0, "{\"rc\":4,\"reason\":\"asked\"}");
+    /* The reason is too long, and where it is cut is within a character. */
+    n = (size_t)snprintf(order, sizeof(order), "{\"rc\":4,\"reason\":\"");
+    for (int i = 0; i < 150; i++)
+        n += (size_t)snprintf(order + n, sizeof(order) - n, "\xc3\xa9");
+    snprintf(order + n, sizeof(order) - n, "\"}");
+    ask_flags(c, "broker.shutdown", 2, 0, order);
     cl_pump(cl);
     for (int i = 0; i < 3; i++) {
         ck_assert_int_eq(core_state(cl->nodes[i].core), CORE_EXIT);
