@@ -111,20 +111,17 @@ static int attr_bool(const boot_t *b, const char *name, bool *val, errmsg_t *err
 
 /* RUNDIR/local is a symbolic link to the socket of a broker on this host, whatever its rank:
  * programs find a system session by that name (FLUX_SYSTEM_SOCKET).  A dangling link that a killed
- * broker left is replaced.  The link is a convenience, so its failure is not an error.  True if it
- * was created. */
-static bool link_socket(const boot_t *b)
+ * broker left is replaced.  The link is a convenience, so its failure is not an error. */
+static void link_socket(const boot_t *b)
 {
     char path[BOOT_PATH_MAX + 8], target[32];
 
     snprintf(path, sizeof(path), "%s/local", b->rundir);
     snprintf(target, sizeof(target), "%u/local", b->rank);
     if (b->ops != &boot_config_ops || !b->rundir_given)
-        return false;
-    if (symlink(target, path) == 0)
-        return true;
-    return errno == EEXIST && access(path, F_OK) < 0 && unlink(path) == 0 &&
-           symlink(target, path) == 0;
+        return;
+    if (symlink(target, path) < 0 && errno == EEXIST && access(path, F_OK) < 0 && unlink(path) == 0)
+        (void)!symlink(target, path);
 }
 
 static int make_dirs(boot_t *b, errmsg_t *err)
@@ -175,8 +172,10 @@ int boot_restore_dirs(boot_t *b, errmsg_t *err)
     int lock;
 
     if (fstat(b->dirlock, &locked) == 0 && lstat(b->rankdir, &there) == 0 &&
-        locked.st_dev == there.st_dev && locked.st_ino == there.st_ino)
-        return link_socket(b);
+        locked.st_dev == there.st_dev && locked.st_ino == there.st_ino) {
+        link_socket(b); /* that of a broker that has left may be gone */
+        return 0;
+    }
     if (boot_dir_session(b->rundir, rundir, &made, err) < 0 ||
         (lock = boot_dir_rank(rundir, b->rank, b->rankdir, err)) < 0)
         return -1;
