@@ -44,7 +44,7 @@ static void *load(const char *name)
         return NULL;
     snprintf(symbol, sizeof(symbol), "flux_module_%.100s", name);
     desc = dlsym(file, symbol);
-    if (!desc || desc->abi != FLUX_MODULE_ABI) {
+    if (!desc || desc->abi != FLUX_MODULE_ABI || strcmp(desc->name, name) != 0) {
         dlclose(file);
         return NULL;
     }
