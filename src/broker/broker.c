@@ -41,9 +41,6 @@
  *    module.turn-max      a module whose turn takes longer is logged
  *    module.place         loop, thread; default: as each module declares
  *    trace.file           file for the messages that pass (tracer.c)
- *    module.turn-max      a module whose turn takes longer is logged
- *    module.place         loop, thread; default: as each module declares
- *    trace.file           file for the messages that pass (tracer.c)
  *    quorum               ranks that must be up to start the initial program; default: all
  *    boot.timeout         time after which these are enough, and the others are absent
  *    leave.jobs, leave.grace   what becomes of jobs on a node that leaves

@@ -193,9 +193,9 @@ bool core_peer_adopt(core_t *c, uint32_t rank);
 bool core_peer_stale(const core_t *c, enum core_plane plane, uint32_t rank);
 /* This neighbor is silent for so long that it is slow, or was heard again. */
 void core_peer_slow(core_t *c, enum core_plane plane, uint32_t rank, bool slow);
-/* Does silence of this neighbor not mean that it is dead?  True while it or this broker joins or
- * leaves, when a broker may be busy with its modules; and for rank 0, whose loss would end the
- * session. */
+/* Does silence of this neighbor not mean that it is dead?  True for rank 0, whose loss would end
+ * the session, and otherwise when a broker may be busy with its modules: while this one joins or
+ * leaves, or a child does; on the ring, while another broker of the rank joins. */
 bool core_peer_patient(const core_t *c, enum core_plane plane, uint32_t rank);
 /* The queue for a neighbor that returned EAGAIN has room again. */
 void core_peer_writable(core_t *c, uint32_t rank);

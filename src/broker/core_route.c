@@ -7,15 +7,14 @@
  *    this rank          the local service; else ENOSYS
  *    the root           FLUX_NODEID_ROOT: that of the broker with this role
  *    another rank       the tree neighbor on the way, which is known by the shape and the ranks
- *    that
- *                       have moved (core_heal.c); along the ring if the request asks for it
+ *                       that have moved (core_heal.c); along the ring if the request asks for it
  *                       (FLUX_MSGF_RING), or if the tree is broken there; else EHOSTUNREACH
  *
  * A request to a neighbor that has not joined yet, or whose queue is full, is held until it can be
  * sent, or until the neighbor is lost, or counts as absent.  So is one to a rank that has lost the
  * broker above it, and may connect to this one, and one to the parent while this broker looks for
- * another.  Each hop pushes the previous one onto
- * the request's route stack; the response pops the stack hop by hop.
+ * another.  Each hop pushes the previous one onto the request's route stack; the response pops the
+ * stack hop by hop.
  *
  * Drawing (request): a request from a client of rank 2 to a service of rank 0, and its response.
  *
