@@ -19,7 +19,7 @@ broker() {
 }
 
 hold 7 --topology=kary:2
-for victim in 6 2; do # a leaf, then an inner rank with what is left below it
+for victim in 6 2; do # a leaf, then an inner rank, below which rank 5 goes on
     n=$((victim == 6 ? 7 : 6))
     "$FLUX" wreckrun -N$n --env=MARK=lost$victim.$$ sleep 100 2>err.txt &
     pid=$!
@@ -36,7 +36,7 @@ for victim in 6 2; do # a leaf, then an inner rank with what is left below it
 done
 # The scheduler is told of it by another way than the jobs.
 left() {
-    "$FLUX" resource list | finds -E '^free +4 '
+    "$FLUX" resource list | finds -E '^free +5 '
 }
 wait_until 20 left
 run "$FLUX" wreckrun -n4 -l echo on
@@ -44,7 +44,7 @@ is "$(wc -l <<<"$out")" 4 "the next job runs on what is left"
 fails "more than there ever was is refused" "$FLUX" wreckrun -N8 true
 # A job that needs lost nodes waits, and whoever looks is told for which.
 id=$("$FLUX" submit -N7 true)
-why="waits for 7 nodes .*: only 4 such nodes are up; ranks 2,5-6 are down"
+why="waits for 7 nodes .*: only 5 such nodes are up; ranks 2,6 are down"
 says_why() {
     "$FLUX" jobs --why -n "$id" | finds "$why"
 }
