@@ -15,7 +15,6 @@ programs in other languages read it. What streams do not have, such as engines, 
 be named, and has no effect. An attribute is a variable of each step, whose name begins with "@".
 """
 
-import ctypes
 import enum
 import errno
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple, Union
@@ -325,8 +324,7 @@ class Stream:
     def _put(self, name: str, content: Any, shape: Sequence[int], start: Sequence[int]) -> None:
         assert self._out is not None
         if isinstance(content, str):
-            text = content.encode()
-            data: Any = memoryview((ctypes.c_char * len(text)).from_buffer_copy(text))
+            data: Any = memoryview(content.encode()).cast("c") if content else memoryview(b"")
         else:
             data = numpy.asarray(content)
             if not (data.flags.c_contiguous or data.flags.f_contiguous):
