@@ -76,7 +76,7 @@ fails("ETIMEDOUT", "there is no other", r:begin_step(0.01))
 
 -- Callbacks run while a call waits.
 local called = 0
-h:reactor():timer(0, function() called = called + 1 end)
+h:rpc_async("broker.ping", {}):then_(function() called = called + 1 end)
 for n = 1, 3 do
   assert(w:put("n", n))
   assert(w:end_step())
@@ -99,6 +99,7 @@ a:close()
 is(b:begin_step(60), 2, "a step that was not ended goes to another member")
 is(b:end_step(), true, "which ends it")
 is(w:drain(60), true, "now they are")
+is(called, 1, "a response that came meanwhile was handled")
 w:close()
 is(text(r), "1=1 2=2 3=3", "a loop over all steps")
 fails("ENODATA", "the end", r:begin_step())
