@@ -339,12 +339,12 @@ static void part_lost(struct part *p, const struct wire_frame *f)
     nodes_lost(p->job, ranks, why);
 }
 
-/* Parts are sorted by their edges, which stay where they are. */
+/* Parts are sorted by the ranks of their edges, and so in the same order after a reload. */
 static int by_edge(const void *a, const void *b)
 {
     const struct part *x = a, *y = b;
 
-    return x->edge < y->edge ? -1 : x->edge > y->edge;
+    return x->edge->rank < y->edge->rank ? -1 : x->edge->rank > y->edge->rank;
 }
 
 void subjob_child_frame(struct subjob *j, struct edge *e, const struct wire_frame *f)
