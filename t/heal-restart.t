@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # flux start --restart: brokers that die are started again, and the session goes on with them.
-# shellcheck disable=SC2154 # set by hold and release
+# shellcheck disable=SC2016,SC2154 # eval expands; set by hold and release
 . "$(dirname "$0")/lib.sh"
 need_flux start up wreckrun kvs exec ping resource overlay
 

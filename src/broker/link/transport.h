@@ -16,8 +16,8 @@ struct link_config {
     const char *public_key; /* Z85, 40 characters; own */
     const char *secret_key; /* Z85, 40 characters; own */
     struct silence_limits live;
-    double handshake;       /* seconds for a neighbor to prove its key, at first; 0: default */
-    size_t queue_max;       /* messages queued for one neighbor before it counts as full */
+    double handshake; /* seconds for a neighbor to prove its key, at first; 0: default */
+    size_t queue_max; /* messages queued for one neighbor before it counts as full */
     /* Log a message (syslog's levels), at most a few per second.  May be NULL. */
     void (*log)(void *arg, int level, const char *text);
     void *log_arg;

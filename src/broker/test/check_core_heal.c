@@ -408,8 +408,8 @@ START_TEST(refused)
 }
 END_TEST
 
-/* The broker above was stopped: it finds a connection that has been given up meanwhile.  That is no
- * reason to count as lost who tries again. */
+/* The broker above was stopped: it finds a connection that has been given up meanwhile.  That is
+ * not a reason to count as lost who tries again. */
 START_TEST(tries_again)
 {
     struct cluster *cl = cl_up(6, "chain");
