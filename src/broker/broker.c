@@ -247,7 +247,8 @@ static bool hold_cb(core_t *c, int rc, const char *reason, void *arg)
     struct broker *b = arg;
 
     flux_log(core_handle(c), LOG_NOTICE, "the session ends: %s", reason);
-    if (!b->program_over)
+    /* Whoever ends a job says why; to its session, that is a signal. */
+    if (!b->program_over && !(b->nested.level > 0 && b->signaled != 0.))
         say("the session ends: %s", reason);
     ask_program(b);
     b->ending = ending_start(c, nested_patience(&b->nested, JOBS_AFTER), jobs_ended, b);
