@@ -226,6 +226,8 @@ int event_publish_root(core_t *c, flux_msg_t *msg, uint64_t *seq); /* taken over
 int event_publish_json(core_t *c, const char *topic, const char *json);
 void event_set_last(core_t *c, uint64_t seq); /* at the welcome: earlier events do not matter
                                                  here */
+void event_before(
+    core_t *c, uint64_t seq); /* tell local subscribers that they have missed those up to `seq` */
 void event_replay(core_t *c, struct peer *child, uint64_t from);
 void event_replayed(core_t *c, uint64_t last);
 void event_skip(core_t *c, uint64_t to);
