@@ -263,11 +263,6 @@ static void deliver_lost(core_t *c, uint64_t from, uint64_t to, uint64_t seq)
     flux_msg_destroy(msg);
 }
 
-void event_before(core_t *c, uint64_t seq)
-{
-    deliver_lost(c, 1, seq, seq);
-}
-
 static void pass_down(core_t *c, flux_msg_t *msg)
 {
     if (c->nchildren == 0)

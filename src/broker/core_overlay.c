@@ -216,6 +216,7 @@ static void wired(core_t *c, uint64_t seq)
     route_held(c, &c->ring_next);
     if (c->parent)
         route_held(c, c->parent);
+    service_welcomed(c);
     report_ready(c);
 }
 
@@ -549,9 +550,6 @@ static void welcome_cb(core_t *c, struct peer *p, const void *in, const flux_msg
     c->joined_late = c->report_now = n->state == CORE_RUN;
     heal_welcomed(c, n->above, n->moved);
     wired(c, n->seq);
-    /* Modules that have asked for the tree before do it again. */
-    if (json_array_size(n->moved) > 0 && n->seq > 0)
-        event_before(c, n->seq);
 }
 
 static void refused_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t *msg)

@@ -91,6 +91,8 @@ struct inflight {
     double asked; /* what the observer returned for the request; 0: there was none */
 };
 
+#define CORE_ASKED_MAX 64
+
 struct event_log; /* core_event.c */
 struct live;      /* core_live.c */
 
@@ -114,7 +116,9 @@ struct core {
     unsigned queued;   /* weight of the waiting requests of clients of other ranks */
     bool several;      /* clients of this rank send at the same time */
     uint32_t last_endpoint;
-    hmap_t *services; /* name -> endpoint */
+    hmap_t *services;                  /* name -> endpoint */
+    flux_msg_t *asked[CORE_ASKED_MAX]; /* requests for the tree that wait for the welcome */
+    unsigned nasked;
     hmap_t *inflight; /* key -> inflight */
     struct inflight *pool;
     size_t pool_count;
@@ -226,8 +230,6 @@ int event_publish_root(core_t *c, flux_msg_t *msg, uint64_t *seq); /* taken over
 int event_publish_json(core_t *c, const char *topic, const char *json);
 void event_set_last(core_t *c, uint64_t seq); /* at the welcome: earlier events do not matter
                                                  here */
-void event_before(
-    core_t *c, uint64_t seq); /* tell local subscribers that they have missed those up to `seq` */
 void event_replay(core_t *c, struct peer *child, uint64_t from);
 void event_replayed(core_t *c, uint64_t last);
 void event_skip(core_t *c, uint64_t to);
@@ -338,5 +340,6 @@ void trace_event(core_t *c, const flux_msg_t *msg);
 /* core_service.c */
 int service_init(core_t *c);
 void service_destroy(core_t *c);
+void service_welcomed(core_t *c); /* answer what has waited for the welcome */
 
 #endif

@@ -167,14 +167,33 @@ static void status_cb(flux_t *h, const flux_msg_t *req, void *arg)
     free(lost);
 }
 
-static void topology_cb(flux_t *h, const flux_msg_t *req, void *arg)
+static void topology_answer(core_t *c, const flux_msg_t *req)
 {
-    core_t *c = arg;
     char *file = topology_format_file(overlay_tree(c));
     struct overlay_shape s = {topology_spec(c->topo), c->cfg.size, file, c->tree != NULL};
 
-    flux_respond_struct(h, req, &overlay_shape_schema, &s);
+    flux_respond_struct(c->h, req, &overlay_shape_schema, &s);
     free(file);
+}
+
+/* Which ranks have moved is known from the welcome on. */
+static void topology_cb(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    core_t *c = arg;
+
+    if (c->state == CORE_JOIN && !core_is_root(c) && c->nasked < CORE_ASKED_MAX)
+        c->asked[c->nasked++] = flux_msg_incref((flux_msg_t *)req);
+    else
+        topology_answer(c, req);
+}
+
+void service_welcomed(core_t *c)
+{
+    for (unsigned i = 0; i < c->nasked; i++) {
+        topology_answer(c, c->asked[i]);
+        flux_msg_destroy(c->asked[i]);
+    }
+    c->nasked = 0;
 }
 
 static void history_cb(flux_t *h, const flux_msg_t *req, void *arg)
@@ -248,6 +267,8 @@ int service_init(core_t *c)
 
 void service_destroy(core_t *c)
 {
+    while (c->nasked > 0)
+        flux_msg_destroy(c->asked[--c->nasked]);
     flux_handlers_remove(c->handlers);
     c->handlers = NULL;
 }
