@@ -29,8 +29,8 @@
  * The tree: the shape says where a rank belongs.  Ranks that have moved are in the tree that this
  * file keeps beside the shape (overlay_tree()).  Each broker changes its own when it takes over a
  * child, when one below it says so, and when the event overlay.moved comes; the root, which
- * publishes that, gives a rank its place in the shape again when the rank is lost or leaves.  A rank
- * numbers its moves, so that what comes late changes nothing.
+ * publishes that, gives a rank its place in the shape again when the rank is lost or leaves.  A
+ * rank numbers its moves, so that what comes late changes nothing.
  *
  * Invariants:
  *  1. A broker connects to its ancestors in the shape only, from below to above.  So the tree stays

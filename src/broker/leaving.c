@@ -8,7 +8,7 @@
  *                     job service of what the scheduler gave out before
  *    job.leave        {"ranks","reason","grace"} -> {}  no job has resources of these nodes
  *
- * Failure: a request that fails is logged, unless there is no such service, and the next one is
+ * Failure: a request that fails is logged, unless the service does not exist, and the next one is
  * sent.  A broker that rank 0 does not hear leaves nevertheless; after ANSWER seconds it does not
  * wait for the first two answers any longer.
  */

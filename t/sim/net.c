@@ -10,8 +10,8 @@
  *    a silent neighbor                 live.c, if the scenario wants it
  *    a broker started again           new connections to its parent and to the next of the ring;
  *                                     core_peer_back() for them
- *    a broker that has lost its       connections to another one, when that takes it over; otherwise
- *    parent                           they end
+ *    a broker that has lost its       connections to another one, when that takes it over;
+ *    parent                           otherwise they end
  *
  * Invariants:
  *  1. Messages of a channel arrive in the order in which they were sent, the news of its end last;

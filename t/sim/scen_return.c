@@ -1,9 +1,9 @@
 /* scen_return.c - brokers die and are started again.
  *
  * In each round some brokers die.  In the scenario `return` those below them end by themselves; in
- * `heal` they go on, each connects to the next one above it that lives, and all that live serve each
- * other before anybody is started.  All are started again, each
- * when the broker above it is there, some die once more while they join.  When all are up, rank 0
+ * `heal` they go on, each connects to the next one above it that lives, and all that live serve
+ * each other before anybody is started.  All are started again, each when the broker above it is
+ * there, some die once more while they join.  When all are up, rank 0
  * counts each as its next incarnation, and everybody serves everybody: requests along the tree and
  * the ring, and a barrier with a participant at each rank, which a rank that still counts somewhere
  * as lost would end.

@@ -1,8 +1,8 @@
 /* km_route.c - the route to the master of a namespace: hop by hop along the tree, from instance to
  * instance, so that fences are merged and objects are cached on the way wherever the master is.
  *
- *    overlay.topology {} -> {"topology","size","file","moved"}, from the own broker, when it is first
- *    needed; ranks that move later are told by events
+ *    overlay.topology {} -> {"topology","size","file","moved"}, from the own broker, when it is
+ *    first needed; events tell which ranks move later
  *
  * Invariants:
  *  1. The next hop towards rank R is the neighbor on the way to R in the tree.  When that neighbor
@@ -124,8 +124,8 @@ void km_route_moved(void *arg, const idset_t *ranks, uint32_t parent)
     }
     if (ranks)
         flux_log(k->h, LOG_ERR, "the store cannot note that ranks have moved: %s", strerror(errno));
-    /* The tree of before serves until the answer comes: a hop that is passed over would leave requests
-     * of one fence at two instances. */
+    /* The tree of before serves until the answer comes: a hop that is passed over would leave
+     * requests of one fence at two instances. */
     flux_future_destroy(rt->f);
     ask(rt);
 }

@@ -63,9 +63,9 @@ struct edge *edges_find(edges_t *es, uint32_t rank);
 void edge_send(struct edge *e, enum wire_type type, uint64_t job, const struct iovec *iov, int n);
 void edges_send_up(edges_t *es, enum wire_type type, uint64_t job, const struct iovec *iov, int n);
 
-/* For a reload: handle all that has come from children; send the frames that wait for the end of the pass; save what the next instance
- * needs to go on with all streams.  It calls edges_load() once its topology is set, before it
- * sends anything. */
+/* For a reload: handle all that has come from children; send the frames that wait for the end of
+ * the pass; save what the next instance needs to go on with all streams.  It calls edges_load()
+ * once its topology is set, before it sends anything. */
 void edges_settle(edges_t *es);
 void edges_flush(edges_t *es);
 void edges_save(const edges_t *es, flux_handover_t *o);

@@ -174,8 +174,8 @@ START_TEST(stale)
 }
 END_TEST
 
-/* A broker whose parent has ended connects to the one above it, with a ticket, if the core there takes
- * it. */
+/* A broker whose parent has ended connects to the one above it, with a ticket, if the core there
+ * takes it. */
 static void moved_to(bool curve)
 {
     struct control_card card = {.rank = 0};
