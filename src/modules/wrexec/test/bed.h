@@ -1,0 +1,429 @@
+/* The module wrexec on a handle of the test's own: requests to it, and what it asks of others and
+ * sends to its only child (rank 1), which answers when the test lets it. */
+#ifndef WREXEC_TEST_BED_H
+#define WREXEC_TEST_BED_H
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/uio.h>
+#include "libflux/module.h"
+#include "libflux/slice.h"
+#include "libflux/test/fake.h"
+#include "libutil/le.h"
+#include "libutil/test/suite.h"
+#include "libexec/wrexec_wire.h"
+
+extern const struct flux_module flux_module_wrexec;
+
+#define ASKED_MAX 64
+#define DEFERRED_MAX 32
+
+/* A clock that stands still, on which slices are counted: only deferrals call back. */
+struct still {
+    flux_watcher_t *w[DEFERRED_MAX];
+    size_t n;
+};
+
+static double still_now(void *impl)
+{
+    return 100.;
+}
+
+static int still_timer(void *impl, flux_watcher_t *w, double at)
+{
+    return 0;
+}
+
+static void still_no_timer(void *impl, flux_watcher_t *w)
+{
+}
+
+static int still_defer(void *impl, flux_watcher_t *w)
+{
+    struct still *s = impl;
+
+    ck_assert_uint_lt(s->n, DEFERRED_MAX);
+    s->w[s->n++] = w;
+    return 0;
+}
+
+static void still_clear(void *impl, flux_watcher_t *w)
+{
+    struct still *s = impl;
+    size_t n = 0;
+
+    for (size_t i = 0; i < s->n; i++) {
+        if (s->w[i] != w)
+            s->w[n++] = s->w[i];
+    }
+    s->n = n;
+}
+
+static const struct flux_reactor_ops still_ops = {.now = still_now,
+                                                  .timer_set = still_timer,
+                                                  .timer_clear = still_no_timer,
+                                                  .defer = still_defer,
+                                                  .defer_clear = still_clear};
+
+/* Until nothing is deferred. */
+static void still_run(struct still *s)
+{
+    while (s->n > 0) {
+        flux_watcher_t *w = s->w[0];
+
+        still_clear(s, w);
+        flux_watcher_fire(w);
+    }
+}
+
+struct bed {
+    struct fake f;
+    void *ctx;
+    flux_watcher_t *stop;
+    flux_msg_t *asked[ASKED_MAX]; /* of the module, to be answered */
+    size_t nasked;
+    flux_msg_t *tree; /* the stream that the child answers on */
+    flux_msg_t *down; /* to be answered by the child */
+    bool opened;      /* the stream was answered */
+    int full;         /* this many requests find the child's mailbox full */
+    int ntree, ndown;
+    bool stands; /* its clock: `still` */
+    struct still still;
+    char frames[8192]; /* types of frames for the child, "LAUNCH KILL " */
+    char told[4096];   /* to the job module */
+    size_t raised;     /* messages about jobs, to the job module */
+    size_t output;     /* bytes to the client that listens */
+    size_t notices;
+    size_t refused;   /* requests about names, with EAGAIN */
+    size_t responses; /* to wrexec.launch and wrexec.kill */
+    size_t named;     /* to wrexec.name */
+    int errnum;       /* of the last response to wrexec.signal, wrexec.run or wrexec.down */
+    char last[512];   /* JSON of the last of these, and of wrexec.listen */
+    bool mute;        /* has handed over */
+    uint32_t size;
+    char env[64];            /* of the last LAUNCH */
+    char hosts[64];          /* wrexec_launch.hosts of the last LAUNCH that has it */
+    const char *const *mark; /* by rank: what it answers to wrexec.host; NULL: an error */
+};
+
+static const char *frame_name(enum wire_type type)
+{
+    switch (type) {
+    case WIRE_LAUNCH:
+        return "LAUNCH ";
+    case WIRE_KILL:
+        return "KILL ";
+    case WIRE_SIGNAL:
+        return "SIGNAL ";
+    case WIRE_CREDIT:
+        return "CREDIT ";
+    default:
+        return "other ";
+    }
+}
+
+static void take_hosts(struct bed *b, const struct wire_frame *f)
+{
+    struct launchrec rec;
+    const char *hosts;
+    errmsg_t err;
+    json_t *json;
+
+    ck_assert_int_eq(
+        exec_launchrec_get(f->payload + WIRE_LAUNCH_HEAD, f->len - WIRE_LAUNCH_HEAD, &rec, &err),
+        0);
+    ck_assert_uint_lt(rec.env_len, sizeof(b->env));
+    memset(b->env, 0, sizeof(b->env));
+    memcpy(b->env, rec.env, rec.env_len);
+    ck_assert_ptr_nonnull(json = json_loadb(rec.json, rec.json_len, 0, NULL));
+    hosts = json_string_value(json_object_get(json, "hosts"));
+    if (hosts)
+        snprintf(b->hosts, sizeof(b->hosts), "%s", hosts);
+    json_decref(json);
+}
+
+static void take_down(struct bed *b, const flux_msg_t *msg)
+{
+    size_t len, at = strlen(b->frames);
+    const uint8_t *p = flux_msg_payload(msg, &len);
+    struct wire_frame f;
+    ptrdiff_t used;
+    errmsg_t err;
+
+    while (len > 0) {
+        used = exec_wire_parse(p, len, &f, &err);
+        ck_assert_int_gt(used, 0);
+        at += (size_t)snprintf(b->frames + at, sizeof(b->frames) - at, "%s", frame_name(f.type));
+        if (f.type == WIRE_LAUNCH)
+            take_hosts(b, &f);
+        p += used;
+        len -= (size_t)used;
+    }
+}
+
+static void take_response(struct bed *b, const flux_msg_t *msg)
+{
+    size_t len;
+    const void *data = flux_msg_payload(msg, &len);
+
+    if (strcmp(flux_msg_topic(msg), "wrexec.jobs") == 0) {
+        json_t *o = json_loadb(data, len, JSON_DISABLE_EOF_CHECK, NULL);
+
+        b->raised += json_array_size(json_object_get(o, "raise"));
+        json_decref(o);
+    }
+    if (strcmp(flux_msg_topic(msg), "wrexec.jobs") == 0)
+        snprintf(b->told + strlen(b->told), sizeof(b->told) - strlen(b->told), "%.*s\n", (int)len,
+                 (const char *)data);
+    else if (flux_msg_has_flag(msg, FLUX_MSGF_RAW))
+        b->output += len;
+    else if (strcmp(flux_msg_topic(msg), "wrexec.launch") == 0 ||
+             strcmp(flux_msg_topic(msg), "wrexec.kill") == 0)
+        b->responses++;
+    else if (strcmp(flux_msg_topic(msg), "wrexec.name") == 0)
+        b->refused += (flux_msg_errnum(msg) == EAGAIN);
+    else if (strcmp(flux_msg_topic(msg), "wrexec.listen") == 0)
+        b->notices++;
+    if (strcmp(flux_msg_topic(msg), "wrexec.signal") == 0 ||
+        strcmp(flux_msg_topic(msg), "wrexec.run") == 0 ||
+        strcmp(flux_msg_topic(msg), "wrexec.remains") == 0 ||
+        strcmp(flux_msg_topic(msg), "wrexec.down") == 0)
+        b->errnum = flux_msg_errnum(msg);
+    b->named += strcmp(flux_msg_topic(msg), "wrexec.name") == 0;
+    if (flux_msg_json(msg))
+        snprintf(b->last, sizeof(b->last), "%s", flux_msg_json(msg));
+}
+
+/* What the module sends: requests are kept, the rest is looked at. */
+static void sent(struct fake *f, flux_msg_t *msg)
+{
+    struct bed *b = f->user;
+
+    if (b->mute) {
+        flux_msg_destroy(msg);
+        return;
+    }
+    if (flux_msg_type(msg) == FLUX_MSG_RESPONSE) {
+        take_response(b, msg);
+    } else if (flux_msg_type(msg) == FLUX_MSG_REQUEST &&
+               strcmp(flux_msg_topic(msg), "wrexec.down") == 0) {
+        ck_assert(b->opened);
+        ck_assert_ptr_null(b->down); /* one at a time */
+        b->ndown++;
+        b->down = msg;
+        return;
+    } else if (flux_msg_type(msg) == FLUX_MSG_REQUEST &&
+               strcmp(flux_msg_topic(msg), "wrexec.tree") == 0) {
+        ck_assert_ptr_null(b->tree);
+        b->ntree++;
+        b->tree = msg;
+        return;
+    } else if (flux_msg_type(msg) == FLUX_MSG_REQUEST &&
+               !flux_msg_has_flag(msg, FLUX_MSGF_NORESPONSE) && b->nasked < ASKED_MAX) {
+        b->asked[b->nasked++] = msg;
+        return;
+    }
+    flux_msg_destroy(msg);
+}
+
+static void stop_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    flux_reactor_stop(r, 0);
+}
+
+/* The child, or its mailbox, answers; is there anything to be answered? */
+static bool child_answers(struct bed *b)
+{
+    flux_msg_t **req = b->down ? &b->down : b->tree && !b->opened ? &b->tree : NULL;
+    flux_msg_t *resp, *keep;
+
+    if (!req)
+        return false;
+    keep = *req;
+    if (b->full > 0) {
+        b->full--;
+        *req = NULL;
+        resp = flux_msg_response_create(keep, EAGAIN);
+        ck_assert_int_eq(flux_msg_set_json(resp, "try again later"), 0);
+    } else {
+        resp = flux_msg_response_create(keep, 0);
+        if (req == &b->tree) {
+            b->opened = true;
+            flux_msg_set_flags(resp, FLUX_MSGF_STREAMING);
+            ck_assert_int_eq(flux_msg_set_raw(resp, "", 0), 0);
+        } else {
+            take_down(b, keep);
+            *req = NULL;
+        }
+    }
+    if (!*req)
+        flux_msg_destroy(keep);
+    flux_handle_deliver(b->f.h, resp);
+    return true;
+}
+
+static void turn(struct bed *b)
+{
+    do {
+        if (b->stands) {
+            still_run(&b->still);
+            continue;
+        }
+        flux_timer_start(b->stop, 0.002, 0.);
+        flux_reactor_run(b->f.r);
+    } while (child_answers(b));
+}
+
+/* The broker answers: attributes are not there. */
+static void answer(struct bed *b)
+{
+    while (b->nasked > 0) {
+        flux_msg_t *now[ASKED_MAX];
+        size_t n = b->nasked;
+
+        memcpy(now, b->asked, n * sizeof(*now));
+        b->nasked = 0;
+        for (size_t i = 0; i < n; i++) {
+            bool shape = strcmp(flux_msg_topic(now[i]), "overlay.topology") == 0;
+            bool host = strcmp(flux_msg_topic(now[i]), "wrexec.host") == 0;
+            const char *mark = host && b->mark ? b->mark[flux_msg_nodeid(now[i])] : NULL;
+            flux_msg_t *resp = flux_msg_response_create(now[i], shape || mark ? 0 : ENOENT);
+            char json[80] = "no such thing";
+
+            if (shape) /* one child, whatever the size */
+                snprintf(json, sizeof(json), "{\"topology\":\"kary:1\",\"size\":%u,\"file\":\"\"}",
+                         b->size);
+            else if (mark)
+                snprintf(json, sizeof(json), "{\"mark\":\"%s\"}", mark);
+            flux_msg_set_json(resp, json);
+            flux_msg_destroy(now[i]);
+            flux_handle_deliver(b->f.h, resp);
+        }
+        turn(b);
+    }
+}
+
+/* It was only just loaded: it knows nothing of the tree. */
+static struct bed *bed_create_on(uint32_t size, bool stands)
+{
+    struct bed *b = calloc(1, sizeof(*b));
+    errmsg_t err;
+
+    ck_assert_ptr_nonnull(b);
+    b->size = size;
+    b->f.user = b;
+    b->f.hook = sent;
+    b->stands = stands;
+    b->f.r = stands ? flux_reactor_create_ops(&still_ops, &b->still) : flux_reactor_create(false);
+    ck_assert_ptr_nonnull(b->f.r);
+    ck_assert_ptr_nonnull(b->f.h =
+                              flux_handle_create(&fake_nowait_ops, &b->f, b->f.r, 0, size, 42));
+    (void)fake_ops;
+    ck_assert_ptr_nonnull(b->stop = flux_timer_create(b->f.r, stop_cb, b));
+    ck_assert_int_eq(flux_module_wrexec.init(b->f.h, 0, NULL, &b->ctx, &err), 0);
+    return b;
+}
+
+static struct bed *bed_create_sized(uint32_t size)
+{
+    return bed_create_on(size, false);
+}
+
+static struct bed *bed_create(void)
+{
+    return bed_create_sized(2);
+}
+
+static void bed_free(struct bed *b)
+{
+    flux_module_wrexec.fini(b->f.h, b->ctx);
+    flux_watcher_destroy(b->stop);
+    for (size_t i = 0; i < b->nasked; i++)
+        flux_msg_destroy(b->asked[i]);
+    flux_msg_destroy(b->tree);
+    flux_msg_destroy(b->down);
+    flux_close(b->f.h);
+    flux_reactor_destroy(b->f.r);
+    free(b->f.sent);
+    free(b);
+}
+
+/* A request of one of several clients. */
+static flux_msg_t *request(const char *topic, uint32_t roles, uint32_t client, unsigned flags)
+{
+    flux_msg_t *msg = flux_msg_create(FLUX_MSG_REQUEST, topic);
+
+    ck_assert_ptr_nonnull(msg);
+    flux_msg_set_flags(msg, flags);
+    flux_msg_set_cred(msg, 1000, roles);
+    flux_msg_set_matchtag(msg, 100 + client);
+    ck_assert_int_eq(flux_msg_route_push(msg, 1u << 28 | client), 0);
+    return msg;
+}
+
+static void say(struct bed *b, const char *topic, uint32_t client, unsigned flags, const char *json)
+{
+    flux_msg_t *msg = request(topic, FLUX_ROLE_OWNER | FLUX_ROLE_BROKER, client, flags);
+
+    ck_assert_int_eq(flux_msg_set_json(msg, json), 0);
+    flux_handle_deliver(b->f.h, msg);
+}
+
+static void say_raw(struct bed *b, const char *topic, uint32_t client, const void *data, size_t len)
+{
+    flux_msg_t *msg = request(topic, FLUX_ROLE_OWNER | FLUX_ROLE_BROKER, client, 0);
+
+    ck_assert_int_eq(flux_msg_set_raw(msg, data, len), 0);
+    flux_handle_deliver(b->f.h, msg);
+}
+
+/* As the job module does: one task on each rank. */
+static void launch_on(struct bed *b, uint64_t id, const char *ranks, const char *names)
+{
+    char *argv[] = {(char *)"true", NULL};
+    json_t *nodes = json_pack("[[sissi]]", ranks, 1, "", "", 0);
+    struct wrexec_launch w = {.id = id, .nodes = nodes, .names = names, .output = "client"};
+    struct launchreq req = {.launch = &w, .argv = argv, .env = "", .envlen = 0};
+    launchbuf_t *buf = exec_launchbuf_create();
+    size_t len;
+    void *data;
+
+    ck_assert_int_eq(exec_launchbuf_add(buf, &req), 0);
+    ck_assert_ptr_nonnull(data = exec_launchbuf_take(buf, &len));
+    say_raw(b, "wrexec.launch", 1, data, len);
+    free(data);
+    exec_launchbuf_destroy(buf);
+    json_decref(nodes);
+}
+
+static void launch(struct bed *b, uint64_t id)
+{
+    launch_on(b, id, "1", NULL);
+}
+
+static void kill_jobs(struct bed *b, const char *ids, int signum)
+{
+    char json[128];
+
+    snprintf(json, sizeof(json), "{\"ids\":[%s],\"signum\":%d}", ids, signum);
+    say(b, "wrexec.kill", 1, 0, json);
+}
+
+/* A frame from the child. */
+static void up(struct bed *b, enum wire_type type, uint64_t id, const void *data, size_t len)
+{
+    flux_msg_t *msg = flux_msg_response_create(b->tree, 0);
+    uint8_t *buf = malloc(WIRE_HEADER + len);
+
+    ck_assert_ptr_nonnull(msg);
+    ck_assert_ptr_nonnull(buf);
+    exec_wire_header(buf, type, id, (uint32_t)len);
+    memcpy(buf + WIRE_HEADER, data, len);
+    flux_msg_set_flags(msg, FLUX_MSGF_STREAMING);
+    ck_assert_int_eq(flux_msg_set_raw(msg, buf, WIRE_HEADER + len), 0);
+    free(buf);
+    flux_handle_deliver(b->f.h, msg);
+}
+
+#endif
