@@ -8,7 +8,8 @@
  *                              "draining"
  *    overlay.history    {}  -> {"verdicts"}         at rank 0: the latest changes of states
  *    overlay.topology   {}  -> {"topology","size","file","moved"}  file: the tree as it is now, in
- *                              topology file format
+ *                              topology file format; before the welcome, which tells who
+ *                              has moved, the answer waits for it
  *    broker.stats       {}  -> counters
  *    broker.shutdown    {"rc","reason"} -> {}   forwarded to rank 0
  *
