@@ -164,4 +164,5 @@ echo "$out"
 exits 125 "wrong use" session 3 prog
 END
 is "$status" 0 "session runs" || note "$out $err"
-like "$out" "\[start\]\[--size=3\]\[--topology=chain\]\[prog\]\[a\]\[b c\]" "and composes the command"
+like "$out" "\[start\]\[--size=3\](\[--set=live[^]]*\])?\[--topology=chain\]\[prog\]\[a\]\[b c\]" \
+    "and composes the command"

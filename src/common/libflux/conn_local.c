@@ -219,12 +219,16 @@ static void flush(struct local *l)
     set_blocked(l, rc == 1);
 }
 
+static void deliver(struct local *l);
+
 static void defer_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
 {
     struct local *l = arg;
 
     if (!l->blocked && !l->out_broken)
         flush(l);
+    if (framer_pending(l->in))
+        deliver(l);
 }
 
 static int local_send(void *impl, flux_msg_t *msg)
@@ -465,7 +469,14 @@ static void deliver(struct local *l)
 /* Read once and deliver.  `wait`: sleep until there is something to read. */
 static void input(struct local *l, bool wait)
 {
-    ssize_t n = framer_read(l->in, l->fd, l->scratch, SCRATCH_SIZE, wait);
+    ssize_t n;
+
+    /* What came together with the greeting. */
+    if (framer_pending(l->in)) {
+        deliver(l);
+        return;
+    }
+    n = framer_read(l->in, l->fd, l->scratch, SCRATCH_SIZE, wait);
 
     if (n > 0)
         deliver(l);
@@ -787,6 +798,9 @@ flux_t *flux_local_open(const char *uri, flux_reactor_t *r, unsigned flags, errm
         goto error;
     }
     flux_watcher_start(l->io);
+    /* What came together with the greeting makes nothing readable any more. */
+    if (framer_pending(l->in))
+        flux_watcher_start(l->defer);
     return l->h;
 error:
     local_destroy(l);

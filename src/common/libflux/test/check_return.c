@@ -41,31 +41,46 @@ struct server {
     bool says_end; /* sends "ending" when it is stopped */
     bool denies;   /* subscriptions */
     bool deaf;     /* reads nothing after the session runs */
+    bool hurries;  /* an "error" comes together with the greeting */
     /* read between lives */
     char seen[SEEN_MAX][48]; /* topics, and prefixes of subscriptions, in their order */
     size_t nseen;
 };
 
-static void send_frame(int fd, flux_msg_t *msg)
+/* In one write; `more` may be NULL. */
+static void send_frames(int fd, flux_msg_t *msg, flux_msg_t *more)
 {
-    size_t len = flux_msg_encoded_size(msg);
-    char *buf = malloc(len);
+    size_t len = flux_msg_encoded_size(msg), more_len = more ? flux_msg_encoded_size(more) : 0;
+    char *buf = malloc(len + more_len);
 
     ck_assert_ptr_nonnull(buf);
     flux_msg_encode(msg, buf);
-    (void)send(fd, buf, len, MSG_NOSIGNAL); /* the client may have gone */
+    if (more)
+        flux_msg_encode(more, buf + len);
+    (void)send(fd, buf, len + more_len, MSG_NOSIGNAL); /* the client may have gone */
     free(buf);
     flux_msg_destroy(msg);
+    flux_msg_destroy(more);
 }
 
-static void send_control(int fd, const char *topic, const struct flux_schema *desc, const void *in)
+static void send_frame(int fd, flux_msg_t *msg)
+{
+    send_frames(fd, msg, NULL);
+}
+
+static flux_msg_t *control(const char *topic, const struct flux_schema *desc, const void *in)
 {
     flux_msg_t *msg = flux_msg_create(FLUX_MSG_CONTROL, topic);
     char *json = desc ? flux_schema_encode(desc, in) : NULL;
 
     ck_assert_int_eq(flux_msg_set_json(msg, json), 0);
     free(json);
-    send_frame(fd, msg);
+    return msg;
+}
+
+static void send_control(int fd, const char *topic, const struct flux_schema *desc, const void *in)
+{
+    send_frame(fd, control(topic, desc, in));
 }
 
 static void respond(int fd, const flux_msg_t *req, int errnum, unsigned flags, const char *text)
@@ -144,7 +159,8 @@ static void *server_main(void *arg)
             if (s->refuses)
                 send_control(fd, LOCAL_ERROR, &local_error_schema, &error);
             else
-                send_control(fd, LOCAL_HELLO, &local_hello_schema, &hello);
+                send_frames(fd, control(LOCAL_HELLO, &local_hello_schema, &hello),
+                            s->hurries ? control(LOCAL_ERROR, &local_error_schema, &error) : NULL);
         }
         if (p[2].revents) {
             ssize_t n = framer_read(in, fd, scratch, FRAMER_SCRATCH, false);
@@ -689,8 +705,31 @@ START_TEST(no_room)
 }
 END_TEST
 
+/* What came together with the greeting is delivered although nothing is readable any more. */
+START_TEST(with_greeting)
+{
+    struct server s;
+    flux_future_t *f;
+    flux_t *h;
+
+    server_init(&s, false);
+    s.hurries = true;
+    h = open_to(&s, 0);
+    ck_assert_int_eq(flux_run(h), -1);
+    ck_assert_int_eq(errno, EPIPE);
+    flux_close(h);
+
+    h = open_to(&s, 0);
+    f = flux_rpc(h, "x.silent", NULL, FLUX_NODEID_ANY, 0);
+    expect_error(f, EPIPE);
+    flux_future_destroy(f);
+    flux_close(h);
+    server_remove(&s);
+}
+END_TEST
+
 int main(void)
 {
-    RUN_SUITE("return", requests, in_reactor, without_flag, given_up, closed_while_away,
-              back_in_callback, too_much, subscriptions, lost_for_good, no_room);
+    RUN_SUITE("return", requests, in_reactor, without_flag, with_greeting, given_up,
+              closed_while_away, back_in_callback, too_much, subscriptions, lost_for_good, no_room);
 }
