@@ -126,7 +126,8 @@ job -n1 --overcommit bash -c '. ./pmi.sh; begin; spawn 2 ./nonesuch; echo "$answ
 is "$status" 0 "a job goes on when what it spawns is not there"
 like "$out" "rc=-1 msg=.*nonesuch" "... and its task is told why"
 like "$out" "rc=0 msg=success" "... and can spawn something else"
-job -n1 --overcommit bash -c '. ./pmi.sh; begin; spawn 1 true; sleep 60'
+# It leaves when the spawn has been answered: one that leaves before that may be a spawn that failed.
+job -n1 --overcommit bash -c '. ./pmi.sh; begin; spawn 1 bash -c "until [ -e answered ]; do sleep 0.1; done"; touch answered; sleep 60'
 is "$status" 1 "one that is spawned and leaves before MPI_Init ends the job"
 like "$err" "spawned task 1 ended before MPI_Init" "... which says so"
 job -n1 --overcommit bash -c '. ./pmi.sh; begin; spawn 1 bash -c ". ./pmi.sh; begin; ask cmd=abort\ exitcode=9"; sleep 60'
