@@ -14,7 +14,6 @@ static void same_hosts(const hostlist_t *a, const hostlist_t *b)
     for (size_t i = 0; i < hostlist_count(a); i++) {
         MUST(hostlist_nth(a, i, x, sizeof(x)) && hostlist_nth(b, i, y, sizeof(y)));
         MUST(strcmp(x, y) == 0);
-        MUST(hostlist_find(a, x) >= 0 && (size_t)hostlist_find(a, x) <= i);
     }
 }
 
@@ -26,20 +25,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     if (hl && hostlist_count(hl) <= 200) {
         size_t count = hostlist_count(hl);
-        char name[HOSTLIST_NAME_MAX + 1];
         char *s = hostlist_format(hl);
         hostlist_t *back = hostlist_parse(s, &err);
 
         MUST(back);
         same_hosts(hl, back);
-        MUST(hostlist_unique(back) == 0 && hostlist_sort(back) == 0);
+        MUST(hostlist_unique(back) == 0);
         MUST(hostlist_count(back) <= count);
-        MUST(hostlist_sort(hl) == 0 && hostlist_count(hl) == count);
         MUST(hostlist_unique(hl) == 0);
         same_hosts(hl, back);
-        while (hostlist_nth(hl, hostlist_count(hl) / 2, name, sizeof(name)))
-            MUST(hostlist_remove(hl, name) == 0);
-        MUST(hostlist_count(hl) == 0);
         hostlist_destroy(back);
         free(s);
     }

@@ -267,17 +267,6 @@ int hostlist_append_list(hostlist_t *hl, const hostlist_t *other)
     return 0;
 }
 
-hostlist_t *hostlist_copy(const hostlist_t *hl)
-{
-    hostlist_t *copy = hostlist_create();
-
-    if (copy && hostlist_append_list(copy, hl) < 0) {
-        hostlist_destroy(copy);
-        return NULL;
-    }
-    return copy;
-}
-
 size_t hostlist_count(const hostlist_t *hl)
 {
     return hl ? hl->count : 0;
@@ -350,135 +339,6 @@ char *hostlist_nth(const hostlist_t *hl, size_t n, char *name, size_t size)
     return name;
 }
 
-/* Group with that name, or NULL with ENOENT; *num is its number. */
-static struct group *find(const hostlist_t *hl, const char *name, uint32_t *num)
-{
-    size_t len = name ? strlen(name) : 0;
-    struct split sp;
-
-    if (hl && len > 0 && len <= HOSTLIST_NAME_MAX) {
-        sp = split_name(name, len);
-        for (size_t i = 0; i < hl->n; i++) {
-            struct group *g = &hl->g[i];
-
-            if (sp.num >= g->lo && sp.num <= g->hi && same_text(g, &sp) &&
-                (!sp.hasnum || same_width(g, &sp))) {
-                *num = sp.num;
-                return g;
-            }
-        }
-    }
-    errno = ENOENT;
-    return NULL;
-}
-
-ssize_t hostlist_find(const hostlist_t *hl, const char *name)
-{
-    uint32_t num;
-    struct group *g = find(hl, name, &num);
-
-    return g ? (ssize_t)(g->start + (num - g->lo)) : -1;
-}
-
-int hostlist_remove(hostlist_t *hl, const char *name)
-{
-    uint32_t num;
-    struct group *g = find(hl, name, &num);
-    struct split sp;
-    char *text;
-    size_t i;
-
-    if (!g)
-        return -1;
-    i = (size_t)(g - hl->g);
-    if (g->lo == g->hi) {
-        hl->text -= (size_t)g->plen + g->slen + 2;
-        free(g->prefix);
-        memmove(g, g + 1, (hl->n - i - 1) * sizeof(*g));
-        hl->n--;
-    } else if (num == g->lo) {
-        g->lo++;
-        i++; /* its start stays, those of later groups change */
-    } else if (num == g->hi) {
-        g->hi--;
-        i++;
-    } else {
-        sp = split_group(g);
-        text = make_text(&sp);
-        if (!text || room_for_group(hl) < 0) {
-            free(text);
-            errno = ENOMEM;
-            return -1;
-        }
-        g = &hl->g[i];
-        memmove(g + 1, g, (hl->n - i) * sizeof(*g));
-        hl->n++;
-        hl->text += (size_t)g->plen + g->slen + 2;
-        g[0].hi = num - 1;
-        g[1].lo = num + 1;
-        g[1].prefix = text;
-        g[1].suffix = text + g->plen + 1;
-        g[1].start = g->start + group_size(g) + 1; /* one too many, like those of later groups */
-        i++;
-    }
-    hl->count--;
-    for (; i < hl->n; i++)
-        hl->g[i].start--;
-    return 0;
-}
-
-/* One host, as a reference to its group. */
-struct ref {
-    const struct group *g;
-    uint32_t num;
-};
-
-static unsigned ref_digits(const struct ref *r)
-{
-    unsigned need = hostlist_digits(r->num);
-
-    return need > r->g->width ? need : r->g->width;
-}
-
-static struct split split_ref(const struct ref *r)
-{
-    struct split sp = split_group(r->g);
-
-    sp.num = r->num;
-    sp.ndigits = (uint8_t)ref_digits(r);
-    return sp;
-}
-
-static int compare_refs(const void *a, const void *b)
-{
-    const struct ref *x = a;
-    const struct ref *y = b;
-    int c = x->g == y->g ? 0 : strcmp(x->g->prefix, y->g->prefix);
-
-    if (c == 0 && x->g != y->g)
-        c = strcmp(x->g->suffix, y->g->suffix);
-    if (c == 0)
-        c = (int)x->g->hasnum - (int)y->g->hasnum;
-    if (c == 0)
-        c = x->num < y->num ? -1 : x->num > y->num;
-    if (c == 0)
-        c = (int)ref_digits(x) - (int)ref_digits(y);
-    return c;
-}
-
-/* All hosts of a list as references; `count` of them. */
-static struct ref *make_refs(const hostlist_t *hl)
-{
-    struct ref *refs = reallocarray(NULL, hl->count + 1, sizeof(*refs));
-    size_t n = 0;
-
-    for (size_t i = 0; refs && i < hl->n; i++) {
-        for (uint64_t num = hl->g[i].lo; num <= hl->g[i].hi; num++)
-            refs[n++] = (struct ref){&hl->g[i], (uint32_t)num};
-    }
-    return refs;
-}
-
 /* Replace the contents of `hl` by those of `from`, which is destroyed. */
 static void replace(hostlist_t *hl, hostlist_t *from)
 {
@@ -487,29 +347,6 @@ static void replace(hostlist_t *hl, hostlist_t *from)
     *hl = *from;
     *from = old;
     hostlist_destroy(from);
-}
-
-int hostlist_sort(hostlist_t *hl)
-{
-    struct ref *refs = make_refs(hl);
-    hostlist_t *sorted = hostlist_create();
-    int rc = refs && sorted ? 0 : -1;
-
-    if (rc == 0)
-        qsort(refs, hl->count, sizeof(*refs), compare_refs);
-    for (size_t i = 0; rc == 0 && i < hl->count; i++) {
-        struct split sp = split_ref(&refs[i]);
-
-        rc = add_group(sorted, &sp, natural_width(&sp), sp.num);
-    }
-    free(refs);
-    if (rc < 0) {
-        hostlist_destroy(sorted);
-        errno = ENOMEM;
-        return -1;
-    }
-    replace(hl, sorted);
-    return 0;
 }
 
 int hostlist_unique(hostlist_t *hl)

@@ -19,9 +19,8 @@
 
 typedef struct hostlist hostlist_t;
 
-/* Create an empty list; a copy.  NULL with ENOMEM. */
+/* Create an empty list.  NULL with ENOMEM. */
 hostlist_t *hostlist_create(void);
-hostlist_t *hostlist_copy(const hostlist_t *hl);
 void hostlist_destroy(hostlist_t *hl); /* NULL-safe, keeps errno */
 
 /* Text to list ("" is the empty one).  NULL with EINVAL (malformed), E2BIG (too many hosts, or too
@@ -53,17 +52,6 @@ size_t hostlist_count(const hostlist_t *hl);
  * and return it.  Logarithmic.  NULL with ENOENT (no such host) or ENOSPC (name does not fit).
  * For-each: for (size_t i = 0; hostlist_nth(hl, i, name, sizeof(name)); i++) */
 char *hostlist_nth(const hostlist_t *hl, size_t n, char *name, size_t size);
-
-/* Position of the first host with exactly that name, or -1 with ENOENT.  Linear in the number of
- * folded ranges. */
-ssize_t hostlist_find(const hostlist_t *hl, const char *name);
-
-/* Remove the first host with that name.  0, or -1 with ENOENT or ENOMEM (nothing changed). */
-int hostlist_remove(hostlist_t *hl, const char *name);
-
-/* Sort by the text before the last number, the text after it, and the number ("n2" before "n10").
- * 0, or -1 with ENOMEM; then nothing changed. */
-int hostlist_sort(hostlist_t *hl);
 
 /* Remove all but the first of hosts with equal names, keeping the order.  0, or -1 with ENOMEM;
  * then nothing changed. */

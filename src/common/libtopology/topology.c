@@ -451,10 +451,3 @@ uint32_t topology_ring_prev(const topology_t *t, uint32_t rank)
         return TOPOLOGY_NONE;
     return rank > 0 ? rank - 1 : t->size - 1;
 }
-
-uint32_t topology_ring_hops(const topology_t *t, uint32_t from, uint32_t to)
-{
-    if (from >= t->size || to >= t->size)
-        return TOPOLOGY_NONE;
-    return to >= from ? to - from : t->size - from + to;
-}

@@ -86,11 +86,9 @@ uint32_t topology_next_hop(const topology_t *t, uint32_t from, uint32_t to);
 /* Number of tree hops between two ranks, TOPOLOGY_NONE for a bad rank.  O(depth). */
 uint32_t topology_distance(const topology_t *t, uint32_t a, uint32_t b);
 
-/* The ring runs through the ranks in ascending order and from N-1 back to 0; ring_hops counts steps
- * in that direction. */
+/* The ring runs through the ranks in ascending order and from N-1 back to 0. */
 uint32_t topology_ring_next(const topology_t *t, uint32_t rank);
 uint32_t topology_ring_prev(const topology_t *t, uint32_t rank);
-uint32_t topology_ring_hops(const topology_t *t, uint32_t from, uint32_t to);
 
 /* Label of a rank in the drawings below: write it into `buf` of `size` bytes. */
 typedef void (*topology_label_f)(uint32_t rank, char *buf, size_t size, void *arg);

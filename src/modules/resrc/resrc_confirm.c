@@ -1,13 +1,19 @@
 /* resrc_confirm.c - nodes that were lost: what ran there may still run.
  *
- *    state     meaning                                  left when
- *    missing   it was lost; what it ran may still run   it has left in order after all, or what
- *                                                       follows
- *    asked     it is up again, and was asked to end     its wrexec has answered, or an operator has
- *              that (wrexec.remains)                    (resrc.confirm)
+ *    state of the
+ *    broker of a node  meaning                              left when (by)
+ *    not listed        nothing of it is unconfirmed         it is lost (resrc_confirm_lost)
+ *    missing           it was lost; what it ran may still   it has left in order after all
+ *                      run                                  (resrc_confirm_left); it is up again
+ *                                                           (resrc_confirm_back); an operator says
+ *                                                           so (resrc_confirm_request)
+ *    asked             it is up again, and was asked to     its wrexec has answered (answer_cb): not
+ *                      end that (wrexec.remains)            listed, or missing if it cannot confirm
+ *                                                           that; an operator says so
+ *                                                           (resrc_confirm_request)
  *
  * Invariants:
- *  1. The nodes of a broker in one of these states are not given any work.
+ *  1. The nodes of a broker that is missing or asked are not given any work.
  *  2. A broker is asked once for each time that it comes back.
  *
  * Failure: a broker that cannot confirm it, since processes are left or it cannot be asked, is

@@ -1,10 +1,12 @@
 /* edge.c - the connections of an instance to its parent and children (interface: edge.h).
  *
- *     state of an edge   meaning                                           left when
- *     closed             nothing has been sent, or the edge was lost       edge_send() has a launch
- *     opening            "wrexec.tree" has been sent, or will be sent      the child's first, empty
- *                        again because the child's mailbox was full        response arrives
- *     open               the child has the stream; frames go to it         the edge is lost
+ *     state of an edge   meaning                                        left when (by)
+ *     closed             nothing has been sent, or the edge was lost    a launch is to be sent
+ *                                                                       (edge_open)
+ *     opening            "wrexec.tree" has been sent, or will be sent   the child's first, empty
+ *                        again because the child's mailbox was full     response arrives (take); the
+ *                                                                       edge is lost (edge_lost)
+ *     open               the child has the stream; frames go to it      the edge is lost (edge_lost)
  *
  * Invariants:
  *  1. Frames go down as "wrexec.down" requests of a courier.  One request is under way at a time,
@@ -18,6 +20,7 @@
  *  4. The frames of the parent's request, and of a child's response, are handled in slices
  *     (libflux/slice.h); then the request is answered, and the next response is taken.  A request
  *     that arrives before this instance is ready waits.  There is one at most; see 1.
+ *  5. The state of an edge changes by the transitions of `moves` only.
  *
  * Failure: an edge closes when its stream ends or its child refuses a request.  The frames that
  * wait for it are dropped, and the callback `lost` gets the reason once.
@@ -31,6 +34,7 @@
 
 #include "libflux/slice.h"
 #include "libutil/buf.h"
+#include "libutil/invariant.h"
 
 #define BATCH (1u << 20)
 #define AGAIN 0.05 /* seconds */
@@ -54,6 +58,21 @@ struct edges {
     flux_watcher_t *more;
 };
 
+static const struct transition moves[] = {
+    {EDGE_CLOSED, EDGE_OPENING, "edge_open"},
+    {EDGE_OPENING, EDGE_OPEN, "take"},
+    {EDGE_CLOSED, EDGE_CLOSED, "edge_lost"}, /* there was no memory to open it */
+    {EDGE_OPENING, EDGE_CLOSED, "edge_lost"},
+    {EDGE_OPEN, EDGE_CLOSED, "edge_lost"},
+    TRANSITION_END,
+};
+
+static void set_state(struct edge *e, enum edge_state state)
+{
+    TRANSITION(5, moves, e->state, state);
+    e->state = state;
+}
+
 /* --- down --- */
 
 static void edge_lost(struct edge *e, int errnum, const char *why)
@@ -63,7 +82,7 @@ static void edge_lost(struct edge *e, int errnum, const char *why)
     snprintf(text, sizeof(text), "%s", why);
     flux_future_destroy(e->f);
     e->f = NULL;
-    e->state = EDGE_CLOSED;
+    set_state(e, EDGE_CLOSED);
     e->pos = 0;
     flux_watcher_stop(e->again);
     flux_watcher_stop(e->more);
@@ -173,7 +192,7 @@ static void take(struct edge *e, bool all)
         return;
     }
     if (e->state == EDGE_OPENING) {
-        e->state = EDGE_OPEN;
+        set_state(e, EDGE_OPEN);
         edge_flush(e);
         if (!e->f)
             return;
@@ -248,7 +267,7 @@ static int edge_open(struct edge *e)
         return 0;
     if (edge_prepare(e) < 0 || ask_stream(e) < 0)
         return -1;
-    e->state = EDGE_OPENING;
+    set_state(e, EDGE_OPENING);
     return 0;
 }
 

@@ -1,10 +1,14 @@
 /* launchlink.c - the module's end of the connection to its launcher.
  *
- *     state     meaning             left when
- *     none      fd < 0              launchlink_run() starts a launcher
+ *     state     meaning             left when (by)
+ *     none      fd < 0              a job or a sweep needs a launcher (start); one that was left
+ *                                   behind is found (launchlink_sweep): ending
  *     starting  fd, and an errand   a thread has started the process, or could not: lost
- *     running   fd and pidfd        end of file, an error, a malformed frame, or a full `out`
- *     ending    pidfd, and `ended`  the launcher has ended, or END_TIMEOUT seconds are over
+ *                                   (start_done)
+ *     running   fd and pidfd        end of file, an error, a malformed frame, or a full `out` (lost):
+ *                                   none; the module is to end (launchlink_end): ending
+ *     ending    pidfd, and `ended`  the launcher has ended (end_cb), or END_TIMEOUT seconds are over
+ *                                   (patience_cb)
  *
  * To start a process may take many milliseconds (it has to be read from its file), so a thread does
  * that.  Frames meanwhile wait in the socket.
