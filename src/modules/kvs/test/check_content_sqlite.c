@@ -31,11 +31,13 @@ static kvs_storage_t *s;
 static atomic_int bad_syncs; /* the writer's thread reads it */
 /* ... after this many that succeed. */
 static atomic_int good_syncs;
+static atomic_int syncs; /* calls until now */
 
 static int sync_fd(long call, int fd)
 {
     int left = atomic_load(&bad_syncs);
 
+    atomic_fetch_add(&syncs, 1);
     if (left != 0 && atomic_load(&good_syncs) > 0) {
         atomic_fetch_sub(&good_syncs, 1);
         left = 0;
@@ -272,6 +274,21 @@ START_TEST(comes_back)
     ck_assert_uint_eq(count(KVS_STORAGE_NAMESPACES, 0, 0, &rec, NULL), 1);
     ck_assert(rec.version == 2 && memcmp(rec.root, digest(7), 32) == 0);
     (void)create_ns("other"); /* the name is free */
+}
+END_TEST
+
+/* A commit that is alone waits for the disk once. */
+START_TEST(one_sync)
+{
+    struct kvs_storage_req q;
+
+    ck_assert_int_eq(open_storage("sha256", &q), 0);
+    uint32_t ns = create_ns("primary");
+    for (unsigned version = 1; version <= 20; version++) {
+        int before = atomic_load(&syncs);
+        ck_assert_int_eq(journal(ns, version, "row", 3), 0);
+        ck_assert_int_eq(atomic_load(&syncs) - before, 1);
+    }
 }
 END_TEST
 
@@ -724,6 +741,7 @@ int main(void)
     tcase_set_timeout(tc, 60);
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, comes_back);
+    tcase_add_test(tc, one_sync);
     tcase_add_test(tc, groups);
     tcase_add_test(tc, back_pressure);
     tcase_add_test(tc, end_in_order);
