@@ -103,14 +103,53 @@ static void flush_journal(flux_t *h)
     flux_future_destroy(f);
 }
 
-static int dump(struct cmd *c, flux_future_t *f, bool json)
+/* In the order of time: pages of the last entries begin with the newest. */
+static int print_all(struct cmd *c, json_t *all, bool newest_first, bool json)
 {
-    struct log_entries r;
+    json_t *out = newest_first ? json_array() : json_incref(all);
+    int rc;
 
-    if (cmd_wait_struct(c, f, TIMEOUT, "log.dump", &log_entries_schema, &r) < 0)
-        return CMD_FAIL;
-    return json ? cmd_print_json(c, json_incref(r.entries))
-                : print_entries(c, r.entries, false, NULL);
+    for (size_t i = json_array_size(all); newest_first && i-- > 0;)
+        json_array_append(out, json_array_get(all, i));
+    if (!out)
+        return cmd_error(c, "out of memory");
+    if (json)
+        return cmd_print_json(c, out);
+    rc = print_entries(c, out, false, NULL);
+    json_decref(out);
+    return rc;
+}
+
+/* Request page by page.  Only those that must be turned round, or be in one array, are kept. */
+static int dump(struct cmd *c, flux_t *h, struct log_query *q, uint32_t broker, bool json)
+{
+    bool last_ones = q->count > 0;
+    json_t *all = json_array();
+    struct log_page page;
+    int rc = CMD_OK;
+
+    q->to = INT64_MAX;
+    for (page.from = 0, page.to = q->to; rc == CMD_OK && page.from <= page.to;) {
+        flux_future_t *f =
+            flux_rpc_struct(h, "log.dump", &log_dump_schema, q, broker, FLUX_MSGF_IDEMPOTENT);
+
+        if (cmd_wait_struct(c, f, TIMEOUT, "log.dump", &log_page_schema, &page) < 0)
+            rc = CMD_FAIL;
+        else if (!json && !last_ones)
+            rc = print_entries(c, page.entries, false, NULL);
+        else if (json_array_extend(all, page.entries) < 0)
+            rc = cmd_error(c, "out of memory");
+        if (rc == CMD_OK) {
+            q->from = page.from;
+            q->to = page.to;
+            q->count -= last_ones ? (uint32_t)json_array_size(page.entries) : 0;
+        }
+        flux_future_destroy(f);
+    }
+    if (rc == CMD_OK && (json || last_ones))
+        rc = print_all(c, all, last_ones, json);
+    json_decref(all);
+    return rc;
 }
 
 int cmd_dmesg(struct cmd *c, int argc, char **argv)
@@ -165,17 +204,20 @@ int cmd_dmesg(struct cmd *c, int argc, char **argv)
         cmd_returns(c);
     if (!(h = cmd_handle(c)))
         return CMD_FAIL;
+    if (!clear && !following) {
+        if (broker == 0)
+            flush_journal(h);
+        return dump(c, h, &q, broker, json);
+    }
     if (clear) {
         f = flux_rpc(h, "log.clear", "{}", broker, 0);
         rc = cmd_wait(c, f, TIMEOUT, "log.clear") < 0 ? CMD_FAIL : CMD_OK;
     } else {
-        if (!following && broker == 0)
-            flush_journal(h);
-        f = flux_rpc_struct(h, following ? "log.follow" : "log.dump", &log_query_schema, &q, broker,
-                            FLUX_MSGF_IDEMPOTENT | (following ? FLUX_MSGF_STREAMING : 0));
+        f = flux_rpc_struct(h, "log.follow", &log_query_schema, &q, broker,
+                            FLUX_MSGF_IDEMPOTENT | FLUX_MSGF_STREAMING);
         if (!f)
             return cmd_error(c, "cannot request the log: %s", strerror(errno));
-        rc = following ? follow(c, f, json) : dump(c, f, json);
+        rc = follow(c, f, json);
     }
     flux_future_destroy(f);
     return rc;

@@ -24,11 +24,13 @@ struct lines {
 
 struct found {
     json_t *entries;
-    uint64_t dropped;
+    uint64_t dropped, from, to;
 };
 static const struct flux_field found_fields[] = {
     FLUX_FIELD_ARRAY(struct found, entries, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U64(struct found, dropped, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct found, from, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct found, to, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_END,
 };
 static const struct flux_schema found_schema = FLUX_SCHEMA(struct found, found_fields);
@@ -59,6 +61,8 @@ static void dump_cb(flux_future_t *f, void *arg)
     l->answered = true;
     if (!last || flux_rpc_get_struct(f, &found_schema, &found, &err) < 0)
         sim_fail(s, "log.dump failed: %s", err.text);
+    else if (found.from <= found.to)
+        sim_fail(s, "log.dump of a small log has more than a page");
     else if (found.dropped != 0 || json_array_size(found.entries) != l->important)
         sim_fail(s, "the root has %zu lines and lost %llu, of %u", json_array_size(found.entries),
                  (unsigned long long)found.dropped, l->important);

@@ -1,8 +1,9 @@
 /* log_wire.c - messages of the service "log".
  *
  *    log.append   {"level","source","text","rank"?,"time"?}
- *    log.dump     {"level"?,"rank"?,"source"?,"count"?}  -> {"entries":[entry..],"dropped"}
- *    log.follow   the same, streaming
+ *    log.dump     {"level"?,"rank"?,"source"?,"count"?,"from"?,"to"?}
+ *                 -> {"entries":[entry..],"dropped","from","to"}
+ *    log.follow   {"level"?,"rank"?,"source"?,"count"?}  -> {"entries":[entry..],"dropped"}, ...
  *    log.forward  {"entries":[entry..],"dropped"}
  *
  * An entry is {"seq","time","level","rank","source","text"}.
@@ -55,6 +56,26 @@ static const struct flux_field query_fields[] = {
 };
 const struct flux_schema log_query_schema = FLUX_SCHEMA(struct log_query, query_fields);
 
+static const struct flux_field dump_fields[] = {
+    FLUX_FIELD_INT(struct log_query, level, FLUX_FIELD_OPTIONAL),
+    FLUX_FIELD_STR(struct log_query, rank, FLUX_FIELD_OPTIONAL),
+    FLUX_FIELD_STR(struct log_query, source, FLUX_FIELD_OPTIONAL),
+    FLUX_FIELD_U32(struct log_query, count, FLUX_FIELD_OPTIONAL),
+    FLUX_FIELD_U64(struct log_query, from, FLUX_FIELD_OPTIONAL),
+    FLUX_FIELD_U64(struct log_query, to, FLUX_FIELD_OPTIONAL),
+    FLUX_FIELD_END,
+};
+const struct flux_schema log_dump_schema = FLUX_SCHEMA(struct log_query, dump_fields);
+
+static const struct flux_field page_fields[] = {
+    FLUX_FIELD_ARRAY_OF(struct log_page, entries, FLUX_FIELD_REQUIRED, &log_entry_schema),
+    FLUX_FIELD_U64(struct log_page, dropped, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct log_page, from, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct log_page, to, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+const struct flux_schema log_page_schema = FLUX_SCHEMA(struct log_page, page_fields);
+
 static const struct flux_field cleared_fields[] = {
     FLUX_FIELD_U64(struct log_cleared, cleared, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_END,
@@ -82,16 +103,18 @@ const struct flux_method log_methods[] = {
              "and to "
              "now"},
     {.topic = "log.dump",
-     .request = &log_query_schema,
-     .response = &log_entries_schema,
+     .request = &log_dump_schema,
+     .response = &log_page_schema,
      .what = "entries that match: of this level and more important ones, of these ranks (an "
-             "idset); count: "
-             "only the last ones"},
+             "idset), with numbers from..to, oldest first; with a count: that many at most, newest "
+             "first. A response has what one slice of time finds, and the numbers that are left "
+             "for the next request: none if from > to"},
     {.topic = "log.follow",
      .flags = FLUX_METHOD_STREAM,
      .request = &log_query_schema,
      .response = &log_entries_schema,
-     .what = "the same, and then new entries as they come"},
+     .what = "entries that match, or the last ones of them (count), and then new ones as they "
+             "come"},
     {.topic = "log.clear",
      .response = &log_cleared_schema,
      .what = "forget the entries of this rank"},

@@ -36,8 +36,20 @@ struct log_query {
     const char *rank;
     const char *source;
     uint32_t count; /* 0: all */
+    uint64_t from;  /* numbers of entries */
+    uint64_t to;
 };
-extern const struct flux_schema log_query_schema; /* all fields are optional */
+extern const struct flux_schema log_query_schema; /* without numbers; all fields are optional */
+extern const struct flux_schema log_dump_schema;
+
+/* The numbers are those that are left for the next page: none if from > to. */
+struct log_page {
+    json_t *entries;
+    uint64_t dropped;
+    uint64_t from;
+    uint64_t to;
+};
+extern const struct flux_schema log_page_schema;
 
 struct log_cleared {
     uint64_t cleared; /* number of entries */

@@ -5,11 +5,15 @@
  *
  *    log.append  {"level","source","text","rank"?,"time"?}   usually without response; answered {}
  *                level: 0 (emerg) .. 7 (debug); rank and time: default the sender's, and now
- *    log.dump    {"level"?,"rank"?,"source"?,"count"?}  ->  {"entries":[..],"dropped":n}
- *                level: this and more important; rank: idset; count: only the last ones that match
- *    log.follow  the same, streaming  ->  {"entries":[..],"dropped":n} now (those that are there,
- *                even none), then whenever there are new ones, several at once when they come so;
- *                ends by log.cancel or log.disconnect
+ *    log.dump    {"level"?,"rank"?,"source"?,"count"?,"from"?,"to"?}
+ *                ->  {"entries":[..],"dropped":n,"from":n,"to":n}   a page
+ *                level: this and more important; rank: idset; from, to: only the entries with
+ *                these numbers, oldest first; with a count: that many at most, newest first.  The
+ *                response has the numbers that are left for the next page: none if from > to
+ *    log.follow  {"level"?,"rank"?,"source"?,"count"?}, streaming  ->  {"entries":[..],"dropped":n}
+ *                those that are there, even none, or only the last `count` of them, then new ones
+ *                as they come; in as many responses as they need; ends by log.cancel or
+ *                log.disconnect
  *    log.clear   {}  ->  {"cleared":n}
  *    log.stats   {}  ->  counters
  *    log.forward {"entries":[..],"dropped":n}    between instances, upstream; answered {}
@@ -26,6 +30,10 @@
  *     above at most FORWARD_MAX entries: beyond, the newest are dropped and counted.
  *  2. At most one log.forward is unanswered, so a flood of entries becomes few messages.
  *  3. This module never logs: that would be a loop.
+ *  4. However large the buffer is, no turn takes longer than a slice (libflux/slice.h), STRIDE
+ *     entries and a batch for the instance above.  A page is what one slice finds.  Followers get
+ *     what they have not seen in slices, in turns, and entries that were cleared are freed in
+ *     slices.  Only the end of the module, or a smaller ring-size, frees many at once.
  *
  * Failure: an entry that is malformed is refused with an error message where an answer is wanted,
  * else counted as bad.  Text that is too long is cut.  When the instance above cannot be reached,
@@ -41,7 +49,9 @@
 #include "libflux/module.h"
 #include "libflux/cancel_wire.h"
 #include "libflux/log_wire.h"
+#include "libflux/slice.h"
 #include "libidset/idset.h"
+#include "libschema/jsonout.h"
 #include "libservice/setup.h"
 #include "libutil/list.h"
 #include "libutil/strutil.h"
@@ -53,7 +63,8 @@
 #define SOURCE_MAX_LEN 31
 #define TEXT_MAX_LEN 4096
 #define FOLLOWERS_MAX 256
-#define RESPONSE_BYTES (256 * 1024) /* of text in one response to a follower */
+#define RESPONSE_BYTES (256 * 1024) /* in one response, and one entry */
+#define STRIDE 8                    /* entries between two looks at the clock */
 #define ANYBODY (FLUX_ROLE_OWNER | FLUX_ROLE_USER | FLUX_ROLE_BROKER)
 
 struct filter {
@@ -68,6 +79,8 @@ struct follower {
     flux_msg_t *req;
     struct filter filter;
     uint64_t next; /* number of the first entry it has not seen */
+    uint32_t left; /* entries that match are still to be found before `next` */
+    bool answered;
 };
 
 struct ctx {
@@ -97,24 +110,23 @@ static void filter_clear(struct filter *f)
     idset_destroy(f->ranks);
 }
 
-/* From a request's payload, which may be missing.  -1 when the request was answered with an error.
- */
-static int filter_init(flux_t *h, const flux_msg_t *req, struct filter *f)
+/* From a request's payload, which may be missing: then `q` stays as it is.  -1 when the request was
+ * answered with an error. */
+static int filter_init(flux_t *h, const flux_msg_t *req, const struct flux_schema *desc,
+                       struct log_query *q, struct filter *f)
 {
-    struct log_query in = {LOG_DEBUG, NULL, NULL, 0};
     json_t *owner = NULL;
     size_t len;
     errmsg_t err;
 
     memset(f, 0, sizeof(*f));
-    if (flux_msg_payload(req, &len) &&
-        flux_request_decode(h, req, &log_query_schema, &in, &owner) < 0)
+    if (flux_msg_payload(req, &len) && flux_request_decode(h, req, desc, q, &owner) < 0)
         return -1;
-    f->level = in.level;
-    f->count = in.count;
-    if (in.rank && !(f->ranks = idset_parse(in.rank, &err)))
+    f->level = q->level;
+    f->count = q->count;
+    if (q->rank && !(f->ranks = idset_parse(q->rank, &err)))
         flux_respond_error(h, req, errno, "%s: %s", flux_msg_topic(req), err.text);
-    else if (in.source && !(f->source = strdup(in.source)))
+    else if (q->source && !(f->source = strdup(q->source)))
         flux_respond_error(h, req, ENOMEM, "%s: out of memory", flux_msg_topic(req));
     else {
         json_decref(owner);
@@ -133,16 +145,54 @@ static bool filter_match(const struct filter *f, const struct log_entry *e)
 
 /* --- entries as JSON --- */
 
-static int array_add(json_t *array, const struct log_entry *e)
+/* The buffer keeps errors (strbuf.h). */
+static strbuf_t *entries_begin(void)
 {
-    json_t *o = flux_schema_encode_json(&log_entry_schema, e);
+    strbuf_t *sb = strbuf_create(0);
 
-    return o ? json_array_append_new(array, o) : -1;
+    jsonout_object(sb, NULL);
+    jsonout_array(sb, "entries");
+    return sb;
+}
+
+static void entries_add(strbuf_t *sb, const struct log_entry *e)
+{
+    jsonout_struct(sb, NULL, &log_entry_schema, e);
+}
+
+static void entries_end(strbuf_t *sb, uint64_t dropped)
+{
+    jsonout_array_end(sb);
+    jsonout_uint(sb, "dropped", dropped);
+}
+
+/* The text, to be freed; NULL with errno. */
+static char *entries_take(strbuf_t *sb)
+{
+    jsonout_object_end(sb);
+    return strbuf_take(sb);
 }
 
 static uint64_t dropped_total(const struct ctx *ctx)
 {
     return ring_dropped(ctx->ring) + ctx->below_dropped;
+}
+
+/* Number of the oldest entry; that of the next one if there is none. */
+static uint64_t first_seq(const struct ctx *ctx)
+{
+    return ring_last_seq(ctx->ring) + 1 - ring_count(ctx->ring);
+}
+
+static const struct log_entry *entry_of(const struct ctx *ctx, uint64_t seq)
+{
+    return ring_at(ctx->ring, (size_t)(seq - first_seq(ctx)));
+}
+
+/* One more step of a walk, of which `*steps` were done?  The first STRIDE are not asked for. */
+static bool go_on(struct flux_slice *slice, unsigned *steps)
+{
+    return ++*steps % STRIDE != 0 || flux_slice_more(slice);
 }
 
 /* --- towards the root --- */
@@ -162,28 +212,28 @@ static void forward_cb(flux_future_t *f, void *arg)
 /* Send the oldest entries of the outbox, and forget them. */
 static void forward_batch(struct ctx *ctx)
 {
-    struct log_entries batch = {json_array(), ctx->outbox_dropped};
+    strbuf_t *sb = entries_begin();
     const struct log_entry *e;
     size_t n = 0;
+    char *json;
 
-    while (n < FORWARD_BATCH && (e = ring_at(ctx->outbox, 0))) {
-        if (array_add(batch.entries, e) < 0)
-            batch.dropped++;
+    for (; n < FORWARD_BATCH && (e = ring_at(ctx->outbox, 0)); n++) {
+        entries_add(sb, e);
         ring_pop(ctx->outbox);
-        n++;
     }
-    ctx->forward_count = batch.dropped + json_array_size(batch.entries);
+    entries_end(sb, ctx->outbox_dropped);
+    ctx->forward_count = ctx->outbox_dropped + n;
     ctx->outbox_dropped = 0;
-    ctx->forward = batch.entries ? flux_rpc_struct(ctx->h, "log.forward", &log_entries_schema,
-                                                   &batch, FLUX_NODEID_ANY, FLUX_MSGF_UPSTREAM)
-                                 : NULL;
+    json = entries_take(sb);
+    ctx->forward =
+        json ? flux_rpc(ctx->h, "log.forward", json, FLUX_NODEID_ANY, FLUX_MSGF_UPSTREAM) : NULL;
     if (!ctx->forward || flux_future_then(ctx->forward, -1., forward_cb, ctx) < 0) {
         flux_future_destroy(ctx->forward);
         ctx->forward = NULL;
         ctx->outbox_dropped = ctx->forward_count;
     } else
-        ctx->forwarded += json_array_size(batch.entries);
-    json_decref(batch.entries);
+        ctx->forwarded += n;
+    free(json);
 }
 
 /* Put an entry into the outbox, unless it is full. */
@@ -206,47 +256,100 @@ static void follower_destroy(struct ctx *ctx, struct follower *fo)
     free(fo);
 }
 
-/* Send what it has not seen; `always`: even if that is nothing.  Entries that are gone already are
- * counted in "dropped". */
-static void follower_feed(struct ctx *ctx, struct follower *fo, bool always)
+/* Go back from the newest entry to the first that it gets.  False: not there yet. */
+static bool follower_seek(struct ctx *ctx, struct follower *fo, struct flux_slice *slice,
+                          unsigned *steps)
 {
-    size_t count = ring_count(ctx->ring);
-    uint64_t first = ring_last_seq(ctx->ring) + 1 - count;
-    size_t i = fo->next > first ? (size_t)(fo->next - first) : 0;
-    bool more = true;
+    while (fo->left > 0 && fo->next > first_seq(ctx)) {
+        if (!go_on(slice, steps))
+            return false;
+        fo->next--;
+        if (filter_match(&fo->filter, entry_of(ctx, fo->next)))
+            fo->left--;
+    }
+    fo->left = 0;
+    return true;
+}
 
-    while (more) {
-        struct log_entries out = {json_array(), dropped_total(ctx)};
-        size_t bytes = 0;
+/* Send what it has not seen, or a part of it.  Entries that are gone already are counted in
+ * "dropped".  True: there is more. */
+static bool follower_feed(struct ctx *ctx, struct follower *fo, struct flux_slice *slice)
+{
+    uint64_t last = ring_last_seq(ctx->ring);
+    strbuf_t *sb = NULL;
+    unsigned steps = 0;
+
+    if (!follower_seek(ctx, fo, slice, &steps))
+        return true;
+    if (fo->next < first_seq(ctx))
+        fo->next = first_seq(ctx);
+    for (; fo->next <= last && go_on(slice, &steps); fo->next++) {
+        const struct log_entry *e = entry_of(ctx, fo->next);
+
+        if (!filter_match(&fo->filter, e))
+            continue;
+        if (!sb && !(sb = entries_begin()))
+            break;
+        if (strbuf_len(sb) >= RESPONSE_BYTES)
+            break;
+        entries_add(sb, e);
+    }
+    if (!sb && !fo->answered && fo->next > last)
+        sb = entries_begin();
+    if (sb) {
         char *json;
 
-        for (; i < count && bytes < RESPONSE_BYTES; i++) {
-            const struct log_entry *e = ring_at(ctx->ring, i);
-            if (filter_match(&fo->filter, e)) {
-                array_add(out.entries, e);
-                bytes += strlen(e->text) + 64;
-            }
-        }
-        more = i < count;
-        if ((always || json_array_size(out.entries) > 0) &&
-            (json = flux_schema_encode(&log_entries_schema, &out))) {
+        entries_end(sb, dropped_total(ctx));
+        if ((json = entries_take(sb)))
             flux_respond_more(ctx->h, fo->req, json);
-            free(json);
-        }
-        json_decref(out.entries);
-        always = false;
+        free(json);
+        fo->answered = true;
     }
-    fo->next = first + count;
+    return fo->next <= last;
+}
+
+/* True: somebody has not seen all. */
+static bool feed_all(struct ctx *ctx, struct flux_slice *slice)
+{
+    bool more = false;
+
+    for (unsigned n = ctx->nfollowers; n > 0; n--) {
+        struct list_node *it = list_first(&ctx->followers);
+
+        if (!flux_slice_more(slice))
+            return true;
+        list_remove(it);
+        list_append(&ctx->followers, it);
+        more |= follower_feed(ctx, list_entry(it, struct follower, node), slice);
+    }
+    return more;
+}
+
+/* Free entries that were cleared.  True: there are more. */
+static bool sweep(struct ctx *ctx, struct flux_slice *slice)
+{
+    unsigned steps = 0;
+
+    while (ring_sweep(ctx->ring)) {
+        if (!go_on(slice, &steps))
+            return true;
+    }
+    return false;
 }
 
 static void defer_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
 {
     struct ctx *ctx = arg;
+    struct flux_slice slice;
+    bool more;
 
-    LIST_FOREACH(it, &ctx->followers)
-    follower_feed(ctx, list_entry(it, struct follower, node), false);
     if (!ctx->forward && ring_count(ctx->outbox) > 0)
         forward_batch(ctx);
+    flux_slice_begin(&slice, r, FLUX_SLICE_SECONDS, FLUX_SLICE_THINGS);
+    more = feed_all(ctx, &slice);
+    more |= sweep(ctx, &slice);
+    if (more)
+        flux_watcher_start(ctx->defer);
 }
 
 /* --- entries coming in --- */
@@ -364,38 +467,47 @@ static void forward_request_cb(flux_t *h, const flux_msg_t *req, void *arg)
 static void dump_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
     struct ctx *ctx = arg;
-    struct log_entries out = {json_array(), dropped_total(ctx)};
-    size_t first = 0;
-    uint32_t matched = 0;
+    struct log_query q = {.level = LOG_DEBUG, .to = UINT64_MAX};
+    struct flux_slice slice;
     struct filter filter;
-    int rc = out.entries ? 0 : -1;
+    strbuf_t *sb;
+    unsigned steps = 0;
+    uint32_t n = 0;
+    char *json;
 
-    if (filter_init(h, req, &filter) < 0) {
-        json_decref(out.entries);
+    if (filter_init(h, req, &log_dump_schema, &q, &filter) < 0)
         return;
+    if (q.from < first_seq(ctx))
+        q.from = first_seq(ctx);
+    if (q.to > ring_last_seq(ctx->ring))
+        q.to = ring_last_seq(ctx->ring);
+    sb = entries_begin();
+    flux_slice_begin(&slice, flux_get_reactor(h), FLUX_SLICE_SECONDS, FLUX_SLICE_THINGS);
+    while (sb && q.from <= q.to && go_on(&slice, &steps) && strbuf_len(sb) < RESPONSE_BYTES) {
+        const struct log_entry *e = entry_of(ctx, filter.count ? q.to-- : q.from++);
+
+        if (!filter_match(&filter, e))
+            continue;
+        entries_add(sb, e);
+        if (++n == filter.count)
+            q.from = q.to + 1;
     }
-    for (size_t i = ring_count(ctx->ring); filter.count > 0 && i-- > 0;) {
-        if (filter_match(&filter, ring_at(ctx->ring, i)) && ++matched == filter.count) {
-            first = i;
-            break;
-        }
-    }
-    for (size_t i = first; rc == 0 && i < ring_count(ctx->ring); i++) {
-        const struct log_entry *e = ring_at(ctx->ring, i);
-        if (filter_match(&filter, e))
-            rc = array_add(out.entries, e);
-    }
-    if (rc < 0 || flux_respond_struct(h, req, &log_entries_schema, &out) < 0)
+    entries_end(sb, dropped_total(ctx));
+    jsonout_uint(sb, "from", q.from);
+    jsonout_uint(sb, "to", q.to);
+    if ((json = entries_take(sb)))
+        flux_respond(h, req, json);
+    else
         flux_respond_error(h, req, ENOMEM, "log.dump: rank %u is out of memory", flux_rank(h));
-    json_decref(out.entries);
+    free(json);
     filter_clear(&filter);
 }
 
 static void follow_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
     struct ctx *ctx = arg;
+    struct log_query q = {.level = LOG_DEBUG};
     struct follower *fo;
-    uint32_t left;
 
     if (!flux_msg_has_flag(req, FLUX_MSGF_STREAMING)) {
         flux_respond_error(h, req, EPROTO, "log.follow must be a streaming request");
@@ -410,20 +522,16 @@ static void follow_cb(flux_t *h, const flux_msg_t *req, void *arg)
         flux_respond_error(h, req, ENOMEM, "log.follow: rank %u is out of memory", flux_rank(h));
         return;
     }
-    if (filter_init(h, req, &fo->filter) < 0) {
+    if (filter_init(h, req, &log_query_schema, &q, &fo->filter) < 0) {
         free(fo);
         return;
     }
-    left = fo->filter.count;
+    if ((fo->left = fo->filter.count) > 0)
+        fo->next = ring_last_seq(ctx->ring) + 1;
     fo->req = flux_msg_incref(req);
     list_append(&ctx->followers, &fo->node);
     ctx->nfollowers++;
-    for (size_t i = ring_count(ctx->ring); left > 0 && i-- > 0;) {
-        const struct log_entry *e = ring_at(ctx->ring, i);
-        if (filter_match(&fo->filter, e) && --left == 0)
-            fo->next = e->seq;
-    }
-    follower_feed(ctx, fo, true);
+    flux_watcher_start(ctx->defer);
 }
 
 /* End the streams of the sender: all, or the one with this match tag. */
@@ -466,6 +574,7 @@ static void clear_cb(flux_t *h, const flux_msg_t *req, void *arg)
     struct log_cleared out = {ring_count(ctx->ring)};
 
     ring_clear(ctx->ring);
+    flux_watcher_start(ctx->defer);
     flux_respond_struct(h, req, &log_cleared_schema, &out);
 }
 

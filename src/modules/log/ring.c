@@ -5,6 +5,8 @@
  * Invariants:
  *  1. count <= capacity, and bytes <= max_bytes unless there is only one entry.
  *  2. The numbers of the entries held are consecutive; the last is last_seq.
+ *  3. The oldest `cleared` entries, of cleared_bytes bytes, only wait to be freed: nobody sees
+ *     them, and they do not count as dropped.
  *
  * Failure: an entry for which there is no memory is not added and not numbered.
  */
@@ -28,6 +30,8 @@ struct ring {
     size_t head; /* index of the oldest */
     size_t count;
     size_t bytes;
+    size_t cleared;
+    size_t cleared_bytes;
     uint64_t last_seq;
     uint64_t dropped;
 };
@@ -53,26 +57,47 @@ static void drop_oldest(ring_t *r)
     r->head = (r->head + 1) % r->capacity;
     r->count--;
     r->bytes -= s->bytes;
+    if (r->cleared > 0) {
+        r->cleared--;
+        r->cleared_bytes -= s->bytes;
+    }
     free(s);
+}
+
+/* The oldest has to make room for others. */
+static void make_room(ring_t *r)
+{
+    r->dropped += r->cleared == 0;
+    drop_oldest(r);
 }
 
 void ring_pop(ring_t *r)
 {
+    while (ring_sweep(r))
+        ;
     if (r->count > 0)
         drop_oldest(r);
 }
 
 void ring_clear(ring_t *r)
 {
-    while (r->count > 0)
+    r->cleared = r->count;
+    r->cleared_bytes = r->bytes;
+}
+
+bool ring_sweep(ring_t *r)
+{
+    if (r->cleared > 0)
         drop_oldest(r);
+    return r->cleared > 0;
 }
 
 void ring_destroy(ring_t *r)
 {
     if (r) {
         int saved = errno;
-        ring_clear(r);
+        while (r->count > 0)
+            drop_oldest(r);
         free(r->slots);
         free(r);
         errno = saved;
@@ -85,10 +110,8 @@ int ring_resize(ring_t *r, size_t entries, size_t bytes)
 
     if (!slots)
         return -1;
-    while (r->count > entries || (r->bytes > bytes && r->count > 1)) {
-        drop_oldest(r);
-        r->dropped++;
-    }
+    while (r->count > entries || (r->bytes > bytes && r->count > 1))
+        make_room(r);
     for (size_t i = 0; i < r->count; i++)
         slots[i] = r->slots[(r->head + i) % r->capacity];
     free(r->slots);
@@ -113,10 +136,8 @@ uint64_t ring_append(ring_t *r, const struct log_entry *e)
     s->bytes = sizeof(*s) + nsource + ntext;
     s->e.source = memcpy(s->text, e->source, nsource);
     s->e.text = memcpy(s->text + nsource, e->text, ntext);
-    while (r->count > 0 && (r->count == r->capacity || r->bytes + s->bytes > r->max_bytes)) {
-        drop_oldest(r);
-        r->dropped++;
-    }
+    while (r->count > 0 && (r->count == r->capacity || r->bytes + s->bytes > r->max_bytes))
+        make_room(r);
     s->e.seq = ++r->last_seq;
     r->slots[(r->head + r->count) % r->capacity] = s;
     r->count++;
@@ -126,17 +147,17 @@ uint64_t ring_append(ring_t *r, const struct log_entry *e)
 
 const struct log_entry *ring_at(const ring_t *r, size_t i)
 {
-    return i < r->count ? &r->slots[(r->head + i) % r->capacity]->e : NULL;
+    return i < ring_count(r) ? &r->slots[(r->head + r->cleared + i) % r->capacity]->e : NULL;
 }
 
 size_t ring_count(const ring_t *r)
 {
-    return r->count;
+    return r->count - r->cleared;
 }
 
 size_t ring_bytes(const ring_t *r)
 {
-    return r->bytes;
+    return r->bytes - r->cleared_bytes;
 }
 
 uint64_t ring_last_seq(const ring_t *r)

@@ -3,6 +3,7 @@
 #ifndef LOG_RING_H
 #define LOG_RING_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -19,7 +20,11 @@ int ring_resize(ring_t *r, size_t entries, size_t bytes);
 
 /* Append a copy, numbered; `e->seq` is ignored.  Returns the number, or 0 with ENOMEM. */
 uint64_t ring_append(ring_t *r, const struct log_entry *e);
+/* Forget all entries.  Their memory is freed one by one, by ring_sweep(), or when it is needed for
+ * others. */
 void ring_clear(ring_t *r);
+/* Free one of the entries that were cleared.  True: there are more. */
+bool ring_sweep(ring_t *r);
 /* Take the oldest entry out; no effect when there is none. */
 void ring_pop(ring_t *r);
 

@@ -1,7 +1,6 @@
 /* check_job_requests.c - who may do what to whose jobs, and what is refused: the service on a
  * handle of the test's own, with a job of user 1000. */
 #include "config.h"
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -9,6 +8,7 @@
 
 #include "libflux/module.h"
 #include "libflux/test/fake.h"
+#include "libutil/test/steps.h"
 #include "libutil/test/suite.h"
 
 extern const struct flux_module flux_module_job;
@@ -34,21 +34,6 @@ struct bed {
     uint64_t ids[8192]; /* of the jobs listed */
     uint64_t last_id;
 };
-
-static long step_ns; /* each look at the clock finds it so much later */
-static long stepped;
-
-int clock_gettime(clockid_t id, struct timespec *ts)
-{
-    int rc = (int)syscall(SYS_clock_gettime, id, ts);
-
-    if (id == CLOCK_BOOTTIME) {
-        stepped += step_ns;
-        ts->tv_sec += (ts->tv_nsec + stepped) / 1000000000;
-        ts->tv_nsec = (ts->tv_nsec + stepped) % 1000000000;
-    }
-    return rc;
-}
 
 #define MANY 100000
 struct told {

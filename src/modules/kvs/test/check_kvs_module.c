@@ -1,11 +1,11 @@
 /* check_kvs_module.c - who may use a namespace, and what is left of who is gone: the instance of
  * rank 0 on a handle of the test's own. */
 #include "config.h"
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "bed.h"
+#include "libutil/test/steps.h"
 #include "src/modules/kvs/km_entries.h"
 
 /* Apply what waits, however many turns this takes on a busy host. */
@@ -236,23 +236,6 @@ START_TEST(watch_before_its_root)
 END_TEST
 
 /* --- slices --- */
-
-static long step_ns; /* each look at the clock finds it so much later */
-static long stepped;
-
-int clock_gettime(clockid_t id, struct timespec *ts)
-{
-    int rc = (int)syscall(SYS_clock_gettime, id, ts);
-
-    if (id == CLOCK_MONOTONIC || id == CLOCK_BOOTTIME) {
-        stepped += step_ns;
-        ts->tv_sec += stepped / 1000000000;
-        ts->tv_nsec += stepped % 1000000000;
-        ts->tv_sec += ts->tv_nsec / 1000000000;
-        ts->tv_nsec %= 1000000000;
-    }
-    return rc;
-}
 
 static void watch_key(struct bed *b, uint32_t client)
 {

@@ -1,10 +1,10 @@
 /* check_kvs_restore.c - a store comes back from disk in turns: objects, references and journal of
  * 200,000 keys, and what was read is what was there. */
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "bed.h"
+#include "libutil/test/steps.h"
 #include "libutil/fdutil.h"
 #include "modules/kvs/km_disk.h"
 
@@ -12,21 +12,7 @@
 #define PER_DIR 1000u
 #define PATIENCE 10000u /* times 5 ms */
 
-static long step_ns; /* each look at the clock finds it so much later */
-static long stepped;
 static char *dir;
-
-int clock_gettime(clockid_t id, struct timespec *ts)
-{
-    int rc = (int)syscall(SYS_clock_gettime, id, ts);
-
-    if (id == CLOCK_MONOTONIC || id == CLOCK_BOOTTIME) {
-        stepped += step_ns;
-        ts->tv_sec += (stepped + ts->tv_nsec) / 1000000000;
-        ts->tv_nsec = (stepped + ts->tv_nsec) % 1000000000;
-    }
-    return rc;
-}
 
 static struct km *km_of(struct bed *b)
 {

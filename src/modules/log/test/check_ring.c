@@ -73,6 +73,43 @@ START_TEST(bytes)
 }
 END_TEST
 
+/* Entries that were cleared are not seen; they make room without being counted as dropped. */
+START_TEST(cleared)
+{
+    ring_t *r = ring_create(4, 1 << 20);
+    size_t one;
+
+    add(r, "text");
+    one = ring_bytes(r);
+    add(r, "text");
+    add(r, "text");
+    ring_clear(r);
+    ck_assert_uint_eq(ring_count(r), 0);
+    ck_assert_uint_eq(ring_bytes(r), 0);
+    ck_assert_ptr_null(ring_at(r, 0));
+    add(r, "text");
+    add(r, "text");
+    ck_assert_uint_eq(ring_count(r), 2);
+    ck_assert_uint_eq(ring_bytes(r), 2 * one);
+    ck_assert_uint_eq(ring_at(r, 0)->seq, 4);
+    ck_assert_uint_eq(ring_dropped(r), 0);
+    ck_assert(ring_sweep(r));
+    ck_assert(!ring_sweep(r));
+    ck_assert(!ring_sweep(r));
+    ck_assert_uint_eq(ring_at(r, 1)->seq, 5);
+    ring_clear(r);
+    ck_assert_int_eq(ring_resize(r, 1, 1 << 20), 0);
+    ck_assert_uint_eq(ring_dropped(r), 0);
+    add(r, "text");
+    add(r, "text");
+    ck_assert_uint_eq(ring_dropped(r), 1);
+    ring_clear(r);
+    ring_pop(r);
+    ck_assert_uint_eq(ring_bytes(r), 0);
+    ring_destroy(r);
+}
+END_TEST
+
 START_TEST(resize)
 {
     ring_t *r = ring_create(4, 1 << 20);
@@ -100,6 +137,7 @@ int main(void)
 
     tcase_add_test(tc, order);
     tcase_add_test(tc, bytes);
+    tcase_add_test(tc, cleared);
     tcase_add_test(tc, resize);
     return run_case("log ring", tc);
 }
