@@ -81,7 +81,7 @@ is "$out" '{"queue":"fcfs","node":"spread"}' "policies can be changed"
 feed '{"add":[{"id":11,"urgency":16,"t_submit":1,"uid":0,"req":{"nslots":1,"cores":1}}]}'
 ok "... which shows" seen '"id":11,"R":.*"rank":"2"'
 fails "one that is not there cannot" "$PEER" ask sched.policy '{"queue":"none"}'
-like "$err" "no policy none: it is not built in" "... which is said"
+like "$err" "no policy none \(built in: fcfs, easy, " "... which is said"
 fails "... nor one that is for something else" "$PEER" ask sched.policy '{"queue":"spread"}'
 
 peer_end

@@ -101,5 +101,6 @@ like "$err" "attribute sched.queue-policy: .*no policy none" "... with a sentenc
 fails "as does a time that is none" session 1 --set=sched.expiration=soon -- true
 like "$err" "sched.expiration=soon: expected a number" "... likewise"
 fails "as does one of nodes" session 1 --set=sched.node-policy=spraed -- true
-like "$err" "attribute sched.node-policy: .*no policy spraed" "... likewise"
+like "$err" "attribute sched.node-policy: .*no policy spraed; did you mean spread\? \(built in: first-fit, " \
+    "... with the nearest"
 finish

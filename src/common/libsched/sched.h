@@ -58,6 +58,8 @@ void sched_set_log(sched_t *s, void (*log)(const char *text, void *arg), void *a
 /* The built-in tables: "fcfs", "easy", "conservative"; "first-fit", "best-fit", "spread".  NULL
  * when there is none of that name. */
 const struct sched_policy *sched_builtin(const char *name);
+/* The i-th of them; NULL beyond the last. */
+const struct sched_policy *sched_builtin_at(size_t i);
 
 /* Use this policy for the queue (nodes), at once; the table has to outlive its use.  `arg`: what
  * follows ':' in its name, or NULL.  0, or -1 with EINVAL (not such a policy, or it refused `arg`)

@@ -142,6 +142,11 @@ const struct sched_policy *sched_builtin(const char *name)
     return NULL;
 }
 
+const struct sched_policy *sched_builtin_at(size_t i)
+{
+    return i < NBUILTIN ? &builtin[i] : NULL;
+}
+
 bool sched_builtin_strict(const struct sched_policy *p)
 {
     return p->queue->blocked == fcfs_blocked;

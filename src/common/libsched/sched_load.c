@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "libutil/filetrust.h"
+#include "libutil/nearest.h"
 #include "libutil/strutil.h"
 #include "sched.h"
 #include "sched_load.h"
@@ -106,8 +107,31 @@ static int load_object(sched_loaded_t *l, errmsg_t *err)
     return 0;
 }
 
-static int load(sched_loaded_t *l, const char *dirs, char *(*modules)(const char *, errmsg_t *),
-                errmsg_t *err)
+/* Says which built-in policies there are for the purpose, and the nearest ones. */
+static int not_found(const char *name, enum sched_purpose purpose, errmsg_t *err)
+{
+    char builtin[160] = "", words[120];
+    const struct sched_policy *p;
+    struct nearest near;
+    size_t len = 0;
+
+    nearest_init(&near, name);
+    for (size_t i = 0; (p = sched_builtin_at(i)); i++) {
+        if (purpose == SCHED_FOR_QUEUE ? !p->queue : !p->node)
+            continue;
+        nearest_feed(&near, p->name);
+        if (len < sizeof(builtin))
+            len += (size_t)snprintf(builtin + len, sizeof(builtin) - len, "%s%s", len ? ", " : "",
+                                    p->name);
+    }
+    return errmsg_fail(err, ENOENT,
+                       "no policy %.60s%s (built in: %s; policy-%.60s.so is neither in "
+                       "sched.plugin-path nor with the modules)",
+                       name, nearest_words(&near, words, sizeof(words)), builtin, name);
+}
+
+static int load(sched_loaded_t *l, enum sched_purpose purpose, const char *dirs,
+                char *(*modules)(const char *, errmsg_t *), errmsg_t *err)
 {
     bool path = strchr(l->name, '/') != NULL;
     errmsg_t why;
@@ -116,10 +140,7 @@ static int load(sched_loaded_t *l, const char *dirs, char *(*modules)(const char
         return 0;
     l->file = path ? strdup(l->name) : look_for(l->name, dirs, modules);
     if (!l->file)
-        return errmsg_fail(err, ENOENT,
-                           "no policy %.60s: it is not built in, and policy-%.60s.so is neither in "
-                           "sched.plugin-path nor with the modules",
-                           l->name, l->name);
+        return not_found(l->name, purpose, err);
     if (access(l->file, R_OK) < 0)
         return errmsg_fail(err, ENOENT, "policy %s cannot be read: %s", l->file, strerror(errno));
     if (!file_is_trusted(l->file, &why))
@@ -134,7 +155,7 @@ static int load(sched_loaded_t *l, const char *dirs, char *(*modules)(const char
     return (l->arg = strdup(l->file)) ? 0 : errmsg_fail(err, ENOMEM, "out of memory");
 }
 
-sched_loaded_t *sched_load(const char *spec, const char *dirs,
+sched_loaded_t *sched_load(const char *spec, enum sched_purpose purpose, const char *dirs,
                            char *(*modules)(const char *name, errmsg_t *err), errmsg_t *err)
 {
     sched_loaded_t *l = calloc(1, sizeof(*l));
@@ -144,7 +165,7 @@ sched_loaded_t *sched_load(const char *spec, const char *dirs,
         errmsg_fail(err, ENOMEM, "out of memory for policy %s", spec);
         return NULL;
     }
-    if (load(l, dirs, modules, err) < 0) {
+    if (load(l, purpose, dirs, modules, err) < 0) {
         sched_load_destroy(l);
         return NULL;
     }

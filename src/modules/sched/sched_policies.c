@@ -24,10 +24,10 @@
 typedef int (*sched_set_f)(sched_t *s, const struct sched_policy *p, const char *arg,
                            errmsg_t *err);
 
-static int use(struct ctx *ctx, sched_loaded_t **slot, sched_set_f set, const char *spec,
-               errmsg_t *err)
+static int use(struct ctx *ctx, sched_loaded_t **slot, enum sched_purpose purpose, sched_set_f set,
+               const char *spec, errmsg_t *err)
 {
-    sched_loaded_t *l = sched_load(spec, ctx->plugin_path, flux_path_module, err);
+    sched_loaded_t *l = sched_load(spec, purpose, ctx->plugin_path, flux_path_module, err);
 
     if (!l)
         return -1;
@@ -44,12 +44,12 @@ static int use(struct ctx *ctx, sched_loaded_t **slot, sched_set_f set, const ch
 /* Use this policy: 0, or -1 with an error message. */
 static int policies_set_queue(struct ctx *ctx, const char *spec, errmsg_t *err)
 {
-    return use(ctx, &ctx->queue, sched_policy_set_queue, spec, err);
+    return use(ctx, &ctx->queue, SCHED_FOR_QUEUE, sched_policy_set_queue, spec, err);
 }
 
 static int policies_set_node(struct ctx *ctx, const char *spec, errmsg_t *err)
 {
-    return use(ctx, &ctx->node, sched_policy_set_nodes, spec, err);
+    return use(ctx, &ctx->node, SCHED_FOR_NODES, sched_policy_set_nodes, spec, err);
 }
 
 static int set_path(void *arg, const char *value, errmsg_t *err)

@@ -93,7 +93,7 @@ static void pass(sched_t *s, double now, struct out *o)
 static sched_loaded_t *load(const char *spec)
 {
     errmsg_t err;
-    sched_loaded_t *l = sched_load(spec, dir, NULL, &err);
+    sched_loaded_t *l = sched_load(spec, SCHED_FOR_QUEUE, dir, NULL, &err);
 
     ck_assert_msg(l != NULL, "%s: %s", spec, err.text);
     return l;
@@ -116,7 +116,12 @@ START_TEST(names)
         "fcfs",     "easy",   "conservative", "replan", "first-fit",
         "best-fit", "spread", "compact",      "buddy",  "interference-free"};
     static const char *const bad[][2] = {
-        {"nothing", "no policy nothing: it is not built in, and policy-nothing.so is neither"},
+        {"nothing",
+         "no policy nothing (built in: fcfs, easy, conservative, replan; policy-nothing.so is "
+         "neither in sched.plugin-path nor with the modules)"},
+        {"esy", "no policy esy; did you mean easy? (built in: fcfs, "},
+        {"fcsf:1", "no policy fcsf; did you mean fcfs? ("},
+        {"spraed", "no policy spraed (built in: fcfs, "},
         {"/no/such.so", "policy /no/such.so cannot be read: No such file or directory"},
         {"/no/such.lua", "cannot be read"},
         {"/etc/passwd", "policy /etc/passwd cannot be loaded"},
@@ -137,9 +142,15 @@ START_TEST(names)
     ck_assert_str_eq(sched_loaded_policy(l)->name, "mine");
     sched_load_destroy(l);
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-        ck_assert_ptr_null(sched_load(bad[i][0], NULL, NULL, &err));
+        ck_assert_ptr_null(sched_load(bad[i][0], SCHED_FOR_QUEUE, NULL, NULL, &err));
         ck_assert_msg(strstr(err.text, bad[i][1]) != NULL, "%s", err.text);
     }
+    ck_assert_ptr_null(sched_load("first-fitt", SCHED_FOR_NODES, NULL, NULL, &err));
+    ck_assert_str_eq(err.text,
+                     "no policy first-fitt; did you mean first-fit? (built in: first-fit, "
+                     "best-fit, spread, compact, buddy, interference-free; "
+                     "policy-first-fitt.so is neither in sched.plugin-path nor with the "
+                     "modules)");
 }
 END_TEST
 
@@ -180,7 +191,7 @@ START_TEST(lua_bad_files)
     for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++) {
         const char *path = file("bad.lua", tests[i].text);
 
-        ck_assert_ptr_null(sched_load(path, NULL, NULL, &err));
+        ck_assert_ptr_null(sched_load(path, SCHED_FOR_QUEUE, NULL, NULL, &err));
         ck_assert_msg(strstr(err.text, tests[i].sentence) != NULL, "%s: %s", tests[i].text,
                       err.text);
     }
