@@ -16,12 +16,13 @@ in_it() {
     run_with_timeout 30 "$FLUX" proxy --wait=20 "$id" "$FLUX" "$@"
 }
 is "$(in_it submit sleep 100)" 1 "ids of its own"
-in_it queue stop
+ok "its queue can be stopped" in_it queue stop
 held=$(in_it submit true)
-ok "its queue can be stopped" in_it queue list
+like "$(in_it queue list)" "scheduling +stopped" "... and is"
+is "$(in_it jobs -n -o '{state}' "$held")" pending "a job in it waits"
 ok "which is not that of the session around it" "$FLUX" submit --quiet --wait true
-in_it queue start
-ok "and started" run_with_timeout 20 "$FLUX" proxy "$id" "$FLUX" wreck wait "$held"
+ok "it is started" in_it queue start
+ok "... and the job runs" run_with_timeout 20 "$FLUX" proxy "$id" "$FLUX" wreck wait "$held"
 fails "more cores than its share" in_it submit -n3 true
 fails "more nodes than its share" in_it submit -N2 true
 full=$(in_it submit sleep 0)
