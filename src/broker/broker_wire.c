@@ -17,6 +17,9 @@ static const struct flux_field stats_fields[] = {
     FLUX_FIELD_U64(struct core_stats, replays, 0),
     FLUX_FIELD_U64(struct core_stats, events_lost, 0),
     FLUX_FIELD_U64(struct core_stats, inflight, 0),
+    FLUX_FIELD_U64(struct core_stats, held_max, 0),
+    FLUX_FIELD_U64(struct core_stats, held_bytes_max, 0),
+    FLUX_FIELD_U64(struct core_stats, link_bytes_max, 0),
     FLUX_FIELD_END,
 };
 const struct flux_schema core_stats_schema = FLUX_SCHEMA(struct core_stats, stats_fields);
@@ -24,7 +27,9 @@ const struct flux_schema core_stats_schema = FLUX_SCHEMA(struct core_stats, stat
 const struct flux_method broker_methods[] = {
     {.topic = "broker.stats",
      .response = &core_stats_schema,
-     .what = "messages that this broker has routed, by kind"},
+     .what =
+         "messages that this broker has routed, by kind; the most requests that it has ever held "
+         "for one neighbor, their bytes, and the most bytes in the queue to one neighbor"},
     {.topic = "broker.shutdown",
      .request = &shutdown_order_schema,
      .gives = "empty object",

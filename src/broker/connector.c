@@ -525,7 +525,12 @@ void connector_destroy(connector_t *cn)
 void connector_get_stats(const connector_t *cn, struct connector_stats *st)
 {
     *st = cn->stats;
-    st->queued = 0;
+    st->queued = st->reading = 0;
     LIST_FOREACH(it, &cn->clients)
-    st->queued += outq_bytes(list_entry(it, struct client, node)->out);
+    {
+        const struct client *cl = list_entry(it, struct client, node);
+
+        st->queued += outq_bytes(cl->out);
+        st->reading += framer_memory(cl->in);
+    }
 }

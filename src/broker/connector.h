@@ -60,12 +60,14 @@ void connector_destroy(connector_t *cn);
 int connector_adopt(connector_t *cn, int fd, errmsg_t *err);
 
 struct connector_stats {
-    uint64_t clients;  /* at present */
-    uint64_t accepted; /* in total */
-    uint64_t refused;  /* no permission */
-    uint64_t broken;   /* disconnected because of what they sent */
-    uint64_t cut;      /* disconnected because they did not read */
-    uint64_t queued;   /* bytes waiting to be written, at present */
+    uint64_t clients;    /* at present */
+    uint64_t accepted;   /* in total */
+    uint64_t refused;    /* no permission */
+    uint64_t broken;     /* disconnected because of what they sent */
+    uint64_t cut;        /* disconnected because they did not read */
+    uint64_t queued;     /* bytes waiting to be written, at present */
+    uint64_t queued_max; /* the most that have ever waited for one client */
+    uint64_t reading;    /* memory for messages of which a part has come, at present */
 };
 void connector_get_stats(const connector_t *cn, struct connector_stats *st);
 /* The service "connector" of the broker, which answers with these counters.  The caller removes the

@@ -235,6 +235,8 @@ static void client_send(void *arg, flux_msg_t *msg)
             connector_client_mark(cl);
     }
     flux_msg_destroy(msg);
+    if (outq_bytes(cl->out) > cl->cn->stats.queued_max)
+        cl->cn->stats.queued_max = outq_bytes(cl->out);
     if (rc < 0)
         connector_client_kill(cl, errno == ENOMEM ? "out of memory for a message to the client"
                                                   : "the client has gone away");

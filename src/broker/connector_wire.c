@@ -12,6 +12,8 @@ static const struct flux_field stats_fields[] = {
     FLUX_FIELD_U64(struct connector_stats, broken, 0),
     FLUX_FIELD_U64(struct connector_stats, cut, 0),
     FLUX_FIELD_U64(struct connector_stats, queued, 0),
+    FLUX_FIELD_U64(struct connector_stats, queued_max, 0),
+    FLUX_FIELD_U64(struct connector_stats, reading, 0),
     FLUX_FIELD_END,
 };
 const struct flux_schema connector_stats_schema = FLUX_SCHEMA(struct connector_stats, stats_fields);
@@ -22,7 +24,8 @@ const struct flux_method connector_methods[] = {
      .what =
          "clients of this broker: connected, accepted, refused without permission, disconnected "
          "because of what they sent, disconnected because they did not read; bytes that wait "
-         "for them"},
+         "for them, the most that ever waited for one, and memory for messages of which a part has "
+         "come"},
     FLUX_METHOD_END,
 };
 

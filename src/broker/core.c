@@ -663,4 +663,5 @@ const idset_t *core_ranks_lost(const core_t *c)
 void core_get_stats(const core_t *c, struct core_stats *st)
 {
     *st = c->stats;
+    st->link_bytes_max = c->link && c->link->peak ? c->link->peak(c->link_arg) : 0;
 }

@@ -68,6 +68,8 @@ struct core_link_ops {
      * reached is told by core_peer_lost(), later.  -1 with errno and an error message.  NULL as
      * above. */
     int (*move)(void *arg, const struct control_card *card, errmsg_t *err);
+    /* The most bytes that have ever waited for one neighbor.  May be NULL. */
+    size_t (*peak)(void *arg);
 
     /* Setup and destruction, for the owner of the broker: the core calls none of these.  A link
      * that is set up in other ways leaves them NULL.  They return -1 with errno and an error
@@ -325,6 +327,8 @@ struct core_stats {
     uint64_t requests, responses, events;          /* routed here */
     uint64_t unreachable, dropped, gaps, replays, events_lost;
     uint64_t inflight;
+    uint64_t held_max, held_bytes_max; /* most requests ever held for one neighbor, and bytes */
+    uint64_t link_bytes_max; /* most bytes that ever waited in the link for one neighbor */
 };
 void core_get_stats(const core_t *c, struct core_stats *st);
 

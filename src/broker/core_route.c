@@ -333,6 +333,10 @@ static void hold(core_t *c, struct peer *p, flux_msg_t *msg, endpoint_t *from_ep
         list_append(&p->held, &held->node);
         p->held_count++;
         p->held_bytes += size;
+        if (p->held_count > c->stats.held_max)
+            c->stats.held_max = p->held_count;
+        if (p->held_bytes > c->stats.held_bytes_max)
+            c->stats.held_bytes_max = p->held_bytes;
         if (from_ep) {
             from_ep->held_count++;
             from_ep->held_bytes += size;

@@ -152,6 +152,11 @@ static int begin_head(framer_t *f, size_t head_len, errmsg_t *err)
     return (f->pending = flux_msg_decode(head, head_len, err)) ? 0 : -1;
 }
 
+size_t framer_memory(const framer_t *f)
+{
+    return (f->in_kept ? f->len : f->kept_len) + f->large_size;
+}
+
 /* A large raw payload: make the message, and a block into which the payload is read. */
 static int begin_direct(framer_t *f, size_t frame, errmsg_t *err)
 {

@@ -50,6 +50,9 @@ int framer_park(framer_t *f);
 /* Were bytes read that have not been handed out? */
 bool framer_pending(const framer_t *f);
 
+/* Memory for what was read and not handed out yet, apart from the scratch memory. */
+size_t framer_memory(const framer_t *f);
+
 /* --- output --- */
 
 typedef struct outq outq_t;

@@ -108,6 +108,7 @@ struct mixlink {
     hmap_t *inbound; /* plane << 32 | rank -> struct half: those that have connected */
     struct outbound parent, next;
     size_t queue_max;
+    size_t peak;  /* most bytes that have been held, or have waited in a link that has ended */
     bool running; /* the session is */
     bool tells;   /* what carries whom, when it is known */
     void (*log)(void *arg, int level, const char *text);
@@ -186,11 +187,22 @@ static bool all_local(const mixlink_t *m)
     return true;
 }
 
+static size_t mix_peak(void *arg)
+{
+    const mixlink_t *m = arg;
+    size_t near = m->local.arg ? m->local.ops->peak(m->local.arg) : 0;
+    size_t far = m->remote.arg ? m->remote.ops->peak(m->remote.arg) : 0;
+    size_t most = near > far ? near : far;
+
+    return most > m->peak ? most : m->peak;
+}
+
 /* Once the session runs: a neighbor that is lost comes back by the same link. */
 static void end_remote(mixlink_t *m)
 {
     if (!m->running || !m->remote.arg || !all_local(m))
         return;
+    m->peak = mix_peak(m);
     m->remote.ops->destroy(m->remote.arg);
     m->remote.arg = NULL;
 }
@@ -229,6 +241,8 @@ static int hold(struct outbound *out, flux_msg_t *msg, bool force)
     list_append(&out->held, &held->node);
     out->nheld++;
     out->held_bytes += flux_msg_encoded_size(msg);
+    if (out->held_bytes > out->m->peak)
+        out->m->peak = out->held_bytes;
     return 0;
 }
 
@@ -691,6 +705,7 @@ static const struct core_link_ops mix_ops = {
     .publish = mix_publish,
     .drop = mix_drop,
     .again = mix_again,
+    .peak = mix_peak,
     .bind = mix_bind,
     .tree_uri = mix_tree_uri,
     .event_uri = mix_event_uri,

@@ -491,6 +491,7 @@ static const struct core_link_ops ulink_ops = {
     .again = ulink_again,
     .card = ulink_card,
     .move = ulink_move,
+    .peak = ulink_peak,
     .bind = ulink_bind,
     .tree_uri = ulink_tree_uri,
     .event_uri = ulink_event_uri,

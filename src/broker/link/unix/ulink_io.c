@@ -267,6 +267,23 @@ static struct ulink_peer *peer_find(ulink_t *l, enum core_plane plane, uint32_t 
     return ulink_inbound(l, plane, rank);
 }
 
+size_t ulink_peak(void *arg)
+{
+    return ((const ulink_t *)arg)->peak;
+}
+
+/* Queue a message for the next write. */
+static int put(struct ulink_peer *p, const flux_msg_t *msg)
+{
+    ulink_t *l = p->l;
+
+    if (outq_add(p->out, msg) < 0)
+        return -1;
+    if (outq_bytes(p->out) > l->peak)
+        l->peak = outq_bytes(p->out);
+    return 0;
+}
+
 int ulink_send(void *arg, enum core_plane plane, uint32_t rank, flux_msg_t *msg, bool force)
 {
     ulink_t *l = arg;
@@ -291,7 +308,7 @@ int ulink_send(void *arg, enum core_plane plane, uint32_t rank, flux_msg_t *msg,
         errno = EHOSTUNREACH;
         return -1;
     }
-    if (outq_add(p->out, msg) < 0)
+    if (put(p, msg) < 0)
         return -1;
     flux_msg_destroy(msg);
     if (p->state == ULINK_UP && !p->blocked)
@@ -310,7 +327,7 @@ int ulink_publish(void *arg, const flux_msg_t *event)
 
         if (p->plane != CORE_TREE || p->state != ULINK_UP)
             continue;
-        if (outq_bytes(p->out) > EVENT_BYTES_MAX || outq_add(p->out, event) < 0)
+        if (outq_bytes(p->out) > EVENT_BYTES_MAX || put(p, event) < 0)
             l->slow = l->skipped = true;
         else if (p->blocked)
             l->slow = true;

@@ -91,6 +91,7 @@ struct ulink {
     flux_watcher_t *accept;
     flux_watcher_t *starved; /* timer: accept again, after a lack of descriptors */
     bool told_starved;       /* which was logged; nobody was accepted since */
+    size_t peak;             /* most bytes that have waited for one neighbor */
     struct list_node strangers;
     unsigned nstrangers;
 
@@ -138,6 +139,7 @@ void ulink_peer_close(struct ulink_peer *p); /* close the connection, if there i
 int ulink_send(void *arg, enum core_plane plane, uint32_t rank, flux_msg_t *msg, bool force);
 int ulink_publish(void *arg, const flux_msg_t *event);
 void ulink_drop(void *arg, enum core_plane plane, uint32_t rank);
+size_t ulink_peak(void *arg);
 /* Write what waits for all peers, for at most `seconds`. */
 void ulink_linger(ulink_t *l, double seconds);
 

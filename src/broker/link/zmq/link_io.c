@@ -282,6 +282,17 @@ static struct link_peer *peer_find(link_t *l, enum core_plane plane, uint32_t ra
     return link_inbound(l, plane, rank);
 }
 
+static size_t op_peak(void *arg)
+{
+    return ((const link_t *)arg)->peak;
+}
+
+static void note_peak(link_t *l, const struct link_queue *q)
+{
+    if (q->bytes > l->peak)
+        l->peak = q->bytes;
+}
+
 static int op_send(void *arg, enum core_plane plane, uint32_t rank, flux_msg_t *msg, bool force)
 {
     link_t *l = arg;
@@ -309,6 +320,7 @@ static int op_send(void *arg, enum core_plane plane, uint32_t rank, flux_msg_t *
     }
     if (link_queue_push(&p->queue, msg) < 0)
         return -1;
+    note_peak(l, &p->queue);
     if (!p->blocked && p->queue.bytes >= LINK_FRAME_MAX)
         peer_flush(p);
     /* Even if all was sent: the core may have got EAGAIN just before, and must be told of the
@@ -331,6 +343,7 @@ static int op_publish(void *arg, const flux_msg_t *event)
         flux_msg_destroy(ref);
         return -1;
     }
+    note_peak(l, &l->events);
     if (l->events.bytes >= LINK_FRAME_MAX &&
         (!l->event_blocked || l->events.bytes > EVENT_BYTES_MAX))
         events_flush(l);
@@ -406,6 +419,7 @@ const struct core_link_ops link_ops = {
     .publish = op_publish,
     .drop = op_drop,
     .again = link_again,
+    .peak = op_peak,
     .bind = link_bind,
     .tree_uri = link_tree_uri,
     .event_uri = link_event_uri,

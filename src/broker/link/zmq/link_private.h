@@ -91,6 +91,7 @@ struct link {
     struct silence_limits live;
     double handshake; /* seconds; 0: the default of link_gate.c */
     size_t queue_max;
+    size_t peak; /* most bytes that have waited for one neighbor, or for all as events */
     struct linklog log;
     bool (*claim)(void *arg, enum core_plane plane, uint32_t rank);
     void *claim_arg;
