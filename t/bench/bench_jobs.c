@@ -25,7 +25,6 @@
 #include <unistd.h>
 
 #include "bench.h"
-#include "libflux/attr.h"
 #include "libjob/job.h"
 #include "libjob/jobspec_build.h"
 
@@ -337,17 +336,12 @@ static double job_cpu(struct load *l)
     return (root_cpu() - begin) / SAMPLE * 1e6;
 }
 
-/* Run `n` jobs, all of which are kept, and as many again as samples may run. */
+/* Run `n` jobs, all of which are kept: job.purge-count is larger. */
 static void keep(size_t n)
 {
     flux_t *h = bench_open();
     struct load l;
-    char text[32];
-    errmsg_t err;
 
-    snprintf(text, sizeof(text), "%zu", 10 * n);
-    if (flux_attr_set(h, "job.purge-count", text, &err) < 0)
-        bench_die("job.purge-count: %s", err.text);
     load_init(&l, h);
     run_jobs(&l, n);
     load_fini(&l);

@@ -64,8 +64,9 @@ kept() {
         (unset FLUX_URI && in_session 4 -- bash "$0" --run sample) >>"$TMPDIR/few"
         sample >>"$TMPDIR/many"
     done
-    "$FLUX" setattr job.purge-count "$1"
-    sample >/dev/null # forgets those beyond that number
+    "$FLUX" setattr job.purge-count "$1" 2>/dev/null
+    "$FLUX" module reload --force job || exit # reads it
+    sample >/dev/null                         # forgets those beyond that number
     for _ in 1 2 3; do
         sample >>"$TMPDIR/full"
     done
@@ -97,7 +98,10 @@ for part in "$@"; do
     echo "-- $part"
     case $part in
     run | submit) in_session 4 -- bash "$0" --run "$part" ;;
-    kept) in_session 4 -- bash "$0" --kept "${BENCH_KEPT:-100000}" ;;
+    kept)
+        n=${BENCH_KEPT:-100000}
+        in_session 4 --set=job.purge-count=$((10 * n)) -- bash "$0" --kept "$n"
+        ;;
     launch) in_session 4 -- env BENCH_NODES=4 "$BENCH_DIR/bench_launch" true 1 16 64 256 ;;
     output) in_session 4 -- bash "$0" --output ;;
     mpi)
