@@ -16,6 +16,20 @@ refused size=3 "size cannot be set"
 refused job.grace=foo "job.grace=foo: "
 refused log.ring-size=0 "range is 1 to 1048576"
 refused kvs.sync=never "one of commit,interval"
+refused log.forward-level=wrn "one of emerg,.*,none; did you mean warn\?"
+refused wrexec.prolog=/nonexistent "wrexec.prolog=/nonexistent: No such file"
+refused wrexec.epilog=/etc/passwd "it is not a program"
+refused wrexec.lua-path=/etc:/nonexistent "the directory /nonexistent: No such file"
+refused wrexec.tmpdir=/etc/passwd "/etc/passwd is not a directory"
+refused wrexec.cgroup=nothing "expected a directory, from '/', or none"
+# What is known when the modules are.
+ends() { # SETTING WORDS
+    fails "--set=$1" run_with_timeout 60 "$FLUX" start --size=1 --set="$1" true
+    like "$err" "$2" "... ends the start"
+}
+ends sched.plugin-path=/nonexistent "sched.plugin-path: the directory /nonexistent: No such file"
+ends module.place=kvvs:loop "module.place=kvvs:loop: there is no module 'kvvs'; did you mean kvs\?"
+ends content.hash=md6 "md6"
 exits 2 "the broker itself refuses it, too" "$BUILDDIR/src/broker/flux-broker" --set=foo=bar true
 like "$err" "there is no setting 'foo'" "... with the same sentence"
 
@@ -49,8 +63,23 @@ hold 2 --set=job.grace=9s
 ok "a setting of another rank" "$FLUX" config get -r 1 job.grace
 like "$out" "job.grace +9s +--set" "... is the same"
 ok "a setting is changed" "$FLUX" setattr job.purge-count 7
+like "$err" "job.purge-count is in effect when module job is reloaded" "... which says when it will be read"
 run "$FLUX" config get job.purge-count
-like "$out" "7 +setattr" "... which is shown"
+like "$out" "7 +setattr; in effect when job is reloaded\$" "... as is shown"
+"$FLUX" setattr job.grace 9s 2>/dev/null
+run "$FLUX" config get job.grace
+like "$out" "9s +setattr\$" "... not for the value that is in effect"
+ok "its module is reloaded" "$FLUX" module reload --force job
+run "$FLUX" config get job.purge-count
+like "$out" "7 +setattr\$" "... which has read it"
+ok "a setting of the broker is changed" "$FLUX" setattr heal.timeout 7s
+like "$err" "heal.timeout is not in effect in this session: brokers read it when they start" "... which has no effect"
+run "$FLUX" config get heal.timeout
+like "$out" "7s +setattr; not in effect: brokers read it when they start\$" "... as is shown"
+ok "an attribute that is not a setting" "$FLUX" setattr user.own 1
+is "$err" "" "... is just set"
+fails "a word is checked" "$FLUX" setattr log.forward-level wrn
+like "$err" "did you mean warn\?" "... has a suggestion"
 fails "not to what it cannot be" "$FLUX" setattr job.purge-count many
 fails "a setting that is not there" "$FLUX" config get job.grave
 like "$err" "did you mean job.grace\?" "... has a suggestion"
@@ -74,4 +103,11 @@ ok "... as JSON" sh -c "'$FLUX' config list --json | grep -q '\"name\": \"hb.per
 "$FLUX" config list | awk 'NR > 1 { print $1 }' | sort >known
 like "$(xargs <used)" "hb.period.*job.grace.*kvs.sync.*log.ring-size.*wrexec.prolog" "the sources are searched"
 is "$(comm -23 used known | xargs)" "" "every attribute that the sources read is in the table"
+
+# The table says which module reads a setting; the broker's rows name none.
+(cd "$SRCDIR/src/modules" && grep -roE --include='*.c' --exclude-dir=test 'SETUP_[A-Z_]+\("[a-z]+\.[a-z-]+"' .) |
+    sed -n 's|^\./\([a-z]*\)/[^"]*\("[^"]*"\)$|ROW(\2, "\1",|p' | grep -v '"config.file"' | sort >readers
+sed -n 's/^\(ROW("[a-z.-]*", "[a-z]*",\).*/\1/p' "$SRCDIR/src/common/libsettings/settings_table.h" | sort >table
+isnt "$(wc -l <table)" 0 "the table is read"
+is "$(diff table readers)" "" "the table says who reads a setting"
 finish

@@ -79,8 +79,7 @@ chmod 755 prolog
 hooked=("${single[@]}" --set=wrexec.prolog="$PWD/prolog" "$FLUX" wreckrun true)
 ok "a prolog" run_with_timeout 60 "${hooked[@]}"
 chmod 777 prolog
-run run_with_timeout 60 "${hooked[@]}"
-isnt "$status" 0 "one that everybody can write to: no job runs"
+exits 2 "one that everybody can write to: the session does not start" run_with_timeout 60 "${hooked[@]}"
 like "$err" "prolog' is not trusted" "... and says why"
 mkdir lua
 echo 'return { init = function(job) end }' >lua/hook.lua

@@ -103,7 +103,7 @@ is "$status" 126 "a prolog that takes too long"
 like "$err" "it took longer than 1 s" "... is told, too"
 release
 
-mkdir lua.d
+mkdir lua.d empty
 cat >lua.d/20-count.lua <<'X'
 local ended = {}
 return {
@@ -150,7 +150,7 @@ return {
 }
 X
 # What they do is limited by instructions and by memory here: time is not to be the first limit on a busy host.
-hold 1 --set=wrexec.lua-path="/nonexistent:$PWD/lua.d" --set=wrexec.hook-timeout="$((5 * PATIENCE))s"
+hold 1 --set=wrexec.lua-path="$PWD/empty:$PWD/lua.d" --set=wrexec.hook-timeout="$((5 * PATIENCE))s"
 run env GONE=1 "$FLUX" wreckrun -l -n2 --overcommit sh -c 'echo $FROM_TASK ${GONE-unset}'
 is "$(sort <<<"$out")" "0: 0/0/sh/2/-c unset
 1: 1/1/sh/2/-c unset" "plugins set and remove variables, for a job and for a task"
@@ -227,7 +227,6 @@ hold 1 --set=wrexec.lua-path="$PWD/empty"
 "$FLUX" wreckrun -n1 true
 launcher=$("$FLUX" exec sh -c 'echo $PPID')
 ok "a launcher without plugins does not map Lua" sh -c "! grep -q lua /proc/$launcher/maps"
-mkdir empty
 echo 'this is not Lua' >empty/x.lua
 run "$FLUX" wreckrun -n1 true
 is "$status" 126 "a plugin that cannot be read: no job runs"

@@ -48,11 +48,13 @@ id=$("$FLUX" submit -N1 -x true)
 is "$(notes "$id")" "" "nor of one that has the whole node"
 release
 
+mkdir "$TMPDIR/none"
 hold 1 --set=wrexec.cgroup="$TMPDIR/none"
 id=$("$FLUX" submit --mem=64M true)
 exits 0 "with a directory that is not a cgroup the job runs" "$FLUX" wreck wait "$id"
 like "$(notes "$id")" "$TMPDIR/none has no controller" "... and its log says what is wrong"
 release
+rmdir "$TMPDIR/none"
 
 hold 2
 id=$("$FLUX" submit -N1 --mem=64M bash -c 'cat /proc/self/cgroup')

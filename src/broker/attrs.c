@@ -7,6 +7,8 @@
  *
  * Invariants:
  *  1. attr.set never changes a fixed attribute.
+ *  2. A setting that attr.set has changed is pending until the module that reads it is loaded; for
+ *     ever, if the broker reads it, when it starts.  Its source says so.
  *
  * Failure: ENOENT, EPERM or EINVAL, with an error message for the caller.
  */
@@ -28,6 +30,7 @@
 
 struct attr {
     bool fixed;
+    bool pending; /* set while the session runs, and not read since then */
     char *value;
     char *source; /* NULL: the broker */
 };
@@ -174,6 +177,15 @@ static bool is_misspelt(const char *name)
     return false;
 }
 
+/* Does this value come too late for who reads the setting? */
+static bool is_pending(const char *name, const char *value, const struct attr *old)
+{
+    const struct setting *s = settings_find(name);
+    const char *before = old ? old->value : s ? s->fallback : NULL;
+
+    return s && (!before || strcmp(before, value) != 0 || (old && old->pending));
+}
+
 static void set_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
     attrs_t *attrs = arg;
@@ -181,10 +193,12 @@ static void set_cb(flux_t *h, const flux_msg_t *req, void *arg)
     json_t *owner;
     struct attr *a;
     errmsg_t why;
+    bool pending;
 
     if (flux_request_decode(h, req, &attr_pair_schema, &in, &owner) < 0)
         return;
     a = hmap_get(attrs->map, in.name);
+    pending = is_pending(in.name, in.value, a);
     if (settings_check(in.name, in.value, &why) < 0 &&
         (errno == EINVAL || (errno == ENOENT && !a && is_misspelt(in.name))))
         flux_respond_error(h, req, EINVAL, "%s", why.text);
@@ -199,9 +213,39 @@ static void set_cb(flux_t *h, const flux_msg_t *req, void *arg)
             in.name, strerror(errno));
     else {
         attrs_set_source(attrs, in.name, "setattr");
+        a = hmap_get(attrs->map, in.name);
+        a->pending = pending;
         flux_respond(h, req, "{}");
     }
     json_decref(owner);
+}
+
+void attrs_module_loads(attrs_t *attrs, const char *module)
+{
+    const void *key;
+    void *val;
+    size_t pos = 0;
+
+    while (hmap_next(attrs->map, &pos, &key, NULL, &val)) {
+        const struct setting *s = settings_find(key);
+
+        if (s && s->reader && strcmp(s->reader, module) == 0)
+            ((struct attr *)val)->pending = false;
+    }
+}
+
+static json_t *source_of(const char *name, const struct attr *a)
+{
+    const struct setting *s = a->pending ? settings_find(name) : NULL;
+    char text[80];
+
+    if (!s)
+        return json_string(a->source ? a->source : "broker");
+    if (s->reader)
+        snprintf(text, sizeof(text), "setattr; in effect when %s is reloaded", s->reader);
+    else
+        snprintf(text, sizeof(text), "setattr; not in effect: brokers read it when they start");
+    return json_string(text);
 }
 
 static void respond_all(flux_t *h, const flux_msg_t *req, attrs_t *attrs, bool sources)
@@ -216,8 +260,8 @@ static void respond_all(flux_t *h, const flux_msg_t *req, attrs_t *attrs, bool s
 
     while (ok && hmap_next(attrs->map, &pos, &key, NULL, &val)) {
         struct attr *a = val;
-        const char *source = a->source ? a->source : "broker";
-        ok = json_object_set_new(all, key, json_string(sources ? source : a->value)) == 0;
+        ok =
+            json_object_set_new(all, key, sources ? source_of(key, a) : json_string(a->value)) == 0;
     }
     if (ok && (text = json_dumps(obj, JSON_COMPACT | JSON_SORT_KEYS)))
         flux_respond(h, req, text);

@@ -579,6 +579,12 @@ static bool root_only(const char *name)
     return false;
 }
 
+static const char *default_module(size_t i)
+{
+    return i < sizeof(default_modules) / sizeof(default_modules[0]) ? default_modules[i].name
+                                                                    : NULL;
+}
+
 /* The modules of a broker of rank 0, or of another.  NULL with ENOMEM. */
 static strvec_t *list_modules(const attrs_t *attrs, bool root)
 {
@@ -660,11 +666,19 @@ static int sockets_cb(void *arg)
     return 0;
 }
 
+static void loads_cb(void *arg, const char *name)
+{
+    struct broker *b = arg;
+
+    attrs_module_loads(b->attrs, name);
+}
+
 static int bring_up(struct broker *b, errmsg_t *err)
 {
     static const struct core_callbacks cbs = {.state = state_cb, .hold = hold_cb, .log = log_cb};
     struct boot_config bc = {.attr = boot_attr_cb, .attr_arg = b};
-    struct modhost_config mc = {.turn_max = TURN_MAX};
+    struct modhost_config mc = {
+        .turn_max = TURN_MAX, .known = default_module, .loads = loads_cb, .arg = b};
     struct core_config cc;
     const char *name;
     const char *value;
@@ -693,6 +707,7 @@ static int bring_up(struct broker *b, errmsg_t *err)
     if (duration_attr(b, "module.turn-max", &mc.turn_max, err) < 0)
         return -1;
     mc.places = attrs_get(b->attrs, "module.place");
+    mc.modules = attrs_get(b->attrs, "modules");
     if (!(b->modhost = modhost_create(b->core, &mc, err)) ||
         !(b->tracer = tracer_create(b->core, attrs_get(b->attrs, "trace.file"), err)) ||
         !(b->connector = connector_create(b->core, path, &connector_limits_default, err)))

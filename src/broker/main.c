@@ -74,7 +74,7 @@ static int set_attr(struct arguments *a, char *arg)
         return -1;
     }
     *eq = '\0';
-    if (settings_check(arg, eq + 1, &err) < 0) {
+    if (settings_check_here(arg, eq + 1, &err) < 0) {
         fprintf(stderr, "flux-broker: --set: %s\n", err.text);
         return -1;
     }

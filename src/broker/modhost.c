@@ -57,7 +57,9 @@
 #include "libsettings/settings.h"
 #include "libutil/filetrust.h"
 #include "libutil/invariant.h"
+#include "libutil/nearest.h"
 #include "libutil/strbuf.h"
+#include "libutil/strvec.h"
 #include "modhost_private.h"
 #include "libschema/jsonout.h"
 
@@ -315,16 +317,50 @@ static int next_place(const char **list, const char **name, size_t *len,
     return 1;
 }
 
-static int check_places(const char *list, errmsg_t *err)
+/* Is a module of this name loaded first, or could it be loaded by its name? */
+static bool may_be_loaded(const struct modhost_config *cfg, const char *name)
 {
-    const char *at = list;
+    char *path = strchr(name, '/') ? NULL : flux_path_module(name, NULL);
+    strvec_t *list = !path && cfg->modules ? strvec_split(cfg->modules, ',') : NULL;
+    bool found = path != NULL;
+
+    for (size_t i = 0; !found && list && i < strvec_count(list); i++) {
+        char *one = name_of(strvec_at(list, i));
+        found = one && strcmp(one, name) == 0;
+        free(one);
+    }
+    strvec_destroy(list);
+    free(path);
+    return found;
+}
+
+static int no_such_module(const struct modhost_config *cfg, const char *name, errmsg_t *err)
+{
+    struct nearest near;
+    const char *known;
+    char words[80];
+
+    nearest_init(&near, name);
+    for (size_t i = 0; cfg->known && (known = cfg->known(i)); i++)
+        nearest_feed(&near, known);
+    return errmsg_fail(err, ENOENT, "attribute module.place=%.100s: there is no module '%s'%s",
+                       cfg->places, name, nearest_words(&near, words, sizeof(words)));
+}
+
+static int check_places(const struct modhost_config *cfg, errmsg_t *err)
+{
+    const char *list = cfg->places, *at = list;
     const struct module_place *place;
     const char *name;
+    char word[64];
     size_t len;
     int rc;
 
-    while ((rc = next_place(&at, &name, &len, &place)) > 0)
-        ;
+    while ((rc = next_place(&at, &name, &len, &place)) > 0) {
+        snprintf(word, sizeof(word), "%.*s", (int)len, name ? name : "");
+        if (name && !may_be_loaded(cfg, word))
+            return no_such_module(cfg, word, err);
+    }
     return rc == 0 ? 0
                    : errmsg_fail(err, EINVAL,
                                  "attribute module.place=%s: declared, loop or thread is expected, "
@@ -389,6 +425,13 @@ nomem:
     return NULL;
 }
 
+static int start(struct module *m, errmsg_t *err)
+{
+    if (m->mh->loads)
+        m->mh->loads(m->mh->arg, m->name);
+    return m->place->start(m, err);
+}
+
 struct module *modhost_load(modhost_t *mh, const char *path, int argc, char *const *argv,
                             const char *place, errmsg_t *err)
 {
@@ -422,7 +465,7 @@ struct module *modhost_load(modhost_t *mh, const char *path, int argc, char *con
         errmsg_fail(err, errno, "there already is a service '%s'", m->name);
         goto error;
     }
-    if (m->place->start(m, err) < 0)
+    if (start(m, err) < 0)
         goto error;
     list_append(&mh->modules, &m->node);
     return m;
@@ -545,7 +588,7 @@ static struct module *succeed(struct module *old, errmsg_t *err)
     /* Fill its mailbox before it starts: unanswered requests come first. */
     core_endpoint_replace(old->ep, m->ep, m->inherited != NULL);
     move_mail(old, m);
-    if (m->place->start(m, err) < 0) {
+    if (start(m, err) < 0) {
         move_mail(m, NULL); /* these no longer count against their clients */
         core_endpoint_remove(m->ep, ENOSYS, "the module could not be started");
         module_free(m);
@@ -682,7 +725,7 @@ modhost_t *modhost_create(core_t *core, const struct modhost_config *cfg, errmsg
 {
     modhost_t *mh;
 
-    if (cfg->places && check_places(cfg->places, err) < 0)
+    if (cfg->places && check_places(cfg, err) < 0)
         return NULL;
     if (!(mh = calloc(1, sizeof(*mh)))) {
         errmsg_fail(err, ENOMEM, "out of memory for the module host");
@@ -690,6 +733,8 @@ modhost_t *modhost_create(core_t *core, const struct modhost_config *cfg, errmsg
     }
     mh->core = core;
     mh->turn_max = cfg->turn_max;
+    mh->loads = cfg->loads;
+    mh->arg = cfg->arg;
     list_init(&mh->modules);
     list_init(&mh->asleep);
     if (!(mh->waker = flux_defer_create(core_reactor(core), waker_cb, mh)) ||

@@ -13,7 +13,13 @@ typedef struct modhost modhost_t;
 struct modhost_config {
     const char *places; /* "declared", "loop", "thread", or "NAME:loop,NAME:thread..."; NULL: as the
                            modules declare */
-    double turn_max;    /* seconds of a turn, after which it is logged; 0: never */
+    /* The i-th module that exists, for suggestions; NULL beyond the last.  May be NULL. */
+    const char *(*known)(size_t i);
+    const char *modules; /* those that are loaded first, comma-separated; NULL: the default ones */
+    double turn_max;     /* seconds of a turn, after which it is logged; 0: never */
+    /* A module is about to be loaded.  May be NULL. */
+    void (*loads)(void *arg, const char *name);
+    void *arg;
 };
 
 /* Serves module.load, module.unload, module.reload, module.list and module.stats on the core's

@@ -112,6 +112,8 @@ struct modhost {
     flux_handlers_t *handlers;
     char *places;    /* attribute module.place; may be NULL */
     double turn_max; /* seconds; 0: no limit */
+    void (*loads)(void *arg, const char *name);
+    void *arg;
     modhost_done_f start_done;
     void *start_arg;
     unsigned starting;

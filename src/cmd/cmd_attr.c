@@ -1,6 +1,7 @@
 /* cmd_attr.c - flux getattr, setattr, lsattr: attributes of a broker.
  *
- * Each asks one broker, by default the local one (-r RANK: another).
+ * Each asks one broker, by default the local one (-r RANK: another).  setattr of a setting says
+ * when it will be read.
  *
  * Failure: exit code 1 and the error message of the broker, for example for an attribute that does
  * not exist or cannot be set.
@@ -12,6 +13,7 @@
 
 #include "cmd_all.h"
 #include "libflux/attr_wire.h"
+#include "libsettings/settings.h"
 
 #define TIMEOUT 60.
 
@@ -59,6 +61,20 @@ static uint32_t target(flux_t *h, const struct options *o)
     return o->rank == FLUX_NODEID_ANY ? flux_rank(h) : o->rank;
 }
 
+static void say_when(const char *name)
+{
+    const struct setting *s = settings_find(name);
+
+    if (s && s->reader)
+        fprintf(stderr, "flux setattr: %s is in effect when module %s is reloaded\n", name,
+                s->reader);
+    else if (s)
+        fprintf(stderr,
+                "flux setattr: %s is not in effect in this session: brokers read it when they "
+                "start\n",
+                name);
+}
+
 /* Both commands: one request, of the name alone or of name and value. */
 static int ask(struct cmd *c, const struct cmd_usage *u, int argc, char **argv, bool set)
 {
@@ -79,9 +95,10 @@ static int ask(struct cmd *c, const struct cmd_usage *u, int argc, char **argv, 
     f = flux_rpc_struct(h, topic, set ? &attr_pair_schema : &attr_name_schema, &a, target(h, &o),
                         0);
     rc = CMD_FAIL;
-    if (set)
-        rc = cmd_wait(c, f, TIMEOUT, topic) < 0 ? CMD_FAIL : CMD_OK;
-    else if (cmd_wait_struct(c, f, TIMEOUT, topic, &attr_pair_schema, &a) == 0)
+    if (set) {
+        if ((rc = cmd_wait(c, f, TIMEOUT, topic) < 0 ? CMD_FAIL : CMD_OK) == CMD_OK)
+            say_when(a.name);
+    } else if (cmd_wait_struct(c, f, TIMEOUT, topic, &attr_pair_schema, &a) == 0)
         rc = puts(a.value) < 0 ? CMD_FAIL : CMD_OK;
     flux_future_destroy(f);
     return rc;
@@ -99,7 +116,9 @@ int cmd_setattr(struct cmd *c, int argc, char **argv)
 {
     static const struct cmd_usage usage = {
         "[OPTION...] NAME VALUE",
-        "Set an attribute of the broker, if it can be changed.",
+        "Set an attribute of the broker, if it can be changed.  A setting has an effect only when "
+        "the\n"
+        "module that reads it is loaded again.",
         opts,
         NULL,
         0,

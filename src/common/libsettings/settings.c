@@ -2,7 +2,8 @@
  *
  * The table is in settings_table.h.  This file looks settings up and checks values.  A module that
  * reads a setting may check more (for example that a policy exists), but never gets a value of the
- * wrong type.
+ * wrong type.  Files and directories are looked for at the start of a broker only: a file system
+ * that hangs must not stop one that runs.
  *
  * Failure: an error message that names setting, value and what was expected.
  */
@@ -13,9 +14,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "libsettings/settings.h"
 #include "libutil/duration.h"
+#include "libutil/filetrust.h"
 #include "libutil/nearest.h"
 #include "libutil/size.h"
 #include "libutil/strutil.h"
@@ -23,7 +27,8 @@
 #define FREE_PREFIX "user."
 
 static const struct setting table[] = {
-#define ROW(name, type, fallback, ...) {name, SETTING_##type, fallback, __VA_ARGS__},
+#define ROW(name, reader, type, fallback, ...) \
+    {name, reader, SETTING_##type, fallback, __VA_ARGS__},
 #include "libsettings/settings_table.h"
 #undef ROW
 };
@@ -63,6 +68,9 @@ const char *settings_type_name(const struct setting *s)
         [SETTING_DURATION] = "duration",
         [SETTING_AGE] = "duration or never",
         [SETTING_WORD] = "word",
+        [SETTING_PROGRAM] = "program",
+        [SETTING_DIR] = "directory",
+        [SETTING_DIRS] = "directories",
         [SETTING_FIXED] = "fixed",
     };
 
@@ -84,7 +92,7 @@ const char *settings_range(const struct setting *s, char *buf, size_t size)
 {
     char min[32], max[32];
 
-    if (s->type == SETTING_WORD)
+    if (s->words)
         snprintf(buf, size, "%s", s->words);
     else if (s->type == SETTING_TEXT || s->type == SETTING_BOOL || s->type == SETTING_FIXED ||
              (s->min <= 0 && isinf(s->max)))
@@ -107,15 +115,30 @@ static int in_range(const struct setting *s, const char *value, double number, e
                        settings_range(s, range, sizeof(range)));
 }
 
-static int check_word(const struct setting *s, const char *value, errmsg_t *err)
+static bool is_word(const char *words, const char *value)
 {
     size_t len = strlen(value);
 
-    for (const char *p = s->words; *p; p += strcspn(p, ","), p += *p == ',') {
+    for (const char *p = words; p && *p; p += strcspn(p, ","), p += *p == ',') {
         if (len == strcspn(p, ",") && strncmp(p, value, len) == 0)
-            return 0;
+            return true;
     }
-    return errmsg_fail(err, EINVAL, "%s=%.60s: expected one of %s", s->name, value, s->words);
+    return false;
+}
+
+static int check_word(const struct setting *s, const char *value, errmsg_t *err)
+{
+    char copy[128], words[80], *save = NULL;
+    struct nearest near;
+
+    if (is_word(s->words, value))
+        return 0;
+    nearest_init(&near, value);
+    snprintf(copy, sizeof(copy), "%s", s->words);
+    for (char *word = strtok_r(copy, ",", &save); word; word = strtok_r(NULL, ",", &save))
+        nearest_feed(&near, word);
+    return errmsg_fail(err, EINVAL, "%s=%.60s: expected one of %s%s", s->name, value, s->words,
+                       nearest_words(&near, words, sizeof(words)));
 }
 
 static int check_value(const struct setting *s, const char *value, errmsg_t *err)
@@ -128,7 +151,14 @@ static int check_value(const struct setting *s, const char *value, errmsg_t *err
 
     switch (s->type) {
     case SETTING_TEXT:
+    case SETTING_PROGRAM:
+    case SETTING_DIRS:
         return 0;
+    case SETTING_DIR:
+        if (value[0] == '/' || value[0] == '\0' || is_word(s->words, value))
+            return 0;
+        return errmsg_fail(err, EINVAL, "%s=%.150s: expected a directory, from '/'%s%s", s->name,
+                           value, s->words ? ", or " : "", s->words ? s->words : "");
     case SETTING_BOOL:
         if (str2bool(value, &yes) == 0)
             return 0;
@@ -180,6 +210,58 @@ int settings_check(const char *name, const char *value, errmsg_t *err)
     return errmsg_fail(err, ENOENT, "there is no setting '%.60s'%s", name,
                        near.n > 0 ? nearest_words(&near, words, sizeof(words))
                                   : "; 'flux config list' prints all");
+}
+
+static int check_program(const char *name, const char *path, errmsg_t *err)
+{
+    struct stat st;
+    errmsg_t why;
+
+    if (stat(path, &st) < 0)
+        return errmsg_fail(err, errno, "%s=%.150s: %s", name, path, strerror(errno));
+    if (!S_ISREG(st.st_mode) || access(path, X_OK) < 0)
+        return errmsg_fail(err, EACCES, "%s=%.150s: it is not a program that can be executed", name,
+                           path);
+    if (!file_is_trusted(path, &why))
+        return errmsg_fail(err, errno, "%s: %s", name, why.text);
+    return 0;
+}
+
+int settings_check_dirs(const char *name, const char *dirs, errmsg_t *err)
+{
+    char *path;
+    struct stat st;
+    int rc = 0;
+
+    for (const char *d = dirs; *d && rc == 0; d += *d == ':') {
+        size_t len = strcspn(d, ":");
+
+        if (!(path = strndup(d, len)))
+            return errmsg_fail(err, ENOMEM, "out of memory");
+        if (len > 0 && stat(path, &st) < 0)
+            rc = errmsg_fail(err, errno, "%s: the directory %.150s: %s", name, path,
+                             strerror(errno));
+        else if (len > 0 && !S_ISDIR(st.st_mode))
+            rc = errmsg_fail(err, ENOTDIR, "%s: %.150s is not a directory", name, path);
+        free(path);
+        d += len;
+    }
+    return rc;
+}
+
+int settings_check_here(const char *name, const char *value, errmsg_t *err)
+{
+    const struct setting *s = settings_find(name);
+
+    if (settings_check(name, value, err) < 0)
+        return -1;
+    if (!s || value[0] == '\0' || is_word(s->words, value))
+        return 0;
+    if (s->type == SETTING_PROGRAM)
+        return check_program(name, value, err);
+    if (s->type == SETTING_DIR || s->type == SETTING_DIRS)
+        return settings_check_dirs(name, value, err);
+    return 0;
 }
 
 int settings_check_argument(const char *module, const char *arg, errmsg_t *err)

@@ -2,7 +2,8 @@
  * and range, in one table.
  *
  * To add a setting, add a row to settings_table.h and read the attribute in the module.  Without
- * the row `flux start --set` refuses it, and t/settings.t finds it in the sources.
+ * the row `flux start --set` refuses it, and t/settings.t finds it in the sources.  Settings are
+ * read once: by a module when it is loaded, or by the broker when it starts.
  *
  * Thread rules: any thread.
  */
@@ -23,11 +24,15 @@ enum setting_type {
     SETTING_DURATION, /* 1.5h */
     SETTING_AGE,      /* a duration, or "never" */
     SETTING_WORD,     /* one of the words in `words` */
+    SETTING_PROGRAM,  /* a file that can be executed, and that only its user and root can change */
+    SETTING_DIR,      /* a directory, or one of `words` */
+    SETTING_DIRS,     /* directories, separated by ':' */
     SETTING_FIXED,    /* set by the broker itself only */
 };
 
 struct setting {
     const char *name;
+    const char *reader; /* the module that reads it; NULL: the broker */
     enum setting_type type;
     const char *fallback; /* the default as a user would write it; NULL: none, see `what` */
     double min, max;      /* limits of COUNT, SIZE (bytes), DURATION and AGE (seconds), inclusive */
@@ -43,6 +48,12 @@ const struct setting *settings_find(const char *name);
  * ENOENT (no such setting, with a suggestion), EPERM (it cannot be set) or EINVAL (invalid value),
  * and an error message. */
 int settings_check(const char *name, const char *value, errmsg_t *err);
+
+/* The same, and what the value names exists on this host.  Reads the file system, which may take
+ * long: for the start only. */
+int settings_check_here(const char *name, const char *value, errmsg_t *err);
+/* Is each of `dirs`, separated by ':', a directory?  -1 with errno and an error message. */
+int settings_check_dirs(const char *name, const char *dirs, errmsg_t *err);
 
 /* May a module be loaded with this argument, NAME=VALUE, which stands for the setting MODULE.NAME?
  * A module without settings in the table accepts any argument.  Errors as for settings_check(). */

@@ -53,6 +53,7 @@
 #include "libidset/idset.h"
 #include "libschema/jsonout.h"
 #include "libservice/setup.h"
+#include "libsettings/settings.h"
 #include "libutil/list.h"
 #include "libutil/strutil.h"
 #include "ring.h"
@@ -622,13 +623,10 @@ static int set_bounds(void *arg, const char *value, errmsg_t *err)
 static int set_forward_level(void *arg, const char *value, errmsg_t *err)
 {
     struct ctx *ctx = arg;
-    int level = strcmp(value, "none") == 0 ? -1 : flux_log_level_parse(value);
 
-    if (level < 0 && strcmp(value, "none") != 0)
-        return errmsg_fail(err, EINVAL,
-                           "log.forward-level is a level such as 'warning', or 'none', not '%s'",
-                           value);
-    ctx->forward_level = level;
+    if (settings_check("log.forward-level", value, err) < 0)
+        return -1;
+    ctx->forward_level = strcmp(value, "none") == 0 ? -1 : flux_log_level_parse(value);
     return 0;
 }
 

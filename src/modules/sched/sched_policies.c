@@ -8,7 +8,7 @@
  *
  * An argument overrides the attribute.  A replaced policy is unloaded once the new one is in use.
  *
- * Failure: a policy that cannot be loaded is refused with an error message.  If an argument or an
+ * Failure: a directory that does not exist, or a policy that cannot be loaded, is refused with an error message.  If an argument or an
  * attribute names it, the module does not load, and the session does not start.  If a request names
  * it, the request fails and the old policy stays; a new queue policy in the same request stays set.
  */
@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "libflux/paths.h"
+#include "libsettings/settings.h"
 #include "sched_module.h"
 
 typedef int (*sched_set_f)(sched_t *s, const struct sched_policy *p, const char *arg,
@@ -55,9 +56,11 @@ static int policies_set_node(struct ctx *ctx, const char *spec, errmsg_t *err)
 static int set_path(void *arg, const char *value, errmsg_t *err)
 {
     struct ctx *ctx = arg;
-    char *copy = strdup(value);
+    char *copy;
 
-    if (!copy)
+    if (settings_check_dirs("sched.plugin-path", value, err) < 0)
+        return -1;
+    if (!(copy = strdup(value)))
         return errmsg_fail(err, ENOMEM, "the sched module is out of memory");
     free(ctx->plugin_path);
     ctx->plugin_path = copy;

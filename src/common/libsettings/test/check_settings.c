@@ -45,7 +45,15 @@ static const struct {
     {"curve", "off", 0, NULL},
     {"kvs.sync", "now", EINVAL, "expected one of commit,interval"},
     {"kvs.sync", "interval", 0, NULL},
-    {"kvs.sync", "comm", EINVAL, "one of"},
+    {"kvs.sync", "comm", EINVAL, "one of commit,interval; did you mean commit?"},
+    {"log.forward-level", "wrn", EINVAL, "did you mean warn?"},
+    {"log.forward-level", "none", 0, NULL},
+    {"log.forward-level", "error", 0, NULL},
+    {"wrexec.tmpdir", "tmp", EINVAL, "wrexec.tmpdir=tmp: expected a directory, from '/'"},
+    {"wrexec.cgroup", "non", EINVAL, "expected a directory, from '/', or none"},
+    {"wrexec.cgroup", "none", 0, NULL},
+    {"wrexec.cgroup", "/nonexistent", 0, NULL},
+    {"wrexec.prolog", "/nonexistent", 0, NULL},
     {"log.ring-size", "0", EINVAL, "the range is 1 to 1048576"},
     {"log.ring-bytes", "2G", EINVAL, "the range is 4K to 1G"},
     {"hb.period", "0", EINVAL, "the range is 1ms to"},
@@ -106,6 +114,43 @@ START_TEST(module_arguments)
 }
 END_TEST
 
+/* What is looked for at the start only. */
+static const struct {
+    const char *name, *value;
+    int errnum;
+    const char *says;
+} here[] = {
+    {"wrexec.prolog", "", 0, NULL},
+    {"wrexec.prolog", "/bin/sh", 0, NULL},
+    {"wrexec.prolog", "/none/such", ENOENT, "wrexec.prolog=/none/such: No such file or directory"},
+    {"wrexec.epilog", "/", EACCES, "wrexec.epilog=/: it is not a program that can be executed"},
+    {"wrexec.epilog", "/etc/passwd", EACCES, "it is not a program"},
+    {"wrexec.lua-path", "/:/etc", 0, NULL},
+    {"wrexec.lua-path", "/:/none", ENOENT, "wrexec.lua-path: the directory /none: No such file"},
+    {"wrexec.lua-path", "/etc/passwd:", ENOTDIR, "/etc/passwd is not a directory"},
+    {"wrexec.tmpdir", "/none", ENOENT, "wrexec.tmpdir: the directory /none: "},
+    {"wrexec.cgroup", "/none", ENOENT, "wrexec.cgroup: the directory /none: "},
+    {"wrexec.cgroup", "none", 0, NULL},
+    {"wrexec.cgroup", "none/", EINVAL, "from '/'"},
+    {"job.grace", "foo", EINVAL, "job.grace=foo: "},
+    {"nothing", "", ENOENT, "there is no setting"},
+    {"user.dir", "/none", 0, NULL},
+};
+
+START_TEST(files)
+{
+    errmsg_t err = {""};
+
+    errno = 0;
+    ck_assert_int_eq(settings_check_here(here[_i].name, here[_i].value, &err),
+                     here[_i].errnum ? -1 : 0);
+    if (!here[_i].errnum)
+        return;
+    ck_assert_int_eq(errno, here[_i].errnum);
+    ck_assert_msg(strstr(err.text, here[_i].says) != NULL, "%s", err.text);
+}
+END_TEST
+
 START_TEST(nearest)
 {
     static const char *const known[] = {"submit", "start", "stats", "stop", "jobs", "job"};
@@ -135,6 +180,7 @@ int main(void)
 
     tcase_add_test(tc, table_is_sound);
     tcase_add_loop_test(tc, values, 0, sizeof(cases) / sizeof(cases[0]));
+    tcase_add_loop_test(tc, files, 0, sizeof(here) / sizeof(here[0]));
     tcase_add_loop_test(tc, module_arguments, 0, sizeof(arguments) / sizeof(arguments[0]));
     tcase_add_test(tc, nearest);
     return run_case("settings", tc);
