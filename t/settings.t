@@ -59,6 +59,21 @@ like "$out" $'\n'"size +1 +broker"$'\n' "... what the broker says"
 like "$out" $'\n'"user.own +3 +config.lua:2"$'\n' "... what is the user's own"
 like "$out" '"source": "config.lua:2"' "... as JSON"
 
+# The section session has no effect where a session starts otherwise.
+config 'curve = false'
+for how in --size=1 --size=2 --boot=single --boot=pmi; do
+    exits 2 "$how with a section session" run_with_timeout 60 "$FLUX" start $how --config=config.lua true
+    like "$err" "config.lua: the section session has no effect .*: leave that out, or the section" "... is a usage error"
+done
+echo 'session { hots = "a" }' >wrong.lua
+fails "its fields are checked" run_with_timeout 60 "$FLUX" start --size=2 --config=wrong.lua true
+like "$err" 'wrong.lua:1: session has no field "hots"; did you mean hosts\?' "... with the same sentence"
+echo 'session { hosts = "a", attrs = { ["job.grcae"] = 1 } }' >wrong.lua
+fails "its attributes, too" run_with_timeout 60 "$FLUX" start --boot=single --config=wrong.lua true
+like "$err" "wrong.lua:1: session.attrs: there is no setting 'job.grcae'; did you mean job.grace\?" "... likewise"
+echo 'resource { pools = { license = 3 } }' >pools.lua
+ok "a file without it" run_with_timeout 60 "$FLUX" start --size=2 --config=pools.lua --set=modules=log true
+
 hold 2 --set=job.grace=9s
 ok "a setting of another rank" "$FLUX" config get -r 1 job.grace
 like "$out" "job.grace +9s +--set" "... is the same"

@@ -59,6 +59,10 @@ struct boot_config {
     void *attr_arg;
 };
 
+/* Check a configuration file for a session that boots by another method than config: 1: it has a
+ * section `session`, which would have no effect; 0: it has none; -1 with an error message. */
+int boot_config_unused(const char *path, errmsg_t *err);
+
 /* Phase 1.  NULL with errno and an error message. */
 boot_t *boot_create(const struct boot_config *cfg, errmsg_t *err);
 void boot_destroy(boot_t *b); /* NULL-safe, keeps errno */

@@ -23,7 +23,9 @@
  *  4. A broker also listens on a UNIX socket whose name is computed from its address, and uses that
  *     of a neighbor whose address is one of this network namespace (link/mixed).  Only if all ranks
  *     have the same keyfile, or none: UNIX sockets prove a key that those of different ranks know.
- *  5. The rank is boot.rank, or else the position of this host's name in `hosts`, where it must
+ *  5. A session that boots by another method has no use for the section: it is checked all the
+ *     same, and the session does not start.
+ *  6. The rank is boot.rank, or else the position of this host's name in `hosts`, where it must
  *     occur exactly once (with or without its domain).
  */
 #include <errno.h>
@@ -124,24 +126,37 @@ static int find_rank(boot_t *b, struct conf *cf, errmsg_t *err)
     return 0;
 }
 
-static int read_attrs(boot_t *b, struct conf *cf, errmsg_t *err)
+static int check_attrs(config_t *file, errmsg_t *err)
 {
     char *key, *value;
     errmsg_t why;
     int rc, bad = 0;
 
-    snprintf(b->attr_source, sizeof(b->attr_source), "%s:%d", config_name(cf->file),
-             config_line(cf->file, SECTION));
-
-    for (size_t i = 0; (rc = config_pair(cf->file, SECTION, "attrs", i, &key, &value)) > 0; i++) {
-        if (settings_check(key, value, &why) < 0)
-            bad = errmsg_fail(err, EINVAL, "%s: session.attrs: %s", b->attr_source, why.text);
-        else
-            rc = boot_attr_add(b, key, value);
+    for (size_t i = 0; (rc = config_pair(file, SECTION, "attrs", i, &key, &value)) > 0; i++) {
+        if (settings_check_here(key, value, &why) < 0)
+            bad = errmsg_fail(err, EINVAL, "%s:%d: session.attrs: %s", config_name(file),
+                              config_line(file, SECTION), why.text);
         free(key);
         free(value);
         if (bad < 0)
             return -1;
+    }
+    return rc < 0 ? errmsg_fail(err, ENOMEM, "out of memory while booting") : 0;
+}
+
+static int read_attrs(boot_t *b, struct conf *cf, errmsg_t *err)
+{
+    char *key, *value;
+    int rc;
+
+    if (check_attrs(cf->file, err) < 0)
+        return -1;
+    snprintf(b->attr_source, sizeof(b->attr_source), "%s:%d", config_name(cf->file),
+             config_line(cf->file, SECTION));
+    for (size_t i = 0; (rc = config_pair(cf->file, SECTION, "attrs", i, &key, &value)) > 0; i++) {
+        rc = boot_attr_add(b, key, value);
+        free(key);
+        free(value);
         if (rc < 0)
             break;
     }
@@ -149,6 +164,17 @@ static int read_attrs(boot_t *b, struct conf *cf, errmsg_t *err)
         boot_attr_add(b, "curve", "no") < 0)
         rc = -1;
     return rc < 0 ? errmsg_fail(err, ENOMEM, "out of memory while booting") : 0;
+}
+
+int boot_config_unused(const char *path, errmsg_t *err)
+{
+    config_t *file = config_load(path, fields, err);
+    int rc = file ? config_has(file, SECTION) : -1;
+
+    if (rc > 0 && check_attrs(file, err) < 0)
+        rc = -1;
+    config_destroy(file);
+    return rc;
 }
 
 static int conf_open(boot_t *b, errmsg_t *err)

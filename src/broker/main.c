@@ -21,6 +21,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "boot.h"
 #include "boot_nursery.h"
 #include "broker.h"
 #include "libsettings/settings.h"
@@ -154,6 +155,31 @@ static int parse(struct arguments *a, int argc, char **argv)
     return rc;
 }
 
+/* Does the configuration file have a section that would be ignored?  -1: no; else the exit code. */
+static int check_config(const struct arguments *a)
+{
+    const char *path = attrs_get(a->attrs, "config.file");
+    const char *method = attrs_get(a->attrs, "boot.method");
+    errmsg_t err;
+
+    if (!path || (a->size == 0 && (!method || strcmp(method, "config") == 0)))
+        return -1;
+    switch (boot_config_unused(path, &err)) {
+    case 0:
+        return -1;
+    case 1:
+        fprintf(stderr,
+                "flux-broker: %s: the section session has no effect in a session that is started "
+                "with --size or --boot=%s: leave that out, or the section; set attributes with "
+                "--set\n",
+                path, method ? method : "pmi");
+        return 2;
+    default:
+        fprintf(stderr, "flux-broker: %s\n", err.text);
+        return 1;
+    }
+}
+
 /* A broker that is started again has to listen where the earlier one did, and lacks its secret key:
  * only by UNIX sockets can the others reach it. */
 static int check_restart(const struct arguments *a)
@@ -239,6 +265,8 @@ int main(int argc, char **argv)
         return 1;
     }
     rc = parse(&a, argc, argv);
+    if (rc < 0)
+        rc = check_config(&a);
     if (rc < 0 && a.size > 0)
         rc = nursery(&a, &rank);
     if (rc < 0 && a.wrap && idset_test(wrap_ranks(a.wrap), rank))
