@@ -91,6 +91,35 @@ static int add_list(struct cmd *c, hmap_t *all, const struct waitlist_source *sr
     return 0;
 }
 
+/* All pages of one rank.  -1 after printing an error message. */
+static int add_pages(struct cmd *c, hmap_t *all, const struct waitlist_source *src,
+                     const char *space, uint32_t rank, flux_future_t *f)
+{
+    const json_t *list;
+    errmsg_t err;
+
+    for (;; flux_future_next(f)) {
+        if (!f || flux_future_wait(f, LIST_TIMEOUT) < 0) {
+            cmd_error(c, "rank %u does not answer: %s", rank, strerror(errno));
+            return -1;
+        }
+        switch (flux_future_errnum(f)) {
+        case ENODATA:
+        case EHOSTUNREACH:
+        case ENOSYS:
+            return 0;
+        default:
+            break;
+        }
+        if (!(list = src->list(f, &err))) {
+            cmd_error(c, "rank %u: %s", rank, err.text);
+            return -1;
+        }
+        if (add_list(c, all, src, space, rank, list) < 0)
+            return -1;
+    }
+}
+
 static int ask_ranks(struct cmd *c, flux_t *h, hmap_t *all, const struct waitlist_source *src,
                      const char *space)
 {
@@ -99,24 +128,9 @@ static int ask_ranks(struct cmd *c, flux_t *h, hmap_t *all, const struct waitlis
     int rc = f ? 0 : -1;
 
     for (uint32_t rank = 0; f && rank < size; rank++)
-        f[rank] = flux_rpc(h, src->topic, NULL, rank, 0);
-    for (uint32_t rank = 0; f && rank < size && rc == 0; rank++) {
-        const json_t *list;
-        errmsg_t err;
-
-        if (!f[rank] || flux_future_wait(f[rank], LIST_TIMEOUT) < 0) {
-            cmd_error(c, "rank %u does not answer: %s", rank, strerror(errno));
-            rc = -1;
-        } else if (flux_future_errnum(f[rank]) == EHOSTUNREACH ||
-                   flux_future_errnum(f[rank]) == ENOSYS) {
-            continue;
-        } else if (!(list = src->list(f[rank], &err))) {
-            cmd_error(c, "rank %u: %s", rank, err.text);
-            rc = -1;
-        } else {
-            rc = add_list(c, all, src, space, rank, list);
-        }
-    }
+        f[rank] = flux_rpc(h, src->topic, NULL, rank, FLUX_MSGF_STREAMING);
+    for (uint32_t rank = 0; f && rank < size && rc == 0; rank++)
+        rc = add_pages(c, all, src, space, rank, f[rank]);
     for (uint32_t rank = 0; f && rank < size; rank++)
         flux_future_destroy(f[rank]);
     if (!f)

@@ -19,9 +19,9 @@ struct waitlist_item {
 };
 
 struct waitlist_source {
-    const char *topic; /* of a request without payload */
+    const char *topic; /* of a streaming request without payload */
     bool spaces;       /* names are apart in namespaces: a column shows these */
-    /* The array in an answer; NULL with errno and an error message. */
+    /* The array in a response; NULL with errno and an error message. */
     const json_t *(*list)(flux_future_t *f, errmsg_t *err);
     /* One entry of it.  -1 with errno and an error message. */
     int (*item)(const json_t *o, struct waitlist_item *item, errmsg_t *err);

@@ -67,6 +67,7 @@ const struct flux_method barrier_methods[] = {
              "these "
              "is lost"},
     {.topic = "barrier.list",
+     .flags = FLUX_METHOD_STREAM,
      .response = &barrier_list_schema,
      .what = "barriers that are not over, as this instance knows them"},
     {.topic = "barrier.stats",

@@ -30,6 +30,11 @@
  *     Only an instance that was reloaded takes such joins, up to its first deferral: the host
  *     delivers again what its predecessor had not answered.
  *  4. Every enter and join is answered exactly once: released, or failed with an error message.
+ *  5. The parties of a sender, and its requests for lists, are claims (libservice/claim.h), so what
+ *     ends with it is found without a walk through all barriers.  Its barriers are failed in
+ *     slices (libflux/slice.h): one that waits for that (`gone`) is in the list of those with news,
+ *     and has failed before anybody else enters under its name.  So are joins sent, and lists made
+ *     (libservice/longlist.h).  Only the loss of a rank visits all barriers at once.
  *
  * Failure: entries that disagree about nprocs, or one too many, fail the barrier for all with
  * EINVAL.  A second entry of one sender is refused with EEXIST and changes nothing.  A participant
@@ -54,8 +59,12 @@
 #include "libflux/courier.h"
 #include "libflux/barrier_wire.h"
 #include "libflux/module.h"
+#include "libflux/slice.h"
 #include "libidset/idset.h"
+#include "libflux/cancel_wire.h"
+#include "libschema/jsonout.h"
 #include "libservice/grace.h"
+#include "libservice/longlist.h"
 #include "libservice/session.h"
 #include "libservice/setup.h"
 #include "libutil/hmap.h"
@@ -69,6 +78,8 @@
 
 /* A participant at this broker, or an instance below. */
 struct party {
+    struct claim claim;
+    struct barrier *b;
     flux_msg_t *req; /* the request to answer */
     uint32_t rank;   /* where it is, when known, else FLUX_NODEID_ANY */
     bool child;
@@ -88,13 +99,17 @@ struct barrier {
     uint32_t total;
     uint32_t told;
     uint32_t seq;
+    uint32_t here; /* participants at this broker */
     double since;
+    struct longlist_place place;
     idset_t *ranks;      /* where participants are, as far as they said so */
     grace_wait_t *grace; /* rank 0: lost ranks may have had participants; or NULL */
     hmap_t *parties;     /* sender -> struct party */
     struct list_node joins;
     unsigned njoins;
-    struct list_node dirty; /* in ctx.dirty while there is something to tell */
+    struct list_node dirty; /* in ctx.dirty while there is something to tell, or it has to fail */
+    bool gone;              /* a participant is, */
+    uint32_t gone_rank;     /* which was at this rank */
 };
 
 struct ctx {
@@ -105,6 +120,8 @@ struct ctx {
     flux_watcher_t *defer;
     courier_t *courier; /* of aborts to the instance above: one that was lost would let all wait */
     hmap_t *barriers;   /* name -> struct barrier */
+    struct claims *senders;
+    longlist_t *longlist;
     struct list_node dirty;
     setup_t *setup; /* rank 0 */
     double grace_seconds;
@@ -119,6 +136,7 @@ static void party_free(void *val)
 {
     struct party *p = val;
 
+    claim_drop(p->b->ctx->senders, &p->claim);
     flux_msg_destroy(p->req);
     free(p);
 }
@@ -137,6 +155,8 @@ static uint32_t sender_rank(const char *sender)
     return str2u32(digits, &rank) < 0 ? FLUX_NODEID_ANY : rank;
 }
 
+static void party_gone(struct claim *c, bool canceled);
+
 /* Remember who takes part and with which request.  NULL with ENOMEM. */
 static struct party *party_add(struct barrier *b, const char *sender, const flux_msg_t *req,
                                bool child)
@@ -145,13 +165,16 @@ static struct party *party_add(struct barrier *b, const char *sender, const flux
 
     if (!p)
         return NULL;
+    p->b = b;
     p->rank = sender_rank(sender);
     p->child = child;
-    if (hmap_put(b->parties, sender, p) < 0) {
-        free(p);
+    if (claim_take_sender(b->ctx->senders, &p->claim, req, party_gone) < 0 ||
+        hmap_put(b->parties, sender, p) < 0) {
+        party_free(p);
         return NULL;
     }
     p->req = flux_msg_incref(req);
+    b->here += !child;
     return p;
 }
 
@@ -168,6 +191,7 @@ static void barrier_free(void *val)
         free(j);
     }
     list_remove(&b->dirty);
+    longlist_remove(&b->place);
     hmap_destroy(b->parties);
     idset_destroy(b->ranks);
     grace_wait_destroy(b->grace);
@@ -194,6 +218,7 @@ static struct barrier *barrier_create(struct ctx *ctx, const char *name, uint32_
         errno = ENOMEM;
         return NULL;
     }
+    longlist_add(ctx->longlist, &b->place);
     if (grace_recent(ctx->grace))
         suspect(b, grace_recent(ctx->grace));
     return b;
@@ -280,6 +305,8 @@ static void suspect(struct barrier *b, const idset_t *lost)
                  b->name);
 }
 
+static void news(struct barrier *b);
+
 static void join_cb(flux_future_t *f, void *arg)
 {
     struct join *j = arg;
@@ -311,10 +338,8 @@ static void join_cb(flux_future_t *f, void *arg)
     b->njoins--;
     free(j);
     flux_future_destroy(f);
-    if (b->told < b->total && list_empty(&b->dirty)) {
-        list_append(&b->ctx->dirty, &b->dirty);
-        flux_watcher_start(b->ctx->defer);
-    }
+    if (b->told < b->total)
+        news(b);
 }
 
 /* Tell the instance above what came in since the last time. */
@@ -352,18 +377,49 @@ nomem:
                   b->name, flux_rank(ctx->h));
 }
 
+static void news(struct barrier *b)
+{
+    if (!list_empty(&b->dirty))
+        return;
+    list_append(&b->ctx->dirty, &b->dirty);
+    flux_watcher_start(b->ctx->defer);
+}
+
+static void party_gone(struct claim *c, bool canceled)
+{
+    struct party *p = list_entry(c, struct party, claim);
+    struct barrier *b = p->b;
+
+    b->gone = true;
+    b->gone_rank = p->rank == FLUX_NODEID_ANY ? flux_rank(b->ctx->h) : p->rank;
+    news(b);
+}
+
+static void barrier_gone(struct barrier *b)
+{
+    barrier_failf(b, false, ECONNABORTED,
+                  "barrier '%s' was aborted: a participant of rank %u went away", b->name,
+                  b->gone_rank);
+}
+
 static void flush_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
 {
     struct ctx *ctx = arg;
+    struct flux_slice slice;
     struct list_node *n;
 
     ctx->fresh = false;
-    while ((n = list_first(&ctx->dirty))) {
+    flux_slice_begin(&slice, r, FLUX_SLICE_SECONDS, FLUX_SLICE_THINGS);
+    while ((n = list_first(&ctx->dirty)) && flux_slice_more(&slice)) {
         struct barrier *b = list_entry(n, struct barrier, dirty);
         list_remove(n);
-        if (b->told < b->total && b->njoins < JOINS_MAX)
+        if (b->gone)
+            barrier_gone(b);
+        else if (b->told < b->total && b->njoins < JOINS_MAX)
             barrier_tell(b);
     }
+    if (n)
+        flux_watcher_start(ctx->defer);
 }
 
 /* Entries here, and totals of the instances below. */
@@ -395,17 +451,26 @@ static void barrier_advance(struct barrier *b, uint32_t added)
     INVARIANT(1, entries(b) == b->total);
     if (b->total == b->nprocs && (top || b->seq == 0))
         barrier_release(b);
-    else if (!top && list_empty(&b->dirty)) {
-        list_append(&ctx->dirty, &b->dirty);
-        flux_watcher_start(ctx->defer);
-    }
+    else if (!top)
+        news(b);
+}
+
+/* The barrier of this name, or NULL. */
+static struct barrier *barrier_find(struct ctx *ctx, const char *name)
+{
+    struct barrier *b = hmap_get(ctx->barriers, name);
+
+    if (!b || !b->gone)
+        return b;
+    barrier_gone(b);
+    return NULL;
 }
 
 /* The barrier that a request is about, made if it is new.  NULL when the request was answered. */
 static struct barrier *barrier_for(struct ctx *ctx, const flux_msg_t *req, const char *name,
                                    uint32_t nprocs)
 {
-    struct barrier *b = hmap_get(ctx->barriers, name);
+    struct barrier *b = barrier_find(ctx, name);
     size_t len = strlen(name);
 
     if (b && b->nprocs != nprocs) {
@@ -478,7 +543,7 @@ static void enter_cb(flux_t *h, const flux_msg_t *req, void *arg)
         flux_respond_error(h, req, EINVAL,
                            "ranks of a barrier: rank %u does not exist: the session has ranks 0-%u",
                            idset_last(ranks), flux_size(h) - 1);
-    else if ((b = hmap_get(ctx->barriers, in.name)) && hmap_get(b->parties, sender))
+    else if ((b = barrier_find(ctx, in.name)) && hmap_get(b->parties, sender))
         flux_respond_error(h, req, EEXIST, "barrier '%s': this process has entered it already",
                            in.name);
     else if ((b = barrier_for(ctx, req, in.name, in.nprocs)) && barrier_ranks(b, req, ranks) == 0) {
@@ -520,7 +585,7 @@ static void join_request_cb(flux_t *h, const flux_msg_t *req, void *arg)
         flux_respond_error(h, req, errno, "ranks of a barrier: %s", err.text);
         goto done;
     }
-    b = hmap_get(ctx->barriers, in.name);
+    b = barrier_find(ctx, in.name);
     p = b ? hmap_get(b->parties, sender) : NULL;
     if (in.seq > 1 && !p && !ctx->fresh) {
         flux_respond_error(h, req, ECONNABORTED, "barrier '%s' was aborted", in.name);
@@ -572,7 +637,7 @@ static void abort_cb(flux_t *h, const flux_msg_t *req, void *arg)
     if (flux_request_decode(h, req, &barrier_abort_schema, &in, &owner) < 0)
         return;
     flux_msg_sender(req, sender, sizeof(sender));
-    if ((b = hmap_get(ctx->barriers, in.name)) && hmap_get(b->parties, sender))
+    if ((b = barrier_find(ctx, in.name)) && hmap_get(b->parties, sender))
         barrier_failf(b, false, in.errnum == EINVAL ? EINVAL : ECONNABORTED, "%s", in.reason);
     flux_respond(h, req, NULL);
     json_decref(owner);
@@ -581,19 +646,20 @@ static void abort_cb(flux_t *h, const flux_msg_t *req, void *arg)
 static void disconnect_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
     struct ctx *ctx = arg;
-    char sender[FLUX_SENDER_MAX];
-    size_t pos = 0;
-    void *val;
 
-    flux_msg_sender(req, sender, sizeof(sender));
-    while (hmap_next(ctx->barriers, &pos, NULL, NULL, &val)) {
-        struct barrier *b = val;
-        if (hmap_get(b->parties, sender))
-            barrier_failf(b, false, ECONNABORTED,
-                          "barrier '%s' was aborted: a participant of rank %u went away", b->name,
-                          sender_rank(sender) == FLUX_NODEID_ANY ? flux_rank(h)
-                                                                 : sender_rank(sender));
-    }
+    claims_disconnect(ctx->senders, req);
+}
+
+/* Ends lists only: who has entered a barrier leaves it by disconnecting. */
+static void cancel_cb(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    struct ctx *ctx = arg;
+    uint32_t matchtag;
+
+    if (cancel_decode(h, req, &matchtag) < 0)
+        return;
+    claims_cancel(ctx->senders, req, matchtag);
+    flux_respond(h, req, NULL);
 }
 
 static uint32_t lost_party(const struct barrier *b, const idset_t *ranks)
@@ -647,6 +713,7 @@ static void ranks_lost(void *arg, const idset_t *ranks, bool now)
         else if (!idset_empty(anew))
             suspect(b, anew);
     }
+    claims_lost(ctx->senders, ranks);
     idset_destroy(anew);
 }
 
@@ -660,40 +727,30 @@ static void ranks_back(void *arg, const idset_t *ranks)
 
 static const struct session_ops session_ops = {.lost = ranks_lost, .back = ranks_back};
 
-/* NULL with ENOMEM. */
-static json_t *describe(const struct barrier *b)
+static void put_barrier(strbuf_t *sb, const struct longlist_place *p, const flux_msg_t *req)
 {
-    struct barrier_item item = {b->name, b->nprocs, 0, NULL, flux_now(b->ctx->h) - b->since};
+    const struct barrier *b = list_entry(p, struct barrier, place);
+    struct barrier_item item = {b->name, b->nprocs, b->here, NULL, flux_now(b->ctx->h) - b->since};
     const idset_t *suspects = grace_suspects(b->grace);
     const idset_t *known = idset_empty(b->ranks) && suspects ? suspects : b->ranks;
-    char *ranks = idset_format(known, 0);
-    size_t pos = 0;
-    json_t *o;
-    void *val;
+    char *ranks;
 
-    while (hmap_next(b->parties, &pos, NULL, NULL, &val))
-        item.entered += !((struct party *)val)->child;
+    if (b->gone)
+        return;
+    ranks = idset_format(known, 0);
     item.ranks = ranks;
-    o = ranks ? flux_schema_encode_json(&barrier_item_schema, &item) : NULL;
+    if (ranks)
+        jsonout_struct(sb, NULL, &barrier_item_schema, &item);
+    else
+        strbuf_fail(sb, ENOMEM);
     free(ranks);
-    return o;
 }
 
 static void list_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
     struct ctx *ctx = arg;
-    struct barrier_list out = {json_array()};
-    size_t pos = 0;
-    int rc = out.barriers ? 0 : -1;
-    void *val;
 
-    while (rc == 0 && hmap_next(ctx->barriers, &pos, NULL, NULL, &val))
-        rc = json_array_append_new(out.barriers, describe(val));
-    if (rc == 0)
-        flux_respond_struct(h, req, &barrier_list_schema, &out);
-    else
-        flux_respond_error(h, req, ENOMEM, "rank %u is out of memory for a list", flux_rank(h));
-    json_decref(out.barriers);
+    longlist_answer(ctx->longlist, req);
 }
 
 static void stats_cb(flux_t *h, const flux_msg_t *req, void *arg)
@@ -712,6 +769,7 @@ static const struct flux_handler handlers[] = {
     {FLUX_MSG_REQUEST, "barrier.join", join_request_cb, FLUX_ROLE_BROKER},
     {FLUX_MSG_REQUEST, "barrier.abort", abort_cb, FLUX_ROLE_BROKER},
     {FLUX_MSG_REQUEST, "barrier.disconnect", disconnect_cb, ANYBODY},
+    {FLUX_MSG_REQUEST, "barrier.cancel", cancel_cb, ANYBODY},
     {FLUX_MSG_REQUEST, "barrier.list", list_cb, ANYBODY},
     {FLUX_MSG_REQUEST, "barrier.stats", stats_cb, ANYBODY},
     FLUX_HANDLER_END,
@@ -729,6 +787,8 @@ static void barrier_fini(flux_t *h, void *arg)
     flux_handlers_remove(ctx->handlers);
     flux_watcher_destroy(ctx->defer);
     hmap_destroy(ctx->barriers);
+    longlist_destroy(ctx->longlist);
+    claims_destroy(ctx->senders);
     courier_destroy(ctx->courier);
     grace_destroy(ctx->grace);
     idset_destroy(ctx->lost);
@@ -760,7 +820,8 @@ static int barrier_init(flux_t *h, int argc, char **argv, void **arg, errmsg_t *
     ctx->fresh = flux_module_reloaded(h);
     list_init(&ctx->dirty);
     if (!(ctx->lost = idset_create()) || !(ctx->grace = grace_create(h, &ctx->grace_seconds)) ||
-        !(ctx->barriers = hmap_create_str(barrier_free)) ||
+        !(ctx->barriers = hmap_create_str(barrier_free)) || !(ctx->senders = claims_create()) ||
+        !(ctx->longlist = longlist_create(h, ctx->senders, "barriers", put_barrier)) ||
         !(ctx->courier = courier_create(h, FLUX_MSGF_UPSTREAM, NULL, NULL)) ||
         !(ctx->defer = flux_defer_create(flux_get_reactor(h), flush_cb, ctx)) ||
         !(ctx->handlers = flux_handlers_add(h, handlers, ctx)) ||

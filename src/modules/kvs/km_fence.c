@@ -110,6 +110,7 @@ static void part_free(struct km_fence_part *p)
     struct km_ns *ns = p->f->ns;
     INVARIANT(3, ns->fences->nparts > 0);
     ns->fences->nparts--;
+    p->f->here -= !p->instance;
     list_remove(&p->node);
     claim_drop(ns->k->senders, &p->claim);
     if (p->instance && hmap_get_u64(ns->fences->parts, p->key) == p)
@@ -123,6 +124,7 @@ static void fence_free(struct km_fence *f)
     if (f->key && hmap_get(f->ns->fences->by_name, f->key) == f)
         (void)hmap_take(f->ns->fences->by_name, f->key);
     list_remove(&f->node);
+    longlist_remove(&f->place);
     LIST_FOREACH_SAFE(n, tmp, &f->parts)
     part_free(list_entry(n, struct km_fence_part, node));
     km_merge_clear(&f->merge);
@@ -161,6 +163,7 @@ static struct km_fence *fence_new(struct km_ns *ns, const char *name, uint32_t n
         fence_free(f);
         return NULL;
     }
+    longlist_add(ns->k->fences, &f->place);
     return f;
 }
 
@@ -413,8 +416,8 @@ static int part_new(struct km_fence *f, const flux_msg_t *msg, const struct kvs_
     list_init(&p->node);
     list_append(&f->parts, &p->node);
     ns->fences->nparts++;
+    f->here += !p->instance;
     if (p->instance && hmap_put_u64(ns->fences->parts, p->key, p) < 0) {
-        p->instance = false;
         part_free(p);
         return -1;
     }

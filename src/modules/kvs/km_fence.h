@@ -16,13 +16,15 @@ struct km_fence_part {
 
 struct km_fence {
     struct km_ns *ns;
-    struct list_node node; /* in km_fence_table.busy when there is something to send */
+    struct list_node node;       /* in km_fence_table.busy when there is something to send */
+    struct longlist_place place; /* in km.fences */
     char *name;
     char *key; /* in km_fence_table.by_name */
     uint32_t number;
     uint32_t after;
     uint32_t nprocs;
     uint32_t count;
+    uint32_t here; /* of these, calls at this broker that wait */
     uint32_t unsent;
     idset_t *ranks;      /* of participants, as far as callers say; NULL: none */
     bool ranks_unsent;   /* of these, some were not sent upstream */

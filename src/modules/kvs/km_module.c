@@ -346,6 +346,7 @@ static void kvs_fini(flux_t *h, void *arg)
     km_missed_destroy(k->missed);
     km_disk_stop(k);
     spaces_fini(k);
+    longlist_destroy(k->fences);
     km_route_destroy(k->route);
     km_directory_destroy(k->dir);
     km_cache_all_destroy(k->caches);
@@ -387,6 +388,7 @@ static int kvs_init(flux_t *h, int argc, char **argv, void **arg, errmsg_t *err)
     if (!(k->session = session_create(h, &session_ops, k)) ||
         !(k->grace = grace_create(h, &kvs->fence_grace)) || make_parts(k) < 0 ||
         !(k->spaces = hmap_create_str(NULL)) || !(k->senders = claims_create()) ||
+        !(k->fences = km_fence_list_create(k)) ||
         !(k->primary = km_ns_create(k, KVS_NS_PRIMARY, FLUX_NODEID_ROOT)) ||
         !(kvs->tick = flux_timer_create(flux_get_reactor(h), tick_cb, k)) ||
         !(kvs->handlers = flux_handlers_add(h, handlers, k)) || subscribe(kvs) < 0 ||

@@ -8,6 +8,7 @@
 #include "km_ns.h"
 #include "libservice/claim.h"
 #include "libservice/grace.h"
+#include "libservice/longlist.h"
 #include "libservice/session.h"
 #include "libservice/setup.h"
 #include "libflux/module.h"
@@ -39,6 +40,7 @@ struct km {
     struct claims *senders;
     session_t *session;
     grace_t *grace; /* of fences */
+    longlist_t *fences;
     /* settings */
     uint64_t cache_limit;
     double expire; /* seconds after which unused objects and namespaces are dropped */
@@ -207,6 +209,7 @@ void km_commit_cb(flux_t *h, const flux_msg_t *msg, void *arg);
 void km_fence_cb(flux_t *h, const flux_msg_t *msg, void *arg);
 void km_fence_abort_cb(flux_t *h, const flux_msg_t *msg, void *arg);
 void km_fence_notified_cb(flux_t *h, const flux_msg_t *msg, void *arg);
+longlist_t *km_fence_list_create(struct km *k); /* NULL with ENOMEM */
 void km_fence_list_cb(flux_t *h, const flux_msg_t *msg, void *arg);
 /* End the fences of which this instance is the master and that have participants at these ranks.
  * The ranks were lost just now, or (not `now`) at a time that is not known. */

@@ -134,6 +134,7 @@ const struct flux_method km_wire_methods[] = {
      .what = "upload a part of a value; between instances with flag 2, and u32 the sender's number "
              "for the client before the bytes"},
     {.topic = "kvs.fences",
+     .flags = FLUX_METHOD_STREAM,
      .response = &kvs_fence_list_schema,
      .what = "fences that are not over and that the sender may use, as this instance knows them"},
     {.topic = "kvs.gc",

@@ -1,5 +1,5 @@
 /* check_service.c - settings, session facts, streams that are reopened, early requests, operations
- * after a loss: each on a handle of the test's own, with a clock that the test sets.
+ * after a loss, lists: each on a handle of the test's own, with a clock that the test sets.
  */
 #include "config.h"
 #include <math.h>
@@ -9,7 +9,9 @@
 #include "libflux/test/fake.h"
 #include "libservice/early.h"
 #include "libservice/follow.h"
+#include "libschema/jsonout.h"
 #include "libservice/grace.h"
+#include "libservice/longlist.h"
 #include "libservice/session.h"
 #include "libservice/setup.h"
 #include "libutil/test/suite.h"
@@ -799,6 +801,139 @@ START_TEST(test_grace)
 }
 END_TEST
 
+/* --- lists --- */
+
+struct thing {
+    struct longlist_place place;
+    unsigned n;
+};
+
+static void put_thing(strbuf_t *sb, const struct longlist_place *p, const flux_msg_t *req)
+{
+    const struct thing *t = list_entry(p, struct thing, place);
+
+    if (t->n % 2 == 0 || strcmp(flux_msg_topic(req), "x.even") != 0)
+        jsonout_uint(sb, NULL, t->n);
+}
+
+/* The pages from message number `at` on up to ENODATA, and the sum of what is in them. */
+static size_t pages(const struct fake *f, size_t at, uint64_t *sum)
+{
+    size_t n = 0, len, i;
+    json_t *o, *val;
+
+    for (*sum = 0; flux_msg_errnum(f->sent[at + n]) == 0; n++) {
+        ck_assert(flux_msg_has_flag(f->sent[at + n], FLUX_MSGF_STREAMING));
+        const char *text = flux_msg_payload(f->sent[at + n], &len);
+
+        ck_assert_ptr_nonnull(o = json_loads(text, 0, NULL));
+        json_array_foreach(json_object_get(o, "things"), i, val) *sum +=
+            (uint64_t)json_integer_value(val);
+        json_decref(o);
+    }
+    ck_assert_int_eq(flux_msg_errnum(f->sent[at + n]), ENODATA);
+    ck_assert_uint_eq(at + n + 1, f->nsent);
+    return n;
+}
+
+static flux_msg_t *list_request(const char *topic, uint32_t matchtag)
+{
+    flux_msg_t *req = fake_request(topic, "{}", FLUX_ROLE_OWNER);
+
+    flux_msg_set_flags(req, FLUX_MSGF_STREAMING);
+    flux_msg_set_matchtag(req, matchtag);
+    return req;
+}
+
+/* What was deferred before it. */
+static void pass(struct clock *c)
+{
+    size_t n = c->ndeferred;
+    flux_watcher_t *now[8];
+
+    memcpy(now, c->deferred, sizeof(now));
+    c->ndeferred = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (now[i])
+            flux_watcher_fire(now[i]);
+    }
+}
+
+START_TEST(test_longlist)
+{
+    enum { MANY = 10000 };
+    static struct thing things[MANY + 1];
+    struct clock c;
+    struct fake *f = bed_create(&c, 0);
+    struct claims *claims = claims_create();
+    longlist_t *l = longlist_create(f->h, claims, "things", put_thing);
+    flux_msg_t *all = list_request("x.all", 1), *even = list_request("x.even", 2);
+    flux_msg_t *plain = fake_request("x.all", "{}", FLUX_ROLE_OWNER);
+    uint64_t sum, expected = 0;
+    size_t at;
+
+    longlist_answer(l, plain);
+    ck_assert_int_eq(flux_msg_errnum(f->sent[0]), EPROTO);
+    /* None: one page. */
+    at = f->nsent;
+    longlist_answer(l, all);
+    pass(&c);
+    ck_assert_uint_eq(pages(f, at, &sum), 1);
+    ck_assert_uint_eq(sum, 0);
+    for (unsigned i = 0; i < MANY; i++) {
+        things[i].n = i;
+        longlist_add(l, &things[i].place);
+        expected += i;
+    }
+    /* Many: several, with what is still there, and nothing that is new. */
+    at = f->nsent;
+    longlist_answer(l, all);
+    pass(&c);
+    ck_assert_uint_eq(f->nsent, at + 1);
+    longlist_remove(&things[0].place);
+    longlist_remove(&things[MANY - 1].place);
+    longlist_remove(&things[MANY - 1].place);
+    things[MANY].n = MANY;
+    longlist_add(l, &things[MANY].place);
+    for (int i = 0; i < 10; i++)
+        pass(&c);
+    ck_assert_uint_gt(pages(f, at, &sum), 1);
+    ck_assert_uint_eq(sum, expected - (MANY - 1));
+    /* Only some of them. */
+    at = f->nsent;
+    longlist_answer(l, even);
+    for (int i = 0; i < 10; i++)
+        pass(&c);
+    pages(f, at, &sum);
+    ck_assert_uint_eq(sum, (uint64_t)MANY * (MANY + 2) / 4);
+    /* Clients that cancel, or go away. */
+    at = f->nsent;
+    longlist_answer(l, all);
+    longlist_answer(l, even);
+    pass(&c);
+    ck_assert_uint_eq(f->nsent, at + 1); /* the slice was over after one */
+    claims_cancel(claims, all, flux_msg_matchtag(all));
+    ck_assert_uint_eq(f->nsent, at + 2);
+    ck_assert_int_eq(flux_msg_errnum(f->sent[at + 1]), ENODATA);
+    claims_disconnect(claims, even);
+    for (int i = 0; i < 10; i++)
+        pass(&c);
+    ck_assert_uint_eq(f->nsent, at + 2);
+    /* The end of the service: not answered. */
+    longlist_answer(l, all);
+    for (unsigned i = 0; i <= MANY; i++)
+        longlist_remove(&things[i].place);
+    longlist_destroy(l);
+    longlist_destroy(NULL);
+    ck_assert_uint_eq(f->nsent, at + 2);
+    claims_destroy(claims);
+    flux_msg_destroy(all);
+    flux_msg_destroy(even);
+    flux_msg_destroy(plain);
+    fake_free(f);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tc = tcase_create("service");
@@ -820,5 +955,6 @@ int main(void)
     tcase_add_test(tc, test_early);
     tcase_add_test(tc, test_early_gone);
     tcase_add_test(tc, test_grace);
+    tcase_add_test(tc, test_longlist);
     return run_case("service", tc);
 }

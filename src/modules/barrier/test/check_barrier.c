@@ -2,9 +2,12 @@
  * knows: an instance on a handle of the test's own. */
 #include "config.h"
 #include <stdio.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "libflux/module.h"
 #include "libflux/test/fake.h"
+#include "libutil/test/steps.h"
 #include "libutil/test/suite.h"
 
 extern const struct flux_module flux_module_barrier;
@@ -16,6 +19,11 @@ struct bed {
     int errnum; /* of the last response to a participant, -1: none */
     char text[256];
     flux_msg_t *asked; /* overlay.status, to be answered */
+    unsigned aborted;  /* responses that a participant went away, */
+    unsigned until;    /* of which this many end the run */
+    bool ends;         /* the list ends the run */
+    unsigned pages;
+    size_t listed;
 };
 
 static void sent(struct fake *f, flux_msg_t *msg)
@@ -26,6 +34,14 @@ static void sent(struct fake *f, flux_msg_t *msg)
     if (flux_msg_type(msg) == FLUX_MSG_RESPONSE) {
         const char *text = flux_msg_payload(msg, &len);
         b->errnum = flux_msg_errnum(msg);
+        if (flux_msg_has_flag(msg, FLUX_MSGF_STREAMING)) {
+            b->pages++;
+            for (const char *p = text; (p = strstr(p, "\"nprocs\":3,\"entered\":1,")); p++)
+                b->listed++;
+        }
+        b->aborted += text && strstr(text, "a participant of rank 0 went away");
+        if (b->ends ? b->errnum == ENODATA : b->until && b->aborted == b->until)
+            flux_reactor_stop(b->f.r, 0);
         snprintf(b->text, sizeof(b->text), "%.*s", text ? (int)len : 0, text ? text : "");
     } else if (strcmp(flux_msg_topic(msg), "overlay.status") == 0) {
         ck_assert_ptr_null(b->asked);
@@ -111,6 +127,22 @@ static void lost_ranks(struct bed *b, const char *lost)
 
 #define CLIENT (1u << 28 | 7)
 
+/* The list has n barriers of three, with one participant each. */
+static void list(struct bed *b, size_t n)
+{
+    flux_msg_t *msg = flux_msg_create(FLUX_MSG_REQUEST, "barrier.list");
+
+    flux_msg_set_cred(msg, 0, FLUX_ROLE_OWNER);
+    flux_msg_set_matchtag(msg, 1u << 20);
+    flux_msg_route_push(msg, CLIENT + 2);
+    flux_msg_set_flags(msg, FLUX_MSGF_STREAMING);
+    b->listed = 0;
+    b->ends = true;
+    flux_handle_deliver(b->f.h, msg);
+    flux_reactor_run(b->f.r);
+    ck_assert_uint_eq(b->listed, n);
+}
+
 /* The event that told of the loss of a rank is one of those that were lost. */
 START_TEST(loss_unheard)
 {
@@ -150,13 +182,65 @@ START_TEST(ranks_of_participants)
     ck_assert_int_eq(b->errnum, EINVAL);
     ask(b, "barrier.enter", CLIENT, owner, "{\"name\":\"x\",\"nprocs\":1,\"ranks\":\"a\"}");
     ck_assert_int_eq(b->errnum, EINVAL);
-    ask(b, "barrier.list", CLIENT, owner, "{}");
-    ck_assert_str_eq(b->text, "{\"barriers\":[]}");
+    bed_free(b);
+}
+END_TEST
+
+/* Who goes away takes down the barriers that it has entered, and no others. */
+START_TEST(participant_gone)
+{
+    struct bed *b = bed_create();
+    const uint32_t owner = FLUX_ROLE_OWNER;
+
+    ask(b, "barrier.enter", CLIENT, owner, "{\"name\":\"x\",\"nprocs\":3,\"ranks\":\"0\"}");
+    ask(b, "barrier.enter", CLIENT, owner, "{\"name\":\"y\",\"nprocs\":3,\"ranks\":\"0\"}");
+    ask(b, "barrier.enter", CLIENT + 1, owner, "{\"name\":\"z\",\"nprocs\":3,\"ranks\":\"0\"}");
+    ask(b, "barrier.disconnect", CLIENT, FLUX_ROLE_BROKER, "{}");
+    /* They have failed before their names are used again. */
+    ask(b, "barrier.enter", CLIENT + 1, owner, "{\"name\":\"x\",\"nprocs\":1,\"ranks\":\"0\"}");
+    ck_assert_int_eq(b->errnum, 0);
+    list(b, 1);
+    ck_assert_uint_eq(b->aborted, 2);
+    bed_free(b);
+}
+END_TEST
+
+/* A long list has several pages. */
+START_TEST(list_slices)
+{
+    enum { MANY = 3000 };
+    struct bed *b = bed_create();
+    char json[80];
+
+    ask(b, "barrier.list", CLIENT, FLUX_ROLE_OWNER, "{}");
+    ck_assert_int_eq(b->errnum, EPROTO);
+    list(b, 0);
+    ck_assert_uint_eq(b->pages, 1);
+    for (int i = 0; i < MANY; i++) {
+        snprintf(json, sizeof(json), "{\"name\":\"b%d\",\"nprocs\":3,\"ranks\":\"0\"}", i);
+        ask(b, "barrier.enter", CLIENT, FLUX_ROLE_OWNER, json);
+    }
+    b->pages = 0;
+    step_ns = 500000;
+    list(b, MANY);
+    step_ns = 0;
+    ck_assert_uint_gt(b->pages, MANY / 100);
+    /* Its end fails them all, in slices. */
+    step_ns = 500000;
+    ask(b, "barrier.disconnect", CLIENT, FLUX_ROLE_BROKER, "{}");
+    ck_assert_uint_eq(b->aborted, 0);
+    list(b, 0);
+    ck_assert_uint_lt(b->aborted, MANY);
+    step_ns = 0;
+    b->ends = false;
+    b->until = MANY;
+    flux_reactor_run(b->f.r);
+    ck_assert_uint_eq(b->aborted, MANY);
     bed_free(b);
 }
 END_TEST
 
 int main(void)
 {
-    RUN_SUITE("barrier", loss_unheard, ranks_of_participants);
+    RUN_SUITE("barrier", loss_unheard, ranks_of_participants, participant_gone, list_slices);
 }

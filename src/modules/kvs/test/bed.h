@@ -46,6 +46,7 @@ struct bed {
     int raw_errnum;
     int registered;
     flux_msg_t *last;   /* response to the test */
+    flux_msg_t *page;   /* and the last one with more to come */
     size_t logged;      /* messages that went to the log, */
     size_t complaints;  /* and those that the test expects */
     size_t roots_asked; /* how often kvs.getroot was asked for, */
@@ -63,6 +64,10 @@ static inline void sent(struct fake *f, flux_msg_t *msg)
         b->answers++;
         flux_msg_destroy(b->last);
         b->last = msg;
+        if (flux_msg_has_flag(msg, FLUX_MSGF_STREAMING)) {
+            flux_msg_destroy(b->page);
+            b->page = flux_msg_incref(msg);
+        }
         return;
     }
     if (flux_msg_type(msg) == FLUX_MSG_REQUEST && !flux_msg_has_flag(msg, FLUX_MSGF_NORESPONSE) &&
@@ -204,6 +209,7 @@ static inline void bed_free(struct bed *b)
         flux_msg_destroy(b->asked[i]);
     flux_msg_destroy(b->held);
     flux_msg_destroy(b->last);
+    flux_msg_destroy(b->page);
     flux_close(b->f.h);
     flux_reactor_destroy(b->f.r);
     free(b->f.sent);

@@ -26,7 +26,7 @@ struct bed {
     /* of a stream of responses */
     uint64_t first, next; /* numbers of entries */
     size_t largest, count;
-    size_t until; /* so many entries have come */
+    size_t until; /* number of entries at which the run ends */
 };
 
 static void sent(struct fake *f, flux_msg_t *msg)
@@ -205,12 +205,12 @@ START_TEST(dump_slices)
 }
 END_TEST
 
-/* Run until so many entries have come. */
-static void run(struct bed *b, size_t count)
+/* Run until n entries have come. */
+static void run(struct bed *b, size_t n)
 {
-    b->until = count;
+    b->until = n;
     flux_reactor_run(b->f.r);
-    ck_assert_uint_eq(b->count, count);
+    ck_assert_uint_eq(b->count, n);
 }
 
 /* A follower gets the buffer in slices, and what comes meanwhile after it. */

@@ -1,0 +1,222 @@
+/* longlist.c - long lists in pages.
+ *
+ * Things are in one list, in the order in which they were added; each has a number.  A request
+ * under way has a place in the same list, behind the last thing that it has seen, so nothing is to
+ * be done for it when things come and go.  Each pass of the reactor makes one page for each request
+ * in turn, until its slice is over.
+ *
+ * Invariants:
+ *  1. The numbers of things in the list ascend, and are not 0.
+ *  2. At most REQUESTS_MAX requests are under way.
+ *  3. Each request is answered once, by at least one page and ENODATA, or by an error; after its
+ *     sender has gone, by nothing.
+ *  4. A pass visits STRIDE places at least, and ends at the first look at the clock after the
+ *     slice.
+ *
+ * Failure: without memory for a page the request ends with ENOMEM.
+ */
+#include "config.h"
+#include <errno.h>
+#include <stdlib.h>
+
+#include "libflux/dispatch.h"
+#include "libflux/slice.h"
+#include "libschema/jsonout.h"
+#include "longlist.h"
+
+#define PAGE_BYTES (256 * 1024)
+#define REQUESTS_MAX 256
+#define STRIDE 8 /* places between two looks at the clock */
+
+struct longlist {
+    flux_t *h;
+    struct claims *senders;
+    const char *array;
+    longlist_put_f put;
+    flux_watcher_t *defer;
+    struct list_node things;
+    struct list_node requests; /* struct asked */
+    unsigned nrequests;
+    uint64_t last; /* number */
+};
+
+struct asked {
+    struct list_node node;
+    struct longlist_place place;
+    struct claim claim;
+    struct longlist *l;
+    flux_msg_t *req;
+    uint64_t until; /* number of the last thing in it */
+    bool answered;
+};
+
+static void asked_free(struct asked *a)
+{
+    claim_drop(a->l->senders, &a->claim);
+    list_remove(&a->node);
+    list_remove(&a->place.node);
+    a->l->nrequests--;
+    flux_msg_destroy(a->req);
+    free(a);
+}
+
+static void gone(struct claim *c, bool canceled)
+{
+    struct asked *a = list_entry(c, struct asked, claim);
+
+    if (canceled)
+        flux_respond_error(a->l->h, a->req, ENODATA, "canceled");
+    asked_free(a);
+}
+
+/* The next thing for this request; NULL: that was all. */
+static struct longlist_place *next(struct asked *a)
+{
+    struct list_node *n = a->place.node.next;
+    struct longlist_place *p;
+
+    if (n == &a->l->things)
+        return NULL;
+    p = list_entry(n, struct longlist_place, node);
+    if (p->number > a->until)
+        return NULL;
+    list_remove(&a->place.node);
+    list_push(n, &a->place.node);
+    return p;
+}
+
+/* One page, or the end.  True: there is more. */
+static bool page(struct asked *a, struct flux_slice *slice)
+{
+    struct longlist *l = a->l;
+    strbuf_t *sb = strbuf_create(0);
+    struct longlist_place *p = NULL;
+    unsigned steps = 0;
+    size_t empty;
+    char *json;
+
+    jsonout_object(sb, NULL);
+    jsonout_array(sb, l->array);
+    empty = strbuf_len(sb);
+    while ((++steps % STRIDE != 0 || flux_slice_more(slice)) && strbuf_len(sb) < PAGE_BYTES &&
+           (p = next(a))) {
+        if (p->number)
+            l->put(sb, p, a->req);
+    }
+    if (strbuf_len(sb) == empty && (p || a->answered)) {
+        strbuf_destroy(sb);
+    } else {
+        jsonout_array_end(sb);
+        jsonout_object_end(sb);
+        if (!(json = strbuf_take(sb))) {
+            flux_respond_error(l->h, a->req, ENOMEM, "%s: rank %u is out of memory for a list",
+                               flux_msg_topic(a->req), flux_rank(l->h));
+            asked_free(a);
+            return false;
+        }
+        flux_respond_more(l->h, a->req, json);
+        free(json);
+        a->answered = true;
+    }
+    if (p)
+        return true;
+    flux_respond_error(l->h, a->req, ENODATA, "that is all");
+    asked_free(a);
+    return false;
+}
+
+static void defer_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    struct longlist *l = arg;
+    struct flux_slice slice;
+    bool more = false;
+
+    flux_slice_begin(&slice, r, FLUX_SLICE_SECONDS, FLUX_SLICE_THINGS);
+    for (unsigned n = l->nrequests; n > 0; n--) {
+        struct list_node *it = list_first(&l->requests);
+
+        if (!flux_slice_more(&slice)) {
+            more = true;
+            break;
+        }
+        list_remove(it);
+        list_append(&l->requests, it);
+        more |= page(list_entry(it, struct asked, node), &slice);
+    }
+    if (more)
+        flux_watcher_start(l->defer);
+}
+
+void longlist_add(longlist_t *l, struct longlist_place *p)
+{
+    p->number = ++l->last;
+    list_append(&l->things, &p->node);
+}
+
+void longlist_remove(struct longlist_place *p)
+{
+    if (p->number)
+        list_remove(&p->node);
+    p->number = 0;
+}
+
+void longlist_answer(longlist_t *l, const flux_msg_t *req)
+{
+    const char *topic = flux_msg_topic(req);
+    struct asked *a;
+
+    if (!flux_msg_has_flag(req, FLUX_MSGF_STREAMING)) {
+        flux_respond_error(l->h, req, EPROTO, "%s has to be a streaming request", topic);
+        return;
+    }
+    if (l->nrequests >= REQUESTS_MAX) {
+        flux_respond_error(l->h, req, EAGAIN, "%s: %d lists are being made already: try again",
+                           topic, REQUESTS_MAX);
+        return;
+    }
+    if (!(a = calloc(1, sizeof(*a))) || claim_take(l->senders, &a->claim, req, gone) < 0) {
+        flux_respond_error(l->h, req, ENOMEM, "%s: rank %u is out of memory for a list", topic,
+                           flux_rank(l->h));
+        free(a);
+        return;
+    }
+    a->l = l;
+    a->req = flux_msg_incref(req);
+    a->until = l->last;
+    list_push(&l->things, &a->place.node);
+    list_append(&l->requests, &a->node);
+    l->nrequests++;
+    flux_watcher_start(l->defer);
+}
+
+longlist_t *longlist_create(flux_t *h, struct claims *senders, const char *array,
+                            longlist_put_f put)
+{
+    longlist_t *l = calloc(1, sizeof(*l));
+
+    if (!l)
+        return NULL;
+    *l = (longlist_t){.h = h, .senders = senders, .array = array, .put = put};
+    list_init(&l->things);
+    list_init(&l->requests);
+    if (!(l->defer = flux_defer_create(flux_get_reactor(h), defer_cb, l))) {
+        free(l);
+        errno = ENOMEM;
+        return NULL;
+    }
+    return l;
+}
+
+void longlist_destroy(longlist_t *l)
+{
+    int saved = errno;
+    struct list_node *n;
+
+    if (!l)
+        return;
+    while ((n = list_first(&l->requests)))
+        asked_free(list_entry(n, struct asked, node));
+    flux_watcher_destroy(l->defer);
+    free(l);
+    errno = saved;
+}
