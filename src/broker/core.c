@@ -14,7 +14,7 @@
  *     join                      wired    wired() (core_overlay.c)
  *     wired                     ready    check_run(), report_ready()
  *     wired, ready              run      overlay_event()
- *     all but down and exit     down     overlay_shutdown(), core_leave()
+ *     all but down and exit     down     go_down(), for overlay_shutdown() and core_leave()
  *     down                      exit     core_local_down_done()
  *
  * Failure: a bad message is answered with an error if it has a sender to answer, and otherwise
@@ -68,7 +68,7 @@ void core_say(core_t *c, int level, const char *text)
 
 static const struct transition moves[] = {
     {CORE_JOIN, CORE_WIRED, "wired"},
-    {CORE_WIRED, CORE_READY, "report_ready"},
+    {CORE_WIRED, CORE_READY, "check_run, report_ready"},
     {CORE_WIRED, CORE_RUN, "overlay_event"},
     {CORE_READY, CORE_RUN, "overlay_event"},
     {CORE_JOIN, CORE_DOWN, "go_down"},

@@ -99,13 +99,17 @@ struct core_link_ops {
 
 /* --- life --- */
 
-/* state         what happens                                     left when
- * CORE_JOIN     hello was sent to the parent                     welcome came (root: at once)
+/* state         what happens                                     left when (by)
+ * CORE_JOIN     hello was sent to the parent                     welcome came, root: at once (wired)
  * CORE_WIRED    waits for core_local_ready() and all children    the whole subtree is ready
+ *                                                                (check_run, report_ready), or the
+ *                                                                session runs (overlay_event)
  * CORE_READY    the subtree was reported to the parent           the root publishes overlay.run
+ *                                                                (overlay_event)
  * CORE_RUN      serves the session                               shutdown by the root, or orphaned
  * CORE_DOWN     children first, then modules, then goodbye       core_local_down_done()
  * CORE_EXIT     over; the owner ends the process                 never
+ * Each of the first four ends by a shutdown, too (go_down).
  * Clients and modules are served from CORE_JOIN on; upstream requests are held until CORE_WIRED.
  */
 enum core_state { CORE_JOIN, CORE_WIRED, CORE_READY, CORE_RUN, CORE_DOWN, CORE_EXIT };

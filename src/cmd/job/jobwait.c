@@ -1,8 +1,10 @@
 /* jobwait.c - ask for the end of jobs, again as long as the service has no room.
  *
- *    asked       a request is under way                     EAGAIN: pausing; otherwise: answered
- *    pausing     the timer runs                             asked
- *    answered    cb was called; the future is the caller's  asked, if there are more pages
+ *    state       meaning                                    left when (by)
+ *    asked       a request is under way                     it is answered (response_cb): pausing
+ *                                                           for EAGAIN, otherwise answered
+ *    pausing     the timer runs                             it is over (timer_cb): asked
+ *    answered    cb was called; the future is the caller's  never
  *
  * Invariants:
  *  1. There is a future in each state but pausing.

@@ -8,7 +8,7 @@
  *    half       the client's end of file was sent to the   result (response_cb)
  *               far end
  *    closing    the far end has ended; its data is         all is written (flush), or the client
- *               written                                    has ended
+ *               written                                    has ended (out_cb)
  *
  * Flow control: at most WIRE_STDIN_WINDOW bytes that the far end has not acknowledged are read
  * from the client; the far end sends at most WINDOW bytes that the client has not accepted.

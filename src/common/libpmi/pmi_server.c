@@ -6,6 +6,7 @@
  *   NEW      --initack--> NEW   --init--> READY
  *   READY    --barrier_in--> BARRIER --pmi_server_barrier_done()--> READY
  *   READY    --publish, lookup, unpublish--> NAME --pmi_server_name_done()--> READY
+ *   READY    --spawn--> NAME --pmi_server_spawn_done()--> READY
  *   READY    --finalize--> DONE
  *   NEW, READY, BARRIER, NAME --abort--> ABORTED
  *   any      --broken line, EOF, failed send--> GONE
@@ -25,6 +26,7 @@
  *  5. The barrier is handed over after all lines of the input were processed and its responses were
  *     sent, and a name call with its task already in state NAME: both can therefore be completed
  *     within the callback.
+ *  6. The state of a task changes by the transitions of `moves` only.
  *
  * Failure: an error of a task is answered to it or reported by client_error, with an error message,
  * and affects no other task; when out of memory, the task concerned is given up in the same way.
@@ -37,6 +39,7 @@
 #include <string.h>
 
 #include "libpmi/pmi_server_private.h"
+#include "libutil/invariant.h"
 
 #define FLUSH ((size_t)256 * 1024)
 
@@ -46,12 +49,33 @@ static int fail(int errnum)
     return -1;
 }
 
+static const struct transition moves[] = {
+    {NEW, READY, "on_init"},
+    {READY, BARRIER, "on_barrier_in"},
+    {BARRIER, READY, "pmi_server_barrier_done"},
+    {READY, NAME, "on_name, spawn"},
+    {NAME, READY, "pmi_server_name_done, pmi_server_spawn_done; on_name, spawn (refused)"},
+    {READY, DONE, "on_finalize"},
+    {NEW, ABORTED, "on_abort"},
+    {READY, ABORTED, "on_abort"},
+    {BARRIER, ABORTED, "on_abort"},
+    {NAME, ABORTED, "on_abort"},
+    {NEW, GONE, "pmi_server_give_up, pmi_server_eof"},
+    {READY, GONE, "pmi_server_give_up"},
+    {BARRIER, GONE, "pmi_server_give_up"},
+    {NAME, GONE, "pmi_server_give_up"},
+    {DONE, GONE, "pmi_server_give_up, pmi_server_eof"},
+    {ABORTED, GONE, "pmi_server_give_up"},
+    TRANSITION_END,
+};
+
 void pmi_server_set_state(struct pmi_server *s, struct pmi_task *t, enum pmi_task_state state)
 {
     s->entered += (state == BARRIER);
     s->entered -= (t->state == BARRIER);
     s->left += !!(state & LEFT);
     s->left -= !!(t->state & LEFT);
+    TRANSITION(6, moves, t->state, state);
     t->state = state;
 }
 

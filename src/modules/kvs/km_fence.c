@@ -16,7 +16,7 @@
  * state       what happens                          left when (by)
  * gathering   calls are merged, and sent upstream   all calls are here (master: join), the first
  *                                                   message was answered (over_cb), or a
- *                                                   participant is gone (fence_abort)
+ *                                                   participant is gone (km_fence_abort)
  * applying    the fence is in the master's queue    it was applied or refused (km_fence_done)
  * over        all participants have been answered   at once: it is freed
  *

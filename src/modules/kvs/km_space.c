@@ -46,7 +46,7 @@
 /* --- the end --- */
 
 static const struct transition moves[] = {
-    {KM_NS_FINDING, KM_NS_KNOWN, "known"},
+    {KM_NS_FINDING, KM_NS_KNOWN, "known, km_space_master"},
     {KM_NS_FINDING, KM_NS_ENDED, "km_space_end"},
     {KM_NS_KNOWN, KM_NS_ENDED, "km_space_end"},
     TRANSITION_END,

@@ -5,7 +5,8 @@
  *                                                           (coord_job_finished)
  *     storing   the last output is being committed          the store has answered
  *                                                           (coord_job_finished)
- *     over      the end has been reported                   the reaper frees the job (reaper_cb)
+ *     over      the end has been reported                   the reaper frees the job (reaper_cb
+ *                                                           of wrexec.c)
  *
  * Invariants:
  *  1. The first failure decides the exit code and the error message, and ends the job: by SIGKILL,

@@ -41,6 +41,7 @@
  *  6. Each pass handles at most PASS_MAX messages of a read; nothing more is read from that
  *     neighbor until the later passes have handled the rest.
  *  7. What a neighbor has sent before it closed its end is handled before the neighbor is lost.
+ *  8. The state of a neighbor (ulink_private.h) changes by the transitions of `moves` only.
  *
  * Failure: a neighbor that sends what is not a message is lost, with a sentence in the log.
  */
@@ -53,6 +54,7 @@
 #include <syslog.h>
 #include <unistd.h>
 
+#include "libutil/invariant.h"
 #include "libutil/strutil.h"
 #include "src/broker/control_wire.h"
 #include "ulink_private.h"
@@ -82,11 +84,27 @@ void ulink_peer_close(struct ulink_peer *p)
     p->blocked = false;
 }
 
+static const struct transition moves[] = {
+    {ULINK_NEW, ULINK_UP, "accepted, ulink_peer_adopt"},
+    {ULINK_NEW, ULINK_GONE, "ulink_peer_fail, ulink_drop"},
+    {ULINK_UP, ULINK_GONE, "ulink_peer_fail, ulink_drop"},
+    {ULINK_GONE, ULINK_NEW, "ulink_peer_revive"},
+    {ULINK_NEW, ULINK_NEW, "ulink_peer_revive, for ulink_move"},
+    {ULINK_UP, ULINK_NEW, "ulink_peer_revive, for ulink_move"}, /* it sent no welcome */
+    TRANSITION_END,
+};
+
+static void set_state(struct ulink_peer *p, enum ulink_state state)
+{
+    TRANSITION(8, moves, p->state, state);
+    p->state = state;
+}
+
 void ulink_peer_fail(struct ulink_peer *p, const char *why)
 {
     if (p->state == ULINK_GONE)
         return;
-    p->state = ULINK_GONE;
+    set_state(p, ULINK_GONE);
     snprintf(p->why, sizeof(p->why), "%s", why);
     list_append(&p->l->unreported, &p->unreported);
     flux_watcher_start(p->l->flush);
@@ -138,7 +156,7 @@ int ulink_peer_revive(struct ulink_peer *p)
         report_lost(p->l); /* before the news that it is back */
     discard(p);
     p->out = out;
-    p->state = ULINK_NEW;
+    set_state(p, ULINK_NEW);
     silence_begin(p->l->silence, &p->line);
     p->pause = 0.;
     p->told_full = p->deaf = p->closing = false;
@@ -345,7 +363,7 @@ void ulink_drop(void *arg, enum core_plane plane, uint32_t rank)
 
     if (!p || p->state == ULINK_GONE)
         return;
-    p->state = ULINK_GONE;
+    set_state(p, ULINK_GONE);
     p->closing = true;
     mark_dirty(p);
 }
@@ -401,7 +419,7 @@ static void accepted(struct ulink_peer *p, const flux_msg_t *msg)
         return;
     }
     json_decref(owner);
-    p->state = ULINK_UP;
+    set_state(p, ULINK_UP);
     mark_dirty(p);
 }
 
@@ -489,7 +507,7 @@ int ulink_peer_adopt(struct ulink_peer *p, int fd, framer_t *in)
         errno = ENOMEM;
         return -1;
     }
-    p->state = ULINK_UP;
+    set_state(p, ULINK_UP);
     flux_watcher_start(p->w);
     if (p->plane == CORE_TREE)
         core_child_event_up(p->l->core, p->rank);

@@ -25,6 +25,7 @@
  *     CUT_AFTER seconds, it gets the word "cut", which it treats as the loss of its parent.  So
  *     does a lost peer that is heard again, because it was stopped for long or one of its
  *     connections survived: otherwise it would wait for answers forever.
+ *  8. The state of a peer (link_private.h) changes by the transitions of `moves` only.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -34,6 +35,7 @@
 #include <syslog.h>
 #include <zmq.h>
 
+#include "libutil/invariant.h"
 #include "libutil/strutil.h"
 #include "link_private.h"
 
@@ -50,10 +52,24 @@
 
 /* --- peers that are gone --- */
 
+static const struct transition moves[] = {
+    {LINK_NEW, LINK_UP, "take_frame"},
+    {LINK_NEW, LINK_GONE, "peer_close, for link_peer_fail and op_drop"},
+    {LINK_UP, LINK_GONE, "peer_close, for link_peer_fail and op_drop"},
+    {LINK_GONE, LINK_NEW, "link_peer_renew"},
+    TRANSITION_END,
+};
+
+static void set_state(struct link_peer *p, enum link_peer_state state)
+{
+    TRANSITION(8, moves, p->state, state);
+    p->state = state;
+}
+
 /* Discard what waits for the peer; send and accept nothing more. */
 static void peer_close(struct link_peer *p)
 {
-    p->state = LINK_GONE;
+    set_state(p, LINK_GONE);
     p->lost = flux_reactor_now(p->l->r);
     p->blocked = false;
     list_remove(&p->work);
@@ -83,7 +99,7 @@ void link_peer_fail(struct link_peer *p, const char *why)
 
 void link_peer_renew(struct link_peer *p)
 {
-    p->state = LINK_NEW;
+    set_state(p, LINK_NEW);
     p->handshaken = p->greeted = p->named = false;
     p->cut_due = p->told_full = false;
     p->told = 0.;
@@ -485,7 +501,8 @@ static void take_frame(struct link_peer *p, int fd, const char *data, size_t len
             send_cut(p);
         return;
     }
-    p->state = LINK_UP;
+    if (p->state == LINK_NEW)
+        set_state(p, LINK_UP);
     p->fd = fd;
     silence_heard(p->l->silence, &p->line);
     if (is_other_version(data, len)) {

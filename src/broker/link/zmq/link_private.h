@@ -20,11 +20,14 @@
 #define LINK_WORD_REFUSED "refused: " /* followed by the reason */
 #define LINK_KEY_SIZE (ZAP_KEY_SIZE + 1)
 
-/* state       meaning                                       left when
- * LINK_NEW    nothing was received yet                      a frame came
- * LINK_UP     messages pass                                 lost or dropped
- * LINK_GONE   nothing more is sent or accepted              inbound: another broker of its rank
- *                                                           connects; ring successor: again()
+/* state       meaning                                       left when (by)
+ * LINK_NEW    nothing was received yet                      a frame came (take_frame); it is lost
+ *                                                           (link_peer_fail) or dropped (op_drop)
+ * LINK_UP     messages pass                                 it is lost (link_peer_fail) or dropped
+ *                                                           (op_drop)
+ * LINK_GONE   nothing more is sent or accepted              link_peer_renew(): inbound: another
+ *                                                           broker of its rank connects; ring
+ *                                                           successor: again()
  */
 enum link_peer_state { LINK_NEW, LINK_UP, LINK_GONE };
 
