@@ -15,9 +15,10 @@
  *  2. At most one question for values is open (`pending`), and its answer is written only within
  *     the memory that was given with it; inlet_far_forget() lets it go nowhere.
  *
- * Failure: a connection that ends before the writer has greeted is made again until the time for
- * opening is over.  The end of the connection after that, and anything that a writer does not say,
- * ends this inlet. What was announced before can still be taken, and values that have come stay;
+ * Failure: a connection that ends before the writer has greeted, or is reset before it has
+ * answered, was not heard among too many others: it is made again until the time for opening is
+ * over.  The end of the connection after that, and anything that a writer does not say, ends this
+ * inlet.  What was announced before can still be taken, and values that have come stay;
  * others are an error.
  */
 #include "config.h"
@@ -100,7 +101,14 @@ void inlet_far_destroy(inlet_far_t *f)
 
 /* --- joining --- */
 
-/* Receive exactly `len` bytes.  0, or -1. */
+/* What both ends have said. */
+struct words {
+    unsigned char greeting[FAR_GREETING_LEN];
+    unsigned char hello[FAR_HELLO_LEN];
+    unsigned char welcome[FAR_WELCOME_LEN];
+};
+
+/* Receive exactly `len` bytes.  0, or -1: ENODATA if the writer has closed the connection. */
 static int receive(inlet_far_t *f, void *buf, size_t len, double until)
 {
     struct pollfd p = {.fd = far_link_fd(f->link), .events = POLLIN};
@@ -113,7 +121,7 @@ static int receive(inlet_far_t *f, void *buf, size_t len, double until)
         if (n > 0)
             got += (size_t)n;
         else if (n == 0 || errno != EAGAIN || left <= 0.) {
-            errno = n == 0 ? ECONNRESET : errno == EAGAIN ? ETIMEDOUT : errno;
+            errno = n == 0 ? ENODATA : errno == EAGAIN ? ETIMEDOUT : errno;
             return -1;
         } else
             poll(&p, 1, left < 1e6 ? (int)(left * 1e3) + 1 : 1000000000);
@@ -121,31 +129,50 @@ static int receive(inlet_far_t *f, void *buf, size_t len, double until)
     return 0;
 }
 
-/* Connect, and be greeted.  A writer at which too many knock closes a connection at once: then this
- * one tries again, until `until`. */
+/* Connect, and be greeted. */
 static int greet(inlet_far_t *f, const struct inlet_far_opts *opts, double until,
                  unsigned char *greeting, errmsg_t *err)
 {
-    for (;;) {
-        double left = until - clock_now();
-        int fd = far_addr_connect(opts->address, left > 0.001 ? left : 0.001, err);
+    double left = until - clock_now();
+    int fd = far_addr_connect(opts->address, left > 0.001 ? left : 0.001, err);
 
-        if (fd < 0)
-            return -1;
-        far_addr_setup(fd, opts->silence > 0. ? opts->silence : INLET_SILENCE, true);
-        if (!(f->link = far_link_create(fd))) {
-            close(fd);
-            return errmsg_fail(err, ENOMEM, "out of memory");
-        }
-        if (receive(f, greeting, FAR_GREETING_LEN, until) == 0 && far_greeting_check(greeting) == 0)
-            return 0;
-        if (errno != ECONNRESET || clock_now() >= until)
-            return errmsg_fail(err, errno, "no writer of a stream answers at %.100s: %s",
-                               opts->address, strerror(errno));
-        far_link_destroy(f->link);
-        f->link = NULL;
-        poll(NULL, 0, AGAIN_MS);
+    if (fd < 0)
+        return -1;
+    far_addr_setup(fd, opts->silence > 0. ? opts->silence : INLET_SILENCE, true);
+    if (!(f->link = far_link_create(fd))) {
+        close(fd);
+        return errmsg_fail(err, ENOMEM, "out of memory");
     }
+    if (receive(f, greeting, FAR_GREETING_LEN, until) == 0 && far_greeting_check(greeting) == 0)
+        return 0;
+    if (errno == ENODATA)
+        errno = ECONNRESET;
+    return errmsg_fail(err, errno, "no writer of a stream answers at %.100s: %s", opts->address,
+                       strerror(errno));
+}
+
+/* Connect, say who this is, and be answered.  -1: ECONNRESET if the writer has not heard it. */
+static int knock(inlet_far_t *f, const struct inlet_far_opts *opts, const struct far_hello *h,
+                 double until, struct words *say, errmsg_t *err)
+{
+    struct iovec iov = {say->hello, sizeof(say->hello)};
+
+    if (greet(f, opts, until, say->greeting, err) < 0)
+        return -1;
+    far_hello_make(say->hello, h, opts->secret, say->greeting);
+    if (far_link_send(f->link, &iov, 1) != (ssize_t)sizeof(say->hello))
+        return errmsg_fail(err, errno == EPIPE ? ECONNRESET : errno,
+                           "cannot write to the writer of a stream at %.100s: %s", opts->address,
+                           strerror(errno));
+    if (receive(f, say->welcome, sizeof(say->welcome), until) == 0)
+        return 0;
+    if (errno == ENODATA)
+        return errmsg_fail(err, EACCES,
+                           "the writer at %.100s refuses the capability: the stream may have "
+                           "begun anew, or the clocks of the hosts differ",
+                           opts->address);
+    return errmsg_fail(err, errno, "the writer of a stream at %.100s does not answer: %s",
+                       opts->address, strerror(errno));
 }
 
 static int join(inlet_far_t *f, const struct inlet_far_opts *opts, const struct knock_want *want,
@@ -153,29 +180,18 @@ static int join(inlet_far_t *f, const struct inlet_far_opts *opts, const struct 
 {
     struct far_hello h = {
         .secure = opts->secure, .want = *want, .reader = opts->reader, .expires = opts->expires};
-    unsigned char greeting[FAR_GREETING_LEN];
-    unsigned char hello[FAR_HELLO_LEN];
-    unsigned char welcome[FAR_WELCOME_LEN];
-    struct iovec iov = {hello, sizeof(hello)};
     struct far_welcome w;
     struct far_keys keys;
+    struct words say;
 
-    if (greet(f, opts, until, greeting, err) < 0)
-        return -1;
-    far_hello_make(hello, &h, opts->secret, greeting);
-    if (far_link_send(f->link, &iov, 1) != (ssize_t)sizeof(hello))
-        return errmsg_fail(err, errno, "cannot write to the writer of a stream at %.100s: %s",
-                           opts->address, strerror(errno));
-    if (receive(f, welcome, sizeof(welcome), until) < 0) {
-        if (errno == ECONNRESET)
-            return errmsg_fail(err, EACCES,
-                               "the writer at %.100s refuses the capability: the stream may have "
-                               "begun anew, or the clocks of the hosts differ",
-                               opts->address);
-        return errmsg_fail(err, errno, "the writer of a stream at %.100s does not answer: %s",
-                           opts->address, strerror(errno));
+    while (knock(f, opts, &h, until, &say, err) < 0) {
+        if (errno != ECONNRESET || clock_now() >= until)
+            return -1;
+        far_link_destroy(f->link);
+        f->link = NULL;
+        poll(NULL, 0, AGAIN_MS);
     }
-    if (far_welcome_read(welcome, &w, opts->secret, hello) < 0)
+    if (far_welcome_read(say.welcome, &w, opts->secret, say.hello) < 0)
         return errmsg_fail(err, EPROTO, "the writer of a stream at %.100s is not the right one",
                            opts->address);
     if (w.errnum == EEXIST)
@@ -189,7 +205,7 @@ static int join(inlet_far_t *f, const struct inlet_far_opts *opts, const struct 
     if (opts->secure && !w.secure)
         return errmsg_fail(err, EPROTO, "the writer of a stream at %.100s does not encrypt",
                            opts->address);
-    far_keys_make(&keys, opts->secret, hello, greeting);
+    far_keys_make(&keys, opts->secret, say.hello, say.greeting);
     if (w.secure && far_link_secure(f->link, keys.to_writer, keys.to_reader) < 0)
         return errmsg_fail(err, errno, "a stream cannot be encrypted: %s", strerror(errno));
     return 0;

@@ -66,6 +66,7 @@
 #define SPACE_LEAST ((uint64_t)64 << 20)
 #define SILENCE 20. /* seconds: see struct outlet_far_opts */
 #define LINGER 30.
+#define KNOCK 2. /* seconds: see struct outlet_opts */
 
 /* --- memory --- */
 
@@ -594,6 +595,7 @@ outlet_t *outlet_create(const struct outlet_opts *opts, errmsg_t *err)
     pthread_condattr_destroy(&attr);
     memcpy(o->key, opts->key, KNOCK_KEY_LEN);
     o->evict = opts->evict;
+    o->knock = opts->knock > 0. ? opts->knock : KNOCK;
     o->keep = opts->keep;
     set_wanted(o);
     if (o->keep > LANE_SLOTS / 2)

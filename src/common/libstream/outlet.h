@@ -40,6 +40,7 @@ struct outlet_opts {
     uint64_t space;           /* address space for steps, in bytes; 0: 16 GiB */
     double evict;             /* seconds without progress after which a reader that blocks the
                                  writer is evicted; 0: never */
+    double knock;             /* seconds that a connection has to knock; 0: 2 */
     uint32_t keep;            /* steps, at most LANE_SLOTS / 2, kept for readers that come later */
     struct outlet_far_opts far;
 };

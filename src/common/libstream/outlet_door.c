@@ -1,10 +1,11 @@
 /* outlet_door.c - who is admitted to a writer's memory, and who has gone.
  *
  * A thread listens at an abstract name, which vanishes with the process.  A connection of another
- * user's process is closed at once; one that has not knocked correctly (knock.c) within KNOCK_TIME
- * seconds, or shows a wrong capability, too.  Then it gets the memory and the page of a lane of its
- * own, and is a reader until it ends.  A reader sends nothing more: if it does, it is dropped; but
- * a member of a group sends single bytes, each of which says that it has released a step.
+ * user's process is closed at once; one that has not knocked correctly (knock.c) within 2 seconds
+ * (opts.knock), or shows a wrong capability, too.  Then it gets the memory and the page of a lane
+ * of its own, and is a reader until it ends.  A reader sends nothing more: if it does, it is
+ * dropped; but a member of a group sends single bytes, each of which says that it has released a
+ * step.
  *
  * Connections of other hosts come by TCP, and the same thread serves them (outlet_far.c): when
  * something has come from them, when they take more, and when the bell rings because a step was
@@ -12,18 +13,26 @@
  *
  * Invariants:
  *  1. At most KNOCKING_MAX connections of this host knock, and as many of others, and
- *     OUTLET_READERS_MAX readers are there: beyond that, the next one is closed, and costs nothing
- *     but that.
- *  2. The thread holds the lock only while it changes what it shares with the writer, and never
+ *     OUTLET_READERS_MAX readers are there.  Beyond that, the next reader, or the next one of this
+ *     host, is closed, and costs nothing but that.
+ *  2. When too many of other hosts knock, one of the network that has most of them is closed, the
+ *     oldest, so that a stranger with one address cannot keep the readers of other hosts out.  A
+ *     network is an address of IPv4, or the 64 bits of an address of IPv6 that whoever has one
+ *     address cannot choose.
+ *  3. A connection is closed in a pass only after all events of the pass that may be its own.
+ *  4. The thread holds the lock only while it changes what it shares with the writer, and never
  *     while it calls the kernel for longer than that takes without waiting.
  *
  * Failure: a reader whose messages cannot be sent (its socket is full, though these are the first)
- * is dropped.  If descriptors run out, accepting pauses for a moment.
+ * is dropped.  A connection of another host that is closed before it has knocked is reset, which
+ * tells the reader that it was not refused, and may try again.  If descriptors run out, accepting
+ * pauses for a moment.
  */
 #include "config.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,11 +50,12 @@
 #include "libutil/fdpass.h"
 #include "libutil/fdutil.h"
 #include "libutil/invariant.h"
+#include "libutil/le.h"
 
-#define KNOCK_TIME 2.
 #define KNOCKING_MAX 64
 #define PAUSE 0.1 /* seconds without accepting, when descriptors have run out */
 #define BATCH 16
+#define V4 0xff      /* where an address of IPv6 would have the first byte of a multicast address */
 #define QUEUE_PART 8 /* of the memory: what the queue of one reader may have, but for 2 steps */
 
 void outlet_conn_free(struct outlet_conn *c)
@@ -85,6 +95,16 @@ static void refuse(outlet_t *o, struct outlet_conn *c, int errnum)
         o->nknocking--;
     count_refused(o);
     outlet_conn_free(c);
+}
+
+/* One that has not knocked yet. */
+static void refuse_unheard(outlet_t *o, struct outlet_conn *c, int errnum)
+{
+    const struct linger reset = {.l_onoff = 1};
+
+    if (c->far)
+        setsockopt(outlet_far_fd(c), SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+    refuse(o, c, errnum);
 }
 
 /* A reader's connection has ended. */
@@ -220,12 +240,68 @@ static void conn_ready(outlet_t *o, struct outlet_conn *c)
     }
 }
 
+/* The network of a connection of another host. */
+static uint64_t network_of(int fd)
+{
+    union {
+        struct sockaddr any;
+        struct sockaddr_in v4;
+        struct sockaddr_in6 v6;
+    } a = {{0}};
+    socklen_t len = sizeof(a);
+
+    if (getpeername(fd, &a.any, &len) < 0)
+        return 0;
+    if (a.any.sa_family == AF_INET)
+        return V4 | (uint64_t)a.v4.sin_addr.s_addr << 32;
+    if (IN6_IS_ADDR_V4MAPPED(&a.v6.sin6_addr))
+        return V4 | (uint64_t)le_get32(a.v6.sin6_addr.s6_addr + 12) << 32;
+    return le_get64(a.v6.sin6_addr.s6_addr);
+}
+
+/* How many connections of other hosts knock from this network. */
+static unsigned knocking_from(const outlet_t *o, uint64_t from)
+{
+    unsigned n = 0;
+
+    LIST_FOREACH(it, &o->knocking)
+    {
+        const struct outlet_conn *c = list_entry(it, struct outlet_conn, node);
+
+        n += c->far && c->from == from;
+    }
+    return n;
+}
+
+/* Invariant 2, for one more from this network. */
+static void make_room(outlet_t *o, uint64_t from)
+{
+    struct outlet_conn *crowd = NULL;
+    unsigned most = 0;
+
+    LIST_FOREACH(it, &o->knocking) /* the oldest first */
+    {
+        struct outlet_conn *c = list_entry(it, struct outlet_conn, node);
+        unsigned n = c->far ? knocking_from(o, c->from) + (c->from == from) : 0;
+
+        if (n > most) {
+            most = n;
+            crowd = c;
+        }
+    }
+    INVARIANT(2, crowd != NULL);
+    refuse_unheard(o, crowd, 0);
+}
+
 /* A new connection, of this host or another one; NULL: it is refused. */
 static struct outlet_conn *conn_create(outlet_t *o, int fd, bool far)
 {
     unsigned *knocking = far ? &o->nknocking_far : &o->nknocking;
+    uint64_t from = far ? network_of(fd) : 0;
     struct outlet_conn *c;
 
+    if (far && *knocking >= KNOCKING_MAX)
+        make_room(o, from);
     if (*knocking >= KNOCKING_MAX || (!far && fd_check_peer(fd, "a reader", NULL) < 0) ||
         !(c = calloc(1, sizeof(*c))))
         return NULL;
@@ -234,11 +310,12 @@ static struct outlet_conn *conn_create(outlet_t *o, int fd, bool far)
     list_init(&c->idle);
     list_init(&c->held);
     c->fd = far ? -1 : fd;
+    c->from = from;
     if (far && !(c->far = outlet_far_create(fd))) {
         free(c);
         return NULL;
     }
-    c->deadline = clock_now() + KNOCK_TIME;
+    c->deadline = clock_now() + o->knock;
     list_append(&o->knocking, &c->node);
     INVARIANT(1, *knocking < KNOCKING_MAX);
     ++*knocking;
@@ -276,7 +353,7 @@ static int expire(outlet_t *o)
 
         if (left > 0.)
             return (int)(left * 1e3) + 1;
-        refuse(o, c, ETIMEDOUT);
+        refuse_unheard(o, c, ETIMEDOUT);
     }
     return -1;
 }
@@ -361,7 +438,9 @@ static int wait_ms(const outlet_t *o, int wait, bool paused, bool more, bool clo
 
 /* What the events of one pass say besides. */
 struct pass {
-    bool paused; /* there are no more descriptors */
+    bool knocked; /* there are new connections of this host, */
+    bool far;     /* of others */
+    bool paused;  /* there are no more descriptors */
     bool rung;
 };
 
@@ -377,16 +456,27 @@ static void door_event(outlet_t *o, const struct epoll_event *ev, struct pass *p
         }
     } else if (ev->data.ptr == &o->bell_fd)
         pass->rung = true;
-    else if (ev->data.ptr != &o->listen_fd && ev->data.ptr != &o->far.listen)
+    else if (ev->data.ptr == &o->listen_fd)
+        pass->knocked = true;
+    else if (ev->data.ptr == &o->far.listen)
+        pass->far = true;
+    else
         conn_ready(o, ev->data.ptr);
-    else if (!o->closing && !door_ready(o, *(int *)ev->data.ptr))
-        pass->paused = true;
+}
+
+/* Accept one of each kind, which may close another one (invariant 3). */
+static void pass_accept(outlet_t *o, struct pass *pass)
+{
+    if (pass->knocked && !o->closing)
+        pass->paused = !door_ready(o, o->listen_fd);
+    if (pass->far && !o->closing)
+        pass->paused |= !door_ready(o, o->far.listen);
 }
 
 static void *door_main(void *arg)
 {
     outlet_t *o = arg;
-    struct pass pass = {false, false};
+    struct pass pass = {0};
     bool more = false;
     double look = 0.;
 
@@ -397,9 +487,10 @@ static void *door_main(void *arg)
 
         if (pass.paused && !o->closing)
             listen_for(o, true);
-        pass = (struct pass){false, false};
+        pass = (struct pass){0};
         for (int i = 0; i < n; i++)
             door_event(o, &ev[i], &pass);
+        pass_accept(o, &pass);
         if (pass.paused)
             listen_for(o, false);
         more = fars_serve(o, pass.rung);

@@ -35,6 +35,7 @@ struct outlet_conn {
     int fd;                    /* -1 of a reader on another host */
     struct outlet_far *far;    /* of one; else NULL */
     struct list_node far_node; /* in outlet.fars when it is admitted */
+    uint64_t from;             /* its network (outlet_door.c) */
     double deadline;           /* of its knock */
     struct knock_want want;
     void *page;
@@ -56,7 +57,8 @@ struct outlet {
     unsigned char key[KNOCK_KEY_LEN];
     char name[64];
     double evict;
-    int mem; /* descriptor, passed to readers */
+    double knock; /* seconds that a connection has to knock */
+    int mem;      /* descriptor, passed to readers */
     unsigned char *base;
     uint64_t size;
 

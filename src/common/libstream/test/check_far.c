@@ -1,6 +1,7 @@
 /* check_far.c - streams between hosts: messages byte by byte, capabilities, encryption, addresses,
  * slices, strangers, and ends that come too early. */
 #include "config.h"
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -623,6 +624,20 @@ static int dial(const char *address)
     return fd;
 }
 
+/* From another address of this host. */
+static int dial_from(const char *address, const char *from)
+{
+    struct sockaddr_in in = {.sin_family = AF_INET};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    inet_pton(AF_INET, from, &in.sin_addr);
+    ck_assert_int_eq(bind(fd, (struct sockaddr *)&in, sizeof(in)), 0);
+    inet_pton(AF_INET, "127.0.0.1", &in.sin_addr);
+    in.sin_port = htons((uint16_t)strtoul(strrchr(address, ':') + 1, NULL, 10));
+    ck_assert_int_eq(connect(fd, (struct sockaddr *)&in, sizeof(in)), 0);
+    return fd;
+}
+
 /* Receive until the end, at most 30 s: how many bytes came. */
 static size_t drain(int fd)
 {
@@ -650,27 +665,14 @@ static void wrong(const char *address, struct far_grant g, const unsigned char *
     ck_assert_msg(errno == EACCES, "%s", err.text);
 }
 
-static void *reads(void *arg)
-{
-    struct knock_want w;
-
-    knock_want_init(&w);
-    *(inlet_t **)arg = reader_try(writer_address(NULL), &w);
-    return NULL;
-}
-
 /* Whoever does not know the capability, or says anything else, gets a greeting and nothing. */
 START_TEST(strangers)
 {
     static const unsigned char other[FAR_KEY_LEN] = "of another writer";
     uint64_t now = (uint64_t)clock_wall();
     unsigned char buf[2 * FAR_HELLO_LEN];
-    int silent[80];
-    uint64_t refused;
     const char *at;
-    pthread_t t;
     outlet_t *o;
-    inlet_t *i;
 
     ends_way = (enum way)_i;
     o = writer(0., 0);
@@ -688,31 +690,15 @@ START_TEST(strangers)
             shutdown(fd, SHUT_WR);
         ck_assert_uint_le(drain(fd), FAR_GREETING_LEN);
     }
-    for (int k = 0; k < 80; k++)
-        silent[k] = dial(at);
-    ck_assert_uint_eq(drain(silent[79]), 0);
+    ck_assert_uint_ge(stats(o).refused, 5);
     ck_assert_uint_eq(stats(o).readers, 0);
-    /* A reader that is closed at once, too, tries again. */
-    refused = stats(o).refused;
-    ck_assert_int_eq(pthread_create(&t, NULL, reads, &i), 0);
-    while (stats(o).refused < refused + 2)
-        poll(NULL, 0, 1);
-    for (int k = 0; k < 79; k++)
-        close(silent[k]);
-    pthread_join(t, NULL);
-    ck_assert_msg(i != NULL, "%s", err.text);
-    put(o, 1);
-    get_release(i, 1);
-    ck_assert_uint_ge(stats(o).refused, 5 + 4);
-    inlet_destroy(i);
     outlet_destroy(o);
 }
 END_TEST
 
 /* A connection that is greeted, and has said nothing. */
-static int greeted(const char *address, unsigned char *greeting)
+static int greeted(int fd, unsigned char *greeting)
 {
-    int fd = dial(address);
     struct pollfd p = {.fd = fd, .events = POLLIN};
 
     poll(&p, 1, 30000);
@@ -740,6 +726,51 @@ static struct far_welcome welcomed(int fd, const unsigned char *greeting,
     far_keys_make(keys, secret, hello, greeting);
     return w;
 }
+
+/* More silent strangers than may knock do not keep anybody out, of another host or of theirs. */
+START_TEST(crowd)
+{
+    char text[FAR_ADDR_MAX];
+    struct outlet_opts opts = {.key = ends_key,
+                               .space = 64 << 20,
+                               .knock = 1000.,
+                               .far = {.stream = "test", .linger = 0.01}};
+    unsigned char greeting[FAR_GREETING_LEN];
+    unsigned char last[FAR_GREETING_LEN];
+    struct far_keys keys;
+    struct knock_want w;
+    int silent[160];
+    outlet_t *o;
+    inlet_t *i;
+    int fd;
+
+    ends_way = TCP;
+    ck_assert_int_ge(opts.far.listen = far_addr_listen("127.0.0.1", NULL, text, &err), 0);
+    ck_assert_ptr_nonnull(o = outlet_create(&opts, &err));
+    for (int k = 0; k < 80; k++)
+        silent[k] = dial(text);
+    fd = greeted(dial_from(text, "127.0.0.2"), greeting);
+    for (int k = 80; k < 160; k++)
+        silent[k] = dial(text);
+    /* They are greeted one after the other; as many as may stay are the last of their address. */
+    greeted(silent[159], last);
+    ck_assert_uint_eq(stats(o).refused, 160 + 1 - 64);
+    for (int k = 0; k < 160 - 63; k++)
+        ck_assert_uint_le(drain(silent[k]), FAR_GREETING_LEN);
+    knock_want_init(&w);
+    ck_assert_int_eq(welcomed(fd, greeting, &w, &keys).errnum, 0);
+    i = reader_try(text, &w);
+    ck_assert_msg(i != NULL, "%s", err.text);
+    close(fd);
+    wait_readers(o, 1);
+    put(o, 1);
+    get_release(i, 1);
+    for (int k = 160 - 63; k < 160; k++)
+        close(silent[k]);
+    inlet_destroy(i);
+    outlet_destroy(o);
+}
+END_TEST
 
 static void *destroy(void *o)
 {
@@ -770,7 +801,7 @@ START_TEST(late_member)
     ck_assert_msg((i = reader_try(text, &w)) != NULL, "%s", err.text);
     put(o, 1);
     s = get(i, 1);
-    fd = greeted(text, greeting);
+    fd = greeted(dial(text), greeting);
     ck_assert_int_eq(pthread_create(&t, NULL, destroy, o), 0);
     get_error(i, ENODATA);
     ck_assert_int_eq(knock_group_set(&w, "late", NULL, &err), 0);
@@ -786,7 +817,7 @@ END_TEST
 static far_link_t *admitted(const char *address)
 {
     unsigned char greeting[FAR_GREETING_LEN];
-    int fd = greeted(address, greeting);
+    int fd = greeted(dial(address), greeting);
     struct knock_want want;
     struct far_welcome w;
     struct far_keys keys;
@@ -855,6 +886,44 @@ static void *lie(void *arg)
     return NULL;
 }
 
+/* A writer that resets two connections, and refuses who comes by the third. */
+static void *hang_up(void *arg)
+{
+    for (int k = 0; k < 3; k++) {
+        const struct linger reset = {.l_onoff = k < 2};
+        int fd = accept(*(int *)arg, NULL, NULL);
+        unsigned char greeting[FAR_GREETING_LEN];
+        unsigned char hello[FAR_HELLO_LEN];
+
+        far_greeting_make(greeting);
+        ck_assert_int_eq(send(fd, greeting, sizeof(greeting), MSG_NOSIGNAL), sizeof(greeting));
+        if (k > 0)
+            ck_assert_int_eq(recv(fd, hello, sizeof(hello), MSG_WAITALL), sizeof(hello));
+        setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+        close(fd);
+    }
+    close(*(int *)arg);
+    return NULL;
+}
+
+/* A reader that was not heard tries again; one that is refused does not. */
+START_TEST(unheard)
+{
+    char text[FAR_ADDR_MAX];
+    struct inlet_far_opts far = {.address = text, .secret = secret};
+    int l = far_addr_listen("127.0.0.1", NULL, text, &err);
+    struct knock_want w;
+    pthread_t t;
+
+    ck_assert_int_eq(fcntl(l, F_SETFL, 0), 0);
+    ck_assert_int_eq(pthread_create(&t, NULL, hang_up, &l), 0);
+    knock_want_init(&w);
+    ck_assert_ptr_null(inlet_connect_far(&far, &w, 30., &err));
+    ck_assert_msg(errno == EACCES, "%s", err.text);
+    pthread_join(t, NULL);
+}
+END_TEST
+
 START_TEST(liars)
 {
     static const struct far_msg says[] = {
@@ -904,7 +973,8 @@ int main(void)
 {
     const TTest *const tcp[] = {questions,   policy,    lingers,     evicted,
                                 writer_dies, strangers, late_member, talkers};
-    const TTest *const once[] = {golden, proofs, strict, grants, records, addresses, liars};
+    const TTest *const once[] = {golden,    proofs, strict,  grants, records,
+                                 addresses, crowd,  unheard, liars};
     TCase *tc = tcase_create("far");
 
     tcase_set_timeout(tc, 60);
