@@ -119,7 +119,7 @@ START_TEST(names)
         {"nothing",
          "no policy nothing (built in: fcfs, easy, conservative, replan; policy-nothing.so is "
          "neither in sched.plugin-path nor with the modules)"},
-        {"esy", "no policy esy; did you mean easy? (built in: fcfs, "},
+        {"easyy", "no policy easyy; did you mean easy? (built in: fcfs, "},
         {"fcsf:1", "no policy fcsf; did you mean fcfs? ("},
         {"spraed", "no policy spraed (built in: fcfs, "},
         {"/no/such.so", "policy /no/such.so cannot be read: No such file or directory"},
