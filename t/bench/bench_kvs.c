@@ -2,14 +2,16 @@
  * socket.
  *
  *    bench_kvs
+ *    bench_kvs fill DIR KEYS COMMITS    no figure: COMMITS commits, each of KEYS new keys in DIR
  *
  * A commit puts one key with a value that was not there before.  It is done into an empty
  * directory and into one of DIR_SIZE keys: a store whose cost grows with the directory shows there.
  *
  * A watcher, with a connection of its own, is measured from the moment that the commit is sent.
  *
- * Small round trips depend on where processes run (bench_rpc.c), so those to the master's broker
- * are measured as the scheduler places them and with all on one processor.
+ * Small round trips depend on where processes run (bench_rpc.c), so those of clients of the
+ * master's broker are measured as the scheduler places them, and with the clients and all brokers
+ * on one processor; those of clients of the last rank as the scheduler places them.
  */
 #include "config.h"
 #include <errno.h>
@@ -280,14 +282,14 @@ static void rate(uint32_t rank)
 
 /* --- one at a time --- */
 
-static void fill(flux_t *h, const char *dir, unsigned keys)
+static void fill(flux_t *h, const char *dir, unsigned first, unsigned keys)
 {
     flux_kvs_txn_t *txn = flux_kvs_txn_create();
     flux_future_t *f;
 
     if (!txn)
         bench_die("out of memory");
-    for (unsigned i = 0; i < keys; i++)
+    for (unsigned i = first; i < first + keys; i++)
         put(txn, dir, i, 0);
     if (!(f = flux_kvs_commit(h, NULL, txn)))
         bench_die("commit: %s", strerror(errno));
@@ -296,8 +298,25 @@ static void fill(flux_t *h, const char *dir, unsigned keys)
     commit_check(f);
 }
 
-static void latency(uint32_t rank, const char *place, pid_t broker, int cpu)
+/* Bind all brokers of the session. */
+static void pin_brokers(flux_t *h, int cpu)
 {
+    for (uint32_t i = 0; i < flux_size(h); i++) {
+        flux_t *rank = bench_open_rank(h, i, NULL);
+        bench_pin(bench_broker_pid(rank), cpu);
+        flux_close(rank);
+    }
+}
+
+enum place { FREE, ONE_CPU };
+
+/* In a session of one, at the master of several, and below it. */
+enum where { ALONE, MASTER, BELOW };
+
+static void latency(flux_t *h, uint32_t rank, enum place place)
+{
+    const int cpu = place == FREE ? BENCH_ANY_CPU : 0;
+    const enum where where = flux_size(h) == 1 ? ALONE : rank == 0 ? MASTER : BELOW;
     struct bench_echo echo = {.size = WIRE_SIZE, .cpu = cpu};
     struct kvs one = {.rank = rank, .dir = "bench.one", .keys = 1};
     struct kvs big = {.rank = rank, .dir = "bench.big", .keys = DIR_SIZE};
@@ -314,27 +333,30 @@ static void latency(uint32_t rank, const char *place, pid_t broker, int cpu)
     };
     static const struct {
         const char *text;
-        double aim;
+        double aims[3]; /* by where */
     } names[] = {
-        {"", 0.},    {"put+commit", 6.},  {"put+commit of 5000", 6.},
-        {"get", 0.}, {"get of 5000", 0.}, {"put till a watcher hears", 4.},
+        {"", {0.}},
+        {"put+commit", {4., 6., 20.}},
+        {"put+commit of 5000", {4., 6., 20.}},
+        {"get", {2.5, 2.5, 2.5}},
+        {"get of 5000", {2.5, 2.5, 0.}}, /* below, what the commits of a round changed is fetched */
+        {"put till a watcher hears", {4., 4., 25.}},
     };
     size_t count = sizeof(ops) / sizeof(ops[0]);
     char name[64];
 
-    if (broker)
-        bench_pin(broker, cpu);
+    pin_brokers(h, cpu);
     bench_rounds(ops, count, ROUNDS);
-    if (broker)
-        bench_pin(broker, BENCH_ANY_CPU);
+    pin_brokers(h, BENCH_ANY_CPU);
     for (size_t i = 1; i < count; i++) {
         struct bench_figure f = {.name = name,
                                  .value = ops[i].p50,
                                  .unit = "us",
                                  .ref_name = "UNIX socket p50",
                                  .ref = ops[0].p50,
-                                 .ratio_at_most = rank == 0 ? names[i].aim : 0.};
-        snprintf(name, sizeof(name), "%s, rank %u%s p50", names[i].text, rank, place);
+                                 .ratio_at_most = names[i].aims[where]};
+        snprintf(name, sizeof(name), "%s, rank %u, %s p50", names[i].text, rank,
+                 place == FREE ? "free" : "one cpu");
         bench_print(&f);
     }
 }
@@ -357,23 +379,39 @@ static void fences(uint32_t count)
     bench_print(&f);
 }
 
-int main(int argc, char *argv[])
+static void measure(flux_t *h)
 {
-    flux_t *h = bench_open();
     uint32_t size = flux_size(h);
 
     bench_title("key-value store in a session of %u", size);
-    fill(h, "bench.one", 1);
-    fill(h, "bench.watch", 1);
-    fill(h, "bench.big", DIR_SIZE);
-    latency(0, ", free", 0, BENCH_ANY_CPU);
-    latency(0, ", one cpu", bench_broker_pid(h), 0);
+    fill(h, "bench.one", 0, 1);
+    fill(h, "bench.watch", 0, 1);
+    fill(h, "bench.big", 0, DIR_SIZE);
+    latency(h, 0, FREE);
+    latency(h, 0, ONE_CPU);
     if (size > 1)
-        latency(size - 1, ", free", 0, BENCH_ANY_CPU);
+        latency(h, size - 1, FREE);
     fences(size < MAX_RANKS ? size : MAX_RANKS);
     rate(0);
     if (size > 1)
         rate(size - 1);
+}
+
+int main(int argc, char *argv[])
+{
+    flux_t *h = bench_open();
+
+    if (argc == 5 && strcmp(argv[1], "fill") == 0) {
+        unsigned keys = (unsigned)strtoul(argv[3], NULL, 10);
+        unsigned commits = (unsigned)strtoul(argv[4], NULL, 10);
+
+        for (unsigned i = 0; i < commits; i++)
+            fill(h, argv[2], i * keys, keys);
+    } else if (argc == 1) {
+        measure(h);
+    } else {
+        bench_die("usage: bench_kvs [fill DIR KEYS COMMITS]");
+    }
     flux_close(h);
     return 0;
 }

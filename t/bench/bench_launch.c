@@ -10,6 +10,11 @@
  *                                          the command and the tasks (these not counted as woken),
  *                                          and requests that brokers route
  *
+ * Beside PMI exchanges there are as many bare round trips (struct bench_echo), one after the other.
+ * Each process of PROGRAM (pmi_exchange.c) makes PMI_CALLS of them: init, get_maxes and
+ * get_my_kvsname; a put; a barrier before the gets, and one after them; finalize; and a get for
+ * each process.  So N tasks make N * (N + PMI_CALLS).
+ *
  * Tasks are not bound to the cores they asked for: hydra does not do that either, and has no limit
  * of one task a core.
  *
@@ -40,6 +45,8 @@ extern char **environ;
 #define COUNT_RUNS 30
 #define RANKS_MAX 64
 #define TRUE "/bin/true"
+#define PMI_CALLS 7
+#define PMI_BYTES 100 /* of a line of PMI-1, about */
 
 struct command {
     char *argv[14];
@@ -70,6 +77,28 @@ static void block(void *arg, double *us, size_t n)
         us[i] = bench_now_us() - begin;
     }
     free(pids);
+}
+
+/* Round trips of `trips` lines, one after the other. */
+struct exchange {
+    struct bench_echo echo;
+    size_t trips;
+    double *us;
+};
+
+static void exchange_block(void *arg, double *us, size_t n)
+{
+    struct exchange *x = arg;
+
+    bench_echo_start(&x->echo);
+    if (!x->us && !(x->us = malloc(x->trips * sizeof(*x->us))))
+        bench_die("out of memory");
+    for (size_t i = 0; i < n; i++) {
+        double begin = bench_now_us();
+
+        bench_echo_block(&x->echo, x->us, x->trips);
+        us[i] = bench_now_us() - begin;
+    }
 }
 
 /* --- counts --- */
@@ -217,6 +246,12 @@ static bool have(const char *program)
 
 enum what { LAUNCH, PMI, MPI, COUNT };
 
+/* The aim for the ratio to bare fork/exec; 0: none. */
+static double launch_aim(unsigned ntasks)
+{
+    return ntasks == 1 ? 2.5 : ntasks == 16 ? 1.3 : ntasks == 64 ? 1.1 : 0.;
+}
+
 static void measure(const char *program, const char *count, enum what what)
 {
     unsigned ntasks = (unsigned)atoi(count);
@@ -232,7 +267,9 @@ static void measure(const char *program, const char *count, enum what what)
          .copies = 1},
         {.argv = {(char *)program, NULL, NULL}, .copies = ntasks},
     };
-    struct bench_op ops[3];
+    struct exchange trips = {.echo = {.size = PMI_BYTES, .cpu = BENCH_ANY_CPU},
+                             .trips = (size_t)ntasks * (ntasks + PMI_CALLS)};
+    struct bench_op ops[4];
     size_t nops = 0, each = what == MPI ? 1 : ntasks <= 4 ? 20 : ntasks <= 16 ? 10 : 4;
     bool bare = what == LAUNCH;
     bool hydra = have("mpiexec.hydra");
@@ -245,6 +282,9 @@ static void measure(const char *program, const char *count, enum what what)
         if ((i != 1 || hydra) && (i != 2 || bare))
             ops[nops++] =
                 (struct bench_op){.block = block, .arg = &cmds[i], .n = each, .cpu = BENCH_ANY_CPU};
+    if (what == PMI)
+        ops[nops++] =
+            (struct bench_op){.block = exchange_block, .arg = &trips, .n = 1, .cpu = BENCH_ANY_CPU};
     bench_rounds(ops, nops, what == MPI ? MPI_ROUNDS : ROUNDS);
     snprintf(name, sizeof(name), "%s, %s tasks%s",
              bare          ? "launch"
@@ -257,12 +297,15 @@ static void measure(const char *program, const char *count, enum what what)
                                        .ref_name = hydra ? "mpiexec.hydra" : NULL,
                                        .ref = hydra ? ops[1].p50 / 1e3 : 0,
                                        .ratio_at_most = hydra ? 1 : 0});
-    if (bare)
+    if (bare || what == PMI)
         bench_print(&(struct bench_figure){.name = name,
                                            .value = ops[0].p50 / 1e3,
                                            .unit = "ms",
-                                           .ref_name = "bare fork/exec",
-                                           .ref = ops[nops - 1].p50 / 1e3});
+                                           .ref_name = bare ? "bare fork/exec" : "bare round trips",
+                                           .ref = ops[nops - 1].p50 / 1e3,
+                                           .ratio_at_most = bare            ? launch_aim(ntasks)
+                                                            : ntasks == 256 ? 1.5
+                                                                            : 0.});
 }
 
 int main(int argc, char **argv)

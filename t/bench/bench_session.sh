@@ -59,8 +59,8 @@ if [ "${1-}" = --inside ]; then
             cat "/proc/$pid"/task/*/schedstat
         done 2>/dev/null | awk '{ t += $1 } END { printf "%.3f\n", t / 1e6 }'
     }
-    figure "PSS of a broker of ${#brokers[@]}" "$(pss "${brokers[@]}")" MiB "" "" "<=2"
-    figure "threads of a broker of ${#brokers[@]}" "$(threads "${brokers[@]}")" "" "" "" "<=10"
+    figure "PSS of a broker of ${#brokers[@]}" "$(pss "${brokers[@]}")" MiB "" "" "<=1.0"
+    figure "threads of a broker of ${#brokers[@]}" "$(threads "${brokers[@]}")" "" "" "" "<=5"
     if [ ${#others[@]} -gt 0 ]; then
         figure "PSS of other processes (${#others[@]})" "$(pss "${others[@]}")" MiB
     fi
@@ -119,7 +119,7 @@ for size; do
     cpu_aim=
     case $size in
     64)
-        wall_aim='<=2.5'
+        wall_aim='<=x6'
         cpu_aim='<=4'
         ;;
     256) wall_aim='<=12' ;;
