@@ -23,6 +23,7 @@
 
 struct claimant {
     struct list_node claims;
+    size_t n; /* of these */
     uint32_t number;
     uint32_t rank;
     char name[];
@@ -91,6 +92,7 @@ static struct claimant *sender_new(struct claims *ss, const char *name, uint32_t
     if (!s)
         return NULL;
     list_init(&s->claims);
+    s->n = 0;
     s->number = ++ss->last;
     s->rank = rank;
     memcpy(s->name, name, len + 1);
@@ -125,6 +127,7 @@ int claim_take_sender(struct claims *ss, struct claim *c, const flux_msg_t *req,
     c->s = s;
     c->gone = gone;
     list_append(&s->claims, &c->node);
+    s->n++;
     return 0;
 }
 
@@ -148,6 +151,7 @@ static void unlink_claim(struct claims *ss, struct claim *c)
     if (hmap_get_u64(ss->by_tag, key) == c)
         (void)hmap_take_u64(ss->by_tag, key);
     list_remove(&c->node);
+    c->s->n--;
     c->s = NULL;
 }
 
@@ -215,6 +219,14 @@ void claims_cancel(struct claims *ss, const flux_msg_t *msg, uint32_t matchtag)
 const char *claim_gone_why(bool canceled)
 {
     return canceled ? "was canceled" : "has lost the client that asked for it";
+}
+
+size_t claims_of_sender(const struct claims *ss, const flux_msg_t *msg)
+{
+    char name[FLUX_SENDER_MAX];
+    const struct claimant *s = hmap_get(ss->by_name, flux_msg_sender(msg, name, sizeof(name)));
+
+    return s ? s->n : 0;
 }
 
 size_t claims_count(const struct claims *ss)

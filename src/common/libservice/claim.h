@@ -48,6 +48,9 @@ uint32_t claim_sender_rank(const flux_msg_t *msg);
 void claims_cancel(struct claims *ss, const flux_msg_t *msg, uint32_t matchtag);
 /* "was canceled", or the like: ends an error message. */
 const char *claim_gone_why(bool canceled);
+/* Number of claims of the sender of `msg`. */
+size_t claims_of_sender(const struct claims *ss, const flux_msg_t *msg);
+/* Number of senders. */
 size_t claims_count(const struct claims *ss);
 
 #endif

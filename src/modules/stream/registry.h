@@ -30,7 +30,8 @@ struct ctx {
     uint64_t writers;
     uint64_t readers;
     uint64_t opened;
-    uint64_t last; /* number of the last writer that joined any stream */
+    uint64_t last;  /* number of the last writer that joined any stream */
+    size_t formats; /* bytes of all */
 };
 
 struct stream {

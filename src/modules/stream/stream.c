@@ -52,12 +52,25 @@
 #include "registry.h"
 
 #define FORMAT_MAX_LEN ((size_t)512 * 1024)
+#define FORMATS_MAX_LEN ((size_t)64 * 1024 * 1024) /* of all streams */
 #define STREAMS_MAX 16384
 #define LIMIT_MIN 1e-6 /* steps a second */
 #define LIMIT_MAX 1e9
-#define MEMBERS_MAX 65536 /* writers and readers, of all streams */
+#define MEMBERS_MAX 65536           /* writers and readers, of all streams */
+#define SHARE_MAX (MEMBERS_MAX / 4) /* of these, one client's */
 
 /* --- streams --- */
+
+/* Takes over `format`, which may be NULL. */
+static void format_set(struct stream *s, char *format)
+{
+    if (s->format)
+        s->ctx->formats -= strlen(s->format);
+    if (format)
+        s->ctx->formats += strlen(format);
+    free(s->format);
+    s->format = format;
+}
 
 static void stream_free(void *val)
 {
@@ -66,7 +79,7 @@ static void stream_free(void *val)
     list_remove(&s->dirty);
     json_decref(s->gone);
     idset_destroy(s->joined);
-    free(s->format);
+    format_set(s, NULL);
     free(s->name);
     free(s);
 }
@@ -80,6 +93,11 @@ struct stream *registry_open(struct ctx *ctx, const flux_msg_t *req, const char 
     if (ctx->writers + ctx->readers >= MEMBERS_MAX) {
         flux_respond_error(ctx->h, req, EBUSY, "the session has %d writers and readers of streams",
                            MEMBERS_MAX);
+        return NULL;
+    }
+    if (claims_of_sender(ctx->claims, req) >= SHARE_MAX) {
+        flux_respond_error(ctx->h, req, EBUSY, "a client has at most %d writers and readers",
+                           SHARE_MAX);
         return NULL;
     }
     if (s)
@@ -232,8 +250,7 @@ static int write_fits(struct stream *s, const flux_msg_t *req, const struct stre
 static void group_begin(struct stream *s)
 {
     s->begin = s->step;
-    free(s->format);
-    s->format = NULL;
+    format_set(s, NULL);
     idset_range_clear(s->joined, 0, IDSET_MAX);
 }
 
@@ -405,6 +422,7 @@ static void define_cb(flux_t *h, const flux_msg_t *req, void *arg)
     struct ctx *ctx = arg;
     struct stream_define in;
     struct stream *s;
+    size_t others;
     char *format;
     json_t *owner;
 
@@ -414,11 +432,16 @@ static void define_cb(flux_t *h, const flux_msg_t *req, void *arg)
         flux_respond_error(h, req, E2BIG, "stream '%.128s': the format has more than %zu bytes",
                            in.name, FORMAT_MAX_LEN);
     else if ((s = registry_find(ctx, req, in.name))) {
-        if (!(format = strdup(in.format)))
+        others = ctx->formats - (s->format ? strlen(s->format) : 0);
+        if (others + strlen(in.format) > FORMATS_MAX_LEN)
+            flux_respond_error(h, req, EBUSY,
+                               "stream '%s' cannot be defined: the formats of all streams of the "
+                               "session have at most %zu bytes",
+                               s->name, FORMATS_MAX_LEN);
+        else if (!(format = strdup(in.format)))
             flux_respond_error(h, req, ENOMEM, "out of memory for stream '%s'", s->name);
         else {
-            free(s->format);
-            s->format = format;
+            format_set(s, format);
             flux_respond(h, req, NULL);
         }
     }
