@@ -33,7 +33,6 @@
  *     it as lost.  So an earlier incarnation that goes on after it was lost is not heard.
  *  3. The predecessor on the ring of a rank that comes back connects to it again when overlay.up
  *     names the rank, or, if it has not noticed yet that the earlier broker is gone, when it does.
- *
  *  4. A request to a rank that the session begins without, or that is not up when the broker above
  *     it comes back, is not held until the rank comes: it would be executed long after it was made.
  *
