@@ -94,6 +94,26 @@ ok "--wrap" "$FLUX" start --size=3 --wrap='1-2:env WRAPPED=1' bash -c "PATH=${FL
 is "$(tr '\n' ' ' <<<"$out")" "0 1 1 " "runs the brokers of these ranks under the command"
 ok "--wrap of one broker" "$FLUX" start --size=1 --wrap='0:env WRAPPED=2' printenv WRAPPED
 is "$out" 2 "too"
+# Debuggers that note their arguments, and run the program among them.
+mkdir tools
+for tool in gdb rr; do
+    cat >tools/$tool <<END
+#!/bin/sh
+printf '%s\n' "\$@" >"$PWD/$tool.args"
+while [ "\${1#/}" = "\$1" ]; do
+    shift
+done
+exec "\$@"
+END
+    chmod +x tools/$tool
+done
+wraps() { # COMMAND EXPECTED-ARGUMENTS
+    PATH=$PWD/tools:$PATH ok "--wrap=0:$1" "$FLUX" start --size=1 --wrap="0:$1" true
+    like "$(tr '\n' ' ' <"${1%% *}.args")" "^$2 /[^ ]*flux-broker " "... passes '$2' and the broker"
+}
+wraps gdb '--args'
+wraps rr 'record'
+wraps 'gdb -q --args' '-q --args'
 for arg in "1env:is not RANKS:COMMAND" "x=y:is not a set of ranks" "3,env:rank 3 is not in the session" \
     "1, :names no command"; do
     exits 2 "--wrap=$arg" "$FLUX" start --size=3 --wrap="$(sed 's/:.*//; s/[=,]/:/' <<<"$arg")" true
