@@ -54,6 +54,19 @@ ok "... and logged, by topic" wait_until 20 logged \
     "\bbad\b.*the request bad\.slow took [0-9.]+ ms of the broker's loop, more than module.turn-max \(10 ms\)"
 like "$(stat_of longest)" '^0\.0[3-9]|^0\.[1-9]|^[1-9]' "the longest turn is known"
 serves "after a long turn"
+# A callback of a watcher is found by the offset of its function in the file.
+slow_at() { # KIND
+    "$FLUX" dmesg | sed -nE "s/.*\bbad\b.*: $1 bad\.so\+0x([0-9a-f]+) took [0-9.]+ ms of the broker's loop,.*/\1/p"
+}
+is_slow() { [ -n "$(slow_at "$1")" ]; }
+finds_slow() { # TOPIC KIND
+    ok "reload it" "$FLUX" module reload bad # at most one turn in a while is logged
+    ok "block the loop in $2" "$PRESSURE" ask 1 "$1" 0 10
+    ok "... it is logged" wait_until 20 is_slow "$2"
+    like "$(nm --defined-only bad.so | grep -i "^0*$(slow_at "$2") ")" ' slow_watcher_cb$' "... with the place of the function"
+}
+finds_slow bad.slow-timer 'a timer'
+finds_slow bad.slow-defer 'deferred work'
 
 # Requests wait when it is unloaded, and when it is reloaded.
 "$PRESSURE" ask 30 bad.slow 0 10 >slow.out &

@@ -13,7 +13,8 @@
  *    ends-late          told to end, it waits until the file "bad.hold" is gone (see below)
  *    leaves-timer       it answers as "good" does, and its end leaves a timer behind
  *    none, or "good"    nothing: it answers "bad.echo", and keeps "bad.wait" without an answer
- * "bad.slow" blocks for SLOW_MS.  "bad.exit" makes it end its thread while it handles a request.
+ * "bad.slow" blocks for SLOW_MS; "bad.slow-timer" and "bad.slow-defer" are answered by a timer and
+ * a deferral that block so long.  "bad.exit" makes it end its thread while it handles a request.
  * "bad.flood" sends FLOOD requests to "sink.drop", and then makes the file BAD_MODULE_DONE.
  * "bad.fail" makes it fail, once the file "bad.hold" is gone from its broker's working directory.
  * When it is loaded by a name from the list of modules, without arguments, it waits in init until
@@ -40,7 +41,7 @@
 struct ctx {
     flux_t *h;
     flux_handlers_t *handlers;
-    flux_watcher_t *timer, *ending;
+    flux_watcher_t *timer, *ending, *slow_timer, *slow_defer;
     const char *what;
     flux_msg_t *kept[KEPT_MAX];
     size_t nkept;
@@ -66,6 +67,33 @@ static void slow_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
     (void)poll(NULL, 0, SLOW_MS);
     flux_respond(h, req, "{}");
+}
+
+static void slow_timer_req_cb(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    struct ctx *ctx = arg;
+
+    wait_cb(h, req, ctx);
+    flux_timer_start(ctx->slow_timer, 0., 0.);
+}
+
+static void slow_defer_req_cb(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    struct ctx *ctx = arg;
+
+    wait_cb(h, req, ctx);
+    flux_watcher_start(ctx->slow_defer);
+}
+
+static void slow_watcher_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    struct ctx *ctx = arg;
+
+    (void)poll(NULL, 0, SLOW_MS);
+    while (ctx->nkept > 0) {
+        flux_respond(ctx->h, ctx->kept[--ctx->nkept], "{}");
+        flux_msg_destroy(ctx->kept[ctx->nkept]);
+    }
 }
 
 static void exit_cb(flux_t *h, const flux_msg_t *req, void *arg)
@@ -159,6 +187,8 @@ static const struct flux_handler handlers[] = {
     {FLUX_MSG_REQUEST, "bad.wait", wait_cb, 0},
     {FLUX_MSG_REQUEST, "bad.exit", exit_cb, 0},
     {FLUX_MSG_REQUEST, "bad.slow", slow_cb, 0},
+    {FLUX_MSG_REQUEST, "bad.slow-timer", slow_timer_req_cb, 0},
+    {FLUX_MSG_REQUEST, "bad.slow-defer", slow_defer_req_cb, 0},
     {FLUX_MSG_REQUEST, "bad.fail", fail_cb, 0},
     {FLUX_MSG_REQUEST, "bad.flood", flood_cb, 0},
     FLUX_HANDLER_END,
@@ -171,6 +201,8 @@ static void bad_fini(flux_t *h, void *arg)
     flux_handlers_remove(ctx->handlers);
     flux_watcher_destroy(ctx->timer);
     flux_watcher_destroy(ctx->ending);
+    flux_watcher_destroy(ctx->slow_timer);
+    flux_watcher_destroy(ctx->slow_defer);
     for (size_t i = 0; i < ctx->nkept; i++)
         flux_msg_destroy(ctx->kept[i]);
     free(ctx);
@@ -198,7 +230,9 @@ static int bad_init(flux_t *h, int argc, char **argv, void **arg, errmsg_t *err)
     ctx->what = what;
     if (!(ctx->handlers = flux_handlers_add(h, handlers, ctx)) ||
         !(ctx->timer = flux_timer_create(flux_get_reactor(h), late_cb, ctx)) ||
-        !(ctx->ending = flux_timer_create(flux_get_reactor(h), end_cb, ctx))) {
+        !(ctx->ending = flux_timer_create(flux_get_reactor(h), end_cb, ctx)) ||
+        !(ctx->slow_timer = flux_timer_create(flux_get_reactor(h), slow_watcher_cb, ctx)) ||
+        !(ctx->slow_defer = flux_defer_create(flux_get_reactor(h), slow_watcher_cb, ctx))) {
         bad_fini(h, ctx);
         return errmsg_fail(err, ENOMEM, "out of memory");
     }

@@ -86,9 +86,9 @@ static void stopped(void *arg)
     modhost_wake_later(m);
 }
 
-static void turn(void *arg, const char *what, double seconds)
+static void turn(void *arg, const char *what, flux_watcher_f cb, double seconds)
 {
-    modhost_serve_turn(arg, what, NULL, seconds);
+    modhost_serve_turn(arg, what, NULL, cb, seconds);
 }
 
 static const struct flux_reactor_part_ops part_ops = {stopped, turn};
@@ -113,7 +113,7 @@ static int begin(struct module *m)
         modhost_serve_init(m) < 0)
         return -1;
     m->begun = true;
-    modhost_serve_turn(m, "init", NULL, flux_reactor_clock(m->r) - start);
+    modhost_serve_turn(m, "init", NULL, NULL, flux_reactor_clock(m->r) - start);
     return 0;
 }
 

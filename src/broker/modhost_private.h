@@ -155,7 +155,8 @@ void modhost_serve_close(struct module *m);        /* the opposite of _open(); h
 enum serve { SERVE_IDLE, SERVE_MORE, SERVE_STOP, SERVE_NEVER };
 enum serve modhost_serve(struct module *m);
 /* Count a turn, and log it if it was too long.  `what` did it; `topic` may be NULL. */
-void modhost_serve_turn(struct module *m, const char *what, const char *topic, double seconds);
+void modhost_serve_turn(struct module *m, const char *what, const char *topic, flux_watcher_f cb,
+                        double seconds);
 /* The next envelope: from the queue, then from the rest.  The broker's thread may call it once the
  * module has ended.  False: there is none. */
 bool modhost_serve_next(struct module *m, struct envelope *l);

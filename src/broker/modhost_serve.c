@@ -6,7 +6,10 @@
  * between which the module's timers and files get their turn.
  *
  * Each message is a turn.  Turns are counted and timed; one that takes longer than module.turn-max
- * is logged with its topic, at most once every LOG_EVERY seconds for each module.
+ * is logged with its topic, at most once every LOG_EVERY seconds for each module.  On the loop,
+ * callbacks of the module's timers, files and deferrals are turns, too.  They have no topic: the
+ * file and offset of the function are logged, since most such functions are static and have no name
+ * at run time; `addr2line -f -e FILE OFFSET` finds it.
  *
  * A module that hands over is mute from then on: messages sent with its handle are dropped until it
  * has ended.  One that waits for something before it ends (`stop` in libflux/module.h) is deaf: its
@@ -16,7 +19,9 @@
  * after EXITED.
  */
 #include "config.h"
+#include <dlfcn.h>
 #include <errno.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -182,8 +187,26 @@ static size_t pass_limit(const struct module *m, size_t limit)
 
 /* --- turns --- */
 
-void modhost_serve_turn(struct module *m, const char *what, const char *topic, double seconds)
+/* Where a function is: FILE+OFFSET. */
+static void locate(flux_watcher_f cb, char *buf, size_t size)
 {
+    uintptr_t at = (uintptr_t)cb;
+    const char *slash;
+    Dl_info file;
+
+    if (dladdr((void *)at, &file) == 0) {
+        snprintf(buf, size, "0x%jx", (uintmax_t)at);
+        return;
+    }
+    slash = strrchr(file.dli_fname, '/');
+    snprintf(buf, size, "%s+0x%jx", slash ? slash + 1 : file.dli_fname,
+             (uintmax_t)(at - (uintptr_t)file.dli_fbase));
+}
+
+void modhost_serve_turn(struct module *m, const char *what, const char *topic, flux_watcher_f cb,
+                        double seconds)
+{
+    char place[256];
     double now;
 
     m->turns.n++;
@@ -197,6 +220,10 @@ void modhost_serve_turn(struct module *m, const char *what, const char *topic, d
     if (m->logged > 0. && now < m->logged + LOG_EVERY)
         return;
     m->logged = now;
+    if (cb) {
+        locate(cb, place, sizeof(place));
+        topic = place;
+    }
     flux_log(m->h, LOG_NOTICE, "%s%s%s took %.1f ms of the %s, more than module.turn-max (%g ms)",
              what, topic ? " " : "", topic ? topic : "", seconds * 1e3,
              m->place == &modhost_on_loop ? "broker's loop" : "module's thread",
@@ -212,7 +239,7 @@ static void deliver(struct module *m, flux_msg_t *msg)
     double begin = flux_reactor_clock(m->r);
 
     flux_handle_deliver(m->h, msg);
-    modhost_serve_turn(m, types[flux_msg_type(kept)], flux_msg_topic(kept),
+    modhost_serve_turn(m, types[flux_msg_type(kept)], flux_msg_topic(kept), NULL,
                        flux_reactor_clock(m->r) - begin);
     flux_msg_destroy(kept);
 }

@@ -102,9 +102,9 @@ struct flux_reactor_part_ops {
     /* flux_reactor_stop() was called, with what flux_reactor_stopped() returns; its watchers do not
      * call back any more.  The part is still in use: destroy it later. */
     void (*stopped)(void *arg);
-    /* A watcher's callback has returned, after that many seconds.  `what`: the kind of watcher, as
-     * words for a message. */
-    void (*turn)(void *arg, const char *what, double seconds);
+    /* The callback `cb` of a watcher, which may be gone, has returned after that many seconds.
+     * `what`: the kind of watcher, as words for a message. */
+    void (*turn)(void *arg, const char *what, flux_watcher_f cb, double seconds);
 };
 /* A part of `whole`, which must be on libev (ENOTSUP) and outlive it.  Its destruction destroys the
  * watchers that are left.  NULL with errno. */

@@ -61,6 +61,7 @@ static void call(flux_watcher_t *w, int revents)
                                         [KIND_DEFER] = "deferred work"};
     flux_reactor_t *r = w->r;
     const char *kind = kinds[w->kind];
+    flux_watcher_f cb = w->cb;
     double begin;
 
     if (!r->part) {
@@ -68,7 +69,7 @@ static void call(flux_watcher_t *w, int revents)
     } else if (!r->stopped) {
         begin = flux_reactor_clock(r);
         w->cb(r, w, revents, w->arg);
-        r->part->turn(r->part_arg, kind, flux_reactor_clock(r) - begin);
+        r->part->turn(r->part_arg, kind, cb, flux_reactor_clock(r) - begin);
     }
 }
 

@@ -788,6 +788,7 @@ struct part {
     flux_watcher_t *defer, *timer;
     unsigned stopped, turns, called;
     const char *what;
+    flux_watcher_f cb;
     double longest;
 };
 
@@ -798,12 +799,13 @@ static void part_stopped(void *arg)
     p->stopped++;
 }
 
-static void part_turn(void *arg, const char *what, double seconds)
+static void part_turn(void *arg, const char *what, flux_watcher_f cb, double seconds)
 {
     struct part *p = arg;
 
     p->turns++;
     p->what = what;
+    p->cb = cb;
     if (seconds > p->longest)
         p->longest = seconds;
 }
@@ -866,6 +868,7 @@ START_TEST(part)
     ck_assert_uint_eq(p.called, 1);
     ck_assert_uint_eq(p.turns, 1);
     ck_assert_str_eq(p.what, "deferred work");
+    ck_assert(p.cb == busy_cb);
     ck_assert(p.longest >= 0.0029);
     flux_timer_start(p.timer, 0.001, 0.);
     ck_assert_int_eq(flux_reactor_run(p.whole), 0);

@@ -47,7 +47,7 @@ static void no_stop(void *arg)
 {
 }
 
-static void no_turn(void *arg, const char *what, double seconds)
+static void no_turn(void *arg, const char *what, flux_watcher_f cb, double seconds)
 {
 }
 
