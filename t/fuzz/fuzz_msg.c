@@ -17,7 +17,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     ssize_t frame = flux_msg_frame_size(data, size, &err);
     flux_msg_t *msg;
     uint8_t *buf;
-    char text[256];
 
     MUST(frame >= -1);
     MUST(frame != -1 || (errno == EPROTO && err.text[0]));
@@ -37,7 +36,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     flux_msg_encode(msg, buf);
     MUST(memcmp(buf, data, size) == 0);
     free(buf);
-    flux_msg_describe(msg, text, sizeof(text));
     flux_msg_t *copy = flux_msg_copy(msg);
     MUST(copy && flux_msg_encoded_size(copy) == size);
     flux_msg_destroy(copy);

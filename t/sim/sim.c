@@ -242,6 +242,24 @@ bool sim_boot(sim_t *s)
     return !s->failed;
 }
 
+void sim_describe(const flux_msg_t *msg, char *buf, size_t size)
+{
+    static const char *const types[] = {[FLUX_MSG_REQUEST] = "request",
+                                        [FLUX_MSG_RESPONSE] = "response",
+                                        [FLUX_MSG_EVENT] = "event",
+                                        [FLUX_MSG_CONTROL] = "control"};
+    char node[16] = "any";
+    size_t payload;
+
+    flux_msg_payload(msg, &payload);
+    if (flux_msg_nodeid(msg) != FLUX_NODEID_ANY)
+        snprintf(node, sizeof(node), "%u", flux_msg_nodeid(msg));
+    snprintf(buf, size, "%s %s node=%s tag=%u errnum=%d term=%u seq=%llu hops=%zu payload=%zu",
+             types[flux_msg_type(msg)], flux_msg_topic(msg), node, flux_msg_matchtag(msg),
+             flux_msg_errnum(msg), flux_msg_term(msg), (unsigned long long)flux_msg_seq(msg),
+             flux_msg_route_count(msg), payload);
+}
+
 /* Requests of a client or module that have had no last answer; streams are counted apart. */
 static void check_waiting(sim_t *s, const struct sim_ep *e, unsigned *streams)
 {
@@ -254,7 +272,7 @@ static void check_waiting(sim_t *s, const struct sim_ep *e, unsigned *streams)
             ++*streams;
             continue;
         }
-        flux_msg_describe(val, line, sizeof(line));
+        sim_describe(val, line, sizeof(line));
         sim_fail(s, "rank %u: %s was never answered: %s", e->broker->rank, e->name, line);
     }
 }

@@ -210,6 +210,8 @@ bool sim_alive(const sim_t *s, uint32_t rank);
 void *sim_alloc(sim_t *s, size_t size);
 
 void sim_trace_add(sim_t *s, uint64_t what, uint64_t value);
+/* A message in one line, for a trace or a failure; cut off at `size`. */
+void sim_describe(const flux_msg_t *msg, char *buf, size_t size);
 /* Time a message takes on its way: random. */
 int64_t sim_draw(sim_t *s, const struct sim_delay *d);
 

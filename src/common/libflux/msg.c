@@ -592,19 +592,3 @@ bool flux_topic_prefix(const char *topic, const char *prefix)
 {
     return strncmp(topic, prefix, strlen(prefix)) == 0;
 }
-
-int flux_msg_describe(const flux_msg_t *msg, char *buf, size_t size)
-{
-    const char *type = msg->type == FLUX_MSG_REQUEST    ? "request"
-                       : msg->type == FLUX_MSG_RESPONSE ? "response"
-                       : msg->type == FLUX_MSG_EVENT    ? "event"
-                                                        : "control";
-    char node[16] = "any";
-
-    if (msg->nodeid != FLUX_NODEID_ANY)
-        snprintf(node, sizeof(node), "%u", msg->nodeid);
-    return snprintf(buf, size,
-                    "%s %s node=%s tag=%u errnum=%d term=%u seq=%llu hops=%u payload=%zu", type,
-                    msg->topic, node, msg->matchtag, msg->errnum, msg->term,
-                    (unsigned long long)msg->seq, msg->nroutes, msg->payload_len);
-}

@@ -148,7 +148,4 @@ ssize_t flux_msg_frame_size(const void *buf, size_t len, errmsg_t *err);
  * publish-subscribe. */
 bool flux_topic_prefix(const char *topic, const char *prefix);
 
-/* Describe a message for people in one line (type, topic, flags, sizes); as snprintf(). */
-int flux_msg_describe(const flux_msg_t *msg, char *buf, size_t size);
-
 #endif

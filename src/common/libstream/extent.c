@@ -122,8 +122,3 @@ void extent_give(extent_pool_t *p, struct extent *e)
     e->next = p->spare[class];
     p->spare[class] = e;
 }
-
-uint64_t extent_touched(const extent_pool_t *p)
-{
-    return p->end;
-}

@@ -31,7 +31,4 @@ void extent_pool_destroy(extent_pool_t *p);
 struct extent *extent_take(extent_pool_t *p, uint64_t len);
 void extent_give(extent_pool_t *p, struct extent *e);
 
-/* Bytes of the address space that were ever taken. */
-uint64_t extent_touched(const extent_pool_t *p);
-
 #endif

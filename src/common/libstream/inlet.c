@@ -341,10 +341,3 @@ void inlet_forget(inlet_t *i)
     if (i && i->far)
         inlet_far_forget(i->far);
 }
-
-void inlet_get_stats(const inlet_t *i, struct inlet_stats *st)
-{
-    *st = (struct inlet_stats){0};
-    if (i->far)
-        inlet_far_count(i->far, st);
-}

@@ -105,10 +105,4 @@ int inlet_ask(inlet_t *i, const struct inlet_step *s, const struct inlet_value *
 int inlet_answer(inlet_t *i, errmsg_t *err);
 void inlet_forget(inlet_t *i);
 
-struct inlet_stats {
-    uint64_t moved; /* bytes that have come from another host */
-    uint64_t asked; /* bytes of values that were asked for there */
-};
-void inlet_get_stats(const inlet_t *i, struct inlet_stats *st);
-
 #endif

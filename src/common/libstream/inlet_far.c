@@ -239,11 +239,6 @@ int inlet_far_fd(const inlet_far_t *f)
     return far_link_fd(f->link);
 }
 
-void inlet_far_count(const inlet_far_t *f, struct inlet_stats *st)
-{
-    *st = f->stats;
-}
-
 /* --- steps --- */
 
 static int ended(const inlet_far_t *f, errmsg_t *err)
@@ -364,7 +359,6 @@ static int ask(inlet_far_t *f, const struct far_msg *m, const void *payload, uin
         f->pending.open = false;
         return lost(f, err);
     }
-    f->stats.asked += len;
     return 0;
 }
 

@@ -32,6 +32,5 @@ int inlet_far_ask(inlet_far_t *f, const struct inlet_step *s, const struct inlet
                   errmsg_t *err);
 int inlet_far_answer(inlet_far_t *f, errmsg_t *err);
 void inlet_far_forget(inlet_far_t *f);
-void inlet_far_count(const inlet_far_t *f, struct inlet_stats *st);
 
 #endif

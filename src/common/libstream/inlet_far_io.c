@@ -135,7 +135,7 @@ static int more(inlet_far_t *f)
         return 0;
     if (n <= 0)
         return inlet_far_broken(f, n < 0 ? errno : 0);
-    f->stats.moved += (uint64_t)n;
+    f->moved += (uint64_t)n;
     if (direct) {
         f->to += n;
         f->left -= (uint64_t)n;
@@ -175,7 +175,7 @@ static int head(inlet_far_t *f)
             return 0;
         if (n <= 0)
             return inlet_far_broken(f, n < 0 ? errno : 0);
-        f->stats.moved += (uint64_t)n;
+        f->moved += (uint64_t)n;
         f->len += (size_t)n;
     }
     if (far_msg_decode(f->buf + f->at, true, &f->msg) < 0)
@@ -219,7 +219,7 @@ int inlet_far_pump_until(inlet_far_t *f, bool (*enough)(const inlet_far_t *), do
 {
     struct pollfd p = {.fd = far_link_fd(f->link), .events = POLLIN};
     double until = clock_now() + seconds;
-    uint64_t moved = f->stats.moved;
+    uint64_t moved = f->moved;
 
     for (;;) {
         double left;
@@ -228,9 +228,9 @@ int inlet_far_pump_until(inlet_far_t *f, bool (*enough)(const inlet_far_t *), do
             return -1;
         if (enough(f))
             return 1;
-        if (f->stats.moved != moved)
+        if (f->moved != moved)
             until = clock_now() + seconds;
-        moved = f->stats.moved;
+        moved = f->moved;
         if ((left = until - clock_now()) <= 0.)
             return 0;
         poll(&p, 1, (int)(left * 1e3) + 1);

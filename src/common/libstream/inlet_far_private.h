@@ -62,8 +62,8 @@ struct inlet_far {
     uint64_t packed_room;
 
     enum lane_end end;
-    int errnum; /* of the connection: nothing is read or written any more */
-    struct inlet_stats stats;
+    int errnum;     /* of the connection: nothing is read or written any more */
+    uint64_t moved; /* bytes that have come */
 };
 
 struct inlet_far_step *inlet_far_step_find(inlet_far_t *f, uint64_t number);
