@@ -39,7 +39,7 @@ failed=0
 for pid in "${pids[@]}"; do
     wait "$pid" || failed=$((failed + 1))
 done
-is "$failed" 0 "a name is used again and again"
+is "$failed" 0 "a name is used repeatedly"
 
 "$FLUX" barrier -n 3 -t 20 wrong 2>wrong.err &
 pid=$!

@@ -50,7 +50,7 @@ printf '#!/bin/sh\necho "exec $*"\n' >exec/flux-mine
 chmod +x bin/flux-mine exec/flux-mine
 PATH=$PWD/bin:$PATH exits 7 "flux-mine on PATH is flux mine" "$FLUX" mine a b
 is "$out" "path a b" "and gets its arguments"
-FLUX_EXEC_PATH=$PWD/exec PATH=$PWD/bin:$PATH ok "FLUX_EXEC_PATH is looked at first" "$FLUX" mine c
+FLUX_EXEC_PATH=$PWD/exec PATH=$PWD/bin:$PATH ok "FLUX_EXEC_PATH is searched first" "$FLUX" mine c
 is "$out" "exec c" "and found"
 
 ok "env" "$FLUX" env

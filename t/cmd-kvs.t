@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# flux kvs: every command with its options, what is wrong use, exit codes, JSON.
+# flux kvs: every command with its options, what is a usage error, exit codes, JSON.
 # shellcheck source=t/lib.sh
 . "$(dirname "$0")/lib.sh"
 need_flux start kvs

@@ -36,7 +36,7 @@ kill -9 "$bg"
 peers resrc
 submit 0 0 0
 is "$id" 1 "a job is accepted while there is neither scheduler nor launcher"
-is "$(number job submitted)" 1 "... and none of a client that is gone before it is looked at"
+is "$(number job submitted)" 1 "... and none of a client that is gone before it is considered"
 peers sched wrexec
 ok "... and runs when they are there" "$FLUX" wreck wait 1
 expect 1 completed 0

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The job module is reloaded by force again and again while the disk below the statedir is full and
+# The job module is reloaded by force repeatedly while the disk below the statedir is full and
 # clients submit: whatever is acknowledged is there afterwards, and no id is given out twice.
 # What is mounted is seen by this test alone, and gone with it.
 # shellcheck disable=SC2154 # set by run and jobs/lib.sh

@@ -115,10 +115,10 @@ forever=$ids
 ok "some of them run" wait_until 20 sh -c "'$FLUX' jobs -n -s run -o '{name}' | grep -q forever"
 
 # Nodes go away and come back meanwhile.
-ok "a node is drained" "$FLUX" resource drain 3 "being looked at"
+ok "a node is drained" "$FLUX" resource drain 3 "under repair"
 # shellcheck disable=SC2086
 ok "they are canceled" "$FLUX" cancel --quiet $forever
-ok "another node is drained" "$FLUX" resource drain 2 "being looked at"
+ok "another node is drained" "$FLUX" resource drain 2 "under repair"
 wait_until 20 sh -c "[ \$('$FLUX' jobs -n -o '{id}' | wc -l) -lt 500 ]"
 ok "the nodes come back" "$FLUX" resource undrain 2-3
 ok "all jobs end" "$FLUX" queue idle -t $((60 * PATIENCE))s

@@ -149,7 +149,7 @@ looked() {
     [ "$(at 2 stat watch_pending)" = 0 ]
 }
 wait_until 10 looked
-is "$(at 2 stat watch_looked)" "$before" "are not looked at"
+is "$(at 2 stat watch_looked)" "$before" "are not examined"
 at 0 put w.500 1 >/dev/null
 ok "one of theirs" wait_until 10 grep -q again many
 is "$(grep -c again many)" 1 "is heard of by one"

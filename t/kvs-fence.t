@@ -51,7 +51,7 @@ for round in {1..10}; do
     done
     [ "$(cat fence.[0-3] | sort -u | wc -l)" = 1 ] || bad=1
 done
-is "$bad" 0 "a name can be used again and again"
+is "$bad" 0 "a name can be used repeatedly"
 ok "with a version each" [ "$(cat fence.0)" -ge $((before + 10)) ]
 is "$(at 3 dir -R round | wc -l)" 40 "and all keys"
 ok "a fence of one" client 6 fence one 1 alone=1

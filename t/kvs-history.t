@@ -74,7 +74,7 @@ stop_one() {
 # --- nothing happens
 # ----------------------------------------------------------------------------------
 
-# So small a cache that values are fetched again and again.
+# So small a cache that values are fetched repeatedly.
 hashes=(sha1 sha256 blake2b)
 hold 8 --topology=kary:2 --set=modules=log,hb,kvs --set=orphan.timeout=60s --set=live.lost=60s \
     --set=content.cache-limit=200k --set=content.hash="${hashes[RANDOM % 3]}"

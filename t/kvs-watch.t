@@ -110,7 +110,7 @@ for i in {1..20}; do
 done
 settle 3
 wait_until 10 looked 3
-is "$(counter 3 watch_looked)" "$before" "a change beside what links lead to is not looked at"
+is "$(counter 3 watch_looked)" "$before" "a change beside what links lead to is not examined"
 at 0 put way.real.v=2
 ok "a change behind two links" wait_until 10 lines 0 2
 ok "and in the directory behind one" wait "${pids[1]}"
@@ -150,7 +150,7 @@ done
 ok "a thousand keys beside them" env FLUX_URI="$FLUX_URI" "$CLIENT" fill busy 1000
 settle 3
 wait_until 10 looked 3
-is "$(counter 3 watch_looked)" "$before" "an unrelated change is not looked at"
+is "$(counter 3 watch_looked)" "$before" "an unrelated change is not examined"
 at 0 put quiet.k7=now
 ok "a change of one of them" wait_until 10 lines 7 2
 ok "is seen in its directory" wait_until 10 lines 20 2

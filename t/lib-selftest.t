@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The test library's own test: small scripts that use it in right and wrong ways are run, and what
-# they print is looked at.  Were these to pass wrongly, no other system test would mean anything.
+# they print is checked.  Were these to pass wrongly, no other system test would mean anything.
 # shellcheck source=t/lib.sh disable=SC2016
 . "$(dirname "$0")/lib.sh"
 
@@ -162,7 +162,7 @@ FLUX_TEST_BUILDDIR=$TEST_DIR/fake inner <<'END'
 plan 2
 ok "composed" session 3 --topology=chain -- prog a "b c"
 echo "$out"
-exits 125 "wrong use" session 3 prog
+exits 125 "a usage error" session 3 prog
 END
 is "$status" 0 "session runs" || note "$out $err"
 like "$out" "\[start\]\[--size=3\]\[--topology=chain\]\[prog\]\[a\]\[b c\]" "and composes the command"

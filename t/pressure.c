@@ -574,6 +574,6 @@ int main(int argc, char **argv)
             rc = commands[i].run(argc - 2, argv + 2);
     }
     if (rc == 2)
-        fprintf(stderr, "pressure: wrong use: see t/pressure.c\n");
+        fprintf(stderr, "pressure: usage error: see t/pressure.c\n");
     return rc;
 }

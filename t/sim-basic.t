@@ -132,7 +132,7 @@ exits 1 "a file-size limit" bash -c "trap '' XFSZ; ulimit -f 0; exec '$FLUX' sim
 is "$(cat kept.csv)" old "the old file is as it was"
 ok "and nothing lies beside it" sh -c '! ls kept.csv.* 2>/dev/null'
 
-# Wrong use.
+# Usage errors.
 exits 2 "no machine" "$FLUX" sim hand.swf
 exits 2 "two machines" "$FLUX" sim hand.swf --nodes=3 --tree=1,1,1
 exits 2 "an unknown policy" "$FLUX" sim hand.swf --nodes=18 --select=best

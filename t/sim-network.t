@@ -23,7 +23,7 @@ is "$(ends '# comment' '' '4 4 1' '0 1 1')" "0 1" "to oneself there is no way"
 for line in '0' '0 1' '0 1 x' '0 1 0' '0 1 -1' '0 1 nan' '-1 1 1' '0 99999999999 1' '0 1 1 1' '0 18 1'; do
     printf '0 1 1\n%s\n' "$line" >bad
     exits 1 "'$line'" "$FLUX" sim network --tree=2,3,3 --flows=bad
-    like "$err" "bad, line 2: wanted are two nodes below 18" "said"
+    like "$err" "bad, line 2: expected two nodes below 18" "said"
 done
 exits 1 "no such file" "$FLUX" sim network --tree=2,3,3 --flows=none
 exits 2 "no machine" "$FLUX" sim network

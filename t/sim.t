@@ -39,4 +39,4 @@ failed=$(grep '^FAILED' <<<"$out" | head -n 1)
 run "$SIM" $replay
 is "$(grep '^FAILED' <<<"$out")" "$failed" "and the line that it prints replays it"
 
-fails "wrong use is refused" "$SIM" --scenario=no-such
+fails "a usage error is refused" "$SIM" --scenario=no-such

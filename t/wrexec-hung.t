@@ -93,7 +93,7 @@ is $good 6 "they end well when it comes back"
 nothing_hangs
 
 # One that no signal ends.
-ok "a job hangs where no signal is looked at" hangs execve "$HANGFS/execve/sleep" 600
+ok "a job hangs where no signal is noticed" hangs execve "$HANGFS/execve/sleep" 600
 echo "$pid" >"$HANGFS/immortal"
 "$FLUX" cancel "$id"
 run run_with_timeout 60 "$FLUX" wreck wait "$id"

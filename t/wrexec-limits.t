@@ -49,7 +49,7 @@ id=$(WHAT=notes run_with_timeout 30 "$FLUX" submit --wait true)
 is $? 0 "a hook that notes 1000 things"
 log=$("$FLUX" kvs get "job.$id.eventlog")
 is "$(grep -o '"note [0-9]* (' <<<"$log" | wc -l)" 100 "... of which 100 are kept"
-like "$log" "what else there is to note is left out" "... and it says so"
+like "$log" "further messages about this job are suppressed" "... and it says so"
 is "$(launcher)" "$first" "the launcher is the first one still"
 run run_with_timeout 30 env WHAT=pattern "$FLUX" wreckrun -n1 true
 is "$status" 126 "a pattern that would be matched for ever"

@@ -23,29 +23,29 @@
  *        |------------------------------------------------------->|
  *
  * Meanwhile the broker above keeps the ranks below the dead one as pending for heal_timeout
- * seconds, and holds requests to them.  Those that have not connected to it by then, nor to a
- * broker below it that tells, are lost.
+ * seconds, and holds requests to them.  Ranks that by then have connected neither to it nor to a
+ * broker below it that reports them are lost.
  *
  * The tree: the shape says where a rank belongs.  Ranks that have moved are in the tree that this
  * file keeps beside the shape (overlay_tree()).  Each broker changes its own when it takes over a
  * child, when one below it says so, and when the event overlay.moved comes; the root, which
- * publishes that, gives a rank its place in the shape again when the rank is lost or leaves.  A
- * rank numbers its moves, so that what comes late changes nothing.
+ * publishes that, gives a rank its place in the shape again when the rank is lost or leaves.  Each
+ * rank numbers its moves, so a report that arrives late is ignored.
  *
  * Invariants:
- *  1. A broker connects to its ancestors in the shape only, from below to above.  So the tree stays
- *     one, and the next hop to a rank is the same as before everywhere but at its new parent and
+ *  1. An orphan connects only to its ancestors in the shape, the nearest first.  So the tree stays
+ *     a tree, and the next hop to a rank is the same as before everywhere but at its new parent and
  *     below.
- *  2. Nothing is sent upwards between the loss of the parent and the next welcome but hello;
- *     requests are held, what there is to report waits.
- *  3. A subtree is taken over only if its root is not counted as lost here, is of the incarnation
- *     that this broker knows, if it does, and names ranks of its own subtree.
- *  4. A rank is pending at the broker that has lost the connection on the way to it, and there it
- *     is up.
+ *  2. Between the loss of the parent and the next welcome, a broker sends only overlay.hello
+ *     upwards; requests and reports are held.
+ *  3. A subtree is adopted only if this broker does not count the root of the subtree as lost,
+ *     knows no other incarnation of that rank, and the hello names only ranks of the subtree.
+ *  4. A rank is pending only at the broker that has lost the connection on the way to it; that
+ *     broker still counts the rank as up.
  *
- * Failure: without memory, or an ancestor that lives and accepts, a broker ends with its subtree as
- * one that has lost its parent for good; without memory for a new tree, ranks are reached by the
- * shape, or not.
+ * Failure: without memory, or without a living ancestor that accepts it, a broker shuts down its
+ * subtree, like one that has lost its parent for good; without memory for a new tree, messages are
+ * routed by the shape, and some ranks may be unreachable.
  */
 #include "config.h"
 #include <errno.h>

@@ -1,8 +1,8 @@
 /* core_live.c - ranks that join, are slow, or are being drained: what a broker tells its parent.
  *
- * Purpose: the states of the session map between absent, up and lost.  Loss itself, and that ranks
- * are ready, is told at once (core_overlay.c); what this file tells concerns people and policies,
- * and is reduced on its way to rank 0.
+ * Purpose: the states of the session map between absent, up and lost.  Losses and readiness are
+ * reported at once (core_overlay.c); the states of this file serve users and policies, and reports
+ * of them are merged on their way to rank 0.
  *
  *    state       noted by                            until
  *    joining     the parent, at the welcome, or      it is ready, or lost
@@ -18,14 +18,15 @@
  *
  * Invariants:
  *  1. A broker sends its parent at most one report in `beat` seconds, and none when nothing has
- *     changed since the last one: what was noted and taken back meanwhile is not told.  One more
- *     report says that it shuts down to leave: the parent is patient with it from then on.
- *  2. There is a note of a rank if and only if the rank is in one of these states, or the parent
- *     has not been told yet that it is no longer.
+ *     changed since the last one: a state that began and ended in between is not reported.  One
+ *     additional report says that the broker shuts down to leave: from then on the parent tolerates
+ *     a longer silence.
+ *  2. There is a note of a rank if and only if the rank is in one of these states, or the end of
+ *     that state has not been reported to the parent yet.
  *  3. A joining rank is told a beat later than other news, and so is not told at all if it is ready
  *     by then.  In a healthy session this file sends no message.
- *  4. Who is ready or lost for core_overlay.c has no note: the message that tells it ends the note
- *     at each broker on its way.
+ *  4. A rank that core_overlay.c counts as ready or lost has no note: the message that reports this
+ *     removes the note at each broker on its way.
  *
  * Failure: without memory a change is not noted, which is logged.
  */

@@ -4,8 +4,8 @@
  * user.  What a module prepares for its process (`prepare` in libflux/module.h) is inherited, too.
  *
  * Invariants:
- *  1. A file is loaded only if the module host would load it: others may not control it, and it has
- *     the description of a module of this version.
+ *  1. A file is loaded only if the module host would load it: no other user can change it, and it
+ *     describes a module of this version.
  *  2. Whoever preloads drops the files once modules have started.  Otherwise a module that is
  *     reloaded would find the old file in memory.
  *

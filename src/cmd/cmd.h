@@ -35,7 +35,7 @@
  *       if (!(h = cmd_handle(c)))
  *           return CMD_FAIL;                          the error message was printed
  *
- * Exit codes: 0 success, 1 failure, 2 wrong use; anything else is documented by the command.
+ * Exit codes: 0 success, 1 failure, 2 usage error; anything else is documented by the command.
  * Everything that `c` hands out is freed by the driver.
  */
 #ifndef CMD_CMD_H

@@ -297,7 +297,7 @@ static void explain(struct hook *k, int status, char *buf, size_t size)
     while ((nl = strchr(k->text, '\n')))
         *nl = ' ';
     if (k->hung)
-        snprintf(why, sizeof(why), "it was not started within %g s: does a file system not answer?",
+        snprintf(why, sizeof(why), "it was not started within %g s: a file system may not respond",
                  limit(k->job->l));
     else if (k->late)
         snprintf(why, sizeof(why), "it took longer than %g s", limit(k->job->l));

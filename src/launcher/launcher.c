@@ -90,7 +90,7 @@ int launcher_source_start(struct launcher *l, struct source *s, int fd, uint32_t
     return 0;
 }
 
-/* The source is removed, not muted: epoll would report a hang-up again and again. */
+/* The source is removed, not muted: epoll would report a hang-up repeatedly. */
 void launcher_source_pause(struct launcher *l, struct source *s)
 {
     if (s->fd >= 0 && s->armed)
@@ -179,7 +179,7 @@ static void send_remark(struct nodejob *j, enum wire_type type, const char *fmt,
         return;
     n = vsnprintf(text, sizeof(text), fmt, ap);
     if (++j->notes > NOTES_MAX)
-        n = snprintf(text, sizeof(text), "what else there is to note is left out (%s)",
+        n = snprintf(text, sizeof(text), "further messages about this job are suppressed (%s)",
                      nodejob_node_name(j));
     if (n >= (int)sizeof(text))
         n = sizeof(text) - 1;

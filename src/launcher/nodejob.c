@@ -280,7 +280,7 @@ static void come_back(struct nodejob *j, const struct request *r)
 {
     if (r->w.pid > 0 && !r->w.reaped)
         kill(r->w.pid, SIGKILL);
-    fprintf(stderr, "flux-launcher: job %" PRIu64 ": what hung as task %u was started is gone\n",
+    fprintf(stderr, "flux-launcher: job %" PRIu64 ": the hung start of task %u has returned\n",
             j->id, r->task->rank);
 }
 
@@ -344,16 +344,16 @@ static void give_up(struct nodejob *j)
             launcher_send_note(
                 j,
                 "process %d, which was to become task %u on %s, hangs in the kernel and is left "
-                "behind: does a file system not answer?",
+                "behind: a file system may not be responding",
                 (int)pid, t->rank, nodejob_node_name(j));
         } else {
             fprintf(stderr,
                     "flux-launcher: job %" PRIu64
-                    ": what is to be done before task %u starts hangs and is left behind\n",
+                    ": the preparation of task %u hangs and is left behind\n",
                     j->id, t->rank);
             launcher_send_note(j,
-                               "what is to be done before task %u starts on %s hangs and is left "
-                               "behind: a plugin, or a file system that does not answer",
+                               "the preparation of task %u on %s hangs and is left behind: "
+                               "check the plugins, and the file systems of the node",
                                t->rank, nodejob_node_name(j));
         }
         spawned(j, 0, NULL);
@@ -362,7 +362,7 @@ static void give_up(struct nodejob *j)
     fprintf(stderr, "flux-launcher: job %" PRIu64 ": its %s hangs and is left behind\n", j->id,
             j->state == JOB_ENDING ? "end" : "start");
     launcher_send_note(
-        j, "the %s of the job hangs on %s and is left behind: does a file system not answer?",
+        j, "the %s of the job hangs on %s and is left behind: a file system may not be responding",
         j->state == JOB_ENDING ? "end" : "start", nodejob_node_name(j));
     if (j->state == JOB_ENDING)
         j->given_up = true;

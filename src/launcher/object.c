@@ -21,7 +21,7 @@ void *object_open(const char *name, errmsg_t *err)
     self[n > 0 ? n : 0] = '\0';
     if ((slash = strrchr(self, '/')))
         slash[1] = '\0';
-    errmsg_set(err, "%s is not in %s: is the installation whole?", name, self);
+    errmsg_set(err, "%s does not exist in %s: the installation is incomplete", name, self);
     for (int i = 0; !dl && i < 2; i++) {
         snprintf(path, sizeof(path), "%s%s%s", self, places[i], name);
         if (access(path, F_OK) == 0 && file_is_trusted(path, err) &&

@@ -785,6 +785,6 @@ int main(int argc, char **argv)
         return run(strtod(argv[1], NULL), strtoull(argv[2], NULL, 10),
                    (unsigned)strtoul(argv[3], NULL, 10), topics, read_topics(argv[4], topics),
                    argv[5]);
-    fprintf(stderr, "attack: wrong use: see t/attack/attack.c\n");
+    fprintf(stderr, "attack: usage error: see t/attack/attack.c\n");
     return 2;
 }

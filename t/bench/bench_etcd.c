@@ -3,7 +3,7 @@
  *
  * As much of HTTP/2 (RFC 9113) as one unary call at a time takes: preface, SETTINGS, and for each
  * call HEADERS and DATA on a stream of its own; header fields go literally (RFC 7541, 6.2.2), and
- * those of the answer are not looked at: an answer with a message in it is a success, one with
+ * those of the answer are ignored: an answer with a message in it is a success, one with
  * trailers alone an error.  Flow control: the window for what comes is opened widely once; a
  * call's bytes stay far below the window that the server gives and renews.
  */

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # The faults.  fault_KIND draws what it needs (the same numbers for the same seed, however the session fares),
 # says in a line what it does, does it, and undoes it where that is possible.  It fails when the session
-# did something at once that it must not; what must be true afterwards is looked at by the caller.
+# did something at once that it must not; what must be true afterwards is checked by the caller.
 #
 #     draw N          a number below N in $drawn, from the stream of this fault
 #     draw_rank       one of the ranks that are up in $drawn

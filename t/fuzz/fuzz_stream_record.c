@@ -1,7 +1,7 @@
 /* fuzz_stream_record.c - any bytes as a record of a stream.
  *
  * The first byte chooses one of a few pairs of formats, the writer's and the reader's; what follows
- * is a record of the writer's, of which the id is not looked at.  What is read needs no more memory
+ * is a record of the writer's, of which the id is ignored.  What is read needs no more memory
  * than it is allowed, and with the reader's format can be written, read and written as the same
  * bytes.
  */

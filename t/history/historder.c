@@ -166,7 +166,7 @@ static void contradictions(struct check *c)
     }
 }
 
-/* Take away what nothing is before, again and again: what is left has circles in it. */
+/* Repeatedly take away what nothing is before: what is left has circles in it. */
 static void circles(struct check *c)
 {
     uint32_t *before = calloc(c->nnodes + 1, sizeof(*before));

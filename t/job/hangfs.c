@@ -8,7 +8,7 @@
  *    HANGFS/CALL.pid      is written by who hangs: its process id
  *    HANGFS/CALL.open     when it is there nothing hangs any more
  *    HANGFS/immortal      holds a process id: kill(2) does not end that process, as it does not end
- *                         one that waits in the kernel where no signal is looked at
+ *                         one that waits in the kernel where no signal is noticed
  *
  * It may be called in a child that shares its parent's memory: it makes system calls only.
  */

@@ -60,7 +60,7 @@ static uint32_t *heights(sim_t *s)
     uint32_t n = s->cfg.size;
     uint32_t *h = sim_alloc(s, n * sizeof(*h));
 
-    /* From the deepest ranks upwards: a rank's height is final once all below it were looked at. */
+    /* From the deepest ranks upwards: a rank's height is final once all below it were examined. */
     for (uint32_t level = topology_max_depth(s->topo); level > 0; level--) {
         for (uint32_t r = 1; r < n; r++) {
             uint32_t p = topology_parent(s->topo, r);

@@ -1,7 +1,7 @@
 /* node.c - one broker of a simulated session, with its modules and clients.
  *
  * A client or module is a flux handle whose messages pass through the clock on their way to the
- * core and back, first in first out, each with a small delay.  Here everything is looked at that a
+ * core and back, first in first out, each with a small delay.  Here everything is checked that a
  * client can see, whatever the scenario does:
  *
  *  1. A request that wants an answer gets exactly one last response: a second one, or one that

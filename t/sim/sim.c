@@ -226,7 +226,7 @@ static bool all_run(sim_t *s, void *arg)
 {
     uint32_t *next = arg;
 
-    /* Looked at again and again: begin where it was not so the last time. */
+    /* Checked repeatedly: begin where it was not so the last time. */
     while (*next < s->cfg.size && s->nodes[*next].run_at >= 0)
         ++*next;
     return *next == s->cfg.size;

@@ -14,7 +14,7 @@
  *    patience          -                             lost
  *
  * Invariants:
- *  1. A limit that has passed is looked at twice, DOUBT of a probe apart, so that what has come in
+ *  1. A limit that has passed is checked twice, DOUBT of a probe apart, so that what has come in
  *     meanwhile is read before the verdict.  A round that is late is a second look only after
  *     LATE_LOOKS of them in a row: the process is busy then, and reads between them.
  *  2. Who judges looks at its own clock first.  A round that is late by more than half of `lost`

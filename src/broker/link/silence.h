@@ -33,7 +33,7 @@ int silence_limits_parse(struct silence_limits *lim, const char *probe, const ch
 struct silence_line {
     double heard; /* reactor time */
     bool slow;
-    unsigned doubt; /* looks in a row that found a limit passed: it is to be looked at once more */
+    unsigned doubt; /* looks in a row that found a limit passed: to be checked once more */
 };
 
 enum silence_verdict {

@@ -29,7 +29,7 @@
 static const struct cmd_opt opts[] = {
     {'l', "label-io", NULL, "prefix each line with its task number"},
     {'q', "quiet", NULL,
-     "do not print where the output is if it is not here, nor why the\n"
+     "suppress the messages that say where the output is and why the\n"
      "job ended"},
     CMD_OPT_END,
 };

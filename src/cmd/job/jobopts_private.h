@@ -20,7 +20,7 @@ struct jobopts {
     char *ranks, *hosts; /* as given */
     /* tasks */
     strvec_t *argv, *env;
-    struct jobspec_program *programs; /* several, of `words`; then argv is not looked at */
+    struct jobspec_program *programs; /* several, of `words`; then argv is ignored */
     strvec_t **words;
     size_t nprograms;
     char *chdir, *in, *out, *err;

@@ -166,7 +166,7 @@ static int complete(struct cmd *c, struct args *a)
     if (!a->stride)
         cfg->stride = cfg->gets;
     if (cfg->producers > cfg->nprocs || cfg->consumers > cfg->nprocs)
-        return cmd_usage_error(c, "%u producers and %u consumers cannot be among %u processes",
+        return cmd_usage_error(c, "%u producers or %u consumers are more than %u processes",
                                cfg->producers, cfg->consumers, cfg->nprocs);
     if (kap_keys(cfg) == 0) /* an empty fence: there is nothing to get */
         cfg->gets = 0;

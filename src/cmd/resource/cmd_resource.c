@@ -471,7 +471,7 @@ static int cmd_confirm_dead(struct cmd *c, int argc, char **argv)
 {
     static const struct cmd_usage usage = {
         "[OPTION...] NODES",
-        "Confirm that nothing runs any more of what ran on nodes when they were lost, so that "
+        "Confirm that no process is left over on nodes that were lost, so that "
         "they\n"
         "are available again. NODES is a set of ranks, or a list of hosts.",
         undrain_opts,
@@ -564,7 +564,7 @@ static const struct cmd_sub subs[] = {
     {"drain", cmd_drain, "[OPTION...] [NODES [REASON...]]", "exclude nodes from scheduling"},
     {"undrain", cmd_undrain, "[OPTION...] NODES", "make drained nodes available again"},
     {"confirm-dead", cmd_confirm_dead, "[OPTION...] NODES",
-     "confirm that lost nodes run nothing any more"},
+     "confirm that no process is left on lost nodes"},
     {"info", cmd_info, "[OPTION...]", "print the total resources"},
     CMD_SUB_END,
 };

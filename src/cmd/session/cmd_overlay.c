@@ -160,7 +160,7 @@ static const struct cmd_opt restart_opts[] = {
 static const struct cmd_usage restart_usage = {
     "[OPTION...] RANKS",
     "Restart the brokers of these ranks, one after the other: each leaves the session as after\n"
-    "SIGTERM, is started again by who has started it, and is up before the next one leaves.",
+    "SIGTERM, is restarted by the process that started it, and is up before the next one leaves.",
     restart_opts,
     NULL,
     0,

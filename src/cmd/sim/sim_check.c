@@ -45,7 +45,7 @@ static const struct cmd_usage usage = {
     "at\n"
     "a time, and no link group (the uplinks of a leaf, or of a pod) either.",
     opts,
-    "Exit codes: 0 there is nothing wrong, 1 there is, or a file cannot be read, 2 wrong use.\n",
+    "Exit codes: 0 valid schedule, 1 invalid, or a file cannot be read, 2 usage error.\n",
     0,
 };
 
@@ -153,7 +153,7 @@ static int by_first(const void *a, const void *b)
     return x->first < y->first ? -1 : x->first > y->first;
 }
 
-/* false: its nodes cannot be looked at any further. */
+/* false: its nodes cannot be checked any further. */
 static bool check_nodes(struct check *k, const struct sim_schedule_row *r)
 {
     struct sim_schedule_range *g = k->s.ranges + r->at;

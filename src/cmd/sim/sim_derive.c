@@ -41,7 +41,7 @@ static const struct cmd_usage usage = {
     "a\n"
     "day. Prints a log in SWF whose processors are nodes.",
     opts,
-    "Exit codes: 0 success, 1 a file cannot be read or written, 2 wrong use.\n",
+    "Exit codes: 0 success, 1 a file cannot be read or written, 2 usage error.\n",
     0,
 };
 

@@ -98,7 +98,7 @@ static int read_messages(struct cmd *c, struct flows *f, const char *path)
     if (rc == 0 && ferror(in))
         rc = cmd_error(c, "cannot read %s: %s", path, strerror(saved));
     else if (rc < 0 && saved == EINVAL)
-        rc = cmd_error(c, "%s, line %zu: wanted are two nodes below %u and a size of 1e-6 to 1e12",
+        rc = cmd_error(c, "%s, line %zu: expected two nodes below %u and a size from 1e-6 to 1e12",
                        path, number, f->nodes);
     else if (rc < 0)
         rc = cmd_error(c, "out of memory for the messages of %s", path);

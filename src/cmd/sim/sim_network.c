@@ -44,7 +44,7 @@ static const struct cmd_opt opts[] = {
     {OPT_JOBS, "jobs", "N", "jobs of these sizes in a workload (60)"},
     {OPT_SIZES, "sizes", "A-B", "nodes of a job (1/20 to 2/5 of the machine)"},
     {OPT_WORKLOADS, "workloads", "N", "how many workloads (15)"},
-    {OPT_SEED, "seed", "S", "of all that is drawn (1)"},
+    {OPT_SEED, "seed", "S", "seed of the random numbers (1)"},
     {OPT_FLOWS, "flows", "FILE",
      "instead of workloads, read messages from FILE (\"from to\nsize\" in each line) and print "
      "when "
@@ -60,7 +60,7 @@ static const struct cmd_usage usage = {
     "take under first-fit. Links carry one unit of data per unit of time, and are shared fairly;\n"
     "routes are static (D-mod-k).",
     opts,
-    "Exit codes: 0 success, 1 a file cannot be read, 2 wrong use.\n",
+    "Exit codes: 0 success, 1 a file cannot be read, 2 usage error.\n",
     0,
 };
 

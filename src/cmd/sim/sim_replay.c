@@ -71,7 +71,7 @@ static const struct cmd_usage usage = {
     "is needed. `derive` makes a workload for another machine out of a log, `check` looks for\n"
     "mistakes in a schedule, `network` simulates what sharing links costs.",
     opts,
-    "Exit codes: 0 success, 1 a file cannot be read or written, 2 wrong use.\n",
+    "Exit codes: 0 success, 1 a file cannot be read or written, 2 usage error.\n",
     0,
 };
 

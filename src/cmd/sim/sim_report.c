@@ -434,7 +434,7 @@ static int put_page(const sim_report_t *r, FILE *f)
             "processors, %zu larger than the machine.</p>\n",
             machine, trace_count(r->o.trace), d->runtime, d->processors, d->larger);
     put_metrics(r, f);
-    put_figure(r, f, "waits", "Of the policies that were asked for.");
+    put_figure(r, f, "waits", "Waiting times under each of the selected policies.");
     fputs("<h2>The workload</h2>\n", f);
     put_figure(r, f, "asked",
                "Nodes of the jobs that were submitted in an hour; of a long log the mean of "
@@ -449,7 +449,7 @@ static int put_page(const sim_report_t *r, FILE *f)
     }
     if (r->ngantt > 0)
         fputs("<h2>Who was where</h2>\n", f);
-    put_figure(r, f, "gantt-", "A part of the replay about its middle; all of it if it is short.");
+    put_figure(r, f, "gantt-", "An excerpt from the middle of the replay, or all of a short one.");
     fputs(
         "<p>Made by flux sim; --figures writes the values of each figure. If the log is one of the "
         "Parallel Workloads Archive, thanks are due to those who contributed it.</p>\n"

@@ -169,7 +169,7 @@ static const struct cmd_opt stat_opts[] = {
 };
 static const struct cmd_usage stat_usage = {
     "[OPTION...] NAME",
-    "Print the line of 'flux stream ls' for a stream again and again, until interrupted.",
+    "Print the line of 'flux stream ls' for a stream repeatedly, until interrupted.",
     stat_opts,
     NULL,
     0,
@@ -250,7 +250,7 @@ static const struct cmd_opt cat_opts[] = {
     {'S', "switch", "SWITCH", "read only while 'flux stream switch' has turned this on"},
     {'r', "raw", NULL, "print the bytes of the variables, and nothing else"},
     {'j', "json", NULL, "print one JSON object for each variable"},
-    {'f', "file", NULL, "NAME is a file of 'flux stream record'; no session is needed"},
+    {'f', "file", NULL, "NAME is a file that 'flux stream record' wrote; no session is needed"},
     CMD_OPT_END,
 };
 static const struct cmd_usage cat_usage = {
@@ -504,7 +504,7 @@ static int cmd_cat(struct cmd *c, int argc, char **argv)
 /* --- format, rm --- */
 
 static const struct cmd_usage format_usage = {
-    "NAME", "Print what the writers of a stream say its variables are.", NULL, NULL, 0,
+    "NAME", "Print the types and formats of the variables of a stream.", NULL, NULL, 0,
 };
 
 static int cmd_format(struct cmd *c, int argc, char **argv)
@@ -713,12 +713,12 @@ static int cmd_switch(struct cmd *c, int argc, char **argv)
 /* --- pause, resume, throttle --- */
 
 static const struct cmd_usage pause_usage = {
-    "NAME", "Let the writers of a stream wait where they end their next step, until it is resumed.",
+    "NAME", "Pause a stream: its writers wait at the end of their next step until it is resumed.",
     NULL,   NULL,
     0,
 };
 static const struct cmd_usage resume_usage = {
-    "NAME", "Let the writers of a stream that was paused go on.", NULL, NULL, 0,
+    "NAME", "Resume a paused stream: its writers continue.", NULL, NULL, 0,
 };
 
 static int pause_or_resume(struct cmd *c, const struct cmd_usage *usage, bool paused, int argc,
@@ -747,10 +747,8 @@ static int cmd_resume(struct cmd *c, int argc, char **argv)
 }
 
 static const struct cmd_usage throttle_usage = {
-    "NAME RATE",
-    "Let each writer of a stream end at most RATE steps a second; none: as many as it can.",
-    NULL,
-    NULL,
+    "NAME RATE", "Limit each writer of a stream to RATE steps per second; none removes the limit.",
+    NULL,        NULL,
     0,
 };
 
@@ -777,7 +775,7 @@ static const struct cmd_sub subs[] = {
     {"record", transfer_record, "[OPTION...] NAME FILE", "write the steps of a stream to a file"},
     {"replay", transfer_replay, "[OPTION...] FILE", "write a stream with the steps of a file"},
     {"tee", transfer_tee, "[OPTION...] NAME NEW", "write another stream with the same steps"},
-    {"stat", cmd_stat, "[OPTION...] NAME", "print the counters of a stream again and again"},
+    {"stat", cmd_stat, "[OPTION...] NAME", "print the counters of a stream repeatedly"},
     {"format", cmd_format, "NAME", "print what the variables of a stream are"},
     {"transform", filter_transform, "[OPTION...] IN [IN...] --out=NAME",
      "make a stream from what transforms make of the steps of others"},

@@ -160,7 +160,7 @@ static int outs_wait(struct transfer *t, uint32_t readers)
         if (errno != ETIMEDOUT)
             return cmd_error(t->c, "%s", err.text);
         if (clock_now() > until)
-            return cmd_error(t->c, "%u readers have not come within %g s", readers, t->timeout);
+            return cmd_error(t->c, "fewer than %u readers joined within %g s", readers, t->timeout);
     }
     return CMD_OK;
 }

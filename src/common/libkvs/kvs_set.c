@@ -260,7 +260,7 @@ static void value_unref(kvs_set_t *s, uint32_t i)
     s->bytes -= OVERHEAD + v->len;
     free(v->data);
     v->data = NULL;
-    v->len = 0; /* a free place counts as an empty value where all are looked at */
+    v->len = 0; /* a free place counts as an empty value where all are examined */
     v->next = s->free;
     s->free = i;
     s->live--;

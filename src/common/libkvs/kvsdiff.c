@@ -66,7 +66,7 @@ struct kvsdiff {
     bool has_old, has_now;
     unsigned noted; /* in `miss` at the beginning */
     hmap_t *seen;   /* pairs of digests that were visited since something is missing */
-    unsigned steps; /* nodes and entries that were looked at */
+    unsigned steps; /* nodes and entries that were examined */
     struct pair *stack;
     unsigned n, cap;
     unsigned names; /* in `path` */

@@ -17,7 +17,7 @@ struct kvsdir;
 struct kvsent {
     struct treeobj_entry e; /* TREEOBJ_VALUE may have any length: flush decides how it is kept */
     union {
-        struct kvsdir *dir;          /* TREEOBJ_DIR under change: e.digest is not looked at */
+        struct kvsdir *dir;          /* TREEOBJ_DIR under change: e.digest is ignored */
         const struct kvspiece *tail; /* of a value: what was appended to what `e` says */
     };
 };

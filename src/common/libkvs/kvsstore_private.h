@@ -66,7 +66,7 @@ struct kvsstore {
     bool loading;
     struct {
         enum { LOAD_BEGIN, LOAD_COUNT, LOAD_REACH } state;
-        struct content_obj *at; /* the next on the zero list to be looked at */
+        struct content_obj *at; /* the next on the zero list to examine */
         bool missing;           /* an object that is referred to */
         struct kvsstore_reach *reach;
     } load; /* kvsstore_load_root() */

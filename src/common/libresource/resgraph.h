@@ -91,7 +91,7 @@ void resgraph_destroy(resgraph_t *g); /* NULL-safe, keeps errno */
 /* --- building --- */
 
 /* One description for as many nodes as there are ranks.  hosts: a hostlist of as many names, or of
- * one for all; the other fields as in struct resgraph_node (rank, host and kind are not looked at;
+ * one for all; the other fields as in struct resgraph_node (rank, host and kind are ignored;
  * gpus, sockets and properties may be NULL).  0, or -1 with EEXIST (a rank is there already),
  * EINVAL (what and why in the error message), ENOMEM; then nothing changed. */
 int resgraph_add(resgraph_t *g, const idset_t *ranks, const char *hosts,

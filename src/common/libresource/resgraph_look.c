@@ -145,7 +145,7 @@ struct hosts_asked {
 };
 
 /* Every name is there but for the last, so there are more of them than nodes only when some are
- * named again and again. */
+ * named repeatedly. */
 static int take_host(const char *name, void *arg)
 {
     struct hosts_asked *a = arg;

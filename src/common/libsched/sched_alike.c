@@ -378,7 +378,7 @@ bool sched_alike_pass(sched_t *s, const struct sched_ops *ops)
         sched_say(s, "node policy %s could not select nodes: lowest ranks are taken",
                   s->node->name);
         sched_alike_drop(s);
-        sched_touch(s); /* sched_pass.c starts what has not been looked at */
+        sched_touch(s); /* sched_pass.c starts what has not been considered */
     } else if (rc < 0)
         sched_alike_drop(s);
     head = rc == 0 ? sched_whole_head(s->whole) : NULL;

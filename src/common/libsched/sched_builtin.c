@@ -69,7 +69,7 @@ static void *easy_create(const char *arg, char *err, size_t size)
     }
     if (arg && get_number(arg, "depth=", UINT32_MAX, depth) < 0) {
         snprintf(err, size,
-                 "its argument is depth=N, the number of jobs that are looked at, not '%s'", arg);
+                 "its argument must be depth=N, the number of jobs to consider, not '%s'", arg);
         free(depth);
         return NULL;
     }

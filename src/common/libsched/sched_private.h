@@ -170,7 +170,7 @@ struct shape {
     uint64_t count;            /* nodes (slots) that a job could use */
     /* Backfill of this pass: */
     double limit;                 /* longer jobs do not fit */
-    struct sched_tree_key looked; /* jobs up to here were looked at */
+    struct sched_tree_key looked; /* jobs up to here were considered */
 };
 
 struct job {
@@ -542,7 +542,7 @@ void sched_pass_deny(sched_t *s, struct job *j, const struct sched_ops *ops);
 
 /* replan: reservations are made anew in each pass. */
 bool sched_builtin_replans(const struct sched_policy *p);
-/* easy:depth=N; 0: all jobs are looked at. */
+/* easy:depth=N; 0: all jobs are considered. */
 uint32_t sched_builtin_depth(const struct sched_policy *p, const void *state);
 /* conservative or replan? */
 bool sched_builtin_reserves_all(const struct sched_policy *p);

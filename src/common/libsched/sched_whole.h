@@ -55,7 +55,7 @@ struct sched_whole_options {
                            without it any number of reservations */
     const char *select; /* "count", "first-fit", "best-fit", "spread", "compact", "buddy",
                            "interference-free", "interference-free:wait=DURATION" (1h, 90s, ...) */
-    uint32_t depth;  /* easy: only this many jobs from the blocked head on are looked at; 0: all */
+    uint32_t depth;  /* easy: only this many jobs from the blocked head on are considered; 0: all */
     uint32_t nnodes; /* of the machine, when there is no tree: then all hang on one leaf */
     const fattree_t *tree; /* or NULL; has to live as long as the engine */
 };

@@ -304,7 +304,7 @@ static void put_reason(struct text *t, sched_t *s, struct job *j, double when, d
         put_time(t, j->whole->start, now, shift);
         put(t, " on");
     } else {
-        put(t, "is about to be looked at");
+        put(t, "is about to be considered");
         return;
     }
     if (when < 0. && sched_job_bounded(s, j) && j->estimated != 0 && j->estimated == s->estimated) {
@@ -375,7 +375,7 @@ void sched_why_log_missing(sched_t *s, struct shape *sh)
     sh->missed = true;
 }
 
-/* What keeps it from being looked at at all. */
+/* What keeps it from being considered at all. */
 static bool put_obstacle(struct text *t, sched_t *s, const struct job *j, double now, double shift)
 {
     const struct shape *sh = j->shape;

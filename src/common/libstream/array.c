@@ -10,9 +10,9 @@
  *  2. In a sealed array no two pieces share an element, and each is inside the extents.
  *  3. `sorted` is sorted by offset along the axis; no piece is longer along it than `longest`.
  *
- * Failure: an array that could not be sealed is only good to be destroyed.  Pieces
- * of which each is side by side with more than SWEEP_MAX others on average, along every axis, are
- * refused: a sweep would take seconds, which a hostile description could ask for.
+ * Failure: an array that could not be sealed can only be destroyed.  Pieces of which each is side
+ * by side with more than SWEEP_MAX others on average, along every axis, are refused: a sweep would
+ * take seconds, which a hostile description could ask for.
  */
 #include "config.h"
 #include <errno.h>

@@ -1,13 +1,13 @@
 /* block.c - the layout of a step.
  *
  * doc/stream-format.rst describes it byte by byte, in the section "Steps".  Values, and the bytes
- * that describe them, are not looked at here.
+ * that describe them, are not checked here.
  *
  * Invariants:
  *  1. Values follow each other without overlaps, and the last one ends within the step.
  *  2. Names are unique, and have 1 to BLOCK_NAME_MAX bytes of printable ASCII without blanks.
  *
- * Failure: a step that is anything else is EPROTO.  The table is copied before it is looked at,
+ * Failure: a step that is anything else is EPROTO.  The table is copied before it is checked,
  * since a writer could change it meanwhile.
  */
 #include "config.h"

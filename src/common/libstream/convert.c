@@ -1,12 +1,12 @@
 /* convert.c - works out how records of one format become records of another.
  *
- * For each pair of records of both formats that meet there is a convert_record: lists of what is to
- * be done, with offsets, loops and further pairs filled in, so that convert_run.c takes no
- * decisions that depend on formats only.  A pair with only one side says how records are skipped,
- * or made from nothing.
+ * For each pair of a record of the writer's format and the record of the reader's format that it
+ * becomes, a convert_record lists the operations, with offsets, loops and nested pairs resolved, so
+ * that convert_run.c makes no decision that depends on the formats alone.  A pair with only one
+ * side says how records are skipped, or made from nothing.
  *
  * Invariants:
- *  1. There is one convert_record for a pair, so formats that point to themselves end.
+ *  1. A pair has one convert_record, so the construction ends for formats that point to themselves.
  *  2. Every field of the reader is in exactly one of the lists, and every field of the writer that
  *     has blocks in the body is a part, in its place in the order.
  *  3. What a reader's field gets is a value of its type.

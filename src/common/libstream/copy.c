@@ -1,11 +1,11 @@
 /* copy.c - moves the elements of parts.
  *
- * A move is a nest of loops with two steps each.  If the innermost one has elements that lie
- * together on both sides, it is a memcpy(), else a loop for the size of an element, which is
- * chosen once; the loop around it is a plain loop, and all others are the digits of a
- * counter.  Where results are closer together in another loop than in the innermost one (rows
- * become columns), this loop is the one around it, and both are cut into tiles, of which the cache
- * keeps the lines until they are complete.
+ * A move is a nest of loops, each with one stride for the source and one for the result.  If the
+ * elements of the innermost loop are contiguous on both sides, it is one memcpy(), otherwise a loop
+ * for the size of the elements, chosen once per move.  The loop around it is a plain loop, and all
+ * outer loops are the digits of a counter.  If another loop has a smaller stride in the result than
+ * the innermost one (rows become columns), that loop becomes the one around it, and both are
+ * divided into tiles whose lines stay in the cache until they are complete.
  *
  * Invariants:
  *  1. A move touches part->elems elements of each side, at the places that the part says.

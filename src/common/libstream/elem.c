@@ -8,8 +8,8 @@
  *     a value of `to`.
  *  2. A converter reads n elements of `from`, writes n of `to`, and nothing else.
  *
- * Failure: bytes that are not a value of their type are possible for truth values only; their loops
- * look at all bytes, copy them, and then say so.
+ * Failure: only truth values have bytes that are not a value of the type; their loops check and
+ * copy all bytes, and then report an error.
  */
 #include "config.h"
 #include <byteswap.h>

@@ -1,14 +1,15 @@
 /* far_addr.c - sockets between hosts.
  *
- * Of the addresses of a host only those that are up and not link-local are told, first those of
- * IPv4; a reader tries them in this order, with an equal share of the time for each.  Whether
- * somebody else answers at an address that several hosts have is found out later: only the writer
- * knows the secret (far_key.h).
+ * A writer publishes the addresses of its host that are up and not link-local, those of IPv4 first;
+ * a reader tries them in this order, with an equal share of the timeout for each.  If several hosts
+ * have the same address and the wrong one answers, the handshake fails: only the writer knows the
+ * secret (far_key.h).
  *
- * A host that is gone says nothing.  The kernel asks an idle one (SO_KEEPALIVE).  While data are on
- * their way it would try for a quarter of an hour; TCP_USER_TIMEOUT shortens that, but would also
- * end the connection of a reader that is stopped and takes nothing, though its host answers.  So
- * only readers, which send little, use it, and writers look themselves: far_addr_silent().
+ * A host that has crashed sends nothing.  On an idle connection the kernel probes the peer
+ * (SO_KEEPALIVE).  While data are unacknowledged it would retransmit for a quarter of an hour;
+ * TCP_USER_TIMEOUT shortens that, but would also end the connection of a reader that is stopped and
+ * takes nothing, though its host answers.  So only readers, which send little, set it; writers
+ * detect silence with far_addr_silent().
  *
  * Failure: errno and a sentence.
  */

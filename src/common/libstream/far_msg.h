@@ -38,7 +38,7 @@ int far_greeting_check(const unsigned char greeting[FAR_GREETING_LEN]);
 /* The reader's, with the proof that it knows `secret`. */
 void far_hello_make(unsigned char hello[FAR_HELLO_LEN], const struct far_hello *h,
                     const unsigned char *secret, const unsigned char greeting[FAR_GREETING_LEN]);
-/* 0, or -1 with EPROTO.  The proof is still to be looked at. */
+/* 0, or -1 with EPROTO.  The proof is still to be checked. */
 int far_hello_read(const unsigned char hello[FAR_HELLO_LEN], struct far_hello *h);
 bool far_hello_proves(const unsigned char hello[FAR_HELLO_LEN], const unsigned char *secret,
                       const unsigned char greeting[FAR_GREETING_LEN]);

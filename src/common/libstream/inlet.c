@@ -2,9 +2,9 @@
  *
  * A writer on another host is the business of inlet_far.c.  On one host, joining is one exchange
  * over a socket (knock.h), in which the writer passes two descriptors: the memory that holds steps,
- * which is mapped for reading, and the page of this reader's lane.  Then the socket carries bells
- * only, single bytes for a reader that sleeps, and in a group such that tell the writer of a
- * release; and its end, which tells without delay that the writer is gone.
+ * which is mapped for reading, and the page of this reader's lane.  After that, the socket carries
+ * only single bytes: wake-ups for a reader that sleeps and, in a group, reports to the writer that
+ * a step was released.  End of file reports at once that the writer is gone.
  *
  * Invariants:
  *  1. Both descriptors are sealed against shrinking, so an access within their size cannot fail,

@@ -1,9 +1,9 @@
 /* inlet_far.c - the reader's end of a stream whose writer is on another host.
  *
  * The messages are those of doc/stream-format.rst; inlet_far_io.c reads and sends them.  Each step
- * has a place in memory of this process, as large as the step, of which only what has come is ever
- * touched: so a variable is where it would be in the writer's memory.  Places are used again, which
- * spares the kernel to clear their pages.
+ * has a place in memory of this process, as large as the step, of which only the bytes that have
+ * arrived are ever touched: so a variable has the same offset as in the writer's memory.  Places
+ * are reused, so the kernel does not have to clear their pages again.
  *
  * Where the policy of the queue takes no step back once it was offered, the writer announces steps
  * as they come, and they wait here.  Else (`asks`) this end asks for each one when it needs it, so
@@ -12,8 +12,9 @@
  * Invariants:
  *  1. steps[number % LANE_SLOTS] is the step of this number, announced and not released.  Those in
  *     `queue` were not taken.
- *  2. At most one question for values is open (`pending`), and its answer is written only within
- *     the memory that was given with it; inlet_far_forget() lets it go nowhere.
+ *  2. At most one request for values is outstanding (`pending`), and its response is written only
+ *     to the memory that the caller gave with it; after inlet_far_forget() the response is
+ *     discarded.
  *
  * Failure: a connection that ends before the writer has greeted, or is reset before it has
  * answered, was not heard among too many others: it is made again until the time for opening is

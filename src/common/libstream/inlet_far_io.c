@@ -1,14 +1,14 @@
-/* inlet_far_io.c - what a reader and a writer on another host say to each other, at the reader.
+/* inlet_far_io.c - the reader's input and output, when the writer is on another host.
  *
  * What comes is read into a buffer; what is large, from there on, straight to where it belongs: the
  * first bytes of a step into its place, values to whoever has asked for them.  A message may come
- * in any number of pieces: `msg` is the one that is begun, `to` and `left` say what is missing of
- * it.
+ * in any number of pieces: `msg` is the incomplete message, `to` and `left` say where its missing
+ * bytes go and how many they are.
  *
  * Invariants:
  *  1. Nothing is written but the place of the step that arrives, the memory of the question that is
  *     open, and the buffer.
- *  2. Of the buffer, the bytes at..len were not looked at; it is filled again when they were.
+ *  2. Of the buffer, the bytes at..len were not handled; it is filled again when they were.
  *
  * Failure: a message that a writer does not send, and the end of the connection, are kept in
  * `errnum`; from then on nothing is read or sent.

@@ -51,7 +51,7 @@ struct inlet_far {
     uint64_t first_len;
 
     unsigned char buf[INLET_FAR_BUFFER];
-    size_t at, len;                  /* what of it was not looked at */
+    size_t at, len;                  /* what of it was not handled */
     struct far_msg msg;              /* the message whose payload comes */
     unsigned char *to;               /* where to; NULL: nowhere */
     uint64_t left;                   /* bytes of it */

@@ -21,10 +21,11 @@
  * dropped numbers are used again without asking the reader: one that finds a larger number in its
  * slot was overtaken, and goes on behind the last number that this slot had before.
  *
- * Who finds nothing to do sets its `sleeps`, looks once more, and sleeps; who has done something
- * then looks at the other's `sleeps`.  A full barrier between the two steps of each side makes sure
- * that one of them sees the other's.  Writers sleep on the futex `released`; readers sleep on the
- * descriptor of their connection, where they learn of the writer's death as well.
+ * A side that finds nothing to do sets its `sleeps`, checks the lane once more, and sleeps; a side
+ * that has changed the lane then checks the `sleeps` of the other.  A full barrier between the two
+ * steps of each side makes sure that one of them sees the other's.  Writers sleep on the futex
+ * `released`; readers sleep on the descriptor of their connection, where they learn of the writer's
+ * death as well.
  *
  * Invariants:
  *  1. tail <= mark <= next, next - tail <= LANE_SLOTS: what is between tail and next is on its way.

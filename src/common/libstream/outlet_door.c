@@ -422,7 +422,7 @@ static bool all_done(const outlet_t *o)
     return done || clock_now() > o->progress + o->far.linger;
 }
 
-/* What `wait` milliseconds (-1: any) become when the other clocks are looked at. */
+/* What `wait` milliseconds (-1: any) become when the other clocks are considered. */
 static int wait_ms(const outlet_t *o, int wait, bool paused, bool more, bool closing)
 {
     int most = list_empty(&o->fars) ? -1 : (int)(o->far.silence * 250.) + 1;

@@ -5,9 +5,9 @@
  * that the reader asks for, straight from the memory of steps, and releases what the reader has
  * released.  So queues, policies and eviction are those of outlet.c, which knows no difference.
  *
- * When a step is taken from the lane decides what a policy can still take back.  Where it takes
- * back what was offered (drop-oldest, latest), a step is taken when the reader asks for one; else
- * at once, so that the reader has it without asking.
+ * The moment at which the thread takes a step from the lane decides whether a policy can still take
+ * the step back.  With a policy that does so (drop-oldest, latest), a step is taken when the reader
+ * requests one; otherwise at once, so that the reader gets it without a request.
  *
  *    state       what has come           then
  *    greeted     hello, 320 bytes        admitted, if it shows a grant and proves it; else closed

@@ -16,9 +16,9 @@
  *    readers     writers
  *    evict       writers   a duration
  *
- * The whole file is checked, whatever the name is.  The first element that fits is used: what it
- * says overrules the program, what it does not say stays.  An element may be for readers and
- * writers: each side uses what concerns it.
+ * The whole file is checked, whatever the name is.  The first element whose pattern matches is
+ * used: its attributes override the options of the program, and all other options remain.  An
+ * element may be for readers and writers: each side uses what concerns it.
  *
  * Failure: EINVAL, with the line and a sentence; the stream is not opened.
  */

@@ -2,11 +2,10 @@
  *
  * The module `stream` tells who the writers are; this process connects to each of them (inlet.h),
  * through memory or by TCP as the module says, and then needs the module only to learn why one has
- * gone.  It is told how far this reader is when a step is ended, at most once in COUNT_SECONDS.
- * Each writer's steps come in rising
- * order, so the steps that all have are found like equal numbers in sorted lists: the largest
- * number that is at the head of any list is the next candidate; smaller ones cannot be complete any
- * more, and are released.
+ * gone.  This reader reports its position to the module when it ends a step, at most once in
+ * COUNT_SECONDS.  Each writer's steps come in rising order, so the steps that all have are found
+ * like equal numbers in sorted lists: the largest number that is at the head of any list is the
+ * next candidate; smaller ones cannot be complete any more, and are released.
  *
  * Invariants:
  *  1. The head of a source is a step that was taken and not released.  While a step is begun the
@@ -415,7 +414,7 @@ int flux_stream_pollfd(flux_stream_t *s, errmsg_t *err)
 }
 
 /* Make the heads of all sources, or what follows these, one step, of at least number `least`.  1;
- * 0: not now; -1.  For heads, 0 means that each source was looked at: those without a head have
+ * 0: not now; -1.  For heads, 0 means that each source was examined: those without a head have
  * nothing, and have not ended, so that waiting for these is all that can be done. */
 static int agree(flux_stream_t *s, int slot, uint64_t least, errmsg_t *err)
 {

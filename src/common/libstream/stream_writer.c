@@ -5,8 +5,8 @@
  * see them.  A step that nobody would see costs no more than counting it.
  *
  * While steps are ended, and while one waits, the module is told how far this writer is, at most
- * once in COUNT_SECONDS; and it is looked, at most once in LISTEN_SECONDS, whether the stream was
- * removed, paused, resumed or throttled.  A step that is ended while the stream is paused, or
+ * once in COUNT_SECONDS; and the writer checks, at most once in LISTEN_SECONDS, whether the stream
+ * was removed, paused, resumed or throttled.  A step that is ended while the stream is paused, or
  * before its time has come, waits with its data, before it waits for readers.
  *
  * Failure: see flux_stream_end_step().  A broker that is gone does not stop the stream: data do not

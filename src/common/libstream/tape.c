@@ -9,8 +9,8 @@
  *  1. Numbers of steps rise, and so do their offsets.
  *  2. What tape_blocks() gives is within the file.
  *
- * Failure: what is not a recording is EPROTO, with the path and what is wrong.  What was cut off,
- * or did not reach the disk, is not an error: it is not seen.
+ * Failure: what is not a recording is EPROTO, with the path and what is wrong.  A section that was
+ * cut off, or did not reach the disk, is not an error: it is ignored.
  */
 #include "config.h"
 #include <errno.h>

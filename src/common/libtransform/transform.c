@@ -5,7 +5,7 @@
  * readers, the next ones what the transform before has put; what the last one puts goes to a
  * writer.
  *
- * A variable is looked at only when a transform asks for it.  What one writer has as a whole stays
+ * A variable is read only when a transform asks for it.  What one writer has as a whole stays
  * where it is; pieces of several writers are put together in memory that is kept until the next
  * step.  Arrays of the result are global ones, of which the only writer has all.
  *

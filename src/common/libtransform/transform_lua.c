@@ -14,7 +14,7 @@
  * computations are in memory of the interpreter, and count for its limit.
  *
  * Invariants:
- *  1. A view is not looked at after its step: its `epoch` is that of the object, which rises with
+ *  1. A view is not read after its step: its `epoch` is that of the object, which rises with
  *     each step.  Arrays that are not views have the epoch 0.
  *  2. What was put is referred to by the table `kept` until the next step.
  *

@@ -8,7 +8,7 @@
  *   table_str(t, "node0");
  *   table_print(t, stdout, json ? TABLE_JSON : 0);
  *
- * An allocation failure or wrong use is remembered and reported by table_print() and
+ * An allocation failure or usage error is remembered and reported by table_print() and
  * table_to_json(), so the calls in between need no check.  Not thread-safe.
  */
 #ifndef UTIL_TABLE_H

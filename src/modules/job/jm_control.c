@@ -58,7 +58,7 @@ static int act_on(struct jm *jm, const flux_msg_t *req, uint32_t id, action_f fn
     return fn(j, a, err);
 }
 
-/* A request that is being worked at. */
+/* A request in progress. */
 struct acting {
     struct jm_many many;
     flux_msg_t *req; /* the texts of `a` are in `owner` */

@@ -173,7 +173,7 @@ static int add_deps(struct jm_job *j)
     return 0;
 }
 
-/* A begin time is a time of the day: the wall clock is looked at again now and then. */
+/* A begin time is a time of the day: the wall clock is checked again now and then. */
 static bool too_early(const struct jm_job *j)
 {
     return j->spec->begin > flux_reactor_wall(j->jm->r);

@@ -668,7 +668,7 @@ void jm_list_cb(flux_t *h, const flux_msg_t *req, void *arg)
     if (!flux_msg_has_flag(req, FLUX_MSGF_STREAMING))
         flux_respond_error(h, req, EPROTO, "job.list has to be a streaming request");
     else if (jm->list->n >= LISTINGS_MAX)
-        flux_respond_error(h, req, EAGAIN, "%d lists are being made already: try again",
+        flux_respond_error(h, req, EAGAIN, "%d job lists are in progress: try again later",
                            LISTINGS_MAX);
     else
         start(jm, req, &q);

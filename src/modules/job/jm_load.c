@@ -213,9 +213,9 @@ static void job_done(struct loading *l)
     } else {
         ld->nbad++;
         flux_log(jm->h, LOG_ERR,
-                 "job %" PRIu64 " cannot be read back: %s; it is left in the store as it is%s",
+                 "job %" PRIu64 " cannot be read back: %s; its record in the store is unchanged%s",
                  l->id, err.text,
-                 failed ? ", and nothing is done about it: when the store works again, reload the "
+                 failed ? "; to try again when the store works, reload the "
                           "job module (flux module reload job)"
                         : "");
     }

@@ -29,8 +29,8 @@ bool jm_many_full(struct jm *jm, const flux_msg_t *req)
 {
     if (jm->many->n < MANY_MAX)
         return false;
-    flux_respond_error(jm->h, req, EAGAIN,
-                       "%d requests about many jobs are being worked at: try again", MANY_MAX);
+    flux_respond_error(jm->h, req, EAGAIN, "%d large requests are in progress: try again later",
+                       MANY_MAX);
     return true;
 }
 

@@ -619,7 +619,7 @@ void jm_journal_request(struct jm *jm, const flux_msg_t *req, const char *what, 
 
 /* --- jm_many.c --- */
 
-/* Too many requests are being worked at: this one is refused. */
+/* Too many requests are in progress: this one is refused. */
 bool jm_many_full(struct jm *jm, const flux_msg_t *req);
 /* Begin; m->step and m->drop are set. */
 void jm_many_start(struct jm *jm, struct jm_many *m);

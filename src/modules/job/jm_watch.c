@@ -67,7 +67,7 @@ struct watcher {
     struct list_node replay; /* in jm_watch.replays: not all present states have been told */
     bool replaying;
     uint64_t told;     /* ... but those of ids below this */
-    bool all;          /* all jobs are looked at, not the ids that it names, */
+    bool all;          /* all jobs are considered, not the ids that it names, */
     struct jm_job *at; /* and this is the last of those told; NULL: none yet */
     struct jm *jm;
     flux_msg_t *req;

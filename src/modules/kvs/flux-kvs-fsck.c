@@ -19,7 +19,7 @@ static const char usage[] =
     "  -v, --verbose  say what is in each namespace\n"
     "  -h, --help     print this text\n"
     "\n"
-    "The exit code is 0 when all is well, 1 when something is wrong or cannot be looked at.\n";
+    "Exit code: 0 if no error was found, 1 if the store has an error or cannot be read.\n";
 
 static const struct option options[] = {
     {"verbose", no_argument, NULL, 'v'}, {"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};

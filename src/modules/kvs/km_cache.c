@@ -24,7 +24,7 @@
 #include "libflux/slice.h"
 
 #define PIECE 64          /* objects between two looks at the clock */
-#define SHARE_SECONDS 0.5 /* until all namespaces are looked at */
+#define SHARE_SECONDS 0.5 /* until all namespaces are considered */
 
 struct km_caches {
     size_t bytes;          /* that nobody needs, in all namespaces */

@@ -37,7 +37,7 @@
 #include "libkvs/treeobj.h"
 #include "libutil/invariant.h"
 
-/* By number and not by time: here each object is looked at, and no more (a microsecond); what takes
+/* By number and not by time: here each object is examined, and no more (a microsecond); what takes
  * time is done by the driver's thread, and the next piece goes when this one is back. */
 #define PIECE_BYTES (128u * 1024)
 #define PIECE_OBJS 256

@@ -29,7 +29,7 @@ struct km_fsck {
  * journal, which is applied) reach only what is there, with the sizes and counts that are said?
  * Nothing is changed.  Memory: the tree, not the large values.
  *
- * 0: it was looked at, see `problems`.  -1 with an error message: it could not be (ENOENT, EACCES,
+ * 0: it was examined, see `problems`.  -1 with an error message: it could not be (ENOENT, EACCES,
  * EBUSY: a session uses it, EINVAL: no such file, ENOMEM). */
 int km_fsck(const char *path, struct km_fsck *f, errmsg_t *err);
 

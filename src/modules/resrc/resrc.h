@@ -43,7 +43,7 @@ struct ctx {
     flux_future_t *join; /* unanswered */
     char *sent;          /* its payload */
     uint64_t joins_in, joins_out;
-    struct list_node xmls; /* requests for XML that are being worked at */
+    struct list_node xmls; /* requests for XML in progress */
     unsigned nxmls;
 };
 

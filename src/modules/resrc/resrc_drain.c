@@ -173,7 +173,7 @@ static void answer_later(struct root *r, const flux_msg_t *req, const idset_t *r
     if (!w || !w->text) {
         resrc_root_waiter_free(w);
         flux_respond_error(r->ctx->h, req, ENOMEM,
-                           "done, but no memory is left to wait for the record");
+                           "the change is in effect, but may not be on record: out of memory");
     }
     free(text);
     r->save_drained = true;

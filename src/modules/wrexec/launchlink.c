@@ -24,13 +24,13 @@
  *  4. The successor of a lost launcher ends the processes that this one left behind (--sweep).  It
  *     starts once the lost one is dead if that had run anything, otherwise with the next job.
  *  5. The file RUNDIR/RANK/launcher names the process and the token of the launcher, as long as it
- *     may have tasks.  So a broker that was killed together with its launcher leaves to the next
- *     one of its rank what that has to end: first the launcher, if it still lives, then what this
- *     has left behind.  It stays until that is over, also when the module is unloaded before, and
- *     when the launcher hangs.
+ *     may have tasks.  If a broker is killed together with its launcher, the next broker of the
+ *     rank reads the file and ends the launcher, if it still runs, and then the processes that the
+ *     launcher left.  The file is removed only when all of these have ended, even if the module is
+ *     unloaded before, or the launcher hangs.
  *
- * Failure: without that file nothing is known of an earlier broker; that it cannot be written is
- * logged.
+ * Failure: without that file, a broker knows nothing of an earlier launcher; a failure to write the
+ * file is logged.
  */
 #include "config.h"
 #include "launchlink.h"

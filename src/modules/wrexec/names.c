@@ -458,7 +458,7 @@ static int check(struct names *n, const struct wrexec_name *name, enum op *op, e
         i++;
     *op = (enum op)i;
     if (i == 3 || (*op == PUBLISH) != (name->port != NULL) || (name->wait && *op != LOOKUP))
-        return errmsg_fail(err, EINVAL, "wrexec.name: no such thing as '%.40s' with%s a port",
+        return errmsg_fail(err, EINVAL, "wrexec.name: invalid operation '%.40s' with%s a port",
                            name->op, name->port ? "" : "out");
     if (!name->service[0] || strlen(name->service) > NAMES_SERVICE_MAX ||
         (name->port && strlen(name->port) > NAMES_PORT_MAX))

@@ -270,7 +270,7 @@ START_TEST(expected)
 }
 END_TEST
 
-/* Times prove something as long as the clock was not set; the rest is looked at then, too. */
+/* Times prove something as long as the clock was not set; the rest is checked then, too. */
 START_TEST(clock_set)
 {
     static const struct rec jobs[] = {{"s9d9p9a2r3f4l4v4c1", R("0", "0", ""), ONE},

@@ -11,8 +11,7 @@
  *    that of this broker     is reached                    -          UNIX sockets
  *    that of this broker     is another user's             -          ZeroMQ; the reason is logged
  *    that of this broker     nobody listens there          listens    ZeroMQ; the reason is logged
- *    that of this broker     nobody listens there          does not   not decided: it is looked at
- *                                                                     again
+ *    that of this broker     nobody listens there          does not   not decided: checked again
  *
  * A socket cannot be reached, for example, from a container that shares the network of its host,
  * but not its directories.  A broker listens on its UNIX socket before it listens on its port, so a

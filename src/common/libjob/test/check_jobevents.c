@@ -484,7 +484,7 @@ START_TEST(failed_lists)
     char text[512] = "{\"count\":20,\"first\":[";
     json_t *o;
 
-    for (int i = 0; i <= JOB_FAILED_MAX; i++) /* one more than is looked at */
+    for (int i = 0; i <= JOB_FAILED_MAX; i++) /* one more than is examined */
         snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s[%d,4294967295,\"n%d\",256]",
                  i ? "," : "", i, i);
     strcat(text, "]}");

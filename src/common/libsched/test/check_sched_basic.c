@@ -238,7 +238,7 @@ static int picky_select(void *state, const struct sched_plugin_job *job,
     return job->id == 2 ? 0 : -1;
 }
 
-/* What a policy has refused is looked at again when the policy has failed. */
+/* What a policy has refused is considered again when the policy has failed. */
 START_TEST(select_fails_later)
 {
     static const struct sched_node_policy node = {.create = wrong_create,

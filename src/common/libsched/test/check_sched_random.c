@@ -580,7 +580,7 @@ static void decide(struct model *m)
     struct sched_ops ops = {alloc_cb, deny_cb, m};
 
     happen(m);
-    /* Reservations are looked at in each pass, whether something has changed or not. */
+    /* Reservations are checked in each pass, whether something has changed or not. */
     if (m->whole)
         sched_set_expiration(m->s, sched_expiration(m->s));
     if (m->forget) {

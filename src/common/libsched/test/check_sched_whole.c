@@ -210,7 +210,7 @@ START_TEST(easy_by_hand)
 {
     CHECK_STARTS("fcfs", 0, shadow, 0, 100, 100, 150, 150);
     CHECK_STARTS("easy", 0, shadow, 0, 100, 2, 2, 150);
-    /* Only the blocked head and the job behind it are looked at. */
+    /* Only the blocked head and the job behind it are considered. */
     CHECK_STARTS("easy", 2, shadow, 0, 100, 2, 3, 150);
     CHECK_STARTS("easy", 1, shadow, 0, 100, 100, 150, 150);
     CHECK_STARTS("conservative", 0, shadow, 0, 100, 2, 2, 150);
@@ -245,7 +245,7 @@ START_TEST(conservative_by_hand)
 }
 END_TEST
 
-/* Job 6 moves forward, and job 5, which was looked at before it, does not any more. */
+/* Job 6 moves forward, and job 5, which was considered before it, does not any more. */
 START_TEST(compressed_once)
 {
     static const struct sched_replay_job jobs[] = {

@@ -490,7 +490,7 @@ START_TEST(parsed)
     before = parsed_bytes(specs, SPECS);
     ck_assert_uint_le(before, KEPT);
     ck_assert_uint_gt(before, KEPT / 2);
-    /* A second job with each jobspec is looked at and refused. */
+    /* A second job with each jobspec is checked and refused. */
     for (int i = 0; i < SPECS; i++) {
         specs[i]->refs++;
         ck_assert_int_eq(jm_spec_parse(b->jm, specs[i], &err), 0);
@@ -719,7 +719,7 @@ START_TEST(watched)
 }
 END_TEST
 
-/* Of a few that are named only these are looked at; of many, in pages. */
+/* Of a few that are named only these are considered; of many, in pages. */
 START_TEST(watched_some)
 {
     struct bed *b = bed_create();

@@ -1,5 +1,5 @@
 /* bed.h - an instance of the kvs module on a handle of the test's own: what it asks is answered,
- * what it answers is looked at. */
+ * what it answers is examined. */
 #ifndef KVS_TEST_BED_H
 #define KVS_TEST_BED_H
 
@@ -54,7 +54,7 @@ struct bed {
     size_t stores_gone; /* and kvs.store-gone */
 };
 
-/* What the module sends: requests are kept, responses looked at. */
+/* What the module sends: requests are kept, responses examined. */
 static inline void sent(struct fake *f, flux_msg_t *msg)
 {
     struct bed *b = f->user;

@@ -195,7 +195,7 @@ static void take_response(struct bed *b, const flux_msg_t *msg)
         snprintf(b->last, sizeof(b->last), "%s", flux_msg_json(msg));
 }
 
-/* What the module sends: requests are kept, the rest is looked at. */
+/* What the module sends: requests are kept, the rest is examined. */
 static void sent(struct fake *f, flux_msg_t *msg)
 {
     struct bed *b = f->user;
