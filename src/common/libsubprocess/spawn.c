@@ -15,6 +15,9 @@
  *     changed parent id.
  *  6. Steps that can hang come after that.  A child that hangs thus keeps no descriptor open whose
  *     closing others await, and dies with its parent.  The caller itself accesses no path.
+ *
+ * Built with the thread sanitizer, a child has a copy of the memory, and shares the outcome alone
+ * (outcome_share()): the sanitizer would take what the child does for work of the caller's thread.
  */
 #include "libsubprocess/spawn.h"
 
@@ -28,11 +31,20 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#if defined(__SANITIZE_THREAD__)
+#define CHILD_COPIES 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define CHILD_COPIES 1
+#endif
+#endif
 
 #define CHILD_STACK 32768
 
@@ -314,21 +326,57 @@ static void forget(const struct spawn_params *p, pid_t pid)
         ;
 }
 
+#ifdef CHILD_COPIES
+#define CLONE_MEMORY 0
+
+static struct outcome *outcome_share(struct outcome *o)
+{
+    struct outcome *shared =
+        mmap(NULL, sizeof(*o), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+    if (shared == MAP_FAILED)
+        return NULL;
+    *shared = *o;
+    return shared;
+}
+
+static void outcome_take(struct outcome *o, struct outcome *shared)
+{
+    *o = *shared;
+    munmap(shared, sizeof(*o));
+}
+#else
+#define CLONE_MEMORY CLONE_VM
+
+static struct outcome *outcome_share(struct outcome *o)
+{
+    return o;
+}
+
+static void outcome_take(struct outcome *o, struct outcome *shared)
+{
+}
+#endif
+
 static pid_t start(const struct spawn_params *p, struct outcome *o, errmsg_t *err)
 {
     char stack[CHILD_STACK] __attribute__((aligned(64)));
-    int flags = CLONE_VM | CLONE_VFORK | SIGCHLD;
+    int flags = CLONE_MEMORY | CLONE_VFORK | SIGCHLD;
+    struct outcome *shared;
     sigset_t all, old;
     pid_t pid;
     int pidfd = -1, errnum;
 
     *o = (struct outcome){.p = p, .parent = getpid(), .step = STEP_NONE};
+    if (!(shared = outcome_share(o)))
+        return errmsg_fail(err, ENOMEM, "out of memory to run '%s'", p->path);
     flags |= p->pidfd ? CLONE_PIDFD : p->pid ? CLONE_PARENT_SETTID : 0;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    pid = clone(child, stack + sizeof(stack), flags, o, p->pidfd ? (pid_t *)&pidfd : p->pid);
+    pid = clone(child, stack + sizeof(stack), flags, shared, p->pidfd ? (pid_t *)&pidfd : p->pid);
     errnum = errno;
     pthread_sigmask(SIG_SETMASK, &old, NULL);
+    outcome_take(o, shared);
     if (pid < 0) {
         errmsg_set(err, "cannot create a process for '%s': %s", p->path, strerror(errnum));
         errno = errnum;
