@@ -159,6 +159,24 @@ for_queue() {
 }
 ok "a job waits for it" wait_until 10 for_queue
 ok "... and is pending" state_is "$id" pending
+flux submit --quiet --hold --name=words true
+later=$(flux submit --name=words true)
+left=$(flux submit --name=words true)
+ok "a job that is pending" state_is "$later" pending
+ok "... is held" flux wreck hold "$later"
+counts_agree() {
+    local word
+    for word in depend held pending running ending; do
+        queue_is "$word" "$(flux jobs -n -A -o '{state}' | grep -cx "$word")" || return
+        test "$(flux jobs -n -A -o '{id}' -s "$word")" = \
+            "$(flux jobs -n -A -o '{state} {id}' | sed -n "s/^$word //p")" || return
+    done
+}
+ok "the queue is counted by the words that jobs are listed with" counts_agree
+is "$(flux queue list | awk '/^(held|pending)/ { print $2 }' | xargs)" "2 2" "... two of each"
+is "$(flux jobs -n -s pending -c 1 -o state)" pending "-s pending -c"
+ok "what is held can be canceled by that word" flux cancel -s held
+is "$(flux jobs -n --name=words -o '{id}')" "$left" "... and nothing else"
 fails "idle, for a while" flux queue idle -t 300ms
 ok "start" flux queue start
 ok "idle" flux queue idle -t $((60 * PATIENCE))

@@ -118,12 +118,13 @@ is "$(flux jobs -n --name=ended -s failed -o '{name} {state}')" "ended failed" "
 is "$(flux jobs -n -s failed,running -o state | sort -u | tr '\n' ' ')" "failed running " "-s failed,running"
 is "$(flux jobs -n -s completed -c 2 -o state | sort -u)" completed "-s completed -c"
 exits 2 "-s of a word that is none" flux jobs -s asleep
-like "$err" "held, ending, completed, failed, canceled, timeout" "... names those that are"
+like "$err" "held, pending, running, ending, completed, failed, canceled, timeout" "... names those that are"
 exits 0 "... of a job that waits: none" flux jobs -s running "$held"
 fails "one that is not there" flux jobs 4000
 like "$err" "no job 4000" "... is named"
 fails "nor can it be watched" flux jobs --watch 4000
-is "$(flux jobs -n -s pending -o name | sort | tr '\n' ' ')" "after held later small " "-s pending"
+is "$(flux jobs -n -s queued -o name | sort | tr '\n' ' ')" "after held later small " "-s queued"
+is "$(flux jobs -n -s pending -o name | sort | tr '\n' ' ')" "small " "-s pending"
 is "$(flux jobs -n -a --name=ended -o '{code} {result} {info}')" "4 failed exit code 4" "-a --name"
 is "$(flux jobs -n -a -c 3 | wc -l)" 3 "-c"
 is "$(flux jobs -a --since=1h -n | wc -l)" "$(flux jobs -a -n | wc -l)" "--since"

@@ -39,7 +39,7 @@ tm new-session -d -x 100 -y 20 "env TERM=screen '$FLUX' top; echo code=\$?; slee
 ok "a screen" wait_until 10 shows '^flux top: session, 2 brokers, level 0'
 ok "a job that is a session" wait_until 10 shows "$id > running .* outer"
 ok "a job that waits" wait_until 10 shows "$waits .* waits"
-like "$("$FLUX" top --batch)" '1 running, 1 pending' "the same as text"
+like "$("$FLUX" top --batch)" '1 running, 0 pending, 1 held, 0 ended' "the same as text"
 tm send-keys p
 ok "jobs that wait can be hidden" wait_until 10 hides " waits"
 tm send-keys p

@@ -14,7 +14,7 @@
 static const struct cmd_opt opts[] = {
     {'a', "all", NULL, "cancel all your active jobs"},
     {'u', "user", "USER", "cancel all active jobs of this user, or of 'all' users"},
-    {'s', "states", "STATES", "only jobs in these states: pending, running, or state names"},
+    {'s', "states", "STATES", "only jobs in these states: pending, running, queued, held..."},
     {'N', "name", "NAME", "only jobs with this name"},
     {'m', "note", "TEXT", "reason, which is recorded"},
     {'n', "dry-run", NULL, "print the number of jobs that would be canceled, and do nothing"},

@@ -45,10 +45,11 @@ static const struct cmd_opt opts[] = {
     {'A', "all-users", NULL, "list the jobs of all users (default: your own)"},
     {'u', "user", "USER", "list the jobs of this user, or of 'all' users"},
     {'s', "states", "STATES",
-     "list the jobs in these states: pending, running, active,\n"
-     "inactive, all; words of the column STATE: held, ending,\n"
-     "completed, failed, canceled, timeout; or names of states:\n"
-     "depend, priority, sched, run, cleanup"},
+     "list the jobs in these states: words of the column STATE\n"
+     "(depend, held, pending, running, ending, completed, failed,\n"
+     "canceled, timeout); queued (have no resources yet), active,\n"
+     "inactive, all; or names of states in the event log:\n"
+     "priority, sched, run, cleanup"},
     {KEY_NAME, "name", "NAME", "list the jobs with this name"},
     {'c', "count", "N", "list at most N jobs"},
     {KEY_SINCE, "since", "DURATION", "of the ended jobs, only those that ended within this time"},
@@ -283,6 +284,7 @@ static void print_changes(struct jobs *j, const json_t *transitions)
         uint64_t id;
         double t;
         errmsg_t err;
+        struct job_info info = {.urgency = JOB_URGENCY_DEFAULT};
 
         if (flux_job_watch_at(transitions, i, &id, &state, &t, &err) < 0) {
             live_fail(j, err.text);
@@ -290,8 +292,10 @@ static void print_changes(struct jobs *j, const json_t *transitions)
         }
         if (j->query.states && !(j->query.states & JOB_STATE_BIT(state)))
             continue;
-        printf("%.6f %" PRIu64 " %s\n", t, id,
-               job_state_word(state, JOB_URGENCY_DEFAULT, JOB_RESULT_NONE));
+        info.state = job_state_name(state);
+        if (state != JOB_STATE_INACTIVE && !job_args_shown(&j->shown, &info))
+            continue;
+        printf("%.6f %" PRIu64 " %s\n", t, id, flux_job_state_word(&info));
     }
     fflush(stdout);
     if (ferror(stdout))
@@ -422,7 +426,7 @@ static int run(struct jobs *j)
     if (!(j->table = jobs_table_create(spec, j->why ? COLUMNS_WHY : COLUMNS, &err)))
         return cmd_usage_error(j->c, "--format: %s", err.text);
     j->query.estimates = j->why || jobs_table_estimates(j->table);
-    j->query.max = j->shown.only[0] ? 0 : j->max; /* the service does not know all words */
+    j->query.max = job_args_exact(&j->shown) ? j->max : 0; /* the service does not know all words */
     if (j->why && !j->query.states && !j->query.ids && !j->all)
         j->query.states = JOB_STATES_PENDING;
     if (j->all && !j->query.states)

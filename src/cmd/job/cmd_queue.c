@@ -67,9 +67,10 @@ static void print_status(const json_t *job, const json_t *sched)
     if (sched)
         printf("policy      %s, nodes %s\n", text(sched, "queue"), text(sched, "node"));
     printf("depend      %lld\n", num(job, "depend"));
-    printf("held        %lld\n", num(job, "priority"));
-    printf("pending     %lld\n", num(job, "sched"));
-    printf("running     %lld\n", num(job, "run") + num(job, "cleanup"));
+    printf("held        %lld\n", num(job, "priority") + num(job, "held"));
+    printf("pending     %lld\n", num(job, "sched") - num(job, "held"));
+    printf("running     %lld\n", num(job, "run"));
+    printf("ending      %lld\n", num(job, "cleanup"));
     printf("ended       %lld\n", num(job, "inactive"));
 }
 

@@ -109,9 +109,9 @@ static const struct {
     const char *name;
     uint32_t mask;
 } groups[] = {
-    {"pending", JOB_STATES_PENDING}, {"running", JOB_STATES_RUNNING},
-    {"active", JOB_STATES_ACTIVE},   {"inactive", JOB_STATE_BIT(JOB_STATE_INACTIVE)},
-    {"all", JOB_STATES_ALL},
+    {"queued", JOB_STATES_PENDING}, {"running", JOB_STATE_BIT(JOB_STATE_RUN)},
+    {"active", JOB_STATES_ACTIVE},  {"ending", JOB_STATE_BIT(JOB_STATE_CLEANUP)},
+    {"all", JOB_STATES_ALL},        {"inactive", JOB_STATE_BIT(JOB_STATE_INACTIVE)},
 };
 
 static uint32_t state_mask(const char *name)
@@ -127,13 +127,13 @@ static uint32_t state_mask(const char *name)
     return 0;
 }
 
-/* Words of flux_job_state_word() that are not names of states, and the states that they are for. */
+/* Words of flux_job_state_word() that stand for a part of the jobs in these states. */
 static const struct {
     const char *name;
     uint32_t mask;
 } words[] = {
     {"held", JOB_STATE_BIT(JOB_STATE_PRIORITY) | JOB_STATE_BIT(JOB_STATE_SCHED)},
-    {"ending", JOB_STATE_BIT(JOB_STATE_CLEANUP)},
+    {"pending", JOB_STATE_BIT(JOB_STATE_SCHED)},
     {"completed", JOB_STATE_BIT(JOB_STATE_INACTIVE)},
     {"failed", JOB_STATE_BIT(JOB_STATE_INACTIVE)},
     {"canceled", JOB_STATE_BIT(JOB_STATE_INACTIVE)},
@@ -173,9 +173,10 @@ int job_args_states(struct cmd *c, const char *what, const char *val, uint32_t *
             one = word_mask(strvec_at(names, i), shown);
         if (one == 0)
             rc = (cmd_usage_error(c,
-                                  "%s: '%s' is not one of pending, running, active, inactive, all, "
-                                  "depend, priority, sched, run, cleanup, "
-                                  "held, ending, completed, failed, canceled, timeout",
+                                  "%s: '%s' is not one of depend, held, pending, running, ending, "
+                                  "completed, failed, canceled, timeout, "
+                                  "queued, active, inactive, all, "
+                                  "priority, sched, run, cleanup",
                                   what, strvec_at(names, i)),
                   -1);
         *mask |= one;
@@ -199,6 +200,13 @@ bool job_args_shown(const struct job_args_shown *shown, const struct job_info *i
             return true;
     }
     return false;
+}
+
+bool job_args_exact(const struct job_args_shown *shown)
+{
+    /* The held jobs of SCHED have urgency 0, so they come last. */
+    return !shown->only[0] ||
+           (!shown->whole && !shown->only[1] && strcmp(shown->only[0], "pending") == 0);
 }
 
 int job_args_user(struct cmd *c, const char *what, const char *val, int64_t *user)

@@ -17,10 +17,10 @@ char *job_args_format(struct cmd *c, const idset_t *ids);
  * each id it was not done to.  An exit code; `count` (may be NULL) is how many it was done to. */
 int job_args_finish(struct cmd *c, flux_future_t *f, const char *what, uint32_t *count);
 
-/* Parse a list of states: names of states, groups ("pending", "running", "all"...), and words of
- * the column STATE ("held", "ending", "failed"...).  *mask is what to request from job.list;
- * job_args_shown() then selects among the received jobs, because a word can stand for a part of a
- * state.  -1 after an error message. */
+/* Parse a list of states: names of states, groups ("queued", "active", "all"...), and words of
+ * the column STATE ("held", "pending", "running", "failed"...).  *mask is what to request from
+ * job.list; job_args_shown() then selects among the received jobs, because a word can stand for a
+ * part of a state.  -1 after an error message. */
 struct job_args_shown {
     uint32_t whole;      /* all jobs in these states */
     const char *only[8]; /* and those that are shown with one of these words */
@@ -28,6 +28,8 @@ struct job_args_shown {
 int job_args_states(struct cmd *c, const char *what, const char *val, uint32_t *mask,
                     struct job_args_shown *shown);
 bool job_args_shown(const struct job_args_shown *shown, const struct job_info *info);
+/* Are the first N jobs of job.list in these states the first N of those that are selected? */
+bool job_args_exact(const struct job_args_shown *shown);
 /* Parse a user: a name, a number, or "all".  -1 after an error message. */
 int job_args_user(struct cmd *c, const char *what, const char *val, int64_t *user);
 /* A signal: "TERM", "SIGTERM", "15". */

@@ -186,6 +186,7 @@ static void queue_cb(flux_future_t *f, void *arg)
         m->depend = st.depend;
         m->priority = st.priority;
         m->sched = st.sched;
+        m->held = st.held;
         m->run = st.run;
         m->cleanup = st.cleanup;
         m->inactive = st.inactive;

@@ -112,14 +112,35 @@ static void title(struct screen *sc, const struct topmodel *m)
         line(sc, TOP_TITLE, "%s", left);
 }
 
+/* By the words of flux_job_state_word(); only the first two when there are none. */
+static const char *active_counts(const struct topmodel *m, char *text, size_t size)
+{
+    const struct {
+        uint32_t n;
+        const char *word;
+    } counts[] = {{m->run, "running"},
+                  {m->sched - m->held, "pending"},
+                  {m->priority + m->held, "held"},
+                  {m->depend, "depend"},
+                  {m->cleanup, "ending"}};
+    size_t len = 0;
+
+    for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++)
+        if (i < 2 || counts[i].n)
+            len += (size_t)snprintf(text + len, size - len, "%u %s, ", counts[i].n, counts[i].word);
+    return text;
+}
+
 static void summary(struct screen *sc, const struct topmodel *m)
 {
+    char text[128]; /* five numbers of at most 10 digits, and words */
+
     if (!m->known) {
         line(sc, TOP_PLAIN, "%-*s-", LABEL_WIDTH, "jobs");
         return;
     }
-    line(sc, TOP_PLAIN, "%-*s%u running, %u pending, %" PRIu64 " ended%s%s", LABEL_WIDTH, "jobs",
-         m->run + m->cleanup, m->depend + m->priority + m->sched, m->inactive,
+    line(sc, TOP_PLAIN, "%-*s%s%" PRIu64 " ended%s%s", LABEL_WIDTH, "jobs",
+         active_counts(m, text, sizeof(text)), m->inactive,
          m->scheduling ? "" : "; the queue is stopped",
          m->accepting ? "" : "; jobs are not accepted");
 }

@@ -27,8 +27,8 @@ struct topmodel {
     uint32_t level; /* of the session, from the outside */
     double now;     /* seconds since 1970 */
     uint32_t nodes_total, nodes_used;
-    uint32_t cores_total, cores_used; /* total 0: unknown */
-    uint32_t depend, priority, sched, run, cleanup;
+    uint32_t cores_total, cores_used;                     /* total 0: unknown */
+    uint32_t depend, priority, sched, held, run, cleanup; /* held: of those in sched */
     uint64_t inactive;
     bool accepting, scheduling, known; /* known: the job service has answered */
     struct toprow *rows;

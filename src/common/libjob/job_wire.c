@@ -153,6 +153,7 @@ static const struct flux_field queue_status_fields[] = {
     FLUX_FIELD_U32(struct job_queue_status, depend, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U32(struct job_queue_status, priority, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U32(struct job_queue_status, sched, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U32(struct job_queue_status, held, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U32(struct job_queue_status, run, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U32(struct job_queue_status, cleanup, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U64(struct job_queue_status, inactive, FLUX_FIELD_REQUIRED),

@@ -154,7 +154,8 @@ struct job_watch_page {
 extern const struct flux_schema job_watch_page_schema;
 
 /* op: "status"; "stop" and "start" scheduling; "disable" and "enable" submission; "drain": disable,
- * and answer when no job is active; "idle": answer when no job runs or waits. */
+ * and answer when no job is active; "idle": answer when no job runs, and none waits for resources
+ * that is not held. */
 struct job_queue {
     const char *op;     /* required */
     const char *reason; /* of "stop" and "disable": for those who are refused */
@@ -167,6 +168,7 @@ struct job_queue_status {
     uint32_t depend;
     uint32_t priority;
     uint32_t sched;
+    uint32_t held; /* of those in `sched`: their urgency is 0 */
     uint32_t run;
     uint32_t cleanup;
     uint64_t inactive; /* kept */

@@ -6,6 +6,7 @@
  * Invariants:
  *  1. An id is in at most one of the two tables, of active and of ended jobs.
  *  2. The list of jobs is in ascending order of ids.
+ *  3. The number of held jobs is that of the jobs in SCHED whose urgency is 0.
  *
  * Failure: lack of memory is returned to the caller, and nothing has changed; a job whose record
  * cannot be made stays as it is, and its retirement is tried again.
@@ -17,12 +18,15 @@
 #include <malloc.h>
 #include <stdlib.h>
 
+#include "libutil/invariant.h"
+
 #define TRIM_AFTER 10000 /* jobs */
 
 struct jm_job_table {
     hmap_t *by_id;
     struct list_node list; /* jm_job.node */
     uint32_t nstate[JOB_STATES];
+    uint32_t nheld; /* of those in SCHED: with urgency 0 */
     uint64_t next_id;
     uint64_t nfreed; /* active or ended, since memory was given back */
 };
@@ -63,6 +67,7 @@ void jm_job_destroy(struct jm_job *j)
     jm = j->jm;
     jm->jobs->nfreed++;
     jm->jobs->nstate[j->st.state]--;
+    jm->jobs->nheld -= jm_job_held(j);
     (void)hmap_take_u64(jm->jobs->by_id, j->id);
     jm_time_clear(j);
     jm_depend_drop(j);
@@ -150,10 +155,25 @@ uint32_t jm_job_count_states(const struct jm *jm, unsigned states)
     return n;
 }
 
-void jm_job_moved(struct jm_job *j, enum job_state was)
+bool jm_job_held(const struct jm_job *j)
 {
-    j->jm->jobs->nstate[was]--;
-    j->jm->jobs->nstate[j->st.state]++;
+    return j->st.state == JOB_STATE_SCHED && j->st.urgency == JOB_URGENCY_HOLD;
+}
+
+uint32_t jm_job_count_held(const struct jm *jm)
+{
+    return jm->jobs->nheld;
+}
+
+void jm_job_moved(struct jm_job *j, enum job_state was, bool held)
+{
+    struct jm_job_table *t = j->jm->jobs;
+
+    t->nstate[was]--;
+    t->nstate[j->st.state]++;
+    t->nheld -= held;
+    t->nheld += jm_job_held(j);
+    INVARIANT(3, t->nheld <= t->nstate[JOB_STATE_SCHED]);
 }
 
 uint64_t jm_job_next_id(const struct jm *jm)

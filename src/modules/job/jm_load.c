@@ -160,11 +160,11 @@ static struct jm_job *make(struct loading *l, errmsg_t *err)
             goto fail;
     }
     jm_sched_restore(j);
-    jm_job_moved(j, JOB_STATE_NEW);
+    jm_job_moved(j, JOB_STATE_NEW, false);
     jm_spec_idle(jm, spec, false);
     return j;
 fail:
-    jm_job_moved(j, JOB_STATE_NEW);
+    jm_job_moved(j, JOB_STATE_NEW, false);
     jm_job_destroy(j);
     return NULL;
 }

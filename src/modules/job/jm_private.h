@@ -365,8 +365,11 @@ struct jm_job *jm_job_prev(const struct jm_job *j);
 size_t jm_job_count(const struct jm *jm);
 /* Jobs in these states (JOB_STATE_BIT()). */
 uint32_t jm_job_count_states(const struct jm *jm, unsigned states);
-/* The job's state was changed. */
-void jm_job_moved(struct jm_job *j, enum job_state was);
+/* Is it in SCHED with urgency 0, and how many are? */
+bool jm_job_held(const struct jm_job *j);
+uint32_t jm_job_count_held(const struct jm *jm);
+/* The job's state or urgency was changed: this is what it was, and whether the job was held. */
+void jm_job_moved(struct jm_job *j, enum job_state was, bool held);
 /* Those that were read back are in the order of the directory. */
 void jm_job_sort(struct jm *jm);
 /* Ids are given out from here; jm_job_reserve(): this one and those below are taken. */

@@ -5,7 +5,7 @@
  *    stop     no job is given resources any more      start    undoes it
  *    disable  no job is accepted any more             enable   undoes it
  *    drain    disable; the response comes when no job is left
- *    idle     the response comes when no job runs, and no queued job could run
+ *    idle     the response comes when no job runs, and none waits for resources that is not held
  *    end      the session goes down: no job is accepted or started, running jobs are canceled, and
  *             the response comes when none runs; queued jobs stay (not recorded)
  *
@@ -39,6 +39,7 @@ struct drain {
     struct jm *jm;
     flux_msg_t *req;
     unsigned states; /* these must be empty */
+    bool but_held;   /* of held jobs */
 };
 
 struct kept {
@@ -88,6 +89,7 @@ static char *status_text(struct jm *jm)
         .depend = jm_job_count_states(jm, JOB_STATE_BIT(JOB_STATE_DEPEND)),
         .priority = jm_job_count_states(jm, JOB_STATE_BIT(JOB_STATE_PRIORITY)),
         .sched = jm_job_count_states(jm, JOB_STATE_BIT(JOB_STATE_SCHED)),
+        .held = jm_job_count_held(jm),
         .run = jm_job_count_states(jm, JOB_STATE_BIT(JOB_STATE_RUN)),
         .cleanup = jm_job_count_states(jm, JOB_STATE_BIT(JOB_STATE_CLEANUP)),
         .inactive = jm_ended_count(jm),
@@ -130,14 +132,14 @@ void jm_queue_check(struct jm *jm)
     {
         struct drain *d = list_entry(it, struct drain, node);
 
-        if (jm_job_count_states(jm, d->states) > 0)
+        if (jm_job_count_states(jm, d->states) > (d->but_held ? jm_job_count_held(jm) : 0))
             continue;
         respond_status(jm, d->req);
         drain_free(d);
     }
 }
 
-static void wait_empty(struct jm *jm, const flux_msg_t *req, unsigned states)
+static void wait_empty(struct jm *jm, const flux_msg_t *req, unsigned states, bool but_held)
 {
     struct drain *d = calloc(1, sizeof(*d));
 
@@ -147,6 +149,7 @@ static void wait_empty(struct jm *jm, const flux_msg_t *req, unsigned states)
     }
     d->jm = jm;
     d->states = states;
+    d->but_held = but_held;
     d->req = flux_msg_incref(req);
     list_init(&d->node);
     list_append(&jm->queue->drains, &d->node);
@@ -211,12 +214,12 @@ static void op_drain(struct jm *jm, const flux_msg_t *req, const char *reason)
     set_reason(&jm->queue->reason, reason && reason[0] ? reason : "the queue is drained");
     jm->queue->disabled = true;
     jm_store_queue(jm);
-    wait_empty(jm, req, JOB_STATES_ACTIVE);
+    wait_empty(jm, req, JOB_STATES_ACTIVE, false);
 }
 
 static void op_idle(struct jm *jm, const flux_msg_t *req, const char *reason)
 {
-    wait_empty(jm, req, JOB_STATES_RUNNING | JOB_STATE_BIT(JOB_STATE_SCHED));
+    wait_empty(jm, req, JOB_STATES_RUNNING | JOB_STATE_BIT(JOB_STATE_SCHED), true);
 }
 
 static void op_end(struct jm *jm, const flux_msg_t *req, const char *reason)
@@ -229,7 +232,7 @@ static void op_end(struct jm *jm, const flux_msg_t *req, const char *reason)
             jm_state_exception(j, "cancel", JOB_SEVERITY_FATAL, "the session ends",
                                flux_msg_userid(req), true);
     }
-    wait_empty(jm, req, JOB_STATES_RUNNING);
+    wait_empty(jm, req, JOB_STATES_RUNNING, false);
 }
 
 static const struct {

@@ -73,6 +73,7 @@ static void add_event(struct jm_job *j, struct job_event *ev)
 {
     struct jm *jm = j->jm;
     enum job_state was = j->st.state;
+    bool held = jm_job_held(j);
     errmsg_t err;
 
     /* The wall clock may be set back meanwhile. */
@@ -87,10 +88,10 @@ static void add_event(struct jm_job *j, struct job_event *ev)
     if (job_event_write(j->log, ev) < 0)
         flux_log(jm->h, LOG_ERR, "job %llu: an event is missing in its log: %s",
                  (unsigned long long)j->id, strerror(errno));
-    if (was != j->st.state) {
-        jm_job_moved(j, was);
+    if (was != j->st.state || held != jm_job_held(j))
+        jm_job_moved(j, was, held);
+    if (was != j->st.state)
         jm_watch_transition(j);
-    }
     jm_store_dirty(j);
 }
 

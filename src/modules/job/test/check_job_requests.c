@@ -276,7 +276,7 @@ START_TEST(counted)
     const char *status;
 
     b->job->st.state = JOB_STATE_DEPEND;
-    jm_job_moved(b->job, JOB_STATE_NEW);
+    jm_job_moved(b->job, JOB_STATE_NEW, false);
     ck_assert_int_eq(ask(b, "job.queue", 1000, "{\"op\":\"status\"}"), 0);
     status = flux_msg_payload(b->last, NULL);
     ck_assert_msg(strstr(status, "\"depend\":1,") != NULL, "%s", status);
@@ -284,7 +284,14 @@ START_TEST(counted)
     ck_assert_msg(strstr(status, "\"run\":0,") != NULL, "%s", status);
     ck_assert_int_eq(ask(b, "job.queue", 1000, "{\"op\":\"idle\"}"), 0);
     b->job->st.state = JOB_STATE_SCHED;
-    jm_job_moved(b->job, JOB_STATE_DEPEND);
+    jm_job_moved(b->job, JOB_STATE_DEPEND, false);
+    ck_assert_int_eq(ask(b, "job.queue", 1000, "{\"op\":\"status\"}"), 0);
+    status = flux_msg_payload(b->last, NULL);
+    ck_assert_msg(strstr(status, "\"sched\":1,\"held\":1,") != NULL, "%s", status);
+    ck_assert_int_eq(ask(b, "job.queue", 1000, "{\"op\":\"idle\"}"), 0); /* none could run */
+    b->job->st.urgency = JOB_URGENCY_DEFAULT;
+    jm_job_moved(b->job, JOB_STATE_SCHED, true);
+    ck_assert_uint_eq(jm_job_count_held(b->jm), 0);
     ck_assert_int_eq(ask(b, "job.queue", 1000, "{\"op\":\"idle\"}"), -1); /* it waits */
     bed_free(b);
 }
