@@ -324,16 +324,6 @@ int cmd_parse_duration(struct cmd *c, const char *what, const char *s, double *o
     return -1;
 }
 
-int cmd_parse_limit(struct cmd *c, const char *what, const char *s, double *out)
-{
-    errmsg_t err;
-
-    if (duration_parse_minutes(s, out, &err) == 0)
-        return 0;
-    cmd_usage_error(c, "%s: %s", what, err.text);
-    return -1;
-}
-
 /* --- commands of commands --- */
 
 static void print_sub_help(struct cmd *c, const char *text, const struct cmd_sub subs[])

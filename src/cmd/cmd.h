@@ -110,8 +110,6 @@ int cmd_parse_u32(struct cmd *c, const char *what, const char *s, uint32_t *out)
 int cmd_parse_u64(struct cmd *c, const char *what, const char *s, uint64_t *out);
 /* A length of time in seconds, INFINITY included; a number without unit counts seconds. */
 int cmd_parse_duration(struct cmd *c, const char *what, const char *s, double *out);
-/* The same for the time limit of a job: a number without unit counts minutes. */
-int cmd_parse_limit(struct cmd *c, const char *what, const char *s, double *out);
 
 /* --- commands of commands: flux kvs put --- */
 

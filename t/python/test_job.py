@@ -206,6 +206,10 @@ class JobTest(Case):
                 ["--grace=3s", "-t", "90s"],
                 {"grace": 3, "time_limit": datetime.timedelta(seconds=90)},
             ),
+            (["-t", "90s"], {"time_limit": 90}),
+            (["-t", "30"], {"time_limit": "30"}),
+            (["-t", "1:30:00"], {"time_limit": "1:30:00"}),
+            (["--grace=1.5m", "-t", "inf"], {"grace": "1.5m", "time_limit": "inf"}),
             (
                 ["-i", "in", "-O", "/o/{{id}}", "-E", "e{{task}}", "-l"],
                 {"input": "in", "output": "/o/{{id}}", "error": "e{{task}}", "label_io": True},

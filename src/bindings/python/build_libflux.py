@@ -208,6 +208,8 @@ int job_layout_parse(const char *s);
 int job_affinity_parse(const char *s);
 int job_mpi_parse(const char *s);
 int job_rlimit_parse(const char *name);
+int job_limit_parse(const char *s, double *seconds, errmsg_t *err);
+int job_grace_parse(const char *s, double *seconds, errmsg_t *err);
 int job_dep_parse(const char *s);
 #define JOBSPEC_NO_LIMIT ...
 struct job_rlimit {

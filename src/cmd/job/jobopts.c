@@ -158,15 +158,12 @@ static int take_memory(jobopts_t *jo, const char *what, const char *val, void *d
 
 static int take_limit(jobopts_t *jo, const char *what, const char *val, void *dst)
 {
-    double t;
+    errmsg_t err;
 
-    if (cmd_parse_limit(jo->c, what, val, &t) < 0)
-        return -1;
-    if (t <= 0.)
-        return cmd_usage_error(jo->c, "%s: must be greater than 0; write inf for no limit", what),
-               -1;
-    *(double *)dst = isinf(t) ? 0. : t;
-    return 0;
+    if (job_limit_parse(val, dst, &err) == 0)
+        return 0;
+    cmd_usage_error(jo->c, "%s: %s", what, err.text);
+    return -1;
 }
 
 /* 17:30, 17:30:15 (the next time it is so late), 2030-12-31, 2030-12-31T17:30[:15]: local time. */
@@ -545,14 +542,12 @@ static int take_mpi(jobopts_t *jo, const char *what, const char *val, void *dst)
 
 static int take_grace(jobopts_t *jo, const char *what, const char *val, void *dst)
 {
-    double t;
+    errmsg_t err;
 
-    if (cmd_parse_duration(jo->c, what, val, &t) < 0)
-        return -1;
-    if (isinf(t))
-        return cmd_usage_error(jo->c, "%s: must be finite", what), -1;
-    *(double *)dst = t;
-    return 0;
+    if (job_grace_parse(val, dst, &err) == 0)
+        return 0;
+    cmd_usage_error(jo->c, "%s: %s", what, err.text);
+    return -1;
 }
 
 static int take_size(jobopts_t *jo, const char *what, const char *val, void *dst)

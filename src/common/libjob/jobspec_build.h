@@ -76,6 +76,11 @@ int job_affinity_parse(const char *s);
 int job_mpi_parse(const char *s);
 /* RLIMIT_* of "nofile", "core", "stack"...; -1 with EINVAL. */
 int job_rlimit_parse(const char *name);
+/* The time limit of a job as text ("30", which is minutes, "90s", "1:30:00"), in seconds; 0 for
+ * "inf": without limit.  The grace period ("30" is seconds).  -1 with EINVAL or ERANGE and a
+ * sentence. */
+int job_limit_parse(const char *s, double *seconds, errmsg_t *err);
+int job_grace_parse(const char *s, double *seconds, errmsg_t *err);
 
 /* --- dependencies: attributes.system.dependencies --- */
 

@@ -1,9 +1,11 @@
 /* jobspec_names.c - words of a jobspec and the numbers that stand for them in C. */
 #include "config.h"
 #include <errno.h>
+#include <math.h>
 #include <string.h>
 
 #include "jobspec_build.h"
+#include "libutil/duration.h"
 #include "libutil/rlimits.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
@@ -84,4 +86,28 @@ int job_dep_parse(const char *s)
 int job_rlimit_parse(const char *name)
 {
     return rlimit_parse(name);
+}
+
+int job_limit_parse(const char *s, double *seconds, errmsg_t *err)
+{
+    double t;
+
+    if (duration_parse_minutes(s, &t, err) < 0)
+        return -1;
+    if (t <= 0.)
+        return errmsg_fail(err, EINVAL, "must be greater than 0; write inf for no limit");
+    *seconds = isinf(t) ? 0. : t;
+    return 0;
+}
+
+int job_grace_parse(const char *s, double *seconds, errmsg_t *err)
+{
+    double t;
+
+    if (duration_parse(s, &t, err) < 0)
+        return -1;
+    if (isinf(t))
+        return errmsg_fail(err, EINVAL, "must be finite");
+    *seconds = t;
+    return 0;
 }

@@ -1,7 +1,7 @@
 """Jobs: submit, list, wait, watch, read their output, cancel.
 
 jobs = handle.jobs
-id = jobs.submit(["hostname"], nodes=2, time_limit=60)
+id = jobs.submit(["hostname"], nodes=2, time_limit="90s")
 print(jobs.wait(id).result)
 for record in jobs.output(id):
     print(record.task, record.data.decode(), end="")

@@ -14,7 +14,7 @@ from .errors import fail_with
 
 __all__ = ["Program", "make_jobspec"]
 
-_Duration = Union[int, float, datetime.timedelta]
+_Duration = Union[int, float, str, datetime.timedelta]
 _Size = Union[int, str]
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 _SOFT = ("as", "core", "cpu", "data", "fsize", "nofile", "stack")
@@ -85,7 +85,8 @@ def make_jobspec(
     requeue         a job that is ended by the loss of a node runs again
     soft_limits     pass on the soft limits of this process
     grace, time_limit
-                    seconds, or a timedelta
+                    seconds (unlike a number given to the option -t, which is minutes), or a timedelta;
+                    a str as the option reads it: "90s", "1:30:00", a time_limit of "30" is 30 minutes
     input, output, error
                     files; in their names {{id}}, {{task}}, {{node}}, {{name}} are replaced
     stdin           tasks that read the input: "first", "all", "none"; by default "first" with `input`
@@ -165,7 +166,7 @@ def make_jobspec(
     parts.exclusive = exclusive
     array = [{"name": c_text(k, "the pool"), "count": v} for k, v in (pools or {}).items()]
     parts.pools, parts.npools = c_array("struct jobspec_pool[]", array), len(array)
-    parts.duration = _seconds(time_limit) if time_limit is not None else 0.0
+    parts.duration = _seconds(time_limit, lib.job_limit_parse, "time_limit") if time_limit is not None else 0.0
     if begin_time is not None:
         if isinstance(begin_time, datetime.datetime):
             begin_time = begin_time.timestamp()
@@ -204,7 +205,7 @@ def make_jobspec(
     o.gpu_affinity = parse(lib.job_affinity_parse, gpu_affinity, "gpu_affinity")
     o.mpi = parse(lib.job_mpi_parse, mpi, "mpi")
     if grace is not None:
-        o.grace = _seconds(grace)
+        o.grace = _seconds(grace, lib.job_grace_parse, "grace")
     if output_limit is not None:
         o.output_limit = _bytes(output_limit)
     given = dict(rlimits or {})
@@ -281,8 +282,16 @@ def _set(spec: Dict[str, Any], path: str, value: Any) -> None:
     at[last] = value
 
 
-def _seconds(value: _Duration) -> float:
-    return value.total_seconds() if isinstance(value, datetime.timedelta) else float(value)
+def _seconds(value: _Duration, parse, what: str) -> float:
+    if isinstance(value, datetime.timedelta):
+        return value.total_seconds()
+    if not isinstance(value, str):
+        return float(value)
+    err = ffi.new("errmsg_t *")
+    seconds = ffi.new("double *")
+    if parse(_c.text(value, what), seconds, err) < 0:
+        raise ValueError(f"{what}: {_c.string(err.text)}")
+    return seconds[0]
 
 
 def _bytes(value: _Size) -> int:

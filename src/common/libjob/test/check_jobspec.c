@@ -808,6 +808,25 @@ START_TEST(names)
 }
 END_TEST
 
+START_TEST(times_of_jobs)
+{
+    double t = -1;
+    errmsg_t err;
+
+    ck_assert(job_limit_parse("30", &t, &err) == 0 && t == 1800);
+    ck_assert(job_limit_parse("90s", &t, NULL) == 0 && t == 90);
+    ck_assert(job_limit_parse("inf", &t, NULL) == 0 && t == 0);
+    t = 7;
+    ck_assert(job_limit_parse("0", &t, &err) < 0 && errno == EINVAL && t == 7);
+    ck_assert_str_eq(err.text, "must be greater than 0; write inf for no limit");
+    ck_assert(job_limit_parse("soon", &t, &err) < 0 && t == 7);
+    ck_assert(job_grace_parse("inf", &t, &err) < 0 && errno == EINVAL && t == 7);
+    ck_assert_str_eq(err.text, "must be finite");
+    ck_assert(job_grace_parse("x", &t, &err) < 0 && t == 7);
+    ck_assert(job_grace_parse("30", &t, &err) == 0 && t == 30);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tc = tcase_create("all");
@@ -830,5 +849,6 @@ int main(void)
     tcase_add_test(tc, build_wrong);
     tcase_add_test(tc, set_paths);
     tcase_add_test(tc, names);
+    tcase_add_test(tc, times_of_jobs);
     return run_case("jobspec", tc);
 }
