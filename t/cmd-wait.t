@@ -28,12 +28,25 @@ hold 2
 big=$("$FLUX" submit -N2 -x -t 10m sleep 1000)
 wait_until 30 sh -c "'$FLUX' jobs -n -s run -o '{id}' | grep -q ."
 
+# Elsewhere than on a terminal: these wait while the following goes on.
+late=()
+for what in wreckrun alloc "submit --wait" "batch --wait --wrap"; do
+    # shellcheck disable=SC2086 # words
+    "$FLUX" $what --hold true </dev/null >/dev/null 2>"late.${what%% *}" &
+    late+=($!)
+done
 shown=''
 for what in "wreckrun true" "alloc -N1 true" "submit --wait true" "batch --wait --wrap true" "submit --watch true"; do
     on_terminal "out.${what%% *}" 'job[s 0-9]* *(\(|left).*expected at [0-9:]{8}.*: .*[a-z]' "$FLUX" "$what"
     is "$shown" yes "flux $what: what it waits for, and when it is expected to start"
     "$FLUX" jobs -n -o '{id}' -s pending | xargs -r "$FLUX" cancel --quiet
 done
+for what in wreckrun alloc submit batch; do
+    wait_until 30 test -s "late.$what"
+    like "$(<"late.$what")" "^flux $what: (job [0-9]+ has not started yet: held)$" "flux $what: elsewhere one line, with the reason"
+done
+"$FLUX" cancel -q -s held
+wait "${late[@]}"
 on_terminal out.wait '1 job left' "$FLUX" "wreck wait $big"
 is "$shown" yes "flux wreck wait: how many are left"
 on_terminal out.attach "job $big \(.C twice" "$FLUX wreck attach $big & sleep 1000; true"

@@ -2,8 +2,9 @@
  *
  * The service is queried every two seconds for the state of the job and the reason why it waits,
  * with one request at a time.  A failed query is not reported, because the line is informational
- * only.  Without a terminal, the query is sent every ten seconds, and only a failure of the store
- * is printed, once.
+ * only.  Without a terminal, the query is sent every ten seconds, and each of these is printed
+ * once: a job that still waits, with the reason; and a failure of the store.  Of a job that runs
+ * nothing is said: many do so for hours, in scripts whose errors are sent by mail.
  */
 #include "config.h"
 #include "job_waitline.h"
@@ -30,7 +31,8 @@ struct job_waitline {
     const idset_t *ids;
     const char *tail;
     bool terminal;
-    bool said; /* that the store fails */
+    bool failed; /* that the store fails was said */
+    bool waits;  /* that a job waits */
     flux_watcher_t *timer;
     flux_future_t *list;
 };
@@ -41,9 +43,12 @@ static void tell(job_waitline_t *t, const struct job_info *i)
     char when[64] = "";
 
     if (!t->terminal) {
-        if (i->why && i->t_run > 0. && !t->said) {
+        if (i->why && i->t_run > 0. && !t->failed) {
             cmd_error(t->c, "job %" PRIu64 " %s; this is tried again", i->id, i->why);
-            t->said = true;
+            t->failed = true;
+        } else if (i->t_run <= 0. && !t->waits) {
+            cmd_error(t->c, "job %" PRIu64 " has not started yet: %s", i->id, why);
+            t->waits = true;
         }
         return;
     }
@@ -93,7 +98,7 @@ static void timer_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *ar
         return;
     query.ids = ids;
     query.user = t->ids || t->id ? query.user : -1;
-    query.estimates = t->terminal;
+    query.estimates = t->terminal || !t->waits;
     query.max = 1;
     query.states = t->id ? query.states : JOB_STATES_ACTIVE;
     if ((t->list = flux_job_list(t->h, &query)))

@@ -1,6 +1,6 @@
 /* A line on the terminal while nothing is to be seen of a job: in which state it is, and why.
- * Elsewhere a sentence, once, when what became of it cannot be put on record: then nothing goes
- * on. */
+ * Elsewhere a sentence, once, when it has not started after ten seconds; and one when what became
+ * of it cannot be put on record: then nothing goes on. */
 #ifndef CMD_JOB_WAITLINE_H
 #define CMD_JOB_WAITLINE_H
 
@@ -10,8 +10,7 @@
 typedef struct job_waitline job_waitline_t;
 
 /* From two seconds on, when standard error is a terminal: "flux NAME: job 7 (TAIL): waits for ...".
- * `tail` is borrowed.  Without a terminal the service is asked rarely, and only a failure of the
- * store is printed.  NULL with ENOMEM: then nothing is printed. */
+ * `tail` is borrowed.  NULL with ENOMEM: then nothing is printed. */
 job_waitline_t *job_waitline_start(struct cmd *c, flux_t *h, uint64_t id, const char *tail);
 /* The same for several jobs: the number of `ids` left, and what the first of them waits for.  The
  * set is borrowed; its owner removes the jobs that have ended.  NULL: all jobs of the session. */
