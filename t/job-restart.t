@@ -1,7 +1,9 @@
 #!/bin/bash
 # The whole session killed with SIGKILL, several times, while jobs are submitted, wait and run: what
 # was accepted is there after the next start, queued jobs run once, what ran is recorded as dead,
-# ids go on. RESTART_ROUNDS chooses how often, RESTART_SEED which moments.
+# ids go on.  It is killed at each of the hold points of the job module (libutil/holdpoint.h), at a
+# count that comes from the seed; in `make soak`, and in builds without hold points, at random
+# moments.  RESTART_ROUNDS chooses how often, RESTART_SEED which ones.
 # shellcheck disable=SC2016,SC2154 # the tasks expand; set by run, ok, submit
 . "$(dirname "$0")/lib.sh"
 need_flux start submit wreck jobs
@@ -10,6 +12,11 @@ need setsid
 . "$SRCDIR/t/jobs/lib.sh"
 
 rounds=${RESTART_ROUNDS:-4}
+points=(jobs-sent jobs-recorded jobs-launching jobs-launched)
+at_points=1
+if [ -n "${SOAK_SEED:-}" ] || ! has_hold_points; then
+    at_points=0
+fi
 seed=${RESTART_SEED:-${SOAK_SEED:-8}} # make soak takes another each time
 RANDOM=$((seed % 32768))
 note "seed $seed"
@@ -44,17 +51,26 @@ holding() {
     [ "$(find held -type f | wc -l)" -ge "$1" ]
 }
 crash() {
-    local sid
-    rm -f working
-    setsid "$FLUX" start --size=2 --statedir="$TEST_DIR/state" ./work >out 2>err </dev/null &
+    local sid hold_point=''
+    rm -f working "$HOLD_FILE"
+    if [ $at_points = 1 ]; then
+        hold_point=${points[round % ${#points[@]}]}:$((1 + RANDOM % 20)):$TEST_DIR/$HOLD_FILE
+    fi
+    FLUX_HOLD_POINT=$hold_point setsid "$FLUX" start --size=2 --statedir="$TEST_DIR/state" ./work >out 2>err </dev/null &
     sid=$!
     wait_until 30 test -e working || return 1
     wait_until 30 holding "$round" || return 1
-    sleep "0.$(printf %03d $((200 + RANDOM % 800)))"
-    kill -0 $sid || {
+    if [ $at_points = 1 ]; then
+        hold_point_arm
+        wait_until 30 hold_point_reached $sid
+    else
+        sleep "0.$(printf %03d $((200 + RANDOM % 800)))"
+    fi
+    if ! kill -0 $sid || [ -e "$HOLD_FILE" ]; then
         note "$(cat err)" >&2
+        kill_setsid $sid
         return 1
-    }
+    fi
     kill_setsid $sid
     { wait $sid; } 2>/dev/null
     # Tasks are in sessions of their own; they end with their launchers.

@@ -38,6 +38,9 @@
 #     kill_frozen                 end all processes of the test with SIGKILL, as if at one moment
 #     all_dead PID...             are these processes dead, though nobody may have waited for them?
 #     kill_setsid PID             end with SIGKILL all that `setsid COMMAND &` of that id started
+#     has_hold_points             does this build have them (libutil/holdpoint.h)?
+#     hold_point_arm              the count of FLUX_HOLD_POINT=NAME:N:$TEST_DIR/$HOLD_FILE begins
+#     hold_point_reached PID      has a process of the session stopped there, or process PID ended before?
 #     need COMMAND...             skip_all unless all these commands exist
 #     need_flux [SUBCOMMAND...]   skip_all unless flux (and these subcommands) have been built
 #     allow_left GLOB...          names in $TMPDIR that somebody else's program may leave there
@@ -401,6 +404,18 @@ kill_setsid() {
         kill -KILL "${pids[@]}" 2>/dev/null
         sleep 0.01
     done
+}
+
+# shellcheck disable=SC2034 # for the test to read
+HOLD_FILE=hold-point # in the directory of the test
+has_hold_points() {
+    grep -q '^#define WITH_INVARIANTS 1' "$BUILDDIR/config.h"
+}
+hold_point_arm() {
+    : >"$HOLD_FILE"
+}
+hold_point_reached() {
+    [ ! -e "$HOLD_FILE" ] || ! kill -0 "$1" 2>/dev/null
 }
 
 need() {

@@ -112,9 +112,12 @@ static void send_launches(struct jm *jm, launchbuf_t *buf)
     if (exec_launchbuf_count(buf) == 0)
         return;
     jm->exec->launches += exec_launchbuf_count(buf);
+    HOLD_POINT(&jm->hold, "jobs-launching");
     if ((data = exec_launchbuf_take(buf, &len)) &&
-        courier_post(jm->exec->courier, "wrexec.launch", FLUX_NODEID_ANY, data, len) == 0)
+        courier_post(jm->exec->courier, "wrexec.launch", FLUX_NODEID_ANY, data, len) == 0) {
+        HOLD_POINT(&jm->hold, "jobs-launched");
         return;
+    }
     /* What was in it runs as far as is known here: the stream's first response says otherwise. */
     follow_end(jm->exec->stream, ENOMEM, "out of memory for a launch");
 }

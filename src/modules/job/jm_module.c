@@ -321,6 +321,7 @@ static struct job *create(flux_t *h)
     jm->h = h;
     jm->r = flux_get_reactor(h);
     jm->owner = -1;
+    HOLD_POINT_INIT(&jm->hold);
     if (!(jm->senders = claims_create()) ||
         !(jm->early = early_create(h, jm->senders, JM_EARLY_MAX)) ||
         !(job->pass = flux_defer_create(jm->r, pass_cb, job))) {

@@ -21,6 +21,7 @@
 #include "libresource/resgraph.h"
 #include "libresource/rset.h"
 #include "libutil/hmap.h"
+#include "libutil/holdpoint.h"
 #include "libutil/list.h"
 #include "libutil/strbuf.h"
 
@@ -222,6 +223,7 @@ struct jm {
     double purge_age; /* 0: never */
     uint64_t purge_count;
     uint64_t max_queued;
+    struct holdpoint hold;
     /* parts */
     struct jm_depend *depend;
     struct jm_ended_table *ended;

@@ -476,6 +476,7 @@ static void commit_cb(flux_future_t *f, void *arg)
     if (flux_kvs_commit_get(f, NULL, NULL, &err) < 0) {
         undo(jm, errno, err.text);
     } else {
+        HOLD_POINT(&jm->hold, "jobs-recorded");
         if (s->complained)
             flux_log(jm->h, LOG_INFO, "jobs are put on record again");
         s->complained = false;
@@ -602,6 +603,7 @@ void jm_store_flush(struct jm *jm)
     }
     s->put_queue = false;
     s->commits++;
+    HOLD_POINT(&jm->hold, "jobs-sent");
     jm_watch_sent(jm);
 }
 

@@ -47,6 +47,7 @@
 #include "sqlfile.h"
 #include "libutil/fdutil.h"
 #include "libutil/filetrust.h"
+#include "libutil/holdpoint.h"
 
 #define IDLE_MS 500
 #define STACK_SIZE (512 * 1024)
@@ -82,6 +83,7 @@ struct kvs_storage {
     size_t tx_bytes;
     int failed; /* errno of the write that failed, 0 */
     errmsg_t failure;
+    struct holdpoint hold;
 };
 
 /* --- records that reads give --- */
@@ -190,6 +192,8 @@ static void do_open(kvs_storage_t *s, struct kvs_storage_req *q)
     else if (trusted(s, &q->err) &&
              (s->file = sqlfile_open(s->path, s->hash, SQLFILE_MAKE, &q->err)))
         rc = 0;
+    if (rc == 0)
+        HOLD_POINT(&s->hold, "storage-opened");
     finish(q, rc < 0 ? errno : 0, &q->err);
     if (rc < 0) {
         s->failed = q->errnum;
@@ -342,6 +346,7 @@ static void tx_end(kvs_storage_t *s, bool durable)
     if (s->in_tx && (look_after_file(s, &err) < 0 || sqlfile_commit(s->file, &unknown, &err) < 0)) {
         tx_fail(s, errno, &err, unknown);
     } else if (s->in_tx) {
+        HOLD_POINT(&s->hold, "storage-committed");
         LIST_FOREACH(it, &s->open)
         n++;
         pthread_mutex_lock(&s->lock);
@@ -374,6 +379,8 @@ static void write_one(kvs_storage_t *s, struct kvs_storage_req *q, bool durable)
     if (do_write(s, q) < 0) {
         errmsg_t err = q->err;
         tx_fail(s, errno, &err, false);
+    } else {
+        HOLD_POINT(&s->hold, "storage-written");
     }
 }
 
@@ -496,6 +503,7 @@ static void *thread_main(void *arg)
         if (idle || (what != NOTHING && ++groups >= BUSY_GROUPS)) {
             what = tidy(s, what);
             groups = 0;
+            HOLD_POINT(&s->hold, "storage-tidied");
         }
         if (idle && what != TIDY)
             note_sizes(s);
@@ -552,6 +560,7 @@ static kvs_storage_t *storage_create(const char *dir, const char *hash, size_t m
     list_init(&s->ready);
     list_init(&s->open);
     s->max_bytes = max_bytes;
+    HOLD_POINT_INIT(&s->hold);
     snprintf(s->hash, sizeof(s->hash), "%s", hash);
     s->fd = init_sync(s);
     s->dir = strdup(dir);

@@ -152,10 +152,12 @@ static void deleted(struct km_disk_req *r)
             if (!o || !(o->on_disk || o->writing))
                 km_checkpoint_dead(kp, del->digest[i]);
         }
-        if (ok)
+        if (ok) {
+            HOLD_POINT(&kp->d->hold, "checkpoint-deleted");
             delete_some(kp);
-        else
+        } else {
             idle(kp);
+        }
     }
     free(del);
 }
@@ -193,6 +195,7 @@ static void recorded(struct km_disk_req *r)
         ck_failed(kp);
         return;
     }
+    HOLD_POINT(&kp->d->hold, "checkpoint-recorded");
     kvsstore_release_root(kp->ns->store, kp->recorded);
     memcpy(kp->recorded, kp->snapshot, sizeof(kp->recorded));
     kp->bytes -= kp->snapshot_bytes;
@@ -217,10 +220,12 @@ static void written(struct km_disk_req *r)
         again = !ok && kp->d->interval;
         for (size_t i = 0; i < p->n && !again; i++)
             kvsstore_written(kp->ns->store, p->o[i], ok);
-        if (checkpoint && ok)
+        if (checkpoint && ok) {
+            HOLD_POINT(&kp->d->hold, "checkpoint-piece");
             write_some(kp);
-        else if (checkpoint)
+        } else if (checkpoint) {
             ck_failed(kp);
+        }
     }
     if (done)
         /* Nothing refers to it: one that comes back is none. */
@@ -288,6 +293,7 @@ static void write_some(struct km_keep *kp)
         return;
     }
     free(p);
+    HOLD_POINT(&kp->d->hold, "checkpoint-written");
     set_state(kp, KM_CHECKPOINT_RECORDING);
     kp->record.req.version = kp->snapshot_version;
     kp->record.req.root = kp->snapshot;

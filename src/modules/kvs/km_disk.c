@@ -397,6 +397,7 @@ int km_disk_start(struct km *k, void (*started)(struct km *k, int errnum, const 
         return -1;
     d->k = k;
     d->started = started;
+    HOLD_POINT_INIT(&d->hold);
     list_init(&d->keeps);
     list_init(&d->waiting);
     list_init(&d->removals);

@@ -9,6 +9,7 @@
 #include "km_private.h"
 #include "km_driver.h"
 #include "kvs_storage.h"
+#include "libutil/holdpoint.h"
 
 struct km_commit_change;
 
@@ -50,6 +51,7 @@ struct km_disk {
     int errnum;
     errmsg_t err;
     struct km_restore *restore;
+    struct holdpoint hold;
     void (*started)(struct km *k, int errnum, const char *error);
     struct {
         uint64_t rows, row_bytes, checkpoints, failures, loads;

@@ -193,6 +193,7 @@ static void row_done(struct km_disk_req *r)
         kp->d->st.row_bytes += w->iov.iov_len;
         kp->d->said = false;
         kp->stuck = 0;
+        HOLD_POINT(&kp->d->hold, "change-durable");
         row_durable(kp, w);
         rows_pass(kp);
         if (kp->unsent_bytes > UNSENT_MAX / 2 && !kp->nsent)
