@@ -70,6 +70,19 @@ unsigned hostlist_digits(uint32_t n)
     return d;
 }
 
+size_t hostlist_number_len(uint32_t n, unsigned width)
+{
+    unsigned digits = hostlist_digits(n);
+
+    return digits > width ? digits : width;
+}
+
+void hostlist_put_number(char *to, uint32_t n, size_t len)
+{
+    for (; len-- > 0; n /= 10)
+        to[len] = (char)('0' + n % 10);
+}
+
 hostlist_t *hostlist_create(void)
 {
     return calloc(1, sizeof(hostlist_t));
@@ -306,18 +319,23 @@ char *hostlist_format(const hostlist_t *hl)
     return strbuf_take(sb);
 }
 
+/* -1: it does not fit. */
 static int format_name(const struct group *g, uint32_t num, char *name, size_t size)
 {
-    if (!g->hasnum)
-        return snprintf(name, size, "%s", g->prefix);
-    return snprintf(name, size, "%s%0*u%s", g->prefix, g->width, num, g->suffix);
+    size_t n = g->hasnum ? hostlist_number_len(num, g->width) : 0;
+
+    if (g->plen + n + g->slen >= size)
+        return -1;
+    memcpy(name, g->prefix, g->plen);
+    hostlist_put_number(name + g->plen, num, n);
+    memcpy(name + g->plen + n, g->suffix, (size_t)g->slen + 1);
+    return 0;
 }
 
 char *hostlist_nth(const hostlist_t *hl, size_t n, char *name, size_t size)
 {
     size_t lo = 0;
     size_t hi = hl ? hl->n : 0;
-    int len;
 
     if (n >= hostlist_count(hl)) {
         errno = ENOENT;
@@ -331,8 +349,7 @@ char *hostlist_nth(const hostlist_t *hl, size_t n, char *name, size_t size)
         else
             hi = mid;
     }
-    len = format_name(&hl->g[lo], hl->g[lo].lo + ((uint32_t)n - hl->g[lo].start), name, size);
-    if (len < 0 || (size_t)len >= size) {
+    if (format_name(&hl->g[lo], hl->g[lo].lo + ((uint32_t)n - hl->g[lo].start), name, size) < 0) {
         errno = ENOSPC;
         return NULL;
     }

@@ -123,12 +123,12 @@ static int expand(struct parser *p, const char *s, size_t len, int nbrackets)
         if (s != close && *s != ',')
             return bad(p, s, "',' or ']' is expected");
         for (uint64_t num = lo; num <= hi; num++) {
-            int n =
-                snprintf(p->name + len, sizeof(p->name) - len, "%0*u", (int)width, (unsigned)num);
+            size_t n = hostlist_number_len((uint32_t)num, width);
 
-            if (n < 0 || len + (size_t)n > HOSTLIST_NAME_MAX)
+            if (len + n > HOSTLIST_NAME_MAX)
                 return bad(p, s, "a host name has more than 255 characters");
-            if (expand(p, close + 1, len + (size_t)n, nbrackets + 1) < 0)
+            hostlist_put_number(p->name + len, (uint32_t)num, n);
+            if (expand(p, close + 1, len + n, nbrackets + 1) < 0)
                 return -1;
         }
         if (s == close)

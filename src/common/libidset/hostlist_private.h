@@ -20,5 +20,8 @@ int hostlist_add_name(hostlist_t *hl, const char *name, size_t len);
 
 /* Number of digits of a number without padding. */
 unsigned hostlist_digits(uint32_t n);
+/* Number of characters of a number that is padded with zeros to `width`, and these. */
+size_t hostlist_number_len(uint32_t n, unsigned width);
+void hostlist_put_number(char *to, uint32_t n, size_t len);
 
 #endif

@@ -146,7 +146,7 @@ static int collect_names(const resgraph_t *g, struct names *names)
 
         if (!nm->sb && !(nm->sb = strbuf_create(0)))
             return -1;
-        if (strbuf_addf(nm->sb, "%s%s", nm->first ? "," : "", host) < 0)
+        if ((nm->first && strbuf_addc(nm->sb, ',') < 0) || strbuf_add(nm->sb, host) < 0)
             return -1;
         if (!nm->first)
             nm->first = host;

@@ -23,6 +23,7 @@
  *  1. All changes of one pass of the reactor make one answer to each watcher, and at most one
  *     commit.
  *  2. A repeated report of a rank changes nothing.
+ *  3. The text of the inventory is made once for each change of it, for all watchers and the store.
  *
  * Failure: an unreadable configuration ends the module with an error message, and so the start of
  * the session.  Ranks that have not reported are asked (resrc.find) at each tick, so a report that
@@ -36,6 +37,7 @@
 #include <string.h>
 
 #include "libflux/overlay_wire.h"
+#include "libschema/jsonout.h"
 #include "resrc_root.h"
 
 #define TICK 2.
@@ -171,29 +173,47 @@ static idset_t *missing(const struct root *r)
 
 /* --- watchers --- */
 
-static char *update_text(const struct root *r, bool inventory)
+const char *resrc_root_text(struct root *r)
+{
+    if (!r->text)
+        r->text = resgraph_format(root_graph(r));
+    return r->text;
+}
+
+static void inventory_changed(struct root *r)
+{
+    free(r->text);
+    r->text = NULL;
+    r->inventory_changed = r->save_inventory = true;
+}
+
+static char *update_text(struct root *r, bool inventory)
 {
     struct resrc_update u = {.version = r->version};
+    const char *text = inventory ? resrc_root_text(r) : NULL;
     idset_t *up = resrc_root_nodes_up(r);
     char *up_text = up ? idset_format(up, 0) : NULL;
     char *drained = r->drained.ranks ? idset_format(r->drained.ranks, 0) : strdup("");
     idset_t *unconfirmed = resrc_root_unconfirmed(r);
     char *unconfirmed_text = idset_empty(unconfirmed) ? NULL : idset_format(unconfirmed, 0);
-    char *text = NULL;
+    strbuf_t *sb = strbuf_create(0);
 
     u.up = up_text;
     u.drained = drained;
     u.unconfirmed = unconfirmed_text;
-    if (up_text && drained && unconfirmed &&
-        (!inventory || (u.inventory = resgraph_to_json(root_graph(r)))))
-        text = flux_schema_encode(&resrc_update_schema, &u);
-    json_decref(u.inventory);
+    jsonout_object(sb, NULL);
+    if (text)
+        jsonout_text(sb, "inventory", text);
+    jsonout_members(sb, &resrc_update_schema, &u);
+    jsonout_object_end(sb);
+    if (!up_text || !drained || !unconfirmed || (inventory && !text))
+        strbuf_fail(sb, ENOMEM);
     idset_destroy(up);
     idset_destroy(unconfirmed);
     free(up_text);
     free(unconfirmed_text);
     free(drained);
-    return text;
+    return strbuf_take(sb);
 }
 
 static void tell_watchers(struct root *r)
@@ -335,7 +355,8 @@ static void settle(struct root *r)
     resgraph_destroy(r->record);
     r->record = NULL;
     r->settled = true;
-    r->changed = r->inventory_changed = r->save_inventory = true;
+    r->changed = true;
+    inventory_changed(r);
     flux_watcher_stop(r->timer);
     resrc_status_go_on(r);
     early_serve(r->early);
@@ -349,8 +370,10 @@ static void defer_cb(flux_reactor_t *reactor, flux_watcher_t *w, int revents, vo
         settle(r);
     if (!r->settled)
         return;
-    if (r->inventory_changed)
+    if (r->inventory_changed) {
         resrc_topology_apply(r);
+        inventory_changed(r);
+    }
     if (r->changed || r->inventory_changed)
         r->version++;
     tell_watchers(r);
@@ -361,7 +384,7 @@ void resrc_root_changed(struct root *r, bool inventory)
 {
     r->changed = true;
     if (inventory)
-        r->inventory_changed = r->save_inventory = true;
+        inventory_changed(r);
     flux_watcher_start(r->defer);
 }
 
@@ -739,6 +762,7 @@ void resrc_root_destroy(struct root *r)
     idset_destroy(r->brokers_up);
     idset_destroy(r->draining);
     idset_destroy(r->returned);
+    free(r->text);
     free(r->own_config);
     free(r->config_file);
     free(r->topology_text);

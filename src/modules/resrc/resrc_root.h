@@ -73,6 +73,7 @@ struct root {
     struct list_node committing; /* requests that wait for the commit under way */
     uint64_t commits;
     char *inventory; /* text of the last inventory that was sent to the store */
+    char *text;      /* that of the graph as it is; NULL: it must be made */
 };
 
 /* A request that waits. */
@@ -104,6 +105,8 @@ idset_t *resrc_root_nodes_of(const struct root *r, const idset_t *brokers);
 idset_t *resrc_root_unconfirmed(const struct root *r);
 /* Something has changed: update watchers and the store, once at the end of the pass. */
 void resrc_root_changed(struct root *r, bool inventory);
+/* Text of the inventory, made once for all who get it; until the next change.  NULL with ENOMEM. */
+const char *resrc_root_text(struct root *r);
 /* Configuration or switches are known; once both are, the module counts as started. */
 void resrc_root_known(struct root *r);
 /* The module ends, and with it the start of the session. */

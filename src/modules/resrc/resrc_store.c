@@ -140,18 +140,17 @@ static void commit_cb(flux_future_t *f, void *arg)
 
 static int put_inventory(struct root *r, flux_kvs_txn_t *txn, errmsg_t *err)
 {
-    char *text = resgraph_format(root_graph(r));
+    const char *text = resrc_root_text(r);
 
     r->save_inventory = false;
     r->saving_inventory = true;
     if (!text)
         return errmsg_fail(err, ENOMEM, "no memory for an inventory");
-    if (r->inventory && strcmp(r->inventory, text) == 0) {
-        free(text);
+    if (r->inventory && strcmp(r->inventory, text) == 0)
         return 0;
-    }
     free(r->inventory);
-    r->inventory = text;
+    if (!(r->inventory = strdup(text)))
+        return errmsg_fail(err, ENOMEM, "no memory for an inventory");
     return flux_kvs_txn_put(txn, RESRC_KEY_INVENTORY, text, err);
 }
 
