@@ -6,8 +6,9 @@
  *
  * The thread takes all requests of the queue as one group.  Reads are executed one by one.  The
  * writes of a group are one transaction (a large group has several), whose commit makes them
- * durable with one fdatasync if one of them must be.  The next group gathers meanwhile: groups grow
- * with the load, and a single writer waits for its own write only.
+ * durable with one fdatasync if one of them must be; with two if it begins a new log, after the old
+ * one was written back, since the header is synced first.  The next group gathers meanwhile: groups
+ * grow with the load, and a single writer waits for its own write only.
  *
  * state of a request   where it is              left when                                by
  * waiting              `queue`                  the thread takes the queue               take
