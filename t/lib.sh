@@ -40,7 +40,7 @@
 #     kill_setsid PID             end with SIGKILL all that `setsid COMMAND &` of that id started
 #     has_hold_points             does this build have them (libutil/holdpoint.h)?
 #     hold_point_arm              the count of FLUX_HOLD_POINT=NAME:N:$TEST_DIR/$HOLD_FILE begins
-#     hold_point_reached PID      has a process of the session stopped there, or process PID ended before?
+#     hold_point_reached PID      has the session come there, or process PID ended before?
 #     need COMMAND...             skip_all unless all these commands exist
 #     need_flux [SUBCOMMAND...]   skip_all unless flux (and these subcommands) have been built
 #     allow_left GLOB...          names in $TMPDIR that somebody else's program may leave there

@@ -1,12 +1,13 @@
-/* holdpoint.c - stop at a point of the code that a test has named, so that it can be killed there.
+/* holdpoint.c - wait at a point of the code that a test has named, to be killed there.
  *
- * Invariant 1: a process that holds has removed the file before it stops, and does nothing after
- * that: neither what follows the point, nor what other threads have begun.
+ * Only the thread waits: what other threads do, they do as if this one had not come further.  An
+ * answer that must not be given before the point is passed, and is, reaches its client.
+ *
+ * Invariant 1: a thread that holds has removed the file, and does nothing after that.
  *
  * Failure: without the file the point is passed, and not counted.
  */
 #include "config.h"
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +32,6 @@ void holdpoint_pass(struct holdpoint *hp, const char *name)
     if (!hp->left || strcmp(hp->name, name) != 0 || access(hp->path, F_OK) < 0 || --hp->left > 0)
         return;
     (void)unlink(hp->path);
-    (void)kill(getpid(), SIGSTOP);
     for (;;)
         (void)pause();
 }

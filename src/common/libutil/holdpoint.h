@@ -1,11 +1,10 @@
-/* Hold points: places in the code at which a test holds the process, to kill it exactly there.
+/* Hold points: places in the code at which a test holds a thread, to kill the process there.
  *
  *    FLUX_HOLD_POINT=NAME:N:FILE
  *
- * The test makes FILE when the count is to begin.  The process that then passes the point NAME for
- * the Nth time stops there (SIGSTOP, all its threads) and removes FILE just before.  So the test
- * waits until FILE is gone, and ends the process with SIGKILL.  Should somebody continue the
- * process, the thread waits at the point for good.
+ * The test makes FILE when the count is to begin.  The thread that then passes the point NAME for
+ * the Nth time removes FILE, and goes no further.  So the test waits until FILE is gone, and ends
+ * the process with SIGKILL.
  *
  *    HOLD_POINT_INIT(&s->hold);
  *    ...

@@ -85,8 +85,9 @@ def make_jobspec(
     requeue         a job that is ended by the loss of a node runs again
     soft_limits     pass on the soft limits of this process
     grace, time_limit
-                    seconds (unlike a number given to the option -t, which is minutes), or a timedelta;
-                    a str as the option reads it: "90s", "1:30:00", a time_limit of "30" is 30 minutes
+                    seconds (unlike a number given to the option -t, which is minutes), or a
+                    timedelta; a str is read as by the command: "90s", "1:30:00", and a time_limit
+                    of "30" is 30 minutes
     input, output, error
                     files; in their names {{id}}, {{task}}, {{node}}, {{name}} are replaced
     stdin           tasks that read the input: "first", "all", "none"; by default "first" with `input`
@@ -166,7 +167,8 @@ def make_jobspec(
     parts.exclusive = exclusive
     array = [{"name": c_text(k, "the pool"), "count": v} for k, v in (pools or {}).items()]
     parts.pools, parts.npools = c_array("struct jobspec_pool[]", array), len(array)
-    parts.duration = _seconds(time_limit, lib.job_limit_parse, "time_limit") if time_limit is not None else 0.0
+    if time_limit is not None:
+        parts.duration = _seconds(time_limit, lib.job_limit_parse, "time_limit")
     if begin_time is not None:
         if isinstance(begin_time, datetime.datetime):
             begin_time = begin_time.timestamp()
