@@ -230,12 +230,12 @@ static void want(outlet_t *o, struct outlet_conn *c, const struct knock_want *w)
         ;
 }
 
-void outlet_set_wants(outlet_t *o, const struct knock_want *wants, size_t n)
+void outlet_want(outlet_t *o, const struct knock_want *wants, size_t n)
 {
-    struct knock_want *copy = calloc(n + 1, sizeof(*copy));
-
     pthread_mutex_lock(&o->lock);
     for (size_t i = 0; i < n; i++) {
+        struct knock_want *copy = malloc(sizeof(*copy));
+
         LIST_FOREACH(it, &o->readers)
         {
             struct outlet_conn *c = list_entry(it, struct outlet_conn, node);
@@ -243,30 +243,46 @@ void outlet_set_wants(outlet_t *o, const struct knock_want *wants, size_t n)
             if (c->want.reader == wants[i].reader && !c->gone && !c->group)
                 want(o, c, &wants[i]);
         }
-    }
-    if (copy) {
-        memcpy(copy, wants, n * sizeof(*copy));
-        free(o->wants);
-        o->wants = copy;
-        o->nwants = n;
+        if (copy)
+            *copy = wants[i];
+        if (copy && hmap_put_u64(o->wants, wants[i].reader, copy) < 0)
+            free(copy);
     }
     set_wanted(o);
+    pthread_mutex_unlock(&o->lock);
+}
+
+void outlet_forget(outlet_t *o, uint64_t reader)
+{
+    pthread_mutex_lock(&o->lock);
+    hmap_del_u64(o->wants, reader);
+    pthread_mutex_unlock(&o->lock);
+}
+
+void outlet_forget_all(outlet_t *o)
+{
+    uint64_t reader;
+    size_t pos = 0;
+    void *val;
+
+    pthread_mutex_lock(&o->lock);
+    while (hmap_next(o->wants, &pos, NULL, &reader, &val))
+        hmap_del_u64(o->wants, reader);
     pthread_mutex_unlock(&o->lock);
 }
 
 void outlet_joined(outlet_t *o, struct outlet_conn *c)
 {
     uint64_t n = o->nkept < o->keep ? o->nkept : o->keep;
+    const struct knock_want *w;
 
     if (o->ended)
         lane_tx_end(c->lane, LANE_CLOSED);
     list_append(&o->readers, &c->node);
     o->nreaders++;
     o->noff += c->want.off;
-    for (size_t i = 0; i < o->nwants; i++) {
-        if (o->wants[i].reader == c->want.reader && !c->group)
-            want(o, c, &o->wants[i]);
-    }
+    if ((w = hmap_get_u64(o->wants, c->want.reader)) && !c->group)
+        want(o, c, w);
     pthread_cond_signal(&o->joined);
     set_wanted(o);
     if (c->group)
@@ -543,7 +559,7 @@ void outlet_destroy(outlet_t *o)
         outlet_unref(o, o->kept[i]);
     free(o->kept);
     free((char *)o->far.stream);
-    free(o->wants);
+    hmap_destroy(o->wants);
     extent_pool_destroy(o->pool);
     if (o->base)
         munmap(o->base, o->size);
@@ -601,7 +617,8 @@ outlet_t *outlet_create(const struct outlet_opts *opts, errmsg_t *err)
     if (o->keep > LANE_SLOTS / 2)
         errmsg_fail(err, EINVAL, "a stream keeps at most %d steps", LANE_SLOTS / 2);
     else if (memory_open(o, opts->space > 0 ? opts->space : SPACE, err) == 0) {
-        if (!o->far.stream || !(o->pool = extent_pool_create(o->size)) ||
+        if (!o->far.stream || !(o->wants = hmap_create_u64(free)) ||
+            !(o->pool = extent_pool_create(o->size)) ||
             (o->keep > 0 && !(o->kept = calloc(o->keep, sizeof(*o->kept)))))
             errmsg_fail(err, ENOMEM, "out of memory");
         else if (outlet_door_open(o, err) == 0)

@@ -75,10 +75,13 @@ int outlet_commit(outlet_t *o, uint64_t len);
 void outlet_abort(outlet_t *o);
 
 /* What readers want now, by their numbers, instead of what they said when they joined; and what
- * those of these numbers want that join later.  Replaces the list of the call before, which does
- * not undo what it has changed.  Members of a group stay what they are.  Only policy, every and off
- * are used.  Without memory, nothing changes for those that join later. */
-void outlet_set_wants(outlet_t *o, const struct knock_want *wants, size_t n);
+ * those of these numbers want that join later, until the number is forgotten.  Members of a group
+ * stay what they are.  Only policy, every and off are used.  Without memory, nothing changes for
+ * those that join later. */
+void outlet_want(outlet_t *o, const struct knock_want *wants, size_t n);
+/* A reader has left, which may still be connected: it does not join any more. */
+void outlet_forget(outlet_t *o, uint64_t reader);
+void outlet_forget_all(outlet_t *o);
 
 struct outlet_stats {
     unsigned readers;

@@ -9,6 +9,7 @@
 #include "libstream/extent.h"
 #include "libstream/lane.h"
 #include "libstream/outlet.h"
+#include "libutil/hmap.h"
 #include "libutil/list.h"
 
 #define OUTLET_READERS_MAX 1024
@@ -69,9 +70,8 @@ struct outlet {
     struct list_node readers;
     struct list_node groups;
     unsigned nreaders;
-    unsigned noff;            /* of these, readers that are off */
-    struct knock_want *wants; /* of outlet_set_wants() */
-    size_t nwants;
+    unsigned noff;             /* of these, readers that are off */
+    hmap_t *wants;             /* of outlet_want(), by number */
     struct outlet_step **kept; /* the last `keep` steps, in a ring */
     uint32_t keep;
     uint64_t nkept;     /* ever */

@@ -29,6 +29,7 @@ static const struct flux_field written_fields[] = {
     FLUX_FIELD_BOOL(struct stream_written, paused, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_DOUBLE(struct stream_written, limit, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_ARRAY_OF(struct stream_written, readers, FLUX_FIELD_REQUIRED, &stream_demand_schema),
+    FLUX_FIELD_ARRAY(struct stream_written, gone, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_END,
 };
 const struct flux_schema stream_written_schema = FLUX_SCHEMA(struct stream_written, written_fields);
@@ -218,9 +219,10 @@ const struct flux_method stream_methods[] = {
      .flags = FLUX_METHOD_STREAM,
      .request = &stream_write_schema,
      .response = &stream_written_schema,
-     .what = "a process begins to write a stream, and does so until it cancels the request or is "
-             "gone; another response whenever the stream is paused, resumed or throttled, or the "
-             "policy of a reader changes; ends with ECANCELED when the stream is removed"},
+     .what =
+         "a process begins to write a stream, and does so until it cancels the request or is "
+         "gone; another response whenever the stream is paused, resumed or throttled, or the "
+         "policy or switch of a reader changes; ends with ECANCELED when the stream is removed"},
     {.topic = "stream.count",
      .flags = FLUX_METHOD_NORESPONSE,
      .request = &stream_count_schema,

@@ -23,7 +23,9 @@ struct stream_written {
     uint64_t step;   /* that it begins with */
     bool paused;     /* no step is to be published */
     double limit;    /* steps a second that may be; 0: any number */
-    json_t *readers; /* whose policy is not the one with which they have come */
+    json_t *readers; /* that want something else than when they have come, of stream_demand: those
+                        that this writer was not told of before, or that want something new */
+    json_t *gone;    /* numbers of such readers that have left */
 };
 extern const struct flux_schema stream_written_schema;
 

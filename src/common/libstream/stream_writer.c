@@ -30,15 +30,22 @@
 #define LISTEN_SECONDS 0.1
 #define PEEK_SECONDS 1e-6 /* to read what has come */
 
-/* The policies of readers, as the module says. */
-static void readers_want(flux_stream_t *s, json_t *readers)
+/* The policies of readers, as the module says.  What another instance of it has said before, which
+ * knew this writer by another number, is void. */
+static void readers_want(flux_stream_t *s, const struct stream_written *out)
 {
-    struct knock_want *wants = calloc(json_array_size(readers) + 1, sizeof(*wants));
+    struct knock_want *wants = calloc(json_array_size(out->readers) + 1, sizeof(*wants));
     json_t *item;
     size_t n = 0;
     size_t i;
 
-    json_array_foreach(readers, i, item)
+    if (s->id != out->writer)
+        outlet_forget_all(s->out);
+    json_array_foreach(out->gone, i, item)
+    {
+        outlet_forget(s->out, (uint64_t)json_integer_value(item));
+    }
+    json_array_foreach(out->readers, i, item)
     {
         struct stream_demand w;
 
@@ -49,8 +56,9 @@ static void readers_want(flux_stream_t *s, json_t *readers)
         }
     }
     if (wants)
-        outlet_set_wants(s->out, wants, n);
+        outlet_want(s->out, wants, n);
     free(wants);
+    s->id = out->writer;
 }
 
 int stream_writer_open(flux_stream_t *s, const struct flux_stream_opts *opts, errmsg_t *err)
@@ -91,11 +99,10 @@ int stream_writer_open(flux_stream_t *s, const struct flux_stream_opts *opts, er
     if (flux_rpc_wait_struct(s->f, timeout < 0. ? 0. : timeout, &stream_written_schema, &out, err) <
         0)
         return -1;
-    s->id = out.writer;
     s->step = out.step;
     s->paused = out.paused;
     s->limit = out.limit;
-    readers_want(s, out.readers);
+    readers_want(s, &out);
     s->counted = s->listened = clock_now();
     if (flux_future_next(s->f) < 0)
         return errmsg_fail(err, ECANCELED, "stream '%s' was removed", s->name);
@@ -191,12 +198,11 @@ static int heard(flux_stream_t *s, double seconds, errmsg_t *err)
             return errmsg_fail(err, ECANCELED, "%s", flux_future_error(s->f));
         }
         if (flux_rpc_get_struct(s->f, &stream_written_schema, &w, NULL) == 0) {
-            s->id = w.writer;
             s->paused = w.paused;
             if (s->limit != w.limit)
                 s->due = 0.;
             s->limit = w.limit;
-            readers_want(s, w.readers);
+            readers_want(s, &w);
         }
         if (flux_future_next(s->f) < 0)
             break;

@@ -1,4 +1,4 @@
-/* What stream.c (streams and writers) and readers.c share.
+/* What stream.c (the module, and writers), registry.c (streams), readers.c, switches.c and listing.c share.
  *
  * Thread rules: those of the module.
  */
@@ -11,24 +11,52 @@
 #include "libservice/claim.h"
 #include "libservice/session.h"
 #include "libstream/stream_wire.h"
+#include "feed.h"
 #include "libutil/hmap.h"
 #include "libutil/list.h"
+#include "libutil/strbuf.h"
 
 #define NAME_MAX_LEN 128
+#define MEMBERS_MAX 65536 /* writers and readers, of all streams */
 #define PLACE_MAX_LEN 255 /* bytes of a host, an address, a key */
+
+/* Something to be done piece by piece. */
+struct work {
+    struct list_node node; /* in ctx.work, or in none */
+    /* Do a piece, of at least one step; registry_work() if there is more. */
+    void (*run)(struct work *w, struct flux_slice *s);
+};
 
 struct ctx {
     flux_t *h;
     flux_handlers_t *handlers;
     session_t *session;
     struct claims *claims;
-    hmap_t *streams; /* by name */
-    struct list_node dirty;
+    hmap_t *streams;        /* by name */
+    struct stream **sorted; /* the same, sorted by name */
+    size_t room;            /* of `sorted` */
+    hmap_t *by_number;      /* writers */
+    struct list_node work;  /* in turn */
     flux_watcher_t *defer;
     flux_future_t *events;
-    hmap_t *on; /* names of switches that are on */
+    hmap_t *switches;       /* by name: switches.c */
+    size_t idle;            /* of these, on and without readers */
+    struct list_node walks; /* requests for lists: listing.c */
+    unsigned nwalks;
+    struct work walking;
+    struct list_node junk; /* records of feeds that are there no longer */
+    struct work sweep;
+    struct list_node removing;
+    bool closing;
+    unsigned nanswers; /* to requests, that wait for writers to be told */
+    struct {
+        strbuf_t *sb;
+        bool open;
+        bool items;
+    } page; /* what a listener of a feed is told now */
     uint64_t writers;
     uint64_t readers;
+    uint64_t left; /* writers and readers that are gone, and not all have been told so */
     uint64_t opened;
     uint64_t last;  /* number of the last writer that joined any stream */
     size_t formats; /* bytes of all */
@@ -41,18 +69,36 @@ struct stream {
     uint32_t size;
     struct list_node writers;
     struct list_node readers;
-    uint64_t last;   /* number of the last writer that joined */
     uint64_t begin;  /* the step with which the group has begun */
     idset_t *joined; /* ranks of it that have joined, ever */
+    idset_t *ranks;  /* of the writers that there are */
+    hmap_t *numbers; /* readers */
     uint64_t step;   /* larger than all that were counted */
     bool paused;     /* what writers are told: see stream_written */
     double limit;
-    struct list_node dirty; /* in ctx.dirty while readers have to be told */
-    json_t *gone;           /* of stream_gone: those that left in this pass */
+    struct feed members; /* tells readers of writers */
+    struct work tell_readers;
+    struct feed demands; /* tells writers of readers that want something else than at first */
+    struct work tell_writers;
+    flux_msg_t *removal; /* the request to remove it, while its processes are told */
+    struct work remove;
+    struct list_node removing; /* in ctx.removing */
+};
+
+/* What is left of a writer or reader until all know that it is gone. */
+struct left {
+    struct feed_record record;
+    struct ctx *ctx;
+    uint64_t number;
+    uint32_t rank;
+    const char *why;
 };
 
 struct writer {
     struct list_node node; /* in stream.writers */
+    struct feed_item member;
+    struct feed_listener listener; /* of demands */
+    struct left *left;
     struct claim claim;
     struct stream *s;
     flux_msg_t *req;
@@ -66,20 +112,22 @@ struct writer {
 };
 
 struct reader {
-    struct list_node node; /* in stream.readers */
+    struct list_node node;         /* in stream.readers */
+    struct feed_listener listener; /* of members */
+    struct feed_item demand;       /* its policy or off may not be what it has come with */
+    struct left *left;
     struct claim claim;
     struct stream *s;
     flux_msg_t *req;
-    uint64_t id;   /* which it has chosen */
-    uint64_t seen; /* the last writer that it was told of */
+    uint64_t id; /* which it has chosen */
     char *place;
     bool far; /* it goes the way of other places anyway */
     char *host;
     uint32_t pid;
     char *policy;
-    char *onoff; /* the switch that turns it on and off; "": none */
+    struct onoff *onoff;    /* the switch that turns it on and off; NULL: none */
+    struct list_node turns; /* of the switch */
     bool off;
-    bool changed; /* policy or off may not be what it has come with */
     struct stream_took took;
 };
 
@@ -89,23 +137,65 @@ struct stream *registry_find(struct ctx *ctx, const flux_msg_t *req, const char 
 struct stream *registry_open(struct ctx *ctx, const flux_msg_t *req, const char *name);
 /* Forget a stream that nobody uses. */
 void registry_unused(struct stream *s);
-/* Readers have to be told something. */
+/* Do it when the requests that have come are handled, in turn with other work. */
+void registry_work(struct ctx *ctx, struct work *w);
+void registry_work_init(struct work *w, void (*run)(struct work *w, struct flux_slice *s));
+/* Go on with the feeds of a stream in which something has changed. */
 void registry_changed(struct stream *s);
-/* Tell writers what they may do, and what readers want. */
-void registry_writers_tell(struct stream *s);
-/* A response that is followed by others.  -1: the request was answered with ENOMEM. */
-int registry_respond_more(flux_t *h, const flux_msg_t *req, const struct flux_schema *desc,
-                          const void *in);
+/* What a listener is told now: an object with the array `gone`, and then the array `items`.  The
+ * buffer in which to write an element of this array, or of `gone` if `items` is NULL. */
+strbuf_t *registry_page(struct ctx *ctx, const char *items);
+/* Send it as a response that is followed by others, with what was added to its object.  -1: the
+ * request was answered with ENOMEM. */
+int registry_page_send(struct ctx *ctx, const flux_msg_t *req);
+struct left *registry_left_create(struct ctx *ctx, uint64_t number, uint32_t rank);
+void registry_left_free(struct feed *f, struct feed_record *r);
+/* Answer a request when all writers of the stream have been told what has changed. */
+void registry_answer(struct stream *s, const flux_msg_t *req);
+void registry_answer_passed(struct feed *f, struct feed_listener *mark);
+/* Too many wait?  -1 after answering the request. */
+int registry_answers_full(struct ctx *ctx, const flux_msg_t *req);
+/* Takes over `format`, which may be NULL. */
+void registry_format_set(struct stream *s, char *format);
+/* Tell the processes of a stream that it was removed, and then answer the request. */
+void registry_remove(struct stream *s, const flux_msg_t *req);
+/* Do pieces of work: for ctx.defer. */
+void registry_run(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg);
+/* 0, or -1 with ENOMEM; registry_fini() follows in both cases. */
+int registry_init(struct ctx *ctx);
+void registry_fini(struct ctx *ctx);
 
-/* Tell a reader what is new to it.  -1: it has no request any more. */
-int readers_tell(struct reader *r);
+extern const struct feed_ops stream_writers_feed_ops;
+/* Take a writer out of its stream, whose readers are told why. */
+void stream_writer_remove(struct writer *w, const char *why);
+
+extern const struct feed_ops readers_feed_ops;
+/* What a reader wants may differ from now on from what it has come with. */
+void readers_demand(struct reader *r);
 void readers_free(struct reader *r);
 /* Steps that a reader is behind, as far as it is known. */
 uint64_t readers_lag(const struct reader *r);
 void readers_read_cb(flux_t *h, const flux_msg_t *req, void *arg);
 void readers_took_cb(flux_t *h, const flux_msg_t *req, void *arg);
-void readers_list_cb(flux_t *h, const flux_msg_t *req, void *arg);
 void readers_policy_cb(flux_t *h, const flux_msg_t *req, void *arg);
 void readers_switch_cb(flux_t *h, const flux_msg_t *msg, void *arg);
+
+/* Whether the readers that name a switch are on: switches.c. */
+int switches_join(struct reader *r, const char *name); /* "": none; -1 with ENOMEM */
+void switches_leave(struct reader *r);
+void switches_turn(struct ctx *ctx, const struct stream_switch *sw);
+void switches_fini(struct ctx *ctx); /* there are no readers any more */
+const char *switches_name(const struct reader *r);
+
+/* Lists of streams and readers: listing.c. */
+void listing_init(struct ctx *ctx);
+void listing_fini(struct ctx *ctx);
+/* A stream has got, or will lose, this place in ctx.sorted. */
+void listing_stream_new(struct ctx *ctx, size_t place);
+void listing_stream_gone(struct ctx *ctx, const struct stream *s, size_t place);
+/* This node of stream.writers or stream.readers will be removed. */
+void listing_member_gone(struct ctx *ctx, const struct list_node *n);
+void listing_streams_cb(flux_t *h, const flux_msg_t *req, void *arg);
+void listing_readers_cb(flux_t *h, const flux_msg_t *req, void *arg);
 
 #endif

@@ -6,26 +6,28 @@
  *
  * A writer is one of `size` processes that write a stream together, each with a rank of its own.
  * Its request stays open for as long as it writes; a reader's stays open too, and gets the writers
- * that there are, and then those that join or leave.  Whatever happens during one pass of the
- * reactor goes to a reader as one response.
+ * that there are, and then those that join or leave.
+ *
+ * A request only notes what has changed; members of a stream are told after the requests that have
+ * come, piece by piece (registry.c).
  *
  * A reader of the writer's place, which is its host and network namespace, is told the writer's own
  * key, and joins through memory; one of another place gets a capability for this stream, this
  * reader and a limited time (libstream/far_key.h), with which it joins by TCP.
  *
  * Invariants:
- *  1. A stream exists as long as it has a writer or a reader.
- *  2. Writers are numbered across all streams, so that a number never means another writer as long
- *     as the module runs, and the list of a stream is in the order of its numbers: a reader has
- *     been told of exactly the writers up to `seen`.  Readers have chosen their numbers.
- *  3. No two writers of a stream have the same rank, and all agree about `size`.
- *  4. Writers that join a stream that has none form a group.  Each rank of it that joins for the
+ *  1. Writers are numbered across all streams, so that a number never means another writer as long
+ *     as the module runs: ctx.by_number has them.  Readers have chosen their numbers.
+ *  2. No two writers of a stream have the same rank, which is in `ranks`, and all agree about
+ *     `size`.
+ *  3. Writers that join a stream that has none form a group.  Each rank of it that joins for the
  *     first time begins with the same step, `begin`, however far the others are; one that was there
  *     before, with one that is larger than all that were counted.  `begin` is larger than all that
  *     groups before it have counted, as long as the stream exists.
- *  5. Every writer has been told whether the stream is paused, its limit, and what those readers
- *     want that do not want any longer what they have come with, by the last response to its
- *     request.
+ *  4. Every writer that does not wait for its turn has been told whether the stream is paused, and
+ *     its limit, by the last response to its request; and by all responses together what those
+ *     readers want that do not want any longer what they have come with, and which of these are
+ *     gone.
  *
  * A reload leaves requests unanswered, so that the next instance gets them, numbers the writers
  * anew, and tells them and readers so; it learns the steps with the next counts, and takes 0 for
@@ -38,126 +40,29 @@
  */
 #include "config.h"
 #include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "libflux/cancel_wire.h"
 #include "libflux/module.h"
+#include "libschema/jsonout.h"
 #include "libservice/setup.h"
 #include "libstream/far_key.h"
 #include "libutil/hex.h"
-#include "libutil/invariant.h"
 #include "registry.h"
 
 #define FORMAT_MAX_LEN ((size_t)512 * 1024)
 #define FORMATS_MAX_LEN ((size_t)64 * 1024 * 1024) /* of all streams */
-#define STREAMS_MAX 16384
-#define LIMIT_MIN 1e-6 /* steps a second */
+#define LIMIT_MIN 1e-6                             /* steps a second */
 #define LIMIT_MAX 1e9
-#define MEMBERS_MAX 65536           /* writers and readers, of all streams */
-#define SHARE_MAX (MEMBERS_MAX / 4) /* of these, one client's */
-
-/* --- streams --- */
-
-/* Takes over `format`, which may be NULL. */
-static void format_set(struct stream *s, char *format)
-{
-    if (s->format)
-        s->ctx->formats -= strlen(s->format);
-    if (format)
-        s->ctx->formats += strlen(format);
-    free(s->format);
-    s->format = format;
-}
-
-static void stream_free(void *val)
-{
-    struct stream *s = val;
-
-    list_remove(&s->dirty);
-    json_decref(s->gone);
-    idset_destroy(s->joined);
-    format_set(s, NULL);
-    free(s->name);
-    free(s);
-}
-
-/* The stream of this name, made if it is new.  NULL after answering the request. */
-struct stream *registry_open(struct ctx *ctx, const flux_msg_t *req, const char *name)
-{
-    struct stream *s = hmap_get(ctx->streams, name);
-    size_t len = strlen(name);
-
-    if (ctx->writers + ctx->readers >= MEMBERS_MAX) {
-        flux_respond_error(ctx->h, req, EBUSY, "the session has %d writers and readers of streams",
-                           MEMBERS_MAX);
-        return NULL;
-    }
-    if (claims_of_sender(ctx->claims, req) >= SHARE_MAX) {
-        flux_respond_error(ctx->h, req, EBUSY, "a client has at most %d writers and readers",
-                           SHARE_MAX);
-        return NULL;
-    }
-    if (s)
-        return s;
-    if (len == 0 || len > NAME_MAX_LEN || strpbrk(name, " \t\r\n")) {
-        flux_respond_error(ctx->h, req, EINVAL,
-                           "the name of a stream has 1 to %d bytes without blanks", NAME_MAX_LEN);
-        return NULL;
-    }
-    if (hmap_count(ctx->streams) >= STREAMS_MAX) {
-        flux_respond_error(ctx->h, req, EBUSY, "the session has %d streams", STREAMS_MAX);
-        return NULL;
-    }
-    if (!(s = calloc(1, sizeof(*s))))
-        goto nomem;
-    s->ctx = ctx;
-    list_init(&s->writers);
-    list_init(&s->readers);
-    list_init(&s->dirty);
-    if (!(s->name = strdup(name)) || !(s->gone = json_array()) || !(s->joined = idset_create()) ||
-        hmap_put(ctx->streams, name, s) < 0)
-        goto nomem;
-    return s;
-nomem:
-    if (s)
-        stream_free(s);
-    flux_respond_error(ctx->h, req, ENOMEM, "out of memory for stream '%s'", name);
-    return NULL;
-}
-
-/* Forget a stream that nobody uses. */
-void registry_unused(struct stream *s)
-{
-    if (list_empty(&s->writers) && list_empty(&s->readers))
-        hmap_del(s->ctx->streams, s->name);
-}
-
-/* Readers have to be told something. */
-void registry_changed(struct stream *s)
-{
-    if (list_empty(&s->dirty))
-        list_append(&s->ctx->dirty, &s->dirty);
-    flux_watcher_start(s->ctx->defer);
-}
-
-/* The stream that a request is about, or NULL after answering it. */
-struct stream *registry_find(struct ctx *ctx, const flux_msg_t *req, const char *name)
-{
-    struct stream *s = hmap_get(ctx->streams, name);
-
-    if (!s)
-        flux_respond_error(ctx->h, req, ENOENT, "there is no stream '%.128s'", name);
-    return s;
-}
 
 /* --- writers --- */
 
 static void writer_free(struct writer *w)
 {
+    claim_drop(w->s->ctx->claims, &w->claim);
     flux_msg_destroy(w->req);
+    free(w->left);
     free((char *)w->at.host);
     free((char *)w->at.address);
     free((char *)w->at.key);
@@ -167,19 +72,21 @@ static void writer_free(struct writer *w)
 }
 
 /* Take a writer out of its stream, whose readers are told why. */
-static void writer_remove(struct writer *w, const char *why)
+void stream_writer_remove(struct writer *w, const char *why)
 {
     struct stream *s = w->s;
-    char text[100];
-    struct stream_gone gone = {w->id, text};
-    json_t *o;
+    struct ctx *ctx = s->ctx;
 
-    snprintf(text, sizeof(text), "rank %u of the writers %s", w->at.rank, why);
-    if ((o = flux_schema_encode_json(&stream_gone_schema, &gone)))
-        json_array_append_new(s->gone, o);
-    claim_drop(s->ctx->claims, &w->claim);
+    w->left->why = why;
+    listing_member_gone(ctx, &w->node);
     list_remove(&w->node);
-    s->ctx->writers--;
+    idset_clear(s->ranks, w->at.rank);
+    (void)hmap_take_u64(ctx->by_number, w->id);
+    ctx->writers--;
+    feed_listener_remove(&s->demands, &w->listener);
+    feed_item_remove(&s->members, &w->member, &w->left->record);
+    w->left = NULL;
+    ctx->left++;
     registry_changed(s);
     writer_free(w);
 }
@@ -191,7 +98,7 @@ static void writer_gone(struct claim *c, bool canceled)
 
     flux_respond_error(s->ctx->h, w->req, ENODATA, "stream '%s' %s", s->name,
                        claim_gone_why(canceled));
-    writer_remove(w, canceled ? "has closed its end" : "has died");
+    stream_writer_remove(w, canceled ? "has closed its end" : "has died");
     registry_unused(s);
 }
 
@@ -234,14 +141,11 @@ static int write_fits(struct stream *s, const flux_msg_t *req, const struct stre
                            s->size, in->size);
         return -1;
     }
-    LIST_FOREACH(it, &s->writers)
-    {
-        if (list_entry(it, struct writer, node)->at.rank == in->rank) {
-            flux_respond_error(s->ctx->h, req, EEXIST,
-                               "stream '%s' is being written already: it has a writer of rank %u",
-                               s->name, in->rank);
-            return -1;
-        }
+    if (idset_test(s->ranks, in->rank)) {
+        flux_respond_error(s->ctx->h, req, EEXIST,
+                           "stream '%s' is being written already: it has a writer of rank %u",
+                           s->name, in->rank);
+        return -1;
     }
     return 0;
 }
@@ -250,7 +154,7 @@ static int write_fits(struct stream *s, const flux_msg_t *req, const struct stre
 static void group_begin(struct stream *s)
 {
     s->begin = s->step;
-    format_set(s, NULL);
+    registry_format_set(s, NULL);
     idset_range_clear(s->joined, 0, IDSET_MAX);
 }
 
@@ -268,68 +172,72 @@ static struct writer *writer_create(struct stream *s, const flux_msg_t *req,
     if (!(w->at.host = strdup(in->host)) || !(w->at.address = strdup(in->address)) ||
         !(w->at.key = strdup(in->key)) || !(w->place = strdup(in->place)) ||
         !(w->far = strdup(in->far)) ||
+        !(w->left = registry_left_create(s->ctx, s->ctx->last + 1, in->rank)) ||
         claim_take(s->ctx->claims, &w->claim, req, writer_gone) < 0) {
         writer_free(w);
         return NULL;
     }
     w->count.step = idset_test(s->joined, in->rank) ? s->step : s->begin;
-    if (idset_set(s->joined, in->rank) < 0) {
-        claim_drop(s->ctx->claims, &w->claim);
+    if (idset_set(s->joined, in->rank) < 0 || idset_set(s->ranks, in->rank) < 0 ||
+        hmap_put_u64(s->ctx->by_number, s->ctx->last + 1, w) < 0) {
+        idset_clear(s->ranks, in->rank);
         writer_free(w);
         return NULL;
     }
     w->req = flux_msg_incref(req);
-    w->id = w->at.writer = s->last = ++s->ctx->last;
+    w->id = w->at.writer = ++s->ctx->last;
     list_append(&s->writers, &w->node);
+    feed_item_set(&s->members, &w->member);
     s->size = in->size;
     s->ctx->writers++;
     s->ctx->opened++;
     return w;
 }
 
-/* A response that is followed by others.  -1: the request was answered with ENOMEM. */
-int registry_respond_more(flux_t *h, const flux_msg_t *req, const struct flux_schema *desc,
-                          const void *in)
+/* What a reader wants that does not want any longer what it has come with. */
+static void demand_tell(struct feed *f, struct feed_listener *l, struct feed_item *i)
 {
-    char *json = flux_schema_encode(desc, in);
+    const struct reader *r = list_entry(i, struct reader, demand);
+    struct stream_demand want = {r->id, r->policy, r->off};
 
-    if (!json)
-        flux_respond_error(h, req, ENOMEM, "%s: out of memory", flux_msg_topic(req));
-    else
-        flux_respond_more(h, req, json);
-    free(json);
-    return json ? 0 : -1;
+    jsonout_struct(registry_page(r->s->ctx, "readers"), NULL, &stream_demand_schema, &want);
 }
 
-/* Tell a writer what it may do.  -1: its request was answered with an error. */
-static int writer_tell(struct writer *w)
+static void reader_gone_tell(struct feed *f, struct feed_listener *l, struct feed_record *r)
 {
-    struct stream_written out = {w->id, w->count.step, w->s->paused, w->s->limit, json_array()};
-    int rc;
+    const struct left *left = list_entry(r, struct left, record);
 
-    LIST_FOREACH(it, &w->s->readers)
-    {
-        struct reader *r = list_entry(it, struct reader, node);
-        struct stream_demand want = {r->id, r->policy, r->off};
-
-        if (r->changed)
-            json_array_append_new(out.readers,
-                                  flux_schema_encode_json(&stream_demand_schema, &want));
-    }
-    rc = registry_respond_more(w->s->ctx->h, w->req, &stream_written_schema, &out);
-    json_decref(out.readers);
-    return rc;
+    jsonout_uint(registry_page(left->ctx, NULL), NULL, left->number);
 }
 
-void registry_writers_tell(struct stream *s)
+/* Tell a writer what it may do. */
+static void writer_tell(struct feed *f, struct feed_listener *l, unsigned n)
 {
-    LIST_FOREACH_SAFE(it, tmp, &s->writers)
-    {
-        struct writer *w = list_entry(it, struct writer, node);
+    struct writer *w = list_entry(l, struct writer, listener);
+    struct ctx *ctx = w->s->ctx;
+    strbuf_t *sb = registry_page(ctx, "readers");
 
-        if (writer_tell(w) < 0)
-            writer_remove(w, "has died");
-    }
+    jsonout_array_end(sb);
+    jsonout_uint(sb, "writer", w->id);
+    jsonout_uint(sb, "step", w->count.step);
+    jsonout_bool(sb, "paused", w->s->paused);
+    jsonout_double(sb, "limit", w->s->limit);
+    if (registry_page_send(ctx, w->req) < 0)
+        stream_writer_remove(w, "has died");
+}
+
+const struct feed_ops stream_writers_feed_ops = {.item = demand_tell,
+                                                 .gone = reader_gone_tell,
+                                                 .tell = writer_tell,
+                                                 .passed = registry_answer_passed,
+                                                 .forget = registry_left_free};
+
+/* Tell all writers of a stream whether it is paused, and its limit, and answer the request that has
+ * changed this. */
+static void writers_tell(struct stream *s, const flux_msg_t *req)
+{
+    feed_changed(&s->demands);
+    registry_answer(s, req);
 }
 
 static void write_cb(flux_t *h, const flux_msg_t *req, void *arg)
@@ -348,25 +256,12 @@ static void write_cb(flux_t *h, const flux_msg_t *req, void *arg)
         else if (!(w = writer_create(s, req, &in)))
             flux_respond_error(h, req, ENOMEM, "out of memory for stream '%s'", s->name);
         else {
+            feed_listen(&s->demands, &w->listener);
             registry_changed(s);
-            if (writer_tell(w) < 0)
-                writer_remove(w, "has died");
         }
         registry_unused(s);
     }
     json_decref(owner);
-}
-
-static struct writer *writer_find(struct stream *s, uint64_t id)
-{
-    LIST_FOREACH(it, &s->writers)
-    {
-        struct writer *w = list_entry(it, struct writer, node);
-
-        if (w->id == id)
-            return w;
-    }
-    return NULL;
 }
 
 static void count_cb(flux_t *h, const flux_msg_t *req, void *arg)
@@ -380,7 +275,8 @@ static void count_cb(flux_t *h, const flux_msg_t *req, void *arg)
 
     if (flux_request_decode(h, req, &stream_count_schema, &in, &owner) < 0)
         return;
-    if ((s = registry_find(ctx, req, in.name)) && (w = writer_find(s, in.writer))) {
+    if ((s = registry_find(ctx, req, in.name)) && (w = hmap_get_u64(ctx->by_number, in.writer)) &&
+        w->s == s) {
         if (w->counted > 0. && now > w->counted && in.steps >= w->count.steps)
             w->rate = (double)(in.steps - w->count.steps) / (now - w->counted);
         w->counted = now;
@@ -392,30 +288,7 @@ static void count_cb(flux_t *h, const flux_msg_t *req, void *arg)
     json_decref(owner);
 }
 
-/* --- changes --- */
-
-static void defer_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
-{
-    struct ctx *ctx = arg;
-    struct list_node *n;
-
-    while ((n = list_first(&ctx->dirty))) {
-        struct stream *s = list_entry(n, struct stream, dirty);
-
-        list_remove(n);
-        LIST_FOREACH_SAFE(it, tmp, &s->readers)
-        {
-            struct reader *rd = list_entry(it, struct reader, node);
-
-            if (readers_tell(rd) < 0)
-                readers_free(rd);
-        }
-        json_array_clear(s->gone);
-        registry_unused(s);
-    }
-}
-
-/* --- formats, list, removal --- */
+/* --- formats, control, removal --- */
 
 static void define_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
@@ -441,7 +314,7 @@ static void define_cb(flux_t *h, const flux_msg_t *req, void *arg)
         else if (!(format = strdup(in.format)))
             flux_respond_error(h, req, ENOMEM, "out of memory for stream '%s'", s->name);
         else {
-            format_set(s, format);
+            registry_format_set(s, format);
             flux_respond(h, req, NULL);
         }
     }
@@ -469,73 +342,6 @@ static void format_cb(flux_t *h, const flux_msg_t *req, void *arg)
     json_decref(owner);
 }
 
-static json_t *item_encode(struct stream *s)
-{
-    struct stream_item it = {
-        .name = s->name, .size = s->size, .step = s->step, .paused = s->paused, .limit = s->limit};
-
-    LIST_FOREACH(n, &s->readers)
-    {
-        const struct reader *r = list_entry(n, struct reader, node);
-
-        it.readers++;
-        it.asked += r->took.asked;
-        it.copied += r->took.copied;
-        if (!r->off && it.lag < readers_lag(r))
-            it.lag = readers_lag(r);
-    }
-    LIST_FOREACH(n, &s->writers)
-    {
-        const struct writer *w = list_entry(n, struct writer, node);
-
-        it.writers++;
-        if (it.steps < w->count.steps)
-            it.steps = w->count.steps;
-        it.bytes += w->count.bytes;
-        it.copied += w->count.copied;
-        it.dropped += w->count.dropped;
-        it.queue += w->count.queue;
-        it.blocked += w->count.blocked;
-        it.held += w->count.held;
-        if (it.rate < w->rate)
-            it.rate = w->rate;
-    }
-    return flux_schema_encode_json(&stream_item_schema, &it);
-}
-
-static int compare_names(const void *a, const void *b)
-{
-    return strcmp((*(struct stream *const *)a)->name, (*(struct stream *const *)b)->name);
-}
-
-static void list_cb(flux_t *h, const flux_msg_t *req, void *arg)
-{
-    struct ctx *ctx = arg;
-    struct stream_list out = {json_array()};
-    size_t n = hmap_count(ctx->streams);
-    struct stream **sorted = calloc(n + 1, sizeof(*sorted));
-    size_t pos = 0;
-    size_t i = 0;
-    void *val;
-    int rc = out.streams && sorted ? 0 : -1;
-
-    while (rc == 0 && hmap_next(ctx->streams, &pos, NULL, NULL, &val))
-        sorted[i++] = val;
-    if (rc == 0)
-        qsort(sorted, n, sizeof(*sorted), compare_names);
-    for (i = 0; rc == 0 && i < n; i++) {
-        json_t *o = item_encode(sorted[i]);
-
-        rc = o ? json_array_append_new(out.streams, o) : -1;
-    }
-    if (rc < 0)
-        flux_respond_error(h, req, ENOMEM, "stream.list: out of memory");
-    else
-        flux_respond_struct(h, req, &stream_list_schema, &out);
-    free(sorted);
-    json_decref(out.streams);
-}
-
 static void pause_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
     struct ctx *ctx = arg;
@@ -545,11 +351,9 @@ static void pause_cb(flux_t *h, const flux_msg_t *req, void *arg)
 
     if (flux_request_decode(h, req, &stream_pause_schema, &in, &owner) < 0)
         return;
-    if ((s = registry_find(ctx, req, in.name))) {
+    if ((s = registry_find(ctx, req, in.name)) && registry_answers_full(ctx, req) == 0) {
         s->paused = in.paused;
-        registry_writers_tell(s);
-        flux_respond(h, req, NULL);
-        registry_unused(s);
+        writers_tell(s, req);
     }
     json_decref(owner);
 }
@@ -566,11 +370,9 @@ static void throttle_cb(flux_t *h, const flux_msg_t *req, void *arg)
     if (!(in.limit >= 0.) || (in.limit > 0. && in.limit < LIMIT_MIN) || in.limit > LIMIT_MAX)
         flux_respond_error(h, req, EINVAL, "the limit of a stream is 0, or %g to %g steps a second",
                            LIMIT_MIN, LIMIT_MAX);
-    else if ((s = registry_find(ctx, req, in.name))) {
+    else if ((s = registry_find(ctx, req, in.name)) && registry_answers_full(ctx, req) == 0) {
         s->limit = in.limit;
-        registry_writers_tell(s);
-        flux_respond(h, req, NULL);
-        registry_unused(s);
+        writers_tell(s, req);
     }
     json_decref(owner);
 }
@@ -584,24 +386,8 @@ static void remove_cb(flux_t *h, const flux_msg_t *req, void *arg)
 
     if (flux_request_decode(h, req, &stream_name_schema, &in, &owner) < 0)
         return;
-    if ((s = registry_find(ctx, req, in.name))) {
-        LIST_FOREACH_SAFE(it, tmp, &s->readers)
-        {
-            struct reader *r = list_entry(it, struct reader, node);
-
-            flux_respond_error(h, r->req, ECANCELED, "stream '%s' was removed", s->name);
-            readers_free(r);
-        }
-        LIST_FOREACH_SAFE(it, tmp, &s->writers)
-        {
-            struct writer *w = list_entry(it, struct writer, node);
-
-            flux_respond_error(h, w->req, ECANCELED, "stream '%s' was removed", s->name);
-            writer_remove(w, "was removed");
-        }
-        registry_unused(s);
-        flux_respond(h, req, NULL);
-    }
+    if ((s = registry_find(ctx, req, in.name)))
+        registry_remove(s, req);
     json_decref(owner);
 }
 
@@ -649,10 +435,10 @@ static const struct flux_handler handlers[] = {
     {FLUX_MSG_REQUEST, "stream.format", format_cb, 0},
     {FLUX_MSG_REQUEST, "stream.read", readers_read_cb, 0},
     {FLUX_MSG_REQUEST, "stream.took", readers_took_cb, 0},
-    {FLUX_MSG_REQUEST, "stream.readers", readers_list_cb, 0},
+    {FLUX_MSG_REQUEST, "stream.readers", listing_readers_cb, 0},
     {FLUX_MSG_REQUEST, "stream.policy", readers_policy_cb, 0},
     {FLUX_MSG_EVENT, "stream.switch", readers_switch_cb, 0},
-    {FLUX_MSG_REQUEST, "stream.list", list_cb, 0},
+    {FLUX_MSG_REQUEST, "stream.list", listing_streams_cb, 0},
     {FLUX_MSG_REQUEST, "stream.pause", pause_cb, 0},
     {FLUX_MSG_REQUEST, "stream.throttle", throttle_cb, 0},
     {FLUX_MSG_REQUEST, "stream.remove", remove_cb, 0},
@@ -665,27 +451,10 @@ static const struct flux_handler handlers[] = {
 static void mod_fini(flux_t *h, void *arg)
 {
     struct ctx *ctx = arg;
-    size_t pos = 0;
-    void *val;
 
-    /* Not answered: the host ends the requests. */
-    while (ctx->streams && hmap_next(ctx->streams, &pos, NULL, NULL, &val)) {
-        struct stream *s = val;
-
-        LIST_FOREACH_SAFE(it, tmp, &s->readers)
-        {
-            readers_free(list_entry(it, struct reader, node));
-        }
-        LIST_FOREACH_SAFE(it, tmp, &s->writers)
-        {
-            writer_remove(list_entry(it, struct writer, node), "is not known any longer");
-        }
-    }
+    registry_fini(ctx);
     session_destroy(ctx->session);
-    flux_watcher_destroy(ctx->defer);
     flux_future_destroy(ctx->events);
-    hmap_destroy(ctx->on);
-    hmap_destroy(ctx->streams);
     claims_destroy(ctx->claims);
     flux_handlers_remove(ctx->handlers);
     free(ctx);
@@ -700,10 +469,7 @@ static int mod_init(flux_t *h, int argc, char **argv, void **out, errmsg_t *err)
     if (!(ctx = calloc(1, sizeof(*ctx))))
         return errmsg_fail(err, ENOMEM, "out of memory");
     ctx->h = h;
-    list_init(&ctx->dirty);
-    if (!(ctx->streams = hmap_create_str(stream_free)) || !(ctx->on = hmap_create_str(NULL)) ||
-        !(ctx->claims = claims_create()) ||
-        !(ctx->defer = flux_defer_create(flux_get_reactor(h), defer_cb, ctx)) ||
+    if (registry_init(ctx) < 0 || !(ctx->claims = claims_create()) ||
         !(ctx->handlers = flux_handlers_add(h, handlers, ctx)) ||
         !(ctx->session = session_create(h, &session_ops, ctx)) ||
         !(ctx->events = flux_event_subscribe(h, "stream.switch"))) {

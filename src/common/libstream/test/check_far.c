@@ -483,7 +483,7 @@ START_TEST(policy)
     knock_want_init(&w);
     w.reader = 7; /* of the tests' readers */
     w.policy = KNOCK_LATEST;
-    outlet_set_wants(o, &w, 1);
+    outlet_want(o, &w, 1);
     for (uint64_t step = 2; step <= 40; step++)
         put(o, step);
     ck_assert_int_eq(inlet_next(i, 30., &s, &err), 1);

@@ -252,7 +252,7 @@ START_TEST(slots)
     for (uint64_t step = 2; step <= LANE_SLOTS; step++)
         ck_assert_int_eq(put_small(o, step, 8, 0.), 0);
     w.policy = KNOCK_BLOCK;
-    outlet_set_wants(o, &w, 1);
+    outlet_want(o, &w, 1);
     ck_assert_int_eq(put_small(o, LANE_SLOTS + 1, 7, 0.), -1);
     ck_assert_int_eq(errno, ETIMEDOUT);
     ck_assert_int_eq(inlet_release(i, &held), 0);
@@ -260,6 +260,38 @@ START_TEST(slots)
     for (uint64_t step = LANE_SLOTS - 1; step <= LANE_SLOTS + 1; step++)
         get_small(i, step);
     inlet_destroy(i);
+    outlet_destroy(o);
+}
+END_TEST
+
+/* A wish is for readers that join later too, until its number is forgotten. */
+START_TEST(forgotten)
+{
+    outlet_t *o = writer_by(RING, 0., 0);
+    struct knock_want w;
+    inlet_t *off, *first, *second;
+
+    knock_want_init(&w); /* with the number of the tests' readers */
+    w.off = true;
+    outlet_want(o, &w, 1);
+    off = reader(o, "block", 0);
+    wait_readers(o, 1);
+    ck_assert(!outlet_wanted(o));
+    outlet_forget(o, w.reader);
+    first = reader(o, "block", 0);
+    wait_readers(o, 2);
+    ck_assert(outlet_wanted(o));
+    outlet_want(o, &w, 1);
+    ck_assert(!outlet_wanted(o));
+    outlet_forget_all(o);
+    second = reader(o, "block", 0);
+    wait_readers(o, 3);
+    put(o, 1);
+    get_release(second, 1);
+    ck_assert_uint_eq(stats(o).offered, 1);
+    inlet_destroy(off);
+    inlet_destroy(first);
+    inlet_destroy(second);
     outlet_destroy(o);
 }
 END_TEST
@@ -592,7 +624,8 @@ int main(void)
 {
     const TTest *const both[] = {policies, block,      evict, keep,
                                  greedy,   rendezvous, joins, reader_dies};
-    const TTest *const ring[] = {steps, slots, joins_kept, writer_dies, strangers, leftovers};
+    const TTest *const ring[] = {steps,       slots,     forgotten, joins_kept,
+                                 writer_dies, strangers, leftovers};
     TCase *tc = tcase_create("outlet");
 
     tcase_set_timeout(tc, 60);

@@ -1,32 +1,134 @@
-/* check_stream_module.c - what clients may take of the module stream: an instance on a handle of
- * the test's own. */
+/* check_stream_module.c - what clients may take of the module stream, how much it does at a time,
+ * and what writers and readers know of each other: an instance on a handle and a clock of the
+ * test's own. */
 #include "config.h"
+#include <inttypes.h>
 #include <stdio.h>
 
 #include "libflux/module.h"
+#include "libflux/slice.h"
 #include "libflux/test/fake.h"
+#include "libflux/test/still.h"
+#include "libutil/hmap.h"
 #include "libutil/test/suite.h"
 
 extern const struct flux_module flux_module_stream;
 
 #define KEY "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+#define PEERS_MAX 20000
+
+/* Who has sent a request, by its match tag. */
+struct peer {
+    enum { NONE, WRITER, READER } kind;
+    uint32_t client;
+    uint32_t rank;
+    uint64_t number; /* of a writer, once it is known */
+    uint64_t last;   /* the largest number of a writer that a reader was told of */
+    unsigned told;   /* responses, */
+    unsigned items;  /* what was in them */
+    hmap_t *knows;   /* a reader: writers; a writer: readers and what they want */
+    bool paused;
+    int errnum; /* that has ended the request */
+};
 
 struct bed {
     struct fake f;
+    struct still still;
     void *ctx;
     int errnum; /* of the last response; -1: none */
-    char text[200];
-    uint32_t tag;
+    char text[400];
+    struct peer *peers;
+    uint32_t tag;    /* of the last request */
+    uint32_t answer; /* tag of the last response */
+    unsigned did;    /* responses, and what was in them */
+    json_t *list;    /* the last one */
 };
+
+static void wants(hmap_t *knows, const json_t *o)
+{
+    static int on, off;
+    uint64_t reader = (uint64_t)json_integer_value(json_object_get(o, "reader"));
+
+    ck_assert_int_eq(
+        hmap_put_u64(knows, reader, json_is_true(json_object_get(o, "off")) ? &off : &on), 0);
+    ck_assert_ptr_nonnull(json_object_get(o, "policy"));
+}
+
+/* What is told to a reader: nothing twice, and no end of what it does not know. */
+static void take_reader(struct peer *p, const json_t *o)
+{
+    const json_t *gone = json_object_get(o, "gone");
+    const json_t *writers = json_object_get(o, "writers");
+    const json_t *item;
+    size_t i;
+
+    ck_assert_uint_gt(json_array_size(gone) + json_array_size(writers), 0);
+    json_array_foreach(gone, i, item)
+    {
+        uint64_t n = (uint64_t)json_integer_value(json_object_get(item, "writer"));
+
+        ck_assert_ptr_nonnull(hmap_take_u64(p->knows, n));
+    }
+    json_array_foreach(writers, i, item)
+    {
+        uint64_t n = (uint64_t)json_integer_value(json_object_get(item, "writer"));
+
+        ck_assert_uint_gt(n, p->last);
+        p->last = n;
+        ck_assert_int_eq(hmap_put_u64(p->knows, n, p), 0);
+    }
+    p->items += (unsigned)(json_array_size(gone) + json_array_size(writers));
+}
+
+static void take_writer(struct peer *p, const json_t *o)
+{
+    const json_t *item;
+    size_t i;
+
+    p->number = (uint64_t)json_integer_value(json_object_get(o, "writer"));
+    p->paused = json_is_true(json_object_get(o, "paused"));
+    json_array_foreach(json_object_get(o, "gone"), i, item)
+    {
+        (void)hmap_take_u64(p->knows, (uint64_t)json_integer_value(item));
+    }
+    json_array_foreach(json_object_get(o, "readers"), i, item)
+    {
+        wants(p->knows, item);
+    }
+    p->items += (unsigned)(json_array_size(json_object_get(o, "gone")) +
+                           json_array_size(json_object_get(o, "readers")));
+}
 
 static void sent(struct fake *f, flux_msg_t *msg)
 {
     struct bed *b = f->user;
     const char *text = flux_msg_json(msg);
+    struct peer *p;
+    unsigned before;
 
     if (flux_msg_type(msg) == FLUX_MSG_RESPONSE) {
         b->errnum = flux_msg_errnum(msg);
+        b->answer = flux_msg_matchtag(msg);
+        b->did++;
         snprintf(b->text, sizeof(b->text), "%s", text ? text : "");
+        p = &b->peers[b->answer];
+        if (b->errnum == 0 && (strcmp(flux_msg_topic(msg), "stream.list") == 0 ||
+                               strcmp(flux_msg_topic(msg), "stream.readers") == 0)) {
+            json_decref(b->list);
+            ck_assert_ptr_nonnull(b->list = json_loads(text, 0, NULL));
+        }
+        if (p->kind != NONE && b->errnum) {
+            p->errnum = b->errnum;
+        } else if (p->kind != NONE) {
+            json_t *o = json_loads(text, 0, NULL);
+
+            ck_assert_ptr_nonnull(o);
+            before = p->items;
+            p->told++;
+            (p->kind == READER ? take_reader : take_writer)(p, o);
+            b->did += p->items - before;
+            json_decref(o);
+        }
     }
     flux_msg_destroy(msg);
 }
@@ -37,9 +139,10 @@ static struct bed *bed_create(void)
     errmsg_t err;
 
     ck_assert_ptr_nonnull(b);
+    ck_assert_ptr_nonnull(b->peers = calloc(PEERS_MAX, sizeof(*b->peers)));
     b->f.user = b;
     b->f.hook = sent;
-    ck_assert_ptr_nonnull(b->f.r = flux_reactor_create(false));
+    ck_assert_ptr_nonnull(b->f.r = flux_reactor_create_ops(&still_ops, &b->still));
     ck_assert_ptr_nonnull(b->f.h = flux_handle_create(&fake_nowait_ops, &b->f, b->f.r, 0, 4, 42));
     (void)fake_ops;
     ck_assert_int_eq(flux_module_stream.init(b->f.h, 0, NULL, &b->ctx, &err), 0);
@@ -52,18 +155,24 @@ static void bed_free(struct bed *b)
     flux_close(b->f.h);
     flux_reactor_destroy(b->f.r);
     free(b->f.sent);
+    for (size_t i = 0; i < PEERS_MAX; i++)
+        hmap_destroy(b->peers[i].knows);
+    json_decref(b->list);
+    free(b->peers);
     free(b);
 }
 
 /* A request of one of several clients; returns the errno of the last response, or -1. */
-static int ask(struct bed *b, const char *topic, uint32_t client, unsigned flags, const char *json)
+static int ask_tag(struct bed *b, const char *topic, uint32_t client, unsigned flags,
+                   const char *json, uint32_t tag)
 {
     flux_msg_t *msg = flux_msg_create(FLUX_MSG_REQUEST, topic);
 
     ck_assert_ptr_nonnull(msg);
+    ck_assert_uint_lt(tag, PEERS_MAX);
     flux_msg_set_flags(msg, flags);
     flux_msg_set_cred(msg, 42, FLUX_ROLE_OWNER | FLUX_ROLE_BROKER);
-    flux_msg_set_matchtag(msg, ++b->tag);
+    flux_msg_set_matchtag(msg, tag);
     ck_assert_int_eq(flux_msg_route_push(msg, 1u << 28 | client), 0);
     ck_assert_int_eq(flux_msg_set_json(msg, json), 0);
     b->errnum = -1;
@@ -71,16 +180,54 @@ static int ask(struct bed *b, const char *topic, uint32_t client, unsigned flags
     return b->errnum;
 }
 
+static int ask(struct bed *b, const char *topic, uint32_t client, unsigned flags, const char *json)
+{
+    return ask_tag(b, topic, client, flags, json, ++b->tag);
+}
+
+static void event(struct bed *b, const char *topic, const char *json)
+{
+    flux_msg_t *msg = flux_msg_create(FLUX_MSG_EVENT, topic);
+
+    flux_msg_set_json(msg, json);
+    flux_handle_deliver(b->f.h, msg);
+}
+
+static struct peer *peer_new(struct bed *b, int kind, uint32_t client)
+{
+    struct peer *p = &b->peers[++b->tag];
+
+    p->kind = kind;
+    p->client = client;
+    ck_assert_ptr_nonnull(p->knows = hmap_create_u64(NULL));
+    return p;
+}
+
 static int write_stream(struct bed *b, uint32_t client, const char *name, uint32_t rank,
                         uint32_t size)
 {
+    struct peer *p = peer_new(b, WRITER, client);
     char json[400];
 
+    p->rank = rank;
     snprintf(json, sizeof(json),
              "{\"name\":\"%s\",\"rank\":%u,\"size\":%u,\"host\":\"h\",\"place\":\"p\","
              "\"address\":\"a%u\",\"far\":\"f\",\"key\":\"%s\"}",
              name, rank, size, rank, KEY);
-    return ask(b, "stream.write", client, FLUX_MSGF_STREAMING, json);
+    return ask_tag(b, "stream.write", client, FLUX_MSGF_STREAMING, json, b->tag);
+}
+
+/* Its number is its match tag; it is at another place if that is even. */
+static int read_stream(struct bed *b, uint32_t client, const char *name, const char *onoff)
+{
+    char json[400];
+
+    (void)peer_new(b, READER, client);
+    snprintf(json, sizeof(json),
+             "{\"name\":\"%s\",\"reader\":%u,\"wait\":true,\"place\":\"%s\",\"far\":false,"
+             "\"host\":\"h\",\"pid\":1,\"policy\":\"block\",\"onoff\":\"%s\"}",
+             name, b->tag, b->tag % 2 ? "p" : "q", onoff);
+    return ask_tag(b, "stream.read", client, FLUX_MSGF_STREAMING, json, b->tag);
 }
 
 static int define(struct bed *b, const char *name, size_t len)
@@ -96,9 +243,24 @@ static int define(struct bed *b, const char *name, size_t len)
     return rc;
 }
 
-static int disconnect(struct bed *b, uint32_t client)
+static void disconnect(struct bed *b, uint32_t client)
 {
-    return ask(b, "stream.disconnect", client, FLUX_MSGF_NORESPONSE, "{}");
+    ask(b, "stream.disconnect", client, FLUX_MSGF_NORESPONSE, "{}");
+}
+
+/* Turns until there is nothing to be done; returns how many.  None does more than fits into a
+ * slice, and the end of each listener's turn. */
+static unsigned settle(struct bed *b)
+{
+    unsigned turns = 0;
+
+    while (b->still.n > 0) {
+        b->did = 0;
+        still_turn(&b->still);
+        ck_assert_uint_le(b->did, 2 * FLUX_SLICE_THINGS);
+        turns++;
+    }
+    return turns;
 }
 
 /* All formats together are bounded, and what a stream has had is given back. */
@@ -141,7 +303,230 @@ START_TEST(shares)
 }
 END_TEST
 
+#define MANY 3000
+
+/* Many writers: what readers are told of them, and they of a pause, takes many turns, and so does
+ * a list; the answer comes when all is done. */
+START_TEST(many_writers)
+{
+    struct bed *b = bed_create();
+    char want[80];
+
+    for (uint32_t i = 0; i < MANY; i++)
+        ck_assert_int_eq(write_stream(b, i, "s", i, MANY), 0);
+    ck_assert_int_eq(read_stream(b, MANY, "s", ""), -1);
+    ck_assert_int_eq(read_stream(b, MANY, "s", ""), -1);
+    ck_assert_uint_ge(settle(b), 2 * MANY / FLUX_SLICE_THINGS);
+    for (unsigned i = MANY + 1; i <= MANY + 2; i++) {
+        ck_assert_uint_eq(b->peers[i].items, MANY);
+        ck_assert_uint_gt(b->peers[i].told, 1);
+        ck_assert_uint_eq(hmap_count(b->peers[i].knows), MANY);
+    }
+    ck_assert_int_eq(ask(b, "stream.pause", 1, 0, "{\"name\":\"s\",\"paused\":true}"), -1);
+    ck_assert_uint_ge(settle(b), MANY / FLUX_SLICE_THINGS);
+    ck_assert_int_eq(b->errnum, 0);
+    ck_assert_uint_eq(b->answer, b->tag);
+    for (unsigned i = 1; i <= MANY; i++)
+        ck_assert(b->peers[i].paused);
+    ck_assert_int_eq(ask(b, "stream.list", 1, 0, "{}"), -1);
+    ck_assert_uint_ge(settle(b), MANY / FLUX_SLICE_THINGS);
+    snprintf(want, sizeof(want), "{\"streams\":[{\"name\":\"s\",\"writers\":%d,\"size\":%d,", MANY,
+             MANY);
+    ck_assert_msg(strncmp(b->text, want, strlen(want)) == 0, "%s", b->text);
+    ck_assert_int_eq(ask(b, "stream.remove", 1, 0, "{\"name\":\"s\"}"), -1);
+    ck_assert_int_eq(write_stream(b, 1, "s", 0, 1), 0); /* another one, of the same name */
+    ck_assert_uint_ge(settle(b), MANY / FLUX_SLICE_THINGS);
+    for (unsigned i = 1; i <= MANY + 2; i++)
+        ck_assert_int_eq(b->peers[i].errnum, ECANCELED);
+    ck_assert_int_eq(b->peers[b->tag].errnum, 0);
+    bed_free(b);
+}
+END_TEST
+
+/* Many readers that name a switch. */
+START_TEST(many_readers)
+{
+    struct bed *b = bed_create();
+
+    ck_assert_int_eq(write_stream(b, 1, "s", 0, 2), 0);
+    for (uint32_t i = 0; i < MANY; i++)
+        ck_assert_int_eq(read_stream(b, 2 + i, "s", "x"), -1);
+    settle(b);
+    ck_assert_uint_eq(b->peers[1].items, MANY);
+    ck_assert_int_eq(write_stream(b, 1, "s", 1, 2), 0);
+    ck_assert_uint_gt(b->peers[b->tag].items, 0);
+    ck_assert_uint_lt(b->peers[b->tag].items, FLUX_SLICE_THINGS);
+    settle(b);
+    ck_assert_uint_eq(b->peers[b->tag].items, MANY);
+    event(b, "stream.switch", "{\"name\":\"x\",\"on\":true}");
+    ck_assert_uint_ge(settle(b), 3 * MANY / FLUX_SLICE_THINGS);
+    ck_assert_uint_eq(b->peers[1].items, 2 * MANY);
+    ck_assert_uint_eq(b->peers[b->tag].items, 2 * MANY);
+    ck_assert_int_eq(ask(b, "stream.readers", 1, 0, "{\"name\":\"s\"}"), -1);
+    ck_assert_uint_ge(settle(b), MANY / FLUX_SLICE_THINGS);
+    ck_assert_ptr_nonnull(b->list);
+    ck_assert_uint_eq(json_array_size(json_object_get(b->list, "readers")), MANY);
+    bed_free(b);
+}
+END_TEST
+
+/* A list goes on while streams come and go around the place where it is, and its writers. */
+START_TEST(list_meanwhile)
+{
+    struct bed *b = bed_create();
+    const char *before = "", *now;
+    const json_t *item;
+    unsigned turns = 0, stayed = 0;
+    char name[20];
+    size_t at;
+
+    for (unsigned i = 0; i < 400; i++) {
+        snprintf(name, sizeof(name), "s%03u", i);
+        write_stream(b, i, name, 0, 1);
+        read_stream(b, i, name, "");
+    }
+    settle(b);
+    ask(b, "stream.list", 1000, 0, "{}");
+    for (; !b->list; turns++) {
+        still_turn(&b->still);
+        disconnect(b, turns);
+        disconnect(b, 399 - turns);
+        disconnect(b, 100 * turns + 60); /* near where it is */
+        snprintf(name, sizeof(name), "a%03u", turns);
+        write_stream(b, 1000, name, 0, 1);
+    }
+    ck_assert_uint_gt(turns, 2);
+    ck_assert_uint_lt(turns, 40);
+    json_array_foreach(json_object_get(b->list, "streams"), at, item)
+    {
+        now = json_string_value(json_object_get(item, "name"));
+        ck_assert_int_lt(strcmp(before, now), 0);
+        stayed += *now == 's' && json_integer_value(json_object_get(item, "readers")) == 1;
+        before = now;
+    }
+    ck_assert_uint_ge(stayed, 400 - 3 * turns);
+    ask(b, "stream.readers", 1000, 0, "{\"name\":\"s200\"}");
+    disconnect(b, 200);
+    settle(b);
+    ck_assert_int_eq(b->errnum, ENOENT);
+    bed_free(b);
+}
+END_TEST
+
+/* --- by chance --- */
+
+#define RANKS 12
+
+struct world {
+    struct bed *b;
+    unsigned seed;
+    uint32_t writers[RANKS]; /* their tags; 0: none */
+    uint32_t readers[RANKS];
+    bool on;
+};
+
+static void leave(struct world *w, uint32_t *tag)
+{
+    struct bed *b = w->b;
+
+    disconnect(b, b->peers[*tag].client);
+    ck_assert_int_eq(b->peers[*tag].errnum, ENODATA);
+    *tag = 0;
+}
+
+static void change(struct world *w)
+{
+    uint32_t i = (uint32_t)rand_r(&w->seed) % RANKS;
+    struct bed *b = w->b;
+    char json[100];
+
+    switch (rand_r(&w->seed) % 8) {
+    case 0:
+    case 1:
+        if (w->writers[i])
+            leave(w, &w->writers[i]);
+        else if (write_stream(b, 1000 + b->tag, "s", i, RANKS) == 0)
+            w->writers[i] = b->answer;
+        break;
+    case 2:
+    case 3:
+        if (w->readers[i]) {
+            leave(w, &w->readers[i]);
+        } else {
+            read_stream(b, 1000 + b->tag, "s", rand_r(&w->seed) % 2 ? "x" : "");
+            w->readers[i] = b->tag;
+        }
+        break;
+    case 4:
+        w->on = !w->on;
+        snprintf(json, sizeof(json), "{\"name\":\"x\",\"on\":%s}", w->on ? "true" : "false");
+        event(b, "stream.switch", json);
+        break;
+    case 5:
+        if (w->readers[i]) {
+            snprintf(json, sizeof(json), "{\"name\":\"s\",\"reader\":%u,\"policy\":\"latest\"}",
+                     w->readers[i]);
+            ask(b, "stream.policy", 1, 0, json);
+        }
+        break;
+    default:
+        still_turn(&b->still);
+    }
+}
+
+/* Each reader knows exactly the writers that there are; all writers know the same of readers. */
+static void agree(struct world *w)
+{
+    struct bed *b = w->b;
+    const struct peer *first = NULL;
+
+    settle(b);
+    for (int i = 0; i < RANKS; i++) {
+        const struct peer *p = &b->peers[w->writers[i]];
+
+        if (!w->writers[i])
+            continue;
+        for (int k = 0; k < RANKS; k++) {
+            const struct peer *r = &b->peers[w->readers[k]];
+
+            if (w->readers[k])
+                ck_assert_ptr_nonnull(hmap_get_u64(r->knows, p->number));
+            if (w->readers[k] && first)
+                ck_assert_ptr_eq(hmap_get_u64(p->knows, w->readers[k]),
+                                 hmap_get_u64(first->knows, w->readers[k]));
+        }
+        if (first)
+            ck_assert_uint_eq(hmap_count(p->knows), hmap_count(first->knows));
+        ck_assert_uint_le(hmap_count(p->knows), RANKS);
+        first = p;
+    }
+    for (int k = 0; k < RANKS; k++) {
+        size_t n = 0;
+
+        for (int i = 0; i < RANKS; i++)
+            n += w->writers[i] > 0;
+        if (w->readers[k])
+            ck_assert_uint_eq(hmap_count(b->peers[w->readers[k]].knows), n);
+    }
+}
+
+START_TEST(chance)
+{
+    for (unsigned run = 0; run < suite_runs(16); run++) {
+        struct world w = {.b = bed_create(), .seed = 100 + run};
+
+        for (unsigned i = 0; i < 1000; i++) {
+            change(&w);
+            if (i % 50 == 0)
+                agree(&w);
+        }
+        agree(&w);
+        bed_free(w.b);
+    }
+}
+END_TEST
+
 int main(void)
 {
-    RUN_SUITE("stream module", formats, shares);
+    RUN_SUITE("stream module", formats, shares, many_writers, many_readers, list_meanwhile, chance);
 }

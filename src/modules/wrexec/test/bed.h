@@ -10,6 +10,7 @@
 #include "libflux/module.h"
 #include "libflux/slice.h"
 #include "libflux/test/fake.h"
+#include "libflux/test/still.h"
 #include "libutil/le.h"
 #include "libutil/test/suite.h"
 #include "libexec/wrexec_wire.h"
@@ -17,65 +18,6 @@
 extern const struct flux_module flux_module_wrexec;
 
 #define ASKED_MAX 64
-#define DEFERRED_MAX 32
-
-/* A clock that stands still, on which slices are counted: only deferrals call back. */
-struct still {
-    flux_watcher_t *w[DEFERRED_MAX];
-    size_t n;
-};
-
-static double still_now(void *impl)
-{
-    return 100.;
-}
-
-static int still_timer(void *impl, flux_watcher_t *w, double at)
-{
-    return 0;
-}
-
-static void still_no_timer(void *impl, flux_watcher_t *w)
-{
-}
-
-static int still_defer(void *impl, flux_watcher_t *w)
-{
-    struct still *s = impl;
-
-    ck_assert_uint_lt(s->n, DEFERRED_MAX);
-    s->w[s->n++] = w;
-    return 0;
-}
-
-static void still_clear(void *impl, flux_watcher_t *w)
-{
-    struct still *s = impl;
-    size_t n = 0;
-
-    for (size_t i = 0; i < s->n; i++) {
-        if (s->w[i] != w)
-            s->w[n++] = s->w[i];
-    }
-    s->n = n;
-}
-
-static const struct flux_reactor_ops still_ops = {.now = still_now,
-                                                  .timer_set = still_timer,
-                                                  .timer_clear = still_no_timer,
-                                                  .defer = still_defer,
-                                                  .defer_clear = still_clear};
-
-/* Until nothing is deferred. */
-static void still_run(struct still *s)
-{
-    while (s->n > 0) {
-        flux_watcher_t *w = s->w[0];
-
-        still_clear(s, w);
-        flux_watcher_fire(w);
-    }
-}
 
 struct bed {
     struct fake f;

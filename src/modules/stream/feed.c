@@ -1,0 +1,230 @@
+/* feed.c - who has still to be told of what.
+ *
+ * Items have rising numbers; one that changes gets a new number and goes to the end of the list, so
+ * what a listener has not been told of is the end of the list, behind `seen`.  An item that goes
+ * leaves a record, which stays until all listeners that may know the item have been told.
+ *
+ * Listeners are told in turn: the first of `untold` gets what is new to it, piece by piece, and goes
+ * to the end of `told`.  A change moves all of `told` behind `untold`, by one step for the list as a
+ * whole.
+ *
+ *    step for the first of `untold`                             number of steps
+ *    forget a record that it knows                              as many as records
+ *    move back from the last item to the first that is new      as many as items are new to it
+ *    tell a record, or pass it over                             as many as records are new to it
+ *    tell an item                                               as many as items are new to it
+ *
+ * Invariants:
+ *  1. `items` and `records` are in the order of their numbers.
+ *  2. A listener is told of an item only when no record is left that it was not told of, and of a
+ *     record only if it has passed the first number of the item.
+ *  3. `heard` does not fall along `untold` and then `told`, but for the first of `untold` while it
+ *     is told: what this one has heard before its turn begins, all have heard.
+ *  4. What was added for a listener is told before feed_run() returns.
+ *
+ * Failure: none; lack of memory is the owner's business.
+ */
+#include "config.h"
+
+#include "feed.h"
+#include "libutil/invariant.h"
+
+#define PIECE 256 /* steps */
+
+static struct feed_item *item_of(struct list_node *n)
+{
+    return list_entry(n, struct feed_item, node);
+}
+
+static struct feed_record *record_of(struct list_node *n)
+{
+    return list_entry(n, struct feed_record, node);
+}
+
+static struct feed_listener *listener_first(const struct feed *f)
+{
+    struct list_node *n = list_first(&f->untold);
+
+    return n ? list_entry(n, struct feed_listener, node) : NULL;
+}
+
+void feed_init(struct feed *f, const struct feed_ops *ops)
+{
+    *f = (struct feed){.ops = ops};
+    list_init(&f->items);
+    list_init(&f->records);
+    list_init(&f->untold);
+    list_init(&f->told);
+}
+
+void feed_clear(struct feed *f, struct list_node *junk)
+{
+    struct feed_listener *l;
+
+    while ((l = listener_first(f))) {
+        list_remove(&l->node);
+        if (l->mark)
+            f->ops->passed(f, l);
+    }
+    list_splice(junk, &f->records);
+}
+
+void feed_changed(struct feed *f)
+{
+    list_splice(&f->untold, &f->told);
+}
+
+static void item_unlink(struct feed *f, struct feed_item *i)
+{
+    if (f->begun && f->item == &i->node)
+        f->item = i->node.next;
+    list_remove(&i->node);
+}
+
+void feed_item_set(struct feed *f, struct feed_item *i)
+{
+    if (i->n == 0)
+        list_init(&i->node);
+    item_unlink(f, i);
+    i->n = ++f->last;
+    if (i->first == 0)
+        i->first = i->n;
+    list_append(&f->items, &i->node);
+    if (f->begun && !f->back && f->item == &f->items)
+        f->item = &i->node;
+    feed_changed(f);
+}
+
+bool feed_item_remove(struct feed *f, struct feed_item *i, struct feed_record *r)
+{
+    if (i->n == 0)
+        return false;
+    item_unlink(f, i);
+    r->first = i->first;
+    r->number = ++f->nrecords;
+    list_append(&f->records, &r->node);
+    if (f->begun && f->record == &f->records)
+        f->record = &r->node;
+    feed_changed(f);
+    return true;
+}
+
+void feed_listen_later(struct feed *f, struct feed_listener *l)
+{
+    l->seen = 0;
+    l->heard = f->nrecords;
+    list_append(&f->untold, &l->node);
+}
+
+void feed_listen(struct feed *f, struct feed_listener *l)
+{
+    unsigned n = 0;
+
+    feed_listen_later(f, l);
+    LIST_FOREACH(it, &f->items)
+    {
+        if (n == PIECE)
+            break;
+        f->ops->item(f, l, item_of(it));
+        l->seen = item_of(it)->n;
+        n++;
+    }
+    if (l->seen == f->last || n < PIECE) {
+        list_remove(&l->node);
+        list_append(&f->told, &l->node);
+    }
+    f->ops->tell(f, l, n);
+}
+
+void feed_listener_remove(struct feed *f, struct feed_listener *l)
+{
+    if (l == listener_first(f))
+        f->begun = false;
+    list_remove(&l->node);
+}
+
+void feed_mark(struct feed *f, struct feed_listener *mark)
+{
+    mark->mark = true;
+    list_append(&f->untold, &mark->node);
+}
+
+bool feed_busy(const struct feed *f)
+{
+    return !list_empty(&f->untold) || !list_empty(&f->records);
+}
+
+static void record_forget(struct feed *f)
+{
+    struct feed_record *r = record_of(list_first(&f->records));
+
+    list_remove(&r->node);
+    f->ops->forget(f, r);
+}
+
+/* One for the first of `untold`.  Returns it if it knows all now. */
+static struct feed_listener *step(struct feed *f, struct feed_listener *l, unsigned *n)
+{
+    struct list_node *at;
+
+    if (!f->begun) {
+        if (!list_empty(&f->records) && record_of(f->records.next)->number <= l->heard) {
+            record_forget(f);
+            return NULL;
+        }
+        f->begun = f->back = true;
+        f->item = &f->items;
+        f->record = f->records.next;
+    }
+    if (f->back) {
+        at = f->item->prev;
+        f->back = at != &f->items && item_of(at)->n > l->seen;
+        if (f->back)
+            f->item = at;
+        return NULL;
+    }
+    if ((at = f->record) != &f->records) {
+        f->record = at->next;
+        INVARIANT(1, record_of(at)->number > l->heard);
+        l->heard = record_of(at)->number;
+        if (record_of(at)->first <= l->seen) {
+            f->ops->gone(f, l, record_of(at));
+            (*n)++;
+        }
+        return NULL;
+    }
+    if ((at = f->item) != &f->items) {
+        f->item = at->next;
+        INVARIANT(1, item_of(at)->n > l->seen);
+        l->seen = item_of(at)->n;
+        f->ops->item(f, l, item_of(at));
+        (*n)++;
+        return NULL;
+    }
+    return l;
+}
+
+void feed_run(struct feed *f, struct flux_slice *s)
+{
+    struct feed_listener *l, *done = NULL;
+    unsigned i = 0;
+    unsigned n = 0;
+
+    do {
+        if (!(l = listener_first(f))) {
+            if (!list_empty(&f->records))
+                record_forget(f);
+        } else if (l->mark) {
+            list_remove(&l->node);
+            f->ops->passed(f, l);
+        } else if ((done = step(f, l, &n))) {
+            f->begun = false;
+            list_remove(&l->node);
+            list_append(&f->told, &l->node);
+            f->ops->tell(f, l, n);
+            n = 0;
+        }
+    } while (++i < PIECE && feed_busy(f) && flux_slice_more(s));
+    if (n > 0)
+        f->ops->tell(f, listener_first(f), n);
+}

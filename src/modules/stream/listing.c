@@ -1,0 +1,261 @@
+/* listing.c - stream.list and stream.readers: what there is, gone through piece by piece.
+ *
+ * One request at a time is answered, in the order in which they have come; the others wait, up to
+ * WALKS_MAX.  A list of streams goes along ctx.sorted and, for each stream, along its readers and
+ * its writers; a list of readers along those of one stream.
+ *
+ * Invariants:
+ *  1. Only the first of ctx.walks has begun.
+ *  2. Of the stream at which it is, `at` is the next reader or writer, or the head of the list.
+ *     Each stream that is there all the time is listed once, in the order of names; what comes or
+ *     goes meanwhile may be missing.
+ *
+ * Failure: ENOENT if the stream whose readers are listed goes meanwhile.
+ */
+#include "config.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libschema/jsonout.h"
+#include "registry.h"
+
+#define WALKS_MAX 64
+
+struct walk {
+    struct list_node node; /* in ctx.walks */
+    flux_msg_t *req;
+    char *name; /* of the stream whose readers are listed; NULL: all streams */
+    bool begun;
+    strbuf_t *sb;
+    size_t next;      /* the next stream, in ctx.sorted */
+    struct stream *s; /* where it is; NULL: before the next, or the stream is gone */
+    struct list_node *at;
+    bool writers; /* `at` is one of these */
+    struct stream_item sum;
+};
+
+static void walk_free(struct ctx *ctx, struct walk *k)
+{
+    list_remove(&k->node);
+    ctx->nwalks--;
+    flux_msg_destroy(k->req);
+    strbuf_destroy(k->sb);
+    free(k->name);
+    free(k);
+}
+
+static struct walk *current(const struct ctx *ctx)
+{
+    struct list_node *n = list_first(&ctx->walks);
+
+    return n ? list_entry(n, struct walk, node) : NULL;
+}
+
+void listing_stream_new(struct ctx *ctx, size_t place)
+{
+    struct walk *k = current(ctx);
+
+    if (k && place < k->next)
+        k->next++;
+}
+
+void listing_stream_gone(struct ctx *ctx, const struct stream *s, size_t place)
+{
+    struct walk *k = current(ctx);
+
+    if (k && place < k->next)
+        k->next--;
+    if (k && k->s == s)
+        k->s = NULL;
+}
+
+void listing_member_gone(struct ctx *ctx, const struct list_node *n)
+{
+    struct walk *k = current(ctx);
+
+    if (k && k->s && k->at == n)
+        k->at = n->next;
+}
+
+static void walk_enter(struct walk *k, struct stream *s)
+{
+    k->s = s;
+    k->at = s->readers.next;
+    k->writers = false;
+    k->sum = (struct stream_item){.name = s->name};
+}
+
+static void reader_add(struct stream_item *sum, const struct reader *r)
+{
+    sum->readers++;
+    sum->asked += r->took.asked;
+    sum->copied += r->took.copied;
+    if (!r->off && sum->lag < readers_lag(r))
+        sum->lag = readers_lag(r);
+}
+
+static void writer_add(struct stream_item *sum, const struct writer *w)
+{
+    sum->writers++;
+    if (sum->steps < w->count.steps)
+        sum->steps = w->count.steps;
+    sum->bytes += w->count.bytes;
+    sum->copied += w->count.copied;
+    sum->dropped += w->count.dropped;
+    sum->queue += w->count.queue;
+    sum->blocked += w->count.blocked;
+    sum->held += w->count.held;
+    if (sum->rate < w->rate)
+        sum->rate = w->rate;
+}
+
+/* False: that is all. */
+static bool streams_step(struct ctx *ctx, struct walk *k)
+{
+    struct stream *s = k->s;
+
+    if (!s) {
+        if (k->next == hmap_count(ctx->streams))
+            return false;
+        walk_enter(k, ctx->sorted[k->next++]);
+    } else if (!k->writers && k->at == &s->readers) {
+        k->writers = true;
+        k->at = s->writers.next;
+    } else if (k->at == &s->writers) {
+        k->sum.size = s->size;
+        k->sum.step = s->step;
+        k->sum.paused = s->paused;
+        k->sum.limit = s->limit;
+        jsonout_struct(k->sb, NULL, &stream_item_schema, &k->sum);
+        k->s = NULL;
+    } else {
+        if (k->writers)
+            writer_add(&k->sum, list_entry(k->at, struct writer, node));
+        else
+            reader_add(&k->sum, list_entry(k->at, struct reader, node));
+        k->at = k->at->next;
+    }
+    return true;
+}
+
+static bool readers_step(struct ctx *ctx, struct walk *k)
+{
+    const struct reader *r;
+    struct stream_reader item;
+
+    if (!k->s || k->at == &k->s->readers)
+        return false;
+    r = list_entry(k->at, struct reader, node);
+    item = (struct stream_reader){r->id,          claim_sender_rank(r->req),
+                                  r->host,        r->pid,
+                                  r->policy,      switches_name(r),
+                                  r->off,         r->took.step,
+                                  readers_lag(r), r->took.steps,
+                                  r->took.asked,  r->took.copied,
+                                  r->took.waited};
+    if (item.rank == UINT32_MAX)
+        item.rank = flux_rank(ctx->h);
+    jsonout_struct(k->sb, NULL, &stream_reader_schema, &item);
+    k->at = k->at->next;
+    return true;
+}
+
+static void walk_begin(struct ctx *ctx, struct walk *k)
+{
+    struct stream *s = k->name ? hmap_get(ctx->streams, k->name) : NULL;
+
+    k->begun = true;
+    k->sb = strbuf_create(0);
+    jsonout_object(k->sb, NULL);
+    jsonout_array(k->sb, k->name ? "readers" : "streams");
+    if (s)
+        walk_enter(k, s);
+}
+
+static void walk_end(struct ctx *ctx, struct walk *k)
+{
+    char *json;
+
+    jsonout_array_end(k->sb);
+    jsonout_object_end(k->sb);
+    json = k->sb ? strbuf_take(k->sb) : NULL;
+    k->sb = NULL;
+    if (k->name && !k->s)
+        flux_respond_error(ctx->h, k->req, ENOENT, "there is no stream '%.128s'", k->name);
+    else if (!json)
+        flux_respond_error(ctx->h, k->req, ENOMEM, "%s: out of memory", flux_msg_topic(k->req));
+    else
+        flux_respond(ctx->h, k->req, json);
+    free(json);
+    walk_free(ctx, k);
+}
+
+static void walking_run(struct work *w, struct flux_slice *s)
+{
+    struct ctx *ctx = list_entry(w, struct ctx, walking);
+
+    do {
+        struct walk *k = current(ctx);
+
+        if (!k)
+            return;
+        if (!k->begun)
+            walk_begin(ctx, k);
+        else if (!(k->name ? readers_step : streams_step)(ctx, k))
+            walk_end(ctx, k);
+    } while (flux_slice_more(s));
+    registry_work(ctx, w);
+}
+
+static void walk_request(struct ctx *ctx, const flux_msg_t *req, const char *name)
+{
+    struct walk *k;
+
+    if (ctx->nwalks >= WALKS_MAX) {
+        flux_respond_error(ctx->h, req, EAGAIN, "%d lists are being made already: try again",
+                           WALKS_MAX);
+        return;
+    }
+    if (!(k = calloc(1, sizeof(*k))) || (name && !(k->name = strdup(name)))) {
+        free(k);
+        flux_respond_error(ctx->h, req, ENOMEM, "%s: out of memory", flux_msg_topic(req));
+        return;
+    }
+    k->req = flux_msg_incref(req);
+    list_append(&ctx->walks, &k->node);
+    ctx->nwalks++;
+    registry_work(ctx, &ctx->walking);
+}
+
+void listing_streams_cb(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    walk_request(arg, req, NULL);
+}
+
+void listing_readers_cb(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    struct ctx *ctx = arg;
+    struct stream_name in;
+    json_t *owner;
+
+    if (flux_request_decode(h, req, &stream_name_schema, &in, &owner) < 0)
+        return;
+    if (registry_find(ctx, req, in.name))
+        walk_request(ctx, req, in.name);
+    json_decref(owner);
+}
+
+void listing_init(struct ctx *ctx)
+{
+    list_init(&ctx->walks);
+    registry_work_init(&ctx->walking, walking_run);
+}
+
+void listing_fini(struct ctx *ctx)
+{
+    struct walk *k;
+
+    while ((k = current(ctx)))
+        walk_free(ctx, k);
+}
