@@ -12,7 +12,8 @@
  *        the owner, and as the owner's client that claims to be a guest.
  *    attack steps
  *        Hold each conversation that clients have, and hang up at every step of it: after each byte
- *        of the request, and at some of the answer.  Prints how many jobs were submitted.
+ *        of the request, and at some of the answer.  Prints how many jobs were submitted.  Job 1
+ *        has to exist.
  *    attack probe TOPICS
  *        Print those of the requests that a service of rank 0 knows.
  *    attack guest UID TOPICS
@@ -361,59 +362,91 @@ static void cut(struct attacker *a)
         stall_or_cut(a, false);
 }
 
-/* What clients ask for in the right shape, each the begin of a conversation. */
+/* What clients ask for in the right shape, each the begin of a conversation.  There is none with
+ * what only brokers may ask for (kvs.load, kvs.follow), and with sched.feed, which has a number
+ * from the answer to sched.attach.  Raw payloads are those of doc/protocol.rst, submit.h (jobs) and
+ * wrexec_wire.h (programs), with numbers of bytes in octal. */
 #define SPEC                                                                                   \
     "{\"version\":1,\"resources\":[{\"type\":\"slot\",\"count\":1,\"label\":\"task\","         \
     "\"with\":[{\"type\":\"core\",\"count\":1}]}],\"tasks\":[{\"command\":[\"true\"],"         \
     "\"slot\":\"task\",\"count\":{\"per_slot\":1}}],\"attributes\":{\"system\":{\"duration\":" \
     "60}}}"
+/* A job whose environment has no variables. */
+#define JOB "FJS1\1\0\0\0\1\0\0\0\4\0\0\0\0\0\0\0\0\0\0\0\20\0\0\0\0\0\0\0\323\0\0\0" SPEC
+_Static_assert(sizeof(SPEC) - 1 == 0323, "the length of the job");
+/* A transaction that puts one value; a look-up of it. */
+#define PUT "T\1\0\0\1\0\0\0\1\0\6\0\1\0\0\0attack7"
+#define LOOK_UP "\0\0\7\0\6\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0primaryattack"
+/* One of 1000 calls, of no rank, with no flags. */
+#define FENCE "\350\3\0\0\1\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\6\7\0\0\0\0\0primaryattack" PUT
+/* A program with one argument and no variables, its directory, and no files. */
+#define PROGRAM "WXR1\15\0\0\0\1\0\0\0\0\0\0\0{\"ranks\":\"0\"}/\0\0\0\0/bin/true\0"
+#define HEX "0123456789abcdef"
+#define RAW_PAYLOAD(bytes) bytes, sizeof(bytes) - 1
 static const struct conversation {
     const char *topic, *payload;
+    size_t len; /* 0: that of the text */
     uint8_t flags;
     bool waits; /* what it waits for does not come */
 } conversations[] = {
-    {"attr.get", "{\"name\":\"rank\"}", 0, false},
-    {"event.subscribe", "{\"prefix\":\"\"}", 0, false},
-    {"barrier.enter", "{\"name\":\"attack\",\"nprocs\":1000}", 0, true},
-    {"kvs.wait-version", "{\"namespace\":\"primary\",\"version\":9007199254740991}", STREAMING,
+    {"attr.get", "{\"name\":\"rank\"}", 0, 0, false},
+    {"event.subscribe", "{\"prefix\":\"\"}", 0, 0, false},
+    {"barrier.enter", "{\"name\":\"attack\",\"nprocs\":1000}", 0, 0, true},
+    {"kvs.wait-version", "{\"namespace\":\"primary\",\"version\":9007199254740991}", 0, STREAMING,
      true},
-    {"kvs.snapshot", "{\"namespace\":\"primary\",\"rootref\":\"\"}", STREAMING, false},
-    {"log.follow", "{}", STREAMING, false},
-    {"resrc.watch", "{}", STREAMING, false},
-    {"job.watch", "{}", STREAMING, false},
-    {"job.wait", "{\"id\":9007199254740991}", STREAMING, true},
-    {"sched.status", "{}", 0, false},
-    {"module.list", "{}", 0, false},
-    {"kvs.cancel", "{\"matchtag\":1}", 0, false},
-    {"log.cancel", "{\"matchtag\":1}", 0, false},
-    {"resrc.cancel", "{\"matchtag\":1}", 0, false},
-    {"sched.cancel", "{\"matchtag\":1}", 0, false},
-    {"wrexec.cancel", "{\"matchtag\":1}", 0, false},
-    {"job.submit", NULL, RAW, false},
+    {"kvs.snapshot", "{\"namespace\":\"primary\",\"rootref\":\"\"}", 0, STREAMING, false},
+    {"kvs.watch", RAW_PAYLOAD(LOOK_UP), RAW | STREAMING, false},
+    {"kvs.commit", RAW_PAYLOAD("\7\0\0\0primary" PUT), RAW, false},
+    {"kvs.lookup", RAW_PAYLOAD(LOOK_UP), RAW, false},
+    {"kvs.fence", RAW_PAYLOAD(FENCE), RAW, true},
+    {"kvs.store", RAW_PAYLOAD("\7\0\0\0primary" SPEC), RAW, false},
+    {"log.follow", "{}", 0, STREAMING, false},
+    {"resrc.watch", "{}", 0, STREAMING, false},
+    {"job.watch", "{}", 0, STREAMING, false},
+    {"job.wait", "{\"ids\":\"1\"}", 0, STREAMING, false},
+    {"job.journal", "{}", 0, 0, false},
+    {"sched.status", "{}", 0, 0, false},
+    {"module.list", "{}", 0, 0, false},
+    {"stream.write",
+     "{\"name\":\"attack\",\"rank\":0,\"size\":1,\"host\":\"x\",\"place\":\"x\",\"address\":\"x\","
+     "\"far\":\"\",\"key\":\"" HEX HEX HEX HEX "\"}",
+     0, STREAMING, false},
+    {"stream.read",
+     "{\"name\":\"attack\",\"reader\":1,\"wait\":true,\"place\":\"x\",\"far\":false,\"host\":\"x\","
+     "\"pid\":1,\"policy\":\"block\",\"onoff\":\"\"}",
+     0, STREAMING, true},
+    {"trace.watch", "{\"prefix\":\"attack\",\"modules\":\"\"}", 0, STREAMING, true},
+    {"wrexec.listen", "{\"id\":4503599627370495}", 0, STREAMING, true},
+    {"kvs.cancel", "{\"matchtag\":1}", 0, 0, false},
+    {"log.cancel", "{\"matchtag\":1}", 0, 0, false},
+    {"resrc.cancel", "{\"matchtag\":1}", 0, 0, false},
+    {"sched.cancel", "{\"matchtag\":1}", 0, 0, false},
+    {"stream.cancel", "{\"matchtag\":1}", 0, 0, false},
+    {"wrexec.cancel", "{\"matchtag\":1}", 0, 0, false},
+    /* These take the others' processors, or the place of the module job at the scheduler. */
+    {"sched.attach", "{}", 0, STREAMING, false},
+    {"wrexec.run", RAW_PAYLOAD(PROGRAM), RAW | STREAMING, false},
+    {"job.submit", RAW_PAYLOAD(JOB), RAW, false},
 };
 #define NCONVERSATIONS (sizeof(conversations) / sizeof(conversations[0]))
+#define NDEAR 3 /* the last ones */
 
 static uint8_t *begin_conversation(const struct conversation *c, size_t *len)
 {
-    struct frame f = {
-        .type = REQUEST, .flags = c->flags, .nodeid = ANY, .tag = 1, .topic = c->topic};
-    uint8_t jobs[36 + sizeof(SPEC)] = "FJS1";
+    struct frame f = {.type = REQUEST,
+                      .flags = c->flags,
+                      .nodeid = ANY,
+                      .tag = 1,
+                      .topic = c->topic,
+                      .payload = c->payload,
+                      .len = c->len ? c->len : strlen(c->payload)};
 
-    if (c->payload) {
-        f.payload = c->payload;
-        f.len = strlen(c->payload);
-    } else {
-        /* One job, whose environment has no variables. */
-        put(jobs + 4, 1, 4);
-        put(jobs + 8, 1, 4);
-        put(jobs + 12, 4, 4);
-        put(jobs + 24, 16, 4);
-        put(jobs + 32, strlen(SPEC), 4);
-        memcpy(jobs + 36, SPEC, strlen(SPEC));
-        f.payload = (const char *)jobs;
-        f.len = 36 + strlen(SPEC);
-    }
     return encode(&f, len);
+}
+
+static unsigned is_job(const struct conversation *c)
+{
+    return strcmp(c->topic, "job.submit") == 0;
 }
 
 /* Send this many bytes of it, read this many of what comes, and leave.  1: all was sent. */
@@ -444,24 +477,28 @@ static void leave(struct attacker *a)
     const struct conversation *c = &conversations[below(a, NCONVERSATIONS)];
     size_t sent = below(a, 2) ? SIZE_MAX : below(a, 300);
 
-    a->jobs += hang_up(c, sent, below(a, 2) ? 0 : below(a, 200)) && !c->payload;
+    a->jobs += hang_up(c, sent, below(a, 2) ? 0 : below(a, 200)) && is_job(c);
 }
 
-/* The conversation is one: its first answer is not an error. */
-static bool is_answered(const struct conversation *c)
+/* The error of its first answer, as far as there is one; 0: the conversation is one. */
+static unsigned first_error(const struct conversation *c)
 {
     uint8_t head[HEADER] = {0};
     size_t len;
     uint8_t *buf = begin_conversation(c, &len);
     int fd = dial(path);
+    int errnum;
 
     if (fd >= 0 && send_bytes(fd, buf, len, PATIENCE_MS))
-        while (head[2] != RESPONSE && read_header(fd, head, PATIENCE_MS))
+        while (head[2] != RESPONSE && read_header(fd, head, c->waits ? 300 : PATIENCE_MS))
             ;
+    errnum = errno;
     if (fd >= 0)
         close(fd);
     free(buf);
-    return head[2] == RESPONSE && get(head + 20, 4) == 0;
+    if (head[2] == RESPONSE)
+        return (unsigned)get(head + 20, 4);
+    return c->waits && errnum == ETIMEDOUT ? 0 : (unsigned)errnum;
 }
 
 static int every_step(void)
@@ -472,17 +509,21 @@ static int every_step(void)
 
     for (size_t i = 0; i < NCONVERSATIONS; i++) {
         const struct conversation *c = &conversations[i];
+        unsigned errnum;
         size_t len;
 
+        /* First, before what others have left can be in the way. */
+        if ((errnum = first_error(c)) != 0) {
+            printf("this is not a conversation any more: %s: %s\n", c->topic,
+                   strerror((int)errnum));
+            rc = 1;
+        }
         free(begin_conversation(c, &len));
         for (size_t at = 0; at < len; at++)
             (void)hang_up(c, at, at % 16 == 0);
         for (size_t k = 0; k < sizeof(taken) / sizeof(taken[0]); k++)
-            jobs += hang_up(c, len, taken[k]) && !c->payload;
-        if (c->waits || is_answered(c))
-            continue;
-        printf("this is not a conversation any more: %s\n", c->topic);
-        rc = 1;
+            if (!c->waits || taken[k] <= HEADER + 1)
+                jobs += hang_up(c, len, taken[k]) && is_job(c);
     }
     printf("%u jobs\n", jobs + 1);
     return rc;
@@ -558,14 +599,14 @@ static void crowd(struct attacker *a)
             close(fd[i]);
 }
 
-/* Many conversations on one connection, which is left, or kept and never read.  Not the last: jobs
- * only use up processors. */
+/* Many conversations on one connection, which is left, or kept and never read; not those that are
+ * dear. */
 static void watch(struct attacker *a)
 {
     int fd = dial(path);
 
     for (unsigned i = 0; fd >= 0 && i < 200; i++) {
-        const struct conversation *c = &conversations[below(a, NCONVERSATIONS - 1)];
+        const struct conversation *c = &conversations[below(a, NCONVERSATIONS - NDEAR)];
         size_t len;
         uint8_t *buf = begin_conversation(c, &len);
         bool sent;
