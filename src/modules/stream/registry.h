@@ -1,4 +1,5 @@
-/* What stream.c (the module, and writers), registry.c (streams), readers.c, switches.c and listing.c share.
+/* What stream.c (the module, and writers), registry.c (streams), readers.c, switches.c and
+ * listing.c share.
  *
  * Thread rules: those of the module.
  */
