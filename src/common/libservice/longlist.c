@@ -3,13 +3,15 @@
  * Things are in one list, in the order in which they were added; each has a number.  A request
  * under way has a place in the same list, behind the last thing that it has seen, so nothing is to
  * be done for it when things come and go.  Each pass of the reactor makes one page for each request
- * in turn, until its slice is over.
+ * in turn, until its slice is over.  A request that is not a streaming one gets all in one
+ * response, which grows from pass to pass; it is completed before the next request has its turn, so
+ * there is one such response at a time.
  *
  * Invariants:
  *  1. The numbers of things in the list ascend, and are not 0.
  *  2. At most REQUESTS_MAX requests are under way.
- *  3. Each request is answered once, by at least one page and ENODATA, or by an error; after its
- *     sender has gone, by nothing.
+ *  3. Each request is answered once: by at least one page and ENODATA, by one response, or by an
+ *     error; after its sender has gone, by nothing.
  *  4. A pass visits STRIDE places at least, and ends at the first look at the clock after the
  *     slice.
  *
@@ -48,6 +50,8 @@ struct asked {
     flux_msg_t *req;
     uint64_t until; /* number of the last thing in it */
     bool answered;
+    bool one;     /* all in one response, */
+    strbuf_t *sb; /* and what there is of it, or NULL */
 };
 
 static void asked_free(struct asked *a)
@@ -56,6 +60,7 @@ static void asked_free(struct asked *a)
     list_remove(&a->node);
     list_remove(&a->place.node);
     a->l->nrequests--;
+    strbuf_destroy(a->sb);
     flux_msg_destroy(a->req);
     free(a);
 }
@@ -85,42 +90,72 @@ static struct longlist_place *next(struct asked *a)
     return p;
 }
 
-/* One page, or the end.  True: there is more. */
+/* Things for this request until the slice is over or the page is full.  True: there are more. */
+static bool fill(struct asked *a, strbuf_t *sb, struct flux_slice *slice)
+{
+    struct longlist_place *p = NULL;
+    unsigned steps = 0;
+
+    while ((++steps % STRIDE != 0 || flux_slice_more(slice)) &&
+           (a->one || strbuf_len(sb) < PAGE_BYTES)) {
+        if (!(p = next(a)))
+            return false;
+        if (p->number)
+            a->l->put(sb, p, a->req);
+    }
+    return true;
+}
+
+/* Send what is in `sb`, which is taken over.  -1 with ENOMEM. */
+static int send(struct asked *a, strbuf_t *sb)
+{
+    char *json;
+
+    jsonout_array_end(sb);
+    jsonout_object_end(sb);
+    if (!(json = strbuf_take(sb)))
+        return -1;
+    if (a->one)
+        flux_respond(a->l->h, a->req, json);
+    else
+        flux_respond_more(a->l->h, a->req, json);
+    free(json);
+    a->answered = true;
+    return 0;
+}
+
+/* One page, or a part of the one response, or the end.  True: there is more. */
 static bool page(struct asked *a, struct flux_slice *slice)
 {
     struct longlist *l = a->l;
-    strbuf_t *sb = strbuf_create(0);
-    struct longlist_place *p = NULL;
-    unsigned steps = 0;
+    strbuf_t *sb = a->sb;
     size_t empty;
-    char *json;
+    bool more;
 
-    jsonout_object(sb, NULL);
-    jsonout_array(sb, l->array);
+    a->sb = NULL;
+    if (!sb) {
+        sb = strbuf_create(0);
+        jsonout_object(sb, NULL);
+        jsonout_array(sb, l->array);
+    }
     empty = strbuf_len(sb);
-    while ((++steps % STRIDE != 0 || flux_slice_more(slice)) && strbuf_len(sb) < PAGE_BYTES &&
-           (p = next(a))) {
-        if (p->number)
-            l->put(sb, p, a->req);
-    }
-    if (strbuf_len(sb) == empty && (p || a->answered)) {
-        strbuf_destroy(sb);
-    } else {
-        jsonout_array_end(sb);
-        jsonout_object_end(sb);
-        if (!(json = strbuf_take(sb))) {
-            flux_respond_error(l->h, a->req, ENOMEM, "%s: rank %u is out of memory for a list",
-                               flux_msg_topic(a->req), flux_rank(l->h));
-            asked_free(a);
-            return false;
-        }
-        flux_respond_more(l->h, a->req, json);
-        free(json);
-        a->answered = true;
-    }
-    if (p)
+    more = fill(a, sb, slice);
+    if (a->one && more && sb) {
+        a->sb = sb;
         return true;
-    flux_respond_error(l->h, a->req, ENODATA, "that is all");
+    }
+    if (!a->one && strbuf_len(sb) == empty && (more || a->answered)) {
+        strbuf_destroy(sb);
+    } else if (send(a, sb) < 0) {
+        flux_respond_error(l->h, a->req, ENOMEM, "%s: rank %u is out of memory for a list",
+                           flux_msg_topic(a->req), flux_rank(l->h));
+        asked_free(a);
+        return false;
+    }
+    if (more)
+        return true;
+    if (!a->one)
+        flux_respond_error(l->h, a->req, ENODATA, "that is all");
     asked_free(a);
     return false;
 }
@@ -129,6 +164,7 @@ static void defer_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *ar
 {
     struct longlist *l = arg;
     struct flux_slice slice;
+    struct asked *a;
     bool more = false;
 
     flux_slice_begin(&slice, r, FLUX_SLICE_SECONDS, FLUX_SLICE_THINGS);
@@ -139,9 +175,14 @@ static void defer_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *ar
             more = true;
             break;
         }
+        a = list_entry(it, struct asked, node);
+        if (!page(a, &slice))
+            continue;
+        more = true;
+        if (a->one)
+            break;
         list_remove(it);
         list_append(&l->requests, it);
-        more |= page(list_entry(it, struct asked, node), &slice);
     }
     if (more)
         flux_watcher_start(l->defer);
@@ -165,10 +206,6 @@ void longlist_answer(longlist_t *l, const flux_msg_t *req)
     const char *topic = flux_msg_topic(req);
     struct asked *a;
 
-    if (!flux_msg_has_flag(req, FLUX_MSGF_STREAMING)) {
-        flux_respond_error(l->h, req, EPROTO, "%s has to be a streaming request", topic);
-        return;
-    }
     if (l->nrequests >= REQUESTS_MAX) {
         flux_respond_error(l->h, req, EAGAIN, "%s: %d lists are being made already: try again",
                            topic, REQUESTS_MAX);
@@ -183,6 +220,7 @@ void longlist_answer(longlist_t *l, const flux_msg_t *req)
     a->l = l;
     a->req = flux_msg_incref(req);
     a->until = l->last;
+    a->one = !flux_msg_has_flag(req, FLUX_MSGF_STREAMING);
     list_push(&l->things, &a->place.node);
     list_append(&l->requests, &a->node);
     l->nrequests++;

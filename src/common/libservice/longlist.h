@@ -41,7 +41,7 @@ void longlist_add(longlist_t *l, struct longlist_place *p);
 /* No effect on a place of zeros, or one that was removed. */
 void longlist_remove(struct longlist_place *p);
 
-/* Answer a request, which must be a streaming one. */
+/* Answer a request: by pages if it is a streaming one, else by one response with all. */
 void longlist_answer(longlist_t *l, const flux_msg_t *req);
 
 #endif

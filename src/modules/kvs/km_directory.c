@@ -22,6 +22,7 @@
  *     remove once it no longer does, for good.
  *  3. Other instances pass these requests on (km_relay.c), after they have identified the sender.
  *  4. The state changes by the transitions of `moves` only.
+ *  5. The list is made in slices (libservice/longlist.h).
  *
  * Failure: a master that cannot be reached is not opened (its error is the response), and counts as
  * closed.  When kvs is restarted at rank 0, the masters at other ranks register again.
@@ -33,6 +34,7 @@
 #include <unistd.h>
 
 #include "km_disk.h"
+#include "libschema/jsonout.h"
 #include "libutil/invariant.h"
 
 #define ENTRIES_MAX 65536
@@ -46,6 +48,7 @@ struct entry {
     enum entry_state state;
     flux_future_t *f;
     struct list_node waiting; /* struct asker: for the creation, or the removal */
+    struct longlist_place place;
     char name[KVS_NS_MAX + 1];
 };
 
@@ -56,7 +59,9 @@ struct asker {
 };
 
 struct km_directory {
-    hmap_t *entries;        /* rank 0: all namespaces; elsewhere empty */
+    hmap_t *entries;  /* rank 0: all namespaces; elsewhere empty */
+    longlist_t *list; /* of these, and of the primary one */
+    struct entry primary;
     uint64_t first, serial; /* of those that were given out */
     courier_t *courier;     /* of what rank 0 has to know of namespaces */
 };
@@ -87,10 +92,20 @@ static void asker_free(struct asker *a)
 static void entry_free(struct entry *e)
 {
     (void)hmap_take(e->k->dir->entries, e->name);
+    longlist_remove(&e->place);
     LIST_FOREACH_SAFE(n, tmp, &e->waiting)
     asker_free(list_entry(n, struct asker, node));
     flux_future_destroy(e->f);
     free(e);
+}
+
+static void put_entry(strbuf_t *sb, const struct longlist_place *p, const flux_msg_t *req)
+{
+    const struct entry *e = list_entry(p, struct entry, place);
+    struct kvs_ns_item item = {e->name, e->owner, e->rank, e->state == LOST};
+
+    if (e->state == LIVE || e->state == LOST)
+        jsonout_struct(sb, NULL, &kvs_ns_item_schema, &item);
 }
 
 struct km_directory *km_directory_create(struct km *k)
@@ -103,11 +118,14 @@ struct km_directory *km_directory_create(struct km *k)
     if (k->first)
         d->first = d->serial = flux_random(k->h) >> 4;
     if (!(d->entries = hmap_create_str(NULL)) ||
+        !(d->list = longlist_create(k->h, k->senders, "namespaces", put_entry)) ||
         !(d->courier = courier_create(k->h, 0, NULL, NULL))) {
         km_directory_destroy(d);
         errno = ENOMEM;
         return NULL;
     }
+    d->primary = (struct entry){.owner = geteuid(), .state = LIVE, .name = KVS_NS_PRIMARY};
+    longlist_add(d->list, &d->primary.place);
     return d;
 }
 
@@ -121,6 +139,8 @@ void km_directory_destroy(struct km_directory *d)
     while (d->entries && hmap_next(d->entries, &pos, NULL, NULL, &val))
         entry_free(val);
     hmap_destroy(d->entries);
+    longlist_remove(&d->primary.place);
+    longlist_destroy(d->list);
     courier_destroy(d->courier);
     free(d);
 }
@@ -142,6 +162,7 @@ static struct entry *entry_new(struct km *k, const char *name, uint32_t owner, u
         free(e);
         return NULL;
     }
+    longlist_add(k->dir->list, &e->place);
     return e;
 }
 
@@ -574,38 +595,12 @@ void km_directory_drop_cb(flux_t *h, const flux_msg_t *msg, void *arg)
     json_decref(owner);
 }
 
-static int list_add(json_t *list, const char *name, uint32_t owner, uint32_t rank, bool lost)
-{
-    struct kvs_ns_item item = {name, owner, rank, lost};
-    json_t *o = flux_schema_encode_json(&kvs_ns_item_schema, &item);
-
-    return o ? json_array_append_new(list, o) : -1;
-}
-
 void km_directory_list_cb(flux_t *h, const flux_msg_t *msg, void *arg)
 {
     struct km *k = arg;
-    struct kvs_ns_list out;
-    size_t pos = 0;
-    void *val;
-    int rc;
 
-    if (!k->first) {
+    if (!k->first)
         km_relay_request(k->relays, msg, "kvs.namespace-list", NULL, NULL);
-        return;
-    }
-    if (too_early(k, msg, km_directory_list_cb))
-        return;
-    out.namespaces = json_array();
-    rc = out.namespaces ? list_add(out.namespaces, KVS_NS_PRIMARY, geteuid(), 0, false) : -1;
-    while (rc == 0 && hmap_next(k->dir->entries, &pos, NULL, NULL, &val)) {
-        struct entry *e = val;
-        if (e->state == LIVE || e->state == LOST)
-            rc = list_add(out.namespaces, e->name, e->owner, e->rank, e->state == LOST);
-    }
-    if (rc == 0)
-        flux_respond_struct(h, msg, &kvs_ns_list_schema, &out);
-    else
-        flux_respond_error(h, msg, ENOMEM, "rank 0 is out of memory for a list");
-    json_decref(out.namespaces);
+    else if (!too_early(k, msg, km_directory_list_cb))
+        longlist_answer(k->dir->list, msg);
 }

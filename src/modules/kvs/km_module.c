@@ -386,8 +386,8 @@ static int kvs_init(flux_t *h, int argc, char **argv, void **arg, errmsg_t *err)
     k->first = flux_is_root(h);
     snprintf(k->hash, sizeof(k->hash), "%s", HASH);
     if (!(k->session = session_create(h, &session_ops, k)) ||
-        !(k->grace = grace_create(h, &kvs->fence_grace)) || make_parts(k) < 0 ||
-        !(k->spaces = hmap_create_str(NULL)) || !(k->senders = claims_create()) ||
+        !(k->grace = grace_create(h, &kvs->fence_grace)) || !(k->senders = claims_create()) ||
+        make_parts(k) < 0 || !(k->spaces = hmap_create_str(NULL)) ||
         !(k->fences = km_fence_list_create(k)) ||
         !(k->primary = km_ns_create(k, KVS_NS_PRIMARY, FLUX_NODEID_ROOT)) ||
         !(kvs->tick = flux_timer_create(flux_get_reactor(h), tick_cb, k)) ||
