@@ -23,6 +23,8 @@ CUT=$((64 * 1024 * 1024 + 1100000))
 LINK=$((16 * 1024 * 1024 + 110000))
 HELD=$((64 * 1024 * 1024))
 HELD_COUNT=65536
+# Two clients, one of which asks 500 times; and what one pass reads.
+INFLIGHT=$((32768 + 500 + 4000))
 
 # counter RANK SERVICE NAME: ask the broker of RANK.
 counter() {
@@ -210,6 +212,7 @@ for rank in 0 1; do
     bounded $rank broker held_max $HELD_COUNT "... and the number of requests that are held"
     bounded $rank broker held_bytes_max $HELD "... and their size"
 done
+bounded 0 broker inflight $INFLIGHT "... and that of those without an answer"
 isnt "$(counter 1 broker held_max)" 0 "some were held before the rank that is stopped"
 memory 0 "$pid0" "while a rank is stopped"
 memory 1 "$pid1" "while a rank is stopped"
