@@ -17,6 +17,9 @@
  *  1. A successful decoding has set all required members, and the optional ones that were present.
  *     No member is set from a refused value.
  *  2. The encoding of a struct decodes to an equal struct.
+ *  3. A text that must have more values than the table allows is refused before it is parsed:
+ *     parsed JSON takes up to 80 times the memory of its text.  Only a table with a JSON, OBJECT or
+ *     ARRAY member allows any number; who decodes that from strangers counts first (jsonsize.h).
  *
  * Failure: decoding returns EPROTO with an error message that names the field.  `out` may then be
  * partly filled, and its pointers must not be used.
@@ -29,10 +32,12 @@
 #include <string.h>
 
 #include "jsonout.h"
+#include "jsonsize.h"
 #include "libutil/strbuf.h"
 #include "schema.h"
 
 #define FIELDS_MAX 64
+#define SMALL 4096 /* bytes of text that may be parsed, whatever they are */
 
 static const char *const type_names[] = {
     [FLUX_T_STR] = "a string",
@@ -172,12 +177,30 @@ int flux_schema_decode_json(const struct flux_schema *desc, const json_t *obj, v
     return 0;
 }
 
+/* The most values and names that an object may have; SIZE_MAX: any number. */
+static size_t values_max(const struct flux_schema *desc)
+{
+    size_t n = 0;
+
+    for (; desc->fields[n].name; n++)
+        if (desc->fields[n].type == FLUX_T_JSON || desc->fields[n].type == FLUX_T_OBJECT ||
+            desc->fields[n].type == FLUX_T_ARRAY)
+            return SIZE_MAX;
+    return 2 * n + 2;
+}
+
 json_t *flux_schema_decode(const struct flux_schema *desc, const char *json, size_t len, void *out,
                            errmsg_t *err)
 {
+    size_t max = len > SMALL ? values_max(desc) : SIZE_MAX;
     json_error_t jerr;
     json_t *obj;
 
+    if (max < SIZE_MAX && flux_json_count(json, len, max) > max) {
+        errmsg_fail(err, EPROTO, "%zu bytes of JSON have more values than an object of %zu fields",
+                    len, count_fields(desc));
+        return NULL;
+    }
     errno = 0;
     if (!(obj = json_loadb(json, len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &jerr))) {
         if (errno == ENOMEM)

@@ -158,6 +158,56 @@ START_TEST(test_bad_value)
 }
 END_TEST
 
+struct flat {
+    const char *name;
+    int count;
+};
+static const struct flux_field flat_fields[] = {
+    FLUX_FIELD_STR(struct flat, name, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_INT(struct flat, count, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+static const struct flux_schema flat_schema = FLUX_SCHEMA(struct flat, flat_fields);
+
+/* What has more values than its description allows is not parsed, which would take much memory; a
+ * long string is no reason to refuse a text, nor are many values where any number is allowed. */
+START_TEST(test_many_values)
+{
+    const size_t len = 300000;
+    char *text = malloc(len + 64);
+    struct flat f = {0};
+    struct some s = {0};
+    errmsg_t err = {""};
+    json_t *owner;
+
+    ck_assert_ptr_nonnull(text);
+    for (size_t i = 0; i < len; i++)
+        text[i] = "[],"[i % 3];
+    text[0] = '[';
+    ck_assert_ptr_null(flux_schema_decode(&flat_schema, text, len, &f, &err));
+    ck_assert_int_eq(errno, EPROTO);
+    ck_assert_str_eq(err.text, "300000 bytes of JSON have more values than an object of 2 fields");
+    memset(text, '{', len);
+    memcpy(text, "{\"name\":\"", 9);
+    strcpy(text + len, "\",\"count\":7}");
+    owner = flux_schema_decode(&flat_schema, text, strlen(text), &f, &err);
+    ck_assert_msg(owner != NULL, "%s", err.text);
+    ck_assert_int_eq(f.count, 7);
+    ck_assert_uint_eq(strlen(f.name), len - 9);
+    json_decref(owner);
+    memset(text, ' ', len);
+    memcpy(text, "{\"name\":\"n\",\"extra\":[", 21);
+    for (size_t i = 21; i < len; i++)
+        text[i] = i % 2 ? '0' : ',';
+    strcpy(text + len, "]}");
+    owner = flux_schema_decode(&some_schema, text, strlen(text), &s, &err);
+    ck_assert_msg(owner != NULL, "%s", err.text);
+    ck_assert_uint_gt(json_array_size(s.extra), 100000);
+    json_decref(owner);
+    free(text);
+}
+END_TEST
+
 START_TEST(test_optional)
 {
     struct some s = {.count = 77, .note = "kept"};
@@ -240,6 +290,7 @@ int main(void)
     tcase_add_test(tc, test_all);
     tcase_add_loop_test(tc, test_refused, 0, sizeof(bad) / sizeof(bad[0]));
     tcase_add_loop_test(tc, test_bad_value, 0, sizeof(bad_values) / sizeof(bad_values[0]));
+    tcase_add_test(tc, test_many_values);
     tcase_add_test(tc, test_optional);
     tcase_add_test(tc, test_encode_strings);
     tcase_add_test(tc, test_encode_refused);
