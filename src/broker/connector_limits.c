@@ -29,8 +29,8 @@ const struct connector_limits connector_limits_default = {
     .pause_messages = 8192,
     .cut_bytes = 64 * 1024 * 1024,
     .pause_inflight = 32768,
-    .json_bytes = 8 * 1024 * 1024,
-    .json_values = 256 * 1024,
+    .json_bytes = FLUX_JSON_BYTES_MAX,
+    .json_values = FLUX_JSON_VALUES_MAX,
     .clients = 65536,
     .per_process = 4096,
 };

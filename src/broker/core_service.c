@@ -14,6 +14,8 @@
  *    broker.shutdown    {"rc","reason"} -> {}   forwarded to rank 0
  *
  * Only brokers and modules may publish topics that begin with "overlay.", "kvs." or "event.lost".
+ * The JSON of an event that another publishes is as small as that of a request may be (jsonsize.h):
+ * whoever has subscribed parses it, and it comes in a raw request, which the connector lets pass.
  *
  * Failure: a request is answered with errno and an error message.
  */
@@ -26,6 +28,7 @@
 #include "core_private.h"
 #include "libflux/event_wire.h"
 #include "libflux/overlay_wire.h"
+#include "libschema/jsonsize.h"
 #include "libutil/strutil.h"
 
 static uint32_t sender_rank(const core_t *c, const flux_msg_t *req)
@@ -38,6 +41,32 @@ static bool reserved(const char *topic)
 {
     return flux_topic_prefix(topic, "overlay.") || flux_topic_prefix(topic, "kvs.") ||
            flux_topic_prefix(topic, "event.lost");
+}
+
+/* May the sender of `req` publish it? */
+static int check_event(const flux_msg_t *req, const flux_msg_t *ev, errmsg_t *err)
+{
+    const char *topic = flux_msg_topic(ev);
+    size_t len;
+    const char *text = flux_msg_payload(ev, &len);
+
+    if (flux_msg_type(ev) != FLUX_MSG_EVENT)
+        return errmsg_fail(err, EPROTO, "event.publish: the payload is not an event");
+    if (flux_msg_rolemask(req) & FLUX_ROLE_BROKER)
+        return 0;
+    if (reserved(topic))
+        return errmsg_fail(err, EPERM, "topic %s is reserved for the session's own services",
+                           topic);
+    if (!text || flux_msg_has_flag(ev, FLUX_MSGF_RAW))
+        return 0;
+    if (len > FLUX_JSON_BYTES_MAX)
+        return errmsg_fail(err, EMSGSIZE,
+                           "event %s: a JSON payload of %zu bytes is too large: the limit is %zu",
+                           topic, len, FLUX_JSON_BYTES_MAX);
+    if (flux_json_count(text, len, FLUX_JSON_VALUES_MAX) > FLUX_JSON_VALUES_MAX)
+        return errmsg_fail(err, EMSGSIZE, "event %s: the JSON payload has more than %zu values",
+                           topic, FLUX_JSON_VALUES_MAX);
+    return 0;
 }
 
 static void publish_cb(flux_t *h, const flux_msg_t *req, void *arg)
@@ -62,14 +91,8 @@ static void publish_cb(flux_t *h, const flux_msg_t *req, void *arg)
         flux_respond_error(h, req, errno, "event.publish: %s", err.text);
         return;
     }
-    if (flux_msg_type(ev) != FLUX_MSG_EVENT) {
-        flux_respond_error(h, req, EPROTO, "event.publish: the payload is not an event");
-        flux_msg_destroy(ev);
-        return;
-    }
-    if (reserved(flux_msg_topic(ev)) && !(flux_msg_rolemask(req) & FLUX_ROLE_BROKER)) {
-        flux_respond_error(h, req, EPERM, "topic %s is reserved for the session's own services",
-                           flux_msg_topic(ev));
+    if (check_event(req, ev, &err) < 0) {
+        flux_respond_error(h, req, errno, "%s", err.text);
         flux_msg_destroy(ev);
         return;
     }

@@ -220,6 +220,59 @@ START_TEST(refused)
 }
 END_TEST
 
+/* An array that opens and closes as often as its text allows. */
+static char *many_values(size_t len)
+{
+    char *text = malloc(len + 1);
+
+    ck_assert_ptr_nonnull(text);
+    for (size_t i = 0; i < len; i++)
+        text[i] = "[],"[i % 3];
+    text[0] = '[';
+    text[len - 1] = ']';
+    text[len] = '\0';
+    return text;
+}
+
+/* Whoever has subscribed to an event parses it; its publisher's request is raw, so that nobody has
+ * counted before. */
+START_TEST(large_json)
+{
+    struct cluster *cl = cl_up(2, "kary:2");
+    struct party *c = client(cl, 1);
+    struct party *m = party_create(cl, 1, ENDPOINT_MODULE, NULL);
+    char *values = many_values(900000);
+    char *text = malloc((9 << 20) + 1);
+
+    ck_assert_ptr_nonnull(text);
+    memset(text, 'x', 9 << 20);
+    text[0] = text[(9 << 20) - 1] = '"';
+    text[9 << 20] = '\0';
+    publish(c, "x", values);
+    cl_pump(cl);
+    expect_answer(c, 1, EMSGSIZE, "event x: the JSON payload has more than 262144 values");
+    publish(c, "x", text);
+    cl_pump(cl);
+    expect_answer(c, 2, EMSGSIZE, "event x: a JSON payload of 94371");
+    ck_assert_uint_eq(core_event_seq(cl->nodes[0].core), 1);
+    /* one long string is cheap */
+    text[7 << 20] = '"';
+    text[(7 << 20) + 1] = '\0';
+    publish(c, "x", text);
+    cl_pump(cl);
+    expect_answer(c, 3, 0, "{\"seq\":2}");
+    /* modules know what they say */
+    publish(m, "x", values);
+    cl_pump(cl);
+    expect_answer(m, 1, 0, "{\"seq\":3}");
+    free(values);
+    free(text);
+    cl_free(cl);
+    party_free(c);
+    party_free(m);
+}
+END_TEST
+
 /* Events lost on the event plane are asked for, and come in order. */
 START_TEST(gap)
 {
@@ -564,6 +617,6 @@ END_TEST
 
 int main(void)
 {
-    RUN_SUITE("core_event", order, subscriptions, refused, gap, overtaken, skip, missed_at_the_end,
-              cut_off, late_joiners, early, subscribers_go, nested);
+    RUN_SUITE("core_event", order, subscriptions, refused, large_json, gap, overtaken, skip,
+              missed_at_the_end, cut_off, late_joiners, early, subscribers_go, nested);
 }
