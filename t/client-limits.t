@@ -3,7 +3,7 @@
 # wait, the number of connections. Who is refused hears why, and others are served.
 # shellcheck disable=SC2016,SC2154 # inner shells expand; set by run
 . "$(dirname "$0")/lib.sh"
-need_flux start ping module
+need_flux start ping module event
 PRESSURE=$BUILDDIR/t/pressure
 [ -x "$PRESSURE" ] || skip_all "t/pressure has not been built"
 
@@ -11,7 +11,7 @@ rss() {
     awk '/^VmHWM/ {print $2}' "/proc/$1/status"
 }
 
-hold 1 --set=modules=log,hb,barrier
+hold 1 --set=modules=log,hb,barrier,stream
 pid=$("$FLUX" getattr broker.pid)
 
 # --- JSON
@@ -24,6 +24,17 @@ like "$out" "JSON payload of 2000000.. bytes is too large" "with a sentence"
 is $? 0 "before it takes memory"
 ok "JSON of 1 MB" "$PRESSURE" ask 1 log.ping any 1000000
 like "$out" "sent 1 answered 1 failed 0" "is answered"
+
+# Raw bytes are not counted on their way; nobody parses them, either.
+awk 'BEGIN { printf "["; for (i = 0; i < 1400000; i++) printf "[],"; print "[]]" }' >values
+before=$(rss "$pid")
+ok "JSON of many values in a raw event" "$FLUX" event pub -r stream.switch <values
+refused() {
+    [[ $("$FLUX" dmesg) == *"stream.switch of rank 0: it has no JSON payload"* ]]
+}
+ok "is refused by the module that it is for" wait_until 60 refused
+[ $(($(rss "$pid") - before)) -lt 50000 ]
+is $? 0 "before it takes memory"
 
 # --- requests without an answer
 # ------------------------------------------------------------------------

@@ -4,7 +4,7 @@
 . "$(dirname "$0")/lib.sh"
 
 need_flux start resource hwloc module kvs
-plan 68
+plan 70
 
 # Cell $2 of the line of the state $1.
 cell() {
@@ -124,6 +124,15 @@ done
 ok "a node that is down can be drained" "$FLUX" resource drain 4
 is "$("$FLUX" resource status | awk '$1 == "drained" && $3 == 4 { print $4 }')" 4 "and is both"
 is "$(cell up 3 status)" 0-2,5 "the others are up"
+
+# What is in the store is counted before it is parsed, which takes 80 times its size.
+awk 'BEGIN { printf "{\"nodes\":["; for (i = 0; i < 500000; i++) printf "[],"; print "[]]}" }' >values
+"$FLUX" kvs put resource.drained=- <values
+ok "resrc is reloaded with a record of many values" "$FLUX" module reload resrc
+unreadable() {
+    "$FLUX" dmesg | finds "resource.drained cannot be read.* there are more than 65536 records"
+}
+ok "... which is not read" wait_until 60 unreadable
 
 release
 isnt "$status" 124 "the session ends"

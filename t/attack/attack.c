@@ -30,6 +30,7 @@
  *    leave    a conversation that is ended at one of its steps
  *    deaf     requests whose answers are never read
  *    large    JSON beyond all bounds, announced and sent
+ *    hidden   such JSON in raw requests, which nobody counts on their way
  *    crowd    many connections that say nothing, or ask and leave
  *    watch    streams and waits that are asked for and left, hundreds at a time
  *
@@ -551,36 +552,77 @@ static void deaf(struct attacker *a)
         keep(a, fd);
 }
 
-static void large(struct attacker *a)
+/* JSON of too many values, or too long.  To be freed; NULL without memory. */
+static char *large_json(struct attacker *a, size_t *len)
 {
     bool values = below(a, 2);
-    size_t len = values ? (4u << 20) : (9u << 20);
-    char *text = malloc(len);
+    char *text = malloc(*len = values ? (4u << 20) : (9u << 20));
+
+    if (!text)
+        return NULL;
+    for (size_t i = 0; i < *len; i++)
+        text[i] = values ? "[],"[i % 3] : 'x';
+    text[0] = values ? '[' : '"';
+    text[*len - 1] = values ? ']' : '"';
+    return text;
+}
+
+static void send_large(struct attacker *a, struct frame *f)
+{
     unsigned seen[1] = {0};
     char what[1][96];
-    struct frame f = {.type = REQUEST,
-                      .nodeid = ANY,
-                      .tag = 1,
-                      .topic = any_topic(a),
-                      .payload = text,
-                      .len = len};
     int fd = dial(path);
 
-    if (fd < 0 || !text) {
-        free(text);
+    f->type = REQUEST;
+    f->tag = 1;
+    f->nodeid = ANY;
+    if (fd < 0)
         return;
-    }
-    for (size_t i = 0; i < len; i++)
-        text[i] = values ? (i % 3 == 0 ? '[' : i % 3 == 1 ? ']' : ',') : 'x';
-    text[0] = values ? '[' : '"';
-    text[len - 1] = values ? ']' : '"';
-    snprintf(what[0], sizeof(what[0]), "%.60s with %zu bytes of JSON", f.topic, len);
-    if (send_frame(fd, &f, PATIENCE_MS)) {
+    snprintf(what[0], sizeof(what[0]), "%.60s with %zu bytes of JSON", f->topic, f->len);
+    if (send_frame(fd, f, PATIENCE_MS)) {
         a->asked++;
         await(a, fd, what, seen, 1);
     }
-    free(text);
     close(fd);
+}
+
+static void large(struct attacker *a)
+{
+    struct frame f = {.topic = any_topic(a)};
+    char *text = large_json(a, &f.len);
+
+    f.payload = text;
+    if (text)
+        send_large(a, &f);
+    free(text);
+}
+
+/* An event for the module `stream`, with and without the flag of raw bytes, or what wrexec.run
+ * takes. */
+static void hidden(struct attacker *a)
+{
+    bool run = below(a, 2);
+    struct frame event = {.type = EVENT, .flags = below(a, 2) ? RAW : 0, .topic = "stream.switch"};
+    struct frame f = {.topic = run ? "wrexec.run" : "event.publish",
+                      .flags = run ? RAW | STREAMING : RAW};
+    char *text = large_json(a, &event.len);
+    uint8_t *buf;
+
+    if (!text)
+        return;
+    event.payload = text;
+    if (!run) {
+        buf = encode(&event, &f.len);
+    } else if ((buf = calloc(1, f.len = 16 + event.len))) {
+        memcpy(buf, "WXR1", 4);
+        put(buf + 4, event.len, 4);
+        memcpy(buf + 16, text, event.len);
+    }
+    f.payload = (const char *)buf;
+    if (buf)
+        send_large(a, &f);
+    free(buf);
+    free(text);
 }
 
 static void crowd(struct attacker *a)
@@ -632,8 +674,8 @@ static const struct {
     {"flood", flood},          {"lie", lie},
     {"stall", stall},          {"cut", cut},
     {"leave", leave},          {"deaf", deaf},
-    {"large", large},          {"crowd", crowd},
-    {"watch", watch},
+    {"large", large},          {"hidden", hidden},
+    {"crowd", crowd},          {"watch", watch},
 };
 #define NATTACKS (sizeof(attacks) / sizeof(attacks[0]))
 

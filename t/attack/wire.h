@@ -10,6 +10,7 @@
 #define HEADER 44
 #define REQUEST 1
 #define RESPONSE 2
+#define EVENT 4
 #define CONTROL 8
 #define RAW 16
 #define NORESPONSE 1

@@ -14,6 +14,7 @@
 
 #define MAGIC "WXR1"
 #define HEAD 16
+#define JSON_MAX (1 << 20) /* bytes, most of them a set of ranks */
 
 #define OPT FLUX_FIELD_OPTIONAL
 #define REQ FLUX_FIELD_REQUIRED
@@ -179,6 +180,10 @@ int wrexec_jobreq_decode(const void *data, size_t len, struct jobreq *req, errms
     req->envc = le_get32(p + 12);
     if (req->json_len > len - HEAD)
         return errmsg_fail(err, EPROTO, "the request to run a process is cut off");
+    if (req->json_len > JSON_MAX)
+        return errmsg_fail(err, EMSGSIZE,
+                           "the request to run a process has %zu bytes of JSON: the limit is %d",
+                           req->json_len, JSON_MAX);
     req->json = (const char *)p + HEAD;
     req->strings = req->json + req->json_len;
     req->strings_len = len - HEAD - req->json_len;

@@ -80,7 +80,8 @@ struct jobreq {
 };
 /* malloc'd; *len its length, one more byte is there for flux_msg_take_raw().  NULL with ENOMEM. */
 void *wrexec_jobreq_encode(const struct jobreq *req, size_t *len);
-/* Strict; pointers lead into `data`.  -1 with EPROTO and an error message. */
+/* Strict; pointers lead into `data`.  -1 with EPROTO, or EMSGSIZE for more than a MiB of JSON, and
+ * an error message. */
 int wrexec_jobreq_decode(const void *data, size_t len, struct jobreq *req, errmsg_t *err);
 /* Gather the strings; malloc'd.  NULLs count as "".  NULL with ENOMEM. */
 char *wrexec_jobreq_strings(const char *const fixed[WIRE_STRINGS], char *const *argv,

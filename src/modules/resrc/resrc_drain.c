@@ -15,10 +15,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libschema/jsonsize.h"
 #include "libutil/strutil.h"
 #include "resrc_root.h"
 
 #define RECORDS_MAX 65536
+#define RECORD_VALUES 12 /* values and names of a record, at most */
 
 struct wire {
     json_t *nodes;
@@ -108,12 +110,15 @@ char *resrc_drain_list_format(const struct drained *d)
 
 int resrc_drain_list_parse(struct drained *d, const char *json, size_t len, errmsg_t *err)
 {
+    const size_t values = (size_t)RECORDS_MAX * RECORD_VALUES;
     struct wire w;
     const json_t *val;
     json_t *owner;
     size_t i;
     int rc = 0;
 
+    if (flux_json_count(json, len, values) > values)
+        return errmsg_fail(err, EMSGSIZE, "there are more than %d records", RECORDS_MAX);
     if (!(owner = flux_schema_decode(&wire_schema, json, len, &w, err)))
         return -1;
     json_array_foreach(w.nodes, i, val)

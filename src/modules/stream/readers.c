@@ -32,6 +32,7 @@
 #include "libutil/strutil.h"
 #include "registry.h"
 
+#define SWITCH_BYTES 4096 /* of an event that turns one */
 #define GRANT_SECONDS 120 /* that a reader has to connect to a writer elsewhere */
 
 static void reader_destroy(struct reader *r)
@@ -271,11 +272,16 @@ void readers_switch_cb(flux_t *h, const flux_msg_t *msg, void *arg)
     size_t len;
     const char *json = flux_msg_payload(msg, &len);
     errmsg_t err;
-    json_t *owner;
+    json_t *owner = NULL;
 
-    owner = json ? flux_schema_decode(&stream_switch_schema, json, len, &sw, &err) : NULL;
+    if (!json || flux_msg_has_flag(msg, FLUX_MSGF_RAW))
+        errmsg_set(&err, "it has no JSON payload");
+    else if (len > SWITCH_BYTES)
+        errmsg_set(&err, "a payload of %zu bytes is too large: the limit is %d", len, SWITCH_BYTES);
+    else
+        owner = flux_schema_decode(&stream_switch_schema, json, len, &sw, &err);
     if (!owner) {
-        flux_log(h, LOG_ERR, "event stream.switch: %s", json ? err.text : "it is empty");
+        flux_log(h, LOG_ERR, "event stream.switch of rank %u: %s", flux_msg_nodeid(msg), err.text);
         return;
     }
     switches_turn(ctx, &sw);

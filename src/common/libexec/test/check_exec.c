@@ -356,6 +356,21 @@ START_TEST(job_requests)
         ck_assert_int_eq(wrexec_jobreq_decode(data, n, &got, &err), -1);
     ck_assert_int_eq(wrexec_jobreq_decode(NULL, 0, &got, &err), -1);
     free(data);
+    /* A raw request is not counted before it gets here. */
+    req.json_len = (1 << 20) + 1;
+    req.json = calloc(1, req.json_len);
+    ck_assert_ptr_nonnull(req.json);
+    data = wrexec_jobreq_encode(&req, &len);
+    ck_assert_ptr_nonnull(data);
+    ck_assert_int_eq(wrexec_jobreq_decode(data, len, &got, &err), -1);
+    ck_assert_int_eq(errno, EMSGSIZE);
+    free(data);
+    req.json_len--;
+    data = wrexec_jobreq_encode(&req, &len);
+    ck_assert_ptr_nonnull(data);
+    ck_assert_int_eq(wrexec_jobreq_decode(data, len, &got, &err), 0);
+    free(data);
+    free((char *)req.json);
     free(mem);
 }
 END_TEST
