@@ -6,7 +6,7 @@
 . "$(dirname "$0")/lib.sh"
 # shellcheck source=t/kvs/lib.sh
 . "$SRCDIR/t/kvs/lib.sh"
-need_flux start kvs
+need_flux start kvs keygen
 need setsid
 preload=$BUILDDIR/t/kvs/.libs/badsync.so
 [ -e "$preload" ] || skip_all "no $preload: make check builds it"
@@ -86,5 +86,14 @@ ok "... and it can be done again" "$FLUX" kvs put d=4
 crash
 start
 is "$("$FLUX" kvs get d)" 4 "... for good"
+
+# Files that are written beside their names, and renamed or linked: the name must be durable, too.
+order dirs
+fails "a dump whose name cannot be made durable" env LD_PRELOAD="$preload" "$FLUX" kvs dump archive
+like "$err" 'archive may not be there after a loss of power: Input/output error' "... with a sentence"
+fails "... and a certificate" env LD_PRELOAD="$preload" "$FLUX" keygen key
+like "$err" 'key may not be there after a loss of power: Input/output error' "... with a sentence"
+: >badsync
+ok "a dump that can" env LD_PRELOAD="$preload" "$FLUX" kvs dump archive
 crash
 finish

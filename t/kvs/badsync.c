@@ -5,6 +5,10 @@
  *    hold      they wait until the file says something else; meanwhile there is a file of that name
  *              with ".held"
  *
+ * or of fsync() of directories:
+ *
+ *    dirs      all fail with EIO
+ *
  * or of those that write to the store's files:
  *
  *    readonly  all fail with EROFS, as on a file system that has become read-only
@@ -18,6 +22,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -45,6 +50,13 @@ static bool is_store(int fd)
     char path[4096];
 
     return path_of(fd, path, sizeof(path)) > 0 && strstr(path, "/content.sqlite");
+}
+
+static bool is_dir(int fd)
+{
+    struct stat st;
+
+    return fstat(fd, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
 static void read_order(char *text, size_t size)
@@ -99,6 +111,13 @@ static int sync_fd(long call, int fd)
     char text[32];
     int left = 0;
 
+    if (is_dir(fd)) {
+        read_order(text, sizeof(text));
+        if (strcmp(text, "dirs\n") != 0)
+            return (int)syscall(call, fd);
+        errno = EIO;
+        return -1;
+    }
     if (!is_log(fd))
         return (int)syscall(call, fd);
     for (read_order(text, sizeof(text)); strcmp(text, "hold\n") == 0;

@@ -22,6 +22,7 @@
 #include "cmd_kvs.h"
 #include "cmd_kvs_archive.h"
 #include "libkvs/kvs_stream.h"
+#include "libutil/fdutil.h"
 
 struct dump {
     const char *base; /* "." or a directory */
@@ -150,6 +151,8 @@ static int dump_file(struct cmd *c, const struct kvs_args *a, const char *path, 
         rc = cmd_error(c, "cannot write %s: %s", path, strerror(errno));
     if (rc == CMD_OK && rename(tmp, path) < 0)
         rc = cmd_error(c, "cannot make %s: %s", path, strerror(errno));
+    else if (rc == CMD_OK && file_sync_dir(path) < 0)
+        rc = cmd_error(c, "%s may not be there after a loss of power: %s", path, strerror(errno));
     if (rc != CMD_OK)
         unlink(tmp);
     free(tmp);

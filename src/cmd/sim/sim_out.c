@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "libutil/fdutil.h"
 #include "sim.h"
 
 static int fail(struct sim_out *o, errmsg_t *err)
@@ -80,7 +81,8 @@ int sim_out_close(struct sim_out *o, bool ok, errmsg_t *err)
         return fail(o, err);
     o->f = NULL;
     rc = fclose(f);
-    if (rc != 0 || (o->temporary && rename(o->temporary, o->path) < 0))
+    if (rc != 0 ||
+        (o->temporary && (rename(o->temporary, o->path) < 0 || file_sync_dir(o->path) < 0)))
         return fail(o, err);
     free(o->temporary);
     free(o->path);

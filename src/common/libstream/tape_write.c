@@ -24,6 +24,7 @@
 
 #include "libstream/tape_format.h"
 #include "libstream/tape_write.h"
+#include "libutil/fdutil.h"
 #include "libutil/invariant.h"
 
 #define IOV_BATCH 1024
@@ -283,6 +284,8 @@ tape_write_t *tape_write_open(const char *path, const char *name, uint32_t write
                     errno == EWOULDBLOCK ? "%.120s is being written by another process"
                                          : "cannot lock %.120s: %s",
                     path, strerror(errno));
+    else if (file_sync_dir(path) < 0) /* what is on disk has a name there */
+        errmsg_fail(err, errno, "cannot make %.120s durable: %s", path, strerror(errno));
     else {
         w->writers = writers;
         rc = append && lseek(w->fd, 0, SEEK_END) > 0 ? resume(w, name, err) : begin(w, name, err);

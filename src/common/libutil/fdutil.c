@@ -271,6 +271,23 @@ static int sync_path(char *path)
     return rc;
 }
 
+int file_sync_dir(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char *dir;
+    int saved, rc;
+
+    if (!slash)
+        return sync_dir(".");
+    if (!(dir = strndup(path, slash == path ? 1 : (size_t)(slash - path))))
+        return -1;
+    rc = sync_dir(dir);
+    saved = errno;
+    free(dir);
+    errno = saved;
+    return rc;
+}
+
 int dir_create_parents(const char *path, mode_t mode)
 {
     char *copy = strdup(path);

@@ -44,6 +44,11 @@ char *dir_create_runtime(const char *prefix, errmsg_t *err);
  * fsync(2). */
 int dir_create_parents(const char *path, mode_t mode);
 
+/* Sync the directory in which a file is, after the file was created, linked or renamed: before, a
+ * loss of power may take its name, or give it back to the one before.  0 (also on a file system
+ * that cannot sync directories), or -1 with ENOMEM or an error of fsync(2). */
+int file_sync_dir(const char *path);
+
 /* Remove a file, or a directory and everything below it, however deep.  Symbolic links are removed,
  * not followed; other file systems mounted below are not entered (EBUSY).  Continues after an error
  * and reports the first one.  0 (also if `path` does not exist), or -1. */

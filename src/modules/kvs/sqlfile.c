@@ -39,6 +39,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "libutil/fdutil.h"
 #include "sqlfile_private.h"
 
 #define APPLICATION_ID 0x464c4b56 /* FLKV */
@@ -408,7 +409,7 @@ sqlfile_t *sqlfile_open(const char *path, const char *hash, unsigned flags, errm
             f->dev = st.st_dev;
             f->ino = st.st_ino;
             /* So that a loss of power does not take the name of what was made durable. */
-            if (!(flags & SQLFILE_MAKE) || sqlfile_sync_dir_of(path) == 0)
+            if (!(flags & SQLFILE_MAKE) || file_sync_dir(path) == 0)
                 return f;
             errmsg_fail(err, errno, "cannot make '%.120s' durable: %s", path, strerror(errno));
         }

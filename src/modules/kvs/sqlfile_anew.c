@@ -19,31 +19,18 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "libutil/fdutil.h"
 #include "sqlfile_private.h"
 
-int sqlfile_sync(const char *path, int flags)
+static int sync_file(const char *path)
 {
-    int fd = open(path, flags | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
 
     if (fd < 0)
         return -1;
     int rc = fsync(fd);
     int saved = errno;
     close(fd);
-    errno = saved;
-    return rc;
-}
-
-int sqlfile_sync_dir_of(const char *path)
-{
-    char *dir = strdup(path);
-
-    if (!dir)
-        return -1;
-    *strrchr(dir, '/') = '\0';
-    int rc = sqlfile_sync(dir[0] ? dir : "/", O_RDONLY | O_DIRECTORY);
-    int saved = errno;
-    free(dir);
     errno = saved;
     return rc;
 }
@@ -94,7 +81,7 @@ static int copy_to(sqlfile_t *f, const char *to, errmsg_t *err)
     errno = saved;
     if (rc != SQLITE_DONE)
         return -1;
-    if (sqlfile_sync(to, O_RDONLY) < 0)
+    if (sync_file(to) < 0)
         return errmsg_fail(err, errno, "cannot write '%.120s': %s", to, strerror(errno));
     return 0;
 }
@@ -106,7 +93,7 @@ static int put_in_place(sqlfile_t *f, const char *from, errmsg_t *err)
 
     snprintf(wal, sizeof(wal), "%s-wal", f->path);
     if ((unlink(wal) < 0 && errno != ENOENT) || rename(from, f->path) < 0 ||
-        sqlfile_sync_dir_of(f->path) < 0)
+        file_sync_dir(f->path) < 0)
         return errmsg_fail(err, errno, "cannot make '%.120s' again: %s", f->path, strerror(errno));
     return 0;
 }

@@ -63,10 +63,6 @@ struct sqlfile {
  * "write". Return -1. */
 int sqlfile_fail(sqlfile_t *f, int rc, errmsg_t *err, const char *what);
 int sqlfile_damaged(const sqlfile_t *f, errmsg_t *err, const char *what);
-/* fsync() of a file or directory that is opened with `flags`; of the directory in which the file
- * is.  0, or -1 with errno. */
-int sqlfile_sync(const char *path, int flags);
-int sqlfile_sync_dir_of(const char *path);
 /* A statement, ready to be bound; NULL with errno and an error message. */
 sqlite3_stmt *sqlfile_query(sqlfile_t *f, int q, errmsg_t *err);
 /* Run a statement without rows, or whose rows are ignored. */

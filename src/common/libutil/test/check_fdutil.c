@@ -256,6 +256,32 @@ START_TEST(parents_durable)
 }
 END_TEST
 
+/* The name of a file becomes durable with its directory. */
+START_TEST(sync_dir_of_file)
+{
+    nsynced = 0;
+    ck_assert_int_eq(file_sync_dir(in_base("file")), 0);
+    ck_assert(was_synced(base));
+    ck_assert(!was_synced("/"));
+    nsynced = 0;
+    ck_assert_int_eq(file_sync_dir("/file"), 0);
+    ck_assert(was_synced("/"));
+    nsynced = 0;
+    ck_assert_int_eq(chdir(base), 0);
+    ck_assert_int_eq(file_sync_dir("file"), 0);
+    ck_assert(was_synced(base));
+    ck_assert_int_eq(chdir("/"), 0);
+    sync_errno = EINVAL; /* no file system for that */
+    ck_assert_int_eq(file_sync_dir(in_base("file")), 0);
+    sync_errno = EIO;
+    ck_assert_int_eq(file_sync_dir(path), -1);
+    ck_assert_int_eq(errno, EIO);
+    sync_errno = 0;
+    ck_assert_int_eq(file_sync_dir(in_base("none/file")), -1);
+    ck_assert_int_eq(errno, ENOENT);
+}
+END_TEST
+
 START_TEST(remove_tree)
 {
     int fd;
@@ -325,6 +351,7 @@ int main(void)
     tcase_add_test(tc, runtime_dir);
     tcase_add_test(tc, parents);
     tcase_add_test(tc, parents_durable);
+    tcase_add_test(tc, sync_dir_of_file);
     tcase_add_test(tc, remove_tree);
     tcase_add_test(tc, remove_deep);
     return run_case("fdutil", tc);
