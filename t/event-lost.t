@@ -2,7 +2,7 @@
 # A rank that is stopped while events are published: each number reaches its subscribers, or is
 # named in their stream as lost.
 . "$(dirname "$0")/lib.sh"
-need_flux start event getattr
+need_flux start event getattr overlay wreckrun resource up
 PRESSURE=$BUILDDIR/t/pressure
 [ -x "$PRESSURE" ] || skip_all "t/pressure has not been built"
 export SESSION_LIMIT=200 # for hold in lib.sh
@@ -89,5 +89,34 @@ wait "$subscriber" 2>/dev/null
 orphan=$(FLUX_URI=${uris[2]} "$FLUX" getattr broker.pid)
 kill "$orphan"
 ok "the orphan ends when it is asked to" wait_until 30 sh -c "! kill -0 $orphan"
+release
+
+# A command that waits for what an event says, at a rank that does not get it.
+hold 3 --topology=kary:2 --restart --set=live.slow=4m --set=live.lost=5m \
+    --set=event.buffer=1M --set=event.backlog=1M --set=leave.jobs=wait
+uris=([1]="$("$FLUX" getattr -r 1 uri)")
+pid=$("$FLUX" getattr -r 1 broker.pid)
+"$FLUX" wreckrun -N1 -n1 --ranks=2 sh -c 'echo; while [ ! -e enough ]; do sleep 0.05; done' >job.out 2>&1 &
+job=$!
+ok "a job runs on rank 2" wait_until 60 test -s job.out
+FLUX_URI=${uris[1]} "$FLUX" overlay restart --timeout=100s 2 >restart.out 2>&1 &
+restart=$!
+leaving() {
+    "$FLUX" resource drain | finds leaving.*restart
+}
+ok "its restart waits for the job" wait_until 60 leaving
+kill -STOP "$pid"
+ok "more events than wait for the rank of the command" "$PRESSURE" publish 450 load 70000
+touch enough
+wait "$job"
+again() {
+    "$FLUX" up --long | finds -E "^ *2 +up +[0-9]+ +[0-9]+ +2\$"
+}
+ok "rank 2 is up again" wait_until 60 again
+ok "its events are too old to be sent again" "$PRESSURE" publish 40 load 70000
+kill -CONT "$pid"
+wait "$restart"
+is "$? $(cat restart.out)" "0 rank 2 is up again" "the command has noticed"
+isnt "$(stat_of 1 events_lost)" 0 "although events were lost"
 release
 finish

@@ -6,8 +6,8 @@
  *        for the end of standard input, and only then read.  Prints "sent N answered N failed N
  *        twice N" and the first sentence of a failure; exit code 0 when each request has had one
  *        answer.
- *    pressure publish COUNT TOPIC
- *        Publish events with the payload {"i":0}, {"i":1}...
+ *    pressure publish COUNT TOPIC [SIZE]
+ *        Publish events with the payload {"i":0}, {"i":1}..., and SIZE bytes of padding.
  *    pressure listen PREFIX
  *        Subscribe, print "subscribed", and read nothing from then on; print "cut" and end when the
  *        broker has closed the connection.
@@ -248,19 +248,23 @@ static int publish(int argc, char **argv)
 {
     flux_future_t *window[64] = {NULL};
     const size_t cap = sizeof(window) / sizeof(window[0]);
-    uint32_t count;
+    uint32_t count, pad = 0;
+    char *json;
     errmsg_t err;
     flux_t *h = flux_open(NULL, NULL, &err);
 
-    if (argc != 2 || str2u32(argv[0], &count) < 0)
+    if (argc < 2 || argc > 3 || str2u32(argv[0], &count) < 0 ||
+        (argc == 3 && str2u32(argv[2], &pad) < 0))
         return 2;
+    if (!(json = malloc(32 + (size_t)pad)))
+        fail("memory");
     if (!h) {
         fprintf(stderr, "pressure: %s\n", err.text);
         return 1;
     }
     for (uint32_t i = 0; i < count + cap; i++) {
         flux_future_t **f = &window[i % cap];
-        char json[32];
+        int n;
 
         if (*f && (flux_future_wait(*f, 60.) < 0 || flux_rpc_get(*f, &err) < 0)) {
             fprintf(stderr, "pressure: event %zu: %s\n", i - cap, flux_future_error(*f));
@@ -268,10 +272,13 @@ static int publish(int argc, char **argv)
         }
         flux_future_destroy(*f);
         *f = NULL;
-        snprintf(json, sizeof(json), "{\"i\":%u}", i);
+        n = snprintf(json, 32, "{\"i\":%u", i);
+        memset(json + n, ' ', pad);
+        strcpy(json + n + pad, "}");
         if (i < count && !(*f = flux_event_publish(h, argv[1], json)))
             fail("publish");
     }
+    free(json);
     flux_close(h);
     return 0;
 }

@@ -7,6 +7,9 @@
  *     gone      it has left; whoever started it (systemd, flux start --restart) starts it again
  *     returned  its incarnation is higher, and nobody else is missing any more
  *
+ * Rank 0 is asked for the state after each event of the overlay, and after events that were lost on
+ * their way here (event.lost): one of the overlay may have been among them.
+ *
  * Failure: the command stops at the first rank that cannot be asked, or does not return in time;
  * the ranks after it are as they were.
  */
@@ -28,7 +31,7 @@ struct restart {
     flux_t *h;
     flux_watcher_t *timer;
     double timeout;
-    bool changed; /* an event of the overlay has come */
+    bool changed; /* an event of the overlay has come, or may have been lost */
     bool late;
     bool waiting;
 };
@@ -133,6 +136,7 @@ static int restart_all(struct restart *r, const idset_t *ranks)
 {
     static const struct flux_handler tab[] = {
         {FLUX_MSG_EVENT, "overlay.", event_cb, 0},
+        {FLUX_MSG_EVENT, "event.lost", event_cb, 0},
         FLUX_HANDLER_END,
     };
     flux_handlers_t *handlers = flux_handlers_add(r->h, tab, r);
