@@ -172,7 +172,7 @@ static void moved_away(core_t *c, const idset_t *sub)
         core_log(c, LOG_ERR, "rank %u is out of memory to note that ranks are elsewhere",
                  c->cfg.rank);
     settled(c, sub);
-    route_held(c, &c->limbo);
+    route_held(c, &c->unsettled);
 }
 
 void heal_moved_event(core_t *c, const flux_msg_t *event)
@@ -370,7 +370,7 @@ void heal_stop(core_t *c)
     if (c->pending) {
         idset_destroy(c->pending);
         c->pending = NULL;
-        route_held(c, &c->limbo);
+        route_held(c, &c->unsettled);
     }
 }
 
@@ -436,7 +436,7 @@ static void arrived(core_t *c, uint32_t rank, const idset_t *below)
     if (sub && idset_keep(sub, c->up) == 0 && idset_subtract(sub, below) == 0 && !idset_empty(sub))
         overlay_ranks_lost(c, sub, RANK_LOST, c->cfg.rank,
                            "it was lost while the broker above it had no parent");
-    route_held(c, &c->limbo);
+    route_held(c, &c->unsettled);
     idset_destroy(sub);
     idset_destroy(fresh);
 }
@@ -464,7 +464,7 @@ void heal_not_pending(core_t *c, const idset_t *lost)
 {
     if (c->pending && idset_intersects(c->pending, lost)) {
         settled(c, lost);
-        route_held(c, &c->limbo);
+        route_held(c, &c->unsettled);
     }
 }
 
@@ -489,7 +489,7 @@ static void pending_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *
     overlay_ranks_lost(c, late, RANK_LOST, c->cfg.rank,
                        "the broker above it was lost, and it has not connected in time");
     idset_destroy(late);
-    route_held(c, &c->limbo);
+    route_held(c, &c->unsettled);
 }
 
 bool heal_accepts(core_t *c, struct peer *p, const struct control_hello *h, errmsg_t *why)
@@ -537,8 +537,8 @@ void heal_take_over(core_t *c, struct peer *p, const struct control_hello *h)
 
 int heal_init(core_t *c)
 {
-    overlay_peer_init(&c->limbo, c->cfg.rank, CORE_TREE);
-    c->limbo.absent = true; /* what is held is routed anew, not sent */
+    overlay_peer_init(&c->unsettled, c->cfg.rank, CORE_TREE);
+    c->unsettled.absent = true; /* what is held is routed anew, not sent */
     if (!(c->moved = idset_create()) || !(c->incarnations = hmap_create_u64(NULL)) ||
         !(c->move_of = hmap_create_u64(NULL)) ||
         !(c->heal_timer = flux_timer_create(c->r, heal_cb, c)) ||
@@ -549,8 +549,8 @@ int heal_init(core_t *c)
 
 void heal_destroy(core_t *c)
 {
-    if (c->limbo.held.next)
-        route_held_destroy(c, &c->limbo);
+    if (c->unsettled.held.next)
+        route_held_destroy(c, &c->unsettled);
     flux_watcher_destroy(c->heal_timer);
     flux_watcher_destroy(c->pending_timer);
     json_decref(c->above);

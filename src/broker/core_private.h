@@ -156,18 +156,18 @@ struct core {
     struct courier *orders;     /* requests to the root; NULL until the first */
 
     /* core_heal.c */
-    topology_t *tree;     /* as it is now; NULL: that of the shape */
-    idset_t *moved;       /* ranks whose parent is not that of the shape */
-    hmap_t *move_of;      /* rank -> number of its latest move that is known here */
-    uint32_t moves;       /* of this broker */
-    json_t *above;        /* cards of the parent and those above it; NULL: none */
-    json_t *cards;        /* of this broker and these, for its children; NULL: none */
-    hmap_t *incarnations; /* rank -> incarnation, as events have told */
-    bool healing;         /* the parent is lost: this broker looks for another one ... */
-    size_t heal_at;       /* ... next with this card of `above` */
-    idset_t *heal_below;  /* the ranks of its last hello */
-    idset_t *pending;     /* below a lost child: they may connect here; NULL: none */
-    struct peer limbo;    /* `held`: requests to these */
+    topology_t *tree;      /* as it is now; NULL: that of the shape */
+    idset_t *moved;        /* ranks whose parent is not that of the shape */
+    hmap_t *move_of;       /* rank -> number of its latest move that is known here */
+    uint32_t moves;        /* of this broker */
+    json_t *above;         /* cards of the parent and those above it; NULL: none */
+    json_t *cards;         /* of this broker and these, for its children; NULL: none */
+    hmap_t *incarnations;  /* rank -> incarnation, as events have told */
+    bool healing;          /* the parent is lost: this broker looks for another one ... */
+    size_t heal_at;        /* ... next with this card of `above` */
+    idset_t *heal_below;   /* the ranks of its last hello */
+    idset_t *pending;      /* below a lost child: they may connect here; NULL: none */
+    struct peer unsettled; /* `held`: requests to these */
     flux_watcher_t *heal_timer;
     flux_watcher_t *pending_timer;
     bool down_asked;    /* the root was asked to shut the session down */

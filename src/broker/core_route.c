@@ -451,7 +451,7 @@ static void route(core_t *c, flux_msg_t *msg, endpoint_t *from_ep, struct peer *
         return;
     }
     if (c->pending && !(flags & FLUX_MSGF_RING) && idset_test(c->pending, nodeid)) {
-        hold(c, &c->limbo, msg, from_ep, from_peer);
+        hold(c, &c->unsettled, msg, from_ep, from_peer);
         return;
     }
     p = next_hop(c, nodeid);
@@ -655,7 +655,7 @@ void route_held_forget(core_t *c, const struct peer *from)
 {
     for (uint32_t i = 0; i < c->nchildren; i++)
         forget_from(c->children[i], from);
-    forget_from(&c->limbo, from);
+    forget_from(&c->unsettled, from);
     if (c->parent)
         forget_from(c->parent, from);
     forget_from(&c->ring_next, from);

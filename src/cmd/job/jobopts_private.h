@@ -38,7 +38,7 @@ struct jobopts {
     size_t ndeps;
     json_t *settings; /* path below attributes -> value: --setattr, --setopt */
     bool dry_run;
-    bool wrong_use; /* of what went wrong last */
+    bool usage_error; /* of what went wrong last */
 };
 
 /* An absolute path, since tasks start elsewhere; NULL: this directory.  To be freed; NULL after a

@@ -138,7 +138,7 @@ int jobopts_programs(jobopts_t *jo, char *const *words)
     char **argv;
     int rc;
 
-    jo->wrong_use = true;
+    jo->usage_error = true;
     for (; words[n]; n++)
         count += is_separator(words[n]);
     if (count == 1) {

@@ -134,7 +134,7 @@ uint32_t jobopts_urgency(const jobopts_t *jo)
 
 int jobopts_exit(const jobopts_t *jo)
 {
-    return jo->wrong_use ? CMD_USAGE : CMD_FAIL;
+    return jo->usage_error ? CMD_USAGE : CMD_FAIL;
 }
 
 bool jobopts_dry_run(const jobopts_t *jo)

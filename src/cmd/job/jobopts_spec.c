@@ -171,14 +171,14 @@ char *jobopts_jobspec(jobopts_t *jo, bool cc)
     errmsg_t err;
 
     jobspec_parts_init(&p);
-    jo->wrong_use = true;
+    jo->usage_error = true;
     if (!jo->nprograms && (!jo->argv || strvec_count(jo->argv) == 0)) {
         cmd_usage_error(jo->c, "a COMMAND is required");
         return NULL;
     }
     if (shape(jo, &p) < 0)
         return NULL;
-    jo->wrong_use = false;
+    jo->usage_error = false;
     if (!jo->chdir && !(jo->chdir = jobopts_absolute(jo->c, NULL)))
         return NULL;
     if (jo->nprograms == 0)

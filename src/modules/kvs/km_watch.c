@@ -387,8 +387,9 @@ static bool walk_node(struct walk *x, struct km_watchkey *s, uint32_t lo, uint32
 
 static bool walk_dir(struct walk *x, struct km_watchkey *s, const uint8_t *old, const uint8_t *new)
 {
-    /* Spots that were made since the old root are not known: they must not be passed over because
-     * nothing changed around them.  Their watchers look for themselves when they begin. */
+    /* Keys that came to be watched since the old root are not known here.  They must not be passed
+     * over because nothing changed around them: their watchers look for themselves when they
+     * begin. */
     return walk_node(x, s, 0, s->n, new, old, new, 0);
 }
 

@@ -67,7 +67,7 @@ START_TEST(golden)
 }
 END_TEST
 
-START_TEST(wrong_use)
+START_TEST(usage_error)
 {
     block_t *b = block_create();
     char longest[BLOCK_NAME_MAX + 2] = "";
@@ -130,5 +130,5 @@ END_TEST
 
 int main(void)
 {
-    RUN_SUITE("block", round_trip, golden, wrong_use, changed);
+    RUN_SUITE("block", round_trip, golden, usage_error, changed);
 }

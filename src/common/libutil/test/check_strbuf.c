@@ -61,7 +61,7 @@ START_TEST(bound_sticks)
 }
 END_TEST
 
-START_TEST(null_is_no_memory)
+START_TEST(null_means_enomem)
 {
     errno = 0;
     ck_assert_int_eq(strbuf_add(NULL, "x"), -1);
@@ -85,6 +85,6 @@ int main(void)
     tcase_add_test(tc, basics);
     tcase_add_test(tc, long_format);
     tcase_add_test(tc, bound_sticks);
-    tcase_add_test(tc, null_is_no_memory);
+    tcase_add_test(tc, null_means_enomem);
     return run_case("strbuf", tc);
 }

@@ -144,7 +144,7 @@ START_TEST(hostile_text)
 }
 END_TEST
 
-START_TEST(wrong_use)
+START_TEST(usage_error)
 {
     table_t *t = sample();
 
@@ -199,7 +199,7 @@ int main(void)
     tcase_add_test(tc, no_blanks_at_end);
     tcase_add_test(tc, json);
     tcase_add_test(tc, hostile_text);
-    tcase_add_test(tc, wrong_use);
+    tcase_add_test(tc, usage_error);
     tcase_add_test(tc, full_disk);
     return run_case("table", tc);
 }

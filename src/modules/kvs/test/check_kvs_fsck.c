@@ -294,7 +294,7 @@ START_TEST(does_not_fit)
 }
 END_TEST
 
-START_TEST(not_to_be_looked_at)
+START_TEST(cannot_be_checked)
 {
     struct km_fsck f = {.report = report, .arg = said};
     ck_assert_int_eq(km_fsck(dir, &f, &err), -1);
@@ -324,6 +324,6 @@ int main(void)
     tcase_add_test(tc, changed_object);
     tcase_add_loop_test(tc, broken_journal, 0, 3);
     tcase_add_loop_test(tc, does_not_fit, 0, 2);
-    tcase_add_test(tc, not_to_be_looked_at);
+    tcase_add_test(tc, cannot_be_checked);
     return run_case("km_fsck", tc);
 }
