@@ -1,6 +1,6 @@
 /* ending.c - see ending.h.
  *
- *    job.queue {"op":"end"}   ->   {} when no job runs, and none will be started any more
+ *    job.queue {"op":"end"}   ->   the state of the queue, when no job runs and none will start
  *
  * Jobs that wait in the queue stay there: a session with a statedir finds them again.
  *
@@ -13,6 +13,7 @@
 #include <stdlib.h>
 
 #include "libflux/future.h"
+#include "libjob/job_wire.h"
 
 struct ending {
     flux_future_t *f;
@@ -31,13 +32,15 @@ static void answer_cb(flux_future_t *f, void *arg)
 
 ending_t *ending_start(core_t *core, double limit, void (*done)(void *arg), void *arg)
 {
+    struct job_queue req = {.op = "end"};
     ending_t *e = calloc(1, sizeof(*e));
 
     if (!e)
         return NULL;
     e->done = done;
     e->arg = arg;
-    e->f = flux_rpc(core_handle(core), "job.queue", "{\"op\":\"end\"}", FLUX_NODEID_ANY, 0);
+    e->f = flux_rpc_struct(core_handle(core), "job.queue", &job_queue_schema, &req, FLUX_NODEID_ANY,
+                           0);
     if (!e->f || flux_future_then(e->f, limit, answer_cb, e) < 0) {
         ending_destroy(e);
         errno = ENOMEM;

@@ -26,7 +26,7 @@
 #include "kap.h"
 #include "libflux/dispatch.h"
 #include "libkvs/kvs.h"
-#include "libkvs/kvs_json.h"
+#include "libkvs/kvs_json_wire.h"
 #include "../job/job_attach.h"
 
 extern char **environ;

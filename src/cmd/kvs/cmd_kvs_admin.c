@@ -13,7 +13,7 @@
 
 #include "cmd_kvs.h"
 #include "libflux/paths.h"
-#include "libkvs/kvs_json.h"
+#include "libkvs/kvs_json_wire.h"
 #include "libkvs/kvs_key.h"
 #include "../waitlist.h"
 

@@ -151,6 +151,15 @@ static const struct flux_field listen_fields[] = {
 };
 const struct flux_schema wrexec_listen_schema = FLUX_SCHEMA(struct wrexec_listen, listen_fields);
 
+static const struct flux_field stats_fields[] = {
+    FLUX_FIELD_U64(struct wrexec_stats, jobs, REQ),
+    FLUX_FIELD_U64(struct wrexec_stats, running, REQ),
+    FLUX_FIELD_INT(struct wrexec_stats, launcher, REQ),
+    FLUX_FIELD_U32(struct wrexec_stats, launchers, REQ),
+    FLUX_FIELD_END,
+};
+const struct flux_schema wrexec_stats_schema = FLUX_SCHEMA(struct wrexec_stats, stats_fields);
+
 void *wrexec_jobreq_encode(const struct jobreq *req, size_t *len)
 {
     size_t n = HEAD + req->json_len + req->strings_len;
@@ -284,7 +293,7 @@ const struct flux_method wrexec_methods[] = {
      .takes = "raw: frames that go down",
      .what = "to a child in the tree"},
     {.topic = "wrexec.stats",
-     .gives = "object of counters",
+     .response = &wrexec_stats_schema,
      .what = "jobs so far, jobs that run, and the launcher of this rank"},
     FLUX_METHOD_END,
 };

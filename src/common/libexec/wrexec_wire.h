@@ -36,7 +36,7 @@
  *    wrexec.name    see wrexec_names.h
  *
  * To any rank:
- *    wrexec.stats   {} -> jobs so far, jobs that run, and the launcher of the rank
+ *    wrexec.stats   {} -> struct wrexec_stats
  *
  * Between instances, raw; each message holds all frames (exec_wire.h) that wait at the end of a
  * pass:
@@ -270,6 +270,14 @@ struct wrexec_listen {
     bool input;      /* standard input will be sent: else tasks that wait for it read end of file */
 };
 extern const struct flux_schema wrexec_listen_schema;
+
+struct wrexec_stats {
+    uint64_t jobs;      /* so far */
+    uint64_t running;   /* now */
+    int launcher;       /* process id of the launcher of this rank; 0: there is none */
+    uint32_t launchers; /* started so far */
+};
+extern const struct flux_schema wrexec_stats_schema;
 
 #define WREXEC_CLIENT_WINDOW (1u << 20)
 #define WREXEC_STDIN_HEAD 8

@@ -193,6 +193,23 @@ static const struct flux_field memo_fields[] = {
 };
 const struct flux_schema job_memo_schema = FLUX_SCHEMA(struct job_memo, memo_fields);
 
+static const struct flux_field stats_fields[] = {
+    FLUX_FIELD_BOOL(struct job_stats, ready, 0),    FLUX_FIELD_BOOL(struct job_stats, durable, 0),
+    FLUX_FIELD_BOOL(struct job_stats, sched, 0),    FLUX_FIELD_BOOL(struct job_stats, wrexec, 0),
+    FLUX_FIELD_U64(struct job_stats, submitted, 0), FLUX_FIELD_U64(struct job_stats, refused, 0),
+    FLUX_FIELD_U64(struct job_stats, purged, 0),    FLUX_FIELD_U64(struct job_stats, active, 0),
+    FLUX_FIELD_U64(struct job_stats, inactive, 0),  FLUX_FIELD_U64(struct job_stats, specs, 0),
+    FLUX_FIELD_U64(struct job_stats, parsed, 0),    FLUX_FIELD_U64(struct job_stats, envs, 0),
+    FLUX_FIELD_U64(struct job_stats, commits, 0),   FLUX_FIELD_U64(struct job_stats, failed, 0),
+    FLUX_FIELD_U64(struct job_stats, launches, 0),  FLUX_FIELD_U64(struct job_stats, ended, 0),
+    FLUX_FIELD_U64(struct job_stats, allocs, 0),    FLUX_FIELD_U64(struct job_stats, returned, 0),
+    FLUX_FIELD_U64(struct job_stats, denied, 0),    FLUX_FIELD_U64(struct job_stats, feeds, 0),
+    FLUX_FIELD_U64(struct job_stats, held, 0),      FLUX_FIELD_U64(struct job_stats, timers, 0),
+    FLUX_FIELD_U32(struct job_stats, senders, 0),   FLUX_FIELD_U32(struct job_stats, watchers, 0),
+    FLUX_FIELD_U32(struct job_stats, feeding, 0),   FLUX_FIELD_END,
+};
+const struct flux_schema job_stats_schema = FLUX_SCHEMA(struct job_stats, stats_fields);
+
 int job_error_at(const json_t *errors, size_t i, uint64_t *number, int *errnum, const char **text)
 {
     const json_t *e, *n, *code, *why;
@@ -326,6 +343,6 @@ const struct flux_method job_methods[] = {
     {.topic = "job.journal",
      .gives = "empty object",
      .what = "answered when the record has what became of jobs until now"},
-    {.topic = "job.stats", .gives = "object of counters", .what = "counters of the service"},
+    {.topic = "job.stats", .response = &job_stats_schema, .what = "counters of the service"},
     FLUX_METHOD_END,
 };

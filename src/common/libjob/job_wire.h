@@ -155,7 +155,7 @@ extern const struct flux_schema job_watch_page_schema;
 
 /* op: "status"; "stop" and "start" scheduling; "disable" and "enable" submission; "drain": disable,
  * and answer when no job is active; "idle": answer when no job runs, and none waits for resources
- * that is not held. */
+ * that is not held; "end": cancel the jobs that run, start no other, and answer when none runs. */
 struct job_queue {
     const char *op;     /* required */
     const char *reason; /* of "stop" and "disable": for those who are refused */
@@ -201,6 +201,15 @@ struct job_memo {
     const char *uri; /* required */
 };
 extern const struct flux_schema job_memo_schema;
+
+/* Response to job.stats.  Every member is always there. */
+struct job_stats {
+    uint64_t submitted, refused, purged, active, inactive, specs, parsed, envs, commits, failed,
+        launches, ended, allocs, returned, denied, feeds, held, timers;
+    bool ready, durable, sched, wrexec;
+    uint32_t senders, watchers, feeding;
+};
+extern const struct flux_schema job_stats_schema;
 
 /* Read number i of an "errors" array.  0; -1 with ENOENT behind the last, EPROTO. */
 int job_error_at(const json_t *errors, size_t i, uint64_t *number, int *errnum, const char **text);

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "kvs.h"
-#include "kvs_json.h"
+#include "kvs_json_wire.h"
 #include "kvs_key.h"
 #include "kvs_txn.h"
 #include "kvs_wire.h"

@@ -1,5 +1,5 @@
 /* Raw payloads of the service "kvs": those with keys, values and roots.  The others are JSON
- * (kvs_json.h).
+ * (kvs_json_wire.h).
  *
  * All numbers are little-endian, unused bytes and bits are zero, and no bytes follow the layout:
  * anything else is refused with EPROTO.  `ns` is the name of a namespace, always present.

@@ -177,7 +177,7 @@ void jm_ended_table_destroy(struct jm *jm)
     jm->ended = NULL;
 }
 
-void jm_ended_stats(const struct jm *jm, struct jm_stats *st)
+void jm_ended_stats(const struct jm *jm, struct job_stats *st)
 {
     st->inactive = jm_ended_count(jm);
 }

@@ -82,7 +82,7 @@ void jm_env_table_destroy(struct jm *jm)
     jm->envs = NULL;
 }
 
-void jm_env_stats(const struct jm *jm, struct jm_stats *st)
+void jm_env_stats(const struct jm *jm, struct job_stats *st)
 {
     st->envs = hmap_count(jm->envs->by_hash);
 }

@@ -483,7 +483,7 @@ void jm_exec_start(struct jm *jm)
     follow_open(jm->exec->stream);
 }
 
-void jm_exec_stats(const struct jm *jm, struct jm_stats *st)
+void jm_exec_stats(const struct jm *jm, struct job_stats *st)
 {
     st->launches = jm->exec->launches;
     st->ended = jm->exec->ended;

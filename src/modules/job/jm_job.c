@@ -236,7 +236,7 @@ void jm_job_table_destroy(struct jm *jm)
     jm->jobs = NULL;
 }
 
-void jm_job_stats(const struct jm *jm, struct jm_stats *st)
+void jm_job_stats(const struct jm *jm, struct job_stats *st)
 {
     st->active = jm_job_count(jm);
 }

@@ -144,7 +144,7 @@ static const struct session_ops session_ops = {.lost = ranks_lost};
 static const struct {
     int (*create)(struct jm *jm);
     void (*destroy)(struct jm *jm);
-    void (*stats)(const struct jm *jm, struct jm_stats *st);
+    void (*stats)(const struct jm *jm, struct job_stats *st);
 } parts[] = {
     {jm_resources_create, jm_resources_destroy, NULL},
     {jm_time_create, jm_time_destroy, jm_time_stats},
@@ -169,35 +169,18 @@ static const struct {
 };
 #define NPARTS (sizeof(parts) / sizeof(parts[0]))
 
-static const struct flux_field stats_fields[] = {
-    FLUX_FIELD_BOOL(struct jm_stats, ready, 0),    FLUX_FIELD_BOOL(struct jm_stats, durable, 0),
-    FLUX_FIELD_BOOL(struct jm_stats, sched, 0),    FLUX_FIELD_BOOL(struct jm_stats, wrexec, 0),
-    FLUX_FIELD_U64(struct jm_stats, submitted, 0), FLUX_FIELD_U64(struct jm_stats, refused, 0),
-    FLUX_FIELD_U64(struct jm_stats, purged, 0),    FLUX_FIELD_U64(struct jm_stats, active, 0),
-    FLUX_FIELD_U64(struct jm_stats, inactive, 0),  FLUX_FIELD_U64(struct jm_stats, specs, 0),
-    FLUX_FIELD_U64(struct jm_stats, parsed, 0),    FLUX_FIELD_U64(struct jm_stats, envs, 0),
-    FLUX_FIELD_U64(struct jm_stats, commits, 0),   FLUX_FIELD_U64(struct jm_stats, failed, 0),
-    FLUX_FIELD_U64(struct jm_stats, launches, 0),  FLUX_FIELD_U64(struct jm_stats, ended, 0),
-    FLUX_FIELD_U64(struct jm_stats, allocs, 0),    FLUX_FIELD_U64(struct jm_stats, returned, 0),
-    FLUX_FIELD_U64(struct jm_stats, denied, 0),    FLUX_FIELD_U64(struct jm_stats, feeds, 0),
-    FLUX_FIELD_U64(struct jm_stats, held, 0),      FLUX_FIELD_U64(struct jm_stats, timers, 0),
-    FLUX_FIELD_U32(struct jm_stats, senders, 0),   FLUX_FIELD_U32(struct jm_stats, watchers, 0),
-    FLUX_FIELD_U32(struct jm_stats, feeding, 0),   FLUX_FIELD_END,
-};
-static const struct flux_schema stats_schema = FLUX_SCHEMA(struct jm_stats, stats_fields);
-
 static void stats_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
     struct jm *jm = arg;
-    struct jm_stats st = {.ready = jm->ready,
-                          .durable = jm->durable,
-                          .held = early_count(jm->early),
-                          .senders = (uint32_t)claims_count(jm->senders)};
+    struct job_stats st = {.ready = jm->ready,
+                           .durable = jm->durable,
+                           .held = early_count(jm->early),
+                           .senders = (uint32_t)claims_count(jm->senders)};
 
     for (size_t i = 0; i < NPARTS; i++)
         if (parts[i].stats)
             parts[i].stats(jm, &st);
-    flux_respond_struct(h, req, &stats_schema, &st);
+    flux_respond_struct(h, req, &job_stats_schema, &st);
 }
 
 static const struct flux_handler handlers[] = {

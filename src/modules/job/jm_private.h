@@ -14,6 +14,7 @@
 #include "libflux/courier.h"
 #include "libflux/module.h"
 #include "libflux/slice.h"
+#include "libjob/job_wire.h"
 #include "libjob/jobspec.h"
 #include "libjob/jobstate.h"
 #include "libjob/submit.h"
@@ -248,21 +249,13 @@ struct jm {
     struct jm_watch *watch;
 };
 
-/* What job.stats answers; each part adds what it counts. */
-struct jm_stats {
-    uint64_t submitted, refused, purged, active, inactive, specs, parsed, envs, commits, failed,
-        launches, ended, allocs, returned, denied, feeds, held, timers;
-    bool ready, durable, sched, wrexec;
-    uint32_t senders, watchers, feeding;
-    uint32_t choosy; /* not answered */
-};
-
 /* A part has three functions of these forms.  X_create() sets jm->X; -1 with ENOMEM, and then, too,
- * X_destroy() is called, which is NULL-safe.  X_stats() may be missing. */
+ * X_destroy() is called, which is NULL-safe.  X_stats() adds what the part counts to the response to
+ * job.stats, and may be missing. */
 #define JM_PART(name)                 \
     int name##_create(struct jm *jm); \
     void name##_destroy(struct jm *jm);
-#define JM_STATS(name) void name##_stats(const struct jm *jm, struct jm_stats *st);
+#define JM_STATS(name) void name##_stats(const struct jm *jm, struct job_stats *st);
 JM_PART(jm_depend)
 JM_PART(jm_ended_table)
 JM_STATS(jm_ended)
@@ -569,6 +562,8 @@ void jm_time_flush(struct jm *jm);
 void jm_wait_cb(flux_t *h, const flux_msg_t *req, void *arg);
 void jm_wait_ended(struct jm_job *j, const struct jm_ended *e);
 void jm_wait_flush(struct jm *jm);
+/* How many watchers do not get the same as all others; for tests. */
+size_t jm_watch_choosy(const struct jm *jm);
 void jm_watch_cb(flux_t *h, const flux_msg_t *req, void *arg);
 void jm_watch_transition(struct jm_job *j);
 /* The transitions so far are in the transaction that is sent now; it is on record; it is not. */

@@ -203,7 +203,7 @@ void jm_purge_destroy(struct jm *jm)
     jm->purge = NULL;
 }
 
-void jm_purge_stats(const struct jm *jm, struct jm_stats *st)
+void jm_purge_stats(const struct jm *jm, struct job_stats *st)
 {
     st->purged = jm->purge->purged;
 }

@@ -484,7 +484,7 @@ bool jm_sched_attached(const struct jm *jm)
     return jm->sched->generation != 0;
 }
 
-void jm_sched_stats(const struct jm *jm, struct jm_stats *st)
+void jm_sched_stats(const struct jm *jm, struct job_stats *st)
 {
     const struct jm_sched *s = jm->sched;
 

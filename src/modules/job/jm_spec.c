@@ -255,7 +255,7 @@ void jm_spec_table_destroy(struct jm *jm)
     jm->specs = NULL;
 }
 
-void jm_spec_stats(const struct jm *jm, struct jm_stats *st)
+void jm_spec_stats(const struct jm *jm, struct job_stats *st)
 {
     st->specs = hmap_count(jm->specs->by_hash);
     st->parsed = jm->specs->nparsed;

@@ -741,7 +741,7 @@ void jm_store_loaded(struct jm *jm)
     jm->store->next_id = jm_job_next_id(jm);
 }
 
-void jm_store_stats(const struct jm *jm, struct jm_stats *st)
+void jm_store_stats(const struct jm *jm, struct job_stats *st)
 {
     st->commits = jm->store->commits;
     st->failed = jm->store->failed;

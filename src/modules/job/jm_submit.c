@@ -346,7 +346,7 @@ void jm_submit_destroy(struct jm *jm)
     jm->submit = NULL;
 }
 
-void jm_submit_stats(const struct jm *jm, struct jm_stats *st)
+void jm_submit_stats(const struct jm *jm, struct job_stats *st)
 {
     st->submitted = jm->submit->accepted;
     st->refused = jm->submit->refused;

@@ -122,7 +122,7 @@ void jm_time_destroy(struct jm *jm)
     jm->time = NULL;
 }
 
-void jm_time_stats(const struct jm *jm, struct jm_stats *st)
+void jm_time_stats(const struct jm *jm, struct job_stats *st)
 {
     st->timers = jm->time->heap.n;
 }

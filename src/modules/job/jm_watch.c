@@ -487,8 +487,12 @@ void jm_watch_destroy(struct jm *jm)
     jm->watch = NULL;
 }
 
-void jm_watch_stats(const struct jm *jm, struct jm_stats *st)
+void jm_watch_stats(const struct jm *jm, struct job_stats *st)
 {
     st->watchers = (uint32_t)jm->watch->n;
-    st->choosy = (uint32_t)jm->watch->nchoosy;
+}
+
+size_t jm_watch_choosy(const struct jm *jm)
+{
+    return jm->watch->nchoosy;
 }

@@ -1,7 +1,7 @@
 /* km_fence_list.c - the list of open fences.
  *
- *    kvs.fences       {} -> stream of {"fences":[...]} (libkvs/kvs_json.h): the open fences that
- *                     this instance knows, in namespaces that the sender may use
+ *    kvs.fences       {} -> stream of {"fences":[...]} (libkvs/kvs_json_wire.h): the open fences
+ *                     that this instance knows, in namespaces that the sender may use
  *
  * The list is made in slices (libservice/longlist.h).
  *
@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "km_fence.h"
-#include "libkvs/kvs_json.h"
+#include "libkvs/kvs_json_wire.h"
 #include "libschema/jsonout.h"
 
 static void put_fence(strbuf_t *sb, const struct longlist_place *place, const flux_msg_t *req)

@@ -10,7 +10,7 @@
 #include "libcontent/content.h"
 #include "libflux/courier.h"
 #include "libflux/module.h"
-#include "libkvs/kvs_json.h"
+#include "libkvs/kvs_json_wire.h"
 #include "libkvs/kvs_key.h"
 #include "libkvs/kvs_txn.h"
 #include "libkvs/kvs_wire.h"

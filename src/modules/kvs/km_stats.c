@@ -10,69 +10,6 @@
 
 #include "km_disk.h"
 
-struct stats {
-    bool master;
-    const char *hash;
-    uint64_t version, objects, bytes, cached_objects, cached_bytes, cache_limit, hits, misses,
-        dropped, lookups, readdirs, commits, root_changes, fences, fences_open, fence_calls, loads,
-        served, watchers, watch_sent, watch_looked, watch_pending, fence_msgs_in, fence_bytes_in,
-        fence_bytes_local, namespaces_known, senders, snapshots, expired, cached_in_all, collected,
-        uploads, upload_bytes;
-    bool on_disk; /* and what follows is about that */
-    uint64_t dirty_bytes, journal_bytes, disk_rows, disk_syncs, disk_checkpoints, disk_loads,
-        disk_failures, disk_bytes, disk_free_bytes, disk_turns;
-};
-static const struct flux_field stats_fields[] = {
-    FLUX_FIELD_BOOL(struct stats, master, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_STR(struct stats, hash, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U64(struct stats, version, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U64(struct stats, objects, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U64(struct stats, bytes, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U64(struct stats, cached_objects, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U64(struct stats, cached_bytes, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U64(struct stats, cache_limit, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U64(struct stats, hits, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U64(struct stats, misses, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U64(struct stats, dropped, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U64(struct stats, lookups, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U64(struct stats, readdirs, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U64(struct stats, commits, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U64(struct stats, root_changes, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U64(struct stats, fences, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U64(struct stats, fences_open, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U64(struct stats, fence_calls, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U64(struct stats, loads, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U64(struct stats, served, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U64(struct stats, watchers, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U64(struct stats, watch_sent, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U64(struct stats, watch_looked, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U64(struct stats, watch_pending, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U64(struct stats, namespaces_known, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U64(struct stats, senders, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U64(struct stats, snapshots, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U64(struct stats, expired, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U64(struct stats, cached_in_all, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U64(struct stats, collected, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U64(struct stats, uploads, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U64(struct stats, upload_bytes, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U64(struct stats, fence_msgs_in, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U64(struct stats, fence_bytes_in, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U64(struct stats, fence_bytes_local, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_BOOL(struct stats, on_disk, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U64(struct stats, dirty_bytes, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U64(struct stats, journal_bytes, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U64(struct stats, disk_rows, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U64(struct stats, disk_syncs, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U64(struct stats, disk_checkpoints, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U64(struct stats, disk_loads, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U64(struct stats, disk_failures, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U64(struct stats, disk_bytes, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U64(struct stats, disk_free_bytes, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U64(struct stats, disk_turns, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_END,
-};
-static const struct flux_schema stats_schema = FLUX_SCHEMA(struct stats, stats_fields);
-
 static size_t all_snapshots(const struct km *k)
 {
     size_t n = 0;
@@ -111,7 +48,7 @@ void km_stats_cb(flux_t *h, const flux_msg_t *msg, void *arg)
     content_get_stats(ns->content, &cs);
     if (ns->store)
         kvsstore_get_stats(ns->store, &ss);
-    struct stats s = {
+    struct km_wire_stats s = {
         .master = ns->master,
         .hash = ns->k->hash,
         .version = ns->version,
@@ -159,5 +96,5 @@ void km_stats_cb(flux_t *h, const flux_msg_t *msg, void *arg)
         .disk_free_bytes = ks.free_bytes,
         .disk_turns = ks.turns,
     };
-    flux_respond_struct(h, msg, &stats_schema, &s);
+    flux_respond_struct(h, msg, &km_wire_stats_schema, &s);
 }

@@ -7,7 +7,7 @@
  */
 #include "config.h"
 #include "km_wire.h"
-#include "libkvs/kvs_json.h"
+#include "libkvs/kvs_json_wire.h"
 
 static const struct flux_field drop_fields[] = {
     FLUX_FIELD_STR(struct km_wire_drop, namespace, FLUX_FIELD_REQUIRED),
@@ -72,6 +72,57 @@ static const struct flux_field some_fields[] = {
     FLUX_FIELD_END,
 };
 const struct flux_schema km_wire_some_schema = FLUX_SCHEMA(struct km_wire_some, some_fields);
+
+static const struct flux_field stats_fields[] = {
+    FLUX_FIELD_BOOL(struct km_wire_stats, master, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_STR(struct km_wire_stats, hash, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct km_wire_stats, version, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct km_wire_stats, objects, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct km_wire_stats, bytes, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct km_wire_stats, cached_objects, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct km_wire_stats, cached_bytes, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct km_wire_stats, cache_limit, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct km_wire_stats, hits, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct km_wire_stats, misses, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct km_wire_stats, dropped, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct km_wire_stats, lookups, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct km_wire_stats, readdirs, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct km_wire_stats, commits, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct km_wire_stats, root_changes, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct km_wire_stats, fences, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct km_wire_stats, fences_open, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct km_wire_stats, fence_calls, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct km_wire_stats, loads, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct km_wire_stats, served, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct km_wire_stats, watchers, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct km_wire_stats, watch_sent, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct km_wire_stats, watch_looked, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct km_wire_stats, watch_pending, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct km_wire_stats, namespaces_known, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct km_wire_stats, senders, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct km_wire_stats, snapshots, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct km_wire_stats, expired, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct km_wire_stats, cached_in_all, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct km_wire_stats, collected, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct km_wire_stats, uploads, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct km_wire_stats, upload_bytes, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct km_wire_stats, fence_msgs_in, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct km_wire_stats, fence_bytes_in, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct km_wire_stats, fence_bytes_local, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_BOOL(struct km_wire_stats, on_disk, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct km_wire_stats, dirty_bytes, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct km_wire_stats, journal_bytes, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct km_wire_stats, disk_rows, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct km_wire_stats, disk_syncs, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct km_wire_stats, disk_checkpoints, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct km_wire_stats, disk_loads, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct km_wire_stats, disk_failures, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct km_wire_stats, disk_bytes, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct km_wire_stats, disk_free_bytes, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct km_wire_stats, disk_turns, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+const struct flux_schema km_wire_stats_schema = FLUX_SCHEMA(struct km_wire_stats, stats_fields);
 
 static const struct flux_field place_fields[] = {
     FLUX_FIELD_STR(struct km_wire_place, namespace, FLUX_FIELD_REQUIRED),
@@ -143,7 +194,7 @@ const struct flux_method km_wire_methods[] = {
      .what = "the response comes when there is no garbage"},
     {.topic = "kvs.stats",
      .request = &km_wire_some_schema,
-     .gives = "object of counters",
+     .response = &km_wire_stats_schema,
      .what = "counters of this instance"},
     {.topic = "kvs.dropcache",
      .request = &km_wire_some_schema,

@@ -1,5 +1,6 @@
 /* Messages of the service "kvs": the list of all of them, and the JSON that instances send each
- * other.  What clients send in JSON is in libkvs/kvs_json.h, raw payloads are in libkvs/kvs_wire.h.
+ * other.  What clients send in JSON is in libkvs/kvs_json_wire.h, raw payloads are in
+ * libkvs/kvs_wire.h.
  *
  * Pointers in structs refer to the decoded message.  Constants: any thread.
  */
@@ -65,6 +66,22 @@ struct km_wire_some {
     const char *namespace;
 };
 extern const struct flux_schema km_wire_some_schema;
+
+/* Response to kvs.stats: the counters of one namespace on this instance; of namespaces_known,
+ * senders, snapshots and cached_in_all, those of all. */
+struct km_wire_stats {
+    bool master;
+    const char *hash;
+    uint64_t version, objects, bytes, cached_objects, cached_bytes, cache_limit, hits, misses,
+        dropped, lookups, readdirs, commits, root_changes, fences, fences_open, fence_calls, loads,
+        served, watchers, watch_sent, watch_looked, watch_pending, fence_msgs_in, fence_bytes_in,
+        fence_bytes_local, namespaces_known, senders, snapshots, expired, cached_in_all, collected,
+        uploads, upload_bytes;
+    bool on_disk; /* and what follows is about that */
+    uint64_t dirty_bytes, journal_bytes, disk_rows, disk_syncs, disk_checkpoints, disk_loads,
+        disk_failures, disk_bytes, disk_free_bytes, disk_turns;
+};
+extern const struct flux_schema km_wire_stats_schema;
 
 /* Where a namespace is: the response to kvs.namespace-find; kvs.namespace-open and
  * kvs.namespace-register. */

@@ -61,21 +61,6 @@
 #include "libutil/le.h"
 #include "names.h"
 
-struct stats {
-    uint64_t jobs;
-    uint64_t running;
-    int launcher;
-    uint32_t launchers;
-};
-static const struct flux_field stats_fields[] = {
-    FLUX_FIELD_U64(struct stats, jobs, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U64(struct stats, running, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_INT(struct stats, launcher, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U32(struct stats, launchers, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_END,
-};
-static const struct flux_schema stats_schema = FLUX_SCHEMA(struct stats, stats_fields);
-
 /* --- what an earlier broker has left --- */
 
 /* A request wrexec.remains that waits. */
@@ -286,10 +271,10 @@ static bool job_runs(void *arg, uint64_t id)
 static void stats_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
     struct ctx *ctx = arg;
-    struct stats st = {ctx->njobs, hmap_count(ctx->jobs), launchlink_pid(ctx->exec),
-                       launchlink_started(ctx->exec)};
+    struct wrexec_stats st = {ctx->njobs, hmap_count(ctx->jobs), launchlink_pid(ctx->exec),
+                              launchlink_started(ctx->exec)};
 
-    flux_respond_struct(h, req, &stats_schema, &st);
+    flux_respond_struct(h, req, &wrexec_stats_schema, &st);
 }
 
 static void host_cb(flux_t *h, const flux_msg_t *req, void *arg)

@@ -158,15 +158,6 @@ static struct bed *bed_create(void)
     return b;
 }
 
-/* Watchers that are not told the same as all others. */
-static uint32_t choosy(const struct bed *b)
-{
-    struct jm_stats st = {0};
-
-    jm_watch_stats(b->jm, &st);
-    return st.choosy;
-}
-
 static void bed_free(struct bed *b)
 {
     flux_module_job.fini(b->f.h, b->jm);
@@ -313,7 +304,7 @@ END_TEST
 
 static uint32_t watchers(const struct bed *b)
 {
-    struct jm_stats st = {0};
+    struct job_stats st = {0};
 
     jm_watch_stats(b->jm, &st);
     return st.watchers;
@@ -713,7 +704,7 @@ static void watched_by(const char *ids, bool all)
     ck_assert_str_eq(b->told[1].states, "SCHED RUN CLEANUP ");
     ck_assert_str_eq(b->told[MANY].states, "RUN ");
     ck_assert_str_eq(b->told[MANY - 1].states, "SCHED RUN ");
-    ck_assert_uint_eq(choosy(b), all ? 0 : 1);
+    ck_assert_uint_eq(jm_watch_choosy(b->jm), all ? 0 : 1);
     free(b->told);
     b->told = NULL;
     bed_free(b);

@@ -3,8 +3,8 @@
  *
  * Thread rules: constants, for any thread.
  */
-#ifndef KVS_JSON_H
-#define KVS_JSON_H
+#ifndef KVS_JSON_WIRE_H
+#define KVS_JSON_WIRE_H
 
 #include "libschema/schema.h"
 

@@ -1,10 +1,10 @@
-/* kvs_json.c - descriptions of the JSON messages of the key-value store.
+/* kvs_json_wire.c - descriptions of the JSON messages of the key-value store.
  *
  * All fields are required: both ends are of one version.
  */
 #include "config.h"
 
-#include "kvs_json.h"
+#include "kvs_json_wire.h"
 
 static const struct flux_field ns_only[] = {
     FLUX_FIELD_STR(struct kvs_ns_only, namespace, FLUX_FIELD_REQUIRED),
