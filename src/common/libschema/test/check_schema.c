@@ -169,8 +169,8 @@ static const struct flux_field flat_fields[] = {
 };
 static const struct flux_schema flat_schema = FLUX_SCHEMA(struct flat, flat_fields);
 
-/* What has more values than its description allows is not parsed, which would take much memory; a
- * long string is no reason to refuse a text, nor are many values where any number is allowed. */
+/* What has more values than its description allows is not parsed, which would take much memory;
+ * neither a long string nor many values where any number is allowed make a text refused. */
 START_TEST(test_many_values)
 {
     const size_t len = 300000;
