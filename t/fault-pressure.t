@@ -14,17 +14,17 @@ if [ -n "${FLUX_TEST_SANITIZERS:-}" ]; then
     COUNT=100000 CROWD=500
 fi
 
-# Bounds of a broker (connector_limits.c, core_route.c, ulink_io.c), in bytes: a client is not read while more than
-# UNREAD waits for it, apart from the answers to what it has asked already (32768 at most); it is disconnected at
-# CUT.  Requests for a neighbor that does not keep up wait in its queue (LINK), then in the core (HELD).  Each bound
-# may be exceeded by one message.
-UNREAD=$((1024 * 1024 + 32768 * 256))
+# Bounds of a broker (connector_limits.c, core.c, core_route.c, ulink_io.c).  A client is not read while more than 1 MiB
+# waits for it, or 32768 of its requests have no answer, but for a batch now and then, up to inflight.max: UNREAD bytes
+# may wait for it.  It is disconnected at CUT.  Requests for a neighbor that does not keep up wait in its queue (LINK
+# bytes; answers and events may exceed 16 MiB), then in the core (HELD).  Each bound may be exceeded by one message.
+UNREAD=$((1024 * 1024 + 65536 * 160))
 CUT=$((64 * 1024 * 1024 + 1100000))
-LINK=$((16 * 1024 * 1024 + 110000))
+LINK=$((17 * 1024 * 1024))
 HELD=$((64 * 1024 * 1024))
-HELD_COUNT=65536
-# Two clients, one of which asks 500 times; and what one pass reads.
-INFLIGHT=$((32768 + 500 + 4000))
+HELD_COUNT=$((65536 + 1000))
+# Two clients, one of which asks 500 times; what is held is counted when it is sent.
+INFLIGHT=$((65536 + 500 + 5000))
 
 # counter RANK SERVICE NAME: ask the broker of RANK.
 counter() {
