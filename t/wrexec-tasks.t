@@ -122,7 +122,7 @@ cp "$BUILDDIR/src/launcher/flux-launcher" bare/
 FLUX_EXEC_PATH=$PWD/bare hold 1
 run "$FLUX" wreckrun -n2 --overcommit env -u OMP_NUM_THREADS nproc
 is "$status $(sort -u <<<"$out")" "0 $(nproc)" "without hwloc tasks run, but are not bound"
-is "$("$FLUX" kvs get job.1.eventlog | grep -c "not bound to cores on .*launcher-hwloc.so is not in ")" 1 \
+is "$("$FLUX" kvs get job.1.eventlog | grep -c "not bound to cores on .*launcher-hwloc.so does not exist in ")" 1 \
     "... which is told once"
 release
 

@@ -16,6 +16,7 @@ struct connector_limits {
     size_t pause_bytes;      /* bytes waiting for a client above which it is not read */
     size_t pause_messages;   /* the same in messages */
     size_t cut_bytes;        /* bytes waiting for a client above which it is disconnected */
+    size_t all_bytes;        /* bytes waiting for all clients above which the one with most is */
     unsigned pause_inflight; /* unanswered requests of a client above which it is not read */
     size_t json_bytes;       /* a JSON request with a larger payload is refused with EMSGSIZE */
     size_t json_values;      /* ... or with more values and names in it */

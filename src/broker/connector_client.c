@@ -30,8 +30,9 @@
  *     that sends more than a few messages waits for its turn (turns.c), and is not read while it
  *     waits.
  *  2. Between passes the shared scratch memory holds no client's unread bytes.
- *  3. Memory for a client's output is at most cut_bytes and one message; for its input less than
- *     one frame and SCRATCH_SIZE.
+ *  3. Memory for a client's output is at most cut_bytes and one message, and for that of all
+ *     clients at most all_bytes and one message; for a client's input less than one frame and
+ *     SCRATCH_SIZE.
  *  4. A client's state changes by the transitions of `moves` only.
  *
  * Failure: the failure of one client never harms another client, or the broker.
@@ -95,6 +96,8 @@ void connector_client_kill(struct client *cl, const char *why)
     if (cl->state == CLIENT_DEAD)
         return;
     set_state(cl, CLIENT_DEAD);
+    cl->cn->waiting -= cl->counted;
+    cl->counted = 0;
     if (!cl->why)
         cl->why = why;
     flux_watcher_stop(cl->io);
@@ -124,11 +127,24 @@ void connector_client_update_pause(struct client *cl)
         flux_timer_start(cl->cn->retry, RETRY, 0.);
 }
 
+/* After each change of the output. */
+static void count_output(struct client *cl)
+{
+    size_t bytes = outq_bytes(cl->out);
+
+    cl->cn->waiting += bytes - cl->counted;
+    cl->counted = bytes;
+    if (bytes > cl->cn->stats.queued_max)
+        cl->cn->stats.queued_max = bytes;
+}
+
 void connector_client_flush(struct client *cl)
 {
     int rc = outq_flush(cl->out, cl->fd);
     bool blocked = rc == 1;
 
+    if (cl->state != CLIENT_DEAD)
+        count_output(cl);
     cl->urgent = false;
     list_remove(&cl->held);
     if (rc < 0 || (rc == 0 && cl->state == CLIENT_CLOSING)) {
@@ -168,6 +184,22 @@ static void cut(struct client *cl)
              "client %d is disconnected: it has not read the %zu bytes that wait for it",
              (int)cl->pid, outq_bytes(cl->out));
     connector_client_kill(cl, "the client did not read what was sent to it");
+}
+
+/* Clients that do not read share a bound: the one for which most waits has to go. */
+static void cut_largest(connector_t *cn)
+{
+    struct client *largest = NULL;
+
+    LIST_FOREACH(it, &cn->clients)
+    {
+        struct client *cl = list_entry(it, struct client, node);
+
+        if (cl->state != CLIENT_DEAD && (!largest || cl->counted > largest->counted))
+            largest = cl;
+    }
+    if (largest)
+        cut(largest);
 }
 
 /* --- to the client --- */
@@ -235,8 +267,10 @@ static void client_send(void *arg, flux_msg_t *msg)
             connector_client_mark(cl);
     }
     flux_msg_destroy(msg);
-    if (outq_bytes(cl->out) > cl->cn->stats.queued_max)
-        cl->cn->stats.queued_max = outq_bytes(cl->out);
+    if (cl->state != CLIENT_DEAD)
+        count_output(cl);
+    if (cl->cn->waiting > cl->cn->limits.all_bytes)
+        cut_largest(cl->cn);
     if (rc < 0)
         connector_client_kill(cl, errno == ENOMEM ? "out of memory for a message to the client"
                                                   : "the client has gone away");

@@ -3,7 +3,8 @@
  *
  * `cut_bytes` is far above `pause_bytes`: a client for which output waits is no longer read, so
  * only the answers to what it sent before, events and streams can reach the bound at which it is
- * disconnected.
+ * disconnected.  Many clients that read nothing would still take cut_bytes each: when more than
+ * all_bytes wait for all of them together, the one for which most waits is disconnected.
  *
  * Size of JSON: parsed JSON takes up to 80 times its size in memory.  A JSON request of more than
  * json_bytes is therefore refused before it is read, and one with more than json_values before a
@@ -28,6 +29,7 @@ const struct connector_limits connector_limits_default = {
     .pause_bytes = 1024 * 1024,
     .pause_messages = 8192,
     .cut_bytes = 64 * 1024 * 1024,
+    .all_bytes = 128 * 1024 * 1024,
     .pause_inflight = 32768,
     .json_bytes = FLUX_JSON_BYTES_MAX,
     .json_values = FLUX_JSON_VALUES_MAX,

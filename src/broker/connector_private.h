@@ -38,6 +38,7 @@ struct client {
     endpoint_t *ep;
     framer_t *in;
     outq_t *out;
+    size_t counted; /* bytes of `out` that are in connector.waiting */
     flux_watcher_t *io;
     double pass; /* reactor time at which a message was last written at once */
 };
@@ -57,6 +58,7 @@ struct connector {
     struct list_node full; /* clients with output that is written as a chore */
     struct list_node held; /* ... that is written before the loop sleeps, or with what follows */
     flux_watcher_t *later;
+    size_t waiting;   /* bytes that wait for all clients that are not dead */
     double pass;      /* reactor time of the pass in which: */
     unsigned written; /* events and parts of streams were written at once */
     turns_t *turns;
