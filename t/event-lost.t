@@ -99,12 +99,17 @@ pid=$("$FLUX" getattr -r 1 broker.pid)
 "$FLUX" wreckrun -N1 -n1 --ranks=2 sh -c 'echo; while [ ! -e enough ]; do sleep 0.05; done' >job.out 2>&1 &
 job=$!
 ok "a job runs on rank 2" wait_until 60 test -s job.out
-FLUX_URI=${uris[1]} "$FLUX" overlay restart --timeout=100s 2 >restart.out 2>&1 &
+asked=$(stat_of 1 inflight)
+FLUX_URI=${uris[1]} run_with_timeout 60 "$FLUX" overlay restart --timeout=1h 2 >restart.out 2>&1 &
 restart=$!
 leaving() {
     "$FLUX" resource drain | finds leaving.*restart
 }
 ok "its restart waits for the job" wait_until 60 leaving
+silent() { # all that the command has asked is answered: it waits for events
+    [ "$(stat_of 1 inflight)" -le "$asked" ]
+}
+ok "... and only for events" wait_until 60 silent
 kill -STOP "$pid"
 ok "more events than wait for the rank of the command" "$PRESSURE" publish 450 load 70000
 touch enough
