@@ -13,7 +13,9 @@
 need_flux start kvs submit queue ping jobs
 ATTACK=$BUILDDIR/t/attack/attack
 [ -x "$ATTACK" ] || skip_all "t/attack/attack has not been built"
+# A minute in .ci: the other 20 s under sanitizers.
 SECONDS_OF_ATTACK=${SOAK_TIME:-40}
+[ -z "${FLUX_TEST_SANITIZERS:-}" ] || SECONDS_OF_ATTACK=${SOAK_TIME:-20}
 SEED=${SOAK_SEED:-1}
 export SESSION_LIMIT=$((SECONDS_OF_ATTACK + 600))
 # KiB that a broker may grow: mailboxes, queues of clients and caches of all workers, several times

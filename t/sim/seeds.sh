@@ -7,8 +7,8 @@ SIM=$BUILDDIR/t/sim/sim
 [ -x "$SIM" ] || skip_all "the simulator has not been built in $BUILDDIR"
 
 seeds_hold() {
-    # Sanitizers make it some ten times slower.
-    local seeds=300 every=1 first
+    # Sanitizers make it some ten times slower.  More seeds: t/sim/sim --check=N --seed=S.
+    local seeds=200 every=1 first
     if [ -n "${FLUX_TEST_SANITIZERS:-}" ]; then
         seeds=30
         every=6
