@@ -15,6 +15,9 @@ need_flux start wreckrun
 . "$SRCDIR/t/mpi/suite.sh"
 # shellcheck source=t/mpi/leftovers.sh
 . "$SRCDIR/t/mpi/leftovers.sh"
+# These programs are other people's, and sanitized brokers only make them slow: t/mpi-pmix.t and its like
+# have what the launcher does for them.
+[ -z "${FLUX_TEST_SANITIZERS-}" ] || [ -n "${SOAK_TIME-}" ] || skip_all "with sanitizers it runs in make soak"
 suite_get || skip_all "$wheel_why"
 # The PMIx server has the libpmix of Open MPI 5 loaded before the sanitizer's runtime, which can
 # live with that.

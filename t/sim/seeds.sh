@@ -10,7 +10,7 @@ seeds_hold() {
     # Sanitizers make it some ten times slower.  More seeds: t/sim/sim --check=N --seed=S.
     local seeds=200 every=1 first
     if [ -n "${FLUX_TEST_SANITIZERS:-}" ]; then
-        seeds=30
+        seeds=15
         every=6
     fi
     first=$((1 + ($1 - 1) * seeds))
