@@ -244,6 +244,16 @@ void jm_exec_flush(struct jm *jm)
         flush_kills(jm);
 }
 
+bool jm_exec_busy(const struct jm *jm)
+{
+    LIST_FOREACH(it, &jm->exec->launch)
+    {
+        if (jm->durable && list_entry(it, struct jm_job, exec.node)->exec.start_recorded)
+            return true;
+    }
+    return false;
+}
+
 /* --- what it tells --- */
 
 /* The status, as of wait(2), that stands for the whole: one of the tasks with the exit code that

@@ -522,6 +522,9 @@ void jm_exec_done(struct jm_job *j);
 /* It was launched before this module was loaded. */
 void jm_exec_restore(struct jm_job *j);
 void jm_exec_flush(struct jm *jm);
+/* Is a job on record as started, and not yet sent to wrexec?  The next instance would take it for
+ * lost. */
+bool jm_exec_busy(const struct jm *jm);
 void jm_exec_kill(struct jm *jm, uint64_t id, int signum);
 /* An attempt of the job has ended: its signals are not sent any more. */
 void jm_exec_unkill(struct jm_job *j);
