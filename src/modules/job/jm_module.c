@@ -292,8 +292,7 @@ static int job_may_stop(flux_t *h, void *arg, errmsg_t *err)
         return errmsg_fail(err, EAGAIN,
                            "jobs are just being put on record: try again (or use --force)");
     if (jm_exec_busy(jm))
-        return errmsg_fail(err, EAGAIN,
-                           "jobs are just being started: try again (or use --force)");
+        return errmsg_fail(err, EAGAIN, "jobs are just being started: try again (or use --force)");
     return 0;
 }
 
