@@ -100,7 +100,7 @@ struct core_link_ops {
 /* --- life --- */
 
 /* state         what happens                                     left when (by)
- * CORE_JOIN     hello was sent to the parent                     welcome came, root: at once (wired)
+ * CORE_JOIN     hello was sent to the parent                     the welcome came (wired)
  * CORE_WIRED    waits for core_local_ready() and all children    the whole subtree is ready
  *                                                                (check_run, report_ready), or the
  *                                                                session runs (overlay_event)

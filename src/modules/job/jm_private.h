@@ -250,8 +250,8 @@ struct jm {
 };
 
 /* A part has three functions of these forms.  X_create() sets jm->X; -1 with ENOMEM, and then, too,
- * X_destroy() is called, which is NULL-safe.  X_stats() adds what the part counts to the response to
- * job.stats, and may be missing. */
+ * X_destroy() is called, which is NULL-safe.  X_stats() adds what the part counts to the response
+ * to job.stats, and may be missing. */
 #define JM_PART(name)                 \
     int name##_create(struct jm *jm); \
     void name##_destroy(struct jm *jm);

@@ -7,9 +7,9 @@
  *                      run                                  (resrc_confirm_left); it is up again
  *                                                           (resrc_confirm_back); an operator says
  *                                                           so (resrc_confirm_request)
- *    asked             it is up again, and was asked to     its wrexec has answered (answer_cb): not
- *                      end that (wrexec.remains)            listed, or missing if it cannot confirm
- *                                                           that; an operator says so
+ *    asked             it is up again, and was asked to     its wrexec has answered (answer_cb):
+ *                      end that (wrexec.remains)            not listed, or missing if it cannot
+ *                                                           confirm that; an operator says so
  *                                                           (resrc_confirm_request)
  *
  * Invariants:

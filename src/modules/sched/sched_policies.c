@@ -8,9 +8,10 @@
  *
  * An argument overrides the attribute.  A replaced policy is unloaded once the new one is in use.
  *
- * Failure: a directory that does not exist, or a policy that cannot be loaded, is refused with an error message.  If an argument or an
- * attribute names it, the module does not load, and the session does not start.  If a request names
- * it, the request fails and the old policy stays; a new queue policy in the same request stays set.
+ * Failure: a directory that does not exist, or a policy that cannot be loaded, is refused with an
+ * error message.  If an argument or an attribute names it, the module does not load, and the
+ * session does not start.  If a request names it, the request fails and the old policy stays; a new
+ * queue policy in the same request stays set.
  */
 #include "config.h"
 #include <errno.h>

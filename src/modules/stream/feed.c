@@ -4,9 +4,9 @@
  * what a listener has not been told of is the end of the list, behind `seen`.  An item that goes
  * leaves a record, which stays until all listeners that may know the item have been told.
  *
- * Listeners are told in turn: the first of `untold` gets what is new to it, piece by piece, and goes
- * to the end of `told`.  A change moves all of `told` behind `untold`, by one step for the list as a
- * whole.
+ * Listeners are told in turn: the first of `untold` gets what is new to it, piece by piece, and
+ * goes to the end of `told`.  A change moves all of `told` behind `untold`, by one step for the
+ * list as a whole.
  *
  *    step for the first of `untold`                             number of steps
  *    forget a record that it knows                              as many as records

@@ -10,8 +10,8 @@
  * which know it by that number, still do after a reload of the module.
  *
  * Invariants:
- *  1. A reader that waits for its turn, or is being told, has been told of exactly the writers up to
- *     listener.seen.
+ *  1. A reader that waits for its turn, or is being told, has been told of exactly the writers up
+ *     to listener.seen.
  *  2. No two readers of a stream have the same number: all are in stream.numbers.
  *
  * Failure: a lack of memory while a reader is told ends its request with ENOMEM.

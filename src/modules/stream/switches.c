@@ -5,8 +5,8 @@
  * turning moves those that were turned behind those that have still to be.
  *
  * Invariants:
- *  1. A reader is in one of the two lists of its switch; in `turned`, it is off unless the switch is
- *     on.
+ *  1. A reader is in one of the two lists of its switch; in `turned`, it is off unless the switch
+ *     is on.
  *  2. A switch without readers is on, and counted in ctx.idle.
  *
  * Failure: one that is turned on without readers is not remembered when SWITCHES_MAX others are,

@@ -4,9 +4,9 @@
  *     closed             nothing has been sent, or the edge was lost    a launch is to be sent
  *                                                                       (edge_open)
  *     opening            "wrexec.tree" has been sent, or will be sent   the child's first, empty
- *                        again because the child's mailbox was full     response arrives (take); the
- *                                                                       edge is lost (edge_lost)
- *     open               the child has the stream; frames go to it      the edge is lost (edge_lost)
+ *                        again because the child's mailbox was full     response arrives (take); it
+ *                                                                       is lost (edge_lost)
+ *     open               the child has the stream; frames go to it      it is lost (edge_lost)
  *
  * Invariants:
  *  1. Frames go down as "wrexec.down" requests of a courier.  One request is under way at a time,

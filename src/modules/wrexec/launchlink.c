@@ -5,10 +5,10 @@
  *                                   behind is found (launchlink_sweep): ending
  *     starting  fd, and an errand   a thread has started the process, or could not: lost
  *                                   (start_done)
- *     running   fd and pidfd        end of file, an error, a malformed frame, or a full `out` (lost):
- *                                   none; the module is to end (launchlink_end): ending
- *     ending    pidfd, and `ended`  the launcher has ended (end_cb), or END_TIMEOUT seconds are over
- *                                   (patience_cb)
+ *     running   fd and pidfd        end of file, an error, a malformed frame, or a full `out`: none
+ *                                   (lost); the module is to end (launchlink_end): ending
+ *     ending    pidfd, and `ended`  the launcher has ended (end_cb), or END_TIMEOUT seconds have
+ *                                   passed (patience_cb)
  *
  * To start a process may take many milliseconds (it has to be read from its file), so a thread does
  * that.  Frames meanwhile wait in the socket.

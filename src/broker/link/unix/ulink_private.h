@@ -23,13 +23,14 @@ typedef struct ulink ulink_t;
 /* state        meaning                                          left when (by)
  * ULINK_NEW    outbound: connecting, or not accepted yet;       it was accepted (accepted); it is
  *              inbound: has not connected yet                   lost (ulink_peer_fail) or dropped
- *                                                               (ulink_drop); its hello was accepted
- *                                                               (ulink_peer_adopt)
+ *                                                               (ulink_drop); its hello was
+ *                                                               accepted (ulink_peer_adopt)
  * ULINK_UP     messages pass                                    it is lost (ulink_peer_fail) or
  *                                                               dropped (ulink_drop)
- * ULINK_GONE   nothing more is sent or accepted                 ulink_peer_revive(): inbound: another
- *                                                               broker of its rank connects; ring
- *                                                               successor: again(); parent: move()
+ * ULINK_GONE   nothing more is sent or accepted                 ulink_peer_revive(): inbound:
+ *                                                               another broker of its rank
+ *                                                               connects; ring successor: again();
+ *                                                               parent: move()
  */
 enum ulink_state { ULINK_NEW, ULINK_UP, ULINK_GONE };
 
