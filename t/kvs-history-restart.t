@@ -41,6 +41,10 @@ start() {
     done
 }
 
+has_lines() {
+    [ "$(wc -l <"$1")" -ge "$2" ]
+}
+
 # rounds N LOG OPTION...: start a session with these options N times, and kill it after all but the
 # last.
 rounds() {
@@ -48,20 +52,20 @@ rounds() {
     shift 2
     for ((round = 1; round <= n; round++)); do
         start "$@"
-        seconds=30
+        seconds=60
         if [ "$round" = "$n" ]; then
             seconds=1
         fi
         rm -f rec.out
-        run_with_timeout 60 "$RECORD" --seed="$((seed + round))" --seconds=$seconds --clients=6 \
+        run_with_timeout 120 "$RECORD" --seed="$((seed + round))" --seconds=$seconds --clients=6 \
             --first="$((round * 1000))" "$log.$round" "${uris[@]}" >rec.out 2>rec.err &
         recorder=$!
         wait_until 20 grep -q recording rec.out || bail "nothing is recorded: $(cat rec.err)"
         if [ "$round" -lt "$n" ]; then
             # What is to be forgotten has to be there.
-            least=0
-            [ "$log" != old ] || least=1
-            sleep "$((RANDOM % 2 + least)).$((RANDOM % 9 + 1))"
+            least=100
+            [ "$log" != old ] || least=1500
+            wait_until 60 has_lines "$log.$round" $((least + RANDOM % 3000)) # two an operation
             kill_all
             if [ "$log$round" = old1 ]; then
                 cp -r state state.old

@@ -44,6 +44,18 @@ start_record() {
     recorder[${1%.log}]=$!
     wait_until 20 grep -q recording "$1.out" || bail "nothing is recorded: $(cat "$1.err")"
 }
+has_lines() {
+    [ "$(wc -l <"$1")" -ge "$2" ]
+}
+# more LOG N: until the log has N more lines, two for each operation: the clients have come so much
+# further.
+more() {
+    wait_until 60 has_lines "$1" $(($(wc -l <"$1") + $2))
+}
+# enough LOG: its clients come to their end now.
+enough() {
+    kill -TERM "$(sed -n 's/^process \([0-9]*\): recording.*/\1/p' "$1.out")"
+}
 # end_record LOG WHAT: wait for it; all clients came to their end.
 end_record() {
     wait "${recorder[${1%.log}]}"
@@ -105,12 +117,14 @@ note "$(grep -A 9 '^[0-9]* violations' <<<"$out")"
 # ------------------------------------------------------------
 
 "$FLUX" kvs namespace create --rank=3 inner || bail "there is no namespace"
-start_record stop.log --seconds=4 --dir=s --clients=4
-start_record stop-ns.log --seconds=4 --dir=s --ns=inner --first=1000 --clients=3
+start_record stop.log --seconds=60 --dir=s --clients=4
+start_record stop-ns.log --seconds=60 --dir=s --ns=inner --first=1000 --clients=3
 for ((i = 0; i < 6; i++)); do
     stop_one $((RANDOM % 8))
-    sleep "0.$((RANDOM % 3))"
+    more stop.log $((RANDOM % 600))
 done
+enough stop.log
+enough stop-ns.log
 end_record stop.log "with stops"
 end_record stop-ns.log "with stops, master at an interior rank"
 keeps_promises "with stops" stop.log
@@ -120,21 +134,24 @@ keeps_promises "with stops, master at an interior rank" --ns=inner --master=3 st
 # -----------------------------------------------
 
 "$FLUX" kvs namespace create --rank=5 leaf || bail "there is no namespace"
-start_record kill.log --seconds=7 --dir=d --clients=4
-start_record kill-ns.log --seconds=7 --dir=d --ns=leaf --first=1000 --clients=3
-sleep 0.7
+start_record kill.log --seconds=60 --dir=d --clients=4
+start_record kill-ns.log --seconds=60 --dir=d --ns=leaf --first=1000 --clients=3
+more kill.log 1500
 kill -KILL "${pids[7]}"
 stop_one $((RANDOM % 7))
 kill -STOP "${pids[6]}"
-sleep 0.5
+more kill.log 800
 kill -KILL "${pids[6]}"
 stop_one 0
-sleep 0.5
+more kill.log 800
 kill -KILL "${pids[1]}"
 for ((i = 0; i < 3; i++)); do
-    sleep "0.$((RANDOM % 5))"
+    more kill.log $((RANDOM % 600))
     stop_one $((RANDOM % 2 ? 5 : RANDOM % 2 ? 2 : 0))
 done
+more kill.log 800
+enough kill.log
+enough kill-ns.log
 end_record kill.log "with kills"
 end_record kill-ns.log "with kills, master at a leaf"
 keeps_promises "with kills, master at a leaf" --ns=leaf --master=5 kill-ns.log

@@ -217,9 +217,14 @@ RANDOM=$seed
 ring=$!
 (
     while [ ! -e enough ]; do
-        seq 1 5000 | "$FLUX" wreckrun -N4 -n4 --stdin=all sh -c 'cat; exit 7' >echo.out 2>echo.err
+        # Without labels, the pieces that the tasks write are printed as they come, and a piece
+        # may end within a line.
+        seq 1 5000 | "$FLUX" wreckrun -N4 -n4 -l --stdin=all sh -c 'cat; exit 7' >echo.out 2>echo.err
         [ $? -eq 7 ] || echo "input: $(cat echo.err)"
-        [ "$(sort -n echo.out | uniq -c | awk '$1 != 4' | wc -l)/$(wc -l <echo.out)" = 0/20000 ] || echo "input: bytes"
+        for task in 0 1 2 3; do
+            cmp <(sed -n "s/^$task: //p" echo.out) <(seq 1 5000) || echo "input: task $task"
+        done
+        [ "$(wc -l <echo.out)" -eq 20000 ] || echo "input: $(wc -l <echo.out) lines"
         : >echoed
     done >>echo.bad
 ) &

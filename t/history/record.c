@@ -15,7 +15,8 @@
  *    --no-fences     no fences        --no-snapshots     hold no roots
  *    --no-watches    watch nothing
  *
- * SIGTERM ends it as the end of its time does.
+ * SIGTERM ends it as the end of its time does.  Each line of the log is written at once, so that a
+ * script sees there how far the clients have come.
  *
  * A client whose broker ends goes on as another client at another broker, and first waits there for
  * the newest version that was told to anybody here.  At the end the clients wait for that too, and
@@ -30,6 +31,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "histload.h"
 #include "libutil/list.h"
@@ -196,7 +198,8 @@ static int run(struct recorder *rec, unsigned clients, double seconds)
                 return 1;
         }
     }
-    printf("recording %u clients at %u brokers\n", histload_clients(rec->load), rec->nuri);
+    printf("process %ld: recording %u clients at %u brokers\n", (long)getpid(),
+           histload_clients(rec->load), rec->nuri);
     fflush(stdout);
     flux_timer_start(rec->end, seconds, 0.);
     flux_reactor_run(rec->r);
@@ -327,6 +330,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "record: %s: %s\n", argv[optind], strerror(errno));
         return 1;
     }
+    setlinebuf(log);
     printf("seed %" PRIu64 "\n", cfg.seed);
     fprintf(log, "# history of %u clients each at %d brokers, seed %" PRIu64 "\n", clients,
             argc - optind - 1, cfg.seed);
