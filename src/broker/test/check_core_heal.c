@@ -309,6 +309,54 @@ START_TEST(late)
 }
 END_TEST
 
+/* The session runs, and one below the dead broker has not heard of it yet. */
+START_TEST(before_run)
+{
+    struct cluster *cl = cl_create(7, "kary:2");
+
+    cl_start(cl);
+    cl->nodes[3].deaf_to_events = true;
+    for (uint32_t r = 0; r < 7; r++)
+        core_local_ready(cl->nodes[r].core);
+    cl_pump(cl);
+    ck_assert_int_eq(core_state(cl->nodes[1].core), CORE_RUN);
+    ck_assert_int_eq(core_state(cl->nodes[3].core), CORE_READY);
+    cl->nodes[3].deaf_to_events = false;
+    cl_kill(cl, 1);
+    cl_sleep(cl, 1.);
+    expect_ranks(core_ranks_lost(cl->nodes[0].core), "1");
+    expect_running(cl);
+    ck_assert_uint_eq(parent_of(cl, 0, 3), 0);
+    expect_routes(cl);
+    cl_free(cl);
+}
+END_TEST
+
+/* The session waits for other ranks when a broker dies whose subtree was ready: it is not lost. */
+START_TEST(before_others)
+{
+    struct cluster *cl = cl_create(15, "kary:2");
+
+    cl_start(cl);
+    for (uint32_t r = 0; r < 15; r++) {
+        if (r != 2)
+            core_local_ready(cl->nodes[r].core);
+    }
+    cl_pump(cl);
+    ck_assert_int_eq(core_state(cl->nodes[1].core), CORE_READY);
+    cl_kill(cl, 3);
+    cl_sleep(cl, 1.);
+    ck_assert_int_eq(core_state(cl->nodes[0].core), CORE_WIRED);
+    core_local_ready(cl->nodes[2].core);
+    cl_pump(cl);
+    expect_ranks(core_ranks_lost(cl->nodes[0].core), "3");
+    expect_running(cl);
+    ck_assert_uint_eq(parent_of(cl, 0, 7), 1);
+    expect_routes(cl);
+    cl_free(cl);
+}
+END_TEST
+
 /* The dead broker is started again: it is a leaf, and what was below it stays where it is. */
 START_TEST(again)
 {
@@ -531,8 +579,9 @@ END_TEST
 
 int main(void)
 {
-    const TTest *const tests[] = {one,   events,  several,     in_vain,       late,
-                                  again, refused, tries_again, refused_below, leave};
+    const TTest *const tests[] = {one,     events,      several,       in_vain,
+                                  late,    before_run,  before_others, again,
+                                  refused, tries_again, refused_below, leave};
     TCase *tc = tcase_create("core_heal");
 
     tcase_set_timeout(tc, 60);
