@@ -224,9 +224,9 @@ const struct flux_method stream_methods[] = {
          "gone; another response whenever the stream is paused, resumed or throttled, or the "
          "policy or switch of a reader changes; ends with ECANCELED when the stream is removed"},
     {.topic = "stream.count",
-     .flags = FLUX_METHOD_NORESPONSE,
      .request = &stream_count_schema,
-     .what = "how far a writer is, at most once a second"},
+     .gives = "none",
+     .what = "how far a writer is: at most once a second, without a response, and when it closes"},
     {.topic = "stream.define",
      .request = &stream_define_schema,
      .gives = "none",

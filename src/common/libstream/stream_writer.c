@@ -9,6 +9,9 @@
  * was removed, paused, resumed or throttled.  A step that is ended while the stream is paused, or
  * before its time has come, waits with its data, before it waits for readers.
  *
+ * The last count is answered, at most CLOSE_SECONDS are spent on that: the writers after this one
+ * begin with the step that it says.
+ *
  * Failure: see flux_stream_end_step().  A broker that is gone does not stop the stream: data do not
  * pass it, and readers that are there go on; a pause or limit ends with it.
  */
@@ -28,6 +31,7 @@
 
 #define COUNT_SECONDS 1.
 #define LISTEN_SECONDS 0.1
+#define CLOSE_SECONDS 10.
 #define PEEK_SECONDS 1e-6 /* to read what has come */
 
 /* The policies of readers, as the module says.  What another instance of it has said before, which
@@ -149,8 +153,8 @@ int flux_stream_put(flux_stream_t *s, const char *var, const void *data, size_t 
     return stream_writer_put(s, var, NULL, 0, data, len, err);
 }
 
-/* Tell the module how far this writer is. */
-static void count(flux_stream_t *s)
+/* Tell the module how far this writer is.  NULL with errno. */
+static flux_future_t *count(flux_stream_t *s, int flags)
 {
     struct outlet_stats st;
     struct stream_count c = {.name = s->name, .writer = s->id, .step = s->step};
@@ -163,22 +167,7 @@ static void count(flux_stream_t *s)
     c.queue = st.live;
     c.blocked = st.blocked;
     c.held = s->held;
-    flux_future_destroy(flux_rpc_struct(s->h, "stream.count", &stream_count_schema, &c,
-                                        FLUX_NODEID_ANY, FLUX_MSGF_NORESPONSE));
-}
-
-void stream_writer_close(flux_stream_t *s)
-{
-    if (s->out && s->id > 0)
-        count(s);
-    if (s->out) { /* readers that come are not told of it while it waits for those that are there */
-        flux_future_destroy(s->f);
-        s->f = NULL;
-        flux_handle_wait(s->h, 0.); /* send it now; not inside a module, which does not wait */
-    }
-    outlet_destroy(s->out);
-    block_destroy(s->vars);
-    free(s->values);
+    return flux_rpc_struct(s->h, "stream.count", &stream_count_schema, &c, FLUX_NODEID_ANY, flags);
 }
 
 /* Read what the module says within `seconds`: -1 if the stream was removed.  Another instance of
@@ -212,6 +201,45 @@ static int heard(flux_stream_t *s, double seconds, errmsg_t *err)
     return 0;
 }
 
+/* The same, until the module has answered.  It is asked again when it has too much to do, or when
+ * another instance of it gives this writer another number.  Inside a module, which does not wait,
+ * once. */
+static void count_last(flux_stream_t *s)
+{
+    double until = clock_now() + CLOSE_SECONDS, left = CLOSE_SECONDS, pause = PEEK_SECONDS;
+    uint64_t id = 0;
+
+    while (left > 0. && heard(s, pause, NULL) == 0 && s->id != id) {
+        flux_future_t *f = count(s, 0);
+        errmsg_t err;
+        int rc = f ? flux_rpc_wait_struct(f, left, NULL, NULL, &err) : 0;
+        bool busy = rc < 0 && errno == EAGAIN;
+
+        if (rc == 0 || (!busy && errno != ENOENT)) {
+            flux_future_destroy(f);
+            break;
+        }
+        flux_future_destroy(f);
+        id = busy ? 0 : s->id;
+        pause = busy ? LISTEN_SECONDS : PEEK_SECONDS;
+        left = until - clock_now();
+    }
+}
+
+void stream_writer_close(flux_stream_t *s)
+{
+    if (s->out && s->id > 0)
+        count_last(s);
+    if (s->out) { /* readers that come are not told of it while it waits for those that are there */
+        flux_future_destroy(s->f);
+        s->f = NULL;
+        flux_handle_wait(s->h, 0.); /* send it now; not inside a module, which does not wait */
+    }
+    outlet_destroy(s->out);
+    block_destroy(s->vars);
+    free(s->values);
+}
+
 /* Tell and hear, each if it is time for it: -1 if the stream was removed. */
 static int report(flux_stream_t *s, errmsg_t *err)
 {
@@ -224,7 +252,7 @@ static int report(flux_stream_t *s, errmsg_t *err)
         return -1;
     if (now >= s->counted + COUNT_SECONDS) {
         s->counted = now;
-        count(s);
+        flux_future_destroy(count(s, FLUX_MSGF_NORESPONSE));
     }
     return 0;
 }

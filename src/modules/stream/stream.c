@@ -40,6 +40,7 @@
  */
 #include "config.h"
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -275,8 +276,12 @@ static void count_cb(flux_t *h, const flux_msg_t *req, void *arg)
 
     if (flux_request_decode(h, req, &stream_count_schema, &in, &owner) < 0)
         return;
-    if ((s = registry_find(ctx, req, in.name)) && (w = hmap_get_u64(ctx->by_number, in.writer)) &&
-        w->s == s) {
+    s = registry_find(ctx, req, in.name);
+    w = hmap_get_u64(ctx->by_number, in.writer);
+    if (s && (!w || w->s != s)) {
+        flux_respond_error(h, req, ENOENT, "stream '%s' has no writer %" PRIu64, s->name,
+                           in.writer);
+    } else if (s) {
         if (w->counted > 0. && now > w->counted && in.steps >= w->count.steps)
             w->rate = (double)(in.steps - w->count.steps) / (now - w->counted);
         w->counted = now;
@@ -284,6 +289,7 @@ static void count_cb(flux_t *h, const flux_msg_t *req, void *arg)
         w->count.name = NULL;
         if (s->step < in.step)
             s->step = in.step;
+        flux_respond(h, req, NULL);
     }
     json_decref(owner);
 }
