@@ -6,7 +6,8 @@
  * Invariants:
  *  1. A claim is in the list of exactly one sender, or has none.
  *  2. A sender without claims has no entry: clients that come and go leave nothing behind.
- *  3. A claim is dropped before gone() is called, so its owner may free it there.
+ *  3. `weight` of a sender is the sum of the weights of its claims.
+ *  4. A claim is dropped before gone() is called, so its owner may free it there.
  *
  * Failure: a sender that uses one match tag for two requests can cancel only the later one; its
  * disconnect ends both.
@@ -23,7 +24,8 @@
 
 struct claimant {
     struct list_node claims;
-    size_t n; /* of these */
+    size_t n;      /* of these */
+    size_t weight; /* of all */
     uint32_t number;
     uint32_t rank;
     char name[];
@@ -92,7 +94,7 @@ static struct claimant *sender_new(struct claims *ss, const char *name, uint32_t
     if (!s)
         return NULL;
     list_init(&s->claims);
-    s->n = 0;
+    s->n = s->weight = 0;
     s->number = ++ss->last;
     s->rank = rank;
     memcpy(s->name, name, len + 1);
@@ -120,6 +122,7 @@ int claim_take_sender(struct claims *ss, struct claim *c, const flux_msg_t *req,
 
     flux_msg_sender(req, name, sizeof(name));
     c->s = NULL;
+    c->weight = 0;
     c->matchtag = flux_msg_matchtag(req);
     list_init(&c->node);
     if (!(s = hmap_get(ss->by_name, name)) && !(s = sender_new(ss, name, claim_sender_rank(req))))
@@ -144,6 +147,12 @@ int claim_take(struct claims *ss, struct claim *c, const flux_msg_t *req,
     return 0;
 }
 
+void claim_weigh(struct claim *c, size_t weight)
+{
+    c->s->weight += weight - c->weight;
+    c->weight = weight;
+}
+
 static void unlink_claim(struct claims *ss, struct claim *c)
 {
     uint64_t key = tag_key(c->s, c->matchtag);
@@ -151,6 +160,7 @@ static void unlink_claim(struct claims *ss, struct claim *c)
     if (hmap_get_u64(ss->by_tag, key) == c)
         (void)hmap_take_u64(ss->by_tag, key);
     list_remove(&c->node);
+    claim_weigh(c, 0);
     c->s->n--;
     c->s = NULL;
 }
@@ -221,12 +231,26 @@ const char *claim_gone_why(bool canceled)
     return canceled ? "was canceled" : "has lost the client that asked for it";
 }
 
-size_t claims_of_sender(const struct claims *ss, const flux_msg_t *msg)
+static const struct claimant *sender_find(const struct claims *ss, const flux_msg_t *msg)
 {
     char name[FLUX_SENDER_MAX];
-    const struct claimant *s = hmap_get(ss->by_name, flux_msg_sender(msg, name, sizeof(name)));
+
+    return hmap_get(ss->by_name, flux_msg_sender(msg, name, sizeof(name)));
+}
+
+size_t claims_of_sender(const struct claims *ss, const flux_msg_t *msg)
+{
+    const struct claimant *s = sender_find(ss, msg);
 
     return s ? s->n : 0;
+}
+
+size_t claims_weight_of_sender(const struct claims *ss, const flux_msg_t *msg,
+                               const struct claim *except)
+{
+    const struct claimant *s = sender_find(ss, msg);
+
+    return s ? s->weight - (except && except->s == s ? except->weight : 0) : 0;
 }
 
 size_t claims_count(const struct claims *ss)

@@ -18,6 +18,7 @@ struct claim {
     struct list_node node; /* in claimant.claims */
     struct claimant *s;    /* NULL: no claim */
     uint32_t matchtag;
+    size_t weight; /* bytes, or the like: claim_weigh() */
     /* The sender has disconnected, or (`canceled`) ends the request.  The claim was dropped
      * already, so the structure around it may be freed.  A pending request must be answered
      * (claim_gone_why()) even if no client reads the response: brokers on its way keep the request
@@ -50,6 +51,11 @@ void claims_cancel(struct claims *ss, const flux_msg_t *msg, uint32_t matchtag);
 const char *claim_gone_why(bool canceled);
 /* Number of claims of the sender of `msg`. */
 size_t claims_of_sender(const struct claims *ss, const flux_msg_t *msg);
+/* What the thing takes of its service from now on; 0 when it is claimed. */
+void claim_weigh(struct claim *c, size_t weight);
+/* The sum of that, of all claims of the sender of `msg` but `except`, which may be NULL. */
+size_t claims_weight_of_sender(const struct claims *ss, const flux_msg_t *msg,
+                               const struct claim *except);
 /* Number of senders. */
 size_t claims_count(const struct claims *ss);
 

@@ -124,16 +124,6 @@ static void sweep_run(struct work *w, struct flux_slice *s)
 
 /* --- streams --- */
 
-void registry_format_set(struct stream *s, char *format)
-{
-    if (s->format)
-        s->ctx->formats -= strlen(s->format);
-    if (format)
-        s->ctx->formats += strlen(format);
-    free(s->format);
-    s->format = format;
-}
-
 static void stream_free(struct stream *s)
 {
     list_remove(&s->tell_readers.node);
@@ -147,7 +137,7 @@ static void stream_free(struct stream *s)
     hmap_destroy(s->numbers);
     idset_destroy(s->joined);
     idset_destroy(s->ranks);
-    registry_format_set(s, NULL);
+    formats_forget(s);
     free(s->name);
     free(s);
 }

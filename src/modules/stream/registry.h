@@ -1,5 +1,5 @@
-/* What stream.c (the module, and writers), registry.c (streams), readers.c, switches.c and
- * listing.c share.
+/* What stream.c (the module, and writers), registry.c (streams), readers.c, formats.c,
+ * switches.c and listing.c share.
  *
  * Thread rules: those of the module.
  */
@@ -33,11 +33,12 @@ struct ctx {
     flux_handlers_t *handlers;
     session_t *session;
     struct claims *claims;
-    hmap_t *streams;        /* by name */
-    struct stream **sorted; /* the same, sorted by name */
-    size_t room;            /* of `sorted` */
-    hmap_t *by_number;      /* writers */
-    struct list_node work;  /* in turn */
+    struct claims *definers; /* who has defined the formats that there are: formats.c */
+    hmap_t *streams;         /* by name */
+    struct stream **sorted;  /* the same, sorted by name */
+    size_t room;             /* of `sorted` */
+    hmap_t *by_number;       /* writers */
+    struct list_node work;   /* in turn */
     flux_watcher_t *defer;
     flux_future_t *events;
     hmap_t *switches;       /* by name: switches.c */
@@ -66,7 +67,8 @@ struct ctx {
 struct stream {
     struct ctx *ctx;
     char *name;
-    char *format; /* of the group; NULL: not defined yet */
+    char *format;         /* of the group; NULL: not defined yet */
+    struct claim definer; /* for whom the bytes of the format count */
     uint32_t size;
     struct list_node writers;
     struct list_node readers;
@@ -156,8 +158,6 @@ void registry_answer(struct stream *s, const flux_msg_t *req);
 void registry_answer_passed(struct feed *f, struct feed_listener *mark);
 /* Too many wait?  -1 after answering the request. */
 int registry_answers_full(struct ctx *ctx, const flux_msg_t *req);
-/* Takes over `format`, which may be NULL. */
-void registry_format_set(struct stream *s, char *format);
 /* Tell the processes of a stream that it was removed, and then answer the request. */
 void registry_remove(struct stream *s, const flux_msg_t *req);
 /* Do pieces of work: for ctx.defer. */
@@ -187,6 +187,11 @@ void switches_leave(struct reader *r);
 void switches_turn(struct ctx *ctx, const struct stream_switch *sw);
 void switches_fini(struct ctx *ctx); /* there are no readers any more */
 const char *switches_name(const struct reader *r);
+
+/* What writers say that their steps are: formats.c */
+void formats_forget(struct stream *s);
+void formats_define_cb(flux_t *h, const flux_msg_t *req, void *arg);
+void formats_format_cb(flux_t *h, const flux_msg_t *req, void *arg);
 
 /* Lists of streams and readers: listing.c. */
 void listing_init(struct ctx *ctx);

@@ -52,9 +52,7 @@
 #include "libutil/hex.h"
 #include "registry.h"
 
-#define FORMAT_MAX_LEN ((size_t)512 * 1024)
-#define FORMATS_MAX_LEN ((size_t)64 * 1024 * 1024) /* of all streams */
-#define LIMIT_MIN 1e-6                             /* steps a second */
+#define LIMIT_MIN 1e-6 /* steps a second */
 #define LIMIT_MAX 1e9
 
 /* --- writers --- */
@@ -155,7 +153,7 @@ static int write_fits(struct stream *s, const flux_msg_t *req, const struct stre
 static void group_begin(struct stream *s)
 {
     s->begin = s->step;
-    registry_format_set(s, NULL);
+    formats_forget(s);
     idset_range_clear(s->joined, 0, IDSET_MAX);
 }
 
@@ -294,59 +292,7 @@ static void count_cb(flux_t *h, const flux_msg_t *req, void *arg)
     json_decref(owner);
 }
 
-/* --- formats, control, removal --- */
-
-static void define_cb(flux_t *h, const flux_msg_t *req, void *arg)
-{
-    struct ctx *ctx = arg;
-    struct stream_define in;
-    struct stream *s;
-    size_t others;
-    char *format;
-    json_t *owner;
-
-    if (flux_request_decode(h, req, &stream_define_schema, &in, &owner) < 0)
-        return;
-    if (strlen(in.format) > FORMAT_MAX_LEN)
-        flux_respond_error(h, req, E2BIG, "stream '%.128s': the format has more than %zu bytes",
-                           in.name, FORMAT_MAX_LEN);
-    else if ((s = registry_find(ctx, req, in.name))) {
-        others = ctx->formats - (s->format ? strlen(s->format) : 0);
-        if (others + strlen(in.format) > FORMATS_MAX_LEN)
-            flux_respond_error(h, req, EBUSY,
-                               "stream '%s' cannot be defined: the formats of all streams of the "
-                               "session have at most %zu bytes",
-                               s->name, FORMATS_MAX_LEN);
-        else if (!(format = strdup(in.format)))
-            flux_respond_error(h, req, ENOMEM, "out of memory for stream '%s'", s->name);
-        else {
-            registry_format_set(s, format);
-            flux_respond(h, req, NULL);
-        }
-    }
-    json_decref(owner);
-}
-
-static void format_cb(flux_t *h, const flux_msg_t *req, void *arg)
-{
-    struct ctx *ctx = arg;
-    struct stream_name in;
-    struct stream_text out;
-    struct stream *s;
-    json_t *owner;
-
-    if (flux_request_decode(h, req, &stream_name_schema, &in, &owner) < 0)
-        return;
-    if ((s = registry_find(ctx, req, in.name))) {
-        out.format = s->format;
-        if (!s->format)
-            flux_respond_error(h, req, ENODATA, "the writers of stream '%s' have not defined it",
-                               s->name);
-        else
-            flux_respond_struct(h, req, &stream_text_schema, &out);
-    }
-    json_decref(owner);
-}
+/* --- control, removal --- */
 
 static void pause_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
@@ -423,6 +369,7 @@ static void disconnect_cb(flux_t *h, const flux_msg_t *req, void *arg)
     struct ctx *ctx = arg;
 
     claims_disconnect(ctx->claims, req);
+    claims_disconnect(ctx->definers, req);
 }
 
 static void lost(void *arg, const idset_t *ranks, bool now)
@@ -430,6 +377,7 @@ static void lost(void *arg, const idset_t *ranks, bool now)
     struct ctx *ctx = arg;
 
     claims_lost(ctx->claims, ranks);
+    claims_lost(ctx->definers, ranks);
 }
 
 static const struct session_ops session_ops = {.lost = lost};
@@ -437,8 +385,8 @@ static const struct session_ops session_ops = {.lost = lost};
 static const struct flux_handler handlers[] = {
     {FLUX_MSG_REQUEST, "stream.write", write_cb, 0},
     {FLUX_MSG_REQUEST, "stream.count", count_cb, 0},
-    {FLUX_MSG_REQUEST, "stream.define", define_cb, 0},
-    {FLUX_MSG_REQUEST, "stream.format", format_cb, 0},
+    {FLUX_MSG_REQUEST, "stream.define", formats_define_cb, 0},
+    {FLUX_MSG_REQUEST, "stream.format", formats_format_cb, 0},
     {FLUX_MSG_REQUEST, "stream.read", readers_read_cb, 0},
     {FLUX_MSG_REQUEST, "stream.took", readers_took_cb, 0},
     {FLUX_MSG_REQUEST, "stream.readers", listing_readers_cb, 0},
@@ -462,6 +410,7 @@ static void mod_fini(flux_t *h, void *arg)
     session_destroy(ctx->session);
     flux_future_destroy(ctx->events);
     claims_destroy(ctx->claims);
+    claims_destroy(ctx->definers);
     flux_handlers_remove(ctx->handlers);
     free(ctx);
 }
@@ -476,6 +425,7 @@ static int mod_init(flux_t *h, int argc, char **argv, void **out, errmsg_t *err)
         return errmsg_fail(err, ENOMEM, "out of memory");
     ctx->h = h;
     if (registry_init(ctx) < 0 || !(ctx->claims = claims_create()) ||
+        !(ctx->definers = claims_create()) ||
         !(ctx->handlers = flux_handlers_add(h, handlers, ctx)) ||
         !(ctx->session = session_create(h, &session_ops, ctx)) ||
         !(ctx->events = flux_event_subscribe(h, "stream.switch"))) {

@@ -230,7 +230,7 @@ static int read_stream(struct bed *b, uint32_t client, const char *name, const c
     return ask_tag(b, "stream.read", client, FLUX_MSGF_STREAMING, json, b->tag);
 }
 
-static int define(struct bed *b, const char *name, size_t len)
+static int define(struct bed *b, uint32_t client, const char *name, size_t len)
 {
     char *json = malloc(len + 100);
     int at = snprintf(json, 100, "{\"name\":\"%s\",\"format\":\"", name);
@@ -238,7 +238,7 @@ static int define(struct bed *b, const char *name, size_t len)
 
     memset(json + at, 'x', len);
     snprintf(json + at + len, 10, "\"}");
-    rc = ask(b, "stream.define", 1, 0, json);
+    rc = ask(b, "stream.define", client, 0, json);
     free(json);
     return rc;
 }
@@ -273,16 +273,59 @@ START_TEST(formats)
     for (unsigned i = 0; i <= 128; i++) {
         snprintf(name, sizeof(name), "s%u", i);
         ck_assert_int_eq(write_stream(b, i, name, 0, 2), 0);
-        ck_assert_int_eq(define(b, name, each), i < 128 ? 0 : EBUSY);
+        ck_assert_int_eq(define(b, i, name, each), i < 128 ? 0 : EBUSY);
     }
     ck_assert_ptr_nonnull(strstr(b->text, "'s128' cannot be defined"));
-    ck_assert_int_eq(define(b, "s0", each + 1), E2BIG);
-    ck_assert_int_eq(define(b, "s0", each), 0);
-    ck_assert_int_eq(define(b, "s0", each - 100), 0);
-    ck_assert_int_eq(define(b, "s128", 101), EBUSY);
-    ck_assert_int_eq(define(b, "s128", 100), 0);
+    ck_assert_int_eq(define(b, 0, "s0", each + 1), E2BIG);
+    ck_assert_int_eq(define(b, 0, "s0", each), 0);
+    ck_assert_int_eq(define(b, 0, "s0", each - 100), 0);
+    ck_assert_int_eq(define(b, 128, "s128", 101), EBUSY);
+    ck_assert_int_eq(define(b, 128, "s128", 100), 0);
     disconnect(b, 1);
-    ck_assert_int_eq(define(b, "s128", each), 0);
+    ck_assert_int_eq(define(b, 128, "s128", each), 0);
+    bed_free(b);
+}
+END_TEST
+
+static int format_of(struct bed *b, const char *name)
+{
+    char json[60];
+
+    snprintf(json, sizeof(json), "{\"name\":\"%s\"}", name);
+    return ask(b, "stream.format", 9, 0, json);
+}
+
+/* No client takes all room for formats, also not when it inherits those of clients that leave. */
+START_TEST(format_shares)
+{
+    struct bed *b = bed_create();
+    const size_t each = 512 * 1024;
+    char name[20];
+
+    for (unsigned i = 0; i <= 32; i++) {
+        snprintf(name, sizeof(name), "s%u", i);
+        ck_assert_int_eq(write_stream(b, 2, name, 0, 2), 0);
+        ck_assert_int_eq(define(b, 1, name, each), i < 32 ? 0 : EBUSY);
+    }
+    ck_assert_ptr_nonnull(strstr(b->text, "one client has defined have at most 16777216 bytes"));
+    ck_assert_int_eq(define(b, 1, "s0", each), 0); /* another one instead */
+    ck_assert_int_eq(define(b, 1, "s0", each - 10), 0);
+    ck_assert_int_eq(define(b, 1, "s32", 11), EBUSY);
+    ck_assert_int_eq(define(b, 2, "s32", 11), 0);
+    disconnect(b, 1); /* all counts for client 2, which has no room for the last, s0 */
+    for (unsigned i = 0; i <= 32; i++) {
+        snprintf(name, sizeof(name), "s%u", i);
+        ck_assert_int_eq(format_of(b, name), i == 0 ? ENODATA : 0);
+    }
+    ck_assert_int_eq(define(b, 2, "s0", each), EBUSY);
+    ck_assert_int_eq(define(b, 1, "s0", each), 0);
+
+    read_stream(b, 3, "s1", "");
+    disconnect(b, 2); /* only the readers of s1 are left */
+    ck_assert_int_eq(format_of(b, "s1"), 0);
+    ck_assert_int_eq(format_of(b, "s2"), ENOENT);
+    disconnect(b, 3);
+    ck_assert_int_eq(format_of(b, "s1"), ENOENT);
     bed_free(b);
 }
 END_TEST
@@ -528,5 +571,6 @@ END_TEST
 
 int main(void)
 {
-    RUN_SUITE("stream module", formats, shares, many_writers, many_readers, list_meanwhile, chance);
+    RUN_SUITE("stream module", formats, format_shares, shares, many_writers, many_readers,
+              list_meanwhile, chance);
 }
