@@ -1,9 +1,8 @@
 /* far_addr.c - sockets between hosts.
  *
  * A writer publishes the addresses of its host that are up and not link-local, those of IPv4 first;
- * a reader tries them in this order, with an equal share of the timeout for each.  If several hosts
- * have the same address and the wrong one answers, the handshake fails: only the writer knows the
- * secret (far_key.h).
+ * a reader tries them in this order, with an equal share of the timeout for each (inlet_far.c).
+ * Several hosts may have the same address, so another process may answer there.
  *
  * A host that has crashed sends nothing.  On an idle connection the kernel probes the peer
  * (SO_KEEPALIVE).  While data are unacknowledged it would retransmit for a quarter of an hour;
@@ -157,18 +156,15 @@ int far_addr_listen(const char *address, const char *interface, char text[FAR_AD
 
 /* --- connecting --- */
 
-/* Read one address of `len` bytes. */
-static int address_read(const char *text, size_t len, union address *a)
+static int address_read(const char *text, union address *a)
 {
     char buf[FAR_ADDR_MAX];
     uint32_t port;
     char *host = buf + strlen(PREFIX);
     char *colon;
 
-    if (len >= sizeof(buf))
+    if ((size_t)snprintf(buf, sizeof(buf), "%s", text) >= sizeof(buf))
         return -1;
-    memcpy(buf, text, len);
-    buf[len] = '\0';
     if (!str_starts(buf, PREFIX) || !(colon = strrchr(host, ':')) ||
         str2u32(colon + 1, &port) < 0 || port == 0 || port > 65535)
         return -1;
@@ -216,39 +212,29 @@ static int connect_one(const union address *a, double timeout)
     return -1;
 }
 
-static size_t addresses(const char *text)
+bool far_addr_next(const char **text, char one[FAR_ADDR_MAX])
 {
-    size_t n = 1;
+    size_t len = strcspn(*text, ",");
 
-    for (; *text; text++)
-        n += *text == ',';
-    return n;
+    if (!**text)
+        return false;
+    snprintf(one, FAR_ADDR_MAX, "%.*s", (int)len, *text);
+    *text += len + ((*text)[len] == ',');
+    return true;
 }
 
 int far_addr_connect(const char *text, double timeout, errmsg_t *err)
 {
-    double until = clock_now() + timeout;
-    size_t left = addresses(text);
-    int errnum = EINVAL;
+    union address a;
+    int fd;
 
-    for (const char *p = text; left > 0; left--) {
-        size_t len = strcspn(p, ",");
-        union address a;
-        int fd;
-
-        if (address_read(p, len, &a) < 0) {
-            errnum = EINVAL;
-            break;
-        }
-        if ((fd = connect_one(&a, (until - clock_now()) / (double)left)) >= 0)
-            return fd;
-        errnum = errno;
-        p += len + 1;
-    }
-    return errmsg_fail(err, errnum,
-                       errnum == EINVAL ? "the address of a stream's writer is malformed: %.100s"
-                                        : "cannot connect to the writer of a stream at %.100s: %s",
-                       text, strerror(errnum));
+    if (address_read(text, &a) < 0)
+        return errmsg_fail(err, EINVAL, "the address of a stream's writer is malformed: %.100s",
+                           text);
+    if ((fd = connect_one(&a, timeout)) < 0)
+        return errmsg_fail(err, errno, "cannot connect to the writer of a stream at %.100s: %s",
+                           text, strerror(errno));
+    return fd;
 }
 
 /* --- silence --- */

@@ -18,8 +18,11 @@
  * an error message. */
 int far_addr_listen(const char *address, const char *interface, char text[FAR_ADDR_MAX],
                     errmsg_t *err);
-/* Connect to the first of the addresses that answers.  Returns a non-blocking descriptor; -1 with
- * EINVAL (not addresses), ETIMEDOUT, ECONNREFUSED or another errno, and an error message. */
+/* Take the first address, as a text, from those at *text, and move *text to those that follow.
+ * False: there are no more. */
+bool far_addr_next(const char **text, char one[FAR_ADDR_MAX]);
+/* Connect to one address.  Returns a non-blocking descriptor; -1 with EINVAL (not an address),
+ * ETIMEDOUT, ECONNREFUSED or another errno, and an error message. */
 int far_addr_connect(const char *text, double timeout, errmsg_t *err);
 /* Send without delay, and find out within about `silence` seconds that the other host, or the way
  * to it, is gone while nothing is sent; or, with `sending`, also while something is. */

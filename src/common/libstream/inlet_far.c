@@ -16,11 +16,12 @@
  *     to the memory that the caller gave with it; after inlet_far_forget() the response is
  *     discarded.
  *
- * Failure: a connection that ends before the writer has greeted, or is reset before it has
- * answered, was not heard among too many others: it is made again until the time for opening is
- * over.  The end of the connection after that, and anything that a writer does not say, ends this
- * inlet.  What was announced before can still be taken, and values that have come stay;
- * others are an error.
+ * Failure: an address of the writer at which another process answers, or that refuses, is passed
+ * over for the next one.  A connection that ends before the writer has greeted, or is reset before
+ * it has answered, was not heard among too many others: it is made again, after the other addresses
+ * were tried, until the time for opening is over.  The end of the connection after that, and
+ * anything that a writer does not say, ends this inlet.  What was announced before can still be
+ * taken, and values that have come stay; others are an error.
  */
 #include "config.h"
 #include <errno.h>
@@ -130,15 +131,19 @@ static int receive(inlet_far_t *f, void *buf, size_t len, double until)
     return 0;
 }
 
+/* How far an attempt has come; the error of the one that has come furthest is told. */
+enum reached { NOBODY, SOMEBODY, WRITER };
+
 /* Connect, and be greeted. */
-static int greet(inlet_far_t *f, const struct inlet_far_opts *opts, double until,
-                 unsigned char *greeting, errmsg_t *err)
+static int greet(inlet_far_t *f, const struct inlet_far_opts *opts, const char *address,
+                 double until, unsigned char *greeting, enum reached *how, errmsg_t *err)
 {
     double left = until - clock_now();
-    int fd = far_addr_connect(opts->address, left > 0.001 ? left : 0.001, err);
+    int fd = far_addr_connect(address, left > 0.001 ? left : 0.001, err);
 
     if (fd < 0)
         return -1;
+    *how = SOMEBODY;
     far_addr_setup(fd, opts->silence > 0. ? opts->silence : INLET_SILENCE, true);
     if (!(f->link = far_link_create(fd))) {
         close(fd);
@@ -148,32 +153,87 @@ static int greet(inlet_far_t *f, const struct inlet_far_opts *opts, double until
         return 0;
     if (errno == ENODATA)
         errno = ECONNRESET;
-    return errmsg_fail(err, errno, "no writer of a stream answers at %.100s: %s", opts->address,
+    return errmsg_fail(err, errno, "no writer of a stream answers at %.100s: %s", address,
                        strerror(errno));
 }
 
-/* Connect, say who this is, and be answered.  -1: ECONNRESET if the writer has not heard it. */
-static int knock(inlet_far_t *f, const struct inlet_far_opts *opts, const struct far_hello *h,
-                 double until, struct words *say, errmsg_t *err)
+/* Connect, say who this is, and be answered by the right writer.  -1: ECONNRESET if it has not
+ * heard it. */
+static int knock(inlet_far_t *f, const struct inlet_far_opts *opts, const char *address,
+                 const struct far_hello *h, double until, struct words *say, struct far_welcome *w,
+                 enum reached *how, errmsg_t *err)
 {
     struct iovec iov = {say->hello, sizeof(say->hello)};
 
-    if (greet(f, opts, until, say->greeting, err) < 0)
+    *how = NOBODY;
+    if (greet(f, opts, address, until, say->greeting, how, err) < 0)
         return -1;
+    *how = WRITER;
     far_hello_make(say->hello, h, opts->secret, say->greeting);
     if (far_link_send(f->link, &iov, 1) != (ssize_t)sizeof(say->hello))
         return errmsg_fail(err, errno == EPIPE ? ECONNRESET : errno,
-                           "cannot write to the writer of a stream at %.100s: %s", opts->address,
+                           "cannot write to the writer of a stream at %.100s: %s", address,
                            strerror(errno));
-    if (receive(f, say->welcome, sizeof(say->welcome), until) == 0)
-        return 0;
-    if (errno == ENODATA)
-        return errmsg_fail(err, EACCES,
-                           "the writer at %.100s refuses the capability: the stream may have "
-                           "begun anew, or the clocks of the hosts differ",
-                           opts->address);
-    return errmsg_fail(err, errno, "the writer of a stream at %.100s does not answer: %s",
-                       opts->address, strerror(errno));
+    if (receive(f, say->welcome, sizeof(say->welcome), until) < 0) {
+        if (errno == ENODATA)
+            return errmsg_fail(err, EACCES,
+                               "the writer at %.100s refuses the capability: the stream may have "
+                               "begun anew, or the clocks of the hosts differ",
+                               address);
+        return errmsg_fail(err, errno, "the writer of a stream at %.100s does not answer: %s",
+                           address, strerror(errno));
+    }
+    if (far_welcome_read(say->welcome, w, opts->secret, say->hello) < 0)
+        return errmsg_fail(err, EPROTO, "the writer of a stream at %.100s is not the right one",
+                           address);
+    return 0;
+}
+
+/* Be answered by the writer, at whichever of its addresses.  One at which another process answers,
+ * or nobody, or which refuses, is not tried again. */
+static int find(inlet_far_t *f, const struct inlet_far_opts *opts, const struct far_hello *h,
+                double until, struct words *say, struct far_welcome *w, errmsg_t *err)
+{
+    char one[FAR_ADDR_MAX];
+    unsigned char wrong[FAR_ADDR_MAX] = {0}; /* by place of the address */
+    enum reached best = NOBODY;
+    unsigned left = 0;
+    int errnum = 0;
+
+    if (!*opts->address || strlen(opts->address) >= FAR_ADDR_MAX)
+        return errmsg_fail(err, EINVAL, "the address of a stream's writer is malformed");
+    for (const char *p = opts->address; far_addr_next(&p, one);)
+        left++;
+    while (left > 0) {
+        unsigned rest = left; /* that will be tried in this round */
+        unsigned i = 0;
+
+        for (const char *p = opts->address; far_addr_next(&p, one); i++) {
+            double now = clock_now();
+            enum reached how;
+            errmsg_t e;
+            bool later;
+
+            if (wrong[i])
+                continue;
+            if (knock(f, opts, one, h, now + (until - now) / rest--, say, w, &how, &e) == 0)
+                return 0;
+            later = errno == ECONNRESET && clock_now() < until;
+            if (how >= best) {
+                best = how;
+                errnum = errno;
+                errmsg_set(err, "%s", e.text);
+            }
+            far_link_destroy(f->link);
+            f->link = NULL;
+            wrong[i] = !later;
+            left -= !later;
+        }
+        if (left > 0)
+            poll(NULL, 0, AGAIN_MS);
+    }
+    errno = errnum;
+    return -1;
 }
 
 static int join(inlet_far_t *f, const struct inlet_far_opts *opts, const struct knock_want *want,
@@ -185,16 +245,8 @@ static int join(inlet_far_t *f, const struct inlet_far_opts *opts, const struct 
     struct far_keys keys;
     struct words say;
 
-    while (knock(f, opts, &h, until, &say, err) < 0) {
-        if (errno != ECONNRESET || clock_now() >= until)
-            return -1;
-        far_link_destroy(f->link);
-        f->link = NULL;
-        poll(NULL, 0, AGAIN_MS);
-    }
-    if (far_welcome_read(say.welcome, &w, opts->secret, say.hello) < 0)
-        return errmsg_fail(err, EPROTO, "the writer of a stream at %.100s is not the right one",
-                           opts->address);
+    if (find(f, opts, &h, until, &say, &w, err) < 0)
+        return -1;
     if (w.errnum == EEXIST)
         return errmsg_fail(err, EEXIST,
                            "group '%s' of the stream has another key than '%s': all members have "

@@ -261,25 +261,27 @@ START_TEST(addresses)
                                       "udp://127.0.0.1:1",
                                       "tcp://[::1:5",
                                       "tcp://127.0.0.1:1,"};
+    const char *list = "tcp://127.0.0.1:1,,tcp://[::1]:2";
     char text[FAR_ADDR_MAX];
-    char two[2 * FAR_ADDR_MAX];
+    char one[FAR_ADDR_MAX];
+    const char *all;
     int fd;
     int l;
 
-    for (size_t i = 0; i + 1 < sizeof(bad) / sizeof(bad[0]); i++) {
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         ck_assert_int_eq(far_addr_connect(bad[i], 1., &err), -1);
         ck_assert_int_eq(errno, EINVAL);
     }
     l = far_addr_listen(NULL, "lo", text, &err);
     ck_assert_msg(l >= 0, "%s", err.text);
     ck_assert_msg(strncmp(text, "tcp://127.0.0.1:", 16) == 0, "%s", text);
-    /* The first one that answers. */
-    snprintf(two, sizeof(two), "tcp://127.0.0.1:1,%s", text);
-    ck_assert_msg((fd = far_addr_connect(two, 30., &err)) >= 0, "%s", err.text);
+    all = text;
+    ck_assert(far_addr_next(&all, one));
+    ck_assert_msg((fd = far_addr_connect(one, 30., &err)) >= 0, "%s", err.text);
     ck_assert(!far_addr_silent(fd, 1e-9));
     close(fd);
     close(l);
-    ck_assert_int_eq(far_addr_connect(text, 30., &err), -1);
+    ck_assert_int_eq(far_addr_connect(one, 30., &err), -1);
     ck_assert_int_eq(errno, ECONNREFUSED);
     l = far_addr_listen(NULL, NULL, text, &err);
     ck_assert_msg(l >= 0 && strlen(text) > 0, "%s", err.text);
@@ -287,6 +289,13 @@ START_TEST(addresses)
     l = far_addr_listen("::1", NULL, text, &err);
     ck_assert(l >= 0 && strncmp(text, "tcp://[::1]:", 12) == 0);
     close(l);
+    ck_assert(far_addr_next(&list, text));
+    ck_assert_str_eq(text, "tcp://127.0.0.1:1");
+    ck_assert(far_addr_next(&list, text));
+    ck_assert_str_eq(text, "");
+    ck_assert(far_addr_next(&list, text));
+    ck_assert_str_eq(text, "tcp://[::1]:2");
+    ck_assert(!far_addr_next(&list, text));
 }
 END_TEST
 
@@ -922,6 +931,71 @@ START_TEST(unheard)
 }
 END_TEST
 
+/* A process of another kind: it answers with what no writer says; or just hangs up. */
+struct other {
+    int listen;
+    bool talks;
+};
+
+static void *other(void *arg)
+{
+    static const unsigned char hi[FAR_GREETING_LEN] = "220 mail.example.org";
+    const struct other *o = arg;
+    int fd = accept(o->listen, NULL, NULL);
+
+    if (o->talks)
+        ck_assert_int_eq(send(fd, hi, sizeof(hi), MSG_NOSIGNAL), sizeof(hi));
+    close(fd);
+    close(o->listen);
+    return NULL;
+}
+
+/* A reader finds the writer at its second address when somebody else is at the first: a program of
+ * another kind, or the writer of another stream. */
+START_TEST(addresses_taken)
+{
+    char text[FAR_ADDR_MAX];
+    char both[2 * FAR_ADDR_MAX];
+    unsigned char another[FAR_KEY_LEN] = "another key";
+    struct outlet_opts opts = {.key = another, .space = 64 << 20};
+    struct knock_want w;
+    struct inlet_step s;
+    outlet_t *taker = NULL;
+    outlet_t *o;
+    inlet_t *i;
+    pthread_t t;
+    struct other arg = {far_addr_listen("127.0.0.1", NULL, text, &err), _i == 0};
+
+    ck_assert_msg(arg.listen >= 0, "%s", err.text);
+    if (_i < 2) {
+        ck_assert_int_eq(fcntl(arg.listen, F_SETFL, 0), 0);
+        ck_assert_int_eq(pthread_create(&t, NULL, other, &arg), 0);
+    } else {
+        opts.far =
+            (struct outlet_far_opts){.listen = arg.listen, .stream = "other", .linger = 0.01};
+        ck_assert_msg((taker = outlet_create(&opts, &err)) != NULL, "%s", err.text);
+    }
+    ends_way = TCP;
+    o = writer(0., 1);
+    snprintf(both, sizeof(both), "tcp://127.0.0.1:1,%s,%s", text, writer_address(o));
+    knock_want_init(&w);
+    ck_assert_msg((i = reader_try(both, &w)) != NULL, "%s", err.text);
+    put(o, 3);
+    ck_assert_int_eq(inlet_next(i, 30., &s, &err), 1);
+    ck_assert_uint_eq(s.step, 3);
+    inlet_destroy(i);
+    if (_i < 2)
+        pthread_join(t, NULL);
+    else { /* the error that is told is that of the process which has come closest */
+        snprintf(both, sizeof(both), "%s,tcp://127.0.0.1:1", text);
+        ck_assert_ptr_null(reader_try(both, &w));
+        ck_assert_msg(errno == EACCES && strstr(err.text, text), "%s", err.text);
+    }
+    outlet_destroy(taker);
+    outlet_destroy(o);
+}
+END_TEST
+
 START_TEST(liars)
 {
     static const struct far_msg says[] = {
@@ -981,6 +1055,7 @@ int main(void)
     for (size_t i = 0; i < sizeof(tcp) / sizeof(tcp[0]); i++)
         tcase_add_loop_test(tc, tcp[i], TCP, WAYS);
     tcase_add_loop_test(tc, links, 0, 2);
+    tcase_add_loop_test(tc, addresses_taken, 0, 3);
     tcase_add_loop_test(tc, slices, 0, 2 * WAYS);
     return run_case("far", tc);
 }
