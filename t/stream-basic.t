@@ -193,6 +193,35 @@ go r
 ended r
 is "$last" "0-2 3 the end " "a reader sees the steps of the writers that it joined"
 
+# A reader that stays goes on with the writer that takes the place of one that has died.
+peer r 0 read stays stay=1 policy=block
+peer w0 0 write stays 3 0 2 ready=1
+peer w1 0 write stays 3 1 2 ready=1 crash=2
+opened w0
+opened w1
+opened r
+go w0
+go w1
+ended w0 1
+ended w1 1
+wait_until 10 has stays step 3
+peer w0 1 write stays 2 0 2 ready=1 wait=1
+peer w1 0 write stays 2 1 2 ready=1 wait=1
+opened w0
+opened w1
+go w0
+go w1
+ended w0 1
+ended w1 1
+wait_until 10 has stays step 5
+read_all() {
+    [ "$("$FLUX" stream readers --json stays | sed -n 's/.*"steps": \([0-9]*\).*/\1/p')" -ge 4 ]
+}
+wait_until 10 read_all
+"$FLUX" stream rm stays
+ended r
+like "$last" "0-4 4 the end" "a reader stays while writers die and others take their place"
+
 # A writer is killed in a step.
 peer w0 0 write crash 20 0 2 ready=1
 peer w1 1 write crash 20 1 2 ready=1 crash=7

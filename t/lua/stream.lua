@@ -108,6 +108,20 @@ raises("was closed", "a stream that was closed", w.put, w, "n", 1)
 ok(tostring(w):find("ended"), "says so in words")
 is(w:close(), true, "closing it twice is not an error")
 
+-- A reader that stays goes on with the next writer.
+w = assert(h:stream_writer("lua.stay", {keep = 1}))
+r = assert(h:stream_reader("lua.stay", {stay = true}))
+for n = 0, 2 do
+  assert(w:put("n", n))
+  assert(w:end_step())
+  is(r:begin_step(60), n, "a step of another writer")
+  is(r:get("n"), n, "and its value")
+  w:close()
+  w = assert(h:stream_writer("lua.stay", {keep = 1}))
+end
+w:close()
+r:close()
+
 -- Several writers; what is not closed ends with the handle.
 local two = {h:stream_writer("lua.b", {rank = 0, size = 2}), h:stream_writer("lua.b", {rank = 1, size = 2})}
 r = assert(h:stream_reader("lua.b", {policy = "latest", depth = 4, bytes = 1e6}))

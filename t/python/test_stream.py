@@ -197,6 +197,28 @@ class StreamTest(Case):
             self.assertEqual(len(bytes(view)), 10000)
             h.close()
 
+    def test_stay(self):
+        """a reader that stays goes on with the next writer; what it got before stays mapped"""
+        for transport in ("ring", "tcp"):
+            views = []
+            out = self.h.stream_writer("py.stay", keep=1, transport=transport)
+            with flux.open() as h, h.stream_reader("py.stay", stay=True, transport=transport) as r:
+                for n in range(3):
+                    out.put("x", b"x" * 100000)
+                    out.end_step()
+                    step = r.begin_step(timeout=60)
+                    self.assertEqual(step.number, n)
+                    views.append(step["x"])
+                    r.end_step()
+                    out.close()
+                    out = self.h.stream_writer("py.stay", keep=1, transport=transport)
+                self.assertEqual([len(bytes(view)) for view in views], [100000] * 3)
+                self.assertRaises(TimeoutError, r.begin_step, timeout=0.01)
+                out.close()
+                self.assertRaises(TimeoutError, r.begin_step, timeout=0.01)
+                self.h.rpc("stream.remove", {"name": "py.stay"})
+                self.assertIsNone(r.begin_step(timeout=60))
+
     def test_interrupt(self):
         """KeyboardInterrupt ends a wait for a step, and for a stream"""
         begin = "import flux; h = flux.open();"

@@ -10,10 +10,10 @@
  *
  * A member of a group prints each step that it has ended in a line.
  *
- * Options: policy, keep, timeout, group and key are those of opening a stream; newest=1 lets a
- * reader begin the newest steps; ready=1 waits for a line of standard input before the first step,
- * and hold=1 after the last one of a writer; wait=N lets a writer wait then, before the first step,
- * until N readers have joined; overlap=1 lets each writer put the same rows, place=1
+ * Options: policy, keep, stay, timeout, group and key are those of opening a stream; newest=1 lets
+ * a reader begin the newest steps; ready=1 waits for a line of standard input before the first
+ * step, and hold=1 after the last one of a writer; wait=N lets a writer wait then, before the first
+ * step, until N readers have joined; overlap=1 lets each writer put the same rows, place=1
  * writes them in their place; crash=N ends a writer, or a reader, by SIGKILL instead of ending step
  * N, or a reader a later one; drain=1 lets a writer wait until groups have ended its steps.
  */
@@ -65,6 +65,8 @@ static void option(const char *arg)
         opts.policy = val;
     else if (strncmp(arg, "keep", n) == 0)
         opts.keep = (uint32_t)atoi(val);
+    else if (strncmp(arg, "stay", n) == 0)
+        opts.stay = true;
     else if (strncmp(arg, "newest", n) == 0)
         newest = 1;
     else if (strncmp(arg, "place", n) == 0)

@@ -188,8 +188,8 @@ static int writer_open(lua_State *L)
 
 static int reader_open(lua_State *L)
 {
-    static const char *const names[] = {"policy", "depth",   "bytes", "group",
-                                        "key",    "timeout", NULL};
+    static const char *const names[] = {"policy", "depth", "bytes",   "group",
+                                        "key",    "stay",  "timeout", NULL};
     struct flux_stream_opts opts;
 
     lflux_check_options(L, 3, names);
@@ -198,6 +198,7 @@ static int reader_open(lua_State *L)
                                      .bytes = (uint64_t)option_number(L, 3, "bytes", 0x1p62),
                                      .group = option_text(L, 3, "group"),
                                      .key = option_text(L, 3, "key"),
+                                     .stay = lflux_option_bool(L, 3, "stay"),
                                      .timeout = open_timeout(L)};
     return stream_open(L, LFLUX_STREAM_READER, FLUX_STREAM_READ, &opts);
 }

@@ -313,6 +313,7 @@ struct flux_stream_opts {
     const char *transport;
     const char *secure;
     const char *onoff;
+    bool stay;
     ...;
 };
 int flux_stream_switch(flux_t *h, const char *name, bool on, errmsg_t *err);

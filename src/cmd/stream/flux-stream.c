@@ -248,6 +248,7 @@ static const struct cmd_opt cat_opts[] = {
     {'k', "key", "VAR", "with --group: steps with equal values of VAR one after the other"},
     {'t', "timeout", "DURATION", "give up when no step comes for this time"},
     {'S', "switch", "SWITCH", "read only while 'flux stream switch' has turned this on"},
+    {'K', "stay", NULL, "go on with writers that take the place of those that have gone"},
     {'r', "raw", NULL, "print the bytes of the variables, and nothing else"},
     {'j', "json", NULL, "print one JSON object for each variable"},
     {'f', "file", NULL, "NAME is a file that 'flux stream record' wrote; no session is needed"},
@@ -471,6 +472,9 @@ static int cmd_cat(struct cmd *c, int argc, char **argv)
             break;
         case 'S':
             opts.onoff = val;
+            break;
+        case 'K':
+            opts.stay = true;
             break;
         case 'r':
             cat.raw = true;

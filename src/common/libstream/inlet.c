@@ -213,6 +213,16 @@ void inlet_leave(inlet_t *i)
         shutdown(i->fd, SHUT_RDWR);
 }
 
+void inlet_hollow(inlet_t *i)
+{
+    inlet_leave(i);
+    if (i->far)
+        inlet_far_hollow(i->far);
+    else
+        (void)mmap((void *)i->base, i->size, PROT_READ,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+}
+
 int inlet_fd(const inlet_t *i)
 {
     return i->far ? inlet_far_fd(i->far) : i->fd;

@@ -64,6 +64,9 @@ void inlet_destroy(inlet_t *i);
 /* Leave the writer, which does not wait for this reader any more, and uses the memory of its steps
  * again.  The mapping stays until inlet_destroy(); releasing what is held has no effect. */
 void inlet_leave(inlet_t *i);
+/* Of a writer that is gone: what was taken reads as zeros from now on, and takes no memory; only
+ * inlet_destroy() may follow. */
+void inlet_hollow(inlet_t *i);
 /* Becomes readable after inlet_sleep(). */
 int inlet_fd(const inlet_t *i);
 

@@ -287,6 +287,11 @@ void inlet_far_leave(inlet_far_t *f)
     shutdown(far_link_fd(f->link), SHUT_RDWR);
 }
 
+void inlet_far_hollow(inlet_far_t *f)
+{
+    madvise(f->base, f->size, MADV_DONTNEED);
+}
+
 int inlet_far_fd(const inlet_far_t *f)
 {
     return far_link_fd(f->link);

@@ -19,6 +19,7 @@ inlet_far_t *inlet_far_connect(const struct inlet_far_opts *opts, const struct k
                                double timeout, errmsg_t *err);
 void inlet_far_destroy(inlet_far_t *f); /* NULL-safe, keeps errno */
 void inlet_far_leave(inlet_far_t *f);
+void inlet_far_hollow(inlet_far_t *f);
 int inlet_far_fd(const inlet_far_t *f);
 int inlet_far_take(inlet_far_t *f, struct inlet_step *s, errmsg_t *err);
 bool inlet_far_sleep(inlet_far_t *f);

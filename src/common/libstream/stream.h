@@ -85,6 +85,10 @@ struct flux_stream_opts {
      * For bindings to languages that look for signals themselves. */
     bool (*interrupted)(void *arg);
     void *arg;
+    /* Reader: when a writer has closed its end, or died, wait for the one that takes its rank, and
+     * go on with its steps, with numbers that are larger than all before.  Only the removal of the
+     * stream is its end. */
+    bool stay;
 };
 
 /* Join a stream.  `name`: 1 to 128 bytes without blanks.  `opts` may be NULL.  NULL with an error
@@ -178,16 +182,17 @@ uint64_t flux_stream_step(const flux_stream_t *s);
 
 /* Begin a step that all writers have ended.  Earlier ones that wait are released.  Waits at most
  * `timeout` seconds (< 0: any).  1 with its number in *step (which may be NULL); 0 at the end of
- * the stream: its writers have closed it; -1 with an error message and ETIMEDOUT, ENOENT (the step
- * of this number cannot come any more), ECONNRESET (a writer has died), ESTALE (this reader was
- * evicted), EINVAL (the last step was not ended, or a member of a group asks for another one than
- * the next) or EPROTO.  In a group, numbers fall when a step is given again. */
+ * the stream: its writers have closed it, or, for a reader that stays, it was removed; -1 with an
+ * error message and ETIMEDOUT, ENOENT (the step of this number cannot come any more), ECONNRESET (a
+ * writer has died), ESTALE (this reader was evicted), EINVAL (the last step was not ended, or a
+ * member of a group asks for another one than the next) or EPROTO.  In a group, numbers fall when a
+ * step is given again. */
 int flux_stream_begin_step(flux_stream_t *s, uint64_t which, double timeout, uint64_t *step,
                            errmsg_t *err);
 /* For programs with a loop of their own: a descriptor that becomes readable when
  * flux_stream_begin_step() may go on, to be asked for each time that this has found no step with a
  * timeout of 0.  It belongs to the stream.  -1 with an error message and EAGAIN (it may go on now),
- * EINVAL (a writer, a file, or a reader that has begun a step) or another errno. */
+ * EINVAL (a writer, a file, or a reader that has begun a step, or that stays) or another errno. */
 int flux_stream_pollfd(flux_stream_t *s, errmsg_t *err);
 /* Number of writers; their ranks are below it. */
 uint32_t flux_stream_writers(const flux_stream_t *s);

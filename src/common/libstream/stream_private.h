@@ -22,6 +22,7 @@ struct stream_source {
     inlet_t *in; /* NULL: this writer has not come yet, or its steps are in a file */
     uint64_t writer;
     char *address; /* by which it is known again */
+    json_t *next;  /* stream_member: who has taken its rank; NULL: nobody */
     char *gone;    /* why it has left, as the module says; NULL: it has not */
     bool polled;   /* in the set of flux_stream_pollfd() */
     bool has[2];
@@ -63,6 +64,9 @@ struct flux_stream {
     uint32_t nsources;
     int poll_fd; /* flux_stream_pollfd(), plus 1; 0: not asked for */
     bool begun;
+    bool stay;      /* the option: */
+    inlet_t **left; /* of writers that have gone, whose memory may still be in use */
+    size_t nleft;
     tape_t *tape;              /* the steps are in a file: see stream_file.c */
     struct tape_block *blocks; /* for a step of it, of each writer */
     size_t next;               /* index of the step behind the last one that was begun */

@@ -16,6 +16,11 @@
  * A member of a group acknowledges a step by releasing it.  It therefore releases nothing that was
  * not ended, also when the stream is closed: the end of the connection lets another one have it.
  *
+ * A reader that stays does not end with a writer.  It reads what that has left, and then waits,
+ * with what the others have offered, until the module names a writer that has taken the rank.  A
+ * writer that has died may have published more than it has counted; so the one after it may begin
+ * with a number that was read before.  Such steps are passed over: invariant 2.
+ *
  * Failure: see flux_stream_begin_step().  When one of several writers has closed its end no further
  * step can be complete: this is the end of the stream.
  */
@@ -83,8 +88,12 @@ void stream_reader_close(flux_stream_t *s)
         inlet_destroy(s->sources[i].in);
         free(s->sources[i].address);
         free(s->sources[i].gone);
+        json_decref(s->sources[i].next);
     }
     free(s->sources);
+    while (s->nleft > 0)
+        inlet_destroy(s->left[--s->nleft]);
+    free(s->left);
     if (s->poll_fd > 0)
         close(s->poll_fd - 1);
     hmap_destroy(s->arrays);
@@ -223,6 +232,7 @@ int stream_reader_open(flux_stream_t *s, const struct flux_stream_opts *opts, er
     s->secure = opts->secure;
     s->encrypts = -1;
     r.far = s->way.tcp;
+    s->stay = opts->stay;
     gethostname(host, sizeof(host) - 1);
     snprintf(policy, sizeof(policy), "%s%s", opts->group ? "group:" : "",
              opts->group    ? opts->group
@@ -279,10 +289,18 @@ static void note(flux_stream_t *s, const struct stream_members *ms)
 
     json_array_foreach(ms->writers, i, item)
     {
-        if (flux_schema_decode_json(&stream_member_schema, item, &m, NULL) == 0 &&
-            m.rank < s->nsources && s->sources[m.rank].address &&
-            strcmp(m.address, s->sources[m.rank].address) == 0)
-            s->sources[m.rank].writer = m.writer;
+        struct stream_source *src;
+
+        if (flux_schema_decode_json(&stream_member_schema, item, &m, NULL) < 0 ||
+            m.rank >= s->nsources)
+            continue;
+        src = &s->sources[m.rank];
+        if (src->address && strcmp(m.address, src->address) == 0)
+            src->writer = m.writer;
+        else if (s->stay) {
+            json_decref(src->next);
+            src->next = json_incref(item);
+        }
     }
     json_array_foreach(ms->gone, i, item)
     {
@@ -296,23 +314,34 @@ static void note(flux_stream_t *s, const struct stream_members *ms)
 }
 
 /* Read what the module says within `seconds`.  0; -1: nothing, and errno is ETIMEDOUT if something
- * may still come. */
+ * may still come, ECANCELED if the stream was removed. */
 static int heard(flux_stream_t *s, double seconds)
 {
     struct stream_members ms;
+    int errnum;
 
     if (flux_future_wait(s->f, seconds) < 0)
         return -1;
+    errnum = flux_future_errnum(s->f);
     if (flux_rpc_get_struct(s->f, &stream_members_schema, &ms, NULL) == 0)
         note(s, &ms);
     if (flux_future_next(s->f) < 0) {
-        errno = ECANCELED;
+        errno = errnum;
         return -1;
     }
     return 0;
 }
 
-/* Tell the module how far this reader is, if it is time for it. */
+/* Tell the module how far this reader is. */
+static void count(flux_stream_t *s)
+{
+    s->took.name = s->name;
+    s->took.reader = s->id;
+    flux_future_destroy(flux_rpc_struct(s->h, "stream.took", &stream_took_schema, &s->took,
+                                        FLUX_NODEID_ANY, FLUX_MSGF_NORESPONSE));
+}
+
+/* Tell and hear, if it is time for it. */
 static void report(flux_stream_t *s)
 {
     double now = clock_now();
@@ -322,10 +351,7 @@ static void report(flux_stream_t *s)
     s->counted = now;
     while (heard(s, PEEK_SECONDS) == 0)
         ;
-    s->took.name = s->name;
-    s->took.reader = s->id;
-    flux_future_destroy(flux_rpc_struct(s->h, "stream.took", &stream_took_schema, &s->took,
-                                        FLUX_NODEID_ANY, FLUX_MSGF_NORESPONSE));
+    count(s);
 }
 
 /* What the module says about a writer that is gone; false: nothing. */
@@ -341,6 +367,50 @@ static bool why(flux_stream_t *s, const struct stream_source *src, errmsg_t *err
     return src->gone;
 }
 
+/* A writer has gone, and this reader stays: the next one is to have larger numbers.  What was got
+ * from the one that has gone stays mapped.  0, or -1 with ENOMEM. */
+static int source_lost(flux_stream_t *s, struct stream_source *src, errmsg_t *err)
+{
+    inlet_t **more = realloc(s->left, (s->nleft + 1) * sizeof(inlet_t *));
+
+    if (!more)
+        return errmsg_fail(err, ENOMEM, "out of memory for the writers of stream '%s'", s->name);
+    s->left = more;
+    s->left[s->nleft++] = src->in;
+    inlet_hollow(src->in);
+    src->in = NULL;
+    free(src->gone);
+    src->gone = NULL;
+    count(s);
+    return 0;
+}
+
+/* Wait, at most `seconds`, until somebody has taken the rank of a writer that has gone, and connect
+ * to it.  0, or -1. */
+static int source_wait(flux_stream_t *s, struct stream_source *src, double seconds, errmsg_t *err)
+{
+    struct stream_member m;
+    json_t *next;
+    int rc = 0;
+
+    if (seconds > 1e6)
+        seconds = 1e6;
+    if (!src->next && heard(s, seconds > PEEK_SECONDS ? seconds : PEEK_SECONDS) < 0 &&
+        errno != ETIMEDOUT)
+        return errmsg_fail(err, errno, "stream '%s': nobody tells any more who writes it: %s",
+                           s->name, strerror(errno));
+    if ((next = src->next)) {
+        src->next = NULL;
+        if (flux_schema_decode_json(&stream_member_schema, next, &m, err) < 0)
+            rc = -1;
+        else if (source_open(s, &m, STREAM_OPEN_TIMEOUT, err) < 0)
+            /* It may have gone as well. */
+            rc = errno == ECONNREFUSED || errno == ECONNRESET || errno == EACCES ? 0 : -1;
+        json_decref(next);
+    }
+    return rc;
+}
+
 /* Give a source a head, or what follows it.  1; 0: nothing has come; -1. */
 static int source_take(flux_stream_t *s, struct stream_source *src, int slot, errmsg_t *err)
 {
@@ -350,7 +420,12 @@ static int source_take(flux_stream_t *s, struct stream_source *src, int slot, er
         shift(src);
     if (src->has[slot])
         return 1;
+    if (!src->in)
+        return 0;
     rc = inlet_take(src->in, &src->steps[slot], err);
+    if (rc < 0 && s->stay && slot == HEAD && (errno == ECONNRESET || errno == ENODATA)) {
+        return source_lost(s, src, err);
+    }
     if (rc < 0 && errno == ECONNRESET && slot == HEAD) {
         why(s, src, err);
         errno = ECONNRESET;
@@ -359,7 +434,8 @@ static int source_take(flux_stream_t *s, struct stream_source *src, int slot, er
     return rc;
 }
 
-/* Wait until one of the sources without a head has something, at most `seconds`. */
+/* Wait until one of the sources without a head has something, or one without a writer may have one,
+ * at most `seconds`. */
 static int sources_wait(flux_stream_t *s, double seconds, errmsg_t *err)
 {
     struct pollfd *p = calloc(s->nsources, sizeof(*p));
@@ -372,6 +448,13 @@ static int sources_wait(flux_stream_t *s, double seconds, errmsg_t *err)
     for (uint32_t i = 0; i < s->nsources; i++) {
         struct stream_source *src = &s->sources[i];
 
+        if (!src->in) {
+            int rc = source_wait(s, src, seconds, err);
+
+            free(p);
+            s->took.waited += clock_now() - begin;
+            return rc;
+        }
         p[i].fd = src->has[HEAD] ? -1 : inlet_fd(src->in);
         p[i].events = POLLIN;
         if (!src->has[HEAD] && !inlet_sleep(src->in))
@@ -395,6 +478,9 @@ int flux_stream_pollfd(flux_stream_t *s, errmsg_t *err)
 {
     if (s->mode != FLUX_STREAM_READ || s->tape || s->begun)
         return errmsg_fail(err, EINVAL, "stream '%s' does not wait for a step", s->name);
+    if (s->stay)
+        return errmsg_fail(err, EINVAL, "a reader that stays has no descriptor: stream '%s'",
+                           s->name);
     if (s->poll_fd == 0 && (s->poll_fd = epoll_create1(EPOLL_CLOEXEC) + 1) == 0)
         return errmsg_fail(err, errno, "stream '%s': %s", s->name, strerror(errno));
     for (uint32_t i = 0; i < s->nsources; i++) {
@@ -447,7 +533,8 @@ int flux_stream_begin_step(flux_stream_t *s, uint64_t which, double timeout, uin
                            errmsg_t *err)
 {
     double until = timeout < 0. ? INFINITY : clock_now() + timeout;
-    uint64_t least = which >= FLUX_STREAM_NEWEST ? 0 : which;
+    uint64_t before = s->stay && s->want.group[0] == '\0' ? s->took.step : 0;
+    uint64_t least = which >= FLUX_STREAM_NEWEST || which < before ? before : which;
     bool last = false;
     int rc;
 
@@ -468,7 +555,7 @@ int flux_stream_begin_step(flux_stream_t *s, uint64_t which, double timeout, uin
             return errmsg_fail(err, ETIMEDOUT, "stream '%s' has had no step within %g s", s->name,
                                timeout);
         if (sources_wait(s, left, err) < 0)
-            return -1;
+            return s->stay && errno == ECANCELED ? 0 : -1;
         last = left <= 0.;
     }
     if (rc < 0 && errno == ENODATA)

@@ -217,6 +217,8 @@ void readers_took_cb(flux_t *h, const flux_msg_t *req, void *arg)
     if ((s = registry_find(ctx, req, in.name)) && (r = hmap_get_u64(s->numbers, in.reader))) {
         r->took = in;
         r->took.name = NULL;
+        if (s->step < in.step) /* a writer has died before it counted these */
+            s->step = in.step;
     }
     json_decref(owner);
 }

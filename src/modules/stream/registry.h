@@ -76,7 +76,7 @@ struct stream {
     idset_t *joined; /* ranks of it that have joined, ever */
     idset_t *ranks;  /* of the writers that there are */
     hmap_t *numbers; /* readers */
-    uint64_t step;   /* larger than all that were counted */
+    uint64_t step;   /* larger than all that were counted, by writers or readers */
     bool paused;     /* what writers are told: see stream_written */
     double limit;
     struct feed members; /* tells readers of writers */

@@ -597,6 +597,7 @@ class Handle:
         group: Optional[str] = None,
         key: Optional[str] = None,
         switch: Optional[str] = None,
+        stay: bool = False,
         timeout: Optional[float] = 30.0,
         transport: Optional[str] = None,
         secure: Optional[bool] = None,
@@ -608,10 +609,12 @@ class Handle:
         bytes if they are more than 2. 0 is the default of flux-stream(3). `group`: each step goes to
         one member of it, and to another one if that member does not end it; `key`: the variable of
         which steps with equal values are in order. `switch`: steps come only while it is on
-        (`stream_switch()`). `transport`, `secure`: as of a writer.
+        (`stream_switch()`). `stay`: go on with writers that take the place of those that have gone.
+        `transport`, `secure`: as of a writer.
         """
         options = {"policy": policy, "depth": depth, "bytes": max_bytes, "timeout": timeout}
-        options.update(group=group, key=key, onoff=switch, transport=transport, secure=secure)
+        options.update(group=group, key=key, onoff=switch, stay=stay)
+        options.update(transport=transport, secure=secure)
         return StreamReader(self, name, options)
 
     def stream_switch(self, name: str, on: bool) -> None:
