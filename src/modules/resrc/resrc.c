@@ -22,7 +22,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libflux/cancel_wire.h"
 #include "resrc.h"
 
 #define AGAIN_AFTER 1.
@@ -284,29 +283,6 @@ static void find_request_cb(flux_t *h, const flux_msg_t *req, void *arg)
 
 /* --- other requests --- */
 
-static void gone(struct ctx *ctx, const flux_msg_t *msg, uint32_t matchtag)
-{
-    char sender[FLUX_SENDER_MAX];
-
-    if (ctx->root)
-        resrc_root_gone(ctx->root, flux_msg_sender(msg, sender, sizeof(sender)), matchtag);
-}
-
-static void disconnect_cb(flux_t *h, const flux_msg_t *msg, void *arg)
-{
-    gone(arg, msg, 0);
-}
-
-static void cancel_cb(flux_t *h, const flux_msg_t *msg, void *arg)
-{
-    uint32_t matchtag;
-
-    if (cancel_decode(h, msg, &matchtag) < 0)
-        return;
-    gone(arg, msg, matchtag);
-    flux_respond(h, msg, NULL);
-}
-
 static void stats_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
     struct ctx *ctx = arg;
@@ -328,8 +304,8 @@ static const struct flux_handler handlers[] = {
     {FLUX_MSG_REQUEST, "resrc.leave", resrc_drain_leave, FLUX_ROLE_BROKER},
     {FLUX_MSG_REQUEST, "resrc.xml", resrc_xml_request, ANYBODY},
     {FLUX_MSG_REQUEST, "resrc.stats", stats_cb, ANYBODY},
-    {FLUX_MSG_REQUEST, "resrc.cancel", cancel_cb, ANYBODY},
-    {FLUX_MSG_REQUEST, "resrc.disconnect", disconnect_cb, ANYBODY},
+    {FLUX_MSG_REQUEST, "resrc.cancel", resrc_root_cancel, ANYBODY},
+    {FLUX_MSG_REQUEST, "resrc.disconnect", resrc_root_disconnect, ANYBODY},
     FLUX_HANDLER_END,
 };
 

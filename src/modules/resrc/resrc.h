@@ -73,8 +73,8 @@ void resrc_drain_add(flux_t *h, const flux_msg_t *req, void *arg);
 void resrc_drain_remove(flux_t *h, const flux_msg_t *req, void *arg);
 void resrc_drain_leave(flux_t *h, const flux_msg_t *req, void *arg);
 void resrc_confirm_request(flux_t *h, const flux_msg_t *req, void *arg);
-/* The sender has disconnected, or (matchtag) has canceled this request. */
-void resrc_root_gone(struct root *r, const char *sender, uint32_t matchtag);
+void resrc_root_disconnect(flux_t *h, const flux_msg_t *req, void *arg);
+void resrc_root_cancel(flux_t *h, const flux_msg_t *req, void *arg);
 void resrc_root_stats(struct root *r, struct resrc_stats *st);
 
 #endif

@@ -169,7 +169,7 @@ static char *names_of(idset_t *ranks)
 /* The change has been made: answer when it is on record. */
 static void answer_later(struct root *r, const flux_msg_t *req, const idset_t *ranks)
 {
-    struct waiter *w = resrc_root_waiter_add(&r->to_commit, req);
+    struct waiter *w = resrc_root_waiter_add(r, &r->to_commit, req);
     char *text = idset_format(ranks, 0);
     struct resrc_ranks out = {text};
 

@@ -36,6 +36,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libflux/cancel_wire.h"
 #include "libflux/overlay_wire.h"
 #include "libschema/jsonout.h"
 #include "resrc_root.h"
@@ -47,11 +48,12 @@
 
 /* --- those who wait --- */
 
-struct waiter *resrc_root_waiter_add(struct list_node *list, const flux_msg_t *req)
+struct waiter *resrc_root_waiter_add(struct root *r, struct list_node *list, const flux_msg_t *req)
 {
     struct waiter *w = calloc(1, sizeof(*w));
 
     if (w) {
+        w->root = r;
         w->req = flux_msg_incref(req);
         list_append(list, &w->node);
     }
@@ -62,6 +64,7 @@ void resrc_root_waiter_free(struct waiter *w)
 {
     if (!w)
         return;
+    claim_drop(w->root->senders, &w->claim);
     list_remove(&w->node);
     flux_future_destroy(w->f);
     flux_msg_destroy(w->req);
@@ -216,27 +219,41 @@ static char *update_text(struct root *r, bool inventory)
     return strbuf_take(sb);
 }
 
-static void tell_watchers(struct root *r)
+static void watcher_free(struct waiter *w)
+{
+    w->root->nwatchers--;
+    resrc_root_waiter_free(w);
+}
+
+static void watcher_gone(struct claim *c, bool canceled)
+{
+    struct waiter *w = list_entry(c, struct waiter, claim);
+
+    flux_respond_error(w->root->ctx->h, w->req, ENODATA, "the request %s",
+                       claim_gone_why(canceled));
+    watcher_free(w);
+}
+
+static void notify_watchers(struct root *r)
 {
     char *full = NULL, *part = NULL;
 
     LIST_FOREACH_SAFE(it, tmp, &r->watchers)
     {
         struct waiter *w = list_entry(it, struct waiter, node);
-        bool inventory = !w->told || r->inventory_changed;
+        bool inventory = !w->begun || r->inventory_changed;
         char **text = inventory ? &full : &part;
 
-        if (w->told && !r->changed && !r->inventory_changed)
+        if (w->begun && !r->changed && !r->inventory_changed)
             continue;
         if (!*text)
             *text = update_text(r, inventory);
         if (*text && flux_respond_more(r->ctx->h, w->req, *text) == 0) {
-            w->told = true;
+            w->begun = true;
             continue;
         }
         flux_respond_error(r->ctx->h, w->req, ENOMEM, "out of memory for the changes of resources");
-        r->nwatchers--;
-        resrc_root_waiter_free(w);
+        watcher_free(w);
     }
     free(full);
     free(part);
@@ -247,36 +264,43 @@ void resrc_root_watch(flux_t *h, const flux_msg_t *req, void *arg)
 {
     struct ctx *ctx = arg;
     struct root *r = ctx->root;
+    struct waiter *w;
 
     if (!r) {
         flux_respond_error(h, req, EINVAL, "resources are watched at rank 0, not at rank %u",
                            ctx->rank);
     } else if (!flux_msg_has_flag(req, FLUX_MSGF_STREAMING)) {
         flux_respond_error(h, req, EPROTO, "resrc.watch has to be a streaming request");
-    } else if (r->nwatchers >= WATCHERS_MAX || !resrc_root_waiter_add(&r->watchers, req)) {
-        flux_respond_error(h, req, EAGAIN, "too many watch the resources");
+    } else if (r->nwatchers >= WATCHERS_MAX || !(w = resrc_root_waiter_add(r, &r->watchers, req))) {
+        flux_respond_error(h, req, EAGAIN, "too many clients watch the resources");
     } else {
         r->nwatchers++;
         flux_watcher_start(r->defer);
+        if (claim_take(r->senders, &w->claim, req, watcher_gone) < 0) {
+            flux_respond_error(h, req, errno, "out of memory for the changes of resources");
+            watcher_free(w);
+        }
     }
 }
 
-void resrc_root_gone(struct root *r, const char *sender, uint32_t matchtag)
+void resrc_root_disconnect(flux_t *h, const flux_msg_t *req, void *arg)
 {
-    char theirs[FLUX_SENDER_MAX];
+    const struct ctx *ctx = arg;
 
-    LIST_FOREACH_SAFE(it, tmp, &r->watchers)
-    {
-        struct waiter *w = list_entry(it, struct waiter, node);
+    if (ctx->root)
+        claims_disconnect(ctx->root->senders, req);
+}
 
-        if ((matchtag && flux_msg_matchtag(w->req) != matchtag) ||
-            strcmp(flux_msg_sender(w->req, theirs, sizeof(theirs)), sender) != 0)
-            continue;
-        if (matchtag)
-            flux_respond_error(r->ctx->h, w->req, ENODATA, "no longer watched");
-        r->nwatchers--;
-        resrc_root_waiter_free(w);
-    }
+void resrc_root_cancel(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    const struct ctx *ctx = arg;
+    uint32_t matchtag;
+
+    if (cancel_decode(h, req, &matchtag) < 0)
+        return;
+    if (ctx->root)
+        claims_cancel(ctx->root->senders, req, matchtag);
+    flux_respond(h, req, NULL);
 }
 
 /* --- changes --- */
@@ -376,7 +400,7 @@ static void defer_cb(flux_reactor_t *reactor, flux_watcher_t *w, int revents, vo
     }
     if (r->changed || r->inventory_changed)
         r->version++;
-    tell_watchers(r);
+    notify_watchers(r);
     resrc_store_save(r);
 }
 
@@ -561,6 +585,7 @@ static void lost_cb(void *arg, const idset_t *ranks, bool now)
 {
     struct root *r = arg;
 
+    claims_lost(r->senders, ranks);
     resrc_confirm_lost(r->confirm, ranks);
 }
 
@@ -714,7 +739,7 @@ struct root *resrc_root_create(struct ctx *ctx, errmsg_t *err)
     list_init(&r->committing);
     if (!(r->draining = idset_create()) || !(r->returned = idset_create()) ||
         !(r->found = resgraph_create()) || !(r->defer = flux_defer_create(reactor, defer_cb, r)) ||
-        !(r->timer = flux_timer_create(reactor, timer_cb, r)) ||
+        !(r->timer = flux_timer_create(reactor, timer_cb, r)) || !(r->senders = claims_create()) ||
         !(r->early = early_create(ctx->h, NULL, EARLY_MAX)) ||
         !(r->confirm = resrc_confirm_create(r)) ||
         !(r->session = session_create(ctx->h, &session_ops, r)) ||
@@ -750,6 +775,7 @@ void resrc_root_destroy(struct root *r)
     session_destroy(r->session);
     resrc_confirm_destroy(r->confirm);
     early_destroy(r->early);
+    claims_destroy(r->senders);
     resrc_probe_destroy(r->probe);
     resrc_topology_destroy(r);
     flux_watcher_destroy(r->timer);

@@ -2,6 +2,7 @@
 #ifndef RESRC_ROOT_H
 #define RESRC_ROOT_H
 
+#include "libservice/claim.h"
 #include "libservice/early.h"
 #include "libservice/session.h"
 #include "resrc.h"
@@ -59,6 +60,7 @@ struct root {
     /* Updates to watchers, and to the store. */
     uint64_t version;
     bool changed, inventory_changed;
+    struct claims *senders; /* of resrc.watch */
     struct list_node watchers;
     unsigned nwatchers;
     struct list_node askers; /* of resrc.status */
@@ -79,13 +81,14 @@ struct root {
 /* A request that waits. */
 struct waiter {
     struct list_node node;
+    struct root *root;
     flux_msg_t *req;
-    flux_future_t *f;  /* status: request to the scheduler */
-    struct root *root; /* status */
-    char *text;        /* drain: the answer */
-    bool told;         /* watch: the first answer has been sent */
+    flux_future_t *f;   /* status: request to the scheduler */
+    char *text;         /* drain: the answer */
+    struct claim claim; /* watch */
+    bool begun;         /* watch: the first answer has been sent */
 };
-struct waiter *resrc_root_waiter_add(struct list_node *list, const flux_msg_t *req);
+struct waiter *resrc_root_waiter_add(struct root *r, struct list_node *list, const flux_msg_t *req);
 void resrc_root_waiter_free(struct waiter *w);
 
 /* The nodes of the session. */

@@ -135,11 +135,10 @@ void resrc_status_request(flux_t *h, const flux_msg_t *req, void *arg)
         flux_respond_error(h, req, EINVAL, "resources are known at rank 0, not at rank %u",
                            ctx->rank);
     } else if (!r->settled || !idset_empty(r->drained.ranks)) {
-        if (r->naskers >= ASKERS_MAX || !(w = resrc_root_waiter_add(&r->askers, req))) {
+        if (r->naskers >= ASKERS_MAX || !(w = resrc_root_waiter_add(r, &r->askers, req))) {
             flux_respond_error(h, req, EAGAIN, "too many ask for the state of nodes");
             return;
         }
-        w->root = r;
         r->naskers++;
         resrc_status_go_on(r);
     } else {
