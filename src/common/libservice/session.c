@@ -6,7 +6,8 @@
  *                                missed events (event.lost)
  *    status      overlay.        each answer of the own broker, which is asked at first and after
  *                                each of these events, or when session_current() needs an answer
- *    moved       overlay.moved   the event
+ *    tree        overlay.moved   the answer of the own broker to overlay.topology, which
+ *                                session_ask_tree() requests, also after missed events; the event
  *    runs        overlay.run     the event, or an answer of the own broker after the subscription
  *
  * Invariants:
@@ -33,6 +34,7 @@
 #include "libflux/future.h"
 #include "libflux/log.h"
 #include "libutil/invariant.h"
+#include "libutil/strutil.h"
 #include "session.h"
 
 struct session {
@@ -45,6 +47,8 @@ struct session {
     flux_future_t *lost_f;
     flux_future_t *status_f;
     flux_future_t *sub_f;
+    topology_t *tree;
+    flux_future_t *tree_f;
     bool stale;   /* an event came after the request for the status */
     bool current; /* none came after the request that was answered last */
     bool runs;
@@ -226,6 +230,82 @@ bool session_current(session_t *s)
     return s->current;
 }
 
+/* --- tree --- */
+
+const topology_t *session_tree(const session_t *s)
+{
+    return s->tree;
+}
+
+int session_set_tree(session_t *s, topology_t *tree)
+{
+    topology_t *before = s->tree;
+    int rc;
+
+    s->tree = tree;
+    if ((rc = s->ops->tree(s->arg, 0, "")) < 0) {
+        s->tree = before;
+        before = tree;
+    }
+    topology_destroy(before);
+    return rc;
+}
+
+static void no_tree(session_t *s, int errnum, const char *why)
+{
+    flux_log(s->h, LOG_ERR, "cannot learn the tree of the session: %s", why);
+    (void)s->ops->tree(s->arg, errnum, why);
+}
+
+static void tree_cb(flux_future_t *f, void *arg)
+{
+    session_t *s = arg;
+    struct overlay_shape in = {0};
+    topology_t *tree = NULL;
+    errmsg_t err;
+
+    s->tree_f = NULL;
+    /* A file is that of the root, and need not be here. */
+    if (flux_rpc_get_struct(f, &overlay_shape_schema, &in, &err) == 0)
+        tree = in.moved || str_starts(in.topology, "file:")
+                   ? topology_create_text(in.file, strlen(in.file), "the tree of the session",
+                                          in.size, &err)
+                   : topology_create(in.topology, in.size, &err);
+    if (!tree)
+        no_tree(s, errno, err.text);
+    else if (session_set_tree(s, tree) < 0)
+        no_tree(s, errno, strerror(errno));
+    flux_future_destroy(f);
+}
+
+static void ask_tree(session_t *s)
+{
+    flux_future_destroy(s->tree_f);
+    s->tree_f = flux_rpc(s->h, "overlay.topology", NULL, flux_rank(s->h), FLUX_MSGF_IDEMPOTENT);
+    if (s->tree_f && flux_future_then(s->tree_f, -1., tree_cb, s) == 0)
+        return;
+    flux_future_destroy(s->tree_f);
+    s->tree_f = NULL;
+    no_tree(s, ENOMEM, "out of memory");
+}
+
+void session_ask_tree(session_t *s)
+{
+    if (!s->tree && !s->tree_f)
+        ask_tree(s);
+}
+
+/* Without memory for the change, the tree of before serves until the broker has answered. */
+static void move(session_t *s, uint32_t rank, uint32_t parent)
+{
+    idset_t *ranks = idset_create_range(rank, rank);
+    topology_t *tree = ranks ? topology_create_moved(s->tree, ranks, parent) : NULL;
+
+    if (!tree || session_set_tree(s, tree) < 0)
+        ask_tree(s);
+    idset_destroy(ranks);
+}
+
 /* --- events --- */
 
 static void moved_cb(flux_t *h, const flux_msg_t *event, void *arg)
@@ -234,14 +314,12 @@ static void moved_cb(flux_t *h, const flux_msg_t *event, void *arg)
     size_t len;
     const char *json = flux_msg_payload(event, &len);
     struct overlay_moved in;
-    json_t *owner = json && s->ops->moved
-                        ? flux_schema_decode(&overlay_moved_schema, json, len, &in, NULL)
-                        : NULL;
-    idset_t *ranks = owner ? idset_create_range(in.rank, in.rank) : NULL;
+    /* An answer that is awaited will include the change. */
+    json_t *owner =
+        json && s->tree ? flux_schema_decode(&overlay_moved_schema, json, len, &in, NULL) : NULL;
 
-    if (ranks)
-        s->ops->moved(s->arg, ranks, in.parent);
-    idset_destroy(ranks);
+    if (owner)
+        move(s, in.rank, in.parent);
     json_decref(owner);
 }
 
@@ -251,8 +329,8 @@ static void missed_cb(flux_t *h, const flux_msg_t *event, void *arg)
 
     if (s->ops->lost)
         session_ask_lost(s);
-    if (s->ops->moved)
-        s->ops->moved(s->arg, NULL, 0);
+    if (s->tree)
+        ask_tree(s);
     if (s->ops->status || s->ops->runs)
         changed(s);
 }
@@ -297,7 +375,7 @@ static void subscribed_cb(flux_future_t *f, void *arg)
 
 static const char *prefix(const struct session_ops *ops)
 {
-    return ops->status || ops->lost ? "overlay." : ops->moved ? "overlay.moved" : "overlay.run";
+    return ops->status || ops->lost ? "overlay." : ops->tree ? "overlay.moved" : "overlay.run";
 }
 
 session_t *session_create(flux_t *h, const struct session_ops *ops, void *arg)
@@ -331,6 +409,8 @@ void session_destroy(session_t *s)
     flux_future_destroy(s->sub_f);
     flux_future_destroy(s->status_f);
     flux_future_destroy(s->lost_f);
+    flux_future_destroy(s->tree_f);
+    topology_destroy(s->tree);
     idset_destroy(s->lost);
     free(s);
     errno = saved;

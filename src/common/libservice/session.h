@@ -1,5 +1,5 @@
-/* What a module needs to know about its session: which ranks are lost or back, which have moved,
- * whether the session runs, and the state of its broker's overlay whenever that changes.
+/* What a module needs to know about its session: which ranks are lost or back, the tree that joins
+ * them, whether the session runs, and the state of its broker's overlay whenever that changes.
  *
  * Thread rules: those of the handle.
  */
@@ -11,6 +11,7 @@
 #include "libflux/handle.h"
 #include "libflux/overlay_wire.h"
 #include "libidset/idset.h"
+#include "libtopology/topology.h"
 
 typedef struct session session_t;
 
@@ -23,10 +24,10 @@ struct session_ops {
     /* These ranks were lost and are up again, with new brokers: nothing that concerns the earlier
      * ones is left there.  session_lost() does not include them any more. */
     void (*back)(void *arg, const idset_t *ranks);
-    /* These ranks, and with each all below it, have another parent (libtopology's
-     * topology_create_moved() makes the tree).  NULL: events were missed, so the own broker has to
-     * be asked (overlay.topology). */
-    void (*moved)(void *arg, const idset_t *ranks, uint32_t parent);
+    /* session_tree() is known, or ranks have moved in it: 0, or -1 with errno, and the tree of
+     * before stays.  errnum: it cannot be learned, for a reason that was logged; the result has no
+     * meaning. */
+    int (*tree)(void *arg, int errnum, const char *why);
     /* The first answer, or something has changed in the overlay: the state of the own broker.
      * NULL: it cannot be learned, for a reason that was logged. */
     void (*status)(void *arg, const struct overlay_status *status);
@@ -50,5 +51,12 @@ const idset_t *session_lost(const session_t *s);
 /* Ask rank 0 which ranks are lost: for an instance that replaces another, or that has missed events
  * for another reason.  The event "event.lost" does the same. */
 void session_ask_lost(session_t *s);
+
+/* The tree; NULL: it is not known.  Valid until the next call of session_ops.tree() has ended. */
+const topology_t *session_tree(const session_t *s);
+/* Ask the own broker for the tree, unless it is known or was asked for. */
+void session_ask_tree(session_t *s);
+/* This is the tree, which is taken over.  -1 with the errno of session_ops.tree(). */
+int session_set_tree(session_t *s, topology_t *tree);
 
 #endif

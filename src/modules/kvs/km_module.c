@@ -310,7 +310,7 @@ static int subscribe(struct kvs *kvs)
     return 0;
 }
 
-static const struct session_ops session_ops = {.lost = km_route_lost, .moved = km_route_moved};
+static const struct session_ops session_ops = {.lost = km_route_lost, .tree = km_route_tree};
 
 /* --- the end and the beginning --- */
 

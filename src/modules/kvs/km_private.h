@@ -165,8 +165,8 @@ void km_route_destroy(struct km_route *rt);
 bool km_route_ready(const struct km_route *rt);
 /* The next hop to `rank`. */
 uint32_t km_route_hop(const struct km_route *rt, uint32_t rank);
-/* session_ops.moved and session_ops.lost, with the context of the module. */
-void km_route_moved(void *arg, const idset_t *ranks, uint32_t parent);
+/* session_ops.tree and session_ops.lost, with the context of the module. */
+int km_route_tree(void *arg, int errnum, const char *why);
 void km_route_lost(void *arg, const idset_t *ranks, bool now);
 /* Events were lost on their way to this broker ("event.lost"): ask for the state that they may have
  * changed. */

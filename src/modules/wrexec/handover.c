@@ -201,14 +201,19 @@ static void job_load(struct ctx *ctx, flux_handover_t *o)
 
 int handover_save(struct ctx *ctx, flux_handover_t *o, errmsg_t *err)
 {
+    const topology_t *tree = session_tree(ctx->session);
+    char *shape = tree ? topology_format_file(tree) : NULL;
     size_t pos = 0;
     void *val;
 
+    if (tree && !shape)
+        return errmsg_fail(err, ENOMEM, "no memory for the tree of the session");
     flux_handover_put_mark(o, "wrexec");
     flux_handover_put(o, ctx->rank);
     flux_handover_put(o, ctx->size);
-    flux_handover_put_str(o, ctx->shape);
-    flux_handover_put(o, ctx->shape_text);
+    flux_handover_put_str(o, shape);
+    flux_handover_put(o, 1);
+    free(shape);
     flux_handover_put(o, ctx->njobs);
     flux_handover_put(o, hmap_count(ctx->jobs) > 0);
     if (hmap_count(ctx->jobs) > 0)
@@ -232,12 +237,14 @@ int handover_save(struct ctx *ctx, flux_handover_t *o, errmsg_t *err)
 static void load_tree(struct ctx *ctx, flux_handover_t *o)
 {
     const char *shape = flux_handover_get_str(o);
+    bool file = flux_handover_get(o, 1);
+    topology_t *tree;
 
-    ctx->shape_text = flux_handover_get(o, 1);
     if (!shape)
         return;
-    if (!(ctx->shape = strdup(shape)) || wrexec_tree_create(ctx, NULL) < 0 ||
-        edges_set_topology(ctx->edges, ctx->topo) < 0)
+    tree = file ? topology_create_text(shape, strlen(shape), "file", ctx->size, NULL)
+                : topology_create(shape, ctx->size, NULL);
+    if (!tree || session_set_tree(ctx->session, tree) < 0)
         flux_handover_fail(o, errno);
 }
 

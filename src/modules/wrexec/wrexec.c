@@ -55,7 +55,6 @@
 #include <string.h>
 
 #include "libflux/cancel_wire.h"
-#include "libflux/overlay_wire.h"
 #include "libservice/setup.h"
 #include "libutil/hostmark.h"
 #include "libutil/le.h"
@@ -346,7 +345,8 @@ static void reaper_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *a
 /* Tree and settings are known: the jobs that have waited for them go on. */
 static void go_on(struct ctx *ctx)
 {
-    if (ctx->ready || !ctx->topo || !ctx->settings || !settings_known(ctx->settings))
+    if (ctx->ready || !session_tree(ctx->session) || !ctx->settings ||
+        !settings_known(ctx->settings))
         return;
     ctx->ready = true;
     ctx->sweeping = launchlink_sweep(ctx->exec);
@@ -357,56 +357,20 @@ static void go_on(struct ctx *ctx)
         coord_ready(ctx->coord);
 }
 
-int wrexec_tree_create(struct ctx *ctx, errmsg_t *err)
-{
-    if (ctx->shape_text)
-        ctx->topo = topology_create_text(ctx->shape, strlen(ctx->shape), "file", ctx->size, err);
-    else
-        ctx->topo = topology_create(ctx->shape, ctx->size, err);
-    return ctx->topo ? 0 : -1;
-}
-
-static void topology_cb(flux_future_t *f, void *arg)
+/* New streams to other parents are opened by the next launches. */
+static int session_tree_cb(void *arg, int errnum, const char *why)
 {
     struct ctx *ctx = arg;
-    topology_t *before = ctx->topo;
-    struct overlay_shape s = {0};
-    errmsg_t err;
 
-    if (flux_rpc_get_struct(f, &overlay_shape_schema, &s, &err) == 0) {
-        free(ctx->shape);
-        ctx->shape_text = s.file[0] != '\0';
-        if (!(ctx->shape = strdup(ctx->shape_text ? s.file : s.topology)))
-            errmsg_set(&err, "out of memory");
-        else if (wrexec_tree_create(ctx, &err) < 0) {
-            free(ctx->shape);
-            ctx->shape = NULL;
-            ctx->topo = before;
-        }
-    }
-    flux_future_destroy(f);
-    if (!ctx->topo)
-        flux_log(ctx->h, LOG_ERR, "the shape of the tree is not known: %s", err.text);
-    if (ctx->topo == before)
-        return;
-    if (edges_set_topology(ctx->edges, ctx->topo) < 0) {
-        flux_log(ctx->h, LOG_ERR, "no memory for the shape of the tree: no job is run here");
-        topology_destroy(ctx->topo);
-        ctx->topo = before;
-        return;
-    }
-    topology_destroy(before);
-    go_on(ctx);
-}
-
-/* Ask, and go on. */
-static int ask(flux_future_t *f, flux_future_f cb, struct ctx *ctx)
-{
-    if (f && flux_future_then(f, -1., cb, ctx) == 0)
+    if (errnum)
         return 0;
-    flux_future_destroy(f);
-    return -1;
+    if (edges_set_topology(ctx->edges, session_tree(ctx->session)) < 0)
+        return -1;
+    go_on(ctx);
+    return 0;
 }
+
+static const struct session_ops session_ops = {.tree = session_tree_cb};
 
 /* First the tasks end, then the clients that wait for them. */
 static void launcher_ended(void *arg)
@@ -423,37 +387,6 @@ static bool wrexec_stop(flux_t *h, void *arg)
     return !launchlink_end(ctx->exec, launcher_ended, ctx);
 }
 
-static int ask_tree(struct ctx *ctx)
-{
-    return ask(flux_rpc(ctx->h, "overlay.topology", NULL, ctx->rank, FLUX_MSGF_IDEMPOTENT),
-               topology_cb, ctx);
-}
-
-/* Ranks have moved: streams to their new parents are opened by the next launches. */
-static void moved_cb(void *arg, const idset_t *ranks, uint32_t parent)
-{
-    struct ctx *ctx = arg;
-    topology_t *tree = ctx->topo && ranks ? topology_create_moved(ctx->topo, ranks, parent) : NULL;
-    char *text = tree ? topology_format_file(tree) : NULL;
-
-    if (!ctx->topo) /* the answer with the tree will include this */
-        return;
-    if (ranks ? !text || edges_set_topology(ctx->edges, tree) < 0 : ask_tree(ctx) < 0) {
-        flux_log(ctx->h, LOG_ERR, "cannot note that ranks have moved in the tree: %s",
-                 strerror(errno));
-        topology_destroy(tree);
-        free(text);
-    } else if (ranks) {
-        topology_destroy(ctx->topo);
-        ctx->topo = tree;
-        free(ctx->shape);
-        ctx->shape = text;
-        ctx->shape_text = true;
-    }
-}
-
-static const struct session_ops session_ops = {.moved = moved_cb};
-
 static void wrexec_fini(flux_t *h, void *arg)
 {
     struct ctx *ctx = arg;
@@ -461,7 +394,6 @@ static void wrexec_fini(flux_t *h, void *arg)
     void *val;
 
     flux_handlers_remove(ctx->handlers);
-    session_destroy(ctx->session);
     launchlink_destroy(ctx->exec);
     ctx->exec = NULL;
     while (ctx->jobs && hmap_next(ctx->jobs, &pos, NULL, NULL, &val)) {
@@ -475,12 +407,11 @@ static void wrexec_fini(flux_t *h, void *arg)
     answer_asks(ctx, "the wrexec module was unloaded meanwhile");
     coord_destroy(ctx->coord);
     edges_destroy(ctx->edges);
+    session_destroy(ctx->session);
     names_destroy(ctx->names);
     hmap_destroy(ctx->jobs);
     settings_destroy(ctx->settings);
     flux_watcher_destroy(ctx->reaper);
-    topology_destroy(ctx->topo);
-    free(ctx->shape);
     free(ctx);
 }
 
@@ -525,13 +456,13 @@ static int begin(struct ctx *ctx, errmsg_t *err)
     flux_handover_t *o = flux_module_inherited(ctx->h);
 
     errmsg_set(err, "the wrexec module is out of memory");
+    if (!(ctx->session = session_create(ctx->h, &session_ops, ctx)))
+        return -1;
     if (o && handover_load(ctx, o, err) < 0)
         return -1;
     if (!(ctx->handlers = flux_handlers_add(ctx->h, handlers, ctx)))
         return -1;
-    if (!(ctx->session = session_create(ctx->h, &session_ops, ctx)) ||
-        (!ctx->topo && ask_tree(ctx) < 0))
-        return -1;
+    session_ask_tree(ctx->session);
     if (!(ctx->settings = settings_ask(ctx, go_on)))
         return -1;
     if (o)

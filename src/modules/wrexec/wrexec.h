@@ -30,10 +30,7 @@ struct ctx {
     flux_handlers_t *handlers;
     uint32_t rank;
     uint32_t size;
-    topology_t *topo; /* NULL until the broker has answered */
     session_t *session;
-    char *shape; /* its description, and whether that is the text of a file */
-    bool shape_text;
     struct settings *settings;
     bool ready;            /* jobs may be launched: the tree and all settings are known */
     bool sweeping;         /* what an earlier broker of this rank has left is being ended */
@@ -105,14 +102,11 @@ void settings_destroy(struct settings *s); /* NULL-safe */
 
 /* handover.c */
 #define HANDOVER_FORM 6
-/* Save and load the state that survives a reload.  handover_load() is called before anything is
- * sent; handover_go_on() then resumes what has waited.  -1 with errno and an error message. */
+/* Save and load the state that survives a reload.  handover_load() sends
+ * nothing; handover_go_on() then resumes what has waited.  -1 with errno and an error message. */
 int handover_save(struct ctx *ctx, flux_handover_t *o, errmsg_t *err);
 int handover_load(struct ctx *ctx, flux_handover_t *o, errmsg_t *err);
 void handover_go_on(struct ctx *ctx);
-
-/* wrexec.c: the tree of `shape`.  -1 with errno and a sentence. */
-int wrexec_tree_create(struct ctx *ctx, errmsg_t *err);
 
 /* subjob.c */
 struct subjob *subjob_create(struct ctx *ctx, struct spec *spec,

@@ -435,7 +435,8 @@ END_TEST
 /* --- session facts --- */
 
 struct seen {
-    unsigned lost, lost_now, back, status, runs;
+    unsigned lost, lost_now, back, status, runs, trees, no_trees;
+    bool refuse;
     uint32_t rank;
 };
 
@@ -636,6 +637,60 @@ START_TEST(test_session_current)
     ck_assert_uint_eq(f->nsent, 5);
     event(f, "overlay.down", "{\"ranks\":\"1\"}");
     ck_assert(!session_current(s));
+    session_destroy(s);
+    fake_free(f);
+}
+END_TEST
+
+static int on_tree(void *arg, int errnum, const char *why)
+{
+    struct seen *s = arg;
+
+    s->trees += errnum == 0;
+    s->no_trees += errnum != 0;
+    errno = ENOMEM;
+    return s->refuse ? -1 : 0;
+}
+
+#define TREE(topology, file, moved) \
+    "{\"topology\":\"" topology "\",\"size\":5,\"file\":\"" file "\",\"moved\":" moved "}"
+#define MOVED(rank, parent) "{\"rank\":" rank ",\"parent\":" parent ",\"move\":1,\"map\":3}"
+
+START_TEST(test_session_tree)
+{
+    static const struct session_ops ops = {.tree = on_tree};
+    struct clock c;
+    struct fake *f = bed_create(&c, 1);
+    struct seen seen = {0};
+    session_t *s = session_create(f->h, &ops, &seen);
+    size_t asked;
+
+    ck_assert_ptr_nonnull(s);
+    fake_respond(f, 0, 0, 0, "{}");
+    event(f, "overlay.moved", MOVED("3", "0")); /* nobody needs the tree */
+    ck_assert_uint_eq(f->nsent, 1);
+    session_ask_tree(s);
+    session_ask_tree(s);
+    ck_assert_uint_eq(f->nsent, 2);
+    fake_respond(f, 1, ENOSYS, 0, NULL);
+    ck_assert_uint_eq(seen.no_trees, 1);
+    ck_assert_ptr_null(session_tree(s));
+    session_ask_tree(s);
+    fake_respond(f, last(f, "overlay.topology"), 0, 0, TREE("kary:2", "", "false"));
+    ck_assert_uint_eq(seen.trees, 1);
+    ck_assert_uint_eq(topology_parent(session_tree(s), 3), 1);
+    event(f, "overlay.moved", MOVED("3", "0"));
+    ck_assert_uint_eq(topology_parent(session_tree(s), 3), 0);
+    /* A change that is refused is learned later, and so is what was missed. */
+    asked = f->nsent;
+    seen.refuse = true;
+    event(f, "overlay.moved", MOVED("4", "2"));
+    ck_assert_uint_eq(topology_parent(session_tree(s), 4), 1);
+    seen.refuse = false;
+    event(f, "event.lost", "{\"from\":1,\"to\":2}");
+    ck_assert_uint_eq(f->nsent, asked + 2);
+    fake_respond(f, last(f, "overlay.topology"), 0, 0, TREE("kary:2", "0: 1-3\\n2: 4\\n", "true"));
+    ck_assert_uint_eq(topology_parent(session_tree(s), 4), 2);
     session_destroy(s);
     fake_free(f);
 }
@@ -968,6 +1023,7 @@ int main(void)
     tcase_add_test(tc, test_follow_user);
     tcase_add_test(tc, test_session_lost);
     tcase_add_test(tc, test_session_back);
+    tcase_add_test(tc, test_session_tree);
     tcase_add_test(tc, test_session_status);
     tcase_add_test(tc, test_session_current);
     tcase_add_loop_test(tc, test_session_runs, 0, 2);
