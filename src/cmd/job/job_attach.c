@@ -44,6 +44,7 @@
 #include <unistd.h>
 
 #include "../resource/cmd_res.h"
+#include "libflux/sigwatch.h"
 #include "libjob/job.h"
 #include "libjob/job_wire.h"
 #include "libsubprocess/spawn.h"
@@ -52,7 +53,6 @@
 #include "job_stdio.h"
 #include "job_waitline.h"
 #include "jobwait.h"
-#include "../sigwatch.h"
 
 #define SECOND_INTERRUPT 2.0
 #define STDIN_READ 65536

@@ -1,6 +1,6 @@
 /* Several signals, one function: who runs a job attached passes them on.  Not thread-safe. */
-#ifndef CMD_SIGWATCH_H
-#define CMD_SIGWATCH_H
+#ifndef FLUX_SIGWATCH_H
+#define FLUX_SIGWATCH_H
 
 #include <stddef.h>
 
