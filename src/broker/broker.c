@@ -74,6 +74,7 @@
 #include "leaving.h"
 #include "libflux/log.h"
 #include "libflux/overlay_wire.h"
+#include "libflux/sigwatch.h"
 #include "libutil/duration.h"
 #include "libutil/size.h"
 #include "libutil/strutil.h"
@@ -82,7 +83,6 @@
 #include "nested.h"
 #include "program.h"
 #include "sockwatch.h"
-#include "stopsig.h"
 #include "tracer.h"
 
 #define SIGNAL_AGAIN 1.
@@ -127,7 +127,7 @@ struct broker {
     bool again;         /* it leaves to be started again */
     flux_handlers_t *leave_handlers;
     struct nested nested;
-    stopsig_t *stopsig;
+    sigwatch_t *signals; /* those that end the broker */
     flux_watcher_t *kill_timer;
     flux_watcher_t *module_timer;
     double module_timeout;
@@ -427,9 +427,11 @@ static const struct flux_handler leave_handlers[] = {
     FLUX_HANDLER_END,
 };
 
-static void signal_cb(void *arg, int signum, const char *from)
+static void signal_cb(const struct signalfd_siginfo *info, void *arg)
 {
     struct broker *b = arg;
+    int signum = (int)info->ssi_signo;
+    char from[128];
     double now = flux_reactor_now(b->r);
 
     if (b->signaled > 0. && now - b->signaled < SIGNAL_AGAIN)
@@ -448,6 +450,7 @@ static void signal_cb(void *arg, int signum, const char *from)
     b->signaled = now;
     if (core_state(b->core) >= CORE_DOWN)
         return;
+    sigwatch_describe(info, from, sizeof(from));
     if (b->leaving) { /* overlay.leave; it is not to be started again now */
         b->again = false;
         leave(b);
@@ -631,12 +634,16 @@ static int start_modules(struct broker *b)
     return rc;
 }
 
+/* The signals that end a broker stay blocked in all its threads; programs that it starts get an
+ * empty mask (program.c, spawn.c). */
 static int watch_signals(struct broker *b)
 {
+    static const int signums[] = {SIGTERM, SIGHUP};
+
     signal(SIGPIPE, SIG_IGN);
     signal(SIGINT, SIG_IGN);
     signal(SIGQUIT, SIG_IGN);
-    if (!(b->stopsig = stopsig_create(b->r, signal_cb, b)) ||
+    if (!(b->signals = sigwatch_create(b->r, signums, 2, false, signal_cb, b)) ||
         !(b->kill_timer = flux_timer_create(b->r, kill_timer_cb, b)) ||
         !(b->module_timer = flux_timer_create(b->r, module_timer_cb, b)))
         return -1;
@@ -745,7 +752,7 @@ static void take_down(struct broker *b)
     modhost_destroy(b->modhost);
     core_destroy(b->core);
     boot_destroy(b->boot);
-    stopsig_destroy(b->stopsig);
+    sigwatch_destroy(b->signals);
     flux_watcher_destroy(b->kill_timer);
     flux_watcher_destroy(b->module_timer);
     flux_reactor_destroy(b->r);

@@ -326,9 +326,10 @@ static void cancel(struct job_attach *rc, int signum)
     act(rc, "job.cancel", FLUX_NODEID_ANY, &job_cancel_schema, &cancel);
 }
 
-static void on_signal(int signum, void *arg)
+static void on_signal(const struct signalfd_siginfo *info, void *arg)
 {
     struct job_attach *rc = arg;
+    int signum = (int)info->ssi_signo;
     double now = flux_now(rc->h);
 
     if (signum == SIGWINCH || signum == SIGCONT) {
@@ -573,7 +574,7 @@ static int run_attached(struct job_attach *rc, flux_future_t *f)
     const struct courier_callbacks cbs = {.failed = act_failed};
     sigwatch_t *w =
         sigwatch_create(flux_get_reactor(rc->h), rc->how.cancel_note ? term_signals : task_signals,
-                        NSIGNALS, on_signal, rc);
+                        NSIGNALS, true, on_signal, rc);
 
     signal(SIGPIPE, SIG_IGN);
     rc->code = CMD_FAIL;

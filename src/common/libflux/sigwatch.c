@@ -2,6 +2,7 @@
  *
  * All of them come by one descriptor (signalfd), which costs three system calls to begin with and
  * two to end; a watcher of the reactor for each would make two for each signal, both times.
+ * The descriptor also tells who has sent a signal, which a watcher of the reactor does not.
  *
  * Failure: ENOMEM or the errno of the kernel, and no signal is watched.
  */
@@ -9,15 +10,21 @@
 #include "sigwatch.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
+
+#include "libutil/strutil.h"
 
 struct sigwatch {
     sigwatch_f cb;
     void *arg;
-    sigset_t before; /* the mask of this process, which has one thread */
+    sigset_t before; /* the mask of this thread */
+    bool restore;
     int fd;
     flux_watcher_t *w;
 };
@@ -28,11 +35,11 @@ static void ready_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *ar
     struct signalfd_siginfo si;
 
     if (read(s->fd, &si, sizeof(si)) == sizeof(si))
-        s->cb((int)si.ssi_signo, s->arg);
+        s->cb(&si, s->arg);
 }
 
-sigwatch_t *sigwatch_create(flux_reactor_t *r, const int signums[], size_t n, sigwatch_f cb,
-                            void *arg)
+sigwatch_t *sigwatch_create(flux_reactor_t *r, const int signums[], size_t n, bool restore,
+                            sigwatch_f cb, void *arg)
 {
     sigwatch_t *s = calloc(1, sizeof(*s));
     sigset_t set;
@@ -41,10 +48,11 @@ sigwatch_t *sigwatch_create(flux_reactor_t *r, const int signums[], size_t n, si
         return NULL;
     s->cb = cb;
     s->arg = arg;
+    s->restore = restore;
     sigemptyset(&set);
     for (size_t i = 0; i < n; i++)
         sigaddset(&set, signums[i]);
-    sigprocmask(SIG_BLOCK, &set, &s->before);
+    pthread_sigmask(SIG_BLOCK, &set, &s->before);
     s->fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     if (s->fd < 0 || !(s->w = flux_fd_watcher_create(r, s->fd, FLUX_POLLIN, ready_cb, s))) {
         sigwatch_destroy(s);
@@ -63,7 +71,35 @@ void sigwatch_destroy(sigwatch_t *s)
     flux_watcher_destroy(s->w);
     if (s->fd >= 0)
         close(s->fd);
-    sigprocmask(SIG_SETMASK, &s->before, NULL);
+    if (s->restore)
+        pthread_sigmask(SIG_SETMASK, &s->before, NULL);
     free(s);
     errno = saved;
+}
+
+/* --- the sender --- */
+
+/* The command of a process; "" when it is gone. */
+static void command_of(unsigned pid, char *name, size_t size)
+{
+    char path[40];
+    FILE *f;
+
+    name[0] = '\0';
+    snprintf(path, sizeof(path), "/proc/%u/comm", pid);
+    if ((f = fopen(path, "re"))) {
+        if (fgets(name, (int)size, f))
+            name[strcspn(name, "\n")] = '\0';
+        fclose(f);
+    }
+    str_clean(name);
+}
+
+void sigwatch_describe(const struct signalfd_siginfo *info, char *text, size_t size)
+{
+    char name[32];
+
+    command_of(info->ssi_pid, name, sizeof(name));
+    snprintf(text, size, "SIG%s from %s%s(process %u, user %u)", sigabbrev_np((int)info->ssi_signo),
+             name, *name ? " " : "", info->ssi_pid, info->ssi_uid);
 }
