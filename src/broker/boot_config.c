@@ -35,7 +35,7 @@
 #include <unistd.h>
 
 #include "boot_private.h"
-#include "libconfig/configfile.h"
+#include "libconfig/config_file.h"
 #include "libidset/hostlist.h"
 #include "libsettings/settings.h"
 #include "libutil/hostmark.h"

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "fuzz_must.h"
-#include "libconfig/configfile.h"
+#include "libconfig/config_file.h"
 
 static const struct config_field fields[] = {
     {"session", "hosts", CONFIG_STRING, true}, {"session", "address", CONFIG_TEXT_OF, false},

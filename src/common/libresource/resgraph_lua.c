@@ -29,7 +29,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libconfig/configfile.h"
+#include "libconfig/config_file.h"
 #include "libidset/hostlist.h"
 #include "libutil/hmap.h"
 #include "libutil/size.h"

@@ -17,8 +17,8 @@
  *
  * Thread rules: one thread per object.
  */
-#ifndef CONFIG_CONFIGFILE_H
-#define CONFIG_CONFIGFILE_H
+#ifndef CONFIG_CONFIG_FILE_H
+#define CONFIG_CONFIG_FILE_H
 
 #include <stdbool.h>
 #include <stddef.h>

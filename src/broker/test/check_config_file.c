@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "broker/boot_cert.h"
-#include "libconfig/configfile.h"
+#include "libconfig/config_file.h"
 #include "libutil/fdutil.h"
 #include "libutil/test/put_file.h"
 
@@ -276,10 +276,10 @@ START_TEST(test_entries)
 }
 END_TEST
 
-static Suite *configfile_suite(void)
+static Suite *config_file_suite(void)
 {
-    Suite *s = suite_create("configfile");
-    TCase *tc = tcase_create("configfile");
+    Suite *s = suite_create("config_file");
+    TCase *tc = tcase_create("config_file");
 
     tcase_add_test(tc, test_entries);
     tcase_add_test(tc, test_values);
@@ -295,7 +295,7 @@ static Suite *configfile_suite(void)
 
 int main(void)
 {
-    SRunner *sr = srunner_create(configfile_suite());
+    SRunner *sr = srunner_create(config_file_suite());
     int failed;
 
     srunner_run_all(sr, CK_NORMAL);

@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "configfile.h"
+#include "config_file.h"
 #include "libsandbox/sandbox.h"
 #include "libutil/fdutil.h"
 #include "libutil/filetrust.h"
