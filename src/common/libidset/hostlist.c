@@ -260,26 +260,6 @@ void hostlist_go_back(hostlist_t *hl, struct hostlist_mark m)
     }
 }
 
-int hostlist_append_list(hostlist_t *hl, const hostlist_t *other)
-{
-    struct hostlist_mark m = hostlist_set_mark(hl);
-    size_t n = other ? other->n : 0;
-    uint32_t last = n > 0 ? other->g[n - 1].hi : 0; /* would move if it is the same list */
-
-    for (size_t i = 0; i < n; i++) {
-        struct split sp = split_group(&other->g[i]);
-
-        if (add_group(hl, &sp, other->g[i].width, i + 1 == n ? last : other->g[i].hi) < 0) {
-            int saved = errno;
-
-            hostlist_go_back(hl, m);
-            errno = saved;
-            return -1;
-        }
-    }
-    return 0;
-}
-
 size_t hostlist_count(const hostlist_t *hl)
 {
     return hl ? hl->count : 0;

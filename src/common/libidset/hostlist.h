@@ -40,10 +40,8 @@ int hostlist_walk(const char *s, hostlist_walk_f fn, void *arg, errmsg_t *err);
 /* List to compact text, in order, which the caller frees.  NULL with ENOMEM. */
 char *hostlist_format(const hostlist_t *hl);
 
-/* Append the hosts of a text or of another list (which may be `hl` itself).  0, or -1 with the
- * errors of hostlist_parse(); then nothing was added. */
+/* Append the hosts of a text.  0, or -1 with the errors of hostlist_parse(): nothing was added. */
 int hostlist_append(hostlist_t *hl, const char *hosts, errmsg_t *err);
-int hostlist_append_list(hostlist_t *hl, const hostlist_t *other);
 
 /* Number of hosts; a NULL list has none. */
 size_t hostlist_count(const hostlist_t *hl);

@@ -191,7 +191,6 @@ START_TEST(hostile)
     ck_assert_uint_eq(hostlist_count(hl), HOSTLIST_MAX);
     ck_assert_str_eq(hostlist_nth(hl, 1048575, longname, sizeof(longname)), "n1048575");
     ck_assert_int_eq(hostlist_append(hl, "x", NULL), -1);
-    ck_assert_int_eq(hostlist_append_list(hl, hl), -1);
     ck_assert_int_eq(errno, E2BIG);
     ck_assert_uint_eq(hostlist_count(hl), HOSTLIST_MAX);
     hostlist_destroy(hl);
@@ -201,7 +200,6 @@ END_TEST
 START_TEST(append)
 {
     hostlist_t *hl = hostlist_create();
-    hostlist_t *copy;
 
     ck_assert_int_eq(hostlist_append(hl, "n[1-3]", NULL), 0);
     /* Fails after it has extended the last group and added others: all of that is undone. */
@@ -211,17 +209,6 @@ START_TEST(append)
     ck_assert_int_eq(hostlist_append(hl, "", NULL), 0);
     ck_assert_int_eq(hostlist_append(hl, "n4,x", NULL), 0);
     expect_text(hl, "n[1-4],x");
-    copy = hostlist_create();
-    ck_assert_int_eq(hostlist_append_list(copy, hl), 0);
-    ck_assert_int_eq(hostlist_append_list(hl, hl), 0);
-    expect_text(hl, "n[1-4],x,n[1-4],x");
-    expect_text(copy, "n[1-4],x");
-    ck_assert_int_eq(hostlist_append_list(copy, NULL), 0);
-    hostlist_destroy(copy);
-    hostlist_destroy(hl);
-    hl = hostlist_parse("n[1-2]", NULL);
-    ck_assert_int_eq(hostlist_append_list(hl, hl), 0);
-    expect(hl, "n1 n2 n1 n2");
     hostlist_destroy(hl);
     /* 0 follows nothing, and a lone wrap-around must not fold. */
     hl = hostlist_parse("n0,n0,n1", NULL);
