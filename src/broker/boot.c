@@ -28,7 +28,6 @@
 #include "boot_private.h"
 #include "libutil/fdutil.h"
 #include "libutil/strutil.h"
-#include "link/mixed/mixlink.h"
 
 #define DEFAULT_TOPOLOGY "kary:16"
 #define DEFAULT_QUEUE 1000
@@ -310,6 +309,20 @@ static void nobody_drop(void *arg, enum core_plane plane, uint32_t rank)
 static const struct core_link_ops nobody = {
     .send = nobody_send, .publish = nobody_publish, .drop = nobody_drop};
 
+/* NULL with an error message. */
+static const struct transport *transport_at(const char *uri, errmsg_t *err)
+{
+#define TRANSPORT_REF(t) &t,
+    static const struct transport *const transports[] = {TRANSPORTS(TRANSPORT_REF)};
+
+    for (size_t i = 0; i < sizeof(transports) / sizeof(transports[0]); i++) {
+        if (transports[i]->is_address(uri))
+            return transports[i];
+    }
+    errmsg_fail(err, EINVAL, "no transport has addresses like %s", uri);
+    return NULL;
+}
+
 static void log_link(void *arg, int level, const char *text)
 {
     core_say(arg, level, text);
@@ -369,20 +382,19 @@ static int allow(boot_t *b, const struct transport_link *l, uint32_t rank, errms
     return l->ops->allow(l->arg, rank, card.key, err);
 }
 
-/* Look up a neighbor to connect to.  A link that is ZeroMQ alone does not know local addresses. */
-static int find(boot_t *b, const struct transport_link *l, uint32_t rank, struct boot_card *card,
+/* Look up a neighbor to connect to. */
+static int find(boot_t *b, const struct transport *t, uint32_t rank, struct boot_card *card,
                 errmsg_t *err)
 {
-    char *local;
-
     if (b->ops->lookup(b, rank, card, err) < 0)
         return -1;
-    if (l->ops == transport_zmq.ops && (local = strstr(card->tree_uri, MIXLINK_LOCAL)))
-        *local = '\0';
+    if (t->trim)
+        t->trim(card->tree_uri);
     return 0;
 }
 
-static int meet(boot_t *b, const struct transport_link *l, const topology_t *topo, errmsg_t *err)
+static int meet(boot_t *b, const struct transport *t, const struct transport_link *l,
+                const topology_t *topo, errmsg_t *err)
 {
     uint32_t parent = topology_parent(topo, b->rank);
     uint32_t next = topology_ring_next(topo, b->rank), prev = topology_ring_prev(topo, b->rank);
@@ -394,12 +406,12 @@ static int meet(boot_t *b, const struct transport_link *l, const topology_t *top
     }
     if (allow(b, l, prev, err) < 0)
         return -1;
-    if (find(b, l, next, &card, err) < 0 ||
+    if (find(b, t, next, &card, err) < 0 ||
         l->ops->connect(l->arg, CORE_RING, next, card.tree_uri, NULL, card.key, err) < 0)
         return -1;
     if (parent == TOPOLOGY_NONE)
         return 0;
-    if (parent != next && find(b, l, parent, &card, err) < 0)
+    if (parent != next && find(b, t, parent, &card, err) < 0)
         return -1;
     return l->ops->connect(l->arg, CORE_TREE, parent, card.tree_uri, card.event_uri, card.key, err);
 }
@@ -432,16 +444,15 @@ int boot_link(boot_t *b, core_t *core, struct transport_link *link, errmsg_t *er
     }
     if (b->ops->endpoints(b, tree_uri, event_uri, err) < 0)
         return -1;
-    t = str_starts(tree_uri, "unix:")  ? &transport_unix
-        : mixlink_is_address(tree_uri) ? &transport_mixed
-                                       : &transport_zmq;
+    if (!(t = transport_at(tree_uri, err)))
+        return -1;
     l.ops = t->ops;
     if (check_files(t, core, err) < 0)
         return -1;
     if (!(l.arg = make_link(b, t, core, err)))
         return -1;
     if (listen_and_publish(b, &l, tree_uri, event_uri, err) < 0 ||
-        meet(b, &l, core_topology(core), err) < 0 || l.ops->start(l.arg, err) < 0) {
+        meet(b, t, &l, core_topology(core), err) < 0 || l.ops->start(l.arg, err) < 0) {
         l.ops->destroy(l.arg);
         core_set_link(core, &nobody, NULL); /* a part of it may have been set */
         return -1;

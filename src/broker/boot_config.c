@@ -38,7 +38,6 @@
 #include "libconfig/config_file.h"
 #include "libidset/hostlist.h"
 #include "libsettings/settings.h"
-#include "libutil/hostmark.h"
 #include "libutil/strutil.h"
 #include "link/mixed/mixlink.h"
 
@@ -322,16 +321,13 @@ static bool same_keyfiles(boot_t *b)
     return same;
 }
 
-/* Add the UNIX socket of the broker with this address to what a link is told. */
+/* Add the UNIX socket of the broker with this address to that of TCP. */
 static void add_local(char *tree_uri, const char *address)
 {
-    size_t len = strlen(tree_uri), room = BOOT_URI_MAX - len;
-    char mark[HOSTNET_SIZE];
+    char local[BOOT_URI_MAX + 20];
 
-    hostnet_get(mark);
-    if ((size_t)snprintf(tree_uri + len, room, MIXLINK_LOCAL "@flux-%s@%s",
-                         address + strlen("tcp://"), mark) >= room)
-        tree_uri[len] = '\0';
+    snprintf(local, sizeof(local), "unix://@flux-%s", address + strlen("tcp://"));
+    (void)mixlink_add_local(tree_uri, BOOT_URI_MAX, local);
 }
 
 static int conf_endpoints(boot_t *b, char *tree_uri, char *event_uri, errmsg_t *err)

@@ -40,7 +40,6 @@
 #include "libpmi/pmi_client.h"
 #include "libpmi/pmi_mapping.h"
 #include "libutil/filetrust.h"
-#include "libutil/hostmark.h"
 #include "libutil/strutil.h"
 #include "link/mixed/mixlink.h"
 
@@ -290,16 +289,15 @@ static bool part_ok(const char *s)
 static void add_local(const boot_t *b, char *tree_uri)
 {
     const struct pmi *p = b->state;
-    size_t len = strlen(tree_uri), room = BOOT_URI_MAX - len;
-    size_t other = 2 * (len + strlen("65535")) + strlen("||") + CERT_KEY_SIZE;
-    char mark[HOSTNET_SIZE];
-    int n;
+    size_t len = strlen(tree_uri), port = strlen("65535");
+    size_t other = len + 2 * port + strlen("||") + CERT_KEY_SIZE;
+    char local[BOOT_PATH_MAX + 20];
 
     if (!boot_may_be_local(b) || !part_ok(b->rankdir))
         return;
-    hostnet_get(mark);
-    n = snprintf(tree_uri + len, room, MIXLINK_LOCAL "%s/tree@%s", b->rankdir, mark);
-    if ((size_t)n + strlen("65535") >= room || (size_t)n + other > p->value_max)
+    snprintf(local, sizeof(local), "unix://%s/tree", b->rankdir);
+    if (mixlink_add_local(tree_uri, BOOT_URI_MAX - port, local) &&
+        strlen(tree_uri) + other > p->value_max)
         tree_uri[len] = '\0';
 }
 

@@ -1,7 +1,8 @@
 /* Transports: ways to carry messages between neighboring brokers.
  *
- * A transport is a folder beside this file.  It fills a struct transport, which this file declares
- * and from which boot.c chooses.  All calls go through struct core_link_ops.
+ * A transport is a folder beside this file.  It fills a struct transport, which is named in
+ * TRANSPORTS; boot.c chooses one by the address at which the broker is to listen.  All calls go
+ * through struct core_link_ops.
  *
  * Thread rules: a link belongs to the broker's main thread.
  */
@@ -30,14 +31,22 @@ struct link_config {
 struct transport {
     const char *name;
     unsigned child_files; /* descriptors for each child, at least */
+    /* Does a broker that listens at this address use the transport? */
+    bool (*is_address)(const char *uri);
+    /* Cut off what is for other transports in a neighbor's address.  NULL: nothing is. */
+    void (*trim)(char *uri);
     /* The `arg` of the operations below.  NULL with errno and an error message. */
     void *(*create)(core_t *core, const struct link_config *cfg, errmsg_t *err);
     const struct core_link_ops *ops;
 };
-extern const struct transport transport_unix; /* brokers of one host: "unix://PATH", or
-                                                  "unix://@NAME", a name without a file */
-extern const struct transport transport_zmq;
-extern const struct transport transport_mixed; /* the two together: mixed/mixlink.h */
+
+/* All transports, each of whose addresses is one of no other:
+ *   unix   brokers of one host: "unix://PATH", or "unix://@NAME", a name without a file
+ *   mixed  unix and zmq together: mixed/mixlink.h
+ *   zmq    ZeroMQ: "tcp://ADDRESS:PORT", "ipc://PATH" */
+#define TRANSPORTS(X) X(transport_unix) X(transport_mixed) X(transport_zmq)
+#define TRANSPORT_DECLARE(t) extern const struct transport t;
+TRANSPORTS(TRANSPORT_DECLARE)
 
 /* A link with its transport; `arg` is NULL in a session of one broker. */
 struct transport_link {

@@ -51,10 +51,12 @@
 
 #include "libidset/idset.h"
 #include "libutil/hmap.h"
+#include "libutil/hostmark.h"
 #include "libutil/list.h"
 #include "libutil/strutil.h"
 #include "src/broker/link/unix/ulink.h"
 
+#define LOCAL "+" ULINK_SCHEME
 #define PAUSE_MIN 0.005
 #define PAUSE_MAX 0.5
 #define HELD_BYTES_MAX (8u * 1024 * 1024)
@@ -116,9 +118,21 @@ struct mixlink {
 
 /* --- addresses --- */
 
-bool mixlink_is_address(const char *uri)
+static bool is_address(const char *uri)
 {
-    return str_starts(uri, "tcp://") && strstr(uri, MIXLINK_LOCAL);
+    return str_starts(uri, "tcp://") && strstr(uri, LOCAL);
+}
+
+bool mixlink_add_local(char *uri, size_t size, const char *local)
+{
+    size_t len = strlen(uri);
+    char place[HOSTNET_SIZE];
+
+    hostnet_get(place);
+    if (len < size && (size_t)snprintf(uri + len, size - len, "+%s@%s", local, place) < size - len)
+        return true;
+    uri[len] = '\0';
+    return false;
 }
 
 static void address_clear(struct address *a)
@@ -132,7 +146,7 @@ static void address_clear(struct address *a)
 /* -1 with ENOMEM; the result is to be cleared in any case. */
 static int address_parse(const char *uri, struct address *a, errmsg_t *err)
 {
-    const char *local = strstr(uri, MIXLINK_LOCAL);
+    const char *local = strstr(uri, LOCAL);
     const char *at = local ? strrchr(local, '@') : NULL; /* a path may have some, too */
 
     *a = (struct address){NULL, NULL, NULL};
@@ -718,5 +732,6 @@ static const struct core_link_ops mix_ops = {
 
 const struct transport transport_mixed = {.name = "mixed",
                                           .child_files = 1, /* if it is on this host */
+                                          .is_address = is_address,
                                           .create = mix_create,
                                           .ops = &mix_ops};

@@ -502,5 +502,13 @@ static const struct core_link_ops ulink_ops = {
     .destroy = ulink_destroy,
 };
 
-const struct transport transport_unix = {
-    .name = "unix", .child_files = 1, .create = ulink_create, .ops = &ulink_ops};
+static bool is_address(const char *uri)
+{
+    return str_starts(uri, ULINK_SCHEME);
+}
+
+const struct transport transport_unix = {.name = "unix",
+                                         .child_files = 1,
+                                         .is_address = is_address,
+                                         .create = ulink_create,
+                                         .ops = &ulink_ops};

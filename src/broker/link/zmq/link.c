@@ -586,5 +586,21 @@ int link_start(void *arg, errmsg_t *err)
     return 0;
 }
 
-const struct transport transport_zmq = {
-    .name = "zmq", .child_files = 2, .create = link_create, .ops = &link_ops};
+static bool is_address(const char *uri)
+{
+    return str_starts(uri, "ipc://") || (str_starts(uri, "tcp://") && !strchr(uri, '+'));
+}
+
+/* What follows a '+' names the UNIX socket of a broker whose links are mixed. */
+static void trim(char *uri)
+{
+    if (str_starts(uri, "tcp://"))
+        uri[strcspn(uri, "+")] = '\0';
+}
+
+const struct transport transport_zmq = {.name = "zmq",
+                                        .child_files = 2,
+                                        .is_address = is_address,
+                                        .trim = trim,
+                                        .create = link_create,
+                                        .ops = &link_ops};
