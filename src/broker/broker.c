@@ -307,7 +307,7 @@ static bool alone(const struct broker *b)
  * the others would wait for it for ever, unless they need not be complete. */
 static bool in_order(struct broker *b, enum core_state state)
 {
-    return state == CORE_RUN || b->ran || core_is_root(b->core) || core_was_told(b->core) ||
+    return state == CORE_RUN || b->ran || core_is_root(b->core) || core_down_announced(b->core) ||
            attrs_get(b->attrs, "quorum");
 }
 
@@ -354,7 +354,7 @@ static void state_cb(core_t *c, enum core_state state, void *arg)
         if (b->restart && core_left_for_good(c) && !b->failed)
             b->exit_code = 0;
         else if (core_is_root(c) || b->failed || b->again || (core_parent_gone(c) && alone(b)) ||
-                 (!b->ran && !core_was_told(c)))
+                 (!b->ran && !core_down_announced(c)))
             b->exit_code = core_exit_code(c);
         else
             b->exit_code = 0;

@@ -355,18 +355,18 @@ static void accept_some(connector_t *cn, unsigned left)
 
         if (fd < 0) {
             if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
-                if (!cn->told)
+                if (!cn->starved_logged)
                     core_log(cn->core, LOG_ERR,
                              "no more clients can be served (%s): raise the limit "
                              "on open files, or close connections",
                              strerror(errno));
-                cn->starved = cn->told = true;
+                cn->starved = cn->starved_logged = true;
                 listener_stop(cn->listener);
                 flux_timer_start(cn->retry, RETRY, 0.);
             }
             return;
         }
-        cn->told = false;
+        cn->starved_logged = false;
         if (connector_adopt(cn, fd, &err) < 0 && errno != EPERM && errno != EPIPE)
             core_log(cn->core, LOG_ERR, "a client was not served: %s", err.text);
     }

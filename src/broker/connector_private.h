@@ -64,11 +64,11 @@ struct connector {
     turns_t *turns;
     uint8_t *scratch;
     flux_msg_t *hello;
-    uint64_t life; /* see local_proto.h */
-    bool relief;   /* some client is no longer congested */
-    bool starved;  /* no descriptors: accept has stopped */
-    bool told;     /* ... which was logged; nobody was accepted since */
-    bool crowded;  /* the last client was refused for lack of room, which was logged */
+    uint64_t life;       /* see local_proto.h */
+    bool relief;         /* some client is no longer congested */
+    bool starved;        /* no descriptors: accept has stopped */
+    bool starved_logged; /* ... which was logged; nobody was accepted since */
+    bool crowded;        /* the last client was refused for lack of room, which was logged */
     struct connector_limits limits;
     struct connector_stats stats;
 };

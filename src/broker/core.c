@@ -635,14 +635,14 @@ int core_exit_code(const core_t *c)
     return c->exit_code;
 }
 
-bool core_was_told(const core_t *c)
+bool core_down_announced(const core_t *c)
 {
-    return c->down_told;
+    return c->down_announced;
 }
 
 bool core_parent_gone(const core_t *c)
 {
-    return c->parent_left || (c->parent && c->parent->lost && !c->down_told);
+    return c->parent_left || (c->parent && c->parent->lost && !c->down_announced);
 }
 
 bool core_left_for_good(const core_t *c)

@@ -317,7 +317,7 @@ flux_reactor_t *core_reactor(core_t *c);
 uint64_t core_event_seq(const core_t *c); /* last event accepted */
 int core_exit_code(const core_t *c);
 /* Did this rank shut down because its parent said that the session does? */
-bool core_was_told(const core_t *c);
+bool core_down_announced(const core_t *c);
 /* ... because its parent leaves, or was lost, while the session goes on? */
 bool core_parent_gone(const core_t *c);
 /* ... because its parent leaves, or one above it, and not because that has failed. */

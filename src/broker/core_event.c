@@ -71,7 +71,7 @@ struct event_log {
     bool passing_on;
     bool cut;               /* no event follows ... */
     uint64_t cut_last;      /* ... this one, once it has come; ... */
-    bool cut_told;          /* ... subscribers have been told */
+    bool cut_announced;     /* ... subscribers have been told */
     uint64_t expected;      /* the parent has sent all events up to this one ... */
     uint64_t behind_at;     /* ... and `last` had this value at the latest check */
     flux_watcher_t *behind; /* active while they may still come by themselves */
@@ -297,9 +297,9 @@ static void cut_reached(core_t *c)
 {
     struct event_log *l = c->events;
 
-    if (!l->cut || l->cut_told || l->passing_on || l->last < l->cut_last)
+    if (!l->cut || l->cut_announced || l->passing_on || l->last < l->cut_last)
         return;
-    l->cut_told = true;
+    l->cut_announced = true;
     deliver_lost(c, l->last + 1, 0, l->last + 1);
     tell_children(c, &control_down[CONTROL_CUT], l->last);
 }
@@ -468,14 +468,14 @@ void event_cut(core_t *c, uint64_t last)
 {
     struct event_log *l = c->events;
 
-    if (l->cut_told)
+    if (l->cut_announced)
         return;
     l->cut = true;
     l->cut_last = last > l->last ? last : l->last;
     if (l->seen > l->cut_last)
         l->seen = l->cut_last;
     cut_reached(c);
-    if (!l->cut_told)
+    if (!l->cut_announced)
         event_expect(c, l->cut_last);
 }
 

@@ -42,9 +42,9 @@
 
 struct note {
     uint32_t rank;
-    uint32_t by;           /* who noted it */
-    enum rank_state state; /* RANK_UP, RANK_LOST: it is over */
-    enum rank_state told;  /* to the parent, or in the map; RANK_UP: nothing */
+    uint32_t by;              /* who noted it */
+    enum rank_state state;    /* RANK_UP, RANK_LOST: it is over */
+    enum rank_state reported; /* to the parent, or in the map; RANK_UP: nothing */
 };
 
 /* Changes with the same state and origin. */
@@ -98,7 +98,7 @@ void live_note(core_t *c, uint32_t rank, enum rank_state state, uint32_t by)
             return;
         }
         n->rank = rank;
-        n->told = n->state = RANK_UP;
+        n->reported = n->state = RANK_UP;
     }
     if (n->state == state)
         return;
@@ -136,7 +136,7 @@ void live_gone(core_t *c, const idset_t *ranks)
         const struct note *n = hmap_get_u64(c->live->notes, r);
 
         /* It was lost before it joined, so nobody else tells that it is not joining any more. */
-        if (n && n->told == RANK_JOINING)
+        if (n && n->reported == RANK_JOINING)
             live_note(c, r, RANK_LOST, c->cfg.rank);
         else if (n)
             hmap_del_u64(c->live->notes, r);
@@ -152,7 +152,7 @@ void live_again(core_t *c)
         struct note *n = val;
 
         if (n->state != RANK_UP) /* otherwise it takes back what others above may have been told */
-            n->told = RANK_UP;
+            n->reported = RANK_UP;
     }
     if (hmap_count(c->live->notes) > 0)
         report_after(c, flux_reactor_now(c->r));
@@ -239,9 +239,9 @@ static int take_news(core_t *c, struct list_node *groups)
     while (hmap_next(c->live->notes, &pos, NULL, &rank, &val)) {
         struct note *n = val;
 
-        if (n->state != n->told && add_to_group(groups, n) < 0)
+        if (n->state != n->reported && add_to_group(groups, n) < 0)
             return -1;
-        n->told = n->state;
+        n->reported = n->state;
         if (n->state == RANK_UP || n->state == RANK_LOST)
             hmap_del_u64(c->live->notes, rank);
     }

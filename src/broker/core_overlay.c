@@ -638,7 +638,7 @@ static void shutdown_cb(core_t *c, struct peer *p, const void *in, const flux_ms
     const struct control_down_order *s = in;
 
     if (c->state < CORE_DOWN) {
-        c->down_told = !s->leave;
+        c->down_announced = !s->leave;
         c->parent_left = s->leave;
         c->left_for_good = s->leave && s->rc == 0;
     }

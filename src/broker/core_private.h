@@ -170,12 +170,12 @@ struct core {
     struct peer unsettled; /* `held`: requests to these */
     flux_watcher_t *heal_timer;
     flux_watcher_t *pending_timer;
-    bool down_asked;    /* the root was asked to shut the session down */
-    bool held;          /* the owner will continue the shutdown */
-    bool down_told;     /* the parent said that the session shuts down */
-    bool parent_left;   /* the parent said that it leaves, with its subtree ... */
-    bool left_for_good; /* ... and that this is not a failure */
-    bool down_local;    /* second phase of CORE_DOWN */
+    bool down_asked;     /* the root was asked to shut the session down */
+    bool held;           /* the owner will continue the shutdown */
+    bool down_announced; /* the parent said that the session shuts down */
+    bool parent_left;    /* the parent said that it leaves, with its subtree ... */
+    bool left_for_good;  /* ... and that this is not a failure */
+    bool down_local;     /* second phase of CORE_DOWN */
     int exit_code;
 
     core_trace_f trace;

@@ -50,16 +50,16 @@
 
 void return_await(core_t *c, struct peer *p, const idset_t *subtree)
 {
-    idset_t *told = core_is_root(c) ? NULL : idset_intersect(subtree, c->up);
+    idset_t *reported = core_is_root(c) ? NULL : idset_intersect(subtree, c->up);
 
-    if (!told || idset_subtract(told, c->unreported) < 0 || idset_empty(told)) {
-        idset_destroy(told);
+    if (!reported || idset_subtract(reported, c->unreported) < 0 || idset_empty(reported)) {
+        idset_destroy(reported);
         return;
     }
-    if (p->await && idset_add(told, p->await) < 0)
+    if (p->await && idset_add(reported, p->await) < 0)
         core_log(c, LOG_ERR, "rank %u is out of memory to note lost ranks", c->cfg.rank);
     idset_destroy(p->await);
-    p->await = told;
+    p->await = reported;
 }
 
 /* NULL: all that there are. */

@@ -45,7 +45,7 @@ struct mailbox {
     atomic_bool fresh; /* the fill array is not empty */
     atomic_size_t aside;
     atomic_size_t aside_bytes;
-    bool told; /* the eventfd was written, and the reader has not taken since */
+    bool signaled; /* the eventfd was written, and the reader has not taken since */
     int fd;
 };
 
@@ -132,8 +132,8 @@ int mailbox_put(mailbox_t *m, void *from, flux_msg_t *msg, int code, size_t limi
 
     pthread_mutex_lock(&m->lock);
     if ((errnum = put(m, from, msg, code, limit)) == 0) {
-        wake = !m->told;
-        m->told = true;
+        wake = !m->signaled;
+        m->signaled = true;
         INVARIANT(1, m->fill.count > 0);
     }
     pthread_mutex_unlock(&m->lock);
@@ -149,17 +149,17 @@ int mailbox_put(mailbox_t *m, void *from, flux_msg_t *msg, int code, size_t limi
 int mailbox_post(mailbox_t *m, void *from, flux_msg_t *msg, int code, size_t limit)
 {
     int errnum;
-    bool told;
+    bool signaled;
 
     pthread_mutex_lock(&m->lock);
     errnum = put(m, from, msg, code, limit);
-    told = m->told;
+    signaled = m->signaled;
     pthread_mutex_unlock(&m->lock);
     if (errnum) {
         errno = errnum;
         return -1;
     }
-    return told ? 0 : 1;
+    return signaled ? 0 : 1;
 }
 
 void mailbox_wake(mailbox_t *m)
@@ -167,9 +167,9 @@ void mailbox_wake(mailbox_t *m)
     bool wake;
 
     pthread_mutex_lock(&m->lock);
-    wake = m->fill.count > 0 && !m->told;
+    wake = m->fill.count > 0 && !m->signaled;
     if (wake)
-        m->told = true;
+        m->signaled = true;
     pthread_mutex_unlock(&m->lock);
     if (wake)
         tell(m);
@@ -192,7 +192,7 @@ struct envelope *mailbox_take(mailbox_t *m, size_t *count)
     m->fill.count = 0;
     m->fill.bytes = 0;
     m->taken = p;
-    m->told = false;
+    m->signaled = false;
     INVARIANT(1, m->fill.count == 0 && m->fill.bytes == 0);
     atomic_store_explicit(&m->fresh, false, memory_order_relaxed);
     pthread_mutex_unlock(&m->lock);
@@ -223,8 +223,8 @@ void mailbox_again(mailbox_t *m)
     bool wake;
 
     pthread_mutex_lock(&m->lock);
-    wake = !m->told;
-    m->told = true;
+    wake = !m->signaled;
+    m->signaled = true;
     pthread_mutex_unlock(&m->lock);
     if (wake)
         tell(m);

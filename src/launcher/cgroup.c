@@ -70,8 +70,8 @@ struct cgroups {
 
 struct jobcgroup {
     char *dir;
-    int procs;     /* its cgroup.procs, to which children write */
-    uint64_t told; /* number of kills by the kernel that have been reported */
+    int procs;         /* its cgroup.procs, to which children write */
+    uint64_t reported; /* number of kills by the kernel that have been reported */
 };
 
 static const struct names {
@@ -433,9 +433,9 @@ void cgroup_task_ended(struct task *t)
     char size[32], text[128];
     uint64_t kills;
 
-    if (!c || t->status == 0 || (kills = count_kills(owner)) == c->told)
+    if (!c || t->status == 0 || (kills = count_kills(owner)) == c->reported)
         return;
-    c->told = kills;
+    c->reported = kills;
     size_format(j->run.memory << 20, size, sizeof(size));
     if (WIFSIGNALED(t->status) && WTERMSIG(t->status) == SIGKILL)
         launcher_send_fail(j, spawn_status_to_code(t->status), (int32_t)t->rank, 1,

@@ -155,7 +155,7 @@ static bool is_session(pid_t pid)
            strcmp(name, "flux-pmixd") == 0 || str_starts(name, "lt-flux-");
 }
 
-static bool to_be_told(struct launcher *l, pid_t pid)
+static bool needs_signal(struct launcher *l, pid_t pid)
 {
     struct nodejob *j;
 
@@ -168,12 +168,12 @@ static int tell_one(pid_t pid, void *arg)
     struct launcher *l = arg;
     int fd;
 
-    if (!to_be_told(l, pid))
+    if (!needs_signal(l, pid))
         return 0;
     /* The pid may have been reused by now; the descriptor keeps referring to one process. */
     if ((fd = pidfd_open(pid, 0)) < 0)
         return 0;
-    if (to_be_told(l, pid))
+    if (needs_signal(l, pid))
         pidfd_send_signal(fd, SIGTERM, NULL, 0);
     close(fd);
     return 0;

@@ -98,7 +98,7 @@ struct pmixd {
     struct list_node strangers; /* calls that wait for a group to be known */
     flux_future_t *family_watch;
     struct waiting open_family, tell_family;
-    bool watching, told;
+    bool watching, reported;
     flux_watcher_t *patience; /* with them */
     bool late;                /* it has ended */
 

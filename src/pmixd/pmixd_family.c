@@ -233,7 +233,7 @@ void pmixd_family_watch(struct pmixd *pd)
 
 /* --- what we say --- */
 
-static void told_cb(flux_future_t *f, void *arg)
+static void reported_cb(flux_future_t *f, void *arg)
 {
     struct pmixd *pd = arg;
     errmsg_t err;
@@ -265,7 +265,7 @@ static void tell(void *arg)
     if (rc == 0 && txn)
         rc = flux_kvs_txn_put_raw(txn, key, buf_data(b), buf_len(b), NULL);
     f = rc == 0 && txn ? flux_kvs_commit(pd->h, pd->ns, txn) : NULL;
-    if (!f || flux_future_then(f, -1., told_cb, pd) < 0) {
+    if (!f || flux_future_then(f, -1., reported_cb, pd) < 0) {
         flux_future_destroy(f);
         pmixd_nodes_fail(pd, 1, -1, "the PMIx server has no memory to tell of its tasks");
     }
@@ -275,9 +275,9 @@ static void tell(void *arg)
 
 void pmixd_family_tell(struct pmixd *pd)
 {
-    if (pd->told)
+    if (pd->reported)
         return;
-    pd->told = true;
+    pd->reported = true;
     pd->tell_family = (struct waiting){.go = tell, .arg = pd};
     list_init(&pd->tell_family.node);
     pmixd_exchange_when_ready(pd, &pd->tell_family);

@@ -280,7 +280,7 @@ START_TEST(orphans)
         ck_assert_int_eq(core_exit_code(cl->nodes[r].core), 1);
         ck_assert(core_parent_gone(cl->nodes[r].core));
         ck_assert(!core_left_for_good(cl->nodes[r].core));
-        ck_assert(!core_was_told(cl->nodes[r].core));
+        ck_assert(!core_down_announced(cl->nodes[r].core));
     }
     cl_free(cl);
 }
@@ -660,7 +660,7 @@ START_TEST(leave)
         ck_assert_int_eq(core_parent_gone(cl->nodes[r].core), r > 4);
         ck_assert_int_eq(core_exit_code(cl->nodes[r].core), r > 4);
         ck_assert_int_eq(core_left_for_good(cl->nodes[r].core), r > 4);
-        ck_assert(!core_was_told(cl->nodes[r].core));
+        ck_assert(!core_down_announced(cl->nodes[r].core));
     }
     ck_assert_uint_eq(count_events(w, "overlay.down", "{\"ranks\":\"2,5-6\",\"state\":\"left\""),
                       1);

@@ -79,8 +79,8 @@ struct submit {
     size_t *lines; /* --from: line of job number i */
     size_t nlines;
     size_t accepted, refused, ended, failed;
-    size_t told; /* of the failed ones, why */
-    int code;    /* worst of those that ended */
+    size_t explained; /* of the failed ones, why */
+    int code;         /* worst of those that ended */
     double start, drawn;
     bool tty, shown;
 };
@@ -173,7 +173,7 @@ static void on_ended(void *arg, const struct job_ended *e)
     if (code)
         s->failed++;
     if (code || e->warning) {
-        if (e->error || s->watch || s->told++ < REFUSALS_SHOWN) {
+        if (e->error || s->watch || s->explained++ < REFUSALS_SHOWN) {
             erase(s);
             job_waitline_ended(s->c, e, NULL,
                                s->accepted > 1 ? JOBTELL_TASKS_OF_MANY : JOBTELL_TASKS);

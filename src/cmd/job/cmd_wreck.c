@@ -20,7 +20,7 @@
 #include "job_waitline.h"
 #include "libutil/strutil.h"
 
-#define TOLD_MAX 10 /* failed jobs that are described */
+#define SHOWN_MAX 10 /* failed jobs that are described */
 
 #define KEY_KEEP CMD_KEY(0)
 #define KEY_AGE CMD_KEY(1)
@@ -193,7 +193,7 @@ static int wreck_raise(struct cmd *c, int argc, char **argv)
 struct waiting {
     struct cmd *c;
     bool verbose;
-    size_t told; /* how they failed */
+    size_t shown; /* how they failed */
     int code;
 };
 
@@ -207,7 +207,7 @@ static void on_ended(void *arg, const struct job_ended *e)
     if (w->verbose && !e->error)
         printf("%" PRIu64 " %s %d%s%s\n", e->id, e->result ? e->result : "?", e->code,
                e->text ? " " : "", e->text ? e->text : "");
-    else if (e->error || ((code || e->warning) && w->told++ < TOLD_MAX))
+    else if (e->error || ((code || e->warning) && w->shown++ < SHOWN_MAX))
         job_waitline_ended(w->c, e, NULL, JOBTELL_TASKS_OF_MANY);
     fflush(stdout);
 }

@@ -90,8 +90,8 @@ struct batch {
     const char *name; /* of the file, as errors name it */
     idset_t *ids;     /* of the jobs that were accepted */
     size_t refused;
-    size_t told; /* of those that failed, how */
-    int code;    /* the worst of those that ended */
+    size_t shown; /* of those that failed, how */
+    int code;     /* the worst of those that ended */
 };
 
 /* --- options --- */
@@ -145,22 +145,22 @@ static int flux_line(struct batch *b, const char *line, const char *where)
 static int slurm_line(struct batch *b, const char *line, const char *where)
 {
     strvec_t *words = strvec_create();
-    size_t told;
+    size_t shown;
     errmsg_t err;
     int rc = -1;
 
     b->nslurm++;
     if (!b->slurm && !(b->slurm = sbatch_create()))
         return cmd_error(b->c, "out of memory"), -1;
-    told = strvec_count(sbatch_ignored(b->slurm));
+    shown = strvec_count(sbatch_ignored(b->slurm));
     if (!words || strvec_add(words, "#SBATCH") < 0)
         cmd_error(b->c, "out of memory");
     else if ((rc = jobopts_split(b->jo, line, where, words)) == 0 &&
              (rc = sbatch_line(b->slurm, (int)strvec_count(words), strvec_argv(words), &err)) < 0)
         cmd_error(b->c, "%s: %s", where, err.text);
-    for (; rc == 0 && told < strvec_count(sbatch_ignored(b->slurm)); told++)
+    for (; rc == 0 && shown < strvec_count(sbatch_ignored(b->slurm)); shown++)
         rc = strvec_addf(b->warnings, "%s: #SBATCH %s", where,
-                         strvec_at(sbatch_ignored(b->slurm), told));
+                         strvec_at(sbatch_ignored(b->slurm), shown));
     strvec_destroy(words);
     return rc;
 }
@@ -198,7 +198,7 @@ static void warn(const struct batch *b, const char *fmt, ...)
 /* Use what the lines for sbatch say, and name what of them is not used. */
 static int slurm_options(struct batch *b)
 {
-    size_t told = strvec_count(sbatch_ignored(b->slurm));
+    size_t shown = strvec_count(sbatch_ignored(b->slurm));
     strvec_t *words = strvec_create();
     errmsg_t err;
     int rc;
@@ -209,8 +209,8 @@ static int slurm_options(struct batch *b)
     }
     for (size_t i = 0; i < strvec_count(b->warnings); i++)
         warn(b, "%s (ignored)", strvec_at(b->warnings, i));
-    for (; told < strvec_count(sbatch_ignored(b->slurm)); told++)
-        warn(b, "%s: #SBATCH %s (ignored)", b->name, strvec_at(sbatch_ignored(b->slurm), told));
+    for (; shown < strvec_count(sbatch_ignored(b->slurm)); shown++)
+        warn(b, "%s: #SBATCH %s (ignored)", b->name, strvec_at(sbatch_ignored(b->slurm), shown));
     rc = 0;
     for (size_t i = 0; rc == 0 && i < strvec_count(sbatch_options(b->slurm)); i++)
         rc = strvec_add(words, strvec_at(sbatch_options(b->slurm), i));
@@ -371,7 +371,7 @@ static void on_ended(void *arg, const struct job_ended *e)
 
     if (code > b->code)
         b->code = code;
-    if (!code || b->told++ < REFUSALS_SHOWN)
+    if (!code || b->shown++ < REFUSALS_SHOWN)
         job_waitline_ended(b->c, e, NULL,
                            idset_count(b->ids) > 1 ? JOBTELL_TASKS_OF_MANY : JOBTELL_TASKS);
 }

@@ -70,9 +70,9 @@ static int put(sbatch_t *s, const char *option, const char *val, errmsg_t *err)
     return rc < 0 ? no_memory(err) : 0;
 }
 
-static int told(sbatch_t *s, errmsg_t *err, const char *fmt, ...)
+static int note(sbatch_t *s, errmsg_t *err, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
-static int told(sbatch_t *s, errmsg_t *err, const char *fmt, ...)
+static int note(sbatch_t *s, errmsg_t *err, const char *fmt, ...)
 {
     char text[400];
     va_list ap;
@@ -92,7 +92,7 @@ static int copy(sbatch_t *s, const struct row *r, const char *val, errmsg_t *err
 
 static int ignore(sbatch_t *s, const struct row *r, const char *val, errmsg_t *err)
 {
-    return told(s, err, "--%s: %s", r->name, r->to);
+    return note(s, err, "--%s: %s", r->name, r->to);
 }
 
 /* What flux batch does anyway. */
@@ -118,7 +118,7 @@ static int take_nodes(sbatch_t *s, const struct row *r, const char *val, errmsg_
     if (number(r, least, &s->nodes, err) < 0)
         return -1;
     return dash && strcmp(dash + 1, least) != 0
-               ? told(s, err, "--nodes=%.60s: the job gets %s nodes, not more", val, least)
+               ? note(s, err, "--nodes=%.60s: the job gets %s nodes, not more", val, least)
                : 0;
 }
 
@@ -153,7 +153,7 @@ static int take_memory(sbatch_t *s, const struct row *r, const char *val, errmsg
     if (bare)
         *dst *= MIB;
     if (*dst == 0)
-        return told(s, err, "--%s=0: memory is allocated by the number of tasks", r->name);
+        return note(s, err, "--%s=0: memory is allocated by the number of tasks", r->name);
     return 0;
 }
 
@@ -164,7 +164,7 @@ static int take_gpus(sbatch_t *s, const struct row *r, const char *val, errmsg_t
 
     if (strcmp(r->name, "gres") == 0) {
         if (strncmp(val, "gpu", 3) != 0 || strchr(val, ','))
-            return told(s, err, "--gres=%.200s: only gpu:N is supported; consider --pool", val);
+            return note(s, err, "--gres=%.200s: only gpu:N is supported; consider --pool", val);
         if (!isdigit((unsigned char)*count)) /* gpu, gpu:TYPE */
             count = "1";
     }
@@ -194,7 +194,7 @@ static int take_file(sbatch_t *s, const struct row *r, const char *val, errmsg_t
         } else {
             strbuf_addc(sb, *p);
             if (*p == '%')
-                rc = told(s, err, "--%s=%.200s: '%%%.1s' is not replaced", r->name, val, p + 1);
+                rc = note(s, err, "--%s=%.200s: '%%%.1s' is not replaced", r->name, val, p + 1);
         }
     }
     text = strbuf_take(sb);
@@ -252,7 +252,7 @@ static int take_array(sbatch_t *s, const struct row *r, const char *val, errmsg_
     }
     if (rc == 0 && *p == '%')
         rc =
-            told(s, err, "--array=%.200s: the number of jobs that run at once is not limited", val);
+            note(s, err, "--array=%.200s: the number of jobs that run at once is not limited", val);
     else if (rc == 0 && *p)
         rc = bad_array(val, err);
     text = strbuf_take(sb);
@@ -330,7 +330,7 @@ static int take_export(sbatch_t *s, const struct row *r, const char *val, errmsg
     }
     free(text);
     if (rc == 0 && !all)
-        rc = told(s, err, "--export=%.200s: the whole environment is passed on", val);
+        rc = note(s, err, "--export=%.200s: the whole environment is passed on", val);
     return rc;
 }
 
@@ -339,7 +339,7 @@ static int take_constraint(sbatch_t *s, const struct row *r, const char *val, er
     char text[200];
 
     if (strpbrk(val, "|[]()*, ") || strlen(val) >= sizeof(text))
-        return told(s, err, "--constraint=%.200s: only A&B is supported, as --requires=A,B", val);
+        return note(s, err, "--constraint=%.200s: only A&B is supported, as --requires=A,B", val);
     snprintf(text, sizeof(text), "%s", val);
     for (char *p = text; (p = strchr(p, '&'));)
         *p = ',';
@@ -349,7 +349,7 @@ static int take_constraint(sbatch_t *s, const struct row *r, const char *val, er
 static int take_exclusive(sbatch_t *s, const struct row *r, const char *val, errmsg_t *err)
 {
     if (val)
-        return told(s, err, "--exclusive=%.60s: nodes are either shared or exclusive to one job",
+        return note(s, err, "--exclusive=%.60s: nodes are either shared or exclusive to one job",
                     val);
     s->exclusive = true;
     return 0;
@@ -515,15 +515,15 @@ int sbatch_line(sbatch_t *s, int argc, char **argv, errmsg_t *err)
             return errmsg_fail(err, EINVAL, "option '%.60s' requires a value", word);
         if (key == '?' || !(r = row_of(key))) {
             if (optopt > 0 && optopt < KEY_BASE)
-                rc = told(s, err, "-%c: unknown", optopt);
+                rc = note(s, err, "-%c: unknown", optopt);
             else
-                rc = told(s, err, "%.200s: unknown", word);
+                rc = note(s, err, "%.200s: unknown", word);
             continue;
         }
         rc = r->take(s, r, optarg, err);
     }
     for (; rc == 0 && optind < argc; optind++)
-        rc = told(s, err, "%.200s: not an option", argv[optind]);
+        rc = note(s, err, "%.200s: not an option", argv[optind]);
     return rc;
 }
 
@@ -547,7 +547,7 @@ static int finish_shape(sbatch_t *s, errmsg_t *err)
     if (s->exclusive && !s->nodes && s->ntasks <= 1)
         s->nodes = 1;
     if (s->nodes && s->ntasks && s->ntasks < s->nodes) {
-        if (told(s, err, "--nodes=%u: %u task%s use at most one node each", s->nodes, s->ntasks,
+        if (note(s, err, "--nodes=%u: %u task%s use at most one node each", s->nodes, s->ntasks,
                  s->ntasks == 1 ? "" : "s") < 0)
             return -1;
         s->nodes = s->ntasks;
@@ -559,7 +559,7 @@ static int finish_shape(sbatch_t *s, errmsg_t *err)
         return -1;
     if (!s->exclusive)
         return 0;
-    return s->nodes ? put(s, "exclusive", NULL, err) : told(s, err, "--exclusive requires --nodes");
+    return s->nodes ? put(s, "exclusive", NULL, err) : note(s, err, "--exclusive requires --nodes");
 }
 
 /* Tasks on a node; 0 when that is open. */
@@ -581,7 +581,7 @@ int sbatch_finish(sbatch_t *s, errmsg_t *err)
         return -1;
     tasks = tasks_of_node(s);
     if (s->mem && !tasks) {
-        if (told(
+        if (note(
                 s, err,
                 "--mem: the number of tasks that share it depends on --nodes, which is not given") <
             0)
@@ -594,7 +594,7 @@ int sbatch_finish(sbatch_t *s, errmsg_t *err)
     if (mem && put_number(s, "mem", mem / MIB + (mem % MIB != 0), "M", err) < 0)
         return -1;
     if (s->gpus_per_node && (!tasks || s->gpus_per_node % tasks != 0))
-        return told(s, err, "GPUs: %u per node cannot be divided evenly among the tasks",
+        return note(s, err, "GPUs: %u per node cannot be divided evenly among the tasks",
                     s->gpus_per_node);
     return s->gpus_per_node ? put_number(s, "gpus-per-task", s->gpus_per_node / tasks, "", err) : 0;
 }

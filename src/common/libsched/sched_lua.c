@@ -353,7 +353,7 @@ static int lua_admit(void *state, const struct sched_plugin_job *job, double now
     return rc;
 }
 
-static void lua_told(void *state, int function, const struct sched_plugin_job *job, double now)
+static void lua_notify(void *state, int function, const struct sched_plugin_job *job, double now)
 {
     struct call c = {function, job, NULL, now};
     struct interp *in = state;
@@ -364,12 +364,12 @@ static void lua_told(void *state, int function, const struct sched_plugin_job *j
 
 static void lua_started(void *state, const struct sched_plugin_job *job, double now)
 {
-    lua_told(state, F_STARTED, job, now);
+    lua_notify(state, F_STARTED, job, now);
 }
 
 static void lua_ended(void *state, const struct sched_plugin_job *job, double now)
 {
-    lua_told(state, F_ENDED, job, now);
+    lua_notify(state, F_ENDED, job, now);
 }
 
 static int lua_score(void *state, const struct sched_plugin_job *job,

@@ -97,7 +97,7 @@ struct barrier {
     char *name;
     uint32_t nprocs;
     uint32_t total;
-    uint32_t told;
+    uint32_t reported;
     uint32_t seq;
     uint32_t here; /* participants at this broker */
     double since;
@@ -338,7 +338,7 @@ static void join_cb(flux_future_t *f, void *arg)
     b->njoins--;
     free(j);
     flux_future_destroy(f);
-    if (b->told < b->total)
+    if (b->reported < b->total)
         news(b);
 }
 
@@ -366,7 +366,7 @@ static void barrier_tell(struct barrier *b)
     list_append(&b->joins, &j->node);
     b->njoins++;
     b->seq++;
-    b->told = b->total;
+    b->reported = b->total;
     INVARIANT(2, b->njoins <= JOINS_MAX);
     ctx->joins++;
     free(ranks);
@@ -415,7 +415,7 @@ static void flush_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *ar
         list_remove(n);
         if (b->gone)
             barrier_gone(b);
-        else if (b->told < b->total && b->njoins < JOINS_MAX)
+        else if (b->reported < b->total && b->njoins < JOINS_MAX)
             barrier_tell(b);
     }
     if (n)
@@ -447,7 +447,7 @@ static void barrier_advance(struct barrier *b, uint32_t added)
         return;
     }
     b->total += added;
-    INVARIANT(1, b->told <= b->total && b->total <= b->nprocs);
+    INVARIANT(1, b->reported <= b->total && b->total <= b->nprocs);
     INVARIANT(1, entries(b) == b->total);
     if (b->total == b->nprocs && (top || b->seq == 0))
         barrier_release(b);

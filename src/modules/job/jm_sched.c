@@ -44,8 +44,8 @@ struct jm_sched {
     struct list_node add;     /* jobs to be told */
     struct list_node running; /* jobs that have resources, after it was attached */
     struct jm_ids free, remove, urgency;
-    bool enabled; /* what it is to know */
-    bool told;    /* it knows */
+    bool enabled;   /* what it is to know */
+    bool announced; /* it knows */
     unsigned inflight;
     uint64_t feeds, allocs, denied, returned;
 };
@@ -255,7 +255,7 @@ static bool can_wait(struct jm *jm)
     const struct jm_sched *s = jm->sched;
 
     return s->inflight == 0 && list_empty(&s->running) && list_empty(&s->add) && !s->remove.n &&
-           !s->urgency.n && s->told == s->enabled &&
+           !s->urgency.n && s->announced == s->enabled &&
            jm_job_count_states(jm, JOB_STATE_BIT(JOB_STATE_SCHED)) == 0;
 }
 
@@ -274,9 +274,9 @@ static void send_feed(struct jm *jm)
     put_add(jm, &f);
     put_urgencies(jm, &f);
     put_ids(&f, "remove", &s->remove);
-    if (s->told != s->enabled && list_empty(&s->running)) {
+    if (s->announced != s->enabled && list_empty(&s->running)) {
         jsonout_bool(f.sb, "enabled", s->enabled);
-        s->told = s->enabled;
+        s->announced = s->enabled;
     }
     jsonout_object_end(f.sb);
     json = f.sb ? strbuf_take(f.sb) : NULL;
@@ -297,7 +297,7 @@ void jm_sched_flush(struct jm *jm)
 
     while (s->generation && s->inflight < SCHED_FEEDS_MAX &&
            (!list_empty(&s->running) || !list_empty(&s->add) || s->free.n || s->remove.n ||
-            s->urgency.n || s->told != s->enabled))
+            s->urgency.n || s->announced != s->enabled))
         send_feed(jm);
 }
 
@@ -310,7 +310,7 @@ static void start_over(struct jm *jm, uint64_t generation)
 
     s->free.n = s->remove.n = s->urgency.n = 0;
     s->generation = generation;
-    s->told = false;
+    s->announced = false;
     for (struct jm_job *j = jm_job_first(jm); j; j = jm_job_next(j)) {
         if (j->sched.feeding) {
             list_remove(&j->sched.feed);

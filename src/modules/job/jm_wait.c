@@ -36,7 +36,7 @@ struct jm_wait {
     idset_t *ids; /* NULL: all */
     uint32_t next;
     size_t left; /* and one more while ids are left to be looked up */
-    size_t ntold;
+    size_t nreported;
     strbuf_t *out;
 };
 
@@ -97,7 +97,7 @@ static void send_page(struct jm_wait *w)
     jsonout_object_end(w->out);
     json = strbuf_take(w->out);
     w->out = NULL;
-    w->ntold = 0;
+    w->nreported = 0;
     if (json)
         flux_respond_more(w->jm->h, w->req, json);
     free(json);
@@ -107,14 +107,14 @@ static void send_page(struct jm_wait *w)
 static void tell(struct jm_wait *w, uint64_t id, const struct jm_ended *e, const char *text,
                  int error)
 {
-    if (w->ntold >= PAGE)
+    if (w->nreported >= PAGE)
         send_page(w);
     if (!w->out) {
         w->out = strbuf_create(0);
         jsonout_object(w->out, NULL);
         jsonout_array(w->out, "ended");
     }
-    w->ntold++;
+    w->nreported++;
     jsonout_object(w->out, NULL);
     jsonout_uint(w->out, "id", id);
     if (e) {

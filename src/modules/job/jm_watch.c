@@ -66,9 +66,9 @@ struct watcher {
     struct list_node owner;  /* in jm_watch.owners */
     struct list_node replay; /* in jm_watch.replays: not all present states have been told */
     bool replaying;
-    uint64_t told;     /* ... but those of ids below this */
-    bool all;          /* all jobs are considered, not the ids that it names, */
-    struct jm_job *at; /* and this is the last of those told; NULL: none yet */
+    uint64_t replay_pos; /* ... but those of ids below this */
+    bool all;            /* all jobs are considered, not the ids that it names, */
+    struct jm_job *at;   /* and this is the last of those told; NULL: none yet */
     struct jm *jm;
     flux_msg_t *req;
     idset_t *ids; /* NULL: all */
@@ -158,7 +158,7 @@ void jm_watch_transition(struct jm_job *j)
         struct watcher *w = list_entry(it, struct watcher, owner);
 
         if (is_choosy(w) && (!w->ids || idset_test(w->ids, (uint32_t)j->id)) &&
-            (!w->replaying || j->id < w->told))
+            (!w->replaying || j->id < w->replay_pos))
             add(&w->out, j->id, j->st.state, entered_at(&j->st));
     }
 }
@@ -296,14 +296,15 @@ static void add_state(strbuf_t **sb, const struct jm_job *j)
 /* A page of those that it names: false when that was the last. */
 static bool some_named(struct watcher *w, strbuf_t **sb)
 {
-    uint32_t id = w->told == 0 ? idset_first(w->ids) : idset_next(w->ids, (uint32_t)(w->told - 1));
+    uint32_t id = w->replay_pos == 0 ? idset_first(w->ids)
+                                     : idset_next(w->ids, (uint32_t)(w->replay_pos - 1));
 
     for (unsigned n = 0; n < PAGE && id != IDSET_NONE; n++) {
         const struct jm_job *j = jm_job_find(w->jm, id);
 
         if (j)
             add_state(sb, j);
-        w->told = (uint64_t)id + 1;
+        w->replay_pos = (uint64_t)id + 1;
         id = idset_next(w->ids, id);
     }
     return id != IDSET_NONE;
@@ -317,7 +318,7 @@ static bool some_active(struct watcher *w, strbuf_t **sb)
     for (unsigned n = 0; n < PAGE && j; n++) {
         if (!w->ids || idset_test(w->ids, (uint32_t)j->id))
             add_state(sb, j);
-        w->told = j->id + 1;
+        w->replay_pos = j->id + 1;
         w->at = j;
         j = jm_job_next(j);
     }

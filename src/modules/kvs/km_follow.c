@@ -27,7 +27,7 @@
 struct km_follow {
     flux_future_t *upstream; /* not the primary: roots from the instance above */
     struct list_node followers;
-    uint64_t told; /* the version that followers know */
+    uint64_t notified; /* the version that followers know */
 };
 
 struct follower {
@@ -92,9 +92,9 @@ void km_follow_work(struct km_ns *ns)
     struct kvs_root root;
     size_t len;
 
-    if (!ns->ready || ns->follow->told >= ns->version)
+    if (!ns->ready || ns->follow->notified >= ns->version)
         return;
-    ns->follow->told = ns->version;
+    ns->follow->notified = ns->version;
     if (list_empty(&ns->follow->followers))
         return;
     km_ns_root_fill(ns, &root);

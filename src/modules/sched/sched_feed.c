@@ -57,7 +57,7 @@ static void feed_clear(struct ctx *ctx)
         strbuf_trunc(ctx->alloc, 0);
         strbuf_trunc(ctx->deny, 0);
     }
-    ctx->ntold = 0;
+    ctx->nsent = 0;
     sched_clear(ctx->s);
     sched_enable(ctx->s, false);
     flux_watcher_stop(ctx->estimate_timer);
@@ -91,7 +91,7 @@ void sched_feed_attach_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
     struct ctx *ctx = arg;
     struct sched_attach in = {0};
-    struct told *told;
+    struct sent_estimate *sent;
     json_t *owner = NULL;
 
     if (flux_request_decode(h, req, &sched_attach_schema, &in, &owner) < 0)
@@ -103,15 +103,15 @@ void sched_feed_attach_cb(flux_t *h, const flux_msg_t *req, void *arg)
     }
     if (in.estimates > ESTIMATES_MAX)
         in.estimates = ESTIMATES_MAX;
-    if (!(told = calloc(in.estimates + 1, sizeof(*told)))) {
+    if (!(sent = calloc(in.estimates + 1, sizeof(*sent)))) {
         flux_respond_error(h, req, ENOMEM, "sched.attach: the scheduler is out of memory");
         return;
     }
     if (ctx->attach)
         flux_respond_error(h, ctx->attach, ENODATA, "another job module has attached");
     feed_clear(ctx);
-    free(ctx->told);
-    ctx->told = told;
+    free(ctx->sent);
+    ctx->sent = sent;
     ctx->estimates = in.estimates;
     ctx->attach = flux_msg_incref(req);
     say_attached(ctx);
@@ -235,22 +235,22 @@ void sched_feed_estimates(struct ctx *ctx)
     uint64_t id;
     char *json;
 
-    if (fabs(shift - ctx->told_shift) > ESTIMATE_AFTER) {
-        ctx->ntold = 0; /* the wall clock was set, which changes all estimates */
-        ctx->told_shift = shift;
+    if (fabs(shift - ctx->sent_shift) > ESTIMATE_AFTER) {
+        ctx->nsent = 0; /* the wall clock was set, which changes all estimates */
+        ctx->sent_shift = shift;
     }
     for (size_t i = 0; i < ctx->estimates && (id = sched_queue_at(ctx->s, i)) != 0; i++) {
-        struct told *told = &ctx->told[i];
-        struct told fresh = {.id = id};
+        struct sent_estimate *sent = &ctx->sent[i];
+        struct sent_estimate fresh = {.id = id};
 
         if (sched_why_estimate(ctx->s, id, now, shift, &fresh.t, why) < 0)
             break;
         fresh.reason = hash_text(why);
-        if (i < ctx->ntold && told->id == id && told->t == fresh.t && told->reason == fresh.reason)
+        if (i < ctx->nsent && sent->id == id && sent->t == fresh.t && sent->reason == fresh.reason)
             continue;
-        *told = fresh;
-        if (i >= ctx->ntold)
-            ctx->ntold = i + 1;
+        *sent = fresh;
+        if (i >= ctx->nsent)
+            ctx->nsent = i + 1;
         json_array_append_new(out.estimate, sched_wire_estimate_encode(
                                                 id, fresh.t < 0. ? -1. : fresh.t + shift, why));
     }

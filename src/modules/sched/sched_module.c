@@ -221,7 +221,7 @@ static void sched_fini(flux_t *h, void *arg)
     sched_policies_fini(ctx);
     strbuf_destroy(ctx->alloc);
     strbuf_destroy(ctx->deny);
-    free(ctx->told);
+    free(ctx->sent);
     free(ctx);
 }
 

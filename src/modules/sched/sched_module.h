@@ -11,7 +11,7 @@
 #include "libsched/sched_wire.h"
 #include "libutil/strbuf.h"
 
-struct told {
+struct sent_estimate {
     uint64_t id;
     double t;        /* by the reactor's clock */
     uint64_t reason; /* hash of the text */
@@ -31,9 +31,9 @@ struct ctx {
     bool enabled;
     uint32_t estimates;
     flux_watcher_t *estimate_timer;
-    struct told *told; /* `estimates` of them: the estimates sent last */
-    size_t ntold;
-    double told_shift;      /* of the wall clock from the reactor's, when they were said */
+    struct sent_estimate *sent; /* `estimates` of them: the estimates sent last */
+    size_t nsent;
+    double sent_shift;      /* of the wall clock from the reactor's, when they were said */
     strbuf_t *alloc, *deny; /* entries of the next response */
     bool broken;            /* some entries were lost for lack of memory */
 

@@ -12,7 +12,7 @@
  *     ENDED_MAX of them have collected.  While the job module has no stream open (it is being
  *     reloaded), the reports wait here: all ends, and up to RAISE_MAX messages about jobs.
  *  3. The first response on a stream lists the jobs that run, for a job module or a coordinator
- *     that has lost its memory.  It also repeats how the last jobs ended (TOLD_MAX bytes), because
+ *     that has lost its memory.  It also repeats how the last jobs ended (PAST_MAX bytes), because
  *     a job module that was being reloaded may have missed that.
  *  4. Every request gets an answer: wrexec.launch and wrexec.kill once they have been handled, or
  *     EAGAIN if there is no room for them; the job module then sends them again.
@@ -39,10 +39,10 @@
     10000 /* in one message: a number and a code each, whose writing takes the same for all */
 #define RAISE_MAX 1024 /* that are kept while the job module has no stream open */
 #define REFUSED_CODE 126
-#define TOLD_MAX (256u << 10) /* bytes of ends that are kept; some 3000 */
+#define PAST_MAX (256u << 10) /* bytes of ends that are kept; some 3000 */
 
 /* A message that told how jobs ended. */
-struct told {
+struct past {
     struct list_node node;
     size_t len;
     char json[];
@@ -63,34 +63,34 @@ static bool launch(struct coord *r, struct waiting *w);
 
 /* --- reports to the job module --- */
 
-static void told_drop(struct coord *r, struct told *t)
+static void past_drop(struct coord *r, struct past *t)
 {
     list_remove(&t->node);
-    r->told_bytes -= t->len;
+    r->past_bytes -= t->len;
     free(t);
 }
 
-static void told_clear(struct coord *r)
+static void past_clear(struct coord *r)
 {
     struct list_node *n;
 
-    while ((n = list_first(&r->told)))
-        told_drop(r, list_entry(n, struct told, node));
+    while ((n = list_first(&r->past)))
+        past_drop(r, list_entry(n, struct past, node));
 }
 
-static void told_keep(struct coord *r, const char *json)
+static void past_keep(struct coord *r, const char *json)
 {
     size_t len = strlen(json) + 1;
-    struct told *t = malloc(sizeof(*t) + len);
+    struct past *t = malloc(sizeof(*t) + len);
 
     if (!t)
         return;
     t->len = len;
     memcpy(t->json, json, len);
-    list_append(&r->told, &t->node);
-    r->told_bytes += len;
-    while (r->told_bytes > TOLD_MAX && list_first(&r->told) != &t->node)
-        told_drop(r, list_entry(list_first(&r->told), struct told, node));
+    list_append(&r->past, &t->node);
+    r->past_bytes += len;
+    while (r->past_bytes > PAST_MAX && list_first(&r->past) != &t->node)
+        past_drop(r, list_entry(list_first(&r->past), struct past, node));
 }
 
 /* The ends of the last jobs, both reported and not yet reported; NULL: there are none. */
@@ -98,9 +98,9 @@ static json_t *last_ends(const struct coord *r)
 {
     json_t *all = json_array();
 
-    LIST_FOREACH(it, &r->told)
+    LIST_FOREACH(it, &r->past)
     {
-        json_t *m = json_loads(list_entry(it, struct told, node)->json, 0, NULL);
+        json_t *m = json_loads(list_entry(it, struct past, node)->json, 0, NULL);
 
         json_array_extend(all, json_object_get(m, "ended"));
         json_decref(m);
@@ -126,7 +126,7 @@ static void tell(struct coord *r)
     }
     flux_respond_more(r->ctx->h, r->jobs_req, json);
     if (m.ended)
-        told_keep(r, json);
+        past_keep(r, json);
     free(json);
     json_decref(r->ended);
     json_decref(r->raise);
@@ -261,9 +261,9 @@ void coord_jobs(flux_t *h, const flux_msg_t *req, void *arg)
     json = m.running ? flux_schema_encode(&wrexec_jobs_schema, &m) : NULL;
     if (json) {
         flux_respond_more(h, req, json);
-        told_clear(r);
+        past_clear(r);
         if (m.ended)
-            told_keep(r, json);
+            past_keep(r, json);
         json_decref(r->ended);
         json_decref(r->raise);
         r->ended = r->raise = NULL;
@@ -286,11 +286,11 @@ void coord_jobs(flux_t *h, const flux_msg_t *req, void *arg)
 struct subjob *coord_start(struct coord *r, struct spec *spec, const struct launchrec *rec,
                            struct listener *l, errmsg_t *err)
 {
-    struct launchrec told = *rec;
+    struct launchrec past = *rec;
     struct subjob *j = NULL;
     char *json = NULL;
 
-    if (coord_hosts_tell(r->hosts, &spec, &told, &json, err) < 0)
+    if (coord_hosts_tell(r->hosts, &spec, &past, &json, err) < 0)
         exec_spec_destroy(spec);
     else
         j = subjob_create(r->ctx, spec, err);
@@ -311,7 +311,7 @@ struct subjob *coord_start(struct coord *r, struct spec *spec, const struct laun
         l->id = j->id;
     }
     coord_clients_job(r->clients, j->rj);
-    subjob_launch(j, &told);
+    subjob_launch(j, &past);
     free(json);
     if (j->rj->l && !j->rj->l->input)
         subjob_flow_stdin(j, NULL, 0);
@@ -587,8 +587,8 @@ void coord_save(struct coord *r, flux_handover_t *o)
     flux_handover_put(o, r->next_spawn);
     save_array(r->ended, o);
     save_array(r->raise, o);
-    LIST_FOREACH(it, &r->told)
-    flux_handover_put_str(o, list_entry(it, struct told, node)->json);
+    LIST_FOREACH(it, &r->past)
+    flux_handover_put_str(o, list_entry(it, struct past, node)->json);
     flux_handover_put_str(o, NULL);
     LIST_FOREACH(it, &r->waiting)
     {
@@ -629,7 +629,7 @@ void coord_load(struct coord *r, flux_handover_t *o)
     r->ended = load_array(o);
     r->raise = load_array(o);
     while ((json = flux_handover_get_str(o)))
-        told_keep(r, json);
+        past_keep(r, json);
     while ((msg = flux_handover_get_msg(o))) {
         struct waiting w = {.fn = flux_handover_get(o, 1) ? launch : kill_all, .msg = msg};
 
@@ -656,7 +656,7 @@ struct coord *coord_create(struct ctx *ctx)
         return NULL;
     r->ctx = ctx;
     list_init(&r->waiting);
-    list_init(&r->told);
+    list_init(&r->past);
     window_init(&r->window, (struct window_limits){.count = ENDED_MAX});
     r->flusher = flux_defer_create(flux_get_reactor(ctx->h), flusher_cb, r);
     r->more = flux_defer_create(flux_get_reactor(ctx->h), more_cb, r);
@@ -690,7 +690,7 @@ void coord_destroy(struct coord *r)
     flux_msg_destroy(r->jobs_req);
     json_decref(r->ended);
     json_decref(r->raise);
-    told_clear(r);
+    past_clear(r);
     flux_watcher_destroy(r->flusher);
     flux_watcher_destroy(r->more);
     coord_hosts_destroy(r->hosts);

@@ -14,8 +14,8 @@ struct coord {
     char jobs_sender[FLUX_SENDER_MAX];
     json_t *ended, *raise;
     uint64_t unraised;     /* dropped since the job module had a stream open */
-    struct list_node told; /* the last messages with ends, oldest first */
-    size_t told_bytes;
+    struct list_node past; /* the last messages with ends, oldest first */
+    size_t past_bytes;
     struct window window;
     flux_watcher_t *flusher;
     flux_watcher_t *more;     /* of a launch */

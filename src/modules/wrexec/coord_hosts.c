@@ -233,7 +233,7 @@ static int write_hosts(const struct coord_hosts *hs, const struct spec *s, const
 int coord_hosts_tell(struct coord_hosts *hs, struct spec **spec, struct launchrec *rec, char **json,
                      errmsg_t *err)
 {
-    struct spec *s = *spec, *told = NULL;
+    struct spec *s = *spec, *full = NULL;
     struct wrexec_launch w = s->w;
     hostlist_t *hl;
     strbuf_t *text;
@@ -249,15 +249,15 @@ int coord_hosts_tell(struct coord_hosts *hs, struct spec **spec, struct launchre
     if (rc > 0) {
         w.hosts = strbuf_str(text);
         if ((*json = flux_schema_encode(&wrexec_launch_schema, &w)))
-            told = exec_spec_create(*json, strlen(*json), hs->coord->ctx->size, &id, err);
-        rc = told ? 0 : -1;
+            full = exec_spec_create(*json, strlen(*json), hs->coord->ctx->size, &id, err);
+        rc = full ? 0 : -1;
     }
     strbuf_destroy(text);
-    if (told) {
+    if (full) {
         rec->json = *json;
         rec->json_len = strlen(*json);
         exec_spec_destroy(s);
-        *spec = told;
+        *spec = full;
     }
     return rc == 0 ? 0 : errmsg_fail(err, ENOMEM, "no memory for the hosts of a job");
 }

@@ -226,16 +226,16 @@ static void accept_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *a
     while (l->nstrangers < STRANGERS_MAX) {
         if ((fd = accept4(l->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
             if (admit(l, fd) == 0) {
-                l->told_starved = false;
+                l->starved_logged = false;
                 continue;
             }
         } else if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED) {
             return;
         }
-        if (!l->told_starved)
+        if (!l->starved_logged)
             linklog(&l->log, LOG_ERR, "rank %u cannot accept connections now: %s", l->rank,
                     strerror(errno));
-        l->told_starved = true;
+        l->starved_logged = true;
         flux_watcher_stop(l->accept);
         flux_timer_start(l->starved, STARVED, 0.);
         return;

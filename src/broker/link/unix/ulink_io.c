@@ -159,7 +159,7 @@ int ulink_peer_revive(struct ulink_peer *p)
     set_state(p, ULINK_NEW);
     silence_begin(p->l->silence, &p->line);
     p->pause = 0.;
-    p->told_full = p->deaf = p->closing = false;
+    p->was_full = p->deaf = p->closing = false;
     if (!p->outbound)
         core_peer_back(p->l->core, p->plane, p->rank);
     return 0;
@@ -241,9 +241,9 @@ static void peer_write(struct ulink_peer *p)
         rc = 0;
     }
     flux_fd_watcher_set(p->w, rc == 1 ? FLUX_POLLIN | FLUX_POLLOUT : FLUX_POLLIN);
-    if (p->told_full && outq_messages(p->out) <= l->queue_max / 2 &&
+    if (p->was_full && outq_messages(p->out) <= l->queue_max / 2 &&
         outq_bytes(p->out) <= BYTES_MAX / 2) {
-        p->told_full = false;
+        p->was_full = false;
         core_peer_writable(l->core, p->rank);
     }
 }
@@ -313,7 +313,7 @@ int ulink_send(void *arg, enum core_plane plane, uint32_t rank, flux_msg_t *msg,
     }
     if (!force && outq_bytes(p->out) > 0 &&
         (outq_messages(p->out) >= l->queue_max || outq_bytes(p->out) >= BYTES_MAX)) {
-        p->told_full = true;
+        p->was_full = true;
         errno = EAGAIN;
         return -1;
     }

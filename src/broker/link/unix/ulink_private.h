@@ -47,7 +47,7 @@ struct ulink_peer {
     flux_watcher_t *retry;    /* outbound: timer until the next attempt to connect */
     double pause;             /* its time */
     struct silence_line line; /* since the connection, or the attempt, began */
-    bool told_full;           /* the core got EAGAIN */
+    bool was_full;            /* the core got EAGAIN */
     bool blocked;             /* the socket accepts no more for now */
     bool deaf;                /* it has closed its end: what it had sent is still to be read */
     bool closing;             /* dropped: to be closed */
@@ -94,7 +94,7 @@ struct ulink {
     struct ulink_peer *parent, *next;
     flux_watcher_t *accept;
     flux_watcher_t *starved; /* timer: accept again, after a lack of descriptors */
-    bool told_starved;       /* which was logged; nobody was accepted since */
+    bool starved_logged;     /* which was logged; nobody was accepted since */
     size_t peak;             /* most bytes that have waited for one neighbor */
     struct list_node strangers;
     unsigned nstrangers;

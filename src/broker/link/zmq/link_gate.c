@@ -429,9 +429,9 @@ static void tell_trying(struct link_peer *p, const char *text)
 {
     double now = flux_reactor_now(p->l->r);
 
-    if (p->told > 0. && now - p->told < TELL_EVERY)
+    if (p->logged > 0. && now - p->logged < TELL_EVERY)
         return;
-    p->told = now;
+    p->logged = now;
     linklog(&p->l->log, LOG_ERR, "rank %u at %s %s; trying again", p->rank, p->source->uri, text);
 }
 

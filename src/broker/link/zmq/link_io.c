@@ -101,8 +101,8 @@ void link_peer_renew(struct link_peer *p)
 {
     set_state(p, LINK_NEW);
     p->handshaken = p->greeted = p->named = false;
-    p->cut_due = p->told_full = false;
-    p->told = 0.;
+    p->cut_due = p->was_full = false;
+    p->logged = 0.;
     silence_begin(p->l->silence, &p->line);
 }
 
@@ -165,9 +165,9 @@ static void peer_flush(struct link_peer *p)
 /* Tell the core that it may send again.  Called from the reactor only. */
 static void peer_tell_room(struct link_peer *p)
 {
-    if (p->l->started && p->told_full && p->state != LINK_GONE &&
+    if (p->l->started && p->was_full && p->state != LINK_GONE &&
         p->queue.count <= p->l->queue_max / 2 && p->queue.bytes <= BYTES_MAX / 2) {
-        p->told_full = false;
+        p->was_full = false;
         core_peer_writable(p->l->core, p->rank);
     }
 }
@@ -320,7 +320,7 @@ static int op_send(void *arg, enum core_plane plane, uint32_t rank, flux_msg_t *
     }
     if (!force && p->queue.count > 0 &&
         (p->queue.count >= l->queue_max || p->queue.bytes >= BYTES_MAX)) {
-        p->told_full = true;
+        p->was_full = true;
         errno = EAGAIN;
         return -1;
     }
@@ -341,7 +341,7 @@ static int op_send(void *arg, enum core_plane plane, uint32_t rank, flux_msg_t *
         peer_flush(p);
     /* Even if all was sent: the core may have got EAGAIN just before, and must be told of the
      * room. */
-    if (list_empty(&p->work) && p->state != LINK_GONE && (p->queue.count > 0 || p->told_full))
+    if (list_empty(&p->work) && p->state != LINK_GONE && (p->queue.count > 0 || p->was_full))
         list_append(&l->dirty, &p->work);
     flux_watcher_start(l->flush); /* also to check the socket after peer_flush() */
     return 0;

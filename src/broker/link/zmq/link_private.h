@@ -42,11 +42,11 @@ struct link_peer {
     struct silence_line line;
     int fd;         /* of the connection on which the last frame came; only to be asked about */
     double lost;    /* reactor time at which it became LINK_GONE */
-    double told;    /* reactor time of the last log message about its handshakes; 0: none */
+    double logged;  /* reactor time of the last log message about its handshakes; 0: none */
     bool event_up;  /* child: its event connection is in place */
     bool connected; /* child: the same, even after this broker has given the child up */
     bool cut_due;   /* given up by this broker; it gets the word "cut" if it stays connected */
-    bool told_full; /* the core got EAGAIN */
+    bool was_full;  /* the core got EAGAIN */
     bool blocked;   /* ZeroMQ accepts no more for now */
     struct link_source *source;
     bool named;               /* inbound: a frame with its key came, on the connection ... */
