@@ -4,7 +4,7 @@
  *     key pair (fresh, or from a file) -> transport.create, bind -> publish the card -> (barrier)
  *     -> cards of children and ring predecessor: allow -> cards of parent and ring successor:
  *     connect -> start
- * Phase 3, when the session runs: the launcher is told that the boot is over.
+ * Phase 3, when the session runs: the launcher is notified that the boot is over.
  *
  * Invariants:
  *  1. With PMI, all brokers listen before any broker knows an address.  Links try again all the

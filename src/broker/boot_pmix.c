@@ -2,7 +2,7 @@
  * with the launcher (pmibridge.c).
  *
  * The bridge is a child of the broker during the boot.  When the dialog is over, or the boot fails,
- * it is killed and reaped: it has told the launcher everything before it answers finalize.
+ * it is killed and reaped: it has sent the launcher everything before it answers finalize.
  *
  * Failure: the error message is the bridge's own, or reports its end.
  */

@@ -1,7 +1,7 @@
 /* broker.c - one broker from boot to exit: creates its parts and connects them.
  *
  *    boot -> core -> connector, module host -> link -> modules load -> ready -> RUN; only then is
- *    the launcher told that this broker has started (boot_finish())
+ *    the launcher notified that this broker has started (boot_finish())
  *    rank 0 in RUN: runs the initial program; when that ends, the session shuts down with its code
  *    rank 0 at a shutdown request: first asks the initial program and the jobs (ending.h) to end
  *    DOWN: children first, then modules, then goodbye, then EXIT

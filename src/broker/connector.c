@@ -292,7 +292,7 @@ static int admit(struct client *cl, errmsg_t *err)
             core_log(cn->core, LOG_ERR, "a client was refused: %s", err->text);
         cn->crowded = true;
         connector_client_close(cl, errnum, err->text);
-        errno = EPERM; /* the client was told */
+        errno = EPERM; /* the client got an error message */
         return -1;
     }
     cn->crowded = false;

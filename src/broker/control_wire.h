@@ -59,7 +59,7 @@ struct control_text {
     /* overlay.lost */
     bool left;       /* they have left in order */
     uint32_t by;     /* the rank that says so ... */
-    const char *why; /* ... and why; NULL: not told */
+    const char *why; /* ... and why; NULL: not reported */
 };
 
 struct control_changes {

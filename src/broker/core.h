@@ -65,7 +65,7 @@ struct core_link_ops {
      * the link ends.  0, or -1.  NULL: they cannot. */
     int (*card)(void *arg, struct control_card *card);
     /* Connect to another parent, with its card, instead of the one that is lost.  That it cannot be
-     * reached is told by core_peer_lost(), later.  -1 with errno and an error message.  NULL as
+     * reached is reported by core_peer_lost(), later.  -1 with errno and an error message.  NULL as
      * above. */
     int (*move)(void *arg, const struct control_card *card, errmsg_t *err);
     /* The most bytes that have ever waited for one neighbor.  May be NULL. */

@@ -71,7 +71,7 @@ struct event_log {
     bool passing_on;
     bool cut;               /* no event follows ... */
     uint64_t cut_last;      /* ... this one, once it has come; ... */
-    bool cut_announced;     /* ... subscribers have been told */
+    bool cut_announced;     /* ... subscribers have been notified */
     uint64_t expected;      /* the parent has sent all events up to this one ... */
     uint64_t behind_at;     /* ... and `last` had this value at the latest check */
     flux_watcher_t *behind; /* active while they may still come by themselves */
@@ -242,7 +242,7 @@ static void deliver(core_t *c, flux_msg_t *msg, bool all)
 }
 
 /* Tell local subscribers that events `from` to `to` (0: all later ones) will not come.  `seq` only
- * ensures that no subscriber is told twice. */
+ * ensures that no subscriber is notified twice. */
 static void deliver_lost(core_t *c, uint64_t from, uint64_t to, uint64_t seq)
 {
     struct event_lost in = {from, to};
@@ -257,7 +257,7 @@ static void deliver_lost(core_t *c, uint64_t from, uint64_t to, uint64_t seq)
         deliver(c, msg, true);
     } else
         core_log(c, LOG_CRIT,
-                 "rank %u is out of memory: subscribers were not told which events are lost",
+                 "rank %u is out of memory: subscribers were not notified which events are lost",
                  c->cfg.rank);
     free(json);
     flux_msg_destroy(msg);

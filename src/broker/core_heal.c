@@ -225,7 +225,7 @@ void heal_up(core_t *c, const idset_t *ranks, uint32_t incarnation)
     }
 }
 
-/* 0: not known, as this broker has come late, and no event has told since. */
+/* 0: not known, as this broker has come late, and no event has reported it since. */
 static uint32_t incarnation_of(const core_t *c, uint32_t rank)
 {
     uintptr_t known = (uintptr_t)hmap_get_u64(c->incarnations, rank);
@@ -352,7 +352,7 @@ void heal_over(core_t *c, const struct control_welcome *n)
     core_log(c, LOG_NOTICE, "rank %u is below rank %u now", me, c->parent->rank);
     heal_welcomed(c, n->above, NULL);
     move(c, me, c->parent->rank, incarnation_of(c, me) << MOVES_BITS | c->moves);
-    /* What those below have told may have been lost with the earlier parent. */
+    /* What those below have reported may have been lost with the earlier parent. */
     for (uint32_t r = idset_first(c->moved); r != IDSET_NONE; r = idset_next(c->moved, r)) {
         struct control_moved m = move_of(c, r);
 

@@ -23,7 +23,7 @@
  *     a longer silence.
  *  2. There is a note of a rank if and only if the rank is in one of these states, or the end of
  *     that state has not been reported to the parent yet.
- *  3. A joining rank is told a beat later than other news, and so is not told at all if it is ready
+ *  3. A joining rank is reported a beat later than other news, so not at all if it is ready
  *     by then.  In a healthy session this file sends no message.
  *  4. A rank that core_overlay.c counts as ready or lost has no note: the message that reports this
  *     removes the note at each broker on its way.
@@ -151,7 +151,7 @@ void live_again(core_t *c)
     while (hmap_next(c->live->notes, &pos, NULL, NULL, &val)) {
         struct note *n = val;
 
-        if (n->state != RANK_UP) /* otherwise it takes back what others above may have been told */
+        if (n->state != RANK_UP) /* a note of an end has to go to those above */
             n->reported = RANK_UP;
     }
     if (hmap_count(c->live->notes) > 0)
@@ -228,7 +228,7 @@ static void groups_clear(struct list_node *groups)
     }
 }
 
-/* All that is new, and count it as told.  -1 with ENOMEM. */
+/* All that is new, and count it as reported.  -1 with ENOMEM. */
 static int take_news(core_t *c, struct list_node *groups)
 {
     size_t pos = 0;
@@ -351,7 +351,7 @@ void live_input(core_t *c, const idset_t *ranks, const struct overlay_change *ch
 
     if (state != RANK_JOINING && state != RANK_UP && state != RANK_SLOW && state != RANK_DRAINING &&
         state != RANK_LOST) {
-        core_log(c, LOG_ERR, "rank %u was told of ranks in the state %.20s, which is not for it",
+        core_log(c, LOG_ERR, "rank %u got a report of ranks in the invalid state %.20s",
                  c->cfg.rank, change->state);
         return;
     }

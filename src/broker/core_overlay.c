@@ -512,7 +512,7 @@ static void hello_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t
     else if (!h->below && !own)
         errmsg_set(&why, "its place is below another broker");
     else if (h->below && !heal_accepts(c, p, h, &why))
-        ; /* it has told why */
+        ; /* it has reported why */
     else if (return_must_wait(c, p)) {
         flux_msg_destroy(p->hello);
         p->hello = flux_msg_incref(msg);

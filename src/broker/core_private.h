@@ -162,7 +162,7 @@ struct core {
     uint32_t moves;        /* of this broker */
     json_t *above;         /* cards of the parent and those above it; NULL: none */
     json_t *cards;         /* of this broker and these, for its children; NULL: none */
-    hmap_t *incarnations;  /* rank -> incarnation, as events have told */
+    hmap_t *incarnations;  /* rank -> incarnation, as events have reported */
     bool healing;          /* the parent is lost: this broker looks for another one ... */
     size_t heal_at;        /* ... next with this card of `above` */
     idset_t *heal_below;   /* the ranks of its last hello */
@@ -262,10 +262,10 @@ void live_note(core_t *c, uint32_t rank, enum rank_state state, uint32_t by);
 /* A child reports the same. */
 void live_input(core_t *c, const idset_t *ranks, const struct overlay_change *change);
 void live_begin(core_t *c); /* the session runs: note the children that are not ready yet */
-void live_ready(core_t *c, const idset_t *ranks); /* they are, which is told otherwise */
+void live_ready(core_t *c, const idset_t *ranks); /* they are, which is reported otherwise */
 void live_gone(core_t *c, const idset_t *ranks);  /* lost, or left: the same */
 void live_leaving(core_t *c); /* this broker shuts down, and the session goes on */
-/* The parent has welcomed this broker, and may have been told nothing, or what is over. */
+/* The parent has welcomed this broker, and may know nothing, or what is over. */
 void live_again(core_t *c);
 /* The root: add to the record. */
 void live_verdict(core_t *c, const idset_t *ranks, enum rank_state state, uint32_t by,

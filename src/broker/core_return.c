@@ -26,7 +26,7 @@
  *
  * Invariants:
  *  1. A broker welcomes the next incarnation of a child only after it has passed on the event that
- *     announced the loss of the earlier one, or has told that events are lost.  So a service
+ *     announced the loss of the earlier one, or has announced that events are lost.  So a service
  *     between it and rank 0 hears of the loss before it hears from the new broker.
  *  2. One connection carries a rank.  A neighbor that is connected is not replaced by another
  *     broker of its rank, with one exception: the predecessor on the ring, once the session counts

@@ -1,4 +1,4 @@
-/* Verdicts: what rank 0 was told about the states of ranks, by whom, and why.
+/* Verdicts: what was reported to rank 0 about the states of ranks, by whom, and why.
  *
  * Thread rules: those of the core.
  */

@@ -7,7 +7,7 @@
  * Core numbers that this machine does not have mean that the session's resources come from a
  * configuration: then nothing is bound, and nothing fails.
  *
- * Failure: while hwloc gives no answer nothing is bound, and each job is told why; the next job
+ * Failure: while hwloc gives no answer nothing is bound, and each job is informed why; the next job
  * tries again.
  */
 #include "config.h"

@@ -127,7 +127,7 @@ struct nodejob {
     char **env;
     struct changes changes;  /* to it, by plugins */
     struct plugins *plugins; /* NULL: none are to be called */
-    bool unbound;            /* tasks cannot be bound, as was told */
+    bool unbound;            /* tasks cannot be bound, which was reported */
     hmap_t *opened;          /* names of output files */
     hmap_t *outfiles;        /* name -> struct outfile */
     cpu_set_t cpus;
@@ -241,7 +241,7 @@ struct launcher {
     bool configured;       /* WIRE_CONFIG has come */
     int pmixd;             /* is there a PMIx server? 1; -1: no; 0: not looked for yet */
     int sweeps;            /* this many times yet what it left is looked for */
-    int unsure;            /* ... when none was found, but it cannot be told of all */
+    int unsure;            /* ... when none was found, but not all could be examined */
     char token[17];        /* of this launcher, random */
     char **outer;          /* marks of the launchers of the sessions around this one */
     size_t nouter;

@@ -742,7 +742,7 @@ static void task_ended(struct task *t, int status)
     cgroup_task_ended(t);
     check_bad_exit(t);
     if (j->running == 0) {
-        uint64_t now = clock_wall_us(); /* other nodes are told it */
+        uint64_t now = clock_wall_us(); /* it is sent to other nodes */
 
         /* The clock may have been set back meanwhile. */
         if (now > j->times.exited)

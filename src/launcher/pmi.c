@@ -199,7 +199,7 @@ void pmi_job_name(const struct nodejob *j, char *buf, size_t size)
 }
 
 /* What those that spawned the tasks had to tell them.  One that is not fit for the store is left
- * out: who looks for it is told so. */
+ * out: who looks for it gets that error. */
 static int preset_pairs(struct nodejob *j)
 {
     for (uint32_t i = 0; j->run.parent && i < j->run.nfiles; i++)

@@ -10,7 +10,7 @@
  *    serving    tasks run; without an offer, with the           the last task was reaped
  *               variables of PMIX_READY in their environment    (pmix_end)
  *    leaving    it still serves other nodes of this host        it ends, after all of them have
- *               (share.c), and was told that this one is done   joined and left (pmix_reaped); or
+ *               (share.c), and knows that this one is done      joined and left (pmix_reaped); or
  *                                                               the job is killed (pmix_end)
  *    over       it was killed; DONE waits for its end           it is reaped (pmix_reaped)
  *

@@ -14,7 +14,7 @@
  *     that was interrupted together with its launcher is run again.
  *  2. When all processes of a lost launcher are gone, the next one makes each record of another
  *     token a job without tasks that is about to end (records_run()).  Only its epilog is run, and
- *     the module, which has ended the job, is not told.
+ *     the module, which has ended the job, is not notified.
  *
  * Failure: a job whose record cannot be written is noted, and runs.  A record that cannot be read
  * is reported on standard error, and removed.  If the broker is lost together with its launcher,

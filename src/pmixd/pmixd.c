@@ -27,8 +27,8 @@
  *  1. The library calls back in its own thread.  Such a call copies its arguments and passes to the
  *     main thread (pmixd_post()), which also gives the answer; the library allows that.  Pending
  *     calls are bounded by the local tasks, each of which waits for its answer.
- *  2. The launcher is told that a task has connected or finalized before the task goes on, in the
- *     library's thread; so it knows that before the task ends.
+ *  2. The launcher is notified that a task has connected or finalized before the task goes on, in
+ *     the library's thread; so it knows that before the task ends.
  *  3. When the connection to the launcher ends, this program removes the job's directory and exits.
  *     At the end of a job the launcher kills it and removes the directory itself.
  *

@@ -10,7 +10,7 @@
  *   task     rank, local rank, node; for every task of the job
  *
  * All directories are below pd->dir, which the survivor of launcher and server removes as a whole.
- * So tasks are told that the resource manager cleans up.
+ * So tasks are notified that the resource manager cleans up.
  *
  * The calls into the library in this file wait for its thread.  They happen at the start, when
  * there is nothing else to do, and for each group of spawned tasks that appears.

@@ -1,9 +1,9 @@
 /* pmixd_server.c - the callbacks of the PMIx library, in its own thread (see pmixd.c, 1).
  *
  *   call                 handled by
- *   client_connected     the launcher is told
- *   client_finalized     the launcher is told, then the task goes on
- *   abort                the launcher is told, and the job fails; no answer (see abort_run())
+ *   client_connected     the launcher is notified
+ *   client_finalized     the launcher is notified, then the task goes on
+ *   abort                the launcher is notified, and the job fails; no answer (see abort_run())
  *   fence, (dis)connect  an exchange among the nodes of the participants
  *   group                an exchange; the group's first node assigns the context id; name and
  *                        members are part of the answer

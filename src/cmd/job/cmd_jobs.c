@@ -177,7 +177,7 @@ static int see_job(void *arg, const struct job_info *info, json_t *json)
     return 0;
 }
 
-/* Nothing would ever be told of a job that is not there. */
+/* Nothing would ever be reported of a job that does not exist. */
 static int find_named(struct jobs *j)
 {
     struct job_list q;

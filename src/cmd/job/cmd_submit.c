@@ -325,7 +325,7 @@ static int submit(struct submit *s)
             return cmd_error(s->c, "out of memory");
     }
     rc = s->from ? add_lines(s) : add_copies(s);
-    /* What was added before an error is in the queue: its ids are told. */
+    /* What was added before an error is in the queue: its ids are printed. */
     if (s->js && jobsubmit_finish(s->js) < 0)
         rc = -1;
     if (s->refused > REFUSALS_SHOWN)

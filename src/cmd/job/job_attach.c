@@ -67,7 +67,7 @@ struct job_attach {
     bool started;
     int code;
     char *text;  /* the stream's own sentence */
-    char *said;  /* the last notice: the end is not told twice */
+    char *said;  /* the last notice: the end is not reported twice */
     bool warned; /* what of its request is not done */
     bool name_failed;
     struct job_ended ended; /* of `wait` */

@@ -20,8 +20,8 @@ job_waitline_t *job_waitline_start_set(struct cmd *c, flux_t *h, const idset_t *
 void job_waitline_stop(job_waitline_t *t);
 
 /* What of its request was not done; and how a job ended, unless it was well: why and by whom, or
- * which of its tasks failed, the first `max` of them.  `said` (may be NULL) was told before as its
- * reason, and is not again. */
+ * which of its tasks failed, the first `max` of them.  `said` (may be NULL) was printed before as
+ * its reason, and is not again. */
 #define JOBTELL_TASKS JOB_FAILED_MAX
 #define JOBTELL_TASKS_OF_MANY 2 /* when there may be many such jobs */
 void job_waitline_ended(struct cmd *c, const struct job_ended *e, const char *said, unsigned max);

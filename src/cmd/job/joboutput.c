@@ -10,8 +10,8 @@
  *  2. seen <= size while the value grows; a smaller size than `seen` is another value, which is
  *     read from its beginning.
  *
- * Failure: an error of the store is told once, and nothing is asked for after it.  A directory that
- * is not there (yet, or any more) is not an error: the watch goes on.
+ * Failure: an error of the store is reported once, and nothing is asked for after it.  A directory
+ * that is not there (yet, or any more) is not an error: the watch goes on.
  */
 #include "config.h"
 #include "joboutput.h"

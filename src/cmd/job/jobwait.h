@@ -19,7 +19,7 @@ typedef struct jobwait jobwait_t;
 jobwait_t *jobwait_create(flux_t *h, const char *ids, flux_future_f cb, void *arg);
 /* NULL-safe, keeps errno. */
 void jobwait_destroy(jobwait_t *w);
-/* The future of which `cb` was told, NULL before that; it belongs to `w`. */
+/* The future that was passed to `cb`, NULL before that; it belongs to `w`. */
 flux_future_t *jobwait_answer(jobwait_t *w);
 
 #endif

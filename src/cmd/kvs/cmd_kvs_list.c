@@ -273,7 +273,7 @@ static int walk_value(struct cmd *c, struct kvs_walk *w, const char *base, const
     return rc;
 }
 
-/* 1: it is, and was told. */
+/* 1: it is, and was reported. */
 static int is_too_long(struct cmd *c, struct kvs_walk *w, const char *base, const char *key)
 {
     char *full;

@@ -4,7 +4,7 @@
  *    # flux: -N4                          as RFC 36 has them
  *    #FLUX -N4                            the colon may be missing where an option follows
  *    #SBATCH -N4                          of Slurm, at the beginning of a line
- *    #PBS -l nodes=4                      of other schedulers: told, not understood
+ *    #PBS -l nodes=4                      of other schedulers: reported as not understood
  *
  * Comments are those of the languages that scripts are written in: from "#", "//", "--", "%", ";",
  * "REM" or "dnl" to the end of the line; and the lines of a block between slash-star and

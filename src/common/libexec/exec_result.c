@@ -4,7 +4,7 @@
  *  1. The entries are sorted by status, each status once; a job has a few hundred at most.
  *  2. The times are the latest of all that were added.
  *
- * Failure: without memory a status is missing, and the caller is told so.  Malformed bytes are
+ * Failure: without memory a status is missing, and the caller gets an error.  Malformed bytes are
  * refused with EPROTO; entries before the malformed one have been added by then.
  */
 #include "exec_result.h"

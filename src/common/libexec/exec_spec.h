@@ -29,7 +29,7 @@ struct spec {
 };
 
 /* NULL with EPROTO, EINVAL or ENOMEM and an error message; *id is set as soon as it is known (else
- * 0), so that the failure can be told.  `size`: of the session. */
+ * 0), so that the failure can be reported.  `size`: of the session. */
 struct spec *exec_spec_create(const char *json, size_t len, uint32_t size, uint64_t *id,
                               errmsg_t *err);
 void exec_spec_destroy(struct spec *s); /* NULL-safe, keeps errno */
@@ -41,7 +41,7 @@ struct exec_spec_node {
     const char *cores;
     const char *gpus;
     uint64_t memory;
-    char name[256]; /* "": not told */
+    char name[256]; /* "": not given */
 };
 void exec_spec_node(const struct spec *s, uint32_t rank, struct exec_spec_node *n);
 

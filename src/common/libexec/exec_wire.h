@@ -40,7 +40,7 @@
  *               request (pmi_spawn.h), strings: WIRE_STRINGS fixed ones, environment
  *    STARTED    (empty), of such further tasks: all of them that are to run here do
  *    NOTE       text: something worth telling that does not end the job
- *    WARNING    text: the job runs, but not as its user asked for; he is told
+ *    WARNING    text: the job runs, but not as its user asked for; it is printed
  *    BEGUN      (empty): a task here has begun with PMIx; once a job
  *    SWEPT      u32: the launcher before this one is dead, and so are its processes, but for this
  *               number of them, which could not be ended; about no job
@@ -263,7 +263,7 @@ struct wire_run {
     uint32_t first;      /* number in the job of the first task: above 0 for those spawned */
     uint32_t universe;   /* tasks that the job's resources have room for */
     uint64_t parent;     /* of spawned tasks: the job that they belong to; else 0 */
-    uint64_t memory;     /* MiB on this node, 0: not told */
+    uint64_t memory;     /* MiB on this node, 0: not given */
     uint64_t expiration; /* when its time is up, microseconds since 1970; 0: never */
     uint64_t nonce;      /* of this launch of the job: the same on all its nodes, and of no other */
     uint64_t mask;       /* umask of the tasks + 1, 0: the launcher's */
@@ -283,7 +283,7 @@ struct wire_run {
 };
 enum { WIRE_S_CWD, WIRE_S_IN, WIRE_S_OUT, WIRE_S_ERR, WIRE_STRINGS };
 /* The job's name, this node's, its cores and gpus (idsets), the hosts of all nodes of the job (a
- * host list; "": not told). */
+ * host list; "": not given). */
 enum { WIRE_N_NAME, WIRE_N_NODE, WIRE_N_CORES, WIRE_N_GPUS, WIRE_N_HOSTS, WIRE_NODE_STRINGS };
 #define WIRE_RUN_FIXED 92
 

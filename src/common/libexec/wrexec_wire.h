@@ -130,8 +130,8 @@ struct wrexec_launch {
     uint64_t id;
     uint32_t uid;
     json_t *nodes;      /* [["ranks", ntasks, "cores", "gpus", MiB], ...]: broker ranks, each once;
-                          ntasks on each of them (> 0); idsets of its cores and gpus ("": not told);
-                          memory (0: not told).  Equal nodes are folded.  Node numbers of the job
+                          ntasks on each (> 0); idsets of its cores and gpus ("": not given);
+                          memory (0: not given).  Equal nodes are folded.  Node numbers of the job
                           follow ascending ranks. */
     const char *names;  /* hostlist: names of these nodes by ascending rank; NULL: host names */
     const char *hosts;  /* the same, but with made-up names, which are equal for nodes that share a

@@ -38,8 +38,8 @@
  * at the other end must therefore run as the client's own user, or as root; nothing is read or
  * written before that is checked, at each return too.
  *
- * Failure: flux_local_open() returns NULL with errno and an error message; later the handle is told
- * once that the connection is lost.
+ * Failure: flux_local_open() returns NULL with errno and an error message; later the handle is
+ * notified once that the connection is lost.
  */
 #include "config.h"
 #include <errno.h>

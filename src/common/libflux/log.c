@@ -3,7 +3,7 @@
  * A line is a request "log.append" {"level","source","text"} without response to the nearest log
  * service, which adds rank and time.
  *
- * Failure: a line that cannot be sent is lost, and the caller is not told, since it could do
+ * Failure: a line that cannot be sent is lost, and the caller gets no error, since it could do
  * nothing about it.  No decision depends on the log, and a broker that drops lines says so
  * (modhost.c).
  */

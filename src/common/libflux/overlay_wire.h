@@ -47,7 +47,7 @@ extern const struct flux_schema overlay_run_schema;
 struct overlay_down {
     const char *ranks; /* idset */
     const char *state; /* "lost", "left" or "absent"; NULL: lost */
-    uint64_t map;      /* number of the session map after this change; 0: not told */
+    uint64_t map;      /* number of the session map after this change; 0: not given */
 };
 extern const struct flux_schema overlay_down_schema;
 
@@ -83,7 +83,7 @@ struct overlay_verdict {
     const char *ranks;
     const char *state;
     uint32_t by;     /* who says so */
-    const char *why; /* NULL: not told */
+    const char *why; /* NULL: not given */
 };
 extern const struct flux_schema overlay_verdict_schema;
 

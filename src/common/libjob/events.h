@@ -52,7 +52,7 @@ struct job_event {
     int severity;
     uint32_t count; /* of requeues, with this one */
     int status;
-    double started;   /* the last task was started, seconds since 1970; 0: none was, or not told */
+    double started;   /* the last task was started, seconds since 1970; 0: none was, or not given */
     double exited;    /* the last task was gone; not before `started`; 0 when that is */
     const char *type; /* "cancel", "timeout", "exec", "alloc", "dependency", "lost"... */
     const char *note;

@@ -76,7 +76,7 @@ struct job_info {
     const char *exception;  /* type of what ended it */
     const char *note;       /* sentence of that exception */
     int64_t canceled_by;    /* user id of who canceled it; -1: nobody did */
-    json_t *failed;         /* tasks that failed, see job_failed_count(); NULL: not told */
+    json_t *failed;         /* tasks that failed, see job_failed_count(); NULL: not given */
     const char *warning;    /* what of its request is not done, though it runs */
     const char *why;        /* why it waits, or why what became of it is not on record */
     const char *uri;        /* of the session that it is */
@@ -129,7 +129,7 @@ struct job_ended {
     const char *warning; /* what of its request was not done, though it ran */
     int error;           /* 0; ENOENT: there is no such job (any more) */
     int64_t canceled_by; /* user id of who canceled it; -1: nobody did */
-    json_t *failed;      /* tasks that failed, see job_failed_count(); NULL: not told */
+    json_t *failed;      /* tasks that failed, see job_failed_count(); NULL: not given */
 };
 extern const struct flux_schema job_ended_schema;
 

@@ -6,7 +6,7 @@
  *
  * Invariants:
  *  1. The text may be anything: nothing is read beyond its end, and depth is bounded (deeper levels
- *     are not told).
+ *     are not reported).
  */
 #include "config.h"
 #include <stdio.h>

@@ -71,7 +71,7 @@ struct jobstate {
     double t_depend; /* dependencies met: the event "depend"; 0: not (yet) */
     double t_run;    /* the event "alloc" */
     double t_start;
-    double t_started; /* of the finish event: the last task was started, and gone; 0: not told */
+    double t_started; /* of the finish event: the last task was started, and gone; 0: not given */
     double t_exited;
     double t_cleanup;
     double t_inactive;

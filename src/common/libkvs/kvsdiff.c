@@ -15,7 +15,7 @@
  *  2. The stack is bounded: a trie has 17 levels, a key 64 names.
  *  3. The walk ends: after STEPS_MAX entries and nodes it fails.  A directory that was copied into
  *     itself sixty times has 2^60 keys below it, in sixty objects.  A pair of digests that is met
- *     again is visited again, since the keys below it are others than before, and are told.
+ *     again is visited again, since the keys below it are others than before, and are reported.
  *  4. Once an object is missing, here or for the callback, the differences do not count: the walk
  *     continues only to find other missing objects, and visits each pair of digests once.
  *

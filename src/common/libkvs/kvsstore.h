@@ -136,7 +136,7 @@ int kvsstore_load(kvsstore_t *s, const uint8_t *digest, const void *data, size_t
                   errmsg_t *err);
 /* All is loaded: count references, take the root.  0; KVSSTORE_MORE: call again with the same;
  * -1 with EIO and an error message that says which key needs an object that is missing, or ENOMEM:
- * destroy the store.  What no root needs dies after this, as told to `dead`. */
+ * destroy the store.  What no root needs dies after this, as reported to `dead`. */
 int kvsstore_load_root(kvsstore_t *s, const uint8_t *root, uint64_t version, errmsg_t *err);
 
 struct kvsstore_stats {

@@ -32,7 +32,7 @@ struct kvswalk_links {
 };
 
 /* Find `key` (valid; or ".") below `root`.  0 with *e, whose pointers live until the content store
- * drops or trims.  For "." it is a TREEOBJ_DIR.  `links` (may be NULL) is told of each symbolic
+ * drops or trims.  For "." it is a TREEOBJ_DIR.  `links` (may be NULL) is called for each symbolic
  * link that is followed, also when it ends with -1.  -1 with EAGAIN and one digest in `miss`;
  * ENOENT, ENOTDIR, ELOOP, ENAMETOOLONG, EIO and an error message. */
 int kvswalk_find(content_t *c, const uint8_t *root, const char *key, size_t keylen, unsigned flags,

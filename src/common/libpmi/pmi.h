@@ -60,8 +60,8 @@ int PMI_Get_universe_size(int *size);
 int PMI_Get_appnum(int *appnum);
 
 /* Ask the launcher to end the job with this exit code; `error_msg` (may be null) goes to stderr.
- * The call returns: PMI_SUCCESS when the launcher was told, and will end this process too; PMI_FAIL
- * when there is none, so that the caller has to exit. */
+ * The call returns: PMI_SUCCESS when the launcher was notified, and will end this process too;
+ * PMI_FAIL when there is none, so that the caller has to exit. */
 int PMI_Abort(int exit_code, const char error_msg[]);
 
 /* Returns when all processes of the job have called it.  What they put before can then be got. */

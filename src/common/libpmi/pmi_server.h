@@ -72,8 +72,8 @@ struct pmi_server_params {
     size_t name_max;       /* 256: kvsname */
     size_t port_max;       /* 1024: names of services, and ports */
     size_t key_max;        /* 64 */
-    size_t value_max;      /* 1024: what clients in general are told */
-    size_t wide_value_max; /* 8192: what libpmi.so is told, and what is accepted */
+    size_t value_max;      /* 1024: announced to clients in general */
+    size_t wide_value_max; /* 8192: announced to libpmi.so, and accepted */
     size_t store_max;      /* 256 MiB: bytes of all pairs held */
     size_t batch_max;      /* store_max: bytes of the blob handed over by one barrier */
 };
@@ -101,8 +101,8 @@ void pmi_server_eof(struct pmi_server *s, size_t idx);
  * ENOMEM.  Pairs that came from here may be in it. */
 int pmi_server_merge(struct pmi_server *s, const void *blob, size_t len);
 
-/* Complete the barrier: all local tasks are answered.  `rc` 0 for success; else tasks are told that
- * it failed, with `text` (may be NULL).  -1 with EINVAL when no barrier was handed over. */
+/* Complete the barrier: all local tasks are answered.  `rc` 0 for success; else tasks get the error
+ * that it failed, with `text` (may be NULL).  -1 with EINVAL when no barrier was handed over. */
 int pmi_server_barrier_done(struct pmi_server *s, int rc, const char *text);
 
 /* Complete publish, lookup or unpublish of a task. `port` is for a lookup that succeeded. -1 with

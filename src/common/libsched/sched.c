@@ -422,7 +422,7 @@ static void swap_claims(sched_t *s, struct claim *list)
         sched_tree_insert(&s->ends, &c->by_end);
         if (c->pools)
             sched_tree_insert(&s->pool_ends, &c->by_pool);
-        /* Told before the inventory was known, two could have the same. */
+        /* Added before the inventory was known, two could have the same. */
         if (sched_map_taken(s->map, c)) {
             sched_say(s, "job %ju runs on resources that another job has", (uintmax_t)c->id);
             c->npieces = 0;
@@ -564,7 +564,7 @@ void sched_get_stats(const sched_t *s, struct sched_stats *st)
     st->shapes = s->nshapes;
 }
 
-/* Of every node what is (not) free, as a set; quantities are told with it. */
+/* Of every node what is (not) free, as a set, with the quantities. */
 static rset_t *collect(const sched_t *s, bool allocated)
 {
     const struct map *m = s->map;

@@ -1,7 +1,7 @@
 /* sched_policy.c - put policies into use.
  *
  * The new policy's state is created before the old one is destroyed, so a policy that refuses
- * changes nothing.  A new queue policy is told of the running jobs, and asked for the priority of
+ * changes nothing.  A new queue policy gets the running jobs, and asked for the priority of
  * each waiting one.  A node policy takes over only when there is memory for its tables.
  */
 #include "config.h"

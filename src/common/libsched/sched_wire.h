@@ -25,7 +25,7 @@
  *      "urgency": [[id,u]]
  *      "remove":  [id]                 no longer in the queue
  *      "enabled": bool                 start jobs, or do not; false after "attached", so that
- *                 nothing is allocated before all that runs was told
+ *                 nothing is allocated before all that runs was reported
  *    "end" and "t_submit" are times of flux_reactor_now(), which both modules share: they remain
  *    right when the wall clock is set.  All other times are the wall clock's.
  *    An id that is not known (any more) is passed over in urgency, remove and free: messages cross.

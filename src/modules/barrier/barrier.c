@@ -22,8 +22,8 @@
  *    in any case                             a join per edge and entry below it, and its answer
  *
  * Invariants:
- *  1. entries + totals of the children = total; told <= total; a barrier with total = nprocs that
- *     is the root's, or was never told upwards, does not exist: it was released.
+ *  1. entries + totals of the children = total; reported <= total; a barrier with total = nprocs
+ *     that is the root's, or was never reported upwards, does not exist: it was released.
  *  2. At most two joins of a barrier are unanswered here, and of those of one child one.
  *  3. A join with seq > 1 continues something: where nothing is known of it, it has failed
  *     meanwhile and is refused.  So no count of an earlier use of a name gets into a later one.
@@ -113,7 +113,7 @@ struct barrier {
 };
 
 struct ctx {
-    bool fresh; /* nothing was told upwards yet: see invariant 3 */
+    bool fresh; /* nothing was reported upwards yet: see invariant 3 */
     flux_t *h;
     flux_handlers_t *handlers;
     session_t *session;
@@ -614,8 +614,8 @@ static void join_request_cb(flux_t *h, const flux_msg_t *req, void *arg)
         goto done; /* the instance below was reloaded, and has counted its participants again */
     if (in.total <= p->total || in.seq == 0) {
         barrier_failf(b, false, ECONNABORTED,
-                      "barrier '%s' was aborted: rank %u was told a number that does not grow",
-                      in.name, flux_rank(h));
+                      "barrier '%s' was aborted: rank %u got a number that does not grow", in.name,
+                      flux_rank(h));
         goto done;
     }
     added = in.total - p->total;

@@ -52,7 +52,7 @@ struct jm_depend {
 
 enum met { MET, WAIT, NEVER };
 
-/* Jobs that are to be told that what they waited for has come. */
+/* Jobs that are to be notified that what they waited for has come. */
 struct jm_fanout {
     struct list_node node; /* in jm.fanouts */
     struct list_node deps; /* jm_dep.by_target */
@@ -288,7 +288,7 @@ static void tell_some(struct jm *jm, struct list_node *deps, bool success)
     }
 }
 
-/* `deps` waited for what has come now: those that are left are told in later passes. */
+/* `deps` waited for what has come now: those that are left are notified in later passes. */
 static void tell(struct jm *jm, struct list_node *deps, bool success)
 {
     struct jm_fanout *fan;

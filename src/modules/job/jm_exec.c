@@ -290,7 +290,7 @@ static size_t count_failed(const json_t *status)
 }
 
 /* What the event "finish" says of tasks that failed: job_failed_count().  NULL without any, or
- * without memory: who waits for the job is then told its exit code alone. */
+ * without memory: who waits for the job then gets its exit code alone. */
 static json_t *failed_tasks(const struct jm_job *j, const struct wrexec_ended *e)
 {
     size_t i, n = json_array_size(e->failed) ? count_failed(e->status) : 0;

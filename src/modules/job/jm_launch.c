@@ -171,7 +171,7 @@ static int make_plan(struct jm_job *j, struct plan *p, bool *emulated)
     return 0;
 }
 
-/* Names of the nodes that are told, NULL when all are: then those of R do. */
+/* Names of the nodes that are to be notified, NULL for all: then those of R do. */
 static char *names_of(struct jm_job *j, const struct plan *p)
 {
     hostlist_t *hl = hostlist_create();
@@ -474,7 +474,7 @@ int jm_launch_add(struct jm_job *j, struct launchbuf *buf, errmsg_t *err)
         req.envlen = j->env->len;
     }
     if ((rc = exec_launchbuf_add((launchbuf_t *)buf, &req)) < 0)
-        errmsg_set(err, "wrexec cannot be told about it: %s", strerror(errno));
+        errmsg_set(err, "wrexec cannot be notified of it: %s", strerror(errno));
 out:
     saved = errno;
     json_decref(l.nodes);

@@ -175,7 +175,7 @@ static const char *why_waits(const struct jm_job *j, const char *depends, char *
     const struct jm *jm = j->jm;
     const char *text;
 
-    /* Nothing of a job is acted upon or told before it is on record. */
+    /* Nothing of a job is acted upon or reported before it is on record. */
     if ((text = jm_store_failure(j)))
         return asprintf(made, "cannot be put on record: %s", text) < 0
                    ? (*made = NULL, "cannot be put on record")

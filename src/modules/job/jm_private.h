@@ -108,7 +108,7 @@ struct jm_job {
         bool changed : 1;          /* and has changed since */
     } store;
     struct {
-        struct list_node feed; /* while the scheduler is to be told about it */
+        struct list_node feed; /* while it is to be sent to the scheduler */
         bool feeding : 1;      /* `feed` is in a list */
         bool fed : 1;          /* the scheduler has it in its queue */
         bool allocated : 1;    /* the scheduler has to get resources back */
@@ -374,7 +374,7 @@ void jm_job_reserve(struct jm *jm, uint64_t id);
 void jm_job_freed(struct jm *jm);
 struct jm_job *jm_job_find(const struct jm *jm, uint64_t id);
 struct jm_ended *jm_ended_find(const struct jm *jm, uint64_t id);
-/* Replace a job that is over by its small record; its waiters are told. */
+/* Replace a job that is over by its small record; its waiters are notified. */
 void jm_job_retire(struct jm_job *j);
 struct jm_ended *jm_ended_create(const struct jm_job *j);
 /* By end; takes it over. */
@@ -417,7 +417,7 @@ void jm_state_exception(struct jm_job *j, const char *type, int severity, const 
                         uint32_t uid, bool kill);
 /* wrexec is done with it.  `status` as of wait(2); `text`: what ended it, or NULL.  When the last
  * task was started, and was gone, by the clocks of their nodes; 0: not known. */
-/* `failed`: its tasks that did, NULL: none, or not told. */
+/* `failed`: its tasks that did, NULL: none, or not given. */
 void jm_state_finished(struct jm_job *j, int status, const char *text, double started,
                        double exited, json_t *failed);
 /* From CLEANUP to INACTIVE: give back what it has. */
@@ -487,7 +487,7 @@ int jm_resources_satisfiable(struct jm *jm, struct jm_spec *spec, errmsg_t *err)
 /* --- jm_sched.c --- */
 
 void jm_sched_start(struct jm *jm);
-/* Have it queued by the scheduler, which is told its urgency if it has the job already. */
+/* Have it queued by the scheduler, which is sent its urgency if it has the job already. */
 void jm_sched_add(struct jm_job *j);
 /* These have no effect on a job that the scheduler does not have. */
 void jm_sched_remove(struct jm_job *j);
@@ -543,7 +543,7 @@ void jm_depend_started(struct jm_job *j);
 void jm_depend_ended(struct jm_job *j);
 /* More of those; and the ones whose dependencies turned out never to be met. */
 void jm_depend_flush(struct jm *jm);
-/* Have some jobs that were waited for not been told to all who waited? */
+/* Are there jobs that were not yet reported to all who waited for them? */
 bool jm_depend_pending(const struct jm *jm);
 /* It waits for nothing any more. */
 void jm_depend_drop(struct jm_job *j);

@@ -41,7 +41,7 @@
 struct jm_sched {
     follow_t *stream; /* sched.attach */
     uint64_t generation;
-    struct list_node add;     /* jobs to be told */
+    struct list_node add;     /* jobs to be sent to it */
     struct list_node running; /* jobs that have resources, after it was attached */
     struct jm_ids free, remove, urgency;
     bool enabled;   /* what it is to know */
@@ -50,7 +50,7 @@ struct jm_sched {
     uint64_t feeds, allocs, denied, returned;
 };
 
-/* --- what it is to be told --- */
+/* --- what it is to be sent --- */
 
 void jm_sched_job_init(struct jm_job *j)
 {
@@ -248,7 +248,7 @@ static void fed_cb(flux_future_t *f, void *arg)
     jm_module_kick(jm);
 }
 
-/* Is there nothing to be told but that resources are free, for which no job waits?  One such feed
+/* Is there nothing to be sent but that resources are free, for which no job waits?  One such feed
  * at a time is left to the next message. */
 static bool can_wait(struct jm *jm)
 {

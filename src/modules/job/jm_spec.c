@@ -140,7 +140,7 @@ static int restrict_hosts(struct jm *jm, struct jm_spec *spec, const char *hosts
     return 0;
 }
 
-/* What the scheduler is told. */
+/* What is sent to the scheduler. */
 static int write_request(struct jm_spec *spec, errmsg_t *err)
 {
     json_t *req = rreq_to_json(&spec->req);

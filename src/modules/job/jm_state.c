@@ -284,7 +284,7 @@ void jm_state_cleanup(struct jm_job *j)
     jm_time_clear(j);
     jm_exec_forget(j);
     if (!jm_exec_launched(j) && (j->st.flags & JOB_FLAG_CLIENT))
-        jm_exec_kill(jm, j->id, SIGKILL); /* so that who listens is told */
+        jm_exec_kill(jm, j->id, SIGKILL); /* so that those who listen are notified */
     if (j->st.seen & (1u << JOB_EV_START)) {
         if (!(j->st.seen & (1u << JOB_EV_FINISH))) {
             struct job_event ev = {.event = JOB_EV_FINISH, .status = SIGKILL};

@@ -12,11 +12,11 @@
  * A new watcher first gets the present states of its jobs, in pages by ascending id.  Transitions
  * of a job are not sent before its present state, which includes them.
  *
- * Both are told in slices (libflux/slice.h), one in each pass of the reactor: first what is new, to
+ * Both are sent in slices (libflux/slice.h), one in each pass of the reactor: first what is new, to
  * the watchers in turn, then pages to those that wait for them, in turn.  All of it has a share of
  * the time (libutil/budget.h): whoever wants something of the module does not wait for what
- * hundreds of watchers are to be told.  They are told late then, and of several transactions
- * together.
+ * hundreds of watchers are to be notified.  They are notified late then, and of several
+ * transactions together.
  *
  * Invariants:
  *  1. A watcher first gets the state of each active job (that it names), as it is recorded or about
@@ -45,15 +45,15 @@
 #define SLICE_SECONDS (FLUX_SLICE_SECONDS / 8)
 #define SHARE 0.1  /* of the time, for all watchers */
 #define BURST 0.01 /* seconds: some ten thousand states */
-#define TRIM 65536 /* bytes of text that all have been told */
+#define TRIM 65536 /* bytes of text that all have been sent */
 
 struct jm_watch {
-    struct list_node watchers; /* struct watcher; in the order in which they are told */
+    struct list_node watchers; /* struct watcher; in the order in which they are served */
     struct list_node owners;   /* those of them that have, or may get, a text of their own */
-    struct list_node replays;  /* those that are still being told present states */
+    struct list_node replays;  /* those to which present states are still being sent */
     size_t n;
-    size_t nchoosy; /* those that are not told the same as all others */
-    size_t left;    /* of `watchers`, at the head: may have something new to be told */
+    size_t nchoosy; /* those that do not get the same as all others */
+    size_t left;    /* of `watchers`, at the head: there may be news for them */
     strbuf_t *text; /* [id,"STATE",t],... */
     uint64_t base, recorded, sent;
     struct budget budget;
@@ -64,19 +64,19 @@ struct watcher {
     struct claim claim;
     struct list_node node;
     struct list_node owner;  /* in jm_watch.owners */
-    struct list_node replay; /* in jm_watch.replays: not all present states have been told */
+    struct list_node replay; /* in jm_watch.replays: not all present states have been sent */
     bool replaying;
     uint64_t replay_pos; /* ... but those of ids below this */
     bool all;            /* all jobs are considered, not the ids that it names, */
-    struct jm_job *at;   /* and this is the last of those told; NULL: none yet */
+    struct jm_job *at;   /* and this is the last of those sent; NULL: none yet */
     struct jm *jm;
     flux_msg_t *req;
     idset_t *ids; /* NULL: all */
-    uint64_t pos; /* not choosy: the shared text before this is told, or not its concern */
+    uint64_t pos; /* not choosy: the shared text before this was sent, or is not its concern */
     strbuf_t *due, *sent, *out; /* the three parts of its own text */
 };
 
-/* Do its transitions differ from those that all others are told? */
+/* Do its transitions differ from those that all others get? */
 static bool is_choosy(const struct watcher *w)
 {
     return w->ids || w->replaying;
@@ -253,7 +253,7 @@ static void tell_news(struct watcher *w)
     w->due = NULL;
     if (behind)
         w->pos = recorded;
-    /* What is its own is older: it comes from when it was told the present. */
+    /* What is its own is older: it comes from when the present states were sent. */
     if (!own || send(w, strbuf_str(own))) {
         if (news)
             (void)send(w, news);
@@ -264,7 +264,7 @@ static void tell_news(struct watcher *w)
     free(news);
 }
 
-/* Forget what everybody has been told. */
+/* Forget what has been sent to all watchers. */
 static void trim(struct jm_watch *p)
 {
     strbuf_t *rest;
@@ -333,7 +333,7 @@ static void replayed(struct watcher *w)
     w->replaying = false;
     if (!is_choosy(w))
         jm->watch->nchoosy--;
-    /* It was told what is in the shared text by now, or has it in its own. */
+    /* What is in the shared text by now was sent to it, or is in its own. */
     w->pos = end_of_text(jm->watch);
 }
 
@@ -352,7 +352,7 @@ static void tell_page(struct watcher *w)
     strbuf_destroy(sb);
 }
 
-/* Those who may have something new to hear, in turn: who was told goes to the end. */
+/* The watchers for which there may be news, in turn: one that was served goes to the end. */
 static void tell_some(struct jm *jm)
 {
     struct jm_watch *p = jm->watch;

@@ -581,7 +581,7 @@ static void published_cb(flux_future_t *f, void *arg)
 void km_commit_publish(struct km_ns *ns)
 {
     if (ns != ns->k->primary) {
-        km_ns_poke(ns); /* followers are told */
+        km_ns_poke(ns); /* followers are notified */
         return;
     }
     if (ns->commit->publish || (ns->commit->announcing && ns->commit->published >= ns->version))

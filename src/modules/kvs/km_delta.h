@@ -1,4 +1,4 @@
-/* What watchers are told that want to know only what is new: bytes that were appended to a value,
+/* What is sent to watchers that want only what is new: bytes that were appended to a value,
  * or changes below a directory.
  *
  * Thread rules: those of the handle.
@@ -17,7 +17,7 @@ struct km_delta {
     struct treeobj_entry was; /* its data or digest is in `bytes` */
     uint8_t bytes[TREEOBJ_INLINE_MAX];
     /* append */
-    uint64_t offset;                             /* bytes told */
+    uint64_t offset;                             /* bytes sent */
     uint64_t end;                                /* the same, with the answer that was made */
     struct content_obj *edge[KM_DELTA_EDGE_MAX]; /* held: objects at the right edge of `was` */
     unsigned nedge;
@@ -30,7 +30,7 @@ int km_delta_make_append(struct km_read *r);
 int km_delta_make_diff(struct km_read *r);
 /* The answer was sent: the entry that was read is what the watcher knows now. */
 void km_delta_sent(struct km_read *r);
-/* Is there more to be told about the entry it knows? */
+/* Is there more to be sent about the entry it knows? */
 bool km_delta_pending(const struct km_delta *d);
 /* It knows nothing.  now_hold stays. */
 void km_delta_forget(struct km_ns *ns, struct km_delta *d);

@@ -45,7 +45,7 @@ struct km_disk {
     size_t writes;             /* that the driver has */
     size_t reads;
     bool failing;  /* a write failed, and others are still out */
-    uint64_t anew; /* times that the driver had to write the file anew, as was told */
+    uint64_t anew; /* times that the driver had to write the file anew, which was logged */
     bool said;     /* that, in the log */
     bool stopping;
     int errnum;

@@ -195,7 +195,7 @@ void km_fence_done(struct km_ns *ns, struct km_fence *f, int errnum, const char 
     fence_free(f);
 }
 
-/* It was aborted, whoever asks: an instance is told the generation, and so are its clients. */
+/* It was aborted, whoever asks: an instance gets the generation, and so do its clients. */
 static void answer_aborted(struct km_ns *ns, const flux_msg_t *req, const char *name, bool instance,
                            uint32_t generation, const char *why)
 {

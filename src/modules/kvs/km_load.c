@@ -236,7 +236,7 @@ static ssize_t take(struct load *l, size_t i, const uint8_t *p, size_t left)
     if (treeobj_check(p + 4, len, blobref_size(ns->k->blobref), &err) < 0)
         content_deny(ns->content, l->digest[i], EPROTO, err.text);
     else
-        (void)content_supply(ns->content, l->digest[i], p + 4, len); /* waiters are told */
+        (void)content_supply(ns->content, l->digest[i], p + 4, len); /* waiters are served */
     return 4 + (ssize_t)len;
 }
 

@@ -109,7 +109,7 @@ static void gone(struct km_read *r)
 }
 
 /* The next slice is for a later pass.  An older root than the newest may be gone by then: that is
- * told when an object is missing. */
+ * notified when an object is missing. */
 static void slice_over(struct km_read *r)
 {
     struct km_ns *ns = r->ns;

@@ -176,7 +176,7 @@ void km_tombstone_remove(struct km_ns *ns, const char *name)
         tombstone_free(ns->tombstones, g);
 }
 
-/* --- who was told --- */
+/* --- who was notified --- */
 
 static void notice_free(struct notice *t)
 {

@@ -20,15 +20,15 @@ void km_tombstone_add(struct km_ns *ns, const char *name, uint32_t nprocs, uint3
  * call of any of these functions, and *generation. */
 const char *km_tombstone_refuse(struct km_ns *ns, const char *name, uint32_t nprocs, uint32_t count,
                                 uint32_t after, uint32_t *generation);
-/* Master: this many of the calls that had not come will not: they were told elsewhere. */
+/* Master: this many of the calls that had not come will not: they were notified elsewhere. */
 void km_tombstone_discount(struct km_ns *ns, const char *name, uint32_t nprocs, uint32_t count);
 /* Master: a later fence of that name was complete: nobody is late any more. */
 void km_tombstone_remove(struct km_ns *ns, const char *name);
 
-/* The client that sent `req` was told that this generation is over. */
+/* The client that sent `req` was notified that this generation is over. */
 void km_tombstone_note_known(struct km_ns *ns, const char *name, const flux_msg_t *req,
                              uint32_t generation);
-/* What the client that sends `req` was told, once: 0 for nothing. */
+/* The generation of which the client that sends `req` was notified, once: 0 for nothing. */
 uint32_t km_tombstone_take_known(struct km_ns *ns, const char *name, const flux_msg_t *req);
 
 #endif

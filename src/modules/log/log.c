@@ -94,8 +94,8 @@ struct ctx {
     uint64_t ring_bytes;
     int forward_level; /* -1: none */
     ring_t *outbox;
-    uint64_t outbox_dropped; /* not yet told to the instance above */
-    uint64_t below_dropped;  /* lost on the way to here, all told */
+    uint64_t outbox_dropped; /* not yet reported to the instance above */
+    uint64_t below_dropped;  /* lost on the way to here, all together */
     flux_future_t *forward;  /* the one that is unanswered */
     uint64_t forward_count;  /* entries in it, and what it said was dropped */
     struct list_node followers;

@@ -14,9 +14,9 @@
  *    state      what happens                                      left when (by)
  *    waiting    the session comes up                              overlay.run, or status "run"
  *                                                                 (begin); no memory (alone)
- *    asked      the parent has been told, and has not answered    answer (memo_cb, alone)
+ *    asked      the address was sent, and is not answered         answer (memo_cb, alone)
  *    told       it knows                                          never
- *    alone      it could not be told; the log says why            never
+ *    alone      it could not be notified; the log says why        never
  *
  * The connection is closed after the answer: the parent ends its job by signals.
  *
@@ -25,8 +25,8 @@
  *     It waits for the greeting in the reactor, so that this session can end meanwhile.
  *  2. The state changes by the transitions of `moves` only.
  *
- * Failure: a parent that does not answer for PARENT_PATIENCE seconds is logged, and told when it
- * does; a parent that refuses, or ends, is logged.  The session works without it, and cannot be
+ * Failure: a parent that does not answer for PARENT_PATIENCE seconds is logged, and notified when
+ * it does; a parent that refuses, or ends, is logged.  The session works without it, and cannot be
  * found from there.
  */
 #include "config.h"

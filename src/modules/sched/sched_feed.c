@@ -210,7 +210,7 @@ void sched_feed_answer(struct ctx *ctx)
         strbuf_trunc(ctx->deny, 0);
     }
     if (!json || ctx->broken || !ctx->attach || flux_respond_more(ctx->h, ctx->attach, json) < 0) {
-        flux_log(ctx->h, LOG_ERR, "allocations could not be told: the scheduler begins anew");
+        flux_log(ctx->h, LOG_ERR, "no memory to report allocations: the scheduler begins anew");
         feed_begin_anew(ctx);
     } else if (ctx->estimates > 0 && !flux_watcher_active(ctx->estimate_timer))
         flux_timer_start(ctx->estimate_timer, ESTIMATE_AFTER, 0.);

@@ -41,7 +41,7 @@
 #define REFUSED_CODE 126
 #define PAST_MAX (256u << 10) /* bytes of ends that are kept; some 3000 */
 
-/* A message that told how jobs ended. */
+/* A message that reported how jobs ended. */
 struct past {
     struct list_node node;
     size_t len;

@@ -9,7 +9,7 @@
 
 struct coord {
     struct ctx *ctx;
-    /* The job module's stream, and what it is to be told at the end of the pass. */
+    /* The job module's stream, and what is to be sent to it at the end of the pass. */
     flux_msg_t *jobs_req;
     char jobs_sender[FLUX_SENDER_MAX];
     json_t *ended, *raise;

@@ -196,7 +196,7 @@ void coord_clients_result(struct clients *cl, struct coord_job *rj, const char *
         recent_keep(cl, rj->j->id, json);
         return;
     }
-    /* The client of a job also waits for its end (job.wait), which the job module is told next. */
+    /* The client of a job also waits for its end (job.wait), reported to the job module next. */
     if (rj->exec)
         flux_respond(cl->coord->ctx->h, rj->l->req, json);
     else

@@ -2,7 +2,7 @@
  *
  * Purpose: start one task on each of the requested ranks.  A program is a job without a record: its
  * number is above JOB_EXEC_BIT and identifies it in output, signals and input.  Only its client is
- * told about it, and it ends with its client.
+ * notified of it, and it ends with its client.
  *
  * Invariants:
  *  1. A request that arrives before the shape of the tree and the ranks that are up are known waits

@@ -82,7 +82,7 @@ struct launchlink {
     flux_watcher_t *flusher;
     struct start *start; /* and its errand: while it is starting */
     errand_t *errand;
-    void (*ended)(void *arg); /* it is ending: to be told */
+    void (*ended)(void *arg); /* it is ending: called when it has */
     void *ended_arg;
     flux_watcher_t *patience; /* for its end, or for that of a launcher of an earlier broker */
     int fd;

@@ -32,7 +32,7 @@
  * If a part of the job ends without having begun while another part has, the job fails.  Tasks that
  * share a node are their launcher's business.  Jobs without MPI send nothing.
  *
- * Failure: the tasks are told, with the store's error message, that the barrier failed, and the job
+ * Failure: the tasks get the store's error message, as the barrier failed, and the job
  * fails; so it does if the pairs of all nodes exceed a frame to the launcher (WIRE_PMI_MAX).  The
  * PMI server of a node bounds the pairs of that node.
  */

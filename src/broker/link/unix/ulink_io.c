@@ -28,7 +28,7 @@
  *
  * Invariants:
  *  1. The core is called from the reactor only, never from within a call of the core: what a call
- *     of the core finds out is noted, and told at the end of the pass (flush_cb).
+ *     of the core finds out is noted, and reported at the end of the pass (flush_cb).
  *  2. The end of an UP connection is the loss of the neighbor, seen at once.  A neighbor that is
  *     silent while its connection stays open, because it is stopped, is found as silence.h says.
  *     The next broker of the ring is given patience until it accepts a connection; nothing watches

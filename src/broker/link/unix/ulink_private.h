@@ -60,7 +60,7 @@ struct ulink_peer {
     struct list_node dirty; /* in ulink.dirty: something to write, or to close */
 
     struct list_node unread; /* in ulink.unread: more messages are there than one pass handles */
-    struct list_node unreported; /* in ulink.unreported: the core must be told of its loss */
+    struct list_node unreported; /* in ulink.unreported: its loss is to be reported to the core */
     char why[128];
 };
 
@@ -131,7 +131,7 @@ void ulink_io_stop(ulink_t *l);
 void ulink_connect_peer(struct ulink_peer *p);
 /* An inbound peer has connected; `fd` and `in` are taken over, even on failure.  -1 with ENOMEM. */
 int ulink_peer_adopt(struct ulink_peer *p, int fd, framer_t *in);
-/* A peer that is gone becomes NEW.  An inbound one: the core is told that it is back; so from the
+/* A peer that is gone becomes NEW.  An inbound one: it is reported to the core as back; so from the
  * reactor only.  -1 with ENOMEM. */
 int ulink_peer_revive(struct ulink_peer *p);
 /* The operations of core_link_ops. */

@@ -54,7 +54,7 @@ struct link_peer {
     char key[LINK_KEY_SIZE];  /* "": not allowed to connect */
     struct link_queue queue;
     struct list_node work;       /* in link.dirty or link.blocked */
-    struct list_node unreported; /* in link.unreported: the core must be told */
+    struct list_node unreported; /* in link.unreported: to be reported to the core */
     char why[96];
 };
 
