@@ -35,7 +35,7 @@ static const char usage[] =
     "Run one broker of a session.  Brokers are usually started by 'flux start'.\n"
     "  -S, --set=NAME=VALUE   set an attribute (repeatable)\n"
     "      --nursery=N        fork the N brokers of a session on this host\n"
-    "      --restart          with --nursery: start a broker that has failed again\n"
+    "      --restart          with --nursery: restart brokers that have failed\n"
     "      --wrap=RANKS:COMMAND   run the brokers of these ranks under COMMAND\n"
     "  -v, --verbose          print progress messages to standard error\n"
     "  -V, --version          print the version and exit\n"

@@ -146,7 +146,7 @@ static void print_synopsis(struct cmd *c, const char *synopsis)
 
     for (;;) {
         size_t n = strcspn(synopsis, "\n");
-        printf("%-6s flux %s %.*s\n", lead, c->name, (int)n, synopsis);
+        printf("%-6s flux %s%s%.*s\n", lead, c->name, n > 0 ? " " : "", (int)n, synopsis);
         if (!synopsis[n])
             break;
         synopsis += n + 1;

@@ -24,7 +24,7 @@ static const struct cmd_opt opts[] = {
 static const struct cmd_usage usage = {
     "[OPTION...] NAME | --list [--json]",
     "Enter the barrier NAME, and return when all processes have entered it. If a process ends\n"
-    "before the barrier is complete, or gives another number, the barrier fails for all.",
+    "before the barrier is complete, or gives a different number, the barrier fails for all.",
     opts,
     NULL,
     0,

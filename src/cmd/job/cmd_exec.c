@@ -38,7 +38,7 @@ static const struct cmd_usage usage = {
     opts,
     "Exit code: the greatest exit code of all processes, 128 + N for signal N; 127 when the "
     "program\n"
-    "is not found on some rank.\n",
+    "is not found on some rank.",
     CMD_STOP,
 };
 

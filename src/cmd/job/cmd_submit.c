@@ -63,7 +63,7 @@ static const struct cmd_usage usage = {
     "Submit jobs to the queue, and print the id of each on a line of its own.",
     opts,
     "Exit code 1 also when a job was rejected; with --wait, --watch and --progress the greatest\n"
-    "exit code of all jobs.\n",
+    "exit code of all jobs.",
     CMD_STOP,
 };
 

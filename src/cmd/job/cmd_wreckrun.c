@@ -32,7 +32,7 @@ static const struct cmd_usage usage = {
     "Exit code: the greatest exit code of all tasks, 128 + N for signal N; 127 when the program "
     "is\n"
     "not found, 126 when it cannot be executed; 124 after the time limit; the code passed to\n"
-    "MPI_Abort; 130 when the job was canceled before it started.\n",
+    "MPI_Abort; 130 when the job was canceled before it started.",
     CMD_STOP,
 };
 

@@ -69,7 +69,7 @@ enum {
     {'n', "ntasks", "N", "run N tasks in total (default: one per node, or one)"},                 \
     {JOBOPTS_KEY_TASKS_PER_NODE, "tasks-per-node", "N", "run N tasks on each node"},              \
     {'c', "cores-per-task", "N", "number of cores for each task (default: 1)"},                   \
-    {'g', "gpus-per-task", "N", "number of gpus for each task (default: none)"},                  \
+    {'g', "gpus-per-task", "N", "number of GPUs for each task (default: none)"},                  \
     {JOBOPTS_KEY_MEM, "mem", "SIZE", "memory for each task (500M, 4G)"},                          \
     {'x', "exclusive", NULL, "allocate whole nodes"},                                             \
     {JOBOPTS_KEY_OVERCOMMIT, "overcommit", NULL,                                                  \

@@ -61,7 +61,7 @@ static const struct cmd_opt opts[] = {
 };
 static const struct cmd_usage usage = {
     "[OPTION...]",
-    "Measure how many processes use the key-value store together: producers put, all\n"
+    "Measure the key-value store under the load of many processes: producers put, all\n"
     "synchronize, consumers get and compare every byte. Prints the latency of each phase in\n"
     "milliseconds, and the traffic of a fence at the broker of the master.",
     opts,

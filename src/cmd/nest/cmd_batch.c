@@ -64,7 +64,7 @@ static const struct cmd_usage usage = {
     "Slurm's sbatch (#SBATCH -N4) are translated, others are ignored with a warning.",
     opts,
     "Output goes to flux-{{id}}.out in the working directory, unless --output is given. With\n"
-    "--wait, the exit code is that of the script.\n",
+    "--wait, the exit code is that of the script.",
     CMD_STOP,
 };
 

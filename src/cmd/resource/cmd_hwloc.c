@@ -104,7 +104,7 @@ static int cmd_info(struct cmd *c, int argc, char **argv)
 {
     static const struct cmd_usage usage = {
         "[OPTION...]",
-        "Print the sockets, cores, gpus and memory of each node. Identical nodes share a line.",
+        "Print the sockets, cores, GPUs and memory of each node. Identical nodes share a line.",
         table_opts,
         NULL,
         0,
@@ -272,7 +272,7 @@ static int cmd_xml(struct cmd *c, int argc, char **argv)
 }
 
 static const struct cmd_sub subs[] = {
-    {"info", cmd_info, "[OPTION...]", "print the sockets, cores, gpus and memory of each node"},
+    {"info", cmd_info, "[OPTION...]", "print the sockets, cores, GPUs and memory of each node"},
     {"topology", cmd_topology, "[OPTION...]", "print the resource graph, one vertex per line"},
     {"xml", cmd_xml, "[OPTION...]", "print everything hwloc knows about a machine, as XML"},
     CMD_SUB_END,

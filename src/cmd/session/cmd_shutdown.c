@@ -19,7 +19,7 @@ static const struct cmd_opt opts[] = {
 static const struct cmd_usage usage = {
     "[OPTION...] [REASON...]",
     "End the session: its initial program and running jobs are terminated, then its brokers end.\n"
-    "Pending jobs stay in the queue of a session with a statedir. Who asked is logged.",
+    "Pending jobs stay in the queue of a session with a statedir. The log says who asked.",
     opts,
     NULL,
     0,

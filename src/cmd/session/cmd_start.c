@@ -44,8 +44,8 @@ static const struct cmd_opt opts[] = {
      "chosen automatically)"},
     {OPT_CONFIG, "config", "FILE", "configuration file that lists the hosts"},
     {OPT_RESTART, "restart", NULL,
-     "with --size: start a broker other than that of rank 0 again when it\n"
-     "has failed"},
+     "with --size: restart brokers that have failed, other than that of\n"
+     "rank 0"},
     {OPT_RUNDIR, "rundir", "DIR", "directory for sockets (default: a new one)"},
     {OPT_STATEDIR, "statedir", "DIR", "directory for state that outlives the session"},
     {OPT_TRACE, "trace", "FILE", "write each message that passes through a broker to FILE"},

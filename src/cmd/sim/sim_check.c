@@ -45,7 +45,8 @@ static const struct cmd_usage usage = {
     "at\n"
     "a time, and no link group (the uplinks of a leaf, or of a pod) either.",
     opts,
-    "Exit codes: 0 valid schedule, 1 invalid, or a file cannot be read, 2 usage error.\n",
+    "Exit code: 0 if the schedule is valid, 1 if it is not, or a file cannot be read; 2 on a usage "
+    "error.",
     0,
 };
 

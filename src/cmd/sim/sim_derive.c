@@ -41,7 +41,7 @@ static const struct cmd_usage usage = {
     "a\n"
     "day. Prints a log in SWF whose processors are nodes.",
     opts,
-    "Exit codes: 0 success, 1 a file cannot be read or written, 2 usage error.\n",
+    "Exit code: 0 on success, 1 if a file cannot be read or written, 2 on a usage error.",
     0,
 };
 

@@ -60,7 +60,7 @@ static const struct cmd_usage usage = {
     "take under first-fit. Links carry one unit of data per unit of time, and are shared fairly;\n"
     "routes are static (D-mod-k).",
     opts,
-    "Exit codes: 0 success, 1 a file cannot be read, 2 usage error.\n",
+    "Exit code: 0 on success, 1 if a file cannot be read, 2 on a usage error.",
     0,
 };
 

@@ -69,9 +69,9 @@ static const struct cmd_usage usage = {
     "print waits, utilization, makespan, hops and shared links, a column for each policy. No "
     "session\n"
     "is needed. `derive` makes a workload for another machine out of a log, `check` looks for\n"
-    "mistakes in a schedule, `network` simulates what sharing links costs.",
+    "mistakes in a schedule, `network` simulates the cost of shared links.",
     opts,
-    "Exit codes: 0 success, 1 a file cannot be read or written, 2 usage error.\n",
+    "Exit code: 0 on success, 1 if a file cannot be read or written, 2 on a usage error.",
     0,
 };
 

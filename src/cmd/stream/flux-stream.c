@@ -563,9 +563,7 @@ static int cmd_rm(struct cmd *c, int argc, char **argv)
 
 static const struct cmd_usage readers_usage = {
     "[OPTION...] NAME",
-    "List the readers of a stream: their numbers, where they are, what they want, and how far "
-    "they\n"
-    "are.",
+    "List the readers of a stream: number, place, policy, switch and progress of each.",
     json_opts,
     NULL,
     0,
@@ -660,9 +658,8 @@ static int cmd_readers(struct cmd *c, int argc, char **argv)
 
 static const struct cmd_usage policy_usage = {
     "NAME READER POLICY",
-    "Change what happens to a step when the queue of a reader is full, while it reads.  Its "
-    "number\n"
-    "is that of 'flux stream readers'; POLICY is as for 'flux stream cat'.",
+    "Change the policy of a running reader: what happens to a step when its queue is full.\n"
+    "'flux stream readers' prints the number READER; POLICY is as for 'flux stream cat'.",
     NULL,
     NULL,
     0,
@@ -688,7 +685,7 @@ static int cmd_policy(struct cmd *c, int argc, char **argv)
 
 static const struct cmd_usage switch_usage = {
     "SWITCH on|off",
-    "Turn all readers on or off that have named a switch, in all streams.",
+    "Turn on or off all readers, of all streams, that have named this switch.",
     NULL,
     NULL,
     0,
@@ -780,15 +777,15 @@ static const struct cmd_sub subs[] = {
     {"replay", transfer_replay, "[OPTION...] FILE", "write a stream with the steps of a file"},
     {"tee", transfer_tee, "[OPTION...] NAME NEW", "write another stream with the same steps"},
     {"stat", cmd_stat, "[OPTION...] NAME", "print the counters of a stream repeatedly"},
-    {"format", cmd_format, "NAME", "print what the variables of a stream are"},
+    {"format", cmd_format, "NAME", "print the types and formats of the variables of a stream"},
     {"transform", filter_transform, "[OPTION...] IN [IN...] --out=NAME",
-     "make a stream from what transforms make of the steps of others"},
+     "transform the steps of streams, and write a stream of the results"},
     {"readers", cmd_readers, "[OPTION...] NAME", "list the readers of a stream"},
     {"policy", cmd_policy, "NAME READER POLICY", "change the policy of a reader"},
     {"switch", cmd_switch, "SWITCH on|off", "turn readers on or off"},
-    {"pause", cmd_pause, "NAME", "let the writers of a stream wait"},
-    {"resume", cmd_resume, "NAME", "let them go on"},
-    {"throttle", cmd_throttle, "NAME RATE", "let them end at most RATE steps a second"},
+    {"pause", cmd_pause, "NAME", "make the writers of a stream wait"},
+    {"resume", cmd_resume, "NAME", "let the writers of a paused stream continue"},
+    {"throttle", cmd_throttle, "NAME RATE", "limit each writer to RATE steps per second"},
     {"rm", cmd_rm, "NAME", "end a stream"},
     CMD_SUB_END,
 };

@@ -314,7 +314,7 @@ static const struct cmd_opt replay_opts[] = {
     {'r', "rate", "N",
      "steps a second; max: as fast as readers take them (default: as\n"
      "they came when they were recorded)"},
-    {'R', "readers", "N", "wait for as many readers first (default: 1)"},
+    {'R', "readers", "N", "wait for N readers first (default: 1)"},
     {'c', "count", "N", "stop after N steps"},
     {'t', "timeout", "DURATION", "give up when the readers do not come for this time"},
     CMD_OPT_END,

@@ -52,7 +52,7 @@ static const struct cmd_usage usage = {
     opts,
     "Keys: up, down, j, k, Page Up, Page Down, Home, End: select a job; Enter, right: open its\n"
     "session; left, Backspace: return to the parent session; p: show or hide pending jobs;\n"
-    "r: refresh; ?: show these keys; q: quit.\n",
+    "r: refresh; ?: show these keys; q: quit.",
     0,
 };
 

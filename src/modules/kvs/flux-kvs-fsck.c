@@ -13,10 +13,11 @@
 
 static const char usage[] =
     "Usage: flux kvs fsck [OPTION...] FILE|DIR\n"
-    "Check what flux start --statedir=DIR kept, while no session uses it: that every object has\n"
-    "the hash it is named by, and every root reaches only what is there. Nothing is changed.\n"
+    "Check the store that a session with --statedir=DIR has left, while no session uses it:\n"
+    "the hash of each object, and that no object to which a root leads is missing. Nothing is\n"
+    "changed.\n"
     "\n"
-    "  -v, --verbose  say what is in each namespace\n"
+    "  -v, --verbose  print the contents of each namespace\n"
     "  -h, --help     print this text\n"
     "\n"
     "Exit code: 0 if no error was found, 1 if the store has an error or cannot be read.\n";
