@@ -7,8 +7,8 @@
  *
  * Invariants:
  *  1. attr.set never changes a fixed attribute.
- *  2. A setting that attr.set has changed is pending until the module that reads it is loaded; for
- *     ever, if the broker reads it, when it starts.  Its source says so.
+ *  2. A setting that attr.set has changed is pending until the module that reads it is loaded.  One
+ *     that brokers read when they start stays pending.  Its source says so.
  *
  * Failure: ENOENT, EPERM or EINVAL, with an error message for the caller.
  */

@@ -6,9 +6,9 @@
  *                 the last one did
  *    otherwise    all that are pending                                ordinary
  *
- * So while short requests are served, they and the modules that work for them get two thirds of the
- * time, and wait for one small portion at most, however much is pending.  A pass in which
- * nothing else was done is for a chore in any case, so nothing waits in vain.
+ * So while short requests are served, these requests and the modules that handle them get two
+ * thirds of the time, and wait for one small portion at most, however much is pending.  A pass
+ * without other work always runs a chore, so no chore waits forever.
  *
  * Invariants:
  *  1. The deferral is active, or will be started by chores_wake(), while a chore is pending.

@@ -1,8 +1,8 @@
-/* connector.c - the local clients of a broker: admission, chores, the end.  Each connection by
- * itself is in connector_client.c.
+/* connector.c - the local clients of a broker: admission, chores, the end.  connector_client.c
+ * handles each connection.
  *
- * Admission: the kernel tells who a client is (SO_PEERCRED).  The owner of the session and root are
- * admitted; others get an error frame.
+ * Admission: the kernel reports the user of a client (SO_PEERCRED).  The owner of the session and
+ * root are admitted; others get an error frame.
  *
  * Invariants:
  *  1. Chores (to accept clients, to serve those that wait, to write to many, to free dead ones) are

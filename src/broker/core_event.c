@@ -2,8 +2,8 @@
  *
  * The root numbers events from 1, and stamps its term on them.  A broker accepts event n+1 only
  * after event n; it keeps an accepted event for a while, passes it to its children and delivers it
- * to local subscribers. A broker that notices a gap in the numbers asks its parent for the missing
- * events.
+ * to local subscribers.  A broker that notices a gap in the numbers requests the missing events
+ * from its parent.
  *
  * Format: these control messages are used:
  *
@@ -24,8 +24,8 @@
  * prefixes, by an event without a number of its own: topic "event.lost", payload {"from":n,"to":m},
  * where m is 0 if no event from n on will come.  A broker that loses its parent for good drops
  * events that still come on the other plane.  Its children first take the events that it has passed
- * on, since "event.cut" may overtake them.  One that gets another parent (core_heal.c) asks that
- * for what it has missed.
+ * on, since "event.cut" may overtake them.  One that gets another parent (core_heal.c) requests the
+ * events that it has missed from the new parent.
  *
  * Invariants:
  *  1. `last` grows by one only, except when the parent says that events are lost (logged as an

@@ -5,8 +5,8 @@
  *
  * The root publishes "overlay.run" {"up"} when all ranks are ready, "overlay.down" {"ranks"} when
  * some were lost or have left, and "overlay.up" {"ranks"} when some of these came back
- * (core_return.c), and "overlay.moved" {"rank","parent"} (core_heal.c).  What it tells is kept in
- * the session map (sessmap.h).
+ * (core_return.c), and "overlay.moved" {"rank","parent"} (core_heal.c).  The session map
+ * (sessmap.h) keeps what these events announce.
  *
  * Joining: a broker reports its subtree once, when all ranks of it that are not lost are ready.
  * After REPORT_LATE seconds it reports the ranks that are ready, so that the root can name the
@@ -15,14 +15,14 @@
  * With boot_timeout, the root waits that time for all ranks, then for `quorum` of them.  It
  * publishes that the others are absent, and begins; they join when they are started.
  *
- * Loss: those below a child that is lost may connect to a broker above it (core_heal.c).  Where
+ * Loss: the children of a child that is lost may connect to a broker above it (core_heal.c).  Where
  * they cannot, the whole subtree is lost to the brokers above, although its members may keep
  * running for a while: a broker that has lost its parent serves its own subtree until
  * orphan_timeout, and then shuts it down.  A broker that leaves (core_leave()) takes its subtree
  * with it, in order.
  *
  * Invariants:
- *  1. `up` and `lost` are disjoint.  Those of the root are the truth about the session.
+ *  1. `up` and `lost` are disjoint.  Those of the root are authoritative for the session.
  *  2. A child is welcomed once for each time that it connects: a child that is up is not welcomed.
  *  3. In CORE_DOWN, a broker waits for its children for at most down_patience() seconds:
  *     shutdown_grace for each level of the tree from its own to the deepest.

@@ -9,8 +9,8 @@
  *    job.leave        {"ranks","reason","grace"} -> {}  no job has resources of these nodes
  *
  * Failure: a request that fails is logged, unless the service does not exist, and the next one is
- * sent.  A broker that rank 0 does not hear leaves nevertheless; after ANSWER seconds it does not
- * wait for the first two answers any longer.
+ * sent.  A broker that cannot reach rank 0 leaves nevertheless; it waits for the first two answers
+ * for at most ANSWER seconds.
  */
 #include "config.h"
 #include "leaving.h"

@@ -4,7 +4,7 @@
  *  1. Only the socket's own name is removed: the one with its device and inode.
  *  2. An earlier listening socket is closed only once a new one works.
  *
- * Failure: an error and a message; the socket stays as it was.
+ * Failure: errno and an error message; the socket stays as it was.
  */
 #include "config.h"
 #include <errno.h>

@@ -38,8 +38,9 @@
  *     after the module's code has returned.
  *  3. A module ends once.
  *
- * Failure: as in a thread, except that a module that blocks blocks the broker, and that one that
- * ends its thread ends the broker: hence modules of a site run in threads unless they ask for this.
+ * Failure: as in a thread, except that a module that blocks also blocks the broker, and a module
+ * that ends its thread ends the broker.  Hence modules of a site run in threads unless they request
+ * the loop.
  */
 #include "config.h"
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* preload.c - load files of modules before they are wanted (interface: preload.h).
+/* preload.c - load files of modules before they are needed (interface: preload.h).
  *
  * A broker that is forked afterwards finds the files in its memory: dlopen(3) only counts one more
  * user.  What a module prepares for its process (`prepare` in libflux/module.h) is inherited, too.

@@ -10,8 +10,8 @@
  *
  * Each pass of the reactor passes on TURNS_FEW messages of waiting clients in all, however many
  * clients wait, and TURNS_LEAN while the loop hurries for a light one.  Then the sockets are
- * polled again.  A light client thus waits for at most that many messages of others, and not for
- * that many of each client that floods.
+ * polled again.  A light client thus waits for at most that many messages in all, not for that many
+ * of each client that floods.
  *
  * Waiting processes have turns in a list, and so have the clients of each process.  This is deficit
  * round robin with priority for sparse flows, as in FQ-CoDel (RFC 8290), with one difference: a

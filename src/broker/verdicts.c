@@ -2,7 +2,7 @@
  *
  * Invariants:
  *  1. Verdicts have the numbers 1, 2..., and are kept in their order.
- *  2. Those that are kept have at most BYTES_MAX bytes, or it is one alone.
+ *  2. The verdicts that are kept have at most BYTES_MAX bytes, unless there is only one.
  */
 #include "config.h"
 #include "verdicts.h"

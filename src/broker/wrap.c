@@ -5,10 +5,11 @@
  * connection; instead of going on, the child becomes COMMAND, which starts flux-broker anew with
  * the same settings.
  *
- * Two commands get the words that they always need: "gdb" becomes "gdb --args", and "rr" becomes
- * "rr record".
+ * Two commands get the arguments that they always need: "gdb" becomes "gdb --args", and "rr"
+ * becomes "rr record".
  *
- * Failure: a text that is not RANKS:COMMAND, or a program that cannot be run, is one sentence.
+ * Failure: a text that is not RANKS:COMMAND, or a program that cannot be run, is reported in one
+ * sentence.
  */
 #include "config.h"
 #include "wrap.h"

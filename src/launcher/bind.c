@@ -1,14 +1,14 @@
 /* bind.c - binds tasks to cores.
  *
- * hwloc tells which processors each core has, with the core numbers of the inventory.  The shared
+ * hwloc reports the processors of each core, with the core numbers of the inventory.  The shared
  * object with hwloc is mapped when the first job is to be bound, read once, and unmapped; the
  * launcher keeps one set of processors per core.
  *
  * Core numbers that this machine does not have mean that the session's resources come from a
  * configuration: then nothing is bound, and nothing fails.
  *
- * Failure: while hwloc gives no answer nothing is bound, and each job is informed why; the next job
- * tries again.
+ * Failure: while hwloc does not answer, nothing is bound, and a warning is sent to each job; the
+ * next job tries again.
  */
 #include "config.h"
 #include "launcher.h"

@@ -10,8 +10,8 @@
  *
  * A leader listens from the start, then tries to connect to each follower: one that listens came
  * earlier and waits.  A follower tries to connect to the leader.  If nobody listens there, it
- * listens itself, tries once more, and then waits for a connection.  So they meet in any order, and
- * a follower that needs no server costs nothing.
+ * listens itself, tries once more, and then waits for a connection.  So they find each other in any
+ * order of start, and a follower that needs no server costs nothing.
  *
  *    the follower sends    u32 its node, with one end of a socket pair, through which the server
  *                          will speak to it as to the launcher that started it (exec_wire.h)

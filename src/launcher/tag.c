@@ -1,4 +1,4 @@
-/* tag.c - tags that tell the job of a process, and that no process loses by accident.
+/* tag.c - tags that identify the job of a process, and that no process loses by accident.
  *
  * Purpose: a process that has left its process group and session, lost its parent and cleared its
  * environment shows nothing of its job.  But fork(2) and execve(2) inherit resource limits, a user

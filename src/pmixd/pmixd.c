@@ -32,8 +32,8 @@
  *  3. When the connection to the launcher ends, this program removes the job's directory and exits.
  *     At the end of a job the launcher kills it and removes the directory itself.
  *
- * Failure: the job fails with an error message (FAIL).  If this program is lost, the launcher says
- * so.
+ * Failure: the job fails with an error message (FAIL).  If this program is lost, the launcher
+ * reports that.
  */
 #include "config.h"
 #include "pmixd.h"

@@ -16,7 +16,7 @@
  *
  * A node that enters an exchange of a group has read the previous one, and a fence is over when all
  * nodes have entered.  So the contribution of the first node also removes the directory before the
- * previous one; however often a job exchanges, each group keeps two.
+ * previous one; however many exchanges a job makes, each group keeps the data of two.
  *
  * A group on this node alone gets its own contribution back, without the store.
  *

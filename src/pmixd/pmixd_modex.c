@@ -8,8 +8,8 @@
  *    m.NODE.r-NUM         the answer to the server's request NUM: i32 status of the library, bytes
  *
  * One transaction puts the answer and removes the request; the server that asked removes the
- * answer.  The library keeps what it has got, so a rank is asked for once per node, unless the
- * library asks again.
+ * answer.  The library keeps the data that it has received, so each rank is requested once per
+ * node, unless the library repeats the request.
  *
  * The library answers a request when the task has put its data, which may take long.  A time limit
  * of the requesting task (PMIX_TIMEOUT) is enforced here.

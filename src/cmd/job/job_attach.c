@@ -1,7 +1,7 @@
 /* job_attach.c - run something in the session, attached: a job (flux wreckrun, flux alloc) or
  * processes beside brokers (flux exec).
  *
- * One streaming request to rank 0 follows it: wrexec.run, which starts processes, or wrexec.listen
+ * One streaming request to rank 0 follows them: wrexec.run, which starts them, or wrexec.listen
  * with the id of a job that was submitted.
  *
  *    output        records of tasks; written, then paid back as credit
@@ -24,9 +24,9 @@
  * tasks; c->raw then makes lines of error messages, and of the tasks' standard error, end with
  * CRLF.
  *
- * Output never blocks this program (taskout.c); what waits is bounded by the credit (1 MiB) that
- * the service has.  When the reader of the output is gone (EPIPE), this program ends as by SIGPIPE,
- * and the service ends the job.
+ * Output never blocks this program (taskout.c); queued output is bounded by the credit (1 MiB) of
+ * the service.  When the reader of the output is gone (EPIPE), this program ends as by SIGPIPE, and
+ * the service ends the job.
  */
 #include "config.h"
 #include "job_attach.h"

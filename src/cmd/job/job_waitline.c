@@ -2,9 +2,9 @@
  *
  * The service is queried every two seconds for the state of the job and the reason why it waits,
  * with one request at a time.  A failed query is not reported, because the line is informational
- * only.  Without a terminal, the query is sent every ten seconds, and each of these is printed
- * once: a job that still waits, with the reason; and a failure of the store.  Of a job that runs
- * nothing is said: many do so for hours, in scripts whose errors are sent by mail.
+ * only.  Without a terminal, the query is sent every ten seconds, and two messages are printed once
+ * each: that the job still waits, with the reason, and that the store has failed.  Nothing is
+ * printed about a running job: many run for hours, in scripts whose errors are sent by mail.
  */
 #include "config.h"
 #include "job_waitline.h"

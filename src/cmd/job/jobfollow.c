@@ -2,7 +2,7 @@
  *
  * The output of a job is the value job.ID.output, which only grows: records "TASK STREAM LENGTH\n",
  * each followed by LENGTH bytes.  This program reads it as fast as it can print it: while more than
- * ROOM bytes wait for the reader of its output, it asks for no more.
+ * ROOM bytes wait for the reader of its output, it requests no more.
  *
  *    a job followed             is over when
  *    without its output         job.wait has reported its end

@@ -1,16 +1,17 @@
 /* joboutput.c - the output of a job in the key-value store, from its beginning, in bounded memory.
  *
- * Purpose.  The value job.ID.output only grows, and may have gigabytes.  A watch that brings the
- * bytes would queue them in the broker for a program that is read slowly, until the broker
- * disconnects it.  So a watch of the directory job.ID tells how long the value is, and the bytes
- * are asked for in pieces of PIECE bytes, one at a time, when the program has room for them.
+ * Purpose.  The value job.ID.output only grows, and may have gigabytes.  A watch of the value would
+ * queue its bytes in the broker for a program whose output is read slowly, until the broker
+ * disconnects the program.  So a watch of the directory job.ID reports the length of the value, and
+ * the bytes are requested in pieces of PIECE bytes, one at a time, when the program has room for
+ * them.
  *
  * Invariants:
- *  1. At most one piece is under way; none is asked for while it is paused.
+ *  1. At most one piece is under way; none is requested while reading is paused.
  *  2. seen <= size while the value grows; a smaller size than `seen` is another value, which is
  *     read from its beginning.
  *
- * Failure: an error of the store is reported once, and nothing is asked for after it.  A directory
+ * Failure: an error of the store is reported once, and nothing is requested after it.  A directory
  * that is not there (yet, or any more) is not an error: the watch goes on.
  */
 #include "config.h"

@@ -1,4 +1,5 @@
-/* jobwait.c - ask for the end of jobs, again as long as the service has no room.
+/* jobwait.c - wait for the end of jobs: send the request again as long as the service has no room
+ * for it.
  *
  *    state       meaning                                    left when (by)
  *    asked       a request is under way                     it is answered (response_cb): pausing

@@ -1,15 +1,14 @@
 /* hb.c - the heartbeat of a session.
  *
  * One instance, at rank 0, publishes the event "hb" {"epoch":n}, n = 0, 1, ..., once per period.
- * A service that has periodic work does it upon this event, at all ranks at about the same
- * moment: so the processors of a machine are disturbed together, and an idle session sleeps in
- * between.
+ * A service does its periodic work upon this event, at all ranks at about the same moment: so all
+ * processors of a machine are disturbed at once, and an idle session sleeps in between.
  *
  * The period is the setting hb.period.  Messages: hb_wire.c.
  *
- * Failure: elsewhere than at rank 0 the module refuses to load.  An attribute that is not a
- * period is logged, and the default is used.  A beat that cannot be published is counted and left
- * out: the next one carries the next number, so that subscribers see the gap.
+ * Failure: the module refuses to load at ranks other than 0.  An attribute that is not a valid
+ * period is logged, and the default is used.  A heartbeat that cannot be published is counted and
+ * omitted: the next one has the next number, so that subscribers see the gap.
  */
 #include "config.h"
 #include <errno.h>

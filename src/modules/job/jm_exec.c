@@ -1,10 +1,10 @@
 /* jm_exec.c - the link to wrexec, which runs jobs.
  *
  * Purpose: the stream wrexec.jobs reports which jobs have ended and what went wrong.  The requests
- * wrexec.launch and wrexec.kill carry jobs to be started and signals to be sent, each with all that
- * waits in one message.  A courier sends them: the next request leaves when wrexec has answered the
- * one before, and a request that finds a full mailbox is sent again, so that no job and no signal
- * is lost under load.
+ * wrexec.launch and wrexec.kill carry jobs to be started and signals to be sent, each with all
+ * entries that wait, in one message.  A courier sends them: the next request leaves when wrexec has
+ * answered the one before, and a request that finds a full mailbox is sent again, so that no job
+ * and no signal is lost under load.
  *
  *    step of a job                  when
  *    "start" is logged              wrexec is attached

@@ -1,4 +1,4 @@
-/* jm_heap.c - the binary heap of times that are waited for.
+/* jm_heap.c - the binary heap of times for which jobs wait.
  *
  * Invariants:
  *  1. nodes[i]->at >= nodes[(i - 1) / 2]->at for each i > 0.

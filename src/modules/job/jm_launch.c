@@ -10,7 +10,7 @@
  *    of a launch: the words of all of them, one after the other.
  *  - Environment: as submitted, with the changes of the jobspec.
  *
- * Failure: an error with a sentence; then nothing was added.
+ * Failure: errno and an error message; then nothing was added.
  */
 #include "config.h"
 #include "jm_private.h"

@@ -12,7 +12,7 @@
  *
  * While no job is queued the scheduler has nothing to decide when resources become free.  It is
  * then not woken for them (FLUX_MSGF_LAZY): it takes such a feed with the next message, which may
- * be a question for what is free.
+ * be a request for the free resources.
  *
  * Invariants:
  *  1. While j->sched.fed is set, the scheduler has the job in its queue, or (j->sched.feeding) the

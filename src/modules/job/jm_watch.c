@@ -13,15 +13,14 @@
  * of a job are not sent before its present state, which includes them.
  *
  * Both are sent in slices (libflux/slice.h), one in each pass of the reactor: first what is new, to
- * the watchers in turn, then pages to those that wait for them, in turn.  All of it has a share of
- * the time (libutil/budget.h): whoever wants something of the module does not wait for what
- * hundreds of watchers are to be notified.  They are notified late then, and of several
- * transactions together.
+ * the watchers in turn, then pages to those that wait for them, in turn.  All of it is limited to a
+ * share of the time (libutil/budget.h): other requests do not wait until hundreds of watchers are
+ * notified.  Watchers are notified late then, and of several transactions together.
  *
  * Invariants:
  *  1. A watcher first gets the state of each active job (that it names), as it is recorded or about
  *     to be, and then every later transition of that job once, in order.
- *  2. No text is kept of states that were not sent yet: a page is made when it is sent.
+ *  2. States that were not sent yet are not kept as text: a page is made when it is sent.
  *  3. Positions are offsets in all that was ever written; the text begins at `base`, which no
  *     position of a watcher that shares it is before.
  *

@@ -1,7 +1,7 @@
 /* log.c - the log of a session.
  *
- * Each rank keeps the last entries in a circular buffer.  Entries at or above a level of importance
- * are also passed on, from instance to instance, to the root's buffer.
+ * Each rank keeps the last entries in a circular buffer.  Entries of a certain severity or a higher
+ * one are also passed on, from instance to instance, to the root's buffer.
  *
  *    log.append  {"level","source","text","rank"?,"time"?}   usually without response; answered {}
  *                level: 0 (emerg) .. 7 (debug); rank and time: default the sender's, and now
@@ -18,26 +18,27 @@
  *    log.stats   {}  ->  counters
  *    log.forward {"entries":[..],"dropped":n}    between instances, upstream; answered {}
  *
- * An entry in a response is {"seq","time","level","rank","source","text"}; "dropped" counts what
- * had to make room in the buffer, or between the ranks, since the beginning.
+ * An entry in a response is {"seq","time","level","rank","source","text"}; "dropped" counts the
+ * entries that were dropped since the beginning, from the buffer or on the way between ranks.
  *
  * Attributes (or arguments NAME=VALUE without "log."): log.ring-size, entries (1024);
  * log.ring-bytes (1M); log.forward-level, the least important level that goes to the root (warning;
  * "none": nothing does).
  *
  * Invariants:
- *  1. The buffer holds at most ring-size entries and ring-bytes bytes; what waits for the instance
- *     above at most FORWARD_MAX entries: beyond, the newest are dropped and counted.
+ *  1. The buffer holds at most ring-size entries and ring-bytes bytes; at most FORWARD_MAX entries
+ *     wait for the instance above: beyond, the newest are dropped and counted.
  *  2. At most one log.forward is unanswered, so a flood of entries becomes few messages.
  *  3. This module never logs: that would be a loop.
  *  4. However large the buffer is, no turn takes longer than a slice (libflux/slice.h), STRIDE
- *     entries and a batch for the instance above.  A page is what one slice finds.  Followers get
- *     what they have not seen in slices, in turns, and entries that were cleared are freed in
- *     slices.  Only the end of the module, or a smaller ring-size, frees many at once.
+ *     entries and a batch for the instance above.  A page has the entries that one slice finds.
+ *     Followers get the entries that are new to them in slices, in turn, and entries that were
+ *     cleared are freed in slices.  Only the end of the module, or a smaller ring-size, frees many
+ *     at once.
  *
- * Failure: an entry that is malformed is refused with an error message where an answer is wanted,
+ * Failure: a malformed entry is refused with an error message if the sender expects a response,
  * else counted as bad.  Text that is too long is cut.  When the instance above cannot be reached,
- * what was on the way is counted as dropped and the next batch is tried.
+ * the entries on their way are counted as dropped, and the next batch is tried.
  */
 #include "config.h"
 #include <errno.h>

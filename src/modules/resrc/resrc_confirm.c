@@ -1,4 +1,4 @@
-/* resrc_confirm.c - nodes that were lost: what ran there may still run.
+/* resrc_confirm.c - lost nodes, on which processes of jobs may still run.
  *
  *    state of the
  *    broker of a node  meaning                              left when (by)
@@ -14,12 +14,12 @@
  *
  * Invariants:
  *  1. The nodes of a broker that is missing or asked are not given any work.
- *  2. A broker is asked once for each time that it comes back.
+ *  2. A broker is asked once each time it comes back.
  *
- * Failure: a broker that cannot confirm it, since processes are left or it cannot be asked, is
- * logged, and its nodes wait for the operator (flux resource confirm-dead).  Without a module
- * wrexec there, nothing can have been run.  An instance that is loaded later does not know which
- * brokers were asked before.
+ * Failure: a broker that cannot confirm the end of these processes, or cannot be asked, is logged,
+ * and its nodes wait for the operator (flux resource confirm-dead).  Without a module wrexec there,
+ * nothing can have been run.  An instance that is loaded later does not know which brokers were
+ * asked before.
  */
 #include "config.h"
 #include <errno.h>

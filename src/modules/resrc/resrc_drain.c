@@ -3,9 +3,9 @@
  * Invariants:
  *  1. A rank is in at most one record, and `ranks` is the union of all records.
  *  2. A node whose broker leaves is drained until that returns, which is noted in its record.  An
- *     operator's drain takes the place of such a record, and never the other way round.
+ *     operator's drain replaces such a record; such a record never replaces an operator's drain.
  *  3. A change takes effect at once.  It is answered when the store has recorded it, or, without a
- *     store (module kvs not loaded), when that is known.
+ *     store, when it is known that module kvs is not loaded.
  *
  * Failure: a change that cannot be recorded stays in effect, and the answer reports that it is not
  * on record.

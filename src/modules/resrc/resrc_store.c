@@ -10,7 +10,7 @@
  *  4. The inventory is read only to recall nodes that were lost before this instance was loaded and
  *     cannot be asked any more (resrc_root.c).
  *
- * Failure: without a store nothing is kept, and requests are answered as if it were.  Any other
+ * Failure: without a store nothing is kept, and requests are answered as if it had been.  Any other
  * error is logged (once, until a commit succeeds) and reported to the clients that wait, and what
  * was to be committed is tried again after 1 s, 2 s and so on up to 30 s, or with the next change.
  */
