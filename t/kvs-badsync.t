@@ -90,9 +90,9 @@ is "$("$FLUX" kvs get d)" 4 "... for good"
 # Files that are written beside their names, and renamed or linked: the name must be durable, too.
 order dirs
 fails "a dump whose name cannot be made durable" env LD_PRELOAD="$preload" "$FLUX" kvs dump archive
-like "$err" 'archive may not be there after a loss of power: Input/output error' "... with a sentence"
+like "$err" 'archive may be lost after a power failure: Input/output error' "... with a sentence"
 fails "... and a certificate" env LD_PRELOAD="$preload" "$FLUX" keygen key
-like "$err" 'key may not be there after a loss of power: Input/output error' "... with a sentence"
+like "$err" 'key may be lost after a power failure: Input/output error' "... with a sentence"
 : >badsync
 ok "a dump that can" env LD_PRELOAD="$preload" "$FLUX" kvs dump archive
 crash

@@ -91,7 +91,7 @@ exits 1 "a tree of another size" "$FLUX" sim check b.csv --tree=1,3,3
 like "$out" "b.csv, line 3: job 2: a node of its list is not of this machine" "said"
 sed 2p hand.csv >twice.csv
 exits 1 "a job twice" "$FLUX" sim check twice.csv --nodes=18
-like "$out" "twice.csv, line 3: job 1: it is there more than once" "said"
+like "$out" "twice.csv, line 3: job 1: it occurs more than once" "said"
 sed 2d hand.csv >less.csv
 exits 1 "a job less" "$FLUX" sim check less.csv --tree=2,3,3 --trace=hand.swf
 like "$out" "hand.swf, line 2: job 1: it is in the log and not in the schedule" "said"

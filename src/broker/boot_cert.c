@@ -64,7 +64,7 @@ static int write_one(const char *path, const char *text, mode_t mode, bool force
     if (!force)
         unlink(tmp);
     if (file_sync_dir(path) < 0)
-        return errmsg_fail(err, errno, "%s may not be there after a loss of power: %s", path,
+        return errmsg_fail(err, errno, "%s may be lost after a power failure: %s", path,
                            strerror(errno));
     return 0;
 }

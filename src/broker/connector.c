@@ -272,7 +272,7 @@ static int admit(struct client *cl, errmsg_t *err)
     char name[32];
 
     if (getsockopt(cl->fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0)
-        return errmsg_fail(err, errno, "cannot find out who the client is: %s", strerror(errno));
+        return errmsg_fail(err, errno, "cannot identify the client: %s", strerror(errno));
     cl->pid = cred.pid;
     if (cred.uid != core_userid(cn->core) && cred.uid != 0) {
         errmsg_t why;

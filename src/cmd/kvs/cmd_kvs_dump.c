@@ -152,7 +152,7 @@ static int dump_file(struct cmd *c, const struct kvs_args *a, const char *path, 
     if (rc == CMD_OK && rename(tmp, path) < 0)
         rc = cmd_error(c, "cannot make %s: %s", path, strerror(errno));
     else if (rc == CMD_OK && file_sync_dir(path) < 0)
-        rc = cmd_error(c, "%s may not be there after a loss of power: %s", path, strerror(errno));
+        rc = cmd_error(c, "%s may be lost after a power failure: %s", path, strerror(errno));
     if (rc != CMD_OK)
         unlink(tmp);
     free(tmp);

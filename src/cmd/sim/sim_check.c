@@ -186,7 +186,7 @@ static void check_rows(struct check *k)
         struct sim_schedule_row *r = &k->s.rows[i];
 
         if (i > 0 && r->value[JOB] == r[-1].value[JOB])
-            row_problem(k, r, "it is there more than once");
+            row_problem(k, r, "it occurs more than once");
         if (r->value[START] < r->value[SUBMIT])
             row_problem(k, r, "it starts before it was submitted");
         if (r->value[END] <= r->value[START])

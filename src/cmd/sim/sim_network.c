@@ -54,7 +54,7 @@ static const struct cmd_opt opts[] = {
 };
 static const struct cmd_usage usage = {
     "--tree=P,L,K [OPTION...]",
-    "Simulate what sharing links of a fat tree costs: place jobs by first-fit and by\n"
+    "Simulate the cost of shared links in a fat tree: place jobs by first-fit and by\n"
     "interference-free, let all of them send in one of four patterns, and print how much longer "
     "they\n"
     "take under first-fit. Links carry one unit of data per unit of time, and are shared fairly;\n"

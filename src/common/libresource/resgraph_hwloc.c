@@ -331,7 +331,7 @@ char *resgraph_hwloc_xml(errmsg_t *err)
         return NULL;
     }
     if (hwloc_topology_export_xmlbuffer(t, &buffer, &len, 0) < 0) {
-        load_failed(t, "what it found itself", err);
+        load_failed(t, "the topology that it has found", err);
         return NULL;
     }
     if (!(text = strndup(buffer, (size_t)len)))

@@ -77,7 +77,7 @@ static int policy_call(lua_State *L)
     if (lua_gettop(L) != 1 || lua_type(L, 1) != LUA_TTABLE)
         return luaL_error(L, "policy is called with one table: policy { ... }");
     if (lua_rawgetp(L, LUA_REGISTRYINDEX, &policy_key) != LUA_TNIL)
-        return luaL_error(L, "policy is there a second time");
+        return luaL_error(L, "policy is called twice");
     lua_pushvalue(L, 1);
     lua_rawsetp(L, LUA_REGISTRYINDEX, &policy_key);
     return 0;
@@ -431,7 +431,7 @@ sched_lua_t *sched_lua_load(const char *path, errmsg_t *err)
     interp_destroy(in);
     if (!l->policy.queue && !l->policy.node) {
         sched_lua_destroy(l);
-        errmsg_fail(err, EINVAL, "policy %s: it decides nothing", path);
+        errmsg_fail(err, EINVAL, "policy %s: it has no function that decides anything", path);
         return NULL;
     }
     return l;

@@ -198,7 +198,7 @@ static enum tried start_reserved(sched_t *s, struct job *j, const struct sched_o
 
 void sched_pass_deny(sched_t *s, struct job *j, const struct sched_ops *ops)
 {
-    errmsg_t err = {"it asks for more than there is"};
+    errmsg_t err = {"it requests more than there is"};
     uint64_t id = j->id;
 
     resgraph_satisfiable(s->map->graph, &j->shape->req, &err);

@@ -54,7 +54,7 @@ static int check(const struct sched_replay_job *jobs, size_t n, errmsg_t *err)
                                "at least 1 s, and an estimate that is not below it",
                                j->id);
         if (i > 0 && jobs[i - 1].submit == j->submit && jobs[i - 1].id == j->id)
-            return errmsg_fail(err, EINVAL, "job %" PRIu64 " is there twice", j->id);
+            return errmsg_fail(err, EINVAL, "job %" PRIu64 " occurs twice", j->id);
     }
     return 0;
 }

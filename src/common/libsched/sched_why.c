@@ -379,7 +379,7 @@ void sched_why_log_missing(sched_t *s, struct shape *sh)
 static bool put_obstacle(struct text *t, sched_t *s, const struct job *j, double now, double shift)
 {
     const struct shape *sh = j->shape;
-    errmsg_t err = {"it asks for more than there is"};
+    errmsg_t err = {"it requests more than there is"};
 
     if (j->urgency == 0)
         put(t, "is held");

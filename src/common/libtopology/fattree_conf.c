@@ -107,7 +107,7 @@ static int keep_word(struct parser *p, struct words *w, char *word)
         if (strcasecmp(word, keys[i].key) != 0)
             continue;
         if (*slot)
-            return bad(p, p->line, "%s is there twice", keys[i].key);
+            return bad(p, p->line, "%s occurs twice", keys[i].key);
         if (*value == '\0')
             return bad(p, p->line, "%s has no value", keys[i].key);
         *slot = value;

@@ -183,7 +183,7 @@ static void hello_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *ar
 
 static void limit_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
 {
-    refuse(arg, "it has not said who it is");
+    refuse(arg, "it has not identified itself");
 }
 
 /* -1 with errno: nothing was accepted. */

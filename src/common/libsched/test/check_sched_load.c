@@ -162,10 +162,10 @@ START_TEST(lua_bad_files)
     } tests[] = {
         {"", "it does not call policy"},
         {"policy {", "expected"},
-        {"policy {}", "it decides nothing"},
-        {"policy { name = 'x' }", "it decides nothing"},
+        {"policy {}", "it has no function that decides anything"},
+        {"policy { name = 'x' }", "it has no function that decides anything"},
         {"policy 'x'", "policy is called with one table"},
-        {"policy { depth = 1 } policy { depth = 2 }", "a second time"},
+        {"policy { depth = 1 } policy { depth = 2 }", "called twice"},
         {"policy { deep = 1 }", "policy has no field \"deep\""},
         {"policy { 1 }", "policy has no field \"(without a name)\""},
         {"policy { depth = 'x' }", "policy.depth must be a number"},

@@ -163,7 +163,7 @@ START_TEST(bad_files)
         {"Nodes=n1\n", "line 1: there is no SwitchName"},
         {"SwitchName=a Nodes\n", "line 1: 'Nodes' is not KEYWORD=VALUE"},
         {"SwitchName=a Nodes=\n", "line 1: Nodes has no value"},
-        {"SwitchName=a Nodes=n1 Nodes=n2\n", "line 1: Nodes is there twice"},
+        {"SwitchName=a Nodes=n1 Nodes=n2\n", "line 1: Nodes occurs twice"},
         {"SwitchName=a Ports=3\n", "line 1: 'Ports' is not a keyword"},
         {"SwitchName=a[1-2] Nodes=n1\n", "is not the name of one switch"},
         {"SwitchName=a Nodes=n[1-\n", "line 1: "},
