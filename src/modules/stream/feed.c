@@ -1,26 +1,27 @@
-/* feed.c - who has still to be told of what.
+/* feed.c - which listener still has to be notified of which item.
  *
- * Items have rising numbers; one that changes gets a new number and goes to the end of the list, so
- * what a listener has not been told of is the end of the list, behind `seen`.  An item that goes
- * leaves a record, which stays until all listeners that may know the item have been told.
+ * Items have rising numbers.  An item that changes gets a new number and goes to the end of the
+ * list, so the items that are new to a listener are the end of the list, after the number `seen`.
+ * An item that is removed leaves a record, which stays until all listeners that may know the item
+ * have been notified of the removal.
  *
- * Listeners are told in turn: the first of `untold` gets what is new to it, piece by piece, and
- * goes to the end of `told`.  A change moves all of `told` behind `untold`, by one step for the
- * list as a whole.
+ * Listeners are served in turn: the first of `behind` gets the items that are new to it, piece by
+ * piece, and goes to the end of `current`.  A change moves all of `current` behind `behind`, by one
+ * step for the list as a whole.
  *
- *    step for the first of `untold`                             number of steps
+ *    step for the first of `behind`                             number of steps
  *    forget a record that it knows                              as many as records
  *    move back from the last item to the first that is new      as many as items are new to it
- *    tell a record, or pass it over                             as many as records are new to it
- *    tell an item                                               as many as items are new to it
+ *    add a record to its message, or pass it over               as many as records are new to it
+ *    add an item to its message                                 as many as items are new to it
  *
  * Invariants:
  *  1. `items` and `records` are in the order of their numbers.
- *  2. A listener is told of an item only when no record is left that it was not told of, and of a
- *     record only if it has passed the first number of the item.
- *  3. `heard` does not fall along `untold` and then `told`, but for the first of `untold` while it
- *     is told: what this one has heard before its turn begins, all have heard.
- *  4. What was added for a listener is told before feed_run() returns.
+ *  2. A listener gets items only when no record is left that is new to it, and a record only if it
+ *     has seen the first number of the item.
+ *  3. `heard` does not fall along `behind` and then `current`, except for the first of `behind`
+ *     while it is served: the records that this one knew before its turn are known to all.
+ *  4. Whatever was added to the message of a listener is sent before feed_run() returns.
  *
  * Failure: none; lack of memory is the owner's business.
  */
@@ -43,7 +44,7 @@ static struct feed_record *record_of(struct list_node *n)
 
 static struct feed_listener *listener_first(const struct feed *f)
 {
-    struct list_node *n = list_first(&f->untold);
+    struct list_node *n = list_first(&f->behind);
 
     return n ? list_entry(n, struct feed_listener, node) : NULL;
 }
@@ -53,8 +54,8 @@ void feed_init(struct feed *f, const struct feed_ops *ops)
     *f = (struct feed){.ops = ops};
     list_init(&f->items);
     list_init(&f->records);
-    list_init(&f->untold);
-    list_init(&f->told);
+    list_init(&f->behind);
+    list_init(&f->current);
 }
 
 void feed_clear(struct feed *f, struct list_node *junk)
@@ -71,7 +72,7 @@ void feed_clear(struct feed *f, struct list_node *junk)
 
 void feed_changed(struct feed *f)
 {
-    list_splice(&f->untold, &f->told);
+    list_splice(&f->behind, &f->current);
 }
 
 static void item_unlink(struct feed *f, struct feed_item *i)
@@ -113,7 +114,7 @@ void feed_listen_later(struct feed *f, struct feed_listener *l)
 {
     l->seen = 0;
     l->heard = f->nrecords;
-    list_append(&f->untold, &l->node);
+    list_append(&f->behind, &l->node);
 }
 
 void feed_listen(struct feed *f, struct feed_listener *l)
@@ -131,7 +132,7 @@ void feed_listen(struct feed *f, struct feed_listener *l)
     }
     if (l->seen == f->last || n < PIECE) {
         list_remove(&l->node);
-        list_append(&f->told, &l->node);
+        list_append(&f->current, &l->node);
     }
     f->ops->tell(f, l, n);
 }
@@ -146,12 +147,12 @@ void feed_listener_remove(struct feed *f, struct feed_listener *l)
 void feed_mark(struct feed *f, struct feed_listener *mark)
 {
     mark->mark = true;
-    list_append(&f->untold, &mark->node);
+    list_append(&f->behind, &mark->node);
 }
 
 bool feed_busy(const struct feed *f)
 {
-    return !list_empty(&f->untold) || !list_empty(&f->records);
+    return !list_empty(&f->behind) || !list_empty(&f->records);
 }
 
 static void record_forget(struct feed *f)
@@ -162,7 +163,7 @@ static void record_forget(struct feed *f)
     f->ops->forget(f, r);
 }
 
-/* One for the first of `untold`.  Returns it if it knows all now. */
+/* One for the first of `behind`.  Returns it if it knows all now. */
 static struct feed_listener *step(struct feed *f, struct feed_listener *l, unsigned *n)
 {
     struct list_node *at;
@@ -220,7 +221,7 @@ void feed_run(struct feed *f, struct flux_slice *s)
         } else if ((done = step(f, l, &n))) {
             f->begun = false;
             list_remove(&l->node);
-            list_append(&f->told, &l->node);
+            list_append(&f->current, &l->node);
             f->ops->tell(f, l, n);
             n = 0;
         }
