@@ -9,14 +9,21 @@
  *    end of          its requests                              requests to it
  *    a client        forgotten; its services get notices       -
  *    a module        forgotten; its services get notices       fail, or go to its successor
- *    a neighbor      forgotten; the services get notices       fail with EHOSTUNREACH
+ *    a neighbor      forgotten; the services get notices       fail with EHOSTUNREACH, or are
+ *                                                              sent again another way
+ *
+ * Sent again are those with FLUX_MSGF_IDEMPOTENT of which no response has passed, if the tree heals
+ * (core_heal.c): the broker that has lost the connection on the way there knows another way, or
+ * will know one.  The response of the first time, if there is one, finds no entry on its way back,
+ * since the other end of the connection has forgotten the request.
  *
  * Invariants:
  *  1. A request has an entry at every broker on its way from the time when it is passed on until
  *     its last response has passed.  A response without an entry is dropped, so no request is
  *     answered twice.
- *  2. An entry keeps no large payload: above KEEP_PAYLOAD bytes it keeps only routes, topic and
- *     tag, unless the request went to a local module (a reload may have to deliver it again).
+ *  2. An entry keeps no large payload: above KEEP_PAYLOAD bytes (KEEP_AGAIN with
+ *     FLUX_MSGF_IDEMPOTENT) it keeps only routes, topic and tag, unless the request went to a local
+ *     module (a reload may have to deliver it again).
  *  3. stats.inflight counts all entries; an endpoint's `inflight` counts those that it has sent.
  *
  * Failure: a request is refused with ENOMEM if there is no memory for its entry.
@@ -30,6 +37,7 @@
 #include "libutil/invariant.h"
 
 #define KEEP_PAYLOAD 512
+#define KEEP_AGAIN 16384
 #define POOL_MAX 4096
 
 static uint64_t mix(uint64_t z)
@@ -49,6 +57,11 @@ static uint64_t key_of(const core_t *c, const flux_msg_t *msg)
     return k;
 }
 
+static size_t keep_max(const flux_msg_t *req)
+{
+    return flux_msg_has_flag(req, FLUX_MSGF_IDEMPOTENT) ? KEEP_AGAIN : KEEP_PAYLOAD;
+}
+
 struct inflight *inflight_add(core_t *c, flux_msg_t *req, endpoint_t *from_ep,
                               struct peer *from_peer, endpoint_t *to_ep, struct peer *to_peer)
 {
@@ -63,7 +76,7 @@ struct inflight *inflight_add(core_t *c, flux_msg_t *req, endpoint_t *from_ep,
         return NULL;
     flux_msg_payload(req, &len);
     f->key = key_of(c, req);
-    if (!to_ep && len > KEEP_PAYLOAD) {
+    if (!to_ep && len > keep_max(req)) {
         if ((f->req = flux_msg_response_create(req, 0)))
             flux_msg_set_flags(f->req,
                                flux_msg_flags(req) & (FLUX_MSGF_STREAMING | FLUX_MSGF_RING));
@@ -79,9 +92,11 @@ struct inflight *inflight_add(core_t *c, flux_msg_t *req, endpoint_t *from_ep,
         return NULL;
     }
     f->from_ep = from_ep;
+    f->from_peer = from_peer;
     f->to_ep = to_ep;
     f->to_peer = to_peer;
     f->asked = 0.;
+    f->answered = false;
     list_init(&f->from_node);
     list_init(&f->to_node);
     list_append(from_ep ? &from_ep->from : &from_peer->from, &f->from_node);
@@ -90,7 +105,7 @@ struct inflight *inflight_add(core_t *c, flux_msg_t *req, endpoint_t *from_ep,
         from_ep->inflight++;
     c->stats.inflight++;
     INVARIANT(1, hmap_get_u64(c->inflight, f->key) == f);
-    INVARIANT(2, to_ep || len <= KEEP_PAYLOAD || flux_msg_type(f->req) == FLUX_MSG_RESPONSE);
+    INVARIANT(2, to_ep || len <= keep_max(req) || flux_msg_type(f->req) == FLUX_MSG_RESPONSE);
     INVARIANT(3, c->stats.inflight == hmap_count(c->inflight));
     return f;
 }
@@ -160,20 +175,72 @@ void inflight_fail(core_t *c, struct list_node *to, int errnum, const char *text
     }
 }
 
+void inflight_set_aside(struct list_node *to, struct list_node *again)
+{
+    LIST_FOREACH_SAFE(n, tmp, to)
+    {
+        const struct inflight *f = list_entry(n, struct inflight, to_node);
+
+        if (flux_msg_type(f->req) == FLUX_MSG_REQUEST && !f->answered &&
+            flux_msg_has_flag(f->req, FLUX_MSGF_IDEMPOTENT)) {
+            list_remove(n);
+            list_append(again, n);
+        }
+    }
+}
+
+void inflight_again(core_t *c, struct list_node *again)
+{
+    struct list_node *n;
+
+    while ((n = list_first(again))) {
+        struct inflight *f = list_entry(n, struct inflight, to_node);
+        flux_msg_t *req = flux_msg_copy(f->req); /* the link may still have the other one */
+        endpoint_t *ep = f->from_ep;
+        struct peer *p = f->from_peer;
+        bool up = f->to_peer == c->parent;
+
+        if (!req)
+            route_error(c, f->req, ENOMEM, "rank %u is out of memory for a request", c->cfg.rank);
+        inflight_remove(c, f);
+        if (req)
+            route_again(c, req, ep, p, up);
+    }
+}
+
+static void forget(core_t *c, struct inflight *f)
+{
+    endpoint_t *ep = f->to_ep;
+    struct peer *p = f->to_peer;
+    flux_msg_t *like = flux_msg_incref(f->req);
+
+    inflight_remove(c, f);
+    route_disconnect(c, like, ep, p);
+    flux_msg_destroy(like);
+}
+
 void inflight_forget(core_t *c, struct list_node *from, bool notify)
 {
     struct list_node *n;
 
     while ((n = list_first(from))) {
         struct inflight *f = list_entry(n, struct inflight, from_node);
-        if (notify) {
-            endpoint_t *ep = f->to_ep;
-            struct peer *p = f->to_peer;
-            flux_msg_t *like = flux_msg_incref(f->req);
+        if (notify)
+            forget(c, f);
+        else
             inflight_remove(c, f);
-            route_disconnect(c, like, ep, p);
-            flux_msg_destroy(like);
-        } else
-            inflight_remove(c, f);
+    }
+}
+
+void inflight_forget_ranks(core_t *c, struct list_node *from, const idset_t *ranks)
+{
+    LIST_FOREACH_SAFE(n, tmp, from)
+    {
+        struct inflight *f = list_entry(n, struct inflight, from_node);
+
+        /* The broker of the sender is the second on the stack. */
+        if (flux_msg_route_count(f->req) > 1 &&
+            idset_test(ranks, flux_route_value(flux_msg_route_at(f->req, 1))))
+            forget(c, f);
     }
 }

@@ -302,10 +302,13 @@ static void subtree_lost(core_t *c, struct peer *p, enum rank_state how, const c
     idset_destroy(sub);
 }
 
-static void peer_gone(core_t *c, struct peer *p, const char *why)
+/* What was sent to it fails, but for what may be sent again (`again`, NULL: nothing). */
+static void peer_gone(core_t *c, struct peer *p, const char *why, struct list_node *again)
 {
     char text[200];
 
+    if (again)
+        inflight_set_aside(&p->to, again);
     p->lost = p != c->parent || !c->healing;
     p->up = false;
     p->event_up = false;
@@ -316,21 +319,28 @@ static void peer_gone(core_t *c, struct peer *p, const char *why)
     inflight_fail(c, &p->to, EHOSTUNREACH, text);
     inflight_forget(c, &p->from, true);
     route_held_forget(c, p);
+}
+
+static void neighbor_gone(core_t *c, struct peer *p, const char *why)
+{
+    peer_gone(c, p, why, NULL);
     route_held(c, p);
 }
 
 void core_peer_lost(core_t *c, enum core_plane plane, uint32_t rank, const char *why)
 {
+    struct list_node again;
     struct peer *p;
     bool tries;
 
+    list_init(&again);
     if (plane == CORE_RING) {
         p = c->ring_next.rank == rank && !c->ring_next.lost ? &c->ring_next : &c->ring_prev;
         if (p->rank == rank && !p->lost && c->cfg.size > 1) {
-            peer_gone(c, p, why);
+            neighbor_gone(c, p, why);
             if (p == &c->ring_next && c->cfg.size == 2 && c->ring_prev.rank == rank &&
                 !c->ring_prev.lost)
-                peer_gone(c, &c->ring_prev, why);
+                neighbor_gone(c, &c->ring_prev, why);
             if (p == &c->ring_next)
                 return_ring_lost(c);
         }
@@ -349,10 +359,11 @@ void core_peer_lost(core_t *c, enum core_plane plane, uint32_t rank, const char 
         else if (c->state < CORE_DOWN)
             core_log(c, LOG_ERR, "rank %u lost its parent, rank %u: %s", c->cfg.rank, rank, why);
         if (heal_begin(c)) {
-            peer_gone(c, p, why);
+            peer_gone(c, p, why, &again);
+            inflight_again(c, &again);
             return;
         }
-        peer_gone(c, p, why);
+        neighbor_gone(c, p, why);
         if (c->down_asked) {
             /* The shutdown request can no longer be answered. */
             overlay_shutdown(c, c->exit_code,
@@ -375,11 +386,14 @@ void core_peer_lost(core_t *c, enum core_plane plane, uint32_t rank, const char 
     }
     /* One that has lost its parent, and was not welcomed here, tries again here or elsewhere. */
     tries = !p->up && topology_parent(overlay_tree(c), p->rank) != c->cfg.rank;
-    peer_gone(c, p, why);
+    peer_gone(c, p, why, c->state == CORE_RUN && heal_can(c) ? &again : NULL);
     if (c->state >= CORE_DOWN)
         children_gone(c);
     else if (!tries && !heal_child_lost(c, p, why))
         subtree_lost(c, p, RANK_LOST, why);
+    /* Now it is known which ranks below it are waited for. */
+    inflight_again(c, &again);
+    route_held(c, p);
 }
 
 /* --- shutdown --- */
@@ -420,7 +434,7 @@ static void down_timer_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, voi
         if (p->up && !p->lost && !p->gone) {
             core_log(c, LOG_ERR, "rank %u did not shut down within %.1f s, and is left behind",
                      p->rank, down_patience(c));
-            peer_gone(c, p, "it did not shut down in time");
+            neighbor_gone(c, p, "it did not shut down in time");
         }
     }
     children_gone(c);
@@ -483,6 +497,20 @@ static void refuse(core_t *c, struct peer *p, const char *reason)
     overlay_send(c, p, &control_down[CONTROL_REFUSED], &t);
 }
 
+/* These ranks come by this child now: what came from them by another one is not waited for.  Their
+ * services hear that before they get anything new from these senders, even if the other child dies
+ * unnoticed. */
+static void forget_elsewhere(core_t *c, const struct peer *p, const char *below)
+{
+    idset_t *ranks = idset_parse(below, NULL);
+
+    for (uint32_t i = 0; ranks && i < c->nchildren; i++) {
+        if (c->children[i] != p)
+            inflight_forget_ranks(c, &c->children[i]->from, ranks);
+    }
+    idset_destroy(ranks);
+}
+
 static void hello_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t *msg)
 {
     const struct control_hello *h = in;
@@ -523,9 +551,10 @@ static void hello_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t
         n.moved = heal_moved(c);
         overlay_send(c, p, &control_down[CONTROL_WELCOME], &n);
         json_decref(n.moved);
-        if (h->below)
+        if (h->below) {
+            forget_elsewhere(c, p, h->below);
             heal_take_over(c, p, h);
-        else if (core_session_runs(c))
+        } else if (core_session_runs(c))
             live_note(c, p->rank, RANK_JOINING, c->cfg.rank);
         route_held(c, p);
         return;

@@ -84,11 +84,13 @@ struct inflight {
     uint64_t key;
     flux_msg_t *req; /* the request; for a large payload, a response template with its routes */
     struct endpoint *from_ep; /* NULL: came from a peer */
+    struct peer *from_peer;
     struct endpoint *to_ep;   /* NULL: sent to a peer */
     struct peer *to_peer;
     struct list_node to_node;
     struct list_node from_node;
-    double asked; /* what the observer returned for the request; 0: there was none */
+    double asked;  /* what the observer returned for the request; 0: there was none */
+    bool answered; /* a stream: a response has passed */
 };
 
 #define CORE_ASKED_MAX 64
@@ -194,6 +196,8 @@ void route_request(core_t *c, flux_msg_t *msg, endpoint_t *from_ep, struct peer 
 void route_response(core_t *c, flux_msg_t *msg);
 void route_error(core_t *c, const flux_msg_t *req, int errnum, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
+/* Send a request again that was sent before, to the parent (`up`) or elsewhere: another way. */
+void route_again(core_t *c, flux_msg_t *msg, endpoint_t *from_ep, struct peer *from_peer, bool up);
 /* account_join() finds or creates the account of a number: a process id, ACCOUNT_OWN + a client's
  * id, or CORE_ACCOUNT_RANK + a rank.  NULL with ENOMEM. */
 #define ACCOUNT_OWN 0x80000000u
@@ -219,8 +223,13 @@ void inflight_remove(core_t *c, struct inflight *f);
 void inflight_pool_destroy(core_t *c);
 /* Fail all requests in list `to` with an error. */
 void inflight_fail(core_t *c, struct list_node *to, int errnum, const char *text);
+/* Take out of a list `to` what may be sent again, which inflight_again() does. */
+void inflight_set_aside(struct list_node *to, struct list_node *again);
+void inflight_again(core_t *c, struct list_node *again);
 /* Forget all requests in list `from`.  `notify`: send their services disconnect notices. */
 void inflight_forget(core_t *c, struct list_node *from, bool notify);
+/* Those of senders at these ranks, with notices. */
+void inflight_forget_ranks(core_t *c, struct list_node *from, const idset_t *ranks);
 
 /* core_event.c */
 int event_init(core_t *c);

@@ -210,6 +210,8 @@ void route_response(core_t *c, flux_msg_t *msg)
     if (!flux_msg_has_flag(msg, FLUX_MSGF_STREAMING) ||
         !flux_msg_has_flag(f->req, FLUX_MSGF_STREAMING))
         inflight_remove(c, f);
+    else
+        f->answered = true;
     response_hop(c, msg, &from);
 }
 
@@ -492,6 +494,14 @@ void route_request(core_t *c, flux_msg_t *msg, endpoint_t *from_ep, struct peer 
         return;
     }
     route(c, msg, from_ep, from_peer);
+}
+
+void route_again(core_t *c, flux_msg_t *msg, endpoint_t *from_ep, struct peer *from_peer, bool up)
+{
+    if (up) /* as before, past the services of this broker */
+        forward(c, c->parent, msg, from_ep, from_peer);
+    else
+        route(c, msg, from_ep, from_peer);
 }
 
 struct account *account_join(core_t *c, uint32_t number)

@@ -72,7 +72,7 @@ static int ask(struct cmd *c, uint32_t rank, struct got *g)
     if (rank == FLUX_NODEID_ANY)
         rank = flux_rank(h);
     g->values_f = flux_rpc(h, "attr.list", NULL, rank, FLUX_MSGF_IDEMPOTENT);
-    g->sources_f = flux_rpc(h, "attr.sources", NULL, rank, 0);
+    g->sources_f = flux_rpc(h, "attr.sources", NULL, rank, FLUX_MSGF_IDEMPOTENT);
     return cmd_wait_struct(c, g->values_f, TIMEOUT, "attr.list", &attr_all_schema, &g->values) <
                        0 ||
                    cmd_wait_struct(c, g->sources_f, TIMEOUT, "attr.sources", &attr_all_schema,

@@ -182,6 +182,126 @@ START_TEST(one)
 }
 END_TEST
 
+/* A request that may be sent again is, by each broker that has lost the one next on its way: the
+ * sender gets one answer. */
+START_TEST(idempotent)
+{
+    struct cluster *cl = cl_up(7, "kary:2");
+    struct party *c3 = client(cl, 3), *c0 = client(cl, 0), *c5 = client(cl, 5);
+    struct party *m0 = module(cl, 0, "top"), *m3 = module(cl, 3, "low");
+    struct party *m1 = module(cl, 1, "mid"), *own = module(cl, 3, "top");
+    const unsigned again = FLUX_MSGF_IDEMPOTENT, stream = again | FLUX_MSGF_STREAMING;
+    char *large = big(16000), *larger = big(17000), text[17100];
+    size_t topped = 0;
+
+    ask_flags(c3, "top.one", FLUX_NODEID_ANY, again | FLUX_MSGF_UPSTREAM, NULL);
+    snprintf(text, sizeof(text), "\"%s\"", large);
+    ask_flags(c3, "top.two", 0, again, text);
+    ask_flags(c0, "low.one", 3, again, NULL);
+    ask_flags(c5, "low.new", 3, stream, NULL);
+    ask_flags(c5, "low.begun", 3, stream, NULL);
+    snprintf(text, sizeof(text), "\"%s\"", larger);
+    ask_flags(c0, "low.larger", 3, again, text);
+    ask_flags(c0, "mid.one", 1, again, NULL);
+    cl_pump(cl);
+    ck_assert_uint_eq(m0->n, 2);
+    ck_assert_uint_eq(m3->n, 4);
+    ck_assert_uint_eq(m1->n, 1);
+    answer(m3, 2, 0, FLUX_MSGF_STREAMING, "1");
+    cl_pump(cl);
+    ck_assert_uint_eq(c5->n, 1);
+    party_clear(m3);
+    cl_kill(cl, 1);
+    ck_assert_uint_eq(c3->n, 0);
+    expect_answer(c0, 2, EHOSTUNREACH, NULL); /* one went to the dead rank, one is too large */
+    cl_pump(cl);
+    expect_answer(c5, 2, EHOSTUNREACH, "rank 1 was lost");
+    cl_sleep(cl, 0.1);
+    ck_assert_uint_eq(own->n, 0);
+    for (size_t i = 0; i < m0->n; i++) {
+        topped += strcmp(flux_msg_topic(m0->kept[i]), "top.disconnect") != 0;
+        if (topped > 2 && flux_msg_type(m0->kept[i]) == FLUX_MSG_REQUEST &&
+            !flux_msg_has_flag(m0->kept[i], FLUX_MSGF_NORESPONSE))
+            answer(m0, i, 0, 0, "2");
+    }
+    ck_assert_uint_eq(topped, 4);
+    answer(m0, 0, 0, 0, "1"); /* of the first time: nobody hears it */
+    for (size_t i = 0; i < m3->n; i++) {
+        if (!flux_msg_has_flag(m3->kept[i], FLUX_MSGF_NORESPONSE))
+            answer(m3, i, 0, 0, "2");
+    }
+    cl_pump(cl);
+    expect_answer(c3, 2, 0, NULL);
+    expect_answer(c0, 3, 0, NULL);
+    expect_answer(c5, 3, 0, NULL);
+    ck_assert_uint_eq(cl_inflight(cl), 0);
+    cl_free(cl);
+    free(large);
+    free(larger);
+    party_free(c3);
+    party_free(c0);
+    party_free(c5);
+    party_free(m0);
+    party_free(m1);
+    party_free(m3);
+    party_free(own);
+}
+END_TEST
+
+/* What was held for the dead broker, and is for a rank below it, waits for that. */
+START_TEST(held_for_the_dead)
+{
+    struct cluster *cl = cl_up(7, "kary:2");
+    struct party *c0 = client(cl, 0), *m3 = module(cl, 3, "low");
+
+    cl->nodes[1].full = true;
+    ask(c0, "low.it", 3);
+    cl_pump(cl);
+    ck_assert_uint_eq(m3->n, 0);
+    cl_kill(cl, 1);
+    ck_assert_uint_eq(c0->n, 0);
+    cl_sleep(cl, 0.1);
+    ck_assert_uint_eq(m3->n, 1);
+    answer(m3, 0, 0, 0, "1");
+    cl_pump(cl);
+    expect_answer(c0, 1, 0, NULL);
+    cl_free(cl);
+    party_free(c0);
+    party_free(m3);
+}
+END_TEST
+
+/* The broker above the dead one notices last: services hear that the sender's earlier request is
+ * over before they get the next one, and not after it. */
+START_TEST(noticed_late)
+{
+    struct cluster *cl = cl_up(4, "chain");
+    struct party *c3 = client(cl, 3), *m0 = module(cl, 0, "top");
+
+    ask_flags(c3, "top.stream", 0, FLUX_MSGF_STREAMING, NULL);
+    cl_pump(cl);
+    cl->nodes[1].dead = true;
+    core_peer_lost(cl->nodes[2].core, CORE_TREE, 1, "killed");
+    cl_pump(cl);
+    expect_answer(c3, 1, EHOSTUNREACH, NULL);
+    ask_flags(c3, "top.again", 0, FLUX_MSGF_STREAMING, NULL);
+    cl_sleep(cl, 0.1);
+    core_peer_lost(cl->nodes[0].core, CORE_TREE, 1, "killed");
+    core_peer_lost(cl->nodes[0].core, CORE_RING, 1, "killed");
+    cl_pump(cl);
+    ck_assert_uint_eq(m0->n, 3);
+    ck_assert_str_eq(flux_msg_topic(m0->kept[1]), "top.disconnect");
+    ck_assert_str_eq(flux_msg_topic(m0->kept[2]), "top.again");
+    answer(m0, 2, 0, 0, "1");
+    cl_pump(cl);
+    expect_answer(c3, 2, 0, NULL);
+    ck_assert_uint_eq(cl_inflight(cl), 0);
+    cl_free(cl);
+    party_free(c3);
+    party_free(m0);
+}
+END_TEST
+
 /* Every event comes once, in order; what the buffer of the new parent has no more is reported. */
 START_TEST(events)
 {
@@ -579,9 +699,10 @@ END_TEST
 
 int main(void)
 {
-    const TTest *const tests[] = {one,     events,      several,       in_vain,
-                                  late,    before_run,  before_others, again,
-                                  refused, tries_again, refused_below, leave};
+    const TTest *const tests[] = {
+        one,  idempotent, held_for_the_dead, noticed_late, events,  several,     in_vain,
+        late, before_run, before_others,     again,        refused, tries_again, refused_below,
+        leave};
     TCase *tc = tcase_create("core_heal");
 
     tcase_set_timeout(tc, 60);

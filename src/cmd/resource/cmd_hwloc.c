@@ -264,7 +264,7 @@ static int cmd_xml(struct cmd *c, int argc, char **argv)
         rank = flux_rank(h);
     if (rank >= flux_size(h))
         return cmd_error(c, "there is no broker with rank %u", rank);
-    f = flux_rpc(h, "resrc.xml", "{}", rank, 0);
+    f = flux_rpc(h, "resrc.xml", "{}", rank, FLUX_MSGF_IDEMPOTENT);
     if (cmd_wait_struct(c, f, TIMEOUT, "hwloc", &resrc_xml_schema, &out) == 0)
         rc = fputs(out.xml, stdout) < 0 ? cmd_error(c, "cannot write") : CMD_OK;
     flux_future_destroy(f);

@@ -16,6 +16,7 @@ struct pending {
     struct list_node node; /* in future.pendings */
     flux_msg_t *req;       /* to be sent again if the connection returns; else NULL */
     size_t unsent;         /* its bytes, if it waits for that; else 0 */
+    bool heard;            /* a stream: a response has come since it was sent */
 };
 
 struct result {

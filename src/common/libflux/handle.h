@@ -35,10 +35,10 @@ flux_t *flux_open(const char *uri, flux_reactor_t *r, errmsg_t *err);
  * with ECONNRESET, those that were under way and new ones alike, except those with
  * FLUX_MSGF_IDEMPOTENT: these wait, and are sent (again) when the connection is back.  So are
  * subscriptions; events that were published meanwhile are missed.  A stream that is sent again
- * begins anew.  The connection counts as lost, as without the flag, when the broker has
- * disconnected this program, after FLUX_RECONNECT_MAX seconds, or when the session's directory (two
- * levels above the socket; that of the system session stays) is gone.  No effect for an inherited
- * connection.
+ * begins anew; so does one with FLUX_MSGF_IDEMPOTENT when a broker between was lost.  The
+ * connection counts as lost, as without the flag, when the broker has disconnected this program,
+ * after FLUX_RECONNECT_MAX seconds, or when the session's directory (two levels above the socket;
+ * that of the system session stays) is gone.  No effect for an inherited connection.
  *
  * FLUX_O_NOWAIT: do not wait until the broker greets this program, so that the first requests go
  * with the connection: a program that makes one request waits once.  flux_rank() and flux_size()

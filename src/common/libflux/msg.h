@@ -41,7 +41,8 @@ enum flux_msg_flag {
     FLUX_MSGF_RING = 8,        /* request: go along the ring */
     FLUX_MSGF_RAW = 16,        /* payload is raw bytes, not JSON text */
     FLUX_MSGF_IDEMPOTENT = 32, /* request: to handle it twice does no harm, so it may be sent again
-                                  after a loss (FLUX_O_RECONNECT) */
+                                  after a loss: by brokers while no response has passed, and by
+                                  handles with FLUX_O_RECONNECT */
     FLUX_MSGF_LAZY = 64        /* request: no thread is woken for it, which takes it with the next
                                   message; response: it may wait for the next one to its client
                                   while the broker's loop does not sleep */

@@ -16,6 +16,11 @@
  *     was not.  While other responses keep coming, it is sent again each time their number has
  *     doubled.  A stream without responses costs nothing, and ends with the connection.
  *
+ *  6. With FLUX_O_RECONNECT, a stream that is sent again after a loss is also sent again when a
+ *     broker on its way was lost (EHOSTUNREACH) after it had begun; brokers do that for those that
+ *     have not.  At least one response comes between two times, so this ends where the service
+ *     cannot be reached.
+ *
  * Failure: a request that cannot be sent becomes a result with the error.
  */
 #include "config.h"
@@ -118,6 +123,7 @@ struct pending *pending_add(flux_future_t *f, uint32_t rank, uint32_t tag)
     p->tag = tag;
     p->req = NULL;
     p->unsent = 0;
+    p->heard = false;
     if (hmap_put_u64(t->by_tag, p->tag, p) < 0) {
         if (p == &f->pending0)
             f->pending0_used = false;
@@ -196,6 +202,20 @@ static void heard_of_canceled(struct pending_table *t, const flux_msg_t *msg)
         cancel(c);
 }
 
+/* A stream that had begun has ended, since a broker on its way was lost: true if it begins anew. */
+static bool begins_anew(struct pending *p, const flux_msg_t *last)
+{
+    if (!p->req || !p->heard || flux_msg_errnum(last) != EHOSTUNREACH)
+        return false;
+    p->heard = false;
+    if (flux_send(p->f->h, flux_msg_incref(p->req)) == 0)
+        return true;
+    if (errno != ECONNRESET)
+        return false;
+    set_unsent(p, true);
+    return true;
+}
+
 void pending_deliver(struct pending_table *t, flux_msg_t *msg)
 {
     struct pending *p = hmap_get_u64(t->by_tag, flux_msg_matchtag(msg));
@@ -209,7 +229,12 @@ void pending_deliver(struct pending_table *t, flux_msg_t *msg)
     }
     f = p->f;
     rank = p->rank;
-    if (!f->streaming || !flux_msg_has_flag(msg, FLUX_MSGF_STREAMING)) {
+    if (f->streaming && flux_msg_has_flag(msg, FLUX_MSGF_STREAMING)) {
+        p->heard = true;
+    } else if (begins_anew(p, msg)) {
+        flux_msg_destroy(msg);
+        return;
+    } else {
         if (p->req && flux_msg_errnum(msg) == 0)
             renew_note(flux_handle_renew(f->h), p->req);
         pending_drop(p);

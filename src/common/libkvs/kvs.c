@@ -265,7 +265,7 @@ flux_future_t *flux_kvs_wait_version(flux_t *h, const char *ns, uint64_t version
     }
     /* A stream of one, so that destroying the future tells the service. */
     return flux_rpc_struct(h, "kvs.wait-version", &kvs_ns_version_schema, &q, FLUX_NODEID_ANY,
-                           FLUX_MSGF_STREAMING);
+                           FLUX_MSGF_STREAMING | FLUX_MSGF_IDEMPOTENT);
 }
 
 flux_future_t *flux_kvs_snapshot(flux_t *h, const char *ns, const char *rootref)
@@ -556,7 +556,7 @@ flux_future_t *flux_kvs_namespace_remove(flux_t *h, const char *ns)
 
 flux_future_t *flux_kvs_namespace_list(flux_t *h)
 {
-    return flux_rpc(h, "kvs.namespace-list", NULL, FLUX_NODEID_ANY, 0);
+    return flux_rpc(h, "kvs.namespace-list", NULL, FLUX_NODEID_ANY, FLUX_MSGF_IDEMPOTENT);
 }
 
 int flux_kvs_namespace_next(flux_future_t *f, size_t *pos, struct flux_kvs_namespace *n,

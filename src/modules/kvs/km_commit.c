@@ -135,7 +135,7 @@ static void forward(struct km_ns *ns, const flux_msg_t *msg)
         waits(ns, len);
         list_init(&w->node);
         list_append(&ns->commit->forwards, &w->node);
-        w->f = km_ns_upstream(ns, "kvs.commit", data, len, false);
+        w->f = km_ns_upstream(ns, "kvs.commit", data, len, false, 0);
         if (w->f && flux_future_then(w->f, -1., forwarded_cb, w) == 0)
             return;
         forward_free(w);

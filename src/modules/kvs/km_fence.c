@@ -354,7 +354,7 @@ static int flush(struct km_fence *f)
         buf = km_merge_message(&f->merge, &q, &size);
     }
     free(ranks);
-    flux_future_t *fut = buf ? km_ns_upstream(ns, "kvs.fence", buf, size, false) : NULL;
+    flux_future_t *fut = buf ? km_ns_upstream(ns, "kvs.fence", buf, size, false, 0) : NULL;
     free(buf);
     if (!fut || flux_future_then(fut, -1., f->first ? added_cb : over_cb, f) < 0) {
         flux_future_destroy(fut);

@@ -15,8 +15,9 @@
  *  3. A follower's interest ends with its stream: it is dropped when it forgets the namespace, or
  *     is lost.
  *
- * Failure: a stream that ends with an error (the namespace was removed; a rank on the way was lost)
- * ends the namespace here.  Requests that wait get that error; the next request opens it again.
+ * Failure: a stream that ends with an error (the namespace was removed; its master is lost) ends
+ * the namespace here.  Requests that wait get that error; the next request opens it again.  When
+ * the next instance is lost after it had answered, the stream goes on at the master itself.
  */
 #include "config.h"
 #include <errno.h>
@@ -27,6 +28,7 @@
 struct km_follow {
     flux_future_t *upstream; /* not the primary: roots from the instance above */
     struct list_node followers;
+    bool heard;        /* it has answered */
     uint64_t notified; /* the version that followers know */
 };
 
@@ -103,32 +105,49 @@ void km_follow_work(struct km_ns *ns)
     tell(ns, list_entry(n, struct follower, node), buf, len);
 }
 
+static int follow(struct km_ns *ns, bool master);
+
 static void followed_cb(flux_future_t *f, void *arg)
 {
     struct km_ns *ns = arg;
+    struct km_follow *x = ns->follow;
     struct kvs_root root;
     const void *data;
     size_t len;
     errmsg_t err = {""};
 
+    if (x->heard && flux_future_errnum(f) == EHOSTUNREACH) {
+        flux_future_destroy(f);
+        x->upstream = NULL;
+        if (follow(ns, true) < 0)
+            km_space_end(ns, ENOMEM, "rank %u is out of memory", flux_rank(ns->h));
+        return;
+    }
     if (flux_rpc_get_raw(f, &data, &len, &err) < 0 || kvs_root_decode(data, len, &root, &err) < 0 ||
         km_ns_root_heard(ns, &root, &err) < 0) {
         km_space_end(ns, errno ? errno : EPROTO, "%s", err.text); /* destroys the future */
         return;
     }
-    if (ns->follow->upstream == f)
+    x->heard = true;
+    if (x->upstream == f)
         flux_future_next(f);
+}
+
+/* At the next instance, or at the master.  -1 with ENOMEM. */
+static int follow(struct km_ns *ns, bool master)
+{
+    struct kvs_ns_only out = {ns->name};
+    struct km_follow *x = ns->follow;
+
+    x->heard = false;
+    x->upstream = km_ns_upstream_struct(ns, "kvs.follow", &kvs_ns_only_schema, &out, master,
+                                        FLUX_MSGF_STREAMING | FLUX_MSGF_IDEMPOTENT);
+    return x->upstream ? flux_future_then(x->upstream, -1., followed_cb, ns) : -1;
 }
 
 void km_follow(struct km_ns *ns)
 {
-    struct kvs_ns_only out = {ns->name};
-
-    if (ns->follow->upstream)
-        return;
-    ns->follow->upstream = km_ns_upstream_struct(ns, "kvs.follow", &kvs_ns_only_schema, &out, false,
-                                                 FLUX_MSGF_STREAMING);
-    if (!ns->follow->upstream || flux_future_then(ns->follow->upstream, -1., followed_cb, ns) < 0)
+    if (!ns->follow->upstream && follow(ns, false) < 0)
         km_space_end(ns, ENOMEM, "rank %u is out of memory", flux_rank(ns->h));
 }
 

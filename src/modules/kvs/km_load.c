@@ -17,7 +17,9 @@
  *  3. Objects that somebody waited for are held until the waiter has done its work: a cache that is
  *     smaller than one read needs makes the read slow, not endless.
  *
- * Failure: when there is no way upstream, or no such object, those who wait get that error.
+ * Failure: when there is no such object, those who wait get that error.  When the next instance
+ * towards the master is lost, and the core finds no other (it does where the master is at rank 0),
+ * the request goes to the master itself; without a way to that, those who wait get the error, too.
  */
 #include "config.h"
 #include <errno.h>
@@ -197,6 +199,7 @@ struct load {
     struct list_node node;
     struct km_ns *ns;
     flux_future_t *f;
+    bool direct; /* it was sent to the master */
     size_t n;
     uint8_t digest[KVS_LOAD_MAX][BLOBREF_DIGEST_MAX];
 };
@@ -240,6 +243,8 @@ static ssize_t take(struct load *l, size_t i, const uint8_t *p, size_t left)
     return 4 + (ssize_t)len;
 }
 
+static int load_send(struct load *l, bool master);
+
 static void loaded_cb(flux_future_t *f, void *arg)
 {
     struct load *l = arg;
@@ -248,7 +253,14 @@ static void loaded_cb(flux_future_t *f, void *arg)
     size_t len, pos = 0, i = 0;
     errmsg_t err;
     if (flux_rpc_get_raw(f, &data, &len, &err) < 0) {
-        deny(l, 0, errno, err.text);
+        int errnum = errno;
+        if (errnum == EHOSTUNREACH && !l->direct) {
+            flux_future_destroy(f);
+            l->f = NULL;
+            if (load_send(l, true) == 0)
+                return;
+        }
+        deny(l, 0, errnum, err.text);
     } else {
         for (; i < l->n; i++) {
             ssize_t size = take(l, i, (const uint8_t *)data + pos, len - pos);
@@ -262,9 +274,28 @@ static void loaded_cb(flux_future_t *f, void *arg)
     km_ns_poke(ns); /* the cache may have grown beyond its bound */
 }
 
+/* To the next instance towards the master, or to the master.  -1 with ENOMEM. */
+static int load_send(struct load *l, bool master)
+{
+    struct km_ns *ns = l->ns;
+    size_t dsize = blobref_size(ns->k->blobref);
+    struct kvs_ns_req q = {.ns = ns->name, .nslen = strlen(ns->name)};
+    size_t head = kvs_ns_req_size(&q);
+    uint8_t *buf = malloc(head + l->n * dsize);
+
+    if (!buf)
+        return -1;
+    kvs_ns_req_encode(&q, buf);
+    for (size_t i = 0; i < l->n; i++)
+        memcpy(buf + head + i * dsize, l->digest[i], dsize);
+    l->direct = master;
+    l->f = km_ns_upstream(ns, "kvs.load", buf, head + l->n * dsize, master, FLUX_MSGF_IDEMPOTENT);
+    free(buf);
+    return l->f ? flux_future_then(l->f, -1., loaded_cb, l) : -1;
+}
+
 void km_load_work(struct km_ns *ns)
 {
-    size_t dsize = ns->k->blobref ? blobref_size(ns->k->blobref) : 0;
     while (ns->master && ns->load->nwanted > 0) {
         uint8_t digest[BLOBREF_DIGEST_MAX];
         memcpy(digest, ns->load->wanted[--ns->load->nwanted], sizeof(digest));
@@ -277,9 +308,6 @@ void km_load_work(struct km_ns *ns)
             ns->load->nwanted = 0;
             return;
         }
-        size_t nslen = strlen(ns->name);
-        struct kvs_ns_req q = {.ns = ns->name, .nslen = nslen};
-        uint8_t *buf = malloc(KVS_NS_HEADER + nslen + KVS_LOAD_MAX * dsize);
         l->ns = ns;
         l->n = ns->load->nwanted < KVS_LOAD_MAX ? ns->load->nwanted : KVS_LOAD_MAX;
         list_init(&l->node);
@@ -287,18 +315,11 @@ void km_load_work(struct km_ns *ns)
         /* From the end: nothing has to move up, and their order does not matter. */
         ns->load->nwanted -= l->n;
         memcpy(l->digest, ns->load->wanted + ns->load->nwanted, l->n * sizeof(l->digest[0]));
-        if (buf)
-            kvs_ns_req_encode(&q, buf);
-        size_t head = kvs_ns_req_size(&q);
-        for (size_t i = 0; buf && i < l->n; i++)
-            memcpy(buf + head + i * dsize, l->digest[i], dsize);
         ns->st.loads += l->n;
-        if (!buf || !(l->f = km_ns_upstream(ns, "kvs.load", buf, head + l->n * dsize, false)) ||
-            flux_future_then(l->f, -1., loaded_cb, l) < 0) {
+        if (load_send(l, false) < 0) {
             deny(l, 0, ENOMEM, "out of memory");
             load_free(l);
         }
-        free(buf);
     }
 }
 

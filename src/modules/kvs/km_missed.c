@@ -164,7 +164,7 @@ void km_missed_work(struct km_missed *m)
     m->asked = out.namespaces;
     m->asked_for = m->doubts;
     m->f = flux_rpc_struct(k->h, "kvs.namespace-check", &km_wire_check_schema, &out,
-                           FLUX_NODEID_ROOT, 0);
+                           FLUX_NODEID_ROOT, FLUX_MSGF_IDEMPOTENT);
     if (!m->f || flux_future_then(m->f, -1., checked_cb, m) < 0)
         forget(m);
 }

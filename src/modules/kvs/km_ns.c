@@ -125,9 +125,8 @@ static uint32_t towards(const struct km_ns *ns, bool master, unsigned *flags)
 }
 
 flux_future_t *km_ns_upstream(struct km_ns *ns, const char *topic, const void *data, size_t len,
-                              bool master)
+                              bool master, unsigned flags)
 {
-    unsigned flags = 0;
     uint32_t rank = towards(ns, master, &flags);
 
     return flux_rpc_raw(ns->h, topic, data, len, rank, flags);
@@ -298,7 +297,8 @@ void km_ns_root_fetch(struct km_ns *ns, bool newest)
     ns->asked_at = ns->version;
     if (newest)
         ns->suspicious = false;
-    ns->getroot = km_ns_upstream_struct(ns, "kvs.getroot", &kvs_ns_only_schema, &out, newest, 0);
+    ns->getroot = km_ns_upstream_struct(ns, "kvs.getroot", &kvs_ns_only_schema, &out, newest,
+                                        FLUX_MSGF_IDEMPOTENT);
     if (!ns->getroot || flux_future_then(ns->getroot, -1., getroot_cb, ns) < 0) {
         flux_future_destroy(ns->getroot);
         ns->getroot = NULL;

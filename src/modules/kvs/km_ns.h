@@ -139,7 +139,7 @@ void km_ns_root_fill(const struct km_ns *ns, struct kvs_root *r);
 void km_ns_respond_root(struct km_ns *ns, const flux_msg_t *req);
 /* Send a request to the next instance towards the master, or to the master: raw, or in JSON. */
 flux_future_t *km_ns_upstream(struct km_ns *ns, const char *topic, const void *data, size_t len,
-                              bool master);
+                              bool master, unsigned flags);
 flux_future_t *km_ns_upstream_struct(struct km_ns *ns, const char *topic,
                                      const struct flux_schema *desc, const void *in, bool master,
                                      unsigned flags);

@@ -155,7 +155,7 @@ static void find(struct km_ns *ns)
         return;
     }
     ns->finding = flux_rpc_struct(ns->h, "kvs.namespace-find", &kvs_ns_only_schema, &out,
-                                  FLUX_NODEID_ANY, FLUX_MSGF_UPSTREAM);
+                                  FLUX_NODEID_ANY, FLUX_MSGF_UPSTREAM | FLUX_MSGF_IDEMPOTENT);
     if (!ns->finding || flux_future_then(ns->finding, -1., found_cb, ns) < 0)
         km_space_end(ns, ENOMEM, "rank %u is out of memory for a namespace", flux_rank(ns->h));
 }

@@ -198,7 +198,7 @@ static flux_future_t *send_on(struct upload *u, const struct kvs_ns_req *q)
     if (!(buf = malloc(kvs_ns_req_size(&out))))
         return NULL;
     kvs_ns_req_encode(&out, buf);
-    f = km_ns_upstream(u->ns, "kvs.store", buf, kvs_ns_req_size(&out), true);
+    f = km_ns_upstream(u->ns, "kvs.store", buf, kvs_ns_req_size(&out), true, 0);
     free(buf);
     return f;
 }

@@ -73,7 +73,7 @@ static int begin(struct xml *x, uint32_t rank, errmsg_t *err)
         x->probe = resrc_probe_start(h, "--xml", NULL, probe_cb, x, err);
         return x->probe ? 0 : -1;
     }
-    if (!(x->f = flux_rpc(h, "resrc.xml", "{}", rank, 0)) ||
+    if (!(x->f = flux_rpc(h, "resrc.xml", "{}", rank, FLUX_MSGF_IDEMPOTENT)) ||
         flux_future_then(x->f, -1., forward_cb, x) < 0)
         return errmsg_fail(err, errno, "cannot ask rank %u: out of memory", rank);
     return 0;

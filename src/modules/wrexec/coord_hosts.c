@@ -102,7 +102,7 @@ static void ask_rank(struct coord_hosts *hs, uint32_t rank)
 {
     struct rank_host *rh = &hs->v[rank];
 
-    rh->f = flux_rpc(hs->coord->ctx->h, "wrexec.host", NULL, rank, 0);
+    rh->f = flux_rpc(hs->coord->ctx->h, "wrexec.host", NULL, rank, FLUX_MSGF_IDEMPOTENT);
     if (!rh->f || flux_future_then(rh->f, -1., answer_cb, rh) < 0) {
         flux_future_destroy(rh->f);
         rh->f = NULL;

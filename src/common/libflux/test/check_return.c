@@ -41,6 +41,7 @@ struct server {
     bool says_end; /* sends "ending" when it is stopped */
     bool denies;   /* subscriptions */
     bool deaf;     /* reads nothing after the session runs */
+    unsigned cuts; /* so often "x.cut" is cut off after it has begun, later before that */
     bool hurries;  /* an "error" comes together with the greeting */
     /* read between lives */
     char seen[SEEN_MAX][48]; /* topics, and prefixes of subscriptions, in their order */
@@ -128,7 +129,12 @@ static void serve(struct server *s, int fd, const flux_msg_t *req)
         respond(fd, req, ENOSPC, 0, "there are too many");
     else if (strcmp(topic, "x.stream") == 0)
         respond(fd, req, 0, FLUX_MSGF_STREAMING, s->answer);
-    else if (strcmp(topic, "x.silent") != 0)
+    else if (strcmp(topic, "x.cut") == 0) {
+        if (s->cuts > 0)
+            respond(fd, req, 0, FLUX_MSGF_STREAMING, s->answer);
+        s->cuts -= s->cuts > 0;
+        respond(fd, req, EHOSTUNREACH, 0, "rank 1 was lost");
+    } else if (strcmp(topic, "x.silent") != 0)
         respond(fd, req, 0, 0, s->answer);
     json_decref(owner);
 }
@@ -399,6 +405,35 @@ START_TEST(in_reactor)
     flux_future_destroy(f);
     flux_close(h);
     server_remove(&s);
+}
+END_TEST
+
+/* A stream that ends as a broker on its way is lost begins anew, if it had begun. */
+START_TEST(cut_off)
+{
+    for (int again = 0; again <= 1; again++) {
+        const unsigned flags = FLUX_MSGF_STREAMING | (again ? FLUX_MSGF_IDEMPOTENT : 0);
+        unsigned heard = 0;
+        struct server s;
+        flux_future_t *f;
+        flux_t *h;
+
+        server_init(&s, false);
+        s.cuts = 3;
+        h = open_to(&s, FLUX_O_RECONNECT);
+        f = flux_rpc(h, "x.cut", NULL, FLUX_NODEID_ANY, flags);
+        while (flux_future_wait(f, 30.) == 0 && flux_future_errnum(f) == 0) {
+            heard++;
+            ck_assert_int_eq(flux_future_next(f), 0);
+        }
+        expect_error(f, EHOSTUNREACH);
+        ck_assert_uint_eq(heard, again ? 3 : 1);
+        flux_future_destroy(f);
+        flux_close(h);
+        server_stop(&s);
+        server_remove(&s);
+        ck_assert_uint_eq(s.nseen, again ? 4 : 1);
+    }
 }
 END_TEST
 
@@ -730,6 +765,6 @@ END_TEST
 
 int main(void)
 {
-    RUN_SUITE("return", requests, in_reactor, without_flag, with_greeting, given_up,
+    RUN_SUITE("return", requests, in_reactor, cut_off, without_flag, with_greeting, given_up,
               closed_while_away, back_in_callback, too_much, subscriptions, lost_for_good, no_room);
 }

@@ -773,6 +773,76 @@ static int fence(struct bed *b, const char *name, uint32_t client)
     return b->errnum;
 }
 
+/* --- brokers between that die --- */
+
+/* `more`: further answers follow. */
+static void answer_held(struct bed *b, int errnum, bool more, const void *data, size_t len)
+{
+    flux_msg_t *req = b->held, *resp;
+
+    ck_assert_ptr_nonnull(req);
+    b->held = NULL;
+    resp = flux_msg_response_create(req, errnum);
+    if (errnum)
+        flux_msg_set_json(resp, "rank 0 was lost");
+    else
+        flux_msg_set_raw(resp, data, len);
+    if (more) {
+        flux_msg_set_flags(resp, flux_msg_flags(resp) | FLUX_MSGF_STREAMING);
+        b->held = flux_msg_incref(req);
+    }
+    flux_msg_destroy(req);
+    flux_handle_deliver(b->f.h, resp);
+    settle(b);
+}
+
+/* Objects that cannot be had from the next instance are asked for at the master, once. */
+START_TEST(load_past_the_lost)
+{
+    struct bed *b = bed_create_at(1);
+
+    settle(b);
+    b->hold = "kvs.load";
+    watch_key(b, 20);
+    settle(b);
+    ck_assert_uint_eq(flux_msg_nodeid(b->held), FLUX_NODEID_ANY);
+    ck_assert(flux_msg_has_flag(b->held, FLUX_MSGF_IDEMPOTENT));
+    b->errnum = -1;
+    answer_held(b, EHOSTUNREACH, false, NULL, 0);
+    ck_assert_int_eq(b->errnum, -1);
+    ck_assert_uint_eq(flux_msg_nodeid(b->held), 0);
+    answer_held(b, EHOSTUNREACH, false, NULL, 0);
+    ck_assert_int_eq(b->errnum, EHOSTUNREACH);
+    ck_assert_ptr_null(b->held);
+    bed_free(b);
+}
+END_TEST
+
+/* A namespace goes on, if its master can be reached when the next instance towards it cannot. */
+START_TEST(follow_past_the_lost)
+{
+    struct kvs_root root = {.version = 5, .ns = "n"};
+    struct bed *b = bed_create_at(1);
+    hmap_t *spaces = ((struct km *)b->ctx)->spaces;
+    uint8_t buf[KVS_ROOT_WIRE_MAX];
+    size_t len;
+
+    snprintf(root.ref, sizeof(root.ref), "sha256-%064d", 0);
+    len = kvs_root_encode(&root, buf);
+    learn(b, 11);
+    for (int i = 0; i < 3; i++) {
+        ck_assert_uint_eq(flux_msg_nodeid(b->held), i > 0 ? 2 : 0);
+        answer_held(b, 0, true, buf, len);
+        ck_assert_ptr_nonnull(hmap_get(spaces, "n"));
+        answer_held(b, EHOSTUNREACH, false, NULL, 0);
+        ck_assert_ptr_nonnull(hmap_get(spaces, "n"));
+    }
+    answer_held(b, EHOSTUNREACH, false, NULL, 0);
+    ck_assert_ptr_null(hmap_get(spaces, "n"));
+    bed_free(b);
+}
+END_TEST
+
 /* A participant goes: the instance above hears of it, however often it has no room. */
 START_TEST(abort_without_room)
 {
@@ -875,7 +945,7 @@ int main(void)
 {
     RUN_SUITE("kvs_module", owner_and_others, no_such_rank, early_requests, clients_that_go,
               event_that_fails, bytes_that_wait, watch_before_its_root, removal_unheard,
-              removal_asked, abort_without_room, register_without_room, index_of_senders,
-              watch_slices, commit_turns, version_slices, dropcache_slices, upload_slices,
-              listing_slices, listings_crowded, diff_slices);
+              removal_asked, load_past_the_lost, follow_past_the_lost, abort_without_room,
+              register_without_room, index_of_senders, watch_slices, commit_turns, version_slices,
+              dropcache_slices, upload_slices, listing_slices, listings_crowded, diff_slices);
 }
