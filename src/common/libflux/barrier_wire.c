@@ -40,7 +40,8 @@ static const struct flux_field join_fields[] = {
     FLUX_FIELD_STR(struct barrier_join, name, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U32(struct barrier_join, nprocs, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U32(struct barrier_join, seq, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U32(struct barrier_join, total, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct barrier_join, after, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_STR(struct barrier_join, entries, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_STR(struct barrier_join, ranks, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_END,
 };
@@ -48,6 +49,7 @@ const struct flux_schema barrier_join_schema = FLUX_SCHEMA(struct barrier_join, 
 
 static const struct flux_field joined_fields[] = {
     FLUX_FIELD_BOOL(struct barrier_joined, done, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct barrier_joined, use, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_END,
 };
 const struct flux_schema barrier_joined_schema = FLUX_SCHEMA(struct barrier_joined, joined_fields);
@@ -56,6 +58,7 @@ static const struct flux_field abort_fields[] = {
     FLUX_FIELD_STR(struct barrier_abort, name, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_INT(struct barrier_abort, errnum, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_STR(struct barrier_abort, reason, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_STR(struct barrier_abort, ranks, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_END,
 };
 const struct flux_schema barrier_abort_schema = FLUX_SCHEMA(struct barrier_abort, abort_fields);
@@ -77,7 +80,7 @@ const struct flux_method barrier_methods[] = {
      .flags = FLUX_METHOD_INSTANCES,
      .request = &barrier_join_schema,
      .response = &barrier_joined_schema,
-     .what = "total entries in the sender's subtree; answered at the release, or by the next join"},
+     .what = "new entries in the sender's subtree; answered at the release, or by the next join"},
     {.topic = "barrier.abort",
      .flags = FLUX_METHOD_INSTANCES,
      .request = &barrier_abort_schema,

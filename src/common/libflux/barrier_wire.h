@@ -37,14 +37,16 @@ extern const struct flux_schema barrier_stats_schema;
 struct barrier_join {
     const char *name;
     uint32_t nprocs;
-    uint32_t seq;
-    uint32_t total;
-    const char *ranks;
+    uint32_t seq;   /* from 1 */
+    uint64_t after; /* the last use of the name that has ended, as far as known below; 0: none */
+    const char *entries; /* how many participants have entered at which rank: "0-7:1,9:3" */
+    const char *ranks;   /* announced */
 };
 extern const struct flux_schema barrier_join_schema;
 
 struct barrier_joined {
     bool done;
+    uint64_t use; /* done: the number of this use of the name */
 };
 extern const struct flux_schema barrier_joined_schema;
 
@@ -52,6 +54,7 @@ struct barrier_abort {
     const char *name;
     int errnum;
     const char *reason;
+    const char *ranks; /* where participants below have entered */
 };
 extern const struct flux_schema barrier_abort_schema;
 

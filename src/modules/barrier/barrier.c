@@ -4,14 +4,15 @@
  * answered (no payload) when nprocs of them have entered anywhere in the session.  Instances tell
  * the next instance above what came in below them:
  *
- *    barrier.join   {"name","nprocs","seq","total","ranks"}   upstream; answered {"done":bool}
- *    barrier.abort  {"name","errnum","reason"} -> {}  upstream, by courier: it failed below
+ *    barrier.join   {"name","nprocs","seq","after","entries","ranks"}  upstream; answered
+ *                   {"done":bool,"use"}
+ *    barrier.abort  {"name","errnum","reason","ranks"} -> {}  upstream, by courier: it failed below
  *
- * `total` is the number of entries below so far, not an increment; `seq` counts the joins of one
- * use of the name, from 1.  A join is answered {"done":true} at the release, or with the error that
- * ends the barrier, or {"done":false} as soon as the next join of the same sender is there.  So the
- * release itself is the answer that is due anyway: no event, and only brokers on the way to
- * participants see any message.
+ * `entries` says how many have entered at which ranks, as far as it was not reported before
+ * (entries.h); `seq` counts the joins of one use of the name, from 1.  A join is answered
+ * {"done":true} at the release, or with the error that ends the barrier, or {"done":false} as soon
+ * as the next join of the same sender is there.  So the release itself is the answer that is due
+ * anyway: no event, and only brokers on the way to participants see any message.
  *
  * How few messages: an instance sends what came in together as one join, from a deferral, never
  * after a wait, and holds further ones while two joins are unanswered; a barrier is completed by
@@ -21,14 +22,21 @@
  *    all enter at once, hops alike           sum over these edges of 1 + height of the lower end
  *    in any case                             a join per edge and entry below it, and its answer
  *
+ * A broker between dies: the entries that it has reported are still those of their ranks.  The
+ * instances below get EHOSTUNREACH for their joins, and join again with all their entries, which
+ * the core sends to the new parent; there they count once, whatever has been reported before, and by
+ * whom.  The barrier may have ended meanwhile, and they have not heard of it.  So instances
+ * remember the last end of each name (ended.h), each with a number that is greater than that of any
+ * end that its participants knew of (`after`).  Who continues a barrier that is not known, took
+ * part in the last one, and does not know of its end, is answered with that end.
+ *
  * Invariants:
- *  1. entries + totals of the children = total; reported <= total; a barrier with total = nprocs
- *     that is the root's, or was never reported upwards, does not exist: it was released.
+ *  1. The root's barrier has no more entries than nprocs, and one with as many as that which is the
+ *     root's, or was never reported upwards, does not exist: it was released.
  *  2. At most two joins of a barrier are unanswered here, and of those of one child one.
- *  3. A join with seq > 1 continues something: where nothing is known of it, it has failed
- *     meanwhile and is refused.  So no count of an earlier use of a name gets into a later one.
- *     Only an instance that was reloaded takes such joins, up to its first deferral: the host
- *     delivers again what its predecessor had not answered.
+ *  3. A join with seq > 1 of a sender that is not known continues something: what has ended, as is
+ *     remembered, or what begins here, since it was reported to a broker that has died, or to an
+ *     instance that was reloaded.
  *  4. Every enter and join is answered exactly once: released, or failed with an error message.
  *  5. The parties of a sender, and its requests for lists, are claims (libservice/claim.h), so what
  *     ends with it is found without a walk through all barriers.  Its barriers are failed in
@@ -38,16 +46,18 @@
  *
  * Failure: entries that disagree about nprocs, or one too many, fail the barrier for all with
  * EINVAL.  A second entry of one sender is refused with EEXIST and changes nothing.  A participant
- * that goes away ("barrier.disconnect"), a rank that is lost (event overlay.down), an instance
- * above that cannot be reached: ECONNABORTED for all, with the reason.  A participant that is lost
- * before it entered is known here only by its rank: `ranks` of an enter says which ranks the
- * participants are at, joins carry the union of them up, and the loss of one of these, before or
- * after its participants entered, fails the barrier for all.  When nobody has announced ranks, a
- * lost rank may have had a participant whose entry was lost with it.  So the instance at rank 0,
- * which knows every incomplete barrier, starts a timer (attribute barrier.grace) when a rank is
- * lost while such a barrier waits, or was lost within that time before the barrier began.  If the
- * barrier is still incomplete at the end, it fails for all, and the list shows the lost ranks
- * until then.
+ * that goes away ("barrier.disconnect"), a rank that is lost (event overlay.down) where
+ * participants have entered, an instance that is unloaded, an instance above that cannot be reached
+ * although this one has tried again TRIES times since a rank last moved: ECONNABORTED for all, with
+ * the reason.  An instance below that disconnects was lost with its broker, which fails nothing.  A
+ * participant that is lost before it entered is known here only by its rank: `ranks` of an enter
+ * says which ranks the participants are at, joins carry the union of them up, and the loss of one
+ * of these, before or after its participants entered, fails the barrier for all.  When nobody has
+ * announced ranks, a lost rank may have had a participant whose entry was lost with it.  So the
+ * instance at rank 0, which knows every incomplete barrier, starts a timer (attribute
+ * barrier.grace) when a rank is lost while such a barrier waits, or was lost within that time
+ * before the barrier began.  If the barrier is still incomplete at the end, it fails for all, and
+ * the list shows the lost ranks until then.
  */
 #include "config.h"
 #include <errno.h>
@@ -56,6 +66,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ended.h"
+#include "entries.h"
 #include "libflux/courier.h"
 #include "libflux/barrier_wire.h"
 #include "libflux/module.h"
@@ -75,6 +87,7 @@
 #define NAME_MAX_LEN 128
 #define BARRIERS_MAX 16384
 #define JOINS_MAX 2 /* unanswered, per barrier */
+#define TRIES 16
 
 /* A participant at this broker, or an instance below. */
 struct party {
@@ -83,7 +96,7 @@ struct party {
     flux_msg_t *req; /* the request to answer */
     uint32_t rank;   /* where it is, when known, else FLUX_NODEID_ANY */
     bool child;
-    uint32_t total;
+    char sender[];
 };
 
 struct join {
@@ -96,10 +109,13 @@ struct barrier {
     struct ctx *ctx;
     char *name;
     uint32_t nprocs;
-    uint32_t total;
-    uint32_t reported;
+    entries_t *entries;
     uint32_t seq;
-    uint32_t here; /* participants at this broker */
+    uint64_t after; /* the last use of the name that has ended, as far as known here and below */
+    bool shared;    /* with other instances: it was reported to one, or one has joined */
+    unsigned tries; /* joins that failed since ranks have moved */
+    uint64_t moves; /* ctx.moves, when `tries` was 0 */
+    uint32_t here;  /* participants at this broker */
     double since;
     struct longlist_place place;
     idset_t *ranks;      /* where participants are, as far as they said so */
@@ -113,7 +129,7 @@ struct barrier {
 };
 
 struct ctx {
-    bool fresh; /* nothing was reported upwards yet: see invariant 3 */
+    bool reloads; /* this instance ends, and another one follows */
     flux_t *h;
     flux_handlers_t *handlers;
     session_t *session;
@@ -126,7 +142,9 @@ struct ctx {
     setup_t *setup; /* rank 0 */
     double grace_seconds;
     grace_t *grace;
-    idset_t *lost; /* ranks */
+    ended_table_t *ended;
+    uint64_t moves; /* events that ranks have moved in the tree */
+    idset_t *lost;  /* ranks */
     uint64_t entered, joins, completed, failed;
 };
 
@@ -161,10 +179,12 @@ static void party_gone(struct claim *c, bool canceled);
 static struct party *party_add(struct barrier *b, const char *sender, const flux_msg_t *req,
                                bool child)
 {
-    struct party *p = calloc(1, sizeof(*p));
+    size_t len = strlen(sender);
+    struct party *p = calloc(1, sizeof(*p) + len + 1);
 
     if (!p)
         return NULL;
+    memcpy(p->sender, sender, len + 1);
     p->b = b;
     p->rank = sender_rank(sender);
     p->child = child;
@@ -193,6 +213,7 @@ static void barrier_free(void *val)
     list_remove(&b->dirty);
     longlist_remove(&b->place);
     hmap_destroy(b->parties);
+    entries_destroy(b->entries);
     idset_destroy(b->ranks);
     grace_wait_destroy(b->grace);
     free(b->name);
@@ -203,17 +224,20 @@ static void suspect(struct barrier *b, const idset_t *lost);
 
 static struct barrier *barrier_create(struct ctx *ctx, const char *name, uint32_t nprocs)
 {
+    const struct ended *last = ended_get(ctx->ended, name);
     struct barrier *b = calloc(1, sizeof(*b));
 
     if (!b)
         return NULL;
+    b->after = last ? last->use : 0;
     list_init(&b->joins);
     list_init(&b->dirty);
     b->ctx = ctx;
     b->nprocs = nprocs;
     b->since = flux_now(ctx->h);
     if (!(b->name = strdup(name)) || !(b->parties = hmap_create_str(party_free)) ||
-        !(b->ranks = idset_create()) || hmap_put(ctx->barriers, name, b) < 0) {
+        !(b->ranks = idset_create()) || !(b->entries = entries_create()) ||
+        hmap_put(ctx->barriers, name, b) < 0) {
         barrier_free(b);
         errno = ENOMEM;
         return NULL;
@@ -224,17 +248,39 @@ static struct barrier *barrier_create(struct ctx *ctx, const char *name, uint32_
     return b;
 }
 
+/* Instances below may not hear of the end.  `use`: its number, `why`: NULL if it was released. */
+static void remember_end(struct barrier *b, uint64_t use, int errnum, const char *why)
+{
+    struct ended e = {use, b->shared ? idset_copy(entries_ranks(b->entries)) : NULL, errnum, why};
+    size_t pos = 0;
+    void *val;
+    int rc = e.ranks ? 0 : -1;
+
+    if (!b->shared)
+        return;
+    while (rc == 0 && hmap_next(b->parties, &pos, NULL, NULL, &val)) {
+        const struct party *p = val;
+        if (p->child)
+            rc = idset_set(e.ranks, p->rank);
+    }
+    if (rc < 0)
+        idset_destroy(e.ranks);
+    if (rc < 0 || ended_put(b->ctx->ended, b->name, &e) < 0)
+        flux_log(b->ctx->h, LOG_ERR, "no memory to remember the end of barrier '%s'", b->name);
+}
+
 /* All are there: answer everybody, and forget it. */
-static void barrier_release(struct barrier *b)
+static void barrier_release(struct barrier *b, uint64_t use)
 {
     struct ctx *ctx = b->ctx;
-    const struct barrier_joined done = {true};
+    const struct barrier_joined done = {true, use};
     size_t pos = 0;
     void *val;
 
     INVARIANT(1, hmap_get(ctx->barriers, b->name) == b);
     hmap_take(ctx->barriers, b->name);
     ctx->completed++;
+    remember_end(b, use, 0, NULL);
     while (hmap_next(b->parties, &pos, NULL, NULL, &val)) {
         struct party *p = val;
         if (p->child)
@@ -243,6 +289,24 @@ static void barrier_release(struct barrier *b)
             flux_respond(ctx->h, p->req, NULL);
     }
     barrier_free(b);
+}
+
+/* Tell the instance above that a barrier failed here.  `last`: this instance ends. */
+static void send_abort(struct barrier *b, int errnum, const char *reason, bool last)
+{
+    struct ctx *ctx = b->ctx;
+    char *ranks = idset_format(entries_ranks(b->entries), 0);
+    struct barrier_abort a = {b->name, errnum, reason, ranks};
+    char *json = ranks ? flux_schema_encode(&barrier_abort_schema, &a) : NULL;
+
+    free(ranks);
+    if (last) {
+        if (json)
+            flux_future_destroy(flux_rpc(ctx->h, "barrier.abort", json, FLUX_NODEID_ANY,
+                                         FLUX_MSGF_UPSTREAM | FLUX_MSGF_NORESPONSE));
+        free(json);
+    } else if (!json || courier_post_json(ctx->courier, "barrier.abort", FLUX_NODEID_ANY, json) < 0)
+        flux_log(ctx->h, LOG_ERR, "no memory to tell above that barrier '%s' was aborted", b->name);
 }
 
 /* End it for all below, and unless the news came from there, for all above. */
@@ -255,16 +319,11 @@ static void barrier_fail(struct barrier *b, bool from_above, int errnum, const c
     INVARIANT(4, hmap_get(ctx->barriers, b->name) == b);
     hmap_take(ctx->barriers, b->name);
     ctx->failed++;
+    remember_end(b, b->after + 1, errnum, reason);
     while (hmap_next(b->parties, &pos, NULL, NULL, &val))
         flux_respond_error(ctx->h, ((struct party *)val)->req, errnum, "%s", reason);
-    if (!from_above && b->seq > 0) {
-        struct barrier_abort a = {b->name, errnum, reason};
-        char *json = flux_schema_encode(&barrier_abort_schema, &a);
-
-        if (!json || courier_post_json(ctx->courier, "barrier.abort", FLUX_NODEID_ANY, json) < 0)
-            flux_log(ctx->h, LOG_ERR, "no memory to tell above that barrier '%s' was aborted",
-                     b->name);
-    }
+    if (!from_above && b->seq > 0)
+        send_abort(b, errnum, reason, false);
     barrier_free(b);
 }
 
@@ -290,7 +349,7 @@ static void grace_cb(void *arg, const char *lost)
         barrier_failf(b, false, ECONNABORTED,
                       "barrier '%s' was aborted: %u of %u processes entered, and others may have "
                       "been at ranks %.100s, which are lost",
-                      b->name, b->total, b->nprocs, lost);
+                      b->name, (unsigned)entries_total(b->entries), b->nprocs, lost);
 }
 
 /* Lost ranks may have had participants, unless these announce their ranks. */
@@ -306,6 +365,28 @@ static void suspect(struct barrier *b, const idset_t *lost)
 }
 
 static void news(struct barrier *b);
+
+/* A broker between was lost, or the one above is: in a session that heals, another way will be
+ * there.  True: all is reported again. */
+static bool join_again(struct barrier *b)
+{
+    if (b->moves != b->ctx->moves)
+        b->tries = 0;
+    b->moves = b->ctx->moves;
+    if (b->tries++ >= TRIES || entries_renew(b->entries) < 0)
+        return false;
+    news(b);
+    return true;
+}
+
+static void join_over(struct join *j)
+{
+    INVARIANT(2, j->b->njoins > 0 && j->b->njoins <= JOINS_MAX);
+    list_remove(&j->node);
+    j->b->njoins--;
+    flux_future_destroy(j->f);
+    free(j);
+}
 
 static void join_cb(flux_future_t *f, void *arg)
 {
@@ -323,6 +404,10 @@ static void join_cb(flux_future_t *f, void *arg)
         barrier_failf(b, true, errnum, "%s", flux_future_error(f));
         return;
     }
+    if (errnum == EHOSTUNREACH && join_again(b)) {
+        join_over(j);
+        return;
+    }
     if (errnum != 0) {
         barrier_failf(b, true, ECONNABORTED,
                       "barrier '%s' was aborted: rank %u cannot reach the instance above: %s",
@@ -330,15 +415,11 @@ static void join_cb(flux_future_t *f, void *arg)
         return;
     }
     if (reply.done) {
-        barrier_release(b);
+        barrier_release(b, reply.use);
         return;
     }
-    INVARIANT(2, b->njoins > 0 && b->njoins <= JOINS_MAX);
-    list_remove(&j->node);
-    b->njoins--;
-    free(j);
-    flux_future_destroy(f);
-    if (b->reported < b->total)
+    join_over(j);
+    if (entries_news(b->entries))
         news(b);
 }
 
@@ -346,11 +427,11 @@ static void join_cb(flux_future_t *f, void *arg)
 static void barrier_tell(struct barrier *b)
 {
     struct ctx *ctx = b->ctx;
-    char *ranks = idset_format(b->ranks, 0);
-    struct barrier_join m = {b->name, b->nprocs, b->seq + 1, b->total, ranks};
+    char *ranks = idset_format(b->ranks, 0), *entries = entries_format_news(b->entries);
+    struct barrier_join m = {b->name, b->nprocs, b->seq + 1, b->after, entries, ranks};
     struct join *j = calloc(1, sizeof(*j));
 
-    if (!j || !ranks) {
+    if (!j || !ranks || !entries) {
         free(j);
         goto nomem;
     }
@@ -366,13 +447,16 @@ static void barrier_tell(struct barrier *b)
     list_append(&b->joins, &j->node);
     b->njoins++;
     b->seq++;
-    b->reported = b->total;
+    b->shared = true;
+    entries_reported(b->entries);
     INVARIANT(2, b->njoins <= JOINS_MAX);
     ctx->joins++;
     free(ranks);
+    free(entries);
     return;
 nomem:
     free(ranks);
+    free(entries);
     barrier_failf(b, false, ECONNABORTED, "barrier '%s' was aborted: rank %u is out of memory",
                   b->name, flux_rank(ctx->h));
 }
@@ -390,6 +474,10 @@ static void party_gone(struct claim *c, bool canceled)
     struct party *p = list_entry(c, struct party, claim);
     struct barrier *b = p->b;
 
+    if (p->child) { /* with its broker; what it has reported stays, and its instances join elsewhere */
+        hmap_del(b->parties, p->sender);
+        return;
+    }
     b->gone = true;
     b->gone_rank = p->rank == FLUX_NODEID_ANY ? flux_rank(b->ctx->h) : p->rank;
     news(b);
@@ -408,50 +496,31 @@ static void flush_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *ar
     struct flux_slice slice;
     struct list_node *n;
 
-    ctx->fresh = false;
     flux_slice_begin(&slice, r, FLUX_SLICE_SECONDS, FLUX_SLICE_THINGS);
     while ((n = list_first(&ctx->dirty)) && flux_slice_more(&slice)) {
         struct barrier *b = list_entry(n, struct barrier, dirty);
         list_remove(n);
         if (b->gone)
             barrier_gone(b);
-        else if (b->reported < b->total && b->njoins < JOINS_MAX)
+        else if (entries_news(b->entries) && b->njoins < JOINS_MAX)
             barrier_tell(b);
     }
     if (n)
         flux_watcher_start(ctx->defer);
 }
 
-/* Entries here, and totals of the instances below. */
-static uint64_t entries(const struct barrier *b) __attribute__((unused));
-static uint64_t entries(const struct barrier *b)
+/* More are in: release, fail, or tell the instance above. */
+static void barrier_advance(struct barrier *b)
 {
-    uint64_t n = 0;
-    size_t pos = 0;
-    void *val;
+    bool top = flux_is_root(b->ctx->h);
+    uint64_t total = entries_total(b->entries);
 
-    while (hmap_next(b->parties, &pos, NULL, NULL, &val))
-        n += ((const struct party *)val)->total;
-    return n;
-}
-
-/* `added` more are in: release, fail, or tell the instance above. */
-static void barrier_advance(struct barrier *b, uint32_t added)
-{
-    struct ctx *ctx = b->ctx;
-    bool top = flux_is_root(ctx->h);
-
-    if (added > b->nprocs - b->total) {
+    if (total > b->nprocs)
         barrier_failf(b, false, EINVAL, "barrier '%s': more than its %u participants entered",
                       b->name, b->nprocs);
-        return;
-    }
-    b->total += added;
-    INVARIANT(1, b->reported <= b->total && b->total <= b->nprocs);
-    INVARIANT(1, entries(b) == b->total);
-    if (b->total == b->nprocs && (top || b->seq == 0))
-        barrier_release(b);
-    else if (!top)
+    else if (total == b->nprocs && (top || b->seq == 0))
+        barrier_release(b, b->after + 1);
+    else if (!top && entries_news(b->entries))
         news(b);
 }
 
@@ -522,6 +591,48 @@ static int barrier_ranks(struct barrier *b, const flux_msg_t *req, const idset_t
     return -1;
 }
 
+/* One of these ranks that is lost to the barrier, FLUX_NODEID_ANY: none. */
+static uint32_t lost_party(const struct barrier *b, const idset_t *ranks)
+{
+    const idset_t *at = entries_ranks(b->entries);
+    size_t pos = 0;
+    void *val;
+
+    while (hmap_next(b->parties, &pos, NULL, NULL, &val)) {
+        const struct party *p = val;
+        if (!p->child && p->rank != FLUX_NODEID_ANY && idset_test(ranks, p->rank))
+            return p->rank;
+    }
+    if (idset_intersects(b->ranks, ranks) || idset_intersects(at, ranks)) {
+        for (uint32_t r = idset_first(ranks); r != IDSET_NONE; r = idset_next(ranks, r)) {
+            if (idset_test(b->ranks, r) || idset_test(at, r))
+                return r;
+        }
+    }
+    return FLUX_NODEID_ANY;
+}
+
+/* Fail it if participants have entered at one of these ranks, which are lost, or announced it. */
+static bool fail_lost(struct barrier *b, const idset_t *ranks)
+{
+    uint32_t rank = lost_party(b, ranks);
+
+    if (rank == FLUX_NODEID_ANY)
+        return false;
+    barrier_failf(b, false, ECONNABORTED, "barrier '%s' was aborted: rank %u is lost", b->name,
+                  rank);
+    return true;
+}
+
+/* There was no memory for the first entry. */
+static void forget_empty(struct barrier *b)
+{
+    if (entries_total(b->entries) > 0)
+        return;
+    hmap_take(b->ctx->barriers, b->name);
+    barrier_free(b);
+}
+
 /* --- requests --- */
 
 static void enter_cb(flux_t *h, const flux_msg_t *req, void *arg)
@@ -548,21 +659,62 @@ static void enter_cb(flux_t *h, const flux_msg_t *req, void *arg)
                            in.name);
     else if ((b = barrier_for(ctx, req, in.name, in.nprocs)) && barrier_ranks(b, req, ranks) == 0) {
         struct party *p = party_add(b, sender, req, false);
-        if (p) {
+        if (p && entries_add(b->entries, flux_rank(h)) == 0) {
             ctx->entered++;
-            p->total = 1;
-            barrier_advance(b, 1);
+            barrier_advance(b);
         } else {
             flux_respond_error(h, req, ENOMEM, "barrier '%s': rank %u is out of memory", in.name,
                                flux_rank(h));
-            if (b->total == 0) {
-                hmap_take(ctx->barriers, b->name);
-                barrier_free(b);
-            }
+            b->here -= p != NULL;
+            if (p)
+                hmap_del(b->parties, sender);
+            forget_empty(b);
         }
     }
     idset_destroy(ranks);
     json_decref(owner);
+}
+
+/* A sender that is not known here continues a barrier.  It has ended: true, and it is answered. */
+static bool ended_already(struct ctx *ctx, const flux_msg_t *req, const char *sender,
+                          const struct barrier_join *in)
+{
+    const struct ended *e = ended_get(ctx->ended, in->name);
+    entries_t *entries = e && in->after < e->use ? entries_create() : NULL;
+    bool took_part =
+        entries && (idset_test(e->ranks, sender_rank(sender)) ||
+                    (entries_merge(entries, in->entries, flux_size(ctx->h), NULL) == 0 &&
+                     idset_intersects(e->ranks, entries_ranks(entries))));
+
+    entries_destroy(entries);
+    if (took_part && e->errnum)
+        flux_respond_error(ctx->h, req, e->errnum, "%s", e->why);
+    else if (took_part) {
+        const struct barrier_joined done = {true, e->use};
+        flux_respond_struct(ctx->h, req, &barrier_joined_schema, &done);
+    }
+    return took_part;
+}
+
+/* The join is the newest one of its sender: answer the one before.  -1 after answering. */
+static int join_party(struct barrier *b, const flux_msg_t *req, const char *sender)
+{
+    struct party *p = hmap_get(b->parties, sender);
+    flux_t *h = b->ctx->h;
+
+    if (p && p->child) {
+        const struct barrier_joined more = {false, 0};
+        flux_respond_struct(h, p->req, &barrier_joined_schema, &more);
+        flux_msg_destroy(p->req);
+        p->req = flux_msg_incref(req);
+    } else if (p || !party_add(b, sender, req, true)) {
+        flux_respond_error(h, req, p ? EPROTO : ENOMEM, "barrier '%s': rank %u %s", b->name,
+                           flux_rank(h), p ? "got a join from a participant" : "is out of memory");
+        forget_empty(b);
+        return -1;
+    }
+    b->shared = true;
+    return 0;
 }
 
 static void join_request_cb(flux_t *h, const flux_msg_t *req, void *arg)
@@ -571,12 +723,9 @@ static void join_request_cb(flux_t *h, const flux_msg_t *req, void *arg)
     char sender[FLUX_SENDER_MAX];
     struct barrier_join in;
     struct barrier *b;
-    struct party *p;
     json_t *owner;
     idset_t *ranks;
     errmsg_t err;
-    uint32_t added;
-    bool known;
 
     if (flux_request_decode(h, req, &barrier_join_schema, &in, &owner) < 0)
         return;
@@ -586,41 +735,17 @@ static void join_request_cb(flux_t *h, const flux_msg_t *req, void *arg)
         goto done;
     }
     b = barrier_find(ctx, in.name);
-    p = b ? hmap_get(b->parties, sender) : NULL;
-    if (in.seq > 1 && !p && !ctx->fresh) {
-        flux_respond_error(h, req, ECONNABORTED, "barrier '%s' was aborted", in.name);
+    if (in.seq > 1 && !(b && hmap_get(b->parties, sender)) && ended_already(ctx, req, sender, &in))
         goto done;
-    }
-    if (!(b = barrier_for(ctx, req, in.name, in.nprocs)))
+    if (!(b = barrier_for(ctx, req, in.name, in.nprocs)) || barrier_ranks(b, req, ranks) < 0 ||
+        join_party(b, req, sender) < 0)
         goto done;
-    if (barrier_ranks(b, req, ranks) < 0)
-        goto done;
-    known = p != NULL;
-    if (p && p->child) {
-        const struct barrier_joined more = {false};
-        flux_respond_struct(h, p->req, &barrier_joined_schema, &more);
-        flux_msg_destroy(p->req);
-        p->req = flux_msg_incref(req);
-    } else if (p || !(p = party_add(b, sender, req, true))) {
-        flux_respond_error(h, req, p ? EPROTO : ENOMEM, "barrier '%s': rank %u %s", in.name,
-                           flux_rank(h), p ? "got a join from a participant" : "is out of memory");
-        if (b->total == 0) {
-            hmap_take(ctx->barriers, b->name);
-            barrier_free(b);
-        }
-        goto done;
-    }
-    if (in.seq == 1 && known && in.total == p->total)
-        goto done; /* the instance below was reloaded, and has counted its participants again */
-    if (in.total <= p->total || in.seq == 0) {
-        barrier_failf(b, false, ECONNABORTED,
-                      "barrier '%s' was aborted: rank %u got a number that does not grow", in.name,
-                      flux_rank(h));
-        goto done;
-    }
-    added = in.total - p->total;
-    p->total = in.total;
-    barrier_advance(b, added);
+    if (in.after > b->after)
+        b->after = in.after;
+    if (entries_merge(b->entries, in.entries, flux_size(h), &err) < 0)
+        barrier_failf(b, false, ECONNABORTED, "barrier '%s' was aborted: %s", in.name, err.text);
+    else if (!fail_lost(b, session_lost(ctx->session)))
+        barrier_advance(b);
 done:
     idset_destroy(ranks);
     json_decref(owner);
@@ -632,13 +757,19 @@ static void abort_cb(flux_t *h, const flux_msg_t *req, void *arg)
     char sender[FLUX_SENDER_MAX];
     struct barrier_abort in;
     struct barrier *b;
+    idset_t *ranks;
     json_t *owner;
 
     if (flux_request_decode(h, req, &barrier_abort_schema, &in, &owner) < 0)
         return;
     flux_msg_sender(req, sender, sizeof(sender));
-    if ((b = barrier_find(ctx, in.name)) && hmap_get(b->parties, sender))
+    ranks = idset_parse(in.ranks, NULL);
+    /* One that has lost its parent is not known here, but what has come in by that is. */
+    if ((b = barrier_find(ctx, in.name)) &&
+        (hmap_get(b->parties, sender) ||
+         (ranks && idset_intersects(entries_ranks(b->entries), ranks))))
         barrier_failf(b, false, in.errnum == EINVAL ? EINVAL : ECONNABORTED, "%s", in.reason);
+    idset_destroy(ranks);
     flux_respond(h, req, NULL);
     json_decref(owner);
 }
@@ -660,25 +791,6 @@ static void cancel_cb(flux_t *h, const flux_msg_t *req, void *arg)
         return;
     claims_cancel(ctx->senders, req, matchtag);
     flux_respond(h, req, NULL);
-}
-
-static uint32_t lost_party(const struct barrier *b, const idset_t *ranks)
-{
-    size_t pos = 0;
-    void *val;
-
-    while (hmap_next(b->parties, &pos, NULL, NULL, &val)) {
-        const struct party *p = val;
-        if (p->rank != FLUX_NODEID_ANY && idset_test(ranks, p->rank))
-            return p->rank;
-    }
-    if (idset_intersects(b->ranks, ranks)) {
-        for (uint32_t r = idset_first(ranks); r != IDSET_NONE; r = idset_next(ranks, r)) {
-            if (idset_test(b->ranks, r))
-                return r;
-        }
-    }
-    return FLUX_NODEID_ANY;
 }
 
 /* Those of these ranks that were not known to be lost; remembered for barriers that begin soon.
@@ -706,11 +818,7 @@ static void ranks_lost(void *arg, const idset_t *ranks, bool now)
 
     while (hmap_next(ctx->barriers, &pos, NULL, NULL, &val)) {
         struct barrier *b = val;
-        uint32_t rank = lost_party(b, ranks);
-        if (rank != FLUX_NODEID_ANY)
-            barrier_failf(b, false, ECONNABORTED, "barrier '%s' was aborted: rank %u is lost",
-                          b->name, rank);
-        else if (!idset_empty(anew))
+        if (!fail_lost(b, ranks) && !idset_empty(anew))
             suspect(b, anew);
     }
     claims_lost(ctx->senders, ranks);
@@ -723,6 +831,13 @@ static void ranks_back(void *arg, const idset_t *ranks)
 
     if (idset_subtract(ctx->lost, ranks) < 0)
         flux_log(ctx->h, LOG_ERR, "out of memory for the ranks that came back");
+}
+
+static void moved_cb(flux_t *h, const flux_msg_t *event, void *arg)
+{
+    struct ctx *ctx = arg;
+
+    ctx->moves++;
 }
 
 static const struct session_ops session_ops = {.lost = ranks_lost, .back = ranks_back};
@@ -772,10 +887,38 @@ static const struct flux_handler handlers[] = {
     {FLUX_MSG_REQUEST, "barrier.cancel", cancel_cb, ANYBODY},
     {FLUX_MSG_REQUEST, "barrier.list", list_cb, ANYBODY},
     {FLUX_MSG_REQUEST, "barrier.stats", stats_cb, ANYBODY},
+    {FLUX_MSG_EVENT, "overlay.moved", moved_cb, 0},
     FLUX_HANDLER_END,
 };
 
 /* --- life --- */
+
+static int barrier_hand_over(flux_t *h, void *arg, flux_handover_t *o, errmsg_t *err)
+{
+    struct ctx *ctx = arg;
+
+    ctx->reloads = true; /* the next instance gets the requests that wait */
+    return 0;
+}
+
+/* The participants here get an error, and the instances above do not hear of that otherwise. */
+static bool barrier_stop(flux_t *h, void *arg)
+{
+    struct ctx *ctx = arg;
+    char text[200];
+    size_t pos = 0;
+    void *val;
+
+    while (!ctx->reloads && hmap_next(ctx->barriers, &pos, NULL, NULL, &val)) {
+        struct barrier *b = val;
+
+        snprintf(text, sizeof(text), "barrier '%s' was aborted: barrier was stopped at rank %u",
+                 b->name, flux_rank(h));
+        if (b->seq > 0)
+            send_abort(b, ECONNABORTED, text, true);
+    }
+    return true;
+}
 
 static void barrier_fini(flux_t *h, void *arg)
 {
@@ -792,6 +935,7 @@ static void barrier_fini(flux_t *h, void *arg)
     courier_destroy(ctx->courier);
     grace_destroy(ctx->grace);
     idset_destroy(ctx->lost);
+    ended_destroy(ctx->ended);
     free(ctx);
 }
 
@@ -817,12 +961,13 @@ static int barrier_init(flux_t *h, int argc, char **argv, void **arg, errmsg_t *
     if (!(ctx = calloc(1, sizeof(*ctx))))
         return errmsg_fail(err, ENOMEM, "the barrier module is out of memory");
     ctx->h = h;
-    ctx->fresh = flux_module_reloaded(h);
     list_init(&ctx->dirty);
-    if (!(ctx->lost = idset_create()) || !(ctx->grace = grace_create(h, &ctx->grace_seconds)) ||
+    if (!(ctx->lost = idset_create()) || !(ctx->ended = ended_create()) ||
+        !(ctx->grace = grace_create(h, &ctx->grace_seconds)) ||
         !(ctx->barriers = hmap_create_str(barrier_free)) || !(ctx->senders = claims_create()) ||
         !(ctx->longlist = longlist_create(h, ctx->senders, "barriers", put_barrier)) ||
-        !(ctx->courier = courier_create(h, FLUX_MSGF_UPSTREAM, NULL, NULL)) ||
+        !(ctx->courier =
+              courier_create(h, FLUX_MSGF_UPSTREAM | FLUX_MSGF_IDEMPOTENT, NULL, NULL)) ||
         !(ctx->defer = flux_defer_create(flux_get_reactor(h), flush_cb, ctx)) ||
         !(ctx->handlers = flux_handlers_add(h, handlers, ctx)) ||
         !(ctx->session = session_create(h, &session_ops, ctx)) ||
@@ -830,10 +975,11 @@ static int barrier_init(flux_t *h, int argc, char **argv, void **arg, errmsg_t *
         barrier_fini(h, ctx);
         return errmsg_fail(err, ENOMEM, "the barrier module is out of memory");
     }
-    if (ctx->fresh) /* its predecessor knew which ranks are lost */
+    if (flux_module_reloaded(h)) /* its predecessor knew which ranks are lost */
         session_ask_lost(ctx->session);
     *arg = ctx;
     return 0;
 }
 
-FLUX_MODULE(barrier, barrier_init, barrier_fini, .place = FLUX_PLACE_LOOP);
+FLUX_MODULE(barrier, barrier_init, barrier_fini, .place = FLUX_PLACE_LOOP, .stop = barrier_stop,
+            .hand_over = barrier_hand_over);

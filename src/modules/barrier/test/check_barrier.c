@@ -1,11 +1,12 @@
-/* check_barrier.c - what the barrier module does when events were lost, and of which ranks it
- * knows: an instance on a handle of the test's own. */
+/* check_barrier.c - what the barrier module does when events were lost, of which ranks it knows,
+ * and what counts when brokers between die: an instance on a handle of the test's own. */
 #include "config.h"
 #include <stdio.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "libflux/module.h"
+#include "libflux/route.h"
 #include "libflux/test/fake.h"
 #include "libutil/test/steps.h"
 #include "libutil/test/suite.h"
@@ -24,6 +25,10 @@ struct bed {
     bool ends;         /* the list ends the run */
     unsigned pages;
     size_t listed;
+    flux_msg_t *join; /* barrier.join, to be answered */
+    unsigned joins;
+    char done[80];  /* the last release */
+    char said[200]; /* in the last barrier.join or barrier.abort */
 };
 
 static void sent(struct fake *f, flux_msg_t *msg)
@@ -39,6 +44,8 @@ static void sent(struct fake *f, flux_msg_t *msg)
             for (const char *p = text; (p = strstr(p, "\"nprocs\":3,\"entered\":1,")); p++)
                 b->listed++;
         }
+        if (text && strstr(text, "\"done\":true"))
+            snprintf(b->done, sizeof(b->done), "%s", text);
         b->aborted += text && strstr(text, "a participant of rank 0 went away");
         if (b->ends ? b->errnum == ENODATA : b->until && b->aborted == b->until)
             flux_reactor_stop(b->f.r, 0);
@@ -47,6 +54,14 @@ static void sent(struct fake *f, flux_msg_t *msg)
         ck_assert_ptr_null(b->asked);
         b->asked = msg;
         return;
+    } else if (strcmp(flux_msg_topic(msg), "barrier.join") == 0) {
+        snprintf(b->said, sizeof(b->said), "%s", flux_msg_json(msg));
+        flux_msg_destroy(b->join);
+        b->join = msg;
+        b->joins++;
+        return;
+    } else if (strcmp(flux_msg_topic(msg), "barrier.abort") == 0) {
+        snprintf(b->said, sizeof(b->said), "%s", flux_msg_json(msg));
     }
     flux_msg_destroy(msg);
 }
@@ -56,7 +71,7 @@ static void stop_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg
     flux_reactor_stop(r, 0);
 }
 
-static struct bed *bed_create(void)
+static struct bed *bed_create_at(uint32_t rank)
 {
     struct bed *b = calloc(1, sizeof(*b));
     errmsg_t err;
@@ -66,17 +81,24 @@ static struct bed *bed_create(void)
     b->f.hook = sent;
     b->errnum = -1;
     ck_assert_ptr_nonnull(b->f.r = flux_reactor_create(false));
-    ck_assert_ptr_nonnull(b->f.h = flux_handle_create(&fake_nowait_ops, &b->f, b->f.r, 0, 4, 42));
+    ck_assert_ptr_nonnull(b->f.h =
+                              flux_handle_create(&fake_nowait_ops, &b->f, b->f.r, rank, 8, 42));
     (void)fake_ops;
     ck_assert_ptr_nonnull(b->stop = flux_timer_create(b->f.r, stop_cb, b));
     ck_assert_int_eq(flux_module_barrier.init(b->f.h, 0, NULL, &b->ctx, &err), 0);
     return b;
 }
 
+static struct bed *bed_create(void)
+{
+    return bed_create_at(0);
+}
+
 static void bed_free(struct bed *b)
 {
     flux_module_barrier.fini(b->f.h, b->ctx);
     flux_msg_destroy(b->asked);
+    flux_msg_destroy(b->join);
     flux_watcher_destroy(b->stop);
     flux_close(b->f.h);
     flux_reactor_destroy(b->f.r);
@@ -171,14 +193,15 @@ START_TEST(ranks_of_participants)
     event(b, "overlay.down", "{\"ranks\":\"3\"}");
     ck_assert_int_eq(b->errnum, -1);
     ask(b, "barrier.join", 1, FLUX_ROLE_BROKER,
-        "{\"name\":\"x\",\"nprocs\":3,\"seq\":1,\"total\":1,\"ranks\":\"2-3\"}");
+        "{\"name\":\"x\",\"nprocs\":3,\"seq\":1,\"after\":0,\"entries\":\"1:1\","
+        "\"ranks\":\"2-3\"}");
     ck_assert_int_eq(b->errnum, ECONNABORTED);
     ck_assert_ptr_nonnull(strstr(b->text, "rank 3 is lost"));
     ask(b, "barrier.enter", CLIENT, owner, "{\"name\":\"x\",\"nprocs\":3,\"ranks\":\"3\"}");
     ck_assert_int_eq(b->errnum, ECONNABORTED);
     ask(b, "barrier.enter", CLIENT, owner, "{\"name\":\"x\",\"nprocs\":1,\"ranks\":\"0\"}");
     ck_assert_int_eq(b->errnum, 0);
-    ask(b, "barrier.enter", CLIENT, owner, "{\"name\":\"x\",\"nprocs\":1,\"ranks\":\"4\"}");
+    ask(b, "barrier.enter", CLIENT, owner, "{\"name\":\"x\",\"nprocs\":1,\"ranks\":\"8\"}");
     ck_assert_int_eq(b->errnum, EINVAL);
     ask(b, "barrier.enter", CLIENT, owner, "{\"name\":\"x\",\"nprocs\":1,\"ranks\":\"a\"}");
     ck_assert_int_eq(b->errnum, EINVAL);
@@ -238,7 +261,237 @@ START_TEST(list_slices)
 }
 END_TEST
 
+/* --- instances below, and brokers between that die --- */
+
+/* The instance at this rank, below this one, asks. */
+static void ask_from(struct bed *b, uint32_t rank, const char *topic, const char *json)
+{
+    flux_msg_t *msg = flux_msg_create(FLUX_MSG_REQUEST, topic);
+    static uint32_t tag;
+
+    flux_msg_set_cred(msg, 0, FLUX_ROLE_BROKER);
+    flux_msg_set_matchtag(msg, ++tag);
+    flux_msg_route_push(msg, CLIENT + 10);
+    flux_msg_route_push(msg, flux_route_make(FLUX_ROUTE_TREE, rank));
+    flux_msg_set_json(msg, json);
+    b->errnum = -1;
+    flux_handle_deliver(b->f.h, msg);
+}
+
+static void join(struct bed *b, uint32_t rank, unsigned seq, unsigned after, const char *entries)
+{
+    char json[200];
+
+    snprintf(json, sizeof(json),
+             "{\"name\":\"x\",\"nprocs\":4,\"seq\":%u,\"after\":%u,\"entries\":\"%s\","
+             "\"ranks\":\"0,2-3\"}",
+             seq, after, entries);
+    ask_from(b, rank, "barrier.join", json);
+}
+
+static void enter(struct bed *b, uint32_t client)
+{
+    ask(b, "barrier.enter", CLIENT + client, FLUX_ROLE_OWNER,
+        "{\"name\":\"x\",\"nprocs\":4,\"ranks\":\"0,2-3\"}");
+}
+
+static void expect_done(struct bed *b, const char *use)
+{
+    ck_assert_int_eq(b->errnum, 0);
+    ck_assert_msg(strstr(b->done, use) != NULL, "'%s' is not in: %s", use, b->done);
+    b->done[0] = '\0';
+}
+
+static void expect_text(struct bed *b, int errnum, const char *says)
+{
+    ck_assert_int_eq(b->errnum, errnum);
+    ck_assert_msg(strstr(b->text, says) != NULL, "'%s' is not in: %s", says, b->text);
+}
+
+/* Rank 1 dies, which has reported entries at ranks 2 and 3; these report again, and count once. */
+START_TEST(reported_again)
+{
+    struct bed *b = bed_create();
+
+    enter(b, 0);
+    join(b, 1, 1, 0, "2:1");
+    join(b, 1, 2, 0, "3:1");
+    expect_text(b, 0, "false");
+    ask_from(b, 1, "barrier.disconnect", "{}");
+    ck_assert_int_eq(b->errnum, -1);
+    join(b, 2, 2, 0, "2:1");
+    join(b, 3, 2, 0, "3:1");
+    ck_assert_int_eq(b->errnum, -1);
+    join(b, 3, 3, 0, "2:1,3:1"); /* nothing of this is new */
+    expect_text(b, 0, "false");
+    enter(b, 1);
+    expect_done(b, "\"use\":1");
+    bed_free(b);
+}
+END_TEST
+
+/* The loss of the broker between fails nothing; that of a rank where a participant has entered
+ * does, and names it. */
+START_TEST(between_or_not)
+{
+    struct bed *b = bed_create();
+
+    enter(b, 0);
+    join(b, 1, 1, 0, "2-3:1");
+    ask_from(b, 1, "barrier.disconnect", "{}");
+    event(b, "overlay.down", "{\"ranks\":\"4\"}");
+    ck_assert_int_eq(b->errnum, -1);
+    event(b, "overlay.down", "{\"ranks\":\"3\"}");
+    expect_text(b, ECONNABORTED, "rank 3 is lost");
+    /* Rank 2 has not heard of that, and comes by another way. */
+    join(b, 2, 2, 0, "2:1");
+    expect_text(b, ECONNABORTED, "rank 3 is lost");
+    bed_free(b);
+}
+END_TEST
+
+/* The release was under way through the broker that died. */
+START_TEST(release_unheard)
+{
+    struct bed *b = bed_create();
+
+    enter(b, 0);
+    enter(b, 1);
+    join(b, 1, 1, 0, "2-3:1");
+    expect_done(b, "\"use\":1");
+    ask_from(b, 1, "barrier.disconnect", "{}");
+    enter(b, 0); /* the next use of the name has begun here */
+    join(b, 2, 2, 0, "2:1");
+    expect_done(b, "\"use\":1");
+    /* Rank 3 has heard of it, and joins the next one. */
+    join(b, 3, 2, 1, "3:1");
+    ck_assert_int_eq(b->errnum, -1);
+    join(b, 2, 1, 1, "2:1");
+    ck_assert_int_eq(b->errnum, -1);
+    enter(b, 1);
+    expect_done(b, "\"use\":2");
+    bed_free(b);
+}
+END_TEST
+
+/* What was reported only to the broker that died begins here. */
+START_TEST(never_reported)
+{
+    struct bed *b = bed_create();
+
+    join(b, 2, 3, 0, "2:2");
+    ck_assert_int_eq(b->errnum, -1);
+    enter(b, 0);
+    enter(b, 1);
+    expect_done(b, "\"use\":1");
+    /* A participant there leaves, whose entry has come by the broker that died. */
+    join(b, 1, 1, 1, "2-3:1");
+    ask_from(b, 1, "barrier.disconnect", "{}");
+    enter(b, 0);
+    ck_assert_int_eq(b->errnum, -1);
+    ask_from(b, 3, "barrier.abort",
+             "{\"name\":\"x\",\"errnum\":103,\"reason\":\"it left\",\"ranks\":\"3\"}");
+    ck_assert_int_eq(b->errnum, 0); /* the abort */
+    join(b, 2, 2, 1, "2:1");
+    expect_text(b, ECONNABORTED, "it left");
+    bed_free(b);
+}
+END_TEST
+
+static void not_entries(struct bed *b, const char *text)
+{
+    join(b, 2, 1, 0, text);
+    expect_text(b, ECONNABORTED, "does not say who has entered");
+}
+
+START_TEST(bad_entries)
+{
+    static const char *const bad[] = {"1",    "1:",       "1:0",     ":1",      "2-1:1",
+                                      "1:1,", "8:1",      "1:1;2:1", "1-:1",    "x",
+                                      "-1:1", "1:1,,2:1", "1: 1",    "1-2-3:1", "0-99:1",
+                                      "1:x",  "1:1x",     ",1:1",    "1:-1",    "1:4294967297"};
+
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        struct bed *b = bed_create();
+        not_entries(b, bad[i]);
+        bed_free(b);
+    }
+}
+END_TEST
+
+/* --- an instance that is not the root's --- */
+
+static void turn(struct bed *b)
+{
+    flux_timer_start(b->stop, 0., 0.);
+    flux_reactor_run(b->f.r);
+}
+
+static void unreachable(struct bed *b)
+{
+    flux_msg_t *resp = flux_msg_response_create(b->join, EHOSTUNREACH);
+
+    flux_msg_set_json(resp, "rank 1 was lost");
+    flux_msg_destroy(b->join);
+    b->join = NULL;
+    flux_handle_deliver(b->f.h, resp);
+    turn(b);
+}
+
+/* It reports again all that it knows, as often as ranks move, but not for ever. */
+START_TEST(parent_lost)
+{
+    struct bed *b = bed_create_at(3);
+    unsigned n;
+
+    enter(b, 0);
+    turn(b);
+    ck_assert_ptr_nonnull(strstr(b->said, "\"entries\":\"3:1\""));
+    join(b, 7, 1, 0, "7:2");
+    turn(b);
+    ck_assert_uint_eq(b->joins, 2);
+    ck_assert_ptr_nonnull(strstr(b->said, "\"entries\":\"7:2\""));
+    unreachable(b);
+    ck_assert_uint_eq(b->joins, 3);
+    ck_assert_ptr_nonnull(strstr(b->said, "\"entries\":\"3:1,7:2\""));
+    for (unsigned i = 0; i < 10; i++) {
+        event(b, "overlay.moved", "{\"rank\":3,\"parent\":0,\"move\":65537,\"map\":9}");
+        for (unsigned k = 0; k < 5; k++)
+            unreachable(b);
+    }
+    ck_assert_uint_eq(b->joins, 53);
+    b->errnum = -1;
+    for (n = 0; n < 100 && b->errnum < 0; n++)
+        unreachable(b);
+    ck_assert_uint_lt(n, 100);
+    expect_text(b, ECONNABORTED, "rank 1 was lost");
+    bed_free(b);
+}
+END_TEST
+
+/* Without the instance the participants get errors: those elsewhere hear of it, unless another one
+ * follows it. */
+START_TEST(stopped)
+{
+    for (int reload = 0; reload <= 1; reload++) {
+        struct bed *b = bed_create_at(3);
+        errmsg_t err;
+
+        enter(b, 0);
+        turn(b);
+        b->said[0] = '\0';
+        if (reload)
+            ck_assert_int_eq(flux_module_barrier.hand_over(b->f.h, b->ctx, NULL, &err), 0);
+        ck_assert(flux_module_barrier.stop(b->f.h, b->ctx));
+        ck_assert_int_eq(strstr(b->said, "barrier was stopped at rank 3") != NULL, !reload);
+        bed_free(b);
+    }
+}
+END_TEST
+
 int main(void)
 {
-    RUN_SUITE("barrier", loss_unheard, ranks_of_participants, participant_gone, list_slices);
+    RUN_SUITE("barrier", loss_unheard, ranks_of_participants, participant_gone, list_slices,
+              reported_again, between_or_not, release_unheard, never_reported, bad_entries,
+              parent_lost, stopped);
 }

@@ -1,0 +1,27 @@
+/* What an instance remembers of barriers that have ended: the last one of each name.
+ *
+ * An instance below may not have heard of the end, since the broker between died.  It reports its
+ * entries again, and is answered with the end. */
+#ifndef BARRIER_ENDED_H
+#define BARRIER_ENDED_H
+
+#include <stdint.h>
+
+#include "libidset/idset.h"
+
+struct ended {
+    uint64_t use;   /* greater than that of any earlier end that its participants knew of */
+    idset_t *ranks; /* where participants had entered, and of the instances that had joined */
+    int errnum;     /* 0: it was released */
+    const char *why;
+};
+
+typedef struct ended_table ended_table_t;
+
+ended_table_t *ended_create(void); /* NULL with ENOMEM */
+void ended_destroy(ended_table_t *t);
+/* Takes e->ranks over, copies e->why.  -1 with ENOMEM. */
+int ended_put(ended_table_t *t, const char *name, const struct ended *e);
+const struct ended *ended_get(const ended_table_t *t, const char *name); /* NULL: none */
+
+#endif

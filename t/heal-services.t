@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# A broker inside the tree is killed while services are at work for those below it: nobody who takes
+# part is lost, so a barrier goes on, streams go on, and what may be asked twice is answered.
+. "$(dirname "$0")/lib.sh"
+need_flux start up wreckrun kvs barrier dmesg logger
+
+uris=() pids=()
+# at RANK COMMAND...: as a client of that broker.
+at() {
+    local uri=${uris[$1]}
+    shift
+    FLUX_URI=$uri run_with_timeout 60 "$FLUX" "$@"
+}
+# below RANK PARENT: so the root says.  While ranks are lost, flux up fails.
+below() {
+    "$FLUX" up --long >ranks
+    grep -qE "^ *$1 +up +$2 " ranks
+}
+two_of_three() {
+    "$FLUX" barrier --list >barriers && grep -Eq '^meeting +3 +2 ' barriers
+}
+running() {
+    id=$("$FLUX" jobs -n -s running -o '{id}') && [[ $id ]]
+}
+
+hold 8 --topology=kary:2
+for ((rank = 0; rank < 8; rank++)); do
+    uris[rank]=$("$FLUX" getattr -r "$rank" uri)
+    pids[rank]=$("$FLUX" getattr -r "$rank" broker.pid)
+done
+
+# Ranks 3 and 7 are below rank 1, and rank 7 is below rank 3.
+"$FLUX" kvs put counter=0
+at 7 kvs watch counter >watch.out 2>watch.err &
+watch=$!
+at 7 dmesg -f -r 0 >dmesg.out 2>dmesg.err &
+dmesg=$!
+"$FLUX" logger "line of before"
+wait_until 30 grep -q "line of before" dmesg.out
+"$FLUX" wreckrun -N1 -n1 sh -c 'while [ ! -e enough ]; do sleep 0.05; done' >job.out 2>job.err &
+job=$!
+wait_until 30 running || bail "the job does not run"
+at 7 wreck wait "$id" >wait.out 2>&1 &
+waits=$!
+entering=()
+for rank in 4 7; do
+    at "$rank" barrier -n 3 -t 60 meeting >"barrier.$rank" 2>&1 &
+    entering+=($!)
+done
+wait_until 30 two_of_three || bail "they do not enter"
+wait_until 30 grep -q 0 watch.out
+
+kill -KILL "${pids[1]}"
+ok "those below the one that was killed have another parent" wait_until 30 below 3 0
+ok "all of them" wait_until 30 below 4 0
+ok "the barrier waits" two_of_three
+ok "the last one enters it" "$FLUX" barrier -n 3 -t 60 meeting
+ok "those below the dead broker leave it" wait "${entering[@]}"
+is "$(cat barrier.4 barrier.7)" "" "without complaint"
+"$FLUX" kvs put counter=1
+ok "who watches a value there sees the next one" wait_until 30 grep -q 1 watch.out
+is "$(cat watch.err)" "" "without complaint"
+"$FLUX" logger "line of after"
+ok "who follows a log elsewhere goes on" wait_until 30 grep -q "line of after" dmesg.out
+is "$(cat dmesg.err)" "" "without complaint"
+is "$(grep -c 'line of' dmesg.out)" 2 "and sees each line once"
+touch enough
+ok "who waits for a job" wait "$waits"
+ok "hears of its end" wait "$job"
+kill "$watch" "$dmesg"
+wait "$watch" "$dmesg" 2>/dev/null
+release
+is "$status" 0 "the session ends well"
+finish
