@@ -252,14 +252,14 @@ START_TEST(estimates_changed)
     b->text[0] = '\0';
     sched_feed_estimates(b->ctx);
     ck_assert_ptr_nonnull(strstr(b->text, "\"estimate\":[[1,"));
-    ck_assert_uint_eq(b->ctx->ntold, 2);
+    ck_assert_uint_eq(b->ctx->nsent, 2);
     b->text[0] = '\0';
     sched_feed_estimates(b->ctx);
     ck_assert_str_eq(b->text, "");
-    b->ctx->told_shift += 100.;
+    b->ctx->sent_shift += 100.;
     sched_feed_estimates(b->ctx);
     ck_assert_ptr_nonnull(strstr(b->text, "\"estimate\":[[1,"));
-    ck_assert_uint_eq(b->ctx->ntold, 2);
+    ck_assert_uint_eq(b->ctx->nsent, 2);
     b->text[0] = '\0';
     ck_assert_int_eq(feed_job(b, 3, 4), 0);
     b->text[0] = '\0';
