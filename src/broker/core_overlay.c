@@ -541,7 +541,7 @@ static void hello_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t
         errmsg_set(&why, "its place is below another broker");
     else if (h->below && !heal_accepts(c, p, h, &why))
         ; /* it has reported why */
-    else if (return_must_wait(c, p)) {
+    else if (return_must_wait(c, p, h->below)) {
         flux_msg_destroy(p->hello);
         p->hello = flux_msg_incref(msg);
         return;
@@ -785,6 +785,7 @@ void overlay_event(core_t *c, const flux_msg_t *event)
         core_set_state(c, CORE_RUN);
         live_begin(c);
         report_ready(c); /* what would have been reported late */
+        return_runs(c);
     }
 }
 

@@ -323,7 +323,8 @@ void return_await(core_t *c, struct peer *p, const idset_t *subtree);
 /* Events are lost, perhaps those that announce the loss of ranks: wait for none of these. */
 void return_skipped(core_t *c);
 /* Is it too early to welcome this child? */
-bool return_must_wait(const core_t *c, const struct peer *p);
+bool return_must_wait(const core_t *c, const struct peer *p, bool moved);
+void return_runs(core_t *c); /* this broker, which may have come late, is up */
 void return_down(core_t *c, const flux_msg_t *event);
 /* True: this broker is up, and the session runs. */
 bool return_up(core_t *c, const flux_msg_t *event);

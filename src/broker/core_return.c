@@ -27,7 +27,9 @@
  * Invariants:
  *  1. A broker welcomes the next incarnation of a child only after it has passed on the event that
  *     announced the loss of the earlier one, or has announced that events are lost.  So a service
- *     between it and rank 0 hears of the loss before it hears from the new broker.
+ *     between it and rank 0 hears of the loss before it hears from the new broker.  A broker that
+ *     has come late itself welcomes nobody before the event that says that it is up, which tells
+ *     which ranks are lost.
  *  2. One connection carries a rank.  A neighbor that is connected is not replaced by another
  *     broker of its rank, with one exception: the predecessor on the ring, once the session counts
  *     it as lost.  So an earlier incarnation that goes on after it was lost is not heard.
@@ -83,9 +85,32 @@ void return_skipped(core_t *c)
     announced(c, NULL);
 }
 
-bool return_must_wait(const core_t *c, const struct peer *p)
+bool return_must_wait(const core_t *c, const struct peer *p, bool moved)
 {
-    return p->await || (c->parent && c->parent->lost);
+    return p->await || (c->parent && c->parent->lost) ||
+           (!moved && c->joined_late && c->state < CORE_RUN);
+}
+
+void return_runs(core_t *c)
+{
+    for (uint32_t i = 0; c->joined_late && i < c->nchildren; i++) {
+        if (!c->children[i]->await)
+            overlay_hello_again(c, c->children[i]);
+    }
+}
+
+/* Those below this broker, which has come late, that the session counts as up: below the brokers
+ * above, which have not noticed yet that they died, or below another parent. */
+static void await_others(core_t *c, const idset_t *lost)
+{
+    for (uint32_t i = 0; i < c->nchildren; i++) {
+        struct peer *p = c->children[i];
+
+        if (p->up || p->await || idset_test(lost, p->rank))
+            continue;
+        if (!(p->await = idset_create_range(p->rank, p->rank)))
+            core_log(c, LOG_ERR, "rank %u is out of memory to note ranks that are up", c->cfg.rank);
+    }
 }
 
 /* --- what the link finds --- */
@@ -205,8 +230,10 @@ bool return_up(core_t *c, const flux_msg_t *event)
         }
         if (own || idset_test(ranks, c->ring_next.rank))
             ring_again(c);
-        if (own && lost)
+        if (own && lost) {
             not_there(c, lost, false);
+            await_others(c, lost);
+        }
     }
     idset_destroy(lost);
     idset_destroy(ranks);

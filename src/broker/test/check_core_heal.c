@@ -518,6 +518,36 @@ START_TEST(again)
 }
 END_TEST
 
+/* A broker and the one above it die, and are started again at once: the brokers above know of one
+ * death only.  The other one is welcomed when they know that, too. */
+START_TEST(two_again)
+{
+    struct cluster *cl = cl_up(5, "chain");
+
+    cl->nodes[2].dead = true;
+    cl_kill(cl, 1);
+    core_peer_lost(cl->nodes[3].core, CORE_TREE, 2, "killed");
+    cl_sleep(cl, 0.1);
+    ck_assert_uint_eq(parent_of(cl, 0, 3), 0);
+    for (uint32_t r = 1; r < 3; r++) {
+        cl_restart(cl, r);
+        cl_pump(cl);
+        core_local_ready(cl->nodes[r].core);
+        cl_sleep(cl, 0.1);
+    }
+    ck_assert_int_eq(core_state(cl->nodes[1].core), CORE_RUN);
+    ck_assert_int_ne(core_state(cl->nodes[2].core), CORE_RUN);
+    cl_sleep(cl, TIMEOUT);
+    core_local_ready(cl->nodes[2].core);
+    cl_sleep(cl, 1.);
+    expect_running(cl);
+    expect_ranks(core_ranks_up(cl->nodes[0].core), "0-4");
+    expect_ranks(core_ranks_lost(cl->nodes[0].core), "");
+    expect_routes(cl);
+    cl_free(cl);
+}
+END_TEST
+
 static void hello(struct cluster *cl, uint32_t to, uint32_t from, const char *below,
                   unsigned incarnation)
 {
@@ -699,10 +729,10 @@ END_TEST
 
 int main(void)
 {
-    const TTest *const tests[] = {
-        one,  idempotent, held_for_the_dead, noticed_late, events,  several,     in_vain,
-        late, before_run, before_others,     again,        refused, tries_again, refused_below,
-        leave};
+    const TTest *const tests[] = {one,       events,     several,           in_vain,
+                                  late,      before_run, before_others,     again,
+                                  two_again, refused,    tries_again,       refused_below,
+                                  leave,     idempotent, held_for_the_dead, noticed_late};
     TCase *tc = tcase_create("core_heal");
 
     tcase_set_timeout(tc, 60);

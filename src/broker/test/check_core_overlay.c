@@ -677,8 +677,8 @@ START_TEST(leave)
 }
 END_TEST
 
-/* Who joins a running session knows that it runs, also through a parent that is itself not ready,
- * and leaves without ending it. */
+/* Who joins a running session knows that it runs, and leaves without ending it.  Those below wait
+ * until it is up, and end with it. */
 START_TEST(leave_early)
 {
     struct cluster *cl = cl_create(4, "chain");
@@ -695,12 +695,14 @@ START_TEST(leave_early)
     for (uint32_t r = 2; r < 4; r++) {
         cl_restart(cl, r);
         cl_pump(cl);
-        ck_assert_int_eq(core_state(cl->nodes[r].core), CORE_WIRED);
-        ck_assert(core_session_runs(cl->nodes[r].core));
+        ck_assert_int_eq(core_state(cl->nodes[r].core), r == 2 ? CORE_WIRED : CORE_JOIN);
     }
+    ck_assert(core_session_runs(cl->nodes[2].core));
     core_leave(cl->nodes[2].core, 7, "its modules cannot be loaded");
     cl_pump(cl);
     ck_assert_int_eq(core_exit_code(cl->nodes[2].core), 7);
+    core_peer_lost(cl->nodes[3].core, CORE_TREE, 2, "it has ended");
+    cl_pump(cl);
     ck_assert_int_eq(core_exit_code(cl->nodes[3].core), 1);
     ck_assert(!core_left_for_good(cl->nodes[3].core));
     for (uint32_t r = 0; r < 4; r++)
