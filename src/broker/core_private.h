@@ -85,7 +85,7 @@ struct inflight {
     flux_msg_t *req; /* the request; for a large payload, a response template with its routes */
     struct endpoint *from_ep; /* NULL: came from a peer */
     struct peer *from_peer;
-    struct endpoint *to_ep;   /* NULL: sent to a peer */
+    struct endpoint *to_ep; /* NULL: sent to a peer */
     struct peer *to_peer;
     struct list_node to_node;
     struct list_node from_node;

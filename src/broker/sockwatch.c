@@ -73,14 +73,14 @@ static void readable_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void 
 static void timer_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
 {
     sockwatch_t *sw = arg;
-    bool told = watch(sw);
+    bool reported = watch(sw);
     bool whole = sw->cb(sw->arg) == 0;
 
-    if (!told)
-        told = watch(sw) && sw->cb(sw->arg) == 0;
+    if (!reported)
+        reported = watch(sw) && sw->cb(sw->arg) == 0;
     if (sw->fd >= 0)
         flux_watcher_start(sw->readable);
-    if (!told || !whole)
+    if (!reported || !whole)
         flux_timer_start(sw->timer, POLL, 0.);
 }
 

@@ -61,17 +61,17 @@ static int read_states(struct session *s, const struct overlay_status *st, errms
     const struct {
         enum session_state state;
         const char *ranks;
-    } told[] = {{SESSION_SLOW, st->slow},       {SESSION_DRAINING, st->draining},
-                {SESSION_JOINING, st->joining}, {SESSION_LEFT, st->left},
-                {SESSION_ABSENT, st->absent},   {SESSION_UP, st->up},
-                {SESSION_LOST, st->lost}};
+    } noted[] = {{SESSION_SLOW, st->slow},       {SESSION_DRAINING, st->draining},
+                 {SESSION_JOINING, st->joining}, {SESSION_LEFT, st->left},
+                 {SESSION_ABSENT, st->absent},   {SESSION_UP, st->up},
+                 {SESSION_LOST, st->lost}};
     idset_t *rest = idset_create_range(0, s->size - 1);
     int rc = rest ? 0 : -1;
 
-    for (size_t i = 0; rc == 0 && i < sizeof(told) / sizeof(told[0]); i++) {
-        idset_t *ids = idset_parse(told[i].ranks ? told[i].ranks : "", err);
+    for (size_t i = 0; rc == 0 && i < sizeof(noted) / sizeof(noted[0]); i++) {
+        idset_t *ids = idset_parse(noted[i].ranks ? noted[i].ranks : "", err);
 
-        s->in[told[i].state] = ids;
+        s->in[noted[i].state] = ids;
         rc = ids && idset_keep(ids, rest) == 0 && idset_subtract(rest, ids) == 0 ? 0 : -1;
     }
     if (rc == 0)

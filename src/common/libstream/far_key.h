@@ -1,7 +1,7 @@
 /* Keys of a stream between hosts: what a reader is granted, proofs that both ends know it, and the
  * keys of an encrypted connection.
  *
- *    module `stream`: far_key_grant(secret, writer's key, &grant)   told to the reader
+ *    module `stream`: far_key_grant(secret, writer's key, &grant)   passed to the reader
  *    reader:          shows the grant, and proves with far_key_hash() that it knows the secret
  *    writer:          far_key_grant() again, from its own key and what was shown
  *

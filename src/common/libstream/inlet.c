@@ -44,7 +44,7 @@ struct inlet {
     void *page;
     lane_rx_t *lane;
     bool hung;   /* the connection has ended */
-    bool member; /* of a group: the writer is told of each release */
+    bool member; /* of a group: the writer is notified of each release */
 };
 
 void inlet_destroy(inlet_t *i)

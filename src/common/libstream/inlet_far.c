@@ -131,7 +131,7 @@ static int receive(inlet_far_t *f, void *buf, size_t len, double until)
     return 0;
 }
 
-/* How far an attempt has come; the error of the one that has come furthest is told. */
+/* How far an attempt has come; the error of the one that has come furthest is reported. */
 enum reached { NOBODY, SOMEBODY, WRITER };
 
 /* Connect, and be greeted. */

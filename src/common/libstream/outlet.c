@@ -27,7 +27,7 @@
  *
  * The members of a group have one queue, which waits as `block` does: outlet_group.c.
  *
- * An evicted reader is told, and what it holds stays as it is until its connection ends.
+ * An evicted reader is notified, and what it holds stays as it is until its connection ends.
  *
  * Invariants:
  *  1. refs of a step = lanes in which it is live, groups in which it waits, and 1 while it is kept;

@@ -78,7 +78,7 @@ static void count_refused(outlet_t *o)
     pthread_mutex_unlock(&o->lock);
 }
 
-/* A connection that knocks is closed; one of this host is told why. */
+/* A connection that knocks is closed; one of this host is informed why. */
 static void refuse(outlet_t *o, struct outlet_conn *c, int errnum)
 {
     struct knock_welcome w = {.errnum = errnum};

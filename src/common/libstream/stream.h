@@ -101,8 +101,9 @@ flux_stream_t *flux_stream_open(flux_t *h, const char *name, enum flux_stream_mo
 /* Readers of a closed writer get the steps that it has ended, and then the end.  NULL-safe, keeps
  * errno.  Before the handle is closed.  A writer waits for readers on other hosts until they have
  * released all steps, or have neither read nor released anything for 30 seconds; others are not
- * told of it meanwhile, and the stream may have its next writer.  Before, the session is told the
- * last step, with which the next writer goes on: at most 10 seconds are spent on that. */
+ * notified of it meanwhile, and the stream may have its next writer.  Before, the session is
+ * informed of the last step, with which the next writer goes on: at most 10 seconds are spent on
+ * that. */
 void flux_stream_close(flux_stream_t *s);
 /* Reader: leave the stream, so that no writer waits for it; what flux_stream_get() has found stays
  * mapped until flux_stream_close(), the only call that may follow, but its bytes may change.  For

@@ -37,7 +37,7 @@ struct flux_stream {
     flux_future_t *f; /* stream.write or stream.read: open as long as this is */
     uint64_t step;    /* see flux_stream_step() */
     uint64_t id;      /* of this writer or reader; 0: the module does not know it */
-    double counted;   /* when it last told the module how far it is */
+    double counted;   /* when it last notified the module how far it is */
 
     /* Writer. */
     outlet_t *out;

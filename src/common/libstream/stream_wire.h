@@ -24,7 +24,7 @@ struct stream_written {
     bool paused;     /* no step is to be published */
     double limit;    /* steps a second that may be; 0: any number */
     json_t *readers; /* that want something else than when they have come, of stream_demand: those
-                        that this writer was not told of before, or that want something new */
+                        that this writer was not notified of before, or that want something new */
     json_t *gone;    /* numbers of such readers that have left */
 };
 extern const struct flux_schema stream_written_schema;

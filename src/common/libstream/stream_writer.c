@@ -4,10 +4,10 @@
  * variable that is put is only noted; ending the step copies all of them, once, to where readers
  * see them.  A step that nobody would see costs no more than counting it.
  *
- * While steps are ended, and while one waits, the module is told how far this writer is, at most
- * once in COUNT_SECONDS; and the writer checks, at most once in LISTEN_SECONDS, whether the stream
- * was removed, paused, resumed or throttled.  A step that is ended while the stream is paused, or
- * before its time has come, waits with its data, before it waits for readers.
+ * While steps are ended, and while one waits, the module is notified how far this writer is, at
+ * most once in COUNT_SECONDS; and the writer checks, at most once in LISTEN_SECONDS, whether the
+ * stream was removed, paused, resumed or throttled.  A step that is ended while the stream is
+ * paused, or before its time has come, waits with its data, before it waits for readers.
  *
  * The last count is answered, at most CLOSE_SECONDS are spent on that: the writers after this one
  * begin with the step that it says.
@@ -230,7 +230,8 @@ void stream_writer_close(flux_stream_t *s)
 {
     if (s->out && s->id > 0)
         count_last(s);
-    if (s->out) { /* readers that come are not told of it while it waits for those that are there */
+    if (s->out) {
+        /* Readers that come are not notified of it while it waits for those that are there. */
         flux_future_destroy(s->f);
         s->f = NULL;
         flux_handle_wait(s->h, 0.); /* send it now; not inside a module, which does not wait */
@@ -290,7 +291,7 @@ static int hold(flux_stream_t *s, double *timeout, errmsg_t *err)
     return 0;
 }
 
-/* Room for the step; the module is told and heard while it waits for readers. */
+/* Room for the step; the module is notified and heard while it waits for readers. */
 static int begin(flux_stream_t *s, uint64_t size, double timeout, void **buf, errmsg_t *err)
 {
     double until = timeout < 0. ? INFINITY : clock_now() + timeout;

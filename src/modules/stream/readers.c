@@ -5,16 +5,16 @@
  * reader that takes steps says how far it is.
  *
  * What a reader wants may change while it reads: its policy, by a request, and whether it is on, by
- * the event stream.switch, if it has named that switch (switches.c).  Writers are told (stream.c),
- * and do what is wanted.  The number of a reader is its own choice, at random, so that writers,
- * which know it by that number, still do after a reload of the module.
+ * the event stream.switch, if it has named that switch (switches.c).  Writers are notified
+ * (stream.c), and do what is wanted.  The number of a reader is its own choice, at random, so that
+ * writers, which know it by that number, still do after a reload of the module.
  *
  * Invariants:
- *  1. A reader that waits for its turn, or is being told, has been told of exactly the writers up
- *     to listener.seen.
+ *  1. A reader that waits for its turn, or is being notified, has been notified of exactly the
+ *     writers up to listener.seen.
  *  2. No two readers of a stream have the same number: all are in stream.numbers.
  *
- * Failure: a lack of memory while a reader is told ends its request with ENOMEM.
+ * Failure: a lack of memory while a reader is notified ends its request with ENOMEM.
  */
 #include "config.h"
 #include <errno.h>
@@ -75,7 +75,7 @@ static void reader_gone(struct claim *c, bool canceled)
     registry_unused(s);
 }
 
-/* What a reader is told of a writer: where it is, and what the reader shows there. */
+/* What a reader learns of a writer: where it is, and what the reader shows there. */
 static void member_tell(struct feed *f, struct feed_listener *l, struct feed_item *i)
 {
     const struct reader *r = list_entry(l, struct reader, listener);

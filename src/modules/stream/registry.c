@@ -1,18 +1,19 @@
 /* registry.c - the streams that there are, and what is done for them piece by piece.
  *
- * A stream has two feeds (feed.h): readers are told of writers, and writers of readers that want
- * something else than at first.  A request only notes what has changed.  All that goes through the
- * members of a stream is a piece of work, done after the requests that have come: feeds, lists
+ * A stream has two feeds (feed.h): readers are notified of writers, and writers of readers that
+ * want something else than at first.  A request only notes what has changed.  All that goes through
+ * the members of a stream is a piece of work, done after the requests that have come: feeds, lists
  * (listing.c), switches (switches.c), the removal of a stream.  Pieces are done in turn, for one
  * slice (libflux/slice.h) in each pass of the reactor.
  *
  * Invariants:
  *  1. ctx.sorted has the streams of ctx.streams, by name: those that have a writer or a reader, and
  *     are not being removed, which are in ctx.removing.
- *  2. A request that changes what writers are told is answered when all writers have been told.
- *  3. A writer or reader that is gone counts as one that is there until all have been told.
+ *  2. A request that changes what writers are notified of is answered when all writers have been
+ *     notified.
+ *  3. A writer or reader that is gone counts as one that is there until all have been notified.
  *
- * Failure: a lack of memory while a writer or reader is told ends its request with ENOMEM.
+ * Failure: a lack of memory while a writer or reader is notified ends its request with ENOMEM.
  */
 #include "config.h"
 #include <errno.h>
@@ -24,7 +25,7 @@
 #include "registry.h"
 
 #define STREAMS_MAX 16384
-#define ANSWERS_MAX 1024            /* to requests, that wait for writers to be told */
+#define ANSWERS_MAX 1024            /* to requests, that wait for writers to be notified */
 #define SHARE_MAX (MEMBERS_MAX / 4) /* of these, one client's */
 
 /* --- pieces of work --- */
@@ -216,7 +217,7 @@ static void tell_writers_run(struct work *w, struct flux_slice *slice)
     registry_unused(s);
 }
 
-/* One process of a stream that is removed is told so.  False: there is none. */
+/* One process of a stream that is removed is notified.  False: there is none. */
 static bool remove_step(struct stream *s)
 {
     struct list_node *n;
@@ -309,7 +310,7 @@ void registry_unused(struct stream *s)
 
 void registry_changed(struct stream *s)
 {
-    if (s->removal) /* its processes are told that */
+    if (s->removal) /* its processes are notified of that */
         return;
     if (feed_busy(&s->demands))
         registry_work(s->ctx, &s->tell_writers);
@@ -317,7 +318,7 @@ void registry_changed(struct stream *s)
         registry_work(s->ctx, &s->tell_readers);
 }
 
-/* A request that waits for writers to be told. */
+/* A request that waits for writers to be notified. */
 struct answer {
     struct feed_listener mark;
     struct ctx *ctx;

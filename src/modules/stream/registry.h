@@ -50,15 +50,15 @@ struct ctx {
     struct work sweep;
     struct list_node removing;
     bool closing;
-    unsigned nanswers; /* to requests, that wait for writers to be told */
+    unsigned nanswers; /* to requests, that wait for writers to be notified */
     struct {
         strbuf_t *sb;
         bool open;
         bool items;
-    } page; /* what a listener of a feed is told now */
+    } page; /* what a listener of a feed gets now */
     uint64_t writers;
     uint64_t readers;
-    uint64_t left; /* writers and readers that are gone, and not all have been told so */
+    uint64_t left; /* writers and readers that are gone, and not all have been notified */
     uint64_t opened;
     uint64_t last;  /* number of the last writer that joined any stream */
     size_t formats; /* bytes of all */
@@ -77,13 +77,13 @@ struct stream {
     idset_t *ranks;  /* of the writers that there are */
     hmap_t *numbers; /* readers */
     uint64_t step;   /* larger than all that were counted, by writers or readers */
-    bool paused;     /* what writers are told: see stream_written */
+    bool paused;     /* what writers are notified of: see stream_written */
     double limit;
     struct feed members; /* tells readers of writers */
     struct work tell_readers;
     struct feed demands; /* tells writers of readers that want something else than at first */
     struct work tell_writers;
-    flux_msg_t *removal; /* the request to remove it, while its processes are told */
+    flux_msg_t *removal; /* the request to remove it, while its processes are notified */
     struct work remove;
     struct list_node removing; /* in ctx.removing */
 };
@@ -145,7 +145,7 @@ void registry_work(struct ctx *ctx, struct work *w);
 void registry_work_init(struct work *w, void (*run)(struct work *w, struct flux_slice *s));
 /* Go on with the feeds of a stream in which something has changed. */
 void registry_changed(struct stream *s);
-/* What a listener is told now: an object with the array `gone`, and then the array `items`.  The
+/* What a listener gets now: an object with the array `gone`, and then the array `items`.  The
  * buffer in which to write an element of this array, or of `gone` if `items` is NULL. */
 strbuf_t *registry_page(struct ctx *ctx, const char *items);
 /* Send it as a response that is followed by others, with what was added to its object.  -1: the
@@ -153,7 +153,7 @@ strbuf_t *registry_page(struct ctx *ctx, const char *items);
 int registry_page_send(struct ctx *ctx, const flux_msg_t *req);
 struct left *registry_left_create(struct ctx *ctx, uint64_t number, uint32_t rank);
 void registry_left_free(struct feed *f, struct feed_record *r);
-/* Answer a request when all writers of the stream have been told what has changed. */
+/* Answer a request when all writers of the stream have been notified of what has changed. */
 void registry_answer(struct stream *s, const flux_msg_t *req);
 void registry_answer_passed(struct feed *f, struct feed_listener *mark);
 /* Too many wait?  -1 after answering the request. */
@@ -167,7 +167,7 @@ int registry_init(struct ctx *ctx);
 void registry_fini(struct ctx *ctx);
 
 extern const struct feed_ops stream_writers_feed_ops;
-/* Take a writer out of its stream, whose readers are told why. */
+/* Take a writer out of its stream, whose readers are informed why. */
 void stream_writer_remove(struct writer *w, const char *why);
 
 extern const struct feed_ops readers_feed_ops;

@@ -1,18 +1,18 @@
 /* stream.c - the streams of a session: who writes them, who reads them, and where.
  *
  * One instance, at the root.  Steps of data go from process to process (libstream) and are never
- * seen here; this module is asked when a process joins or leaves, and told once a second how far
- * writers are.  The messages are described in libstream/stream_wire.c.
+ * seen here; this module is asked when a process joins or leaves, and notified once a second how
+ * far writers are.  The messages are described in libstream/stream_wire.c.
  *
  * A writer is one of `size` processes that write a stream together, each with a rank of its own.
  * Its request stays open for as long as it writes; a reader's stays open too, and gets the writers
  * that there are, and then those that join or leave.
  *
- * A request only notes what has changed; members of a stream are told after the requests that have
- * come, piece by piece (registry.c).
+ * A request only notes what has changed; members of a stream are notified after the requests that
+ * have come, piece by piece (registry.c).
  *
- * A reader of the writer's place, which is its host and network namespace, is told the writer's own
- * key, and joins through memory; one of another place gets a capability for this stream, this
+ * A reader of the writer's place, which is its host and network namespace, is given the writer's
+ * own key, and joins through memory; one of another place gets a capability for this stream, this
  * reader and a limited time (libstream/far_key.h), with which it joins by TCP.
  *
  * Invariants:
@@ -20,23 +20,22 @@
  *     as the module runs: ctx.by_number has them.  Readers have chosen their numbers.
  *  2. No two writers of a stream have the same rank, which is in `ranks`, and all agree about
  *     `size`.
- *  3. Writers that join a stream that has none form a group.  Each rank of it that joins for the
- *     first time begins with the same step, `begin`, however far the others are; one that was there
- *     before, with one that is larger than all that were counted.  `begin` is larger than all that
- *     groups before it have counted, as long as the stream exists.
- *  4. Every writer that does not wait for its turn has been told whether the stream is paused, and
- *     its limit, by the last response to its request; and by all responses together what those
- *     readers want that do not want any longer what they have come with, and which of these are
- *     gone.
+ *  3. Writers that join a stream without writers form a group, whose first step is `begin`: larger
+ *     than all steps that earlier groups have counted, as long as the stream exists.  A rank that
+ *     joins the group for the first time begins with that step, however far the others are; a rank
+ *     that joins again begins with a step larger than all that were counted.
+ *  4. The last response to the request of a writer that does not wait for its turn says whether the
+ *     stream is paused, and its limit.  All responses together name the readers whose wishes differ
+ *     from those that they joined with, and those of them that are gone.
  *
- * A reload leaves requests unanswered, so that the next instance gets them, numbers the writers
- * anew, and tells them and readers so; it learns the steps with the next counts, and takes 0 for
- * the one with which a group has begun; formats, pauses, limits, changed policies, and which
- * switches are on, are forgotten: readers that name a switch are off again.
+ * Reload: requests stay unanswered, so the next instance gets them.  It numbers the writers anew,
+ * and sends the numbers to writers and readers; it learns the steps from the next counts, and takes
+ * 0 as the step with which a group has begun.  Formats, pauses, limits and changed policies are
+ * forgotten, and so is which switches are on: readers that name a switch are off again.
  *
  * Failure: a client that disconnects, or whose broker is lost (event overlay.down), leaves all its
- * streams; readers are told which writer that was, and why.  A lack of memory while a reader is
- * told ends its request with ENOMEM.
+ * streams; readers are informed which writer that was, and why.  A lack of memory while a reader is
+ * notified ends its request with ENOMEM.
  */
 #include "config.h"
 #include <errno.h>
@@ -70,7 +69,7 @@ static void writer_free(struct writer *w)
     free(w);
 }
 
-/* Take a writer out of its stream, whose readers are told why. */
+/* Take a writer out of its stream, whose readers are informed why. */
 void stream_writer_remove(struct writer *w, const char *why)
 {
     struct stream *s = w->s;

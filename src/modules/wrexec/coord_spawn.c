@@ -257,11 +257,11 @@ static void start(struct coord *r, struct coord_job *top, const flux_msg_t *msg,
                   const struct launchrec *rec)
 {
     errmsg_t err = {"out of memory"};
-    struct launchrec told = *rec;
+    struct launchrec placed = *rec;
     struct subjob *j = NULL;
     char *json = NULL;
 
-    if (coord_hosts_tell(r->hosts, &spec, &told, &json, &err) < 0)
+    if (coord_hosts_tell(r->hosts, &spec, &placed, &json, &err) < 0)
         exec_spec_destroy(spec);
     else
         j = subjob_create(r->ctx, spec, &err);
@@ -280,7 +280,7 @@ static void start(struct coord *r, struct coord_job *top, const flux_msg_t *msg,
     j->rj->unstarted = j->nnodes;
     list_append(&top->groups, &j->rj->group);
     top->spawned += exec_layout_ntasks(spec->layout);
-    subjob_launch(j, &told);
+    subjob_launch(j, &placed);
     free(json);
     subjob_check(j);
 }

@@ -36,7 +36,7 @@ class Source:
         raise NotImplementedError
 
     def _arm(self) -> None:
-        """Somebody waits from now on: have the handle told when this becomes ready."""
+        """Somebody waits from now on: have the handle notified when this becomes ready."""
         self._handle._sources[self._id] = self
         if self._is_ready():
             self._handle._ready.append(self._id)
@@ -99,7 +99,7 @@ class Future(Source):
     `get()` waits and returns the result, or raises its error. A future can be iterated over, which
     yields the results of a stream (of an ordinary request: its result), and it can be awaited. The
     request is forgotten when the future is destroyed or collected; the service of a stream is
-    told.
+    notified.
     """
 
     def __init__(self, handle: "Handle", pointer, decode: Callable[["Future"], Any]) -> None:
@@ -167,7 +167,7 @@ class Future(Source):
         """Wait until a result is there, for at most `timeout` seconds (FluxTimeoutError).
 
         0 does not wait; None has no limit. Returns the future itself. Success or failure of the
-        request is told by `get()`.
+        request is reported by `get()`.
         """
         self._check()
         if not self._is_ready():

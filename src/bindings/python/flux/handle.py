@@ -228,14 +228,14 @@ class Handle:
             if not number:
                 break
             self._ready.append(number)
-        told = len(self._ready)
-        for _ in range(told):
+        count = len(self._ready)
+        for _ in range(count):
             if not self._ready:  # closed by a callback
                 break
             source = self._sources.get(self._ready.popleft())
             if source is not None:
                 source._notify()
-        return told > 0
+        return count > 0
 
     def dispatch(self, timeout: Optional[float] = 0.0) -> bool:
         """Write what is queued, take in messages, and call the callbacks for them.
