@@ -13,8 +13,8 @@
  * Format: lines of a word and milliseconds, for bench_heal.sh, which makes figures of them.
  *
  *    verdict    from the SIGSTOP until rank 0 has declared the broker lost
- *    answered   from the SIGKILL (or the verdict) until a child of the broker has the answer of rank
- *               0 to a request that it sent then
+ *    answered   from the SIGKILL (or the verdict) until a child of the broker has the answer of
+ *               rank 0 to a request that it sent then
  *    back       from the SIGKILL until the broker that is started in its place answers rank 0
  *    whole      from the SIGKILLs until all other ranks have answered rank 0
  */

@@ -24,8 +24,8 @@
  *
  * A broker between dies: the entries that it has reported are still those of their ranks.  The
  * instances below get EHOSTUNREACH for their joins, and join again with all their entries, which
- * the core sends to the new parent; there they count once, whatever has been reported before, and by
- * whom.  The barrier may have ended meanwhile, and they have not heard of it.  So instances
+ * the core sends to the new parent; there they count once, whatever has been reported before, and
+ * by whom.  The barrier may have ended meanwhile, and they have not heard of it.  So instances
  * remember the last end of each name (ended.h), each with a number that is greater than that of any
  * end that its participants knew of (`after`).  Who continues a barrier that is not known, took
  * part in the last one, and does not know of its end, is answered with that end.
@@ -474,7 +474,8 @@ static void party_gone(struct claim *c, bool canceled)
     struct party *p = list_entry(c, struct party, claim);
     struct barrier *b = p->b;
 
-    if (p->child) { /* with its broker; what it has reported stays, and its instances join elsewhere */
+    if (p->child) {
+        /* With its broker; what it has reported stays, and its instances join elsewhere. */
         hmap_del(b->parties, p->sender);
         return;
     }
