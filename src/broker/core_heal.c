@@ -70,6 +70,13 @@ bool heal_can(const core_t *c)
     return c->cfg.heal_timeout > 0. && c->link->move && c->link->card;
 }
 
+/* This broker and those below it have been reported to the root.  The session runs, or will: the
+ * event overlay.run may be on its way.  A broker that joins late has been reported when it runs. */
+bool heal_now(const core_t *c)
+{
+    return heal_can(c) && (c->state == CORE_RUN || (c->state == CORE_READY && !c->joined_late));
+}
+
 const topology_t *overlay_tree(const core_t *c)
 {
     return c->tree ? c->tree : c->topo;
@@ -263,18 +270,10 @@ void heal_welcomed(core_t *c, json_t *above, json_t *moved)
 
 /* --- the broker that has lost its parent --- */
 
-/* This broker and those below it have been reported to the root.  The session runs, or will: the
- * event overlay.run may be on its way.  A broker that joins late has been reported when it runs. */
-static bool in_session(const core_t *c)
-{
-    return c->state == CORE_RUN || (c->state == CORE_READY && !c->joined_late);
-}
-
 bool heal_begin(core_t *c)
 {
     /* The first card is that of the parent. */
-    c->healing =
-        in_session(c) && !c->down_asked && heal_can(c) && c->above && json_array_size(c->above) > 1;
+    c->healing = heal_now(c) && !c->down_asked && c->above && json_array_size(c->above) > 1;
     if (!c->healing)
         return false;
     c->parent->up = false;
@@ -387,16 +386,14 @@ bool core_peer_adopt(core_t *c, uint32_t rank)
 {
     const struct peer *p = hmap_get_u64(c->child_by_rank, rank);
 
-    if (!heal_can(c) || !in_session(c) || rank == c->cfg.rank ||
-        !topology_is_ancestor(c->topo, c->cfg.rank, rank))
+    if (!heal_now(c) || rank == c->cfg.rank || !topology_is_ancestor(c->topo, c->cfg.rank, rank))
         return false;
     return p ? !p->up || p->lost || p->gone : overlay_child_add(c, rank) != NULL;
 }
 
 bool heal_child_lost(core_t *c, struct peer *p, const char *why)
 {
-    idset_t *dead =
-        in_session(c) && heal_can(c) ? topology_subtree(overlay_tree(c), p->rank) : NULL;
+    idset_t *dead = heal_now(c) ? topology_subtree(overlay_tree(c), p->rank) : NULL;
     idset_t *wait = dead ? idset_intersect(dead, c->up) : NULL;
     bool heals = wait && idset_clear(wait, p->rank) == 0 && !idset_empty(wait) &&
                  idset_subtract(dead, wait) == 0;
@@ -508,7 +505,7 @@ bool heal_accepts(core_t *c, struct peer *p, const struct control_hello *h, errm
 
     idset_destroy(below);
     idset_destroy(sub);
-    if (!heal_can(c) || !in_session(c))
+    if (!heal_now(c))
         errmsg_set(why, "rank %u takes over no subtree now", c->cfg.rank);
     else if (!own)
         errmsg_set(why, "it has named ranks that are not in its subtree");

@@ -386,7 +386,7 @@ void core_peer_lost(core_t *c, enum core_plane plane, uint32_t rank, const char 
     }
     /* One that has lost its parent, and was not welcomed here, tries again here or elsewhere. */
     tries = !p->up && topology_parent(overlay_tree(c), p->rank) != c->cfg.rank;
-    peer_gone(c, p, why, c->state == CORE_RUN && heal_can(c) ? &again : NULL);
+    peer_gone(c, p, why, heal_now(c) ? &again : NULL);
     if (c->state >= CORE_DOWN)
         children_gone(c);
     else if (!tries && !heal_child_lost(c, p, why))

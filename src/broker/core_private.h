@@ -294,6 +294,7 @@ void overlay_caught_up(core_t *c, const idset_t *lost);
 int heal_init(core_t *c);
 void heal_destroy(core_t *c);
 bool heal_can(const core_t *c); /* do subtrees look for another parent in this session? */
+bool heal_now(const core_t *c); /* ... and this broker, in its state, takes part in that? */
 const topology_t *overlay_tree(const core_t *c); /* the shape, with the ranks that have moved */
 /* The parent is lost.  True: this broker looks for another one. */
 bool heal_begin(core_t *c);
