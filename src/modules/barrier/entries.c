@@ -100,9 +100,11 @@ static bool read_number(const char **p, uint32_t *out)
     if (**p < '0' || **p > '9')
         return false;
     for (; **p >= '0' && **p <= '9'; ++*p) {
-        n = n * 10 + (uint32_t)(**p - '0');
-        if (n > INT32_MAX / 10)
+        uint32_t digit = (uint32_t)(**p - '0');
+
+        if (n > (INT32_MAX - digit) / 10)
             return false;
+        n = n * 10 + digit;
     }
     *out = n;
     return true;

@@ -419,6 +419,18 @@ START_TEST(bad_entries)
 }
 END_TEST
 
+/* The largest number is read, and is more than there are participants. */
+START_TEST(largest_number)
+{
+    struct bed *b = bed_create();
+
+    join(b, 1, 1, 0, "1:2147483647");
+    ck_assert_int_eq(b->errnum, EINVAL);
+    ck_assert_ptr_nonnull(strstr(b->text, "more than its 4 participants"));
+    bed_free(b);
+}
+END_TEST
+
 /* --- an instance that is not the root's --- */
 
 static void turn(struct bed *b)
@@ -493,5 +505,5 @@ int main(void)
 {
     RUN_SUITE("barrier", loss_unheard, ranks_of_participants, participant_gone, list_slices,
               reported_again, between_or_not, release_unheard, never_reported, bad_entries,
-              parent_lost, stopped);
+              largest_number, parent_lost, stopped);
 }
