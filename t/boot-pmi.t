@@ -49,6 +49,16 @@ like "$(cat err.*)" "tcp.address=127.0.0.1.1" "with a sentence"
 failing 2 --set=tcp.interface=nosuch0 true 2>/dev/null
 isnt $? 0 "an interface that is not there is refused"
 like "$(cat err.*)" "nosuch0" "with a sentence"
+# The transport is chosen by name.
+is "$(hydra 2 --set=link.transport=unix "$FLUX" getattr size)" 2 "UNIX sockets, by name"
+is "$(hydra 2 --set=link.transport=mixed --set=tcp.address=127.0.0.1 "$FLUX" getattr size)" 2 \
+    "UNIX sockets and ZeroMQ, by name"
+failing 2 --set=link.transport=unix --set=tcp.address=127.0.0.1 true 2>/dev/null
+isnt $? 0 "UNIX sockets cannot connect hosts"
+like "$(cat err.*)" "link.transport=unix: it cannot connect" "with a sentence"
+failing 2 --set=link.transport=nosuch true 2>/dev/null
+isnt $? 0 "a transport that does not exist is refused"
+like "$(cat err.*)" "link.transport=nosuch: expected one of auto, unix, mixed, zmq" "with the names of all"
 # The launcher's variables are for the brokers, and nobody inside is to take them for his own.
 is "$(hydra 2 env | grep -c '^PMI_')" 0 "the command sees no PMI of the launcher"
 is "$(hydra 2 "$FLUX" start --size=3 "$M" "$FLUX" getattr size)" 3 "a session in a session"

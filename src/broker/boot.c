@@ -58,11 +58,11 @@ static const char *given(const boot_t *b, const char *name)
     return b->cfg.attr ? b->cfg.attr(b->cfg.attr_arg, name) : NULL;
 }
 
-bool boot_may_be_local(const boot_t *b)
+int boot_compose(const boot_t *b, const struct transport_place *place, char *tree_uri,
+                 char *event_uri, errmsg_t *err)
 {
-    const char *transport = boot_attr(b, "link.transport");
-
-    return !transport || strcmp(transport, "zmq") != 0;
+    return transport_compose(boot_attr(b, "link.transport"), place, tree_uri, event_uri, err) ? 0
+                                                                                              : -1;
 }
 
 int boot_attr_add(boot_t *b, const char *name, const char *value)
@@ -308,20 +308,6 @@ static void nobody_drop(void *arg, enum core_plane plane, uint32_t rank)
 
 static const struct core_link_ops nobody = {
     .send = nobody_send, .publish = nobody_publish, .drop = nobody_drop};
-
-/* NULL with an error message. */
-static const struct transport *transport_at(const char *uri, errmsg_t *err)
-{
-#define TRANSPORT_REF(t) &t,
-    static const struct transport *const transports[] = {TRANSPORTS(TRANSPORT_REF)};
-
-    for (size_t i = 0; i < sizeof(transports) / sizeof(transports[0]); i++) {
-        if (transports[i]->is_address(uri))
-            return transports[i];
-    }
-    errmsg_fail(err, EINVAL, "no transport has addresses like %s", uri);
-    return NULL;
-}
 
 static void log_link(void *arg, int level, const char *text)
 {

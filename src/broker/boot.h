@@ -50,7 +50,7 @@ typedef struct boot boot_t;
  *   tcp.interface   ... or the first of this interface
  *   live.probe, live.slow, live.lost, live.patience
  *                   how long a neighbor may be silent: link/silence.h
- *   link.transport  zmq: no UNIX sockets between brokers of one host.  Default auto
+ *   link.transport  the name of a transport (link/transport.h).  Default auto
  *   link.queue      messages queued for one neighbor.  Default 1000
  */
 struct boot_config {

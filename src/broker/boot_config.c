@@ -39,7 +39,6 @@
 #include "libidset/hostlist.h"
 #include "libsettings/settings.h"
 #include "libutil/strutil.h"
-#include "link/mixed/mixlink.h"
 
 #define SECTION "session"
 #define DEFAULT_PORT 8050
@@ -321,32 +320,40 @@ static bool same_keyfiles(boot_t *b)
     return same;
 }
 
-/* Add the UNIX socket of the broker with this address to that of TCP. */
-static void add_local(char *tree_uri, const char *address)
+/* Complete the configured address of a broker as its transport requires.  REACHED is the address
+ * by which others know a broker of this host, from which its UNIX socket has its name; NULL: the
+ * broker is reached by TCP only. */
+static int complete(boot_t *b, char *tree_uri, const char *reached, errmsg_t *err)
 {
-    char local[BOOT_URI_MAX + 20];
+    char remote[BOOT_URI_MAX], name[BOOT_URI_MAX + 8], event_uri[BOOT_URI_MAX];
+    struct transport_place place = {.remote = remote, .size = BOOT_URI_MAX};
 
-    snprintf(local, sizeof(local), "unix://@flux-%s", address + strlen("tcp://"));
-    (void)mixlink_add_local(tree_uri, BOOT_URI_MAX, local);
+    if (!str_starts(tree_uri, "tcp://"))
+        return 0;
+    memcpy(remote, tree_uri, BOOT_URI_MAX);
+    if (reached && str_starts(reached, "tcp://")) {
+        snprintf(name, sizeof(name), "flux-%s", reached + strlen("tcp://"));
+        place.name = name;
+    }
+    return boot_compose(b, &place, tree_uri, event_uri, err);
 }
 
 static int conf_endpoints(boot_t *b, char *tree_uri, char *event_uri, errmsg_t *err)
 {
     struct conf *cf = b->state;
     char address[BOOT_URI_MAX];
+    bool known;
     int rc = endpoint_pair(cf, "bind", "event_bind", b->rank, tree_uri, event_uri, err);
 
     if (rc == 0)
         rc = endpoint_pair(cf, "address", "event_address", b->rank, tree_uri, event_uri, err);
     if (rc < 0 || resolve(cf, tree_uri, err) < 0 || resolve(cf, event_uri, err) < 0)
         return -1;
-    /* Others do without what is wrong with the address of this broker. */
-    cf->local = boot_may_be_local(b) && (!b->curve || same_keyfiles(b));
-    if (cf->local && str_starts(tree_uri, "tcp://") &&
-        tree_address(cf, b->rank, address, NULL) == 0 && resolve(cf, address, NULL) == 0 &&
-        str_starts(address, "tcp://"))
-        add_local(tree_uri, address);
-    return 0;
+    cf->local = !b->curve || same_keyfiles(b);
+    /* Those who connect to this broker report an error in its address. */
+    known = cf->local && tree_address(cf, b->rank, address, NULL) == 0 &&
+            resolve(cf, address, NULL) == 0;
+    return complete(b, tree_uri, known ? address : NULL, err);
 }
 
 static int conf_lookup(boot_t *b, uint32_t rank, struct boot_card *card, errmsg_t *err)
@@ -360,10 +367,9 @@ static int conf_lookup(boot_t *b, uint32_t rank, struct boot_card *card, errmsg_
             0 ||
         resolve(cf, card->tree_uri, err) < 0 || resolve(cf, card->event_uri, err) < 0)
         return -1;
-    if (cf->local && boot_addr_is_here(card->tree_uri)) {
-        memcpy(address, card->tree_uri, sizeof(address));
-        add_local(card->tree_uri, address);
-    }
+    memcpy(address, card->tree_uri, sizeof(address));
+    if (cf->local && boot_addr_is_here(address) && complete(b, card->tree_uri, address, err) < 0)
+        return -1;
     if (!b->curve)
         return 0;
     if (keyfile(b, b->rank, own, sizeof(own), err) < 0 ||

@@ -41,7 +41,6 @@
 #include "libpmi/pmi_mapping.h"
 #include "libutil/filetrust.h"
 #include "libutil/strutil.h"
-#include "link/mixed/mixlink.h"
 
 #define VALUE_MAX (2 * BOOT_URI_MAX + CERT_KEY_SIZE + 3)
 #define MAPPING_MAX 65536
@@ -285,42 +284,33 @@ static bool part_ok(const char *s)
     return true;
 }
 
-/* Add the UNIX socket to the address of TCP, if the card can carry it. */
-static void add_local(const boot_t *b, char *tree_uri)
+/* The bytes that an address may have, so that the card of the broker remains short enough for PMI.
+ * The address without a UNIX socket always fits in: pmi_publish() reports that it is too long. */
+static size_t address_size(const struct pmi *p, const char *remote)
 {
-    const struct pmi *p = b->state;
-    size_t len = strlen(tree_uri), port = strlen("65535");
-    size_t other = len + 2 * port + strlen("||") + CERT_KEY_SIZE;
-    char local[BOOT_PATH_MAX + 20];
+    size_t len = strlen(remote), port = strlen("65535");
+    size_t other = len + 2 * port + strlen("||") + CERT_KEY_SIZE, size = BOOT_URI_MAX - port;
 
-    if (!boot_may_be_local(b) || !part_ok(b->rankdir))
-        return;
-    snprintf(local, sizeof(local), "unix://%s/tree", b->rankdir);
-    if (mixlink_add_local(tree_uri, BOOT_URI_MAX - port, local) &&
-        strlen(tree_uri) + other > p->value_max)
-        tree_uri[len] = '\0';
+    if (p->value_max < other + size)
+        size = p->value_max > other ? p->value_max - other + 1 : 0;
+    return size > len ? size : len + 1;
 }
 
 static int pmi_endpoints(boot_t *b, char *tree_uri, char *event_uri, errmsg_t *err)
 {
-    char address[BOOT_ADDR_MAX];
+    char address[BOOT_ADDR_MAX], remote[BOOT_ADDR_MAX + sizeof("tcp://:*")];
+    struct transport_place place = {.dir = b->rankdir, .size = BOOT_URI_MAX};
 
-    if (one_host(b, b->state) && !boot_attr(b, "tcp.address") && !boot_attr(b, "tcp.interface")) {
-        if (boot_may_be_local(b)) {
-            snprintf(tree_uri, BOOT_URI_MAX, "unix://%s/tree", b->rankdir);
-            event_uri[0] = '\0';
-            return 0;
-        }
-        snprintf(tree_uri, BOOT_URI_MAX, "ipc://%s/tree", b->rankdir);
-        snprintf(event_uri, BOOT_URI_MAX, "ipc://%s/event", b->rankdir);
-        return 0;
+    if (!one_host(b, b->state) || boot_attr(b, "tcp.address") || boot_attr(b, "tcp.interface")) {
+        if (boot_address(b, address, sizeof(address), err) < 0)
+            return -1;
+        snprintf(remote, sizeof(remote), "tcp://%s:*", address);
+        place.remote = remote;
+        place.size = address_size(b->state, remote);
+        if (!part_ok(b->rankdir))
+            place.dir = NULL;
     }
-    if (boot_address(b, address, sizeof(address), err) < 0)
-        return -1;
-    snprintf(tree_uri, BOOT_URI_MAX, "tcp://%s:*", address);
-    snprintf(event_uri, BOOT_URI_MAX, "tcp://%s:*", address);
-    add_local(b, tree_uri);
-    return 0;
+    return boot_compose(b, &place, tree_uri, event_uri, err);
 }
 
 static void card_key(char *key, size_t size, uint32_t rank)

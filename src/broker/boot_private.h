@@ -10,7 +10,7 @@
 #include "libpmi/pmi_client.h"
 #include "libutil/strvec.h"
 
-#define BOOT_URI_MAX 300
+#define BOOT_URI_MAX TRANSPORT_URI_MAX
 /* Environment: set by the nursery for a broker that it starts again. */
 #define BOOT_AGAIN "FLUX_BROKER_AGAIN"
 #define BOOT_ADDR_MAX 64
@@ -76,8 +76,10 @@ int boot_addr_resolve(const char *uri, char *buf, size_t size, errmsg_t *err);
 /* Is it an address of this host, "tcp://ADDRESS:PORT", in this network namespace? */
 bool boot_addr_is_here(const char *uri);
 
-/* Does this broker use UNIX sockets for neighbors on its host, if it has any? */
-bool boot_may_be_local(const boot_t *b);
+/* Compose the addresses at which the broker listens, each of BOOT_URI_MAX bytes, by the transport
+ * that the setting link.transport names.  0; -1 with EINVAL and an error message. */
+int boot_compose(const boot_t *b, const struct transport_place *place, char *tree_uri,
+                 char *event_uri, errmsg_t *err);
 
 /* Does the environment offer a PMI? */
 bool boot_pmi_found(void);

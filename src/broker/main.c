@@ -185,10 +185,10 @@ static int check_config(const struct arguments *a)
 static int check_restart(const struct arguments *a)
 {
     const char *transport = attrs_get(a->attrs, "link.transport");
-    const char *name = transport && strcmp(transport, "zmq") == 0 ? "link.transport"
-                       : attrs_get(a->attrs, "tcp.address")       ? "tcp.address"
-                       : attrs_get(a->attrs, "tcp.interface")     ? "tcp.interface"
-                                                                  : NULL;
+    const char *name = !transport_restarts(transport)         ? "link.transport"
+                       : attrs_get(a->attrs, "tcp.address")   ? "tcp.address"
+                       : attrs_get(a->attrs, "tcp.interface") ? "tcp.interface"
+                                                              : NULL;
 
     if (!a->restart || !name)
         return 0;

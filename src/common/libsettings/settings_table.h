@@ -51,8 +51,8 @@ ROW("leave.jobs", NULL, WORD, "end", 0, 0, "wait,end",
     "jobs on a node whose broker leaves: wait for them, or end them after leave.grace")
 ROW("link.queue", NULL, COUNT, "1000", 1, 4294967295., NULL,
     "messages that may wait for one neighbor")
-ROW("link.transport", NULL, WORD, "auto", 0, 0, "auto,zmq",
-    "how brokers are connected; auto: by UNIX sockets on one host, else by ZeroMQ")
+ROW("link.transport", NULL, TEXT, "auto", ANY,
+    "how brokers are connected: auto, unix, mixed or zmq; auto: the first that can connect them")
 ROW("live.lost", NULL, DURATION, "3s", 0, 1e6, NULL,
     "silence after which a neighbor is lost; 0: never")
 ROW("live.patience", NULL, DURATION, "60s", 0.1, 1e6, NULL,

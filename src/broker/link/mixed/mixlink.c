@@ -3,6 +3,11 @@
  * Purpose: in a session on several hosts, some of which have several brokers, those of one host are
  * neighbors without an I/O thread and encryption between them.
  *
+ * Format: an address is REMOTE+LOCAL@PLACE, for example
+ * "tcp://10.1.2.3:4567+unix:///run/f/0/tree@9e.f2".  LOCAL is "unix://PATH" or "unix://@NAME"
+ * (ulink.h).  PLACE is equal for brokers of one host and one network namespace (hostnet_get() of
+ * libutil/hostmark.h).  "+LOCAL@PLACE" may be absent from a neighbor's address.
+ *
  * A broker listens on both links, and each neighbor is carried by one of them.  The broker that
  * connects chooses, by the neighbor's address:
  *
@@ -37,7 +42,7 @@
  * Failure: a broker that cannot listen on its UNIX socket listens on ZeroMQ only, and logs it.
  */
 #include "config.h"
-#include "mixlink.h"
+#include "src/broker/link/transport.h"
 
 #include <errno.h>
 #include <netdb.h>
@@ -123,16 +128,18 @@ static bool is_address(const char *uri)
     return str_starts(uri, "tcp://") && strstr(uri, LOCAL);
 }
 
-bool mixlink_add_local(char *uri, size_t size, const char *local)
+static bool compose(const struct transport_place *where, char *tree_uri, char *event_uri)
 {
-    size_t len = strlen(uri);
     char place[HOSTNET_SIZE];
+    int len;
 
+    if (!where->remote || !str_starts(where->remote, "tcp://") || (!where->dir && !where->name))
+        return false;
     hostnet_get(place);
-    if (len < size && (size_t)snprintf(uri + len, size - len, "+%s@%s", local, place) < size - len)
-        return true;
-    uri[len] = '\0';
-    return false;
+    len = snprintf(tree_uri, where->size, "%s" LOCAL "%s%s@%s", where->remote,
+                   where->dir ? where->dir : "@", where->dir ? "/tree" : where->name, place);
+    snprintf(event_uri, TRANSPORT_URI_MAX, "%s", where->remote);
+    return len >= 0 && (size_t)len < where->size;
 }
 
 static void address_clear(struct address *a)
@@ -732,6 +739,7 @@ static const struct core_link_ops mix_ops = {
 
 const struct transport transport_mixed = {.name = "mixed",
                                           .child_files = 1, /* if it is on this host */
+                                          .compose = compose,
                                           .is_address = is_address,
                                           .create = mix_create,
                                           .ops = &mix_ops};

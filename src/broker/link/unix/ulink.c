@@ -507,8 +507,17 @@ static bool is_address(const char *uri)
     return str_starts(uri, ULINK_SCHEME);
 }
 
+static bool compose(const struct transport_place *place, char *tree_uri, char *event_uri)
+{
+    event_uri[0] = '\0'; /* events use the connections of the tree */
+    return !place->remote && place->dir &&
+           snprintf(tree_uri, place->size, ULINK_SCHEME "%s/tree", place->dir) < (int)place->size;
+}
+
 const struct transport transport_unix = {.name = "unix",
                                          .child_files = 1,
+                                         .restarts = true,
+                                         .compose = compose,
                                          .is_address = is_address,
                                          .create = ulink_create,
                                          .ops = &ulink_ops};

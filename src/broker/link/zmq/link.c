@@ -598,8 +598,25 @@ static void trim(char *uri)
         uri[strcspn(uri, "+")] = '\0';
 }
 
+static bool fits(int len, const struct transport_place *place)
+{
+    return len >= 0 && (size_t)len < place->size;
+}
+
+static bool compose(const struct transport_place *place, char *tree_uri, char *event_uri)
+{
+    size_t size = place->size;
+
+    if (place->remote)
+        return fits(snprintf(tree_uri, size, "%s", place->remote), place) &&
+               fits(snprintf(event_uri, size, "%s", place->remote), place);
+    return place->dir && fits(snprintf(tree_uri, size, "ipc://%s/tree", place->dir), place) &&
+           fits(snprintf(event_uri, size, "ipc://%s/event", place->dir), place);
+}
+
 const struct transport transport_zmq = {.name = "zmq",
                                         .child_files = 2,
+                                        .compose = compose,
                                         .is_address = is_address,
                                         .trim = trim,
                                         .create = link_create,

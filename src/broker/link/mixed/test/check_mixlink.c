@@ -9,7 +9,6 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
-#include "broker/link/mixed/mixlink.h"
 #include "broker/link/unix/ulink.h"
 #include "broker/link/unix/ulink_private.h"
 
