@@ -232,7 +232,7 @@ done
 go w0
 go w1
 ended r
-like "$last" "0-6 7 stream 'crash': rank 1 of the writers has died " \
+like "$last" "0-6 7 stream 'crash': rank 1 of the writers has died in step 7 " \
     "a reader sees the steps before the death of a writer, and is told of it"
 wait "${pid[w0]}" "${pid[w1]}"
 
@@ -251,7 +251,7 @@ is $? 0 "the next instance knows writers and readers"
 is "$(number reload)" "$before" "the reader keeps its number"
 go w
 ended r
-is "$last" "0-8 9 stream 'reload': rank 0 of the writers has died " "the stream goes on"
+is "$last" "0-8 9 stream 'reload': rank 0 of the writers has died in step 9 " "the stream goes on"
 wait "${pid[w]}"
 
 # A reader is killed while it makes a writer wait.

@@ -4,7 +4,7 @@
 . "$(dirname "$0")/lib.sh"
 . "$SRCDIR/t/stream/lib.sh"
 
-hold 1 --set=modules=log,barrier,stream
+hold 1
 
 # A stream that is paused before its writer comes.
 peer r 0 read paced timeout=60
@@ -126,6 +126,21 @@ exits 2 "a switch that is neither on nor off" "$FLUX" stream switch gate open
 "$FLUX" stream rm gated
 wait $cat
 ended w
+
+# How a writer ended that is a task of a job: what the session knows of that, a moment later.
+job=$("$FLUX" submit -n 1 "$PEER" write cause 20 0 1 wait=2 crash=7)
+peer r 0 read cause
+peer s 0 read cause stay=1
+ended r
+is "$last" "0-6 7 stream 'cause': rank 0 of writer job $job ended by signal 9 in step 7 " \
+    "a reader learns how the task ended that wrote"
+like "$("$FLUX" stream ls cause)" "rank 0 of writer job $job ended by signal 9" "and so is flux stream ls"
+job=$("$FLUX" submit -n 1 sh -c "'$PEER' write cause 20 0 1 wait=1 crash=7; exit 3")
+wait_until 20 eval '"$FLUX" stream ls cause | grep -q "rank 0 of writer job $job ended with exit code 3"'
+pass "a task that only had started the writer"
+"$FLUX" stream rm cause
+ended s
+like "$last" "the end" "a reader that stays sees the end of a stream that is removed"
 
 release
 is "$status" 0 "the session ends well"

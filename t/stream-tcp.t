@@ -114,7 +114,7 @@ done
 go w0
 go w1
 ended r
-like "$last" "stream 'crash': rank 1 of the writers has died " "a reader is told that a writer was killed"
+like "$last" "stream 'crash': rank 1 of the writers has died" "a reader is notified that a writer was killed"
 ended w0 1
 is "$last" "open " "... and the other writer ends"
 wait "${pid[w1]}" 2>/dev/null

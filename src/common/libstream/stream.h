@@ -185,7 +185,8 @@ uint64_t flux_stream_step(const flux_stream_t *s);
  * `timeout` seconds (< 0: any).  1 with its number in *step (which may be NULL); 0 at the end of
  * the stream: its writers have closed it, or, for a reader that stays, it was removed; -1 with an
  * error message and ETIMEDOUT, ENOENT (the step of this number cannot come any more), ECONNRESET (a
- * writer has died), ESTALE (this reader was evicted), EINVAL (the last step was not ended, or a
+ * writer has died: which one, in which step and how, as far as the session knows it 2 seconds
+ * later), ESTALE (this reader was evicted), EINVAL (the last step was not ended, or a
  * member of a group asks for another one than the next) or EPROTO.  In a group, numbers fall when a
  * step is given again. */
 int flux_stream_begin_step(flux_stream_t *s, uint64_t which, double timeout, uint64_t *step,

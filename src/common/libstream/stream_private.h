@@ -24,6 +24,8 @@ struct stream_source {
     char *address; /* by which it is known again */
     json_t *next;  /* stream_member: who has taken its rank; NULL: nobody */
     char *gone;    /* why it has left, as the module says; NULL: it has not */
+    bool more;     /* the module will say that again */
+    uint64_t last; /* number of the last step that has come, plus 1; 0: none */
     bool polled;   /* in the set of flux_stream_pollfd() */
     bool has[2];
     struct inlet_step steps[2]; /* HEAD, and what follows it if that was looked for */

@@ -42,7 +42,7 @@
 #include "libutil/hex.h"
 #include "libutil/invariant.h"
 
-#define WHY_SECONDS 1. /* that the module may take to tell why a writer has gone */
+#define WHY_SECONDS 2. /* that the module may take to say why a writer has gone */
 #define COUNT_SECONDS 1.
 #define PEEK_SECONDS 1e-6 /* to read what has come */
 #define LOOK_SECONDS 0.25 /* between questions whether opening was interrupted */
@@ -307,8 +307,13 @@ static void note(flux_stream_t *s, const struct stream_members *ms)
         if (flux_schema_decode_json(&stream_gone_schema, item, &g, NULL) < 0)
             continue;
         for (uint32_t k = 0; k < s->nsources; k++) {
-            if (s->sources[k].writer == g.writer && !s->sources[k].gone)
-                s->sources[k].gone = strdup(g.why);
+            struct stream_source *src = &s->sources[k];
+
+            if (src->writer != g.writer || (src->gone && !src->more))
+                continue;
+            free(src->gone);
+            src->gone = strdup(g.why);
+            src->more = g.more;
         }
     }
 }
@@ -354,17 +359,19 @@ static void report(flux_stream_t *s)
     count(s);
 }
 
-/* What the module says about a writer that is gone; false: nothing. */
-static bool why(flux_stream_t *s, const struct stream_source *src, errmsg_t *err)
+/* What the module says about a writer that is gone, if it says something in time; and in which step
+ * that was, the one behind the last that this reader was offered. */
+static void why(flux_stream_t *s, const struct stream_source *src, errmsg_t *err)
 {
     double until = clock_now() + WHY_SECONDS;
     double left;
 
-    while (!src->gone && (left = until - clock_now()) > 0. && heard(s, left) == 0)
+    while ((!src->gone || src->more) && (left = until - clock_now()) > 0. && heard(s, left) == 0)
         ;
-    if (src->gone)
+    if (src->gone && src->last > 0)
+        errmsg_set(err, "stream '%s': %s in step %" PRIu64, s->name, src->gone, src->last);
+    else if (src->gone)
         errmsg_set(err, "stream '%s': %s", s->name, src->gone);
-    return src->gone;
 }
 
 /* A writer has gone, and this reader stays: the next one is to have larger numbers.  What was got
@@ -381,6 +388,7 @@ static int source_lost(flux_stream_t *s, struct stream_source *src, errmsg_t *er
     src->in = NULL;
     free(src->gone);
     src->gone = NULL;
+    src->more = false;
     count(s);
     return 0;
 }
@@ -431,6 +439,8 @@ static int source_take(flux_stream_t *s, struct stream_source *src, int slot, er
         errno = ECONNRESET;
     }
     src->has[slot] = rc == 1;
+    if (rc == 1)
+        src->last = src->steps[slot].step + 1;
     return rc;
 }
 

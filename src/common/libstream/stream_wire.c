@@ -11,6 +11,8 @@ static const struct flux_field write_fields[] = {
     FLUX_FIELD_STR(struct stream_write, address, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_STR(struct stream_write, far, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_STR(struct stream_write, key, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stream_write, job, FLUX_FIELD_OPTIONAL),
+    FLUX_FIELD_U32(struct stream_write, task, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_END,
 };
 const struct flux_schema stream_write_schema = FLUX_SCHEMA(struct stream_write, write_fields);
@@ -164,6 +166,7 @@ const struct flux_schema stream_member_schema = FLUX_SCHEMA(struct stream_member
 static const struct flux_field gone_fields[] = {
     FLUX_FIELD_U64(struct stream_gone, writer, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_STR(struct stream_gone, why, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_BOOL(struct stream_gone, more, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_END,
 };
 const struct flux_schema stream_gone_schema = FLUX_SCHEMA(struct stream_gone, gone_fields);
@@ -195,6 +198,7 @@ static const struct flux_field item_fields[] = {
     FLUX_FIELD_DOUBLE(struct stream_item, rate, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_BOOL(struct stream_item, paused, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_DOUBLE(struct stream_item, limit, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_STR(struct stream_item, cause, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_END,
 };
 const struct flux_schema stream_item_schema = FLUX_SCHEMA(struct stream_item, item_fields);

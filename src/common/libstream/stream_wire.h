@@ -15,6 +15,8 @@ struct stream_write {
     const char *address; /* where readers of this place connect */
     const char *far;     /* where others do, far_addr.h; "": they cannot */
     const char *key;     /* of which their capabilities are made: hexadecimal digits */
+    uint64_t job;        /* of which it is a task; 0: none */
+    uint32_t task;       /* its number there */
 };
 extern const struct flux_schema stream_write_schema;
 
@@ -157,7 +159,9 @@ extern const struct flux_schema stream_member_schema;
 
 struct stream_gone {
     uint64_t writer;
-    const char *why; /* "rank 3 has closed its end" */
+    const char *why; /* "rank 3 of the writers has died" */
+    bool more;       /* a second notice follows, with what is known then: "rank 3 of writer job 12
+                        ended by signal 9" */
 };
 extern const struct flux_schema stream_gone_schema;
 
@@ -187,6 +191,8 @@ struct stream_item {
     double rate; /* steps a second, of the fastest writer */
     bool paused;
     double limit;
+    const char *cause; /* why the last writer that died has; NULL: none has, or its place was
+                          taken */
 };
 extern const struct flux_schema stream_item_schema;
 

@@ -28,6 +28,7 @@
 #include "libstream/stream_wire.h"
 #include "libutil/clock.h"
 #include "libutil/hex.h"
+#include "libutil/strutil.h"
 
 #define COUNT_SECONDS 1.
 #define LISTEN_SECONDS 0.1
@@ -65,6 +66,17 @@ static void readers_want(flux_stream_t *s, const struct stream_written *out)
     s->id = out->writer;
 }
 
+/* Say which task of which job this process is, if it is one.  What a task starts, a session too,
+ * has the number of the job, but not that of the task. */
+static void task_get(struct stream_write *w)
+{
+    const char *job = getenv("FLUX_JOB_ID");
+    const char *task = getenv("FLUX_TASK_RANK");
+
+    if (!job || !task || str2u64(job, &w->job) < 0 || str2u32(task, &w->task) < 0)
+        w->job = w->task = 0;
+}
+
 int stream_writer_open(flux_stream_t *s, const struct flux_stream_opts *opts, errmsg_t *err)
 {
     unsigned char key[KNOCK_KEY_LEN];
@@ -95,6 +107,7 @@ int stream_writer_open(flux_stream_t *s, const struct flux_stream_opts *opts, er
         !(s->out = outlet_create(&o, err)))
         return -1;
     w.address = outlet_name(s->out);
+    task_get(&w);
     s->f = flux_rpc_struct(s->h, "stream.write", &stream_write_schema, &w, FLUX_NODEID_ANY,
                            FLUX_MSGF_STREAMING);
     if (!s->f)

@@ -3,7 +3,7 @@
  * Items have rising numbers.  An item that changes gets a new number and goes to the end of the
  * list, so the items that are new to a listener are the end of the list, after the number `seen`.
  * An item that is removed leaves a record, which stays until all listeners that may know the item
- * have been notified of the removal.
+ * have been notified of the removal; more records of it may follow.
  *
  * Listeners are served in turn: the first of `behind` gets the items that are new to it, piece by
  * piece, and goes to the end of `current`.  A change moves all of `current` behind `behind`, by one
@@ -96,17 +96,22 @@ void feed_item_set(struct feed *f, struct feed_item *i)
     feed_changed(f);
 }
 
-bool feed_item_remove(struct feed *f, struct feed_item *i, struct feed_record *r)
+void feed_record_add(struct feed *f, struct feed_record *r, uint64_t first)
 {
-    if (i->n == 0)
-        return false;
-    item_unlink(f, i);
-    r->first = i->first;
+    r->first = first;
     r->number = ++f->nrecords;
     list_append(&f->records, &r->node);
     if (f->begun && f->record == &f->records)
         f->record = &r->node;
     feed_changed(f);
+}
+
+bool feed_item_remove(struct feed *f, struct feed_item *i, struct feed_record *r)
+{
+    if (i->n == 0)
+        return false;
+    item_unlink(f, i);
+    feed_record_add(f, r, i->first);
     return true;
 }
 

@@ -127,6 +127,7 @@ static bool streams_step(struct ctx *ctx, struct walk *k)
         k->sum.step = s->step;
         k->sum.paused = s->paused;
         k->sum.limit = s->limit;
+        k->sum.cause = s->cause;
         jsonout_struct(k->sb, NULL, &stream_item_schema, &k->sum);
         k->s = NULL;
     } else {

@@ -107,7 +107,7 @@ static void gone_tell(struct feed *f, struct feed_listener *l, struct feed_recor
 {
     const struct left *left = list_entry(r, struct left, record);
     char text[100];
-    struct stream_gone gone = {left->number, text};
+    struct stream_gone gone = {left->number, left->text ? left->text : text, left->more};
 
     snprintf(text, sizeof(text), "rank %u of the writers %s", left->rank, left->why);
     jsonout_struct(registry_page(left->ctx, NULL), NULL, &stream_gone_schema, &gone);

@@ -105,6 +105,7 @@ void registry_left_free(struct feed *f, struct feed_record *r)
     struct left *left = list_entry(r, struct left, record);
 
     left->ctx->left--;
+    free(left->text);
     free(left);
 }
 
@@ -130,6 +131,7 @@ static void stream_free(struct stream *s)
     list_remove(&s->tell_readers.node);
     list_remove(&s->tell_writers.node);
     list_remove(&s->remove.node);
+    causes_drop(s);
     feed_clear(&s->members, &s->ctx->junk);
     feed_clear(&s->demands, &s->ctx->junk);
     if (!list_empty(&s->ctx->junk))
@@ -283,6 +285,7 @@ struct stream *registry_open(struct ctx *ctx, const flux_msg_t *req, const char 
     s->ctx = ctx;
     list_init(&s->writers);
     list_init(&s->readers);
+    list_init(&s->causes);
     feed_init(&s->members, &readers_feed_ops);
     feed_init(&s->demands, &stream_writers_feed_ops);
     registry_work_init(&s->tell_readers, tell_readers_run);

@@ -1,5 +1,5 @@
-/* What stream.c (the module, and writers), registry.c (streams), readers.c, formats.c,
- * switches.c and listing.c share.
+/* What stream.c (the module, and writers), registry.c (streams), readers.c, causes.c,
+ * formats.c, switches.c and listing.c share.
  *
  * Thread rules: those of the module.
  */
@@ -50,6 +50,7 @@ struct ctx {
     struct work sweep;
     struct list_node removing;
     bool closing;
+    unsigned ncauses;  /* requests for the reason why writers have died: causes.c */
     unsigned nanswers; /* to requests, that wait for writers to be notified */
     struct {
         strbuf_t *sb;
@@ -79,7 +80,9 @@ struct stream {
     uint64_t step;   /* larger than all that were counted, by writers or readers */
     bool paused;     /* what writers are notified of: see stream_written */
     double limit;
-    struct feed members; /* tells readers of writers */
+    char *cause; /* why the last writer that died has; NULL: none, or its place was taken */
+    struct list_node causes; /* that are asked for: causes.c */
+    struct feed members;     /* tells readers of writers */
     struct work tell_readers;
     struct feed demands; /* tells writers of readers that want something else than at first */
     struct work tell_writers;
@@ -95,6 +98,8 @@ struct left {
     uint64_t number;
     uint32_t rank;
     const char *why;
+    char *text; /* the cause, once it is known; NULL: `why` only */
+    bool more;  /* the cause may follow */
 };
 
 struct writer {
@@ -108,7 +113,10 @@ struct writer {
     uint64_t id;
     struct stream_member at; /* for readers of its place; its strings belong to it */
     char *place;
-    char *far; /* where readers of other places connect */
+    char *far;    /* where readers of other places connect */
+    bool task_of; /* a job: */
+    uint64_t job;
+    uint32_t task;
     struct stream_count count;
     double counted; /* when; 0: never */
     double rate;
@@ -187,6 +195,14 @@ void switches_leave(struct reader *r);
 void switches_turn(struct ctx *ctx, const struct stream_switch *sw);
 void switches_fini(struct ctx *ctx); /* there are no readers any more */
 const char *switches_name(const struct reader *r);
+
+/* Why writers have died: causes.c */
+/* Ask for the cause of a writer that will be removed; true: readers will be notified again. */
+bool causes_ask(const struct writer *w);
+/* Keep this cause, or none, for lists. */
+void causes_set(struct stream *s, const char *text);
+/* Forget all causes. */
+void causes_drop(struct stream *s);
 
 /* What writers say that their steps are: formats.c */
 void formats_forget(struct stream *s);

@@ -40,6 +40,7 @@
 #include "config.h"
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -89,6 +90,17 @@ void stream_writer_remove(struct writer *w, const char *why)
     writer_free(w);
 }
 
+/* It has not closed its end. */
+static void writer_died(struct writer *w)
+{
+    char text[60];
+
+    snprintf(text, sizeof(text), "rank %u of the writers has died", w->at.rank);
+    causes_set(w->s, text);
+    w->left->more = causes_ask(w);
+    stream_writer_remove(w, "has died");
+}
+
 static void writer_gone(struct claim *c, bool canceled)
 {
     struct writer *w = list_entry(c, struct writer, claim);
@@ -96,7 +108,10 @@ static void writer_gone(struct claim *c, bool canceled)
 
     flux_respond_error(s->ctx->h, w->req, ENODATA, "stream '%s' %s", s->name,
                        claim_gone_why(canceled));
-    stream_writer_remove(w, canceled ? "has closed its end" : "has died");
+    if (canceled)
+        stream_writer_remove(w, "has closed its end");
+    else
+        writer_died(w);
     registry_unused(s);
 }
 
@@ -175,6 +190,9 @@ static struct writer *writer_create(struct stream *s, const flux_msg_t *req,
         writer_free(w);
         return NULL;
     }
+    w->task_of = in->job > 0;
+    w->job = in->job;
+    w->task = in->task;
     w->count.step = idset_test(s->joined, in->rank) ? s->step : s->begin;
     if (idset_set(s->joined, in->rank) < 0 || idset_set(s->ranks, in->rank) < 0 ||
         hmap_put_u64(s->ctx->by_number, s->ctx->last + 1, w) < 0) {
@@ -186,6 +204,7 @@ static struct writer *writer_create(struct stream *s, const flux_msg_t *req,
     w->id = w->at.writer = ++s->ctx->last;
     list_append(&s->writers, &w->node);
     feed_item_set(&s->members, &w->member);
+    causes_set(s, NULL);
     s->size = in->size;
     s->ctx->writers++;
     s->ctx->opened++;
@@ -221,7 +240,7 @@ static void writer_tell(struct feed *f, struct feed_listener *l, unsigned n)
     jsonout_bool(sb, "paused", w->s->paused);
     jsonout_double(sb, "limit", w->s->limit);
     if (registry_page_send(ctx, w->req) < 0)
-        stream_writer_remove(w, "has died");
+        writer_died(w);
 }
 
 const struct feed_ops stream_writers_feed_ops = {.item = demand_tell,
@@ -241,7 +260,7 @@ static void writers_tell(struct stream *s, const flux_msg_t *req)
 static void write_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
     struct ctx *ctx = arg;
-    struct stream_write in;
+    struct stream_write in = {.job = 0};
     struct stream *s;
     struct writer *w;
     json_t *owner;
