@@ -118,6 +118,91 @@ class StreamTest(Case):
         first.close()
         late.close()
 
+    def check_pinned(self, transport):
+        name = f"py.p.{transport}"
+        outs = [self.h.stream_writer(name, rank=n, size=2, transport=transport) for n in range(2)]
+        for n, out in enumerate(outs):
+            mesh = array.array("q", range(4 * n, 4 * n + 4))
+            out.put("mesh", mesh, shape=(8,), offset=(4 * n,), pinned=True)
+            out.put("note", b"first", pinned=n == 0)
+            out.end_step()  # nobody reads
+        with self.h.stream_reader(name, transport=transport, stay=True) as steps:
+            outs[0].put("note", b"second")
+            outs[0].end_step()
+            outs[1].end_step()
+            outs[1].put("mesh", mesh, shape=(8,), offset=(4,))
+            outs[0].end_step()
+            outs[1].end_step()
+            box = array.array("q", bytes(64))
+            step = steps.begin_step(timeout=60)
+            self.assertEqual((step.variables(), step.pinned(1)), (["note"], ["mesh"]))
+            self.assertEqual(step["note"], b"second")
+            step.read_into("mesh", box)
+            self.assertEqual(list(box), list(range(8)))
+            self.fails(errno.ENOENT, step.get, "note", 1)
+            step = steps.begin_step(timeout=60)
+            self.assertEqual((step.variables(), step["note"]), ([], b"second"))
+            self.assertEqual(sorted(step.pinned()), ["mesh", "note"])
+            self.assertEqual(list(step.get("mesh", 1).cast("q")), [4, 5, 6, 7])
+            self.assertEqual(step.inquire("mesh").count, (8,))
+            steps.end_step()
+            # A writer that takes the place of another one has pinned nothing yet.
+            outs[0].close()
+            outs[0] = self.h.stream_writer(name, rank=0, size=2, keep=2, transport=transport)
+            self.assertEqual(outs[0].step, outs[1].step)
+            for value in (None, b"third"):
+                if value:
+                    outs[0].put("note", value, pinned=True)
+                outs[0].end_step()
+                outs[1].end_step()
+                step = steps.begin_step(timeout=60)
+                self.assertEqual(step.pinned(), ["note"] if value else [])
+                self.assertEqual(step.pinned(1), ["mesh"])
+            self.assertEqual(step["note"], b"third")
+        for out in outs:
+            out.close()
+
+    def test_pinned(self):
+        """pinned variables are found by readers that join later"""
+        for transport in ("ring", "tcp"):
+            self.check_pinned(transport)
+
+    def test_pinned_bound(self):
+        """what is pinned has a bound, and is counted"""
+
+        def counted() -> int:
+            streams = self.h.rpc("stream.list")["streams"]
+            return next(s["pinned"] for s in streams if s["name"] == "py.q")
+
+        with self.h.stream_writer("py.q") as out:
+            self.fails(errno.EINVAL, out.put, "a b", b"", pinned=True)
+            out.put("x", b"small", pinned=True)
+            out.end_step()
+            out.put("x", bytes(64 << 20))
+            self.fails(errno.ENOSPC, out.end_step)
+            while counted() == 0:
+                out.end_step()
+            self.assertLess(counted(), 1000)
+            with self.h.stream_reader("py.q") as steps:
+                out.end_step()
+                self.assertEqual(steps.begin_step(timeout=60)["x"], b"small")
+
+    def test_pinned_copied(self):
+        """put_all() pins what was pinned, and adds it once"""
+        with self.h.stream_writer("py.r") as out:
+            out.put("x", b"1", pinned=True)
+            out.end_step()
+            with self.h.stream_reader("py.r") as steps, self.h.stream_writer("py.s") as to:
+                with self.h.stream_reader("py.s") as copies:
+                    for names in (["y", "x"], ["y"]):
+                        out.put("y", b"2")
+                        out.end_step()
+                        to.put_all(steps.begin_step(timeout=60))
+                        to.end_step()
+                        copy = copies.begin_step(timeout=60)
+                        self.assertEqual((copy.variables(), copy.pinned()), (names, ["x"]))
+                        self.assertEqual(copy["x"], b"1")
+
     def test_too_large(self):
         """a step for which there is no room is forgotten, and the next one is written"""
         limits = resource.getrlimit(resource.RLIMIT_FSIZE)

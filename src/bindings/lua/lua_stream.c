@@ -5,7 +5,7 @@
  *    r = h:stream_reader(name [, options])    r:begin_step([timeout])     r:end_step()
  *    r:steps([timeout])                       r:vars([rank])              r:inquire(variable [,
  *    rank]) r:get(variable [, rank])                 r:read(variable [, start, count [, stride]])
- *    r:writers()   r:step()                   r:close()
+ *    r:pinned([rank])     r:writers()   r:step()                   r:close()
  *
  * Elements are numbers and truth values; a string is put as it is, and read as a string again.  An
  * array is a table, in the order of memory.  What is put is copied.
@@ -321,33 +321,29 @@ static int put_table(lua_State *L, struct lflux_stream *ls, const char *var)
     return lflux_true(L);
 }
 
-static int writer_put(lua_State *L)
+/* put(variable, string) */
+static int put_text(lua_State *L, struct lflux_stream *ls, const char *var)
 {
-    static const char *const names[] = {"type", "count", "shape", "offset", "columns", NULL};
-    struct lflux_stream *ls = check_writer(L);
-    const char *var = lflux_check_text(L, 2, "the variable");
+    size_t len;
+    const char *text = lua_tolstring(L, 3, &len);
+    char *data = keep(L, ls, len);
+    errmsg_t err;
+
+    memcpy(data, text, len);
+    if (flux_stream_put(ls->s, var, data, len, &err) < 0)
+        return lflux_fail_err(L, errno, &err);
+    return lflux_true(L);
+}
+
+/* put(variable, number or truth value, {type}) */
+static int put_value(lua_State *L, struct lflux_stream *ls, const char *var)
+{
+    const char *name = option_text(L, 4, "type");
+    enum stream_type type = name ? stream_elem_by_name(name) : tarray_lua_type(L, 3);
     struct flux_stream_array one = {0};
-    enum stream_type type;
-    const char *name;
     errmsg_t err;
     char *data;
 
-    lua_settop(L, 4);
-    lflux_check_options(L, 4, names);
-    if (lua_type(L, 3) == LUA_TTABLE)
-        return put_table(L, ls, var);
-    if (lua_type(L, 3) == LUA_TSTRING) {
-        size_t len;
-        const char *text = lua_tolstring(L, 3, &len);
-
-        data = keep(L, ls, len);
-        memcpy(data, text, len);
-        if (flux_stream_put(ls->s, var, data, len, &err) < 0)
-            return lflux_fail_err(L, errno, &err);
-        return lflux_true(L);
-    }
-    name = option_text(L, 4, "type");
-    type = name ? stream_elem_by_name(name) : tarray_lua_type(L, 3);
     if (!tarray_numeric(type))
         return luaL_argerror(L, 3, "it is not a value of a variable");
     data = keep(L, ls, stream_elem_size(type));
@@ -357,6 +353,30 @@ static int writer_put(lua_State *L)
     if (flux_stream_put_array(ls->s, var, &one, data, &err) < 0)
         return lflux_fail_err(L, errno, &err);
     return lflux_true(L);
+}
+
+static int writer_put(lua_State *L)
+{
+    static const char *const names[] = {"type",    "count",  "shape", "offset",
+                                        "columns", "pinned", NULL};
+    struct lflux_stream *ls = check_writer(L);
+    const char *var = lflux_check_text(L, 2, "the variable");
+    bool pinned;
+    errmsg_t err;
+    int n;
+
+    lua_settop(L, 4);
+    lflux_check_options(L, 4, names);
+    pinned = lflux_option_bool(L, 4, "pinned");
+    if (lua_type(L, 3) == LUA_TTABLE)
+        n = put_table(L, ls, var);
+    else if (lua_type(L, 3) == LUA_TSTRING)
+        n = put_text(L, ls, var);
+    else
+        n = put_value(L, ls, var);
+    if (n == 1 && pinned && flux_stream_pin(ls->s, var, &err) < 0)
+        return lflux_fail_err(L, errno, &err);
+    return n;
 }
 
 static int writer_end_step(lua_State *L)
@@ -469,18 +489,29 @@ static uint32_t rank_at(lua_State *L, int arg, uint32_t otherwise)
                : (uint32_t)lflux_check_range(L, arg, "the rank", 0, UINT32_MAX - 1);
 }
 
-static int reader_vars(lua_State *L)
+/* The names that `next` gives for a writer. */
+static int names(lua_State *L, const char *(*next)(flux_stream_t *, uint32_t, size_t))
 {
     struct lflux_stream *ls = check_reader(L);
     uint32_t rank = rank_at(L, 2, 0);
     const char *name;
 
     lua_newtable(L);
-    for (size_t i = 0; (name = flux_stream_var(ls->s, rank, i)); i++) {
+    for (size_t i = 0; (name = next(ls->s, rank, i)); i++) {
         lua_pushstring(L, name);
         lua_rawseti(L, -2, (lua_Integer)i + 1);
     }
     return 1;
+}
+
+static int reader_vars(lua_State *L)
+{
+    return names(L, flux_stream_var);
+}
+
+static int reader_pinned(lua_State *L)
+{
+    return names(L, flux_stream_pinned);
 }
 
 static void push_dims(lua_State *L, const char *name, const uint64_t *dims, unsigned n)
@@ -670,6 +701,7 @@ static const luaL_Reg reader_methods[] = {
     {"end_step", reader_end_step},
     {"steps", reader_steps},
     {"vars", reader_vars},
+    {"pinned", reader_pinned},
     {"inquire", reader_inquire},
     {"get", reader_get},
     {"read", reader_read},

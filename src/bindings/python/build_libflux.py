@@ -333,6 +333,7 @@ struct flux_stream_array {
 };
 int flux_stream_put_array(flux_stream_t *s, const char *var, const struct flux_stream_array *array,
                           const void *data, errmsg_t *err);
+int flux_stream_pin(flux_stream_t *s, const char *var, errmsg_t *err);
 int flux_stream_define(flux_stream_t *s, const char *format, errmsg_t *err);
 int flux_stream_end_step(flux_stream_t *s, double timeout, errmsg_t *err);
 int flux_stream_drain(flux_stream_t *s, double timeout, errmsg_t *err);
@@ -343,6 +344,7 @@ int flux_stream_pollfd(flux_stream_t *s, errmsg_t *err);
 extern "Python" bool pyflux_interrupted(void *arg);
 uint32_t flux_stream_writers(const flux_stream_t *s);
 const char *flux_stream_var(flux_stream_t *s, uint32_t writer, size_t i);
+const char *flux_stream_pinned(flux_stream_t *s, uint32_t writer, size_t i);
 int flux_stream_get(flux_stream_t *s, uint32_t writer, const char *var, const void **data,
                     size_t *len, errmsg_t *err);
 

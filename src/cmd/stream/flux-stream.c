@@ -68,6 +68,7 @@ static table_t *list_table(void)
     table_column(t, "copied", "COPIED", TABLE_RIGHT);
     table_column(t, "asked", "ASKED", TABLE_RIGHT);
     table_column(t, "queue", "QUEUE", TABLE_RIGHT);
+    table_column(t, "pinned", "PINNED", TABLE_RIGHT);
     table_column(t, "lag", "LAG", TABLE_RIGHT);
     table_column(t, "dropped", "DROPPED", TABLE_RIGHT);
     table_column(t, "blocked", "BLOCKED", TABLE_RIGHT);
@@ -91,6 +92,7 @@ static void list_row(table_t *t, const struct stream_item *it)
     table_size(t, it->copied);
     table_size(t, it->asked);
     table_size(t, it->queue);
+    table_size(t, it->pinned);
     table_u64(t, it->lag);
     table_u64(t, it->dropped);
     table_duration(t, it->blocked);

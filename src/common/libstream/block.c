@@ -78,7 +78,7 @@ static uint64_t align(uint64_t n, uint64_t to)
     return (n + to - 1) / to * to;
 }
 
-static bool name_ok(const char *name, size_t len)
+bool block_name_ok(const char *name, size_t len)
 {
     if (len == 0 || len > BLOCK_NAME_MAX)
         return false;
@@ -94,7 +94,7 @@ static struct block_var *var_add(block_t *b, const char *name, size_t len, const
 {
     struct block_var *v;
 
-    if (!name_ok(name, len)) {
+    if (!block_name_ok(name, len)) {
         errno = EINVAL;
         return NULL;
     }

@@ -13,6 +13,7 @@
 #ifndef STREAM_BLOCK_H
 #define STREAM_BLOCK_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -32,6 +33,8 @@ struct block_var {
     uint64_t len;
 };
 
+/* Can a variable have this name? */
+bool block_name_ok(const char *name, size_t len);
 block_t *block_create(void);    /* empty; NULL with ENOMEM */
 void block_destroy(block_t *b); /* NULL-safe, keeps errno */
 

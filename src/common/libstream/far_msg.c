@@ -173,6 +173,7 @@ static const struct {
     [FAR_RELEASE] = {false, NUMBER, 0},
     [FAR_BYTES] = {false, NUMBER | STEP | LEN, 0},
     [FAR_BOX] = {false, NUMBER | STEP, FAR_BOX_MAX},
+    [FAR_PINNED] = {true, NUMBER, FAR_PINNED_MAX},
 };
 #define TYPES (sizeof(types) / sizeof(types[0]))
 

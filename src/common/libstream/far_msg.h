@@ -72,11 +72,14 @@ enum far_type {
     FAR_RELEASE, /* number */
     FAR_BYTES,   /* number, off, len */
     FAR_BOX,     /* number, off: place of the variable in the table; payload: the box */
+    /* of a writer */
+    FAR_PINNED, /* number: of what is pinned as of the next steps; payload: its bytes */
 };
 
 #define FAR_HEAD_LEN 32
 #define FAR_BOX_MAX (24 * STREAM_NDIMS_MAX)
 #define FAR_FIRST_MAX ((uint32_t)32 << 20) /* the first bytes of a step */
+#define FAR_PINNED_MAX ((uint32_t)80 << 20)
 
 struct far_msg {
     enum far_type type;

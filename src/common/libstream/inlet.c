@@ -9,7 +9,7 @@
  * Invariants:
  *  1. Both descriptors are sealed against shrinking, so an access within their size cannot fail,
  *     whatever the writer does later.
- *  2. `data` and `len` of a step lie within the mapping.
+ *  2. A step, and what is pinned as of it, lie within the mapping.
  *
  * Failure: see inlet_take().  Steps that were offered completely before the writer ended are still
  * taken; one that it was writing is never seen.
@@ -239,6 +239,11 @@ static int ended(enum lane_end end, errmsg_t *err)
     return errmsg_fail(err, ECONNRESET, "the writer of the stream has died");
 }
 
+static bool inside(const inlet_t *i, uint64_t off, uint64_t len)
+{
+    return off <= i->size && len <= i->size - off;
+}
+
 int inlet_take(inlet_t *i, struct inlet_step *s, errmsg_t *err)
 {
     struct lane_item item;
@@ -257,9 +262,11 @@ int inlet_take(inlet_t *i, struct inlet_step *s, errmsg_t *err)
         if ((rc = lane_rx_take(i->lane, &item)) == 0)
             return ended(end, err);
     }
-    if (rc < 0 || item.off > i->size || item.len > i->size - item.off)
+    if (rc < 0 || !inside(i, item.off, item.len) || !inside(i, item.pin_off, item.pin_len))
         return errmsg_fail(err, EPROTO, "the writer has destroyed the description of a step");
-    *s = (struct inlet_step){item.number, item.step, i->base + item.off, item.len};
+    *s = (struct inlet_step){item.number, item.step, i->base + item.off,
+                             item.len,    item.pin,  i->base + item.pin_off,
+                             item.pin_len};
     INVARIANT(2, (const unsigned char *)s->data + s->len <= i->base + i->size);
     return 1;
 }

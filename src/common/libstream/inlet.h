@@ -15,7 +15,7 @@
  *
  * Between hosts only the first bytes of a step come by themselves, which are its table (block.h),
  * or all of a small one.  Values come when they are asked for: inlet_fetch(), inlet_ask().  On one
- * host these have nothing to do.
+ * host these have nothing to do.  What is pinned comes by itself, once.
  *
  * Thread rules: one thread at a time.
  */
@@ -37,6 +37,10 @@ struct inlet_step {
     uint64_t step;
     const void *data; /* valid until it is released */
     uint64_t len;
+    uint64_t
+        pin; /* number of what is pinned as of this step, from 1 on; 0: nothing; and its bytes, */
+    const void *pinned; /* as long as `data`; equal numbers: the same bytes in the same place */
+    uint64_t pinned_len;
 };
 
 /* `name`: of outlet_name().  NULL with EACCES (wrong capability), EPERM (a process of another

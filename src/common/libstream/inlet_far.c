@@ -69,12 +69,21 @@ struct inlet_far_step *inlet_far_step_find(inlet_far_t *f, uint64_t number)
     return st && st->number == number ? st : NULL;
 }
 
+void inlet_far_pin_unref(inlet_far_t *f, struct inlet_far_pin *p)
+{
+    if (!p || --p->refs > 0)
+        return;
+    extent_give(f->pool, p->e);
+    free(p);
+}
+
 void inlet_far_step_free(inlet_far_t *f, struct inlet_far_step *st)
 {
     list_remove(&st->node);
     if (f->arriving != st)
         f->steps[st->number % LANE_SLOTS] = NULL;
     extent_give(f->pool, st->e);
+    inlet_far_pin_unref(f, st->pin);
     free(st);
 }
 
@@ -91,6 +100,7 @@ void inlet_far_destroy(inlet_far_t *f)
         if (f->steps[i])
             inlet_far_step_free(f, f->steps[i]);
     }
+    inlet_far_pin_unref(f, f->pin);
     far_link_destroy(f->link);
     extent_pool_destroy(f->pool);
     if (f->base)
@@ -339,7 +349,13 @@ int inlet_far_take(inlet_far_t *f, struct inlet_step *s, errmsg_t *err)
     st = list_entry(list_first(&f->queue), struct inlet_far_step, node);
     INVARIANT(1, inlet_far_step_find(f, st->number) == st);
     list_remove(&st->node);
-    *s = (struct inlet_step){st->number, st->step, f->base + st->e->off, st->len};
+    *s = (struct inlet_step){
+        .number = st->number, .step = st->step, .data = f->base + st->e->off, .len = st->len};
+    if (st->pin) {
+        s->pin = st->pin->number;
+        s->pinned = f->base + st->pin->e->off;
+        s->pinned_len = st->pin->len;
+    }
     return 1;
 }
 

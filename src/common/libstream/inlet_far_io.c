@@ -6,8 +6,8 @@
  * bytes go and how many they are.
  *
  * Invariants:
- *  1. Nothing is written but the place of the step that arrives, the memory of the question that is
- *     open, and the buffer.
+ *  1. Nothing is written but the place of the step, or of what is pinned, that arrives, the memory
+ *     of the question that is open, and the buffer.
  *  2. Of the buffer, the bytes at..len were not handled; it is filled again when they were.
  *
  * Failure: a message that a writer does not send, and the end of the connection, are kept in
@@ -58,6 +58,8 @@ static int step_begin(inlet_far_t *f)
     if (again)
         memcpy(f->base + st->e->off, f->first, f->first_len);
     INVARIANT(1, st->first <= st->len && st->len <= st->e->room);
+    if ((st->pin = f->pin))
+        f->pin->refs++;
     f->arriving = st;
     f->to = f->base + st->e->off;
     f->left = m->payload;
@@ -85,6 +87,29 @@ static int step_ready(inlet_far_t *f)
     return 0;
 }
 
+/* What is pinned comes: make its place. */
+static int pinned_begin(inlet_far_t *f)
+{
+    struct inlet_far_pin *p;
+
+    if (f->msg.number == 0 || (f->pin && f->msg.number <= f->pin->number) || f->msg.payload == 0)
+        return inlet_far_broken(f, EPROTO);
+    if (!(p = calloc(1, sizeof(*p))))
+        return inlet_far_broken(f, ENOMEM);
+    if (!(p->e = extent_take(f->pool, f->msg.payload))) {
+        free(p);
+        return inlet_far_broken(f, errno);
+    }
+    p->number = f->msg.number;
+    p->len = f->msg.payload;
+    p->refs = 1;
+    inlet_far_pin_unref(f, f->pin);
+    f->pin = p;
+    f->to = f->base + p->e->off;
+    f->left = p->len;
+    return 0;
+}
+
 static int message_begin(inlet_far_t *f)
 {
     const struct far_msg *m = &f->msg;
@@ -94,6 +119,8 @@ static int message_begin(inlet_far_t *f)
     case FAR_STEP:
     case FAR_AGAIN:
         return step_begin(f);
+    case FAR_PINNED:
+        return pinned_begin(f);
     case FAR_DATA:
         if (!f->pending.open || m->number != f->pending.number || m->len != f->pending.len)
             return inlet_far_broken(f, EPROTO);

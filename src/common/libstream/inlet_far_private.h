@@ -14,6 +14,14 @@
 #define INLET_FAR_BUFFER 65536
 #define INLET_FAR_ANSWER 60. /* seconds without a byte of an answer */
 
+/* What is pinned as of some steps. */
+struct inlet_far_pin {
+    uint64_t number;
+    uint64_t len;
+    struct extent *e;
+    unsigned refs; /* steps, and one while it is that of the next steps, or arrives */
+};
+
 struct inlet_far_step {
     struct list_node node; /* in `queue` until it is taken */
     uint64_t number;
@@ -21,6 +29,7 @@ struct inlet_far_step {
     uint64_t len;
     uint64_t first; /* bytes that are there, from the first one on */
     struct extent *e;
+    struct inlet_far_pin *pin;          /* NULL: nothing is pinned */
     uint64_t have[BLOCK_VARS_MAX / 64]; /* variables of which the value is there */
 };
 
@@ -56,6 +65,7 @@ struct inlet_far {
     unsigned char *to;               /* where to; NULL: nowhere */
     uint64_t left;                   /* bytes of it */
     struct inlet_far_step *arriving; /* the step whose first bytes come */
+    struct inlet_far_pin *pin;       /* of the next steps; its bytes may be coming; NULL: none */
 
     struct inlet_far_pending pending;
     unsigned char *packed;
@@ -68,6 +78,7 @@ struct inlet_far {
 
 struct inlet_far_step *inlet_far_step_find(inlet_far_t *f, uint64_t number);
 void inlet_far_step_free(inlet_far_t *f, struct inlet_far_step *st);
+void inlet_far_pin_unref(inlet_far_t *f, struct inlet_far_pin *p); /* NULL-safe */
 
 /* The connection has failed: 0 of recv(2), or errno.  Returns -1. */
 int inlet_far_broken(inlet_far_t *f, int errnum);

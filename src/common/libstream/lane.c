@@ -2,7 +2,7 @@
  *
  *    bytes 0..63     written by the writer: ended, writer_sleeps
  *    bytes 64..127   written by the reader: reader_sleeps, released
- *    then            LANE_SLOTS slots of 32 bytes: word, step, off, len
+ *    then            LANE_SLOTS slots of 64 bytes: word, step, off, len, pin, pin_off, pin_len
  *
  * Offers are numbered 1, 2, ...; number n is in slot n modulo LANE_SLOTS.  The word of a slot is
  * number * 4 + state, so that a word never means two things:
@@ -60,6 +60,10 @@ struct slot {
     _Atomic uint64_t step;
     _Atomic uint64_t off;
     _Atomic uint64_t len;
+    _Atomic uint64_t pin;
+    _Atomic uint64_t pin_off;
+    _Atomic uint64_t pin_len;
+    uint64_t unused;
 };
 
 struct page {
@@ -71,7 +75,7 @@ struct page {
     char pad1[56];
     struct slot slots[LANE_SLOTS];
 };
-_Static_assert(sizeof(struct page) == 128 + 32 * LANE_SLOTS, "the page has a fixed layout");
+_Static_assert(sizeof(struct page) == 128 + 64 * LANE_SLOTS, "the page has a fixed layout");
 
 size_t lane_page_size(void)
 {
@@ -172,6 +176,9 @@ bool lane_tx_offer(lane_tx_t *l, const struct lane_item *item, void *ref)
     atomic_store_explicit(&s->step, item->step, memory_order_relaxed);
     atomic_store_explicit(&s->off, item->off, memory_order_relaxed);
     atomic_store_explicit(&s->len, item->len, memory_order_relaxed);
+    atomic_store_explicit(&s->pin, item->pin, memory_order_relaxed);
+    atomic_store_explicit(&s->pin_off, item->pin_off, memory_order_relaxed);
+    atomic_store_explicit(&s->pin_len, item->pin_len, memory_order_relaxed);
     atomic_store_explicit(&s->word, word_of(number, OFFERED), memory_order_release);
     if (number < l->mark)
         l->mark = number;
@@ -331,6 +338,9 @@ int lane_rx_take(lane_rx_t *l, struct lane_item *item)
         item->step = atomic_load_explicit(&s->step, memory_order_relaxed);
         item->off = atomic_load_explicit(&s->off, memory_order_relaxed);
         item->len = atomic_load_explicit(&s->len, memory_order_relaxed);
+        item->pin = atomic_load_explicit(&s->pin, memory_order_relaxed);
+        item->pin_off = atomic_load_explicit(&s->pin_off, memory_order_relaxed);
+        item->pin_len = atomic_load_explicit(&s->pin_len, memory_order_relaxed);
         return 1;
     }
     errno = EPROTO;

@@ -27,6 +27,11 @@
  *
  * The members of a group have one queue, which waits as `block` does: outlet_group.c.
  *
+ * What is pinned is a piece of the same memory.  Each step refers to the one that was current when
+ * the step was committed, so that it is known, and stays, as of this step, whoever gets the step
+ * and whenever; the piece is used again when the last of these steps is, and another one is
+ * current.
+ *
  * An evicted reader is notified, and what it holds stays as it is until its connection ends.
  *
  * Invariants:
@@ -34,7 +39,8 @@
  *     at 0 nobody can see it.
  *  2. A reader is in `readers` until its connection has ended, and is freed by whoever notices that
  *     last: the door's thread, or the writer that waits for it (pins).
- *  3. Memory of a piece is there before it is written (fallocate(2)): a lack of it is ENOMEM here,
+ *  3. refs of what is pinned = steps that are not freed and refer to it, and 1 while it is current.
+ *  4. Memory of a piece is there before it is written (fallocate(2)): a lack of it is ENOMEM here,
  *     not a signal in the caller's loop.
  *
  * Failure: when this process ends, however it ends, the kernel closes the connections, which
@@ -119,6 +125,18 @@ static int memory_ready(outlet_t *o, struct extent *e, uint64_t len)
 
 /* --- steps --- */
 
+static void pin_unref(outlet_t *o, struct outlet_pin *p)
+{
+    if (!p)
+        return;
+    INVARIANT(3, p->refs > 0);
+    if (--p->refs > 0)
+        return;
+    o->stats.pinned -= p->len;
+    extent_give(o->pool, p->e);
+    free(p);
+}
+
 void outlet_unref(outlet_t *o, struct outlet_step *s)
 {
     INVARIANT(1, s->refs > 0);
@@ -126,6 +144,7 @@ void outlet_unref(outlet_t *o, struct outlet_step *s)
         return;
     o->stats.live -= s->len;
     extent_give(o->pool, s->e);
+    pin_unref(o, s->pin);
     free(s);
 }
 
@@ -178,9 +197,21 @@ void outlet_bell(outlet_t *o, struct outlet_conn *c)
         return; /* it cannot be full */
 }
 
-static void offer(outlet_t *o, struct outlet_conn *c, struct outlet_step *s)
+struct lane_item outlet_item(const struct outlet_step *s)
 {
     struct lane_item item = {.step = s->step, .off = s->e->off, .len = s->len};
+
+    if (s->pin) {
+        item.pin = s->pin->number;
+        item.pin_off = s->pin->e->off;
+        item.pin_len = s->pin->len;
+    }
+    return item;
+}
+
+static void offer(outlet_t *o, struct outlet_conn *c, struct outlet_step *s)
+{
+    struct lane_item item = outlet_item(s);
     bool waits = c->want.policy == KNOCK_BLOCK || c->want.policy == KNOCK_SAMPLE;
 
     if (c->group || c->evicted || c->gone || c->want.off ||
@@ -486,6 +517,8 @@ int outlet_commit(outlet_t *o, uint64_t len)
     s->len = len;
     pthread_mutex_lock(&o->lock);
     s->refs = 1; /* this function's */
+    if ((s->pin = o->pin))
+        s->pin->refs++;
     o->stats.live += len;
     o->stats.steps++;
     o->stats.bytes += len;
@@ -513,6 +546,47 @@ void outlet_abort(outlet_t *o)
     extent_give(o->pool, s->e);
     pthread_mutex_unlock(&o->lock);
     free(s);
+}
+
+int outlet_pin_begin(outlet_t *o, uint64_t size, void **buf, errmsg_t *err)
+{
+    struct outlet_pin *p;
+
+    if (o->pin_open || size == 0)
+        return errmsg_fail(err, EINVAL, "what is pinned is begun twice, or empty");
+    if (!(p = calloc(1, sizeof(*p))))
+        return errmsg_fail(err, ENOMEM, "out of memory for what is pinned");
+    pthread_mutex_lock(&o->lock);
+    p->e = extent_take(o->pool, size);
+    pthread_mutex_unlock(&o->lock);
+    if (!p->e || memory_ready(o, p->e, size) < 0) {
+        int errnum = p->e && errno == ENOSPC ? ENOMEM : errno;
+
+        pthread_mutex_lock(&o->lock);
+        if (p->e)
+            extent_give(o->pool, p->e);
+        pthread_mutex_unlock(&o->lock);
+        free(p);
+        return errmsg_fail(err, errnum,
+                           "there is no room for the %" PRIu64 " bytes that are pinned: %s", size,
+                           strerror(errnum));
+    }
+    p->len = size;
+    p->refs = 1;
+    o->pin_open = p;
+    *buf = o->base + p->e->off;
+    return 0;
+}
+
+void outlet_pin_commit(outlet_t *o)
+{
+    pthread_mutex_lock(&o->lock);
+    pin_unref(o, o->pin);
+    o->pin = o->pin_open;
+    o->pin->number = ++o->npins;
+    o->stats.pinned += o->pin->len;
+    pthread_mutex_unlock(&o->lock);
+    o->pin_open = NULL;
 }
 
 /* --- the whole --- */
@@ -558,6 +632,8 @@ void outlet_destroy(outlet_t *o)
     for (uint64_t i = 0; i < o->keep && i < o->nkept; i++)
         outlet_unref(o, o->kept[i]);
     free(o->kept);
+    pin_unref(o, o->pin);
+    pin_unref(o, o->pin_open);
     free((char *)o->far.stream);
     hmap_destroy(o->wants);
     extent_pool_destroy(o->pool);

@@ -74,6 +74,13 @@ int outlet_commit(outlet_t *o, uint64_t len);
 /* Nobody sees the step.  No effect if none was begun. */
 void outlet_abort(outlet_t *o);
 
+/* Room for `size` bytes, more than 0, that belong to each step that is committed after
+ * outlet_pin_commit(), until they are replaced in the same way; until then, those before stay as
+ * they are.  0, or -1 with ENOSPC, ENOMEM or EINVAL (one was begun before), and an error
+ * message. */
+int outlet_pin_begin(outlet_t *o, uint64_t size, void **buf, errmsg_t *err);
+void outlet_pin_commit(outlet_t *o);
+
 /* What readers want now, by their numbers, instead of what they said when they joined; and what
  * those of these numbers want that join later, until the number is forgotten.  Members of a group
  * stay what they are.  Only policy, every and off are used.  Without memory, nothing changes for
@@ -94,6 +101,7 @@ struct outlet_stats {
     uint64_t bells;   /* times that a sleeping reader was woken */
     double blocked;   /* seconds that outlet_begin() waited */
     uint64_t live;    /* bytes of steps that somebody needs */
+    uint64_t pinned;  /* bytes that are pinned, or belong to such steps */
     uint64_t asked;   /* bytes of values that readers of other hosts have asked for */
     uint64_t sent;    /* bytes that were sent to them, of any kind */
 };

@@ -21,7 +21,8 @@
  *  1. held[number % LANE_SLOTS] is a step that was taken from the lane under this number and not
  *     released; its bytes stay as they are.  One whose bytes are being sent (bulk.number), or were
  *     asked for, is released only afterwards.
- *  2. Nothing is sent that is not inside a held step.
+ *  2. Nothing is sent that is not inside a held step, or is pinned as of a step that was taken, and
+ *     is announced next (`behind`).
  *  3. Memory for a connection that was not admitted is constant.
  *
  * Failure: a connection that fails, or whose host is silent, is a reader that is gone.
@@ -94,6 +95,8 @@ struct outlet_far {
     uint64_t block_number;
     unsigned char *first; /* first bytes of the last FAR_STEP */
     uint64_t first_len;
+    uint64_t pin;            /* number of the last FAR_PINNED */
+    struct lane_item behind; /* taken, and announced when that was sent; number 0: none */
     struct bulk bulk;
     size_t out_at, out_len;
     unsigned char out[OUT];
@@ -177,6 +180,21 @@ static bool first_again(struct outlet_far *f, const unsigned char *data, uint64_
         f->first = NULL;
     }
     return false;
+}
+
+/* Say what is pinned as of a step that was taken. */
+static void announce_pinned(outlet_t *o, struct outlet_far *f, const struct lane_item *item)
+{
+    struct far_msg m = {
+        .type = FAR_PINNED, .number = item->pin, .payload = (uint32_t)item->pin_len};
+
+    f->pin = item->pin;
+    f->behind = *item;
+    put_msg(f, &m);
+    f->bulk.number = item->number;
+    f->bulk.box = false;
+    f->bulk.p = o->base + item->pin_off;
+    f->bulk.left = item->pin_len;
 }
 
 static void announce(outlet_t *o, struct outlet_far *f, const struct lane_item *item)
@@ -286,12 +304,21 @@ static bool next(outlet_t *o, struct outlet_far *f)
 
     if (f->ended)
         return false;
+    if (f->behind.number > 0) {
+        item = f->behind;
+        f->behind.number = 0;
+        announce(o, f, &item);
+        return true;
+    }
     why = lane_rx_end(f->rx); /* before the lane is found empty */
     if (why == LANE_OPEN && !f->push && !f->take && !f->wait)
         return false;
-    if (lane_rx_take(f->rx, &item) == 1)
-        announce(o, f, &item);
-    else if (why != LANE_OPEN)
+    if (lane_rx_take(f->rx, &item) == 1) {
+        if (item.pin != f->pin && item.pin_len <= FAR_PINNED_MAX)
+            announce_pinned(o, f, &item);
+        else
+            announce(o, f, &item);
+    } else if (why != LANE_OPEN)
         end(f, why);
     else if (f->take) {
         f->take = false;

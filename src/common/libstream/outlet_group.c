@@ -146,7 +146,7 @@ static struct outlet_conn *choose(const struct outlet_group *g, const struct out
 static bool give(outlet_t *o, struct outlet_group *g, struct outlet_conn *c,
                  struct outlet_share *sh)
 {
-    struct lane_item item = {.step = sh->s->step, .off = sh->s->e->off, .len = sh->s->len};
+    struct lane_item item = outlet_item(sh->s);
 
     list_remove(&c->idle);
     if (!lane_tx_offer(c->lane, &item, sh))

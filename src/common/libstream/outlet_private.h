@@ -19,7 +19,16 @@ struct outlet_step {
     uint64_t step;
     uint64_t len;
     struct extent *e;
-    unsigned refs; /* lanes that it was offered to; and one while it is kept */
+    unsigned refs;          /* lanes that it was offered to; and one while it is kept */
+    struct outlet_pin *pin; /* NULL: nothing is pinned */
+};
+
+/* What is pinned as of some steps: outlet_pin_begin(). */
+struct outlet_pin {
+    uint64_t number;
+    uint64_t len;
+    struct extent *e;
+    unsigned refs; /* steps, and one while the next steps are to have it */
 };
 
 /* A step that a group has (outlet_group.c). */
@@ -74,14 +83,17 @@ struct outlet {
     hmap_t *wants;             /* of outlet_want(), by number */
     struct outlet_step **kept; /* the last `keep` steps, in a ring */
     uint32_t keep;
-    uint64_t nkept;     /* ever */
-    uint64_t next_step; /* the least number that the next step may have */
+    uint64_t nkept;         /* ever */
+    struct outlet_pin *pin; /* of the next steps; NULL: nothing is pinned */
+    uint64_t npins;         /* ever */
+    uint64_t next_step;     /* the least number that the next step may have */
     struct outlet_stats stats;
     bool ended; /* no step follows */
 
     struct outlet_step *open; /* begun and not committed: the caller's thread */
     uint64_t open_size;
-    atomic_bool wanted; /* readers that are on, or steps to keep */
+    struct outlet_pin *pin_open; /* the same */
+    atomic_bool wanted;          /* readers that are on, or steps to keep */
 
     /* The door: its thread's, once that runs. */
     struct list_node knocking;
@@ -99,6 +111,8 @@ struct outlet {
     bool running;
 };
 
+/* What readers learn of a step. */
+struct lane_item outlet_item(const struct outlet_step *s);
 /* With the lock: */
 void outlet_unref(outlet_t *o, struct outlet_step *s);
 /* A reader whose wishes are known: bound its queue, and let it into the group that it wants.  0,

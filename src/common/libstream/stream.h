@@ -139,6 +139,16 @@ struct flux_stream_array {
  * inside the array. */
 int flux_stream_put_array(flux_stream_t *s, const char *var, const struct flux_stream_array *array,
                           const void *data, errmsg_t *err);
+/* Keep the newest value of a variable for readers that come later: from now on, when a step has it,
+ * its value is copied to memory of this writer once more, and readers find it in this step and in
+ * each step after it (flux_stream_get(), flux_stream_inquire(), flux_stream_get_box()), as of that
+ * step, without the step that it was put into.  What is kept ends with the writer: one that takes
+ * its place pins its own variables.  `var` is copied; a variable is pinned until the stream is
+ * closed, and pinning it again has no effect.  The values that are kept have at most 64 MiB, to be
+ * seen in the column PINNED of `flux stream ls`; a step that would pass that fails with ENOSPC.
+ * 0, or -1 with EINVAL (not a name of a variable, or a reader), E2BIG (4096 are pinned) or ENOMEM,
+ * and an error message. */
+int flux_stream_pin(flux_stream_t *s, const char *var, errmsg_t *err);
 /* Values that are made in their place are not copied: put with `data` NULL reserves room.  When all
  * variables are put, flux_stream_place() lays out the step, which waits like flux_stream_end_step()
  * and copies the values that have data.  Then flux_stream_at() says where to write a variable
@@ -155,7 +165,8 @@ int flux_stream_define(flux_stream_t *s, const char *format, errmsg_t *err);
  * error message and ETIMEDOUT or EINVAL. */
 int flux_stream_wait_readers(flux_stream_t *s, uint32_t readers, double timeout, errmsg_t *err);
 /* Add all variables that a writer has put into the step that `from` has begun, which must not be
- * ended before that of `to`.  0, or -1 with the errors of flux_stream_put() and flux_stream_get().
+ * ended before that of `to`.  What this writer has pinned is pinned in `to` as well, and added if
+ * it is not kept there yet.  0, or -1 with the errors of flux_stream_put() and flux_stream_get().
  * */
 int flux_stream_put_all(flux_stream_t *to, flux_stream_t *from, uint32_t writer, errmsg_t *err);
 
@@ -163,9 +174,9 @@ int flux_stream_put_all(flux_stream_t *to, flux_stream_t *from, uint32_t writer,
  * after ETIMEDOUT it may be called again.  Copies the variables; does nothing if nobody would see
  * the step.  Reader: release the step, of which no pointer may be used any longer.  0, or -1 with
  * an error message and ECANCELED (the stream was removed), ETIMEDOUT, ENOSPC (the step is larger
- * than what is left of the addresses of the stream), ENOMEM or EINVAL (a reader without a step, or
- * a variable without data).  After ECANCELED, ENOSPC and ENOMEM the variables are forgotten: put
- * those of a step that may fit. */
+ * than what is left of the addresses of the stream, or its pinned variables are too large), ENOMEM
+ * or EINVAL (a reader without a step, or a variable without data).  After ECANCELED, ENOSPC and
+ * ENOMEM the variables are forgotten: put those of a step that may fit. */
 int flux_stream_end_step(flux_stream_t *s, double timeout, errmsg_t *err);
 /* Writer: wait until members of groups have ended all steps that were given to groups, at most
  * `timeout` seconds (< 0: any).  When the stream is closed, what waits is given to members at once,
@@ -200,6 +211,9 @@ int flux_stream_pollfd(flux_stream_t *s, errmsg_t *err);
 uint32_t flux_stream_writers(const flux_stream_t *s);
 /* Name of the i-th variable that a writer put into the step; NULL: there are not as many. */
 const char *flux_stream_var(flux_stream_t *s, uint32_t writer, size_t i);
+/* Name of the i-th variable that a writer has pinned by this step; NULL: there are not as many.
+ * These are found like those of the step, which come first. */
+const char *flux_stream_pinned(flux_stream_t *s, uint32_t writer, size_t i);
 /* The bytes of a variable of a writer, where the writer has put them, aligned to 64 bytes;
  * read-only, and constant until flux_stream_end_step().  Of a writer on another host they are sent
  * now, if they are not here yet, and ECONNRESET means that it has ended before.  0, or -1 with

@@ -111,19 +111,44 @@ int stream_file_record(flux_stream_t *s, tape_write_t *w, errmsg_t *err)
     return tape_write_step(w, s->step, clock_wall_us() * 1000, s->blocks, err);
 }
 
+static int put_var(flux_stream_t *to, const struct block_var *v, const struct inlet_step *step,
+                   errmsg_t *err)
+{
+    return stream_writer_put(to, v->name, v->desc, v->desc_len, (const char *)step->data + v->off,
+                             v->len, err);
+}
+
+/* Pin what a writer has pinned by its step `b`, and add what `to` has never had. */
+static int put_pinned(flux_stream_t *to, flux_stream_t *from, uint32_t writer, const block_t *b,
+                      errmsg_t *err)
+{
+    struct stream_source *src = &from->sources[writer];
+    int rc = stream_pin_read(src, err);
+    const struct block_var *v;
+
+    for (size_t i = 0; rc > 0 && (v = block_at(src->pinned, i)); i++) {
+        if (flux_stream_pin(to, v->name, err) < 0)
+            return -1;
+        if (!block_find(b, v->name) && !(to->pinned && block_find(to->pinned, v->name)) &&
+            put_var(to, v, &src->pin, err) < 0)
+            return -1;
+    }
+    return rc < 0 ? -1 : 0;
+}
+
 int flux_stream_put_all(flux_stream_t *to, flux_stream_t *from, uint32_t writer, errmsg_t *err)
 {
     block_t *b = stream_reader_whole(from, writer, err);
-    const struct block_var *v;
+    const struct stream_source *src;
 
     if (!b)
         return -1;
     if (to->mode != FLUX_STREAM_WRITE)
         return errmsg_fail(err, EINVAL, "stream '%s' was opened for reading", to->name);
-    for (size_t i = 0; (v = block_at(b, i)); i++) {
-        if (stream_writer_put(to, v->name, v->desc, v->desc_len,
-                              stream_reader_value(from, writer, v, err), v->len, err) < 0)
+    src = &from->sources[writer];
+    for (size_t i = 0; i < block_count(b); i++) {
+        if (put_var(to, block_at(b, i), &src->steps[0], err) < 0)
             return -1;
     }
-    return 0;
+    return put_pinned(to, from, writer, b, err);
 }

@@ -96,11 +96,11 @@ static void known_free(void *val)
 static int desc_of(flux_stream_t *s, uint32_t writer, const char *var, const struct block_var **v,
                    uint32_t *len, errmsg_t *err)
 {
-    block_t *b = stream_reader_block(s, writer, err);
+    struct stream_found f;
 
-    if (!b)
+    if (stream_reader_find(s, writer, var, &f, err) < 0)
         return -1;
-    *v = block_find(b, var);
+    *v = f.var;
     *len = *v ? (*v)->desc_len : 0;
     return 0;
 }
@@ -311,20 +311,17 @@ static int part_ask(flux_stream_t *s, const stream_array_t *a, const char *var,
                     const struct stream_box *box, const struct stream_part *part, void *buf,
                     errmsg_t *err)
 {
-    struct stream_source *src = &s->sources[part->rank];
-    block_t *b = stream_reader_block(s, part->rank, err);
-    const struct block_var *v = b ? block_find(b, var) : NULL;
-    struct inlet_value val;
+    struct stream_found f;
+    int rc = stream_reader_find(s, part->rank, var, &f, err);
 
-    if (!b)
+    if (rc < 0)
         return -1;
-    if (!v || v->len != stream_array_piece(a, part->piece).elems * part->from_elem)
+    if (rc == 0 || f.val.len != stream_array_piece(a, part->piece).elems * part->from_elem)
         return errmsg_fail(err, EPROTO,
                            "rank %u of the writers of stream '%s' has another number of bytes of "
                            "variable '%s' than it says",
                            part->rank, s->name, var);
-    val = (struct inlet_value){(uint32_t)(v - block_at(b, 0)), v->off, v->len};
-    return inlet_ask(src->in, &src->steps[0], &val, box, part, buf, err);
+    return inlet_ask(f.in, f.step, &f.val, box, part, buf, err);
 }
 
 /* Ask all writers first, so that those on other hosts send at the same time.  0, or -1. */

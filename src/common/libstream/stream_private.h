@@ -1,4 +1,5 @@
-/* What stream.c, stream_writer.c, stream_reader.c, stream_global.c and stream_file.c share. */
+/* What stream.c, stream_writer.c, stream_reader.c, stream_global.c, stream_pin.c and stream_file.c
+ * share. */
 #ifndef STREAM_PRIVATE_H
 #define STREAM_PRIVATE_H
 
@@ -30,6 +31,8 @@ struct stream_source {
     bool has[2];
     struct inlet_step steps[2]; /* HEAD, and what follows it if that was looked for */
     block_t *block;             /* of the head, once it was asked for */
+    block_t *pinned;            /* the last that was asked for, */
+    struct inlet_step pin;      /* its number and bytes */
 };
 
 struct flux_stream {
@@ -50,6 +53,9 @@ struct flux_stream {
     char *placed;        /* the step, begun in the outlet; NULL: not yet */
     double listened;     /* when it last looked for what the module says */
     uint64_t copied;     /* bytes of values */
+    hmap_t *pins;        /* names of variables that are pinned; NULL: none */
+    block_t *pinned;     /* their newest values; NULL: none yet */
+    char *pinned_at;     /* where the block is */
     bool paused;         /* what the module says, as in stream_written */
     double limit;
     double due;   /* when the next step may be published; 0: now */
@@ -77,9 +83,21 @@ struct flux_stream {
 
 /* What writer number `writer` has put into the step that was begun; NULL with an error message. */
 block_t *stream_reader_block(flux_stream_t *s, uint32_t writer, errmsg_t *err);
-/* The value of a variable in its place; NULL with an error message if it cannot be sent. */
-const void *stream_reader_value(flux_stream_t *s, uint32_t writer, const struct block_var *v,
-                                errmsg_t *err);
+/* A variable that a reader finds in a step. */
+struct stream_found {
+    const struct block_var *var;
+    const struct inlet_step *step; /* or what is pinned as of it */
+    inlet_t *in;                   /* from which the value comes; NULL: it is here */
+    struct inlet_value val;
+};
+/* Find a variable of a writer in the step that was begun, or else among what the writer had pinned
+ * by then.  1; 0: there is none; -1 with an error message. */
+int stream_reader_find(flux_stream_t *s, uint32_t writer, const char *var, struct stream_found *f,
+                       errmsg_t *err);
+/* What a source has pinned by the step that was begun.  1; 0: nothing; -1 with an error message. */
+int stream_pin_read(struct stream_source *src, errmsg_t *err);
+/* Keep the variables of the step that are pinned.  0, or -1 with an error message. */
+int stream_pin_update(flux_stream_t *s, errmsg_t *err);
 /* stream_reader_block(), and have the values of all its variables in their places. */
 block_t *stream_reader_whole(flux_stream_t *s, uint32_t writer, errmsg_t *err);
 

@@ -85,6 +85,7 @@ void stream_reader_close(flux_stream_t *s)
 {
     for (uint32_t i = 0; i < s->nsources; i++) {
         block_destroy(s->sources[i].block);
+        block_destroy(s->sources[i].pinned);
         inlet_destroy(s->sources[i].in);
         free(s->sources[i].address);
         free(s->sources[i].gone);
@@ -386,6 +387,8 @@ static int source_lost(flux_stream_t *s, struct stream_source *src, errmsg_t *er
     s->left[s->nleft++] = src->in;
     inlet_hollow(src->in);
     src->in = NULL;
+    block_destroy(src->pinned);
+    src->pinned = NULL;
     free(src->gone);
     src->gone = NULL;
     src->more = false;
@@ -624,15 +627,27 @@ block_t *stream_reader_block(flux_stream_t *s, uint32_t writer, errmsg_t *err)
     return src->block;
 }
 
-const void *stream_reader_value(flux_stream_t *s, uint32_t writer, const struct block_var *v,
-                                errmsg_t *err)
+int stream_reader_find(flux_stream_t *s, uint32_t writer, const char *var, struct stream_found *f,
+                       errmsg_t *err)
 {
-    struct stream_source *src = &s->sources[writer];
-    struct inlet_value val = {(uint32_t)(v - block_at(src->block, 0)), v->off, v->len};
+    block_t *b = stream_reader_block(s, writer, err);
+    struct stream_source *src;
+    int rc;
 
-    if (inlet_fetch(src->in, &src->steps[HEAD], &val, err) < 0)
-        return NULL;
-    return (const char *)src->steps[HEAD].data + v->off;
+    if (!b)
+        return -1;
+    src = &s->sources[writer];
+    *f = (struct stream_found){.var = block_find(b, var), .step = &src->steps[HEAD], .in = src->in};
+    if (!f->var) {
+        if ((rc = stream_pin_read(src, err)) <= 0)
+            return rc;
+        b = src->pinned;
+        *f = (struct stream_found){.var = block_find(b, var), .step = &src->pin};
+    }
+    if (!f->var)
+        return 0;
+    f->val = (struct inlet_value){(uint32_t)(f->var - block_at(b, 0)), f->var->off, f->var->len};
+    return 1;
 }
 
 block_t *stream_reader_whole(flux_stream_t *s, uint32_t writer, errmsg_t *err)
@@ -655,18 +670,19 @@ const char *flux_stream_var(flux_stream_t *s, uint32_t writer, size_t i)
 int flux_stream_get(flux_stream_t *s, uint32_t writer, const char *var, const void **data,
                     size_t *len, errmsg_t *err)
 {
-    block_t *b = stream_reader_block(s, writer, err);
-    const struct block_var *v;
+    struct stream_found f;
+    int rc = stream_reader_find(s, writer, var, &f, err);
 
-    if (!b)
+    if (rc < 0)
         return -1;
-    if (!(v = block_find(b, var)))
+    if (rc == 0)
         return errmsg_fail(err, ENOENT,
                            "step %" PRIu64 " of stream '%s' has no variable '%.127s' of rank %u",
                            s->step, s->name, var, writer);
-    *len = v->len;
-    if (!(*data = stream_reader_value(s, writer, v, err)))
+    if (inlet_fetch(f.in, f.step, &f.val, err) < 0)
         return -1;
-    stream_reader_asked(s, v->len, 0);
+    *len = f.val.len;
+    *data = (const char *)f.step->data + f.val.off;
+    stream_reader_asked(s, *len, 0);
     return 0;
 }

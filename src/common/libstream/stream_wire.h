@@ -48,9 +48,10 @@ struct stream_count {
     uint64_t bytes;
     uint64_t copied; /* of these; the others were made in their place */
     uint64_t dropped;
-    uint64_t queue; /* bytes that readers have not released */
-    double blocked; /* seconds */
-    double held;    /* seconds that it was paused, or waited for its limit */
+    uint64_t queue;  /* bytes that readers have not released */
+    uint64_t pinned; /* bytes that are kept for readers that come later */
+    double blocked;  /* seconds */
+    double held;     /* seconds that it was paused, or waited for its limit */
 };
 extern const struct flux_schema stream_count_schema;
 
@@ -185,6 +186,7 @@ struct stream_item {
     uint64_t asked;
     uint64_t dropped;
     uint64_t queue;
+    uint64_t pinned;
     uint64_t lag; /* of the slowest reader */
     double blocked;
     double held;

@@ -178,6 +178,7 @@ static flux_future_t *count(flux_stream_t *s, int flags)
     c.copied = s->copied;
     c.dropped = st.dropped;
     c.queue = st.live;
+    c.pinned = st.pinned;
     c.blocked = st.blocked;
     c.held = s->held;
     return flux_rpc_struct(s->h, "stream.count", &stream_count_schema, &c, FLUX_NODEID_ANY, flags);
@@ -251,6 +252,8 @@ void stream_writer_close(flux_stream_t *s)
     }
     outlet_destroy(s->out);
     block_destroy(s->vars);
+    block_destroy(s->pinned);
+    hmap_destroy(s->pins);
     free(s->values);
 }
 
@@ -389,6 +392,14 @@ int stream_writer_end(flux_stream_t *s, double timeout, errmsg_t *err)
     }
     if (!s->placed && outlet_wanted(s->out) && flux_stream_place(s, timeout, err) < 0)
         return -1;
+    if (stream_pin_update(s, err) < 0) {
+        int saved = errno;
+
+        outlet_abort(s->out);
+        forget(s);
+        errno = saved;
+        return -1;
+    }
     s->cleared = false;
     if (s->placed)
         outlet_commit(s->out, block_size(s->vars));

@@ -104,6 +104,7 @@ static void writer_add(struct stream_item *sum, const struct writer *w)
     sum->copied += w->count.copied;
     sum->dropped += w->count.dropped;
     sum->queue += w->count.queue;
+    sum->pinned += w->count.pinned;
     sum->blocked += w->count.blocked;
     sum->held += w->count.held;
     if (sum->rate < w->rate)

@@ -188,12 +188,15 @@ class StreamWriter(_Stream):
         *,
         shape: Optional[Sequence[int]] = None,
         offset: Optional[Sequence[int]] = None,
+        pinned: bool = False,
     ) -> None:
         """Add a variable to the step: an array of NumPy, an array.array, a memoryview, or bytes.
 
         Arrays keep their type and shape; bytes are bytes. With `shape` and `offset`, the array is a
         piece of a global array of that shape, and begins there. Data are read by `end_step()`, and
-        must not change until then.
+        must not change until then. The newest value of a variable that is `pinned`, in this step or
+        one before, is found in each step from now on, also by readers that join later
+        (flux_stream_pin(3)).
         """
         pointer = self._pointer()
         name = _c.text(variable, "the variable")
@@ -226,6 +229,8 @@ class StreamWriter(_Stream):
         if rc < 0:
             fail_with(err)
         self._data.append(kept)
+        if pinned and lib.flux_stream_pin(pointer, name, err) < 0:
+            fail_with(err)
 
     def put_all(self, step: "Step", writer: int = 0) -> None:
         """Add all variables that a writer has put into a step, which must not be released before."""
@@ -452,10 +457,20 @@ class Step:
 
     def variables(self, writer: int = 0) -> List[str]:
         """The names of the variables of a writer, in the order in which it put them."""
+        return self._names(lib.flux_stream_var, writer)
+
+    def pinned(self, writer: int = 0) -> List[str]:
+        """The names of the variables that a writer has pinned by this step.
+
+        They are found like those of the step, which come first.
+        """
+        return self._names(lib.flux_stream_pinned, writer)
+
+    def _names(self, call, writer: int) -> List[str]:
         pointer = self._pointer()
         names: List[str] = []
         while True:
-            name = lib.flux_stream_var(pointer, writer, len(names))
+            name = call(pointer, writer, len(names))
             if not name:
                 return names
             names.append(_c.string(name))

@@ -100,10 +100,10 @@ START_TEST(strict)
             unsigned char head[FAR_HEAD_LEN] = {0};
             struct far_msg m;
             bool reader = type >= FAR_TAKE && type <= FAR_BOX;
-            bool writer = type >= FAR_STEP && type <= FAR_END;
+            bool writer = (type >= FAR_STEP && type <= FAR_END) || type == FAR_PINNED;
             static const uint8_t uses[13] = {
                 [FAR_STEP] = 0xf,  [FAR_AGAIN] = 0xe, [FAR_DATA] = 0xa, [FAR_END] = 0x2,
-                [FAR_RELEASE] = 2, [FAR_BYTES] = 0xe, [FAR_BOX] = 7};
+                [FAR_RELEASE] = 2, [FAR_BYTES] = 0xe, [FAR_BOX] = 7,    [FAR_PINNED] = 3};
 
             le_put32(head, type);
             if (type == FAR_END)

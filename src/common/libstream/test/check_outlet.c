@@ -296,6 +296,73 @@ START_TEST(forgotten)
 }
 END_TEST
 
+static void pin(outlet_t *o, char byte, uint64_t len)
+{
+    void *buf;
+
+    ck_assert_msg(outlet_pin_begin(o, len, &buf, &err) == 0, "%s", err.text);
+    ck_assert_int_eq(outlet_pin_begin(o, len, &buf, &err), -1);
+    ck_assert_int_eq(errno, EINVAL);
+    memset(buf, byte, len);
+    outlet_pin_commit(o);
+}
+
+static void check_pinned(const struct inlet_step *s, char byte, uint64_t len)
+{
+    const char *p = s->pinned;
+
+    ck_assert_uint_gt(s->pin, 0);
+    ck_assert_uint_eq(s->pinned_len, len);
+    ck_assert(p[0] == byte && p[len / 2] == byte && p[len - 1] == byte);
+}
+
+/* What is pinned goes with each step after it, as of that step, and stays as long as one of these
+ * steps does; a reader that joins later finds it, and so does one that gets a kept step. */
+START_TEST(pinned)
+{
+    outlet_t *o = writer_by(_i, 0., 2);
+    inlet_t *first = reader(o, "block", 0);
+    struct inlet_step s[6];
+    inlet_t *late;
+    void *buf;
+
+    wait_readers(o, 1);
+    put(o, 1);
+    pin(o, 'a', 10);
+    put(o, 2);
+    put(o, 3);
+    pin(o, 'b', 200000);
+    put(o, 4);
+    ck_assert_int_eq(outlet_pin_begin(o, 0, &buf, &err), -1);
+    ck_assert_int_eq(errno, EINVAL);
+    late = reader(o, "latest", 0);
+    wait_readers(o, 2);
+    s[0] = get(late, 4);
+    check_pinned(&s[0], 'b', 200000);
+    for (uint64_t step = 1; step <= 4; step++)
+        s[step] = get(first, step);
+    ck_assert_uint_eq(s[1].pin, 0);
+    check_pinned(&s[2], 'a', 10);
+    check_pinned(&s[4], 'b', 200000);
+    ck_assert(s[2].pin == s[3].pin && s[2].pinned == s[3].pinned);
+    ck_assert_uint_eq(stats(o).pinned, 200010);
+    put(o, 5);
+    put(o, 6); /* the last of them, and the one before, are kept */
+    for (uint64_t step = 1; step <= 4; step++)
+        ck_assert_int_eq(inlet_release(first, &s[step]), 0);
+    ck_assert_int_eq(inlet_release(late, &s[0]), 0);
+    get_release(first, 5);
+    s[0] = get(first, 6);
+    check_pinned(&s[0], 'b', 200000);
+    ck_assert_int_eq(inlet_release(first, &s[0]), 0);
+    wait_live(o, 2 * STEP_LEN - 11);
+    ck_assert_uint_eq(stats(o).pinned, 200000);
+    inlet_destroy(first);
+    inlet_destroy(late);
+    outlet_destroy(o);
+}
+END_TEST
+
 /* A reader that holds its steps for too long is told; what it holds stays as it is. */
 START_TEST(evict)
 {
@@ -622,8 +689,8 @@ END_TEST
 
 int main(void)
 {
-    const TTest *const both[] = {policies, block,      evict, keep,
-                                 greedy,   rendezvous, joins, reader_dies};
+    const TTest *const both[] = {policies,   block, evict,       keep,  greedy,
+                                 rendezvous, joins, reader_dies, pinned};
     const TTest *const ring[] = {steps,       slots,     forgotten, joins_kept,
                                  writer_dies, strangers, leftovers};
     TCase *tc = tcase_create("outlet");
