@@ -150,6 +150,7 @@ class StreamTest(Case):
             outs[0].close()
             outs[0] = self.h.stream_writer(name, rank=0, size=2, keep=2, transport=transport)
             self.assertEqual(outs[0].step, outs[1].step)
+            self.assertEqual((outs[0].epoch, outs[1].epoch, step.epoch), (2, 1, 1))
             for value in (None, b"third"):
                 if value:
                     outs[0].put("note", value, pinned=True)
@@ -157,7 +158,7 @@ class StreamTest(Case):
                 outs[1].end_step()
                 step = steps.begin_step(timeout=60)
                 self.assertEqual(step.pinned(), ["note"] if value else [])
-                self.assertEqual(step.pinned(1), ["mesh"])
+                self.assertEqual((step.pinned(1), step.epoch), (["mesh"], 2))
             self.assertEqual(step["note"], b"third")
         for out in outs:
             out.close()

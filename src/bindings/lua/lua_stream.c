@@ -1,11 +1,11 @@
 /* lua_stream.c - streams: steps of values and small arrays.
  *
  *    w = h:stream_writer(name [, options])    w:put(variable, value [, options])
- *    w:end_step([timeout]) w:step()   w:drain([timeout])            w:close()
+ *    w:end_step([timeout]) w:step()   w:epoch() w:drain([timeout])  w:close()
  *    r = h:stream_reader(name [, options])    r:begin_step([timeout])     r:end_step()
  *    r:steps([timeout])                       r:vars([rank])              r:inquire(variable [,
  *    rank]) r:get(variable [, rank])                 r:read(variable [, start, count [, stride]])
- *    r:pinned([rank])     r:writers()   r:step()                   r:close()
+ *    r:pinned([rank])     r:writers()   r:step()     r:epoch()     r:close()
  *
  * Elements are numbers and truth values; a string is put as it is, and read as a string again.  An
  * array is a table, in the order of memory.  What is put is copied.
@@ -224,6 +224,12 @@ static int stream_step(lua_State *L, struct lflux_stream *ls)
     return 1;
 }
 
+static int stream_epoch(lua_State *L, struct lflux_stream *ls)
+{
+    lua_pushinteger(L, (lua_Integer)flux_stream_epoch(ls->s));
+    return 1;
+}
+
 /* --- writing --- */
 
 /* Memory that stays until the step has ended. */
@@ -411,6 +417,10 @@ static int writer_drain(lua_State *L)
 static int writer_step(lua_State *L)
 {
     return stream_step(L, check_writer(L));
+}
+static int writer_epoch(lua_State *L)
+{
+    return stream_epoch(L, check_writer(L));
 }
 
 static int writer_close(lua_State *L)
@@ -652,6 +662,10 @@ static int reader_step(lua_State *L)
 {
     return stream_step(L, check_reader(L));
 }
+static int reader_epoch(lua_State *L)
+{
+    return stream_epoch(L, check_reader(L));
+}
 
 static int reader_close(lua_State *L)
 {
@@ -693,7 +707,7 @@ static int to_string(lua_State *L)
 
 static const luaL_Reg writer_methods[] = {
     {"put", writer_put},   {"end_step", writer_end_step}, {"drain", writer_drain},
-    {"step", writer_step}, {"close", writer_close},       {NULL, NULL},
+    {"step", writer_step}, {"epoch", writer_epoch}, {"close", writer_close},       {NULL, NULL},
 };
 
 static const luaL_Reg reader_methods[] = {
@@ -707,6 +721,7 @@ static const luaL_Reg reader_methods[] = {
     {"read", reader_read},
     {"writers", reader_writers},
     {"step", reader_step},
+    {"epoch", reader_epoch},
     {"close", reader_close},
     {NULL, NULL},
 };

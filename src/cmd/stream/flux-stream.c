@@ -63,6 +63,7 @@ static table_t *list_table(void)
     table_column(t, "size", "OF", TABLE_RIGHT);
     table_column(t, "readers", "READERS", TABLE_RIGHT);
     table_column(t, "step", "STEP", TABLE_RIGHT);
+    table_column(t, "epoch", "EPOCH", TABLE_RIGHT);
     table_column(t, "rate", "RATE", TABLE_RIGHT);
     table_column(t, "bytes", "BYTES", TABLE_RIGHT);
     table_column(t, "copied", "COPIED", TABLE_RIGHT);
@@ -87,6 +88,7 @@ static void list_row(table_t *t, const struct stream_item *it)
     table_u64(t, it->size);
     table_u64(t, it->readers);
     table_u64(t, it->step);
+    table_u64(t, it->epoch);
     table_real(t, it->rate, 1);
     table_size(t, it->bytes);
     table_size(t, it->copied);

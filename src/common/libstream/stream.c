@@ -101,3 +101,8 @@ uint64_t flux_stream_step(const flux_stream_t *s)
 {
     return s->step;
 }
+
+uint64_t flux_stream_epoch(const flux_stream_t *s)
+{
+    return s->epoch;
+}

@@ -22,6 +22,7 @@
 struct stream_source {
     inlet_t *in; /* NULL: this writer has not come yet, or its steps are in a file */
     uint64_t writer;
+    uint64_t epoch; /* of this writer */
     char *address; /* by which it is known again */
     json_t *next;  /* stream_member: who has taken its rank; NULL: nobody */
     char *gone;    /* why it has left, as the module says; NULL: it has not */
@@ -41,6 +42,7 @@ struct flux_stream {
     enum flux_stream_mode mode;
     flux_future_t *f; /* stream.write or stream.read: open as long as this is */
     uint64_t step;    /* see flux_stream_step() */
+    uint64_t epoch;   /* see flux_stream_epoch() */
     uint64_t id;      /* of this writer or reader; 0: the module does not know it */
     double counted;   /* when it last notified the module how far it is */
 

@@ -138,6 +138,7 @@ static int source_open(flux_stream_t *s, const struct stream_member *m, double t
     inlet_destroy(src->in);
     free(src->address);
     src->writer = m->writer;
+    src->epoch = m->epoch;
     if (!(src->address = strdup(m->address)))
         src->in = NULL;
     else if (m->far)
@@ -583,6 +584,10 @@ int flux_stream_begin_step(flux_stream_t *s, uint64_t which, double timeout, uin
     if (which < FLUX_STREAM_NEWEST && s->step > which)
         return errmsg_fail(err, ENOENT, "step %" PRIu64 " of stream '%s' cannot come any more",
                            which, s->name);
+    for (uint32_t i = 0; i < s->nsources; i++) {
+        if (s->epoch < s->sources[i].epoch)
+            s->epoch = s->sources[i].epoch;
+    }
     s->begun = true;
     s->took.steps++;
     if (step)

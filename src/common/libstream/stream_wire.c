@@ -28,6 +28,7 @@ const struct flux_schema stream_demand_schema = FLUX_SCHEMA(struct stream_demand
 static const struct flux_field written_fields[] = {
     FLUX_FIELD_U64(struct stream_written, writer, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U64(struct stream_written, step, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stream_written, epoch, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_BOOL(struct stream_written, paused, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_DOUBLE(struct stream_written, limit, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_ARRAY_OF(struct stream_written, readers, FLUX_FIELD_REQUIRED, &stream_demand_schema),
@@ -40,6 +41,7 @@ static const struct flux_field count_fields[] = {
     FLUX_FIELD_STR(struct stream_count, name, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U64(struct stream_count, writer, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U64(struct stream_count, step, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stream_count, epoch, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U64(struct stream_count, steps, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U64(struct stream_count, bytes, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U64(struct stream_count, copied, FLUX_FIELD_REQUIRED),
@@ -154,6 +156,7 @@ const struct flux_schema stream_readers_schema = FLUX_SCHEMA(struct stream_reade
 static const struct flux_field member_fields[] = {
     FLUX_FIELD_U64(struct stream_member, writer, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U32(struct stream_member, rank, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stream_member, epoch, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_STR(struct stream_member, host, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_STR(struct stream_member, address, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_STR(struct stream_member, key, FLUX_FIELD_REQUIRED),
@@ -187,6 +190,7 @@ static const struct flux_field item_fields[] = {
     FLUX_FIELD_U32(struct stream_item, size, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U32(struct stream_item, readers, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U64(struct stream_item, step, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stream_item, epoch, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U64(struct stream_item, steps, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U64(struct stream_item, bytes, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U64(struct stream_item, copied, FLUX_FIELD_REQUIRED),

@@ -23,6 +23,7 @@ extern const struct flux_schema stream_write_schema;
 struct stream_written {
     uint64_t writer; /* its number, among those of all streams */
     uint64_t step;   /* that it begins with */
+    uint64_t epoch;  /* see flux_stream_epoch() */
     bool paused;     /* no step is to be published */
     double limit;    /* steps a second that may be; 0: any number */
     json_t *readers; /* that want something else than when they have come, of stream_demand: those
@@ -44,6 +45,7 @@ struct stream_count {
     const char *name;
     uint64_t writer;
     uint64_t step; /* the next */
+    uint64_t epoch;
     uint64_t steps;
     uint64_t bytes;
     uint64_t copied; /* of these; the others were made in their place */
@@ -148,6 +150,7 @@ extern const struct flux_schema stream_readers_schema;
 struct stream_member {
     uint64_t writer;
     uint32_t rank;
+    uint64_t epoch;
     const char *host;
     const char *address; /* for this reader */
     const char *key;     /* what it shows there, hexadecimal digits: the writer's; or, if it is far,
@@ -180,6 +183,7 @@ struct stream_item {
     uint32_t size;
     uint32_t readers;
     uint64_t step;
+    uint64_t epoch;
     uint64_t steps;
     uint64_t bytes;
     uint64_t copied; /* by writers and readers */

@@ -117,6 +117,7 @@ int stream_writer_open(flux_stream_t *s, const struct flux_stream_opts *opts, er
         0)
         return -1;
     s->step = out.step;
+    s->epoch = out.epoch;
     s->paused = out.paused;
     s->limit = out.limit;
     readers_want(s, &out);
@@ -170,7 +171,8 @@ int flux_stream_put(flux_stream_t *s, const char *var, const void *data, size_t 
 static flux_future_t *count(flux_stream_t *s, int flags)
 {
     struct outlet_stats st;
-    struct stream_count c = {.name = s->name, .writer = s->id, .step = s->step};
+    struct stream_count c = {
+        .name = s->name, .writer = s->id, .step = s->step, .epoch = s->epoch};
 
     outlet_get_stats(s->out, &st);
     c.steps = st.steps;

@@ -126,6 +126,7 @@ static bool streams_step(struct ctx *ctx, struct walk *k)
     } else if (k->at == &s->writers) {
         k->sum.size = s->size;
         k->sum.step = s->step;
+        k->sum.epoch = s->epoch;
         k->sum.paused = s->paused;
         k->sum.limit = s->limit;
         k->sum.cause = s->cause;

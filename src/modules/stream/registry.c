@@ -140,6 +140,7 @@ static void stream_free(struct stream *s)
     hmap_destroy(s->numbers);
     idset_destroy(s->joined);
     idset_destroy(s->ranks);
+    idset_destroy(s->taken);
     formats_forget(s);
     free(s->name);
     free(s);
@@ -286,13 +287,15 @@ struct stream *registry_open(struct ctx *ctx, const flux_msg_t *req, const char 
     list_init(&s->writers);
     list_init(&s->readers);
     list_init(&s->causes);
+    s->epoch = 1;
     feed_init(&s->members, &readers_feed_ops);
     feed_init(&s->demands, &stream_writers_feed_ops);
     registry_work_init(&s->tell_readers, tell_readers_run);
     registry_work_init(&s->tell_writers, tell_writers_run);
     registry_work_init(&s->remove, remove_run);
     if (!(s->name = strdup(name)) || !(s->numbers = hmap_create_u64(NULL)) ||
-        !(s->joined = idset_create()) || !(s->ranks = idset_create()) || stream_enter(s) < 0)
+        !(s->joined = idset_create()) || !(s->ranks = idset_create()) ||
+        !(s->taken = idset_create()) || stream_enter(s) < 0)
         goto nomem;
     return s;
 nomem:

@@ -76,6 +76,8 @@ struct stream {
     uint64_t begin;  /* the step with which the group has begun */
     idset_t *joined; /* ranks of it that have joined, ever */
     idset_t *ranks;  /* of the writers that there are */
+    uint64_t epoch;  /* see flux_stream_epoch() */
+    idset_t *taken;  /* ranks that have joined in this epoch */
     hmap_t *numbers; /* readers */
     uint64_t step;   /* larger than all that were counted, by writers or readers */
     bool paused;     /* what writers are notified of: see stream_written */

@@ -24,14 +24,17 @@
  *     than all steps that earlier groups have counted, as long as the stream exists.  A rank that
  *     joins the group for the first time begins with that step, however far the others are; a rank
  *     that joins again begins with a step larger than all that were counted.
- *  4. The last response to the request of a writer that does not wait for its turn says whether the
+ *  4. No rank joins twice in an epoch: the epoch rises when one would, or when a group begins, but
+ *     for the first one.  A writer has the epoch in which it has joined.
+ *  5. The last response to the request of a writer that does not wait for its turn says whether the
  *     stream is paused, and its limit.  All responses together name the readers whose wishes differ
  *     from those that they joined with, and those of them that are gone.
  *
  * Reload: requests stay unanswered, so the next instance gets them.  It numbers the writers anew,
- * and sends the numbers to writers and readers; it learns the steps from the next counts, and takes
- * 0 as the step with which a group has begun.  Formats, pauses, limits and changed policies are
- * forgotten, and so is which switches are on: readers that name a switch are off again.
+ * and sends the numbers to writers and readers; it learns steps and epochs from the next counts,
+ * and takes 0 as the step with which a group has begun.  Formats, pauses, limits and changed
+ * policies are forgotten, and so is which switches are on: readers that name a switch are off
+ * again.
  *
  * Failure: a client that disconnects, or whose broker is lost (event overlay.down), leaves all its
  * streams; readers are informed which writer that was, and why.  A lack of memory while a reader is
@@ -163,9 +166,17 @@ static int write_fits(struct stream *s, const flux_msg_t *req, const struct stre
     return 0;
 }
 
+static void epoch_begin(struct stream *s)
+{
+    s->epoch++;
+    idset_range_clear(s->taken, 0, IDSET_MAX);
+}
+
 /* The next writer is the first of a group. */
 static void group_begin(struct stream *s)
 {
+    if (idset_count(s->taken) > 0)
+        epoch_begin(s);
     s->begin = s->step;
     formats_forget(s);
     idset_range_clear(s->joined, 0, IDSET_MAX);
@@ -194,7 +205,11 @@ static struct writer *writer_create(struct stream *s, const flux_msg_t *req,
     w->job = in->job;
     w->task = in->task;
     w->count.step = idset_test(s->joined, in->rank) ? s->step : s->begin;
-    if (idset_set(s->joined, in->rank) < 0 || idset_set(s->ranks, in->rank) < 0 ||
+    if (idset_test(s->taken, in->rank))
+        epoch_begin(s);
+    w->at.epoch = w->count.epoch = s->epoch;
+    if (idset_set(s->joined, in->rank) < 0 || idset_set(s->taken, in->rank) < 0 ||
+        idset_set(s->ranks, in->rank) < 0 ||
         hmap_put_u64(s->ctx->by_number, s->ctx->last + 1, w) < 0) {
         idset_clear(s->ranks, in->rank);
         writer_free(w);
@@ -237,6 +252,7 @@ static void writer_tell(struct feed *f, struct feed_listener *l, unsigned n)
     jsonout_array_end(sb);
     jsonout_uint(sb, "writer", w->id);
     jsonout_uint(sb, "step", w->count.step);
+    jsonout_uint(sb, "epoch", w->at.epoch);
     jsonout_bool(sb, "paused", w->s->paused);
     jsonout_double(sb, "limit", w->s->limit);
     if (registry_page_send(ctx, w->req) < 0)
@@ -305,6 +321,8 @@ static void count_cb(flux_t *h, const flux_msg_t *req, void *arg)
         w->count.name = NULL;
         if (s->step < in.step)
             s->step = in.step;
+        if (s->epoch < in.epoch) /* of which the instance before has known */
+            s->epoch = in.epoch;
         flux_respond(h, req, NULL);
     }
     json_decref(owner);

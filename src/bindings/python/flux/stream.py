@@ -181,6 +181,11 @@ class StreamWriter(_Stream):
         """The number of the step that `end_step()` ends next."""
         return lib.flux_stream_step(self._pointer())
 
+    @property
+    def epoch(self) -> int:
+        """1, and more for a writer that was restarted: flux_stream_epoch(3)."""
+        return lib.flux_stream_epoch(self._pointer())
+
     def put(
         self,
         variable: str,
@@ -449,6 +454,8 @@ class Step:
     def __init__(self, reader: StreamReader, number: int) -> None:
         self._reader = reader
         self.number = number
+        #: 1, and more after a writer was restarted (flux_stream_epoch(3)); 0 in a recording.
+        self.epoch: int = lib.flux_stream_epoch(reader._pointer())
 
     def _pointer(self):
         if self._reader._step is not self:

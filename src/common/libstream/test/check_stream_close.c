@@ -7,8 +7,9 @@
 #include "libstream/stream.h"
 #include "libutil/test/suite.h"
 
-#define WRITTEN(id) \
-    "{\"writer\":" #id ",\"step\":5,\"paused\":false,\"limit\":0,\"readers\":[],\"gone\":[]}"
+#define WRITTEN(id)    \
+    "{\"writer\":" #id \
+    ",\"step\":5,\"epoch\":1,\"paused\":false,\"limit\":0,\"readers\":[],\"gone\":[]}"
 
 /* What the module says to each count that wants an answer. */
 enum says { DONE, BUSY, RELOADED, UNKNOWN, REMOVED };

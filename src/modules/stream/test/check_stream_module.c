@@ -346,6 +346,51 @@ START_TEST(shares)
 }
 END_TEST
 
+/* The epoch that the last response has, and that a reader finds in its last one. */
+static unsigned epoch_of(struct bed *b)
+{
+    const char *at = strstr(b->text, "\"epoch\":");
+    unsigned epoch = 0;
+
+    ck_assert_msg(at && sscanf(at, "\"epoch\":%u", &epoch) == 1, "%s", b->text);
+    return epoch;
+}
+
+/* The epoch of a stream rises when a rank joins again, or a group begins; writers that are
+ * restarted together have one; and an instance that did not see the earlier ones learns of them. */
+START_TEST(epochs)
+{
+    static const struct {
+        uint32_t client; /* that leaves first; 0: nobody */
+        uint32_t rank;   /* that joins then */
+        unsigned epoch;
+    } joins[] = {{0, 0, 1}, {0, 1, 1}, {0, 2, 1}, {1, 0, 2}, {2, 1, 2}, {1, 0, 3}, {3, 2, 3}};
+    struct bed *b = bed_create();
+    char json[200];
+
+    read_stream(b, 9, "s", "");
+    for (size_t i = 0; i < sizeof(joins) / sizeof(joins[0]); i++) {
+        if (joins[i].client > 0)
+            disconnect(b, joins[i].client);
+        write_stream(b, joins[i].rank + 1, "s", joins[i].rank, 3);
+        ck_assert_uint_eq(epoch_of(b), joins[i].epoch);
+    }
+    snprintf(json, sizeof(json),
+             "{\"name\":\"s\",\"writer\":%d,\"step\":1,\"epoch\":20,\"steps\":1,\"bytes\":0,"
+             "\"copied\":0,\"dropped\":0,\"queue\":0,\"pinned\":0,\"blocked\":0.0,"
+             "\"held\":0.0}",
+             (int)b->peers[b->tag].number);
+    ck_assert_int_eq(ask(b, "stream.count", 3, 0, json), 0);
+    for (uint32_t client = 1; client <= 3; client++)
+        disconnect(b, client);
+    write_stream(b, 2, "s", 1, 2);
+    ck_assert_uint_eq(epoch_of(b), 21);
+    settle(b);
+    ck_assert_ptr_nonnull(strstr(b->text, "\"rank\":1,\"epoch\":21"));
+    bed_free(b);
+}
+END_TEST
+
 #define MANY 3000
 
 /* Many writers: what readers are told of them, and they of a pause, takes many turns, and so does
@@ -571,6 +616,6 @@ END_TEST
 
 int main(void)
 {
-    RUN_SUITE("stream module", formats, format_shares, shares, many_writers, many_readers,
+    RUN_SUITE("stream module", formats, format_shares, shares, epochs, many_writers, many_readers,
               list_meanwhile, chance);
 }
