@@ -16,7 +16,7 @@ DEPS_CHECK=(
     openmpi-bin libopenmpi-dev lua5.3 python3-venv
     python3-dev python3-cffi python3-setuptools python3-wheel python3-pip
     clang clang-14 clang-format libclang-rt-14-dev shellcheck codespell valgrind libc6-dbg
-    python3-sphinx python3-aafigure man-db bash-completion iproute2 tmux strace slurm-wlm munge mmdebstrap
+    python3-sphinx python3-aafigure man-db bash-completion iproute2 nftables tmux strace slurm-wlm munge mmdebstrap
     libsimgrid-dev
 )
 DEPS_BENCH=(redis-server etcd-server)

@@ -67,13 +67,16 @@ if [ -e "$preload" ]; then
     FAULT_PRELOAD=$preload
     export WALLCLOCK=$TEST_DIR/clock
 fi
-[ "$can_disk$can_cut$can_clock" = 111 ] || note "not here: $([ $can_disk = 1 ] || echo full disks \
-    )$([ $can_cut = 1 ] || echo ' hosts')$([ $can_clock = 1 ] || echo ' clocks')"
+can_drop=0
+[ "$can_cut" = 0 ] || ! switch_drops 2>/dev/null || can_drop=1
+[ "$can_disk$can_cut$can_clock$can_drop" = 1111 ] || note "not here: $([ $can_disk = 1 ] || echo full disks \
+    )$([ $can_cut = 1 ] || echo ' hosts')$([ $can_clock = 1 ] || echo ' clocks')$([ $can_drop = 1 ] || echo ' lost packets')"
 possible() { # KIND
     case $1 in
     disk) [ $can_disk = 1 ] ;;
     clock) [ "$ticks" = 0 ] ;;
-    cut | return) [ "$where" = hosts ] ;;
+    cut | return | leave) [ "$where" = hosts ] ;;
+    deaf | loss) [ "$where$can_drop" = hosts1 ] ;;
     esac
 }
 
@@ -82,8 +85,10 @@ possible() { # KIND
 up_is() {
     [[ $(at 0 "$FLUX" up) == "${#up[@]} of $n up"* ]]
 }
+# The nodes of brokers that have left are drained.
 down_is() {
-    [ "$(at 0 "$FLUX" resource list | awk '$1 == "down" { print $2 }')" = $((n - ${#up[@]})) ]
+    [ "$(at 0 "$FLUX" resource list | awk '$1 == "down" || $1 == "drained" { n += $2 } END { print n }')" = \
+        $((n - ${#up[@]})) ]
 }
 acknowledged() {
     at 0 "$FLUX" kvs put "fault.probe=$probe"

@@ -8,7 +8,7 @@
 # shellcheck disable=SC2034,SC2153,SC2154 # of t/lib.sh, lib.sh and load.sh
 
 # In the order that is shuffled; what this host does not allow is left out (see fault.t).
-KINDS=(kill stop return launcher client reload disk clock descriptors cut restart crash)
+KINDS=(kill stop return launcher client reload disk clock descriptors cut restart crash leave deaf loss)
 
 stream=0
 draw() {
@@ -83,6 +83,17 @@ fault_return() {
         wait_until 60 all_dead "${pids[$r]}" || return 1
     done
     session_return "${lost[@]}"
+}
+
+# A broker of a host that is asked to end leaves: its node is drained, and the session goes on without it.
+fault_leave() {
+    local r
+    enough || return 1
+    draw ${#some[@]}
+    r=${some[$drawn]}
+    echo "ask the broker of rank $r to end"
+    kill -TERM "${pids[$r]}"
+    session_lose "$r"
 }
 
 fault_stop() {
@@ -237,6 +248,33 @@ fault_cut() {
     link "$r" down
     sleep "$drawn"
     link "$r" up
+}
+
+# For a while, nothing that others send reaches a host, or nothing that it sends reaches them.
+fault_deaf() {
+    local r way=oifname
+    draw_rank
+    r=$drawn
+    draw 2
+    [ "$drawn" = 0 ] || way=iifname
+    draw_pause 20 200
+    echo "for $drawn s, drop what $([ $way = oifname ] || echo 'comes from ')rank $r$(
+        [ $way = iifname ] || echo ' is sent')"
+    switch_drops "$way \"port$((r + 1))\"" || return 1
+    sleep "$drawn"
+    switch_drops
+}
+
+# For a while, the switch loses one packet in a hundred, or five.
+fault_loss() {
+    local percent=1
+    draw 2
+    [ "$drawn" = 0 ] || percent=5
+    draw_pause 100 300
+    echo "for $drawn s, lose $percent % of all packets"
+    switch_drops "numgen random mod 100 < $percent" || return 1
+    sleep "$drawn"
+    switch_drops
 }
 
 # --- jobs and clients ---
