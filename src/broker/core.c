@@ -11,9 +11,9 @@
  *  4. Only these transitions change the state:
  *
  *     from                      to       by
- *     join                      wired    wired() (core_overlay.c)
- *     wired                     ready    check_run(), report_ready()
- *     wired, ready              run      overlay_event()
+ *     join                      wired    wired() (core_join.c)
+ *     wired                     ready    check_run(), join_report()
+ *     wired, ready              run      join_run()
  *     all but down and exit     down     go_down(), for overlay_shutdown() and core_leave()
  *     down                      exit     core_local_down_done()
  *
@@ -68,9 +68,9 @@ void core_say(core_t *c, int level, const char *text)
 
 static const struct transition moves[] = {
     {CORE_JOIN, CORE_WIRED, "wired"},
-    {CORE_WIRED, CORE_READY, "check_run, report_ready"},
-    {CORE_WIRED, CORE_RUN, "overlay_event"},
-    {CORE_READY, CORE_RUN, "overlay_event"},
+    {CORE_WIRED, CORE_READY, "check_run, join_report"},
+    {CORE_WIRED, CORE_RUN, "join_run"},
+    {CORE_READY, CORE_RUN, "join_run"},
     {CORE_JOIN, CORE_DOWN, "go_down"},
     {CORE_WIRED, CORE_DOWN, "go_down"},
     {CORE_READY, CORE_DOWN, "go_down"},
@@ -145,7 +145,8 @@ core_t *core_create(const struct core_config *cfg, flux_reactor_t *r,
     c->cfg.topology = topology_spec(c->topo);
     if (!(c->endpoints = hmap_create_u64(NULL)) || !(c->accounts = hmap_create_u64(free)) ||
         !(c->services = hmap_create_str(NULL)) || !(c->inflight = hmap_create_u64(NULL)) ||
-        overlay_init(c) < 0 || live_init(c) < 0 || heal_init(c) < 0 || event_init(c) < 0 ||
+        join_init(c) < 0 || overlay_init(c) < 0 || live_init(c) < 0 || heal_init(c) < 0 ||
+        event_init(c) < 0 ||
         !(c->h = flux_handle_create(&self_handle_ops, c, r, cfg->rank, cfg->size,
                                     cfg->seed + cfg->rank)) ||
         !(c->self = core_endpoint_add(c, ENDPOINT_BROKER, "broker", cfg->userid,
@@ -192,6 +193,7 @@ void core_destroy(core_t *c)
         event_destroy(c);
         live_destroy(c);
         overlay_destroy(c);
+        join_destroy(c);
         heal_destroy(c);
         hmap_destroy(c->inflight);
         hmap_destroy(c->services);

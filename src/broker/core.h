@@ -102,10 +102,10 @@ struct core_link_ops {
 /* state         what happens                                     left when (by)
  * CORE_JOIN     hello was sent to the parent                     the welcome came (wired)
  * CORE_WIRED    waits for core_local_ready() and all children    the whole subtree is ready
- *                                                                (check_run, report_ready), or the
- *                                                                session runs (overlay_event)
+ *                                                                (check_run, join_report), or the
+ *                                                                session runs (join_run)
  * CORE_READY    the subtree was reported to the parent           the root publishes overlay.run
- *                                                                (overlay_event)
+ *                                                                (join_run)
  * CORE_RUN      serves the session                               shutdown by the root, or orphaned
  * CORE_DOWN     children first, then modules, then goodbye       core_local_down_done()
  * CORE_EXIT     over; the owner ends the process                 never

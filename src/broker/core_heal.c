@@ -298,7 +298,7 @@ static void say_hello(core_t *c)
         core_log(c, LOG_ERR, "rank %u is out of memory for its hello", c->cfg.rank);
         return;
     }
-    overlay_hello(c, &h);
+    join_fill_hello(c, &h);
     h.below = below;
     h.incarnation = incarnation_of(c, c->cfg.rank);
     c->moves += c->moves < MOVES_MAX - 1;
@@ -436,7 +436,7 @@ static void arrived(core_t *c, uint32_t rank, const idset_t *below)
     settled(c, below);
     /* What it had reported to its parent may not have come here. */
     if (fresh && !idset_empty(fresh))
-        overlay_add_ready(c, fresh);
+        join_ready(c, fresh);
     if (sub && idset_keep(sub, c->up) == 0 && idset_subtract(sub, below) == 0 && !idset_empty(sub))
         overlay_ranks_lost(c, sub, RANK_LOST, c->cfg.rank,
                            "it was lost while the broker above it had no parent");

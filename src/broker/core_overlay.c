@@ -1,19 +1,13 @@
-/* core_overlay.c - neighbors, and the life of a session.
+/* core_overlay.c - neighbors, and the life of a session after its begin (core_join.c).
  *
  * Format: control messages pass on the tree plane; control_wire.c describes each.  This file
- * handles those whose topics begin with "overlay."; core_event.c, those of "event.".
+ * decodes all, and handles most of those whose topics begin with "overlay."; core_event.c, those of
+ * "event.".
  *
  * The root publishes "overlay.run" {"up"} when all ranks are ready, "overlay.down" {"ranks"} when
  * some were lost or have left, and "overlay.up" {"ranks"} when some of these came back
  * (core_return.c), and "overlay.moved" {"rank","parent"} (core_heal.c).  The session map
  * (sessmap.h) keeps what these events announce.
- *
- * Joining: a broker reports its subtree once, when all ranks of it that are not lost are ready.
- * After REPORT_LATE seconds it reports the ranks that are ready, so that the root can name the
- * missing ones.  A session of N brokers thus starts with 3(N-1) control messages and N-1 events.
- *
- * With boot_timeout, the root waits that time for all ranks, then for `quorum` of them.  It
- * publishes that the others are absent, and begins; they join when they are started.
  *
  * Loss: the children of a child that is lost may connect to a broker above it (core_heal.c).  Where
  * they cannot, the whole subtree is lost to the brokers above, although its members may keep
@@ -23,8 +17,7 @@
  *
  * Invariants:
  *  1. `up` and `lost` are disjoint.  Those of the root are authoritative for the session.
- *  2. A child is welcomed once for each time that it connects: a child that is up is not welcomed.
- *  3. In CORE_DOWN, a broker waits for its children for at most down_patience() seconds:
+ *  2. In CORE_DOWN, a broker waits for its children for at most down_patience() seconds:
  *     shutdown_grace for each level of the tree from its own to the deepest.
  *
  * Failure: a bad control message is logged and dropped.
@@ -39,9 +32,6 @@
 #include "core_private.h"
 #include "libflux/overlay_wire.h"
 #include "libutil/invariant.h"
-
-#define REPORT_LATE 2.
-#define PROTOCOL_VERSION 1
 
 int overlay_send(core_t *c, struct peer *p, const struct flux_method *m, const void *in)
 {
@@ -65,106 +55,9 @@ struct peer *overlay_tree_peer(core_t *c, uint32_t rank)
     return hmap_get_u64(c->child_by_rank, rank);
 }
 
-/* --- ready --- */
+/* --- loss --- */
 
-/* Is every rank of this subtree ready or lost? */
-static bool subtree_complete(core_t *c)
-{
-    return idset_count(c->up) + idset_count(c->lost) >=
-           topology_subtree_count(c->topo, c->cfg.rank);
-}
-
-/* The root, after boot_timeout: are there enough ranks to begin without the others? */
-static void begin_without(core_t *c)
-{
-    idset_t *absent;
-
-    if (!c->boot_over || !c->local_ready || idset_count(c->up) < c->cfg.quorum)
-        return;
-    absent = idset_create_range(0, c->cfg.size - 1);
-    if (absent && idset_subtract(absent, c->up) == 0 && idset_subtract(absent, c->lost) == 0)
-        overlay_ranks_lost(c, absent, RANK_ABSENT, c->cfg.rank,
-                           "it has not joined within boot.timeout"); /* checks again */
-    idset_destroy(absent);
-}
-
-/* The root: when all ranks that are not lost are ready, let the session run. */
-static void check_run(core_t *c)
-{
-    struct overlay_run body = {idset_count(c->up)};
-    char *json;
-
-    if (!core_is_root(c) || c->state != CORE_WIRED)
-        return;
-    if (!subtree_complete(c)) {
-        begin_without(c);
-        return;
-    }
-    core_set_state(c, CORE_READY);
-    if ((json = flux_schema_encode(&overlay_run_schema, &body)))
-        event_publish_json(c, "overlay.run", json);
-    free(json);
-}
-
-static void report_ready(core_t *c)
-{
-    char *ranks;
-
-    if (c->state == CORE_JOIN || idset_empty(c->unreported))
-        return;
-    if (core_is_root(c)) {
-        idset_subtract(c->unreported, c->unreported);
-        check_run(c);
-        return;
-    }
-    if (!(subtree_complete(c) || c->report_now) || c->parent->lost || !c->parent->up)
-        return;
-    if (!(ranks = idset_format(c->unreported, 0)))
-        return;
-    struct control_text t = {.ranks = ranks};
-    if (overlay_send(c, c->parent, &control_up[CONTROL_READY], &t) == 0)
-        idset_subtract(c->unreported, c->unreported);
-    free(ranks);
-    if (c->state == CORE_WIRED && subtree_complete(c))
-        core_set_state(c, CORE_READY);
-}
-
-void overlay_add_ready(core_t *c, const idset_t *ranks)
-{
-    idset_t *back = idset_intersect(ranks, c->lost);
-
-    if (!back || idset_subtract(c->lost, back) < 0 || idset_add(c->up, ranks) < 0 ||
-        idset_add(c->unreported, ranks) < 0)
-        core_log(c, LOG_ERR, "rank %u is out of memory to note ready ranks", c->cfg.rank);
-    INVARIANT(1, !idset_intersects(c->up, c->lost));
-    live_ready(c, ranks);
-    if (core_is_root(c)) {
-        sessmap_change(c->map, ranks, RANK_UP);
-        live_verdict(c, ranks, RANK_UP, c->cfg.rank, "it is ready");
-        if (back)
-            return_publish(c, back);
-    }
-    idset_destroy(back);
-    report_ready(c);
-}
-
-void core_local_ready(core_t *c)
-{
-    idset_t *me = idset_create_range(c->cfg.rank, c->cfg.rank);
-
-    c->local_ready = true;
-    if (me)
-        overlay_add_ready(c, me);
-    idset_destroy(me);
-}
-
-static void report_late_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
-{
-    core_t *c = arg;
-
-    c->report_now = true;
-    report_ready(c);
-}
+static void children_gone(core_t *c);
 
 static void tell_lost(core_t *c, const idset_t *ranks, bool left, uint32_t by, const char *why)
 {
@@ -182,47 +75,19 @@ static void tell_lost(core_t *c, const idset_t *ranks, bool left, uint32_t by, c
     free(text);
 }
 
+void overlay_tell_lost(core_t *c, const idset_t *ranks)
+{
+    tell_lost(c, ranks, false, c->cfg.rank, NULL);
+}
+
 void overlay_caught_up(core_t *c, const idset_t *lost)
 {
     if (lost)
-        tell_lost(c, lost, false, c->cfg.rank, NULL);
+        overlay_tell_lost(c, lost);
     live_again(c);
-    report_ready(c);
+    join_report(c);
     route_held(c, c->parent);
 }
-
-void overlay_hello_again(core_t *c, struct peer *p)
-{
-    flux_msg_t *hello = p->hello;
-
-    p->hello = NULL;
-    if (hello)
-        overlay_control(c, p, hello);
-    flux_msg_destroy(hello);
-}
-
-/* `seq`: the last event before this broker joined. */
-static void wired(core_t *c, uint64_t seq)
-{
-    core_set_state(c, CORE_WIRED);
-    /* Must precede the children's welcome, which tells them where their events begin. */
-    event_set_last(c, seq);
-    flux_timer_start(c->report_timer, REPORT_LATE, 0.);
-    /* Those that were lost before there was a parent to tell. */
-    tell_lost(c, c->lost, false, c->cfg.rank, NULL);
-    live_again(c);
-    for (uint32_t i = 0; i < c->nchildren; i++)
-        overlay_hello_again(c, c->children[i]);
-    route_held(c, &c->ring_next);
-    if (c->parent)
-        route_held(c, c->parent);
-    service_welcomed(c);
-    report_ready(c);
-}
-
-/* --- loss --- */
-
-static void children_gone(core_t *c);
 
 static void log_down(core_t *c, const char *ranks, enum rank_state how)
 {
@@ -271,9 +136,7 @@ void overlay_ranks_lost(core_t *c, const idset_t *ranks, enum rank_state how, ui
         tell_lost(c, fresh, how == RANK_LEFT, by, why);
     free(text);
     idset_destroy(fresh);
-    report_ready(c);
-    /* The lost ranks may have been the last that were not ready. */
-    check_run(c);
+    join_lost(c);
 }
 
 static void orphan_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
@@ -446,8 +309,7 @@ static void go_down(core_t *c, const struct control_down_order *s)
         return;
     c->exit_code = s->leave ? 1 : s->rc;
     flux_watcher_stop(c->orphan_timer);
-    flux_watcher_stop(c->join_timer);
-    flux_watcher_stop(c->boot_timer);
+    join_stop(c);
     heal_stop(c);
     core_set_state(c, CORE_DOWN);
     for (uint32_t i = 0; i < c->nchildren; i++) {
@@ -489,113 +351,6 @@ void core_local_down_done(core_t *c)
 
 /* --- control messages --- */
 
-static void refuse(core_t *c, struct peer *p, const char *reason)
-{
-    struct control_text t = {.reason = reason};
-
-    core_log(c, LOG_ERR, "rank %u was refused: %s", p->rank, reason);
-    overlay_send(c, p, &control_down[CONTROL_REFUSED], &t);
-}
-
-/* These ranks come by this child now: what came from them by another one is not waited for.  Their
- * services hear that before they get anything new from these senders, even if the other child dies
- * unnoticed. */
-static void forget_elsewhere(core_t *c, const struct peer *p, const char *below)
-{
-    idset_t *ranks = idset_parse(below, NULL);
-
-    for (uint32_t i = 0; ranks && i < c->nchildren; i++) {
-        if (c->children[i] != p)
-            inflight_forget_ranks(c, &c->children[i]->from, ranks);
-    }
-    idset_destroy(ranks);
-}
-
-static void hello_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t *msg)
-{
-    const struct control_hello *h = in;
-    struct control_welcome n = {.seq = core_event_seq(c),
-                                .state = core_session_runs(c) ? CORE_RUN : c->state,
-                                .above = c->cards};
-    bool own = topology_parent(c->topo, p->rank) == c->cfg.rank;
-    errmsg_t why;
-
-    if (c->state == CORE_JOIN) {
-        flux_msg_destroy(p->hello);
-        p->hello = flux_msg_incref(msg);
-        return;
-    }
-    if (h->version != PROTOCOL_VERSION)
-        errmsg_set(&why, "it uses version %d of the protocol, and rank %u uses version %d",
-                   h->version, c->cfg.rank, PROTOCOL_VERSION);
-    else if (h->rank != p->rank)
-        errmsg_set(&why, "it claims to be rank %u", h->rank);
-    else if (h->size != c->cfg.size || strcmp(h->topology, topology_spec(c->topo)) != 0)
-        errmsg_set(&why, "it was started with size %u and topology %.40s, not %u and %.40s",
-                   h->size, h->topology, c->cfg.size, topology_spec(c->topo));
-    else if (c->state >= CORE_DOWN)
-        errmsg_set(&why, "the session is shutting down");
-    else if (p->up || p->lost || p->gone)
-        errmsg_set(&why, "a rank cannot join twice");
-    else if (!h->below && !own)
-        errmsg_set(&why, "its place is below another broker");
-    else if (h->below && !heal_accepts(c, p, h, &why))
-        ; /* it has reported why */
-    else if (return_must_wait(c, p, h->below)) {
-        flux_msg_destroy(p->hello);
-        p->hello = flux_msg_incref(msg);
-        return;
-    } else {
-        p->up = true;
-        p->absent = p->leaving = false;
-        n.moved = heal_moved(c);
-        overlay_send(c, p, &control_down[CONTROL_WELCOME], &n);
-        json_decref(n.moved);
-        if (h->below) {
-            forget_elsewhere(c, p, h->below);
-            heal_take_over(c, p, h);
-        } else if (core_session_runs(c))
-            live_note(c, p->rank, RANK_JOINING, c->cfg.rank);
-        route_held(c, p);
-        return;
-    }
-    refuse(c, p, why.text);
-}
-
-static void welcome_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t *msg)
-{
-    const struct control_welcome *n = in;
-
-    if (c->healing) {
-        heal_over(c, n);
-        return;
-    }
-    if (c->state != CORE_JOIN)
-        return;
-    p->up = true;
-    flux_watcher_stop(c->join_timer);
-    c->ring_next.up = c->ring_prev.up = c->cfg.size > 1;
-    /* The others do not wait for those below this rank. */
-    c->joined_late = c->report_now = n->state == CORE_RUN;
-    heal_welcomed(c, n->above, n->moved);
-    wired(c, n->seq);
-}
-
-static void refused_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t *msg)
-{
-    const struct control_text *t = in;
-
-    /* After the welcome this message is not for us: another broker has used our name. */
-    if (c->state != CORE_JOIN && !c->healing)
-        return;
-    core_log(c, LOG_CRIT, "rank %u was refused by its parent, rank %u: %s", c->cfg.rank, p->rank,
-             t->reason);
-    if (c->healing)
-        core_leave(c, 1, "the broker above has lost its parent");
-    else
-        overlay_shutdown(c, 1, t->reason);
-}
-
 static idset_t *parse_subtree_ranks(core_t *c, struct peer *p, const char *text)
 {
     errmsg_t err;
@@ -618,7 +373,7 @@ static void ready_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t
     idset_t *ids = parse_subtree_ranks(c, p, t->ranks);
 
     if (ids)
-        overlay_add_ready(c, ids);
+        join_ready(c, ids);
     idset_destroy(ids);
 }
 
@@ -717,17 +472,18 @@ static void cut_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t *
     event_cut(c, ((const struct control_number *)in)->last);
 }
 
-typedef void (*control_f)(core_t *c, struct peer *from, const void *in, const flux_msg_t *msg);
-
-static const control_f from_child[CONTROL_NUP] = {
-    [CONTROL_HELLO] = hello_cb, [CONTROL_READY] = ready_cb,     [CONTROL_LOST] = lost_cb,
-    [CONTROL_STATE] = state_cb, [CONTROL_GOODBYE] = goodbye_cb, [CONTROL_REPLAY] = replay_cb,
+static control_handler *const from_child[CONTROL_NUP] = {
+    [CONTROL_HELLO] = join_hello_cb, [CONTROL_READY] = ready_cb,     [CONTROL_LOST] = lost_cb,
+    [CONTROL_STATE] = state_cb,      [CONTROL_GOODBYE] = goodbye_cb, [CONTROL_REPLAY] = replay_cb,
     [CONTROL_MOVED] = moved_cb,
 };
-static const control_f from_parent[CONTROL_NDOWN] = {
-    [CONTROL_WELCOME] = welcome_cb,   [CONTROL_REFUSED] = refused_cb,
-    [CONTROL_SHUTDOWN] = shutdown_cb, [CONTROL_SKIP] = skip_cb,
-    [CONTROL_REPLAYED] = replayed_cb, [CONTROL_LAST] = last_cb,
+static control_handler *const from_parent[CONTROL_NDOWN] = {
+    [CONTROL_WELCOME] = join_welcome_cb,
+    [CONTROL_REFUSED] = join_refused_cb,
+    [CONTROL_SHUTDOWN] = shutdown_cb,
+    [CONTROL_SKIP] = skip_cb,
+    [CONTROL_REPLAYED] = replayed_cb,
+    [CONTROL_LAST] = last_cb,
     [CONTROL_CUT] = cut_cb,
 };
 
@@ -735,7 +491,7 @@ void overlay_control(core_t *c, struct peer *from, const flux_msg_t *msg)
 {
     const char *topic = flux_msg_topic(msg);
     const struct flux_method *m = from->is_child ? control_up : control_down;
-    const control_f *cb = from->is_child ? from_child : from_parent;
+    control_handler *const *cb = from->is_child ? from_child : from_parent;
     size_t len;
     const char *json = flux_msg_payload(msg, &len);
     union {
@@ -777,16 +533,8 @@ void overlay_event(core_t *c, const flux_msg_t *event)
         run = return_up(c, event);
     if (strcmp(topic, "overlay.moved") == 0)
         heal_moved_event(c, event);
-    if (run && c->state < CORE_RUN && c->state > CORE_JOIN) {
-        flux_watcher_stop(c->join_timer);
-        flux_watcher_stop(c->report_timer);
-        flux_watcher_stop(c->boot_timer);
-        c->report_now = true;
-        core_set_state(c, CORE_RUN);
-        live_begin(c);
-        report_ready(c); /* what would have been reported late */
-        return_runs(c);
-    }
+    if (run)
+        join_run(c);
 }
 
 bool overlay_is_leaving(const core_t *c, uint32_t child)
@@ -805,36 +553,6 @@ void core_child_event_up(core_t *c, uint32_t rank)
 }
 
 /* --- start and end --- */
-
-static void boot_timer_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
-{
-    core_t *c = arg;
-
-    c->boot_over = true;
-    check_run(c);
-}
-
-static void join_timer_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
-{
-    core_t *c = arg;
-
-    if (core_is_root(c)) {
-        idset_t *all = idset_create_range(0, c->cfg.size - 1);
-        char *text = NULL;
-        if (all && idset_subtract(all, c->up) == 0)
-            text = idset_format(all, 0);
-        core_log(c, LOG_ERR, "ranks %s have not joined within %.0f s", text ? text : "?",
-                 c->cfg.join_timeout);
-        free(text);
-        idset_destroy(all);
-        return;
-    }
-    core_log(c, LOG_CRIT,
-             "rank %u got no welcome from its parent, rank %u, within %.0f s (join.timeout): "
-             "giving up",
-             c->cfg.rank, c->parent->rank, c->cfg.join_timeout);
-    overlay_shutdown(c, 1, "no welcome");
-}
 
 void overlay_peer_init(struct peer *p, uint32_t rank, enum core_plane plane)
 {
@@ -882,10 +600,7 @@ int overlay_init(core_t *c)
     overlay_peer_init(&c->ring_prev, topology_ring_prev(c->topo, me), CORE_RING);
     if (!(c->up = idset_create()) || !(c->lost = idset_create()) ||
         !(c->unreported = idset_create()) ||
-        !(c->join_timer = flux_timer_create(c->r, join_timer_cb, c)) ||
-        !(c->report_timer = flux_timer_create(c->r, report_late_cb, c)) ||
         !(c->orphan_timer = flux_timer_create(c->r, orphan_cb, c)) ||
-        !(c->boot_timer = flux_timer_create(c->r, boot_timer_cb, c)) ||
         (me == 0 && !(c->map = sessmap_create(c->cfg.size))) ||
         !(c->down_timer = flux_timer_create(c->r, down_timer_cb, c)))
         return -1;
@@ -904,11 +619,8 @@ void overlay_destroy(core_t *c)
         route_held_destroy(c, c->parent);
     if (c->ring_next.held.next)
         route_held_destroy(c, &c->ring_next);
-    flux_watcher_destroy(c->join_timer);
-    flux_watcher_destroy(c->report_timer);
     flux_watcher_destroy(c->orphan_timer);
     flux_watcher_destroy(c->down_timer);
-    flux_watcher_destroy(c->boot_timer);
     sessmap_destroy(c->map);
     idset_destroy(c->up);
     idset_destroy(c->lost);
@@ -916,35 +628,4 @@ void overlay_destroy(core_t *c)
     hmap_destroy(c->child_by_rank);
     free(c->children);
     free(c->parent);
-}
-
-void overlay_hello(const core_t *c, struct control_hello *h)
-{
-    *h = (struct control_hello){.rank = c->cfg.rank,
-                                .size = c->cfg.size,
-                                .topology = topology_spec(c->topo),
-                                .version = PROTOCOL_VERSION};
-}
-
-int core_start(core_t *c)
-{
-    struct control_hello h;
-
-    if (c->started || !c->link) {
-        errno = EINVAL;
-        return -1;
-    }
-    c->started = true;
-    if (c->cfg.join_timeout > 0.)
-        flux_timer_start(c->join_timer, c->cfg.join_timeout, 0.);
-    if (core_is_root(c)) {
-        c->ring_next.up = c->ring_prev.up = c->cfg.size > 1;
-        if (c->cfg.boot_timeout > 0.)
-            flux_timer_start(c->boot_timer, c->cfg.boot_timeout, 0.);
-        heal_welcomed(c, NULL, NULL);
-        wired(c, core_event_seq(c));
-        return 0;
-    }
-    overlay_hello(c, &h);
-    return overlay_send(c, c->parent, &control_up[CONTROL_HELLO], &h);
 }

@@ -1,8 +1,8 @@
 /* What the files of the broker core share.  core.c: life and endpoints.  core_route.c: requests and
- * responses.  core_inflight.c: pending requests.  core_event.c: the order of events.
- * core_overlay.c: neighbors and the state machine.  core_live.c: ranks that join, are slow, or
- * drain.  core_return.c: ranks that come back.  core_heal.c: subtrees that have lost the broker
- * above them.  core_service.c: the broker's own services.
+ * responses.  core_inflight.c: pending requests.  core_event.c: the order of events.  core_join.c:
+ * how a session begins.  core_overlay.c: neighbors and the state machine.  core_live.c: ranks that
+ * join, are slow, or drain.  core_return.c: ranks that come back.  core_heal.c: subtrees that have
+ * lost the broker above them.  core_service.c: the broker's own services.
  */
 #ifndef BROKER_CORE_PRIVATE_H
 #define BROKER_CORE_PRIVATE_H
@@ -96,6 +96,7 @@ struct inflight {
 #define CORE_ASKED_MAX 64
 
 struct event_log; /* core_event.c */
+struct join;      /* core_join.c */
 struct live;      /* core_live.c */
 
 struct core {
@@ -145,17 +146,11 @@ struct core {
     idset_t *unreported; /* ready here, not yet reported to the parent */
     sessmap_t *map;      /* the root's; NULL elsewhere */
     struct live *live;
-    bool local_ready;
-    bool reported_all;
-    bool report_now;  /* late: report without waiting for the whole subtree */
+    struct join *join;
     bool joined_late; /* the session ran already at the welcome */
-    flux_watcher_t *join_timer;
-    flux_watcher_t *report_timer;
     flux_watcher_t *orphan_timer;
     flux_watcher_t *down_timer;
-    flux_watcher_t *boot_timer; /* the root's */
-    bool boot_over;             /* boot_timeout has passed */
-    struct courier *orders;     /* requests to the root; NULL until the first */
+    struct courier *orders; /* requests to the root; NULL until the first */
 
     /* core_heal.c */
     topology_t *tree;      /* as it is now; NULL: that of the shape */
@@ -251,6 +246,21 @@ int event_subscribe(endpoint_t *ep, const char *prefix);
 int event_unsubscribe(endpoint_t *ep, const char *prefix);
 void event_unsubscribe_all(endpoint_t *ep);
 
+/* A control message has come, decoded as a struct of control_wire.h. */
+typedef void control_handler(core_t *c, struct peer *from, const void *in, const flux_msg_t *msg);
+
+/* core_join.c */
+int join_init(core_t *c);
+void join_destroy(core_t *c);
+void join_stop(core_t *c);                        /* the session goes down */
+void join_ready(core_t *c, const idset_t *ranks); /* these are ready */
+void join_report(core_t *c);                      /* report what is due */
+void join_lost(core_t *c);                        /* ranks are lost: who is waited for? */
+void join_run(core_t *c);                         /* the session runs: so do we */
+void join_hello_again(core_t *c, struct peer *p); /* handle the hello that was kept, if any */
+void join_fill_hello(const core_t *c, struct control_hello *h); /* what each hello says */
+control_handler join_hello_cb, join_welcome_cb, join_refused_cb;
+
 /* core_overlay.c */
 int overlay_init(core_t *c);
 void overlay_destroy(core_t *c);
@@ -261,7 +271,6 @@ void overlay_event(core_t *c, const flux_msg_t *event);
 bool overlay_is_leaving(const core_t *c, uint32_t child);
 struct peer *overlay_tree_peer(core_t *c, uint32_t rank); /* NULL: not a tree neighbor */
 void overlay_shutdown(core_t *c, int rc, const char *reason);
-void overlay_hello_again(core_t *c, struct peer *p); /* handle the hello that was kept, if any */
 
 /* core_live.c */
 int live_init(core_t *c);
@@ -282,11 +291,10 @@ void live_verdict(core_t *c, const idset_t *ranks, enum rank_state state, uint32
 json_t *live_verdicts(const core_t *c); /* array of struct overlay_verdict; NULL with ENOMEM */
 struct peer *overlay_child_add(core_t *c, uint32_t rank); /* NULL with ENOMEM */
 void overlay_peer_init(struct peer *p, uint32_t rank, enum core_plane plane);
-void overlay_hello(const core_t *c, struct control_hello *h); /* fill in what each hello says */
 /* These ranks are lost, or have left, or are absent: note it, and tell. */
 void overlay_ranks_lost(core_t *c, const idset_t *ranks, enum rank_state how, uint32_t by,
                         const char *why);
-void overlay_add_ready(core_t *c, const idset_t *ranks);
+void overlay_tell_lost(core_t *c, const idset_t *ranks); /* tell the parent, if it can be told */
 /* There is a parent again, which does not know that these ranks are lost. */
 void overlay_caught_up(core_t *c, const idset_t *lost);
 

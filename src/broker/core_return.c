@@ -76,7 +76,7 @@ static void announced(core_t *c, const idset_t *ranks)
             continue;
         idset_destroy(p->await);
         p->await = NULL;
-        overlay_hello_again(c, p);
+        join_hello_again(c, p);
     }
 }
 
@@ -95,7 +95,7 @@ void return_runs(core_t *c)
 {
     for (uint32_t i = 0; c->joined_late && i < c->nchildren; i++) {
         if (!c->children[i]->await)
-            overlay_hello_again(c, c->children[i]);
+            join_hello_again(c, c->children[i]);
     }
 }
 

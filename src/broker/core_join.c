@@ -1,0 +1,395 @@
+/* core_join.c - how a session begins: brokers join, and report who is ready.
+ *
+ * Purpose: a broker says hello to its parent, and is welcomed or refused.  Then its modules are
+ * loaded (core_local_ready()), and it reports its subtree once, when all ranks of it that are not
+ * lost are ready.  After REPORT_LATE seconds it reports the ranks that are ready, so that the root
+ * can name the missing ones.  When all are ready, the root publishes overlay.run.  A session of N
+ * brokers thus starts with 3(N-1) control messages and N-1 events.
+ *
+ * With boot_timeout, the root waits that time for all ranks, then for `quorum` of them.  It
+ * publishes that the others are absent, and begins; they join when they are started.
+ *
+ * A rank that comes back, or comes late, joins in the same way (core_return.c), and so does one
+ * that has lost its parent: its hello names what is below it (core_heal.c).
+ *
+ * Invariants:
+ *  1. `up` and `lost` are disjoint.
+ *  2. A child is welcomed once for each time that it connects: a child that is up is not welcomed.
+ *
+ * Failure: a broker whose hello is refused, or not answered within join_timeout, shuts down.  The
+ * root logs who has not joined by then, and goes on waiting.
+ */
+#include "config.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "control_wire.h"
+#include "core_private.h"
+#include "libutil/invariant.h"
+
+#define REPORT_LATE 2.
+#define PROTOCOL_VERSION 1
+
+struct join {
+    flux_watcher_t *timer;
+    flux_watcher_t *report_timer;
+    flux_watcher_t *boot_timer; /* the root's */
+    bool boot_over;             /* boot_timeout has passed */
+    bool local_ready;
+    bool report_now; /* late: report without waiting for the whole subtree */
+};
+
+/* --- ready --- */
+
+/* Is every rank of this subtree ready or lost? */
+static bool subtree_complete(core_t *c)
+{
+    return idset_count(c->up) + idset_count(c->lost) >=
+           topology_subtree_count(c->topo, c->cfg.rank);
+}
+
+/* The root, after boot_timeout: are there enough ranks to begin without the others? */
+static void begin_without(core_t *c)
+{
+    idset_t *absent;
+
+    if (!c->join->boot_over || !c->join->local_ready || idset_count(c->up) < c->cfg.quorum)
+        return;
+    absent = idset_create_range(0, c->cfg.size - 1);
+    if (absent && idset_subtract(absent, c->up) == 0 && idset_subtract(absent, c->lost) == 0)
+        overlay_ranks_lost(c, absent, RANK_ABSENT, c->cfg.rank,
+                           "it has not joined within boot.timeout"); /* checks again */
+    idset_destroy(absent);
+}
+
+/* The root: when all ranks that are not lost are ready, let the session run. */
+static void check_run(core_t *c)
+{
+    struct overlay_run body = {idset_count(c->up)};
+    char *json;
+
+    if (!core_is_root(c) || c->state != CORE_WIRED)
+        return;
+    if (!subtree_complete(c)) {
+        begin_without(c);
+        return;
+    }
+    core_set_state(c, CORE_READY);
+    if ((json = flux_schema_encode(&overlay_run_schema, &body)))
+        event_publish_json(c, "overlay.run", json);
+    free(json);
+}
+
+void join_report(core_t *c)
+{
+    char *ranks;
+
+    if (c->state == CORE_JOIN || idset_empty(c->unreported))
+        return;
+    if (core_is_root(c)) {
+        idset_subtract(c->unreported, c->unreported);
+        check_run(c);
+        return;
+    }
+    if (!(subtree_complete(c) || c->join->report_now) || c->parent->lost || !c->parent->up)
+        return;
+    if (!(ranks = idset_format(c->unreported, 0)))
+        return;
+    struct control_text t = {.ranks = ranks};
+    if (overlay_send(c, c->parent, &control_up[CONTROL_READY], &t) == 0)
+        idset_subtract(c->unreported, c->unreported);
+    free(ranks);
+    if (c->state == CORE_WIRED && subtree_complete(c))
+        core_set_state(c, CORE_READY);
+}
+
+void join_lost(core_t *c)
+{
+    join_report(c);
+    /* They may have been the last that were not ready. */
+    check_run(c);
+}
+
+void join_ready(core_t *c, const idset_t *ranks)
+{
+    idset_t *back = idset_intersect(ranks, c->lost);
+
+    if (!back || idset_subtract(c->lost, back) < 0 || idset_add(c->up, ranks) < 0 ||
+        idset_add(c->unreported, ranks) < 0)
+        core_log(c, LOG_ERR, "rank %u is out of memory to note ready ranks", c->cfg.rank);
+    INVARIANT(1, !idset_intersects(c->up, c->lost));
+    live_ready(c, ranks);
+    if (core_is_root(c)) {
+        sessmap_change(c->map, ranks, RANK_UP);
+        live_verdict(c, ranks, RANK_UP, c->cfg.rank, "it is ready");
+        if (back)
+            return_publish(c, back);
+    }
+    idset_destroy(back);
+    join_report(c);
+}
+
+void core_local_ready(core_t *c)
+{
+    idset_t *me = idset_create_range(c->cfg.rank, c->cfg.rank);
+
+    c->join->local_ready = true;
+    if (me)
+        join_ready(c, me);
+    idset_destroy(me);
+}
+
+static void report_late_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    core_t *c = arg;
+
+    c->join->report_now = true;
+    join_report(c);
+}
+
+void join_run(core_t *c)
+{
+    if (c->state >= CORE_RUN || c->state <= CORE_JOIN)
+        return;
+    flux_watcher_stop(c->join->timer);
+    flux_watcher_stop(c->join->report_timer);
+    flux_watcher_stop(c->join->boot_timer);
+    c->join->report_now = true;
+    core_set_state(c, CORE_RUN);
+    live_begin(c);
+    join_report(c); /* what would have been reported late */
+    return_runs(c);
+}
+
+/* --- the parent --- */
+
+void join_hello_again(core_t *c, struct peer *p)
+{
+    flux_msg_t *hello = p->hello;
+
+    p->hello = NULL;
+    if (hello)
+        overlay_control(c, p, hello);
+    flux_msg_destroy(hello);
+}
+
+static void refuse(core_t *c, struct peer *p, const char *reason)
+{
+    struct control_text t = {.reason = reason};
+
+    core_log(c, LOG_ERR, "rank %u was refused: %s", p->rank, reason);
+    overlay_send(c, p, &control_down[CONTROL_REFUSED], &t);
+}
+
+/* These ranks come by this child now: what came from them by another one is not waited for.  Their
+ * services hear that before they get anything new from these senders, even if the other child dies
+ * unnoticed. */
+static void forget_elsewhere(core_t *c, const struct peer *p, const char *below)
+{
+    idset_t *ranks = idset_parse(below, NULL);
+
+    for (uint32_t i = 0; ranks && i < c->nchildren; i++) {
+        if (c->children[i] != p)
+            inflight_forget_ranks(c, &c->children[i]->from, ranks);
+    }
+    idset_destroy(ranks);
+}
+
+void join_hello_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t *msg)
+{
+    const struct control_hello *h = in;
+    struct control_welcome n = {.seq = core_event_seq(c),
+                                .state = core_session_runs(c) ? CORE_RUN : c->state,
+                                .above = c->cards};
+    bool own = topology_parent(c->topo, p->rank) == c->cfg.rank;
+    errmsg_t why;
+
+    if (c->state == CORE_JOIN) {
+        flux_msg_destroy(p->hello);
+        p->hello = flux_msg_incref(msg);
+        return;
+    }
+    if (h->version != PROTOCOL_VERSION)
+        errmsg_set(&why, "it uses version %d of the protocol, and rank %u uses version %d",
+                   h->version, c->cfg.rank, PROTOCOL_VERSION);
+    else if (h->rank != p->rank)
+        errmsg_set(&why, "it claims to be rank %u", h->rank);
+    else if (h->size != c->cfg.size || strcmp(h->topology, topology_spec(c->topo)) != 0)
+        errmsg_set(&why, "it was started with size %u and topology %.40s, not %u and %.40s",
+                   h->size, h->topology, c->cfg.size, topology_spec(c->topo));
+    else if (c->state >= CORE_DOWN)
+        errmsg_set(&why, "the session is shutting down");
+    else if (p->up || p->lost || p->gone)
+        errmsg_set(&why, "a rank cannot join twice");
+    else if (!h->below && !own)
+        errmsg_set(&why, "its place is below another broker");
+    else if (h->below && !heal_accepts(c, p, h, &why))
+        ; /* it has reported why */
+    else if (return_must_wait(c, p, h->below)) {
+        flux_msg_destroy(p->hello);
+        p->hello = flux_msg_incref(msg);
+        return;
+    } else {
+        p->up = true;
+        p->absent = p->leaving = false;
+        n.moved = heal_moved(c);
+        overlay_send(c, p, &control_down[CONTROL_WELCOME], &n);
+        json_decref(n.moved);
+        if (h->below) {
+            forget_elsewhere(c, p, h->below);
+            heal_take_over(c, p, h);
+        } else if (core_session_runs(c))
+            live_note(c, p->rank, RANK_JOINING, c->cfg.rank);
+        route_held(c, p);
+        return;
+    }
+    refuse(c, p, why.text);
+}
+
+/* --- the child --- */
+
+void join_fill_hello(const core_t *c, struct control_hello *h)
+{
+    *h = (struct control_hello){.rank = c->cfg.rank,
+                                .size = c->cfg.size,
+                                .topology = topology_spec(c->topo),
+                                .version = PROTOCOL_VERSION};
+}
+
+/* `seq`: the last event before this broker joined. */
+static void wired(core_t *c, uint64_t seq)
+{
+    core_set_state(c, CORE_WIRED);
+    /* Must precede the children's welcome, which tells them where their events begin. */
+    event_set_last(c, seq);
+    flux_timer_start(c->join->report_timer, REPORT_LATE, 0.);
+    /* Those that were lost before there was a parent to tell. */
+    overlay_tell_lost(c, c->lost);
+    live_again(c);
+    for (uint32_t i = 0; i < c->nchildren; i++)
+        join_hello_again(c, c->children[i]);
+    route_held(c, &c->ring_next);
+    if (c->parent)
+        route_held(c, c->parent);
+    service_welcomed(c);
+    join_report(c);
+}
+
+void join_welcome_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t *msg)
+{
+    const struct control_welcome *n = in;
+
+    if (c->healing) {
+        heal_over(c, n);
+        return;
+    }
+    if (c->state != CORE_JOIN)
+        return;
+    p->up = true;
+    flux_watcher_stop(c->join->timer);
+    c->ring_next.up = c->ring_prev.up = c->cfg.size > 1;
+    /* The others do not wait for those below this rank. */
+    c->joined_late = c->join->report_now = n->state == CORE_RUN;
+    heal_welcomed(c, n->above, n->moved);
+    wired(c, n->seq);
+}
+
+void join_refused_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t *msg)
+{
+    const struct control_text *t = in;
+
+    /* After the welcome this message is not for us: another broker has used our name. */
+    if (c->state != CORE_JOIN && !c->healing)
+        return;
+    core_log(c, LOG_CRIT, "rank %u was refused by its parent, rank %u: %s", c->cfg.rank, p->rank,
+             t->reason);
+    if (c->healing)
+        core_leave(c, 1, "the broker above has lost its parent");
+    else
+        overlay_shutdown(c, 1, t->reason);
+}
+
+/* --- life --- */
+
+static void boot_timer_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    core_t *c = arg;
+
+    c->join->boot_over = true;
+    check_run(c);
+}
+
+static void join_timer_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    core_t *c = arg;
+
+    if (core_is_root(c)) {
+        idset_t *all = idset_create_range(0, c->cfg.size - 1);
+        char *text = NULL;
+        if (all && idset_subtract(all, c->up) == 0)
+            text = idset_format(all, 0);
+        core_log(c, LOG_ERR, "ranks %s have not joined within %.0f s", text ? text : "?",
+                 c->cfg.join_timeout);
+        free(text);
+        idset_destroy(all);
+        return;
+    }
+    core_log(c, LOG_CRIT,
+             "rank %u got no welcome from its parent, rank %u, within %.0f s (join.timeout): "
+             "giving up",
+             c->cfg.rank, c->parent->rank, c->cfg.join_timeout);
+    overlay_shutdown(c, 1, "no welcome");
+}
+
+int core_start(core_t *c)
+{
+    struct control_hello h;
+
+    if (c->started || !c->link) {
+        errno = EINVAL;
+        return -1;
+    }
+    c->started = true;
+    if (c->cfg.join_timeout > 0.)
+        flux_timer_start(c->join->timer, c->cfg.join_timeout, 0.);
+    if (core_is_root(c)) {
+        c->ring_next.up = c->ring_prev.up = c->cfg.size > 1;
+        if (c->cfg.boot_timeout > 0.)
+            flux_timer_start(c->join->boot_timer, c->cfg.boot_timeout, 0.);
+        heal_welcomed(c, NULL, NULL);
+        wired(c, core_event_seq(c));
+        return 0;
+    }
+    join_fill_hello(c, &h);
+    return overlay_send(c, c->parent, &control_up[CONTROL_HELLO], &h);
+}
+
+void join_stop(core_t *c)
+{
+    flux_watcher_stop(c->join->timer);
+    flux_watcher_stop(c->join->boot_timer);
+}
+
+int join_init(core_t *c)
+{
+    struct join *j = c->join = calloc(1, sizeof(*j));
+
+    return j && (j->timer = flux_timer_create(c->r, join_timer_cb, c)) &&
+                   (j->report_timer = flux_timer_create(c->r, report_late_cb, c)) &&
+                   (j->boot_timer = flux_timer_create(c->r, boot_timer_cb, c))
+               ? 0
+               : -1;
+}
+
+void join_destroy(core_t *c)
+{
+    struct join *j = c->join;
+
+    if (!j)
+        return;
+    flux_watcher_destroy(j->timer);
+    flux_watcher_destroy(j->report_timer);
+    flux_watcher_destroy(j->boot_timer);
+    free(j);
+}
