@@ -20,7 +20,7 @@ for setting in link.transport=zmq tcp.address=127.0.0.1 tcp.interface=lo; do
     exits 2 "and UNIX sockets: not with $setting" "$FLUX" start --size=2 --restart --set=$setting true
 done
 
-hold 8 --topology=kary:2 --restart --set=orphan.timeout=0.1s --set=leave.jobs=wait
+hold 8 --topology=kary:2 --restart --set=orphan.timeout=0.1s --set=leave.jobs=wait --set=overlay.settle=0
 ok "the session is up" wait_until 30 up_is "8 of 8 up: 0-7"
 "$FLUX" kvs put before=1
 "$FLUX" wreckrun -N1 -n1 sh -c 'while [ ! -e enough ]; do sleep 0.05; done; echo whole' >job.out 2>job.err &
@@ -42,6 +42,29 @@ like "$("$FLUX" up --long)" $'\n *1 +up +0 +1 +2(\n|$)' "and nobody is below it 
 ok "the first job on all of them runs" run_with_timeout 30 "$FLUX" wreckrun -N8 -n8 true
 is "$("$FLUX" exec -r 4 "$FLUX" kvs get before)" 1 "the store is known there"
 ok "the ring is whole" "$FLUX" ping --ring -c 1 5
+
+"$FLUX" exec -r 7 "$FLUX" ping -c 300 -i 0.005 0 >ping.out 2>ping.err &
+ping=$!
+"$FLUX" kvs put stream=before
+"$FLUX" exec -r 4 "$FLUX" kvs watch -c 2 stream >watch.out 2>watch.err &
+watch=$!
+ok "a stream from below" wait_until 30 grep -q before watch.out
+ok "requests from below" wait_until 30 test -s ping.out
+run "$FLUX" overlay restore 1
+is "$status $out" "0 moved: 3-4" "those that were below it return to it on request"
+like "$("$FLUX" up --long)" $'\n *3 +up +1 +2 +1(\n|$)' "they are below it again"
+"$FLUX" kvs put stream=after
+ok "requests go on meanwhile" wait "$ping"
+like "$(tail -n 1 ping.out)" 300 "all were answered"
+ok "the stream, too" wait "$watch"
+is "$(xargs <watch.out)" "before after" "nothing in it is lost or repeated"
+ok "nothing is left to be moved" test -z "$("$FLUX" overlay restore)"
+exits 2 "RANKS are ranks" "$FLUX" overlay restore 99
+ok "it takes jobs" wait_until 30 "$FLUX" wreckrun -N8 -n8 true
+kill -KILL "$(pid_of 1)"
+ok "it dies again" wait_until 60 again 1 3
+ok "those below it live again" wait_until 30 up_is "8 of 8 up: 0-7"
+like "$("$FLUX" up --long)" $'\n *3 +up +0 +1 +1(\n|$)' "where they were"
 
 run "$FLUX" overlay restart 5-6
 is "$status $out" "0 rank 5 is up again

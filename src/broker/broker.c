@@ -33,7 +33,7 @@
  *
  * Attributes read here, besides those of boot.h:
  *    modules              comma-separated; default: the table below
- *    join.timeout, orphan.timeout, heal.timeout, shutdown.grace   durations
+ *    join.timeout, orphan.timeout, heal.timeout, overlay.settle, shutdown.grace   durations
  *    event.buffer         size: events kept for children that missed some
  *    event.backlog        size: the same while a child does not keep up
  *    inflight.max         outstanding requests per client
@@ -94,6 +94,7 @@
 #define MODULES_AFTER 30.
 #define TURN_MAX 0.01
 #define HEAL_TIMEOUT 5.
+#define SETTLE 30.
 /* Seconds: a nested session that has lost its root must not hold its job's resources. */
 #define NESTED_ORPHAN 1.
 
@@ -519,12 +520,14 @@ static int configure_core(struct broker *b, struct core_config *cc, errmsg_t *er
     if (duration_attr(b, "module.stop-timeout", &b->module_timeout, err) < 0)
         return -1;
     cc->heal_timeout = HEAL_TIMEOUT;
+    cc->settle = SETTLE;
     if (b->nested.level > 0)
         cc->orphan_timeout = NESTED_ORPHAN;
     if (duration_attr(b, "join.timeout", &cc->join_timeout, err) < 0 ||
         duration_attr(b, "boot.timeout", &cc->boot_timeout, err) < 0 ||
         duration_attr(b, "orphan.timeout", &cc->orphan_timeout, err) < 0 ||
         duration_attr(b, "heal.timeout", &cc->heal_timeout, err) < 0 ||
+        duration_attr(b, "overlay.settle", &cc->settle, err) < 0 ||
         duration_attr(b, "shutdown.grace", &cc->shutdown_grace, err) < 0 ||
         duration_attr(b, "live.probe", &cc->beat, err) < 0)
         return -1;

@@ -39,6 +39,14 @@ static const struct flux_field moved_fields[] = {
 };
 const struct flux_schema control_moved_schema = FLUX_SCHEMA(struct control_moved, moved_fields);
 
+static const struct flux_field expected_fields[] = {
+    FLUX_FIELD_U32(struct control_expected, rank, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_ARRAY_OF(struct control_expected, cards, FLUX_FIELD_REQUIRED, &control_card_schema),
+    FLUX_FIELD_END,
+};
+static const struct flux_schema expected_schema =
+    FLUX_SCHEMA(struct control_expected, expected_fields);
+
 static const struct flux_field welcome_fields[] = {
     FLUX_FIELD_U64(struct control_welcome, seq, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_INT(struct control_welcome, state, FLUX_FIELD_REQUIRED),
@@ -135,14 +143,31 @@ const struct flux_method control_up[CONTROL_NUP + 1] = {
                        .request = &control_moved_schema,
                        .what = "this rank of the subtree has lost its parent, and has this one "
                                "now; below: the ranks that are up there"},
+    [CONTROL_EXPECTED] = {.topic = "overlay.expected",
+                          .request = &expected_schema,
+                          .what = "answer to overlay.expect: from now on, requests for that rank "
+                                  "are held here; with the card of the sender"},
+    [CONTROL_LEAVING] = {.topic = "overlay.leaving",
+                         .request = &control_moved_schema,
+                         .what = "answer to overlay.go: this parent has welcomed the sender, which "
+                                 "now holds its requests; or, with the parent of now, it stays"},
+    [CONTROL_ARRIVED] = {.topic = "overlay.arrived",
+                         .request = &control_moved_schema,
+                         .what = "the earlier parent has let the sender go; below: the ranks that "
+                                 "are up there"},
+    [CONTROL_DONE] = {.topic = "overlay.done",
+                      .request = &empty_schema,
+                      .what = "to the earlier parent: nothing is left to be answered on this "
+                              "connection"},
     [CONTROL_NUP] = FLUX_METHOD_END,
 };
 
 const struct flux_method control_down[CONTROL_NDOWN + 1] = {
     [CONTROL_WELCOME] = {.topic = "overlay.welcome",
                          .request = &welcome_schema,
-                         .what = "these ranks of the subtree have lost their parent, and have "
-                                 "this one now; below: the ranks that are up there"},
+                         .what = "the child has joined; seq: the last event before; above: how to "
+                                 "reach those above; moved: ranks that are not where the shape "
+                                 "has them"},
     [CONTROL_REFUSED] = {.topic = "overlay.refused",
                          .request = &reason_schema,
                          .what = "the child may not join, and exits"},
@@ -162,5 +187,18 @@ const struct flux_method control_down[CONTROL_NDOWN + 1] = {
     [CONTROL_CUT] = {.topic = "event.cut",
                      .request = &last_schema,
                      .what = "no event follows this one: a broker above is lost"},
+    [CONTROL_EXPECT] = {.topic = "overlay.expect",
+                        .request = &control_moved_schema,
+                        .what = "this other child of the sender will be a child of the receiver"},
+    [CONTROL_GO] = {.topic = "overlay.go",
+                    .request = &control_card_schema,
+                    .what = "connect to this broker as well, and then leave the sender for it"},
+    [CONTROL_GIVEN] = {.topic = "overlay.given",
+                       .request = &control_moved_schema,
+                       .what = "this rank is below this parent from now on; or, with the sender as "
+                               "the parent, it stays where it is"},
+    [CONTROL_OVER] = {.topic = "overlay.over",
+                      .request = &empty_schema,
+                      .what = "answer to overlay.done: the connection may end"},
     [CONTROL_NDOWN] = FLUX_METHOD_END,
 };

@@ -38,6 +38,12 @@ struct control_moved {
 };
 extern const struct flux_schema control_moved_schema;
 
+/* The sender will be the parent of `rank`, and holds what is for it. */
+struct control_expected {
+    uint32_t rank;
+    json_t *cards; /* array of one struct control_card: that of the sender */
+};
+
 struct control_welcome {
     uint64_t seq;
     int state;
@@ -83,6 +89,10 @@ enum {
     CONTROL_GOODBYE,
     CONTROL_REPLAY,
     CONTROL_MOVED,
+    CONTROL_EXPECTED,
+    CONTROL_LEAVING,
+    CONTROL_ARRIVED,
+    CONTROL_DONE,
     CONTROL_NUP
 };
 enum {
@@ -93,6 +103,10 @@ enum {
     CONTROL_REPLAYED,
     CONTROL_LAST,
     CONTROL_CUT,
+    CONTROL_EXPECT,
+    CONTROL_GO,
+    CONTROL_GIVEN,
+    CONTROL_OVER,
     CONTROL_NDOWN
 };
 /* `request` describes the payload; FLUX_METHOD_END follows. */

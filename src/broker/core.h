@@ -68,6 +68,14 @@ struct core_link_ops {
      * reached is reported by core_peer_lost(), later.  -1 with errno and an error message.  NULL as
      * above. */
     int (*move)(void *arg, const struct control_card *card, errmsg_t *err);
+    /* Connect to a second parent, with its card, beside that of now, and in the same way as move().
+     * With drop() either ends.  NULL: ranks that have moved do not return. */
+    int (*beside)(void *arg, const struct control_card *card, errmsg_t *err);
+    /* The second parent, which has this rank, is the parent from now on; the earlier one stays
+     * connected until it is dropped. */
+    void (*swap)(void *arg, uint32_t rank);
+    /* Send no more events to this child, which gets them elsewhere. */
+    void (*quiet)(void *arg, uint32_t rank);
     /* The most bytes that have ever waited for one neighbor.  May be NULL. */
     size_t (*peak)(void *arg);
 
@@ -138,6 +146,8 @@ struct core_config {
     double orphan_timeout; /* seconds for which a broker without a parent keeps running */
     double heal_timeout;   /* seconds for those below a broker that is lost to connect to one above
                               it; 0: they are lost with it */
+    double settle;         /* seconds for which a broker that came back has to stay before it gets
+                              its subtree back; 0: it does when it is asked for (overlay.restore) */
     double shutdown_grace; /* seconds to wait for each level of children at shutdown */
     double beat;           /* seconds between reports of ranks that join, are slow, or drain */
     size_t event_buffer;   /* bytes of past events kept for children that missed some */

@@ -352,9 +352,11 @@ void event_input(core_t *c, flux_msg_t *msg)
             l->early = calloc(1, sizeof(*l->early));
         if (l->early && l->early->count < EARLY_MAX)
             l->early->msgs[l->early->count++] = flux_msg_incref(msg);
-    } else if (seq == l->last + 1)
+    } else if (seq == l->last + 1) {
         accept_event(c, msg);
-    else if (seq > l->last) {
+        if (c->second)
+            restore_drained(c); /* it may have waited for this event */
+    } else if (seq > l->last) {
         if (!l->replaying)
             c->stats.gaps++;
         ask_replay(c);

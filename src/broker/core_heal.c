@@ -28,7 +28,7 @@
  *
  * The tree: the shape says where a rank belongs.  Ranks that have moved are in the tree that this
  * file keeps beside the shape (overlay_tree()).  Each broker changes its own when it takes over a
- * child, when one below it says so, and when the event overlay.moved comes; the root, which
+ * child, or gives it back (core_restore.c), when one below it says so, and when the event overlay.moved comes; the root, which
  * publishes that, gives a rank its place in the shape again when the rank is lost or leaves.  Each
  * rank numbers its moves, so a report that arrives late is ignored.
  *
@@ -219,6 +219,28 @@ void heal_put_back(core_t *c, const idset_t *lost)
     idset_destroy(ranks);
 }
 
+bool heal_move(core_t *c, const struct control_moved *m)
+{
+    return move(c, m->rank, m->parent, m->move);
+}
+
+void heal_tell_moved(core_t *c, const struct control_moved *m)
+{
+    tell_moved(c, m);
+}
+
+void heal_tell_again(core_t *c)
+{
+    uint32_t me = c->cfg.rank;
+
+    for (uint32_t r = idset_first(c->moved); r != IDSET_NONE; r = idset_next(c->moved, r)) {
+        struct control_moved m = move_of(c, r);
+
+        if (r != me && topology_is_ancestor(overlay_tree(c), me, r))
+            tell_moved(c, &m);
+    }
+}
+
 /* --- incarnations --- */
 
 void heal_up(core_t *c, const idset_t *ranks, uint32_t incarnation)
@@ -277,6 +299,7 @@ bool heal_begin(core_t *c)
     if (!c->healing)
         return false;
     c->parent->up = false;
+    restore_stop(c);
     c->heal_at = 1;
     event_moving(c);
     flux_timer_start(c->heal_timer, 0., 0.);
@@ -287,7 +310,12 @@ bool heal_begin(core_t *c)
     return true;
 }
 
-static void say_hello(core_t *c)
+uint32_t heal_number(const core_t *c)
+{
+    return incarnation_of(c, c->cfg.rank) << MOVES_BITS | c->moves;
+}
+
+void heal_hello(core_t *c, struct peer *p)
 {
     struct control_hello h;
     char *below;
@@ -302,8 +330,8 @@ static void say_hello(core_t *c)
     h.below = below;
     h.incarnation = incarnation_of(c, c->cfg.rank);
     c->moves += c->moves < MOVES_MAX - 1;
-    h.move = h.incarnation << MOVES_BITS | c->moves;
-    overlay_send(c, c->parent, &control_up[CONTROL_HELLO], &h);
+    h.move = heal_number(c);
+    overlay_send(c, p, &control_up[CONTROL_HELLO], &h);
     free(below);
 }
 
@@ -319,10 +347,13 @@ static void heal_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg
     while (c->heal_at < json_array_size(c->above)) {
         json_t *o = json_array_get(c->above, c->heal_at++);
 
-        if (flux_schema_decode_json(&control_card_schema, o, &card, &err) == 0 &&
-            c->link->move(c->link_arg, &card, &err) == 0) {
+        if (flux_schema_decode_json(&control_card_schema, o, &card, &err) == 0)
+            restore_former_end(c, card.rank); /* one connection carries a broker */
+        else
+            card.tree = NULL;
+        if (card.tree && c->link->move(c->link_arg, &card, &err) == 0) {
             c->parent->rank = card.rank;
-            say_hello(c); /* where nobody listens, heal_next() follows */
+            heal_hello(c, c->parent); /* where nobody listens, heal_next() follows */
             flux_timer_start(c->heal_timer, TRY, 0.);
             return;
         }
@@ -350,14 +381,8 @@ void heal_over(core_t *c, const struct control_welcome *n)
     flux_watcher_stop(c->orphan_timer);
     core_log(c, LOG_NOTICE, "rank %u is below rank %u now", me, c->parent->rank);
     heal_welcomed(c, n->above, NULL);
-    move(c, me, c->parent->rank, incarnation_of(c, me) << MOVES_BITS | c->moves);
-    /* What those below have reported may have been lost with the earlier parent. */
-    for (uint32_t r = idset_first(c->moved); r != IDSET_NONE; r = idset_next(c->moved, r)) {
-        struct control_moved m = move_of(c, r);
-
-        if (r != me && topology_is_ancestor(overlay_tree(c), me, r))
-            tell_moved(c, &m);
-    }
+    move(c, me, c->parent->rank, heal_number(c));
+    heal_tell_again(c); /* it may have been lost with the earlier parent */
     event_moved(c, n->seq);
     overlay_caught_up(c, lost);
     idset_destroy(lost);
@@ -365,6 +390,7 @@ void heal_over(core_t *c, const struct control_welcome *n)
 
 void heal_stop(core_t *c)
 {
+    restore_end(c);
     flux_watcher_stop(c->heal_timer);
     flux_watcher_stop(c->pending_timer);
     if (c->healing) {
@@ -531,6 +557,7 @@ void heal_take_over(core_t *c, struct peer *p, const struct control_hello *h)
         tell_moved(c, &m);
         arrived(c, p->rank, below);
         core_peer_slow(c, CORE_TREE, p->rank, false); /* what its parent may have noted */
+        restore_taken(c, p);
     } else {
         core_log(c, LOG_ERR, "rank %u is out of memory for a subtree", c->cfg.rank);
     }

@@ -126,6 +126,8 @@ void inflight_remove(core_t *c, struct inflight *f)
         f->from_ep->inflight--;
     flux_msg_destroy(f->req);
     c->stats.inflight--;
+    if (!list_empty(&c->formers))
+        restore_answered(c);
     INVARIANT(3, c->stats.inflight == hmap_count(c->inflight));
     if (c->pool_count < POOL_MAX) {
         f->req = (flux_msg_t *)(void *)c->pool;
@@ -198,7 +200,7 @@ void inflight_again(core_t *c, struct list_node *again)
         flux_msg_t *req = flux_msg_copy(f->req); /* the link may still have the other one */
         endpoint_t *ep = f->from_ep;
         struct peer *p = f->from_peer;
-        bool up = f->to_peer == c->parent;
+        bool up = f->to_peer->plane == CORE_TREE && !f->to_peer->is_child;
 
         if (!req)
             route_error(c, f->req, ENOMEM, "rank %u is out of memory for a request", c->cfg.rank);

@@ -203,6 +203,7 @@ void join_hello_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t *
                                 .state = core_session_runs(c) ? CORE_RUN : c->state,
                                 .above = c->cards};
     bool own = topology_parent(c->topo, p->rank) == c->cfg.rank;
+    bool expected = h->below && restore_expects(c, p);
     errmsg_t why;
 
     if (c->state == CORE_JOIN) {
@@ -226,17 +227,19 @@ void join_hello_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t *
         errmsg_set(&why, "its place is below another broker");
     else if (h->below && !heal_accepts(c, p, h, &why))
         ; /* it has reported why */
-    else if (return_must_wait(c, p, h->below)) {
+    else if (!expected && return_must_wait(c, p, h->below)) {
         flux_msg_destroy(p->hello);
         p->hello = flux_msg_incref(msg);
         return;
     } else {
-        p->up = true;
-        p->absent = p->leaving = false;
+        p->up = !expected;
+        p->absent = p->leaving = p->former = false;
         n.moved = heal_moved(c);
         overlay_send(c, p, &control_down[CONTROL_WELCOME], &n);
         json_decref(n.moved);
-        if (h->below) {
+        if (expected)
+            restore_hello(c, p, h);
+        else if (h->below) {
             forget_elsewhere(c, p, h->below);
             heal_take_over(c, p, h);
         } else if (core_session_runs(c))
@@ -280,6 +283,10 @@ void join_welcome_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t
 {
     const struct control_welcome *n = in;
 
+    if (p == c->second) {
+        restore_welcomed(c, n);
+        return;
+    }
     if (c->healing) {
         heal_over(c, n);
         return;
@@ -299,6 +306,10 @@ void join_refused_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t
 {
     const struct control_text *t = in;
 
+    if (p == c->second) {
+        restore_refused(c, t->reason);
+        return;
+    }
     /* After the welcome this message is not for us: another broker has used our name. */
     if (c->state != CORE_JOIN && !c->healing)
         return;

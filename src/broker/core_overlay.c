@@ -50,9 +50,12 @@ int overlay_send(core_t *c, struct peer *p, const struct flux_method *m, const v
 
 struct peer *overlay_tree_peer(core_t *c, uint32_t rank)
 {
+    struct peer *p;
+
     if (c->parent && c->parent->rank == rank)
         return c->parent;
-    return hmap_get_u64(c->child_by_rank, rank);
+    p = hmap_get_u64(c->child_by_rank, rank);
+    return p ? p : restore_peer(c, rank);
 }
 
 /* --- loss --- */
@@ -165,6 +168,13 @@ static void subtree_lost(core_t *c, struct peer *p, enum rank_state how, const c
     idset_destroy(sub);
 }
 
+void overlay_peer_over(core_t *c, struct peer *p, const char *text)
+{
+    inflight_fail(c, &p->to, EHOSTUNREACH, text);
+    inflight_forget(c, &p->from, true);
+    route_held_forget(c, p);
+}
+
 /* What was sent to it fails, but for what may be sent again (`again`, NULL: nothing). */
 static void peer_gone(core_t *c, struct peer *p, const char *why, struct list_node *again)
 {
@@ -173,15 +183,13 @@ static void peer_gone(core_t *c, struct peer *p, const char *why, struct list_no
     if (again)
         inflight_set_aside(&p->to, again);
     p->lost = p != c->parent || !c->healing;
-    p->up = false;
+    p->up = p->former = p->arriving = false;
     p->event_up = false;
     flux_msg_destroy(p->hello);
     p->hello = NULL;
     snprintf(text, sizeof(text), "rank %u was lost while the request was in flight: %s", p->rank,
              why);
-    inflight_fail(c, &p->to, EHOSTUNREACH, text);
-    inflight_forget(c, &p->from, true);
-    route_held_forget(c, p);
+    overlay_peer_over(c, p, text);
 }
 
 static void neighbor_gone(core_t *c, struct peer *p, const char *why)
@@ -211,6 +219,8 @@ void core_peer_lost(core_t *c, enum core_plane plane, uint32_t rank, const char 
     }
     if (!(p = overlay_tree_peer(c, rank)) || p->lost)
         return;
+    if (restore_lost(c, p, why))
+        return;
     if (p == c->parent && c->healing) {
         heal_next(c, why);
         return;
@@ -227,6 +237,7 @@ void core_peer_lost(core_t *c, enum core_plane plane, uint32_t rank, const char 
             return;
         }
         neighbor_gone(c, p, why);
+        restore_stop(c);
         if (c->down_asked) {
             /* The shutdown request can no longer be answered. */
             overlay_shutdown(c, c->exit_code,
@@ -245,6 +256,11 @@ void core_peer_lost(core_t *c, enum core_plane plane, uint32_t rank, const char 
     }
     if (p->gone) {
         p->event_up = false;
+        return;
+    }
+    if (p->former) { /* it is below another broker */
+        peer_gone(c, p, why, heal_now(c) ? &again : NULL);
+        inflight_again(c, &again);
         return;
     }
     /* One that has lost its parent, and was not welcomed here, tries again here or elsewhere. */
@@ -436,9 +452,7 @@ static void goodbye_cb(core_t *c, struct peer *p, const void *in, const flux_msg
     p->gone = true;
     p->event_up = false;
     snprintf(text, sizeof(text), "rank %u has left the session", p->rank);
-    inflight_fail(c, &p->to, EHOSTUNREACH, text);
-    inflight_forget(c, &p->from, true);
-    route_held_forget(c, p);
+    overlay_peer_over(c, p, text);
     route_held(c, p);
     if (c->state < CORE_DOWN)
         subtree_lost(c, p, RANK_LEFT, "it said goodbye");
@@ -473,9 +487,17 @@ static void cut_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t *
 }
 
 static control_handler *const from_child[CONTROL_NUP] = {
-    [CONTROL_HELLO] = join_hello_cb, [CONTROL_READY] = ready_cb,     [CONTROL_LOST] = lost_cb,
-    [CONTROL_STATE] = state_cb,      [CONTROL_GOODBYE] = goodbye_cb, [CONTROL_REPLAY] = replay_cb,
+    [CONTROL_HELLO] = join_hello_cb,
+    [CONTROL_READY] = ready_cb,
+    [CONTROL_LOST] = lost_cb,
+    [CONTROL_STATE] = state_cb,
+    [CONTROL_GOODBYE] = goodbye_cb,
+    [CONTROL_REPLAY] = replay_cb,
     [CONTROL_MOVED] = moved_cb,
+    [CONTROL_EXPECTED] = restore_expected_cb,
+    [CONTROL_LEAVING] = restore_leaving_cb,
+    [CONTROL_ARRIVED] = restore_arrived_cb,
+    [CONTROL_DONE] = restore_done_cb,
 };
 static control_handler *const from_parent[CONTROL_NDOWN] = {
     [CONTROL_WELCOME] = join_welcome_cb,
@@ -485,6 +507,10 @@ static control_handler *const from_parent[CONTROL_NDOWN] = {
     [CONTROL_REPLAYED] = replayed_cb,
     [CONTROL_LAST] = last_cb,
     [CONTROL_CUT] = cut_cb,
+    [CONTROL_EXPECT] = restore_expect_cb,
+    [CONTROL_GO] = restore_go_cb,
+    [CONTROL_GIVEN] = restore_given_cb,
+    [CONTROL_OVER] = restore_done_cb,
 };
 
 void overlay_control(core_t *c, struct peer *from, const flux_msg_t *msg)
@@ -498,6 +524,8 @@ void overlay_control(core_t *c, struct peer *from, const flux_msg_t *msg)
         struct control_hello hello;
         struct control_welcome welcome;
         struct control_moved moved;
+        struct control_expected expected;
+        struct control_card card;
         struct control_number number;
         struct control_text text;
         struct control_changes changes;
@@ -510,6 +538,10 @@ void overlay_control(core_t *c, struct peer *from, const flux_msg_t *msg)
         json_t *owner;
         if (strcmp(m->topic, topic) != 0)
             continue;
+        if (from == c->second
+                ? m != &control_down[CONTROL_WELCOME] && m != &control_down[CONTROL_REFUSED]
+                : from->former && !from->is_child && m != &control_down[CONTROL_OVER])
+            return; /* only the parent's word counts */
         if (!(owner = flux_schema_decode(m->request, json ? json : "", len, &in, &err)))
             break;
         (*cb)(c, from, &in, msg);

@@ -2,7 +2,8 @@
  * responses.  core_inflight.c: pending requests.  core_event.c: the order of events.  core_join.c:
  * how a session begins.  core_overlay.c: neighbors and the state machine.  core_live.c: ranks that
  * join, are slow, or drain.  core_return.c: ranks that come back.  core_heal.c: subtrees that have
- * lost the broker above them.  core_service.c: the broker's own services.
+ * lost the broker above them.  core_restore.c: subtrees that return.  core_service.c: the broker's
+ * own services.
  */
 #ifndef BROKER_CORE_PRIVATE_H
 #define BROKER_CORE_PRIVATE_H
@@ -32,6 +33,14 @@ struct peer {
     bool absent;           /* not connected, and the session does not count on its rank now */
     bool stale;            /* ring: the session counts its rank as lost; it is still connected */
     bool joins;            /* ring: another broker of its rank has connected, and is not up yet */
+    bool former;           /* it was the parent, or a child: only what was asked before passes */
+    bool done;             /* former parent: it was told that nothing is left to be answered */
+    bool arriving;         /* child: welcomed, and its earlier parent has not let it go yet */
+    bool at_once;          /* child: it gets its subtree back now */
+    double since;          /* child: when it came back; 0: it was always there */
+    double due;            /* child: it goes to its place, or gets its subtree, not before */
+    unsigned flaps;        /* child: how often it came back and was soon lost again */
+    struct list_node node; /* former parent: core.formers */
     bool other_term;       /* it has sent a message of another term, which was logged */
     flux_msg_t *hello;     /* child: its hello, which cannot be answered yet */
     idset_t *await;        /* child: lost ranks that no event has announced yet; or NULL */
@@ -98,6 +107,7 @@ struct inflight {
 struct event_log; /* core_event.c */
 struct join;      /* core_join.c */
 struct live;      /* core_live.c */
+struct restore;   /* core_restore.c */
 
 struct core {
     struct core_config cfg;
@@ -167,6 +177,14 @@ struct core {
     struct peer unsettled; /* `held`: requests to these */
     flux_watcher_t *heal_timer;
     flux_watcher_t *pending_timer;
+
+    /* core_restore.c */
+    struct restore *restore;
+    struct peer *second;      /* the parent that is to be; NULL: none */
+    struct list_node formers; /* struct peer: parents of before, with requests to be answered */
+    idset_t *expected;        /* these will be below this broker: what is for them waits, in
+                                 `unsettled`; NULL: none */
+
     bool down_asked;     /* the root was asked to shut the session down */
     bool held;           /* the owner will continue the shutdown */
     bool down_announced; /* the parent said that the session shuts down */
@@ -204,6 +222,8 @@ void route_held_destroy(core_t *c, struct peer *p);
 /* Forget what is held for other neighbors on behalf of this one, which is gone: nobody waits for
  * the answers. */
 void route_held_forget(core_t *c, const struct peer *from);
+/* Does anything of this neighbor wait for others? */
+bool route_holds_from(const core_t *c, const struct peer *from);
 int route_control(core_t *c, struct peer *p, flux_msg_t *msg); /* taken over */
 /* Tell a service that the sender described by the routes of `like` is gone. */
 void route_disconnect(core_t *c, const flux_msg_t *like, endpoint_t *to_ep, struct peer *to_peer);
@@ -297,6 +317,8 @@ void overlay_ranks_lost(core_t *c, const idset_t *ranks, enum rank_state how, ui
 void overlay_tell_lost(core_t *c, const idset_t *ranks); /* tell the parent, if it can be told */
 /* There is a parent again, which does not know that these ranks are lost. */
 void overlay_caught_up(core_t *c, const idset_t *lost);
+/* Requests to and from this neighbor are over. */
+void overlay_peer_over(core_t *c, struct peer *p, const char *text);
 
 /* core_heal.c */
 int heal_init(core_t *c);
@@ -325,6 +347,38 @@ void heal_put_back(core_t *c, const idset_t *lost);    /* the root: the same */
 void heal_moved_below(core_t *c, struct peer *p, const struct control_moved *m);
 void heal_moved_event(core_t *c, const flux_msg_t *event);
 void heal_up(core_t *c, const idset_t *ranks, uint32_t incarnation); /* an event says so */
+
+bool heal_move(core_t *c, const struct control_moved *m); /* note it, unless a later one is known */
+void heal_tell_moved(core_t *c, const struct control_moved *m);
+void heal_tell_again(core_t *c); /* a new parent: how those below got to their places */
+void heal_hello(core_t *c, struct peer *p);
+uint32_t heal_number(const core_t *c); /* of this broker's latest move, which the hello has told */
+
+/* core_restore.c */
+int restore_init(core_t *c);
+void restore_destroy(core_t *c);
+void restore_stop(core_t *c); /* the parent is lost */
+void restore_end(core_t *c);  /* this broker shuts down */
+/* See which child is to return to its place, and when. */
+void restore_plan(core_t *c);
+void restore_taken(core_t *c, struct peer *p);      /* a child that has lost its parent */
+void restore_back(core_t *c, const idset_t *ranks); /* an event says that these came back */
+/* A child, former child, parent to be, or former parent is lost.  True: this is all there is to do.
+ */
+bool restore_lost(core_t *c, struct peer *p, const char *why);
+/* What was held for the parent is sent, or an event has come: perhaps this broker can go on. */
+void restore_drained(core_t *c);
+void restore_answered(core_t *c);                          /* a request is not pending any more */
+void restore_former_end(core_t *c, uint32_t rank);         /* if it is a former parent */
+struct peer *restore_peer(const core_t *c, uint32_t rank); /* a second or former parent, or NULL */
+bool restore_expects(const core_t *c, const struct peer *p);
+void restore_hello(core_t *c, struct peer *p, const struct control_hello *h); /* it is welcome */
+void restore_welcomed(core_t *c, const struct control_welcome *n);
+void restore_refused(core_t *c, const char *why);
+control_handler restore_expect_cb, restore_expected_cb, restore_go_cb, restore_leaving_cb,
+    restore_given_cb, restore_arrived_cb, restore_done_cb;
+/* The request overlay.restore. */
+void restore_request_cb(flux_t *h, const flux_msg_t *req, void *arg);
 
 /* core_return.c */
 /* These ranks, a child and all below, are being lost: note those whose loss has to be announced. */

@@ -221,6 +221,7 @@ bool return_up(core_t *c, const flux_msg_t *event)
 
     if (ranks) {
         heal_up(c, ranks, in.incarnation);
+        restore_back(c, ranks);
         if (idset_test(ranks, c->ring_prev.rank))
             c->ring_prev.stale = c->ring_prev.joins = false;
         if (idset_test(ranks, c->ring_next.rank)) {

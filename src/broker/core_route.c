@@ -12,8 +12,8 @@
  *
  * A request to a neighbor that has not joined yet, or whose queue is full, is held until it can be
  * sent, or until the neighbor is lost, or counts as absent.  So is one to a rank that has lost the
- * broker above it, and may connect to this one, and one to the parent while this broker looks for
- * another.  Each hop pushes the previous one onto the request's route stack; the response pops the
+ * broker above it, and may connect to this one, or is about to come from another parent
+ * (core_restore.c), and one to the parent while this broker looks for another, or goes there.  Each hop pushes the previous one onto the request's route stack; the response pops the
  * stack hop by hop.
  *
  * Drawing (request): a request from a client of rank 2 to a service of rank 0, and its response.
@@ -452,7 +452,9 @@ static void route(core_t *c, flux_msg_t *msg, endpoint_t *from_ep, struct peer *
         flux_msg_destroy(msg);
         return;
     }
-    if (c->pending && !(flags & FLUX_MSGF_RING) && idset_test(c->pending, nodeid)) {
+    if (((c->pending && idset_test(c->pending, nodeid)) ||
+         (c->expected && idset_test(c->expected, nodeid))) &&
+        !(flags & FLUX_MSGF_RING)) {
         hold(c, &c->unsettled, msg, from_ep, from_peer);
         return;
     }
@@ -626,6 +628,8 @@ void route_held(core_t *c, struct peer *p)
     /* Paused clients continue after this pass. */
     if (relief && c->relief_cb)
         c->relief_cb(c->relief_arg);
+    if (p == c->parent)
+        restore_drained(c);
 }
 
 void core_on_relief(core_t *c, void (*cb)(void *arg), void *arg)
@@ -651,7 +655,10 @@ static void forget_from(struct peer *p, const struct peer *from)
     {
         struct held *held = list_entry(it, struct held, node);
 
-        if (held->from_peer != from || flux_msg_has_flag(held->msg, FLUX_MSGF_NORESPONSE))
+        if (held->from_peer != from)
+            continue;
+        held->from_peer = NULL; /* which may be freed */
+        if (flux_msg_has_flag(held->msg, FLUX_MSGF_NORESPONSE))
             continue;
         list_remove(it);
         p->held_count--;
@@ -669,6 +676,26 @@ void route_held_forget(core_t *c, const struct peer *from)
     if (c->parent)
         forget_from(c->parent, from);
     forget_from(&c->ring_next, from);
+}
+
+static bool holds_from(const struct peer *p, const struct peer *from)
+{
+    LIST_FOREACH(it, &p->held)
+    {
+        if (list_entry(it, struct held, node)->from_peer == from)
+            return true;
+    }
+    return false;
+}
+
+bool route_holds_from(const core_t *c, const struct peer *from)
+{
+    bool holds = holds_from(&c->unsettled, from) || holds_from(&c->ring_next, from) ||
+                 (c->parent && holds_from(c->parent, from));
+
+    for (uint32_t i = 0; !holds && i < c->nchildren; i++)
+        holds = holds_from(c->children[i], from);
+    return holds;
 }
 
 int route_control(core_t *c, struct peer *p, flux_msg_t *msg)

@@ -10,6 +10,8 @@
  *    overlay.topology   {}  -> {"topology","size","file","moved"}  file: the tree as it is now, in
  *                              topology file format; before the welcome, which tells who
  *                              has moved, the answer waits for it
+ *    overlay.restore    {"ranks"}  -> {"moved","why"}  at the broker above these: they get their
+ *                              subtrees back (core_restore.c)
  *    broker.stats       {}  -> counters
  *    broker.shutdown    {"rc","reason"} -> {}   forwarded to rank 0
  *
@@ -273,6 +275,7 @@ static const struct flux_handler handlers[] = {
      FLUX_ROLE_OWNER | FLUX_ROLE_USER | FLUX_ROLE_BROKER},
     {FLUX_MSG_REQUEST, "overlay.topology", topology_cb,
      FLUX_ROLE_OWNER | FLUX_ROLE_USER | FLUX_ROLE_BROKER},
+    {FLUX_MSG_REQUEST, "overlay.restore", restore_request_cb, 0},
     {FLUX_MSG_REQUEST, "broker.stats", stats_cb, 0},
     {FLUX_MSG_REQUEST, "broker.shutdown", shutdown_cb, 0},
     FLUX_HANDLER_END,

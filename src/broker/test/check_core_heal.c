@@ -1,126 +1,8 @@
 /* check_core_heal.c - subtrees that lose the broker above them, and live. */
 #include "config.h"
 
-#include "cluster.h"
-#include "libidset/idset.h"
+#include "heal_bed.h"
 #include "libutil/test/suite.h"
-
-#define TIMEOUT 5.
-
-static void healing(void)
-{
-    cl_heal_timeout = TIMEOUT;
-}
-
-static void expect_ranks(const idset_t *ids, const char *want)
-{
-    char *s = idset_format(ids, 0);
-
-    ck_assert_str_eq(s, want);
-    free(s);
-}
-
-static void expect_running(struct cluster *cl)
-{
-    for (uint32_t r = 0; r < cl->size; r++) {
-        if (!cl->nodes[r].dead)
-            ck_assert_msg(core_state(cl->nodes[r].core) == CORE_RUN, "rank %u: %s", r,
-                          core_state_name(core_state(cl->nodes[r].core)));
-    }
-}
-
-/* A request from each living rank to each is answered, one to a dead rank fails, and nothing is
- * left of either. */
-static void expect_routes(struct cluster *cl)
-{
-    struct party *m[MAX_NODES] = {NULL};
-    struct party *c[MAX_NODES] = {NULL};
-
-    for (uint32_t r = 0; r < cl->size; r++) {
-        if (cl->nodes[r].dead)
-            continue;
-        m[r] = module(cl, r, "there");
-        c[r] = client(cl, r);
-    }
-    for (uint32_t from = 0; from < cl->size; from++) {
-        for (uint32_t to = 0; c[from] && to < cl->size; to++) {
-            size_t n = c[from]->n;
-
-            ask(c[from], "there.it", to);
-            cl_pump(cl);
-            if (m[to]) {
-                ck_assert_msg(m[to]->n == 1, "rank %u does not reach rank %u", from, to);
-                answer(m[to], 0, 0, 0, "1");
-                cl_pump(cl);
-                party_clear(m[to]);
-            }
-            ck_assert_msg(c[from]->n == n + 1, "rank %u to rank %u: %zu answers", from, to,
-                          c[from]->n - n);
-            ck_assert_int_eq(flux_msg_errnum(c[from]->kept[n]), m[to] ? 0 : EHOSTUNREACH);
-        }
-    }
-    ck_assert_uint_eq(cl_inflight(cl), 0);
-    for (uint32_t r = 0; r < cl->size; r++) {
-        if (!c[r])
-            continue;
-        core_endpoint_remove(m[r]->ep, ENOSYS, "over");
-        core_endpoint_remove(c[r]->ep, 0, "");
-        party_free(m[r]);
-        party_free(c[r]);
-    }
-    cl_pump(cl);
-}
-
-static uint32_t parent_of(struct cluster *cl, uint32_t at, uint32_t rank)
-{
-    struct party *c = client(cl, at);
-    json_t *o;
-    const char *text;
-    topology_t *t;
-    uint32_t parent;
-
-    ask(c, "overlay.topology", at);
-    ck_assert_uint_eq(c->n, 1);
-    o = json_loads(flux_msg_json(c->kept[0]), 0, NULL);
-    text = json_string_value(json_object_get(o, "file"));
-    ck_assert_ptr_nonnull(t = topology_create_text(text, strlen(text), "tree", cl->size, NULL));
-    parent = topology_parent(t, rank);
-    topology_destroy(t);
-    json_decref(o);
-    core_endpoint_remove(c->ep, 0, "");
-    party_free(c);
-    return parent;
-}
-
-static void publish(struct cluster *cl)
-{
-    struct party *c = client(cl, 0);
-    flux_msg_t *ev = flux_msg_create(FLUX_MSG_EVENT, "some.thing");
-    flux_msg_t *req = flux_msg_create(FLUX_MSG_REQUEST, "event.publish");
-    size_t len = flux_msg_encoded_size(ev);
-    void *buf = malloc(len + 1);
-
-    flux_msg_encode(ev, buf);
-    flux_msg_set_nodeid(req, 0);
-    flux_msg_set_matchtag(req, 1);
-    ck_assert_int_eq(flux_msg_take_raw(req, buf, len), 0);
-    core_endpoint_input(c->ep, req);
-    ck_assert_uint_eq(c->n, 1);
-    ck_assert_int_eq(flux_msg_errnum(c->kept[0]), 0);
-    core_endpoint_remove(c->ep, 0, "");
-    party_free(c);
-    flux_msg_destroy(ev);
-}
-
-static struct party *subscriber(struct cluster *cl, uint32_t rank)
-{
-    struct party *p = client(cl, rank);
-
-    ask_flags(p, "event.subscribe", FLUX_NODEID_ANY, 0, "{\"prefix\":\"some.\"}");
-    ck_assert_uint_eq(p->n, 1);
-    party_clear(p);
-    return p;
-}
 
 /* What was sent through the dead broker fails once; what is sent afterwards arrives. */
 START_TEST(one)
@@ -679,22 +561,16 @@ START_TEST(leave)
 }
 END_TEST
 
-static uint64_t next(uint64_t *seed)
-{
-    *seed ^= *seed << 13;
-    *seed ^= *seed >> 7;
-    *seed ^= *seed << 17;
-    return *seed;
-}
-
 /* Kills, also in the middle of a heal, and restarts, by chance: in the end all that live are one
  * session. */
 START_TEST(chance)
 {
     static const char *const shapes[] = {"chain", "kary:2", "kary:3"};
     uint64_t seed = 0x9e3779b97f4a7c15u * ((uint64_t)_i + 1);
-    struct cluster *cl = cl_up(MAX_NODES, shapes[_i % 3]);
+    struct cluster *cl;
 
+    cl_settle = _i % 2 ? 0.3 : 0.; /* half of them: subtrees return meanwhile */
+    cl = cl_up(MAX_NODES, shapes[_i % 3]);
     for (unsigned step = 0; step < 12; step++) {
         uint32_t r = 1 + next(&seed) % (MAX_NODES - 1);
         struct node *nd = &cl->nodes[r];

@@ -31,9 +31,11 @@ struct node {
     bool deaf_to_events; /* what the parent publishes does not arrive */
     bool full;           /* its queue is full: requests to it get EAGAIN */
     bool event_link[MAX_NODES];
-    bool ring_again; /* the core connects again to the next broker of the ring */
-    uint32_t parent; /* to which it is connected */
-    bool move_fails; /* ... in vain, which the core has not been told yet */
+    bool ring_again;        /* the core connects again to the next broker of the ring */
+    uint32_t parent;        /* to which it is connected */
+    bool beside[MAX_NODES]; /* ... and to these, too */
+    bool quiet[MAX_NODES];  /* gets no events from here */
+    bool move_fails;        /* ... in vain, which the core has not been told yet */
     int moves;
     int dropped;
     int down_calls;
@@ -46,7 +48,7 @@ struct frame {
     enum core_plane plane;
     uint32_t from;
     uint32_t to;
-    flux_msg_t *msg;
+    flux_msg_t *msg; /* NULL: the connection has ended */
     struct frame *next;
 };
 
@@ -130,19 +132,21 @@ static inline void cl_push(struct cluster *cl, enum core_plane plane, uint32_t f
                            const flux_msg_t *msg)
 {
     struct frame *f = calloc(1, sizeof(*f));
-    size_t len = flux_msg_encoded_size(msg);
-    void *buf = malloc(len);
+    size_t len = msg ? flux_msg_encoded_size(msg) : 0;
+    void *buf = malloc(len + 1);
 
     ck_assert(f && buf);
-    flux_msg_encode(msg, buf);
-    ck_assert_ptr_nonnull(f->msg = flux_msg_decode(buf, len, NULL));
+    if (msg) {
+        flux_msg_encode(msg, buf);
+        ck_assert_ptr_nonnull(f->msg = flux_msg_decode(buf, len, NULL));
+        cl->sent[plane]++;
+    }
     free(buf);
     f->plane = plane;
     f->from = from;
     f->to = to;
     *cl->tail = f;
     cl->tail = &f->next;
-    cl->sent[plane]++;
 }
 
 static inline int cl_send(void *arg, enum core_plane plane, uint32_t rank, flux_msg_t *msg,
@@ -169,7 +173,8 @@ static inline int cl_publish(void *arg, const flux_msg_t *event)
     struct node *nd = arg;
 
     for (uint32_t i = 0; i < nd->cl->size; i++) {
-        if (nd->event_link[i] && !nd->cl->nodes[i].dead && !nd->cl->nodes[i].deaf_to_events)
+        if (nd->event_link[i] && !nd->quiet[i] && !nd->cl->nodes[i].dead &&
+            !nd->cl->nodes[i].deaf_to_events)
             cl_push(nd->cl, CORE_EVENT, nd->rank, i, event);
     }
     return 0;
@@ -181,6 +186,35 @@ static inline void cl_drop(void *arg, enum core_plane plane, uint32_t rank)
 
     nd->dropped++;
     nd->event_link[rank] = false;
+    if (nd->beside[rank]) {
+        nd->beside[rank] = false;
+        cl_push(nd->cl, CORE_TREE, nd->rank, rank, NULL);
+    }
+}
+
+/* The end of the connection between these is known at once, and what is on its way is lost. */
+static inline void cl_hangup(struct cluster *cl, uint32_t child, uint32_t parent)
+{
+    struct frame **at = &cl->head;
+    bool lost = false;
+
+    while (*at) {
+        struct frame *f = *at;
+
+        if (f->plane != CORE_RING &&
+            ((f->from == child && f->to == parent) || (f->from == parent && f->to == child))) {
+            lost |= !f->msg && f->to == parent;
+            *at = f->next;
+            flux_msg_destroy(f->msg);
+            free(f);
+        } else
+            at = &f->next;
+    }
+    cl->tail = at;
+    if (lost) {
+        cl->nodes[parent].event_link[child] = false;
+        core_peer_lost(cl->nodes[parent].core, CORE_TREE, child, "it has hung up");
+    }
 }
 
 static inline int cl_again(void *arg, enum core_plane plane, uint32_t rank)
@@ -207,15 +241,56 @@ static inline int cl_move(void *arg, const struct control_card *card, errmsg_t *
 
     if (nd->dead)
         return errmsg_fail(err, EHOSTUNREACH, "it is dead");
+    ck_assert(!nd->beside[card->rank]);
+    if (!to->dead) {
+        /* Perhaps it is connected there, and has given that up. */
+        if (nd->parent == card->rank && to->event_link[nd->rank])
+            cl_push(nd->cl, CORE_TREE, nd->rank, card->rank, NULL);
+        cl_hangup(nd->cl, nd->rank, card->rank);
+    }
     nd->parent = card->rank;
     nd->moves++;
     nd->move_fails = to->dead || !core_peer_adopt(to->core, nd->rank);
     if (!nd->move_fails) {
         core_peer_back(to->core, CORE_TREE, nd->rank);
         to->event_link[nd->rank] = true;
+        to->quiet[nd->rank] = false;
         core_child_event_up(to->core, nd->rank);
     }
     return 0;
+}
+
+static inline int cl_beside(void *arg, const struct control_card *card, errmsg_t *err)
+{
+    struct node *nd = arg;
+    struct node *to = &nd->cl->nodes[card->rank];
+
+    ck_assert(!nd->beside[card->rank] && nd->parent != card->rank);
+    if (nd->dead || to->dead || !core_peer_adopt(to->core, nd->rank))
+        return errmsg_fail(err, EHOSTUNREACH, "nobody is there");
+    cl_hangup(nd->cl, nd->rank, card->rank);
+    nd->beside[card->rank] = true;
+    core_peer_back(to->core, CORE_TREE, nd->rank);
+    to->event_link[nd->rank] = true;
+    to->quiet[nd->rank] = false;
+    core_child_event_up(to->core, nd->rank);
+    return 0;
+}
+
+static inline void cl_swap(void *arg, uint32_t rank)
+{
+    struct node *nd = arg;
+
+    ck_assert(nd->beside[rank]);
+    nd->beside[nd->parent] = true;
+    nd->beside[rank] = false;
+    nd->parent = rank;
+    nd->moves++;
+}
+
+static inline void cl_quiet(void *arg, uint32_t rank)
+{
+    ((struct node *)arg)->quiet[rank] = true;
 }
 
 static const struct core_link_ops cl_link_ops = {.send = cl_send,
@@ -223,10 +298,15 @@ static const struct core_link_ops cl_link_ops = {.send = cl_send,
                                                  .drop = cl_drop,
                                                  .again = cl_again,
                                                  .card = cl_card,
-                                                 .move = cl_move};
+                                                 .move = cl_move,
+                                                 .beside = cl_beside,
+                                                 .swap = cl_swap,
+                                                 .quiet = cl_quiet};
 
 /* Of sessions that are created later. */
 static double cl_heal_timeout;
+static double cl_settle;
+static size_t cl_event_buffer = 1000;
 
 /* Deliver one frame, or fire one deferral. */
 static inline bool cl_step(struct cluster *cl)
@@ -248,7 +328,10 @@ static inline bool cl_step(struct cluster *cl)
             cl->tail = &cl->head;
         if (to->dead || !to->core || cl->nodes[f->from].dead)
             flux_msg_destroy(f->msg);
-        else
+        else if (!f->msg) {
+            to->event_link[f->from] = false;
+            core_peer_lost(to->core, f->plane, f->from, "it has hung up");
+        } else
             core_link_input(to->core, f->plane, f->from, f->msg);
         free(f);
         return true;
@@ -342,6 +425,7 @@ static inline void cl_event_links(struct cluster *cl, uint32_t child)
     uint32_t parent = topology_parent(core_topology(cl->nodes[child].core), child);
 
     cl->nodes[parent].event_link[child] = true;
+    cl->nodes[parent].quiet[child] = false;
     core_child_event_up(cl->nodes[parent].core, child);
 }
 
@@ -365,8 +449,9 @@ static inline struct cluster *cl_create_early(uint32_t size, const char *topolog
         cfg.topology = topology;
         cfg.userid = 500;
         cfg.seed = 11;
-        cfg.event_buffer = 1000;
+        cfg.event_buffer = cl_event_buffer;
         cfg.heal_timeout = cl_heal_timeout;
+        cfg.settle = cl_settle;
         cfg.inflight_max = 100;
         cfg.boot_timeout = boot_timeout;
         cfg.quorum = quorum;
@@ -429,8 +514,10 @@ static inline void cl_kill(struct cluster *cl, uint32_t rank)
     for (uint32_t i = 0; i < cl->size; i++) {
         if (i == rank || cl->nodes[i].dead)
             continue;
-        if (cl->nodes[i].parent == rank || cl->nodes[rank].parent == i)
+        if (cl->nodes[i].parent == rank || cl->nodes[rank].parent == i ||
+            cl->nodes[i].beside[rank] || cl->nodes[rank].beside[i])
             core_peer_lost(cl->nodes[i].core, CORE_TREE, rank, "killed");
+        cl->nodes[i].beside[rank] = cl->nodes[rank].beside[i] = false;
         if (topology_ring_next(t, i) == rank)
             cl->nodes[i].ring_again = false;
         if (topology_ring_next(t, i) == rank || topology_ring_prev(t, i) == rank)
@@ -456,8 +543,9 @@ static inline void cl_restart(struct cluster *cl, uint32_t rank)
     cfg.topology = topology;
     cfg.userid = 500;
     cfg.seed = 11;
-    cfg.event_buffer = 1000;
+    cfg.event_buffer = cl_event_buffer;
     cfg.heal_timeout = cl_heal_timeout;
+    cfg.settle = cl_settle;
     cfg.inflight_max = 100;
     core_destroy(nd->core);
     memset(nd, 0, sizeof(*nd));

@@ -7,11 +7,14 @@
  *     gone      it has left; whoever started it (systemd, flux start --restart) starts it again
  *     returned  its incarnation is higher, and nobody else is missing any more
  *
+ * `restore` asks the brokers above those that came back to give them their subtrees
+ * (overlay.restore), until a round of this moves nobody: each moves a rank one step.
+ *
  * Rank 0 is asked for the state after each event of the overlay, and after events that were lost on
  * their way here (event.lost): one of the overlay may have been among them.
  *
- * Failure: the command stops at the first rank that cannot be asked, or does not return in time;
- * the ranks after it are as they were.
+ * Failure: `restart` stops at the first rank that cannot be asked, or does not return in time; the
+ * ranks after it are as they were.  `restore` prints why a rank has not moved, and goes on.
  */
 #include "config.h"
 
@@ -22,6 +25,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #define TIMEOUT 60.
 #define PATIENCE 300. /* seconds for one rank */
@@ -200,8 +204,123 @@ static int cmd_overlay_restart(struct cmd *c, int argc, char **argv)
     return rc;
 }
 
+/* --- restore --- */
+
+/* The children of a rank among these, as a text to be freed; NULL: none, or out of memory. */
+static char *children_among(const struct session *s, uint32_t rank, const idset_t *ranks)
+{
+    idset_t *found = idset_create();
+    char *text = NULL;
+    int rc = found ? 0 : -1;
+
+    for (uint32_t i = 0; rc == 0 && i < topology_nchildren(s->topo, rank); i++) {
+        uint32_t child = topology_child_at(s->topo, rank, i);
+
+        if (idset_test(ranks, child))
+            rc = idset_set(found, child);
+    }
+    if (rc == 0 && !idset_empty(found))
+        text = idset_format(found, 0);
+    idset_destroy(found);
+    return text;
+}
+
+/* Wait for one answer.  1: ranks have moved; 0: none; -1 with an error message. */
+static int restored(struct cmd *c, flux_future_t *f, idset_t *moved)
+{
+    struct overlay_restored out;
+    idset_t *ranks = NULL;
+    int rc = -1;
+
+    if (cmd_wait_struct(c, f, PATIENCE, "the broker", &overlay_restored_schema, &out) < 0)
+        return -1;
+    if (!(ranks = idset_parse(out.moved, NULL)) || idset_add(moved, ranks) < 0)
+        cmd_error(c, "the answer of the broker cannot be read");
+    else if (out.why)
+        cmd_error(c, "%s", out.why);
+    else
+        rc = !idset_empty(ranks);
+    idset_destroy(ranks);
+    return rc;
+}
+
+/* The same for all brokers that have children of these ranks. */
+static int restore_round(struct cmd *c, flux_t *h, const idset_t *ranks, idset_t *moved)
+{
+    struct session s;
+    flux_future_t **all;
+    size_t n = 0;
+    int rc = 0;
+
+    if (session_query(c, &s, true) < 0)
+        return -1;
+    if (!(all = calloc(s.size, sizeof(*all))))
+        rc = cmd_error(c, "out of memory");
+    for (uint32_t rank = idset_first(s.up); all && rank != IDSET_NONE;
+         rank = idset_next(s.up, rank)) {
+        const struct overlay_restore in = {children_among(&s, rank, ranks)};
+
+        if (in.ranks)
+            all[n++] = flux_rpc_struct(h, "overlay.restore", &overlay_restore_schema, &in, rank, 0);
+        free((char *)in.ranks);
+    }
+    for (size_t i = 0; i < n; i++) {
+        int one = restored(c, all[i], moved);
+
+        rc = one < 0 || rc < 0 ? -1 : rc | one;
+        flux_future_destroy(all[i]);
+    }
+    free(all);
+    session_clear(&s);
+    return rc;
+}
+
+static const struct cmd_usage restore_usage = {
+    "[RANKS]",
+    "Give the brokers of these ranks, which have come back, the subtrees that they had before, at\n"
+    "once; without RANKS, give all of them.",
+    NULL,
+    NULL,
+    0,
+};
+
+static int cmd_overlay_restore(struct cmd *c, int argc, char **argv)
+{
+    idset_t *moved = idset_create();
+    idset_t *ranks = NULL;
+    const char *val;
+    char *text = NULL;
+    flux_t *h;
+    int rc;
+
+    if ((rc = cmd_option(c, &restore_usage, argc, argv, &val)) != 0) {
+        idset_destroy(moved);
+        return cmd_option_exit(rc);
+    }
+    if (argc > c->optind + 1)
+        rc = cmd_usage_error(c, "one argument RANKS is allowed");
+    else if (!(h = cmd_handle(c)))
+        rc = CMD_FAIL;
+    else if (!(ranks = cmd_parse_ranks(c, h, argc > c->optind ? argv[c->optind] : "all")))
+        rc = CMD_USAGE;
+    else if (!moved)
+        rc = cmd_error(c, "out of memory");
+    else {
+        while ((rc = restore_round(c, h, ranks, moved)) > 0)
+            ;
+        if ((text = idset_format(moved, 0)) && *text)
+            printf("moved: %s\n", text);
+        rc = rc < 0 ? CMD_FAIL : CMD_OK;
+    }
+    free(text);
+    idset_destroy(ranks);
+    idset_destroy(moved);
+    return rc;
+}
+
 static const struct cmd_sub subs[] = {
     {"restart", cmd_overlay_restart, "[OPTION...] RANKS", "restart brokers one by one"},
+    {"restore", cmd_overlay_restore, "[RANKS]", "give brokers that came back their subtrees"},
     CMD_SUB_END,
 };
 

@@ -113,6 +113,21 @@ static const struct flux_field leave_fields[] = {
 };
 const struct flux_schema overlay_leave_schema = FLUX_SCHEMA(struct overlay_leave, leave_fields);
 
+static const struct flux_field restore_fields[] = {
+    FLUX_FIELD_STR(struct overlay_restore, ranks, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+const struct flux_schema overlay_restore_schema =
+    FLUX_SCHEMA(struct overlay_restore, restore_fields);
+
+static const struct flux_field restored_fields[] = {
+    FLUX_FIELD_STR(struct overlay_restored, moved, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_STR(struct overlay_restored, why, FLUX_FIELD_OPTIONAL),
+    FLUX_FIELD_END,
+};
+const struct flux_schema overlay_restored_schema =
+    FLUX_SCHEMA(struct overlay_restored, restored_fields);
+
 static const struct flux_field moved_fields[] = {
     FLUX_FIELD_U32(struct overlay_moved, rank, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U32(struct overlay_moved, parent, FLUX_FIELD_REQUIRED),
@@ -141,6 +156,11 @@ const struct flux_method overlay_methods[] = {
      .request = &overlay_leave_schema,
      .gives = "empty object",
      .what = "leave the session when no job runs here any more; restart: to be started again"},
+    {.topic = "overlay.restore",
+     .request = &overlay_restore_schema,
+     .response = &overlay_restored_schema,
+     .what = "to a broker that has taken over ranks whose parent was lost: its children of these "
+             "ranks, which are back, get their subtrees back now"},
     {.topic = "overlay.run",
      .flags = FLUX_METHOD_EVENT,
      .request = &overlay_run_schema,

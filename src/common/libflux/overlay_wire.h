@@ -107,8 +107,20 @@ struct overlay_leave {
 #define OVERLAY_EXIT_AGAIN 75
 extern const struct flux_schema overlay_leave_schema;
 
-/* Event "overlay.moved": this rank has another parent, since its own is lost; or has that of the
- * shape again, when it is not up. */
+/* The request overlay.restore to a broker that has taken over children of others. */
+struct overlay_restore {
+    const char *ranks; /* idset: children of that broker, which get their subtrees back */
+};
+extern const struct flux_schema overlay_restore_schema;
+
+struct overlay_restored {
+    const char *moved; /* idset: these are below such a rank now */
+    const char *why;   /* why others are not; NULL: all are */
+};
+extern const struct flux_schema overlay_restored_schema;
+
+/* Event "overlay.moved": this rank has another parent, since its own is lost; or goes back towards
+ * its place; or has that of the shape again, when it is not up. */
 struct overlay_moved {
     uint32_t rank;
     uint32_t parent;

@@ -21,7 +21,7 @@
  *     same key, may connect; the predecessor on the ring also while the end is not known here, but
  *     the session counts the rank as lost.  A broker connects again to its ring successor when the
  *     core asks for it; to another parent likewise, also before an earlier attempt was welcomed
- *     there.  Where another link is used, too (link/mixed), a neighbor that it carries is refused
+ *     there, and to a second one beside the parent (beside()), which then takes its place (swap()).  Where another link is used, too (link/mixed), a neighbor that it carries is refused
  *     here.
  *
  * Failure: see ulink_io.c and ulink_gate.c.
@@ -173,7 +173,7 @@ bool ulink_same_key(const char *a, const char *b)
 
 /* --- peers --- */
 
-static void peer_free(void *val)
+void ulink_peer_free(void *val)
 {
     struct ulink_peer *p = val;
 
@@ -181,6 +181,7 @@ static void peer_free(void *val)
         return;
     ulink_peer_close(p);
     list_remove(&p->unreported);
+    list_remove(&p->other);
     flux_watcher_destroy(p->retry);
     outq_destroy(p->out);
     explicit_bzero(p->key, sizeof(p->key));
@@ -202,8 +203,9 @@ static struct ulink_peer *peer_create(ulink_t *l, enum core_plane plane, uint32_
     list_init(&p->dirty);
     list_init(&p->unread);
     list_init(&p->unreported);
+    list_init(&p->other);
     if (!(p->out = outq_create())) {
-        peer_free(p);
+        ulink_peer_free(p);
         return NULL;
     }
     return p;
@@ -215,7 +217,7 @@ struct ulink_peer *ulink_add_inbound(ulink_t *l, enum core_plane plane, uint32_t
 
     if (p && hmap_put_u64(l->inbound, (uint64_t)plane << 32 | rank, p) == 0)
         return p;
-    peer_free(p);
+    ulink_peer_free(p);
     return NULL;
 }
 
@@ -224,7 +226,7 @@ static int expect_peers(ulink_t *l)
     const topology_t *topo = core_topology(l->core);
     uint32_t n = topology_nchildren(topo, l->rank);
 
-    if (!(l->inbound = hmap_create_u64(peer_free)))
+    if (!(l->inbound = hmap_create_u64(ulink_peer_free)))
         return -1;
     for (uint32_t i = 0; i < n; i++)
         if (!ulink_add_inbound(l, CORE_TREE, topology_child_at(topo, l->rank, i)))
@@ -253,6 +255,7 @@ static int make_ticket(ulink_t *l)
 static void ulink_destroy(void *arg)
 {
     ulink_t *l = arg;
+    struct list_node *n;
     int saved = errno;
 
     if (!l)
@@ -261,8 +264,10 @@ static void ulink_destroy(void *arg)
         ulink_linger(l, LINGER);
     ulink_gate_stop(l);
     ulink_io_stop(l);
-    peer_free(l->parent);
-    peer_free(l->next);
+    ulink_peer_free(l->parent);
+    ulink_peer_free(l->next);
+    while ((n = list_first(&l->others)))
+        ulink_peer_free(list_entry(n, struct ulink_peer, other));
     hmap_destroy(l->inbound);
     if (l->fd >= 0) {
         close(l->fd);
@@ -288,6 +293,7 @@ static void *ulink_create(core_t *core, const struct link_config *cfg, errmsg_t 
     list_init(&l->dirty);
     list_init(&l->unread);
     list_init(&l->unreported);
+    list_init(&l->others);
     l->core = core;
     l->r = core_reactor(core);
     l->rank = core_rank(core);
@@ -465,6 +471,29 @@ static int ulink_connect(void *arg, enum core_plane plane, uint32_t rank, const 
     return 0;
 }
 
+static int ulink_beside(void *arg, const struct control_card *card, errmsg_t *err)
+{
+    ulink_t *l = arg;
+    struct ulink_peer *p;
+    struct sockaddr_un sun;
+    socklen_t len;
+
+    if (ulink_address(card->tree, &sun, &len, err) < 0)
+        return -1;
+    if (!(p = peer_create(l, CORE_TREE, card->rank)) || !(p->uri = strdup(card->tree)) ||
+        !(p->retry = flux_timer_create(l->r, retry_cb, p))) {
+        ulink_peer_free(p);
+        return errmsg_fail(err, ENOMEM, "out of memory while connecting to rank %u", card->rank);
+    }
+    p->outbound = true;
+    snprintf(p->key, sizeof(p->key), "%s", card->key);
+    snprintf(p->ticket, sizeof(p->ticket), "%s", card->ticket);
+    silence_begin(l->silence, &p->line);
+    list_append(&l->others, &p->other);
+    ulink_connect_peer(p);
+    return 0;
+}
+
 static const struct core_link_ops ulink_ops;
 
 static int ulink_start(void *arg, errmsg_t *err)
@@ -491,6 +520,9 @@ static const struct core_link_ops ulink_ops = {
     .again = ulink_again,
     .card = ulink_card,
     .move = ulink_move,
+    .beside = ulink_beside,
+    .swap = ulink_swap,
+    .quiet = ulink_quiet,
     .peak = ulink_peak,
     .bind = ulink_bind,
     .tree_uri = ulink_tree_uri,

@@ -143,6 +143,8 @@ static void report_lost(ulink_t *l)
         list_remove(n);
         discard(p);
         core_peer_lost(l->core, p->plane, p->rank, p->why);
+        if (!list_empty(&p->other))
+            ulink_peer_free(p);
     }
 }
 
@@ -159,7 +161,7 @@ int ulink_peer_revive(struct ulink_peer *p)
     set_state(p, ULINK_NEW);
     silence_begin(p->l->silence, &p->line);
     p->pause = 0.;
-    p->was_full = p->deaf = p->closing = false;
+    p->was_full = p->deaf = p->closing = p->quiet = false;
     if (!p->outbound)
         core_peer_back(p->l->core, p->plane, p->rank);
     return 0;
@@ -228,6 +230,8 @@ static void peer_write(struct ulink_peer *p)
     if (p->closing) {
         (void)write_out(p);
         discard(p);
+        if (!list_empty(&p->other))
+            ulink_peer_free(p);
         return;
     }
     if (p->state != ULINK_UP || p->deaf)
@@ -274,6 +278,30 @@ static void flush_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *ar
     report_lost(l);
 }
 
+static struct ulink_peer *other_find(const ulink_t *l, uint32_t rank)
+{
+    LIST_FOREACH(it, &l->others)
+    {
+        struct ulink_peer *p = list_entry(it, struct ulink_peer, other);
+
+        if (p->rank == rank && p->state != ULINK_GONE)
+            return p;
+    }
+    return NULL;
+}
+
+void ulink_swap(void *arg, uint32_t rank)
+{
+    ulink_t *l = arg;
+    struct ulink_peer *p = other_find(l, rank);
+
+    if (!p)
+        return;
+    list_append(&l->others, &l->parent->other);
+    list_remove(&p->other);
+    l->parent = p;
+}
+
 static struct ulink_peer *peer_find(ulink_t *l, enum core_plane plane, uint32_t rank)
 {
     struct ulink_peer *out = plane == CORE_RING ? l->next : l->parent;
@@ -281,6 +309,8 @@ static struct ulink_peer *peer_find(ulink_t *l, enum core_plane plane, uint32_t 
     /* In a ring of two brokers the successor is also the predecessor: either connection reaches
      * it. */
     if (out && out->rank == rank && out->state != ULINK_GONE)
+        return out;
+    if (plane == CORE_TREE && !list_empty(&l->others) && (out = other_find(l, rank)))
         return out;
     return ulink_inbound(l, plane, rank);
 }
@@ -343,7 +373,7 @@ int ulink_publish(void *arg, const flux_msg_t *event)
     while (hmap_next(l->inbound, &pos, NULL, NULL, &val)) {
         struct ulink_peer *p = val;
 
-        if (p->plane != CORE_TREE || p->state != ULINK_UP)
+        if (p->plane != CORE_TREE || p->state != ULINK_UP || p->quiet)
             continue;
         if (outq_bytes(p->out) > EVENT_BYTES_MAX || put(p, event) < 0)
             l->slow = l->skipped = true;
@@ -355,6 +385,14 @@ int ulink_publish(void *arg, const flux_msg_t *event)
     if (l->slow)
         flux_watcher_start(l->flush);
     return 0;
+}
+
+void ulink_quiet(void *arg, uint32_t rank)
+{
+    struct ulink_peer *p = ulink_inbound(arg, CORE_TREE, rank);
+
+    if (p)
+        p->quiet = true;
 }
 
 void ulink_drop(void *arg, enum core_plane plane, uint32_t rank)
@@ -608,6 +646,8 @@ static void round_cb(void *arg, bool probe)
         judge(l->parent, probe);
     if (l->next)
         judge(l->next, probe);
+    LIST_FOREACH(it, &l->others)
+    judge(list_entry(it, struct ulink_peer, other), probe);
     while (hmap_next(l->inbound, &pos, NULL, NULL, &val))
         judge(val, probe);
 }
@@ -647,6 +687,8 @@ void ulink_linger(ulink_t *l, double seconds)
 
         left = lingers(l->parent);
         left = lingers(l->next) || left;
+        LIST_FOREACH(it, &l->others)
+        left = lingers(list_entry(it, struct ulink_peer, other)) || left;
         while (hmap_next(l->inbound, &pos, NULL, NULL, &val))
             left = lingers(val) || left;
         if (left)

@@ -30,7 +30,8 @@ typedef struct ulink ulink_t;
  * ULINK_GONE   nothing more is sent or accepted                 ulink_peer_revive(): inbound:
  *                                                               another broker of its rank
  *                                                               connects; ring successor: again();
- *                                                               parent: move()
+ *                                                               parent: move(); one beside the
+ *                                                               parent is forgotten
  */
 enum ulink_state { ULINK_NEW, ULINK_UP, ULINK_GONE };
 
@@ -58,6 +59,9 @@ struct ulink_peer {
                                     shape; "": it does */
     char *uri;              /* outbound: connected to */
     struct list_node dirty; /* in ulink.dirty: something to write, or to close */
+
+    struct list_node other; /* in ulink.others */
+    bool quiet;             /* it gets no events */
 
     struct list_node unread; /* in ulink.unread: more messages are there than one pass handles */
     struct list_node unreported; /* in ulink.unreported: its loss is to be reported to the core */
@@ -92,6 +96,7 @@ struct ulink {
     char *uri;       /* unix://PATH or unix://@NAME */
     hmap_t *inbound; /* plane << 32 | rank -> struct ulink_peer */
     struct ulink_peer *parent, *next;
+    struct list_node others; /* further brokers to which we connect as a child (beside()) */
     flux_watcher_t *accept;
     flux_watcher_t *starved; /* timer: accept again, after a lack of descriptors */
     bool starved_logged;     /* which was logged; nobody was accepted since */
@@ -109,6 +114,7 @@ struct ulink {
 
 /* Expect a neighbor that connects.  NULL with ENOMEM. */
 struct ulink_peer *ulink_add_inbound(ulink_t *l, enum core_plane plane, uint32_t rank);
+void ulink_peer_free(void *val); /* NULL-safe */
 struct ulink_peer *ulink_inbound(const ulink_t *l, enum core_plane plane, uint32_t rank);
 /* The address of a "unix://PATH" or "unix://@NAME", and its length.  -1 with an error message. */
 int ulink_address(const char *uri, struct sockaddr_un *sun, socklen_t *len, errmsg_t *err);
@@ -137,6 +143,8 @@ int ulink_peer_revive(struct ulink_peer *p);
 /* The operations of core_link_ops. */
 int ulink_again(void *arg, enum core_plane plane, uint32_t rank);
 int ulink_move(void *arg, const struct control_card *card, errmsg_t *err);
+void ulink_swap(void *arg, uint32_t rank);
+void ulink_quiet(void *arg, uint32_t rank);
 /* The peer is lost: discard what waits for it, and tell the core from the reactor. */
 void ulink_peer_fail(struct ulink_peer *p, const char *why);
 void ulink_peer_close(struct ulink_peer *p); /* close the connection, if there is one */

@@ -1,0 +1,429 @@
+/* check_core_restore.c - subtrees that return to their places. */
+#include "config.h"
+
+#include "heal_bed.h"
+#include "libutil/test/suite.h"
+
+static void expect_parents(struct cluster *cl, uint32_t rank, uint32_t parent)
+{
+    for (uint32_t r = 0; r < cl->size; r++) {
+        if (!cl->nodes[r].dead)
+            ck_assert_msg(parent_of(cl, r, rank) == parent, "rank %u knows another parent of %u", r,
+                          rank);
+    }
+}
+
+/* Time passes until the parent of the rank is this one. */
+static void restored(struct cluster *cl, uint32_t rank, uint32_t parent)
+{
+    struct party *c = client(cl, 0);
+
+    for (unsigned i = 0; i < cl->size && cl->nodes[rank].parent != parent; i++) {
+        uint32_t foster = cl->nodes[rank].parent;
+        char ranks[80];
+
+        snprintf(ranks, sizeof(ranks), "{\"ranks\":\"0-%u\"}", cl->size - 1);
+        ask_flags(c, "overlay.restore", foster, 0, ranks);
+        cl_sleep(cl, 1.);
+    }
+    ck_assert_uint_eq(cl->nodes[rank].parent, parent);
+    ck_assert_uint_gt(c->n, 0);
+    for (size_t i = 0; i < c->n; i++)
+        ck_assert_int_eq(flux_msg_errnum(c->kept[i]), 0);
+    core_endpoint_remove(c->ep, 0, "");
+    party_free(c);
+}
+
+/* Rank 1 has come back, and gets back ranks 3 and 4: after a while, or on request. */
+START_TEST(restore)
+{
+    struct cluster *cl;
+
+    cl_settle = _i ? 30. : 0.;
+    cl = cl_up(7, "kary:2");
+    cl_kill(cl, 1);
+    cl_sleep(cl, 1.);
+    start_again(cl, 1);
+    cl_sleep(cl, 29.);
+    expect_parents(cl, 3, 0);
+    cl_sleep(cl, 2.);
+    expect_parents(cl, 3, _i ? 1 : 0);
+    if (!_i) {
+        cl_sleep(cl, 1000.);
+        expect_parents(cl, 3, 0);
+        restored(cl, 3, 1);
+        ck_assert_uint_eq(cl->nodes[4].parent, 1);
+    }
+    for (uint32_t r = 3; r <= 4; r++) {
+        expect_parents(cl, r, 1);
+        ck_assert_int_eq(cl->nodes[r].moves, 2);
+        ck_assert(!cl->nodes[r].beside[0]); /* nothing was left to be answered */
+    }
+    expect_running(cl);
+    expect_routes(cl);
+    expect_ranks(core_ranks_up(cl->nodes[0].core), "0-6");
+    expect_ranks(core_ranks_up(cl->nodes[1].core), "1,3-4");
+    /* It is their parent in all respects. */
+    cl_kill(cl, 3);
+    cl_sleep(cl, 1.);
+    expect_ranks(core_ranks_lost(cl->nodes[0].core), "3");
+    cl_kill(cl, 1);
+    cl_sleep(cl, TIMEOUT + 1.);
+    expect_parents(cl, 4, 0);
+    expect_ranks(core_ranks_up(cl->nodes[0].core), "0,2,4-6");
+    expect_running(cl);
+    expect_routes(cl);
+    core_shutdown(cl->nodes[4].core, 3, "done");
+    cl_pump(cl);
+    for (uint32_t r = 0; r < 7; r++) {
+        if (!cl->nodes[r].dead)
+            ck_assert_int_eq(core_state(cl->nodes[r].core), CORE_EXIT);
+    }
+    cl_free(cl);
+}
+END_TEST
+
+/* Several brokers have died, and come back: each step goes to the next one below. */
+START_TEST(restore_chain)
+{
+    struct cluster *cl = cl_up(6, "chain");
+
+    for (uint32_t r = 1; r <= 3; r++) {
+        cl_kill(cl, r);
+        cl_sleep(cl, TIMEOUT + 1.);
+    }
+    ck_assert_uint_eq(cl->nodes[4].parent, 0);
+    for (uint32_t r = 1; r <= 3; r++) {
+        start_again(cl, r);
+        expect_running(cl);
+    }
+    restored(cl, 4, 3);
+    expect_parents(cl, 4, 3);
+    ck_assert_int_eq(cl->nodes[4].moves, 6);
+    expect_running(cl);
+    expect_routes(cl);
+    expect_ranks(core_ranks_up(cl->nodes[0].core), "0-5");
+    expect_ranks(core_ranks_up(cl->nodes[2].core), "2-5");
+    cl_free(cl);
+}
+END_TEST
+
+/* What was asked before is answered on the old connection, which ends then. */
+START_TEST(restore_answers)
+{
+    struct cluster *cl = cl_up(7, "kary:2");
+    struct party *c3, *c0, *m0, *m3;
+
+    cl_kill(cl, 1);
+    cl_sleep(cl, 1.);
+    start_again(cl, 1);
+    c3 = client(cl, 3);
+    c0 = client(cl, 0);
+    m0 = module(cl, 0, "top");
+    m3 = module(cl, 3, "low");
+    ask_flags(c3, "top.it", 0, FLUX_MSGF_STREAMING, NULL);
+    ask(c0, "low.it", 3);
+    cl_pump(cl);
+    restored(cl, 3, 1);
+    ck_assert(cl->nodes[3].beside[0]);
+    for (size_t i = 1; i <= 3; i++) {
+        answer(m0, 0, 0, FLUX_MSGF_STREAMING, "1");
+        cl_pump(cl);
+        expect_answer(c3, i, 0, NULL);
+    }
+    answer(m3, 0, 0, 0, "1");
+    cl_pump(cl);
+    expect_answer(c0, 1, 0, NULL);
+    ck_assert(cl->nodes[3].beside[0]);
+    answer(m0, 0, ENODATA, 0, "1");
+    cl_sleep(cl, 0.1);
+    expect_answer(c3, 4, ENODATA, NULL);
+    ck_assert(!cl->nodes[3].beside[0]);
+    expect_routes(cl);
+    /* A stream of before, and the parent is lost: rank 3 returns to rank 0, and the stream fails. */
+    cl_kill(cl, 1);
+    cl_sleep(cl, 1.);
+    start_again(cl, 1);
+    party_clear(c3);
+    party_clear(m0);
+    ask_flags(c3, "top.it", 0, FLUX_MSGF_STREAMING, NULL);
+    cl_pump(cl);
+    restored(cl, 3, 1);
+    cl_kill(cl, 1);
+    cl_sleep(cl, 1.);
+    expect_answer(c3, 1, EHOSTUNREACH, "the parent has changed");
+    ck_assert_uint_eq(cl->nodes[3].parent, 0);
+    expect_running(cl);
+    expect_routes(cl);
+    cl_free(cl);
+    party_free(c3);
+    party_free(c0);
+    party_free(m0);
+    party_free(m3);
+}
+END_TEST
+
+/* Requests that may be sent again: those of before the return are answered by the old connection,
+ * and are not repeated; when that ends, they take the new way. */
+START_TEST(restore_idempotent)
+{
+    struct cluster *cl = cl_up(7, "kary:2");
+    struct party *c3, *c0, *m0, *m3;
+
+    cl_kill(cl, 1);
+    cl_sleep(cl, 1.);
+    start_again(cl, 1);
+    c3 = client(cl, 3);
+    c0 = client(cl, 0);
+    m0 = module(cl, 0, "top");
+    m3 = module(cl, 3, "low");
+    for (unsigned i = 0; i < 2; i++) {
+        ask_flags(c3, "top.it", FLUX_NODEID_ANY, FLUX_MSGF_IDEMPOTENT | FLUX_MSGF_UPSTREAM, NULL);
+        ask_flags(c0, "low.it", 3, FLUX_MSGF_IDEMPOTENT, NULL);
+    }
+    cl_pump(cl);
+    restored(cl, 3, 1);
+    ck_assert_uint_eq(m0->n, 2);
+    ck_assert_uint_eq(m3->n, 2);
+    answer(m0, 0, 0, 0, "1");
+    answer(m3, 0, 0, 0, "1");
+    cl_sleep(cl, 0.1);
+    expect_answer(c3, 1, 0, NULL);
+    expect_answer(c0, 1, 0, NULL);
+    ck_assert(cl->nodes[3].beside[0]);
+    /* The new parent dies, and rank 3 ends the old connection to be a child there again. */
+    cl_kill(cl, 1);
+    cl_sleep(cl, 1.);
+    ck_assert_uint_eq(cl->nodes[3].parent, 0);
+    ck_assert_uint_eq(m0->n, 4);
+    ck_assert_str_eq(flux_msg_topic(m0->kept[2]), "top.disconnect");
+    ck_assert_str_eq(flux_msg_topic(m0->kept[3]), "top.it");
+    ck_assert_uint_eq(m3->n, 4);
+    ck_assert_str_eq(flux_msg_topic(m3->kept[2]), "low.disconnect");
+    ck_assert_str_eq(flux_msg_topic(m3->kept[3]), "low.it");
+    for (size_t i = 1; i <= 3; i += 2) { /* of the first time: nobody hears it */
+        answer(m0, i, 0, 0, "1");
+        answer(m3, i, 0, 0, "1");
+    }
+    cl_pump(cl);
+    expect_answer(c3, 2, 0, NULL);
+    expect_answer(c0, 2, 0, NULL);
+    ck_assert_uint_eq(cl_inflight(cl), 0);
+    expect_running(cl);
+    expect_routes(cl);
+    cl_free(cl);
+    party_free(c3);
+    party_free(c0);
+    party_free(m0);
+    party_free(m3);
+}
+END_TEST
+
+/* The children notice the death of their parent first: they are not sent back to it. */
+START_TEST(noticed_late)
+{
+    struct cluster *cl;
+
+    cl_settle = 10.;
+    cl = cl_up(7, "kary:2");
+    cl->nodes[1].dead = true;
+    core_peer_lost(cl->nodes[3].core, CORE_TREE, 1, "killed");
+    core_peer_lost(cl->nodes[4].core, CORE_TREE, 1, "killed");
+    cl_sleep(cl, 1.);
+    ck_assert_uint_eq(cl->nodes[3].parent, 0);
+    cl_kill(cl, 1);
+    cl_sleep(cl, 1.);
+    ck_assert_ptr_null(strstr(cl->nodes[0].log, "stays below"));
+    start_again(cl, 1);
+    cl_sleep(cl, 9.);
+    ck_assert_uint_eq(cl->nodes[3].parent, 0);
+    cl_sleep(cl, 2.);
+    ck_assert_uint_eq(cl->nodes[3].parent, 1);
+    ck_assert_int_eq(cl->nodes[3].moves, 2);
+    expect_routes(cl);
+    cl_free(cl);
+}
+END_TEST
+
+/* A broker that repeatedly returns and dies does not get its subtree back each time. */
+START_TEST(flaps)
+{
+    struct cluster *cl;
+
+    cl_settle = 10.;
+    cl = cl_up(7, "kary:2");
+    cl_kill(cl, 1);
+    cl_sleep(cl, 1.);
+    for (unsigned i = 0; i < 8; i++) {
+        start_again(cl, 1);
+        cl_sleep(cl, 19.);
+        /* The first time is enough; then it takes 20 s, 40 s, ... */
+        ck_assert_int_eq(cl->nodes[3].moves, i ? 3 : 2);
+        ck_assert_uint_eq(cl->nodes[3].parent, i ? 0 : 1);
+        cl_kill(cl, 1);
+        cl_sleep(cl, 1.);
+    }
+    ck_assert_ptr_nonnull(strstr(cl->nodes[0].log, "next time it has to stay for 20 s"));
+    ck_assert_ptr_nonnull(strstr(cl->nodes[0].log, "next time it has to stay for 40 s"));
+    ck_assert_ptr_nonnull(strstr(cl->nodes[0].log, "next time it has to stay for 640 s"));
+    ck_assert_ptr_null(strstr(cl->nodes[0].log, "1280 s"));
+    start_again(cl, 1);
+    cl_sleep(cl, 639.);
+    ck_assert_uint_eq(cl->nodes[3].parent, 0);
+    cl_sleep(cl, 2.);
+    ck_assert_uint_eq(cl->nodes[3].parent, 1);
+    /* It stays, and is forgiven. */
+    cl_sleep(cl, 1000.);
+    cl_kill(cl, 1);
+    cl_sleep(cl, 1.);
+    start_again(cl, 1);
+    cl_sleep(cl, 11.);
+    ck_assert_uint_eq(cl->nodes[3].parent, 1);
+    expect_running(cl);
+    expect_routes(cl);
+    cl_free(cl);
+}
+END_TEST
+
+/* Requests and events pass all the time while subtrees return, with deaths of each of the three in
+ * the middle: each request is answered once, those of one sender to one module arrive in order, and
+ * each event comes once. */
+struct load {
+    struct party *c, *m, *sub;
+    uint64_t asked, seen, event;
+    uint64_t order[MAX_NODES]; /* of the requests of each rank */
+};
+
+static void numbered(struct cluster *cl, struct load *ld, uint32_t from, uint32_t to)
+{
+    char text[32];
+
+    snprintf(text, sizeof(text), "[%u,%llu]", from, (unsigned long long)++ld[from].asked);
+    ask_flags(ld[from].c, "there.it", to, 0, text);
+}
+
+static void served(struct party *p, const flux_msg_t *msg)
+{
+    struct load *ld = p->user;
+    json_t *o;
+    uint32_t from;
+    uint64_t n;
+
+    if (flux_msg_type(msg) != FLUX_MSG_REQUEST || strcmp(flux_msg_topic(msg), "there.it") != 0)
+        return;
+    o = json_loads(flux_msg_json(msg), 0, NULL);
+    from = (uint32_t)json_integer_value(json_array_get(o, 0));
+    n = (uint64_t)json_integer_value(json_array_get(o, 1));
+    json_decref(o);
+    ck_assert_msg(n > ld->order[from], "request %llu of rank %u comes after %llu",
+                  (unsigned long long)n, from, (unsigned long long)ld->order[from]);
+    ld->order[from] = n;
+    answer(p, p->n - 1, 0, 0, "1");
+}
+
+static void load_begin(struct cluster *cl, struct load *ld, uint32_t r)
+{
+    memset(&ld[r], 0, sizeof(ld[r]));
+    ld[r].c = client(cl, r);
+    ld[r].m = module(cl, r, "there");
+    ld[r].m->user = &ld[r];
+    ld[r].m->hook = served;
+    ld[r].sub = subscriber(cl, r);
+    for (uint32_t i = 0; i < cl->size; i++)
+        ld[i].order[r] = 0;
+}
+
+static void load_check(struct load *ld, bool whole)
+{
+    ck_assert_uint_eq(ld->c->n, ld->asked);
+    for (size_t i = 0; i < ld->c->n && whole; i++)
+        ck_assert_msg(flux_msg_errnum(ld->c->kept[i]) == 0, "%s", flux_msg_json(ld->c->kept[i]));
+    for (size_t i = 0; i < ld->sub->n; i++) {
+        uint64_t seq = flux_msg_seq(ld->sub->kept[i]);
+
+        ck_assert_uint_gt(seq, ld->event);
+        ck_assert_str_eq(flux_msg_topic(ld->sub->kept[i]), "some.thing");
+        ld->event = seq;
+    }
+}
+
+/* Steps, and between them requests and events. */
+static void busy(struct cluster *cl, struct load *ld, uint64_t *seed, unsigned steps)
+{
+    for (unsigned i = 0; i < steps; i++) {
+        uint32_t from = next(seed) % cl->size, to = next(seed) % cl->size;
+
+        if (next(seed) % 3 == 0 && !cl->nodes[from].dead)
+            numbered(cl, ld, from, to);
+        if (next(seed) % 40 == 0)
+            publish(cl);
+        cl_step(cl);
+    }
+}
+
+START_TEST(restore_busy)
+{
+    static const char *const shapes[] = {"chain", "kary:2", "kary:3"};
+    uint64_t seed = 0x9e3779b97f4a7c15u * ((uint64_t)_i + 7);
+    struct cluster *cl;
+    struct load ld[MAX_NODES];
+    bool whole = _i % 2; /* nobody dies meanwhile */
+    struct party *op;
+
+    cl_event_buffer = 100000; /* none is lost, whoever dies */
+    cl = cl_up(8, shapes[_i % 3]);
+    cl_kill(cl, 1);
+    cl_sleep(cl, 1.);
+    start_again(cl, 1);
+    for (uint32_t r = 0; r < cl->size; r++)
+        load_begin(cl, ld, r);
+    op = client(cl, 0);
+    ask_flags(op, "overlay.restore", 0, 0, "{\"ranks\":\"1\"}");
+    busy(cl, ld, &seed, whole ? 600 : (unsigned)(next(&seed) % 120));
+    if (!whole) {
+        uint32_t dead = 1 + next(&seed) % (cl->size - 1);
+
+        cl_kill(cl, dead);
+        busy(cl, ld, &seed, 600);
+    }
+    cl_sleep(cl, 20.);
+    expect_running(cl);
+    for (uint32_t r = 0; r < cl->size; r++) {
+        if (cl->nodes[r].dead)
+            continue;
+        load_check(&ld[r], whole);
+        ck_assert_msg(idset_test(core_ranks_up(cl->nodes[0].core), r), "rank %u: %s", r,
+                      cl->nodes[0].log);
+        ck_assert_uint_eq(core_event_seq(cl->nodes[r].core), core_event_seq(cl->nodes[0].core));
+        if (whole && topology_parent(core_topology(cl->nodes[0].core), r) == 1)
+            ck_assert_msg(cl->nodes[r].parent == 1, "%s", cl->nodes[0].log);
+    }
+    ck_assert_uint_eq(op->n, 1);
+    ck_assert_uint_eq(cl_inflight(cl), 0);
+    for (uint32_t r = 0; r < cl->size; r++)
+        core_endpoint_remove(ld[r].m->ep, ENOSYS, "over");
+    expect_routes(cl);
+    cl_free(cl);
+    for (uint32_t r = 0; r < MAX_NODES && r < 8; r++) {
+        party_free(ld[r].c);
+        party_free(ld[r].m);
+        party_free(ld[r].sub);
+    }
+    party_free(op);
+}
+END_TEST
+
+int main(void)
+{
+    const TTest *const tests[] = {restore_chain, restore_answers, restore_idempotent, noticed_late,
+                                  flaps};
+    TCase *tc = tcase_create("core_restore");
+
+    tcase_set_timeout(tc, 60);
+    tcase_add_checked_fixture(tc, healing, NULL);
+    for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++)
+        tcase_add_test(tc, tests[i]);
+    tcase_add_loop_test(tc, restore, 0, 2);
+    tcase_add_loop_test(tc, restore_busy, 0, 60);
+    return run_case("core_restore", tc);
+}

@@ -1,0 +1,143 @@
+/* heal_bed.h - what the tests of broken and restored trees share, on a session in one thread. */
+#ifndef BROKER_TEST_HEAL_BED_H
+#define BROKER_TEST_HEAL_BED_H
+
+#include "cluster.h"
+#include "libidset/idset.h"
+
+#define TIMEOUT 5.
+
+static inline void healing(void)
+{
+    cl_heal_timeout = TIMEOUT;
+    cl_settle = 0.;
+    cl_event_buffer = 1000;
+}
+
+static inline void expect_ranks(const idset_t *ids, const char *want)
+{
+    char *s = idset_format(ids, 0);
+
+    ck_assert_str_eq(s, want);
+    free(s);
+}
+
+static inline void expect_running(struct cluster *cl)
+{
+    for (uint32_t r = 0; r < cl->size; r++) {
+        if (!cl->nodes[r].dead)
+            ck_assert_msg(core_state(cl->nodes[r].core) == CORE_RUN, "rank %u: %s", r,
+                          core_state_name(core_state(cl->nodes[r].core)));
+    }
+}
+
+/* A request from each living rank to each is answered, one to a dead rank fails, and nothing is
+ * left of either. */
+static inline void expect_routes(struct cluster *cl)
+{
+    struct party *m[MAX_NODES] = {NULL};
+    struct party *c[MAX_NODES] = {NULL};
+
+    for (uint32_t r = 0; r < cl->size; r++) {
+        if (cl->nodes[r].dead)
+            continue;
+        m[r] = module(cl, r, "there");
+        c[r] = client(cl, r);
+    }
+    for (uint32_t from = 0; from < cl->size; from++) {
+        for (uint32_t to = 0; c[from] && to < cl->size; to++) {
+            size_t n = c[from]->n;
+
+            ask(c[from], "there.it", to);
+            cl_pump(cl);
+            if (m[to]) {
+                ck_assert_msg(m[to]->n == 1, "rank %u does not reach rank %u", from, to);
+                answer(m[to], 0, 0, 0, "1");
+                cl_pump(cl);
+                party_clear(m[to]);
+            }
+            ck_assert_msg(c[from]->n == n + 1, "rank %u to rank %u: %zu answers", from, to,
+                          c[from]->n - n);
+            ck_assert_int_eq(flux_msg_errnum(c[from]->kept[n]), m[to] ? 0 : EHOSTUNREACH);
+        }
+    }
+    ck_assert_uint_eq(cl_inflight(cl), 0);
+    for (uint32_t r = 0; r < cl->size; r++) {
+        if (!c[r])
+            continue;
+        core_endpoint_remove(m[r]->ep, ENOSYS, "over");
+        core_endpoint_remove(c[r]->ep, 0, "");
+        party_free(m[r]);
+        party_free(c[r]);
+    }
+    cl_pump(cl);
+}
+
+static inline uint32_t parent_of(struct cluster *cl, uint32_t at, uint32_t rank)
+{
+    struct party *c = client(cl, at);
+    json_t *o;
+    const char *text;
+    topology_t *t;
+    uint32_t parent;
+
+    ask(c, "overlay.topology", at);
+    ck_assert_uint_eq(c->n, 1);
+    o = json_loads(flux_msg_json(c->kept[0]), 0, NULL);
+    text = json_string_value(json_object_get(o, "file"));
+    ck_assert_ptr_nonnull(t = topology_create_text(text, strlen(text), "tree", cl->size, NULL));
+    parent = topology_parent(t, rank);
+    topology_destroy(t);
+    json_decref(o);
+    core_endpoint_remove(c->ep, 0, "");
+    party_free(c);
+    return parent;
+}
+
+static inline void publish(struct cluster *cl)
+{
+    struct party *c = client(cl, 0);
+    flux_msg_t *ev = flux_msg_create(FLUX_MSG_EVENT, "some.thing");
+    flux_msg_t *req = flux_msg_create(FLUX_MSG_REQUEST, "event.publish");
+    size_t len = flux_msg_encoded_size(ev);
+    void *buf = malloc(len + 1);
+
+    flux_msg_encode(ev, buf);
+    flux_msg_set_nodeid(req, 0);
+    flux_msg_set_matchtag(req, 1);
+    ck_assert_int_eq(flux_msg_take_raw(req, buf, len), 0);
+    core_endpoint_input(c->ep, req);
+    ck_assert_uint_eq(c->n, 1);
+    ck_assert_int_eq(flux_msg_errnum(c->kept[0]), 0);
+    core_endpoint_remove(c->ep, 0, "");
+    party_free(c);
+    flux_msg_destroy(ev);
+}
+
+static inline struct party *subscriber(struct cluster *cl, uint32_t rank)
+{
+    struct party *p = client(cl, rank);
+
+    ask_flags(p, "event.subscribe", FLUX_NODEID_ANY, 0, "{\"prefix\":\"some.\"}");
+    ck_assert_uint_eq(p->n, 1);
+    party_clear(p);
+    return p;
+}
+
+static inline void start_again(struct cluster *cl, uint32_t rank)
+{
+    cl_restart(cl, rank);
+    cl_pump(cl);
+    core_local_ready(cl->nodes[rank].core);
+    cl_pump(cl);
+}
+
+static inline uint64_t next(uint64_t *seed)
+{
+    *seed ^= *seed << 13;
+    *seed ^= *seed >> 7;
+    *seed ^= *seed << 17;
+    return *seed;
+}
+
+#endif
