@@ -2,7 +2,7 @@
 # flux start --restart: brokers that die are started again, and the session goes on with them.
 # shellcheck disable=SC2016,SC2154 # eval expands; set by hold and release
 . "$(dirname "$0")/lib.sh"
-need_flux start up wreckrun kvs exec ping resource overlay
+need_flux start up wreckrun kvs exec ping resource overlay barrier
 
 up_is() {
     [[ "$("$FLUX" up)" == "$1" ]]
@@ -50,6 +50,9 @@ ping=$!
 watch=$!
 ok "a stream from below" wait_until 30 grep -q before watch.out
 ok "requests from below" wait_until 30 test -s ping.out
+"$FLUX" exec -r 4 "$FLUX" barrier -n 3 -t 60 meeting >barrier.4 2>&1 &
+first=$!
+ok "a barrier that was entered below" wait_until 30 eval '"$FLUX" barrier --list | finds meeting'
 run "$FLUX" overlay restore 1
 is "$status $out" "0 moved: 3-4" "those that were below it return to it on request"
 like "$("$FLUX" up --long)" $'\n *3 +up +1 +2 +1(\n|$)' "they are below it again"
@@ -58,6 +61,10 @@ ok "requests go on meanwhile" wait "$ping"
 like "$(tail -n 1 ping.out)" 300 "all were answered"
 ok "the stream, too" wait "$watch"
 is "$(xargs <watch.out)" "before after" "nothing in it is lost or repeated"
+"$FLUX" exec -r 4 "$FLUX" barrier -n 3 -t 60 meeting >barrier.4b 2>&1 &
+second=$!
+ok "the barrier, too" "$FLUX" exec -r 1 "$FLUX" barrier -n 3 -t 60 meeting
+ok "for all" wait "$first" "$second"
 ok "nothing is left to be moved" test -z "$("$FLUX" overlay restore)"
 exits 2 "RANKS are ranks" "$FLUX" overlay restore 99
 ok "it takes jobs" wait_until 30 "$FLUX" wreckrun -N8 -n8 true

@@ -30,19 +30,25 @@
  * end that its participants knew of (`after`).  Who continues a barrier that is not known, took
  * part in the last one, and does not know of its end, is answered with that end.
  *
+ * Ranks also move while the old way still carries answers (a subtree returns to its place): the
+ * instance above, which has got a join by it, answers that at the end, and later joins go to
+ * another one.  That one may be between the two, and not know what is known above it: it passes on
+ * what continues something, and aborts of barriers that it does not know.
+ *
  * Invariants:
  *  1. The root's barrier has no more entries than nprocs, and one with as many as that which is the
  *     root's, or was never reported upwards, does not exist: it was released.
- *  2. At most two joins of a barrier are unanswered here, and of those of one child one.
+ *  2. At most two joins of a barrier that were sent since a rank last moved are unanswered here,
+ *     and of those of one child one.
  *  3. A join with seq > 1 of a sender that is not known continues something: what has ended, as is
- *     remembered, or what begins here, since it was reported to a broker that has died, or to an
- *     instance that was reloaded.
+ *     remembered, or what is known above, or begins here, since it was reported to a broker that
+ *     has died, or to an instance that was reloaded.  It is reported upwards with seq > 1.
  *  4. Every enter and join is answered exactly once: released, or failed with an error message.
  *  5. The parties of a sender, and its requests for lists, are claims (libservice/claim.h), so what
  *     ends with it is found without a walk through all barriers.  Its barriers are failed in
  *     slices (libflux/slice.h): one that waits for that (`gone`) is in the list of those with news,
  *     and has failed before anybody else enters under its name.  So are joins sent, and lists made
- *     (libservice/longlist.h).  Only the loss of a rank visits all barriers at once.
+ *     (libservice/longlist.h).  Only the loss and the move of a rank visit all barriers at once.
  *
  * Failure: entries that disagree about nprocs, or one too many, fail the barrier for all with
  * EINVAL.  A second entry of one sender is refused with EEXIST and changes nothing.  A participant
@@ -103,6 +109,7 @@ struct join {
     struct list_node node; /* in barrier.joins */
     struct barrier *b;
     flux_future_t *f;
+    bool before; /* ranks have moved since */
 };
 
 struct barrier {
@@ -122,7 +129,7 @@ struct barrier {
     grace_wait_t *grace; /* rank 0: lost ranks may have had participants; or NULL */
     hmap_t *parties;     /* sender -> struct party */
     struct list_node joins;
-    unsigned njoins;
+    unsigned njoins;        /* since ranks last moved */
     struct list_node dirty; /* in ctx.dirty while there is something to tell, or it has to fail */
     bool gone;              /* a participant is, */
     uint32_t gone_rank;     /* which was at this rank */
@@ -291,22 +298,28 @@ static void barrier_release(struct barrier *b, uint64_t use)
     barrier_free(b);
 }
 
-/* Tell the instance above that a barrier failed here.  `last`: this instance ends. */
-static void send_abort(struct barrier *b, int errnum, const char *reason, bool last)
+/* Tell the instance above that a barrier failed here or below.  `last`: this instance ends. */
+static void send_abort(struct ctx *ctx, const struct barrier_abort *a, bool last)
 {
-    struct ctx *ctx = b->ctx;
-    char *ranks = idset_format(entries_ranks(b->entries), 0);
-    struct barrier_abort a = {b->name, errnum, reason, ranks};
-    char *json = ranks ? flux_schema_encode(&barrier_abort_schema, &a) : NULL;
+    char *json = flux_schema_encode(&barrier_abort_schema, a);
 
-    free(ranks);
     if (last) {
         if (json)
             flux_future_destroy(flux_rpc(ctx->h, "barrier.abort", json, FLUX_NODEID_ANY,
                                          FLUX_MSGF_UPSTREAM | FLUX_MSGF_NORESPONSE));
         free(json);
     } else if (!json || courier_post_json(ctx->courier, "barrier.abort", FLUX_NODEID_ANY, json) < 0)
-        flux_log(ctx->h, LOG_ERR, "no memory to tell above that barrier '%s' was aborted", b->name);
+        flux_log(ctx->h, LOG_ERR, "no memory to tell above that barrier '%s' was aborted", a->name);
+}
+
+static void abort_above(struct barrier *b, int errnum, const char *reason, bool last)
+{
+    char *ranks = idset_format(entries_ranks(b->entries), 0);
+    const struct barrier_abort a = {b->name, errnum, reason, ranks};
+
+    if (ranks)
+        send_abort(b->ctx, &a, last);
+    free(ranks);
 }
 
 /* End it for all below, and unless the news came from there, for all above. */
@@ -323,7 +336,7 @@ static void barrier_fail(struct barrier *b, bool from_above, int errnum, const c
     while (hmap_next(b->parties, &pos, NULL, NULL, &val))
         flux_respond_error(ctx->h, ((struct party *)val)->req, errnum, "%s", reason);
     if (!from_above && b->seq > 0)
-        send_abort(b, errnum, reason, false);
+        abort_above(b, errnum, reason, false);
     barrier_free(b);
 }
 
@@ -381,9 +394,9 @@ static bool join_again(struct barrier *b)
 
 static void join_over(struct join *j)
 {
-    INVARIANT(2, j->b->njoins > 0 && j->b->njoins <= JOINS_MAX);
+    INVARIANT(2, j->before || (j->b->njoins > 0 && j->b->njoins <= JOINS_MAX));
     list_remove(&j->node);
-    j->b->njoins--;
+    j->b->njoins -= !j->before;
     flux_future_destroy(j->f);
     free(j);
 }
@@ -676,27 +689,6 @@ static void enter_cb(flux_t *h, const flux_msg_t *req, void *arg)
     json_decref(owner);
 }
 
-/* A sender that is not known here continues a barrier.  It has ended: true, and it is answered. */
-static bool ended_already(struct ctx *ctx, const flux_msg_t *req, const char *sender,
-                          const struct barrier_join *in)
-{
-    const struct ended *e = ended_get(ctx->ended, in->name);
-    entries_t *entries = e && in->after < e->use ? entries_create() : NULL;
-    bool took_part =
-        entries && (idset_test(e->ranks, sender_rank(sender)) ||
-                    (entries_merge(entries, in->entries, flux_size(ctx->h), NULL) == 0 &&
-                     idset_intersects(e->ranks, entries_ranks(entries))));
-
-    entries_destroy(entries);
-    if (took_part && e->errnum)
-        flux_respond_error(ctx->h, req, e->errnum, "%s", e->why);
-    else if (took_part) {
-        const struct barrier_joined done = {true, e->use};
-        flux_respond_struct(ctx->h, req, &barrier_joined_schema, &done);
-    }
-    return took_part;
-}
-
 /* The join is the newest one of its sender: answer the one before.  -1 after answering. */
 static int join_party(struct barrier *b, const flux_msg_t *req, const char *sender)
 {
@@ -726,6 +718,7 @@ static void join_request_cb(flux_t *h, const flux_msg_t *req, void *arg)
     struct barrier *b;
     json_t *owner;
     idset_t *ranks;
+    bool continues;
     errmsg_t err;
 
     if (flux_request_decode(h, req, &barrier_join_schema, &in, &owner) < 0)
@@ -736,13 +729,15 @@ static void join_request_cb(flux_t *h, const flux_msg_t *req, void *arg)
         goto done;
     }
     b = barrier_find(ctx, in.name);
-    if (in.seq > 1 && !(b && hmap_get(b->parties, sender)) && ended_already(ctx, req, sender, &in))
+    continues = in.seq > 1 && !(b && hmap_get(b->parties, sender));
+    if (continues && ended_answer(ctx->ended, h, req, sender_rank(sender), &in))
         goto done;
     if (!(b = barrier_for(ctx, req, in.name, in.nprocs)) || barrier_ranks(b, req, ranks) < 0 ||
         join_party(b, req, sender) < 0)
         goto done;
     if (in.after > b->after)
         b->after = in.after;
+    b->seq += continues && b->seq == 0 && !flux_is_root(h);
     if (entries_merge(b->entries, in.entries, flux_size(h), &err) < 0)
         barrier_failf(b, false, ECONNABORTED, "barrier '%s' was aborted: %s", in.name, err.text);
     else if (!fail_lost(b, session_lost(ctx->session)))
@@ -755,7 +750,6 @@ done:
 static void abort_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
     struct ctx *ctx = arg;
-    char sender[FLUX_SENDER_MAX];
     struct barrier_abort in;
     struct barrier *b;
     idset_t *ranks;
@@ -763,13 +757,13 @@ static void abort_cb(flux_t *h, const flux_msg_t *req, void *arg)
 
     if (flux_request_decode(h, req, &barrier_abort_schema, &in, &owner) < 0)
         return;
-    flux_msg_sender(req, sender, sizeof(sender));
     ranks = idset_parse(in.ranks, NULL);
     /* One that has lost its parent is not known here, but what has come in by that is. */
-    if ((b = barrier_find(ctx, in.name)) &&
-        (hmap_get(b->parties, sender) ||
-         (ranks && idset_intersects(entries_ranks(b->entries), ranks))))
+    if ((b = barrier_find(ctx, in.name)) && ranks &&
+        idset_intersects(entries_ranks(b->entries), ranks))
         barrier_failf(b, false, in.errnum == EINVAL ? EINVAL : ECONNABORTED, "%s", in.reason);
+    else if (!flux_is_root(h))
+        send_abort(ctx, &in, false); /* those above may know it by another way */
     idset_destroy(ranks);
     flux_respond(h, req, NULL);
     json_decref(owner);
@@ -837,8 +831,19 @@ static void ranks_back(void *arg, const idset_t *ranks)
 static void moved_cb(flux_t *h, const flux_msg_t *event, void *arg)
 {
     struct ctx *ctx = arg;
+    size_t pos = 0;
+    void *val;
 
     ctx->moves++;
+    while (!flux_is_root(h) && hmap_next(ctx->barriers, &pos, NULL, NULL, &val)) {
+        struct barrier *b = val;
+
+        LIST_FOREACH(it, &b->joins) /* the end may be all that answers them */
+        list_entry(it, struct join, node)->before = true;
+        b->njoins = 0;
+        if (entries_news(b->entries))
+            news(b);
+    }
 }
 
 static const struct session_ops session_ops = {.lost = ranks_lost, .back = ranks_back};
@@ -916,7 +921,7 @@ static bool barrier_stop(flux_t *h, void *arg)
         snprintf(text, sizeof(text), "barrier '%s' was aborted: barrier was stopped at rank %u",
                  b->name, flux_rank(h));
         if (b->seq > 0)
-            send_abort(b, ECONNABORTED, text, true);
+            abort_above(b, ECONNABORTED, text, true);
     }
     return true;
 }

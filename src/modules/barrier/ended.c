@@ -14,6 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "entries.h"
+#include "libflux/dispatch.h"
 #include "libutil/hmap.h"
 #include "libutil/invariant.h"
 #include "libutil/list.h"
@@ -103,4 +105,23 @@ const struct ended *ended_get(const ended_table_t *t, const char *name)
     const struct record *r = hmap_get(t->by_name, name);
 
     return r ? &r->e : NULL;
+}
+
+bool ended_answer(const ended_table_t *t, flux_t *h, const flux_msg_t *req, uint32_t rank,
+                  const struct barrier_join *in)
+{
+    const struct ended *e = ended_get(t, in->name);
+    entries_t *entries = e && in->after < e->use ? entries_create() : NULL;
+    bool took_part = entries && (idset_test(e->ranks, rank) ||
+                                 (entries_merge(entries, in->entries, flux_size(h), NULL) == 0 &&
+                                  idset_intersects(e->ranks, entries_ranks(entries))));
+
+    entries_destroy(entries);
+    if (took_part && e->errnum)
+        flux_respond_error(h, req, e->errnum, "%s", e->why);
+    else if (took_part) {
+        const struct barrier_joined done = {true, e->use};
+        flux_respond_struct(h, req, &barrier_joined_schema, &done);
+    }
+    return took_part;
 }

@@ -7,6 +7,8 @@
 
 #include <stdint.h>
 
+#include "libflux/barrier_wire.h"
+#include "libflux/handle.h"
 #include "libidset/idset.h"
 
 struct ended {
@@ -23,5 +25,9 @@ void ended_destroy(ended_table_t *t);
 /* Takes e->ranks over, copies e->why.  -1 with ENOMEM. */
 int ended_put(ended_table_t *t, const char *name, const struct ended *e);
 const struct ended *ended_get(const ended_table_t *t, const char *name); /* NULL: none */
+/* A join of the instance at this rank, which is not known here, continues a barrier.  If that has
+ * ended: true, and it is answered. */
+bool ended_answer(const ended_table_t *t, flux_t *h, const flux_msg_t *req, uint32_t rank,
+                  const struct barrier_join *in);
 
 #endif

@@ -450,6 +450,15 @@ static void unreachable(struct bed *b)
     turn(b);
 }
 
+static void respond(struct bed *b, const flux_msg_t *join, const char *json)
+{
+    flux_msg_t *resp = flux_msg_response_create(join, 0);
+
+    flux_msg_set_json(resp, json);
+    flux_handle_deliver(b->f.h, resp);
+    turn(b);
+}
+
 /* It reports again all that it knows, as often as ranks move, but not for ever. */
 START_TEST(parent_lost)
 {
@@ -501,9 +510,88 @@ START_TEST(stopped)
 }
 END_TEST
 
+/* --- a subtree returns to its place --- */
+
+/* The instance of rank 3 reports by another way, while the earlier one still has a join of it that
+ * is answered at the end: two more joins may wait, and one release ends it all. */
+START_TEST(other_way)
+{
+    struct bed *b = bed_create_at(3);
+    flux_msg_t *first;
+
+    enter(b, 0);
+    turn(b);
+    ck_assert_uint_eq(b->joins, 1);
+    first = flux_msg_incref(b->join);
+    join(b, 7, 1, 0, "7:1");
+    turn(b);
+    join(b, 7, 2, 0, "6:1");
+    turn(b);
+    ck_assert_uint_eq(b->joins, 2); /* more would be too many */
+    event(b, "overlay.moved", "{\"rank\":3,\"parent\":1,\"move\":65537,\"map\":9}");
+    turn(b);
+    ck_assert_uint_eq(b->joins, 3);
+    ck_assert_ptr_nonnull(strstr(b->said, "\"entries\":\"6:1\""));
+    b->errnum = -1;
+    respond(b, first, "{\"done\":true,\"use\":1}");
+    expect_text(b, 0, "");
+    expect_done(b, "\"use\":1"); /* rank 7 */
+    enter(b, 0);
+    turn(b);
+    ck_assert_uint_eq(b->joins, 4);
+    ck_assert_ptr_nonnull(strstr(b->said, "\"seq\":1,"));
+    flux_msg_destroy(first);
+    bed_free(b);
+}
+END_TEST
+
+/* Rank 3 is the new parent of rank 7, which has reported one entry to those above already, and
+ * counts it again: what those above know ends there, though all are below rank 3. */
+START_TEST(known_above)
+{
+    struct bed *b = bed_create_at(3);
+
+    join(b, 7, 2, 0, "7:4");
+    turn(b);
+    ck_assert_int_eq(b->errnum, -1);
+    ck_assert_uint_eq(b->joins, 1);
+    ck_assert_ptr_nonnull(strstr(b->said, "\"seq\":2,"));
+    ck_assert_ptr_nonnull(strstr(b->said, "\"entries\":\"7:4\""));
+    respond(b, b->join, "{\"done\":true,\"use\":1}");
+    expect_done(b, "\"use\":1");
+    bed_free(b);
+}
+END_TEST
+
+/* It fails at rank 7, which has reported it by another way: those above hear of it. */
+START_TEST(abort_above)
+{
+    struct bed *b = bed_create_at(3);
+
+    ask_from(b, 7, "barrier.abort",
+             "{\"name\":\"x\",\"errnum\":103,\"reason\":\"it left\",\"ranks\":\"7\"}");
+    turn(b);
+    ck_assert_int_eq(b->errnum, 0);
+    ck_assert_ptr_nonnull(strstr(b->said, "\"reason\":\"it left\",\"ranks\":\"7\""));
+    b->said[0] = '\0';
+    bed_free(b);
+    b = bed_create(); /* nobody is above */
+    enter(b, 0);
+    event(b, "overlay.moved", "{\"rank\":7,\"parent\":3,\"move\":65537,\"map\":9}");
+    turn(b);
+    ck_assert_uint_eq(b->joins, 0);
+    ask_from(b, 7, "barrier.abort",
+             "{\"name\":\"x\",\"errnum\":103,\"reason\":\"it left\",\"ranks\":\"7\"}");
+    turn(b);
+    ck_assert_int_eq(b->errnum, 0);
+    ck_assert_str_eq(b->said, "");
+    bed_free(b);
+}
+END_TEST
+
 int main(void)
 {
     RUN_SUITE("barrier", loss_unheard, ranks_of_participants, participant_gone, list_slices,
               reported_again, between_or_not, release_unheard, never_reported, bad_entries,
-              largest_number, parent_lost, stopped);
+              largest_number, parent_lost, stopped, other_way, known_above, abort_above);
 }
