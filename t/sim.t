@@ -7,7 +7,7 @@
 # shellcheck source=t/sim/seeds.sh
 . "$SRCDIR/t/sim/seeds.sh"
 
-plan 9
+plan 10
 
 seeds_hold 1
 
@@ -22,6 +22,10 @@ for size in 16 1024; do
         fail "messages per operation are as predicted for $size brokers"
     fi
 done
+
+ok "20 of 2048 brokers die at once, and all others go on" \
+    "$SIM" --scenario=many --size=2048 --topology=kary:16
+note "$out"
 
 # Everything but the time that it took.
 trace() {

@@ -7,6 +7,8 @@
  * counts each as its next incarnation, and everybody serves everybody: requests along the tree and
  * the ring, and a barrier with a participant at each rank, which a rank that still counts somewhere
  * as lost would end.
+ *
+ * In the scenario `many` one in a hundred dies in one moment, in sessions of any size.
  */
 #include "config.h"
 #include <errno.h>
@@ -92,11 +94,14 @@ static void everybody_serves(struct returns *rs, unsigned round)
     const idset_t *up = core_ranks_up(s->nodes[0].core);
     bool whole = idset_count(up) == s->cfg.size;
     char *ranks = idset_format(up, 0);
-    char json[400];
+    char *json = NULL;
 
     rs->answers = rs->passed = rs->asked = 0;
-    snprintf(json, sizeof(json), "{\"name\":\"round-%u-%u\",\"nprocs\":%zu,\"ranks\":\"%s\"}",
-             round, whole, idset_count(up), ranks ? ranks : "");
+    if (!ranks || asprintf(&json, "{\"name\":\"round-%u-%u\",\"nprocs\":%zu,\"ranks\":\"%s\"}",
+                           round, whole, idset_count(up), ranks) < 0) {
+        sim_fail(s, "out of memory");
+        json = NULL;
+    }
     free(ranks);
     for (uint32_t r = idset_first(up); r != IDSET_NONE && !s->failed; r = idset_next(up, r)) {
         uint32_t to = idset_nth(up, rng_below(&s->rng, (uint32_t)idset_count(up)));
@@ -105,7 +110,7 @@ static void everybody_serves(struct returns *rs, unsigned round)
         if (!sim_module_find(s, to, "echo"))
             sim_module_add(s, to, &flux_module_echo, NULL);
         if (s->failed)
-            return;
+            break;
         then(rs, flux_rpc(c->h, "barrier.enter", json, FLUX_NODEID_ANY, 0), passed_cb);
         then(rs, flux_rpc_raw(c->h, "echo.now", "x", 1, to, 0), answer_cb);
         rs->asked++;
@@ -114,7 +119,9 @@ static void everybody_serves(struct returns *rs, unsigned round)
             rs->asked++;
         }
     }
-    if (!sim_run_until(s, all_served, rs, 60 * SIM_S + sim_max_delay(s) * 8 * s->cfg.size))
+    free(json);
+    if (!s->failed &&
+        !sim_run_until(s, all_served, rs, 60 * SIM_S + sim_max_delay(s) * 8 * s->cfg.size))
         sim_fail(s, "all are up: %u of %u requests were answered, %u of %zu passed the barrier",
                  rs->answers, rs->asked, rs->passed, idset_count(up));
 }
@@ -178,6 +185,24 @@ static void return_run(sim_t *s)
     sim_check_quiet(s);
 }
 
+/* One in a hundred dies in the same moment.  All others are whole again after the limit of one heal
+ * for each level of the tree at most, as an orphan's new parent may itself be an orphan. */
+static void many_run(sim_t *s)
+{
+    struct returns *rs = sim_alloc(s, sizeof(*rs));
+
+    rs->s = s;
+    if (s->cfg.size < 2 || !sim_boot(s))
+        return;
+    for (uint32_t i = 0; i < 1 + s->cfg.size / 100; i++)
+        sim_at(s, sim_now(s), die, &s->nodes[rng_range(&s->rng, 1, s->cfg.size - 1)], NULL);
+    sim_run_for(s, (int64_t)(2. * s->cfg.heal * 1e9) +
+                       sim_max_delay(s) * 4 * (2 + topology_max_depth(s->topo)));
+    expect_healed(s);
+    if (!s->failed)
+        everybody_serves(rs, 0);
+}
+
 static void return_tune(struct sim_config *cfg, struct rng *rng)
 {
     cfg->modules = SIM_MOD_BARRIER | SIM_MOD_LOG | SIM_MOD_KVS;
@@ -191,6 +216,15 @@ static void heal_tune(struct sim_config *cfg, struct rng *rng)
     cfg->heal = 5.;
 }
 
+static void many_tune(struct sim_config *cfg, struct rng *rng)
+{
+    (void)rng;
+    cfg->modules = SIM_MOD_BARRIER;
+    cfg->heal = 5.;
+}
+
+const struct scenario scenario_many = {
+    "many", "one in a hundred dies at once, and all others go on", many_run, many_tune};
 const struct scenario scenario_heal = {
     "heal", "who loses the broker above goes on below another one", return_run, heal_tune};
 const struct scenario scenario_return = {
