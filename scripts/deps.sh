@@ -17,7 +17,7 @@ DEPS_CHECK=(
     python3-dev python3-cffi python3-setuptools python3-wheel python3-pip
     clang clang-14 clang-format libclang-rt-14-dev shellcheck codespell valgrind libc6-dbg
     python3-sphinx python3-aafigure man-db bash-completion iproute2 nftables tmux strace slurm-wlm munge mmdebstrap
-    libsimgrid-dev
+    libsimgrid-dev openssh-server openssh-client
 )
 DEPS_BENCH=(redis-server etcd-server)
 DEPS_SUITE=(

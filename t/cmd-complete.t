@@ -43,6 +43,7 @@ offers "module list --" --json
 offers "module reload --" --force
 offers "event sub --" --timeout=
 offers "live " status history
+offers "start --" --size= --hosts= --ssh
 offers "kap --" --producers=
 offers "stream " ls cat record replay tee transform stat format readers policy switch pause resume throttle rm
 offers "stream record --" --append --policy= --count=

@@ -1,5 +1,8 @@
 /* The nursery (see the header): fork the brokers, serve PMI, wait.
  *
+ * With `ssh`, the children of ranks on other hosts are processes of ssh (boot_ssh.h).  They differ
+ * in how PMI and signals get to the broker, and in what their end means.
+ *
  * phase     what happens                                          left when
  * FORK      one child per rank is forked, each with one end of    all are forked (an error: all are
  *           a socketpair as PMI_FD                                killed)
@@ -8,7 +11,8 @@
  * GRACE     the other brokers may end by themselves (skipped      none is left, or after ORPHANS s
  *           if rank 0 was killed)                                 (they have lost their parent)
  * TERM      SIGTERM for those that are left                       none is left, or after `grace`
- * KILL      SIGKILL for those that are left                       none is left
+ * KILL      SIGKILL for those that are left; after CUT s, also    none is left
+ *           for the ssh of hosts that do not answer
  *
  * Invariants:
  *  1. A child gets SIGTERM when this process dies (PR_SET_PDEATHSIG, with a check for a death
@@ -24,8 +28,10 @@
  *     or, with `restart`, another broker of its rank is forked: after AGAIN_MIN seconds, and after
  *     up to AGAIN_MAX if brokers of its rank fail repeatedly.  It gets the pairs of the exchange
  *     from a pmi_server of its own, since the others enter no barrier any more (boot_pmi.c).
+ *     Nor does a running session end if an ssh connection is lost: the broker behind it goes on.
  *  4. One pmi_server holds PMI's pairs for all ranks.  Its sockets block, so it waits for a client
  *     that does not read: brokers read their answers before they do anything else.
+ *     Connections to ssh never block (boot_ssh.c).
  *  5. If rank 0 was killed, the initial program and its descendants are killed too.
  *  6. When all brokers are gone, files that they left in the directory are removed.
  *  7. The phase changes by the transitions of `moves` only, each made by the function that is named
@@ -58,7 +64,9 @@
 #define DEFAULT_GRACE 10.
 #define OWN_FILES 64 /* open files besides one per broker */
 #define HURRY 1.     /* seconds of grace after a second signal, or a failed start */
+#define CUT 2.       /* seconds after which a broker on another host no longer delays the end */
 #define SIGNAL_SLOT UINT64_MAX
+#define ERR_SLOT (UINT64_C(1) << 32) /* added to the rank: standard error of ssh */
 #define AGAIN_MIN 0.1
 #define AGAIN_MAX 10.
 #define STEADY 30. /* seconds after which a rank no longer counts as one that fails repeatedly */
@@ -68,6 +76,7 @@ enum phase { SERVE, GRACE, TERM, KILL };
 struct child {
     pid_t pid;               /* 0: gone */
     int fd;                  /* our end of the PMI socket; -1: closed */
+    boot_ssh_t *ssh;         /* of a broker on another host, and pid is that of ssh; else NULL */
     struct pmi_server *late; /* of a broker that was started again; NULL: the common one */
     double began;            /* when it was forked */
     double pause;            /* before it was; 0: it is the first of its rank */
@@ -107,11 +116,27 @@ static const char *prefix(const struct nursery *n)
 #define SAY(n, ...) \
     (fprintf(stderr, "%s: ", prefix(n)), fprintf(stderr, __VA_ARGS__), fputc('\n', stderr))
 
+static bool is_here(const struct nursery *n, uint32_t rank)
+{
+    return !n->cfg->ssh || boot_hosts_here(n->cfg->ssh->hosts, rank);
+}
+
 static void signal_all(struct nursery *n, int signum)
 {
     for (uint32_t i = 0; i < n->cfg->size; i++) {
-        if (n->child[i].pid > 0)
+        if (n->child[i].pid > 0 && n->child[i].ssh)
+            boot_ssh_signal(n->child[i].ssh, signum);
+        else if (n->child[i].pid > 0)
             kill(n->child[i].pid, signum);
+    }
+}
+
+static void cut_all(struct nursery *n)
+{
+    n->deadline = 0.;
+    for (uint32_t i = 0; i < n->cfg->size; i++) {
+        if (n->child[i].pid > 0 && n->child[i].ssh)
+            boot_ssh_cut(n->child[i].ssh);
     }
 }
 
@@ -133,7 +158,7 @@ static void enter(struct nursery *n, enum phase phase)
         phase = KILL;
     TRANSITION(7, moves, n->phase, phase);
     n->phase = phase;
-    n->deadline = phase == KILL ? 0. : clock_now() + n->grace;
+    n->deadline = clock_now() + (phase == KILL ? CUT : n->grace);
     if (phase == GRACE && n->grace > ORPHANS)
         n->deadline = clock_now() + ORPHANS;
     if (n->left == 0)
@@ -182,6 +207,8 @@ static int pmi_send(void *arg, size_t idx, const void *data, size_t len)
 {
     const struct nursery *n = arg;
 
+    if (n->child[idx].ssh)
+        return boot_ssh_pmi_send(n->child[idx].ssh, data, len);
     return send_all(n->child[idx].fd, data, len);
 }
 
@@ -243,12 +270,16 @@ static const struct pmi_server_ops pmi_ops = {
     .client_error = pmi_client_error,
 };
 
-/* All brokers are on this host. */
+/* Brokers that are told nothing do not take each other for neighbors on one host. */
 static int preset_mapping(const struct nursery *n, struct pmi_server *s, errmsg_t *err)
 {
-    char *mapping = pmi_mapping_format(1, &n->cfg->size, PMI_LAYOUT_BLOCK);
-    int rc = mapping ? pmi_server_preset(s, "PMI_process_mapping", mapping) : -1;
+    char *mapping;
+    int rc;
 
+    if (n->cfg->ssh && boot_hosts_several(n->cfg->ssh->hosts))
+        return 0;
+    mapping = pmi_mapping_format(1, &n->cfg->size, PMI_LAYOUT_BLOCK);
+    rc = mapping ? pmi_server_preset(s, "PMI_process_mapping", mapping) : -1;
     free(mapping);
     return rc < 0 ? errmsg_fail(err, ENOMEM, "out of memory for %u brokers", n->cfg->size) : 0;
 }
@@ -330,7 +361,46 @@ static void pmi_readable(struct nursery *n, uint32_t rank)
     pmi_close(n, rank);
 }
 
+static void give_up_on(struct nursery *n, uint32_t rank, const char *why)
+{
+    if (n->phase == SERVE)
+        SAY(n, "broker %u was not started: %s", rank, why);
+    n->complained = true;
+    give_up(n);
+}
+
+static void ssh_readable(struct nursery *n, uint32_t rank)
+{
+    boot_ssh_t *s = n->child[rank].ssh;
+    const char *data;
+    errmsg_t err;
+    size_t len;
+    int more, rc;
+
+    while ((more = boot_ssh_read(s, &err)) > 0) {
+        while ((rc = boot_ssh_pmi_next(s, &data, &len)) > 0) {
+            if (pmi_server_input(n->pmi, rank, data, len) < 0)
+                break;
+        }
+        if (rc < 0)
+            pmi_server_eof(n->pmi, rank);
+    }
+    if (more < 0 && err.text[0])
+        give_up_on(n, rank, err.text);
+}
+
 /* --- children --- */
+
+static int start_ssh(struct nursery *n, uint32_t rank, errmsg_t *err)
+{
+    struct child *c = &n->child[rank];
+
+    if (!(c->ssh = boot_ssh_start(n->cfg->ssh, rank, &n->old_signals, err)))
+        return -1;
+    c->pid = boot_ssh_pid(c->ssh);
+    n->left++;
+    return 0;
+}
 
 static int become_child(struct nursery *n, uint32_t rank, int fd, pid_t parent)
 {
@@ -340,8 +410,11 @@ static int become_child(struct nursery *n, uint32_t rank, int fd, pid_t parent)
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != parent)
         return -1;
-    for (uint32_t i = 0; i < n->cfg->size; i++)
+    for (uint32_t i = 0; i < n->cfg->size; i++) {
         pmi_close(n, i);
+        boot_ssh_destroy(n->child[i].ssh);
+        n->child[i].ssh = NULL;
+    }
     if (n->sigfd >= 0)
         close(n->sigfd);
     sigprocmask(SIG_SETMASK, &n->old_signals, NULL);
@@ -370,6 +443,8 @@ static int fork_one(struct nursery *n, uint32_t rank, errmsg_t *err)
     int fds[2];
     pid_t pid;
 
+    if (!is_here(n, rank))
+        return start_ssh(n, rank, err);
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) < 0)
         return errmsg_fail(err, errno, "cannot start broker %u of %u: %s", rank, n->cfg->size,
                            strerror(errno));
@@ -405,6 +480,23 @@ static void start_again(struct nursery *n, uint32_t rank)
     SAY(n, "broker %u is started again in %.1f s", rank, c->pause);
 }
 
+/* ssh has ended.  Was that only the end of the connection?  Says so. */
+static bool ssh_ended(struct nursery *n, uint32_t rank, int status)
+{
+    errmsg_t err;
+
+    ssh_readable(n, rank);
+    if (!boot_ssh_lost(n->child[rank].ssh, status, &err))
+        return false;
+    if (n->phase != SERVE)
+        return true;
+    if (fragile(n))
+        give_up_on(n, rank, err.text);
+    else
+        SAY(n, "%s; broker %u goes on without it", err.text, rank);
+    return true;
+}
+
 static void broker_ended(struct nursery *n, uint32_t rank, int status)
 {
     int code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
@@ -425,12 +517,15 @@ static void broker_ended(struct nursery *n, uint32_t rank, int status)
             enter(n, WIFSIGNALED(status) || fragile(n) ? TERM : GRACE);
         return;
     }
+    if (n->child[rank].ssh && ssh_ended(n, rank, status))
+        return;
     if (n->phase == SERVE || (n->phase == GRACE && n->failed)) {
         if (WIFSIGNALED(status))
             SAY(n, "broker %u was killed by signal %d (%s)", rank, WTERMSIG(status),
                 strsignal(WTERMSIG(status)));
         else if ((code != 0 && !n->complained) || n->cfg->verbose)
-            SAY(n, "broker %u ended with exit code %d", rank, code);
+            SAY(n, "broker %u%s%s ended with exit code %d", rank, n->cfg->ssh ? " on host " : "",
+                n->cfg->ssh ? boot_hosts_name(n->cfg->ssh->hosts, rank) : "", code);
         n->complained = true; /* usually all fail for the same reason */
         if (fragile(n))
             give_up(n);
@@ -524,13 +619,25 @@ static void kill_orphans(const struct nursery *n)
 
 /* --- the loop --- */
 
-static int watch(struct nursery *n, int fd, uint64_t slot, errmsg_t *err)
+static int watch_fd(struct nursery *n, int fd, uint64_t slot, errmsg_t *err)
 {
     struct epoll_event ev = {.events = EPOLLIN, .data.u64 = slot};
 
     if (epoll_ctl(n->epfd, EPOLL_CTL_ADD, fd, &ev) < 0)
         return errmsg_fail(err, errno, "cannot watch the brokers: %s", strerror(errno));
     return 0;
+}
+
+static int watch(struct nursery *n, uint32_t rank, errmsg_t *err)
+{
+    const struct child *c = &n->child[rank];
+
+    if (!c->ssh)
+        return watch_fd(n, c->fd, rank, err);
+    return watch_fd(n, boot_ssh_fd(c->ssh), rank, err) < 0 ||
+                   watch_fd(n, boot_ssh_err(c->ssh), rank + ERR_SLOT, err) < 0
+               ? -1
+               : 0;
 }
 
 /* When something is to be done that is not asked for by a descriptor; 0: never. */
@@ -572,13 +679,36 @@ static int restart_due(struct nursery *n, uint32_t *rank)
             *rank = i;
             return 1;
         }
-        if (rc < 0 || watch(n, c->fd, i, &err) < 0) {
+        if (rc < 0 || watch(n, i, &err) < 0) {
             SAY(n, "broker %u was not started again: %s", i, err.text);
             if (c->pid == 0)
                 start_again(n, i);
         }
     }
     return 0;
+}
+
+static void readable(struct nursery *n, uint64_t slot)
+{
+    if (slot == SIGNAL_SLOT)
+        take_signals(n);
+    else if (slot >= ERR_SLOT)
+        boot_ssh_read_err(n->child[slot - ERR_SLOT].ssh);
+    else if (n->child[slot].ssh)
+        ssh_readable(n, (uint32_t)slot);
+    else
+        pmi_readable(n, (uint32_t)slot);
+}
+
+static void phase_over(struct nursery *n)
+{
+    if (n->phase == KILL) {
+        cut_all(n);
+        return;
+    }
+    if (n->phase == TERM)
+        SAY(n, "%u brokers did not shut down, and are killed", n->left);
+    enter(n, n->phase == TERM ? KILL : TERM);
 }
 
 /* 1 in the child that becomes another broker of *rank; 0: all is over. */
@@ -592,17 +722,10 @@ static int serve(struct nursery *n, uint32_t *rank)
             return 1;
         int count = epoll_wait(n->epfd, ev, 64, wait_ms(n));
 
-        for (int i = 0; i < count; i++) {
-            if (ev[i].data.u64 == SIGNAL_SLOT)
-                take_signals(n);
-            else
-                pmi_readable(n, (uint32_t)ev[i].data.u64);
-        }
-        if (count == 0 && n->deadline > 0. && clock_now() >= n->deadline) {
-            if (n->phase == TERM)
-                SAY(n, "%u brokers did not shut down, and are killed", n->left);
-            enter(n, n->phase == TERM ? KILL : TERM);
-        }
+        for (int i = 0; i < count; i++)
+            readable(n, ev[i].data.u64);
+        if (count == 0 && n->deadline > 0. && clock_now() >= n->deadline)
+            phase_over(n);
     }
     return 0;
 }
@@ -612,6 +735,7 @@ static void destroy(struct nursery *n)
     for (uint32_t i = 0; n->child && i < n->cfg->size; i++) {
         pmi_close(n, i);
         pmi_server_destroy(n->child[i].late);
+        boot_ssh_destroy(n->child[i].ssh);
     }
     free(n->child);
     free(n->pairs);
@@ -631,9 +755,11 @@ static int prepare_dirs(struct nursery *n, errmsg_t *err)
     if (boot_dir_session(n->cfg->rundir, n->rundir, &made, err) < 0)
         return -1;
     for (uint32_t i = 0; !made && i < n->cfg->size; i++) {
-        int lock = boot_dir_rank(n->rundir, i, path, err);
+        int lock;
 
-        if (lock < 0) {
+        if (!is_here(n, i))
+            continue;
+        if ((lock = boot_dir_rank(n->rundir, i, path, err)) < 0) {
             n->rundir[0] = '\0'; /* it is not ours */
             return -1;
         }
@@ -644,20 +770,20 @@ static int prepare_dirs(struct nursery *n, errmsg_t *err)
 
 static int prepare(struct nursery *n, errmsg_t *err)
 {
+    uint32_t need = n->cfg->size * (n->cfg->ssh ? 2 : 1) + OWN_FILES;
     struct rlimit files;
 
-    /* Each broker takes one descriptor here. */
-    if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < n->cfg->size + OWN_FILES) {
+    /* Each broker takes one descriptor here, or two. */
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < need) {
         files.rlim_cur = files.rlim_max;
         setrlimit(RLIMIT_NOFILE, &files);
     }
     if (getrlimit(RLIMIT_NOFILE, &files) == 0 &&
-        (files.rlim_cur < BROKER_NOFILE_MIN || files.rlim_cur < n->cfg->size + OWN_FILES))
+        (files.rlim_cur < BROKER_NOFILE_MIN || files.rlim_cur < need))
         return errmsg_fail(
             err, EMFILE, "the limit on open files is %lu: %u brokers need at least %u (ulimit -n)",
             (unsigned long)files.rlim_cur, n->cfg->size,
-            n->cfg->size + OWN_FILES > BROKER_NOFILE_MIN ? n->cfg->size + OWN_FILES
-                                                         : BROKER_NOFILE_MIN);
+            need > BROKER_NOFILE_MIN ? need : BROKER_NOFILE_MIN);
     if (!(n->child = calloc(n->cfg->size, sizeof(n->child[0]))))
         return errmsg_fail(err, ENOMEM, "out of memory for %u brokers", n->cfg->size);
     for (uint32_t i = 0; i < n->cfg->size; i++)
@@ -678,8 +804,10 @@ static void remove_dirs(struct nursery *n)
 {
     if (!n->rundir[0])
         return;
-    for (uint32_t i = 0; i < n->cfg->size; i++)
-        boot_dir_remove_rank(n->rundir, i);
+    for (uint32_t i = 0; i < n->cfg->size; i++) {
+        if (is_here(n, i))
+            boot_dir_remove_rank(n->rundir, i);
+    }
     rmdir(n->rundir);
 }
 
@@ -715,9 +843,9 @@ int boot_nursery_run(const struct nursery_config *cfg, struct nursery_place *pla
         if (rc == 0)
             rc = start_pmi(&n, err);
         if (rc == 0)
-            rc = watch(&n, n.sigfd, SIGNAL_SLOT, err);
+            rc = watch_fd(&n, n.sigfd, SIGNAL_SLOT, err);
         for (uint32_t i = 0; rc == 0 && i < cfg->size; i++)
-            rc = watch(&n, n.child[i].fd, i, err);
+            rc = watch(&n, i, err);
     }
     if (rc < 0 && n.child) {
         signal_all(&n, SIGKILL);

@@ -1,4 +1,4 @@
-/* The nursery: all brokers of a session on one host, forked from one process.
+/* The nursery: the brokers of a session, forked from one process, or started by it through ssh.
  *
  * A broker that is started by exec links a dozen libraries and relocates its modules each time,
  * which costs time and private memory.  The nursery does that once: it loads everything, forks one
@@ -22,6 +22,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "boot_ssh.h"
 #include "libidset/idset.h"
 #include "libutil/errmsg.h"
 
@@ -36,6 +37,7 @@ struct nursery_config {
     /* Ranks whose brokers stay in the process group of the terminal (--wrap: a debugger reads from
      * it); NULL: none but rank 0. */
     const idset_t *foreground;
+    const struct boot_ssh_config *ssh; /* brokers on other hosts; NULL: all are on this one */
     /* Seconds between SIGTERM and SIGKILL, and at most 1 between the end of rank 0 and SIGTERM;
      * 0: 10. */
     double grace;
@@ -48,8 +50,9 @@ struct nursery_place {
 };
 
 /* Returns 1 in a child.  Its environment has PMI_FD, PMI_RANK and PMI_SIZE, it gets SIGTERM when
- * the parent dies, and its standard input is the parent's for rank 0, else /dev/null.  Returns 0 in
- * the parent when all children are gone.  -1 with errno and an error message if they could not be
+ * the parent dies, and its standard input is the parent's for rank 0, else /dev/null.  No child
+ * returns for a broker on another host.  Returns 0 in the parent when all children are gone.  -1
+ * with errno and an error message if they could not be
  * started; then none is left.
  *
  * The parent passes SIGINT, SIGTERM and SIGHUP to rank 0 as SIGTERM, which shuts the session down

@@ -3,6 +3,9 @@
  *    flux-broker [OPTION...] [--] [COMMAND [ARG...]]
  *      -S, --set=NAME=VALUE   set an attribute (repeatable)
  *      --nursery=N            fork the N brokers of a session on this host
+ *      --hosts=LIST           start the brokers of a session on these hosts
+ *      --ssh=PROGRAM          with --hosts: reach other hosts by PROGRAM
+ *      --remote               be one of them, with the settings from standard input
  *      --restart              brokers that fail are started again: by the nursery, or by others
  *      --wrap=RANKS:COMMAND   run these brokers under a debugger or a checker (wrap.h)
  *      -v, --verbose          print progress messages to standard error
@@ -16,6 +19,7 @@
 #include "config.h"
 #include <errno.h>
 #include <getopt.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +27,7 @@
 
 #include "boot.h"
 #include "boot_nursery.h"
+#include "boot_remote.h"
 #include "broker.h"
 #include "libsettings/settings.h"
 #include "libutil/duration.h"
@@ -35,6 +40,9 @@ static const char usage[] =
     "Run one broker of a session.  Brokers are usually started by 'flux start'.\n"
     "  -S, --set=NAME=VALUE   set an attribute (repeatable)\n"
     "      --nursery=N        fork the N brokers of a session on this host\n"
+    "      --hosts=LIST       start the brokers of a session on these hosts\n"
+    "      --ssh=PROGRAM      with --hosts: reach other hosts by PROGRAM (default: ssh)\n"
+    "      --remote           be a broker that --hosts of another host starts\n"
     "      --restart          with --nursery: restart brokers that have failed\n"
     "      --wrap=RANKS:COMMAND   run the brokers of these ranks under COMMAND\n"
     "  -v, --verbose          print progress messages to standard error\n"
@@ -42,13 +50,20 @@ static const char usage[] =
     "  -h, --help             print this text and exit\n"
     "Exit code: that of COMMAND (rank 0); 1 when the broker cannot start; 2 on a usage error.\n";
 
-enum { OPT_NURSERY = 256, OPT_RESTART, OPT_WRAP };
+enum { OPT_NURSERY = 256, OPT_HOSTS, OPT_REMOTE, OPT_RESTART, OPT_SSH, OPT_WRAP };
 
 static const struct option options[] = {
-    {"set", required_argument, NULL, 'S'},       {"nursery", required_argument, NULL, OPT_NURSERY},
-    {"restart", no_argument, NULL, OPT_RESTART}, {"verbose", no_argument, NULL, 'v'},
-    {"version", no_argument, NULL, 'V'},         {"help", no_argument, NULL, 'h'},
-    {"wrap", required_argument, NULL, OPT_WRAP}, {NULL, 0, NULL, 0},
+    {"set", required_argument, NULL, 'S'},
+    {"nursery", required_argument, NULL, OPT_NURSERY},
+    {"restart", no_argument, NULL, OPT_RESTART},
+    {"verbose", no_argument, NULL, 'v'},
+    {"version", no_argument, NULL, 'V'},
+    {"help", no_argument, NULL, 'h'},
+    {"wrap", required_argument, NULL, OPT_WRAP},
+    {"hosts", required_argument, NULL, OPT_HOSTS},
+    {"ssh", required_argument, NULL, OPT_SSH},
+    {"remote", no_argument, NULL, OPT_REMOTE},
+    {NULL, 0, NULL, 0},
 };
 
 struct arguments {
@@ -56,7 +71,10 @@ struct arguments {
     strvec_t *again; /* -1: continue as a broker; else the exit code of a session that has ended. */
     wrap_t *wrap;    /* NULL: none is */
     preload_t *preload;
-    uint32_t size; /* of the nursery; 0: none */
+    uint32_t size;       /* of the nursery; 0: none */
+    boot_hosts_t *hosts; /* of the nursery; NULL: this one */
+    const char *ssh;
+    bool remote;
     bool restart;
     bool verbose;
 };
@@ -106,6 +124,21 @@ static int set_size(struct arguments *a, const char *text)
     return -1;
 }
 
+static int set_hosts(struct arguments *a, const char *list)
+{
+    char self[HOST_NAME_MAX + 1] = "";
+    errmsg_t err;
+
+    gethostname(self, sizeof(self) - 1);
+    boot_hosts_destroy(a->hosts);
+    if ((a->hosts = boot_hosts_create(list, self, &err))) {
+        a->size = boot_hosts_size(a->hosts);
+        return 0;
+    }
+    fprintf(stderr, "flux start: --hosts=%.100s: %s\n", list, err.text);
+    return -1;
+}
+
 /* -1: go on; else the exit code. */
 static int parse(struct arguments *a, int argc, char **argv)
 {
@@ -121,6 +154,15 @@ static int parse(struct arguments *a, int argc, char **argv)
             break;
         case OPT_NURSERY:
             ok = set_size(a, optarg);
+            break;
+        case OPT_HOSTS:
+            ok = set_hosts(a, optarg);
+            break;
+        case OPT_SSH:
+            a->ssh = optarg;
+            break;
+        case OPT_REMOTE:
+            a->remote = true;
             break;
         case OPT_RESTART:
             a->restart = true;
@@ -170,7 +212,8 @@ static int check_config(const struct arguments *a)
     case 1:
         fprintf(stderr,
                 "flux-broker: %s: the section session has no effect in a session that is started "
-                "with --size or --boot=%s: leave that out, or the section; set attributes with "
+                "with --size, --hosts or --boot=%s: leave that out, or the section; set attributes "
+                "with "
                 "--set\n",
                 path, method ? method : "pmi");
         return 2;
@@ -199,6 +242,24 @@ static int check_restart(const struct arguments *a)
     return -1;
 }
 
+/* In the broker of a nursery, or one that --remote has forked. */
+static int set_place(struct arguments *a, const char *rundir)
+{
+    if (attrs_set(a->attrs, "rundir", rundir, false) == 0 &&
+        attrs_set(a->attrs, "boot.method", "pmi", false) == 0 &&
+        strvec_addf(a->again, "--set=rundir=%s", rundir) == 0 &&
+        strvec_add(a->again, "--set=boot.method=pmi") == 0)
+        return -1;
+    fprintf(stderr, "flux-broker: out of memory\n");
+    return 1;
+}
+
+/* Have brokers to listen at the address that names their host? */
+static bool addresses(const struct arguments *a)
+{
+    return !attrs_get(a->attrs, "tcp.address") && !attrs_get(a->attrs, "tcp.interface");
+}
+
 /* -1: be a broker, of the rank that is stored; else the exit code of a session that has been. */
 static int nursery(struct arguments *a, uint32_t *rank)
 {
@@ -211,8 +272,22 @@ static int nursery(struct arguments *a, uint32_t *rank)
                                 .verbose = a->verbose,
                                 .foreground = a->wrap ? wrap_ranks(a->wrap) : NULL};
     struct nursery_place place = {.exit_code = 1};
+    struct boot_ssh_config ssh = {.hosts = a->hosts,
+                                  .program = a->ssh ? a->ssh : "ssh",
+                                  .options = a->again,
+                                  .addresses = addresses(a),
+                                  .verbose = a->verbose};
+    const char *address;
     errmsg_t err = {""};
 
+    if (a->hosts && (a->restart || a->wrap)) {
+        fprintf(stderr, "flux-broker: --hosts cannot be combined with --restart or --wrap\n");
+        return 2;
+    }
+    if (a->hosts && a->size == 1)
+        return attrs_set(a->attrs, "boot.method", "single", false) < 0 ? 1 : -1;
+    if (a->hosts)
+        nc.ssh = &ssh;
     if (check_restart(a) < 0)
         return 2;
     if (grace && duration_parse(grace, &nc.grace, &err) < 0) {
@@ -225,17 +300,45 @@ static int nursery(struct arguments *a, uint32_t *rank)
         return place.exit_code;
     case 1:
         *rank = place.rank;
-        if (attrs_set(a->attrs, "rundir", place.rundir, false) == 0 &&
-            attrs_set(a->attrs, "boot.method", "pmi", false) == 0 &&
-            strvec_addf(a->again, "--set=rundir=%s", place.rundir) == 0 &&
-            strvec_add(a->again, "--set=boot.method=pmi") == 0)
-            return -1;
-        fprintf(stderr, "flux-broker: out of memory\n");
-        return 1;
+        address = a->hosts && ssh.addresses ? boot_hosts_address(a->hosts, *rank) : NULL;
+        if (address && attrs_set(a->attrs, "tcp.address", address, false) < 0) {
+            fprintf(stderr, "flux-broker: out of memory\n");
+            return 1;
+        }
+        return set_place(a, place.rundir);
     default:
         fprintf(stderr, "flux start: %s\n", err.text);
         return 1;
     }
+}
+
+/* As nursery(), for one broker, whose starter sends the options. */
+static int remote(struct arguments *a)
+{
+    struct boot_remote_args far = {0};
+    struct boot_remote_place place = {.exit_code = 1};
+    errmsg_t err = {""};
+    int rc = boot_remote_open(&far, &err);
+
+    if (rc == 0) {
+        strvec_t *argv = strvec_create();
+
+        rc = strvec_add(argv, "flux-broker");
+        for (size_t i = 0; rc == 0 && i < strvec_count(far.options); i++)
+            rc = strvec_add(argv, strvec_at(far.options, i));
+        optind = 0;
+        if (rc == 0)
+            rc = parse(a, (int)strvec_count(argv), strvec_argv(argv)) < 0 ? 0 : -1;
+        strvec_destroy(argv);
+        if (rc == 0)
+            rc = boot_remote_run(&far, attrs_get(a->attrs, "rundir"), &place, &err);
+    }
+    strvec_destroy(far.options);
+    if (rc == 1)
+        return set_place(a, place.rundir);
+    if (rc < 0 && err.text[0])
+        fprintf(stderr, "flux-broker: %s\n", err.text);
+    return place.exit_code;
 }
 
 /* Does not return when it works. */
@@ -256,6 +359,7 @@ static int start_anew(struct arguments *a, char **command)
 int main(int argc, char **argv)
 {
     struct arguments a = {.attrs = attrs_create(), .again = strvec_create()};
+    char **command;
     uint32_t rank = 0;
     int rc;
 
@@ -265,17 +369,21 @@ int main(int argc, char **argv)
         return 1;
     }
     rc = parse(&a, argc, argv);
+    command = argv + optind;
     if (rc < 0)
         rc = check_config(&a);
-    if (rc < 0 && a.size > 0)
+    if (rc < 0 && a.remote)
+        rc = remote(&a);
+    else if (rc < 0 && a.size > 0)
         rc = nursery(&a, &rank);
     if (rc < 0 && a.wrap && idset_test(wrap_ranks(a.wrap), rank))
-        rc = start_anew(&a, argv + optind);
+        rc = start_anew(&a, command);
     if (rc < 0)
-        rc = broker_run(a.attrs, argv + optind, a.verbose, a.restart, a.preload);
+        rc = broker_run(a.attrs, command, a.verbose, a.restart, a.preload);
     else
         preload_destroy(a.preload);
     wrap_destroy(a.wrap);
+    boot_hosts_destroy(a.hosts);
     strvec_destroy(a.again);
     attrs_destroy(a.attrs);
     return rc;

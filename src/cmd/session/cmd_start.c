@@ -1,6 +1,7 @@
 /* cmd_start.c - flux start: start a session.
  *
  *    --size=N            N brokers on this host:        exec flux-broker --nursery=N
+ *    --hosts=LIST        a broker on each host:     exec flux-broker --hosts=LIST --ssh=PROGRAM
  *    --size=1, or        one broker, in this process:   exec flux-broker
  *    no option
  *    under a launcher    one broker, in this process, which finds the others by PMI
@@ -19,6 +20,7 @@
 
 #include "../cmd_all.h"
 #include "libflux/paths.h"
+#include "libidset/hostlist.h"
 #include "libsettings/settings.h"
 #include "libtopology/topology.h"
 #include "libutil/strvec.h"
@@ -28,8 +30,10 @@
 enum {
     OPT_BOOT = CMD_KEY(0),
     OPT_CONFIG,
+    OPT_HOSTS,
     OPT_RESTART,
     OPT_RUNDIR,
+    OPT_SSH,
     OPT_STATEDIR,
     OPT_TRACE,
     OPT_WRAP
@@ -43,10 +47,14 @@ static const struct cmd_opt opts[] = {
      "how brokers find each other: pmi, config or single (default:\n"
      "chosen automatically)"},
     {OPT_CONFIG, "config", "FILE", "configuration file that lists the hosts"},
+    {OPT_HOSTS, "hosts", "LIST", "start a broker on each of these hosts: node[0-3,7]"},
     {OPT_RESTART, "restart", NULL,
      "with --size: restart brokers that have failed, other than that of\n"
      "rank 0"},
     {OPT_RUNDIR, "rundir", "DIR", "directory for sockets (default: a new one)"},
+    {OPT_SSH, "ssh", "[PROGRAM]",
+     "with --hosts: how to reach other hosts (default: $FLUX_SSH, or\n"
+     "ssh)"},
     {OPT_STATEDIR, "statedir", "DIR", "directory for state that outlives the session"},
     {OPT_TRACE, "trace", "FILE", "write each message that passes through a broker to FILE"},
     {OPT_WRAP, "wrap", "RANKS:COMMAND",
@@ -73,6 +81,9 @@ struct start {
     uint32_t size; /* 0: not said */
     const char *topology;
     const char *wrap;
+    const char *hosts; /* NULL: not said */
+    const char *ssh;   /* "": the default; NULL: not said */
+    const char *boot;
     bool restart;
     strvec_t *args;
 };
@@ -102,6 +113,7 @@ static int option(struct cmd *c, struct start *st, int key, const char *val)
 {
     char name[128];
     errmsg_t err;
+    size_t count;
 
     switch (key) {
     case 's':
@@ -126,7 +138,16 @@ static int option(struct cmd *c, struct start *st, int key, const char *val)
     case OPT_BOOT:
         if (strcmp(val, "pmi") != 0 && strcmp(val, "config") != 0 && strcmp(val, "single") != 0)
             return cmd_usage_error(c, "--boot=%s: expected pmi, config or single", val);
+        st->boot = val;
         return set_attr(c, st, "boot.method", val);
+    case OPT_HOSTS:
+        if (hostlist_check(val, &count, &err) < 0)
+            return cmd_usage_error(c, "--hosts=%s: %s", val, err.text);
+        st->hosts = val;
+        return CMD_OK;
+    case OPT_SSH:
+        st->ssh = val ? val : "";
+        return CMD_OK;
     case OPT_CONFIG:
         return set_attr(c, st, "config.file", val);
     case OPT_RESTART:
@@ -151,6 +172,11 @@ static int check(struct cmd *c, const struct start *st)
     topology_t *topo;
     errmsg_t err;
 
+    if (st->ssh && !st->hosts)
+        return cmd_usage_error(c, "--ssh requires --hosts: it is how other hosts are reached");
+    if (st->hosts && (st->size > 0 || st->boot))
+        return cmd_usage_error(c, "--hosts cannot be combined with --%s",
+                               st->size > 0 ? "size" : "boot");
     if (st->wrap && st->size == 0)
         return cmd_usage_error(
             c, "--wrap requires --size: it applies to brokers that this command starts");
@@ -167,11 +193,18 @@ static int check(struct cmd *c, const struct start *st)
 
 static int become_broker(struct cmd *c, struct start *st, char **command)
 {
+    const char *ssh = st->ssh;
     errmsg_t err;
     char *path;
     int rc = 0;
 
-    if (st->size > 1)
+    if (st->hosts) {
+        if (!ssh || !*ssh)
+            ssh = getenv("FLUX_SSH");
+        rc = strvec_addf(st->args, "--hosts=%s", st->hosts);
+        if (rc == 0)
+            rc = strvec_addf(st->args, "--ssh=%s", ssh && *ssh ? ssh : "ssh");
+    } else if (st->size > 1)
         rc = strvec_addf(st->args, "--nursery=%u", st->size);
     else if (st->size == 1)
         rc = strvec_add(st->args, "--set=boot.method=single");

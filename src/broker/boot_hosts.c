@@ -1,0 +1,143 @@
+/* Hosts of a session: the order of its ranks.
+ *
+ * Format: a hostlist (libidset/hostlist.h).  A host that occurs several times gets several brokers.
+ *
+ * Invariants:
+ *  1. Rank 0 is on this host, at the first place of the list that names it: by its host name (with
+ *     or without domain), as "localhost", or by one of its addresses.  The other ranks follow in
+ *     the order of the list.
+ *  2. Only the name of rank 0's place is taken for this host.  Another name is another host, even
+ *     if it leads here: its broker is started through ssh.
+ *
+ * Failure: a list without this host is refused, since the initial program, its input and its
+ * output belong to the host on which rank 0 runs.
+ */
+#include "config.h"
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "boot_hosts.h"
+#include "boot_private.h"
+#include "libidset/hostlist.h"
+
+struct boot_hosts {
+    strvec_t *names;
+    bool several; /* more than one host */
+};
+
+static bool is_address(const char *name)
+{
+    struct in_addr bin;
+
+    return inet_pton(AF_INET, name, &bin) == 1;
+}
+
+/* Are they equal, perhaps but for a domain that only one of them has? */
+static bool same_host(const char *a, const char *b)
+{
+    size_t la = strcspn(a, "."), lb = strcspn(b, ".");
+
+    if (strcasecmp(a, b) == 0)
+        return true;
+    return la == lb && (!a[la] || !b[lb]) && strncasecmp(a, b, la) == 0;
+}
+
+static bool is_here(const char *name, const char *self)
+{
+    char uri[HOSTLIST_NAME_MAX + sizeof("tcp://:9")];
+
+    if (!is_address(name))
+        return same_host(name, self) || strcasecmp(name, "localhost") == 0;
+    snprintf(uri, sizeof(uri), "tcp://%s:9", name);
+    return boot_addr_is_here(uri);
+}
+
+/* Add the names: that of number `first`, then the others. */
+static int add_names(boot_hosts_t *h, const hostlist_t *hl, size_t first)
+{
+    char name[HOSTLIST_NAME_MAX + 1];
+
+    if (strvec_add(h->names, hostlist_nth(hl, first, name, sizeof(name))) < 0)
+        return -1;
+    for (size_t i = 0; hostlist_nth(hl, i, name, sizeof(name)); i++) {
+        if (i != first && strvec_add(h->names, name) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+boot_hosts_t *boot_hosts_create(const char *list, const char *self, errmsg_t *err)
+{
+    char name[HOSTLIST_NAME_MAX + 1];
+    hostlist_t *hl = hostlist_parse(list, err);
+    boot_hosts_t *h = NULL;
+    size_t count, at = 0;
+
+    if (!hl)
+        return NULL;
+    count = hostlist_count(hl);
+    while (at < count && !is_here(hostlist_nth(hl, at, name, sizeof(name)), self))
+        at++;
+    if (count == 0)
+        errmsg_fail(err, EINVAL, "the list of hosts is empty");
+    else if (count > BOOT_HOSTS_MAX)
+        errmsg_fail(err, E2BIG, "%zu hosts are too many: a session has at most %d brokers", count,
+                    BOOT_HOSTS_MAX);
+    else if (at == count)
+        errmsg_fail(err, EADDRNOTAVAIL,
+                    "this host, %.64s, is not in the list, but rank 0 and the command run here: "
+                    "add it to the list, or run flux start on one of the hosts",
+                    self);
+    else if (!(h = calloc(1, sizeof(*h))) || !(h->names = strvec_create()) ||
+             add_names(h, hl, at) < 0) {
+        boot_hosts_destroy(h);
+        h = NULL;
+        errmsg_fail(err, ENOMEM, "out of memory for %zu hosts", count);
+    }
+    for (size_t i = 0; h && i < count; i++)
+        h->several |= !boot_hosts_here(h, (uint32_t)i);
+    hostlist_destroy(hl);
+    return h;
+}
+
+void boot_hosts_destroy(boot_hosts_t *h)
+{
+    int saved = errno;
+
+    if (!h)
+        return;
+    strvec_destroy(h->names);
+    free(h);
+    errno = saved;
+}
+
+uint32_t boot_hosts_size(const boot_hosts_t *h)
+{
+    return (uint32_t)strvec_count(h->names);
+}
+
+const char *boot_hosts_name(const boot_hosts_t *h, uint32_t rank)
+{
+    return strvec_at(h->names, rank);
+}
+
+bool boot_hosts_here(const boot_hosts_t *h, uint32_t rank)
+{
+    return strcasecmp(boot_hosts_name(h, rank), boot_hosts_name(h, 0)) == 0;
+}
+
+const char *boot_hosts_address(const boot_hosts_t *h, uint32_t rank)
+{
+    const char *name = boot_hosts_name(h, rank);
+
+    return h->several && is_address(name) ? name : NULL;
+}
+
+bool boot_hosts_several(const boot_hosts_t *h)
+{
+    return h->several;
+}

@@ -1,0 +1,199 @@
+/* Sessions that are started through ssh: which rank runs where, the dialog over the connection, and
+ * what is said if ssh fails. */
+#include "config.h"
+#include <check.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "broker/boot_hosts.h"
+#include "broker/boot_private.h"
+#include "broker/boot_ssh_wire.h"
+#include "libutil/buf.h"
+#include "libutil/test/suite.h"
+
+/* boot_addr.c asks for attributes when it chooses an address, which is not done here. */
+const char *boot_attr(const boot_t *b, const char *name)
+{
+    (void)b, (void)name;
+    return NULL;
+}
+
+static void check_hosts(const char *list, const char *self, const char *want)
+{
+    errmsg_t err = {""};
+    boot_hosts_t *h = boot_hosts_create(list, self, &err);
+    char text[512] = "";
+
+    ck_assert_msg(h != NULL, "%s: %s", list, err.text);
+    for (uint32_t i = 0; i < boot_hosts_size(h); i++)
+        snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%s%s", i ? " " : "",
+                 boot_hosts_name(h, i), boot_hosts_here(h, i) ? "*" : "");
+    ck_assert_str_eq(text, want);
+    boot_hosts_destroy(h);
+}
+
+START_TEST(test_hosts)
+{
+    boot_hosts_t *h;
+    errmsg_t err;
+
+    check_hosts("node[0-3]", "node0", "node0* node1 node2 node3");
+    check_hosts("node[0-3]", "node2", "node2* node0 node1 node3");
+    check_hosts("a,b,a", "b", "b* a a");
+    check_hosts("a,b,b,c", "b", "b* a b* c");
+    check_hosts("n0.site,n1.site", "n1", "n1.site* n0.site");
+    check_hosts("n0,n1", "n1.site", "n1* n0");
+    check_hosts("x,LocalHost", "a", "LocalHost* x");
+    check_hosts("127.0.0.[1-3]", "a", "127.0.0.1* 127.0.0.2 127.0.0.3");
+
+    ck_assert_ptr_null(boot_hosts_create("n0.site", "n0.other", &err));
+    ck_assert_int_eq(errno, EADDRNOTAVAIL);
+    ck_assert_ptr_null(boot_hosts_create("n10,n11", "n1", &err));
+    ck_assert_int_eq(errno, EADDRNOTAVAIL);
+    ck_assert_ptr_nonnull(strstr(err.text, "this host, n1, is not in the list"));
+    ck_assert_ptr_null(boot_hosts_create("", "n1", &err));
+    ck_assert_int_eq(errno, EINVAL);
+    ck_assert_ptr_null(boot_hosts_create("n[1-", "n1", &err));
+    ck_assert_int_eq(errno, EINVAL);
+    ck_assert_ptr_null(boot_hosts_create("n[0-99999]", "n1", &err));
+    ck_assert_int_eq(errno, E2BIG);
+
+    h = boot_hosts_create("127.0.0.1,b,127.0.0.1", "b", NULL);
+    ck_assert_str_eq(boot_hosts_address(h, 0), "127.0.0.1");
+    ck_assert_ptr_null(boot_hosts_address(h, 1));
+    ck_assert(boot_hosts_several(h));
+    boot_hosts_destroy(h);
+    h = boot_hosts_create("127.0.0.1,127.0.0.1", "b", NULL);
+    ck_assert_ptr_null(boot_hosts_address(h, 0));
+    ck_assert(!boot_hosts_several(h));
+    boot_hosts_destroy(h);
+}
+END_TEST
+
+START_TEST(test_frames)
+{
+    buf_t *b = buf_create(0);
+    char header[BOOT_FRAME_HEADER];
+    struct boot_frame f;
+    size_t used;
+
+    boot_frame_header(header, BOOT_FRAME_PMI, 4);
+    buf_append(b, header, sizeof(header));
+    buf_append(b, "data", 4);
+    boot_frame_header(header, BOOT_FRAME_PMI_END, 0);
+    buf_append(b, header, sizeof(header));
+    for (size_t n = 0; n < BOOT_FRAME_HEADER + 4; n++)
+        ck_assert_int_eq(boot_frame_first(buf_data(b), n, &f, &used), 0);
+    ck_assert_int_eq(boot_frame_first(buf_data(b), buf_len(b), &f, &used), 1);
+    ck_assert_int_eq(f.type, BOOT_FRAME_PMI);
+    ck_assert_uint_eq(f.len, 4);
+    ck_assert_mem_eq(f.data, "data", 4);
+    buf_consume(b, used);
+    ck_assert_int_eq(boot_frame_first(buf_data(b), buf_len(b), &f, &used), 1);
+    ck_assert_int_eq(f.type, BOOT_FRAME_PMI_END);
+    ck_assert_uint_eq(f.len, 0);
+    buf_destroy(b);
+
+    ck_assert_int_eq(boot_frame_first("X\0\0\0\0", 5, &f, &used), -1);
+    ck_assert_int_eq(errno, EPROTO);
+    ck_assert_int_eq(boot_frame_first("\0\0\0\0\0", 5, &f, &used), -1);
+    ck_assert_int_eq(boot_frame_first("P\1\0\2\0", 5, &f, &used), -1);
+    ck_assert_int_eq(boot_frame_first("P\0\0\2\0", 5, &f, &used), 0);
+}
+END_TEST
+
+START_TEST(test_greeting)
+{
+    char version[8], text[256];
+    char *noise = calloc(1, BOOT_GREETING_NOISE + 1);
+    size_t used, len;
+
+    snprintf(text, sizeof(text), "Welcome to n1%sP", boot_greeting());
+    len = strlen(text);
+    for (size_t n = 0; n < len - 1; n++)
+        ck_assert_int_eq(boot_greeting_find(text, n, version, sizeof(version), &used), 0);
+    ck_assert_int_eq(boot_greeting_find(text, len, version, sizeof(version), &used), 1);
+    ck_assert_uint_eq(used, len - 1);
+    ck_assert_str_eq(version, PACKAGE_VERSION);
+    snprintf(text, sizeof(text), "\nflux-broker --remote 12345678.90\n");
+    ck_assert_int_eq(boot_greeting_find(text, strlen(text), version, sizeof(version), &used), 1);
+    ck_assert_str_eq(version, "1234567");
+    memset(noise, 'x', BOOT_GREETING_NOISE + 1);
+    ck_assert_int_eq(boot_greeting_find(noise, BOOT_GREETING_NOISE, version, 8, &used), 0);
+    ck_assert_int_eq(boot_greeting_find(noise, BOOT_GREETING_NOISE + 1, version, 8, &used), -1);
+    ck_assert_int_eq(errno, EPROTO);
+    free(noise);
+}
+END_TEST
+
+START_TEST(test_args)
+{
+    struct boot_remote_args a = {.dir = "/home/u", .rank = 3, .size = 4}, b;
+    char *big = calloc(1, BOOT_FRAME_MAX + 1);
+    char *data;
+    size_t len;
+
+    a.options = strvec_create();
+    strvec_add(a.options, "--set=a=b\nc");
+    strvec_add(a.options, "");
+    data = boot_remote_args_encode(&a, &len);
+    ck_assert_ptr_nonnull(data);
+    ck_assert_int_eq(boot_remote_args_decode(data, len, &b), 0);
+    ck_assert_str_eq(b.dir, "/home/u");
+    ck_assert_uint_eq(b.rank, 3);
+    ck_assert_uint_eq(b.size, 4);
+    ck_assert_uint_eq(strvec_count(b.options), 2);
+    ck_assert_str_eq(strvec_at(b.options, 0), "--set=a=b\nc");
+    ck_assert_str_eq(strvec_at(b.options, 1), "");
+    strvec_destroy(b.options);
+    for (size_t n = 0; n < len - 14; n++) /* the options may be fewer */
+        ck_assert_int_eq(boot_remote_args_decode(data, n, &b), -1);
+    free(data);
+    ck_assert_int_eq(boot_remote_args_decode("/\0003\0003\0", 6, &b), -1);
+    ck_assert_int_eq(errno, EPROTO);
+    ck_assert_int_eq(boot_remote_args_decode("/\000x\0003\0", 6, &b), -1);
+    memset(big, 'x', BOOT_FRAME_MAX);
+    strvec_add(a.options, big);
+    ck_assert_ptr_null(boot_remote_args_encode(&a, &len));
+    ck_assert_int_eq(errno, E2BIG);
+    free(big);
+    strvec_destroy(a.options);
+}
+END_TEST
+
+START_TEST(test_explain)
+{
+    static const struct {
+        int code;
+        const char *line;
+        int errnum;
+        const char *want;
+    } cases[] = {
+        {255, "u@n1: Permission denied (publickey,password).", EACCES,
+         "host n1 does not let ssh in without a password: set up a key (ssh-copy-id n1)"},
+        {255, "Host key verification failed.", EACCES, "connect once with 'ssh n1'"},
+        {255, "ssh: connect to host n1 port 22: Connection refused", EHOSTUNREACH,
+         "host n1 cannot be reached: ssh: connect to host n1 port 22: Connection refused"},
+        {255, "", EHOSTUNREACH, "host n1 cannot be reached: ssh does not say why"},
+        {127, "bash: line 1: exec: /b: not found", ENOENT, "host n1 cannot run /b: install"},
+        {126, "", ENOENT, "host n1 cannot run /b: install"},
+        {1, "This account is currently not available.", EPROTO,
+         "host n1 did not start a broker (exit code 1): This account is currently not available."},
+        {2, "", EPROTO, "host n1 did not start a broker (exit code 2)"},
+    };
+    errmsg_t err;
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        ck_assert_int_eq(boot_ssh_explain("n1", cases[i].code, cases[i].line, "/b", &err), -1);
+        ck_assert_int_eq(errno, cases[i].errnum);
+        ck_assert_msg(strstr(err.text, cases[i].want) != NULL, "%s", err.text);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    RUN_SUITE("boot_ssh", test_hosts, test_frames, test_greeting, test_args, test_explain);
+}

@@ -1,0 +1,182 @@
+#!/usr/bin/env bash
+# flux start --hosts: brokers on other hosts, started through ssh.  The hosts are addresses of
+# loopback, at which an sshd of the test's own listens.
+. "$(dirname "$0")/lib.sh"
+need_flux start up getattr
+need ssh ssh-keygen
+SSHD=$(PATH=$PATH:/usr/sbin command -v sshd) || skip_all "sshd is not installed"
+
+M=--set=modules=log
+for key in host user stranger; do
+    ssh-keygen -q -t ed25519 -N '' -f "$key"
+done
+# Brokers there need the variables that lib.sh looks for, and where sockets belong.
+cat >sshd_config <<END
+ListenAddress 127.0.0.1
+ListenAddress 127.0.0.2
+ListenAddress 127.0.0.3
+ListenAddress 127.0.0.4
+HostKey $TEST_DIR/host
+AuthorizedKeysFile $TEST_DIR/user.pub
+StrictModes no
+PidFile none
+UseDNS no
+MaxStartups 100
+SetEnv FLUX_TEST_ID=$FLUX_TEST_ID TMPDIR=$TMPDIR
+Match LocalAddress 127.0.0.3 User *
+    ForceCommand [ -e $TEST_DIR/odd ] && . $TEST_DIR/odd; eval "\$SSH_ORIGINAL_COMMAND"
+END
+echo "h $(cut -d' ' -f1,2 host.pub)" >known_hosts
+if [ "$(id -u)" = 0 ] && [ ! -d /run/sshd ]; then
+    mkdir -p /run/sshd || skip_all "sshd as root needs /run/sshd"
+    made_run=yes
+fi
+# Some port that is free.
+for _ in 1 2 3 4 5 6 7 8; do
+    port=$((20000 + RANDOM % 10000))
+    "$SSHD" -D -f sshd_config -p $port -E sshd.log &
+    sshd=$!
+    wait_until 10 grep -qE 'listening on 127.0.0.4 |rror|issing|fail' sshd.log
+    grep -qE 'rror|issing|fail' sshd.log || break
+    kill $sshd 2>/dev/null
+    wait $sshd
+    sshd=''
+    grep -q 'in use' sshd.log || break
+    rm sshd.log
+done
+[ -n "$sshd" ] || skip_all "sshd does not start here: $(tail -n 1 sshd.log)"
+config() { # FILE IDENTITY [LINE...]
+    printf '%s\n' "Port $port" "IdentityFile $TEST_DIR/$2" 'IdentitiesOnly yes' 'HostKeyAlias h' \
+        "UserKnownHostsFile $TEST_DIR/known_hosts" "${@:3}" >"$1"
+}
+config known user
+config refused user
+sed -i 's/^Port .*/Port 1/' refused
+config denied stranger
+config strange user "UserKnownHostsFile /dev/null"
+sed -i '/UserKnownHostsFile .*known_hosts/d' strange
+export FLUX_SSH="ssh -F $TEST_DIR/known"
+start() {
+    run_with_timeout 60 "$FLUX" start "$M" "$@"
+}
+nobody_left() { # but sshd
+    [ "$(test_processes | grep -cvx "$sshd")" = 0 ]
+}
+
+# --- a session ---
+
+cat >look <<END
+"$FLUX" up
+"$FLUX" getattr size
+"$FLUX" getattr user.secret
+for rank in 0 1 2 3; do
+    "$FLUX" getattr -r \$rank user.secret
+    "$FLUX" getattr -r \$rank tcp.address
+done
+ps -o args= -p \$(ps -e -o pid= -o args= | grep "[s]sh -F $TEST_DIR/known" | awk '{print \$1}')
+cat
+exit 42
+END
+echo typed >input
+exits 42 "a session of four hosts, and its exit code" \
+    start --hosts='127.0.0.[1-4]' --ssh --set=user.secret=s3 --set=link.transport=zmq sh look <input
+like "$out" "0-3" "all are up"
+is "$(grep -c '^s3$' <<<"$out")" 5 "attributes reach all brokers"
+is "$(grep '^127' <<<"$out" | tr '\n' ' ')" "127.0.0.1 127.0.0.2 127.0.0.3 127.0.0.4 " \
+    "a broker listens at the address that names its host"
+is "$(grep -c '^ssh .* 127.0.0.[234] exec .*/flux-broker. --remote$' <<<"$out")" 3 \
+    "ssh runs flux-broker, with no settings on its command line"
+unlike "$(grep '^ssh' <<<"$out")" "s3|127.0.0.1" "... which are known to nobody else"
+is "$(tail -n 1 <<<"$out")" typed "the command has standard input"
+is "$err" "" "and nothing is said"
+
+ok "a host that is named twice has two brokers" start --hosts=127.0.0.2,127.0.0.1,127.0.0.2,localhost \
+    sh -c "'$FLUX' up && '$FLUX' getattr -r 1 rundir && '$FLUX' getattr -r 3 rundir"
+like "$out" "0-3" "all are up"
+ok "one host needs no ssh" start --hosts=localhost --ssh=/nonexistent "$FLUX" getattr size
+is "$out" 1 "one broker"
+ok "several brokers of one host, neither" start --hosts=localhost,localhost --ssh=/nonexistent \
+    "$FLUX" getattr size
+is "$out" 2 "two brokers"
+echo 'echo "Welcome to this host!"; printf "No newline"; echo Beware >&2' >odd
+# shellcheck disable=SC2016 # for the shells that get it
+ok "jobs run on the hosts" run_with_timeout 60 "$FLUX" start -v --hosts='127.0.0.[1,3]' \
+    "$FLUX" wreckrun -N2 sh -c 'echo task $FLUX_TASK_RANK'
+rm odd
+is "$(sort <<<"$out" | tr '\n' ' ')" "task 0 task 1 " "although a shell there prints something"
+like "$err" $'\n'"127.0.0.3: flux-broker: rank 1: state" "standard error of a broker has the name of its host"
+like "$err" "127.0.0.3: Beware" "so has that of its shell"
+
+# --- hosts that cannot be used ---
+
+cannot() { # DESC HOSTS SENTENCE
+    fails "$1" start --hosts="$2" touch ran
+    like "$err" "$3" "the sentence says why"
+    is "$(wc -l <<<"$err")" 1 "once"
+}
+FLUX_SSH="ssh -F $TEST_DIR/refused" cannot "a host that cannot be reached" '127.0.0.[1-2]' \
+    "broker 1 was not started: host 127.0.0.2 cannot be reached: ssh: connect to host 127.0.0.2 port 1: Connection refused"
+FLUX_SSH="ssh -F $TEST_DIR/denied" cannot "a host that asks for a password" '127.0.0.[1-2]' \
+    "host 127.0.0.2 does not let ssh in without a password: set up a key \(ssh-copy-id 127.0.0.2\)"
+FLUX_SSH="ssh -F $TEST_DIR/strange" cannot "a host whose key is not known" '127.0.0.[1-2]' \
+    "ssh does not know the key of host 127.0.0.2"
+FLUX_SSH=/nonexistent/ssh cannot "no ssh" '127.0.0.[1-2]' \
+    "host 127.0.0.2 cannot be reached: /nonexistent/ssh cannot be run: No such file"
+echo 'exec /nonexistent/flux-broker' >odd
+cannot "a host without flux" '127.0.0.[1-3]' \
+    "broker 2 was not started: host 127.0.0.3 cannot run .*/flux-broker: install this version"
+# shellcheck disable=SC2028
+echo 'printf "\nflux-broker --remote 0.0.1\n"; exec cat >/dev/null' >odd
+cannot "a host with another version" '127.0.0.[1-3]' \
+    "host 127.0.0.3 has flux 0.0.1, this host [0-9.]+: install the same version"
+rm odd
+fails "a list without this host" start --hosts=127.0.0.2.example,127.1.example true
+like "$err" "this host, .* is not in the list" "the sentence says so"
+exits 2 "a list that is none" "$FLUX" start --hosts='n[1-' true
+exits 2 "--ssh without --hosts" "$FLUX" start --ssh true
+exits 2 "--hosts with --size" "$FLUX" start --hosts=localhost --size=2 true
+fails "a broker that cannot start" start --hosts='127.0.0.[1-2]' --set=live.lost=soon true
+like "$err" "live.lost=soon" "the sentence says why"
+[ ! -e ran ]
+is $? 0 "the command does not run"
+ok "and nobody is left" wait_until 10 nobody_left
+
+# --- brokers and connections that end ---
+
+begin() { # COMMAND...: in the background, until its command runs
+    mkfifo up1 go
+    "$FLUX" start "$M" --hosts='127.0.0.[1-3]' \
+        sh -c "'$FLUX' getattr -r 1 broker.pid >pid1; echo up >up1; $*" >begin.out 2>begin.err &
+    session=$!
+    read -r _ <up1
+}
+end_is() { # CODE DESC
+    local code
+    wait "$session" 2>/dev/null
+    code=$?
+    is "$code" "$1" "$2"
+    [ "$code" = "$1" ] || cat begin.err >&2
+    rm up1 go
+    ok "and nobody is left" wait_until 10 nobody_left
+}
+begin 'exec sleep 100'
+kill -TERM "$session"
+end_is 143 "SIGTERM ends the session in order"
+begin 'exec sleep 100'
+kill -KILL "$session"
+end_is 137 "flux start is killed"
+
+begin "read -r _ <go; '$FLUX' up; exit 5"
+kill -KILL "$(ps -o pid= -o args= --ppid "$session" | awk '/ 127.0.0.3 / {print $1}')"
+ok "a lost ssh connection is reported" \
+    wait_until 10 grep -q "connection to host 127.0.0.3 was lost; broker 2 goes on" begin.err
+kill -KILL "$(cat pid1)"
+ok "so is a broker that is killed" wait_until 10 grep -q "broker 1 on host 127.0.0.2 ended with exit code 137" begin.err
+echo >go
+end_is 5 "the session goes on"
+like "$(cat begin.out)" "0,2" "with the others, also the one without its connection"
+
+kill "$sshd"
+wait "$sshd" 2>/dev/null
+[ -z "${made_run:-}" ] || rmdir /run/sshd
+finish
