@@ -21,6 +21,9 @@
  *     (libflux/slice.h); then the request is answered, and the next response is taken.  A request
  *     that arrives before this instance is ready waits.  There is one at most; see 1.
  *  5. The state of an edge changes by the transitions of `moves` only.
+ *  6. A child that moves to a place deeper in this subtree (a broker in between has come back) keeps
+ *     its edge, and is launched to over it, until no job has tasks there: a child can send to one
+ *     parent only.
  *
  * Failure: an edge closes when its stream ends or its child refuses a request.  The frames that
  * wait for it are dropped, and the callback `lost` gets the reason once.
@@ -43,8 +46,10 @@ struct edges {
     flux_t *h;
     const struct edge_callbacks *cbs;
     void *arg;
-    const topology_t *topo;
-    struct edge **v; /* by rank */
+    const topology_t *tree; /* of the session */
+    topology_t *own;        /* the same with the children that are kept; NULL: none are */
+    const topology_t *topo; /* this one, or the other */
+    struct edge **v;        /* by rank */
     uint32_t n;
     flux_watcher_t *flusher;
     struct list_node dirty;
@@ -508,6 +513,7 @@ void edges_destroy(edges_t *es)
     for (uint32_t i = 0; i < es->n; i++)
         edge_free(es->v[i]);
     free(es->v);
+    topology_destroy(es->own);
     buf_destroy(es->up);
     flux_watcher_destroy(es->flusher);
     flux_watcher_destroy(es->more);
@@ -562,15 +568,20 @@ static struct edge *edge_add(edges_t *es, uint32_t rank)
     return e;
 }
 
-int edges_set_topology(edges_t *es, const topology_t *t)
+/* Launch along this tree, except that these ranks below are children. */
+static int use(edges_t *es, const topology_t *tree, const idset_t *kept)
 {
     uint32_t own = flux_rank(es->h);
+    topology_t *mine = idset_empty(kept) ? NULL : topology_create_moved(tree, kept, own);
+    const topology_t *t = mine ? mine : tree;
 
+    if (!mine && !idset_empty(kept))
+        return -1;
     for (uint32_t i = 0; i < topology_nchildren(t, own); i++) {
         uint32_t rank = topology_child_at(t, own, i);
 
         if (!edge_to(es, rank) && !edge_add(es, rank))
-            return -1;
+            goto fail;
     }
     for (uint32_t i = 0; i < es->n; i++) {
         struct edge *e = es->v[i];
@@ -578,12 +589,48 @@ int edges_set_topology(edges_t *es, const topology_t *t)
             topology_parent(t, e->rank) == own ? topology_subtree(t, e->rank) : idset_create();
 
         if (!below)
-            return -1;
+            goto fail;
         idset_destroy(e->below);
         e->below = below;
+        e->kept = idset_test(kept, e->rank);
     }
+    topology_destroy(es->own);
+    es->own = mine;
+    es->tree = tree;
     es->topo = t;
     return 0;
+fail:
+    topology_destroy(mine);
+    return -1;
+}
+
+int edges_set_topology(edges_t *es, const topology_t *t)
+{
+    uint32_t own = flux_rank(es->h);
+    idset_t *kept = idset_create();
+    int rc = kept ? 0 : -1;
+
+    for (uint32_t i = 0; rc == 0 && i < es->n; i++) {
+        const struct edge *e = es->v[i];
+
+        if (!list_empty(&e->parts) && topology_parent(t, e->rank) != own &&
+            topology_is_ancestor(t, own, e->rank))
+            rc = idset_set(kept, e->rank);
+    }
+    if (rc == 0)
+        rc = use(es, t, kept);
+    idset_destroy(kept);
+    return rc;
+}
+
+void edges_renew(edges_t *es)
+{
+    bool over = false;
+
+    for (uint32_t i = 0; es->own && i < es->n; i++)
+        over |= es->v[i]->kept && list_empty(&es->v[i]->parts);
+    if (over)
+        (void)edges_set_topology(es, es->tree); /* without memory they are kept */
 }
 
 void edges_ready(edges_t *es)
@@ -626,6 +673,7 @@ void edges_save(const edges_t *es, flux_handover_t *o)
         const struct edge *e = es->v[i];
 
         flux_handover_put(o, e->rank);
+        flux_handover_put(o, e->kept);
         flux_handover_put(o, e->state);
         if (e->state == EDGE_CLOSED)
             continue;
@@ -660,8 +708,17 @@ static void edge_load(struct edge *e, flux_handover_t *o)
         flux_handover_fail(o, ENOMEM);
 }
 
+/* One that is not a child in the session's tree is needed as long as its stream is open. */
+static struct edge *edge_had(edges_t *es, uint32_t rank)
+{
+    struct edge *e = edge_to(es, rank);
+
+    return e || rank >= flux_size(es->h) ? e : edge_add(es, rank);
+}
+
 void edges_load(edges_t *es, flux_handover_t *o)
 {
+    idset_t *kept = idset_create();
     const char *sender;
 
     flux_handover_get_mark(o, "edges");
@@ -674,16 +731,23 @@ void edges_load(edges_t *es, flux_handover_t *o)
     es->rest = flux_handover_get_msg(o);
     es->pos = flux_handover_get(o, SIZE_MAX);
     for (uint64_t n = flux_handover_get(o, UINT32_MAX); n > 0 && flux_handover_ok(o); n--) {
-        struct edge *e = edge_to(es, (uint32_t)flux_handover_get(o, UINT32_MAX));
+        uint32_t rank = (uint32_t)flux_handover_get(o, UINT32_MAX);
+        bool keep = flux_handover_get(o, 1);
         enum edge_state state = (enum edge_state)flux_handover_get(o, EDGE_OPEN);
+        struct edge *e;
 
+        if (keep && kept && idset_set(kept, rank) < 0)
+            flux_handover_fail(o, ENOMEM);
         if (state == EDGE_CLOSED)
             continue;
-        if (!e) {
+        if (!(e = edge_had(es, rank))) {
             flux_handover_fail(o, EPROTO);
-            return;
+            break;
         }
         e->state = state;
         edge_load(e, o);
     }
+    if (flux_handover_ok(o) && es->tree && (!kept || use(es, es->tree, kept) < 0))
+        flux_handover_fail(o, ENOMEM);
+    idset_destroy(kept);
 }

@@ -27,6 +27,7 @@ struct edge {
     enum edge_state state;
     uint32_t rank;          /* of the child */
     idset_t *below;         /* ranks of its subtree; none: it is not a child any more */
+    bool kept;              /* its place is deeper, but it has jobs */
     struct list_node parts; /* jobs that have tasks there: for the user */
     flux_future_t *f;       /* wrexec.tree */
     size_t pos;             /* in the payload of its response: what is to be handled next */
@@ -53,6 +54,8 @@ void edges_destroy(edges_t *es); /* NULL-safe, keeps errno */
 
 /* The tree is known now, or ranks have moved in it.  -1 with ENOMEM. */
 int edges_set_topology(edges_t *es, const topology_t *t);
+/* Before a launch: children that were kept for jobs that are over are at their places now. */
+void edges_renew(edges_t *es);
 /* Jobs can be launched now: handle the request of the parent that has waited for that. */
 void edges_ready(edges_t *es);
 /* Number of children, and the one whose subtree a rank is in (NULL: none). */

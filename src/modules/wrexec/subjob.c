@@ -419,10 +419,14 @@ void subjob_parent_frame(struct subjob *j, const struct wire_frame *f)
 static int find_parts(struct subjob *j)
 {
     edges_t *es = j->ctx->edges;
-    uint32_t n = edges_count(es), most = j->nnodes < n ? j->nnodes : n;
     idset_t *rest = NULL;
+    uint32_t n, most;
     int rc = -1;
 
+    if (j->ctx->ready) /* else it is one of several that are loaded */
+        edges_renew(es);
+    n = edges_count(es);
+    most = j->nnodes < n ? j->nnodes : n;
     if (most == 0 || (j->nnodes == 1 && j->node != JOB_LOCAL))
         return 0;
     if (!(j->parts = calloc(most, sizeof(*j->parts))))

@@ -626,13 +626,68 @@ START_TEST(bad_inheritance)
 }
 END_TEST
 
+/* --- a child returns to its place --- */
+
+static void moved(struct bed *b, uint32_t rank, uint32_t parent, unsigned number)
+{
+    flux_msg_t *msg = flux_msg_create(FLUX_MSG_EVENT, "overlay.moved");
+    char json[80];
+
+    snprintf(json, sizeof(json), "{\"rank\":%u,\"parent\":%u,\"move\":%u,\"map\":%u}", rank, parent,
+             65536 + number, number);
+    ck_assert_int_eq(flux_msg_set_json(msg, json), 0);
+    flux_handle_deliver(b->f.h, msg);
+    turn(b);
+}
+
+/* Rank 2 has lost rank 1, and returns to it with a job: it is launched to as before until no job
+ * is left there, also by an instance that was loaded meanwhile. */
+START_TEST(kept_for_jobs)
+{
+    struct bed *b = bed_create_sized(3);
+    flux_msg_t *old;
+
+    say(b, "wrexec.jobs", 1, FLUX_MSGF_STREAMING, "{}");
+    answer(b);
+    moved(b, 2, 0, 1);
+    launch_on(b, 7, "2", NULL);
+    turn(b);
+    ck_assert_uint_eq(flux_msg_nodeid(b->tree), 2);
+    moved(b, 2, 1, 2);
+    launch_on(b, 8, "2", NULL);
+    turn(b);
+    reload(b);
+    ck_assert_str_eq(b->frames, "LAUNCH LAUNCH ");
+    end_job(b, 7);
+    launch_on(b, 9, "2", NULL);
+    turn(b);
+    ck_assert_str_eq(b->frames, "LAUNCH LAUNCH LAUNCH ");
+    end_job(b, 8);
+    reload(b);
+    end_job(b, 9);
+    ck_assert_int_eq(b->ntree, 1);
+    reload(b); /* the stream is still open */
+    answer(b);
+    old = b->tree;
+    b->tree = NULL;
+    b->opened = false;
+    launch_on(b, 10, "2", NULL);
+    turn(b);
+    ck_assert_int_eq(b->ntree, 2);
+    ck_assert_uint_eq(flux_msg_nodeid(b->tree), 1);
+    flux_msg_destroy(old);
+    bed_free(b);
+}
+END_TEST
+
 int main(void)
 {
     const TTest *const tests[] = {
         early_kill,     early_jobs,     foreign_credit,   full_child,      answered,
         many_notes,     signal_to_job,  ranks_not_told,   many_names,      parent_leaves,
         reloaded_early, reloaded_edges, reloaded_clients, reloaded_names,  hosts_of_one_name,
-        hosts_not_told, hosts_reloaded, launch_in_slices, child_in_slices, bad_inheritance};
+        hosts_not_told, hosts_reloaded, launch_in_slices, child_in_slices, bad_inheritance,
+        kept_for_jobs};
     TCase *tc = tcase_create("wrexec module");
 
     tcase_set_timeout(tc, 60);
