@@ -7,19 +7,19 @@
 # shellcheck source=t/sim/seeds.sh
 . "$SRCDIR/t/sim/seeds.sh"
 
-plan 10
+plan 11
 
 seeds_hold 1
 
-for size in 16 1024; do
-    if run "$SIM" --figures --size="$size"; then
-        pass "messages per operation are as predicted for $size brokers"
+for shape in "16 kary:16" "1024 kary:16" "64 kary:2"; do
+    if run "$SIM" --figures --size="${shape% *}" --topology="${shape#* }"; then
+        pass "messages per operation are as predicted for $shape"
         while read -r line; do
             note "$line"
         done <<<"$out"
     else
         note "$out $err" >&2
-        fail "messages per operation are as predicted for $size brokers"
+        fail "messages per operation are as predicted for $shape"
     fi
 done
 

@@ -28,9 +28,10 @@
  *
  * The tree: the shape says where a rank belongs.  Ranks that have moved are in the tree that this
  * file keeps beside the shape (overlay_tree()).  Each broker changes its own when it takes over a
- * child, or gives it back (core_restore.c), when one below it says so, and when the event overlay.moved comes; the root, which
- * publishes that, gives a rank its place in the shape again when the rank is lost or leaves.  Each
- * rank numbers its moves, so a report that arrives late is ignored.
+ * child, or gives it back (core_restore.c), when one below it says so, and when the event
+ * overlay.moved comes; the root, which publishes that, gives a rank its place in the shape again
+ * when the rank is lost or leaves.  Each rank numbers its moves, so a report that arrives late is
+ * ignored.
  *
  * Invariants:
  *  1. An orphan connects only to its ancestors in the shape, the nearest first.  So the tree stays

@@ -14,6 +14,11 @@
  *    commit             from rank r: depth(r) up and down, the new root as event N-1
  *    look-up, cold      one object from the root: depth(r) up and down; warm: nothing
  *    fence              as the barrier, and the new root as event N-1
+ *    heal               a broker of depth d with c children dies.  Up: its loss, from its parent to
+ *                       the root, d-1; each orphan says hello, asks for the events that it has
+ *                       missed, and is reported to the root, d+1.  Down: for each orphan welcome,
+ *                       the answer, and at most all events of this heal.  Events: the loss, and
+ *                       each move, to N-1 ranks at most
  */
 #include "config.h"
 #include <stdio.h>
@@ -223,12 +228,50 @@ static void figures_kvs(struct state *st, uint64_t sum)
     report(st, &(struct figure){"fence, leveled", n - 1, n - 1, n - 1, "N-1; N-1; N-1"});
 }
 
+static void figure_heal(struct state *st, uint32_t rank)
+{
+    sim_t *s = st->s;
+    uint32_t n = s->cfg.size;
+    uint32_t d = topology_depth(s->topo, rank);
+    uint32_t c = topology_nchildren(s->topo, rank);
+    char name[40];
+
+    sim_run_for(s, SIM_S);
+    st->last = s->tally;
+    node_kill(&s->nodes[rank]);
+    sim_run_for(s, 20 * SIM_S);
+    snprintf(name, sizeof(name), "heal (rank %u)", rank);
+    report(st, &(struct figure){name, d - 1 + c * (d + 1), c * (c + 3), (n - 1) * (c + 1),
+                                "d-1 + c(d+1); c(c+3); (N-1)(c+1)"});
+}
+
+static void figures_heal_first(struct state *st, uint64_t sum)
+{
+    (void)sum;
+    figure_heal(st, 1);
+}
+
+/* The last one with children. */
+static void figures_heal_last(struct state *st, uint64_t sum)
+{
+    uint32_t last = st->s->cfg.size - 1;
+
+    (void)sum;
+    while (last > 1 && topology_nchildren(st->s->topo, last) == 0)
+        last--;
+    figure_heal(st, last);
+}
+
 /* One session with these modules.  0, or -1 when a figure is exceeded or something failed. */
-static int figures_session(uint32_t size, const char *topology, unsigned modules,
+static int figures_session(uint32_t size, const char *topology, unsigned modules, double heal,
                            void (*run)(struct state *st, uint64_t sum))
 {
-    struct sim_config cfg = {
-        .seed = 1, .size = size, .topology = topology, .fixed = true, .modules = modules};
+    struct sim_config cfg = {.seed = 1,
+                             .size = size,
+                             .topology = topology,
+                             .fixed = true,
+                             .modules = modules,
+                             .heal = heal};
     struct state st = {.s = sim_create(&cfg)};
     uint64_t sum = 0;
     uint32_t *h;
@@ -263,9 +306,12 @@ int figures_print(uint32_t size, const char *topology)
     topology_destroy(t);
     printf("  %-16s %9s %9s %9s   %9s %9s %9s  %s\n", "messages for", "up", "down", "event",
            "at most", "", "", "formula (up; down; event)");
-    if (figures_session(size, topology, SIM_MOD_BARRIER, figures_base) < 0)
+    if (figures_session(size, topology, SIM_MOD_BARRIER, 0., figures_base) < 0)
         rc = -1;
-    if (figures_session(size, topology, SIM_MOD_KVS, figures_kvs) < 0)
+    if (figures_session(size, topology, SIM_MOD_KVS, 0., figures_kvs) < 0)
+        rc = -1;
+    if (size > 1 && (figures_session(size, topology, 0, 5., figures_heal_first) < 0 ||
+                     figures_session(size, topology, 0, 5., figures_heal_last) < 0))
         rc = -1;
     return rc;
 }
