@@ -265,6 +265,14 @@ kill -KILL "${pid[r]}"
 ended w 1
 is "$last" "open " "a writer goes on when a reader that blocks it is killed"
 
+# A writer that ends steps without waiting, beside a reader whose queue is full.
+peer w 1 write later 40 0 1 async=1 wait=1
+peer r 0 read later depth=1
+ended r
+is "$last" "0-39 40 the end " "a reader sees the steps that are ended without waiting"
+ended w 1
+is "$last" "open " "... and the writer waits for them in its loop"
+
 # Removal.
 peer w 0 write gone 1 0 1 hold=1
 peer r 1 read gone timeout=5

@@ -25,6 +25,27 @@ class AsyncTest(Case):
         self.assertEqual(self.run_async(main()), list(range(200)))
         self.assertEqual(self.h.rpc("broker.ping", {"n": 1})["n"], 1)
 
+    def test_end_step(self):
+        """other tasks run while a step waits for a reader"""
+
+        async def write(out):
+            for n in range(20):
+                out.put("n", b"%d" % n)
+                await out.end_step_async()
+
+        async def main():
+            with self.h.stream_writer("py.end") as out:
+                with self.h.stream_reader("py.end", depth=1) as steps:
+                    writes = asyncio.ensure_future(write(out))
+                    for n in range(20):
+                        step = await steps.begin_step_async()
+                        self.assertEqual((step.number, bytes(step["n"])), (n, b"%d" % n))
+                        self.assertFalse(n < 17 and writes.done())
+                        steps.end_step()
+                    await writes
+
+        self.run_async(main())
+
     def test_stream_steps(self):
         """steps of a stream, in tasks"""
 

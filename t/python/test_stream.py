@@ -204,6 +204,81 @@ class StreamTest(Case):
                         self.assertEqual((copy.variables(), copy.pinned()), (names, ["x"]))
                         self.assertEqual(copy["x"], b"1")
 
+    def test_later(self):
+        """a step is ended without waiting, and published when there is room"""
+        with self.h.stream_writer("py.t") as out:
+            out.put("n", b"nobody")
+            self.assertTrue(out.end_step_later())
+            for transport in ("ring", "tcp"):
+                self.check_later(out, transport)
+
+    def check_later(self, out, transport):
+        n = array.array("q", [0])
+
+        def put():
+            n[0] = out.step
+            out.put("n", n, pinned=True)
+
+        def read():
+            step = steps.begin_step(timeout=60)
+            self.assertEqual(list(step["n"].cast("q")), [step.number])
+            steps.end_step()
+            return step.number
+
+        options = {"depth": 1, "transport": transport}
+        with self.h.stream_reader("py.t", **options) as steps:
+            put()
+            self.assertTrue(out.end_step_later())
+            out.wait_step(0)
+            put()
+            first = out.step
+            self.assertFalse(out.end_step_later())
+            n[0] = -1  # it was copied
+            self.assertEqual(out.step, first + 1)
+            self.assertRaises(TimeoutError, out.wait_step, 0)
+            put()
+            self.fails(errno.EBUSY, out.end_step_later)
+            self.assertRaises(TimeoutError, out.end_step, 0)
+            self.assertEqual(read(), first - 1)
+            out.wait_step(60)
+            self.assertFalse(out.end_step_later())  # the one that was refused
+            self.assertEqual([read(), read()], [first, first + 1])
+            out.wait_step(60)
+            # It waits as long as the stream is paused, and is lost when that is removed.
+            self.h.rpc("stream.pause", {"name": "py.t", "paused": True})
+            while True:  # a writer looks for it now and then
+                put()
+                try:
+                    if not out.end_step_later():
+                        out.wait_step(0.2)
+                except TimeoutError:
+                    break
+                read()
+            self.h.rpc("stream.pause", {"name": "py.t", "paused": False})
+            out.wait_step(60)
+            self.assertEqual(read(), out.step - 1)
+        # Nobody reads any more: what is pending is given up, or not needed.
+        with self.h.stream_reader("py.t", **options) as steps:
+            put()
+            out.end_step()
+            put()
+            self.assertFalse(out.end_step_later())
+        out.wait_step(60)
+
+    def test_later_lost(self):
+        """a step that is pending is lost with its stream, and does not keep a writer"""
+        out = self.h.stream_writer("py.u")
+        with self.h.stream_reader("py.u", depth=1):
+            for _ in range(2):
+                out.put("n", b"")
+                pending = not out.end_step_later()
+            self.assertTrue(pending)
+            self.h.rpc("stream.remove", {"name": "py.u"})
+            out.put("n", b"")
+            self.fails(errno.ECANCELED, out.end_step, 60)
+            out.wait_step()
+        out.close()
+
     def test_too_large(self):
         """a step for which there is no room is forgotten, and the next one is written"""
         limits = resource.getrlimit(resource.RLIMIT_FSIZE)

@@ -10,12 +10,13 @@
  *
  * A member of a group prints each step that it has ended in a line.
  *
- * Options: policy, keep, stay, timeout, group and key are those of opening a stream; newest=1 lets
- * a reader begin the newest steps; ready=1 waits for a line of standard input before the first
- * step, and hold=1 after the last one of a writer; wait=N lets a writer wait then, before the first
- * step, until N readers have joined; overlap=1 lets each writer put the same rows, place=1
- * writes them in their place; crash=N ends a writer, or a reader, by SIGKILL instead of ending step
- * N, or a reader a later one; drain=1 lets a writer wait until groups have ended its steps.
+ * Options: policy, depth, keep, stay, timeout, group and key are those of opening a stream;
+ * newest=1 lets a reader begin the newest steps; ready=1 waits for a line of standard input before
+ * the first step, and hold=1 after the last one of a writer; wait=N lets a writer wait then, before
+ * the first step, until N readers have joined; overlap=1 lets each writer put the same rows,
+ * place=1 writes them in their place, async=1 ends steps without waiting, and waits in a reactor;
+ * crash=N ends a writer, or a reader, by SIGKILL instead of ending step N, or a reader a later one;
+ * drain=1 lets a writer wait until groups have ended its steps.
  */
 #include "config.h"
 #include <errno.h>
@@ -33,7 +34,7 @@
 #define ROWS 8
 #define COLUMNS 12
 
-static int newest, hold, ready, overlap, place, drain;
+static int newest, hold, ready, overlap, place, drain, async;
 static uint32_t readers; /* that a writer waits for */
 static jmp_buf lost;     /* a value of the step cannot be had any more */
 static uint64_t crash = UINT64_MAX;
@@ -71,6 +72,10 @@ static void option(const char *arg)
         newest = 1;
     else if (strncmp(arg, "place", n) == 0)
         place = 1;
+    else if (strncmp(arg, "depth", n) == 0)
+        opts.depth = (uint32_t)atoi(val);
+    else if (strncmp(arg, "async", n) == 0)
+        async = 1;
     else if (strncmp(arg, "overlap", n) == 0)
         overlap = 1;
     else if (strncmp(arg, "hold", n) == 0)
@@ -157,6 +162,27 @@ static void put_rows(flux_stream_t *s, double *rows)
         die("a piece outside of its array can be put");
 }
 
+static void published_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    flux_reactor_stop(r, 0);
+}
+
+/* flux_stream_end_step(), in a reactor. */
+static int end_async(flux_t *h, flux_stream_t *s, errmsg_t *err)
+{
+    int rc = flux_stream_end_step_async(s, err);
+    flux_watcher_t *w;
+
+    if (rc != 0)
+        return rc;
+    w = flux_fd_watcher_create(flux_get_reactor(h), flux_stream_pollfd(s, err), FLUX_POLLIN,
+                               published_cb, NULL);
+    flux_watcher_start(w);
+    flux_reactor_run(flux_get_reactor(h));
+    flux_watcher_destroy(w);
+    return flux_stream_wait_step(s, 0., err);
+}
+
 static int writer(flux_t *h, char **argv)
 {
     static double rows[ROWS * COLUMNS];
@@ -184,7 +210,7 @@ static int writer(flux_t *h, char **argv)
         put_rows(s, rows);
         if (n == crash)
             raise(SIGKILL);
-        if (flux_stream_end_step(s, 60., &err) < 0) {
+        if ((async ? end_async(h, s, &err) : flux_stream_end_step(s, 60., &err)) < 0) {
             if (errno == ECANCELED && flux_stream_put(s, "n", &n, sizeof(n), NULL) < 0)
                 die("a step of a stream that was removed is not forgotten");
             die(err.text);

@@ -707,7 +707,8 @@ static int to_string(lua_State *L)
 
 static const luaL_Reg writer_methods[] = {
     {"put", writer_put},   {"end_step", writer_end_step}, {"drain", writer_drain},
-    {"step", writer_step}, {"epoch", writer_epoch}, {"close", writer_close},       {NULL, NULL},
+    {"step", writer_step}, {"epoch", writer_epoch},       {"close", writer_close},
+    {NULL, NULL},
 };
 
 static const luaL_Reg reader_methods[] = {

@@ -256,9 +256,15 @@ static void futex_wake(_Atomic uint32_t *word)
     syscall(SYS_futex, word, FUTEX_WAKE, 1, NULL, NULL, 0);
 }
 
-uint32_t lane_tx_seen(lane_tx_t *l)
+bool lane_tx_sleep(lane_tx_t *l, uint32_t *seen)
 {
-    return atomic_load(&l->p->released);
+    *seen = atomic_load(&l->p->released);
+    atomic_store(&l->p->writer_sleeps, 1);
+    atomic_thread_fence(memory_order_seq_cst);
+    if (!tail_done(l))
+        return true;
+    atomic_store(&l->p->writer_sleeps, 0);
+    return false;
 }
 
 void lane_tx_wait(lane_tx_t *l, uint32_t seen, double seconds)
@@ -266,10 +272,7 @@ void lane_tx_wait(lane_tx_t *l, uint32_t seen, double seconds)
     struct timespec ts = {.tv_sec = (time_t)seconds};
 
     ts.tv_nsec = (long)((seconds - (double)ts.tv_sec) * 1e9);
-    atomic_store(&l->p->writer_sleeps, 1);
-    atomic_thread_fence(memory_order_seq_cst);
-    if (!tail_done(l))
-        syscall(SYS_futex, &l->p->released, FUTEX_WAIT, seen, &ts, NULL, 0);
+    syscall(SYS_futex, &l->p->released, FUTEX_WAIT, seen, &ts, NULL, 0);
     atomic_store(&l->p->writer_sleeps, 0);
 }
 

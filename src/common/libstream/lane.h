@@ -65,9 +65,10 @@ uint64_t lane_tx_bytes(const lane_tx_t *l); /* their bytes */
 
 /* Does the reader wait for a bell?  True once for each time that it went to sleep. */
 bool lane_tx_asleep(lane_tx_t *l);
-/* Wait until lane_tx_reap() has something, for at most `seconds`, or until a kick.  `seen`: what
- * lane_tx_seen() gave before it was decided to wait; a kick since then ends the wait at once. */
-uint32_t lane_tx_seen(lane_tx_t *l);
+/* Before waiting: false if lane_tx_reap() has something. */
+bool lane_tx_sleep(lane_tx_t *l, uint32_t *seen);
+/* Then wait until it has, for at most `seconds`, or until a kick; one since lane_tx_sleep() ends
+ * the wait at once.  Another thread may use this end meanwhile. */
 void lane_tx_wait(lane_tx_t *l, uint32_t seen, double seconds);
 void lane_tx_kick(lane_tx_t *l);
 /* Tell the reader that nothing follows. */

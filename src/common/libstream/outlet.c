@@ -148,7 +148,7 @@ void outlet_unref(outlet_t *o, struct outlet_step *s)
     free(s);
 }
 
-/* What readers have released. */
+/* What readers have released.  A thread that waits for one of these learns of it. */
 static void reap(outlet_t *o)
 {
     LIST_FOREACH(it, &o->readers)
@@ -156,11 +156,15 @@ static void reap(outlet_t *o)
         struct outlet_conn *c = list_entry(it, struct outlet_conn, node);
         struct outlet_step *s;
 
-        if (c->group)
+        if (c->group) {
             outlet_group_reap(o, c);
-        else
-            while ((s = lane_tx_reap(c->lane)))
-                outlet_unref(o, s);
+            continue;
+        }
+        while ((s = lane_tx_reap(c->lane))) {
+            outlet_unref(o, s);
+            if (c->pins > 0)
+                lane_tx_kick(c->lane);
+        }
     }
 }
 
@@ -259,6 +263,8 @@ static void want(outlet_t *o, struct outlet_conn *c, const struct knock_want *w)
     o->noff += w->off ? 1 : -1u;
     while (w->off && drop(o, c))
         ;
+    if (c->pins > 0)
+        lane_tx_kick(c->lane);
 }
 
 void outlet_want(outlet_t *o, const struct knock_want *wants, size_t n)
@@ -377,7 +383,8 @@ static struct outlet_conn *blocked_by(outlet_t *o, uint64_t step, uint64_t size)
 static double wait_for(outlet_t *o, struct outlet_conn *c, double now, double until)
 {
     double seconds = until - now < 3600. ? until - now : 3600.;
-    uint32_t seen = lane_tx_seen(c->lane); /* with the lock: the door's thread kicks with it */
+    uint32_t seen;
+    bool sleep = lane_tx_sleep(c->lane, &seen); /* with the lock: others kick with it */
 
     if (c->since == 0. || lane_tx_live(c->lane) < c->live)
         c->since = now;
@@ -386,7 +393,7 @@ static double wait_for(outlet_t *o, struct outlet_conn *c, double now, double un
         seconds = c->since + o->evict - now;
     c->pins++;
     pthread_mutex_unlock(&o->lock);
-    if (seconds > 0.)
+    if (sleep && seconds > 0.)
         lane_tx_wait(c->lane, seen, seconds);
     pthread_mutex_lock(&o->lock);
     INVARIANT(2, c->pins == 1);

@@ -9,8 +9,9 @@
  *    }
  *    outlet_destroy(o);                                readers get what was offered, and the end
  *
- * Thread rules: one thread of the caller.  A thread of its own admits readers and notices that they
- * are gone.
+ * Thread rules: one thread of the caller at a time, but for outlet_wait(), outlet_want(),
+ * outlet_forget(), outlet_forget_all(), outlet_wanted() and outlet_get_stats(), which any may call.
+ * A thread of its own admits readers and notices that they are gone.
  */
 #ifndef STREAM_OUTLET_H
 #define STREAM_OUTLET_H

@@ -178,6 +178,20 @@ int flux_stream_put_all(flux_stream_t *to, flux_stream_t *from, uint32_t writer,
  * or EINVAL (a reader without a step, or a variable without data).  After ECANCELED, ENOSPC and
  * ENOMEM the variables are forgotten: put those of a step that may fit. */
 int flux_stream_end_step(flux_stream_t *s, double timeout, errmsg_t *err);
+/* Writer: the same without waiting.  1: the step is published.  0: it will be, by a thread of the
+ * stream, when the stream is not paused and readers have room; all that was put is copied, so that
+ * the program can go on at once, and put the variables of the next step.  One step may be pending
+ * (else -1 with EBUSY), and whatever ends, or places, the next one waits for it.  -1 with the other
+ * errors of flux_stream_end_step(), too. */
+int flux_stream_end_step_async(flux_stream_t *s, errmsg_t *err);
+/* Writer: wait until the step that is pending is published, at most `timeout` seconds (< 0: any); 0
+ * at once if there is none.  -1 with an error message and ETIMEDOUT, or the error with which the
+ * step was lost; if another call has waited for it, that call fails with this error, and its own
+ * step is given up as well.  A program with a loop of its own waits for flux_stream_pollfd(), and
+ * calls this with a timeout of 0; it goes on serving its handle, by which it learns that the stream
+ * is paused, resumed or removed.  Closing the stream waits for the step at most 10 seconds, and then
+ * gives it up. */
+int flux_stream_wait_step(flux_stream_t *s, double timeout, errmsg_t *err);
 /* Writer: wait until members of groups have ended all steps that were given to groups, at most
  * `timeout` seconds (< 0: any).  When the stream is closed, what waits is given to members at once,
  * and nobody gets what one of these leaves.  0, or -1 with ETIMEDOUT or EINVAL and an error
@@ -211,8 +225,10 @@ int flux_stream_begin_step(flux_stream_t *s, uint64_t which, double timeout, uin
                            errmsg_t *err);
 /* For programs with a loop of their own: a descriptor that becomes readable when
  * flux_stream_begin_step() may go on, to be asked for each time that this has found no step with a
- * timeout of 0.  It belongs to the stream.  -1 with an error message and EAGAIN (it may go on now),
- * EINVAL (a writer, a file, or a reader that has begun a step, or that stays) or another errno. */
+ * timeout of 0.  Of a writer it becomes readable when the step of flux_stream_end_step_async() is
+ * published, or lost; it is another one for each step.  It belongs to the stream.  -1 with an error
+ * message and EAGAIN (it may go on now, or no step is pending), EINVAL (a file, or a reader that
+ * has begun a step, or that stays) or another errno. */
 int flux_stream_pollfd(flux_stream_t *s, errmsg_t *err);
 /* Number of writers; their ranks are below it. */
 uint32_t flux_stream_writers(const flux_stream_t *s);

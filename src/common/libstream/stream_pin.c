@@ -125,11 +125,10 @@ int stream_pin_update(flux_stream_t *s, errmsg_t *err)
             memcpy((char *)buf + v->off, newest(s, v->name), v->len);
         s->copied += v->len;
     }
-    outlet_pin_commit(s->out);
     block_destroy(s->pinned);
     s->pinned = b;
     s->pinned_at = buf;
-    return 0;
+    return 1;
 }
 
 /* --- reading --- */

@@ -23,12 +23,12 @@ struct stream_source {
     inlet_t *in; /* NULL: this writer has not come yet, or its steps are in a file */
     uint64_t writer;
     uint64_t epoch; /* of this writer */
-    char *address; /* by which it is known again */
-    json_t *next;  /* stream_member: who has taken its rank; NULL: nobody */
-    char *gone;    /* why it has left, as the module says; NULL: it has not */
-    bool more;     /* the module will say that again */
-    uint64_t last; /* number of the last step that has come, plus 1; 0: none */
-    bool polled;   /* in the set of flux_stream_pollfd() */
+    char *address;  /* by which it is known again */
+    json_t *next;   /* stream_member: who has taken its rank; NULL: nobody */
+    char *gone;     /* why it has left, as the module says; NULL: it has not */
+    bool more;      /* the module will say that again */
+    uint64_t last;  /* number of the last step that has come, plus 1; 0: none */
+    bool polled;    /* in the set of flux_stream_pollfd() */
     bool has[2];
     struct inlet_step steps[2]; /* HEAD, and what follows it if that was looked for */
     block_t *block;             /* of the head, once it was asked for */
@@ -60,9 +60,10 @@ struct flux_stream {
     char *pinned_at;     /* where the block is */
     bool paused;         /* what the module says, as in stream_written */
     double limit;
-    double due;   /* when the next step may be published; 0: now */
-    bool cleared; /* it may, and waits for readers */
-    double held;  /* seconds that steps have waited for either */
+    double due;                   /* when the next step may be published; 0: now */
+    bool cleared;                 /* it may, and waits for readers */
+    struct stream_async *pending; /* see stream_async.c; NULL: none */
+    double held;                  /* seconds that steps have waited for either */
 
     /* Reader. */
     struct knock_want want;
@@ -98,8 +99,17 @@ int stream_reader_find(flux_stream_t *s, uint32_t writer, const char *var, struc
                        errmsg_t *err);
 /* What a source has pinned by the step that was begun.  1; 0: nothing; -1 with an error message. */
 int stream_pin_read(struct stream_source *src, errmsg_t *err);
-/* Keep the variables of the step that are pinned.  0, or -1 with an error message. */
+/* Keep the variables of the step that are pinned.  1, and outlet_pin_commit() follows before the
+ * step is published; 0: there are none; -1 with an error message. */
 int stream_pin_update(flux_stream_t *s, errmsg_t *err);
+/* Wait for a step that is pending, if there is one.  0, or -1 with ETIMEDOUT, or the error with
+ * which it was lost, and an error message. */
+int stream_async_wait(flux_stream_t *s, double timeout, errmsg_t *err);
+/* What the module says has changed; errnum > 0: give up. */
+void stream_async_update(flux_stream_t *s, int errnum);
+/* Wait for it at most `seconds`, and then give it up. */
+void stream_async_close(flux_stream_t *s, double seconds);
+int stream_async_fd(flux_stream_t *s, errmsg_t *err);
 /* stream_reader_block(), and have the values of all its variables in their places. */
 block_t *stream_reader_whole(flux_stream_t *s, uint32_t writer, errmsg_t *err);
 
@@ -115,6 +125,21 @@ int stream_writer_open(flux_stream_t *s, const struct flux_stream_opts *opts, er
 int stream_writer_put(flux_stream_t *s, const char *var, const void *desc, size_t desc_len,
                       const void *data, size_t len, errmsg_t *err);
 int stream_writer_end(flux_stream_t *s, double timeout, errmsg_t *err);
+/* The bytes of the step, as they will be in their place; NULL with ENOMEM. */
+char *stream_writer_image(flux_stream_t *s);
+/* When a throttled stream may have its next step, which is spent. */
+double stream_writer_due(flux_stream_t *s);
+/* The step is ended: begin the next one. */
+void stream_writer_next(flux_stream_t *s);
+/* Give up the variables of the step, and its place.  Keeps errno. */
+void stream_writer_forget(flux_stream_t *s);
+/* Wait for a step that is pending; what is left of *timeout.  0; or -1 with ETIMEDOUT, or the error
+ * with which it was lost, and then the variables of this step are given up as well. */
+int stream_writer_settle(flux_stream_t *s, double *timeout, errmsg_t *err);
+/* Read what the module has said.  0, or -1 if the stream was removed. */
+int stream_writer_take(flux_stream_t *s, errmsg_t *err);
+/* Notify and hear the module, each if it is time for it.  0, or -1 if the stream was removed. */
+int stream_writer_report(flux_stream_t *s, errmsg_t *err);
 void stream_writer_close(flux_stream_t *s);
 int stream_reader_open(flux_stream_t *s, const struct flux_stream_opts *opts, errmsg_t *err);
 int stream_reader_end(flux_stream_t *s, errmsg_t *err);

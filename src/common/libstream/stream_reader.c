@@ -490,7 +490,9 @@ static int sources_wait(flux_stream_t *s, double seconds, errmsg_t *err)
 
 int flux_stream_pollfd(flux_stream_t *s, errmsg_t *err)
 {
-    if (s->mode != FLUX_STREAM_READ || s->tape || s->begun)
+    if (s->mode == FLUX_STREAM_WRITE)
+        return stream_async_fd(s, err);
+    if (s->tape || s->begun)
         return errmsg_fail(err, EINVAL, "stream '%s' does not wait for a step", s->name);
     if (s->stay)
         return errmsg_fail(err, EINVAL, "a reader that stays has no descriptor: stream '%s'",

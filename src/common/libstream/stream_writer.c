@@ -9,6 +9,8 @@
  * stream was removed, paused, resumed or throttled.  A step that is ended while the stream is
  * paused, or before its time has come, waits with its data, before it waits for readers.
  *
+ * A step that is pending (stream_async.c) comes before all that is done with the next one.
+ *
  * The last count is answered, at most CLOSE_SECONDS are spent on that: the writers after this one
  * begin with the step that it says.
  *
@@ -171,8 +173,7 @@ int flux_stream_put(flux_stream_t *s, const char *var, const void *data, size_t 
 static flux_future_t *count(flux_stream_t *s, int flags)
 {
     struct outlet_stats st;
-    struct stream_count c = {
-        .name = s->name, .writer = s->id, .step = s->step, .epoch = s->epoch};
+    struct stream_count c = {.name = s->name, .writer = s->id, .step = s->step, .epoch = s->epoch};
 
     outlet_get_stats(s->out, &st);
     c.steps = st.steps;
@@ -186,20 +187,23 @@ static flux_future_t *count(flux_stream_t *s, int flags)
     return flux_rpc_struct(s->h, "stream.count", &stream_count_schema, &c, FLUX_NODEID_ANY, flags);
 }
 
-/* Read what the module says within `seconds`: -1 if the stream was removed.  Another instance of
- * it, which has got this writer's request, gives it another number. */
-static int heard(flux_stream_t *s, double seconds, errmsg_t *err)
+/* Nobody could end a pause, or a limit, any more. */
+static void unheard(flux_stream_t *s)
+{
+    s->paused = false;
+    s->limit = 0.;
+    stream_async_update(s, 0);
+}
+
+/* Another instance of the module, which has got this writer's request, gives it another number. */
+int stream_writer_take(flux_stream_t *s, errmsg_t *err)
 {
     struct stream_written w;
 
-    for (;; seconds = PEEK_SECONDS) {
-        if (flux_future_wait(s->f, seconds) < 0) {
-            if (errno == ETIMEDOUT)
-                return 0;
-            break;
-        }
+    while (flux_future_ready(s->f)) {
         if (flux_future_errnum(s->f) == ECANCELED) {
             s->id = 0;
+            stream_async_update(s, ECANCELED);
             return errmsg_fail(err, ECANCELED, "%s", flux_future_error(s->f));
         }
         if (flux_rpc_get_struct(s->f, &stream_written_schema, &w, NULL) == 0) {
@@ -208,12 +212,25 @@ static int heard(flux_stream_t *s, double seconds, errmsg_t *err)
                 s->due = 0.;
             s->limit = w.limit;
             readers_want(s, &w);
+            stream_async_update(s, 0);
         }
-        if (flux_future_next(s->f) < 0)
+        if (flux_future_next(s->f) < 0) {
+            unheard(s);
             break;
+        }
     }
-    s->paused = false; /* nobody could end it any more */
-    s->limit = 0.;
+    return 0;
+}
+
+/* Read what the module says within `seconds`: -1 if the stream was removed. */
+static int heard(flux_stream_t *s, double seconds, errmsg_t *err)
+{
+    for (; flux_future_wait(s->f, seconds) == 0; seconds = PEEK_SECONDS) {
+        if (stream_writer_take(s, err) < 0)
+            return -1;
+    }
+    if (errno != ETIMEDOUT)
+        unheard(s);
     return 0;
 }
 
@@ -244,6 +261,8 @@ static void count_last(flux_stream_t *s)
 
 void stream_writer_close(flux_stream_t *s)
 {
+    if (s->out)
+        stream_async_close(s, CLOSE_SECONDS);
     if (s->out && s->id > 0)
         count_last(s);
     if (s->out) {
@@ -259,8 +278,7 @@ void stream_writer_close(flux_stream_t *s)
     free(s->values);
 }
 
-/* Tell and hear, each if it is time for it: -1 if the stream was removed. */
-static int report(flux_stream_t *s, errmsg_t *err)
+int stream_writer_report(flux_stream_t *s, errmsg_t *err)
 {
     double now = clock_now();
 
@@ -274,6 +292,15 @@ static int report(flux_stream_t *s, errmsg_t *err)
         flux_future_destroy(count(s, FLUX_MSGF_NORESPONSE));
     }
     return 0;
+}
+
+double stream_writer_due(flux_stream_t *s)
+{
+    double now = clock_now();
+    double due = s->due > now ? s->due : now;
+
+    s->due = (now - s->due < 1. / s->limit ? s->due : now) + 1. / s->limit;
+    return due;
 }
 
 /* Wait until a step may be published; what is left of *timeout.  0, or -1 with ETIMEDOUT or
@@ -295,14 +322,14 @@ static int hold(flux_stream_t *s, double *timeout, errmsg_t *err)
         if (wake > until)
             wake = until;
         if (heard(s, wake - now > PEEK_SECONDS ? wake - now : PEEK_SECONDS, err) < 0 ||
-            report(s, err) < 0)
+            stream_writer_report(s, err) < 0)
             return -1;
         wake = clock_now();
         s->held += wake - now;
         now = wake;
     }
     if (s->limit > 0.)
-        s->due = (now - s->due < 1. / s->limit ? s->due : now) + 1. / s->limit;
+        stream_writer_due(s);
     if (*timeout > 0.)
         *timeout = until > now ? until - now : 0.;
     s->cleared = true;
@@ -317,7 +344,7 @@ static int begin(flux_stream_t *s, uint64_t size, double timeout, void **buf, er
 
     while (outlet_begin(s->out, s->step, size, left < LISTEN_SECONDS ? left : LISTEN_SECONDS, buf,
                         err) < 0) {
-        if (errno != ETIMEDOUT || report(s, err) < 0)
+        if (errno != ETIMEDOUT || stream_writer_report(s, err) < 0)
             return -1;
         if ((left = until - clock_now()) <= 0.)
             return errmsg_fail(err, ETIMEDOUT,
@@ -336,6 +363,48 @@ static void forget(flux_stream_t *s)
     block_clear(s->vars);
 }
 
+void stream_writer_forget(flux_stream_t *s)
+{
+    int saved = errno;
+
+    outlet_abort(s->out);
+    forget(s);
+    errno = saved;
+}
+
+int stream_writer_settle(flux_stream_t *s, double *timeout, errmsg_t *err)
+{
+    double begin = clock_now();
+
+    if (!s->pending)
+        return 0;
+    if (stream_async_wait(s, *timeout, err) < 0) {
+        if (errno != ETIMEDOUT)
+            stream_writer_forget(s);
+        return -1;
+    }
+    if (*timeout > 0.) {
+        *timeout -= clock_now() - begin;
+        if (*timeout < 0.)
+            *timeout = 0.;
+    }
+    return 0;
+}
+
+/* Write the bytes of the step, as far as its variables have data. */
+static void fill(flux_stream_t *s, char *buf)
+{
+    block_write(s->vars, buf);
+    for (size_t i = 0; i < block_count(s->vars); i++) {
+        const struct block_var *v = block_at(s->vars, i);
+
+        if (v->len > 0 && s->values[i]) {
+            memcpy(buf + v->off, s->values[i], v->len);
+            s->copied += v->len;
+        }
+    }
+}
+
 int flux_stream_place(flux_stream_t *s, double timeout, errmsg_t *err)
 {
     uint64_t size;
@@ -346,26 +415,26 @@ int flux_stream_place(flux_stream_t *s, double timeout, errmsg_t *err)
                            s->placed ? "step %" PRIu64 " of stream '%s' has its place already"
                                      : "step %" PRIu64 " of stream '%s' is read, not written",
                            s->step, s->name);
+    if (stream_writer_settle(s, &timeout, err) < 0)
+        return -1;
     size = block_size(s->vars);
     if (begin(s, size, timeout, &buf, err) < 0) {
-        int saved = errno;
-
-        if (saved != ETIMEDOUT)
-            forget(s);
-        errno = saved;
+        if (errno != ETIMEDOUT)
+            stream_writer_forget(s);
         return -1;
     }
     s->placed = buf;
-    block_write(s->vars, buf);
-    for (size_t i = 0; i < block_count(s->vars); i++) {
-        const struct block_var *v = block_at(s->vars, i);
-
-        if (v->len > 0 && s->values[i]) {
-            memcpy(s->placed + v->off, s->values[i], v->len);
-            s->copied += v->len;
-        }
-    }
+    fill(s, buf);
     return 0;
+}
+
+char *stream_writer_image(flux_stream_t *s)
+{
+    char *image = calloc(1, block_size(s->vars));
+
+    if (image)
+        fill(s, image);
+    return image;
 }
 
 void *flux_stream_at(flux_stream_t *s, const char *var)
@@ -375,46 +444,48 @@ void *flux_stream_at(flux_stream_t *s, const char *var)
     return v ? s->placed + v->off : NULL;
 }
 
+void stream_writer_next(flux_stream_t *s)
+{
+    s->cleared = false;
+    forget(s);
+    s->step++;
+}
+
 int stream_writer_end(flux_stream_t *s, double timeout, errmsg_t *err)
 {
+    int pin;
+
+    if (stream_writer_settle(s, &timeout, err) < 0)
+        return -1;
     if (!s->placed && s->reserved > 0)
         return errmsg_fail(err, EINVAL,
                            "step %" PRIu64 " of stream '%s' has variables without data: place it, "
                            "and write them",
                            s->step, s->name);
     if ((s->paused || s->limit > 0.) && !s->cleared && hold(s, &timeout, err) < 0) {
-        int saved = errno;
-
-        if (saved == ECANCELED) {
-            outlet_abort(s->out);
-            forget(s);
-        }
-        errno = saved;
+        if (errno == ECANCELED)
+            stream_writer_forget(s);
         return -1;
     }
     if (!s->placed && outlet_wanted(s->out) && flux_stream_place(s, timeout, err) < 0)
         return -1;
-    if (stream_pin_update(s, err) < 0) {
-        int saved = errno;
-
-        outlet_abort(s->out);
-        forget(s);
-        errno = saved;
+    if ((pin = stream_pin_update(s, err)) < 0) {
+        stream_writer_forget(s);
         return -1;
     }
-    s->cleared = false;
+    if (pin > 0)
+        outlet_pin_commit(s->out);
     if (s->placed)
         outlet_commit(s->out, block_size(s->vars));
-    forget(s);
-    s->step++;
-    return report(s, err);
+    stream_writer_next(s);
+    return stream_writer_report(s, err);
 }
 
 int flux_stream_drain(flux_stream_t *s, double timeout, errmsg_t *err)
 {
     if (s->mode != FLUX_STREAM_WRITE)
         return errmsg_fail(err, EINVAL, "stream '%s' was opened for reading", s->name);
-    return outlet_drain(s->out, timeout, err);
+    return stream_writer_settle(s, &timeout, err) < 0 ? -1 : outlet_drain(s->out, timeout, err);
 }
 
 int flux_stream_define(flux_stream_t *s, const char *format, errmsg_t *err)

@@ -265,6 +265,58 @@ class StreamWriter(_Stream):
             raise
         self._data.clear()
 
+    def end_step_later(self) -> bool:
+        """Publish the step without waiting: False if it is pending, and published when readers have room.
+
+        Data are copied, and may change at once. One step may be pending (FluxError: EBUSY); whatever
+        ends the next one waits for it. `wait_step()` waits for it.
+        """
+        err = ffi.new("errmsg_t *")
+        rc = lib.flux_stream_end_step_async(self._pointer(), err)
+        if rc < 0:
+            failed = ffi.errno
+            if failed != errno.EBUSY:
+                self._data.clear()
+            ffi.errno = failed
+            fail_with(err)
+        self._data.clear()
+        return rc == 1
+
+    def wait_step(self, timeout: Optional[float] = None) -> None:
+        """Wait until the step that is pending is published; at once if there is none."""
+
+        def call(seconds: float) -> None:
+            err = ffi.new("errmsg_t *")
+            if lib.flux_stream_wait_step(self._pointer(), seconds, err) < 0:
+                fail_with(err)
+
+        self._wait(call, timeout)
+
+    async def end_step_async(self) -> None:
+        """Publish the step, in a task of asyncio: other tasks run while it waits for readers."""
+        import asyncio
+
+        await self._published(asyncio.get_running_loop())
+        if not self.end_step_later():
+            await self._published(asyncio.get_running_loop())
+
+    async def _published(self, loop) -> None:
+        """Wait until no step is pending, and look now and then for what the module says."""
+        import asyncio
+
+        err = ffi.new("errmsg_t *")
+        while (fd := lib.flux_stream_pollfd(self._pointer(), err)) >= 0:
+            ready = loop.create_future()
+            loop.add_reader(fd, _wake, ready)
+            try:
+                await asyncio.wait([ready], timeout=_SLICE)
+            finally:
+                loop.remove_reader(fd)
+            try:
+                self.wait_step(0.0)
+            except TimeoutError:
+                pass
+
     def drain(self, timeout: Optional[float] = None) -> None:
         """Wait until members of groups have ended all steps that were given to groups."""
 

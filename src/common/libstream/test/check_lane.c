@@ -269,6 +269,7 @@ static void *thread_writer(void *arg)
     struct pair *p = arg;
     uintptr_t dropped = 0;
     unsigned seed = 7;
+    uint32_t seen;
 
     for (uint64_t step = 1; step <= THREAD_STEPS; step++) {
         while (lane_tx_reap(p->tx))
@@ -276,7 +277,8 @@ static void *thread_writer(void *arg)
         if (rand_r(&seed) % 4 == 0 && lane_tx_drop(p->tx))
             dropped++;
         while (!offer(p, step)) {
-            lane_tx_wait(p->tx, lane_tx_seen(p->tx), 10.);
+            if (lane_tx_sleep(p->tx, &seen))
+                lane_tx_wait(p->tx, seen, 10.);
             while (lane_tx_reap(p->tx))
                 ;
         }
@@ -348,7 +350,7 @@ START_TEST(kick)
     uint32_t seen;
 
     ck_assert(offer(&p, 1));
-    seen = lane_tx_seen(p.tx);
+    ck_assert(lane_tx_sleep(p.tx, &seen));
     lane_tx_kick(p.tx);
     lane_tx_wait(p.tx, seen, 3600.);
     ck_assert_ptr_null(lane_tx_reap(p.tx));
