@@ -19,7 +19,7 @@ static void heads(const uint8_t *data, size_t size)
 
             if (far_msg_decode(data, from_writer, &m) < 0)
                 continue;
-            MUST(m.payload <= (from_writer ? FAR_FIRST_MAX : FAR_BOX_MAX));
+            MUST(m.payload <= (from_writer ? FAR_PINNED_MAX : FAR_BOX_MAX));
             far_msg_encode(&m, head);
             MUST(memcmp(head, data, sizeof(head)) == 0);
             MUST(far_msg_decode(data, !from_writer, &m) < 0);
