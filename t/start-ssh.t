@@ -55,6 +55,7 @@ sed -i 's/^Port .*/Port 1/' refused
 config denied stranger
 config strange user "UserKnownHostsFile /dev/null"
 sed -i '/UserKnownHostsFile .*known_hosts/d' strange
+printf 'Host 127.0.0.4\nPort 1\nHost *\n' | cat - known >partly
 export FLUX_SSH="ssh -F $TEST_DIR/known"
 start() {
     run_with_timeout 60 "$FLUX" start "$M" "$@"
@@ -130,6 +131,13 @@ echo 'printf "\nflux-broker --remote 0.0.1\n"; exec cat >/dev/null' >odd
 cannot "a host with another version" '127.0.0.[1-3]' \
     "host 127.0.0.3 has flux 0.0.1, this host [0-9.]+: install the same version"
 rm odd
+FLUX_SSH="ssh -F $TEST_DIR/partly" ok "a host that is not needed" start --hosts='127.0.0.[1-4]' \
+    --set=quorum=3 --set=boot.timeout=0.1s "$FLUX" live status
+like "$err" "rank 3 is absent: host 127.0.0.4 cannot be reached: ssh: " "is absent"
+like "$out" "up +3 +0-2.*absent +1 +3" "in the session, too"
+FLUX_SSH="ssh -F $TEST_DIR/partly" fails "one that is needed" start --hosts='127.0.0.[1-4]' \
+    --set=quorum=4 --set=boot.timeout=0.1s touch ran
+like "$err" "broker 3 was not started: host 127.0.0.4 cannot be reached" "ends the start"
 fails "a list without this host" start --hosts=127.0.0.2.example,127.1.example true
 like "$err" "this host, .* is not in the list" "the sentence says so"
 exits 2 "a list that is none" "$FLUX" start --hosts='n[1-' true

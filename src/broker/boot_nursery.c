@@ -28,7 +28,9 @@
  *     or, with `restart`, another broker of its rank is forked: after AGAIN_MIN seconds, and after
  *     up to AGAIN_MAX if brokers of its rank fail repeatedly.  It gets the pairs of the exchange
  *     from a pmi_server of its own, since the others enter no barrier any more (boot_pmi.c).
- *     Nor does a running session end if an ssh connection is lost: the broker behind it goes on.
+ *     With `quorum`, a host on which no broker can be started does not end the session: the rank is
+ *     absent, and PMI's barrier completes without it.  Nor does a running session end if an ssh
+ *     connection is lost: the broker behind it goes on.
  *  4. One pmi_server holds PMI's pairs for all ranks.  Its sockets block, so it waits for a client
  *     that does not read: brokers read their answers before they do anything else.
  *     Connections to ssh never block (boot_ssh.c).
@@ -76,6 +78,7 @@ enum phase { SERVE, GRACE, TERM, KILL };
 struct child {
     pid_t pid;               /* 0: gone */
     int fd;                  /* our end of the PMI socket; -1: closed */
+    bool absent;             /* no broker could be started on its host */
     boot_ssh_t *ssh;         /* of a broker on another host, and pid is that of ssh; else NULL */
     struct pmi_server *late; /* of a broker that was started again; NULL: the common one */
     double began;            /* when it was forked */
@@ -88,7 +91,8 @@ struct nursery {
     double grace;
     char rundir[BOOT_PATH_MAX];
     struct child *child;
-    uint32_t left;      /* children that are alive */
+    uint32_t left; /* children that are alive */
+    uint32_t absent;
     uint32_t finalized; /* children that have finalized PMI */
     bool met;           /* all have passed PMI's barrier */
     struct pmi_server *pmi;
@@ -207,6 +211,8 @@ static int pmi_send(void *arg, size_t idx, const void *data, size_t len)
 {
     const struct nursery *n = arg;
 
+    if (n->child[idx].absent)
+        return 0;
     if (n->child[idx].ssh)
         return boot_ssh_pmi_send(n->child[idx].ssh, data, len);
     return send_all(n->child[idx].fd, data, len);
@@ -361,10 +367,36 @@ static void pmi_readable(struct nursery *n, uint32_t rank)
     pmi_close(n, rank);
 }
 
-static void give_up_on(struct nursery *n, uint32_t rank, const char *why)
+/* Enter the barrier for a broker that is absent, with a card that leads nowhere. */
+static int stand_in(struct nursery *n, uint32_t rank, errmsg_t *err)
 {
-    if (n->phase == SERVE)
-        SAY(n, "broker %u was not started: %s", rank, why);
+    static const char enter_barrier[] = "cmd=init pmi_version=1 pmi_subversion=1\n"
+                                        "cmd=barrier_in\n";
+    char key[BOOT_PMI_KEY_SIZE], value[BOOT_PMI_VALUE_SIZE];
+
+    if (boot_pmi_absent(rank, key, value, err) < 0)
+        return -1;
+    if (pmi_server_preset(n->pmi, key, value) < 0)
+        return errmsg_fail(err, errno, "out of memory for rank %u", rank);
+    n->child[rank].absent = true;
+    n->absent++;
+    return pmi_server_input(n->pmi, rank, enter_barrier, strlen(enter_barrier));
+}
+
+/* No broker can be started on a host.  Without `quorum` of them, the session cannot be. */
+static void not_started(struct nursery *n, uint32_t rank, const char *why)
+{
+    errmsg_t err;
+
+    if (n->phase != SERVE)
+        return;
+    if (n->cfg->quorum > 0 && n->cfg->size - n->absent > n->cfg->quorum) {
+        SAY(n, "rank %u is absent: %s", rank, why);
+        if (stand_in(n, rank, &err) == 0)
+            return;
+        why = err.text;
+    }
+    SAY(n, "broker %u was not started: %s", rank, why);
     n->complained = true;
     give_up(n);
 }
@@ -385,8 +417,10 @@ static void ssh_readable(struct nursery *n, uint32_t rank)
         if (rc < 0)
             pmi_server_eof(n->pmi, rank);
     }
-    if (more < 0 && err.text[0])
-        give_up_on(n, rank, err.text);
+    if (more < 0 && err.text[0]) {
+        not_started(n, rank, err.text);
+        boot_ssh_signal(s, SIGTERM);
+    }
 }
 
 /* --- children --- */
@@ -488,11 +522,15 @@ static bool ssh_ended(struct nursery *n, uint32_t rank, int status)
     ssh_readable(n, rank);
     if (!boot_ssh_lost(n->child[rank].ssh, status, &err))
         return false;
-    if (n->phase != SERVE)
+    if (n->phase != SERVE || n->child[rank].absent)
         return true;
-    if (fragile(n))
-        give_up_on(n, rank, err.text);
-    else
+    if (!boot_ssh_greeted(n->child[rank].ssh))
+        not_started(n, rank, err.text);
+    else if (fragile(n)) {
+        SAY(n, "broker %u has failed: %s", rank, err.text);
+        n->complained = true;
+        give_up(n);
+    } else
         SAY(n, "%s; broker %u goes on without it", err.text, rank);
     return true;
 }

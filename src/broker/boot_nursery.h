@@ -38,6 +38,7 @@ struct nursery_config {
      * it); NULL: none but rank 0. */
     const idset_t *foreground;
     const struct boot_ssh_config *ssh; /* brokers on other hosts; NULL: all are on this one */
+    uint32_t quorum; /* with `ssh`: start if as many brokers can be; 0: only with all */
     /* Seconds between SIGTERM and SIGKILL, and at most 1 between the end of rank 0 and SIGTERM;
      * 0: 10. */
     double grace;

@@ -24,6 +24,9 @@
  * it listens where the earlier one did, and has its key.  A card has no secret key, so all of such
  * a session is on one host, connected by UNIX sockets, where the secret is not needed.
  *
+ * The nursery puts a card for a broker that is absent (boot_pmi_absent()), so that its neighbors
+ * begin without it; like one of a configuration file that is not started, it does not answer.
+ *
  * Failure: PMI calls block, and fail if the launcher goes away.  The error for a missing card names
  * its rank.
  */
@@ -44,6 +47,7 @@
 
 #define VALUE_MAX (2 * BOOT_URI_MAX + CERT_KEY_SIZE + 3)
 #define MAPPING_MAX 65536
+#define NOWHERE "tcp://127.0.0.1:1" /* a reserved port */
 
 /* The functions of libpmi.so that are used here, named as in the PMI-1 C API. */
 struct libpmi {
@@ -318,10 +322,22 @@ static void card_key(char *key, size_t size, uint32_t rank)
     snprintf(key, size, "flux.card.%u", rank);
 }
 
+int boot_pmi_absent(uint32_t rank, char *key, char *value, errmsg_t *err)
+{
+    struct cert cert;
+
+    if (boot_cert_generate(&cert, err) < 0)
+        return -1;
+    card_key(key, BOOT_PMI_KEY_SIZE, rank);
+    snprintf(value, BOOT_PMI_VALUE_SIZE, NOWHERE "|" NOWHERE "|%s", cert.public_key);
+    boot_cert_wipe(&cert);
+    return 0;
+}
+
 static int pmi_publish(boot_t *b, const struct boot_card *card, errmsg_t *err)
 {
     struct pmi *p = b->state;
-    char key[32], value[VALUE_MAX];
+    char key[BOOT_PMI_KEY_SIZE], value[VALUE_MAX];
 
     if (b->again)
         return 0;
@@ -360,7 +376,7 @@ static int next_part(const char **s, char *buf, size_t size)
 
 static int pmi_lookup(boot_t *b, uint32_t rank, struct boot_card *card, errmsg_t *err)
 {
-    char key[32], value[VALUE_MAX];
+    char key[BOOT_PMI_KEY_SIZE], value[VALUE_MAX];
     const char *s = value;
     errmsg_t why = {""};
 

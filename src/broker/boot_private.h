@@ -84,6 +84,13 @@ int boot_compose(const boot_t *b, const struct transport_place *place, char *tre
 /* Does the environment offer a PMI? */
 bool boot_pmi_found(void);
 
+/* The pair of PMI that stands for the card of a broker that is absent: nobody has its secret key,
+ * and nobody listens at its address.  BOOT_PMI_KEY_SIZE and BOOT_PMI_VALUE_SIZE bytes.  0, or -1
+ * with an error message. */
+#define BOOT_PMI_KEY_SIZE 32
+#define BOOT_PMI_VALUE_SIZE 128
+int boot_pmi_absent(uint32_t rank, char *key, char *value, errmsg_t *err);
+
 /* boot_pmix.c: PMI-1 by a helper program where the launcher speaks only PMIx. */
 bool boot_pmix_found(void);
 /* Start the helper and the dialog.  *pid is for boot_pmix_close(), even on failure; 0: none.  NULL

@@ -402,6 +402,11 @@ int boot_ssh_pmi_send(boot_ssh_t *s, const void *data, size_t len)
     return 0;
 }
 
+bool boot_ssh_greeted(const boot_ssh_t *s)
+{
+    return s->state != WAITING;
+}
+
 void boot_ssh_signal(boot_ssh_t *s, int signum)
 {
     char byte = (char)signum;

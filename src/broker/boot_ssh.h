@@ -49,6 +49,9 @@ void boot_ssh_read_err(boot_ssh_t *s);
 /* Send a part of the PMI dialog.  -1 with errno. */
 int boot_ssh_pmi_send(boot_ssh_t *s, const void *data, size_t len);
 
+/* Has the broker greeted?  Until then, there may be none. */
+bool boot_ssh_greeted(const boot_ssh_t *s);
+
 /* Send a signal to the broker; before it has greeted, end ssh. */
 void boot_ssh_signal(boot_ssh_t *s, int signum);
 

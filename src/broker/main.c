@@ -260,6 +260,21 @@ static bool addresses(const struct arguments *a)
     return !attrs_get(a->attrs, "tcp.address") && !attrs_get(a->attrs, "tcp.interface");
 }
 
+/* Of how many brokers does a session consist at least, if hosts are absent?  0: of all.  Mistakes
+ * are left to rank 0, which reads the attributes in any case. */
+static uint32_t quorum(const struct arguments *a)
+{
+    const char *timeout = attrs_get(a->attrs, "boot.timeout");
+    const char *text = attrs_get(a->attrs, "quorum");
+    double seconds;
+    uint32_t n;
+
+    return timeout && duration_parse(timeout, &seconds, NULL) == 0 && seconds > 0. && text &&
+                   str2u32(text, &n) == 0
+               ? n
+               : 0;
+}
+
 /* -1: be a broker, of the rank that is stored; else the exit code of a session that has been. */
 static int nursery(struct arguments *a, uint32_t *rank)
 {
@@ -269,6 +284,7 @@ static int nursery(struct arguments *a, uint32_t *rank)
                                 .prefix = "flux start",
                                 .tolerant = attrs_get(a->attrs, "quorum") != NULL,
                                 .restart = a->restart,
+                                .quorum = quorum(a),
                                 .verbose = a->verbose,
                                 .foreground = a->wrap ? wrap_ranks(a->wrap) : NULL};
     struct nursery_place place = {.exit_code = 1};
