@@ -32,7 +32,7 @@ static const struct sandbox_limits limits = {.memory = 8u << 20, .steps = 200000
 
 struct config {
     sandbox_t *sb;
-    lua_State *L; /* of `sb` */
+    lua_State *L; /* the state of `sb` */
     const struct config_field *fields;
     char *name;
 };
@@ -77,7 +77,7 @@ static const struct config_field *find_field(const config_t *c, const char *sect
     return NULL;
 }
 
-/* Is this a string without NUL bytes? */
+/* Is the value a string without NUL bytes? */
 static bool plain_string(lua_State *L, int index)
 {
     size_t len;
@@ -186,8 +186,8 @@ static int no_variable(lua_State *L)
 }
 
 /* Check the table at `index` against the fields of `section` (`shown` in errors), and push a copy
- * without its unnamed entries, since the file may change its own.  Returns the number of unnamed
- * entries. */
+ * without its unnamed entries, since the file may change its own table later.  Returns the number
+ * of unnamed entries. */
 static int take_fields(lua_State *L, int index, const char *section, const char *shown, bool lists)
 {
     config_t *c = self(L);

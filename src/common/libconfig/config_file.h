@@ -13,7 +13,7 @@
  *
  * A section may have unnamed entries, which are tables themselves, if the caller's table has fields
  * of a section with that name and "[]".  The i-th of them (from 1) is read as section "NAME[i]". A
- * section that is for other readers of the file has the single field "*" of CONFIG_ANY.
+ * section that other programs read has the single field "*" of CONFIG_ANY.
  *
  * Thread rules: one thread per object.
  */
@@ -49,9 +49,9 @@ struct config_field {
         NULL, NULL, CONFIG_STRING, false \
     }
 
-/* Evaluate a file, or a text (`name` appears in messages).  NULL with EINVAL and an error message
- * for any error in it, ENOENT and the like if it cannot be read, EFBIG above 1 MiB, ENOMEM.
- * `fields` must outlive the result. */
+/* Evaluate a file, or a text (`name` appears in messages).  NULL with an error message and errno:
+ * EINVAL for any error in the text, ENOENT and the like if the file cannot be read, EFBIG if it has
+ * more than 1 MiB, or ENOMEM. `fields` must outlive the result. */
 config_t *config_load(const char *path, const struct config_field *fields, errmsg_t *err);
 config_t *config_load_text(const char *text, size_t len, const char *name,
                            const struct config_field *fields, errmsg_t *err);
@@ -69,14 +69,14 @@ const char *config_string(config_t *c, const char *section, const char *name); /
 bool config_bool(config_t *c, const char *section, const char *name, bool absent);
 double config_number(config_t *c, const char *section, const char *name, double absent);
 
-/* The text of a field for one host.  In a string %h stands for the host, %r for the rank and %% for
- * '%'; a function is called with rank and host.  Writes to `buf`.  1, or 0 if the field is absent,
- * or -1 with EINVAL and an error message. */
+/* The text of a field for one host.  In a string, %h stands for the host, %r for the rank and %%
+ * for '%'; a function is called with rank and host.  Writes the text to `buf`.  1; 0 if the field
+ * is absent; or -1 with EINVAL and an error message. */
 int config_text_of(config_t *c, const char *section, const char *name, uint32_t rank,
                    const char *host, char *buf, size_t size, errmsg_t *err);
 
-/* The i-th pair of a field, in no particular order: 1, or 0 beyond the last, or -1 with ENOMEM. The
- * caller frees the strings. */
+/* The i-th pair of a field, in no particular order: 1, or 0 beyond the last pair, or -1 with
+ * ENOMEM. The caller frees the strings. */
 int config_pair(config_t *c, const char *section, const char *name, size_t i, char **key,
                 char **value);
 

@@ -14,10 +14,11 @@
  * pointer, so a probe rarely touches another object: 12 bytes per slot, of which at most 3/4 are
  * used.
  *
- * Records, with the bytes of small objects, and the bytes of others are in memory of their own
- * (libutil/slab.h): a store has many, for long, and the gaps between them would scatter whatever
- * else the broker allocates.  Only the bytes of the few objects that are too large for it are
- * malloc's, and returned to the system by content_tidy().
+ * Memory: records (which include the bytes of small objects) and the bytes of larger objects come
+ * from a slab allocator (libutil/slab.h).  A store has many long-lived objects, and in the heap of
+ * malloc() the gaps between them would scatter all other allocations of the broker.  Only the bytes
+ * of the few objects that are too large for the slabs come from malloc(); content_tidy() returns
+ * that memory to the system.
  *
  * Invariants:
  *  1. An object is in the index under the hash of its bytes, and there is one object per hash.
@@ -67,7 +68,8 @@ struct content {
     size_t limit;
     uint32_t now;
     bool frozen;
-    size_t huge, most; /* bytes that are malloc's; their maximum since content_tidy() acted */
+    size_t huge, most; /* bytes of objects from malloc(); their maximum since content_tidy()
+                        * acted */
     struct content_stats st;
 };
 
@@ -197,7 +199,7 @@ static bool is_huge(const struct content_obj *o)
     return o->len > SLAB_LARGEST;
 }
 
-/* Free the bytes of an object that has them apart from its record. */
+/* Free the bytes of an object that are not part of its record. */
 static void free_bytes(content_t *c, struct content_obj *o)
 {
     if (o->data && is_huge(o))
@@ -367,7 +369,7 @@ static struct content_obj *add_new(content_t *c, const uint8_t *digest, const vo
     return o;
 }
 
-/* The bytes of an absent object have come. */
+/* Store the bytes of an absent object, which have arrived. */
 static int fill(content_t *c, struct content_obj *o, const void *data)
 {
     if (set_bytes(c, o, data) < 0)

@@ -1,10 +1,10 @@
 /* Content: objects by the hash of their bytes, in memory.
  *
- * An object is needed while it is held (by code that uses its bytes) or kept (by a store whose root
- * reaches it).  Other objects may be dropped, the least recently used first, when together they
- * exceed the limit, or when they have not been used for a while.  The bytes of a kept object that
- * is backed (available elsewhere) may be dropped too; its record stays.  Any number of callers may
- * wait for a missing object; the first of them is told to fetch it.
+ * An object is needed while it is held (code uses its bytes) or kept (the root of a store reaches
+ * it).  Other objects may be dropped, the least recently used first, when together they exceed the
+ * limit, or when they have not been used for a while.  The bytes of a kept object that is backed
+ * (available elsewhere) may be dropped too; its record stays.  Any number of callers may wait for a
+ * missing object; the return value asks the first caller to fetch it.
  *
  * Digests are binary, blobref_size() bytes.
  *
@@ -25,8 +25,8 @@ typedef struct content content_t;
 /* The bytes of smaller objects are part of the record, and never dropped alone. */
 #define CONTENT_SEPARATE 2048u
 
-/* Read-only for users.  The store that keeps objects (kvsstore.c) writes the fields marked so, and
- * owns `link` of an object that is kept and not backed. */
+/* Users only read these fields.  The store that keeps objects (kvsstore.c) writes the fields that
+ * are marked as its own, and owns `link` of an object that is kept and not backed. */
 struct content_obj {
     struct list_node link;         /* idle objects: least recently used first */
     struct content_obj *zero_next; /* the store's: its zero-reference list */
@@ -36,7 +36,7 @@ struct content_obj {
     uint32_t len : 27; /* at most CONTENT_OBJECT_MAX */
     uint32_t kept : 1;
     uint32_t backed : 1;
-    uint32_t in_zero : 1; /* on that list */
+    uint32_t in_zero : 1; /* the object is on that list */
     uint32_t on_disk : 1; /* the store's */
     uint32_t writing : 1; /* the store's */
     uint32_t used;        /* content_set_clock() at the last use */
@@ -85,14 +85,15 @@ void content_trim(content_t *c);
 /* Drop at most `max` objects that are not needed.  Returns their number. */
 size_t content_drop(content_t *c, size_t max);
 
-/* Return the memory of objects of more than SLAB_LARGEST bytes (libutil/slab.h) to the system if
- * much less of it is needed than at the last maximum; that of others is returned when they are
- * freed.  Takes milliseconds, so call it when there is time; it acts only if 1 MiB and an eighth of
- * what remains were freed.  True if it did. */
+/* Return the memory of objects of more than SLAB_LARGEST bytes (libutil/slab.h) to the system, if
+ * such objects need much less memory now than at their last maximum; the memory of smaller objects
+ * is returned when they are freed.  Takes milliseconds, so call it when the program is idle; it
+ * acts only if objects of at least 1 MiB plus an eighth of the remaining bytes were freed since
+ * then.  True if it returned memory. */
 bool content_tidy(content_t *c);
 
-/* While it is frozen, nothing is dropped: content_trim(), content_drop() and content_expire() do
- * nothing (and return 0). */
+/* While the content is frozen, nothing is dropped: content_trim(), content_drop() and
+ * content_expire() do nothing (and return 0). */
 void content_freeze(content_t *c, bool frozen);
 
 /* The time, in units and from an origin of the caller's choice.  Must not go back. */
@@ -106,26 +107,30 @@ size_t content_expire(content_t *c, uint32_t before, size_t max);
 struct content_waiter;
 /* The object is here, or `errnum` != 0 with an error message.  The waiter may be reused. */
 typedef void (*content_wait_f)(struct content_waiter *w, int errnum, const char *error);
-struct content_waiter { /* member of the waiting thing; fields are private */
+struct content_waiter { /* a member of the object that waits; its fields are private */
     struct list_node link;
     content_wait_f cb;
 };
-/* Wait.  1: first waiter: the caller must fetch the object and end with content_supply() or
- * content_deny().  0: others wait already.  -1 with ENOMEM. */
+/* Wait for an object.  1: this is the first waiter, so the caller must fetch the object and end the
+ * wait with content_supply() or content_deny().  0: the object is being fetched already.  -1 with
+ * ENOMEM. */
 int content_wait(content_t *c, const uint8_t *digest, struct content_waiter *w, content_wait_f cb);
 /* Stop waiting.  The fetch continues. */
 void content_waiter_cancel(struct content_waiter *w);
-/* The bytes have come: check them against the digest, add them, and call the waiters (with EPROTO
- * if they do not match).  0, or -1 with EPROTO or ENOMEM; the waiters are called in any case. */
+/* Supply the bytes of an object, which have arrived: check them against the digest, add the object,
+ * and call the waiters (with EPROTO if the bytes do not match).  0, or -1 with EPROTO or ENOMEM;
+ * the waiters are called in any case. */
 int content_supply(content_t *c, const uint8_t *digest, const void *data, size_t len);
-/* The bytes will not come. */
+/* Report that the bytes of an object will not arrive. */
 void content_deny(content_t *c, const uint8_t *digest, int errnum, const char *error);
 /* Deny all awaited objects. */
 void content_deny_all(content_t *c, int errnum, const char *error);
 
 struct content_stats {
-    size_t objects, bytes;           /* all whose bytes are here; including the cost of a record */
-    size_t free_objects, free_bytes; /* not needed, or backed: those that the limit applies to */
+    size_t objects, bytes; /* all objects whose bytes are here; their bytes, including the cost of
+                            * records */
+    size_t free_objects, free_bytes; /* objects that are not needed, or are backed: the limit
+                                      * applies to them */
     size_t absent_objects;           /* kept, bytes elsewhere */
     size_t awaited;                  /* objects that are being fetched */
     uint64_t hits, misses;

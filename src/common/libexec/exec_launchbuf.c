@@ -60,7 +60,7 @@ static size_t add(char *dst, size_t at, const char *s)
     return n;
 }
 
-/* With dst NULL only their length. */
+/* Write the strings to `dst`, or with dst NULL only measure them.  Returns their length. */
 static size_t put_strings(char *dst, const struct launchreq *req, uint32_t *argc)
 {
     size_t n = 0;
@@ -182,8 +182,8 @@ void exec_launchrec_head(void *dst, const struct launchrec *rec)
     le_put32(p + 16, (uint32_t)rec->env_len);
 }
 
-/* One job at `p`, of at most `left` bytes, into *rec, which holds the one before: its length, or
- * -1.
+/* Decode one job at `p`, of at most `left` bytes, into *rec, which holds the preceding job.
+ * Returns the length of the job, or -1.
  */
 static ptrdiff_t get_one(const uint8_t *p, size_t left, struct launchrec *rec, errmsg_t *err)
 {

@@ -17,7 +17,7 @@ struct layout {
     uint32_t most; /* tasks on any node */
     size_t nruns;
     uint32_t *first_node; /* of each run */
-    uint32_t *first_task; /* in blocks */
+    uint32_t *first_task; /* of each run, for block layouts */
     struct layout_run runs[];
 };
 

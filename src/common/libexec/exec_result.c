@@ -1,11 +1,11 @@
-/* exec_result.c - exit statuses, and the tasks that have them (format: exec_result.h).
+/* exec_result.c - exit statuses, each with its set of tasks (format: exec_result.h).
  *
  * Invariants:
  *  1. The entries are sorted by status, each status once; a job has a few hundred at most.
  *  2. The times are the latest of all that were added.
  *
- * Failure: without memory a status is missing, and the caller gets an error.  Malformed bytes are
- * refused with EPROTO; entries before the malformed one have been added by then.
+ * Failure: when memory is short, a status is missing and the caller gets an error.  Malformed bytes
+ * are refused with EPROTO; entries before the malformed one have been added by then.
  */
 #include "exec_result.h"
 

@@ -48,7 +48,7 @@ static const struct word mpis[] = {{"both", WIRE_F_MPI_BOTH},
                                    {"none", WIRE_F_MPI_NONE},
                                    {NULL, 0}};
 
-/* The first of each table is what counts without a word. */
+/* The first word of each table is the default. */
 static int choose(const struct word *tab, const char *what, const char *word, uint32_t *value,
                   errmsg_t *err)
 {
@@ -84,7 +84,7 @@ static int read_words(struct spec *s, errmsg_t *err)
     if (choose(outputs, "output", w->output, &out, err) < 0)
         return -1;
     s->output = (enum spec_output)out;
-    /* Nobody could send input; and nobody looks at standard error apart. */
+    /* No client could send input, and no reader needs standard error apart from standard output. */
     if (out != SPEC_OUTPUT_CLIENT)
         s->flags |= WIRE_F_STDIN_NONE | WIRE_F_JOIN;
     s->flags |= (out == SPEC_OUTPUT_NONE ? WIRE_F_OUTPUT_NONE : 0) | (w->label ? WIRE_F_LABEL : 0) |
@@ -249,7 +249,7 @@ static uint32_t universe(const struct spec *s)
 
 /* --- several programs, and spawned tasks --- */
 
-/* A number of an entry; 0 for what is none, or above `max`. */
+/* A number of an entry; 0 if it is not a number or above `max`. */
 static uint32_t number(const json_t *item, size_t i, json_int_t max)
 {
     json_int_t n = json_integer_value(json_array_get(item, i));

@@ -227,7 +227,7 @@ static int run_size(struct wire_run *run)
     return own == 0 || own > WIRE_TASKS_MAX ? -1 : 0;
 }
 
-/* Have the commands all tasks and all words? */
+/* Do the commands add up to the tasks and words of the request? */
 static int run_commands(const struct wire_run *run)
 {
     uint64_t tasks = 0, words = 0;

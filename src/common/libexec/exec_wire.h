@@ -1,5 +1,5 @@
-/* Frames: what the wrexec module and its launcher say to each other, over a stream socket on one
- * machine, and what instances of the module say to each other along the tree (wrexec_wire.h).
+/* Frames: the protocol between the wrexec module and its launcher, over a stream socket on one
+ * machine, and between instances of the module, along the tree (wrexec_wire.h).
  *
  * A frame is a header of 16 bytes and a payload:
  *    0  u32  payload length, at most WIRE_PAYLOAD_MAX
@@ -15,10 +15,10 @@
  * job, has a connection of its own.
  *
  * To the launcher:
- *    CONFIG     strings, see enum wire_config: what holds for all jobs; the first frame
- *    RUN        struct wire_run and what belongs to it: start the local tasks of a job
+ *    CONFIG     strings, see enum wire_config: the settings for all jobs; the first frame
+ *    RUN        struct wire_run and what follows it: start the local tasks of a job
  *    SIGNAL     i32 signal: to the process group of every running task
- *    KILL       (empty): SIGKILL to all there is of the job
+ *    KILL       (empty): SIGKILL to all processes of the job
  *    STDIN      u32 task (WIRE_ALL: all that have a pipe), data; no data: end of file
  *    CREDIT     u32: number of further bytes of output that may be sent
  *    PMI_DONE   i32 rc, then pairs (rc 0) or an error message: the barrier handed over is complete
@@ -32,49 +32,51 @@
  *    STDIN_ACK  u32: number of bytes of standard input that were written or discarded
  *    FAIL       i32 exit code, i32 first task (-1: none), u32 count, text: the job cannot go on
  *               (program not found, a task died within MPI, MPI_Abort)
- *    PMI_FENCE  u32 number of the barrier, pairs: all local tasks are in it
+ *    PMI_FENCE  u32 number of the barrier, pairs: all local tasks have entered it
  *    PMI_NAME   u32 task (its number here), u32 enum wire_name, service, NUL, port, NUL; a task has
- *               one outstanding
- *    SPAWN      a task requests further tasks: u32 for SPAWNED (PMI-1: the task's number here; it
- *               has one outstanding), u32 length of the request, u32 environment variables, the
- *               request (pmi_spawn.h), strings: WIRE_STRINGS fixed ones, environment
- *    STARTED    (empty), of such further tasks: all of them that are to run here do
- *    NOTE       text: something worth telling that does not end the job
- *    WARNING    text: the job runs, but not as its user asked for; it is printed
- *    BEGUN      (empty): a task here has begun with PMIx; once a job
- *    SWEPT      u32: the launcher before this one is dead, and so are its processes, but for this
- *               number of them, which could not be ended; about no job
- *    DONE       times (struct wire_times), then i32 wait status for each local task: nothing of the
- *               job is left here
+ *               at most one outstanding request
+ *    SPAWN      a task requests further tasks: u32 for SPAWNED (PMI-1: the task's number here; a
+ *               task has at most one outstanding request), u32 length of the request, u32
+ *               environment variables, the request (pmi_spawn.h), strings: WIRE_STRINGS fixed ones,
+ *               environment
+ *    STARTED    (empty), about such further tasks: all that are to run here are running
+ *    NOTE       text: an event that does not end the job
+ *    WARNING    text: the job runs, but not as its user requested; the client prints it
+ *    BEGUN      (empty): a task here has initialized PMIx; sent once per job
+ *    SWEPT      u32: the preceding launcher is dead, and so are its processes except this number of
+ *               them, which could not be ended; not about a job
+ *    DONE       times (struct wire_times), then i32 wait status for each local task: no process of
+ *               the job is left here
  *
  * From flux-pmixd to the launcher, besides FAIL:
  *    PMIX_READY   u32 common, u32 each, strings with their NULs: environment that all tasks get,
  *                 then that of each local task in turn
  *    PMIX_CLIENT  u32 rank, u32 1 (it is there) or 2 (it has finalized)
  * and back, besides SPAWNED:
- *    PMIX_JOIN    u32 node, u32 rank of each of its tasks; with a descriptor, the connection to its
- *                 launcher, which gets PMIX_READY, and PMIX_CLIENT of these tasks
- *    PMIX_LEAVE   (empty): the tasks of this launcher are over; the server ends when all nodes that
- *                 were to join have done so and have hung up
+ *    PMIX_JOIN    u32 node, u32 rank of each of its tasks; with a descriptor: the connection to the
+ *                 launcher of that node, which gets PMIX_READY, and PMIX_CLIENT about these tasks
+ *    PMIX_LEAVE   (empty): the tasks of this launcher have ended; the server exits when all
+ *                 expected nodes have joined and closed their connections
  *
  * Between instances, down: LAUNCH, SIGNAL, KILL, STDIN, CREDIT as above,
  *    LAUNCH     u32 first credit for output, u64 random number of this launch, then a job as in
  *               wrexec.launch (wrexec_wire.h)
  * and up: OUTPUT as above,
  *    TAKEN      u32 node, u32 bytes: standard input was written there
- *    FAIL       as above, the first task always -1: the text says where
- *    STARTED    u32 nodes on which all tasks run
+ *    FAIL       as above, the first task is always -1: the text names the node
+ *    STARTED    u32: number of nodes on which all tasks are running
  *    NOTE, WARNING   as above
- *    LOST       an idset of ranks, NUL, text: these nodes of the job are lost with their tasks
- *    BEGUN      (empty): a task in this subtree has begun with MPI; once a job
+ *    LOST       an idset of ranks, NUL, text: these nodes of the job are lost, together with their
+ *               tasks
+ *    BEGUN      (empty): a task in this subtree has initialized MPI; sent once per job
  *    RESULT     the bytes of exec_result_pack(): the job has ended in this subtree; its last frame
  *
  * A record of output: u32 task, u32 stream (1 or 2), u32 length, all little-endian; then the bytes.
  *
- * Flow: the launcher sends no more bytes of OUTPUT payload than it was given credit for (it may
- * go over by one record).  The module sends no more bytes of STDIN than WIRE_STDIN_WINDOW
- * unacknowledged.  DONE is the last frame about a job from the launcher; what comes for a job that
- * is not there (any more) is ignored.
+ * Flow: the launcher sends no more bytes of OUTPUT payload than it was given credit for (it may go
+ * over by one record).  The module sends no more bytes of STDIN than WIRE_STDIN_WINDOW
+ * unacknowledged.  DONE is the last frame about a job from the launcher.  A frame for a job that
+ * does not exist, or has ended, is ignored.
  *
  * Functions are pure and thread-safe.
  */
@@ -98,7 +100,7 @@
 #define WIRE_PMI_MAX (WIRE_PAYLOAD_MAX - 4) /* bytes of pairs in PMI_FENCE and PMI_DONE */
 
 enum wire_type {
-    WIRE_BAD, /* of exec_wire_parse() */
+    WIRE_BAD, /* a result of exec_wire_parse() only */
     WIRE_RUN = 1,
     WIRE_SIGNAL,
     WIRE_KILL,
@@ -133,20 +135,20 @@ enum wire_name { WIRE_NAME_PUBLISH = 1, WIRE_NAME_LOOKUP, WIRE_NAME_UNPUBLISH };
 #define WIRE_NAME_MAX 1024 /* bytes of a service or a port */
 
 /* When the last of some tasks was started, and when the last of them was reaped: microseconds since
- * 1970 by the clocks of their nodes; both 0: none was started.  They travel up the tree, so they
- * are little-endian everywhere. */
+ * 1970 by the clocks of their nodes; both 0: no task was started.  Times travel up the tree, so
+ * they are little-endian everywhere. */
 struct wire_times {
     uint64_t started;
     uint64_t exited;
 };
 #define WIRE_TIMES 16
 #define WIRE_SPAWN_HEAD 12
-#define WIRE_SPAWN_PMIX 0x80000000u /* in the first number of SPAWN: asked for by PMIx */
+#define WIRE_SPAWN_PMIX 0x80000000u /* in the first number of SPAWN: PMIx made the request */
 #define WIRE_LAUNCH_HEAD 12         /* before the job in LAUNCH */
 
 struct wire_frame {
     enum wire_type type;
-    unsigned said; /* the type in its header: what a WIRE_BAD was meant to be */
+    unsigned said; /* the type in the header, also of a WIRE_BAD */
     uint64_t job;
     uint32_t len;
     const uint8_t *payload;
@@ -156,19 +158,20 @@ void exec_wire_header(void *dst, enum wire_type type, uint64_t job, uint32_t len
 /* Append a frame whose payload is in `n` parts.  -1 with EMSGSIZE, ENOBUFS or ENOMEM, and nothing
  * was appended. */
 int exec_wire_put(buf_t *b, enum wire_type type, uint64_t job, const struct iovec *iov, int n);
-/* Look for a frame at the start of `data`: its whole size with *f filled; 0 when more bytes are
- * needed; -1 with EPROTO and an error message when these bytes are not a frame, after which the
- * stream cannot be read any further.  A frame of an unknown type, or of a length that its type
- * cannot have, is WIRE_BAD, with an error message: it can be skipped, and ends the job that it is
- * about.  So payloads of simple types have been checked for length. */
+/* Parse the frame at the start of `data`.  Returns its whole size, with *f filled; 0 when more
+ * bytes are needed; -1 with EPROTO and an error message when these bytes are not a frame, after
+ * which the stream cannot be read any further.  A frame of an unknown type, or of a length that its
+ * type cannot have, is returned as WIRE_BAD with an error message: skip it, and end the job that it
+ * names.  The lengths of payloads of simple types have thus been checked. */
 ptrdiff_t exec_wire_parse(const void *data, size_t len, struct wire_frame *f, errmsg_t *err);
 
-/* WIRE_TIMES bytes.  -1 with EPROTO and an error message for what no tasks can have: only one of
- * both, or an end before the start. */
+/* The times, in WIRE_TIMES bytes.  exec_wire_times_get() returns -1 with EPROTO and an error
+ * message for impossible times: only one of both, or an end before the start. */
 void exec_wire_times_put(void *dst, const struct wire_times *t);
 int exec_wire_times_get(const void *p, struct wire_times *t, errmsg_t *err);
 
-/* The name of the namespace of a launch's tasks: that of no other job of any host, now or later. */
+/* The name of the namespace of a launch's tasks.  No other job of any host has that name, now or
+ * later. */
 #define WIRE_JOB_NAME_MAX 64
 void exec_wire_job_name(char name[WIRE_JOB_NAME_MAX], uint64_t job, uint64_t nonce);
 
@@ -185,14 +188,15 @@ struct wire_record {
     const uint8_t *data;
 };
 void exec_wire_record_header(void *dst, uint32_t task, uint32_t stream, uint32_t len);
-/* Take the next record off: 1; 0 at the end; -1 with EPROTO. */
+/* Take the next record from the bytes: 1; 0 at the end; -1 with EPROTO. */
 int exec_wire_record_next(const void **p, size_t *left, struct wire_record *rec);
 
 /* --- CONFIG --- */
 
-/* Its strings: the local broker's URI and libpmi.so for tasks, the programs to be run before and
- * after each job and how many seconds they may take, directories of Lua plugins, where job
- * directories and cgroups are made, whether brokers of one host are one for MPI.  "": none. */
+/* The strings of CONFIG: the local broker's URI and libpmi.so for tasks, the programs to run before
+ * and after each job and their time limit in seconds, directories of Lua plugins, where job
+ * directories and cgroups are made, and whether brokers of one host count as one for MPI.  "": not
+ * given. */
 enum wire_config {
     WIRE_C_URI,
     WIRE_C_LIBPMI,
@@ -210,7 +214,7 @@ enum wire_config {
 /* --- RUN --- */
 
 enum {
-    WIRE_F_EXEC = 1,      /* not a job: no PMI, no job id in the environment */
+    WIRE_F_EXEC = 1, /* the tasks are not those of a job: no PMI, no job id in the environment */
     WIRE_F_STDIN_ALL = 2, /* every task reads a copy of standard input */
     WIRE_F_STDIN_NONE = 4,
     WIRE_F_MPI_NONE = 8,  /* no PMI */
@@ -222,19 +226,21 @@ enum {
     WIRE_F_BIND = 512,        /* to all cores of the job here */
     WIRE_F_BIND_TASK = 1024,  /* to the task's share of them */
     WIRE_F_GPU_OFF = 2048,    /* no variables about gpus */
-    WIRE_F_GPU_ALL = 4096,    /* each task is shown all of them, not its share */
-    WIRE_F_NESTED = 8192,     /* a session runs in it */
-    WIRE_F_MEMORY = 32768,    /* its memory here is a limit, too */
-    WIRE_F_CROWDED = 65536,   /* its cores here may be those of other tasks, too */
-    WIRE_F_JOIN = 16384,      /* without a file of its own standard error goes where output goes */
-    WIRE_F_MPI_BOTH = 131072, /* beside PMI-1 a PMIx server, started when a task first asks it */
+    WIRE_F_GPU_ALL = 4096,    /* each task is shown all gpus, not its share */
+    WIRE_F_NESTED = 8192,     /* a session runs in the job */
+    WIRE_F_MEMORY = 32768,    /* the memory of the job here is also its limit */
+    WIRE_F_CROWDED = 65536,   /* other tasks may have the same cores */
+    WIRE_F_JOIN = 16384,      /* standard error without a file goes where standard output goes */
+    WIRE_F_MPI_BOTH = 131072, /* PMI-1, and a PMIx server that is started when a task first connects
+                               * to it */
 };
 #define WIRE_FLAGS_ALL 262143u
 #define WIRE_LIMITS_MAX 16
 
 struct wire_limit {
     uint32_t resource; /* RLIMIT_* */
-    uint32_t carried;  /* 1: of the submitter: the soft limit alone, up to the hard one here */
+    uint32_t carried;  /* 1: it is the soft limit of the submitter, applied up to the hard limit
+                       * here */
     uint64_t soft;
 };
 
@@ -247,7 +253,7 @@ struct wire_command {
 };
 #define WIRE_COMMAND_DIR 0    /* string of a command: its working directory */
 #define WIRE_COMMAND_SEARCH 1 /* ... directories to search for its program */
-#define WIRE_COMMAND_ARGV 2   /* ... what follows */
+#define WIRE_COMMAND_ARGV 2   /* ... the first word of its argv */
 #define WIRE_COMMANDS_MAX 4096
 
 struct wire_run {
@@ -261,20 +267,21 @@ struct wire_run {
     uint32_t nlimits;
     uint32_t ncommands;  /* 0: one for all tasks, in argv */
     uint32_t first;      /* number in the job of the first task: above 0 for those spawned */
-    uint32_t universe;   /* tasks that the job's resources have room for */
+    uint32_t universe;   /* number of tasks that the job's resources have room for */
     uint64_t parent;     /* of spawned tasks: the job that they belong to; else 0 */
     uint64_t memory;     /* MiB on this node, 0: not given */
-    uint64_t expiration; /* when its time is up, microseconds since 1970; 0: never */
-    uint64_t nonce;      /* of this launch of the job: the same on all its nodes, and of no other */
-    uint64_t mask;       /* umask of the tasks + 1, 0: the launcher's */
-    uint64_t grace;      /* microseconds between SIGTERM and SIGKILL when it has to end */
-    const void *runs;    /* nruns struct layout_run, from any address */
-    const void *limits;  /* nlimits struct wire_limit, from any address */
+    uint64_t expiration; /* when the time of the job is up, microseconds since 1970; 0: never */
+    uint64_t nonce; /* of this launch of the job: the same on all its nodes, different for any other
+                     * launch */
+    uint64_t mask;  /* umask of the tasks + 1, 0: the launcher's */
+    uint64_t grace; /* microseconds between SIGTERM and SIGKILL when the job has to end */
+    const void *runs;     /* nruns struct layout_run, from any address */
+    const void *limits;   /* nlimits struct wire_limit, from any address */
     const void *commands; /* ncommands struct wire_command, from any address */
     /* Strings that follow, each with its NUL: WIRE_NODE_STRINGS about this node, WIRE_STRINGS fixed
-     * ones, name and text of each file (of spawned tasks: key and value of each pair that they find
-     * in their store), argv (for each command: working directory, directories to search, "" each
-     * where the job's are meant, its argv, its changes), environment. */
+     * ones, name and text of each file (for spawned tasks: key and value of each pair in their
+     * key-value space), argv (for each command: working directory, directories to search, each ""
+     * to use the job's, its argv, its changes), environment. */
     const char *strings;
     size_t strings_len;
     /* From the layout, filled in by exec_wire_run_get(). */

@@ -5,7 +5,7 @@
  *                   {"id":ID, "op":"unpublish", "service":S} -> {}
  *
  * Errors: EEXIST (published already, by any job of the user), ENOENT (not published; to unpublish:
- * not by this job), ECANCELED (the job that waited is over), ENAMETOOLONG, EINVAL, ESRCH (no such
+ * not by this job), ECANCELED (the job that waited has ended), ENAMETOOLONG, EINVAL, ESRCH (no such
  * job), each with an error message.
  */
 #ifndef EXEC_WREXEC_NAMES_H
@@ -24,7 +24,7 @@ struct wrexec_name {
     const char *op;
     const char *service;
     const char *port;
-    bool wait; /* a look-up is answered when the name is there */
+    bool wait; /* a look-up is answered when the name is published */
 };
 extern const struct flux_schema wrexec_name_schema;
 

@@ -12,7 +12,7 @@
  *                   decoded is refused with EPROTO.  A job that cannot be started is reported by
  *                   `ended`, with code 126 or 127 and an error message.
  *    wrexec.kill    struct wrexec_kill -> {}: send a signal to all tasks of jobs.  SIGKILL also
- *                   ends a job whose output nobody takes.  If an id is unknown, the client that
+ *                   ends a job whose output no client reads.  If an id is unknown, the client that
  *                   listens to it gets ENOENT: the job module also names the jobs that ended before
  *                   they were launched.
  *
@@ -47,10 +47,9 @@
  *                   without its first number -> struct wrexec_spawned: more tasks for a running job
  *    wrexec.host    {} -> struct wrexec_host: from rank 0, to any rank
  *    wrexec.remains {} -> {}: from the module resrc of rank 0, to a rank that came back: answered
- *                   when nothing of what an earlier broker of the rank has run is left; EBUSY:
- *                   some of it is
+ *                   when no process of an earlier broker of the rank is left; EBUSY: some are left
  *
- * None of wrexec.tree, wrexec.down and wrexec.spawn may be lost or overtaken by the next: the
+ * Messages wrexec.tree, wrexec.down and wrexec.spawn must all arrive, and in their order: the
  * sender uses a courier (libflux/courier.h), which repeats a request that found a full mailbox
  * (EAGAIN).
  *
@@ -67,7 +66,7 @@
 #include "libutil/errmsg.h"
 #include "exec_wire.h"
 
-/* A request to run something: JSON, and strings that JSON cannot carry.
+/* A request to run a program: JSON, and strings that JSON cannot carry.
  *    "WXR1", u32 length of JSON, u32 argc, u32 envc, JSON, strings: WIRE_STRINGS
  *    fixed ones, argv, environment */
 struct jobreq {
@@ -78,10 +77,11 @@ struct jobreq {
     const char *strings;
     size_t strings_len;
 };
-/* malloc'd; *len its length, one more byte is there for flux_msg_take_raw().  NULL with ENOMEM. */
+/* Returns malloc'd bytes, with one more byte of room for flux_msg_take_raw(); *len is their length.
+ * NULL with ENOMEM. */
 void *wrexec_jobreq_encode(const struct jobreq *req, size_t *len);
-/* Strict; pointers lead into `data`.  -1 with EPROTO, or EMSGSIZE for more than a MiB of JSON, and
- * an error message. */
+/* Strict; pointers lead into `data`.  -1 with an error message and EPROTO, or EMSGSIZE for more
+ * than one MiB of JSON. */
 int wrexec_jobreq_decode(const void *data, size_t len, struct jobreq *req, errmsg_t *err);
 /* Gather the strings; malloc'd.  NULLs count as "".  NULL with ENOMEM. */
 char *wrexec_jobreq_strings(const char *const fixed[WIRE_STRINGS], char *const *argv,
@@ -96,8 +96,9 @@ struct wrexec_run {
 };
 extern const struct flux_schema wrexec_run_schema;
 
-/* One of: started (`ranks`), failing (`text`; what is left will be killed), standard input taken
- * (`taken` bytes on node `node`). */
+/* Exactly one of these is reported: the tasks have started (`ranks`); the job is failing (`text`)
+ * and its remaining tasks will be killed; standard input was taken (`taken` bytes on node
+ * `node`). */
 struct wrexec_notice {
     uint64_t id;
     const char *ranks;
@@ -110,8 +111,8 @@ struct wrexec_notice {
 extern const struct flux_schema wrexec_notice_schema;
 
 struct wrexec_result {
-    int code;         /* exit code of the whole: of what ended it, else of the worst task */
-    const char *text; /* what ended it; NULL: the tasks did */
+    int code; /* exit code of the whole: of the failure that ended it, else of the worst task */
+    const char *text; /* the failure that ended it; NULL: the tasks ended by themselves */
     json_t *status;   /* [[wait status, "tasks"], ...] */
     json_t *failed;   /* [[task, rank, wait status], ...]: some of those that did not exit with 0 */
 };
@@ -134,11 +135,11 @@ struct wrexec_launch {
                           memory (0: not given).  Equal nodes are folded.  Node numbers of the job
                           follow ascending ranks. */
     const char *names;  /* hostlist: names of these nodes by ascending rank; NULL: host names */
-    const char *hosts;  /* the same, but with made-up names, which are equal for nodes that share a
-                           host; NULL: those of equal names do.  Added by rank 0. */
+    const char *hosts;  /* the same, but with invented names, which are equal for nodes that share a
+                        * host; NULL: nodes with equal `names` share one.  Added by rank 0. */
     const char *name;   /* of the job: {{name}}; NULL: the program's */
     const char *layout; /* "block" (default), "cyclic" */
-    const char *input;  /* who reads standard input: "first", "all", "none" (default) */
+    const char *input;  /* which tasks read standard input: "first", "all", "none" (default) */
     const char *output; /* streams without file: "kvs" (default), "client", "none" */
     const char *affinity;    /* cpu-affinity: "off" (default), "on", "per-task" */
     const char *gpuaffinity; /* "per-task" (default), "on", "off" */
@@ -147,26 +148,29 @@ struct wrexec_launch {
     bool killbad;            /* the first task that fails ends the job */
     bool survive;            /* the loss of a node does not end the job */
     uint32_t attempt;        /* number of this attempt to run the job, from 1 */
-    bool nested;             /* a session of its own runs in it */
-    bool memlimit;           /* it asked for its memory: that is a limit */
+    bool nested;             /* a session of its own runs in the job */
+    bool memlimit;           /* the job requested its memory: that is its limit */
     json_t *commands;        /* [[ntasks, words, changes], ...], as in struct wire_command: several
-                               programs, whose words are in argv; NULL: one, which argv is */
-    bool crowded;            /* its cores may be those of other nodes, too */
-    bool exec;               /* of wrexec itself: flux exec */
-    bool overcommit;         /* its tasks may be more than its resources are for */
+                       * programs, whose words are in argv; NULL: one program, with all of argv */
+    bool crowded;            /* its cores may also be those of other nodes */
+    bool exec;               /* a program of flux exec, not a job */
+    bool overcommit;         /* it may have more tasks than its resources have room for */
     uint64_t parent;         /* of tasks that were spawned: the job that they belong to */
-    uint32_t first;          /* ... the number in the job of the first of them */
+    uint32_t first;          /* ... the number of their first task in that job */
     uint32_t universe;       /* ... tasks that the job has room for */
-    double grace;         /* seconds between SIGTERM and SIGKILL when it has to end; 0: at once */
-    json_t *softlimits;   /* the same, of the submitter: applied as far as the hard limits go */
+    double grace; /* seconds between SIGTERM and SIGKILL when the job has to end; 0: SIGKILL at
+                   * once */
+    json_t *softlimits;   /* the soft limits of the submitter: applied as far as the hard limits
+                         * permit */
     int mask;             /* umask of the tasks + 1; 0: the broker's */
     json_t *rlimits;      /* {"nofile":n, "stack":n, ...}, -1: unlimited; NULL: as the broker's */
     uint64_t outputlimit; /* 1 + bytes kept in the store; 0: attribute wrexec.output-limit */
-    double expiration;    /* when its resources are taken back, seconds since 1970; 0: never */
+    double expiration;    /* when the job must return its resources, seconds since 1970; 0: never */
 };
 extern const struct flux_schema wrexec_launch_schema;
 
-/* What a rank shares with others: see hostshare_get() in hostmark.h. */
+/* The mark of what a rank shares with other ranks of its host: see hostshare_get() in
+ * hostmark.h. */
 struct wrexec_host {
     const char *mark;
 };
@@ -195,12 +199,12 @@ struct launchreq {
 };
 launchbuf_t *exec_launchbuf_create(void);
 void exec_launchbuf_destroy(launchbuf_t *b); /* NULL-safe, keeps errno */
-/* -1 with EINVAL (no UTF-8 where JSON needs it, ill-formed environment), EMSGSIZE (the message
- * would grow beyond LAUNCH_MAX: send it first), ENOMEM; then nothing was added. */
+/* -1 with EINVAL (a text of the JSON that is not UTF-8, or a malformed environment), EMSGSIZE (the
+ * message would grow beyond LAUNCH_MAX: send it first), ENOMEM; then nothing was added. */
 int exec_launchbuf_add(launchbuf_t *b, const struct launchreq *req);
 size_t exec_launchbuf_count(const launchbuf_t *b);
-/* The payload, malloc'd, one more byte is there for flux_msg_take_raw(); the buffer is empty then.
- * NULL with ENOENT when it holds no job. */
+/* Take the payload, which leaves the buffer empty: malloc'd bytes, with one more byte of room for
+ * flux_msg_take_raw().  NULL with ENOENT when the buffer holds no job. */
 void *exec_launchbuf_take(launchbuf_t *b, size_t *len);
 #define LAUNCH_MAX (64u << 20)
 
@@ -216,13 +220,14 @@ struct launchrec {
     const char *env;
     size_t env_len;
 };
-/* Take the next job off: start with *pos = 0.  1, 0 at the end, -1 with EPROTO and an error
+/* Decode the next job: start with *pos = 0.  1; 0 at the end; -1 with EPROTO and an error
  * message. */
 int exec_launchrec_next(const void *data, size_t len, size_t *pos, struct launchrec *rec,
                         errmsg_t *err);
 
-/* One job alone, as in the frame LAUNCH between instances: its head (of LAUNCHREC_HEAD bytes, to be
- * followed by JSON, strings and environment), and read again.  As above. */
+/* A single job, as in the frame LAUNCH between instances.  exec_launchrec_head() writes its head of
+ * LAUNCHREC_HEAD bytes, which JSON, strings and environment follow; exec_launchrec_get() reads all
+ * of it, with the results of exec_launchrec_next(). */
 #define LAUNCHREC_HEAD 20
 void exec_launchrec_head(void *dst, const struct launchrec *rec);
 int exec_launchrec_get(const void *data, size_t len, struct launchrec *rec, errmsg_t *err);
@@ -237,14 +242,14 @@ extern const struct flux_schema wrexec_jobs_schema;
 
 struct wrexec_ended {
     uint64_t id;
-    uint32_t attempt;    /* of the launch; 0: not known */
-    int code;            /* exit code of the whole: of what ended it, else of the worst task */
-    const char *text;    /* what ended it; NULL: the tasks did */
+    uint32_t attempt; /* of the launch; 0: not known */
+    int code; /* exit code of the whole: of the failure that ended it, else of the worst task */
+    const char *text;    /* the failure that ended it; NULL: the tasks ended by themselves */
     json_t *status;      /* [[wait status, "tasks"], ...] */
     double t;            /* when, seconds since 1970 */
     double t_started;    /* when the last task was started, by its node's clock; 0: none was */
-    double t_exited;     /* when the last task was gone; 0: none was started */
-    uint64_t outputlost; /* bytes above the limit, or that the store did not take */
+    double t_exited;     /* when the last task was reaped; 0: none was started */
+    uint64_t outputlost; /* bytes beyond the limit, or that the store did not accept */
     json_t *failed;      /* as in struct wrexec_result */
 };
 extern const struct flux_schema wrexec_ended_schema;
@@ -267,15 +272,15 @@ extern const struct flux_schema wrexec_kill_schema;
 struct wrexec_listen {
     uint64_t id;
     uint32_t window; /* first credit for output; 0: WREXEC_CLIENT_WINDOW */
-    bool input;      /* standard input will be sent: else tasks that wait for it read end of file */
+    bool input; /* standard input will be sent; false: tasks that wait for it read end of file */
 };
 extern const struct flux_schema wrexec_listen_schema;
 
 struct wrexec_stats {
-    uint64_t jobs;      /* so far */
-    uint64_t running;   /* now */
+    uint64_t jobs;      /* jobs that were started so far */
+    uint64_t running;   /* jobs that are running */
     int launcher;       /* process id of the launcher of this rank; 0: there is none */
-    uint32_t launchers; /* started so far */
+    uint32_t launchers; /* number of launchers started so far */
 };
 extern const struct flux_schema wrexec_stats_schema;
 
