@@ -15,8 +15,8 @@
  *    any other          an object, or none
  *
  * Invariants:
- *  1. What job_event_write() writes, job_event_read() reads as it was, but for the timestamp, which
- *     has microseconds.
+ *  1. job_event_read() returns the event that job_event_write() wrote, except that a timestamp is
+ *     rounded to microseconds.
  *  2. A line has no newline inside: JSON escapes it.
  */
 #include "config.h"
@@ -118,7 +118,7 @@ static bool is_name(const char *s)
            strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:") == len;
 }
 
-/* What an event of its type may say, beyond its fields' types. */
+/* Check the values of an event beyond the types of its fields.  Returns what is wrong, or NULL. */
 static const char *unsound(const struct job_event *ev)
 {
     if (!isfinite(ev->timestamp) || ev->timestamp < 0)

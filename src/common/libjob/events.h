@@ -2,8 +2,8 @@
  *
  *    {"timestamp":1763719200.123456,"name":"submit","context":{"urgency":16,"userid":99,"flags":0}}
  *
- * A known event has exactly the context that the table in events.c gives it, and is held in one
- * flat struct.  Events that are not known are kept as they are and change no state.
+ * A known event has exactly the context that the table in events.c gives it, and is decoded into
+ * one flat struct.  An unknown event keeps its context as JSON and changes no state.
  *
  * Thread rules: functions use nothing but their arguments.
  */
@@ -20,16 +20,16 @@
 struct strbuf; /* libutil/strbuf.h */
 
 enum job_event_type {
-    JOB_EV_OTHER = 0,  /* any other name; `context` has what came with it */
+    JOB_EV_OTHER = 0,  /* any other name; `context` is the object of the line */
     JOB_EV_SUBMIT,     /* urgency, userid, flags */
     JOB_EV_DEP_ADD,    /* "dependency-add": description ("afterok:12", "begin-time:1763719200") */
     JOB_EV_DEP_REMOVE, /* "dependency-remove": description */
     JOB_EV_DEPEND,     /* (none) */
     JOB_EV_PRIORITY,   /* priority */
     JOB_EV_URGENCY,    /* urgency, userid */
-    JOB_EV_ALLOC,      /* switches, hops: where there are leaf switches */
+    JOB_EV_ALLOC,      /* switches, hops: if the cluster has leaf switches */
     JOB_EV_START,      /* (none) */
-    JOB_EV_FINISH,     /* status, as of wait(2); started, exited: when there were tasks; failed */
+    JOB_EV_FINISH,     /* status, as of wait(2); started, exited: if tasks were started; failed */
     JOB_EV_RELEASE,    /* (none) */
     JOB_EV_FREE,       /* (none) */
     JOB_EV_CLEAN,      /* (none) */
@@ -50,36 +50,38 @@ struct job_event {
     uint32_t flags;
     int urgency;
     int severity;
-    uint32_t count; /* of requeues, with this one */
+    uint32_t count; /* number of requeues, including this one */
     int status;
-    double started;   /* the last task was started, seconds since 1970; 0: none was, or not given */
-    double exited;    /* the last task was gone; not before `started`; 0 when that is */
+    double started;   /* when the last task was started, seconds since 1970; 0: no task, or not
+                     * given */
+    double exited;    /* when the last task was reaped; not before `started`; 0 if that is 0 */
     const char *type; /* "cancel", "timeout", "exec", "alloc", "dependency", "lost"... */
     const char *note;
     const char *description;
-    const char *switches; /* leaf switches that it is on, a hostlist; NULL: not known */
+    const char *switches; /* leaf switches of its nodes, a hostlist; NULL: not known */
     double hops;          /* mean hops between two of its nodes, with `switches` */
     /* tasks that failed by themselves, see job_failed_count() in job_wire.h; NULL: none */
     json_t *failed;
-    /* reading: the whole of it, or NULL; writing JOB_EV_OTHER: an object, or NULL */
+    /* After reading: the whole context, or NULL.  To write JOB_EV_OTHER: an object, or NULL. */
     json_t *context;
 };
 
-/* "submit" for JOB_EV_SUBMIT ...; NULL for JOB_EV_OTHER and what is none. */
+/* "submit" for JOB_EV_SUBMIT ...; NULL for JOB_EV_OTHER and for values outside the enum. */
 const char *job_event_name(enum job_event_type type);
 
 /* Append one line (with its newline) to `sb`.  -1 with EINVAL (a text that is missing or not UTF-8,
- * a severity above JOB_SEVERITY_MAX, a timestamp that is not a number >= 0, times of tasks that
- * cannot be) or what strbuf says; then nothing was appended. */
+ * a severity above JOB_SEVERITY_MAX, a timestamp that is not a number >= 0, impossible times of
+ * tasks) or the errno of strbuf; then nothing was appended. */
 int job_event_write(struct strbuf *sb, const struct job_event *ev);
 
-/* Read one line (without its newline), strictly.  What `ev` points at lives as long as the returned
- * object, which is to be json_decref'd.  NULL with EPROTO or ENOMEM and an error message. */
+/* Read one line (without its newline), strictly.  The texts of `ev` belong to the returned object,
+ * which the caller has to json_decref().  NULL with EPROTO or ENOMEM and an error message. */
 json_t *job_event_read(const char *line, size_t len, struct job_event *ev, errmsg_t *err);
 
-/* Go through a log: set *pos to 0.  1 with the next event; 0 at the end; -1 with EPROTO or ENOMEM
- * and an error message that has the number of the line ("line 3: ..."), also when the last line has
- * no newline.  Each call drops what the one before it gave; job_log_done() the last one. */
+/* Read a log line by line; set *pos to 0 first.  1 with the next event; 0 at the end; -1 with
+ * EPROTO or ENOMEM and an error message with the number of the line ("line 3: ..."), also when the
+ * last line has no newline.  Each call frees the preceding event; job_log_done() frees the last
+ * one. */
 struct job_log {
     const char *text;
     size_t len;

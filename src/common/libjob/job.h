@@ -12,8 +12,9 @@
  *
  * Every call that returns a future may also be used with flux_future_then().  NULL with ENOMEM, or
  * EINVAL for a bad argument.  Errors of the service come from the _get functions: ENOSYS (no job
- * service), EPERM (somebody else's job), ENOENT (no such job, or purged), EINVAL, EBUSY (submission
- * is disabled), EAGAIN (too much waits there, try again), each with an error message.
+ * service), EPERM (the job of another user), ENOENT (no such job, or purged), EINVAL, EBUSY
+ * (submission is disabled), EAGAIN (the service has too many requests, try again), each with an
+ * error message.
  *
  * `ids` are idsets as text: "7", "1-1000,2007".
  * Thread rules: those of the handle.
@@ -29,7 +30,8 @@
 
 /* --- submit --- */
 
-/* Submit one job with the environment `env`, which NULL ends; NULL: that of this process. */
+/* Submit one job with the environment `env`, an array that NULL terminates; `env` NULL: the
+ * environment of this process. */
 flux_future_t *flux_job_submit(flux_t *h, const char *jobspec, size_t len, const char *const *env,
                                int urgency, unsigned flags, errmsg_t *err);
 /* Get the id of that job; -1 with the errno and the error message if it was rejected. */
@@ -39,14 +41,14 @@ flux_future_t *flux_job_submit_batch(flux_t *h, submit_writer_t *w);
 /* Get the result of each job: see struct job_submitted and job_error_at(). */
 int flux_job_submit_batch_get(flux_future_t *f, struct job_submitted *out, errmsg_t *err);
 
-/* --- list, wait, watch: streams.  Use flux_future_next() after each result; they end with ENODATA;
- * destroying the future cancels them. --- */
+/* --- list, wait, watch: streams.  Use flux_future_next() after each result.  A stream ends with
+ * ENODATA; destroying its future cancels it. --- */
 
 /* `query` NULL: active jobs of all users. */
 flux_future_t *flux_job_list(flux_t *h, const struct job_list *query);
 void flux_job_list_init(struct job_list *query);
-/* Get the current page: *jobs is an array that lives as long as the result; decode its element
- * i. */
+/* Get the current page: *jobs is an array that is valid as long as the result; decode element i of
+ * it. */
 int flux_job_list_get(flux_future_t *f, const json_t **jobs, errmsg_t *err);
 int flux_job_list_at(const json_t *jobs, size_t i, struct job_info *info, errmsg_t *err);
 /* job_state_word() of a listed job; the state as received if this program does not know it. */
@@ -58,7 +60,8 @@ flux_future_t *flux_job_wait(flux_t *h, const char *ids);
 int flux_job_wait_get(flux_future_t *f, const json_t **ended, errmsg_t *err);
 int flux_job_wait_at(const json_t *ended, size_t i, struct job_ended *e, errmsg_t *err);
 
-/* Watch state transitions, starting with the present states; NULL: of all jobs, without end. */
+/* Watch state transitions, starting with the present states.  NULL: those of all jobs, without
+ * end. */
 flux_future_t *flux_job_watch(flux_t *h, const char *ids);
 int flux_job_watch_get(flux_future_t *f, const json_t **transitions, errmsg_t *err);
 int flux_job_watch_at(const json_t *transitions, size_t i, uint64_t *id, enum job_state *state,
@@ -77,22 +80,22 @@ flux_future_t *flux_job_raise(flux_t *h, const char *ids, const char *type, int 
 flux_future_t *flux_job_kill(flux_t *h, const char *ids, int signum);
 /* Change the urgency of pending jobs: JOB_URGENCY_HOLD to JOB_URGENCY_MAX. */
 flux_future_t *flux_job_urgency(flux_t *h, const char *ids, uint32_t urgency);
-/* Get the number of jobs on which the operation succeeded; out->errors (for job_error_at(); NULL:
- * none) has the reason for each of the others, and lives as long as the future.  -1 with errno and
- * an error message if the request failed as a whole. */
+/* Get the number of jobs on which the operation succeeded.  out->errors (for job_error_at(); NULL:
+ * none) has the reason for each job on which it failed, and is valid as long as the future.  -1
+ * with errno and an error message if the request failed as a whole. */
 int flux_job_acted_get(flux_future_t *f, struct job_acted *out, errmsg_t *err);
 
 /* --- the queue, the history --- */
 
-/* Query or change the state of the queue: `op` is one of those of struct job_queue; "drain" and
+/* Query or change the state of the queue: `op` is an operation of struct job_queue; "drain" and
  * "idle" are answered when all jobs have ended; `reason` may be NULL. */
 flux_future_t *flux_job_queue(flux_t *h, const char *op, const char *reason);
 /* Get its state after the operation; out->reason lives as long as the future. */
 int flux_job_queue_get(flux_future_t *f, struct job_queue_status *out, errmsg_t *err);
-/* Purge ended jobs; only the owner of the session may.  The result is their number. */
+/* Purge ended jobs; only the owner of the session may do so.  The result is their number. */
 flux_future_t *flux_job_purge(flux_t *h, const struct job_purge *what);
 int flux_job_purge_get(flux_future_t *f, uint32_t *purged, errmsg_t *err);
-/* Register the URI of the session that a job is; result: flux_rpc_get(). */
+/* Register the URI of the session that runs in a job; result: flux_rpc_get(). */
 flux_future_t *flux_job_memo(flux_t *h, uint64_t id, const char *uri);
 
 /* KVS key of a part of a job's record: "job.ID.WHAT" in `buf`, which is returned; FLUX_JOB_KEY_MAX

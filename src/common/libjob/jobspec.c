@@ -17,8 +17,8 @@
  * Invariants:
  *  1. A jobspec_t that was returned satisfies the guarantees of all accessors: at least one
  *     argument, one slot, one task; products of counts are within their bounds.
- *  2. Every error message for a value begins with the path of that value, of a missing member
- *     with the path it would have, and of a syntax error with the path of the object it is in.
+ *  2. Every error message for a value begins with the path of that value, of a missing member with
+ *     the path it would have, and for a syntax error with the path of the object around it.
  *  3. An accepted jobspec has no member that is ignored.
  *
  * Failure: nothing remains allocated; errno and one error message.
@@ -72,8 +72,8 @@ int jspec_path_fail(errmsg_t *err, const struct path *at, const char *fmt, ...)
 
 /* --- values --- */
 
-/* The usual writer is jobspec_build(), which writes members in the order of the tables: look at
- * that place first. */
+/* Most jobspecs come from jobspec_build(), which writes members in the order of the tables: check
+ * that place of the table first. */
 int jspec_take_object(jobspec_t *js, const struct path *at, const json_t *obj,
                       const struct member *table, errmsg_t *err)
 {
@@ -223,7 +223,7 @@ static int get_vertex(const struct path *at, const json_t *val, struct vertex *v
     return 0;
 }
 
-/* Of label, exclusive and with, refuse those that this type does not have. */
+/* Refuse those of the members label, exclusive and with that this type of vertex does not have. */
 static int only_has(const struct path *at, const struct vertex *v, int has, errmsg_t *err)
 {
     struct path here = {.up = at};
@@ -366,7 +366,7 @@ static int take_pool(jobspec_t *js, const struct path *at, const struct vertex *
         return jspec_path_fail(err, &type, "must be node, slot, or the name of a pool");
     for (size_t i = 0; i < js->rreq.npools; i++)
         if (!strcmp(js->rreq.pools[i].name, v->type))
-            return jspec_path_fail(err, &type, "'%s' stands twice", v->type);
+            return jspec_path_fail(err, &type, "'%s' occurs twice", v->type);
     if (only_has(at, v, 0, err) < 0 || get_count(at, v, RREQ_QUANTITY_MAX, &count, err) < 0)
         return -1;
     if (rreq_add_pool(&js->rreq, v->type, count, &why) < 0) {
@@ -537,7 +537,7 @@ static const struct member jobspec_members[] = {
     {NULL, NULL, false},
 };
 
-/* What no single member can know, since they come in any order. */
+/* Check the conditions between members, which can come in any order. */
 static int check_tasks(jobspec_t *js, errmsg_t *err)
 {
     const struct path tasks = {.key = "tasks"};
@@ -573,7 +573,8 @@ static int check_whole(jobspec_t *js, errmsg_t *err)
         const char *first = js->programs[0].argv[0], *slash = strrchr(first, '/');
 
         js->name = slash && slash[1] ? slash + 1 : first;
-        if (js->bytes) { /* names are for people, and for JSON */
+        if (js->bytes) { /* some texts are not UTF-8; the name is for people and for JSON, so it has
+                          * to be */
             if (!(js->name_copy = strdup(js->name)))
                 return errmsg_fail(err, ENOMEM, "out of memory for a jobspec");
             str_clean(js->name_copy);

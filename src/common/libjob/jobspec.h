@@ -1,11 +1,13 @@
-/* Jobspec, for services: text of unknown origin to a jobspec_t, strictly.  What is unknown, missing
- * or doubled, of a wrong type or out of range is refused with an error message that begins with the
- * path of the field ("attributes.system.duration: must be a number >= 0").
+/* Jobspec, for services: a strict parser from text of unknown origin to a jobspec_t.  A member that
+ * is unknown, missing, doubled, of a wrong type or out of range is refused with an error message
+ * that begins with its path ("attributes.system.duration: must be a number >= 0").
  *
- * A jobspec_t costs some kilobytes and some ten microseconds: who keeps many jobs keeps their text,
- * copies what it needs of the rreq, and parses again where it needs more.
+ * A jobspec_t costs some kilobytes and about ten microseconds.  A service with many jobs therefore
+ * keeps their text, copies the parts of the rreq that it uses often, and parses the text again when
+ * it needs more.
  *
- * Thread rules: functions use nothing but their arguments; a jobspec_t does not change once made.
+ * Thread rules: functions use nothing but their arguments; a jobspec_t does not change after its
+ * creation.
  */
 #ifndef JOB_JOBSPEC_H
 #define JOB_JOBSPEC_H
@@ -21,17 +23,19 @@ typedef struct jobspec jobspec_t;
 jobspec_t *jobspec_parse(const char *text, size_t len, errmsg_t *err);
 void jobspec_destroy(jobspec_t *js); /* NULL-safe, keeps errno */
 
-/* What follows is borrowed and lives as long as the jobspec. */
+/* The results of the accessors are borrowed and valid as long as the jobspec. */
 const struct rreq *jobspec_rreq(const jobspec_t *js);
 /* Arguments of the first program, at least one, NULL after the last.  `argc` may be NULL. */
 const char *const *jobspec_command(const jobspec_t *js, size_t *argc);
 /* All programs of the job, at least one, each with its number of tasks. */
 const struct jobspec_program *jobspec_programs(const jobspec_t *js, size_t *n);
 /* Slots and tasks of the whole job, both at least 1.  per_slot: tasks in each slot, or 0 when the
- * jobspec gives a total ("count":{"total":n}), which is spread over slots as the layout says. */
+ * jobspec gives a total ("count":{"total":n}), which is spread over slots according to the
+ * layout. */
 uint32_t jobspec_nslots(const jobspec_t *js);
-/* When the number of slots is a range ("count":{"min":1,"max":n}): the least, on each node or,
- * without nodes, in all; jobspec_nslots() and the rreq then have the most.  0: it is not a range.
+/* The minimum number of slots, when it is a range ("count":{"min":1,"max":n}): on each node or,
+ * without nodes, of the whole job; jobspec_nslots() and the rreq then have the maximum.  0: it is
+ * not a range.
  */
 uint32_t jobspec_min_slots(const jobspec_t *js);
 uint32_t jobspec_ntasks(const jobspec_t *js);

@@ -17,7 +17,7 @@
 #include "libutil/strbuf.h"
 #include "libutil/strutil.h"
 
-/* An error of a lower library about a text: out of memory stays that. */
+/* Report an error that a lower library found in a text.  Only ENOMEM keeps its errno. */
 static int refuse(const struct path *at, const errmsg_t *why, errmsg_t *err)
 {
     if (errno == ENOMEM)
@@ -64,7 +64,7 @@ int jspec_get_environment(jobspec_t *js, const struct path *at, const json_t *va
             return jspec_path_fail(err, &here, "must be a string, or null to unset it");
         if (!(text = jspec_take_bytes(js, &here, text, err)))
             return -1;
-        /* The tree is ours: from here on it has the bytes. */
+        /* The jobspec owns this JSON, so the text can be replaced by its bytes. */
         if (json_object_iter_set((json_t *)val, it, text) < 0)
             return errmsg_fail(err, ENOMEM, "out of memory for a jobspec");
     }

@@ -1,11 +1,11 @@
 /* jobspec_build.c - build a jobspec from the parameters of a client.
  *
- * Members are in the order of the reader's tables, which saves it the search.  Options with default
- * values are left out, so that the text of a plain job stays small.
+ * Members are in the order of the reader's tables, which saves the reader a search.  Options with
+ * default values are left out, so that the text of a plain job stays small.
  *
  * Invariants:
- *  1. What jobspec_build() returns, jobspec_parse() accepts, unless a value exceeds a bound, which
- *     the error message of the reader then names.
+ *  1. jobspec_parse() accepts the result of jobspec_build(), unless a value exceeds a bound; then
+ *     its error message names that value.
  *
  * Failure: nothing remains allocated; EINVAL with an error message, or ENOMEM.
  */
@@ -17,7 +17,7 @@
 
 #include "jobspec_build.h"
 
-/* Remembers that something failed, so that callers look once. */
+/* The state of a build.  It records the first failure, so that callers check only once. */
 struct build {
     errmsg_t *err;
     int errnum;
@@ -57,7 +57,7 @@ static json_t *text(struct build *b, const char *what, const char *s)
     return v;
 }
 
-/* Of any bytes. */
+/* A text of arbitrary bytes. */
 static json_t *bytes(struct build *b, const char *s)
 {
     json_t *v = jobspec_text(s);
@@ -142,7 +142,8 @@ static json_t *resources(struct build *b, const struct jobspec_parts *p)
     return list;
 }
 
-/* Without a total, the number of tasks in each slot. */
+/* One program.  `per_slot` is the number of tasks in each slot; it applies when the program has no
+ * total. */
 static json_t *program(struct build *b, const struct jobspec_program *prog, uint32_t per_slot)
 {
     json_t *task = json_object(), *command = json_array(), *count = json_object();
@@ -320,7 +321,7 @@ json_t *jobspec_build(const struct jobspec_parts *p, errmsg_t *err)
     return spec;
 }
 
-/* The member `key` (not NUL-terminated) of an object, made when it is not there. */
+/* Find the member `key` (not NUL-terminated) of an object, or create it. */
 static json_t *descend(json_t *obj, const char *key, size_t len, errmsg_t *err)
 {
     char name[JOBSPEC_NAME_MAX + 1];

@@ -2,7 +2,7 @@
  *
  * The kernel accepts any bytes except NUL in them, JSON only UTF-8.  Therefore a string is
  *
- *    "TEXT"              if it is UTF-8 
+ *    "TEXT"              if it is UTF-8
  *    {"bytes":"CHARS"}   in any case: each character, U+0001 to U+00FF, stands for one byte
  *
  * ASCII characters are the same in both forms, so that templates ({{id}}, {{cc}}) are found in
@@ -10,7 +10,7 @@
  *
  * Invariants:
  *  1. The result of jobspec_text() is read back as the same bytes.
- *  2. The writer uses the second form only for what the first cannot carry.
+ *  2. The writer uses the second form only for texts that are not UTF-8.
  *
  * Failure: NULL with EINVAL for any other form, or ENOMEM.
  */

@@ -1,11 +1,11 @@
-/* jobspec_where.c - where in a JSON text that does not parse the trouble is, as a path.
+/* jobspec_where.c - the path of a syntax error in a JSON text.
  *
- * A parser that gives up says at which byte.  This walks the text up to there, with no more grammar
- * than strings, brackets, colons and commas have, and tells the path of the innermost object or
- * array, and the member, that the byte belongs to.
+ * A JSON parser reports the byte at which it gave up.  jspec_json_where() walks the text up to that
+ * byte, with only the grammar of strings, brackets, colons and commas, and returns the path of the
+ * innermost object or array, and the member, that contain the byte.
  *
  * Invariants:
- *  1. The text may be anything: nothing is read beyond its end, and depth is bounded (deeper levels
+ *  1. The text is arbitrary: nothing is read beyond its end, and depth is bounded (deeper levels
  *     are not reported).
  */
 #include "config.h"
@@ -19,13 +19,13 @@
 
 struct level {
     bool array;
-    bool in_value; /* object: behind the colon */
+    bool in_value; /* in an object: behind the colon */
     size_t index;
     const char *key; /* NULL: none yet */
     size_t key_len;
 };
 
-/* Behind the string that begins at text[at]. */
+/* The position behind the string that begins at text[at]. */
 static size_t skip_string(const char *text, size_t end, size_t at)
 {
     for (at++; at < end && text[at] != '"'; at++)

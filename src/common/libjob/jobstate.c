@@ -17,15 +17,16 @@
  *    exception          all but NEW INACTIVE          -             severity 0: CLEANUP
  *    any other          all but NEW                   -             (stays)
  *
- * A fatal exception takes a job to CLEANUP at once, while what was under way for it may still be
- * told: that is why start and finish are legal there.
+ * A fatal exception moves a job to CLEANUP at once, while its launch may still be in progress: that
+ * is why start and finish are legal in CLEANUP.
  *
- * The event requeue ends an attempt: its resources are given back, and alloc and start come again.
+ * The event requeue ends an attempt: its resources are returned, and alloc and start may follow
+ * once more.
  *
  * Invariants:
  *  1. A log whose events are all accepted and that ends in INACTIVE has exactly one submit and one
- *     clean, at most one finish and free, in each attempt at most one alloc and start, and all that
- *     was given is given back.
+ *     clean, at most one finish and free, in each attempt at most one alloc and start, and every
+ *     alloc was followed by a free or a requeue.
  *  2. A refused event leaves the state as it was.
  */
 #include "config.h"
@@ -256,7 +257,7 @@ int jobstate_apply(struct jobstate *s, const struct job_event *ev, errmsg_t *err
     default:
         break;
     }
-    /* What ended it first is the result. */
+    /* The first event that ends the job determines the result. */
     if (!s->ended && (ev->event == JOB_EV_FINISH || next == JOB_STATE_CLEANUP))
         s->ended = result_of(ev);
     s->seen |= (uint16_t)(1u << ev->event);

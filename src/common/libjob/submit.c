@@ -1,15 +1,15 @@
 /* submit.c - the frame of job.submit: its format is in submit.h.
  *
- * Reading looks through the whole once, before anything is believed; iterating afterwards cannot
- * fail.  Writing gathers environments and jobs apart, and joins them at the end.
+ * The reader checks the whole frame once, so the iteration afterwards cannot fail.  The writer
+ * gathers environments and jobs in two buffers, and joins these at the end.
  *
  * Invariants:
  *  1. After submit_decode() every length and number of an environment in the frame is in bounds,
- *     and there is no byte that belongs to nothing.
+ *     and every byte belongs to an environment, a job or the header.
  *  2. A writer never makes a frame that submit_decode() refuses.
  *
- * Failure: EPROTO or EMSGSIZE with an error message that says which environment or job; a writer
- * that is full says E2BIG and stays as it was.
+ * Failure: EPROTO or EMSGSIZE with an error message that names the environment or job; a function
+ * of a full writer fails with E2BIG and leaves it unchanged.
  */
 #include "config.h"
 #include <errno.h>
@@ -160,7 +160,7 @@ struct submit_writer {
     uint32_t njobs;
 };
 
-/* Room for `len` more bytes at the end, or NULL with ENOMEM. */
+/* Append room for `len` bytes.  Returns it, or NULL with ENOMEM. */
 static uint8_t *bytes_room(struct bytes *b, size_t len)
 {
     if (b->size - b->len < len) {

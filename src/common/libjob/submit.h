@@ -1,13 +1,14 @@
 /* The payload of job.submit: many jobs in one request.
  *
  *    "FJS1", u32 jobs, u32 environments, u32 bytes of all environments together;
- *    environments:  u32 length, then NAME=value, each with a NUL behind it
+ *    environments:  u32 length, then NAME=value, each followed by a NUL
  *    jobs:          u32 number of its environment, u32 urgency, u32 flags, u32 length, jobspec text
  *
- * Numbers are little-endian.  An environment is bytes, as processes have it, and stands there once
- * for all jobs of the frame that share it.  A jobspec is opaque here (jobspec.h reads it).
+ * Numbers are little-endian.  An environment is a sequence of bytes, as for processes, and occurs
+ * only once for all jobs of the frame that share it.  A jobspec is opaque here (jobspec.h reads
+ * it).
  *
- * Answered with JSON, struct job_submitted of job_wire.h.
+ * The response is JSON: struct job_submitted of job_wire.h.
  *
  * Thread rules: functions use nothing but their arguments.
  */
@@ -38,8 +39,8 @@ enum {
 struct submit_frame {
     uint32_t njobs;
     uint32_t nenvs;
-    const uint8_t *envs; /* for submit_env_next() */
-    const uint8_t *jobs; /* for submit_job_next() */
+    const uint8_t *envs; /* for submit_env_next() only */
+    const uint8_t *jobs; /* for submit_job_next() only */
     const uint8_t *end;
 };
 struct submit_env {
@@ -54,15 +55,15 @@ struct submit_job {
     size_t len;          /* at least 1 */
 };
 
-/* Look through all of a payload.  Pointers lead into it.  -1 with EPROTO (EMSGSIZE beyond a bound)
- * and an error message.  A frame has at least one job; one environment may be shared by all. */
+/* Check a whole payload.  Pointers lead into it.  -1 with EPROTO (EMSGSIZE beyond a bound) and an
+ * error message.  A frame has at least one job; jobs may share an environment. */
 int submit_decode(const void *data, size_t len, struct submit_frame *f, errmsg_t *err);
-/* After that, and until they return false (both begin at the beginning):
+/* Iterate over a checked frame, until the functions return false:
  *    struct submit_frame it = frame;  while (submit_job_next(&it, &job)) ... */
 bool submit_env_next(struct submit_frame *it, struct submit_env *env);
 bool submit_job_next(struct submit_frame *it, struct submit_job *job);
-/* Is this what an environment may be: entries with a '=' after at least one byte, each ended by a
- * NUL?  -1 with EPROTO and an error message. */
+/* Check an environment: entries with a '=' after at least one byte, each terminated by a NUL.  -1
+ * with EPROTO and an error message. */
 int submit_env_check(const char *data, size_t len, errmsg_t *err);
 
 /* --- writing --- */
@@ -75,14 +76,14 @@ void submit_writer_destroy(submit_writer_t *w); /* NULL-safe, keeps errno */
  * number, or -1 with E2BIG or ENOMEM.  A client usually adds one, `environ`. */
 int submit_writer_env(submit_writer_t *w, const char *const *environ);
 /* Add a job.  -1 with EINVAL (no such environment, urgency, flags, empty text), E2BIG (the frame is
- * full: take it, and begin another) or ENOMEM; then nothing was added. */
+ * full: take it, and begin another one) or ENOMEM; then nothing was added. */
 int submit_writer_job(submit_writer_t *w, int env, int urgency, unsigned flags, const char *jobspec,
                       size_t len, errmsg_t *err);
 size_t submit_writer_count(const submit_writer_t *w);
 size_t submit_writer_size(const submit_writer_t *w); /* bytes that the frame will have */
-/* The frame, malloc'd; one more byte is there for flux_msg_take_raw().  The writer keeps what it
- * has; submit_writer_clear() drops the jobs and keeps the environments.  NULL with ENOMEM, or
- * EINVAL when it has no job. */
+/* The frame, malloc'd, with one more byte of room for flux_msg_take_raw().  The writer keeps its
+ * content; submit_writer_clear() drops the jobs and keeps the environments.  NULL with ENOMEM, or
+ * EINVAL when there is no job. */
 void *submit_writer_frame(submit_writer_t *w, size_t *len);
 void submit_writer_clear(submit_writer_t *w);
 

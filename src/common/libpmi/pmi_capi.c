@@ -11,8 +11,8 @@
  *  2. The clique is computed at its first use from PMI_process_mapping, and kept.
  *  3. The library exports only PMI_* (libpmi.map) and depends only on libc, because it is
  *     loaded into arbitrary programs.
- *  4. It writes to stderr only where the caller is about to fail and cannot report the reason:
- *     PMI_Init, PMI_Abort.
+ *  4. It writes to stderr only in PMI_Init and PMI_Abort, where the caller cannot learn the reason
+ *     of the failure.
  *
  * Failure: codes of pmi.h, from errno by map_errno().
  */
@@ -67,7 +67,7 @@ static int map_errno(int rc)
     }
 }
 
-/* A call that gives one number that the client knows. */
+/* Return a number that the client knows. */
 static int give_int(int *dst, int (*fn)(const struct pmi_client *))
 {
     int rc = enter();
@@ -80,7 +80,7 @@ static int give_int(int *dst, int (*fn)(const struct pmi_client *))
     return leave(PMI_SUCCESS);
 }
 
-/* A call that asks the server for one number. */
+/* Return a number that the server has to be asked for. */
 static int ask_int(int *dst, int (*fn)(struct pmi_client *, int *, errmsg_t *))
 {
     int rc = enter();
@@ -189,7 +189,7 @@ int PMI_Barrier(void)
     return rc != PMI_SUCCESS ? rc : leave(map_errno(pmi_client_barrier(self.client, NULL)));
 }
 
-/* With the lock held: the ranks of this node, or NULL. */
+/* The ranks of this node, or NULL.  The caller holds the lock. */
 static const uint32_t *clique(size_t *n)
 {
     struct pmi_client *c = self.client;
@@ -296,7 +296,7 @@ int PMI_KVS_Get_value_length_max(int *length)
     return give_size(length, pmi_client_value_max, 0);
 }
 
-/* With the lock held. */
+/* The caller holds the lock. */
 static int check_kvs(const char *kvsname)
 {
     if (!kvsname)
@@ -417,7 +417,7 @@ int PMI_Lookup_name(const char service_name[], char port[])
                                              pmi_client_name_max(self.client) + 1, NULL)));
 }
 
-/* Keys and values in turn, as pmi_client_spawn() wants them; NULL without memory. */
+/* Keys and values in turn, for pmi_client_spawn().  NULL if memory is short. */
 static const char **pair_list(const PMI_keyval_t *v, int n)
 {
     const char **list = calloc(2 * (size_t)(n > 0 ? n : 0) + 1, sizeof(*list));
@@ -480,8 +480,8 @@ int PMI_Spawn_multiple(int count, const char *cmds[], const char **argvs[], cons
     return leave(rc);
 }
 
-/* One option from args[0..n-1] into *kv: the number of arguments it took, 0 when there is no option
- * in front, -1 without memory. */
+/* Read one option from args[0..n-1] into *kv.  Returns the number of arguments of the option, 0 if
+ * there is none at the front, or -1 if memory is short. */
 static int take_option(int n, char *args[], PMI_keyval_t *kv)
 {
     bool with_value;

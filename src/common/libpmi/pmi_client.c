@@ -1,9 +1,9 @@
 /* pmi_client.c - a PMI-1 client.
  *
- * Two ways to the server, chosen when the client is made:
+ * There are two kinds of connection to the server, chosen when the client is created:
  *   socket    a stream socket, blocking or not, read into a buffer of one line's length;
  *   loopback  a pmi_server of one task inside the client, for programs without a launcher: the
- *             singleton follows the same rules as all others, by the same code.
+ *             singleton follows the same rules as all other programs, by the same code.
  *
  * Dialog at creation:  [initack -> initack, set size, set rank, set debug]
  *                      init -> response_to_init, get_maxes -> maxes,
@@ -117,7 +117,7 @@ int pmi_client_request(struct pmi_client *c, const struct pmi_out *o, errmsg_t *
     return 0;
 }
 
-/* Read until there is a whole line after c->used; its length without newline. */
+/* Read until there is a whole line after c->used.  Returns its length without the newline. */
 static ptrdiff_t read_line(struct pmi_client *c, errmsg_t *err)
 {
     size_t seen = c->used;

@@ -2,7 +2,7 @@
  * abort.
  *
  * A value that is longer than the server's limit is divided into segments, as by MPICH's clients:
- * KEY has "segments=N", and KEY-seg-1/N to KEY-seg-N/N the pieces.
+ * KEY has "segments=N", and KEY-seg-1/N to KEY-seg-N/N have the pieces.
  */
 #include "config.h"
 #include <errno.h>
@@ -122,7 +122,7 @@ static int segment_key(const struct pmi_client *c, char *buf, size_t size, const
     return len < 0 || (size_t)len >= size || (size_t)len > c->key_max ? -1 : 0;
 }
 
-/* The pieces first: a task that sees KEY sees them, too. */
+/* Put the pieces first, so that a task that sees KEY also sees them. */
 static int put_segments(struct pmi_client *c, const char *key, const char *value, size_t len,
                         errmsg_t *err)
 {
@@ -156,7 +156,8 @@ int pmi_client_put(struct pmi_client *c, const char *key, const char *value, err
         return errmsg_fail(err, EINVAL,
                            "PMI: the value of %s must have at most %zu printable bytes", key,
                            PMI_CLIENT_VALUE_LIMIT);
-    /* A short one that looks like the head of segments becomes one, so as not to be taken for it.
+    /* A short value that looks like the head of segments is stored in segments, too; else a reader
+     * would take it for one.
      */
     if (len > c->value_max || strncmp(value, SEGMENTS, strlen(SEGMENTS)) == 0)
         return put_segments(c, key, value, len, err);
@@ -188,7 +189,7 @@ static int get_one(struct pmi_client *c, const char *key, struct pmi_slice *valu
     return 0;
 }
 
-/* The number of segments, when that is what the value says; 0 when it is a value. */
+/* The number of segments, if the value is a head of segments; else 0. */
 static size_t segments_of(struct pmi_slice s)
 {
     struct pmi_slice num = {s.p + strlen(SEGMENTS), s.len - strlen(SEGMENTS)};
@@ -255,8 +256,9 @@ int pmi_client_abort(struct pmi_client *c, int exitcode, const char *text, errms
     pmi_out_end(&o);
     if (pmi_client_request(c, &o, err) < 0)
         return -1;
-    /* No response comes, but a signal: a task that goes on to exit would close its connections to
-     * others, whose complaints can overtake this request on the way to the root. */
+    /* The server does not respond, but ends this process by a signal.  If the task went on to exit,
+     * it would close its connections to other tasks, whose error messages could overtake this
+     * request. */
     if (c->fd >= 0)
         poll(&(struct pollfd){.fd = c->fd, .events = POLLIN}, 1, ABORT_WAIT);
     return 0;
@@ -311,7 +313,7 @@ int pmi_client_lookup(struct pmi_client *c, const char *service, char *port, siz
 
 /* --- spawn --- */
 
-/* Lines of a block, written to the socket as they fill the buffer. */
+/* Append a line of a block; the lines are written to the socket as they fill the buffer. */
 static void spawn_line(struct pmi_out *o, const char *name, const char *value)
 {
     size_t a = strlen(name), b = strlen(value);

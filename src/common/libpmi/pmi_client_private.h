@@ -1,5 +1,5 @@
-/* What the files of the PMI client share: pmi_client.c has the dialog, pmi_client_call.c what a
- * program asks in it. */
+/* Declarations that the files of the PMI client share: pmi_client.c has the dialog,
+ * pmi_client_call.c the requests of programs. */
 #ifndef PMI_CLIENT_PRIVATE_H
 #define PMI_CLIENT_PRIVATE_H
 
@@ -25,17 +25,17 @@ struct pmi_client {
     char out[PMI_WIRE_LINE_MAX];
 };
 
-/* The dialog is lost: every later call fails.  -1. */
+/* Mark the dialog as lost, so that every later call fails.  Returns -1. */
 int pmi_client_broken(struct pmi_client *c, errmsg_t *err, int errnum, const char *what);
 /* Send what was formatted in c->out. */
 int pmi_client_request(struct pmi_client *c, const struct pmi_out *o, errmsg_t *err);
-/* The next line, which has to be `want`. */
+/* Read the next line, which has to be `want`. */
 int pmi_client_response(struct pmi_client *c, enum pmi_cmd want, struct pmi_msg *msg,
                         errmsg_t *err);
-/* Both, and nothing may follow. */
+/* Send a request and read its response; more data after the response is an error. */
 int pmi_client_call(struct pmi_client *c, struct pmi_out *o, enum pmi_cmd want, struct pmi_msg *msg,
                     errmsg_t *err);
-/* rc, where the response has one, must be 0. */
+/* Check that the response has rc=0, or no rc. */
 int pmi_client_check_rc(struct pmi_client *c, const struct pmi_msg *msg, const char *doing,
                         errmsg_t *err);
 /* A request without fields. */

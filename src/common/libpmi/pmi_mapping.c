@@ -8,7 +8,7 @@
  *
  * Invariants:
  *  1. What is written here is read back to the same placement (tested on random placements).
- *  2. Every accepted string covers exactly the ranks asked for; a last block may be used in part.
+ *  2. Every accepted string covers exactly the requested ranks; the last block may be used in part.
  *  3. Reading takes time and memory in the number of ranks and the largest node number in use, both
  *     bounded, whatever the numbers in the string are.
  *
@@ -66,7 +66,7 @@ static size_t make_blocks(size_t nranks, const uint32_t *node_of, struct block *
     return n;
 }
 
-/* Shortest list that repeated gives all n blocks. */
+/* The length of the shortest list that, repeated, gives all n blocks. */
 static size_t shortest_period(const struct block *b, size_t n)
 {
     for (size_t p = 1; p <= n / 2; p++) {

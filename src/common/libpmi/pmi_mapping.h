@@ -1,8 +1,8 @@
 /* PMI_process_mapping: which rank runs on which node, as a short string.
  *
  * The string is "(vector,(FIRST,COUNT,PPN),...)": COUNT nodes from node FIRST on get PPN
- * consecutive ranks each; when the blocks do not cover all ranks, they are gone through again.
- * Thread-safe for objects that nobody destroys.
+ * consecutive ranks each; when the blocks do not cover all ranks, the list of blocks is repeated.
+ * Thread-safe for objects that no thread destroys.
  */
 #ifndef PMI_MAPPING_H
 #define PMI_MAPPING_H
@@ -16,7 +16,7 @@
 
 enum pmi_layout {
     PMI_LAYOUT_BLOCK,  /* ranks 0..t0-1 on node 0, the next t1 on node 1, ... */
-    PMI_LAYOUT_CYCLIC, /* one rank to each node in turn; full nodes are left out */
+    PMI_LAYOUT_CYCLIC, /* one rank to each node in turn; full nodes are passed over */
 };
 
 /* The string for `nnodes` nodes with tasks[i] ranks each (zeros allowed), malloc()ed, to be freed

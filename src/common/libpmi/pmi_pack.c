@@ -1,6 +1,6 @@
 /* pmi_pack.c - batches of key-value pairs as one binary blob.
  *
- * Format that this file owns (numbers big-endian):
+ * Format (numbers are big-endian):
  *
  *   blob    = *segment
  *   segment = "PMB1" count:u32 nbytes:u32 record*count        nbytes: of all its records
@@ -14,8 +14,8 @@
  *     begins or the blob is read; none has more than PMI_SEGMENT_MAX bytes.
  *  4. A reader never touches a byte outside of the blob and does not allocate.
  *
- * Failure: EPROTO for anything that is not of this format; ENOBUFS at the bound; an element that
- * was refused leaves the blob as it was.
+ * Failure: EPROTO for bytes that are not of this format; ENOBUFS at the bound; a refused pair
+ * leaves the blob unchanged.
  */
 #include "config.h"
 #include <errno.h>
@@ -226,7 +226,7 @@ int pmi_unpack_next(struct pmi_unpack *u, struct pmi_pair *pair)
     if (u->seglen < REC_HEADER)
         return fail(EPROTO);
     pmi_record_read(u->p, pair);
-    /* pair_ok() looks at the key, so the lengths have to be checked before */
+    /* pair_ok() reads the key, so the lengths have to be checked first. */
     if (pair->keylen > PMI_PACK_KEY_MAX || pair->valuelen > PMI_PACK_VALUE_MAX ||
         pmi_record_size(pair) > u->seglen || !pair_ok(pair))
         return fail(EPROTO);

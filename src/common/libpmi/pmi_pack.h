@@ -1,8 +1,8 @@
 /* Batches of key-value pairs as one compact binary blob, for shipping between nodes.
  *
- * Blobs merge by concatenation: an inner node of a reduction tree appends what it got from its
- * children to what it has, without looking inside.  The empty blob holds no pairs.  Nothing here
- * does I/O; one object is to be used by one thread at a time.
+ * Blobs merge by concatenation: an inner node of a reduction tree appends the blobs of its children
+ * to its own, without reading them.  The empty blob holds no pairs.  Nothing here does I/O; one
+ * object is to be used by one thread at a time.
  */
 #ifndef PMI_PACK_H
 #define PMI_PACK_H
@@ -38,9 +38,9 @@ void pmi_pack_reset(struct pmi_pack *pk); /* start the next batch */
 /* Read pairs back.  The pairs point into the blob. */
 struct pmi_unpack {
     const uint8_t *p;
-    size_t left;    /* bytes of the blob that were not read */
-    size_t seglen;  /* of them in the current segment */
-    uint32_t pairs; /* pairs of it that were not read */
+    size_t left;    /* bytes of the blob that were not yet read */
+    size_t seglen;  /* those of them in the current segment */
+    uint32_t pairs; /* pairs of that segment that were not yet read */
 };
 
 void pmi_unpack_init(struct pmi_unpack *u, const void *blob, size_t len);
@@ -58,12 +58,12 @@ int pmi_unpack_check(const void *blob, size_t len, size_t *count);
 #define PMI_SEGMENT_MAX ((size_t)4 << 20)
 size_t pmi_segment_len(const void *blob, size_t len);
 
-/* A single record, as it stands in a blob: for tables that keep records where they are. */
+/* A single record, in the format of a blob: for tables that keep records in place. */
 size_t pmi_record_size(const struct pmi_pair *pair);
 void pmi_record_write(void *dst, const struct pmi_pair *pair);
-/* Of a record that a pmi_unpack_next() accepted or pmi_record_write() wrote. */
+/* Read a record that pmi_unpack_next() accepted or pmi_record_write() wrote. */
 void pmi_record_read(const void *rec, struct pmi_pair *pair);
-/* The record that *pair, filled by pmi_unpack_next() or pmi_record_read(), was read from. */
+/* The record from which pmi_unpack_next() or pmi_record_read() filled *pair. */
 const void *pmi_record_of(const struct pmi_pair *pair);
 
 #endif

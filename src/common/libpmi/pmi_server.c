@@ -14,10 +14,9 @@
  * Invariants:
  *  1. Every request that has a response in the wire table gets exactly one, success or rc=-1, also
  *     in the wrong state.  The exceptions are a line that cannot be parsed, an unknown command, and
- *     a request while the last one is unanswered: there the dialog is lost, and client_error ends
- *     it.
- *  2. The embedding is asked for a barrier when `entered` reaches nlocal and not otherwise;
- *     `handed` is true from then to pmi_server_barrier_done().
+ *     a request while the last one is unanswered: these end the dialog by client_error.
+ *  2. The server hands a barrier to the embedding exactly when `entered` reaches nlocal; `handed`
+ *     is true from then to pmi_server_barrier_done().
  *  3. A put is visible to tasks of this node at once, and to those of other nodes after the
  *     barrier. A key that has a value keeps it: a different value is refused, the same value is
  *     accepted.
@@ -28,8 +27,8 @@
  *     within the callback.
  *  6. The state of a task changes by the transitions of `moves` only.
  *
- * Failure: an error of a task is answered to it or reported by client_error, with an error message,
- * and affects no other task; when out of memory, the task concerned is given up in the same way.
+ * Failure: an error of a task is reported to that task, or by client_error, with an error message,
+ * and affects no other task; if memory is short, the dialog with the task ends in the same way.
  */
 #include "config.h"
 #include <errno.h>
@@ -165,7 +164,7 @@ void pmi_server_refuse(struct pmi_server *s, struct pmi_task *t, enum pmi_cmd cm
     pmi_reply_end(s, t, &r);
 }
 
-/* Bytes that do not end with a newline wait in t->in. */
+/* Store bytes that do not end with a newline in t->in, until the rest arrives. */
 static void keep_rest(struct pmi_server *s, struct pmi_task *t, const char *data, size_t len)
 {
     if (len == 0)

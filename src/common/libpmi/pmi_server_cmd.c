@@ -72,7 +72,7 @@ static void on_get_maxes(struct pmi_server *s, struct pmi_task *t, const struct 
     pmi_out_int(&r.o, "kvsname_max", (long)s->p.name_max);
     pmi_out_int(&r.o, "keylen_max", (long)s->p.key_max);
     pmi_out_int(&r.o, "vallen_max", (long)s->p.value_max);
-    /* old clients ignore names that they do not know */
+    /* Old clients ignore names that they do not know. */
     pmi_out_int(&r.o, "wide_vallen_max", (long)s->p.wide_value_max);
     pmi_reply_end(s, t, &r);
 }
@@ -97,7 +97,7 @@ static void on_get_my_kvsname(struct pmi_server *s, struct pmi_task *t, const st
     pmi_reply_end(s, t, &r);
 }
 
-/* The checks that put and get share; false when the request was answered. */
+/* The checks that put and get share.  False if they failed and the task has its response. */
 static bool take_key(struct pmi_server *s, struct pmi_task *t, const struct pmi_msg *msg,
                      struct pmi_slice *key)
 {
@@ -127,7 +127,7 @@ static const char *store(struct pmi_server *s, const struct pmi_pair *pair)
     if (pmi_pack_add(s->batch, pair) < 0)
         return "the tasks of this node put too much data between two barriers; put less, or enter "
                "a barrier";
-    /* a pair that is shipped but not in the table would be odd, but comes back with the merge */
+    /* A pair in the batch that is not in the table is harmless: the merge adds it. */
     if (pmi_table_put(s->table, pair) < 0)
         return "the store of this node is full";
     return NULL;
@@ -186,7 +186,7 @@ static void on_barrier_in(struct pmi_server *s, struct pmi_task *t, const struct
     if (s->left)
         pmi_server_refuse(s, t, msg->cmd,
                           "a task of this node has exited; the barrier cannot complete");
-    /* Some clients do not look at the answer, and would wait for ever. */
+    /* Some clients ignore the response, and would wait forever. */
     if (s->absent && s->ops->client_error) {
         errmsg_set(&e,
                    "PMI: rank %u is in a barrier that cannot complete, because a task of its node "
@@ -303,7 +303,7 @@ static void spawn(struct pmi_server *s, struct pmi_task *t)
         pmi_server_refuse(s, t, PMI_CMD_SPAWN, why);
 }
 
-/* Clients send one block for each command of a spawn and then wait for one answer. */
+/* A client sends one block for each command of a spawn, and then waits for a single response. */
 static void block_line(struct pmi_server *s, struct pmi_task *t, const char *line, size_t len)
 {
     int rc = pmi_spawn_line(&t->spawn, line, len);
@@ -318,7 +318,7 @@ static void block_line(struct pmi_server *s, struct pmi_task *t, const char *lin
 
 #define IDLE (NEW | READY | DONE)
 
-/* By command.  A request that is not allowed in an idle state is refused. */
+/* The handlers by command.  A request that is not allowed in an idle state is refused. */
 static const struct handler handlers[PMI_CMD_COUNT] = {
     [PMI_CMD_ABORT] = {NEW | READY | BARRIER | NAME, on_abort},
     [PMI_CMD_BARRIER_IN] = {READY, on_barrier_in},

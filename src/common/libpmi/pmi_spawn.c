@@ -16,8 +16,9 @@
  *   preput_key_N, preput_val_N, preput_num          likewise
  *
  * Invariants:
- *  1. A block is accepted only if it contains everything that it announces, and nothing else.
- *  2. Time and memory do not depend on the numbers in it, but on its bytes, which have a bound.
+ *  1. A block is accepted only if it contains all fields that it announces, and no others.
+ *  2. Time and memory depend on the number of its bytes, which has a bound, not on the values of
+ *     its numbers.
  *  3. A block that cannot be stored because memory is exhausted is read to its end: the dialog
  *     stays synchronized, and the request is refused.
  */
@@ -171,7 +172,7 @@ static bool numbered(struct pmi_slice name, const char *prefix, int n)
            (rest.p[0] != '0' || rest.len == 1) && pmi_slice_int(rest, n, n, &got) == 0;
 }
 
-/* A line of a list of pairs: 1 when it is one, 0 when not. */
+/* A line of a list of pairs: 1 if it is one, else 0. */
 static int pair(struct pmi_spawn *sp, buf_t **b, const struct pmi_field *f, const char *key,
                 const char *val, bool *have_key, int *pairs)
 {
@@ -241,7 +242,8 @@ static int field(struct pmi_spawn *sp, const struct pmi_field *f)
     return fail(EPROTO);
 }
 
-/* What was announced, or by silence was not. */
+/* Does the announced number agree with that of the fields?  Without an announcement, there must be
+ * none. */
 static bool agrees(int announced, int seen)
 {
     return announced < 0 ? seen == 0 : announced == seen;
@@ -271,7 +273,7 @@ int pmi_spawn_line(struct pmi_spawn *sp, const char *line, size_t len)
     return rc == 1 ? block_end(sp) : field(sp, &f);
 }
 
-/* --- the piece of bytes --- */
+/* --- the encoded request --- */
 
 /* Skip that number of strings from *p on; false if there are fewer. */
 static bool skip(const char **p, const char *end, uint64_t n)

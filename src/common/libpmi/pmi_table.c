@@ -1,8 +1,8 @@
 /* pmi_table.c - the key-value table of a node's PMI server.
  *
- * After the fence of a job of P processes the table holds P or more pairs and is asked P times for
- * each of them, so the cost of look-ups dominates: one hash probe, nothing copied, nothing
- * allocated.
+ * After the fence of a job of P processes the table holds P or more pairs, and each of them is
+ * looked up P times, so the cost of look-ups dominates: a look-up is one hash probe, and neither
+ * copies nor allocates memory.
  *
  * Invariants:
  *  1. Records (format of pmi_pack.c) lie in chunks which never move and are freed together; the
@@ -97,7 +97,7 @@ static char *add_chunk(struct pmi_table *t, size_t size)
     return c->data;
 }
 
-/* The index wants terminated keys. */
+/* Keys of the index are NUL-terminated. */
 static int index_record(struct pmi_table *t, const struct pmi_pair *pair, const void *rec)
 {
     char key[PMI_PACK_KEY_MAX + 1];

@@ -9,7 +9,7 @@
 
 struct pmi_table;
 
-/* `max`: most bytes of keys and values it may hold (0: no bound).  NULL with ENOMEM. */
+/* `max`: maximum number of bytes of keys and values (0: no limit).  NULL with ENOMEM. */
 struct pmi_table *pmi_table_create(size_t max);
 void pmi_table_destroy(struct pmi_table *t); /* NULL-safe, keeps errno */
 

@@ -1,24 +1,24 @@
 /* pmi_wire.c - lines of the PMI-1 "simple" wire protocol.
  *
- * Grammar that this file owns:
+ * Grammar:
  *
  *   line   = ("cmd=" | "mcmd=") command *(1*SP field) [1*SP tail] LF
  *   field  = name "=" *(byte above 0x20)        name: letters, digits, '_', '-', '.'
  *   tail   = tailname "=" *(byte from 0x20 on, or tab)      runs to the end of the line
  *   block  = mcmd-line *(name "=" bytes LF) "endcmd" LF
  *
- * Which field is the tail depends on the command (column `tail` of the table): values, ports and
- * error messages may hold blanks, and senders put them last.
+ * The column `tail` of the table of commands names the field that is the tail: values, ports and
+ * error messages may contain blanks, and senders put them last.
  *
  * Invariants:
  *  1. Parsing copies nothing and writes nothing: slices point into the caller's line.
  *  2. commands[] is sorted by name and indexed by enum pmi_cmd; look-up is a binary search.
- *  3. No field occurs twice in an accepted line, so nobody has to say which one wins.
+ *  3. No field occurs twice in an accepted line.
  *  4. A line that was formatted here is parsed back to the same fields (the caller gives words
  *     that pmi_wire_word_ok() accepts).
  *
- * Failure: errno tells bad grammar (EPROTO), an unknown command (ENOSYS) and sizes (E2BIG) apart;
- * an overflowing formatter marks itself and stays harmless.
+ * Failure: errno tells bad grammar (EPROTO), an unknown command (ENOSYS) and sizes (E2BIG) apart; a
+ * formatter whose buffer is full sets `bad` and writes nothing more.
  */
 #include "config.h"
 #include <errno.h>
@@ -34,7 +34,7 @@
 struct command {
     const char *name;
     const char *tail;      /* field that runs to the end of the line */
-    enum pmi_cmd response; /* that answers it; NO_RESPONSE */
+    enum pmi_cmd response; /* the response to it; NO_RESPONSE */
 };
 
 static const struct command commands[PMI_CMD_COUNT] = {
@@ -155,7 +155,7 @@ bool pmi_wire_word_ok(const char *p, size_t len, size_t max)
     return true;
 }
 
-/* Take `name=` from *p; the value is left to the caller. */
+/* Read `name=` from *p; the caller reads the value. */
 static int take_name(const char **p, const char *end, struct pmi_slice *name)
 {
     name->p = *p;

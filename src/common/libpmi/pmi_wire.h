@@ -15,13 +15,13 @@
 #define PMI_WIRE_LINE_MAX 65536 /* bytes of one line, its newline included */
 #define PMI_WIRE_FIELDS_MAX 32
 
-/* A piece of somebody else's buffer; not NUL-terminated. */
+/* A part of a buffer that belongs to another object; not NUL-terminated. */
 struct pmi_slice {
     const char *p;
     size_t len;
 };
 
-/* Order is that of the command table in pmi_wire.c, which is sorted by name. */
+/* In the order of the command table in pmi_wire.c, which is sorted by name. */
 enum pmi_cmd {
     PMI_CMD_ABORT,
     PMI_CMD_APPNUM,
@@ -86,11 +86,11 @@ int pmi_wire_parse(const char *line, size_t len, struct pmi_msg *msg);
  * with EPROTO or E2BIG. */
 int pmi_wire_parse_block(const char *line, size_t len, struct pmi_field *field);
 
-/* Look a field up.  false when the message does not carry it; then *value is { "", 0 }. */
+/* Look up a field.  False when the message does not have it; then *value is { "", 0 }. */
 bool pmi_msg_get(const struct pmi_msg *msg, const char *name, struct pmi_slice *value);
 
-/* The same for a decimal number in lo..hi.  -1 with ENOENT (no such field) or EPROTO (no number, or
- * out of range). */
+/* The same for a decimal number in lo..hi.  -1 with ENOENT (no such field) or EPROTO (not a number,
+ * or out of range). */
 int pmi_msg_get_int(const struct pmi_msg *msg, const char *name, int lo, int hi, int *value);
 
 /* Strict decimal, optional '-'.  -1 with EPROTO. */
@@ -98,7 +98,7 @@ int pmi_slice_int(struct pmi_slice s, int lo, int hi, int *value);
 
 bool pmi_slice_eq(struct pmi_slice s, const char *str);
 
-/* The name of a command, and the one that it is answered with (PMI_CMD_COUNT: none). */
+/* The name of a command, and the command that responds to it (PMI_CMD_COUNT: none). */
 const char *pmi_cmd_name(enum pmi_cmd cmd);
 enum pmi_cmd pmi_cmd_response(enum pmi_cmd cmd);
 
@@ -109,8 +109,8 @@ bool pmi_wire_word_ok(const char *p, size_t len, size_t max);
 /* May these bytes be a value?  0..max bytes, no control bytes other than tab. */
 bool pmi_wire_value_ok(const char *p, size_t len, size_t max);
 
-/* Build lines in memory of the caller.  Once something did not fit, `bad` stays true and nothing
- * more is written, so that one check at the end is enough. */
+/* Build lines in memory of the caller.  When the memory is full, `bad` is set and nothing more is
+ * written, so one check at the end is sufficient. */
 struct pmi_out {
     char *p;
     size_t cap;
@@ -123,7 +123,8 @@ void pmi_out_cmd(struct pmi_out *o, enum pmi_cmd cmd); /* cmd=NAME */
 void pmi_out_str(struct pmi_out *o, const char *name, const char *value);
 void pmi_out_bytes(struct pmi_out *o, const char *name, const char *p, size_t len);
 void pmi_out_int(struct pmi_out *o, const char *name, long value);
-/* An error message: blanks become '_' since old clients split at every blank; cut at 200 bytes. */
+/* Append an error message: blanks become '_', since old clients split at every blank; cut at 200
+ * bytes. */
 void pmi_out_text(struct pmi_out *o, const char *name, const char *text);
 void pmi_out_end(struct pmi_out *o); /* the newline */
 
