@@ -17,6 +17,8 @@ right_lines() {
 
 run "$EXCHANGE" "$LIBPMI"
 is "$out" "rank 0 size 1 clique 1 sum 0" "the C API works alone"
+run env PMI_SPAWNED=1 "$EXCHANGE" "$LIBPMI"
+is "$out" "spawned rank 0 size 1 clique 1 sum 0" "PMI_Init reports to a spawned process that it is one"
 
 run "$LAUNCH" -n 6 -N 2 -l "$LIBPMI" "$EXCHANGE"
 is "$status" 0 "6 tasks on 2 nodes exchange cards through the C API"

@@ -46,7 +46,7 @@ typedef struct PMI_keyval_t {
     char *val;
 } PMI_keyval_t;
 
-/* Connect to the launcher.  *spawned is set to PMI_TRUE if PMI_Spawn_multiple() of another job
+/* Connect to the launcher.  *spawned is set to PMI_TRUE if PMI_Spawn_multiple() of a task
  * started this process.  A second call is an error (PMI_FAIL).  When the launcher's variables are
  * incomplete or it does not answer, an error message is written to stderr. */
 int PMI_Init(int *spawned);

@@ -104,6 +104,15 @@ static int give_size(int *dst, size_t (*fn)(const struct pmi_client *), size_t e
     return leave(PMI_SUCCESS);
 }
 
+/* Was this process started by a spawn?  PMI-1 has no request for that, so the launcher sets a
+ * variable. */
+static int is_spawned(void)
+{
+    const char *s = getenv("PMI_SPAWNED");
+
+    return s && strcmp(s, "0") != 0 ? PMI_TRUE : PMI_FALSE;
+}
+
 int PMI_Init(int *spawned)
 {
     errmsg_t err = {.text = ""};
@@ -120,7 +129,7 @@ int PMI_Init(int *spawned)
         fprintf(stderr, "%s\n", err.text);
         return leave(rc);
     }
-    *spawned = PMI_FALSE;
+    *spawned = is_spawned();
     return leave(PMI_SUCCESS);
 }
 

@@ -1,11 +1,13 @@
-/* pmi_exchange.c - a program of the PMI-1 C API: every rank puts a card and gets everybody's.
+/* pmi_exchange.c - a program of the PMI-1 C API: every rank puts a card and gets those of all
+ * ranks.
  *
  *   pmi_exchange [LIBPMI [GAP]]
  *
- * loads the library as Open MPI does (default: $FLUX_PMI_LIBRARY_PATH).  GAP stands within the
- * values: a blank unless told otherwise, but some launchers cut values at a blank.
+ * loads the library as Open MPI does (default: $FLUX_PMI_LIBRARY_PATH).  GAP is a text within the
+ * values, by default a blank; some launchers cut values at a blank.
  *
- * Prints one line "rank R size N clique C sum S" and exits with 0 when all that was got is right.
+ * Prints one line "rank R size N clique C sum S", in a spawned process with "spawned " before it,
+ * and exits with 0 when all values are correct.
  */
 #include "config.h"
 #include <dlfcn.h>
@@ -70,7 +72,8 @@ int main(int argc, char **argv)
     }
     CALL(PMI_Barrier);
     CALL(PMI_Finalize);
-    printf("rank %d size %d clique %d sum %ld\n", rank, size, nclique, sum);
+    printf("%srank %d size %d clique %d sum %ld\n", spawned ? "spawned " : "", rank, size, nclique,
+           sum);
     free(clique);
     free(got);
     dlclose(lib);
