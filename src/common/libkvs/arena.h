@@ -9,9 +9,9 @@ typedef struct arena arena_t;
 
 arena_t *arena_create(void);    /* NULL with ENOMEM */
 void arena_destroy(arena_t *a); /* NULL-safe, keeps errno */
-/* Aligned for anything, not zeroed.  NULL with ENOMEM. */
+/* Allocate memory that is aligned for any type and not zeroed.  NULL with ENOMEM. */
 void *arena_alloc(arena_t *a, size_t size);
-/* Forget everything; keeps up to 4 MiB for the next time, as long as it is needed. */
+/* Free all allocations; keeps up to 4 MiB of memory for the next root change. */
 void arena_reset(arena_t *a);
 
 #endif

@@ -127,7 +127,7 @@ static void txn_bytes(const flux_kvs_txn_t *txn, const uint8_t **data, size_t *l
     *len = empty ? sizeof(empty_txn) : txn->buf.len;
 }
 
-/* The name that is meant, or NULL with EINVAL. */
+/* The name of the namespace, or NULL with EINVAL. */
 static const char *ns_name(const char *ns)
 {
     if (!ns)
@@ -139,7 +139,7 @@ static const char *ns_name(const char *ns)
 static flux_msg_t *raw_request(const char *topic, uint32_t nodeid, size_t len, uint8_t **p)
 {
     flux_msg_t *msg = flux_msg_create(FLUX_MSG_REQUEST, topic);
-    *p = msg ? malloc(len + 1) : NULL; /* the message takes it over, with its NUL */
+    *p = msg ? malloc(len + 1) : NULL; /* the message takes it over, including its NUL */
     if (!*p) {
         flux_msg_destroy(msg);
         errno = ENOMEM;
@@ -158,7 +158,7 @@ static flux_future_t *send_raw(flux_t *h, flux_msg_t *msg, uint8_t *payload, siz
     return flux_rpc_msg(h, msg);
 }
 
-/* Bytes for a namespace (kvs_ns_req in kvs_wire.h), copied once. */
+/* Send bytes to a namespace (kvs_ns_req in kvs_wire.h); they are copied once. */
 static flux_future_t *ns_request(flux_t *h, const char *topic, const char *ns, uint8_t flags,
                                  const void *data, size_t len)
 {
@@ -170,7 +170,7 @@ static flux_future_t *ns_request(flux_t *h, const char *topic, const char *ns, u
     flux_msg_t *msg = raw_request(topic, FLUX_NODEID_ANY, kvs_ns_req_size(&q), &p);
     if (!msg)
         return NULL;
-    if (data == empty_txn) /* it only waits */
+    if (data == empty_txn) /* the transaction is empty: the call only waits */
         flux_msg_set_flags(msg, FLUX_MSGF_IDEMPOTENT);
     kvs_ns_req_encode(&q, p);
     return send_raw(h, msg, p, kvs_ns_req_size(&q));
@@ -281,7 +281,7 @@ flux_future_t *flux_kvs_snapshot(flux_t *h, const char *ns, const char *rootref)
 
 /* --- reading --- */
 
-/* `q` lacks its namespace, key and reference. */
+/* `q` lacks its namespace, key and reference.  They are set here. */
 static flux_future_t *request(flux_t *h, const char *topic, struct kvs_lookup_req *q,
                               const char *ns, const char *key, const char *rootref,
                               unsigned msgflags)
@@ -303,7 +303,7 @@ static flux_future_t *request(flux_t *h, const char *topic, struct kvs_lookup_re
     return flux_rpc_raw(h, topic, buf, kvs_lookup_req_size(q), FLUX_NODEID_ANY, msgflags);
 }
 
-/* Only these flags are the caller's business here. */
+/* Are all flags in the mask?  The other flags of the protocol are not for callers. */
 static bool allowed(int flags, int mask)
 {
     if (!(flags & ~mask))

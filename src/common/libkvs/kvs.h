@@ -59,15 +59,16 @@ enum {
 };
 int flux_kvs_txn_unlink(flux_kvs_txn_t *txn, const char *key, int flags, errmsg_t *err);
 int flux_kvs_txn_mkdir(flux_kvs_txn_t *txn, const char *key, errmsg_t *err);
-/* `target` is a key from the root; it need not exist. */
+/* Make a symbolic link to `target`, a key from the root, which need not exist. */
 int flux_kvs_txn_symlink(flux_kvs_txn_t *txn, const char *key, const char *target, errmsg_t *err);
 /* Copy or move `from` (a value, a link, or a directory with all its contents) to `to`, by
  * reference: the cost does not depend on the size.  ENOENT at the commit if `from` does not exist,
  * EINVAL when `to` is inside of a moved directory, EISDIR when `to` is a directory. */
 int flux_kvs_txn_copy(flux_kvs_txn_t *txn, const char *from, const char *to, errmsg_t *err);
 int flux_kvs_txn_move(flux_kvs_txn_t *txn, const char *from, const char *to, errmsg_t *err);
-/* The whole commit fails with EAGAIN unless, at this place in the transaction, the key has
- * the version that `tag` names (from a look-up with FLUX_KVS_TAG), or for NULL, does not exist. */
+/* The whole commit fails with EAGAIN unless, at this place in the transaction, the key has the
+ * version that `tag` names (from a look-up with FLUX_KVS_TAG).  `tag` NULL: unless the key does not
+ * exist. */
 int flux_kvs_txn_guard(flux_kvs_txn_t *txn, const char *key, const char *tag, errmsg_t *err);
 /* Put a value of `size` bytes whose chunks were stored with flux_kvs_store(): `digests` are those
  * of all its chunks, `n` times `dsize` bytes.  The commit fails with ENOENT if the store does not
@@ -107,14 +108,14 @@ flux_future_t *flux_kvs_fence(flux_t *h, const char *ns, const char *name, uint3
  * is longer than 1 MiB. */
 flux_future_t *flux_kvs_fence_ranks(flux_t *h, const char *ns, const char *name, uint32_t nprocs,
                                     const char *ranks, const flux_kvs_txn_t *txn);
-/* Result of both, and of version, wait_version and snapshot.  `version` and `rootref` may be NULL;
- * the reference lives as long as the result. */
+/* Result of a commit or fence, and of version, wait_version and snapshot.  `version` and `rootref`
+ * may be NULL; the reference is valid as long as the result. */
 int flux_kvs_commit_get(flux_future_t *f, uint64_t *version, const char **rootref, errmsg_t *err);
 
 /* --- versions --- */
 
 flux_future_t *flux_kvs_version(flux_t *h, const char *ns);
-/* Ready when the local broker has reached `version`.  Destroying the future cancels. */
+/* Ready when the local broker has reached `version`.  Destroying the future cancels the request. */
 flux_future_t *flux_kvs_wait_version(flux_t *h, const char *ns, uint64_t version);
 /* Keep a root: look-ups at it work until the future is destroyed (or the client or a broker on the
  * path is lost).  `rootref` NULL: the newest; ENOENT when it is no longer kept. */
@@ -141,24 +142,24 @@ flux_future_t *flux_kvs_lookup(flux_t *h, const char *ns, const char *key, int f
  * Several look-ups are consistent only at one root: see flux_kvs_snapshot(). */
 flux_future_t *flux_kvs_lookup_range(flux_t *h, const char *ns, const char *key,
                                      const char *rootref, uint64_t offset, uint32_t len);
-/* The value.  The bytes are followed by a NUL that does not count, and live as long as the result.
- * EISDIR for a directory. */
+/* The value.  The bytes are followed by a NUL that does not count, and are valid as long as the
+ * result. EISDIR for a directory. */
 int flux_kvs_lookup_get(flux_future_t *f, const char **data, size_t *len, errmsg_t *err);
 #define FLUX_KVS_TAG_MAX 72
 struct flux_kvs_info {
     enum flux_kvs_type type;
-    uint64_t version;           /* at which that was so; 0: at a given root */
-    uint64_t size;              /* bytes of the whole value or link, entries of the directory */
-    char tag[FLUX_KVS_TAG_MAX]; /* "" unless asked for */
+    uint64_t version; /* the version in which the key had this value; 0: look-up at a given root */
+    uint64_t size;    /* bytes of the whole value or link, entries of the directory */
+    char tag[FLUX_KVS_TAG_MAX]; /* "" unless FLUX_KVS_TAG was given */
 };
 int flux_kvs_lookup_get_info(flux_future_t *f, struct flux_kvs_info *info, errmsg_t *err);
 
-/* All entries of a directory ("." is the root) in one answer; EMSGSIZE when they do not fit in 128
- * MiB: use pages. */
+/* All entries of a directory ("." is the root) in one response.  EMSGSIZE when they do not fit in
+ * 128 MiB: use pages. */
 flux_future_t *flux_kvs_readdir(flux_t *h, const char *ns, const char *key, int flags,
                                 const char *rootref);
-/* All entries with those values that have at most `max` bytes (1 or more); the others have only
- * their size. */
+/* All entries; a value of at most `max` bytes (1 or more) is included, of other values only the
+ * size. */
 flux_future_t *flux_kvs_readdir_small(flux_t *h, const char *ns, const char *key, uint32_t max,
                                       const char *rootref);
 /* At most `count` entries, those after the name `after` (NULL: from the beginning), in an order
@@ -169,11 +170,11 @@ struct flux_kvs_dirent {
     char name[256];
     enum flux_kvs_type type;
     uint64_t size; /* value: bytes; link: bytes of its target */
-    /* The value, when asked for; a link's target; else NULL.  Not NUL-terminated. */
+    /* The value, if it was requested; the target of a link; else NULL.  Not NUL-terminated. */
     const char *data;
 };
 /* Iterate over the entries, in no particular order: set *pos to 0 and call until it returns 0.  1
- * with *e; -1 with an error. e->data lives as long as the result. */
+ * with *e; -1 with an error. e->data is valid as long as the result. */
 int flux_kvs_readdir_next(flux_future_t *f, size_t *pos, struct flux_kvs_dirent *e, errmsg_t *err);
 /* Number of entries in this result; -1 with an error. */
 ssize_t flux_kvs_readdir_count(flux_future_t *f, errmsg_t *err);
@@ -181,15 +182,16 @@ ssize_t flux_kvs_readdir_count(flux_future_t *f, errmsg_t *err);
 bool flux_kvs_readdir_more(flux_future_t *f);
 
 /* Watch a key: a stream with its contents now and after every change (changes in quick succession
- * may be merged into one result).  Results are read with flux_kvs_lookup_get() for a value and
- * with flux_kvs_readdir_next() for a directory (its entries, not what is below); a key that
- * does not exist is a result with ENOENT that does not end the stream: see flux_kvs_watch_absent().
- * flux_future_next() goes to the next one; destroying the future cancels.
+ * may be merged into one result).  Results are read with flux_kvs_lookup_get() for a value and with
+ * flux_kvs_readdir_next() for a directory (its entries, not those of directories below it); a key
+ * that does not exist is a result with ENOENT that does not end the stream: see
+ * flux_kvs_watch_absent(). flux_future_next() goes to the next result; destroying the future
+ * cancels the stream.
  *
  * flags: FLUX_KVS_VALUES for directories.  FLUX_KVS_WATCH_APPEND: results after the first have only
  * the bytes that were added, unless flux_kvs_watch_whole() says that the value was replaced.
- * FLUX_KVS_WATCH_DIFF: of a directory, results have what was added, changed and removed below it,
- * read with flux_kvs_change_next(); the first result says that everything was added. */
+ * FLUX_KVS_WATCH_DIFF: results have the entries below a directory that were added, changed or
+ * removed, read with flux_kvs_change_next(); the first result has all entries, as added. */
 flux_future_t *flux_kvs_watch(flux_t *h, const char *ns, const char *key, int flags);
 /* Does the current result say that the key does not exist? */
 bool flux_kvs_watch_absent(flux_future_t *f);
@@ -199,7 +201,7 @@ enum flux_kvs_change_type { FLUX_KVS_ADDED = 1, FLUX_KVS_CHANGED, FLUX_KVS_REMOV
 struct flux_kvs_change {
     char key[1025]; /* from the watched directory on */
     enum flux_kvs_change_type change;
-    enum flux_kvs_type type; /* what it is; what it was, when removed */
+    enum flux_kvs_type type; /* type of the entry; of a removed entry, its former type */
     uint64_t size;
     const char *data; /* as in flux_kvs_dirent */
 };
@@ -213,7 +215,7 @@ int flux_kvs_change_next(flux_future_t *f, size_t *pos, struct flux_kvs_change *
  * FLUX_KVS_CHUNK are one chunk; only the last chunk of a value may be shorter.  Chunks are kept for
  * ten minutes, or as long as a value has them.  EAGAIN: the master has no room, try again. */
 flux_future_t *flux_kvs_store(flux_t *h, const char *ns, const void *data, size_t len);
-/* Digests of the chunks, `*n` times `*dsize` bytes, which live as long as the result. */
+/* Digests of the chunks, `*n` times `*dsize` bytes, which are valid as long as the result. */
 int flux_kvs_store_get(flux_future_t *f, const uint8_t **digests, size_t *n, size_t *dsize,
                        errmsg_t *err);
 
@@ -231,7 +233,7 @@ struct flux_kvs_namespace {
     char name[65];
     uint32_t owner;
     uint32_t rank;
-    bool lost; /* the broker of its master is lost, and its contents with it */
+    bool lost; /* the broker of its master is lost, and so are its contents */
 };
 /* Iterate over the namespaces: set *pos to 0 and call until it returns 0.  1 with *n; -1 with an
  * error. */

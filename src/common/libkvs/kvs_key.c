@@ -10,7 +10,7 @@
 #include "kvs_key.h"
 #include "libutil/strutil.h"
 
-/* What is shown of a key in an error message. */
+/* Bytes of a key that an error message shows. */
 #define SHOW 80
 
 static int show(size_t len)

@@ -25,7 +25,8 @@ int kvs_key_check(const char *key, size_t len, errmsg_t *err);
 /* Is it the root directory's key? */
 bool kvs_key_is_root(const char *key, size_t len);
 
-/* The name at the front: its length; *rest is what follows its dot, NULL after the last. */
+/* Split the first name off a key.  Returns the length of the name; *rest is the key behind its dot,
+ * NULL after the last name. */
 size_t kvs_key_name(const char *key, size_t len, const char **rest, size_t *restlen);
 
 /* Names of namespaces have 1 to 64 letters, digits, '.', '_' and '-'.  0, or -1 with EINVAL and an

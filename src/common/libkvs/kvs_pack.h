@@ -68,12 +68,12 @@ struct kvs_pack_iter {
  * error message, and nothing to close. */
 int kvs_pack_open(struct kvs_pack_iter *it, const void *data, size_t len, const kvs_dict_t *dict,
                   errmsg_t *err);
-/* The next operation: 1 with *op.  First all puts: op->key lives until the next call, op->value as
- * long as the data, *value is the number of the value (0 to nvalues-1; equal numbers have equal
+/* The next operation: 1 with *op.  First all puts: op->key is valid until the next call, op->value
+ * as long as the data, *value is the number of the value (0 to nvalues-1; equal numbers have equal
  * bytes), op->start is NULL.  Then the operations of the transaction as from kvs_txn_next(), with
- * *value KVS_PACK_NO_VALUE.  0 after the last; -1 with EPROTO, EMSGSIZE or the error of a key or
- * value.  All operations together are at most KVS_TXN_OPS_MAX, all keys together at most
- * KVS_TXN_MAX bytes, however small the pack. */
+ * *value KVS_PACK_NO_VALUE.  0 after the last operation; -1 with EPROTO, EMSGSIZE or the error of a
+ * key or value.  All operations together are at most KVS_TXN_OPS_MAX, all keys together at most
+ * KVS_TXN_MAX bytes, however small the pack is. */
 int kvs_pack_next(struct kvs_pack_iter *it, struct kvs_op *op, uint32_t *value, errmsg_t *err);
 void kvs_pack_close(struct kvs_pack_iter *it); /* keeps errno */
 
@@ -95,7 +95,7 @@ struct kvs_pack_put {
 struct kvs_pack_bytes {
     const uint8_t *data;
     uint32_t len;
-    uint32_t refs; /* puts that have it; a value with 0 is left out */
+    uint32_t refs; /* puts that have it; a value without puts is left out */
 };
 /* Pack `n` puts of distinct keys, `nvalues` distinct values and a transaction (restlen 0: none) for
  * the reader with the same dictionary (NULL: none), and add the new values to it.  The result

@@ -1,10 +1,11 @@
 /* kvs_pack_write.c - writing packs (format: kvs_pack.c).
  *
  * Each key is split at its last number into prefix, digits and suffix.  Keys with equal prefixes
- * and suffixes are a group.  In a group, the keys of one width that have the same value, and those
- * whose values no other key has and the dictionary does not know, are a bucket; kvs_runs.h finds
- * the arithmetic progressions of its numbers.  One of three or more is written as a run; other keys
- * are items of their own.
+ * and suffixes are a group.  In a group, the keys of one width that have the same value form a
+ * bucket, and so do the keys of one width whose values are new (no other key and no entry of the
+ * dictionary has them).  kvs_runs.h finds the arithmetic progressions among the numbers of a
+ * bucket.  A progression of three or more numbers is written as a run; each other key is an item of
+ * its own.
  *
  * Invariants:
  *  1. With a given dictionary, a set of puts has one encoding, whatever the order of the arrays.
@@ -38,7 +39,8 @@ struct split {
     const char *key;
     uint64_t number;
     uint32_t value;
-    uint32_t rank; /* of its value, by the first key that has it; UINT32_MAX: no other key has it */
+    uint32_t rank; /* rank of its value, by the first key with that value; UINT32_MAX: no other key
+                    * has it */
     uint16_t prefix, suffix;
     uint8_t digits, width;
 };
@@ -189,7 +191,7 @@ static int write_bucket(struct writer *w, const struct split *s, uint32_t n)
     for (uint32_t i = 0; i < n; i++) {
         uint32_t count = 1, at = i, after;
         if (step > 0) {
-            if (w->next[i] == 0) /* is in a run already */
+            if (w->next[i] == 0) /* the element is in a run already */
                 continue;
             while (w->next[at] != n) {
                 at = w->next[at];

@@ -41,7 +41,7 @@ struct key {
 
 struct value {
     uint32_t hash;
-    uint32_t next; /* in its chain, or of the free ones */
+    uint32_t next; /* in its chain, or in the list of free values */
     uint32_t refs;
     uint32_t len;
     uint8_t *data;
@@ -152,7 +152,7 @@ static uint32_t *new_heads(uint32_t n)
     return heads;
 }
 
-/* Room for one key more. */
+/* Make room for one more key. */
 static int key_room(kvs_set_t *s)
 {
     if (s->nkeys == s->keys_cap) {
@@ -214,7 +214,7 @@ static int check_bytes(const kvs_set_t *s, size_t more, errmsg_t *err)
     return 0;
 }
 
-/* Find the value or add it, and count one key more that has it. */
+/* Find or add the value, and count one more key that has it. */
 static int value_ref(kvs_set_t *s, const uint8_t *data, uint32_t len, uint32_t *out, errmsg_t *err)
 {
     uint32_t hash = hash_bytes(s, data, len), i;
@@ -260,13 +260,13 @@ static void value_unref(kvs_set_t *s, uint32_t i)
     s->bytes -= OVERHEAD + v->len;
     free(v->data);
     v->data = NULL;
-    v->len = 0; /* a free place counts as an empty value where all are examined */
+    v->len = 0; /* where all values are examined, a free one counts as empty */
     v->next = s->free;
     s->free = i;
     s->live--;
 }
 
-/* Put: takes over one reference to the value, also when it fails. */
+/* Put a key.  Takes over one reference to the value, also on failure. */
 static int key_put(kvs_set_t *s, const char *name, uint16_t len, uint32_t value, errmsg_t *err)
 {
     uint32_t hash = hash_bytes(s, name, len);

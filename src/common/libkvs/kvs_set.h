@@ -2,8 +2,8 @@
  *
  * A transaction that consists of plain puts is kept as key -> value; the last put to a key wins.
  * Other transactions follow whole, in order of arrival.  The result is that of applying the
- * transactions in some order in which they might have arrived.  (One exception: if a transaction
- * puts different values to one key through different symbolic links, any of them may win.)
+ * transactions in some order in which they might have arrived.  (Exception: if a transaction puts
+ * different values to one key through different symbolic links, any of these values may win.)
  *
  * Thread rules: a set belongs to one thread.
  */
@@ -25,7 +25,8 @@ void kvs_set_clear(kvs_set_t *s);
 /* Merge the operations of a transaction or of a pack.  `dict` is the dictionary of the pack's
  * stream, to which its new values are added (NULL: the pack stands alone).  -1 with an error
  * message and ENOMEM, EMSGSIZE (more than KVS_TXN_OPS_MAX operations or KVS_TXN_MAX bytes together)
- * or the errors of kvs_txn_next() and kvs_pack_next(); part of it may have been merged then. */
+ * or the errors of kvs_txn_next() and kvs_pack_next(); some operations may have been merged
+ * then. */
 int kvs_set_merge(kvs_set_t *s, const void *data, size_t len, kvs_dict_t *dict, errmsg_t *err);
 
 /* The number of operations that are not in plain transactions of puts. */

@@ -59,8 +59,8 @@ static int copy_text(char **copy, const char *s)
 /* --- writing --- */
 
 struct piece {
-    flux_future_t *f; /* NULL: not under way */
-    uint8_t *data;    /* PIECE bytes, made when first needed */
+    flux_future_t *f; /* the request of this slot; NULL: none is outstanding */
+    uint8_t *data;    /* PIECE bytes, allocated when first needed */
     size_t len;
 };
 
@@ -69,7 +69,7 @@ struct flux_kvs_writer {
     char *ns;
     struct piece slot[WINDOW];
     unsigned fill;   /* slot that is being filled */
-    unsigned oldest; /* the first that is under way, when any is */
+    unsigned oldest; /* the slot whose request is the oldest, if any is outstanding */
     unsigned underway;
     uint64_t size;
     uint8_t *digests;
@@ -159,7 +159,7 @@ static int note_digests(flux_kvs_writer_t *w, struct piece *p)
     return 0;
 }
 
-/* The master's room is taken by chunks that wait for a commit: wait for the next commit there. */
+/* Chunks that wait for a commit fill the master's room: wait for the next commit there. */
 static int wait_for_room(flux_kvs_writer_t *w)
 {
     flux_future_t *f = flux_kvs_version(w->h, w->ns);
@@ -182,7 +182,7 @@ static int send_piece(flux_kvs_writer_t *w, struct piece *p)
     return p->f ? 0 : errmsg_fail(&w->error, errno, "kvs.store: %s", strerror(errno));
 }
 
-/* Wait for the oldest piece under way. */
+/* Wait for the oldest outstanding piece. */
 static int finish_oldest(flux_kvs_writer_t *w)
 {
     struct piece *p = &w->slot[w->oldest];
@@ -281,12 +281,12 @@ struct flux_kvs_reader {
     char *rootref;           /* NULL: the value is one piece */
     flux_future_t *snapshot; /* keeps the root */
     flux_future_t *slot[WINDOW];
-    unsigned next; /* slot whose range comes next */
+    unsigned next; /* slot with the next range */
     unsigned underway;
-    uint64_t asked; /* end of the ranges that were asked for */
-    uint64_t given; /* end of those that were handed out */
+    uint64_t asked; /* end of the requested ranges */
+    uint64_t given; /* end of the returned ranges */
     uint64_t size;
-    flux_future_t *last; /* the piece that was handed out */
+    flux_future_t *last; /* the piece that was returned last */
 };
 
 void flux_kvs_reader_destroy(flux_kvs_reader_t *r)
@@ -344,7 +344,8 @@ static int hold_root(flux_kvs_reader_t *r, const char *rootref, errmsg_t *err)
 
     r->snapshot = flux_kvs_snapshot(r->h, r->ns, rootref);
     rc = wait_for(r->snapshot, "kvs.snapshot", err);
-    /* A past root that cannot be kept any more may still be readable: a read uses it or fails. */
+    /* A past root that can no longer be kept may still be readable: every read uses it, or
+     * fails. */
     if (rc < 0 && !(rootref && errno == ENOENT))
         return -1;
     if (rc == 0 && flux_kvs_commit_get(r->snapshot, NULL, &ref, err) < 0)

@@ -11,8 +11,8 @@
  *        fwrite(data, 1, n, stdout);
  *    flux_kvs_reader_destroy(r);
  *
- * Several pieces of FLUX_KVS_STORE_MAX bytes are under way at a time; memory is a few of them, plus
- * 32 bytes for each FLUX_KVS_CHUNK bytes of a value that is written.
+ * Several pieces of FLUX_KVS_STORE_MAX bytes are transferred at a time.  The memory in use is that
+ * of these pieces, plus 32 bytes for each FLUX_KVS_CHUNK bytes of a value that is written.
  *
  * These calls wait for the broker, so they are for programs: inside a module they fail with
  * EDEADLK. Thread rules: those of the handle.
@@ -30,26 +30,25 @@ typedef struct flux_kvs_reader flux_kvs_reader_t;
 flux_kvs_writer_t *flux_kvs_writer_create(flux_t *h, const char *ns);
 void flux_kvs_writer_destroy(flux_kvs_writer_t *w); /* NULL-safe, keeps errno */
 
-/* Add bytes to the value; they are copied.  Waits while too much is under way.  0; -1 with an
- * error message and EFBIG (more than 62 GiB), ENOMEM, EPIPE (the broker is gone), EAGAIN (for a
- * minute the master had no room for chunks: 2 GiB of them may wait there for commits; append to a
- * value that is longer), or what the service says.  After an error only destroy() is
- * of use. */
+/* Add bytes to the value; they are copied.  Waits while too many pieces are outstanding.  0; -1
+ * with an error message and EFBIG (more than 62 GiB), ENOMEM, EPIPE (the broker is gone), EAGAIN
+ * (for a minute the master had no room for chunks: 2 GiB of them may wait there for commits; append
+ * to a value that is longer), or an error of the service.  After an error, only destroy() may be
+ * called. */
 int flux_kvs_writer_write(flux_kvs_writer_t *w, const void *data, size_t len, errmsg_t *err);
 /* Bytes so far. */
 uint64_t flux_kvs_writer_size(const flux_kvs_writer_t *w);
 
-/* The value is complete: wait until all of it is at the master, and add to `txn` the operation that
- * puts it at `key`; of a value of at most FLUX_KVS_STORE_MAX bytes the bytes themselves, which were
- * not sent before.  Commit soon: the master keeps chunks for ten minutes (then the commit fails
- * with ENOENT).  The writer is empty after this, for the next value.  Errors as above and those of
- * flux_kvs_txn_put_raw(). */
+/* End the value: wait until all of it is at the master, and add to `txn` the operation that puts it
+ * at `key`.  For a value of at most FLUX_KVS_STORE_MAX bytes, which was not sent before, the
+ * operation has the bytes themselves.  Commit soon: the master keeps chunks for ten minutes (then
+ * the commit fails with ENOENT).  Afterwards the writer is empty, ready for the next value.
+ * Errors: as above, and those of flux_kvs_txn_put_raw(). */
 int flux_kvs_writer_put(flux_kvs_writer_t *w, flux_kvs_txn_t *txn, const char *key, errmsg_t *err);
 
 /* Begin to read the value at `key`, at the root `rootref` (NULL: now).  A value of more than
- * FLUX_KVS_STORE_MAX bytes is read at a snapshot, so that it is one value whatever happens to the
- * key meanwhile.  NULL with an error message and the errors of flux_kvs_lookup(), EISDIR for a
- * directory.
+ * FLUX_KVS_STORE_MAX bytes is read at a snapshot, so later changes of the key have no effect.  NULL
+ * with an error message and the errors of flux_kvs_lookup(), EISDIR for a directory.
  */
 flux_kvs_reader_t *flux_kvs_reader_create(flux_t *h, const char *ns, const char *key,
                                           const char *rootref, errmsg_t *err);
@@ -57,7 +56,7 @@ void flux_kvs_reader_destroy(flux_kvs_reader_t *r); /* NULL-safe, keeps errno */
 /* Bytes of the whole value. */
 uint64_t flux_kvs_reader_size(const flux_kvs_reader_t *r);
 
-/* The next piece: its length, which is at most FLUX_KVS_STORE_MAX, with *data, which lives until
+/* The next piece: its length, which is at most FLUX_KVS_STORE_MAX, with *data, which is valid until
  * the next call; 0 at the end; -1 with an error message. */
 ssize_t flux_kvs_reader_next(flux_kvs_reader_t *r, const char **data, errmsg_t *err);
 

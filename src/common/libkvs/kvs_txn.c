@@ -82,7 +82,7 @@ static int check_chunks(const struct kvs_op *op, errmsg_t *err)
     return 0;
 }
 
-/* What is wrong with the operation, apart from its bytes. */
+/* Check an operation, apart from its bytes. */
 static int check_op(const struct kvs_op *op, errmsg_t *err)
 {
     static const struct {
@@ -200,7 +200,7 @@ void kvs_txn_buf_clear(struct kvs_txn_buf *b)
     errno = saved;
 }
 
-/* Room for `size` bytes more, with the header in place. */
+/* Make room for `size` more bytes, with the header in place. */
 static int reserve(struct kvs_txn_buf *b, size_t size, errmsg_t *err)
 {
     size_t used = b->len ? b->len : KVS_TXN_HEADER;
@@ -225,7 +225,7 @@ static int reserve(struct kvs_txn_buf *b, size_t size, errmsg_t *err)
     return 0;
 }
 
-/* The value is `head` (8 bytes) if there is one, then `value`. */
+/* Append an operation, whose value is `head` (8 bytes, or NULL), then `value`. */
 static int add_op(struct kvs_txn_buf *b, const struct kvs_op *op, const uint8_t *head,
                   const void *value, size_t len, errmsg_t *err)
 {

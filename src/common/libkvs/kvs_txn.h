@@ -23,7 +23,7 @@ enum kvs_op_type {
     KVS_OP_UNLINK = 2,  /* no value */
     KVS_OP_MKDIR = 3,   /* no value */
     KVS_OP_SYMLINK = 4, /* value: the key pointed at */
-    KVS_OP_APPEND = 5,  /* value: bytes that go to the end of what is there */
+    KVS_OP_APPEND = 5,  /* value: bytes that are appended to the present value */
     KVS_OP_GUARD = 6,   /* value: the tag the key must have; none with KVS_OP_ABSENT */
     KVS_OP_COPY = 7,    /* value: the key (or ".") that is copied to this key */
     KVS_OP_MOVE = 8,    /* value: the key that becomes this key */
@@ -32,9 +32,9 @@ enum kvs_op_type {
     KVS_OP_PUTCHUNKS = 9,
 };
 enum {
-    KVS_OP_RECURSIVE = 1, /* unlink: a directory with all in it */
-    KVS_OP_MUST = 2,      /* unlink: fail with ENOENT when it is not there */
-    KVS_OP_ABSENT = 4,    /* guard: the key must not be there */
+    KVS_OP_RECURSIVE = 1, /* unlink: a directory with all its contents */
+    KVS_OP_MUST = 2,      /* unlink: fail with ENOENT when the key does not exist */
+    KVS_OP_ABSENT = 4,    /* guard: the key must not exist */
 };
 
 struct kvs_op {
@@ -49,7 +49,7 @@ struct kvs_op {
     size_t size;
 };
 
-/* What a KVS_OP_PUTCHUNKS that kvs_txn_next() yielded refers to. */
+/* The chunks to which a KVS_OP_PUTCHUNKS from kvs_txn_next() refers. */
 struct kvs_op_chunks {
     uint64_t size;
     size_t n;     /* chunks */
@@ -58,20 +58,20 @@ struct kvs_op_chunks {
 };
 void kvs_op_get_chunks(const struct kvs_op *op, struct kvs_op_chunks *ch);
 
-/* Tags: which version of a key this is.  One byte says what stands there (KVS_TAG_...), 32 bytes,
- * padded with zeros, what is in it: the digest of the object of a directory or of a value of more
- * than 256 bytes, else the hash of the value's or link's bytes.  As text: "value-", "dir-" or
- * "link-" and 64 hexadecimal digits, 40 when the rest is zero. */
+/* A tag identifies a version of a key.  One byte is the type of the entry (KVS_TAG_...); 32 bytes,
+ * padded with zeros, are the digest of its object, if it is a directory or a value of more than 256
+ * bytes, else the hash of the bytes of the value or link.  As text: "value-", "dir-" or "link-" and
+ * 64 hexadecimal digits, or 40 when the others are zero. */
 #define KVS_DIGEST_MAX 32
 #define KVS_TAG_SIZE (1 + KVS_DIGEST_MAX)
 #define KVS_TAG_TEXT_MAX 72 /* with its NUL */
 enum { KVS_TAG_VALUE = 1, KVS_TAG_DIR = 4, KVS_TAG_LINK = 5 };
-/* `buf` has KVS_TAG_TEXT_MAX bytes; returns buf.  `tag` is well-formed. */
+/* Format a well-formed tag.  `buf` has KVS_TAG_TEXT_MAX bytes; returns buf. */
 char *kvs_tag_format(const uint8_t tag[KVS_TAG_SIZE], char *buf);
 /* 0, or -1 with EINVAL and an error message. */
 int kvs_tag_parse(const char *text, size_t len, uint8_t tag[KVS_TAG_SIZE], errmsg_t *err);
 
-/* Look through an encoded transaction: header checked here, each operation by next().  The bytes
+/* Iterate over an encoded transaction: open() checks the header, next() each operation.  The bytes
  * are borrowed. */
 struct kvs_txn_iter {
     const uint8_t *p, *end;
@@ -84,25 +84,26 @@ int kvs_txn_open(struct kvs_txn_iter *it, const void *data, size_t len, uint32_t
  * EMSGSIZE. */
 int kvs_txn_next(struct kvs_txn_iter *it, struct kvs_op *op, errmsg_t *err);
 
-/* Has a transaction that was found good an operation of this type?  Much faster than to look for it
- * with next(). */
+/* Does a checked transaction have an operation of this type?  Much faster than a search with
+ * next(). */
 bool kvs_txn_has(const void *data, size_t len, enum kvs_op_type type);
 
-/* Under construction. */
+/* A transaction that is being built. */
 struct kvs_txn_buf {
-    uint8_t *data; /* encoded, always complete; NULL when there is nothing yet */
+    uint8_t *data; /* encoded, always complete; NULL while it is empty */
     size_t len, cap;
     uint32_t nops;
 };
 void kvs_txn_buf_clear(struct kvs_txn_buf *b); /* frees; keeps errno */
-/* Append; checks the key and value as the decoder will.  -1 as kvs_txn_next() or with ENOMEM. */
+/* Append an operation.  Checks the key and value as the decoder does.  -1 with the errors of
+ * kvs_txn_next(), or ENOMEM. */
 int kvs_txn_buf_add(struct kvs_txn_buf *b, enum kvs_op_type type, unsigned flags, const char *key,
                     size_t keylen, const void *value, size_t len, errmsg_t *err);
 /* Append a KVS_OP_PUTCHUNKS of `n` digests of `dsize` (20 or 32) bytes each, one after the other.
  * Errors as kvs_txn_buf_add(). */
 int kvs_txn_buf_add_chunks(struct kvs_txn_buf *b, const char *key, size_t keylen, uint64_t size,
                            const uint8_t *digests, size_t n, size_t dsize, errmsg_t *err);
-/* Append an operation that kvs_txn_next() yielded. */
+/* Append an operation that came from kvs_txn_next(). */
 int kvs_txn_buf_copy(struct kvs_txn_buf *b, const struct kvs_op *op, errmsg_t *err);
 
 #endif

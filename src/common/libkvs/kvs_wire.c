@@ -10,7 +10,7 @@
 #include "kvs_wire.h"
 #include "libutil/le.h"
 
-/* Append `len` bytes at p. */
+/* Append `len` bytes at p.  Returns the end. */
 static uint8_t *put(uint8_t *p, const void *data, size_t len)
 {
     if (len)
@@ -63,7 +63,7 @@ int kvs_root_decode(const void *data, size_t len, struct kvs_root *r, errmsg_t *
     return 0;
 }
 
-/* --- something for a namespace --- */
+/* --- payloads for a namespace --- */
 
 size_t kvs_ns_req_size(const struct kvs_ns_req *q)
 {
@@ -135,7 +135,7 @@ void kvs_lookup_req_encode(const struct kvs_lookup_req *q, uint8_t *buf)
     put(p, q->cursor, q->cursorlen);
 }
 
-/* Fields that flags do not ask for must be empty, and flags must go together. */
+/* Check that fields which the flags do not request are empty, and that the flags are compatible. */
 static int check_flags(const struct kvs_lookup_req *q, errmsg_t *err)
 {
     const unsigned all = KVS_REQ_READLINK | KVS_REQ_VALUES | KVS_REQ_TAG | KVS_REQ_RANGE |

@@ -20,8 +20,8 @@
 #define KVS_FENCE_NAME_MAX 255
 #define KVS_LOAD_MAX 256             /* digests in one kvs.load */
 #define KVS_STORE_MAX (1024u * 1024) /* bytes in one kvs.store */
-#define KVS_RANGE_MAX (1024u * 1024) /* bytes asked for in one look-up of a range */
-#define KVS_LOOKUP_MAX (16u << 20)   /* bytes of a value that come in one answer otherwise */
+#define KVS_RANGE_MAX (1024u * 1024) /* bytes that a look-up of a range may request */
+#define KVS_LOOKUP_MAX (16u << 20)   /* bytes of a value in one response to any other look-up */
 
 /* A root: answers to kvs.commit, kvs.fence, kvs.getroot, kvs.snapshot and kvs.follow; event
  * kvs.setroot.   u64 version, u8 length of ns, u8 length of reference, u16 0, ns, reference text */
@@ -35,17 +35,17 @@ struct kvs_root {
 size_t kvs_root_encode(const struct kvs_root *r, uint8_t buf[KVS_ROOT_WIRE_MAX]);
 int kvs_root_decode(const void *data, size_t len, struct kvs_root *r, errmsg_t *err);
 
-/* Something for a namespace: kvs.commit (body: a transaction), kvs.load (body: digests), kvs.store
- * (body: bytes of a value; each 32 KiB of it a chunk, the last may be shorter).
- * u8 length of ns, u8 flags, 2 x u8 0, ns, u32 client (with KVS_NS_CLIENT only), body */
+/* A payload for a namespace: kvs.commit (body: a transaction), kvs.load (body: digests), kvs.store
+ * (body: bytes of a value; each 32 KiB of it a chunk, the last may be shorter). u8 length of ns, u8
+ * flags, 2 x u8 0, ns, u32 client (with KVS_NS_CLIENT only), body */
 #define KVS_NS_HEADER 4
 enum {
     KVS_NS_DURABLE = 1, /* kvs.commit: the answer waits for the disk, also with kvs.sync=interval */
-    KVS_NS_CLIENT = 2,  /* kvs.store: an instance passes on what a client of its sent */
+    KVS_NS_CLIENT = 2,  /* kvs.store: an instance forwards the request of one of its clients */
 };
 struct kvs_ns_req {
     uint8_t flags;
-    uint32_t client; /* the instance's number for it; 0 without KVS_NS_CLIENT */
+    uint32_t client; /* the number of the client at the instance; 0 without KVS_NS_CLIENT */
     const char *ns;  /* not NUL-terminated */
     size_t nslen;
     const uint8_t *body;
@@ -63,18 +63,18 @@ int kvs_store_answer_decode(const void *data, size_t len, const uint8_t **digest
 /* kvs.lookup, kvs.readdir, kvs.watch.   u16 flags, u8 length of ns, u8 length of reference, u16
  * length of key, u16 length of cursor, u32 count, u32 0, u64 offset, ns, reference, key, cursor */
 enum {
-    KVS_REQ_READLINK = 1, /* a link at the end is the answer */
-    KVS_REQ_VALUES = 2,   /* readdir, watch: entries with their values, of at most `offset` bytes */
-    KVS_REQ_TAG = 4,      /* lookup: with the tag of the key */
+    KVS_REQ_READLINK = 1, /* if the key is a link, the response is the link */
+    KVS_REQ_VALUES = 2,   /* readdir, watch: entries with values of at most `offset` bytes */
+    KVS_REQ_TAG = 4,      /* lookup: the response has the tag of the key */
     KVS_REQ_RANGE = 8,    /* lookup: `count` bytes of the value from `offset` on */
     KVS_REQ_PAGE = 16,    /* readdir: at most `count` entries, those after `cursor` */
-    KVS_REQ_APPEND = 32,  /* watch: what was appended */
-    KVS_REQ_DIFF = 64,    /* watch: what has changed below a directory, at any depth */
+    KVS_REQ_APPEND = 32,  /* watch: only the appended bytes */
+    KVS_REQ_DIFF = 64,    /* watch: the changes below a directory, at any depth */
 };
 #define KVS_REQ_HEADER 24
 struct kvs_lookup_req {
     unsigned flags;
-    const char *ns; /* these are not NUL-terminated */
+    const char *ns; /* texts are not NUL-terminated */
     size_t nslen;
     const char *ref; /* reflen 0: the current root */
     size_t reflen;
@@ -96,7 +96,7 @@ int kvs_lookup_req_decode(const void *data, size_t len, struct kvs_lookup_req *q
 enum {
     KVS_ANSWER_TAG = 1,   /* a tag follows the header */
     KVS_ANSWER_MORE = 2,  /* there are entries after the last of this page */
-    KVS_ANSWER_WHOLE = 4, /* of an append-watch: the value from its beginning */
+    KVS_ANSWER_WHOLE = 4, /* append-watch: the result is the value from its beginning */
     KVS_ANSWER_DIFF = 8,  /* entries are changes; names are keys from the watched directory on */
 };
 enum { KVS_CHANGE_NONE = 0, KVS_CHANGE_ADDED, KVS_CHANGE_CHANGED, KVS_CHANGE_REMOVED };
@@ -106,7 +106,8 @@ struct kvs_answer {
     uint8_t flags;
     uint32_t count;
     uint64_t version;
-    uint64_t size; /* of the whole value or target; entries of the whole directory */
+    uint64_t size; /* bytes of the whole value or target; number of entries of the whole
+                    * directory */
     const uint8_t *tag;
     const uint8_t *body;
     size_t len;
@@ -125,8 +126,8 @@ struct kvs_answer_entry {
 #define KVS_ANSWER_ENTRY_HEADER 16
 void kvs_answer_entry_encode_header(const struct kvs_answer_entry *e,
                                     uint8_t buf[KVS_ANSWER_ENTRY_HEADER]);
-/* The entry at *pos (0: first) of a directory answer, *pos moved on.  1, 0 at the end, -1 with
- * EPROTO. */
+/* Get the entry at *pos (0: the first) of a directory response, and advance *pos.  1; 0 at the end;
+ * -1 with EPROTO. */
 int kvs_answer_next(const struct kvs_answer *a, size_t *pos, struct kvs_answer_entry *e,
                     errmsg_t *err);
 
@@ -135,9 +136,10 @@ int kvs_answer_next(const struct kvs_answer *a, size_t *pos, struct kvs_answer_e
  * Answer: a root.  To an instance, when the fence was aborted: u64 2^64-1, u32 generation, the
  * reason as text. */
 enum {
-    KVS_FENCE_INSTANCE = 1, /* comes from an instance of the service, for several calls */
-    KVS_FENCE_ADD = 2,      /* more of what it sent before: is answered at once, without a root */
-    KVS_FENCE_PACKED = 4,   /* the transaction is packed (kvs_pack.h) */
+    KVS_FENCE_INSTANCE = 1, /* the request comes from an instance of the service, for several
+                             * calls */
+    KVS_FENCE_ADD = 2, /* an addition to an earlier request: is answered at once, without a root */
+    KVS_FENCE_PACKED = 4, /* the transaction is packed (kvs_pack.h) */
 };
 #define KVS_FENCE_HEADER 28
 #define KVS_FENCE_RANKS_MAX (1u << 20)
@@ -145,14 +147,15 @@ struct kvs_fence_req {
     uint32_t nprocs;
     uint32_t count;
     uint32_t rank;
-    uint32_t number; /* of this fence at that instance; 0 from a client */
-    uint32_t after;  /* generation of this name that the callers know to be over, or 0 */
+    uint32_t number; /* the number of this fence at that instance; 0 from a client */
+    uint32_t after;  /* the last generation of this name that the callers know to be over, or 0 */
     uint8_t flags;
     const char *ns; /* these are not NUL-terminated */
     size_t nslen;
     const char *name;
     size_t namelen;
-    const char *ranks; /* where participants are, as far as the callers say; an idset, or empty */
+    const char *ranks; /* ranks of the participants, as far as the callers know them; an idset, or
+                        * empty */
     size_t rankslen;
     const uint8_t *txn;
     size_t txnlen;

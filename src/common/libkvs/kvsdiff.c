@@ -16,8 +16,9 @@
  *  3. The walk ends: after STEPS_MAX entries and nodes it fails.  A directory that was copied into
  *     itself sixty times has 2^60 keys below it, in sixty objects.  A pair of digests that is met
  *     again is visited again, since the keys below it are others than before, and are reported.
- *  4. Once an object is missing, here or for the callback, the differences do not count: the walk
- *     continues only to find other missing objects, and visits each pair of digests once.
+ *  4. Once an object is missing, here or for the callback, the differences found so far are
+ *     discarded: the walk continues only to find other missing objects, and visits each pair of
+ *     digests once.
  *
  * Failure: a missing object is noted; the walk continues until KVSMISS_MAX objects are noted, and
  * ends with EAGAIN.
@@ -33,7 +34,7 @@
 
 #define STEPS_MAX (8u * 1024 * 1024)
 
-/* A part of a trie: an object, or entries of a leaf that stands higher up; or nothing. */
+/* A part of a trie: an object, some entries of a leaf at a higher level, or nothing. */
 struct part {
     const uint8_t *digest;
     const void *obj;
@@ -49,12 +50,12 @@ static struct part part_of(const uint8_t *digest)
 /* Two parts that are being compared. */
 struct pair {
     struct part a, b;
-    struct content_obj *held[2]; /* NULL: it is part of a leaf that is held, or nothing */
+    struct content_obj *held[2]; /* NULL: a part of a leaf that is held, or nothing */
     int depth;
-    bool leaves;   /* else one of them is a branch */
-    uint32_t i, k; /* the next entries of leaves; i: the next slot of a branch */
+    bool leaves;   /* both are leaves; else one of them is a branch */
+    uint32_t i, k; /* the next entries of both leaves; or i: the next slot of a branch */
     unsigned names;
-    size_t len; /* of the path, when this pair is done */
+    size_t len; /* length of the path when this pair is complete */
 };
 
 struct kvsdiff {
@@ -64,22 +65,22 @@ struct kvsdiff {
     bool started;
     uint8_t old[BLOBREF_DIGEST_MAX], now[BLOBREF_DIGEST_MAX];
     bool has_old, has_now;
-    unsigned noted; /* in `miss` at the beginning */
-    hmap_t *seen;   /* pairs of digests that were visited since something is missing */
+    unsigned noted; /* number of missing objects in `miss` at the beginning */
+    hmap_t *seen;   /* pairs of digests that were visited since an object was found missing */
     unsigned steps; /* nodes and entries that were examined */
     struct pair *stack;
     unsigned n, cap;
     unsigned names; /* in `path` */
     size_t len;     /* of `path`, with the dot at its end */
     char path[KVS_KEY_MAX + 1];
-    /* of this run: */
+    /* of the current run: */
     kvsdiff_f cb;
     void *arg;
     struct kvsmiss *miss;
     errmsg_t *err;
 };
 
-/* Load the object, and hold it.  0; 1: it is missing, and noted; -1. */
+/* Load the object, and hold it.  0; 1: it is missing, and was added to `miss`; -1. */
 static int part_load(struct kvsdiff *d, struct part *p, int depth, struct content_obj **held)
 {
     if (!p->digest)
@@ -188,8 +189,8 @@ static int tell(struct kvsdiff *d, const struct treeobj_entry *old, const struct
     return push(d, part_of(od), part_of(nd), 0, d->names - 1, len);
 }
 
-/* Something is missing: was this pair visited since?  Parts of leaves have no digest, and are as
- * few as the entries of the leaf. */
+/* Has this pair been visited since an object was found missing?  Parts of leaves have no digest,
+ * and their number is at most that of the entries of the leaf. */
 static int visited(struct kvsdiff *d, const struct part *a, const struct part *b)
 {
     uint8_t pair[2 * BLOBREF_DIGEST_MAX] = {0};
@@ -236,7 +237,7 @@ static int make_room(struct kvsdiff *d)
     return 0;
 }
 
-/* 1: the pair is to be compared; 0: it need not be, or cannot; -1. */
+/* Load both parts.  1: compare the pair; 0: it is equal, or cannot be compared; -1. */
 static int load(struct kvsdiff *d, struct pair *p)
 {
     struct part *a = &p->a, *b = &p->b;
@@ -260,7 +261,7 @@ static int load(struct kvsdiff *d, struct pair *p)
     return !la && !lb;
 }
 
-/* Compare two parts next; then the path is again as long as said. */
+/* Push two parts, which are compared next; then the path is cut to its former length. */
 static int push(struct kvsdiff *d, struct part a, struct part b, int depth, unsigned names,
                 size_t len)
 {

@@ -12,9 +12,9 @@
  *     branch that shrank to that number becomes a leaf in the flush, so that the encoded form
  *     depends on contents only.
  *  3. Entries in a leaf node are sorted by name.
- *  4. A node whose `digest` was set in the current epoch has the contents of that object, as has
- *     all below it.  A change, and opening a directory for a change, clears the digests on the path
- *     from the top.
+ *  4. A node whose `digest` was set in the current epoch has the contents of that object, and so
+ *     have all nodes below it.  A change, and opening a directory for a change, clears the digests
+ *     on the path from the top.
  *  5. Entries point into objects of the tree under change (which the owner holds), into
  *     transactions (which the owner keeps) or into the arena; nothing is freed before the flush is
  *     over.
@@ -41,7 +41,7 @@ struct node {
     uint32_t count;
     uint32_t cap; /* leaf: room in ent */
     uint32_t epoch;
-    const uint8_t *digest; /* of its object; NULL: changed since */
+    const uint8_t *digest; /* of its object; NULL: it has changed since */
     union {
         struct kvsent *ent;
         struct slot *slot;
@@ -119,7 +119,7 @@ static struct node *load(struct kvsmaker *x, const uint8_t *digest, unsigned dep
     return n;
 }
 
-/* The child in a slot that has one, as a node. */
+/* Turn the child in a used slot into a node, and return it. */
 static struct node *child_node(struct kvsmaker *x, const struct node *n, struct slot *s)
 {
     if (!s->node)
@@ -214,7 +214,7 @@ static int split(struct kvsmaker *x, struct node *n)
         s->count++;
     }
     b->count = n->count;
-    *n = *b; /* not encoded */
+    *n = *b; /* the digest of the new branch is not known */
     return 0;
 }
 
@@ -303,8 +303,8 @@ int kvsdir_del(struct kvsmaker *x, struct kvsdir *d, const char *name, size_t le
     return node_del(x, d->top, treeobj_hash(name, len), name, len, old);
 }
 
-/* Find an entry for a change: turn the objects on the path into nodes and clear their digests.  1
- * with *ent, 0, -1. */
+/* Find an entry that is about to be changed: turn the objects on the path into nodes and clear
+ * their digests.  1 with *ent, 0, -1. */
 static int open_entry(struct kvsmaker *x, struct kvsdir *d, const char *name, size_t len,
                       struct kvsent **ent)
 {
@@ -393,7 +393,7 @@ static struct content_obj *flush_leaf(struct kvsmaker *x, struct node *n)
             return NULL;
         e[i] = n->ent[i].e;
     }
-    /* Not before what is below it: each call makes at least one object that stays. */
+    /* Pause only after the nodes below it: so each call makes at least one object that stays. */
     if (x->more && !x->more(x->arg)) {
         errno = EAGAIN;
         return NULL;

@@ -17,12 +17,13 @@ struct kvsdir;
 struct kvsent {
     struct treeobj_entry e; /* TREEOBJ_VALUE may have any length: flush decides how it is kept */
     union {
-        struct kvsdir *dir;          /* TREEOBJ_DIR under change: e.digest is ignored */
-        const struct kvspiece *tail; /* of a value: what was appended to what `e` says */
+        struct kvsdir *dir;          /* of a TREEOBJ_DIR under change: e.digest is ignored */
+        const struct kvspiece *tail; /* of a value: bytes that are appended to the value of `e` */
     };
 };
 
-/* All fail with ENOMEM, or EIO for an object that is missing or is not what it should be. */
+/* All functions fail with ENOMEM, or with EIO for an object that is missing or of the wrong
+ * kind. */
 
 /* Open the directory with this digest; NULL: an empty one. */
 struct kvsdir *kvsdir_open(struct kvsmaker *x, const uint8_t *digest);
@@ -30,27 +31,27 @@ uint32_t kvsdir_count(const struct kvsdir *d);
 /* 1 with *out, 0 when there is none, -1. */
 int kvsdir_get(struct kvsmaker *x, struct kvsdir *d, const char *name, size_t len,
                struct kvsent *out);
-/* The same for an entry that is about to be changed: what is on the way to it is opened for
- * that. */
+/* The same for an entry that is about to be changed: the directories on its path are opened for
+ * changes. */
 int kvsdir_look(struct kvsmaker *x, struct kvsdir *d, const char *name, size_t len,
                 struct kvsent *out);
 /* Insert or replace; the name is e.name.  1 with *old when it replaced, 0, -1. */
 int kvsdir_set(struct kvsmaker *x, struct kvsdir *d, const struct kvsent *ent, struct kvsent *old);
-/* 1 with *old when it was there, 0, -1. */
+/* Remove an entry.  1 with *old when it existed, 0, -1. */
 int kvsdir_del(struct kvsmaker *x, struct kvsdir *d, const char *name, size_t len,
                struct kvsent *old);
-/* Open the directory that entry `name` of `d` is, for changes that become changes of `d`.  NULL
- * also with ENOTDIR. */
+/* Open the subdirectory `name` of `d`; its changes become changes of `d`.  NULL also with
+ * ENOTDIR. */
 struct kvsdir *kvsdir_sub(struct kvsmaker *x, struct kvsdir *d, const char *name, size_t len);
-/* As kvsdir_get(), with what the entry will be in its object: a digest for a directory under change
+/* As kvsdir_get(), with the entry in the form for its object: a digest for a directory under change
  * and for a large value, which are encoded now. */
 int kvsdir_settle(struct kvsmaker *x, struct kvsdir *d, const char *name, size_t len,
                   struct kvsent *out);
-/* Encode what was changed since the last flush, children first.  The digest of the directory, or
- * NULL; with EAGAIN when x->more() said no: another call goes on from there.  It may be changed
- * again after this. */
+/* Encode the changes since the last flush, children first.  Returns the digest of the directory, or
+ * NULL; with EAGAIN when x->more() returned false: another call continues from there.  Afterwards
+ * the directory may be changed again. */
 const uint8_t *kvsdir_flush(struct kvsmaker *x, struct kvsdir *d);
-/* Changes were made otherwise than by way of the top directory: forget what was encoded. */
+/* Discard all encoded forms, after changes that were not made through the top directory. */
 void kvsdir_forget(struct kvsmaker *x);
 
 #endif

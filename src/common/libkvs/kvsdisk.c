@@ -61,7 +61,7 @@ int kvsdisk_row_next(struct kvsdisk_row *r, const void **txn, size_t *len, errms
     return 1;
 }
 
-/* `why` is what happened; the error message says where. */
+/* Report the failure `why`, with the version of the row in the error message. */
 static int fail(const struct kvsdisk_replay *r, errmsg_t *err, const errmsg_t *why)
 {
     int errnum = errno == ENOMEM ? ENOMEM : EIO;

@@ -19,11 +19,11 @@
 #define KVSDISK_ROW_HEADER 8
 #define KVSDISK_ROW_TXN 4 /* before each transaction */
 
-/* A row is written in pieces, so that transactions stay where they are. */
+/* A row is written in pieces, so that transactions need not be copied. */
 void kvsdisk_row_header(uint8_t buf[KVSDISK_ROW_HEADER], uint32_t ntxns);
 void kvsdisk_row_txn(uint8_t buf[KVSDISK_ROW_TXN], uint32_t len);
 
-/* Look through a row, whose bytes are borrowed. */
+/* Iterate over a row, whose bytes are borrowed. */
 struct kvsdisk_row {
     const uint8_t *p, *end;
     uint32_t left;
@@ -41,18 +41,18 @@ struct kvsdisk_replay {
     size_t dsize;
     /* private */
     struct kvsdisk_row row;
-    const void *txn; /* to be applied next; NULL: all are applied */
+    const void *txn; /* the next transaction to apply; NULL: all are applied */
     size_t len;
-    errmsg_t why; /* why it was refused, while what it did is undone in slices */
+    errmsg_t why; /* why the transaction was refused, while its changes are undone in slices */
 };
-/* Begin: `version` and `root` (`dsize` bytes) are the result that the row names; root and row stay
+/* Begin: `version` and `root` (`dsize` bytes) are those that the row names; root and row must stay
  * unchanged until the end.  0, or -1 with EIO (not the next version, not a row) or ENOMEM; the
  * store is unchanged. */
 int kvsdisk_replay_begin(struct kvsdisk_replay *r, kvsstore_t *store, uint64_t version,
                          const uint8_t *root, size_t dsize, const void *row, size_t len,
                          errmsg_t *err);
-/* Continue.  0: done, the store has that version and root.  KVSSTORE_MORE: a slice of time is over
- * (kvsstore_pace()), call again.  -1 with ENODATA: bytes of values are needed, see
+/* Continue.  0: complete, the store has that version and root.  KVSSTORE_MORE: a slice of time is
+ * over (kvsstore_pace()), call again.  -1 with ENODATA: bytes of values are needed, see
  * kvsstore_missing(); supply and hold them and call again.  -1 with EIO (a transaction is refused,
  * or the result is another root) or ENOMEM and an error message: the store must not be used any
  * more. */

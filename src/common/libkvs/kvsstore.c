@@ -1,8 +1,8 @@
 /* kvsstore.c - the store: transactions make a new root, and objects that no root needs are
  * reclaimed.
  *
- * state of an object  kept  refs                 on the zero list                  entered by
- * referred to         1     number of referrers  after it was made, until looked   child_refer
+ * stcreatione of an object  kept  refs                 on the zero list                  entered by
+ * referred to         1     number of referrers  until it was examined after its   child_refer
  *                                                at
  * not referred to     1     0                    yes, unless it is being written   kvsstore_let_go
  *                                                to disk
@@ -16,18 +16,17 @@
  * that a reader that is one root behind still finds them.  Each step is short, and there is never
  * a mark-and-sweep pause.
  *
- * The operations are in kvsstore_ops.c, uploads in kvsstore_upload.c, what belongs to persistence
- * is in kvsstore_disk.c, and how deep a directory goes in kvsstore_reach.c.
+ * Other files: kvsstore_ops.c has the operations, kvsstore_upload.c the uploads, kvsstore_disk.c
+ * the persistence, and kvsstore_reach.c the depth of directories.
  *
  * Invariants:
- *  1. All that the root, a held root or an upload reaches is kept.
+ *  1. Every object that the root, a held root or an upload reaches is kept.
  *  2. A left-over object that comes up again (equal contents) is kept anew, with its children: they
- *     are kept, because flush makes children before parents and a parent refers only to what it was
- *     just given.
+ *     are kept, because flush makes children before parents and a parent refers only to those.
  *  3. Between begin() and end() nothing is collected or dropped, however many slices of time lie
  *     between them.
- *  4. A transaction that fails is undone by its journal, so that others in the same root change are
- *     not touched.
+ *  4. A transaction that fails is undone by its journal, without an effect on other transactions in
+ *     the same root change.
  *  5. A root change does not end while a transaction is applied in part.
  *
  * Failure: when out of memory, the root change fails as a whole, and the old root is kept.
@@ -40,10 +39,10 @@
 #include "kvsstore_private.h"
 #include "libutil/invariant.h"
 
-#define STEPS_LOOK 8 /* steps between two looks at the clock */
+#define STEPS_LOOK 8 /* steps between two readings of the clock */
 #define OWED_MAX 65536
 
-/* --- keeping and giving back --- */
+/* --- keeping and releasing --- */
 
 void kvsstore_zero_append(kvsstore_t *s, struct content_obj *o)
 {
@@ -61,8 +60,8 @@ void kvsstore_let_go(kvsstore_t *s, struct content_obj *o)
         kvsstore_zero_append(s, o);
 }
 
-/* Call back for the children of an object, sixteen looked up at a time; NULL for one that is not
- * here. */
+/* Call back for the children of an object, in batches of sixteen look-ups; NULL for a child that is
+ * not here. */
 struct children {
     kvsstore_t *s;
     int (*cb)(kvsstore_t *s, struct content_obj *o);
@@ -166,8 +165,9 @@ bool kvsstore_collect(kvsstore_t *s, unsigned budget)
 {
     if (s->top || s->loading)
         return false; /* invariant 3 */
-    /* Each object comes to the zero list once after it was made and once when it dies: with this
-     * much, what is to be given back cannot pile up however large the root changes are. */
+    /* Each object is on the zero list once after its creation and once when its references are
+     * gone.  With this factor, the objects to be released cannot accumulate, however large the root
+     * changes are. */
     s->owed += 3 * (uint64_t)s->made;
     s->made = 0;
     while ((budget > 0 || s->owed > 0) && s->zero && kvsstore_step(s)) {
@@ -182,7 +182,7 @@ bool kvsstore_collect(kvsstore_t *s, unsigned budget)
             s->owed--;
         if (o->refs > 0 || o->writing)
             continue;
-        /* Only a blob's bytes may be elsewhere, and it refers to nothing. */
+        /* Only the bytes of a blob may be elsewhere, and a blob has no children. */
         if (o->data)
             (void)each_child(s, o->data, child_let_go);
         kvsstore_disk_dead(s, o);
@@ -335,14 +335,14 @@ void kvsstore_pace(kvsstore_t *s, bool (*more)(void *arg), void *arg)
     s->more_arg = arg;
 }
 
-/* May another object be made now? */
+/* May another object be created now? */
 static bool more_objects(void *arg)
 {
     kvsstore_t *s = arg;
     return s->more(s->more_arg);
 }
 
-/* Forget the iterator of the transaction; keeps errno. */
+/* Close the iterator of the transaction; keeps errno. */
 static void apply_close(kvsstore_t *s)
 {
     if (s->now.state == APPLY_PACK)
@@ -368,7 +368,7 @@ static int apply_begin(kvsstore_t *s, const void *txn, size_t len, errmsg_t *err
     return 0;
 }
 
-/* The next operation: 1, 0 when there is none, -1. */
+/* Apply the next operation: 1, 0 when there is none, -1. */
 static int apply_step(kvsstore_t *s, errmsg_t *err)
 {
     struct kvs_op op;
@@ -444,7 +444,7 @@ static void new_root(kvsstore_t *s, struct content_obj *root)
     }
 }
 
-/* The root change is over, in one way or another.  Keeps errno. */
+/* End the root change, whatever its outcome.  Keeps errno. */
 static void over(kvsstore_t *s)
 {
     int saved = errno;

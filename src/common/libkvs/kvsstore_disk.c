@@ -179,14 +179,16 @@ static int count_child(const uint8_t *digest, void *arg)
     return 0;
 }
 
-/* Where a tree is broken: depth first, each object once.  Only done when something is missing. */
+/* The search for the place where a tree is broken: depth first, each object once.  It runs only
+ * when an object is missing. */
 struct search {
     kvsstore_t *s;
     hmap_t *seen;
     struct step {
         struct content_obj *obj;
         uint32_t pos;
-        const char *name; /* of the directory below which this is; NULL: the same as above */
+        const char *name; /* of the directory that has this object; NULL: the same as one level
+                           * up */
         uint8_t namelen;
     } * step;
     size_t n, cap;
@@ -219,7 +221,7 @@ static int search_push(struct search *x, const uint8_t *digest, const struct tre
     return 0;
 }
 
-/* Follow the next reference of the object on top.  1: it is missing, 0, -1. */
+/* Follow the next reference of the object on top.  1: its object is missing, 0, -1. */
 static int search_next(struct search *x, struct treeobj_entry *e)
 {
     struct step *t = &x->step[x->n - 1];
@@ -307,7 +309,7 @@ static int count_all(kvsstore_t *s)
     return rc;
 }
 
-/* All are counted: is what the root needs there? */
+/* All references are counted: does the store have every object that the root needs? */
 static int check_root(kvsstore_t *s, const uint8_t *root, errmsg_t *err)
 {
     char text[BLOBREF_TEXT_MAX];

@@ -1,4 +1,4 @@
-/* kvsstore_ops.c - what each operation of a transaction does.
+/* kvsstore_ops.c - the operations of a transaction.
  *
  * operation   at the end of its key, a link is   an existing entry is
  * put         followed                           replaced; EISDIR
@@ -21,9 +21,9 @@
  *  3. Copying and moving cost the same for a value of one byte and a directory of a million keys:
  *     the target entry gets the digest of the source; changes of this root change below the source
  *     are encoded once, then or at the end.
- *  4. No operation creates a key that exceeds the limits of keys, whatever it places and through
- *     whatever links.  So directories under change are nested at most 64 deep, and functions that
- *     walk them, such as the flush, may recurse.
+ *  4. No operation creates a key that exceeds the limits of keys, whatever directory it places, and
+ *     through whatever links.  So directories under change are nested at most 64 deep, and
+ *     functions that walk them, such as the flush, may recurse.
  *
  * Failure: an error message that names the key.  The caller undoes the preceding operations.
  */
@@ -61,16 +61,16 @@ static int set(kvsstore_t *s, struct kvsdir *dir, const struct kvsent *ent, errm
     return 0;
 }
 
-/* Where an operation works. */
+/* The place at which an operation works. */
 struct place {
-    struct kvsdir *dir; /* NULL: a directory on the way is not there */
+    struct kvsdir *dir; /* NULL: a directory on the path does not exist */
     const char *name;
     size_t len;
-    size_t names, bytes; /* of the key that is left when all links were followed */
-    int has;             /* `ent` is there */
+    size_t names, bytes; /* of the key that is left when all links are resolved */
+    int has;             /* `ent` exists */
     struct kvsent ent;
     unsigned links;             /* followed so far */
-    const struct kvsdir *avoid; /* fails with EINVAL when the way leads through it */
+    const struct kvsdir *avoid; /* fail with EINVAL when the path leads through this directory */
 };
 
 static int fail_key(errmsg_t *err, int errnum, const char *key, size_t len, const char *what)
@@ -83,7 +83,7 @@ static int fail_op(const struct kvs_op *op, errmsg_t *err, int errnum, const cha
     return fail_key(err, errnum, op->key, op->keylen, what);
 }
 
-/* Replace key by `target` and, when there is one, "." and what follows the link. */
+/* Replace the key by `target`, followed by "." and the part behind the link, if there is one. */
 static int follow(kvsstore_t *s, const struct treeobj_entry *link, const char **key, size_t *len,
                   const char *rest, size_t restlen, unsigned *links, errmsg_t *err)
 {
@@ -108,8 +108,8 @@ static int follow(kvsstore_t *s, const struct treeobj_entry *link, const char **
 
 enum { MAKE = 1, THROUGH = 2 };
 
-/* Find where an operation works, making directories when MAKE, following a link at the end when
- * THROUGH. */
+/* Find the place at which an operation works; MAKE creates missing directories, THROUGH follows a
+ * link at the end. */
 static int find_place(kvsstore_t *s, const char *key, size_t keylen, unsigned how, struct place *p,
                       errmsg_t *err)
 {
@@ -162,14 +162,14 @@ again:
     }
 }
 
-/* An entry with the name of this place. */
+/* An entry of this type, with the name of this place. */
 static struct kvsent entry_at(const struct place *p, enum treeobj_type type)
 {
     return (struct kvsent){
         .e = {.name = p->name, .namelen = (uint8_t)p->len, .type = (uint8_t)type}};
 }
 
-/* Where a value is to be. */
+/* Find the place for a value. */
 static int value_place(kvsstore_t *s, const struct kvs_op *op, struct place *p, errmsg_t *err)
 {
     if (find_place(s, op->key, op->keylen, MAKE | THROUGH, p, err) < 0)
@@ -333,7 +333,7 @@ static int op_unlink(kvsstore_t *s, const struct kvs_op *op, errmsg_t *err)
 
 /* --- by reference --- */
 
-/* What is copied or moved. */
+/* Find the entry that is copied or moved. */
 static int find_source(kvsstore_t *s, const struct kvs_op *op, struct place *from, errmsg_t *err)
 {
     const char *key = (const char *)op->value;
@@ -342,7 +342,7 @@ static int find_source(kvsstore_t *s, const struct kvs_op *op, struct place *fro
     return from->dir && from->has ? 0 : fail_key(err, ENOENT, key, op->len, "no such key");
 }
 
-/* May this entry, which is settled, be set at `to`? */
+/* May this settled entry be put at `to`? */
 static int check_target(kvsstore_t *s, const struct kvs_op *op, const struct place *to,
                         const struct treeobj_entry *e, errmsg_t *err)
 {
@@ -391,7 +391,7 @@ static int op_move(kvsstore_t *s, const struct kvs_op *op, errmsg_t *err)
         return 0;
     if (check_target(s, op, &to, &from.ent.e, err) < 0 || remove_at(s, &from, err) < 0)
         return -1;
-    struct kvsent ent = s->journal->ent; /* what was removed */
+    struct kvsent ent = s->journal->ent; /* the removed entry */
     ent.e.name = to.name;
     ent.e.namelen = (uint8_t)to.len;
     return set(s, to.dir, &ent, err);
@@ -406,7 +406,7 @@ static int op_guard(kvsstore_t *s, const struct kvs_op *op, errmsg_t *err)
     if (find_place(s, op->key, op->keylen, link ? 0 : THROUGH, &p, err) < 0) {
         if (errno != ENOTDIR)
             return -1;
-        p.has = 0; /* as a look-up says */
+        p.has = 0; /* as after a look-up */
     }
     if (!p.dir || !p.has)
         return absent ? 0 : fail_op(op, err, EAGAIN, "it does not exist, and a guard requires it");

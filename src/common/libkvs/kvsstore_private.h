@@ -1,4 +1,4 @@
-/* What the files of the store share.  See kvsstore.c. */
+/* Declarations that the files of the store share.  See kvsstore.c. */
 #ifndef KVS_KVSSTORE_PRIVATE_H
 #define KVS_KVSSTORE_PRIVATE_H
 
@@ -10,11 +10,11 @@
 struct undo {
     struct undo *prev;
     struct kvsdir *dir;
-    struct kvsent ent; /* had: as it was; else only its name counts */
+    struct kvsent ent; /* had: the former entry; else only its name counts */
     bool had;
 };
 
-/* Chunks that a transaction referred to. */
+/* Chunks to which a transaction referred. */
 struct chunk_use {
     struct chunk_use *prev;
     const uint8_t *digests;
@@ -27,9 +27,9 @@ struct applying {
     struct kvs_txn_iter txn;
     struct kvs_pack_iter pack;
     struct treeobj_entry *values; /* of the pack, in the arena */
-    struct chunk_use *uses;       /* of those before it */
-    int errnum;                   /* why it is undone */
-    bool undone;                  /* something was */
+    struct chunk_use *uses;       /* of those chunks */
+    int errnum;                   /* why it is being undone */
+    bool undone;                  /* an operation was undone */
 };
 
 #define KVSSTORE_UPLOAD_COST 256
@@ -40,10 +40,10 @@ struct kvsstore {
     struct content_obj *root;
     uint64_t version;
     struct content_obj *zero, **zero_end;
-    unsigned made;     /* objects kept since the last collection, */
-    uint64_t owed;     /* and what is to be collected for those before */
+    unsigned made;     /* objects kept since the last collection */
+    uint64_t owed;     /* objects that are still to be collected for earlier ones */
     unsigned referred; /* children counted for the object that is being kept */
-    /* the root change under way */
+    /* the current root change: */
     struct kvsdir *top;
     struct undo *journal;
     struct chunk_use *uses;
@@ -55,11 +55,11 @@ struct kvsstore {
     unsigned steps;
     bool long_keys;
     struct kvsmiss miss;
-    /* uploads */
+    /* uploads: */
     hmap_t *upload;
     struct list_node upload_order;
     uint64_t upload_limit; /* bytes, with KVSSTORE_UPLOAD_COST for each chunk */
-    /* persistence */
+    /* persistence: */
     struct list_node dirty, pending;
     void (*dead)(void *arg, const uint8_t *digest);
     void *dead_arg;
@@ -67,7 +67,7 @@ struct kvsstore {
     struct {
         enum { LOAD_BEGIN, LOAD_COUNT, LOAD_REACH } state;
         struct content_obj *at; /* the next on the zero list to examine */
-        bool missing;           /* an object that is referred to */
+        bool missing;           /* an object with a reference is missing */
         struct kvsstore_reach *reach;
     } load; /* kvsstore_load_root() */
     struct kvsstore_stats st;
@@ -77,42 +77,42 @@ struct kvsstore {
 
 /* May another step be done now? */
 bool kvsstore_step(kvsstore_t *s);
-/* One referrer less. */
+/* Remove one reference. */
 void kvsstore_let_go(kvsstore_t *s, struct content_obj *o);
 void kvsstore_zero_append(kvsstore_t *s, struct content_obj *o);
-/* An object that is kept, or was and can be kept again as it refers to no other. */
+/* Find an object that is kept, or keep one again that was dropped and refers to no other. */
 struct content_obj *kvsstore_keep_blob(kvsstore_t *s, const uint8_t *digest);
 int kvsstore_no_memory(errmsg_t *err);
 
 /* --- kvsstore_ops.c --- */
 
 int kvsstore_op(kvsstore_t *s, const struct kvs_op *op, errmsg_t *err);
-/* Put what `value` is (kvsvalue_settle()) to the key of a plain put. */
+/* Put a settled value (kvsvalue_settle()) to the key of a plain put. */
 int kvsstore_op_put(kvsstore_t *s, const struct kvs_op *op, const struct treeobj_entry *value,
                     errmsg_t *err);
 
 /* --- kvsstore_pack.c --- */
 
 int kvsstore_pack_begin(kvsstore_t *s, const void *pack, size_t len, errmsg_t *err);
-/* 1, 0 when nothing is left, -1. */
+/* Apply the next operation of the pack.  1, 0 when there is none, -1. */
 int kvsstore_pack_step(kvsstore_t *s, errmsg_t *err);
 
 /* --- kvsstore_disk.c --- */
 
 void kvsstore_disk_new(kvsstore_t *s, struct content_obj *o);
-/* It dies. */
+/* The object is about to be freed. */
 void kvsstore_disk_dead(kvsstore_t *s, struct content_obj *o);
 
 /* --- kvsstore_reach.c --- */
 
-/* An object was made, or came from disk when all others had come: see how deep it goes. */
+/* Compute the depth of an object that was created, or that came from disk after all others. */
 void kvsstore_reach_made(kvsstore_t *s, struct content_obj *o);
-/* It came from disk, and its children may not be here yet. */
+/* The object came from disk, and its children may not be here yet. */
 void kvsstore_reach_unknown(struct content_obj *o);
-/* Of all objects on the zero list, when all have come.  0; KVSSTORE_MORE: call again; -1 with
- * ENOMEM. */
+/* Compute the depth of all objects on the zero list, after the last one came from disk.  0;
+ * KVSSTORE_MORE: call again; -1 with ENOMEM. */
 int kvsstore_reach_load(kvsstore_t *s);
-void kvsstore_reach_end(kvsstore_t *s); /* give it up */
+void kvsstore_reach_end(kvsstore_t *s); /* abandon the computation */
 /* May an entry be set where the key is `bytes` long and has `names` names?  0, or -1 with
  * ENAMETOOLONG and an error message that begins with `key`. */
 int kvsstore_reach_check(kvsstore_t *s, const struct treeobj_entry *e, size_t names, size_t bytes,

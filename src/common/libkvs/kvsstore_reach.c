@@ -43,8 +43,8 @@ static void low_add(struct low *l, unsigned names, unsigned bytes)
         l->bytes = bytes < BYTES_MAX ? bytes : BYTES_MAX;
 }
 
-/* Call back for each child that is a part of a directory, until it returns false; `e` is the entry
- * in a leaf, NULL in a branch. */
+/* Call back for each child that is a part of a directory, until the callback returns false; `e` is
+ * the entry in a leaf, NULL in a branch. */
 typedef bool child_f(void *arg, struct content_obj *o, const struct treeobj_entry *e);
 
 static bool each_child(kvsstore_t *s, const void *data, struct low *low, child_f *cb, void *arg)
@@ -99,7 +99,7 @@ void kvsstore_reach_unknown(struct content_obj *o)
     o->low_bytes = 0;
 }
 
-/* The depth of all objects, under way. */
+/* The computation of the depth of all objects, in progress. */
 struct kvsstore_reach {
     struct content_obj *at; /* the next on the zero list */
     struct content_obj **obj;
@@ -133,13 +133,13 @@ static bool push_unknown(void *arg, struct content_obj *o, const struct treeobj_
     return push(x, o);
 }
 
-/* Go on with the object on top of the stack. */
+/* Continue with the object on top of the stack. */
 static void reach_top(kvsstore_t *s, struct kvsstore_reach *x)
 {
     struct content_obj *top = x->obj[x->n - 1];
     struct low unused = {0, 0};
     x->grew = false;
-    /* One that is on the stack twice is known when it is met again. */
+    /* An object may be on the stack twice; the second time its depth is known. */
     if (top->low_names == NAMES_UNKNOWN)
         (void)each_child(s, top->data, &unused, push_unknown, x);
     if (x->grew || x->failed)

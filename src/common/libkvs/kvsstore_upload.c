@@ -4,10 +4,10 @@
  * upload the same bytes: the record counts uploads, and each reference by a transaction takes one
  * back, so that neither client loses its chunk to the other.
  *
- * The size of all uploads is bounded, and that of a client by what it leaves for others: one client
- * alone gets half, each of two that take what they can gets a third, and so on, so there is always
- * room for another client.  A chunk counts as the size of its object and KVSSTORE_UPLOAD_COST, once
- * in the total, and once for each client that uploaded it.
+ * The size of all uploads is bounded.  A client may take at most half of the room that the other
+ * clients leave: a single client gets half of all room, each of two greedy clients a third, and so
+ * on, so there is always room for another client.  A chunk counts as the size of its object and
+ * KVSSTORE_UPLOAD_COST, once in the total, and once for each client that uploaded it.
  *
  * Invariants:
  *  1. A record holds one reference to its chunk, so the chunk is kept.
@@ -114,8 +114,8 @@ void kvsstore_client_destroy(kvsstore_client_t *c)
     free(c);
 }
 
-/* Is there room for `len` bytes of this client?  They count even if the same bytes are here
- * already, so that a refusal does not reveal that. */
+/* Is there room for `len` bytes of this client?  They count even if the same bytes are already
+ * here, so that a refusal does not reveal whether they are. */
 static int has_room(const kvsstore_t *s, const kvsstore_client_t *c, size_t len, errmsg_t *err)
 {
     uint64_t more = TREEOBJ_HEADER + len + KVSSTORE_UPLOAD_COST, all = s->st.upload_bytes + more;

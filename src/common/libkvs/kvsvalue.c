@@ -109,7 +109,7 @@ static int feed(struct builder *b, const uint8_t *data, uint64_t len)
     return 0;
 }
 
-/* The entry of the `size` bytes that went in. */
+/* Make the entry of the `size` bytes that were added. */
 static int finish(struct builder *b, uint64_t size, struct treeobj_entry *e)
 {
     struct kvsmaker *x = b->x;
@@ -178,7 +178,7 @@ static const uint8_t *get_blob(content_t *c, const uint8_t *digest, uint64_t siz
 }
 
 /* Walk down the right edge of a value in chunks: fill the levels of the builder (NULL: none), and
- * return the digest of the last chunk and its size. */
+ * return the digest and size of the last chunk. */
 static int right_edge(content_t *c, const struct treeobj_entry *e, struct builder *b,
                       const uint8_t **last, uint64_t *len, struct kvsmiss *miss, errmsg_t *err)
 {
@@ -193,7 +193,7 @@ static int right_edge(content_t *c, const struct treeobj_entry *e, struct builde
         digest = p + (n - 1) * dsize;
         size -= (n - 1) * span(level);
         if (b) {
-            /* A full chunk stays as it is. */
+            /* A full chunk need not be opened again. */
             b->level[level - 1].n = level == 1 && size == TREEOBJ_CHUNK ? n : n - 1;
             memcpy(b->level[level - 1].obj + TREEOBJ_HEADER, p, n * dsize);
         }
@@ -305,7 +305,8 @@ static int read_none(struct reading *r)
     return 0;
 }
 
-/* The part of the range that is in this object, which has `size` bytes of the value from `at` on.
+/* Read the part of the range that lies in this object, which has `size` bytes of the value from
+ * `at` on.
  */
 static int read_part(struct reading *r, const uint8_t *digest, unsigned level, uint64_t at,
                      uint64_t size)
@@ -411,7 +412,7 @@ int kvsvalue_begins_with(content_t *c, const struct treeobj_entry *now,
             return -1;
         nsize = nsize < span(nlevel) ? nsize : span(nlevel);
     }
-    /* Here both have the same bytes before them, and `old` ends below. */
+    /* Up to here both values are equal, and `old` ends below these children. */
     while (memcmp(od, nd, dsize) != 0) {
         if (osize == nsize)
             return 0;

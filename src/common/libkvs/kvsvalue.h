@@ -16,7 +16,7 @@
 
 /* --- making objects: the store only --- */
 
-/* What makers of objects work with; filled in by the owner. */
+/* The environment of functions that make objects; filled in by its owner. */
 struct kvsmaker {
     content_t *content;
     arena_t *arena;
@@ -26,15 +26,15 @@ struct kvsmaker {
     void *arg;
     uint8_t *scratch; /* malloc'd by makers, freed by the owner */
     size_t scratch_size;
-    uint32_t epoch; /* what was encoded in another is encoded again (kvsdir.c) */
+    uint32_t epoch; /* an object that was encoded in an earlier epoch is encoded again (kvsdir.c) */
     /* May another leaf be encoded now?  NULL: always. */
     bool (*more)(void *arg);
 };
 
-/* Make x->scratch at least so large.  0, or -1 with ENOMEM. */
+/* Make room for `size` bytes in x->scratch.  0, or -1 with ENOMEM. */
 int kvsmaker_fit(struct kvsmaker *x, size_t size);
 
-/* Bytes that were appended to a value and are in no object yet. */
+/* Bytes that were appended to a value and are not yet in an object. */
 struct kvspiece {
     const struct kvspiece *prev;
     const uint8_t *data;
@@ -42,14 +42,14 @@ struct kvspiece {
     uint64_t total; /* length of the value up to here */
 };
 
-/* Make *e, a value of any length (as TREEOBJ_VALUE or settled) and what was appended to it (NULL:
- * nothing), what it is to be in a leaf: type, data, digest and len are set.  However many pieces
- * there are, each byte of them is hashed once, and beside it the last chunk and the right edge of
- * the index.  0, or -1 with ENOMEM or EIO. */
+/* Turn *e, a value of any length (as TREEOBJ_VALUE or settled), and the pieces that were appended
+ * to it (NULL: none) into an entry for a leaf: sets type, data, digest and len.  However many
+ * pieces there are, each of their bytes is hashed once, in addition to the last chunk and the right
+ * edge of the index.  0, or -1 with ENOMEM or EIO. */
 int kvsvalue_settle(struct kvsmaker *x, const struct kvspiece *tail, struct treeobj_entry *e);
 
-/* An entry of `size` bytes from chunks that are kept: type, data, digest and len of *e are set.  0,
- * or -1 with ENOMEM or EIO. */
+/* Make an entry of `size` bytes from kept chunks: sets type, data, digest and len of *e.  0, or -1
+ * with ENOMEM or EIO. */
 int kvsvalue_index(struct kvsmaker *x, const uint8_t *digests, size_t n, uint64_t size,
                    struct treeobj_entry *e);
 
@@ -60,8 +60,8 @@ int kvsvalue_can_append(content_t *c, const struct treeobj_entry *e, struct kvsm
 
 /* --- reading --- */
 
-/* Bytes [offset, offset + len) of a value, which has them, into `buf` (NULL: only see that they are
- * here).  0; -1 with EAGAIN and all that is missing in `miss` (up to its bound); EINVAL beyond the
+/* Read the bytes [offset, offset + len) of a value into `buf` (NULL: only check that they are
+ * here).  0; -1 with EAGAIN and all missing objects in `miss` (up to its bound); EINVAL beyond the
  * end; EIO. */
 int kvsvalue_read(content_t *c, const struct treeobj_entry *e, uint64_t offset, size_t len,
                   void *buf, struct kvsmiss *miss, errmsg_t *err);

@@ -1,7 +1,7 @@
 /* kvswalk.c - reading the tree.
  *
  * Invariants:
- *  1. Nothing is copied or changed: what is handed out points into objects.
+ *  1. Nothing is copied or changed: the returned entries point into objects.
  *  2. No unbounded work: a key has a bounded number of names, a trie a bounded depth, and links are
  *     followed 16 times.
  *  3. An object must be of the kind that is expected at its place; otherwise the walk fails with
@@ -71,7 +71,7 @@ int kvswalk_find(content_t *c, const uint8_t *root, const char *key, size_t keyl
                  struct treeobj_entry *e, struct kvswalk_links *links, struct kvsmiss *miss,
                  errmsg_t *err)
 {
-    char path[2][KVS_KEY_MAX]; /* where a link leads; from one into the other */
+    char path[2][KVS_KEY_MAX]; /* the key to which a link leads; built in turn in either */
     const char *k = key;
     size_t left = keylen;
     unsigned followed = 0;
@@ -181,7 +181,7 @@ struct pagewalk {
     const char *cursor; /* NULL: none */
     size_t cursorlen;
     uint64_t hash; /* of the cursor */
-    uint32_t left; /* entries that are still to be shown, or to be looked for */
+    uint32_t left; /* entries that are still to be reported, or to be searched */
     bool more;
     bool missing;
     kvswalk_f cb;
@@ -190,8 +190,9 @@ struct pagewalk {
     errmsg_t *err;
 };
 
-/* Entries of a leaf in the order of (hash, name).  They stand there in that of the name; a leaf of
- * more than TREEOBJ_LEAF_MAX is at the deepest level, where all have one hash. */
+/* Entries of a leaf in the order of (hash, name).  In the leaf they have the order of names; a leaf
+ * of more than TREEOBJ_LEAF_MAX entries is at the deepest level, where all names have the same
+ * hash. */
 struct pageorder {
     uint64_t hash[TREEOBJ_LEAF_MAX];
     uint8_t at[TREEOBJ_LEAF_MAX];
@@ -240,7 +241,8 @@ static int page_leaf(struct pagewalk *w, const void *leaf, bool bounded)
     return 0;
 }
 
-/* `count`: entries below; bounded: the cursor's place is in this part of the trie. */
+/* `count`: number of entries below; `bounded`: the place of the cursor is in this part of the
+ * trie. */
 static int page_node(struct pagewalk *w, const uint8_t *digest, int depth, uint32_t count,
                      bool bounded)
 {
@@ -253,7 +255,8 @@ static int page_node(struct pagewalk *w, const uint8_t *digest, int depth, uint3
         if (errno != EAGAIN)
             return -1;
         w->missing = true;
-        /* How many of these come after the cursor is not known: the rest is for the next try. */
+        /* The number of these entries that come after the cursor is not known: the rest is left for
+         * the next attempt. */
         w->left = bounded || count > w->left ? 0 : w->left - count;
         return 0;
     }

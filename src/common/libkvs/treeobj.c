@@ -3,10 +3,10 @@
  * A directory is a trie over the hash of its names (SipHash-2-4 of the name with an all-zero key,
  * four bits per level from the highest): a part of the trie that holds at most 32 entries is one
  * leaf (at the deepest level, a leaf of any size), a larger one is a branch.  Equal contents
- * therefore have equal objects and one root, however they were made.  Compared with 32 children and
- * 16 entries, 16 children and 32 entries need no more levels, since leaves are fuller; a change
- * hashes half the bytes of a branch; and after a split a leaf holds two entries on average, so
- * small leaves do not dominate memory.
+ * therefore have equal objects and one root, whatever the order of changes.  Compared with 32
+ * children and 16 entries, 16 children and 32 entries need no more levels, since leaves are fuller;
+ * a change hashes half the bytes of a branch; and after a split a leaf holds two entries on
+ * average, so small leaves do not dominate memory.
  *
  * Every object (integers little-endian):
  *
@@ -102,7 +102,7 @@ static uint32_t number(const void *obj)
     return le_get32((const uint8_t *)obj + 4);
 }
 
-/* Bytes after the name of an entry of this type; -1 for a type that is not known. */
+/* Bytes after the name of an entry of this type; -1 for an unknown type. */
 static ssize_t tail_size(uint8_t type, size_t len, size_t dsize)
 {
     switch (type) {
@@ -142,7 +142,7 @@ static int bad(errmsg_t *err, const char *what)
     return errmsg_fail(err, EPROTO, "tree object is malformed: %s", what);
 }
 
-/* One entry of at most `left` bytes; its size, or -1. */
+/* Check one entry of at most `left` bytes.  Returns its size, or -1. */
 static ssize_t check_entry(const uint8_t *p, size_t left, size_t dsize, errmsg_t *err)
 {
     if (left < ENTRY_HEADER)

@@ -1,8 +1,8 @@
 /* Tree objects: the bytes of directories and large values (format: treeobj.c and
  * doc/kvs-objects.rst).
  *
- * Objects are read in place: treeobj_check() once when bytes come in, accessors after that. `dsize`
- * is the size of a digest, the same for all objects of a store.
+ * Objects are read in place: check received bytes once with treeobj_check(), then use the
+ * accessors. `dsize` is the size of a digest, the same for all objects of a store.
  *
  * Thread rules: any thread.
  */
@@ -52,29 +52,29 @@ static inline bool treeobj_is_value(const struct treeobj_entry *e)
     return e->type == TREEOBJ_VALUE || e->type == TREEOBJ_REF || e->type == TREEOBJ_CHUNKED;
 }
 
-/* Are these bytes an object, in its one encoding?  0, or -1 with EPROTO and an error message. */
+/* Are these bytes an object, in its only encoding?  0, or -1 with EPROTO and an error message. */
 int treeobj_check(const void *data, size_t len, size_t dsize, errmsg_t *err);
 
-/* The functions below are for checked objects. */
+/* The functions below require checked objects. */
 enum treeobj_kind treeobj_kind(const void *obj);
 unsigned treeobj_depth(const void *obj);
-/* Entries in the (sub)directory that a leaf or branch is. */
+/* Number of entries in the (sub)directory of a leaf or branch. */
 uint32_t treeobj_count(const void *obj, size_t dsize);
 
 void treeobj_leaf_entry(const void *leaf, size_t dsize, uint32_t i, struct treeobj_entry *e);
 bool treeobj_leaf_find(const void *leaf, size_t dsize, const char *name, size_t namelen,
                        struct treeobj_entry *e);
-/* Child number `slot` of a branch; false when there is none. */
+/* Child number `slot` of a branch; false when the slot is empty. */
 bool treeobj_branch_child(const void *branch, size_t dsize, unsigned slot, const uint8_t **digest,
                           uint32_t *count);
 const uint8_t *treeobj_blob(const void *blob, size_t objlen, size_t *len);
 /* An index: its number of children, and their digests, one after the other. */
 const uint8_t *treeobj_index(const void *index, uint32_t *n);
-/* Call back with each digest in the object, until it returns nonzero, which is returned. */
+/* Call back with each digest in the object, until the callback returns nonzero; returns that. */
 int treeobj_refs(const void *obj, size_t dsize, int (*cb)(const uint8_t *digest, void *arg),
                  void *arg);
 
-/* Where a name belongs: four bits per level, from the highest. */
+/* The place of a name in the trie: four bits per level, from the highest. */
 uint64_t treeobj_hash(const char *name, size_t namelen);
 static inline unsigned treeobj_slot(uint64_t hash, unsigned depth)
 {
@@ -83,7 +83,8 @@ static inline unsigned treeobj_slot(uint64_t hash, unsigned depth)
 /* Order of entries in a leaf: by bytes, the shorter first. */
 int treeobj_name_cmp(const char *a, size_t alen, const char *b, size_t blen);
 
-/* Encoding.  Entries are sorted and distinct.  sizes first, then into a buffer of that size. */
+/* Encoding.  Entries are sorted and distinct.  Call the size function first, then encode into a
+ * buffer of that size. */
 size_t treeobj_leaf_size(const struct treeobj_entry *e, uint32_t n, size_t dsize);
 void treeobj_leaf_encode(void *buf, const struct treeobj_entry *e, uint32_t n, size_t dsize,
                          unsigned depth);
