@@ -29,9 +29,9 @@ struct window {
 
 void window_init(struct window *w, struct window_limits limits);
 
-/* Count an entry of `bytes` bytes: is the window full? */
+/* Count an entry of `bytes` bytes.  True: the window is full. */
 bool window_add(struct window *w, size_t bytes);
-/* The entries were passed on. */
+/* The entries were passed on: the window is empty. */
 void window_reset(struct window *w);
 
 #endif

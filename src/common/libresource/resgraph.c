@@ -105,7 +105,8 @@ static bool kind_equal(const struct kind *a, const struct kind *b)
     return true;
 }
 
-/* The number of the kind that looks like `k`, which is taken over.  -1 with ENOMEM. */
+/* The number of the kind that equals `k`, or of `k` itself, added as a new kind.  Takes over `k`.
+ * -1 with ENOMEM. */
 static ssize_t kind_intern(resgraph_t *g, struct kind *k)
 {
     struct kind **kinds;
@@ -248,7 +249,7 @@ static bool has_rank(const resgraph_t *g, const idset_t *ranks, uint32_t *which)
     return false;
 }
 
-/* One name for each rank (or the one for all) into `nodes`. */
+/* Set the names of `nodes`: the list has one name for each rank, or one for all. */
 static int fill_nodes(struct gnode *nodes, const idset_t *ranks, const hostlist_t *hl)
 {
     char name[HOSTLIST_NAME_MAX + 1];
@@ -272,7 +273,7 @@ static int by_rank(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Room for n more nodes at the end. */
+/* Make room for n more nodes at the end. */
 static struct gnode *make_room(resgraph_t *g, size_t n)
 {
     struct gnode *nodes = realloc(g->nodes, (g->n + n + !(g->n + n)) * sizeof(*nodes));
@@ -286,7 +287,7 @@ static struct gnode *make_room(resgraph_t *g, size_t n)
     return &nodes[g->n];
 }
 
-/* The nodes from number `first` on are new. */
+/* Sort the nodes; those from number `first` on are new. */
 static void sort_nodes(resgraph_t *g, size_t first)
 {
     if (first > 0 && first < g->n && g->nodes[first - 1].rank > g->nodes[first].rank)

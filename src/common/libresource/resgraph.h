@@ -1,4 +1,4 @@
-/* What there is: a graph of typed vertices with quantities.
+/* The resources of a session: a graph of typed vertices with quantities.
  *
  *    cluster -+- node (rank, host, properties) -+- socket - core...
  *             |                                 +- gpu...
@@ -7,8 +7,8 @@
  *             +- place (a leaf switch, a pod, the core; a rack, a row...: a level and a name) that
  *                holds nodes, pools and other places
  *
- * Nodes with the same vertices below them share one description, in memory, in JSON, and when a
- * question is asked about all; so a cluster of 4096 equal nodes costs little more than one node.
+ * Nodes with the same vertices below them share one description, in memory, in JSON, and in
+ * queries; so a cluster of 4096 equal nodes costs little more than one node.
  *
  * JSON (inventory, KVS resource.inventory):
  *    {"nodes":[{"ranks":"0-3","hosts":"node[0-3]","sockets":["0-1","2-3"],"cores":"0-3",
@@ -20,14 +20,14 @@
  *     "emulated":false}
  * Ranks and hosts belong together in ascending order of ranks; one host for several ranks stands
  * for all of them.  "sockets" are sets of cores and may be absent (all cores are one socket), as
- * may gpus, memory, properties, pools, places, emulated, named.  Places come behind those that they
- * are in.
+ * may gpus, memory, properties, pools, places, emulated, named.  A place follows the place that
+ * contains it.
  *
- * In an emulated inventory ranks are numbers of nodes that need not exist: what is placed on node n
- * is run by broker n % size.
+ * In an emulated inventory, ranks are numbers of nodes that need not exist: broker n % size runs
+ * the tasks of node n.
  *
  * Sources: resgraph_hwloc.h (this machine, or a file of hwloc) and resgraph_lua.h (configuration)
- * are libraries of their own, since who only schedules needs neither hwloc nor Lua.
+ * are separate libraries, since a scheduler needs neither hwloc nor Lua.
  *
  * Thread rules: one thread per object; const functions may run side by side.
  */
@@ -53,8 +53,8 @@
 
 typedef struct resgraph resgraph_t;
 
-/* Pointers live until the graph is changed or destroyed.  Two nodes whose `kind` is the same number
- * have the same vertices and properties. */
+/* Pointers are valid until the graph is changed or destroyed.  Two nodes with the same number
+ * `kind` have the same vertices and properties. */
 struct resgraph_node {
     uint32_t rank;
     const char *host;
@@ -63,7 +63,7 @@ struct resgraph_node {
     const idset_t *gpus;           /* never NULL */
     const idset_t *const *sockets; /* nsockets sets of cores, disjoint, together all cores */
     size_t nsockets;               /* at least 1 */
-    uint64_t memory;               /* MiB; 0: not known, not asked about */
+    uint64_t memory;               /* MiB; 0: not known, and not checked */
     const char *const *properties; /* sorted */
     size_t nproperties;
 };
@@ -74,11 +74,11 @@ struct resgraph_pool {
     const char *unit; /* "" when none was given */
 };
 
-/* Something above nodes. */
+/* A place: a level of the cluster above its nodes. */
 struct resgraph_place {
     const char *level;        /* "leaf", "pod", "rack", ... */
     const char *name;         /* unique among those of its level */
-    ssize_t parent;           /* number of the place that it is in; -1: none */
+    ssize_t parent;           /* number of the place that contains it; -1: none */
     const idset_t *ranks;     /* nodes directly in it; NULL (for resgraph_add_place): none */
     const char *const *pools; /* names of pools that it holds */
     size_t npools;
@@ -90,40 +90,40 @@ void resgraph_destroy(resgraph_t *g); /* NULL-safe, keeps errno */
 
 /* --- building --- */
 
-/* One description for as many nodes as there are ranks.  hosts: a hostlist of as many names, or of
- * one for all; the other fields as in struct resgraph_node (rank, host and kind are ignored;
- * gpus, sockets and properties may be NULL).  0, or -1 with EEXIST (a rank is there already),
- * EINVAL (what and why in the error message), ENOMEM; then nothing changed. */
+/* Add one node for each rank, all with the same description.  hosts: a hostlist with one name for
+ * each rank, or one name for all; the other fields as in struct resgraph_node (rank, host and kind
+ * are ignored; gpus, sockets and properties may be NULL).  0, or -1 with an error message and
+ * EEXIST (a rank exists already), EINVAL or ENOMEM; then nothing changed. */
 int resgraph_add(resgraph_t *g, const idset_t *ranks, const char *hosts,
                  const struct resgraph_node *desc, errmsg_t *err);
-/* Add an amount of a pool (to what is there of that name).  `unit` may be NULL. */
+/* Add an amount to a pool, which is created if it does not exist.  `unit` may be NULL. */
 int resgraph_add_pool(resgraph_t *g, const char *name, uint64_t count, const char *unit,
                       errmsg_t *err);
-/* Add a place behind all others.  A rank is directly in one place of each level at most.  0, or -1
+/* Add a place after all others.  A rank is directly in at most one place of each level.  0, or -1
  * with EINVAL, EEXIST, ENOENT or ENOMEM and an error message; then nothing changed. */
 int resgraph_add_place(resgraph_t *g, const struct resgraph_place *place, errmsg_t *err);
 void resgraph_set_emulated(resgraph_t *g, bool emulated);
-/* Nodes are only the names of hosts that are to be found: for resgraph_take_named(). */
+/* Mark the nodes as mere host names, to be found in another graph by resgraph_take_named(). */
 void resgraph_set_named(resgraph_t *g, bool named);
-/* Replace the places of g by those of `named`, which hold the nodes of g by their hosts; its pools
- * must be in g.  Hosts that are not in g are left out.  0, or -1 with an error message; then some
- * places may be missing. */
+/* Replace the places of g by those of `named`, which contain the nodes of g with the same hosts;
+ * the pools of these places must be in g.  Hosts that are not in g are omitted.  0, or -1 with an
+ * error message; then some places may be missing. */
 int resgraph_take_named(resgraph_t *g, resgraph_t *named, errmsg_t *err);
 
-/* g = g | other: for the reduction up the tree.  Nodes of `other` whose rank `g` has are an error
- * (EEXIST); pools of the same name are added.  0, or -1 with an error message; then `g` holds a
- * part and is only good for destroying. */
+/* g = g | other, for the reduction up the tree.  A rank that is in both is an error (EEXIST); pools
+ * of the same name are added.  0, or -1 with an error message; then `g` has only a part, and can
+ * only be destroyed. */
 int resgraph_merge(resgraph_t *g, const resgraph_t *other, errmsg_t *err);
-/* Forget these ranks: 0, or -1 with ENOMEM. */
+/* Remove these ranks: 0, or -1 with ENOMEM. */
 int resgraph_remove(resgraph_t *g, const idset_t *ranks);
 
-/* Strictly.  NULL with EPROTO or ENOMEM and an error message that names the field. */
+/* Decode strictly.  NULL with EPROTO or ENOMEM and an error message that names the field. */
 resgraph_t *resgraph_from_json(const json_t *obj, errmsg_t *err);
 resgraph_t *resgraph_parse(const char *json, size_t len, errmsg_t *err);
 json_t *resgraph_to_json(const resgraph_t *g); /* NULL with ENOMEM */
 char *resgraph_format(const resgraph_t *g);    /* compact text, freed by the caller */
 
-/* --- looking --- */
+/* --- queries --- */
 
 bool resgraph_emulated(const resgraph_t *g);
 bool resgraph_named(const resgraph_t *g);
@@ -132,13 +132,14 @@ size_t resgraph_ncores(const resgraph_t *g);
 size_t resgraph_ngpus(const resgraph_t *g);
 /* Node number i (from 0) in ascending order of ranks; false beyond the end.  Constant time. */
 bool resgraph_node(const resgraph_t *g, size_t i, struct resgraph_node *node);
-/* Place of a rank in that order, or -1.  Logarithmic. */
+/* Number of a rank's node in that order, or -1.  Logarithmic. */
 ssize_t resgraph_find_rank(const resgraph_t *g, uint32_t rank);
 /* The ranks of kind number `kind` (from 0; NULL beyond the end), owned by the graph. */
 const idset_t *resgraph_kind_ranks(const resgraph_t *g, size_t kind);
-/* All ranks as a new set; the ranks of hosts (text of a hostlist; a host may have several), which
- * is expanded only as far as hosts are there, so that it takes no longer than there are nodes.
- * NULL with ENOMEM, ENOENT (which host is not there is in the error message), EINVAL or E2BIG. */
+/* All ranks as a new set; or the ranks of hosts (text of a hostlist; a host may have several
+ * ranks).  The list is expanded only as far as its hosts exist, so the time is bounded by the
+ * number of nodes. NULL with an error message and ENOMEM, ENOENT (the message names the unknown
+ * host), EINVAL or E2BIG. */
 idset_t *resgraph_ranks(const resgraph_t *g);
 idset_t *resgraph_ranks_of_hosts(resgraph_t *g, const char *hosts, errmsg_t *err);
 /* Hosts of these ranks, in ascending order of ranks, each once, folded; freed by the caller.  NULL
@@ -152,29 +153,31 @@ bool resgraph_pool(const resgraph_t *g, size_t i, struct resgraph_pool *pool);
 /* Places in the order in which they were added; false beyond the end. */
 size_t resgraph_nplaces(const resgraph_t *g);
 bool resgraph_place(const resgraph_t *g, size_t i, struct resgraph_place *place);
-/* Number of a place by level and name, of the place of a level that a rank is directly in; -1:
- * none. */
+/* The number of a place by its level and name; the number of the place of a level that directly
+ * contains a rank.  -1: none. */
 ssize_t resgraph_find_place(const resgraph_t *g, const char *level, const char *name);
 ssize_t resgraph_place_of(const resgraph_t *g, const char *level, uint32_t rank);
-/* All ranks in a place, directly or not: a new set, NULL with ENOMEM. */
+/* All ranks in a place and in the places within it: a new set, NULL with ENOMEM. */
 idset_t *resgraph_ranks_below(const resgraph_t *g, size_t place);
 
-/* Everything on these ranks (NULL: on all, and then with pools, too) as a set of resources. */
+/* All resources of these ranks (NULL: of all ranks, and then with the pools) as a set of
+ * resources. */
 rset_t *resgraph_rset(const resgraph_t *g, const idset_t *ranks);
 
-/* Could this request ever be met, were everything up and nothing in use?  Cost by kinds of nodes,
- * not by nodes.  0, or -1 with ENOSPC (too little of something), ENOENT (no such pool, property or
- * rank), EINVAL or ENOMEM, and an error message: "needs 4 nodes with 32 cores each; the largest of
- * 2 nodes has 16". */
+/* Could this request ever be met, if all nodes were up and no resource in use?  The cost depends on
+ * the kinds of nodes, not on their number.  0, or -1 with an error message ("needs 4 nodes with 32
+ * cores each; the largest of 2 nodes has 16") and ENOSPC (too little of a resource), ENOENT (no
+ * such pool, property or rank), EINVAL or ENOMEM. */
 int resgraph_satisfiable(const resgraph_t *g, const struct rreq *req, errmsg_t *err);
 /* For a request that accepts fewer slots, but at least `min` (1 or more): lower its nslots to the
- * most that could ever be met.  -1, as above, when not even `min` could: nslots is then `min`. */
+ * maximum that could ever be met.  -1, as above, when even `min` slots could not be met: nslots is
+ * then `min`. */
 int resgraph_fit_slots(const resgraph_t *g, struct rreq *req, uint32_t min, errmsg_t *err);
 
-/* Does the node have the properties asked for?  (Not: is its rank among req->ranks.) */
+/* Does the node have the requested properties?  (This does not check req->ranks.) */
 bool resgraph_fits_properties(const struct resgraph_node *node, const struct rreq *req);
 
-/* --- walking the graph --- */
+/* --- iteration --- */
 
 enum resgraph_type {
     RESGRAPH_CLUSTER,
@@ -187,16 +190,16 @@ enum resgraph_type {
 };
 struct resgraph_vertex {
     enum resgraph_type type;
-    const char *name; /* "node", "core", ...; of a pool its own */
+    const char *name; /* "node", "core", ...; for a pool its own name */
     unsigned depth;   /* 0: the cluster */
-    uint32_t rank;    /* of the node it is in; IDSET_NONE for the cluster and pools */
+    uint32_t rank;    /* of the node that contains it; IDSET_NONE for the cluster and pools */
     const char *host; /* of a node, else NULL */
     uint32_t id;      /* of a core, gpu or socket; else 0 */
-    uint64_t count;   /* quantity: 1 for what has an id */
+    uint64_t count;   /* quantity: 1 for a vertex with an id */
     const char *unit; /* of the quantity, else "" */
 };
-/* Visit all vertices, each before those below it; `fn` returns 0 to go on, anything else ends the
- * walk and is returned. */
+/* Visit all vertices, each before those below it.  `fn` returns 0 to continue; any other value ends
+ * the walk and is returned. */
 int resgraph_walk(const resgraph_t *g, int (*fn)(const struct resgraph_vertex *v, void *arg),
                   void *arg);
 

@@ -1,4 +1,5 @@
-/* resgraph_hwloc.c - what hwloc finds in a machine or in its XML, as one node (header).
+/* resgraph_hwloc.c - a machine, as hwloc detects it or reads it from XML, as one node (see the
+ * header).
  *
  *    vertex    hwloc
  *    socket    packages; none: the machine is one
@@ -7,11 +8,11 @@
  *              any other PCI device with a co-processor behind it (cuda0, rsmi0, ze0...)
  *    memory    sum of the NUMA nodes
  *
- * The console of a server is not a gpu, and neither are the several devices that drivers make of
- * one card several gpus: hence PCI.
+ * Gpus are counted as PCI devices because the console of a server is not a gpu, and because a
+ * driver may make several devices of one card.
  *
- * For discovery only the components of hwloc that look at CPUs, memory and PCI are used: those that
- * load drivers of vendors take long and can hang.
+ * Discovery uses only the components of hwloc for CPUs, memory and PCI: components that load
+ * drivers of vendors take long and can hang.
  *
  * Failure: EIO or EINVAL with an error message; a machine in which hwloc finds no core is an error.
  */
@@ -59,7 +60,7 @@ static int no_memory(errmsg_t *err)
 
 /* --- gpus --- */
 
-/* Is there a co-processor among the devices below? */
+/* Does the PCI device have a co-processor below it? */
 static bool has_coprocessor(hwloc_obj_t pci)
 {
     for (hwloc_obj_t o = pci->io_first_child; o; o = o->next_sibling) {
@@ -120,7 +121,8 @@ static int find_cores(hwloc_topology_t t, hwloc_obj_t below, hwloc_const_cpuset_
     return 0;
 }
 
-/* Packages with cores we may use.  What is in no package, or in two, makes the machine one. */
+/* Find the packages with cores that this process may use.  If a core is in no package, or in two,
+ * the whole machine is one socket. */
 static int find_sockets(hwloc_topology_t t, hwloc_const_cpuset_t bound, struct found *f)
 {
     int n = hwloc_get_nbobjs_by_type(t, HWLOC_OBJ_PACKAGE);
@@ -250,7 +252,7 @@ resgraph_t *resgraph_from_hwloc(uint32_t rank, const char *host, errmsg_t *err)
         return NULL;
     }
     if (hwloc_get_cpubind(t, bound, HWLOC_CPUBIND_THREAD) < 0 || hwloc_bitmap_iszero(bound)) {
-        hwloc_bitmap_free(bound); /* not to be known: all of it */
+        hwloc_bitmap_free(bound); /* the binding is not known: use all cores */
         bound = NULL;
     }
     g = build(t, rank, host, bound, err);

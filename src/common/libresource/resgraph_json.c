@@ -217,7 +217,7 @@ char *resgraph_format(const resgraph_t *g)
 
 /* --- from JSON --- */
 
-/* What a decoded entry points at. */
+/* The objects to which a decoded entry points. */
 struct parts {
     idset_t *ranks;
     idset_t *cores;

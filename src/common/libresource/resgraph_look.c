@@ -23,7 +23,7 @@ void resgraph_kind_describe(const struct kind *k, struct resgraph_node *node)
     node->nproperties = k->nproperties;
 }
 
-/* --- looking --- */
+/* --- queries --- */
 
 size_t resgraph_nnodes(const resgraph_t *g)
 {
@@ -59,7 +59,7 @@ bool resgraph_node(const resgraph_t *g, size_t i, struct resgraph_node *node)
     return true;
 }
 
-/* The first node whose rank is not below. */
+/* The number of the first node whose rank is not below this one. */
 static size_t place(const resgraph_t *g, uint32_t rank)
 {
     size_t lo = 0, hi = g->n;
@@ -121,7 +121,7 @@ static int index_hosts(resgraph_t *g)
     return 0;
 }
 
-/* Place in by_host of the first node whose host's name does not come before. */
+/* The place in by_host of the first node whose host is not before this name. */
 static size_t host_place(const resgraph_t *g, const char *name)
 {
     size_t lo = 0, hi = g->n;
@@ -144,8 +144,8 @@ struct hosts_asked {
     errmsg_t *err;
 };
 
-/* Every name is there but for the last, so there are more of them than nodes only when some are
- * named repeatedly. */
+/* All names before the current one exist, so there can be more names than nodes only when some
+ * names are repeated. */
 static int take_host(const char *name, void *arg)
 {
     struct hosts_asked *a = arg;
@@ -241,7 +241,7 @@ nomem:
     return NULL;
 }
 
-/* --- walking --- */
+/* --- iteration --- */
 
 typedef int (*walk_f)(const struct resgraph_vertex *v, void *arg);
 

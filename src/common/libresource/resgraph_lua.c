@@ -78,7 +78,7 @@ static int no_memory(errmsg_t *err)
     return errmsg_fail(err, ENOMEM, "out of memory for an inventory of resources");
 }
 
-/* A whole number of a group; `absent` when it is not there. */
+/* A whole number of a group; `absent` when the field is absent. */
 static int get_number(struct source *s, const char *group, const char *name, uint32_t max,
                       uint32_t absent, uint32_t *val, errmsg_t *err)
 {
@@ -280,7 +280,7 @@ static int add_pools(struct source *s, errmsg_t *err)
 
 /* --- places --- */
 
-/* "row0", or "row row0": the number of the place of that name, and level. */
+/* "row0", or "row row0": the number of the place with that name, or with that level and name. */
 static ssize_t find_within(const resgraph_t *g, const char *within, errmsg_t *why)
 {
     const char *blank = strchr(within, ' ');
@@ -326,7 +326,7 @@ static int place_fields(struct source *s, const char *group, struct resgraph_pla
     return 0;
 }
 
-/* Hosts of places, each once. */
+/* The hosts of places, each once. */
 struct names {
     hmap_t *seen;
     strbuf_t *list;
@@ -347,7 +347,8 @@ static int take_name(const char *name, void *arg)
     return -1;
 }
 
-/* The section `resource` has no nodes: those of the places are names, for resgraph_take_named(). */
+/* The section `resource` has no nodes: the nodes of the places are mere names, for
+ * resgraph_take_named(). */
 static int name_nodes(struct source *s, errmsg_t *err)
 {
     struct names names = {hmap_create_str(NULL), strbuf_create(0)};

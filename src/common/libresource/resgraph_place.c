@@ -1,9 +1,9 @@
 /* resgraph_place.c - levels above the node: leaf switches, pods, the core; racks, rows, and so
  * forth.
  *
- * A place is of a level ("leaf", "pod", "rack", ...) and has a name; it holds nodes, pools, and
- * other places.  A node may be below places of several levels, and of hierarchies that have nothing
- * to do with each other: a rack holds it for its power, a leaf switch for its network.
+ * A place has a level ("leaf", "pod", "rack", ...) and a name; it holds nodes, pools, and other
+ * places.  A node may be below places of several levels, and of independent hierarchies: a rack
+ * holds it for its power, a leaf switch for its network.
  *
  * Invariants:
  *  1. Each place comes after the place that contains it; level and name together are unique.
@@ -209,7 +209,7 @@ int resgraph_remove_from_places(resgraph_t *g, const idset_t *ranks)
     return 0;
 }
 
-/* --- looking --- */
+/* --- queries --- */
 
 size_t resgraph_nplaces(const resgraph_t *g)
 {

@@ -1,11 +1,11 @@
-/* What the sources of resgraph share.  Not for use outside. */
+/* Declarations that the sources of resgraph share.  Not for use outside. */
 #ifndef RESOURCE_RESGRAPH_PRIVATE_H
 #define RESOURCE_RESGRAPH_PRIVATE_H
 
 #include "resgraph.h"
 #include "rset_private.h"
 
-/* What equal nodes have in common. */
+/* The description that equal nodes share. */
 struct kind {
     struct rset_parts *parts; /* cores, gpus, memory: shared with sets made from the graph */
     idset_t **sockets;
@@ -30,7 +30,7 @@ struct gpool {
 struct gplace {
     char *level;
     char *name;
-    ssize_t parent; /* place that it is in, or -1 */
+    ssize_t parent; /* number of the place that contains it, or -1 */
     idset_t *ranks; /* directly in it */
     char **pools;
     size_t npools;
@@ -41,16 +41,16 @@ struct resgraph {
     size_t nkinds;
     struct gnode *nodes; /* ascending rank */
     size_t n;
-    uint32_t *by_host; /* places in nodes, by name of host; NULL: to be made when it is asked for */
+    uint32_t *by_host;   /* numbers of nodes, by name of host; NULL: built when it is needed */
     struct gpool *pools; /* by name */
     size_t npools;
     struct gplace *places;
     size_t nplaces, places_room;
     bool emulated;
-    bool named; /* nodes are only names of hosts */
+    bool named; /* nodes are only names of hosts, to be found in another graph */
 };
 
-/* Everything but rank, host and number of the kind. */
+/* Describe a kind: all fields but rank, host and number of the kind. */
 void resgraph_kind_describe(const struct kind *k, struct resgraph_node *node);
 
 /* resgraph_place.c */

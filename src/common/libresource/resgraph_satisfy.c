@@ -1,8 +1,7 @@
 /* resgraph_satisfy.c - whether a request can ever be satisfied, and if not, why (see the header).
  *
- * Everything is counted by kinds of nodes: how many nodes of a kind may be used, and how many slots
- * each can hold.  The error message names the first resource that is
- * insufficient, in the order
+ * The check counts by kinds of nodes: how many nodes of a kind may be used, and how many slots each
+ * of them can hold.  The error message names the first resource that is insufficient, in the order
  *
  *    pools, ranks, properties, number of nodes, cores, gpus, memory, all of these at once
  */
@@ -13,7 +12,7 @@
 
 #include "resgraph_private.h"
 
-/* Nodes that may be used: how many of a kind. */
+/* Count the nodes of a kind that may be used. */
 static int usable(const struct kind *k, const struct rreq *req, size_t *count)
 {
     idset_t *both;
@@ -65,21 +64,21 @@ static uint32_t slots_of(const struct rset_parts *k, const struct rreq *req)
 
     slots = least(slots, idset_count(k->cores), req->cores);
     slots = least(slots, idset_count(k->gpus), req->gpus);
-    if (k->memory) /* else it is not known */
+    if (k->memory) /* else the memory is not known */
         slots = least(slots, k->memory, req->memory);
     return (uint32_t)slots;
 }
 
-/* --- what there is of each --- */
+/* --- the count of each resource --- */
 
 enum what { CORES, GPUS, MEMORY, NWHAT };
 
 struct tally {
     size_t nodes;         /* may be used */
-    uint64_t slots;       /* fit on these */
-    size_t enough;        /* nodes on which all that is asked of one fits */
-    size_t have[NWHAT];   /* nodes with enough of this */
-    uint64_t most[NWHAT]; /* that one of them has */
+    uint64_t slots;       /* slots that fit on these nodes */
+    size_t enough;        /* nodes with enough of every resource for one node's share */
+    size_t have[NWHAT];   /* nodes with enough of this resource */
+    uint64_t most[NWHAT]; /* the maximum of this resource on one of them */
 };
 
 static int tally(const resgraph_t *g, const struct rreq *req, const uint64_t need[NWHAT],
@@ -136,7 +135,7 @@ static void describe(char *buf, size_t size, const uint64_t need[NWHAT])
     }
 }
 
-/* Which nodes are meant, when not all. */
+/* The condition that nodes must meet, unless all nodes may be used. */
 static const char *whose(const struct rreq *req)
 {
     if (req->ranks)
@@ -144,7 +143,8 @@ static const char *whose(const struct rreq *req)
     return req->properties ? " with these properties" : "";
 }
 
-/* `want` ("4 nodes" or "a slot") with `need` of something. */
+/* The error message that there is too little of one or more resources: `want` is "4 nodes" or "a
+ * slot", each with `need`. */
 static int too_little(const char *want, const char *each, const uint64_t need[NWHAT],
                       const struct tally *t, size_t nnodes, const struct rreq *req, errmsg_t *err)
 {
@@ -238,7 +238,7 @@ static int check_properties(const resgraph_t *g, const struct rreq *req, errmsg_
     return 0;
 }
 
-/* --- the question --- */
+/* --- the check --- */
 
 static int whole_nodes(const resgraph_t *g, const struct rreq *req, errmsg_t *err)
 {
@@ -309,7 +309,7 @@ int resgraph_fit_slots(const resgraph_t *g, struct rreq *req, uint32_t min, errm
     req->nslots = min;
     if (resgraph_satisfiable(g, req, err) < 0)
         return -1;
-    /* `min` slots could be met, and more than `max` are not asked for. */
+    /* `min` slots could be met, and more than `max` are not requested. */
     while (min < max) {
         req->nslots = max - (max - min) / 2;
         if (resgraph_satisfiable(g, req, &ignored) == 0)

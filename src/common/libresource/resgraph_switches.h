@@ -1,4 +1,4 @@
-/* The leaf switches and pods of a graph (resgraph_place) as arrays, for who places jobs.
+/* The leaf switches and pods of a graph (resgraph_place) as arrays, for placing jobs.
  *
  * Thread rules: constant functions of the graph.
  */
@@ -7,15 +7,15 @@
 
 #include "resgraph.h"
 
-/* The switches of a graph for a scheduler: of node number i the leaf is leaf[i], of leaf number l
- * the pod is pod[l]; names are owned by the graph.  Nodes on no leaf are each on one of their own
- * (names NULL). nleaves 0: the graph has no leaves. */
+/* The switches of a graph for a scheduler: leaf[i] is the leaf of node number i, pod[l] is the pod
+ * of leaf number l; names are owned by the graph.  A node without a leaf switch gets a leaf of its
+ * own (names NULL). nleaves 0: the graph has no leaves. */
 struct resgraph_switches {
     uint32_t nleaves, npods;
     uint32_t *leaf, *pod;
     const char **leaf_name, **pod_name;
 };
-/* 0, or -1 with ENOMEM; to be cleared. */
+/* 0, or -1 with ENOMEM.  The caller has to clear *sw. */
 int resgraph_switches(const resgraph_t *g, struct resgraph_switches *sw);
 void resgraph_switches_clear(struct resgraph_switches *sw);
 

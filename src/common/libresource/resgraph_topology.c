@@ -4,8 +4,8 @@
  *    core    of the root ("core")                pods, and leaves right below it
  *    pod     of the switch right above leaves    leaves
  *    leaf    of the switch                       nodes
- * What a file has between pods and its root says nothing about links that jobs share as placements
- * see it (anything above a pod is core), and is left out.
+ * Switches between the pods and the root are left out: for placement, everything above a pod is
+ * core.
  */
 #include "config.h"
 #include <errno.h>
@@ -32,10 +32,11 @@ static bool is_switch(const struct gplace *p)
     return false;
 }
 
-/* Places that are switches, and those in them, go.  0, or -1. */
+/* Remove the places that are switches, and those within them.  0, or -1. */
 static int drop_switches(resgraph_t *g, errmsg_t *err)
 {
-    ssize_t *now = calloc(g->nplaces + 1, sizeof(*now)); /* where a place is then; -1: it goes */
+    ssize_t *now = calloc(g->nplaces + 1, sizeof(*now)); /* the new number of a place; -1: it is
+                                                          * removed */
     size_t n = 0;
 
     if (!now)
@@ -60,7 +61,7 @@ static int drop_switches(resgraph_t *g, errmsg_t *err)
 
 /* --- from a tree --- */
 
-/* The leaf of each node of the graph, FATTREE_NONE: on no switch.  0, or -1. */
+/* Find the leaf of each node of the graph; FATTREE_NONE: it is on no switch.  0, or -1. */
 static int find_leaves(const resgraph_t *g, const fattree_t *t, const char *name, uint32_t *leaf,
                        errmsg_t *err)
 {

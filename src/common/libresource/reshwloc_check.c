@@ -53,7 +53,7 @@ enum { NSETS = 4 };
 static const char *const set_names[NSETS] = {"cpuset", "complete_cpuset", "nodeset",
                                              "complete_nodeset"};
 struct sets {
-    hwloc_bitmap_t of[NSETS]; /* NULL: an object without */
+    hwloc_bitmap_t of[NSETS]; /* NULL: the object has no such set */
 };
 
 struct open {
@@ -87,7 +87,7 @@ static int bad(const struct reader *r, const char *why)
     return errmsg_fail(r->err, EINVAL, "line %u of the XML: %s", line, why);
 }
 
-/* --- taking apart --- */
+/* --- tokens --- */
 
 static bool name_char(char c)
 {
@@ -138,7 +138,7 @@ static int take_attribute(struct reader *r, struct element *e)
     return 0;
 }
 
-/* After '<'. */
+/* Read an element after its '<'. */
 static int take_element(struct reader *r, struct element *e)
 {
     e->n = 0;
@@ -192,7 +192,7 @@ static bool is_number(const struct span *v)
     return true;
 }
 
-/* 0x1,0x00000003, or with an empty place between two that are not; at most eight digits each. */
+/* 0x1,0x00000003, with at most eight digits each.  A place between two others may be empty. */
 static bool is_bitmap(const struct span *v)
 {
     size_t i = 0;
@@ -269,7 +269,7 @@ static int parse_set(struct reader *r, const struct span *v, hwloc_bitmap_t *set
     return rc;
 }
 
-/* Read them into `sets` and compare them with those of what this is in. */
+/* Read the sets of an object into `sets`, and compare them with those of its parent. */
 static int check_sets(struct reader *r, const struct element *e, struct sets *sets)
 {
     const struct open *in = &r->open[r->depth - 1];

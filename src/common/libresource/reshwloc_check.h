@@ -1,7 +1,7 @@
-/* Is a text XML as hwloc 2 writes it, complete enough to be given to hwloc?
+/* Is a text XML as hwloc 2 writes it, complete enough for hwloc's reader?
  *
- * hwloc trusts what it reads: files in which an attribute is missing can crash it.  So what it
- * needs is looked for first.  Any thread. */
+ * hwloc trusts its input: a file in which an attribute is missing can crash it.  So this check
+ * looks for all elements and attributes that hwloc requires.  Any thread. */
 #ifndef RESOURCE_RESHWLOC_CHECK_H
 #define RESOURCE_RESHWLOC_CHECK_H
 

@@ -1,10 +1,11 @@
 /* reshwloc_cores.c - numbering of cores (see the header).
  *
  *    kept                     why
- *    packages, cores          what is asked for
- *    dies, caches, groups     where they hold cores together, or numbers would be another's: hwloc
- *                             sorts what is in one object by first processor, and on machines with
- *                             several dies or clusters of NUMA nodes processors may be interleaved
+ *    packages, cores          they are the result
+ *    dies, caches, groups     where they group cores, since they determine the numbers: hwloc sorts
+ *                             the objects within an object by their first processor, and on
+ *                             machines with several dies or clusters of NUMA nodes processors may
+ *                             be interleaved
  */
 #include "reshwloc_cores.h"
 

@@ -150,7 +150,7 @@ nomem:
 
 /* --- JSON --- */
 
-/* Set a field: 0, or -1 when `val` is NULL or memory is out. */
+/* Set a field: 0, or -1 when `val` is NULL or memory is short. */
 static int put(json_t *obj, const char *key, json_t *val)
 {
     return json_object_set_new_nocheck(obj, key, val);

@@ -1,8 +1,8 @@
 /* rset.c - a set of resources: nodes, and the resources of each (see the header).
  *
  *  1. Nodes are in ascending order of ranks, each rank once; pools in order of names, none of 0.
- *  2. What a node contributes is never changed but replaced, so nodes and sets share it; the counts
- *     of references are atomic, so sets that share may belong to different threads.
+ *  2. The contribution of a node is never changed but replaced, so nodes and sets share it; the
+ *     reference counts are atomic, so such sets may belong to different threads.
  *  3. Consecutive nodes that are added with equal contributions share one.
  *
  * Failure: when out of memory, a set is unchanged.
@@ -16,7 +16,7 @@
 #include "rreq.h"
 #include "rset_private.h"
 
-/* --- what is shared --- */
+/* --- shared parts --- */
 
 struct rset_parts *rset_parts_create(const idset_t *cores, const idset_t *gpus, uint64_t memory)
 {
@@ -159,7 +159,7 @@ size_t rset_place(const rset_t *rs, uint32_t rank)
     return lo;
 }
 
-/* More of a node that is there. */
+/* Add resources to a node of the set. */
 static int extend_node(struct rnode *n, const char *host, const idset_t *cores, const idset_t *gpus,
                        uint64_t memory)
 {
@@ -186,7 +186,7 @@ static int extend_node(struct rnode *n, const char *host, const idset_t *cores, 
     return 0;
 }
 
-/* Shared with the neighbor if both have the same. */
+/* The parts of a new node at place i: shared with a neighbor if that has the same. */
 static struct rset_parts *parts_beside(const rset_t *rs, size_t i, const idset_t *cores,
                                        const idset_t *gpus, uint64_t memory)
 {
@@ -293,7 +293,7 @@ idset_t *rset_ranks(const rset_t *rs)
     return ids;
 }
 
-/* Have all nodes the name of the first? */
+/* Have all nodes the same host name? */
 static bool one_host(const rset_t *rs)
 {
     for (size_t i = 1; i < rs->n; i++) {
@@ -331,7 +331,7 @@ char *rset_hosts(const rset_t *rs)
 
 /* --- pools --- */
 
-/* Place of the pool, or where it would be. */
+/* The place of the pool, or the place at which it would be inserted. */
 static size_t pool_place(const rset_t *rs, const char *name, bool *found)
 {
     size_t i = 0;

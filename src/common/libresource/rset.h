@@ -1,19 +1,20 @@
 /* A set of resources: cores and gpus of nodes, memory and amounts of pools.  The R of RFC 20.
  *
- * JSON, version 1 (`children` idsets; nodes with the same children are one entry; hosts in the
- * order of ranks; what is empty or zero is left out):
+ * JSON, version 1 (`children` are idsets; nodes with the same children are one entry; hosts are in
+ * the order of ranks; empty and zero fields are left out):
  *    {"version":1,
  *     "execution":{"R_lite":[{"rank":"0-3","children":{"core":"0-3","gpu":"0","memory":4096}}],
  *                  "nodelist":["node[0-3]"],"starttime":0,"expiration":0},
  *     "pools":{"power":100}}
- * "memory" (MiB of each node of the entry) and "pools" are ours; RFC 20 lets readers skip them.
+ * "memory" (MiB of each node of the entry) and "pools" are additions to RFC 20, which permits
+ * readers to skip them.
  *
- * Algebra: cores, gpus and the nodes themselves are sets.  Memory and pools are quantities, of
- * which only the amount counts: union adds, difference subtracts (not below zero).  So
- * (a | b) - b = a for allocations a, b that share nothing.
+ * Algebra: cores, gpus and the nodes themselves are sets.  Memory and pools are quantities: union
+ * adds, difference subtracts (not below zero).  So (a | b) - b = a for allocations a, b that share
+ * nothing.
  *
  * A node is in the set as soon as it was added, even without cores; a difference removes it when
- * nothing is left of it.  Equal children are shared inside, so 4096 whole nodes are cheap.
+ * none of its resources is left.  Nodes share equal children, so 4096 whole nodes are cheap.
  *
  * Thread rules: one thread per object; const functions may run side by side.
  */
@@ -33,7 +34,7 @@
 
 typedef struct rset rset_t;
 
-/* One node of a set.  Pointers live until the set is changed or destroyed. */
+/* One node of a set.  Pointers are valid until the set is changed or destroyed. */
 struct rset_node {
     uint32_t rank;
     const char *host;     /* "" when none was given */
@@ -45,16 +46,16 @@ struct rset_node {
 rset_t *rset_create(void);     /* the empty set; NULL with ENOMEM */
 void rset_destroy(rset_t *rs); /* NULL-safe, keeps errno */
 
-/* From JSON text or a parsed object, strictly; fields of RFC 20 that are not ours ("scheduling",
- * "attributes", execution.properties) are allowed and skipped.  NULL with EPROTO or ENOMEM and an
- * error message that names the field. */
+/* Decode JSON text or a parsed object, strictly; fields of RFC 20 that are not used here
+ * ("scheduling", "attributes", execution.properties) are accepted and skipped.  NULL with EPROTO or
+ * ENOMEM and an error message that names the field. */
 rset_t *rset_parse(const char *json, size_t len, errmsg_t *err);
 rset_t *rset_from_json(const json_t *obj, errmsg_t *err);
-/* To a new object, or compact text (freed by the caller).  NULL with ENOMEM. */
+/* Encode to a new object, or to compact text (freed by the caller).  NULL with ENOMEM. */
 json_t *rset_to_json(const rset_t *rs);
 char *rset_format(const rset_t *rs);
 
-/* Add cores, gpus (NULL: none) and memory of a node; to what the set has of it already.  Fastest in
+/* Add cores, gpus (NULL: none) and memory of a node to those that the set has.  Fastest in
  * ascending order of ranks.  `host` may be NULL.  0, or -1 with EINVAL (rank, or memory beyond
  * 2^53) or ENOMEM; then nothing changed. */
 int rset_add_node(rset_t *rs, uint32_t rank, const char *host, const idset_t *cores,
@@ -62,7 +63,7 @@ int rset_add_node(rset_t *rs, uint32_t rank, const char *host, const idset_t *co
 /* Add an amount of a pool.  -1 with EINVAL (bad name, or beyond 2^53) or ENOMEM. */
 int rset_add_pool(rset_t *rs, const char *name, uint64_t count);
 
-/* Seconds since 1970; 0: not said. */
+/* Seconds since 1970; 0: not given. */
 void rset_set_times(rset_t *rs, double starttime, double expiration);
 double rset_expiration(const rset_t *rs);
 
@@ -77,13 +78,13 @@ rset_t *rset_of_ranks(const rset_t *a, const idset_t *ranks);
 size_t rset_nnodes(const rset_t *rs);
 size_t rset_ncores(const rset_t *rs);
 size_t rset_ngpus(const rset_t *rs);
-/* The ranks as a new set (freed by the caller); hosts in the order of ranks as text of a hostlist
- * ("" when no node has a name).  NULL with ENOMEM. */
+/* The ranks as a new set (freed by the caller); the hosts in the order of ranks as text of a
+ * hostlist ("" when no node has a name).  NULL with ENOMEM. */
 idset_t *rset_ranks(const rset_t *rs);
 char *rset_hosts(const rset_t *rs);
 
 /* Node number i (from 0) in ascending order of ranks: true, or false beyond the end.  The node of a
- * rank: true, or false when it has none. */
+ * rank: true, or false when it is not in the set. */
 bool rset_node(const rset_t *rs, size_t i, struct rset_node *info);
 bool rset_find(const rset_t *rs, uint32_t rank, struct rset_node *info);
 

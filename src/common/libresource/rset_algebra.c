@@ -28,7 +28,7 @@ static bool parts_nothing(const struct rset_parts *k)
     return k->memory == 0 && idset_empty(k->cores) && idset_empty(k->gpus);
 }
 
-/* NULL with ENOMEM. */
+/* Combine the parts of two nodes.  NULL with ENOMEM. */
 static struct rset_parts *parts_combine(enum op op, const struct rset_parts *a,
                                         const struct rset_parts *b)
 {
@@ -91,7 +91,7 @@ static int merge_nodes(rset_t *out, enum op op, const rset_t *a, const rset_t *b
     return 0;
 }
 
-/* The pools of `b`, into `out`, which has those of `a`. */
+/* Combine the pools of `b` with those of `out`, which has the pools of `a`. */
 static int merge_pools(rset_t *out, enum op op, const rset_t *b)
 {
     for (size_t i = 0; i < b->npools; i++) {
@@ -162,7 +162,7 @@ int rset_add(rset_t *a, const rset_t *b)
             uint64_t memory = y->parts->memory;
             struct rset_node have;
 
-            if (rset_find(a, y->rank, &have)) /* as much as the bound allows */
+            if (rset_find(a, y->rank, &have)) /* the amount is cut at the bound */
                 memory = combine_quantity(UNION, have.memory, memory) - have.memory;
             if (rset_add_node(a, y->rank, y->host ? y->host->name : NULL, y->parts->cores,
                               y->parts->gpus, memory) < 0)

@@ -1,10 +1,10 @@
 /* rset_json.c - resource sets as JSON, RFC 20 version 1 (header), and back.
  *
  *  1. Nodes with the same children are one entry of R_lite, at the place of their least rank.
- *  2. "nodelist" names hosts in ascending order of ranks, or one host that has them all; it is left
- *     out unless every node has a name.
- *  3. Decoding gives a set that encodes to the same again, or is refused.  What it costs is bounded
- *     by RSET_NODES_MAX nodes.
+ *  2. "nodelist" has the hosts in ascending order of ranks, or the one host of all ranks; it is
+ *     left out unless every node has a name.
+ *  3. A decoded set encodes to equal JSON.  The cost of decoding is bounded by RSET_NODES_MAX
+ *     nodes.
  */
 #include <errno.h>
 #include <math.h>
@@ -108,7 +108,7 @@ static uint64_t parts_hash(const struct rset_parts *k)
     return hash;
 }
 
-/* The group of these children, a new one if need be. */
+/* Find the group of these children, or add one. */
 static struct group *group_of(struct groups *gs, const struct rset_parts *k)
 {
     struct group *list, *g = gs->n ? &gs->list[gs->n - 1] : NULL;

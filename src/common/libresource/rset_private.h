@@ -1,4 +1,4 @@
-/* What the sources of rset share.  Not for use outside. */
+/* Declarations that the sources of rset share.  Not for use outside. */
 #ifndef RESOURCE_RSET_PRIVATE_H
 #define RESOURCE_RSET_PRIVATE_H
 
@@ -7,7 +7,7 @@
 #define RSET_QUANTITY_MAX (UINT64_C(1) << 53)
 #define RSET_POOLS_MAX 1024
 
-/* What a node contributes.  Shared between nodes and sets, and never changed. */
+/* The contribution of a node.  Shared between nodes and sets, and never changed. */
 struct rset_parts {
     unsigned refs; /* atomic: sets of several threads may share it */
     idset_t *cores;
@@ -50,9 +50,9 @@ struct rset_host *rset_host_create(const char *name);
 struct rset_host *rset_host_incref(struct rset_host *h); /* NULL-safe, as is the following */
 void rset_host_decref(struct rset_host *h);
 
-/* Append a node; takes the references over, on failure too.  The caller sees to the order. */
+/* Append a node; takes the references over, also on failure.  The caller keeps the order. */
 int rset_append(rset_t *rs, uint32_t rank, struct rset_parts *parts, struct rset_host *host);
-/* Place of the rank, or where it would be. */
+/* The place of the rank, or the place at which it would be inserted. */
 size_t rset_place(const rset_t *rs, uint32_t rank);
 /* Free the nodes, keep the rest. */
 void rset_drop_nodes(rset_t *rs);

@@ -67,8 +67,8 @@ static void *allocate(void *arg, void *ptr, size_t old, size_t size)
 
 /* --- steps and time --- */
 
-/* Raise an error of the message on top, with the line where it happened: of the function that runs
- * if this is a hook, else of the one that called C. */
+/* Raise an error of the message on top, with the line where it happened: in a hook, the line of the
+ * running function; else that of the function that called C. */
 static void stop(lua_State *L, const lua_Debug *ar)
 {
     luaL_where(L, ar ? 0 : 1);

@@ -16,7 +16,7 @@
 typedef struct sandbox sandbox_t;
 
 struct sandbox_limits {
-    size_t memory;  /* bytes, foreverything in the interpreter */
+    size_t memory;  /* bytes, for everything in the interpreter */
     int64_t steps;  /* instructions per call */
     double seconds; /* processor time per call, of its thread */
 };
@@ -44,7 +44,7 @@ int sandbox_call(sandbox_t *sb, int nargs, int nresults);
 /* The error of sandbox_call() or sandbox_load() in words; valid until the stack changes. */
 const char *sandbox_error(sandbox_t *sb, int rc);
 
-/* For functions in C that a file may call: charge for work, as a number of instructions.  Raises an
+/* For C functions that a file may call: charge for work, as a number of instructions.  Raises an
  * error when the limit is exceeded. */
 void sandbox_charge(lua_State *L, uint64_t steps);
 

@@ -1,4 +1,4 @@
-/* What the files of the sandbox share. */
+/* Declarations that the files of the sandbox share. */
 #ifndef SANDBOX_SANDBOX_PRIVATE_H
 #define SANDBOX_SANDBOX_PRIVATE_H
 
@@ -11,7 +11,7 @@ struct sandbox {
     struct sandbox_limits limits;
     enum sandbox_kind kind;
     size_t memory;
-    int64_t steps;  /* of the call under way */
+    int64_t steps;  /* of the current call */
     double started; /* the thread's processor time at its start */
     char error[96];
 };

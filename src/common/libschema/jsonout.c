@@ -148,7 +148,7 @@ int jsonout_double(strbuf_t *sb, const char *key, double value)
     return add_real(sb, key, value, text);
 }
 
-/* What "%.6f" prints, in a tenth of the time: listings have many. */
+/* Print as "%.6f" does, in a tenth of the time: lists have many times. */
 static int add_time(strbuf_t *sb, const char *key, double value)
 {
     uint64_t seconds = (uint64_t)value;

@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-/* What a client's JSON may have, in requests and in events. */
+/* Limits of the JSON of a client, in requests and in events. */
 #define FLUX_JSON_BYTES_MAX ((size_t)8 * 1024 * 1024)
 #define FLUX_JSON_VALUES_MAX ((size_t)256 * 1024)
 

@@ -19,7 +19,8 @@
  *  2. The encoding of a struct decodes to an equal struct.
  *  3. A text that must have more values than the table allows is refused before it is parsed:
  *     parsed JSON takes up to 80 times the memory of its text.  Only a table with a JSON, OBJECT or
- *     ARRAY member allows any number; who decodes that from strangers counts first (jsonsize.h).
+ *     ARRAY member allows any number; a caller that decodes such a table from untrusted senders has
+ *     to count first (jsonsize.h).
  *
  * Failure: decoding returns EPROTO with an error message that names the field.  `out` may then be
  * partly filled, and its pointers must not be used.
@@ -37,7 +38,7 @@
 #include "schema.h"
 
 #define FIELDS_MAX 64
-#define SMALL 4096 /* bytes of text that may be parsed, whatever they are */
+#define SMALL 4096 /* bytes of text that may be parsed without counting its values */
 
 static const char *const type_names[] = {
     [FLUX_T_STR] = "a string",
@@ -149,7 +150,7 @@ int flux_schema_decode_json(const struct flux_schema *desc, const json_t *obj, v
     const struct flux_field *fields = desc->fields;
     size_t n = count_fields(desc);
     uint64_t seen = 0;
-    size_t next = 0; /* senders write members in the table's order: look there first */
+    size_t next = 0; /* senders write members in the order of the table: check that place first */
 
     if (!json_is_object(obj))
         return errmsg_fail(err, EPROTO, "a JSON object is expected");
@@ -177,7 +178,7 @@ int flux_schema_decode_json(const struct flux_schema *desc, const json_t *obj, v
     return 0;
 }
 
-/* The most values and names that an object may have; SIZE_MAX: any number. */
+/* The maximum number of values and names that an object may have; SIZE_MAX: any number. */
 static size_t values_max(const struct flux_schema *desc)
 {
     size_t n = 0;

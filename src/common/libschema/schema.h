@@ -37,7 +37,7 @@ enum flux_field_type {
 
 enum {
     FLUX_FIELD_REQUIRED = 0,
-    FLUX_FIELD_OPTIONAL = 1, /* absent: the member keeps what the caller put there */
+    FLUX_FIELD_OPTIONAL = 1, /* absent: the member keeps the value that the caller gave it */
 };
 
 struct flux_schema;
@@ -96,7 +96,7 @@ struct flux_method {
     const struct flux_schema *response; /* NULL: see `gives` */
     const char *takes;                  /* the request's payload in words; NULL: none */
     const char *gives;                  /* the response's payload in words; NULL: none */
-    const char *what;                   /* an error message */
+    const char *what;                   /* a description, in words */
 };
 #define FLUX_METHOD_END             \
     {                               \
@@ -110,8 +110,8 @@ enum {
     FLUX_METHOD_INSTANCES = 8,  /* between instances of the service, not for clients */
 };
 
-/* Decode JSON text (an object).  Returns the parsed object, which owns what `out` points to; call
- * json_decref() after use.  NULL with EPROTO and an error message, or ENOMEM. */
+/* Decode JSON text (an object).  Returns the parsed object, which owns the values to which `out`
+ * points; call json_decref() after use.  NULL with EPROTO and an error message, or ENOMEM. */
 json_t *flux_schema_decode(const struct flux_schema *desc, const char *json, size_t len, void *out,
                            errmsg_t *err);
 /* The same from a parsed object (not taken over): 0 or -1. */

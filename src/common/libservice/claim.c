@@ -1,4 +1,4 @@
-/* claim.c - what each client of a service has there.
+/* claim.c - the resources that each client of a service has there.
  *
  * A sender (flux_msg_sender()) gets an entry with its first claim, and loses it with its last.
  * Each sender has a number; (number, match tag) finds the claim to which a cancel refers.
@@ -24,8 +24,8 @@
 
 struct claimant {
     struct list_node claims;
-    size_t n;      /* of these */
-    size_t weight; /* of all */
+    size_t n;      /* number of these claims */
+    size_t weight; /* of all claims together */
     uint32_t number;
     uint32_t rank;
     char name[];
@@ -228,7 +228,7 @@ void claims_cancel(struct claims *ss, const flux_msg_t *msg, uint32_t matchtag)
 
 const char *claim_gone_why(bool canceled)
 {
-    return canceled ? "was canceled" : "has lost the client that asked for it";
+    return canceled ? "was canceled" : "has lost the client that requested it";
 }
 
 static const struct claimant *sender_find(const struct claims *ss, const flux_msg_t *msg)

@@ -1,5 +1,6 @@
-/* Claims: things that live only as long as the client or instance that asked for them.  They are
- * indexed by sender and match tag, so the end of a sender, or a cancel, touches nothing else.
+/* Claims: a service marks an object (a pending request, a watch, a lock...) as one that lives only
+ * as long as the client or instance that requested it.  Claims are indexed by sender and match tag,
+ * so the cost of a disconnect or a cancel depends on the claims of that sender only.
  *
  * Thread rules: those of the handle.
  */
@@ -13,16 +14,15 @@
 struct claims;
 struct claimant;
 
-/* Member of the thing; read-only for its owner. */
+/* A member of the claimed object; read-only for its owner. */
 struct claim {
     struct list_node node; /* in claimant.claims */
     struct claimant *s;    /* NULL: no claim */
     uint32_t matchtag;
     size_t weight; /* bytes, or the like: claim_weigh() */
-    /* The sender has disconnected, or (`canceled`) ends the request.  The claim was dropped
-     * already, so the structure around it may be freed.  A pending request must be answered
-     * (claim_gone_why()) even if no client reads the response: brokers on its way keep the request
-     * until then. */
+    /* The sender has disconnected, or (`canceled`) has canceled the request.  The claim was dropped
+     * already, so the object may be freed.  A pending request must be answered (claim_gone_why())
+     * even if no client reads the response: brokers on its way keep the request until then. */
     void (*gone)(struct claim *c, bool canceled);
 };
 
@@ -32,28 +32,30 @@ void claims_destroy(struct claims *ss); /* NULL-safe; drops the claims */
 /* Claim for the sender of `req`.  -1 with ENOMEM; then there is no claim. */
 int claim_take(struct claims *ss, struct claim *c, const flux_msg_t *req,
                void (*gone)(struct claim *c, bool canceled));
-/* The same for something that cannot be canceled. */
+/* The same for a request that cannot be canceled. */
 int claim_take_sender(struct claims *ss, struct claim *c, const flux_msg_t *req,
                       void (*gone)(struct claim *c, bool canceled));
-/* The thing has ended by itself.  No effect without a claim (all zeros). */
+/* Drop the claim of an object that ends by itself.  No effect without a claim (all zeros). */
 void claim_drop(struct claims *ss, struct claim *c);
 
-/* The sender of `msg` has disconnected. */
+/* Drop all claims of the sender of `msg`, which has disconnected. */
 void claims_disconnect(struct claims *ss, const flux_msg_t *msg);
-/* All senders at these ranks are gone.  The notice of a single sender takes the way of its
- * requests, which may be broken; this does not depend on it. */
+/* Drop all claims of senders at these ranks, which are lost.  A disconnect message of a sender
+ * takes the path of its requests, which may be broken; this function does not depend on it. */
 void claims_lost(struct claims *ss, const idset_t *ranks);
 /* Rank of the broker of a request's sender; UINT32_MAX: this broker. */
 uint32_t claim_sender_rank(const flux_msg_t *msg);
-/* The sender of `msg` cancels its request with this match tag. */
+/* Drop the claim that the sender of `msg` made by the request with this match tag, and that it
+ * cancels. */
 void claims_cancel(struct claims *ss, const flux_msg_t *msg, uint32_t matchtag);
 /* "was canceled", or the like: ends an error message. */
 const char *claim_gone_why(bool canceled);
 /* Number of claims of the sender of `msg`. */
 size_t claims_of_sender(const struct claims *ss, const flux_msg_t *msg);
-/* What the thing takes of its service from now on; 0 when it is claimed. */
+/* Set the amount of the service's resources that the object uses; 0 at first. */
 void claim_weigh(struct claim *c, size_t weight);
-/* The sum of that, of all claims of the sender of `msg` but `except`, which may be NULL. */
+/* The sum of these amounts over all claims of the sender of `msg`, except `except` (may be
+ * NULL). */
 size_t claims_weight_of_sender(const struct claims *ss, const flux_msg_t *msg,
                                const struct claim *except);
 /* Number of senders. */

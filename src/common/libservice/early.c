@@ -5,8 +5,8 @@
  *     BYTES_MAX bytes together.
  *  2. Requests are served in the order in which they came.  One that is queued while others are
  *     served waits for the next time.
- *  3. A request whose client has gone is answered and not served, unless it wants no response: its
- *     client has said all, and need not be there any more.
+ *  3. A request whose client has disconnected is answered with an error and not served.  One that
+ *     expects no response is served nevertheless: it is complete without its client.
  *
  * Failure: a request that cannot be queued is answered with an error.
  */

@@ -1,11 +1,11 @@
 /* errand.c - work of a module in a thread (interface: errand.h).
  *
  * Invariants:
- *  1. The thread's end is what makes the descriptor readable, and the thread is joined before the
- *     owner reads the result.
+ *  1. The descriptor becomes readable at the end of the thread's work, and the thread is joined
+ *     before the owner reads the result.
  *  2. The thread handles no signals: these are for the main thread.
  *
- * Failure: without a thread, a descriptor or memory nothing has begun.
+ * Failure: if a thread, a descriptor or memory cannot be had, the work does not begin.
  */
 #include "config.h"
 #include "errand.h"
@@ -23,7 +23,7 @@ struct errand {
     void (*work)(void *arg);
     void (*done)(void *arg);
     void *arg;
-    int fd; /* eventfd: the work is done */
+    int fd; /* eventfd: readable when the work is done */
     flux_watcher_t *w;
     pthread_t thread;
     bool started;

@@ -1,7 +1,8 @@
-/* Work that a module cannot do on the loop, since it waits for the system: a thread does it.
+/* An errand: work of a module that would block its reactor, because it waits for the system.  A
+ * thread does it.
  *
- * Thread rules: `work` is called by another thread and touches only what the owner leaves alone
- * until `done`, which the reactor calls in the owner's thread, or until errand_destroy().
+ * Thread rules: another thread calls `work`.  The owner must not touch the data of `work` until the
+ * reactor has called `done` in the owner's thread, or errand_destroy() has returned.
  */
 #ifndef SERVICE_ERRAND_H
 #define SERVICE_ERRAND_H

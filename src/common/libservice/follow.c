@@ -29,7 +29,7 @@ struct follow {
     flux_watcher_t *timer;
     double pause;
     unsigned tries;
-    unsigned opened; /* how often */
+    unsigned opened; /* number of times the stream was opened */
 };
 
 static void end(follow_t *fo, int errnum, const char *why)

@@ -1,12 +1,12 @@
 /* grace.c - collective operations after the loss of a broker: recent losses, suspects, timers.
  *
  * Invariants:
- *  1. `recent` holds each rank that was lost during the last *seconds.  It may hold earlier ones,
- *     between which and the last loss there was never such a time without a loss.
+ *  1. `recent` holds each rank that was lost during the last *seconds.  It may also hold ranks that
+ *     were lost earlier, if since then no period of that length has passed without a loss.
  *  2. The timer of a wait runs from its last suspect on.
  *
- * Failure: a rank for which there is no memory is not suspected; the operation then waits as if
- * the rank were there.
+ * Failure: a rank that cannot be stored for lack of memory is not suspected; the operation then
+ * waits as if the rank were there.
  */
 #include "config.h"
 #include <errno.h>

@@ -1,9 +1,9 @@
 /* Collective operations (barriers, fences) after the loss of a broker.
  *
- * If the participants have not said at which ranks they are, nobody can know whether a lost rank
- * had one of them.  So each loss starts a timer for every operation that is incomplete then, and
- * for one that begins within the same time after the loss.  The ranks are "suspects" until the
- * timer ends; then the module ends the operation.
+ * If the participants have not named their ranks, the module cannot know whether a lost rank had a
+ * participant.  So each loss starts a timer for every operation that is incomplete at that time,
+ * and for every operation that begins within the same time after the loss.  The ranks are
+ * "suspects" until the timer ends; then the module ends the operation.
  *
  * Thread rules: those of the handle.
  */
@@ -13,9 +13,9 @@
 #include "libflux/handle.h"
 #include "libidset/idset.h"
 
-/* Of a module: which ranks were lost lately. */
+/* The recent losses: one object for each module. */
 typedef struct grace grace_t;
-/* Of an operation: its suspects and its timer. */
+/* The suspects and the timer of one operation. */
 typedef struct grace_wait grace_wait_t;
 
 /* The timer of an operation has ended. `lost`: its suspects, as text.  May destroy the wait. */
@@ -26,7 +26,7 @@ typedef void (*grace_f)(void *arg, const char *lost);
 grace_t *grace_create(flux_t *h, const double *seconds);
 void grace_destroy(grace_t *g); /* NULL-safe, keeps errno */
 
-/* These ranks were lost just now.  Logs a lack of memory. */
+/* Record that these ranks were lost just now.  Logs a lack of memory. */
 void grace_lost(grace_t *g, const idset_t *ranks);
 /* The ranks that an operation which begins now has to suspect; NULL: none. */
 const idset_t *grace_recent(const grace_t *g);
@@ -34,7 +34,7 @@ const idset_t *grace_recent(const grace_t *g);
 /* Add `ranks` to the suspects of an operation and start its timer anew. *w is created by the first
  * call (NULL before it).  0, or -1 with ENOMEM. */
 int grace_suspect(grace_t *g, grace_wait_t **w, const idset_t *ranks, grace_f cb, void *arg);
-/* NULL for NULL. */
+/* The suspects of the operation; NULL for NULL. */
 const idset_t *grace_suspects(const grace_wait_t *w);
 void grace_wait_destroy(grace_wait_t *w); /* NULL-safe, keeps errno */
 

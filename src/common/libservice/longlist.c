@@ -1,21 +1,21 @@
 /* longlist.c - long lists in pages.
  *
- * Things are in one list, in the order in which they were added; each has a number.  A request
- * under way has a place in the same list, behind the last thing that it has seen, so nothing is to
- * be done for it when things come and go.  Each pass of the reactor makes one page for each request
- * in turn, until its slice is over.  A request that is not a streaming one gets all in one
- * response, which grows from pass to pass; it is completed before the next request has its turn, so
- * there is one such response at a time.
+ * Objects are in one list, in the order in which they were added; each has a number.  A pending
+ * request has a place in the same list, behind the last object that its pages have included, so it
+ * need not be updated when objects are added or removed.  Each pass of the reactor makes one page
+ * for each request in turn, until its slice is over.  A request without the streaming flag gets all
+ * objects in one response, which grows from pass to pass; it is completed before the next request
+ * has its turn, so there is one such response at a time.
  *
  * Invariants:
- *  1. The numbers of things in the list ascend, and are not 0.
- *  2. At most REQUESTS_MAX requests are under way.
+ *  1. The numbers of objects in the list ascend, and are not 0.
+ *  2. At most REQUESTS_MAX requests are pending.
  *  3. Each request is answered once: by at least one page and ENODATA, by one response, or by an
- *     error; after its sender has gone, by nothing.
- *  4. A pass visits STRIDE places at least, and ends at the first look at the clock after the
+ *     error.  A request whose sender has disconnected gets no response.
+ *  4. A pass visits at least STRIDE places, and ends at the first reading of the clock after its
  *     slice.
  *
- * Failure: without memory for a page the request ends with ENOMEM.
+ * Failure: if memory for a page is short, the request ends with ENOMEM.
  */
 #include "config.h"
 #include <errno.h>
@@ -28,7 +28,7 @@
 
 #define PAGE_BYTES (256 * 1024)
 #define REQUESTS_MAX 256
-#define STRIDE 8 /* places between two looks at the clock */
+#define STRIDE 8 /* places between two readings of the clock */
 
 struct longlist {
     flux_t *h;
@@ -48,10 +48,10 @@ struct asked {
     struct claim claim;
     struct longlist *l;
     flux_msg_t *req;
-    uint64_t until; /* number of the last thing in it */
+    uint64_t until; /* number of the last object in its list */
     bool answered;
-    bool one;     /* all in one response, */
-    strbuf_t *sb; /* and what there is of it, or NULL */
+    bool one;     /* all objects in one response */
+    strbuf_t *sb; /* that response as far as it is made, or NULL */
 };
 
 static void asked_free(struct asked *a)
@@ -74,7 +74,7 @@ static void gone(struct claim *c, bool canceled)
     asked_free(a);
 }
 
-/* The next thing for this request; NULL: that was all. */
+/* The next object for this request; NULL: there are no more. */
 static struct longlist_place *next(struct asked *a)
 {
     struct list_node *n = a->place.node.next;
@@ -90,7 +90,8 @@ static struct longlist_place *next(struct asked *a)
     return p;
 }
 
-/* Things for this request until the slice is over or the page is full.  True: there are more. */
+/* Append objects for this request until the slice is over or the page is full.  True: there are
+ * more. */
 static bool fill(struct asked *a, strbuf_t *sb, struct flux_slice *slice)
 {
     struct longlist_place *p = NULL;
@@ -106,7 +107,7 @@ static bool fill(struct asked *a, strbuf_t *sb, struct flux_slice *slice)
     return true;
 }
 
-/* Send what is in `sb`, which is taken over.  -1 with ENOMEM. */
+/* Send the text of `sb`, which is taken over.  -1 with ENOMEM. */
 static int send(struct asked *a, strbuf_t *sb)
 {
     char *json;
@@ -124,7 +125,7 @@ static int send(struct asked *a, strbuf_t *sb)
     return 0;
 }
 
-/* One page, or a part of the one response, or the end.  True: there is more. */
+/* Make one page, or a part of the single response, or the end.  True: there is more. */
 static bool page(struct asked *a, struct flux_slice *slice)
 {
     struct longlist *l = a->l;

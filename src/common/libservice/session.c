@@ -1,4 +1,4 @@
-/* session.c - what a module knows about its session.
+/* session.c - the knowledge of a module about its session: lost ranks, the tree, the overlay.
  *
  *    operation   subscription    is called with
  *    lost, back  overlay.        the events overlay.down and overlay.up; the answer of rank 0 to
@@ -15,12 +15,12 @@
  *  2. At most one request to the own broker is unanswered; an event meanwhile causes another
  *     request (on demand: when it is needed), and the answer is not the current state.
  *  3. The own rank is never among the lost ones.  Rank 0 counts it among them when the own broker,
- *     or one above it, was cut off and still reaches rank 0 along the ring.  Then the others that
- *     are named may be in the same part of the tree and serve this rank as before, so nothing is
- *     concluded from what rank 0 says.  The part ends at its orphan.timeout.
- *  4. Each change has a number, that of the session map.  What is older than what is known changes
- *     nothing; an answer that is older is asked for again.  A new broker learns from the event
- *     overlay.up, which names it, which ranks are lost.
+ *     or one above it, was cut off and still reaches rank 0 along the ring.  Then the other ranks
+ *     in the list may be in the same part of the tree and serve this rank as before, so the list of
+ *     rank 0 is ignored.  The part ends at its orphan.timeout.
+ *  4. Each change has a number, that of the session map.  An event that is older than the present
+ *     state changes nothing; after an older answer, the request is repeated.  A new broker learns
+ *     from the event overlay.up, which names it, which ranks are lost.
  *
  * Failure: requests and subscriptions that fail are logged.
  */
@@ -49,8 +49,8 @@ struct session {
     flux_future_t *sub_f;
     topology_t *tree;
     flux_future_t *tree_f;
-    bool stale;   /* an event came after the request for the status */
-    bool current; /* none came after the request that was answered last */
+    bool stale;   /* an event came after the request for the status was sent */
+    bool current; /* no event came after the last answered request was sent */
     bool runs;
 };
 
@@ -76,7 +76,7 @@ static void ranks_lost(session_t *s, const char *text, bool now)
     idset_destroy(ranks);
 }
 
-/* These, and no others, are lost, says rank 0 when the map has this number. */
+/* According to rank 0, exactly these ranks are lost in the map of this number. */
 static void set_lost(session_t *s, const char *text, uint64_t map)
 {
     idset_t *lost = idset_parse(text, NULL);
@@ -265,7 +265,7 @@ static void tree_cb(flux_future_t *f, void *arg)
     errmsg_t err;
 
     s->tree_f = NULL;
-    /* A file is that of the root, and need not be here. */
+    /* The topology file is at the root, and need not exist here. */
     if (flux_rpc_get_struct(f, &overlay_shape_schema, &in, &err) == 0)
         tree = in.moved || str_starts(in.topology, "file:")
                    ? topology_create_text(in.file, strlen(in.file), "the tree of the session",
@@ -295,7 +295,7 @@ void session_ask_tree(session_t *s)
         ask_tree(s);
 }
 
-/* Without memory for the change, the tree of before serves until the broker has answered. */
+/* If memory for the change is short, the former tree stays in use until the broker has answered. */
 static void move(session_t *s, uint32_t rank, uint32_t parent)
 {
     idset_t *ranks = idset_create_range(rank, rank);
@@ -348,7 +348,7 @@ static void run_cb(flux_t *h, const flux_msg_t *event, void *arg)
     begin(arg);
 }
 
-/* Only events that were subscribed to come. */
+/* Only subscribed events arrive. */
 static const struct flux_handler handlers[] = {
     {FLUX_MSG_EVENT, "event.lost", missed_cb, 0},
     {FLUX_MSG_EVENT, "overlay.down", down_cb, 0},

@@ -1,5 +1,5 @@
-/* What a module needs to know about its session: which ranks are lost or back, the tree that joins
- * them, whether the session runs, and the state of its broker's overlay whenever that changes.
+/* The state of the session, for a module: which ranks are lost or back, the tree that joins them,
+ * whether the session runs, and the state of its broker's overlay whenever that changes.
  *
  * Thread rules: those of the handle.
  */
@@ -18,23 +18,24 @@ typedef struct session session_t;
 /* An operation that is NULL costs no message. */
 struct session_ops {
     /* These ranks were lost, have left, or are absent; some may have been reported before.
-     * session_lost() includes them already. `now`: just now; otherwise at any time in the past.
-     * Not called for ranks among which is the own one: then it is this broker that is cut off. */
+     * session_lost() includes them already. `now`: they were lost just now; otherwise at any time
+     * in the past. Not called for a list that includes the own rank: then this broker is the one
+     * that is cut off. */
     void (*lost)(void *arg, const idset_t *ranks, bool now);
-    /* These ranks were lost and are up again, with new brokers: nothing that concerns the earlier
-     * ones is left there.  session_lost() does not include them any more. */
+    /* These ranks were lost and are up again, with new brokers, which have nothing of the state of
+     * the earlier ones.  session_lost() does not include them any more. */
     void (*back)(void *arg, const idset_t *ranks);
-    /* session_tree() is known, or ranks have moved in it: 0, or -1 with errno, and the tree of
-     * before stays.  errnum: it cannot be learned, for a reason that was logged; the result has no
-     * meaning. */
+    /* session_tree() is known, or ranks have moved in it: return 0, or -1 with errno to keep the
+     * former tree.  errnum: the tree cannot be learned, for a reason that was logged; the result
+     * has no meaning. */
     int (*tree)(void *arg, int errnum, const char *why);
-    /* The first answer, or something has changed in the overlay: the state of the own broker.
+    /* The first answer of the own broker, or the overlay has changed: the state of the own broker.
      * NULL: it cannot be learned, for a reason that was logged. */
     void (*status)(void *arg, const struct overlay_status *status);
-    /* The own broker is asked for its state by session_current() only, not after each change. */
+    /* Only session_current() asks the own broker for its state, not each change. */
     bool on_demand;
-    /* The session runs: all ranks are up or lost.  Called once; not at brokers that join a session
-     * that runs already. */
+    /* The session runs: all ranks are up or lost.  Called once; not at brokers that join a running
+     * session. */
     void (*runs)(void *arg);
 };
 
@@ -43,8 +44,8 @@ struct session_ops {
 session_t *session_create(flux_t *h, const struct session_ops *ops, void *arg);
 void session_destroy(session_t *s); /* NULL-safe, keeps errno */
 
-/* Is the state that was last reported to session_ops.status() the current one, as far as the events
- * that have arrived tell?  Otherwise the own broker is asked, if it was not yet. */
+/* Is the state that was last reported to session_ops.status() still current, according to the
+ * events that have arrived?  Otherwise the own broker is asked, unless a request is pending. */
 bool session_current(session_t *s);
 /* The ranks that were reported to session_ops.lost(), and not to session_ops.back() since. */
 const idset_t *session_lost(const session_t *s);
@@ -52,11 +53,12 @@ const idset_t *session_lost(const session_t *s);
  * for another reason.  The event "event.lost" does the same. */
 void session_ask_lost(session_t *s);
 
-/* The tree; NULL: it is not known.  Valid until the next call of session_ops.tree() has ended. */
+/* The tree; NULL: it is not known.  Valid until the next call of session_ops.tree() has
+ * returned. */
 const topology_t *session_tree(const session_t *s);
-/* Ask the own broker for the tree, unless it is known or was asked for. */
+/* Ask the own broker for the tree, unless it is known or a request is pending. */
 void session_ask_tree(session_t *s);
-/* This is the tree, which is taken over.  -1 with the errno of session_ops.tree(). */
+/* Set the tree, which is taken over.  -1 with the errno of session_ops.tree(). */
 int session_set_tree(session_t *s, topology_t *tree);
 
 #endif

@@ -6,8 +6,8 @@
  *    default              without either; numbers and   the table is wrong: setup_create() fails
  *                         booleans only
  *
- * Attributes are requested in the order of the rows, and the answers come in that order: a row may
- * rely on the rows before it.
+ * Attributes are requested in the order of the rows, and the responses are processed in that order:
+ * a row may rely on the rows before it.
  *
  * Invariants:
  *  1. `ready` is called once, after the last row was set; never if the module ends before.
@@ -101,7 +101,7 @@ static int apply(const struct setup_row *row, void *ctx, const char *value, errm
 {
     const struct setting *known = settings_find(row->name);
 
-    /* A fixed setting has the value that the broker gave it. */
+    /* The broker has set a fixed setting, so its value is valid. */
     if (row->kind != SETUP_KIND_CALL && known && known->type != SETTING_FIXED &&
         settings_check(row->name, value, err) < 0)
         return -1;

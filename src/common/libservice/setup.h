@@ -69,9 +69,9 @@ struct setup_table {
     /* All settings are known.  Called once, from the reactor or from setup_create().  May be
      * NULL. */
     void (*ready)(void *ctx);
-    /* An attribute has an invalid value, or cannot be read for a reason other than that it does not
-     * exist.  The earlier value stays.  NULL: the module ends with the error message, and fails to
-     * load if it was not loaded yet. */
+    /* An attribute has an invalid value, or cannot be read although it exists.  The earlier value
+     * stays.  NULL: the module ends with the error message, and fails to load if it was not loaded
+     * yet. */
     void (*refused)(void *ctx, const char *sentence);
 };
 
