@@ -12,7 +12,7 @@
 
 #define TIMEOUT 60.
 
-/* Requests name the sender's own rank, since attributes are those of its own broker. */
+/* Attributes belong to a broker, so a request names the sender's own rank. */
 flux_future_t *flux_attr_get_async(flux_t *h, const char *name)
 {
     struct attr_pair a = {.name = name};

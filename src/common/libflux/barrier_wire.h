@@ -38,9 +38,10 @@ struct barrier_join {
     const char *name;
     uint32_t nprocs;
     uint32_t seq;   /* from 1 */
-    uint64_t after; /* the last use of the name that has ended, as far as known below; 0: none */
-    const char *entries; /* how many participants have entered at which rank: "0-7:1,9:3" */
-    const char *ranks;   /* announced */
+    uint64_t after; /* number of the last use of the name that ended, as far as the instances below
+                     * know; 0: none */
+    const char *entries; /* number of participants that have entered, by rank: "0-7:1,9:3" */
+    const char *ranks;   /* the announced ranks */
 };
 extern const struct flux_schema barrier_join_schema;
 
@@ -54,7 +55,7 @@ struct barrier_abort {
     const char *name;
     int errnum;
     const char *reason;
-    const char *ranks; /* where participants below have entered */
+    const char *ranks; /* ranks below where participants have entered */
 };
 extern const struct flux_schema barrier_abort_schema;
 

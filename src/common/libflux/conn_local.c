@@ -7,16 +7,17 @@
  *                                                         "error", bad bytes: lost
  *    away       tries to connect, with pauses that grow   connected: greeting; given up: lost
  *    greeting   waits for the "hello"                     hello: asking; end of stream: away;
- *                                                         anything else: lost, and so the hello of
- *                                                         the broker that was left, unless it had
- *                                                         said "ending": it has cut this client off
- *    asking     asks whether the session runs, again      it runs: open; end of stream: away; given
- *               after each pause                          up: lost
+ *                                                         anything else: lost, also the hello of
+ *                                                         the same broker as before, unless it had
+ *                                                         sent "ending": it has disconnected this
+ *                                                         client
+ *    asking     asks whether the session runs, and        it runs: open; end of stream: away; given
+ *               asks again after each pause               up: lost
  *    lost       nothing                                   the handle is closed
  *
  * EARLY is the first state of a handle with FLUX_O_NOWAIT; the states between OPEN and LOST are
  * those of a handle with FLUX_O_RECONNECT.  A broker accepts clients before its modules have
- * started: what is sent again waits until the session runs.
+ * started: repeated requests wait until the session runs.
  *
  * Sending: the first message of a pass of the reactor is written at once, for latency.  Those that
  * follow in the same pass are queued for throughput, and written with one call before the reactor
@@ -34,9 +35,9 @@
  *  5. The state changes by the transitions of `moves` only, each made by the function that is named
  *     there.
  *
- * Security: a client sends its environment, its input and its jobs to whoever listens.  The process
- * at the other end must therefore run as the client's own user, or as root; nothing is read or
- * written before that is checked, at each return too.
+ * Security: a client sends its environment, its input and its jobs to the process that listens.
+ * That process must therefore run as the client's own user, or as root; this is checked before
+ * anything is read or written, also at each return.
  *
  * Failure: flux_local_open() returns NULL with errno and an error message; later the handle is
  * notified once that the connection is lost.
@@ -98,11 +99,11 @@ struct local {
     char *dir;  /* of the session: while it exists, the broker may return */
     flux_watcher_t *again;
     double pause, due; /* AWAY: until the next attempt; ASKING: until the next question */
-    double given_up;   /* when the return is given up */
-    bool asked;        /* ASKING: the answer has not come */
-    bool ending;       /* the broker has said that it ends */
+    double given_up;   /* when the attempts to return end */
+    bool asked;        /* ASKING: a question is outstanding */
+    bool ending;       /* the broker has announced its end */
     uint64_t life;     /* of the broker of the last open connection */
-    uint64_t next;     /* of the one that has greeted since */
+    uint64_t next;     /* of the broker that has sent the last "hello" */
     int fd;
     framer_t *in;
     outq_t *out;
@@ -137,7 +138,7 @@ static void set_state(struct local *l, enum state state)
     l->state = state;
 }
 
-/* Do messages of the handle pass? */
+/* Does the connection carry messages of the handle? */
 static bool is_open(const struct local *l)
 {
     return l->state == OPEN || l->state == EARLY;
@@ -162,7 +163,8 @@ static void pause_until(struct local *l, double pause)
     flux_timer_start(l->again, l->pause, 0.);
 }
 
-/* The broker is gone.  What it had sent in part, or would get, is of no use any more. */
+/* The broker is gone.  Discard incomplete input and queued output, which belong to the old
+ * connection. */
 static void go_away(struct local *l, const char *why)
 {
     bool was_open = l->state == OPEN;
@@ -213,7 +215,8 @@ static void flush(struct local *l)
 {
     int rc = outq_flush(l->out, l->fd);
 
-    /* The broker may have sent the reason before it closed: the reader finds that, or the end. */
+    /* The broker may have sent its reason before it closed the connection: the reader finds that,
+     * or the end. */
     if (rc < 0)
         l->out_broken = true;
     set_blocked(l, rc == 1);
@@ -239,7 +242,7 @@ static int local_send(void *impl, flux_msg_t *msg)
     int rc;
 
     if (l->state == EARLY && l->out_broken)
-        rc = 0; /* the reader finds the reason for which the broker does not serve this client */
+        rc = 0; /* the reader finds the reason why the broker does not serve this client */
     else if (l->state == LOST || l->out_broken)
         rc = l->state != LOST && l->path ? ECONNRESET : EPIPE;
     else if (queued > QUEUE_MAX)
@@ -277,7 +280,7 @@ static void handle_control(struct local *l, const flux_msg_t *msg)
     const char *json = flux_msg_json(msg);
     json_t *obj = NULL;
 
-    /* Without a return, answers that are under way are still wanted. */
+    /* A handle that does not return still expects outstanding responses. */
     if (strcmp(flux_msg_topic(msg), LOCAL_ENDING) == 0) {
         l->ending = true;
         if (l->path)
@@ -298,7 +301,7 @@ static int connect_path(const char *path, bool wait, errmsg_t *err);
 
 static void io_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg);
 
-/* May the broker still come? */
+/* Is there still a chance that the broker returns? */
 static bool may_return(struct local *l, const char *why)
 {
     if (access(l->dir, F_OK) < 0)
@@ -422,7 +425,7 @@ static void again_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *ar
 
 /* --- receiving --- */
 
-/* The first message, of a handle that is used before it has come. */
+/* Handle the "hello", for a handle that is used before it has come. */
 static void handle_greeting(struct local *l, const flux_msg_t *msg)
 {
     struct local_hello hello;
@@ -437,7 +440,7 @@ static void handle_greeting(struct local *l, const flux_msg_t *msg)
     }
 }
 
-/* Deliver what was read.  The handle may find that it cannot go on (renew.c). */
+/* Deliver the messages that were read.  Meanwhile the handle may count itself as lost (renew.c). */
 static void deliver(struct local *l)
 {
     flux_msg_t *msg;
@@ -471,7 +474,7 @@ static void input(struct local *l, bool wait)
 {
     ssize_t n;
 
-    /* What came together with the greeting. */
+    /* Messages that came together with the greeting. */
     if (framer_pending(l->in)) {
         deliver(l);
         return;
@@ -604,7 +607,7 @@ static const struct flux_handle_ops local_ops = {
 
 /* --- opening --- */
 
-/* `wait`: as long as more clients wait than the socket's backlog holds; else EAGAIN. */
+/* Connect to the socket.  `wait`: wait while its backlog is full; else EAGAIN. */
 static int connect_path(const char *path, bool wait, errmsg_t *err)
 {
     struct sockaddr_un sun = {.sun_family = AF_UNIX};
@@ -748,8 +751,8 @@ static uint64_t random_seed(void)
     return seed;
 }
 
-/* Remember where to return to.  The session's directory is two levels above the socket
- * (RUNDIR/RANK/local): it is removed with the session. */
+/* Store the path for a return.  The session's directory is two levels above the socket
+ * (RUNDIR/RANK/local); it is removed with the session. */
 static int plan_return(struct local *l, const char *path)
 {
     char *slash;
@@ -798,7 +801,7 @@ flux_t *flux_local_open(const char *uri, flux_reactor_t *r, unsigned flags, errm
         goto error;
     }
     flux_watcher_start(l->io);
-    /* What came together with the greeting makes nothing readable any more. */
+    /* Messages that came together with the greeting do not make the socket readable. */
     if (framer_pending(l->in))
         flux_watcher_start(l->defer);
     return l->h;

@@ -1,6 +1,6 @@
 /* A courier carries requests that may neither be lost nor overtake each other: credit, signals,
- * jobs to launch.  Each must be answered before the next is sent.  If the receiver had no room for
- * a request (EAGAIN), it is sent again after a pause.
+ * jobs to launch.  Each must be answered before the next is sent.  A request for which the receiver
+ * had no room (EAGAIN) is sent again after a pause.
  *
  * A caller that can merge waiting requests checks courier_busy() first, and posts from `idle`.
  *
@@ -39,7 +39,8 @@ bool courier_busy(const courier_t *c);
  * the new one loads it into an empty courier.  False if *o is not what was saved. */
 void courier_save(const courier_t *c, flux_handover_t *o);
 bool courier_load(courier_t *c, flux_handover_t *o);
-/* Drop what waits, and forget what is under way, because the receiver is known to be gone. */
+/* Drop the waiting requests, and ignore the responses to outstanding ones, because the receiver is
+ * known to be gone. */
 void courier_clear(courier_t *c);
 
 #endif

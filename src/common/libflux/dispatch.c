@@ -258,7 +258,7 @@ static void deliver_request(struct dispatch *d, flux_t *h, const flux_msg_t *msg
     if (e) {
         uint32_t allowed =
             e->handler->rolemask ? e->handler->rolemask : (FLUX_ROLE_OWNER | FLUX_ROLE_BROKER);
-        /* Only brokers report who is gone, without asking for a response: a client would wait
+        /* Only brokers report disconnects, and they expect no response; any other sender would wait
          * forever. */
         if (has_suffix(topic, ".disconnect"))
             allowed = FLUX_ROLE_BROKER;

@@ -41,8 +41,8 @@ void flux_handlers_remove(flux_handlers_t *hs); /* NULL-safe, keeps errno */
  * the errno of flux_send(). */
 int flux_respond(flux_t *h, const flux_msg_t *req, const char *json);
 int flux_respond_raw(flux_t *h, const flux_msg_t *req, const void *data, size_t len);
-/* The same when the client needs another response, which comes soon, before it can go on: with
- * FLUX_MSGF_LAZY set, so that both wake it once. */
+/* The same, with FLUX_MSGF_LAZY set: for a response of which the client can make no use before a
+ * second one comes, soon, so that both wake it once. */
 int flux_respond_lazy(flux_t *h, const flux_msg_t *req, const char *json);
 /* If `in` cannot be encoded, the response is an error. */
 int flux_respond_struct(flux_t *h, const flux_msg_t *req, const struct flux_schema *desc,
@@ -62,9 +62,9 @@ int flux_request_decode(flux_t *h, const flux_msg_t *req, const struct flux_sche
                         json_t **owner);
 
 /* The sender of a request, as a text that is the same for all requests of one client, module or
- * broker anywhere in the session, and unique in it.  A service uses it to remember whose state it
- * keeps, and gets a request "NAME.disconnect" (no response) from the same sender when that is gone.
- * `buf` has at least FLUX_SENDER_MAX bytes; returns buf. */
+ * broker anywhere in the session, and unique in it.  A service uses it to store which sender owns
+ * which state.  When the sender disconnects, the service gets a request "NAME.disconnect" (no
+ * response) in its name. `buf` has at least FLUX_SENDER_MAX bytes; returns buf. */
 #define FLUX_SENDER_MAX 256
 const char *flux_msg_sender(const flux_msg_t *req, char *buf, size_t size);
 

@@ -5,8 +5,9 @@
  * number, sends it down the tree, and answers {"seq":N}.  To subscribe, a client sends a request to
  * the local broker, which filters events.
  *
- * flux_event_send() asks for no response, so its event may be lost if the way to the root is full.
- * It is for events that are repeated (heartbeats), and for publishers that accept the loss.
+ * flux_event_send() requests no response, so its event may be lost if a queue on the path to the
+ * root is full.  It is for events that are repeated (heartbeats), and for publishers that accept
+ * the loss.
  *
  * Failure: as for any request.
  */
@@ -98,7 +99,7 @@ int flux_event_send_raw(flux_t *h, const char *topic, const void *data, size_t l
     return req ? flux_send(h, req) : -1;
 }
 
-/* Requests name the sender's own rank, since its own broker keeps its subscriptions. */
+/* Each broker keeps the subscriptions of its clients, so a request names the sender's own rank. */
 flux_future_t *flux_event_subscribe(flux_t *h, const char *prefix)
 {
     struct event_prefix s = {prefix};

@@ -15,8 +15,8 @@ flux_future_t *flux_event_publish(flux_t *h, const char *topic, const char *json
 flux_future_t *flux_event_publish_raw(flux_t *h, const char *topic, const void *data, size_t len);
 int flux_event_get_seq(flux_future_t *f, uint64_t *seq, errmsg_t *err);
 
-/* Publish without waiting for the number.  There is no response, so the event may be lost if the
- * way to rank 0 is full.  -1 with errno of flux_send(). */
+/* Publish without waiting for the number.  There is no response, so the event may be lost if a
+ * queue on the path to rank 0 is full.  -1 with the errno of flux_send(). */
 int flux_event_send(flux_t *h, const char *topic, const char *json);
 int flux_event_send_raw(flux_t *h, const char *topic, const void *data, size_t len);
 

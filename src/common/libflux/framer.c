@@ -23,7 +23,7 @@
  *  2. Memory per connection is less than one frame for input, plus what framer_park() had to copy;
  *     and for output what is queued, rounded up to a chunk.
  *  3. A size announced by the other side is limited to what a message may have, and its memory is
- *     touched only as bytes come in.
+ *     touched only as bytes arrive.
  *
  * Failure: ENOMEM from framer_next() means that bytes are lost, so the connection must end.
  */
@@ -52,7 +52,7 @@ struct framer {
     size_t kept_len; /* 0 while p points elsewhere */
     bool in_kept;    /* p points into `kept` */
     bool broken;
-    /* a large frame under way */
+    /* the current large frame: */
     uint8_t *large;      /* the frame, or its payload */
     size_t large_size;   /* its full size */
     size_t large_have;   /* bytes read so far */

@@ -29,15 +29,16 @@ void framer_destroy(framer_t *f); /* NULL-safe, keeps errno */
  * recv(2) returns: 0 at the end of the stream, -1 with EAGAIN, EINTR, ECONNRESET... or ENOMEM. */
 ssize_t framer_read(framer_t *f, int fd, void *scratch, size_t size, bool wait);
 
-/* Read at most `most` bytes at once, except of a frame that does not fit in the scratch memory; 0,
- * the default: as many as fit.  The kernel frees a buffer for each message of the other side, so a
- * read of many small messages takes long. */
+/* Read at most `most` bytes at once, except for a frame that does not fit in the scratch memory; 0,
+ * the default: as many as fit.  The kernel frees a buffer for each message that the other side
+ * sent, so a read of many small messages takes long. */
 void framer_set_read_max(framer_t *f, size_t most);
 
 /* Accept no text request with a payload of more than `max` bytes: the payload is discarded as it
  * comes in, and the message is handed out without it.  Default: only the limit of all messages. */
 void framer_set_text_max(framer_t *f, size_t max);
-/* Payload bytes that the last message handed out has lost to that limit; 0: none. */
+/* Number of payload bytes of the last returned message that were discarded because of that limit;
+ * 0: none. */
 size_t framer_dropped(const framer_t *f);
 
 /* The next message.  NULL with EAGAIN (read more), EPROTO and an error message (the stream is
@@ -47,10 +48,10 @@ flux_msg_t *framer_next(framer_t *f, errmsg_t *err);
 /* Release the scratch memory before all messages were taken: the rest is copied.  -1 with ENOMEM.
  */
 int framer_park(framer_t *f);
-/* Were bytes read that have not been handed out? */
+/* Were bytes read that are not yet part of a returned message? */
 bool framer_pending(const framer_t *f);
 
-/* Memory for what was read and not handed out yet, apart from the scratch memory. */
+/* Memory of bytes that were read and not yet returned, apart from the scratch memory. */
 size_t framer_memory(const framer_t *f);
 
 /* --- output --- */
@@ -65,8 +66,8 @@ int outq_add(outq_t *q, const flux_msg_t *msg);
 /* Write a message at once if nothing is queued (not taken over), and queue what the socket does not
  * accept.  0, or -1 with ENOMEM, or an error of send(2) other than EAGAIN. */
 int outq_send(outq_t *q, int fd, const flux_msg_t *msg);
-/* Write what the socket accepts.  0 if the queue is empty, 1 if something is left, -1 with an error
- * of sendmsg(2). */
+/* Write as many bytes as the socket accepts.  0 if the queue is empty, 1 if bytes are left, -1 with
+ * an error of sendmsg(2). */
 int outq_flush(outq_t *q, int fd);
 
 size_t outq_bytes(const outq_t *q);

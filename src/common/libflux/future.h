@@ -9,9 +9,10 @@
  * A future is ready when a response has come or the timeout is over.  An RPC to many ranks is a
  * future that becomes ready once per rank (flux_mrpc).  A streaming RPC becomes ready for each
  * response; flux_future_next() moves from one to the next.  The stream ends with ENODATA.
- * Destroying a future discards its response; for a streaming request it also tells the service.
+ * Destroying a future discards its response; for a streaming request it also cancels the stream at
+ * the service.
  *
- * A request to a rank that goes away ends with EHOSTUNREACH and an error message.
+ * A request to a rank that is lost ends with EHOSTUNREACH and an error message.
  *
  * Thread rules: those of the handle.
  */
@@ -40,14 +41,14 @@ flux_future_t *flux_rpc_msg(flux_t *h, flux_msg_t *req);
 
 /* One instance of a module may send a request, and the next one wait for its response (hand_over in
  * module.h).  It names the request by its match tag, and repeats its topic, rank and flags.  Tag 0,
- * of a request that was answered or could not be sent, yields a future that is ready with EIO. NULL
- * with ENOMEM, or if the tag is taken: resume before sending anything. */
+ * of a request that was answered or could not be sent, yields a future that is ready, with EIO.
+ * NULL with ENOMEM, or if the tag is taken: resume before sending anything. */
 uint32_t flux_rpc_tag(const flux_future_t *f);
 flux_future_t *flux_rpc_resume(flux_t *h, const char *topic, uint32_t nodeid, unsigned flags,
                                uint32_t tag);
 
 /* Send the same request to each of `nranks` ranks (array copied).  The future is ready once
- * forevery rank, in the order in which they answer.  flux_future_next() moves to the next result,
+ * for every rank, in the order in which they answer.  flux_future_next() moves to the next result,
  * and fails with ENODATA after the last.  flux_mrpc_rank() is the rank of the current result.  At
  * most 4096 requests are outstanding at a time. */
 flux_future_t *flux_mrpc(flux_t *h, const char *topic, const char *json, const uint32_t *ranks,

@@ -1,4 +1,4 @@
-/* Inside futures: what future.c and pending.c share. */
+/* Declarations that future.c and pending.c share. */
 #ifndef FLUX_FUTURE_PRIVATE_H
 #define FLUX_FUTURE_PRIVATE_H
 
@@ -14,9 +14,9 @@ struct pending {
     uint32_t tag;
     uint32_t rank;
     struct list_node node; /* in future.pendings */
-    flux_msg_t *req;       /* to be sent again if the connection returns; else NULL */
-    size_t unsent;         /* its bytes, if it waits for that; else 0 */
-    bool heard;            /* a stream: a response has come since it was sent */
+    flux_msg_t *req;       /* kept to be sent again if the connection returns; else NULL */
+    size_t unsent;         /* its bytes, while it waits for the connection; else 0 */
+    bool heard;            /* of a stream: a response has come since the request was sent */
 };
 
 struct result {
@@ -47,9 +47,9 @@ struct flux_future {
     void *arg;
     double timeout;
     flux_watcher_t *timer;
-    flux_watcher_t *defer; /* calls back for results that had come earlier */
+    flux_watcher_t *defer; /* calls back for results that came before flux_future_then() */
     json_t *decoded;
-    char *topic; /* streaming: for the cancel request; many-rank: to send the rest */
+    char *topic; /* streaming: for the cancel request; many-rank: for the remaining requests */
     uint32_t nodeid;
     /* many-rank */
     char *json;
@@ -80,11 +80,11 @@ void pending_join(flux_future_t *f);
 struct pending *pending_add(flux_future_t *f, uint32_t rank, uint32_t tag);
 /* Send `req` (taken over) as one of the future's requests. */
 void pending_send(flux_future_t *f, flux_msg_t *req, uint32_t rank);
-/* Nobody waits any more for the answers that have not come. */
+/* Drop the requests of the future that have no response yet. */
 void pending_give_up(flux_future_t *f);
-/* Tell the service of a streaming request that nobody listens any more. */
+/* Cancel a streaming request at its service. */
 void pending_cancel(flux_future_t *f);
-/* Why a request could not be sent. */
+/* The error message for a request that could not be sent. */
 const char *pending_error_text(int errnum);
 
 #endif

@@ -45,7 +45,7 @@ struct flux_handle {
     struct renew *renew; /* FLUX_O_RECONNECT; else NULL */
     bool away;
     bool lost;
-    char *refused; /* why the broker did not greet it; the futures refer to this */
+    char *refused; /* the reason why the broker did not greet it; the futures refer to this text */
     flux_lost_f lost_cb;
     void *lost_arg;
     flux_back_f back_cb;
@@ -176,7 +176,7 @@ uint64_t flux_random(flux_t *h)
     return z ^ (z >> 31);
 }
 
-/* Of a handle with FLUX_O_NOWAIT. */
+/* Wait for the greeting, in a handle with FLUX_O_NOWAIT. */
 static void await_greeting(flux_t *h)
 {
     while (h->size == 0 && flux_handle_wait(h, -1.) == 0)
@@ -221,7 +221,7 @@ int flux_run(flux_t *h)
 {
     int rc = 0;
 
-    /* The connection was lost earlier, during a wait for a future: nothing would stop the
+    /* The connection was lost earlier, during a wait for a future: no event would stop the
      * reactor. */
     if (!h->lost || h->lost_cb)
         rc = flux_reactor_run(h->r);

@@ -17,7 +17,7 @@
 
 typedef struct flux_handle flux_t;
 
-/* Where programs find the session that serves the whole host. */
+/* The address of the session that serves the whole host. */
 #define FLUX_SYSTEM_SOCKET "/run/flux/local"
 
 /* The address that flux_open() uses by default: FLUX_URI, else that of the system session if there
@@ -31,20 +31,20 @@ flux_t *flux_open(const char *uri, flux_reactor_t *r, errmsg_t *err);
 /* The same with flags.
  *
  * FLUX_O_RECONNECT: when the connection is lost because the broker went away, return to a broker of
- * the same rank that listens at the same socket and whose session runs.  Until then requests end
- * with ECONNRESET, those that were under way and new ones alike, except those with
- * FLUX_MSGF_IDEMPOTENT: these wait, and are sent (again) when the connection is back.  So are
- * subscriptions; events that were published meanwhile are missed.  A stream that is sent again
- * begins anew; so does one with FLUX_MSGF_IDEMPOTENT when a broker between was lost.  The
+ * the same rank that listens at the same socket and whose session runs.  Until then, both
+ * outstanding and new requests end with ECONNRESET, except those with FLUX_MSGF_IDEMPOTENT: these
+ * wait, and are sent (again) when the connection is back.  Subscriptions are made again, too;
+ * events that were published meanwhile are missed.  A stream whose request is sent again starts
+ * over; so does a stream with FLUX_MSGF_IDEMPOTENT when a broker on its path was lost.  The
  * connection counts as lost, as without the flag, when the broker has disconnected this program,
  * after FLUX_RECONNECT_MAX seconds, or when the session's directory (two levels above the socket;
  * that of the system session stays) is gone.  No effect for an inherited connection.
  *
- * FLUX_O_NOWAIT: do not wait until the broker greets this program, so that the first requests go
- * with the connection: a program that makes one request waits once.  flux_rank() and flux_size()
- * wait for the greeting, which comes with the first response at the latest.  If the broker refuses
- * this program, pending requests end with EPIPE and its error message, and the size is 0.  Not
- * together with FLUX_O_RECONNECT (EINVAL). */
+ * FLUX_O_NOWAIT: do not wait until the broker greets this program, so that the first requests are
+ * sent together with the connection request: a program that makes one request waits once.
+ * flux_rank() and flux_size() wait for the greeting, which comes with the first response at the
+ * latest.  If the broker refuses this program, pending requests end with EPIPE and its error
+ * message, and the size is 0.  Not together with FLUX_O_RECONNECT (EINVAL). */
 #define FLUX_O_RECONNECT 1u
 #define FLUX_O_NOWAIT 2u
 #define FLUX_RECONNECT_MAX 60.
@@ -61,36 +61,36 @@ uint64_t flux_random(flux_t *h);
 /* Rank and size of the session, known from the start (but see FLUX_O_NOWAIT). */
 uint32_t flux_rank(flux_t *h);
 uint32_t flux_size(flux_t *h);
-/* Does the broker at the other end have the role of the root, to which requests to FLUX_NODEID_ROOT
- * go? */
+/* Does the broker at the other end have the role of the root, which gets the requests to
+ * FLUX_NODEID_ROOT? */
 bool flux_is_root(flux_t *h);
 
-/* Send; takes the message over, on success and on failure.  0, or -1 with EPIPE (the broker is
- * gone), ECONNRESET (it may return), ENOMEM, or ENOBUFS (the queue is full).  Does not block: what
- * the socket does not accept waits in a bounded queue. */
+/* Send a message; takes it over, on success and on failure.  0, or -1 with EPIPE (the broker is
+ * gone), ECONNRESET (it may return), ENOMEM, or ENOBUFS (the queue is full).  Does not block: bytes
+ * that the socket does not accept wait in a bounded queue. */
 int flux_send(flux_t *h, flux_msg_t *msg);
 
-/* Run the reactor.  Returns what flux_reactor_run() returns, or -1 with EPIPE if the connection was
- * lost (unless flux_set_lost_handler() was called). */
+/* Run the reactor.  Returns the result of flux_reactor_run(), or -1 with EPIPE if the connection
+ * was lost (unless flux_set_lost_handler() was called). */
 int flux_run(flux_t *h);
 
-/* Wait for messages, without running the reactor: write what is queued, wait until something can be
- * read or `timeout` seconds are over (0: do not wait; <0: no limit), and deliver it to futures and
- * handlers.  0, also at the timeout or after a signal; -1 with EPIPE (the connection is lost), or
- * EDEADLK inside a module. */
+/* Wait for messages, without running the reactor: write the queued messages, wait until the
+ * connection is readable or `timeout` seconds are over (0: do not wait; <0: no limit), and deliver
+ * messages to futures and handlers.  0, also at the timeout or after a signal; -1 with EPIPE (the
+ * connection is lost), or EDEADLK inside a module. */
 int flux_handle_wait(flux_t *h, double timeout);
 /* For an event loop other than the reactor: the descriptor of the connection, which stays the same
- * and belongs to the handle, and in *events what to wait for (FLUX_POLLIN, and FLUX_POLLOUT while
- * something is queued).  When it is ready, call flux_handle_wait(h, 0.), and ask for the events
- * again, as after sending.  -1 with EPIPE (the connection is lost) or ENOTSUP (not a socket, or
- * one that changes: FLUX_O_RECONNECT). */
+ * and belongs to the handle, and in *events the events to wait for (FLUX_POLLIN, and FLUX_POLLOUT
+ * while messages are queued).  When it is ready, call flux_handle_wait(h, 0.), then ask for the
+ * events again, as also after sending.  -1 with EPIPE (the connection is lost) or ENOTSUP (not a
+ * socket, or not always the same: FLUX_O_RECONNECT). */
 int flux_handle_pollfd(flux_t *h, int *events);
 
 /* Called once when the connection to the broker is lost; futures have then ended with EPIPE. */
 typedef void (*flux_lost_f)(flux_t *h, void *arg);
 void flux_set_lost_handler(flux_t *h, flux_lost_f cb, void *arg);
 
-/* Called each time a handle with FLUX_O_RECONNECT is back, before anything is sent again. */
+/* Called each time a handle with FLUX_O_RECONNECT is back, before requests are sent again. */
 typedef void (*flux_back_f)(flux_t *h, void *arg);
 void flux_set_back_handler(flux_t *h, flux_back_f cb, void *arg);
 
@@ -105,9 +105,9 @@ struct flux_handle_ops {
     /* Takes the message over, as flux_send() does. */
     int (*send)(void *impl, flux_msg_t *msg);
     /* Wait (in real time) until a message can be read or `timeout` seconds are over (<0: no limit),
-     * deliver what has come, and write what is queued.  0, also at the timeout or after a signal;
-     * -1 with EPIPE if the connection is lost.  For flux_future_wait(), which fails with EDEADLK if
-     * this is NULL, where waiting is not allowed (modules). */
+     * deliver the messages that have come, and write the queued ones.  0, also at the timeout or
+     * after a signal; -1 with EPIPE if the connection is lost.  NULL where waiting is not allowed
+     * (modules): flux_future_wait() then fails with EDEADLK. */
     int (*wait)(void *impl, double timeout);
     void (*destroy)(void *impl); /* may be NULL */
     /* As flux_handle_pollfd(); NULL: ENOTSUP. */
@@ -120,16 +120,16 @@ flux_t *flux_handle_create(const struct flux_handle_ops *ops, void *impl, flux_r
 /* For transports: deliver an incoming message (taken over) to its future or handler.  A request
  * without a handler is answered with ENOSYS. */
 void flux_handle_deliver(flux_t *h, flux_msg_t *msg);
-/* For transports: rank and size of a handle that was created with size 0. */
+/* For transports: set rank and size of a handle that was created with size 0. */
 void flux_handle_greeted(flux_t *h, uint32_t rank, uint32_t size);
 /* For transports: the connection is lost; `why` is an error message.  All futures end with
  * EPIPE. */
 void flux_handle_lost(flux_t *h, const char *why);
-/* For transports that return: there is no connection for a while; flux_send() fails with
- * ECONNRESET. All futures end with it but those of requests that are sent again.  And: it is back,
- * in a session of `size` ranks. */
+/* For transports that return.  away(): there is no connection for a while; flux_send() fails with
+ * ECONNRESET, and so do all futures except those of requests that are sent again.  back(): the
+ * connection is back, in a session of `size` ranks. */
 void flux_handle_away(flux_t *h);
 void flux_handle_back(flux_t *h, uint32_t size);
-void *flux_handle_impl(flux_t *h); /* as given */
+void *flux_handle_impl(flux_t *h); /* as given to flux_handle_create() */
 
 #endif

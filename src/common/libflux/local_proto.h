@@ -2,13 +2,14 @@
  *
  *    "hello"   broker to client, first:       {"protocol":1,"rank":R,"size":N,"life":L}; L is a
  *                                             random number of each start of a broker, by which a
- *                                             client that was cut off knows the same broker again
+ *                                             disconnected client recognizes the same broker
  *    "error"   broker to client, then close:  {"errnum":E,"text":"an error message"}
  *    "ending"  broker to client:              {}: the broker ends, and may be started again; it
- *                                             answers what is left with errors
+ *                                             answers the outstanding requests with errors
  *
- * A client may send requests before the "hello" (FLUX_O_NOWAIT in handle.h).  If they are there
- * when the broker accepts it, the "hello" comes with the first message for the client.
+ * A client may send requests before the "hello" (FLUX_O_NOWAIT in handle.h).  If these have arrived
+ * when the broker accepts the connection, the "hello" comes together with the first message for the
+ * client.
  *
  * A client sends no control messages.
  */

@@ -4,8 +4,8 @@
  * service, which adds rank and time.
  *
  * Failure: a line that cannot be sent is lost, and the caller gets no error, since it could do
- * nothing about it.  No decision depends on the log, and a broker that drops lines says so
- * (modhost.c).
+ * nothing about it.  No decision depends on the log, and a broker that drops lines logs their
+ * number (modhost.c).
  */
 #include "config.h"
 #include <errno.h>

@@ -42,7 +42,7 @@ struct log_query {
 extern const struct flux_schema log_query_schema; /* without numbers; all fields are optional */
 extern const struct flux_schema log_dump_schema;
 
-/* The numbers are those that are left for the next page: none if from > to. */
+/* from and to are the numbers that are left for the next page; there are none if from > to. */
 struct log_page {
     json_t *entries;
     uint64_t dropped;
@@ -52,7 +52,7 @@ struct log_page {
 extern const struct flux_schema log_page_schema;
 
 struct log_cleared {
-    uint64_t cleared; /* number of entries */
+    uint64_t cleared; /* number of entries that were removed */
 };
 extern const struct flux_schema log_cleared_schema;
 

@@ -5,9 +5,9 @@
  * fini).  The host calls init, runs the reactor, and calls fini when the module is unloaded or has
  * stopped its reactor.  Its handlers get the requests for topics "NAME.*".
  *
- * A module runs in a thread of its own, or on the broker's loop.  On the loop nobody has to be
- * woken for a request, but everything else waits for each of its turns: a module belongs there if
- * none of them takes long.  Its code is the same.
+ * A module runs in a thread of its own, or on the broker's loop.  On the loop, a request need not
+ * wake a thread, but all other work of the broker waits during each turn of the module: a module
+ * belongs there if none of its turns takes long.  Its code is the same.
  *
  * A module never blocks, and does input and output only through its handle: the same code runs in
  * the simulator, with many instances in one thread.  It has no mutable globals.
@@ -15,15 +15,15 @@
  * A module ends itself with flux_reactor_stop(r, rc); rc < 0 is reported as a failure, with the
  * message given to flux_module_fail().
  *
- * A module that would lose data says so in may_stop, which module.unload and module.reload call
- * unless they are forced.  It is not called when the session shuts down.
+ * A module that would lose data reports that in may_stop, which module.unload and module.reload
+ * call unless they are forced.  It is not called when the session shuts down.
  *
  * A module whose work must continue across a reload hands over: the old instance writes its state
- * in hand_over (handover.h), and the new one gets it from flux_module_inherited() in init.  To all
- * others it remains the same module:
+ * in hand_over (handover.h), and the new one gets it from flux_module_inherited() in init.  For
+ * clients and other modules it remains the same module:
  *
- *  1. hand_over must leave everything that the old instance knows.  What that sends later, even in
- *     fini, is discarded, and fini must not end work that continues.
+ *  1. hand_over must write the whole state of the old instance.  Messages that this instance sends
+ *     afterwards, even in fini, are discarded, and fini must not end work that continues.
  *  2. Messages that the old instance has not seen go to the new one, in order: requests, responses,
  *     and events of the subscriptions that it makes.
  *  3. Requests that the old instance has seen and not answered are not delivered again: they are
@@ -54,21 +54,21 @@ struct flux_module {
      * is loaded once init has returned 0 (but see flux_module_starting()). */
     int (*init)(flux_t *h, int argc, char **argv, void **ctx, errmsg_t *err);
     void (*fini)(flux_t *h, void *ctx);
-    /* NULL, or: may the module be unloaded or reloaded now?  0, or
-     * -1 with errno and an error message that says what would be lost. */
+    /* NULL, or: may the module be unloaded or reloaded now?  0, or -1 with errno and an error
+     * message that names the data that would be lost. */
     int (*may_stop)(flux_t *h, void *ctx, errmsg_t *err);
-    /* NULL, or: the module ends now, and gets no more messages.  True: at once.  False: it has to
-     * wait for something first, and then ends itself with flux_reactor_stop(). */
+    /* NULL, or: the module is to end, and gets no more messages.  True: it ends at once.  False: it
+     * has to wait for something first, and then ends itself with flux_reactor_stop(). */
     bool (*stop)(flux_t *h, void *ctx);
-    /* NULL, or: the module is about to be reloaded, without force.  1: *o has all that the next
-     * instance needs, and this one ends.  0: there is nothing to hand over, and it may be reloaded
+    /* NULL, or: the module is about to be reloaded, without force.  1: *o has the state for the
+     * next instance, and this one ends.  0: there is nothing to hand over, and it may be reloaded
      * like any other (may_stop is called).  -1 with errno and an error message: it continues
      * unchanged. */
     int (*hand_over)(flux_t *h, void *ctx, flux_handover_t *o, errmsg_t *err);
     unsigned handover;            /* identifies the form that hand_over writes and init reads */
     enum flux_module_place place; /* where it runs, unless its user decides otherwise */
-    /* NULL, or: prepare what all instances of a process share and what takes long.  Called when the
-     * file has been loaded, in the broker's main thread, and possibly more than once; also in a
+    /* NULL, or: do the work that takes long and is the same for all instances in a process.  Called
+     * in the broker's main thread when the file has been loaded, possibly more than once; also in a
      * process that forks brokers.  It starts no thread and opens no file. */
     void (*prepare)(void);
 };
@@ -82,7 +82,8 @@ struct flux_module {
     const struct flux_module flux_module_##NAME = {     \
         .abi = FLUX_MODULE_ABI, .name = #NAME, .init = INIT, .fini = FINI, ##__VA_ARGS__}
 
-/* What a host provides for the functions below, in the handle's aux data "module::host". */
+/* Functions that a host provides for the functions below, in the handle's aux data
+ * "module::host". */
 struct flux_module_host {
     void (*started)(void *arg);
     void *arg;

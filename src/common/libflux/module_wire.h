@@ -8,7 +8,7 @@
 struct module_load {
     const char *path;
     json_t *args;      /* array of strings */
-    const char *place; /* "loop" or "thread"; NULL: as the session or the module says */
+    const char *place; /* "loop" or "thread"; NULL: according to the session or the module */
 };
 extern const struct flux_schema module_load_schema;
 
@@ -32,9 +32,9 @@ struct module_item {
     uint64_t queued;   /* messages in its mailbox now */
     const char *place; /* "loop" or "thread" */
     uint64_t turns;    /* messages handled; on the loop also timers and files */
-    double busy;       /* seconds that these took in all */
-    double longest;    /* seconds of the longest of them */
-    uint64_t longer;   /* number of those that took longer than module.turn-max */
+    double busy;       /* total seconds of these turns */
+    double longest;    /* seconds of the longest turn */
+    uint64_t longer;   /* number of turns that took longer than module.turn-max */
 };
 extern const struct flux_schema module_item_schema;
 

@@ -3,9 +3,9 @@
  * A message is a request, a response, an event or a control message.  It carries a topic
  * ("kvs.commit"), an optional payload (JSON text where people read it, raw bytes for bulk data), a
  * stack of route ids that leads a response back, and the credential of the sender.  The credential
- * is stamped where the message enters the session; a value from outside is never trusted.  So is
- * the term: each root of a session has one, and a broker accepts no message of another term from
- * its neighbors.
+ * is stamped where the message enters the session; a value from outside is never trusted.  The term
+ * is stamped there, too: each root of a session has a term, and a broker accepts no message of
+ * another term from its neighbors.
  *
  * The encoding (msg.c) is one contiguous frame, the same on overlays and on local sockets.
  *
@@ -33,19 +33,19 @@ enum flux_msg_type {
 };
 
 enum flux_msg_flag {
-    FLUX_MSGF_NORESPONSE = 1,  /* request: no response is wanted */
+    FLUX_MSGF_NORESPONSE = 1,  /* request: send no response */
     FLUX_MSGF_STREAMING = 2,   /* request: may get many responses, ended by an error (ENODATA:
                                  orderly end); response: more follow */
     FLUX_MSGF_UPSTREAM = 4,    /* request: skip the sender's own broker, for the first instance
                                  above */
     FLUX_MSGF_RING = 8,        /* request: go along the ring */
     FLUX_MSGF_RAW = 16,        /* payload is raw bytes, not JSON text */
-    FLUX_MSGF_IDEMPOTENT = 32, /* request: to handle it twice does no harm, so it may be sent again
-                                  after a loss: by brokers while no response has passed, and by
-                                  handles with FLUX_O_RECONNECT */
-    FLUX_MSGF_LAZY = 64        /* request: no thread is woken for it, which takes it with the next
-                                  message; response: it may wait for the next one to its client
-                                  while the broker's loop does not sleep */
+    FLUX_MSGF_IDEMPOTENT = 32, /* request: may be handled twice without harm, so it may be sent
+                                * again after a loss: by brokers while no response has passed, and
+                                * by handles with FLUX_O_RECONNECT */
+    FLUX_MSGF_LAZY = 64        /* request: wakes no thread, which handles it together with the next
+                         * message; response: may wait for the next message to its client while the
+                         * broker's loop does not sleep */
 };
 #define FLUX_MSGF_ALL 127
 
@@ -94,8 +94,8 @@ unsigned flux_msg_flags(const flux_msg_t *msg);
 void flux_msg_set_flags(flux_msg_t *msg, unsigned flags);
 bool flux_msg_has_flag(const flux_msg_t *msg, unsigned flag);
 uint32_t flux_msg_nodeid(const flux_msg_t *msg); /* request: destination rank or FLUX_NODEID_ANY;
-                                           response: rank that answered; event: rank of the
-                                           publisher */
+                                                  * response: rank that answered; event: rank of the
+                                                  * publisher */
 void flux_msg_set_nodeid(flux_msg_t *msg, uint32_t nodeid);
 uint32_t flux_msg_matchtag(const flux_msg_t *msg);
 void flux_msg_set_matchtag(flux_msg_t *msg, uint32_t tag);
@@ -103,7 +103,7 @@ int flux_msg_errnum(const flux_msg_t *msg); /* response: 0 or a positive errno *
 void flux_msg_set_errnum(flux_msg_t *msg, int errnum);
 uint64_t flux_msg_seq(const flux_msg_t *msg); /* event: sequence from 1; else 0 */
 void flux_msg_set_seq(flux_msg_t *msg, uint64_t seq);
-/* The term of the root in whose time the message entered the session.  Events are in order of
+/* The term of the root at the time when the message entered the session.  Events are in order of
  * (term, sequence). */
 uint32_t flux_msg_term(const flux_msg_t *msg);
 void flux_msg_set_term(flux_msg_t *msg, uint32_t term);

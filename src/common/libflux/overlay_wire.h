@@ -43,7 +43,7 @@ struct overlay_run {
 };
 extern const struct flux_schema overlay_run_schema;
 
-/* Event "overlay.down": these ranks are not up, or no longer. */
+/* Event "overlay.down": these ranks are not up any more, or were never up. */
 struct overlay_down {
     const char *ranks; /* idset */
     const char *state; /* "lost", "left" or "absent"; NULL: lost */
@@ -51,25 +51,25 @@ struct overlay_down {
 };
 extern const struct flux_schema overlay_down_schema;
 
-/* Event "overlay.up": these ranks were not up, and now are. */
+/* Event "overlay.up": these ranks, which were not up, now are. */
 struct overlay_up {
     const char *ranks; /* idset */
     uint32_t incarnation;
     const char *lost; /* idset: all ranks that are still not up */
     uint64_t map;
-    const char *state; /* of rank 0, when it published this; NULL: "run" */
+    const char *state; /* state of rank 0 when it published this; NULL: "run" */
 };
 extern const struct flux_schema overlay_up_schema;
 
-/* A state of ranks as one rank has noted it. */
+/* The state of ranks, as one rank has noted it. */
 struct overlay_change {
     const char *ranks; /* idset */
-    const char *state; /* "joining", "slow", "draining"; "up", "lost": no longer */
+    const char *state; /* "joining", "slow", "draining"; "up", "lost": the end of such a state */
     uint32_t by;
 };
 extern const struct flux_schema overlay_change_schema;
 
-/* Event "overlay.state": these ranks join, are slow, or are draining, or no longer. */
+/* Event "overlay.state": these ranks are joining, slow or draining, or that state has ended. */
 struct overlay_state {
     const char *ranks; /* idset */
     const char *state;
@@ -82,7 +82,7 @@ struct overlay_verdict {
     double time;     /* wall clock of rank 0 */
     const char *ranks;
     const char *state;
-    uint32_t by;     /* who says so */
+    uint32_t by;     /* the rank that reported this */
     const char *why; /* NULL: not given */
 };
 extern const struct flux_schema overlay_verdict_schema;
@@ -124,7 +124,7 @@ extern const struct flux_schema overlay_restored_schema;
 struct overlay_moved {
     uint32_t rank;
     uint32_t parent;
-    uint32_t move; /* the rank's move with this number: what has a lower one is late */
+    uint32_t move; /* number of this move of the rank: an event with a lower number is late */
     uint64_t map;  /* number of the session map after this change */
 };
 extern const struct flux_schema overlay_moved_schema;

@@ -259,9 +259,9 @@ char *flux_path_bindir(void)
     return part_dirs(PART_BIN, NULL);
 }
 
-/* "NAME=ENTRY" and, behind `sep`, the present value or `without` if that is empty; unchanged if the
- * entry comes first already, as in a nested session.  `entry` is taken over; NULL gives NULL with
- * ENOMEM. */
+/* Make "NAME=ENTRY", followed by `sep` and the present value, or by `without` if that is empty.
+ * The value is unchanged if the entry comes first already, as in a nested session.  `entry` is
+ * taken over; NULL gives NULL with ENOMEM. */
 static char *in_front(const char *name, char *entry, char sep, const char *without)
 {
     const char *old = getenv(name);

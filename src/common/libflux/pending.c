@@ -1,24 +1,24 @@
 /* pending.c - requests that have no response yet.
  *
- * Every request that wants a response has a match tag, and a `pending` in the handle's table under
- * that tag, which belongs to a future (future.c).
+ * Every request that expects a response has a match tag.  Under that tag, the handle's table has a
+ * `pending`, which belongs to a future (future.c).
  *
  * Invariants:
- *  1. A pending is in the table exactly as long as a response is wanted.  A late response finds
- *     none and is dropped.
+ *  1. A pending is in the table exactly as long as its future expects a response.  A late response
+ *     finds no pending and is dropped.
  *  2. While the connection is away (FLUX_O_RECONNECT), only requests that are sent again are
  *     pending: all others have ended with ECONNRESET.
- *  3. A change of the connection marks or ends all pendings before it calls back for any: a
- *     callback may wait until the connection has changed again.
+ *  3. A change of the connection marks or ends all pendings before the first callback: a callback
+ *     may wait until the connection has changed again.
  *  4. While the connection is away, a request that would wait is refused once UNSENT_MAX bytes
  *     wait.
- *  5. A cancel request has no response and may be lost; the stream's last response shows that it
- *     was not.  While other responses keep coming, it is sent again each time their number has
- *     doubled.  A stream without responses costs nothing, and ends with the connection.
+ *  5. A cancel request has no response and may be lost; the last response of the stream shows that
+ *     it was handled.  While other responses keep coming, it is sent again each time their number
+ *     has doubled.  A stream without responses costs nothing, and ends with the connection.
  *
- *  6. With FLUX_O_RECONNECT, a stream that is sent again after a loss is also sent again when a
- *     broker on its way was lost (EHOSTUNREACH) after it had begun; brokers do that for those that
- *     have not.  At least one response comes between two times, so this ends where the service
+ *  6. With FLUX_O_RECONNECT, a stream with FLUX_MSGF_IDEMPOTENT is also sent again when a broker on
+ *     its path was lost (EHOSTUNREACH) after its first response; before that, brokers send it
+ *     again.  There is at least one response between two repetitions, so they end when the service
  *     cannot be reached.
  *
  * Failure: a request that cannot be sent becomes a result with the error.
@@ -36,7 +36,7 @@
 #define TAG_MAX 0x7fffffffu
 #define CANCELED_MAX 4096 /* canceled streams that are remembered */
 #define UNSENT_MAX (64u * 1024 * 1024)
-#define HEARD_MIN 4 /* responses that may have been under way at the cancel */
+#define HEARD_MIN 4 /* responses that may already have been sent before the cancel */
 #define AWAY_TEXT                                                                  \
     "the broker has gone away and may return: whether it has handled the request " \
     "is not known"
@@ -188,8 +188,8 @@ done:
     free(json);
 }
 
-/* The last response shows that the cancel was handled.  A few others may have been under way; if
- * they keep coming, the cancel was lost and is sent again. */
+/* The last response shows that the cancel was handled.  A few other responses may have been sent
+ * before; if more come, the cancel was lost and is sent again. */
 static void heard_of_canceled(struct pending_table *t, const flux_msg_t *msg)
 {
     struct canceled *c = hmap_get_u64(t->canceled, flux_msg_matchtag(msg));
@@ -202,7 +202,8 @@ static void heard_of_canceled(struct pending_table *t, const flux_msg_t *msg)
         cancel(c);
 }
 
-/* A stream that had begun has ended, since a broker on its way was lost: true if it begins anew. */
+/* A stream has ended after its first response, because a broker on its path was lost: true if its
+ * request is sent again. */
 static bool begins_anew(struct pending *p, const flux_msg_t *last)
 {
     if (!p->req || !p->heard || flux_msg_errnum(last) != EHOSTUNREACH)
@@ -245,7 +246,7 @@ void pending_deliver(struct pending_table *t, flux_msg_t *msg)
     future_call_back(f);
 }
 
-/* Callbacks may create or destroy futures: work on a list of our own. */
+/* Callbacks may create or destroy futures, so move them to a list of this function. */
 static void take_futures(struct pending_table *t, struct list_node *all)
 {
     list_init(all);
@@ -292,7 +293,7 @@ static void end_pending(struct pending_table *t, struct pending *p, int errnum, 
     list_append(&t->ended, &f->ended_node);
 }
 
-/* A callback may wait, and so come here again. */
+/* A callback may wait for a future, and so call this function again. */
 static void call_ended(struct pending_table *t)
 {
     struct list_node *n;

@@ -1,11 +1,11 @@
 /* reactor.c - one event loop per thread, on libev or on another engine.  Its watchers are in
  * watcher.c.
  *
- * Time: flux_reactor_now() is the time of the pass.  It is the clock since boot, moved so that it
- * started at the time of day, and never leaps.
+ * Time: flux_reactor_now() is the time of the pass.  It is the clock since boot, plus a constant
+ * that made it equal to the wall clock when the process started, and it never leaps.
  *
  * Invariant: a part of a reactor has the loop and the time of the whole.  Once it is stopped, none
- * of its watchers calls back, and at its end they end, too: the loop goes on without them.
+ * of its watchers calls back, and they are destroyed with it: the loop continues without them.
  *
  * Failure: creation returns NULL with errno.
  */
@@ -18,8 +18,8 @@
 #include "libutil/clock.h"
 #include "reactor_private.h"
 
-/* Offset from the clock since boot to one that starts at the time of day.  Set once per process, so
- * that times mean the same in all its threads. */
+/* Offset from the clock since boot to the wall clock of the first reactor.  Set once per process,
+ * so that times mean the same in all its threads. */
 static double base;
 static pthread_once_t base_once = PTHREAD_ONCE_INIT;
 

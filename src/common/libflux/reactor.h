@@ -1,5 +1,5 @@
 /* The reactor: one event loop per thread that waits for time, file descriptors, signals and
- * children, and calls back.  Everything in Flux that waits, waits here.
+ * children, and calls back.  All waiting in Flux is done here.
  *
  * There are two kinds of engines: libev (flux_reactor_create), and any other that implements struct
  * flux_reactor_ops, such as the simulator's virtual clock.  Code that uses only timers and
@@ -38,8 +38,8 @@ double flux_reactor_now(flux_reactor_t *r);
 /* The wall clock, for people and for other programs.  It may be set at any moment, so it must not
  * be used to wait or to measure. */
 double flux_reactor_wall(flux_reactor_t *r);
-/* Convert between flux_reactor_now() and the wall clock as it is set at present, where a time to
- * wait for comes from, or goes to, people or other processes. */
+/* Convert between flux_reactor_now() and the wall clock as it is set at present, for times that are
+ * exchanged with people or other processes. */
 double flux_reactor_to_wall(flux_reactor_t *r, double t);
 double flux_reactor_from_wall(flux_reactor_t *r, double wall);
 /* Update flux_reactor_now() (after a long computation). */
@@ -48,14 +48,14 @@ void flux_reactor_update(flux_reactor_t *r);
  * the difference of two readings is meaningful. */
 double flux_reactor_clock(flux_reactor_t *r);
 /* Until flux_reactor_clock() is `until`, short requests are served on this loop: long computations
- * come in shorter slices (slice.h) and other work that can wait in smaller portions.  Concerns all
- * parts of the reactor.  Does nothing on a virtual clock. */
+ * are done in shorter slices (slice.h) and deferrable work in smaller portions.  Concerns all parts
+ * of the reactor.  Does nothing on a virtual clock. */
 void flux_reactor_hurry(flux_reactor_t *r, double until);
 bool flux_reactor_hurries(flux_reactor_t *r);
 bool flux_reactor_virtual(const flux_reactor_t *r); /* true: no time passes during a callback */
 
-/* Number of deferrals that have been started and not called back: the loop does not sleep before
- * there are none.  0 on engines other than libev. */
+/* Number of deferrals that were started and have not called back: the loop does not sleep while
+ * there are any.  0 on engines other than libev. */
 unsigned flux_reactor_deferred(const flux_reactor_t *r);
 
 /* Call cb(arg) each time before the loop may sleep, after all deferrals, for work that is done once
@@ -65,9 +65,9 @@ int flux_reactor_before_sleep(flux_reactor_t *r, void (*cb)(void *arg), void *ar
 
 /* Create watchers, stopped.  NULL with ENOMEM, or ENOTSUP if the engine has no such watchers. */
 flux_watcher_t *flux_timer_create(flux_reactor_t *r, flux_watcher_f cb, void *arg);
-/* A timer that fires once and counts time during which the machine is suspended, for moments that
- * are due whatever happens meanwhile: time limits, begin times, the end of a reservation.  Other
- * timers pause with the machine, so that nobody is given up for a silence in which nothing could
+/* A timer that fires once and counts time during which the machine is suspended, for times that do
+ * not depend on this machine: time limits, begin times, the end of a reservation.  Other timers
+ * pause with the machine, so that no peer is declared lost for a silence during which nothing could
  * be sent or read.  flux_timer_start() with repeat 0.  Also NULL with EMFILE or ENFILE. */
 flux_watcher_t *flux_deadline_create(flux_reactor_t *r, flux_watcher_f cb, void *arg);
 flux_watcher_t *flux_fd_watcher_create(flux_reactor_t *r, int fd, int events, flux_watcher_f cb,
@@ -76,7 +76,7 @@ flux_watcher_t *flux_signal_watcher_create(flux_reactor_t *r, int signum, flux_w
                                            void *arg);
 /* `revents` carries the wait status of the child. */
 flux_watcher_t *flux_child_watcher_create(flux_reactor_t *r, int pid, flux_watcher_f cb, void *arg);
-/* Called once, after everything that is ready has been handled and before the loop would sleep: the
+/* Called once, after all ready watchers have been handled and before the loop would sleep: the
  * place to send a batch.  Start it again for the next time. */
 flux_watcher_t *flux_defer_create(flux_reactor_t *r, flux_watcher_f cb, void *arg);
 
@@ -95,19 +95,19 @@ void flux_fd_watcher_set(flux_watcher_t *w, int events);
 
 /* --- a part of another reactor --- */
 
-/* Something that believes it has a reactor of its own, such as a module, can share the loop of
- * another.  Its watchers are those of the loop.  Only flux_reactor_run() and
- * flux_reactor_before_sleep() do not exist there (ENOTSUP). */
+/* A user of a reactor, such as a module, can share the loop of another reactor: its own reactor is
+ * then a part of that one, and its watchers are those of the loop.  Only flux_reactor_run() and
+ * flux_reactor_before_sleep() do not work there (ENOTSUP). */
 struct flux_reactor_part_ops {
-    /* flux_reactor_stop() was called, with what flux_reactor_stopped() returns; its watchers do not
-     * call back any more.  The part is still in use: destroy it later. */
+    /* flux_reactor_stop() was called, with the value that flux_reactor_stopped() returns; the
+     * watchers of the part no longer call back.  The part is still in use: destroy it later. */
     void (*stopped)(void *arg);
-    /* The callback `cb` of a watcher, which may be gone, has returned after that many seconds.
-     * `what`: the kind of watcher, as words for a message. */
+    /* The callback `cb` of a watcher, which it may have destroyed, has returned after that many
+     * seconds. `what`: the kind of watcher, as words for a message. */
     void (*turn)(void *arg, const char *what, flux_watcher_f cb, double seconds);
 };
-/* A part of `whole`, which must be on libev (ENOTSUP) and outlive it.  Its destruction destroys the
- * watchers that are left.  NULL with errno. */
+/* Create a part of `whole`, which must be on libev (ENOTSUP) and outlive it.  Its destruction
+ * destroys the watchers that are left.  NULL with errno. */
 flux_reactor_t *flux_reactor_create_part(flux_reactor_t *whole,
                                          const struct flux_reactor_part_ops *ops, void *arg);
 bool flux_reactor_is_part(const flux_reactor_t *r);
@@ -119,7 +119,7 @@ struct flux_reactor_ops {
     /* Call flux_watcher_fire(w) at time `at`; a second call changes the time. */
     int (*timer_set)(void *impl, flux_watcher_t *w, double at);
     void (*timer_clear)(void *impl, flux_watcher_t *w);
-    /* Call flux_watcher_fire(w) after all that is due now has been handled. */
+    /* Call flux_watcher_fire(w) after all ready watchers have been handled. */
     int (*defer)(void *impl, flux_watcher_t *w);
     void (*defer_clear)(void *impl, flux_watcher_t *w);
     void (*destroy)(void *impl); /* may be NULL */

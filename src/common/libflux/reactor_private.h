@@ -1,4 +1,4 @@
-/* Inside the reactor: what reactor.c and watcher.c share. */
+/* Declarations that reactor.c and watcher.c share. */
 #ifndef FLUX_REACTOR_PRIVATE_H
 #define FLUX_REACTOR_PRIVATE_H
 
@@ -9,7 +9,7 @@
 
 struct flux_reactor {
     struct ev_loop *loop;  /* NULL on another engine */
-    flux_reactor_t *whole; /* of which this is a part; a reactor of its own: itself */
+    flux_reactor_t *whole; /* the reactor of which this is a part, or this reactor itself */
     const struct flux_reactor_part_ops *part;
     void *part_arg;
     struct list_node watchers; /* of a part */

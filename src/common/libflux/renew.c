@@ -1,20 +1,22 @@
-/* renew.c - what a handle sends again when it has returned to its broker (FLUX_O_RECONNECT).
+/* renew.c - the requests that a handle sends again when it has returned to its broker
+ * (FLUX_O_RECONNECT).
  *
  *    request                                    after the return
  *    with FLUX_MSGF_IDEMPOTENT, unanswered      sent again (pending.c), with the same match tag
- *    event.subscribe, event.unsubscribe,        the same: what they did for the old connection is
- *    unanswered                                 gone with it
- *    event.subscribe, answered or given up      made again, as often as it counts, before others
+ *    event.subscribe, event.unsubscribe,        the same: their effect on the old connection has
+ *    unanswered                                 ended with it
+ *    event.subscribe, answered or given up      made again, once for each subscription, before
+ *                                               other requests
  *    any other                                  had ended with ECONNRESET
  *
  * Invariants:
- *  1. `subs` has each prefix once, with the number of its subscriptions that are confirmed, or for
- *     whose answer nobody waits any more.
- *  2. What is subscribed between renew_take() and renew_subscribe() (by the back handler) is not
- *     made again, since it was made for the new connection.
+ *  1. `subs` has each prefix once, with the number of its subscriptions that are confirmed, or
+ *     whose futures were destroyed.
+ *  2. Subscriptions that the back handler makes, between renew_take() and renew_subscribe(), are
+ *     not made again, since they belong to the new connection.
  *
- * Failure: without memory to note a subscription, or when the broker refuses to renew one, events
- * would be missed in silence: the connection then counts as lost.
+ * Failure: if memory to note a subscription is short, or the broker refuses to renew one, events
+ * would be missed without notice: the connection then counts as lost.
  */
 #include "config.h"
 #include <errno.h>
@@ -37,7 +39,7 @@ struct subscription {
 
 struct renew {
     struct list_node subs;
-    struct list_node old; /* those of the last connection, to be made again */
+    struct list_node old; /* subscriptions of the last connection, to be made again */
     bool failed;          /* a subscription could not be noted */
 };
 
@@ -149,7 +151,7 @@ void renew_take(struct renew *r)
     list_splice(&r->old, &r->subs);
 }
 
-/* What is confirmed is noted again (renew_note()). */
+/* Confirmed subscriptions are noted again (renew_note()). */
 void renew_subscribe(struct renew *r, flux_t *h)
 {
     struct list_node *n;

@@ -1,6 +1,6 @@
 /* Route ids: the entries of a message's route stack.
  *
- * A broker pushes one id for each request that it gets: of a neighboring broker (its rank and
+ * A broker pushes one id onto each request that it gets: that of a neighboring broker (its rank and
  * overlay), or of a local endpoint (a client or module).  The four high bits are the kind.
  */
 #ifndef FLUX_ROUTE_H

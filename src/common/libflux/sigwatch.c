@@ -1,8 +1,8 @@
 /* sigwatch.c - watch several signals with one function.
  *
- * All of them come by one descriptor (signalfd), which costs three system calls to begin with and
- * two to end; a watcher of the reactor for each would make two for each signal, both times.
- * The descriptor also tells who has sent a signal, which a watcher of the reactor does not.
+ * All signals are read from one descriptor (signalfd), which takes three system calls to create and
+ * two to close; reactor watchers would take two calls for each signal, both at their start and at
+ * their end. The descriptor also reports the sender of a signal, which a reactor watcher does not.
  *
  * Failure: ENOMEM or the errno of the kernel, and no signal is watched.
  */

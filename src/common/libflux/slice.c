@@ -1,10 +1,10 @@
-/* slice.c - how much of a long computation is done before other work gets its turn.
+/* slice.c - the amount of a long computation that is done before other work gets its turn.
  *
  * Invariants:
  *  1. The first call of flux_slice_more() in a slice returns true.
- *  2. On a loop that is shared a slice takes FLUX_SLICE_SHARED at most, and FLUX_SLICE_HURRIED
- *     while the loop hurries.
- *  3. On a virtual clock only the number of steps counts.
+ *  2. On a shared loop, a slice takes at most FLUX_SLICE_SHARED, and FLUX_SLICE_HURRIED while the
+ *     loop hurries.
+ *  3. On a virtual clock, only the number of steps counts.
  *
  * Failure: none.
  */

@@ -1,12 +1,11 @@
-/* Slices of a long computation, between which the reactor handles what has come in meanwhile:
+/* Slices of a long computation, between which the reactor handles messages and timers:
  *
  *    struct flux_slice s;
  *
  *    flux_slice_begin(&s, r, FLUX_SLICE_SECONDS, FLUX_SLICE_THINGS);
  *    while (there is more to do && flux_slice_more(&s))
  *        do one step;
- *    if (there is more to do)
- *        come back in the next pass of the reactor (flux_defer_create)
+ *    if (there is more to do) continue in the next pass of the reactor (flux_defer_create)
  *
  * A slice is limited by time, since the same number of steps may take a microsecond or a second. It
  * has at least one step, so the computation makes progress however long a step takes.  On a virtual
@@ -35,8 +34,8 @@ struct flux_slice {
 
 /* `things`: number of steps on a virtual clock. */
 void flux_slice_begin(struct flux_slice *s, flux_reactor_t *r, double seconds, unsigned things);
-/* May one more step be done?  Call it before each step.  It takes some 30 ns, so a step that takes
- * less should be several. */
+/* May one more step be done?  Call it before each step.  The call takes about 30 ns, so combine
+ * steps that take less. */
 bool flux_slice_more(struct flux_slice *s);
 
 #endif

@@ -1,4 +1,5 @@
-/* Messages of the service "trace" (src/broker/tracer.c): what passes through a broker. */
+/* Messages of the service "trace" (src/broker/tracer.c): the messages that pass through a
+ * broker. */
 #ifndef FLUX_TRACE_WIRE_H
 #define FLUX_TRACE_WIRE_H
 
@@ -7,9 +8,10 @@
 
 /* Pointers refer to the decoded message. */
 struct trace_choice {
-    const char *prefix; /* messages whose topic begins with this */
-    const char *
-        modules; /* and that these modules sent or received (names with commas); "": all messages */
+    const char *prefix; /* record messages whose topic begins with this */
+    const char
+        *modules; /* and that these modules sent or received (names separated by commas); "": all
+                  * messages */
 };
 extern const struct flux_schema trace_choice_schema;
 

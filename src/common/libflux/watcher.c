@@ -1,4 +1,4 @@
-/* watcher.c - what a reactor waits for: timers, files, signals, children, and the end of a pass.
+/* watcher.c - the watchers of a reactor: timers, files, signals, children, and the end of a pass.
  *
  * All kinds of watchers use one struct.  On libev it embeds the ev_* watcher; another engine gets
  * it through struct flux_reactor_ops.
@@ -13,8 +13,8 @@
  *
  * Invariants:
  *  1. A callback may destroy its own or any other watcher of the same reactor.
- *  2. A deferral fires once per start: before the loop sleeps, and after everything that was ready
- *     has been handled.
+ *  2. A deferral fires once per start: before the loop sleeps, and after all ready watchers have
+ *     been handled.
  *  3. A watcher after flux_watcher_unref() never keeps flux_reactor_run() from returning.
  *
  * Failure: creation returns NULL with errno.  Starting a watcher cannot fail, but libev aborts the
@@ -77,7 +77,7 @@ static void timer_cb(struct ev_loop *loop, ev_timer *t, int revents)
 {
     flux_watcher_t *w = t->data;
 
-    /* Not earlier than the time for which it was set. */
+    /* The time of the pass must not be before the time for which the timer was set. */
     w->r->whole->now = flux_reactor_clock(w->r);
     if (!ev_is_active(t)) {
         w->active = false;
@@ -93,7 +93,7 @@ static void deadline_cb(struct ev_loop *loop, ev_io *io, int revents)
     uint64_t count;
 
     if (read(io->fd, &count, sizeof(count)) < 0)
-        return; /* it was set anew after the loop had seen it */
+        return; /* the timer was set again after the loop had found it ready */
     w->r->whole->now = flux_reactor_clock(w->r);
     flux_watcher_stop(w);
     call(w, 0);

@@ -1,9 +1,9 @@
 /* kvsstore.c - the store: transactions make a new root, and objects that no root needs are
  * reclaimed.
  *
- * stcreatione of an object  kept  refs                 on the zero list                  entered by
+ * state of an object  kept  refs                 on the zero list                  entered by
  * referred to         1     number of referrers  until it was examined after its   child_refer
- *                                                at
+ *                                                creation
  * not referred to     1     0                    yes, unless it is being written   kvsstore_let_go
  *                                                to disk
  * left over           0     0                    no: content.c may drop it any     kvsstore_collect

@@ -107,8 +107,8 @@ size_t kvsstore_upload_expire(kvsstore_t *s, uint32_t before, size_t max);
  *
  *    kvsstore_hold_root(s, root)            the root of the checkpoint
  *    kvsstore_checkpoint(s)
- *    while ((o = kvsstore_checkpoint_next(s))) a few at a time write o->data; once it is written:
- *        kvsstore_written(s, o, true)
+ *    while ((o = kvsstore_checkpoint_next(s)))     a few at a time
+ *        write o->data; once it is written: kvsstore_written(s, o, true)
  *    record the root; release the root of the preceding checkpoint
  *
  * Then all objects that the root reaches are on disk.  `dead` is called for an object on disk that

@@ -4,21 +4,23 @@
  *                again after each change; "inventory" (resgraph.h) only if it changed.  The first
  *                response comes when the resources of all ranks that are up are known (or a rank
  *                has not reported them for a long time), so that a scheduler can decide which jobs
- *                fit. up: ranks of nodes that can be used, without lost nodes. drained: nodes that
- *                get no more work, whether up or not. unconfirmed: nodes that were lost, whose
- *                brokers are up again, and that have not confirmed yet that no earlier process
- *                still runs there; they are not in `up`.
- *  resrc.status  {} -> {"nodes":[{"ranks","hosts","state","reason"?,"time"?,"down"?}..]} state:
- *                "up", "down", "unconfirmed", "drained", or "draining" while a job still runs
- *                there; reason and time (seconds since 1970) of drained nodes; down: the drained
- *                ranks that are down as well.
+ *                fit.
+ *                up: ranks of nodes that can be used, without lost nodes.
+ *                drained: nodes that get no more work, whether up or not.
+ *                unconfirmed: nodes that were lost, whose brokers are up again, and that have not
+ *                confirmed yet that no earlier process still runs there; they are not in `up`.
+ *  resrc.status  {} -> {"nodes":[{"ranks","hosts","state","reason"?,"time"?,"down"?}..]}
+ *                state: "up", "down", "unconfirmed", "drained", or "draining" while a job still
+ *                runs there;
+ *                reason and time (seconds since 1970) of drained nodes; down: the drained ranks
+ *                that are down as well.
  *  resrc.drain   {"ranks","reason"?,"force"?} -> {"ranks"}   an idset, or a hostlist; EEXIST when
  *                one of them is drained already, unless forced: then time and reason are replaced.
  *                The response comes when the change is on record (KVS resource.drained).
  *  resrc.undrain {"ranks"} -> {"ranks"}    ENOENT when one of them is not drained
- *  resrc.confirm {"ranks"} -> {"ranks"} the operator confirms that no process runs there any more
+ *  resrc.confirm {"ranks"} -> {"ranks"}   the operator confirms that no process runs there any more
  *                that ran when these nodes were lost; ENOENT when one of them needs no confirmation
- *  resrc.leave   {"ranks","reason"} -> {"ranks"} the brokers of these ranks are about to leave:
+ *  resrc.leave   {"ranks","reason"} -> {"ranks"}   the brokers of these ranks are about to leave:
  *                their nodes are drained until they return, unless they are drained already.  The
  *                response names all nodes of these brokers, and comes when it is on record.
  *  resrc.xml     {"rank"?} -> {"xml"}      hwloc's XML of the machine of a broker (default: the
