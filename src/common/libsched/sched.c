@@ -1,4 +1,5 @@
-/* sched.c - the calls of the owner: jobs are added and freed, nodes and the inventory change.
+/* sched.c - the functions for the owner of the scheduler: add and free jobs, change nodes and the
+ * inventory.
  *
  * Where a job is:
  *
@@ -11,7 +12,7 @@
  *  1. An id is in at most one of these states.
  *  2. During a pass no resource becomes free: freed claims wait in ->later until the pass ends.  A
  *     change of a node's state ends the pass.  A job that did not fit thus still does not fit, and
- *     a pass in slices decides as an uninterrupted one would.
+ *     a pass in slices makes the decisions of an uninterrupted pass.
  *
  * Failure: a call that fails with ENOMEM keeps all jobs and claims.  It may have ended the pass and
  * canceled reservations; sched_inventory() may have put the new inventory into use.
@@ -260,7 +261,7 @@ int sched_hold(sched_t *s, struct claim *c)
     return 0;
 }
 
-/* It is out of ->held already. */
+/* The claim has been removed from ->held. */
 void sched_release(sched_t *s, struct claim *c)
 {
     sched_tree_remove(&s->ends, &c->by_end);
@@ -313,7 +314,7 @@ int sched_running(sched_t *s, uint64_t id, const rset_t *R, double end, double n
         return -1;
     }
     sched_pass_end(s);
-    /* What is reserved may be what it has. */
+    /* The resources that it has may be reserved for others. */
     sched_reservation_cancel_all(s);
     c->start = now;
     c->end = end > 0. ? end : now + SCHED_HORIZON;
@@ -375,7 +376,8 @@ void sched_unheard(sched_t *s)
     sched_touch(s);
 }
 
-/* The same claims on another map, in a list by ->later; NULL with errno 0 when there are none. */
+/* Convert all claims to another map.  Returns a list by ->later; NULL with errno 0 when there are
+ * no claims. */
 static struct claim *move_claims(sched_t *s, const struct map *m)
 {
     struct claim *list = NULL;
@@ -422,7 +424,7 @@ static void swap_claims(sched_t *s, struct claim *list)
         sched_tree_insert(&s->ends, &c->by_end);
         if (c->pools)
             sched_tree_insert(&s->pool_ends, &c->by_pool);
-        /* Added before the inventory was known, two could have the same. */
+        /* Claims that were added before the inventory was known may overlap. */
         if (sched_map_taken(s->map, c)) {
             sched_say(s, "job %ju runs on resources that another job has", (uintmax_t)c->id);
             c->npieces = 0;
@@ -543,7 +545,7 @@ void sched_destroy(sched_t *s)
     errno = saved;
 }
 
-/* --- looking --- */
+/* --- queries --- */
 
 uint64_t sched_queue_at(const sched_t *s, size_t i)
 {
@@ -564,7 +566,7 @@ void sched_get_stats(const sched_t *s, struct sched_stats *st)
     st->shapes = s->nshapes;
 }
 
-/* Of every node what is (not) free, as a set, with the quantities. */
+/* The resources of all nodes that are (not) free, and the quantities, as a set. */
 static rset_t *collect(const sched_t *s, bool allocated)
 {
     const struct map *m = s->map;

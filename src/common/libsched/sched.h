@@ -1,15 +1,16 @@
-/* The scheduler: which job gets which resources, and when.
+/* The scheduler decides which job gets which resources, and when.
  *
- * A pure library without a thread, a clock, input or output.  The caller reports the resources
- * (sched_inventory), the jobs (sched_add) and the resources given back (sched_free); decisions are
- * made when it calls sched_pass() with the current time.  The same calls give the same decisions.
- * All times are in seconds of the caller's clock, which must not leap: see flux_reactor_now().
+ * It is a pure library without a thread, a clock, input or output.  The caller reports the
+ * resources (sched_inventory), the jobs (sched_add) and the returned resources (sched_free);
+ * sched_pass() makes the decisions, given the current time.  The same calls give the same
+ * decisions.  All times are in seconds of the caller's clock, which must not leap: see
+ * flux_reactor_now().
  *
  * Order: higher priority first (that is the urgency unless a policy says otherwise), then lower
  * ids.  Queue policies:
  *   fcfs          strictly in that order: no job starts before the first that does not fit
- *   easy          the first job that does not fit has a reservation; others may start if that is
- *                 not delayed.  [D. Lifka, "The ANL/IBM SP scheduling system", JSSPP 1995]
+ *   easy          the first job that does not fit has a reservation; other jobs may start if they
+ *                 do not delay it.  [D. Lifka, "The ANL/IBM SP scheduling system", JSSPP 1995]
  *   conservative  each of the first N waiting jobs has a reservation (conservative:N; 128), which
  *                 may only become earlier [A. Mu'alem, D. Feitelson, "Utilization, predictability,
  *                 workloads, and user runtime estimates...", IEEE TPDS 12(6), 2001]
@@ -37,7 +38,7 @@
 #include "libutil/errmsg.h"
 #include "sched_plugin.h"
 
-#define SCHED_HORIZON 3.2e8 /* seconds: what "no limit" counts as, about ten years */
+#define SCHED_HORIZON 3.2e8 /* seconds: the duration of a job without a limit, about ten years */
 #define SCHED_URGENCY_DEFAULT 16
 #define SCHED_DEPTH_DEFAULT 128 /* reservations of conservative backfill */
 #define SCHED_REASON_MAX 256
@@ -49,21 +50,21 @@ typedef struct sched sched_t;
 sched_t *sched_create(void);
 void sched_destroy(sched_t *s); /* NULL-safe, keeps errno */
 
-/* `log` is called with an error message when a policy has failed and the built-in behavior takes
- * over. */
+/* `log` is called with an error message when a policy has failed and the built-in behavior replaces
+ * it. */
 void sched_set_log(sched_t *s, void (*log)(const char *text, void *arg), void *arg);
 
 /* --- policies --- */
 
-/* The built-in tables: "fcfs", "easy", "conservative"; "first-fit", "best-fit", "spread".  NULL
- * when there is none of that name. */
+/* The built-in tables: "fcfs", "easy", "conservative"; "first-fit", "best-fit", "spread".  NULL for
+ * any other name. */
 const struct sched_policy *sched_builtin(const char *name);
 /* The i-th of them; NULL beyond the last. */
 const struct sched_policy *sched_builtin_at(size_t i);
 
-/* Use this policy for the queue (nodes), at once; the table has to outlive its use.  `arg`: what
- * follows ':' in its name, or NULL.  0, or -1 with EINVAL (not such a policy, or it refused `arg`)
- * or ENOMEM and an error message; then the old one stays. */
+/* Use this policy for the queue (nodes) from now on; the table has to outlive its use.  `arg`: the
+ * text after ':' in its name, or NULL.  0, or -1 with an error message and EINVAL (not such a
+ * policy, or it refused `arg`) or ENOMEM; then the old policy stays. */
 int sched_policy_set_queue(sched_t *s, const struct sched_policy *p, const char *arg,
                            errmsg_t *err);
 int sched_policy_set_nodes(sched_t *s, const struct sched_policy *p, const char *arg,
@@ -73,14 +74,14 @@ const char *sched_policy_nodes_name(const sched_t *s);
 
 /* --- resources --- */
 
-/* Set the inventory, and the ranks that are up, and drained (NULL: none).  All of it is copied.
- * Running jobs keep their resources, also on nodes that are not in the inventory any more.  0, or
- * -1 with ENOMEM; then the old inventory stays, except as above. */
+/* Set the inventory, and the ranks that are up, and drained (NULL: none).  All arguments are
+ * copied. Running jobs keep their resources, also on nodes that are no longer in the inventory.  0,
+ * or -1 with ENOMEM; then either inventory is in use, and all jobs are kept. */
 int sched_inventory(sched_t *s, const resgraph_t *g, const idset_t *up, const idset_t *drained,
                     errmsg_t *err);
 /* Set only the ranks that are up, and drained. */
 int sched_nodes(sched_t *s, const idset_t *up, const idset_t *drained, errmsg_t *err);
-/* The states of nodes are not known any more: no job starts until sched_nodes() or
+/* Report that the states of nodes are not known any more: no job starts until sched_nodes() or
  * sched_inventory() is called. */
 void sched_unheard(sched_t *s);
 
@@ -94,69 +95,71 @@ struct sched_job {
     const struct rreq *req; /* copied */
 };
 
-/* Put a job into the queue.  -1 with EEXIST (id known already), ENOMEM, or EINVAL and an error
- * message. */
+/* Put a job into the queue.  -1 with an error message and EEXIST (the id is in use), ENOMEM or
+ * EINVAL. */
 int sched_add(sched_t *s, const struct sched_job *job, double now, errmsg_t *err);
 /* Remove a job from the queue, or change its urgency.  -1 with ENOENT: it is not in the queue. */
 int sched_remove(sched_t *s, uint64_t id);
 int sched_urgency(sched_t *s, uint64_t id, uint32_t urgency, double now);
-/* Add a job that runs already, after a restart of the scheduler.  `end`: end of its time limit, 0:
- * none.  Cores that are not in the inventory are kept apart and returned with it.  -1 with
- * EEXIST (the id, or one of its cores is another job's: which, in the error message) or ENOMEM. */
+/* Add a running job, after a restart of the scheduler.  `end`: end of its time limit, 0: none.
+ * Cores that are not in the inventory are kept apart and returned with it.  -1 with an error
+ * message and EEXIST (the id, or one of its cores, belongs to another job) or ENOMEM. */
 int sched_running(sched_t *s, uint64_t id, const rset_t *R, double end, double now, errmsg_t *err);
-/* The resources of a job are free again.  -1 with ENOENT: no such job runs. */
+/* Return the resources of a job that has ended.  -1 with ENOENT: no such job runs. */
 int sched_free(sched_t *s, uint64_t id, double now);
 /* Remove all jobs; the inventory and the policies stay. */
 void sched_clear(sched_t *s);
 /* May jobs be started? */
 void sched_enable(sched_t *s, bool on);
 /* Set the time at which the resources expire (0: never): a job whose time limit ends later does not
- * start.  Jobs without a limit do start, and end when the resources are taken away.  -1 with EINVAL
- * for an invalid time, which changes nothing. */
+ * start.  Jobs without a limit do start, and end when the resources expire.  -1 with EINVAL for an
+ * invalid time, which changes nothing. */
 int sched_set_expiration(sched_t *s, double t);
 double sched_expiration(const sched_t *s);
 
-/* --- deciding --- */
+/* --- decisions --- */
 
 struct sched_ops {
     /* The job has got R (which the callee has to destroy) from `now` to `end` (0: no limit; then
      * R's expiration is that of the resources). */
     void (*alloc)(uint64_t id, rset_t *R, double now, double end, void *arg);
-    /* The job can never run with this inventory, and was forgotten. */
+    /* The job can never run with this inventory, and was removed. */
     void (*deny)(uint64_t id, const char *note, void *arg);
     void *arg;
 };
 
-/* Look at the queue, for about `budget` units of work (one: a job or a node looked at; some tens of
- * nanoseconds).  A pass that is not through goes on with the next call.  In `ops` nothing of this
- * library but sched_free() and sched_where() may be called.  true: there is more to do. */
+/* Consider the jobs of the queue, for about `budget` units of work (a unit is the check of a job or
+ * a node, some tens of nanoseconds).  A pass that is not complete continues with the next call.
+ * The functions of `ops` may call only sched_free() and sched_where() of this library.  true: the
+ * pass is not complete. */
 bool sched_pass(sched_t *s, double now, size_t budget, const struct sched_ops *ops);
-/* Is there work for sched_pass()?  (Has anything changed since the last complete pass?) */
+/* Is there work for sched_pass()?  (Has there been a change since the last complete pass?) */
 bool sched_pass_wanted(const sched_t *s);
 /* The next time at which a pass is due without a call (a reservation begins, priorities age), or
  * a negative number. */
 double sched_pass_next_time(const sched_t *s);
 
-/* --- looking --- */
+/* --- queries --- */
 
-/* When and why not yet.  *t: expected start, or -1 when that cannot be known; `why` gets one
- * clause, "waits for 4 nodes: 2 are free; job 17 holds the rest until 14:03:20" (times of the day
- * are UTC; `shift`: seconds to be added to times of this library for the wall clock's).  -1 with
- * ENOENT: not in the queue (it may be running). */
+/* The expected start of a job, and the reason why it waits.  *t: expected start, or -1 when that is
+ * not known; `why` gets one clause, "waits for 4 nodes: 2 are free; job 17 holds the rest until
+ * 14:03:20" (times of the day are UTC; `shift`: seconds from times of this library to the wall
+ * clock's).  -1 with ENOENT: not in the queue (it may be running). */
 int sched_why_estimate(sched_t *s, uint64_t id, double now, double shift, double *t,
                        char why[SCHED_REASON_MAX]);
-/* Id of the job at this place of the queue (from 0, held ones not counted); 0: none. */
+/* Id of the job at this place of the queue (from 0, held jobs are not counted); 0: none. */
 uint64_t sched_queue_at(const sched_t *s, size_t i);
-/* Where a job runs: names of its leaf switches, folded as a hostlist ("leaf[0-3]"), freed by the
- * caller; *hops: the mean over pairs of its nodes of 0 (same leaf), 2 (same pod) or 4, 0 for one
- * node.  Where the inventory has no leaf switches *leaves is NULL, and *hops 0.  0, or -1 with
- * ENOENT (it does not run) or ENOMEM. */
+/* The switches of a running job: the names of its leaf switches, folded as a hostlist
+ * ("leaf[0-3]"), freed by the caller; *hops: the mean over pairs of its nodes of 0 (same leaf), 2
+ * (same pod) or 4, 0 for one node.  If the inventory has no leaf switches, *leaves is NULL and
+ * *hops 0.  0, or -1 with ENOENT (it does not run) or ENOMEM. */
 int sched_where(const sched_t *s, uint64_t id, char **leaves, double *hops);
 
 struct sched_stats {
     uint64_t queued, held, running, nodes, nodes_up, passes, slices, decisions, started, denied;
-    uint64_t reserved, fallbacks, planned; /* planned: times a start in the future was looked for */
-    uint64_t shapes;                       /* different requests in the queue, but for duration */
+    uint64_t reserved, fallbacks, planned; /* planned: number of searches for a start in the
+                                            * future */
+    uint64_t shapes; /* different requests in the queue, regardless of their durations */
 };
 void sched_get_stats(const sched_t *s, struct sched_stats *st);
 

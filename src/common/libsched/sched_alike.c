@@ -1,6 +1,6 @@
 /* sched_alike.c - the scheduler's use of the engine for whole nodes (sched_whole.h).
  *
- * Who decides in a pass:
+ * A pass is done by one of two parts of the scheduler:
  *
  *    the engine      if all nodes are of one kind, none is held by jobs without cores alone, each
  *                    waiting shape is `alike` (whole nodes, any of them), the queue policy is built
@@ -15,8 +15,8 @@
  * reported as running, a policy changes) drops the copy.  The next pass that can use the engine
  * makes a new one, and keeps the reservations unless nodes were lost or the policy has changed.
  *
- * With several reservations (conservative), they are kept when the decision passes from one to the
- * other, too: those of the engine get particular nodes, at the same times (hand_over()), and those
+ * With several reservations (conservative), they are kept also when the next pass is done by the
+ * other part: those of the engine get particular nodes, at the same times (hand_over()), and those
  * of sched_pass.c become numbers again.
  *
  * Invariants, while whole_valid:
@@ -25,9 +25,9 @@
  *  2. A node that several claims share belongs to the claim that ends last.
  *
  * And while sched_pass.c decides:
- *  3. No job has a reservation of the engine, so none of an earlier time comes back.
+ *  3. No job has a reservation of the engine, so an outdated one cannot be used later.
  *
- * Failure: without memory there is no engine, and sched_pass.c decides.
+ * Failure: if memory is short, there is no engine, and sched_pass.c decides.
  */
 #include "config.h"
 #include <errno.h>
@@ -38,7 +38,7 @@
 #include "sched_private.h"
 #include "sched_whole_private.h"
 
-#define HANDED_MAX 1000 /* reservations, each of which looks at all nodes */
+#define HANDED_MAX 1000 /* reservations, each of which takes a walk over all nodes */
 
 void sched_alike_drop(sched_t *s)
 {
@@ -47,7 +47,7 @@ void sched_alike_drop(sched_t *s)
 
 void sched_alike_destroy(sched_t *s)
 {
-    s->whole_forget |= s->whole != NULL; /* jobs have had theirs from it */
+    s->whole_forget |= s->whole != NULL; /* jobs got their reservations from it */
     sched_whole_destroy(s->whole);
     s->whole = NULL;
     s->whole_valid = false;
@@ -71,9 +71,9 @@ size_t sched_alike_reserved(const sched_t *s)
     return w->queue.count < w->reservations ? w->queue.count : w->reservations;
 }
 
-/* --- what happens --- */
+/* --- changes --- */
 
-/* When the job's reservation begins, with whomever it was made. */
+/* The start of the job's reservation, whichever part made it. */
 static double reserved_for(const sched_t *s, const struct job *j)
 {
     if (s->whole_forget)
@@ -131,9 +131,9 @@ void sched_alike_released(sched_t *s, struct claim *c)
     c->whole = NULL;
 }
 
-/* --- made anew --- */
+/* --- a new copy --- */
 
-/* Add a claim to the engine, with the usable nodes that it is the last to have. */
+/* Add a claim to the engine, with the usable nodes of which it is the last claim to end. */
 static int copy_claim(sched_t *s, struct claim *c)
 {
     struct sched_set set = {0};
@@ -182,7 +182,7 @@ static int copy_all(sched_t *s)
 
 static bool make(sched_t *s, enum sched_whole_queue queue, uint32_t reservations)
 {
-    sched_whole_t *former = s->whole; /* jobs still have what was reserved there */
+    sched_whole_t *former = s->whole; /* jobs still refer to reservations there */
     bool ok;
 
     s->whole = sched_whole_create_on(s->map->sw, s->node->node, s->node_state, queue,
@@ -202,7 +202,7 @@ static bool make(sched_t *s, enum sched_whole_queue queue, uint32_t reservations
     return ok;
 }
 
-/* --- given up --- */
+/* --- the copy is dropped --- */
 
 struct due {
     double start;
@@ -219,8 +219,9 @@ static int by_start(const void *x, const void *y)
     return a->job->id < b->job->id ? -1 : a->job->id > b->job->id;
 }
 
-/* sched_pass.c decides now.  It gets the reservations in the order of their start, so that there
- * are nodes for each.  One for which there are none is lost, and so are all without memory. */
+/* Hand over to sched_pass.c, which gets the reservations in the order of their start, so that there
+ * are nodes for each.  A reservation is lost if there are no nodes for it; if memory is short, all
+ * are lost. */
 static void hand_over(sched_t *s)
 {
     bool keep = !s->whole_forget && !s->choices && sched_builtin_reserves_all(s->queue) &&
@@ -267,8 +268,8 @@ static bool all_alike(sched_t *s)
     return true;
 }
 
-/* Is a node held, and yet has all of its cores free (by a job for gpus or memory alone)?  A job for
- * all cores fits there, but a job for whole nodes does not. */
+/* Does a job for gpus or memory alone hold a node, with all cores free?  A job for all cores fits
+ * there, but a job for whole nodes does not. */
 static bool held_without_cores(const struct map *m)
 {
     return m->ncores_at_least[m->max_cores] > m->nempty;
@@ -285,7 +286,7 @@ static void deny_all(sched_t *s, struct sched_tree *t, const struct sched_ops *o
 /* Deny the jobs of shapes that can never fit, and log shapes that wait for missing nodes. */
 static void sort_out(sched_t *s, const struct sched_ops *ops)
 {
-    /* Shapes stay while a pass is under way. */
+    /* Shapes are not removed during a pass. */
     LIST_FOREACH_SAFE(it, tmp, &s->all_shapes)
     {
         struct shape *sh = list_entry(it, struct shape, link);
@@ -305,7 +306,7 @@ bool sched_alike_begin(sched_t *s, const struct sched_ops *ops)
     enum sched_whole_queue queue;
     uint32_t reservations;
 
-    /* No nodes are known for the moment: reservations stay. */
+    /* The states of nodes are not known at present: reservations stay. */
     if (s->unheard) {
         sched_alike_drop(s);
         return false;
@@ -342,7 +343,7 @@ static int start_cb(struct sched_whole_job *w, double now, void *arg)
     if (!(c = sched_select_claim(s, j, n, &sp)))
         return -1;
     c->crosses = w->set.crosses;
-    j->whole = NULL; /* the engine moves it itself */
+    j->whole = NULL; /* the engine removes it from its queue itself */
     s->stats.decisions++;
     s->whole_starts = true;
     if (sched_pass_start(s, j, c, ops) < 0) {
@@ -366,7 +367,7 @@ bool sched_alike_pass(sched_t *s, const struct sched_ops *ops)
     const struct sched_whole_job *head;
     int rc;
 
-    /* A timer may fire a little before the reservation that it is for. */
+    /* A timer may expire slightly before its reservation begins. */
     if (next > s->now && next <= s->now + SCHED_EPSILON)
         s->now = next;
     rc = sched_whole_pass(s->whole, s->now, budget, &whole_ops);
@@ -378,7 +379,7 @@ bool sched_alike_pass(sched_t *s, const struct sched_ops *ops)
         sched_say(s, "node policy %s could not select nodes: lowest ranks are taken",
                   s->node->name);
         sched_alike_drop(s);
-        sched_touch(s); /* sched_pass.c starts what has not been considered */
+        sched_touch(s); /* sched_pass.c starts the jobs that were not considered */
     } else if (rc < 0)
         sched_alike_drop(s);
     head = rc == 0 ? sched_whole_head(s->whole) : NULL;

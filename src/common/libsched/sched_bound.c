@@ -1,16 +1,16 @@
 /* sched_bound.c - quick tests that rule out an earlier time for a reservation.
  *
- * Purpose: each end of a job raises the question for every reservation, and nearly always the
- * answer is no.
+ * Purpose: after each end of a job, every reservation has to be checked for an earlier start, which
+ * nearly never exists.
  *
- * Feasibility bound, for a job that asks for a number of nodes and has a reservation: a bitmap of
+ * Feasibility bound, for a job that requests a number of nodes and has a reservation: a bitmap of
  * the nodes on which the job could start before a time `limit`, and their count.  Passing time and
  * new allocations only remove nodes from this set.  A node can only join it when resources on it
- * are given back, and the map lists such nodes; the test looks at these alone.  While the count is
- * below the number of nodes wanted, no earlier time is searched for; after that the search looks at
- * nodes of the bitmap only.
+ * are released, and the map lists such nodes; the test checks only these.  While the count is below
+ * the number of requested nodes, no search is made; above that, the search is limited to nodes of
+ * the bitmap.
  *
- * For slots on any nodes such a bound says nothing: at some time each node has room.  For each
+ * For slots on any nodes such a bound is useless: each node has room at some time.  For each
  * candidate time the test counts the free cores of the whole cluster instead.
  *
  * Invariants:
@@ -18,7 +18,7 @@
  *     the job at any time before `limit`.
  *  2. count is the number of set bits.
  *
- * Failure: without memory there is no bound, and the search looks at all nodes.
+ * Failure: if memory is short, there is no bound, and the search includes all nodes.
  */
 #include "config.h"
 #include <errno.h>
@@ -26,7 +26,7 @@
 
 #include "sched_private.h"
 
-#define MOMENTS 8 /* of the time a job would take, at which cores are counted */
+#define MOMENTS 8 /* points of time within the job's duration at which cores are counted */
 
 /* --- counts of nodes --- */
 
@@ -102,7 +102,7 @@ void sched_bound_learn(sched_t *s, struct job *j, double limit)
 
 /* --- slots anywhere --- */
 
-/* Bring s->frees up to date, by end.  false: no memory. */
+/* Bring s->frees up to date, by end.  false: memory is short. */
 static bool make_frees(sched_t *s)
 {
     size_t count = sched_tree_size(&s->ends);
@@ -164,7 +164,7 @@ static uint64_t cores_at(const sched_t *s, const struct claim *own, double t)
 }
 
 /* Are there enough cores at t, and at some later times at which reservations begin?  This necessary
- * condition is much cheaper than a look at all nodes. */
+ * condition is much cheaper to test than all nodes. */
 bool sched_bound_at(sched_t *s, const struct job *j, const struct claim *own, double t)
 {
     uint64_t want = (uint64_t)j->shape->nslots * j->shape->cores;

@@ -9,7 +9,7 @@
  *    replan          RESERVE       RESERVE            BACKFILL
  *
  * The state of conservative and replan is their number of reservations (depth).  The state of easy
- * is the number of jobs that a pass looks at, from the first that does not fit on (0: all).
+ * is the number of jobs that a pass considers, beginning with the first that does not fit (0: all).
  */
 #include "config.h"
 #include <errno.h>
@@ -50,7 +50,7 @@ static enum sched_blocked easy_blocked(void *state, const struct sched_plugin_jo
     return sched_builtin_blocked(reserved);
 }
 
-/* Text that begins with `name`, and a number from 1 to `max`. */
+/* Parse a text that consists of `name` and a number from 1 to `max`. */
 static int get_number(const char *arg, const char *name, uint32_t max, uint32_t *number)
 {
     return str_starts(arg, name) && str2u32(arg + strlen(name), number) == 0 && *number >= 1 &&

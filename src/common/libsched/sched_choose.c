@@ -1,11 +1,11 @@
 /* sched_choose.c - calls of node policies that select a set, for requests of any kind.
  *
- * (Where all jobs take whole nodes that are alike, sched_alike.c does without this file.)
+ * (Where all jobs take whole nodes that are alike, sched_alike.c does not use this file.)
  *
  * Purpose: build the view that a policy gets.  One sched_place keeps the marks of the running jobs,
- * which say what jobs cross each switch.  The room (nodes, slots on each, sums by leaf and pod) is
- * computed for each request.  For a later time the marks of jobs that end before it are removed,
- * and those of overlapping reservations added, for the duration of the call.
+ * which count the jobs that cross each switch.  The room (nodes, slots on each, sums by leaf and
+ * pod) is computed for each request.  For a later time the marks of jobs that end before it are
+ * removed, and those of overlapping reservations added, for the duration of the call.
  *
  * Invariants:
  *  1. The marks are those of the held claims with `crosses` set.
@@ -24,7 +24,7 @@ struct choices {
     sched_place_t *marks;
     uint64_t *room, *picked, *idle, *scratch;
     uint32_t *slots, *leaf_free, *pod_free, *pod_uncrossed, *pod_open;
-    struct sched_set set; /* of one claim, for a moment */
+    struct sched_set set; /* scratch: the set of one claim */
 };
 
 void sched_choose_destroy(sched_t *s)
@@ -125,7 +125,8 @@ int sched_choose_renew(sched_t *s)
 
 /* --- the view --- */
 
-/* Sums of the candidates, and of what leaves and pods would have if nothing ran. */
+/* Compute the sums of the candidates, and the sums that leaves and pods would have if no job
+ * ran. */
 static void make_view(sched_t *s, const struct shape *sh, size_t n, struct sched_plugin_view *v)
 {
     struct choices *c = s->choices;
@@ -146,7 +147,7 @@ static void make_view(sched_t *s, const struct shape *sh, size_t n, struct sched
                                     .pod_uncrossed = c->pod_uncrossed,
                                     .pod_open = c->pod_open,
                                     .scratch = c->scratch};
-    /* What could be: first in the arrays of what is. */
+    /* Sums on the empty machine, first in the arrays of the present sums. */
     for (uint32_t i = 0; i < sw->nnodes; i++) {
         const struct node *nd = &s->map->nodes[i];
         struct avail a = {nd->ncores, nd->ngpus, nd->memory, true};
@@ -186,7 +187,7 @@ static void make_view(sched_t *s, const struct shape *sh, size_t n, struct sched
     s->work += sw->nnodes / 8;
 }
 
-/* --- choosing --- */
+/* --- selection --- */
 
 static void mark_span(sched_t *s, const struct span *sp, int by)
 {
@@ -206,7 +207,8 @@ static void mark_span(sched_t *s, const struct span *sp, int by)
     }
 }
 
-/* What a policy may answer: candidates only, as many as are wanted.  Into s->choice. */
+/* Check a policy's answer, and copy it to s->choice: candidates only, and as many as were
+ * requested. */
 static size_t take_answer(sched_t *s, const struct shape *sh, size_t n)
 {
     struct choices *c = s->choices;

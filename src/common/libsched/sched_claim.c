@@ -1,10 +1,11 @@
-/* sched_claim.c - claims: what a job holds, or has reserved, of the nodes; and as a resource set.
+/* sched_claim.c - claims: the resources that a job holds or has reserved; and their conversion to
+ * resource sets.
  *
  * A claim has a piece for each of its nodes, with a bit for each core and GPU of the node (words of
  * sched_map.c), and a number for each pool.  Resources of a resource set that are not in the
- * inventory are kept beside the pieces, in `outside`, so that the set comes back whole.
+ * inventory are kept beside the pieces, in `outside`, so that the whole set can be returned.
  *
- * Invariant: a piece has bits that its node has.
+ * Invariant: a piece has only bits of its node.
  *
  * Failure: NULL or -1 with ENOMEM.
  */
@@ -48,7 +49,7 @@ void sched_claim_destroy(struct claim *c)
     errno = saved;
 }
 
-/* Ids that the node has, into bits; are there others? */
+/* Set the bits of these ids.  Returns whether there are ids that the node does not have. */
 static bool foreign_ids(uint64_t *bits, const uint64_t *all, size_t words, const idset_t *ids)
 {
     bool foreign = false;
@@ -71,7 +72,7 @@ static uint32_t count_bits(const uint64_t *bits, size_t words)
     return n;
 }
 
-/* The rest of R that the claim does not have. */
+/* Store the resources of R that the claim does not have in `outside`. */
 static int set_outside(const struct map *m, struct claim *c, const rset_t *R)
 {
     rset_t *mine = sched_claim_rset(m, c);
@@ -157,7 +158,7 @@ int sched_claim_add_to_rset(const struct map *m, rset_t *R, uint32_t n, const ui
     return rc;
 }
 
-/* Neighbors mostly have the same bits: their sets of ids are made once. */
+/* Neighbors mostly have the same bits: their sets of ids are converted once. */
 rset_t *sched_claim_rset(const struct map *m, const struct claim *c)
 {
     rset_t *R = rset_create();

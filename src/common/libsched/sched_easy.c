@@ -1,5 +1,5 @@
 /* sched_easy.c - easy: the reservation of the first job that does not fit (the head), and the jobs
- * behind it that may start all the same.
+ * behind it that may start nevertheless.
  *
  * With interchangeable nodes: shadow is the earliest estimated end at which the head has enough
  * nodes, once all jobs that end by then have released theirs; extra is the number of nodes left
@@ -8,12 +8,13 @@
  *
  * With a policy that refuses: shadow is the earliest estimated end at which the policy places the
  * head, on a set R.  A job that ends by shadow is placed in the present state; one that ends later
- * is placed in the present state with R and its marks taken (`beside`).  A start is taken in both.
+ * is placed in the present state with R and its marks taken (`beside`).  A started job is entered
+ * in both states.
  *
- * Shadow is computed in each pass, and only once a job is found that might start: mostly there is
+ * Shadow is computed in each pass, but only when a job is found that might start; mostly there is
  * none.
  *
- * Invariant: no job that is started here delays the head beyond shadow.
+ * Invariant: no job that this file starts delays the head beyond shadow.
  *
  * Failure: -1: `start` or the policy has failed, or ENOMEM; the pass ends.
  */
@@ -25,7 +26,7 @@
 
 /* --- the reservation of the head --- */
 
-/* Where nodes can be exchanged. */
+/* Find shadow and extra, for interchangeable nodes. */
 static void find_shadow(sched_whole_t *w)
 {
     uint32_t need = w->head->nodes;
@@ -56,7 +57,7 @@ static void limit(sched_whole_t *w, int which)
         w->policy, w->state, sched_place_view(which ? w->beside : w->place), &w->limits[which]);
 }
 
-/* With a policy that refuses: R, the state beside it, and its limits.  0, or -1. */
+/* Find R for a policy that refuses, the state beside it, and its limits.  0, or -1. */
 static int find_set(sched_whole_t *w)
 {
     struct sched_whole_job *head = (struct sched_whole_job *)(uintptr_t)w->head;
@@ -148,7 +149,8 @@ void sched_easy_begin(sched_whole_t *w, struct sched_at at)
     set_cursor(w, &at);
 }
 
-/* Where nodes can be exchanged.  1: the budget is used up; 0: through; -1. */
+/* Start jobs behind the head, for interchangeable nodes.  1: the budget is used up; 0: complete;
+ * -1. */
 static int behind_count(sched_whole_t *w, const struct sched_whole_ops *ops)
 {
     struct sched_at at = sched_line_from(&w->queue, w->cursor_key, w->cursor_id);
@@ -164,7 +166,8 @@ static int behind_count(sched_whole_t *w, const struct sched_whole_ops *ops)
         if (!e || at_stop(w, e))
             return 0;
         if (!w->known) {
-            /* Somebody might start: only now it has to be known.  The same entry is asked again. */
+            /* This job might start, so shadow is needed now.  The same entry is considered
+             * again. */
             find_shadow(w);
             continue;
         }
@@ -181,7 +184,7 @@ static int behind_count(sched_whole_t *w, const struct sched_whole_ops *ops)
     }
 }
 
-/* Might it start, as far as sums tell? */
+/* Might it start, according to the sums? */
 static int might(sched_whole_t *w, const struct sched_entry *e, int which)
 {
     if (w->limited)
@@ -189,7 +192,7 @@ static int might(sched_whole_t *w, const struct sched_entry *e, int which)
     return sched_whole_fits(w, which ? w->beside : w->place, e->job, w->now);
 }
 
-/* The next job that might start.  Until R is known, `limits[1]` is not. */
+/* The next job that might start.  `limits[1]` is not used until R is known. */
 static struct sched_entry *next_beside(sched_whole_t *w, struct sched_at *at)
 {
     if (w->limited)
@@ -198,7 +201,7 @@ static struct sched_entry *next_beside(sched_whole_t *w, struct sched_at *at)
     return sched_line_fit(&w->queue, at, sched_place_nfree(w->place), UINT32_MAX, 0., 0., &w->work);
 }
 
-/* A job that might start: with R known, may it, and where?  1, 0 or -1. */
+/* Find the place of a job that might start, with R known: 1, 0 or -1. */
 static int place_beside(sched_whole_t *w, struct sched_entry *e)
 {
     struct sched_whole_job *j = e->job;
@@ -210,7 +213,7 @@ static int place_beside(sched_whole_t *w, struct sched_entry *e)
     return sched_whole_select(w, which ? w->beside : w->place, j, w->now, &j->set);
 }
 
-/* With a policy that refuses: likewise. */
+/* Start jobs behind the head, for a policy that refuses. */
 static int behind_set(sched_whole_t *w, const struct sched_whole_ops *ops)
 {
     struct sched_at at = sched_line_from(&w->queue, w->cursor_key, w->cursor_id);
@@ -223,7 +226,7 @@ static int behind_set(sched_whole_t *w, const struct sched_whole_ops *ops)
 
         rc = might(w, e, 0);
         if (rc == 1 && !w->known) {
-            /* The same entry is asked again. */
+            /* The same entry is considered again. */
             if (find_set(w) < 0)
                 return -1;
             continue;
@@ -237,7 +240,7 @@ static int behind_set(sched_whole_t *w, const struct sched_whole_ops *ops)
         else {
             if (sched_whole_start(w, &at, ops) < 0)
                 return -1;
-            /* One that ends by the shadow may have nodes of R. */
+            /* A job that ends by the shadow may have nodes of R. */
             sched_place_block(w->beside, &j->set);
             limit(w, 0);
             limit(w, 1);

@@ -1,32 +1,32 @@
 /* sched_exchange.c - several reservations of whole nodes that are alike: a number and a time each.
  *
  * Purpose: where sched_pass.c decides with more than one reservation (conservative, replan), each
- * reservation has particular nodes.  Those of a job that takes any whole nodes (shape->alike) are
- * only a proof that the number is there; they can be exchanged for others.  Such a reservation is
+ * reservation has particular nodes.  For a job that takes any whole nodes (shape->alike), they only
+ * prove that there are enough nodes; they can be exchanged for others.  Such a reservation is
  * called movable, others (for cores, gpus, properties, pools) fixed.
  *
  *    profile = usable nodes that are not held, nor in a fixed reservation, less the numbers of the
  *              movable reservations, as a function of time
  *
  * A job for any n whole nodes can be placed at a time only if the profile is n or more over its
- * duration.  It is then placed on nodes that are idle at its start, and makes room: movable
- * reservations that are in its way are taken in the order of their start, and the nodes that they
- * have lost are replaced by nodes that are idle at their start, which may put others in the way
- * that start later.  A job that asks for cores makes room likewise, on the nodes that it would have
- * if there were no movable reservations.
+ * duration.  It is then placed on nodes that are idle at its start, and makes room: the movable
+ * reservations on these nodes are visited in the order of their start, and the nodes that they have
+ * lost are replaced by nodes that are idle at their start, which may displace reservations that
+ * start later.  A job that requests cores makes room likewise, on the nodes that it would get
+ * without the movable reservations.
  *
- * Without fixed reservations there always are such nodes: at each start the profile counts those
- * that are idle, and what begins later can make room in turn.  So the number is all that counts.
- * Fixed reservations can divide the time of a node so that the number does not suffice; then
- * everything stays as it was, and the job is planned beside the particular nodes.
+ * Without fixed reservations there are always such nodes: at each start the profile counts the idle
+ * nodes, and reservations that begin later can make room in turn.  So a sufficient number is all
+ * that is needed. Fixed reservations can divide the time of a node so that the number does not
+ * suffice; then nothing is changed, and the job is planned beside the particular nodes.
  *
  * Invariants:
  *  1. A reservation moves to other nodes, never to another time.
- *  2. When a function returns, no two reservations have a node at the same time, nor does a
- *     reservation and what is held, provided that this ends in time.
- *  3. While `valid`, the profile is as said above, for this pass.
+ *  2. When a function returns, no two reservations have a node at the same time, nor have a
+ *     reservation and a held claim, provided that the claim ends in time.
+ *  3. While `valid`, the profile is the function above, for this pass.
  *
- * Failure: without memory, reservations stay as they were.
+ * Failure: if memory is short, reservations stay as they were.
  */
 #include "config.h"
 #include <math.h>
@@ -35,7 +35,7 @@
 #include "libutil/invariant.h"
 #include "sched_private.h"
 
-#define FAILED_MAX 8 /* times in a pass that making room may fail */
+#define FAILED_MAX 8 /* failed attempts to make room in a pass */
 
 bool sched_exchange_movable(const sched_t *s, const struct claim *c)
 {
@@ -73,7 +73,8 @@ static void add(sched_t *s, double from, double to, int64_t by)
         s->exchange.valid = false;
 }
 
-/* The node counts in [from, to), except for the time of its fixed reservations other than `own`. */
+/* Add the node to the profile in [from, to), except for the time of its fixed reservations other
+ * than `own`. */
 static void add_node(sched_t *s, const struct node *nd, const struct claim *own, double from,
                      double to, int64_t by)
 {
@@ -122,7 +123,7 @@ void sched_exchange_held(sched_t *s, const struct claim *c)
     }
 }
 
-/* The usable nodes that this claim is the last to have. */
+/* The number of usable nodes of which this claim is the last to end. */
 static int64_t last_of(const sched_t *s, const struct claim *c)
 {
     int64_t n = 0;
@@ -135,7 +136,7 @@ static int64_t last_of(const sched_t *s, const struct claim *c)
     return n;
 }
 
-/* The time of a node's fixed reservations does not count. */
+/* Subtract the time of all fixed reservations. */
 static void add_all_fixed(sched_t *s)
 {
     const struct map *m = s->map;
@@ -155,7 +156,7 @@ static void add_all_fixed(sched_t *s)
     }
 }
 
-/* -1: it cannot be made. */
+/* Build the profile.  -1: it cannot be built. */
 static int make_profile(sched_t *s)
 {
     struct sched_exchange *x = &s->exchange;
@@ -181,7 +182,7 @@ static int make_profile(sched_t *s)
     return x->valid ? 0 : -1;
 }
 
-/* The earliest time before `limit` at which the number is there; own: does not count. */
+/* The earliest time before `limit` at which there are enough nodes; `own` is ignored. */
 static double find_count(sched_t *s, const struct claim *own, int64_t nodes, double length,
                          double limit)
 {
@@ -197,7 +198,7 @@ static double find_count(sched_t *s, const struct claim *own, int64_t nodes, dou
     return s->exchange.valid && t < limit ? t : SCHED_NEVER;
 }
 
-/* The first time from now on at which fewer are there. */
+/* The first time from now on at which there are fewer nodes. */
 static double enough_until(sched_t *s, const struct claim *own, int64_t nodes)
 {
     double t = s->now;
@@ -214,8 +215,9 @@ static double enough_until(sched_t *s, const struct claim *own, int64_t nodes)
 
 /* --- nodes --- */
 
-/* Is the node idle at `start`, and free of fixed reservations until `end`?  If so, *next: when the
- * first movable one is in the way.  What has made room already counts as fixed. */
+/* Is the node idle at `start`, and free of fixed reservations until `end`?  If so, *next is the
+ * start of the first movable reservation on it.  Reservations that have made room count as
+ * fixed. */
 static bool idle(const sched_t *s, const struct node *nd, double start, double end, double *next)
 {
     *next = SCHED_NEVER;
@@ -237,8 +239,9 @@ static bool idle(const sched_t *s, const struct node *nd, double start, double e
     return true;
 }
 
-/* `want` idle nodes, in s->choice: at first such that no reservation is in the way, and of these
- * those that become free last; then those where that happens latest.  0: there are not as many. */
+/* Choose `want` idle nodes, in s->choice: first those without a reservation in the way, and of
+ * these those that become free last; then those whose reservation begins last.  0: there are not
+ * enough. */
 static size_t idle_nodes(sched_t *s, double start, double end, size_t want)
 {
     struct choice *clear = s->choice;
@@ -280,13 +283,13 @@ static void enter_round(sched_t *s, struct claim *c)
         s->map->nodes[sched_claim_piece(c, i)->node].round = s->exchange.round;
 }
 
-/* A reservation that could not start when its time came begins now. */
+/* The start of a reservation.  One that is overdue begins now. */
 static double start_of(const sched_t *s, const struct claim *c)
 {
     return c->start > s->now ? c->start : s->now;
 }
 
-/* Has something that was placed before taken the node of this piece? */
+/* Has a reservation or claim that was placed before taken the node of this piece? */
 static bool lost(const sched_t *s, const struct claim *c, const struct piece *p)
 {
     const struct node *nd = &s->map->nodes[p->node];
@@ -303,14 +306,14 @@ static bool lost(const sched_t *s, const struct claim *c, const struct piece *p)
     return false;
 }
 
-/* A reservation that has moved, and the nodes that it had. */
+/* A reservation that has moved, and its former nodes. */
 struct moved {
     struct moved *next;
     struct claim *claim;
     uint32_t nodes[];
 };
 
-/* Replace the nodes that the reservation has lost.  0, or -1: there are none. */
+/* Replace the nodes that the reservation has lost.  0, or -1: there are not enough others. */
 static int replace(sched_t *s, struct claim *c, struct moved **list)
 {
     struct choice *kept = s->choice;
@@ -363,8 +366,8 @@ static __attribute__((unused)) bool disjoint(const sched_t *s, const struct clai
     return true;
 }
 
-/* The claim has been entered on its nodes: movable reservations that are in its way get others.
- * false: that cannot be, and all are where they were. */
+/* The claim has been entered on its nodes: move the reservations that are in its way.  False: that
+ * is impossible, and all of them are where they were. */
 static bool make_room(sched_t *s, const struct job *j, struct claim *in)
 {
     struct moved *list = NULL;
@@ -406,7 +409,7 @@ static struct span now_span(const sched_t *s, const struct job *j)
                          .fixed = true};
 }
 
-/* How many of the chosen nodes the profile counts now. */
+/* The number of the chosen nodes that the profile counts now. */
 static int64_t counted(const sched_t *s, const struct job *j, size_t n)
 {
     int64_t count = 0;
@@ -451,7 +454,7 @@ struct claim *sched_exchange_start(sched_t *s, struct job *j)
     bool ok = false;
     size_t n;
 
-    s->exchange.round++; /* nothing has made room */
+    s->exchange.round++; /* no reservation has made room yet */
     n = j->shape->alike ? idle_nodes(s, sp.from, sp.to, j->shape->req.nnodes)
                         : sched_select_now(s, j->shape, j, &sp);
     if (n > 0 && (c = sched_select_claim(s, j, n, &sp))) {
@@ -482,7 +485,7 @@ bool sched_exchange_place(sched_t *s, struct job *j, double start)
     size_t want = j->shape->req.nnodes;
     struct claim *c;
 
-    s->exchange.round++; /* nothing has made room */
+    s->exchange.round++; /* no reservation has made room yet */
     if (sched_reservation_room(s) < 0 || idle_nodes(s, sp.from, sp.to, want) != want ||
         !(c = sched_select_claim(s, j, want, &sp)))
         return false;

@@ -1,7 +1,7 @@
 /* sched_feeddata.c - decode a feed of the job module: from JSON to the scheduler's arguments.
  *
- * Failure: the first wrong entry ends the decoding, with an error message; the caller then applies
- * nothing of the feed.
+ * Failure: the first invalid entry ends the decoding, with an error message; the caller then
+ * ignores the whole feed.
  */
 #include "config.h"
 #include <errno.h>

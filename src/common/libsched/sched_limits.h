@@ -1,11 +1,11 @@
 /* The sizes of jobs that a policy can place at present.
  *
- * A job of up to `small` nodes fits exactly if it has at most most[0], a larger one of up to
- * `medium` if at most most[1], any other if at most most[2].
+ * A job fits exactly if its number of nodes is at most most[0], for a job of up to `small` nodes;
+ * at most most[1], for a job of up to `medium` nodes; at most most[2], for a larger job.
  *
  * A mask has a bit for each class of sizes: up to 16 nodes each size is a class of its own, beyond
- * that each power of two has four.  So a set of jobs, of which the classes are known, can be passed
- * over at once.
+ * that each power of two has four.  So a set of jobs whose classes are known can be skipped at
+ * once.
  *
  * Thread rules: values without state.
  */

@@ -36,7 +36,7 @@ static inline bool before(double a1, uint64_t b1, double a2, uint64_t b2)
     return a1 < a2 || (a1 == a2 && b1 < b2);
 }
 
-/* The block in which the key belongs: the last one that does not begin behind it. */
+/* The block in which the key belongs: the last block that does not begin behind it. */
 static size_t find_block(const struct sched_line *l, double a, uint64_t b)
 {
     size_t lo = 0;
@@ -90,7 +90,7 @@ static void measure(struct sched_block *k)
     }
 }
 
-/* An empty block at place i. */
+/* Insert an empty block at place i. */
 static struct sched_block *add_block(struct sched_line *l, size_t i)
 {
     struct sched_block *k = l->spare;

@@ -107,7 +107,8 @@ static int load_object(sched_loaded_t *l, errmsg_t *err)
     return 0;
 }
 
-/* Says which built-in policies there are for the purpose, and the nearest ones. */
+/* The error message for an unknown policy: lists the built-in policies for this purpose, and the
+ * most similar names. */
 static int not_found(const char *name, enum sched_purpose purpose, errmsg_t *err)
 {
     char builtin[160] = "", words[120];
@@ -150,7 +151,7 @@ static int load(sched_loaded_t *l, enum sched_purpose purpose, const char *dirs,
     if (!(l->lua = sched_lua_load(l->file, err)))
         return -1;
     l->policy = sched_lua_policy(l->lua);
-    /* A table of Lua finds its file by its argument. */
+    /* A policy in Lua gets its path as the argument. */
     free(l->arg);
     return (l->arg = strdup(l->file)) ? 0 : errmsg_fail(err, ENOMEM, "out of memory");
 }

@@ -16,11 +16,11 @@ typedef struct sched_loaded sched_loaded_t;
 
 enum sched_purpose { SCHED_FOR_QUEUE, SCHED_FOR_NODES };
 
-/* `purpose`: what it is to decide, for a suggestion when no policy has this name.  `dirs`:
- * directories with ':' between them, or NULL; modules: a function that finds a shared object by its
- * name where modules are (malloc'd path, or NULL), or NULL.  The result has to live as long as the
- * policy is in use.  NULL with ENOENT (which, and where it was looked for), EINVAL
- * (it is not a policy, and why) or ENOMEM and an error message. */
+/* `purpose`: the use of the policy, for a suggestion when no policy has this name.  `dirs`:
+ * directories separated by ':', or NULL; modules: a function that finds a shared object by its name
+ * among the modules (malloc'd path, or NULL), or NULL.  The result has to live as long as the
+ * policy is in use.  NULL with an error message and ENOENT (the message lists the places), EINVAL
+ * (not a policy) or ENOMEM. */
 sched_loaded_t *sched_load(const char *spec, enum sched_purpose purpose, const char *dirs,
                            char *(*modules)(const char *name, errmsg_t *err), errmsg_t *err);
 void sched_load_destroy(sched_loaded_t *l); /* NULL-safe, keeps errno */

@@ -1,7 +1,7 @@
 /* sched_lua.c - policies in Lua.
  *
- * A file is read once to see which fields it has (sched_lua_load), and once more, into an
- * interpreter of its own, for each use as a queue policy or a node policy (`create` of the tables).
+ * A file is read once to find its fields (sched_lua_load), and once more, into an interpreter of
+ * its own, for each use as a queue policy or a node policy (`create` of the tables).
  *
  * Both interpreters are sandboxes (libsandbox/sandbox.h, SANDBOX_PURE) with the additional global
  * `policy`: no files, no environment, no other code, no random numbers, no clock.
@@ -35,7 +35,7 @@ enum { F_NAME, F_BACKFILL, F_DEPTH, F_REORDER, F_PRIORITY, F_ADMIT, F_STARTED, F
 static const struct field {
     const char *name;
     int type;
-    bool queue; /* makes it a policy for the queue */
+    bool queue; /* makes the file a queue policy */
 } fields[NFIELDS] = {
     [F_NAME] = {"name", LUA_TSTRING, false},
     [F_BACKFILL] = {"backfill", LUA_TSTRING, true},
@@ -53,12 +53,12 @@ static const struct sandbox_limits limits = {
 
 struct interp {
     sandbox_t *sb;
-    lua_State *L; /* its */
+    lua_State *L; /* of `sb` */
     bool has[NFIELDS];
     double reorder;
-    uint32_t depth; /* reservations; 0: nobody passes the first */
+    uint32_t depth; /* number of reservations; 0: no job passes the first one */
     char name[64];
-    char why[128]; /* what admit said */
+    char why[128]; /* the reason that admit returned */
 };
 
 struct sched_lua {
@@ -131,8 +131,8 @@ static size_t field_number(lua_State *L, const char *key)
     return i;
 }
 
-/* Runs protected; argument: the struct interp.  All that is needed later is taken out of the table,
- * so that nothing allocates where an error could not be caught. */
+/* Runs protected; argument: the struct interp.  Takes all values that are needed later out of the
+ * table, so that no memory is allocated where an error could not be caught. */
 static int extract(lua_State *L)
 {
     struct interp *in = lua_touserdata(L, 1);
@@ -276,7 +276,7 @@ static int call_protected(lua_State *L)
     return 2;
 }
 
-/* Two results on the stack, to be popped; or -1. */
+/* Call a function.  Leaves two results on the stack, for the caller to pop; or -1. */
 static int call(struct interp *in, const struct call *c)
 {
     lua_pushcfunction(in->L, call_protected);
@@ -382,7 +382,7 @@ static int lua_score(void *state, const struct sched_plugin_job *job,
 
 /* --- the tables --- */
 
-/* The file's own, if it does not say one. */
+/* The name of the file, unless `name` is given. */
 static void find_name(const struct interp *in, const char *path, char *name, size_t size)
 {
     const char *base = strrchr(path, '/');

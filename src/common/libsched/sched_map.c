@@ -1,4 +1,4 @@
-/* sched_map.c - the nodes, their free resources, and what is held and reserved of them.
+/* sched_map.c - the nodes, their free resources, and the pieces that are held and reserved.
  *
  * Invariants:
  *  1. The free bits of a node are all its bits minus those of the pieces held there; free_cores and
@@ -247,7 +247,7 @@ static void given_back(struct map *m, uint32_t n)
     m->given[m->ngiven++ & (m->given_room - 1)] = n;
 }
 
-/* Those of jobs that end later are mostly held later: looked for from the end. */
+/* Pieces with later ends are mostly added later: search from the end. */
 static void held_insert(struct node *nd, struct piece *p)
 {
     struct piece *before = nd->held_last;

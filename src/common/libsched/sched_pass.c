@@ -18,14 +18,15 @@
  *
  * Reservations persist between passes (except with replan).  A confirmed reservation only ever
  * moves to an earlier time, so no job behind can delay it.  If nodes go down, jobs of higher
- * priority arrive or jobs overrun their time, those behind give up their reservations.
+ * priority arrive or jobs overrun their time, the jobs behind lose their reservations.
  *
  * A job that would end after the resources expire is skipped in any case, and its reservation is
  * canceled.
  *
  * Invariant 1: the phase changes by the transitions of `moves` only.
  *
- * Failure: a job is left for the next pass if memory for it, or for its answer, is short.
+ * Failure: a job is left for the next pass if memory for it, or for the response about it, is
+ * short.
  */
 #include "config.h"
 #include <errno.h>
@@ -47,7 +48,7 @@ static const struct transition moves[] = {
     {PHASE_ORDER, PHASE_IDLE, "sched_pass_end"},
     {PHASE_WHOLE, PHASE_IDLE, "sched_pass_end"},
     {PHASE_BACKFILL, PHASE_IDLE, "sched_pass_end"},
-    {PHASE_IDLE, PHASE_IDLE, "sched_pass_end"}, /* by whoever must be sure that no pass goes on */
+    {PHASE_IDLE, PHASE_IDLE, "sched_pass_end"}, /* by callers that need the pass to be over */
     TRANSITION_END,
 };
 
@@ -149,7 +150,7 @@ int sched_pass_start(sched_t *s, struct job *j, struct claim *c, const struct sc
     sched_job_destroy(s, j);
     s->stats.started++;
     s->change++;
-    s->work += 50 + 10 * c->npieces; /* the callee's work */
+    s->work += 50 + 10 * c->npieces; /* the estimated work of the callee */
     ops->alloc(id, R, s->now, end, ops->arg);
     return 0;
 }
@@ -179,8 +180,8 @@ static enum tried try_start(sched_t *s, struct job *j, const struct sched_ops *o
     return start(s, j, sched_select_claim(s, j, n, &sp), ops);
 }
 
-/* The time of the job's reservation has come, perhaps a little late: start it on the reserved nodes
- * if they are free, although it then ends later by as much. */
+/* The start of the job's reservation has come, perhaps some time ago: start the job on the reserved
+ * nodes if they are free, although it then ends later by that time. */
 static enum tried start_reserved(sched_t *s, struct job *j, const struct sched_ops *ops)
 {
     struct claim *c = j->reserved;
@@ -236,8 +237,8 @@ static bool lost_place(const sched_t *s, const struct job *j)
     return !j->reserved && sched_job_bounded(s, j) && j->too_late_for == s->expiration;
 }
 
-/* Has the job a reservation for later, and nothing happened since it was looked for that could let
- * the job start before that? */
+/* Has the job a reservation for later, and has nothing happened since the last search that could
+ * let the job start before that? */
 static bool keeps(const sched_t *s, const struct job *j)
 {
     const struct claim *c = j->reserved;
@@ -285,8 +286,8 @@ static bool reserved_behind(const sched_t *s, const struct job *j)
     return false;
 }
 
-/* Reservations of jobs behind do not count for a job that has none, or whose time has come: try
- * again without them. */
+/* The reservations of jobs behind this one do not count if it has no reservation, or its start has
+ * come: try again without them. */
 static enum tried try_again(sched_t *s, struct job *j, const struct sched_ops *ops)
 {
     struct span sp = {.from = s->now, .to = s->now + j->duration, .now = s->now, .alone = true};
@@ -299,7 +300,8 @@ static enum tried try_again(sched_t *s, struct job *j, const struct sched_ops *o
     return try_start(s, j, ops);
 }
 
-/* The job does not fit beside the nodes of several reservations: start it if they can have others.
+/* The job does not fit beside the nodes of several reservations: start it if these can have other
+ * nodes.
  */
 static enum tried try_exchange(sched_t *s, struct job *j, const struct sched_ops *ops)
 {
@@ -314,7 +316,8 @@ static enum tried try_exchange(sched_t *s, struct job *j, const struct sched_ops
     return start(s, j, c, ops);
 }
 
-/* The job does not fit beside the only reservation: start it if that can move to other nodes. */
+/* The job does not fit beside the only reservation: start it if that reservation can move to other
+ * nodes. */
 static enum tried try_swap(sched_t *s, struct job *j, const struct sched_ops *ops)
 {
     struct span sp = {.from = s->now, .to = s->now + j->duration, .now = s->now, .alone = true};
@@ -366,7 +369,8 @@ static enum sched_blocked look(sched_t *s, struct job *j, const struct sched_ops
     if (b != SCHED_BLOCKED_RESERVE)
         return b;
     reserve(s, j);
-    /* A job that will probably not start in time does not use up a reservation. */
+    /* A job that will probably not start in time does not count towards the limit of
+     * reservations. */
     if (j->reserved || !sched_job_bounded(s, j))
         s->pass_reserved++;
     return 0;
@@ -418,7 +422,7 @@ static int begin_backfill(sched_t *s)
     set_phase(s, PHASE_BACKFILL);
     s->nheap = 0;
     s->stop = (struct sched_tree_key){SCHED_NEVER, UINT64_MAX};
-    /* The cursor is at the second job that waits. */
+    /* The cursor is at the second waiting job. */
     if (depth > 0)
         stop = sched_tree_nth(&s->order, sched_tree_place(&s->order, s->cursor) + depth - 1);
     if (stop)
@@ -459,7 +463,8 @@ static int begin_backfill(sched_t *s)
     return 0;
 }
 
-/* The job did not fit: the longest duration with which a job of its shape would; negative: none. */
+/* After the job did not fit: the longest duration with which a job of its shape would fit;
+ * negative: none. */
 static double longest(sched_t *s, const struct job *j)
 {
     struct shape *sh = j->shape;

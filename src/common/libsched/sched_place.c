@@ -8,7 +8,7 @@
  *  2. With `switches`, leaf_free and pod_free are nfree by leaf and pod; hist[f] is the number of
  *     leaves with f free nodes; leaf_most is the largest f with hist[f] > 0; pod_uncrossed and
  *     pod_open are the sums of leaf_free that sched_plugin.h defines.
- *  3. Marks are counters: taking and giving back the same set leaves them unchanged.
+ *  3. Marks are counters: taking and releasing the same set leaves them unchanged.
  *
  * Failure: ENOMEM when an object is created or a set grows; EINVAL for a policy's invalid answer.
  */
@@ -27,7 +27,7 @@ struct sched_switches {
     uint32_t leaf_max, pod_max;
 };
 
-/* Lists of members, by the group that each is in: begin (ngroups + 1) and members. */
+/* Build the lists of members, by the group of each member: begin (ngroups + 1) and members. */
 static void group(uint32_t *begin, uint32_t *members, const uint32_t *of, uint32_t n,
                   uint32_t ngroups)
 {
@@ -156,8 +156,8 @@ struct sched_place {
     size_t bytes;
     uint64_t *free; /* in mem */
     uint32_t *leaf_free, *leaf_t2, *leaf_t3, *pod_free, *pod_t3, *pod_uncrossed, *pod_open, *hist;
-    uint64_t *picked, *idle; /* what a policy answers; not copied */
-    uint32_t *stamp;         /* of leaves and pods: `turn` when they were met */
+    uint64_t *picked, *idle; /* the answer of a policy; not copied */
+    uint32_t *stamp;         /* of leaves and pods: the value of `turn` at the last visit */
     uint32_t turn;
 };
 
@@ -313,7 +313,7 @@ static void turn_bits(sched_place_t *p, uint32_t first, uint32_t count, bool fre
     }
 }
 
-/* Nodes of a range that are on one leaf and follow each other: *n is where the next such begins. */
+/* The nodes of a range that are consecutive on one leaf: *n is set to the start of the next run. */
 static uint32_t run_on_leaf(const sched_place_t *p, uint32_t *n, uint32_t end)
 {
     uint32_t leaf = p->sw->v.leaf_of[*n];
@@ -427,9 +427,9 @@ enum sched_crossing sched_place_crossing(const sched_place_t *p, const struct sc
     return crosses;
 }
 
-/* --- choosing --- */
+/* --- selection --- */
 
-/* Ranges of the bits of `bits`. */
+/* Convert a bitmap to ranges. */
 static int ranges_of(const uint64_t *bits, size_t words, struct sched_set *set)
 {
     for (size_t w = 0; w < words; w++) {
@@ -450,7 +450,7 @@ static int ranges_of(const uint64_t *bits, size_t words, struct sched_set *set)
     return 0;
 }
 
-/* The lowest ones. */
+/* Select the lowest free nodes. */
 static int first_fit(const sched_place_t *p, uint32_t want, struct sched_set *set)
 {
     sched_place_t *hint = (sched_place_t *)(uintptr_t)p;
@@ -487,7 +487,7 @@ static uint32_t bits_of(const uint64_t *bits, size_t words)
     return n;
 }
 
-/* Check a policy's answer: its nodes must be free, and as many as are wanted. */
+/* Check a policy's answer: its nodes must be free, and as many as requested. */
 static int take_answer(const sched_place_t *p, uint32_t want, const struct sched_plugin_set *out,
                        struct sched_set *set)
 {

@@ -3,14 +3,15 @@
  * A number of nodes: for each candidate node, compute the first time from which it has room for the
  * job's whole duration, given the ends of running jobs and the reservations.  The job can start at
  * the n-th smallest of these times, T, unless a later reservation on one of the nodes is in the
- * way; those nodes are asked again from T on, and so forth.  T only grows.
+ * way; those nodes are evaluated again from T on, and so forth.  T only grows.
  *
  * Slots on any nodes: sums over all nodes are needed.  Without reservations they only grow, so
- * galloping finds the first end of a running job with which the job fits.  From there the next
- * TRIES ends of anything are tried, then ends of reservations (TRIES_MORE in all), then the time at
- * which everything has ended.  The result may be too late; a later search can improve it.
+ * galloping finds the first end of a running job after which the job fits.  From there the next
+ * TRIES ends of claims of any kind are tried, then ends of reservations (TRIES_MORE in total), then
+ * the time at which all claims have ended.  The result may be too late; a later search can improve
+ * it.
  *
- * Policies that select: the same, with bisection, and the policy is asked at each of these times.
+ * Policies that select: the same, with bisection, and the policy is called for each of these times.
  *
  * Of the nodes that fit, those that become free last are reserved: nodes that are free now remain
  * for others.
@@ -27,7 +28,7 @@
 
 #include "sched_private.h"
 
-#define TRIES 8       /* ends of anything */
+#define TRIES 8       /* ends of claims of any kind */
 #define TRIES_MORE 24 /* with ends of reservations */
 
 struct plan {
@@ -37,9 +38,10 @@ struct plan {
     const struct claim *own;
     double limit;
     size_t n;                        /* candidates in s->choice */
-    const struct sched_bound *bound; /* NULL: any node may do */
+    const struct sched_bound *bound; /* NULL: all nodes are candidates */
     struct choice *maybe;            /* slots anywhere: the candidates */
-    double *from; /* of each: nothing fits there before; apart, since most are skipped */
+    double *from; /* of each candidate: nothing fits there before; a separate array, since most are
+                   * skipped */
 };
 
 static struct span span_at(const struct plan *p, double t)
@@ -54,7 +56,7 @@ static struct span span_at(const struct plan *p, double t)
 
 /* --- pools --- */
 
-/* The next end of anything with pools after t. */
+/* The next time after t at which a claim with pools ends. */
 static double pools_next(const struct plan *p, double t)
 {
     sched_t *s = p->s;
@@ -186,7 +188,7 @@ static double node_from(const struct plan *p, uint32_t n, double t)
     return SCHED_NEVER;
 }
 
-/* The k-th smallest (from 0) of n numbers, whose order is lost. */
+/* The k-th smallest (from 0) of n numbers.  Changes their order. */
 static double kth(double *v, size_t n, size_t k)
 {
     size_t lo = 0;
@@ -331,9 +333,9 @@ static size_t find_nodes(struct plan *p, double *when)
 
 /* --- slots anywhere --- */
 
-/* The slots of candidate i at t, which is not before its `from`.  Until something ends there, a
- * later time has no more slots, only more reservations.  A node without slots is therefore skipped
- * until then:  most nodes are full, and many times are tried. */
+/* The slots of candidate i at t, which is not before its `from`.  Until a claim there ends, a later
+ * time has no more slots, only more reservations.  A node without slots is therefore skipped until
+ * then:  most nodes are full, and many times are tried. */
 static uint32_t slots_of(struct plan *p, size_t i, const struct span *sp)
 {
     uint32_t n = p->maybe[i].node;
@@ -485,8 +487,9 @@ static size_t select_at(struct plan *p, double t, bool alone)
     return sched_choose_nodes(s, p->sh, p->j, &sp, n);
 }
 
-/* More room never keeps a policy from placing a job, so bisection finds the first end at which it
- * does; from there on each end is tried, since reservations may be in the way. */
+/* With more room, a policy never refuses a job that it has placed, so bisection finds the first end
+ * at which it places the job; from there on each end is tried, since reservations may be in the
+ * way. */
 static size_t find_selected(struct plan *p, double *when)
 {
     sched_t *s = p->s;

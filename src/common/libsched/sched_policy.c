@@ -1,8 +1,8 @@
 /* sched_policy.c - put policies into use.
  *
  * The new policy's state is created before the old one is destroyed, so a policy that refuses
- * changes nothing.  A new queue policy gets the running jobs, and asked for the priority of
- * each waiting one.  A node policy takes over only when there is memory for its tables.
+ * changes nothing.  A new queue policy gets the running jobs, and computes the priority of each
+ * waiting job.  A node policy is used only if there is memory for its tables.
  */
 #include "config.h"
 #include <errno.h>
@@ -35,7 +35,8 @@ static int policy_make(const struct sched_policy *p, void *(*create)(const char 
     return 0;
 }
 
-/* A reservation for each job needs to know that nodes enough are enough. */
+/* A policy with a reservation for each job requires a node policy that places a job whenever there
+ * are enough nodes. */
 static int together(const struct sched_policy *queue, const struct sched_policy *node,
                     errmsg_t *err)
 {
@@ -105,7 +106,8 @@ int sched_policy_set_nodes(sched_t *s, const struct sched_policy *p, const char 
     sched_alike_destroy(s);
     s->node = p;
     if (s->map && sched_choose_renew(s) < 0) {
-        /* Without memory for the choices of a policy with `select`, nodes are taken in order. */
+        /* If memory for the choices of a policy with `select` is short, nodes are taken in
+         * order. */
         s->node = before;
         (void)sched_choose_renew(s);
         if (p->node->destroy)

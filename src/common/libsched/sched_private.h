@@ -27,7 +27,7 @@ struct claim;
 struct choice {
     uint32_t node;
     uint32_t slots;
-    double from; /* planning: first time at which the node would do */
+    double from; /* planning: first time at which the node has room */
 };
 
 /* The part of a claim on one node.  bits: cores, then gpus (map->cw and map->gw words). */
@@ -36,7 +36,7 @@ struct piece {
     struct claim *claim;
     uint32_t node;
     uint32_t ncores, ngpus;
-    bool whole; /* all of the node: no other job is on it */
+    bool whole; /* the whole node: no other job is on it */
     uint64_t memory;
     uint64_t bits[];
 };
@@ -49,7 +49,7 @@ struct claim {
     struct job *job;                /* reservation: whose */
     struct sched_plugin_job view;
     rset_t *outside;     /* reported as held, but not in the inventory */
-    struct claim *later; /* given back during a pass */
+    struct claim *later; /* released during a pass */
     uint64_t *pools;     /* amounts, one for each pool of the map; or NULL */
     uint64_t pass;       /* reservation: last pass that confirmed it */
     uint64_t moved;      /* reservation: sched->moved when it was planned */
@@ -57,9 +57,9 @@ struct claim {
     size_t npieces, stride;
     char *pieces;
     enum sched_crossing crosses; /* held, with a policy that selects: its marks; 0: none are set */
-    struct sched_whole_job *whole; /* held: as the engine for whole nodes has it */
-    bool shares;                   /* has nodes with other claims: the engine cannot release it */
-    uint64_t round;                /* see sched_exchange.c: it has been placed in this round */
+    struct sched_whole_job *whole; /* held: its job in the engine for whole nodes */
+    bool shares;    /* shares nodes with other claims: the engine cannot release it */
+    uint64_t round; /* the last round of sched_exchange.c that has placed it */
 };
 
 static inline struct piece *sched_claim_piece(const struct claim *c, size_t i)
@@ -74,12 +74,12 @@ struct node {
     uint32_t ncores, ngpus;
     uint32_t free_cores, free_gpus;
     uint32_t nheld;
-    uint64_t memory; /* 0: not known, does not limit */
+    uint64_t memory; /* 0: not known, and not limited */
     uint64_t used_memory;
-    uint64_t round;   /* see sched_exchange.c: a claim has been placed here in this round */
+    uint64_t round;   /* the last round of sched_exchange.c that has placed a claim here */
     const char *host; /* of the graph */
     size_t kind;
-    bool drained; /* a node that is neither usable nor drained is down */
+    bool drained; /* false, for a node that is not usable: it is down */
     bool usable;
 };
 
@@ -89,7 +89,8 @@ struct pool {
 };
 
 /* Bitmaps over nodes have `words` words; only usable nodes are in them.  at_least[c * words ..]:
- * with at least c free cores (0: all usable); the same for gpus; empty: nothing is held there. */
+ * nodes with at least c free cores (0: all usable nodes); the same for gpus; empty: nodes without
+ * held pieces. */
 struct map {
     resgraph_t *graph;
     size_t n, words, cw, gw;
@@ -109,19 +110,19 @@ struct map {
      * given[i % given_room], a power of two, until it is overwritten. */
     uint32_t *given;
     uint64_t given_room, ngiven;
-    uint64_t nholds; /* up with every change of what is held, and of usable nodes */
+    uint64_t nholds; /* incremented with every change of held pieces, and of usable nodes */
 };
 
 /* NULL with ENOMEM. */
 struct map *sched_map_create(const resgraph_t *g);
 void sched_map_destroy(struct map *m);
 void sched_map_set_usable(struct map *m, uint32_t n, bool usable);
-/* Hold a claim's pieces, release them; enter them as reserved, remove them. */
+/* Hold or release a claim's pieces; enter them as reserved, or remove them. */
 void sched_map_hold(struct map *m, struct claim *c);
 void sched_map_release(struct map *m, struct claim *c);
 void sched_map_reserve(struct map *m, struct claim *c);
 void sched_map_unreserve(struct map *m, struct claim *c);
-/* Of a reserved claim: its pieces, all alike, move to these nodes, one for each. */
+/* Move the pieces of a reserved claim, which are all alike, to these nodes, one for each. */
 void sched_map_move(struct map *m, struct claim *c, const struct choice *to);
 /* The first node where resources of the claim are held already, or NULL. */
 const struct node *sched_map_taken(const struct map *m, const struct claim *c);
@@ -136,14 +137,14 @@ static inline uint64_t *sched_map_free(const struct map *m, uint32_t n)
     return m->free + (size_t)n * (m->cw + m->gw);
 }
 
-/* With room for this many pieces, zeroed; NULL with ENOMEM. */
+/* Create a claim with room for this many pieces, zeroed; NULL with ENOMEM. */
 struct claim *sched_claim_create(const struct map *m, size_t npieces, bool pools);
 void sched_claim_destroy(struct claim *c);
-/* A claim to R; resources that the map does not have go to ->outside.  NULL with ENOMEM. */
+/* Create a claim to R; resources that the map does not have go to ->outside.  NULL with ENOMEM. */
 struct claim *sched_claim_from_rset(const struct map *m, uint64_t id, const rset_t *R);
-/* As a set of resources; NULL with ENOMEM. */
+/* Convert a claim to a set of resources; NULL with ENOMEM. */
 rset_t *sched_claim_rset(const struct map *m, const struct claim *c);
-/* Bits of a node, added to a set of resources: 0 or -1. */
+/* Add bits of a node to a set of resources: 0 or -1. */
 int sched_claim_add_to_rset(const struct map *m, rset_t *R, uint32_t n, const uint64_t *bits,
                             uint64_t memory);
 
@@ -152,25 +153,26 @@ struct shape {
     uint64_t hash;
     struct shape *next; /* of the same hash */
     struct list_node link;
-    struct sched_tree jobs;    /* those not held that have a limit, by order; weight: duration */
-    struct sched_tree endless; /* and those that have none */
-    size_t njobs;              /* held ones too */
+    struct sched_tree jobs;    /* jobs that are not held and have a limit, by order; weight:
+                             * duration */
+    struct sched_tree endless; /* jobs that are not held and have no limit */
+    size_t njobs;              /* including held jobs */
     uint32_t nslots;           /* at least 1 */
     uint32_t cores, gpus;      /* needed: on each node when req.nnodes > 0, else for a slot */
     uint64_t memory;           /* likewise */
-    uint32_t *pools;           /* of each requested pool: its index in the map */
-    uint64_t epoch;            /* of the inventory for which the following is true */
-    uint64_t *allowed;         /* nodes that may be taken at all; NULL: any */
+    uint32_t *pools;           /* index in the map of each requested pool */
+    uint64_t epoch;            /* of the inventory for which the following members were computed */
+    uint64_t *allowed;         /* nodes that the request allows; NULL: any */
     bool possible;             /* a job could run if all nodes were up */
     bool available;            /* a job could run on the nodes that are up */
     bool missed;               /* it is not available, and that was logged */
-    bool alike;                /* whole nodes, any of them */
+    bool alike;                /* it takes whole nodes, any of them */
     uint64_t grown;            /* sched->grown when the shape did not fit (0: not known) */
     uint64_t counted;          /* sched->change when `count` was determined: */
     uint64_t count;            /* nodes (slots) that a job could use */
     /* Backfill of this pass: */
     double limit;                 /* longer jobs do not fit */
-    struct sched_tree_key looked; /* jobs up to here were considered */
+    struct sched_tree_key looked; /* the last job that was considered */
 };
 
 struct job {
@@ -188,8 +190,8 @@ struct job {
     double estimate;           /* expected start, of sched->estimated */
     uint64_t estimated;
     struct sched_whole_job *whole; /* in the engine for whole nodes */
-    double too_late_for;           /* no start was found from which it ends by this expiration */
-    char *refused;                 /* what admit said, or NULL */
+    double too_late_for;           /* an expiration before which no start was found */
+    char *refused;                 /* the reason that admit gave, or NULL */
 };
 
 /* See sched_bound.c. */
@@ -222,13 +224,13 @@ struct spare {
     size_t nodes;
 };
 
-/* Reservations that may have other nodes.  See sched_exchange.c. */
+/* Reservations that may get other nodes.  See sched_exchange.c. */
 struct sched_exchange {
     struct sched_profile profile;
     bool valid;
     uint64_t round;
     unsigned failed[2]; /* in this pass, for jobs of whole nodes and others */
-    double until;       /* sched_exchange_room(): so long there would have been room */
+    double until; /* sched_exchange_room(): end of the time for which there would have been room */
 };
 
 struct sched {
@@ -236,7 +238,7 @@ struct sched {
     uint64_t epoch;                    /* inventory and state of nodes, from 1 */
     uint64_t grown;                    /* from 1; incremented whenever resources become free */
     uint64_t moved;                    /* incremented then, and when a reservation is given up */
-    uint64_t moved_seen, moved_before; /* as this pass began; as the one before did */
+    uint64_t moved_seen, moved_before; /* its values when this pass and the preceding one began */
     hmap_t *jobs;                      /* id -> struct job: the queue */
     hmap_t *held;                      /* id -> struct claim: running jobs */
     hmap_t *shapes;                    /* hash -> struct shape */
@@ -249,8 +251,9 @@ struct sched {
     size_t nheld_back; /* jobs with urgency 0 */
     bool enabled;
     double expiration; /* SCHED_NEVER: none */
-    double too_late;   /* from then on it is too late for the job at which the last pass stopped */
-    uint64_t stopped;  /* its id, or 0 */
+    double too_late;   /* the time from which it is too late for the job at which the last pass
+                      * stopped */
+    uint64_t stopped;  /* the id of that job, or 0 */
     unsigned nmissed;  /* shapes for which this pass has logged missing nodes */
     bool ready;        /* the inventory is known */
     bool unheard;      /* the states of nodes are not known at present */
@@ -260,7 +263,7 @@ struct sched {
     void *queue_state, *node_state;
     char *queue_arg, *node_arg;
     bool no_priority, no_blocked, no_admit, no_score; /* failed: built-in */
-    struct list_node *sweep; /* next job whose priority is asked for again */
+    struct list_node *sweep; /* next job whose priority is computed again */
     double next_sweep;
     void (*log)(const char *text, void *arg);
     void *log_arg;
@@ -273,17 +276,17 @@ struct sched {
     bool cursor_set;
     uint32_t pass_reserved;
     size_t work, budget;
-    struct claim *later; /* given back meanwhile */
+    struct claim *later; /* released during the pass */
     struct candidate *heap;
     size_t nheap, heap_room;
 
-    struct sched_tree_key stop; /* backfill looks at jobs before this one */
+    struct sched_tree_key stop; /* backfill considers jobs before this one */
     struct choices *choices;    /* sched_choose.c: for policies that select, else NULL */
 
     /* See sched_alike.c. */
     sched_whole_t *whole;
     bool whole_valid;  /* it has all jobs that wait or run */
-    bool whole_starts; /* it is starting a job */
+    bool whole_starts; /* a job is being started by it */
     bool whole_forget; /* when it is created again, reservations are not kept */
 
     struct later_free *frees; /* see sched_bound.c */
@@ -294,8 +297,8 @@ struct sched {
     struct spare spare;    /* see sched_swap.c */
     struct sched_exchange exchange;
     double *times;
-    uint64_t *bits;     /* of one node */
-    uint64_t change;    /* up with everything that can move an estimate */
+    uint64_t *bits;     /* scratch: the bits of one node */
+    uint64_t change;    /* incremented with every change that can move an estimate */
     uint64_t estimated; /* ->change when estimates were made */
     double estimated_at;
     struct sched_stats stats;
@@ -338,17 +341,17 @@ void sched_job_view(const struct job *j, struct sched_plugin_job *v);
 void sched_job_destroy(sched_t *s, struct job *j);
 void sched_job_enqueue(sched_t *s, struct job *j, double now);
 void sched_job_dequeue(sched_t *s, struct job *j);
-/* The claim becomes held.  -1 with ENOMEM. */
+/* Hold the claim.  -1 with ENOMEM. */
 int sched_hold(sched_t *s, struct claim *c);
 void sched_release(sched_t *s, struct claim *c);
-/* Ask for priorities again.  True: all jobs were asked about. */
+/* Compute priorities again.  True: those of all jobs were computed. */
 bool sched_sweep(sched_t *s);
 
 /* --- sched_shape.c --- */
 
 /* The shape of a request, created if it is new; NULL with ENOMEM. */
 struct shape *sched_shape_get(sched_t *s, const struct rreq *req);
-/* A job of the shape has gone. */
+/* Note that a job of the shape has gone. */
 void sched_shape_put(sched_t *s, struct shape *sh);
 void sched_shape_destroy(sched_t *s, struct shape *sh);
 /* Update the data of the shape that depends on the inventory.  -1 with ENOMEM. */
@@ -383,8 +386,8 @@ struct avail {
 /* `bits` may be NULL. */
 void sched_select_node_avail(const sched_t *s, uint32_t n, const struct span *sp, struct avail *a,
                              uint64_t *bits);
-/* The number of slots of the shape in free resources; for a shape with a number of nodes: 1 or 0.
- * */
+/* The number of slots of the shape that fit into free resources; for a shape with a number of
+ * nodes: 1 or 0. */
 uint32_t sched_select_shape_slots(const sched_t *s, const struct shape *sh, uint32_t n,
                                   const struct avail *a);
 /* The assumed end of a held claim. */
@@ -434,7 +437,8 @@ size_t sched_reservation_place(const sched_t *s, double start);
 int sched_reservation_add(sched_t *s, struct job *j, size_t nchoice, double when);
 /* Make room for one more reservation: 0, or -1 with ENOMEM. */
 int sched_reservation_room(sched_t *s);
-/* Make the claim the reservation of the job, which has none; there is room. */
+/* Make the claim the reservation of the job, which has none; sched_reservation_room() was
+ * called. */
 void sched_reservation_enter(sched_t *s, struct job *j, struct claim *c);
 /* Remove the job's reservation, and return its claim. */
 struct claim *sched_reservation_take(sched_t *s, struct job *j);
@@ -448,9 +452,9 @@ void sched_reservation_cancel_behind(sched_t *s, const struct job *j);
 
 /* Is there a single reservation, of another job than this, that may move to other nodes? */
 bool sched_swap_could(const sched_t *s, const struct job *j);
-/* If so: are there enough nodes for it beside the job, wherever the job is placed? */
+/* If so: are there enough nodes for that reservation beside the job, wherever the job is placed? */
 bool sched_swap_room(sched_t *s, const struct job *j);
-/* If so: are there enough nodes for it without those of s->choice? */
+/* If so: are there enough nodes for it without the nodes of s->choice? */
 bool sched_swap_leaves(sched_t *s, size_t nchoice);
 /* If so: move it to nodes that the claim, which begins now, does not have.  -1: it stays. */
 int sched_swap(sched_t *s, const struct claim *c);
@@ -460,26 +464,26 @@ void sched_swap_released(sched_t *s, const struct claim *c);
 
 /* --- sched_exchange.c --- */
 
-/* May the reservation have other nodes? */
+/* May the reservation get other nodes? */
 bool sched_exchange_movable(const sched_t *s, const struct claim *c);
-/* Are there any such, of other jobs than this? */
+/* Do other jobs than this have such reservations? */
 bool sched_exchange_could(const sched_t *s, const struct job *j);
-/* If so: may there be enough nodes for the job now, beside the numbers of the reservations? */
+/* If so: may there be enough nodes for the job now, besides those of the reservations? */
 bool sched_exchange_room(sched_t *s, const struct job *j);
-/* If so: let reservations make room.  The claim with which the job is to start; its reservation is
- * gone.  NULL: all is as it was. */
+/* If so: move reservations to make room.  Returns the claim with which the job can start; its
+ * reservation is gone.  NULL: nothing has changed. */
 struct claim *sched_exchange_start(sched_t *s, struct job *j);
 /* Reserve nodes for the job at the earliest time that the numbers allow, if that is earlier than
  * its reservation. */
 bool sched_exchange_reserve(sched_t *s, struct job *j);
-/* Reserve nodes from `start` on for a job that has no reservation, if they are there.  No
+/* Reserve nodes from `start` on for a job that has no reservation, if there are enough.  No
  * reservation may begin later. */
 bool sched_exchange_place(sched_t *s, struct job *j, double start);
-/* The claim is about to be reserved (1), or was just taken out (-1). */
+/* Note that the claim is about to be reserved (1), or is no longer reserved (-1). */
 void sched_exchange_reserved(sched_t *s, const struct claim *c, int sign);
-/* The claim is about to be held. */
+/* Note that the claim is about to be held. */
 void sched_exchange_held(sched_t *s, const struct claim *c);
-/* A pass begins or ends. */
+/* Discard the profile, at the begin and end of a pass. */
 void sched_exchange_forget(sched_t *s);
 void sched_exchange_destroy(sched_t *s);
 
@@ -495,17 +499,17 @@ bool sched_bound_at(sched_t *s, const struct job *j, const struct claim *own, do
 
 /* --- sched_pass.c --- */
 
-/* End the pass under way, complete or not, and release the claims freed during it. */
+/* End the current pass, complete or not, and release the claims freed during it. */
 void sched_pass_end(sched_t *s);
 
 /* --- sched_alike.c: queues of jobs of whole nodes that are all alike --- */
 
-/* Can the engine decide, given the waiting jobs and the policies?  Then it is brought up to date,
- * and jobs that can never run are denied. */
+/* Can the engine decide, given the waiting jobs and the policies?  If so, this updates the engine,
+ * and denies jobs that can never run. */
 bool sched_alike_begin(sched_t *s, const struct sched_ops *ops);
 /* Run a slice of the engine's pass; true: the pass is complete. */
 bool sched_alike_pass(sched_t *s, const struct sched_ops *ops);
-/* The engine's copy is out of date: the next pass makes a new one. */
+/* Mark the engine's copy as out of date: the next pass creates a new one. */
 void sched_alike_drop(sched_t *s);
 void sched_alike_destroy(sched_t *s);
 void sched_alike_added(sched_t *s, struct job *j);
@@ -514,7 +518,7 @@ void sched_alike_held(sched_t *s, struct claim *c);
 void sched_alike_released(sched_t *s, struct claim *c);
 /* The next time at which a pass is due without an event; negative: never. */
 double sched_alike_next(const sched_t *s);
-/* How many jobs it has reservations for. */
+/* The number of jobs for which it has reservations. */
 size_t sched_alike_reserved(const sched_t *s);
 
 /* --- sched_choose.c: node policies that select a set --- */
@@ -533,28 +537,28 @@ int sched_choose_set(const struct claim *c, struct sched_set *set);
 
 /* --- sched_pass.c --- */
 
-/* Start the job with the claim, which is taken over (NULL: no memory).  0, or -1: it still
+/* Start the job with the claim, which is taken over (NULL: memory is short).  0, or -1: it still
  * waits. */
 int sched_pass_start(sched_t *s, struct job *j, struct claim *c, const struct sched_ops *ops);
 void sched_pass_deny(sched_t *s, struct job *j, const struct sched_ops *ops);
 
 /* --- sched_builtin.c --- */
 
-/* replan: reservations are made anew in each pass. */
+/* Is it replan, which makes all reservations anew in each pass? */
 bool sched_builtin_replans(const struct sched_policy *p);
-/* easy:depth=N; 0: all jobs are considered. */
+/* The argument of easy:depth=N; 0: all jobs are considered. */
 uint32_t sched_builtin_depth(const struct sched_policy *p, const void *state);
-/* conservative or replan? */
+/* Is it conservative or replan? */
 bool sched_builtin_reserves_all(const struct sched_policy *p);
-/* Does the engine for whole nodes have this policy? */
+/* Does the engine for whole nodes implement this policy? */
 bool sched_builtin_whole(const struct sched_policy *p, const void *state,
                          enum sched_whole_queue *queue, uint32_t *reservations);
 
 /* `create` of a policy that takes no argument. */
 void *sched_builtin_no_argument(const char *arg, char *err, size_t size);
-/* What the built-in policy (EASY) answers. */
+/* The answer of the built-in policy (EASY). */
 enum sched_blocked sched_builtin_blocked(uint32_t reserved);
-/* Does the policy (fcfs) let no job pass the first one that does not fit? */
+/* Is it fcfs, which lets no job pass the first one that does not fit? */
 bool sched_builtin_strict(const struct sched_policy *p);
 
 #endif

@@ -21,7 +21,7 @@ void sched_profile_clear(struct sched_profile *p)
     *p = (struct sched_profile){0};
 }
 
-/* Room for two more. */
+/* Make room for two more entries. */
 static int grow(struct sched_profile *p)
 {
     size_t room = p->room ? 2 * p->room : 64;
@@ -60,7 +60,7 @@ int sched_profile_reset(struct sched_profile *p, double now, int64_t free)
     return 0;
 }
 
-/* The last entry that begins at t or before; the first one if there is none. */
+/* The last entry that begins at or before t; the first entry if there is none. */
 static size_t find(const struct sched_profile *p, double t)
 {
     size_t lo = p->skipped;
@@ -84,7 +84,7 @@ void sched_profile_advance(struct sched_profile *p, double now)
         p->at[p->skipped] = now;
 }
 
-/* An entry that begins at t: its place.  There is room. */
+/* Split at t.  Returns the place of the entry that begins there.  There must be room. */
 static size_t split(struct sched_profile *p, double t)
 {
     size_t i = find(p, t);
@@ -99,7 +99,7 @@ static size_t split(struct sched_profile *p, double t)
     return i + 1;
 }
 
-/* Entry i is what the one before it is: one of them goes. */
+/* Remove entry i if it equals the preceding one. */
 static void join(struct sched_profile *p, size_t i)
 {
     if (i <= p->skipped || i >= p->n || p->free[i] != p->free[i - 1])

@@ -3,7 +3,7 @@
  * A heap holds the running jobs by their real ends, which the engine does not know.  The next
  * instant is the earliest of the next arrival, the next end, and the engine's next reservation.
  *
- * Failure: -1 with errno and an error message; starts decided until then are in the array.
+ * Failure: -1 with errno and an error message; the starts until then are in the array.
  */
 #include "config.h"
 #include <errno.h>
@@ -14,7 +14,9 @@
 
 #include "sched_replay.h"
 
-#define TIME_MAX (INT64_C(1) << 52) /* seconds that a double counts exactly, twice */
+#define TIME_MAX \
+    (INT64_C(1) << 52) /* seconds, such that a double represents twice as many
+                                     * exactly */
 #define EVERY 1000
 
 struct end {
@@ -102,7 +104,8 @@ static struct sched_whole_job *pop_end(struct replay *r)
 
 /* --- instants --- */
 
-/* The policy buddy allocates a whole block, of which the job uses the first nodes. */
+/* Report a start.  The policy buddy allocates a whole block, of which the job uses the first
+ * nodes. */
 static int tell(const struct replay *r, size_t i, const struct sched_set *set)
 {
     uint32_t nodes = r->jobs[i].nodes;
@@ -143,7 +146,7 @@ static int64_t next_instant(const struct replay *r)
     return t;
 }
 
-/* Skip jobs that not even the empty machine could take: their arrival must not cause a pass. */
+/* Skip jobs that are too large even for the empty machine: their arrival must not cause a pass. */
 static void skip_never(struct replay *r)
 {
     for (; r->next < r->njobs && !sched_whole_could(r->w, r->jobs[r->next].nodes); r->next++) {
@@ -157,7 +160,8 @@ static int arrive(struct replay *r)
     struct sched_replay_job *j = &r->jobs[r->next];
     size_t i = r->next++;
 
-    /* The sorted place stands for the id: it orders jobs of the same time, and ids may be any. */
+    /* The place in the sorted array serves as the id: it orders jobs of the same time, while ids
+     * are arbitrary. */
     return sched_whole_add(r->w, (double)j->submit, i, (double)j->submit, j->nodes,
                            (double)j->estimate, (void *)(uintptr_t)i)
                ? 0

@@ -1,11 +1,11 @@
 /* sched_reservation.c - the reservations of waiting jobs.
  *
- * A reservation is a claim that the job will have from a time on.  It is entered at its nodes
- * (sched_map.c) and, for exchanges of nodes, in sched_exchange.c.
+ * A reservation is a claim that begins at a later time.  It is entered at its nodes (sched_map.c)
+ * and, for exchanges of nodes, in sched_exchange.c.
  *
  * Invariant: s->reserved is sorted by start.
  *
- * Failure: -1 with ENOMEM; then the job has the reservation that it had.
+ * Failure: -1 with ENOMEM; then the job keeps its former reservation.
  */
 #include "config.h"
 #include <errno.h>

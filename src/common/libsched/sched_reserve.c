@@ -5,8 +5,8 @@
  *
  * conservative: a pass gives reservations to the jobs that arrived since the last one.  When jobs
  * have ended, a compression moves each reservation, in queue order, to its earliest time, which is
- * never later.  It is skipped if it cannot move any: since the last compression, which moved none,
- * no job ended early and no reservation was removed.
+ * never later.  It is skipped if it could not move any: the last compression moved none, and since
+ * then no job has ended early and no reservation was removed.
  *
  * conservative:N: only the first N jobs of the queue have a reservation.  A job behind them starts
  * if it can start at once beside the reservations.
@@ -56,7 +56,7 @@ void sched_reserve_ended(sched_whole_t *w, const struct sched_whole_job *j, doub
     }
 }
 
-/* The profile of what runs. */
+/* Build the profile of the running jobs. */
 static int only_running(sched_whole_t *w)
 {
     struct sched_at at = {0, 0};
@@ -72,7 +72,7 @@ static int only_running(sched_whole_t *w)
     return 0;
 }
 
-/* Build the profile again: running jobs, and the reservations that jobs of the queue have. */
+/* Build the profile again: running jobs, and the reservations of waiting jobs. */
 static int renew(sched_whole_t *w)
 {
     struct sched_at at = {0, 0};
@@ -94,7 +94,7 @@ static int renew(sched_whole_t *w)
     return 0;
 }
 
-/* The job's reservation, which is at the earliest time, and not later than `limit`. */
+/* Reserve the earliest time for the job, but not later than `limit`. */
 static int reserve(sched_whole_t *w, struct sched_whole_job *j, double limit)
 {
     j->start = sched_profile_find(&w->profile, w->now, j->nodes, j->estimate, limit);
@@ -123,7 +123,7 @@ static int compress(sched_whole_t *w)
     return 0;
 }
 
-/* Those that have none get one, as far as there are this many. */
+/* Reserve for jobs that have no reservation, up to this number of reservations. */
 static int arrivals(sched_whole_t *w)
 {
     struct sched_at at = {0, 0};
@@ -133,7 +133,7 @@ static int arrivals(sched_whole_t *w)
 
     if (missing == 0)
         return 0;
-    /* They mostly are at the end. */
+    /* They are mostly at the end. */
     if (left == UINT32_MAX) {
         const struct sched_line *l = &w->queue;
         size_t back = 0;
@@ -166,7 +166,7 @@ static int arrivals(sched_whole_t *w)
     return 0;
 }
 
-/* Start those whose time has come, and find when the next one's does. */
+/* Start the jobs whose time has come, and find the time of the next one. */
 static int start_due(sched_whole_t *w, const struct sched_whole_ops *ops)
 {
     struct sched_at at = {0, 0};
@@ -184,7 +184,7 @@ static int start_due(sched_whole_t *w, const struct sched_whole_ops *ops)
             sched_line_next(&w->queue, &at);
             continue;
         }
-        /* A reservation whose time has come a little late is held from now on. */
+        /* A reservation whose start is slightly in the past begins now. */
         if (j->start < w->now) {
             if (hold(w, j->start, j->estimate, j->nodes, 1) < 0)
                 return -1;
@@ -199,7 +199,7 @@ static int start_due(sched_whole_t *w, const struct sched_whole_ops *ops)
     return 0;
 }
 
-/* Those behind the reservations that can start at once. */
+/* Start the jobs behind the reservations that can start at once. */
 static int behind(sched_whole_t *w, const struct sched_whole_ops *ops)
 {
     struct sched_at at = sched_line_nth(&w->queue, w->reservations);
@@ -222,7 +222,7 @@ static int behind(sched_whole_t *w, const struct sched_whole_ops *ops)
     return 0;
 }
 
-/* One that the limit does not reach any more (a job came before it) has none. */
+/* Drop the reservations beyond the limit, after a job has come before them. */
 static int drop_beyond(sched_whole_t *w)
 {
     struct sched_at at = sched_line_nth(&w->queue, w->reservations);
@@ -266,7 +266,8 @@ static int replan(sched_whole_t *w)
     return 0;
 }
 
-/* A job runs longer than its estimate: what is free now is not what the profile has. */
+/* Does a job run longer than its estimate?  Then the profile has more free nodes now than there
+ * are. */
 static bool overdue(const sched_whole_t *w)
 {
     struct sched_at at = {0, 0};
@@ -275,7 +276,8 @@ static bool overdue(const sched_whole_t *w)
     return e && e->a <= w->now;
 }
 
-/* Jobs that start make room for others among the first N, and these may be able to start, too. */
+/* Jobs that start leave places among the first N to other jobs, and these may be able to start,
+ * too. */
 static int reserve_and_start(sched_whole_t *w, const struct sched_whole_ops *ops)
 {
     size_t count;
@@ -302,7 +304,7 @@ int sched_reserve_pass(sched_whole_t *w, const struct sched_whole_ops *ops)
     if (w->ended && w->stirred) {
         if (compress(w) < 0)
             return -1;
-        w->next = -INFINITY; /* to be found again */
+        w->next = -INFINITY; /* to be computed again */
     }
     return reserve_and_start(w, ops);
 }

@@ -1,13 +1,14 @@
-/* sched_select.c - choose nodes for a job that is to start now; compute a node's room over a time.
+/* sched_select.c - choose nodes for a job that is to start now; compute the room of a node over a
+ * time.
  *
  * First-fit walks over the bitmap of nodes with enough free cores (sched_map.c).  Best-fit walks
  * over one such bitmap for each number of free cores, upwards from just enough; spread walks
- * downwards.  Only nodes that have reservations are checked for them.
+ * downwards.  Reservations are checked only on nodes that have some.
  *
- * Memory and pools are quantities: what counts is their peak use over the time, which is reached at
+ * Memory and pools are quantities: the peak of their use over the time counts, which is reached at
  * its beginning or at the start of a reservation.
  *
- * Failure: a score that fails turns the policy off, and first-fit takes its place.
+ * Failure: a score that fails turns the policy off, and first-fit replaces it.
  */
 #include "config.h"
 #include <errno.h>
@@ -17,7 +18,7 @@
 
 #include "sched_private.h"
 
-/* --- what is free --- */
+/* --- free resources --- */
 
 static uint32_t count_bits(const uint64_t *bits, size_t words)
 {
@@ -28,7 +29,7 @@ static uint32_t count_bits(const uint64_t *bits, size_t words)
     return n;
 }
 
-/* Is the reservation among the first this many by start? */
+/* Is the reservation among the first `nreserved` by start? */
 static bool counts(const sched_t *s, const struct span *sp, const struct claim *c)
 {
     if (c == sp->own || !sched_span_overlaps(sp, c) || (sp->fixed && sched_exchange_movable(s, c)))
@@ -52,7 +53,7 @@ static uint64_t memory_at(const sched_t *s, const struct node *nd, const struct 
     return used;
 }
 
-/* The most that is used over the time: use only grows where a reservation begins. */
+/* The peak use of memory over the time: use only grows where a reservation begins. */
 static uint64_t memory_peak(const sched_t *s, const struct node *nd, const struct span *sp)
 {
     uint64_t peak = memory_at(s, nd, sp, sp->from);
@@ -159,7 +160,7 @@ static uint64_t pool_at(const sched_t *s, uint32_t which, const struct span *sp,
     return used;
 }
 
-/* The most that is used of it over the time: use only grows where a reservation begins. */
+/* The peak use of the pool over the time: use only grows where a reservation begins. */
 static uint64_t pool_peak(const sched_t *s, uint32_t which, const struct span *sp)
 {
     uint64_t peak = pool_at(s, which, sp, sp->from);
@@ -211,10 +212,10 @@ struct search {
     const struct span *sp;
     uint32_t left; /* nodes, or slots, still to be found */
     size_t n;      /* entries in s->choice */
-    bool all;      /* find all there are */
+    bool all;      /* find all nodes, not just enough */
 };
 
-/* Take the node if it will do.  true: enough. */
+/* Take the node if it has room.  True: there are enough now. */
 static bool take_node(struct search *q, uint32_t n)
 {
     sched_t *s = q->s;
@@ -236,7 +237,7 @@ static bool take_node(struct search *q, uint32_t n)
     return q->left == 0;
 }
 
-/* Nodes with at least `least` free cores, but not `below` or more (0: no such bound). */
+/* Visit nodes with at least `least` free cores, but fewer than `below` (0: no such bound). */
 static bool walk(struct search *q, uint32_t least, uint32_t below)
 {
     const struct map *m = q->s->map;
@@ -325,7 +326,7 @@ static int score_node(sched_t *s, const struct sched_plugin_job *job, uint32_t n
     return -1;
 }
 
-/* Of all nodes that would do, in s->choice, the best ones. */
+/* Choose the nodes with the best scores, in s->choice. */
 static bool best_scores(struct search *q, const struct job *j)
 {
     sched_t *s = q->s;

@@ -1,7 +1,7 @@
-/* sched_shape.c - shapes: requests that differ in their duration only are stored once.
+/* sched_shape.c - shapes: requests that differ only in their duration are stored once.
  *
  * Purpose: a queue of 100,000 jobs mostly has few different requests.  If one job does not fit,
- * other jobs of its shape do not fit either, so a pass looks at shapes rather than at jobs.
+ * other jobs of its shape do not fit either, so a pass considers shapes rather than jobs.
  *
  * Properties that depend on the inventory (the allowed nodes, whether the request can ever fit) are
  * computed at the first use after the inventory or the state of nodes has changed (epoch).
@@ -20,7 +20,7 @@ static void shape_needs(struct shape *sh)
     const struct rreq *r = &sh->req;
     uint32_t cores = r->cores;
 
-    /* Something runs in every slot. */
+    /* Each slot needs at least one resource for its tasks. */
     if (cores == 0 && r->gpus == 0)
         cores = 1;
     sh->nslots = r->nslots > 0 ? r->nslots : 1;
@@ -97,7 +97,7 @@ struct shape *sched_shape_get(sched_t *s, const struct rreq *req)
     return sh;
 }
 
-/* One that is empty is kept while a pass is under way, since the pass may know it. */
+/* An empty shape is kept during a pass, since the pass may refer to it. */
 void sched_shape_put(sched_t *s, struct shape *sh)
 {
     if (--sh->njobs > 0)
@@ -149,7 +149,7 @@ static uint32_t slots_when_empty(const sched_t *s, const struct shape *sh, uint3
     return sched_select_shape_slots(s, sh, n, &a);
 }
 
-/* Slots, or nodes, on the nodes that are usable (or on all), as far as they count. */
+/* Slots, or nodes, on the nodes that are usable (or on all), counted up to `enough`. */
 static uint64_t capacity(const sched_t *s, const struct shape *sh, bool usable, uint64_t enough)
 {
     const struct map *m = s->map;

@@ -1,24 +1,24 @@
-/* sched_swap.c - let a job pass by moving the one reservation to other nodes.
+/* sched_swap.c - let a job start by moving the only reservation to other nodes.
  *
  * Purpose: a reservation for any n whole nodes, all of one kind, is a number and a time.  Where the
- * engine for whole nodes does not decide (sched_alike.c), because some other job asks for less than
- * nodes, sched_plan.c reserves particular nodes.  A job that finds no room beside these may still
- * leave n nodes for the reservation: then it starts, and the reservation takes other nodes at the
- * same time.  With several reservations sched_exchange.c does this, at a higher cost.
+ * engine for whole nodes does not decide (sched_alike.c), because some other job requests less than
+ * whole nodes, sched_plan.c reserves particular nodes.  A job that finds no room beside these may
+ * still leave n nodes for the reservation: then it starts, and the reservation takes other nodes at
+ * the same time.  With several reservations sched_exchange.c does this, at a higher cost.
  *
- *    spare = nodes free at the reserved time if all that runs ends in time, less n
+ *    spare = nodes free at the reserved time if all running jobs end in time, less n
  *    a job may pass if at most `spare` of its nodes are among those
  *
- * The count is kept while the reservation stays: the nodes of a claim that is held beyond the
- * reserved time leave it, and come back with its release.  A job that runs longer than it may can
- * make the count too high; sched_swap() then finds too few nodes.
+ * The count is kept while the reservation stays: nodes are subtracted when a claim holds them
+ * beyond the reserved time, and added with its release.  A job that overruns its time can make the
+ * count too high; sched_swap() then finds too few nodes.
  *
  * Invariants:
  *  1. A reservation moves to other nodes, never to another time.
  *  2. Only the single reservation of the pass moves, and only if its job takes any whole nodes.
  *     Reservations for cores, gpus, properties or pools, and those of policies that select, stay.
  *
- * Failure: without memory the reservation stays as it was, and the job waits.
+ * Failure: if memory is short, the reservation stays as it was, and the job waits.
  */
 #include "config.h"
 #include <stdlib.h>
@@ -73,8 +73,8 @@ void sched_swap_released(sched_t *s, const struct claim *c)
         s->spare.nodes += free_by(s, sched_claim_piece(c, i)->node, s->spare.when);
 }
 
-/* A node that has room for a job but will not be free is not reserved.  If the job could do with
- * such nodes alone, it would have found them. */
+/* A node that has room for a job but will not be free then is not reserved.  If the job could run
+ * on such nodes alone, the search would have found them. */
 bool sched_swap_room(sched_t *s, const struct job *j)
 {
     size_t n = spare(s);

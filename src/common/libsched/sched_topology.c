@@ -21,10 +21,11 @@
  * With wait=T, a job that has waited for longer than T is placed by compact, and counts as T2 in
  * one pod, otherwise as T3.
  *
- * compact takes the lowest switch with n free nodes, and of several the one with the fewest.  In
- * it, it takes the leaf with the fewest free nodes that has all that are still wanted; if there is
- * none, all of the leaf with most, and repeats.  buddy takes the lowest aligned block of 2^k >= n
- * nodes that is entirely free; the rest of the block stays idle.
+ * compact takes the lowest switch with n free nodes, and of several the one with the fewest.
+ * Within that switch it takes the leaf with the fewest free nodes that has enough for the rest of
+ * the job; if there is none, it takes all nodes of the leaf with the most, and repeats.  buddy
+ * takes the lowest aligned block of 2^k >= n nodes that is entirely free; the rest of the block
+ * stays idle.
  *
  * Slots on any nodes count like nodes: a leaf has as many as its nodes together.  buddy takes the
  * lowest nodes for them.
@@ -88,7 +89,7 @@ static void sort(uint64_t *keys, uint32_t n)
     }
 }
 
-/* Take the lowest free nodes of a leaf, until nothing is wanted: what is still wanted then. */
+/* Take the lowest free nodes of a leaf, up to `want`.  Returns the number that is still wanted. */
 static uint32_t take_leaf(view_t *v, uint32_t leaf, uint32_t want, uint64_t *nodes)
 {
     for (uint32_t i = v->sw->leaf_begin[leaf]; want > 0 && i < v->sw->leaf_begin[leaf + 1]; i++) {
@@ -106,7 +107,7 @@ static uint32_t take_leaf(view_t *v, uint32_t leaf, uint32_t want, uint64_t *nod
 
 /* --- compact --- */
 
-/* Of the sorted leaves from `pos` on, the one with the fewest free that has `want`. */
+/* Among the sorted leaves from `pos` on, the leaf with the fewest free nodes that has `want`. */
 static uint32_t tightest(const uint64_t *keys, uint32_t pos, uint32_t n, uint32_t want)
 {
     uint32_t at = pos;
@@ -205,7 +206,7 @@ static uint32_t find_block(view_t *v, uint32_t size)
     return UINT32_MAX;
 }
 
-/* Nodes with room for slots are not wholly free: the lowest will do. */
+/* Nodes with room for slots are not entirely free: take the lowest. */
 static int lowest_slots(view_t *v, uint32_t want, uint64_t *nodes)
 {
     for (uint32_t n = 0; n < v->sw->nnodes && want > 0; n++) {
@@ -245,7 +246,7 @@ static int buddy_fits(void *state, const struct sched_plugin_job *job, view_t *v
 /* --- interference-free --- */
 
 struct if_state {
-    double wait; /* seconds; negative: for good */
+    double wait; /* seconds; negative: without limit */
 };
 
 static void *if_create(const char *arg, char *err, size_t size)
@@ -303,7 +304,8 @@ static int if_t1(view_t *v, uint32_t want, uint64_t *nodes)
     return 1;
 }
 
-/* Leaves of a pod that T2, or T3, may use, until nothing is wanted: what is still wanted then. */
+/* Take nodes of the leaves of a pod that T2, or T3, may use, up to `want`.  Returns the number that
+ * is still wanted. */
 static uint32_t take_pod(view_t *v, uint32_t pod, bool t3, uint32_t want, uint64_t *keys,
                          uint64_t *nodes)
 {

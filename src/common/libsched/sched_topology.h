@@ -1,6 +1,6 @@
-/* Node policies that look at switches, as tables of sched_plugin.h; see sched_topology.c.
+/* Node policies that use the switches, as tables of sched_plugin.h; see sched_topology.c.
  *
- * Thread rules: constant tables; their states belong to whoever made them.
+ * Thread rules: constant tables; their states belong to their creators.
  */
 #ifndef SCHED_TOPOLOGY_H
 #define SCHED_TOPOLOGY_H
@@ -10,9 +10,8 @@
 
 extern const struct sched_node_policy sched_compact, sched_buddy, sched_interference_free;
 
-/* The sizes of jobs that the policy can place.
- * False: there is no such answer for this policy (of whole nodes); each job has to be asked
- * about. */
+/* The sizes of jobs that the policy can place. False: not available for this policy (of whole
+ * nodes); the policy has to be called for each job. */
 bool sched_topology_limits_of(const struct sched_node_policy *policy, void *state,
                               const struct sched_plugin_view *view, struct sched_limits *limits);
 

@@ -35,7 +35,7 @@ static void renew(struct sched_tree_node *n)
     }
 }
 
-/* Into what is before `key`, and the rest. */
+/* Split into the elements before `key`, and the rest. */
 static void split(struct sched_tree_node *n, struct sched_tree_key key,
                   struct sched_tree_node **low, struct sched_tree_node **high)
 {

@@ -1,8 +1,8 @@
 /* Ordered tree (treap) of elements that embed their node: keyed by (a, b) ascending, with the
  * number of elements and the smallest `weight` of every subtree, so that the n-th element, the
- * place of an element, and the first one behind a key whose weight is small enough are all found
- * in logarithmic time.  Balanced by a hash of b: the shape depends on the keys only, never on
- * chance. Adding and removing never allocate.  Not thread-safe.
+ * place of an element, and the first one behind a key whose weight is small enough are all found in
+ * logarithmic time.  Balanced by a hash of b: the shape depends only on the keys. Insertion and
+ * removal do not allocate memory.  Not thread-safe.
  */
 #ifndef SCHED_TREE_H
 #define SCHED_TREE_H
@@ -18,7 +18,7 @@ struct sched_tree_node {
     double weight;
     double least; /* weight of this subtree */
     uint32_t size;
-    uint32_t level; /* heap order; 0: in no tree */
+    uint32_t level; /* heap order; 0: not in a tree */
 };
 
 struct sched_tree {
@@ -50,21 +50,22 @@ static inline bool sched_tree_has(const struct sched_tree_node *n)
     return n->level != 0;
 }
 
-/* The key (n->a, n->b) must not be in the tree yet; n is in no tree. */
+/* Insert n, which is not in a tree.  The key (n->a, n->b) must not be in the tree yet. */
 void sched_tree_insert(struct sched_tree *t, struct sched_tree_node *n);
-/* n is in this tree, and its key is what it was. */
+/* Remove n, which is in this tree and whose key has not changed. */
 void sched_tree_remove(struct sched_tree *t, struct sched_tree_node *n);
 
-/* First element; the first one behind a key; element number i (from 0); NULL when there is none. */
+/* The first element; the first element behind a key; element number i (from 0); NULL when there is
+ * none. */
 struct sched_tree_node *sched_tree_first(const struct sched_tree *t);
 struct sched_tree_node *sched_tree_after(const struct sched_tree *t, struct sched_tree_key key);
 struct sched_tree_node *sched_tree_nth(const struct sched_tree *t, size_t i);
-/* The first one behind a key with weight <= max. */
+/* The first element behind a key with weight <= max. */
 struct sched_tree_node *sched_tree_after_light(const struct sched_tree *t,
                                                struct sched_tree_key key, double max);
-/* The first one with weight <= max. */
+/* The first element with weight <= max. */
 struct sched_tree_node *sched_tree_first_light(const struct sched_tree *t, double max);
-/* How many elements have a smaller key. */
+/* The number of elements with a smaller key. */
 size_t sched_tree_place(const struct sched_tree *t, struct sched_tree_key key);
 
 #endif

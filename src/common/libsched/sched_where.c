@@ -54,7 +54,7 @@ static double mean_hops(const uint64_t *at, size_t n)
     return n < 2 ? 0. : (4. * all - 2. * same_pod - 2. * same_leaf) / (all - (double)n);
 }
 
-/* Names that are no host names cannot be folded, and stand with commas between them. */
+/* Names that are not valid host names cannot be folded, and are joined with commas. */
 static char *leaf_names(const struct map *m, const uint64_t *at, size_t n)
 {
     hostlist_t *hl = hostlist_create();

@@ -28,7 +28,7 @@
 #include "sched_private.h"
 #include "sched_whole_private.h"
 
-#define FAR 1024 /* slots of `budget` for one look at a later state */
+#define FAR 1024 /* units of `budget` for one evaluation of a later state */
 
 /* --- options --- */
 
@@ -47,7 +47,7 @@ struct found_queue {
     uint32_t depth, reservations;
 };
 
-/* What comes behind the ':' means what it means in a session. */
+/* Parse the text behind ':', with the meaning that it has in a session. */
 static int queue_argument(const char *name, const char *arg, struct found_queue *found,
                           errmsg_t *err)
 {
@@ -160,7 +160,7 @@ static sched_switches_t *switches_of(const struct sched_whole_options *o)
                                        fattree_pods(t), fattree_npods(t));
 }
 
-/* Everything that has no jobs yet.  0, or -1. */
+/* Initialize all members of an engine without jobs.  0, or -1. */
 static int start_empty(sched_whole_t *w, bool count)
 {
     bool by_switch = w->policy->order == SCHED_NODES_BY_SELECT;
@@ -399,7 +399,7 @@ int sched_whole_fits(sched_whole_t *w, const sched_place_t *place, const struct 
     return sched_place_fits(place, w->policy, w->state, &v, at);
 }
 
-/* A policy that fails here fails in the pass, too, which then does without it. */
+/* If the policy fails here, it also fails in the pass, which then uses no policy. */
 bool sched_whole_could(const sched_whole_t *w, uint32_t nodes)
 {
     struct sched_plugin_job v = {.id = 1, .nnodes = nodes, .nslots = 1, .exclusive = true};
@@ -427,7 +427,7 @@ struct sched_whole_job *sched_whole_add(sched_whole_t *w, double key, uint64_t i
 
     if (j) {
         w->spare = j->owner;
-        set = j->set; /* its room is used again */
+        set = j->set; /* its memory is used again */
         set.nrange = set.nodes = 0;
     } else if (!(j = malloc(sizeof(*j))))
         return NULL;

@@ -37,32 +37,33 @@ struct sched_range {
     uint32_t first, count;
 };
 
-/* What was found for a job, or is held by one. */
+/* A set of nodes that was found for a job, or is held by one. */
 struct sched_set {
     struct sched_range *range; /* ascending, disjoint; none with "count" */
     uint32_t nrange, room;
-    uint32_t nodes; /* in all: the policy buddy holds more than the job asked for */
+    uint32_t nodes; /* total: the policy buddy holds more nodes than the job requested */
     enum sched_crossing crosses;
 };
 void sched_place_set_clear(struct sched_set *set); /* frees what it has */
-/* Add nodes that come behind those it has.  0, or -1 with ENOMEM. */
+/* Add nodes with higher numbers than those in the set.  0, or -1 with ENOMEM. */
 int sched_place_set_add(struct sched_set *set, uint32_t first, uint32_t count);
 
-/* --- by names, as for a replay --- */
+/* --- options by name, as for a replay --- */
 
 struct sched_whole_options {
     const char *queue;  /* "fcfs", "easy", "conservative", "replan"; with ":ARG" as in a session,
-                           without it any number of reservations */
+                        * without it with any number of reservations */
     const char *select; /* "count", "first-fit", "best-fit", "spread", "compact", "buddy",
                            "interference-free", "interference-free:wait=DURATION" (1h, 90s, ...) */
     uint32_t depth;  /* easy: only this many jobs from the blocked head on are considered; 0: all */
-    uint32_t nnodes; /* of the machine, when there is no tree: then all hang on one leaf */
+    uint32_t nnodes; /* size of the machine without a tree: all nodes are on one leaf */
     const fattree_t *tree; /* or NULL; has to live as long as the engine */
 };
 
-/* Are these known, and do they go together?  0, or -1 with EINVAL and an error message. */
+/* Are these policies known, and can they be combined?  0, or -1 with EINVAL and an error
+ * message. */
 int sched_whole_check(const struct sched_whole_options *options, errmsg_t *err);
-/* Is it a topology policy: one that may refuse though nodes enough are free? */
+/* Is it a topology policy: one that may refuse although there are enough free nodes? */
 bool sched_whole_is_topology(const char *select);
 
 /* --- the engine --- */
@@ -76,51 +77,54 @@ enum sched_whole_queue {
     SCHED_WHOLE_REPLAN,
 };
 
-/* A job, owned by the engine; to be read only. */
+/* A job, owned by the engine; read-only for users. */
 struct sched_whole_job {
     double key; /* order of the queue: by key, then by id */
     uint64_t id;
     double submit, estimate;
     uint32_t nodes;
     bool running;
-    double start;            /* waits: reserved (INFINITY: not); runs: since when */
-    double end;              /* runs: when it ends by its estimate */
-    struct sched_set set;    /* runs: what it holds */
-    struct sched_set *marks; /* whose leaves count as crossed by it; NULL: those of `set` */
-    void *owner;             /* of whoever added it */
+    double start;            /* waiting: reserved start (INFINITY: none); running: its start */
+    double end;              /* running: its estimated end */
+    struct sched_set set;    /* running: the nodes that it holds */
+    struct sched_set *marks; /* the nodes whose leaves count as crossed by it; NULL: those of
+                              * `set` */
+    void *owner;             /* as given to sched_whole_add() */
 };
 
-/* All nodes free, no jobs.  NULL with EINVAL or ENOMEM and an error message. */
+/* Create an engine with all nodes free and no jobs.  NULL with EINVAL or ENOMEM and an error
+ * message. */
 sched_whole_t *sched_whole_create(const struct sched_whole_options *options, errmsg_t *err);
-void sched_whole_destroy(sched_whole_t *w); /* NULL-safe, keeps errno; its jobs too */
+void sched_whole_destroy(sched_whole_t *w); /* NULL-safe, keeps errno; destroys its jobs too */
 
-/* Could the machine take such a job if nothing ran? */
+/* Could the empty machine run such a job? */
 bool sched_whole_could(const sched_whole_t *w, uint32_t nodes);
-/* A job comes into the queue.  It has to be one that the machine could take; (key, id) differs from
- * all others, key too from -INFINITY; estimate > 0.  NULL with ENOMEM. */
+/* Add a job to the queue.  The empty machine must be able to run it; (key, id) differs from that of
+ * all others, and key from -INFINITY; estimate > 0.  NULL with ENOMEM. */
 struct sched_whole_job *sched_whole_add(sched_whole_t *w, double key, uint64_t id, double submit,
                                         uint32_t nodes, double estimate, void *owner);
-/* It leaves the queue, or ends: nodes and marks come back; it is freed. */
+/* Remove a job from the queue, or end it: its nodes and marks are released, and it is freed. */
 void sched_whole_remove(sched_whole_t *w, struct sched_whole_job *j);
 void sched_whole_end(sched_whole_t *w, struct sched_whole_job *j, double now);
 
 struct sched_whole_ops {
-    /* The job is about to start on job->set.  0; anything else ends the pass, and it has not. */
+    /* The job is about to start on job->set.  0; any other value ends the pass, and the job has not
+     * started. */
     int (*start)(struct sched_whole_job *job, double now, void *arg);
     void *arg;
 };
-/* Run a pass, after everything that happened at this time was reported to the engine.  With
- * `budget` (not 0) it may stop after about this many steps, and be called again at the same time;
- * nothing may end meanwhile.  1: there is more to do; 0: the pass is complete; -1: `start` has
- * failed, the policy has failed (EINVAL), or ENOMEM: the pass has ended, and the rest is left for
- * the next one. */
+/* Run a pass, after all events of this time were reported to the engine.  With `budget` (not 0) it
+ * may stop after about this many steps, and be called again at the same time; no job may end
+ * meanwhile.  1: call it again; 0: the pass is complete; -1: `start` has failed, the policy has
+ * failed (EINVAL), or ENOMEM: the pass has ended, and the remaining jobs are left for the next
+ * one. */
 int sched_whole_pass(sched_whole_t *w, double now, size_t budget,
                      const struct sched_whole_ops *ops);
 /* The next time at which a pass is due without an event: the earliest reservation, or INFINITY. */
 double sched_whole_next(const sched_whole_t *w);
-/* easy: the shadow (sched_easy.c) of the first job that waits, as of the last pass or slice, and
- * the number of nodes left over then (0 with a policy that refuses: a set is reserved).  false: no
- * job waits, or the shadow is not known. */
+/* easy: the shadow (sched_easy.c) of the first waiting job, as of the last pass or slice, and the
+ * number of nodes left over then (0 with a policy that refuses: a set is reserved).  false: no job
+ * waits, or the shadow is not known. */
 bool sched_easy_shadow(sched_whole_t *w, const struct sched_whole_job **head, double *shadow,
                        uint32_t *extra);
 size_t sched_whole_nwaiting(const sched_whole_t *w);

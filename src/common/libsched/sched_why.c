@@ -49,7 +49,7 @@ static void put(struct text *t, const char *fmt, ...)
 
 /* --- estimates --- */
 
-/* The start that the engine for whole nodes has reserved for the job; negative: none. */
+/* The start of the job's reservation in the engine for whole nodes; negative: none. */
 static double engine_start(sched_t *s, const struct job *j)
 {
     const struct sched_whole_job *head;
@@ -77,7 +77,7 @@ static void estimate_one(sched_t *s, struct job *j, double *floor)
     if (j->reserved && j->reserved->start > s->now)
         when = j->reserved->start;
     else if ((n = sched_plan_find(s, j, j->reserved, SCHED_NEVER, &when)) == 0) {
-        /* It holds others up until it is too late for it. */
+        /* It delays other jobs until it is too late for it. */
         if (sched_job_bounded(s, j) && sched_job_latest(s, j) > *floor)
             *floor = sched_job_latest(s, j);
         return;
@@ -120,7 +120,7 @@ static void estimates(sched_t *s, double now)
     s->estimated_at = now;
 }
 
-/* --- words --- */
+/* --- the reason in words --- */
 
 /* "4 nodes with 8 cores each", "16 slots of 2 cores", ... */
 static void put_need(struct text *t, const struct shape *sh)
@@ -175,7 +175,7 @@ static uint64_t count_free(sched_t *s, struct shape *sh)
     return sh->count;
 }
 
-/* Who ends then? */
+/* The claim that ends at that time. */
 static const struct claim *ends_at(const sched_t *s, double when)
 {
     struct sched_tree_node *n =
@@ -185,7 +185,7 @@ static const struct claim *ends_at(const sched_t *s, double when)
     return c && c->end <= when + 2. * SCHED_EPSILON ? c : NULL;
 }
 
-/* Somebody who runs longer than it may. */
+/* A claim of a job that overruns its time. */
 static const struct claim *overdue(const sched_t *s, double now)
 {
     struct sched_tree_node *n = sched_tree_first(&s->ends);
@@ -194,7 +194,7 @@ static const struct claim *overdue(const sched_t *s, double now)
     return c && c->end <= now ? c : NULL;
 }
 
-/* A pool with too little free. */
+/* Describe a pool with too little free. */
 static bool put_pool(struct text *t, const sched_t *s, const struct shape *sh)
 {
     for (size_t i = 0; i < sh->req.npools; i++) {
@@ -223,7 +223,7 @@ static void put_holder(struct text *t, const sched_t *s, double when, double now
         put(t, "; job %ju should have ended", (uintmax_t)c->id);
 }
 
-/* The job that let nobody past it, or else the first one. */
+/* The job at which the last pass stopped, or else the first one. */
 static const struct job *stopped_at(const sched_t *s)
 {
     const struct job *j = s->stopped ? hmap_get_u64(s->jobs, s->stopped) : NULL;
@@ -231,7 +231,7 @@ static const struct job *stopped_at(const sched_t *s)
     return j && sched_tree_has(&j->order) ? j : sched_job_of_order(sched_tree_first(&s->order));
 }
 
-/* The engine for whole nodes: whom it has a reservation for. */
+/* For the engine for whole nodes: describe the reservation that the job would delay. */
 static bool put_delayed(struct text *t, sched_t *s, const struct job *j, double now, double shift)
 {
     const struct sched_whole_job *head;
@@ -249,7 +249,7 @@ static bool put_delayed(struct text *t, sched_t *s, const struct job *j, double 
     return true;
 }
 
-/* Nodes enough are free, but the policy refuses. */
+/* There are enough free nodes, but the policy refuses. */
 static bool put_refused(struct text *t, sched_t *s, const struct job *j, double now)
 {
     struct sched_plugin_job view;
@@ -316,8 +316,8 @@ static void put_reason(struct text *t, sched_t *s, struct job *j, double when, d
         put(t, "; %zu job%s before it", place, place == 1 ? " is" : "s are");
 }
 
-/* "rank 3 is down", "ranks 4-5,9 are drained": of the nodes that could take part.  Where their
- * list would be long, their number. */
+/* "rank 3 is down", "ranks 4-5,9 are drained": of the nodes that the request allows.  Instead of a
+ * long list, their number. */
 static void put_ranks(struct text *t, const struct map *m, const struct shape *sh, bool drained)
 {
     idset_t *ranks = idset_create();
@@ -347,7 +347,7 @@ static void put_ranks(struct text *t, const struct map *m, const struct shape *s
     idset_destroy(ranks);
 }
 
-/* Too few of the nodes that could take part are up. */
+/* Too few of the nodes that the request allows are up. */
 static void put_missing(struct text *t, const sched_t *s, const struct shape *sh)
 {
     size_t up = sched_shape_suited(s, sh);
@@ -375,7 +375,7 @@ void sched_why_log_missing(sched_t *s, struct shape *sh)
     sh->missed = true;
 }
 
-/* What keeps it from being considered at all. */
+/* Describe an obstacle that keeps the job from being considered at all. */
 static bool put_obstacle(struct text *t, sched_t *s, const struct job *j, double now, double shift)
 {
     const struct shape *sh = j->shape;

@@ -2,47 +2,48 @@
  *
  * Between the job module and the scheduler:
  *
- *  sched.attach  streaming, {"estimates"?:N}.  The first answer has "attached": a number G.  So
- *    has a later one when the scheduler was reloaded, or began anew for another reason: it has
- *    forgotten everything, and the job module feeds it from the start, with the new number.  Other
- *    answers tell in arrays what a pass has brought:
+ *  sched.attach  streaming, {"estimates"?:N}.  The first response has "attached": a number G.  A
+ *    later response has it, too, when the scheduler was reloaded, or has restarted for another
+ *    reason: it has lost its state, and the job module feeds it from the start, with the new
+ *    number.  Other responses have the results of a pass in arrays:
  *      "alloc":    [{"id","R","t","switches"?,"hops"?}]   the job has these resources from now on;
- *                  where there are leaf switches, those that it is on, as a hostlist, and the mean
- *                  hops between two of its nodes
- *      "deny":     [{"id","note"}]    can never run here; forgotten
- *      "estimate": [[id,t|null,why]]  of the first N jobs of the queue (asked for by "estimates"),
- *                  those that have changed, once a second at most
+ *                  if there are leaf switches: those of its nodes, as a hostlist, and the mean hops
+ *                  between two of its nodes
+ *      "deny":     [{"id","note"}]    can never run here, and was removed
+ *      "estimate": [[id,t|null,why]]  for the first N jobs of the queue (N: see "estimates" above),
+ *                  those that have changed, at most once a second
  *    One job module is attached at a time: another one that attaches ends the stream of the first
  *    with ENODATA.
  *
- *  sched.feed    {"generation":G,...} answered {} when it was taken in.  At most SCHED_FEEDS_MAX
+ *  sched.feed    {"generation":G,...} answered {} when it was applied.  At most SCHED_FEEDS_MAX
  *    may be unanswered, each with at most SCHED_FEED_ENTRIES entries in all its arrays, which are
- *    taken in in this order:
+ *    applied in this order:
  *      "running": [{"id","R","end"?}]  (after "attached") these jobs have resources already; end:
- *                 when their time is up, 0 or absent: never
- *      "free":    [id]                 resources come back: exactly once for each alloc and running
+ *                 end of their time limit, 0 or absent: none
+ *      "free":    [id]                 resources are returned: exactly once for each alloc and
+ *                 running
  *      "add":     [{"id","urgency","t_submit","uid","req"}]   urgency 0: held
  *      "urgency": [[id,u]]
  *      "remove":  [id]                 no longer in the queue
  *      "enabled": bool                 start jobs, or do not; false after "attached", so that
- *                 nothing is allocated before all that runs was reported
+ *                 nothing is allocated before all running jobs were reported
  *    "end" and "t_submit" are times of flux_reactor_now(), which both modules share: they remain
  *    right when the wall clock is set.  All other times are the wall clock's.
- *    An id that is not known (any more) is passed over in urgency, remove and free: messages cross.
- *    So an alloc may still come for a job after its remove was sent; its R is given back by "free".
- *    A feed of another generation is answered {} and otherwise ignored.  One that is malformed is
- *    answered with EPROTO and an error message, and nothing of it has been done.
+ *    An unknown id is ignored in urgency, remove and free, since messages may cross.  So an alloc
+ *    may still come for a job after its remove was sent; its R is returned by "free".
+ *    A feed of another generation is answered {} and otherwise ignored.  A malformed feed is
+ *    answered with EPROTO and an error message, and not applied.
  *
- * For anybody:
+ * For all clients:
  *
  *  sched.why        {"ids":[id..]} -> {"why":[[id,t|null,"reason"]..]}  t: expected start, seconds
  *                   since 1970; at most SCHED_WHY_MAX ids; unknown ones are left out
  *  sched.status     {} -> struct sched_status
  *  sched.resources  {} -> {"allocated":R,"free":R}   free: of nodes that are up and not drained
  *  sched.policy     {"queue"?:name,"node"?:name} -> {"queue","node"}: switch at run time (session
- *                   owner only); a name may carry a path and, after ':', an argument
- *  sched.expiration {"expiration":t} -> the same: the resources are had until then, 0: for good
- *                   (session owner only).  EINVAL: no such time
+ *                   owner only); a name may have a path and, after ':', an argument
+ *  sched.expiration {"expiration":t} -> the same: when the resources expire, 0: never
+ *                   (session owner only).  EINVAL: an invalid time
  *
  * Thread rules: constant descriptions, any thread.
  */
@@ -61,14 +62,14 @@ struct sched_attach {
 };
 extern const struct flux_schema sched_attach_schema;
 
-/* Pointers of all these are borrowed from what was decoded; arrays that are absent are NULL. */
+/* Pointers of all these structs are borrowed from the decoded message; absent arrays are NULL. */
 struct sched_answer {
-    uint64_t attached; /* 0: not in this answer */
+    uint64_t attached; /* 0: not in this response */
     json_t *alloc;     /* of struct sched_wire_alloc */
     json_t *deny;      /* of struct sched_wire_deny */
     json_t *estimate;  /* see sched_wire_estimate_decode() */
 };
-/* Encoding leaves out "attached" when it is 0 only with the second one. */
+/* Only the second schema leaves out "attached" when it is 0. */
 extern const struct flux_schema sched_answer_schema;
 extern const struct flux_schema sched_answer_more_schema;
 
@@ -94,7 +95,7 @@ struct sched_feed {
     json_t *add;     /* of struct sched_wire_add */
     json_t *urgency; /* of [id,urgency] */
     json_t *remove;  /* of ids */
-    json_t *enabled; /* true or false, or NULL: as it was */
+    json_t *enabled; /* true or false, or NULL: unchanged */
 };
 extern const struct flux_schema sched_feed_schema;
 
@@ -128,23 +129,23 @@ struct sched_status {
     const char *queue;  /* name of the queue policy */
     const char *node;   /* name of the node policy */
     bool attached;      /* is there a job module? */
-    bool enabled;       /* does it want jobs started? */
+    bool enabled;       /* does the job module want jobs to be started? */
     bool ready;         /* is the inventory known? */
-    uint64_t queued;    /* held ones too */
+    uint64_t queued;    /* including held jobs */
     uint64_t held;      /* urgency 0 */
     uint64_t running;   /* jobs that have resources */
     uint64_t nodes;     /* of the inventory */
     uint64_t nodes_up;  /* up and not drained */
-    uint64_t passes;    /* over the queue, begun */
-    uint64_t slices;    /* parts they were done in */
-    uint64_t decisions; /* jobs looked at: started or not */
+    uint64_t passes;    /* number of passes over the queue that were begun */
+    uint64_t slices;    /* slices of these passes */
+    uint64_t decisions; /* jobs that were considered */
     uint64_t started;   /* allocations made */
     uint64_t denied;    /* jobs that can never run */
     double busy;        /* seconds spent in passes */
     double rate;        /* decisions per second of that */
     uint64_t reserved;  /* jobs that have a reservation now */
-    uint64_t fallbacks; /* times a policy failed and the built-in one decided */
-    double expiration;  /* when the resources go, seconds since 1970; 0: never */
+    uint64_t fallbacks; /* failures of a policy, after which the built-in behavior was used */
+    double expiration;  /* when the resources expire, seconds since 1970; 0: never */
 };
 extern const struct flux_schema sched_status_schema;
 
