@@ -1,18 +1,18 @@
 /* array.c - variables and their pieces: checked, sorted, encoded.
  *
- * Pieces stay in the order in which they were added.  A second list has those of a global array
- * sorted by their offset in one dimension, the *axis*: that along which the fewest pieces are side
- * by side.  A sweep along the axis finds pieces that overlap, and a search in the list those that a
- * box meets.
+ * Pieces stay in the order in which they were added.  For a global array, a second list has the
+ * pieces sorted by their offset in one dimension, the *axis*: the dimension along which the fewest
+ * pieces are side by side.  A sweep along the axis finds pieces that overlap, and a search in the
+ * list finds the pieces that a box meets.
  *
  * Invariants:
  *  1. The bytes of an array, of a piece and of a box are numbers of 62 bits.
  *  2. In a sealed array no two pieces share an element, and each is inside the extents.
  *  3. `sorted` is sorted by offset along the axis; no piece is longer along it than `longest`.
  *
- * Failure: an array that could not be sealed can only be destroyed.  Pieces of which each is side
- * by side with more than SWEEP_MAX others on average, along every axis, are refused: a sweep would
- * take seconds, which a hostile description could ask for.
+ * Failure: an array that could not be sealed can only be destroyed.  If on every axis a piece is
+ * side by side with more than SWEEP_MAX others on average, the pieces are refused: a hostile
+ * description could otherwise cause a sweep of seconds.
  */
 #include "config.h"
 #include <errno.h>
@@ -49,7 +49,7 @@ static bool global(const stream_array_t *a)
     return a->shape.kind == STREAM_GLOBAL;
 }
 
-/* Numbers of a piece. */
+/* The count of numbers of a piece. */
 static unsigned width(const stream_array_t *a)
 {
     return global(a) ? 2 * a->shape.ndims : a->shape.ndims;
@@ -232,7 +232,7 @@ static int by_rank(const void *x, const void *y, void *arg)
     return (p > q) - (p < q);
 }
 
-/* By offset along the axis. */
+/* Order by offset along the axis. */
 static int by_offset(const void *x, const void *y, void *arg)
 {
     const stream_array_t *a = arg;
@@ -259,7 +259,7 @@ static int check_ranks(const stream_array_t *a, const uint32_t *list, errmsg_t *
     return 0;
 }
 
-/* By end along the axis. */
+/* Order by end along the axis. */
 static int by_end(const void *x, const void *y, void *arg)
 {
     const stream_array_t *a = arg;
@@ -270,8 +270,8 @@ static int by_end(const void *x, const void *y, void *arg)
     return (e > f) - (e < f);
 }
 
-/* How many pairs of pieces are side by side along the axis: a sweep compares these.  Leaves the
- * list sorted by offset. */
+/* The number of pairs of pieces that are side by side along the axis, which a sweep compares.
+ * Leaves the list sorted by offset. */
 static uint64_t count_pairs(stream_array_t *a, uint32_t *ends)
 {
     uint64_t pairs = 0;
@@ -290,7 +290,7 @@ static uint64_t count_pairs(stream_array_t *a, uint32_t *ends)
     return pairs;
 }
 
-/* Sort the pieces along the axis that tells them apart best. */
+/* Sort the pieces along the axis with the fewest such pairs. */
 static int choose_axis(stream_array_t *a, uint32_t *scratch, errmsg_t *err)
 {
     uint64_t best = UINT64_MAX;
@@ -329,7 +329,7 @@ static bool overlap(const stream_array_t *a, size_t i, size_t j)
     return true;
 }
 
-/* `active`: those that reach to where the sweep is. */
+/* Compare pieces along the axis.  `active` lists the pieces that reach the current position. */
 static int sweep(const stream_array_t *a, uint32_t *active, errmsg_t *err)
 {
     size_t n = 0;
@@ -384,7 +384,7 @@ int stream_array_visit(const stream_array_t *a, const uint64_t *low, const uint6
     size_t from = 0, to = a->n;
 
     INVARIANT(3, a->sealed && a->sorted);
-    while (from < to) { /* the first one that may reach to `low` */
+    while (from < to) { /* find the first piece that may reach to `low` */
         size_t mid = from + (to - from) / 2;
 
         if (offset_of(a, a->sorted[mid])[a->axis] + a->longest <= low[a->axis])
@@ -457,7 +457,7 @@ void stream_array_encode(const stream_array_t *a, void *buf)
     }
 }
 
-/* The header and the name.  *pieces: where the pieces begin. */
+/* Decode the header and the name.  *pieces: offset of the first piece. */
 static stream_array_t *decode_shape(const uint8_t *p, size_t len, uint32_t *n, size_t *pieces,
                                     errmsg_t *err)
 {

@@ -1,7 +1,7 @@
 /* Variables of a step: values, local arrays, and global arrays of which each writer has pieces.
  *
- * The bytes of a description are documented in doc/stream-format.rst.  select.h finds out which
- * bytes of which piece a box of a global array consists of.
+ * The bytes of a description are documented in doc/stream-format.rst.  select.h determines which
+ * bytes of which pieces make up a box of a global array.
  *
  *    const struct stream_shape shape = {.name = "T", .kind = STREAM_GLOBAL, .type = STREAM_F64,
  *        .order = STREAM_NATIVE, .memory = STREAM_ROWS, .ndims = 2, .extents = {4, 6}};
@@ -47,8 +47,8 @@ struct stream_shape {
     enum stream_memory memory;
     uint64_t id;                        /* RECORD: of its format; else 0 */
     size_t elem;                        /* bytes of an element; may be 0 unless RECORD */
-    unsigned ndims;                     /* 0 of a value */
-    uint64_t extents[STREAM_NDIMS_MAX]; /* of a global array */
+    unsigned ndims;                     /* 0 for a value */
+    uint64_t extents[STREAM_NDIMS_MAX]; /* of a global array only */
 };
 
 struct stream_piece {
@@ -65,12 +65,13 @@ typedef struct stream_array stream_array_t;
 stream_array_t *stream_array_create(const struct stream_shape *shape, errmsg_t *err);
 void stream_array_destroy(stream_array_t *a); /* NULL-safe, keeps errno */
 
-/* Add a piece: `ndims` numbers each; `offset` is for global arrays only.  -1 with EINVAL (not
- * inside the array, or without elements), E2BIG or ENOMEM, and an error message. */
+/* Add a piece, described by `ndims` numbers in each array; `offset` is for global arrays only.  -1
+ * with an error message and EINVAL (not inside the array, or without elements), E2BIG or ENOMEM. */
 int stream_array_add(stream_array_t *a, uint32_t rank, const uint64_t *offset,
                      const uint64_t *count, errmsg_t *err);
-/* All pieces have been added.  -1 with EINVAL (pieces overlap, or a writer has two of what it can
- * have once; an error message says which), E2BIG (too many that are side by side) or ENOMEM. */
+/* Seal the array, after all pieces have been added.  -1 with EINVAL and an error message (pieces
+ * overlap, or a writer has two pieces of a variable that permits one), E2BIG (too many pieces side
+ * by side) or ENOMEM. */
 int stream_array_seal(stream_array_t *a, errmsg_t *err);
 
 const struct stream_shape *stream_array_shape(const stream_array_t *a);
@@ -78,17 +79,17 @@ size_t stream_array_count(const stream_array_t *a); /* pieces */
 /* Piece number `i`, in the order in which they were added. */
 struct stream_piece stream_array_piece(const stream_array_t *a, size_t i);
 
-/* Of a sealed array: call `fn` for each piece that may have elements from `low` to `high` (both
- * included), in no order; stops when it returns other than 0, and returns that. */
+/* Call `fn` for each piece of a sealed array that may have elements from `low` to `high` (both
+ * included), in any order; stops when `fn` returns a value other than 0, and returns that. */
 typedef int (*stream_array_f)(size_t piece, void *arg);
 int stream_array_visit(const stream_array_t *a, const uint64_t *low, const uint64_t *high,
                        stream_array_f fn, void *arg);
 
-/* The bytes of a sealed array: how many, and write them. */
+/* Encode a sealed array: the number of bytes, and the bytes. */
 size_t stream_array_encoded(const stream_array_t *a);
 void stream_array_encode(const stream_array_t *a, void *buf);
-/* A sealed array from its bytes.  NULL with EPROTO (an error message says what is wrong) or
- * ENOMEM; memory is in proportion to `len`. */
+/* Decode a sealed array.  NULL with EPROTO and an error message, or ENOMEM; the memory is
+ * proportional to `len`. */
 stream_array_t *stream_array_decode(const void *data, size_t len, errmsg_t *err);
 
 #endif

@@ -7,7 +7,7 @@
  *  1. Values follow each other without overlaps, and the last one ends within the step.
  *  2. Names are unique, and have 1 to BLOCK_NAME_MAX bytes of printable ASCII without blanks.
  *
- * Failure: a step that is anything else is EPROTO.  The table is copied before it is checked,
+ * Failure: any other step is EPROTO.  The table is copied before it is checked,
  * since a writer could change it meanwhile.
  */
 #include "config.h"
@@ -34,7 +34,7 @@ struct block {
     size_t n;
     size_t room;
     uint64_t table; /* bytes */
-    uint64_t end;   /* of the last value, counted from the end of the table */
+    uint64_t end;   /* end of the last value, relative to the end of the table */
     hmap_t *names;
 };
 
@@ -148,7 +148,7 @@ int block_add(block_t *b, const char *name, const void *desc, size_t desc_len, u
     return 0;
 }
 
-/* Where the first value is. */
+/* The offset of the first value. */
 static uint64_t values_at(const block_t *b)
 {
     return align(HEAD + b->table, ALIGN);
@@ -186,7 +186,7 @@ void block_write(block_t *b, void *buf)
     INVARIANT(1, p == (unsigned char *)buf + HEAD + b->table);
 }
 
-/* Read the copied table: 0 or -1. */
+/* Parse the copied table: 0 or -1. */
 static int table_read(block_t *b, const unsigned char *p, uint64_t size, uint32_t n, uint64_t total)
 {
     uint64_t left = size;

@@ -1,4 +1,4 @@
-/* The bytes of a step: what each variable is, and its value.
+/* The bytes of a step: the description and the value of each variable.
  *
  *    block_t *b = block_create();
  *    block_add(b, "T", desc, desc_len, len);         for each variable
@@ -27,7 +27,7 @@ typedef struct block block_t;
 
 struct block_var {
     char *name;
-    uint8_t *desc; /* bytes that describe the variable, or NULL: its value is just bytes */
+    uint8_t *desc; /* description of the variable, or NULL: its value is just bytes */
     uint32_t desc_len;
     uint64_t off; /* of the value, a multiple of 64; after block_write() or block_read() */
     uint64_t len;
@@ -38,20 +38,20 @@ bool block_name_ok(const char *name, size_t len);
 block_t *block_create(void);    /* empty; NULL with ENOMEM */
 void block_destroy(block_t *b); /* NULL-safe, keeps errno */
 
-/* The description is copied.  0, or -1 with EINVAL (not a name), EEXIST, E2BIG (too many, or too
- * large) or ENOMEM. */
+/* Add a variable.  The description is copied.  0, or -1 with EINVAL (invalid name), EEXIST, E2BIG
+ * (too many variables, or too large) or ENOMEM. */
 int block_add(block_t *b, const char *name, const void *desc, size_t desc_len, uint64_t len);
 void block_clear(block_t *b);
 uint64_t block_size(const block_t *b); /* of the step in bytes */
-/* Write everything but the values to `buf`, which has block_size() bytes.  Now it is known where
- * values are; nothing can be added. */
+/* Write everything but the values to `buf`, which has block_size() bytes.  This sets the offsets of
+ * values; no variable can be added afterwards. */
 void block_write(block_t *b, void *buf);
 
-/* What is in a step.  NULL with EPROTO and an error message, or ENOMEM.  Whatever the bytes are,
- * and become later: each value of the result is within them. */
+/* Parse a step.  NULL with EPROTO and an error message, or ENOMEM.  Even if the bytes are
+ * malformed, or change later, each value of the result is within them. */
 block_t *block_read(const void *data, uint64_t len, errmsg_t *err);
 
-/* Bytes of a step in front of its values; 0: it does not begin like a step. */
+/* Number of bytes of a step in front of its values; 0: it does not have the format of a step. */
 uint64_t block_head_size(const void *data, uint64_t len);
 
 size_t block_count(const block_t *b);

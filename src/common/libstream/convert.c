@@ -1,15 +1,16 @@
-/* convert.c - works out how records of one format become records of another.
+/* convert.c - plans the conversion of records of one format to another.
  *
- * For each pair of a record of the writer's format and the record of the reader's format that it
- * becomes, a convert_record lists the operations, with offsets, loops and nested pairs resolved, so
- * that convert_run.c makes no decision that depends on the formats alone.  A pair with only one
- * side says how records are skipped, or made from nothing.
+ * A pair is a record of the writer's format and the corresponding record of the reader's format.
+ * For each pair, a convert_record lists the operations, with offsets, loops and nested pairs
+ * resolved, so that convert_run.c makes no decision that depends on the formats alone.  A pair with
+ * only one side describes how to skip a record, or how to fill one that the writer does not have.
  *
  * Invariants:
- *  1. A pair has one convert_record, so the construction ends for formats that point to themselves.
+ *  1. A pair has one convert_record, so the construction ends also for formats that point to
+ *     themselves.
  *  2. Every field of the reader is in exactly one of the lists, and every field of the writer that
  *     has blocks in the body is a part, in its place in the order.
- *  3. What a reader's field gets is a value of its type.
+ *  3. The result for a reader's field is a value of its type.
  *
  * Failure: EINVAL, with the name of the field.
  */
@@ -43,7 +44,8 @@ static const struct convert_record *pair(struct plan *p, const stream_format_t *
 
 /* --- layouts that agree --- */
 
-/* Is a flat record the same bytes in both formats, but for truth values that have to be checked? */
+/* Is a flat record the same bytes in both formats, except for truth values that have to be
+ * checked? */
 static bool same_bytes(const stream_format_t *a, const stream_format_t *b, enum stream_order order)
 {
     if (!a->flat || !b->flat || a->size != b->size || a->nfields != b->nfields)
@@ -62,7 +64,7 @@ static bool same_bytes(const stream_format_t *a, const stream_format_t *b, enum 
     return true;
 }
 
-/* Can it be copied without a look at it? */
+/* Can the record be copied without any check? */
 static bool same_layout(const stream_format_t *a, const stream_format_t *b, enum stream_order order)
 {
     return !a->truth && same_bytes(a, b, order);
@@ -70,7 +72,7 @@ static bool same_layout(const stream_format_t *a, const stream_format_t *b, enum
 
 /* --- fields without a writer --- */
 
-/* What a field without a writer gets. */
+/* Determine the value of a field without a writer. */
 static int make_fill(struct plan *p, const struct convert_record *r, const struct stream_field *b,
                      struct convert_fill *fill)
 {
@@ -91,7 +93,8 @@ static int make_fill(struct plan *p, const struct convert_record *r, const struc
     return 0;
 }
 
-/* An array that nobody wrote has no elements: is one of its sizes 0 for the same reason? */
+/* An array without a writer has no elements: is one of its sizes 0 because it has no writer
+ * either? */
 static bool has_no_elements(const struct convert_record *r, const struct stream_field *b)
 {
     for (unsigned d = 0; d < b->ndims; d++) {
@@ -151,7 +154,7 @@ static int check_types(struct plan *p, const struct convert_record *r, const str
     return 0;
 }
 
-/* Bytes that are copied: joined with the copy before where they follow it on both sides. */
+/* Add bytes to copy, joined with the preceding copy if they follow it on both sides. */
 static void add_move(struct convert_record *r, size_t from, size_t to, size_t len)
 {
     struct convert_move *last = r->nmoves > 0 ? &r->moves[r->nmoves - 1] : NULL;
@@ -162,7 +165,8 @@ static void add_move(struct convert_record *r, size_t from, size_t to, size_t le
         r->moves[r->nmoves++] = (struct convert_move){from, to, len};
 }
 
-/* A field of the writer that has blocks, or whose field at the reader has; `to` may be NULL. */
+/* Add a field of the writer that has blocks, or whose field at the reader has blocks; `to` may be
+ * NULL. */
 static int add_part(struct plan *p, struct convert_record *r, const struct stream_field *from,
                     const struct stream_field *to)
 {
@@ -178,7 +182,7 @@ static int add_part(struct plan *p, struct convert_record *r, const struct strea
     }
     if (to && !to->variable && make_fill(p, r, to, &part->absent) < 0)
         return -1;
-    /* An element that is null, where the field itself is not absent. */
+    /* An element that is null, although the field is present. */
     if (from->type == STREAM_RECORD && from->pointers && to && !to->pointers &&
         !part->absent.record && !(part->absent.record = pair(p, NULL, to->of)))
         return -1;
@@ -210,7 +214,7 @@ static int add_both(struct plan *p, struct convert_record *r, const struct strea
 
 /* --- records --- */
 
-/* Bytes of the reader's record that moves and loops write. */
+/* Number of bytes of the reader's record that moves and loops write. */
 static size_t covered(const struct convert_record *r)
 {
     size_t n = 0;

@@ -1,53 +1,53 @@
-/* How the two files of conversions see a conversion: convert.c makes it, convert_run.c does it. */
+/* The plan of a conversion: convert.c makes it, convert_run.c executes it. */
 #ifndef STREAM_CONVERT_PRIVATE_H
 #define STREAM_CONVERT_PRIVATE_H
 
 #include "convert.h"
 #include "format_private.h"
 
-/* Bytes that are copied as they are, offsets in the fixed parts. */
+/* Bytes to be copied; offsets in the fixed parts. */
 struct convert_move {
     size_t from, to, len;
 };
 
-/* Elements in place that are converted. */
+/* Elements in place to be converted. */
 struct convert_loop {
     const struct stream_field *from;
     size_t to;    /* offset */
-    size_t bytes; /* written there */
+    size_t bytes; /* number of bytes written there */
     stream_elem_f convert;
 };
 
-/* A size of arrays: it is read once, and written where the reader wants it. */
+/* A size of arrays: it is read once, and written to the reader's field. */
 struct convert_size {
     const struct stream_field *from;
-    const struct stream_field *to; /* NULL: the reader does not want it */
+    const struct stream_field *to; /* NULL: the reader does not have it */
 };
 
-/* What a field of the reader gets that nobody wrote, unless it is zeros. */
+/* The content of a reader's field that the writer does not have, unless it is zeros. */
 struct convert_fill {
-    const struct stream_field *to;       /* NULL: zeros will do */
+    const struct stream_field *to;       /* NULL: the content is zeros */
     const char *string;                  /* of strings */
     const struct convert_record *record; /* of records in place */
-    char value[16];                      /* of others */
+    char value[16];                      /* of other types */
 };
 
-/* A field that is more than elements in place. */
+/* A field that is not just elements in place. */
 struct convert_part {
     const struct stream_field *from;
     const struct stream_field *to;       /* NULL: skipped */
     stream_elem_f convert;               /* numbers and the like */
-    bool copies;                         /* ...of which each is copied as it is */
+    bool copies;                         /* ...each of which is copied unchanged */
     const struct convert_record *record; /* records */
     struct convert_fill absent;          /* if it is absent, or one of its pointers is null */
 };
 
-/* What becomes of a record of `from` that is to be one of `to`. */
+/* The conversion of a record of `from` to a record of `to`. */
 struct convert_record {
-    const stream_format_t *from; /* NULL: nobody wrote it */
+    const stream_format_t *from; /* NULL: the writer does not have it */
     const stream_format_t *to;   /* NULL: skipped */
-    bool same;                   /* one copy does it */
-    bool quiet;                  /* there is nothing to check, and nothing that needs memory */
+    bool same;                   /* one copy converts the record */
+    bool quiet;                  /* there is nothing to check, and nothing needs memory */
     bool full;                   /* moves and loops write every byte */
     bool flat;                   /* there are moves and loops only */
     struct convert_move *moves;
@@ -68,7 +68,7 @@ struct stream_convert {
     enum stream_order order;
     bool in_place;
     struct convert_record *top;
-    struct convert_record *records; /* all of them */
+    struct convert_record *records; /* list of all records */
 };
 
 #endif

@@ -4,9 +4,9 @@
  * and counts.  Records inside records are walked by recursion.
  *
  * The body may be in memory that another process writes to.  Therefore each offset is compared with
- * the place where the walk expects the block, and then the expectation is used; each size is read
- * once, used, and written to the result from there; strings are ended after they were copied.  What
- * the first walk counted bounds the second one.
+ * the expected place of the block, and then the expected place is used; each size is read once,
+ * into a variable that is used and written to the result; strings are terminated after they were
+ * copied.  The count of the first walk bounds the second walk.
  *
  * Invariants:
  *  1. `next` only grows, and is at most `len`: a walk reads each block once, so it ends, and a
@@ -29,7 +29,7 @@ struct run {
     const stream_convert_t *c;
     const uint8_t *body;
     size_t len;
-    size_t next;  /* where the next block is expected, before its alignment */
+    size_t next;  /* the expected place of the next block, before its alignment */
     uint8_t *out; /* NULL: check only */
     size_t space;
     size_t used;
@@ -37,7 +37,7 @@ struct run {
     errmsg_t *err;
 };
 
-#define COLUMN 64 /* records of which a field is converted at once */
+#define COLUMN 64 /* number of records whose field is converted at once */
 
 #define BAD(x, f, fd, what, ...) \
     errmsg_fail((x)->err, EPROTO, "field %s.%s " what, (f)->name, (fd)->name, ##__VA_ARGS__)
@@ -47,7 +47,7 @@ static int records(struct run *x, const struct convert_record *r, const uint8_t 
 
 /* --- the result --- */
 
-/* Memory for an element or a block: *at, NULL if there is no output. */
+/* Allocate memory for an element or a block: *at, NULL if there is no output. */
 static int result(struct run *x, uint64_t bytes, size_t align, uint8_t **at)
 {
     size_t begin = (x->used + align - 1) & ~(align - 1);
@@ -80,7 +80,7 @@ static int put_string(struct run *x, uint8_t *dst, const void *s, size_t len)
     return 0;
 }
 
-/* `dst`: the record. */
+/* Fill a field of the record `dst`. */
 static int fill(struct run *x, const struct convert_fill *fl, uint8_t *dst, unsigned depth)
 {
     uint8_t *at = dst ? dst + fl->to->offset : NULL;
@@ -108,7 +108,7 @@ static uint64_t get_offset(const struct run *x, const stream_format_t *f, const 
     return v;
 }
 
-/* The block to which `offset` leads, which is the next one. */
+/* The block at `offset`, which must be the next one. */
 static int block(struct run *x, const stream_format_t *f, const struct stream_field *fd,
                  uint64_t offset, uint64_t bytes, size_t align, const uint8_t **at)
 {
@@ -147,7 +147,7 @@ static int string(struct run *x, const struct convert_record *r, const struct co
     return p->to ? put_string(x, dst, s, (size_t)(end - s)) : 0;
 }
 
-/* Element number `i` of records of which the writer or the reader has pointers. */
+/* Convert element number `i` of records, if the writer or the reader has pointers to them. */
 static int linked(struct run *x, const struct convert_record *r, const struct convert_part *p,
                   const uint8_t *src, uint8_t *dst, unsigned depth)
 {
@@ -175,7 +175,7 @@ static int linked(struct run *x, const struct convert_record *r, const struct co
 
 /* --- fields --- */
 
-/* As many that they are not in any body, if that is what the sizes say. */
+/* The number of elements; if the sizes are too large, a number that does not fit into any body. */
 static uint64_t count_elements(const struct convert_record *r, const struct stream_field *fd,
                                const uint64_t *sizes)
 {
@@ -189,7 +189,7 @@ static uint64_t count_elements(const struct convert_record *r, const struct stre
     return n;
 }
 
-/* The elements of a field: *src, NULL if it is absent or has none. */
+/* Find the elements of a field: *src, NULL if the field is absent or has none. */
 static int find_elements(struct run *x, const struct convert_record *r,
                          const struct convert_part *p, const uint8_t *rec, uint64_t n,
                          const uint8_t **src)
@@ -214,7 +214,7 @@ static int find_elements(struct run *x, const struct convert_record *r,
     return block(x, r->from, fd, offset, n * fd->elem, 8, src);
 }
 
-/* A field that is more than elements in place. */
+/* Convert a field that is not just elements in place. */
 static int part(struct run *x, const struct convert_record *r, const struct convert_part *p,
                 const uint8_t *rec, uint8_t *out, const uint64_t *sizes, unsigned depth)
 {
@@ -265,7 +265,7 @@ static int part(struct run *x, const struct convert_record *r, const struct conv
 
 /* --- records --- */
 
-/* Elements in place: copied, or converted by loops. */
+/* Copy elements in place, or convert them by loops. */
 static int in_place(struct run *x, const struct convert_record *r, const uint8_t *src, uint8_t *dst)
 {
     for (size_t i = 0; dst && i < r->nmoves; i++)
@@ -312,7 +312,8 @@ static int record(struct run *x, const struct convert_record *r, const uint8_t *
     return 0;
 }
 
-/* One field of a few records: its elements are collected, converted, and distributed. */
+/* Convert one field of several records: collect its elements, convert them, and distribute the
+ * results. */
 static bool convert_column(const struct convert_loop *l, size_t from_size, size_t to_size,
                            const uint8_t *src, uint8_t *dst, uint64_t n)
 {
@@ -326,7 +327,7 @@ static bool convert_column(const struct convert_loop *l, size_t from_size, size_
     return ok;
 }
 
-/* Records of which all fields are in place on both sides: field by field, a few records at a
+/* Convert records whose fields are all in place on both sides: field by field, a few records at a
  * time. */
 static int flat_records(struct run *x, const struct convert_record *r, const uint8_t *src,
                         uint8_t *dst, uint64_t n)
@@ -358,7 +359,7 @@ static int flat_records(struct run *x, const struct convert_record *r, const uin
     return 0;
 }
 
-/* `src` NULL: nobody wrote them. */
+/* Convert records.  `src` NULL: the writer does not have them. */
 static int records(struct run *x, const struct convert_record *r, const uint8_t *src, uint8_t *dst,
                    uint64_t n, unsigned depth)
 {

@@ -8,7 +8,7 @@
  * divided into tiles whose lines stay in the cache until they are complete.
  *
  * Invariants:
- *  1. A move touches part->elems elements of each side, at the places that the part says.
+ *  1. A move touches part->elems elements of each side, at the places in the part.
  *
  * Failure: none.
  */
@@ -28,7 +28,8 @@ struct nest {
     size_t to[STREAM_NDIMS_MAX];
 };
 
-/* Make the loop around the innermost one that in which the results are closest together. */
+/* Reorder the loops, so that the loop around the innermost one has the smallest steps in the
+ * result. */
 static void arrange(struct nest *x)
 {
     unsigned inner = x->ndims - 1, best = inner > 0 ? inner - 1 : 0, outer = best;
@@ -46,7 +47,7 @@ static void arrange(struct nest *x)
     x->to[best] = to;
 }
 
-/* The two innermost loops. */
+/* Run the two innermost loops. */
 static void plane(const struct nest *x, stream_elem_line_f line, const uint8_t *src, uint8_t *dst)
 {
     unsigned inner = x->ndims - 1, outer = inner > 0 ? inner - 1 : 0;
@@ -56,7 +57,7 @@ static void plane(const struct nest *x, stream_elem_line_f line, const uint8_t *
         line(dst, src, x->n[inner], x->to[inner], x->from[inner], x->elem);
 }
 
-/* The same in tiles. */
+/* Run them in tiles. */
 static void tiles(const struct nest *x, stream_elem_line_f line, const uint8_t *src, uint8_t *dst)
 {
     unsigned inner = x->ndims - 1, outer = inner - 1;
@@ -103,7 +104,7 @@ static void run(struct nest *x, const uint8_t *src, uint8_t *dst)
     } while (d < outer);
 }
 
-/* The loops of a part; the side that is packed has no gaps. */
+/* Make the loops of a part; the packed side has no gaps. */
 static void nest_of(const struct stream_part *p, struct nest *x, bool from_packed, bool to_packed)
 {
     size_t step;
@@ -145,8 +146,8 @@ void stream_copy_unpack(const struct stream_part *part, const void *packed, void
 
 /* --- runs --- */
 
-/* The first dimension of those, from the innermost one outwards, that are one run of the piece; and
- * the bytes of the run. */
+/* The outermost of the dimensions that are, together with all inner ones, a single run of the
+ * piece; and the number of bytes of the run. */
 static unsigned together(const struct stream_part *p, size_t *bytes)
 {
     unsigned d = p->ndims;

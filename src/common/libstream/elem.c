@@ -1,6 +1,6 @@
 /* elem.c - types of elements: names, sizes, and the loops that convert arrays.
  *
- * Every loop is made by a macro for one pair of types and one byte order, and reads and writes by
+ * A macro makes each loop, for one pair of types and one byte order.  Loops read and write by
  * memcpy(), because encoded data need not be aligned; compilers turn that into vector loads.
  *
  * Invariants:
@@ -108,7 +108,7 @@ static inline u64 keep_8(u64 v)
     return v;
 }
 
-/* A loop from type F (whose bits are of type B, W bytes) to type T; PARTS: how many T make one
+/* A loop from type F (whose bits are of type B, W bytes) to type T; PARTS: number of T in one
  * element, of which the second one is 0. */
 #define LOOP(name, F, B, W, ORDER, T, PARTS)                                 \
     static bool name(void *restrict dst, const void *restrict src, size_t n) \
@@ -136,7 +136,7 @@ static inline u64 keep_8(u64 v)
     LOOP(keep_##F##_to_##C, F, B, W, keep, T, 2) \
     LOOP(swap_##F##_to_##C, F, B, W, swap, T, 2)
 
-/* Words of 2 and 4 bytes are turned round eight bytes at a time. */
+/* The bytes of 2-byte and 4-byte words are swapped eight bytes at a time. */
 static inline u64 swap_2_of_8(u64 v)
 {
     return (v & 0x00ff00ff00ff00ffu) << 8 | (v >> 8 & 0x00ff00ff00ff00ffu);
@@ -168,7 +168,7 @@ static inline u64 swap_4_of_8(u64 v)
 SWAP(u16, 2, 4)
 SWAP(u32, 4, 2)
 
-/* What integers of 8 and 16 bits can become, of 32, and floats. */
+/* Conversions of integers of 8, 16 and 32 bits, and of floats. */
 #define SMALL(F, B, W)            \
     PAIR(F, B, W, f32)            \
     PAIR(F, B, W, f64)            \
@@ -250,10 +250,9 @@ bool stream_elem_truth(const void *src, size_t n)
 static bool bool_to_bool(void *restrict dst, const void *restrict src, size_t n)
 {
     memcpy(dst, src, n);
-    return stream_elem_truth(dst,
-                             n); /* of what was copied: `src` may be memory that others write */
+    return stream_elem_truth(dst, n); /* check the copy: `src` may be memory that others write */
 }
-/* Truth values become numbers as unsigned bytes do. */
+/* Truth values are converted to numbers like unsigned bytes. */
 #define TRUTH(T)                                                                    \
     static bool bool_to_##T(void *restrict dst, const void *restrict src, size_t n) \
     {                                                                               \
@@ -270,7 +269,7 @@ TRUTH(f64)
 TRUTH(c64)
 TRUTH(c128)
 
-/* --- elements with steps --- */
+/* --- elements with gaps --- */
 
 #define LINE(size)                                                                          \
     static void line_##size(uint8_t *restrict dst, const uint8_t *restrict src, uint64_t n, \
@@ -450,7 +449,7 @@ void stream_elem_size_put(enum stream_type type, void *at, uint64_t value)
 
 /* --- values from text --- */
 
-/* The same in every locale. */
+/* Independent of the locale. */
 static int parse_double(const char *text, double *out)
 {
     locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0);

@@ -50,21 +50,21 @@ enum stream_order {
 #endif
 };
 
-/* Name ("i32"), and back (0: not a name of a type; records have none). */
+/* The name of a type ("i32"); and the type of a name (0: invalid; records have no name). */
 const char *stream_elem_name(enum stream_type type);
 enum stream_type stream_elem_by_name(const char *name);
 /* Bytes of an element; 0 for strings and records. */
 size_t stream_elem_size(enum stream_type type);
-/* Integers: can they hold sizes of arrays? */
+/* Is the type an integer, which can hold the size of an array? */
 bool stream_elem_integer(enum stream_type type);
 
 /* Convert `n` elements, which may be at any address; `dst` and `src` do not overlap.  The result
- * has this host's byte order.  False if an element is not a value of its type: a truth value other
- * than 0 and 1; `dst` is then filled all the same. */
+ * has this host's byte order.  False if an element is not a value of its type (a truth value other
+ * than 0 and 1); `dst` is then filled nevertheless. */
 typedef bool (*stream_elem_f)(void *dst, const void *src, size_t n);
 
-/* The converter for elements of `from` in byte order `order`.  NULL, with errno unchanged, if not
- * every value of `from` is one of `to`, and for strings and records. */
+/* The converter for elements of `from` in byte order `order`.  NULL, with errno unchanged, if a
+ * value of `from` may not be a value of `to`, and for strings and records. */
 stream_elem_f stream_elem_converter(enum stream_type from, enum stream_order order,
                                     enum stream_type to);
 /* Is the conversion a plain copy, and every sequence of bytes valid? */
@@ -78,14 +78,14 @@ int stream_elem_parse(enum stream_type type, const char *text, void *out);
 /* Copy `n` elements of `elem` bytes, `to` and `from` bytes apart from each other. */
 typedef void (*stream_elem_line_f)(uint8_t *dst, const uint8_t *src, uint64_t n, size_t to,
                                    size_t from, size_t elem);
-/* The loop for elements of this size, and these steps. */
+/* The loop for elements of this size and these distances. */
 stream_elem_line_f stream_elem_line(size_t to, size_t from, size_t elem);
 
-/* Are these truth values, each 0 or 1? */
+/* Are all of these truth values 0 or 1? */
 bool stream_elem_truth(const void *at, size_t n);
 
-/* The value of an integer, at any address, which is read once: other processes may write there.
- * False if it is negative.  Not for other types. */
+/* The value of an integer at any address, which is read only once, because other processes may
+ * write there. False if it is negative.  Not for other types. */
 bool stream_elem_size_value(enum stream_type type, enum stream_order order, const void *at,
                             uint64_t *out);
 /* Write `value`, which the type can represent, in this host's byte order. */

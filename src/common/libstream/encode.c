@@ -1,11 +1,12 @@
 /* encode.c - C structs as bytes.
  *
- * The fixed part is copied as a whole; what it points to follows, depth first, and the pointers in
- * the copy are replaced by offsets.  One walk does both jobs: without an output it counts bytes.
- * Formats without pointers and holes need no walk at all, however many records there are.
+ * The fixed part is copied as a whole; the data that it points to follow, depth first, and the
+ * pointers in the copy are replaced by offsets.  One walk does both jobs: without an output it
+ * counts bytes.  Formats without pointers and holes need no walk at all, however many records there
+ * are.
  *
  * Invariants:
- *  1. What is written is within the space, whatever the struct has become since it was measured.
+ *  1. The output stays within the space, even if the struct has changed since it was measured.
  *  2. A struct is followed once: records are trees.  So a walk ends.
  *  3. No byte of the output comes from memory that the program did not fill: holes are zeros, and
  *     no pointer of this process is left in it.
@@ -37,7 +38,7 @@ struct walk {
 static int records(struct walk *x, const stream_format_t *f, const uint8_t *src, size_t at,
                    uint64_t n, unsigned depth);
 
-/* Room at the end for a block: its offset. */
+/* Reserve room at the end for a block: its offset. */
 static int reserve(struct walk *x, size_t bytes, size_t align, size_t *at)
 {
     size_t begin = (x->used + align - 1) & ~(align - 1);
@@ -55,7 +56,7 @@ static int reserve(struct walk *x, size_t bytes, size_t align, size_t *at)
     return 0;
 }
 
-/* A block that is a copy of these bytes. */
+/* Append a block with a copy of these bytes. */
 static int append(struct walk *x, const void *src, size_t bytes, size_t align, size_t *at)
 {
     if (reserve(x, bytes, align, at) < 0)
@@ -118,7 +119,7 @@ static int string(struct walk *x, const stream_format_t *f, const struct stream_
     return 0;
 }
 
-/* Note that a pointer to a struct was followed. */
+/* Record that a pointer to a struct was followed. */
 static int see(struct walk *x, const stream_format_t *f, const struct stream_field *fd,
                const void *p)
 {
@@ -146,7 +147,7 @@ static int link_to(struct walk *x, const stream_format_t *f, const struct stream
     return p ? records(x, fd->of, p, offset, 1, depth + 1) : 0;
 }
 
-/* A field that is not plain bytes. */
+/* Encode a field that is not plain bytes. */
 static int field(struct walk *x, const stream_format_t *f, const struct stream_field *fd,
                  const uint8_t *src, size_t at, const uint64_t *sizes, unsigned depth)
 {
@@ -183,7 +184,7 @@ static int field(struct walk *x, const stream_format_t *f, const struct stream_f
     return 0;
 }
 
-/* Records of which the fixed parts are in the output already. */
+/* Encode records whose fixed parts are in the output already. */
 static int records(struct walk *x, const stream_format_t *f, const uint8_t *src, size_t at,
                    uint64_t n, unsigned depth)
 {
@@ -269,7 +270,7 @@ void *stream_encode_header(const stream_format_t *f, void *buf, size_t len)
 
 int stream_encode_open(const void *data, size_t len, struct stream_header *head, errmsg_t *err)
 {
-    uint8_t p[STREAM_HEADER]; /* a copy: the writer may write on */
+    uint8_t p[STREAM_HEADER]; /* a copy, since the writer may still write */
     uint64_t body;
 
     if (len < sizeof(p))

@@ -1,19 +1,19 @@
 /* extent.c - pieces of the address space of a ring.
  *
- * The room of a piece is a power of two.  Pieces that were given back wait in one list for each
- * size, the latest first, since its bytes may still be in a cache; if that list is empty, a new
- * piece is cut from the end of what is in use.  So taking and giving are a few instructions, a
- * stream of equal steps uses the same few pieces forever, and the memory behind them is mapped and
- * cleared by the kernel only once.  The address space is sparse: of a piece that is larger than
- * what it holds, the rest is never touched, and costs nothing.
+ * The room of a piece is a power of two.  Returned pieces are kept in one list for each size, the
+ * latest first, since its bytes may still be in a cache; if that list is empty, a new piece is cut
+ * from the unused end.  So extent_take() and extent_give() are a few instructions, a stream of
+ * equal steps uses the same few pieces forever, and the memory behind them is mapped and cleared by
+ * the kernel only once.  The address space is sparse: the unused part of a piece is never touched,
+ * and costs nothing.
  *
  * Invariants:
  *  1. No two pieces overlap, and all are below `end` <= size.
  *  2. A piece is either its taker's or in the list of its size.
  *
- * Failure: pieces are neither split nor joined, so a stream whose steps have had every size needs
- * up to the sum of what it needed for each.  ENOSPC when the address space ends; it is a few
- * hundred times what is in use.
+ * Failure: pieces are neither split nor joined, so a stream whose steps have had many sizes needs
+ * up to the sum of its needs for each size.  ENOSPC when the address space is exhausted; it is a
+ * few hundred times the memory in use.
  */
 #include "config.h"
 #include <errno.h>
@@ -31,7 +31,7 @@ struct extent_pool {
     struct block *blocks;
 };
 
-/* Extents are kept for good, a block at a time. */
+/* Extents are never freed one by one; they are allocated in blocks. */
 #define BLOCK_EXTENTS 64
 struct block {
     struct block *next;
@@ -67,7 +67,7 @@ void extent_pool_destroy(extent_pool_t *p)
     errno = saved;
 }
 
-/* Which power of two holds `len` bytes. */
+/* The power of two that holds `len` bytes. */
 static unsigned class_of(uint64_t len)
 {
     return len <= EXTENT_MIN ? 10 : 64 - (unsigned)__builtin_clzll(len - 1);

@@ -1,10 +1,10 @@
-/* Pieces of an address space: which are in use, and which of those that were given back is next.
+/* Pieces of an address space: a pool that manages which pieces are in use.
  *
  *    e = extent_take(pool, len);     e->off .. e->off + len belongs to the caller
  *    extent_give(pool, e);
  *
- * Only numbers are managed here; what is at an offset is the caller's business.
- * Thread rules: none; the caller locks.
+ * Only numbers are managed here; the memory at an offset belongs to the caller. Thread rules: none;
+ * the caller locks.
  */
 #ifndef STREAM_EXTENT_H
 #define STREAM_EXTENT_H
@@ -16,18 +16,19 @@ typedef struct extent_pool extent_pool_t;
 struct extent {
     uint64_t off; /* a multiple of EXTENT_MIN */
     uint64_t room;
-    uint64_t ready;      /* the user's own: bytes from `off` on that have memory; 0 at first */
+    uint64_t ready;      /* for the user: bytes from `off` on that have memory; 0 at first */
     struct extent *next; /* in the pool's lists */
 };
 
 #define EXTENT_MIN 1024 /* bytes of the smallest piece */
 
-/* Of `size` bytes, a multiple of EXTENT_MIN.  NULL with EINVAL or ENOMEM. */
+/* Create a pool of `size` bytes, a multiple of EXTENT_MIN.  NULL with EINVAL or ENOMEM. */
 extent_pool_t *extent_pool_create(uint64_t size);
-/* Frees the extents that are in use, too.  NULL-safe, keeps errno. */
+/* Also frees the extents that are in use.  NULL-safe, keeps errno. */
 void extent_pool_destroy(extent_pool_t *p);
 
-/* At least `len` bytes.  NULL with ENOSPC (the address space is used up) or ENOMEM. */
+/* Take a piece of at least `len` bytes.  NULL with ENOSPC (the address space is exhausted) or
+ * ENOMEM. */
 struct extent *extent_take(extent_pool_t *p, uint64_t len);
 void extent_give(extent_pool_t *p, struct extent *e);
 

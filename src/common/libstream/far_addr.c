@@ -7,7 +7,7 @@
  * A host that has crashed sends nothing.  On an idle connection the kernel probes the peer
  * (SO_KEEPALIVE).  While data are unacknowledged it would retransmit for a quarter of an hour;
  * TCP_USER_TIMEOUT shortens that, but would also end the connection of a reader that is stopped and
- * takes nothing, though its host answers.  So only readers, which send little, set it; writers
+ * reads nothing, although its host answers.  So only readers, which send little, set it; writers
  * detect silence with far_addr_silent().
  *
  * Failure: errno and a sentence.
@@ -31,7 +31,7 @@
 #include "libutil/strutil.h"
 
 #define BACKLOG 128
-#define PROBES 3 /* that are not answered, before a host counts as gone */
+#define PROBES 3 /* unanswered probes until a host counts as gone */
 #define PREFIX "tcp://"
 
 union address {
@@ -78,7 +78,7 @@ static bool usable(const struct ifaddrs *ifa, const char *interface, int family,
     return !(ifa->ifa_flags & IFF_LOOPBACK) == !loopback;
 }
 
-/* The addresses of this host; "" if there are none. */
+/* Write the addresses of this host; "" if there are none. */
 static int text_of_host(char *text, const char *interface, unsigned port, bool v6, errmsg_t *err)
 {
     struct ifaddrs *list;
@@ -98,7 +98,7 @@ static int text_of_host(char *text, const char *interface, unsigned port, bool v
     return 0;
 }
 
-/* Of IPv6 and IPv4, or of IPv4 only where the kernel has no other. */
+/* Listen on IPv6 and IPv4, or only on IPv4 if the kernel has no IPv6. */
 static int listen_any(bool *v6, unsigned *port)
 {
     union address a = {.v6 = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_ANY_INIT}};
@@ -265,8 +265,7 @@ bool far_addr_silent(int fd, double silence)
 
     if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &i, &len) < 0)
         return false;
-    /* What is on its way is not acknowledged; or the reader takes nothing, and its host does not
-     * answer questions whether that has changed, of which the kernel asks one in two minutes at
-     * least. */
+    /* Either data are unacknowledged; or the reader's window is full, and its host does not answer
+     * the window probes, of which the kernel sends at least one in two minutes. */
     return (i.tcpi_unacked > 0 || i.tcpi_probes >= 2) && i.tcpi_last_ack_recv > silence * 1e3;
 }

@@ -12,23 +12,23 @@
 
 #define FAR_ADDR_MAX 256 /* bytes of the text with its NUL */
 
-/* Listen on a free port.  `address`: a numeric address that readers reach, or NULL: all of the
- * interface `interface`; NULL: all of this host, without those of loopback unless there is no
- * other.  Returns a non-blocking descriptor, and where readers connect in `text`; -1 with errno and
- * an error message. */
+/* Listen on a free port.  `address`: a numeric address that readers reach; or NULL: all addresses
+ * of the interface `interface`; both NULL: all addresses of this host, without the loopback ones
+ * unless there are no others.  Returns a non-blocking descriptor, and the addresses for readers in
+ * `text`; -1 with errno and an error message. */
 int far_addr_listen(const char *address, const char *interface, char text[FAR_ADDR_MAX],
                     errmsg_t *err);
-/* Take the first address, as a text, from those at *text, and move *text to those that follow.
- * False: there are no more. */
+/* Extract the first address from those at *text, and advance *text. False: there are no more. */
 bool far_addr_next(const char **text, char one[FAR_ADDR_MAX]);
-/* Connect to one address.  Returns a non-blocking descriptor; -1 with EINVAL (not an address),
- * ETIMEDOUT, ECONNREFUSED or another errno, and an error message. */
+/* Connect to one address.  Returns a non-blocking descriptor; -1 with an error message and EINVAL
+ * (not an address), ETIMEDOUT, ECONNREFUSED or another errno. */
 int far_addr_connect(const char *text, double timeout, errmsg_t *err);
-/* Send without delay, and find out within about `silence` seconds that the other host, or the way
- * to it, is gone while nothing is sent; or, with `sending`, also while something is. */
+/* Set up a connection: send without delay, and detect within about `silence` seconds that the other
+ * host, or the path to it, is gone while nothing is sent; with `sending`, also while data are being
+ * sent. */
 void far_addr_setup(int fd, double silence, bool sending);
 /* Has the other host been silent although it should have answered for `silence` seconds?  For
- * connections that were not set up with `sending`. */
+ * connections without `sending`. */
 bool far_addr_silent(int fd, double silence);
 
 #endif

@@ -1,14 +1,14 @@
 /* far_key.c - capabilities of streams between hosts.
  *
- * A writer draws a random key, and tells it to the module `stream` alone.  For each reader on
- * another host the module computes a secret, a keyed hash (BLAKE2b) of what it grants: the stream,
- * the number of the reader, and the last moment to connect.  A reader shows the grant, and proves
- * that it knows the secret without sending it; the writer computes it anew.  So a secret is of no
- * use for another stream, another writer, in the name of another reader, or later; and one reader
- * cannot compute the secret of another one.
+ * A writer draws a random key, and sends it only to the module `stream`.  For each reader on
+ * another host the module computes a secret, a keyed hash (BLAKE2b) of the grant: the stream, the
+ * number of the reader, and the last moment to connect.  A reader shows the grant, and proves that
+ * it knows the secret without sending it; the writer computes the secret again.  So a secret is of
+ * no use for another stream, another writer, in the name of another reader, or later; and one
+ * reader cannot compute the secret of another one.
  *
- * All hashes have 32 bytes.  What is hashed begins with a label and NUL, so that a hash that was
- * computed for one purpose never serves another one.
+ * All hashes have 32 bytes.  The hashed bytes begin with a label and NUL, so that a hash for one
+ * purpose is useless for any other.
  *
  * Failure: none.
  */

@@ -1,9 +1,9 @@
-/* Keys of a stream between hosts: what a reader is granted, proofs that both ends know it, and the
- * keys of an encrypted connection.
+/* Keys of a stream between hosts: the grant of a reader, proofs that both ends know its secret, and
+ * the keys of an encrypted connection.
  *
  *    module `stream`: far_key_grant(secret, writer's key, &grant)   passed to the reader
  *    reader:          shows the grant, and proves with far_key_hash() that it knows the secret
- *    writer:          far_key_grant() again, from its own key and what was shown
+ *    writer: far_key_grant() again, from its own key and the grant
  *
  * Thread rules: any thread.
  */
@@ -22,13 +22,13 @@ struct far_grant {
     uint64_t expires; /* the last moment to connect, in seconds since 1970 */
 };
 
-/* The secret of a grant, which nobody can compute without the writer's key. */
+/* Compute the secret of a grant, which requires the writer's key. */
 void far_key_grant(unsigned char secret[FAR_KEY_LEN], const unsigned char *key,
                    const struct far_grant *g);
-/* A keyed hash of two strings of bytes, for the purpose that `label` says. */
+/* A keyed hash of two strings of bytes, for the purpose named by `label`. */
 void far_key_hash(unsigned char out[FAR_KEY_LEN], const unsigned char *key, const char *label,
                   const void *a, size_t a_len, const void *b, size_t b_len);
-/* Takes the same time wherever they differ. */
+/* Compares in constant time. */
 bool far_key_equal(const unsigned char *a, const unsigned char *b);
 
 #endif

@@ -8,12 +8,12 @@
  * The cipher is ChaCha20-Poly1305 (RFC 8439) of libsodium.  Its nonce is the number of the record,
  * from 0 on, 8 bytes little-endian and four zeros: each direction of a connection has a key of its
  * own, which is never used again, so no nonce repeats.  A record that is missing, repeated, moved
- * or changed is found.
+ * or changed is detected.
  *
  * Invariants:
- *  1. At most one sealed record waits to be sent; until it is sent nothing more is taken.
- *  2. Of the record that was opened last the bytes at..len of `opened` were not received yet; no
- *     other record is opened until they are.
+ *  1. At most one sealed record waits to be sent; until then no further data are accepted.
+ *  2. The bytes at..len of `opened`, the last decrypted record, have not yet been returned by
+ *     far_link_recv(); no other record is opened until they have.
  *
  * Failure: a record that is not authentic ends the connection (EBADMSG).
  */
@@ -39,8 +39,8 @@
 struct cipher {
     unsigned char key[KEY];
     uint64_t number; /* of the next record */
-    size_t at;       /* bytes of `record` that were sent, or that have come */
-    size_t len;      /* bytes of it, when sending */
+    size_t at;       /* bytes of `record` that were sent or received */
+    size_t len;      /* size of the record, when sending */
     unsigned char record[RECORD];
 };
 
@@ -49,8 +49,8 @@ struct far_link {
     uint64_t sent;
     struct cipher *out, *in; /* NULL: not encrypted */
     size_t opened_at, opened_len;
-    unsigned char plain[FAR_RECORD_MAX];  /* gathered to be sealed */
-    unsigned char opened[FAR_RECORD_MAX]; /* the record that was opened last */
+    unsigned char plain[FAR_RECORD_MAX];  /* data gathered for the next record */
+    unsigned char opened[FAR_RECORD_MAX]; /* the last decrypted record */
 };
 
 far_link_t *far_link_create(int fd)
@@ -103,7 +103,7 @@ static struct cipher *cipher_create(const unsigned char *key)
 
 int far_link_secure(far_link_t *l, const unsigned char *send_key, const unsigned char *recv_key)
 {
-    if (sodium_init() < 0) { /* without it, the ciphers are slow; it may be called again */
+    if (sodium_init() < 0) { /* without it, the ciphers are slow; it may be called more than once */
         errno = ENOSYS;
         return -1;
     }
@@ -168,7 +168,7 @@ static void seal(struct cipher *c, const unsigned char *data, size_t len)
     c->len = HEAD + len + TAG;
 }
 
-/* The next bytes of `iov`, from its byte `skip` on: in their place, or gathered. */
+/* The next bytes of `iov`, from its byte `skip` on: in place, or gathered. */
 static const unsigned char *gather(far_link_t *l, const struct iovec *iov, size_t count,
                                    size_t skip, size_t *len)
 {
@@ -228,7 +228,7 @@ static ssize_t plain_recv(far_link_t *l, void *buf, size_t len)
     return n;
 }
 
-/* Bytes of the record that has come so far; its length may not be known yet. */
+/* The number of bytes of the record that are needed next; its length may not be known yet. */
 static size_t record_need(const struct cipher *c)
 {
     return c->at < HEAD ? HEAD : HEAD + le_get32(c->record) + TAG;

@@ -20,24 +20,25 @@
 
 typedef struct far_link far_link_t;
 
-/* Takes the descriptor, which is closed with the link.  NULL with ENOMEM: it is still open. */
+/* Takes over the descriptor, which is closed with the link.  NULL with ENOMEM: the descriptor is
+ * still open. */
 far_link_t *far_link_create(int fd);
 void far_link_destroy(far_link_t *l); /* NULL-safe, keeps errno */
 int far_link_fd(const far_link_t *l);
-/* Encrypt what is sent and received from now on.  0, or -1 with ENOMEM or ENOSYS. */
+/* Encrypt all data that are sent and received from now on.  0, or -1 with ENOMEM or ENOSYS. */
 int far_link_secure(far_link_t *l, const unsigned char *send_key, const unsigned char *recv_key);
 
-/* Send as much as is possible without waiting.  Bytes that were taken, above 0; or -1 with EAGAIN
- * (wait for POLLOUT) or an error of sendmsg(2). */
+/* Send as much as possible without waiting.  Returns the number of accepted bytes, above 0; or -1
+ * with EAGAIN (wait for POLLOUT) or an error of sendmsg(2). */
 ssize_t far_link_send(far_link_t *l, const struct iovec *iov, size_t count);
-/* Does something that was taken wait to be sent?  Send it: 0, or -1 as above. */
+/* waits(): do accepted bytes wait to be sent?  flush(): send them: 0, or -1 as above. */
 bool far_link_waits(const far_link_t *l);
 int far_link_flush(far_link_t *l);
-/* Bytes; 0 at the end of the connection; -1 with EAGAIN, EBADMSG (what has come was not encrypted
- * with this key) or an error of recv(2).  Receive until EAGAIN before poll(2), which does not know
- * of what was decrypted already. */
+/* Number of bytes; 0 at the end of the connection; -1 with EAGAIN, EBADMSG (the received bytes were
+ * not encrypted with this key) or an error of recv(2).  Receive until EAGAIN before poll(2),
+ * because poll does not see bytes that were already decrypted. */
 ssize_t far_link_recv(far_link_t *l, void *buf, size_t len);
 
-uint64_t far_link_sent(const far_link_t *l); /* bytes that were given to the kernel */
+uint64_t far_link_sent(const far_link_t *l); /* bytes that were passed to the kernel */
 
 #endif

@@ -1,8 +1,9 @@
-/* far_msg.c - the messages of a connection between hosts, as doc/stream-format.rst has them.
+/* far_msg.c - the messages of a connection between hosts (format: doc/stream-format.rst).
  *
- * Decoding is strict: for each type of message a table says which of its numbers are used, and how
- * many bytes may follow; all others have to be 0.  Nothing here allocates memory, and what is
- * decoded says how much follows, so nobody reserves memory before a message was understood.
+ * Decoding is strict: a table lists, for each type of message, the numbers that are used and the
+ * maximum length of the payload; all other numbers must be 0.  Nothing here allocates memory, and a
+ * decoded message contains the length of its payload, so memory is allocated only for valid
+ * messages.
  *
  * Failure: EPROTO.
  */
@@ -157,11 +158,11 @@ void far_keys_make(struct far_keys *keys, const unsigned char *secret,
 
 enum { NUMBER = 1, STEP = 2, LEN = 4 };
 
-/* What a message may have besides its type. */
+/* The numbers and the payload of each type of message. */
 static const struct {
     bool of_writer;
     unsigned uses;
-    uint32_t payload; /* at most */
+    uint32_t payload; /* maximum size */
 } types[] = {
     [FAR_STEP] = {true, NUMBER | STEP | LEN, FAR_FIRST_MAX},
     [FAR_AGAIN] = {true, NUMBER | STEP | LEN, 0},

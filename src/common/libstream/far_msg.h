@@ -1,4 +1,4 @@
-/* What a reader and a writer on different hosts say to each other: see doc/stream-format.rst.
+/* The messages between a reader and a writer on different hosts: see doc/stream-format.rst.
  *
  * Thread rules: none; every function works only on its arguments.
  */
@@ -20,25 +20,25 @@
 #define FAR_WELCOME_LEN 64
 
 struct far_hello {
-    bool secure; /* the reader wants encryption */
+    bool secure; /* the reader requests encryption */
     struct knock_want want;
     uint64_t reader; /* of its grant */
     uint64_t expires;
 };
 struct far_welcome {
-    int errnum;  /* 0, or why the reader is not admitted */
-    bool secure; /* what follows is encrypted */
+    int errnum;  /* 0, or the reason why the reader is not admitted */
+    bool secure; /* the rest of the connection is encrypted */
 };
 
-/* The writer's, with random bytes. */
+/* Make the greeting of the writer, with random bytes. */
 void far_greeting_make(unsigned char greeting[FAR_GREETING_LEN]);
 /* 0, or -1 with EPROTO. */
 int far_greeting_check(const unsigned char greeting[FAR_GREETING_LEN]);
 
-/* The reader's, with the proof that it knows `secret`. */
+/* Make the hello of the reader, with the proof that it knows `secret`. */
 void far_hello_make(unsigned char hello[FAR_HELLO_LEN], const struct far_hello *h,
                     const unsigned char *secret, const unsigned char greeting[FAR_GREETING_LEN]);
-/* 0, or -1 with EPROTO.  The proof is still to be checked. */
+/* 0, or -1 with EPROTO.  The caller has to check the proof. */
 int far_hello_read(const unsigned char hello[FAR_HELLO_LEN], struct far_hello *h);
 bool far_hello_proves(const unsigned char hello[FAR_HELLO_LEN], const unsigned char *secret,
                       const unsigned char greeting[FAR_GREETING_LEN]);
@@ -60,15 +60,15 @@ void far_keys_make(struct far_keys *keys, const unsigned char *secret,
 /* --- messages --- */
 
 enum far_type {
-    /* of a writer */
+    /* from the writer: */
     FAR_STEP = 1, /* number, step, len; payload: its first bytes */
-    FAR_AGAIN,    /* the same without payload: the first bytes are those of the last FAR_STEP */
-    FAR_NOTHING,  /* an answer to FAR_TAKE: no step waits */
-    FAR_DATA,     /* number, len: the bytes that were asked for follow */
+    FAR_AGAIN,    /* the same without payload: the first bytes equal those of the last FAR_STEP */
+    FAR_NOTHING,  /* response to FAR_TAKE: no step waits */
+    FAR_DATA,     /* number, len: the requested bytes follow */
     FAR_END,      /* number: enum lane_end */
-    /* of a reader */
-    FAR_TAKE,    /* a step, or FAR_NOTHING */
-    FAR_WAIT,    /* the next step, when there is one */
+    /* from the reader: */
+    FAR_TAKE,    /* request a step, or FAR_NOTHING */
+    FAR_WAIT,    /* request the next step, when there is one */
     FAR_RELEASE, /* number */
     FAR_BYTES,   /* number, off, len */
     FAR_BOX,     /* number, off: place of the variable in the table; payload: the box */
@@ -83,14 +83,14 @@ enum far_type {
 
 struct far_msg {
     enum far_type type;
-    uint32_t payload; /* bytes that follow; those of FAR_DATA are `len` */
+    uint32_t payload; /* number of bytes that follow; for FAR_DATA, `len` bytes follow */
     uint64_t number;  /* of the step on this connection */
-    uint64_t step;    /* or offset */
+    uint64_t step;    /* step or offset */
     uint64_t len;
 };
 
 void far_msg_encode(const struct far_msg *m, unsigned char head[FAR_HEAD_LEN]);
-/* 0, or -1 with EPROTO: it is not what a writer, or a reader, says. */
+/* 0, or -1 with EPROTO: not a message of a writer, or of a reader. */
 int far_msg_decode(const unsigned char head[FAR_HEAD_LEN], bool from_writer, struct far_msg *m);
 
 #endif

@@ -1,11 +1,12 @@
 /* format.c - formats of records: built from tables, checked, laid out.
  *
- * A table is turned into a format with all formats inside it, the innermost first; a table that is
- * met twice becomes one format.  The reader of text (format_text.c) makes tables too, so that there
- * is one place where formats are checked.
+ * A table is converted to a format with all formats inside it, the innermost first; a table that is
+ * used twice becomes one format.  The parser of text (format_text.c) makes tables, too, so that all
+ * formats are checked in one place.
  *
  * Invariants:
- *  1. The fields of a format are within its size and do not overlap; the holes are what is left.
+ *  1. The fields of a format are within its size and do not overlap; the holes are the remaining
+ *     bytes.
  *  2. Fields that are sizes of arrays are scalar integers in place.
  *  3. A format owns a reference to each format inside it, but none to itself: records that point
  *     to records of their own format are the only cycle.
@@ -54,7 +55,7 @@ static bool name_valid(const char *name)
            strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == len;
 }
 
-/* A copy of a list that may be NULL.  `of`: what it belongs to, for messages. */
+/* A copy of a list that may be NULL.  `of`: the owner of the list, for messages. */
 static struct stream_attr *attrs_copy(const struct stream_attr *from, const char *of, errmsg_t *err)
 {
     struct stream_attr *attrs;
@@ -103,7 +104,7 @@ fail:
 
 /* --- fields --- */
 
-/* Fail because of a field. */
+/* Fail with an error message about a field. */
 #define FIELD_FAIL(b, f, fd, errnum, what, ...) \
     errmsg_fail((b)->err, errnum, "field %s.%s " what, (f)->name, (fd)->name, ##__VA_ARGS__)
 
@@ -165,7 +166,7 @@ static int check_default(struct build *b, const stream_format_t *f, const struct
 
 static stream_format_t *build(struct build *b, const struct stream_table *t, unsigned depth);
 
-/* The format of the elements. */
+/* Build the format of the elements. */
 static int field_of(struct build *b, stream_format_t *f, const struct stream_row *r,
                     struct stream_field *fd, unsigned depth)
 {
@@ -196,7 +197,7 @@ static int field_shape(struct build *b, const stream_format_t *f, const struct s
         const struct stream_dim *d = &r->dims[fd->ndims];
 
         if (d->field)
-            fd->variable = true; /* which field it is, is found when all are known */
+            fd->variable = true; /* the size fields are found when all fields are known */
         else if (d->fixed > STREAM_SIZE_MAX || fd->count * d->fixed > STREAM_SIZE_MAX)
             return FIELD_FAIL(b, f, fd, E2BIG, "has more than %zu elements", STREAM_SIZE_MAX);
         else
@@ -333,7 +334,7 @@ out:
     return rc;
 }
 
-/* Lay out the fields one after the other, aligned. */
+/* Lay out the fields in sequence, aligned. */
 static int make_layout(struct build *b, stream_format_t *f)
 {
     f->align = 1;
@@ -487,7 +488,7 @@ struct native {
     size_t n;
 };
 
-/* A row that describes a field, except what `of` is. */
+/* A row that describes a field, without `of`. */
 static struct stream_row native_row(const stream_format_t *f, const struct stream_field *fd)
 {
     struct stream_row r = {
@@ -574,7 +575,7 @@ void stream_format_destroy(stream_format_t *f)
     errno = saved_errno;
 }
 
-/* --- what is in a format --- */
+/* --- queries --- */
 
 const char *stream_format_name(const stream_format_t *f)
 {

@@ -1,10 +1,10 @@
 /* Formats of records in typed streams.
  *
- * A format describes a C struct, or what a program of another kind would put in one: its fields,
- * their types, shapes and offsets, with attributes.  It has a canonical text, which is documented
- * in doc/stream-format.rst; the SHA-256 of the text identifies it, and the first eight bytes of the
- * hash, the *id*, go with the data.  Formats with equal ids have equal fields and layouts; the byte
- * order is not part of a format.
+ * A format describes a C struct, or the equivalent data of a program in another language: its
+ * fields, their types, shapes and offsets, with attributes.  It has a canonical text, which is
+ * documented in doc/stream-format.rst; the SHA-256 of the text identifies it, and the first eight
+ * bytes of the hash, the *id*, go with the data.  Formats with equal ids have equal fields and
+ * layouts; the byte order is not part of a format.
  *
  *    struct atom { uint64_t id; uint32_t n; double *near; };
  *    static const struct stream_attr meters[] = {{"units", "m"}, {NULL, NULL}};
@@ -18,8 +18,8 @@
  *
  *    stream_format_t *f = stream_format_create(&atom_table, &err);
  *
- * The macros check types and size fields at compile time.  Programs that have no struct leave
- * `size` of the table 0: the fields are then laid out as a C compiler would do it.
+ * The macros check types and size fields at compile time.  Programs without a C struct leave `size`
+ * of the table 0: the fields are then laid out as by a C compiler.
  *
  * Self-describing formats as the basis of publish and subscribe are the idea of FLEXPATH
  * [J. Dayal et al., "Flexpath: Type-Based Publish/Subscribe System for Large-Scale Science
@@ -39,12 +39,14 @@
 
 #define STREAM_NAME_MAX 63     /* bytes of a name: letters, digits, '_', no digit first */
 #define STREAM_TEXT_MAX 262144 /* bytes of the text of a format */
-#define STREAM_NEST_MAX 16     /* formats inside each other, the outermost included */
+#define STREAM_NEST_MAX 16     /* nested formats, including the outermost */
 #define STREAM_RECORDS_MAX 256 /* formats in a text */
 #define STREAM_FIELDS_MAX 1024 /* fields of a format */
 #define STREAM_DIMS_MAX 8      /* dimensions of a field */
 #define STREAM_SIZES_MAX 16    /* fields of a format that are sizes of arrays */
-#define STREAM_SIZE_MAX ((size_t)1 << 30) /* bytes of a record without what it points to */
+#define STREAM_SIZE_MAX \
+    ((size_t)1 << 30) /* bytes of a record, without the data that it points
+                                           * to */
 
 enum stream_flags {
     STREAM_OPTIONAL = 1, /* may be absent: a NULL pointer in a C struct */
@@ -53,9 +55,9 @@ enum stream_flags {
 
 /* --- tables --- */
 
-/* Name and value; the value is UTF-8.  A list ends with a NULL name.  The attribute "default" of
- * a scalar number, truth value, character or string is what a reader gets whose writer has no such
- * field, and has to be a value of the type. */
+/* Name and value; the value is UTF-8.  A list ends with a NULL name.  The attribute "default" of a
+ * scalar number, truth value, character or string is the value for a reader whose writer does not
+ * have the field; it must be a value of the type. */
 struct stream_attr {
     const char *name;
     const char *value;
@@ -67,7 +69,7 @@ struct stream_dim {
     const char *field;
 };
 
-/* A field.  What is in the struct:
+/* A field.  The member of the struct depends on dims and flags:
  *
  *    dims         flags       member
  *    none         0           T x            (a string: char *x)
@@ -76,8 +78,9 @@ struct stream_dim {
  *    all fixed    OPTIONAL    T *x
  *    otherwise    any         T *x           may be NULL if the array is empty
  *
- * where T of a string is char *, and T of records with POINTER is a pointer.  A struct that is
- * pointed to by two of them, or by one that it points to, cannot be encoded: records are trees.
+ * where T of a string is char *, and T of records with POINTER is a pointer.  A struct to which two
+ * pointers point, or one that points back to a struct around it, cannot be encoded: records are
+ * trees.
  * A record may point to records of its own format (`of` is its own table). */
 struct stream_row {
     const char *name; /* NULL: end of the table */
@@ -120,9 +123,9 @@ struct stream_table {
 /* offsetof(S, m), if `ok`; else an error of the compiler. */
 #define STREAM_OFFSET_(S, m, ok) (offsetof(S, m) + 0 * sizeof(char[(ok) ? 1 : -1]))
 #define STREAM_IS_(S, m, ctype) __builtin_types_compatible_p(__typeof__(((S *)0)->m), ctype)
-/* A pointer to these, or to constant ones. */
+/* A pointer to this type, or to a constant of it. */
 #define STREAM_TO_(S, m, ctype) (STREAM_IS_(S, m, ctype *) || STREAM_IS_(S, m, const ctype *))
-/* The size of an array; the member has to be there. */
+/* The size field of an array; the member must exist. */
 #define STREAM_SIZE_(S, n)                        \
     {                                             \
         0 * sizeof(((S *)0)->n), (const char *)#n \
@@ -145,7 +148,7 @@ struct stream_table {
         .offset = STREAM_OFFSET_(S, m, STREAM_IS_(S, m, __typeof__(STREAM_C_##T[n][k]))), \
         __VA_ARGS__                                                                       \
     }
-/* Pointers to arrays of which other members are the sizes: T *x. */
+/* Pointers to arrays whose sizes are in other members: T *x. */
 #define STREAM_VECTOR(S, m, T, n, ...)                                              \
     {                                                                               \
         .name = #m, .type = STREAM_##T, .dims = {STREAM_SIZE_(S, n)},               \
@@ -156,7 +159,7 @@ struct stream_table {
         .name = #m, .type = STREAM_##T, .dims = {STREAM_SIZE_(S, n), STREAM_SIZE_(S, k)}, \
         .offset = STREAM_OFFSET_(S, m, STREAM_TO_(S, m, STREAM_C_##T)), __VA_ARGS__       \
     }
-/* A number or the like that may be absent: T *x. */
+/* An optional number, truth value or character: T *x. */
 #define STREAM_OPTION(S, m, T, ...)                                                 \
     {                                                                               \
         .name = #m, .type = STREAM_##T, .flags = STREAM_OPTIONAL,                   \
@@ -198,14 +201,14 @@ struct stream_table {
 
 typedef struct stream_format stream_format_t;
 
-/* The format that a table describes, with all formats inside it.  NULL with EINVAL (an error
- * message names the field and says what is wrong with it), E2BIG (a limit above) or ENOMEM.  The
- * table is not needed any longer. */
+/* Build the format that a table describes, with all formats inside it.  NULL with EINVAL and an
+ * error message that names the field, E2BIG (a limit above) or ENOMEM.  The table is not used
+ * afterwards. */
 stream_format_t *stream_format_create(const struct stream_table *table, errmsg_t *err);
-/* From canonical text, which need not end with NUL.  NULL with EPROTO for any other bytes, or
+/* Parse canonical text, which need not end with NUL.  NULL with EPROTO for any other bytes, or
  * ENOMEM. */
 stream_format_t *stream_format_parse(const char *text, size_t len, errmsg_t *err);
-/* The same fields, laid out for C structs of this host.  NULL with E2BIG or ENOMEM. */
+/* A format of the same fields, laid out for C structs of this host.  NULL with E2BIG or ENOMEM. */
 stream_format_t *stream_format_native(const stream_format_t *f, errmsg_t *err);
 stream_format_t *stream_format_incref(const stream_format_t *f);
 void stream_format_destroy(stream_format_t *f); /* a reference; NULL-safe, keeps errno */
@@ -216,11 +219,11 @@ const char *stream_format_text(const stream_format_t *f);
 const uint8_t *stream_format_hash(const stream_format_t *f);
 uint64_t stream_format_id(const stream_format_t *f);
 
-/* --- what is in a format --- */
+/* --- queries --- */
 
 /* A dimension: a number, or the index of a field. */
 struct stream_extent {
-    uint64_t fixed; /* 0: in field `field` */
+    uint64_t fixed; /* 0: the number is in field `field` */
     size_t field;
 };
 
@@ -234,8 +237,8 @@ struct stream_field {
     struct stream_extent dims[STREAM_DIMS_MAX];
     const struct stream_attr *attrs; /* ended by a NULL name; borrowed */
     size_t elem;                     /* bytes from one element to the next */
-    uint64_t count; /* elements; of a variable array: of all its fixed dimensions */
-    bool variable;  /* a dimension is in a field */
+    uint64_t count; /* number of elements; of a variable array: product of its fixed dimensions */
+    bool variable;  /* a dimension is given by a field */
     bool slot;      /* the record has a pointer to the elements */
     bool pointers;  /* each element is a pointer: strings, POINTER */
 };
@@ -244,7 +247,7 @@ const char *stream_format_name(const stream_format_t *f);
 size_t stream_format_size(const stream_format_t *f);    /* bytes of the struct */
 size_t stream_format_align(const stream_format_t *f);   /* of the struct */
 size_t stream_format_pointer(const stream_format_t *f); /* bytes of a pointer: 4 or 8 */
-/* Is all of it in place, without a pointer? */
+/* Are all fields in place, without pointers? */
 bool stream_format_flat(const stream_format_t *f);
 size_t stream_format_count(const stream_format_t *f); /* fields */
 /* A field by its position, or by name; NULL: none.  Borrowed. */

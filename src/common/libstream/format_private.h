@@ -1,11 +1,11 @@
-/* What the files of libstream know about formats. */
+/* The internals of formats, for the files of libstream. */
 #ifndef STREAM_FORMAT_PRIVATE_H
 #define STREAM_FORMAT_PRIVATE_H
 
 #include "format.h"
 #include "libutil/hmap.h"
 
-/* Bytes of a record that belong to no field of its own. */
+/* Bytes of a record that belong to no field. */
 struct stream_hole {
     size_t offset, len;
 };
@@ -22,15 +22,15 @@ struct stream_format {
     unsigned nsizes;
     struct stream_hole *holes;
     size_t nholes;
-    unsigned depth; /* formats inside each other */
+    unsigned depth; /* depth of nested formats */
     bool flat;      /* no pointers */
-    bool plain;     /* flat, and no holes, also not in what is inside it */
+    bool plain;     /* flat, without holes, also in nested formats */
     bool truth;     /* has truth values in place */
     char *text;     /* NULL in formats of fields */
     uint8_t hash[32];
 };
 
-/* Which of the sizes of its format is field number `field`? */
+/* The place of field number `field` among the sizes of its format. */
 static inline unsigned stream_format_size_index(const stream_format_t *f, size_t field)
 {
     unsigned i = 0;

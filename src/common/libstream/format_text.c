@@ -1,15 +1,15 @@
 /* format_text.c - the canonical text of formats, its hash, and its reader.
  *
- * doc/stream-format.rst describes the text line by line.  There is one text of a format.  The
- * reader makes the tables that a program would have written (format.h), builds the format of the
- * last one, and prints it again: the result has to be the same bytes, so that blanks, other orders
- * of records, and other spellings of numbers are refused in one place.
+ * doc/stream-format.rst describes the text line by line.  A format has exactly one text.  The
+ * parser makes the tables that a program would have written (format.h), builds the format of the
+ * last one, and prints it again: the result must be the same bytes.  This single comparison refuses
+ * blanks, other orders of records, and other spellings of numbers.
  *
  * Invariants:
  *  1. A format that was parsed has the text that was parsed.
  *  2. The reader allocates in proportion to the text, which has at most STREAM_TEXT_MAX bytes.
  *
- * Failure: EPROTO with the number of the line, or with what is wrong with the format.
+ * Failure: EPROTO with an error message that names the line, or the error in the format.
  */
 #include "config.h"
 #include <errno.h>
@@ -112,10 +112,10 @@ uint64_t stream_format_id(const stream_format_t *f)
 
 /* --- reading --- */
 
-/* Tables under construction.  Their rows and attributes follow each other in two arrays, and each
- * list is followed by an element of zeros, which ends it. */
+/* The tables as they are being made.  Their rows and attributes are stored consecutively in two
+ * arrays; an element of zeros ends each list. */
 struct reader {
-    char *text; /* a copy, in which words are ended by NUL */
+    char *text; /* a copy, in which words are terminated by NUL */
     unsigned line;
     errmsg_t *err;
     struct stream_table *tables;
@@ -133,7 +133,7 @@ static int line_fail(struct reader *r, const char *what)
     return errmsg_fail(r->err, EPROTO, "line %u of the text of a format: %s", r->line, what);
 }
 
-/* How many lines begin with this word? */
+/* The number of lines that begin with this word. */
 static size_t count_lines(const char *text, const char *word)
 {
     size_t n = 0;
@@ -143,7 +143,7 @@ static size_t count_lines(const char *text, const char *word)
     return n;
 }
 
-/* Cut off the next word, which ends before a character of `ends`: that character, or -1. */
+/* Cut off the next word, which ends before a character of `ends`: returns that character, or -1. */
 static int next_word(char **at, const char *ends, char **word)
 {
     char *end = *at + strcspn(*at, ends);
@@ -165,7 +165,7 @@ static int next_number(char **at, const char *ends, uint64_t *out)
     return c < 0 || str2u64(word, out) < 0 ? -1 : c;
 }
 
-/* Take `word` from the input. */
+/* Skip `word` in the input.  False: it is not there. */
 static bool take(char **at, const char *word)
 {
     size_t len = strlen(word);
@@ -224,8 +224,8 @@ static int read_type(struct reader *r, struct stream_row *row, const char *name)
     return row->of ? 0 : line_fail(r, "the type is not known");
 }
 
-/* What follows the name of a type: "[n][3]", each a number or a name; `c` is the character after
- * the type.  The character after the last bracket, or -1. */
+/* Parse the dimensions behind the name of a type: "[n][3]", each a number or a name; `c` is the
+ * character after the type.  Returns the character after the last bracket, or -1. */
 static int read_dims(struct stream_row *row, char **at, int c)
 {
     for (unsigned d = 0; c == '['; d++) {
@@ -280,7 +280,7 @@ static int read_attr(struct reader *r, char **at)
     if (!r->owner)
         return line_fail(r, "an attribute has to follow a record or a field");
     if (!*r->owner)
-        *r->owner = &r->attrs[++r->nattrs]; /* after the end of the list before */
+        *r->owner = &r->attrs[++r->nattrs]; /* behind the end of the preceding list */
     a = &r->attrs[r->nattrs++];
     if (next_word(at, " \n", &name) != ' ' || !take(at, "\""))
         return line_fail(r, "expected 'attr NAME \"VALUE\"'");
@@ -339,7 +339,7 @@ static int read_lines(struct reader *r)
     return r->ntables > 0 ? 0 : line_fail(r, "there is no record");
 }
 
-/* Build the format of the tables, if its text is the one that was read. */
+/* Build the format of the tables, if its text equals the input. */
 static stream_format_t *build_same(const struct reader *r, const char *text, size_t len)
 {
     errmsg_t why = {""};

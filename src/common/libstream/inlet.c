@@ -1,18 +1,18 @@
 /* inlet.c - the reader's end of a stream.
  *
- * A writer on another host is the business of inlet_far.c.  On one host, joining is one exchange
- * over a socket (knock.h), in which the writer passes two descriptors: the memory that holds steps,
- * which is mapped for reading, and the page of this reader's lane.  After that, the socket carries
- * only single bytes: wake-ups for a reader that sleeps and, in a group, reports to the writer that
- * a step was released.  End of file reports at once that the writer is gone.
+ * inlet_far.c has the connection to a writer on another host.  On one host, a reader joins by one
+ * exchange over a socket (knock.h), in which the writer passes two descriptors: the memory that
+ * holds steps, which is mapped for reading, and the page of this reader's lane.  After that, the
+ * socket carries only single bytes: wake-ups for a reader that sleeps and, in a group, reports to
+ * the writer that a step was released.  End of file reports at once that the writer is gone.
  *
  * Invariants:
  *  1. Both descriptors are sealed against shrinking, so an access within their size cannot fail,
  *     whatever the writer does later.
  *  2. A step, and what is pinned as of it, lie within the mapping.
  *
- * Failure: see inlet_take().  Steps that were offered completely before the writer ended are still
- * taken; one that it was writing is never seen.
+ * Failure: see inlet_take().  Steps that were offered completely before the writer ended can still
+ * be taken; a step that it was writing is never visible.
  */
 #include "config.h"
 #include <errno.h>
@@ -37,9 +37,10 @@
 #include "libutil/invariant.h"
 
 struct inlet {
-    inlet_far_t *far; /* on another host: all that follows is unused; else NULL */
+    inlet_far_t *far; /* if the writer is on another host: all members below are unused; else
+                       * NULL */
     int fd;
-    const unsigned char *base; /* of the writer's memory; NULL: not mapped */
+    const unsigned char *base; /* the writer's memory; NULL: not mapped */
     uint64_t size;
     void *page;
     lane_rx_t *lane;
@@ -65,7 +66,7 @@ void inlet_destroy(inlet_t *i)
     errno = saved;
 }
 
-/* Map a descriptor, which is closed, if it is of this size and cannot shrink. */
+/* Map a descriptor, and close it.  Fails if it is not of this size or can shrink. */
 static void *map(int fd, uint64_t size, int prot, errmsg_t *err)
 {
     struct stat st;
@@ -256,7 +257,7 @@ int inlet_take(inlet_t *i, struct inlet_step *s, errmsg_t *err)
         bool hung = i->hung;
         enum lane_end end = lane_rx_end(i->lane);
 
-        /* What was offered before the end is there now. */
+        /* Steps that were offered before the end are visible by now. */
         if (!hung && end == LANE_OPEN)
             return 0;
         if ((rc = lane_rx_take(i->lane, &item)) == 0)
@@ -322,7 +323,8 @@ int inlet_release(inlet_t *i, const struct inlet_step *s)
         return inlet_far_release(i->far, s);
     rc = lane_rx_release(i->lane, s->number);
     if (rc == 0 && i->member)
-        send(i->fd, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL); /* if it is full, there are others */
+        send(i->fd, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL); /* if the socket is full, other bytes will
+                                                          * wake the writer */
     return rc;
 }
 

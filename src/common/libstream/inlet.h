@@ -35,7 +35,7 @@ typedef struct inlet inlet_t;
 struct inlet_step {
     uint64_t number; /* for inlet_release() */
     uint64_t step;
-    const void *data; /* valid until it is released */
+    const void *data; /* valid until the step is released */
     uint64_t len;
     uint64_t
         pin; /* number of what is pinned as of this step, from 1 on; 0: nothing; and its bytes, */
@@ -43,51 +43,52 @@ struct inlet_step {
     uint64_t pinned_len;
 };
 
-/* `name`: of outlet_name().  NULL with EACCES (wrong capability), EPERM (a process of another
- * user), ECONNREFUSED (nobody is there), ETIMEDOUT, EPROTO or another errno, and an error
- * message. */
+/* Connect to a writer of this host.  `name`: from outlet_name().  NULL with an error message and
+ * EACCES (wrong capability), EPERM (a process of another user), ECONNREFUSED (no writer),
+ * ETIMEDOUT, EPROTO or another errno. */
 inlet_t *inlet_connect(const char *name, const unsigned char *key, const struct knock_want *want,
                        double timeout, errmsg_t *err);
-/* A writer on another host, as the module `stream` grants it. */
+/* A writer on another host, with the grant of the module `stream`. */
 struct inlet_far_opts {
     const char *address;         /* see far_addr.h */
     const unsigned char *secret; /* FAR_KEY_LEN bytes */
     uint64_t reader;
     uint64_t expires;
-    bool secure;    /* insist on encryption; without it the writer decides */
-    double silence; /* seconds after which a host that does not answer is gone; 0: INLET_SILENCE */
+    bool secure;    /* insist on encryption; false: the writer decides */
+    double silence; /* seconds of silence after which a host counts as gone; 0: INLET_SILENCE */
 };
 #define INLET_SILENCE 20.
-/* NULL with EACCES (wrong or old capability), ECONNREFUSED, EHOSTUNREACH, ETIMEDOUT, EPROTO or
- * another errno, and an error message. */
+/* Connect to a writer of another host.  NULL with an error message and EACCES (wrong or expired
+ * capability), ECONNREFUSED, EHOSTUNREACH, ETIMEDOUT, EPROTO or another errno. */
 inlet_t *inlet_connect_far(const struct inlet_far_opts *opts, const struct knock_want *want,
                            double timeout, errmsg_t *err);
-/* Gives back what is held.  NULL-safe, keeps errno. */
+/* Releases all steps.  NULL-safe, keeps errno. */
 void inlet_destroy(inlet_t *i);
 
-/* Leave the writer, which does not wait for this reader any more, and uses the memory of its steps
- * again.  The mapping stays until inlet_destroy(); releasing what is held has no effect. */
+/* Leave the writer, which no longer waits for this reader, and reuses the memory of its steps.  The
+ * mapping stays until inlet_destroy(); inlet_release() has no effect any more. */
 void inlet_leave(inlet_t *i);
-/* Of a writer that is gone: what was taken reads as zeros from now on, and takes no memory; only
+/* After the writer is gone: make all steps that were taken read as zeros, without memory; only
  * inlet_destroy() may follow. */
 void inlet_hollow(inlet_t *i);
 /* Becomes readable after inlet_sleep(). */
 int inlet_fd(const inlet_t *i);
 
-/* The next step: 1; nothing yet: 0.  -1 with ENODATA (the writer has closed the stream), ECONNRESET
- * (it died), ESTALE (this reader was evicted, since it did not keep up) or EPROTO, and an error
- * message; what is held stays valid even then. */
+/* Take the next step: 1; there is none yet: 0.  -1 with an error message and ENODATA (the writer
+ * has closed the stream), ECONNRESET (it died), ESTALE (this reader was evicted, since it did not
+ * keep up) or EPROTO; steps that were taken stay valid even then. */
 int inlet_take(inlet_t *i, struct inlet_step *s, errmsg_t *err);
-/* Wait for it, at most `timeout` seconds (< 0: without limit).  1, or -1 with the errors of
- * inlet_take(), or ETIMEDOUT. */
+/* Wait for the next step, at most `timeout` seconds (< 0: without limit).  1, or -1 with the errors
+ * of inlet_take(), or ETIMEDOUT. */
 int inlet_next(inlet_t *i, double timeout, struct inlet_step *s, errmsg_t *err);
-/* Before poll(2): false if there is something to take. */
+/* Call it before poll(2): false if there is a step to take. */
 bool inlet_sleep(inlet_t *i);
-/* After poll(2). */
+/* Call it after poll(2). */
 void inlet_wake(inlet_t *i);
 
-/* The writer may use the memory again.  The writer gets steps back in the order in which they were
- * taken: one that is held keeps those after it.  0, or -1 with EINVAL: it is not held. */
+/* Let the writer reuse the memory of a step.  The writer gets steps back in the order in which they
+ * were taken: a step that is not released delays those after it.  0, or -1 with EINVAL: the step is
+ * not held. */
 int inlet_release(inlet_t *i, const struct inlet_step *s);
 
 /* --- values between hosts --- */
@@ -97,15 +98,16 @@ struct inlet_value {
     uint64_t off; /* of its value in the step */
     uint64_t len;
 };
-/* In the next functions `i` is NULL for a step that is in memory of this process.
+/* In the following functions, `i` is NULL for a step that is in memory of this process.
  *
- * Have the value in its place.  0, or -1 with ECONNRESET or EPROTO and an error message. */
+ * Fetch the value into its place.  0, or -1 with ECONNRESET or EPROTO and an error message. */
 int inlet_fetch(inlet_t *i, const struct inlet_step *s, const struct inlet_value *v, errmsg_t *err);
-/* Have all of the step. */
+/* Fetch all values of the step. */
 int inlet_fetch_all(inlet_t *i, const struct inlet_step *s, errmsg_t *err);
-/* Copy the elements of a part of a box of the variable to the box in `buf`; they may be there only
- * after inlet_answer().  One question may be open, so that several writers answer at the same
- * time.  Nothing is written to `buf` after inlet_answer() or inlet_forget().  0, or -1 as above. */
+/* Copy the elements of a part of a box of the variable to the box in `buf`; they are complete only
+ * after inlet_answer().  One request may be outstanding, so that several writers can answer at the
+ * same time.  Nothing is written to `buf` after inlet_answer() or inlet_forget().  0, or -1 as
+ * above. */
 int inlet_ask(inlet_t *i, const struct inlet_step *s, const struct inlet_value *v,
               const struct stream_box *box, const struct stream_part *part, void *buf,
               errmsg_t *err);

@@ -5,23 +5,23 @@
  * arrived are ever touched: so a variable has the same offset as in the writer's memory.  Places
  * are reused, so the kernel does not have to clear their pages again.
  *
- * Where the policy of the queue takes no step back once it was offered, the writer announces steps
- * as they come, and they wait here.  Else (`asks`) this end asks for each one when it needs it, so
- * that the writer can still take back those that wait.
+ * If the policy of the queue never takes back a step that was offered, the writer announces steps
+ * as they come, and they wait here.  Otherwise (`asks`), this end requests each step when it needs
+ * it, so that the writer can still take back waiting steps.
  *
  * Invariants:
- *  1. steps[number % LANE_SLOTS] is the step of this number, announced and not released.  Those in
- *     `queue` were not taken.
+ *  1. steps[number % LANE_SLOTS] is the step of this number, announced and not released.  Steps in
+ *     `queue` were not yet taken.
  *  2. At most one request for values is outstanding (`pending`), and its response is written only
  *     to the memory that the caller gave with it; after inlet_far_forget() the response is
  *     discarded.
  *
- * Failure: an address of the writer at which another process answers, or that refuses, is passed
- * over for the next one.  A connection that ends before the writer has greeted, or is reset before
- * it has answered, was not heard among too many others: it is made again, after the other addresses
- * were tried, until the time for opening is over.  The end of the connection after that, and
- * anything that a writer does not say, ends this inlet.  What was announced before can still be
- * taken, and values that have come stay; others are an error.
+ * Failure: if another process answers at an address of the writer, or the connection is refused,
+ * the next address is tried.  A connection that ends before the greeting, or is reset before the
+ * response, was closed because the writer had too many others: it is tried again, after the other
+ * addresses, until the timeout of opening.  Afterwards, the end of the connection and any invalid
+ * message end this inlet.  Steps that were announced before can still be taken, and values that
+ * have arrived stay; other values are an error.
  */
 #include "config.h"
 #include <errno.h>
@@ -39,8 +39,8 @@
 
 #define SPACE ((uint64_t)16 << 30)
 #define SPACE_LEAST ((uint64_t)64 << 20)
-#define AGAIN_MS 10      /* before it connects once more */
-#define TAKE_SECONDS 0.1 /* that inlet_far_take() waits for an answer, at most */
+#define AGAIN_MS 10      /* pause before the next attempt to connect */
+#define TAKE_SECONDS 0.1 /* maximum time that inlet_far_take() waits for a response */
 
 /* --- memory --- */
 
@@ -113,7 +113,7 @@ void inlet_far_destroy(inlet_far_t *f)
 
 /* --- joining --- */
 
-/* What both ends have said. */
+/* The handshake messages of both ends. */
 struct words {
     unsigned char greeting[FAR_GREETING_LEN];
     unsigned char hello[FAR_HELLO_LEN];
@@ -141,10 +141,10 @@ static int receive(inlet_far_t *f, void *buf, size_t len, double until)
     return 0;
 }
 
-/* How far an attempt has come; the error of the one that has come furthest is reported. */
+/* The progress of an attempt; the error of the attempt with the most progress is reported. */
 enum reached { NOBODY, SOMEBODY, WRITER };
 
-/* Connect, and be greeted. */
+/* Connect, and receive the greeting. */
 static int greet(inlet_far_t *f, const struct inlet_far_opts *opts, const char *address,
                  double until, unsigned char *greeting, enum reached *how, errmsg_t *err)
 {
@@ -167,8 +167,8 @@ static int greet(inlet_far_t *f, const struct inlet_far_opts *opts, const char *
                        strerror(errno));
 }
 
-/* Connect, say who this is, and be answered by the right writer.  -1: ECONNRESET if it has not
- * heard it. */
+/* Connect, send the hello, and receive the response of the right writer.  -1: ECONNRESET if the
+ * writer has not read the hello. */
 static int knock(inlet_far_t *f, const struct inlet_far_opts *opts, const char *address,
                  const struct far_hello *h, double until, struct words *say, struct far_welcome *w,
                  enum reached *how, errmsg_t *err)
@@ -199,13 +199,13 @@ static int knock(inlet_far_t *f, const struct inlet_far_opts *opts, const char *
     return 0;
 }
 
-/* Be answered by the writer, at whichever of its addresses.  One at which another process answers,
- * or nobody, or which refuses, is not tried again. */
+/* Find the writer at one of its addresses.  An address at which another process answers, or none,
+ * or where the connection is refused, is not tried again. */
 static int find(inlet_far_t *f, const struct inlet_far_opts *opts, const struct far_hello *h,
                 double until, struct words *say, struct far_welcome *w, errmsg_t *err)
 {
     char one[FAR_ADDR_MAX];
-    unsigned char wrong[FAR_ADDR_MAX] = {0}; /* by place of the address */
+    unsigned char wrong[FAR_ADDR_MAX] = {0}; /* by number of the address */
     enum reached best = NOBODY;
     unsigned left = 0;
     int errnum = 0;
@@ -215,7 +215,7 @@ static int find(inlet_far_t *f, const struct inlet_far_opts *opts, const struct 
     for (const char *p = opts->address; far_addr_next(&p, one);)
         left++;
     while (left > 0) {
-        unsigned rest = left; /* that will be tried in this round */
+        unsigned rest = left; /* number of addresses to try in this round */
         unsigned i = 0;
 
         for (const char *p = opts->address; far_addr_next(&p, one); i++) {
@@ -366,7 +366,7 @@ bool inlet_far_sleep(inlet_far_t *f)
     inlet_far_pump(f, NULL);
     if (!list_empty(&f->queue) || f->end != LANE_OPEN || f->errnum > 0)
         return false;
-    if (!f->asked && !f->waits) /* whatever the policy is by now */
+    if (!f->asked && !f->waits) /* whatever the policy is now */
         f->waits = inlet_far_say(f, &wait, NULL) == 0;
     return f->errnum == 0;
 }
@@ -399,7 +399,7 @@ static bool closed(const inlet_far_t *f)
     return !f->pending.open;
 }
 
-/* Why a value cannot be had. */
+/* The error message for a value that cannot be fetched. */
 static int lost(const inlet_far_t *f, errmsg_t *err)
 {
     if (f->errnum == ECONNRESET || f->errnum == EPIPE)
@@ -421,7 +421,7 @@ int inlet_far_answer(inlet_far_t *f, errmsg_t *err)
     return lost(f, err);
 }
 
-/* A question, whose answer goes to `to`, once the one before is answered. */
+/* Send a request, whose response goes to `to`, once the preceding one was answered. */
 static int ask(inlet_far_t *f, const struct far_msg *m, const void *payload, uint64_t len,
                unsigned char *to, errmsg_t *err)
 {
@@ -436,7 +436,7 @@ static int ask(inlet_far_t *f, const struct far_msg *m, const void *payload, uin
     return 0;
 }
 
-/* The step of a value, checked. */
+/* The step of a value, after checks. */
 static struct inlet_far_step *value_of(inlet_far_t *f, const struct inlet_step *s,
                                        const struct inlet_value *v, errmsg_t *err)
 {
@@ -487,7 +487,7 @@ int inlet_far_fetch_all(inlet_far_t *f, const struct inlet_step *s, errmsg_t *er
     return 0;
 }
 
-/* Do the elements lie together in the box? */
+/* Are the elements contiguous in the box? */
 static bool in_line(const struct stream_part *p)
 {
     size_t step = p->to_elem;

@@ -1,9 +1,9 @@
-/* The reader's end of a stream whose writer is on another host: see inlet.h, whose functions call
- * those here.
+/* The reader's end of a stream whose writer is on another host.  The functions of inlet.h call
+ * these.
  *
- * A step is announced with its first bytes, which say what variables it has.  Values come when they
- * are asked for: a variable as a whole, into its place in the step; or the elements of a box, into
- * the memory of the box.
+ * A step is announced with its first bytes, which list its variables.  Values are sent on request:
+ * a whole variable, into its place in the step; or the elements of a box, into the memory of the
+ * box.
  *
  * Thread rules: one thread at a time.
  */

@@ -1,17 +1,17 @@
 /* inlet_far_io.c - the reader's input and output, when the writer is on another host.
  *
- * What comes is read into a buffer; what is large, from there on, straight to where it belongs: the
- * first bytes of a step into its place, values to whoever has asked for them.  A message may come
- * in any number of pieces: `msg` is the incomplete message, `to` and `left` say where its missing
- * bytes go and how many they are.
+ * Input is read into a buffer, except the rest of a large payload, which is read directly to its
+ * destination: the first bytes of a step into its place, values into the memory of the request.  A
+ * message may arrive in any number of pieces: `msg` is the incomplete message, `to` the destination
+ * of its missing bytes, and `left` their number.
  *
  * Invariants:
  *  1. Nothing is written but the place of the step, or of what is pinned, that arrives, the memory
  *     of the question that is open, and the buffer.
  *  2. Of the buffer, the bytes at..len were not handled; it is filled again when they were.
  *
- * Failure: a message that a writer does not send, and the end of the connection, are kept in
- * `errnum`; from then on nothing is read or sent.
+ * Failure: an invalid message, and the end of the connection, are recorded in `errnum`; from then
+ * on nothing is read or sent.
  */
 #include "config.h"
 #include <errno.h>
@@ -24,7 +24,7 @@
 #include "libutil/clock.h"
 #include "libutil/invariant.h"
 
-/* --- what comes --- */
+/* --- input --- */
 
 int inlet_far_broken(inlet_far_t *f, int errnum)
 {
@@ -34,7 +34,7 @@ int inlet_far_broken(inlet_far_t *f, int errnum)
     return -1;
 }
 
-/* A step is announced: make its place. */
+/* A step is announced: allocate its place. */
 static int step_begin(inlet_far_t *f)
 {
     const struct far_msg *m = &f->msg;
@@ -66,7 +66,7 @@ static int step_begin(inlet_far_t *f)
     return 0;
 }
 
-/* Its first bytes are there. */
+/* The first bytes of the step have arrived. */
 static int step_ready(inlet_far_t *f)
 {
     struct inlet_far_step *st = f->arriving;
@@ -130,7 +130,7 @@ static int message_begin(inlet_far_t *f)
     case FAR_NOTHING:
         f->asked = false;
         return 0;
-    default: /* FAR_END, as far_msg_decode() knows */
+    default: /* FAR_END: far_msg_decode() accepts no other type */
         f->end = (enum lane_end)m->number;
         return 0;
     }
@@ -150,7 +150,8 @@ static int message_ready(inlet_far_t *f)
     return 0;
 }
 
-/* More bytes: into the buffer, or straight to where they belong.  1; 0: nothing has come; -1. */
+/* Read more bytes, into the buffer or directly to their destination.  1; 0: nothing has arrived;
+ * -1. */
 static int more(inlet_far_t *f)
 {
     bool direct = f->left >= INLET_FAR_BUFFER && f->to;
@@ -173,7 +174,7 @@ static int more(inlet_far_t *f)
     return 1;
 }
 
-/* Of the payload, what is in the buffer. */
+/* Copy the part of the payload that is in the buffer. */
 static void payload(inlet_far_t *f)
 {
     size_t n = f->len - f->at;
@@ -188,7 +189,8 @@ static void payload(inlet_far_t *f)
     f->left -= n;
 }
 
-/* The head of the next message, of which a part may be at the end of the buffer.  1, 0 or -1. */
+/* Parse the head of the next message, which may be incomplete at the end of the buffer.  1, 0 or
+ * -1. */
 static int head(inlet_far_t *f)
 {
     while (f->len - f->at < FAR_HEAD_LEN) {
@@ -211,7 +213,7 @@ static int head(inlet_far_t *f)
     return 1;
 }
 
-/* Is a message begun whose payload has not come? */
+/* Is the payload of the current message incomplete? */
 static bool amid(const inlet_far_t *f)
 {
     return f->msg.type != 0;
@@ -264,7 +266,7 @@ int inlet_far_pump_until(inlet_far_t *f, bool (*enough)(const inlet_far_t *), do
     }
 }
 
-/* --- what is said --- */
+/* --- output --- */
 
 int inlet_far_say(inlet_far_t *f, const struct far_msg *m, const void *payload)
 {

@@ -1,4 +1,4 @@
-/* What inlet_far.c (joining, steps, values) and inlet_far_io.c (messages) share. */
+/* Declarations that inlet_far.c (joining, steps, values) and inlet_far_io.c (messages) share. */
 #ifndef STREAM_INLET_FAR_PRIVATE_H
 #define STREAM_INLET_FAR_PRIVATE_H
 
@@ -12,7 +12,7 @@
 #include "libutil/list.h"
 
 #define INLET_FAR_BUFFER 65536
-#define INLET_FAR_ANSWER 60. /* seconds without a byte of an answer */
+#define INLET_FAR_ANSWER 60. /* seconds without a byte of a response */
 
 /* What is pinned as of some steps. */
 struct inlet_far_pin {
@@ -23,39 +23,39 @@ struct inlet_far_pin {
 };
 
 struct inlet_far_step {
-    struct list_node node; /* in `queue` until it is taken */
+    struct list_node node; /* in `queue` until the step is taken */
     uint64_t number;
     uint64_t step;
     uint64_t len;
-    uint64_t first; /* bytes that are there, from the first one on */
+    uint64_t first; /* number of bytes, from the first one on, that have arrived */
     struct extent *e;
     struct inlet_far_pin *pin;          /* NULL: nothing is pinned */
     uint64_t have[BLOCK_VARS_MAX / 64]; /* variables of which the value is there */
 };
 
-/* A question for values. */
+/* A request for values. */
 struct inlet_far_pending {
     bool open;
     uint64_t number; /* of the step */
     uint64_t len;
-    unsigned char *to; /* NULL: the answer is of no use any more */
-    bool packed;       /* to `packed` first, and then to the box */
+    unsigned char *to; /* NULL: the response is discarded */
+    bool packed;       /* the response goes to `packed`, and then to the box */
     struct stream_part part;
     void *box;
 };
 
 struct inlet_far {
     far_link_t *link;
-    bool asks; /* for each step */
+    bool asks; /* this end requests each step */
     bool asked;
-    bool waits; /* for the next step, and the writer knows it */
+    bool waits; /* it waits for the next step, and has requested it */
 
     unsigned char *base; /* of the memory of steps */
     uint64_t size;
     extent_pool_t *pool;
     struct inlet_far_step *steps[LANE_SLOTS];
     struct list_node queue;
-    uint64_t last;        /* number of the last one announced */
+    uint64_t last;        /* number of the last announced step */
     unsigned char *first; /* first bytes of the last FAR_STEP */
     uint64_t first_len;
 
@@ -72,23 +72,23 @@ struct inlet_far {
     uint64_t packed_room;
 
     enum lane_end end;
-    int errnum;     /* of the connection: nothing is read or written any more */
-    uint64_t moved; /* bytes that have come */
+    int errnum;     /* error of the connection: nothing more is read or written */
+    uint64_t moved; /* number of bytes received */
 };
 
 struct inlet_far_step *inlet_far_step_find(inlet_far_t *f, uint64_t number);
 void inlet_far_step_free(inlet_far_t *f, struct inlet_far_step *st);
 void inlet_far_pin_unref(inlet_far_t *f, struct inlet_far_pin *p); /* NULL-safe */
 
-/* The connection has failed: 0 of recv(2), or errno.  Returns -1. */
+/* Record the failure of the connection: 0 from recv(2), or errno.  Returns -1. */
 int inlet_far_broken(inlet_far_t *f, int errnum);
-/* Look at what has come, without waiting, until `enough` (NULL: all of it).  0, or -1: the
- * connection has ended. */
+/* Process received messages, without waiting, until `enough` returns true (NULL: all).  0, or -1:
+ * the connection has ended. */
 int inlet_far_pump(inlet_far_t *f, bool (*enough)(const inlet_far_t *));
-/* Wait until `enough`, for at most `seconds` in which no byte comes.  1; 0: not yet; -1. */
+/* Wait until `enough` returns true, for at most `seconds` without a byte.  1; 0: not yet; -1. */
 int inlet_far_pump_until(inlet_far_t *f, bool (*enough)(const inlet_far_t *), double seconds);
-/* Send a message, which is small: the writer reads it even when it is busy.  Waits only for one
- * that was stopped long ago.  0, or -1 with the error of the connection. */
+/* Send a small message; the writer reads it even when it is busy.  Waits only if the writer has
+ * been stopped for long.  0, or -1 with the error of the connection. */
 int inlet_far_say(inlet_far_t *f, const struct far_msg *m, const void *payload);
 
 #endif

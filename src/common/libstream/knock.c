@@ -1,7 +1,7 @@
 /* knock.c - the messages by which a reader joins a writer of its host.
  *
- * Numbers are little-endian.  Each is one message of a socket that keeps their bounds
- * (SOCK_SEQPACKET), so there is never a part of one.
+ * Numbers are little-endian.  The socket preserves message boundaries (SOCK_SEQPACKET), so a
+ * message is never incomplete.
  *
  *    knock, 80 bytes, reader to writer:
  *       0  "FLUXSTRM"     8  version, 2     12  policy    16  every    20  depth
@@ -13,8 +13,8 @@
  *       0  "FLUXSTRM"     8  version, 2     12  errnum    16  size
  *      24  0 (16 bytes)
  *
- * Decoding is strict: another length, version or magic number, a value out of its range, and zeros
- * that are something else are errors.
+ * Decoding is strict: another length, version or magic number, a value out of range, and other
+ * bytes in place of zeros are errors.
  *
  * Failure: EPROTO.
  */
@@ -135,7 +135,7 @@ void knock_names_encode(const struct knock_want *w, unsigned char buf[KNOCK_NAME
     strcpy((char *)buf + sizeof(w->group), w->key);
 }
 
-/* A name that is filled with zeros. */
+/* Decode a name that is padded with zeros. */
 static bool name_get(char *name, const unsigned char *buf, size_t size)
 {
     memcpy(name, buf, size);

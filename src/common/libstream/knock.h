@@ -1,5 +1,4 @@
-/* What a reader and a writer of one host say to each other before steps flow, and what a reader
- * wants of its queue.
+/* The handshake of a reader and a writer on one host, and the options of a reader's queue.
  *
  * Thread rules: none; every function works only on its arguments.
  */
@@ -35,11 +34,12 @@ struct knock_want {
     uint32_t every;
     uint32_t depth; /* 1..LANE_SLOTS */
     uint64_t bytes;
-    uint64_t reader; /* its number at the module `stream`; 0: none */
-    bool off;        /* nothing is offered */
-    /* A member of a group has `depth` steps at a time, and the group a queue of `bytes`. */
+    uint64_t reader; /* number at the module `stream`; 0: none */
+    bool off;        /* no steps are offered */
+    /* for a member of a group: `depth` is the number of steps that it has at a time; `bytes` is for
+  * the queue of the group */
     char group[KNOCK_GROUP_MAX + 1]; /* "": none */
-    char key[KNOCK_VAR_MAX + 1];     /* variable, of which steps with equal values are in order */
+    char key[KNOCK_VAR_MAX + 1];     /* variable; steps with equal values of it are kept in order */
 };
 
 /* block, and 2 steps or 64 MiB, whichever is more. */
@@ -48,8 +48,8 @@ void knock_want_init(struct knock_want *w);
  * message. */
 int knock_policy_parse(struct knock_want *w, const char *text, errmsg_t *err);
 
-/* Become a member of a group that has the same `key` (NULL: none), with `depth` 1.  0, or -1 with
- * EINVAL (not a name, or another policy than block) and an error message. */
+/* Make the options those of a member of a group that has the same `key` (NULL: none), with `depth`
+ * 1.  0, or -1 with an error message and EINVAL (an invalid name, or a policy other than block). */
 int knock_group_set(struct knock_want *w, const char *group, const char *key, errmsg_t *err);
 
 /* Is each number in its range? */
@@ -64,13 +64,13 @@ struct knock {
 };
 /* Returns the length. */
 size_t knock_encode(const struct knock *k, unsigned char buf[KNOCK_MAX]);
-/* 0, or -1 with EPROTO: it is not what a reader says. */
+/* 0, or -1 with EPROTO: not a message of a reader. */
 int knock_decode(const unsigned char *buf, size_t len, struct knock *k);
-/* Takes the same time wherever they differ. */
+/* Compares in constant time. */
 bool knock_key_equal(const unsigned char *a, const unsigned char *b);
 
 struct knock_welcome {
-    int errnum;    /* 0, or why the reader is not admitted */
+    int errnum;    /* 0, or the reason why the reader is not admitted */
     uint64_t size; /* of the memory that holds steps */
 };
 void knock_welcome_encode(const struct knock_welcome *w, unsigned char buf[KNOCK_WELCOME_LEN]);

@@ -5,7 +5,7 @@
  *    then            LANE_SLOTS slots of 64 bytes: word, step, off, len, pin, pin_off, pin_len
  *
  * Offers are numbered 1, 2, ...; number n is in slot n modulo LANE_SLOTS.  The word of a slot is
- * number * 4 + state, so that a word never means two things:
+ * number * 4 + state, so that a word never has two meanings:
  *
  *    state      next           by      how
  *    OFFERED    TAKEN          reader  compare and exchange
@@ -14,27 +14,29 @@
  *    DROPPED    OFFERED        writer  store, only of the last number: with another step
  *    any        OFFERED        writer  store, with the number that is LANE_SLOTS larger
  *
- * So whether a waiting step is still the reader's is decided by one exchange, without a lock that
- * one of them could die with.  The last number can be offered anew after a drop, so that a reader
- * that needs only the latest step uses up no slots however long it works on one.  A reader
- * therefore passes over a number only if it is dropped after the next one has been used.  Slots of
- * dropped numbers are used again without asking the reader: one that finds a larger number in its
- * slot was overtaken, and goes on behind the last number that this slot had before.
+ * So one exchange decides whether the reader gets a waiting step, without a lock that a dying
+ * process could keep.  The last number can be offered again after a drop, so that a reader that
+ * needs only the latest step uses up no slots, however long it works on one.  A reader therefore
+ * skips a number only if it is dropped after the next number has been used.  The writer reuses
+ * slots of dropped numbers without a notice to the reader: a reader that finds a larger number in
+ * its slot was overtaken, and continues behind the last number that this slot had before.
  *
  * A side that finds nothing to do sets its `sleeps`, checks the lane once more, and sleeps; a side
- * that has changed the lane then checks the `sleeps` of the other.  A full barrier between the two
- * steps of each side makes sure that one of them sees the other's.  Writers sleep on the futex
- * `released`; readers sleep on the descriptor of their connection, where they learn of the writer's
- * death as well.
+ * that has changed the lane then checks the `sleeps` of the other.  A full memory barrier between
+ * the two actions of each side ensures that at least one side sees the action of the other.
+ * Writers sleep on the futex `released`; readers sleep on the descriptor of their connection, where
+ * they learn of the writer's death as well.
  *
  * Invariants:
- *  1. tail <= mark <= next, next - tail <= LANE_SLOTS: what is between tail and next is on its way.
- *  2. Of a step that came back the slot has no ref; `live` and `bytes` count those that have one.
- *  3. Memory of the page is read once into a variable before it is judged.
+ *  1. tail <= mark <= next, next - tail <= LANE_SLOTS: the steps between tail and next are in
+ *     transit.
+ *  2. The slot of a step that was returned has no ref; `live` and `bytes` count the slots that have
+ *     one.
+ *  3. A word of the page is read once into a variable before it is checked.
  *
- * Failure: a reader that writes anything else into the page loses steps, or is taken for one that
- * releases nothing; a writer that does makes its reader fail with EPROTO.  Neither writes or reads
- * outside the page.
+ * Failure: a reader that writes invalid data into the page loses steps, or seems to release none; a
+ * writer that does so makes its reader fail with EPROTO.  Neither side accesses memory outside the
+ * page.
  */
 #include "config.h"
 #include <errno.h>
@@ -71,7 +73,7 @@ struct page {
     _Atomic uint32_t writer_sleeps;
     char pad0[56];
     _Atomic uint32_t reader_sleeps;
-    _Atomic uint32_t released; /* counts; also raised by lane_tx_kick() */
+    _Atomic uint32_t released; /* counts releases; also incremented by lane_tx_kick() */
     char pad1[56];
     struct slot slots[LANE_SLOTS];
 };
@@ -100,15 +102,15 @@ static uint64_t word_read(struct page *p, uint64_t number)
 /* --- writer --- */
 
 struct ref {
-    void *ref; /* NULL: it came back */
+    void *ref; /* NULL: the step was returned */
     uint64_t len;
 };
 
 struct lane_tx {
     struct page *p;
     uint64_t next; /* number of the next offer */
-    uint64_t tail; /* the oldest that has not been reaped */
-    uint64_t mark; /* none before it is OFFERED */
+    uint64_t tail; /* the oldest number that has not been reaped */
+    uint64_t mark; /* no number before it is OFFERED */
     unsigned live;
     uint64_t bytes;
     struct ref refs[LANE_SLOTS];
@@ -133,7 +135,7 @@ void lane_tx_destroy(lane_tx_t *l)
     errno = saved;
 }
 
-/* The step of this number comes back. */
+/* The step of this number is returned. */
 static void *ref_back(lane_tx_t *l, uint64_t number)
 {
     struct ref *r = &l->refs[number % LANE_SLOTS];
@@ -148,7 +150,7 @@ static void *ref_back(lane_tx_t *l, uint64_t number)
     return ref;
 }
 
-/* Was the last number dropped, so that it is offered anew? */
+/* Was the last number dropped, so that it can be offered again? */
 static bool last_dropped(const lane_tx_t *l)
 {
     return l->next > l->tail && !l->refs[(l->next - 1) % LANE_SLOTS].ref;
@@ -199,8 +201,8 @@ void *lane_tx_drop(lane_tx_t *l)
     return NULL;
 }
 
-/* Can the oldest that is on its way be passed over?  The last number, if it was dropped, cannot: it
- * is offered anew, and the reader waits at it. */
+/* Is the oldest number in transit complete?  Not if it is the last number and was dropped: it is
+ * offered again, and the reader waits at it. */
 static bool tail_done(lane_tx_t *l)
 {
     if (l->tail == l->next)
@@ -291,7 +293,7 @@ void lane_tx_end(lane_tx_t *l, enum lane_end why)
 
 struct lane_rx {
     struct page *p;
-    uint64_t cursor; /* number of the next one to take */
+    uint64_t cursor; /* next number to take */
 };
 
 lane_rx_t *lane_rx_create(void *page)
@@ -328,7 +330,7 @@ int lane_rx_take(lane_rx_t *l, struct lane_item *item)
         if (w == word_of(l->cursor, DROPPED)) {
             if (word_read(l->p, l->cursor + 1) >> 2 <= l->cursor)
                 return 0;
-            /* It may have been offered anew before the next one was. */
+            /* The number may have been offered again before the next one was. */
             if (word_read(l->p, l->cursor) == w)
                 l->cursor++;
             continue;
@@ -367,7 +369,7 @@ int lane_rx_release(lane_rx_t *l, uint64_t number)
     return 0;
 }
 
-/* Would lane_rx_take() return something else than 0? */
+/* Would lane_rx_take() return a value other than 0? */
 static bool something(lane_rx_t *l)
 {
     uint64_t w = word_read(l->p, l->cursor);

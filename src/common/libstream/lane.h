@@ -1,13 +1,13 @@
-/* A lane: how one writer hands steps to one reader through a page that both have mapped, and how it
- * takes back those that the reader has not begun to read.
+/* A lane passes steps from one writer to one reader, through a page that both have mapped.  The
+ * writer can take back steps that the reader has not yet taken.
  *
- * The page holds descriptions of steps only; their bytes are elsewhere, where readers cannot write.
+ * The page holds only descriptions of steps; their bytes are elsewhere, where readers cannot write.
  *
  *    writer: lane_tx_offer(), lane_tx_drop(), lane_tx_reap(), lane_tx_wait()
  *    reader: lane_rx_take(), lane_rx_release(), lane_rx_sleep()
  *
- * Thread rules: each end belongs to one thread at a time; lane_tx_kick() may be called by any.
- * Nothing of the other end is trusted: whatever it writes into the page, this end returns.
+ * Thread rules: each end belongs to one thread at a time; lane_tx_kick() may be called by any. The
+ * other end is not trusted: whatever it writes into the page, the functions of this end return.
  */
 #ifndef STREAM_LANE_H
 #define STREAM_LANE_H
@@ -16,14 +16,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Descriptions in a page: a power of two.  As many steps may be on their way to a reader. */
+/* Descriptions in a page: a power of two.  This is the maximum number of steps in transit to a
+ * reader. */
 #define LANE_SLOTS 1024
 
-/* Bytes of a page, which begins as zeros, aligned to 64 bytes. */
+/* Size of a page, whose bytes are zero at first, aligned to 64 bytes. */
 size_t lane_page_size(void);
 
 struct lane_item {
-    uint64_t number; /* set by lane_rx_take(): what to release */
+    uint64_t number; /* set by lane_rx_take(), for lane_rx_release() */
     uint64_t step;
     uint64_t off; /* of the step's bytes */
     uint64_t len;
@@ -33,7 +34,7 @@ struct lane_item {
     uint64_t pin_len;
 };
 
-/* Why no more steps come. */
+/* The reason why no more steps come. */
 enum lane_end {
     LANE_OPEN = 0,
     LANE_CLOSED,  /* the writer has closed the stream */
@@ -44,26 +45,28 @@ enum lane_end {
 
 typedef struct lane_tx lane_tx_t;
 
-/* NULL with ENOMEM.  The page stays the caller's. */
+/* NULL with ENOMEM.  The page still belongs to the caller. */
 lane_tx_t *lane_tx_create(void *page);
 void lane_tx_destroy(lane_tx_t *l); /* NULL-safe, keeps errno */
 
-/* Offer a step.  `ref`, not NULL, comes back once, by reap, drop or forget, when the reader needs
- * the bytes no longer.  false: the page has no room. */
+/* Offer a step.  `ref`, not NULL, is returned once, by reap, drop or forget, when the reader no
+ * longer needs the bytes.  false: the page is full. */
 bool lane_tx_offer(lane_tx_t *l, const struct lane_item *item, void *ref);
 /* Would lane_tx_offer() have room? */
 bool lane_tx_room(const lane_tx_t *l);
-/* Take back the oldest step that the reader has not taken: its `ref`; NULL: there is none. */
+/* Take back the oldest step that the reader has not taken: returns its `ref`; NULL: there is
+ * none. */
 void *lane_tx_drop(lane_tx_t *l);
 /* The `ref` of a step that the reader has released, in the order of offers; NULL: none. */
 void *lane_tx_reap(lane_tx_t *l);
-/* The reader is gone: the `ref` of any step that did not come back yet; NULL: none is left. */
+/* After the reader is gone: the `ref` of any step that was not returned yet; NULL: there are no
+ * more. */
 void *lane_tx_forget(lane_tx_t *l);
 
-unsigned lane_tx_live(const lane_tx_t *l);  /* steps that have not come back */
-uint64_t lane_tx_bytes(const lane_tx_t *l); /* their bytes */
+unsigned lane_tx_live(const lane_tx_t *l);  /* steps that were not returned */
+uint64_t lane_tx_bytes(const lane_tx_t *l); /* bytes of these steps */
 
-/* Does the reader wait for a bell?  True once for each time that it went to sleep. */
+/* Does the reader wait for a bell?  True once for each time that the reader has gone to sleep. */
 bool lane_tx_asleep(lane_tx_t *l);
 /* Before waiting: false if lane_tx_reap() has something. */
 bool lane_tx_sleep(lane_tx_t *l, uint32_t *seen);
@@ -71,7 +74,7 @@ bool lane_tx_sleep(lane_tx_t *l, uint32_t *seen);
  * the wait at once.  Another thread may use this end meanwhile. */
 void lane_tx_wait(lane_tx_t *l, uint32_t seen, double seconds);
 void lane_tx_kick(lane_tx_t *l);
-/* Tell the reader that nothing follows. */
+/* Report to the reader that no more steps come. */
 void lane_tx_end(lane_tx_t *l, enum lane_end why);
 
 /* --- reader --- */
@@ -81,13 +84,13 @@ typedef struct lane_rx lane_rx_t;
 lane_rx_t *lane_rx_create(void *page);
 void lane_rx_destroy(lane_rx_t *l);
 
-/* The next step: 1; nothing is there: 0; -1 with EPROTO if the page is not what a writer writes. */
+/* Take the next step: 1; there is none: 0; -1 with EPROTO if the content of the page is invalid. */
 int lane_rx_take(lane_rx_t *l, struct lane_item *item);
-/* Give a step back.  0, or -1 with EINVAL: it is not held. */
+/* Release a step.  0, or -1 with EINVAL: it is not held. */
 int lane_rx_release(lane_rx_t *l, uint64_t number);
-/* Ask for a bell.  false: there is something to take already, and no bell was asked for. */
+/* Request a bell.  false: there is a step to take already, and no bell was requested. */
 bool lane_rx_sleep(lane_rx_t *l);
-/* Read after a lane_rx_take() that found nothing, and then take once more. */
+/* To be called after lane_rx_take() has found no step; take once more afterwards. */
 enum lane_end lane_rx_end(const lane_rx_t *l);
 
 #endif
