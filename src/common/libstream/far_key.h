@@ -3,7 +3,7 @@
  *
  *    module `stream`: far_key_grant(secret, writer's key, &grant)   passed to the reader
  *    reader:          shows the grant, and proves with far_key_hash() that it knows the secret
- *    writer: far_key_grant() again, from its own key and the grant
+ *    writer:          far_key_grant() again, from its own key and the grant
  *
  * Thread rules: any thread.
  */

@@ -37,7 +37,7 @@ struct knock_want {
     uint64_t reader; /* number at the module `stream`; 0: none */
     bool off;        /* no steps are offered */
     /* for a member of a group: `depth` is the number of steps that it has at a time; `bytes` is for
-  * the queue of the group */
+     * the queue of the group */
     char group[KNOCK_GROUP_MAX + 1]; /* "": none */
     char key[KNOCK_VAR_MAX + 1];     /* variable; steps with equal values of it are kept in order */
 };

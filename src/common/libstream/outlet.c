@@ -1,15 +1,15 @@
-/* outlet.c - the writer's end of a stream: the memory of its steps, and who needs them.
+/* outlet.c - the writer's end of a stream: the memory of its steps, and the readers that need them.
  *
  * One descriptor of anonymous memory (memfd_create(2)) holds the steps of a writer, each in a piece
- * of it (extent.c).  It is sealed: it keeps its size, and nobody who maps it from now on can write.
+ * of it (extent.c).  It is sealed: it keeps its size, and later mappings of it cannot be writable.
  * A step is written in its place; committing it puts its description into the lane of each reader
- * (lane.c), and counts these.  A reader that releases it, or loses it by its policy, or is gone,
- * counts one back; at 0 the piece is used again.  No byte is copied by anybody.  What is said here
- * of a reader's lane is true of readers on other hosts as well (outlet_far.c).
+ * (lane.c), and counts these.  The count is decremented when a reader releases the step, loses it
+ * by its policy, or is gone; at 0 the piece is used again.  No byte is ever copied.  Readers on
+ * other hosts have lanes, too (outlet_far.c).
  *
- * The queue of a reader is what it was offered and has not released.  outlet_begin() waits while
- * the queue of one that blocks has no room for another step of this size; the other policies are
- * applied by outlet_commit(), which never waits:
+ * The queue of a reader consists of the steps that it was offered and has not released.
+ * outlet_begin() waits while the queue of a blocking reader has no room for another step of this
+ * size; outlet_commit() applies the other policies, and never waits:
  *
  *    policy       the queue is full
  *    block        begin waits, also if the lane has no slot, since the reader holds an old step;
@@ -19,11 +19,11 @@
  *    drop-newest  the step is not offered
  *    latest       all waiting steps are taken back in any case; else as drop-newest
  *
- * A reader that is off is offered nothing, and what waits for it is taken back when it is turned
- * off.  If all are off, no step is wanted.
+ * A reader that is off is offered no steps, and its waiting steps are taken back when it is turned
+ * off.  If all readers are off, no step is wanted.
  *
- * A reader that makes the writer wait is offered what is kept, and a step that was begun before it
- * joined, even beyond the bound of its queue: then the next step waits.
+ * A blocking reader is offered the kept steps, and a step that was begun before it joined, even
+ * beyond the bound of its queue: then the next step waits.
  *
  * The members of a group have one queue, which waits as `block` does: outlet_group.c.
  *
@@ -44,9 +44,9 @@
  *     not a signal in the caller's loop.
  *
  * Failure: when this process ends, however it ends, the kernel closes the connections, which
- * readers notice at once; they go on with what was committed.  The memory lives until the last of
- * them has unmapped it.  Nothing is left in any file system.  A child that it forked and that does
- * not call exec(3) has the connections as well, so that they end only with that child.
+ * readers notice at once; they continue with the committed steps.  The memory exists until the last
+ * reader has unmapped it.  Nothing is left in any file system.  A forked child that does not call
+ * exec(3) also has the connections, so they end only with that child.
  */
 #include "config.h"
 #include <errno.h>
@@ -81,7 +81,7 @@ static int memory_open(outlet_t *o, uint64_t space, errmsg_t *err)
     struct rlimit lim;
     void *p;
 
-    /* Exceeding this limit would be a signal. */
+    /* A write beyond this limit would cause a signal. */
     if (getrlimit(RLIMIT_FSIZE, &lim) == 0 && lim.rlim_cur < space)
         space = lim.rlim_cur;
     space -= space % EXTENT_MIN;
@@ -108,7 +108,7 @@ static int memory_open(outlet_t *o, uint64_t space, errmsg_t *err)
     return 0;
 }
 
-/* Memory for the first `len` bytes of a piece. */
+/* Allocate memory for the first `len` bytes of a piece. */
 static int memory_ready(outlet_t *o, struct extent *e, uint64_t len)
 {
     int rc;
@@ -176,7 +176,7 @@ static bool full(const struct outlet_conn *c, uint64_t size)
            (live >= 2 && (size > c->want.bytes || lane_tx_bytes(c->lane) > c->want.bytes - size));
 }
 
-/* Take back the oldest waiting step of a reader.  false: none waits. */
+/* Take back the oldest waiting step of a reader.  false: no step waits. */
 static bool drop(outlet_t *o, struct outlet_conn *c)
 {
     struct outlet_step *s = lane_tx_drop(c->lane);
@@ -198,7 +198,7 @@ void outlet_bell(outlet_t *o, struct outlet_conn *c)
     if (!c->far)
         send(c->fd, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
     else if (write(o->bell_fd, &one, sizeof(one)) < 0)
-        return; /* it cannot be full */
+        return; /* its queue cannot be full */
 }
 
 struct lane_item outlet_item(const struct outlet_step *s)
@@ -232,7 +232,7 @@ static void offer(outlet_t *o, struct outlet_conn *c, struct outlet_step *s)
         return;
     }
     if (!lane_tx_offer(c->lane, &item, s)) {
-        /* The page is full of steps that were taken back, behind one that is held. */
+        /* The page is full of steps that were taken back, behind a step that is held. */
         while (drop(o, c))
             ;
         if (!lane_tx_offer(c->lane, &item, s)) {
@@ -252,7 +252,7 @@ static void set_wanted(outlet_t *o)
     atomic_store(&o->wanted, o->nreaders > o->noff || o->keep > 0);
 }
 
-/* Take over what a reader wants now. */
+/* Adopt the present options of a reader. */
 static void want(outlet_t *o, struct outlet_conn *c, const struct knock_want *w)
 {
     c->want.policy = w->policy;
@@ -422,7 +422,7 @@ void outlet_cond_wait(outlet_t *o, pthread_cond_t *cond, double until)
     double seconds = until - clock_now();
     struct timespec ts;
 
-    if (seconds > 3600.) /* who waits looks again */
+    if (seconds > 3600.) /* callers wait in a loop */
         until = clock_now() + 3600.;
     ts.tv_sec = (time_t)until;
     ts.tv_nsec = (long)((until - (double)ts.tv_sec) * 1e9);

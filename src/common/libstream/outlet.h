@@ -7,7 +7,8 @@
  *        write at most size bytes to buf;
  *        outlet_commit(o, len);                                readers see it, as a whole
  *    }
- *    outlet_destroy(o);                                readers get what was offered, and the end
+ *    outlet_destroy(o);                                readers get the steps that were offered, and
+ *                                                      the end
  *
  * Thread rules: one thread of the caller at a time, but for outlet_wait(), outlet_want(),
  * outlet_forget(), outlet_forget_all(), outlet_wanted() and outlet_get_stats(), which any may call.
@@ -27,13 +28,13 @@ typedef struct outlet outlet_t;
 
 /* Readers on other hosts. */
 struct outlet_far_opts {
-    int listen;         /* of far_addr_listen(), taken even if outlet_create() fails; 0: no such
-                           readers */
-    const char *stream; /* for which they are granted something; copied */
-    bool secure;        /* encrypt, even if a reader does not want it */
-    double silence;     /* seconds after which a host that does not answer is gone; 0: 20 */
-    double linger;      /* seconds that outlet_destroy() waits at most while a reader neither reads
-                           nor releases anything; 0: 30 */
+    int listen; /* from far_addr_listen(), taken over even if outlet_create() fails; 0: no such
+                 * readers */
+    const char *stream; /* the name for which readers have grants; copied */
+    bool secure;        /* encrypt, even if a reader does not request it */
+    double silence;     /* seconds of silence after which a host counts as gone; 0: 20 */
+    double linger; /* maximum seconds that outlet_destroy() waits while a reader neither reads nor
+                    * releases anything; 0: 30 */
 };
 
 struct outlet_opts {
@@ -41,38 +42,38 @@ struct outlet_opts {
     uint64_t space;           /* address space for steps, in bytes; 0: 16 GiB */
     double evict;             /* seconds without progress after which a reader that blocks the
                                  writer is evicted; 0: never */
-    double knock;             /* seconds that a connection has to knock; 0: 2 */
-    uint32_t keep;            /* steps, at most LANE_SLOTS / 2, kept for readers that come later */
+    double knock;             /* seconds within which a connection has to knock; 0: 2 */
+    uint32_t keep; /* number of steps, at most LANE_SLOTS / 2, that are kept for later readers */
     struct outlet_far_opts far;
 };
 
 /* NULL with errno and an error message. */
 outlet_t *outlet_create(const struct outlet_opts *opts, errmsg_t *err);
-/* NULL-safe, keeps errno.  Readers of this host go on with the memory that they have mapped; it
- * waits for those of other hosts, until they have released all steps. */
+/* NULL-safe, keeps errno.  Readers of this host continue with the memory that they have mapped; the
+ * function waits until readers of other hosts have released all steps. */
 void outlet_destroy(outlet_t *o);
 
-/* Where readers connect: a name in the abstract namespace of UNIX sockets. */
+/* The address for readers: a name in the abstract namespace of UNIX sockets. */
 const char *outlet_name(const outlet_t *o);
-/* Would anybody, now or later, see a step that is written now? */
+/* Would any reader, now or later, see a step that is written now? */
 bool outlet_wanted(const outlet_t *o);
 
-/* Wait until at least `readers` are there, at most `timeout` seconds (< 0: without limit).  0, or
+/* Wait until there are at least `readers`, at most `timeout` seconds (< 0: without limit).  0, or
  * -1 with ETIMEDOUT and an error message. */
 int outlet_wait(outlet_t *o, unsigned readers, double timeout, errmsg_t *err);
 
-/* Room for `size` bytes of step number `step`, which is larger than those before.  Waits for
- * readers that block, at most `timeout` seconds (< 0: without limit).  0, or -1 with ETIMEDOUT (it
- * may be tried again), ENOSPC, ENOMEM, or EINVAL (a step was begun before), and an error message.
- * */
+/* Begin step number `step`, which is larger than those before, with room for `size` bytes.  Waits
+ * for blocking readers, at most `timeout` seconds (< 0: without limit).  0, or -1 with an error
+ * message and ETIMEDOUT (it may be tried again), ENOSPC, ENOMEM, or EINVAL (a step is begun
+ * already). */
 int outlet_begin(outlet_t *o, uint64_t step, uint64_t size, double timeout, void **buf,
                  errmsg_t *err);
-/* Wait until members of groups have released all steps that groups have.  0, or -1 with ETIMEDOUT
- * and an error message. */
+/* Wait until members of groups have released all steps of the groups.  0, or -1 with ETIMEDOUT and
+ * an error message. */
 int outlet_drain(outlet_t *o, double timeout, errmsg_t *err);
-/* Publish `len` bytes, at most as many as were asked for.  0, or -1 with EINVAL. */
+/* Publish `len` bytes, at most the size given to outlet_begin().  0, or -1 with EINVAL. */
 int outlet_commit(outlet_t *o, uint64_t len);
-/* Nobody sees the step.  No effect if none was begun. */
+/* Discard the step.  No effect if none was begun. */
 void outlet_abort(outlet_t *o);
 
 /* Room for `size` bytes, more than 0, that belong to each step that is committed after
@@ -87,19 +88,19 @@ void outlet_pin_commit(outlet_t *o);
  * stay what they are.  Only policy, every and off are used.  Without memory, nothing changes for
  * those that join later. */
 void outlet_want(outlet_t *o, const struct knock_want *wants, size_t n);
-/* A reader has left, which may still be connected: it does not join any more. */
+/* Forget a reader that has left, although it may still be connected: it will not join any more. */
 void outlet_forget(outlet_t *o, uint64_t reader);
 void outlet_forget_all(outlet_t *o);
 
 struct outlet_stats {
     unsigned readers;
     uint64_t steps;   /* published */
-    uint64_t bytes;   /* of these */
+    uint64_t bytes;   /* bytes of these steps */
     uint64_t offered; /* steps, counted for each reader */
     uint64_t dropped; /* steps that a reader did not get, by its policy */
     uint64_t evicted; /* readers */
     uint64_t refused; /* connections */
-    uint64_t bells;   /* times that a sleeping reader was woken */
+    uint64_t bells;   /* number of times that a sleeping reader was woken */
     double blocked;   /* seconds that outlet_begin() waited */
     uint64_t live;    /* bytes of steps that somebody needs */
     uint64_t pinned;  /* bytes that are pinned, or belong to such steps */

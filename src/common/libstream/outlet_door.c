@@ -1,27 +1,27 @@
-/* outlet_door.c - who is admitted to a writer's memory, and who has gone.
+/* outlet_door.c - the admission of readers to a writer's memory, and the end of their connections.
  *
  * A thread listens at an abstract name, which vanishes with the process.  A connection of another
- * user's process is closed at once; one that has not knocked correctly (knock.c) within 2 seconds
- * (opts.knock), or shows a wrong capability, too.  Then it gets the memory and the page of a lane
- * of its own, and is a reader until it ends.  A reader sends nothing more: if it does, it is
- * dropped; but a member of a group sends single bytes, each of which says that it has released a
- * step.
+ * user's process is closed at once; so is one that has not knocked correctly (knock.c) within 2
+ * seconds (opts.knock), or shows a wrong capability.  Otherwise it gets the memory and the page of
+ * a lane of its own, and is a reader until it ends.  A reader that sends anything more is dropped,
+ * except that a member of a group sends a single byte for each released step.
  *
  * Connections of other hosts come by TCP, and the same thread serves them (outlet_far.c): when
- * something has come from them, when they take more, and when the bell rings because a step was
- * offered.  When the writer closes the stream, the thread goes on until they have got everything.
+ * messages have come from them, when they can take more data, and when the bell rings because a
+ * step was offered.  When the writer closes the stream, the thread continues until they have all
+ * steps.
  *
  * Invariants:
- *  1. At most KNOCKING_MAX connections of this host knock, and as many of others, and
- *     OUTLET_READERS_MAX readers are there.  Beyond that, the next reader, or the next one of this
- *     host, is closed, and costs nothing but that.
- *  2. When too many of other hosts knock, one of the network that has most of them is closed, the
- *     oldest, so that a stranger with one address cannot keep the readers of other hosts out.  A
- *     network is an address of IPv4, or the 64 bits of an address of IPv6 that whoever has one
- *     address cannot choose.
- *  3. A connection is closed in a pass only after all events of the pass that may be its own.
- *  4. The thread holds the lock only while it changes what it shares with the writer, and never
- *     while it calls the kernel for longer than that takes without waiting.
+ *  1. At most KNOCKING_MAX connections of this host knock, and as many of other hosts, and there
+ *     are at most OUTLET_READERS_MAX readers.  Beyond that, the next reader, or the next connection
+ *     of this host, is just closed.
+ *  2. When too many connections of other hosts knock, the oldest one of the network that has the
+ *     most is closed, so that a stranger with one address cannot lock out the readers of other
+ *     hosts.  A network is an IPv4 address, or the upper 64 bits of an IPv6 address, which the
+ *     owner of an address cannot choose.
+ *  3. A connection is closed in a pass only after all events of the pass that may belong to it.
+ *  4. The thread holds the lock only while it changes data that it shares with the writer, and
+ *     never during a system call that may wait.
  *
  * Failure: a reader whose messages cannot be sent (its socket is full, though these are the first)
  * is dropped.  A connection of another host that is closed before it has knocked is reset, which
@@ -53,10 +53,12 @@
 #include "libutil/le.h"
 
 #define KNOCKING_MAX 64
-#define PAUSE 0.1 /* seconds without accepting, when descriptors have run out */
+#define PAUSE 0.1 /* seconds without accepting, after descriptors have run out */
 #define BATCH 16
-#define V4 0xff      /* where an address of IPv6 would have the first byte of a multicast address */
-#define QUEUE_PART 8 /* of the memory: what the queue of one reader may have, but for 2 steps */
+#define V4 0xff /* instead of the first byte of an IPv6 address, which is 0xff only for multicast */
+#define QUEUE_PART \
+    8 /* the queue of one reader has at most this part of the memory, but always 2
+                      * steps */
 
 void outlet_conn_free(struct outlet_conn *c)
 {
@@ -78,7 +80,7 @@ static void count_refused(outlet_t *o)
     pthread_mutex_unlock(&o->lock);
 }
 
-/* A connection that knocks is closed; one of this host is informed why. */
+/* Close a knocking connection; one of this host is informed of the reason. */
 static void refuse(outlet_t *o, struct outlet_conn *c, int errnum)
 {
     struct knock_welcome w = {.errnum = errnum};
@@ -97,7 +99,7 @@ static void refuse(outlet_t *o, struct outlet_conn *c, int errnum)
     outlet_conn_free(c);
 }
 
-/* One that has not knocked yet. */
+/* Close a connection that has not knocked yet. */
 static void refuse_unheard(outlet_t *o, struct outlet_conn *c, int errnum)
 {
     const struct linger reset = {.l_onoff = 1};
@@ -107,7 +109,7 @@ static void refuse_unheard(outlet_t *o, struct outlet_conn *c, int errnum)
     refuse(o, c, errnum);
 }
 
-/* A reader's connection has ended. */
+/* Handle the end of a reader's connection. */
 static void gone(outlet_t *o, struct outlet_conn *c)
 {
     list_remove(&c->far_node);
@@ -127,7 +129,7 @@ static void far_serve(outlet_t *o, struct outlet_conn *c, bool readable)
         gone(o, c);
 }
 
-/* The page of a lane: its descriptor, for the reader only, or -1. */
+/* Create the page of a lane: its descriptor, for the reader only, or -1. */
 static int page_create(struct outlet_conn *c)
 {
     size_t size = lane_page_size();
@@ -175,7 +177,7 @@ static void admit(outlet_t *o, struct outlet_conn *c)
     }
     list_remove(&c->node);
     o->nknocking--;
-    /* First, so that a reader that is welcomed finds all steps that were kept. */
+    /* First, so that a welcomed reader finds all kept steps. */
     outlet_joined(o, c);
     if (fdpass_send(c->fd, buf, sizeof(buf), o->mem) != (ssize_t)sizeof(buf) ||
         fdpass_send(c->fd, "", 1, page) != 1) {
@@ -186,7 +188,7 @@ static void admit(outlet_t *o, struct outlet_conn *c)
     close(page);
 }
 
-/* A member of a group has released steps.  false: it says something else. */
+/* A member of a group has released steps.  false: it has sent anything else. */
 static bool released(outlet_t *o, struct outlet_conn *c, ssize_t n)
 {
     char byte[2];
@@ -259,7 +261,7 @@ static uint64_t network_of(int fd)
     return le_get64(a.v6.sin6_addr.s6_addr);
 }
 
-/* How many connections of other hosts knock from this network. */
+/* The number of connections of other hosts that knock from this network. */
 static unsigned knocking_from(const outlet_t *o, uint64_t from)
 {
     unsigned n = 0;
@@ -273,7 +275,7 @@ static unsigned knocking_from(const outlet_t *o, uint64_t from)
     return n;
 }
 
-/* Invariant 2, for one more from this network. */
+/* Invariant 2, before another connection of this network is added. */
 static void make_room(outlet_t *o, uint64_t from)
 {
     struct outlet_conn *crowd = NULL;
@@ -293,7 +295,7 @@ static void make_room(outlet_t *o, uint64_t from)
     refuse_unheard(o, crowd, 0);
 }
 
-/* A new connection, of this host or another one; NULL: it is refused. */
+/* Create a connection, of this host or another one; NULL: it is refused. */
 static struct outlet_conn *conn_create(outlet_t *o, int fd, bool far)
 {
     unsigned *knocking = far ? &o->nknocking_far : &o->nknocking;
@@ -322,7 +324,7 @@ static struct outlet_conn *conn_create(outlet_t *o, int fd, bool far)
     return c;
 }
 
-/* Accept one.  false: no more descriptors. */
+/* Accept a connection.  false: descriptors have run out. */
 static bool door_ready(outlet_t *o, int listen_fd)
 {
     struct epoll_event ev = {.events = EPOLLIN | EPOLLRDHUP};
@@ -342,7 +344,8 @@ static bool door_ready(outlet_t *o, int listen_fd)
     return true;
 }
 
-/* Close those whose time is over; milliseconds until the next one's is, or -1. */
+/* Close the connections whose time is over; returns the milliseconds until the next one's time is,
+ * or -1. */
 static int expire(outlet_t *o)
 {
     struct list_node *n;
@@ -368,8 +371,8 @@ static void listen_for(outlet_t *o, bool on)
         epoll_ctl(o->epoll_fd, EPOLL_CTL_MOD, o->far.listen, &ev);
 }
 
-/* Serve readers of other hosts: all if the bell has rung, else those of which something was left.
- * Returns whether something is left now. */
+/* Serve readers of other hosts: all if the bell has rung, else those with unfinished work. Returns
+ * whether there is unfinished work now. */
 static bool fars_serve(outlet_t *o, bool rung)
 {
     uint64_t rings;
@@ -391,7 +394,7 @@ static bool fars_serve(outlet_t *o, bool rung)
     return more;
 }
 
-/* Look for hosts that do not answer any more, four times in the seconds after which that counts. */
+/* Check for hosts that do not answer any more, four times within the timeout for that. */
 static void fars_look(outlet_t *o, double *when)
 {
     double now = clock_now();
@@ -410,7 +413,7 @@ static void fars_look(outlet_t *o, double *when)
     }
 }
 
-/* The stream is closed: does nobody have to be waited for? */
+/* After the stream was closed: have all readers finished? */
 static bool all_done(const outlet_t *o)
 {
     bool done = true;
@@ -422,7 +425,7 @@ static bool all_done(const outlet_t *o)
     return done || clock_now() > o->progress + o->far.linger;
 }
 
-/* What `wait` milliseconds (-1: any) become when the other clocks are considered. */
+/* Reduce `wait` milliseconds (-1: any) to the time of the next event of the other clocks. */
 static int wait_ms(const outlet_t *o, int wait, bool paused, bool more, bool closing)
 {
     int most = list_empty(&o->fars) ? -1 : (int)(o->far.silence * 250.) + 1;
@@ -436,11 +439,11 @@ static int wait_ms(const outlet_t *o, int wait, bool paused, bool more, bool clo
     return most >= 0 && (wait < 0 || wait > most) ? most : wait;
 }
 
-/* What the events of one pass say besides. */
+/* Further results of the events of one pass. */
 struct pass {
     bool knocked; /* there are new connections of this host, */
     bool far;     /* of others */
-    bool paused;  /* there are no more descriptors */
+    bool paused;  /* descriptors have run out */
     bool rung;
 };
 
@@ -464,7 +467,7 @@ static void door_event(outlet_t *o, const struct epoll_event *ev, struct pass *p
         conn_ready(o, ev->data.ptr);
 }
 
-/* Accept one of each kind, which may close another one (invariant 3). */
+/* Accept one connection of each kind, which may close another connection (invariant 3). */
 static void pass_accept(outlet_t *o, struct pass *pass)
 {
     if (pass->knocked && !o->closing)
@@ -538,7 +541,7 @@ int outlet_door_open(outlet_t *o, errmsg_t *err)
         epoll_ctl(o->epoll_fd, EPOLL_CTL_ADD, o->bell_fd, &bell) < 0 ||
         (o->far.listen >= 0 && epoll_ctl(o->epoll_fd, EPOLL_CTL_ADD, o->far.listen, &far) < 0))
         return errmsg_fail(err, errno, "a stream cannot listen for readers: %s", strerror(errno));
-    sigfillset(&all); /* signals are for the program's own threads */
+    sigfillset(&all); /* signals are handled by the program's own threads */
     pthread_sigmask(SIG_SETMASK, &all, &old);
     rc = pthread_create(&o->thread, NULL, door_main, o);
     pthread_sigmask(SIG_SETMASK, &old, NULL);

@@ -1,21 +1,22 @@
-/* outlet_far.c - readers on other hosts: what the door's thread does in their place.
+/* outlet_far.c - readers on other hosts, for which the door's thread acts.
  *
- * A reader of another host has a lane like one of this host, in memory of this process only, and
- * the door's thread is at the reader's end of it: it takes steps, announces them, sends the values
- * that the reader asks for, straight from the memory of steps, and releases what the reader has
- * released.  So queues, policies and eviction are those of outlet.c, which knows no difference.
+ * A reader of another host has a lane like a reader of this host, in memory of this process only,
+ * and the door's thread is at the reader's end of it: it takes steps, announces them, sends the
+ * requested values directly from the memory of steps, and releases the steps that the reader has
+ * released.  So queues, policies and eviction are those of outlet.c, for which both kinds of
+ * readers are the same.
  *
  * The moment at which the thread takes a step from the lane decides whether a policy can still take
- * the step back.  With a policy that does so (drop-oldest, latest), a step is taken when the reader
- * requests one; otherwise at once, so that the reader gets it without a request.
+ * the step back.  With a policy that takes steps back (drop-oldest, latest), a step is taken when
+ * the reader requests one; otherwise at once, so that the reader gets it without a request.
  *
  *    state       what has come           then
  *    greeted     hello, 320 bytes        admitted, if it shows a grant and proves it; else closed
  *    admitted    messages                answered; anything that a reader does not say: closed
  *
- * Small messages are gathered in `out`, and sent together.  What is large (`bulk`: the table of a
- * step, values) goes from the memory of steps, in the order in which it is there: as one run, as
- * many runs of a box (writev), or, where these are short, copied to `out` in turn.
+ * Small messages are gathered in `out`, and sent together.  Large data (`bulk`: the table of a
+ * step, values) are sent from the memory of steps, in their order there: as one run, as many runs
+ * of a box (writev), or, if these are short, copied to `out` in turn.
  *
  * Invariants:
  *  1. held[number % LANE_SLOTS] is a step that was taken from the lane under this number and not
@@ -25,7 +26,7 @@
  *     is announced next (`behind`).
  *  3. Memory for a connection that was not admitted is constant.
  *
- * Failure: a connection that fails, or whose host is silent, is a reader that is gone.
+ * Failure: if a connection fails, or its host is silent, the reader counts as gone.
  */
 #include "config.h"
 #include <errno.h>
@@ -44,54 +45,55 @@
 #include "libutil/clock.h"
 #include "libutil/invariant.h"
 
-#define OUT 65536       /* bytes that are gathered */
-#define WHOLE 4096      /* bytes of a step that is sent with its announcement, at most */
+#define OUT 65536       /* bytes of gathered messages */
+#define WHOLE 4096      /* maximum size of a step that is sent with its announcement */
 #define SHORT 1024      /* runs that are shorter are copied */
 #define RUNS 128        /* of a box, sent by one call */
-#define TURN (4u << 20) /* bytes that one reader gets before others have their turn, */
-#define MESSAGES 256    /* and messages of it that are read */
+#define TURN (4u << 20) /* bytes that one reader gets until it is the turn of others, */
+#define MESSAGES 256    /* and messages of a reader that are handled in a turn */
 
 struct held {
     uint64_t number; /* 0: unused */
     uint64_t off;
     uint64_t len;
-    bool released; /* by the reader, before all that it had asked for was sent */
+    bool released; /* by the reader, before all data that it had requested were sent */
 };
 
 /* Bytes of a step that are being sent. */
 struct bulk {
     uint64_t number; /* 0: none */
     bool box;
-    const unsigned char *p; /* one run; or the piece of the box */
+    const unsigned char *p; /* one run; or the piece with the box */
     uint64_t left;
     struct stream_part part;
     struct stream_runs runs; /* of the part */
-    struct iovec iov[RUNS];  /* of these, the next */
+    struct iovec iov[RUNS];  /* the next of these runs */
     size_t at, n;
 };
 
 struct outlet_far {
     far_link_t *link;
     unsigned char greeting[FAR_GREETING_LEN];
-    unsigned char in[FAR_HEAD_LEN + FAR_BOX_MAX]; /* or the hello, which is shorter */
+    unsigned char in[FAR_HEAD_LEN + FAR_BOX_MAX]; /* head and payload of a message; or the hello,
+                                                   * which is shorter */
     size_t got;
     bool want_out; /* the door polls for output */
-    bool more;     /* a turn was over before all that had come was read */
+    bool more;     /* a turn ended before all received messages were handled */
 
-    /* Once it is admitted: */
+    /* After the admission: */
     lane_rx_t *rx;
     bool push;         /* steps are taken at once */
     bool member;       /* of a group, */
-    bool acknowledged; /* which does not know of a release yet */
-    bool take;         /* the reader has asked for a step, */
+    bool acknowledged; /* to which a release is not yet acknowledged */
+    bool take;         /* the reader has requested a step, */
     bool wait;         /* or for the next one */
     bool ended;
     struct held held[LANE_SLOTS];
     unsigned nheld;
-    bool question; /* for values, not answered yet: */
+    bool question; /* the outstanding request for values: */
     struct far_msg msg;
     uint8_t payload[FAR_BOX_MAX];
-    block_t *block; /* of the step that was asked last for a box */
+    block_t *block; /* of the last step in which a box was requested */
     uint64_t block_number;
     unsigned char *first; /* first bytes of the last FAR_STEP */
     uint64_t first_len;
@@ -133,7 +135,7 @@ int outlet_far_greet(struct outlet_conn *c)
     return far_link_send(f->link, &iov, 1) == (ssize_t)sizeof(f->greeting) ? 0 : -1;
 }
 
-/* --- what is sent --- */
+/* --- output --- */
 
 static void put(struct outlet_far *f, const void *data, size_t len)
 {
@@ -156,7 +158,8 @@ static struct held *held_find(struct outlet_far *f, uint64_t number)
     return number > 0 && h->number == number ? h : NULL;
 }
 
-/* How many of its first bytes a step is announced with: all, or its table; 0 if it has none. */
+/* The number of first bytes with which a step is announced: all, or its table; 0 if it has no
+ * table. */
 static uint64_t first_of(const unsigned char *data, uint64_t len)
 {
     uint64_t first = len <= WHOLE ? len : block_head_size(data, len);
@@ -164,7 +167,7 @@ static uint64_t first_of(const unsigned char *data, uint64_t len)
     return first <= FAR_FIRST_MAX ? first : 0;
 }
 
-/* Are the first bytes those of the last step?  Else they are, from now on. */
+/* Are the first bytes those of the last step?  Otherwise they become so. */
 static bool first_again(struct outlet_far *f, const unsigned char *data, uint64_t first)
 {
     unsigned char *copy;
@@ -176,7 +179,7 @@ static bool first_again(struct outlet_far *f, const unsigned char *data, uint64_
         f->first = copy;
         f->first_len = first;
     } else {
-        free(f->first); /* the next one is sent as it is */
+        free(f->first); /* the next one is sent in full */
         f->first = NULL;
     }
     return false;
@@ -224,7 +227,7 @@ static void announce(outlet_t *o, struct outlet_far *f, const struct lane_item *
     }
 }
 
-/* The elements of a box. */
+/* Begin to send the elements of a box. */
 static int box_of(outlet_t *o, struct outlet_far *f, const struct held *h)
 {
     static const struct stream_want want;
@@ -256,7 +259,7 @@ static int box_of(outlet_t *o, struct outlet_far *f, const struct held *h)
     return ok ? 0 : -1;
 }
 
-/* Begin to answer the question for values.  -1: it is not one that can be asked. */
+/* Begin to answer the request for values.  -1: the request is invalid. */
 static int question(outlet_t *o, struct outlet_far *f)
 {
     const struct held *h = held_find(f, f->msg.number);
@@ -285,7 +288,7 @@ static int question(outlet_t *o, struct outlet_far *f)
     return 0;
 }
 
-/* Say why no more steps come. */
+/* Send the reason why no more steps come. */
 static void end(struct outlet_far *f, enum lane_end why)
 {
     struct far_msg m = {.type = FAR_END, .number = (uint64_t)why};
@@ -294,7 +297,7 @@ static void end(struct outlet_far *f, enum lane_end why)
     f->ended = true;
 }
 
-/* Take the next step from the lane, if the reader is to have one.  false: there is nothing to do
+/* Take the next step from the lane, if the reader may have one.  false: there is nothing to do
  * until the bell rings. */
 static bool next(outlet_t *o, struct outlet_far *f)
 {
@@ -360,8 +363,8 @@ static void bulk_end(struct outlet_far *f)
         release(f, h);
 }
 
-/* Gather what is to be sent: `iov` of RUNS + 1.  Returns how many; 0: nothing.  -1: the reader has
- * asked for something that is not there. */
+/* Gather the data to send: `iov` has RUNS + 1 elements.  Returns the number of elements; 0:
+ * nothing.  -1: the reader has requested a value that does not exist. */
 static int gather(outlet_t *o, struct outlet_far *f, struct iovec *iov)
 {
     struct bulk *b = &f->bulk;
@@ -400,7 +403,7 @@ static int gather(outlet_t *o, struct outlet_far *f, struct iovec *iov)
     return n;
 }
 
-/* So much was sent. */
+/* Account for `len` bytes that were sent. */
 static void sent(struct outlet_far *f, size_t len)
 {
     struct bulk *b = &f->bulk;
@@ -430,7 +433,7 @@ static void sent(struct outlet_far *f, size_t len)
         bulk_end(f);
 }
 
-/* Not more of these than one turn is for. */
+/* Limit the data to those of one turn. */
 static int cut(struct iovec *iov, int n)
 {
     size_t left = TURN;
@@ -445,7 +448,7 @@ static int cut(struct iovec *iov, int n)
     return n;
 }
 
-/* Send what there is, for one turn.  1: more waits for the connection; 0; -1: it has failed. */
+/* Send data, for one turn.  1: the rest waits for the connection; 0; -1: it has failed. */
 static int push_out(outlet_t *o, struct outlet_far *f)
 {
     uint64_t before = far_link_sent(f->link);
@@ -479,9 +482,9 @@ static int push_out(outlet_t *o, struct outlet_far *f)
     return rc;
 }
 
-/* --- what comes --- */
+/* --- input --- */
 
-/* One message of the reader: 0, or -1: it is none. */
+/* Handle one message of the reader: 0, or -1: it is invalid. */
 static int message(outlet_t *o, struct outlet_far *f, const struct far_msg *m)
 {
     struct held *h;
@@ -511,7 +514,7 @@ static int message(outlet_t *o, struct outlet_far *f, const struct far_msg *m)
     }
 }
 
-/* The hello is complete: who is it?  0 with its secret, or -1. */
+/* Check a complete hello.  0 with the reader's secret, or -1. */
 static int hello_check(const outlet_t *o, const struct outlet_far *f, struct far_hello *h,
                        unsigned char *secret)
 {
@@ -543,7 +546,7 @@ static int welcome(struct outlet_far *f, const unsigned char *secret, int errnum
     return far_link_secure(f->link, keys.to_reader, keys.to_writer);
 }
 
-/* The lane is memory of this process. */
+/* Open a lane in memory of this process. */
 static int lane_open(struct outlet_conn *c)
 {
     if ((c->page = aligned_alloc(64, lane_page_size()))) {
@@ -576,7 +579,7 @@ static int admit(outlet_t *o, struct outlet_conn *c)
         list_remove(&c->node);
         list_append(&o->fars, &c->far_node);
         o->nknocking_far--;
-        /* First, so that a reader that is welcomed finds all steps that were kept. */
+        /* First, so that a welcomed reader finds all kept steps. */
         outlet_joined(o, c);
     }
     pthread_mutex_unlock(&o->lock);
@@ -585,7 +588,7 @@ static int admit(outlet_t *o, struct outlet_conn *c)
     return errnum == 0 ? rc : -1;
 }
 
-/* Bytes that are needed for what is coming: the hello, the head of a message, or all of it. */
+/* The number of bytes needed next: of the hello, the head of a message, or a whole message. */
 static size_t need(const struct outlet_far *f, struct far_msg *m)
 {
     if (!f->rx)
@@ -595,7 +598,7 @@ static size_t need(const struct outlet_far *f, struct far_msg *m)
     return far_msg_decode(f->in, false, m) < 0 ? 0 : FAR_HEAD_LEN + m->payload;
 }
 
-/* Read what has come.  0, or -1: the reader is gone, or says something else. */
+/* Read and handle input.  0, or -1: the reader is gone, or has sent an invalid message. */
 static int pull_in(outlet_t *o, struct outlet_conn *c)
 {
     struct outlet_far *f = c->far;
@@ -645,7 +648,7 @@ int outlet_far_serve(outlet_t *o, struct outlet_conn *c, bool readable)
 
     if (readable && pull_in(o, c) < 0)
         return -1;
-    pthread_mutex_lock(&o->lock); /* the policy may be changed */
+    pthread_mutex_lock(&o->lock); /* the policy may be changed concurrently */
     f->push = c->want.policy != KNOCK_LATEST && c->want.policy != KNOCK_DROP_OLDEST;
     pthread_mutex_unlock(&o->lock);
     if (f->rx && (rc = push_out(o, f)) < 0)

@@ -1,30 +1,30 @@
 /* outlet_group.c - readers that share the steps of a writer: each step goes to one member of the
  * group.
  *
- * A group has one queue, of steps that wait in it and steps that members have.  A member has a lane
- * like any reader, and gets into it as many steps as it asked for (`depth`), usually one: who is
- * done first gets the next one.  It says by a byte on its connection that it has released a step,
- * so that the door's thread gives it another one whatever the writer does meanwhile.  What a member
- * has not released when its connection ends, or when it is evicted, goes to the front of the queue,
- * in the order in which the member got it.
+ * A group has one queue, with waiting steps and the steps that members have.  A member has a lane
+ * like any reader, which gets as many steps as the member requested (`depth`), usually one: the
+ * member that finishes first gets the next step.  It sends a byte on its connection for each
+ * released step, so that the door's thread gives it another one independently of the writer.  Steps
+ * that a member has not released when its connection ends, or when it is evicted, go to the front
+ * of the queue, in the order in which the member got them.
  *
- * With a key, steps with equal values of a variable are in order: as long as a member has one, the
- * next ones go to the same member, whose lane is in order.  Values are compared by their hash,
- * which puts them into KEY_BUCKETS buckets: values of one bucket are in order as if they were
+ * With a key, steps with equal values of a variable are in order: as long as a member has such a
+ * step, the next ones go to the same member, whose lane is in order.  Values are compared by their
+ * hash, which puts them into KEY_BUCKETS buckets: values of one bucket are in order as if they were
  * equal.  A step without the variable counts as one with an empty value.
  *
  * Invariants:
- *  1. A step is at most once in a group, as long as no member is evicted; then once more than it is
- *     in lanes of evicted members (`again`).
+ *  1. A step is in a group at most once, plus once for each evicted member that has it in its lane
+ *     (`again`).
  *  2. `live` and `bytes` count the shares that are not `again`; `waiting` is in the order in which
  *     members get them.
- *  3. A member that is idle, that is in `idle`, has room for another step; one that has room is
- *     idle, unless its lane has no slot, since it releases steps in another order than it got them.
+ *  3. A member in `idle` has room for another step.  A member with room is in `idle`, unless its
+ *     lane has no slot, because the member releases steps in another order than it got them.
  *  4. A bucket has an owner if and only if that member has steps of it that are not `again`.
  *
- * Failure: without memory for its share, a group loses a step, which counts as dropped.  A group
- * without members gets no new steps; those that it has wait for the next member.  Nobody becomes a
- * member of a writer that has ended (ECONNRESET).
+ * Failure: if memory for its share is short, a group loses a step, which counts as dropped.  A
+ * group without members gets no new steps; its steps wait for the next member.  No reader becomes a
+ * member after the writer has ended (ECONNRESET).
  */
 #include "config.h"
 #include <errno.h>
@@ -38,34 +38,35 @@
 #include "libutil/invariant.h"
 #include "libutil/siphash.h"
 
-#define GROUPS_MAX 64 /* of a writer */
+#define GROUPS_MAX 64 /* groups of a writer */
 #define KEY_BUCKETS 1024
 
 struct bucket {
-    struct outlet_conn *owner; /* NULL: nobody has a step of it */
+    struct outlet_conn *owner; /* NULL: no member has a step of it */
     unsigned count;
 };
 
 struct outlet_group {
     struct list_node node; /* in outlet.groups */
     struct knock_want want;
-    struct list_node members; /* that have joined, and are not evicted */
+    struct list_node members; /* members that have joined and are not evicted */
     struct list_node idle;
-    unsigned users; /* that have entered and not left */
+    unsigned users; /* number of members that have entered and not left */
     bool begun;     /* the first member has joined */
     struct list_node waiting;
     unsigned live;
     uint64_t bytes;
-    double since; /* the writer has waited since then, and nothing was released; 0: it does not */
-    struct bucket *buckets; /* NULL: without a key */
+    double since; /* start of the time in which the writer has waited and nothing was released; 0:
+                   * it does not wait */
+    struct bucket *buckets; /* NULL: the group has no key */
 };
 
 /* --- shares --- */
 
-/* The bucket of a step: that of the value of the group's key. */
+/* The bucket of a step, by its value of the group's key. */
 static uint32_t bucket_of(outlet_t *o, const struct outlet_group *g, const struct outlet_step *s)
 {
-    static const struct siphash_key any = {{1, 2}}; /* a writer makes its own keys */
+    static const struct siphash_key any = {{1, 2}}; /* the hash key of a writer is random */
     const unsigned char *data = o->base + s->e->off;
     const struct block_var *v = NULL;
     block_t *b;
@@ -95,7 +96,7 @@ static struct outlet_share *share_create(struct outlet_group *g, struct outlet_s
     return sh;
 }
 
-/* Not counted any more: it was released, or another one has taken its place. */
+/* Exclude a share from the counts: it was released, or another one has replaced it. */
 static void share_uncount(struct outlet_group *g, const struct outlet_share *sh)
 {
     INVARIANT(2, g->live > 0 && g->bytes >= sh->s->len);
@@ -110,7 +111,7 @@ static void share_free(outlet_t *o, struct outlet_share *sh)
     free(sh);
 }
 
-/* A member does not have it any longer. */
+/* Note that a member no longer has a share of its bucket. */
 static void bucket_leave(struct outlet_group *g, const struct outlet_share *sh)
 {
     struct bucket *b;
@@ -123,14 +124,14 @@ static void bucket_leave(struct outlet_group *g, const struct outlet_share *sh)
         b->owner = NULL;
 }
 
-/* --- giving --- */
+/* --- giving steps --- */
 
 static bool has_room(const struct outlet_conn *c)
 {
     return lane_tx_live(c->lane) < c->want.depth;
 }
 
-/* Who gets it; NULL: nobody has room, or the owner of its bucket has none. */
+/* Choose the member for a share; NULL: no member has room, or the owner of its bucket has none. */
 static struct outlet_conn *choose(const struct outlet_group *g, const struct outlet_share *sh)
 {
     struct outlet_conn *owner = g->buckets ? g->buckets[sh->bucket].owner : NULL;
@@ -142,7 +143,8 @@ static struct outlet_conn *choose(const struct outlet_group *g, const struct out
     return n ? list_entry(n, struct outlet_conn, idle) : NULL;
 }
 
-/* false: its lane has no slot, so that it is not idle until it releases something. */
+/* Give a share to a member.  false: its lane has no slot, so the member is not idle until it
+ * releases a step. */
 static bool give(outlet_t *o, struct outlet_group *g, struct outlet_conn *c,
                  struct outlet_share *sh)
 {
@@ -167,7 +169,7 @@ static bool give(outlet_t *o, struct outlet_group *g, struct outlet_conn *c,
     return true;
 }
 
-/* Give what waits to members that have room. */
+/* Give waiting shares to members that have room. */
 static void pump(outlet_t *o, struct outlet_group *g)
 {
     LIST_FOREACH_SAFE(it, tmp, &g->waiting)
@@ -178,7 +180,7 @@ static void pump(outlet_t *o, struct outlet_group *g)
         if (list_empty(&g->idle))
             return;
         if ((c = choose(g, sh)) && !give(o, g, c, sh))
-            return; /* later steps of the bucket must not go first */
+            return; /* later steps of the bucket must not overtake it */
     }
 }
 
@@ -200,7 +202,7 @@ void outlet_group_offer(outlet_t *o, struct outlet_step *s)
     }
 }
 
-/* Give all that waits to members in turn, whatever they have. */
+/* Give all waiting shares to members in turn, regardless of their room. */
 static void flush(outlet_t *o, struct outlet_group *g)
 {
     struct list_node *n;
@@ -218,9 +220,9 @@ static void flush(outlet_t *o, struct outlet_group *g)
     }
 }
 
-/* --- taking back --- */
+/* --- taking steps back --- */
 
-/* What a member has released.  false: nothing. */
+/* Collect the steps that a member has released.  false: there are none. */
 static bool reap(outlet_t *o, struct outlet_group *g, struct outlet_conn *c)
 {
     struct outlet_share *sh;
@@ -244,7 +246,7 @@ void outlet_group_reap(outlet_t *o, struct outlet_conn *c)
 
     if (!reap(o, g, c) || c->evicted)
         return;
-    /* A new order: who has nothing to do is the first. */
+    /* The member that has nothing to do comes first in the new order. */
     list_remove(&c->idle);
     if (has_room(c) && lane_tx_live(c->lane) == 0)
         list_push(&g->idle, &c->idle);
@@ -254,8 +256,8 @@ void outlet_group_reap(outlet_t *o, struct outlet_conn *c)
     pthread_cond_broadcast(&o->moved);
 }
 
-/* Let others have what a member has; it keeps its shares if it is only evicted, and may still read
- * them. */
+/* Give the steps of a member to others; a member that is only evicted keeps its shares, and may
+ * still read them. */
 static void hand_on(outlet_t *o, struct outlet_group *g, struct outlet_conn *c, bool evicted)
 {
     struct list_node *n = c->held.prev; /* the last one first, since each goes to the front */
@@ -293,7 +295,7 @@ static void evict(outlet_t *o, struct outlet_group *g, struct outlet_conn *c)
     list_remove(&c->idle);
     hand_on(o, g, c, true);
     while ((sh = lane_tx_drop(c->lane))) {
-        if (!sh->again) { /* there was no memory to hand it on */
+        if (!sh->again) { /* memory to hand it on was short */
             bucket_leave(g, sh);
             share_uncount(g, sh);
         }
@@ -343,12 +345,12 @@ double outlet_group_wait(outlet_t *o, struct outlet_group *g, double now, double
     if (o->evict > 0. && until > g->since + o->evict)
         until = g->since + o->evict;
     outlet_cond_wait(o, &o->moved, until);
-    now = clock_now(); /* the group may be gone */
+    now = clock_now(); /* the group may no longer exist */
     o->stats.blocked += now - begun;
     return now;
 }
 
-/* Steps that groups have. */
+/* The number of steps in groups. */
 static unsigned live(const outlet_t *o)
 {
     unsigned n = 0;

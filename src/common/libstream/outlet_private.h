@@ -1,5 +1,5 @@
-/* What outlet.c (memory and steps), outlet_door.c (who is admitted) and outlet_far.c (readers on
- * other hosts) share. */
+/* Declarations that outlet.c (memory and steps), outlet_door.c (admission of readers) and
+ * outlet_far.c (readers on other hosts) share. */
 #ifndef STREAM_OUTLET_PRIVATE_H
 #define STREAM_OUTLET_PRIVATE_H
 
@@ -31,32 +31,32 @@ struct outlet_pin {
     unsigned refs; /* steps, and one while the next steps are to have it */
 };
 
-/* A step that a group has (outlet_group.c). */
+/* A share: a step that a group has (outlet_group.c). */
 struct outlet_share {
     struct list_node node; /* in outlet_group.waiting, or in outlet_conn.held */
     struct outlet_step *s;
     uint32_t bucket; /* of its key */
-    bool again;      /* another member has it too, since this one was evicted */
+    bool again;      /* another member has it, too, because this one was evicted */
 };
 
-/* A connection: of a reader when it has a lane. */
+/* A connection; that of a reader has a lane. */
 struct outlet_conn {
     struct list_node node;     /* in outlet.knocking, then in outlet.readers */
-    int fd;                    /* -1 of a reader on another host */
-    struct outlet_far *far;    /* of one; else NULL */
-    struct list_node far_node; /* in outlet.fars when it is admitted */
+    int fd;                    /* -1 for a reader on another host */
+    struct outlet_far *far;    /* for a reader on another host; else NULL */
+    struct list_node far_node; /* in outlet.fars after its admission */
     uint64_t from;             /* its network (outlet_door.c) */
     double deadline;           /* of its knock */
     struct knock_want want;
     void *page;
     lane_tx_t *lane;
-    double since;  /* the writer has waited for it since then; 0: it does not */
-    unsigned live; /* steps that it had then */
-    bool evicted;  /* nothing is offered */
+    double since; /* start of the time in which the writer has waited for it; 0: it does not wait */
+    unsigned live; /* number of its steps at that time */
+    bool evicted;  /* no more steps are offered */
     bool gone;     /* the connection has ended */
     unsigned pins; /* 1 while the writer waits for it */
 
-    /* Of a member of a group; else NULL and empty. */
+    /* For a member of a group; else NULL and empty. */
     struct outlet_group *group;
     struct list_node member; /* in outlet_group.members */
     struct list_node idle;   /* in outlet_group.idle */
@@ -72,15 +72,15 @@ struct outlet {
     unsigned char *base;
     uint64_t size;
 
-    pthread_mutex_t lock;  /* of all below */
-    pthread_cond_t joined; /* a reader; on the monotonic clock */
+    pthread_mutex_t lock;  /* protects all members below */
+    pthread_cond_t joined; /* a reader has joined; monotonic clock */
     extent_pool_t *pool;
     pthread_cond_t moved; /* a group may have room; the same clock */
     struct list_node readers;
     struct list_node groups;
     unsigned nreaders;
-    unsigned noff;             /* of these, readers that are off */
-    hmap_t *wants;             /* of outlet_want(), by number */
+    unsigned noff;             /* those of them that are off */
+    hmap_t *wants;             /* options set by outlet_want(), by number */
     struct outlet_step **kept; /* the last `keep` steps, in a ring */
     uint32_t keep;
     uint64_t nkept;         /* ever */
@@ -95,14 +95,14 @@ struct outlet {
     struct outlet_pin *pin_open; /* the same */
     atomic_bool wanted;          /* readers that are on, or steps to keep */
 
-    /* The door: its thread's, once that runs. */
+    /* The door: for its thread only, once that runs. */
     struct list_node knocking;
     unsigned nknocking;     /* of this host, */
     unsigned nknocking_far; /* and of others */
     struct list_node fars;
     struct outlet_far_opts far; /* listen is -1 without readers of other hosts */
     bool closing;               /* the writer has closed the stream */
-    double progress;            /* when one of these has last got or released something */
+    double progress;            /* the last time at which such a reader has got or released data */
     int listen_fd;
     int epoll_fd;
     int stop_fd;
@@ -115,60 +115,62 @@ struct outlet {
 struct lane_item outlet_item(const struct outlet_step *s);
 /* With the lock: */
 void outlet_unref(outlet_t *o, struct outlet_step *s);
-/* A reader whose wishes are known: bound its queue, and let it into the group that it wants.  0,
- * and outlet_joined() follows before the lock is released; or an errno: it is not admitted. */
+/* Set up a reader whose options are known: bound its queue, and enter its group.  0, and
+ * outlet_joined() follows before the lock is released; or an errno: it is not admitted. */
 int outlet_enter(outlet_t *o, struct outlet_conn *c);
-/* A reader is about to be welcomed: steps are wanted from now on; offer what is kept. */
+/* A reader is about to be welcomed: from now on steps are wanted; offer it the kept steps. */
 void outlet_joined(outlet_t *o, struct outlet_conn *c);
 /* A reader is gone: free it, or mark it if the writer waits for it. */
 void outlet_gone(outlet_t *o, struct outlet_conn *c);
-/* Ring if it sleeps. */
+/* Ring the reader's bell if it sleeps. */
 void outlet_bell(outlet_t *o, struct outlet_conn *c);
 
 /* Groups: outlet_group.c. */
 struct outlet_group;
-/* A reader that wants to be in a group, and joins before the lock is released: 0, or an errno. */
+/* Enter a reader into its group; it joins before the lock is released: 0, or an errno. */
 int outlet_group_enter(outlet_t *o, struct outlet_conn *c);
-/* It has joined. */
+/* A member has joined. */
 void outlet_group_joined(outlet_t *o, struct outlet_conn *c);
-/* It is gone: others get what it has.  No effect without a group. */
+/* A member is gone: others get its steps.  No effect without a group. */
 void outlet_group_leave(outlet_t *o, struct outlet_conn *c);
-/* It may have released steps. */
+/* A member may have released steps. */
 void outlet_group_reap(outlet_t *o, struct outlet_conn *c);
 /* Give a step to each group that has members. */
 void outlet_group_offer(outlet_t *o, struct outlet_step *s);
 /* A group for which a step of this size has to wait, or NULL. */
 struct outlet_group *outlet_group_full(outlet_t *o, uint64_t size);
-/* Wait for it until `until`, not after it is time to evict; returns the time.  The lock is released
- * meanwhile. */
+/* Wait for room in the group until `until`, but not beyond the time of eviction; returns the time.
+ * The lock is released meanwhile. */
 double outlet_group_wait(outlet_t *o, struct outlet_group *g, double now, double until);
-/* The writer ends: members get all that waits, and read it as it is. */
+/* The writer ends: members get all waiting steps, regardless of their room. */
 void outlet_groups_close(outlet_t *o);
 /* Wait on a condition of the outlet until a time of clock_now(), which may be INFINITY. */
 void outlet_cond_wait(outlet_t *o, pthread_cond_t *cond, double until);
 
 /* Open the socket and begin to admit readers.  0, or -1 with errno and an error message. */
 int outlet_door_open(outlet_t *o, errmsg_t *err);
-/* Admit nobody any more; readers stay.  NULL-safe for each part that was not opened. */
+/* Admit no more readers; those that are admitted stay.  NULL-safe for each part that was not
+ * opened. */
 void outlet_door_close(outlet_t *o);
 void outlet_conn_free(struct outlet_conn *c);
 
 /* --- readers on other hosts: outlet_far.c, for the door's thread --- */
 
-/* Takes the descriptor; NULL with ENOMEM: it is still open. */
+/* Takes over the descriptor; NULL with ENOMEM: the descriptor is still open. */
 struct outlet_far *outlet_far_create(int fd);
 void outlet_far_destroy(struct outlet_far *f); /* NULL-safe */
-/* Say what a new connection is to prove.  -1: it cannot be sent. */
+/* Send the greeting to a new connection.  -1: it cannot be sent. */
 int outlet_far_greet(struct outlet_conn *c);
-/* Read what has come, if `readable`, and send what there is.  -1: the reader is gone, or not
+/* Handle input, if `readable`, and send pending output.  -1: the reader is gone, or not
  * admitted. */
 int outlet_far_serve(outlet_t *o, struct outlet_conn *c, bool readable);
 int outlet_far_fd(const struct outlet_conn *c);
-/* Has something come that it did not read yet? */
+/* Is there input that it has not read yet? */
 bool outlet_far_more(const struct outlet_conn *c);
-/* Does its host not answer any more? */
+/* Has its host stopped answering? */
 bool outlet_far_silent(const outlet_t *o, const struct outlet_conn *c);
-/* Has it got everything, and the end?  Or was it evicted, so that nobody waits for it? */
+/* Has the reader got all steps and the end?  Or was it evicted, so that the writer does not wait
+ * for it? */
 bool outlet_far_done(const struct outlet_conn *c);
 
 #endif

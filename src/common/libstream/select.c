@@ -1,11 +1,11 @@
 /* select.c - boxes of global arrays: checks, and the parts that they consist of.
  *
- * In each dimension the elements of a box that are in a piece are one run of an arithmetic
- * sequence; a part is their product.
+ * In each dimension, the elements of a box that are in a piece form one arithmetic sequence; a part
+ * is the product of these sequences.
  *
  * Invariants:
  *  1. The parts of a selection have no element of the box in common, since pieces do not overlap.
- *  2. What a part reads is inside its piece, and what it writes inside the box.
+ *  2. A part reads only inside its piece, and writes only inside the box.
  *
  * Failure: nothing is left.
  */
@@ -32,7 +32,7 @@ struct stream_select {
 int stream_select_check(const struct stream_shape *shape, const struct stream_box *box,
                         errmsg_t *err)
 {
-    uint64_t bytes = 16; /* the largest number; and records of that size and more */
+    uint64_t bytes = 16; /* the size of the largest number, and of larger records */
 
     if (shape->elem > bytes)
         bytes = shape->elem;
@@ -91,8 +91,8 @@ int stream_select_decode(const struct stream_shape *shape, const void *data, siz
 
 /* --- parts --- */
 
-/* Those of the elements start, start + stride, ... (`count` of them) that are in a piece, from
- * `offset` on: the number of the first one, and how many. */
+/* The elements start, start + stride, ... (`count` of them) that are in a piece, which begins at
+ * `offset`: the index of the first one, and their number. */
 static uint64_t meet(uint64_t start, uint64_t count, uint64_t stride, uint64_t offset,
                      uint64_t piece, uint64_t *first)
 {
@@ -107,7 +107,7 @@ static uint64_t meet(uint64_t start, uint64_t count, uint64_t stride, uint64_t o
     return last < *first ? 0 : last - *first + 1;
 }
 
-/* Bytes between neighbors in each dimension of a box without gaps. */
+/* The distance in bytes between neighbors in each dimension of a box without gaps. */
 static void steps(enum stream_memory memory, unsigned ndims, const uint64_t *count, size_t elem,
                   size_t *out)
 {
@@ -121,7 +121,7 @@ static void steps(enum stream_memory memory, unsigned ndims, const uint64_t *cou
     }
 }
 
-/* Add a loop inside the others, or join it with the innermost one. */
+/* Add a loop inside the others, or merge it with the innermost one. */
 static void add_loop(struct stream_part *p, uint64_t n, size_t from, size_t to)
 {
     unsigned last = p->ndims - 1;

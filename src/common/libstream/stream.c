@@ -4,7 +4,7 @@
  * stream.read), and connections between the processes themselves: see stream_writer.c and
  * stream_reader.c.
  *
- * Failure: a stream of which a part cannot be opened is closed again.
+ * Failure: if a part of a stream cannot be opened, the stream is closed again.
  */
 #include "config.h"
 #include <errno.h>

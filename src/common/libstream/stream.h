@@ -1,4 +1,4 @@
-/* Streams: programs that hand each other their data while they run.
+/* Streams pass data between running programs.
  *
  *    flux_stream_t *s = flux_stream_open(h, "heat", FLUX_STREAM_WRITE, NULL, &err);
  *    while (...) {
@@ -15,8 +15,8 @@
  *    flux_stream_close(s);
  *
  * A stream is written by a group of processes, each with a rank in it, and read by any others.  A
- * step has the variables that each writer put, with one number for all of them; a reader sees a
- * step when all writers have ended it, and sees all of it.  Data go directly from process to
+ * step consists of the variables that each writer put, and has the same number at all writers; a
+ * reader sees a step as a whole, when all writers have ended it.  Data go directly from process to
  * process, through shared memory on one host, and by TCP between hosts.
  *
  * Publish and subscribe among the programs of a workflow, with M writers and N readers, is the idea
@@ -43,100 +43,102 @@ enum flux_stream_mode {
     FLUX_STREAM_READ,
 };
 
-/* A value of 0, or NULL, stands for the default.  What a file of settings says of the stream, which
- * the environment variable FLUX_STREAM_CONFIG names (flux-stream(1)), comes first. */
+/* Options; 0, or NULL, stands for the default.  The settings of the stream in the file that the
+ * environment variable FLUX_STREAM_CONFIG names (flux-stream(1)) override the options. */
 struct flux_stream_opts {
-    /* The opening process, of a group that opens this side together. */
+    /* This process, in a group of processes that opens this side together. */
     uint32_t rank;
     uint32_t size; /* 1 */
-    /* Seconds that opening may take: for a reader, until all writers are there; for a writer, until
-     * `readers` are (30; < 0: any). */
+    /* Timeout of opening, in seconds: a reader waits for all writers, a writer for `readers`
+     * readers (30; < 0: no limit). */
     double timeout;
     /* Writer: readers to wait for (0). */
     uint32_t readers;
-    /* Writer: evict readers that make it wait for as many seconds without releasing a step (never);
-     * steps kept for readers that come later (0, at most 512). */
+    /* Writer: evict readers that make it wait for this many seconds without releasing a step
+     * (never); number of steps kept for later readers (0, at most 512). */
     double evict;
     uint32_t keep;
-    /* Reader: what happens to a step when the queue is full: "block", "drop-oldest", "drop-newest",
-     * "latest" or "sample:K" ("block"); steps in the queue (1024); their bytes, if they are more
-     * than 2 (64 MiB).  Of each writer. */
+    /* Reader: the policy when the queue is full: "block", "drop-oldest", "drop-newest", "latest" or
+     * "sample:K" ("block"); maximum number of steps in the queue (1024); maximum of their bytes, if
+     * there are more than 2 steps (64 MiB).  There is a queue for each writer. */
     const char *policy;
     uint32_t depth;
     uint64_t bytes;
-    /* Reader: the name of a group, 1 to 63 characters, of which each step goes to one member, who
-     * acknowledges it by flux_stream_end_step(); what a member has not ended when it closes the
-     * stream, or dies, is given to another one.  `depth` is then of this member, and 1: it gets a
-     * step when it has ended the last one; `bytes` is of the group, as its first member wants it.
-     * `key`: the variable of which steps with equal values are in order: one is begun when the one
-     * before was ended.  For streams with one writer. */
+    /* Reader: name of a group, 1 to 63 characters.  Each step goes to one member of the group,
+     * which acknowledges it by flux_stream_end_step(); steps that a member has not ended when it
+     * closes the stream, or dies, go to another one.  `depth` is then for this member, and 1 by
+     * default: it gets the next step when it has ended the last one; `bytes` is for the group, and
+     * set by its first member. `key`: a variable; of steps with equal values of it, one is begun
+     * only when the preceding one was ended.  For streams with one writer. */
     const char *group;
     const char *key;
-    /* The way of the data: "auto" (through memory on one host, else by TCP), "tcp" or "ring"
+    /* The transport of the data: "auto" (shared memory on one host, else TCP), "tcp" or "ring"
      * (environment FLUX_STREAM_TRANSPORT, else "auto"); whether TCP is encrypted: "yes" or "no"
-     * (environment FLUX_STREAM_SECURE, else as brokers do it).  One end that wants it is enough. */
+     * (environment FLUX_STREAM_SECURE, else as for brokers).  It is encrypted if one end requests
+     * that. */
     const char *transport;
     const char *secure;
-    /* Reader: name of a switch, of 1 to 128 bytes without blanks.  No steps are offered to the
-     * reader, so that it costs the writers nothing, while the switch is off, as it is until
-     * somebody turns it on (flux_stream_switch()).  NULL: none. */
+    /* Reader: name of a switch, of 1 to 128 bytes without blanks.  While the switch is off, no
+     * steps are offered to the reader, so it costs the writers nothing.  A switch is off until a
+     * program turns it on (flux_stream_switch()).  NULL: none. */
     const char *onoff;
-    /* Reader: asked with `arg` several times a second while opening waits; true ends it (EINTR).
-     * For bindings to languages that look for signals themselves. */
+    /* Reader: called with `arg` several times a second while opening waits; true ends it (EINTR).
+     * For bindings to languages that check for signals themselves. */
     bool (*interrupted)(void *arg);
     void *arg;
-    /* Reader: when a writer has closed its end, or died, wait for the one that takes its rank, and
-     * go on with its steps, with numbers that are larger than all before.  Only the removal of the
-     * stream is its end. */
+    /* Reader: when a writer has closed its end, or died, wait for a writer that takes its rank, and
+     * continue with its steps, whose numbers are larger than all before.  The stream ends only when
+     * it is removed. */
     bool stay;
 };
 
 /* Join a stream.  `name`: 1 to 128 bytes without blanks.  `opts` may be NULL.  NULL with an error
- * message and EEXIST (a writer of this rank is there), EINVAL (a bad name or option), ETIMEDOUT
+ * message and EEXIST (there is a writer of this rank), EINVAL (a bad name or option), ETIMEDOUT
  * (not all writers, or readers, have come), EHOSTUNREACH (a writer cannot be reached from here),
  * EOPNOTSUPP (a group, and several writers), EEXIST (the group has another key), EINTR, ENOSYS (the
  * session has no module `stream`), or another errno. */
 flux_stream_t *flux_stream_open(flux_t *h, const char *name, enum flux_stream_mode mode,
                                 const struct flux_stream_opts *opts, errmsg_t *err);
-/* Readers of a closed writer get the steps that it has ended, and then the end.  NULL-safe, keeps
- * errno.  Before the handle is closed.  A writer waits for readers on other hosts until they have
- * released all steps, or have neither read nor released anything for 30 seconds; others are not
- * notified of it meanwhile, and the stream may have its next writer.  Before, the session is
- * informed of the last step, with which the next writer goes on: at most 10 seconds are spent on
- * that. */
+/* Close a stream.  Readers of a closed writer get the steps that it has ended, and then the end.
+ * NULL-safe, keeps errno.  To be called before the handle is closed.  A writer first reports its
+ * last step to the session, within at most 10 seconds; the next writer continues after that step.
+ * Then it waits for readers on other hosts, until they have released all steps, or have neither
+ * read nor released anything for 30 seconds; other readers are not notified of its end meanwhile,
+ * and the stream may already have its next writer. */
 void flux_stream_close(flux_stream_t *s);
-/* Reader: leave the stream, so that no writer waits for it; what flux_stream_get() has found stays
- * mapped until flux_stream_close(), the only call that may follow, but its bytes may change.  For
- * bindings to languages in which the end of the use of memory is not known.  No effect on a
- * writer.  Keeps errno. */
+/* Reader: leave the stream, so that no writer waits for it.  Memory from flux_stream_get() stays
+ * mapped, but its bytes may change, until flux_stream_close(), the only function that may be called
+ * afterwards.  For bindings to languages in which the end of the use of memory is not known.  No
+ * effect on a writer.  Keeps errno. */
 void flux_stream_leave(flux_stream_t *s);
 
-/* Turn all readers on or off that have named this switch, in all streams of the session: an event,
- * stream.switch, that any program can publish.  0, or -1 with errno and an error message. */
+/* Turn all readers that have named this switch on or off, in all streams of the session, by an
+ * event, stream.switch, which any program can publish.  0, or -1 with errno and an error
+ * message. */
 int flux_stream_switch(flux_t *h, const char *name, bool on, errmsg_t *err);
 
 /* --- writing --- */
 
-/* Add a variable to the step: `len` bytes at `data`, which are read, once, by
- * flux_stream_end_step(), and must not change until then.  `var`: 1 to 127 bytes of printable ASCII
- * without blanks.  0, or -1 with EINVAL, EEXIST (it is in the step already), E2BIG or ENOMEM, and
- * an error message. */
+/* Add a variable to the step: `len` bytes at `data`, which flux_stream_end_step() reads, once; they
+ * must not change until then.  `var`: 1 to 127 bytes of printable ASCII without blanks.  0, or -1
+ * with an error message and EINVAL, EEXIST (the step has this variable already), E2BIG or
+ * ENOMEM. */
 int flux_stream_put(flux_stream_t *s, const char *var, const void *data, size_t len, errmsg_t *err);
-/* An array, or a value, of elements of a type. */
+/* An array, or a single value, of elements of a type. */
 struct flux_stream_array {
     const char
         *type;      /* "i8" to "i64", "u8" to "u64", "f32", "f64", "c64", "c128" (complex), "bool",
                          "char", "bytes" (of one byte) */
     unsigned ndims; /* 0: one element; at most 16 */
-    const uint64_t *shape;  /* elements of the global array of which this is a piece; NULL: an array
-                               of this writer only */
+    const uint64_t *shape;  /* extents of the global array that contains this piece; NULL: an array
+                            * of this writer only */
     const uint64_t *offset; /* of the piece; NULL without `shape` */
     const uint64_t *count;  /* elements of the piece, or of the array */
     bool columns; /* the first dimension is the fastest, as in Fortran; else the last one */
 };
 /* flux_stream_put() of elements without gaps in memory.  All writers describe an array in the same
- * way but for the piece, and pieces must not overlap.  -1 with EINVAL also for a piece that is not
- * inside the array. */
+ * way, except for their piece, and pieces must not overlap.  -1 with EINVAL also for a piece that
+ * is not inside the array. */
 int flux_stream_put_array(flux_stream_t *s, const char *var, const struct flux_stream_array *array,
                           const void *data, errmsg_t *err);
 /* Keep the newest value of a variable for readers that come later: from now on, when a step has it,
@@ -158,11 +160,11 @@ int flux_stream_pin(flux_stream_t *s, const char *var, errmsg_t *err);
 int flux_stream_place(flux_stream_t *s, double timeout, errmsg_t *err);
 void *flux_stream_at(flux_stream_t *s, const char *var);
 
-/* Say what the variables are, in a text for people and readers (`flux stream format`).  0, or -1
- * with an error message. */
+/* Describe the variables, in a text for people and readers (`flux stream format`).  0, or -1 with
+ * an error message. */
 int flux_stream_define(flux_stream_t *s, const char *format, errmsg_t *err);
-/* Wait until at least `readers` are there, at most `timeout` seconds (< 0: any).  0, or -1 with an
- * error message and ETIMEDOUT or EINVAL. */
+/* Wait until there are at least `readers`, for at most `timeout` seconds (< 0: no limit).  0, or -1
+ * with an error message and ETIMEDOUT or EINVAL. */
 int flux_stream_wait_readers(flux_stream_t *s, uint32_t readers, double timeout, errmsg_t *err);
 /* Add all variables that a writer has put into the step that `from` has begun, which must not be
  * ended before that of `to`.  What this writer has pinned is pinned in `to` as well, and added if
@@ -193,11 +195,12 @@ int flux_stream_end_step_async(flux_stream_t *s, errmsg_t *err);
  * gives it up. */
 int flux_stream_wait_step(flux_stream_t *s, double timeout, errmsg_t *err);
 /* Writer: wait until members of groups have ended all steps that were given to groups, at most
- * `timeout` seconds (< 0: any).  When the stream is closed, what waits is given to members at once,
- * and nobody gets what one of these leaves.  0, or -1 with ETIMEDOUT or EINVAL and an error
- * message. */
+ * `timeout` seconds (< 0: no limit).  When the stream is closed, waiting steps are given to members
+ * at once; a step that a member does not end afterwards is lost.  0, or -1 with an error message
+ * and ETIMEDOUT or EINVAL. */
 int flux_stream_drain(flux_stream_t *s, double timeout, errmsg_t *err);
-/* Number of the step that a writer's next flux_stream_end_step() ends, or that a reader has. */
+/* Number of the step that a writer's next flux_stream_end_step() ends, or that a reader has
+ * begun. */
 uint64_t flux_stream_step(const flux_stream_t *s);
 /* How often the stream was begun, when a writer has joined, or by the step that a reader has: a
  * number that is 1 for the first writers, and rises when one of them is restarted, and takes its
@@ -209,7 +212,7 @@ uint64_t flux_stream_epoch(const flux_stream_t *s);
 
 /* --- reading --- */
 
-/* Which step flux_stream_begin_step() begins; a number is the step with exactly that number. */
+/* The step for flux_stream_begin_step(); any other value is the number of a step. */
 #define FLUX_STREAM_NEXT UINT64_MAX
 #define FLUX_STREAM_NEWEST (UINT64_MAX - 1)
 
@@ -230,9 +233,9 @@ int flux_stream_begin_step(flux_stream_t *s, uint64_t which, double timeout, uin
  * message and EAGAIN (it may go on now, or no step is pending), EINVAL (a file, or a reader that
  * has begun a step, or that stays) or another errno. */
 int flux_stream_pollfd(flux_stream_t *s, errmsg_t *err);
-/* Number of writers; their ranks are below it. */
+/* Number of writers; their ranks are below this number. */
 uint32_t flux_stream_writers(const flux_stream_t *s);
-/* Name of the i-th variable that a writer put into the step; NULL: there are not as many. */
+/* Name of the i-th variable that a writer put into the step; NULL beyond the last one. */
 const char *flux_stream_var(flux_stream_t *s, uint32_t writer, size_t i);
 /* Name of the i-th variable that a writer has pinned by this step; NULL: there are not as many.
  * These are found like those of the step, which come first. */
@@ -251,46 +254,46 @@ struct flux_stream_info {
     bool global;
     bool columns;
     unsigned ndims;
-    uint64_t shape[FLUX_STREAM_DIMS_MAX];  /* of the global array, or of that of the writer */
+    uint64_t shape[FLUX_STREAM_DIMS_MAX];  /* of the global array, or of the array of the writer */
     uint64_t offset[FLUX_STREAM_DIMS_MAX]; /* of the writer's piece; 0 */
     uint64_t count[FLUX_STREAM_DIMS_MAX];
 };
-/* What a variable of the step is: the piece of a writer, whose elements flux_stream_get() finds; or
- * with FLUX_STREAM_ALL a global array as a whole.  0, or -1 with ENOENT, EINVAL (FLUX_STREAM_ALL of
- * what is not global, or a variable of bytes that nobody has described), EPROTO (writers do not
- * agree, or their pieces overlap) or ENOMEM, and an error message. */
+/* Describe a variable of the step: the piece of a writer, whose elements flux_stream_get() finds;
+ * or with FLUX_STREAM_ALL a whole global array.  0, or -1 with an error message and ENOENT, EINVAL
+ * (FLUX_STREAM_ALL for a variable that is not global, or a variable of bytes without description),
+ * EPROTO (writers do not agree, or their pieces overlap) or ENOMEM. */
 #define FLUX_STREAM_ALL UINT32_MAX
 int flux_stream_inquire(flux_stream_t *s, uint32_t writer, const char *var,
                         struct flux_stream_info *info, errmsg_t *err);
-/* Copy a box of a global array, from whichever writers have it, to `buf` of `size` bytes, without
- * gaps and in the array's order: in each dimension `count` elements, each `stride` behind the one
- * before, from `start` on.  `start` and `count` NULL: all of the array; `stride` NULL: 1.  -1 with
- * the errors of flux_stream_inquire(), ERANGE (outside of the array), ENOBUFS (`size` is too
- * small), ENODATA (elements are in no piece; the others were copied), or ECONNRESET (a writer on
- * another host has ended before), and an error message.  Writers on other hosts send only the
- * elements of the box. */
+/* Copy a box of a global array, from all writers that have parts of it, to `buf` of `size` bytes,
+ * without gaps and in the array's order: in each dimension `count` elements at distances of
+ * `stride`, from `start` on.  `start` and `count` NULL: the whole array; `stride` NULL: 1.  -1 with
+ * an error message and the errors of flux_stream_inquire(), ERANGE (outside of the array), ENOBUFS
+ * (`size` is too small), ENODATA (elements are in no piece; the others were copied), or ECONNRESET
+ * (a writer on another host has ended before).  Writers on other hosts send only the elements of
+ * the box. */
 int flux_stream_get_box(flux_stream_t *s, const char *var, const uint64_t *start,
                         const uint64_t *count, const uint64_t *stride, void *buf, size_t size,
                         errmsg_t *err);
 
 /* --- recordings --- */
 
-/* Read a file that `flux stream record` has written, as a reader, without a session.  Any step can
- * be begun, also one before the last: FLUX_STREAM_NEXT is the one after it, FLUX_STREAM_NEWEST the
- * last one of the file, and nothing waits.  The steps are those that were complete when the file
- * was opened, which must not be made shorter until it is closed.  NULL with an error message and
- * EPROTO (it is not a recording), ENOMEM or an error of open(2). */
+/* Read a file that `flux stream record` has written, as a reader, without a session.  Steps can be
+ * begun in any order: FLUX_STREAM_NEXT is the step after the last one, FLUX_STREAM_NEWEST the last
+ * step of the file, and no call waits.  The steps are those that were complete when the file was
+ * opened; the file must not be truncated until it is closed.  NULL with an error message and EPROTO
+ * (not a recording), ENOMEM or an error of open(2). */
 flux_stream_t *flux_stream_open_file(const char *path, errmsg_t *err);
 struct flux_stream_file {
     const char *name;   /* of the stream; valid until flux_stream_close() */
     const char *format; /* of flux_stream_define(); NULL: none */
     uint64_t steps;     /* in the file */
-    bool complete;      /* false: the recording was interrupted, or goes on */
+    bool complete;      /* false: the recording was interrupted, or is in progress */
 };
-/* What the file is.  0, or -1 with EINVAL: the stream is not a file. */
+/* Describe the file.  0, or -1 with EINVAL: the stream is not a file. */
 int flux_stream_file(const flux_stream_t *s, struct flux_stream_file *info);
-/* Number of the i-th step of the file, from 0 on, and when it was recorded, in seconds since 1970.
- * 0, or -1 with EINVAL (the stream is not a file) or ENOENT (it has not as many). */
+/* Number of the i-th step of the file, from 0 on, and the time of its recording, in seconds since
+ * 1970. 0, or -1 with EINVAL (the stream is not a file) or ENOENT (beyond the last step). */
 int flux_stream_file_step(const flux_stream_t *s, uint64_t i, uint64_t *step, double *time);
 
 #endif

@@ -1,7 +1,8 @@
 /* stream_config.c - settings of streams in a file.
  *
- * The file is XML as far as it is needed: one element `streams`, in it elements `stream` without
- * content, with attributes, and comments.  Values may have the five entities that XML defines.
+ * The file uses a subset of XML: one element `streams`, which contains elements `stream` with
+ * attributes and without content, and comments.  Values may have the five entities that XML
+ * defines.
  *
  *    attribute   of        what
  *    name                  of the streams that are meant: a pattern (fnmatch(3))
@@ -18,7 +19,7 @@
  *
  * The whole file is checked, whatever the name is.  The first element whose pattern matches is
  * used: its attributes override the options of the program, and all other options remain.  An
- * element may be for readers and writers: each side uses what concerns it.
+ * element may be for readers and writers: each side uses its own attributes.
  *
  * Failure: EINVAL, with the line and a sentence; the stream is not opened.
  */
@@ -96,7 +97,7 @@ static void blanks(struct parser *x)
         skip(x, 1);
 }
 
-/* Skip what is from `begin` to `end`, as often as it comes.  0, or -1: it has no end. */
+/* Skip text from `begin` to `end`, repeatedly.  0, or -1: it has no end. */
 static int skip_all(struct parser *x, const char *begin, const char *end)
 {
     for (blanks(x); looking_at(x, begin); blanks(x)) {
@@ -177,7 +178,7 @@ struct element {
     char name[VALUE_MAX_BYTES];
     bool has[NSETTINGS];
     char texts[NSETTINGS][VALUE_MAX_BYTES];
-    struct flux_stream_opts opts; /* but for the texts */
+    struct flux_stream_opts opts; /* without the texts */
 };
 
 static int set(struct parser *x, struct element *e, size_t i)
@@ -198,7 +199,7 @@ static int set(struct parser *x, struct element *e, size_t i)
     return rc < 0 ? wrong(x, "this is not a value of ", settings[i].name) : 0;
 }
 
-/* Attributes up to the end of the element. */
+/* Parse attributes up to the end of the element. */
 static int element(struct parser *x, struct element *e)
 {
     char name[WORD_MAX_BYTES];

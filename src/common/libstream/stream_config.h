@@ -1,4 +1,4 @@
-/* Settings of streams in a file, which overrules the programs that open them.
+/* Settings of streams in a file, which override the options of programs that open them.
  *
  *    <streams>
  *      <stream name="heat" policy="latest" depth="4"/>       readers of heat
@@ -12,13 +12,13 @@
 
 #include "libstream/stream.h"
 
-/* Change the options for a stream as the first element that fits its name says: the name, or a
- * pattern of fnmatch(3).  *held, NULL before, is memory to be freed when `opts` is used no longer.
- * 0, or -1 with EINVAL (an error message names the line) or ENOMEM. */
+/* Change the options of a stream according to the first element whose name, or pattern of
+ * fnmatch(3), matches.  *held, NULL before, is memory to be freed when `opts` is not used any
+ * longer. 0, or -1 with EINVAL (an error message names the line) or ENOMEM. */
 int stream_config_apply(const char *text, size_t len, const char *name,
                         struct flux_stream_opts *opts, char **held, errmsg_t *err);
-/* The same with the file that FLUX_STREAM_CONFIG names; nothing without it.  Also -1 with the errno
- * of reading the file. */
+/* The same with the file that FLUX_STREAM_CONFIG names; no effect without it.  Also -1 with an
+ * errno of reading the file. */
 int stream_config_file(const char *name, struct flux_stream_opts *opts, char **held, errmsg_t *err);
 
 #endif

@@ -1,11 +1,11 @@
 /* stream_file.c - steps from readers to files, from files to readers, and from readers to writers.
  *
  * A recording is a reader whose sources have no writers.  Beginning a step makes the blocks of the
- * file (tape.h) the heads of the sources; everything else is as with a stream that is being
- * written.  To record a step is to write the blocks of all writers, once their tables have been
- * verified; to put it all is to put each variable of a block with its description.
+ * file (tape.h) the heads of the sources; all else is as for a stream with writers.  Recording a
+ * step writes the blocks of all writers, after their tables have been verified;
+ * flux_stream_put_all() puts each variable of a block with its description.
  *
- * Failure: a step that is damaged is EPROTO, when it is begun.
+ * Failure: the begin of a damaged step fails with EPROTO.
  */
 #include "config.h"
 #include <errno.h>

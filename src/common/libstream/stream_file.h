@@ -1,4 +1,4 @@
-/* Steps that a reader has begun, into a recording (flux_stream_open_file() reads it).
+/* Record the steps that a reader has begun (flux_stream_open_file() reads the recording).
  *
  *    w = tape_write_open(path, name, flux_stream_writers(s), false, err);
  *    while (flux_stream_begin_step(s, ...) == 1) {

@@ -1,8 +1,8 @@
-/* stream_global.c - arrays of a step: what the writers' pieces are, and boxes of them.
+/* stream_global.c - arrays of a step: the writers' pieces, and boxes of them.
  *
  * Each writer describes its own piece of a variable (array.h), in the bytes that block.h calls the
  * description.  A reader puts the pieces of all writers together into one array, which it keeps for
- * the next steps: only when the bytes of a description have changed is this done anew.
+ * the next steps: this is repeated only when the bytes of a description have changed.
  *
  * Invariants:
  *  1. A piece of the array has the number of its writer as its rank, and each writer has at most
@@ -76,7 +76,7 @@ int flux_stream_put_array(flux_stream_t *s, const char *var, const struct flux_s
 
 /* --- reading --- */
 
-/* An array, and of which descriptions it was made. */
+/* An array, and the descriptions from which it was built. */
 struct known {
     stream_array_t *array; /* NULL: no writer has this variable */
     uint8_t *made_of;      /* for each writer: length in 4 bytes, description */
@@ -92,7 +92,8 @@ static void known_free(void *val)
     free(k);
 }
 
-/* The description of a variable by a writer; its length is 0 if there is none.  -1: no block. */
+/* The description of a variable by a writer; its length is 0 if there is none.  -1: the block is
+ * not available. */
 static int desc_of(flux_stream_t *s, uint32_t writer, const char *var, const struct block_var **v,
                    uint32_t *len, errmsg_t *err)
 {
@@ -105,7 +106,7 @@ static int desc_of(flux_stream_t *s, uint32_t writer, const char *var, const str
     return 0;
 }
 
-/* Are these the descriptions that the writers have in this step?  1, 0, or -1. */
+/* Are these the descriptions of the writers in this step?  1, 0, or -1. */
 static int known_still(flux_stream_t *s, const struct known *k, const char *var, errmsg_t *err)
 {
     size_t at = 0;
@@ -132,7 +133,7 @@ static bool shapes_equal(const struct stream_shape *a, const struct stream_shape
             memcmp(a->extents, b->extents, a->ndims * sizeof(a->extents[0])) == 0);
 }
 
-/* Add a writer's piece to the array, which is made by the first.  0 or -1. */
+/* Add a writer's piece to the array, which the first writer creates.  0 or -1. */
 static int known_add(flux_stream_t *s, struct known *k, uint32_t writer, const char *var,
                      const struct block_var *v, errmsg_t *err)
 {
@@ -216,7 +217,7 @@ static stream_array_t *array_of(flux_stream_t *s, const char *var, errmsg_t *err
     if (!still) {
         if (!(k = known_make(s, var, err)))
             return NULL;
-        if (!k->array) { /* not kept: names that nobody puts have no end */
+        if (!k->array) { /* not kept, because the number of names without a variable is unlimited */
             known_free(k);
             errmsg_fail(err, ENOENT,
                         "step %" PRIu64
@@ -245,7 +246,7 @@ static int64_t piece_of(const stream_array_t *a, uint32_t writer)
     size_t low = 0;
     size_t high = stream_array_count(a);
 
-    while (low < high) { /* in the order in which they were added: by writer */
+    while (low < high) { /* pieces are in the order of their writers */
         size_t mid = (low + high) / 2;
         uint32_t rank = stream_array_piece(a, mid).rank;
 
@@ -306,7 +307,7 @@ static void box_init(struct stream_box *box, const struct stream_shape *sh, cons
     }
 }
 
-/* Ask for one part, which is here already if its writer is on this host.  0, or -1. */
+/* Request one part, or copy it now if its writer is on this host.  0, or -1. */
 static int part_ask(flux_stream_t *s, const stream_array_t *a, const char *var,
                     const struct stream_box *box, const struct stream_part *part, void *buf,
                     errmsg_t *err)
@@ -324,7 +325,7 @@ static int part_ask(flux_stream_t *s, const stream_array_t *a, const char *var,
     return inlet_ask(f.in, f.step, &f.val, box, part, buf, err);
 }
 
-/* Ask all writers first, so that those on other hosts send at the same time.  0, or -1. */
+/* Send all requests first, so that writers on other hosts send at the same time.  0, or -1. */
 static int parts_get(flux_stream_t *s, const stream_array_t *a, const char *var,
                      const struct stream_box *box, const stream_select_t *sel, void *buf,
                      errmsg_t *err)

@@ -44,16 +44,16 @@ struct flux_stream {
     uint64_t step;    /* see flux_stream_step() */
     uint64_t epoch;   /* see flux_stream_epoch() */
     uint64_t id;      /* of this writer or reader; 0: the module does not know it */
-    double counted;   /* when it last notified the module how far it is */
+    double counted;   /* time of the last count that was sent to the module */
 
     /* Writer. */
     outlet_t *out;
     block_t *vars;       /* of the step, */
-    const void **values; /* and where their values are */
+    const void **values; /* and the places of their values */
     size_t room;         /* of `values` */
     unsigned reserved;   /* values that have no data */
     char *placed;        /* the step, begun in the outlet; NULL: not yet */
-    double listened;     /* when it last looked for what the module says */
+    double listened;     /* time at which it last checked for messages of the module */
     uint64_t copied;     /* bytes of values */
     hmap_t *pins;        /* names of variables that are pinned; NULL: none */
     block_t *pinned;     /* their newest values; NULL: none yet */
@@ -68,15 +68,15 @@ struct flux_stream {
     /* Reader. */
     struct knock_want want;
     struct stream_way way;
-    const char *secure;            /* the option, while it is opened */
+    const char *secure;            /* the option, during opening */
     int encrypts;                  /* see stream_way_secure(); -1: not known yet */
-    struct stream_took took;       /* but for its name and number */
+    struct stream_took took;       /* without its name and number */
     struct stream_source *sources; /* by rank of the writer */
     uint32_t nsources;
     int poll_fd; /* flux_stream_pollfd(), plus 1; 0: not asked for */
     bool begun;
     bool stay;      /* the option: */
-    inlet_t **left; /* of writers that have gone, whose memory may still be in use */
+    inlet_t **left; /* of writers that are gone, whose memory may still be in use */
     size_t nleft;
     tape_t *tape;              /* the steps are in a file: see stream_file.c */
     struct tape_block *blocks; /* for a step of it, of each writer */
@@ -84,7 +84,7 @@ struct flux_stream {
     hmap_t *arrays;            /* by name of the variable: see stream_global.c; NULL: none yet */
 };
 
-/* What writer number `writer` has put into the step that was begun; NULL with an error message. */
+/* The variables that a writer has put into the current step; NULL with an error message. */
 block_t *stream_reader_block(flux_stream_t *s, uint32_t writer, errmsg_t *err);
 /* A variable that a reader finds in a step. */
 struct stream_found {
@@ -113,7 +113,7 @@ int stream_async_fd(flux_stream_t *s, errmsg_t *err);
 /* stream_reader_block(), and have the values of all its variables in their places. */
 block_t *stream_reader_whole(flux_stream_t *s, uint32_t writer, errmsg_t *err);
 
-/* Bytes that a reader was asked for, and those of them that were copied. */
+/* Count the bytes that the reader has requested, and those of them that were copied. */
 static inline void stream_reader_asked(flux_stream_t *s, uint64_t asked, uint64_t copied)
 {
     s->took.asked += asked;

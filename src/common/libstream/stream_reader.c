@@ -1,28 +1,28 @@
 /* stream_reader.c - a process that reads a stream.
  *
- * The module `stream` tells who the writers are; this process connects to each of them (inlet.h),
- * through memory or by TCP as the module says, and then needs the module only to learn why one has
- * gone.  This reader reports its position to the module when it ends a step, at most once in
- * COUNT_SECONDS.  Each writer's steps come in rising order, so the steps that all have are found
- * like equal numbers in sorted lists: the largest number that is at the head of any list is the
- * next candidate; smaller ones cannot be complete any more, and are released.
+ * The module `stream` names the writers; this process connects to each of them (inlet.h), through
+ * memory or by TCP as determined by the module, and then needs the module only to learn why a
+ * writer has left.  This reader reports its position to the module when it ends a step, at most
+ * once in COUNT_SECONDS.  Each writer's steps come in rising order, so the steps that all writers
+ * have are found like equal numbers in sorted lists: the largest number at the head of any list is
+ * the next candidate; steps with smaller numbers cannot be complete any more, and are released.
  *
  * Invariants:
- *  1. The head of a source is a step that was taken and not released.  While a step is begun the
+ *  1. The head of a source is a step that was taken and not released.  While a step is begun, the
  *     heads of all sources have its number.
- *  2. A step that was begun is larger than all before; but in a group, which has one writer, a step
- *     may come that another member had before.
+ *  2. The number of a begun step is larger than all before; but in a group, which has one writer, a
+ *     step may come that another member had before.
  *
- * A member of a group acknowledges a step by releasing it.  It therefore releases nothing that was
- * not ended, also when the stream is closed: the end of the connection lets another one have it.
+ * A member of a group acknowledges a step by releasing it.  It therefore releases only ended steps,
+ * also when the stream is closed: after the end of the connection, another member gets the others.
  *
- * A reader that stays does not end with a writer.  It reads what that has left, and then waits,
- * with what the others have offered, until the module names a writer that has taken the rank.  A
- * writer that has died may have published more than it has counted; so the one after it may begin
- * with a number that was read before.  Such steps are passed over: invariant 2.
+ * A reader that stays does not end with a writer.  It reads the remaining steps of that writer, and
+ * then waits, with the steps of the others, until the module names a writer that has taken the
+ * rank.  A writer that has died may have published more steps than it has counted, so its successor
+ * may begin with a number that was read before.  Such steps are skipped: invariant 2.
  *
- * Failure: see flux_stream_begin_step().  When one of several writers has closed its end no further
- * step can be complete: this is the end of the stream.
+ * Failure: see flux_stream_begin_step().  When one of several writers has closed its end, no
+ * further step can be complete: this is the end of the stream.
  */
 #include "config.h"
 #include <errno.h>
@@ -44,8 +44,8 @@
 
 #define WHY_SECONDS 2. /* that the module may take to say why a writer has gone */
 #define COUNT_SECONDS 1.
-#define PEEK_SECONDS 1e-6 /* to read what has come */
-#define LOOK_SECONDS 0.25 /* between questions whether opening was interrupted */
+#define PEEK_SECONDS 1e-6 /* enough to read messages that have arrived */
+#define LOOK_SECONDS 0.25 /* between checks whether opening was interrupted */
 
 enum { HEAD, NEXT };
 
@@ -58,11 +58,11 @@ static void release(struct stream_source *src, int slot)
         src->block = NULL;
     }
     src->has[slot] = false;
-    if (src->in) /* else it is in a file */
+    if (src->in) /* else the steps are in a file */
         inlet_release(src->in, &src->steps[slot]);
 }
 
-/* What follows the head, if it is there, becomes the head. */
+/* Make the step that follows the head, if there is one, the head. */
 static void shift(struct stream_source *src)
 {
     release(src, HEAD);
@@ -102,7 +102,7 @@ void stream_reader_close(flux_stream_t *s)
 
 /* --- opening --- */
 
-/* By TCP.  NULL with an error message. */
+/* Connect by TCP.  NULL with an error message. */
 static inlet_t *source_far(flux_stream_t *s, const struct stream_member *m,
                            const unsigned char *secret, double timeout, errmsg_t *err)
 {
@@ -150,7 +150,7 @@ static int source_open(flux_stream_t *s, const struct stream_member *m, double t
     return src->in ? 0 : -1;
 }
 
-/* Connect to the writers of a response.  Returns how many are missing, or -1. */
+/* Connect to the writers of a response.  Returns the number of missing writers, or -1. */
 static int members_open(flux_stream_t *s, const struct stream_members *ms, double timeout,
                         errmsg_t *err)
 {
@@ -202,7 +202,7 @@ static int want(flux_stream_t *s, const struct flux_stream_opts *opts, errmsg_t 
     return 0;
 }
 
-/* A number that no other reader has, which JSON has exactly. */
+/* A number that no other reader has, and that JSON represents exactly. */
 static uint64_t reader_number(void)
 {
     uint64_t n;
@@ -280,8 +280,8 @@ int stream_reader_open(flux_stream_t *s, const struct flux_stream_opts *opts, er
 
 /* --- steps --- */
 
-/* Note what the module says: who has gone.  Another instance of it, which has got this reader's
- * request, gives writers other numbers. */
+/* Process a message of the module: which writers have left.  Another instance of the module, which
+ * has got this reader's request, gives writers other numbers. */
 static void note(flux_stream_t *s, const struct stream_members *ms)
 {
     struct stream_member m;
@@ -320,7 +320,7 @@ static void note(flux_stream_t *s, const struct stream_members *ms)
     }
 }
 
-/* Read what the module says within `seconds`.  0; -1: nothing, and errno is ETIMEDOUT if something
+/* Read messages of the module for `seconds`.  0; -1: there is none, and errno is ETIMEDOUT if one
  * may still come, ECANCELED if the stream was removed. */
 static int heard(flux_stream_t *s, double seconds)
 {
@@ -339,7 +339,7 @@ static int heard(flux_stream_t *s, double seconds)
     return 0;
 }
 
-/* Tell the module how far this reader is. */
+/* Report the position of this reader to the module. */
 static void count(flux_stream_t *s)
 {
     s->took.name = s->name;
@@ -348,7 +348,7 @@ static void count(flux_stream_t *s)
                                         FLUX_NODEID_ANY, FLUX_MSGF_NORESPONSE));
 }
 
-/* Tell and hear, if it is time for it. */
+/* Report to the module and read its messages, if it is time for that. */
 static void report(flux_stream_t *s)
 {
     double now = clock_now();
@@ -376,8 +376,8 @@ static void why(flux_stream_t *s, const struct stream_source *src, errmsg_t *err
         errmsg_set(err, "stream '%s': %s", s->name, src->gone);
 }
 
-/* A writer has gone, and this reader stays: the next one is to have larger numbers.  What was got
- * from the one that has gone stays mapped.  0, or -1 with ENOMEM. */
+/* A writer is gone, and this reader stays: the next writer must have larger numbers.  Memory of the
+ * former writer stays mapped.  0, or -1 with ENOMEM. */
 static int source_lost(flux_stream_t *s, struct stream_source *src, errmsg_t *err)
 {
     inlet_t **more = realloc(s->left, (s->nleft + 1) * sizeof(inlet_t *));
@@ -397,8 +397,8 @@ static int source_lost(flux_stream_t *s, struct stream_source *src, errmsg_t *er
     return 0;
 }
 
-/* Wait, at most `seconds`, until somebody has taken the rank of a writer that has gone, and connect
- * to it.  0, or -1. */
+/* Wait, at most `seconds`, for a writer that has taken the rank of one that is gone, and connect to
+ * it.  0, or -1. */
 static int source_wait(flux_stream_t *s, struct stream_source *src, double seconds, errmsg_t *err)
 {
     struct stream_member m;
@@ -416,14 +416,14 @@ static int source_wait(flux_stream_t *s, struct stream_source *src, double secon
         if (flux_schema_decode_json(&stream_member_schema, next, &m, err) < 0)
             rc = -1;
         else if (source_open(s, &m, STREAM_OPEN_TIMEOUT, err) < 0)
-            /* It may have gone as well. */
+            /* This writer may be gone as well. */
             rc = errno == ECONNREFUSED || errno == ECONNRESET || errno == EACCES ? 0 : -1;
         json_decref(next);
     }
     return rc;
 }
 
-/* Give a source a head, or what follows it.  1; 0: nothing has come; -1. */
+/* Take the head of a source, or the step that follows it.  1; 0: none has arrived; -1. */
 static int source_take(flux_stream_t *s, struct stream_source *src, int slot, errmsg_t *err)
 {
     int rc;
@@ -448,8 +448,8 @@ static int source_take(flux_stream_t *s, struct stream_source *src, int slot, er
     return rc;
 }
 
-/* Wait until one of the sources without a head has something, or one without a writer may have one,
- * at most `seconds`. */
+/* Wait, at most `seconds`, until a source without a head has a step, or one without a writer may
+ * have a writer. */
 static int sources_wait(flux_stream_t *s, double seconds, errmsg_t *err)
 {
     struct pollfd *p = calloc(s->nsources, sizeof(*p));
@@ -503,7 +503,8 @@ int flux_stream_pollfd(flux_stream_t *s, errmsg_t *err)
         struct stream_source *src = &s->sources[i];
         struct epoll_event ev = {.events = EPOLLIN};
 
-        /* What has a step is not waited for: its end would be heard all the time. */
+        /* Sources that have a step are not in the set: the end of their connection would be
+         * reported repeatedly. */
         if (src->polled != !src->has[HEAD] &&
             epoll_ctl(s->poll_fd - 1, src->polled ? EPOLL_CTL_DEL : EPOLL_CTL_ADD,
                       inlet_fd(src->in), &ev) < 0)
@@ -515,9 +516,9 @@ int flux_stream_pollfd(flux_stream_t *s, errmsg_t *err)
     return s->poll_fd - 1;
 }
 
-/* Make the heads of all sources, or what follows these, one step, of at least number `least`.  1;
- * 0: not now; -1.  For heads, 0 means that each source was examined: those without a head have
- * nothing, and have not ended, so that waiting for these is all that can be done. */
+/* Make the heads of all sources, or the steps that follow these, the same step, of at least number
+ * `least`.  1; 0: not now; -1.  For heads, 0 means that each source was examined: those without a
+ * head have no step, and have not ended, so the caller can only wait for these. */
 static int agree(flux_stream_t *s, int slot, uint64_t least, errmsg_t *err)
 {
     uint64_t target = least;
@@ -609,7 +610,7 @@ int stream_reader_end(flux_stream_t *s, errmsg_t *err)
     return 0;
 }
 
-/* --- what is in a step --- */
+/* --- the content of a step --- */
 
 uint32_t flux_stream_writers(const flux_stream_t *s)
 {

@@ -1,4 +1,4 @@
-/* Transforms of streams as shared objects: functions that make steps from steps.
+/* Transforms of streams as shared objects: functions that compute steps from steps.
  *
  * A transform is a shared object that exports one table under the name `flux_transform`:
  *
@@ -7,7 +7,7 @@
  *    {
  *        struct flux_transform_array a;
  *        if (st->get(st, 0, "T", FLUX_TRANSFORM_ALL, &a) < 0)
- *            return -1;                                 the host says why
+ *            return -1;                                 the host reports the reason
  *        return st->put(st, "T", &a) < 0 ? -1 : 1;      1: publish, 0: drop the step
  *    }
  *    const struct flux_transform flux_transform = {FLUX_TRANSFORM_ABI, "same", NULL, step, NULL};
@@ -15,7 +15,7 @@
  *    cc -shared -fPIC -o same.so same.c
  *    flux stream transform heat --out=same --so=./same.so
  *
- * This header needs nothing else of Flux.  All functions are called from one thread.
+ * This header requires no other part of Flux.  All functions are called from one thread.
  */
 #ifndef FLUX_STREAM_TRANSFORM_H
 #define FLUX_STREAM_TRANSFORM_H
@@ -30,47 +30,48 @@ extern "C" {
 
 #define FLUX_TRANSFORM_ABI 1
 #define FLUX_TRANSFORM_DIMS 16
-/* Rank of a variable: a global array as a whole, or what the only writer has. */
+/* Rank of a variable: a whole global array, or the array of the only writer. */
 #define FLUX_TRANSFORM_ALL UINT32_MAX
 
 /* Elements without gaps in memory. */
 struct flux_transform_array {
     const char
         *type;      /* "i8" to "i64", "u8" to "u64", "f32", "f64", "c64", "c128", "bool", "char", or
-                         "bytes": what nobody has described */
+                * "bytes": without a description */
     unsigned ndims; /* 0: one element */
     uint64_t count[FLUX_TRANSFORM_DIMS];
     bool columns; /* the first dimension is the fastest, as in Fortran; else the last one */
     const void *data;
-    size_t size; /* bytes; of no meaning to put() */
+    size_t size; /* bytes; put() ignores it */
 };
 
-/* A step, as long as the call. */
+/* A step, valid during the call. */
 struct flux_transform_step {
     uint64_t number; /* of the step of all inputs */
     unsigned inputs;
-    /* Name of the i-th variable of an input (of its writer 0); NULL: there are not as many. */
+    /* Name of the i-th variable of an input (of its writer 0); NULL beyond the last one. */
     const char *(*name)(const struct flux_transform_step *st, unsigned input, size_t i);
-    /* A variable of an input; its memory is read-only, and stays as long as the call.  0, or -1: it
-     * is not there; the host knows a sentence that says so. */
+    /* A variable of an input; its memory is read-only, and valid during the call.  0, or -1: it
+     * does not exist; why() has the error message. */
     int (*get)(const struct flux_transform_step *st, unsigned input, const char *var, uint32_t rank,
                struct flux_transform_array *out);
     /* Add a variable to the result.  Its data must stay until the next call for a step, or
      * destroy(), and may be those of an input.  0, or -1 as above. */
     int (*put)(const struct flux_transform_step *st, const char *var,
                const struct flux_transform_array *a);
-    /* Why get() or put() has failed. */
+    /* The error message of a failed get() or put(). */
     const char *(*why)(const struct flux_transform_step *st);
 };
 
 struct flux_transform {
     int abi; /* FLUX_TRANSFORM_ABI */
     const char *name;
-    /* Make a state, from the text after ':' in the name of the file (NULL: none); NULL with a
-     * sentence in `text` of `size` bytes.  The function may be NULL: then the state is NULL. */
+    /* Create a state, from the text after ':' in the name of the file (NULL: none); NULL with an
+     * error message in `text` of `size` bytes.  The function may be NULL: then the state is
+     * NULL. */
     void *(*create)(const char *arg, char *text, size_t size);
-    /* Make a step.  1: publish what was put; 0: there is no step; -1 with a sentence in `text`, or
-     * with none after get() or put() has failed. */
+    /* Compute a step.  1: publish the variables that were put; 0: publish no step; -1 with an error
+     * message in `text`, or with an empty one after get() or put() has failed. */
     int (*step)(void *state, const struct flux_transform_step *st, char *text, size_t size);
     void (*destroy)(void *state); /* may be NULL */
 };

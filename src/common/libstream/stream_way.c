@@ -2,8 +2,8 @@
  *
  * Two processes share memory if they are on one host and in one network namespace.  A mark
  * identifies both (hostnet_get()), and the module `stream` compares the mark of the reader with
- * that of the writer.  A writer of a session with one broker has no readers elsewhere, and does not
- * listen for them.
+ * that of the writer.  A writer in a session with one broker has no readers on other hosts, and
+ * does not listen for them.
  *
  *    option        environment              values
  *    transport     FLUX_STREAM_TRANSPORT    auto, tcp, ring

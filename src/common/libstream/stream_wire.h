@@ -1,5 +1,5 @@
-/* Messages of the service "stream" (src/modules/stream), which knows the streams of a session:
- * their names, writers and readers.  Steps of data are not its business. */
+/* Messages of the service "stream" (src/modules/stream), which manages the streams of a session:
+ * their names, writers and readers.  It does not process the data of steps. */
 #ifndef STREAM_WIRE_H
 #define STREAM_WIRE_H
 
@@ -25,14 +25,15 @@ struct stream_written {
     uint64_t step;   /* that it begins with */
     uint64_t epoch;  /* see flux_stream_epoch() */
     bool paused;     /* no step is to be published */
-    double limit;    /* steps a second that may be; 0: any number */
-    json_t *readers; /* that want something else than when they have come, of stream_demand: those
-                        that this writer was not notified of before, or that want something new */
+    double limit;    /* maximum number of steps a second; 0: no limit */
+    json_t *readers; /* readers whose options have changed since they joined, of stream_demand:
+                      * those of which this writer was not yet notified, or that have changed
+                      * again */
     json_t *gone;    /* numbers of such readers that have left */
 };
 extern const struct flux_schema stream_written_schema;
 
-/* What a reader wants now. */
+/* The present options of a reader. */
 struct stream_demand {
     uint64_t reader;
     const char *policy;
@@ -40,7 +41,7 @@ struct stream_demand {
 };
 extern const struct flux_schema stream_demand_schema;
 
-/* How far a writer is. */
+/* The progress of a writer. */
 struct stream_count {
     const char *name;
     uint64_t writer;
@@ -48,7 +49,7 @@ struct stream_count {
     uint64_t epoch;
     uint64_t steps;
     uint64_t bytes;
-    uint64_t copied; /* of these; the others were made in their place */
+    uint64_t copied; /* those of them that were copied; the others were computed in place */
     uint64_t dropped;
     uint64_t queue;  /* bytes that readers have not released */
     uint64_t pinned; /* bytes that are kept for readers that come later */
@@ -87,11 +88,11 @@ extern const struct flux_schema stream_text_schema;
 
 struct stream_read {
     const char *name;
-    uint64_t reader; /* its number, which it has chosen at random: it keeps it whatever instance of
-                        the module gets the request */
-    bool wait;       /* for the first writer */
+    uint64_t reader; /* its number, which it has chosen at random, so that it stays the same for any
+                      * instance of the module */
+    bool wait;       /* wait for the first writer */
     const char *place;
-    bool far; /* the way of readers of other places, whatever the place is */
+    bool far; /* use the address for readers of other places, whatever the place is */
     const char *host;
     uint32_t pid;
     const char *policy; /* or "group:" and the name of a group */
@@ -99,15 +100,15 @@ struct stream_read {
 };
 extern const struct flux_schema stream_read_schema;
 
-/* How far a reader is. */
+/* The progress of a reader. */
 struct stream_took {
     const char *name;
     uint64_t reader;
-    uint64_t step;   /* all before it are released */
-    uint64_t steps;  /* that it has begun */
+    uint64_t step;   /* all steps before it are released */
+    uint64_t steps;  /* number of steps that it has begun */
     uint64_t asked;  /* bytes of values and boxes */
-    uint64_t copied; /* of these; the others were used in their place */
-    double waited;   /* seconds, for steps */
+    uint64_t copied; /* those of them that were copied; the others were used in place */
+    double waited;   /* seconds that it has waited for steps */
 };
 extern const struct flux_schema stream_took_schema;
 
@@ -134,7 +135,7 @@ struct stream_reader {
     const char *onoff;
     bool off;
     uint64_t step;
-    uint64_t lag; /* steps that it is behind the writers */
+    uint64_t lag; /* number of steps that it is behind the writers */
     uint64_t steps;
     uint64_t asked;
     uint64_t copied;
@@ -153,8 +154,8 @@ struct stream_member {
     uint64_t epoch;
     const char *host;
     const char *address; /* for this reader */
-    const char *key;     /* what it shows there, hexadecimal digits: the writer's; or, if it is far,
-                            the secret of far_key_grant(), and what that grants: */
+    const char *key;     /* the capability, hexadecimal digits: the writer's; or, if it is far, the
+                      * secret of far_key_grant(), with the members of its grant: */
     bool far;
     uint64_t reader;
     uint64_t expires;
@@ -171,8 +172,8 @@ extern const struct flux_schema stream_gone_schema;
 
 struct stream_members {
     uint32_t size;   /* processes that write the stream together */
-    json_t *writers; /* that have joined */
-    json_t *gone;    /* that have left */
+    json_t *writers; /* writers that have joined */
+    json_t *gone;    /* writers that have left */
     bool off;        /* this reader is turned off */
 };
 extern const struct flux_schema stream_members_schema;
@@ -211,7 +212,7 @@ struct stream_stats {
     uint64_t streams;
     uint64_t writers;
     uint64_t readers;
-    uint64_t opened; /* writers and readers, ever */
+    uint64_t opened; /* total number of writers and readers so far */
 };
 extern const struct flux_schema stream_stats_schema;
 

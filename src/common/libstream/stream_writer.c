@@ -1,21 +1,22 @@
 /* stream_writer.c - a process that writes a stream.
  *
- * It has an outlet (outlet.h), whose address and capability the module `stream` tells readers.  A
- * variable that is put is only noted; ending the step copies all of them, once, to where readers
- * see them.  A step that nobody would see costs no more than counting it.
+ * It has an outlet (outlet.h), whose address and capability the module `stream` sends to readers.
+ * Putting a variable only records it; the end of the step copies all variables, once, into the
+ * memory of the outlet.  A step that no reader would see is only counted.
  *
- * While steps are ended, and while one waits, the module is notified how far this writer is, at
+ * While steps are ended, and while one waits, this writer reports its progress to the module, at
  * most once in COUNT_SECONDS; and the writer checks, at most once in LISTEN_SECONDS, whether the
  * stream was removed, paused, resumed or throttled.  A step that is ended while the stream is
- * paused, or before its time has come, waits with its data, before it waits for readers.
+ * paused, or before the time that the limit permits, waits with its data, before it waits for
+ * readers.
  *
  * A step that is pending (stream_async.c) comes before all that is done with the next one.
  *
  * The last count is answered, at most CLOSE_SECONDS are spent on that: the writers after this one
  * begin with the step that it says.
  *
- * Failure: see flux_stream_end_step().  A broker that is gone does not stop the stream: data do not
- * pass it, and readers that are there go on; a pause or limit ends with it.
+ * Failure: see flux_stream_end_step().  The loss of the broker does not stop the stream: data do
+ * not pass through it, and connected readers continue; a pause or limit ends with it.
  */
 #include "config.h"
 #include <errno.h>
@@ -35,10 +36,10 @@
 #define COUNT_SECONDS 1.
 #define LISTEN_SECONDS 0.1
 #define CLOSE_SECONDS 10.
-#define PEEK_SECONDS 1e-6 /* to read what has come */
+#define PEEK_SECONDS 1e-6 /* enough to read messages that have arrived */
 
-/* The policies of readers, as the module says.  What another instance of it has said before, which
- * knew this writer by another number, is void. */
+/* Adopt the policies of readers from the module.  Those from another instance of it, for which this
+ * writer had another number, are void. */
 static void readers_want(flux_stream_t *s, const struct stream_written *out)
 {
     struct knock_want *wants = calloc(json_array_size(out->readers) + 1, sizeof(*wants));
@@ -169,7 +170,7 @@ int flux_stream_put(flux_stream_t *s, const char *var, const void *data, size_t 
     return stream_writer_put(s, var, NULL, 0, data, len, err);
 }
 
-/* Tell the module how far this writer is.  NULL with errno. */
+/* Report the progress of this writer to the module.  NULL with errno. */
 static flux_future_t *count(flux_stream_t *s, int flags)
 {
     struct outlet_stats st;
@@ -234,9 +235,9 @@ static int heard(flux_stream_t *s, double seconds, errmsg_t *err)
     return 0;
 }
 
-/* The same, until the module has answered.  It is asked again when it has too much to do, or when
- * another instance of it gives this writer another number.  Inside a module, which does not wait,
- * once. */
+/* Report the last count, and wait for the response.  The report is repeated when the module has too
+ * much to do, or when another instance of it gives this writer another number.  Inside a module,
+ * which does not wait, it is sent once. */
 static void count_last(flux_stream_t *s)
 {
     double until = clock_now() + CLOSE_SECONDS, left = CLOSE_SECONDS, pause = PEEK_SECONDS;
@@ -266,10 +267,11 @@ void stream_writer_close(flux_stream_t *s)
     if (s->out && s->id > 0)
         count_last(s);
     if (s->out) {
-        /* Readers that come are not notified of it while it waits for those that are there. */
+        /* New readers are not notified of this writer while it waits for those that are
+         * connected. */
         flux_future_destroy(s->f);
         s->f = NULL;
-        flux_handle_wait(s->h, 0.); /* send it now; not inside a module, which does not wait */
+        flux_handle_wait(s->h, 0.); /* sends it now; not inside a module, which does not wait */
     }
     outlet_destroy(s->out);
     block_destroy(s->vars);
@@ -336,7 +338,8 @@ static int hold(flux_stream_t *s, double *timeout, errmsg_t *err)
     return 0;
 }
 
-/* Room for the step; the module is notified and heard while it waits for readers. */
+/* Make room for the step; reports to the module and reads its messages while it waits for
+ * readers. */
 static int begin(flux_stream_t *s, uint64_t size, double timeout, void **buf, errmsg_t *err)
 {
     double until = timeout < 0. ? INFINITY : clock_now() + timeout;
@@ -355,7 +358,7 @@ static int begin(flux_stream_t *s, uint64_t size, double timeout, void **buf, er
     return 0;
 }
 
-/* Begin anew with the variables of a step. */
+/* Drop the variables of the step. */
 static void forget(flux_stream_t *s)
 {
     s->placed = NULL;

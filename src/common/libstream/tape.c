@@ -1,16 +1,16 @@
-/* tape.c - recordings of streams, read.
+/* tape.c - reading recordings of streams.
  *
  * doc/stream-format.rst describes the file, in the section "Recordings".  It is mapped, and blocks
- * are used where they are.  One that was closed ends with an index, which is all that opening it
- * reads.  Any other one was interrupted, or is being written: its sections are gone through from
- * the first one on, and all their checks verified, up to the first section that is not whole.
+ * are used where they are.  A complete file ends with an index, and opening the file reads only
+ * that.  Any other file was interrupted, or is being written: its sections are read from the first
+ * one on, and all their checksums verified, up to the first incomplete section.
  *
  * Invariants:
  *  1. Numbers of steps rise, and so do their offsets.
- *  2. What tape_blocks() gives is within the file.
+ *  2. The blocks from tape_blocks() are within the file.
  *
- * Failure: what is not a recording is EPROTO, with the path and what is wrong.  A section that was
- * cut off, or did not reach the disk, is not an error: it is ignored.
+ * Failure: a file that is not a recording is EPROTO, with an error message that names the path.  A
+ * section that was cut off, or did not reach the disk, is not an error: it is ignored.
  */
 #include "config.h"
 #include <errno.h>
@@ -64,7 +64,7 @@ static bool zeros(const unsigned char *p, uint64_t n)
     return true;
 }
 
-/* Nothing that could change how a message looks. */
+/* A name without characters that could change the display of a message. */
 static bool name_ok(const char *name, uint32_t len)
 {
     for (uint32_t i = 0; i < len; i++) {
@@ -74,7 +74,7 @@ static bool name_ok(const char *name, uint32_t len)
     return true;
 }
 
-/* The beginning of the file. */
+/* Read the head of the file. */
 static int head_read(tape_t *t, errmsg_t *err)
 {
     const unsigned char *p = t->data;
@@ -100,7 +100,8 @@ static int head_read(tape_t *t, errmsg_t *err)
     return 0;
 }
 
-/* The header of a section whose contents end within `end`.  false: there is none at this place. */
+/* Read the header of a section whose contents end within `end`.  false: there is none at this
+ * place. */
 static bool section_read(const tape_t *t, uint64_t at, uint64_t end, struct tape_section *s)
 {
     const unsigned char *p;
@@ -122,8 +123,8 @@ static uint64_t section_end(uint64_t at, const struct tape_section *s)
     return at + TAPE_SECTION + tape_align(s->len);
 }
 
-/* Does a section say only what its kind has to say, and have the contents of which it has the
- * check? Of a step, its table is verified here. */
+/* Has a section valid fields for its kind, and contents that match its checksum? For a step, this
+ * verifies its table. */
 static bool section_ok(const tape_t *t, uint64_t at, const struct tape_section *s)
 {
     const unsigned char *p = t->data + at + TAPE_SECTION;
@@ -151,8 +152,8 @@ static bool section_ok(const tape_t *t, uint64_t at, const struct tape_section *
     return tape_check(p, len) == s->check && zeros(p + s->len, tape_align(s->len) - s->len);
 }
 
-/* The blocks of a step that is section_ok(): `blocks` may be NULL.  false: they are not what the
- * table says, or, if that is to be verified, have another check. */
+/* Find the blocks of a step that is section_ok(): `blocks` may be NULL.  false: they do not match
+ * the table, or, if they are to be verified, their checksums. */
 static bool blocks_read(const tape_t *t, uint64_t at, const struct tape_section *s,
                         struct tape_block *blocks, bool verify)
 {
@@ -205,7 +206,7 @@ static int format_set(tape_t *t, uint64_t at, const struct tape_section *s)
     return 0;
 }
 
-/* The index before the end with which the file ends.  1; 0: there is none that is right; -1. */
+/* Read the index at the end of the file.  1; 0: there is no valid one; -1. */
 static int index_read(tape_t *t)
 {
     uint64_t at = t->size - t->size % TAPE_SECTION - TAPE_SECTION;
@@ -242,7 +243,7 @@ static int index_read(tape_t *t)
     return 1;
 }
 
-/* Go through all sections that are whole. */
+/* Read all complete sections. */
 static int sections_read(tape_t *t)
 {
     struct tape_section s;

@@ -5,7 +5,7 @@
  *        tape_blocks(t, i, blocks, err);               in place: the file is mapped
  *    tape_destroy(t);
  *
- * A file must not be made shorter while it is open.
+ * A file must not be truncated while it is open.
  *
  * Thread rules: one thread at a time.
  */
@@ -22,10 +22,10 @@ typedef struct tape tape_t;
 
 struct tape_info {
     const char *name;   /* of the stream */
-    const char *format; /* what its variables are, in words; NULL: it was not said */
+    const char *format; /* description of its variables, in words; NULL: none */
     uint32_t writers;
-    bool complete;      /* the recording was ended; else what is whole was found */
-    uint64_t end;       /* bytes of the file that are whole: a recording is continued there */
+    bool complete; /* the recording was ended; false: only the complete sections were read */
+    uint64_t end; /* size of the complete part of the file, behind which a recording is continued */
     uint64_t format_at; /* offset of the section with the format */
 };
 
@@ -53,9 +53,8 @@ size_t tape_count(const tape_t *t); /* of steps */
 struct tape_step tape_at(const tape_t *t, size_t i);
 /* The step of this number, or of the next larger one: its index, or tape_count(). */
 size_t tape_find(const tape_t *t, uint64_t number);
-/* What each writer has put into a step, in `blocks`, which has room for all writers.  Only bounds
- * are known to be right: block.h reads what is in it.  0, or -1 with EPROTO and an error message.
- * */
+/* The data of each writer in a step, in `blocks`, which has room for all writers.  Only the bounds
+ * are verified: block.h parses the data.  0, or -1 with EPROTO and an error message. */
 int tape_blocks(const tape_t *t, size_t i, struct tape_block *blocks, errmsg_t *err);
 
 #endif

@@ -1,4 +1,4 @@
-/* What tape.c, which reads recordings, and tape_write.c have in common: see the section
+/* Declarations that tape.c, which reads recordings, and tape_write.c share: see the section
  * "Recordings" of doc/stream-format.rst. */
 #ifndef STREAM_TAPE_FORMAT_H
 #define STREAM_TAPE_FORMAT_H
@@ -10,8 +10,8 @@
 #include "libutil/le.h"
 #include "libutil/siphash.h"
 
-#define TAPE_HEAD 256   /* bytes with which a file begins */
-#define TAPE_SECTION 64 /* bytes of the header of a section, and what all places are multiples of */
+#define TAPE_HEAD 256     /* bytes with which a file begins */
+#define TAPE_SECTION 64   /* bytes of the header of a section; all offsets are multiples of it */
 #define TAPE_NAME_MAX 128 /* bytes of the name of a stream */
 #define TAPE_NAME_AT 24
 #define TAPE_TABLE_ENTRY 16 /* bytes of a writer in the table of a step */

@@ -1,16 +1,16 @@
-/* tape_write.c - recordings of streams, written.
+/* tape_write.c - writing recordings of streams.
  *
- * doc/stream-format.rst describes the file, in the section "Recordings".  Sections are only ever
- * added, each by one call of pwritev(2) if the system takes it as a whole; blocks are written from
- * where the writers of the stream have them.
+ * doc/stream-format.rst describes the file, in the section "Recordings".  Sections are only
+ * appended, each by one call of pwritev(2) if the system accepts it as a whole; blocks are written
+ * directly from the memory of the stream's writers.
  *
  * Invariants:
- *  1. What is before `end` in the file is whole, and nothing before it is written again.
+ *  1. The file is complete up to `end`, and bytes before it are not written again.
  *  2. One process at a time has a file open for writing: it is locked.
  *
- * Failure: what was written of a section that could not be written as a whole is cut off, so that
- * the next one takes its place.  If that fails as well, or if the process or the host ends, readers
- * find it by its checks, and do not see it.
+ * Failure: if a section cannot be written as a whole, its written part is cut off, so that the next
+ * section takes its place.  If that fails as well, or if the process or the host ends, readers
+ * detect the incomplete section by its checksums, and ignore it.
  */
 #include "config.h"
 #include <errno.h>
@@ -64,7 +64,7 @@ void tape_write_destroy(tape_write_t *w)
 
 /* --- sections --- */
 
-/* Write all of it at an offset.  The list is used up. */
+/* Write all of the list at an offset.  Changes the list. */
 static int write_at(int fd, struct iovec *iov, size_t n, uint64_t at)
 {
     while (n > 0) {
@@ -88,7 +88,7 @@ static int write_at(int fd, struct iovec *iov, size_t n, uint64_t at)
     return 0;
 }
 
-/* Add a section, whose contents are iov[1] to iov[n - 1]. */
+/* Append a section, whose contents are iov[1] to iov[n - 1]. */
 static int section_add(tape_write_t *w, const struct tape_section *s, struct iovec *iov, size_t n,
                        errmsg_t *err)
 {
@@ -229,7 +229,7 @@ static int begin(tape_write_t *w, const char *name, errmsg_t *err)
     return 0;
 }
 
-/* Take over what is in the file, and cut off what is not whole. */
+/* Continue a file: read its index, and cut off an incomplete section. */
 static int resume(tape_write_t *w, const char *name, errmsg_t *err)
 {
     tape_t *t = tape_open_fd(w->fd, w->path, err);
@@ -284,7 +284,7 @@ tape_write_t *tape_write_open(const char *path, const char *name, uint32_t write
                     errno == EWOULDBLOCK ? "%.120s is being written by another process"
                                          : "cannot lock %.120s: %s",
                     path, strerror(errno));
-    else if (file_sync_dir(path) < 0) /* what is on disk has a name there */
+    else if (file_sync_dir(path) < 0) /* a file whose contents are on disk has a name there */
         errmsg_fail(err, errno, "cannot make %.120s durable: %s", path, strerror(errno));
     else {
         w->writers = writers;

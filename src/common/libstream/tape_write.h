@@ -1,11 +1,11 @@
-/* A recording, written: see tape.h.
+/* Writing a recording: see tape.h.
  *
  *    tape_write_t *w = tape_write_open("heat.rec", "heat", writers, false, err);
  *    tape_write_step(w, number, time, blocks, err);            for each step
  *    tape_write_end(w, err);
  *    tape_write_destroy(w);
  *
- * Whenever this process ends, the steps of which tape_write_step() has returned are in the file.
+ * However this process ends, the steps whose tape_write_step() has returned are in the file.
  *
  * Thread rules: one thread at a time.
  */
@@ -19,24 +19,24 @@
 
 typedef struct tape_write tape_write_t;
 
-/* Begin a file, which must not exist (EEXIST); or, with `append`, continue one, behind the last
- * step that is whole, if it exists.  NULL with an error message and EPROTO (it is not a recording),
- * EINVAL (it is one of another stream, or number of writers), EWOULDBLOCK (another process writes
- * it), or another errno. */
+/* Begin a file, which must not exist (EEXIST); or, with `append`, continue an existing one, behind
+ * its last complete step.  NULL with an error message and EPROTO (not a recording), EINVAL (a
+ * recording of another stream, or with another number of writers), EWOULDBLOCK (another process
+ * writes it), or another errno. */
 tape_write_t *tape_write_open(const char *path, const char *name, uint32_t writers, bool append,
                               errmsg_t *err);
-/* NULL-safe, keeps errno.  Without tape_write_end(), the recording is one that was interrupted. */
+/* NULL-safe, keeps errno.  Without tape_write_end(), the recording counts as interrupted. */
 void tape_write_destroy(tape_write_t *w);
 
-/* Say what the variables are; once more if it changes.  The text of the file is known, and not
- * written again.  0, or -1 with an error message and E2BIG, EINVAL (it is empty) or an error of
- * pwritev(2). */
+/* Describe the variables, also when the description changes.  A text that equals the last one of
+ * the file is not written again.  0, or -1 with an error message and E2BIG, EINVAL (an empty text)
+ * or an error of pwritev(2). */
 int tape_write_format(tape_write_t *w, const char *text, errmsg_t *err);
-/* What each writer has put into a step, whose number is larger than those before (else EEXIST).
+/* Write the data of each writer in a step, whose number is larger than those before (else EEXIST).
  * After an error the step is not in the file, and another one may be written. */
 int tape_write_step(tape_write_t *w, uint64_t number, uint64_t time,
                     const struct tape_block *blocks, errmsg_t *err);
-/* Write the index, and all of the file to the disk.  Nothing can be written after it. */
+/* Write the index, and all of the file to the disk.  No more steps can be written afterwards. */
 int tape_write_end(tape_write_t *w, errmsg_t *err);
 
 #endif
