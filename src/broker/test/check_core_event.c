@@ -581,7 +581,8 @@ static void run_state(struct node *nd, enum core_state s)
         ck_assert_int_eq(flux_event_send(core_handle(nd->core), "e.run", NULL), 0);
 }
 
-/* An event that is published while another is being delivered comes after it, foreverybody. */
+/* An event that is published while another is being delivered comes after it, for every subscriber.
+ * */
 START_TEST(nested)
 {
     struct cluster *cl = cl_create(2, "flat");

@@ -9,9 +9,8 @@
 /* Pointers refer to the decoded message. */
 struct trace_choice {
     const char *prefix; /* record messages whose topic begins with this */
-    const char
-        *modules; /* and that these modules sent or received (names separated by commas); "": all
-                  * messages */
+    /* And that these modules sent or received (names separated by commas); "": all messages. */
+    const char *modules;
 };
 extern const struct flux_schema trace_choice_schema;
 

@@ -14,9 +14,7 @@
 
 #include "sched_replay.h"
 
-#define TIME_MAX \
-    (INT64_C(1) << 52) /* seconds, such that a double represents twice as many
-                                     * exactly */
+#define TIME_MAX (INT64_C(1) << 52) /* seconds; a double represents twice as many exactly */
 #define EVERY 1000
 
 struct end {

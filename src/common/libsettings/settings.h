@@ -2,8 +2,8 @@
  * and range, in one table.
  *
  * To add a setting, add a row to settings_table.h and read the attribute in the module.  Without
- * the row `flux start --set` refuses it, and t/settings.t finds it in the sources.  Settings are
- * read once: by a module when it is loaded, or by the broker when it starts.
+ * the row, `flux start --set` refuses the setting, and t/settings.t reports its name in the
+ * sources.  Settings are read once: by a module when it is loaded, or by the broker when it starts.
  *
  * Thread rules: any thread.
  */
@@ -49,8 +49,8 @@ const struct setting *settings_find(const char *name);
  * and an error message. */
 int settings_check(const char *name, const char *value, errmsg_t *err);
 
-/* The same, and what the value names exists on this host.  Reads the file system, which may take
- * long: for the start only. */
+/* The same, and check that the file or directory in the value exists on this host.  Reads the file
+ * system, which may take long: only for the start. */
 int settings_check_here(const char *name, const char *value, errmsg_t *err);
 /* Is each of `dirs`, separated by ':', a directory?  -1 with errno and an error message. */
 int settings_check_dirs(const char *name, const char *dirs, errmsg_t *err);

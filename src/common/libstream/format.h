@@ -44,9 +44,7 @@
 #define STREAM_FIELDS_MAX 1024 /* fields of a format */
 #define STREAM_DIMS_MAX 8      /* dimensions of a field */
 #define STREAM_SIZES_MAX 16    /* fields of a format that are sizes of arrays */
-#define STREAM_SIZE_MAX \
-    ((size_t)1 << 30) /* bytes of a record, without the data that it points
-                                           * to */
+#define STREAM_SIZE_MAX ((size_t)1 << 30) /* bytes of a record, without data at pointers */
 
 enum stream_flags {
     STREAM_OPTIONAL = 1, /* may be absent: a NULL pointer in a C struct */

@@ -56,9 +56,7 @@
 #define PAUSE 0.1 /* seconds without accepting, after descriptors have run out */
 #define BATCH 16
 #define V4 0xff /* instead of the first byte of an IPv6 address, which is 0xff only for multicast */
-#define QUEUE_PART \
-    8 /* the queue of one reader has at most this part of the memory, but always 2
-                      * steps */
+#define QUEUE_PART 8 /* a part of the memory: maximum of a reader's queue, apart from 2 steps */
 
 void outlet_conn_free(struct outlet_conn *c)
 {

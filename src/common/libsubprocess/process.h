@@ -28,14 +28,14 @@ typedef struct process process_t;
 
 /* Start a process.  NULL with errno and error message of spawn_process(), or EMFILE, ENFILE. */
 process_t *process_create(const struct process_params *pp, errmsg_t *err);
-/* Close our ends, kill the process (or the group that it leads) if it still runs, and reap it.
- * NULL-safe, keeps errno. */
+/* Close the pipes of the caller, kill the process (or the group that it leads) if it still runs,
+ * and reap it. NULL-safe, keeps errno. */
 void process_destroy(process_t *p);
 
 /* A descriptor that becomes readable when the process ends. */
 int process_pidfd(const process_t *p);
-/* Our end of a standard stream, non-blocking and close-on-exec; -1: none.  process_close() closes
- * it. */
+/* The caller's end of a standard stream, non-blocking and close-on-exec; -1: none.  process_close()
+ * closes it. */
 int process_fd(const process_t *p, int stream);
 void process_close(process_t *p, int stream);
 

@@ -27,7 +27,7 @@ struct stat_line {
     unsigned long long start; /* clock ticks since the system started */
 };
 
-/* -1: there is no such process. */
+/* Parse /proc/PID/stat.  -1: there is no such process. */
 static int stat_of(pid_t pid, struct stat_line *st)
 {
     char path[64], text[512], *p;

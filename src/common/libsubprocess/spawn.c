@@ -11,13 +11,13 @@
  *  4. Descriptors: sources that are also targets are first moved above the targets, so the order of
  *     the map does not matter.  close_range(2) closes all other descriptors, whoever opened them.
  *     The child has a descriptor table of its own.
- *  5. PR_SET_PDEATHSIG is effective only once it is set: a parent that died before shows by the
- *     changed parent id.
+ *  5. PR_SET_PDEATHSIG is effective only once it is set: if the parent died before, the parent
+ *     id has changed.
  *  6. Steps that can hang come after that.  A child that hangs thus keeps no descriptor open whose
  *     closing others await, and dies with its parent.  The caller itself accesses no path.
  *
  * Built with the thread sanitizer, a child has a copy of the memory, and shares the outcome alone
- * (outcome_share()): the sanitizer would take what the child does for work of the caller's thread.
+ * (outcome_share()): the sanitizer would attribute the actions of the child to the caller's thread.
  */
 #include "libsubprocess/spawn.h"
 
@@ -72,8 +72,8 @@ struct outcome {
     char found[PATH_MAX]; /* the program; "": no search */
 };
 
-/* The sanitizer must not mark the frames of a child that never returns: they are in the caller's
- * frame.
+/* The sanitizer must not mark the stack frames of a child that never returns, because they are part
+ * of the caller's frame.
  */
 #define CHILD_FN __attribute__((no_sanitize("address", "undefined"), noinline))
 

@@ -39,7 +39,7 @@ fattree_t *fattree_create(uint32_t pods, uint32_t leaves, uint32_t nodes, errmsg
     uint64_t total = (uint64_t)pods * leaves;
     fattree_t *t;
 
-    /* Two factors at a time: three may be more than 64 bits. */
+    /* Multiply two factors at a time: the product of three may exceed 64 bits. */
     if (total == 0 || nodes == 0 || total > FATTREE_NODES_MAX ||
         total * nodes > FATTREE_NODES_MAX) {
         errmsg_fail(err, EINVAL,
@@ -119,7 +119,7 @@ void fattree_destroy(fattree_t *t)
     errno = saved;
 }
 
-/* --- looking --- */
+/* --- queries --- */
 
 uint32_t fattree_nnodes(const fattree_t *t)
 {

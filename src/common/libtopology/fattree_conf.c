@@ -45,8 +45,8 @@ struct sw {
     uint64_t speed;
     uint32_t parent;                        /* index, FATTREE_NONE: none yet */
     uint32_t first_child, last_child, next; /* indexes, FATTREE_NONE */
-    uint32_t number;                        /* in the walk */
-    bool met;                               /* by the walk */
+    uint32_t number;                        /* number in the walk */
+    bool met;                               /* the walk has visited it */
 };
 
 struct parser {
@@ -182,7 +182,7 @@ static int take_lines(struct parser *p, char *text, size_t len)
 {
     unsigned line = 1;
     char *from = text;
-    char *to = text; /* the joined line is written here: never behind what is read */
+    char *to = text; /* joined lines are copied to this place, never behind the read position */
     char *joined = text;
 
     p->line = 1;
@@ -302,7 +302,7 @@ static int add_node(const char *name, void *arg)
     return hmap_put(t->by_name, name, (void *)(uintptr_t)t->nnodes) < 0 ? no_memory(p) : 0;
 }
 
-/* One switch of the walk. */
+/* Visit one switch of the walk. */
 static int visit(struct parser *p, uint32_t i)
 {
     fattree_t *t = p->t;
@@ -379,8 +379,8 @@ static void measure_switches(fattree_t *t)
     }
 }
 
-/* Number the pods in the order of the walk; before, each leaf has the number of its parent
- * switch. */
+/* Number the pods in the order of the walk.  On entry, `pods` has for each leaf the number of its
+ * parent switch. */
 static void number_pods(fattree_t *t, uint32_t *pods)
 {
     for (uint32_t l = 0; l < t->nleaves; l++)

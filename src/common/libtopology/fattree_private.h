@@ -1,4 +1,4 @@
-/* What the two sources of fat trees share.  Not for use outside. */
+/* Declarations that the sources of fat trees share.  Not for use outside. */
 #ifndef TOPOLOGY_FATTREE_PRIVATE_H
 #define TOPOLOGY_FATTREE_PRIVATE_H
 

@@ -4,7 +4,8 @@
  * its children are k*r+1..k*r+k, up to N-1.  flat is the same with k = N-1.  For a chain (k = 1),
  * whose depth is N, closed forms replace the walks to the root.  A tree from a file is a set of
  * arrays built once (topology_file.c); preorder numbers turn "is it below?" into two comparisons.
- * So is one in which ranks have been moved; its spec is that of the tree in which they were not.
+ * A tree in which ranks have been moved is such a set of arrays, too; its spec is that of the tree
+ * before the moves.
  *
  * Invariants:
  *  1. A regular shape holds no memory that depends on N: a thousand brokers on one host pay
@@ -102,7 +103,7 @@ static topology_t *create_kary(const char *spec, uint32_t k, uint32_t size, errm
 
     if (!t)
         return NULL;
-    /* More than N-1 children cannot be: this keeps every product below in 64 bits. */
+    /* There cannot be more than N-1 children; this limit keeps every product below in 64 bits. */
     if (k == 0 || k >= size)
         k = size > 1 ? size - 1 : 1;
     t->k = k;
@@ -305,7 +306,8 @@ bool topology_is_ancestor(const topology_t *t, uint32_t anc, uint32_t rank)
     return rank == anc;
 }
 
-/* Level by level, a regular subtree is one range of ranks.  Adds them to `ids` unless it is NULL.
+/* Walk a regular subtree level by level; each level is one range of ranks.  Adds them to `ids`
+ * unless it is NULL.
  */
 static int64_t walk_levels(const topology_t *t, uint32_t rank, idset_t *ids)
 {
@@ -340,7 +342,7 @@ static int compare_ranks(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Sorted first, so that every addition is at the upper end of the set. */
+/* The ranks are sorted first, so that each is added at the upper end of the set. */
 static int add_tree(const struct tree *tree, uint32_t rank, idset_t *ids)
 {
     uint32_t n = tree->count[rank];
@@ -379,7 +381,8 @@ static uint32_t tree_child_towards(const struct tree *tree, uint32_t from, uint3
     uint32_t lo = tree->first[from];
     uint32_t hi = tree->first[from + 1];
 
-    /* Preorder numbers rise with the children: find the last that is not above that of `to`. */
+    /* Preorder numbers rise with the children: find the last child whose number is not above that
+     * of `to`. */
     while (hi - lo > 1) {
         uint32_t mid = lo + (hi - lo) / 2;
 
@@ -406,7 +409,7 @@ uint32_t topology_next_hop(const topology_t *t, uint32_t from, uint32_t to)
     }
     if (t->k == 1)
         return to > from ? from + 1 : from - 1;
-    /* Climb from `to`: its ancestor just below `from`, if there is one, is the child wanted. */
+    /* Climb from `to`: its ancestor just below `from`, if there is one, is the result. */
     below = to;
     while (to > from) {
         below = to;

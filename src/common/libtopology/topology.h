@@ -39,8 +39,7 @@ typedef struct topology topology_t;
  * may be NULL; it names the line when a file is at fault. */
 topology_t *topology_create(const char *spec, uint32_t size, errmsg_t *err);
 
-/* Create from the text of such a file, `name` to be used in error messages (where the text came
- * from).
+/* Create from the text of such a file, `name` is its source, for error messages.
  */
 topology_t *topology_create_text(const char *text, size_t len, const char *name, uint32_t size,
                                  errmsg_t *err);
@@ -74,12 +73,12 @@ uint32_t topology_max_depth(const topology_t *t);
 /* Does the path from `rank` to the root lead through `anc`?  A rank is its own ancestor. */
 bool topology_is_ancestor(const topology_t *t, uint32_t anc, uint32_t rank);
 
-/* Number of ranks in the subtree below and including `rank`, O(depth); and which (a set that the
- * caller destroys; NULL with EINVAL or ENOMEM). */
+/* Number of ranks in the subtree of `rank`, including `rank`, O(depth); and the set of these ranks
+ * (destroyed by the caller; NULL with EINVAL or ENOMEM). */
 uint32_t topology_subtree_count(const topology_t *t, uint32_t rank);
 idset_t *topology_subtree(const topology_t *t, uint32_t rank);
 
-/* The neighbor (a child or the parent) of `from` on the way to `to`; `to` itself when equal.
+/* The neighbor (a child or the parent) of `from` on the path to `to`; `to` itself when equal.
  * O(depth) for regular shapes, O(log children) for trees from a file. */
 uint32_t topology_next_hop(const topology_t *t, uint32_t from, uint32_t to);
 

@@ -66,7 +66,8 @@ static uint32_t child_index(const topology_t *t, uint32_t rank)
     return lo;
 }
 
-/* `indent` holds what stands left of the children of ranks open now: INDENT bytes a level. */
+/* `indent` has the text left of the children of the ranks on the current path: INDENT bytes per
+ * level. */
 char *topology_format_tree(const topology_t *t, topology_label_f label_fn, void *arg)
 {
     strbuf_t *out = strbuf_create(MAX_TEXT);

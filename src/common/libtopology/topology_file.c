@@ -174,7 +174,8 @@ static int parse_lines(struct parser *p, const char *text, size_t len)
     return 0;
 }
 
-/* Children by parent from the parents; ascending, because ranks are dealt out in order. */
+/* Compute the lists of children from the parents; they are ascending, because ranks are visited in
+ * order. */
 static void link_children(struct tree *tree, uint32_t size)
 {
     for (uint32_t r = 1; r < size; r++)
@@ -189,14 +190,14 @@ static void link_children(struct tree *tree, uint32_t size)
     }
 }
 
-/* Preorder walk from the root; returns the number of ranks met. */
+/* Preorder walk from the root; returns the number of visited ranks. */
 static uint32_t walk(struct tree *tree, uint32_t size)
 {
     uint32_t n = 0;
     uint32_t r = 0;
 
-    /* order[] is the work list at first: a stack in its upper end never meets the lower end, as
-     * a rank is on at most one of them. */
+    /* At first, order[] serves as the work list, too: the stack in its upper end never reaches the
+     * lower end, as each rank is on at most one of them. */
     uint32_t top = size;
 
     tree->order[--top] = 0;

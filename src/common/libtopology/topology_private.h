@@ -1,4 +1,4 @@
-/* What the three sources of libtopology share.  Not for use outside. */
+/* Declarations that the three sources of libtopology share.  Not for use outside. */
 #ifndef TOPOLOGY_PRIVATE_H
 #define TOPOLOGY_PRIVATE_H
 

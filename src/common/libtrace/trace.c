@@ -1,7 +1,8 @@
 /* trace.c - logs of jobs: the array of jobs, and the reader that splits a file into lines.
  *
- * A file is read in blocks through zlib, which passes plain files through.  A line that a block
- * cuts off is moved to the front of the next block, so a log takes the memory of its jobs only.
+ * A file is read in blocks through zlib, which also reads plain files.  A line that is cut off at
+ * the end of a block is moved to the front of the next block, so a log takes only the memory of its
+ * jobs.
  *
  * Invariants:
  *  1. Every error message about the contents names the file and the line.
@@ -144,8 +145,8 @@ static int read_line(struct reader *r, const char *text, size_t len)
     return trace_swf_line(r->t, &l, r->ppn, r->err);
 }
 
-/* Read the complete lines of a block; with `last` also what is behind the last newline.  The number
- * of bytes read in *used. */
+/* Parse the complete lines of a block; with `last` also the text behind the last newline.  The
+ * number of parsed bytes goes to *used. */
 static int read_block(struct reader *r, const char *data, size_t len, bool last, size_t *used)
 {
     size_t at = 0;

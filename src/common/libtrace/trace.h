@@ -1,4 +1,4 @@
-/* Logs of jobs: what a replay reads (flux-sim(1)).
+/* Logs of jobs: the input of a replay (flux-sim(1)).
  *
  * A trace is an array of jobs of whole nodes.  It is read from
  *    SWF   the Standard Workload Format: 18 numbers a line, ';' comments
@@ -45,29 +45,29 @@ void trace_destroy(trace_t *t); /* NULL-safe, keeps errno */
 const struct trace_job *trace_jobs(const trace_t *t);
 size_t trace_count(const trace_t *t);
 
-/* Jobs that trace_keep() left out, by the first reason that holds. */
+/* Numbers of jobs that trace_keep() left out, by the first reason that applies. */
 struct trace_dropped {
     size_t runtime;    /* runtime <= 0 */
     size_t processors; /* no processors */
     size_t larger;     /* larger than the machine */
 };
 
-/* Keep the jobs that a machine of `nodes` nodes can run, sorted by (submit, id); of these the first
- * `first` (0: all).  A job that ran longer than its estimate is cut to it, or with `extend` has its
- * estimate raised. */
+/* Keep the jobs that a machine of `nodes` nodes can run, sorted by (submit, id); of these only the
+ * first `first` (0: all).  The runtime of a job that ran longer than its estimate is cut to the
+ * estimate, or with `extend` its estimate is raised. */
 void trace_keep(trace_t *t, uint32_t nodes, bool extend, size_t first,
                 struct trace_dropped *dropped);
 
 struct trace_derive {
-    int64_t from_day, days; /* counted from the first job kept */
+    int64_t from_day, days; /* counted from the first job that was kept */
     int64_t max_nodes;      /* a job has at most this many, before `mult` */
-    int64_t machine;        /* nodes of the machine that `load` is of */
+    int64_t machine;        /* nodes of the machine to which `load` refers */
     double load;            /* offered load: above 0 */
     int64_t mult;           /* nodes are multiplied by it in the end */
 };
-/* Make a workload for another machine out of a trace, in place.  0, or -1 with EINVAL (nothing is
- * left, a number out of range) or ENOMEM and an error message; the trace then holds nothing of
- * use. */
+/* Turn a trace into a workload for another machine, in place.  0, or -1 with an error message and
+ * EINVAL (no job is left, a number out of range) or ENOMEM; the trace can then only be
+ * destroyed. */
 int trace_derive(trace_t *t, const struct trace_derive *d, errmsg_t *err);
 
 /* A copy whose jobs have `mult` (at least 1) times as many nodes.  NULL with ENOMEM. */

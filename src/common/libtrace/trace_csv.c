@@ -29,7 +29,7 @@ struct field {
     size_t len; /* FIELD_MAX: longer than that */
 };
 
-/* The next field, without its quotation marks; *at moves behind it.  False at the end. */
+/* The next field, without its quotation marks; *at is moved behind it.  False at the end. */
 static bool next_field(const struct trace_line *l, char separator, size_t *at, struct field *f)
 {
     bool quoted = false, more = *at <= l->len;
@@ -90,7 +90,7 @@ int trace_csv_header(struct trace_csv *csv, const struct trace_line *l, errmsg_t
     return 0;
 }
 
-/* Digits at *s, between lo and hi; *s moves behind them. */
+/* Parse digits at *s, between lo and hi; *s is moved behind them. */
 static bool digits(const char **s, size_t count, int64_t lo, int64_t hi, int64_t *out)
 {
     int64_t v = 0;

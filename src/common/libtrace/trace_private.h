@@ -1,4 +1,4 @@
-/* What the parts of a trace's reader share. */
+/* Declarations that the parts of a trace's reader share. */
 #ifndef TRACE_PRIVATE_H
 #define TRACE_PRIVATE_H
 
@@ -9,7 +9,7 @@ struct trace {
     size_t n, space;
 };
 
-/* Where a line stands, for error messages. */
+/* The source of a line, for error messages. */
 struct trace_line {
     const char *name;
     size_t number;
@@ -26,7 +26,7 @@ int trace_add(trace_t *t, const struct trace_job *job, errmsg_t *err);
 /* One line of SWF that is neither blank nor a comment. */
 int trace_swf_line(trace_t *t, const struct trace_line *l, uint32_t ppn, errmsg_t *err);
 
-/* Which field of a CSV holds what. */
+/* The column of each field of a CSV. */
 struct trace_csv {
     char separator;
     int column[5];

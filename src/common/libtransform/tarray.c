@@ -1,15 +1,15 @@
 /* tarray.c - computations with whole arrays.
  *
- * Numbers of any type are taken to doubles in blocks of BLOCK elements, which stay in the cache, so
- * that each computation is written once.  Conversion is exact: it goes by long double, which has
- * all integers of 64 bits where it has a mantissa of as many.
+ * Numbers of any type are converted to doubles in blocks of BLOCK elements, which stay in the
+ * cache, so that each computation is written once.  The conversion to other types is exact: it uses
+ * long double, which represents all integers of 64 bits if it has a mantissa of that size.
  *
- * A part of an array is described by the distance of neighbors in each dimension of the result;
- * lines of its fastest dimension are copied by the loops of elem.h.
+ * The description of a part of an array has the distance between neighbors in each dimension of the
+ * result; lines of its fastest dimension are copied by the loops of elem.h.
  *
  * Invariants:
- *  1. What is written stays in the memory of the result, even when the elements change meanwhile:
- *     they may be in memory that another process writes.
+ *  1. Only the memory of the result is written, even if the elements change meanwhile, because they
+ *     are in memory that another process writes.
  *
  * Failure: see each function.
  */
@@ -104,7 +104,7 @@ void tarray_stats(const struct tarray *a, struct tarray_stats *st)
 
     *st = (struct tarray_stats){0, INFINITY, -INFINITY, 0.};
     for (uint64_t at = 0; at < a->elems; at += n) {
-        double sum = 0.; /* of a block: smaller errors of rounding */
+        double sum = 0.; /* of a block: reduces errors of rounding */
 
         n = block(a, at, v);
         for (size_t i = 0; i < n; i++) {
@@ -193,7 +193,7 @@ static long double load_exact(enum stream_type type, const void *from, uint64_t 
     }
 }
 
-/* From low to below high, without a fraction: the integers of a type. */
+/* Store an integer from `low` to below `high`. */
 static bool store_exact(enum stream_type type, void *to, uint64_t i, long double value)
 {
     long double whole = truncl(value);
@@ -277,7 +277,7 @@ int tarray_adjacency(const struct tarray *a, uint64_t n, uint64_t *from, uint64_
         from[pair[0]]++;
         from[pair[1]]++;
     }
-    for (uint64_t i = 0; i <= n; i++) { /* where the list of each begins */
+    for (uint64_t i = 0; i <= n; i++) { /* compute the begin of each list */
         uint64_t count = from[i];
 
         from[i] = sum;
@@ -292,7 +292,7 @@ int tarray_adjacency(const struct tarray *a, uint64_t n, uint64_t *from, uint64_
             near[from[pair[k]]++] = pair[1 - k];
         }
     }
-    memmove(from + 1, from, n * sizeof(*from)); /* now each is the beginning of the next one */
+    memmove(from + 1, from, n * sizeof(*from)); /* each element is now the begin of the next list */
     from[0] = 0;
     return 0;
 }
@@ -329,7 +329,7 @@ int tarray_part_shape(const struct tarray *a, const struct tarray_part *p, struc
     return tarray_finish(out) < 0 ? errmsg_fail(err, errno, "the array is too large") : 0;
 }
 
-/* Elements from one to the next in each dimension. */
+/* The distance in elements from one to the next in each dimension. */
 static void distances(unsigned ndims, const uint64_t *count, bool columns, uint64_t *by)
 {
     uint64_t step = 1;
@@ -348,7 +348,7 @@ void tarray_select(const struct tarray *a, const struct tarray_part *p, void *ou
     const uint8_t *src = a->data;
     uint8_t *dst = out;
     uint64_t own[TARRAY_DIMS];
-    uint64_t n[TARRAY_DIMS];  /* elements of the result, the fastest dimension first, */
+    uint64_t n[TARRAY_DIMS];  /* number of elements of the result, the fastest dimension first, */
     uint64_t by[TARRAY_DIMS]; /* bytes to the next one in the array, */
     uint64_t at[TARRAY_DIMS] = {0};
     stream_elem_line_f line;

@@ -1,7 +1,8 @@
-/* Computations with whole arrays: those that transforms of streams have in Lua (transform_lua.c).
+/* Computations with whole arrays, for transforms of streams in Lua (transform_lua.c).
  *
- * An array is a view of elements without gaps.  Results go into memory of the caller, who asks
- * first how much it is.  Numbers are integers, floats and truth values; a NaN counts as no value.
+ * An array is a view of elements without gaps.  Results are written to memory of the caller, after
+ * a call that returns its size.  Numbers are integers, floats and truth values; a NaN does not
+ * count as a value.
  *
  * Thread rules: any thread; there is no state.
  */
@@ -31,41 +32,42 @@ int tarray_finish(struct tarray *a);
 size_t tarray_size(const struct tarray *a); /* bytes */
 bool tarray_numeric(enum stream_type type);
 
-/* Of an array of numbers: */
+/* For arrays of numbers: */
 
 struct tarray_stats {
-    uint64_t n; /* values; the others are NaN */
+    uint64_t n; /* number of values; other elements are NaN */
     double min; /* INFINITY without a value */
     double max;
     double sum;
 };
 void tarray_stats(const struct tarray *a, struct tarray_stats *st);
-/* Count the values of `bins` equal parts of low..high, where high belongs to the last one. */
+/* Count the values in each of `bins` equal parts of low..high; `high` belongs to the last part. */
 void tarray_histogram(const struct tarray *a, double low, double high, uint64_t bins,
                       uint64_t *out);
-/* Values from low to high, both included, the first `max` in the order of memory: how many;
- * copy them, and their positions (from 0), where these are not NULL. */
+/* Find the values from low to high, both included: the first `max` in the order of memory.  Returns
+ * their number; copies the values, and their positions (from 0), to the arrays that are not
+ * NULL. */
 uint64_t tarray_within(const struct tarray *a, double low, double high, void *values, uint64_t *at,
                        uint64_t max);
 /* Each value * factor + offset. */
 void tarray_scale(const struct tarray *a, double factor, double offset, double *out);
-/* To another type of numbers: floats lose their fraction in integers, and precision in smaller
- * floats.  0, or -1 with ERANGE and an error message: a value is not one of that type. */
+/* Convert to another type of numbers: integers lose the fraction of floats, smaller floats lose
+ * precision.  0, or -1 with ERANGE and an error message: a value is not one of that type. */
 int tarray_convert(const struct tarray *a, enum stream_type to, void *out, errmsg_t *err);
-/* A value, as far as a double has it. */
+/* A value as a double, possibly rounded. */
 double tarray_at(const struct tarray *a, uint64_t i);
 
-/* A list of pairs (2 columns, or rows of 2) of numbers below `n`, to lists of neighbors: those of i
- * are in near[from[i]] to near[from[i + 1] - 1], in the order of the list; `from` has n + 1
+/* Convert a list of pairs (2 columns, or rows of 2) of numbers below `n` to lists of neighbors:
+ * those of i are near[from[i]] to near[from[i + 1] - 1], in the order of the list; `from` has n + 1
  * elements, `near` as many as the list.  0, or -1 with EINVAL or ERANGE and an error message. */
 int tarray_adjacency(const struct tarray *pairs, uint64_t n, uint64_t *from, uint64_t *near,
                      errmsg_t *err);
 
-/* Of an array of any type: */
+/* For arrays of any type: */
 
-/* What tarray_select() makes of an array: in each dimension `count` elements, each `stride` behind
- * the one before, from `start` on; with `reverse` the dimensions in reverse order; the result lies
- * in memory as `columns` says. */
+/* A part of an array, for tarray_select(): in each dimension `count` elements at distances of
+ * `stride`, from `start` on; with `reverse` the dimensions in reverse order; `columns` is the order
+ * of the result in memory. */
 struct tarray_part {
     uint64_t start[TARRAY_DIMS];
     uint64_t count[TARRAY_DIMS];
@@ -73,7 +75,7 @@ struct tarray_part {
     bool reverse;
     bool columns;
 };
-/* All of it, as it is. */
+/* The part that is the whole array, unchanged. */
 void tarray_part_init(struct tarray_part *p, const struct tarray *a);
 /* The shape of the result; its `data` is NULL.  0, or -1 with ERANGE and an error message. */
 int tarray_part_shape(const struct tarray *a, const struct tarray_part *p, struct tarray *out,

@@ -1,6 +1,6 @@
 /* tarray_lua.c - elements of arrays as values of Lua, and back.
  *
- * Failure: see each function; nothing raises an error but for a lack of memory.
+ * Failure: see each function; only a lack of memory raises an error of Lua.
  */
 #include "config.h"
 #include <errno.h>

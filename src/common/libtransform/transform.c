@@ -1,20 +1,21 @@
 /* transform.c - run a chain of transforms on steps of streams.
  *
  * Each transform is a shared object with the table of stream_transform.h; Lua is one of them, a
- * module that takes the name of a file as its argument.  The first of a chain gets variables of
- * readers, the next ones what the transform before has put; what the last one puts goes to a
- * writer.
+ * module that takes the name of a file as its argument.  The first transform of a chain gets
+ * variables of readers, each other one the variables of the preceding transform; the variables of
+ * the last one go to a writer.
  *
- * A variable is read only when a transform asks for it.  What one writer has as a whole stays
- * where it is; pieces of several writers are put together in memory that is kept until the next
- * step.  Arrays of the result are global ones, of which the only writer has all.
+ * A variable is read only when a transform requests it.  An array that one writer has completely is
+ * used in place; pieces of several writers are copied into one array, in memory that is kept until
+ * the next step.  Arrays of the result are global arrays, which the only writer has completely.
  *
  * Invariants:
- *  1. What a transform was given stays in place until the next step, or the end of the chain: the
- *     caller ends the step of `out` before those of the inputs.
+ *  1. The arrays that a transform gets stay in place until the next step, or the end of the chain:
+ *     the caller ends the step of `out` before those of the inputs.
  *  2. The result of a transform has each name once.
  *
- * Failure: a step fails as a whole, with a sentence that names the file; the next one may succeed.
+ * Failure: a step fails as a whole, with an error message that names the file; the next one may
+ * succeed.
  */
 #include "config.h"
 #include <dlfcn.h>
@@ -45,7 +46,7 @@ struct made {
 
 struct stage {
     char *file;
-    char *shown; /* what messages name: the file, or that in Lua */
+    char *shown; /* name in messages: the file, or the Lua file */
     void *dso;
     const struct flux_transform *ops;
     void *state;
@@ -55,7 +56,7 @@ struct stage {
     size_t room;
 };
 
-/* Memory of arrays that were put together; the data follow, aligned. */
+/* Memory of an array that was joined from pieces; the data follow, aligned. */
 struct whole {
     struct whole *next;
     char pad[56];
@@ -67,7 +68,7 @@ struct transform {
     struct whole *wholes;
 };
 
-/* A call of one stage; `st` is what the transform sees. */
+/* A call of one stage; `st` is the transform's view of it. */
 struct call {
     struct flux_transform_step st;
     transform_t *t;
@@ -144,7 +145,7 @@ static int stage_load(struct stage *s, const char *arg, errmsg_t *err)
     return 0;
 }
 
-/* `file` is taken over. */
+/* Add a stage.  `file` is taken over. */
 static int add(transform_t *t, char *file, const char *arg, const char *shown, errmsg_t *err)
 {
     struct stage *s = &t->stages[t->n];
@@ -173,7 +174,7 @@ int transform_add(transform_t *t, const char *spec, errmsg_t *err)
     const char *colon = strchr(base ? base : spec, ':');
     char *file = NULL;
 
-    /* A name without '/' would be looked for in the directories of libraries. */
+    /* A name without '/' would be searched in the directories of libraries. */
     if (asprintf(&file, "%s%.*s", base ? "" : "./", (int)(colon ? colon - spec : (int)strlen(spec)),
                  spec) < 0)
         return errmsg_fail(err, ENOMEM, "out of memory");
@@ -187,7 +188,7 @@ int transform_add_lua(transform_t *t, const char *path, errmsg_t *err)
     return file ? add(t, file, path, path, err) : -1;
 }
 
-/* --- what a transform sees --- */
+/* --- the functions for transforms --- */
 
 static const struct made *made_find(const struct stage *s, const char *name)
 {
@@ -209,7 +210,7 @@ static const char *call_name(const struct flux_transform_step *st, unsigned inpu
     return flux_stream_var(c->in[input], 0, i);
 }
 
-/* Put the pieces of all writers together. */
+/* Join the pieces of all writers. */
 static int whole_get(struct call *c, flux_stream_t *s, const char *var,
                      struct flux_transform_array *out)
 {
@@ -239,10 +240,10 @@ static int stream_get(struct call *c, flux_stream_t *s, const char *var, uint32_
         if (errno != ENOENT || rank == FLUX_TRANSFORM_ALL ||
             flux_stream_get(s, rank, var, &out->data, &out->size, &c->err) < 0)
             return -1;
-        out->count[0] = out->size; /* nobody has described it */
+        out->count[0] = out->size; /* it has no description */
         return 0;
     }
-    if (all && in.global) /* the only writer has all, or there are holes */
+    if (all && in.global) /* the only writer has the whole array, or there are holes */
         memcpy(in.count, in.shape, sizeof(in.count));
     shape = (struct tarray){.type = stream_elem_by_name(in.type), .ndims = in.ndims};
     memcpy(shape.count, in.count, sizeof(shape.count));
@@ -330,7 +331,7 @@ static int stage_run(struct call *c, errmsg_t *err)
 {
     struct stage *s = c->own;
     char text[sizeof(err->text)] = "";
-    bool named; /* a message of Lua begins with the file */
+    bool named; /* the error message begins with the file already */
     int rc;
 
     s->nmade = 0;

@@ -6,17 +6,17 @@
  *        step:put("hot", (T:threshold(100)))
  *    end)
  *
- * A file runs in the sandbox (libsandbox/sandbox.h, SANDBOX_PURE) with two functions more,
- * `transform` and `array`, and the objects that these deal with: a step, and arrays.  What arrays
- * can compute is in the table `methods`; each charges for its work in proportion to the elements.
+ * A file runs in the sandbox (libsandbox/sandbox.h, SANDBOX_PURE) with two more functions,
+ * `transform` and `array`, and the objects that they use: a step, and arrays.  The table `methods`
+ * lists the computations of arrays; each charges for its work in proportion to the elements.
  *
- * An array of an input is a view of memory that is there until the step ends; the results of
- * computations are in memory of the interpreter, and count for its limit.
+ * An array of an input is a view of memory that is valid until the step ends; the results of
+ * computations are in memory of the interpreter, and count towards its limit.
  *
  * Invariants:
- *  1. A view is not read after its step: its `epoch` is that of the object, which rises with
- *     each step.  Arrays that are not views have the epoch 0.
- *  2. What was put is referred to by the table `kept` until the next step.
+ *  1. A view is not read after its step: its `epoch` must equal that of the script, which rises
+ *     with each step.  Arrays that are not views have the epoch 0.
+ *  2. The table `kept` refers to the arrays that were put, until the next step.
  *
  * Failure: the message of Lua, which begins with the file and the line.
  */
@@ -43,12 +43,12 @@ static const struct sandbox_limits limits = {
 
 struct script {
     sandbox_t *sb;
-    lua_State *L;                         /* its */
-    const struct flux_transform_step *st; /* NULL: none under way */
+    lua_State *L;                         /* of `sb` */
+    const struct flux_transform_step *st; /* NULL: no step is being computed */
     uint64_t epoch;
 };
 
-/* Keys of the registry: the script, the function of the file, what was put. */
+/* Keys of the registry: the script, the function of the file, the arrays that were put. */
 static const char script_key = 's', function_key = 'f', kept_key = 'k';
 
 /* --- arrays --- */
@@ -121,7 +121,7 @@ static uint64_t count_at(lua_State *L, int arg, lua_Integer least)
     return (uint64_t)n;
 }
 
-/* --- what arrays can do --- */
+/* --- the computations of arrays --- */
 
 static int m_min(lua_State *L)
 {
@@ -172,7 +172,7 @@ static int m_histogram(lua_State *L)
     return 1;
 }
 
-/* a:threshold(low [, high]): the values, and where they are */
+/* a:threshold(low [, high]): the values, and their positions */
 static int m_threshold(lua_State *L)
 {
     const struct tarray *a = numbers_at(L, 1);
@@ -220,7 +220,7 @@ static int m_convert(lua_State *L)
     return 1;
 }
 
-/* pairs:adjacency(n): where the neighbors of each begin, and the neighbors */
+/* pairs:adjacency(n): the begin of the neighbors of each number, and the neighbors */
 static int m_adjacency(lua_State *L)
 {
     const struct tarray *a = numbers_at(L, 1);
@@ -443,7 +443,7 @@ static int array_new(lua_State *L)
 
 /* --- the step --- */
 
-/* The step under way; `arg` is its object. */
+/* The current step; `arg` is its object. */
 static struct script *step_at(lua_State *L, int arg)
 {
     struct script *s = script_of(L);
@@ -503,7 +503,7 @@ static int s_get(lua_State *L)
     return 1;
 }
 
-/* Let the value at the top of the stack, an array, stay until the next step. */
+/* Keep the array at the top of the stack until the next step. */
 static void keep(lua_State *L)
 {
     lua_rawgetp(L, LUA_REGISTRYINDEX, &kept_key);

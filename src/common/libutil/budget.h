@@ -1,16 +1,16 @@
-/* A share of a thread's time, for work that may wait: work for watchers that come late, or for many
- * at once, must not take the time that requests need.
+/* A share of a thread's time, for work that may wait, such as work for late watchers, or for many
+ * at once: it must not take the time that requests need.
  *
  *    struct budget b;
  *
  *    budget_init(&b, 0.1, 0.01, now);         a tenth of the time; at most 10 ms in one go
  *    if (budget_wait(&b, now) > 0.)
- *        come back after that number of seconds
+ *        continue after that number of seconds
  *    work for a while
  *    budget_use(&b, seconds that it took);
  *
  * This is a token bucket (RFC 2697 describes one for packets).  Times are seconds of any clock that
- * does not go backwards; on a virtual clock, where work takes no time, nothing is held back.
+ * does not go backwards; on a virtual clock, where work takes no time, no work is delayed.
  *
  * Thread rules: one thread.
  */
@@ -19,16 +19,16 @@
 
 struct budget {
     double share; /* of the time, > 0 */
-    double most;  /* seconds that may be saved up */
-    double left;  /* seconds; < 0: more was used than there was */
+    double most;  /* maximum of seconds that may be saved up */
+    double left;  /* seconds; < 0: more were used than were available */
     double at;    /* time of `left` */
 };
 
 /* Begins with `most` seconds. */
 void budget_init(struct budget *b, double share, double most, double now);
-/* Seconds from `now` until there is time again; 0: there is some. */
+/* Seconds from `now` until some time is available; 0: some is available now. */
 double budget_wait(struct budget *b, double now);
-/* This many seconds of work were done. */
+/* Account for this many seconds of work. */
 void budget_use(struct budget *b, double seconds);
 
 #endif

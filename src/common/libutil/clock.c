@@ -1,7 +1,7 @@
 /* clock.c - readings of the system's clocks.
  *
  * A reading in seconds is a double: it resolves a microsecond for more than a century, which is
- * enough for limits and for what people read.  A reading in microseconds is exact.
+ * enough for timeouts and for output.  A reading in microseconds is exact.
  *
  * Failure: none.  These clocks exist on every system that the product runs on.
  */

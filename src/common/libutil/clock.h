@@ -1,4 +1,4 @@
-/* Readings of the system's clocks, for measuring and for limits outside a reactor.
+/* Readings of the system's clocks, for measurements and timeouts outside a reactor.
  *
  * Code that runs in a reactor calls flux_now() instead, which a simulation replaces.  Thread-safe;
  * these functions cannot fail.

@@ -30,7 +30,7 @@
 #include "duration.h"
 
 #define MAX_SECONDS 1e12L
-#define MAX_DIGITS 18 /* digits that fit in 64 bits: enough forevery value below 1e12 */
+#define MAX_DIGITS 18 /* digits that fit in 64 bits: enough for every value below 1e12 */
 
 /* Largest first.  num/den rather than one number: 1/1000 is not exact in binary. */
 static const struct {

@@ -234,7 +234,7 @@ char *dir_create_runtime(const char *prefix, errmsg_t *err)
     return NULL;
 }
 
-/* A file system that cannot sync directories has nothing more to offer. */
+/* A file system that cannot sync directories offers no stronger guarantee. */
 static int sync_dir(const char *path)
 {
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -332,7 +332,7 @@ static void note(int *first_error)
 
 /* A tree that is being removed. */
 struct removal {
-    int root;         /* descriptor of its top; -1 */
+    int root;         /* descriptor of its top directory; -1 */
     dev_t dev;        /* of its top */
     unsigned renamed; /* directories below MAX_LEVELS that were moved to the top */
     int first_error;

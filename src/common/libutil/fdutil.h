@@ -25,9 +25,10 @@ int fd_set_nonblock(int fd, int on);
  * that listens at PATH").  0, or -1 with EPERM or an error of getsockopt(2). */
 int fd_check_peer(int fd, const char *what, errmsg_t *err);
 
-/* Call this first in main().  If descriptor 0, 1 or 2 is closed, puts something in its place that
- * can neither be read nor written (EBADF, as before).  Otherwise the first socket would get its
- * number, and standard output would go there. */
+/* Call this first in main().  If descriptor 0, 1 or 2 is closed, opens /dev/null
+ * in its place, for the wrong direction, so that reading from 0, and writing to 1 or 2,
+ * fails with EBADF, as before.  Otherwise the first socket would get its number, and standard
+ * output would go there. */
 void fd_reserve_standard(void);
 
 /* fd_read_all() for the path of a regular file or FIFO. */
@@ -44,9 +45,9 @@ char *dir_create_runtime(const char *prefix, errmsg_t *err);
  * fsync(2). */
 int dir_create_parents(const char *path, mode_t mode);
 
-/* Sync the directory in which a file is, after the file was created, linked or renamed: before, a
- * loss of power may take its name, or give it back to the one before.  0 (also on a file system
- * that cannot sync directories), or -1 with ENOMEM or an error of fsync(2). */
+/* Sync the directory in which a file is, after the file was created, linked or renamed: without
+ * this, a loss of power may remove the name, or restore the preceding file of that name.  0 (also
+ * on a file system that cannot sync directories), or -1 with ENOMEM or an error of fsync(2). */
 int file_sync_dir(const char *path);
 
 /* Remove a file, or a directory and everything below it, however deep.  Symbolic links are removed,

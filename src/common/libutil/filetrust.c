@@ -14,9 +14,9 @@
  *     number and the name of the user, no members are listed, and no access control list hides
  *     other grants behind the group's bits.
  *
- * Users who can replace our own program (owners of the executable and of the directories above it,
- * and groups that can write to any of these) are an exception, which is looked up only if something
- * would be refused otherwise.
+ * Users who can replace this program itself (owners of the executable and of the directories above
+ * it, and groups that can write to any of these) are trusted, too; these are determined only when a
+ * path would be refused otherwise.
  *
  * Failure: refused, with an error message.
  */
@@ -151,7 +151,8 @@ static bool refuse(const struct walk *w, const char *fmt, ...)
     return false;
 }
 
-/* `last`: the object of the path, not a directory on the way. */
+/* May an object of the path be trusted?  `last`: it is the object at the end, not a directory on
+ * the way. */
 static bool judge(const struct walk *w, const struct stat *st, bool last)
 {
     unsigned mode = st->st_mode & 07777;

@@ -1,4 +1,4 @@
-/* Can users other than us (and root) change what a path leads to?
+/* Can users other than the effective user and root change what a path leads to?
  *
  * Check this before using, running or loading a file: configuration, policies, hooks, certificates,
  * shared objects, directories with state.  Thread-safe.

@@ -1,6 +1,6 @@
 /* Hash map with string, integer or fixed-size binary keys and pointer values.
  *
- * Average constant time forevery operation; memory shrinks again after a burst.
+ * Average constant time for every operation; memory shrinks again after a burst.
  * Iteration order is unspecified.  Not thread-safe.
  */
 #ifndef UTIL_HMAP_H

@@ -1,11 +1,12 @@
 /* holdpoint.c - wait at a point of the code that a test has named, to be killed there.
  *
- * Only the thread waits: what other threads do, they do as if this one had not come further.  An
- * answer that must not be given before the point is passed, and is, reaches its client.
+ * Only this thread waits; other threads continue as if this one had not reached the end of the
+ * point.  So if a response is wrongly sent before the point is passed, it reaches its client, and
+ * the test notices.
  *
- * Invariant 1: a thread that holds has removed the file, and does nothing after that.
+ * Invariant 1: a thread that holds has removed the file, and never continues.
  *
- * Failure: without the file the point is passed, and not counted.
+ * Failure: without the file, the thread passes the point without counting.
  */
 #include "config.h"
 #include <stdio.h>

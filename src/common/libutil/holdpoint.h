@@ -2,9 +2,9 @@
  *
  *    FLUX_HOLD_POINT=NAME:N:FILE
  *
- * The test makes FILE when the count is to begin.  The thread that then passes the point NAME for
- * the Nth time removes FILE, and goes no further.  So the test waits until FILE is gone, and ends
- * the process with SIGKILL.
+ * The test creates FILE to begin the count.  The thread that then passes the point NAME for the Nth
+ * time removes FILE, and stops there.  The test waits until FILE is gone, and ends the process with
+ * SIGKILL.
  *
  *    HOLD_POINT_INIT(&s->hold);
  *    ...
@@ -24,8 +24,8 @@ struct holdpoint {
     char path[256];
 };
 
-/* Read the variable.  One that cannot be read stops the process with a message, because the test
- * would wait in vain. */
+/* Parse the variable.  A malformed value ends the process with a message, because the test would
+ * wait in vain. */
 void holdpoint_init(struct holdpoint *hp);
 void holdpoint_pass(struct holdpoint *hp, const char *name);
 

@@ -1,8 +1,8 @@
-/* hostmark.c - marks that identify the host and its last boot, and what a process shares with
- * others of the host.
+/* hostmark.c - marks that identify the host and its last boot, and the resources that a process
+ * shares with others of the host.
  *
  * The kernel draws a random id at each boot, whose first eight digits are the mark.  Containers of
- * one host share it, as they share file locks.
+ * one host have the same id, as they share file locks.
  *
  * Failure: without /proc the host's name is used, which stays the same after a reboot.
  */

@@ -1,5 +1,5 @@
 /* Identifies a boot of a host.  For names of files that only a process of the same host and boot
- * may regard as stale: on a shared file system those of others look the same.  Thread-safe.
+ * may regard as stale: on a shared file system, files of other hosts look the same.  Thread-safe.
  */
 #ifndef UTIL_HOSTMARK_H
 #define UTIL_HOSTMARK_H
@@ -16,10 +16,10 @@ void hostmark_get(char mark[HOSTMARK_SIZE]);
  * equal marks have the same addresses and UNIX sockets without a name in the file system. */
 void hostnet_get(char mark[HOSTNET_SIZE]);
 
-/* Write a mark of what this process shares with others of its host, as text without spaces: the
- * mark of the host, the namespaces of network and processes, and the file system /dev/shm.  Only
- * processes with equal marks reach each other by loopback, abstract sockets, process ids and shared
- * memory.  What cannot be found out counts as shared. */
+/* Write a mark of the resources that this process shares with others of its host, as text without
+ * spaces: the mark of the host, the namespaces of network and processes, and the file system
+ * /dev/shm.  Only processes with equal marks reach each other by loopback, abstract sockets,
+ * process ids and shared memory.  A resource that cannot be determined counts as shared. */
 void hostshare_get(char mark[HOSTSHARE_SIZE]);
 
 #endif

@@ -5,7 +5,7 @@
  * highest byte, the length.  Four rounds end the computation.
  *
  * The key of a process is the sixteen random bytes that the kernel gives each program (AT_RANDOM),
- * hashed with a number of the caller's.  One table thus reveals nothing about another's key, or
+ * hashed with a number from the caller.  One table thus reveals nothing about another's key, or
  * about other uses of these bytes.
  */
 #include "config.h"

@@ -2,8 +2,8 @@
  * that collide cannot be found, so it suits tables whose keys come from outside.
  *
  * It is implemented here rather than by libsodium's crypto_shorthash(), with which the test
- * compares it, because libutil is in programs that should not load a cryptographic library, such as
- * those that load libpmi.so.
+ * compares it, because libutil is linked into programs that should not load a cryptographic
+ * library, such as those that load libpmi.so.
  *
  * Thread rules: any thread.
  */

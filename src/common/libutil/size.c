@@ -6,7 +6,7 @@
  * Invariants:
  *  1. Only integers are used: the product of number and unit has 128 bits, so no overflow is
  *     missed, and only a fraction of a byte is rounded.
- *  2. size_parse(size_format(n)) == n forevery n.
+ *  2. size_parse(size_format(n)) == n for every n.
  *
  * Failure: EINVAL or ERANGE, and an error message.
  */

@@ -6,19 +6,20 @@
  *    larger           (malloc)
  *
  * Blocks are aligned to their size, so that the address of an object leads to the head of its
- * block.  A block hands out what was freed in it last, and else its next unused bytes, so that
- * pages that nothing needs are not touched.
+ * block.  An allocation from a block returns the object that was freed last, or else the next
+ * unused bytes, so that unneeded pages are not touched.
  *
- * Memory goes back to the system block by block, as objects are freed: there is no walk over all of
- * it, such as malloc_trim() makes, which takes milliseconds.
+ * Memory is returned to the system block by block, as objects are freed: there is no walk over all
+ * of it, as in malloc_trim(), which takes milliseconds.
  *
  * Invariants:
  *  1. A block is in the list of its class if it has room.
- *  2. A block without objects is given back to the system, but for one of each class up to SMALL.
+ *  2. A block without objects is returned to the system, except for one of each class up to SMALL.
  *
  * Failure: NULL with ENOMEM; nothing has changed.
  *
- * With the address sanitizer, all objects are malloc's, so that it sees their ends.
+ * With the address sanitizer, all objects come from malloc(), so that it detects accesses beyond
+ * their ends.
  */
 #include "config.h"
 #include <errno.h>
@@ -58,9 +59,9 @@ _Static_assert(SMALL + LARGE_STEP * LARGE_CLASSES == LARGE, "classes end with th
 struct block {
     struct list_node node;     /* in class.room, or in no list */
     struct block *prev, *next; /* of all */
-    void *freed;               /* each begins with the address of the next one */
-    uint32_t unused;           /* offset */
-    uint32_t count;            /* objects */
+    void *freed;               /* freed objects; each begins with the address of the next one */
+    uint32_t unused;           /* offset of the unused bytes */
+    uint32_t count;            /* number of objects */
     uint32_t class;
 };
 
@@ -78,7 +79,7 @@ static size_t class_of(size_t size)
     return size > 0 ? (size - 1) / SMALL_STEP : 0;
 }
 
-/* Of each object. */
+/* Size of the objects of a class. */
 static size_t class_size(size_t class)
 {
     if (class < SMALL_CLASSES)
@@ -125,7 +126,7 @@ void slab_destroy(slab_t *s)
     free(s);
 }
 
-/* Twice as much is mapped, and what is before and behind the aligned part given back. */
+/* Map twice the size, and unmap the parts before and behind the aligned block. */
 static struct block *block_create(slab_t *s, size_t class)
 {
     size_t size = class_block(class);
@@ -199,7 +200,8 @@ void slab_free(slab_t *s, void *p, size_t size)
     b->count--;
     if (list_empty(&b->node))
         list_push(&s->room[class], &b->node);
-    /* One stays, so that a single small object that comes and goes costs no system call. */
+    /* Keep one empty block, so that a single small object that is repeatedly allocated and freed
+     * costs no system call. */
     if (b->count == 0 && (class >= SMALL_CLASSES || s->room[class].next != &b->node ||
                           b->node.next != &s->room[class]))
         block_destroy(s, b);

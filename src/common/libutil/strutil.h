@@ -8,8 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The whole of `s` as a decimal integer: only digits, after an optional '-' for the signed ones;
- * no blanks, no '+'.  0, or -1 with EINVAL (NULL or not a number) or ERANGE; *out is then
+/* Parse the whole of `s` as a decimal integer: only digits, after an optional '-' for the signed
+ * types; no blanks, no '+'.  0, or -1 with EINVAL (NULL or not a number) or ERANGE; *out is then
  * unchanged. */
 int str2u32(const char *s, uint32_t *out);
 int str2u64(const char *s, uint64_t *out);
