@@ -1,34 +1,36 @@
 /* barrier.c - named barriers, reduced on the way up the tree.
  *
- * A participant sends "barrier.enter" {"name","nprocs"} to the instance at its own broker and is
- * answered (no payload) when nprocs of them have entered anywhere in the session.  Instances tell
- * the next instance above what came in below them:
+ * A participant sends "barrier.enter" {"name","nprocs"} to the instance at its own broker.  It gets
+ * its response (no payload) when nprocs participants have entered anywhere in the session.
+ * Instances report the entries of their subtree to the next instance above:
  *
  *    barrier.join   {"name","nprocs","seq","after","entries","ranks"}  upstream; answered
  *                   {"done":bool,"use"}
  *    barrier.abort  {"name","errnum","reason","ranks"} -> {}  upstream, by courier: it failed below
  *
- * `entries` says how many have entered at which ranks, as far as it was not reported before
- * (entries.h); `seq` counts the joins of one use of the name, from 1.  A join is answered
- * {"done":true} at the release, or with the error that ends the barrier, or {"done":false} as soon
- * as the next join of the same sender is there.  So the release itself is the answer that is due
- * anyway: no event, and only brokers on the way to participants see any message.
+ * Reduction.  `entries` has the number of participants that have entered at each rank, as far as it
+ * was not reported before (entries.h); `seq` counts the joins of one use of the name, from 1.  A
+ * join is answered {"done":true} at the release, with an error when the barrier fails, or
+ * {"done":false} as soon as the next join of the same sender arrives.  So the release is a response
+ * that is due anyway: it needs no event, and only brokers on the paths to participants see any
+ * message.
  *
- * How few messages: an instance sends what came in together as one join, from a deferral, never
- * after a wait, and holds further ones while two joins are unanswered; a barrier is completed by
- * the lowest instance that has all participants below it.  On the E tree edges between them:
+ * Number of messages.  An instance sends all entries of a pass of the reactor in one join, from a
+ * deferral, never after a wait, and holds further entries while two joins are unanswered; the
+ * lowest instance that has all participants below it completes the barrier.  The messages on the E
+ * tree edges between them:
  *
- *    what is below an edge comes at once     E up, E down: the least
- *    all enter at once, hops alike           sum over these edges of 1 + height of the lower end
- *    in any case                             a join per edge and entry below it, and its answer
+ *    entries below an edge come together     E up, E down: the minimum
+ *    all enter at once, equal hop times      sum over these edges of 1 + height of the lower end
+ *    in any case                             a join per edge and entry below it, and its response
  *
- * A broker between dies: the entries that it has reported are still those of their ranks.  The
+ * Loss of a broker in between.  The entries that it has reported still count for their ranks.  The
  * instances below get EHOSTUNREACH for their joins, and join again with all their entries, which
- * the core sends to the new parent; there they count once, whatever has been reported before, and
- * by whom.  The barrier may have ended meanwhile, and they have not heard of it.  So instances
- * remember the last end of each name (ended.h), each with a number that is greater than that of any
- * end that its participants knew of (`after`).  Who continues a barrier that is not known, took
- * part in the last one, and does not know of its end, is answered with that end.
+ * the core sends to the new parent; there they count once, regardless of earlier reports.  The
+ * barrier may have ended meanwhile without a message to these instances.  So instances store the
+ * last end of each name (ended.h), with a number that is greater than that of any end that its
+ * participants knew of (`after`).  An instance that continues an unknown barrier, took part in the
+ * last one, and does not know of its end, gets that end as its response.
  *
  * Ranks also move while the old way still carries answers (a subtree returns to its place): the
  * instance above, which has got a join by it, answers that at the end, and later joins go to
@@ -36,7 +38,7 @@
  * what continues something, and aborts of barriers that it does not know.
  *
  * Invariants:
- *  1. The root's barrier has no more entries than nprocs, and one with as many as that which is the
+ *  1. The root's barrier has at most nprocs entries.  A barrier with nprocs entries that is the
  *     root's, or was never reported upwards, does not exist: it was released.
  *  2. At most two joins of a barrier that were sent since a rank last moved are unanswered here,
  *     and of those of one child one.
@@ -50,20 +52,22 @@
  *     and has failed before anybody else enters under its name.  So are joins sent, and lists made
  *     (libservice/longlist.h).  Only the loss and the move of a rank visit all barriers at once.
  *
- * Failure: entries that disagree about nprocs, or one too many, fail the barrier for all with
- * EINVAL.  A second entry of one sender is refused with EEXIST and changes nothing.  A participant
- * that goes away ("barrier.disconnect"), a rank that is lost (event overlay.down) where
- * participants have entered, an instance that is unloaded, an instance above that cannot be reached
- * although this one has tried again TRIES times since a rank last moved: ECONNABORTED for all, with
- * the reason.  An instance below that disconnects was lost with its broker, which fails nothing.  A
- * participant that is lost before it entered is known here only by its rank: `ranks` of an enter
- * says which ranks the participants are at, joins carry the union of them up, and the loss of one
- * of these, before or after its participants entered, fails the barrier for all.  When nobody has
- * announced ranks, a lost rank may have had a participant whose entry was lost with it.  So the
- * instance at rank 0, which knows every incomplete barrier, starts a timer (attribute
+ * Failure.  Entries that disagree about nprocs, or one entry too many, fail the barrier for all
+ * with EINVAL.  A second entry of one sender is refused with EEXIST and changes nothing.  A barrier
+ * fails for all with ECONNABORTED, and the reason, in these cases: a participant disconnects
+ * ("barrier.disconnect"); a rank where participants have entered is lost (event overlay.down); an
+ * instance is unloaded; the instance above cannot be reached, although this one has tried again
+ * TRIES times since a rank last moved.  An instance below that disconnects was lost with its
+ * broker, which does not fail the barrier.
+ *
+ * A participant that is lost before it entered is known only by its rank: `ranks` of an enter names
+ * the ranks of the participants, and joins report the union of these sets.  The loss of one of
+ * these ranks, before or after its participants entered, fails the barrier for all.  If no
+ * participant has announced ranks, a lost rank may have had a participant whose entry was lost with
+ * it.  So the instance at rank 0, which knows every incomplete barrier, starts a timer (attribute
  * barrier.grace) when a rank is lost while such a barrier waits, or was lost within that time
- * before the barrier began.  If the barrier is still incomplete at the end, it fails for all, and
- * the list shows the lost ranks until then.
+ * before the barrier began.  If the barrier is still incomplete when the timer ends, it fails for
+ * all; the list shows the lost ranks until then.
  */
 #include "config.h"
 #include <errno.h>
@@ -100,7 +104,7 @@ struct party {
     struct claim claim;
     struct barrier *b;
     flux_msg_t *req; /* the request to answer */
-    uint32_t rank;   /* where it is, when known, else FLUX_NODEID_ANY */
+    uint32_t rank;   /* its rank, if known, else FLUX_NODEID_ANY */
     bool child;
     char sender[];
 };
@@ -118,15 +122,16 @@ struct barrier {
     uint32_t nprocs;
     entries_t *entries;
     uint32_t seq;
-    uint64_t after; /* the last use of the name that has ended, as far as known here and below */
+    uint64_t after; /* number of the last use of the name that ended, as far as known here and
+                     * below */
     bool shared;    /* with other instances: it was reported to one, or one has joined */
-    unsigned tries; /* joins that failed since ranks have moved */
-    uint64_t moves; /* ctx.moves, when `tries` was 0 */
+    unsigned tries; /* number of joins that failed since ranks have moved */
+    uint64_t moves; /* value of ctx.moves when `tries` was 0 */
     uint32_t here;  /* participants at this broker */
     double since;
     struct longlist_place place;
-    idset_t *ranks;      /* where participants are, as far as they said so */
-    grace_wait_t *grace; /* rank 0: lost ranks may have had participants; or NULL */
+    idset_t *ranks;      /* announced ranks of participants */
+    grace_wait_t *grace; /* rank 0: lost ranks that may have had participants; or NULL */
     hmap_t *parties;     /* sender -> struct party */
     struct list_node joins;
     unsigned njoins;        /* since ranks last moved */
@@ -136,12 +141,13 @@ struct barrier {
 };
 
 struct ctx {
-    bool reloads; /* this instance ends, and another one follows */
+    bool reloads; /* this instance ends, and another one replaces it */
     flux_t *h;
     flux_handlers_t *handlers;
     session_t *session;
     flux_watcher_t *defer;
-    courier_t *courier; /* of aborts to the instance above: one that was lost would let all wait */
+    courier_t *courier; /* for aborts to the instance above, since a lost abort would leave all
+                         * participants waiting */
     hmap_t *barriers;   /* name -> struct barrier */
     struct claims *senders;
     longlist_t *longlist;
@@ -150,7 +156,7 @@ struct ctx {
     double grace_seconds;
     grace_t *grace;
     ended_table_t *ended;
-    uint64_t moves; /* events that ranks have moved in the tree */
+    uint64_t moves; /* number of events about moved ranks in the tree */
     idset_t *lost;  /* ranks */
     uint64_t entered, joins, completed, failed;
 };
@@ -182,7 +188,7 @@ static uint32_t sender_rank(const char *sender)
 
 static void party_gone(struct claim *c, bool canceled);
 
-/* Remember who takes part and with which request.  NULL with ENOMEM. */
+/* Store a participant with its request.  NULL with ENOMEM. */
 static struct party *party_add(struct barrier *b, const char *sender, const flux_msg_t *req,
                                bool child)
 {
@@ -255,7 +261,8 @@ static struct barrier *barrier_create(struct ctx *ctx, const char *name, uint32_
     return b;
 }
 
-/* Instances below may not hear of the end.  `use`: its number, `why`: NULL if it was released. */
+/* Store the end, of which instances below may not be notified.  `use`: its number, `why`: NULL if
+ * it was released. */
 static void remember_end(struct barrier *b, uint64_t use, int errnum, const char *why)
 {
     struct ended e = {use, b->shared ? idset_copy(entries_ranks(b->entries)) : NULL, errnum, why};
@@ -273,10 +280,10 @@ static void remember_end(struct barrier *b, uint64_t use, int errnum, const char
     if (rc < 0)
         idset_destroy(e.ranks);
     if (rc < 0 || ended_put(b->ctx->ended, b->name, &e) < 0)
-        flux_log(b->ctx->h, LOG_ERR, "no memory to remember the end of barrier '%s'", b->name);
+        flux_log(b->ctx->h, LOG_ERR, "no memory to store the end of barrier '%s'", b->name);
 }
 
-/* All are there: answer everybody, and forget it. */
+/* All participants have entered: answer all requests, and destroy the barrier. */
 static void barrier_release(struct barrier *b, uint64_t use)
 {
     struct ctx *ctx = b->ctx;
@@ -322,7 +329,7 @@ static void abort_above(struct barrier *b, int errnum, const char *reason, bool 
     free(ranks);
 }
 
-/* End it for all below, and unless the news came from there, for all above. */
+/* End the barrier for all below, and for all above unless the end came from there. */
 static void barrier_fail(struct barrier *b, bool from_above, int errnum, const char *reason)
 {
     struct ctx *ctx = b->ctx;
@@ -365,7 +372,7 @@ static void grace_cb(void *arg, const char *lost)
                       b->name, (unsigned)entries_total(b->entries), b->nprocs, lost);
 }
 
-/* Lost ranks may have had participants, unless these announce their ranks. */
+/* Lost ranks may have had participants, unless these have announced their ranks. */
 static void suspect(struct barrier *b, const idset_t *lost)
 {
     flux_t *h = b->ctx->h;
@@ -379,8 +386,8 @@ static void suspect(struct barrier *b, const idset_t *lost)
 
 static void news(struct barrier *b);
 
-/* A broker between was lost, or the one above is: in a session that heals, another way will be
- * there.  True: all is reported again. */
+/* A broker in between, or the parent, was lost: in a session that heals, there will be another
+ * path.  True: all entries are to be reported again. */
 static bool join_again(struct barrier *b)
 {
     if (b->moves != b->ctx->moves)
@@ -436,7 +443,7 @@ static void join_cb(flux_future_t *f, void *arg)
         news(b);
 }
 
-/* Tell the instance above what came in since the last time. */
+/* Report new entries to the instance above. */
 static void barrier_tell(struct barrier *b)
 {
     struct ctx *ctx = b->ctx;
@@ -488,7 +495,8 @@ static void party_gone(struct claim *c, bool canceled)
     struct barrier *b = p->b;
 
     if (p->child) {
-        /* With its broker; what it has reported stays, and its instances join elsewhere. */
+        /* The instance is lost with its broker; its reported entries stay, and the instances below
+         * it join elsewhere. */
         hmap_del(b->parties, p->sender);
         return;
     }
@@ -523,7 +531,7 @@ static void flush_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *ar
         flux_watcher_start(ctx->defer);
 }
 
-/* More are in: release, fail, or tell the instance above. */
+/* There are new entries: release, fail, or report to the instance above. */
 static void barrier_advance(struct barrier *b)
 {
     bool top = flux_is_root(b->ctx->h);
@@ -549,7 +557,7 @@ static struct barrier *barrier_find(struct ctx *ctx, const char *name)
     return NULL;
 }
 
-/* The barrier that a request is about, made if it is new.  NULL when the request was answered. */
+/* The barrier of a request, created if it does not exist.  NULL when the request was answered. */
 static struct barrier *barrier_for(struct ctx *ctx, const flux_msg_t *req, const char *name,
                                    uint32_t nprocs)
 {
@@ -582,7 +590,7 @@ static struct barrier *barrier_for(struct ctx *ctx, const flux_msg_t *req, const
     return b;
 }
 
-/* Ranks of participants were announced.  -1 after answering, and failing the barrier for all. */
+/* Add announced ranks of participants.  -1 after answering, and failing the barrier for all. */
 static int barrier_ranks(struct barrier *b, const flux_msg_t *req, const idset_t *ranks)
 {
     struct ctx *ctx = b->ctx;
@@ -605,7 +613,7 @@ static int barrier_ranks(struct barrier *b, const flux_msg_t *req, const idset_t
     return -1;
 }
 
-/* One of these ranks that is lost to the barrier, FLUX_NODEID_ANY: none. */
+/* One of these ranks whose loss fails the barrier, FLUX_NODEID_ANY: none. */
 static uint32_t lost_party(const struct barrier *b, const idset_t *ranks)
 {
     const idset_t *at = entries_ranks(b->entries);
@@ -626,7 +634,7 @@ static uint32_t lost_party(const struct barrier *b, const idset_t *ranks)
     return FLUX_NODEID_ANY;
 }
 
-/* Fail it if participants have entered at one of these ranks, which are lost, or announced it. */
+/* Fail the barrier if participants have entered at one of these lost ranks, or announced it. */
 static bool fail_lost(struct barrier *b, const idset_t *ranks)
 {
     uint32_t rank = lost_party(b, ranks);
@@ -638,7 +646,7 @@ static bool fail_lost(struct barrier *b, const idset_t *ranks)
     return true;
 }
 
-/* There was no memory for the first entry. */
+/* Destroy a barrier without entries, after memory for its first entry was short. */
 static void forget_empty(struct barrier *b)
 {
     if (entries_total(b->entries) > 0)
@@ -776,7 +784,7 @@ static void disconnect_cb(flux_t *h, const flux_msg_t *req, void *arg)
     claims_disconnect(ctx->senders, req);
 }
 
-/* Ends lists only: who has entered a barrier leaves it by disconnecting. */
+/* Ends only requests for lists: a participant leaves a barrier by disconnecting. */
 static void cancel_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
     struct ctx *ctx = arg;
@@ -788,8 +796,8 @@ static void cancel_cb(flux_t *h, const flux_msg_t *req, void *arg)
     flux_respond(h, req, NULL);
 }
 
-/* Those of these ranks that were not known to be lost; remembered for barriers that begin soon.
- * NULL with ENOMEM, and after logging that. */
+/* Those of these ranks that were not known to be lost; they are stored for barriers that begin
+ * soon. NULL with ENOMEM, which was logged. */
 static idset_t *lost_anew(struct ctx *ctx, const idset_t *ranks)
 {
     idset_t *anew = idset_difference(ranks, ctx->lost);
@@ -903,11 +911,11 @@ static int barrier_hand_over(flux_t *h, void *arg, flux_handover_t *o, errmsg_t 
 {
     struct ctx *ctx = arg;
 
-    ctx->reloads = true; /* the next instance gets the requests that wait */
+    ctx->reloads = true; /* the next instance gets the waiting requests */
     return 0;
 }
 
-/* The participants here get an error, and the instances above do not hear of that otherwise. */
+/* Fail the barriers with participants here: otherwise the instances above would not be notified. */
 static bool barrier_stop(flux_t *h, void *arg)
 {
     struct ctx *ctx = arg;
@@ -930,7 +938,8 @@ static void barrier_fini(flux_t *h, void *arg)
 {
     struct ctx *ctx = arg;
 
-    /* Who waits is not answered: the host does that, or hands the requests to the next instance. */
+    /* Waiting requests are not answered: the host answers them, or hands them to the next
+     * instance. */
     session_destroy(ctx->session);
     setup_destroy(ctx->setup);
     flux_handlers_remove(ctx->handlers);
@@ -981,7 +990,7 @@ static int barrier_init(flux_t *h, int argc, char **argv, void **arg, errmsg_t *
         barrier_fini(h, ctx);
         return errmsg_fail(err, ENOMEM, "the barrier module is out of memory");
     }
-    if (flux_module_reloaded(h)) /* its predecessor knew which ranks are lost */
+    if (flux_module_reloaded(h)) /* its predecessor knew the lost ranks */
         session_ask_lost(ctx->session);
     *arg = ctx;
     return 0;

@@ -3,9 +3,9 @@
  * Invariant 1: a name is in the table once, and in `old` in the order of the ends; there are at
  * most NAMES_MAX.
  *
- * Failure: an end that is forgotten, since there was no memory or because NAMES_MAX others came
- * later, is not known to instances that ask late: they begin a barrier that is not complete before
- * its participants give up, or barrier.grace ends it.
+ * Failure: an end is lost if memory is short, or after NAMES_MAX later ends.  Instances that join
+ * after that begin a barrier that stays incomplete until its participants disconnect, or
+ * barrier.grace ends it.
  */
 #include "config.h"
 #include "ended.h"

@@ -1,7 +1,7 @@
-/* What an instance remembers of barriers that have ended: the last one of each name.
+/* The table of ended barriers of an instance: the last end of each name.
  *
- * An instance below may not have heard of the end, since the broker between died.  It reports its
- * entries again, and is answered with the end. */
+ * An instance below may not have been notified of the end, since the broker in between died.  It
+ * reports its entries again, and gets the end as its response. */
 #ifndef BARRIER_ENDED_H
 #define BARRIER_ENDED_H
 
@@ -13,7 +13,7 @@
 
 struct ended {
     uint64_t use;   /* greater than that of any earlier end that its participants knew of */
-    idset_t *ranks; /* where participants had entered, and of the instances that had joined */
+    idset_t *ranks; /* ranks where participants had entered, and of the instances that had joined */
     int errnum;     /* 0: it was released */
     const char *why;
 };

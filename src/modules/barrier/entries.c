@@ -1,10 +1,10 @@
 /* entries.c - the entries of a barrier (interface: entries.h).
  *
  * Invariants:
- *  1. `ranks` are those with a number above 0 in `by_rank`; total is the sum of these.
- *  2. `news` is a subset of `ranks`: numbers that have grown since they were reported.
+ *  1. `ranks` are the ranks with a number above 0 in `by_rank`; total is the sum of these numbers.
+ *  2. `news` is a subset of `ranks`: those whose numbers have grown since they were reported.
  *
- * Failure: without memory a number stays as it was.
+ * Failure: if memory is short, a number stays as it was.
  */
 #include "config.h"
 #include "entries.h"
@@ -92,7 +92,7 @@ int entries_add(entries_t *e, uint32_t rank)
     return raise_to(e, rank, number(e, rank) + 1);
 }
 
-/* Digits, up to INT32_MAX. */
+/* Parse digits, up to INT32_MAX. */
 static bool read_number(const char **p, uint32_t *out)
 {
     uint32_t n = 0;

@@ -1,8 +1,8 @@
-/* The entries of a barrier: how many participants have entered at which rank.
+/* The entries of a barrier: the number of participants that have entered at each rank.
  *
  * A number only grows, and the larger of two numbers of a rank is the newer one.  So entries of a
- * subtree can be merged again, or by another way, and count once.  Text: "0-7:1,9:3", a list of
- * ranks, or ranges of ranks, each with its number. */
+ * subtree count once, even if they are merged repeatedly, or arrive by another path.  Text:
+ * "0-7:1,9:3", a list of ranks, or ranges of ranks, each with its number. */
 #ifndef BARRIER_ENTRIES_H
 #define BARRIER_ENTRIES_H
 
@@ -19,18 +19,18 @@ void entries_destroy(entries_t *e);
 
 uint64_t entries_total(const entries_t *e);
 const idset_t *entries_ranks(const entries_t *e);
-/* One more at this rank.  -1 with ENOMEM. */
+/* Add an entry at this rank.  -1 with ENOMEM. */
 int entries_add(entries_t *e, uint32_t rank);
-/* -1 with EPROTO (not such a text, or a rank that does not exist) or ENOMEM, and an error message;
- * some of it may be merged. */
+/* -1 with an error message and EPROTO (malformed text, or a rank that does not exist) or ENOMEM;
+ * then a part of the entries may be merged. */
 int entries_merge(entries_t *e, const char *text, uint32_t size, errmsg_t *err);
 
-/* Is there anything that was not reported yet? */
+/* Are there entries that were not reported yet? */
 bool entries_news(const entries_t *e);
-/* As text, to be freed.  NULL with ENOMEM. */
+/* Entries that were not reported yet, as text, to be freed.  NULL with ENOMEM. */
 char *entries_format_news(const entries_t *e);
 void entries_reported(entries_t *e);
-/* All is to be reported again.  -1 with ENOMEM. */
+/* Mark all entries to be reported again.  -1 with ENOMEM. */
 int entries_renew(entries_t *e);
 
 #endif

@@ -7,19 +7,19 @@
  *                level: 0 (emerg) .. 7 (debug); rank and time: default the sender's, and now
  *    log.dump    {"level"?,"rank"?,"source"?,"count"?,"from"?,"to"?}
  *                ->  {"entries":[..],"dropped":n,"from":n,"to":n}   a page
- *                level: this and more important; rank: idset; from, to: only the entries with
- *                these numbers, oldest first; with a count: that many at most, newest first.  The
- *                response has the numbers that are left for the next page: none if from > to
+ *                level: this and more important levels; rank: idset; from, to: only the entries
+ *                with these numbers, oldest first; with a count: at most that number, newest first.
+ *                The response has the numbers that are left for the next page: none if from > to
  *    log.follow  {"level"?,"rank"?,"source"?,"count"?}, streaming  ->  {"entries":[..],"dropped":n}
- *                those that are there, even none, or only the last `count` of them, then new ones
- *                as they come; in as many responses as they need; ends by log.cancel or
+ *                first the present entries (possibly none), or only the last `count` of them, then
+ *                new ones as they come, in any number of responses; ends by log.cancel or
  *                log.disconnect
  *    log.clear   {}  ->  {"cleared":n}
  *    log.stats   {}  ->  counters
  *    log.forward {"entries":[..],"dropped":n}    between instances, upstream; answered {}
  *
  * An entry in a response is {"seq","time","level","rank","source","text"}; "dropped" counts the
- * entries that were dropped since the beginning, from the buffer or on the way between ranks.
+ * entries that were dropped since the beginning, from the buffer or in transit between ranks.
  *
  * Attributes (or arguments NAME=VALUE without "log."): log.ring-size, entries (1024);
  * log.ring-bytes (1M); log.forward-level, the least important level that goes to the root (warning;
@@ -29,16 +29,15 @@
  *  1. The buffer holds at most ring-size entries and ring-bytes bytes; at most FORWARD_MAX entries
  *     wait for the instance above: beyond, the newest are dropped and counted.
  *  2. At most one log.forward is unanswered, so a flood of entries becomes few messages.
- *  3. This module never logs: that would be a loop.
+ *  3. This module never logs a message: that would be a loop.
  *  4. However large the buffer is, no turn takes longer than a slice (libflux/slice.h), STRIDE
  *     entries and a batch for the instance above.  A page has the entries that one slice finds.
- *     Followers get the entries that are new to them in slices, in turn, and entries that were
- *     cleared are freed in slices.  Only the end of the module, or a smaller ring-size, frees many
- *     at once.
+ *     Followers get their new entries in slices, in turn, and entries that were cleared are freed
+ *     in slices.  Only the end of the module, or a smaller ring-size, frees many at once.
  *
  * Failure: a malformed entry is refused with an error message if the sender expects a response,
  * else counted as bad.  Text that is too long is cut.  When the instance above cannot be reached,
- * the entries on their way are counted as dropped, and the next batch is tried.
+ * the entries of the current batch are counted as dropped, and the next batch is tried.
  */
 #include "config.h"
 #include <errno.h>
@@ -65,8 +64,8 @@
 #define SOURCE_MAX_LEN 31
 #define TEXT_MAX_LEN 4096
 #define FOLLOWERS_MAX 256
-#define RESPONSE_BYTES (256 * 1024) /* in one response, and one entry */
-#define STRIDE 8                    /* entries between two looks at the clock */
+#define RESPONSE_BYTES (256 * 1024) /* maximum of one response, apart from its last entry */
+#define STRIDE 8                    /* entries between two readings of the clock */
 #define ANYBODY (FLUX_ROLE_OWNER | FLUX_ROLE_USER | FLUX_ROLE_BROKER)
 
 struct filter {
@@ -80,8 +79,8 @@ struct follower {
     struct list_node node;
     flux_msg_t *req;
     struct filter filter;
-    uint64_t next; /* number of the first entry it has not seen */
-    uint32_t left; /* entries that match are still to be found before `next` */
+    uint64_t next; /* number of the first entry that it has not got */
+    uint32_t left; /* number of matching entries that are still to be found before `next` */
     bool answered;
 };
 
@@ -95,10 +94,10 @@ struct ctx {
     uint64_t ring_bytes;
     int forward_level; /* -1: none */
     ring_t *outbox;
-    uint64_t outbox_dropped; /* not yet reported to the instance above */
-    uint64_t below_dropped;  /* lost on the way to here, all together */
-    flux_future_t *forward;  /* the one that is unanswered */
-    uint64_t forward_count;  /* entries in it, and what it said was dropped */
+    uint64_t outbox_dropped; /* dropped entries that were not yet reported to the instance above */
+    uint64_t below_dropped;  /* entries that were lost on the way to here */
+    flux_future_t *forward;  /* the unanswered request */
+    uint64_t forward_count;  /* entries in it, and the number of dropped entries that it reported */
     struct list_node followers;
     unsigned nfollowers;
     uint64_t appended, forwarded, bad;
@@ -112,8 +111,8 @@ static void filter_clear(struct filter *f)
     idset_destroy(f->ranks);
 }
 
-/* From a request's payload, which may be missing: then `q` stays as it is.  -1 when the request was
- * answered with an error. */
+/* Initialize from a request's payload, which may be missing: then `q` stays as it is.  -1 when the
+ * request was answered with an error. */
 static int filter_init(flux_t *h, const flux_msg_t *req, const struct flux_schema *desc,
                        struct log_query *q, struct filter *f)
 {
@@ -191,7 +190,8 @@ static const struct log_entry *entry_of(const struct ctx *ctx, uint64_t seq)
     return ring_at(ctx->ring, (size_t)(seq - first_seq(ctx)));
 }
 
-/* One more step of a walk, of which `*steps` were done?  The first STRIDE are not asked for. */
+/* May a walk, which has made `*steps` steps, make one more?  The first STRIDE steps are always
+ * permitted. */
 static bool go_on(struct flux_slice *slice, unsigned *steps)
 {
     return ++*steps % STRIDE != 0 || flux_slice_more(slice);
@@ -211,7 +211,7 @@ static void forward_cb(flux_future_t *f, void *arg)
         flux_watcher_start(ctx->defer);
 }
 
-/* Send the oldest entries of the outbox, and forget them. */
+/* Send the oldest entries of the outbox, and remove them. */
 static void forward_batch(struct ctx *ctx)
 {
     strbuf_t *sb = entries_begin();
@@ -258,7 +258,7 @@ static void follower_destroy(struct ctx *ctx, struct follower *fo)
     free(fo);
 }
 
-/* Go back from the newest entry to the first that it gets.  False: not there yet. */
+/* Move back from the newest entry to the first one for the follower.  False: not reached yet. */
 static bool follower_seek(struct ctx *ctx, struct follower *fo, struct flux_slice *slice,
                           unsigned *steps)
 {
@@ -273,8 +273,8 @@ static bool follower_seek(struct ctx *ctx, struct follower *fo, struct flux_slic
     return true;
 }
 
-/* Send what it has not seen, or a part of it.  Entries that are gone already are counted in
- * "dropped".  True: there is more. */
+/* Send new entries to a follower, at least some.  Entries that no longer exist are counted in
+ * "dropped".  True: there are more. */
 static bool follower_feed(struct ctx *ctx, struct follower *fo, struct flux_slice *slice)
 {
     uint64_t last = ring_last_seq(ctx->ring);
@@ -310,7 +310,7 @@ static bool follower_feed(struct ctx *ctx, struct follower *fo, struct flux_slic
     return fo->next <= last;
 }
 
-/* True: somebody has not seen all. */
+/* True: a follower has more entries to get. */
 static bool feed_all(struct ctx *ctx, struct flux_slice *slice)
 {
     bool more = false;
@@ -354,7 +354,7 @@ static void defer_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *ar
         flux_watcher_start(ctx->defer);
 }
 
-/* --- entries coming in --- */
+/* --- new entries --- */
 
 /* Cut to `max` bytes and to valid UTF-8, one printable line: in place.  Returns its argument. */
 static char *clean(char *text, size_t max)
@@ -464,7 +464,7 @@ static void forward_request_cb(flux_t *h, const flux_msg_t *req, void *arg)
     json_decref(owner);
 }
 
-/* --- looking --- */
+/* --- queries --- */
 
 static void dump_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
@@ -654,7 +654,8 @@ static void log_fini(flux_t *h, void *arg)
 {
     struct ctx *ctx = arg;
 
-    /* Not answered: the host ends their requests, or hands them to the next instance. */
+    /* Their requests are not answered: the host answers them, or hands them to the next
+     * instance. */
     LIST_FOREACH_SAFE(it, tmp, &ctx->followers)
     {
         struct follower *fo = list_entry(it, struct follower, node);

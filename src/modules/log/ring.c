@@ -1,14 +1,15 @@
 /* ring.c - the circular log buffer.
  *
- * An array of pointers used as a ring; every entry is one block of memory with its texts behind it.
+ * An array of pointers is used as a ring; every entry is one block of memory, which includes its
+ * texts.
  *
  * Invariants:
  *  1. count <= capacity, and bytes <= max_bytes unless there is only one entry.
  *  2. The numbers of the entries held are consecutive; the last is last_seq.
- *  3. The oldest `cleared` entries, of cleared_bytes bytes, only wait to be freed: nobody sees
- *     them, and they do not count as dropped.
+ *  3. The oldest `cleared` entries, of cleared_bytes bytes, only wait to be freed: they are not
+ *     visible, and do not count as dropped.
  *
- * Failure: an entry for which there is no memory is not added and not numbered.
+ * Failure: if memory is short, an entry is not added and gets no number.
  */
 #include "config.h"
 #include <errno.h>
@@ -64,7 +65,7 @@ static void drop_oldest(ring_t *r)
     free(s);
 }
 
-/* The oldest has to make room for others. */
+/* Remove the oldest entry to make room for others. */
 static void make_room(ring_t *r)
 {
     r->dropped += r->cleared == 0;

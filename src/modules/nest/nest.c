@@ -1,13 +1,13 @@
-/* nest.c - a session that is a job tells its parent where it is.
+/* nest.c - a session that runs as a job reports its address to the parent session.
  *
  * One instance, at the root, of a session that runs as a job of another (FLUX_JOB_ID in the
  * broker's environment; the broker does not load it otherwise).  When the session runs, it connects
- * to the parent's broker on this node and says
+ * to the parent's broker on this node and sends
  *
  *    job.memo {"id":N,"uri":"flux://HOST/PATH?rank=R"}
  *
  * to the parent's job service: PATH is the socket of this session's rank 0, HOST its host, R the
- * rank of the parent's broker there.  flux proxy and flux pstree find the session by it.
+ * rank of the parent's broker there.  flux proxy and flux pstree find the session by this address.
  *
  *    nest.stats  {}  ->  {"state":"waiting|asked|told|alone","uri"}
  *
@@ -25,9 +25,9 @@
  *     It waits for the greeting in the reactor, so that this session can end meanwhile.
  *  2. The state changes by the transitions of `moves` only.
  *
- * Failure: a parent that does not answer for PARENT_PATIENCE seconds is logged, and notified when
- * it does; a parent that refuses, or ends, is logged.  The session works without it, and cannot be
- * found from there.
+ * Failure: if the parent does not respond for PARENT_PATIENCE seconds, that is logged, and the
+ * address is sent as soon as the parent responds; a refusal or the end of the parent is logged.
+ * The session works without the parent, but cannot be found from there.
  */
 #include "config.h"
 #include <errno.h>
@@ -49,7 +49,7 @@
 #include "nest_wire.h"
 
 #define PARENT_PATIENCE 30.
-#define AGAIN 0.5 /* seconds until another try when the parent's backlog is full */
+#define AGAIN 0.5 /* seconds until the next attempt when the parent's backlog is full */
 
 enum state { WAITING, ASKED, TOLD, ALONE };
 
@@ -68,7 +68,7 @@ struct ctx {
     flux_handlers_t *handlers;
     session_t *session;
     setup_t *setup;
-    int fd; /* to the parent, until it has greeted; -1: none */
+    int fd; /* connection to the parent, until its greeting; -1: none */
     flux_watcher_t *greeting;
     flux_watcher_t *again;
     flux_watcher_t *patience;
@@ -77,7 +77,7 @@ struct ctx {
     flux_watcher_t *later; /* the connection is closed outside of its own callbacks */
     enum state state;
     uint64_t id;
-    char *own; /* its socket */
+    char *own; /* the socket of this session */
     char uri[400];
 };
 
@@ -133,7 +133,7 @@ static void tell(struct ctx *ctx)
         alone(ctx, "out of memory");
 }
 
-/* --- reaching the parent --- */
+/* --- the connection to the parent --- */
 
 static void hang_up(struct ctx *ctx)
 {
@@ -153,7 +153,7 @@ static void greeting_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void 
 
     snprintf(uri, sizeof(uri), "fd://%d", ctx->fd);
     flux_watcher_stop(w);
-    ctx->fd = -1; /* flux_open() takes it, or closes it */
+    ctx->fd = -1; /* flux_open() takes it over, or closes it */
     if (!(ctx->parent = flux_open(uri, r, &err)))
         alone(ctx, err.text);
     else
@@ -206,7 +206,7 @@ static void patience_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void 
              PARENT_PATIENCE, ctx->id);
 }
 
-/* The session runs. */
+/* Handle the start of the session. */
 static void begin(void *arg)
 {
     struct ctx *ctx = arg;

@@ -1,12 +1,13 @@
-/* resrc.c - the module that knows which resources a session has, and which of them are usable.
+/* resrc.c - the module that manages the resources of a session, and which of them are usable.
  *
- * Purpose: one instance runs at every rank.  Each reports once what its broker has (resrc_find.c).
- * Instances merge the reports of their children and pass them on, so the root gets few messages:
+ * Purpose: one instance runs at every rank.  Each reports once the resources of its broker
+ * (resrc_find.c).  Instances merge the reports of their children and pass them on, so the root gets
+ * few messages:
  *
  *    resrc.join  {"inventory"?,"like"?}  upstream, answered {}   (libresource/resrc_wire.h)
  *
  * The root (resrc_root.c) keeps the inventory, commits it, and answers all other requests.  The
- * exception is resrc.xml, which is answered by the rank of the machine.
+ * exception is resrc.xml, which the rank of the machine answers.
  *
  * Invariants:
  *  1. At most one join is unanswered; reports that arrive meanwhile go into the next one.
@@ -14,7 +15,7 @@
  *  3. Equal nodes are one entry in messages and in memory (resgraph.h).  Ranks that share a host
  *     are reported as "like" another rank.
  *
- * Failure: a failed join is sent again after a second; one that the parent refuses (EPROTO, EPERM)
+ * Failure: a failed join is sent again after a second; if the parent refuses it (EPROTO, EPERM), it
  * is logged and dropped.  A malformed message is answered with EPROTO and changes nothing.
  */
 #include "config.h"
@@ -191,7 +192,7 @@ void resrc_found_like(struct ctx *ctx, uint32_t as, const idset_t *ranks)
     wake(ctx);
 }
 
-/* --- from below --- */
+/* --- reports from below --- */
 
 static int take_likes(struct ctx *ctx, const json_t *list, bool act, errmsg_t *err)
 {

@@ -1,4 +1,4 @@
-/* What the sources of the module resrc share. */
+/* Declarations that the sources of the module resrc share. */
 #ifndef RESRC_RESRC_H
 #define RESRC_RESRC_H
 
@@ -12,7 +12,7 @@
 struct root;
 struct find;
 
-/* These ranks have what rank `as` has. */
+/* These ranks have the same resources as rank `as`. */
 struct like {
     uint32_t as;
     idset_t *ranks;
@@ -35,7 +35,7 @@ struct ctx {
     flux_handlers_t *handlers;
     struct find *find;
     struct root *root; /* rank 0 only */
-    /* On the way up; other ranks only. */
+    /* Reports in transit; ranks other than 0 only. */
     resgraph_t *pending;
     struct likes likes;
     flux_watcher_t *defer;
@@ -55,7 +55,7 @@ void resrc_found_like(struct ctx *ctx, uint32_t as, const idset_t *ranks);
  * later. */
 struct find *resrc_find_create(struct ctx *ctx);
 void resrc_find_destroy(struct find *f);
-/* Look again; `lost`: ranks on whose reports this one cannot rely (NULL: none). */
+/* Find the resources again; `lost`: ranks on whose reports this one cannot rely (NULL: none). */
 void resrc_find_again(struct find *f, const idset_t *lost);
 
 /* resrc_xml.c */

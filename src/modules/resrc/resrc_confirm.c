@@ -17,9 +17,9 @@
  *  2. A broker is asked once each time it comes back.
  *
  * Failure: a broker that cannot confirm the end of these processes, or cannot be asked, is logged,
- * and its nodes wait for the operator (flux resource confirm-dead).  Without a module wrexec there,
- * nothing can have been run.  An instance that is loaded later does not know which brokers were
- * asked before.
+ * and its nodes wait for the operator (flux resource confirm-dead).  If that broker has no module
+ * wrexec, it cannot have run any process.  An instance that is loaded later does not know which
+ * brokers were asked before.
  */
 #include "config.h"
 #include <errno.h>
@@ -72,7 +72,7 @@ static void answer_cb(flux_future_t *f, void *arg)
 
     if (one && (errnum == 0 || errnum == ENOSYS))
         confirmed(r->confirm, one);
-    else if (errnum != EHOSTUNREACH) /* which is reported where it is lost again */
+    else if (errnum != EHOSTUNREACH) /* that is reported where the rank is lost again */
         flux_log(
             r->ctx->h, LOG_ERR,
             "rank %u was lost, and cannot confirm that nothing of before still runs there: %s; "

@@ -2,8 +2,8 @@
  *
  * Invariants:
  *  1. A rank is in at most one record, and `ranks` is the union of all records.
- *  2. A node whose broker leaves is drained until that returns, which is noted in its record.  An
- *     operator's drain replaces such a record; such a record never replaces an operator's drain.
+ *  2. A node whose broker leaves is drained until the broker returns, which is noted in its record.
+ *     An operator's drain replaces such a record; such a record never replaces an operator's drain.
  *  3. A change takes effect at once.  It is answered when the store has recorded it, or, without a
  *     store, when it is known that module kvs is not loaded.
  *
@@ -20,7 +20,7 @@
 #include "resrc_root.h"
 
 #define RECORDS_MAX 65536
-#define RECORD_VALUES 12 /* values and names of a record, at most */
+#define RECORD_VALUES 12 /* maximum number of values and names of a record */
 
 struct wire {
     json_t *nodes;
@@ -157,7 +157,7 @@ static idset_t *drained_among(const struct drained *d, const idset_t *ranks, boo
     return NULL;
 }
 
-/* A set as text that the caller frees; NULL: it is empty.  Takes the set over. */
+/* The nodes as text that the caller frees; NULL: there are none.  Takes the set over. */
 static char *names_of(idset_t *ranks)
 {
     char *text = ranks && !idset_empty(ranks) ? idset_format(ranks, 0) : NULL;
@@ -166,7 +166,7 @@ static char *names_of(idset_t *ranks)
     return text;
 }
 
-/* The change has been made: answer when it is on record. */
+/* After a change: answer the request when the change is on record. */
 static void answer_later(struct root *r, const flux_msg_t *req, const idset_t *ranks)
 {
     struct waiter *w = resrc_root_waiter_add(r, &r->to_commit, req);
@@ -185,7 +185,7 @@ static void answer_later(struct root *r, const flux_msg_t *req, const idset_t *r
     resrc_root_changed(r, false);
 }
 
-/* Log who has changed which nodes. */
+/* Log a change: its user and the nodes. */
 static void tell(struct root *r, const flux_msg_t *req, const char *what, const idset_t *ranks,
                  const char *reason)
 {
@@ -198,7 +198,7 @@ static void tell(struct root *r, const flux_msg_t *req, const char *what, const 
     free(text);
 }
 
-/* Can the request be handled now, and here?  A request that comes too early waits. */
+/* Can the request be handled now, and at this rank?  A request that comes too early waits. */
 static bool here(flux_t *h, const flux_msg_t *req, struct ctx *ctx, flux_handler_f cb)
 {
     struct root *r = ctx->root;
@@ -274,7 +274,7 @@ void resrc_drain_remove(flux_t *h, const flux_msg_t *req, void *arg)
 
 /* --- brokers that leave, and return --- */
 
-/* The nodes of brokers that leave; `fresh`: of these, those that are not drained yet. */
+/* The nodes of leaving brokers; `fresh`: those of them that are not drained yet. */
 static int leaving_nodes(const struct root *r, const char *text, idset_t **nodes, idset_t **fresh,
                          errmsg_t *err)
 {

@@ -4,16 +4,17 @@
  *    a task of a job (FLUX_JOB_ID, FLUX_TASK_CORES)    its share, from the environment: the parent
  *                                                      session bounds what the child may use
  *    the only broker of its host, or the first one     flux-inventory, which asks hwloc
- *    another broker of that host and session           the first broker's; no program is run
+ *    another broker of that host and session           those of the first broker; no program is run
  *
  * hwloc takes milliseconds, which would dominate the start of many brokers on one host.  So these
- * brokers elect one: the broker that makes the symbolic link RUNDIR/0/inventory-TOKEN (with its
- * rank as target) asks hwloc; the others report "like RANK", and the root copies.  TOKEN is a
- * digest of the host's name and of the CPUs that this broker may use, because brokers of one host
- * may be bound to different CPUs.  The directory is that of rank 0, which is always removed at the
- * end of the session.  Brokers on other hosts than rank 0's do not have it, and each asks hwloc.
+ * brokers elect one of them: the broker that creates the symbolic link RUNDIR/0/inventory-TOKEN
+ * (with its rank as target) asks hwloc; the others report "like RANK", and the root copies.  TOKEN
+ * is a digest of the host's name and of the CPUs that this broker may use, because brokers of one
+ * host may be bound to different CPUs.  The directory is that of rank 0, which is always removed at
+ * the end of the session.  Brokers on other hosts than rank 0's do not have it, and each asks
+ * hwloc.
  *
- * Failure: without an answer of hwloc, the kernel's numbers of cores and memory are used, and a
+ * Failure: if hwloc gives no answer, the kernel's numbers of cores and memory are used, and a
  * warning is logged.  If the elected broker is lost, the root sends resrc.find, and another broker
  * takes over the link.
  */
@@ -40,10 +41,11 @@ struct find {
     idset_t *lost;
     char host[256];
     char link[LINK_MAX_LEN];
-    bool ours; /* this rank made the link */
+    bool ours; /* this rank created the link */
 };
 
-/* Report this rank.  mark: NULL, or a property that only the root uses (resrc_share.c). */
+/* Report the resources of this rank.  mark: NULL, or a property that only the root uses
+ * (resrc_share.c). */
 static void tell(struct find *f, const idset_t *cores, const idset_t *gpus, uint64_t memory,
                  const char *mark)
 {
@@ -146,7 +148,8 @@ static void find_here(struct find *f)
     }
 }
 
-/* True: another rank, *who, has made the link.  False: this rank has, or the link is unusable. */
+/* True: another rank, *who, has created the link.  False: this rank has, or the link is
+ * unusable. */
 static bool other_looks(struct find *f, uint32_t *who)
 {
     char text[16];

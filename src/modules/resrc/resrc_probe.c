@@ -9,7 +9,7 @@
  * The output is bounded: more than OUT_MAX bytes are a failure.
  *
  * The broker's main loop may reap the process before this thread does; its exit status is then
- * unknown.  Therefore empty output is what counts as failure, not the status.
+ * unknown.  Therefore empty output counts as a failure, not the status.
  */
 #include "config.h"
 #include <errno.h>
@@ -50,7 +50,7 @@ struct probe {
     int status;
     bool reaped;
     bool known;          /* `status` is valid */
-    const char *failure; /* why this file gave up, or NULL */
+    const char *failure; /* why this file ended the program, or NULL */
 };
 
 static void finish(probe_t *p)

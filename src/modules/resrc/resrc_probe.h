@@ -13,6 +13,6 @@ typedef void (*probe_f)(probe_t *p, const char *text, size_t len, const char *er
 /* arg1, arg2: arguments, may be NULL.  NULL with errno and an error message. */
 probe_t *resrc_probe_start(flux_t *h, const char *arg1, const char *arg2, probe_f cb, void *arg,
                            errmsg_t *err);
-void resrc_probe_destroy(probe_t *p); /* kills it when it still runs; NULL-safe, keeps errno */
+void resrc_probe_destroy(probe_t *p); /* kills a running program; NULL-safe, keeps errno */
 
 #endif

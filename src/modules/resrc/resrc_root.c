@@ -2,7 +2,7 @@
  *
  * Purpose: the inventory is collected from the brokers (resrc.join), or read from a configuration
  * file (attribute resrc.config, or the section `resource` of config.file); if that names nodes, the
- * session has only these.  The overlay tells which brokers are up.
+ * session has only these.  The overlay reports which brokers are up.
  *
  *    state      lasts until (left by)                                        requests
  *    starting   configuration and switches are known, and fit each other     wait
@@ -17,10 +17,11 @@
  *                   a configuration               broker n is up
  *                   an emulating configuration    broker n % size is up
  *
- * A broker that was lost does not count as up before what it ran is gone (resrc_confirm.c).
+ * A broker that was lost does not count as up before its processes are confirmed to be gone
+ * (resrc_confirm.c).
  *
  * Invariants:
- *  1. All changes of one pass of the reactor make one answer to each watcher, and at most one
+ *  1. All changes of one pass of the reactor cause one response to each watcher, and at most one
  *     commit.
  *  2. A repeated report of a rank changes nothing.
  *  3. The text of the inventory is made once for each change of it, for all watchers and the store.
@@ -46,7 +47,7 @@
 #define WATCHERS_MAX 1024
 #define EARLY_MAX 1024 /* requests to drain that arrive before the module is settled */
 
-/* --- those who wait --- */
+/* --- waiting requests --- */
 
 struct waiter *resrc_root_waiter_add(struct root *r, struct list_node *list, const flux_msg_t *req)
 {
@@ -72,7 +73,7 @@ void resrc_root_waiter_free(struct waiter *w)
     free(w);
 }
 
-/* --- what is up --- */
+/* --- nodes that are up --- */
 
 /* Emulated node n belongs to broker n % size. */
 static idset_t *emulated_of(const struct root *r, const idset_t *all, const idset_t *brokers)
@@ -333,8 +334,8 @@ static void recall_lost(struct root *r)
     idset_destroy(known);
 }
 
-/* Whoever is up, and not about to leave, has returned if it was ever away: perhaps while no
- * instance of this module was there to hear it. */
+/* Brokers that are up, and not about to leave, have returned if they were ever away, perhaps while
+ * no instance of this module was loaded. */
 static void take_returned(struct root *r)
 {
     if (idset_add(r->returned, r->brokers_up) < 0 || idset_subtract(r->returned, r->draining) < 0)
@@ -412,7 +413,7 @@ void resrc_root_changed(struct root *r, bool inventory)
     flux_watcher_start(r->defer);
 }
 
-/* --- what the brokers say --- */
+/* --- reports of brokers --- */
 
 static bool same_node(const struct resgraph_node *a, const struct resgraph_node *b)
 {
@@ -426,7 +427,7 @@ static bool same_node(const struct resgraph_node *a, const struct resgraph_node 
     return true;
 }
 
-/* Is all of `g` known already? */
+/* Are all nodes of `g` known already? */
 static bool nothing_new(const struct root *r, const resgraph_t *g)
 {
     struct resgraph_node theirs, ours;
@@ -496,7 +497,7 @@ void resrc_root_found_like(struct root *r, uint32_t as, const idset_t *ranks)
     resolve(r);
 }
 
-/* Ask the ranks that have not reported, once more. */
+/* Ask the ranks that have not reported once more. */
 static void ask_missing(struct root *r)
 {
     idset_t *ids = r->brokers_up && !r->config ? missing(r) : NULL;
@@ -527,9 +528,9 @@ static void timer_cb(flux_reactor_t *reactor, flux_watcher_t *w, int revents, vo
     flux_watcher_start(r->defer);
 }
 
-/* --- which brokers are up --- */
+/* --- brokers that are up --- */
 
-/* Brokers that have left, or were never there, have left nothing behind. */
+/* Brokers that have left, or were never up, have left no processes behind. */
 static void left_in_order(struct root *r, const char *text)
 {
     idset_t *ranks = text ? idset_parse(text, NULL) : NULL;

@@ -26,9 +26,9 @@ struct confirm; /* resrc_confirm.c */
 struct root {
     struct ctx *ctx;
     struct confirm *confirm;
-    /* The inventory. */
+    /* The inventory: */
     resgraph_t *found;   /* reported by the brokers, and pools of the configuration */
-    resgraph_t *config;  /* nodes of the configuration, which replace those; or NULL */
+    resgraph_t *config;  /* nodes of the configuration, instead of the former; or NULL */
     resgraph_t *named;   /* places of the configuration, for nodes that are found; or NULL */
     struct likes likes;  /* "like" a rank that has not reported yet */
     idset_t *brokers_up; /* NULL: not known yet */
@@ -41,7 +41,7 @@ struct root {
     bool failed; /* the module ends */
     bool drained_known;
     bool record_known;
-    bool running; /* the session runs: all ranks that will come up have */
+    bool running; /* the session runs: all ranks that will come up are up */
     bool settled;
     bool late;         /* this instance was loaded into a running session */
     idset_t *draining; /* brokers that are about to leave */
@@ -57,7 +57,7 @@ struct root {
     flux_future_t *drained_f, *record_f;
     flux_watcher_t *timer;
     flux_watcher_t *defer;
-    /* Updates to watchers, and to the store. */
+    /* Updates to watchers, and to the store: */
     uint64_t version;
     bool changed, inventory_changed;
     struct claims *senders; /* of resrc.watch */
@@ -67,15 +67,15 @@ struct root {
     unsigned naskers;
     early_t *early; /* requests that arrived before the module was settled */
     bool save_inventory, save_drained;
-    bool saving_inventory, saving_drained; /* what is in the commit under way */
+    bool saving_inventory, saving_drained; /* contents of the current commit */
     flux_watcher_t *again;                 /* after a commit that failed; NULL before the first */
     double pause;                          /* seconds until then; 0: the last commit succeeded */
     flux_future_t *commit_f;
     struct list_node to_commit;  /* requests that wait for the next commit */
-    struct list_node committing; /* requests that wait for the commit under way */
+    struct list_node committing; /* requests that wait for the current commit */
     uint64_t commits;
     char *inventory; /* text of the last inventory that was sent to the store */
-    char *text;      /* that of the graph as it is; NULL: it must be made */
+    char *text;      /* text of the present graph; NULL: it must be made */
 };
 
 /* A request that waits. */
@@ -86,7 +86,7 @@ struct waiter {
     flux_future_t *f;   /* status: request to the scheduler */
     char *text;         /* drain: the answer */
     struct claim claim; /* watch */
-    bool begun;         /* watch: the first answer has been sent */
+    bool begun;         /* watch: the first response has been sent */
 };
 struct waiter *resrc_root_waiter_add(struct root *r, struct list_node *list, const flux_msg_t *req);
 void resrc_root_waiter_free(struct waiter *w);
@@ -104,21 +104,22 @@ idset_t *resrc_root_nodes_named(const struct root *r, const char *text, errmsg_t
 idset_t *resrc_root_brokers_of(const struct root *r, const idset_t *nodes);
 /* The nodes of these brokers; a new set, NULL with ENOMEM. */
 idset_t *resrc_root_nodes_of(const struct root *r, const idset_t *brokers);
-/* The nodes whose brokers are up, and have to confirm something first. */
+/* The nodes whose brokers are up, but have to confirm the end of earlier processes first. */
 idset_t *resrc_root_unconfirmed(const struct root *r);
-/* Something has changed: update watchers and the store, once at the end of the pass. */
+/* Note a change: update watchers and the store, once at the end of the pass. */
 void resrc_root_changed(struct root *r, bool inventory);
-/* Text of the inventory, made once for all who get it; until the next change.  NULL with ENOMEM. */
+/* Text of the inventory, made once for all receivers; valid until the next change.  NULL with
+ * ENOMEM. */
 const char *resrc_root_text(struct root *r);
 /* Configuration or switches are known; once both are, the module counts as started. */
 void resrc_root_known(struct root *r);
-/* The module ends, and with it the start of the session. */
+/* End the module, and with it the start of the session. */
 void resrc_root_fail(struct root *r, const char *error);
 
 /* resrc_topology.c */
 void resrc_topology_start(struct root *r); /* the setting is known */
 /* Before the session starts: do the switches fit the nodes?  True: they do, or there are no
- * switches.  False: too little is known yet; or they do not, and the module ends. */
+ * switches.  False: not enough is known yet; or they do not, and the module ends. */
 bool resrc_topology_fits(struct root *r);
 /* Put the switches into the graph.  -1: they do not fit, and the reason has been logged. */
 int resrc_topology_apply(struct root *r);
@@ -127,18 +128,19 @@ void resrc_topology_destroy(struct root *r);
 /* resrc_drain.c: the list of drained nodes. */
 void resrc_drain_list_clear(struct drained *d);
 char *resrc_drain_list_format(const struct drained *d); /* JSON, malloc'd */
-/* These brokers were away and are up: their nodes are not drained for having left. */
+/* These brokers were away and are up again: undrain nodes that were drained because they had
+ * left. */
 void resrc_drain_returned(struct root *r, const idset_t *brokers);
 int resrc_drain_list_parse(struct drained *d, const char *json, size_t len, errmsg_t *err);
 
 /* resrc_confirm.c */
 struct confirm *resrc_confirm_create(struct root *r); /* NULL with ENOMEM */
 void resrc_confirm_destroy(struct confirm *c);        /* NULL-safe */
-/* These brokers are lost; have left, or were never there; are up again. */
+/* Note that brokers are lost; have left, or were never up; are up again. */
 void resrc_confirm_lost(struct confirm *c, const idset_t *brokers);
 void resrc_confirm_left(struct confirm *c, const idset_t *brokers);
 void resrc_confirm_back(struct confirm *c, const idset_t *brokers);
-/* The brokers that may not be given work for that. */
+/* The brokers that may not be given work because of that. */
 const idset_t *resrc_confirm_missing(const struct confirm *c);
 
 /* resrc_store.c */

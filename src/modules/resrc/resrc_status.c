@@ -1,8 +1,8 @@
 /* resrc_status.c - resrc.status: the nodes by state (up, down, unconfirmed, drained, draining).
  *
- * A drained node on which something still runs is "draining".  Only the scheduler knows that, so it
- * is asked (sched.resources) if any node is drained.  Without its answer, nothing counts as
- * running.
+ * A drained node on which a job still runs is "draining".  Only the scheduler knows that, so it is
+ * asked (sched.resources) if any node is drained.  Without its response, no node counts as
+ * draining.
  */
 #include "config.h"
 #include <errno.h>

@@ -10,9 +10,9 @@
  *  4. The inventory is read only to recall nodes that were lost before this instance was loaded and
  *     cannot be asked any more (resrc_root.c).
  *
- * Failure: without a store nothing is kept, and requests are answered as if it had been.  Any other
- * error is logged (once, until a commit succeeds) and reported to the clients that wait, and what
- * was to be committed is tried again after 1 s, 2 s and so on up to 30 s, or with the next change.
+ * Failure: without a store nothing is recorded, but requests are answered as if it were.  Any other
+ * error is logged (once, until a commit succeeds) and reported to the clients that wait, and the
+ * commit is tried again after 1 s, 2 s and so on up to 30 s, or with the next change.
  */
 #include "config.h"
 #include <errno.h>
@@ -61,7 +61,7 @@ static void record_cb(flux_future_t *f, void *arg)
     resrc_root_changed(r, false);
 }
 
-/* Look up a key.  Without memory: NULL, and *known is set, as if the key did not exist. */
+/* Look up a key.  If memory is short: NULL, and *known is set, as if the key did not exist. */
 static flux_future_t *lookup(struct root *r, const char *key, flux_future_f cb, bool *known)
 {
     flux_future_t *f = flux_kvs_lookup(r->ctx->h, NULL, key, 0, NULL);
@@ -100,8 +100,8 @@ static void again_cb(flux_reactor_t *reactor, flux_watcher_t *w, int revents, vo
     resrc_store_save(arg);
 }
 
-/* What was to be committed is not on record: try it again later.  Without memory for a timer the
- * next change does that. */
+/* A commit has failed: try it again later.  If memory for a timer is short, the next change does
+ * that. */
 static void failed(struct root *r, int errnum, const char *error)
 {
     if (r->pause == 0.)
@@ -110,7 +110,7 @@ static void failed(struct root *r, int errnum, const char *error)
     r->save_inventory = r->save_inventory || r->saving_inventory;
     r->save_drained = r->save_drained || r->saving_drained;
     if (r->saving_inventory) {
-        free(r->inventory); /* this one is not there */
+        free(r->inventory); /* the store does not have this one */
         r->inventory = NULL;
     }
     r->saving_inventory = r->saving_drained = false;
@@ -127,7 +127,7 @@ static void commit_cb(flux_future_t *f, void *arg)
     r->commit_f = NULL;
     if (errnum && errnum != ENOSYS) {
         failed(r, errnum, flux_future_error(f));
-        if (!list_empty(&r->to_commit)) /* changes that came meanwhile do not wait */
+        if (!list_empty(&r->to_commit)) /* changes that arrived meanwhile do not wait */
             resrc_store_save(r);
     } else {
         r->pause = 0.;

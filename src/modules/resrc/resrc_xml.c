@@ -1,7 +1,7 @@
 /* resrc_xml.c - resrc.xml: the full description of a broker's machine, by hwloc.
  *
  * Each request runs flux-inventory --xml, or is forwarded to the requested rank.  At most XMLS_MAX
- * requests are under way; one more is refused with EAGAIN.
+ * requests are pending; further ones are refused with EAGAIN.
  */
 #include "config.h"
 #include <errno.h>

@@ -9,13 +9,13 @@
  * Invariants:
  *  1. A feed with an entry that cannot be decoded is refused as a whole.  An entry that the library
  *     refuses (a job that it knows already) is logged and skipped.
- *  2. The library has times of the reactor's clock only.  R, estimates and the expiration are
- *     converted on their way in and out (flux_reactor_to_wall), so a step of the wall clock moves
- *     the times that are displayed, and no start.
- *  3. There is one job module; one that attaches replaces the previous one.
+ *  2. The library has only times of the reactor's clock.  R, estimates and the expiration are
+ *     converted on input and output (flux_reactor_to_wall), so a step of the wall clock moves the
+ *     displayed times, but no start.
+ *  3. There is one attached job module; another one that attaches replaces it.
  *
- * Failure: without memory to apply a feed or to answer, scheduler and job module would disagree;
- * the scheduler then forgets all jobs and asks for them under a new generation.
+ * Failure: if memory to apply a feed or to respond is short, scheduler and job module would
+ * disagree; the scheduler then removes all jobs, and requests them again under a new generation.
  */
 #include "config.h"
 #include <errno.h>
@@ -29,7 +29,7 @@
 #include "libschema/jsonout.h"
 
 #define ESTIMATES_MAX 1000
-#define ESTIMATE_AFTER 1. /* seconds between two of them */
+#define ESTIMATE_AFTER 1. /* seconds between two reports */
 
 /* --- attaching --- */
 
@@ -76,7 +76,7 @@ static void say_attached(struct ctx *ctx)
     free(json);
 }
 
-/* Forget all jobs, and have the job module send them again under a new generation. */
+/* Remove all jobs, and have the job module send them again under a new generation. */
 static void feed_begin_anew(struct ctx *ctx)
 {
     flux_msg_t *attach = ctx->attach;
@@ -236,7 +236,7 @@ void sched_feed_estimates(struct ctx *ctx)
     char *json;
 
     if (fabs(shift - ctx->sent_shift) > ESTIMATE_AFTER) {
-        ctx->nsent = 0; /* the wall clock was set, which changes all estimates */
+        ctx->nsent = 0; /* a step of the wall clock changes all estimates */
         ctx->sent_shift = shift;
     }
     for (size_t i = 0; i < ctx->estimates && (id = sched_queue_at(ctx->s, i)) != 0; i++) {
@@ -264,7 +264,7 @@ void sched_feed_estimates(struct ctx *ctx)
 
 /* --- feeds --- */
 
-/* -1: memory is out. */
+/* Apply a feed.  -1: memory is short. */
 static int take_feed(struct ctx *ctx, const struct sched_feeddata *f)
 {
     double now = flux_now(ctx->h);

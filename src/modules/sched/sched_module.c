@@ -5,8 +5,8 @@
  * the time.  Messages: libsched/sched_wire.h.
  *
  * A pass over the queue begins once all received messages are handled.  It runs in slices of
- * bounded time (libflux/slice.h).  Between slices the messages that have come in are handled, so a
- * deep queue delays nobody for longer than a slice.  One message reports the results of a slice.
+ * bounded time (libflux/slice.h).  Between slices, received messages are handled, so a deep queue
+ * delays no request for longer than a slice.  One message reports the results of a slice.
  *
  * Invariants:
  *  1. Nothing is allocated until a job module is attached and has enabled the scheduler, and the
@@ -23,7 +23,7 @@
 
 #include "sched_module.h"
 
-#define BUDGET 1000  /* steps of a pass between two looks at the clock: some 50 us */
+#define BUDGET 1000  /* steps of a pass between two readings of the clock: about 50 us */
 #define SLICE 0.0005 /* seconds */
 #define ANYBODY (FLUX_ROLE_OWNER | FLUX_ROLE_USER | FLUX_ROLE_BROKER)
 
@@ -69,7 +69,7 @@ static void defer_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *ar
         slice(ctx);
 }
 
-/* The end of a job may be among the messages that have come in: it counts before a pass does. */
+/* The end of a job may be among the received messages: handle these before the pass. */
 static void timer_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
 {
     struct ctx *ctx = arg;
@@ -90,7 +90,7 @@ static void log_cb(const char *text, void *arg)
     flux_log(ctx->h, LOG_WARNING, "%s", text);
 }
 
-/* --- looking --- */
+/* --- queries --- */
 
 static void why_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {

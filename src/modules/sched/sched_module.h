@@ -1,4 +1,4 @@
-/* Inside the sched module: what its parts share. */
+/* Declarations that the parts of the sched module share. */
 #ifndef SCHED_MODULE_H
 #define SCHED_MODULE_H
 
@@ -25,25 +25,25 @@ struct ctx {
     flux_watcher_t *timer; /* sched_pass_next_time() */
     setup_t *setup;
 
-    /* the job module */
+    /* the job module: */
     flux_msg_t *attach; /* NULL: none */
     uint64_t generation;
     bool enabled;
     uint32_t estimates;
     flux_watcher_t *estimate_timer;
-    struct sent_estimate *sent; /* `estimates` of them: the estimates sent last */
+    struct sent_estimate *sent; /* the last estimates that were sent, `estimates` of them */
     size_t nsent;
-    double sent_shift;      /* of the wall clock from the reactor's, when they were said */
+    double sent_shift;      /* difference of the wall clock and the reactor's when they were sent */
     strbuf_t *alloc, *deny; /* entries of the next response */
     bool broken;            /* some entries were lost for lack of memory */
 
-    /* the resources */
+    /* the resources: */
     follow_t *watch;
     resgraph_t *graph;
     idset_t *up, *drained;
-    bool watch_failed; /* said so */
+    bool watch_failed; /* the failure was logged */
 
-    /* the policies */
+    /* the policies: */
     char *plugin_path;
     sched_loaded_t *queue, *node; /* NULL: the built-in default */
 
@@ -75,14 +75,14 @@ void sched_watch_fini(struct ctx *ctx);
 
 /* --- sched_policies.c --- */
 
-/* Arguments and attributes. */
+/* Read arguments and attributes. */
 int sched_policies_configure(struct ctx *ctx, int argc, char **argv, errmsg_t *err);
 void sched_policies_fini(struct ctx *ctx);
 void sched_policies_cb(flux_t *h, const flux_msg_t *req, void *arg);
-/* Round to milliseconds: two clocks cannot be read at once, and a time that is converted there and
- * back must not change. */
+/* Round to milliseconds: two clocks cannot be read at once, and a time must not change by being
+ * converted there and back. */
 double sched_policies_milliseconds(double t);
-/* When the resources go, by the wall clock as it is set now; 0: never. */
+/* When the resources expire, by the wall clock as it is set now; 0: never. */
 double sched_policies_expiration(const struct ctx *ctx);
 void sched_policies_expiration_cb(flux_t *h, const flux_msg_t *req, void *arg);
 

@@ -68,9 +68,9 @@ static int set_path(void *arg, const char *value, errmsg_t *err)
     return 0;
 }
 
-#define LONG_AGO 1e-3 /* of a time before the reactor's clock began */
+#define LONG_AGO 1e-3 /* a time before the reactor's clock began */
 
-/* The time is a moment, whatever the wall clock is set to later: it is converted once. */
+/* The expiration is converted once, so later changes of the wall clock do not move it. */
 static int expire(struct ctx *ctx, double wall)
 {
     double t = wall;
@@ -122,7 +122,7 @@ static void ready(void *arg)
 }
 
 /* The path comes first, since policies are searched for in it.  A refused value ends the module, so
- * that no policy decides that nobody has chosen. */
+ * that no other policy than the chosen one decides. */
 static const struct setup_row rows[] = {
     SETUP_CALL("sched.plugin-path", set_path),
     SETUP_CALL("sched.queue-policy", set_queue),

@@ -15,10 +15,10 @@
 #include "sched_module.h"
 
 #define AGAIN 0.02    /* seconds; twice as long each time */
-#define AGAIN_MAX 2.  /* at most */
-#define TRIES_QUIET 4 /* after this many in vain it is worth a message */
+#define AGAIN_MAX 2.  /* maximum */
+#define TRIES_QUIET 4 /* number of failures after which a message is logged */
 
-/* Replace a set by the one that the text describes. */
+/* Replace a set by that of the text. */
 static int replace(idset_t **set, const char *text, errmsg_t *err)
 {
     idset_t *fresh;
