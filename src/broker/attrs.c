@@ -7,8 +7,9 @@
  *
  * Invariants:
  *  1. attr.set never changes a fixed attribute.
- *  2. A setting that attr.set has changed is pending until the module that reads it is loaded.  One
- *     that brokers read when they start stays pending.  Its source says so.
+ *  2. A setting that attr.set has changed is pending until the module that reads it is loaded.  A
+ *     setting that brokers read when they start stays pending.  The source of a pending setting
+ *     reports that.
  *
  * Failure: ENOENT, EPERM or EINVAL, with an error message for the caller.
  */
@@ -30,7 +31,7 @@
 
 struct attr {
     bool fixed;
-    bool pending; /* set while the session runs, and not read since then */
+    bool pending; /* changed while the session runs, and not read since then */
     char *value;
     char *source; /* NULL: the broker */
 };
@@ -177,7 +178,7 @@ static bool is_misspelt(const char *name)
     return false;
 }
 
-/* Does this value come too late for who reads the setting? */
+/* Does this value come too late for the reader of the setting? */
 static bool is_pending(const char *name, const char *value, const struct attr *old)
 {
     const struct setting *s = settings_find(name);

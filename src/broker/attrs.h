@@ -19,10 +19,10 @@ void attrs_destroy(attrs_t *a); /* NULL-safe, keeps errno */
 int attrs_set(attrs_t *a, const char *name, const char *value, bool fixed);
 int attrs_setf(attrs_t *a, const char *name, bool fixed, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
-/* Remember where the value was set ("--set", "FILE:LINE").  It is kept when the value is set again.
- * -1 with ENOENT or ENOMEM. */
+/* Store the place where the value was set ("--set", "FILE:LINE").  It is kept when the value is set
+ * again. -1 with ENOENT or ENOMEM. */
 int attrs_set_source(attrs_t *a, const char *name, const char *source);
-/* A module is about to be loaded, and will read its settings. */
+/* Note that a module is about to be loaded, and will read its settings. */
 void attrs_module_loads(attrs_t *a, const char *module);
 /* The value, or NULL; valid until it is set again. */
 const char *attrs_get(const attrs_t *a, const char *name);

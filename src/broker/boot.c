@@ -7,9 +7,9 @@
  * Phase 3, when the session runs: the launcher is notified that the boot is over.
  *
  * Invariants:
- *  1. With PMI, all brokers listen before any broker knows an address.  Links try again all the
- *     same: with a configuration file, peers may start later; and a socket whose file was removed
- *     gets a new one.
+ *  1. With PMI, all brokers listen before any broker knows an address.  Links try again
+ *     nevertheless: with a configuration file, peers may start later; and a socket whose file was
+ *     removed is replaced.
  *  2. A broker fetches only the cards of its neighbors: parent, children, and two in the ring.
  *  3. RUNDIR/RANK belongs to one broker (boot_dir.h), is created here and removed here.  The last
  *     broker to leave RUNDIR removes it if it is empty, whoever created it.
@@ -31,7 +31,7 @@
 
 #define DEFAULT_TOPOLOGY "kary:16"
 #define DEFAULT_QUEUE 1000
-#define FILES_BESIDE 64 /* descriptors for all but children */
+#define FILES_BESIDE 64 /* descriptors for everything except children */
 
 static int single_open(boot_t *b, errmsg_t *err)
 {
@@ -139,7 +139,7 @@ static int make_dirs(boot_t *b, errmsg_t *err)
     return 0;
 }
 
-/* Remove the link if it leads to our socket. */
+/* Remove the link if it leads to the socket of this broker. */
 static void unlink_socket(const boot_t *b)
 {
     char path[BOOT_PATH_MAX + 8], want[32], target[32];
@@ -160,7 +160,7 @@ static void remove_dirs(boot_t *b)
     unlink_socket(b);
     dir_remove_tree(b->rankdir);
     close(b->dirlock);
-    rmdir(b->rundir); /* fails while other brokers use it; the last of them removes it */
+    rmdir(b->rundir); /* fails while other brokers use it; the last broker removes it */
 }
 
 int boot_restore_dirs(boot_t *b, errmsg_t *err)
@@ -172,7 +172,7 @@ int boot_restore_dirs(boot_t *b, errmsg_t *err)
 
     if (fstat(b->dirlock, &locked) == 0 && lstat(b->rankdir, &there) == 0 &&
         locked.st_dev == there.st_dev && locked.st_ino == there.st_ino) {
-        link_socket(b); /* that of a broker that has left may be gone */
+        link_socket(b); /* the broker of the former link may have left */
         return 0;
     }
     if (boot_dir_session(b->rundir, rundir, &made, err) < 0 ||

@@ -12,7 +12,7 @@
  *   struct boot_config bcfg = { .attr = attr_lookup, .attr_arg = attrs };
  *   boot_t *b = boot_create(&bcfg, &err);                phase 1: rank, size, topology, directories
  *   for (size_t i = 0; (value = boot_attr_at(b, i, &name)); i++)
- *       ... what the configuration file sets and the command line does not ...
+ *       ... the attributes that only the configuration file sets ...
  *   cc.rank = boot_rank(b), cc.size = boot_size(b), cc.topology = boot_topology(b);
  *   core_t *core = core_create(&cc, reactor, ...);
  *   struct transport_link link;
@@ -81,7 +81,7 @@ int boot_restore_dirs(boot_t *b, errmsg_t *err);
  * NULL beyond the last. */
 const char *boot_attr_at(const boot_t *b, size_t i, const char **name);
 
-/* Where the configuration file sets them, "FILE:LINE". */
+/* The place where the configuration file sets them, "FILE:LINE". */
 const char *boot_attr_source(const boot_t *b);
 
 /* Phase 2.  link->arg is NULL for a session of one broker, whose link reaches no peer.  -1 with
@@ -89,9 +89,10 @@ const char *boot_attr_source(const boot_t *b);
 int boot_link(boot_t *b, core_t *core, struct transport_link *link, errmsg_t *err);
 
 /* Phase 3, when the session runs or shuts down in order: from now on the launcher need not regard
- * the end of this broker as a failed start.  Until then, a launcher that sees a broker die ends the
- * whole session, since nobody else could know of a broker that never connected to its parent.  May
- * be called repeatedly.  -1 with errno and an error message: the launcher is gone. */
+ * the end of this broker as a failed start.  Until then, a launcher that detects the death of a
+ * broker ends the whole session, since no broker could detect the loss of one that never connected
+ * to its parent.  May be called repeatedly.  -1 with errno and an error message: the launcher is
+ * gone. */
 int boot_finish(boot_t *b, errmsg_t *err);
 
 #endif

@@ -2,7 +2,8 @@
  *
  * All results are numeric.  The link identifies connections by the address to which it connected,
  * and if a name changed its meaning while ZeroMQ retries, a session would connect to a stranger
- * (which refuses it, but the session would hang).  A lookup may block; nothing runs yet.
+ * (which refuses it, but the session would hang).  A lookup may block, since the reactor does not
+ * run yet.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -31,7 +32,7 @@ static int format_address(const struct sockaddr *sa, char *buf, size_t size)
     return snprintf(buf, size, v6 ? "[%s]" : "%s", host) < (int)size ? 0 : -1;
 }
 
-/* How well an address suits us; 0: not at all. */
+/* Rate the suitability of an address; 0: unsuitable. */
 static int rate(const struct ifaddrs *ifa, const char *interface)
 {
     const struct sockaddr_in6 *sin6;
@@ -117,9 +118,9 @@ int boot_addr_resolve(const char *uri, char *buf, size_t size, errmsg_t *err)
     return 0;
 }
 
-/* Is it the source of what is sent to it?  So is only an address of this network namespace; but all
- * of 127.0.0.0/8 belong to it.  That an address can be bound proves nothing: see
- * net.ipv4.ip_nonlocal_bind. */
+/* Is the address also the source address of packets that are sent to it?  That is true only for
+ * addresses of this network namespace, but for all of 127.0.0.0/8.  A successful bind to the
+ * address proves nothing: see net.ipv4.ip_nonlocal_bind. */
 static bool reaches_itself(const struct sockaddr *sa, socklen_t len)
 {
     const struct sockaddr_in *sin = (const struct sockaddr_in *)(const void *)sa;

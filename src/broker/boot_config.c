@@ -4,7 +4,7 @@
  *     hosts          string, required  hostlist; the position of a host is its rank
  *     address        text              tree endpoint of a broker        "tcp://%h:8050"
  *     event_address  text              event endpoint of a broker       port of `address` + 1
- *     bind           text              where it listens, if not at `address`
+ *     bind           text              where a broker listens, if not at `address`
  *     event_bind     text              the same for events
  *     keyfile        text              certificate created by `flux keygen`
  *     curve          boolean           false: no authentication, no encryption
@@ -23,8 +23,8 @@
  *  4. A broker also listens on a UNIX socket whose name is computed from its address, and uses that
  *     of a neighbor whose address is one of this network namespace (link/mixed).  Only if all ranks
  *     have the same keyfile, or none: UNIX sockets prove a key that those of different ranks know.
- *  5. A session that boots by another method has no use for the section: it is checked all the
- *     same, and the session does not start.
+ *  5. A session that boots by another method would ignore the section: it is checked nevertheless,
+ *     and the session does not start.
  *  6. The rank is boot.rank, or else the position of this host's name in `hosts`, where it must
  *     occur exactly once (with or without its domain).
  */
@@ -350,7 +350,7 @@ static int conf_endpoints(boot_t *b, char *tree_uri, char *event_uri, errmsg_t *
     if (rc < 0 || resolve(cf, tree_uri, err) < 0 || resolve(cf, event_uri, err) < 0)
         return -1;
     cf->local = !b->curve || same_keyfiles(b);
-    /* Those who connect to this broker report an error in its address. */
+    /* Brokers that connect to this broker report an error in its address. */
     known = cf->local && tree_address(cf, b->rank, address, NULL) == 0 &&
             resolve(cf, address, NULL) == 0;
     return complete(b, tree_uri, known ? address : NULL, err);

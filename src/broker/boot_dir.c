@@ -1,16 +1,16 @@
 /* Directories of a session.
  *
  * Invariants:
- *  1. A directory to which others can write is refused: whoever can replace a socket can
+ *  1. A directory to which other users can write is refused: a user who can replace a socket can
  *     impersonate any broker.
- *  2. The broker of RUNDIR/RANK holds a lock on it (flock) as long as it lives.  This tells a
- *     directory that a killed broker left from one in use, and two sessions in one RUNDIR never
+ *  2. The broker of RUNDIR/RANK holds a lock on it (flock) as long as it lives.  This distinguishes
+ *     a directory that a killed broker left from one in use, and two sessions in one RUNDIR never
  *     remove each other's sockets.
  *  3. RUNDIR/RANK holds a mark: the broker's host, and the boot of that host.  A directory that
  *     holds files but no mark was not created by a broker: no broker uses or removes it.  The same
- *     goes for one with the mark of another host, since a shared file system may not share locks.
- *     The mark of an earlier boot of this host is stale.  An empty mark with no other files is left
- *     by a broker that was killed before it wrote its mark.
+ *     holds for a directory with the mark of another host, since a shared file system may not share
+ *     locks.  The mark of an earlier boot of this host is stale.  An empty mark without other files
+ *     was left by a broker that was killed before it wrote its mark.
  *  4. A session that is a job of another session uses the job's own directory, if its name is short
  *     enough: it is removed with the job, even when the whole session is killed.
  */
@@ -48,8 +48,8 @@ static int check_private(const char *path, errmsg_t *err)
     return 0;
 }
 
-/* Create the directory in that of the job that this session is.  1: created; 0: not such a job, or
- * the name would be too long. */
+/* Create the directory in the directory of the job in which this session runs.  1: created; 0:
+ * there is no such job, or the name would be too long. */
 static int make_in_job(char *buf)
 {
     const char *dir = getenv("FLUX_JOB_ID") ? getenv("FLUX_JOB_TMPDIR") : NULL;

@@ -19,10 +19,10 @@
  * error of mkdir(2), and an error message. */
 int boot_dir_session(const char *path, char *buf, bool *made, errmsg_t *err);
 
-/* Create RUNDIR/RANK, or take over what a dead broker left, and lock it.  Writes the name to `buf`
- * as above.  Returns a descriptor that holds the lock; the caller closes it.  -1 with EADDRINUSE (a
- * living broker, or one of another host, has it), ENOTEMPTY (it contains files that no broker
- * created), or as above. */
+/* Create RUNDIR/RANK, or take over the directory of a dead broker, and lock it.  Writes the name to
+ * `buf` as above.  Returns a descriptor that holds the lock; the caller closes it.  -1 with
+ * EADDRINUSE (a living broker, or one of another host, has it), ENOTEMPTY (it contains files that
+ * no broker created), or as above. */
 int boot_dir_rank(const char *rundir, uint32_t rank, char *buf, errmsg_t *err);
 
 /* Remove RUNDIR/RANK, unless a living broker uses it or no broker created it. */

@@ -18,7 +18,7 @@
  *  1. A child gets SIGTERM when this process dies (PR_SET_PDEATHSIG, with a check for a death
  *     before that call); its session then shuts down in order.
  *  2. Ranks above 0 have process groups of their own, except those in `foreground`.  A ^C at the
- *     terminal thus reaches the initial program and this process, which passes it on, but not each
+ *     terminal thus reaches the initial program and this process, which forwards it, but not each
  *     broker.
  *  3. A broker that dies before the session runs (before any broker has finalized PMI) ends the
  *     session: before PMI's barrier the others would wait forever, and after it only this process
@@ -71,7 +71,7 @@
 #define ERR_SLOT (UINT64_C(1) << 32) /* added to the rank: standard error of ssh */
 #define AGAIN_MIN 0.1
 #define AGAIN_MAX 10.
-#define STEADY 30. /* seconds after which a rank no longer counts as one that fails repeatedly */
+#define STEADY 30. /* seconds after which a rank no longer counts as failing repeatedly */
 
 enum phase { SERVE, GRACE, TERM, KILL };
 
@@ -82,8 +82,8 @@ struct child {
     boot_ssh_t *ssh;         /* of a broker on another host, and pid is that of ssh; else NULL */
     struct pmi_server *late; /* of a broker that was started again; NULL: the common one */
     double began;            /* when it was forked */
-    double pause;            /* before it was; 0: it is the first of its rank */
-    double again;            /* when another one is to be forked; 0: never */
+    double pause;            /* pause before the fork; 0: it is the first broker of its rank */
+    double again;            /* time at which another broker is to be forked; 0: never */
 };
 
 struct nursery {
@@ -94,9 +94,9 @@ struct nursery {
     uint32_t left; /* children that are alive */
     uint32_t absent;
     uint32_t finalized; /* children that have finalized PMI */
-    bool met;           /* all have passed PMI's barrier */
+    bool met;           /* all brokers have passed PMI's barrier */
     struct pmi_server *pmi;
-    void *pairs; /* of the exchange, with `restart`; NULL: not yet */
+    void *pairs; /* pairs of the exchange, with `restart`; NULL: not yet */
     size_t pairs_len;
     int epfd, sigfd;
     sigset_t signals, old_signals;
@@ -106,8 +106,8 @@ struct nursery {
     int interrupt; /* the first signal */
     bool failed;
     bool complained;
-    bool had_children; /* before it became a nursery */
-    bool orphans;      /* rank 0 was killed: its descendants may be left */
+    bool had_children; /* this process had children before it became a nursery */
+    bool orphans;      /* rank 0 was killed: its descendants may still run */
     int exit_code;
 };
 
@@ -261,7 +261,7 @@ static void pmi_client_error(void *arg, size_t idx, const char *text)
         SAY(n, "broker %zu: %s", idx, text);
     if (!fragile(n))
         return;
-    /* The broker is about to print the reason, and to end. */
+    /* The broker is about to print the reason and exit. */
     n->failed = true;
     n->exit_code = 1;
     enter(n, GRACE);
@@ -344,7 +344,7 @@ static int start_late(const struct nursery *n, uint32_t rank, errmsg_t *err)
 static void pmi_close(struct nursery *n, uint32_t rank)
 {
     if (n->child[rank].fd >= 0)
-        close(n->child[rank].fd); /* this also removes it from the epoll set */
+        close(n->child[rank].fd); /* closing also removes it from the epoll set */
     n->child[rank].fd = -1;
 }
 
@@ -498,7 +498,7 @@ static int fork_one(struct nursery *n, uint32_t rank, errmsg_t *err)
     return 0;
 }
 
-/* A broker has failed: when is another one of its rank to be started? */
+/* A broker has failed: schedule the start of another broker of its rank. */
 static void start_again(struct nursery *n, uint32_t rank)
 {
     struct child *c = &n->child[rank];
@@ -543,7 +543,7 @@ static void broker_ended(struct nursery *n, uint32_t rank, int status)
     n->left--;
     if (rank == 0) {
         if (n->interrupts > 0 && code == 128 + SIGTERM)
-            code = 128 + n->interrupt; /* we passed it on as SIGTERM */
+            code = 128 + n->interrupt; /* this process forwarded it as SIGTERM */
         /* If rank 0 was terminated because another broker failed, that failure is the reason. */
         if (!n->failed || (code != 0 && code != 128 + SIGTERM && !WIFSIGNALED(status)))
             n->exit_code = code;
@@ -837,7 +837,7 @@ static int prepare(struct nursery *n, errmsg_t *err)
     return prepare_dirs(n, err);
 }
 
-/* Remove what brokers could not remove themselves. */
+/* Remove files that brokers could not remove themselves. */
 static void remove_dirs(struct nursery *n)
 {
     if (!n->rundir[0])

@@ -1,8 +1,9 @@
 /* The nursery: the brokers of a session, forked from one process, or started by it through ssh.
  *
  * A broker that is started by exec links a dozen libraries and relocates its modules each time,
- * which costs time and private memory.  The nursery does that once: it loads everything, forks one
- * child per rank, serves PMI while the brokers find each other, and waits for the end.
+ * which costs time and private memory.  The nursery does that once: it loads all libraries and
+ * modules, forks one child per rank, serves PMI while the brokers find each other, and waits for
+ * their end.
  *
  * Use it like fork(), before creating any thread, reactor or ZeroMQ context:
  *
@@ -32,8 +33,8 @@ struct nursery_config {
                            the end if empty */
     const char *prefix; /* prefix of messages on standard error: "flux start" */
     bool verbose;       /* print progress messages to standard error */
-    bool tolerant;      /* after PMI's barrier, the session itself handles the death of a broker */
-    bool restart;       /* while the session runs, start a broker that has failed again */
+    bool tolerant;      /* after PMI's barrier, the session handles the death of a broker */
+    bool restart;       /* while the session runs, start another broker for one that has failed */
     /* Ranks whose brokers stay in the process group of the terminal (--wrap: a debugger reads from
      * it); NULL: none but rank 0. */
     const idset_t *foreground;

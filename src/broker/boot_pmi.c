@@ -17,8 +17,8 @@
  * Otherwise they listen on TCP, at the address of boot_address() and a free port, and on a UNIX
  * socket as well: TREE-URI names it, with a mark of host and network namespace, and neighbors with
  * the same mark use it (link/mixed).  The setting link.transport=zmq, a directory whose
- * name PMI cannot carry, and a PMI whose values are too short, leave a broker only ZeroMQ; it
- * ignores the UNIX sockets of others then.
+ * name PMI cannot carry, and a PMI whose values are too short, restrict a broker to ZeroMQ; it then
+ * ignores the UNIX sockets of others.
  *
  * A broker that the nursery starts again (BOOT_AGAIN) finds the cards of all ranks, and its own:
  * it listens where the earlier one did, and has its key.  A card has no secret key, so all of such
@@ -90,10 +90,10 @@ bool boot_pmi_found(void)
 
 #define LIBPMI "libpmi.so.0"
 
-/* The loader looks in the directories of LD_LIBRARY_PATH first, of which an empty one is the
- * current directory.  After them come only directories and a cache that it trusts, as it does for
- * the libraries of this program.  *path: where in the variable's directories the library is, NULL:
- * in none. */
+/* Find libpmi.so.  The loader first searches the directories of LD_LIBRARY_PATH, in which an empty
+ * entry is the current directory.  Then it searches only directories and a cache that it trusts, as
+ * for the libraries of this program.  *path: the file in a directory of the variable, NULL: there
+ * is none. */
 static int lib_find(char **path, errmsg_t *err)
 {
     const char *dirs = getenv("LD_LIBRARY_PATH");
@@ -180,7 +180,7 @@ static int lib_open(boot_t *b, struct pmi *p, errmsg_t *err)
     return rank < 0 || size <= rank ? lib_failed(err, "report rank and size", 0) : 0;
 }
 
-/* --- any of them --- */
+/* --- any kind of PMI --- */
 
 static int pmi_put(struct pmi *p, const char *key, const char *value, errmsg_t *err)
 {
@@ -288,8 +288,9 @@ static bool part_ok(const char *s)
     return true;
 }
 
-/* The bytes that an address may have, so that the card of the broker remains short enough for PMI.
- * The address without a UNIX socket always fits in: pmi_publish() reports that it is too long. */
+/* The room for an address, such that the card of the broker remains short enough for PMI. An
+ * address without a UNIX socket is always accepted here: pmi_publish() reports if it is too
+ * long. */
 static size_t address_size(const struct pmi *p, const char *remote)
 {
     size_t len = strlen(remote), port = strlen("65535");

@@ -4,7 +4,7 @@
  * The bridge is a child of the broker during the boot.  When the dialog is over, or the boot fails,
  * it is killed and reaped: it has sent the launcher everything before it answers finalize.
  *
- * Failure: the error message is the bridge's own, or reports its end.
+ * Failure: the error message comes from the bridge, or reports its end.
  */
 #include <errno.h>
 #include <signal.h>
@@ -108,7 +108,7 @@ void boot_pmix_close(pid_t pid)
 
 /* --- variables that the launcher left in the environment --- */
 
-/* mpirun's own, besides PMIX_*: those that identify this process within a job.  Prefixes. */
+/* Prefixes of variables of mpirun, besides PMIX_*, that identify this process within a job. */
 static const char *const leftovers[] = {
     "OMPI_COMM_WORLD_",
     "OMPI_WORLD_",
@@ -152,6 +152,6 @@ void boot_pmix_clean(bool mpirun)
         }
         memcpy(name, *e, n);
         name[n] = '\0';
-        unsetenv(name); /* shifts the rest */
+        unsetenv(name); /* unsetenv() shifts the other variables */
     }
 }

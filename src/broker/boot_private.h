@@ -1,5 +1,5 @@
-/* What the files of boot share.  boot.c: the method, directories, keys.  boot_pmi.c and
- * boot_config.c: two ways to find neighbors.  boot_addr.c: addresses of this host.
+/* Declarations that the files of boot share.  boot.c: the method, directories, keys.  boot_pmi.c
+ * and boot_config.c: two ways to find neighbors.  boot_addr.c: addresses of this host.
  */
 #ifndef BROKER_BOOT_PRIVATE_H
 #define BROKER_BOOT_PRIVATE_H
@@ -15,28 +15,28 @@
 #define BOOT_AGAIN "FLUX_BROKER_AGAIN"
 #define BOOT_ADDR_MAX 64
 
-/* What a neighbor must know about a broker. */
+/* The data about a broker that a neighbor must know. */
 struct boot_card {
     char tree_uri[BOOT_URI_MAX];
     char event_uri[BOOT_URI_MAX]; /* "": it has no children */
-    char key[CERT_KEY_SIZE];      /* "": without CURVE */
+    char key[CERT_KEY_SIZE];      /* "": no CURVE */
 };
 
 struct boot_ops {
     const char *name;
-    /* Phase 1: set rank and size, and what else is known. */
+    /* Phase 1: set rank and size, and other known members. */
     int (*open)(boot_t *b, errmsg_t *err);
-    /* Phase 2.  Set b->cert.  NULL: a new key pair will do. */
+    /* Phase 2.  Set b->cert.  NULL: a new key pair is used. */
     int (*keys)(boot_t *b, errmsg_t *err);
-    /* Where to listen; the event URI is not used by a broker without children. */
+    /* Compose the addresses to listen at; a broker without children does not use the event URI. */
     int (*endpoints)(boot_t *b, char *tree_uri, char *event_uri, errmsg_t *err);
-    /* Publish our card to all others. */
+    /* Publish the card of this broker to all others. */
     int (*publish)(boot_t *b, const struct boot_card *card, errmsg_t *err);
     /* Get the card of a neighbor. */
     int (*lookup)(boot_t *b, uint32_t rank, struct boot_card *card, errmsg_t *err);
-    /* The session runs: tell the launcher, if it needs to know. */
+    /* The session runs: notify the launcher, if it needs to know. */
     int (*finish)(boot_t *b, errmsg_t *err);
-    void (*close)(boot_t *b); /* may be called at any time, more than once */
+    void (*close)(boot_t *b); /* may be called at any time, also repeatedly */
 };
 
 struct boot {
@@ -46,10 +46,10 @@ struct boot {
     uint32_t rank;
     uint32_t size;
     char *topology;        /* set by the method; NULL: use the attribute or the default */
-    char attr_source[300]; /* where `attrs` were set: FILE:LINE */
+    char attr_source[300]; /* place where `attrs` were set: FILE:LINE */
     strvec_t *attrs;       /* name, value, name, value ... */
     char rundir[BOOT_PATH_MAX];
-    bool rundir_given; /* chosen by the user: programs may know where it is */
+    bool rundir_given; /* the user chose it, so programs may know it */
     char rankdir[BOOT_PATH_MAX];
     int dirlock; /* descriptor that locks rankdir; -1: none yet */
     bool curve;
@@ -97,8 +97,8 @@ bool boot_pmix_found(void);
  * with an error message. */
 struct pmi_client *boot_pmix_open(pid_t *pid, errmsg_t *err);
 void boot_pmix_close(pid_t pid);
-/* Remove PMIX_* from the environment, and (`mpirun`) what else mpirun puts there about this
- * process. */
+/* Remove PMIX_* from the environment, and (`mpirun`) the other variables of mpirun that identify
+ * this process. */
 void boot_pmix_clean(bool mpirun);
 
 #endif

@@ -40,17 +40,17 @@
  *    module.stop-timeout  time for modules to end, after which the broker ends without them
  *    module.turn-max      a module whose turn takes longer is logged
  *    module.place         loop, thread; default: as each module declares
- *    trace.file           file for the messages that pass (tracer.c)
+ *    trace.file           file for the messages that pass through (tracer.c)
  *    quorum               ranks that must be up to start the initial program; default: all
- *    boot.timeout         time after which these are enough, and the others are absent
- *    leave.jobs, leave.grace   what becomes of jobs on a node that leaves
+ *    boot.timeout         time after which these ranks suffice, and the others are absent
+ *    leave.jobs, leave.grace   how jobs on a leaving node end
  *
  * Signals: SIGTERM and SIGHUP shut the session down in order; a second one ends this broker at
  * once.  In a session whose brokers are started one by one (by configuration file, or with
- * --restart), a broker other than rank 0 leaves instead once the session runs, and the session goes
- * on: its nodes are drained and it waits for jobs (leaving.h); a second signal ends the waiting, as
- * does the first one if the broker was asked to leave before.
- * SIGINT is left to the initial program, which shares the terminal.
+ * --restart), a broker other than rank 0 leaves instead once the session runs, and the session
+ * continues: its nodes are drained and it waits for jobs (leaving.h); a second signal ends the
+ * wait, and so does the first one if the broker was asked to leave before. SIGINT is handled by the
+ * initial program, which shares the terminal.
  *
  * Failure: a broker that cannot start prints the reason on standard error, cleans up, and exits 1.
  * If its modules cannot be loaded, the session ends; one that could leave (see above) leaves.
@@ -86,8 +86,8 @@
 #include "tracer.h"
 
 #define SIGNAL_AGAIN 1.
-/* Seconds, at level 0: how long the initial program has to end before it is killed; and the
- * jobs. */
+/* Seconds, at level 0: timeouts for the initial program and for the jobs to end, before they are
+ * killed. */
 #define KILL_AFTER 5.
 #define JOBS_AFTER 5.
 #define LEAVE_GRACE 5.
@@ -124,7 +124,7 @@ struct broker {
     program_t *program;
     ending_t *ending;
     leaving_t *leaving;
-    double leave_grace; /* negative: jobs are waited for */
+    double leave_grace; /* negative: wait for jobs without limit */
     bool again;         /* it leaves to be started again */
     flux_handlers_t *leave_handlers;
     struct nested nested;
@@ -137,11 +137,11 @@ struct broker {
     bool going_down;
     bool children_gone;
     bool program_over;
-    bool program_asked; /* was asked to end */
+    bool program_asked; /* it was asked to end */
     bool modules_over;
     bool abandoned; /* modules_over, but module threads still run */
     bool orderly;
-    bool ran;    /* was in CORE_RUN */
+    bool ran;    /* it was in CORE_RUN */
     bool failed; /* this broker itself failed */
     int exit_code;
 };
@@ -248,7 +248,7 @@ static bool hold_cb(core_t *c, int rc, const char *reason, void *arg)
     struct broker *b = arg;
 
     flux_log(core_handle(c), LOG_NOTICE, "the session ends: %s", reason);
-    /* Whoever ends a job says why; to its session, that is a signal. */
+    /* The enclosing session reports why it ends a job; this session only gets a signal. */
     if (!b->program_over && !(b->nested.level > 0 && b->signaled != 0.))
         say("the session ends: %s", reason);
     ask_program(b);
@@ -256,7 +256,7 @@ static bool hold_cb(core_t *c, int rc, const char *reason, void *arg)
     return b->ending != NULL;
 }
 
-/* Are enough ranks up to start?  A rank may be lost while the session comes up. */
+/* Are enough ranks up to start?  Ranks may be lost during the start of the session. */
 static bool quorum(struct broker *b)
 {
     const char *text = attrs_get(b->attrs, "quorum");
@@ -297,15 +297,15 @@ static void start_program_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, 
     start_program(arg);
 }
 
-/* Is this broker started, and ended, by itself?  Otherwise it is one process of a launcher's job.
+/* Is this broker started and ended individually?  Otherwise it is one process of a launcher's job.
  */
 static bool alone(const struct broker *b)
 {
     return b->restart || strcmp(boot_method(b->boot), "config") == 0;
 }
 
-/* May the launcher take the end of this broker for an orderly one?  Not if it has given up joining:
- * the others would wait for it for ever, unless they need not be complete. */
+/* May the launcher regard the end of this broker as orderly?  Not if it has given up joining: the
+ * others would wait for it forever, unless the session may start without some ranks. */
 static bool in_order(struct broker *b, enum core_state state)
 {
     return state == CORE_RUN || b->ran || core_is_root(b->core) || core_down_announced(b->core) ||
@@ -337,7 +337,8 @@ static void state_cb(core_t *c, enum core_state state, void *arg)
         }
         break;
     case CORE_DOWN:
-        /* Comes twice: at the beginning, and when the children are gone. */
+        /* This state is entered twice: at the beginning of the shutdown, and when the children are
+         * gone. */
         if (!b->going_down) {
             b->going_down = true;
             ask_program(b);
@@ -347,11 +348,12 @@ static void state_cb(core_t *c, enum core_state state, void *arg)
         }
         break;
     case CORE_EXIT:
-        /* The exit code of the session is rank 0's.  A broker that gave up before the session ran
-         * reports that.  It is not a failure to be told that the session ends before being told
-         * that it runs, as when the initial program ends at once.  A broker that cannot go on
-         * without its parent is to be started again, by whoever started it alone; but the nursery
-         * starts nobody again who has left, so there it would wait for its parent in vain. */
+        /* The exit code of the session is that of rank 0.  A broker that gave up before the session
+         * ran reports that.  It is not a failure to be notified of the end of the session before
+         * its start, as when the initial program ends at once.  A broker that cannot continue
+         * without its parent is to be started again if it was started individually; but the nursery
+         * never restarts a broker that has left, so in a nursery it would wait for its parent in
+         * vain. */
         if (b->restart && core_left_for_good(c) && !b->failed)
             b->exit_code = 0;
         else if (core_is_root(c) || b->failed || b->again || (core_parent_gone(c) && alone(b)) ||
@@ -367,7 +369,7 @@ static void state_cb(core_t *c, enum core_state state, void *arg)
     }
 }
 
-/* Can this broker end by itself, while the session goes on without it? */
+/* Can this broker end by itself, while the session continues without it? */
 static bool may_leave(const struct broker *b)
 {
     return !core_is_root(b->core) && core_session_runs(b->core) && alone(b);
@@ -382,7 +384,8 @@ static void leave(void *arg)
                    "the broker above leaves the session");
 }
 
-/* Leave when no job runs here any more; at once, if this broker has no part in the session yet. */
+/* Leave when no job runs on this node any more; at once, if this broker has not joined the session
+ * yet. */
 static void begin_leaving(struct broker *b, const char *from)
 {
     char why[160];
@@ -417,7 +420,7 @@ static void leave_cb(flux_t *h, const flux_msg_t *req, void *arg)
         flux_respond(h, req, "{}");
         b->again = in.restart;
         snprintf(from, sizeof(from), "%.64s (user %u)", in.reason, flux_msg_userid(req));
-        str_clean(from); /* a character may have been cut */
+        str_clean(from); /* a multi-byte character may have been cut */
         begin_leaving(b, from);
     }
     json_decref(owner);
@@ -452,7 +455,7 @@ static void signal_cb(const struct signalfd_siginfo *info, void *arg)
     if (core_state(b->core) >= CORE_DOWN)
         return;
     sigwatch_describe(info, from, sizeof(from));
-    if (b->leaving) { /* overlay.leave; it is not to be started again now */
+    if (b->leaving) { /* by overlay.leave; it is not to be started again */
         b->again = false;
         leave(b);
     } else if (may_leave(b))
@@ -466,7 +469,7 @@ static void modules_started(modhost_t *mh, const char *error, void *arg)
     struct broker *b = arg;
 
     if (error && core_state(b->core) >= CORE_DOWN)
-        return; /* shutdown came before all had started */
+        return; /* shutdown came before all modules had started */
     if (error) {
         say("rank %u: %s", core_rank(b->core), error);
         b->failed = true;
@@ -638,7 +641,7 @@ static int start_modules(struct broker *b)
 }
 
 /* The signals that end a broker stay blocked in all its threads; programs that it starts get an
- * empty mask (program.c, spawn.c). */
+ * empty signal mask (program.c, spawn.c). */
 static int watch_signals(struct broker *b)
 {
     static const int signums[] = {SIGTERM, SIGHUP};
@@ -653,7 +656,7 @@ static int watch_signals(struct broker *b)
     return 0;
 }
 
-/* A file was removed from the directory of the sockets. */
+/* The directory of the sockets has changed: create missing sockets again. */
 static int sockets_cb(void *arg)
 {
     struct broker *b = arg;
@@ -768,8 +771,8 @@ int broker_run(attrs_t *attrs, char *const argv[], bool verbose, bool restart, p
     errmsg_t err = {""};
     int rc;
 
-    /* One arena: threads here pass messages more than they allocate, and an arena of its own for
-     * each costs more memory than the whole broker. */
+    /* Use one arena of malloc(): threads mostly pass messages and allocate little, while an arena
+     * for each thread takes more memory than the whole broker. */
     mallopt(M_ARENA_MAX, 1);
     nested_read(&b.nested);
     if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < files.rlim_max) {
@@ -788,7 +791,8 @@ int broker_run(attrs_t *attrs, char *const argv[], bool verbose, bool restart, p
         say("%s", err.text);
         b.exit_code = 1;
         b.orderly = true;
-    } else if (!b.orderly) /* else it is over already, for example because a module was not found */
+    } else if (!b.orderly) /* else it has ended already, for example because a module was not
+                            * found */
         flux_reactor_run(b.r);
     if (b.orderly)
         take_down(&b);
@@ -802,7 +806,8 @@ int broker_run(attrs_t *attrs, char *const argv[], bool verbose, bool restart, p
         close_link(&b);
         boot_destroy(b.boot);
     } else {
-        /* Threads still use the rest: it goes with the process, at once. */
+        /* Threads still use the other objects, so the process ends at once, without freeing
+         * them. */
         boot_destroy(b.boot);
         _exit(b.exit_code);
     }

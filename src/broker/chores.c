@@ -1,4 +1,4 @@
-/* chores.c - work of the broker's loop that can wait, in portions between other work.
+/* chores.c - deferrable work of the broker's loop, done in portions between other work.
  *
  *    the loop     in each pass                                        portion
  *    hurries      one chore, the next in turn that is pending, and    small
@@ -7,7 +7,7 @@
  *    otherwise    all that are pending                                ordinary
  *
  * So while short requests are served, these requests and the modules that handle them get two
- * thirds of the time, and wait for one small portion at most, however much is pending.  A pass
+ * thirds of the time, and wait for at most one small portion, however much work is pending.  A pass
  * without other work always runs a chore, so no chore waits forever.
  *
  * Invariants:
@@ -22,8 +22,8 @@
 
 #include "chores.h"
 
-#define OTHERS 2       /* other work takes as many times as long as chores */
-#define IDLE_PASS 3e-6 /* seconds of a pass in which nothing is done */
+#define OTHERS 2       /* other work takes this many times as long as chores */
+#define IDLE_PASS 3e-6 /* seconds of a pass without any work */
 
 struct chores {
     flux_reactor_t *r;
@@ -33,8 +33,8 @@ struct chores {
     flux_watcher_t *defer;
     size_t last;   /* the chore that was done last in a hurry: */
     double cost;   /* seconds that it took, */
-    double others; /* that everything else has taken since, */
-    double seen;   /* and the time until which these are counted */
+    double others; /* that other work has taken since, */
+    double seen;   /* and the end of the time that is counted */
 };
 
 static bool may_run(chores_t *c, double now)

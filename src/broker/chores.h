@@ -1,4 +1,4 @@
-/* Work that can wait while short requests are served.
+/* Chores: work that can be deferred while short requests are served.
  *
  * Thread rules: those of the reactor.
  */
@@ -11,7 +11,8 @@ typedef struct chores chores_t;
 
 struct chore {
     bool (*pending)(void *arg);
-    /* Do a portion; a small one while the loop hurries (flux_reactor_hurry), of some 10 us. */
+    /* Do a portion of the work; while the loop hurries (flux_reactor_hurry), a small one of about
+     * 10 us. */
     void (*run)(void *arg, bool hurries);
 };
 

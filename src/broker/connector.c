@@ -5,8 +5,8 @@
  * root are admitted; others get an error frame.
  *
  * Invariants:
- *  1. Chores (to accept clients, to serve those that wait, to write to many, to free dead ones) are
- *     done in portions (chores.c).
+ *  1. Chores (accepting clients, serving waiting clients, writing to many clients, freeing dead
+ *     ones) are done in portions (chores.c).
  *  2. A client and its endpoint end only in deferrals, never inside a call of the core.
  *  3. If accepting fails for lack of descriptors, it is retried when a client has left, or after
  *     RETRY seconds, without a busy loop.
@@ -30,13 +30,13 @@
  * freed in larger portions when there are many, so they do not pile up. */
 #define ACCEPT_BATCH 4
 #define FREE_BATCH 8
-#define DEAD_MANY 64 /* from here on they are freed by ordinary portions in any case */
+#define DEAD_MANY 64 /* from this number on, they are always freed by ordinary portions */
 #define RELIEVED 8
 
 /* --- life of a client --- */
 
-/* Wake a few clients at a time: the first of them may use up the room, and thousands may wait if a
- * process keeps connecting. */
+/* Wake only a few clients at a time: the first ones may use up the room, and thousands may wait if
+ * a process keeps connecting. */
 static void relieve(connector_t *cn)
 {
     unsigned n = 0;
@@ -64,7 +64,7 @@ static bool put_off(struct client *cl, unsigned *writes)
 
     if (cl->urgent || !flux_reactor_hurries(cn->r) || ++*writes <= WRITE_FEW)
         return false;
-    list_remove(&cl->dirty_node); /* taken input may have marked it anew */
+    list_remove(&cl->dirty_node); /* taking input may have marked it again */
     list_append(&cn->full, &cl->dirty_node);
     cl->put_off = true;
     chores_wake(cn->chores);
@@ -77,7 +77,7 @@ static void later_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *ar
     struct list_node *n;
 
     if (flux_reactor_deferred(r) > 0) {
-        flux_watcher_start(w); /* the loop goes on */
+        flux_watcher_start(w); /* keeps the loop running */
         return;
     }
     while ((n = list_first(&cn->held))) {
@@ -128,8 +128,8 @@ static void sweep_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *ar
 
 static void accept_some(connector_t *cn, unsigned left);
 
-/* Throw away a portion of what a dead client has sent: to close a socket with hundreds of unread
- * messages takes as long as to serve dozens of clients.  True if there may be more. */
+/* Discard a portion of the input of a dead client: closing a socket with hundreds of unread
+ * messages takes as long as serving dozens of clients.  True if there may be more. */
 static bool throw_away(struct client *cl)
 {
     if (!cl->shut)
@@ -168,7 +168,7 @@ static void accept_chore(void *arg, bool hurries)
 {
     connector_t *cn = arg;
 
-    cn->knocks = false; /* it is set again if somebody is left */
+    cn->knocks = false; /* set again if there are clients left */
     accept_some(cn, hurries ? 1 : ACCEPT_BATCH);
 }
 
@@ -243,8 +243,9 @@ static const struct chore chores[] = {
     {free_pending, free_chore},
 };
 
-/* A client that has sent something already does not wait for the greeting (FLUX_O_NOWAIT in
- * libflux/handle.h): it is to be woken once, by the answer, with which the greeting goes. */
+/* A client that has already sent a message does not wait for the greeting (FLUX_O_NOWAIT in
+ * libflux/handle.h): it should be woken only once, so the greeting is sent together with the
+ * response. */
 static int send_hello(struct client *cl)
 {
     connector_t *cn = cl->cn;
@@ -381,7 +382,7 @@ static void accept_cb(void *arg)
 }
 
 /* A client with thousands of requests that stay unanswered for long (because it watches many keys)
- * is read now and then: it may want to cancel some.  The core has a bound of its own.
+ * is read occasionally, because it may want to cancel some.  The core has a bound of its own.
  */
 static void retry_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
 {

@@ -13,31 +13,32 @@
 typedef struct connector connector_t;
 
 struct connector_limits {
-    size_t pause_bytes;      /* bytes waiting for a client above which it is not read */
-    size_t pause_messages;   /* the same in messages */
-    size_t cut_bytes;        /* bytes waiting for a client above which it is disconnected */
-    size_t all_bytes;        /* bytes waiting for all clients above which the one with most is */
-    unsigned pause_inflight; /* unanswered requests of a client above which it is not read */
-    size_t json_bytes;       /* a JSON request with a larger payload is refused with EMSGSIZE */
+    size_t pause_bytes;    /* pause a client when more bytes than this wait for it */
+    size_t pause_messages; /* the same in messages */
+    size_t cut_bytes;      /* disconnect a client when more bytes than this wait for it */
+    size_t all_bytes; /* when more bytes than this wait for all clients, disconnect the client with
+                       * the most */
+    unsigned pause_inflight; /* pause a client with more unanswered requests */
+    size_t json_bytes;       /* refuse a JSON request with a larger payload (EMSGSIZE) */
     size_t json_values;      /* ... or with more values and names in it */
-    unsigned clients;        /* connections at a time; others are refused with EMFILE */
-    unsigned per_process;    /* the same for one process */
+    unsigned clients;     /* maximum number of connections; further ones are refused with EMFILE */
+    unsigned per_process; /* the same for one process */
 };
 extern const struct connector_limits connector_limits_default;
 
 struct connector_room {
     uint32_t rank;
-    uint64_t clients; /* that are connected, with the new one */
+    uint64_t clients; /* connected clients, including the new one */
     pid_t pid;        /* process of the new one, */
-    unsigned mine;    /* which has as many already */
+    unsigned mine;    /* number of other clients of that process */
     int fd;           /* the new one's */
 };
 /* Is there room for one more client, and for one more of its process?  -1 with EMFILE and an error
  * message. */
 int connector_check_room(const struct connector_limits *lim, const struct connector_room *r,
                          errmsg_t *err);
-/* Is the JSON of a request small enough?  `dropped`: bytes that were not read, since it is not.  -1
- * with EMSGSIZE and an error message. */
+/* Is the JSON of a request small enough?  `dropped`: number of bytes that were discarded because it
+ * is too large.  -1 with EMSGSIZE and an error message. */
 int connector_check_json(const struct connector_limits *lim, const flux_msg_t *req, size_t dropped,
                          errmsg_t *err);
 
@@ -49,8 +50,8 @@ connector_t *connector_create(core_t *core, const char *path, const struct conne
 /* Create the socket's name again if it was removed; connections remain.  1: created; 0: it exists;
  * -1 with errno and an error message: no new client can connect. */
 int connector_relisten(connector_t *cn, errmsg_t *err);
-/* Tell the clients that the broker ends and may be started again: those that would return then need
- * not hear how their streams end. */
+/* Notify the clients that the broker ends and may be started again: clients that will return then
+ * ignore the ends of their streams. */
 void connector_ending(connector_t *cn);
 /* Closes all connections and removes the socket's name.  NULL-safe, keeps errno. */
 void connector_destroy(connector_t *cn);
@@ -64,11 +65,11 @@ struct connector_stats {
     uint64_t clients;    /* at present */
     uint64_t accepted;   /* in total */
     uint64_t refused;    /* no permission */
-    uint64_t broken;     /* disconnected because of what they sent */
+    uint64_t broken;     /* disconnected because of invalid messages */
     uint64_t cut;        /* disconnected because they did not read */
     uint64_t queued;     /* bytes waiting to be written, at present */
-    uint64_t queued_max; /* the most that have ever waited for one client */
-    uint64_t reading;    /* memory for messages of which a part has come, at present */
+    uint64_t queued_max; /* maximum that has ever waited for one client */
+    uint64_t reading;    /* memory of incomplete input messages, at present */
 };
 void connector_get_stats(const connector_t *cn, struct connector_stats *st);
 /* The service "connector" of the broker, which answers with these counters.  The caller removes the

@@ -13,16 +13,17 @@
  *                        is removed
  *    dead                waits to be freed, as a chore             -
  *
- * Messages from a client are decoded strictly: one that sends anything but valid requests and
+ * Messages from a client are decoded strictly: a client that sends anything but valid requests and
  * responses gets an error frame, and is disconnected.
  *
- * Slow readers: a client for which much waits is not read, so a client that sends requests without
- * reading the responses blocks itself.  Events and streams cannot be held back in that way: a
- * client for which far too much waits is disconnected.
+ * Slow readers: a client for which much output waits is not read, so a client that sends requests
+ * without reading the responses blocks itself.  Events and streams cannot be held back in that way:
+ * a client for which far too much output waits is disconnected.
  *
  * Output is written as in conn_local.c: the first message of a pass at once, and the others
- * together at the end of the pass.  Lazy ones (FLUX_MSGF_LAZY, and the greeting of a client that
- * has sent requests already) wait for the next one to their client, while the loop has work to do.
+ * together at the end of the pass.  Lazy messages (FLUX_MSGF_LAZY, and the greeting of a client
+ * that has sent requests already) wait for the next message to their client, while the loop has
+ * work to do.
  *
  * Invariants:
  *  1. Each pass of the reactor reads at most SCRATCH_SIZE bytes from each client, and READ_SEVERAL
@@ -186,7 +187,7 @@ static void cut(struct client *cl)
     connector_client_kill(cl, "the client did not read what was sent to it");
 }
 
-/* Clients that do not read share a bound: the one for which most waits has to go. */
+/* Clients that do not read share a bound: disconnect the client for which the most bytes wait. */
 static void cut_largest(connector_t *cn)
 {
     struct client *largest = NULL;
@@ -216,8 +217,9 @@ static bool is_answer(const flux_msg_t *msg)
     return flux_msg_type(msg) == FLUX_MSG_RESPONSE && !flux_msg_has_flag(msg, FLUX_MSGF_STREAMING);
 }
 
-/* May a message to a client for which nothing waits be written in this pass, or together with what
- * else is sent to it?  An event may go to thousands of clients, so only a few of those are. */
+/* Is a message to a client without queued output written in this pass, or together with later
+ * messages to it?  An event may go to thousands of clients, so only a few of these messages are
+ * written at once. */
 static bool is_written_at_once(struct client *cl, const flux_msg_t *msg, double now)
 {
     connector_t *cn = cl->cn;

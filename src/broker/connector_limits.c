@@ -1,10 +1,11 @@
-/* connector_limits.c - the limits of the local connector, as brokers have them, and the checks of
- * connections and of requests.
+/* connector_limits.c - the limits of a broker's local connector, and the checks of connections and
+ * requests against them.
  *
  * `cut_bytes` is far above `pause_bytes`: a client for which output waits is no longer read, so
- * only the answers to what it sent before, events and streams can reach the bound at which it is
+ * only responses to earlier requests, events and streams can reach the bound at which it is
  * disconnected.  Many clients that read nothing would still take cut_bytes each: when more than
- * all_bytes wait for all of them together, the one for which most waits is disconnected.
+ * all_bytes wait for all clients together, the client for which the most bytes wait is
+ * disconnected.
  *
  * Size of JSON: parsed JSON takes up to 80 times its size in memory.  A JSON request of more than
  * json_bytes is therefore refused before it is read, and one with more than json_values before a

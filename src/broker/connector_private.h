@@ -1,4 +1,4 @@
-/* Inside the local connector: what connector.c and connector_client.c share. */
+/* Declarations that connector.c and connector_client.c share. */
 #ifndef BROKER_CONNECTOR_PRIVATE_H
 #define BROKER_CONNECTOR_PRIVATE_H
 
@@ -30,10 +30,10 @@ struct client {
     bool paused;
     bool blocked; /* waiting for POLLOUT */
     bool in_input;
-    bool urgent;  /* an answer is in its output */
+    bool urgent;  /* a response is in its output */
     bool put_off; /* in connector.full */
-    bool shut;    /* dead, and nothing can be sent to it any more */
-    bool grace;   /* one batch may be read although many requests are unanswered */
+    bool shut;    /* dead, and no more data can be sent to it */
+    bool grace;   /* one batch may be read although it has many unanswered requests */
     const char *why;
     endpoint_t *ep;
     framer_t *in;
@@ -50,24 +50,25 @@ struct connector {
     flux_watcher_t *retry; /* retries accept, and wakes paused clients that nothing else wakes */
     flux_watcher_t *sweep;
     chores_t *chores;
-    bool knocks; /* somebody waits to be accepted */
+    bool knocks; /* a client waits to be accepted */
     struct list_node clients;
     struct list_node dirty;
     struct list_node dead;
     unsigned ndead;
     struct list_node full; /* clients with output that is written as a chore */
-    struct list_node held; /* ... that is written before the loop sleeps, or with what follows */
+    struct list_node held; /* ... clients whose output is written before the loop sleeps, or with
+                            * later output */
     flux_watcher_t *later;
     size_t waiting;   /* bytes that wait for all clients that are not dead */
-    double pass;      /* reactor time of the pass in which: */
-    unsigned written; /* events and parts of streams were written at once */
+    double pass;      /* reactor time of the pass in which */
+    unsigned written; /* this number of events and parts of streams was written at once */
     turns_t *turns;
     uint8_t *scratch;
     flux_msg_t *hello;
     uint64_t life;       /* see local_proto.h */
     bool relief;         /* some client is no longer congested */
     bool starved;        /* no descriptors: accept has stopped */
-    bool starved_logged; /* ... which was logged; nobody was accepted since */
+    bool starved_logged; /* ... which was logged; no client was accepted since */
     bool crowded;        /* the last client was refused for lack of room, which was logged */
     struct connector_limits limits;
     struct connector_stats stats;
@@ -76,29 +77,29 @@ struct connector {
 /* --- connector_client.c --- */
 
 extern const struct endpoint_ops connector_client_ops;
-/* There is work for the client after this pass. */
+/* Note that there is work for the client after this pass. */
 void connector_client_mark(struct client *cl);
-/* Watch the socket for what the state of the client permits. */
+/* Watch the socket for the events that the state of the client permits. */
 void connector_client_set_events(struct client *cl);
 void connector_client_remove_endpoint(struct client *cl);
-/* Mark a client as dead.  `why` is a constant.  The core may be working for this very client, so
- * its endpoint is removed later. */
+/* Mark a client as dead.  `why` is a constant.  The core may be working for this client, so its
+ * endpoint is removed later. */
 void connector_client_kill(struct client *cl, const char *why);
-/* Pause a client for which much waits, or for whose requests neighbors or modules do not keep
- * up. */
+/* Pause a client if much output waits for it, or neighbors or modules do not keep up with its
+ * requests. */
 void connector_client_update_pause(struct client *cl);
 void connector_client_flush(struct client *cl);
 /* Send an error frame, the last message for this client, and close the connection. */
 void connector_client_close(struct client *cl, int errnum, const char *text);
 /* Read, and pass on at most `left` messages.  Returns their number. */
 unsigned connector_client_read(struct client *cl, unsigned left);
-/* Are there messages that were read, and may be passed on? */
+/* Are there messages that were read and may be passed on? */
 bool connector_client_has_more(const struct client *cl);
-/* Handle new input of a client, or what is left of earlier input. */
+/* Handle new input of a client, or the rest of earlier input. */
 void connector_client_take_input(struct client *cl);
 void connector_client_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg);
 void connector_client_free(struct client *cl);
-/* What is in the client's output need not be written before the loop sleeps. */
+/* The client's output need not be written before the loop sleeps. */
 void connector_client_hold(struct client *cl);
 
 #endif

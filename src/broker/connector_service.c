@@ -1,8 +1,8 @@
-/* connector_service.c - the service "connector": what the local connector has counted.
+/* connector_service.c - the service "connector": the counters of the local connector.
  *
  *    connector.stats  {}  -> counters (connector_wire.c)
  *
- * The connector does its work without this service, so that several connectors can share a core.
+ * The connector works without this service, so that several connectors can share a core.
  *
  * Failure: a second service of a core with that name is refused with EEXIST.
  */

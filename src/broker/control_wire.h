@@ -13,28 +13,28 @@ struct control_hello {
     uint32_t size;
     const char *topology;
     int version;
-    /* Of a broker that has lost its parent, and lives: else NULL and 0. */
+    /* Only of a living broker that has lost its parent; else NULL and 0. */
     const char *below; /* ranks that are up in its subtree */
     uint32_t incarnation;
     uint32_t move; /* number of this move: a later one has a higher number */
 };
 
-/* How descendants reach a broker whose children have died. */
+/* Addresses by which descendants reach a broker when brokers in between have died. */
 struct control_card {
     uint32_t rank;
     const char *tree;   /* addresses */
-    const char *event;  /* "": that of `tree` */
+    const char *event;  /* "": the address `tree` */
     const char *key;    /* public; "": none are used */
-    const char *ticket; /* by which it knows that they belong to it */
+    const char *ticket; /* proves that they belong to its subtree */
 };
 extern const struct flux_schema control_card_schema;
 
-/* This rank is a child of `parent`, and not of the broker of which the shape makes it a child. */
+/* This rank is a child of `parent`, not of its parent in the shape of the tree. */
 struct control_moved {
     uint32_t rank;
     uint32_t parent;
     uint32_t move;
-    const char *below; /* ranks that are up there; NULL: as they were */
+    const char *below; /* ranks that are up in its subtree; NULL: unchanged */
 };
 extern const struct flux_schema control_moved_schema;
 
@@ -47,25 +47,26 @@ struct control_expected {
 struct control_welcome {
     uint64_t seq;
     int state;
-    json_t *above; /* array of struct control_card: of the parent and those above it; NULL: none */
+    json_t *above; /* array of struct control_card: of the parent and the ranks above it; NULL:
+                    * none */
     json_t *moved; /* array of struct control_moved; NULL: none */
 };
 
-/* Each message with numbers has some of these. */
+/* Each message with numbers has some of these members. */
 struct control_number {
     uint64_t from;
     uint64_t to;
     uint64_t last;
 };
 
-/* Each message with text has one of these; it points into the decoded message. */
+/* Each message with text has one of these members, which points into the decoded message. */
 struct control_text {
     const char *ranks;
     const char *reason;
     /* overlay.lost */
     bool left;       /* they have left in order */
-    uint32_t by;     /* the rank that says so ... */
-    const char *why; /* ... and why; NULL: not reported */
+    uint32_t by;     /* the rank that reports this ... */
+    const char *why; /* ... and the reason; NULL: not reported */
 };
 
 struct control_changes {
@@ -75,9 +76,9 @@ struct control_changes {
 
 /* To a child: shut down with this exit code. */
 struct control_down_order {
-    int rc; /* leave: that of the broker that leaves; those below it exit with 1 */
+    int rc; /* leave: exit code of the leaving broker; brokers below it exit with 1 */
     const char *reason;
-    bool leave; /* the session goes on: it is the parent that leaves */
+    bool leave; /* the session continues: only the parent leaves */
 };
 
 /* Places in the tables of messages to the parent, and of messages to a child. */

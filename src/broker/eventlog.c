@@ -8,7 +8,7 @@
  *     the list is empty.
  *  2. `bytes` is the sum of all frames, and at most `limit` unless there is only one frame.
  *
- * Failure: without memory for an event the log becomes empty.
+ * Failure: if memory for an event is short, the log becomes empty.
  */
 #include "config.h"
 #include <errno.h>

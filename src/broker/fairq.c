@@ -5,9 +5,9 @@
  * the end of their lists.  An envelope thus waits for the earlier envelopes of its own sender, and
  * between them for at most one of each other group and sender, however many these have put in.
  *
- * A group that had nothing in the queue gets its first turn before groups that wait for a further
- * one, so a client that sends one request after the other does not wait for a round of those that
- * flood.  After FAVORED_MAX such turns one of the other groups is served.
+ * A group that had no envelope in the queue gets its first turn before groups that wait for a
+ * further turn, so a client that sends one request after the other does not wait for a round of
+ * clients that flood.  After FAVORED_MAX such turns one of the other groups is served.
  *
  * A large envelope costs more than a small one: its group owes the difference, at most DEBT_MAX,
  * and skips one turn per unit while other groups wait.
@@ -21,7 +21,7 @@
  *  4. The cost of put and take does not depend on the number of envelopes: a skipped turn was paid
  *     for by an envelope, which pays for at most DEBT_MAX.
  *
- * Failure: without memory an envelope is not put in.
+ * Failure: if memory is short, an envelope is not put in.
  */
 #include "config.h"
 #include <errno.h>
@@ -60,7 +60,7 @@ struct fairq {
     struct list_node first; /* items of FAIRQ_FIRST */
     struct list_node fresh; /* groups */
     struct list_node groups;
-    unsigned favored;  /* turns of fresh groups since one of the others was served */
+    unsigned favored;  /* turns of fresh groups since another group was served */
     hmap_t *by_number; /* -> struct group */
     hmap_t *by_key;    /* group and sender -> struct sender */
     struct list_node spare;
@@ -235,7 +235,7 @@ static unsigned take(fairq_t *q, struct list_node *items, struct envelope *l)
     return weight;
 }
 
-/* The group whose turn it is: the first without debt.  A group alone has no other to let pass. */
+/* The group whose turn it is: the first without debt.  A single group ignores its debt. */
 static struct group *next_group(fairq_t *q)
 {
     struct list_node *n;

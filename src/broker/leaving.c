@@ -1,11 +1,11 @@
 /* leaving.c - see leaving.h.
  *
- * Three requests to rank 0, each after the answer to the one before it:
+ * Three requests to rank 0, each after the response to the preceding one:
  *
  *    resrc.leave      {"ranks","reason"} -> {"ranks"}   the nodes of this broker, and of those
  *                     below that leave with it, are drained until they return
- *    sched.resources  {}                 -> {..}        the scheduler has heard of that, and the
- *                     job service of what the scheduler gave out before
+ *    sched.resources  {}                 -> {..}        the scheduler has noticed that, and
+ *                     the job service has all its earlier allocations
  *    job.leave        {"ranks","reason","grace"} -> {}  no job has resources of these nodes
  *
  * Failure: a request that fails is logged, unless the service does not exist, and the next one is
@@ -61,7 +61,7 @@ static void answer_cb(flux_future_t *f, void *arg)
     l->step(l);
 }
 
-/* Go on with `step` when `f` is answered. */
+/* Continue with `step` when `f` is answered. */
 static void then(leaving_t *l, flux_future_t *f, double limit, void (*step)(leaving_t *l))
 {
     flux_future_destroy(l->f);

@@ -1,5 +1,5 @@
-/* The first step of a broker that leaves a session which goes on: its nodes get no more jobs, and
- * those that run there end.
+/* The first step of a broker that leaves a running session: its nodes get no more jobs, and the
+ * jobs that run there end.
  *
  * Thread rules: belongs to the broker's main thread.
  */

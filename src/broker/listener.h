@@ -11,7 +11,7 @@ typedef struct listener listener_t;
 typedef void (*listener_f)(void *arg);
 
 /* Listen at `path`; the socket of a dead broker there is replaced.  cb(arg) is called in each pass
- * of the core's reactor in which somebody waits to be accepted.  NULL with EADDRINUSE (a living
+ * of the core's reactor in which a client waits to be accepted.  NULL with EADDRINUSE (a living
  * broker listens there, or it is not a socket), ENAMETOOLONG, ... and an error message. */
 listener_t *listener_create(core_t *core, const char *path, listener_f cb, void *arg,
                             errmsg_t *err);

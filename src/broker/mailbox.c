@@ -3,20 +3,20 @@
  * There are two arrays: writers fill one under a mutex; the reader swaps them and reads the other
  * without locking.  The eventfd is written once until the reader takes, so a burst costs one
  * wake-up.  A writer of several messages (mailbox_post()) writes it after the last one, so that the
- * reader does not start with the first alone.  A reader that is told otherwise when to take needs
- * no eventfd.
+ * reader does not start with only the first one.  A reader that is woken in another way needs no
+ * eventfd.
  *
- * A reader may set aside some of what it took.  The mailbox knows only the number and size of
- * those, so that limits cover everything that is not yet done.
+ * A reader may set aside some envelopes that it took.  The mailbox knows only their number and
+ * size, so that limits cover all envelopes that are not finished.
  *
  * Invariants:
- *  1. The eventfd is readable while the fill array is not empty, unless a writer whom
- *     mailbox_post() told to do so has not called mailbox_wake() yet, or leaves that to the next
- *     writer because the message can wait; and after mailbox_again().
+ *  1. The eventfd is readable after mailbox_again(), and while the fill array is not empty; except
+ *     until a writer whose mailbox_post() returned 1 calls mailbox_wake(), or leaves that to the
+ *     next writer because the message can wait.
  *  2. Messages are taken in the order in which they were put.
  *  3. `aside` is the number of envelopes that the reader has set aside and not yet finished.
  *
- * Failure: a put without memory or room leaves the mailbox unchanged.
+ * Failure: if memory or room is short, a put leaves the mailbox unchanged.
  */
 #include "config.h"
 #include <errno.h>
@@ -76,7 +76,7 @@ void mailbox_destroy(mailbox_t *m)
     if (m) {
         int saved = errno;
         pile_free(&m->fill);
-        m->taken.count = 0; /* the reader owns what it took */
+        m->taken.count = 0; /* the reader owns the envelopes that it took */
         pile_free(&m->taken);
         if (m->fd >= 0)
             close(m->fd);

@@ -24,11 +24,11 @@ struct envelope {
 };
 
 /* `wakes`: the reader waits on mailbox_fd(); otherwise there is no descriptor (-1), and the writers
- * have another way to tell the reader.  NULL with errno. */
+ * wake the reader in another way.  NULL with errno. */
 mailbox_t *mailbox_create(bool wakes);
 void mailbox_destroy(mailbox_t *m); /* NULL-safe, keeps errno; frees the messages that wait */
 
-/* Readable when there is something to take. */
+/* Readable when there are envelopes to take. */
 int mailbox_fd(const mailbox_t *m);
 
 /* Put an envelope in; takes the message over on success.  `limit` (0: none): refuse with ENOBUFS if
@@ -36,8 +36,8 @@ int mailbox_fd(const mailbox_t *m);
  * or ENOMEM; the message then still belongs to the caller. */
 int mailbox_put(mailbox_t *m, void *from, flux_msg_t *msg, int code, size_t limit);
 
-/* The same without waking the reader.  1: the reader does not know yet that something waits, and
- * the caller must call mailbox_wake() later; 0 otherwise. */
+/* The same without waking the reader.  1: the reader is not notified yet, and the caller must call
+ * mailbox_wake() later; 0 otherwise. */
 int mailbox_post(mailbox_t *m, void *from, flux_msg_t *msg, int code, size_t limit);
 void mailbox_wake(mailbox_t *m);
 
@@ -45,14 +45,15 @@ void mailbox_wake(mailbox_t *m);
  * length. */
 struct envelope *mailbox_take(mailbox_t *m, size_t *count);
 
-/* Has something been put in since the last mailbox_take()?  Very cheap. */
+/* Were envelopes put in since the last mailbox_take()?  Very cheap. */
 bool mailbox_has_new(const mailbox_t *m);
 
-/* The reader sets aside some of what it took.  These count as waiting, also for limits, until
- * mailbox_done(). */
+/* Note that the reader sets aside some envelopes that it took.  They count as waiting, also for
+ * limits, until mailbox_done(). */
 void mailbox_set_aside(mailbox_t *m, size_t envelopes, size_t bytes);
 void mailbox_done(mailbox_t *m, size_t envelopes, size_t bytes);
-/* Make the descriptor readable, so that the reader continues with what it has set aside. */
+/* Make the descriptor readable, so that the reader continues with the envelopes that it has set
+ * aside. */
 void mailbox_again(mailbox_t *m);
 
 /* Number of waiting envelopes (a snapshot). */

@@ -69,7 +69,7 @@ static const struct option options[] = {
 struct arguments {
     attrs_t *attrs;
     strvec_t *again; /* -1: continue as a broker; else the exit code of a session that has ended. */
-    wrap_t *wrap;    /* NULL: none is */
+    wrap_t *wrap;    /* NULL: no broker is wrapped */
     preload_t *preload;
     uint32_t size;       /* of the nursery; 0: none */
     boot_hosts_t *hosts; /* of the nursery; NULL: this one */
@@ -223,8 +223,8 @@ static int check_config(const struct arguments *a)
     }
 }
 
-/* A broker that is started again has to listen where the earlier one did, and lacks its secret key:
- * only by UNIX sockets can the others reach it. */
+/* A broker that is started again has to listen where its predecessor did, but lacks its secret key:
+ * the others can reach it only by UNIX sockets. */
 static int check_restart(const struct arguments *a)
 {
     const char *transport = attrs_get(a->attrs, "link.transport");

@@ -34,12 +34,12 @@
  *  1. A module that fails, ends, or is unloaded affects nothing else: its unanswered requests end
  *     with ENOSYS and its error message.
  *  2. A mailbox holds at most MAILBOX_MAX envelopes of requests; further senders get EAGAIN.  Half
- *     of that is reserved for requests of modules and brokers, which no flood of clients' requests
- *     can keep out.  The thread reports which requests of local clients it has taken, so that a
- *     client with many waiting requests is not read (core_route.c).
+ *     of that is reserved for requests of modules and brokers, which a flood of clients' requests
+ *     thus cannot block.  The thread reports which requests of local clients it has taken, so that
+ *     a client with many waiting requests is not read (core_route.c).
  *  3. Two modules of one name never run at the same time, except during the hand-over of a reload.
- *  4. However much threads have sent, the loop handles it in slices, in the order in which it was
- *     sent, and has other work in between.
+ *  4. The loop handles the messages of threads in slices, in the order in which they were sent,
+ *     with other work in between.
  *  5. A module's state changes by the transitions of `moves` only.
  *
  * Failure: module.load is answered with the reason: no such file, no such symbol, wrong ABI, or the
@@ -65,7 +65,7 @@
 
 #define MAILBOX_MAX 65536
 #define MAILBOX_CLIENTS_MAX (MAILBOX_MAX / 2)
-#define PER_STEP 8 /* envelopes of threads between two looks at the clock */
+#define PER_STEP 8 /* envelopes of threads between two readings of the clock */
 
 static const struct transition moves[] = {
     {LOADING, RUNNING, "modhost_ready"},
@@ -317,7 +317,7 @@ static int next_place(const char **list, const char **name, size_t *len,
     return 1;
 }
 
-/* Is a module of this name loaded first, or could it be loaded by its name? */
+/* Is a module of this name among the initial modules, or could it be loaded by its name? */
 static bool may_be_loaded(const struct modhost_config *cfg, const char *name)
 {
     char *path = strchr(name, '/') ? NULL : flux_path_module(name, NULL);
@@ -368,8 +368,8 @@ static int check_places(const struct modhost_config *cfg, errmsg_t *err)
                                  list);
 }
 
-/* The place of a module, in the order: what its user said; what the session says of this one, and
- * of all; what the module declares. */
+/* The place of a module, by the first of: the option of its user; the session's setting for this
+ * module, or for all; the declaration of the module. */
 static const struct module_place *place_of(const struct module *m)
 {
     const struct module_place *declared =
@@ -542,7 +542,7 @@ static void move_envelope(struct module *old, struct module *fresh, const struct
     }
     modhost_taken(old->mh, (uint32_t)(uintptr_t)l->from, core_request_weight(l->msg));
     if (fresh && fresh->inherited && flux_msg_type(l->msg) == FLUX_MSG_REQUEST)
-        refuse(fresh, l->msg); /* no memory */
+        refuse(fresh, l->msg); /* memory is short */
     else if (fresh && flux_msg_type(l->msg) == FLUX_MSG_REQUEST &&
              flux_msg_has_flag(l->msg, FLUX_MSGF_NORESPONSE))
         endpoint_send(fresh, l->msg);
@@ -623,7 +623,7 @@ void modhost_exited(struct module *m)
     if (m->errnum || m->state != STOPPING)
         flux_log(core_handle(mh->core), LOG_ERR, "%s", why);
     answer(mh, &m->load_req, NULL, m->errnum ? m->errnum : ENOSYS, why);
-    if (m->reload) /* it is gone, but has no successor */
+    if (m->reload) /* it has ended, but has no successor */
         answer(mh, &m->stop_req, NULL, m->errnum ? m->errnum : EIO, why);
     answer(mh, &m->stop_req, "{}", 0, NULL);
     move_mail(m, NULL);
@@ -702,7 +702,7 @@ static void from_thread(modhost_t *mh, const struct envelope *l)
         modhost_exited(m); /* the module's last envelope */
 }
 
-/* What threads have sent, for one slice. */
+/* Handle messages of threads, for one slice. */
 static void outbox_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
 {
     modhost_t *mh = arg;
@@ -777,7 +777,7 @@ int modhost_start(modhost_t *mh, const char *names, modhost_done_f done, void *a
         return -1;
     mh->start_done = done;
     mh->start_arg = arg;
-    mh->starting = 1; /* for this call itself */
+    mh->starting = 1; /* this function counts itself */
     for (char *name = strtok_r(copy, ", ", &save); name; name = strtok_r(NULL, ", ", &save)) {
         errmsg_t err = {""};
         struct module *m = modhost_load(mh, name, 0, NULL, NULL, &err);

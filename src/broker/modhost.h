@@ -15,7 +15,7 @@ struct modhost_config {
                            modules declare */
     /* The i-th module that exists, for suggestions; NULL beyond the last.  May be NULL. */
     const char *(*known)(size_t i);
-    const char *modules; /* those that are loaded first, comma-separated; NULL: the default ones */
+    const char *modules; /* the initial modules, comma-separated; NULL: the default ones */
     double turn_max;     /* seconds of a turn, after which it is logged; 0: never */
     /* A module is about to be loaded.  May be NULL. */
     void (*loads)(void *arg, const char *name);

@@ -1,4 +1,4 @@
-/* What the files of the module host share: see modhost.c. */
+/* Declarations that the files of the module host share: see modhost.c. */
 #ifndef BROKER_MODHOST_PRIVATE_H
 #define BROKER_MODHOST_PRIVATE_H
 
@@ -31,7 +31,8 @@ struct module_place {
     bool
         sleeps; /* to wake a module costs a wake-up: requests with FLUX_MSGF_LAZY wait for others */
     int (*start)(struct module *m, errmsg_t *err); /* -1 with an error message */
-    bool (*posted)(struct module *m); /* a message has come: must it be woken before the others? */
+    bool (*posted)(struct module *m); /* a message has come: must the module be woken before the
+                                       * others? */
     void (*wake)(struct module *m);   /* there are messages for it; may free the module */
     void (*took)(struct module *m, uint32_t from, unsigned weight); /* requests were taken */
     void (*report)(struct module *m, enum code code);               /* READY or REFUSED */
@@ -92,7 +93,7 @@ struct module {
     flux_watcher_t *w;
     flux_t *h;
     unsigned said; /* messages since the broker was last woken */
-    bool ending;   /* it was told to end, and waits for something */
+    bool ending;   /* it was asked to end, and waits for something */
     void *ctx;
     struct flux_module_host host;
     bool said_exit;
@@ -102,8 +103,8 @@ struct module {
 struct modhost {
     core_t *core;
     mailbox_t *outbox;
-    atomic_uint queued;    /* weight of clients' requests that no thread has reported as taken */
-    struct envelope *rest; /* of the last mailbox_take() from it */
+    atomic_uint queued; /* weight of clients' requests that no thread has reported as taken yet */
+    struct envelope *rest; /* rest of the last mailbox_take() from it */
     size_t nrest;
     flux_watcher_t *watcher;
     struct list_node modules;
@@ -128,15 +129,15 @@ struct module *modhost_find(modhost_t *mh, const char *name);
  * error message. */
 struct module *modhost_load(modhost_t *mh, const char *path, int argc, char *const *argv,
                             const char *place, errmsg_t *err);
-/* Stop a module: CODE_STOP; or ask it, and it may refuse: CODE_ASK, CODE_ASK_RELOAD.  -1 with
- * errno. */
+/* Stop a module: CODE_STOP; or ask it to stop, which it may refuse: CODE_ASK, CODE_ASK_RELOAD.  -1
+ * with errno. */
 int modhost_stop_one(struct module *m, enum code code);
-/* Can the module's file be loaded again, and read what the module would leave?  -1 with an error
- * message. */
+/* Can the module's file be loaded again, and read the state that the module would leave?  -1 with
+ * an error message. */
 int modhost_may_follow(struct module *m, errmsg_t *err);
 
-/* For the places: wake it after what is ready now; it has started, or refused to stop; requests
- * were taken; it has ended (frees it). */
+/* For the places: wake the module after all ready work; it has started, or refused to stop;
+ * requests were taken; it has ended (frees it). */
 void modhost_wake_later(struct module *m);
 void modhost_ready(struct module *m);
 void modhost_refused(struct module *m);
@@ -150,8 +151,8 @@ int modhost_serve_open(struct module *m, flux_reactor_t *r, const struct flux_ha
 int modhost_serve_init(struct module *m);          /* -1: see m->error */
 void modhost_serve_fini(struct module *m, int rc); /* `rc`: of its reactor; errno, if negative */
 void modhost_serve_close(struct module *m);        /* the opposite of _open(); harmless twice */
-/* Serve what waits, for one slice.  MORE: call again; STOP: end the module; NEVER: it stops its
- * reactor itself, and there is nothing to be served until then. */
+/* Serve waiting messages, for one slice.  MORE: call again; STOP: end the module; NEVER: it stops
+ * its reactor itself, and there is nothing to be served until then. */
 enum serve { SERVE_IDLE, SERVE_MORE, SERVE_STOP, SERVE_NEVER };
 enum serve modhost_serve(struct module *m);
 /* Count a turn, and log it if it was too long.  `what` did it; `topic` may be NULL. */

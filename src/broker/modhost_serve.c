@@ -11,9 +11,9 @@
  * file and offset of the function are logged, since most such functions are static and have no name
  * at run time; `addr2line -f -e FILE OFFSET` finds it.
  *
- * A module that hands over is mute from then on: messages sent with its handle are dropped until it
- * has ended.  One that waits for something before it ends (`stop` in libflux/module.h) is deaf: its
- * messages stay in the mailbox for its successor.
+ * A module that has handed over is mute: messages sent with its handle are dropped until it has
+ * ended.  A module that waits for something before it ends (`stop` in libflux/module.h) is deaf:
+ * its messages stay in the mailbox for its successor.
  *
  * Failure: an error of init or of the reactor is left in `errnum` and `error`, which the host reads
  * after EXITED.
@@ -38,7 +38,7 @@
 #define MODULES 0x80000000u /* added to CORE_ACCOUNT_RANK: the modules of a rank, not its clients */
 #define LOG_EVERY 10.0
 
-/* Returns what hand_over returns: see libflux/module.h. */
+/* Returns the result of hand_over: see libflux/module.h. */
 static int hand_over(struct module *m, errmsg_t *err)
 {
     flux_handover_t *o = flux_handover_create();
@@ -176,7 +176,7 @@ bool modhost_serve_next(struct module *m, struct envelope *l)
     return true;
 }
 
-/* How many envelopes are served before the module does the work that it put off to the end of a
+/* The number of envelopes to serve before the module does the work that it put off to the end of a
  * pass: all that wait now, or, if several groups wait, a few of each. */
 static size_t pass_limit(const struct module *m, size_t limit)
 {
@@ -187,7 +187,7 @@ static size_t pass_limit(const struct module *m, size_t limit)
 
 /* --- turns --- */
 
-/* Where a function is: FILE+OFFSET. */
+/* The place of a function: FILE+OFFSET. */
 static void locate(flux_watcher_f cb, char *buf, size_t size)
 {
     uintptr_t at = (uintptr_t)cb;

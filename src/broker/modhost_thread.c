@@ -8,7 +8,7 @@
  * WAKE_AFTER of them, so that it does not start with the first alone while others follow.  The
  * module wakes the broker in the same way.
  *
- * Failure: without memory for an envelope that must not be lost the thread waits for some.
+ * Failure: if memory for an envelope that must not be lost is short, the thread waits for some.
  */
 #include "config.h"
 #include <errno.h>
@@ -22,7 +22,7 @@
 #define WAKE_AFTER 16
 #define STACK_SIZE (1024 * 1024)
 
-/* Called before the thread sleeps, and now and then while it works. */
+/* Wake the broker; called before the thread sleeps, and occasionally while it works. */
 static void thread_tell(void *arg)
 {
     struct module *m = arg;
@@ -55,18 +55,18 @@ static int thread_send(void *impl, flux_msg_t *msg)
 
 static const struct flux_handle_ops thread_ops = {.send = thread_send};
 
-/* Send a small envelope that must not be lost, or a module would never be joined, or a request
- * never answered. */
+/* Send a small envelope that must not be lost; otherwise a module would never be joined, or a
+ * request never answered. */
 static void thread_report(struct module *m, enum code code)
 {
     while (mailbox_put(m->mh->outbox, m, NULL, code, 0) < 0)
         sched_yield();
 }
 
-/* While so little waits that no client can be held up, the broker is not woken: it reads the report
- * with the next message.  (The thread cannot be misled by an old value: a request is counted before
- * it is put in the mailbox.)  Without memory the thread waits for some, since an unreported request
- * would count against its client forever. */
+/* While so few requests wait that no client can be held up, the broker is not woken: it reads the
+ * report with the next message.  (The thread cannot be misled by an old value: a request is counted
+ * before it is put in the mailbox.)  If memory is short, the thread waits for some, since an
+ * unreported request would count against its client forever. */
 static void thread_took(struct module *m, uint32_t from, unsigned weight)
 {
     int rc;

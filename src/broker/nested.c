@@ -1,7 +1,7 @@
 /* nested.c - see nested.h.
  *
- * The check is strict, because a broker that wrongly takes itself for a task of a job would take a
- * few cores for the whole machine.  The number of the job, the address of its session and the
+ * The check is strict, because a broker that wrongly regards itself as a task of a job would use
+ * only a few cores of the machine.  The number of the job, the address of its session and the
  * number of the task must all be present.  The initial program of a nested session has only the
  * first of them, and sessions that it starts are not jobs.
  */

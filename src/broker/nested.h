@@ -1,5 +1,5 @@
-/* A session that is a job of another session: what the launcher of that job put into the
- * environment.
+/* A nested session, which runs as a job of another session: the variables that the launcher of that
+ * job put into the environment.
  *
  *    FLUX_JOB_ID          number of the job
  *    FLUX_TASK_RANK       number of the task that this broker is
@@ -9,10 +9,10 @@
  *    FLUX_JOB_EXPIRATION  end of the job (`expiration` of its R, RFC 20): seconds since 1970;
  *                         absent: none
  *
- * These become the attributes instance-level, jobid, parent-uri, and sched.expiration, beyond which
- * the scheduler plans nothing.  A broker belongs to a job only if it is one of its tasks
- * (FLUX_TASK_RANK): the initial program of a session sees FLUX_JOB_ID too, but a session that it
- * starts is not a job.
+ * These become the attributes instance-level, jobid, parent-uri, and sched.expiration, which limits
+ * the scheduler's plans.  A broker belongs to a job only if it is one of its tasks
+ * (FLUX_TASK_RANK): the initial program of a session has FLUX_JOB_ID in its environment, too, but a
+ * session that it starts is not a job.
  *
  * Thread rules: any thread, while no thread changes the environment.
  */
@@ -39,8 +39,8 @@ bool nested_read(struct nested *n);
 /* Set the attributes.  An existing sched.expiration that is earlier than the job's is kept.  -1
  * with ENOMEM. */
 int nested_attrs(const struct nested *n, attrs_t *attrs);
-/* The time for one step of the shutdown, for which a session of level 0 takes `seconds`: half of
- * the parent's at each level, so that this session finishes before its parent loses patience. */
+/* The timeout for one step of the shutdown, for which a session of level 0 takes `seconds`: half of
+ * the parent's at each level, so that this session finishes before its parent's timeout. */
 double nested_patience(const struct nested *n, double seconds);
 
 #endif

@@ -2,9 +2,9 @@
  *
  *    flux-pmibridge        socket to the broker: descriptor 3
  *
- * Purpose: libpmix has threads, and functions of an event library whose names clash with ours.  A
- * broker therefore does not load it, but starts this program while it boots (boot_pmix.c), and
- * speaks PMI-1 with it as with any launcher (boot_pmi.c).
+ * Purpose: libpmix has threads, and functions of an event library whose names clash with those of
+ * the broker's.  A broker therefore does not load it, but starts this program while it boots
+ * (boot_pmix.c), and speaks PMI-1 with it as with any launcher (boot_pmi.c).
  *
  * Format: the socket first carries, from here, a line "RANK SIZE", or "!" and an error message;
  * then the PMI-1 dialog, served by libpmi.  It uses PMIx as follows:
@@ -12,9 +12,9 @@
  *    PMI-1                    PMIx
  *    (start)                  init, job size
  *    PMI_process_mapping      present if all processes of the job are on this node (local size)
- *    barrier                  put what the broker has put since the last barrier, as one value
- *                             under the key "flux.pmi.N"; commit; fence with data; get the values
- *                             of all ranks
+ *    barrier                  put the broker's pairs since the last barrier, as one value under the
+ *                             key "flux.pmi.N"; commit; fence with data; get the values of all
+ *                             ranks
  *    get                      answered from those values
  *    abort                    abort
  *    finalize                 finalize; then the answer: the broker may now kill this program
@@ -49,8 +49,8 @@ struct bridge {
     pmix_proc_t me;
     uint32_t size;
     struct pmi_server *server;
-    buf_t *out; /* answers, sent when the calls that they report are done */
-    buf_t *put; /* data for the barrier that is under way */
+    buf_t *out; /* responses, sent when the calls that they report are complete */
+    buf_t *put; /* data for the current barrier */
     bool barrier;
     bool left; /* PMIx's finalize is done */
     unsigned nbarriers;
@@ -191,7 +191,7 @@ static int begin(struct bridge *b, errmsg_t *err)
     return 0;
 }
 
-/* Handle one piece of the dialog.  1: continue; 0: it is over; -1: it was broken off. */
+/* Handle one piece of the dialog.  1: continue; 0: it has ended; -1: it was broken off. */
 static int step(struct bridge *b)
 {
     char data[READ_SIZE];

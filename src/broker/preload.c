@@ -1,15 +1,16 @@
 /* preload.c - load files of modules before they are needed (interface: preload.h).
  *
  * A broker that is forked afterwards finds the files in its memory: dlopen(3) only counts one more
- * user.  What a module prepares for its process (`prepare` in libflux/module.h) is inherited, too.
+ * user.  The work that a module does once for its process (`prepare` in libflux/module.h) is
+ * inherited, too.
  *
  * Invariants:
  *  1. A file is loaded only if the module host would load it: no other user can change it, and it
  *     describes a module of this version.
- *  2. Whoever preloads drops the files once modules have started.  Otherwise a module that is
- *     reloaded would find the old file in memory.
+ *  2. The process that preloads drops the files once modules have started.  Otherwise a module that
+ *     is reloaded would find the old file in memory.
  *
- * Failure: a file that cannot be loaded is passed over; the module host reports the reason when the
+ * Failure: a file that cannot be loaded is skipped; the module host reports the reason when the
  * module is to be started.
  */
 #include "config.h"
@@ -29,7 +30,7 @@ struct preload {
     void *files[];
 };
 
-/* `name`: not a path, as a module of a site may have. */
+/* `name`: not a path, which names a module of the site. */
 static void *load(const char *name)
 {
     char *path = strchr(name, '/') ? NULL : flux_path_module(name, NULL);

@@ -1,5 +1,5 @@
-/* Files of modules that are loaded before a broker wants them, by the process that forks brokers.
- * What loading costs is then paid once, and the brokers share the memory.
+/* Preloading the files of modules, in the process that forks brokers: they are loaded only once,
+ * and the brokers share the memory.
  *
  * Thread rules: before there is any thread, or in the broker's main thread.
  */

@@ -47,8 +47,8 @@ struct program {
     void *arg;
 };
 
-/* Should the program inherit this variable?  Not those by which the broker's own launcher would
- * mislead it. */
+/* Should the program inherit this variable?  Not if it would make the program regard itself as a
+ * task of the broker's own launcher. */
 static bool inherited(const char *var)
 {
     static const char *const no[] = {"PMI_",
@@ -62,8 +62,8 @@ static bool inherited(const char *var)
                                      "OMPI_MCA_btl_vader_backing_directory=",
                                      "HYDI_",
                                      "MPI_LOCAL"};
-    /* What the program of a job learns about that job: its number (FLUX_JOB_CC: its index among
-     * copies), size and expiration. */
+    /* Variables by which the program of a job learns about that job: its number (FLUX_JOB_CC: its
+     * index among copies), size and expiration. */
     static const char *const job[] = {
         "FLUX_JOB_ID=", "FLUX_JOB_NNODES=", "FLUX_JOB_EXPIRATION=", "FLUX_JOB_CC="};
 
@@ -86,7 +86,7 @@ static bool same_name(const char *a, const char *b)
     return strncmp(a, b, n + 1) == 0;
 }
 
-/* The array owns the strings that are made here, which come first. */
+/* The array owns the new strings, which come first. */
 #define OWN_VARS 4
 
 static void free_env(char **env)
@@ -350,7 +350,7 @@ void program_signal(program_t *p, int signum)
 {
     unsigned char order = (unsigned char)signum;
 
-    /* If the pipe is full, more orders change nothing. */
+    /* If the pipe is full, a further order has no effect. */
     if (p && p->running && write(p->orders, &order, 1) < 0)
         errno = 0;
 }

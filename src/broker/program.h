@@ -15,8 +15,8 @@ typedef void (*program_done_f)(program_t *p, int code, void *arg);
 
 /* Start `argv` (NULL-terminated; looked up in PATH), or a shell if argv[0] is NULL.  Its
  * environment is the broker's, without the variables of the broker's own launcher (except the
- * number, size and expiration of the job that the session is), with FLUX_URI set and the directory
- * of `flux` first in PATH.  NULL with errno and an error message. */
+ * number, size and expiration of the job in which the session runs), with FLUX_URI set and the
+ * directory of `flux` first in PATH.  NULL with errno and an error message. */
 program_t *program_start(flux_reactor_t *r, char *const argv[], const char *uri,
                          program_done_f done, void *arg, errmsg_t *err);
 void program_destroy(program_t *p); /* NULL-safe, keeps errno; kills a program that still runs */

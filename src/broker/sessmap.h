@@ -1,7 +1,6 @@
 /* The session map: the state and the incarnation of each rank, as rank 0 knows them.
  *
- * Only rank 0 has a map, and only it changes it.  It tells the others each change by an event, with
- * the number that the map then has.
+ * Only rank 0 has a map.  It publishes each change as an event, with the new number of the map.
  *
  * Thread rules: those of the core.
  */
@@ -38,12 +37,13 @@ typedef struct sessmap sessmap_t;
 sessmap_t *sessmap_create(uint32_t size); /* all ranks are absent; NULL with ENOMEM */
 void sessmap_destroy(sessmap_t *m);       /* NULL-safe, keeps errno */
 
-/* These ranks change to state `to`, as far as the table above has such a change.  A rank that was
+/* Change these ranks to state `to`, as far as the table above has such a change.  A rank that was
  * not up, slow or draining, and becomes up, begins its next incarnation.  A rank that was never up
  * is absent when it is lost or leaves. */
 void sessmap_change(sessmap_t *m, const idset_t *ranks, enum rank_state to);
 
-/* Ranks have another parent, which the core keeps: a change.  Its number. */
+/* Count the move of ranks to another parent, which the core stores, as a change.  Returns its
+ * number. */
 uint64_t sessmap_moved(sessmap_t *m);
 
 uint64_t sessmap_number(const sessmap_t *m);                     /* of changes so far */

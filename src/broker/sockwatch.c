@@ -15,7 +15,7 @@
  *                                                         watching
  *
  * Invariants:
- *  1. The watch is renewed before the callback looks, so later removals are reported.
+ *  1. The watch is renewed before the callback checks the files, so later removals are reported.
  *  2. The callback is not called more often than every SETTLE seconds (then twice if the watch had
  *     to be renewed twice), whatever others do to the directory.
  *

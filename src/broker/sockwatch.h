@@ -9,8 +9,8 @@
 
 typedef struct sockwatch sockwatch_t;
 
-/* Something in the directory, or the directory itself, may have been removed or renamed: check, and
- * create again what is missing.  0; -1: failed, call again later. */
+/* A file in the directory, or the directory itself, may have been removed or renamed: check, and
+ * create missing files again.  0; -1: failed, call again later. */
 typedef int (*sockwatch_f)(void *arg);
 
 /* Watch `dir`, whose name is copied.  The callback is called from the reactor, never from here.

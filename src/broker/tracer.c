@@ -2,7 +2,7 @@
  *
  * Purpose: show which messages pass through a broker.  The core reports each one (core_set_trace())
  * while there is a listener: a client with a stream trace.watch, or a file.  A report is copied
- * into a queue, and the queue is written when the broker's loop comes round, so that nothing is
+ * into a queue, and the queue is written in the next pass of the broker's loop, so that nothing is
  * sent from inside the core's routing.
  *
  * Format: trace_wire.h describes the responses.  The file has one line of text for each message,
@@ -11,14 +11,14 @@
  *
  * Invariants:
  *  1. The core has an observer only while there is a stream or a file.
- *  2. At most QUEUE_MAX reports wait.  Reports without room are counted, and the count is part of
- *     the next line.
+ *  2. At most QUEUE_MAX reports wait.  Reports that find no room are counted, and the count is part
+ *     of the next line.
  *  3. A stream ends with trace.cancel, or when its client has left: the endpoint of this service
  *     gets trace.disconnect.
  *
- * Failure: a file that can no longer be written is closed, with a message in the log.  A report
- * without memory counts as one without room.  The connector disconnects a client that does not
- * read.
+ * Failure: a file that can no longer be written is closed, with a message in the log.  A report for
+ * which memory is short counts as one without room.  The connector disconnects a client that does
+ * not read.
  */
 #include "config.h"
 #include "tracer.h"
@@ -187,8 +187,8 @@ static void flush_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *ar
     struct list_node *n;
 
     flux_watcher_stop(w);
-    /* Sending a response reports nothing (core_trace.c), but may end in a disconnect of its
-     * client, whose other requests are then reported: those wait for the next time. */
+    /* Sending a response causes no report (core_trace.c), but may end in a disconnect of its
+     * client, whose other requests are then reported: those reports wait for the next time. */
     for (size_t left = t->queued; left > 0 && (n = list_first(&t->queue)); left--) {
         struct report *rep = list_entry(n, struct report, node);
 
@@ -285,7 +285,7 @@ static const struct flux_handler handlers[] = {
     FLUX_HANDLER_END,
 };
 
-/* --- the endpoint: trace.disconnect comes to endpoints other than the core's own only --- */
+/* --- the endpoint: trace.disconnect is sent only to endpoints other than the core's own --- */
 
 static int handle_send(void *impl, flux_msg_t *msg)
 {

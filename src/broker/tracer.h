@@ -1,4 +1,4 @@
-/* The service "trace": shows which messages pass through this broker, for debugging.
+/* The service "trace": shows the messages that pass through this broker, for debugging.
  *
  * Thread rules: belongs to the broker's main thread.
  */

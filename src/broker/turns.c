@@ -1,4 +1,4 @@
-/* turns.c - the order in which the connector passes on what clients have sent.
+/* turns.c - the order in which the connector passes on messages of clients.
  *
  *    a client is   when                                               its messages are passed on
  *    alone         no other process has sent anything for SEVERAL s,  all of one read, until its
@@ -8,10 +8,10 @@
  *                  and does not wait
  *    waiting       its process has had more                           when its process has a turn
  *
- * Each pass of the reactor passes on TURNS_FEW messages of waiting clients in all, however many
- * clients wait, and TURNS_LEAN while the loop hurries for a light one.  Then the sockets are
- * polled again.  A light client thus waits for at most that many messages in all, not for that many
- * of each client that floods.
+ * Each pass of the reactor passes on a total of TURNS_FEW messages of waiting clients, however many
+ * clients wait, and of TURNS_LEAN while the loop hurries for a light client.  Then the sockets are
+ * polled again.  A light client thus waits for at most that number of messages, not for that number
+ * from each client that floods.
  *
  * Waiting processes have turns in a list, and so have the clients of each process.  This is deficit
  * round robin with priority for sparse flows, as in FQ-CoDel (RFC 8290), with one difference: a
@@ -23,7 +23,7 @@
  *  2. A process has an entry if and only if it has clients.
  *  3. Each call takes the same time, however many clients wait.
  *
- * Failure: without memory a client cannot join.
+ * Failure: if memory is short, a client cannot join.
  */
 #include "config.h"
 #include <errno.h>
@@ -47,10 +47,10 @@ struct turns_process {
 struct turns {
     hmap_t *processes; /* pid -> struct turns_process */
     struct list_node waiting;
-    const struct turns_process *last; /* that sent last; compared only */
+    const struct turns_process *last; /* the process that sent last; compared only */
     double several;                   /* several processes send until this time, and: */
     double several_pass;              /* in the pass that began then, and in the next one */
-    double pass, previous;            /* the last two passes in which anything was asked */
+    double pass, previous;            /* the last two passes in which a function was called */
 };
 
 turns_t *turns_create(void)

@@ -1,4 +1,4 @@
-/* The order in which the connector passes on what clients have sent, while several send.
+/* The order in which the connector passes on messages while several clients send.
  *
  * A client that has sent little is served at once.  A client that has sent more than a few messages
  * waits for its turn, as do all other clients of its process; waiting processes have turns one
@@ -18,8 +18,8 @@
 /* Messages of one process that are passed on at once in one pass of the reactor; also the messages
  * of all waiting clients that are passed on in one pass. */
 #define TURNS_FEW 4
-/* A process that sends alone is not read any more in a pass in which it has sent that many: others
- * wait for that long when they begin to send. */
+/* A process that sends alone is not read any more in a pass in which it has sent this many
+ * messages: other clients may wait for that long when they begin to send. */
 #define TURNS_MANY 512
 /* Messages of waiting clients that are passed on in one pass while a light client is served. */
 #define TURNS_LEAN 2

@@ -24,7 +24,7 @@ struct verdict {
     uint32_t by;
     size_t bytes;
     const char *why; /* in `text`, or NULL */
-    char text[];     /* the ranks, and why */
+    char text[];     /* the ranks, and the reason */
 };
 
 struct verdicts {

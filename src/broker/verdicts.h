@@ -1,4 +1,5 @@
-/* Verdicts: what was reported to rank 0 about the states of ranks, by whom, and why.
+/* Verdicts: the reports to rank 0 about the states of ranks, with the reporting rank and the
+ * reason.
  *
  * Thread rules: those of the core.
  */
@@ -15,12 +16,12 @@ typedef struct verdicts verdicts_t;
 verdicts_t *verdicts_create(void);    /* NULL with ENOMEM */
 void verdicts_destroy(verdicts_t *v); /* NULL-safe, keeps errno */
 
-/* Add a verdict: `ranks` (an idset) are in this state from `time` (wall clock) on, as rank `by`
- * says.  `why` may be NULL.  Old verdicts are forgotten.  -1 with ENOMEM. */
+/* Add a verdict: according to rank `by`, `ranks` (an idset) are in this state from `time` (wall
+ * clock) on.  `why` may be NULL.  Old verdicts are removed.  -1 with ENOMEM. */
 int verdicts_add(verdicts_t *v, double time, const char *ranks, enum rank_state state, uint32_t by,
                  const char *why);
 
-/* Those that are kept, the oldest first: an array of struct overlay_verdict, to be released.  NULL
+/* The stored verdicts, the oldest first: an array of struct overlay_verdict, to be released.  NULL
  * with ENOMEM. */
 json_t *verdicts_list(const verdicts_t *v);
 

@@ -2,14 +2,14 @@
  *
  * Purpose: `flux start --size=4 --wrap=2:gdb COMMAND` makes rank 2 the program `gdb --args
  * flux-broker ...`.  The nursery has forked the broker of that rank and given it its PMI
- * connection; instead of going on, the child becomes COMMAND, which starts flux-broker anew with
+ * connection; instead of continuing, the child becomes COMMAND, which starts flux-broker again with
  * the same settings.
  *
  * Two commands get the arguments that they always need: "gdb" becomes "gdb --args", and "rr"
  * becomes "rr record".
  *
- * Failure: a text that is not RANKS:COMMAND, or a program that cannot be run, is reported in one
- * sentence.
+ * Failure: a text that is not RANKS:COMMAND, or a program that cannot be run, is reported by an
+ * error message.
  */
 #include "config.h"
 #include "wrap.h"
