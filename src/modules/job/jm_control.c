@@ -1,8 +1,8 @@
 /* jm_control.c - control of jobs: job.cancel, job.raise, job.kill, job.urgency, job.memo.
  *
- * The first four have a set of ids, act on each job (jm_many.c), and are answered once that is
- * recorded: {"count":n,"errors":[[id,errno,"sentence"]...]}.  job.cancel with the flag "no
- * response" and a match tag is libflux's message for a dropped stream (job.wait, job.list,
+ * The first four requests have a set of ids, act on each job (jm_many.c), and are answered once the
+ * changes are recorded: {"count":n,"errors":[[id,errno,"sentence"]...]}.  job.cancel with the flag
+ * "no response" and a match tag is libflux's message for a dropped stream (job.wait, job.list,
  * job.watch): every service NAME gets it as NAME.cancel.
  *
  * Invariant: a job is controlled only by its user and by the owner of the session.
@@ -28,7 +28,7 @@
 
 struct action {
     uint32_t uid;
-    const char *done; /* what the log says that was done */
+    const char *done; /* words of the log for the action */
     const char *type, *note;
     int severity;
     int signum;
@@ -118,7 +118,7 @@ static bool act_some(struct jm_many *m, struct flux_slice *slice)
     return true;
 }
 
-/* Do it to all that are named, and answer. */
+/* Act on all jobs of the request, and answer. */
 static void act(struct jm *jm, const flux_msg_t *req, json_t *owner, const char *text, action_f fn,
                 const struct action *a)
 {

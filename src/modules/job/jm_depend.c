@@ -43,7 +43,7 @@ struct jm_dep {
     uint64_t target;
 };
 
-#define BEGIN_LOOK 60. /* seconds */
+#define BEGIN_LOOK 60. /* seconds between readings of the wall clock */
 
 struct jm_depend {
     struct list_node failed;  /* jm_job.depend.failed */
@@ -52,7 +52,7 @@ struct jm_depend {
 
 enum met { MET, WAIT, NEVER };
 
-/* Jobs that are to be notified that what they waited for has come. */
+/* The jobs that are to be notified that a dependency is met. */
 struct jm_fanout {
     struct list_node node; /* in jm.fanouts */
     struct list_node deps; /* jm_dep.by_target */
@@ -173,7 +173,7 @@ static int add_deps(struct jm_job *j)
     return 0;
 }
 
-/* A begin time is a time of the day: the wall clock is checked again now and then. */
+/* A begin time is a time of the day: the wall clock is checked again occasionally. */
 static bool too_early(const struct jm_job *j)
 {
     return j->spec->begin > flux_reactor_wall(j->jm->r);
@@ -248,8 +248,8 @@ static void met(struct jm_dep *d)
     jm_state_advance(j);
 }
 
-/* It is ended in the next pass, not here: a chain of ten thousand jobs that all wait for the one
- * before would be as many calls deep. */
+/* The job is ended in the next pass, not here: a chain of ten thousand jobs that each wait for the
+ * preceding one would cause as many nested calls. */
 static void never(struct jm_dep *d, bool known)
 {
     struct jm_job *j = d->job;
@@ -262,7 +262,7 @@ static void never(struct jm_dep *d, bool known)
              : d->scheme == JOB_DEP_AFTEROK ? "has ended without success"
                                             : "has ended with success");
     dep_free(d);
-    j->depend.n++; /* so that it does not go on meanwhile */
+    j->depend.n++; /* so that the job does not continue meanwhile */
     if (!list_empty(&j->depend.failed))
         return;
     j->depend.note = strdup(note);
@@ -270,8 +270,8 @@ static void never(struct jm_dep *d, bool known)
     jm_module_kick(j->jm);
 }
 
-/* Some of these; what a job leads to can end others, which others wait for, and so on: each takes
- * itself out of its list. */
+/* Notify some of these dependents.  The consequences for one can end others, on which further jobs
+ * depend, and so on: each removes itself from its list. */
 static void tell_some(struct jm *jm, struct list_node *deps, bool success)
 {
     struct flux_slice slice;
@@ -288,7 +288,7 @@ static void tell_some(struct jm *jm, struct list_node *deps, bool success)
     }
 }
 
-/* `deps` waited for what has come now: those that are left are notified in later passes. */
+/* Notify `deps`, whose target has started or ended; the rest are notified in later passes. */
 static void tell(struct jm *jm, struct list_node *deps, bool success)
 {
     struct jm_fanout *fan;
@@ -317,7 +317,7 @@ static void end_failed(struct jm_job *j)
     char *note = j->depend.note;
 
     j->depend.note = NULL;
-    /* Something else may have ended it meanwhile. */
+    /* The job may have ended for another reason meanwhile. */
     if (j->st.state == JOB_STATE_DEPEND)
         jm_state_exception(j, "dependency", JOB_SEVERITY_FATAL, note, j->st.userid, false);
     free(note);

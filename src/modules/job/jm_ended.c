@@ -1,8 +1,8 @@
 /* jm_ended.c - the records of ended jobs.
  *
- * Purpose: what is kept in memory of a job whose end is in the store: one block of about two
- * hundred bytes, with its texts (names, hosts, exception) behind the numbers, in memory of their
- * own (libutil/slab.h).
+ * Purpose: a small record in memory of each job whose end is in the store: one block of about two
+ * hundred bytes, with its texts (names, hosts, exception) behind the numbers, from a slab allocator
+ * (libutil/slab.h).
  *
  * Invariant: the list is in the order in which jobs ended.
  *
@@ -113,8 +113,8 @@ int jm_ended_add(struct jm *jm, struct jm_ended *e)
         errno = ENOMEM;
         return -1;
     }
-    /* Jobs end in order, but for those read back: jm_ended_sort().  Not so when the clock was set
-     * back:  then the order in which they have ended counts. */
+    /* Jobs end in order, except those that are read back (jm_ended_sort()), and after the clock was
+     * set back: then the order of the ends counts. */
     while (jm->ready && steps++ < ENDED_STEPS && n->prev != &jm->ended->list &&
            list_entry(n->prev, struct jm_ended, node)->t_inactive > e->t_inactive)
         n = n->prev;

@@ -1,8 +1,8 @@
 /* jm_env.c - environments in memory.
  *
  * Purpose: jobs with the same environment share one struct jm_env, found by a hash of its bytes and
- * compared.  It also records under which job the environment is in the key-value store, so that the
- * next job's is a copy by reference there (jm_store.c).
+ * compared.  It also records under which job the environment is in the key-value store, so that for
+ * the next job it can be copied by reference (jm_store.c).
  *
  * Invariants:
  *  1. An environment is in the table exactly while it has references and is marked as shared.  When

@@ -1,10 +1,10 @@
 /* jm_exec.c - the link to wrexec, which runs jobs.
  *
- * Purpose: the stream wrexec.jobs reports which jobs have ended and what went wrong.  The requests
+ * Purpose: the stream wrexec.jobs reports the ends of jobs, and failures.  The requests
  * wrexec.launch and wrexec.kill carry jobs to be started and signals to be sent, each with all
- * entries that wait, in one message.  A courier sends them: the next request leaves when wrexec has
- * answered the one before, and a request that finds a full mailbox is sent again, so that no job
- * and no signal is lost under load.
+ * entries that wait, in one message.  A courier sends them: the next request is sent when wrexec
+ * has answered the preceding one, and a request that finds a full mailbox is sent again, so that no
+ * job and no signal is lost under load.
  *
  *    step of a job                  when
  *    "start" is logged              wrexec is attached
@@ -16,15 +16,15 @@
  *
  * Invariants:
  *  1. A job is sent to wrexec at most once in each attempt, and only after its event "start"; after
- *     a restart, no job whose log has that event in its last attempt is sent.  What is reported
- *     about an earlier attempt has no effect.
+ *     a restart, no job whose log has that event in its last attempt is sent.  Reports about an
+ *     earlier attempt have no effect.
  *  2. Signals for a job are sent after its launch, and not to a later attempt.
- *  3. A stream is requested only when no other request is under way, so that its first response is
- *     not overtaken by the launch of a job.
+ *  3. A stream is requested only when no other request is outstanding, so that its first response
+ *     is not overtaken by the launch of a job.
  *
- * Failure: without wrexec, jobs wait; it is asked again every AGAIN seconds.  When a request fails
- * with another error than EAGAIN, it is not known whether it was handled: the stream is requested
- * again, which shows it, and signals are sent again.
+ * Failure: without wrexec, jobs wait; the stream is requested again every AGAIN seconds.  When a
+ * request fails with another error than EAGAIN, it is not known whether it was handled: the stream
+ * is requested again, which shows it, and signals are sent again.
  */
 #include "config.h"
 #include "jm_private.h"
@@ -49,8 +49,8 @@ struct jm_exec {
     struct list_node launch;        /* jobs to be launched */
     struct jm_ids kill[JM_SIGNALS]; /* to be sent, by signal */
     bool killing;
-    courier_t *courier; /* of what goes to wrexec */
-    struct jm_ids sent; /* the last kill that left, and its signal */
+    courier_t *courier; /* for requests to wrexec */
+    struct jm_ids sent; /* the last kill that was sent, and its signal */
     int sent_signal;
     uint64_t launches, ended;
 };
@@ -118,7 +118,7 @@ static void send_launches(struct jm *jm, launchbuf_t *buf)
         HOLD_POINT(&jm->hold, "jobs-launched");
         return;
     }
-    /* What was in it runs as far as is known here: the stream's first response says otherwise. */
+    /* The jobs in it count as running until the stream's first response says otherwise. */
     follow_end(jm->exec->stream, ENOMEM, "out of memory for a launch");
 }
 
@@ -165,7 +165,7 @@ static void flush_launches(struct jm *jm)
             jm_state_event_plain(j, JOB_EV_START);
             jm_depend_started(j);
         }
-        /* With a statedir it comes back when that is on record. */
+        /* With a statedir, jm_exec_recorded() calls this again. */
         if (!jm->durable || j->exec.start_recorded)
             launch_one(j, buf);
     }
@@ -223,14 +223,14 @@ static void flush_kills(struct jm *jm)
         jsonout_int(sb, "signum", sig);
         jsonout_object_end(sb);
         if (!sb || !(json = strbuf_take(sb)))
-            return; /* is tried again in the next pass */
+            return; /* it is tried again in the next pass */
         if (courier_post_json(x->courier, "wrexec.kill", FLUX_NODEID_ANY, json) < 0)
             return;
         jm_ids_clear(&x->sent);
         x->sent = *v;
         x->sent_signal = sig;
         *v = (struct jm_ids){0};
-        return; /* the next when this one was answered */
+        return; /* the next signal is sent when this one was answered */
     }
     x->killing = false;
 }
@@ -254,10 +254,10 @@ bool jm_exec_busy(const struct jm *jm)
     return false;
 }
 
-/* --- what it tells --- */
+/* --- reports of wrexec --- */
 
-/* The status, as of wait(2), that stands for the whole: one of the tasks with the exit code that
- * wrexec has found, else one made from that code. */
+/* A status, as of wait(2), for the whole job: that of a task with the exit code that wrexec has
+ * determined, else one made from that code. */
 static int worst_status(const struct wrexec_ended *e)
 {
     for (size_t i = 0; i < json_array_size(e->status); i++) {
@@ -289,8 +289,8 @@ static size_t count_failed(const json_t *status)
     return n;
 }
 
-/* What the event "finish" says of tasks that failed: job_failed_count().  NULL without any, or
- * without memory: who waits for the job then gets its exit code alone. */
+/* The failed tasks, for the event "finish": job_failed_count().  NULL if there are none, or memory
+ * is short: clients that wait for the job then get only its exit code. */
 static json_t *failed_tasks(const struct jm_job *j, const struct wrexec_ended *e)
 {
     size_t i, n = json_array_size(e->failed) ? count_failed(e->status) : 0;
@@ -363,14 +363,14 @@ static void take_raise(struct jm *jm, const json_t *entry)
         jm_state_exception(j, r.type, r.severity, r.note, j->st.userid, false);
 }
 
-/* What runs now is known: what should and does not is dead. */
+/* Given the list of running jobs: a job that should run and is not in it is dead. */
 static void settle(struct jm *jm, const json_t *running)
 {
     for (size_t i = 0; i < json_array_size(running); i++) {
         uint64_t id = (uint64_t)json_integer_value(json_array_get(running, i));
         struct jm_job *j = jm_job_find(jm, id);
 
-        /* An earlier instance gave this id out and could not put that on record. */
+        /* An earlier instance assigned this id, but could not record it. */
         jm_job_reserve(jm, id);
         if (j && j->exec.launched)
             j->exec.unsure = false;
@@ -413,8 +413,8 @@ static int take_cb(void *arg, flux_future_t *f, errmsg_t *err)
     for (size_t i = 0; i < json_array_size(m.ended); i++)
         take_ended(jm, json_array_get(m.ended, i));
     if (jm->exec->attached && m.running) {
-        /* Another instance has taken the stream over, and may not have got what was launched last:
-         * what it says to a request that comes after that counts. */
+        /* Another instance has taken the stream over, and may not have got the last launches: the
+         * response to a later request counts. */
         jm->exec->attached = false;
         follow_open(jm->exec->stream);
         return 0;

@@ -1,5 +1,5 @@
-/* Times that are waited for: a binary heap whose nodes live in what waits, so that putting a node
- * in, moving it and taking it out cost O(log n) and only growing the heap can fail.
+/* A binary heap of times.  Its nodes are members of the waiting objects, so that insertion, change
+ * and removal cost O(log n), and only the growth of the heap can fail.
  *
  * Thread rules: one thread at a time.
  */
@@ -20,10 +20,10 @@ struct jm_heap {
     uint32_t cap;
 };
 
-/* All zeros is an empty heap.  Frees the array, not what waits. */
+/* All zeros is an empty heap.  Frees the array, not the nodes. */
 void jm_heap_clear(struct jm_heap *hp);
-/* Put a node in (all zeros at first), or move one that is in, to time `at`.  -1 with ENOMEM, which
- * a move never gives. */
+/* Insert a node (all zeros at first), or change the time of a node to `at`.  -1 with ENOMEM, only
+ * for an insertion. */
 int jm_heap_put(struct jm_heap *hp, struct jm_heap_node *n, double at);
 /* Harmless for a node that is in no heap. */
 void jm_heap_remove(struct jm_heap *hp, struct jm_heap_node *n);

@@ -1,6 +1,6 @@
 /* jm_job.c - the table of active jobs: those that have not ended, or whose end is not recorded yet.
  *
- * Purpose: find a job by its id, list all jobs in order, count them by state, and give out ids.  A
+ * Purpose: find a job by its id, list all jobs in order, count them by state, and assign ids.  A
  * job whose end is recorded is replaced by a small record (jm_ended.c).
  *
  * Invariants:
@@ -26,9 +26,9 @@ struct jm_job_table {
     hmap_t *by_id;
     struct list_node list; /* jm_job.node */
     uint32_t nstate[JOB_STATES];
-    uint32_t nheld; /* of those in SCHED: with urgency 0 */
+    uint32_t nheld; /* number of jobs in SCHED with urgency 0 */
     uint64_t next_id;
-    uint64_t nfreed; /* active or ended, since memory was given back */
+    uint64_t nfreed; /* number freed, active or ended, since memory was returned to the system */
 };
 
 struct jm_job *jm_job_create(struct jm *jm, uint64_t id, struct jm_spec *spec, struct jm_env *env)
@@ -91,7 +91,8 @@ struct jm_job *jm_job_find(const struct jm *jm, uint64_t id)
     return hmap_get_u64(jm->jobs->by_id, id);
 }
 
-/* What a burst of jobs took is given back to the system when it is over, not kept for the next. */
+/* After a burst of jobs, return its memory to the system instead of keeping it for the next
+ * burst. */
 void jm_job_trim(struct jm *jm)
 {
     if (jm->jobs->nfreed < TRIM_AFTER || jm->jobs->nfreed / 2 < hmap_count(jm->jobs->by_id))
@@ -117,7 +118,7 @@ void jm_job_retire(struct jm_job *j)
     jm_job_destroy(j);
 }
 
-/* --- looking --- */
+/* --- queries --- */
 
 struct jm_job *jm_job_first(const struct jm *jm)
 {
@@ -200,7 +201,7 @@ static int by_id(const struct list_node *a, const struct list_node *b)
     return x->id < y->id ? -1 : x->id > y->id;
 }
 
-/* They came in the order of the directory. */
+/* The jobs are in the order of the directory. */
 void jm_job_sort(struct jm *jm)
 {
     list_sort(&jm->jobs->list, by_id);
@@ -226,7 +227,7 @@ void jm_job_table_destroy(struct jm *jm)
 
     if (!t)
         return;
-    /* No job may be in the list of one that is destroyed before it. */
+    /* When a job is destroyed, no other job may depend on it. */
     LIST_FOREACH(it, &t->list)
     jm_depend_drop(list_entry(it, struct jm_job, node));
     LIST_FOREACH_SAFE(it, tmp, &t->list)

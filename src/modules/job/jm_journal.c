@@ -8,16 +8,16 @@
  *    who canceled, raised, held, purged ...   notice   once for each request
  *    who stopped, started ... the queue       notice   likewise
  *
- * Up to LINES gathered jobs of a kind have a line each.  If there are more, those that were started
- * or have completed share one line with their ids; so do the failures and the warnings after the
- * first LINES.  A thousand jobs a second thus cost about twenty messages.
+ * Up to LINES gathered jobs of a kind have a line each.  If there are more, the jobs that were
+ * started or have completed share one line with their ids; so do the failures and the warnings
+ * after the first LINES.  A thousand jobs a second thus cost about twenty messages.
  *
- * A reader of the log may first request that what is gathered be logged (job.journal).  A user who
- * has heard of the end of jobs then finds it there.
+ * A reader of the log may first request that all gathered messages be logged (job.journal).  So a
+ * user who was notified of the end of jobs finds it in the log.
  *
- * Invariant: the timer runs exactly while something is gathered.
+ * Invariant: the timer runs exactly while there are gathered messages.
  *
- * Failure: without memory a line is missing.
+ * Failure: if memory is short, a line is missing.
  */
 #include "config.h"
 #include "jm_private.h"
@@ -186,7 +186,7 @@ void jm_journal_cb(flux_t *h, const flux_msg_t *req, void *arg)
 
     flux_watcher_stop(jm->journal->timer);
     tell_all(jm);
-    /* The log service is given the lines before this answer is on its way. */
+    /* The log service gets the lines before this response is sent. */
     flux_respond(h, req, "{}");
 }
 

@@ -1,13 +1,15 @@
 /* jm_launch.c - the launch request to wrexec, from the jobspec and the resources of a job.
  *
  *  - Tasks: with tasks per slot, each slot has that number.  A total T is divided among the nodes
- *    if the job asks for nodes, else among the slots: each of the S slots has T / S, and the first
- *    T % S one more.  A node has nslots slots if nodes were requested, else as many as its cores
- *    (or gpus) make.  A nested session has one task on each node; nodes without tasks are omitted.
+ *    if the job requests nodes, else among the slots: each of the S slots has T / S, and the first
+ *    T % S one more.  A node has nslots slots if nodes were requested, else the number of slots
+ *    that its cores (or gpus) allow.  A nested session has one task on each node; nodes without
+ *    tasks are omitted.
  *  - Ranks: those of R.  In an emulated inventory, whose ranks are numbers of nodes, the rank is
- *    taken modulo the size of the session; nodes of one broker become one, with all their tasks.
- *  - Programs: if there are several, or one with its own environment, they become wrexec's commands
- *    of a launch: the words of all of them, one after the other.
+ *    taken modulo the size of the session; nodes of the same broker become one, with all their
+ *    tasks.
+ *  - Programs: if there are several, or one with its own environment, they become the commands of
+ *    the launch request: the words of all programs, one after the other.
  *  - Environment: as submitted, with the changes of the jobspec.
  *
  * Failure: errno and an error message; then nothing was added.
@@ -26,7 +28,7 @@ struct place {
     uint32_t rank;
     uint64_t ntasks;
     const idset_t *cores, *gpus;
-    idset_t *own_cores, *own_gpus; /* of several nodes */
+    idset_t *own_cores, *own_gpus; /* common to several nodes */
     uint64_t memory;
     size_t node; /* number in R of the first of them */
 };
@@ -61,7 +63,7 @@ static uint64_t slots_on(const struct jm_spec *spec, const struct rset_node *nod
     return 1;
 }
 
-/* Tasks of the slots before number `slot`. */
+/* Number of tasks of the slots before number `slot`. */
 static uint64_t tasks_before(const struct jm_spec *spec, uint64_t nslots, uint64_t slot)
 {
     uint64_t total = spec->ntasks, per = jobspec_per_slot(spec->js);
@@ -80,7 +82,7 @@ static uint64_t tasks_on(struct plan *p, const struct jm_spec *spec, const struc
     p->slot += n;
     p->slots_left -= n;
     if (spec->req.nnodes > 0 && jobspec_per_slot(spec->js) == 0) {
-        /* A total is for all nodes: none of them is left without a task. */
+        /* A total is divided among all nodes: each has at least one task. */
         uint64_t nodes = spec->req.nnodes, total = spec->ntasks;
 
         return total / nodes + (n > 0 && first / n < total % nodes);
@@ -117,7 +119,7 @@ static int by_rank(const void *a, const void *b)
     return x->node < y->node ? -1 : x->node > y->node;
 }
 
-/* Nodes of an emulated inventory that come to the same broker become one. */
+/* Join nodes of an emulated inventory that belong to the same broker. */
 static int fold(struct plan *p)
 {
     size_t n = 0;
@@ -139,7 +141,7 @@ static int make_plan(struct jm_job *j, struct plan *p, bool *emulated)
 {
     uint32_t size = flux_size(j->jm->h);
     size_t n = rset_nnodes(j->r);
-    /* A session has one broker on each node, whatever slots there are for its jobs. */
+    /* A nested session has one broker on each node, regardless of the slots. */
     bool nested = jobspec_options(j->spec->js)->nested;
     const resgraph_t *inv = jm_resources_inventory(j->jm);
     struct rset_node node;
@@ -171,7 +173,7 @@ static int make_plan(struct jm_job *j, struct plan *p, bool *emulated)
     return 0;
 }
 
-/* Names of the nodes that are to be notified, NULL for all: then those of R do. */
+/* Names of the nodes, or NULL for all: then those of R are used. */
 static char *names_of(struct jm_job *j, const struct plan *p)
 {
     hostlist_t *hl = hostlist_create();
@@ -213,7 +215,7 @@ static json_t *entry(const struct place *pl, const idset_t *ranks)
     return a;
 }
 
-/* Neighbors that are equal are one entry. */
+/* Equal neighbors share one entry. */
 static json_t *nodes_of(const struct plan *p)
 {
     json_t *nodes = json_array();
@@ -327,7 +329,7 @@ static int add_command(struct words *w, const struct jobspec_program *p)
                                            (json_int_t)(w->n - before - words)));
 }
 
-/* Nothing for a plain job. */
+/* Empty for a plain job. */
 static int commands_of(const jobspec_t *js, struct words *w)
 {
     size_t n, nwords = 1, nchanges = 0;
@@ -387,7 +389,7 @@ static json_t *limits_of(const struct job_rlimit *v, size_t n)
     return obj;
 }
 
-/* --- all of it --- */
+/* --- the whole request --- */
 
 /* Are its cores those of other nodes, too? */
 static bool on_shared(const struct jm_job *j, const struct plan *p)
@@ -412,7 +414,7 @@ static void options_into(struct wrexec_launch *l, const struct jm_job *j,
     l->gpuaffinity = job_affinity_name(o->gpu_affinity);
     l->mpi = job_mpi_name(o->mpi);
     l->label = o->label;
-    /* More tasks than slots: as many as somebody wants. */
+    /* More tasks than slots are allowed if the number of slots is a range, or was not requested. */
     l->overcommit =
         j->spec->min_slots > 0 || (jobspec_per_slot(j->spec->js) == 0 && j->spec->req.nslots <= 1);
     l->mask = o->umask + 1;

@@ -1,16 +1,17 @@
-/* jm_leave.c - job.leave: nodes leave the session, and the jobs on them end before.
+/* jm_leave.c - job.leave: the jobs on nodes end before the nodes leave the session.
  *
- * The nodes are drained already, so that the scheduler gives out nothing of them any more.  Jobs
- * that run there may end by themselves; after a grace period, if the request has one, they are
+ * The nodes are drained already, so that the scheduler does not allocate their resources any more.
+ * Jobs that run there may end by themselves; after a grace period, if the request has one, they are
  * ended by an exception of type "node-left".  The request is answered when no job has resources
  * there.
  *
  * Invariants:
  *  1. `left` is the number of jobs that have resources of the nodes of a request.
- *  2. A request that waits is answered once the last end is recorded: with the transaction that
- *     has it, whatever else changes meanwhile.
+ *  2. A waiting request is answered once the last end is recorded: with the transaction that has
+ *     it, regardless of later changes.
  *
- * Failure: a broker that is gone does not wait any more; what was begun goes on.
+ * Failure: the request of a broker that is gone is dropped; but jobs that are being ended still
+ * end.
  */
 #include "config.h"
 #include "jm_private.h"
@@ -54,7 +55,7 @@ static void gone(struct claim *c, bool canceled)
     leaver_free(list_entry(c, struct leaver, claim));
 }
 
-/* Has the job resources of these nodes? */
+/* Has the job resources on these nodes? */
 static bool is_there(const struct jm_job *j, const idset_t *nodes)
 {
     struct rset_node node;
@@ -92,7 +93,7 @@ void jm_leave_check(struct jm *jm)
     }
 }
 
-/* The grace period is over: end what still runs there. */
+/* The grace period is over: end the jobs that still run there. */
 static void timer_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
 {
     struct leaver *l = arg;

@@ -2,8 +2,8 @@
  *
  * First the ids of the requested jobs are collected, then pages are made from the current state of
  * these jobs.  Each pass of the reactor does so for one slice (libflux/slice.h), for the requests
- * in turn.  A long list thus costs eight bytes a job (sixteen while it is sorted), and delays
- * nobody by more than a slice.
+ * in turn.  A long list thus costs eight bytes a job (sixteen while it is sorted), and delays no
+ * other request by more than a slice.
  *
  *    phase of a request   what is done                               left when (by)
  *    ACTIVE               active jobs are visited, by ascending id   there is no other
@@ -21,10 +21,10 @@
  * from the scheduler first.
  *
  * Invariants:
- *  1. At most LISTINGS_MAX requests are under way.
+ *  1. At most LISTINGS_MAX requests are in progress.
  *  2. A list has each job once.  A job that ends after it was visited while active is in `moved`,
- *     and is passed over among the ended jobs.
- *  3. The next job to be visited exists: when it is dropped, the one after it takes its place.
+ *     and is skipped among the ended jobs.
+ *  3. The next job to be visited exists: when it is dropped, the following one takes its place.
  *  4. The phase changes by the transitions of `moves` only.
  *
  * Failure: a job that was purged between two pages is left out.  Without a scheduler, lists have no
@@ -45,7 +45,7 @@
 
 #define PAGE 1000
 #define LISTINGS_MAX 256
-#define STRIDE 32 /* jobs between two looks at the clock */
+#define STRIDE 32 /* jobs between two readings of the clock */
 
 struct jm_list {
     struct list_node listings; /* struct listing */
@@ -66,7 +66,7 @@ struct listing {
     const struct jm_ended *ended; /* ENDED: the next; or */
     uint32_t id;                  /* of `ids`, the next, */
     bool by_id;                   /* if these are looked up */
-    struct order *order;          /* active jobs that are wanted */
+    struct order *order;          /* requested active jobs */
     size_t n, cap, at;            /* in `order`; at: progress of the sort */
     idset_t *moved;               /* NULL: none */
     unsigned steps;
@@ -114,7 +114,7 @@ static void gone(struct claim *c, bool canceled)
 
 /* --- a job in a page --- */
 
-/* Text as job_info_schema reads it, without what is 0 or not there: that is most of it. */
+/* Text in the format of job_info_schema, without members that are 0 or absent, which most are. */
 static void put_time(strbuf_t *sb, const char *name, double t)
 {
     if (t > 0)
@@ -127,7 +127,7 @@ static void put_text(strbuf_t *sb, const char *name, const char *text)
         jm_json_text(sb, name, text);
 }
 
-/* `failed`: its member of that name, as JSON already. */
+/* `failed`: the member of that name, as JSON text. */
 static void put_info(strbuf_t *sb, const struct job_info *i, const char *failed)
 {
     jsonout_object(sb, NULL);
@@ -169,13 +169,13 @@ static void put_info(strbuf_t *sb, const struct job_info *i, const char *failed)
     jsonout_object_end(sb);
 }
 
-/* A sentence that is made here is the caller's to free, by `made`. */
+/* `made` receives a sentence that is allocated here, for the caller to free. */
 static const char *why_waits(const struct jm_job *j, const char *depends, char **made)
 {
     const struct jm *jm = j->jm;
     const char *text;
 
-    /* Nothing of a job is acted upon or reported before it is on record. */
+    /* A job is neither acted upon nor reported before it is recorded. */
     if ((text = jm_store_failure(j)))
         return asprintf(made, "cannot be put on record: %s", text) < 0
                    ? (*made = NULL, "cannot be put on record")
@@ -276,7 +276,7 @@ static void put_ended(strbuf_t *sb, const struct jm_ended *e)
     put_info(sb, &info, jm_ended_text(e, JM_TEXT_FAILED));
 }
 
-/* --- which jobs --- */
+/* --- the selection of jobs --- */
 
 static bool wanted_active(const struct listing *l, const struct jm_job *j)
 {
@@ -302,7 +302,7 @@ static int by_order(const void *a, const void *b)
     return x->id < y->id ? -1 : x->id > y->id;
 }
 
-/* The heap's root is what comes last of those kept. */
+/* The root of the heap is the last of the kept jobs. */
 static void sift(struct order *v, size_t n, size_t i)
 {
     struct order x = v[i];
@@ -317,7 +317,7 @@ static void sift(struct order *v, size_t n, size_t i)
     v[i] = x;
 }
 
-/* Keep a job: if the list has a limit, only those that come first are kept. */
+/* Keep a job: if the list has a limit, only the first jobs are kept. */
 static int keep(struct listing *l, const struct order *o)
 {
     size_t max = l->q.max;
@@ -404,7 +404,7 @@ static void begin_ended(struct listing *l)
         set_phase(l, PAGES);
 }
 
-/* The last of the heap goes behind it; then the ids are taken over in order. */
+/* Move the last job behind the heap; at the end, take over the ids in order. */
 static int sort_step(struct listing *l)
 {
     struct order *v = l->order, last;
@@ -498,7 +498,7 @@ void jm_list_ended_gone(struct jm *jm, const struct jm_ended *e)
 
 /* --- pages --- */
 
-/* One job at least; fewer than PAGE when they take long, as those on thousands of nodes do. */
+/* At least one job; fewer than PAGE when they take long, as jobs on thousands of nodes do. */
 static void send_page(struct listing *l, struct flux_slice *slice)
 {
     struct jm *jm = l->jm;

@@ -3,8 +3,8 @@
  * First an empty transaction is committed.  Its response means that all transactions of an earlier
  * instance were accepted or refused, so the store no longer changes.  Then job-next and job-queue
  * are read, then the directory "job" page by page.  For each job, WINDOW at a time, its directory
- * is read with all values up to SMALL (output is usually longer, and not needed), then any of log,
- * jobspec, R and environment that is still missing.  Once all jobs are there:
+ * is read with all values up to SMALL (output is usually longer, and not needed), then log,
+ * jobspec, R and environment if they are still missing.  Once all jobs are there:
  *
  *    the log says       what happens
  *    INACTIVE           a small record is kept
@@ -20,13 +20,14 @@
  * hosts that no longer exist end with an exception "alloc".
  *
  * Invariants:
- *  1. Until all this is done, no request is handled, and no message goes to scheduler or wrexec.
+ *  1. Until all this is done, no request is handled, and no message is sent to the scheduler or
+ *     wrexec.
  *  2. A job whose log has "start" is never launched.
  *  3. A job that is launched was submitted by the session's owner or root.
  *
- * Failure: if the store does not answer, it is asked again, about one job at most TRIES times.  A
- * job that cannot be read stays in the store, and the session's log names it.  A job that has
- * resources by its log, but no R, is ended: nobody knows what it has.
+ * Failure: if the store does not respond, requests are repeated, at most TRIES times for one job.
+ * A job that cannot be read stays in the store, and the session's log names it.  A job that has
+ * resources according to its log, but no R, is ended: its resources are not known.
  */
 #include "config.h"
 #include "jm_private.h"
@@ -43,7 +44,7 @@
 #define SMALL 16384 /* bytes */
 #define PAGE 1000
 #define AGAIN 0.25
-#define TRIES 20 /* for one job; fewer once the store has failed for good for another */
+#define TRIES 20 /* for one job; fewer after the store has failed permanently for another one */
 #define TRIES_LATER 2
 
 enum { LOG, SPEC, R, ENV, PARTS };
@@ -53,13 +54,13 @@ struct loading {
     struct list_node node;
     struct jm *jm;
     uint64_t id;
-    flux_future_t *dir;      /* its directory with what is small, */
-    const char *data[PARTS]; /* which is there, */
+    flux_future_t *dir;      /* its directory with the small values, */
+    const char *data[PARTS]; /* those that were found, */
     size_t len[PARTS];
-    flux_future_t *f[PARTS]; /* and what is not */
+    flux_future_t *f[PARTS]; /* and requests for the others */
     unsigned left;
     unsigned tries;
-    int errnum; /* something could not even be asked for */
+    int errnum; /* a request could not even be sent */
 };
 
 enum step { SETTLED, NEXT_ID, QUEUE, NAMES, JOBS };
@@ -72,10 +73,10 @@ struct jm_load {
     size_t next;
     unsigned inflight;
     struct list_node jobs;  /* struct loading */
-    struct list_node retry; /* those of them that the store has to be asked about once more */
+    struct list_node retry; /* those of them for which requests must be repeated */
     char after[256];
     size_t nbad;
-    bool store_bad; /* it has failed for one of them for good */
+    bool store_bad; /* it has failed permanently for one of them */
 };
 
 static void step(struct jm *jm);
@@ -119,7 +120,7 @@ void jm_load_destroy(struct jm *jm)
 
 /* --- one job --- */
 
-/* The value of a part: 0; 1 when it is not there; -1 with a sentence. */
+/* The value of a part: 0; 1 when it does not exist; -1 with a sentence. */
 static int part(const struct loading *l, int which, const char **data, size_t *len, errmsg_t *err)
 {
     *data = l->data[which];
@@ -181,7 +182,7 @@ static void keep(struct jm_job *j)
     jm_job_destroy(j);
 }
 
-/* What the store failed with, but for parts that are not there; 0: it has answered. */
+/* The error of the store, other than for parts that do not exist; 0: it has answered. */
 static int store_failed(const struct loading *l)
 {
     int errnum = l->errnum;
@@ -251,7 +252,7 @@ static void dir_cb(flux_future_t *f, void *arg)
     int which, rc = 0, errnum = flux_future_errnum(f);
     size_t pos = 0;
 
-    /* What it fails for may be what is not wanted. */
+    /* The error may concern a value that is not needed. */
     for (which = 0; errnum && errnum != ENOENT && which < PARTS; which++)
         ask_part(l, which);
     while (errnum == 0 && (rc = flux_kvs_readdir_next(f, &pos, &e, NULL)) == 1) {
@@ -301,7 +302,7 @@ static int load_job(struct jm *jm, uint64_t id)
     return 0;
 }
 
-/* They are in flight all the while, so that no job is left out when all are there. */
+/* They stay counted as in progress, so that no job is left out at the end. */
 static void retry_jobs(struct jm *jm)
 {
     struct jm_load *ld = jm->load;
@@ -327,8 +328,8 @@ bool jm_load_restored(const struct jm_job *j)
 
 /* --- all of them --- */
 
-/* Is its record that of somebody who cannot have submitted it here?  Only the session's owner and
- * root are let in (connector.c). */
+/* Does its record name a user who cannot have submitted it in this session?  Only the session's
+ * owner and root are admitted (connector.c). */
 static bool alien(const struct jm_job *j)
 {
     return j->jm->owner >= 0 && j->st.userid != 0 && j->st.userid != (uint64_t)j->jm->owner;
@@ -464,7 +465,7 @@ static void read_cb(flux_future_t *f, void *arg)
         return;
     }
     switch (ld->step) {
-    case SETTLED: /* refused by a full disk: all before it has been decided, too */
+    case SETTLED: /* refused by a full disk: all earlier transactions have been decided, too */
         ld->step = NEXT_ID;
         break;
     case NEXT_ID:

@@ -1,16 +1,16 @@
 /* jm_many.c - requests about many jobs, a slice of them in each pass of the reactor.
  *
- * Purpose: one request may name a million ids (cancel, raise, kill, urgency, wait, purge).  What
- * one slice (libflux/slice.h) has time for is done when the request arrives, so that requests about
- * a few jobs, which most are, take effect in the order in which they arrive.  The rest of a larger
- * request is done in later passes, between which everything else goes on.  When there are several
- * of them, each pass has a slice of one, in turn.
+ * Purpose: one request may name a million ids (cancel, raise, kill, urgency, wait, purge).  One
+ * slice of the work (libflux/slice.h) is done when the request arrives, so that requests about a
+ * few jobs, as most are, take effect in the order in which they arrive.  The rest of a larger
+ * request is done in later passes, between which all other work continues.  If there are several
+ * such requests, each pass does a slice of one, in turn.
  *
  * Invariants:
- *  1. A request is in the list exactly while some of it is left to be done.
- *  2. At most MANY_MAX requests are in the list; one more is refused with EAGAIN.
+ *  1. A request is in the list exactly while some of its work is left.
+ *  2. At most MANY_MAX requests are in the list; further ones are refused with EAGAIN.
  *
- * Failure: none of its own.  A request is carried out even when its client has gone.
+ * Failure: none of its own.  A request is executed even if its client has disconnected.
  */
 #include "config.h"
 #include "jm_private.h"

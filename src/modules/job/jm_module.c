@@ -34,11 +34,11 @@
  *       |                 |------------------------->| sched.feed: free    |
  *       |                 | into the store           |                     |
  *
- * While the reactor reads the messages that have arrived, they only change jobs and put them into
- * lists.  Then one pass does for all of them what there is to do: feed the scheduler, launch,
- * commit.  So under load each message and each transaction covers many jobs, and an idle module is
- * not slower for it.  No code looks at all jobs, except for listings that ask for them and for
- * links that start over.
+ * While the reactor reads the messages that have arrived, their handlers only change jobs and put
+ * them into lists.  Then one pass does the work for all of them: feed the scheduler, launch,
+ * commit.  So under load each message and each transaction covers many jobs, and an idle module
+ * responds as quickly.  No code visits all jobs, except for lists that request them and for links
+ * that start over.
  *
  * Attributes (or arguments NAME=VALUE without "job."):
  *    job.grace        seconds between SIGTERM and SIGKILL (5s)
@@ -50,7 +50,7 @@
  *
  * Invariants:
  *  1. Every accepted job reaches INACTIVE: each event that the module waits for comes from a peer
- *     that is asked again, or that reports a loss.
+ *     that gets the request again, or that reports a loss.
  *
  * Failure: see the files of the parts.
  */
@@ -67,11 +67,11 @@
 
 #define ANYBODY (FLUX_ROLE_OWNER | FLUX_ROLE_USER | FLUX_ROLE_BROKER)
 
-/* The instance, with what only this file knows of it. */
+/* the instance, with the fields that only this file uses */
 struct job {
     struct jm jm;
     flux_handlers_t *handlers;
-    flux_watcher_t *pass; /* does once what all that came in asks for */
+    flux_watcher_t *pass; /* runs once for all messages that have arrived */
     session_t *session;
     setup_t *setup;
     bool load_begun;
@@ -125,7 +125,7 @@ static void disconnect_cb(flux_t *h, const flux_msg_t *req, void *arg)
     jm_module_kick(jm);
 }
 
-/* The news of a client's end may come by a way that is broken now. */
+/* The message about a client's end may take a path that is broken now. */
 static void ranks_lost(void *arg, const idset_t *ranks, bool now)
 {
     struct jm *jm = arg;
@@ -139,8 +139,8 @@ static const struct session_ops session_ops = {.lost = ranks_lost};
 
 /* --- the parts --- */
 
-/* In the order in which they are created.  They are destroyed in the opposite order, after what the
- * jobs hold of them is gone. */
+/* In the order of their creation.  They are destroyed in the opposite order, after the fields that
+ * they have in jobs. */
 static const struct {
     int (*create)(struct jm *jm);
     void (*destroy)(struct jm *jm);
@@ -269,7 +269,7 @@ static void job_fini(flux_t *h, void *arg)
     struct job *job = list_entry(jm, struct job, jm);
     int saved = errno;
 
-    /* The store gets what it has not got; nobody waits for the answer. */
+    /* Send the remaining changes to the store; the responses are not awaited. */
     jm_store_last(jm);
     flux_handlers_remove(job->handlers);
     setup_destroy(job->setup);

@@ -1,4 +1,4 @@
-/* What the files of the job module share: see jm_module.c for the whole. */
+/* Declarations that the files of the job module share; jm_module.c describes the whole. */
 #ifndef JM_PRIVATE_H
 #define JM_PRIVATE_H
 
@@ -26,10 +26,10 @@
 #include "libutil/list.h"
 #include "libutil/strbuf.h"
 
-#define JM_EVENTLOG_MAX 65536 /* bytes; after that only what ends a job is added */
+#define JM_EVENTLOG_MAX 65536 /* bytes; beyond that, only events that end a job are added */
 #define JM_SIGNALS 65
 #define JM_EARLY_MAX 65536 /* requests */
-#define JM_RESRC_TRIES 20  /* a quarter of a second apart */
+#define JM_RESRC_TRIES 20  /* attempts, a quarter of a second apart */
 #define JM_IDS_MAX 1000000 /* ids that one request may name */
 
 /* A jobspec, shared by all jobs in memory that have the same text. */
@@ -37,17 +37,17 @@ struct jm_spec {
     uint64_t hash;
     uint32_t refs;
     bool shared;   /* is in jm.specs */
-    jobspec_t *js; /* parsed; NULL when it was given up to save memory: jm_spec_parse() */
+    jobspec_t *js; /* parsed; NULL after it was dropped to save memory: jm_spec_parse() */
     struct rreq req;
     char *req_json;   /* for the scheduler */
-    uint64_t checked; /* jm_resources.c: inventory it was found satisfiable by; 0: none */
+    uint64_t checked; /* jm_resources.c: number of the inventory that satisfies it; 0: none */
     char *impossible; /* why no job of it that was read back can start any more, or NULL */
     char *name;
     uint32_t ntasks, nnodes, ncores;
-    uint32_t min_slots, max_slots; /* of a range, from which req.nslots is taken; else 0 */
+    uint32_t min_slots, max_slots; /* of a range, from which req.nslots is chosen; else 0 */
     uint32_t ndeps;
     double begin;
-    double grace; /* < 0: of the session */
+    double grace; /* < 0: the session's */
     bool requeue; /* runs again when it was ended by the loss of a node */
     size_t len;
     char text[];
@@ -58,16 +58,16 @@ struct jm_env {
     uint64_t hash;
     uint32_t refs;
     bool shared;
-    uint64_t source; /* job under which it is in the KVS, in jm_env_table.sources; 0: nowhere */
+    uint64_t source; /* job under which it is in the KVS, in jm_env_table.sources; 0: none */
     size_t len;
     char data[];
 };
 
 enum jm_time_event { JM_TIME_NONE, JM_TIME_BEGIN, JM_TIME_LIMIT, JM_TIME_GRACE, JM_TIME_AGAIN };
 
-/* An active job: one that has not ended, or whose end is not recorded yet.  Only the file that is
- * named touches a group of fields (`sched`: jm_sched.c); other files read those of jm_job.c and
- * jm_state.c, and call functions for all others. */
+/* An active job: one that has not ended, or whose end is not recorded yet.  Each group of fields
+ * belongs to one file (`sched`: jm_sched.c); other files read those of jm_job.c and jm_state.c, and
+ * call functions for all others. */
 struct jm_job {
     /* jm_job.c; read by all */
     uint64_t id;
@@ -76,11 +76,12 @@ struct jm_job {
     struct jm_spec *spec;
     struct jm_env *env;
     struct list_node waits; /* jm_wait.c: struct jm_wait_ref */
-    struct claim claim;     /* jm_submit.c: of the client that it ends with (JOB_FLAG_CLIENT) */
-    char *uri;              /* jm_control.c: of the session that the job is */
-    bool namespace : 1;     /* jm_namespace.c: one that the last session left goes with the job */
-    bool from_store : 1;    /* jm_load.c: the job was read back */
-    bool again : 1;         /* jm_state.c: it is queued again when its tasks are gone */
+    struct claim claim;     /* jm_submit.c: of the client with which it ends (JOB_FLAG_CLIENT) */
+    char *uri;              /* jm_control.c: of the session that runs in the job */
+    bool namespace : 1; /* jm_namespace.c: remove the namespace that the last session left, when the
+                         * job ends */
+    bool from_store : 1; /* jm_load.c: the job was read back */
+    bool again : 1;      /* jm_state.c: it is queued again when its tasks are gone */
     /* jm_state.c; read by all */
     struct jobstate st;
     strbuf_t *log;     /* its events */
@@ -98,39 +99,40 @@ struct jm_job {
     } end;
     char *warning; /* note of its first exception of type "warning" */
     struct {
-        struct list_node dirty; /* with changes to be recorded, or in the transaction under way, or
-                                   in jm_submission.jobs */
+        struct list_node dirty; /* with changes to be recorded, or in the outstanding transaction,
+                                 * or in jm_submission.jobs */
         struct jm_submission *sub; /* until the job is recorded */
-        bool put_spec : 1;         /* the next transaction has jobspec and environment, */
+        bool put_spec : 1;         /* the next transaction includes jobspec and environment, */
         bool put_r : 1;            /* the resources, */
         bool put_uri : 1;          /* the URI */
-        bool sent : 1;             /* it is in the transaction under way, */
+        bool sent : 1;             /* it is in the outstanding transaction, */
         bool changed : 1;          /* and has changed since */
     } store;
     struct {
         struct list_node feed; /* while it is to be sent to the scheduler */
         bool feeding : 1;      /* `feed` is in a list */
         bool fed : 1;          /* the scheduler has it in its queue */
-        bool allocated : 1;    /* the scheduler has to get resources back */
-        char *why;             /* why the job waits, as the scheduler said last */
-        double estimate;       /* of its start, as the scheduler said last; 0: none */
-        double t_queued;       /* when it was submitted, by the clock of the reactor */
+        bool allocated : 1;    /* it has resources of the scheduler */
+        char *why;             /* why the job waits, according to the scheduler */
+        double estimate;       /* of its start, according to the scheduler; 0: none */
+        double t_queued;       /* its submission, by the clock of the reactor */
     } sched;
     struct {
         struct list_node node; /* while it is to be launched */
-        bool launching : 1;    /* it is to be launched when that is allowed */
+        bool launching : 1;    /* it is to be launched when that is permitted */
         bool start_recorded : 1;
         bool launched : 1; /* wrexec has it, */
-        bool unsure : 1;   /* or had it: wrexec is being asked */
+        bool unsure : 1;   /* or had it: the stream's first response will show that */
         uint64_t outputlost;
     } exec;
     struct {
         struct list_node deps;      /* struct jm_dep: the job waits for others */
-        struct list_node wanted_by; /* struct jm_dep: others wait for the job */
-        struct list_node failed;    /* while it is to be ended: a dependency can never be met, */
+        struct list_node wanted_by; /* struct jm_dep: other jobs wait for the job */
+        struct list_node failed;    /* while it is to be ended, because a dependency can never be
+                                  * met, */
         char *note;                 /* which this names */
         uint32_t n;                 /* unresolved dependencies; the begin time counts as one */
-        bool begins;                /* its begin time is one of these */
+        bool begins;                /* the begin time is one of these */
     } depend;
     struct {
         struct jm_heap_node node;
@@ -138,8 +140,8 @@ struct jm_job {
     } time;
 };
 
-/* A job that is over and on record.  Texts one after the other, each with its NUL: name, ranks,
- * hosts, type and note of the exception, uri, failed tasks (JSON), leaf switches, warning. */
+/* A job whose end is recorded.  Texts, each with its NUL, in this order: name, ranks, hosts, type
+ * and note of the exception, uri, failed tasks (JSON), leaf switches, warning. */
 enum {
     JM_TEXT_NAME,
     JM_TEXT_RANKS,
@@ -166,10 +168,9 @@ struct jm_ended {
     char text[];
 };
 
-/* A job.submit that is being read or put on record.  Only jm_submit.c touches it, except for
- * `store`. */
+/* A job.submit that is being decoded or recorded.  Only jm_submit.c uses it, except for `store`. */
 struct jm_submission {
-    struct list_node node; /* in jm_submit.waiting until all of it was read */
+    struct list_node node; /* in jm_submit.waiting until it is completely decoded */
     flux_msg_t *req;
     struct submit_frame it;
     struct jm_env **envs;
@@ -177,15 +178,15 @@ struct jm_submission {
     uint32_t index; /* of the next job in the frame */
     uint64_t first;
     uint32_t count;
-    size_t bytes, counted; /* counted: of these, in jm_submit.bytes */
+    size_t bytes, counted; /* counted: those of them that are in jm_submit.bytes */
     json_t *errors;
-    bool gone;  /* its client is, before all of it was read */
-    int errnum; /* none of its jobs is accepted */
+    bool gone;  /* its client disconnected before it was completely decoded */
+    int errnum; /* of a refusal of all its jobs */
     errmsg_t err;
     struct {
-        struct list_node jobs; /* jm_job.store.dirty, until all of it was read */
-        size_t left;           /* jobs that are not on record */
-        bool unknown;          /* the module ends, and the store may have taken it */
+        struct list_node jobs; /* jm_job.store.dirty, until it is completely decoded */
+        size_t left;           /* number of jobs that are not recorded */
+        bool unknown;          /* the module ends, and the store may have accepted it */
     } store;                   /* jm_store.c */
 };
 
@@ -198,7 +199,7 @@ struct jm_ids {
 struct jm_many {
     struct list_node node; /* in jm.many while there is more to do */
     struct jm *jm;
-    /* Do some; when all is done answer, free, and return true. */
+    /* Do a slice of the work; at the end answer, free, and return true. */
     bool (*step)(struct jm_many *m, struct flux_slice *slice);
     void (*drop)(struct jm_many *m); /* the module ends */
 };
@@ -210,14 +211,15 @@ enum jm_journal_kind {
     JM_JOURNAL_WARNED,
     JM_JOURNAL_KINDS
 };
-/* The instance.  Each part is defined in the file of its name, which alone knows its fields. */
+/* The instance.  Each part is defined in the file of its name, and its fields are private to that
+ * file. */
 struct jm {
     flux_t *h;
     flux_reactor_t *r;
     struct claims *senders;
     early_t *early; /* requests that came before jobs were read back */
-    bool ready;     /* they were */
-    /* settings */
+    bool ready;     /* jobs were read back */
+    /* settings: */
     bool durable;  /* the session has a statedir */
     int64_t owner; /* user that jobs run as; -1: not known */
     double grace;
@@ -225,7 +227,7 @@ struct jm {
     uint64_t purge_count;
     uint64_t max_queued;
     struct holdpoint hold;
-    /* parts */
+    /* parts: */
     struct jm_depend *depend;
     struct jm_ended_table *ended;
     struct jm_env_table *envs;
@@ -234,7 +236,7 @@ struct jm {
     struct jm_journal *journal;
     struct jm_leave *leave;
     struct jm_list *list;
-    struct jm_load *load; /* NULL but while jobs are read back */
+    struct jm_load *load; /* NULL except while jobs are read back */
     struct jm_many_table *many;
     struct jm_namespace *namespace;
     struct jm_purge *purge;
@@ -249,9 +251,9 @@ struct jm {
     struct jm_watch *watch;
 };
 
-/* A part has three functions of these forms.  X_create() sets jm->X; -1 with ENOMEM, and then, too,
- * X_destroy() is called, which is NULL-safe.  X_stats() adds what the part counts to the response
- * to job.stats, and may be missing. */
+/* The functions of a part.  X_create() sets jm->X; after -1 with ENOMEM, X_destroy(), which is
+ * NULL-safe, is called, too.  X_stats() adds the counters of the part to the response to job.stats,
+ * and may be missing. */
 #define JM_PART(name)                 \
     int name##_create(struct jm *jm); \
     void name##_destroy(struct jm *jm);
@@ -290,19 +292,19 @@ JM_STATS(jm_watch)
 
 /* --- jm_module.c --- */
 
-/* Have the pass run before the reactor sleeps. */
+/* Schedule the pass before the reactor sleeps. */
 void jm_module_kick(struct jm *jm);
-/* Until jobs were read back requests are kept; true when this one was kept (or refused). */
+/* Keep a request until jobs were read back; true if it was kept (or refused). */
 bool jm_request_early(struct jm *jm, const flux_msg_t *req, flux_handler_f cb);
-/* Did this sender, or (NULL) one at these ranks, send the request? */
+/* Did this sender, or (NULL) a sender at these ranks, send the request? */
 bool jm_request_is_from(const flux_msg_t *req, const char *sender, const idset_t *ranks);
 /* May the sender see and change jobs of this user? */
 bool jm_request_may(const flux_msg_t *req, uint32_t uid);
-/* Append a string; it is empty when it is not UTF-8. */
+/* Append a string; an empty one instead of a string that is not UTF-8. */
 void jm_json_text(strbuf_t *sb, const char *key, const char *text);
 /* The first `n` ids, as an array. */
 void jm_json_ids(strbuf_t *sb, const char *key, const struct jm_ids *v, size_t n);
-/* Ids that a request names.  NULL when the request was answered with an error. */
+/* The ids of a request.  NULL when the request was answered with an error. */
 idset_t *jm_request_ids(struct jm *jm, const flux_msg_t *req, const char *text);
 /* The start of the handler `cb` of streaming requests for jobs, of which `n` are open and at most
  * `max` may be.  True with the ids (NULL: all jobs); false when the request was kept for later, or
@@ -315,33 +317,34 @@ void jm_ids_clear(struct jm_ids *v);
 
 /* --- jm_spec.c, jm_env.c, jm_job.c, jm_ended.c --- */
 
-/* A hash that only spreads: equality is decided by the bytes. */
+/* A hash only for distribution: equality is decided by the bytes. */
 uint64_t jm_spec_hash(const char *data, size_t len);
 
 struct jm_spec *jm_spec_get(struct jm *jm, const char *text, size_t len, errmsg_t *err);
-/* Have spec->js.  -1 with errno and a sentence. */
+/* Parse spec->js if it was dropped.  -1 with errno and a sentence. */
 int jm_spec_parse(struct jm *jm, struct jm_spec *spec, errmsg_t *err);
-/* Request as many of a range of slots as the inventory can ever hold.  -1 with a sentence when it
- * does not hold the least of them, which are then requested, or with ENOMEM. */
+/* Request as many of a range of slots as the inventory can ever hold.  -1 with ENOMEM, or with a
+ * sentence when it cannot hold the minimum, which is then requested. */
 int jm_spec_fit(struct jm *jm, struct jm_spec *spec, errmsg_t *err);
-/* It was used for now: give up what it was parsed to, when there is too much of that or it is not
- * going to be needed again. */
+/* Note that the spec is not in use at present: drop its parsed form if there are too many of them,
+ * or it will not be needed again. */
 void jm_spec_idle(struct jm *jm, struct jm_spec *spec, bool launched);
 void jm_spec_put(struct jm *jm, struct jm_spec *spec);
 struct jm_env *jm_env_get(struct jm *jm, const char *data, size_t len);
 struct jm_env *jm_env_share(struct jm_env *env); /* one more reference */
-/* The job under which the environment is in the store (0: none); it is now under this one, which
- * matters if other jobs have it, too; what is under this one is not there (any more). */
+/* The job under which the environment is in the store (0: none); record that it is under this job
+ * now, which matters if other jobs have it, too; record that the one under this job does not exist
+ * any more. */
 uint64_t jm_env_source(const struct jm_env *env);
 void jm_env_set_source(struct jm *jm, struct jm_env *env, uint64_t id);
 void jm_env_drop_source(struct jm *jm, uint64_t id);
 void jm_env_put(struct jm *jm, struct jm_env *env);
-/* Takes the references to spec and env over when it succeeds. */
+/* Takes over the references to spec and env on success. */
 struct jm_job *jm_job_create(struct jm *jm, uint64_t id, struct jm_spec *spec, struct jm_env *env);
-/* Takes it out of everything it is in. */
+/* Also removes it from all lists. */
 void jm_job_destroy(struct jm_job *j);
-/* The fields that a file has in each job: X_job_init() for a job that begins, X_job_clear() for one
- * that goes. */
+/* The fields of a file in each job: X_job_init() for a new job, X_job_clear() for one that is
+ * destroyed. */
 void jm_control_job_clear(struct jm_job *j);
 void jm_depend_job_init(struct jm_job *j);
 void jm_exec_job_init(struct jm_job *j);
@@ -353,154 +356,158 @@ void jm_store_job_init(struct jm_job *j);
 void jm_store_job_clear(struct jm_job *j);
 void jm_submit_job_clear(struct jm_job *j);
 void jm_wait_job_init(struct jm_job *j);
-/* By id; NULL: none (before, after). */
+/* In the order of ids; NULL: none (before, after). */
 struct jm_job *jm_job_first(const struct jm *jm);
 struct jm_job *jm_job_next(const struct jm_job *j);
 struct jm_job *jm_job_prev(const struct jm_job *j);
 size_t jm_job_count(const struct jm *jm);
-/* Jobs in these states (JOB_STATE_BIT()). */
+/* The number of jobs in these states (JOB_STATE_BIT()). */
 uint32_t jm_job_count_states(const struct jm *jm, unsigned states);
-/* Is it in SCHED with urgency 0, and how many are? */
+/* Is it in SCHED with urgency 0; the number of such jobs. */
 bool jm_job_held(const struct jm_job *j);
 uint32_t jm_job_count_held(const struct jm *jm);
-/* The job's state or urgency was changed: this is what it was, and whether the job was held. */
+/* The job's state or urgency has changed: its former state, and whether it was held. */
 void jm_job_moved(struct jm_job *j, enum job_state was, bool held);
-/* Those that were read back are in the order of the directory. */
+/* Sort the jobs that were read back, which are in the order of the directory. */
 void jm_job_sort(struct jm *jm);
-/* Ids are given out from here; jm_job_reserve(): this one and those below are taken. */
+/* Assign the next id; jm_job_reserve(): this id and all below are in use. */
 uint64_t jm_job_next_id(const struct jm *jm);
 void jm_job_reserve(struct jm *jm, uint64_t id);
-/* The memory of a job, or of the record of one, was freed. */
+/* Note that the memory of a job, or of the record of one, was freed. */
 void jm_job_freed(struct jm *jm);
 struct jm_job *jm_job_find(const struct jm *jm, uint64_t id);
 struct jm_ended *jm_ended_find(const struct jm *jm, uint64_t id);
-/* Replace a job that is over by its small record; its waiters are notified. */
+/* Replace a job whose end is recorded by its small record, and notify its waiters. */
 void jm_job_retire(struct jm_job *j);
 struct jm_ended *jm_ended_create(const struct jm_job *j);
-/* By end; takes it over. */
+/* Add by end; takes it over. */
 int jm_ended_add(struct jm *jm, struct jm_ended *e);
-/* Those that were read back. */
+/* Sort the records that were read back. */
 void jm_ended_sort(struct jm *jm);
 size_t jm_ended_count(const struct jm *jm);
-/* By end; NULL: none (before, after). */
+/* In the order of ends; NULL: none (before, after). */
 struct jm_ended *jm_ended_first(const struct jm *jm);
 struct jm_ended *jm_ended_last(const struct jm *jm);
 struct jm_ended *jm_ended_next(const struct jm *jm, const struct jm_ended *e);
 struct jm_ended *jm_ended_prev(const struct jm *jm, const struct jm_ended *e);
 void jm_ended_drop(struct jm *jm, struct jm_ended *e);
 const char *jm_ended_text(const struct jm_ended *e, int which);
-/* A moment in which nothing is to be done. */
+/* Called when the module is idle. */
 void jm_job_trim(struct jm *jm);
 
-/* --- jm_state.c: events, and what they lead to --- */
+/* --- jm_state.c: events and their consequences --- */
 
 /* Add an event to the log and change the state by the table; the job becomes dirty. */
 void jm_state_event(struct jm_job *j, struct job_event *ev);
 void jm_state_event_plain(struct jm_job *j, enum job_event_type type);
-/* A new job, or one whose dependency or urgency has changed: go on as far as it does not have to
+/* Continue a new job, or one whose dependency or urgency has changed, as far as it does not have to
  * wait. */
 void jm_state_advance(struct jm_job *j);
-/* Resources were given to it; takes both over.  `switches` (NULL: not known) and hops: where they
- * are. */
+/* Resources were allocated to it; takes both over.  `switches` (NULL: not known) and hops: their
+ * location. */
 void jm_state_allocated(struct jm_job *j, rset_t *r, char *r_json, const char *switches,
                         double hops);
-/* Is its log too long for what does not end the job? */
+/* Is its log too long for events that do not end the job? */
 bool jm_state_log_full(const struct jm_job *j);
-/* A job that was read back: what its log says.  A job that was allocated resources and never
- * launched has none: its log ends before that.  -1 with a sentence. */
+/* Restore a job that was read back from its log.  A job with resources that was never launched
+ * loses them: its log ends before that.  -1 with a sentence. */
 int jm_state_restore(struct jm_job *j, const char *text, size_t len, errmsg_t *err);
 int jm_state_restore_resources(struct jm_job *j, const char *text, size_t len, errmsg_t *err);
-/* It runs, and has a time limit: its deadline, by the clock of the reactor. */
+/* The deadline, by the clock of the reactor, of a running job with a time limit. */
 double jm_state_restore_limit(struct jm_job *j);
-/* An exception.  Severity 0 ends the job, or this attempt to run it; with `kill` also its tasks. */
+/* Record an exception.  Severity 0 ends the job, or this attempt to run it; with `kill` also its
+ * tasks. */
 void jm_state_exception(struct jm_job *j, const char *type, int severity, const char *note,
                         uint32_t uid, bool kill);
-/* wrexec is done with it.  `status` as of wait(2); `text`: what ended it, or NULL.  When the last
- * task was started, and was gone, by the clocks of their nodes; 0: not known. */
-/* `failed`: its tasks that did, NULL: none, or not given. */
+/* wrexec reports its end.  `status` as of wait(2); `text`: the failure that ended it, or NULL.  The
+ * times at which the last task was started and reaped, by the clocks of their nodes; 0: not
+ * known. */
+/* `failed`: its failed tasks, NULL: none, or not given. */
 void jm_state_finished(struct jm_job *j, int status, const char *text, double started,
                        double exited, json_t *failed);
-/* From CLEANUP to INACTIVE: give back what it has. */
+/* From CLEANUP to INACTIVE: return its resources. */
 void jm_state_cleanup(struct jm_job *j);
 bool jm_state_active(const struct jm_job *j); /* neither CLEANUP nor INACTIVE */
 
 /* --- jm_store.c --- */
 
 void jm_store_dirty(struct jm_job *j);
-/* The next transaction has this of the job, too. */
+/* Include this part of the job in the next transaction. */
 enum jm_store_part { JM_STORE_SPEC, JM_STORE_R, JM_STORE_URI };
 void jm_store_put(struct jm_job *j, enum jm_store_part what);
-/* A submission begins; a job belongs to it; it goes.  Has it jobs that are not on record? */
+/* Initialize a submission; add a job to it; destroy it.  Has it jobs that are not recorded? */
 void jm_store_submission_init(struct jm_submission *sub);
 void jm_store_job_submitted(struct jm_job *j, struct jm_submission *sub);
 void jm_store_submission_clear(struct jm_submission *sub);
 bool jm_store_submission_open(const struct jm_submission *sub);
-/* All jobs of a submission go on record together. */
+/* Record all jobs of a submission together. */
 void jm_store_submission(struct jm *jm, struct jm_submission *sub);
-/* The state of the queue is to be recorded. */
+/* Record the state of the queue. */
 void jm_store_queue(struct jm *jm);
-/* Is anything about jobs not recorded yet? */
+/* Are there changes of jobs that are not recorded yet? */
 bool jm_store_busy(const struct jm *jm);
-/* Why the store does not take what has changed of the job; NULL: it does. */
+/* Why the store refuses the changes of the job; NULL: it does not. */
 const char *jm_store_failure(const struct jm_job *j);
-/* Jobs were read back: the next id is recorded. */
+/* Jobs were read back: record the next id. */
 void jm_store_loaded(struct jm *jm);
 void jm_store_flush(struct jm *jm);
-/* The module ends: send what is left. */
+/* The module ends: send the remaining changes. */
 void jm_store_last(struct jm *jm);
-/* Forget a job in the store. */
+/* Remove a job from the store. */
 void jm_store_unlink(struct jm *jm, uint64_t id);
-/* Answer a request with `json` (taken over) when what has changed is on record. */
+/* Answer a request with `json` (taken over) when the present changes are recorded. */
 void jm_store_answer(struct jm *jm, const flux_msg_t *req, char *json);
 
 /* --- jm_submit.c --- */
 
 void jm_submit_cb(flux_t *h, const flux_msg_t *req, void *arg);
-/* Is a submission being read? */
+/* Is a submission being decoded? */
 bool jm_submit_busy(const struct jm *jm);
-/* A job that was counted as accepted is not. */
+/* Count a job as refused after all. */
 void jm_submit_withdrawn(struct jm *jm);
 void jm_submit_pass(struct jm *jm);
 size_t jm_submit_bytes(const struct jm_submission *sub);
-/* None of its jobs is accepted: this is the answer to all of it. */
+/* Refuse all jobs of a submission: this is the response. */
 void jm_submit_fail(struct jm_submission *sub, int errnum, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 bool jm_submit_failed(const struct jm_submission *sub);
-/* The store has taken all of its jobs, or refused them (jm_submit_fail()). */
+/* The store has accepted all of its jobs, or refused them (jm_submit_fail()). */
 void jm_submit_done(struct jm *jm, struct jm_submission *sub);
-/* Forget it without an answer. */
+/* Destroy it without a response. */
 void jm_submit_drop(struct jm *jm, struct jm_submission *sub);
-/* This sender, or (NULL) all at these ranks, are gone: what they submitted and was not read yet. */
+/* This sender, or (NULL) all at these ranks, are gone: drop their submissions that are not
+ * completely decoded. */
 void jm_submit_gone(struct jm *jm, const char *sender, const idset_t *ranks);
 
 /* --- jm_resources.c --- */
 
 void jm_resources_start(struct jm *jm);
-/* NULL: not known. */
+/* The inventory; NULL: not known. */
 resgraph_t *jm_resources_inventory(const struct jm *jm);
 /* Ranks of nodes that share cores with others; NULL: none. */
 const idset_t *jm_resources_shared(const struct jm *jm);
-/* Is it known what there is (or that nobody knows)? */
+/* Is the inventory known (or known to be absent)? */
 bool jm_resources_known(const struct jm *jm);
 int jm_resources_satisfiable(struct jm *jm, struct jm_spec *spec, errmsg_t *err);
 
 /* --- jm_sched.c --- */
 
 void jm_sched_start(struct jm *jm);
-/* Have it queued by the scheduler, which is sent its urgency if it has the job already. */
+/* Have the scheduler queue it, or send it the new urgency if it has the job already. */
 void jm_sched_add(struct jm_job *j);
 /* These have no effect on a job that the scheduler does not have. */
 void jm_sched_remove(struct jm_job *j);
 void jm_sched_urgency(struct jm_job *j);
-/* Give back its resources, if it has any. */
+/* Return its resources, if it has any. */
 void jm_sched_free(struct jm_job *j);
 bool jm_sched_fed(const struct jm_job *j); /* is it in the scheduler's queue? */
 bool jm_sched_attached(const struct jm *jm);
-/* Why the job waits, and when it will start (0: not known), as the scheduler says. */
+/* Store why the job waits, and when it will start (0: not known), according to the scheduler. */
 void jm_sched_set_why(struct jm_job *j, const char *reason, double estimate);
 const char *jm_sched_why(const struct jm_job *j);
 double jm_sched_estimate(const struct jm_job *j);
-/* Of a job that was read back: since when it is queued; it has resources; it is to be scheduled. */
+/* For a job that was read back: the time since which it is queued; it has resources; it is to be
+ * scheduled. */
 void jm_sched_restore(struct jm_job *j);
 void jm_sched_restore_allocated(struct jm_job *j);
 void jm_sched_restore_queued(struct jm_job *j);
@@ -510,48 +517,48 @@ void jm_sched_flush(struct jm *jm);
 /* --- jm_exec.c, jm_launch.c --- */
 
 void jm_exec_start(struct jm *jm);
-/* Launch it as soon as that is allowed. */
+/* Launch it as soon as that is permitted. */
 void jm_exec_launch(struct jm_job *j);
-/* Its start is on record. */
+/* Its start is recorded. */
 void jm_exec_recorded(struct jm_job *j);
 void jm_exec_forget(struct jm_job *j);
 bool jm_exec_launching(const struct jm_job *j); /* it is to be launched */
 bool jm_exec_launched(const struct jm_job *j);  /* wrexec has it */
-/* Its tasks are gone. */
+/* Its tasks have ended. */
 void jm_exec_done(struct jm_job *j);
 /* It was launched before this module was loaded. */
 void jm_exec_restore(struct jm_job *j);
 void jm_exec_flush(struct jm *jm);
-/* Is a job on record as started, and not yet sent to wrexec?  The next instance would take it for
- * lost. */
+/* Is there a job whose start is recorded, but that was not yet sent to wrexec?  The next instance
+ * would count it as lost. */
 bool jm_exec_busy(const struct jm *jm);
 void jm_exec_kill(struct jm *jm, uint64_t id, int signum);
-/* An attempt of the job has ended: its signals are not sent any more. */
+/* An attempt of the job has ended: do not send its signals any more. */
 void jm_exec_unkill(struct jm_job *j);
 struct launchbuf;
-/* Add the job to what is sent to wrexec.  -1 with errno (EMSGSIZE: send first) and a sentence. */
+/* Add the job to the launch request.  -1 with errno (EMSGSIZE: send it first) and a sentence. */
 int jm_launch_add(struct jm_job *j, struct launchbuf *buf, errmsg_t *err);
 
 /* --- jm_depend.c --- */
 
-/* Are the jobs that one depends on known?  -1 with a sentence. */
+/* Are the targets of its dependencies known?  -1 with a sentence. */
 int jm_depend_check(struct jm *jm, struct jm_spec *spec, errmsg_t *err);
-/* Wait for what is left of them. */
+/* Wait for the unmet dependencies. */
 int jm_depend_add(struct jm_job *j);
-/* A job has started, or ended: those that wait for it. */
+/* A job has started, or ended: notify its dependents. */
 void jm_depend_started(struct jm_job *j);
 void jm_depend_ended(struct jm_job *j);
-/* More of those; and the ones whose dependencies turned out never to be met. */
+/* Notify more dependents, and end jobs whose dependencies can never be met. */
 void jm_depend_flush(struct jm *jm);
-/* Are there jobs that were not yet reported to all who waited for them? */
+/* Are there dependents that were not yet notified? */
 bool jm_depend_pending(const struct jm *jm);
-/* It waits for nothing any more. */
+/* Remove all its dependencies. */
 void jm_depend_drop(struct jm_job *j);
-bool jm_depend_met(const struct jm_job *j); /* has it nothing to wait for? */
+bool jm_depend_met(const struct jm_job *j); /* are all its dependencies met? */
 void jm_depend_begin(struct jm_job *j);
-/* A job that was read back in DEPEND: what is left by its log. */
+/* Restore the unmet dependencies of a job that was read back in DEPEND, from its log. */
 void jm_depend_restore(struct jm_job *j);
-/* "afterok:7,begin-time:..." of what is not met, malloc'd; NULL: nothing. */
+/* "afterok:7,begin-time:..." of its unmet dependencies, malloc'd; NULL: none. */
 char *jm_depend_text(const struct jm_job *j);
 
 /* --- jm_time.c --- */
@@ -569,12 +576,12 @@ void jm_wait_flush(struct jm *jm);
 size_t jm_watch_choosy(const struct jm *jm);
 void jm_watch_cb(flux_t *h, const flux_msg_t *req, void *arg);
 void jm_watch_transition(struct jm_job *j);
-/* The transitions so far are in the transaction that is sent now; it is on record; it is not. */
+/* The transitions so far are in the transaction that is sent now; it is recorded; it has failed. */
 void jm_watch_sent(struct jm *jm);
 void jm_watch_recorded(struct jm *jm);
-/* Tell watchers what is new, and more of the present to those who have just begun to watch. */
+/* Send new transitions, and more of the present states to new watchers. */
 void jm_watch_pass(struct jm *jm);
-/* The job is about to leave jm.jobs. */
+/* The job is about to be removed from jm.jobs. */
 void jm_watch_forget(struct jm_job *j);
 
 /* --- jm_queue.c --- */
@@ -582,18 +589,18 @@ void jm_watch_forget(struct jm_job *j);
 void jm_queue_cb(flux_t *h, const flux_msg_t *req, void *arg);
 void jm_queue_check(struct jm *jm);
 bool jm_queue_ending(const struct jm *jm);
-/* *reason (which may be NULL): as it was given, or NULL. */
+/* *reason (which may be NULL): the reason of the request, or NULL. */
 bool jm_queue_stopped(const struct jm *jm, const char **reason);
-/* Why no job is accepted; NULL: they are. */
+/* Why no job is accepted; NULL: jobs are accepted. */
 const char *jm_queue_refuses(const struct jm *jm);
-/* What is kept of it in the store, malloc'd; and back. */
+/* The state for the store, malloc'd; and its restoration. */
 char *jm_queue_encode(struct jm *jm);
 void jm_queue_decode(struct jm *jm, const char *json, size_t len);
 
 /* --- jm_leave.c --- */
 
 void jm_leave_cb(flux_t *h, const flux_msg_t *req, void *arg);
-/* A job has been given resources, or has given them back (`there` is false). */
+/* A job has got resources, or has returned them (`there` is false). */
 void jm_leave_moved(struct jm_job *j, bool there);
 void jm_leave_check(struct jm *jm);
 
@@ -604,29 +611,29 @@ void jm_control_raise_cb(flux_t *h, const flux_msg_t *req, void *arg);
 void jm_control_kill_cb(flux_t *h, const flux_msg_t *req, void *arg);
 void jm_control_urgency_cb(flux_t *h, const flux_msg_t *req, void *arg);
 void jm_control_memo_cb(flux_t *h, const flux_msg_t *req, void *arg);
-/* Of the session that the job is; NULL: it is none that is known. */
+/* The address of the session in the job; NULL: there is none, or it is not known. */
 const char *jm_control_uri(const struct jm_job *j);
-/* The session has ended; a later attempt of the job is another one. */
+/* The session has ended; a later attempt of the job is another session. */
 void jm_control_uri_forget(struct jm_job *j);
 
 /* --- jm_journal.c --- */
 
-/* The log of the session is to say this of a job, soon. */
+/* Log a message of this kind about the job soon. */
 void jm_journal_add(struct jm *jm, enum jm_journal_kind kind, uint64_t id);
 void jm_journal_ended(struct jm *jm, const struct jm_ended *e);
-/* job.journal: what is gathered is logged now. */
+/* job.journal: log all gathered messages now. */
 void jm_journal_cb(flux_t *h, const flux_msg_t *req, void *arg);
-/* Who asks for something says so at once: "user 0 WHAT ON: NOTE" (NULL: none). */
+/* Log the user of a request at once: "user 0 WHAT ON: NOTE" (NULL: none). */
 void jm_journal_request(struct jm *jm, const flux_msg_t *req, const char *what, const char *on,
                         const char *note);
 
 /* --- jm_many.c --- */
 
-/* Too many requests are in progress: this one is refused. */
+/* If too many requests are in progress, refuse this one. */
 bool jm_many_full(struct jm *jm, const flux_msg_t *req);
-/* Begin; m->step and m->drop are set. */
+/* Begin a request; m->step and m->drop are set. */
 void jm_many_start(struct jm *jm, struct jm_many *m);
-/* It is not wanted any more. */
+/* Abandon a request. */
 void jm_many_stop(struct jm_many *m);
 void jm_many_pass(struct jm *jm);
 
@@ -634,15 +641,15 @@ void jm_many_pass(struct jm *jm);
 
 void jm_list_cb(flux_t *h, const flux_msg_t *req, void *arg);
 void jm_list_pass(struct jm *jm);
-/* It is dropped: to be called while it still has its place among the others. */
+/* The job is about to be dropped; to be called while it still has its place among the others. */
 void jm_list_job_gone(const struct jm_job *j);
 void jm_list_ended_gone(struct jm *jm, const struct jm_ended *e);
 void jm_purge_cb(flux_t *h, const flux_msg_t *req, void *arg);
-/* Drop what the settings say is too old or too much. */
+/* Purge jobs that are too old, or too many, according to the settings. */
 void jm_purge_check(struct jm *jm);
-/* When there will be something to be dropped; INFINITY: never. */
+/* The time when the next job is to be purged; INFINITY: never. */
 double jm_purge_next(const struct jm *jm);
-/* Go on with what one check did not finish. */
+/* Continue a purge that one check did not finish. */
 void jm_purge_pass(struct jm *jm);
 int jm_load_start(struct jm *jm);
 bool jm_load_restored(const struct jm_job *j); /* the job was read back */
@@ -651,10 +658,11 @@ void jm_load_destroy(struct jm *jm);
 
 /* --- jm_namespace.c --- */
 
-/* A job is over: remove the namespace that it has in the store from the last session; nobody waits
- * for that. */
+/* A job has ended: remove the namespace that it has in the store from the last session, without
+ * waiting. */
 void jm_namespace_retire(const struct jm_job *j);
-/* Find those that earlier instances have left, and remove them or have them removed. */
+/* Find the namespaces that earlier instances have left, and remove them, now or when their jobs
+ * end. */
 void jm_namespace_sweep(struct jm *jm);
 
 #endif

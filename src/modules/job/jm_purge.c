@@ -7,7 +7,7 @@
  *
  * Invariant: the id of a purged job is never used again (job-next in the store).
  *
- * Failure: what the store refuses now is tried again.
+ * Failure: if the store refuses a removal, it is tried again.
  */
 #include "config.h"
 #include "jm_private.h"
@@ -20,7 +20,7 @@
 #include "libjob/job_wire.h"
 
 struct jm_purge {
-    bool more; /* more is to be forgotten than one pass did */
+    bool more; /* more jobs are to be purged than one pass did */
     uint64_t purged;
 };
 
@@ -73,9 +73,9 @@ struct purging {
     struct jm_many many;
     flux_msg_t *req;
     struct job_purge in;
-    idset_t *ids; /* that were named, or NULL */
+    idset_t *ids; /* the ids of the request, or NULL */
     uint32_t next;
-    struct jm_ids old; /* else those that are old enough, and `at` of them were done */
+    struct jm_ids old; /* otherwise the jobs that are old enough; `at` of them were purged */
     size_t at;
     struct job_purged out;
 };
@@ -149,7 +149,7 @@ static void begin(struct jm *jm, const flux_msg_t *req, const struct job_purge *
         p->many = (struct jm_many){.jm = jm, .step = purge_some, .drop = purging_free};
         p->req = flux_msg_incref(req);
         p->in = *in;
-        p->in.ids = NULL; /* belongs to the caller */
+        p->in.ids = NULL; /* it belongs to the caller */
         p->ids = ids;
         p->next = ids ? idset_first(ids) : IDSET_NONE;
     } else {

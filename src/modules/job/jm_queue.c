@@ -12,9 +12,9 @@
  * Whether the queue is stopped or disabled, and why, is recorded under job-queue and survives a
  * restart.
  *
- * Invariant: a request that waits is answered once the last end is recorded.
+ * Invariant: a waiting request is answered once the last end is recorded.
  *
- * Failure: a state that cannot be recorded is reported, and applies nevertheless.
+ * Failure: if a state cannot be recorded, that is reported, and the state applies nevertheless.
  */
 #include "config.h"
 #include "jm_private.h"
@@ -38,8 +38,8 @@ struct drain {
     struct list_node node;
     struct jm *jm;
     flux_msg_t *req;
-    unsigned states; /* these must be empty */
-    bool but_held;   /* of held jobs */
+    unsigned states; /* states in which no job may be */
+    bool but_held;   /* except held jobs */
 };
 
 struct kept {
@@ -109,7 +109,7 @@ static void respond_status(struct jm *jm, const flux_msg_t *req)
     free(json);
 }
 
-/* --- who waits --- */
+/* --- waiting requests --- */
 
 static void drain_free(struct drain *d)
 {
@@ -239,7 +239,7 @@ static const struct {
     const char *name;
     void (*fn)(struct jm *jm, const flux_msg_t *req, const char *reason);
     bool anybody;
-    const char *done; /* what the log says that was done to the queue; NULL: nothing */
+    const char *done; /* words of the log for the operation; NULL: none */
 } ops[] = {
     {"status", op_status, true, NULL},
     {"stop", op_stop, false, "stopped"},

@@ -1,8 +1,8 @@
 /* jm_resources.c - the inventory, so that a job that can never run is refused at its submission.
  *
  * The inventory comes from resrc.watch.  Each jobspec in memory is checked against each inventory
- * once (resgraph_satisfiable()): of a thousand equal jobs only the first has a cost.  The states
- * up, down and drained do not matter here: nodes come back.
+ * once (resgraph_satisfiable()): of a thousand equal jobs, only the first causes a check.  The
+ * states up, down and drained do not matter here: nodes come back.
  *
  * If several brokers run on one host (mostly a session for a test), each of them has all its
  * cores:  core 0 of all these nodes is the same, and tasks bound to it would compete there.  Such
@@ -11,8 +11,8 @@
  *
  * Invariant: spec->checked is the number of the inventory that was found to satisfy the spec.
  *
- * Failure: submissions wait for the first inventory.  In a session without resrc no job is refused
- * for lack of resources; the service is asked again every AGAIN seconds.
+ * Failure: submissions wait for the first inventory.  In a session without resrc, no job is refused
+ * for lack of resources; the request is repeated every AGAIN seconds.
  */
 #include "config.h"
 #include "jm_private.h"
@@ -29,7 +29,7 @@
 
 struct jm_resources {
     follow_t *watch;       /* resrc.watch */
-    resgraph_t *inventory; /* NULL: none has come */
+    resgraph_t *inventory; /* NULL: none has arrived yet */
     uint64_t version;
     idset_t *shared; /* ranks of nodes that share cores with others; NULL: none */
     bool absent;     /* the session has no resrc module */
@@ -67,7 +67,7 @@ static struct host *host_of(hmap_t *hosts, const char *name)
     return host;
 }
 
-/* Ranks of nodes that have cores of others; NULL: none, or no memory to find out. */
+/* Ranks of nodes that have cores of others; NULL: none, or memory is short. */
 static idset_t *shared_ranks(const resgraph_t *g)
 {
     hmap_t *hosts = hmap_create_str(host_free);
@@ -124,7 +124,7 @@ static void ended_cb(void *arg, int errnum, const char *why, unsigned tries)
 {
     struct jm *jm = arg;
 
-    /* While a session starts it comes a little later than this module. */
+    /* When a session starts, resrc is loaded a little later than this module. */
     if (errnum != ENOSYS)
         flux_log(jm->h, LOG_WARNING, "changes of the inventory are not reported any more: %s", why);
     else if (tries >= JM_RESRC_TRIES)

@@ -1,27 +1,26 @@
 /* jm_sched.c - the link to the scheduler.
  *
- * Purpose: the stream sched.attach brings allocations and refusals.  The requests sched.feed tell
- * the scheduler which jobs are queued, changed or removed, and which resources are free again
+ * Purpose: the stream sched.attach brings allocations and refusals.  The requests sched.feed report
+ * to the scheduler which jobs are queued, changed or removed, and which resources are free again
  * (libsched/sched_wire.h).  Entries wait in lists and are sent in the next pass, at most
  * SCHED_FEED_ENTRIES per request, with at most SCHED_FEEDS_MAX requests unanswered.  So a scheduler
  * that is busy with a deep queue delays its own feed, but no submission.
  *
- * When a stream begins, or says that it starts over, the scheduler knows nothing: first all jobs
- * that have resources are sent as "running", then all jobs in SCHED as "add", and then it is
- * enabled.
+ * When a stream begins, or starts over, the scheduler has no state: first all jobs that have
+ * resources are sent as "running", then all jobs in SCHED as "add", and then it is enabled.
  *
- * While no job is queued the scheduler has nothing to decide when resources become free.  It is
- * then not woken for them (FLUX_MSGF_LAZY): it takes such a feed with the next message, which may
- * be a request for the free resources.
+ * While no job is queued, the scheduler has nothing to decide when resources become free.  Then the
+ * feed does not wake it (FLUX_MSGF_LAZY): it handles such a feed together with the next message,
+ * which may be a request for the free resources.
  *
  * Invariants:
  *  1. While j->sched.fed is set, the scheduler has the job in its queue, or (j->sched.feeding) the
  *     next feeds will add it.
- *  2. For each allocation that was taken, exactly one "free" is sent: from jm_state_cleanup(), or
- *     at once when the job cannot use it any more because messages have crossed.
- *  3. No other entry of a generation is sent before all running jobs have been.
+ *  2. For each accepted allocation, exactly one "free" is sent: from jm_state_cleanup(), or at once
+ *     when messages have crossed and the job cannot use it any more.
+ *  3. All running jobs of a generation are sent before any other entry.
  *
- * Failure: without a scheduler, jobs wait; it is asked again every AGAIN seconds.
+ * Failure: without a scheduler, jobs wait; the stream is requested again every AGAIN seconds.
  */
 #include "config.h"
 #include "jm_private.h"
@@ -44,13 +43,13 @@ struct jm_sched {
     struct list_node add;     /* jobs to be sent to it */
     struct list_node running; /* jobs that have resources, after it was attached */
     struct jm_ids free, remove, urgency;
-    bool enabled;   /* what it is to know */
-    bool announced; /* it knows */
+    bool enabled;   /* the state to be sent */
+    bool announced; /* it was sent */
     unsigned inflight;
     uint64_t feeds, allocs, denied, returned;
 };
 
-/* --- what it is to be sent --- */
+/* --- entries to be sent --- */
 
 void jm_sched_job_init(struct jm_job *j)
 {
@@ -119,7 +118,7 @@ void jm_sched_free(struct jm_job *j)
         return;
     j->sched.allocated = false;
     if (j->sched.feeding) {
-        /* It is not known yet to the scheduler that this one runs. */
+        /* The scheduler was not yet notified that this job runs. */
         list_remove(&j->sched.feed);
         j->sched.feeding = false;
         return;
@@ -140,7 +139,7 @@ void jm_sched_set_why(struct jm_job *j, const char *reason, double estimate)
     j->sched.estimate = estimate > 0 ? estimate : 0;
 }
 
-/* --- telling --- */
+/* --- requests --- */
 
 struct feed {
     strbuf_t *sb;
@@ -248,8 +247,8 @@ static void fed_cb(flux_future_t *f, void *arg)
     jm_module_kick(jm);
 }
 
-/* Is there nothing to be sent but that resources are free, for which no job waits?  One such feed
- * at a time is left to the next message. */
+/* Are there only freed resources to be sent, for which no job waits?  One such feed at a time may
+ * wait for the next message. */
 static bool can_wait(struct jm *jm)
 {
     const struct jm_sched *s = jm->sched;
@@ -301,9 +300,9 @@ void jm_sched_flush(struct jm *jm)
         send_feed(jm);
 }
 
-/* --- what it tells --- */
+/* --- reports of the scheduler --- */
 
-/* It knows nothing: all that it is to know goes into the lists. */
+/* The scheduler has no state: put all jobs that it must know into the lists. */
 static void start_over(struct jm *jm, uint64_t generation)
 {
     struct jm_sched *s = jm->sched;
@@ -350,7 +349,8 @@ static void take_alloc(struct jm *jm, const json_t *entry)
         return;
     }
     if (jm_queue_ending(jm)) {
-        /* It has crossed the end of the session, which the job is to survive in the queue. */
+        /* The allocation has crossed the end of the session, during which the job is to stay in the
+         * queue. */
         give_back(jm, a.id);
         return;
     }
@@ -446,7 +446,7 @@ void jm_sched_start(struct jm *jm)
     follow_open(jm->sched->stream);
 }
 
-/* --- jobs that are read back, before it is attached --- */
+/* --- jobs that are read back, before the scheduler is attached --- */
 
 bool jm_sched_fed(const struct jm_job *j)
 {

@@ -2,14 +2,13 @@
  *
  * Purpose: jobs with the same jobspec share one struct jm_spec, found by a hash of the text and
  * compared; a batch of a thousand equal jobs has one.  The parsed form takes up to 80 times the
- * size of the text.  It is kept until the launch while there are at most PARSED_MAX of them, made
- * from at most PARSED_BYTES of text; any other is parsed again when it is needed.
+ * size of the text.  It is kept until the launch while there are at most PARSED_MAX parsed forms,
+ * of at most PARSED_BYTES of text; all others are parsed again when needed.
  *
- * A jobspec may have a range of slots, as that of an overcommitted job does.  The scheduler knows
- * one number only: the most that the inventory can ever hold, taken when the job is accepted or
- * read back, and again when a job with this jobspec comes after the inventory has changed.  Jobs
- * that are with the scheduler keep the number they came with; a launch counts the slots that it
- * finds in R.
+ * A jobspec may have a range of slots, as for an overcommitted job.  The scheduler gets only one
+ * number: the maximum that the inventory can ever hold, determined when the job is accepted or read
+ * back, and again when a job with this jobspec comes after a change of the inventory.  Jobs that
+ * the scheduler already has keep their number; a launch counts the slots of R.
  *
  * Invariants:
  *  1. A jobspec is in the table exactly while it has references and is marked as shared.  When two
@@ -35,7 +34,7 @@ struct jm_spec_table {
     size_t nparsed, parsed_bytes;
 };
 
-/* FNV-1a by eight bytes: only spreads; equality is decided by the bytes. */
+/* FNV-1a by eight bytes: a hash only for distribution; equality is decided by the bytes. */
 uint64_t jm_spec_hash(const char *data, size_t len)
 {
     uint64_t h = UINT64_C(14695981039346656037) ^ len;
@@ -106,7 +105,7 @@ void jm_spec_put(struct jm *jm, struct jm_spec *spec)
     if (!spec)
         return;
     if (--spec->refs > 0) {
-        jm_spec_idle(jm, spec, false); /* it was parsed for a job that is refused */
+        jm_spec_idle(jm, spec, false); /* it was parsed for a refused job */
         return;
     }
     if (spec->shared)
@@ -114,7 +113,7 @@ void jm_spec_put(struct jm *jm, struct jm_spec *spec)
     spec_free(jm, spec);
 }
 
-/* Hosts that it may run on are ranks to the scheduler. */
+/* Convert the allowed hosts to ranks, for the scheduler. */
 static int restrict_hosts(struct jm *jm, struct jm_spec *spec, const char *hosts, errmsg_t *err)
 {
     idset_t *ranks;
@@ -122,7 +121,7 @@ static int restrict_hosts(struct jm *jm, struct jm_spec *spec, const char *hosts
     if (!hosts || !jm_resources_inventory(jm))
         return 0;
     if (!(ranks = resgraph_ranks_of_hosts(jm_resources_inventory(jm), hosts, err))) {
-        /* One that was accepted before a restart is not lost for that: see jm_load.c. */
+        /* A job that was accepted before a restart is not lost because of that: see jm_load.c. */
         if (jm->ready || errno != ENOENT)
             return -1;
         spec->impossible = strdup(err->text);
@@ -140,7 +139,7 @@ static int restrict_hosts(struct jm *jm, struct jm_spec *spec, const char *hosts
     return 0;
 }
 
-/* What is sent to the scheduler. */
+/* Make the request for the scheduler. */
 static int write_request(struct jm_spec *spec, errmsg_t *err)
 {
     json_t *req = rreq_to_json(&spec->req);
@@ -161,7 +160,7 @@ int jm_spec_fit(struct jm *jm, struct jm_spec *spec, errmsg_t *err)
     errmsg_t why;
     int rc = 0;
 
-    /* While nobody knows what there is the least cannot be too much. */
+    /* While the inventory is not known, even the minimum is accepted. */
     spec->req.nslots = inv ? spec->max_slots : spec->min_slots;
     if (inv)
         rc = resgraph_fit_slots(inv, &spec->req, spec->min_slots, err);
@@ -194,7 +193,7 @@ static int spec_digest(struct jm *jm, struct jm_spec *spec, errmsg_t *err)
     if (!(spec->min_slots = jobspec_min_slots(js)))
         return write_request(spec, err);
     spec->max_slots = spec->req.nslots;
-    /* One that asks for too much is refused by jm_resources_satisfiable(), or read back. */
+    /* A job that requests too much is refused by jm_resources_satisfiable(), or read back. */
     if (jm_spec_fit(jm, spec, &why) < 0 && !spec->req_json)
         return errmsg_fail(err, ENOMEM, "out of memory for a jobspec");
     return 0;

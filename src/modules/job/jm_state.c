@@ -19,13 +19,13 @@
  *  1. Every event goes through jm_state_event(), so the log in memory, the log in the store (one
  *     transaction later), and the state agree.
  *  2. start is logged before a job is launched: a job whose log has alloc and no start never was.
- *  3. A job whose tasks may be alive is not cleaned up before wrexec reports that they are gone.
- *  4. Resources are given back to the scheduler exactly once for each alloc.
- *  5. A job that was ended by anything else first is not queued again.
+ *  3. A job whose tasks may be alive is not cleaned up before wrexec reports their end.
+ *  4. Resources are returned to the scheduler exactly once for each alloc.
+ *  5. A job that was first ended for another reason is not queued again.
  *
  * Failure: an event that the table refuses is a fault of this module: it is logged, and the job
- * continues unchanged.  Without memory the log may lack an event; state and resources are still
- * right.
+ * continues unchanged.  If memory is short, the log may lack an event; state and resources are
+ * still correct.
  */
 #include "config.h"
 #include "jm_private.h"
@@ -38,7 +38,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* So often a job runs again: one that brings its nodes down must not get all of them. */
+/* Maximum number of requeues: a job that crashes its nodes must not crash all nodes. */
 #define REQUEUES_MAX 16
 
 int jm_state_job_init(struct jm_job *j)
@@ -76,7 +76,7 @@ static void add_event(struct jm_job *j, struct job_event *ev)
     bool held = jm_job_held(j);
     errmsg_t err;
 
-    /* The wall clock may be set back meanwhile. */
+    /* The wall clock may have been set back meanwhile. */
     ev->timestamp = flux_reactor_wall(jm->r);
     if (ev->timestamp < j->t_last)
         ev->timestamp = j->t_last;
@@ -123,7 +123,7 @@ void jm_state_advance(struct jm_job *j)
 
 /* --- resources and start --- */
 
-/* The event "alloc": where its nodes are. */
+/* Store the location of its nodes, from the event "alloc". */
 static void keep_where(struct jm_job *j, const struct job_event *ev)
 {
     free(j->switches);
@@ -158,7 +158,7 @@ void jm_state_allocated(struct jm_job *j, rset_t *r, char *r_json, const char *s
 
 /* --- the end --- */
 
-/* The first exception that is fatal, and the event "finish", leave this in the job. */
+/* Store the end of the job, from its first fatal exception and the event "finish". */
 static void keep_end(struct jm_job *j, const struct job_event *ev)
 {
     if (ev->event == JOB_EV_FINISH) {
@@ -173,7 +173,8 @@ static void keep_end(struct jm_job *j, const struct job_event *ev)
     j->end.canceled_by = strcmp(ev->type, "cancel") == 0 ? (int64_t)ev->userid : -1;
 }
 
-/* Of an exception that ends nothing: the first warning is kept.  True when this was it. */
+/* Store the first warning, from an exception that does not end the job.  True if it was the
+ * first. */
 static bool keep_warning(struct jm_job *j, const struct job_event *ev)
 {
     if (j->warning || strcmp(ev->type, "warning") != 0 || ev->severity == JOB_SEVERITY_FATAL ||
@@ -207,7 +208,7 @@ static bool may_run_again(const struct jm_job *j, const char *type)
            j->st.requeues < REQUEUES_MAX && !jm_state_log_full(j) && is_node_loss(type);
 }
 
-/* Its tasks are gone: back into the queue. */
+/* Its tasks are gone: put it back into the queue. */
 static void requeue(struct jm_job *j)
 {
     struct job_event ev = {.event = JOB_EV_REQUEUE, .count = j->st.requeues + 1};
@@ -256,7 +257,7 @@ void jm_state_exception(struct jm_job *j, const char *type, int severity, const 
     if (!fatal && jm_state_log_full(j))
         return;
     if (severity == 1 && j->spec->requeue && is_node_loss(type))
-        ev.severity = 2; /* 1 says that the job is queued again: read_log() */
+        ev.severity = 2; /* 1 means that the job is queued again: read_log() */
     if (fatal)
         keep_end(j, &ev);
     else if (keep_warning(j, &ev))
@@ -284,7 +285,7 @@ void jm_state_cleanup(struct jm_job *j)
     jm_time_clear(j);
     jm_exec_forget(j);
     if (!jm_exec_launched(j) && (j->st.flags & JOB_FLAG_CLIENT))
-        jm_exec_kill(jm, j->id, SIGKILL); /* so that those who listen are notified */
+        jm_exec_kill(jm, j->id, SIGKILL); /* so that listening clients are notified */
     if (j->st.seen & (1u << JOB_EV_START)) {
         if (!(j->st.seen & (1u << JOB_EV_FINISH))) {
             struct job_event ev = {.event = JOB_EV_FINISH, .status = SIGKILL};
@@ -304,7 +305,7 @@ void jm_state_cleanup(struct jm_job *j)
     jm_depend_ended(j);
 }
 
-/* Within [lo, hi], and with microseconds, as the timestamps of events have. */
+/* Limit to [lo, hi], and round to microseconds, as in the timestamps of events. */
 static double within(double t, double lo, double hi)
 {
     t = t > hi ? hi : t;
@@ -323,7 +324,7 @@ void jm_state_finished(struct jm_job *j, int status, const char *text, double st
         return;
     }
     if (text && j->st.state == JOB_STATE_RUN && !j->st.fatal) {
-        /* What ended it comes first; it does not have to be killed any more. */
+        /* The reason of the end comes first; tasks need not be killed any more. */
         struct job_event why = {.event = JOB_EV_EXCEPTION,
                                 .type = "exec",
                                 .severity = JOB_SEVERITY_FATAL,
@@ -334,10 +335,10 @@ void jm_state_finished(struct jm_job *j, int status, const char *text, double st
         jm_state_event(j, &why);
     }
     if (started > 0. && exited > 0.) {
-        /* Clocks of nodes differ: the log says nothing that cannot be. */
+        /* Clocks of nodes differ: limit the times to possible ones. */
         ev.started = within(started, j->st.t_run, flux_reactor_wall(j->jm->r));
         ev.exited = within(exited, ev.started, flux_reactor_wall(j->jm->r));
-        /* Of a job that something else ended its tasks are not at fault. */
+        /* If something else ended the job, its tasks have not failed by themselves. */
         if (!j->st.fatal)
             ev.failed = failed;
     }
@@ -348,7 +349,7 @@ void jm_state_finished(struct jm_job *j, int status, const char *text, double st
 
 /* --- jobs that were read back --- */
 
-/* *alloc: where the line "alloc" of the log begins. */
+/* *alloc: offset of the line "alloc" of the log. */
 static int read_log(struct jm_job *j, const char *text, size_t len, size_t *alloc, errmsg_t *err)
 {
     struct job_event ev;

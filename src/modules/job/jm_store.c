@@ -12,25 +12,25 @@
  * transaction with unknown outcome can be repeated without duplicates.  An environment that many
  * jobs share is written once and copied by reference.
  *
- * With kvs.sync=interval, too, a job exists and is launched only when that is on disk
- * (flux_kvs_commit_durable()): after a crash no id is used twice, and no job runs twice.  Records
- * of the past only (alloc, ends) may then be lost, and are determined again.
+ * Also with kvs.sync=interval, a job exists and is launched only when that is on disk
+ * (flux_kvs_commit_durable()): after a crash no id is used twice, and no job runs twice.  Only
+ * records of the past (alloc, ends) may then be lost, and are determined again.
  *
  * Invariants:
- *  1. One transaction is under way at a time; a job in it has `sent`.
+ *  1. One transaction is outstanding at a time; a job in it has `sent`.
  *  2. All jobs of a submission are in one transaction, so it is accepted or refused as a whole.
  *  3. A submission is answered, an end or a transition reported, and in a session with a statedir a
  *     job launched, only when it is recorded.
  *
  * Failure (a full disk, no store): the submissions of the transaction are refused with the store's
- * error, and leave nothing, except for jobs that run already (in a session without a statedir):
- * they are ended, and keep their resources until their tasks are gone.  Jobs accepted before stay
- * here, and their changes are sent again after RETRY seconds.
+ * error, and their jobs are destroyed, except for jobs that run already (in a session without a
+ * statedir): these are ended, and keep their resources until their tasks are gone.  Jobs that were
+ * accepted before stay here, and their changes are sent again after RETRY seconds.
  *
  * A module that is unloaded has no time to wait for responses of the store.  It sends all changes
  * once more.  A request whose transaction was sent is answered with ECONNABORTED: its outcome is
- * unknown.  A submission of which nothing was sent is not answered, so that the module host gives
- * it to the next instance.
+ * unknown.  A submission that was not sent to the store is not answered, so that the module host
+ * passes it to the next instance.
  */
 #include "config.h"
 #include "jm_private.h"
@@ -41,13 +41,14 @@
 #include <string.h>
 
 #define RETRY 0.5
-/* What nobody waits for (alloc, start) goes with the next transaction, or after so long. */
+/* Changes on which no request waits (alloc, start) are sent with the next transaction, or after
+ * this time. */
 #define LAZY 0.01
 /* The ends of jobs go at once while there are few: after BURST transactions one every GAP
  * seconds. */
 #define BURST 20.
 #define GAP 0.005
-/* A transaction takes at most so much, but for one submission. */
+/* Limits of a transaction, except for a single submission. */
 #define TXN_JOBS 4000
 #define TXN_UNLINKS 4000
 #define TXN_BYTES (16u << 20)
@@ -60,16 +61,16 @@ struct answer {
 };
 
 struct jm_store {
-    struct list_node dirty; /* jobs with something to be put on record */
-    struct list_node sent;  /* those in the transaction under way */
+    struct list_node dirty; /* jobs with changes to be recorded */
+    struct list_node sent;  /* jobs in the outstanding transaction */
     flux_future_t *f;
     flux_watcher_t *retry;
     flux_watcher_t *lazy;
     double tokens, tokens_at; /* see now_or_later() */
     bool urgent, wanted, due;
     bool waiting;    /* for the retry */
-    bool complained; /* in the log, since the last success */
-    char *failure;   /* then: why jobs cannot be put on record; NULL for lack of memory */
+    bool complained; /* the failure was logged, since the last success */
+    char *failure;   /* if so: why jobs cannot be recorded; NULL for lack of memory */
     struct jm_ids unlink, unlink_sent;
     bool put_queue;
     struct list_node answers, answers_sent;
@@ -321,15 +322,15 @@ static void move_all(struct list_node *from, struct list_node *to)
     }
 }
 
-/* The environments that this transaction was to bring are not there. */
+/* The environments in this transaction are not in the store. */
 static void forget_source(struct jm_job *j)
 {
     if (j->store.put_spec)
         jm_env_drop_source(j->jm, j->id);
 }
 
-/* Its submission is refused.  What wrexec has stays a job, whose resources are given back when its
- * tasks are gone: it goes to `again`, to be put on record with how it ended. */
+/* Refuse the submission of the job.  A job that wrexec has stays a job, whose resources are
+ * returned when its tasks are gone: it goes to `again`, to be recorded with its end. */
 static void refuse(struct jm_job *j, struct list_node *again, int errnum, const char *text)
 {
     struct jm *jm = j->jm;
@@ -348,7 +349,7 @@ static void refuse(struct jm_job *j, struct list_node *again, int errnum, const 
                            "it was refused, since the store was failing", j->st.userid, true);
         return;
     }
-    /* Whether it is there after all is not known. */
+    /* It is not known whether the store has it. */
     jm_store_unlink(jm, j->id);
     jm_sched_remove(j);
     jm_sched_free(j);
@@ -370,9 +371,9 @@ static void refuse_answers(struct jm *jm, struct list_node *answers, int errnum,
     }
 }
 
-/* Take back what could not be put on record; submissions are refused.  When only what was accepted
- * before was tried, it will be again: what is behind it would wait until the store has recovered,
- * so it is refused too. */
+/* Undo a transaction that could not be recorded; its submissions are refused.  If it had only
+ * changes of accepted jobs, these will be tried again; the submissions behind it would wait until
+ * the store has recovered, so they are refused, too. */
 static void undo(struct jm *jm, int errnum, const char *text)
 {
     struct jm_store *s = jm->store;
@@ -418,7 +419,7 @@ static void undo(struct jm *jm, int errnum, const char *text)
             list_append(&rest, &j->store.dirty);
     }
     s->urgent = true;
-    /* These come first: they are older than what has changed meanwhile. */
+    /* These come first: they are older than the changes since then. */
     move_all(&again, &s->dirty);
     move_all(&rest, &s->dirty);
 }
@@ -497,7 +498,7 @@ static void commit_cb(flux_future_t *f, void *arg)
     jm_module_kick(jm);
 }
 
-/* Does what has changed go now?  If not, a timer is set. */
+/* Are the changes sent now?  If not, a timer is set. */
 static bool now_or_later(struct jm *jm)
 {
     struct jm_store *s = jm->store;
@@ -520,7 +521,7 @@ static bool now_or_later(struct jm *jm)
     return false;
 }
 
-/* The first of those to be forgotten.  All are not more than that, but after a large request. */
+/* The first of the jobs to be removed; these are all, except after a large request. */
 static int take_unlinks(struct jm_store *s)
 {
     size_t n = s->unlink.n < TXN_UNLINKS ? s->unlink.n : TXN_UNLINKS;
@@ -545,7 +546,7 @@ void jm_store_flush(struct jm *jm)
     if (s->f || s->waiting || !jm->ready)
         return;
     if (!something(jm)) {
-        /* All that they asked for is on record, or was never to be. */
+        /* All changes of these requests are recorded, or will never be. */
         send_answers(jm, &s->answers);
         s->urgent = s->wanted = s->due = false;
         jm_job_trim(jm);
@@ -577,13 +578,13 @@ void jm_store_flush(struct jm *jm)
         if ((rc = put_job(txn, j, &bytes)) < 0)
             break;
     }
-    /* Nothing is forgotten before all that was to be on record is: a job may have waited for it. */
+    /* No job is removed before all changes are recorded: another job may have depended on it. */
     if (list_empty(&s->dirty) && !jm_depend_pending(jm) && rc == 0)
         rc = take_unlinks(s);
     if (list_empty(&s->dirty) && s->unlink.n == 0)
         move_all(&s->answers, &s->answers_sent);
     else
-        s->urgent = true; /* the rest, next time; what it was asked for by is answered then */
+        s->urgent = true; /* the rest comes next; the request is answered then */
     if (rc == 0)
         rc = put_rest(jm, txn);
     saved = errno;
@@ -607,7 +608,7 @@ void jm_store_flush(struct jm *jm)
     jm_watch_sent(jm);
 }
 
-/* The module ends while these are on their way to the store, and the answer will find nobody. */
+/* The module ends while these are being sent to the store, and cannot receive the response. */
 static void answer_unknown(struct jm *jm, struct jm_submission *sub)
 {
     jm_submit_fail(
@@ -624,8 +625,8 @@ static void answers_unknown(struct jm *jm, struct list_node *answers)
                    "is not known");
 }
 
-/* A job whose submission was not answered goes: what of it is in the store is the next instance's,
- * and what is not never was. */
+/* Destroy a job whose submission was not answered: its part in the store belongs to the next
+ * instance. */
 static void let_go(struct jm_job *j)
 {
     struct jm *jm = j->jm;
@@ -676,7 +677,7 @@ void jm_store_last(struct jm *jm)
     s->f = NULL;
     s->waiting = false;
     answers_unknown(jm, &s->answers_sent);
-    /* Send accepted jobs once more: putting them twice changes nothing. */
+    /* Send accepted jobs once more: repeated puts change nothing. */
     while ((n = s->sent.prev) != &s->sent) {
         struct jm_job *j = list_entry(n, struct jm_job, store.dirty);
 
@@ -691,7 +692,7 @@ void jm_store_last(struct jm *jm)
         }
         list_push(&s->dirty, n);
     }
-    /* Nothing of these has gone out: the next instance is given the request, or nobody is. */
+    /* These were not sent: the next instance gets the request, if there is one. */
     list_init(&keep);
     while ((n = list_first(&s->dirty))) {
         struct jm_job *j = list_entry(n, struct jm_job, store.dirty);

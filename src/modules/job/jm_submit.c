@@ -1,9 +1,9 @@
 /* jm_submit.c - job.submit: many jobs in one request (libjob/submit.h).
  *
  * A request is checked when it arrives, and then decoded slice by slice (libflux/slice.h), one in
- * each pass, so that a frame of ten thousand jobs delays nobody for longer than a slice.  Requests
- * are decoded one after the other, and the ids of one are consecutive.  A refused job has no id,
- * and does not affect the others.
+ * each pass, so that a frame of ten thousand jobs delays no other request for longer than a slice.
+ * Requests are decoded one after the other, and the ids of one are consecutive.  A refused job has
+ * no id, and does not affect the others.
  *
  * Once a request is decoded, its jobs are recorded in one transaction, and then the ids are sent.
  * The jobs proceed meanwhile: a job may run before its client learns its id, except in sessions
@@ -11,8 +11,9 @@
  *
  * Invariants:
  *  1. Every request is answered once: with ids and refusals, or with the error of the store.
- *  2. At most WAITING_MAX requests wait to be decoded.  Those that wait to be decoded or recorded
- *     have at most WAITING_BYTES, unless there is only one; one more is refused with EAGAIN.
+ *  2. At most WAITING_MAX requests wait to be decoded.  Requests that wait to be decoded or
+ *     recorded have at most WAITING_BYTES together, unless there is only one; further ones are
+ *     refused with EAGAIN.
  *
  * Failure: a malformed frame is refused as a whole with EPROTO.
  */
@@ -29,13 +30,13 @@
 
 #define WAITING_MAX 4096
 #define WAITING_BYTES (256u << 20)
-#define BYTES_MAX (48u << 20) /* what fits in one transaction */
+#define BYTES_MAX (48u << 20) /* maximum for one transaction */
 #define ENV_MAX (8u << 20)
 
 struct jm_submit {
-    struct list_node waiting; /* struct jm_submission, until all of it was read */
+    struct list_node waiting; /* struct jm_submission, until it is completely decoded */
     size_t n;
-    size_t bytes;               /* of those that wait to be read or to be recorded */
+    size_t bytes;               /* of requests that wait to be decoded or recorded */
     uint64_t accepted, refused; /* jobs */
 };
 
@@ -132,7 +133,7 @@ static int check(struct jm *jm, struct jm_spec *spec, errmsg_t *err)
     return jm_depend_check(jm, spec, err);
 }
 
-/* What does not go together with running a job again. */
+/* Check for options that are incompatible with requeue. */
 static int check_requeue(const struct jm_spec *spec, uint32_t flags, errmsg_t *err)
 {
     if (spec->requeue && jobspec_options(spec->js)->survive_node_loss)
@@ -204,7 +205,7 @@ static void take(struct jm *jm, struct jm_submission *sub, const struct submit_j
 
 /* --- the requests --- */
 
-/* Some jobs of the first request.  When all of it was read it is on its way. */
+/* Decode some jobs of the first request, and when it is complete, pass it on. */
 static void read_slice(struct jm *jm, struct jm_submission *sub)
 {
     struct submit_job sj;
@@ -243,7 +244,7 @@ static int take_envs(struct jm *jm, struct jm_submission *sub, errmsg_t *err)
     struct submit_frame it = sub->it;
     struct submit_env e;
 
-    /* One is there also for a frame without. */
+    /* Allocate one element also for a frame without environments. */
     if (!(sub->envs = calloc(sub->it.nenvs + 1, sizeof(struct jm_env *))))
         return errmsg_fail(err, ENOMEM, "the job module is out of memory");
     while (submit_env_next(&it, &e)) {
@@ -331,7 +332,7 @@ void jm_submit_destroy(struct jm *jm)
 
     if (!p)
         return;
-    /* With a statedir none of their jobs can have been started, and the next instance of this
+    /* With a statedir, none of their jobs can have been started, and the next instance of this
      * module may read the request again. */
     while ((n = list_first(&p->waiting))) {
         struct jm_submission *sub = list_entry(n, struct jm_submission, node);

@@ -1,4 +1,4 @@
-/* jm_time.c - jobs that wait for a time: one heap of them, and one timer for the first.
+/* jm_time.c - jobs that wait for a time: one heap of jobs, and one timer for the first.
  *
  *    for     set when                             what happens then
  *    begin   a job is submitted with a begin      one dependency less (jm_depend.c)
@@ -8,8 +8,8 @@
  *    again   SIGKILL was sent to them             SIGKILL again, until wrexec reports the end
  *
  * Invariants:
- *  1. A job is in the heap exactly while what it waits for (j->time.what) is not JM_TIME_NONE; it
- *     waits for one thing at a time.
+ *  1. A job is in the heap exactly while its event (j->time.what) is not JM_TIME_NONE; it waits for
+ *     one event at a time.
  *  2. The timer is set for the first time of the heap, or earlier.  It counts time during which the
  *     machine is suspended, as the times of the heap and of the scheduler's plans do.
  *
@@ -29,7 +29,7 @@
 struct jm_time {
     struct jm_heap heap; /* jm_job.time.node */
     flux_watcher_t *clock;
-    double clock_at; /* for when the clock is set; 0: it is not */
+    double clock_at; /* time for which the clock is set; 0: it is not set */
 };
 
 static void due(struct jm_job *j, double now)

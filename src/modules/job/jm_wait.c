@@ -1,15 +1,16 @@
 /* jm_wait.c - job.wait: waiting for the end of jobs.
  *
- * Purpose: each active job has a list of the requests that wait for it.  Each request counts the
- * jobs that are left, and the ids that it names are looked up slice by slice (jm_many.c).  Jobs
- * that end in one transaction of the store are reported in one response.
+ * Purpose: each active job has a list of the requests that wait for it.  Each request counts its
+ * remaining jobs, and its ids are looked up slice by slice (jm_many.c).  Jobs that end in one
+ * transaction of the store are reported in one response.
  *
  * Invariants:
  *  1. A request gets one entry for each id that it names, and then ENODATA.
  *  2. The end of a job is reported when it is recorded.
- *  3. At most WAITS_MAX requests wait, for REFS_MAX jobs in all; one more is refused with EAGAIN.
+ *  3. At most WAITS_MAX requests wait, for a total of REFS_MAX jobs; further ones are refused with
+ *     EAGAIN.
  *
- * Failure: without memory a request ends with ENOMEM or EAGAIN.
+ * Failure: if memory is short, a request ends with ENOMEM or EAGAIN.
  */
 #include "config.h"
 #include "jm_private.h"
@@ -21,7 +22,7 @@
 #include "libschema/jsonout.h"
 
 struct jm_wait_table {
-    struct list_node ready; /* struct jm_wait with something to tell */
+    struct list_node ready; /* struct jm_wait with entries to be sent */
     size_t n;
     size_t nrefs; /* struct jm_wait_ref, of all of them */
 };
@@ -29,13 +30,13 @@ struct jm_wait_table {
 struct jm_wait {
     struct claim claim;
     struct list_node refs;
-    struct list_node ready; /* in jm.waiters while there is something to tell */
+    struct list_node ready; /* in jm.waiters while there are entries to be sent */
     struct jm *jm;
     flux_msg_t *req;
     struct jm_many many;
     idset_t *ids; /* NULL: all */
     uint32_t next;
-    size_t left; /* and one more while ids are left to be looked up */
+    size_t left; /* number of jobs, plus one while ids are left to be looked up */
     size_t nreported;
     strbuf_t *out;
 };

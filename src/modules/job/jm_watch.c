@@ -12,19 +12,20 @@
  * A new watcher first gets the present states of its jobs, in pages by ascending id.  Transitions
  * of a job are not sent before its present state, which includes them.
  *
- * Both are sent in slices (libflux/slice.h), one in each pass of the reactor: first what is new, to
- * the watchers in turn, then pages to those that wait for them, in turn.  All of it is limited to a
- * share of the time (libutil/budget.h): other requests do not wait until hundreds of watchers are
- * notified.  Watchers are notified late then, and of several transactions together.
+ * Both are sent in slices (libflux/slice.h), one in each pass of the reactor: first new
+ * transitions, to the watchers in turn, then pages to the watchers that wait for them, in turn.
+ * The work is limited to a share of the time (libutil/budget.h): other requests do not wait until
+ * hundreds of watchers are notified.  Under that limit, watchers are notified later, and of several
+ * transactions together.
  *
  * Invariants:
- *  1. A watcher first gets the state of each active job (that it names), as it is recorded or about
- *     to be, and then every later transition of that job once, in order.
- *  2. States that were not sent yet are not kept as text: a page is made when it is sent.
- *  3. Positions are offsets in all that was ever written; the text begins at `base`, which no
- *     position of a watcher that shares it is before.
+ *  1. A watcher first gets the recorded state (or the one being recorded) of each active job that
+ *     it names, and then every later transition of that job once, in order.
+ *  2. Present states are not kept as text: a page is made when it is sent.
+ *  3. Positions are offsets in all text that was ever written; the text begins at `base`, and no
+ *     position of a watcher that shares the text is before `base`.
  *
- * Failure: without memory a watcher loses transitions; its stream ends with ENOMEM.
+ * Failure: if memory is short, a watcher loses transitions, and its stream ends with ENOMEM.
  */
 #include "config.h"
 #include "jm_private.h"
@@ -40,19 +41,20 @@
 
 #define WATCHERS_MAX 1000
 #define PAGE 250
-/* Others wait for several passes, one for each step of what they want. */
+/* Other requests wait for several passes, one for each of their steps. */
 #define SLICE_SECONDS (FLUX_SLICE_SECONDS / 8)
 #define SHARE 0.1  /* of the time, for all watchers */
-#define BURST 0.01 /* seconds: some ten thousand states */
-#define TRIM 65536 /* bytes of text that all have been sent */
+#define BURST 0.01 /* seconds: about ten thousand states */
+#define TRIM 65536 /* bytes of text that were sent to all watchers */
 
 struct jm_watch {
     struct list_node watchers; /* struct watcher; in the order in which they are served */
-    struct list_node owners;   /* those of them that have, or may get, a text of their own */
-    struct list_node replays;  /* those to which present states are still being sent */
+    struct list_node owners;   /* watchers that have, or may get, a text of their own */
+    struct list_node replays;  /* watchers to which present states are still being sent */
     size_t n;
-    size_t nchoosy; /* those that do not get the same as all others */
-    size_t left;    /* of `watchers`, at the head: there may be news for them */
+    size_t nchoosy; /* number of watchers that do not get the same as all others */
+    size_t left;    /* number of `watchers`, from the head on, for which there may be new
+                  * transitions */
     strbuf_t *text; /* [id,"STATE",t],... */
     uint64_t base, recorded, sent;
     struct budget budget;
@@ -65,13 +67,13 @@ struct watcher {
     struct list_node owner;  /* in jm_watch.owners */
     struct list_node replay; /* in jm_watch.replays: not all present states have been sent */
     bool replaying;
-    uint64_t replay_pos; /* ... but those of ids below this */
-    bool all;            /* all jobs are considered, not the ids that it names, */
-    struct jm_job *at;   /* and this is the last of those sent; NULL: none yet */
+    uint64_t replay_pos; /* ... but those of ids below this were sent */
+    bool all;            /* the watcher has all jobs, not a set of ids, */
+    struct jm_job *at;   /* and this is the last job that was sent; NULL: none yet */
     struct jm *jm;
     flux_msg_t *req;
     idset_t *ids; /* NULL: all */
-    uint64_t pos; /* not choosy: the shared text before this was sent, or is not its concern */
+    uint64_t pos; /* not choosy: the shared text before this was sent, or is not for it */
     strbuf_t *due, *sent, *out; /* the three parts of its own text */
 };
 
@@ -211,7 +213,7 @@ static void out_of_memory(struct watcher *w)
     watcher_free(w);
 }
 
-/* False: it had to be freed. */
+/* Send a list.  False: the watcher had to be freed. */
 static bool send(struct watcher *w, const char *list)
 {
     strbuf_t *sb = strbuf_create(0);
@@ -231,7 +233,7 @@ static bool send(struct watcher *w, const char *list)
     return false;
 }
 
-/* What of the shared text is new to it; malloc'd. */
+/* The part of the shared text that is new to the watcher; malloc'd. */
 static char *news_of(const struct watcher *w)
 {
     const struct jm_watch *p = w->jm->watch;
@@ -252,7 +254,7 @@ static void tell_news(struct watcher *w)
     w->due = NULL;
     if (behind)
         w->pos = recorded;
-    /* What is its own is older: it comes from when the present states were sent. */
+    /* Its own text is older: it begins with the present states. */
     if (!own || send(w, strbuf_str(own))) {
         if (news)
             (void)send(w, news);
@@ -263,7 +265,7 @@ static void tell_news(struct watcher *w)
     free(news);
 }
 
-/* Forget what has been sent to all watchers. */
+/* Drop text that has been sent to all watchers. */
 static void trim(struct jm_watch *p)
 {
     strbuf_t *rest;
@@ -285,14 +287,14 @@ static void trim(struct jm_watch *p)
     }
 }
 
-/* --- who watches --- */
+/* --- present states --- */
 
 static void add_state(strbuf_t **sb, const struct jm_job *j)
 {
     add(sb, j->id, j->st.state, entered_at(&j->st));
 }
 
-/* A page of those that it names: false when that was the last. */
+/* A page of the jobs that it names: false when that was the last page. */
 static bool some_named(struct watcher *w, strbuf_t **sb)
 {
     uint32_t id = w->replay_pos == 0 ? idset_first(w->ids)
@@ -309,7 +311,7 @@ static bool some_named(struct watcher *w, strbuf_t **sb)
     return id != IDSET_NONE;
 }
 
-/* The same of all jobs. */
+/* The same for all jobs. */
 static bool some_active(struct watcher *w, strbuf_t **sb)
 {
     struct jm_job *j = w->at ? jm_job_next(w->at) : jm_job_first(w->jm);
@@ -332,7 +334,7 @@ static void replayed(struct watcher *w)
     w->replaying = false;
     if (!is_choosy(w))
         jm->watch->nchoosy--;
-    /* What is in the shared text by now was sent to it, or is in its own. */
+    /* The shared text so far was sent to it, or is in its own text. */
     w->pos = end_of_text(jm->watch);
 }
 
@@ -351,7 +353,7 @@ static void tell_page(struct watcher *w)
     strbuf_destroy(sb);
 }
 
-/* The watchers for which there may be news, in turn: one that was served goes to the end. */
+/* Serve the watchers with new transitions, in turn: a served watcher moves to the end. */
 static void tell_some(struct jm *jm)
 {
     struct jm_watch *p = jm->watch;
@@ -394,7 +396,7 @@ void jm_watch_pass(struct jm *jm)
     }
     tell_some(jm);
     tell_pages(jm);
-    /* Not the time of other threads on the same processor. */
+    /* This may include time of other threads on the same processor. */
     used = flux_reactor_clock(jm->r) - begin;
     budget_use(&p->budget, used < 4 * SLICE_SECONDS ? used : 4 * SLICE_SECONDS);
     if (p->left > 0 || !list_empty(&p->replays))
