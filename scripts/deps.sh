@@ -18,6 +18,7 @@ DEPS_CHECK=(
     clang clang-14 clang-format libclang-rt-14-dev shellcheck codespell valgrind libc6-dbg
     python3-sphinx python3-aafigure man-db bash-completion iproute2 nftables tmux strace slurm-wlm munge mmdebstrap
     libsimgrid-dev openssh-server openssh-client
+    lammps python3-lammps python3-numpy
 )
 DEPS_BENCH=(redis-server etcd-server)
 DEPS_SUITE=(

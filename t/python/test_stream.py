@@ -57,6 +57,7 @@ class StreamTest(Case):
                 self.fails(errno.ENOENT, steps.begin_step, 2, 60)
                 self.assertRaises(ValueError, steps.begin_step, "last")
         self.fails(errno.EINVAL, self.h.stream_reader, "py.b", policy="x")
+        self.fails(errno.ETIMEDOUT, self.h.stream_writer, "py.b", readers=1, timeout=0.01)
 
     def test_writers(self):
         """several writers: a step is complete or not seen"""

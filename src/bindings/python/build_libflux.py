@@ -301,6 +301,7 @@ struct flux_stream_opts {
     uint32_t rank;
     uint32_t size;
     double timeout;
+    uint32_t readers;
     double evict;
     uint32_t keep;
     const char *policy;

@@ -573,6 +573,7 @@ class Handle:
         size: int = 1,
         evict: float = 0.0,
         keep: int = 0,
+        readers: int = 0,
         timeout: Optional[float] = 30.0,
         transport: Optional[str] = None,
         secure: Optional[bool] = None,
@@ -580,11 +581,12 @@ class Handle:
         """Open a stream for writing: as writer `rank` of a group of `size`.
 
         `evict`: give up readers that make it wait for as many seconds without releasing a step (0:
-        never). `keep`: steps kept for readers that come later. `transport`: "auto", "tcp" or
-        "ring"; `secure`: encrypt TCP, whatever the session does.
+        never). `keep`: steps kept for readers that come later. `readers`: wait for as many, at most
+        `timeout` seconds. `transport`: "auto", "tcp" or "ring"; `secure`: encrypt TCP, whatever the
+        session does.
         """
         options: Dict[str, Any] = {"rank": rank, "size": size, "evict": evict, "keep": keep}
-        options.update(timeout=timeout, transport=transport, secure=secure)
+        options.update(readers=readers, timeout=timeout, transport=transport, secure=secure)
         return StreamWriter(self, name, options)
 
     def stream_reader(

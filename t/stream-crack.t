@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# The application of streams in examples/crack: a small crystal breaks, and is analyzed meanwhile; the
+# results are compared with LAMMPS' own computes, atom by atom.
+# shellcheck disable=SC2154 # set by run
+. "$(dirname "$0")/lib.sh"
+need lmp
+need_flux start stream wreckrun
+[ -z "${FLUX_TEST_SANITIZERS:-}" ] || skip_all "LAMMPS cannot load a Python package with sanitizers"
+[ -e "$BUILDDIR/src/bindings/python/lib/flux/_libflux.so" ] || skip_all "the Python package has not been built"
+# The interpreter that LAMMPS has inside is Debian's.
+/usr/bin/python3 -c '
+from importlib.util import find_spec
+raise SystemExit(not all(map(find_spec, ("lammps", "numpy", "_cffi_backend"))))' ||
+    skip_all "Debian's Python has no lammps, numpy or cffi"
+export CRACK_PROGRAMS=$BUILDDIR/examples/crack OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+export PYTHONDONTWRITEBYTECODE=1
+crack=$SRCDIR/examples/crack/crack
+
+hold 4
+run "$FLUX" env "$crack" --size=10,10,3 --ranks=2 --helpers=2 --strain=0.13 --steps=500 --every=10 --cna=3 --check
+is "$status" 0 "a crystal is pulled until it breaks, and a little longer"
+text=$out
+note "$text $err"
+like "$text" "check: [0-9]+ steps of csym and 3 of cna, 1197 atoms each: 0 values differ" \
+    "central symmetry and common neighbors are those that LAMMPS computes"
+broken=$(sed -n 's/^csym: time \([0-9]*\): the lattice breaks.*/\1/p' <<<"$text")
+begun=$(sed -n 's/^cna: time \([0-9]*\): .*/\1/p' <<<"$text" | head -n 1)
+ok "the costly analysis joins after the lattice has broken, at time $broken" [ "$begun" -gt "$broken" ]
+left=$(sed -n 's/^csym: .* the end: .* x \([0-9]*\)\..*/\1/p' <<<"$text")
+ok "the crack begins at the tip of the notch, which is at 4.6" [ "$left" -ge 4 ]
+is "$("$FLUX" stream ls | wc -l)" 1 "no stream is left"
+exits 2 "an option that there is not" "$crack" --cells=3
+like "$err" "'--cells=3' is not an option" "is told"
+release
+is "$status" 0 "the session ends well"
+finish
