@@ -1,8 +1,12 @@
 #!/usr/bin/env bash
 # flux start --restart: brokers that die are started again, and the session goes on with them.
 # shellcheck disable=SC2016,SC2154 # eval expands; set by hold and release
+# shellcheck source=t/lib.sh
 . "$(dirname "$0")/lib.sh"
+# shellcheck source=t/kvs/lib.sh
+. "$SRCDIR/t/kvs/lib.sh"
 need_flux start up wreckrun kvs exec ping resource overlay barrier
+need_programs kvs_client
 
 up_is() {
     [[ "$("$FLUX" up)" == "$1" ]]
@@ -53,6 +57,9 @@ ok "requests from below" wait_until 30 test -s ping.out
 "$FLUX" exec -r 4 "$FLUX" barrier -n 3 -t 60 meeting >barrier.4 2>&1 &
 first=$!
 ok "a barrier that was entered below" wait_until 30 eval '"$FLUX" barrier --list | finds meeting'
+"$FLUX" exec -r 4 "$CLIENT" fence together 3 >fence.4 2>&1 &
+fence=$!
+ok "and a fence" wait_until 30 eval '"$FLUX" kvs fences | finds together'
 run "$FLUX" overlay restore 1
 is "$status $out" "0 moved: 3-4" "those that were below it return to it on request"
 like "$("$FLUX" up --long)" $'\n *3 +up +1 +2 +1(\n|$)' "they are below it again"
@@ -66,6 +73,11 @@ second=$!
 ok "the barrier, too" "$FLUX" exec -r 1 "$FLUX" barrier -n 3 -t 60 meeting
 ok "for all" wait "$second"
 ok "for tasks that began before the move, too" wait "$first"
+"$FLUX" exec -r 4 "$CLIENT" fence together 3 >fence.4b 2>&1 &
+second=$!
+ok "the fence" "$FLUX" exec -r 1 "$CLIENT" fence together 3
+ok "for all" wait "$second"
+ok "for the call of before, too" wait "$fence"
 ok "nothing is left to be moved" test -z "$("$FLUX" overlay restore)"
 exits 2 "RANKS are ranks" "$FLUX" overlay restore 99
 ok "it takes jobs" wait_until 30 "$FLUX" wreckrun -N8 -n8 true

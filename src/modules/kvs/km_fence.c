@@ -32,10 +32,12 @@
  *
  * Names are used again while messages are under way.  So each instance numbers its fences, and its
  * later messages about one (more calls, an abort) carry that number; a message that comes too late
- * matches none.  The master numbers fences, too: the answer to an aborted fence carries its
- * generation, and a call from a client that has seen this answer is not taken for a late one
- * (km_tombstone.c).  An instance that is not the master distinguishes calls by the generation that
- * their clients know of; the master has only one fence of a name.
+ * matches none.  One that matches none is passed on to the master, since a subtree that returns to
+ * its place has sent its first message by another way, whose instance still waits for the answer.
+ * The master numbers fences, too: the answer to an aborted fence carries its generation, and a call
+ * from a client that has seen this answer is not taken for a late one (km_tombstone.c).  An
+ * instance that is not the master distinguishes calls by the generation that their clients know of;
+ * the master has only one fence of a name.
  *
  *    kvs.fence-abort  {"namespace","name","nprocs","rank","number","reason"} -> {}, by courier
  *                     number 0: nothing of it was sent before
@@ -237,19 +239,24 @@ static void fence_aborted(struct km_fence *f, uint32_t generation, const char *w
     fence_free(f);
 }
 
-static void send_abort(struct km_ns *ns, const char *name, uint32_t nprocs, uint32_t number,
-                       const char *why)
+static void pass_abort(struct km_ns *ns, const struct km_wire_abort *out)
 {
-    struct km_wire_abort out = {ns->name, name, nprocs, flux_rank(ns->h), number, why};
-
     /* A courier cannot wait for an answer once the instance ends: each one is sent at once then.
      * One that is lost costs the reason only: with the end of this instance its broker says above
      * that the sender of the first message is gone (part_gone()), which ends the fence too. */
     if (ns->k->ending)
         flux_future_destroy(
-            km_ns_upstream_struct(ns, "kvs.fence-abort", &km_wire_abort_schema, &out, false, 0));
-    else if (km_ns_upstream_post(ns, "kvs.fence-abort", &km_wire_abort_schema, &out, false) < 0)
-        flux_log(ns->h, LOG_ERR, "no memory to tell above that fence '%s' was aborted", name);
+            km_ns_upstream_struct(ns, "kvs.fence-abort", &km_wire_abort_schema, out, false, 0));
+    else if (km_ns_upstream_post(ns, "kvs.fence-abort", &km_wire_abort_schema, out, false) < 0)
+        flux_log(ns->h, LOG_ERR, "no memory to tell above that fence '%s' was aborted", out->name);
+}
+
+static void send_abort(struct km_ns *ns, const char *name, uint32_t nprocs, uint32_t number,
+                       const char *why)
+{
+    struct km_wire_abort out = {ns->name, name, nprocs, flux_rank(ns->h), number, why};
+
+    pass_abort(ns, &out);
 }
 
 static int flush(struct km_fence *f);
@@ -508,6 +515,10 @@ static struct km_fence *find_fence(struct km_ns *ns, const flux_msg_t *msg, cons
         struct km_fence_part *p = hmap_get_u64(ns->fences->parts, part_key(q->rank, q->number));
         if (p)
             return p->f;
+        if (!ns->master) {
+            km_relay_up(ns, msg); /* its first message has gone by another way, or it is over */
+            return NULL;
+        }
         calls_notified(ns, name, q->nprocs, q->count); /* by the answer to their first message */
         flux_respond_error(ns->h, msg, ECONNABORTED, "fence '%s' is over", name);
         return NULL;
@@ -618,8 +629,10 @@ void km_fence_abort_cb(flux_t *h, const flux_msg_t *msg, void *arg)
     }
     if (in.number) {
         struct km_fence_part *p = hmap_get_u64(ns->fences->parts, part_key(in.rank, in.number));
-        if (p) /* else it is over */
+        if (p)
             km_fence_abort(p->f, in.reason);
+        else if (!ns->master) /* as above */
+            pass_abort(ns, &in);
     } else {
         abort_by_name(ns, &in);
     }

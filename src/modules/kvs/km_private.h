@@ -156,6 +156,8 @@ void km_relay_destroy(struct km_relays *rs);
  * (desc NULL: none). */
 void km_relay_request(struct km_relays *rs, const flux_msg_t *msg, const char *topic,
                       const struct flux_schema *desc, const void *in);
+/* At an instance that is not the master: let the next one above answer it. */
+void km_relay_up(struct km_ns *ns, const flux_msg_t *msg);
 
 /* --- km_route.c --- */
 

@@ -1,10 +1,12 @@
-/* km_relay.c - requests about namespaces that another instance passes on to rank 0.
+/* km_relay.c - requests that an instance passes on: those about namespaces, to rank 0, and those
+ * about fences that it does not know, upwards.
  *
  * Invariants:
  *  1. A relay is in km_relays.all from the request to its response.
  *  2. There are at most RELAYS_MAX.
  *
- * Failure: the sender gets the error of the request to rank 0, or EAGAIN when there are too many.
+ * Failure: the sender gets the error of the request that was passed on, or EAGAIN when there are too
+ * many.
  */
 #include "config.h"
 #include <errno.h>
@@ -50,30 +52,68 @@ static void relayed_cb(flux_future_t *f, void *arg)
     relay_free(r);
 }
 
-void km_relay_request(struct km_relays *rs, const flux_msg_t *msg, const char *topic,
-                      const struct flux_schema *desc, const void *in)
+static void relayed_raw_cb(flux_future_t *f, void *arg)
 {
-    struct relay *r;
+    struct relay *r = arg;
+    const void *data;
+    size_t len;
+    errmsg_t err;
 
-    if (rs->n >= RELAYS_MAX) {
-        flux_respond_error(rs->h, msg, EAGAIN,
-                           "%d requests about namespaces wait at rank %u: try again later",
-                           RELAYS_MAX, flux_rank(rs->h));
-        return;
-    }
-    if ((r = calloc(1, sizeof(*r)))) {
+    if (flux_rpc_get_raw(f, &data, &len, &err) < 0)
+        flux_respond_error(r->rs->h, r->req, errno, "%s", err.text);
+    else
+        flux_respond_raw(r->rs->h, r->req, data, len);
+    relay_free(r);
+}
+
+static bool full(const struct km_relays *rs, const flux_msg_t *msg)
+{
+    if (rs->n < RELAYS_MAX)
+        return false;
+    flux_respond_error(rs->h, msg, EAGAIN,
+                       "%d requests that were passed on wait at rank %u: try again later",
+                       RELAYS_MAX, flux_rank(rs->h));
+    return true;
+}
+
+/* The request was passed on, which `f` (NULL: there was no memory) is about. */
+static void passed_on(struct km_relays *rs, const flux_msg_t *msg, flux_future_t *f,
+                      flux_future_f cb)
+{
+    struct relay *r = calloc(1, sizeof(*r));
+
+    if (r) {
         r->rs = rs;
         rs->n++;
         r->req = flux_msg_incref(msg);
         list_init(&r->node);
         list_append(&rs->all, &r->node);
-        r->f = desc ? flux_rpc_struct(rs->h, topic, desc, in, FLUX_NODEID_ROOT, 0)
-                    : flux_rpc(rs->h, topic, NULL, FLUX_NODEID_ROOT, 0);
-        if (r->f && flux_future_then(r->f, -1., relayed_cb, r) == 0)
+        if ((r->f = f) && flux_future_then(f, -1., cb, r) == 0)
             return;
         relay_free(r);
-    }
+    } else
+        flux_future_destroy(f);
     flux_respond_error(rs->h, msg, ENOMEM, "rank %u is out of memory", flux_rank(rs->h));
+}
+
+void km_relay_request(struct km_relays *rs, const flux_msg_t *msg, const char *topic,
+                      const struct flux_schema *desc, const void *in)
+{
+    if (!full(rs, msg))
+        passed_on(rs, msg,
+                  desc ? flux_rpc_struct(rs->h, topic, desc, in, FLUX_NODEID_ROOT, 0)
+                       : flux_rpc(rs->h, topic, NULL, FLUX_NODEID_ROOT, 0),
+                  relayed_cb);
+}
+
+void km_relay_up(struct km_ns *ns, const flux_msg_t *msg)
+{
+    size_t len;
+    const void *data = flux_msg_payload(msg, &len);
+
+    if (!full(ns->k->relays, msg))
+        passed_on(ns->k->relays, msg, km_ns_upstream(ns, flux_msg_topic(msg), data, len, false, 0),
+                  relayed_raw_cb);
 }
 
 struct km_relays *km_relay_create(flux_t *h)

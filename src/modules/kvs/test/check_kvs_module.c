@@ -863,6 +863,49 @@ START_TEST(abort_without_room)
 }
 END_TEST
 
+/* More calls, and the end, of a fence whose first message has gone by another way, before a subtree
+ * returned to its place: the instances above know it. */
+START_TEST(fence_by_another_way)
+{
+    struct bed *b = bed_create_at(1);
+
+    settle(b);
+    for (int i = 0; i < 2; i++) {
+        struct kvs_fence_req q = {.nprocs = 2, .count = 1, .rank = 3, .number = 5};
+        flux_msg_t *msg = request("kvs.fence", 0, FLUX_ROLE_BROKER, 20);
+        const void *data;
+        uint8_t buf[256];
+        size_t len;
+
+        q.flags = KVS_FENCE_INSTANCE | KVS_FENCE_ADD;
+        q.ns = "primary";
+        q.nslen = 7;
+        q.name = "f";
+        q.namelen = 1;
+        kvs_fence_req_encode(&q, buf);
+        flux_msg_set_raw(msg, buf, kvs_fence_req_size(&q));
+        b->hold = "kvs.fence";
+        b->errnum = -1;
+        flux_handle_deliver(b->f.h, msg);
+        settle(b);
+        ck_assert_int_eq(b->errnum, -1);
+        ck_assert_ptr_nonnull(b->held);
+        data = flux_msg_payload(b->held, &len);
+        ck_assert_uint_eq(len, kvs_fence_req_size(&q));
+        ck_assert_mem_eq(data, buf, len);
+        answer_held(b, i ? ECONNABORTED : 0, false, "", 0);
+        ck_assert_int_eq(b->errnum, i ? ECONNABORTED : 0);
+    }
+    ck_assert_int_eq(json(b, "kvs.fence-abort", 0, FLUX_ROLE_BROKER,
+                          "{\"namespace\":\"primary\",\"name\":\"f\",\"nprocs\":2,\"rank\":3,"
+                          "\"number\":5,\"reason\":\"it left\"}"),
+                     0);
+    while (!b->abort_taken)
+        settle(b);
+    bed_free(b);
+}
+END_TEST
+
 /* The masters at a rank are registered one by one, each until it was taken. */
 START_TEST(register_without_room)
 {
@@ -946,6 +989,7 @@ int main(void)
     RUN_SUITE("kvs_module", owner_and_others, no_such_rank, early_requests, clients_that_go,
               event_that_fails, bytes_that_wait, watch_before_its_root, removal_unheard,
               removal_asked, load_past_the_lost, follow_past_the_lost, abort_without_room,
-              register_without_room, index_of_senders, watch_slices, commit_turns, version_slices,
-              dropcache_slices, upload_slices, listing_slices, listings_crowded, diff_slices);
+              fence_by_another_way, register_without_room, index_of_senders, watch_slices,
+              commit_turns, version_slices, dropcache_slices, upload_slices, listing_slices,
+              listings_crowded, diff_slices);
 }

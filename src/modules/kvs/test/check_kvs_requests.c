@@ -857,7 +857,7 @@ START_TEST(relays_bounded)
         ck_assert_int_eq(list_unanswered(b), -1);
     ck_assert_uint_eq(b->answers, answers);
     ck_assert_int_eq(list_unanswered(b), EAGAIN);
-    ck_assert(last_has(b, "4096 requests about namespaces wait at rank 1: try again later"));
+    ck_assert(last_has(b, "4096 requests that were passed on wait at rank 1: try again later"));
     /* Each answer of rank 0 makes room for one more. */
     size_t kept = b->nasked;
     ck_assert_uint_gt(kept, 0);
