@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Brokers that come back: in a session by configuration file each broker is started by itself.  One
 # that was killed, left, or was not there at the start joins when it is started, and takes jobs.
+# Those below a lost broker look for no other parent here (heal.timeout): they are lost with it.
 . "$(dirname "$0")/lib.sh"
 need_flux start up topo submit wreckrun kvs exec resource
 need ss
@@ -17,7 +18,7 @@ session {
     address = "tcp://%h:$port",
     keyfile = "$PWD/shared.key",
     topology = "file:$PWD/shape",
-    attrs = { ["orphan.timeout"] = "0.1s", ["boot.timeout"] = "1s", quorum = 3 },
+    attrs = { ["orphan.timeout"] = "0.1s", ["heal.timeout"] = "0", ["boot.timeout"] = "1s", quorum = 3 },
 }
 END
 printf '0: 1,3\n1: 2\n' >shape

@@ -92,6 +92,30 @@ ok "... and leave, though they reach each other" wait_until 60 all_dead "$pid2" 
 in_ns 1 ip link set eth0 up
 end
 
+# A broker inside the tree is killed: those below it have another parent, on whichever host.
+below() { # RANK PARENT: so the root says.  While ranks are lost, flux up fails.
+    "$FLUX" up --long >ranks
+    grep -qE "^ *$1 +up +$2 " ranks
+}
+begin "$two_hosts" --topology=chain --set=live.lost=600s --set=modules=log,kvs
+pid3=$(pid_of 3) uri3=$("$FLUX" getattr -r 3 uri)
+kill -KILL "$(pid_of 2)"
+ok "the parent on the same host dies: the next one is on the other" wait_until 30 below 3 1
+ok "it is reached" "$FLUX" ping -c 2 -i 0 3
+kill -KILL "$(pid_of 1)"
+ok "once more" wait_until 30 below 3 0
+ok "only these two are lost" wait_until 30 up_is 0,3
+is "$(pid_of 3)" "$pid3" "it is the same broker"
+FLUX_URI=$uri3 "$FLUX" kvs put a=1
+is "$("$FLUX" kvs get a)" 1 "which serves"
+end
+begin "--wrap=1:nsenter -t ${holders[1]} -n" "--wrap=3:nsenter -t ${holders[1]} -n" --topology=chain --set=live.lost=600s
+kill -KILL "$(pid_of 1)"
+ok "the parent on the other host dies: the next one is on the same" wait_until 30 below 2 0
+ok "one below it keeps its parent" below 3 2
+ok "and is reached" "$FLUX" ping -c 2 -i 0 3
+end
+
 threads_of() { # RANK
     find "/proc/$(pid_of "$1")/task" -mindepth 1 -maxdepth 1 | wc -l
 }

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Hosts that cannot reach each other any more, and brokers that pause: network namespaces as hosts.
+# Those below a broker that dies, or is cut off, go on below another one.
 . "$(dirname "$0")/lib.sh"
 # shellcheck source=t/netns.sh
 . "$SRCDIR/t/netns.sh"
-need_flux start up
+need_flux start up wreckrun kvs barrier
 need ip unshare nsenter
 
 netns_possible || skip_all "no network namespaces without more privileges"
@@ -14,14 +15,14 @@ netns_plug 3
 cat >conf.lua <<END
 session { hosts = "10.77.0.[1-3]", keyfile = "$PWD/key", topology = "flat" }
 END
-pids=()
+pids=() last=2
 start_all() { # SETTING...
     rm -f uri
     pids=()
-    for rank in 2 1 0; do
+    for ((rank = last; rank >= 0; rank--)); do
         # Not by a function: the process id is to be the broker's.
         # shellcheck disable=SC2016 # for the inner shell
-        nsenter -t "${holders[rank + 1]}" -n "$FLUX" start --config=conf.lua --set=modules=log \
+        nsenter -t "${holders[rank + 1]}" -n "$FLUX" start --config=conf.lua \
             --set=boot.rank="$rank" "$@" sh -c 'echo $FLUX_URI >uri.new && mv uri.new uri &&
                 exec sleep 100' >"out.$rank" 2>&1 &
         pids[rank]=$!
@@ -40,7 +41,7 @@ stop_all() {
 
 # Long enough that a busy host does not make a pause of its own of it.
 timeout=$((5 + TIME_SCALE))
-start_all --set=live.lost=${timeout}s --set=live.patience=${timeout}s --set=orphan.timeout=1s
+start_all --set=modules=log --set=live.lost=${timeout}s --set=live.patience=${timeout}s --set=orphan.timeout=1s
 ok "three hosts" up_is 0-2
 # A pause that is two seconds shorter than live.lost, of a leaf and of the root.
 for rank in 1 0; do
@@ -77,6 +78,48 @@ in_ns 2 "$FLUX" start --config=conf.lua --set=modules=log --set=boot.rank=1 \
     --set=join.timeout=2s >out.1 2>&1
 isnt $? 0 "a broker that cannot reach its parent gives up"
 like "$(cat out.1)" "rank 0" "and says whom it did not reach"
+
+# --- those below
+
+# Four hosts in a chain, each with a key of its own.
+in_ns 0 ip link set port2 up
+netns_plug 4
+for rank in 0 1 2 3; do
+    "$FLUX" keygen "key.$rank"
+done
+cat >conf.lua <<END
+session { hosts = "10.77.0.[1-4]", keyfile = "$PWD/key.%r", topology = "chain", bind = "tcp://*:8050" }
+END
+below() { # RANK PARENT: so the root says.  While ranks are lost, flux up fails.
+    "$FLUX" up --long >ranks
+    grep -qE "^ *$1 +up +$2 " ranks
+}
+at3() {
+    FLUX_URI=$uri3 run_with_timeout 60 "$FLUX" "$@"
+}
+last=3
+start_all --set=live.lost=${timeout}s --set=live.patience=${timeout}s --set=orphan.timeout=1s
+ok "four hosts in a chain" up_is 0-3
+uri3=$("$FLUX" getattr -r 3 uri)
+killed=$("$FLUX" getattr -r 1 rundir)
+at3 kvs put before=1
+kill -KILL "${pids[1]}"
+ok "a broker inside is killed: the one below it has another parent" wait_until 20 below 2 0
+ok "and that one its own" below 3 2
+ok "only one is lost" up_is 0,2-3
+is "$(at3 kvs get before)" 1 "requests are served"
+rm -r "$killed"
+in_ns 0 ip link set port3 down
+ok "a host inside is cut off: the one below it has another parent" wait_until $((2 * timeout + 10)) below 3 0
+ok "and the one that was cut off is lost" wait_until $((2 * timeout + 10)) up_is 0,3
+is "$(at3 kvs get before)" 1 "requests are served"
+ok "also from there" at3 kvs put after=2
+at3 barrier -n 2 -t 60 meeting >barrier.3 2>&1 &
+barrier=$!
+ok "a barrier" "$FLUX" barrier -n 2 -t 60 meeting
+ok "for both" wait "$barrier"
+is "$("$FLUX" wreckrun --ranks=3 -n1 echo here)" here "a job on the last host"
+stop_all
 
 netns_end
 finish

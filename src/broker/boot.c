@@ -314,6 +314,15 @@ static void log_link(void *arg, int level, const char *text)
     core_say(arg, level, text);
 }
 
+/* Where others reach this broker, if a file says so: it may listen at any address. */
+static void find_self(boot_t *b, struct boot_card *card, struct link_config *lc)
+{
+    if (b->ops != &boot_config_ops || b->ops->lookup(b, b->rank, card, NULL) < 0)
+        return;
+    lc->card_tree = card->tree_uri;
+    lc->card_event = card->event_uri;
+}
+
 /* NULL with errno and an error message. */
 static void *make_link(boot_t *b, const struct transport *t, core_t *core, errmsg_t *err)
 {
@@ -323,6 +332,7 @@ static void *make_link(boot_t *b, const struct transport *t, core_t *core, errms
         .log = log_link,
         .log_arg = core,
     };
+    struct boot_card card;
     const char *text;
     uint32_t n;
 
@@ -340,6 +350,7 @@ static void *make_link(boot_t *b, const struct transport *t, core_t *core, errms
         return NULL;
     lc.public_key = b->cert.public_key;
     lc.secret_key = b->cert.secret_key;
+    find_self(b, &card, &lc);
     return t->create(core, &lc, err);
 }
 

@@ -16,6 +16,7 @@ static const struct flux_field hello_fields[] = {
     FLUX_FIELD_STR(struct control_hello, below, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_U32(struct control_hello, incarnation, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_U32(struct control_hello, move, FLUX_FIELD_OPTIONAL),
+    FLUX_FIELD_STR(struct control_hello, keys, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_END,
 };
 static const struct flux_schema hello_schema = FLUX_SCHEMA(struct control_hello, hello_fields);
@@ -35,6 +36,7 @@ static const struct flux_field moved_fields[] = {
     FLUX_FIELD_U32(struct control_moved, parent, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U32(struct control_moved, move, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_STR(struct control_moved, below, FLUX_FIELD_OPTIONAL),
+    FLUX_FIELD_STR(struct control_moved, keys, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_END,
 };
 const struct flux_schema control_moved_schema = FLUX_SCHEMA(struct control_moved, moved_fields);
@@ -75,11 +77,12 @@ static const struct flux_field last_fields[] = {
 };
 static const struct flux_schema last_schema = FLUX_SCHEMA(struct control_number, last_fields);
 
-static const struct flux_field ranks_fields[] = {
+static const struct flux_field ready_fields[] = {
     FLUX_FIELD_STR(struct control_text, ranks, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_STR(struct control_text, keys, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_END,
 };
-static const struct flux_schema ranks_schema = FLUX_SCHEMA(struct control_text, ranks_fields);
+static const struct flux_schema ready_schema = FLUX_SCHEMA(struct control_text, ready_fields);
 
 static const struct flux_field lost_fields[] = {
     FLUX_FIELD_STR(struct control_text, ranks, FLUX_FIELD_REQUIRED),
@@ -120,10 +123,12 @@ const struct flux_method control_up[CONTROL_NUP + 1] = {
     [CONTROL_HELLO] = {.topic = "overlay.hello",
                        .request = &hello_schema,
                        .what = "first message of a child, which asks to join; below: it has lost "
-                               "its parent, and these ranks of its subtree are up"},
+                               "its parent, and these ranks of its subtree are up; keys: the "
+                               "public keys of these, or of the child"},
     [CONTROL_READY] = {.topic = "overlay.ready",
-                       .request = &ranks_schema,
-                       .what = "these ranks of the subtree are ready"},
+                       .request = &ready_schema,
+                       .what = "these ranks of the subtree are ready; keys: their public keys, "
+                               "one after the other"},
     [CONTROL_LOST] = {.topic = "overlay.lost",
                       .request = &lost_schema,
                       .what = "these ranks of the subtree were lost, or have left, as rank by "

@@ -16,7 +16,8 @@ struct control_hello {
     /* Only of a living broker that has lost its parent; else NULL and 0. */
     const char *below; /* ranks that are up in its subtree */
     uint32_t incarnation;
-    uint32_t move; /* number of this move: a later one has a higher number */
+    uint32_t move;    /* number of this move: a later one has a higher number */
+    const char *keys; /* public keys of `below`, or of the child (core_keys.c); NULL: none */
 };
 
 /* Addresses by which descendants reach a broker when brokers in between have died. */
@@ -35,6 +36,7 @@ struct control_moved {
     uint32_t parent;
     uint32_t move;
     const char *below; /* ranks that are up in its subtree; NULL: unchanged */
+    const char *keys;  /* their public keys; NULL: none */
 };
 extern const struct flux_schema control_moved_schema;
 
@@ -63,6 +65,7 @@ struct control_number {
 struct control_text {
     const char *ranks;
     const char *reason;
+    const char *keys; /* overlay.ready: public keys of `ranks`; NULL: none */
     /* overlay.lost */
     bool left;       /* they have left in order */
     uint32_t by;     /* the rank that reports this ... */

@@ -61,6 +61,8 @@ struct core_link_ops {
     /* Connect again to a lost neighbor to which this broker had connected (CORE_RING), with the
      * address and the key of before.  0, or -1: it cannot be.  May be NULL. */
     int (*again)(void *arg, enum core_plane plane, uint32_t rank);
+    /* Does this link admit a descendant by its public key (core_key_of())? */
+    bool by_key;
     /* What descendants need to connect to this broker when the ones between are gone; valid until
      * the link ends.  0, or -1.  NULL: they cannot. */
     int (*card)(void *arg, struct control_card *card);
@@ -201,9 +203,14 @@ void core_peer_lost(core_t *c, enum core_plane plane, uint32_t rank, const char 
 /* A neighbor that was lost, or has left, has connected again (a tree child, or the predecessor on
  * the ring): another broker of its rank.  Before its first message. */
 void core_peer_back(core_t *c, enum core_plane plane, uint32_t rank);
-/* A broker of this rank, which is not a neighbor by the shape, connects as a child with the ticket
- * on the card of this one.  True if it may: then it is one. */
+/* A broker of this rank, which is not a neighbor by the shape, connects as a child: with the ticket
+ * on the card of this one, or with the key of its rank.  True if it may: then it is one. */
 bool core_peer_adopt(core_t *c, uint32_t rank);
+/* The public key of a rank below this broker, in Z85, as the brokers between have reported it.
+ * NULL: not known. */
+const char *core_key_of(const core_t *c, uint32_t rank);
+/* Is it the public key of a rank below this broker? */
+bool core_has_key(const core_t *c, const char *key);
 /* May another broker take the place of this neighbor, although it is connected?  True when the
  * session counts its rank as lost. */
 bool core_peer_stale(const core_t *c, enum core_plane plane, uint32_t rank);

@@ -11,7 +11,8 @@
  *        |                         killed                         | pending: rank 3 and below
  *        | holds requests upwards    |                            | to all: overlay.down (rank 1)
  *        |                                                        |
- *        | connects, with the ticket on the card of rank 0        |
+ *        | connects, by the ticket on the card of rank 0, or by   |
+ *        | its own public key, which rank 1 has reported          |
  *        |------------------------------------------------------->|
  *        | overlay.hello, with its incarnation, and what is below |
  *        |------------------------------------------------------->| rank 3 is a child
@@ -118,7 +119,8 @@ static struct control_moved move_of(const core_t *c, uint32_t rank)
 {
     uint32_t number = (uint32_t)(uintptr_t)hmap_get_u64(c->move_of, rank);
 
-    return (struct control_moved){rank, topology_parent(overlay_tree(c), rank), number, NULL};
+    return (struct control_moved){
+        .rank = rank, .parent = topology_parent(overlay_tree(c), rank), .move = number};
 }
 
 json_t *heal_moved(const core_t *c)
@@ -319,7 +321,7 @@ uint32_t heal_number(const core_t *c)
 void heal_hello(core_t *c, struct peer *p)
 {
     struct control_hello h;
-    char *below;
+    char *below, *keys;
 
     idset_destroy(c->heal_below);
     c->heal_below = idset_copy(c->up);
@@ -329,11 +331,13 @@ void heal_hello(core_t *c, struct peer *p)
     }
     join_fill_hello(c, &h);
     h.below = below;
+    h.keys = keys = keys_text(c, c->heal_below);
     h.incarnation = incarnation_of(c, c->cfg.rank);
     c->moves += c->moves < MOVES_MAX - 1;
     h.move = heal_number(c);
     overlay_send(c, p, &control_up[CONTROL_HELLO], &h);
     free(below);
+    free(keys);
 }
 
 /* Connect to the next ancestor; after the last one begin anew. */
@@ -479,6 +483,8 @@ void heal_moved_below(core_t *c, struct peer *p, const struct control_moved *m)
 
     if (sub && idset_test(sub, m->rank) && idset_test(sub, m->parent) &&
         (!m->below || (below && idset_subset(below, sub)))) {
+        if (below)
+            keys_note(c, below, m->keys);
         /* The root tells what is new; others tell the root, which may not have heard of it yet. */
         if (move(c, m->rank, m->parent, m->move) || !core_is_root(c))
             tell_moved(c, m);
@@ -548,7 +554,7 @@ bool heal_accepts(core_t *c, struct peer *p, const struct control_hello *h, errm
 
 void heal_take_over(core_t *c, struct peer *p, const struct control_hello *h)
 {
-    const struct control_moved m = {p->rank, c->cfg.rank, h->move, h->below};
+    const struct control_moved m = {p->rank, c->cfg.rank, h->move, h->below, h->keys};
     idset_t *below = idset_parse(h->below, NULL);
 
     if (below) {

@@ -83,7 +83,7 @@ static void check_run(core_t *c)
 
 void join_report(core_t *c)
 {
-    char *ranks;
+    char *ranks, *keys;
 
     if (c->state == CORE_JOIN || idset_empty(c->unreported))
         return;
@@ -96,10 +96,12 @@ void join_report(core_t *c)
         return;
     if (!(ranks = idset_format(c->unreported, 0)))
         return;
-    struct control_text t = {.ranks = ranks};
+    keys = keys_text(c, c->unreported);
+    struct control_text t = {.ranks = ranks, .keys = keys};
     if (overlay_send(c, c->parent, &control_up[CONTROL_READY], &t) == 0)
         idset_subtract(c->unreported, c->unreported);
     free(ranks);
+    free(keys);
     if (c->state == CORE_WIRED && subtree_complete(c))
         core_set_state(c, CORE_READY);
 }
@@ -196,6 +198,15 @@ static void forget_elsewhere(core_t *c, const struct peer *p, const char *below)
     idset_destroy(ranks);
 }
 
+static void note_keys(core_t *c, const struct control_hello *h)
+{
+    idset_t *ranks = h->below ? idset_parse(h->below, NULL) : idset_create_range(h->rank, h->rank);
+
+    if (ranks)
+        keys_note(c, ranks, h->keys);
+    idset_destroy(ranks);
+}
+
 void join_hello_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t *msg)
 {
     const struct control_hello *h = in;
@@ -234,6 +245,7 @@ void join_hello_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t *
     } else {
         p->up = !expected;
         p->absent = p->leaving = p->former = false;
+        note_keys(c, h);
         n.moved = heal_moved(c);
         overlay_send(c, p, &control_down[CONTROL_WELCOME], &n);
         json_decref(n.moved);
@@ -257,7 +269,8 @@ void join_fill_hello(const core_t *c, struct control_hello *h)
     *h = (struct control_hello){.rank = c->cfg.rank,
                                 .size = c->cfg.size,
                                 .topology = topology_spec(c->topo),
-                                .version = PROTOCOL_VERSION};
+                                .version = PROTOCOL_VERSION,
+                                .keys = core_key_of(c, c->cfg.rank)};
 }
 
 /* `seq`: the last event before this broker joined. */
@@ -364,6 +377,7 @@ int core_start(core_t *c)
     c->started = true;
     if (c->cfg.join_timeout > 0.)
         flux_timer_start(c->join->timer, c->cfg.join_timeout, 0.);
+    keys_begin(c);
     if (core_is_root(c)) {
         c->ring_next.up = c->ring_prev.up = c->cfg.size > 1;
         if (c->cfg.boot_timeout > 0.)

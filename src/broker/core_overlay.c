@@ -388,8 +388,10 @@ static void ready_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t
     const struct control_text *t = in;
     idset_t *ids = parse_subtree_ranks(c, p, t->ranks);
 
-    if (ids)
+    if (ids) {
+        keys_note(c, ids, t->keys); /* before they are reported */
         join_ready(c, ids);
+    }
     idset_destroy(ids);
 }
 

@@ -2,8 +2,8 @@
  * responses.  core_inflight.c: pending requests.  core_event.c: the order of events.  core_join.c:
  * how a session begins.  core_overlay.c: neighbors and the state machine.  core_live.c: ranks that
  * join, are slow, or drain.  core_return.c: ranks that come back.  core_heal.c: subtrees that have
- * lost the broker above them.  core_restore.c: subtrees that return.  core_service.c: the broker's
- * own services.
+ * lost the broker above them.  core_keys.c: their public keys.  core_restore.c: subtrees that
+ * return.  core_service.c: the broker's own services.
  */
 #ifndef BROKER_CORE_PRIVATE_H
 #define BROKER_CORE_PRIVATE_H
@@ -184,6 +184,9 @@ struct core {
     struct list_node formers; /* struct peer: parents of before, with requests to be answered */
     idset_t *expected;        /* these will be below this broker: what is for them waits, in
                                  `unsettled`; NULL: none */
+
+    hmap_t *keys;      /* core_keys.c: rank, this one or below -> its public key */
+    hmap_t *key_users; /* key -> how many of these ranks have it */
 
     bool down_asked;     /* the root was asked to shut the session down */
     bool held;           /* the owner will continue the shutdown */
@@ -379,6 +382,15 @@ control_handler restore_expect_cb, restore_expected_cb, restore_go_cb, restore_l
     restore_given_cb, restore_arrived_cb, restore_done_cb;
 /* The request overlay.restore. */
 void restore_request_cb(flux_t *h, const flux_msg_t *req, void *arg);
+
+/* core_keys.c */
+int keys_init(core_t *c);
+void keys_destroy(core_t *c);
+void keys_begin(core_t *c); /* the link is there: note the key of this broker */
+/* These ranks have these keys, one after the other; NULL: none are used. */
+void keys_note(core_t *c, const idset_t *ranks, const char *keys);
+/* The same, to be freed.  NULL: none are used, or ENOMEM, which is logged. */
+char *keys_text(core_t *c, const idset_t *ranks);
 
 /* core_return.c */
 /* These ranks, a child and all below, are being lost: note those whose loss has to be announced. */

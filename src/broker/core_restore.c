@@ -104,7 +104,7 @@ static bool can(const core_t *c)
 static void send_moved(core_t *c, struct peer *p, const struct flux_method *m, uint32_t rank,
                        uint32_t parent, uint32_t number)
 {
-    const struct control_moved moved = {rank, parent, number, NULL};
+    const struct control_moved moved = {.rank = rank, .parent = parent, .move = number};
 
     overlay_send(c, p, m, &moved);
 }
@@ -361,7 +361,7 @@ void restore_leaving_cb(core_t *c, struct peer *p, const void *in, const flux_ms
 {
     const struct control_moved *m = in;
     const struct restore *r = c->restore;
-    const struct control_moved own = {p->rank, m->parent, m->move, NULL};
+    const struct control_moved own = {.rank = p->rank, .parent = m->parent, .move = m->move};
 
     if (p->former)
         return;
@@ -447,7 +447,7 @@ void restore_hello(core_t *c, struct peer *p, const struct control_hello *h)
 /* The earlier parent has let the guest go; what is up there is up here. */
 static void took(core_t *c, struct peer *p, const struct control_moved *m, const idset_t *below)
 {
-    const struct control_moved own = {p->rank, c->cfg.rank, m->move, NULL};
+    const struct control_moved own = {.rank = p->rank, .parent = c->cfg.rank, .move = m->move};
 
     heal_move(c, &own);
     if (below && (idset_subtract(c->lost, below) < 0 || idset_add(c->up, below) < 0))
@@ -570,7 +570,8 @@ static void change(core_t *c, const struct control_moved *m)
     struct restore *r = c->restore;
     struct peer *old = c->parent;
     char *below = idset_format(c->up, 0);
-    const struct control_moved own = {c->cfg.rank, m->parent, m->move, below};
+    const struct control_moved own = {
+        .rank = c->cfg.rank, .parent = m->parent, .move = m->move, .below = below};
 
     c->link->swap(c->link_arg, c->second->rank);
     c->parent = c->second;
@@ -730,7 +731,7 @@ bool restore_lost(core_t *c, struct peer *p, const char *why)
         return true;
     }
     if (p->arriving && topology_parent(overlay_tree(c), p->rank) == c->cfg.rank) {
-        const struct control_moved m = {p->rank, c->cfg.rank, 0, NULL};
+        const struct control_moved m = {.rank = p->rank, .parent = c->cfg.rank};
 
         took(c, p, &m, r->guest_below); /* the event has come, and overlay.given has not yet */
     }

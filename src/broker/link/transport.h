@@ -27,6 +27,8 @@ struct link_config {
      * connection is refused.  NULL: there is no other link. */
     bool (*claim)(void *arg, enum core_plane plane, uint32_t rank);
     void *claim_arg;
+    /* Where descendants reach this broker; NULL: where it listens. */
+    const char *card_tree, *card_event;
 };
 
 #define TRANSPORT_URI_MAX 300

@@ -359,6 +359,54 @@ START_TEST(before_others)
 }
 END_TEST
 
+/* Each broker knows the keys of those below it, and no others; a rank that comes back has another
+ * one. */
+START_TEST(keys)
+{
+    struct cluster *cl = cl_up(7, "kary:2");
+    core_t *root = cl->nodes[0].core;
+    core_t *inner = cl->nodes[1].core;
+    char old[41];
+
+    for (uint32_t r = 0; r < 7; r++) {
+        bool below = r == 1 || r == 3 || r == 4;
+
+        ck_assert_str_eq(core_key_of(root, r), cl->nodes[r].key);
+        ck_assert(core_has_key(inner, cl->nodes[r].key) == below);
+        ck_assert((core_key_of(inner, r) != NULL) == below);
+    }
+    cl_kill(cl, 1);
+    cl_sleep(cl, 1.);
+    strcpy(old, cl->nodes[1].key);
+    cl_restart(cl, 1);
+    cl_pump(cl);
+    core_local_ready(cl->nodes[1].core);
+    cl_sleep(cl, 1.);
+    ck_assert_str_ne(cl->nodes[1].key, old);
+    ck_assert_str_eq(core_key_of(root, 1), cl->nodes[1].key);
+    ck_assert(core_has_key(root, cl->nodes[1].key));
+    ck_assert(!core_has_key(root, old));
+    cl_free(cl);
+}
+END_TEST
+
+/* A text of keys that does not fit its ranks. */
+START_TEST(bad_keys)
+{
+    struct cluster *cl = cl_up(3, "chain");
+    flux_msg_t *msg = flux_msg_create(FLUX_MSG_CONTROL, "overlay.ready");
+    char known[41];
+
+    strcpy(known, core_key_of(cl->nodes[0].core, 2));
+    flux_msg_set_term(msg, FLUX_TERM_FIRST);
+    flux_msg_set_json(msg, "{\"ranks\":\"1-2\",\"keys\":\"short\"}");
+    core_link_input(cl->nodes[0].core, CORE_TREE, 1, msg);
+    ck_assert_ptr_nonnull(strstr(cl->nodes[0].log, "cannot read the public keys"));
+    ck_assert_str_eq(core_key_of(cl->nodes[0].core, 2), known);
+    cl_free(cl);
+}
+END_TEST
+
 /* The dead broker is started again: it is a leaf, and what was below it stays where it is. */
 START_TEST(again)
 {
@@ -608,7 +656,8 @@ int main(void)
     const TTest *const tests[] = {one,       events,     several,           in_vain,
                                   late,      before_run, before_others,     again,
                                   two_again, refused,    tries_again,       refused_below,
-                                  leave,     idempotent, held_for_the_dead, noticed_late};
+                                  leave,     idempotent, held_for_the_dead, noticed_late,
+                                  keys,      bad_keys};
     TCase *tc = tcase_create("core_heal");
 
     tcase_set_timeout(tc, 60);

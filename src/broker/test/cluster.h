@@ -37,6 +37,8 @@ struct node {
     bool quiet[MAX_NODES];  /* gets no events from here */
     bool move_fails;        /* ... in vain, which the core has not been told yet */
     int moves;
+    int life; /* of its key: another one has another key */
+    char key[41];
     int dropped;
     int down_calls;
     char states[64]; /* first letters */
@@ -229,9 +231,19 @@ static inline int cl_again(void *arg, enum core_plane plane, uint32_t rank)
 
 static inline int cl_card(void *arg, struct control_card *card)
 {
-    (void)arg;
-    card->tree = card->event = card->key = card->ticket = "";
+    struct node *nd = arg;
+
+    snprintf(nd->key, sizeof(nd->key), "rank-%015u-life-%014u", nd->rank, (unsigned)nd->life);
+    card->tree = card->event = card->ticket = "";
+    card->key = nd->key;
     return 0;
+}
+
+static inline bool cl_is_known(const struct node *nd, const struct node *to)
+{
+    const char *key = core_key_of(to->core, nd->rank);
+
+    return key && strcmp(key, nd->key) == 0 && core_has_key(to->core, key);
 }
 
 static inline int cl_move(void *arg, const struct control_card *card, errmsg_t *err)
@@ -250,7 +262,10 @@ static inline int cl_move(void *arg, const struct control_card *card, errmsg_t *
     }
     nd->parent = card->rank;
     nd->moves++;
-    nd->move_fails = to->dead || !core_peer_adopt(to->core, nd->rank);
+    /* One that is up is known by its key, but to those that have come back. */
+    if (!to->dead && to->life == 0)
+        ck_assert(cl_is_known(nd, to));
+    nd->move_fails = to->dead || !cl_is_known(nd, to) || !core_peer_adopt(to->core, nd->rank);
     if (!nd->move_fails) {
         core_peer_back(to->core, CORE_TREE, nd->rank);
         to->event_link[nd->rank] = true;
@@ -297,6 +312,7 @@ static const struct core_link_ops cl_link_ops = {.send = cl_send,
                                                  .publish = cl_publish,
                                                  .drop = cl_drop,
                                                  .again = cl_again,
+                                                 .by_key = true,
                                                  .card = cl_card,
                                                  .move = cl_move,
                                                  .beside = cl_beside,
@@ -534,6 +550,7 @@ static inline void cl_restart(struct cluster *cl, uint32_t rank)
     uint32_t next = topology_ring_next(t, rank);
     struct core_config cfg;
     char topology[64];
+    int life = nd->life + 1;
 
     ck_assert(nd->dead);
     core_config_init(&cfg);
@@ -549,6 +566,7 @@ static inline void cl_restart(struct cluster *cl, uint32_t rank)
     cfg.inflight_max = 100;
     core_destroy(nd->core);
     memset(nd, 0, sizeof(*nd));
+    nd->life = life;
     cl_node_create(cl, rank, &cfg);
     core_peer_back(cl->nodes[parent].core, CORE_TREE, rank);
     core_peer_back(cl->nodes[next].core, CORE_RING, rank);

@@ -28,7 +28,9 @@
  *
  * Invariants:
  *  1. A neighbor is carried by one link for as long as the session lasts, also when another broker
- *     of its rank has taken its place.  The choice is made before anything is sent to it; a
+ *     of its rank has taken its place.  For another parent (move) the choice is made anew: its card
+ *     has the same address; where its socket is not reached, and its port is not open, it is not
+ *     there, and the core tries the next one.  The choice is made before anything is sent to it; a
  *     connection on the other link is refused (claim).  While there is no choice, at most queue_max
  *     messages, or HELD_BYTES_MAX bytes and one message, are held, and those that may not be
  *     refused.
@@ -37,7 +39,9 @@
  *     nothing, and nothing is granted for them.
  *  3. Both links call the core; this file only chooses between them.
  *  4. A broker whose neighbors are all connected, and by UNIX sockets, once the session runs ends
- *     ZeroMQ, and has none of its threads from then on.
+ *     ZeroMQ, and has none of its threads from then on.  One that has ranks below its children does
+ *     not: these may be on other hosts, and connect here when their parents are lost.  One that has
+ *     ended ZeroMQ begins it again when its next parent is on another host.
  *
  * Failure: a broker that cannot listen on its UNIX socket listens on ZeroMQ only, and logs it.
  */
@@ -59,12 +63,14 @@
 #include "libutil/hostmark.h"
 #include "libutil/list.h"
 #include "libutil/strutil.h"
+#include "src/broker/control_wire.h"
 #include "src/broker/link/unix/ulink.h"
 
 #define LOCAL "+" ULINK_SCHEME
 #define PAUSE_MIN 0.005
 #define PAUSE_MAX 0.5
 #define HELD_BYTES_MAX (8u * 1024 * 1024)
+#define KEY_SIZE 41
 
 typedef struct mixlink mixlink_t;
 
@@ -110,15 +116,18 @@ struct mixlink {
     struct half local, remote;
     char *place;     /* of this broker; NULL: not known */
     char *uri;       /* at which it listens */
+    char *card_tree; /* at which descendants reach it */
+    char *card_event;
+    struct link_config cfg; /* of the two links */
+    char public_key[KEY_SIZE];
+    char secret_key[KEY_SIZE];
+    char ticket[KEY_SIZE];
     char why[160];   /* why not at a UNIX socket; "": it does, or was not asked to */
     hmap_t *inbound; /* plane << 32 | rank -> struct half: those that have connected */
     struct outbound parent, next;
-    size_t queue_max;
     size_t peak;  /* most bytes that have been held, or have waited in a link that has ended */
     bool running; /* the session is */
     bool tells;   /* what carries whom, when it is known */
-    void (*log)(void *arg, int level, const char *text);
-    void *log_arg;
 };
 
 /* --- addresses --- */
@@ -190,16 +199,17 @@ static struct half *carrier(mixlink_t *m, enum core_plane plane, uint32_t rank)
     return hmap_get_u64(m->inbound, key_of(plane, rank));
 }
 
-/* Have all neighbors connected, and by UNIX sockets? */
+/* Have all neighbors connected, and by UNIX sockets, and will nobody else connect? */
 static bool all_local(const mixlink_t *m)
 {
     const topology_t *topo = core_topology(m->core);
+    uint32_t nchildren = topology_nchildren(topo, core_rank(m->core));
     size_t pos = 0;
     void *by;
 
-    if (!m->local.arg || m->parent.waits || (m->parent.by && m->parent.by != &m->local) ||
-        m->next.waits || (m->next.by && m->next.by != &m->local) ||
-        hmap_count(m->inbound) < topology_nchildren(topo, core_rank(m->core)) + 1u)
+    if (topology_subtree_count(topo, core_rank(m->core)) > 1 + nchildren || !m->local.arg ||
+        m->parent.waits || (m->parent.by && m->parent.by != &m->local) || m->next.waits ||
+        (m->next.by && m->next.by != &m->local) || hmap_count(m->inbound) < nchildren + 1u)
         return false;
     while (hmap_next(m->inbound, &pos, NULL, NULL, &by))
         if (by != &m->local)
@@ -242,7 +252,7 @@ static bool claim(void *arg, enum core_plane plane, uint32_t rank)
 
 static bool full(const struct outbound *out)
 {
-    return out->nheld >= out->m->queue_max || out->held_bytes >= HELD_BYTES_MAX;
+    return out->nheld >= out->m->cfg.queue_max || out->held_bytes >= HELD_BYTES_MAX;
 }
 
 /* Keep it until there is something that carries it. */
@@ -363,8 +373,8 @@ static void mix_drop(void *arg, enum core_plane plane, uint32_t rank)
 
 static void mix_log(mixlink_t *m, int level, const char *text)
 {
-    if (m->log)
-        m->log(m->log_arg, level, text);
+    if (m->cfg.log)
+        m->cfg.log(m->cfg.log_arg, level, text);
 }
 
 static void log_outbound(mixlink_t *m, const struct outbound *out)
@@ -441,6 +451,33 @@ static void mix_running(void *arg)
 
 /* --- setup --- */
 
+/* REMOTE+LOCAL@PLACE.  NULL with ENOMEM. */
+static char *join(const mixlink_t *m, const char *remote)
+{
+    char *uri;
+
+    if (asprintf(&uri, "%s%s%s%s%s", remote, m->place ? "+" : "",
+                 m->place ? m->local.ops->tree_uri(m->local.arg) : "", m->place ? "@" : "",
+                 m->place ? m->place : "") < 0)
+        return NULL;
+    return uri;
+}
+
+/* Both links have their addresses, which stay known when ZeroMQ has ended. */
+static int keep_addresses(mixlink_t *m)
+{
+    struct control_card near = {.ticket = ""}, far = {.tree = "", .event = ""};
+
+    if (m->local.arg)
+        (void)m->local.ops->card(m->local.arg, &near);
+    (void)m->remote.ops->card(m->remote.arg, &far);
+    snprintf(m->ticket, sizeof(m->ticket), "%s", near.ticket);
+    m->uri = join(m, m->remote.ops->tree_uri(m->remote.arg));
+    m->card_tree = join(m, far.tree);
+    m->card_event = strdup(far.event);
+    return m->uri && m->card_tree && m->card_event ? 0 : -1;
+}
+
 static int mix_bind(void *arg, const char *tree_uri, const char *event_uri, errmsg_t *err)
 {
     mixlink_t *m = arg;
@@ -465,10 +502,7 @@ static int mix_bind(void *arg, const char *tree_uri, const char *event_uri, errm
     }
     if (m->remote.ops->bind(m->remote.arg, a.remote, event_uri, err) < 0)
         goto done;
-    if (asprintf(&m->uri, "%s%s%s%s%s", m->remote.ops->tree_uri(m->remote.arg), m->place ? "+" : "",
-                 m->place ? m->local.ops->tree_uri(m->local.arg) : "", m->place ? "@" : "",
-                 m->place ? m->place : "") < 0) {
-        m->uri = NULL;
+    if (keep_addresses(m) < 0) {
         errmsg_fail(err, ENOMEM, "out of memory while listening at %s", tree_uri);
         goto done;
     }
@@ -483,6 +517,17 @@ static const char *mix_tree_uri(void *arg)
     const mixlink_t *m = arg;
 
     return m->uri;
+}
+
+static int mix_card(void *arg, struct control_card *card)
+{
+    const mixlink_t *m = arg;
+
+    card->tree = m->card_tree;
+    card->event = m->card_event;
+    card->key = m->public_key;
+    card->ticket = m->ticket;
+    return m->card_tree ? 0 : -1;
 }
 
 static const char *mix_event_uri(void *arg)
@@ -638,6 +683,61 @@ static int mix_connect(void *arg, enum core_plane plane, uint32_t rank, const ch
 
 static const struct core_link_ops mix_ops;
 
+/* --- another parent --- */
+
+static int make_half(mixlink_t *m, struct half *h, const struct transport *t, errmsg_t *err);
+
+/* ZeroMQ has ended, and is needed: to connect, not to listen. */
+static int begin_remote(mixlink_t *m, errmsg_t *err)
+{
+    if (make_half(m, &m->remote, &transport_zmq, err) < 0)
+        return -1;
+    if (m->remote.ops->start(m->remote.arg, err) < 0) {
+        m->remote.ops->destroy(m->remote.arg);
+        m->remote.arg = NULL;
+    }
+    core_set_link(m->core, &mix_ops, m);
+    return m->remote.arg ? 0 : -1;
+}
+
+static int move_by(mixlink_t *m, struct half *by, const struct control_card *card, errmsg_t *err)
+{
+    struct control_card part = *card;
+    const struct address *a = &m->parent.address;
+
+    part.tree = by == &m->local ? a->local : a->remote;
+    if (by == &m->remote && !by->arg && begin_remote(m, err) < 0)
+        return -1;
+    return by->ops->move(by->arg, &part, err);
+}
+
+static int mix_move(void *arg, const struct control_card *card, errmsg_t *err)
+{
+    mixlink_t *m = arg;
+    struct outbound *out = &m->parent;
+    struct half *by;
+    int rc = -1;
+
+    mix_drop(m, CORE_TREE, out->rank);
+    out->by = NULL;
+    out->rank = card->rank;
+    out->why[0] = '\0';
+    if (address_parse(card->tree, &out->address, err) < 0)
+        goto done;
+    if (!(by = choose(m, out))) {
+        errmsg_fail(err, EHOSTUNREACH, "%s: nobody listens there", card->tree);
+        goto done;
+    }
+    if ((rc = move_by(m, by, card, err)) < 0)
+        goto done;
+    out->by = by;
+    if (m->running)
+        log_outbound(m, out);
+done:
+    address_clear(&out->address);
+    return rc;
+}
+
 static int mix_start(void *arg, errmsg_t *err)
 {
     mixlink_t *m = arg;
@@ -679,20 +779,44 @@ static void mix_destroy(void *arg)
     hmap_destroy(m->inbound);
     free(m->place);
     free(m->uri);
+    free(m->card_tree);
+    free(m->card_event);
+    free((char *)m->cfg.card_tree);
+    free((char *)m->cfg.card_event);
+    explicit_bzero(m->secret_key, sizeof(m->secret_key));
+    explicit_bzero(m->ticket, sizeof(m->ticket));
     free(m);
     errno = saved;
 }
 
-static int make_half(mixlink_t *m, struct half *h, const struct transport *t,
-                     const struct link_config *cfg, errmsg_t *err)
+static int make_half(mixlink_t *m, struct half *h, const struct transport *t, errmsg_t *err)
 {
-    struct link_config own = *cfg;
+    struct link_config own = m->cfg;
 
     own.claim = claim;
     own.claim_arg = h;
     h->m = m;
     h->ops = t->ops;
     return (h->arg = t->create(m->core, &own, err)) ? 0 : -1;
+}
+
+/* ZeroMQ may be begun again when the owner has wiped the keys. */
+static int keep_config(mixlink_t *m, const struct link_config *cfg)
+{
+    bool failed = false;
+
+    m->cfg = *cfg;
+    m->cfg.card_tree = copy(cfg->card_tree, &failed);
+    m->cfg.card_event = copy(cfg->card_event, &failed);
+    if (cfg->curve) {
+        snprintf(m->public_key, sizeof(m->public_key), "%s", cfg->public_key);
+        snprintf(m->secret_key, sizeof(m->secret_key), "%s", cfg->secret_key);
+    }
+    m->cfg.public_key = m->public_key;
+    m->cfg.secret_key = m->secret_key;
+    if (m->cfg.queue_max == 0)
+        m->cfg.queue_max = 1;
+    return failed ? -1 : 0;
 }
 
 static void *mix_create(core_t *core, const struct link_config *cfg, errmsg_t *err)
@@ -709,11 +833,13 @@ static void *mix_create(core_t *core, const struct link_config *cfg, errmsg_t *e
         return NULL;
     }
     m->core = core;
-    m->queue_max = cfg->queue_max > 0 ? cfg->queue_max : 1;
-    m->log = cfg->log;
-    m->log_arg = cfg->log_arg;
-    if (make_half(m, &m->local, &transport_unix, cfg, err) < 0 ||
-        make_half(m, &m->remote, &transport_zmq, cfg, err) < 0) {
+    if (keep_config(m, cfg) < 0) {
+        errmsg_fail(err, ENOMEM, "out of memory while preparing the broker's link");
+        mix_destroy(m);
+        return NULL;
+    }
+    if (make_half(m, &m->local, &transport_unix, err) < 0 ||
+        make_half(m, &m->remote, &transport_zmq, err) < 0) {
         mix_destroy(m);
         return NULL;
     }
@@ -725,6 +851,9 @@ static const struct core_link_ops mix_ops = {
     .publish = mix_publish,
     .drop = mix_drop,
     .again = mix_again,
+    .by_key = true,
+    .card = mix_card,
+    .move = mix_move,
     .peak = mix_peak,
     .bind = mix_bind,
     .tree_uri = mix_tree_uri,

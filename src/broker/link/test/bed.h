@@ -15,6 +15,7 @@
 #include <unistd.h>
 #include <zmq.h>
 
+#include "broker/control_wire.h"
 #include "broker/link/transport.h"
 #include "libutil/fdutil.h"
 
@@ -34,11 +35,13 @@ struct core {
     uint32_t last_from;
     size_t bytes; /* payload */
     unsigned event_up[NODES];
+    unsigned event_now[NODES]; /* the same since it was lost */
     unsigned lost[3][NODES];
     unsigned back[3][NODES];
     unsigned slow[3][NODES], heard[3][NODES];
-    bool stale;      /* the session counts the predecessor on the ring as lost */
-    uint32_t adopts; /* rank that may become a child; 0: none */
+    bool stale;              /* the session counts the predecessor on the ring as lost */
+    uint32_t adopts;         /* rank that may become a child; 0: none */
+    const char *keys[NODES]; /* of ranks below, as far as they are known */
     unsigned writable;
     unsigned skipped;
     bool ordered;
@@ -90,6 +93,7 @@ void core_link_input(core_t *c, enum core_plane plane, uint32_t from, flux_msg_t
 void core_child_event_up(core_t *c, uint32_t rank)
 {
     c->event_up[rank]++;
+    c->event_now[rank]++;
 }
 
 void core_event_slow(core_t *c, bool skipped)
@@ -101,6 +105,8 @@ void core_peer_lost(core_t *c, enum core_plane plane, uint32_t rank, const char 
 {
     ck_assert_str_ne(why, "");
     c->lost[plane][rank]++;
+    if (plane == CORE_TREE)
+        c->event_now[rank] = 0;
 }
 
 void core_peer_back(core_t *c, enum core_plane plane, uint32_t rank)
@@ -111,6 +117,20 @@ void core_peer_back(core_t *c, enum core_plane plane, uint32_t rank)
 bool core_peer_adopt(core_t *c, uint32_t rank)
 {
     return c->adopts == rank;
+}
+
+const char *core_key_of(const core_t *c, uint32_t rank)
+{
+    return c->keys[rank];
+}
+
+bool core_has_key(const core_t *c, const char *key)
+{
+    bool found = false;
+
+    for (int i = 0; i < NODES && !found; i++)
+        found = c->keys[i] && strcmp(c->keys[i], key) == 0;
+    return found;
 }
 
 bool core_peer_stale(const core_t *c, enum core_plane plane, uint32_t rank)
@@ -144,8 +164,9 @@ struct node {
     struct cert_keys {
         char pub[41], sec[41];
     } key;
-    char log[512];
-    unsigned lines; /* logged */
+    char log[512];  /* the last line */
+    char all[8192]; /* all lines */
+    unsigned lines; /* how many */
 };
 
 static const struct transport *const transport = &TRANSPORT;
@@ -162,7 +183,13 @@ static inline void log_cb(void *arg, int level, const char *text)
     struct node *n = arg;
 
     snprintf(n->log, sizeof(n->log), "%s", text);
+    snprintf(n->all + strlen(n->all), sizeof(n->all) - strlen(n->all), "%s\n", text);
     n->lines++;
+}
+
+static inline bool was_logged(uint32_t i, const char *text)
+{
+    return strstr(node[i].all, text) != NULL;
 }
 
 /* Who is silent for so long is lost, whether it is given patience or not. */

@@ -447,27 +447,44 @@ static void retry_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *ar
     ulink_connect_peer(arg);
 }
 
+static struct ulink_peer *outbound_create(ulink_t *l, enum core_plane plane, uint32_t rank)
+{
+    struct ulink_peer *p = peer_create(l, plane, rank);
+
+    if (p && !(p->retry = flux_timer_create(l->r, retry_cb, p))) {
+        ulink_peer_free(p);
+        return NULL;
+    }
+    if (p) {
+        p->outbound = true;
+        p->line.heard = flux_reactor_now(l->r);
+    }
+    return p;
+}
+
+struct ulink_peer *ulink_add_outbound(ulink_t *l, enum core_plane plane, uint32_t rank)
+{
+    return *(plane == CORE_RING ? &l->next : &l->parent) = outbound_create(l, plane, rank);
+}
+
 static int ulink_connect(void *arg, enum core_plane plane, uint32_t rank, const char *tree_uri,
                          const char *event_uri, const char *public_key, errmsg_t *err)
 {
     ulink_t *l = arg;
-    struct ulink_peer **slot = plane == CORE_RING ? &l->next : &l->parent;
+    struct ulink_peer *p = plane == CORE_RING ? l->next : l->parent;
     struct sockaddr_un sun;
     socklen_t len;
 
-    if (*slot)
+    if (p)
         return errmsg_fail(err, EINVAL, "this broker is already connected to %s", tree_uri);
     if (ulink_address(tree_uri, &sun, &len, err) < 0 || check_key(l, rank, public_key, err) < 0)
         return -1;
-    if (!(*slot = peer_create(l, plane, rank)) || !((*slot)->uri = strdup(tree_uri)) ||
-        !((*slot)->retry = flux_timer_create(l->r, retry_cb, *slot)))
+    if (!(p = ulink_add_outbound(l, plane, rank)) || !(p->uri = strdup(tree_uri)))
         return errmsg_fail(err, ENOMEM, "out of memory while connecting to rank %u", rank);
-    (*slot)->outbound = true;
-    (*slot)->line.heard = flux_reactor_now(l->r);
     if (l->key[0])
-        snprintf((*slot)->key, sizeof((*slot)->key), "%s", public_key);
+        snprintf(p->key, sizeof(p->key), "%s", public_key);
     if (l->started)
-        ulink_connect_peer(*slot);
+        ulink_connect_peer(p);
     return 0;
 }
 
@@ -480,12 +497,10 @@ static int ulink_beside(void *arg, const struct control_card *card, errmsg_t *er
 
     if (ulink_address(card->tree, &sun, &len, err) < 0)
         return -1;
-    if (!(p = peer_create(l, CORE_TREE, card->rank)) || !(p->uri = strdup(card->tree)) ||
-        !(p->retry = flux_timer_create(l->r, retry_cb, p))) {
+    if (!(p = outbound_create(l, CORE_TREE, card->rank)) || !(p->uri = strdup(card->tree))) {
         ulink_peer_free(p);
         return errmsg_fail(err, ENOMEM, "out of memory while connecting to rank %u", card->rank);
     }
-    p->outbound = true;
     snprintf(p->key, sizeof(p->key), "%s", card->key);
     snprintf(p->ticket, sizeof(p->ticket), "%s", card->ticket);
     silence_begin(l->silence, &p->line);

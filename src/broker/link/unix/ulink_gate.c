@@ -72,7 +72,7 @@ static struct ulink_peer *adopt(ulink_t *l, uint32_t rank)
 {
     struct ulink_peer *p;
 
-    if (!core_peer_adopt(l->core, rank))
+    if (!core_peer_adopt(l->core, rank) || (l->claim && !l->claim(l->claim_arg, CORE_TREE, rank)))
         return NULL;
     if ((p = ulink_inbound(l, CORE_TREE, rank)) || (p = ulink_add_inbound(l, CORE_TREE, rank)))
         p->allowed = true;

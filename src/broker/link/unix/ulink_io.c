@@ -189,7 +189,8 @@ int ulink_move(void *arg, const struct control_card *card, errmsg_t *err)
 
     if (ulink_address(card->tree, &sun, &len, err) < 0)
         return -1;
-    if (!(uri = strdup(card->tree)) || ulink_peer_revive(p) < 0) {
+    if (!(uri = strdup(card->tree)) ||
+        (!p && !(p = ulink_add_outbound(l, CORE_TREE, card->rank))) || ulink_peer_revive(p) < 0) {
         free(uri);
         return errmsg_fail(err, ENOMEM, "out of memory while connecting to rank %u", card->rank);
     }

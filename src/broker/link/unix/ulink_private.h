@@ -115,6 +115,8 @@ struct ulink {
 /* Expect a neighbor that connects.  NULL with ENOMEM. */
 struct ulink_peer *ulink_add_inbound(ulink_t *l, enum core_plane plane, uint32_t rank);
 void ulink_peer_free(void *val); /* NULL-safe */
+/* Add the neighbor to which this broker connects.  NULL with ENOMEM. */
+struct ulink_peer *ulink_add_outbound(ulink_t *l, enum core_plane plane, uint32_t rank);
 struct ulink_peer *ulink_inbound(const ulink_t *l, enum core_plane plane, uint32_t rank);
 /* The address of a "unix://PATH" or "unix://@NAME", and its length.  -1 with an error message. */
 int ulink_address(const char *uri, struct sockaddr_un *sun, socklen_t *len, errmsg_t *err);

@@ -15,16 +15,18 @@
  *     "refused: WHY"   the sender does not expect the receiver as a neighbor, or in this version
  *     ""               a sign of life
  *
- * A routing id has 13 bytes: 'T' (tree) or 'R' (ring), then the rank of the connecting broker in
- * big-endian order, then 8 random bytes.  A ROUTER ignores a connection whose id another one has;
- * the random bytes let it hear each connecting socket, so that the link can refuse the second one
- * of a rank with a reason.
+ * A routing id has 13 bytes: 'T' (tree) or 'R' (ring), then the rank of the connecting broker, 4
+ * random bytes of that broker, and the number of its attempts to connect, in big-endian order.  A
+ * ROUTER ignores a connection whose id another one has; with these numbers it hears each connecting
+ * socket, so that the link can refuse the second one of a rank with a reason.
  *
  * Invariants:
- *  1. A connecting broker must own the key that was registered for its rank (link_allow()).  The
- *     link refuses a peer whose claimed rank and key do not match.
- *  2. A child's SUB socket subscribes to "" and then to "up.RANK".  The parent's XPUB socket shows
- *     the second subscription to the parent, which then knows that the child receives events.
+ *  1. A connecting broker must own the key that was registered for its rank (link_allow()), or,
+ *     when it is below a neighbor and has lost its parent, the key that the brokers between have
+ *     reported (core_key_of()).  The link refuses a peer whose claimed rank and key do not match.
+ *  2. A child's SUB socket subscribes to "" and then to "up.RANK.ATTEMPT", where ATTEMPT is the end
+ *     of its routing id in hexadecimal digits.  The parent's XPUB socket shows the second
+ *     subscription to the parent, which then knows that the child receives events.
  *  3. The monitors of the sockets report the end of a connection.  On a connecting socket the end
  *     counts once the handshake has succeeded; until then ZeroMQ retries, and the core's
  *     join_timeout limits the wait.  On a listening socket it counts once the peer has identified
@@ -34,7 +36,11 @@
  *  5. One connection carries a neighbor (and to a child one more its events).  After its end
  *     another broker of the same rank, with the same key, may connect; the predecessor on the ring
  *     also while the end is not known here, but the session counts the rank as lost.  A broker
- *     connects again to its ring successor when the core asks for it; to its parent, never.
+ *     connects again to its ring successor when the core asks for it, and to another parent, by
+ *     new sockets: nothing that an earlier parent has sent, or that is known of its connection,
+ *     can be taken for the new one's.  The connections of one attempt may be seen in any order, and
+ *     after those of a later attempt: the one that accepts them goes by the attempt, whichever of
+ *     its connections came first, and drops what comes from earlier ones.
  *  6. The link calls the core from the reactor only, never from within a call of the core.
  *  7. Queues are bounded.  ZeroMQ holds at most HWM frames per connection and direction.  Beyond
  *     that the peer's own queue fills: at queue_max messages or BYTES_MAX bytes the core gets
@@ -55,6 +61,7 @@
 
 #include "link_private.h"
 #include "libutil/strutil.h"
+#include "src/broker/control_wire.h"
 
 #define HWM_FRAMES 64
 #define HWM_EVENT_FRAMES 256
@@ -67,7 +74,7 @@
 #define FRAME_SLACK 1024    /* more than CURVE adds to a frame */
 #define KEEPALIVE_MAX 3600. /* seconds */
 #define BACKLOG 4096
-#define MAX_SOCKETS 32
+#define MAX_SOCKETS 128 /* one that was closed counts until ZeroMQ's thread has ended it */
 
 static void log_refusal(void *arg, const char *text)
 {
@@ -76,22 +83,35 @@ static void log_refusal(void *arg, const char *text)
     linklog(&l->log, LOG_ERR, "%s", text);
 }
 
+static bool known(void *arg, const char *key)
+{
+    const link_t *l = arg;
+
+    return core_has_key(l->core, key);
+}
+
 static void admitted(void *arg, const char *host)
 {
     link_gate_known(arg, host);
 }
 
-/* -1 with errno. */
-static int make_id(uint8_t *id, enum core_plane plane, uint32_t rank)
+static void put_u32(uint8_t *to, uint32_t n)
 {
-    const size_t size = LINK_ID_SIZE - LINK_ID_NAME;
+    for (int i = 0; i < 4; i++)
+        to[i] = (uint8_t)(n >> (24 - 8 * i));
+}
 
-    id[0] = plane == CORE_RING ? 'R' : 'T';
-    id[1] = rank >> 24;
-    id[2] = rank >> 16;
-    id[3] = rank >> 8;
-    id[4] = rank;
-    return getrandom(id + LINK_ID_NAME, size, 0) == (ssize_t)size ? 0 : -1;
+/* The peer's next attempt begins: its routing id. */
+static void begin_attempt(struct link_peer *p, uint8_t *id)
+{
+    link_t *l = p->l;
+
+    l->attempt.number++;
+    p->attempt = l->attempt;
+    id[0] = p->plane == CORE_RING ? 'R' : 'T';
+    put_u32(id + 1, l->rank);
+    put_u32(id + LINK_ID_NAME, p->attempt.broker);
+    put_u32(id + LINK_ID_NAME + 4, p->attempt.number);
 }
 
 struct link_peer *link_inbound(const link_t *l, enum core_plane plane, uint32_t rank)
@@ -206,6 +226,17 @@ static void close_source(struct link_source *src)
     src->uri = NULL;
 }
 
+/* Close a socket, and drop what waits in it. */
+static void end_source(struct link_source *src)
+{
+    flux_watcher_destroy(src->w);
+    src->w = NULL;
+    src->again = false;
+    if (src->sock)
+        (void)set_int(src->sock, ZMQ_LINGER, 0);
+    close_source(src);
+}
+
 /* --- life --- */
 
 static void peer_free(void *val)
@@ -235,18 +266,18 @@ static struct link_peer *peer_create(link_t *l, enum core_plane plane, uint32_t 
     return p;
 }
 
-static int add_inbound(link_t *l, enum core_plane plane, uint32_t rank)
+struct link_peer *link_add_inbound(link_t *l, enum core_plane plane, uint32_t rank)
 {
     struct link_peer *p = peer_create(l, plane, rank);
 
     if (!p)
-        return -1;
+        return NULL;
     p->source = &l->src[SRC_IN];
     if (hmap_put_u64(l->inbound, (uint64_t)plane << 32 | rank, p) < 0) {
         peer_free(p);
-        return -1;
+        return NULL;
     }
-    return 0;
+    return p;
 }
 
 static int expect_peers(link_t *l)
@@ -257,11 +288,12 @@ static int expect_peers(link_t *l)
     if (!(l->inbound = hmap_create_u64(peer_free)))
         return -1;
     for (uint32_t i = 0; i < l->nchildren; i++) {
-        if (add_inbound(l, CORE_TREE, topology_child_at(topo, l->rank, i)) < 0)
+        if (!link_add_inbound(l, CORE_TREE, topology_child_at(topo, l->rank, i)))
             return -1;
     }
-    if (core_size(l->core) > 1)
-        return add_inbound(l, CORE_RING, topology_ring_prev(topo, l->rank));
+    if (core_size(l->core) > 1 &&
+        !link_add_inbound(l, CORE_RING, topology_ring_prev(topo, l->rank)))
+        return -1;
     return 0;
 }
 
@@ -271,7 +303,7 @@ static int open_context(link_t *l, errmsg_t *err)
         zmq_ctx_set(l->ctx, ZMQ_MAX_SOCKETS, MAX_SOCKETS) < 0)
         return errmsg_fail(err, errno, "cannot start ZeroMQ: %s", zmq_strerror(errno));
     if (l->curve) {
-        static const struct zap_callbacks zap_cb = {log_refusal, admitted};
+        static const struct zap_callbacks zap_cb = {log_refusal, known, admitted};
 
         if (!(l->zap = zap_create(l->ctx, &zap_cb, l, err)))
             return -1;
@@ -279,6 +311,13 @@ static int open_context(link_t *l, errmsg_t *err)
             (struct link_source){.l = l, .sock = zap_socket(l->zap), .drain = link_drain_zap};
     }
     return 0;
+}
+
+/* What follows a '+' names the UNIX socket of a broker whose links are mixed. */
+static void trim(char *uri)
+{
+    if (str_starts(uri, "tcp://"))
+        uri[strcspn(uri, "+")] = '\0';
 }
 
 static void *link_create(core_t *core, const struct link_config *cfg, errmsg_t *err)
@@ -313,10 +352,18 @@ static void *link_create(core_t *core, const struct link_config *cfg, errmsg_t *
     l->log = (struct linklog){.r = l->r, .log = cfg->log, .arg = cfg->log_arg};
     l->claim = cfg->claim;
     l->claim_arg = cfg->claim_arg;
-    if (expect_peers(l) < 0 || !(l->gate = link_gate_create(l))) {
+    if (getrandom(&l->attempt.broker, sizeof(l->attempt.broker), 0) < 0) {
+        errmsg_fail(err, errno, "cannot get random bytes: %s", strerror(errno));
+        goto error;
+    }
+    if ((cfg->card_tree && !(l->card_tree = strdup(cfg->card_tree))) ||
+        (cfg->card_event && !(l->card_event = strdup(cfg->card_event))) || expect_peers(l) < 0 ||
+        !(l->gate = link_gate_create(l))) {
         errmsg_fail(err, ENOMEM, "out of memory while preparing the broker's link");
         goto error;
     }
+    if (l->card_tree)
+        trim(l->card_tree);
     if (open_context(l, err) < 0)
         goto error;
     return l;
@@ -348,6 +395,8 @@ void link_destroy(void *arg)
     peer_free(l->parent);
     peer_free(l->next);
     hmap_destroy(l->inbound);
+    free(l->card_tree);
+    free(l->card_event);
     explicit_bzero(l->secret_key, sizeof(l->secret_key));
     free(l);
     errno = saved;
@@ -412,6 +461,20 @@ const char *link_event_uri(void *arg)
     return l->src[SRC_IN].uri ? "" : NULL;
 }
 
+int link_card(void *arg, struct control_card *card)
+{
+    link_t *l = arg;
+    const char *tree = link_tree_uri(l), *event = link_event_uri(l);
+
+    if (!tree)
+        return -1;
+    card->tree = l->card_tree ? l->card_tree : tree;
+    card->event = l->card_event && event[0] ? l->card_event : event;
+    card->key = l->public_key;
+    card->ticket = "";
+    return 0;
+}
+
 int link_rebind(void *arg, errmsg_t *err)
 {
     link_t *l = arg;
@@ -432,6 +495,14 @@ int link_rebind(void *arg, errmsg_t *err)
     return made;
 }
 
+static int check_key(const link_t *l, uint32_t rank, const char *key, errmsg_t *err)
+{
+    return !l->curve || key_ok(key)
+               ? 0
+               : errmsg_fail(err, EINVAL, "the key of rank %u is not a Z85 string of 40 characters",
+                             rank);
+}
+
 static int allow_one(link_t *l, enum core_plane plane, uint32_t rank, const char *key)
 {
     struct link_peer *p = link_inbound(l, plane, rank);
@@ -446,9 +517,9 @@ static int allow_one(link_t *l, enum core_plane plane, uint32_t rank, const char
 int link_allow(void *arg, uint32_t rank, const char *public_key, errmsg_t *err)
 {
     link_t *l = arg;
-    if (l->curve && !key_ok(public_key))
-        return errmsg_fail(err, EINVAL, "the key of rank %u is not a Z85 string of 40 characters",
-                           rank);
+
+    if (check_key(l, rank, public_key, err) < 0)
+        return -1;
     if (allow_one(l, CORE_TREE, rank, public_key) + allow_one(l, CORE_RING, rank, public_key) == 0)
         return errmsg_fail(err, EINVAL,
                            "rank %u is not a neighbor of rank %u, and may not connect to it", rank,
@@ -482,11 +553,12 @@ static int monitor(link_t *l, struct link_source *src, int which)
 {
     const int events = ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH |
                        ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL |
-                       ZMQ_EVENT_DISCONNECTED;
+                       ZMQ_EVENT_CONNECT_RETRIED | ZMQ_EVENT_DISCONNECTED;
     struct link_source *mon = &l->src[which];
     char address[32];
 
-    snprintf(address, sizeof(address), "inproc://monitor.%d", which);
+    /* The name of a socket that was closed is not free at once. */
+    snprintf(address, sizeof(address), "inproc://monitor.%u", l->monitors++);
     mon->l = l;
     mon->peer = src->peer;
     mon->drain = link_drain_monitor;
@@ -497,45 +569,49 @@ static int monitor(link_t *l, struct link_source *src, int which)
     return 0;
 }
 
-static int connect_dealer(link_t *l, int which, enum core_plane plane, uint32_t rank,
-                          const char *uri, const char *key, struct link_peer **slot, errmsg_t *err)
+/* NULL with an error message. */
+static struct link_peer *add_outbound(link_t *l, enum core_plane plane, uint32_t rank,
+                                      errmsg_t *err)
 {
-    struct link_source *src;
+    struct link_peer *p = peer_create(l, plane, rank);
+
+    if (!p) {
+        errmsg_fail(err, ENOMEM, "out of memory while connecting to rank %u", rank);
+        return NULL;
+    }
+    p->outbound = true;
+    p->source = &l->src[plane == CORE_RING ? SRC_RING : SRC_UP];
+    return p;
+}
+
+static int connect_peer(struct link_peer *p, const char *uri, const char *key, errmsg_t *err)
+{
+    link_t *l = p->l;
+    int which = (int)(p->source - l->src);
+    struct link_source *src = open_source(l, which, ZMQ_DEALER, link_drain_peer);
     uint8_t id[LINK_ID_SIZE];
 
-    if (l->src[which].sock)
-        return errmsg_fail(err, EINVAL, "this broker is already connected to %s", uri);
-    if (l->curve && !key_ok(key))
-        return errmsg_fail(err, EINVAL, "the key of rank %u is not a Z85 string of 40 characters",
-                           rank);
-    if (!(*slot = peer_create(l, plane, rank)))
-        return errmsg_fail(err, ENOMEM, "out of memory while connecting to rank %u", rank);
-    src = open_source(l, which, ZMQ_DEALER, link_drain_peer);
-    (*slot)->outbound = true;
-    (*slot)->source = &l->src[which];
     if (src) {
-        src->peer = *slot;
-        if (make_id(id, plane, l->rank) < 0 ||
-            zmq_setsockopt(src->sock, ZMQ_ROUTING_ID, id, sizeof(id)) < 0 ||
+        src->peer = p;
+        begin_attempt(p, id);
+        if (zmq_setsockopt(src->sock, ZMQ_ROUTING_ID, id, sizeof(id)) < 0 ||
             monitor(l, src, which == SRC_UP ? SRC_UP_MON : SRC_RING_MON) < 0)
             src = NULL;
     }
     if (connect_source(src, uri, key, err) < 0)
         return -1;
-    link_send_word(*slot, ""); /* tells the gate at the other end whose connection this is */
+    link_send_word(p, ""); /* tells the gate at the other end whose connection this is */
     return 0;
 }
 
-static int connect_parent(link_t *l, uint32_t rank, const char *tree_uri, const char *event_uri,
-                          const char *public_key, errmsg_t *err)
+static int subscribe(link_t *l, const char *event_uri, const char *public_key, errmsg_t *err)
 {
     struct link_source *sub;
-    char topic[24];
+    char topic[40];
 
-    if (connect_dealer(l, SRC_UP, CORE_TREE, rank, tree_uri, public_key, &l->parent, err) < 0)
-        return -1;
     sub = open_source(l, SRC_SUB, ZMQ_SUB, link_drain_sub);
-    snprintf(topic, sizeof(topic), "up.%u", l->rank);
+    snprintf(topic, sizeof(topic), "up.%u.%08x%08x", l->rank, l->parent->attempt.broker,
+             l->parent->attempt.number);
     if (sub && (zmq_setsockopt(sub->sock, ZMQ_SUBSCRIBE, "", 0) < 0 ||
                 zmq_setsockopt(sub->sock, ZMQ_SUBSCRIBE, topic, strlen(topic)) < 0))
         sub = NULL;
@@ -547,9 +623,13 @@ int link_connect(void *arg, enum core_plane plane, uint32_t rank, const char *tr
 {
     link_t *l = arg;
 
-    if ((plane == CORE_TREE ? connect_parent(l, rank, tree_uri, event_uri, public_key, err)
-                            : connect_dealer(l, SRC_RING, CORE_RING, rank, tree_uri, public_key,
-                                             &l->next, err)) < 0)
+    struct link_peer **slot = plane == CORE_RING ? &l->next : &l->parent;
+
+    if (*slot)
+        return errmsg_fail(err, EINVAL, "this broker is already connected to %s", tree_uri);
+    if (check_key(l, rank, public_key, err) < 0 || !(*slot = add_outbound(l, plane, rank, err)) ||
+        connect_peer(*slot, tree_uri, public_key, err) < 0 ||
+        (plane == CORE_TREE && subscribe(l, event_uri, public_key, err) < 0))
         return -1;
     if (l->started && link_io_watch(l) < 0)
         return errmsg_fail(err, errno, "cannot watch the broker's sockets: %s", strerror(errno));
@@ -563,12 +643,61 @@ int link_again(void *arg, enum core_plane plane, uint32_t rank)
     uint8_t id[LINK_ID_SIZE];
 
     if (plane != CORE_RING || !p || p->rank != rank || p->state != LINK_GONE ||
-        !list_empty(&p->unreported) || make_id(id, plane, l->rank) < 0 ||
-        zmq_setsockopt(p->source->sock, ZMQ_ROUTING_ID, id, sizeof(id)) < 0 ||
+        !list_empty(&p->unreported))
+        return -1;
+    begin_attempt(p, id);
+    if (zmq_setsockopt(p->source->sock, ZMQ_ROUTING_ID, id, sizeof(id)) < 0 ||
         zmq_connect(p->source->sock, p->source->uri) < 0)
         return -1;
     link_peer_renew(p);
     link_send_word(p, ""); /* tells the gate at the other end whose connection this is */
+    flux_watcher_start(l->flush);
+    return 0;
+}
+
+static int move(link_t *l, const struct control_card *card, errmsg_t *err)
+{
+    char *tree = strdup(card->tree);
+    int rc = -1;
+
+    if (!tree)
+        return errmsg_fail(err, ENOMEM, "out of memory while connecting to rank %u", card->rank);
+    trim(tree);
+    if (connect_peer(l->parent, tree, card->key, err) == 0 &&
+        subscribe(l, card->event, card->key, err) == 0)
+        rc = l->started && link_io_watch(l) < 0
+                 ? errmsg_fail(err, errno, "cannot watch the broker's sockets: %s", strerror(errno))
+                 : 0;
+    free(tree);
+    return rc;
+}
+
+static void leave_parent(link_t *l)
+{
+    link_peer_leave(l->parent);
+    if (l->src[SRC_UP].sock)
+        zmq_socket_monitor(l->src[SRC_UP].sock, NULL, 0);
+    end_source(&l->src[SRC_UP_MON]);
+    end_source(&l->src[SRC_UP]);
+    end_source(&l->src[SRC_SUB]);
+}
+
+int link_move(void *arg, const struct control_card *card, errmsg_t *err)
+{
+    link_t *l = arg;
+
+    if (check_key(l, card->rank, card->key, err) < 0 ||
+        (!l->parent && !(l->parent = add_outbound(l, CORE_TREE, card->rank, err))))
+        return -1;
+    leave_parent(l);
+    link_peer_renew(l->parent);
+    l->parent->rank = card->rank;
+    l->parent->tries = true;
+    l->event_heard = false;
+    if (move(l, card, err) < 0) {
+        leave_parent(l);
+        return -1;
+    }
     flux_watcher_start(l->flush);
     return 0;
 }
@@ -589,13 +718,6 @@ int link_start(void *arg, errmsg_t *err)
 static bool is_address(const char *uri)
 {
     return str_starts(uri, "ipc://") || (str_starts(uri, "tcp://") && !strchr(uri, '+'));
-}
-
-/* What follows a '+' names the UNIX socket of a broker whose links are mixed. */
-static void trim(char *uri)
-{
-    if (str_starts(uri, "tcp://"))
-        uri[strcspn(uri, "+")] = '\0';
 }
 
 static bool fits(int len, const struct transport_place *place)

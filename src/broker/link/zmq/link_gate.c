@@ -10,7 +10,7 @@
  *                                                      kept (link_gate_admit).  Cut off (on_sweep,
  *                                                      bound_strangers), or ended by the peer
  * kept      it belongs to a neighbor (conn.peer)       it ended: that neighbor is lost (ended); or
- *                                                      another broker took its place: cut off
+ *                                                      a later attempt took its place: strange
  *                                                      (link_gate_forget)
  *
  * Invariants:
@@ -28,7 +28,11 @@
  *     descriptor and checks the duplicate's address first.
  *  5. All that a neighbor sent before its connection ended is read before the end is reported, so
  *     that a goodbye is not taken for a loss.
- *  6. The reason of a failed handshake comes in the event before the one that reports the end of
+ *  6. A connection may have the number of an earlier one, whose frames are still to be read.  So all
+ *     that the monitors have reported is read before a connection is looked up, and what is known
+ *     of a connection follows the latest frame: if that is another neighbor's than before, the
+ *     connection of that one has ended.
+ *  7. The reason of a failed handshake comes in the event before the one that reports the end of
  *     the connection.  Only the latter has the descriptor, and so the address.
  *
  * Failure: without memory for its entry, a connection is not counted, and link_beat.c notices its
@@ -62,14 +66,17 @@
 #define ADDRESS_SIZE 80
 
 struct conn {
-    struct list_node node; /* in gate.strange, oldest first, or in no list */
+    struct list_node node; /* in gate.strange, oldest first, in gate.over, or in no list */
     int which;
     int fd;
     double since;
     double limit; /* seconds for the peer to identify itself */
     bool tcp;
-    bool rejected; /* the next sweep cuts it off */
+    bool rejected; /* the limit stays: it is not, or not any more, a neighbor's */
     bool cut;
+    bool over;
+    uint16_t failed; /* its handshake, by this event; 0: it has not */
+    uint32_t failed_value;
     struct link_peer *peer;  /* NULL: strange */
     char host[ADDRESS_SIZE]; /* "" for UNIX sockets */
     char address[ADDRESS_SIZE];
@@ -82,6 +89,7 @@ struct link_gate {
     link_patience_t *patience;
     struct list_node strange;
     size_t nstrange;
+    struct list_node over; /* connections that have ended, which is to be reported */
     size_t host_max, total_max;
     flux_watcher_t *sweep;
     uint16_t failed[SRC_COUNT]; /* the latest handshake failure, until its connection ends */
@@ -132,9 +140,21 @@ static void count_host(struct link_gate *g, const char *host, int by)
         hmap_put(g->hosts, host, (void *)n); /* without memory one more is accepted */
 }
 
+static void join_strange(struct link_gate *g, struct conn *c, double limit)
+{
+    c->since = flux_reactor_now(g->l->r);
+    c->limit = limit;
+    list_append(&g->strange, &c->node);
+    g->nstrange++;
+    if (c->tcp)
+        count_host(g, c->host, 1);
+    if (g->sweep && !flux_watcher_active(g->sweep))
+        flux_timer_start(g->sweep, SWEEP_EVERY, SWEEP_EVERY);
+}
+
 static void leave_strange(struct link_gate *g, struct conn *c)
 {
-    if (c->peer || list_empty(&c->node))
+    if (c->peer || c->over || list_empty(&c->node))
         return;
     list_remove(&c->node);
     g->nstrange--;
@@ -192,7 +212,6 @@ static double limit_of(const struct link_gate *g, const struct conn *c)
 
 static void accepted(struct link_gate *g, int which, int fd)
 {
-    link_t *l = g->l;
     struct conn *c = calloc(1, sizeof(*c));
 
     if (!c)
@@ -200,21 +219,14 @@ static void accepted(struct link_gate *g, int which, int fd)
     list_init(&c->node);
     c->which = which;
     c->fd = fd;
-    c->since = flux_reactor_now(l->r);
     if (!peer_address(fd, c->host, c->address, &c->tcp) || /* it has already ended */
         hmap_put_u64(g->conns, (uint64_t)which << 32 | (uint32_t)fd, c) < 0) {
         free(c);
         return;
     }
-    c->limit = limit_of(g, c);
-    list_append(&g->strange, &c->node);
-    g->nstrange++;
-    if (c->tcp) {
-        count_host(g, c->host, 1);
+    join_strange(g, c, limit_of(g, c));
+    if (c->tcp)
         bound_strangers(g, c);
-    }
-    if (g->sweep && !flux_watcher_active(g->sweep))
-        flux_timer_start(g->sweep, SWEEP_EVERY, SWEEP_EVERY);
 }
 
 /* Invariant 2.  Frames that came while this broker was stopped are read first. */
@@ -231,9 +243,9 @@ static void on_sweep(flux_reactor_t *r, flux_watcher_t *w, int revents, void *ar
         struct conn *c = list_entry(it, struct conn, node);
 
         /* Its address may have become a neighbor's meanwhile. */
-        if (limit_of(g, c) > c->limit)
+        if (!c->rejected && limit_of(g, c) > c->limit)
             c->limit = limit_of(g, c);
-        if (!c->rejected && now - c->since < c->limit)
+        if (now - c->since < c->limit)
             continue;
         if (!c->rejected && c->tcp)
             link_patience_over(g->patience, c->host, c->limit, now);
@@ -276,35 +288,46 @@ static void tell_failure(struct link_gate *g, uint16_t event, uint32_t value, co
 
 /* --- connections that end --- */
 
-static void ended(struct link_gate *g, int which, int fd)
+static void leave_peer(struct conn *c)
 {
-    link_t *l = g->l;
-    struct conn *c = find(g, which, fd);
-    struct link_peer *p;
-
-    if (!c)
-        return;
-    if (g->failed[which])
-        tell_failure(g, g->failed[which], g->failed_value[which], c->address);
-    /* The last frames may identify the peer (invariant 5). */
-    link_drain_all_in(l);
-    if (which == SRC_PUB && l->src[SRC_PUB].sock)
-        link_drain_pub(&l->src[SRC_PUB]);
-    leave_strange(g, c);
-    p = c->peer;
-    hmap_del_u64(g->conns, (uint64_t)which << 32 | (uint32_t)fd);
-    if (!p)
-        return;
-    if (which == SRC_PUB)
-        p->connected = false;
-    link_peer_fail(p, "its connection was closed");
+    if (c->which == SRC_PUB)
+        c->peer->connected = false;
+    link_peer_fail(c->peer, "its connection was closed");
 }
 
-static void drain_gate(struct link_source *mon)
+static void ended(struct link_gate *g, struct conn *c)
 {
-    link_t *l = mon->l;
-    struct link_gate *g = l->gate;
-    int which = mon == &l->src[SRC_IN_MON] ? SRC_IN : SRC_PUB;
+    link_t *l = g->l;
+
+    if (c->failed)
+        tell_failure(g, c->failed, c->failed_value, c->address);
+    /* The last frames may identify the peer (invariant 5). */
+    link_drain_all_in(l);
+    if (c->which == SRC_PUB && l->src[SRC_PUB].sock)
+        link_drain_pub(&l->src[SRC_PUB]);
+    if (c->peer)
+        leave_peer(c);
+}
+
+/* Its end is reported from drain_gate(): the caller may be reading frames. */
+static void over(struct link_gate *g, int which, int fd)
+{
+    struct conn *c = hmap_take_u64(g->conns, (uint64_t)which << 32 | (uint32_t)fd);
+
+    if (c) {
+        leave_strange(g, c);
+        c->over = true;
+        list_append(&g->over, &c->node);
+        c->failed = g->failed[which];
+        c->failed_value = g->failed_value[which];
+    }
+    g->failed[which] = 0;
+}
+
+/* Read what the monitor of a socket has reported. */
+static void read_events(struct link_gate *g, int which)
+{
+    struct link_source *mon = &g->l->src[which == SRC_IN ? SRC_IN_MON : SRC_PUB_MON];
     uint8_t buf[6];
     uint16_t event;
     uint32_t value;
@@ -320,13 +343,27 @@ static void drain_gate(struct link_source *mon)
         memcpy(&value, buf + sizeof(event), sizeof(value));
         if (event == ZMQ_EVENT_ACCEPTED) {
             accepted(g, which, (int)value);
-        } else if (event == ZMQ_EVENT_DISCONNECTED) {
-            ended(g, which, (int)value);
-            g->failed[which] = 0;
-        } else {
+        } else if (event != ZMQ_EVENT_DISCONNECTED) {
             g->failed[which] = event;
             g->failed_value[which] = value;
+        } else {
+            over(g, which, (int)value);
         }
+    }
+}
+
+static void drain_gate(struct link_source *mon)
+{
+    link_t *l = mon->l;
+    struct list_node *n;
+
+    read_events(l->gate, mon == &l->src[SRC_IN_MON] ? SRC_IN : SRC_PUB);
+    while ((n = list_first(&l->gate->over))) {
+        struct conn *c = list_entry(n, struct conn, node);
+
+        ended(l->gate, c);
+        list_remove(&c->node);
+        free(c);
     }
 }
 
@@ -358,9 +395,23 @@ int link_gate_guard(link_t *l, int which)
 
 static struct conn *conn_of(link_t *l, int which, zmq_msg_t *frame)
 {
+    struct link_gate *g = l->gate;
     int fd = zmq_msg_get(frame, ZMQ_SRCFD);
-    struct conn *c = fd < 0 ? NULL : find(l->gate, which, fd);
+    struct conn *c;
 
+    read_events(g, which);
+    c = find(g, which, fd);
+    if (!list_empty(&g->over)) {
+        l->src[which == SRC_IN ? SRC_IN_MON : SRC_PUB_MON].again = true;
+        flux_timer_start(l->again, 0., 0.);
+    }
+    LIST_FOREACH(it, &g->over)
+    {
+        struct conn *old = list_entry(it, struct conn, node);
+
+        if (!c && old->which == which && old->fd == fd)
+            c = old;
+    }
     return c && !c->cut ? c : NULL;
 }
 
@@ -368,9 +419,12 @@ void link_gate_admit(link_t *l, int which, zmq_msg_t *frame, struct link_peer *p
 {
     struct conn *c = conn_of(l, which, frame);
 
-    if (!c || c->peer)
+    if (!c)
         return;
+    if (c->peer && c->peer != p)
+        leave_peer(c);
     leave_strange(l->gate, c);
+    c->rejected = false;
     c->peer = p;
     if (which == SRC_IN)
         p->greeted = true;
@@ -380,13 +434,14 @@ void link_gate_reject(link_t *l, int which, zmq_msg_t *frame)
 {
     struct conn *c = conn_of(l, which, frame);
 
-    if (!c || c->peer)
+    if (!c || c->peer || c->over)
         return;
     if (which == SRC_PUB) {
         leave_strange(l->gate, c);
         cut(c);
     } else if (!list_empty(&c->node)) { /* cut off later: leave it time to read the reason */
         c->rejected = true;
+        c->limit = 0.;
         list_remove(&c->node);
         list_push(&l->gate->strange, &c->node);
     }
@@ -397,15 +452,21 @@ void link_gate_forget(link_t *l, struct link_peer *p)
     size_t pos = 0;
     void *val;
 
+    LIST_FOREACH(it, &l->gate->over)
+    {
+        struct conn *c = list_entry(it, struct conn, node);
+
+        if (c->peer == p)
+            c->peer = NULL;
+    }
     while (hmap_next(l->gate->conns, &pos, NULL, NULL, &val)) {
         struct conn *c = val;
 
-        if (c->peer != p || c->since >= p->lost)
-            continue;
-        c->peer = NULL;
-        if (c->which == SRC_PUB)
-            p->connected = false;
-        cut(c);
+        if (c->peer == p) {
+            c->peer = NULL;
+            c->rejected = true;
+            join_strange(l->gate, c, SWEEP_EVERY);
+        }
     }
 }
 
@@ -424,11 +485,15 @@ void link_gate_known(link_t *l, const char *host)
 
 /* --- connections that this broker opens --- */
 
-/* Report a failed handshake, which ZeroMQ will retry. */
+/* Report a failed handshake, which ZeroMQ will retry, unless the core has others to try. */
 static void tell_trying(struct link_peer *p, const char *text)
 {
     double now = flux_reactor_now(p->l->r);
 
+    if (p->tries) {
+        link_peer_fail(p, "the handshake with it failed");
+        return;
+    }
     if (p->logged > 0. && now - p->logged < TELL_EVERY)
         return;
     p->logged = now;
@@ -460,6 +525,10 @@ void link_drain_monitor(struct link_source *src)
                     p->rank, p->source->uri, p->l->public_key);
             link_peer_fail(p, "it refused this broker's key");
             break;
+        case ZMQ_EVENT_CONNECT_RETRIED:
+            if (p->tries)
+                link_peer_fail(p, "it accepts no connection");
+            break;
         case ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL:
             tell_trying(p, "does not answer as the broker with the expected public key would");
             break;
@@ -486,6 +555,7 @@ struct link_gate *link_gate_create(link_t *l)
     if (!g)
         return NULL;
     list_init(&g->strange);
+    list_init(&g->over);
     g->l = l;
     g->host_max = 2 * l->nchildren + 1 + ADDRESS_SLACK;
     g->total_max = 2 * l->nchildren + 1 + TOTAL_SLACK;
@@ -501,8 +571,14 @@ struct link_gate *link_gate_create(link_t *l)
 
 void link_gate_destroy(struct link_gate *g)
 {
+    struct list_node *n;
+
     if (!g)
         return;
+    while ((n = list_first(&g->over))) {
+        list_remove(n);
+        free(list_entry(n, struct conn, node));
+    }
     hmap_destroy(g->conns);
     hmap_destroy(g->hosts);
     link_patience_destroy(g->patience);

@@ -28,7 +28,6 @@
  *  8. The state of a peer (link_private.h) changes by the transitions of `moves` only.
  */
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,7 +35,6 @@
 #include <zmq.h>
 
 #include "libutil/invariant.h"
-#include "libutil/strutil.h"
 #include "link_private.h"
 
 #define BATCH_FRAMES 32
@@ -47,15 +45,14 @@
 #define CUT_AFTER 2.
 #define EVENT_PATIENCE 0.05
 #define EVENT_BYTES_MAX (8u * 1024 * 1024)
-#define UP_PREFIX "up."
 #define DRAIN_TURNS 64
 
 /* --- peers that are gone --- */
 
 static const struct transition moves[] = {
     {LINK_NEW, LINK_UP, "take_frame"},
-    {LINK_NEW, LINK_GONE, "peer_close, for link_peer_fail and op_drop"},
-    {LINK_UP, LINK_GONE, "peer_close, for link_peer_fail and op_drop"},
+    {LINK_NEW, LINK_GONE, "peer_close, for link_peer_fail, link_peer_leave and op_drop"},
+    {LINK_UP, LINK_GONE, "peer_close, for link_peer_fail, link_peer_leave and op_drop"},
     {LINK_GONE, LINK_NEW, "link_peer_renew"},
     TRANSITION_END,
 };
@@ -70,7 +67,6 @@ static void set_state(struct link_peer *p, enum link_peer_state state)
 static void peer_close(struct link_peer *p)
 {
     set_state(p, LINK_GONE);
-    p->lost = flux_reactor_now(p->l->r);
     p->blocked = false;
     list_remove(&p->work);
     link_queue_clear(&p->queue);
@@ -97,16 +93,23 @@ void link_peer_fail(struct link_peer *p, const char *why)
     flux_timer_start(l->again, 0., 0.);
 }
 
+void link_peer_leave(struct link_peer *p)
+{
+    if (p->state != LINK_GONE)
+        peer_close(p);
+    list_remove(&p->unreported);
+}
+
 void link_peer_renew(struct link_peer *p)
 {
     set_state(p, LINK_NEW);
-    p->handshaken = p->greeted = p->named = false;
+    p->handshaken = p->greeted = p->named = p->connected = false;
     p->cut_due = p->was_full = false;
     p->logged = 0.;
     silence_begin(p->l->silence, &p->line);
 }
 
-static void report_lost(link_t *l)
+void link_report_lost(link_t *l)
 {
     struct list_node *n;
 
@@ -380,11 +383,6 @@ void link_send_word(struct link_peer *p, const char *text)
     zmq_msg_close(&word);
 }
 
-static void send_cut(struct link_peer *p)
-{
-    link_send_word(p, LINK_WORD_CUT);
-}
-
 /* Rule 7.  A child that said goodbye needs no word: ZeroMQ would delay the end of this broker to
  * deliver it. */
 static void peer_cut(struct link_peer *p)
@@ -396,7 +394,7 @@ static void peer_cut(struct link_peer *p)
     if (p->state == LINK_UP && p->queue.count > 0)
         peer_flush(p);
     if (p->outbound && p->state == LINK_UP)
-        send_cut(p);
+        link_send_word(p, LINK_WORD_CUT);
     peer_close(p);
     list_remove(&p->unreported); /* the core knows already */
     p->cut_due = p->connected;
@@ -416,7 +414,7 @@ static void on_cut(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
         struct link_peer *p = val;
 
         if (p->cut_due && p->connected)
-            send_cut(p);
+            link_send_word(p, LINK_WORD_CUT);
         p->cut_due = false;
     }
     look_again(&l->src[SRC_IN]);
@@ -435,6 +433,9 @@ const struct core_link_ops link_ops = {
     .publish = op_publish,
     .drop = op_drop,
     .again = link_again,
+    .by_key = true,
+    .card = link_card,
+    .move = link_move,
     .peak = op_peak,
     .bind = link_bind,
     .tree_uri = link_tree_uri,
@@ -498,7 +499,7 @@ static void take_frame(struct link_peer *p, int fd, const char *data, size_t len
 
     if (p->state == LINK_GONE) {
         if (!p->outbound)
-            send_cut(p);
+            link_send_word(p, LINK_WORD_CUT);
         return;
     }
     if (p->state == LINK_NEW)
@@ -601,103 +602,6 @@ static void drop_malformed(link_t *l, const struct incoming *in)
             "dropped %zu bytes from a neighbor: their parts do not form a message", in->len);
 }
 
-/* Does the peer own the key of the rank that it claims?  CURVE has proved the key, and zap.c has
- * returned it as the user id. */
-static bool claim_ok(const struct link_peer *p, zmq_msg_t *frame)
-{
-    const char *key;
-
-    if (!p->l->curve)
-        return true;
-    key = zmq_msg_gets(frame, "User-Id");
-    return key && p->key[0] && strcmp(key, p->key) == 0;
-}
-
-/* Does this link, and no other, carry the neighbor? */
-static bool claimed(const struct link_peer *p)
-{
-    return !p->l->claim || p->l->claim(p->l->claim_arg, p->plane, p->rank);
-}
-
-/* Refuse the sender: log the reason, tell it to the sender, and cut the connection off. */
-static void turn_away(link_t *l, struct incoming *in, const char *why, const char *fmt, ...)
-    __attribute__((format(printf, 4, 5)));
-
-static void turn_away(link_t *l, struct incoming *in, const char *why, const char *fmt, ...)
-{
-    void *sock = l->src[SRC_IN].sock;
-    char text[160], word[LINK_WORD_MAX + 1];
-    va_list ap;
-
-    va_start(ap, fmt);
-    vsnprintf(text, sizeof(text), fmt, ap);
-    va_end(ap);
-    l->stats.misclaimed++;
-    linklog(&l->log, LOG_ERR, "refused a broker at %s: %s",
-            link_gate_address(l, SRC_IN, &in->first), text);
-    snprintf(word, sizeof(word), LINK_WORD_REFUSED "%s", why);
-    if (zmq_send(sock, zmq_msg_data(&in->id), zmq_msg_size(&in->id), ZMQ_SNDMORE | ZMQ_DONTWAIT) >=
-        0)
-        zmq_send(sock, word, strlen(word), ZMQ_DONTWAIT);
-    link_gate_reject(l, SRC_IN, &in->first);
-}
-
-static void child_event_up(struct link_peer *p);
-
-/* Another broker of its rank has connected, which has the key of the rank. */
-static void take_place(struct link_peer *p)
-{
-    if (p->state != LINK_GONE)
-        link_peer_fail(p, "another broker has taken its place");
-    report_lost(p->l); /* before the news that it is back */
-    link_gate_forget(p->l, p);
-    link_peer_renew(p);
-    core_peer_back(p->l->core, p->plane, p->rank);
-    if (p->connected) /* its event connection was faster */
-        child_event_up(p);
-}
-
-static struct link_peer *identify(link_t *l, struct incoming *in)
-{
-    const uint8_t *b = zmq_msg_data(&in->id);
-    struct link_peer *p = NULL;
-    uint32_t rank = 0;
-    bool broker = zmq_msg_size(&in->id) == LINK_ID_SIZE && (b[0] == 'T' || b[0] == 'R');
-
-    if (broker) {
-        rank = (uint32_t)b[1] << 24 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 8 | b[4];
-        p = link_inbound(l, b[0] == 'R' ? CORE_RING : CORE_TREE, rank);
-    }
-    if (!broker) {
-        turn_away(l, in, "it is not a broker", "it does not identify itself as a broker");
-    } else if (!p) {
-        turn_away(l, in, "not a neighbor",
-                  "it claims to be rank %u, which is not a neighbor of rank %u", rank, l->rank);
-    } else if (!claim_ok(p, &in->first)) {
-        turn_away(l, in, "the key belongs to another rank",
-                  "it claims to be rank %u but has the key of another rank", rank);
-        p = NULL;
-    } else if (p->named && memcmp(p->id, b, LINK_ID_SIZE) != 0 && p->state != LINK_GONE &&
-               !core_peer_stale(l->core, p->plane, rank)) {
-        turn_away(l, in, "the rank is connected",
-                  "it is rank %u, which has another connection to this broker", rank);
-        p = NULL;
-    } else if (!p->named && !claimed(p)) {
-        turn_away(l, in, "the rank is connected", "it is rank %u, which another link carries",
-                  rank);
-        p = NULL;
-    } else {
-        if (p->named && memcmp(p->id, b, LINK_ID_SIZE) != 0)
-            take_place(p);
-        if (p->greeted)
-            return p;
-        memcpy(p->id, b, LINK_ID_SIZE);
-        p->named = true;
-        link_gate_admit(l, SRC_IN, &in->first, p);
-    }
-    return p;
-}
-
 void link_drain_in(struct link_source *src)
 {
     struct incoming in;
@@ -711,7 +615,7 @@ void link_drain_in(struct link_source *src)
         bytes += in.len;
         if (!in.good)
             drop_malformed(src->l, &in);
-        else if ((p = identify(src->l, &in)))
+        else if ((p = link_identify(src->l, &in.id, &in.first)))
             take_frame(p, zmq_msg_get(&in.first, ZMQ_SRCFD), in.data, in.len);
         release(&in);
     }
@@ -772,53 +676,6 @@ void link_drain_sub(struct link_source *src)
     }
 }
 
-static void child_event_up(struct link_peer *p)
-{
-    if (p->state == LINK_GONE || p->event_up)
-        return;
-    p->event_up = true;
-    p->l->event_up++;
-    core_child_event_up(p->l->core, p->rank);
-}
-
-/* Handle a subscription to "up.RANK" ("\1up.RANK" on the wire) of a child.  The monitor of the
- * socket reports its end: an unsubscription does not say which child it came from. */
-static void take_subscription(link_t *l, zmq_msg_t *frame)
-{
-    const char *data = zmq_msg_data(frame);
-    size_t len = zmq_msg_size(frame);
-    char topic[24];
-    uint32_t rank;
-    struct link_peer *p;
-
-    if (len < 1 + strlen(UP_PREFIX) + 1 || len > sizeof(topic) || data[0] != 1 ||
-        memcmp(data + 1, UP_PREFIX, strlen(UP_PREFIX)) != 0)
-        return; /* "" */
-    memcpy(topic, data + 1, len - 1);
-    topic[len - 1] = '\0';
-    if (str2u32(topic + strlen(UP_PREFIX), &rank) < 0)
-        return;
-    p = link_inbound(l, CORE_TREE, rank);
-    if (!p || !claim_ok(p, frame) || p->connected || !claimed(p)) {
-        l->stats.misclaimed++;
-        linklog(&l->log, LOG_ERR, "refused a broker at %s: it claims to be rank %u but %s",
-                link_gate_address(l, SRC_PUB, frame), rank,
-                !p                    ? "that is not a child of this broker"
-                : !claim_ok(p, frame) ? "has the key of another rank"
-                : p->connected        ? "that has an event connection already"
-                                      : "that is carried by another link");
-        link_gate_reject(l, SRC_PUB, frame);
-        return;
-    }
-    p->connected = true;
-    link_gate_admit(l, SRC_PUB, frame, p);
-    child_event_up(p);
-    if (p->state == LINK_GONE) {
-        send_cut(p);
-        flux_watcher_start(l->flush);
-    }
-}
-
 void link_drain_pub(struct link_source *src)
 {
     struct incoming in;
@@ -827,7 +684,7 @@ void link_drain_pub(struct link_source *src)
         if (!receive(src->sock, false, &in))
             return;
         if (in.good && !in.joined)
-            take_subscription(src->l, &in.first);
+            link_take_subscription(src->l, &in.first);
         release(&in);
     }
 }
@@ -867,7 +724,7 @@ static void on_again(flux_reactor_t *r, flux_watcher_t *w, int revents, void *ar
         if (l->src[i].sock && l->src[i].again)
             source_run(&l->src[i]);
     }
-    report_lost(l);
+    link_report_lost(l);
 }
 
 static int watch(link_t *l, struct link_source *src)

@@ -1,6 +1,6 @@
 /* What the files of the link share.  link.c: sockets, keys, and the public calls.  link_io.c: what
- * happens when a socket is ready.  link_gate.c: incoming connections, and the monitors.
- * link_beat.c: signs of life.  link_queue.c: queues of messages.
+ * happens when a socket is ready.  link_claim.c: who connects.  link_gate.c: incoming connections,
+ * and the monitors.  link_beat.c: signs of life.  link_queue.c: queues of messages.
  */
 #ifndef BROKER_LINK_PRIVATE_H
 #define BROKER_LINK_PRIVATE_H
@@ -14,11 +14,17 @@
 #include "zap.h"
 
 #define LINK_ID_NAME 5 /* plane and rank */
-#define LINK_ID_SIZE (LINK_ID_NAME + 8)
+#define LINK_ID_SIZE (LINK_ID_NAME + sizeof(struct link_attempt))
 #define LINK_WORD_MAX 39 /* shorter than a message header: a control word */
 #define LINK_WORD_CUT "cut"
 #define LINK_WORD_REFUSED "refused: " /* followed by the reason */
 #define LINK_KEY_SIZE (ZAP_KEY_SIZE + 1)
+
+/* One attempt of a broker to connect to a neighbor, which has one or two connections. */
+struct link_attempt {
+    uint32_t broker; /* random: a later broker of the same rank has another one */
+    uint32_t number; /* the later, the larger; 0: none */
+};
 
 /* state       meaning                                       left when (by)
  * LINK_NEW    nothing was received yet                      a frame came (take_frame); it is lost
@@ -27,7 +33,7 @@
  *                                                           (op_drop)
  * LINK_GONE   nothing more is sent or accepted              link_peer_renew(): inbound: another
  *                                                           broker of its rank connects; ring
- *                                                           successor: again()
+ *                                                           successor: again(); parent: move()
  */
 enum link_peer_state { LINK_NEW, LINK_UP, LINK_GONE };
 
@@ -41,7 +47,6 @@ struct link_peer {
     bool greeted;    /* inbound: its connection is known to the gate */
     struct silence_line line;
     int fd;         /* of the connection on which the last frame came; only to be asked about */
-    double lost;    /* reactor time at which it became LINK_GONE */
     double logged;  /* reactor time of the last log message about its handshakes; 0: none */
     bool event_up;  /* child: its event connection is in place */
     bool connected; /* child: the same, even after this broker has given the child up */
@@ -49,9 +54,12 @@ struct link_peer {
     bool was_full;  /* the core got EAGAIN */
     bool blocked;   /* ZeroMQ accepts no more for now */
     struct link_source *source;
-    bool named;               /* inbound: a frame with its key came, on the connection ... */
-    uint8_t id[LINK_ID_SIZE]; /* ... with this routing id: no other one is its */
-    char key[LINK_KEY_SIZE];  /* "": not allowed to connect */
+    bool adopted; /* inbound: it has lost its parent, and is not a neighbor by the shape */
+    bool tries;   /* outbound: the core has other parents to try */
+    struct link_attempt attempt; /* its, or ours: connections of another one are not its own */
+    bool named;                  /* inbound: a frame with its key came, on the connection ... */
+    uint8_t id[LINK_ID_SIZE];    /* ... with this routing id */
+    char key[LINK_KEY_SIZE];     /* "": not allowed to connect */
     struct link_queue queue;
     struct list_node work;       /* in link.dirty or link.blocked */
     struct list_node unreported; /* in link.unreported: to be reported to the core */
@@ -98,6 +106,9 @@ struct link {
     struct linklog log;
     bool (*claim)(void *arg, enum core_plane plane, uint32_t rank);
     void *claim_arg;
+    char *card_tree, *card_event; /* NULL: those at which it listens */
+    unsigned monitors;            /* sockets that were ever watched: for names */
+    struct link_attempt attempt;  /* the latest one */
 
     uint32_t rank;
     uint32_t nchildren;
@@ -128,6 +139,7 @@ struct link {
         uint64_t msgs_out, frames_out; /* messages per frame tell how well batching works */
         uint64_t malformed;            /* dropped: not a message */
         uint64_t misclaimed;           /* dropped: the peer's rank and key do not match */
+        uint64_t outdated;             /* dropped: of an attempt before the latest one */
         uint64_t event_skips; /* times that events were sent without waiting for a slow child */
     } stats;
 };
@@ -142,15 +154,25 @@ void link_drain_in(struct link_source *src);
 void link_drain_peer(struct link_source *src);
 void link_drain_monitor(struct link_source *src);
 void link_drain_all_in(link_t *l); /* read all that has come in at SRC_IN */
+/* Nothing more is to be said about this peer: discard what waits for it. */
+void link_peer_leave(struct link_peer *p);
 /* Forget what an earlier connection has left behind: the peer is LINK_NEW. */
 void link_peer_renew(struct link_peer *p);
 /* The peer is lost: discard what waits for it, and tell the core from the reactor. */
 void link_peer_fail(struct link_peer *p, const char *why);
 /* Send a word (which may be empty) past the queue.  It is dropped if it cannot be sent now. */
 void link_send_word(struct link_peer *p, const char *word);
+/* Tell the core of peers that are lost.  Called from the reactor only. */
+void link_report_lost(link_t *l);
 void link_drain_pub(struct link_source *src);
 void link_drain_sub(struct link_source *src);
 void link_drain_zap(struct link_source *src);
+
+/* link_claim.c */
+/* The peer that has sent this frame.  NULL: it is refused. */
+struct link_peer *link_identify(link_t *l, zmq_msg_t *id, zmq_msg_t *frame);
+/* A subscription: to all events, or to a topic by which a child says that it gets them. */
+void link_take_subscription(link_t *l, zmq_msg_t *frame);
 
 /* link_gate.c */
 struct link_gate *link_gate_create(link_t *l);
@@ -163,7 +185,7 @@ void link_gate_admit(link_t *l, int which, zmq_msg_t *frame, struct link_peer *p
 void link_gate_reject(link_t *l, int which, zmq_msg_t *frame);
 /* "ADDRESS:PORT" of the connection on which `frame` came. */
 const char *link_gate_address(link_t *l, int which, zmq_msg_t *frame);
-/* Connections of this neighbor from before its loss are no longer its own: cut them off. */
+/* The connections of this neighbor are of an earlier attempt: they are not its own any more. */
 void link_gate_forget(link_t *l, struct link_peer *p);
 /* A neighbor has proved its key on a connection from this address. */
 void link_gate_known(link_t *l, const char *host);
@@ -182,10 +204,14 @@ int link_rebind(void *arg, errmsg_t *err);
 int link_allow(void *arg, uint32_t rank, const char *public_key, errmsg_t *err);
 int link_connect(void *arg, enum core_plane plane, uint32_t rank, const char *tree_uri,
                  const char *event_uri, const char *public_key, errmsg_t *err);
+int link_card(void *arg, struct control_card *card);
+int link_move(void *arg, const struct control_card *card, errmsg_t *err);
 int link_again(void *arg, enum core_plane plane, uint32_t rank);
 int link_start(void *arg, errmsg_t *err);
 void link_destroy(void *arg);
 
+/* Expect a neighbor that connects.  NULL with ENOMEM. */
+struct link_peer *link_add_inbound(link_t *l, enum core_plane plane, uint32_t rank);
 struct link_peer *link_inbound(const link_t *l, enum core_plane plane, uint32_t rank);
 
 #endif

@@ -13,7 +13,7 @@
  *  1. Anything but such a request for mechanism CURVE is refused with status 400 if it has an
  *     envelope and a request id, and dropped otherwise.  Requests come from ZeroMQ itself, not from
  *     the peer, so this protects against other versions, not against attacks.
- *  2. A key is admitted only if zap_allow() has named it.
+ *  2. A key is admitted only if zap_allow() has named it, or the owner knows it.
  *  3. Refusals are counted, and logged at most LOG_MAX times in LOG_PERIOD seconds, so that a
  *     stranger who keeps connecting cannot fill a log.
  *
@@ -172,17 +172,22 @@ static void answer(zap_t *z, zmq_msg_t *frames, const char *code, const char *te
 static void decide(zap_t *z, zmq_msg_t *frames, int count, double now)
 {
     const char *user = NULL, *why = NULL;
-    char text[128], key[ZAP_KEY_SIZE + 1];
+    char text[128] = "", key[ZAP_KEY_SIZE + 1];
 
     if (count <= F_REQUEST || zmq_msg_size(&frames[F_EMPTY]) != 0)
         return;
     if (count != F_COUNT || !frame_is(&frames[F_VERSION], "1.0") ||
         !frame_is(&frames[F_MECHANISM], "CURVE") || zmq_msg_size(&frames[F_KEY]) != KEY_BYTES)
         why = "it does not use CURVE, which this broker requires";
-    else if (!(user = hmap_get(z->keys, zmq_msg_data(&frames[F_KEY]))))
+    else if (!(user = hmap_get(z->keys, zmq_msg_data(&frames[F_KEY]))) &&
+             zmq_z85_encode(key, zmq_msg_data(&frames[F_KEY]), KEY_BYTES)) {
+        if (z->cb.known && z->cb.known(z->arg, key))
+            user = key;
+        else
+            snprintf(text, sizeof(text), "its public key, %s, is not that of a neighbor", key);
+    }
+    if (!why && !user)
         why = text;
-    if (why == text && zmq_z85_encode(key, zmq_msg_data(&frames[F_KEY]), KEY_BYTES))
-        snprintf(text, sizeof(text), "its public key, %s, is not that of a neighbor", key);
     if (why) {
         z->refused++;
         if (count > F_ADDRESS)

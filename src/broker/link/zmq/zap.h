@@ -23,6 +23,8 @@ typedef struct zap zap_t;
 struct zap_callbacks {
     /* Takes a message about a refusal, at most a few per minute. */
     void (*log)(void *arg, const char *text);
+    /* May the owner of this key connect, although zap_allow() has not named it? */
+    bool (*known)(void *arg, const char *key);
     /* A key was admitted on a connection from this address. */
     void (*admitted)(void *arg, const char *address);
 };

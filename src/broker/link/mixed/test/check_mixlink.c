@@ -318,6 +318,64 @@ START_TEST(nobody_remote)
 }
 END_TEST
 
+/* The parent of rank 3 ends, and it connects to the broker above: on its host or not, as the parent
+ * was or not.  Where all neighbors are on its host, it has ended ZeroMQ. */
+START_TEST(moved)
+{
+    struct control_card card = {.rank = 0}, gone = {.rank = 0};
+    unsigned before;
+    char tree[300];
+    errmsg_t err = {""};
+
+    place[0] = place[3] = "here";
+    place[2] = _i & 1 ? "there" : "here";
+    place[1] = _i & 2 ? "there" : "here";
+    start_all(4, "chain", false, true);
+    ck_assert(run_until(&node[0].core.event_up[1], 1, PATIENCE));
+    ck_assert(run_until(&node[1].core.event_up[2], 1, PATIENCE));
+    ck_assert(run_until(&node[2].core.event_up[3], 1, PATIENCE));
+    ck_assert_int_eq(send_from(3, CORE_RING, 0, 1, 10, false), 0);
+    ck_assert_int_eq(send_from(2, CORE_RING, 3, 1, 10, false), 0);
+    ck_assert(run_until(&node[0].core.got[CORE_RING], 1, PATIENCE));
+    ck_assert(run_until(&node[3].core.got[CORE_RING], 1, PATIENCE));
+    before = threads();
+    for (uint32_t i = 0; i < 4; i++)
+        transport->ops->running(node[i].link);
+    /* Ranks 0 and 1 have some below their children, who may have to come from elsewhere. */
+    ck_assert_uint_eq(before - threads(), _i == 0 ? 4 : _i == 2 ? 2 : 0);
+    ck_assert_int_eq(transport->ops->card(node[2].link, &gone), 0);
+    gone.rank = 2;
+    snprintf(tree, sizeof(tree), "%s", gone.tree);
+    gone = (struct control_card){2, tree, "tcp://127.0.0.1:1", node[2].key.pub, ""};
+    end_node(2);
+    ck_assert(run_until(&node[3].core.lost[CORE_TREE][2], 1, PATIENCE));
+    if (_i & 1) { /* nobody is there */
+        ck_assert_int_eq(transport->ops->move(node[3].link, &gone, &err), 0);
+        ck_assert(run_until(&node[3].core.lost[CORE_TREE][2], 2, PATIENCE));
+    } else {
+        ck_assert_int_eq(transport->ops->move(node[3].link, &gone, &err), -1);
+        ck_assert_int_eq(errno, EHOSTUNREACH);
+    }
+    node[1].core.adopts = 3;
+    node[1].core.keys[3] = node[3].key.pub;
+    ck_assert_int_eq(transport->ops->card(node[1].link, &card), 0);
+    card.rank = 1;
+    ck_assert_msg(transport->ops->move(node[3].link, &card, &err) == 0, "%s", err.text);
+    ck_assert(run_until(&node[1].core.event_up[3], 1, PATIENCE));
+    ck_assert_int_eq(send_from(3, CORE_TREE, 1, 1, 10, false), 0);
+    ck_assert(run_until(&node[1].core.got[CORE_TREE], 1, PATIENCE));
+    ck_assert_uint_eq(node[1].core.last_from, 3);
+    ck_assert_int_eq(send_from(1, CORE_TREE, 3, 1, 10, false), 0);
+    ck_assert(run_until(&node[3].core.got[CORE_TREE], 1, PATIENCE));
+    publish(1, "news");
+    ck_assert(run_until(&node[3].core.got[CORE_EVENT], 1, PATIENCE));
+    ck_assert_int_eq(send_from(3, CORE_RING, 0, 2, 10, false), 0);
+    ck_assert(run_until(&node[0].core.got[CORE_RING], 2, PATIENCE));
+    end_node(3);
+    ck_assert(run_until(&node[1].core.lost[CORE_TREE][3], 1, PATIENCE));
+}
+END_TEST
+
 /* Nobody else gets in by the UNIX socket of a broker on several hosts. */
 START_TEST(false_key)
 {
@@ -462,6 +520,7 @@ int main(void)
     tcase_add_loop_test(tc, once, 0, 2);
     tcase_add_test(tc, socket_removed);
     tcase_add_test(tc, nobody_remote);
+    tcase_add_loop_test(tc, moved, 0, 4);
     tcase_add_test(tc, false_key);
     tcase_add_loop_test(tc, parent_later, 0, 3);
     tcase_add_loop_test(tc, parent_never, 0, 2);

@@ -46,7 +46,7 @@ START_TEST(test_slow_child)
     zmq_setsockopt(s, ZMQ_LINGER, &zero, sizeof(zero));
     zmq_setsockopt(s, ZMQ_RCVHWM, &one, sizeof(one));
     zmq_setsockopt(s, ZMQ_SUBSCRIBE, "", 0);
-    zmq_setsockopt(s, ZMQ_SUBSCRIBE, "up.2", 4);
+    zmq_setsockopt(s, ZMQ_SUBSCRIBE, "up.2.696e747275646572", 21);
     ck_assert_int_eq(zmq_connect(s, link_event_uri(node[0].link)), 0);
     ck_assert(run_until(&node[0].core.event_up[1], 1, PATIENCE));
     ck_assert(run_until(&node[0].core.event_up[2], 1, PATIENCE));
@@ -125,6 +125,141 @@ START_TEST(test_ring_never_heard)
 }
 END_TEST
 
+static void move_is_lost(const struct control_card *card, unsigned times)
+{
+    errmsg_t err = {""};
+
+    ck_assert_msg(transport->ops->move(node[2].link, card, &err) == 0, "%s", err.text);
+    ck_assert(run_until(&node[2].core.lost[CORE_TREE][card->rank], times, PATIENCE));
+}
+
+/* A broker whose parent has ended connects to the one above it, if that knows its key, and the core
+ * there takes it. */
+START_TEST(test_moved)
+{
+    struct control_card card = {.rank = 0}, other;
+    bool curve = _i == 0;
+    char tree[100], event[100];
+    errmsg_t err = {""};
+    uint64_t misclaimed;
+
+    start_all(4, "chain", true, curve);
+    ck_assert(run_until(&node[1].core.event_up[2], 1, PATIENCE));
+    ck_assert(run_until(&node[0].core.event_up[1], 1, PATIENCE));
+    ck_assert_int_eq(transport->ops->card(node[1].link, &card), 0);
+    snprintf(tree, sizeof(tree), "%s", card.tree);
+    snprintf(event, sizeof(event), "%s", card.event);
+    end_node(1);
+    ck_assert(run_until(&node[2].core.lost[CORE_TREE][1], 1, PATIENCE));
+    /* Nobody listens there. */
+    other = (struct control_card){1, tree, event, node[1].key.pub, ""};
+    move_is_lost(&other, 2);
+    ck_assert_int_eq(transport->ops->card(node[0].link, &card), 0);
+    ck_assert_str_eq(card.key, curve ? node[0].key.pub : "");
+    /* The key is not known, or that of another rank, or the core does not take the rank. */
+    if (curve) {
+        node[0].core.adopts = 2;
+        move_is_lost(&card, 1);
+        ck_assert(was_logged(0, "is not that of a neighbor"));
+        node[0].core.keys[1] = node[2].key.pub;
+        move_is_lost(&card, 2);
+        ck_assert(was_logged(0, "is not taken over"));
+        node[0].core.adopts = 0;
+    }
+    node[0].core.keys[2] = node[2].key.pub;
+    misclaimed = link_of(0)->stats.misclaimed;
+    move_is_lost(&card, curve ? 3 : 1);
+    ck_assert(was_logged(0, "is not taken over"));
+    ck_assert_uint_gt(link_of(0)->stats.misclaimed, misclaimed);
+    node[0].core.adopts = 2;
+    /* The key is not that of the broker there. */
+    other = card;
+    other.key = node[1].key.pub;
+    if (curve)
+        move_is_lost(&other, 4);
+    /* All is right, and it has tried before, when rank 0 was busy: the later connection counts. */
+    for (int i = 0; i < 3; i++) {
+        ck_assert_msg(transport->ops->move(node[2].link, &card, &err) == 0, "%s", err.text);
+        if (i == 1)
+            ck_assert(run_until(&node[0].core.event_up[2], 1, PATIENCE));
+    }
+    ck_assert_int_eq(send_from(2, CORE_TREE, 0, 1, 100000, false), 0);
+    ck_assert(run_until(&node[0].core.got[CORE_TREE], 1, PATIENCE));
+    ck_assert_uint_eq(node[0].core.last_from, 2);
+    ck_assert_int_eq(send_from(0, CORE_TREE, 2, 1, 10, false), 0);
+    ck_assert(run_until(&node[2].core.got[CORE_TREE], 1, PATIENCE));
+    ck_assert(run_until(&node[0].core.event_now[2], 1, PATIENCE));
+    publish(0, "some.thing");
+    ck_assert(run_until(&node[2].core.got[CORE_EVENT], 1, PATIENCE));
+    ck_assert_uint_eq(node[2].core.lost[CORE_TREE][0], curve ? 4 : 1);
+    /* One that is connected, and was welcomed, does not give way. */
+    node[0].core.adopts = 0;
+    node[0].core.lost[CORE_TREE][2] = 0;
+    end_node(2);
+    ck_assert(run_until(&node[0].core.lost[CORE_TREE][2], 1, PATIENCE));
+    /* A card that is none. */
+    other.event = "";
+    ck_assert_int_eq(transport->ops->move(node[0].link, &other, &err), -1);
+    other.key = "short";
+    ck_assert_int_eq(transport->ops->move(node[0].link, &other, &err), -1);
+    ck_assert_str_ne(err.text, "");
+}
+END_TEST
+
+/* The parent stands still, with its host: nothing tells of that but silence. */
+START_TEST(test_moved_from_silence)
+{
+    void *ctx = zmq_ctx_new(), *silent = zmq_socket(ctx, ZMQ_ROUTER), *pub;
+    char tree[100], event[100];
+    size_t len = sizeof(tree);
+    struct control_card card;
+    errmsg_t err = {""};
+    int zero = 0;
+
+    silent_for(0.5);
+    for (uint32_t i = 0; i < 3; i++)
+        create(i, 3, "chain", false);
+    for (uint32_t i = 0; i < 3; i++)
+        bind_node(i, true);
+    pub = zmq_socket(ctx, ZMQ_XPUB);
+    zmq_setsockopt(silent, ZMQ_LINGER, &zero, sizeof(zero));
+    zmq_setsockopt(pub, ZMQ_LINGER, &zero, sizeof(zero));
+    ck_assert_int_eq(zmq_bind(silent, "tcp://127.0.0.1:*"), 0);
+    ck_assert_int_eq(zmq_bind(pub, "tcp://127.0.0.1:*"), 0);
+    ck_assert_int_eq(zmq_getsockopt(silent, ZMQ_LAST_ENDPOINT, tree, &len), 0);
+    len = sizeof(event);
+    ck_assert_int_eq(zmq_getsockopt(pub, ZMQ_LAST_ENDPOINT, event, &len), 0);
+    ck_assert_int_eq(transport->ops->connect(node[2].link, CORE_TREE, 1, tree, event, NULL, &err),
+                     0);
+    for (int i = 0; i < 3; i += 2)
+        ck_assert_int_eq(link_start(node[i].link, &err), 0);
+    for (int got = 0; got < 1;) { /* its first word; and it gets one */
+        char id[LINK_ID_SIZE], word[4];
+
+        run_for(0.01);
+        if (zmq_recv(silent, id, sizeof(id), ZMQ_DONTWAIT) == LINK_ID_SIZE) {
+            zmq_recv(silent, word, sizeof(word), 0);
+            zmq_send(silent, id, sizeof(id), ZMQ_SNDMORE);
+            zmq_send(silent, "", 0, 0);
+            got++;
+        }
+    }
+    ck_assert(run_until(&node[2].core.lost[CORE_TREE][1], 1, PATIENCE));
+    node[0].core.adopts = 2;
+    ck_assert_int_eq(transport->ops->card(node[0].link, &card), 0);
+    card.rank = 0;
+    ck_assert_int_eq(transport->ops->move(node[2].link, &card, &err), 0);
+    ck_assert(run_until(&node[0].core.event_up[2], 1, PATIENCE));
+    ck_assert_int_eq(send_from(2, CORE_TREE, 0, 1, 10, false), 0);
+    ck_assert(run_until(&node[0].core.got[CORE_TREE], 1, PATIENCE));
+    run_for(0.1);
+    ck_assert_uint_eq(node[2].core.lost[CORE_TREE][0], 0);
+    zmq_close(silent);
+    zmq_close(pub);
+    zmq_ctx_term(ctx);
+}
+END_TEST
+
 START_TEST(test_errors)
 {
     struct link_config cfg = {.curve = true, .public_key = "short", .secret_key = "short"};
@@ -166,6 +301,8 @@ int main(void)
     tcase_add_loop_test(tc, test_silent_child, 0, 2);
     tcase_add_test(tc, test_slow);
     tcase_add_test(tc, test_ring_never_heard);
+    tcase_add_loop_test(tc, test_moved, 0, 2);
+    tcase_add_test(tc, test_moved_from_silence);
     tcase_add_test(tc, test_errors);
     return run_case("link", tc);
 }

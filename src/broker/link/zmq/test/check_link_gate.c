@@ -386,8 +386,8 @@ static void refused_for(void *s, const char *why)
     ck_assert_msg(strncmp(word, "refused: ", 9) == 0 && strstr(word, why), "got '%s'", word);
 }
 
-/* A connection with the key of rank 1 to the XPUB of rank 0. */
-static void *subscriber(void *ctx, const char *topic)
+/* A connection with the key of a rank to the XPUB of rank 0. */
+static void *subscriber(void *ctx, uint32_t rank, const char *topic)
 {
     void *s = zmq_socket(ctx, ZMQ_SUB);
     int zero = 0;
@@ -396,8 +396,8 @@ static void *subscriber(void *ctx, const char *topic)
     zmq_setsockopt(s, ZMQ_LINGER, &zero, sizeof(zero));
     zmq_setsockopt(s, ZMQ_SUBSCRIBE, topic, strlen(topic));
     zmq_setsockopt(s, ZMQ_CURVE_SERVERKEY, node[0].key.pub, 40);
-    zmq_setsockopt(s, ZMQ_CURVE_PUBLICKEY, node[1].key.pub, 40);
-    zmq_setsockopt(s, ZMQ_CURVE_SECRETKEY, node[1].key.sec, 40);
+    zmq_setsockopt(s, ZMQ_CURVE_PUBLICKEY, node[rank].key.pub, 40);
+    zmq_setsockopt(s, ZMQ_CURVE_SECRETKEY, node[rank].key.sec, 40);
     ck_assert_int_eq(zmq_connect(s, link_event_uri(node[0].link)), 0);
     return s;
 }
@@ -410,7 +410,7 @@ START_TEST(test_false_events)
 
     two_of_three();
     bind_node(2, true);
-    s = subscriber(ctx, "up.2");
+    s = subscriber(ctx, 1, "up.2.696e747275646572");
     for (int i = 0; i < PATIENCE * 50 && !strstr(node[0].log, "the key of another rank"); i++)
         run_for(0.02);
     ck_assert_ptr_nonnull(strstr(node[0].log, "127.0.0.1:"));
@@ -452,7 +452,7 @@ START_TEST(test_name_taken)
     two_of_three();
     s = intruder(ctx, node[1].key.pub, node[1].key.sec, "T\0\0\0\1thefirst", LINK_ID_SIZE);
     zmq_send(s, "", 0, 0);
-    sub = subscriber(ctx, "up.1");
+    sub = subscriber(ctx, 1, "up.1.7468656669727374"); /* thefirst */
     p = link_inbound(node[0].link, CORE_TREE, 1);
     for (int i = 0; i < PATIENCE * 50 && !(p->named && p->connected); i++)
         run_for(0.02);
@@ -482,6 +482,71 @@ START_TEST(test_name_taken)
     ck_assert_uint_eq(node[0].core.back[CORE_TREE][1], 1);
     ck_assert_uint_ge(link_of(0)->stats.misclaimed, 2);
     zmq_close(s);
+    zmq_ctx_term(ctx);
+}
+END_TEST
+
+/* A connection of this attempt of rank 2. */
+static void *attempt(void *ctx, char number)
+{
+    char id[] = "T\0\0\0\2this\0\0\0?";
+    void *s;
+
+    id[LINK_ID_SIZE - 1] = number;
+    s = intruder(ctx, node[2].key.pub, node[2].key.sec, id, LINK_ID_SIZE);
+    zmq_send(s, "", 0, 0);
+    return s;
+}
+
+/* Frames that were dropped because they were of earlier attempts. */
+static bool run_until_outdated(uint64_t n)
+{
+    for (int i = 0; i < PATIENCE * 50 && link_of(0)->stats.outdated < n; i++)
+        run_for(0.02);
+    return link_of(0)->stats.outdated >= n;
+}
+
+/* A broker that has lost its parent has tried several times.  Its connections are seen in any
+ * order: those of one attempt belong together, and earlier ones count no more. */
+START_TEST(test_outdated)
+{
+    void *ctx = zmq_ctx_new(), *s[4], *old;
+    struct core *c = &node[0].core;
+    const struct link_peer *p;
+    errmsg_t err = {""};
+
+    create(0, 3, "chain", true);
+    create(2, 3, "chain", true);
+    bind_node(0, true);
+    c->keys[2] = node[2].key.pub;
+    c->adopts = 2;
+    ck_assert_int_eq(link_start(node[0].link, &err), 0);
+    s[0] = subscriber(ctx, 2, "up.2.7468697300000002");
+    ck_assert(run_until(&c->event_now[2], 1, PATIENCE));
+    p = link_inbound(node[0].link, CORE_TREE, 2);
+    old = attempt(ctx, 1);
+    ck_assert(run_until_outdated(1));
+    zmq_close(old);
+    ck_assert(!p->named && p->connected);
+    s[1] = attempt(ctx, 2);
+    for (int i = 0; i < PATIENCE * 50 && !p->named; i++)
+        run_for(0.02);
+    ck_assert(p->named && p->connected);
+    ck_assert_uint_eq(c->event_up[2], 1);
+    ck_assert_uint_eq(c->lost[CORE_TREE][2], 0);
+    s[2] = attempt(ctx, 3);
+    ck_assert(run_until(&c->back[CORE_TREE][2], 1, PATIENCE));
+    ck_assert_uint_eq(c->lost[CORE_TREE][2], 1);
+    ck_assert_uint_eq(c->event_now[2], 0);
+    old = subscriber(ctx, 2, "up.2.7468697300000001");
+    ck_assert(run_until_outdated(link_of(0)->stats.outdated + 1));
+    zmq_close(old);
+    ck_assert_uint_eq(c->event_now[2], 0);
+    s[3] = subscriber(ctx, 2, "up.2.7468697300000003");
+    ck_assert(run_until(&c->event_now[2], 1, PATIENCE));
+    ck_assert_uint_eq(c->lost[CORE_TREE][2], 1);
+    for (int i = 0; i < 4; i++)
+        zmq_close(s[i]);
     zmq_ctx_term(ctx);
 }
 END_TEST
@@ -523,6 +588,7 @@ int main(void)
     tcase_add_test(tc, test_long_message);
     tcase_add_test(tc, test_false_events);
     tcase_add_test(tc, test_name_taken);
+    tcase_add_test(tc, test_outdated);
     tcase_add_test(tc, test_wrong_parent_key);
     return run_case("link_gate", tc);
 }

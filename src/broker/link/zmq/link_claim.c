@@ -1,0 +1,282 @@
+/* Who connects to the link: the claims of connections, and which of them carry a neighbor.
+ *
+ * Purpose: a frame says by its routing id, or as a subscription, which rank has sent it, and CURVE
+ * has proved the key of the sender.  This file decides whether that rank is, or becomes, a neighbor
+ * that this connection carries.
+ *
+ * Format: see link.c for the routing ids, and for the topic of the subscription that is a claim.
+ *
+ * Invariants:
+ *  1. A connection carries a neighbor only if its sender has the key of that rank: link_allow() has
+ *     named it, or, for a rank that has lost its parent, the brokers between have (core_key_of()).
+ *  2. A neighbor is carried by the connections of one attempt (link.attempt).  The first connection
+ *     of a later one, whether it is for messages or events, takes the place of both: the core
+ *     hears that the neighbor was lost, and is back.
+ *  3. What the neighbor was known by gives way when it is gone, when the session counts the rank as
+ *     lost, or when it has lost its parent, and has not been welcomed: then it has tried for long
+ *     enough.  Otherwise the later one is refused.
+ *  4. Of an attempt before that one nothing is accepted.  Its sender has closed it, so nothing is
+ *     logged, or cut off: the descriptor may be that of a later connection.
+ *
+ * Failure: a claim that is refused is logged, and the connection is cut off (link_gate.c).
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <syslog.h>
+#include <zmq.h>
+
+#include "libutil/hex.h"
+#include "libutil/strutil.h"
+#include "link_private.h"
+
+#define UP_PREFIX "up."
+
+/* --- claims --- */
+
+/* Does the peer own the key of the rank that it claims?  CURVE has proved the key, and zap.c has
+ * returned it as the user id. */
+static bool owns(const link_t *l, const char *key, zmq_msg_t *frame)
+{
+    const char *user;
+
+    if (!l->curve)
+        return true;
+    user = zmq_msg_gets(frame, "User-Id");
+    return user && key && key[0] && strcmp(user, key) == 0;
+}
+
+static bool claim_ok(const struct link_peer *p, zmq_msg_t *frame)
+{
+    return owns(p->l, p->key, frame);
+}
+
+/* It has lost its parent, and is below this broker.  NULL: it is not taken over.  An earlier
+ * connection, which the core has not welcomed, gives way: the broker has tried for long enough. */
+static struct link_peer *adopt(link_t *l, uint32_t rank, zmq_msg_t *frame)
+{
+    const char *key = l->curve ? core_key_of(l->core, rank) : "";
+    struct link_peer *p;
+
+    if (!owns(l, key, frame) || !core_peer_adopt(l->core, rank))
+        return NULL;
+    if ((p = link_inbound(l, CORE_TREE, rank)) || (p = link_add_inbound(l, CORE_TREE, rank))) {
+        p->adopted = true;
+        snprintf(p->key, sizeof(p->key), "%s", key);
+    }
+    return p;
+}
+
+/* Does this link, and no other, carry the neighbor? */
+static bool claimed(const struct link_peer *p)
+{
+    return !p->l->claim || p->l->claim(p->l->claim_arg, p->plane, p->rank);
+}
+
+/* Refuse the sender: log the reason, tell it to the sender, and cut the connection off. */
+static void turn_away(link_t *l, zmq_msg_t *id, zmq_msg_t *frame, const char *why, const char *fmt,
+                      ...) __attribute__((format(printf, 5, 6)));
+
+static void turn_away(link_t *l, zmq_msg_t *id, zmq_msg_t *frame, const char *why, const char *fmt,
+                      ...)
+{
+    void *sock = l->src[SRC_IN].sock;
+    char text[160], word[LINK_WORD_MAX + 1];
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    l->stats.misclaimed++;
+    linklog(&l->log, LOG_ERR, "refused a broker at %s: %s", link_gate_address(l, SRC_IN, frame),
+            text);
+    snprintf(word, sizeof(word), LINK_WORD_REFUSED "%s", why);
+    if (zmq_send(sock, zmq_msg_data(id), zmq_msg_size(id), ZMQ_SNDMORE | ZMQ_DONTWAIT) >= 0)
+        zmq_send(sock, word, strlen(word), ZMQ_DONTWAIT);
+    link_gate_reject(l, SRC_IN, frame);
+}
+
+static bool same_attempt(const struct link_peer *p, struct link_attempt at)
+{
+    return p->attempt.broker == at.broker && p->attempt.number == at.number;
+}
+
+/* Invariant 4.  True if the frame is of an attempt that its broker has given up. */
+static bool drop_outdated(link_t *l, const struct link_peer *p, struct link_attempt at)
+{
+    if (!p || p->attempt.broker != at.broker || at.number >= p->attempt.number)
+        return false;
+    l->stats.outdated++;
+    return true;
+}
+
+/* Has the neighbor another connection, which does not give way? */
+static bool is_taken(const struct link_peer *p, struct link_attempt at)
+{
+    return p->attempt.number && !same_attempt(p, at) && p->state != LINK_GONE && !p->adopted &&
+           !core_peer_stale(p->l->core, p->plane, p->rank);
+}
+
+/* The peer of a connection of this attempt, with regard to who may become a child. */
+static struct link_peer *expect(link_t *l, enum core_plane plane, uint32_t rank,
+                                struct link_attempt at, zmq_msg_t *frame)
+{
+    struct link_peer *p = link_inbound(l, plane, rank);
+
+    if (plane == CORE_TREE && (!p || (p->adopted && !same_attempt(p, at))))
+        p = adopt(l, rank, frame);
+    return p;
+}
+
+/* A connection of this attempt, whose broker has the key of the rank, is the peer's. */
+static void enter(struct link_peer *p, struct link_attempt at)
+{
+    link_t *l = p->l;
+    bool first = p->attempt.number == 0;
+
+    if (same_attempt(p, at))
+        return;
+    if (!first && p->state != LINK_GONE)
+        link_peer_fail(p, "another broker has taken its place");
+    p->attempt = at;
+    if (first)
+        return;
+    link_report_lost(l); /* before the news that it is back */
+    link_gate_forget(l, p);
+    link_peer_renew(p);
+    core_peer_back(l->core, p->plane, p->rank);
+}
+
+static uint32_t get_u32(const uint8_t *b)
+{
+    return (uint32_t)b[0] << 24 | (uint32_t)b[1] << 16 | (uint32_t)b[2] << 8 | b[3];
+}
+
+static struct link_attempt to_attempt(const uint8_t *b)
+{
+    return (struct link_attempt){get_u32(b), get_u32(b + 4)};
+}
+
+static bool parse_id(zmq_msg_t *id, enum core_plane *plane, uint32_t *rank, struct link_attempt *at)
+{
+    const uint8_t *b = zmq_msg_data(id);
+
+    if (zmq_msg_size(id) != LINK_ID_SIZE || (b[0] != 'T' && b[0] != 'R'))
+        return false;
+    *plane = b[0] == 'R' ? CORE_RING : CORE_TREE;
+    *rank = get_u32(b + 1);
+    *at = to_attempt(b + LINK_ID_NAME);
+    return at->number > 0;
+}
+
+struct link_peer *link_identify(link_t *l, zmq_msg_t *id, zmq_msg_t *frame)
+{
+    enum core_plane plane;
+    struct link_attempt at;
+    struct link_peer *p;
+    uint32_t rank;
+
+    if (!parse_id(id, &plane, &rank, &at)) {
+        turn_away(l, id, frame, "it is not a broker", "it does not identify itself as a broker");
+        return NULL;
+    }
+    if (drop_outdated(l, link_inbound(l, plane, rank), at))
+        return NULL;
+    if (!(p = expect(l, plane, rank, at, frame))) {
+        turn_away(l, id, frame, "not a neighbor",
+                  "it claims to be rank %u, which is not a neighbor of rank %u, and is not "
+                  "taken over",
+                  rank, l->rank);
+    } else if (!claim_ok(p, frame)) {
+        turn_away(l, id, frame, "the key belongs to another rank",
+                  "it claims to be rank %u but has the key of another rank", rank);
+        p = NULL;
+    } else if (is_taken(p, at)) {
+        turn_away(l, id, frame, "the rank is connected",
+                  "it is rank %u, which has another connection to this broker", rank);
+        p = NULL;
+    } else if (!p->named && !claimed(p)) {
+        turn_away(l, id, frame, "the rank is connected",
+                  "it is rank %u, which another link carries", rank);
+        p = NULL;
+    } else {
+        enter(p, at);
+        if (p->greeted)
+            return p;
+        memcpy(p->id, zmq_msg_data(id), LINK_ID_SIZE);
+        p->named = true;
+        link_gate_admit(l, SRC_IN, frame, p);
+    }
+    return p;
+}
+
+/* --- subscriptions --- */
+
+static void child_event_up(struct link_peer *p)
+{
+    if (p->state == LINK_GONE || p->event_up)
+        return;
+    p->event_up = true;
+    p->l->event_up++;
+    core_child_event_up(p->l->core, p->rank);
+}
+
+/* "\1up.RANK.ATTEMPT", where ATTEMPT has 16 hexadecimal digits. */
+static bool parse_subscription(zmq_msg_t *frame, uint32_t *rank, struct link_attempt *at)
+{
+    const char *data = zmq_msg_data(frame);
+    size_t len = zmq_msg_size(frame);
+    uint8_t bin[sizeof(*at)];
+    char topic[40], *dot;
+
+    if (len < 1 + strlen(UP_PREFIX) || len > sizeof(topic) || data[0] != 1 ||
+        memcmp(data + 1, UP_PREFIX, strlen(UP_PREFIX)) != 0)
+        return false; /* "" */
+    memcpy(topic, data + 1, len - 1);
+    topic[len - 1] = '\0';
+    if (!(dot = strrchr(topic, '.')))
+        return false;
+    *dot++ = '\0';
+    if (strlen(dot) != 2 * sizeof(bin) || hex_decode(bin, dot, sizeof(bin)) < 0)
+        return false;
+    *at = to_attempt(bin);
+    return at->number > 0 && str2u32(topic + strlen(UP_PREFIX), rank) == 0;
+}
+
+/* The monitor of the socket reports the end of a subscription: an unsubscription does not say which
+ * child it came from. */
+void link_take_subscription(link_t *l, zmq_msg_t *frame)
+{
+    const char *why = NULL;
+    struct link_attempt at;
+    struct link_peer *p;
+    uint32_t rank;
+
+    if (!parse_subscription(frame, &rank, &at))
+        return;
+    if (drop_outdated(l, link_inbound(l, CORE_TREE, rank), at))
+        return;
+    if (!(p = expect(l, CORE_TREE, rank, at, frame)))
+        why = "that is not a child of this broker, and is not taken over";
+    else if (!claim_ok(p, frame))
+        why = "has the key of another rank";
+    else if (is_taken(p, at) || (same_attempt(p, at) && p->connected))
+        why = "that has an event connection already";
+    else if (!claimed(p))
+        why = "that is carried by another link";
+    if (why) {
+        l->stats.misclaimed++;
+        linklog(&l->log, LOG_ERR, "refused a broker at %s: it claims to be rank %u but %s",
+                link_gate_address(l, SRC_PUB, frame), rank, why);
+        link_gate_reject(l, SRC_PUB, frame);
+        return;
+    }
+    enter(p, at);
+    p->connected = true;
+    link_gate_admit(l, SRC_PUB, frame, p);
+    child_event_up(p);
+    if (p->state == LINK_GONE) {
+        link_send_word(p, LINK_WORD_CUT);
+        flux_watcher_start(l->flush);
+    }
+}
