@@ -214,13 +214,30 @@ go w1
 ended w0 1
 ended w1 1
 wait_until 10 has stays step 5
-read_all() {
-    [ "$("$FLUX" stream readers --json stays | sed -n 's/.*"steps": \([0-9]*\).*/\1/p')" -ge 4 ]
+has_read() { # STREAM STEPS
+    [ "$("$FLUX" stream readers --json "$1" | sed -n 's/.*"steps": \([0-9]*\).*/\1/p')" -ge "$2" ]
 }
-wait_until 10 read_all
+wait_until 10 has_read stays 4
 "$FLUX" stream rm stays
 ended r
 like "$last" "0-4 4 the end" "a reader stays while writers die and others take their place"
+
+# A reader that was stopped is the only one that knows how far a writer had come when it was killed.
+peer r 1 read exact stay=1
+peer w 0 write exact 20 0 1 ready=1 wait=1 crash=7
+opened w
+opened r
+kill -STOP "${pid[r]}"
+go w
+ended w 1
+peer w 0 write exact 3 0 1 readers=1
+wait_until 20 has exact writers 1
+kill -CONT "${pid[r]}"
+ended w 1
+wait_until 20 has_read exact 10
+"$FLUX" stream rm exact
+ended r
+is "$last" "0-9 10 the end " "a restarted writer that waits for its readers begins with the step after the last one"
 
 # A writer is killed in a step.
 peer w0 0 write crash 20 0 2 ready=1

@@ -10,10 +10,10 @@
  *
  * A member of a group prints each step that it has ended in a line.
  *
- * Options: policy, depth, keep, stay, timeout, group and key are those of opening a stream;
- * newest=1 lets a reader begin the newest steps; ready=1 waits for a line of standard input before
- * the first step, and hold=1 after the last one of a writer; wait=N lets a writer wait then, before
- * the first step, until N readers have joined; overlap=1 lets each writer put the same rows,
+ * Options: policy, depth, readers, keep, stay, timeout, group and key are those of opening a
+ * stream; newest=1 lets a reader begin the newest steps; ready=1 waits for a line of standard input
+ * before the first step, and hold=1 after the last one of a writer; wait=N lets a writer wait then,
+ * before the first step, until N readers have joined; overlap=1 lets each writer put the same rows,
  * place=1 writes them in their place, async=1 ends steps without waiting, and waits in a reactor;
  * crash=N ends a writer, or a reader, by SIGKILL instead of ending step N, or a reader a later one;
  * drain=1 lets a writer wait until groups have ended its steps.
@@ -72,6 +72,8 @@ static void option(const char *arg)
         newest = 1;
     else if (strncmp(arg, "place", n) == 0)
         place = 1;
+    else if (strncmp(arg, "readers", n) == 0)
+        opts.readers = (uint32_t)atoi(val);
     else if (strncmp(arg, "depth", n) == 0)
         opts.depth = (uint32_t)atoi(val);
     else if (strncmp(arg, "async", n) == 0)

@@ -82,6 +82,7 @@ void far_hello_make(unsigned char hello[FAR_HELLO_LEN], const struct far_hello *
     le_put64(hello + 32, h->want.bytes);
     le_put64(hello + 40, h->reader);
     le_put64(hello + 48, h->expires);
+    le_put64(hello + 56, h->want.seen);
     random_put(hello + 64, 32);
     knock_names_encode(&h->want, hello + HELLO_NAMES);
     hello_prove(hello + HELLO_PROVED, hello, secret, greeting);
@@ -95,11 +96,12 @@ int far_hello_read(const unsigned char hello[FAR_HELLO_LEN], struct far_hello *h
                                      .depth = le_get32(hello + 24),
                                      .bytes = le_get64(hello + 32),
                                      .reader = le_get64(hello + 40),
+                                     .seen = le_get64(hello + 56),
                                      .off = le_get32(hello + 12) & FLAG_OFF},
                             .reader = le_get64(hello + 40),
                             .expires = le_get64(hello + 48)};
     if (!head_ok(hello) || le_get32(hello + 12) & ~(FLAG_SECURE | FLAG_OFF) ||
-        le_get32(hello + 28) != 0 || le_get64(hello + 56) != 0 || !knock_want_ok(&h->want) ||
+        le_get32(hello + 28) != 0 || !knock_want_ok(&h->want) ||
         knock_names_decode(hello + HELLO_NAMES, &h->want) < 0)
         return inval();
     return 0;

@@ -3,14 +3,15 @@
  * Numbers are little-endian.  The socket preserves message boundaries (SOCK_SEQPACKET), so a
  * message is never incomplete.
  *
- *    knock, 80 bytes, reader to writer:
- *       0  "FLUXSTRM"     8  version, 2     12  policy    16  every    20  depth
+ *    knock, 88 bytes, reader to writer:
+ *       0  "FLUXSTRM"     8  version, 3     12  policy    16  every    20  depth
  *      24  bytes         32  capability, 32 bytes
  *      64  number of the reader           72  1: it is off, else 0    76  0
- *    knock of a member of a group, 272 bytes: the same, with policy block, and
- *      80  group, 64 bytes         144  key, 128 bytes: names, filled with zeros
+ *      80  last complete step that it has had of writers before, plus 1, below 2^62; 0: none
+ *    knock of a member of a group, 280 bytes: the same, with policy block, and
+ *      88  group, 64 bytes         152  key, 128 bytes: names, filled with zeros
  *    welcome, 40 bytes, with the descriptor of the memory unless errnum is not 0:
- *       0  "FLUXSTRM"     8  version, 2     12  errnum    16  size
+ *       0  "FLUXSTRM"     8  version, 3     12  errnum    16  size
  *      24  0 (16 bytes)
  *
  * Decoding is strict: another length, version or magic number, a value out of range, and other
@@ -27,7 +28,8 @@
 #include "libutil/le.h"
 #include "libutil/strutil.h"
 
-#define KNOCK_VERSION 2
+#define KNOCK_VERSION 3
+#define SEEN_MAX ((uint64_t)1 << 62)
 #define DEFAULT_BYTES ((uint64_t)64 << 20)
 
 _Static_assert(sizeof(((struct knock_want *)0)->group) + sizeof(((struct knock_want *)0)->key) ==
@@ -97,7 +99,8 @@ int knock_group_set(struct knock_want *w, const char *group, const char *key, er
 bool knock_want_ok(const struct knock_want *w)
 {
     return (uint32_t)w->policy <= KNOCK_SAMPLE && w->every > 0 &&
-           (w->policy == KNOCK_SAMPLE || w->every == 1) && w->depth > 0 && w->depth <= LANE_SLOTS;
+           (w->policy == KNOCK_SAMPLE || w->every == 1) && w->depth > 0 && w->depth <= LANE_SLOTS &&
+           w->seen < SEEN_MAX;
 }
 
 static void head_put(unsigned char *buf)
@@ -122,6 +125,7 @@ size_t knock_encode(const struct knock *k, unsigned char buf[KNOCK_MAX])
     le_put64(buf + 64, k->want.reader);
     le_put32(buf + 72, k->want.off);
     le_put32(buf + 76, 0);
+    le_put64(buf + 80, k->want.seen);
     if (k->want.group[0] == '\0')
         return KNOCK_LEN;
     knock_names_encode(&k->want, buf + KNOCK_LEN);
@@ -165,6 +169,7 @@ int knock_decode(const unsigned char *buf, size_t len, struct knock *k)
                                   .depth = le_get32(buf + 20),
                                   .bytes = le_get64(buf + 24),
                                   .reader = le_get64(buf + 64),
+                                  .seen = le_get64(buf + 80),
                                   .off = le_get32(buf + 72) == 1};
     if (!knock_want_ok(&k->want) || le_get32(buf + 72) > 1 || le_get32(buf + 76) != 0 ||
         (len == KNOCK_MAX &&

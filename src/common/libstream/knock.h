@@ -12,10 +12,10 @@
 #include "libutil/errmsg.h"
 
 #define KNOCK_KEY_LEN 32 /* bytes of a stream's capability */
-#define KNOCK_LEN 80
+#define KNOCK_LEN 88
 #define KNOCK_GROUP_MAX 63 /* bytes of the name of a group */
 #define KNOCK_VAR_MAX 127  /* bytes of the name of a variable */
-#define KNOCK_MAX 272      /* bytes of a knock: KNOCK_LEN, or of a member of a group this */
+#define KNOCK_MAX 280      /* bytes of a knock: KNOCK_LEN, or of a member of a group this */
 #define KNOCK_NAMES_LEN (KNOCK_MAX - KNOCK_LEN)
 #define KNOCK_WELCOME_LEN 40
 
@@ -35,7 +35,8 @@ struct knock_want {
     uint32_t depth; /* 1..LANE_SLOTS */
     uint64_t bytes;
     uint64_t reader; /* number at the module `stream`; 0: none */
-    bool off;        /* no steps are offered */
+    uint64_t seen; /* last complete step that the reader has had of earlier writers, plus 1; or 0 */
+    bool off;      /* no steps are offered */
     /* for a member of a group: `depth` is the number of steps that it has at a time; `bytes` is for
      * the queue of the group */
     char group[KNOCK_GROUP_MAX + 1]; /* "": none */

@@ -320,6 +320,8 @@ void outlet_joined(outlet_t *o, struct outlet_conn *c)
     o->noff += c->want.off;
     if ((w = hmap_get_u64(o->wants, c->want.reader)) && !c->group)
         want(o, c, w);
+    if (o->seen < c->want.seen)
+        o->seen = c->want.seen;
     pthread_cond_signal(&o->joined);
     set_wanted(o);
     if (c->group)
@@ -443,6 +445,16 @@ int outlet_wait(outlet_t *o, unsigned readers, double timeout, errmsg_t *err)
         return errmsg_fail(err, ETIMEDOUT, "%u of %u readers have come within %g s", there, readers,
                            timeout);
     return 0;
+}
+
+uint64_t outlet_seen(outlet_t *o)
+{
+    uint64_t seen;
+
+    pthread_mutex_lock(&o->lock);
+    seen = o->seen;
+    pthread_mutex_unlock(&o->lock);
+    return seen;
 }
 
 int outlet_begin(outlet_t *o, uint64_t step, uint64_t size, double timeout, void **buf,

@@ -62,6 +62,10 @@ bool outlet_wanted(const outlet_t *o);
  * -1 with ETIMEDOUT and an error message. */
 int outlet_wait(outlet_t *o, unsigned readers, double timeout, errmsg_t *err);
 
+/* Number of the last complete step that the readers here have had of earlier writers, plus 1; 0:
+ * none. */
+uint64_t outlet_seen(outlet_t *o);
+
 /* Begin step number `step`, which is larger than those before, with room for `size` bytes.  Waits
  * for blocking readers, at most `timeout` seconds (< 0: without limit).  0, or -1 with an error
  * message and ETIMEDOUT (it may be tried again), ENOSPC, ENOMEM, or EINVAL (a step is begun

@@ -86,6 +86,7 @@ struct outlet {
     uint64_t nkept;         /* ever */
     struct outlet_pin *pin; /* of the next steps; NULL: nothing is pinned */
     uint64_t npins;         /* ever */
+    uint64_t seen;          /* the largest of knock_want.seen of readers that have joined */
     uint64_t next_step;     /* the least number that the next step may have */
     struct outlet_stats stats;
     bool ended; /* no step follows */

@@ -52,7 +52,9 @@ struct flux_stream_opts {
     /* Timeout of opening, in seconds: a reader waits for all writers, a writer for `readers`
      * readers (30; < 0: no limit). */
     double timeout;
-    /* Writer: readers to wait for (0). */
+    /* Writer: readers to wait for (0).  If one of these stayed when an earlier writer of this rank
+     * had gone, the first step is the one after the last complete step that they have had, which
+     * the session does not know of a writer that was killed. */
     uint32_t readers;
     /* Writer: evict readers that make it wait for this many seconds without releasing a step
      * (never); number of steps kept for later readers (0, at most 512). */
@@ -191,8 +193,8 @@ int flux_stream_end_step_async(flux_stream_t *s, errmsg_t *err);
  * step was lost; if another call has waited for it, that call fails with this error, and its own
  * step is given up as well.  A program with a loop of its own waits for flux_stream_pollfd(), and
  * calls this with a timeout of 0; it goes on serving its handle, by which it learns that the stream
- * is paused, resumed or removed.  Closing the stream waits for the step at most 10 seconds, and then
- * gives it up. */
+ * is paused, resumed or removed.  Closing the stream waits for the step at most 10 seconds, and
+ * then gives it up. */
 int flux_stream_wait_step(flux_stream_t *s, double timeout, errmsg_t *err);
 /* Writer: wait until members of groups have ended all steps that were given to groups, at most
  * `timeout` seconds (< 0: no limit).  When the stream is closed, waiting steps are given to members

@@ -18,8 +18,9 @@
  *
  * A reader that stays does not end with a writer.  It reads the remaining steps of that writer, and
  * then waits, with the steps of the others, until the module names a writer that has taken the
- * rank.  A writer that has died may have published more steps than it has counted, so its successor
- * may begin with a number that was read before.  Such steps are skipped: invariant 2.
+ * rank.  A writer that has died may have published more steps than it has counted.  Its successor
+ * learns the last complete step from this reader, when the reader joins; a successor that has begun
+ * before may publish numbers that were read already.  Such steps are skipped: invariant 2.
  *
  * Failure: see flux_stream_begin_step().  When one of several writers has closed its end, no
  * further step can be complete: this is the end of the stream.
@@ -137,6 +138,7 @@ static int source_open(flux_stream_t *s, const struct stream_member *m, double t
         return errmsg_fail(err, EPROTO, "stream '%s' has a writer that is malformed", s->name);
     inlet_destroy(src->in);
     free(src->address);
+    s->want.seen = s->took.step;
     src->writer = m->writer;
     src->epoch = m->epoch;
     if (!(src->address = strdup(m->address)))

@@ -12,6 +12,10 @@
  *
  * A step that is pending (stream_async.c) comes before all that is done with the next one.
  *
+ * A writer that was killed has not counted its last steps.  Readers that stay know the last one
+ * that was complete, and tell the writer that they join next; so a writer that waits for them as it
+ * is opened begins with the step after it.
+ *
  * The last count is answered, at most CLOSE_SECONDS are spent on that: the writers after this one
  * begin with the step that it says.
  *
@@ -127,7 +131,11 @@ int stream_writer_open(flux_stream_t *s, const struct flux_stream_opts *opts, er
     s->counted = s->listened = clock_now();
     if (flux_future_next(s->f) < 0)
         return errmsg_fail(err, ECANCELED, "stream '%s' was removed", s->name);
-    return outlet_wait(s->out, opts->readers, timeout, err);
+    if (outlet_wait(s->out, opts->readers, timeout, err) < 0)
+        return -1;
+    if (s->step < outlet_seen(s->out))
+        s->step = outlet_seen(s->out);
+    return 0;
 }
 
 int flux_stream_wait_readers(flux_stream_t *s, uint32_t readers, double timeout, errmsg_t *err)

@@ -28,11 +28,14 @@ START_TEST(golden)
     unsigned char greeting[FAR_GREETING_LEN];
     unsigned char other[FAR_GREETING_LEN];
     unsigned char hello[FAR_HELLO_LEN];
-    struct far_hello h = {
-        .secure = true,
-        .want = {.policy = KNOCK_SAMPLE, .every = 3, .depth = 7, .bytes = 0x0102030405060708},
-        .reader = 9,
-        .expires = 1000};
+    struct far_hello h = {.secure = true,
+                          .want = {.policy = KNOCK_SAMPLE,
+                                   .every = 3,
+                                   .depth = 7,
+                                   .bytes = 0x0102030405060708,
+                                   .seen = 0x0203},
+                          .reader = 9,
+                          .expires = 1000};
     struct far_hello out;
 
     far_msg_encode(&m, head);
@@ -44,12 +47,12 @@ START_TEST(golden)
     far_hello_make(hello, &h, secret, greeting);
     ck_assert_mem_eq(hello,
                      "FLUXSTRF\1\0\0\0\1\0\0\0\4\0\0\0\3\0\0\0\7\0\0\0\0\0\0\0"
-                     "\x8\7\6\5\4\3\2\1\x9\0\0\0\0\0\0\0\xe8\3\0\0\0\0\0\0\0\0\0\0\0\0\0",
+                     "\x8\7\6\5\4\3\2\1\x9\0\0\0\0\0\0\0\xe8\3\0\0\0\0\0\0\3\2\0\0\0\0\0",
                      64);
     ck_assert_int_eq(far_hello_read(hello, &out), 0);
     ck_assert(out.secure && out.reader == 9 && out.expires == 1000);
     ck_assert(out.want.policy == KNOCK_SAMPLE && out.want.every == 3 && out.want.depth == 7 &&
-              out.want.bytes == h.want.bytes);
+              out.want.bytes == h.want.bytes && out.want.seen == h.want.seen);
     ck_assert(far_hello_proves(hello, secret, greeting));
     ck_assert(!far_hello_proves(hello, secret, other));
 }

@@ -14,11 +14,12 @@ START_TEST(golden)
                                .depth = 7,
                                .bytes = 0x0102030405060708,
                                .reader = 0x1112131415161718,
+                               .seen = 0x2122232425262728,
                                .off = true}};
     struct knock out;
     unsigned char buf[KNOCK_MAX];
     static const unsigned char head[32] =
-        "FLUXSTRM\2\0\0\0\4\0\0\0\3\0\0\0\7\0\0\0\x8\7\6\5\4\3\2\1";
+        "FLUXSTRM\3\0\0\0\4\0\0\0\3\0\0\0\7\0\0\0\x8\7\6\5\4\3\2\1";
 
     for (int i = 0; i < KNOCK_KEY_LEN; i++)
         k.key[i] = (unsigned char)(200 + i);
@@ -26,10 +27,12 @@ START_TEST(golden)
     ck_assert_mem_eq(buf, head, sizeof(head));
     ck_assert_mem_eq(buf + 32, k.key, KNOCK_KEY_LEN);
     ck_assert_mem_eq(buf + 64, "\x18\x17\x16\x15\x14\x13\x12\x11\1\0\0\0\0\0\0\0", 16);
+    ck_assert_mem_eq(buf + 80, "\x28\x27\x26\x25\x24\x23\x22\x21", 8);
     ck_assert_int_eq(knock_decode(buf, KNOCK_LEN, &out), 0);
     ck_assert_mem_eq(out.key, k.key, KNOCK_KEY_LEN);
     ck_assert(out.want.policy == KNOCK_SAMPLE && out.want.every == 3 && out.want.depth == 7);
     ck_assert(out.want.bytes == k.want.bytes && out.want.reader == k.want.reader && out.want.off);
+    ck_assert(out.want.seen == k.want.seen);
 }
 END_TEST
 
@@ -49,6 +52,8 @@ START_TEST(strict)
     for (size_t i = 0; i < KNOCK_LEN; i++) {
         if (i == 24) /* any number of bytes, capability and number of the reader */
             i = 72;
+        if (i == 80) /* any step but those that are too large */
+            i = 87;
         buf[i] ^= 0x80;
         errno = 0;
         ck_assert_int_eq(knock_decode(buf, KNOCK_LEN, &out), -1);
