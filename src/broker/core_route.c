@@ -350,14 +350,24 @@ static void hold(core_t *c, struct peer *p, flux_msg_t *msg, endpoint_t *from_ep
     flux_msg_destroy(msg);
 }
 
+static void set_flag(flux_msg_t *msg, unsigned flag, bool on)
+{
+    unsigned flags = flux_msg_flags(msg);
+
+    flux_msg_set_flags(msg, on ? flags | flag : flags & ~flag);
+}
+
 /* Send to a neighbor.  0: the request is dealt with; -1: it has to wait. */
 static int try_send(core_t *c, struct peer *p, flux_msg_t *msg, endpoint_t *from_ep,
                     struct peer *from_peer)
 {
+    bool upstream = flux_msg_has_flag(msg, FLUX_MSGF_UPSTREAM);
     struct inflight *f = NULL;
     flux_msg_t *sent;
     int errnum;
 
+    if (upstream) /* the services of the next broker may be meant */
+        set_flag(msg, FLUX_MSGF_UPSTREAM, false);
     if (!flux_msg_has_flag(msg, FLUX_MSGF_NORESPONSE) &&
         !(f = inflight_add(c, msg, from_ep, from_peer, NULL, p))) {
         route_error(c, msg, ENOMEM, "rank %u is out of memory for a request", c->cfg.rank);
@@ -381,8 +391,11 @@ static int try_send(core_t *c, struct peer *p, flux_msg_t *msg, endpoint_t *from
     flux_msg_destroy(sent);
     if (f)
         inflight_remove(c, f);
-    if (errnum == EAGAIN)
+    if (errnum == EAGAIN) {
+        if (upstream)
+            set_flag(msg, FLUX_MSGF_UPSTREAM, true);
         return -1;
+    }
     route_error(c, msg, EHOSTUNREACH, "rank %u cannot be reached from rank %u: %s", p->rank,
                 c->cfg.rank, strerror(errnum));
     flux_msg_destroy(msg);
@@ -433,8 +446,6 @@ static void route(core_t *c, flux_msg_t *msg, endpoint_t *from_ep, struct peer *
             flux_msg_destroy(msg);
             return;
         }
-        if (flags & FLUX_MSGF_UPSTREAM)
-            flux_msg_set_flags(msg, flags & ~FLUX_MSGF_UPSTREAM);
         if (c->parent->lost) {
             c->stats.unreachable++;
             route_error(c, msg, EHOSTUNREACH,
@@ -500,7 +511,9 @@ void route_request(core_t *c, flux_msg_t *msg, endpoint_t *from_ep, struct peer 
 
 void route_again(core_t *c, flux_msg_t *msg, endpoint_t *from_ep, struct peer *from_peer, bool up)
 {
-    if (up) /* as before, past the services of this broker */
+    /* As before, past the services of this broker. */
+    set_flag(msg, FLUX_MSGF_UPSTREAM, up && flux_msg_nodeid(msg) == FLUX_NODEID_ANY);
+    if (up)
         forward(c, c->parent, msg, from_ep, from_peer);
     else
         route(c, msg, from_ep, from_peer);

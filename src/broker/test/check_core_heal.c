@@ -270,15 +270,21 @@ END_TEST
 START_TEST(in_vain)
 {
     struct cluster *cl = cl_up(4, "chain");
-    struct party *c = client(cl, 3);
+    struct party *c = client(cl, 3), *c2 = client(cl, 2);
+    struct party *m0 = module(cl, 0, "top"), *m2 = module(cl, 2, "top");
 
+    ask_flags(c2, "top.it", FLUX_NODEID_ANY, FLUX_MSGF_IDEMPOTENT | FLUX_MSGF_UPSTREAM, NULL);
+    cl_pump(cl);
+    ck_assert_uint_eq(m0->n, 1);
     cl_kill(cl, 1);
     cl_kill(cl, 0);
     ask(c, "top.it", 0);
     cl_sleep(cl, 10.);
-    ck_assert_uint_eq(c->n, 0);
+    ck_assert_uint_eq(c->n + c2->n, 0);
     cl_sleep(cl, 25.);
     expect_answer(c, 1, EHOSTUNREACH, NULL);
+    expect_answer(c2, 1, EHOSTUNREACH, NULL);
+    ck_assert_uint_eq(m2->n, 0); /* it was for those above */
     for (uint32_t r = 2; r < 4; r++) {
         ck_assert_int_eq(core_state(cl->nodes[r].core), CORE_EXIT);
         ck_assert_int_eq(core_exit_code(cl->nodes[r].core), 1);
@@ -286,6 +292,9 @@ START_TEST(in_vain)
     }
     cl_free(cl);
     party_free(c);
+    party_free(c2);
+    party_free(m0);
+    party_free(m2);
 }
 END_TEST
 

@@ -89,6 +89,43 @@ START_TEST(held_from_lost)
 }
 END_TEST
 
+/* What is held for the parent, past the services of this broker, is not for these when the parent is
+ * lost for good. */
+START_TEST(upstream_lost)
+{
+    struct cluster *cl;
+    struct party *m1, *m0, *c;
+
+    cl = cl_up(2, "chain");
+    m1 = module(cl, 1, "m");
+    m0 = module(cl, 0, "m");
+    c = client(cl, 1);
+    ask_flags(c, "m.sent", FLUX_NODEID_ANY, FLUX_MSGF_UPSTREAM, NULL);
+    cl_pump(cl);
+    ck_assert_uint_eq(m0->n, 1);
+    cl->nodes[0].full = true;
+    ask_flags(c, "m.held", FLUX_NODEID_ANY, FLUX_MSGF_UPSTREAM, NULL);
+    ask_flags(c, "m.new", FLUX_NODEID_ANY, FLUX_MSGF_UPSTREAM, NULL);
+    cl_pump(cl);
+    cl->nodes[0].full = false;
+    core_peer_writable(cl->nodes[1].core, 0);
+    cl_pump(cl);
+    ck_assert_uint_eq(m0->n, 3);
+    ck_assert(!flux_msg_has_flag(m0->kept[1], FLUX_MSGF_UPSTREAM));
+    cl->nodes[0].full = true;
+    ask_flags(c, "m.lost", FLUX_NODEID_ANY, FLUX_MSGF_UPSTREAM, NULL);
+    cl_pump(cl);
+    cl_kill(cl, 0);
+    cl_pump(cl);
+    ck_assert_uint_eq(m1->n, 0);
+    expect_answer(c, 4, EHOSTUNREACH, NULL);
+    cl_free(cl);
+    party_free(c);
+    party_free(m0);
+    party_free(m1);
+}
+END_TEST
+
 START_TEST(held_until_lost)
 {
     struct cluster *cl = cl_create(3, "kary:2");
@@ -198,5 +235,6 @@ END_TEST
 
 int main(void)
 {
-    RUN_SUITE("core_held", held, held_from_lost, held_until_lost, replaced, inherited);
+    RUN_SUITE("core_held", held, held_from_lost, upstream_lost, held_until_lost, replaced,
+              inherited);
 }
