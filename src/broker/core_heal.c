@@ -44,6 +44,14 @@
  *     knows no other incarnation of that rank, and the hello names only ranks of the subtree.
  *  4. A rank is pending only at the broker that has lost the connection on the way to it; that
  *     broker still counts the rank as up.
+ *  5. A rank that was below an orphan, and that the orphan does not name when it has moved, is lost.
+ *     The exceptions are ranks below a lost rank that was put back into its place in the shape: they
+ *     are pending elsewhere.  The broker that adopts the orphan knows which of them are pending,
+ *     and reports the others as lost; the brokers above leave out all of them.
+ *  6. An orphan is welcomed after the last message that its earlier parent, or one above that, has
+ *     sent on the way through another child of this broker: reports of an earlier state must not
+ *     follow those of a later one.  If that child does not end within PASSAGE seconds, only its
+ *     connection to the orphan was lost, and there are no such messages any more.
  *
  * Failure: without memory, or without a living ancestor that accepts it, a broker shuts down its
  * subtree, like one that has lost its parent for good; without memory for a new tree, messages are
@@ -63,6 +71,7 @@
 #define ABOVE_MAX 16 /* cards: the nearest ones and that of the root */
 #define TRY 2.       /* seconds for an ancestor to welcome this broker */
 #define PAUSE 0.1    /* seconds between two rounds through all ancestors */
+#define PASSAGE 1.   /* seconds for the earlier way to an orphan to end; shorter than TRY */
 /* Numbers of moves: the incarnation, and in the low bits the moves of that. */
 #define MOVES_BITS 16
 #define MOVES_MAX ((1u << MOVES_BITS) - 1)
@@ -91,22 +100,25 @@ const topology_t *overlay_tree(const core_t *c)
 static bool move(core_t *c, uint32_t rank, uint32_t parent, uint32_t number)
 {
     uintptr_t known = (uintptr_t)hmap_get_u64(c->move_of, rank);
-    idset_t *ranks = number > known ? idset_create_range(rank, rank) : NULL;
+    bool there = topology_parent(overlay_tree(c), rank) == parent;
+    idset_t *ranks = number > known && !there ? idset_create_range(rank, rank) : NULL;
     topology_t *tree = ranks ? topology_create_moved(overlay_tree(c), ranks, parent) : NULL;
     bool home = topology_parent(c->topo, rank) == parent;
 
     idset_destroy(ranks);
     if (number <= known)
         return false;
-    if (!tree || hmap_put_u64(c->move_of, rank, (void *)(uintptr_t)number) < 0 ||
+    if ((!tree && !there) || hmap_put_u64(c->move_of, rank, (void *)(uintptr_t)number) < 0 ||
         (home ? idset_clear(c->moved, rank) : idset_set(c->moved, rank)) < 0) {
         core_log(c, LOG_ERR, "rank %u cannot note that rank %u is below rank %u: %s", c->cfg.rank,
                  rank, parent, strerror(errno));
         topology_destroy(tree);
         return false;
     }
-    topology_destroy(c->tree);
-    c->tree = tree;
+    if (!there) {
+        topology_destroy(c->tree);
+        c->tree = tree;
+    }
     if (idset_empty(c->moved)) {
         topology_destroy(c->tree);
         c->tree = NULL;
@@ -178,7 +190,8 @@ static void settled(core_t *c, const idset_t *ranks); /* these are not pending a
 /* A rank of this subtree has got a parent elsewhere, and has taken what is below it along. */
 static void moved_away(core_t *c, const idset_t *sub)
 {
-    if (idset_subtract(c->up, sub) < 0 || idset_subtract(c->unreported, sub) < 0)
+    if (idset_subtract(c->up, sub) < 0 || idset_subtract(c->unreported, sub) < 0 ||
+        idset_add(c->elsewhere, sub) < 0)
         core_log(c, LOG_ERR, "rank %u is out of memory to note that ranks are elsewhere",
                  c->cfg.rank);
     settled(c, sub);
@@ -254,6 +267,9 @@ void heal_up(core_t *c, const idset_t *ranks, uint32_t incarnation)
         if (hmap_put_u64(c->incarnations, r, (void *)(uintptr_t)incarnation) < 0)
             core_log(c, LOG_ERR, "rank %u is out of memory for the incarnation of rank %u",
                      c->cfg.rank, r);
+        /* Not all brokers may have heard where the earlier incarnation was. */
+        if (r != 0)
+            move(c, r, topology_parent(c->topo, r), incarnation << MOVES_BITS);
     }
 }
 
@@ -375,11 +391,27 @@ void heal_next(core_t *c, const char *why)
     flux_timer_start(c->heal_timer, c->heal_at < json_array_size(c->above) ? 0. : PAUSE, 0.);
 }
 
+void heal_note_lost(core_t *c, const idset_t *ranks)
+{
+    if (idset_add(c->unheard, ranks) < 0)
+        core_log(c, LOG_ERR, "rank %u is out of memory to note lost ranks", c->cfg.rank);
+}
+
+void heal_heard(core_t *c, const idset_t *ranks)
+{
+    if (ranks)
+        idset_subtract(c->unheard, ranks);
+    else
+        idset_subtract(c->unheard, c->unheard);
+}
+
 void heal_over(core_t *c, const struct control_welcome *n)
 {
     idset_t *lost = idset_difference(c->heal_below, c->up);
     uint32_t me = c->cfg.rank;
 
+    if (lost && idset_add(lost, c->unheard) < 0)
+        core_log(c, LOG_ERR, "rank %u is out of memory to report lost ranks again", me);
     c->healing = false;
     c->parent->up = true;
     flux_watcher_stop(c->heal_timer);
@@ -387,7 +419,7 @@ void heal_over(core_t *c, const struct control_welcome *n)
     core_log(c, LOG_NOTICE, "rank %u is below rank %u now", me, c->parent->rank);
     heal_welcomed(c, n->above, NULL);
     move(c, me, c->parent->rank, heal_number(c));
-    heal_tell_again(c); /* it may have been lost with the earlier parent */
+    heal_tell_again(c); /* it may have gone to the dead parent, as may reports of losses */
     event_moved(c, n->seq);
     overlay_caught_up(c, lost);
     idset_destroy(lost);
@@ -398,6 +430,7 @@ void heal_stop(core_t *c)
     restore_end(c);
     flux_watcher_stop(c->heal_timer);
     flux_watcher_stop(c->pending_timer);
+    flux_watcher_stop(c->passage_timer);
     if (c->healing) {
         c->healing = false;
         c->parent->lost = true;
@@ -422,9 +455,39 @@ bool core_peer_adopt(core_t *c, uint32_t rank)
     return p ? !p->up || p->lost || p->gone : overlay_child_add(c, rank) != NULL;
 }
 
+void heal_here(core_t *c, const idset_t *ranks)
+{
+    if (idset_subtract(c->elsewhere, ranks) < 0)
+        core_log(c, LOG_ERR, "rank %u is out of memory to note that ranks are below it",
+                 c->cfg.rank);
+    /* An orphan may have adopted them after its hello. */
+    heal_not_pending(c, ranks);
+}
+
+void heal_late(core_t *c)
+{
+    idset_t *sub = topology_subtree(c->topo, c->cfg.rank);
+
+    if (!sub || idset_clear(sub, c->cfg.rank) < 0 || idset_add(c->elsewhere, sub) < 0)
+        core_log(c, LOG_ERR, "rank %u is out of memory to note that ranks are elsewhere",
+                 c->cfg.rank);
+    idset_destroy(sub);
+}
+
+idset_t *heal_subtree(const core_t *c, uint32_t rank)
+{
+    idset_t *sub = topology_subtree(overlay_tree(c), rank);
+
+    if (sub && (idset_subtract(sub, c->elsewhere) < 0 || idset_set(sub, rank) < 0)) {
+        idset_destroy(sub);
+        return NULL;
+    }
+    return sub;
+}
+
 bool heal_child_lost(core_t *c, struct peer *p, const char *why)
 {
-    idset_t *dead = heal_now(c) ? topology_subtree(overlay_tree(c), p->rank) : NULL;
+    idset_t *dead = heal_now(c) ? heal_subtree(c, p->rank) : NULL;
     idset_t *wait = dead ? idset_intersect(dead, c->up) : NULL;
     bool heals = wait && idset_clear(wait, p->rank) == 0 && !idset_empty(wait) &&
                  idset_subtract(dead, wait) == 0;
@@ -458,8 +521,32 @@ static void settled(core_t *c, const idset_t *ranks)
     }
 }
 
-/* This rank has moved, and these ranks are up there: what is not has been lost on the way. */
-static void arrived(core_t *c, uint32_t rank, const idset_t *below)
+/* Remove from `sub` the ranks below lost ranks in the subtree of a rank: only those that are pending
+ * here, or all (invariant 5).  -1 with ENOMEM. */
+static int remove_orphans(const core_t *c, uint32_t rank, idset_t *sub, bool pending)
+{
+    idset_t *dead = topology_subtree(overlay_tree(c), rank);
+    int rc = dead ? idset_subtract(dead, c->up) : -1;
+
+    for (uint32_t r = dead ? idset_first(dead) : IDSET_NONE; rc == 0 && r != IDSET_NONE;
+         r = idset_next(dead, r)) {
+        idset_t *below = topology_subtree(overlay_tree(c), r);
+
+        rc = below ? 0 : -1;
+        if (rc == 0 && pending)
+            rc = c->pending ? idset_keep(below, c->pending) : idset_subtract(below, below);
+        if (rc == 0)
+            rc = idset_subtract(sub, below);
+        idset_destroy(below);
+    }
+    idset_destroy(dead);
+    return rc;
+}
+
+/* This rank has moved, and these ranks are up there: what is not has been lost on the way, but for
+ * orphans of a lost rank that was put back into its place in the shape (invariant 5).  `here`: this
+ * broker has adopted the rank. */
+static void arrived(core_t *c, uint32_t rank, const idset_t *below, bool here)
 {
     idset_t *sub = topology_subtree(overlay_tree(c), rank);
     idset_t *fresh = idset_difference(below, c->up);
@@ -468,7 +555,8 @@ static void arrived(core_t *c, uint32_t rank, const idset_t *below)
     /* What it had reported to its parent may not have come here. */
     if (fresh && !idset_empty(fresh))
         join_ready(c, fresh);
-    if (sub && idset_keep(sub, c->up) == 0 && idset_subtract(sub, below) == 0 && !idset_empty(sub))
+    if (sub && idset_keep(sub, c->up) == 0 && idset_subtract(sub, below) == 0 &&
+        remove_orphans(c, rank, sub, here) == 0 && !idset_empty(sub))
         overlay_ranks_lost(c, sub, RANK_LOST, c->cfg.rank,
                            "it was lost while the broker above it had no parent");
     route_held(c, &c->unsettled);
@@ -488,8 +576,10 @@ void heal_moved_below(core_t *c, struct peer *p, const struct control_moved *m)
         /* The root tells what is new; others tell the root, which may not have heard of it yet. */
         if (move(c, m->rank, m->parent, m->move) || !core_is_root(c))
             tell_moved(c, m);
-        if (below && move_of(c, m->rank).move == m->move)
-            arrived(c, m->rank, below);
+        /* Its new parent may have moved since then, and have named what is below it. */
+        if (below && move_of(c, m->rank).move == m->move &&
+            topology_is_ancestor(overlay_tree(c), p->rank, m->parent))
+            arrived(c, m->rank, below, false);
     } else {
         core_log(c, LOG_ERR, "rank %u reported a moved rank that is not in its subtree", p->rank);
     }
@@ -497,10 +587,10 @@ void heal_moved_below(core_t *c, struct peer *p, const struct control_moved *m)
     idset_destroy(below);
 }
 
-void heal_not_pending(core_t *c, const idset_t *lost)
+void heal_not_pending(core_t *c, const idset_t *ranks)
 {
-    if (c->pending && idset_intersects(c->pending, lost)) {
-        settled(c, lost);
+    if (c->pending && idset_intersects(c->pending, ranks)) {
+        settled(c, ranks);
         route_held(c, &c->unsettled);
     }
 }
@@ -552,6 +642,34 @@ bool heal_accepts(core_t *c, struct peer *p, const struct control_hello *h, errm
     return false;
 }
 
+bool heal_must_wait(core_t *c, const struct peer *p)
+{
+    for (uint32_t i = 0; i < c->nchildren && !p->waited; i++) {
+        const struct peer *q = c->children[i];
+
+        if (q != p && q->up && !q->lost && !q->gone &&
+            topology_is_ancestor(overlay_tree(c), q->rank, p->rank)) {
+            if (!flux_watcher_active(c->passage_timer))
+                flux_timer_start(c->passage_timer, PASSAGE, 0.);
+            return true;
+        }
+    }
+    return false;
+}
+
+void heal_way_ended(core_t *c, bool late)
+{
+    for (uint32_t i = 0; i < c->nchildren; i++) {
+        c->children[i]->waited |= late && c->children[i]->hello;
+        join_hello_again(c, c->children[i]);
+    }
+}
+
+static void passage_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    heal_way_ended(arg, true);
+}
+
 void heal_take_over(core_t *c, struct peer *p, const struct control_hello *h)
 {
     const struct control_moved m = {p->rank, c->cfg.rank, h->move, h->below, h->keys};
@@ -562,7 +680,7 @@ void heal_take_over(core_t *c, struct peer *p, const struct control_hello *h)
         core_log(c, LOG_NOTICE, "rank %u has lost its parent, and is below rank %u now", p->rank,
                  c->cfg.rank);
         tell_moved(c, &m);
-        arrived(c, p->rank, below);
+        arrived(c, p->rank, below, true);
         core_peer_slow(c, CORE_TREE, p->rank, false); /* what its parent may have noted */
         restore_taken(c, p);
     } else {
@@ -577,10 +695,12 @@ int heal_init(core_t *c)
 {
     overlay_peer_init(&c->unsettled, c->cfg.rank, CORE_TREE);
     c->unsettled.absent = true; /* what is held is routed anew, not sent */
-    if (!(c->moved = idset_create()) || !(c->incarnations = hmap_create_u64(NULL)) ||
+    if (!(c->moved = idset_create()) || !(c->elsewhere = idset_create()) ||
+        !(c->unheard = idset_create()) || !(c->incarnations = hmap_create_u64(NULL)) ||
         !(c->move_of = hmap_create_u64(NULL)) ||
         !(c->heal_timer = flux_timer_create(c->r, heal_cb, c)) ||
-        !(c->pending_timer = flux_timer_create(c->r, pending_cb, c)))
+        !(c->pending_timer = flux_timer_create(c->r, pending_cb, c)) ||
+        !(c->passage_timer = flux_timer_create(c->r, passage_cb, c)))
         return -1;
     return 0;
 }
@@ -591,10 +711,13 @@ void heal_destroy(core_t *c)
         route_held_destroy(c, &c->unsettled);
     flux_watcher_destroy(c->heal_timer);
     flux_watcher_destroy(c->pending_timer);
+    flux_watcher_destroy(c->passage_timer);
     json_decref(c->above);
     json_decref(c->cards);
     idset_destroy(c->moved);
     idset_destroy(c->pending);
+    idset_destroy(c->elsewhere);
+    idset_destroy(c->unheard);
     idset_destroy(c->heal_below);
     hmap_destroy(c->incarnations);
     hmap_destroy(c->move_of);

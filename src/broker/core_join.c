@@ -121,6 +121,7 @@ void join_ready(core_t *c, const idset_t *ranks)
         idset_add(c->unreported, ranks) < 0)
         core_log(c, LOG_ERR, "rank %u is out of memory to note ready ranks", c->cfg.rank);
     INVARIANT(1, !idset_intersects(c->up, c->lost));
+    heal_here(c, ranks);
     live_ready(c, ranks);
     if (core_is_root(c)) {
         sessmap_change(c->map, ranks, RANK_UP);
@@ -238,13 +239,14 @@ void join_hello_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t *
         errmsg_set(&why, "its place is below another broker");
     else if (h->below && !heal_accepts(c, p, h, &why))
         ; /* it has reported why */
-    else if (!expected && return_must_wait(c, p, h->below)) {
+    else if (!expected &&
+             (return_must_wait(c, p, h->below) || (h->below && heal_must_wait(c, p)))) {
         flux_msg_destroy(p->hello);
         p->hello = flux_msg_incref(msg);
         return;
     } else {
         p->up = !expected;
-        p->absent = p->leaving = p->former = false;
+        p->absent = p->leaving = p->former = p->waited = false;
         note_keys(c, h);
         n.moved = heal_moved(c);
         overlay_send(c, p, &control_down[CONTROL_WELCOME], &n);
@@ -311,6 +313,8 @@ void join_welcome_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t
     c->ring_next.up = c->ring_prev.up = c->cfg.size > 1;
     /* The others do not wait for those below this rank. */
     c->joined_late = c->join->report_now = n->state == CORE_RUN;
+    if (c->joined_late)
+        heal_late(c);
     heal_welcomed(c, n->above, n->moved);
     wired(c, n->seq);
 }

@@ -100,6 +100,8 @@ void live_note(core_t *c, uint32_t rank, enum rank_state state, uint32_t by)
         n->rank = rank;
         n->reported = n->state = RANK_UP;
     }
+    if (state == RANK_JOINING)
+        idset_clear(c->elsewhere, rank);
     if (n->state == state)
         return;
     n->state = state;

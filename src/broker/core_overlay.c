@@ -135,8 +135,10 @@ void overlay_ranks_lost(core_t *c, const idset_t *ranks, enum rank_state how, ui
         free(json);
         log_down(c, text, how);
         heal_put_back(c, fresh);
-    } else
+    } else {
+        heal_note_lost(c, fresh);
         tell_lost(c, fresh, how == RANK_LEFT, by, why);
+    }
     free(text);
     idset_destroy(fresh);
     join_lost(c);
@@ -159,7 +161,7 @@ static void orphan_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *a
 /* A child is lost, or has left, and with it all below. */
 static void subtree_lost(core_t *c, struct peer *p, enum rank_state how, const char *why)
 {
-    idset_t *sub = topology_subtree(overlay_tree(c), p->rank);
+    idset_t *sub = heal_subtree(c, p->rank);
 
     if (sub) {
         return_await(c, p, sub);
@@ -273,6 +275,7 @@ void core_peer_lost(core_t *c, enum core_plane plane, uint32_t rank, const char 
     /* Now it is known which ranks below it are waited for. */
     inflight_again(c, &again);
     route_held(c, p);
+    heal_way_ended(c, false);
 }
 
 /* --- shutdown --- */

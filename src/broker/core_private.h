@@ -42,6 +42,7 @@ struct peer {
     unsigned flaps;        /* child: how often it came back and was soon lost again */
     struct list_node node; /* former parent: core.formers */
     bool other_term;       /* it has sent a message of another term, which was logged */
+    bool waited;           /* child: its hello has waited long enough for its earlier way to end */
     flux_msg_t *hello;     /* child: its hello, which cannot be answered yet */
     idset_t *await;        /* child: lost ranks that no event has announced yet; or NULL */
     struct list_node to;   /* inflight.to_node: requests sent to it */
@@ -175,8 +176,11 @@ struct core {
     idset_t *heal_below;   /* the ranks of its last hello */
     idset_t *pending;      /* below a lost child: they may connect here; NULL: none */
     struct peer unsettled; /* `held`: requests to these */
+    idset_t *unheard;      /* lost, as this broker has reported, and no event has said so yet */
+    idset_t *elsewhere;    /* have moved out of this subtree, or had before this broker came late */
     flux_watcher_t *heal_timer;
     flux_watcher_t *pending_timer;
+    flux_watcher_t *passage_timer; /* for orphans whose hello waits */
 
     /* core_restore.c */
     struct restore *restore;
@@ -343,9 +347,18 @@ json_t *heal_moved(const core_t *c);
  * others are waited for. */
 bool heal_child_lost(core_t *c, struct peer *p, const char *why);
 /* May the sender of this hello, which names what is below it, be taken over? */
+void heal_here(core_t *c, const idset_t *ranks); /* these are in this subtree (again) */
+void heal_late(core_t *c); /* this broker has come late: those of its place are elsewhere */
+/* The ranks that are lost with this one: its subtree, without those that have moved out of that of
+ * this broker.  (An event may have put a rank that is lost back into its place in the shape; its
+ * orphans wait elsewhere.)  NULL with ENOMEM. */
+idset_t *heal_subtree(const core_t *c, uint32_t rank);
 bool heal_accepts(core_t *c, struct peer *p, const struct control_hello *h, errmsg_t *why);
+/* An orphan: another child is the way to it, and has not been lost yet. */
+bool heal_must_wait(core_t *c, const struct peer *p);
+void heal_way_ended(core_t *c, bool late); /* a child is lost, or it is `late`: who waits? */
 void heal_take_over(core_t *c, struct peer *p, const struct control_hello *h);
-void heal_not_pending(core_t *c, const idset_t *lost); /* these are lost */
+void heal_not_pending(core_t *c, const idset_t *ranks); /* these are lost, or have arrived */
 void heal_put_back(core_t *c, const idset_t *lost);    /* the root: the same */
 void heal_moved_below(core_t *c, struct peer *p, const struct control_moved *m);
 void heal_moved_event(core_t *c, const flux_msg_t *event);
@@ -355,6 +368,9 @@ bool heal_move(core_t *c, const struct control_moved *m); /* note it, unless a l
 void heal_tell_moved(core_t *c, const struct control_moved *m);
 void heal_tell_again(core_t *c); /* a new parent: how those below got to their places */
 void heal_hello(core_t *c, struct peer *p);
+void heal_note_lost(core_t *c,
+                    const idset_t *ranks);        /* reported to the parent: to be repeated ... */
+void heal_heard(core_t *c, const idset_t *ranks); /* ... until an event says so; NULL: all */
 uint32_t heal_number(const core_t *c); /* of this broker's latest move, which the hello has told */
 
 /* core_restore.c */

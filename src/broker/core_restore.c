@@ -450,6 +450,8 @@ static void took(core_t *c, struct peer *p, const struct control_moved *m, const
     const struct control_moved own = {.rank = p->rank, .parent = c->cfg.rank, .move = m->move};
 
     heal_move(c, &own);
+    if (below)
+        heal_here(c, below);
     if (below && (idset_subtract(c->lost, below) < 0 || idset_add(c->up, below) < 0))
         core_log(c, LOG_ERR, "rank %u is out of memory for a subtree", c->cfg.rank);
     idset_destroy(p->await); /* it was up elsewhere */

@@ -83,6 +83,7 @@ static void announced(core_t *c, const idset_t *ranks)
 void return_skipped(core_t *c)
 {
     announced(c, NULL);
+    heal_heard(c, NULL);
 }
 
 bool return_must_wait(const core_t *c, const struct peer *p, bool moved)
@@ -202,6 +203,7 @@ void return_down(core_t *c, const flux_msg_t *event)
         }
         not_there(c, ranks, absent);
         announced(c, ranks);
+        heal_heard(c, ranks);
     }
     idset_destroy(ranks);
     json_decref(owner);
@@ -221,6 +223,7 @@ bool return_up(core_t *c, const flux_msg_t *event)
 
     if (ranks) {
         heal_up(c, ranks, in.incarnation);
+        heal_heard(c, ranks); /* of earlier incarnations, whose loss another broker has reported */
         restore_back(c, ranks);
         if (idset_test(ranks, c->ring_prev.rank))
             c->ring_prev.stale = c->ring_prev.joins = false;

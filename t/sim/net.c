@@ -104,12 +104,15 @@ static void trace_message(sim_t *s, const struct chan *ch, const flux_msg_t *msg
     sim_trace_add(s, (uint64_t)flux_msg_type(msg) << 32 | flux_msg_matchtag(msg),
                   flux_msg_seq(msg) << 24 ^ len);
     if (s->cfg.trace) {
+        const char *json = strstr(flux_msg_topic(msg), "overlay.") ? flux_msg_json(msg) : NULL;
+
         sim_describe(msg, line, sizeof(line));
-        printf("%14.6f  %u -> %u  %s%s\n", 1e-9 * (double)sim_now(s), ch->from->rank, ch->to->rank,
+        printf("%14.6f  %u -> %u  %s%s %s\n", 1e-9 * (double)sim_now(s), ch->from->rank,
+               ch->to->rank,
                ch->plane == CORE_EVENT  ? "[event] "
                : ch->plane == CORE_RING ? "[ring] "
                                         : "",
-               line);
+               line, json ? json : "");
     }
 }
 

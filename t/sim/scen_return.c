@@ -21,10 +21,14 @@
 
 #define ROUNDS 3
 #define VICTIMS_MAX 4
+#define LISTENERS 16
+#define TICKS 30
 
 struct returns {
     sim_t *s;
     unsigned answers, passed, asked;
+    struct sim_ep *listeners[LISTENERS]; /* node.c verifies that they get each event, once */
+    unsigned nlisteners;
 };
 
 static void die(void *arg, void *data)
@@ -126,9 +130,62 @@ static void everybody_serves(struct returns *rs, unsigned round)
                  rs->answers, rs->asked, rs->passed, idset_count(up));
 }
 
-/* Who lives is up, and has a way to the root; who is dead is lost. */
-static void expect_healed(sim_t *s)
+static void listen(struct returns *rs)
 {
+    sim_t *s = rs->s;
+
+    while (rs->nlisteners < LISTENERS && rs->nlisteners < s->cfg.size && !s->failed) {
+        struct sim_ep *e = sim_client_add(s, rng_below(&s->rng, s->cfg.size), "listener");
+        flux_future_t *f = e ? flux_event_subscribe(e->h, "") : NULL;
+
+        if (!f) {
+            sim_fail(s, "out of memory");
+            return;
+        }
+        flux_future_destroy(f); /* the request is on its way */
+        e->all_events = true;
+        rs->listeners[rs->nlisteners++] = e;
+    }
+    sim_run_for(s, SIM_S);
+}
+
+/* A rank that lives publishes. */
+static void tick(void *arg, void *data)
+{
+    struct returns *rs = arg;
+    struct sim_ep *e = sim_client_add(rs->s, sim_random_alive(rs->s), "publisher");
+
+    (void)data;
+    if (e && flux_event_send(e->h, "test.tick", NULL) < 0)
+        sim_fail(rs->s, "cannot publish an event");
+}
+
+/* Publish while brokers die, and orphans connect. */
+static void ticks(struct returns *rs)
+{
+    for (unsigned i = 0; i < TICKS; i++)
+        sim_at(rs->s, sim_now(rs->s) + rng_below(&rs->s->rng, 400) * SIM_MS, tick, rs, NULL);
+}
+
+/* Those whose broker lives have got all events. */
+static void expect_heard(const struct returns *rs)
+{
+    sim_t *s = rs->s;
+    uint64_t newest = core_event_seq(s->nodes[0].core);
+
+    for (unsigned i = 0; i < rs->nlisteners; i++) {
+        const struct sim_ep *e = rs->listeners[i];
+
+        if (!e->gone && e->broker->state == NODE_ON && e->last_event != newest)
+            sim_fail(s, "a listener at rank %u has got events up to %llu of %llu", e->broker->rank,
+                     (unsigned long long)e->last_event, (unsigned long long)newest);
+    }
+}
+
+/* Who lives is up, and has a way to the root; who is dead is lost. */
+static void expect_healed(const struct returns *rs)
+{
+    sim_t *s = rs->s;
     const idset_t *up = core_ranks_up(s->nodes[0].core);
     const idset_t *lost = core_ranks_lost(s->nodes[0].core);
 
@@ -148,6 +205,8 @@ static void expect_healed(sim_t *s)
             sim_fail(s, "rank %u has not seen the last events", r);
         }
     }
+    if (!s->failed)
+        expect_heard(rs);
 }
 
 static void return_run(sim_t *s)
@@ -157,14 +216,18 @@ static void return_run(sim_t *s)
     rs->s = s;
     if (s->cfg.size < 2 || !sim_boot(s))
         return;
+    if (s->cfg.heal > 0.)
+        listen(rs);
     for (unsigned round = 0; round < ROUNDS && !s->failed; round++) {
+        if (s->cfg.heal > 0.)
+            ticks(rs);
         for (unsigned i = rng_range(&s->rng, 1, VICTIMS_MAX); i > 0; i--)
             sim_at(s, sim_now(s) + rng_below(&s->rng, 100) * SIM_MS, die,
                    &s->nodes[rng_range(&s->rng, 1, s->cfg.size - 1)], NULL);
         sim_run_for(s, rng_range(&s->rng, 100, 400) * SIM_MS); /* all of them die */
         if (s->cfg.heal > 0.) {
             sim_run_for(s, (int64_t)(2. * s->cfg.heal * 1e9) + sim_max_delay(s) * 4 * s->cfg.size);
-            expect_healed(s);
+            expect_healed(rs);
             if (!s->failed)
                 everybody_serves(rs, round);
         }
@@ -194,11 +257,13 @@ static void many_run(sim_t *s)
     rs->s = s;
     if (s->cfg.size < 2 || !sim_boot(s))
         return;
+    listen(rs);
+    ticks(rs);
     for (uint32_t i = 0; i < 1 + s->cfg.size / 100; i++)
         sim_at(s, sim_now(s), die, &s->nodes[rng_range(&s->rng, 1, s->cfg.size - 1)], NULL);
     sim_run_for(s, (int64_t)(2. * s->cfg.heal * 1e9) +
                        sim_max_delay(s) * 4 * (2 + topology_max_depth(s->topo)));
-    expect_healed(s);
+    expect_healed(rs);
     if (!s->failed)
         everybody_serves(rs, 0);
 }
