@@ -2,7 +2,10 @@
 # A node whose broker was lost gets no job before the next broker has ended what the earlier one has
 # left running, or an operator says that nothing is left.
 # shellcheck disable=SC2016,SC2154 # the tasks expand; set by run
+# shellcheck source=t/lib.sh
 . "$(dirname "$0")/lib.sh"
+# shellcheck source=t/heal.sh
+. "$SRCDIR/t/heal.sh"
 need_flux start up submit wreckrun resource dmesg
 need ss
 
@@ -15,18 +18,6 @@ cat >conf.lua <<END
 session { hosts = "$net.[2-4]", address = "tcp://%h:$port", curve = false, topology = "flat" }
 END
 
-# Start the broker of a rank; its id is left in pids[rank].
-pids=()
-begin() {
-    local rank=$1
-    shift
-    "$FLUX" start --config=conf.lua --rundir="$PWD/run" --set=boot.rank="$rank" "$@" \
-        >"out.$rank" 2>&1 </dev/null &
-    pids[rank]=$!
-}
-up_is() {
-    [[ "$("$FLUX" up)" == "$1" ]]
-}
 status_has() {
     "$FLUX" resource status -s "$1" | finds -E "$2"
 }

@@ -1,7 +1,10 @@
 #!/usr/bin/env bash
 # A broker that gets SIGTERM leaves the session in order: its node is drained, jobs there end or are
 # ended, and the drain is lifted when it returns, unless an operator drained the node.
+# shellcheck source=t/lib.sh
 . "$(dirname "$0")/lib.sh"
+# shellcheck source=t/heal.sh
+. "$SRCDIR/t/heal.sh"
 need_flux start up submit wreckrun resource jobs dmesg
 need ss
 
@@ -14,18 +17,6 @@ cat >conf.lua <<END
 session { hosts = "$net.[2-4]", address = "tcp://%h:$port", curve = false, topology = "flat" }
 END
 
-# Start the broker of a rank; its id is left in pids[rank].
-pids=()
-begin() {
-    local rank=$1
-    shift
-    "$FLUX" start --config=conf.lua --rundir="$PWD/run" --set=boot.rank="$rank" "$@" \
-        >"out.$rank" 2>&1 </dev/null &
-    pids[rank]=$!
-}
-up_is() {
-    [[ "$("$FLUX" up)" == "$1" ]]
-}
 # drained REGEX: so a line of what is drained looks.
 drained() {
     "$FLUX" resource drain | finds -E "$1"

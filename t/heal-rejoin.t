@@ -2,7 +2,10 @@
 # Brokers that come back: in a session by configuration file each broker is started by itself.  One
 # that was killed, left, or was not there at the start joins when it is started, and takes jobs.
 # Those below a lost broker look for no other parent here (heal.timeout): they are lost with it.
+# shellcheck source=t/lib.sh
 . "$(dirname "$0")/lib.sh"
+# shellcheck source=t/heal.sh
+. "$SRCDIR/t/heal.sh"
 need_flux start up topo submit wreckrun kvs exec resource
 need ss
 
@@ -23,19 +26,6 @@ session {
 END
 printf '0: 1,3\n1: 2\n' >shape
 
-# Start the broker of a rank; its id is left in pids[rank].
-pids=()
-begin() {
-    local rank=$1
-    shift
-    "$FLUX" start --config=conf.lua --rundir="$PWD/run" --set=boot.rank="$rank" "$@" \
-        >"out.$rank" 2>&1 </dev/null &
-    pids[rank]=$!
-}
-# up_is TEXT: so "flux up" begins, and no rank is between its states.
-up_is() {
-    [[ "$("$FLUX" up)" == "$1" ]]
-}
 ended() {
     wait "${pids[$1]}"
 }

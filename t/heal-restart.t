@@ -1,16 +1,15 @@
 #!/usr/bin/env bash
 # flux start --restart: brokers that die are started again, and the session goes on with them.
-# shellcheck disable=SC2016,SC2154 # eval expands; set by hold and release
+# shellcheck disable=SC2016,SC2034,SC2154 # eval expands, and uses; set by hold and release
 # shellcheck source=t/lib.sh
 . "$(dirname "$0")/lib.sh"
+# shellcheck source=t/heal.sh
+. "$SRCDIR/t/heal.sh"
 # shellcheck source=t/kvs/lib.sh
 . "$SRCDIR/t/kvs/lib.sh"
 need_flux start up wreckrun kvs exec ping resource overlay barrier
 need_programs kvs_client
 
-up_is() {
-    [[ "$("$FLUX" up)" == "$1" ]]
-}
 # again RANK N: its N-th broker is up.
 again() {
     "$FLUX" up --long | finds -E "^ *$1 +up +[0-9]+ +[0-9]+ +$2\$"

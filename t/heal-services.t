@@ -1,21 +1,12 @@
 #!/usr/bin/env bash
 # A broker inside the tree is killed while services are at work for those below it: nobody who takes
 # part is lost, so a barrier goes on, streams go on, and what may be asked twice is answered.
+# shellcheck source=t/lib.sh
 . "$(dirname "$0")/lib.sh"
+# shellcheck source=t/heal.sh
+. "$SRCDIR/t/heal.sh"
 need_flux start up wreckrun kvs barrier dmesg logger
 
-uris=() pids=()
-# at RANK COMMAND...: as a client of that broker.
-at() {
-    local uri=${uris[$1]}
-    shift
-    FLUX_URI=$uri run_with_timeout 60 "$FLUX" "$@"
-}
-# below RANK PARENT: so the root says.  While ranks are lost, flux up fails.
-below() {
-    "$FLUX" up --long >ranks
-    grep -qE "^ *$1 +up +$2 " ranks
-}
 two_of_three() {
     "$FLUX" barrier --list >barriers && grep -Eq '^meeting +3 +2 ' barriers
 }
@@ -24,10 +15,7 @@ running() {
 }
 
 hold 8 --topology=kary:2
-for ((rank = 0; rank < 8; rank++)); do
-    uris[rank]=$("$FLUX" getattr -r "$rank" uri)
-    pids[rank]=$("$FLUX" getattr -r "$rank" broker.pid)
-done
+of_all 8
 
 # Ranks 3 and 7 are below rank 1, and rank 7 is below rank 3.
 "$FLUX" kvs put counter=0

@@ -1,31 +1,12 @@
 #!/usr/bin/env bash
 # Brokers inside the tree are killed: those below them keep their clients and modules, and connect to
 # the next broker above.
+# shellcheck source=t/lib.sh
 . "$(dirname "$0")/lib.sh"
+# shellcheck source=t/heal.sh
+. "$SRCDIR/t/heal.sh"
 need_flux start up topo wreckrun kvs barrier event ping
 
-up_is() {
-    [[ "$("$FLUX" up)" == "$1" ]]
-}
-uris=() pids=()
-of_all() { # N
-    local rank
-    for ((rank = 0; rank < $1; rank++)); do
-        uris[rank]=$("$FLUX" getattr -r "$rank" uri)
-        pids[rank]=$("$FLUX" getattr -r "$rank" broker.pid)
-    done
-}
-# at RANK COMMAND...: as a client of that broker.
-at() {
-    local uri=${uris[$1]}
-    shift
-    FLUX_URI=$uri run_with_timeout 60 "$FLUX" "$@"
-}
-# below RANK PARENT: so the root says.  While ranks are lost, flux up fails.
-below() {
-    "$FLUX" up --long >ranks
-    grep -qE "^ *$1 +up +$2 " ranks
-}
 published() { # the numbers of the events that the subscriber has seen
     cut -f 1 <seen
 }

@@ -1,0 +1,38 @@
+# shellcheck shell=bash
+# What tests of sessions that heal share, after t/lib.sh.
+#
+#     up_is TEXT               is this what "flux up" says?
+#     begin RANK OPTION...     start the broker of a rank by conf.lua; its id is left in pids[RANK]
+#     of_all N                 the URIs and process ids of ranks 0 to N-1, in uris[] and pids[]
+#     at RANK COMMAND...       as a client of that broker
+#     below RANK PARENT        so the root says; while ranks are lost, "flux up" fails
+
+uris=() pids=()
+
+up_is() {
+    [[ "$("$FLUX" up)" == "$1" ]]
+}
+begin() {
+    local rank=$1
+    shift
+    "$FLUX" start --config=conf.lua --rundir="$PWD/run" --set=boot.rank="$rank" "$@" \
+        >"out.$rank" 2>&1 </dev/null &
+    pids[rank]=$!
+}
+# shellcheck disable=SC2034 # for the test to read
+of_all() {
+    local rank
+    for ((rank = 0; rank < $1; rank++)); do
+        uris[rank]=$("$FLUX" getattr -r "$rank" uri)
+        pids[rank]=$("$FLUX" getattr -r "$rank" broker.pid)
+    done
+}
+at() {
+    local uri=${uris[$1]}
+    shift
+    FLUX_URI=$uri run_with_timeout 60 "$FLUX" "$@"
+}
+below() {
+    "$FLUX" up --long >ranks
+    grep -qE "^ *$1 +up +$2 " ranks
+}
