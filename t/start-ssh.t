@@ -60,8 +60,10 @@ export FLUX_SSH="ssh -F $TEST_DIR/known"
 start() {
     run_with_timeout 60 "$FLUX" start "$M" "$@"
 }
-nobody_left() { # but sshd
-    [ "$(test_processes | grep -cvx "$sshd")" = 0 ]
+nobody_left() { # but sshd.  No other process may run beside, which would be found.
+    local pids
+    pids=$(test_processes)
+    [ -z "$pids" ] || [ "$pids" = "$sshd" ]
 }
 
 # --- a session ---
