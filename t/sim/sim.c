@@ -282,7 +282,8 @@ void sim_check_quiet(sim_t *s)
     unsigned streams = 0;
 
     for (uint32_t i = 0; i < s->cfg.size && !s->failed; i++) {
-        if (s->nodes[i].state != NODE_ON)
+        /* What those ask who have not joined yet is held until they have, or give up. */
+        if (s->nodes[i].state != NODE_ON || core_state(s->nodes[i].core) == CORE_JOIN)
             continue;
         LIST_FOREACH(it, &s->nodes[i].eps)
         check_waiting(s, list_entry(it, struct sim_ep, node), &streams);
