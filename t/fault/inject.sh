@@ -36,16 +36,8 @@ draw_pause() {
 
 # Ranks whose loss leaves at least two, and the session.
 killable() {
-    local r k left
     some=()
-    for r in "${up[@]}"; do
-        [ "$r" != 0 ] || continue
-        left=0
-        for k in "${up[@]}"; do
-            is_below "$k" "$r" || left=$((left + 1))
-        done
-        [ "$left" -lt 2 ] || some+=("$r")
-    done
+    [ ${#up[@]} -lt 3 ] || mapfile -t some < <(printf '%s\n' "${up[@]}" | grep -vx 0)
 }
 
 # When too few are left, the session is started again first: that brings all back.

@@ -7,7 +7,7 @@
 #     session_end                          orderly; the exit code in $status
 #     session_crash [PID]                  SIGKILL for all brokers and `flux start` at once, or only for this one
 #                                          of them, without which the others have to end
-#     session_lose RANK                    it is lost, and on hosts all below it
+#     session_lose RANK                    it is lost; those below it are not
 #     session_return RANK...               other brokers of these ranks are started, and join (hosts only)
 #     session_gone                         has every process of it gone?  (and every task)
 #     at RANK COMMAND...                   a client of that broker, for at most a minute; says `hung` in
@@ -66,31 +66,13 @@ switch_drops() {
     } | in_ns 0 nft -f -
 }
 
-# --- its tree ---
+# --- its ranks ---
 
-parent_of() {
-    case $topology in
-    flat) echo 0 ;;
-    chain) echo $(($1 - 1)) ;;
-    *) echo $((($1 - 1) / ${topology#kary:})) ;;
-    esac
-}
-# Is the first one lost with the second?  On one host who is below connects to the next one above.
-is_below() {
-    local r=$1
-    [ "$where" = hosts ] || {
-        [ "$r" -eq "$2" ]
-        return
-    }
-    while [ "$r" -gt "$2" ]; do
-        r=$(parent_of "$r")
-    done
-    [ "$r" -eq "$2" ]
-}
+# Those below it connect to the next broker above.
 session_lose() {
     local r left=()
     for r in "${up[@]}"; do
-        is_below "$r" "$1" || left+=("$r")
+        [ "$r" -eq "$1" ] || left+=("$r")
     done
     up=("${left[@]}")
     say_where
