@@ -22,8 +22,8 @@
 #include <unistd.h>
 
 #include "bench.h"
-#include "libstream/inlet.h"
 #include "libstream/outlet.h"
+#include "libstream/test/inlet_next.h"
 
 #define LARGE ((size_t)16 << 20)
 #define LARGE_STEPS 40

@@ -23,8 +23,8 @@
 #include "bench.h"
 #include "libstream/far_addr.h"
 #include "libstream/far_key.h"
-#include "libstream/inlet.h"
 #include "libstream/outlet.h"
+#include "libstream/test/inlet_next.h"
 
 #define MIB ((size_t)1 << 20)
 #define STEPS 60

@@ -281,9 +281,9 @@ static void do_copy(void)
 {
     stream_copy(&part, from, to);
 }
-static void do_pack(void)
+static void do_unpack(void)
 {
-    stream_copy_pack(&part, from, to);
+    stream_copy_unpack(&part, from, to);
 }
 
 /* `at_least`: of the speed of memcpy; a quarter of it makes an eighth twice as fast as the whole.
@@ -308,8 +308,8 @@ static void bench_box(const char *what, struct stream_box box, enum stream_memor
         bench_die("there is no box");
     snprintf(name, sizeof(name), "%s: copy", what);
     figure(name, do_copy, part.elems * sizeof(double), at_least);
-    snprintf(name, sizeof(name), "%s: pack", what);
-    figure(name, do_pack, part.elems * sizeof(double), at_least);
+    snprintf(name, sizeof(name), "%s: unpack", what);
+    figure(name, do_unpack, part.elems * sizeof(double), at_least);
     stream_array_destroy(a);
 }
 

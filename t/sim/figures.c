@@ -180,8 +180,10 @@ static void figures_base(struct state *st, uint64_t sum)
     sim_t *s = st->s;
     uint32_t n = s->cfg.size;
     uint32_t far = n - 1;
-    uint32_t dist = topology_distance(s->topo, far, n / 2);
+    uint32_t dist = 0;
 
+    for (uint32_t r = far; r != n / 2; r = topology_next_hop(s->topo, r, n / 2))
+        dist++;
     add_clients(st);
     report(st, &(struct figure){"bring-up", 2 * (n - 1), n - 1, n - 1, "2(N-1); N-1; N-1"});
     figure_event(st, far);

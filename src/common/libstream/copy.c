@@ -104,18 +104,18 @@ static void run(struct nest *x, const uint8_t *src, uint8_t *dst)
     } while (d < outer);
 }
 
-/* Make the loops of a part; the packed side has no gaps. */
-static void nest_of(const struct stream_part *p, struct nest *x, bool from_packed, bool to_packed)
+/* Make the loops of a part; a packed source has no gaps. */
+static void nest_of(const struct stream_part *p, struct nest *x, bool packed)
 {
     size_t step;
 
     x->ndims = p->ndims;
-    x->elem = from_packed ? p->to_elem : p->from_elem;
+    x->elem = packed ? p->to_elem : p->from_elem;
     step = x->elem;
     for (unsigned d = p->ndims; d-- > 0;) {
         x->n[d] = p->dims[d].n;
-        x->from[d] = from_packed ? step : p->dims[d].from;
-        x->to[d] = to_packed ? step : p->dims[d].to;
+        x->from[d] = packed ? step : p->dims[d].from;
+        x->to[d] = p->dims[d].to;
         step *= p->dims[d].n;
     }
 }
@@ -124,23 +124,15 @@ void stream_copy(const struct stream_part *part, const void *piece, void *box)
 {
     struct nest x;
 
-    nest_of(part, &x, false, false);
+    nest_of(part, &x, false);
     run(&x, (const uint8_t *)piece + part->from, (uint8_t *)box + part->to);
-}
-
-void stream_copy_pack(const struct stream_part *part, const void *piece, void *packed)
-{
-    struct nest x;
-
-    nest_of(part, &x, false, true);
-    run(&x, (const uint8_t *)piece + part->from, packed);
 }
 
 void stream_copy_unpack(const struct stream_part *part, const void *packed, void *box)
 {
     struct nest x;
 
-    nest_of(part, &x, true, false);
+    nest_of(part, &x, true);
     run(&x, packed, (uint8_t *)box + part->to);
 }
 
@@ -164,11 +156,6 @@ size_t stream_copy_run(const struct stream_part *part)
 
     together(part, &bytes);
     return bytes;
-}
-
-uint64_t stream_copy_count(const struct stream_part *part)
-{
-    return part->elems * part->from_elem / stream_copy_run(part);
 }
 
 size_t stream_copy_runs(const struct stream_part *part, const void *piece, struct stream_runs *at,

@@ -1,16 +1,15 @@
-/* Moving the elements of a part (select.h): from a piece to a box, packed for the transfer between
- * hosts, and as runs for writev(2).
+/* Moving the elements of a part (select.h): from a piece to a box; between hosts, from a piece to
+ * writev(2) as runs, and from the packed elements that arrive to the box.
  *
  *    writer: len = part.elems * part.from_elem;
- *            stream_copy_pack(&part, piece, buf)           or, without a copy:
  *            struct stream_runs r = {0};
  *            while ((n = stream_copy_runs(&part, piece, &r, iov, MAX)) > 0)
  *                writev(fd, iov, n);
  *    reader: stream_copy_unpack(&part, buf, box)
  *
- * Packed elements have the order that they have in the piece.  If the type changes, the reader
- * converts the packed elements (elem.h) before it unpacks them; `to_elem` is the size after the
- * conversion.
+ * The runs, one after the other, are the packed elements, which have the order that they have in
+ * the piece.  If the type changes, the reader converts the packed elements (elem.h) before it
+ * unpacks them; `to_elem` is the size after the conversion.
  *
  * Nothing is checked here: parts come from select.h, and the memory is as large as piece and box.
  * The memory of a piece, of packed elements and of a box must not overlap.
@@ -26,14 +25,11 @@
 
 /* From the piece to the box; `from_elem` and `to_elem` are the same. */
 void stream_copy(const struct stream_part *part, const void *piece, void *box);
-/* From the piece to `elems` packed elements, and from there to the box. */
-void stream_copy_pack(const struct stream_part *part, const void *piece, void *packed);
+/* From the `elems` packed elements to the box. */
 void stream_copy_unpack(const struct stream_part *part, const void *packed, void *box);
 
-/* The length of a contiguous run of bytes in the piece; if runs are short, it is better to pack
- * them. */
+/* The length of a contiguous run of bytes in the piece. */
 size_t stream_copy_run(const struct stream_part *part);
-uint64_t stream_copy_count(const struct stream_part *part);
 
 /* The next runs of the piece, at most `max`; `at` begins as zeros, and keeps the position. Returns
  * their number; 0 after the last one. */

@@ -17,8 +17,6 @@
 #include "config.h"
 #include <errno.h>
 #include <fcntl.h>
-#include <math.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -31,7 +29,6 @@
 #include "libstream/inlet.h"
 #include "libstream/inlet_far.h"
 #include "libstream/lane.h"
-#include "libutil/clock.h"
 #include "libutil/fdpass.h"
 #include "libutil/fdutil.h"
 #include "libutil/invariant.h"
@@ -290,29 +287,6 @@ void inlet_wake(inlet_t *i)
         ;
     if (n == 0 || (errno != EAGAIN && errno != EINTR))
         i->hung = true;
-}
-
-int inlet_next(inlet_t *i, double timeout, struct inlet_step *s, errmsg_t *err)
-{
-    double until = timeout < 0. ? INFINITY : clock_now() + timeout;
-    bool last = false;
-
-    for (;;) {
-        int rc = inlet_take(i, s, err);
-
-        if (rc != 0)
-            return rc;
-        if (last)
-            return errmsg_fail(err, ETIMEDOUT, "no step has come within %g s", timeout);
-        if (inlet_sleep(i)) {
-            double left = until - clock_now();
-            struct pollfd p = {.fd = inlet_fd(i), .events = POLLIN};
-
-            poll(&p, 1, left > 1e6 ? 1000000000 : left > 0. ? (int)(left * 1e3) + 1 : 0);
-            inlet_wake(i);
-            last = left <= 0.;
-        }
-    }
 }
 
 int inlet_release(inlet_t *i, const struct inlet_step *s)

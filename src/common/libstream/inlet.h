@@ -1,16 +1,12 @@
 /* The reader's end of a stream: the steps of one writer, in its memory, or on another host.
  *
  *    inlet_t *i = inlet_connect(name, key, &want, timeout, err);
- *    while (inlet_next(i, timeout, &s, err) == 1) {
- *        use s.data, s.len;                    the writer's memory itself, read-only
- *        inlet_release(i, &s);
- *    }
- *
- * A program that waits for several things polls inlet_fd() for input:
- *
  *    for (;;) {
- *        while (inlet_take(i, &s, err) == 1) ...
- *        if (inlet_sleep(i)) { poll(); inlet_wake(i); }
+ *        while (inlet_take(i, &s, err) == 1) {
+ *            use s.data, s.len;                the writer's memory itself, read-only
+ *            inlet_release(i, &s);
+ *        }
+ *        if (inlet_sleep(i)) { poll inlet_fd() for input; inlet_wake(i); }
  *    }
  *
  * Between hosts only the first bytes of a step come by themselves, which are its table (block.h),
@@ -78,9 +74,6 @@ int inlet_fd(const inlet_t *i);
  * has closed the stream), ECONNRESET (it died), ESTALE (this reader was evicted, since it did not
  * keep up) or EPROTO; steps that were taken stay valid even then. */
 int inlet_take(inlet_t *i, struct inlet_step *s, errmsg_t *err);
-/* Wait for the next step, at most `timeout` seconds (< 0: without limit).  1, or -1 with the errors
- * of inlet_take(), or ETIMEDOUT. */
-int inlet_next(inlet_t *i, double timeout, struct inlet_step *s, errmsg_t *err);
 /* Call it before poll(2): false if there is a step to take. */
 bool inlet_sleep(inlet_t *i);
 /* Call it after poll(2). */

@@ -418,29 +418,6 @@ uint32_t topology_next_hop(const topology_t *t, uint32_t from, uint32_t to)
     return to == from ? below : (from - 1) / t->k;
 }
 
-uint32_t topology_distance(const topology_t *t, uint32_t a, uint32_t b)
-{
-    uint32_t da = topology_depth(t, a);
-    uint32_t db = topology_depth(t, b);
-    uint32_t hops = 0;
-
-    if (a >= t->size || b >= t->size)
-        return TOPOLOGY_NONE;
-    if (!t->tree && t->k == 1)
-        return a > b ? a - b : b - a;
-    while (a != b) {
-        if (da >= db) {
-            a = topology_parent(t, a);
-            da--;
-        } else {
-            b = topology_parent(t, b);
-            db--;
-        }
-        hops++;
-    }
-    return hops;
-}
-
 uint32_t topology_ring_next(const topology_t *t, uint32_t rank)
 {
     if (rank >= t->size)

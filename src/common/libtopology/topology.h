@@ -82,9 +82,6 @@ idset_t *topology_subtree(const topology_t *t, uint32_t rank);
  * O(depth) for regular shapes, O(log children) for trees from a file. */
 uint32_t topology_next_hop(const topology_t *t, uint32_t from, uint32_t to);
 
-/* Number of tree hops between two ranks, TOPOLOGY_NONE for a bad rank.  O(depth). */
-uint32_t topology_distance(const topology_t *t, uint32_t a, uint32_t b);
-
 /* The ring runs through the ranks in ascending order and from N-1 back to 0. */
 uint32_t topology_ring_next(const topology_t *t, uint32_t rank);
 uint32_t topology_ring_prev(const topology_t *t, uint32_t rank);

@@ -572,8 +572,6 @@ void jm_time_flush(struct jm *jm);
 void jm_wait_cb(flux_t *h, const flux_msg_t *req, void *arg);
 void jm_wait_ended(struct jm_job *j, const struct jm_ended *e);
 void jm_wait_flush(struct jm *jm);
-/* How many watchers do not get the same as all others; for tests. */
-size_t jm_watch_choosy(const struct jm *jm);
 void jm_watch_cb(flux_t *h, const flux_msg_t *req, void *arg);
 void jm_watch_transition(struct jm_job *j);
 /* The transitions so far are in the transaction that is sent now; it is recorded; it has failed. */

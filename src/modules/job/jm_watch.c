@@ -493,8 +493,3 @@ void jm_watch_stats(const struct jm *jm, struct job_stats *st)
 {
     st->watchers = (uint32_t)jm->watch->n;
 }
-
-size_t jm_watch_choosy(const struct jm *jm)
-{
-    return jm->watch->nchoosy;
-}

@@ -201,22 +201,21 @@ static uint64_t slow(const stream_array_t *a, const struct stream_box *box,
     return missing;
 }
 
-/* The runs of a part are what is packed. */
-static void check_runs(const struct stream_part *p, const uint8_t *mem, const uint8_t *packed)
+/* Write the runs of a part one after the other: the packed elements. */
+static void pack(const struct stream_part *p, const void *mem, void *packed)
 {
     struct stream_runs at = {.end = false};
     struct iovec iov[3];
-    uint64_t runs = 0;
     size_t n, done = 0;
 
     while ((n = stream_copy_runs(p, mem, &at, iov, 1 + chance(3))) > 0)
-        for (size_t i = 0; i < n; i++, runs++) {
+        for (size_t i = 0; i < n; i++) {
             ck_assert_uint_eq(iov[i].iov_len, stream_copy_run(p));
-            ck_assert_mem_eq(iov[i].iov_base, packed + done, iov[i].iov_len);
+            ck_assert_uint_le(done + iov[i].iov_len, p->elems * p->from_elem);
+            memcpy((uint8_t *)packed + done, iov[i].iov_base, iov[i].iov_len);
             done += iov[i].iov_len;
         }
     ck_assert_uint_eq(done, p->elems * p->from_elem);
-    ck_assert_uint_eq(runs, stream_copy_count(p));
 }
 
 static void check_box(const stream_array_t *a, const struct stream_box *box,
@@ -255,8 +254,7 @@ static void check_box(const stream_array_t *a, const struct stream_box *box,
         ck_assert_uint_eq(same.elems, p->elems);
         moved += p->elems;
         stream_copy(p, mem[p->piece], direct);
-        stream_copy_pack(p, mem[p->piece], buf);
-        check_runs(p, mem[p->piece], buf);
+        pack(p, mem[p->piece], buf);
         stream_copy_unpack(p, buf, packed);
         free(buf);
     }
@@ -759,7 +757,7 @@ START_TEST(test_convert)
     ck_assert_int_eq(stream_array_seal(a, NULL), 0);
     ck_assert(stream_select_piece(a, 0, &box, &want, &p));
     uint16_t narrow[6];
-    stream_copy_pack(&p, piece, narrow);
+    pack(&p, piece, narrow);
     ck_assert(stream_elem_converter(STREAM_U16, STREAM_NATIVE, STREAM_F64)(packed, narrow, 6));
     stream_copy_unpack(&p, packed, out);
     ck_assert(out[0] == 6. && out[1] == 18. && out[2] == 8. && out[5] == 22.);

@@ -8,8 +8,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "inlet_next.h"
 #include "libstream/block.h"
-#include "libstream/inlet.h"
 #include "libstream/outlet.h"
 #include "libutil/test/suite.h"
 

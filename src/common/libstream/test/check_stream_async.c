@@ -6,9 +6,9 @@
 #include <poll.h>
 #include <stdio.h>
 
+#include "inlet_next.h"
 #include "libflux/test/fake.h"
 #include "libstream/block.h"
-#include "libstream/inlet.h"
 #include "libstream/stream.h"
 #include "libutil/hex.h"
 #include "libutil/test/suite.h"

@@ -4,9 +4,9 @@
 
 #include <check.h>
 
+#include "inlet_next.h"
 #include "libstream/far_addr.h"
 #include "libstream/far_key.h"
-#include "libstream/inlet.h"
 #include "libstream/outlet.h"
 
 #define STEP_LEN 100000
