@@ -277,23 +277,10 @@ static int handle_setattr(lua_State *L)
     struct lflux_handle *lh = lflux_check_handle(L, 1);
     const char *name = lflux_check_text(L, 2, "the name");
     const char *value = lflux_check_text(L, 3, "the value");
-    struct lflux_future *lf;
-    errmsg_t err;
-    size_t len;
-    char *json;
-    flux_future_t *f;
+    struct lflux_future *lf = lflux_future_push(L, 1, lflux_push_true);
 
-    lua_createtable(L, 0, 2);
-    lua_pushstring(L, name);
-    lua_setfield(L, -2, "name");
-    lua_pushstring(L, value);
-    lua_setfield(L, -2, "value");
-    lf = lflux_future_push(L, 1, lflux_push_true);
-    if (!(json = lflux_json_encode(L, -2, &len, &err)))
-        return lflux_fail_err(L, errno, &err);
-    f = flux_rpc(lh->conn->h, "attr.set", json, flux_rank(lh->conn->h), 0);
-    free(json);
-    return lflux_future_await(L, lf, f, "to set an attribute", -1.);
+    return lflux_future_await(L, lf, flux_attr_set_async(lh->conn->h, name, value),
+                              "to set an attribute", -1.);
 }
 
 static int push_attrs(lua_State *L, struct lflux_future *lf)

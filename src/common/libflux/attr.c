@@ -46,15 +46,9 @@ char *flux_attr_get(flux_t *h, const char *name, errmsg_t *err)
     return value;
 }
 
-int flux_attr_set(flux_t *h, const char *name, const char *value, errmsg_t *err)
+flux_future_t *flux_attr_set_async(flux_t *h, const char *name, const char *value)
 {
     struct attr_pair a = {name, value};
-    flux_future_t *f = flux_rpc_struct(h, "attr.set", &attr_pair_schema, &a, flux_rank(h), 0);
-    int rc;
 
-    if (!f)
-        return errmsg_fail(err, errno, "cannot set attribute '%.64s': %s", name, strerror(errno));
-    rc = flux_rpc_wait_struct(f, TIMEOUT, NULL, NULL, err);
-    flux_future_destroy(f);
-    return rc;
+    return flux_rpc_struct(h, "attr.set", &attr_pair_schema, &a, flux_rank(h), 0);
 }
