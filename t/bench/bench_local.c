@@ -21,6 +21,7 @@
 
 #include "libflux/future.h"
 #include "src/broker/connector.h"
+#include "src/broker/test/alone.h"
 
 #define BLOCKS 20
 #define PER_BLOCK 1000
@@ -41,24 +42,6 @@ static _Noreturn void die(const char *what)
     exit(1);
 }
 
-static int link_send(void *arg, enum core_plane plane, uint32_t rank, flux_msg_t *msg, bool force)
-{
-    errno = EHOSTUNREACH;
-    return -1;
-}
-
-static int link_publish(void *arg, const flux_msg_t *event)
-{
-    return 0;
-}
-
-static void link_drop(void *arg, enum core_plane plane, uint32_t rank)
-{
-}
-
-static const struct core_link_ops link_ops = {
-    .send = link_send, .publish = link_publish, .drop = link_drop};
-
 static void broker(int fd)
 {
     struct core_config cfg;
@@ -72,7 +55,7 @@ static void broker(int fd)
     cfg.userid = geteuid();
     if (!r || !(core = core_create(&cfg, r, NULL, NULL, &err)))
         die("core");
-    core_set_link(core, &link_ops, NULL);
+    core_set_link(core, &alone_ops, NULL);
     if (!(cn = connector_create(core, NULL, &connector_limits_default, &err)) ||
         core_start(core) < 0 || connector_adopt(cn, fd, &err) < 0)
         die("connector");

@@ -14,24 +14,7 @@
 #include "fuzz_must.h"
 #include "libflux/dispatch.h"
 #include "src/broker/connector.h"
-
-static int link_send(void *arg, enum core_plane plane, uint32_t rank, flux_msg_t *msg, bool force)
-{
-    errno = EHOSTUNREACH;
-    return -1;
-}
-
-static int link_publish(void *arg, const flux_msg_t *event)
-{
-    return 0;
-}
-
-static void link_drop(void *arg, enum core_plane plane, uint32_t rank)
-{
-}
-
-static const struct core_link_ops link_ops = {
-    .send = link_send, .publish = link_publish, .drop = link_drop};
+#include "src/broker/test/alone.h"
 
 struct world {
     flux_reactor_t *r;
@@ -123,7 +106,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     cfg.userid = geteuid();
     MUST((w.r = flux_reactor_create(false)) != NULL);
     MUST((w.core = core_create(&cfg, w.r, NULL, NULL, &err)) != NULL);
-    core_set_link(w.core, &link_ops, NULL);
+    core_set_link(w.core, &alone_ops, NULL);
     MUST((w.cn = connector_create(w.core, NULL, &connector_limits_default, &err)) != NULL);
     MUST((w.timer = flux_timer_create(w.r, stop_cb, NULL)) != NULL);
     MUST(core_start(w.core) == 0);

@@ -16,31 +16,11 @@
 #include "libkvs/kvs_txn.h"
 #include "libkvs/kvsdisk.h"
 #include "libkvs/treeobj.h"
+#include "libkvs/test/store_mem.h"
 #include "libutil/le.h"
 
 #define DSIZE 20
 #define OBJECTS_MAX 64
-
-struct store {
-    blobref_t *b;
-    content_t *c;
-    kvsstore_t *s;
-};
-
-static void store_open(struct store *st)
-{
-    st->b = blobref_create("sha1", NULL);
-    st->c = st->b ? content_create(st->b, 0) : NULL;
-    st->s = st->c ? kvsstore_create(st->c) : NULL;
-    MUST(st->s != NULL);
-}
-
-static void store_close(struct store *st)
-{
-    kvsstore_destroy(st->s);
-    content_destroy(st->c);
-    blobref_destroy(st->b);
-}
 
 static void as_row(const uint8_t *data, size_t size)
 {
@@ -56,7 +36,7 @@ static void as_row(const uint8_t *data, size_t size)
     while (rc >= 0 && (rc = kvsdisk_row_next(&row, &txn, &len, &err)) == 1)
         sum += KVSDISK_ROW_TXN + len;
     MUST(rc == 0 ? sum == size : errno == EPROTO && err.text[0]);
-    store_open(&st);
+    MUST(store_open(&st, "sha1"));
     err.text[0] = '\0';
     rc = kvsdisk_replay_begin(&r, st.s, 1, root, DSIZE, data, size, &err);
     if (rc == 0)
@@ -112,7 +92,7 @@ static void as_objects(const uint8_t *data, size_t size)
     for (unsigned i = 0; i < n && i < 8; i++) {
         struct store st;
         errmsg_t err = {""};
-        store_open(&st);
+        MUST(store_open(&st, "sha1"));
         n = load(&st, data, size, digest);
         if (n > 0 && kvsstore_load_root(st.s, digest[i], i + 1, &err) == 0) {
             MUST(kvsstore_version(st.s) == i + 1);

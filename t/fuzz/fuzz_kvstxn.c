@@ -16,28 +16,8 @@
 #include "libkvs/kvs_txn.h"
 #include "libkvs/kvsstore.h"
 #include "libkvs/treeobj.h"
+#include "libkvs/test/store_mem.h"
 #include "libutil/hmap.h"
-
-struct store {
-    blobref_t *b;
-    content_t *c;
-    kvsstore_t *s;
-};
-
-static void store_open(struct store *st)
-{
-    st->b = blobref_create("sha256", NULL);
-    st->c = st->b ? content_create(st->b, 0) : NULL;
-    st->s = st->c ? kvsstore_create(st->c) : NULL;
-    MUST(st->s != NULL);
-}
-
-static void store_close(struct store *st)
-{
-    kvsstore_destroy(st->s);
-    content_destroy(st->c);
-    blobref_destroy(st->b);
-}
 
 struct sounding {
     content_t *c;
@@ -100,7 +80,7 @@ static void as_bytes(const uint8_t *data, size_t size)
     kvs_txn_buf_clear(&copy);
 
     struct store st;
-    store_open(&st);
+    MUST(store_open(&st, "sha256"));
     MUST(kvsstore_begin(st.s) == 0);
     MUST((apply(&st, data, size) < 0) == (rc < 0) || rc >= 0);
     finish(&st);
@@ -160,8 +140,8 @@ static void as_program(const uint8_t *data, size_t size)
         memset(&ops[n], 0, sizeof(ops[n]));
         program_op(&ops[n++], data);
     }
-    store_open(&one);
-    store_open(&all);
+    MUST(store_open(&one, "sha256"));
+    MUST(store_open(&all, "sha256"));
     MUST(kvsstore_begin(all.s) == 0);
     for (size_t i = 0; i < n; i++) {
         MUST(kvsstore_begin(one.s) == 0);

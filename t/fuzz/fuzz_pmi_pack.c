@@ -9,12 +9,6 @@
 #include "libpmi/pmi_pack.h"
 #include "libpmi/pmi_table.h"
 
-static void need(int cond)
-{
-    if (!cond)
-        __builtin_trap();
-}
-
 /* What is accepted holds what it says, and is the same after packing again. */
 static void blob(const uint8_t *data, size_t size)
 {
@@ -25,23 +19,23 @@ static void blob(const uint8_t *data, size_t size)
     size_t count = 0, again = 0, len;
     int rc;
 
-    need(pk && t);
+    MUST(pk && t);
     rc = pmi_unpack_check(data, size, &count);
-    need(pmi_table_merge(t, data, size) == rc);
+    MUST(pmi_table_merge(t, data, size) == rc);
     if (rc == 0) {
         pmi_unpack_init(&u, data, size);
         while (pmi_unpack_next(&u, &p) == 1)
-            need(pmi_pack_add(pk, &p) == 0);
-        need(pmi_pack_count(pk) == count);
-        need(pmi_unpack_check(pmi_pack_data(pk, &len), len, &again) == 0 && again == count);
+            MUST(pmi_pack_add(pk, &p) == 0);
+        MUST(pmi_pack_count(pk) == count);
+        MUST(pmi_unpack_check(pmi_pack_data(pk, &len), len, &again) == 0 && again == count);
         pmi_unpack_init(&u, pmi_pack_data(pk, &len), len);
         while (pmi_unpack_next(&u, &p) == 1)
-            need(pmi_table_get(t, p.key, p.keylen, &p) == 0);
+            MUST(pmi_table_get(t, p.key, p.keylen, &p) == 0);
     } else {
         /* Nothing was taken, not even the pairs before the error. */
         pmi_unpack_init(&u, data, size);
         while (pmi_unpack_next(&u, &p) == 1)
-            need(pmi_table_get(t, p.key, p.keylen, &p) < 0);
+            MUST(pmi_table_get(t, p.key, p.keylen, &p) < 0);
     }
     pmi_table_destroy(t);
     pmi_pack_destroy(pk);
@@ -53,7 +47,7 @@ static void mapping(const uint8_t *data, size_t size)
     struct pmi_mapping *m;
     size_t nranks = size % 100 + 1, n, sum = 0;
 
-    need(text != NULL);
+    MUST(text != NULL);
     memcpy(text, data, size);
     text[size] = '\0';
     m = pmi_mapping_parse(text, nranks);
@@ -61,7 +55,7 @@ static void mapping(const uint8_t *data, size_t size)
         (void)pmi_mapping_ranks(m, (uint32_t)i, &n);
         sum += n;
     }
-    need(!m || sum == nranks);
+    MUST(!m || sum == nranks);
     pmi_mapping_destroy(m);
     free(text);
 }

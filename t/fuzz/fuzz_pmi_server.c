@@ -22,12 +22,6 @@ struct world {
     size_t answers;
 };
 
-static void need(int cond)
-{
-    if (!cond)
-        __builtin_trap();
-}
-
 /* All that is sent has to be whole lines of the protocol. */
 static int on_send(void *arg, size_t idx, const void *data, size_t len)
 {
@@ -36,12 +30,12 @@ static int on_send(void *arg, size_t idx, const void *data, size_t len)
     struct pmi_msg msg;
     ptrdiff_t n;
 
-    need(idx < NTASKS);
+    MUST(idx < NTASKS);
     for (; len && (n = pmi_wire_line(p, len)) >= 0; p += n + 1, len -= (size_t)n + 1) {
-        need(pmi_wire_parse(p, (size_t)n, &msg) == 0);
+        MUST(pmi_wire_parse(p, (size_t)n, &msg) == 0);
         w->answers++;
     }
-    need(len == 0);
+    MUST(len == 0);
     return 0;
 }
 
@@ -67,7 +61,7 @@ static int on_publish(void *arg, size_t idx, const char *service, const char *po
 
 static void on_error(void *arg, size_t idx, const char *text)
 {
-    need(*text && !strchr(text, '\n'));
+    MUST(*text && !strchr(text, '\n'));
 }
 
 static const struct pmi_server_ops ops = {.send = on_send,
@@ -98,7 +92,7 @@ static void line_round_trip(const uint8_t *data, size_t size)
         name[a.fields[i].name.len] = '\0';
         pmi_out_bytes(&o, name, a.fields[i].value.p, a.fields[i].value.len);
     }
-    need(!o.bad && pmi_wire_parse(o.p, o.len, &b) == 0 && b.cmd == a.cmd && b.nfields == a.nfields);
+    MUST(!o.bad && pmi_wire_parse(o.p, o.len, &b) == 0 && b.cmd == a.cmd && b.nfields == a.nfields);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -114,7 +108,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!w)
         return 0;
     w->s = pmi_server_create(&ops, w, &p, NULL);
-    need(w->s != NULL);
+    MUST(w->s != NULL);
     while (size >= 2) {
         size_t idx = data[0] & 3, len = data[1];
         int what = data[0] >> 2 & 7;

@@ -8,12 +8,6 @@
 #include "libpmi/pmi_spawn.h"
 #include "src/pmixd/pmixd_wire.h"
 
-static void need(int cond)
-{
-    if (!cond)
-        __builtin_trap();
-}
-
 /* What is complete can be read where it goes to. */
 static void request(const struct pmi_spawn *sp)
 {
@@ -22,8 +16,8 @@ static void request(const struct pmi_spawn *sp)
     size_t len;
     void *bytes = pmi_spawn_take(sp, &len);
 
-    need(bytes && pmi_spawn_request_get(bytes, len, &req, &err) == 0);
-    need(req.ncommands == (uint32_t)sp->total && req.nprocs == (uint32_t)sp->nprocs);
+    MUST(bytes && pmi_spawn_request_get(bytes, len, &req, &err) == 0);
+    MUST(req.ncommands == (uint32_t)sp->total && req.nprocs == (uint32_t)sp->nprocs);
     pmi_spawn_request_clear(&req);
     free(bytes);
 }
@@ -41,7 +35,7 @@ static void spawn(const char *p, size_t left)
             p += n + 1;
             left -= (size_t)n + 1;
         }
-        need(sp.done <= PMI_SPAWN_COMMANDS_MAX && sp.nprocs >= 0 &&
+        MUST(sp.done <= PMI_SPAWN_COMMANDS_MAX && sp.nprocs >= 0 &&
              sp.nprocs <= PMI_SPAWN_PROCS_MAX && (rc != 2 || sp.done == sp.total));
     }
     if (rc == 2)
@@ -69,14 +63,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         char *again = pmixd_wire_published_format(&pub);
         struct published two;
 
-        need(again && pmixd_wire_published_parse(again, &two) == 0);
-        need(two.len == pub.len && two.rank == pub.rank && !memcmp(two.value, pub.value, two.len));
+        MUST(again && pmixd_wire_published_parse(again, &two) == 0);
+        MUST(two.len == pub.len && two.rank == pub.rank && !memcmp(two.value, pub.value, two.len));
         free(two.value);
         free(again);
         free(pub.value);
     }
     while (pmixd_wire_group_part_next(&p, &left, &part) == 1)
-        need(part.data + part.len <= data + size);
+        MUST(part.data + part.len <= data + size);
     if (pmi_spawn_request_get(data, size, &req, &err) == 0)
         pmi_spawn_request_clear(&req);
     spawn(text, size);

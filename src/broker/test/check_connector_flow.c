@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "alone.h"
 #include "libflux/framer.h"
 #include "libutil/fdutil.h"
 #include "libutil/test/suite.h"
@@ -48,21 +49,6 @@ struct bed {
     flux_watcher_t *guard;
     bool late;
 };
-
-static int link_send(void *arg, enum core_plane plane, uint32_t rank, flux_msg_t *msg, bool force)
-{
-    errno = EHOSTUNREACH;
-    return -1;
-}
-
-static int link_publish(void *arg, const flux_msg_t *event)
-{
-    return 0;
-}
-
-static void link_drop(void *arg, enum core_plane plane, uint32_t rank)
-{
-}
 
 static int keep(void *arg, flux_msg_t *msg, uint32_t from)
 {
@@ -103,8 +89,6 @@ static void guard_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *ar
 
 static struct bed *bed_create(void)
 {
-    static const struct core_link_ops link_ops = {
-        .send = link_send, .publish = link_publish, .drop = link_drop};
     static const struct endpoint_ops ep_ops = {.send = keep_own, .queue = keep};
     struct bed *b = calloc(1, sizeof(*b));
     struct connector_limits limits = connector_limits_default;
@@ -115,7 +99,7 @@ static struct bed *bed_create(void)
     cfg.userid = geteuid();
     b->r = flux_reactor_create(false);
     ck_assert_ptr_nonnull(b->core = core_create(&cfg, b->r, NULL, NULL, &err));
-    core_set_link(b->core, &link_ops, NULL);
+    core_set_link(b->core, &alone_ops, NULL);
     limits.json_bytes = JSON_BYTES;
     ck_assert_ptr_nonnull(b->cn = connector_create(b->core, NULL, &limits, &err));
     b->ep = core_endpoint_add(b->core, ENDPOINT_MODULE, "flow", cfg.userid, FLUX_ROLE_BROKER,

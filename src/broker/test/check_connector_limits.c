@@ -221,7 +221,7 @@ START_TEST(test_turns)
     core_config_init(&cfg);
     cfg.userid = geteuid();
     ck_assert_ptr_nonnull(core = core_create(&cfg, r, NULL, NULL, &err));
-    core_set_link(core, &link_ops, NULL);
+    core_set_link(core, &alone_ops, NULL);
     ck_assert_ptr_nonnull(cn = connector_create(core, NULL, &connector_limits_default, &err));
     ep = core_endpoint_add(core, ENDPOINT_MODULE, "seen", cfg.userid, FLUX_ROLE_BROKER, &ep_ops,
                            &seen);
@@ -309,7 +309,7 @@ START_TEST(test_crowd)
     ck_assert_ptr_nonnull(mkdtemp(dir));
     snprintf(c.sun.sun_path, sizeof(c.sun.sun_path), "%s/s", dir);
     ck_assert_ptr_nonnull(core = core_create(&cfg, r, NULL, NULL, &err));
-    core_set_link(core, &link_ops, NULL);
+    core_set_link(core, &alone_ops, NULL);
     ck_assert_ptr_nonnull(
         c.cn = connector_create(core, c.sun.sun_path, &connector_limits_default, &err));
     ep = core_endpoint_add(core, ENDPOINT_MODULE, "seen", cfg.userid, FLUX_ROLE_BROKER, &ep_ops,

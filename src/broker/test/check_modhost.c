@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "alone.h"
 #include "libflux/dispatch.h"
 #include "libflux/future.h"
 #include "libutil/fdutil.h"
@@ -32,19 +33,6 @@ struct bed {
     bool answered;
     unsigned asked, waiting; /* looks at the list of modules, and with a request that waits */
 };
-
-static int link_send(void *arg, enum core_plane plane, uint32_t rank, flux_msg_t *msg, bool force)
-{
-    errno = EHOSTUNREACH;
-    return -1;
-}
-
-static int link_publish(void *arg, const flux_msg_t *event)
-{
-    return 0;
-}
-
-static const struct core_link_ops link_ops = {.send = link_send, .publish = link_publish};
 
 static void log_cb(core_t *c, int level, const char *text, void *arg)
 {
@@ -100,7 +88,7 @@ static void setup(struct bed *b)
     core_config_init(&cc);
     ck_assert_ptr_nonnull(b->r = flux_reactor_create(false));
     ck_assert_ptr_nonnull(b->core = core_create(&cc, b->r, &cbs, b, &err));
-    core_set_link(b->core, &link_ops, NULL);
+    core_set_link(b->core, &alone_ops, NULL);
     ck_assert_ptr_nonnull(b->mh = modhost_create(b->core, &cfg, &err));
     ck_assert_ptr_nonnull(b->sink = core_endpoint_add(b->core, ENDPOINT_BROKER, "sink", cc.userid,
                                                       FLUX_ROLE_OWNER, &sink_ops, b));

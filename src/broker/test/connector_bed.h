@@ -22,6 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "alone.h"
 #include "src/broker/connector.h"
 #include "libflux/dispatch.h"
 #include "libflux/event.h"
@@ -174,25 +175,6 @@ static inline void service_in(void *arg, flux_msg_t *msg)
 }
 
 /* A link that reaches nobody: a session of one. */
-static inline int link_send(void *arg, enum core_plane plane, uint32_t rank, flux_msg_t *msg,
-                            bool force)
-{
-    errno = EHOSTUNREACH;
-    return -1;
-}
-
-static inline int link_publish(void *arg, const flux_msg_t *event)
-{
-    return 0;
-}
-
-static inline void link_drop(void *arg, enum core_plane plane, uint32_t rank)
-{
-}
-
-static const struct core_link_ops link_ops = {
-    .send = link_send, .publish = link_publish, .drop = link_drop};
-
 static inline void *broker_thread(void *arg)
 {
     static const struct flux_handle_ops handle_ops = {.send = service_out};
@@ -211,7 +193,7 @@ static inline void *broker_thread(void *arg)
     b->r = flux_reactor_create(false);
     b->core = core_create(&cfg, b->r, &cbs, b, &err);
     ck_assert_msg(b->core != NULL, "%s", err.text);
-    core_set_link(b->core, &link_ops, NULL);
+    core_set_link(b->core, &alone_ops, NULL);
     b->cn = connector_create(b->core, b->path, &b->limits, &err);
     ck_assert_msg(b->cn != NULL, "%s", err.text);
     s.h = flux_handle_create(&handle_ops, &s, b->r, 0, 1, 1);

@@ -9,6 +9,7 @@
 #include "libkvs/kvs_pack.h"
 #include "libkvs/kvs_set.h"
 #include "libkvs/kvsstore.h"
+#include "libkvs/test/store_mem.h"
 #include "libutil/test/suite.h"
 
 struct pack {
@@ -305,26 +306,10 @@ START_TEST(trees)
 END_TEST
 
 /* A store ends at the same root by a pack as by its transactions. */
-struct store {
-    blobref_t *b;
-    content_t *c;
-    kvsstore_t *s;
-};
-
-static void store_open(struct store *st)
+static void begin(struct store *st)
 {
-    st->b = blobref_create("sha256", NULL);
-    st->c = content_create(st->b, 0);
-    st->s = kvsstore_create(st->c);
-    ck_assert_ptr_nonnull(st->s);
+    ck_assert(store_open(st, "sha256"));
     ck_assert_int_eq(kvsstore_begin(st->s), 0);
-}
-
-static void store_close(struct store *st)
-{
-    kvsstore_destroy(st->s);
-    content_destroy(st->c);
-    blobref_destroy(st->b);
 }
 
 static bool never(void *arg)
@@ -353,8 +338,8 @@ START_TEST(stored)
         kvs_set_t *s = kvs_set_create();
         errmsg_t err = {""};
         random_state = seed * 31337;
-        store_open(&a);
-        store_open(&b);
+        begin(&a);
+        begin(&b);
         for (unsigned i = 0; i < 40; i++) {
             char key[32];
             random_txn(&txns[i], false, i, true);

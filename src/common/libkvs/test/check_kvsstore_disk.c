@@ -12,6 +12,7 @@
 #include "libkvs/kvsstore.h"
 #include "libkvs/kvsvalue.h"
 #include "libutil/hmap.h"
+#include "libutil/test/rnd.h"
 #include "libutil/test/suite.h"
 
 static blobref_t *blobref;
@@ -62,12 +63,6 @@ static void setup(void)
 static void teardown(void)
 {
     blobref_destroy(blobref);
-}
-
-static uint32_t rnd(uint64_t *state)
-{
-    *state = *state * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)(*state >> 33);
 }
 
 static void write_row(struct fixture *f, const struct content_obj *o)

@@ -9,6 +9,7 @@
 #include "libkvs/kvs_txn.h"
 #include "libkvs/kvsstore.h"
 #include "libkvs/kvsvalue.h"
+#include "libutil/test/rnd.h"
 #include "libutil/test/suite.h"
 
 #define CHUNK TREEOBJ_CHUNK
@@ -19,12 +20,6 @@ static content_t *content;
 static kvsstore_t *store;
 static struct kvsmiss miss;
 static uint8_t *bytes; /* MOST of them, not repeating */
-
-static uint32_t rnd(uint64_t *state)
-{
-    *state = *state * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)(*state >> 33);
-}
 
 static void setup(void)
 {

@@ -9,6 +9,7 @@
 #include "libkvs/kvs_txn.h"
 #include "libkvs/kvsdiff.h"
 #include "libkvs/kvsstore.h"
+#include "libutil/test/rnd.h"
 #include "libutil/test/suite.h"
 
 static blobref_t *blobref;
@@ -29,12 +30,6 @@ static void teardown(void)
     kvsstore_destroy(store);
     content_destroy(content);
     blobref_destroy(blobref);
-}
-
-static uint32_t rnd(uint64_t *state)
-{
-    *state = *state * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)(*state >> 33);
 }
 
 static void add(struct kvs_txn_buf *b, enum kvs_op_type type, unsigned flags, const char *key,

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "libkvs/kvsstore.h"
+#include "libutil/test/rnd.h"
 
 static blobref_t *blobref; /* from setup() to teardown() */
 
@@ -37,12 +38,6 @@ static inline void setup(void)
 static inline void teardown(void)
 {
     blobref_destroy(blobref);
-}
-
-static inline uint32_t rnd(uint64_t *state)
-{
-    *state = *state * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)(*state >> 33);
 }
 
 #endif

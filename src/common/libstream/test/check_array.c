@@ -8,45 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fail_at.h"
 #include "libstream/copy.h"
 #include "libutil/hex.h"
 #include "libutil/test/suite.h"
 
 #define ROUNDS 150 /* of one test, of which there are 4 */
-
-static unsigned fail_at; /* this allocation from now on fails; 0: none */
-
-void *__real_malloc(size_t size);
-void *__real_calloc(size_t n, size_t size);
-void *__real_realloc(void *p, size_t size);
-void *__wrap_malloc(size_t size);
-void *__wrap_calloc(size_t n, size_t size);
-void *__wrap_realloc(void *p, size_t size);
-
-static bool fails(void)
-{
-    return fail_at > 0 && --fail_at == 0;
-}
-void *__wrap_malloc(size_t size)
-{
-    return fails() ? NULL : __real_malloc(size);
-}
-void *__wrap_calloc(size_t n, size_t size)
-{
-    return fails() ? NULL : __real_calloc(n, size);
-}
-void *__wrap_realloc(void *p, size_t size)
-{
-    return fails() ? NULL : __real_realloc(p, size);
-}
-
-static unsigned stop_failing(void)
-{
-    unsigned left = fail_at;
-
-    fail_at = 0;
-    return left;
-}
 
 static uint64_t seed;
 static uint64_t chance(uint64_t n)

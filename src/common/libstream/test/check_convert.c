@@ -9,34 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fail_at.h"
 #include "libstream/convert.h"
 #include "libutil/test/suite.h"
 #include "value.h"
 
 #define FORMATS 50 /* of one test, of which there are 8 */
-
-/* --- allocations that fail --- */
-
-static unsigned fail_at; /* this allocation from now on fails; 0: none */
-
-static bool fails(void)
-{
-    return fail_at > 0 && --fail_at == 0;
-}
-
-void *__real_malloc(size_t size);
-void *__real_calloc(size_t n, size_t size);
-void *__wrap_malloc(size_t size);
-void *__wrap_calloc(size_t n, size_t size);
-
-void *__wrap_malloc(size_t size)
-{
-    return fails() ? NULL : __real_malloc(size);
-}
-void *__wrap_calloc(size_t n, size_t size)
-{
-    return fails() ? NULL : __real_calloc(n, size);
-}
 
 /* --- random formats and values --- */
 
@@ -616,15 +594,6 @@ START_TEST(test_header)
 END_TEST
 
 /* --- memory --- */
-
-/* How many allocations were left when `fail_at` was set back. */
-static unsigned stop_failing(void)
-{
-    unsigned left = fail_at;
-
-    fail_at = 0;
-    return left;
-}
 
 START_TEST(test_no_memory)
 {

@@ -6,46 +6,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fail_at.h"
 #include "libstream/convert.h"
 #include "libutil/hex.h"
 #include "libutil/test/suite.h"
 
-/* --- allocations that are counted, and fail --- */
-
-static unsigned fail_at; /* this allocation from now on fails; 0: none */
-static size_t allocated;
-
-void *__real_malloc(size_t size);
-void *__real_calloc(size_t n, size_t size);
-void *__real_realloc(void *p, size_t size);
 char *__real_strdup(const char *s);
 char *__real_strndup(const char *s, size_t n);
-void *__wrap_malloc(size_t size);
-void *__wrap_calloc(size_t n, size_t size);
-void *__wrap_realloc(void *p, size_t size);
 char *__wrap_strdup(const char *s);
 char *__wrap_strndup(const char *s, size_t n);
 
-static bool fails(size_t size)
-{
-    allocated += size;
-    if (fail_at == 0 || --fail_at > 0)
-        return false;
-    errno = ENOMEM;
-    return true;
-}
-void *__wrap_malloc(size_t size)
-{
-    return fails(size) ? NULL : __real_malloc(size);
-}
-void *__wrap_calloc(size_t n, size_t size)
-{
-    return fails(n * size) ? NULL : __real_calloc(n, size);
-}
-void *__wrap_realloc(void *p, size_t size)
-{
-    return fails(size) ? NULL : __real_realloc(p, size);
-}
 char *__wrap_strdup(const char *s)
 {
     return fails(strlen(s)) ? NULL : __real_strdup(s);
@@ -53,14 +23,6 @@ char *__wrap_strdup(const char *s)
 char *__wrap_strndup(const char *s, size_t n)
 {
     return fails(n) ? NULL : __real_strndup(s, n);
-}
-
-static unsigned stop_failing(void)
-{
-    unsigned left = fail_at;
-
-    fail_at = 0;
-    return left;
 }
 
 /* --- the example of doc/stream-format.rst --- */

@@ -8,6 +8,7 @@
 
 #include "libflux/module.h"
 #include "libflux/test/fake.h"
+#include "libutil/test/rnd.h"
 #include "libutil/test/steps.h"
 #include "libutil/test/suite.h"
 
@@ -771,8 +772,7 @@ END_TEST
 
 static unsigned below(uint64_t *seed, unsigned n)
 {
-    *seed = *seed * 6364136223846793005u + 1442695040888963407u;
-    return (unsigned)(*seed >> 33) % n;
+    return rnd(seed) % n;
 }
 
 static void crowd_watch(struct bed *b, unsigned who, bool some)
