@@ -31,20 +31,17 @@ bg=$!
 running() {
     "$FLUX" jobs -n -s running -o '{id}' | finds .
 }
-nobody() {
-    ! "$FLUX" jobs -n -s active -o '{id}' | finds .
-}
 ok "one that runs" wait_until 10 running
 kill -TERM "$bg"
 wait "$bg"
 is $? 143 "SIGTERM ends it"
-ok "and its job" wait_until 10 nobody
+ok "and its job" wait_until 10 no_active_jobs
 "$FLUX" alloc sleep 100 &
 bg=$!
 ok "one that runs" wait_until 10 running
 kill -KILL "$bg"
 wait "$bg" 2>/dev/null
-ok "SIGKILL ends its job" wait_until 10 nobody
+ok "SIGKILL ends its job" wait_until 10 no_active_jobs
 
 # While it waits.
 "$FLUX" queue stop >/dev/null
@@ -58,14 +55,14 @@ for sig in TERM:143 HUP:129; do
     kill "-${sig%:*}" "$bg"
     wait "$bg"
     is $? "${sig#*:}" "SIG${sig%:*} ends it"
-    ok "and takes its job out of the queue" wait_until 10 nobody
+    ok "and takes its job out of the queue" wait_until 10 no_active_jobs
 done
 "$FLUX" alloc true &
 bg=$!
 ok "one that waits" wait_until 10 queued
 kill -KILL "$bg"
 wait "$bg" 2>/dev/null
-ok "SIGKILL takes its job out of the queue" wait_until 10 nobody
+ok "SIGKILL takes its job out of the queue" wait_until 10 no_active_jobs
 "$FLUX" queue start >/dev/null
 
 # --- on a terminal ---
@@ -112,7 +109,7 @@ tm send-keys "'$FLUX' alloc true; echo waiting=\$?" Enter
 ok "one that waits" wait_until 10 queued
 tm send-keys C-c
 ok "^C ends it" wait_until 5 shows 'waiting=130'
-ok "and takes its job out of the queue" wait_until 10 nobody
+ok "and takes its job out of the queue" wait_until 10 no_active_jobs
 "$FLUX" queue start >/dev/null
 tm send-keys "clear; '$FLUX' alloc sleep 100 & sleep 0.1; fg" Enter
 ok "it runs" wait_until 10 running
@@ -125,7 +122,7 @@ cooked() {
     ! raw
 }
 ok "killed with SIGKILL, the terminal is given back" wait_until 5 cooked
-ok "and its job is gone" wait_until 10 nobody
+ok "and its job is gone" wait_until 10 no_active_jobs
 tm kill-server
 rm -rf "$TMUX_TMPDIR"/tmux-*
 release

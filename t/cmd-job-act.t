@@ -16,9 +16,6 @@ sys.exit(not ('"$1"'))' "$text"
 flux() {
     "$FLUX" "$@"
 }
-state_is() {
-    test "$(flux jobs -n -o '{state}' "$1")" = "$2"
-}
 queue_is() {
     test "$(flux queue list | awk -v name="$1" '$1 == name { print $2 }')" = "$2"
 }
@@ -26,7 +23,7 @@ queue_is() {
 # --- status, timing, eventlog ---
 
 id=$(flux submit -N2 -t 1h --name=sleeper --urgency=20 sh -c 'sleep 1000' 'a b')
-wait_until 10 state_is "$id" running
+wait_until 10 job_state_is "$id" running
 ok "status of a job that runs" flux wreck status "$id"
 like "$out" "^job $id" "begins with the job"
 like "$out" "name +sleeper" "name"
@@ -90,9 +87,9 @@ is "$(wc -l <<<"$out")" 4 "-v: a line each"
 like "$out" "$(tail -n 1 <<<"$ids") failed 3" "with the result"
 exits 1 "wait for what is not there" flux wreck wait 99999
 id=$(flux submit sleep 1000)
-wait_until 10 state_is "$id" running
+wait_until 10 job_state_is "$id" running
 ok "raise -- severity 5" flux wreck raise --severity=5 --type=hint -m "mind the gap" "$id"
-ok "the job goes on" state_is "$id" running
+ok "the job goes on" job_state_is "$id" running
 like "$(flux wreck eventlog "$id")" 'exception type=hint severity=5 note="mind the gap"' "it is on record"
 ok "raise -- severity 0" flux wreck raise --type=mishap -m "too bad" "$id"
 run flux wreck wait "$id"
@@ -109,10 +106,10 @@ is "$(flux jobs -n -o name | tr '\n' ' ')" "a b " "who came first goes first"
 ok "urgency" flux wreck urgency "$b" 20
 is "$(flux jobs -n -o name | tr '\n' ' ')" "b a " "unless the other is more urgent"
 ok "hold" flux wreck hold "$b"
-ok "is held" state_is "$b" held
+ok "is held" job_state_is "$b" held
 flux queue start
 exits 0 "the other runs" flux wreck wait "$a"
-ok "it does not" state_is "$b" held
+ok "it does not" job_state_is "$b" held
 ok "release" flux wreck release "$b"
 exits 0 "then it does" flux wreck wait "$b"
 exits 2 "no urgency" flux wreck urgency "$b" 32
@@ -124,11 +121,11 @@ flux queue stop
 ids=$(flux submit --cc=1-10 --name=many sleep 1000)
 first=$(head -n 1 <<<"$ids")
 ok "cancel one" flux cancel "$first"
-ok "is canceled" wait_until 10 state_is "$first" canceled
+ok "is canceled" wait_until 10 job_state_is "$first" canceled
 fails "cancel it again" flux cancel "$first"
 like "$err" "$first" "it is named"
 ok "cancel several" flux cancel -m "no need" "$((first + 1))-$((first + 3))"
-ok "are canceled" wait_until 10 state_is "$((first + 3))" canceled
+ok "are canceled" wait_until 10 job_state_is "$((first + 3))" canceled
 like "$(flux jobs -n -o note "$((first + 3))")" "no need" "why is on record"
 is "$(flux cancel --all --dry-run)" "6 jobs would be canceled" "cancel --all --dry-run"
 is "$(flux cancel --name=other)" "0 jobs" "cancel --name of nobody"
@@ -158,11 +155,11 @@ for_queue() {
     flux jobs --why "$id" | finds 'the queue is stopped'
 }
 ok "a job waits for it" wait_until 10 for_queue
-ok "... and is pending" state_is "$id" pending
+ok "... and is pending" job_state_is "$id" pending
 flux submit --quiet --hold --name=words true
 later=$(flux submit --name=words true)
 left=$(flux submit --name=words true)
-ok "a job that is pending" state_is "$later" pending
+ok "a job that is pending" job_state_is "$later" pending
 ok "... is held" flux wreck hold "$later"
 counts_agree() {
     local word
@@ -180,7 +177,7 @@ is "$(flux jobs -n --name=words -o '{id}')" "$left" "... and nothing else"
 fails "idle, for a while" flux queue idle -t 300ms
 ok "start" flux queue start
 ok "idle" flux queue idle -t $((60 * PATIENCE))
-ok "the job is over" state_is "$id" completed
+ok "the job is over" job_state_is "$id" completed
 ok "disable" flux queue disable back at noon
 fails "nothing is accepted" flux submit true
 like "$err" "back at noon" "for a reason"
@@ -197,7 +194,7 @@ ok "start again" flux queue start
 is "$(flux queue list | grep -c reason)" 0 "no reason is left"
 id=$(flux submit sleep 0.3)
 ok "drain" flux queue drain
-ok "waits for all" state_is "$id" completed
+ok "waits for all" job_state_is "$id" completed
 fails "and accepts none" flux submit true
 ok "enable again" flux queue enable
 exits 0 "accepts" flux submit --quiet --wait true

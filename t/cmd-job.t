@@ -17,9 +17,6 @@ sys.exit(not ('"$1"'))' "$text"
 flux() {
     "$FLUX" "$@"
 }
-state_is() {
-    test "$(flux jobs -n -o '{state}' "$1")" = "$2"
-}
 
 # --- submit ---
 
@@ -94,7 +91,7 @@ is "$(flux submit --dry-run -O /no/such/file true | head -c 1)" "{" "--dry-run m
 
 flux submit --quiet --wait --name=ended sh -c 'exit 4'
 big=$(flux submit -N2 -x -t 10m --name=big sleep 1000)
-wait_until 10 state_is "$big" running
+wait_until 10 job_state_is "$big" running
 ok "another runs" test -n "$big"
 small=$(flux submit -N1 -x --name=small sleep 0)
 held=$(flux submit --hold --name=held true)
@@ -176,7 +173,7 @@ ok "attach to a job that runs" wait_until 10 grep -q "first 1" attached
 wait $pid
 is $? 1 "attach exits as the job"
 is "$(sort attached | tr '\n' ' ')" "0: first 0 0: second 1: first 1 1: second " "with all its output"
-ok "and again, when it has ended" wait_until 5 state_is "$id" failed
+ok "and again, when it has ended" wait_until 5 job_state_is "$id" failed
 exits 1 "the exit code is the same" flux wreck attach "$id"
 is "$(sort <<<"$out" | tr '\n' ' ')" "first 0 first 1 second second " "and so is the output"
 id=$(flux submit head -c 3000000 /dev/zero)
@@ -208,9 +205,9 @@ wait_until 10 leaves
 wait $pid
 is $? 130 "twice does"
 like "$(cat attached.err)" "once more within 2 s leaves job $id" "as it says"
-ok "the job goes on" state_is "$id" running
+ok "the job goes on" job_state_is "$id" running
 flux cancel --wait "$id"
-ok "until it is canceled" state_is "$id" canceled
+ok "until it is canceled" job_state_is "$id" canceled
 
 # --- completion ---
 

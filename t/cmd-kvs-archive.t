@@ -5,9 +5,6 @@
 . "$(dirname "$0")/lib.sh"
 need_flux start kvs
 
-kvs() {
-    "$FLUX" kvs "$@"
-}
 root() {
     kvs version "$@" | cut -d ' ' -f 2
 }

@@ -8,9 +8,6 @@
 need_flux start kvs
 need_programs kvs_client
 
-kvs() {
-    "$FLUX" kvs "$@"
-}
 # Run flux kvs so that the most memory it had, in KiB, is in $rss; standard input and output as
 # said.
 cat >peak.py <<'END'

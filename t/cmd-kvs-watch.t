@@ -5,9 +5,6 @@
 . "$(dirname "$0")/lib.sh"
 need_flux start kvs
 
-kvs() {
-    "$FLUX" kvs "$@"
-}
 # Watch with options ($2 and on) at rank 1, as client TAG; what it says is in TAG.out and TAG.err.
 declare -A pid
 watch() {

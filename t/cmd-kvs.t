@@ -4,9 +4,6 @@
 . "$(dirname "$0")/lib.sh"
 need_flux start kvs
 
-kvs() {
-    "$FLUX" kvs "$@"
-}
 # $out is JSON, and of it, v, the Python expression $1 is true.
 json() {
     if ! command -v python3 >/dev/null; then

@@ -90,10 +90,7 @@ plain=$("$FLUX" submit sleep 100)
 fails "a job that is not a session" proxy "$plain" true
 like "$err" "is not a session" "the sentence says so"
 "$FLUX" cancel "$plain" "$id"
-gone() {
-    ! "$FLUX" jobs -n -s active -o '{id}' | finds .
-}
-ok "canceled" wait_until 10 gone
+ok "canceled" wait_until 10 no_active_jobs
 fails "a job that has ended" proxy "$id" true
 like "$err" ended "the sentence says so"
 release

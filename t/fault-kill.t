@@ -6,9 +6,6 @@ need_flux start up ping barrier event wreckrun
 SESSION_LIMIT=150
 MODULES=--set=modules=log,hb,barrier
 
-pid_of() {
-    "$FLUX" getattr -r "$1" broker.pid
-}
 uri_of() {
     "$FLUX" getattr -r "$1" uri
 }
@@ -47,7 +44,7 @@ hold 7 --topology=kary:2 "$MODULES" --set=heal.timeout=0 --set=orphan.timeout=$(
 pids=()
 uris=()
 for i in 0 1 2 3 4 5 6; do
-    pids+=("$(pid_of "$i")")
+    pids+=("$(broker_pid "$i")")
     uris+=("$(uri_of "$i")")
 done
 
@@ -158,7 +155,7 @@ ok "no file is left" wait_until 10 no_rundirs
 hold 16 --topology=kary:2 "$MODULES" --set=heal.timeout=0 --set=orphan.timeout=1s
 pids=()
 for i in $(seq 0 15); do
-    pids+=("$(pid_of "$i")")
+    pids+=("$(broker_pid "$i")")
 done
 kill -KILL "${pids[3]}" "${pids[5]}" "${pids[11]}" "${pids[12]}" "${pids[14]}"
 ok "five at once are lost, with their subtrees" wait_until 20 lost_is '3,5,7-8,11-12,14-15'
@@ -174,7 +171,7 @@ ok "no file is left" wait_until 10 no_rundirs
 hold 7 --topology=kary:2 "$MODULES"
 pids=()
 for i in 0 1 2 3 4 5 6; do
-    pids+=("$(pid_of "$i")")
+    pids+=("$(broker_pid "$i")")
 done
 uri5=$(uri_of 5)
 "$FLUX" ping -i 0.1 5 >p.out 2>p.err &
@@ -195,9 +192,6 @@ wait "$s5"
 isnt $? 0 "clients of other ranks end"
 like "$(cat s.err)" "the connection to the broker was lost" "with a sentence"
 unset FLUX_URI
-no_processes() {
-    [ -z "$(test_processes)" ]
-}
 ok "the initial program is gone" wait_until 15 no_processes
 ok "no file is left" wait_until 10 no_rundirs
 

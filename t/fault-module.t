@@ -33,9 +33,6 @@ is_loaded() {
 is_gone() {
     ! is_loaded
 }
-logged() {
-    [[ $("$FLUX" dmesg) =~ $1 ]]
-}
 serves() {
     ok "$1: the broker goes on" "$FLUX" ping -c 2 -i 0 0
     ok "$1: its other modules, too" "$FLUX" barrier -n 1 "after-$count"

@@ -55,9 +55,6 @@ new_fifo() {
     mkfifo fifo
     exec 9<>fifo
 }
-logged() {
-    [[ $("$FLUX" dmesg) =~ $1 ]]
-}
 
 hold 4 --topology=kary:2 --set=modules=log,hb,barrier --set=live.lost=5m
 pid0=$("$FLUX" getattr broker.pid)

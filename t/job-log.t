@@ -11,9 +11,6 @@ END
 hold 1 --set resrc.config="$TEST_DIR/two.lua"
 me=$(id -u)
 
-logged() { # PATTERN
-    "$FLUX" dmesg | finds -E "$1"
-}
 says() { # PATTERN DESCRIPTION
     wait_until 20 logged "$1" || "$FLUX" dmesg | tail -5
     ok "$2" logged "$1"

@@ -13,12 +13,6 @@ need_flux start submit wreck queue module
 # Large enough for all that the clients can submit meanwhile, on a fast host, too: it is the filler that makes it full.
 mkdir small
 mount -t tmpfs -o size=64m tmpfs small 2>/dev/null || skip_all "no file system can be mounted here"
-full() {
-    local free
-    free=$(df --output=avail -k small | tail -1)
-    dd if=/dev/zero of=small/filler bs=1k count=$((free - $1)) 2>/dev/null
-    [ -s small/filler ]
-}
 
 hold 1 --statedir="$TEST_DIR/small/state"
 ok "the queue is stopped" "$FLUX" queue stop
@@ -36,7 +30,7 @@ for who in 1 2 3 4; do
 done
 for round in $(seq 24); do
     [ $((round % 4)) -eq 3 ] && rm -f small/filler
-    [ $((round % 4)) -eq 1 ] && full 100
+    [ $((round % 4)) -eq 1 ] && fill_disk small 100
     before=$(cat acked.* refused.* 2>/dev/null | wc -l)
     wait_until 20 sh -c "[ \$(cat acked.* refused.* 2>/dev/null | wc -l) -gt $((before + 4)) ]" ||
         fail "round $round: nobody is answered"

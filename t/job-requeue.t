@@ -4,10 +4,6 @@
 . "$(dirname "$0")/lib.sh"
 need_flux start submit wreck jobs kvs
 
-# broker RANK: its process id
-broker() {
-    "$FLUX" getattr -r "$1" broker.pid
-}
 lines_are() {
     [ "$(grep -c "$2" "$1" 2>/dev/null)" -eq "$3" ]
 }
@@ -27,7 +23,7 @@ begin() {
 hold 4 --topology=flat --set=statedir="$PWD/state" --set=job.grace=0.5s
 begin one
 first=$("$FLUX" jobs -n -o ranks "$id" | xargs)
-kill -KILL "$(broker "$first")"
+kill -KILL "$(broker_pid "$first")"
 ok "a job whose node is lost runs again" wait_until 30 lines_are one begin 2
 isnt "$("$FLUX" jobs -n -o ranks "$id" | xargs)" "$first" "on another node"
 touch enough

@@ -43,9 +43,6 @@ END
 chmod +x work
 export FLUX
 
-no_processes() {
-    [ -z "$(test_processes)" ]
-}
 # As many jobs as there were lives hold a core until they are killed.
 holding() {
     [ "$(find held -type f | wc -l)" -ge "$1" ]

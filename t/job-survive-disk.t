@@ -12,12 +12,6 @@ need_flux start submit wreck queue
 
 mkdir small
 mount -t tmpfs -o size=12m tmpfs small 2>/dev/null || skip_all "no file system can be mounted here"
-full() {
-    local free
-    free=$(df --output=avail -k small | tail -1)
-    dd if=/dev/zero of=small/filler bs=1k count=$((free - 200)) 2>/dev/null
-    [ -s small/filler ]
-}
 
 hold 2 --statedir="$TEST_DIR/small/state"
 ok "jobs with room" submit --cc=1-20 true
@@ -34,7 +28,7 @@ for one in $running $waiting; do
     expect "$one" completed 0
 done
 wait_until 20 sh -c "[ \$('$FLUX' jobs -n -s run -o '{id}' | wc -l) -eq 2 ]"
-ok "the disk is full" full
+ok "the disk is full" fill_disk small 200
 # Submit until it is refused; what was accepted is remembered.
 n=0
 while [ $n -lt 300 ] && submit --env=PAD="$(head -c 3000 /dev/urandom | base64 -w 0)" --quiet true \

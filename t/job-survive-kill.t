@@ -5,19 +5,6 @@
 need_flux start submit wreck queue resource
 . "$SRCDIR/t/jobs/lib.sh"
 
-marked() {
-    grep -lazxsF "MARK=$1.$$" /proc/[0-9]*/environ | tr -dc '0-9\n'
-}
-gone() {
-    test -z "$(marked "$1")"
-}
-count_is() {
-    test "$(marked "$1" | wc -l)" -ge "$2"
-}
-# broker RANK: its process id
-broker() {
-    "$FLUX" exec -r "$1" sh -c 'ps -o ppid= -p $PPID' | tr -d ' '
-}
 launcher() {
     "$FLUX" exec -r "$1" sh -c 'echo $PPID'
 }
@@ -27,10 +14,10 @@ hold 5 --topology=kary:2
 # --- a launcher ---
 ok "a job over four nodes" submit -N4 --env=MARK=launcher.$$ sleep 1000
 expect "$id" failed -
-wait_until 20 count_is launcher 4
+wait_until 20 marked_count launcher 4
 kill -KILL "$(launcher 1)"
 ok "ends when a launcher is killed" ended "$id"
-ok "with all its tasks" wait_until 20 gone launcher
+ok "with all its tasks" wait_until 20 unmarked launcher
 like "$("$FLUX" jobs -n -o '{result} {exception} {note}' "$id")" 'failed .*(launcher|lost|ended|killed)' \
     "and says why"
 ok "the next job runs on all nodes" submit --wait -N5 true
@@ -39,16 +26,16 @@ expect "$id" completed 0
 # --- a task, and its parent ---
 ok "a job whose task is killed" submit --env=MARK=task.$$ sleep 1000
 expect "$id" failed 137
-wait_until 20 count_is task 1
+wait_until 20 marked_count task 1
 kill -KILL "$(marked task | head -n 1)"
 ok "ends" ended "$id"
 ok "a job whose task has children" submit --env=MARK=parent.$$ \
     sh -c 'echo $$ >parent.pid; sh -c "sleep 1000; :" & wait; wait'
 expect "$id" failed 137
-wait_until 20 count_is parent 3
+wait_until 20 marked_count parent 3
 kill -KILL "$(cat parent.pid)"
 ok "ends when the parent is killed" ended "$id"
-ok "and the children are gone" wait_until 20 gone parent
+ok "and the children are gone" wait_until 20 unmarked parent
 
 # --- a node that is drained ---
 ok "a job on node 2" submit --ranks=2 --env=MARK=drained.$$ sh -c 'touch on2; while [ ! -e go ]; do sleep 0.05; done'
@@ -76,11 +63,11 @@ on14=$id
 ok "a job elsewhere" submit --ranks=0 --env=MARK=other.$$ sh -c 'while [ ! -e go0 ]; do sleep 0.05; done'
 expect "$id" completed 0
 other=$id
-wait_until 20 count_is lost4 1
-wait_until 20 count_is lost14 2
-kill -KILL "$(broker 4)"
+wait_until 20 marked_count lost4 1
+wait_until 20 marked_count lost14 2
+kill -KILL "$(broker_pid 4)"
 ok "the jobs on a node that is lost end" ended "$on4" "$on14"
-ok "and their tasks" wait_until 20 gone lost14
+ok "and their tasks" wait_until 20 unmarked lost14
 is "$("$FLUX" jobs -n -s run -o '{id}')" "$other" "another goes on"
 touch go0
 ok "and ends well" ended "$other"
@@ -99,10 +86,10 @@ ok "and can be canceled" "$FLUX" cancel --wait --quiet "$id"
 # --- an inner broker, with those below it ---
 ok "a job over what is left" submit -N4 --env=MARK=inner.$$ sleep 1000
 expect "$id" failed -
-wait_until 20 count_is inner 4
-kill -KILL "$(broker 1)"
+wait_until 20 marked_count inner 4
+kill -KILL "$(broker_pid 1)"
 ok "ends when an inner broker is lost" ended "$id"
-ok "with all its tasks" wait_until 20 gone inner
+ok "with all its tasks" wait_until 20 unmarked inner
 ok "jobs still run" submit --wait true
 expect "$id" completed 0
 jobs_proved "the event logs prove it all"

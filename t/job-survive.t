@@ -7,13 +7,6 @@ need_flux start submit wreck queue wreckrun
 client=$BUILDDIR/t/jobs/jobclient
 [ -x "$client" ] || skip_all "t/jobs/jobclient has not been built"
 
-marked() {
-    grep -lazxsF "MARK=$1.$$" /proc/[0-9]*/environ | tr -dc '0-9\n'
-}
-gone() {
-    test -z "$(marked "$1")"
-}
-
 hold 4
 
 # --- tasks ---
@@ -22,7 +15,7 @@ ok "a task that ignores SIGTERM" submit --grace=0.3s --env=MARK=deaf.$$ \
 deaf=$id
 wait_until 20 test -e deaf.ready
 ok "is canceled" "$FLUX" cancel --wait --quiet "$deaf"
-ok "and is gone, with its children" wait_until 10 gone deaf
+ok "and is gone, with its children" wait_until 10 unmarked deaf
 expect "$deaf" canceled 137
 
 ok "a task with a time limit that ignores SIGTERM" submit -t 0.3s --grace=0.3s \
@@ -33,14 +26,14 @@ ok "a task that leaves a daemon behind" submit --env=MARK=daemon.$$ \
     sh -c 'setsid sh -c "sleep 1000 & exec sleep 1000" >/dev/null 2>&1 & sleep 0.2; exit 3'
 expect "$id" failed 3
 ended "$id"
-ok "which dies with the job" wait_until 10 gone daemon
+ok "which dies with the job" wait_until 10 unmarked daemon
 
 # A bomb that stops by itself where a limit on processes does not hold (root has none).
 ok "a fork bomb within its limits" submit -t 1s --grace=0.2s --env=MARK=bomb.$$ --rlimit=nproc=200 \
     sh -c 'f() { [ $1 -gt 6 ] || { f $(($1 + 1)) & f $(($1 + 1)) & }; exec sleep 1000; }; f 0'
 expect "$id" timeout 124
 ended "$id"
-ok "is gone" wait_until 20 gone bomb
+ok "is gone" wait_until 20 unmarked bomb
 # The limit itself: root has to become somebody else for it to hold.
 as=()
 [ "$(id -u)" != 0 ] || as=(setpriv --reuid=$((60000 + $$ % 5000)) --clear-groups)
@@ -48,7 +41,7 @@ ok "more processes than the limit allows" submit --env=MARK=limited.$$ --rlimit=
     sh -c 'n=0; while [ $n -lt 60 ]; do sleep 1000 & n=$((n + 1)); done; exit 0'
 expect "$id" failed 2
 ended "$id"
-ok "are refused, and those before are gone" wait_until 10 gone limited
+ok "are refused, and those before are gone" wait_until 10 unmarked limited
 ok "and others run" submit --wait true
 expect "$id" completed 0
 
@@ -115,7 +108,7 @@ pid=$!
 wait_until 20 test -e orphan.ready
 kill -KILL $pid
 wait $pid 2>/dev/null
-ok "a job of wreckrun ends with its client" wait_until 20 gone orphan
+ok "a job of wreckrun ends with its client" wait_until 20 unmarked orphan
 
 # --- requests ---
 ok "a jobspec of every wrong shape" "$client" shapes

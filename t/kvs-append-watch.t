@@ -10,9 +10,6 @@ need_flux start kvs
 need_programs kvs_client kvs_probe
 AT=("$PROBE")
 
-lines() {
-    [ "$(wc -l <"$1")" -ge "$2" ]
-}
 watch() {
     local rank=$1 out=$2
     shift 2
@@ -36,13 +33,13 @@ for ns in primary far; do
         watch "$rank" "app.$rank" -N $ns watch log $APPEND 9
     done
     for rank in 0 1 2; do
-        ok "$ns: rank $rank watches what is not there" wait_until 10 lines "app.$rank" 1
+        ok "$ns: rank $rank watches what is not there" wait_until 10 has_lines "app.$rank" 1
     done
     n=1
     step() {
         n=$((n + 1))
         for rank in 0 1 2; do
-            wait_until 10 lines "app.$rank" $n || note "rank $rank: step $n"
+            wait_until 10 has_lines "app.$rank" $n || note "rank $rank: step $n"
         done
     }
     at 1 -N $ns append log one >/dev/null
@@ -85,13 +82,13 @@ add 2 er" "only what is new"
         watch "$rank" "diff.$rank" -N $ns watch d $DIFF 7
     done
     for rank in 0 1 2; do
-        ok "$ns: rank $rank watches a directory" wait_until 10 lines "diff.$rank" 1
+        ok "$ns: rank $rank watches a directory" wait_until 10 has_lines "diff.$rank" 1
     done
     n=1
     step() {
         n=$((n + 1))
         for rank in 0 1 2; do
-            wait_until 10 lines "diff.$rank" $n || note "rank $rank: step $n"
+            wait_until 10 has_lines "diff.$rank" $n || note "rank $rank: step $n"
         done
     }
     at 1 -N $ns put d.sub.deep.c 1 >/dev/null

@@ -12,13 +12,6 @@ need setsid
 mkdir small
 mount -t tmpfs -o size=12m tmpfs small 2>/dev/null || skip_all "no file system can be mounted here"
 fsck=$BUILDDIR/src/modules/flux-kvs-fsck
-# Leave room for a few commits.
-full() {
-    local free
-    free=$(df --output=avail -k small | tail -1)
-    dd if=/dev/zero of=small/filler bs=1k count=$((free - ${1:-300})) 2>/dev/null
-    [ -s small/filler ]
-}
 # put PREFIX: keys until one fails; the number of those that did not is left in $n
 put() {
     n=0
@@ -42,7 +35,7 @@ try() {
     shift
     hold 2 --set=modules=kvs --statedir="$TEST_DIR/small/state" "$@"
     ok "$what: there is room" "$FLUX" kvs put "$what.first=1"
-    ok "$what: the disk is full" full
+    ok "$what: the disk is full" fill_disk small 300
     put "$what.more"
     like "$(cat refused)" 'no room on the disk' "$what: a commit that does not fit says so"
     was=$n
@@ -71,11 +64,11 @@ try checkpoints --set=kvs.checkpoint-bytes=100k --set=kvs.checkpoint-interval=50
 try interval --set=kvs.sync=interval --set=kvs.sync-interval=100ms
 
 # Killed while the disk is full.
-export -f full put
+export -f fill_disk put
 export FLUX value
 # shellcheck disable=SC2016 # to be expanded inside the session
 setsid "$FLUX" start --set=modules=kvs --statedir="$TEST_DIR/small/state" \
-    --set=kvs.checkpoint-bytes=100k bash -c '"$FLUX" kvs put x.first=1; full; put x.more
+    --set=kvs.checkpoint-bytes=100k bash -c '"$FLUX" kvs put x.first=1; fill_disk small 300; put x.more
         echo "$n" >n.tmp; mv n.tmp n; exec sleep 60' >out 2>err </dev/null &
 sid=$!
 disown $sid
@@ -91,7 +84,7 @@ release
 
 # A file system that can only be read.
 hold 1 --statedir="$TEST_DIR/small/state"
-full 0
+fill_disk small 0
 fails "on a full disk a job is not accepted" "$FLUX" submit touch "$TEST_DIR/ran"
 like "$err" 'not accepted, since the store refused it: no room on the disk' "... which is said"
 ok "... nothing runs" test ! -e ran

@@ -41,10 +41,6 @@ start() {
     done
 }
 
-has_lines() {
-    [ "$(wc -l <"$1")" -ge "$2" ]
-}
-
 # rounds N LOG OPTION...: start a session with these options N times, and kill it after all but the
 # last.
 rounds() {

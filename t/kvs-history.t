@@ -44,9 +44,6 @@ start_record() {
     recorder[${1%.log}]=$!
     wait_until 20 grep -q recording "$1.out" || bail "nothing is recorded: $(cat "$1.err")"
 }
-has_lines() {
-    [ "$(wc -l <"$1")" -ge "$2" ]
-}
 # more LOG N: until the log has N more lines, two for each operation: the clients have come so much
 # further.
 more() {

@@ -10,9 +10,6 @@ state=$TEST_DIR/state
 begin() {
     hold 1 --statedir="$state" --set=modules=log,hb,kvs
 }
-kvs() {
-    "$FLUX" kvs "$@"
-}
 
 begin
 head -c 3000000 /dev/urandom >large

@@ -41,6 +41,18 @@
 #     has_hold_points             does this build have them (libutil/holdpoint.h)?
 #     hold_point_arm              the count of FLUX_HOLD_POINT=NAME:N:$TEST_DIR/$HOLD_FILE begins
 #     hold_point_reached PID      has the session come there, or process PID ended before?
+#     kvs ARG...                  flux kvs ARG...
+#     job_state_is ID STATE       is the job in this state?
+#     no_active_jobs              have all jobs of the session ended?
+#     logged PATTERN              does a line of the session's log match (grep -E)?
+#     resource_cell STATE N CMD   field N of the line of STATE that `flux resource CMD` prints
+#     broker_pid RANK             the process id of a broker
+#     no_processes                has the test no processes (but itself)?
+#     marked MARK                 the ids of the processes that have MARK=MARK.$$ in their environment
+#     marked_count MARK N         are there at least N of them?     unmarked MARK: are there none?
+#     interrupted PID             send SIGINT; has the process ended?  For wait_until
+#     has_lines FILE N            has the file at least N lines?
+#     fill_disk DIR KB            fill a small file system with DIR/filler, except for KB KiB
 #     need COMMAND...             skip_all unless all these commands exist
 #     need_flux [SUBCOMMAND...]   skip_all unless flux (and these subcommands) have been built
 #     allow_left GLOB...          names in $TMPDIR that somebody else's program may leave there
@@ -418,6 +430,64 @@ hold_point_reached() {
     [ ! -e "$HOLD_FILE" ] || ! kill -0 "$1" 2>/dev/null
 }
 
+kvs() {
+    "$FLUX" kvs "$@"
+}
+
+job_state_is() {
+    [ "$("$FLUX" jobs -n -o '{state}' "$1" | tr -d ' ')" = "$2" ]
+}
+
+no_active_jobs() {
+    ! "$FLUX" jobs -n -s active -o '{id}' | finds .
+}
+
+logged() {
+    "$FLUX" dmesg | finds -E "$1"
+}
+
+resource_cell() {
+    "$FLUX" resource "$3" | awk -v state="$1" -v n="$2" '$1 == state { print $n }'
+}
+
+broker_pid() {
+    "$FLUX" getattr -r "$1" broker.pid
+}
+
+no_processes() {
+    [ -z "$(test_processes)" ]
+}
+
+# grep is started without a mark that the test may have in its own environment.
+marked() {
+    env -u MARK grep -lazxsF "MARK=$1.$$" /proc/[0-9]*/environ | tr -dc '0-9\n'
+}
+marked_count() {
+    [ "$(marked "$1" | wc -l)" -ge "$2" ]
+}
+unmarked() {
+    [ -z "$(marked "$1")" ]
+}
+
+# A program that has not installed its handler yet may ignore the first signal; two that come before
+# it looks are one.
+interrupted() {
+    kill -INT "$1" 2>/dev/null
+    sleep 0.2
+    ! kill -0 "$1" 2>/dev/null
+}
+
+has_lines() {
+    [ "$(wc -l <"$1")" -ge "$2" ]
+}
+
+fill_disk() {
+    local free
+    free=$(df --output=avail -k "$1" | tail -1)
+    dd if=/dev/zero of="$1/filler" bs=1k count=$((free - $2)) 2>/dev/null
+    [ -s "$1/filler" ]
+}
+
 need() {
     local name
     for name in "$@"; do
@@ -514,7 +584,7 @@ _left_files() {
 }
 
 _nothing_left() {
-    [ -z "$(test_processes)" ] && [ -z "$(_left_files)" ]
+    no_processes && [ -z "$(_left_files)" ]
 }
 
 _close() {

@@ -27,11 +27,8 @@ begin() { # OPTION...
 }
 two_hosts="--wrap=2-3:nsenter -t ${holders[1]} -n"
 end() {
-    pid_of 0 | xargs -r kill
+    broker_pid 0 | xargs -r kill
     wait "$starter"
-}
-pid_of() { # RANK
-    "$FLUX" getattr -r "$1" broker.pid
 }
 up_is() { # RANKS
     [[ "$("$FLUX" up);" == *"up: $1;"* ]]
@@ -71,9 +68,9 @@ up_is 0-3
 is $? 0 "... and nobody was lost"
 
 # With this live.lost nobody waits for silence: the end of a connection says it.
-kill -KILL "$(pid_of 3)"
+kill -KILL "$(broker_pid 3)"
 ok "a broker of the other host that is killed is lost at once" wait_until 20 up_is 0-2
-kill -KILL "$(pid_of 1)"
+kill -KILL "$(broker_pid 1)"
 ok "so is one of the same host" wait_until 20 up_is 0,2
 ok "the others go on" "$FLUX" ping -c 2 -i 0 2
 end
@@ -81,7 +78,7 @@ end
 # Stopped, and cut off.
 timeout=$((3 + TIME_SCALE))
 begin "$two_hosts" --set=live.lost=${timeout}s --set=live.patience=${timeout}s --set=orphan.timeout=1s
-pid1=$(pid_of 1) pid2=$(pid_of 2) pid3=$(pid_of 3)
+pid1=$(broker_pid 1) pid2=$(broker_pid 2) pid3=$(broker_pid 3)
 kill -STOP "$pid1"
 ok "a broker of the same host that stands still is lost" wait_until $((2 * timeout + 10)) up_is 0,2-3
 kill -CONT "$pid1"
@@ -117,7 +114,7 @@ ok "and is reached" "$FLUX" ping -c 2 -i 0 3
 end
 
 threads_of() { # RANK
-    find "/proc/$(pid_of "$1")/task" -mindepth 1 -maxdepth 1 | wc -l
+    find "/proc/$(broker_pid "$1")/task" -mindepth 1 -maxdepth 1 | wc -l
 }
 begin "$two_hosts"
 many=$(threads_of 1)

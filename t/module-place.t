@@ -23,9 +23,6 @@ print(next(m[sys.argv[1]] for m in json.load(sys.stdin) if m["name"] == "bad"))'
 longer() {
     [ "$(stat_of longer)" -ge "$1" ]
 }
-logged() {
-    "$FLUX" dmesg | finds -E "$1"
-}
 serves() {
     ok "$1: the broker goes on" "$FLUX" ping -c 2 -i 0 0
     ok "$1: its other modules, too" "$FLUX" barrier -n 1 "after-$1"

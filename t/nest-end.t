@@ -34,10 +34,10 @@ tree() {
 }
 # Its time may be over before that.
 is_up() {
-    [ "$(wc -l <up)" = 2 ] || quiet
+    [ "$(wc -l <up)" = 2 ] || no_active_jobs
 }
 gone() {
-    quiet && only_this_session && [ "$(sockets)" -le "$before" ]
+    no_active_jobs && only_this_session && [ "$(sockets)" -le "$before" ]
 }
 
 # SIGTERM and SIGHUP may both come before the shell is gone: asked twice is asked.  Each level has

@@ -38,7 +38,7 @@ ok "... also when others have come and gone" "$FLUX" wreck wait "$after"
 ok "... and waits on" waits
 "$FLUX" cancel "$big"
 "$FLUX" cancel "$id"
-ok "ended" wait_until 10 quiet
+ok "ended" wait_until 10 no_active_jobs
 
 # A statedir outlives the job; what was queued runs in the next one.
 cat >first.sh <<END

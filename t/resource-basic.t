@@ -6,15 +6,11 @@
 need_flux start resource hwloc module kvs
 plan 70
 
-# Cell $2 of the line of the state $1.
-cell() {
-    "$FLUX" resource "$3" | awk -v state="$1" -v n="$2" '$1 == state { print $n }'
-}
 counter() {
     "$FLUX" module stats resrc | awk -v name="$1" '$2 == name { print $3 }'
 }
 nodes() {
-    [ "$(cell "$1" 3 status)" = "$2" ]
+    [ "$(resource_cell "$1" 3 status)" = "$2" ]
 }
 
 hold 6 --topology=kary:2 --set=modules=log,hb,barrier,kvs,resrc
@@ -25,9 +21,9 @@ hold 6 --topology=kary:2 --set=modules=log,hb,barrier,kvs,resrc
 wait_until 20 "$FLUX" kvs get resource.inventory
 n=$("$FLUX" resource info -r 0 | sed 's/.*, \([0-9]*\) core.*/\1/')
 cores=$("$FLUX" kvs get resource.inventory | sed 's/.*"cores":"\([^"]*\)".*/\1/')
-is "$(cell up 3 status)" 0-5 "all nodes are up"
-is "$(cell free 2 list)" 6 "and free"
-is "$(cell free 3 list)" "$((6 * n))" "with all their cores"
+is "$(resource_cell up 3 status)" 0-5 "all nodes are up"
+is "$(resource_cell free 2 list)" 6 "and free"
+is "$(resource_cell free 3 list)" "$((6 * n))" "with all their cores"
 is "$(counter commits)" 1 "the inventory was committed once"
 [ "$(counter joins)" -le 6 ]
 is $? 0 "and reached the root in few messages"
@@ -72,23 +68,23 @@ fi
 # --- drained ---
 
 ok "two nodes are drained" "$FLUX" resource drain 1,3 bad disk
-is "$(cell drained 3 status)" 1,3 "and told to be"
+is "$(resource_cell drained 3 status)" 1,3 "and told to be"
 like "$("$FLUX" resource status)" "drained +2 +1,3 +- +20[0-9-]+ [0-9:]+ +bad disk " "with time and reason"
-is "$(cell up 3 status)" 0,2,4-5 "the others are up"
-is "$(cell free 2 list)" 4 "and free"
-is "$(cell drained 2 list)" 2 "drained ones are not free"
+is "$(resource_cell up 3 status)" 0,2,4-5 "the others are up"
+is "$(resource_cell free 2 list)" 4 "and free"
+is "$(resource_cell drained 2 list)" 2 "drained ones are not free"
 is "$("$FLUX" resource drain)" "$("$FLUX" resource status -s drained,draining)" "drain alone lists them"
 like "$("$FLUX" kvs get resource.drained)" '"ranks":"1,3","reason":"bad disk"' "it is on record"
 fails "one of them is not drained twice" "$FLUX" resource drain 2-3 again
 like "$err" "3: drained already; use force" "with a sentence"
-is "$(cell drained 3 status)" 1,3 "and nothing was changed"
+is "$(resource_cell drained 3 status)" 1,3 "and nothing was changed"
 ok "but with force" "$FLUX" resource drain --force 3 new reason
 like "$("$FLUX" resource status --json -s drained)" '"reason": "new reason"' "the reason is new"
 fails "what is not drained cannot be undrained" "$FLUX" resource undrain 0-1
 like "$err" "0: not drained" "with a sentence"
 ok "one is undrained" "$FLUX" resource undrain --json 1
 like "$out" '"ranks": "1"' "and named"
-is "$(cell drained 3 status)" 3 "the other one stays"
+is "$(resource_cell drained 3 status)" 3 "the other one stays"
 fails "a host that is not there" "$FLUX" resource drain nohost
 fails "an empty set" "$FLUX" resource drain ""
 fails "a reason that is too long" "$FLUX" resource drain 0 "$(printf '%0300d' 0)"
@@ -99,7 +95,7 @@ exits 2 "a state that there is not" "$FLUX" resource list --states=broken
 "$FLUX" kvs put resource=in-the-way
 fails "a drain that cannot be put on record" "$FLUX" resource drain 0 kept
 like "$err" "not on record" "says so"
-is "$(cell drained 3 status | sort | xargs)" "0 3" "the node is drained"
+is "$(resource_cell drained 3 status | sort | xargs)" "0 3" "the node is drained"
 "$FLUX" kvs unlink resource
 on_record() {
     "$FLUX" kvs get resource.drained | finds '"reason":"kept"'
@@ -111,19 +107,18 @@ ok "it is undrained" "$FLUX" resource undrain 0
 
 "$FLUX" module reload resrc
 ok "after a reload the nodes come again" wait_until 20 nodes up 0-2,4-5
-is "$(cell drained 3 status)" 3 "and what is drained is"
-pid=$(FLUX_URI=${FLUX_URI%/*/local}/4/local "$FLUX" getattr broker.pid)
-kill -KILL "$pid"
+is "$(resource_cell drained 3 status)" 3 "and what is drained is"
+kill -KILL "$(broker_pid 4)"
 ok "a lost node is down" wait_until 20 nodes down 4
-is "$(cell down 5 list)" 4 "also in the list"
+is "$(resource_cell down 5 list)" 4 "also in the list"
 for how in '' --force; do
     ok "resrc is reloaded ($how)" "$FLUX" module reload $how resrc
     ok "... the nodes come again" wait_until 20 nodes up 0-2,5
-    is "$(cell down 5 list)" 4 "... and the lost one is a node still"
+    is "$(resource_cell down 5 list)" 4 "... and the lost one is a node still"
 done
 ok "a node that is down can be drained" "$FLUX" resource drain 4
 is "$("$FLUX" resource status | awk '$1 == "drained" && $3 == 4 { print $4 }')" 4 "and is both"
-is "$(cell up 3 status)" 0-2,5 "the others are up"
+is "$(resource_cell up 3 status)" 0-2,5 "the others are up"
 
 # What is in the store is counted before it is parsed, which takes 80 times its size.
 awk 'BEGIN { printf "{\"nodes\":["; for (i = 0; i < 500000; i++) printf "[],"; print "[]]}" }' >values

@@ -8,9 +8,6 @@ need_flux start resource hwloc kvs
 plan 42
 
 MODULES=--set=modules=log,hb,barrier,kvs,resrc
-cell() {
-    "$FLUX" resource "$3" | awk -v state="$1" -v n="$2" '$1 == state { print $n }'
-}
 
 # --- 1024 nodes on two brokers ---
 
@@ -26,24 +23,24 @@ hold 2 "$MODULES" --set=resrc.config="$PWD/emulated.lua"
 is "$("$FLUX" resource info)" \
     "1024 nodes, 16384 cores, 1024 gpus, 64.0T of memory, 20 of license, 1000 kW of power (emulated)" \
     "a configuration says what there is"
-is "$(cell up 3 status)" 0-1023 "all nodes are up"
-is "$(cell up 7 status)" "node[0-1023]" "by their names"
-is "$(cell free 3 list)" 16384 "and free"
+is "$(resource_cell up 3 status)" 0-1023 "all nodes are up"
+is "$(resource_cell up 7 status)" "node[0-1023]" "by their names"
+is "$(resource_cell free 3 list)" 16384 "and free"
 is "$("$FLUX" kvs get resource.inventory | grep -o '"ranks"' | wc -l)" 1 "they are one entry"
 ok "pools are listed" "$FLUX" resource list --pools
 like "$out" "power +1000 +0 +1000 +kW" "with amounts and units"
 like "$out" "license +20 +0 +20 +-" "and without"
 ok "hosts are drained by name" "$FLUX" resource drain "node[7,100-199]" "a reason"
-is "$(cell drained 3 status)" 7,100-199 "which are ranks"
-is "$(cell drained 3 list)" $((101 * 16)) "with their cores"
+is "$(resource_cell drained 3 status)" 7,100-199 "which are ranks"
+is "$(resource_cell drained 3 list)" $((101 * 16)) "with their cores"
 ok "hwloc info of one" "$FLUX" hwloc info -r node1000
 like "$out" "1000 +1 +2 +16 +0-15 +1 +64.0G +- +node1000\$" "says what it has"
 ok "hwloc topology of one" "$FLUX" hwloc topology -r 1000
 is "$(grep -c "^      core" <<<"$out")" 16 "has its cores"
 like "$out" "power 1000 kW" "and the pools"
-kill -KILL "$(FLUX_URI=${FLUX_URI%/*/local}/1/local "$FLUX" getattr broker.pid)"
+kill -KILL "$(broker_pid 1)"
 halved() {
-    [ "$(cell down 2 status)" = 461 ]
+    [ "$(resource_cell down 2 status)" = 461 ]
 }
 # Odd nodes are down: 512, of which 51 are drained.
 ok "a lost broker takes its nodes with it" wait_until 20 halved
@@ -58,9 +55,9 @@ resource {
 }
 EOL
 hold 2 "$MODULES" --set=resrc.config="$PWD/kinds.lua"
-is "$(cell up 3 status)" 0-1 "nodes with a broker are up"
-is "$(cell down 3 status)" 2-3 "others are down"
-is "$(cell down 3 list)" 16 "with their cores"
+is "$(resource_cell up 3 status)" 0-1 "nodes with a broker are up"
+is "$(resource_cell down 3 status)" 2-3 "others are down"
+is "$(resource_cell down 3 list)" 16 "with their cores"
 ok "kinds of nodes are lines of hwloc info" "$FLUX" hwloc info
 like "$out" "2-3 +2 +1 +8 +0-7 +0 +1.00G +batch,bigmem +fat\[0-1\]" "with properties"
 release
@@ -74,7 +71,7 @@ release
 echo "resource { { nodes = 'twin[0-1]', xml = '$PWD/machine.xml' }, emulate = true }" >xml.lua
 hold 1 "$MODULES" --set=resrc.config="$PWD/xml.lua"
 is "$("$FLUX" hwloc info | awk 'NR == 2 { print $3, $4, $5 }')" "$found" "XML of hwloc says the same"
-is "$(cell up 7 status)" "twin[0-1]" "of as many nodes as wanted"
+is "$(resource_cell up 7 status)" "twin[0-1]" "of as many nodes as wanted"
 release
 echo 'resource { pools = { license = 3 } }' >pools.lua
 hold 2 "$MODULES" --set=resrc.config="$PWD/pools.lua"
@@ -107,12 +104,12 @@ like "$err" "/nowhere.lua" "which is named"
 ok "a session drains a node" session 2 "$MODULES" --statedir="$PWD/state" -- \
     "$FLUX" resource drain 1 "it smokes"
 hold 2 "$MODULES" --statedir="$PWD/state"
-is "$(cell drained 3 status)" 1 "the next one knows"
+is "$(resource_cell drained 3 status)" 1 "the next one knows"
 like "$("$FLUX" resource status)" " it smokes " "and why"
 ok "it is undrained" "$FLUX" resource undrain 1
 release
 hold 2 "$MODULES" --statedir="$PWD/state"
-is "$(cell up 3 status)" 0-1 "and the next one knows that"
+is "$(resource_cell up 3 status)" 0-1 "and the next one knows that"
 release
 
 # --- in a job ---

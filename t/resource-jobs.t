@@ -12,11 +12,8 @@ resource {
     pools = { license = 2 }, emulate = true,
 }
 EOL
-cell() {
-    "$FLUX" resource "$3" | awk -v state="$1" -v n="$2" '$1 == state { print $n }'
-}
 allocated() {
-    [ "$(cell allocated 3 list)" = "$1" ]
+    [ "$(resource_cell allocated 3 list)" = "$1" ]
 }
 
 hold 2 --set=resrc.config="$PWD/emulated.lua"
@@ -24,28 +21,28 @@ hold 2 --set=resrc.config="$PWD/emulated.lua"
 ok "a job of two nodes" "$FLUX" submit -N2 --exclusive sleep 300
 first=$out
 ok "has all their cores" wait_until 20 allocated 8
-is "$(cell allocated 2 list)" 2 "of two nodes"
-is "$(cell free 2 list)" 2 "and two are free"
-is "$(cell free 3 list)" 8 "with the other cores"
+is "$(resource_cell allocated 2 list)" 2 "of two nodes"
+is "$(resource_cell free 2 list)" 2 "and two are free"
+is "$(resource_cell free 3 list)" 8 "with the other cores"
 
 # --- drained under a job ---
 
 ok "a node with a job is drained" "$FLUX" resource drain 0 leaks
-is "$(cell draining 3 status)" 0 "it is draining"
+is "$(resource_cell draining 3 status)" 0 "it is draining"
 is "$("$FLUX" resource list | awk '{ cores += $3 } END { print cores }')" 16 "each of its cores is listed once"
-is "$(cell drained 2 list)$(cell allocated 2 list)" 02 "... as allocated, while the job has them"
+is "$(resource_cell drained 2 list)$(resource_cell allocated 2 list)" 02 "... as allocated, while the job has them"
 ok "a free one is drained" "$FLUX" resource drain 3
-is "$(cell drained 3 status)" 3 "it is drained"
-is "$(cell free 2 list)" 1 "one is left"
+is "$(resource_cell drained 3 status)" 3 "it is drained"
+is "$(resource_cell free 2 list)" 1 "one is left"
 ok "a job for two nodes is accepted" "$FLUX" submit -N2 sleep 300
 second=$out
 ok "and one for one node" "$FLUX" submit -N1 sleep 300
 "$FLUX" cancel "$first"
 both() {
-    [ "$(cell drained 3 status | xargs)" = "0 3" ]
+    [ "$(resource_cell drained 3 status | xargs)" = "0 3" ]
 }
 ok "when the first job is gone the node is drained" wait_until 20 both
-is "$(cell draining 3 status)" "" "and no longer draining"
+is "$(resource_cell draining 3 status)" "" "and no longer draining"
 "$FLUX" resource undrain 0,3
 running() {
     "$FLUX" jobs -n -o '{id} {state}' | finds -x "$1 running"

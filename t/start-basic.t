@@ -125,9 +125,6 @@ end_is() { # CODE DESC
     is "$code" "$1" "$2"
     [ "$code" = "$1" ] || cat begin.err >&2
 }
-nobody_left() {
-    [ -z "$(test_processes)" ]
-}
 
 for sig in TERM:143 HUP:129 INT:130; do
     # Background jobs of a script ignore SIGINT, and so do their children.
@@ -142,7 +139,7 @@ for sig in TERM:143 HUP:129 INT:130; do
         like "$(cat begin.err)" "the session ends: SIG[A-Z]+ from .*\(process [0-9]+, user $(id -u)\)" \
             "it says who sent the signal"
     fi
-    ok "and nobody is left" wait_until 5 nobody_left
+    ok "and nobody is left" wait_until 5 no_processes
 done
 "$FLUX" start "$M" --size=4 \
     sh -c "trap 'touch asked' TERM HUP; echo up >up1; while :; do sleep 1; done" 2>begin.err &
@@ -152,7 +149,7 @@ kill -TERM "$session"
 wait_until 20 test -e asked # else both signals may come as one
 kill -TERM "$session"
 end_is 143 "the second SIGTERM kills"
-ok "and nobody is left" wait_until 5 nobody_left
+ok "and nobody is left" wait_until 5 no_processes
 
 exits 7 "flux shutdown ends the session, with an exit code" \
     session 2 "$M" -- sh -c "'$FLUX' shutdown --exit-code=7 it is late; exec sleep 100"
@@ -163,7 +160,7 @@ for size in 1 4; do
     begin $size 'exec sleep 100'
     kill -KILL "$session"
     wait "$session" 2>/dev/null
-    ok "flux start of $size is killed: brokers and their tasks are gone" wait_until 10 nobody_left
+    ok "flux start of $size is killed: brokers and their tasks are gone" wait_until 10 no_processes
 done
 # A broker that was started in place is the one that was killed, and cannot tidy up.
 rm -rf "$TMPDIR"/flux-*/0
@@ -180,6 +177,6 @@ kill -0 "$session" 2>/dev/null
 is $? 0 "a session outlives a broker that is killed"
 kill -KILL "${pids[0]}"
 end_is 137 "but not rank 0"
-ok "and nobody is left" wait_until 5 nobody_left
+ok "and nobody is left" wait_until 5 no_processes
 
 finish

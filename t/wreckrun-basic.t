@@ -127,12 +127,7 @@ wait_until 10 sh -c "'$FLUX' jobs -n -s running | grep -q sleep"
 pid=$!
 wait_until 10 sh -c "'$FLUX' jobs -n -s pending | grep -q touch"
 # What runs in the background ignores SIGINT until it asks for it.
-interrupt() {
-    kill -INT $pid 2>/dev/null
-    sleep 0.2
-    ! kill -0 $pid 2>/dev/null
-}
-wait_until 10 interrupt
+wait_until 10 interrupted $pid
 wait $pid
 is $? 130 "SIGINT cancels a job that waits"
 ok "... which was not started" test ! -e started

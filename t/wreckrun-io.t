@@ -111,12 +111,7 @@ note "brokers and launchers: $before KiB before, $after when tasks stand still a
 ok "... what they wrote is held in windows only" test "$last" -lt 64000000
 ok "... and no memory grows beyond these" test $((after - before)) -lt 64000
 # Two that come before it looks are one, and on a busy host it may be longer than 2 s between two.
-interrupt() {
-    kill -INT $pid 2>/dev/null
-    sleep 0.2
-    ! kill -0 $pid 2>/dev/null
-}
-ok "it can be interrupted" wait_until 10 interrupt
+ok "it can be interrupted" wait_until 10 interrupted $pid
 exec 9<&-
 wait $pid
 status=$?

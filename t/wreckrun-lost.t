@@ -4,27 +4,13 @@
 . "$(dirname "$0")/lib.sh"
 need_flux start wreckrun
 
-marked() {
-    grep -lazxsF "MARK=$1.$$" /proc/[0-9]*/environ | tr -dc '0-9\n'
-}
-gone() {
-    test -z "$(marked "$1")"
-}
-count_is() {
-    test "$(marked "$1" | wc -l)" -ge "$2"
-}
-# broker RANK: its process id
-broker() {
-    "$FLUX" exec -r "$1" sh -c 'ps -o ppid= -p $PPID' | tr -d ' '
-}
-
 hold 7 --topology=kary:2
 for victim in 6 2; do # a leaf, then an inner rank, below which rank 5 goes on
     n=$((victim == 6 ? 7 : 6))
     "$FLUX" wreckrun -N$n --env=MARK=lost$victim.$$ sleep 100 2>err.txt &
     pid=$!
-    wait_until 10 count_is lost$victim $n
-    target=$(broker $victim)
+    wait_until 10 marked_count lost$victim $n
+    target=$(broker_pid $victim)
     kill -KILL "$target"
     wait $pid
     is $? 137 "a broker that dies ends the job (rank $victim)"
@@ -32,7 +18,7 @@ for victim in 6 2; do # a leaf, then an inner rank, below which rank 5 goes on
         "... with a sentence"
     like "$("$FLUX" jobs -a -n -c1 -o result,exception,note)" \
         "^failed +node-lost +lost ranks? [0-9,-]*$victim" "flux jobs shows why"
-    ok "... and all its tasks" wait_until 10 gone lost$victim
+    ok "... and all its tasks" wait_until 10 unmarked lost$victim
 done
 # The scheduler is told of it by another way than the jobs.
 left() {
@@ -57,8 +43,8 @@ hold 3
 # A job that is to survive goes on without the node.
 id=$("$FLUX" submit -N3 -n3 --survive-node-loss --env=MARK=survive.$$ \
     sh -c 'echo $FLUX_TASK_RANK; while [ ! -e enough ]; do sleep 0.05; done')
-wait_until 10 count_is survive 3
-kill -KILL "$(broker 2)"
+wait_until 10 marked_count survive 3
+kill -KILL "$(broker_pid 2)"
 noted() {
     "$FLUX" kvs get "job.$id.eventlog" | finds '"type":"node-lost","severity":1,"note":"lost rank 2 '
 }
@@ -66,19 +52,19 @@ ok "a job that survives the loss of a node is told of it" wait_until 10 noted
 touch enough
 ok "... and completes on the others" "$FLUX" wreck wait "$id"
 id=$("$FLUX" submit -N1 -n1 --survive-node-loss --ranks=1 --env=MARK=alone.$$ sleep 100)
-wait_until 10 count_is alone 1
-kill -KILL "$(broker 1)"
+wait_until 10 marked_count alone 1
+kill -KILL "$(broker_pid 1)"
 exits 137 "one that has no other node fails" "$FLUX" wreck wait "$id"
 release
 
 hold 2
 "$FLUX" wreckrun -N2 --env=MARK=root.$$ sleep 100 2>err.txt &
 pid=$!
-wait_until 10 count_is root 2
-kill -KILL "$(broker 0)"
+wait_until 10 marked_count root 2
+kill -KILL "$(broker_pid 0)"
 wait $pid
 isnt $? 0 "a client whose broker died ends"
-ok "... and no task is left" wait_until 15 gone root
+ok "... and no task is left" wait_until 15 unmarked root
 unset FLUX_URI
 wait # for the session, whose initial program went with its broker
 finish

@@ -16,12 +16,6 @@ fields() {
 state_is() {
     test "$(fields "$1" state)" = "$2"
 }
-reload_runs() {
-    grep -lazxsqF "MARK=reload.$$" /proc/[0-9]*/environ
-}
-reload_gone() {
-    ! reload_runs
-}
 last_id() {
     "$FLUX" jobs -a -n -o '{id}' | sort -n | tail -n 1
 }
@@ -100,17 +94,17 @@ is "$status/$(sort <<<"$out" | tr '\n' ' ')" "0/1-0 1-1 1-2 1-3 1-4 1-5 1-6 1-7 
 # Unloaded under a job, and loaded again.
 "$FLUX" wreckrun -n1 --env=MARK=reload.$$ sleep 100 2>err.txt &
 pid=$!
-wait_until 10 reload_runs
+wait_until 10 marked_count reload 1
 before=$(last_id)
 run "$FLUX" module unload wrexec
 is "$status" 1 "unload while a job runs is refused"
 like "$err" '1 job with tasks at or below rank 0 would be killed.*--force' "... with the reason"
 ok "reload is not" "$FLUX" module reload wrexec
-ok "... and the job goes on" reload_runs
+ok "... and the job goes on" marked_count reload 1
 ok "unless it is forced" "$FLUX" module reload --force wrexec
 wait $pid
 isnt $? 0 "... ends the job"
-ok "... and its tasks" wait_until 10 reload_gone
+ok "... and its tasks" wait_until 10 unmarked reload
 ok "... and the next runs" "$FLUX" wreckrun -n1 true
 ok "ids go on" test "$(last_id)" -gt "$before"
 

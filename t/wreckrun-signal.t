@@ -5,19 +5,6 @@
 need_flux start wreckrun
 hold 4
 
-# marked: processes of tasks that carry MARK
-marked() {
-    local environ
-    for environ in $(env -u MARK grep -lazxsF "MARK=$1.$$" /proc/[0-9]*/environ); do
-        echo "${environ//[!0-9]/}"
-    done
-}
-gone() {
-    test -z "$(marked "$1")"
-}
-count_is() {
-    test "$(marked "$1" | wc -l)" -ge "$2"
-}
 # A job of sleepers in the background; its own environment does not carry the mark.
 sleepers() {
     local mark=$1 n=$2
@@ -25,7 +12,7 @@ sleepers() {
     rm -f err.txt
     "$FLUX" wreckrun -N"$n" --env=MARK="$mark.$$" "$@" 2>err.txt &
     pid=$!
-    wait_until 10 count_is "$mark" "$n"
+    wait_until 10 marked_count "$mark" "$n"
 }
 
 for sig in INT TERM HUP USR1 QUIT; do
@@ -33,7 +20,7 @@ for sig in INT TERM HUP USR1 QUIT; do
     kill -$sig $pid
     wait $pid
     is $? $((128 + $(kill -l $sig))) "SIG$sig is forwarded, and is the exit code"
-    ok "... nothing is left" wait_until 5 gone "$sig"
+    ok "... nothing is left" wait_until 5 unmarked "$sig"
 done
 
 # shellcheck disable=SC2016 # the task's shell expands it
@@ -52,24 +39,19 @@ kill -INT $pid
 ok "a second one after more than 2 s is forwarded, too" wait_until 5 handled 4
 ok "... and the command goes on" kill -0 $pid
 # On a busy host it may be longer than 2 s between two.
-interrupt() {
-    kill -INT $pid 2>/dev/null
-    sleep 0.2
-    ! kill -0 $pid 2>/dev/null
-}
-wait_until 10 interrupt
+wait_until 10 interrupted $pid
 wait $pid
 is $? 137 "two within 2 s kill"
-ok "... everything" wait_until 5 gone stubborn
+ok "... everything" wait_until 5 unmarked stubborn
 
 start=$SECONDS
 exits 124 "a time limit" "$FLUX" wreckrun -N4 -t 300ms --env=MARK=limit.$$ sleep 100
 like "$err" "time limit of 0.3" "... is named"
 ok "... is kept" test $((SECONDS - start)) -lt 90
-ok "... nothing is left" gone limit
+ok "... nothing is left" unmarked limit
 exits 124 "a time limit for a task that ignores SIGTERM" "$FLUX" wreckrun -n1 -t 100ms \
     --env=MARK=limit2.$$ sh -c 'trap "" TERM; while :; do sleep 0.1; done'
-ok "... nothing is left" gone limit2
+ok "... nothing is left" unmarked limit2
 exits 3 "a job that ends within its limit" "$FLUX" wreckrun -n1 -t 1h sh -c 'exit 3'
 
 # What a task leaves behind dies with the job.
@@ -79,22 +61,22 @@ exits 0 "a task that leaves processes behind" "$FLUX" wreckrun -N2 --env=MARK=da
     setsid sh -c "sleep 100 & sleep 100 & wait" &
     (setsid sh -c "exec sleep 100 >/dev/null 2>&1 </dev/null" &)
     exit 0'
-ok "... is over at once, and they with it" gone daemon
+ok "... is over at once, and they with it" unmarked daemon
 sleepers other 2 sleep 100
 run "$FLUX" wreckrun -N2 --env=MARK=daemon2.$$ sh -c 'setsid sleep 100 & exit 0'
-ok "the same beside another job" gone daemon2
-ok "... which goes on" count_is other 2
+ok "the same beside another job" unmarked daemon2
+ok "... which goes on" marked_count other 2
 kill -TERM $pid
 wait $pid
 
 # A client that dies.
 sleepers orphan 4 sleep 100
 kill -KILL $pid
-ok "SIGKILL of the client ends its job" wait_until 10 gone orphan
+ok "SIGKILL of the client ends its job" wait_until 10 unmarked orphan
 # shellcheck disable=SC2016 # the task's shell expands it
 sleepers orphan2 2 sh -c 'trap "" TERM; while :; do sleep 0.1; done'
 kill -KILL $pid
-ok "... also a job that ignores SIGTERM" wait_until 15 gone orphan2
+ok "... also a job that ignores SIGTERM" wait_until 15 unmarked orphan2
 
 # A launcher that dies.
 launchers() {
@@ -115,7 +97,7 @@ kill -KILL "$victim"
 wait $pid
 is $? 137 "SIGKILL of a launcher ends the job"
 like "$(cat err.txt)" "the launcher of rank [0-3] was lost" "... with a sentence"
-ok "... and what it left is gone" wait_until 10 gone lost
+ok "... and what it left is gone" wait_until 10 unmarked lost
 ok "a new launcher runs the next job" "$FLUX" wreckrun -N4 true
 ok "... so there are four again" wait_until 10 four_launchers
 
@@ -144,12 +126,12 @@ again() { # the module knows the job when it has read what is on record
 }
 ok "... and is delivered when that is possible again" wait_until 20 again
 wait $pid
-ok "... and nothing is left" wait_until 5 gone untold
+ok "... and nothing is left" wait_until 5 unmarked untold
 
 sleepers end 4 sleep 100
 release
 is "$status" 0 "the session ends while a job runs"
-ok "... and so do its tasks" wait_until 5 gone end
+ok "... and so do its tasks" wait_until 5 unmarked end
 wait $pid
 isnt $? 0 "... and its client knows"
 cat >deaf.sh <<'END'

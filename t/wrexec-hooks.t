@@ -37,10 +37,7 @@ like "$(cut -d ' ' -f 1 log | tr '\n' ' ')" "^prolog .*task .*epilog $" "... bef
 run env SITE=fail "$FLUX" wreckrun -N1 sh -c 'echo task >>log'
 is "$status" 126 "a prolog that fails: the job does not run"
 like "$err" "prolog .* failed on .*: exit code 3 \(the disk is broken\)" "... with what it said"
-told() {
-    "$FLUX" dmesg | finds -E "$1"
-}
-ok "... which flux dmesg shows" wait_until 10 told "job .*prolog .* failed on .*: exit code 3 \(the disk is broken\)"
+ok "... which flux dmesg shows" wait_until 10 logged "job .*prolog .* failed on .*: exit code 3 \(the disk is broken\)"
 is "$(cut -d ' ' -f 1 log | tr '\n' ' ')" "prolog epilog " "... but its epilog does"
 id=$(SITE=slow "$FLUX" submit true)
 wait_until 10 sh -c "'$FLUX' jobs -a | grep -q 'running\|RUN'"

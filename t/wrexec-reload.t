@@ -26,20 +26,8 @@ reload_everywhere() {
     done
     reload -a && reload -a
 }
-state_is() {
-    test "$("$FLUX" jobs -n -o '{state}' "$1" | tr -d ' ')" = "$2"
-}
-marked() {
-    env -u MARK grep -lazxsqF "MARK=$1.$$" /proc/[0-9]*/environ
-}
-gone() {
-    ! marked "$1"
-}
 launchers() {
     "$FLUX" exec -l sh -c 'echo $PPID' | sort
-}
-lines() { # FILE N: it has this many lines
-    test "$(wc -l <"$1")" -ge "$2"
 }
 # Tasks that wait for a file.
 gate='gate() { while [ ! -e "$1" ]; do sleep 0.05; done; }; '
@@ -47,7 +35,7 @@ gate='gate() { while [ ! -e "$1" ]; do sleep 0.05; done; }; '
 # The launcher is the same, and only a successor may have it.
 "$FLUX" wreckrun -N4 -n4 --env=MARK=stay.$$ sleep 600 2>stay.err &
 stay=$!
-wait_until 10 marked stay
+wait_until 10 marked_count stay 1
 before=$(launchers)
 ok "reload at each rank under a job" reload_everywhere
 is "$(launchers)" "$before" "... its launchers are what they were"
@@ -60,7 +48,7 @@ ok "... and the job goes on" kill -0 $stay
 kill -TERM $stay
 wait $stay
 is $? 143 "a signal arrives after the reloads"
-ok "... nothing is left" wait_until 10 gone stay
+ok "... nothing is left" wait_until 10 unmarked stay
 
 # Output to a client that reads none of it for a while, so that all pipes and windows are full.
 "$FLUX" wreckrun -N4 -n4 -l sh -c "$gate"'
@@ -89,7 +77,7 @@ is "$status" 4 "exit codes of a job after it"
 
 # Output that is kept; and a client that comes when the reloads are over.
 id=$("$FLUX" wreckrun -d -N4 -n4 sh -c "$gate"'seq 1 20000; gate kept; seq 20001 30000')
-wait_until 10 state_is "$id" running
+wait_until 10 job_state_is "$id" running
 ok "reload while output is kept" reload_everywhere
 "$FLUX" wreck attach -l "$id" >kept.out 2>kept.err &
 attach=$!
@@ -152,7 +140,7 @@ queued=$!
 waiter=$!
 "$FLUX" exec -l sh -c "$gate"'gate go; echo past the queue; exit 3' >exec.out 2>exec.err &
 exec_pid=$!
-wait_until 10 state_is "$blocker" running
+wait_until 10 job_state_is "$blocker" running
 wait_until 10 eval '"$FLUX" jobs -n | finds pending'
 ok "reload under clients that wait" reload_everywhere
 : >go
@@ -169,13 +157,13 @@ rm -f go unblock exec.* queued.*
 
 # What ends a job.
 id=$("$FLUX" submit -N4 -n4 sleep 600)
-wait_until 10 state_is "$id" running
+wait_until 10 job_state_is "$id" running
 reload_everywhere || fail "reload before a cancel"
 ok "cancel after a reload" "$FLUX" cancel "$id"
 run run_with_timeout 30 "$FLUX" wreck wait "$id"
 is "$status" 143 "... arrives"
 id=$("$FLUX" submit -N4 -n4 -t 3s sleep 600)
-wait_until 10 state_is "$id" running
+wait_until 10 job_state_is "$id" running
 reload_everywhere || fail "reload before the end of a time limit"
 run run_with_timeout 30 "$FLUX" wreck wait "$id"
 is "$status" 124 "a time limit ends a job after a reload"
@@ -193,14 +181,14 @@ is $? 9 "... it follows, and the exit code is that of the task"
 rm -f bad bad.err ready.* term.*
 "$FLUX" wreckrun -N4 -n4 --env=MARK=lost.$$ sleep 600 2>lost.err &
 lost=$!
-wait_until 10 marked lost
+wait_until 10 marked_count lost 1
 reload_everywhere || fail "reload before a launcher is killed"
 launcher=$("$FLUX" exec -r 3 sh -c 'echo $PPID')
 kill -KILL "$launcher"
 wait $lost
 is $? 137 "a launcher that is lost after a reload is noticed"
 like "$(cat lost.err)" "launcher of rank 3 was lost" "... and named"
-ok "... what it left is ended" wait_until 20 gone lost
+ok "... what it left is ended" wait_until 20 unmarked lost
 ok "... and the next one works" "$FLUX" wreckrun -N4 true
 
 # Jobs of all kinds, and reloads wherever a seed says.
@@ -257,11 +245,11 @@ jobs_proved "the event logs prove it"
 # With force it is as before; and a session that ends under jobs leaves nothing.
 "$FLUX" wreckrun -N4 -n4 --env=MARK=force.$$ sleep 600 2>force.err &
 force=$!
-wait_until 10 marked force
+wait_until 10 marked_count force 1
 ok "a forced reload" "$FLUX" module reload --force wrexec
 wait $force
 isnt $? 0 "... ends the job"
-ok "... and its tasks" wait_until 10 gone force
+ok "... and its tasks" wait_until 10 unmarked force
 
 # A launcher that does not end holds up its module, and nothing else.
 stopping() {
@@ -279,9 +267,9 @@ wait $unload
 is $? 0 "... and it is unloaded when the launcher has ended"
 ok "load it again" "$FLUX" module load -r 3 wrexec
 "$FLUX" submit -N4 -n4 --env=MARK=end.$$ sleep 600 >/dev/null
-wait_until 10 marked end
+wait_until 10 marked_count end 1
 reload_everywhere || fail "reload before the end"
 release
 is "$status" 0 "the session ends"
-ok "... with all its tasks" wait_until 10 gone end
+ok "... with all its tasks" wait_until 10 unmarked end
 finish

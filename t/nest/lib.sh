@@ -2,7 +2,6 @@
 # For tests of sessions in sessions, after t/lib.sh:   . "$SRCDIR/t/nest/lib.sh"
 #
 #     nodes N CORES       a configuration of this many nodes, each with this many cores, in res.lua
-#     quiet               no job is active in the session
 #     only_this_session   of this test no processes run but those of the held session
 #     $LEAF               a job that fails when one of its cores is in use by another one of these
 #     $PROOF              proves, in a session, that its jobs were treated as they should be
@@ -44,10 +43,6 @@ else
 fi
 END
 chmod +x "$LEAF" "$PROOF"
-
-quiet() {
-    ! "$FLUX" jobs -n -s active -o '{id}' | finds .
-}
 
 # Brokers and others of sessions within sessions have FLUX_JOB_ID in their environment, or come from
 # those that do.
