@@ -73,7 +73,7 @@ enum far_type {
     FAR_BYTES,   /* number, off, len */
     FAR_BOX,     /* number, off: place of the variable in the table; payload: the box */
     /* of a writer */
-    FAR_PINNED, /* number: of what is pinned as of the next steps; payload: its bytes */
+    FAR_PINNED, /* number: of the pin block of the next steps; payload: its bytes */
 };
 
 #define FAR_HEAD_LEN 32

@@ -9,7 +9,7 @@
  * Invariants:
  *  1. Both descriptors are sealed against shrinking, so an access within their size cannot fail,
  *     whatever the writer does later.
- *  2. A step, and what is pinned as of it, lie within the mapping.
+ *  2. A step, and its pin block, lie within the mapping.
  *
  * Failure: see inlet_take().  Steps that were offered completely before the writer ended can still
  * be taken; a step that it was writing is never visible.

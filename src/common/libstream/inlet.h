@@ -10,8 +10,8 @@
  *    }
  *
  * Between hosts only the first bytes of a step come by themselves, which are its table (block.h),
- * or all of a small one.  Values come when they are asked for: inlet_fetch(), inlet_ask().  On one
- * host these have nothing to do.  What is pinned comes by itself, once.
+ * or all of a small one.  Values come when they are requested: inlet_fetch(), inlet_ask().  On one
+ * host these have nothing to do.  Pinned values (stream_pin.c) come by themselves, once.
  *
  * Thread rules: one thread at a time.
  */
@@ -33,9 +33,9 @@ struct inlet_step {
     uint64_t step;
     const void *data; /* valid until the step is released */
     uint64_t len;
-    uint64_t
-        pin; /* number of what is pinned as of this step, from 1 on; 0: nothing; and its bytes, */
-    const void *pinned; /* as long as `data`; equal numbers: the same bytes in the same place */
+    uint64_t pin;       /* number of the pin block of the step, from 1 on; 0: there is none */
+    const void *pinned; /* its bytes, valid as long as `data`; equal numbers: the same bytes in the
+                         * same place */
     uint64_t pinned_len;
 };
 

@@ -14,7 +14,7 @@
 #define INLET_FAR_BUFFER 65536
 #define INLET_FAR_ANSWER 60. /* seconds without a byte of a response */
 
-/* What is pinned as of some steps. */
+/* The pin block of some steps. */
 struct inlet_far_pin {
     uint64_t number;
     uint64_t len;

@@ -28,8 +28,7 @@ struct lane_item {
     uint64_t step;
     uint64_t off; /* of the step's bytes */
     uint64_t len;
-    uint64_t
-        pin; /* number of what is pinned as of this step, from 1 on; 0: nothing; and its bytes */
+    uint64_t pin; /* number of the pin block of the step, from 1 on; 0: there is none; its bytes: */
     uint64_t pin_off;
     uint64_t pin_len;
 };

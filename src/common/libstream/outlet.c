@@ -27,10 +27,10 @@
  *
  * The members of a group have one queue, which waits as `block` does: outlet_group.c.
  *
- * What is pinned is a piece of the same memory.  Each step refers to the one that was current when
- * the step was committed, so that it is known, and stays, as of this step, whoever gets the step
- * and whenever; the piece is used again when the last of these steps is, and another one is
- * current.
+ * A pin block (stream_pin.c) is a piece of the same memory.  Each step refers to the pin block that
+ * was current when the step was committed, so that all readers of the step find the same pinned
+ * values with it, at any time.  The piece is used again when the last of these steps was freed, and
+ * another pin block is current.
  *
  * An evicted reader is notified, and what it holds stays as it is until its connection ends.
  *
@@ -39,7 +39,8 @@
  *     at 0 nobody can see it.
  *  2. A reader is in `readers` until its connection has ended, and is freed by whoever notices that
  *     last: the door's thread, or the writer that waits for it (pins).
- *  3. refs of what is pinned = steps that are not freed and refer to it, and 1 while it is current.
+ *  3. refs of a pin block = number of steps that are not freed and refer to it, and 1 while it is
+ *     current.
  *  4. Memory of a piece is there before it is written (fallocate(2)): a lack of it is ENOMEM here,
  *     not a signal in the caller's loop.
  *

@@ -107,7 +107,7 @@ struct outlet_stats {
     uint64_t bells;   /* number of times that a sleeping reader was woken */
     double blocked;   /* seconds that outlet_begin() waited */
     uint64_t live;    /* bytes of steps that somebody needs */
-    uint64_t pinned;  /* bytes that are pinned, or belong to such steps */
+    uint64_t pinned;  /* bytes of pin blocks that the next steps or these refer to */
     uint64_t asked;   /* bytes of values that readers of other hosts have asked for */
     uint64_t sent;    /* bytes that were sent to them, of any kind */
 };

@@ -185,7 +185,7 @@ static bool first_again(struct outlet_far *f, const unsigned char *data, uint64_
     return false;
 }
 
-/* Say what is pinned as of a step that was taken. */
+/* Announce the pin block of a step that was taken. */
 static void announce_pinned(outlet_t *o, struct outlet_far *f, const struct lane_item *item)
 {
     struct far_msg m = {

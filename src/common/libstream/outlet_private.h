@@ -23,7 +23,7 @@ struct outlet_step {
     struct outlet_pin *pin; /* NULL: nothing is pinned */
 };
 
-/* What is pinned as of some steps: outlet_pin_begin(). */
+/* The pin block of some steps: outlet_pin_begin(). */
 struct outlet_pin {
     uint64_t number;
     uint64_t len;

@@ -1,21 +1,20 @@
 /* stream_async.c - a step that is ended without waiting for room in the queues of readers.
  *
  * When a step cannot be published at once, its bytes are copied as they will be in the memory of
- * steps, so that the program goes on with the next one, and a thread, which lives as long as this
- * takes, does the rest: it waits until the stream is neither paused nor throttled, waits for
- * readers that block, copies the step to its place and publishes it.  What the module says
- * meanwhile comes with the messages of the handle, in the program's thread, and is passed on to the
- * thread.
+ * steps, and the program continues with the next step.  A thread, which exists until the step is
+ * published, does the rest: it waits until the stream is neither paused nor throttled, waits for
+ * readers that block, copies the step to its place and publishes it.  Messages of the module arrive
+ * meanwhile at the handle, in the program's thread, which passes them on to the thread.
  *
- * Whatever ends, or lays out, another step waits for this one first.
+ * Each call that ends, or lays out, another step waits for this one first.
  *
  * Invariants:
  *  1. At most one step of a stream is pending, so that the memory for it has a bound.
- *  2. While it is, only the thread begins, commits or aborts steps in the outlet.  Fields of the
- *     stream are those of the program's thread.
+ *  2. While a step is pending, only the thread begins, commits or aborts steps in the outlet.  The
+ *     fields of the stream belong to the program's thread.
  *
- * Failure: an error of the thread is that of flux_stream_wait_step(), or of the call that waits in
- * its place, and the step is lost.  A stream that is removed, or closed for too long, cancels the
+ * Failure: flux_stream_wait_step(), or the call that waits in its place, returns the error of the
+ * thread, and the step is lost.  A stream that is removed, or closed for too long, cancels the
  * wait.
  */
 #include "config.h"
@@ -33,24 +32,24 @@
 #include "libutil/clock.h"
 #include "libutil/invariant.h"
 
-#define SLICE 0.1 /* seconds between looks whether the wait was canceled */
+#define SLICE 0.1 /* seconds between two checks whether the wait was canceled */
 
 struct stream_async {
     outlet_t *out;
     char *image; /* the bytes of the step; NULL: it has its place in the outlet already */
     uint64_t size;
     uint64_t step;
-    bool pin; /* something was pinned for it */
-    int fd;   /* readable when it is done */
+    bool pin; /* the step has pinned variables */
+    int fd;   /* readable when the thread is done */
     pthread_t thread;
 
-    pthread_mutex_t lock; /* of all below */
+    pthread_mutex_t lock; /* of all fields below */
     pthread_cond_t cond;  /* on the monotonic clock */
     bool paused;
-    double due; /* when it may be published */
+    double due; /* when the step may be published */
     int canceled;
     bool done;
-    int errnum; /* 0: it is published */
+    int errnum; /* 0: the step is published */
     double held;
     errmsg_t err;
 };
@@ -71,7 +70,7 @@ static void cond_wait(struct stream_async *a, double until)
     pthread_cond_timedwait(&a->cond, &a->lock, &ts);
 }
 
-/* Wait until the step may be published.  0, or why it must not be. */
+/* Wait until the step may be published.  0, or the errno why it must not be. */
 static int hold(struct stream_async *a)
 {
     double begin = clock_now();
@@ -142,7 +141,7 @@ static void *async_main(void *arg)
 
 /* --- the program's thread --- */
 
-/* What the module says while a step is pending comes here. */
+/* Called for a message of the module while a step is pending. */
 static void heard_cb(flux_future_t *f, void *arg)
 {
     flux_stream_t *s = arg;
@@ -265,7 +264,7 @@ int flux_stream_end_step_async(flux_stream_t *s, errmsg_t *err)
     return 0;
 }
 
-/* It is done: report how it has ended. */
+/* The thread is done: report its result. */
 static int async_end(flux_stream_t *s, errmsg_t *err)
 {
     struct stream_async *a = s->pending;
@@ -302,7 +301,7 @@ int stream_async_wait(flux_stream_t *s, double timeout, errmsg_t *err)
         pthread_mutex_unlock(&a->lock);
         if (done)
             return async_end(s, err);
-        stream_writer_report(s, NULL); /* which cancels it if the stream was removed */
+        stream_writer_report(s, NULL); /* cancels the step if the stream was removed */
         if (clock_now() >= until)
             return errmsg_fail(err, ETIMEDOUT,
                                "step %" PRIu64 " of stream '%s' has waited %g s to be published",

@@ -1,18 +1,19 @@
 /* stream_pin.c - variables of which the newest value is kept for readers that come later.
  *
  * A writer pins a variable by its name.  When a step has such a variable, the writer makes a block
- * (block.h) of the newest values of all that it has pinned, in the memory of its steps, and takes
- * those that have not changed from the block before.  The new block belongs to this step and to
- * those after it (outlet_pin_begin()): a reader finds with each step what was pinned by then,
- * however and whenever it has come by the step, and uses it where it is.  So pinning costs a copy
- * of all that is pinned when one of these variables is put, and nothing otherwise.
+ * (block.h) of the newest values of all its pinned variables, the pin block, in the memory of its
+ * steps, and copies the values that have not changed from the preceding pin block.  The new block
+ * belongs to this step and to those after it (outlet_pin_begin()): a reader finds with each step
+ * the pin block that belongs to it, however and whenever it gets the step, and uses it in place.
+ * So pinning costs a copy of the pin block when one of these variables is put, and nothing
+ * otherwise.
  *
  * The block is made also while nobody reads, so that the first reader finds it.
  *
  * Invariants:
- *  1. `pinned` has each pinned variable once that a step has had, and its bytes are at `pinned_at`,
- *     which stay until they are replaced.
- *  2. A block has at most PINNED_MAX bytes.
+ *  1. `pinned` is the current pin block, with each pinned variable that some step has had, once;
+ *     its bytes are at `pinned_at`, and stay until they are replaced.
+ *  2. A pin block has at most PINNED_MAX bytes.
  *
  * Failure: a step whose pinned variables have no room is not published: flux_stream_end_step().  A
  * block that is malformed is EPROTO for the reader.
@@ -61,7 +62,7 @@ static bool concerned(const flux_stream_t *s)
     return false;
 }
 
-/* The table of the next block: NULL with errno. */
+/* The table of the next pin block: NULL with errno. */
 static block_t *table_make(const flux_stream_t *s)
 {
     block_t *b = block_create();

@@ -89,18 +89,19 @@ block_t *stream_reader_block(flux_stream_t *s, uint32_t writer, errmsg_t *err);
 /* A variable that a reader finds in a step. */
 struct stream_found {
     const struct block_var *var;
-    const struct inlet_step *step; /* or what is pinned as of it */
+    const struct inlet_step *step; /* or its pin block */
     inlet_t *in;                   /* from which the value comes; NULL: it is here */
     struct inlet_value val;
 };
-/* Find a variable of a writer in the step that was begun, or else among what the writer had pinned
- * by then.  1; 0: there is none; -1 with an error message. */
+/* Find a variable of a writer in the step that was begun, or else in its pin block.  1; 0: there is
+ * none; -1 with an error message. */
 int stream_reader_find(flux_stream_t *s, uint32_t writer, const char *var, struct stream_found *f,
                        errmsg_t *err);
-/* What a source has pinned by the step that was begun.  1; 0: nothing; -1 with an error message. */
+/* The pin block of a source as of the step that was begun.  1; 0: there is none; -1 with an error
+ * message. */
 int stream_pin_read(struct stream_source *src, errmsg_t *err);
-/* Keep the variables of the step that are pinned.  1, and outlet_pin_commit() follows before the
- * step is published; 0: there are none; -1 with an error message. */
+/* Make a new pin block if the step has pinned variables.  1, and outlet_pin_commit() follows before
+ * the step is published; 0: there are none; -1 with an error message. */
 int stream_pin_update(flux_stream_t *s, errmsg_t *err);
 /* Wait for a step that is pending, if there is one.  0, or -1 with ETIMEDOUT, or the error with
  * which it was lost, and an error message. */
