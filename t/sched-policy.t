@@ -72,7 +72,7 @@ like "$err" "policy.backfill must be a string" "... with a sentence"
 ask sched.status '{}'
 like "$out" '"queue":"broken"' "... and the policy stays"
 ask sched.expiration '{"expiration":1000.5}'
-is "$out" '{"expiration":1000.5}' "the resources are had until a certain time"
+is "$out" '{"expiration":1000.5}' "the resources are available until a certain time"
 ask sched.status '{}'
 like "$out" '"expiration":1000.5' "... which is shown"
 limited='{"id":31,"urgency":16,"t_submit":1,"uid":7,"req":{"nslots":1,"duration":60}}'

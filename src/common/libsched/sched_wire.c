@@ -178,7 +178,7 @@ const struct flux_method sched_methods[] = {
     {.topic = "sched.expiration",
      .request = &sched_expiration_schema,
      .response = &sched_expiration_schema,
-     .what = "the resources are had until then; 0: for good"},
+     .what = "the session has the resources until then; 0: without limit"},
     {.topic = "sched.stats", .response = &sched_module_stats_schema, .what = "counters"},
     FLUX_METHOD_END,
 };

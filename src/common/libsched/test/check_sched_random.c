@@ -10,8 +10,8 @@
  *                  that run) never becomes later; nobody waits who fits and would end before that
  *    conservative  nobody's expected start ever becomes later, and everybody starts by then
  *
- * In some runs the resources are had until a certain time only: nobody starts who could run longer,
- * who cannot start in time holds nobody up, and estimates say so.
+ * In some runs the resources are available only until a certain time: no job starts that could run
+ * longer, a job that cannot start in time delays no other job, and estimates agree with that.
  *
  * To see that it would notice, faults are planted: a policy that is not what it is taken for, a job
  * that is said to have ended while it runs, one that runs longer than it may, a scheduler that does
