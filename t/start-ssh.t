@@ -10,7 +10,12 @@ M=--set=modules=log
 for key in host user stranger; do
     ssh-keygen -q -t ed25519 -N '' -f "$key"
 done
-# Brokers there need the variables that lib.sh looks for, and where sockets belong.
+# Brokers there need the variables that lib.sh looks for, where sockets belong, and what sanitizers do.
+far=("FLUX_TEST_ID=$FLUX_TEST_ID" "TMPDIR=$TMPDIR")
+for name in ASAN UBSAN TSAN; do
+    name=${name}_OPTIONS
+    [ -z "${!name:-}" ] || far+=("$name=${!name}")
+done
 cat >sshd_config <<END
 ListenAddress 127.0.0.1
 ListenAddress 127.0.0.2
@@ -22,7 +27,7 @@ StrictModes no
 PidFile none
 UseDNS no
 MaxStartups 100
-SetEnv FLUX_TEST_ID=$FLUX_TEST_ID TMPDIR=$TMPDIR
+SetEnv ${far[*]}
 Match LocalAddress 127.0.0.3 User *
     ForceCommand [ -e $TEST_DIR/odd ] && . $TEST_DIR/odd; eval "\$SSH_ORIGINAL_COMMAND"
 END
@@ -134,9 +139,15 @@ cannot "a host with another version" '127.0.0.[1-3]' \
     "host 127.0.0.3 has flux 0.0.1, this host [0-9.]+: install the same version"
 rm odd
 FLUX_SSH="ssh -F $TEST_DIR/partly" ok "a host that is not needed" start --hosts='127.0.0.[1-4]' \
-    --set=quorum=3 --set=boot.timeout=0.1s "$FLUX" live status
+    --set=quorum=3 --set=boot.timeout=0.1s --set=link.transport=zmq sh -c "'$FLUX' live status
+    cp known partly
+    until '$FLUX' up | grep -q '0-3'; do sleep 0.1; done
+    '$FLUX' getattr -r 3 rank"
 like "$err" "rank 3 is absent: host 127.0.0.4 cannot be reached: ssh: " "is absent"
 like "$out" "up +3 +0-2.*absent +1 +3" "in the session, too"
+like "$err" "broker 3 starts late on host 127.0.0.4" "when it can be reached, it is tried again"
+is "$(tail -n 1 <<<"$out")" 3 "and its broker joins"
+printf 'Host 127.0.0.4\nPort 1\nHost *\n' | cat - known >partly
 FLUX_SSH="ssh -F $TEST_DIR/partly" fails "one that is needed" start --hosts='127.0.0.[1-4]' \
     --set=quorum=4 --set=boot.timeout=0.1s touch ran
 like "$err" "broker 3 was not started: host 127.0.0.4 cannot be reached" "ends the start"

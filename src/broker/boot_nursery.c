@@ -29,8 +29,9 @@
  *     up to AGAIN_MAX if brokers of its rank fail repeatedly.  It gets the pairs of the exchange
  *     from a pmi_server of its own, since the others enter no barrier any more (boot_pmi.c).
  *     With `quorum`, a host on which no broker can be started does not end the session: the rank is
- *     absent, and PMI's barrier completes without it.  Nor does a running session end if an ssh
- *     connection is lost: the broker behind it goes on.
+ *     absent, and PMI's barrier completes without it; once the barrier is over, ssh is tried again,
+ *     after LATER_MIN seconds and then after up to LATER_MAX.  Nor does a running session end if an
+ *     ssh connection is lost: the broker behind it goes on.
  *  4. One pmi_server holds PMI's pairs for all ranks.  Its sockets block, so it waits for a client
  *     that does not read: brokers read their answers before they do anything else.
  *     Connections to ssh never block (boot_ssh.c).
@@ -71,16 +72,18 @@
 #define ERR_SLOT (UINT64_C(1) << 32) /* added to the rank: standard error of ssh */
 #define AGAIN_MIN 0.1
 #define AGAIN_MAX 10.
+#define LATER_MIN 1.
+#define LATER_MAX 60.
 #define STEADY 30. /* seconds after which a rank no longer counts as failing repeatedly */
 
 enum phase { SERVE, GRACE, TERM, KILL };
 
 struct child {
-    pid_t pid;               /* 0: gone */
-    int fd;                  /* our end of the PMI socket; -1: closed */
-    bool absent;             /* no broker could be started on its host */
-    boot_ssh_t *ssh;         /* of a broker on another host, and pid is that of ssh; else NULL */
-    struct pmi_server *late; /* of a broker that was started again; NULL: the common one */
+    pid_t pid;                  /* 0: gone */
+    int fd;                     /* our end of the PMI socket; -1: closed */
+    struct boot_absent *absent; /* no broker could be started on its host; NULL: one was */
+    boot_ssh_t *ssh;            /* of a broker on another host, and pid is that of ssh; else NULL */
+    struct pmi_server *late; /* of a broker that is started again, or late; NULL: the common one */
     double began;            /* when it was forked */
     double pause;            /* pause before the fork; 0: it is the first broker of its rank */
     double again;            /* time at which another broker is to be forked; 0: never */
@@ -135,6 +138,15 @@ static void signal_all(struct nursery *n, int signum)
     }
 }
 
+/* End attempts to reach hosts that are absent: nobody is there who may end by himself. */
+static void signal_late(struct nursery *n)
+{
+    for (uint32_t i = 0; i < n->cfg->size; i++) {
+        if (n->child[i].pid > 0 && n->child[i].absent)
+            boot_ssh_signal(n->child[i].ssh, SIGTERM);
+    }
+}
+
 static void cut_all(struct nursery *n)
 {
     n->deadline = 0.;
@@ -167,6 +179,8 @@ static void enter(struct nursery *n, enum phase phase)
         n->deadline = clock_now() + ORPHANS;
     if (n->left == 0)
         return;
+    if (phase == GRACE)
+        signal_late(n);
     if (phase == TERM)
         signal_all(n, SIGTERM);
     if (phase == KILL)
@@ -211,8 +225,8 @@ static int pmi_send(void *arg, size_t idx, const void *data, size_t len)
 {
     const struct nursery *n = arg;
 
-    if (n->child[idx].absent)
-        return 0;
+    if (n->child[idx].late || n->child[idx].absent)
+        return 0; /* the common server speaks to the one that stands in for it */
     if (n->child[idx].ssh)
         return boot_ssh_pmi_send(n->child[idx].ssh, data, len);
     return send_all(n->child[idx].fd, data, len);
@@ -224,7 +238,7 @@ static void pmi_barrier(void *arg, const void *blob, size_t len, size_t npairs)
 
     (void)npairs;
     n->met = true;
-    if (n->cfg->restart && !n->pairs && (n->pairs = malloc(len))) {
+    if ((n->cfg->restart || n->absent > 0) && !n->pairs && (n->pairs = malloc(len))) {
         memcpy(n->pairs, blob, len);
         n->pairs_len = len;
     }
@@ -307,14 +321,14 @@ static int start_pmi(struct nursery *n, errmsg_t *err)
     return rc;
 }
 
-/* --- PMI of a broker that was started again --- */
+/* --- PMI of a broker that is started again, or late --- */
 
 static int late_send(void *arg, size_t idx, const void *data, size_t len)
 {
     const struct child *c = arg;
 
     (void)idx;
-    return send_all(c->fd, data, len);
+    return c->ssh ? boot_ssh_pmi_send(c->ssh, data, len) : send_all(c->fd, data, len);
 }
 
 static void late_barrier(void *arg, const void *blob, size_t len, size_t npairs)
@@ -338,6 +352,13 @@ static int start_late(const struct nursery *n, uint32_t rank, errmsg_t *err)
         return -1;
     if (pmi_server_merge(c->late, n->pairs, n->pairs_len) < 0)
         return errmsg_fail(err, ENOMEM, "out of memory for broker %u", rank);
+    for (uint32_t i = 0; i < n->cfg->size; i++) {
+        const struct boot_absent *a = n->child[i].absent;
+
+        if (a && (pmi_server_preset(c->late, a->card_key, a->card) < 0 ||
+                  (i == rank && pmi_server_preset(c->late, a->secret_key, a->secret) < 0)))
+            return errmsg_fail(err, ENOMEM, "out of memory for broker %u", rank);
+    }
     return preset_mapping(n, c->late, err);
 }
 
@@ -367,19 +388,33 @@ static void pmi_readable(struct nursery *n, uint32_t rank)
     pmi_close(n, rank);
 }
 
-/* Enter the barrier for a broker that is absent, with a card that leads nowhere. */
+/* A rank is absent: when is its host to be tried again? */
+static void try_later(struct nursery *n, uint32_t rank)
+{
+    struct child *c = &n->child[rank];
+
+    c->pause = c->pause <= 0. ? LATER_MIN : c->pause * 2. < LATER_MAX ? c->pause * 2. : LATER_MAX;
+    c->again = clock_now() + c->pause;
+}
+
+/* Enter the barrier for a broker that is absent.  Its card leads to it as soon as it is there. */
 static int stand_in(struct nursery *n, uint32_t rank, errmsg_t *err)
 {
     static const char enter_barrier[] = "cmd=init pmi_version=1 pmi_subversion=1\n"
                                         "cmd=barrier_in\n";
-    char key[BOOT_PMI_KEY_SIZE], value[BOOT_PMI_VALUE_SIZE];
+    struct boot_absent *a = calloc(1, sizeof(*a));
 
-    if (boot_pmi_absent(rank, key, value, err) < 0)
+    if (!a)
+        return errmsg_fail(err, ENOMEM, "out of memory for rank %u", rank);
+    if (boot_pmi_absent(rank, boot_hosts_name(n->cfg->ssh->hosts, rank), a, err) < 0) {
+        free(a);
         return -1;
-    if (pmi_server_preset(n->pmi, key, value) < 0)
-        return errmsg_fail(err, errno, "out of memory for rank %u", rank);
-    n->child[rank].absent = true;
+    }
+    n->child[rank].absent = a;
     n->absent++;
+    if (pmi_server_preset(n->pmi, a->card_key, a->card) < 0)
+        return errmsg_fail(err, errno, "out of memory for rank %u", rank);
+    try_later(n, rank);
     return pmi_server_input(n->pmi, rank, enter_barrier, strlen(enter_barrier));
 }
 
@@ -403,22 +438,33 @@ static void not_started(struct nursery *n, uint32_t rank, const char *why)
 
 static void ssh_readable(struct nursery *n, uint32_t rank)
 {
-    boot_ssh_t *s = n->child[rank].ssh;
+    struct child *c = &n->child[rank];
+    boot_ssh_t *s = c->ssh;
+    struct pmi_server *pmi = c->late ? c->late : n->pmi;
+    size_t idx = c->late ? 0 : rank;
     const char *data;
     errmsg_t err;
     size_t len;
     int more, rc;
 
     while ((more = boot_ssh_read(s, &err)) > 0) {
+        if (c->absent && boot_ssh_greeted(s)) {
+            SAY(n, "broker %u starts late on host %s", rank,
+                boot_hosts_name(n->cfg->ssh->hosts, rank));
+            free(c->absent);
+            c->absent = NULL;
+            n->absent--;
+        }
         while ((rc = boot_ssh_pmi_next(s, &data, &len)) > 0) {
-            if (pmi_server_input(n->pmi, rank, data, len) < 0)
+            if (pmi_server_input(pmi, idx, data, len) < 0)
                 break;
         }
         if (rc < 0)
-            pmi_server_eof(n->pmi, rank);
+            pmi_server_eof(pmi, idx);
     }
     if (more < 0 && err.text[0]) {
-        not_started(n, rank, err.text);
+        if (!c->absent)
+            not_started(n, rank, err.text);
         boot_ssh_signal(s, SIGTERM);
     }
 }
@@ -429,7 +475,8 @@ static int start_ssh(struct nursery *n, uint32_t rank, errmsg_t *err)
 {
     struct child *c = &n->child[rank];
 
-    if (!(c->ssh = boot_ssh_start(n->cfg->ssh, rank, &n->old_signals, err)))
+    boot_ssh_destroy(c->ssh);
+    if (!(c->ssh = boot_ssh_start(n->cfg->ssh, rank, c->late != NULL, &n->old_signals, err)))
         return -1;
     c->pid = boot_ssh_pid(c->ssh);
     n->left++;
@@ -522,9 +569,11 @@ static bool ssh_ended(struct nursery *n, uint32_t rank, int status)
     ssh_readable(n, rank);
     if (!boot_ssh_lost(n->child[rank].ssh, status, &err))
         return false;
-    if (n->phase != SERVE || n->child[rank].absent)
+    if (n->phase != SERVE)
         return true;
-    if (!boot_ssh_greeted(n->child[rank].ssh))
+    if (n->child[rank].absent)
+        try_later(n, rank);
+    else if (!boot_ssh_greeted(n->child[rank].ssh))
         not_started(n, rank, err.text);
     else if (fragile(n)) {
         SAY(n, "broker %u has failed: %s", rank, err.text);
@@ -678,12 +727,18 @@ static int watch(struct nursery *n, uint32_t rank, errmsg_t *err)
                : 0;
 }
 
+/* Are brokers started while the session runs? */
+static bool starts_later(const struct nursery *n)
+{
+    return n->phase == SERVE && n->interrupts == 0 && (n->cfg->restart || n->absent > 0);
+}
+
 /* When something is to be done that is not asked for by a descriptor; 0: never. */
 static double next_time(const struct nursery *n)
 {
     double next = n->deadline;
 
-    for (uint32_t i = 0; n->cfg->restart && n->phase == SERVE && i < n->cfg->size; i++)
+    for (uint32_t i = 0; starts_later(n) && i < n->cfg->size; i++)
         if (n->child[i].again > 0. && (next <= 0. || n->child[i].again < next))
             next = n->child[i].again;
     return next;
@@ -704,13 +759,17 @@ static int restart_due(struct nursery *n, uint32_t *rank)
 {
     errmsg_t err;
 
-    for (uint32_t i = 0; n->cfg->restart && n->phase == SERVE && i < n->cfg->size; i++) {
+    for (uint32_t i = 0; starts_later(n) && i < n->cfg->size; i++) {
         struct child *c = &n->child[i];
         int rc;
 
         if (c->again <= 0. || c->again > clock_now())
             continue;
         c->again = 0.;
+        if (c->absent && (!n->pairs || c->pid > 0)) { /* the barrier is not over */
+            try_later(n, i);
+            continue;
+        }
         pmi_close(n, i);
         rc = start_late(n, i, &err);
         if (rc == 0 && (rc = fork_one(n, i, &err)) == 1) {
@@ -719,7 +778,9 @@ static int restart_due(struct nursery *n, uint32_t *rank)
         }
         if (rc < 0 || watch(n, i, &err) < 0) {
             SAY(n, "broker %u was not started again: %s", i, err.text);
-            if (c->pid == 0)
+            if (c->absent)
+                try_later(n, i);
+            else if (c->pid == 0)
                 start_again(n, i);
         }
     }
@@ -774,6 +835,7 @@ static void destroy(struct nursery *n)
         pmi_close(n, i);
         pmi_server_destroy(n->child[i].late);
         boot_ssh_destroy(n->child[i].ssh);
+        free(n->child[i].absent);
     }
     free(n->child);
     free(n->pairs);

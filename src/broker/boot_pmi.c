@@ -20,12 +20,13 @@
  * name PMI cannot carry, and a PMI whose values are too short, restrict a broker to ZeroMQ; it then
  * ignores the UNIX sockets of others.
  *
- * A broker that the nursery starts again (BOOT_AGAIN) finds the cards of all ranks, and its own:
- * it listens where the earlier one did, and has its key.  A card has no secret key, so all of such
- * a session is on one host, connected by UNIX sockets, where the secret is not needed.
+ * A broker that the nursery starts again (BOOT_AGAIN) finds the cards of all ranks, and its own: it
+ * listens where the earlier one did, and has its key.  A card has no secret key, so all of such a
+ * session is on one host, connected by UNIX sockets, where the secret is not needed.
  *
  * The nursery puts a card for a broker that is absent (boot_pmi_absent()), so that its neighbors
- * begin without it; like one of a configuration file that is not started, it does not answer.
+ * begin without it.  When that broker is started (BOOT_AGAIN), it finds its secret key, too, and
+ * listens at the address of the card, by ZeroMQ alone.
  *
  * Failure: PMI calls block, and fail if the launcher goes away.  The error for a missing card names
  * its rank.
@@ -47,7 +48,8 @@
 
 #define VALUE_MAX (2 * BOOT_URI_MAX + CERT_KEY_SIZE + 3)
 #define MAPPING_MAX 65536
-#define NOWHERE "tcp://127.0.0.1:1" /* a reserved port */
+#define PORT_MIN 20000u /* of a broker that is absent: below those that systems choose */
+#define PORT_PAIRS 6000u
 
 /* The functions of libpmi.so that are used here, named as in the PMI-1 C API. */
 struct libpmi {
@@ -301,11 +303,26 @@ static size_t address_size(const struct pmi *p, const char *remote)
     return size > len ? size : len + 1;
 }
 
+static int pmi_lookup(boot_t *b, uint32_t rank, struct boot_card *card, errmsg_t *err);
+
+/* Was this broker absent?  Then its card tells where it has to listen. */
+static bool was_absent(boot_t *b, struct boot_card *card)
+{
+    return b->again && pmi_lookup(b, b->rank, card, NULL) == 0 &&
+           str_starts(card->tree_uri, "tcp://") && card->event_uri[0];
+}
+
 static int pmi_endpoints(boot_t *b, char *tree_uri, char *event_uri, errmsg_t *err)
 {
+    struct boot_card card;
     char address[BOOT_ADDR_MAX], remote[BOOT_ADDR_MAX + sizeof("tcp://:*")];
     struct transport_place place = {.dir = b->rankdir, .size = BOOT_URI_MAX};
 
+    if (was_absent(b, &card)) {
+        memcpy(tree_uri, card.tree_uri, BOOT_URI_MAX);
+        memcpy(event_uri, card.event_uri, BOOT_URI_MAX);
+        return 0;
+    }
     if (!one_host(b, b->state) || boot_attr(b, "tcp.address") || boot_attr(b, "tcp.interface")) {
         if (boot_address(b, address, sizeof(address), err) < 0)
             return -1;
@@ -323,14 +340,29 @@ static void card_key(char *key, size_t size, uint32_t rank)
     snprintf(key, size, "flux.card.%u", rank);
 }
 
-int boot_pmi_absent(uint32_t rank, char *key, char *value, errmsg_t *err)
+static void secret_key(char *key, size_t size, uint32_t rank)
 {
-    struct cert cert;
+    snprintf(key, size, "flux.secret.%u", rank);
+}
 
-    if (boot_cert_generate(&cert, err) < 0)
+int boot_pmi_absent(uint32_t rank, const char *host, struct boot_absent *a, errmsg_t *err)
+{
+    char uri[300], tree[BOOT_ADDR_MAX], event[BOOT_ADDR_MAX];
+    struct cert cert;
+    uint16_t random;
+    unsigned port;
+
+    if (getentropy(&random, sizeof(random)) < 0 || boot_cert_generate(&cert, err) < 0)
         return -1;
-    card_key(key, BOOT_PMI_KEY_SIZE, rank);
-    snprintf(value, BOOT_PMI_VALUE_SIZE, NOWHERE "|" NOWHERE "|%s", cert.public_key);
+    port = PORT_MIN + 2u * (random % PORT_PAIRS);
+    snprintf(uri, sizeof(uri), "tcp://%s:%u", host, port);
+    if (boot_addr_resolve(uri, tree, sizeof(tree), NULL) < 0)
+        snprintf(tree, sizeof(tree), "tcp://127.0.0.1:%u", port); /* it will not be found there */
+    snprintf(event, sizeof(event), "%.*s:%u", (int)(strrchr(tree, ':') - tree), tree, port + 1);
+    card_key(a->card_key, sizeof(a->card_key), rank);
+    snprintf(a->card, sizeof(a->card), "%s|%s|%s", tree, event, cert.public_key);
+    secret_key(a->secret_key, sizeof(a->secret_key), rank);
+    memcpy(a->secret, cert.secret_key, sizeof(a->secret));
     boot_cert_wipe(&cert);
     return 0;
 }
@@ -338,7 +370,7 @@ int boot_pmi_absent(uint32_t rank, char *key, char *value, errmsg_t *err)
 static int pmi_publish(boot_t *b, const struct boot_card *card, errmsg_t *err)
 {
     struct pmi *p = b->state;
-    char key[BOOT_PMI_KEY_SIZE], value[VALUE_MAX];
+    char key[32], value[VALUE_MAX];
 
     if (b->again)
         return 0;
@@ -377,7 +409,7 @@ static int next_part(const char **s, char *buf, size_t size)
 
 static int pmi_lookup(boot_t *b, uint32_t rank, struct boot_card *card, errmsg_t *err)
 {
-    char key[BOOT_PMI_KEY_SIZE], value[VALUE_MAX];
+    char key[32], value[VALUE_MAX];
     const char *s = value;
     errmsg_t why = {""};
 
@@ -396,12 +428,16 @@ static int pmi_lookup(boot_t *b, uint32_t rank, struct boot_card *card, errmsg_t
 static int pmi_keys(boot_t *b, errmsg_t *err)
 {
     struct boot_card card;
+    char key[32];
 
     if (!b->again)
         return boot_cert_generate(&b->cert, err);
     if (pmi_lookup(b, b->rank, &card, err) < 0)
         return -1;
     memcpy(b->cert.public_key, card.key, CERT_KEY_SIZE);
+    secret_key(key, sizeof(key), b->rank);
+    if (pmi_get(b->state, key, b->cert.secret_key, CERT_KEY_SIZE, NULL) < 0)
+        b->cert.secret_key[0] = '\0';
     return 0;
 }
 

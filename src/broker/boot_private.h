@@ -84,12 +84,16 @@ int boot_compose(const boot_t *b, const struct transport_place *place, char *tre
 /* Does the environment offer a PMI? */
 bool boot_pmi_found(void);
 
-/* The pair of PMI that stands for the card of a broker that is absent: nobody has its secret key,
- * and nobody listens at its address.  BOOT_PMI_KEY_SIZE and BOOT_PMI_VALUE_SIZE bytes.  0, or -1
- * with an error message. */
-#define BOOT_PMI_KEY_SIZE 32
-#define BOOT_PMI_VALUE_SIZE 128
-int boot_pmi_absent(uint32_t rank, char *key, char *value, errmsg_t *err);
+/* What PMI holds for a broker that is absent, and may come: its card, which names the address at
+ * which it will have to listen, and the secret key that belongs to it, for this broker alone. */
+struct boot_absent {
+    char card_key[32];
+    char card[3 * BOOT_ADDR_MAX + CERT_KEY_SIZE];
+    char secret_key[32];
+    char secret[CERT_KEY_SIZE];
+};
+/* `host` is its name.  0, or -1 with errno and an error message. */
+int boot_pmi_absent(uint32_t rank, const char *host, struct boot_absent *a, errmsg_t *err);
 
 /* boot_pmix.c: PMI-1 by a helper program where the launcher speaks only PMIx. */
 bool boot_pmix_found(void);

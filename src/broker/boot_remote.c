@@ -31,6 +31,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "boot_private.h"
 #include "boot_remote.h"
 #include "libutil/buf.h"
 #include "libutil/fdutil.h"
@@ -113,6 +114,8 @@ static int become_broker(const struct boot_remote_args *a, int pmi, pid_t parent
     setenv("PMI_RANK", text, 1);
     snprintf(text, sizeof(text), "%u", a->size);
     setenv("PMI_SIZE", text, 1);
+    if (a->again)
+        setenv(BOOT_AGAIN, "1", 1);
     return 0;
 }
 

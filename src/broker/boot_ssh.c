@@ -62,6 +62,7 @@ struct boot_ssh {
     const struct boot_ssh_config *cfg;
     const char *host;
     uint32_t rank;
+    bool again;
     char broker[PATH_MAX];
     pid_t pid;
     int fd, err;
@@ -160,8 +161,8 @@ static int fork_ssh(boot_ssh_t *s, const strvec_t *words, const sigset_t *mask)
     return s->pid < 0 || fd_set_nonblock(s->fd, 1) < 0 || fd_set_nonblock(s->err, 1) < 0 ? -1 : 0;
 }
 
-boot_ssh_t *boot_ssh_start(const struct boot_ssh_config *cfg, uint32_t rank, const sigset_t *mask,
-                           errmsg_t *err)
+boot_ssh_t *boot_ssh_start(const struct boot_ssh_config *cfg, uint32_t rank, bool again,
+                           const sigset_t *mask, errmsg_t *err)
 {
     boot_ssh_t *s = calloc(1, sizeof(*s));
     strvec_t *words = NULL;
@@ -170,6 +171,7 @@ boot_ssh_t *boot_ssh_start(const struct boot_ssh_config *cfg, uint32_t rank, con
     if (s) {
         s->cfg = cfg;
         s->rank = rank;
+        s->again = again;
         s->host = boot_hosts_name(cfg->hosts, rank);
         s->fd = s->err = -1;
         len = readlink("/proc/self/exe", s->broker, sizeof(s->broker) - 1);
@@ -298,6 +300,7 @@ static int send_args(boot_ssh_t *s, errmsg_t *err)
     struct boot_remote_args a = {.dir = getcwd(dir, sizeof(dir)) ? dir : "/",
                                  .rank = s->rank,
                                  .size = boot_hosts_size(s->cfg->hosts),
+                                 .again = s->again,
                                  .options = strvec_copy_argv(strvec_argv(s->cfg->options))};
     char *data = NULL;
     size_t len;

@@ -25,10 +25,10 @@ struct boot_ssh_config {
     bool verbose;            /* print what ssh says even if it works */
 };
 
-/* Fork and exec ssh for this rank.  The signal mask of ssh is `mask`.  NULL with errno and an error
- * message. */
-boot_ssh_t *boot_ssh_start(const struct boot_ssh_config *cfg, uint32_t rank, const sigset_t *mask,
-                           errmsg_t *err);
+/* Fork and exec ssh for this rank.  `again`: the session has begun without it.  The signal mask of
+ * ssh is `mask`.  NULL with errno and an error message. */
+boot_ssh_t *boot_ssh_start(const struct boot_ssh_config *cfg, uint32_t rank, bool again,
+                           const sigset_t *mask, errmsg_t *err);
 /* Close the connection; does not wait for ssh.  NULL-safe, keeps errno. */
 void boot_ssh_destroy(boot_ssh_t *s);
 

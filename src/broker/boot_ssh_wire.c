@@ -6,9 +6,9 @@
  *     both                 frames
  *
  * A frame has one byte for its type, four bytes (little-endian) for the length of the data, and the
- * data.  ARGS holds strings that end with NUL: working directory, rank, size, and the options of
- * flux-broker.  Nothing of that is on a command line or in a file: only the user, and root, can
- * read it.
+ * data.  ARGS holds strings that end with NUL: working directory, rank, size, whether it
+ * was absent, and the options of flux-broker.  Nothing of that is on a command line or in a file:
+ * only the user, and root, can read it.
  *
  * Invariants:
  *  1. A greeting is a whole line.  What comes before it is ignored, at most BOOT_GREETING_NOISE
@@ -108,13 +108,14 @@ int boot_ssh_explain(const char *host, int code, const char *line, const char *b
 
 char *boot_remote_args_encode(const struct boot_remote_args *a, size_t *len)
 {
+    const uint32_t numbers[] = {a->rank, a->size, a->again};
     buf_t *b = buf_create(BOOT_FRAME_MAX);
     char number[16];
     char *data = NULL;
     int rc = b ? buf_append(b, a->dir, strlen(a->dir) + 1) : -1;
 
-    for (int i = 0; rc == 0 && i < 2; i++) {
-        snprintf(number, sizeof(number), "%u", i == 0 ? a->rank : a->size);
+    for (int i = 0; rc == 0 && i < 3; i++) {
+        snprintf(number, sizeof(number), "%u", numbers[i]);
         rc = buf_append(b, number, strlen(number) + 1);
     }
     for (size_t i = 0; rc == 0 && i < strvec_count(a->options); i++) {
@@ -134,7 +135,7 @@ char *boot_remote_args_encode(const struct boot_remote_args *a, size_t *len)
 
 int boot_remote_args_decode(const char *data, size_t len, struct boot_remote_args *a)
 {
-    const char *part[3];
+    const char *part[4];
     const char *end = data + len;
     int nparts = 0;
 
@@ -145,13 +146,13 @@ int boot_remote_args_decode(const char *data, size_t len, struct boot_remote_arg
     if (!(a->options = strvec_create()))
         return -1;
     for (; data < end; data += strlen(data) + 1) {
-        if (nparts < 3)
+        if (nparts < 4)
             part[nparts++] = data;
         else if (strvec_add(a->options, data) < 0)
             goto fail;
     }
-    if (nparts == 3 && str2u32(part[1], &a->rank) == 0 && str2u32(part[2], &a->size) == 0 &&
-        a->rank < a->size) {
+    if (nparts == 4 && str2u32(part[1], &a->rank) == 0 && str2u32(part[2], &a->size) == 0 &&
+        str2u32(part[3], &a->again) == 0 && a->rank < a->size && a->again <= 1) {
         a->dir = part[0];
         return 0;
     }

@@ -16,7 +16,7 @@
 #define BOOT_GREETING_NOISE (64 * 1024)
 
 enum {
-    BOOT_FRAME_ARGS = 'A',    /* to the broker, first: directory, rank, size, options */
+    BOOT_FRAME_ARGS = 'A',    /* to the broker, first: struct boot_remote_args */
     BOOT_FRAME_PMI = 'P',     /* both ways: a part of the PMI dialog */
     BOOT_FRAME_PMI_END = 'E', /* from the broker: it has closed the dialog */
     BOOT_FRAME_SIGNAL = 'S',  /* to the broker: one byte, the number of a signal to send to it */
@@ -55,6 +55,7 @@ struct boot_remote_args {
     const char *dir;
     uint32_t rank;
     uint32_t size;
+    uint32_t again;    /* 1: it was absent when the session began; 0: it was not */
     strvec_t *options; /* of flux-broker */
 };
 

@@ -130,7 +130,7 @@ END_TEST
 
 START_TEST(test_args)
 {
-    struct boot_remote_args a = {.dir = "/home/u", .rank = 3, .size = 4}, b;
+    struct boot_remote_args a = {.dir = "/home/u", .rank = 3, .size = 4, .again = 1}, b;
     char *big = calloc(1, BOOT_FRAME_MAX + 1);
     char *data;
     size_t len;
@@ -144,6 +144,7 @@ START_TEST(test_args)
     ck_assert_str_eq(b.dir, "/home/u");
     ck_assert_uint_eq(b.rank, 3);
     ck_assert_uint_eq(b.size, 4);
+    ck_assert_uint_eq(b.again, 1);
     ck_assert_uint_eq(strvec_count(b.options), 2);
     ck_assert_str_eq(strvec_at(b.options, 0), "--set=a=b\nc");
     ck_assert_str_eq(strvec_at(b.options, 1), "");
@@ -151,9 +152,10 @@ START_TEST(test_args)
     for (size_t n = 0; n < len - 14; n++) /* the options may be fewer */
         ck_assert_int_eq(boot_remote_args_decode(data, n, &b), -1);
     free(data);
-    ck_assert_int_eq(boot_remote_args_decode("/\0003\0003\0", 6, &b), -1);
+    ck_assert_int_eq(boot_remote_args_decode("/\0003\0003\0000\0", 8, &b), -1);
     ck_assert_int_eq(errno, EPROTO);
-    ck_assert_int_eq(boot_remote_args_decode("/\000x\0003\0", 6, &b), -1);
+    ck_assert_int_eq(boot_remote_args_decode("/\000x\0003\0000\0", 8, &b), -1);
+    ck_assert_int_eq(boot_remote_args_decode("/\0002\0003\0002\0", 8, &b), -1);
     memset(big, 'x', BOOT_FRAME_MAX);
     strvec_add(a.options, big);
     ck_assert_ptr_null(boot_remote_args_encode(&a, &len));
