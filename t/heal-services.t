@@ -1,14 +1,19 @@
 #!/usr/bin/env bash
 # A broker inside the tree is killed while services are at work for those below it: nobody who takes
-# part is lost, so a barrier goes on, streams go on, and what may be asked twice is answered.
+# part is lost, so a barrier and a fence go on, streams go on, and what may be asked twice is answered.
 # shellcheck source=t/lib.sh
 . "$(dirname "$0")/lib.sh"
 # shellcheck source=t/heal.sh
 . "$SRCDIR/t/heal.sh"
 need_flux start up wreckrun kvs barrier dmesg logger
+CLIENT=$BUILDDIR/t/kvs/kvs_client
+[ -x "$CLIENT" ] || skip_all "t/kvs/kvs_client has not been built"
 
 two_of_three() {
     "$FLUX" barrier --list >barriers && grep -Eq '^meeting +3 +2 ' barriers
+}
+fence_of() {
+    "$FLUX" kvs fences >fences && grep -Eq "^primary +all +7 +$1 " fences
 }
 running() {
     id=$("$FLUX" jobs -n -s running -o '{id}') && [[ $id ]]
@@ -36,6 +41,13 @@ for rank in 4 7; do
     entering+=($!)
 done
 wait_until 30 two_of_three || bail "they do not enter"
+# A fence of all ranks but the one that dies, whose calls come from above and below it.
+fences=()
+for rank in 2 3 4 5 6 7; do
+    FLUX_URI=${uris[rank]} run_with_timeout 60 "$CLIENT" fence all 7 "all.$rank=$rank" >"fence.$rank" 2>&1 &
+    fences+=($!)
+done
+wait_until 30 fence_of 6 || bail "the fence does not gather"
 wait_until 30 grep -q 0 watch.out
 
 kill -KILL "${pids[1]}"
@@ -45,6 +57,10 @@ ok "the barrier waits" two_of_three
 ok "the last one enters it" "$FLUX" barrier -n 3 -t 60 meeting
 ok "those below the dead broker leave it" wait "${entering[@]}"
 is "$(cat barrier.4 barrier.7)" "" "without complaint"
+"$CLIENT" fence all 7 all.0=0 >fence.0
+ok "a fence is complete with the last call" wait "${fences[@]}"
+is "$(cat fence.[2-7] | sort -u | wc -l)" 1 "and is one for all"
+is "$("$FLUX" kvs ls all | tr -s '[:space:]' ' ')" "0 2 3 4 5 6 7 " "with every call"
 "$FLUX" kvs put counter=1
 ok "who watches a value there sees the next one" wait_until 30 grep -q 1 watch.out
 is "$(cat watch.err)" "" "without complaint"

@@ -257,7 +257,7 @@ bad:
 
 size_t kvs_fence_req_size(const struct kvs_fence_req *q)
 {
-    return KVS_FENCE_HEADER + q->nslen + q->namelen + q->rankslen + q->txnlen;
+    return KVS_FENCE_HEADER + q->nslen + q->namelen + q->rankslen + q->callerslen + q->txnlen;
 }
 
 void kvs_fence_req_encode(const struct kvs_fence_req *q, uint8_t *buf)
@@ -272,15 +272,22 @@ void kvs_fence_req_encode(const struct kvs_fence_req *q, uint8_t *buf)
     buf[22] = (uint8_t)q->nslen;
     buf[23] = 0;
     le_put32(buf + 24, (uint32_t)q->rankslen);
+    le_put32(buf + 28, (uint32_t)q->callerslen);
+    le_put32(buf + 32, q->heard);
+    le_put32(buf + 36, q->before);
     buf = put(put(buf + KVS_FENCE_HEADER, q->ns, q->nslen), q->name, q->namelen);
-    put(put(buf, q->ranks, q->rankslen), q->txn, q->txnlen);
+    buf = put(put(buf, q->ranks, q->rankslen), q->callers, q->callerslen);
+    put(buf, q->txn, q->txnlen);
 }
 
 int kvs_fence_req_decode(const void *data, size_t len, struct kvs_fence_req *q, errmsg_t *err)
 {
     const uint8_t *p = data;
-    if (len < KVS_FENCE_HEADER || le_get32(p + 24) > KVS_FENCE_RANKS_MAX ||
-        len < (size_t)KVS_FENCE_HEADER + p[21] + p[22] + le_get32(p + 24) || p[23])
+    size_t head = KVS_FENCE_HEADER;
+    if (len >= head)
+        head += (size_t)p[21] + p[22] + le_get32(p + 24) + le_get32(p + 28);
+    if (len < head || p[23] || le_get32(p + 24) > KVS_FENCE_RANKS_MAX ||
+        le_get32(p + 28) > KVS_FENCE_RANKS_MAX)
         return errmsg_fail(err, EPROTO, "request of %zu bytes is not a fence", len);
     q->nprocs = le_get32(p);
     q->count = le_get32(p + 4);
@@ -294,10 +301,15 @@ int kvs_fence_req_decode(const void *data, size_t len, struct kvs_fence_req *q, 
     q->name = q->ns + q->nslen;
     q->ranks = q->name + q->namelen;
     q->rankslen = le_get32(p + 24);
-    q->txn = (const uint8_t *)q->ranks + q->rankslen;
-    q->txnlen = len - KVS_FENCE_HEADER - q->namelen - q->nslen - q->rankslen;
-    bool instance = q->flags & KVS_FENCE_INSTANCE;
-    if (q->flags & ~(KVS_FENCE_INSTANCE | KVS_FENCE_ADD | KVS_FENCE_PACKED) ||
+    q->callers = q->ranks + q->rankslen;
+    q->callerslen = le_get32(p + 28);
+    q->heard = le_get32(p + 32);
+    q->before = le_get32(p + 36);
+    q->txn = (const uint8_t *)q->callers + q->callerslen;
+    q->txnlen = len - head;
+    bool instance = q->flags & KVS_FENCE_INSTANCE, anew = q->flags & KVS_FENCE_ANEW;
+    unsigned kind = q->flags & (KVS_FENCE_ADD | KVS_FENCE_ANEW | KVS_FENCE_AGAIN);
+    if (q->flags & ~(KVS_FENCE_INSTANCE | KVS_FENCE_PACKED | kind) || kind & (kind - 1) ||
         (q->flags && !instance))
         return errmsg_fail(err, EPROTO, "a fence has unknown flags %#x", q->flags);
     if (kvs_ns_check(q->ns, q->nslen, err) < 0)
@@ -307,10 +319,10 @@ int kvs_fence_req_decode(const void *data, size_t len, struct kvs_fence_req *q, 
     if (!printable(q->name, q->namelen))
         return errmsg_fail(err, EINVAL,
                            "the name of a fence contains a character that is not printable ASCII");
-    if (q->count == 0 || q->count > q->nprocs)
+    if ((q->count == 0 && !anew) || q->count > q->nprocs)
         return errmsg_fail(err, EINVAL, "fence of %u: %u calls cannot take part", q->nprocs,
                            q->count);
-    if (!instance && (q->count != 1 || q->number || q->after))
+    if (!instance && (q->count != 1 || q->number || q->after || q->heard || q->before || q->callerslen))
         return errmsg_fail(err, EPROTO, "a client's call to a fence counts for %u", q->count);
     return 0;
 }

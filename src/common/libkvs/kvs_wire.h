@@ -132,16 +132,19 @@ int kvs_answer_next(const struct kvs_answer *a, size_t *pos, struct kvs_answer_e
                     errmsg_t *err);
 
 /* kvs.fence.   u32 nprocs, u32 calls merged in this one, u32 rank, u32 number, u32 after, u8 flags,
- * u8 length of name, u8 length of ns, u8 0, u32 length of ranks, ns, name, ranks, transaction
- * Answer: a root.  To an instance, when the fence was aborted: u64 2^64-1, u32 generation, the
- * reason as text. */
+ * u8 length of name, u8 length of ns, u8 0, u32 length of ranks, u32 length of callers, u32 heard,
+ * u32 before, ns, name, ranks, callers, transaction
+ * Answer to a client: a root.  To an instance: u32 generation, u32 error, then a root or (error
+ * other than 0) the reason as text; ECONNABORTED: the fence was aborted. */
 enum {
     KVS_FENCE_INSTANCE = 1, /* the request comes from an instance of the service, for several
                              * calls */
     KVS_FENCE_ADD = 2, /* an addition to an earlier request: is answered at once, without a root */
     KVS_FENCE_PACKED = 4, /* the transaction is packed (kvs_pack.h) */
+    KVS_FENCE_ANEW = 8,   /* the request replaces the earlier ones: is answered at once, too */
+    KVS_FENCE_AGAIN = 16, /* the earlier way was lost: the fence may be known, and may be over */
 };
-#define KVS_FENCE_HEADER 28
+#define KVS_FENCE_HEADER 40
 #define KVS_FENCE_RANKS_MAX (1u << 20)
 struct kvs_fence_req {
     uint32_t nprocs;
@@ -149,6 +152,9 @@ struct kvs_fence_req {
     uint32_t rank;
     uint32_t number; /* the number of this fence at that instance; 0 from a client */
     uint32_t after;  /* the last generation of this name that the callers know to be over, or 0 */
+    uint32_t heard;  /* the last generation whose end the instance had heard before this fence
+                      * began, or 0 */
+    uint32_t before; /* with KVS_FENCE_AGAIN: the earlier number of this fence */
     uint8_t flags;
     const char *ns; /* these are not NUL-terminated */
     size_t nslen;
@@ -157,6 +163,9 @@ struct kvs_fence_req {
     const char *ranks; /* ranks of the participants, as far as the callers know them; an idset, or
                         * empty */
     size_t rankslen;
+    const char *callers; /* from an instance: the ranks of the calls, but for those of earlier
+                          * requests; an idset, or empty */
+    size_t callerslen;
     const uint8_t *txn;
     size_t txnlen;
 };

@@ -14,7 +14,7 @@
  * root before it answers.
  *
  * state       what happens                          left when (by)
- * gathering   calls are merged, and sent upstream   all calls are here (master: join), the first
+ * gathering   calls are merged, and sent upstream   all calls are here (master: proceed), the first
  *                                                   message was answered (over_cb), or a
  *                                                   participant is gone (km_fence_abort)
  * applying    the fence is in the master's queue    it was applied or refused (km_fence_done)
@@ -24,20 +24,30 @@
  * once, also when they are in several messages (km_merge.c).  So messages do not grow with the
  * number of calls that say the same.
  *
- * A participant that disconnects (a client that died; an instance below whose broker is lost, since
- * its first message has no answer) ends the fence for all: kvs.fence-abort goes up, and the answer
- * to the first messages comes down.  A participant whose broker died before its call arrived is
- * known only by its rank: callers may name the ranks of all participants, messages carry the union
- * of these up, and when one of these ranks is lost, the master ends the fence (km_fence_lost.c).
+ * A client that disconnects ends the fence for all: kvs.fence-abort goes up, and the answer to the
+ * first messages comes down.  So does a rank that is lost where a call was made; messages name
+ * these ranks (`callers`), and the master ends the fence (km_fence_lost.c).  A participant whose
+ * broker died before its call arrived is known only by its rank: callers may name the ranks of all
+ * participants (`ranks`), and messages carry the union of these up.
+ *
+ * A broker between that dies ends nothing, and every call counts once (km_fence_part.c):
+ *
+ *    above it    the instance counts again without what came from there, and sends the result in
+ *                place of what it has sent (kvs.fence, instance+anew: answered at once)
+ *    below it    the instance sends all that it has to the master, as the first message of another
+ *                number (instance+again), for the instance that it told before may be gone, with
+ *                all that it had merged.  If the fence is over, whose answer was lost on its way,
+ *                the master remembers that, and answers again (km_fence_end.c)
  *
  * Names are used again while messages are under way.  So each instance numbers its fences, and its
  * later messages about one (more calls, an abort) carry that number; a message that comes too late
  * matches none.  One that matches none is passed on to the master, since a subtree that returns to
  * its place has sent its first message by another way, whose instance still waits for the answer.
- * The master numbers fences, too: the answer to an aborted fence carries its generation, and a call
- * from a client that has seen this answer is not taken for a late one (km_tombstone.c).  An
- * instance that is not the master distinguishes calls by the generation that their clients know of;
- * the master has only one fence of a name.
+ * The master numbers fences, too: the answer carries this generation, and a call from a client that
+ * has seen the answer to an aborted fence is not taken for a late one (km_tombstone.c).  An
+ * instance that is not the master distinguishes calls by the generation that their clients know of,
+ * and first messages by the last generation whose end their sender has heard: one of which it has
+ * not heard itself has ended what is open here.  The master has only one fence of a name.
  *
  *    kvs.fence-abort  {"namespace","name","nprocs","rank","number","reason"} -> {}, by courier
  *                     number 0: nothing of it was sent before
@@ -46,12 +56,13 @@
  *
  * Invariants:
  *  1. count is the number of calls in everything that was merged here; count <= nprocs.
- *  2. Calls in `unsent` were merged but not sent; first == NULL implies that nothing was sent.
+ *  2. Calls in `unsent` were merged but not sent, or are sent anew; without a `first` that is all.
  *  3. All parts are answered exactly once, unless their sender has gone.
  *  4. A first message of an instance is in `parts` by (rank, number) as long as it has no answer.
  *
  * Failure: a call that does not fit (another nprocs, a malformed transaction, too many calls) is
- * refused alone.  An error on the way up ends the fence for all participants below.
+ * refused alone.  An error on the way up ends the fence for all participants below; that the next
+ * instance cannot be reached is one only when TRIES messages have failed since a rank last moved.
  */
 #include "config.h"
 #include <errno.h>
@@ -61,19 +72,13 @@
 
 #include "km_fence.h"
 #include "km_tombstone.h"
-#include "libutil/le.h"
 #include "libutil/invariant.h"
 
-#define ABORTED_HEADER 12
 #define KEY_MAX (8 + KVS_FENCE_NAME_MAX + 1)
 /* Of a namespace at an instance: a flood is refused at its source. */
 #define FENCES_MAX 65536
 #define PARTS_MAX (4u << 20)
-
-static uint64_t part_key(uint32_t rank, uint32_t number)
-{
-    return (uint64_t)rank << 32 | number;
-}
+#define TRIES 16
 
 struct km_fence_table *km_fence_table_create(uint32_t first)
 {
@@ -81,10 +86,11 @@ struct km_fence_table *km_fence_table_create(uint32_t first)
     if (!fs)
         return NULL;
     fs->last = first;
+    list_init(&fs->all);
     list_init(&fs->busy);
     fs->by_name = hmap_create_str(NULL);
     fs->parts = hmap_create_u64(NULL);
-    if (!fs->by_name || !fs->parts) {
+    if (!fs->by_name || !fs->parts || km_fence_ends_create(fs) < 0) {
         km_fence_table_destroy(fs);
         return NULL;
     }
@@ -93,50 +99,47 @@ struct km_fence_table *km_fence_table_create(uint32_t first)
 
 size_t km_fence_count(const struct km_ns *ns)
 {
-    return hmap_count(ns->fences->by_name);
+    return ns->fences->nfences;
 }
 
 uint64_t km_fence_calls(const struct km_ns *ns)
 {
     uint64_t n = 0;
-    size_t pos = 0;
-    void *val;
 
-    while (hmap_next(ns->fences->by_name, &pos, NULL, NULL, &val))
-        n += ((struct km_fence *)val)->count;
+    LIST_FOREACH(it, &ns->fences->all)
+    n += list_entry(it, struct km_fence, all_node)->count;
     return n;
 }
 
-static void part_free(struct km_fence_part *p)
-{
-    struct km_ns *ns = p->f->ns;
-    INVARIANT(3, ns->fences->nparts > 0);
-    ns->fences->nparts--;
-    p->f->here -= !p->instance;
-    list_remove(&p->node);
-    claim_drop(ns->k->senders, &p->claim);
-    if (p->instance && hmap_get_u64(ns->fences->parts, p->key) == p)
-        (void)hmap_take_u64(ns->fences->parts, p->key);
-    flux_msg_destroy(p->req);
-    free(p);
-}
-
-static void fence_free(struct km_fence *f)
+void km_fence_free(struct km_fence *f)
 {
     if (f->key && hmap_get(f->ns->fences->by_name, f->key) == f)
         (void)hmap_take(f->ns->fences->by_name, f->key);
+    if (!list_empty(&f->all_node))
+        f->ns->fences->nfences--;
+    list_remove(&f->all_node);
     list_remove(&f->node);
     longlist_remove(&f->place);
     LIST_FOREACH_SAFE(n, tmp, &f->parts)
-    part_free(list_entry(n, struct km_fence_part, node));
+    km_fence_part_free(list_entry(n, struct km_fence_part, node));
     km_merge_clear(&f->merge);
     flux_future_destroy(f->first);
     flux_future_destroy(f->add);
     idset_destroy(f->ranks);
+    idset_destroy(f->callers);
+    idset_destroy(f->fresh);
+    idset_destroy(f->missing);
     grace_wait_destroy(f->grace);
+    grace_wait_destroy(f->absent);
+    free(f->over);
     free(f->name);
     free(f->key);
     free(f);
+}
+
+static uint32_t next_number(struct km_fence_table *fs)
+{
+    return ++fs->last ? fs->last : ++fs->last; /* 0 is none */
 }
 
 static void make_key(const char *name, uint32_t after, char key[KEY_MAX])
@@ -156,15 +159,22 @@ static struct km_fence *fence_new(struct km_ns *ns, const char *name, uint32_t n
     f->nprocs = nprocs;
     f->after = after;
     f->since = flux_now(ns->h);
-    f->number = ++ns->fences->last ? ns->fences->last : ++ns->fences->last; /* 0 is none */
+    f->number = next_number(ns->fences);
     list_init(&f->parts);
     list_init(&f->node);
+    list_init(&f->all_node);
     f->name = strdup(name);
     f->key = strdup(key);
-    if (!f->name || !f->key || hmap_put(ns->fences->by_name, key, f) < 0) {
-        fence_free(f);
+    f->callers = idset_create();
+    f->fresh = idset_create();
+    f->missing = idset_create();
+    if (!f->name || !f->key || !f->callers || !f->fresh || !f->missing ||
+        hmap_put(ns->fences->by_name, key, f) < 0) {
+        km_fence_free(f);
         return NULL;
     }
+    list_append(&ns->fences->all, &f->all_node);
+    ns->fences->nfences++;
     longlist_add(ns->k->fences, &f->place);
     return f;
 }
@@ -182,36 +192,65 @@ bool km_fence_mixed(const struct km_fence *f)
 
 /* --- the end --- */
 
-void km_fence_done(struct km_ns *ns, struct km_fence *f, int errnum, const char *error)
+/* The end, which the master has decided, for one participant. */
+static void answer_end(struct km_ns *ns, const flux_msg_t *req, const char *name, bool instance,
+                       const struct km_fence_end *e, const uint8_t *data, size_t len)
 {
-    if (errnum == 0 && f->applying)
-        km_tombstone_remove(ns, f->name);
+    if (instance) {
+        flux_respond_raw(ns->h, req, data, len);
+        return;
+    }
+    if (e->errnum == ECONNABORTED)
+        km_tombstone_note_known(ns, name, req, e->generation);
+    if (e->errnum)
+        flux_respond_error(ns->h, req, e->errnum, "%s", e->why.text);
+    else
+        flux_respond_raw(ns->h, req, data + KM_FENCE_END_HEADER, len - KM_FENCE_END_HEADER);
+}
+
+static void fence_end(struct km_fence *f, const struct km_fence_end *e)
+{
+    struct km_ns *ns = f->ns;
+    uint8_t data[KM_FENCE_END_MAX];
+    size_t len = km_fence_end_encode(e, data);
     LIST_FOREACH(n, &f->parts)
     {
         struct km_fence_part *p = list_entry(n, struct km_fence_part, node);
-        if (errnum)
-            flux_respond_error(ns->h, p->req, errnum, "%s", error);
-        else
-            km_ns_respond_root(ns, p->req);
+        answer_end(ns, p->req, f->name, p->instance, e, data, len);
     }
-    fence_free(f);
+    if (f->shared || !ns->master)
+        km_fence_end_note(f, e, data, len);
+    km_fence_free(f);
 }
 
-/* It was aborted, whoever asks: an instance gets the generation, and so do its clients. */
+void km_fence_done(struct km_ns *ns, struct km_fence *f, int errnum, const char *error)
+{
+    struct km_fence_end e = {.generation = f->number, .errnum = errnum};
+    if (errnum == 0)
+        km_tombstone_remove(ns, f->name);
+    if (errnum)
+        errmsg_set(&e.why, "%s", error);
+    else
+        km_ns_root_fill(ns, &e.root);
+    fence_end(f, &e);
+}
+
+/* It ends here, and only for those below. */
+static void fence_fail(struct km_fence *f, int errnum, const char *error)
+{
+    LIST_FOREACH(n, &f->parts)
+    flux_respond_error(f->ns->h, list_entry(n, struct km_fence_part, node)->req, errnum, "%s",
+                       error);
+    km_fence_free(f);
+}
+
 static void answer_aborted(struct km_ns *ns, const flux_msg_t *req, const char *name, bool instance,
                            uint32_t generation, const char *why)
 {
-    uint8_t buf[ABORTED_HEADER + sizeof(errmsg_t)];
-    size_t len = strnlen(why, sizeof(errmsg_t));
-    if (!instance) {
-        km_tombstone_note_known(ns, name, req, generation);
-        flux_respond_error(ns->h, req, ECONNABORTED, "%s", why);
-        return;
-    }
-    le_put64(buf, UINT64_MAX);
-    le_put32(buf + 8, generation);
-    memcpy(buf + ABORTED_HEADER, why, len);
-    flux_respond_raw(ns->h, req, buf, ABORTED_HEADER + len);
+    struct km_fence_end e = {.generation = generation, .errnum = ECONNABORTED};
+    uint8_t data[KM_FENCE_END_MAX];
+    errmsg_set(&e.why, "%s", why);
+    answer_end(ns, req, name, instance, &e, data, km_fence_end_encode(&e, data));
 }
 
 /* Calls that the master will not see have been answered: it need not wait for late ones. */
@@ -227,36 +266,22 @@ static void calls_notified(struct km_ns *ns, const char *name, uint32_t nprocs, 
                  ns->name, name);
 }
 
-static void fence_aborted(struct km_fence *f, uint32_t generation, const char *why)
+static void pass_abort(struct km_ns *ns, const struct km_wire_abort *out, bool direct)
 {
-    if (!f->ns->master && f->unsent > 0)
-        calls_notified(f->ns, f->name, f->nprocs, f->unsent);
-    LIST_FOREACH(n, &f->parts)
-    {
-        struct km_fence_part *p = list_entry(n, struct km_fence_part, node);
-        answer_aborted(f->ns, p->req, f->name, p->instance, generation, why);
-    }
-    fence_free(f);
-}
-
-static void pass_abort(struct km_ns *ns, const struct km_wire_abort *out)
-{
-    /* A courier cannot wait for an answer once the instance ends: each one is sent at once then.
-     * One that is lost costs the reason only: with the end of this instance its broker says above
-     * that the sender of the first message is gone (part_gone()), which ends the fence too. */
+    /* A courier cannot wait for an answer once the instance ends: each one is sent at once then. */
     if (ns->k->ending)
         flux_future_destroy(
-            km_ns_upstream_struct(ns, "kvs.fence-abort", &km_wire_abort_schema, out, false, 0));
-    else if (km_ns_upstream_post(ns, "kvs.fence-abort", &km_wire_abort_schema, out, false) < 0)
+            km_ns_upstream_struct(ns, "kvs.fence-abort", &km_wire_abort_schema, out, direct, 0));
+    else if (km_ns_upstream_post(ns, "kvs.fence-abort", &km_wire_abort_schema, out, direct) < 0)
         flux_log(ns->h, LOG_ERR, "no memory to tell above that fence '%s' was aborted", out->name);
 }
 
 static void send_abort(struct km_ns *ns, const char *name, uint32_t nprocs, uint32_t number,
-                       const char *why)
+                       bool direct, const char *why)
 {
     struct km_wire_abort out = {ns->name, name, nprocs, flux_rank(ns->h), number, why};
 
-    pass_abort(ns, &out);
+    pass_abort(ns, &out, direct);
 }
 
 static int flush(struct km_fence *f);
@@ -266,30 +291,74 @@ void km_fence_abort(struct km_fence *f, const char *why)
     struct km_ns *ns = f->ns;
     if (ns->master) {
         if (!f->applying) {
+            struct km_fence_end e = {.generation = f->number, .errnum = ECONNABORTED};
+            errmsg_set(&e.why, "%s", why);
             km_tombstone_add(ns, f->name, f->nprocs, f->nprocs - f->count, f->number, why);
-            fence_aborted(f, f->number, why);
+            fence_end(f, &e);
         }
         return;
     }
-    if (f->unsent > 0) {
-        list_remove(&f->node);
-        if (flush(f) < 0)
-            return;
-    }
-    send_abort(ns, f->name, f->nprocs, f->first ? f->number : 0, why);
+    list_remove(&f->node);
+    if (flush(f) < 0)
+        return;
+    send_abort(ns, f->name, f->nprocs, f->first ? f->number : 0, f->direct, why);
     if (!f->first)
-        km_fence_done(ns, f, ECONNABORTED, why);
+        fence_fail(f, ECONNABORTED, why);
+    else if (!f->over)
+        f->over = strdup(why); /* without memory, it is not said again if nobody heard it */
 }
 
 /* --- upstream --- */
 
-/* The answer to an instance's first message when the fence was aborted; false: another one. */
-static bool is_aborted(const void *data, size_t len, uint32_t *generation, errmsg_t *why)
+/* Nobody above knows of it, nor is there anything to tell.  Who has reported here will do so again
+ * by another way, if it has anything to report. */
+static bool nothing_left(struct km_fence *f)
 {
-    if (len < ABORTED_HEADER || le_get64(data) != UINT64_MAX)
+    if (f->count > 0 || f->first || f->applying)
         return false;
-    *generation = le_get32((const uint8_t *)data + 8);
-    errmsg_set(why, "%.*s", (int)(len - ABORTED_HEADER), (const char *)data + ABORTED_HEADER);
+    fence_fail(f, EHOSTUNREACH, "what was reported here does not count any more");
+    return true;
+}
+
+/* A message was lost.  False: it is given up. */
+static bool count_again(struct km_fence *f)
+{
+    uint64_t moves = km_route_moves(f->ns->k->route);
+    errmsg_t err;
+    if (f->moves != moves)
+        f->tries = 0;
+    f->moves = moves;
+    return f->tries++ < TRIES && km_fence_recount(f, &err) == 0;
+}
+
+/* It may or may not have come to where the first message is known: that has an answer of its own.
+ * */
+static bool report_anew(struct km_fence *f)
+{
+    if (!count_again(f))
+        return false;
+    km_fence_proceed(f);
+    return true;
+}
+
+/* A broker between was lost, or the one above is.  All goes to the master again, by another way.
+ * False: it is given up. */
+static bool send_again(struct km_fence *f)
+{
+    struct km_ns *ns = f->ns;
+    if (!count_again(f))
+        return false;
+    flux_future_destroy(f->first);
+    flux_future_destroy(f->add);
+    f->first = f->add = NULL;
+    if (nothing_left(f))
+        return true;
+    f->before = f->number;
+    f->number = next_number(ns->fences);
+    f->direct = true;
+    list_remove(&f->node);
+    if (flush(f) == 0 && f->over)
+        send_abort(ns, f->name, f->nprocs, f->number, true, f->over);
     return true;
 }
 
@@ -297,26 +366,21 @@ static void over_cb(flux_future_t *fut, void *arg)
 {
     struct km_fence *f = arg;
     struct km_ns *ns = f->ns;
+    struct km_fence_end e;
     const void *data;
     size_t len;
     errmsg_t err;
-    struct kvs_root root;
-    uint32_t generation;
     int rc = flux_rpc_get_raw(fut, &data, &len, &err);
-    if (rc == 0 && is_aborted(data, len, &generation, &err)) {
-        fence_aborted(f, generation, err.text);
+    if (rc < 0 && errno == EHOSTUNREACH && send_again(f))
+        return;
+    if (rc < 0 || km_fence_end_decode(data, len, &e, &err) < 0 ||
+        (e.errnum == 0 && km_ns_root_heard(ns, &e.root, &err) < 0)) {
+        fence_fail(f, errno, err.text);
         return;
     }
-    if (rc < 0 || kvs_root_decode(data, len, &root, &err) < 0 ||
-        km_ns_root_heard(ns, &root, &err) < 0) {
-        km_fence_done(ns, f, errno, err.text);
-        return;
-    }
-    LIST_FOREACH(n, &f->parts)
-    {
-        flux_respond_raw(ns->h, list_entry(n, struct km_fence_part, node)->req, data, len);
-    }
-    fence_free(f);
+    if (e.errnum == ECONNABORTED && !f->anew && f->unsent > 0)
+        calls_notified(ns, f->name, f->nprocs, f->unsent);
+    fence_end(f, &e);
 }
 
 static void added_cb(flux_future_t *fut, void *arg)
@@ -326,46 +390,68 @@ static void added_cb(flux_future_t *fut, void *arg)
     int errnum = flux_rpc_get(fut, &err) < 0 ? errno : 0;
     f->add = NULL;
     flux_future_destroy(fut);
+    if (errnum == EHOSTUNREACH && report_anew(f))
+        return;
     /* That it is over says more when the first message says it, which is answered too. */
     if (errnum == 0) {
         (void)flush(f);
     } else if (errnum != ECONNABORTED) {
         /* What was sent before counts above: nobody is to wait there for what ends here. */
-        send_abort(f->ns, f->name, f->nprocs, f->number, err.text);
-        km_fence_done(f->ns, f, errnum, err.text);
+        send_abort(f->ns, f->name, f->nprocs, f->number, f->direct, err.text);
+        fence_fail(f, errnum, err.text);
     }
+}
+
+static flux_future_t *send_merged(struct km_fence *f)
+{
+    struct km_ns *ns = f->ns;
+    struct kvs_fence_req q = {.nprocs = f->nprocs,
+                              .count = f->unsent,
+                              .rank = flux_rank(ns->h),
+                              .number = f->number,
+                              .after = f->after,
+                              .heard = f->heard,
+                              .before = f->before,
+                              .ns = ns->name,
+                              .nslen = strlen(ns->name),
+                              .name = f->name,
+                              .namelen = strlen(f->name)};
+    size_t size;
+    char *ranks = f->ranks_unsent ? idset_format(f->ranks, 0) : strdup("");
+    char *callers = idset_format(f->fresh, 0);
+    uint8_t *buf = NULL;
+    flux_future_t *fut;
+    if (f->first)
+        q.flags = f->anew ? KVS_FENCE_ANEW : KVS_FENCE_ADD;
+    else if (f->before)
+        q.flags = KVS_FENCE_AGAIN;
+    if (ranks && callers) {
+        q.ranks = ranks;
+        q.rankslen = strlen(ranks);
+        q.callers = callers;
+        q.callerslen = strlen(callers);
+        buf = km_merge_message(&f->merge, &q, &size);
+    }
+    free(ranks);
+    free(callers);
+    fut = buf ? km_ns_upstream(ns, "kvs.fence", buf, size, f->direct, 0) : NULL;
+    free(buf);
+    return fut;
 }
 
 /* Send what was merged, unless an earlier message waits for its answer.  -1: the fence is over. */
 static int flush(struct km_fence *f)
 {
     struct km_ns *ns = f->ns;
-    if (f->unsent == 0 || f->add)
+    flux_future_t *fut;
+    if (f->add || (f->unsent == 0 && !(f->anew && f->first)))
         return 0;
-    struct kvs_fence_req q = {.nprocs = f->nprocs,
-                              .count = f->unsent,
-                              .rank = flux_rank(ns->h),
-                              .number = f->number,
-                              .after = f->after,
-                              .flags = f->first ? KVS_FENCE_ADD : 0,
-                              .ns = ns->name,
-                              .nslen = strlen(ns->name),
-                              .name = f->name,
-                              .namelen = strlen(f->name)};
-    size_t size;
-    char *ranks = f->ranks_unsent ? idset_format(f->ranks, 0) : NULL;
-    uint8_t *buf = NULL;
-    if (ranks || !f->ranks_unsent) {
-        q.ranks = ranks ? ranks : "";
-        q.rankslen = ranks ? strlen(ranks) : 0;
-        buf = km_merge_message(&f->merge, &q, &size);
-    }
-    free(ranks);
-    flux_future_t *fut = buf ? km_ns_upstream(ns, "kvs.fence", buf, size, false, 0) : NULL;
-    free(buf);
+    if (!f->first)
+        f->direct = f->before || km_ns_next_is_master(ns);
+    fut = send_merged(f);
     if (!fut || flux_future_then(fut, -1., f->first ? added_cb : over_cb, f) < 0) {
         flux_future_destroy(fut);
-        km_fence_done(ns, f, ENOMEM, "an instance of kvs is out of memory for a fence");
+        fence_fail(f, ENOMEM, "an instance of kvs is out of memory for a fence");
         return -1;
     }
     if (f->first)
@@ -373,7 +459,8 @@ static int flush(struct km_fence *f)
     else
         f->first = fut;
     f->unsent = 0;
-    f->ranks_unsent = false;
+    f->ranks_unsent = f->anew = false;
+    (void)idset_range_clear(f->fresh, 0, IDSET_MAX); /* what is said twice does no harm */
     return 0;
 }
 
@@ -387,49 +474,6 @@ void km_fence_work(struct km_ns *ns)
 }
 
 /* --- requests --- */
-
-static void part_gone(struct claim *c, bool canceled)
-{
-    struct km_fence_part *p = list_entry(c, struct km_fence_part, claim);
-    struct km_fence *f = p->f;
-    errmsg_t why;
-    if (canceled)
-        return; /* no stream: the call was made */
-    if (p->instance)
-        errmsg_set(&why,
-                   "fence '%.128s' was aborted: rank %u disconnected, with the participants at or "
-                   "below it",
-                   f->name, (uint32_t)(p->key >> 32));
-    else
-        errmsg_set(&why, "fence '%.128s' was aborted: a participant at rank %u disconnected",
-                   f->name, flux_rank(f->ns->h));
-    flux_respond_error(f->ns->h, p->req, ECONNABORTED, "%s", why.text);
-    part_free(p);
-    km_fence_abort(f, why.text);
-}
-
-static int part_new(struct km_fence *f, const flux_msg_t *msg, const struct kvs_fence_req *q)
-{
-    struct km_ns *ns = f->ns;
-    struct km_fence_part *p = calloc(1, sizeof(*p));
-    if (!p || claim_take(ns->k->senders, &p->claim, msg, part_gone) < 0) {
-        free(p);
-        return -1;
-    }
-    p->f = f;
-    p->instance = q->flags & KVS_FENCE_INSTANCE;
-    p->key = part_key(q->rank, q->number);
-    p->req = flux_msg_incref(msg);
-    list_init(&p->node);
-    list_append(&f->parts, &p->node);
-    ns->fences->nparts++;
-    f->here += !p->instance;
-    if (p->instance && hmap_put_u64(ns->fences->parts, p->key, p) < 0) {
-        part_free(p);
-        return -1;
-    }
-    return 0;
-}
 
 /* Some participants are at these ranks.  -1 with ENOMEM. */
 static int add_ranks(struct km_fence *f, const idset_t *ranks, errmsg_t *err)
@@ -445,33 +489,11 @@ static int add_ranks(struct km_fence *f, const idset_t *ranks, errmsg_t *err)
     return 0;
 }
 
-static void join(struct km_ns *ns, const flux_msg_t *msg, struct km_fence *f,
-                 const struct kvs_fence_req *q, const idset_t *ranks)
+void km_fence_proceed(struct km_fence *f)
 {
-    errmsg_t err;
-    bool add = q->flags & KVS_FENCE_ADD;
-    if (!add && part_new(f, msg, q) < 0) {
-        flux_respond_error(ns->h, msg, ENOMEM, "out of memory for a fence");
-        if (list_empty(&f->parts) && f->count == 0)
-            fence_free(f);
+    struct km_ns *ns = f->ns;
+    if (nothing_left(f))
         return;
-    }
-    f->count += q->count;
-    f->unsent += q->count;
-    INVARIANT(1, f->count <= f->nprocs);
-    INVARIANT(2, f->unsent <= f->count);
-    INVARIANT(2, f->first || f->unsent == f->count);
-    if (add_ranks(f, ranks, &err) < 0 || km_merge_add(&f->merge, q, &err) < 0) {
-        /* Half merged: it can only end, and must not be complete without this one. */
-        if (add)
-            flux_respond_error(ns->h, msg, errno, "%s", err.text);
-        f->count -= q->count;
-        f->unsent -= q->count;
-        km_fence_abort(f, err.text);
-        return;
-    }
-    if (add)
-        flux_respond_raw(ns->h, msg, NULL, 0);
     if (!ns->master) {
         if (list_empty(&f->node))
             list_append(&ns->fences->busy, &f->node);
@@ -487,10 +509,108 @@ static void join(struct km_ns *ns, const flux_msg_t *msg, struct km_fence *f,
     }
 }
 
-/* The ranks that a call names, to be destroyed.  NULL with EINVAL or ENOMEM. */
-static idset_t *call_ranks(struct km_ns *ns, const struct kvs_fence_req *q, errmsg_t *err)
+static int merge(struct km_fence *f, const struct kvs_fence_req *q, const idset_t *ranks,
+                 const idset_t *callers, errmsg_t *err)
 {
-    char *text = strndup(q->ranks, q->rankslen);
+    if (add_ranks(f, ranks, err) < 0 || km_fence_callers(f, callers, err) < 0 ||
+        km_merge_add(&f->merge, q, err) < 0)
+        return -1;
+    f->count += q->count;
+    f->unsent += q->count;
+    INVARIANT(1, f->count <= f->nprocs);
+    INVARIANT(2, f->unsent <= f->count);
+    INVARIANT(2, f->first || f->unsent == f->count);
+    return 0;
+}
+
+/* Has any of these reported by another way before? */
+static bool known_callers(const struct km_fence *f, const struct kvs_fence_req *q,
+                          const idset_t *callers)
+{
+    return q->flags & KVS_FENCE_INSTANCE && idset_intersects(f->callers, callers);
+}
+
+/* A first message that was sent again replaces what its sender has reported before. */
+static void forget_before(const struct km_fence *f, const struct kvs_fence_req *q)
+{
+    struct km_fence_part *p =
+        q->flags & KVS_FENCE_AGAIN ? km_fence_part_find(f->ns, q->rank, q->before) : NULL;
+    if (!p || p->f != f)
+        return;
+    flux_respond_error(f->ns->h, p->req, EHOSTUNREACH, "it was reported again");
+    km_fence_part_free(p);
+}
+
+/* A call, or the first message of an instance.  `callers` is taken over. */
+static void first_message(struct km_fence *f, const flux_msg_t *msg, const struct kvs_fence_req *q,
+                          const idset_t *ranks, idset_t *callers)
+{
+    struct km_ns *ns = f->ns;
+    bool known = known_callers(f, q, callers);
+    struct km_fence_part *p;
+    errmsg_t err;
+    int rc;
+    forget_before(f, q);
+    f->again |= (q->flags & KVS_FENCE_AGAIN) != 0;
+    f->shared |= (q->flags & KVS_FENCE_INSTANCE) != 0;
+    if (!(p = km_fence_part_create(f, msg, q, callers, &err))) {
+        flux_respond_error(ns->h, msg, errno, "%s", err.text);
+        if (errno == EMSGSIZE)
+            km_fence_abort(f, err.text);
+        else if (list_empty(&f->parts) && f->count == 0)
+            km_fence_free(f);
+        return;
+    }
+    if (f->applying) { /* they are in it */
+        p->stale = true;
+        return;
+    }
+    rc = known ? add_ranks(f, ranks, &err) < 0 ? -1 : km_fence_recount(f, &err)
+               : merge(f, q, ranks, p->callers, &err);
+    if (rc < 0) /* half merged: it can only end, and must not be complete without this one */
+        km_fence_abort(f, err.text);
+    else
+        km_fence_proceed(f);
+}
+
+/* What continues the message of an instance, or comes in its place. */
+static void later_message(struct km_fence_part *p, const flux_msg_t *msg,
+                          const struct kvs_fence_req *q, const idset_t *ranks,
+                          const idset_t *callers)
+{
+    struct km_fence *f = p->f;
+    struct km_ns *ns = f->ns;
+    bool anew = q->flags & KVS_FENCE_ANEW;
+    bool known = known_callers(f, q, callers);
+    errmsg_t err;
+    int rc = 0;
+    if (f->applying) { /* all that is in it has come by another way */
+        flux_respond_raw(ns->h, msg, NULL, 0);
+        return;
+    }
+    /* Who is not named any more has called, and will report by another way. */
+    if (anew && !p->stale)
+        rc = km_fence_lost_absent(f, p->callers, &err);
+    if (rc == 0)
+        rc = km_fence_part_keep(p, msg, q, callers, &err);
+    if (rc == 0 && (anew || known))
+        rc = add_ranks(f, ranks, &err) < 0 ? -1 : km_fence_recount(f, &err);
+    else if (rc == 0 && !p->stale)
+        rc = merge(f, q, ranks, callers, &err);
+    if (rc < 0) {
+        flux_respond_error(ns->h, msg, errno, "%s", err.text);
+        km_fence_abort(f, err.text);
+        return;
+    }
+    flux_respond_raw(ns->h, msg, NULL, 0);
+    km_fence_proceed(f);
+}
+
+/* The ranks that a call names as those of participants, or of callers; to be destroyed.  NULL with
+ * EINVAL or ENOMEM. */
+static idset_t *call_ranks(struct km_ns *ns, const char *s, size_t len, errmsg_t *err)
+{
+    char *text = strndup(s, len);
     idset_t *ranks = text ? idset_parse(text, err) : NULL;
     if (!text) {
         errmsg_fail(err, ENOMEM, "rank %u is out of memory for a fence", flux_rank(ns->h));
@@ -505,27 +625,33 @@ static idset_t *call_ranks(struct km_ns *ns, const struct kvs_fence_req *q, errm
     return ranks;
 }
 
-/* The fence that a call is for.  NULL when it was answered. */
+static idset_t *call_callers(struct km_ns *ns, const struct kvs_fence_req *q, errmsg_t *err)
+{
+    idset_t *own;
+    if (q->flags & KVS_FENCE_INSTANCE)
+        return call_ranks(ns, q->callers, q->callerslen, err);
+    if (!(own = idset_create_range(flux_rank(ns->h), flux_rank(ns->h))))
+        errmsg_fail(err, ENOMEM, "rank %u is out of memory for a fence", flux_rank(ns->h));
+    return own;
+}
+
+/* An instance that reports to the master by another way may hear of an end before this one does. */
+static bool later_use(const struct km_fence *f, const struct kvs_fence_req *q)
+{
+    return !f->ns->master && q->heard && (f->heard == 0 || (int32_t)(q->heard - f->heard) > 0);
+}
+
+/* The fence that a call, or the first message of an instance, is for.  NULL: it was answered. */
 static struct km_fence *find_fence(struct km_ns *ns, const flux_msg_t *msg, const char *name,
-                                   const struct kvs_fence_req *q)
+                                   const struct kvs_fence_req *q, const idset_t *callers)
 {
     bool instance = q->flags & KVS_FENCE_INSTANCE;
     char key[KEY_MAX];
-    if (q->flags & KVS_FENCE_ADD) {
-        struct km_fence_part *p = hmap_get_u64(ns->fences->parts, part_key(q->rank, q->number));
-        if (p)
-            return p->f;
-        if (!ns->master) {
-            km_relay_up(ns, msg); /* its first message has gone by another way, or it is over */
-            return NULL;
-        }
-        calls_notified(ns, name, q->nprocs, q->count); /* by the answer to their first message */
-        flux_respond_error(ns->h, msg, ECONNABORTED, "fence '%s' is over", name);
-        return NULL;
-    }
     uint32_t after = instance ? q->after : km_tombstone_take_known(ns, name, msg);
     if (ns->master) {
         uint32_t generation;
+        if (instance && km_fence_end_answers(ns, msg, name, q, callers))
+            return NULL;
         const char *why = km_tombstone_refuse(ns, name, q->nprocs, q->count, after, &generation);
         if (why) {
             answer_aborted(ns, msg, name, instance, generation, why);
@@ -535,17 +661,73 @@ static struct km_fence *find_fence(struct km_ns *ns, const flux_msg_t *msg, cons
     }
     make_key(name, after, key);
     struct km_fence *f = hmap_get(ns->fences->by_name, key);
+    if (f && later_use(f, q)) {
+        (void)hmap_take(ns->fences->by_name, key);
+        f = NULL;
+    }
     if (f)
         return f;
-    if (hmap_count(ns->fences->by_name) >= FENCES_MAX) {
+    if (ns->fences->nfences >= FENCES_MAX) {
         flux_respond_error(ns->h, msg, EAGAIN, "%d fences are open at rank %u: too many",
                            FENCES_MAX, flux_rank(ns->h));
         return NULL;
     }
     ns->st.fences++;
-    if (!(f = fence_new(ns, name, q->nprocs, after)))
+    if (!(f = fence_new(ns, name, q->nprocs, after))) {
         flux_respond_error(ns->h, msg, ENOMEM, "out of memory for a fence");
+        return NULL;
+    }
+    f->heard = q->heard ? q->heard : km_fence_end_heard(ns, name);
     return f;
+}
+
+/* Answered unless it is true. */
+static bool fits(const struct km_fence *f, const flux_msg_t *msg, const struct kvs_fence_req *q,
+                 bool counts_anew)
+{
+    struct km_ns *ns = f->ns;
+    if (f->nprocs != q->nprocs)
+        flux_respond_error(ns->h, msg, EINVAL, "fence '%s' is one of %u, not of %u", f->name,
+                           f->nprocs, q->nprocs);
+    else if (!counts_anew && q->count > f->nprocs - f->count)
+        flux_respond_error(ns->h, msg, EINVAL,
+                           "fence '%s' of %u has been called more often than that", f->name,
+                           f->nprocs);
+    else if (ns->fences->nparts >= PARTS_MAX)
+        flux_respond_error(ns->h, msg, EAGAIN, "%u calls to fences wait at rank %u: too many",
+                           PARTS_MAX, flux_rank(ns->h));
+    else
+        return true;
+    return false;
+}
+
+/* `callers` is taken over. */
+static void called(struct km_ns *ns, const flux_msg_t *msg, const struct kvs_fence_req *q,
+                   const idset_t *ranks, idset_t *callers)
+{
+    char name[KVS_FENCE_NAME_MAX + 1];
+    struct km_fence_part *p;
+    struct km_fence *f;
+    memcpy(name, q->name, q->namelen);
+    name[q->namelen] = '\0';
+    if (!(q->flags & (KVS_FENCE_ADD | KVS_FENCE_ANEW))) {
+        f = find_fence(ns, msg, name, q, callers);
+        if (f && fits(f, msg, q, known_callers(f, q, callers))) {
+            first_message(f, msg, q, ranks, callers);
+            return;
+        }
+    } else if ((p = km_fence_part_find(ns, q->rank, q->number))) {
+        if (fits(p->f, msg, q,
+                 q->flags & KVS_FENCE_ANEW || p->stale || known_callers(p->f, q, callers)))
+            later_message(p, msg, q, ranks, callers);
+    } else if (!ns->master) {
+        km_relay_up(ns, msg); /* its first message has gone by another way, or it is over */
+    } else {
+        if (q->flags & KVS_FENCE_ADD) /* by the answer to their first message */
+            calls_notified(ns, name, q->nprocs, q->count);
+        flux_respond_error(ns->h, msg, ECONNABORTED, "fence '%s' is over", name);
+    }
+    idset_destroy(callers);
 }
 
 void km_fence_cb(flux_t *h, const flux_msg_t *msg, void *arg)
@@ -555,7 +737,6 @@ void km_fence_cb(flux_t *h, const flux_msg_t *msg, void *arg)
     errmsg_t err;
     size_t len;
     const void *data = flux_msg_payload(msg, &len);
-    char name[KVS_FENCE_NAME_MAX + 1];
     if (kvs_fence_req_decode(data, len, &q, &err) < 0 ||
         (!(q.flags & KVS_FENCE_INSTANCE) && km_merge_check(&q, &err) < 0)) {
         flux_respond_error(h, msg, errno, "%s", err.text);
@@ -563,8 +744,6 @@ void km_fence_cb(flux_t *h, const flux_msg_t *msg, void *arg)
     }
     if (!(ns = km_space_request_ready(arg, msg, q.ns, q.nslen, km_fence_cb)))
         return;
-    memcpy(name, q.name, q.namelen);
-    name[q.namelen] = '\0';
     if (q.flags && !(flux_msg_rolemask(msg) & FLUX_ROLE_BROKER)) {
         flux_respond_error(h, msg, EPERM, "only an instance of kvs may call a fence for others");
         return;
@@ -575,27 +754,12 @@ void km_fence_cb(flux_t *h, const flux_msg_t *msg, void *arg)
     } else {
         ns->st.fence_bytes_local += len;
     }
-    idset_t *ranks = call_ranks(ns, &q, &err);
-    if (!ranks) {
-        flux_respond_error(h, msg, errno, "%s", err.text);
-        return;
-    }
-    struct km_fence *f = find_fence(ns, msg, name, &q);
-    if (!f) {
-        idset_destroy(ranks);
-        return;
-    }
-    if (f->nprocs != q.nprocs)
-        flux_respond_error(h, msg, EINVAL, "fence '%s' is one of %u, not of %u", name, f->nprocs,
-                           q.nprocs);
-    else if (q.count > f->nprocs - f->count)
-        flux_respond_error(h, msg, EINVAL, "fence '%s' of %u has been called more often than that",
-                           name, f->nprocs);
-    else if (ns->fences->nparts >= PARTS_MAX)
-        flux_respond_error(h, msg, EAGAIN, "%u calls to fences wait at rank %u: too many",
-                           PARTS_MAX, flux_rank(h));
+    idset_t *ranks = call_ranks(ns, q.ranks, q.rankslen, &err);
+    idset_t *callers = ranks ? call_callers(ns, &q, &err) : NULL;
+    if (callers)
+        called(ns, msg, &q, ranks, callers);
     else
-        join(ns, msg, f, &q, ranks);
+        flux_respond_error(h, msg, errno, "%s", err.text);
     idset_destroy(ranks);
 }
 
@@ -604,7 +768,7 @@ static void abort_by_name(struct km_ns *ns, const struct km_wire_abort *in)
 {
     char key[KEY_MAX];
     if (!ns->master) {
-        send_abort(ns, in->name, in->nprocs, 0, in->reason);
+        send_abort(ns, in->name, in->nprocs, 0, false, in->reason);
         return;
     }
     make_key(in->name, 0, key);
@@ -628,11 +792,11 @@ void km_fence_abort_cb(flux_t *h, const flux_msg_t *msg, void *arg)
         return;
     }
     if (in.number) {
-        struct km_fence_part *p = hmap_get_u64(ns->fences->parts, part_key(in.rank, in.number));
+        struct km_fence_part *p = km_fence_part_find(ns, in.rank, in.number);
         if (p)
             km_fence_abort(p->f, in.reason);
         else if (!ns->master) /* as above */
-            pass_abort(ns, &in);
+            pass_abort(ns, &in, false);
     } else {
         abort_by_name(ns, &in);
     }
@@ -661,15 +825,14 @@ void km_fence_shut(struct km_ns *ns, int errnum, const char *why)
 {
     struct km_fence_table *fs = ns->fences;
     errmsg_t stopped;
-    size_t pos = 0;
-    void *val;
     /* The next instance could not go on: it does not know what was sent on and what was not. */
     errmsg_set(&stopped, "the fence was aborted: kvs was stopped at rank %u", flux_rank(ns->h));
-    while (hmap_next(fs->by_name, &pos, NULL, NULL, &val)) {
-        struct km_fence *f = val;
+    LIST_FOREACH_SAFE(n, tmp, &fs->all)
+    {
+        struct km_fence *f = list_entry(n, struct km_fence, all_node);
         if (f->first && !errnum)
-            send_abort(ns, f->name, f->nprocs, f->number, stopped.text);
-        km_fence_done(ns, f, errnum ? errnum : ECONNABORTED, errnum ? why : stopped.text);
+            send_abort(ns, f->name, f->nprocs, f->number, f->direct, stopped.text);
+        fence_fail(f, errnum ? errnum : ECONNABORTED, errnum ? why : stopped.text);
     }
 }
 
@@ -679,5 +842,6 @@ void km_fence_table_destroy(struct km_fence_table *fs)
         return;
     hmap_destroy(fs->by_name);
     hmap_destroy(fs->parts);
+    km_fence_ends_destroy(fs);
     free(fs);
 }

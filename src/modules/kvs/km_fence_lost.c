@@ -1,6 +1,8 @@
 /* km_fence_lost.c - fences after the loss of a broker, at the master.
  *
- * A fence whose callers name the ranks of all participants ends when one of these is lost.
+ * A fence ends when a rank is lost where somebody has called, or, if callers name the ranks of all
+ * participants, where somebody would call.  That a call had passed through a lost rank does not
+ * matter (km_fence.c).
  *
  * When callers name no ranks, nobody can know whether a lost rank had a participant whose call
  * died there.  So the loss of a rank starts a timer (attribute kvs.fence-grace) for each fence
@@ -9,51 +11,51 @@
  * message that names the lost ranks and the ranks from which calls came.  The list shows the lost
  * ranks meanwhile.
  *
- * Invariant: at the master, no rank in `ranks` of a fence that gathers is lost.
+ * A call that had passed through a lost rank is reported again by another way, if there is one.
+ * In a session that is cut in two there may be none.  So a fence ends, too, if such a call has not
+ * come again after kvs.fence-grace.
+ *
+ * Invariant: at the master, no rank in `ranks`, `callers` or `missing` of a fence that gathers is
+ * lost.
  *
  * Failure: without memory for the timer, a fence is not watched, which is logged.
  */
 #include "config.h"
+#include <errno.h>
 #include <stdlib.h>
 
 #include "km_fence.h"
 
+/* Ranks of participants that are lost, or NULL: none, or no memory to say which. */
+static idset_t *lost_participants(const struct km_fence *f, const idset_t *lost)
+{
+    idset_t *all = idset_copy(f->callers);
+    if (!all || (f->ranks && idset_add(all, f->ranks) < 0) || idset_add(all, f->missing) < 0 ||
+        idset_keep(all, lost) < 0) {
+        idset_destroy(all);
+        return NULL;
+    }
+    return all;
+}
+
 bool km_fence_lost_end(struct km_fence *f, const idset_t *lost)
 {
     errmsg_t why;
-    idset_t *both;
-    if (!f->ranks || f->applying || !idset_intersects(f->ranks, lost))
+    if (f->applying || !(idset_intersects(f->callers, lost) || idset_intersects(f->ranks, lost) ||
+                         idset_intersects(f->missing, lost)))
         return false;
-    both = idset_intersect(f->ranks, lost);
+    idset_t *both = lost_participants(f, lost);
     char *text = both ? idset_format(both, 0) : NULL;
-    if (both && text && idset_count(both) > 1)
+    if (text && idset_count(both) > 1)
         errmsg_set(&why, "fence '%.128s' was aborted: ranks %.128s are lost", f->name, text);
+    else if (both)
+        errmsg_set(&why, "fence '%.128s' was aborted: rank %u is lost", f->name, idset_first(both));
     else
-        errmsg_set(&why, "fence '%.128s' was aborted: rank %u is lost", f->name,
-                   idset_first(both ? both : f->ranks));
+        errmsg_set(&why, "fence '%.128s' was aborted: the rank of a participant is lost", f->name);
     free(text);
     idset_destroy(both);
     km_fence_abort(f, why.text);
     return true;
-}
-
-/* The ranks from which calls came: of brokers that have sent them, which are this one, and those
- * directly below for all that is below them.  NULL with ENOMEM. */
-static char *callers(const struct km_fence *f)
-{
-    idset_t *ranks = idset_create();
-    int rc = ranks ? 0 : -1;
-    char *text;
-
-    LIST_FOREACH(n, &f->parts)
-    {
-        struct km_fence_part *p = list_entry(n, struct km_fence_part, node);
-        if (rc == 0)
-            rc = idset_set(ranks, p->instance ? (uint32_t)(p->key >> 32) : flux_rank(f->ns->h));
-    }
-    text = rc == 0 ? idset_format(ranks, 0) : NULL;
-    idset_destroy(ranks);
-    return text;
 }
 
 static void grace_over_cb(void *arg, const char *lost)
@@ -64,13 +66,40 @@ static void grace_over_cb(void *arg, const char *lost)
 
     if (f->applying || f->ranks) /* with ranks, a participant that is lost has ended it */
         return;
-    from = callers(f);
+    from = idset_format(f->callers, 0);
     errmsg_set(&why,
-               "fence '%.64s' was aborted: %u of %u calls came, at or below ranks %.48s, and ranks "
-               "%.48s, which are lost, may have had the others",
+               "fence '%.64s' was aborted: %u of %u calls came, from ranks %.48s, and ranks %.48s, "
+               "which are lost, may have had the others",
                f->name, f->count, f->nprocs, from ? from : "?", lost);
     free(from);
     km_fence_abort(f, why.text);
+}
+
+static void absent_cb(void *arg, const char *suspects)
+{
+    struct km_fence *f = arg;
+    idset_t *ranks = idset_difference(f->missing, f->callers);
+    char *text = ranks ? idset_format(ranks, 0) : NULL;
+    errmsg_t why;
+    bool over = !ranks || !idset_empty(ranks);
+
+    errmsg_set(&why, "fence '%.64s' was aborted: calls from ranks %.100s were not reported again",
+               f->name, text ? text : suspects);
+    free(text);
+    idset_destroy(ranks);
+    if (over)
+        km_fence_abort(f, why.text);
+}
+
+int km_fence_lost_absent(struct km_fence *f, const idset_t *ranks, errmsg_t *err)
+{
+    if (!f->ns->master || idset_empty(ranks))
+        return 0;
+    if (idset_add(f->missing, ranks) < 0 ||
+        grace_suspect(f->ns->k->grace, &f->absent, ranks, absent_cb, f) < 0)
+        return errmsg_fail(err, ENOMEM, "rank %u is out of memory for a fence",
+                           flux_rank(f->ns->h));
+    return 0;
 }
 
 void km_fence_lost_suspect(struct km_fence *f, const idset_t *lost)
@@ -87,15 +116,22 @@ void km_fence_lost_suspect(struct km_fence *f, const idset_t *lost)
 void km_fence_lost(struct km *k, const idset_t *ranks, bool now)
 {
     size_t pos = 0;
-    void *space, *val;
+    void *space;
 
     if (now)
         grace_lost(k->grace, ranks);
     while (hmap_next(k->spaces, &pos, NULL, NULL, &space)) {
         struct km_ns *ns = space;
-        size_t at = 0;
-        while (ns->master && hmap_next(ns->fences->by_name, &at, NULL, NULL, &val))
-            if (!km_fence_lost_end(val, ranks) && now)
-                km_fence_lost_suspect(val, ranks);
+
+        if (!ns->master)
+            continue;
+        km_fence_ends_lost(ns, ranks);
+        LIST_FOREACH_SAFE(n, tmp, &ns->fences->all)
+        {
+            struct km_fence *f = list_entry(n, struct km_fence, all_node);
+
+            if (!km_fence_lost_end(f, ranks) && now)
+                km_fence_lost_suspect(f, ranks);
+        }
     }
 }

@@ -15,6 +15,8 @@
  *    km_version.c      kvs.version, kvs.wait-version, the event kvs.setroot
  *    km_commit.c       commits on their way to the master, and root changes
  *    km_fence.c        fences, merged on the way up
+ *    km_fence_part.c   what is known of a fence from whom
+ *    km_fence_end.c    how fences have ended, for those who do not hear of it
  *    km_fence_lost.c   fences after the loss of a broker
  *    km_fence_list.c   kvs.fences: the list of open fences
  *    km_merge.c        what the calls to one fence carry, merged
@@ -186,6 +188,7 @@ static const struct flux_handler handlers[] = {
     {FLUX_MSG_EVENT, "kvs.began", km_version_began_cb, 0},
     {FLUX_MSG_EVENT, "kvs.namespace-removed", km_space_removed_cb, 0},
     {FLUX_MSG_EVENT, "event.lost", km_route_missed_cb, 0},
+    {FLUX_MSG_EVENT, "overlay.moved", km_route_moved_cb, 0},
     FLUX_HANDLER_END,
 };
 

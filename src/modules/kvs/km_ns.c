@@ -124,6 +124,13 @@ static uint32_t towards(const struct km_ns *ns, bool master, unsigned *flags)
     return FLUX_NODEID_ANY;
 }
 
+bool km_ns_next_is_master(const struct km_ns *ns)
+{
+    unsigned flags = 0;
+
+    return towards(ns, false, &flags) == ns->rank;
+}
+
 flux_future_t *km_ns_upstream(struct km_ns *ns, const char *topic, const void *data, size_t len,
                               bool master, unsigned flags)
 {

@@ -143,6 +143,8 @@ flux_future_t *km_ns_upstream(struct km_ns *ns, const char *topic, const void *d
 flux_future_t *km_ns_upstream_struct(struct km_ns *ns, const char *topic,
                                      const struct flux_schema *desc, const void *in, bool master,
                                      unsigned flags);
+/* Is the next instance towards the master the master itself, as far as is known here? */
+bool km_ns_next_is_master(const struct km_ns *ns);
 /* Send a request that must not be lost, encoded by `desc`: it waits in a queue until the receiver
  * has room for it.  `master`: to the master itself, else to the next instance towards it.  -1 with
  * ENOMEM. */

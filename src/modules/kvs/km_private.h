@@ -167,6 +167,9 @@ void km_route_destroy(struct km_route *rt);
 bool km_route_ready(const struct km_route *rt);
 /* The next hop to `rank`. */
 uint32_t km_route_hop(const struct km_route *rt, uint32_t rank);
+/* How often a rank has moved in the tree. */
+uint64_t km_route_moves(const struct km_route *rt);
+void km_route_moved_cb(flux_t *h, const flux_msg_t *event, void *arg);
 /* session_ops.tree and session_ops.lost, with the context of the module. */
 int km_route_tree(void *arg, int errnum, const char *why);
 void km_route_lost(void *arg, const idset_t *ranks, bool now);

@@ -22,6 +22,7 @@
 struct km_route {
     struct km *k;
     struct list_node waiting;
+    uint64_t moves;
 };
 
 bool km_route_ready(const struct km_route *rt)
@@ -53,6 +54,18 @@ uint32_t km_route_hop(const struct km_route *rt, uint32_t rank)
     uint32_t hop = tree ? topology_next_hop(tree, flux_rank(rt->k->h), rank) : rank;
 
     return hop == TOPOLOGY_NONE || idset_test(session_lost(rt->k->session), hop) ? rank : hop;
+}
+
+uint64_t km_route_moves(const struct km_route *rt)
+{
+    return rt->moves;
+}
+
+void km_route_moved_cb(flux_t *h, const flux_msg_t *event, void *arg)
+{
+    struct km *k = arg;
+
+    k->route->moves++;
 }
 
 void km_route_lost(void *arg, const idset_t *ranks, bool now)

@@ -273,10 +273,56 @@ START_TEST(fence)
     kvs_fence_req_encode(&in, buf);
     ck_assert_int_eq(kvs_fence_req_decode(buf, len, &out, &err), -1);
     in.flags = 0;
+    in.heard = 1; /* of a client */
+    kvs_fence_req_encode(&in, buf);
+    ck_assert_int_eq(kvs_fence_req_decode(buf, len, &out, &err), -1);
+    in.heard = 0;
     in.name = " ";
     kvs_fence_req_encode(&in, buf);
     ck_assert_int_eq(kvs_fence_req_decode(buf, len, &out, &err), -1);
     ck_assert_str_ne(err.text, "");
+}
+END_TEST
+
+/* What instances send once a broker was lost. */
+START_TEST(fence_again)
+{
+    struct kvs_fence_req in = {.nprocs = 3,
+                               .flags = KVS_FENCE_INSTANCE | KVS_FENCE_ANEW,
+                               .heard = 5,
+                               .before = 6,
+                               .ns = "n",
+                               .nslen = 1,
+                               .name = "f",
+                               .namelen = 1,
+                               .ranks = "0",
+                               .rankslen = 1,
+                               .callers = "1-2",
+                               .callerslen = 3,
+                               .txn = (const uint8_t *)"x",
+                               .txnlen = 1};
+    struct kvs_fence_req out;
+    uint8_t buf[64];
+    errmsg_t err;
+    size_t len = kvs_fence_req_size(&in);
+
+    kvs_fence_req_encode(&in, buf);
+    ck_assert_int_eq(kvs_fence_req_decode(buf, len, &out, &err), 0);
+    ck_assert(out.count == 0 && out.heard == 5 && out.before == 6 && out.txnlen == 1);
+    ck_assert(out.callerslen == 3 && memcmp(out.callers, "1-2", 3) == 0);
+    in.flags = KVS_FENCE_INSTANCE | KVS_FENCE_AGAIN;
+    kvs_fence_req_encode(&in, buf);
+    ck_assert_int_eq(kvs_fence_req_decode(buf, len, &out, &err), -1); /* nothing to report */
+    in.count = 1;
+    kvs_fence_req_encode(&in, buf);
+    ck_assert_int_eq(kvs_fence_req_decode(buf, len, &out, &err), 0);
+    in.flags |= KVS_FENCE_ADD; /* one of these only */
+    kvs_fence_req_encode(&in, buf);
+    ck_assert_int_eq(kvs_fence_req_decode(buf, len, &out, &err), -1);
+    in.flags = KVS_FENCE_INSTANCE;
+    kvs_fence_req_encode(&in, buf);
+    buf[28] = 12; /* longer than what is there */
+    ck_assert_int_eq(kvs_fence_req_decode(buf, len, &out, &err), -1);
 }
 END_TEST
 
@@ -362,6 +408,7 @@ int main(void)
     tcase_add_test(tc, lookup_flags);
     tcase_add_test(tc, answer);
     tcase_add_test(tc, fence);
+    tcase_add_test(tc, fence_again);
     tcase_add_test(tc, client_transactions);
     tcase_add_test(tc, client_requests);
     return run_case("kvs_wire", tc);

@@ -2,6 +2,7 @@
  * tell it: requests that are malformed or for somebody else, roots that are old, namespaces that
  * come and go. */
 #include "bed.h"
+#include "modules/kvs/km_fence.h"
 #include "libflux/overlay_wire.h"
 
 #define UNKNOWN "no-such-namespace"
@@ -659,17 +660,18 @@ END_TEST
 START_TEST(fences_passed)
 {
     struct bed *b = bed_create_at(1);
-    uint8_t buf[KVS_ROOT_WIRE_MAX];
-    uint8_t aborted[] = "\xff\xff\xff\xff\xff\xff\xff\xff\5\0\0\0it was aborted";
+    uint8_t buf[8 + KVS_ROOT_WIRE_MAX] = {5};
+    struct km_fence_end aborted = {5, ECONNABORTED, .why = {"it was aborted"}};
+    uint8_t ended[KM_FENCE_END_MAX];
 
-    reply(b, "kvs.fence", buf, a_root(9, buf), 0);
+    reply(b, "kvs.fence", buf, 8 + a_root(9, buf + 8), 0);
     ck_assert_int_eq(fence(b, "f", 2, 1, 0, OWNER), 0);
     ck_assert_uint_eq(version(b), 9);
     reply(b, "kvs.fence", buf, 5, 0);
     ck_assert_int_eq(fence(b, "f", 2, 1, 0, OWNER), EPROTO);
     reply(b, "kvs.fence", NULL, 0, EHOSTUNREACH);
     ck_assert_int_eq(fence(b, "f", 2, 1, 0, OWNER), EHOSTUNREACH);
-    reply(b, "kvs.fence", aborted, sizeof(aborted) - 1, 0);
+    reply(b, "kvs.fence", ended, km_fence_end_encode(&aborted, ended), 0);
     ck_assert_int_eq(fence(b, "f", 2, 1, 0, OWNER), ECONNABORTED);
     ck_assert(last_has(b, "it was aborted"));
     /* The next call of who was told says what it knows. */
