@@ -13,7 +13,7 @@ two_of_three() {
     "$FLUX" barrier --list >barriers && grep -Eq '^meeting +3 +2 ' barriers
 }
 fence_of() {
-    "$FLUX" kvs fences >fences && grep -Eq "^primary +all +7 +$1 " fences
+    "$FLUX" kvs fences >listed && grep -Eq "^primary +all +7 +$1 " listed
 }
 running() {
     id=$("$FLUX" jobs -n -s running -o '{id}') && [[ $id ]]

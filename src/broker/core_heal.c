@@ -44,10 +44,10 @@
  *     knows no other incarnation of that rank, and the hello names only ranks of the subtree.
  *  4. A rank is pending only at the broker that has lost the connection on the way to it; that
  *     broker still counts the rank as up.
- *  5. A rank that was below an orphan, and that the orphan does not name when it has moved, is lost.
- *     The exceptions are ranks below a lost rank that was put back into its place in the shape: they
- *     are pending elsewhere.  The broker that adopts the orphan knows which of them are pending,
- *     and reports the others as lost; the brokers above leave out all of them.
+ *  5. A rank that was below an orphan, and that the orphan does not name when it has moved, is
+ *     lost. The exceptions are ranks below a lost rank that was put back into its place in the
+ *     shape: they are pending elsewhere.  The broker that adopts the orphan knows which of them are
+ *     pending, and reports the others as lost; the brokers above leave out all of them.
  *  6. An orphan is welcomed after the last message that its earlier parent, or one above that, has
  *     sent on the way through another child of this broker: reports of an earlier state must not
  *     follow those of a later one.  If that child does not end within PASSAGE seconds, only its
@@ -521,8 +521,8 @@ static void settled(core_t *c, const idset_t *ranks)
     }
 }
 
-/* Remove from `sub` the ranks below lost ranks in the subtree of a rank: only those that are pending
- * here, or all (invariant 5).  -1 with ENOMEM. */
+/* Remove from `sub` the ranks below lost ranks in the subtree of a rank: only those that are
+ * pending here, or all (invariant 5).  -1 with ENOMEM. */
 static int remove_orphans(const core_t *c, uint32_t rank, idset_t *sub, bool pending)
 {
     idset_t *dead = topology_subtree(overlay_tree(c), rank);

@@ -359,7 +359,7 @@ bool heal_must_wait(core_t *c, const struct peer *p);
 void heal_way_ended(core_t *c, bool late); /* a child is lost, or it is `late`: who waits? */
 void heal_take_over(core_t *c, struct peer *p, const struct control_hello *h);
 void heal_not_pending(core_t *c, const idset_t *ranks); /* these are lost, or have arrived */
-void heal_put_back(core_t *c, const idset_t *lost);    /* the root: the same */
+void heal_put_back(core_t *c, const idset_t *lost);     /* the root: the same */
 void heal_moved_below(core_t *c, struct peer *p, const struct control_moved *m);
 void heal_moved_event(core_t *c, const flux_msg_t *event);
 void heal_up(core_t *c, const idset_t *ranks, uint32_t incarnation); /* an event says so */

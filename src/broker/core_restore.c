@@ -1,9 +1,10 @@
 /* core_restore.c - a subtree returns to its place.
  *
- * Purpose: a broker dies, the brokers below it connect to one above (core_heal.c), and it is started
- * again, as a leaf.  When it has stayed for a while (settle), or on request, the broker above, their
- * foster parent, gives the subtrees back, one at a time, and each is connected to its new parent
- * before it leaves the old one.  It goes one step down: from a broker to another child of that one.
+ * Purpose: a broker dies, the brokers below it connect to one above (core_heal.c), and it is
+ * started again, as a leaf.  When it has stayed for a while (settle), or on request, the broker
+ * above, their foster parent, gives the subtrees back, one at a time, and each is connected to its
+ * new parent before it leaves the old one.  It goes one step down: from a broker to another child
+ * of that one.
  *
  * Drawing (restore): rank 1 has come back, and rank 3, whose place is below it, is below rank 0.
  *
@@ -46,9 +47,9 @@
  * Invariants:
  *  1. A broker gives away one child at a time.  It alone decides whether the child has gone: until
  *     overlay.given names the new parent, the child is its own.
- *  2. Each of the three sends its word (overlay.expected, overlay.leaving, overlay.given) behind all
- *     requests that it has sent the old way, and holds later ones until the receiver has got that
- *     word.  So no request overtakes another that was sent before.
+ *  2. Each of the three sends its word (overlay.expected, overlay.leaving, overlay.given) behind
+ *     all requests that it has sent the old way, and holds later ones until the receiver has got
+ *     that word.  So no request overtakes another that was sent before.
  *  3. The child accepts events from its parent only.  It leaves when it has got all that the new
  *     one had at the welcome, so the new one can send again what it misses then.
  *  4. `expected` and `second` are gone when the parent is lost.

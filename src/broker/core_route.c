@@ -13,8 +13,9 @@
  * A request to a neighbor that has not joined yet, or whose queue is full, is held until it can be
  * sent, or until the neighbor is lost, or counts as absent.  So is one to a rank that has lost the
  * broker above it, and may connect to this one, or is about to come from another parent
- * (core_restore.c), and one to the parent while this broker looks for another, or goes there.  Each hop pushes the previous one onto the request's route stack; the response pops the
- * stack hop by hop.
+ * (core_restore.c), and one to the parent while this broker looks for another, or goes there.  Each
+ * hop pushes the previous one onto the request's route stack; the response pops the stack hop by
+ * hop.
  *
  * Drawing (request): a request from a client of rank 2 to a service of rank 0, and its response.
  *

@@ -1,7 +1,8 @@
 /* bench_noise.c - how much of its processors a program gets.
  *
  *     bench_noise calibrate              print how many turns of the loop take a millisecond
- *     bench_noise TURNS SECONDS          on each processor, do units of that many turns for so long;
+ *     bench_noise TURNS SECONDS          on each processor, do units of that many turns for so
+ *     long;
  *                                        print how many units were done in all, and the time that
  *                                        99.9% of them took at most, in microseconds
  *

@@ -662,11 +662,10 @@ END_TEST
 
 int main(void)
 {
-    const TTest *const tests[] = {one,       events,     several,           in_vain,
-                                  late,      before_run, before_others,     again,
-                                  two_again, refused,    tries_again,       refused_below,
-                                  leave,     idempotent, held_for_the_dead, noticed_late,
-                                  keys,      bad_keys};
+    const TTest *const tests[] = {
+        one,           events,     several,           in_vain,      late,        before_run,
+        before_others, again,      two_again,         refused,      tries_again, refused_below,
+        leave,         idempotent, held_for_the_dead, noticed_late, keys,        bad_keys};
     TCase *tc = tcase_create("core_heal");
 
     tcase_set_timeout(tc, 60);

@@ -89,8 +89,8 @@ START_TEST(held_from_lost)
 }
 END_TEST
 
-/* What is held for the parent, past the services of this broker, is not for these when the parent is
- * lost for good. */
+/* What is held for the parent, past the services of this broker, is not for these when the parent
+ * is lost for good. */
 START_TEST(upstream_lost)
 {
     struct cluster *cl;

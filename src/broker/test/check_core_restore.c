@@ -140,7 +140,8 @@ START_TEST(restore_answers)
     expect_answer(c3, 4, ENODATA, NULL);
     ck_assert(!cl->nodes[3].beside[0]);
     expect_routes(cl);
-    /* A stream of before, and the parent is lost: rank 3 returns to rank 0, and the stream fails. */
+    /* A stream of before, and the parent is lost: rank 3 returns to rank 0, and the stream fails.
+     * */
     cl_kill(cl, 1);
     cl_sleep(cl, 1.);
     start_again(cl, 1);

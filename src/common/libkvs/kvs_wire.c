@@ -322,7 +322,8 @@ int kvs_fence_req_decode(const void *data, size_t len, struct kvs_fence_req *q, 
     if ((q->count == 0 && !anew) || q->count > q->nprocs)
         return errmsg_fail(err, EINVAL, "fence of %u: %u calls cannot take part", q->nprocs,
                            q->count);
-    if (!instance && (q->count != 1 || q->number || q->after || q->heard || q->before || q->callerslen))
+    if (!instance &&
+        (q->count != 1 || q->number || q->after || q->heard || q->before || q->callerslen))
         return errmsg_fail(err, EPROTO, "a client's call to a fence counts for %u", q->count);
     return 0;
 }

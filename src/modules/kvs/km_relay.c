@@ -5,8 +5,8 @@
  *  1. A relay is in km_relays.all from the request to its response.
  *  2. There are at most RELAYS_MAX.
  *
- * Failure: the sender gets the error of the request that was passed on, or EAGAIN when there are too
- * many.
+ * Failure: the sender gets the error of the request that was passed on, or EAGAIN when there are
+ * too many.
  */
 #include "config.h"
 #include <errno.h>

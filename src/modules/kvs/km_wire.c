@@ -151,7 +151,8 @@ const struct flux_method km_wire_methods[] = {
      .takes =
          "u32 nprocs, u32 calls in this message, u32 rank, u32 number, u32 after, u8 flags, u8 "
          "length of the name, u8 length of the namespace, u8 0, u32 length of the ranks, u32 "
-         "length of the callers, u32 heard, u32 before, namespace, name, ranks, callers, transaction",
+         "length of the callers, u32 heard, u32 before, namespace, name, ranks, callers, "
+         "transaction",
      .gives = "root",
      .what = "one of *nprocs* transactions that are applied together; the response comes when the "
              "fence is complete"},

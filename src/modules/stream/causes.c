@@ -6,8 +6,8 @@
  * again, with the cause, or that no more is known.  The stream keeps the last cause for lists.
  *
  * Invariants:
- *  1. Readers that were notified that a cause may follow (`more`) are notified a second time, unless
- *     the stream ends before.
+ *  1. Readers that were notified that a cause may follow (`more`) are notified a second time,
+ *     unless the stream ends before.
  *  2. At most CAUSES_MAX requests are open, each for CAUSE_SECONDS.
  *
  * Failure: a session without jobs, a job that goes on, a task that is not among those which are on

@@ -77,8 +77,8 @@ void feed_item_set(struct feed *f, struct feed_item *i);
 /* Take an item out, with the record of its removal.  False: it had no number, and the record is not
  * used. */
 bool feed_item_remove(struct feed *f, struct feed_item *i, struct feed_record *r);
-/* One more record of an item that was removed, whose first number this was.  Listeners that have come
- * since may be notified of it, too. */
+/* One more record of an item that was removed, whose first number this was.  Listeners that have
+ * come since may be notified of it, too. */
 void feed_record_add(struct feed *f, struct feed_record *r, uint64_t first);
 /* A listener that knows nothing; it gets at once what fits into one piece. */
 void feed_listen(struct feed *f, struct feed_listener *l);

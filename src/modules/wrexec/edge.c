@@ -21,9 +21,9 @@
  *     (libflux/slice.h); then the request is answered, and the next response is taken.  A request
  *     that arrives before this instance is ready waits.  There is one at most; see 1.
  *  5. The state of an edge changes by the transitions of `moves` only.
- *  6. A child that moves to a place deeper in this subtree (a broker in between has come back) keeps
- *     its edge, and is launched to over it, until no job has tasks there: a child can send to one
- *     parent only.
+ *  6. A child that moves to a place deeper in this subtree (a broker in between has come back)
+ *     keeps its edge, and is launched to over it, until no job has tasks there: a child can send to
+ *     one parent only.
  *
  * Failure: an edge closes when its stream ends or its child refuses a request.  The frames that
  * wait for it are dropped, and the callback `lost` gets the reason once.

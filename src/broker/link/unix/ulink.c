@@ -21,8 +21,8 @@
  *     same key, may connect; the predecessor on the ring also while the end is not known here, but
  *     the session counts the rank as lost.  A broker connects again to its ring successor when the
  *     core asks for it; to another parent likewise, also before an earlier attempt was welcomed
- *     there, and to a second one beside the parent (beside()), which then takes its place (swap()).  Where another link is used, too (link/mixed), a neighbor that it carries is refused
- *     here.
+ *     there, and to a second one beside the parent (beside()), which then takes its place (swap()).
+ *      Where another link is used, too (link/mixed), a neighbor that it carries is refused here.
  *
  * Failure: see ulink_io.c and ulink_gate.c.
  */

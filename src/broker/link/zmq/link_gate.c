@@ -28,10 +28,10 @@
  *     descriptor and checks the duplicate's address first.
  *  5. All that a neighbor sent before its connection ended is read before the end is reported, so
  *     that a goodbye is not taken for a loss.
- *  6. A connection may have the number of an earlier one, whose frames are still to be read.  So all
- *     that the monitors have reported is read before a connection is looked up, and what is known
- *     of a connection follows the latest frame: if that is another neighbor's than before, the
- *     connection of that one has ended.
+ *  6. A connection may have the number of an earlier one, whose frames are still to be read.  So
+ *     all that the monitors have reported is read before a connection is looked up, and what is
+ *     known of a connection follows the latest frame: if that is another neighbor's than before,
+ *     the connection of that one has ended.
  *  7. The reason of a failed handshake comes in the event before the one that reports the end of
  *     the connection.  Only the latter has the descriptor, and so the address.
  *

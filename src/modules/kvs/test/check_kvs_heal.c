@@ -73,7 +73,7 @@ struct node {
     flux_msg_t *events[32];
     unsigned nevents, heard;
     flux_msg_t *own[64]; /* answers of its own broker */
-    unsigned nown;
+    unsigned nsent;
 };
 
 struct world {
@@ -282,8 +282,8 @@ static void answer_own(struct node *n, flux_msg_t *req)
                  n->w->chain ? "chain" : "kary:2", RANKS);
     flux_msg_set_json(resp, text);
     flux_msg_destroy(req);
-    ck_assert_uint_lt(n->nown, 64);
-    n->own[n->nown++] = resp;
+    ck_assert_uint_lt(n->nsent, 64);
+    n->own[n->nsent++] = resp;
 }
 
 static void send_request(struct node *n, flux_msg_t *msg)
@@ -370,9 +370,9 @@ static void node_end(struct node *n)
     flux_reactor_destroy(n->f.r);
     for (unsigned i = n->heard; i < n->nevents; i++)
         flux_msg_destroy(n->events[i]);
-    for (unsigned i = 0; i < n->nown; i++)
+    for (unsigned i = 0; i < n->nsent; i++)
         flux_msg_destroy(n->own[i]);
-    n->nevents = n->heard = n->nown = n->ndeferred = 0;
+    n->nevents = n->heard = n->nsent = n->ndeferred = 0;
 }
 
 static void queue_clear(struct queue *q)
@@ -533,10 +533,10 @@ static unsigned things(struct world *w, const unsigned *nth)
         }
         if (nd->dead)
             continue;
-        if (nd->nown > 0 && (n++, nth) && n - 1 == *nth) {
+        if (nd->nsent > 0 && (n++, nth) && n - 1 == *nth) {
             flux_msg_t *msg = nd->own[0];
 
-            memmove(nd->own, nd->own + 1, --nd->nown * sizeof(nd->own[0]));
+            memmove(nd->own, nd->own + 1, --nd->nsent * sizeof(nd->own[0]));
             flux_handle_deliver(nd->f.h, msg);
             return n;
         }
