@@ -66,21 +66,22 @@ bad kvs.watch "0000070002000000$z4$z4$z8$ns$key" EPROTO "not streaming"
 bad kvs.lookup "0000070202000000$z4$z4$z8$ns$key$key" EINVAL "a reference that is none"
 
 # Fences: nprocs, count, rank, number, after, flags, lengths of name and namespace, 0, length of
-# ranks, both, ranks, transaction.
+# ranks, length of callers, heard and before (`more`), both, ranks, transaction.
 txn=5401000000000000
+more=$z4$z4$z4
 bad kvs.fence '' EPROTO "empty"
-bad kvs.fence "010000000100000000000000000000000000000000020700${z4}6162" EPROTO "no transaction"
+bad kvs.fence "010000000100000000000000000000000000000000020700${z4}${more}6162" EPROTO "no transaction"
 bad kvs.fence "0000000000000000000000000000000000000000000207$ns$key$txn" EPROTO "cut off"
-bad kvs.fence "000000000000000000000000000000000000000000020700$z4$ns$key$txn" '(EINVAL|EPROTO)' "of none"
-bad kvs.fence "020000000100000000000000000000000000000000000700$z4$ns$txn" EINVAL "without a name"
-bad kvs.fence "020000000100000000000000000000000000000000020000$z4$key$txn" EINVAL "without a namespace"
-bad kvs.fence "020000000200000000000000000000000000000000020700$z4$ns$key$txn" EPROTO "for two"
-bad kvs.fence "020000000100000000000000000000000000000001020700$z4$ns$key$txn" EPERM "as an instance of the service"
-bad kvs.fence "020000000300000000000000000000000000000001020700$z4$ns$key$txn" EINVAL "for more than all"
-bad kvs.fence "0200000001000000000000000000000000000000f0020700$z4$ns$key$txn" EPROTO "unknown flags"
-bad kvs.fence "020000000100000000000000010000000000000000020700$z4$ns$key$txn" '(EPROTO|EPERM)' "with a number"
-bad kvs.fence "020000000100000000000000000000000000000000020700ff000000$ns$key$txn" EPROTO "ranks cut off"
-bad kvs.fence "02000000010000000000000000000000000000000002070001000000$ns${key}78$txn" '(EINVAL|EPROTO)' "no ranks"
+bad kvs.fence "000000000000000000000000000000000000000000020700$z4$more$ns$key$txn" '(EINVAL|EPROTO)' "of none"
+bad kvs.fence "020000000100000000000000000000000000000000000700$z4$more$ns$txn" EINVAL "without a name"
+bad kvs.fence "020000000100000000000000000000000000000000020000$z4$more$key$txn" EINVAL "without a namespace"
+bad kvs.fence "020000000200000000000000000000000000000000020700$z4$more$ns$key$txn" EPROTO "for two"
+bad kvs.fence "020000000100000000000000000000000000000001020700$z4$more$ns$key$txn" EPERM "as an instance of the service"
+bad kvs.fence "020000000300000000000000000000000000000001020700$z4$more$ns$key$txn" EINVAL "for more than all"
+bad kvs.fence "0200000001000000000000000000000000000000f0020700$z4$more$ns$key$txn" EPROTO "unknown flags"
+bad kvs.fence "020000000100000000000000010000000000000000020700$z4$more$ns$key$txn" '(EPROTO|EPERM)' "with a number"
+bad kvs.fence "020000000100000000000000000000000000000000020700ff000000$more$ns$key$txn" EPROTO "ranks cut off"
+bad kvs.fence "02000000010000000000000000000000000000000002070001000000$more$ns${key}78$txn" '(EINVAL|EPROTO)' "no ranks"
 
 # Pieces of values, and what is said in JSON.
 bad kvs.store '' EPROTO "empty"
