@@ -1,7 +1,8 @@
 /* attrs.c - attributes of simulated brokers, for modules that ask for some when they start.
  *
  * Only those that the scenario has set (sim_config.attrs: name, value, name, value..., NULL) are
- * there.  "statedir" is listed, but cannot be asked for alone: it tells the job module to be
+ * there, and those by which barriers and fences that may have lost a participant end after two
+ * seconds, and not after a minute.  "statedir" is listed, but cannot be asked for alone: it tells the job module to be
  * durable, and does not make the key-value store write files.
  */
 #include "config.h"
@@ -12,6 +13,18 @@
 #include "libflux/attr_wire.h"
 #include "sim.h"
 
+static const char *const defaults[] = {"barrier.grace", "2s", "kvs.fence-grace", "2s", NULL};
+
+/* NULL: there is no such attribute. */
+static const char *value_of(const char *const *attrs, const char *name)
+{
+    for (; attrs && attrs[0]; attrs += 2) {
+        if (strcmp(attrs[0], name) == 0)
+            return attrs[1];
+    }
+    return NULL;
+}
+
 static void get_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
     struct sim_ep *e = flux_handle_impl(h);
@@ -21,10 +34,10 @@ static void get_cb(flux_t *h, const flux_msg_t *req, void *arg)
 
     if (flux_request_decode(h, req, &attr_name_schema, &a, &owner) < 0)
         return;
-    while (attrs && attrs[0] && strcmp(attrs[0], a.name) != 0)
-        attrs += 2;
-    if (attrs && attrs[0] && strcmp(attrs[0], "statedir") != 0) {
-        a.value = attrs[1];
+    a.value = strcmp(a.name, "statedir") != 0 ? value_of(attrs, a.name) : NULL;
+    if (!a.value)
+        a.value = value_of(defaults, a.name);
+    if (a.value) {
         flux_respond_struct(h, req, &attr_pair_schema, &a);
     } else {
         flux_respond_error(h, req, ENOENT, "there is no such attribute");

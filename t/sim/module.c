@@ -20,8 +20,8 @@ static const struct {
     bool root; /* only there */
     const struct flux_module *module;
 } modules[] = {
+    {SIM_MOD_BARRIER | SIM_MOD_KVS | SIM_MOD_JOB, false, &flux_module_attr},
     {SIM_MOD_BARRIER, false, &flux_module_barrier},
-    {SIM_MOD_JOB, false, &flux_module_attr},
     {SIM_MOD_KVS, false, &flux_module_kvs},
     {SIM_MOD_LOG, false, &flux_module_log},
     {SIM_MOD_HB, true, &flux_module_hb},

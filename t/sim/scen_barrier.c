@@ -187,7 +187,7 @@ static void barrier_run(sim_t *s)
         sim_fail(s, "not everybody was let through in time");
     if (!s->failed && bs->faults)
         check_left(bs);
-    sim_run_for(s, SIM_S + sim_max_delay(s) * 4 * s->cfg.size);
+    sim_run_for(s, 3 * SIM_S + sim_max_delay(s) * 4 * s->cfg.size);
     sim_check_quiet(s);
 }
 

@@ -239,7 +239,7 @@ static void history_run(sim_t *s)
         history_write(run->h, stdout);
     histload_destroy(run->load);
     /* What had been asked for the futures that are gone may still be answered. */
-    sim_run_for(s, SIM_S + sim_max_delay(s) * 4 * s->cfg.size);
+    sim_run_for(s, 3 * SIM_S + sim_max_delay(s) * 4 * s->cfg.size);
     sim_check_quiet(s);
     history_destroy(run->h);
 }
