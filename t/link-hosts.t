@@ -95,19 +95,19 @@ below() { # RANK PARENT: so the root says.  While ranks are lost, flux up fails.
     grep -qE "^ *$1 +up +$2 " ranks
 }
 begin "$two_hosts" --topology=chain --set=live.lost=600s --set=modules=log,kvs
-pid3=$(pid_of 3) uri3=$("$FLUX" getattr -r 3 uri)
-kill -KILL "$(pid_of 2)"
+pid3=$(broker_pid 3) uri3=$("$FLUX" getattr -r 3 uri)
+kill -KILL "$(broker_pid 2)"
 ok "the parent on the same host dies: the next one is on the other" wait_until 30 below 3 1
 ok "it is reached" "$FLUX" ping -c 2 -i 0 3
-kill -KILL "$(pid_of 1)"
+kill -KILL "$(broker_pid 1)"
 ok "once more" wait_until 30 below 3 0
 ok "only these two are lost" wait_until 30 up_is 0,3
-is "$(pid_of 3)" "$pid3" "it is the same broker"
+is "$(broker_pid 3)" "$pid3" "it is the same broker"
 FLUX_URI=$uri3 "$FLUX" kvs put a=1
 is "$("$FLUX" kvs get a)" 1 "which serves"
 end
 begin "--wrap=1:nsenter -t ${holders[1]} -n" "--wrap=3:nsenter -t ${holders[1]} -n" --topology=chain --set=live.lost=600s
-kill -KILL "$(pid_of 1)"
+kill -KILL "$(broker_pid 1)"
 ok "the parent on the other host dies: the next one is on the same" wait_until 30 below 2 0
 ok "one below it keeps its parent" below 3 2
 ok "and is reached" "$FLUX" ping -c 2 -i 0 3
