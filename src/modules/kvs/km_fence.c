@@ -1,16 +1,20 @@
 /* km_fence.c - fences: transactions of many participants, merged on the way up the tree, and
  * applied as one root change.
  *
- * Purpose: what arrives for a fence (calls of local clients, messages of instances below) is merged
- * until all messages that have arrived have been read.  Then it goes upstream as one message, with
- * the number of calls in it:
+ * Terms: a call is the request of one participant.  An instance reports the calls that it has
+ * merged; its reports to the next instance towards the master are called messages here.
  *
- *    first message     kvs.fence, instance       answered with the root or an error when the fence
- *                                                has ended
- *    later messages    kvs.fence, instance+add   answered at once; the next one waits for that
+ * Purpose: an instance merges the calls of local clients and the messages of instances below
+ * until it has read all messages that have arrived.  Then it sends the merged calls upstream in
+ * one message, with their number:
  *
- * So there is no timer, and the busier the tree is, the fewer messages there are per call.  The
- * master applies the whole when it has `nprocs` calls.  Each instance on the way down takes the new
+ *    first message     kvs.fence, instance       answered when the fence has ended, with the root
+ *                                                or an error
+ *    later messages    kvs.fence, instance+add   answered at once; the next message waits for
+ *                                                this answer
+ *
+ * There is no timer, and the number of messages per call falls as the load of the tree rises.  The
+ * master applies the fence when it has `nprocs` calls.  Each instance on the way down takes the new
  * root before it answers.
  *
  * state       what happens                          left when (by)
@@ -20,49 +24,61 @@
  * applying    the fence is in the master's queue    it was applied or refused (km_fence_done)
  * over        all participants have been answered   at once: it is freed
  *
- * What is merged is a set, and what goes upstream is packed: equal keys once, and equal values
- * once, also when they are in several messages (km_merge.c).  So messages do not grow with the
- * number of calls that say the same.
+ * Size of messages: the merged transaction is a set of operations.  A message contains each key
+ * once and each value once, even if several earlier messages contained them (km_merge.c), so that
+ * its size does not grow with the number of equal calls.
  *
- * A client that disconnects ends the fence for all: kvs.fence-abort goes up, and the answer to the
- * first messages comes down.  So does a rank that is lost where a call was made; messages name
- * these ranks (`callers`), and the master ends the fence (km_fence_lost.c).  A participant whose
- * broker died before its call arrived is known only by its rank: callers may name the ranks of all
- * participants (`ranks`), and messages carry the union of these up.
+ * Lost participants: a client that disconnects ends the fence for all participants.
+ * kvs.fence-abort goes up to the master, and the answers to the first messages come down.  The loss
+ * of a rank where a call was made has the same effect: messages name these ranks (`callers`), and
+ * the master ends the fence (km_fence_lost.c).  A participant whose broker died before its call
+ * arrived is known only if the callers name the ranks of all participants (`ranks`); messages carry
+ * the union of these ranks up.
  *
- * A broker between that dies ends nothing, and every call counts once (km_fence_part.c):
+ * Lost brokers: the loss of a broker between a participant and the master does not end a fence, and
+ * every call still counts once (km_fence_part.c).  Instances on either side of the broker act:
  *
- *    above it    the instance counts again without what came from there, and sends the result in
- *                place of what it has sent (kvs.fence, instance+anew: answered at once)
- *    below it    the instance sends all that it has to the master, as the first message of another
- *                number (instance+again), for the instance that it told before may be gone, with
- *                all that it had merged.  If the fence is over, whose answer was lost on its way,
- *                the master remembers that, and answers again (km_fence_end.c)
+ *    above it    the instance counts again without the calls from the lost broker, and sends the
+ *                result, which replaces its earlier messages (kvs.fence, instance+anew: answered
+ *                at once)
+ *    below it    the instance sends all its calls to the master itself, as the first message of
+ *                a new number (instance+again), since the lost broker may have held the only
+ *                record of its earlier messages.  If the fence has ended and only its answer was
+ *                lost, the master finds the stored end and answers again (km_fence_end.c)
  *
- * Names are used again while messages are under way.  So each instance numbers its fences, and its
- * later messages about one (more calls, an abort) carry that number; a message that comes too late
- * matches none.  One that matches none is passed on to the master, since a subtree that returns to
- * its place has sent its first message by another way, whose instance still waits for the answer.
- * The master numbers fences, too: the answer carries this generation, and a call from a client that
- * has seen the answer to an aborted fence is not taken for a late one (km_tombstone.c).  An
- * instance that is not the master distinguishes calls by the generation that their clients know of,
- * and first messages by the last generation whose end their sender has heard: one of which it has
- * not heard itself has ended what is open here.  The master has only one fence of a name.
+ * Reuse of names: a name may be used for a new fence while messages of an old one are under way.
+ * So each instance numbers its fences, and its later messages (more calls, an abort) carry the
+ * number of their fence; a message that arrives after the end of its fence matches no number.  An
+ * instance other than the master passes such a message on towards the master: a subtree that has
+ * returned to its place in the tree has sent its first message by another way, and an instance on
+ * that way still waits for the answer.
+ *
+ * Generations: the number that the master gives to a fence is its generation, and answers carry it.
+ * A client that has received the answer to an aborted fence presents its generation with the next
+ * call (`after`), so that this call is not taken for a late call to the aborted fence
+ * (km_tombstone.c).  Other instances keep calls with different `after` apart.  A first message also
+ * carries the last generation whose end its sender knows (`heard`).  If that generation is later
+ * than the last one known when the fence open here began, the open fence has ended already, and the
+ * message begins a new fence of that name.  The master has only one fence of a name at a time.
  *
  *    kvs.fence-abort  {"namespace","name","nprocs","rank","number","reason"} -> {}, by courier
- *                     number 0: nothing of it was sent before
+ *                     number 0: the sender has sent no message about the fence
  *    kvs.fence-told   {"namespace","name","nprocs","count"} -> {}, by courier, to the master: this
- *                     many calls, which it did not see, were answered with an aborted fence
+ *                     many calls, which the master did not receive, were answered with the error
+ *                     of an aborted fence
  *
  * Invariants:
- *  1. count is the number of calls in everything that was merged here; count <= nprocs.
- *  2. Calls in `unsent` were merged but not sent, or are sent anew; without a `first` that is all.
+ *  1. count is the number of calls in all messages and calls merged here; count <= nprocs.
+ *  2. `unsent` is the number of calls in the next message: merged calls that were not sent, or
+ *     that are sent anew.  unsent <= count; without a first message unsent == count.
  *  3. All parts are answered exactly once, unless their sender has gone.
- *  4. A first message of an instance is in `parts` by (rank, number) as long as it has no answer.
+ *  4. The first message of an instance is in km_fence_table.parts by (rank, number) until it is
+ *     answered.
  *
  * Failure: a call that does not fit (another nprocs, a malformed transaction, too many calls) is
- * refused alone.  An error on the way up ends the fence for all participants below; that the next
- * instance cannot be reached is one only when TRIES messages have failed since a rank last moved.
+ * refused, and the fence goes on.  An error on the way up ends the fence for all participants
+ * below. An unreachable next instance is such an error only after TRIES messages have failed since
+ * a rank last moved in the tree.
  */
 #include "config.h"
 #include <errno.h>
@@ -75,7 +91,8 @@
 #include "libutil/invariant.h"
 
 #define KEY_MAX (8 + KVS_FENCE_NAME_MAX + 1)
-/* Of a namespace at an instance: a flood is refused at its source. */
+/* Bounds for one namespace at one instance: an excess of calls is refused where the calls are made.
+ * */
 #define FENCES_MAX 65536
 #define PARTS_MAX (4u << 20)
 #define TRIES 16
@@ -192,7 +209,7 @@ bool km_fence_mixed(const struct km_fence *f)
 
 /* --- the end --- */
 
-/* The end, which the master has decided, for one participant. */
+/* Answer one participant with the end that the master has decided on. */
 static void answer_end(struct km_ns *ns, const flux_msg_t *req, const char *name, bool instance,
                        const struct km_fence_end *e, const uint8_t *data, size_t len)
 {
@@ -235,7 +252,7 @@ void km_fence_done(struct km_ns *ns, struct km_fence *f, int errnum, const char 
     fence_end(f, &e);
 }
 
-/* It ends here, and only for those below. */
+/* The fence ends at this instance: answer its participants here and below, and nothing upstream. */
 static void fence_fail(struct km_fence *f, int errnum, const char *error)
 {
     LIST_FOREACH(n, &f->parts)
@@ -253,7 +270,8 @@ static void answer_aborted(struct km_ns *ns, const flux_msg_t *req, const char *
     answer_end(ns, req, name, instance, &e, data, km_fence_end_encode(&e, data));
 }
 
-/* Calls that the master will not see have been answered: it need not wait for late ones. */
+/* This many calls were answered before the master received them: the tombstone need not wait for
+ * them. */
 static void calls_notified(struct km_ns *ns, const char *name, uint32_t nprocs, uint32_t count)
 {
     struct km_wire_told out = {ns->name, name, nprocs, count};
@@ -268,7 +286,8 @@ static void calls_notified(struct km_ns *ns, const char *name, uint32_t nprocs, 
 
 static void pass_abort(struct km_ns *ns, const struct km_wire_abort *out, bool direct)
 {
-    /* A courier cannot wait for an answer once the instance ends: each one is sent at once then. */
+    /* A courier cannot wait for answers while the instance ends: then each message is sent at once.
+     * */
     if (ns->k->ending)
         flux_future_destroy(
             km_ns_upstream_struct(ns, "kvs.fence-abort", &km_wire_abort_schema, out, direct, 0));
@@ -305,13 +324,13 @@ void km_fence_abort(struct km_fence *f, const char *why)
     if (!f->first)
         fence_fail(f, ECONNABORTED, why);
     else if (!f->over)
-        f->over = strdup(why); /* without memory, it is not said again if nobody heard it */
+        f->over = strdup(why); /* NULL without memory: a lost abort is not repeated then */
 }
 
 /* --- upstream --- */
 
-/* Nobody above knows of it, nor is there anything to tell.  Who has reported here will do so again
- * by another way, if it has anything to report. */
+/* Does the fence contain no calls, and is it unknown above? Then it ends here: senders that
+ * reported calls here before report them again by another way. */
 static bool nothing_left(struct km_fence *f)
 {
     if (f->count > 0 || f->first || f->applying)
@@ -320,7 +339,7 @@ static bool nothing_left(struct km_fence *f)
     return true;
 }
 
-/* A message was lost.  False: it is given up. */
+/* A message was lost: count the calls again.  False: the fence is to be given up. */
 static bool count_again(struct km_fence *f)
 {
     uint64_t moves = km_route_moves(f->ns->k->route);
@@ -331,7 +350,8 @@ static bool count_again(struct km_fence *f)
     return f->tries++ < TRIES && km_fence_recount(f, &err) == 0;
 }
 
-/* It may or may not have come to where the first message is known: that has an answer of its own.
+/* A later message failed, and may or may not have reached the instance that has the first message:
+ * send all calls anew.  The first message still gets its own answer.  False: as above.
  * */
 static bool report_anew(struct km_fence *f)
 {
@@ -341,8 +361,8 @@ static bool report_anew(struct km_fence *f)
     return true;
 }
 
-/* A broker between was lost, or the one above is.  All goes to the master again, by another way.
- * False: it is given up. */
+/* The first message failed, since a broker on its way to the master was lost: send all calls to the
+ * master itself, under a new number.  False: the fence is to be given up. */
 static bool send_again(struct km_fence *f)
 {
     struct km_ns *ns = f->ns;
@@ -392,11 +412,13 @@ static void added_cb(flux_future_t *fut, void *arg)
     flux_future_destroy(fut);
     if (errnum == EHOSTUNREACH && report_anew(f))
         return;
-    /* That it is over says more when the first message says it, which is answered too. */
+    /* ECONNABORTED: the fence is over.  The answer to the first message says so too, and says more.
+     * */
     if (errnum == 0) {
         (void)flush(f);
     } else if (errnum != ECONNABORTED) {
-        /* What was sent before counts above: nobody is to wait there for what ends here. */
+        /* The calls sent before count above: abort the fence there, as no more calls come from
+         * here. */
         send_abort(f->ns, f->name, f->nprocs, f->number, f->direct, err.text);
         fence_fail(f, errnum, err.text);
     }
@@ -439,7 +461,8 @@ static flux_future_t *send_merged(struct km_fence *f)
     return fut;
 }
 
-/* Send what was merged, unless an earlier message waits for its answer.  -1: the fence is over. */
+/* Send the merged calls, unless an earlier message waits for its answer. -1: the fence has ended.
+ * */
 static int flush(struct km_fence *f)
 {
     struct km_ns *ns = f->ns;
@@ -460,7 +483,8 @@ static int flush(struct km_fence *f)
         f->first = fut;
     f->unsent = 0;
     f->ranks_unsent = f->anew = false;
-    (void)idset_range_clear(f->fresh, 0, IDSET_MAX); /* what is said twice does no harm */
+    (void)idset_range_clear(f->fresh, 0, IDSET_MAX); /* if it fails, ranks are sent twice: harmless
+                                                      * */
     return 0;
 }
 
@@ -475,7 +499,7 @@ void km_fence_work(struct km_ns *ns)
 
 /* --- requests --- */
 
-/* Some participants are at these ranks.  -1 with ENOMEM. */
+/* Add the ranks of participants to the fence. -1 with ENOMEM. */
 static int add_ranks(struct km_fence *f, const idset_t *ranks, errmsg_t *err)
 {
     size_t n = f->ranks ? idset_count(f->ranks) : 0;
@@ -523,14 +547,15 @@ static int merge(struct km_fence *f, const struct kvs_fence_req *q, const idset_
     return 0;
 }
 
-/* Has any of these reported by another way before? */
+/* Do calls from one of these ranks already count, reported by another way? */
 static bool known_callers(const struct km_fence *f, const struct kvs_fence_req *q,
                           const idset_t *callers)
 {
     return q->flags & KVS_FENCE_INSTANCE && idset_intersects(f->callers, callers);
 }
 
-/* A first message that was sent again replaces what its sender has reported before. */
+/* A first message that was sent again replaces the part of the message that its sender sent before.
+ * */
 static void forget_before(const struct km_fence *f, const struct kvs_fence_req *q)
 {
     struct km_fence_part *p =
@@ -561,19 +586,19 @@ static void first_message(struct km_fence *f, const flux_msg_t *msg, const struc
             km_fence_free(f);
         return;
     }
-    if (f->applying) { /* they are in it */
+    if (f->applying) { /* its calls are in the fence already */
         p->stale = true;
         return;
     }
     rc = known ? add_ranks(f, ranks, &err) < 0 ? -1 : km_fence_recount(f, &err)
                : merge(f, q, ranks, p->callers, &err);
-    if (rc < 0) /* half merged: it can only end, and must not be complete without this one */
+    if (rc < 0) /* the part is merged in part: the fence has to end, and must not become complete */
         km_fence_abort(f, err.text);
     else
         km_fence_proceed(f);
 }
 
-/* What continues the message of an instance, or comes in its place. */
+/* A message that continues the first message of an instance (add), or replaces it (anew). */
 static void later_message(struct km_fence_part *p, const flux_msg_t *msg,
                           const struct kvs_fence_req *q, const idset_t *ranks,
                           const idset_t *callers)
@@ -584,11 +609,12 @@ static void later_message(struct km_fence_part *p, const flux_msg_t *msg,
     bool known = known_callers(f, q, callers);
     errmsg_t err;
     int rc = 0;
-    if (f->applying) { /* all that is in it has come by another way */
+    if (f->applying) { /* its calls are in the fence already, by another way */
         flux_respond_raw(ns->h, msg, NULL, 0);
         return;
     }
-    /* Who is not named any more has called, and will report by another way. */
+    /* Ranks that this message names no longer have made calls, which will be reported by another
+     * way. */
     if (anew && !p->stale)
         rc = km_fence_lost_absent(f, p->callers, &err);
     if (rc == 0)
@@ -606,7 +632,7 @@ static void later_message(struct km_fence_part *p, const flux_msg_t *msg,
     km_fence_proceed(f);
 }
 
-/* The ranks that a call names as those of participants, or of callers; to be destroyed.  NULL with
+/* Parse the ranks of participants or callers in a call; the caller destroys the set.  NULL with
  * EINVAL or ENOMEM. */
 static idset_t *call_ranks(struct km_ns *ns, const char *s, size_t len, errmsg_t *err)
 {
@@ -635,13 +661,15 @@ static idset_t *call_callers(struct km_ns *ns, const struct kvs_fence_req *q, er
     return own;
 }
 
-/* An instance that reports to the master by another way may hear of an end before this one does. */
+/* Is the message for a later fence of the name than `f`? An instance that reports to the master by
+ * another way may receive the end of a fence before this instance does. */
 static bool later_use(const struct km_fence *f, const struct kvs_fence_req *q)
 {
     return !f->ns->master && q->heard && (f->heard == 0 || (int32_t)(q->heard - f->heard) > 0);
 }
 
-/* The fence that a call, or the first message of an instance, is for.  NULL: it was answered. */
+/* The fence of a call, or of the first message of an instance; a new one if none is open.  NULL:
+ * the message was answered. */
 static struct km_fence *find_fence(struct km_ns *ns, const flux_msg_t *msg, const char *name,
                                    const struct kvs_fence_req *q, const idset_t *callers)
 {
@@ -681,7 +709,7 @@ static struct km_fence *find_fence(struct km_ns *ns, const flux_msg_t *msg, cons
     return f;
 }
 
-/* Answered unless it is true. */
+/* Does the message fit the fence? If not, it is answered with an error. */
 static bool fits(const struct km_fence *f, const flux_msg_t *msg, const struct kvs_fence_req *q,
                  bool counts_anew)
 {
@@ -721,9 +749,9 @@ static void called(struct km_ns *ns, const flux_msg_t *msg, const struct kvs_fen
                  q->flags & KVS_FENCE_ANEW || p->stale || known_callers(p->f, q, callers)))
             later_message(p, msg, q, ranks, callers);
     } else if (!ns->master) {
-        km_relay_up(ns, msg); /* its first message has gone by another way, or it is over */
+        km_relay_up(ns, msg); /* its first message went by another way, or the fence is over */
     } else {
-        if (q->flags & KVS_FENCE_ADD) /* by the answer to their first message */
+        if (q->flags & KVS_FENCE_ADD) /* the clients receive the answer to the first message */
             calls_notified(ns, name, q->nprocs, q->count);
         flux_respond_error(ns->h, msg, ECONNABORTED, "fence '%s' is over", name);
     }
@@ -763,7 +791,8 @@ void km_fence_cb(flux_t *h, const flux_msg_t *msg, void *arg)
     idset_destroy(ranks);
 }
 
-/* An instance could not merge the first calls it had, so it has sent nothing. */
+/* An abort with number 0: an instance could not merge its first calls, so it has sent no message
+ * about the fence. */
 static void abort_by_name(struct km_ns *ns, const struct km_wire_abort *in)
 {
     char key[KEY_MAX];
@@ -795,7 +824,7 @@ void km_fence_abort_cb(flux_t *h, const flux_msg_t *msg, void *arg)
         struct km_fence_part *p = km_fence_part_find(ns, in.rank, in.number);
         if (p)
             km_fence_abort(p->f, in.reason);
-        else if (!ns->master) /* as above */
+        else if (!ns->master) /* as in called() */
             pass_abort(ns, &in, false);
     } else {
         abort_by_name(ns, &in);
@@ -825,7 +854,8 @@ void km_fence_shut(struct km_ns *ns, int errnum, const char *why)
 {
     struct km_fence_table *fs = ns->fences;
     errmsg_t stopped;
-    /* The next instance could not go on: it does not know what was sent on and what was not. */
+    /* The next instance cannot continue the fences: it does not know which calls were sent
+     * upstream. */
     errmsg_set(&stopped, "the fence was aborted: kvs was stopped at rank %u", flux_rank(ns->h));
     LIST_FOREACH_SAFE(n, tmp, &fs->all)
     {

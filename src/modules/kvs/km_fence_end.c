@@ -1,25 +1,29 @@
-/* km_fence_end.c - how fences have ended: the message to instances, and what is remembered.
+/* km_fence_end.c - the ends of fences: their encoding for instances, and the recent ones, which are
+ * stored.
  *
- * A broker between may die with the answer to a fence.  The instances below it report their calls
- * to the master again (km_fence.c), which finds here that the fence is over, and answers as before.
- * Or the fence is complete with what they have reported again, and an instance that has not heard
- * of the loss reports afterwards what it had from the dead one.
+ * Purpose: a broker between an instance and the master may die before it has passed the answer to a
+ * fence on.  The instances below it then report their calls to the master again (km_fence.c).  The
+ * master finds the stored end of the fence here, and repeats its answer.  Conversely, a fence may
+ * become complete with calls that were reported again, and an instance that does not know yet of
+ * the loss may later report the same calls, which it had received from the dead broker.
  *
- * A report belongs to a remembered fence if calls from its ranks counted there, and its sender had
- * not heard of that end; otherwise to a fence that is open, or begins.  So every instance remembers
- * which generation of a name was the last whose end it heard.  Reports other than those that were
- * sent again are compared only with fences for which something was, and for LATE_SECONDS.
+ * Matching: a report belongs to a stored fence if calls from its ranks counted in that fence, and
+ * its sender did not know the end of that fence; else it belongs to an open fence, or begins one.
+ * To make this possible, every instance stores the last generation of each name whose end it knows.
+ *  A report that is not marked as sent again is compared only with fences in which some calls were
+ *  reported
+ * again, and only for LATE_SECONDS after their end.
  *
  * Invariants:
- *  1. All ends are in `old` in their order, and those of one name in a chain, whose newest one is
- *     in `ends`; there are at most ENDS_MAX.  An instance hears of no more ends than the master
- *     notes, so it forgets none that the master still knows.
- *  2. A rank counted in at most one fence of a name whose end it has not heard.  A rank that is
- *     lost is forgotten here: if it is back, it has heard of nothing.
+ *  1. All ends are in `old` in the order of time.  The ends of one name are a chain, whose newest
+ *     element is in `ends`.  There are at most ENDS_MAX ends.  An instance receives no more ends
+ *     than the master stores, so it drops no end that the master still has.
+ *  2. The calls from a rank counted in at most one fence of a name whose end this rank does not
+ *     know.  A lost rank is removed from all ends: when it has come back, it knows no end.
  *
- * Failure: an end that is forgotten, since there was no memory, or ENDS_MAX others came later, is
- * not known to instances that report late: they begin a fence that is not complete before its
- * participants give up.
+ * Failure: an end is missing here if there was no memory for it, or if ENDS_MAX newer ends have
+ * replaced it.  Instances that report late then begin a new fence, which does not become complete
+ * before its participants give up.
  */
 #include "config.h"
 #include <errno.h>
@@ -38,11 +42,11 @@ struct end {
     struct end *older, *newer; /* of the same name */
     uint32_t generation;
     uint32_t nprocs;
-    idset_t *callers; /* master: ranks whose calls counted; else NULL */
+    idset_t *callers; /* master: ranks of the calls that counted; else NULL */
     bool applied;
-    bool again;    /* some of these were reported again */
-    double when;   /* it ended */
-    size_t len;    /* master: of its encoding, */
+    bool again;    /* some calls of the fence were reported again */
+    double when;   /* time of the end */
+    size_t len;    /* master: length of the encoding, */
     uint8_t *data; /* which follows the name */
     char name[];
 };
@@ -144,7 +148,8 @@ uint32_t km_fence_end_heard(const struct km_ns *ns, const char *name)
     return e ? e->generation : 0;
 }
 
-/* The fence that this report is about; NULL: none that is over. */
+/* The stored end of the fence to which this report belongs; NULL: the report belongs to no stored
+ * fence. */
 static const struct end *find_unheard(const struct km_ns *ns, const char *name,
                                       const struct kvs_fence_req *q, const idset_t *callers)
 {
@@ -168,8 +173,8 @@ bool km_fence_end_answers(struct km_ns *ns, const flux_msg_t *msg, const char *n
 
     if (!e)
         return false;
-    /* All calls of a fence that was applied were there: others are for the next one, and the sender
-     * does not know yet that it has to report them alone. */
+    /* An applied fence was complete, so calls from other ranks are for the next fence.  The sender
+     * has merged both, and is to report the latter alone. */
     if (e->applied && !idset_subset(callers, e->callers))
         flux_respond_error(ns->h, msg, EHOSTUNREACH, "fence '%s' is over for some of these", name);
     else

@@ -5,7 +5,7 @@
  *
  * The list is made in slices (libservice/longlist.h).
  *
- * Failure: ENOMEM.
+ * Failure: ENOMEM ends the stream.
  */
 #include "config.h"
 #include <errno.h>

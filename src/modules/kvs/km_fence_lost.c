@@ -1,24 +1,24 @@
 /* km_fence_lost.c - fences after the loss of a broker, at the master.
  *
- * A fence ends when a rank is lost where somebody has called, or, if callers name the ranks of all
- * participants, where somebody would call.  That a call had passed through a lost rank does not
- * matter (km_fence.c).
+ * Known participants: a fence ends when a rank is lost from which a call came.  If callers name the
+ * ranks of all participants, it also ends when a named rank is lost.  The loss of a broker that
+ * only passed calls on does not end a fence (km_fence.c).
  *
- * When callers name no ranks, nobody can know whether a lost rank had a participant whose call
- * died there.  So the loss of a rank starts a timer (attribute kvs.fence-grace) for each fence
- * without ranks that gathers at the master then, and for one that begins within that time after
- * the loss.  If the fence is still incomplete when the timer ends, it ends for all, with an error
- * message that names the lost ranks and the ranks from which calls came.  The list shows the lost
- * ranks meanwhile.
+ * Unknown participants: when callers name no ranks, a lost rank may have had a participant whose
+ * call died there.  So the loss of a rank starts a timer (attribute kvs.fence-grace) for each fence
+ * without named ranks that gathers at the master then, and for each fence that receives calls
+ * within that time after the loss.  If the fence is still incomplete when the timer ends, it ends
+ * for all participants, with an error message that names the lost ranks and the ranks from which
+ * calls came.  The list of fences shows the lost ranks meanwhile.
  *
- * A call that had passed through a lost rank is reported again by another way, if there is one.
- * In a session that is cut in two there may be none.  So a fence ends, too, if such a call has not
- * come again after kvs.fence-grace.
+ * Missing calls: a call that had passed through a lost rank is reported again by another way, if
+ * there is one.  In a session that is cut in two there may be none.  So a fence also ends if such a
+ * call has not been reported again after kvs.fence-grace.
  *
  * Invariant: at the master, no rank in `ranks`, `callers` or `missing` of a fence that gathers is
  * lost.
  *
- * Failure: without memory for the timer, a fence is not watched, which is logged.
+ * Failure: a fence for whose timer there is no memory is not watched, and a message is logged.
  */
 #include "config.h"
 #include <errno.h>
@@ -26,7 +26,7 @@
 
 #include "km_fence.h"
 
-/* Ranks of participants that are lost, or NULL: none, or no memory to say which. */
+/* The lost ranks of participants; NULL without memory. */
 static idset_t *lost_participants(const struct km_fence *f, const idset_t *lost)
 {
     idset_t *all = idset_copy(f->callers);
@@ -64,7 +64,7 @@ static void grace_over_cb(void *arg, const char *lost)
     errmsg_t why;
     char *from;
 
-    if (f->applying || f->ranks) /* with ranks, a participant that is lost has ended it */
+    if (f->applying || f->ranks) /* if ranks are named, the loss of one has ended the fence */
         return;
     from = idset_format(f->callers, 0);
     errmsg_set(&why,

@@ -1,28 +1,31 @@
-/* km_fence_part.c - the parts of a fence: what is known from whom.
+/* km_fence_part.c - the parts of a fence: one for each call of a client, and for each instance that
+ * reports calls.
  *
- * Purpose: what was merged cannot be taken apart again.  But when a broker below is lost, what its
- * instance has reported must not count any more, for the instances below it report that again, by
- * another way.  And when a broker above is lost, what was sent there must be sent again.  So a part
- * keeps the messages that it consists of, until the fence is over, and km_fence_recount() merges
- * those that count from the beginning.  That costs nothing until a broker is lost.
+ * Purpose: a merged transaction cannot be taken apart again.  But when a broker below is lost, the
+ * calls that its instance has reported must not count any more, since the instances below it report
+ * the same calls again by another way.  And when a broker above is lost, the calls that were sent
+ * there must be sent again.  So a part keeps its messages until the fence has ended, and
+ * km_fence_recount() merges the messages of all parts that count into an empty transaction.  No
+ * call is merged twice before a broker is lost.
  *
- * The parts of instances name the ranks of their callers.  A rank is in one part only as long as
- * the tree stays as it is.  If it is in two, its calls have come again by another way, and the part
- * that came first is stale: it does not count until its instance, which will learn that it has lost
- * somebody below it, has reported anew, or is gone.
+ * Stale parts: the parts of instances name the ranks of their callers.  While the tree does not
+ * change, each rank is in one part.  If a rank is in two parts, its calls were reported again by
+ * another way, and the older part is stale.  A stale part does not count until its instance, which
+ * will learn of the loss below it, has reported anew, or is gone.
  *
  * state of a part   what happens                          left when (by)
- * counting          what it carries is merged             a caller of it reports by another way
+ * counting          its calls are merged                  a caller of it reports by another way
  *                                                         (stale), its sender is gone (part_gone)
  * stale             its messages are kept                 it shares no caller any more (counting),
- *                                                         or as above
+ *                                                         its sender is gone (part_gone)
  *
  * Invariants:
- *  1. Parts of different senders that count have no callers in common, and `callers` of a fence are
- *     those of all parts that count.
+ *  1. Parts of different senders that count have no callers in common, and `callers` of a fence is
+ *     the union of the callers of all parts that count.
  *  2. The messages of instances that are kept for a fence take at most KEPT_MAX bytes.
  *
- * Failure: a fence whose parts cannot be kept, or merged again, is aborted.
+ * Failure: a fence ends with an error for all participants when the messages of a part cannot be
+ * kept, or cannot be merged again.
  */
 #include "config.h"
 #include <errno.h>
@@ -141,8 +144,8 @@ static void client_gone(struct km_fence_part *p)
     km_fence_abort(f, why.text);
 }
 
-/* Its broker, or one between, was lost.  If a participant was lost with it, the rank is, of which
- * km_fence_lost.c hears; what others have called there comes again. */
+/* The broker of the instance, or one on the way to it, was lost.  If a participant was lost with
+ * it, km_fence_lost.c ends the fence; calls from other ranks are reported again. */
 static void instance_gone(struct km_fence_part *p)
 {
     struct km_fence *f = p->f;
@@ -150,7 +153,7 @@ static void instance_gone(struct km_fence_part *p)
     errmsg_t err;
     int rc = 0;
 
-    /* Should it be there all the same, it reports again. */
+    /* If the instance still exists, it reports its calls again. */
     flux_respond_error(f->ns->h, p->req, EHOSTUNREACH, "rank %u disconnected",
                        (uint32_t)(p->key >> 32));
     if (counted)
@@ -169,7 +172,7 @@ static void part_gone(struct claim *c, bool canceled)
     struct km_fence_part *p = list_entry(c, struct km_fence_part, claim);
 
     if (canceled)
-        return; /* no stream: the call was made */
+        return; /* a call is not a stream: it cannot be canceled */
     if (p->instance)
         instance_gone(p);
     else
@@ -220,7 +223,7 @@ struct km_fence_part *km_fence_part_find(const struct km_ns *ns, uint32_t rank, 
     return hmap_get_u64(ns->fences->parts, part_key(rank, number));
 }
 
-/* --- what they are together --- */
+/* --- all parts together --- */
 
 int km_fence_callers(struct km_fence *f, const idset_t *callers, errmsg_t *err)
 {
@@ -258,8 +261,8 @@ static int merge_part(struct km_fence *f, const struct km_fence_part *p, errmsg_
     return 0;
 }
 
-/* The newest report of a rank counts.  What one sender has reported in several parts, since it
- * could not know that they are for one fence, all counts. */
+/* Does a newer part of another sender name a caller of `p`? The newest report of a rank counts.
+ * Several parts of one sender all count: the sender could not know that they are for one fence. */
 static bool reported_since(const struct km_fence *f, const struct km_fence_part *p)
 {
     for (struct list_node *n = p->node.next; n != &f->parts; n = n->next) {

@@ -1,4 +1,5 @@
-/* One namespace at one instance: its root, its objects, and the requests that wait for either.
+/* km_ns.h - one namespace at one instance: its root, its objects, and the requests that wait for a
+ * root or an object.
  *
  * Thread rules: those of the handle.
  */
@@ -51,16 +52,18 @@ struct km_ns {
     enum km_ns_state state;
     uint64_t serial;
     uint32_t owner;
-    uint32_t rank; /* of the master */
+    uint32_t rank; /* rank of the master */
     bool master;   /* this instance is the master */
-    double used;   /* time of the last request for it */
+    double used;   /* time of the last request for this namespace */
     flux_future_t *finding;
-    struct list_node route_node; /* while it waits for the topology (km_route.c) */
-    courier_t *couriers[2]; /* to the next instance, to the master; NULL until they are needed */
+    struct list_node route_node; /* while the namespace waits for the topology (km_route.c) */
+    courier_t
+        *couriers[2]; /* [0]: to the next instance, [1]: to the master; NULL before their first
+                             * use */
 
     content_t *content;   /* NULL until the hash of the session is known */
     kvsstore_t *store;    /* master */
-    struct km_keep *keep; /* master: what is on disk, if it is kept there */
+    struct km_keep *keep; /* master: its journal on disk, or NULL */
 
     /* The root, if `ready`. */
     bool ready;
@@ -70,10 +73,11 @@ struct km_ns {
     early_t *early; /* requests that wait for the root */
     flux_future_t *getroot;
     bool asked_master;           /* getroot was sent to the master; else to the next instance */
-    uint64_t asked_at;           /* the version that was known here when it was sent */
-    uint64_t doubt;              /* not 0: the event of its removal may be lost (km_missed.c) */
+    uint64_t asked_at;           /* the version known here when getroot was sent */
+    uint64_t doubt;              /* not 0: the event of its removal may have been lost (km_missed.c)
+                                  * */
     bool suspicious;             /* the store may have begun anew: ask the master */
-    struct list_node refreshers; /* reads that need a newer root than this */
+    struct list_node refreshers; /* reads that need a newer root than `root` */
 
     /* Data that belongs to one file each. */
     struct km_follow *follow;
@@ -86,13 +90,14 @@ struct km_ns {
     struct km_gcs *gc;
     struct km_cache *cache;
     struct km_fence_table *fences;
-    struct km_tombstones *tombstones; /* fences that were aborted */
+    struct km_tombstones *tombstones; /* aborted fences */
     struct km_watch_table *watches;
 
     struct {
         uint64_t lookups, readdirs, commits, root_changes, fences, loads, served, watch_sent,
             watch_looked;
-        /* calls to fences: messages and bytes of instances below, and bytes of clients here */
+        /* calls to fences: messages and bytes from instances below, and bytes from clients of this
+         * broker */
         uint64_t fence_msgs_in, fence_bytes_in, fence_bytes_local;
     } st;
 };
@@ -101,39 +106,40 @@ struct km_ns {
 
 /* Create a namespace, and add it to the table of the instance.  NULL with ENOMEM. */
 struct km_ns *km_ns_create(struct km *k, const char *name, uint32_t rank);
-/* End all requests under way: with the error; or (errnum 0) without an answer, since the module
- * host answers them, or passes them to the next instance. */
+/* End all requests of the namespace that are in progress: with the error, or (errnum 0) without an
+ * answer, since the module host answers them or passes them to the next instance. */
 void km_ns_shut(struct km_ns *ns, int errnum, const char *why);
-/* NULL-safe; shuts it with errnum 0. */
+/* NULL-safe; calls km_ns_shut() with errnum 0. */
 void km_ns_destroy(struct km_ns *ns);
-/* Does any request wait for it, or any client follow it? */
+/* Does any request wait for the namespace, or any client follow it? */
 bool km_ns_busy(const struct km_ns *ns);
 /* At the master: create its store, empty.  -1 with ENOMEM or EIO. */
 int km_ns_make(struct km_ns *ns);
 /* Start to serve the root of its store. */
 void km_ns_serve(struct km_ns *ns);
-/* Both of these. */
+/* km_ns_make(), then km_ns_serve(). */
 int km_ns_open(struct km_ns *ns);
-/* The instance has started: fetch the root if it is not here. */
+/* The instance has started: fetch the root if this instance is not the master and has none. */
 void km_ns_begin(struct km_ns *ns);
-/* Schedule its work, or its release if it has ended, for the time when all messages that have
- * arrived have been handled. */
+/* Schedule the work for the namespace (or its destruction, if it has ended): it is done after all
+ * messages that have arrived are handled. */
 void km_ns_poke(struct km_ns *ns);
-/* The namespaces of an instance that are scheduled.  Create: NULL with ENOMEM.  Destroy: NULL-safe,
- * frees those that have ended. */
+/* The scheduled namespaces of an instance.  Create: NULL with ENOMEM. Destroy: NULL-safe, destroys
+ * the namespaces that are still scheduled. */
 struct km_turns *km_ns_turns_create(struct km *k);
 void km_ns_turns_destroy(struct km_turns *t);
 /* Keep a request until the state of the namespace changes, when `cb` gets it again.  False: it was
  * answered with an error. */
 bool km_ns_put_by(struct km_ns *ns, const flux_msg_t *msg, flux_handler_f cb);
-/* Is there a root?  If not, the request is kept, and `cb` gets it again when there is. */
+/* Has the namespace a root? If not, the request is kept, and `cb` gets it again when the root has
+ * arrived. */
 bool km_ns_ready(struct km_ns *ns, const flux_msg_t *msg, flux_handler_f cb);
 
 /* Take a root that has arrived, if it is newer.  -1 with EPROTO and an error message. */
 int km_ns_root_heard(struct km_ns *ns, const struct kvs_root *r, errmsg_t *err);
 void km_ns_root_set(struct km_ns *ns, uint64_t version, const uint8_t *digest);
-/* Request the root from the next instance, or (`newest`) from the master, for the requests in
- * `early` and the reads in `refreshers`. */
+/* Request the root from the next instance, or (`newest`) from the master.  The answer serves the
+ * requests in `early` and the reads in `refreshers`. */
 void km_ns_root_fetch(struct km_ns *ns, bool newest);
 void km_ns_root_fill(const struct km_ns *ns, struct kvs_root *r);
 void km_ns_respond_root(struct km_ns *ns, const flux_msg_t *req);
@@ -143,11 +149,12 @@ flux_future_t *km_ns_upstream(struct km_ns *ns, const char *topic, const void *d
 flux_future_t *km_ns_upstream_struct(struct km_ns *ns, const char *topic,
                                      const struct flux_schema *desc, const void *in, bool master,
                                      unsigned flags);
-/* Is the next instance towards the master the master itself, as far as is known here? */
+/* Is the next instance towards the master the master itself, according to the topology known here?
+ * */
 bool km_ns_next_is_master(const struct km_ns *ns);
-/* Send a request that must not be lost, encoded by `desc`: it waits in a queue until the receiver
- * has room for it.  `master`: to the master itself, else to the next instance towards it.  -1 with
- * ENOMEM. */
+/* Send a request that must not be lost, encoded by `desc`: the request waits in a queue until its
+ * receiver has room for it.  `master`: the receiver is the master, else the next instance towards
+ * it.  -1 with ENOMEM. */
 int km_ns_upstream_post(struct km_ns *ns, const char *topic, const struct flux_schema *desc,
                         const void *in, bool master);
 
@@ -187,8 +194,8 @@ bool km_commit_open(const struct km_ns *ns);   /* master: a root change has more
 
 /* --- km_space.c --- */
 
-/* End a namespace other than the primary: it leaves the table, the requests that wait get the error
- * (errnum 0: none waits), and it is freed at the next deferral. */
+/* End a namespace other than the primary: it is removed from the table, the requests that wait get
+ * the error (errnum 0: no request waits), and it is freed at the next deferral. */
 void km_space_end(struct km_ns *ns, int errnum, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 /* The topology has arrived (errnum 0), or the request for it has failed. */
@@ -219,7 +226,7 @@ struct km_fence;
 /* At the master: commit a complete fence; km_fence_done() gets the outcome. */
 int km_commit_fence(struct km_ns *ns, struct km_fence *f);
 void km_commit_work(struct km_ns *ns);
-/* The store goes back to another root: give up the root change that is open, if any. */
+/* The store returns to an earlier root: give up the open root change, if there is one. */
 void km_commit_give_up(struct km_ns *ns);
 void km_commit_publish(struct km_ns *ns);
 void km_commit_shut(struct km_ns *ns, int errnum, const char *why);
@@ -231,9 +238,10 @@ void km_fence_shut(struct km_ns *ns, int errnum, const char *why);
 void km_fence_table_destroy(struct km_fence_table *fs); /* NULL-safe, after that */
 void km_fence_work(struct km_ns *ns);
 void km_fence_txn(const struct km_fence *f, const void **txn, size_t *len);
-/* Does it contain operations other than puts? */
+/* Does the fence contain operations other than puts? */
 bool km_fence_mixed(const struct km_fence *f);
-/* The fence was applied (errnum 0, the root is the new one) or refused.  It is destroyed. */
+/* The fence was applied (errnum 0; the root of the namespace is the new one) or refused.  The fence
+ * is destroyed. */
 void km_fence_done(struct km_ns *ns, struct km_fence *f, int errnum, const char *error);
 size_t km_fence_count(const struct km_ns *ns);
 uint64_t km_fence_calls(const struct km_ns *ns); /* calls to open fences that have arrived here */
@@ -246,7 +254,8 @@ struct km_load_wait_item;
 typedef void (*km_load_wait_f)(struct km_load_wait *w);
 struct km_load_wait {
     struct km_ns *ns;
-    km_load_wait_f done; /* called when all have arrived, or errnum != 0: the first error */
+    km_load_wait_f done; /* called when all objects have arrived, or with errnum != 0, the first
+                          * error */
     unsigned waiting;
     int errnum;
     char error[128];
@@ -267,27 +276,28 @@ void km_load_shut(struct km_ns *ns, int errnum, const char *why);
 struct km_read;
 typedef void (*km_read_f)(struct km_read *r, void *arg);
 struct km_read {
-    struct list_node node; /* in km_reads.all; free for others once it is over */
+    struct list_node node; /* in km_reads.all; other lists may use it after the end of the read */
     struct km_ns *ns;
     struct km_load_wait wait;
-    /* what is read: its key and cursor live with the owner */
+    /* what is read: `key` and `cursor` in it point to memory of the owner */
     struct kvs_lookup_req q;
-    /* Make the answer from the entry: 0, or -1 with EAGAIN when objects are missing (they are in
-     * km_load_miss(); called again when they are here), EINPROGRESS when a slice of time is over
-     * (called again for the next one), or another error. */
+    /* Make the answer from the entry: 0, or -1 with EAGAIN when objects are missing (their digests
+     * are in km_load_miss(); make() is called again when they have arrived), EINPROGRESS when a
+     * slice of time is over (make() is called again in the next slice), or another error. */
     int (*make)(struct km_read *r);
-    struct km_listing *listing; /* what km_answer.c has made of a listing so far, or NULL */
-    struct km_changes *changes; /* and km_delta.c of what differs */
-    struct list_node slow_node; /* in km_slow.reads: waits for its next slice */
-    bool turn;                  /* it has waited for its first slice */
+    struct km_listing *listing; /* the unfinished listing (km_answer.c), or NULL */
+    struct km_changes *changes; /* the unfinished list of differences (km_delta.c), or NULL */
+    struct list_node slow_node; /* in km_slow.reads, while the read waits for its next slice */
+    bool turn;                  /* the read has waited for its first slice */
     bool held;                  /* master: its root is held until the read is over */
-    struct km_delta *delta;     /* what a watcher knows (km_delta.h) */
-    /* Called for each link that is followed; `nlinks`: their number in the last round. */
+    struct km_delta *delta;     /* the state known to a watcher (km_delta.h) */
+    /* Called for each link that is followed; `nlinks`: the number of links followed in the last
+     * round. */
     void (*followed)(struct km_read *r, unsigned nth, const char *path, size_t len);
     struct kvswalk_links links;
     unsigned nlinks;
     bool list;  /* entries, when it is a directory */
-    bool fixed; /* at a root that was given */
+    bool fixed; /* the read is at a given root */
     uint8_t root[BLOBREF_DIGEST_MAX];
     uint64_t version;
     unsigned refreshed;
@@ -305,8 +315,8 @@ struct km_read {
 };
 /* Start; done() may be called before this returns. */
 void km_read_start(struct km_read *r);
-void km_read_cancel(struct km_read *r); /* harmless if it is over */
-void km_read_work(struct km *k);        /* a slice of the next read that takes several */
+void km_read_cancel(struct km_read *r); /* harmless if the read is over */
+void km_read_work(struct km *k);        /* do a slice of the next read that takes several slices */
 void km_read_again(
     struct km_read *r); /* with a newer root (errnum 0), or the error of the request for one */
 void km_read_shut(struct km_ns *ns, int errnum, const char *why);
@@ -315,7 +325,7 @@ void km_read_respond(struct km_read *r, const flux_msg_t *req, bool more);
 
 /* --- km_snapshot.c, km_upload.c --- */
 
-/* A root that is held for something here; all zeros: none. */
+/* A root that is held for a read or a watcher of this instance.  All zeros: no root is held. */
 struct km_snapshot_hold {
     struct km_ns *ns;
     flux_future_t *f; /* not the master: the stream from it */
@@ -329,8 +339,8 @@ struct km_snapshot_hold {
 /* Hold the newest root; cb() may be called before this returns. */
 void km_snapshot_hold_newest(struct km_snapshot_hold *h, struct km_ns *ns,
                              void (*cb)(struct km_snapshot_hold *h, int errnum, const char *error));
-void km_snapshot_hold_end(struct km_snapshot_hold *h); /* harmless on one of zeros */
-/* Release `to`, and let it take over what `from` holds. */
+void km_snapshot_hold_end(struct km_snapshot_hold *h); /* harmless if all zeros */
+/* Release the root that `to` holds, and move the root that `from` holds to `to`. */
 void km_snapshot_hold_move(struct km_snapshot_hold *to, struct km_snapshot_hold *from);
 void km_snapshot_shut(struct km_ns *ns, int errnum, const char *why);
 void km_upload_shut(struct km_ns *ns, int errnum, const char *why);
@@ -340,8 +350,8 @@ void km_upload_work(struct km_ns *ns);
 
 /* --- km_gc.c --- */
 
-/* For requests kvs.gc that wait: collect further garbage (*more: there is some), and answer them
- * when none is left. */
+/* For the requests kvs.gc that wait: collect more garbage (*more: there is some left), and answer
+ * the requests when no garbage is left. */
 void km_gc_work(struct km_ns *ns, bool *more);
 void km_gc_shut(struct km_ns *ns, int errnum, const char *why);
 
@@ -360,7 +370,7 @@ void km_cache_forget(struct km_ns *ns); /* the namespace has ended */
 /* km_read.make of look-ups and listings. */
 int km_answer_make(struct km_read *r);
 bool km_answer_crowded(const struct km *k); /* unfinished listings take much memory */
-void km_answer_drop(struct km_read *r); /* an unfinished listing, if there is one; keeps errno */
+void km_answer_drop(struct km_read *r); /* the unfinished listing, if there is one; keeps errno */
 
 /* --- km_watch.c --- */
 

@@ -1,6 +1,5 @@
-/* What the files of the kvs module share: the instance, and the functions of each file that others
- * call.  See km_module.c for how they work together, and km_ns.h for what belongs to one
- * namespace. */
+/* km_private.h - the instance of the kvs module, and the functions of its files that other files
+ * call. km_module.c describes how the files work together; km_ns.h describes one namespace. */
 #ifndef KM_PRIVATE_H
 #define KM_PRIVATE_H
 
@@ -14,8 +13,9 @@
 #include "libflux/module.h"
 #include "libidset/idset.h"
 
-/* A slice of what is sent to many clients, or is long.  A commit takes several passes of the
- * reactor and waits for such a slice in each of them, so it is shorter than others. */
+/* Length of a slice of long work (a listing, the answers to many watchers).  A commit takes several
+ * passes of the reactor, and each pass may contain such a slice, so this slice is shorter than
+ * FLUX_SLICE_SECONDS. */
 #define KM_SLICE_SECONDS (FLUX_SLICE_SECONDS / 8)
 
 struct km_caches;
@@ -39,7 +39,7 @@ struct km {
     struct km_ns *primary; /* always there */
     struct claims *senders;
     session_t *session;
-    grace_t *grace; /* of fences */
+    grace_t *grace; /* participants of fences at lost ranks */
     longlist_t *fences;
     /* settings */
     uint64_t cache_limit;
@@ -57,27 +57,30 @@ struct km {
     struct km_slow *slow;
 };
 
-/* The parts of an instance are created in the order of the table in km_module.c, NULL with ENOMEM,
- * and destroyed after all namespaces.  The functions that destroy them are NULL-safe. */
+/* The parts of an instance are created by make_parts() in km_module.c (NULL with ENOMEM), and
+ * destroyed after all namespaces, except the relays and km_missed, which end before them.  The
+ * functions that destroy them are NULL-safe. */
 
 /* --- km_space.c --- */
 
-/* The namespace of a request, if it is ready.  NULL: the request was answered with an error, or
- * waits until the namespace is ready, when `cb` gets it again. */
+/* The namespace of a request, if it is ready.  NULL: the request was answered with an error, or it
+ * waits; `cb` gets it again when the namespace is ready. */
 struct km_ns *km_space_request_ready(struct km *k, const flux_msg_t *msg, const char *name,
                                      size_t len, flux_handler_f cb);
-/* The same for a request with the payload {"namespace"}. */
+/* As km_space_request_ready(), for a request with the payload {"namespace"}. */
 struct km_ns *km_space_request_plain(struct km *k, const flux_msg_t *msg, flux_handler_f cb);
 /* May the sender of the request use the namespace? */
 bool km_space_permitted(const struct km_ns *ns, const flux_msg_t *msg);
 /* Decode the raw payload of a request about a namespace.  -1 after answering. */
 int km_space_decode(flux_t *h, const flux_msg_t *msg, struct kvs_ns_req *q);
-/* Become the master of a namespace: add it to the table.  NULL with ENOMEM or EPROTO. */
+/* Make this instance the master of a namespace, and add the namespace to the table.  NULL with
+ * ENOMEM or EPROTO. */
 struct km_ns *km_space_master(struct km *k, const struct km_wire_place *p, errmsg_t *err);
-/* The same, and open it, empty.  `id`: its number on disk, or 0.  -1 with ENOMEM or EPROTO. */
+/* As km_space_master(), and open the namespace, empty.  `id`: its number on disk, or 0. -1 with
+ * ENOMEM or EPROTO. */
 int km_space_open(struct km *k, const struct km_wire_place *p, uint32_t id, errmsg_t *err);
-/* The namespace was removed.  True: it was kept on disk, and `done` (if not NULL) is called when it
- * has been deleted there, or (errnum != 0) could not be deleted yet. */
+/* The namespace was removed.  True: it was kept on disk; `done` (if not NULL) is called when its
+ * rows are deleted there, or with errnum != 0 if the deletion has failed so far. */
 typedef void (*km_forgotten_f)(void *arg, int errnum, const char *error);
 bool km_space_removed(struct km *k, const char *name, uint64_t serial, km_forgotten_f done,
                       void *arg);
@@ -105,7 +108,7 @@ int km_module_learn_hash(struct km *k, const char *ref, errmsg_t *err);
  * then all namespaces but the primary are open, and with a statedir the primary is, too.  -1 with
  * ENOMEM. */
 int km_disk_start(struct km *k, void (*started)(struct km *k, int errnum, const char *error));
-/* Called now and then: try again what failed. */
+/* Called by the timer of the module: retry the operations on disk that have failed. */
 void km_disk_tick(struct km *k);
 /* Make all changes durable, answer the commits that wait for that, and close the file. */
 void km_disk_stop(struct km *k);
@@ -114,18 +117,19 @@ void km_disk_stop(struct km *k);
 
 struct km_directory *km_directory_create(struct km *k);
 void km_directory_destroy(struct km_directory *d);
-/* A namespace that is live or lost: 0 with *p (which may be NULL), or -1 with ENOENT. */
+/* Look up a namespace that is live or lost: 0 with its place in *p (`p` may be NULL), or -1 with
+ * ENOENT. */
 int km_directory_find(struct km_directory *d, const char *name, struct km_wire_place *p,
                       errmsg_t *err);
 void km_directory_lost(struct km_directory *d, const idset_t *ranks);
-/* Tell rank 0 that the master has ended (sent by the master, or by an instance that finds none):
- * the contents are lost. */
+/* Report to rank 0 that the master of a namespace has ended, so that its contents are lost.  The
+ * sender is the master, or an instance that finds no master at its rank. */
 void km_directory_tell_lost(struct km *k, const char *name, uint64_t serial);
-/* A namespace of which this instance is the master was restored: add it to the directory and to the
- * table.  NULL with ENOMEM or EEXIST. */
+/* Add a namespace that was restored, and of which this instance is the master, to the directory and
+ * to the table.  NULL with ENOMEM or EEXIST. */
 struct km_ns *km_directory_restore(struct km *k, const char *name, uint32_t owner, errmsg_t *err);
-/* Rank 0 has an empty directory, since it was restarted: register the namespaces of which this
- * instance is the master. */
+/* The directory at rank 0 is empty after a restart: register the namespaces of which this instance
+ * is the master. */
 void km_directory_register(struct km *k);
 
 void km_directory_create_cb(flux_t *h, const flux_msg_t *msg, void *arg);
@@ -156,7 +160,8 @@ void km_relay_destroy(struct km_relays *rs);
  * (desc NULL: none). */
 void km_relay_request(struct km_relays *rs, const flux_msg_t *msg, const char *topic,
                       const struct flux_schema *desc, const void *in);
-/* At an instance that is not the master: let the next one above answer it. */
+/* At an instance that is not the master: pass the request on to the next instance towards the
+ * master, and its answer back. */
 void km_relay_up(struct km_ns *ns, const flux_msg_t *msg);
 
 /* --- km_route.c --- */
@@ -167,14 +172,14 @@ void km_route_destroy(struct km_route *rt);
 bool km_route_ready(const struct km_route *rt);
 /* The next hop to `rank`. */
 uint32_t km_route_hop(const struct km_route *rt, uint32_t rank);
-/* How often a rank has moved in the tree. */
+/* The number of times that a rank has moved in the tree. */
 uint64_t km_route_moves(const struct km_route *rt);
 void km_route_moved_cb(flux_t *h, const flux_msg_t *event, void *arg);
 /* session_ops.tree and session_ops.lost, with the context of the module. */
 int km_route_tree(void *arg, int errnum, const char *why);
 void km_route_lost(void *arg, const idset_t *ranks, bool now);
-/* Events were lost on their way to this broker ("event.lost"): ask for the state that they may have
- * changed. */
+/* Handler of "event.lost" (events were lost on their way to this broker): request the state that
+ * the lost events may have changed. */
 void km_route_missed_cb(flux_t *h, const flux_msg_t *event, void *arg);
 
 /* --- km_follow.c --- */
@@ -193,20 +198,20 @@ void km_version_missed(struct km *k);
 /* --- km_stats.c --- */
 
 void km_stats_cb(flux_t *h, const flux_msg_t *msg, void *arg);
-/* As km_space_request_ready(), for a request that names a namespace, or has no payload (the primary
- * namespace). */
+/* As km_space_request_ready(), for a request that names a namespace, or that has no payload and
+ * means the primary namespace. */
 struct km_ns *km_stats_request(struct km *k, const flux_msg_t *msg, flux_handler_f cb);
 
 /* --- km_gc.c, km_cache.c --- */
 
 void km_gc_cb(flux_t *h, const flux_msg_t *msg, void *arg);
-/* Drop unused objects, in all namespaces; the number of seconds until that is due again. */
+/* Drop unused objects in all namespaces; the seconds between two calls of it. */
 void km_cache_expire(struct km *k);
 double km_cache_period(const struct km *k);
 void km_cache_drop_cb(flux_t *h, const flux_msg_t *msg, void *arg);
 struct km_caches *km_cache_all_create(struct km *k);
 void km_cache_all_destroy(struct km_caches *all);
-size_t km_cache_all_bytes(const struct km_caches *all); /* of unused objects, in all namespaces */
+size_t km_cache_all_bytes(const struct km_caches *all); /* of unused objects in all namespaces */
 
 /* --- km_commit.c, km_fence.c, km_load.c, km_read.c, km_watch.c --- */
 
@@ -216,13 +221,13 @@ void km_fence_abort_cb(flux_t *h, const flux_msg_t *msg, void *arg);
 void km_fence_notified_cb(flux_t *h, const flux_msg_t *msg, void *arg);
 longlist_t *km_fence_list_create(struct km *k); /* NULL with ENOMEM */
 void km_fence_list_cb(flux_t *h, const flux_msg_t *msg, void *arg);
-/* End the fences of which this instance is the master and that have participants at these ranks.
- * The ranks were lost just now, or (not `now`) at a time that is not known. */
+/* At the master: end the open fences that have participants at these ranks.  `now`: the ranks were
+ * lost just now; else the time of the loss is not known. */
 void km_fence_lost(struct km *k, const idset_t *ranks, bool now);
 void km_load_cb(flux_t *h, const flux_msg_t *msg, void *arg);
 struct km_load_miss *km_load_miss_create(void);
 void km_load_miss_destroy(struct km_load_miss *x);
-/* The list of the objects that the present operation is missing; _begin() empties it first. */
+/* The list of missing objects of the operation in progress; _begin() empties it first. */
 struct kvsmiss *km_load_miss(const struct km *k);
 struct kvsmiss *km_load_miss_begin(const struct km *k);
 void km_read_lookup_cb(flux_t *h, const flux_msg_t *msg, void *arg);
