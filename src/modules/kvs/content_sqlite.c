@@ -1,37 +1,40 @@
-/* content_sqlite.c - the driver: a thread that executes the module's requests, many writes at a
- * time.
+/* content_sqlite.c - the driver: a thread that executes the requests of the module, many writes in
+ * one transaction.
  *
  *    module's thread           submit() -> `queue` -> the driver's thread -> `ready` -> dispatch()
  *                                         cond                            eventfd
  *
- * The thread takes all requests of the queue as one group.  Reads are executed one by one.  The
- * writes of a group are one transaction (a large group has several), whose commit makes them
- * durable with one fdatasync if one of them must be; with two if it begins a new log, after the old
- * one was written back, since the header is synced first.  The next group gathers meanwhile: groups
- * grow with the load, and a single writer waits for its own write only.
+ * Groups: the thread takes all requests of the queue as one group.  It executes reads one by one.
+ * The writes of a group are one transaction (a large group has several), whose commit makes them
+ * durable with one fdatasync if one of the writes must be durable.  A commit that begins a new log,
+ * after the old log was written back, takes two, since the header is synced first.  The next group
+ * gathers meanwhile.  So groups grow with the load, and a single writer waits only for its own
+ * write.
  *
  * state of a request   where it is              left when                                by
  * waiting              `queue`                  the thread takes the queue               take
  * in a transaction     the group, then `open`   commit; or rollback: all of them fail    tx_end
  * done                 `ready`                  its done() is called                     dispatch()
  *
- * An idle thread tidies: it deletes journal rows that a checkpoint made obsolete, in steps of a
- * MiB, and after IDLE_MS without requests returns space to the file system.
+ * Tidying: when the thread is idle, or after BUSY_GROUPS groups without a pause, it deletes a
+ * bounded number of obsolete journal rows and objects of removed namespaces.  After IDLE_MS without
+ * requests it returns unused space to the file system.
  *
  * Invariants:
- *  1. The file belongs to the thread; `lock` protects the queues, the counters and `failed`.
+ *  1. The file belongs to the thread; `lock` protects the queues, the counters and `leisure`.
  *  2. Requests take effect in order: a read sees the writes before it, and a group is a contiguous
  *     part of the queue.
- *  3. After a failed write all writes fail until RESUME, so that no write is kept without those
- *     that it builds on.
+ *  3. After a failed write all writes fail until RESUME, so that no write is kept without the
+ *     writes on which it builds.
  *  4. done() is called once for each request that submit() accepted, from dispatch() or destroy().
  *  5. The queue holds at most max_bytes, plus one request, plus reads, which have no payload.
- *  6. No transaction is committed to a file that has no name any more: i-node numbers are compared
- *     before it begins and before it is committed.  If the file or its log was removed, the file is
- *     written anew from the open one, also at the end; a file that took its place is not touched.
+ *  6. No transaction is committed to a file that has lost its name: i-node numbers are compared
+ *     before a transaction begins and before it is committed.  If the file or its log was removed,
+ *     the file is written anew from the open one, also at the end.  A file that has taken its place
+ *     is not touched.
  *
- * Failure: see kvs_storage.h.  A file that cannot be tidied stays as it is; the next write reports
- * the error.
+ * Failure: see kvs_storage.h.  If tidying fails, the file stays as it is, and the next write
+ * reports the error.
  */
 #include "config.h"
 #include <errno.h>

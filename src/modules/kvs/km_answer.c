@@ -1,26 +1,28 @@
-/* km_answer.c - the responses of reads: a value or a part of it, a listing or a page of it, a tag.
+/* km_answer.c - the responses to reads: a value or a part of it, a listing or a page of it, a tag.
  *
  *    response to        body
  *    a look-up          the value, at most 16 MiB; a link's target; nothing for a directory
- *    ... of a range     those bytes of the range that the value has, at most 1 MiB
+ *    ... of a range     the bytes of the value within the range, at most 1 MiB
  *    a listing          all entries, together at most 128 MiB
  *    ... of a page      the requested number of entries after the cursor
  *
- * Format: kvs_wire.h.  `size` is that of the whole value, or the number of entries of the whole
+ * Format: kvs_wire.h.  `size` is the size of the whole value, or the number of entries of the whole
  * directory.
  *
- * A listing is made in slices (libflux/slice.h), each of which goes on after the last entry of the
- * one before.  A directory of one leaf is in the order of the names, and the entries that are in
- * the response already are passed over; any larger one is in the order of the pages (kvswalk.h).
+ * Slices: a listing is made in slices (libflux/slice.h).  Each slice continues after the last entry
+ * of the slice before.  A directory of one leaf is listed in the order of the names, and a slice
+ * skips the entries that the response already contains.  A larger directory is listed in the order
+ * of the pages (kvswalk.h).
  *
  * Invariants:
- *  1. A response is made from one root.  If objects are missing, EAGAIN names them; the caller
- *     calls again when they are here, and a listing goes on.
+ *  1. A response is made from one root.  If objects are missing, the error is EAGAIN, and
+ *     km_load_miss() has their digests.  The caller calls again when the objects have arrived, and
+ *     a listing continues.
  *  2. While the memory of all unfinished listings exceeds BYTES_MAX, only a read whose turn it is
- *     (km_read.c) begins one.
+ *     (km_read.c) begins a listing.
  *
- * Failure: EFBIG for a value too long for one response, EMSGSIZE for such a listing; the error
- * message says what to do instead.
+ * Failure: EFBIG for a value that is too long for one response, EMSGSIZE for a listing that is too
+ * long; the error message says what to do instead.
  */
 #include "config.h"
 #include <errno.h>
@@ -33,8 +35,8 @@
 #include "libkvs/kvsvalue.h"
 
 #define BYTES_MAX (256u * 1024 * 1024)
-#define STRIDE 16          /* entries, */
-#define STRIDE_BYTES 65536 /* and bytes, between two looks at the clock */
+#define STRIDE 16          /* entries and */
+#define STRIDE_BYTES 65536 /* bytes between two readings of the clock */
 #define SLICE_OVER 1
 #define TOO_LARGE \
     "the directory with its values exceeds 128 MiB: list it in pages, or without values"
@@ -42,14 +44,14 @@
 struct km_listing {
     struct km_read *r;
     struct km_entries entries;
-    size_t lastlen; /* the name of the last entry */
+    size_t lastlen; /* name of the last entry in the response */
     char last[KVS_NAME_MAX];
-    /* of this slice: */
+    /* of the slice in progress: */
     struct flux_slice slice;
     unsigned steps;
-    size_t clocked; /* length at the last look at the clock */
-    uint32_t pass;  /* entries that are in the response, and come again */
-    bool missing;   /* entries are only searched for other missing objects */
+    size_t clocked; /* length at the last reading of the clock */
+    uint32_t pass;  /* entries to be skipped: the response contains them */
+    bool missing;   /* the rest of the slice only collects the missing objects */
 };
 
 static bool is_value(const struct treeobj_entry *e)
@@ -57,7 +59,7 @@ static bool is_value(const struct treeobj_entry *e)
     return e->type != TREEOBJ_DIR && e->type != TREEOBJ_LINK;
 }
 
-/* Bytes of a value or target are put at p; NULL: look whether they are here. */
+/* Copy bytes of a value or of a link's target to p; NULL: only check that they are here. */
 static int copy_value(struct km_read *r, const struct treeobj_entry *e, uint64_t offset, size_t len,
                       uint8_t *p)
 {
@@ -129,13 +131,14 @@ static int list_entry_cb(const struct treeobj_entry *e, void *arg)
                                  .has_data = has,
                                  .size = e->type == TREEOBJ_DIR ? 0 : e->len};
     uint8_t *p = NULL;
-    l->missing |= km_load_miss(r->ns->k)->n > 0; /* a part of the directory before this entry is */
+    l->missing |= km_load_miss(r->ns->k)->n > 0; /* an object of the directory before this entry is
+                                                  * missing */
     if (!l->missing && !(p = km_entries_reserve(&l->entries, e->namelen, datalen, &r->err)))
         return -1;
     if (has && copy_value(r, e, 0, datalen, p) < 0) {
         if (errno != EAGAIN)
             return -1;
-        l->missing = true; /* go on, to know all that is */
+        l->missing = true; /* go on, to collect all missing objects */
     }
     if (l->missing)
         return 0;
@@ -145,13 +148,13 @@ static int list_entry_cb(const struct treeobj_entry *e, void *arg)
     return 0;
 }
 
-/* The directory's first object. */
+/* The first object of the directory. */
 static const void *dir_top(struct km_read *r)
 {
     return kvswalk_node(r->ns->content, r->entry.digest, 0, km_load_miss(r->ns->k), &r->err);
 }
 
-/* Entries of the whole directory. */
+/* Number of entries of the whole directory. */
 static int dir_count(struct km_read *r, uint64_t *count)
 {
     const void *n = dir_top(r);
@@ -180,7 +183,7 @@ static int walk(struct km_read *r, struct km_listing *l, bool *more)
                         miss, &r->err);
 }
 
-/* Make the next slice: EINPROGRESS when there is more. */
+/* Make the next slice.  EINPROGRESS: there is more. */
 static int make_listing(struct km_read *r)
 {
     struct km *k = r->ns->k;

@@ -1,17 +1,19 @@
-/* km_cache.c - how much the namespaces of an instance may cache, and for how long.
+/* km_cache.c - the size and age of the caches of an instance.
  *
  * Purpose: the attribute content.cache-limit bounds the caches of all namespaces of an instance
- * together.  Each namespace may use the whole of it as long as there is room.  When there is not, a
- * namespace that works drops what exceeds its fair share, and soon afterwards the others do the
- * same.  Objects that were not used for content.expire (default 5 minutes; "inf": never) are
- * dropped in any case.
+ * together.  Each namespace may use the whole of this memory as long as there is room.  When there
+ * is no room, a namespace that does work drops the excess over its fair share, and a timer does the
+ * same for the other namespaces soon afterwards.  Objects that were not used for content.expire
+ * (default 5 minutes; "inf": never) are dropped in any case.
  *
- *    kvs.dropcache  {"namespace"}, or nothing  -> {"dropped"}: objects that can be loaded again;
- *                   answered when all that were there are dropped, slice by slice
+ *    kvs.dropcache  {"namespace"}, or nothing  -> {"dropped"}: drop the objects that can be loaded
+ *                   again; answered when all objects that were cached at its arrival are dropped,
+ *                   slice by slice
  *
  * Invariants:
- *  1. km_caches.bytes is the sum of km_cache.cached, which are updated when a namespace works.
- *  2. Objects that are needed are not dropped.
+ *  1. km_caches.bytes is the sum of all km_cache.cached, which are updated when a namespace does
+ *     work.
+ *  2. Objects in use are not dropped.
  *
  * Failure: kvs.dropcache without memory is answered with ENOMEM.
  */
@@ -23,18 +25,19 @@
 #include "km_private.h"
 #include "libflux/slice.h"
 
-#define PIECE 64          /* objects between two looks at the clock */
-#define SHARE_SECONDS 0.5 /* until all namespaces are considered */
+#define PIECE 64          /* objects between two readings of the clock */
+#define SHARE_SECONDS 0.5 /* until all namespaces are brought to their share */
 
 struct km_caches {
-    size_t bytes;          /* that nobody needs, in all namespaces */
-    flux_watcher_t *share; /* until all are brought down to their fair share */
+    size_t bytes;          /* of cached objects that are not in use, in all namespaces */
+    flux_watcher_t *share; /* timer: bring all namespaces down to their fair share */
 };
 
 struct km_cache {
     struct list_node drops; /* kvs.dropcache */
-    size_t cached;          /* bytes that nobody needs, as in km_caches.bytes */
-    bool stale;             /* of these, there may be some that nobody has used since */
+    size_t cached;          /* the share of this namespace in km_caches.bytes */
+    bool stale;             /* there may be cached objects that were not used since `stale_before`
+                             * */
     uint32_t stale_before;
 };
 
@@ -54,7 +57,7 @@ static void count(struct km_ns *ns)
     ns->cache->cached = now;
 }
 
-/* Bring one down to `bytes`. */
+/* Bring the cache of a namespace down to `bytes`. */
 static void shrink(struct km_ns *ns, size_t bytes)
 {
     content_set_limit(ns->content, bytes);
@@ -63,7 +66,7 @@ static void shrink(struct km_ns *ns, size_t bytes)
     count(ns);
 }
 
-/* What is too old: a slice of it, of pieces. */
+/* Drop objects that are too old, in pieces, for a slice of time. */
 static void expire(struct km_ns *ns)
 {
     struct flux_slice s;
@@ -84,7 +87,7 @@ struct drop {
     struct claim claim;
     struct km_ns *ns;
     flux_msg_t *req;
-    size_t left; /* this many were there when it came */
+    size_t left; /* objects to consider: at first, all that were cached at its arrival */
     size_t dropped;
 };
 
@@ -104,7 +107,7 @@ static void drop_gone(struct claim *c, bool canceled)
     drop_free(d);
 }
 
-/* One at a time: is it done? */
+/* Drop objects for a slice of time.  Is the request done? */
 static bool drop_some(struct drop *d, struct flux_slice *s)
 {
     while (d->left > 0 && flux_slice_more(s)) {
@@ -123,7 +126,8 @@ static void drop_work(struct km_ns *ns)
     struct list_node *n;
 
     if (list_empty(&ns->cache->drops) || km_commit_open(ns))
-        return; /* nothing can be dropped now; the change has another turn, and so have they */
+        return; /* an open root change: nothing can be dropped before it ends, and then work goes on
+                 * */
     flux_slice_begin(&s, flux_get_reactor(ns->h), FLUX_SLICE_SECONDS, FLUX_SLICE_THINGS);
     while ((n = list_first(&ns->cache->drops))) {
         struct drop *d = list_entry(n, struct drop, node);
@@ -204,7 +208,7 @@ void km_cache_work(struct km_ns *ns)
     size_t over, share;
 
     content_set_clock(ns->content, km_module_clock(k));
-    content_trim(ns->content); /* no more than has come in since */
+    content_trim(ns->content); /* at most as many objects as have arrived since */
     expire(ns);
     drop_work(ns);
     count(ns);

@@ -1,27 +1,29 @@
-/* km_checkpoint.c - writing the objects of one namespace to disk, and deleting them: checkpoints,
- * dead objects, chunks of large values.
+/* km_checkpoint.c - the objects of one namespace on disk: checkpoints, dead objects, chunks of
+ * large values.
  *
- * Purpose: a checkpoint writes the objects that are not on disk yet, some at a time, and then
- * records its root, which makes the rows of the journal up to that root obsolete.  Afterwards the
- * objects that died before the checkpoint are deleted.
+ * Purpose: a checkpoint writes the objects that are not on disk yet, in pieces, and then records
+ * its root.  The recorded root makes the rows of the journal up to that root obsolete.  Afterwards
+ * the objects that died before the checkpoint are deleted from the disk.
  *
  * state of the checkpoint   what happens                                   left when
- * IDLE                      nothing                                        the journal is long, old
+ * IDLE                      nothing                                        a checkpoint is due
  * WRITING                   pieces of objects go to the driver             no object is left
  * RECORDING                 the root goes to the driver                    the root is recorded
  * DELETING                  objects that died before are deleted           none is left
  *
+ * A checkpoint is due when the journal is long, or some time after a change or a death.
+ *
  * Invariants:
- *  1. The root of the last checkpoint, and that of one under way, are held in the store, so that no
- *     object below them is collected.
- *  2. An object that died is deleted on disk after the next checkpoint, because rows before that
- *     may need it when they are replayed (chunks that a transaction refers to).  An object that is
- *     written again is not deleted: it leaves `dead` when its write is sent.
- *  3. The end of the module does not wait for deletions: what died is garbage on disk then, which
- *     no root needs.  The next start loads it, finds that, and deletes it after its first
- *     checkpoint.
- *  4. With kvs.sync=interval, writes of objects that failed are sent again before anything else,
- *     since rows may need these objects.
+ *  1. The store holds the root of the last checkpoint, and the root of the checkpoint under way, so
+ *     that no object below them is collected.
+ *  2. A dead object is deleted from the disk after the next checkpoint, because rows before that
+ *     checkpoint may need the object when they are replayed (chunks to which a transaction refers).
+ *     An object that is written again is not deleted: it leaves `dead` when its write is sent.
+ *  3. The end of the module does not wait for deletions.  Dead objects that stay on disk are
+ *     garbage: no root needs them.  The next start loads them, finds that they are dead, and
+ *     deletes them after its first checkpoint.
+ *  4. With kvs.sync=interval, failed writes of objects are sent again before any other write, since
+ *     rows may need these objects.
  *  5. The state changes by the transitions of `moves` only, each made by the function that is named
  *     there.
  *

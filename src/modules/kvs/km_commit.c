@@ -1,20 +1,31 @@
-/* km_commit.c - commits on their way to the master, and their root changes.
+/* km_commit.c - commits on their way to the master, and the root changes that they cause there.
  *
- * Purpose: an instance that is not the master passes a commit on to the next instance upstream at
- * once.  The answer carries the new root, which each instance on the way takes before it passes the
- * answer down: a client that has the answer finds at least that version at each of these instances.
+ * Terms: a commit is a request with one transaction.  The master applies transactions in root
+ * changes: a root change applies one or more transactions, and results in one new root.
  *
- * The master puts commits and complete fences in a queue, and works on the queue when it has read
- * all messages that have arrived: one entry per root change while it is idle, all that wait in one
- * root change when it is busy.  It works in turns: a root change whose turn is over stays open, and
- * goes on in the next pass of the reactor, with the commits that have arrived meanwhile; readers
- * see the old root until it ends.  A change that is to be kept is written to disk (km_keep.c) and
- * ends when it is there; meanwhile the queue for the next change grows.  The master answers the
- * commits, and then has the event kvs.setroot published.  While an event waits for its sequence
- * number, no other is sent, so events do not fall behind the changes: the next one carries the
- * newest root.
+ * Forwarding: an instance that is not the master passes a commit on to the next instance upstream
+ * at once.  The answer carries the new root, which each instance on the way takes before it passes
+ * the answer down.  So a client that has the answer finds at least that version at each of these
+ * instances.
  *
- * Drawing (commit): a commit of a client at rank 1.
+ * Root changes: the master puts commits and complete fences in a queue, and works on the queue when
+ * it has handled all messages that have arrived.  An idle master makes one root change per entry; a
+ * busy master applies all entries of the queue in one root change.  A root change takes turns of
+ * one slice of time each.  If its turn is over before it is complete, the root change stays open
+ * and goes on in the next pass of the reactor, together with the commits that have arrived
+ * meanwhile.  Readers see the old root until the root change ends.
+ *
+ * Disk: if the namespace is kept on disk (km_keep.c), a root change becomes a row of the journal.
+ * With kvs.sync=commit the root change is visible and answered when its row is durable; meanwhile
+ * the queue for the next root change grows.  With kvs.sync=interval it is visible and answered at
+ * once, except for commits that ask for durability (KVS_NS_DURABLE): their answers wait for the
+ * row.
+ *
+ * Event: after the answers, the master has the event kvs.setroot published (primary namespace).  It
+ * publishes no further event before the event has its sequence number.  So events do not fall
+ * behind the root changes: the next event carries the newest root.
+ *
+ * Drawing (commit): a commit of a client at rank 1, with kvs.sync=commit.
  *
  *     client           kvs, rank 1                   kvs, rank 0 (master)             disk
  *       |                  |                             |                             |
@@ -33,18 +44,19 @@
  *
  * Invariants:
  *  1. Each transaction is applied once and as a whole, or refused with an error to its sender.
- *  2. Answers are sent in the order of the queue, after the root that they name is in place.
- *  3. Events carry increasing versions, and after the last change the last event carries the last
- *     version.
+ *  2. Answers are sent after the root that they carry is in place, and in the order of the queue,
+ *     except for the later answers to durable commits with kvs.sync=interval.
+ *  3. Events carry increasing versions, and after the last root change the last event carries the
+ *     last version.
  *  4. While a root change is open (km_commits.change), the first commit of the queue may be applied
- *     in part: it stays the first until it is applied or refused, and the change does not end
- *     before.
+ *     in part.  That commit stays the first until it is applied or refused, and the root change
+ *     does not end before.
  *
- * Failure: a change that is open when the store goes back to an earlier root is given up, and its
- * commits are the first of the queue again.  A refused transaction does not affect others of the
- * same root change.  When memory is exhausted in a root change, all its transactions are refused.
- * An event that cannot be published is logged, and tried again with the next work for the
- * namespace, or after some seconds.
+ * Failure: a refused transaction does not affect the other transactions of its root change.  If
+ * memory is exhausted at the end of a root change, all its transactions are refused.  If the store
+ * returns to an earlier root while a root change is open, the root change is given up, and its
+ * commits go back to the front of the queue.  If an event cannot be published, a message is logged,
+ * and the event is published with the next work for the namespace, or by the timer of the module.
  */
 #include "config.h"
 #include <errno.h>
@@ -57,18 +69,20 @@
 #include "libkvs/kvs_pack.h"
 #include "libkvs/kvsdisk.h"
 
-/* What waits here to be applied, or was sent on, is bounded: a flood is refused at its source. */
+/* Bounds of the commits that wait here, to be applied or for an answer from upstream: a flood is
+ * refused at its source. */
 #define WAITING_MAX 262144
 #define WAITING_BYTES (256u * 1024 * 1024)
-/* A root change takes at most so much, so that answers do not wait for ever in a flood: time in its
- * turns, since what a transaction takes is anything from a microsecond on; and what its row on disk
- * may have. */
+/* Bounds of a root change, so that answers do not wait without end in a flood: the time of its
+ * turns (a transaction takes anything from a microsecond on), and the number and bytes of the
+ * transactions in its row on disk. */
 #define BATCH_SECONDS 0.02
 #define BATCH_TXNS 4096
 #define BATCH_BYTES (16u * 1024 * 1024)
-#define TURN_LOOKS 512 /* looks at the clock in a turn, on a virtual clock */
-/* Objects given back after each root change (a commit leaves about five behind); the rest when
- * idle.  By number: each takes about as long as the next, a microsecond or two. */
+#define TURN_LOOKS 512 /* readings of the clock in a turn, if the clock is virtual */
+/* Number of garbage objects collected after each root change (a commit leaves about five); the rest
+ * is collected when the master is idle.  The bound is a number, not a time, since each object takes
+ * about a microsecond or two. */
 #define COLLECT 256
 
 /* --- towards the master --- */
@@ -148,26 +162,26 @@ static void forward(struct km_ns *ns, const flux_msg_t *msg)
 
 struct commit {
     struct list_node node;  /* in km_commits.queue, then in km_commit_change.commits */
-    flux_msg_t *req;        /* a commit, or */
+    flux_msg_t *req;        /* the request of a commit, or NULL for */
     struct km_fence *fence; /* a complete fence */
-    const void *txn;        /* in the request */
+    const void *txn;        /* in the request; NULL for a fence */
     size_t len;
     bool durable; /* KVS_NS_DURABLE */
     int errnum;
     errmsg_t err;
 };
 
-/* A root change: what was applied together. */
+/* A root change: the transactions that were applied together, and their new root. */
 struct km_commit_change {
     struct list_node commits;
-    size_t bytes; /* of these */
+    size_t bytes; /* of their transactions */
     unsigned n;
-    double seconds;   /* that its turns took */
-    bool partly;      /* the first of the queue is applied in part */
-    bool ending;      /* no more are applied */
-    uint64_t version; /* the root it made */
+    double seconds;   /* duration of its turns so far */
+    bool partly;      /* the first commit of the queue is applied in part */
+    bool ending;      /* no more transactions are applied */
+    uint64_t version; /* the version of the new root */
     uint8_t root[BLOBREF_DIGEST_MAX];
-    bool changed; /* false: all were refused, the root is the old one */
+    bool changed; /* false: no transaction had an effect, the root is the old one */
 };
 
 static int enqueue(struct km_ns *ns, const flux_msg_t *msg, const struct kvs_ns_req *q,
@@ -236,9 +250,8 @@ static void commit_end(struct km_ns *ns, struct commit *c)
 
 /* --- root changes --- */
 
-/* The change is done (errnum 0), or was undone: its root becomes visible, the commits in it are
- * answered, and the root is published (by km_ns.c).  Changes end in the order in which they were
- * applied. */
+/* The change is done (errnum 0): its root becomes visible, its commits are answered, and km_ns.c
+ * has the root published.  Or (errnum != 0) the change was undone, and its commits fail. */
 void km_commit_change_done(struct km_ns *ns, struct km_commit_change *ch, int errnum,
                            const char *error)
 {
@@ -296,7 +309,8 @@ static int keep_pack_chunks(struct km_ns *ns, const void *pack, size_t len)
     return rc;
 }
 
-/* Chunks that a transaction refers to have to be on disk before it is. */
+/* Write the chunks to which a transaction refers: they have to be on disk before its row. -1 with
+ * ENOMEM. */
 static int keep_chunks(struct km_ns *ns, const struct commit *c, const void *txn, size_t len)
 {
     struct kvs_txn_iter it;
@@ -311,7 +325,7 @@ static int keep_chunks(struct km_ns *ns, const struct commit *c, const void *txn
     return rc;
 }
 
-/* The row of the journal: what was applied.  NULL with ENOMEM. */
+/* The row of the journal with all transactions that were applied.  NULL with ENOMEM. */
 static uint8_t *change_row(struct km_ns *ns, struct km_commit_change *ch, size_t *size)
 {
     const void *txn;
@@ -347,7 +361,8 @@ static uint8_t *change_row(struct km_ns *ns, struct km_commit_change *ch, size_t
     return row;
 }
 
-/* The change is in the store.  The one place between "applied" and "will stay". */
+/* The change is in the store: have it written to the journal, or (a namespace that is not kept on
+ * disk) end it. */
 static void change_applied(struct km_ns *ns, struct km_commit_change *ch)
 {
     uint8_t *row = NULL;
@@ -375,7 +390,8 @@ static void stall_over(struct km_load_wait *w)
     km_ns_poke(ns);
 }
 
-/* The first commit in the queue needs them.  -1 with errno when they cannot be had. */
+/* Load the bytes that the first commit of the queue needs. -1 with errno if they cannot be loaded.
+ * */
 static int stall(struct km_ns *ns)
 {
     if (!ns->commit->stall) {
@@ -383,7 +399,7 @@ static int stall(struct km_ns *ns)
             return -1;
         km_load_wait_init(ns->commit->stall, ns, stall_over);
     }
-    /* What came before is held until it was of use. */
+    /* Objects that have arrived before are held until the commit is applied. */
     return km_load_wait_for(ns->commit->stall, kvsstore_missing(ns->store));
 }
 
@@ -406,7 +422,7 @@ static void change_begin(struct km_ns *ns)
 {
     struct km_commit_change *ch = calloc(1, sizeof(*ch));
     if (!ch)
-        return; /* they wait; more memory may be there later */
+        return; /* the commits wait: there may be memory later */
     list_init(&ch->commits);
     if (kvsstore_begin(ns->store) == 0) {
         ns->commit->change = ch;
@@ -424,7 +440,7 @@ static bool change_has_room(const struct km_commit_change *ch)
     return ch->bytes < BATCH_BYTES && ch->n < BATCH_TXNS && ch->seconds < BATCH_SECONDS;
 }
 
-/* Apply what waits.  False: the turn is over before that. */
+/* Apply the queue.  False: the turn was over before the end of the queue. */
 static bool change_apply(struct km_ns *ns, struct km_commit_change *ch)
 {
     struct list_node *n;
@@ -508,7 +524,8 @@ void km_commit_give_up(struct km_ns *ns)
     free(ch);
 }
 
-/* Not while bytes or the disk are waited for: then there is a poke to come. */
+/* May a root change begin? Not while the first commit waits for bytes, or the namespace for the
+ * disk: a poke follows the end of either wait. */
 static bool may_change(struct km_ns *ns)
 {
     struct list_node *n;
@@ -527,7 +544,8 @@ static bool may_change(struct km_ns *ns)
     return false;
 }
 
-/* Garbage cannot pile up in a flood: no change is begun before most of it is collected. */
+/* Is there a change to be made now? Garbage does not pile up in a flood, since no change begins
+ * before most of it is collected. */
 static bool has_change(struct km_ns *ns)
 {
     return ns->commit->change || (!list_empty(&ns->commit->queue) &&
@@ -545,7 +563,7 @@ void km_commit_work(struct km_ns *ns)
     if (has_change(ns))
         change_turn(ns);
     flux_slice_begin(&slice, r, FLUX_SLICE_SECONDS, TURN_LOOKS);
-    /* While the journal is read, a later row may need what looks like garbage now. */
+    /* Not while the journal is replayed: a later row may need objects that are garbage now. */
     bool left = ns->ready && kvsstore_collect(ns->store, COLLECT);
     kvsstore_pace(ns->store, NULL, NULL);
     bool more = has_change(ns);
@@ -554,7 +572,8 @@ void km_commit_work(struct km_ns *ns)
         km_ns_poke(ns);
 }
 
-/* It is announced late: by the next work or tick.  Said once, until one is announced. */
+/* The root is announced later: by the next work for the namespace, or by the timer.  Log one
+ * message until a root is announced. */
 static void publish_failed(struct km_ns *ns, const char *why)
 {
     if (!ns->commit->unannounced)
@@ -624,7 +643,7 @@ void km_commit_shut(struct km_ns *ns, int errnum, const char *why)
         waits_no_more(ns, c->len);
         if (errnum && c->req)
             flux_respond_error(ns->h, c->req, errnum, "%s", why);
-        flux_msg_destroy(c->req); /* its fence ends by itself */
+        flux_msg_destroy(c->req); /* km_fence_shut() has ended its fence */
         free(c);
     }
     flux_future_destroy(ns->commit->publish);

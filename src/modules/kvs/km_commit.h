@@ -1,19 +1,20 @@
-/* What km_commit.c holds of a namespace. */
+/* km_commit.h - the part of a namespace that belongs to km_commit.c. */
 #ifndef KM_COMMIT_H
 #define KM_COMMIT_H
 
 #include "km_ns.h"
 
 struct km_commits {
-    struct list_node forwards;       /* sent upstream */
-    struct list_node queue;          /* master: waiting to be applied */
-    struct km_commit_change *change; /* master: the one that is open */
-    size_t nwaiting, waiting_bytes;  /* of both */
-    struct km_load_wait *stall;      /* master: for bytes that the first of them needs */
-    flux_future_t *publish;          /* master: the setroot event being numbered */
-    bool announcing;                 /* master: there was one already, which did not fail */
-    bool unannounced;                /* master: the last one failed */
-    uint64_t published;              /* version it carries */
+    struct list_node forwards;       /* commits that were sent upstream */
+    struct list_node queue;          /* master: commits and fences that wait to be applied */
+    struct km_commit_change *change; /* master: the open root change, or NULL */
+    size_t nwaiting, waiting_bytes;  /* of `forwards` and `queue` */
+    struct km_load_wait *stall;      /* master: waits for bytes that the first of the queue needs */
+    flux_future_t *publish;          /* master: the event kvs.setroot, until it has its number */
+    bool announcing;                 /* master: the last event has not failed; false before the
+                                      * first */
+    bool unannounced;                /* master: the last event failed, which was logged */
+    uint64_t published;              /* master: the version that the last event carries */
 };
 
 #endif

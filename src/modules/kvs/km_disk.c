@@ -1,8 +1,8 @@
-/* km_disk.c - the instance and its file: attributes, the driver, failure, the end.
+/* km_disk.c - the file of an instance: attributes, the driver, failed writes, the end.
  *
- * With the attribute `statedir`, the instance at rank 0 keeps its namespaces in a file, through a
- * driver (kvs_storage.h) that it loads (km_driver.c).  A file has one driver, and each namespace a
- * keep (km_keep.c), which decides what is written.
+ * Purpose: with the attribute `statedir`, the instance at rank 0 keeps its namespaces in a file,
+ * through a driver (kvs_storage.h) that it loads (km_driver.c).  A file has one driver, and each
+ * namespace has a keep (km_keep.c), which decides what is written.
  *
  *    attribute                  value                          default
  *    statedir                   a directory                    (nothing is kept)
@@ -14,19 +14,19 @@
  *    state       what happens                            left when (by)
  *    starting    settings, driver, file, km_restore.c    all is restored (km_restore.c: finish)
  *    working     requests go to the driver               a write fails (write_failed)
- *    failing     no write is sent; those that are out    all are back: keeps return to what is
- *                come back with the same error           durable, and the driver resumes
- *                                                        (km_disk_recover)
+ *    failing     no write is sent; the writes that the   all writes are back: the keeps return to
+ *                driver has come back with the same      their durable roots, and the driver
+ *                error                                   resumes (km_disk_recover)
  *
  * Invariants:
  *  1. Requests reach the driver in the order of their submission here.
- *  2. A write is sent only when all writes that it builds on are durable, or before it in the
- *     driver's queue.
- *  3. A request waits for the disk only if its effect has to be there.
+ *  2. A write is sent only when all writes on which it builds are durable, or precede it in the
+ *     queue of the driver.
+ *  3. A request waits for the disk only if its effect has to be durable.
  *
  * Failure: an unusable file at the start ends the module with an error message, and thereby the
- * start of the session.  A later write that fails fails the requests that wait for it, and is tried
- * again with the next.
+ * start of the session.  When a write fails later, the requests that wait for it fail with its
+ * error, and so do the writes behind it; the next write is tried after the driver has resumed.
  */
 #include "config.h"
 #include <errno.h>

@@ -1,5 +1,5 @@
-/* Persistence of the namespaces whose master is rank 0: what is journaled, checkpointed, brought
- * back at the start, and read again.  See km_disk.c, km_keep.c and km_checkpoint.c.
+/* km_disk.h - persistence of the namespaces whose master is rank 0: journal, checkpoints,
+ * restoration at the start, reads from disk.  See km_disk.c, km_keep.c and km_checkpoint.c.
  *
  * Thread rules: those of the handle.
  */

@@ -1,10 +1,10 @@
-/* km_driver.c - load the driver of the store in a thread, and hand it to the module.
+/* km_driver.c - load the driver of the store in a thread, and hand the driver to the module.
  *
  * Invariants:
- *  1. The thread touches only what it was given; the module reads the result when it is done.
+ *  1. The thread accesses only this object; the module reads the result after the thread has ended.
  *
- * Failure: an object that others could have written, that cannot be loaded, or that is of another
- * version of Flux is reported with an error message.
+ * Failure: an object is refused with an error message if another user could have written it, if it
+ * cannot be loaded, or if it belongs to another version of Flux.
  */
 #include "config.h"
 #include "km_driver.h"
@@ -22,7 +22,7 @@ struct km_driver {
     void *arg;
     char *path;
     errand_t *errand;
-    /* the thread's, until it is done */
+    /* owned by the thread until it has ended */
     const struct kvs_storage_driver *drv;
     int errnum;
     errmsg_t err;
@@ -35,7 +35,7 @@ static int load(km_driver_t *l)
 
     if (!file_is_trusted(l->path, &why))
         return errmsg_fail(&l->err, errno, "the driver of the store, %s", why.text);
-    /* Never unloaded: nothing has to be known about what its libraries leave behind. */
+    /* The object is never unloaded, as its libraries may leave threads or handlers behind. */
     dso = dlopen(l->path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     l->drv = dso ? dlsym(dso, KVS_STORAGE_SYMBOL) : NULL;
     if (!l->drv)

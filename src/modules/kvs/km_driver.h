@@ -1,7 +1,8 @@
-/* Loading the driver of the store: a thread does it, since a library with all that it needs takes
- * longer to load than a turn of the broker's loop may take.
+/* km_driver.h - load the driver of the store.  A thread does it, since loading a library with all
+ * its dependencies takes longer than a turn of the broker's loop may take.
  *
- * Thread rules: all functions are for the module's thread, which gets the result from its reactor.
+ * Thread rules: all functions belong to the module's thread, which gets the result from its
+ * reactor.
  */
 #ifndef KM_DRIVER_H
 #define KM_DRIVER_H
@@ -11,13 +12,14 @@
 
 typedef struct km_driver km_driver_t;
 
-/* Load the shared object at `path`.  Calls back once, unless it is destroyed before: with the
- * driver, or with NULL, errno and an error message.  NULL with errno. */
+/* Load the shared object at `path`.  loaded() is called once, unless the object is destroyed
+ * before: with the driver, or with NULL, errno and an error message.  Returns NULL with errno. */
 km_driver_t *km_driver_load(flux_reactor_t *r, const char *path,
                             void (*loaded)(void *arg, const struct kvs_storage_driver *drv,
                                            const errmsg_t *err),
                             void *arg);
-/* NULL-safe, keeps errno; not from the callback.  Waits for the thread.  The object stays loaded.
+/* NULL-safe, keeps errno; must not be called from loaded().  Waits for the thread.  The shared
+ * object stays loaded.
  */
 void km_driver_destroy(km_driver_t *l);
 

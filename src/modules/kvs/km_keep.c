@@ -1,31 +1,35 @@
-/* km_keep.c - what is kept on disk of one namespace: its journal, reading from it, its life.
+/* km_keep.c - one namespace on disk: its journal, reads of its objects, its life.
  *
  * Purpose: each root change becomes a row of the journal (libkvs/kvsdisk.h).  From time to time a
  * checkpoint (km_checkpoint.c) makes rows obsolete.  A restart loads the objects, takes the root of
- * the last checkpoint, and replays the rows that are left.
+ * the last checkpoint, and replays the remaining rows.
  *
- * state of a change  entered by      kvs.sync=commit          kvs.sync=interval
- * applied            km_keep_change  its row is sent at once  it is done; its row waits for the
- *                                                             interval
- * sent               row_send        the driver has the row   the driver has the row
- * durable            row_durable     it is done               its row is freed
- * failed             row_failed      it is undone             its row waits for the next interval
+ * state of a change  entered by      kvs.sync=commit            kvs.sync=interval
+ * applied            km_keep_change  its row is sent at once    it is done; its row waits for the
+ *                                                               interval
+ * sent               row_send        the driver has the row     the driver has the row
+ * durable            row_durable     it is done                 its row is freed
+ * failed             row_done        it is undone (row_failed)  its row waits for the next interval
  *
- * A commit that asks for durability (flux_kvs_commit_durable()) is answered when its row is durable
- * in both cases.  With kvs.sync=interval its row is sent at once, after the rows that wait.
+ * "Done" means that the new root is visible, and that the commits are answered.  A commit that asks
+ * for durability (flux_kvs_commit_durable()) is answered when its row is durable, with either
+ * setting.  With kvs.sync=interval the row of such a commit is sent at once, after the rows that
+ * wait.
  *
  * Invariants:
- *  1. With kvs.sync=commit a change is done (seen and answered) when its row is durable; changes
- *     end in the order in which they were applied.  The driver has at most ROWS_OUT rows: what
- *     arrives meanwhile makes one root change.
- *  2. The root of the last durable change, and those of the rows that the driver has, are held in
- *     the store, so that no object below them is collected.
+ *  1. With kvs.sync=commit a change is done when its row is durable, and changes end in the order
+ *     in which they were applied.  The driver has at most ROWS_OUT rows; commits that arrive
+ *     meanwhile form one root change.
+ *  2. With kvs.sync=commit the store holds the root of the last durable change, and the roots of
+ *     the rows that the driver has; with kvs.sync=interval it holds the newest root.  No object
+ *     below these roots is collected.
  *  3. A row whose transactions refer to chunks is sent after the writes of these chunks.
  *
- * Failure: with kvs.sync=commit, all changes whose rows are out fail with the error, and the store
- * goes back to the last durable root.  Rows that were sent may nevertheless be there after a crash:
- * then the driver says so, and the commits fail with FLUX_KVS_UNKNOWN.  With kvs.sync=interval,
- * rows are kept and sent again; until they are durable, no further change is made.
+ * Failure: with kvs.sync=commit, all changes whose rows the driver has fail with the error, and the
+ * store returns to the last durable root.  If a failed row may be in the file after a crash all the
+ * same, the driver reports that, and its commits fail with FLUX_KVS_UNKNOWN. With
+ * kvs.sync=interval, failed rows are kept and sent again; until they are durable, no further change
+ * is made.
  */
 #include "config.h"
 #include <errno.h>

@@ -1,5 +1,6 @@
-/* What km_keep.c (journal, reading, life) and km_checkpoint.c (objects: checkpoints, deletion,
- * chunks) share: one namespace that is kept on disk.  See km_disk.h for what others may call.
+/* km_keep.h - one namespace that is kept on disk: the structure that km_keep.c (journal, reading,
+ * life) and km_checkpoint.c (objects: checkpoints, deletion, chunks) share. km_disk.h declares the
+ * functions for other files.
  *
  * Thread rules: those of the handle.
  */

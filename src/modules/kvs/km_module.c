@@ -1,58 +1,63 @@
 /* km_module.c - the key-value store as a service: an instance, its namespaces, its table of
  * requests.
  *
- * Purpose: one instance runs at each rank.  Each namespace has its master at one of them, the
- * primary namespace at rank 0.  The master holds the store (libkvs/kvsstore.h) and makes new roots.
- * All other instances have a cache of objects, and the newest root that has reached them.
+ * Purpose: one instance runs at each rank.  Each namespace has its master at one of the ranks; the
+ * master of the primary namespace is rank 0.  The master holds the store (libkvs/kvsstore.h) and
+ * makes new roots.  All other instances have a cache of objects, and the newest root that has
+ * reached them.
  *
  *    file              contents
  *    km_ns.c           one namespace: its life and its root
  *    km_space.c        finding namespaces, and ending them
  *    km_directory.c    rank 0: the directory of all namespaces
- *    km_relay.c        requests that rank 0 answers for other instances
+ *    km_relay.c        requests that an instance passes on and whose answers it passes back
  *    km_route.c        the route to a master
  *    km_follow.c       roots of namespaces other than the primary
  *    km_version.c      kvs.version, kvs.wait-version, the event kvs.setroot
  *    km_commit.c       commits on their way to the master, and root changes
  *    km_fence.c        fences, merged on the way up
- *    km_fence_part.c   what is known of a fence from whom
- *    km_fence_end.c    how fences have ended, for those who do not hear of it
+ *    km_fence_part.c   the parts of a fence, one for each sender
+ *    km_fence_end.c    the ends of recent fences, for instances that missed the answer
  *    km_fence_lost.c   fences after the loss of a broker
  *    km_fence_list.c   kvs.fences: the list of open fences
- *    km_merge.c        what the calls to one fence carry, merged
+ *    km_merge.c        the merged transactions of one fence
  *    km_tombstone.c    aborted fences
  *    km_load.c         objects from upstream, for readers here and for instances below
  *    km_read.c         kvs.lookup, kvs.readdir
- *    km_answer.c       the answers of these
- *    km_entries.c      an answer of many entries under construction
+ *    km_answer.c       the responses to both
+ *    km_entries.c      a response of many entries under construction
  *    km_watch.c        kvs.watch
  *    km_watchkey.c     the tree of watched keys
- *    km_delta.c        answers that contain only what is new
+ *    km_delta.c        responses to watchers that contain only the changes
  *    km_snapshot.c     kvs.snapshot: old roots that are held
  *    km_upload.c       kvs.store: pieces of large values
  *    km_missed.c       namespaces that were removed while events were lost
  *    km_disk.c         the file on disk, if there is one
- *    km_restore.c      reading the file back
+ *    km_driver.c       loading the driver of this file
+ *    km_restore.c      restoring the namespaces from the file
  *    km_keep.c         the journal of a namespace
- *    km_checkpoint.c   checkpoints of a namespace, and what is deleted after them
+ *    km_checkpoint.c   checkpoints of a namespace, and the deletion of dead objects
  *    km_stats.c        kvs.stats
  *    km_cache.c        the size and age of caches; kvs.dropcache
  *    km_gc.c           kvs.gc
+ *    km_wire.c         the descriptions of all messages
  *
  *    kvs.disconnect and kvs.cancel are described in libflux/dispatch.h.
  *
  * Invariants:
  *  1. The primary namespace is always in the table.
- *  2. Whatever waits here for a client or for an instance below has a claim (libservice/claim.h),
- *     so that the end of one client does not affect another.
+ *  2. Every request that waits here, of a client or of an instance below, has a claim
+ *     (libservice/claim.h), so that the end of one client does not affect another.
  *  3. A store that is not kept on disk (km_disk.c) exists only in memory.  Its master refuses to be
  *     unloaded or reloaded while the store has contents, and any instance refuses while a fence is
  *     open, unless it is forced.  A new master announces its first root.  An instance that knows a
- *     later root asks the master; when the answer is older than what the instance knew before it
- *     asked, the store has begun anew, and the instance takes that root.
+ *     later root requests the root from the master.  If the answer is older than the root that the
+ *     instance had before its request, the store has begun anew, and the instance takes the root of
+ *     the answer.
  *
- * Failure: an instance that cannot start says why and ends.  An instance that is stopped fails the
- * fences and commits that it has passed on: handed to the next instance, they would count twice.
+ * Failure: an instance that cannot start reports the reason and ends.  An instance that is stopped
+ * fails the fences and commits that it has passed on: if they were handed to the next instance,
+ * they would count twice.
  */
 #include "config.h"
 #include <errno.h>
@@ -66,17 +71,17 @@
 
 #define HASH "sha256"
 
-/* The instance, with what only this file knows of it. */
+/* The instance, with the members that only this file uses. */
 struct kvs {
     struct km km;
     flux_handlers_t *handlers;
     setup_t *setup;
     double born;             /* reactor time */
-    bool refused;            /* one of the attributes */
+    bool refused;            /* an attribute was refused */
     double fence_grace;      /* seconds */
     flux_future_t *starting; /* the event "kvs.began" */
     flux_future_t *events[3];
-    flux_watcher_t *tick; /* what is done now and then */
+    flux_watcher_t *tick; /* timer of periodic work */
 };
 
 static struct kvs *kvs_of(const struct km *k)
@@ -94,7 +99,7 @@ int km_module_learn_algorithm(struct km *k, const char *name, errmsg_t *err)
     return (k->blobref = blobref_create(k->hash, err)) ? 0 : -1;
 }
 
-/* The hash is the choice of rank 0: others learn it from the first root, or namespace. */
+/* Rank 0 chooses the hash: other instances learn it from the first root or place of a namespace. */
 int km_module_learn_hash(struct km *k, const char *ref, errmsg_t *err)
 {
     char name[sizeof(k->hash)];
@@ -125,7 +130,7 @@ static void tick_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg
     km_space_expire(k);
     km_missed_work(k->missed);
     if (k->primary->ready && k->primary->store)
-        km_commit_publish(k->primary); /* should the last one have failed */
+        km_commit_publish(k->primary); /* if the last event failed */
 }
 
 /* --- clients that disconnect --- */
@@ -149,7 +154,7 @@ static void cancel_cb(flux_t *h, const flux_msg_t *msg, void *arg)
 }
 
 #define OWNER (FLUX_ROLE_OWNER | FLUX_ROLE_BROKER)
-/* Whether somebody may is the namespace's to say. */
+/* The namespace decides on the permission (km_space_permitted()). */
 #define ANYBODY (OWNER | FLUX_ROLE_USER)
 
 static const struct flux_handler handlers[] = {
@@ -212,7 +217,8 @@ static void said_cb(flux_future_t *f, void *arg)
     flux_future_destroy(f);
 }
 
-/* Others tell the directory what they have, and look whether what they know is still so. */
+/* Publish kvs.began: other instances then register their namespaces with the directory, and check
+ * their roots. */
 static void say_began(struct km *k)
 {
     struct kvs *kvs = kvs_of(k);
@@ -222,7 +228,7 @@ static void say_began(struct km *k)
         flux_log(k->h, LOG_ERR, "out of memory: it is not announced that the store is back");
 }
 
-/* What is on disk is back, if anything is kept there. */
+/* The namespaces on disk, if any are kept there, are restored. */
 static void kept_cb(struct km *k, int errnum, const char *error)
 {
     k->started = errnum == 0;
@@ -238,7 +244,7 @@ static void kept_cb(struct km *k, int errnum, const char *error)
         flux_module_started(k->h);
 }
 
-/* The attributes are here. */
+/* The attributes have arrived. */
 static void begin(struct km *k)
 {
     errmsg_t err;
@@ -259,7 +265,7 @@ static int set_hash(void *arg, const char *value, errmsg_t *err)
 {
     struct km *k = &((struct kvs *)arg)->km;
 
-    if (!k->blobref) /* else it was learned from rank 0 */
+    if (!k->blobref) /* else the hash of rank 0 is known already */
         snprintf(k->hash, sizeof(k->hash), "%s", value);
     return 0;
 }
@@ -300,7 +306,7 @@ static void subscribed_cb(flux_future_t *f, void *arg)
         fail_start(arg, flux_future_errnum(f), "events are not heard here", flux_future_error(f));
 }
 
-/* Rank 0 publishes them. */
+/* Subscribe to the events that rank 0 publishes. */
 static int subscribe(struct kvs *kvs)
 {
     static const char *const topics[] = {"kvs.setroot", "kvs.began", "kvs.namespace-removed"};
@@ -337,8 +343,8 @@ static void kvs_fini(flux_t *h, void *arg)
     struct km *k = arg;
     struct kvs *kvs = kvs_of(k);
 
-    /* Requests that wait are not answered here: the host answers them, or passes them to the next
-     * instance. */
+    /* Requests that wait are not answered here: the module host answers them, or passes them to the
+     * next instance. */
     k->ending = true;
     flux_handlers_remove(kvs->handlers);
     flux_future_destroy(kvs->starting);
@@ -400,7 +406,7 @@ static int kvs_init(flux_t *h, int argc, char **argv, void **arg, errmsg_t *err)
         return errmsg_fail(err, ENOMEM, "the kvs module is out of memory");
     }
     kvs->born = flux_now(h);
-    if (flux_module_reloaded(h)) /* its predecessor knew which ranks are lost */
+    if (flux_module_reloaded(h)) /* the instance before knew which ranks are lost */
         session_ask_lost(k->session);
     if (k->first)
         flux_module_starting(h);
@@ -432,7 +438,7 @@ static int kvs_may_stop(flux_t *h, void *arg, errmsg_t *err)
     return 0;
 }
 
-/* The first hash of a process takes OpenSSL a millisecond. */
+/* OpenSSL needs a millisecond for the first hash in a process. */
 static void kvs_prepare(void)
 {
     blobref_destroy(blobref_create(HASH, NULL));

@@ -1,29 +1,31 @@
-/* km_ns.c - one namespace at one instance: its creation and end, and its root.
+/* km_ns.c - one namespace at one instance: its creation, its root, its work, and its end.
  *
- * Purpose: an instance has a struct km_ns for each namespace that it knows.  How it finds the
- * namespace is in km_space.c, with states of its own; the states here are about the root.
+ * Purpose: an instance has a struct km_ns for each namespace that it knows. km_space.c describes
+ * how an instance finds a namespace, with states of its own; the states here are those of the root.
  *
  * state      what happens                                       left when (by)
  * starting   the instance reads its attributes; requests wait   the attributes have arrived
  *            in `early`                                         (km_ns_begin; master: km_ns_serve)
- * fetching   not at the master: kvs.getroot is under way;       a root has arrived (km_ns_root_set)
- *            requests wait
+ * fetching   not at the master: kvs.getroot (the primary) or    a root has arrived (km_ns_root_set)
+ *            kvs.follow (others) is under way; requests wait
  * ready      requests are served                                the namespace ends (km_ns_shut)
  *
- * Roots arrive with the event kvs.setroot and with every answer that passes on its way down the
- * tree. A newer root replaces an older one, never the other way round.  This gives clients
+ * Roots: an instance receives new roots of the primary namespace with the event kvs.setroot, and of
+ * other namespaces with the stream kvs.follow.  The answers to commits, fences, snapshots and
+ * kvs.getroot also carry a root, which each instance on the way down takes before it passes the
+ * answer on.  A newer root replaces an older one, never the other way round.  This gives clients
  * monotonic reads and read-your-writes; versions and fences carry causality from one broker to
  * another.
  *
  * Invariants:
- *  1. The version never decreases, unless the master says that its store began anew
- *     (root_answered()); root and rootref always belong to it.
- *  2. Work that can be combined is done in turn_cb(), which the instance's deferral calls when
- *     all messages that have arrived have been read.  It never waits for more messages.
+ *  1. The version of the root never decreases, unless the master says that its store began anew
+ *     (root_answered()). root and rootref always belong to that version.
+ *  2. Work that can be combined is done in turn_cb(), which the deferral of the instance calls when
+ *     all messages that have arrived are handled. turn_cb() never waits for more messages.
  *  3. Each request that waits (early, refreshers) is answered once, unless its sender has gone.
  *
- * Failure: when the master cannot be reached, requests that wait for a root get the error.  The
- * next request asks again.
+ * Failure: when the master cannot be reached, the requests that wait for a root get the error.  The
+ * next request fetches the root again.
  */
 #include "config.h"
 #include <errno.h>
@@ -49,7 +51,7 @@ void km_ns_poke(struct km_ns *ns)
 static void work(struct km_ns *ns)
 {
     if (ns->state == KM_NS_ENDED) {
-        /* The disk's thread may be reading its objects. */
+        /* The thread of the driver may be reading objects of the namespace. */
         if (!ns->keep || km_keep_idle(ns->keep))
             km_ns_destroy(ns);
         return;
@@ -64,7 +66,7 @@ static void work(struct km_ns *ns)
     km_load_work(ns);
     km_upload_work(ns);
     km_cache_work(ns);
-    /* Last: the requests that wait here are answered before the broker gets an event to pass on. */
+    /* Last: the requests that wait here are answered before the broker has an event to pass on. */
     if (ns->ready && ns->store && ns == ns->k->primary)
         km_commit_publish(ns);
 }
@@ -113,7 +115,8 @@ void km_ns_turns_destroy(struct km_turns *t)
     free(t);
 }
 
-/* Rank 0 is the root of the tree: the broker knows the way, past instances that are not loaded. */
+/* The destination of a request.  Rank 0 is the root of the tree, so the broker routes requests to
+ * it, past brokers without an instance. */
 static uint32_t towards(const struct km_ns *ns, bool master, unsigned *flags)
 {
     if (master)
@@ -207,7 +210,7 @@ void km_ns_root_set(struct km_ns *ns, uint64_t version, const uint8_t *digest)
     memcpy(ns->root, digest, blobref_size(ns->k->blobref));
     blobref_format(ns->k->blobref, digest, ns->rootref);
     ns->ready = true;
-    km_ns_poke(ns); /* who waits for this version is answered then */
+    km_ns_poke(ns); /* requests that wait for this version are answered then */
 }
 
 static int make_cache(struct km_ns *ns, errmsg_t *err)
@@ -249,13 +252,13 @@ static void refresh_all(struct km_ns *ns, int errnum, const char *error)
         r->errnum = errnum;
         if (errnum)
             errmsg_set(&r->err, "%s", error);
-        km_read_again(r); /* takes itself out of the list */
+        km_read_again(r); /* removes the read from the list */
     }
 }
 
-/* Take the root of an answer.  A request to the master was sent when this instance already had the
- * version `asked_at`: an answer with an older root, or with another root of the same version, means
- * that the master's store has begun anew. */
+/* Take the root of an answer.  When a request to the master was sent, this instance already had the
+ * version `asked_at`. So an answer with an older root, or with another root of the same version,
+ * means that the store of the master has begun anew. */
 static int root_answered(struct km_ns *ns, const struct kvs_root *r, errmsg_t *err)
 {
     bool anew = ns->asked_master && ns->ready &&
@@ -266,7 +269,7 @@ static int root_answered(struct km_ns *ns, const struct kvs_root *r, errmsg_t *e
     if (anew) {
         flux_log(ns->h, LOG_WARNING, "the store began anew: what it had up to version %llu is lost",
                  (unsigned long long)ns->version);
-        ns->ready = false; /* any root is news */
+        ns->ready = false; /* take any root */
     }
     rc = km_ns_root_heard(ns, r, err);
     ns->ready = ns->ready || anew;
@@ -316,7 +319,8 @@ void km_ns_root_fetch(struct km_ns *ns, bool newest)
 
 /* --- life --- */
 
-/* The watches are the last part: with them all others are there.  false without memory. */
+/* Create all parts of a namespace.  The watches are the last part: if they exist, all parts exist.
+ * False without memory. */
 static bool make_parts(struct km_ns *ns)
 {
     uint32_t first = (uint32_t)flux_random(ns->h);

@@ -1,31 +1,32 @@
 /* km_restore.c - restore the namespaces from disk, when the instance at rank 0 starts.
  *
- * For one namespace after the other:
+ * Namespaces are restored one after the other:
  *
  *    state     what the driver returns      what happens to it                       next (by)
  *    NODES     directories and indexes, in  each is checked against its hash and     BLOBS
  *              pages                        stored                                   (load_page)
- *    BLOBS     names of large values;       likewise; bytes of large values stay on  ROWS
- *              small ones                   disk                                     (take_root)
- *    ROWS      the journal since the        each row is applied, from the            LOADING
- *              checkpoint                   checkpoint's root on, and must result    (load_next);
- *                                           in the root that it names                next namespace
+ *    BLOBS     digests and sizes of large   likewise; the bytes of large values      ROWS
+ *              values; small values         stay on disk                             (take_root)
+ *    ROWS      the journal since the        each row is applied, beginning with the  LOADING
+ *              checkpoint                   root of the checkpoint, and must result  (load_next);
+ *                                           in the root that the row names           next namespace
  *                                                                                    (space_done)
- *    LOADING   bytes that a row needs       they are held until the row is applied   ROWS (load_cb)
- *              (append)
+ *    LOADING   bytes that a row needs       the bytes are held until the row is      ROWS (load_cb)
+ *              (append)                     applied
  *
- * Once all are restored, they are opened, the primary last; requests wait until then.
+ * When all namespaces are restored, they are opened, the primary last.  Requests wait until then.
  *
- * What is done with a page, with the root and with a row goes on in the next pass of the reactor
- * when a slice of time is over: the broker, whose loop this is, serves others in between.
+ * Slices: the work for a page, for the root and for a row continues in the next pass of the reactor
+ * when a slice of time is over, since the reactor is that of the broker, which has other requests
+ * to handle.
  *
  * Invariants:
  *  1. The driver has one request at a time, and none while there is work for the next pass.
  *  2. No garbage is collected before the journal is replayed: its rows may need objects that no
- *     root has.
+ *     root contains.
  *  3. A file without namespaces is new: the primary is created.
  *
- * Failure: the start fails with an error message, and the file is left as it was.
+ * Failure: the start fails with an error message, and the contents of the file stay unchanged.
  */
 #include "config.h"
 #include <errno.h>
