@@ -55,13 +55,14 @@
 
 #define IDLE_MS 500
 #define STACK_SIZE (512 * 1024)
-#define GROUP_BYTES (16u * 1024 * 1024) /* a group larger than this is made durable in parts */
-#define BUSY_GROUPS 16                  /* tidy that often when something always waits */
-#define REQ_COST 256                    /* what a request weighs beside its bytes */
-#define PAGE_BYTES (1024 * 1024)        /* of records, when a read does not say */
+#define GROUP_BYTES (16u * 1024 * 1024) /* a larger group is committed in several transactions */
+#define BUSY_GROUPS 16                  /* groups between two steps of tidying if requests always
+                                         * wait */
+#define REQ_COST 256                    /* cost of a request in the queue beside its bytes */
+#define PAGE_BYTES (1024 * 1024)        /* bytes of records in a page, if the read does not say */
 #define REC_HEADER (4 + 4 + 8 + 4 + 4 + BLOBREF_DIGEST_MAX)
 
-/* What the thread may do when nobody waits. */
+/* The work of the thread when no request waits. */
 enum leisure { NOTHING, TIDY, PAUSE, SHRINK };
 
 struct kvs_storage {
@@ -82,15 +83,15 @@ struct kvs_storage {
     struct kvs_storage_stats st;
     /* the thread's */
     sqlfile_t *file;
-    struct list_node open; /* writes in the transaction under way */
+    struct list_node open; /* writes of the open transaction */
     bool in_tx;
     size_t tx_bytes;
-    int failed; /* errno of the write that failed, 0 */
+    int failed; /* errno of the write that failed, or 0 */
     errmsg_t failure;
     struct holdpoint hold;
 };
 
-/* --- records that reads give --- */
+/* --- the records of reads --- */
 
 struct page {
     struct kvs_storage_req *req;
@@ -158,8 +159,8 @@ static void finish(struct kvs_storage_req *q, int errnum, const errmsg_t *err)
         q->err = *err;
 }
 
-/* Whoever can write to the directory, or to what SQLite opens in it, decides what is in the store,
- * and so what runs as us. */
+/* A user who can write to the directory, or to a file that SQLite opens in it, decides on the
+ * contents of the store, and thereby on the programs that run as the owner of the session. */
 static bool trusted(const kvs_storage_t *s, errmsg_t *err)
 {
     static const char *const suffixes[] = {"", "-wal", "-shm", "-journal"};
@@ -275,8 +276,8 @@ static bool is_durable(const struct kvs_storage_req *q)
     return is_write(q) && q->op != KVS_STORAGE_STORE && q->op != KVS_STORAGE_DELETE;
 }
 
-/* All of the transaction fail, and what comes after it.  `unknown`: it may be there after a crash;
- * what comes after it is not. */
+/* All writes of the transaction fail, and so do later ones.  `unknown`: the file may contain the
+ * transaction after a crash, but not the later writes. */
 static void tx_fail(kvs_storage_t *s, int errnum, const errmsg_t *err, bool unknown)
 {
     if (s->in_tx)
@@ -302,7 +303,7 @@ static void splice(struct list_node *to, struct list_node *from)
     }
 }
 
-/* Give requests back. */
+/* Hand executed requests to the module's thread. */
 static void deliver(kvs_storage_t *s, struct list_node *done)
 {
     const uint64_t one = 1;
@@ -318,8 +319,8 @@ static void deliver(kvs_storage_t *s, struct list_node *done)
         (void)!write(s->fd, &one, sizeof(one));
 }
 
-/* Before a transaction and before its commit: is the file there?  If not all that was committed is
- * written anew; a transaction under way fails. */
+/* Called before a transaction and before its commit: is the file under its name? If not, write all
+ * committed contents anew; or, within a transaction, fail. */
 static int look_after_file(kvs_storage_t *s, errmsg_t *err)
 {
     bool failed;
@@ -340,7 +341,7 @@ static int look_after_file(kvs_storage_t *s, errmsg_t *err)
     return 0;
 }
 
-/* End the transaction, if there is one, and give back its requests. */
+/* Commit the transaction, if there is one, and deliver its requests. */
 static void tx_end(kvs_storage_t *s, bool durable)
 {
     errmsg_t err;
@@ -438,7 +439,7 @@ static void wait_idle(kvs_storage_t *s)
         ;
 }
 
-/* One step; what is to be done next. */
+/* Do one step of `what`; the next work. */
 static enum leisure tidy(kvs_storage_t *s, enum leisure what)
 {
     errmsg_t err;
@@ -467,7 +468,7 @@ static void note_sizes(kvs_storage_t *s)
     pthread_mutex_unlock(&s->lock);
 }
 
-/* Take what waits; false: this was the end. */
+/* Take all requests of the queue as a group, which may be empty.  False: the driver is closed. */
 static bool take(kvs_storage_t *s, struct list_node *group, enum leisure *what)
 {
     bool more;
@@ -491,7 +492,7 @@ static void *thread_main(void *arg)
     kvs_storage_t *s = arg;
     enum leisure what = NOTHING;
     struct list_node group;
-    unsigned groups = 0; /* since the last step of tidying */
+    unsigned groups = 0; /* groups since the last step of tidying */
     errmsg_t err;
 
     list_init(&group);

@@ -1,9 +1,10 @@
-/* flux-kvs-fsck.c - flux kvs fsck: check the file that a session left on disk, while none uses it.
+/* flux-kvs-fsck.c - flux kvs fsck: check the file that a session left on disk, while no session
+ * uses it.
  *
  *    flux-kvs-fsck [--verbose] FILE|DIR
  *
- * This is a program of its own, since it needs the libraries of SQLite and OpenSSL, which `flux`
- * does not load.  Each problem is a line on standard output; the last line is a summary.
+ * This is a separate program, since it needs the libraries of SQLite and OpenSSL, which `flux` does
+ * not load.  Each problem is a line on standard output; the last line is a summary.
  */
 #include "config.h"
 #include <getopt.h>

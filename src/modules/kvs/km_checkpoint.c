@@ -39,18 +39,20 @@
 #include "libkvs/treeobj.h"
 #include "libutil/invariant.h"
 
-/* By number and not by time: here each object is examined, and no more (a microsecond); what takes
- * time is done by the driver's thread, and the next piece goes when this one is back. */
+/* Bounds of a piece.  They are numbers, not times, since this thread only examines each object (a
+ * microsecond): the thread of the driver does the rest, and the next piece follows when this one is
+ * written. */
 #define PIECE_BYTES (128u * 1024)
 #define PIECE_OBJS 256
 #define DELETE_OBJS 512
-#define TRIM_OBJS 16384 /* after this many deletions memory is given back: about 1 MiB of `dead` */
+#define TRIM_OBJS 16384 /* memory is returned to the system after so many deletions: about 1 MiB of
+                         * `dead` */
 
-/* Objects on their way to the disk. */
+/* A piece: objects on their way to the disk. */
 struct piece {
     struct km_disk_req r;
     struct km_keep *kp;
-    bool checkpoint; /* it is part of it; else chunks */
+    bool checkpoint; /* a piece of a checkpoint; else of chunks */
     void (*done)(void *arg, int errnum, const char *error);
     void *arg;
     size_t n;
@@ -83,13 +85,13 @@ static void set_state(struct km_keep *kp, enum km_checkpoint_state state)
     kp->state = state;
 }
 
-/* --- the dead --- */
+/* --- dead objects --- */
 
 void km_checkpoint_dead(void *arg, const uint8_t *digest)
 {
     struct km_keep *kp = arg;
 
-    /* Without memory it stays on disk; the next start finds that nothing needs it. */
+    /* Without memory the object stays on disk; the next start finds that it is dead. */
     (void)hmap_put(kp->dead, digest, kp);
     km_keep_later(kp, kp->d->ck_interval);
 }
@@ -100,7 +102,7 @@ static void alive(struct km_keep *kp, const uint8_t *digest)
     (void)hmap_del(kp->dead_before, digest);
 }
 
-/* It is over.  The time for the next one may have come and gone meanwhile. */
+/* The checkpoint is over.  The next one may be due already. */
 static void idle(struct km_keep *kp)
 {
     set_state(kp, KM_CHECKPOINT_IDLE);
@@ -148,7 +150,7 @@ static void deleted(struct km_disk_req *r)
     bool ok = r->req.errnum == 0;
 
     if (km_keep_back(kp)) {
-        /* What could not be deleted is tried again. */
+        /* The objects that were not deleted are deleted after the next checkpoint. */
         for (size_t i = 0; !ok && i < del->n; i++) {
             struct content_obj *o = content_find(kp->ns->content, del->digest[i]);
             if (!o || !(o->on_disk || o->writing))
@@ -202,7 +204,7 @@ static void recorded(struct km_disk_req *r)
     memcpy(kp->recorded, kp->snapshot, sizeof(kp->recorded));
     kp->bytes -= kp->snapshot_bytes;
     kp->d->st.checkpoints++;
-    km_ns_poke(kp->ns); /* what only the old root needed can be collected */
+    km_ns_poke(kp->ns); /* objects that only the old root needed can be collected */
     delete_some(kp);
 }
 
@@ -230,7 +232,8 @@ static void written(struct km_disk_req *r)
         }
     }
     if (done)
-        /* Nothing refers to it: one that comes back is none. */
+        /* No transaction refers to the chunks yet: chunks that reappear after a crash do no harm.
+         * */
         done(p->arg, r->req.errnum == KVS_STORAGE_UNKNOWN ? EIO : r->req.errnum, r->req.err.text);
     if (again)
         list_append(&kp->again, &r->node);
@@ -320,7 +323,7 @@ void km_checkpoint_start(struct km_keep *kp)
         return;
     }
     kvsstore_checkpoint(store);
-    /* Empty after the last one, but for what came back from a deletion that had no memory. */
+    /* dead_before is empty after a checkpoint, unless a deletion found no memory or failed. */
     dead_again(kp);
     dead = kp->dead_before;
     kp->dead_before = kp->dead;
@@ -343,7 +346,7 @@ void km_checkpoint_drop_retries(struct km_keep *kp)
 
 /* --- chunks --- */
 
-/* Add what is not on its way already. */
+/* Add a chunk, unless it is on disk or on its way. */
 static void piece_add_chunk(struct piece *p, const uint8_t *digest)
 {
     struct content_obj *o = kvsstore_write_now(p->kp->ns->store, digest);
@@ -373,7 +376,7 @@ int km_checkpoint_upload(struct km_keep *kp, const uint8_t *digests, size_t n,
 {
     struct piece *p;
 
-    if (!list_empty(&kp->again)) { /* so that there are not more and more of them */
+    if (!list_empty(&kp->again)) { /* a bound on their number */
         done(arg, kp->d->errnum, kp->d->err.text);
         return 1;
     }

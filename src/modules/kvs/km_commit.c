@@ -181,7 +181,7 @@ struct km_commit_change {
     bool ending;      /* no more transactions are applied */
     uint64_t version; /* the version of the new root */
     uint8_t root[BLOBREF_DIGEST_MAX];
-    bool changed; /* false: no transaction had an effect, the root is the old one */
+    bool changed; /* false: no transaction was applied, the root is the old one */
 };
 
 static int enqueue(struct km_ns *ns, const flux_msg_t *msg, const struct kvs_ns_req *q,

@@ -11,8 +11,7 @@ struct km_commits {
     size_t nwaiting, waiting_bytes;  /* of `forwards` and `queue` */
     struct km_load_wait *stall;      /* master: waits for bytes that the first of the queue needs */
     flux_future_t *publish;          /* master: the event kvs.setroot, until it has its number */
-    bool announcing;                 /* master: the last event has not failed; false before the
-                                      * first */
+    bool announcing;                 /* master: there was an event, and the last has not failed */
     bool unannounced;                /* master: the last event failed, which was logged */
     uint64_t published;              /* master: the version that the last event carries */
 };

@@ -1,14 +1,14 @@
-/* km_delta.c - answers that contain only what is new.
+/* km_delta.c - responses to watchers that contain only the changes.
  *
- * Append: when a value begins with all of the value that the watcher has, the answer is the rest of
- * it; any other value is sent from its beginning, and marked as whole.  A piece has at most 1 MiB,
- * and the next one follows at once.  To compare the two values, the objects at the right edge of
- * the old one are held; all others are compared by their digests.
+ * Append: when a value begins with the whole value that the watcher has, the response is the rest
+ * of the value.  Any other value is sent from its beginning, and marked as whole.  A piece has at
+ * most 1 MiB, and the next piece follows at once.  For the comparison of two values, the objects at
+ * the right edge of the old value are held; all other objects are compared by their digests.
  *
  * Diff: two directories are compared (kvsdiff.h) at a cost that depends on the differences.  The
- * master holds the root that was sent last (km_snapshot.c) until the next one is sent, so no object
- * is missing for the comparison, however long nothing has changed for the watcher.  It is done in
- * slices (libflux/slice.h), as listings are (km_answer.c).
+ * master holds the root that was sent last (km_snapshot.c) until the next one is sent.  So no
+ * object is missing for the comparison, however long the directory has not changed.  The comparison
+ * is done in slices (libflux/slice.h), as listings are (km_answer.c).
  *
  * Invariants:
  *  1. The results of an append-watch, joined from the last whole one on, are a value that the key

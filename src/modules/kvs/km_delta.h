@@ -1,5 +1,5 @@
-/* What is sent to watchers that want only what is new: bytes that were appended to a value,
- * or changes below a directory.
+/* km_delta.h - the state of a watcher that gets only changes: bytes appended to a value, or changes
+ * below a directory.
  *
  * Thread rules: those of the handle.
  */

@@ -3,29 +3,32 @@
  *    kvs.namespace-create    {"namespace","owner","rank"} -> {}     owner 0xffffffff: the sender
  *    kvs.namespace-remove    {"namespace"} -> {}
  *    kvs.namespace-list      any -> {"namespaces":[{"namespace","owner","rank","lost"},...]}
- *    kvs.namespace-drop      {"namespace","userid","owner"} -> {}; to rank 0: a remove by that user
+ *    kvs.namespace-drop      {"namespace","userid","owner"} -> {}; to rank 0: that user removes it
  *    kvs.namespace-register  place -> {}; to rank 0, by courier: restore the entry of a master
  *                            after the directory was lost
  *    kvs.namespace-lost      {"namespace","serial"} -> {}; to rank 0, by courier: the master ended
  *
  * state     what happens                                       left when
- * OPENING   the master was asked to open the namespace         it did, or could not: forgotten
- * LIVE      look-ups find the namespace                        removed, or its rank is lost
- * LOST      it is listed; its users get EHOSTUNREACH           removed
- * CLOSING   the master was asked to close it.  If it is kept   the event has its number: forgotten
- *           on disk, it is deleted there; then the event
+ * OPENING   the master was asked to open the namespace         the master has answered: LIVE, or
+ *                                                              (an error) the entry is freed
+ * LIVE      look-ups find the namespace                        it is removed, or its master is lost
+ * LOST      the list has it; its users get EHOSTUNREACH        it is removed
+ * CLOSING   the master was asked to close it.  If it is kept   the event has its number: the entry
+ *           on disk, it is deleted there; then the event       is freed
  *           kvs.namespace-removed is on its way
  *
  * Invariants:
  *  1. A name is in the directory at most once; it must be removed before it can be created again.
- *  2. A create is answered once the master serves, also for those who come second (EEXIST); a
- *     remove once it no longer does, for good.
- *  3. Other instances pass these requests on (km_relay.c), after they have identified the sender.
+ *  2. A create is answered when the master serves the namespace, even if another create of the same
+ *     name came first (EEXIST).  A remove is answered when the master no longer serves the
+ *     namespace, and the namespace is deleted on disk (or its deletion has failed).
+ *  3. Other instances identify the sender of these requests and pass them on (km_relay.c).
  *  4. The state changes by the transitions of `moves` only.
  *  5. The list is made in slices (libservice/longlist.h).
  *
- * Failure: a master that cannot be reached is not opened (its error is the response), and counts as
- * closed.  When kvs is restarted at rank 0, the masters at other ranks register again.
+ * Failure: the error of a master that cannot be reached is the response to the create; a remove
+ * counts such a master as closed.  When kvs is restarted at rank 0, the masters at other ranks
+ * register their namespaces again.
  */
 #include "config.h"
 #include <errno.h>

@@ -39,8 +39,9 @@
 #include "libsettings/settings.h"
 
 #define QUEUE_MAX (32u * 1024 * 1024)
-#define WAIT_MS 2000            /* without news from the disk, when we end */
-#define END_UNSAVED (64u << 20) /* more than this is left to the journal then */
+#define WAIT_MS 2000            /* wait at the end for one reply of the driver */
+#define END_UNSAVED (64u << 20) /* no last checkpoint for a namespace with more unsaved bytes: its
+                                 * journal suffices */
 
 /* --- requests --- */
 
@@ -49,7 +50,8 @@ static void write_failed(struct km_disk *d, int errnum, const errmsg_t *err)
     if (d->failing)
         return;
     d->failing = true;
-    d->errnum = errnum == KVS_STORAGE_UNKNOWN ? EIO : errnum; /* of what is not tried after it */
+    d->errnum = errnum == KVS_STORAGE_UNKNOWN ? EIO : errnum; /* for the writes behind it, which are
+                                                               * not tried */
     d->err = *err;
     d->st.failures++;
     if (!d->said)
@@ -85,7 +87,7 @@ static bool is_write(const struct km_disk_req *r)
     return r->req.op >= KVS_STORAGE_CREATE && r->req.op <= KVS_STORAGE_CHECKPOINT;
 }
 
-/* false: there is no room. */
+/* False: no room, or no write may be sent. */
 static bool send(struct km_disk *d, struct km_disk_req *r)
 {
     if ((r->write && d->failing) || d->drv->submit(d->s, &r->req) < 0)
@@ -112,7 +114,7 @@ static void resumed(struct km_disk_req *r)
     free(r);
 }
 
-/* What waits was built on what failed. */
+/* Fail the writes that wait: they build on the failed write.  Reads go on waiting. */
 static void fail_waiting(struct km_disk *d)
 {
     struct list_node now;
@@ -136,7 +138,7 @@ static void fail_waiting(struct km_disk *d)
     }
 }
 
-/* As much as there is room for. */
+/* Send the requests that wait, as long as there is room. */
 static void send_waiting(struct km_disk *d)
 {
     struct list_node *n;
@@ -159,14 +161,14 @@ void km_disk_recover(struct km_disk *d)
         return;
     fail_waiting(d);
     if (!(r = calloc(1, sizeof(*r))))
-        return; /* again at the next occasion */
+        return; /* tried again after the next request */
     r->req.op = KVS_STORAGE_RESUME;
     r->done = resumed;
     km_disk_submit(d, r);
     d->failing = false;
     LIST_FOREACH_SAFE(n, tmp, &d->keeps)
     km_keep_recover(km_keep_of(n));
-    send_waiting(d); /* no request may be out whose end would do that */
+    send_waiting(d); /* the driver may have no request whose end would send them */
 }
 
 static void tell_anew(struct km_disk *d)
@@ -181,7 +183,7 @@ static void tell_anew(struct km_disk *d)
     d->anew = st.anew;
 }
 
-/* After requests came back. */
+/* The driver has executed requests. */
 static void dispatched(struct km_disk *d)
 {
     tell_anew(d);
@@ -205,8 +207,8 @@ static void fd_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
     dispatched(d);
 }
 
-/* Wait for news of the driver, and handle it, without the reactor.  false: there was none in `ms`
- * milliseconds. */
+/* Wait for executed requests of the driver, and dispatch them, without the reactor.  False: there
+ * was none within `ms` milliseconds. */
 static bool km_disk_wait(struct km_disk *d, int ms)
 {
     struct pollfd p = {.fd = d->drv->fd(d->s), .events = POLLIN};
@@ -218,7 +220,7 @@ static bool km_disk_wait(struct km_disk *d, int ms)
     return true;
 }
 
-/* Try again what has to be done some time. */
+/* Try failed removals again. */
 static void km_disk_again(struct km_disk *d)
 {
     struct list_node *n;
@@ -235,7 +237,7 @@ void km_disk_tick(struct km *k)
         km_disk_again(k->disk);
 }
 
-/* --- namespaces to be --- */
+/* --- new namespaces --- */
 
 struct creation {
     struct km_disk_req r;
@@ -267,7 +269,7 @@ int km_disk_create(struct km *k, const char *name, uint32_t owner,
         errno = ENOMEM;
         return -1;
     }
-    km_disk_again(k->disk); /* one of that name may still be there */
+    km_disk_again(k->disk); /* the removal of a namespace of that name may have failed */
     c->r.req.op = KVS_STORAGE_CREATE;
     c->r.req.name = c->name;
     c->r.req.owner = owner;
@@ -359,7 +361,7 @@ static void ready(void *arg)
 
     if (d->refused)
         return;
-    if (!d->dir || !d->dir[0]) { /* nothing is kept */
+    if (!d->dir || !d->dir[0]) { /* nothing is kept on disk */
         d->k->disk = NULL;
         d->started(d->k, 0, NULL);
         setup_destroy(d->setup);
@@ -407,7 +409,7 @@ int km_disk_start(struct km *k, void (*started)(struct km *k, int errnum, const 
 
 /* --- the end --- */
 
-/* All writes that are out, in bounded time without news. */
+/* Wait until the driver has executed all writes.  False: it did not reply within WAIT_MS. */
 static bool settle(struct km_disk *d)
 {
     while (d->writes > 0 || !list_empty(&d->waiting)) {
@@ -447,7 +449,7 @@ void km_disk_stop(struct km *k)
         km_disk_again(d);
         if (settle(d) && !d->failing)
             last_checkpoints(d);
-        /* What is out comes back from this. */
+        /* All requests that the driver has get their done() from this. */
         d->drv->destroy(d->s);
         km_restore_stop(d);
     }

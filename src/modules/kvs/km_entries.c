@@ -1,13 +1,15 @@
 /* km_entries.c - a response of many entries under construction.
  *
+ * Format:
  *    KVS_ANSWER_HEADER bytes     written at the end, by km_entries_take()
  *    entry, entry, ...           header, name, data (kvs_wire.h)
  *
  * Invariants:
- *  1. The sum includes `cap` as long as `buf` is here.
+ *  1. The sum includes `cap` as long as `buf` belongs to the response under construction.
  *  2. The block has at least one byte more than the response (km_read.answer).
  *
- * Failure: a response that would be too large or finds no memory stays as it is.
+ * Failure: an entry that would make the response too large, or for which there is no memory, is not
+ * added.
  */
 #include "config.h"
 #include <errno.h>

@@ -2,22 +2,23 @@
  *
  *    kvs.follow  {"namespace"} -> roots (kvs_wire.h), a stream: the current root and newer ones
  *
- * Purpose: the roots of the primary namespace are events, which reach all instances.  For other
- * namespaces that would be a burden on all instances for the benefit of a few.  So an instance that
- * uses a namespace asks the next instance towards its master (km_route.c), which follows in turn.
- * A change of a job's namespace reaches the instances between the master and its users, and no
- * others.
+ * Purpose: the roots of the primary namespace are events, which reach all instances.  Events of
+ * other namespaces would burden all instances for the benefit of a few.  So an instance that uses a
+ * namespace follows it at the next instance towards its master (km_route.c), which follows it in
+ * turn.  A change of a job's namespace reaches the instances between the master and the users of
+ * the namespace, and no other instance.
  *
  * Invariants:
  *  1. An instance follows a namespace at most once, however many clients use it there.
- *  2. Followers get the newest root when all messages that have arrived have been read, so that
+ *  2. Followers get the newest root after all messages that have arrived are handled, so that
  *     changes that are close together are sent as one.  Versions increase along each stream.
- *  3. A follower's interest ends with its stream: it is dropped when it forgets the namespace, or
- *     is lost.
+ *  3. A follower is dropped when its stream ends: when its instance drops the namespace, or its
+ *     rank is lost.
  *
  * Failure: a stream that ends with an error (the namespace was removed; its master is lost) ends
- * the namespace here.  Requests that wait get that error; the next request opens it again.  When
- * the next instance is lost after it had answered, the stream goes on at the master itself.
+ * the namespace here.  The requests that wait get that error, and the next request opens the
+ * namespace again.  If the next instance is lost after its first answer, the instance follows the
+ * namespace at the master itself.
  */
 #include "config.h"
 #include <errno.h>

@@ -9,10 +9,10 @@
  *
  * Invariants:
  *  1. The file is not changed.
- *  2. Nothing is trusted: bytes are hashed before they are parsed.  Large values are hashed one at
+ *  2. No byte is trusted: bytes are hashed before they are parsed.  Large values are hashed one at
  *     a time and not kept; the few that a replay needs are read again.
- *  3. One problem does not hide others, as far as they are independent: whatever depends on a
- *     damaged root or row cannot be checked.
+ *  3. One problem does not hide independent ones; but contents below a damaged root, and rows after
+ *     a damaged row, cannot be checked.
  *
  * Failure: problems of the file are reported; an obstacle to the check itself is an error.
  */

@@ -1,4 +1,4 @@
-/* Checking the file of a store that no session uses.
+/* km_fsck.h - check the file of a store that no session uses.
  *
  * Thread rules: any thread.
  */

@@ -1,17 +1,18 @@
 /* km_gc.c - the request to collect all garbage now.
  *
- *    kvs.gc  {"namespace"} -> {"collected","dropped","objects","bytes"}
+ *    kvs.gc  {"namespace"}, or nothing -> {"collected","dropped","objects","bytes"}
  *
- * The master collects garbage by itself, in small portions (km_commit.c).  A sender of kvs.gc waits
- * until there is none left, while the service goes on.  Then objects that are only cached are
- * dropped, with roots of the past unless a snapshot holds them.  The response has the number of
- * objects collected since the request arrived, those dropped from the cache, and the number and
- * bytes of those left.  Other instances ask the master.
+ * Purpose: the master collects garbage by itself, in small portions (km_commit.c).  A sender of
+ * kvs.gc waits until no garbage is left, while the service goes on.  Then objects that are only
+ * cached are dropped, among them those of old roots that no snapshot holds.  The response has the
+ * number of objects collected since the request arrived, the number of objects dropped from the
+ * cache, and the number and bytes of the remaining objects.  Other instances pass the request on to
+ * the master.
  *
  * Invariants:
- *  1. While a request waits, slices of time are spent on the collection.
+ *  1. While a request waits and no root change is open, slices of time are spent on the collection.
  *
- * Failure: none of its own.
+ * Failure: ENOMEM; the error of the request to the master.
  */
 #include "config.h"
 #include <errno.h>

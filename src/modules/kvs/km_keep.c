@@ -39,14 +39,14 @@
 #include "km_keep.h"
 
 #define ROWS_OUT 2
-#define UNSENT_MAX (8u << 20) /* bytes of rows that wait for the interval */
+#define UNSENT_MAX (8u << 20) /* bytes of rows that may wait for the interval */
 
 struct row {
     struct km_disk_req r;
     struct list_node node; /* in km_keep.rows */
     struct km_keep *kp;
-    struct km_commit_change *ch; /* NULL: it is done */
-    uint64_t version;            /* 0: nothing changed */
+    struct km_commit_change *ch; /* NULL: the change is done */
+    uint64_t version;            /* 0: the change has no new root */
     uint8_t root[BLOBREF_DIGEST_MAX];
     uint8_t *buf;
     struct iovec iov;
@@ -65,7 +65,7 @@ struct km_keep *km_keep_of(struct list_node *n)
     return list_entry(n, struct km_keep, node);
 }
 
-/* --- what is out --- */
+/* --- requests of the namespace --- */
 
 void km_keep_submit(struct km_keep *kp, struct km_disk_req *r, enum kvs_storage_op op,
                     void (*done)(struct km_disk_req *r))
@@ -81,7 +81,7 @@ bool km_keep_back(struct km_keep *kp)
 {
     kp->out--;
     if (kp->ended && kp->out == 0)
-        km_ns_poke(kp->ns); /* it can be freed */
+        km_ns_poke(kp->ns); /* the namespace can be freed */
     return !kp->ended;
 }
 
@@ -140,7 +140,7 @@ static void row_free(struct row *w)
     free(w);
 }
 
-/* The root of this row is held in place of the one before. */
+/* Hold the root of this row in place of the root before it. */
 static void hold_instead(struct km_keep *kp, struct row *w)
 {
     kvsstore_release_root(kp->ns->store, kp->durable);
@@ -159,7 +159,7 @@ static void row_durable(struct km_keep *kp, struct row *w)
         km_commit_change_done(kp->ns, ch, 0, NULL);
 }
 
-/* Changes end in order: those that changed nothing wait for those before them. */
+/* Changes end in order: a change without a row waits for the rows before it. */
 static void rows_pass(struct km_keep *kp)
 {
     struct list_node *n;
@@ -204,7 +204,8 @@ static void row_done(struct km_disk_req *r)
             km_keep_flush(kp);
     } else if (kp->d->interval) {
         kp->unsent_bytes += w->iov.iov_len;
-        kp->stuck = kp->d->errnum; /* of those that are not tried at all */
+        kp->stuck = kp->d->errnum; /* not KVS_STORAGE_UNKNOWN: the errno of changes that are not
+                                    * tried */
         kp->stuck_err = r->req.err;
     } else {
         kp->bytes -= w->iov.iov_len < kp->bytes ? w->iov.iov_len : kp->bytes;
@@ -301,7 +302,7 @@ void km_keep_change(struct km_keep *kp, struct km_commit_change *ch, uint64_t ve
     }
     if (version == 0) {
         if (d->interval)
-            row_durable(kp, w); /* the changes before it are done, though their rows wait */
+            row_durable(kp, w); /* the changes before it are done, although their rows wait */
         else
             rows_pass(kp);
         return;
@@ -343,7 +344,7 @@ void km_keep_recover(struct km_keep *kp)
     km_ns_poke(ns);
 }
 
-/* --- reading again --- */
+/* --- reads from disk --- */
 
 static void loaded(struct km_disk_req *r)
 {
@@ -497,7 +498,7 @@ static void removed(struct km_disk_req *r)
     if (done)
         done(m->arg, r->req.errnum, r->req.err.text);
     if (r->req.errnum && !r->d->stopping)
-        list_append(&r->d->removals, &r->node); /* else it would come back at the next start */
+        list_append(&r->d->removals, &r->node); /* or the next start would restore the namespace */
     else
         free(m);
 }

@@ -24,46 +24,49 @@ struct km_keep {
     struct km_ns *ns;
     uint32_t id;
     size_t dsize;
-    bool ended; /* the namespace was removed; requests of the driver still refer to it */
-    size_t out; /* requests that the driver has */
+    bool ended; /* the namespace was removed; requests that the driver has still refer to it */
+    size_t out; /* requests that the driver has now */
     /* journal */
     struct list_node rows;  /* oldest first */
-    struct list_node again; /* kvs.sync=interval: pieces that failed; rows may need them */
+    struct list_node again; /* kvs.sync=interval: pieces whose writes failed; rows may need them */
     unsigned nsent;
     size_t unsent_bytes;
-    uint64_t bytes;                      /* since the last checkpoint */
-    uint8_t durable[BLOBREF_DIGEST_MAX]; /* kvs.sync=commit: held */
+    uint64_t bytes;                      /* of the rows since the last checkpoint */
+    uint8_t durable[BLOBREF_DIGEST_MAX]; /* held root: the last durable one; kvs.sync=interval: the
+                                          * newest */
     flux_watcher_t *flush;
-    int stuck; /* kvs.sync=interval: errno of the rows that cannot be written */
+    int stuck; /* kvs.sync=interval: errno with which rows cannot be written; 0: none */
     errmsg_t stuck_err;
     /* checkpoint */
     enum km_checkpoint_state state;
     uint8_t recorded[BLOBREF_DIGEST_MAX]; /* held */
-    uint8_t snapshot[BLOBREF_DIGEST_MAX]; /* held while one is under way */
+    uint8_t snapshot[BLOBREF_DIGEST_MAX]; /* root of the checkpoint under way, held */
     uint64_t snapshot_version;
     uint64_t snapshot_bytes;
     struct km_disk_req record;
     flux_watcher_t *timer;
-    /* What died since the last checkpoint began, and before that. */
+    /* Digests of the objects that died since the last checkpoint began, and of those that died
+     * before. */
     hmap_t *dead, *dead_before;
-    size_t deleted; /* since memory was given back for that */
+    size_t deleted; /* objects deleted since memory was last returned to the system */
 };
 
 /* --- km_keep.c --- */
 
-/* Hand a request to the disk. */
+/* Submit a request for this namespace. */
 void km_keep_submit(struct km_keep *kp, struct km_disk_req *r, enum kvs_storage_op op,
                     void (*done)(struct km_disk_req *r));
-/* One came back.  false: nobody wants to know. */
+/* The driver has executed a request.  False: the namespace has ended, so its result does not
+ * matter. */
 bool km_keep_back(struct km_keep *kp);
-/* Have a checkpoint begin then, unless one is to begin anyway. */
+/* Begin a checkpoint after this time, unless the timer runs already. */
 void km_keep_later(struct km_keep *kp, double seconds);
 
 /* --- km_checkpoint.c --- */
 
 /* For kvsstore_on_dead(). */
 void km_checkpoint_dead(void *kp, const uint8_t *digest);
-/* kvs.sync=interval: submit pieces that failed; forget them. */
+/* kvs.sync=interval: submit the pieces whose writes failed; or free them. */
 void km_checkpoint_send_retries(struct km_keep *kp);
 void km_checkpoint_drop_retries(struct km_keep *kp);
 

@@ -1,25 +1,28 @@
-/* km_load.c - loading objects from upstream, and serving them downstream.
+/* km_load.c - loading objects from upstream (at the master: from disk), and serving them
+ * downstream.
  *
  *    kvs.load request: namespace (kvs_wire.h), digests, one after the other (at most 256)
  *    response: per digest  u32 length, bytes;   length 0xffffffff: there is no such object,
- *              0xfffffffe: it did not fit in this answer, ask again
+ *              0xfffffffe: the object did not fit in this response, request it again
  *
- * Purpose: missing objects are put on a list, which goes upstream as one request when all messages
- * that have arrived have been read.  Two readers of one object wait for one request (content.c),
- * and so do instances below that ask here.  Thus a thousand ranks that read one value cost one
- * transfer per edge of the tree.
+ * Purpose: missing objects are put on a list.  When all messages that have arrived are handled, the
+ * list goes upstream, in requests of up to 256 objects.  Two readers of one object wait for one
+ * request (content.c), and so do instances below that request it here.  Thus a thousand ranks that
+ * read one value cost one transfer per edge of the tree.  The master loads the bytes of values that
+ * are only on disk (km_keep.c).
  *
  * Invariants:
- *  1. A digest that content_wait() asked for is in `wanted` or in exactly one load until it has
- *     been supplied or denied.
- *  2. An object that arrives is checked as a tree object and against its digest before anybody sees
- *     it.
- *  3. Objects that somebody waited for are held until the waiter has done its work: a cache that is
- *     smaller than one read needs makes the read slow, not endless.
+ *  1. A digest for which content_wait() has returned 1 is in `wanted` or in exactly one load until
+ *     its object has been supplied or denied.
+ *  2. An object from upstream is checked as a tree object and against its digest before any reader
+ *     gets it.
+ *  3. Objects on which a reader waited are held until the reader has done its work.  So a cache
+ *     that is smaller than one read needs makes the read slow, but the read still ends.
  *
- * Failure: when there is no such object, those who wait get that error.  When the next instance
- * towards the master is lost, and the core finds no other (it does where the master is at rank 0),
- * the request goes to the master itself; without a way to that, those who wait get the error, too.
+ * Failure: when there is no such object, its readers get that error.  When the next instance
+ * towards the master is lost, the request goes to the master itself, unless the broker finds
+ * another way (as it does where the master is at rank 0).  Without a way to the master, the readers
+ * get the error.
  */
 #include "config.h"
 #include <errno.h>

@@ -1,13 +1,14 @@
 /* km_merge.c - the merged calls of a fence, and the messages that carry them.
  *
- * Clients send transactions.  Instances send packs: the operations merged since their last
+ * Format: clients send transactions.  Instances send packs: the operations merged since their last
  * message.  A value that was sent once is only named by later packs of the same instance for the
- * same fence (libkvs/kvs_dict.h), so both ends of such a stream keep a dictionary, from the first
- * message (which begins a new one) to the end of the fence.
+ * same fence (libkvs/kvs_dict.h).  So both ends of such a stream of packs keep a dictionary, from
+ * the first message (which begins a new dictionary) to the end of the fence.
  *
  * Invariants:
- *  1. The dictionary for the stream upstream, and its counterpart there, have seen the same packs.
- *  2. The set has no operation that was sent.
+ *  1. The dictionary of the stream upstream, and its counterpart at the receiver, have processed
+ *     the same packs.
+ *  2. The set contains no operation that was sent.
  *
  * Failure: an error of a set or a stream ends its fence.
  */

@@ -1,5 +1,5 @@
-/* What came in for a fence at one instance, merged: a set (libkvs/kvs_set.h), and what is
- * remembered of the streams of packs from the instances below and to the one above.
+/* km_merge.h - the merged calls of a fence at one instance: a set of operations (libkvs/kvs_set.h),
+ * and the dictionaries of the streams of packs from the instances below and to the instance above.
  *
  * Thread rules: those of the handle.
  */

@@ -1,23 +1,25 @@
 /* km_missed.c - find namespaces that were removed while an instance missed events.
  *
  *    kvs.namespace-check  {"namespaces":[{"namespace","serial"},...]} -> {"gone":[index,...]}; to
- *                         rank 0: which of these were removed
+ *                         rank 0: which of these namespaces were removed
  *
- * The event kvs.namespace-removed ends a namespace at all instances.  An instance that learns that
- * events were lost ("event.lost") doubts every namespace that it knows, and asks rank 0 about them.
+ * Purpose: the event kvs.namespace-removed ends a namespace at all instances.  An instance that
+ * learns that events were lost ("event.lost") doubts every namespace that it knows, and checks them
+ * with rank 0.
  *
  *    state of a namespace   meaning                                left when (by)
  *    trusted                no event was lost since it was found   event.lost (km_missed_doubt)
- *    doubted                to be asked about, or asked about      rank 0 has answered (answered)
+ *    doubted                it is to be checked, or being checked  rank 0 has answered (answered)
  *
  * Invariants:
  *  1. One request is under way at a time, with at most BATCH namespaces.
  *  2. Rank 0 reports a namespace as gone only if it has assigned the serial itself since it
- *     started:  a directory that was lost, and to which masters have not registered yet, ends no
- *     namespace.
- *  3. An answer is for a name and a serial, so it never ends a namespace created later.
+ *     started.  So no namespace ends because the directory was lost and its master has not
+ *     registered yet.
+ *  3. An answer is for a name and a serial, so it never ends a namespace that was created later.
  *
- * Failure: a namespace that could not be asked about stays doubted, and the next tick asks again.
+ * Failure: a namespace that could not be checked stays doubted, and the timer of the module has it
+ * checked again.
  */
 #include "config.h"
 #include <errno.h>

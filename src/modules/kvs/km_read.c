@@ -1,24 +1,25 @@
 /* km_read.c - reads of keys and directories.
  *
- * A read walks from a root (kvswalk.c).  When objects are missing, it waits for them and begins
- * again; at the master no object below the current root is ever missing.
+ * Purpose: a read walks from a root (kvswalk.c).  When objects are missing, the read waits for them
+ * and begins again.  At the master only bytes that are on disk can be missing below the current
+ * root.
  *
- * A listing, or a comparison, that takes longer than a slice of time goes on in later passes of
- * the reactor, one slice a pass, in turn with others.  While all unfinished listings take much
- * memory, they are made one after the other.  The master holds the root of such a read until its
- * end.
+ * Slices: a listing, or a comparison, that takes longer than a slice of time goes on in later
+ * passes of the reactor, one slice in each, in turn with other reads.  While all unfinished
+ * listings take much memory, they are made one after the other.  The master holds the root of such
+ * a read until the read ends.
  *
- * The master forgets old roots after a while.  A read whose root is gone gets the current root from
- * the master and begins again there: the result is newer than requested, never older.
+ * Old roots: the master drops old roots after a while.  A read whose root is gone gets the current
+ * root from the master and begins again there: the result is newer than requested, never older.
  *
  * Invariants:
- *  1. A read sees one root from beginning to end, at least as new as the newest that this instance
- *     knew when the request arrived.
+ *  1. The result of a read is from one root, at least as new as the newest root that this instance
+ *     knew when the request arrived (or the requested root).
  *  2. done() is called exactly once per start, or never after a cancel.
  *  3. Every round either ends the read or adds objects that are held until its end, so a read ends.
  *
- * Failure: errors of the walk (such as ENOENT); errors on the way upstream; EAGAIN when the store
- * moved on ten times while objects were on their way.
+ * Failure: errors of the walk (such as ENOENT); errors on the way upstream; EAGAIN when the root
+ * was gone REFRESH_MAX times while objects were on their way.
  */
 #include "config.h"
 #include <errno.h>

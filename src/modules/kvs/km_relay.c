@@ -1,12 +1,12 @@
-/* km_relay.c - requests that an instance passes on: those about namespaces, to rank 0, and those
- * about fences that it does not know, upwards.
+/* km_relay.c - requests that an instance passes on, and whose answers it passes back: requests
+ * about namespaces, to rank 0, and messages of fences that it does not know, upstream.
  *
  * Invariants:
  *  1. A relay is in km_relays.all from the request to its response.
- *  2. There are at most RELAYS_MAX.
+ *  2. There are at most RELAYS_MAX relays.
  *
- * Failure: the sender gets the error of the request that was passed on, or EAGAIN when there are
- * too many.
+ * Failure: the sender gets the error of the request that was passed on, or EAGAIN if there are too
+ * many relays.
  */
 #include "config.h"
 #include <errno.h>

@@ -38,7 +38,7 @@
 #include "libflux/slice.h"
 #include "libkvs/kvsdisk.h"
 
-#define TURN_STEPS 512 /* steps of a turn, on a virtual clock */
+#define TURN_STEPS 512 /* steps of a turn, if the clock is virtual */
 
 struct space {
     struct list_node node;
@@ -46,8 +46,8 @@ struct space {
     uint32_t id, owner;
     bool has_root;
     uint64_t version;
-    uint8_t root[BLOBREF_DIGEST_MAX]; /* of the checkpoint; held once it is taken */
-    uint64_t bytes;                   /* of its journal */
+    uint8_t root[BLOBREF_DIGEST_MAX]; /* root of the checkpoint, held after take_root() */
+    uint64_t bytes;                   /* length of its journal */
     char name[KVS_NS_MAX + 1];
 };
 
@@ -55,7 +55,7 @@ struct km_restore {
     struct km_disk *d;
     struct list_node todo, done; /* struct space */
     struct km_disk_req r;
-    bool out; /* r is with the driver */
+    bool out; /* the driver has r */
     bool primary;
     /* turns */
     void (*work)(struct km_restore *x);
@@ -69,7 +69,7 @@ struct km_restore {
     /* a row */
     bool begun;
     struct kvsdisk_replay replay;
-    /* what a row needs */
+    /* the bytes that a row needs */
     struct kvsmiss miss;
     unsigned nloaded;
     struct kvs_storage_obj obj;
@@ -118,7 +118,7 @@ static void ask(struct km_restore *x, enum kvs_storage_op op, void (*done)(struc
     km_disk_submit(x->d, &x->r);
 }
 
-/* The answer is here.  -1 when there is nothing to go on with. */
+/* The driver has executed r. -1: it failed, or the module is stopped. */
 static int answered(struct km_restore *x)
 {
     x->out = false;
@@ -169,7 +169,7 @@ static void page_begin(struct km_restore *x)
     x->pos = 0;
 }
 
-/* The page is done; r is as it was, so that it can ask for the next one. */
+/* The page is done.  Restore r, so that it requests the next page. */
 static void page_end(struct km_restore *x)
 {
     free(x->page.data);
@@ -238,7 +238,7 @@ static void replay(struct km_restore *x)
     size_t dsize = blobref_size(x->d->k->blobref);
     errmsg_t err;
 
-    do { /* the store asks first whether there is time */
+    do { /* the store checks the time itself before its first step */
         int rc = 0;
         if (!x->begun) {
             if (!x->d->drv->next(&x->page, &x->pos, &x->rec)) {
@@ -313,7 +313,7 @@ static void rows_cb(struct km_disk_req *r)
 
 /* --- objects --- */
 
-/* All objects are there: take the root. */
+/* All objects are loaded: take the root of the checkpoint. */
 static void take_root(struct km_restore *x)
 {
     struct space *sp = current(x);

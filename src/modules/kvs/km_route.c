@@ -1,16 +1,18 @@
-/* km_route.c - the route to the master of a namespace: hop by hop along the tree, from instance to
- * instance, so that fences are merged and objects are cached on the way wherever the master is.
+/* km_route.c - the route to the master of a namespace.  It leads from instance to instance along
+ * the tree, so that fences are merged and objects are cached on the way, wherever the master is.
  *
- * The tree is that of session.h, which asks the own broker when it is first needed.
+ * The tree is the topology of session.h, which requests it from the own broker when it is first
+ * needed.
  *
  * Invariants:
  *  1. The next hop towards rank R is the neighbor on the way to R in the tree.  When that neighbor
  *     is lost, the next hop is R itself, which the broker may reach along the ring.
- *  2. A namespace waits for the topology in km_route.waiting, or gets the error with which it
- *     failed.
- *  3. Nothing is left here of senders at lost ranks.
+ *  2. A namespace that needs the topology is in km_route.waiting until the topology has arrived, or
+ *     the request for it has failed; then the namespace gets that error.
+ *  3. When ranks are lost, the claims of senders there end, and with them their requests.
  *
- * Failure: without a topology, or a way to the master, requests that wait get the error.
+ * Failure: without a topology, or without a route to the master, the requests that wait get the
+ * error.
  */
 #include "config.h"
 #include <errno.h>

@@ -1,15 +1,15 @@
-/* km_snapshot.c - kvs.snapshot: hold roots of the past for those who need them.
+/* km_snapshot.c - kvs.snapshot: old roots that are held for clients, and for diff-watches.
  *
  *    kvs.snapshot {"namespace","rootref"} -> one root (kvs_wire.h); a stream
- *                 rootref "": the newest.  The root is held as long as the stream lasts.
+ *                 rootref "": the newest root.  The root is held until the stream ends.
  *
- * An instance that is not the master asks the master, with a stream of its own for each snapshot.
- * When a client cancels or dies, or a rank is lost, the streams end one after the other up to the
- * master, and with them the hold.
+ * An instance that is not the master passes the request on to the master, with a stream of its own
+ * for each snapshot.  When a client cancels or dies, or a rank is lost, the streams end one after
+ * the other up to the master, which then releases the root.
  *
  * Invariants:
  *  1. At the master each snapshot holds its root in the store exactly once, from the response on.
- *  2. A snapshot has a claim (libservice/claim.h): none outlives its client.
+ *  2. A snapshot has a claim (libservice/claim.h): no snapshot outlives its client.
  *
  * Failure: ENOENT for a root that is no longer stored; EAGAIN for too many snapshots.
  */

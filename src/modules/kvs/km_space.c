@@ -7,15 +7,15 @@
  *    event kvs.namespace-removed  {"namespace","serial"}
  *
  * A place is {"namespace","owner","rank","serial","lost","hash"}.  Rank 0 knows all places
- * (km_directory.c).  Any other instance asks the instance above it when it needs a place for the
- * first time, and remembers the place until the namespace is removed or lost, or has not been used
- * here for IDLE seconds.  A serial number is never used twice, so a message about a removed
- * namespace cannot be mistaken for one about a later namespace of the same name.
+ * (km_directory.c).  Any other instance requests a place from the instance above it when it needs
+ * the place for the first time, and keeps the place until the namespace is removed or lost, or was
+ * not used here for IDLE seconds.  A serial number is never used twice, so a message about a
+ * removed namespace cannot be mistaken for one about a later namespace of the same name.
  *
  * state     what happens                                           left when
  * FINDING   kvs.namespace-find is under way; requests wait         a place or an error has arrived
  * KNOWN     at the master: requests are served.  Elsewhere: the    the namespace is removed, or
- *           root is followed once a request needs it             lost, or idle (km_follow.c)
+ *           root is followed once a request needs it               lost, or idle (km_space_expire)
  * ENDED     the namespace is not in the table; all requests that   the next deferral frees it
  *           waited have been answered
  *
@@ -27,8 +27,8 @@
  *  4. The state changes by these transitions only: FINDING to KNOWN (known(), km_space_master()),
  *     FINDING or KNOWN to ENDED (km_space_end()).
  *
- * Failure: when no place can be found, requests that wait get the error.  The next request asks
- * again.
+ * Failure: when no place can be found, the requests that wait get the error.  The next request
+ * searches again.
  */
 #include "config.h"
 #include <errno.h>

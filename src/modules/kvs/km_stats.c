@@ -2,7 +2,7 @@
  *
  *    kvs.stats      {"namespace"}, or nothing  -> counters of a namespace (nothing: the primary)
  *
- * Failure: EPROTO for another payload; the error that keeps a request from its namespace.
+ * Failure: EPROTO for another payload; the error of a namespace that cannot be used.
  */
 #include "config.h"
 #include <stdio.h>

@@ -1,26 +1,26 @@
-/* km_tombstone.c - what is remembered of aborted fences.
+/* km_tombstone.c - aborted fences, and the calls that arrive late for them.
  *
  * Purpose: a fence that is aborted ends for all participants that have called.  The calls that had
- * not arrived by then are late: they have to fail, too, and must neither wait forever nor count for
- * the next fence of that name.  But a call from a client that knows of the abort is not late; it is
- * meant for the next fence.  To tell these apart, the master gives each fence a generation.  The
- * answer to an aborted fence carries its generation; the client's instance remembers it and sends
- * it with that client's next call of the same name.
+ * not arrived by then are late.  Late calls have to fail too: they must neither wait without end
+ * nor count for the next fence of that name.  But a call from a client that knows of the abort is
+ * not late: it is meant for the next fence.  To tell the two apart, the master gives each fence a
+ * generation.  The answer to an aborted fence carries its generation; the instance of the client
+ * stores it, and sends it with the next call of that client to a fence of the same name.
  *
  *    tombstone   at the master: name, nprocs, generation, number of calls that had not arrived
  *    notice      at the instance of a client: (client, name) -> generation that has ended
  *
- * The master refuses a call with no generation, or with an older one than the tombstone's, as long
- * as late calls are expected.  A client that did not take part in the aborted fence (such as a
+ * The master refuses a call with no generation, or with an older one than that of the tombstone, as
+ * long as late calls are expected.  A client that did not take part in the aborted fence (such as a
  * restarted process of the same program) may be refused once in this way, and then has a notice.
  *
  * Invariants:
  *  1. A client is notified of the end of a generation at most once.
  *  2. A tombstone refuses no more calls than were missing.  It is removed when a later fence of
- *     that name is complete, or after two minutes.  At most TOMBSTONES_MAX are kept, the newest
- *     ones.
- *  3. A notice is removed with its client, or by the client's next call of that name.  At most
- *     NOTICES_MAX are kept.
+ *     that name is complete, or after two minutes.  At most TOMBSTONES_MAX tombstones are kept, the
+ *     newest ones.
+ *  3. A notice is removed with its client, or by the next call of the client to a fence of that
+ *     name.  At most NOTICES_MAX notices are kept.
  *
  * Failure: without memory for a tombstone, a late call begins a new fence, which waits until one of
  * its own participants aborts it.

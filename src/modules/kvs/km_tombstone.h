@@ -1,4 +1,5 @@
-/* Fences that were aborted: calls that come late for them, and who knows of their end.
+/* km_tombstone.h - aborted fences: the calls that arrive late for them, and the clients that know
+ * of their end.
  *
  * Thread rules: those of the handle.
  */

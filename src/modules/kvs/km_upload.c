@@ -6,25 +6,28 @@
  *                    client of the instance has gone
  *
  * Purpose: pieces go to the master itself, since no instance on the way has a use for them.  The
- * master keeps their chunks for ten minutes, or until a transaction refers to them (kvsstore.h), or
- * until their sender has gone: a client that leaves before its commit was answered was promised
- * nothing.  When the namespace is kept on disk, the answer waits until the chunks are there.
+ * master keeps the chunks of a piece for ten minutes, or until a transaction refers to them
+ * (kvsstore.h), or until their sender has gone: a client that leaves before the answer to its
+ * commit has no promise.  When the namespace is kept on disk, the answer waits until the chunks are
+ * there.
  *
- * Each client has a share of the room at the master (kvsstore_upload.c).  The master knows its own
- * clients by the sender that the broker stamps on a request.  Clients of other instances it knows
- * by the instance that passes their pieces on, which has a number for each of them.
+ * Clients: each client has a share of the room at the master (kvsstore_upload.c).  The master knows
+ * its own clients by the sender that the broker stamps on a request.  It knows a client of another
+ * instance by this instance, which passes the pieces on, and by the number that the instance gives
+ * to the client.
  *
  * Invariants:
- *  1. A piece is stored whole, or the answer is an error, and those of its chunks that were stored
- *     expire.
- *  2. What waits at the master for a commit is bounded (kvsstore_upload.c), and so is what
- *     passes through an instance; of both, a client gets no more than it leaves for others.
- *  3. There is an uploader for each client that has sent a piece and is connected; at the master
- *     also, in `leaving`, for clients that have gone, until their pieces have been dropped, slice
- *     by slice.
+ *  1. A piece is stored whole, or the answer is an error, and the chunks of the piece that were
+ *     stored expire.
+ *  2. The chunks that wait at the master for a commit are bounded (kvsstore_upload.c), and so are
+ *     the bytes that pass through an instance.  Of either, a client gets no more than it leaves to
+ *     other clients.
+ *  3. There is an uploader for each client that has sent a piece and is connected.  At the master
+ *     `leaving` also has uploaders for clients that have gone, until their pieces have been
+ *     dropped, slice by slice.
  *
- * Failure: EAGAIN when there is too much of either; kvs_stream.c tries again.  Pieces of a client
- * whose end was not reported (no memory, or its instance has ended, too) remain until they expire.
+ * Failure: EAGAIN when either bound is reached; kvs_stream.c tries again.  Pieces of a client whose
+ * end was not reported (no memory, or its instance has ended, too) remain until they expire.
  */
 #include "config.h"
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* What km_upload.c holds of a namespace. */
+/* km_upload.h - the part of a namespace that belongs to km_upload.c. */
 #ifndef KM_UPLOAD_H
 #define KM_UPLOAD_H
 

@@ -1,19 +1,20 @@
 /* km_version.c - versions: the current root, and requests that wait for a later one.
  *
  *    kvs.version       {"namespace"}            -> {"version","rootref"}
- *    kvs.wait-version  {"namespace","version"}  -> the same, once that version is here; streaming
+ *    kvs.wait-version  {"namespace","version"}  -> the same, in one response, when that version has
+ *                                                  arrived; streaming, so that it can be canceled
  *    kvs.getroot       {"namespace"}            -> root (kvs_wire.h), between instances
  *    event kvs.setroot                root
- *    event kvs.began                  nothing: the master of the primary namespace has started, and
- *                                     restored it from disk (if there is none, the first root says
- *                                     that it has started)
+ *    event kvs.began                  no payload: the master of the primary namespace has started,
+ *                                     and has restored the namespace from disk.  If there was
+ *                                     nothing to restore, the first root announces the start
  *
  * Invariants:
- *  1. vwaits is sorted by version, so a new root touches only the waits that it ends: one slice at
- *     once, and the rest in the next passes of the reactor.
+ *  1. The list of waits is sorted by version, so a new root touches only the waits that it ends:
+ *     one slice at once, and the rest in the next passes of the reactor.
  *  2. A wait is answered once, unless its sender is gone.
  *
- * Failure: an announced root that is malformed is logged and ignored.
+ * Failure: if an announced root is malformed, a message is logged, and the root is ignored.
  */
 #include "config.h"
 #include <errno.h>

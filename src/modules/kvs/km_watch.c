@@ -1,27 +1,29 @@
-/* km_watch.c - watching keys and directories, at a cost that depends on what has changed.
+/* km_watch.c - watching keys and directories, at a cost that depends on the changes.
  *
  * Purpose: watched keys form a tree of watch keys, one for each name (km_watchkey.c).  The watch
  * keys below a directory are sorted by the hash of their names, which is the order of the store's
- * tries. When the root has changed, the old and the new trie are walked together, but only into
+ * tries.  When the root has changed, the old and the new trie are walked together, but only into
  * subtrees whose digests differ and that contain a watch key.  A watch key stores a mark of the
  * entry that it last had; when the entry differs, its watchers look the key up and answer.  A
  * watcher of an unchanged key is never touched, however many other keys change.
  *
- * A watcher whose key leads through symbolic links has several ways: one to its own watch key, and
- * one for each link to the watch key of the path that results.  Each look-up determines them again.
+ * Links: a watcher whose key leads through symbolic links has several ways: one to its own watch
+ * key, and one for each link to the watch key of the resulting path.  Each look-up determines the
+ * ways again.
  *
  * Invariants:
  *  1. `done` is the root up to which watch keys are right: a mark describes the entry at that root,
  *     or is unknown.  When a walk stops because an object is missing, the marks that it has set
- *     become unknown, since the walk may be repeated towards another root; when it is given up, all
- *     do.
- *  2. A watcher sends only what differs from what it sent last; an additional look-up does no harm.
+ *     become unknown, since the walk may be repeated towards another root.  When a walk is given
+ *     up, all marks become unknown.
+ *  2. A watcher sends a result only if it differs from the result that it sent last; an additional
+ *     look-up does no harm.
  *  3. A watcher has at most one look-up under way.  A change meanwhile makes the watcher `dirty`,
- *     so the last answer that it sends is what the newest root says.
- *  4. A watcher that answered from a root other than `done` looks again after the next walk.
- *  5. A watcher without a look-up under way has a way to each key that its last look-up went
- *     through. Below a watch key where a link is, or was, all watchers with ways elsewhere look
- *     again.
+ *     so that its last answer is the result at the newest root.
+ *  4. A watcher that answered from a root other than `done` does a look-up after the next walk.
+ *  5. A watcher without a look-up under way has a way to each key through which its last look-up
+ *     went.  Below a watch key where a link is, or was, all watchers with ways elsewhere do a
+ *     look-up.
  *
  * Failure: when an object cannot be loaded, the look-ups that need it fail; their watchers get the
  * error, which ends their streams.

@@ -1,13 +1,13 @@
 /* km_watchkey.c - the tree of watched keys.
  *
  * Purpose: each node (a watch key) is one name of a watched key.  The children of a watch key are
- * sorted by the hash of their names, which is the order of the store's tries, so that both can be
- * walked together (km_watch.c).
+ * sorted by the hash of their names, which is the order of the store's tries, so that the two can
+ * be walked together (km_watch.c).
  *
  * Invariants:
  *  1. A watch key without watchers and children is freed, except for the top.
  *
- * Failure: without memory no watch key is made, and no part of one is left behind.
+ * Failure: without memory no watch key is created, and no part of one is left behind.
  */
 #include "config.h"
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* Watched keys as a tree of names: each node has the watchers of a key, and the entry that was
- * there at the last look.
+/* km_watchkey.h - watched keys as a tree of names.  Each node has the watchers of a key, and a mark
+ * of the entry that the key had at the last walk.
  *
  * Thread rules: those of the handle.
  */

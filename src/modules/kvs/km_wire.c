@@ -1,9 +1,9 @@
 /* km_wire.c - messages of the service "kvs".
  *
  * km_wire_methods[] lists every message, whichever file describes its payload, and doc/protocol.rst
- * prints it.  Words in place of a schema name raw layouts, which doc/protocol.rst defines.
+ * prints the list.  Words in place of a schema name raw layouts, which doc/protocol.rst defines.
  *
- * Failure: none; this file holds constants alone.
+ * Failure: none; this file contains only constants.
  */
 #include "config.h"
 #include "km_wire.h"

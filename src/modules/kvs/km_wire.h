@@ -1,6 +1,5 @@
-/* Messages of the service "kvs": the list of all of them, and the JSON that instances send each
- * other.  What clients send in JSON is in libkvs/kvs_json_wire.h, raw payloads are in
- * libkvs/kvs_wire.h.
+/* km_wire.h - messages of the service "kvs": the list of all messages, and the JSON between
+ * instances. libkvs/kvs_json_wire.h describes the JSON of clients, libkvs/kvs_wire.h raw payloads.
  *
  * Pointers in structs refer to the decoded message.  Constants: any thread.
  */

@@ -1,4 +1,4 @@
-/* What keeps the key-value store on disk: the interface between the module and a driver.
+/* kvs_storage.h - the interface between the kvs module and a driver, which keeps the store on disk.
  *
  * A driver is a shared object beside the modules (content-sqlite.so) that defines
  * `kvs_storage_driver`.  The module loads it only if the session has a statedir, so that other
@@ -28,13 +28,13 @@
  *
  * Failure.  If a write fails, all writes of its group and all later writes fail with the same error
  * until the next RESUME, since changes that build on the failed write must not be kept without it.
- * Reads go on.  errno: ENOSPC (no room), EIO (the disk, or the file is damaged), EBUSY (another
- * session has it), EINVAL (not such a file, another hash), ENOENT (no such object), ENOMEM,
- * ECANCELED (closed before it was executed); each with an error message.
- * KVS_STORAGE_UNKNOWN: a write failed, and it is not known whether it will be there after a crash;
- * the driver could not settle that, and the error message says what failed.  It will not be there
- * once a later JOURNAL, CREATE, REMOVE or CHECKPOINT has succeeded, or the file was closed in
- * order.
+ * Reads go on. errno: ENOSPC (no room), EIO (the disk fails, or the file is damaged), EBUSY
+ * (another session uses the file), EINVAL (not a file of this format, or another hash), EEXIST
+ * (another file has taken its place), ENOENT (no such object or namespace), ENOMEM, or the errno of
+ * a system call; each with an error message. KVS_STORAGE_UNKNOWN: a write failed, and it is not
+ * known whether the file contains it after a crash; the error message says what failed.  After a
+ * later JOURNAL, CREATE, REMOVE or CHECKPOINT has succeeded, or the file was closed in order, the
+ * file does not contain it.
  *
  * Thread rules: all functions belong to one thread, that of the module.  Memory to which a request
  * points must not change until done() is called, since the driver's thread reads it in place.
@@ -103,12 +103,12 @@ struct kvs_storage_req {
     const struct iovec *iov;
     size_t niov;
     /* NODES, BLOBS, ROWS: a page has about `max` bytes of records (0: a MiB).  `after` and
-     * `after_digest` are zeros for the first page.  The driver stores there where the page ended:
-     * to read the next one, which exists if `more`, submit the request as it is. */
+     * `after_digest` are zeros for the first page.  The driver stores the end of the page in them.
+     * To read the next page, which exists if `more`, submit the request unchanged. */
     size_t max;
     uint64_t after;
     uint8_t after_digest[BLOBREF_DIGEST_MAX];
-    size_t inline_below; /* BLOBS: include the bytes of blobs that are smaller */
+    size_t inline_below; /* BLOBS: include the bytes of blobs that are smaller than this */
 
     void (*done)(struct kvs_storage_req *req);
     void *arg;
@@ -145,7 +145,7 @@ struct kvs_storage_stats {
     uint64_t writes;       /* requests in them */
     uint64_t failures;     /* transactions that failed */
     uint64_t loads;        /* objects read */
-    uint64_t anew;         /* how often the file had been removed, and was written anew */
+    uint64_t anew;         /* number of times that the file was written anew after its removal */
     uint64_t file_bytes;   /* size of the file; with wal_bytes, all bytes on disk */
     uint64_t wal_bytes;    /* its write-ahead log */
     uint64_t free_bytes;   /* in the file, not in use */
@@ -156,13 +156,12 @@ struct kvs_storage_stats {
 struct kvs_storage_driver {
     int abi;
     const char *name;
-    /* Start a driver for the file KVS_STORAGE_FILE in `dir`, which is created if it is absent.
-     * `hash`: name of the algorithm; `max_bytes`: bound of the queue.  NULL with errno and an
-     * error message: no thread, no memory.  Errors of the file are reported by the request
-     * OPEN. */
+    /* Start a driver for the file KVS_STORAGE_FILE in `dir`; OPEN creates an absent directory.
+     * `hash`: name of the algorithm; `max_bytes`: bound of the queue.  NULL with errno and an error
+     * message: no thread, no memory.  Errors of the file are reported by the request OPEN. */
     kvs_storage_t *(*create)(const char *dir, const char *hash, size_t max_bytes, errmsg_t *err);
-    /* Execute what was submitted, close the file, end the thread, and call done() for all requests.
-     * NULL-safe, keeps errno. */
+    /* Execute all submitted requests, close the file, end the thread, and call done() for all
+     * requests. NULL-safe, keeps errno. */
     void (*destroy)(kvs_storage_t *s);
     /* Readable while there are requests to dispatch. */
     int (*fd)(kvs_storage_t *s);
@@ -171,15 +170,15 @@ struct kvs_storage_driver {
     /* 0, or -1 with EAGAIN: the queue is full, try again after any done().  Reads, RESUME and a
      * request that finds the queue empty are never refused. */
     int (*submit)(kvs_storage_t *s, struct kvs_storage_req *req);
-    /* Is there a write-ahead log to be written back, or space to be freed?  The driver does that
-     * when it is idle; a caller may want to wait for it. */
+    /* Is there a request to be executed, a write-ahead log to be written back, or space to be
+     * freed? The driver does the latter when it is idle; a caller may want to wait for it. */
     bool (*busy)(kvs_storage_t *s);
     void (*stats)(kvs_storage_t *s, struct kvs_storage_stats *st);
     /* Walk the result of a read: set *pos to 0; false at the end. */
     bool (*next)(const struct kvs_storage_req *req, size_t *pos, struct kvs_storage_rec *rec);
 };
 
-/* What a driver defines. */
+/* The symbol that a driver defines. */
 extern const struct kvs_storage_driver kvs_storage_driver;
 #define KVS_STORAGE_SYMBOL "kvs_storage_driver"
 

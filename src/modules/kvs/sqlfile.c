@@ -1,6 +1,6 @@
-/* sqlfile.c - the file: its schema, statements, and the meaning of SQLite's errors.
+/* sqlfile.c - the file: its schema, its statements, its transactions, and the errors of SQLite.
  *
- * Tables (described in doc/kvs-storage.rst):
+ * Format (described in doc/kvs-storage.rst):
  *
  *    meta       name, value                       'hash'; the format is PRAGMA user_version
  *    namespace  id, name, owner, removed,         version and root: the checkpoint; NULL: an empty
@@ -10,24 +10,24 @@
  *    journal    key = ns << 40 | version,         transactions that made root, since the checkpoint
  *               root, txns
  *
- * Nodes and blobs are separate, so that a restart reads the former in one sweep and skips the
- * latter.  The journal's key is one integer, so a new row goes to the end of the table, and a
- * commit writes one page.
+ * Nodes and blobs have separate tables, so that a restart reads all nodes in one sweep and skips
+ * the blobs.  The key of the journal is one integer, so that a new row goes to the end of the rows
+ * of its namespace, and a commit writes few pages.
  *
  * Invariants:
  *  1. There is one connection, which has an exclusive lock on the file as long as it is open.  The
- *     index of the write-ahead log is in memory, and nothing is mapped: a full disk is an error,
+ *     index of the write-ahead log is in memory, and no file is mapped: a full disk is an error,
  *     never a signal.
- *  2. All children of an object in the file are in the file, or before it in the queue (the caller
+ *  2. All children of an object in the file are in the file, or precede it in the queue (the caller
  *     ensures that).
- *  3. Rows up to a namespace's checkpoint, and all rows of a removed namespace, are obsolete.
+ *  3. Rows up to the checkpoint of a namespace, and all rows of a removed namespace, are obsolete.
  *     sqlfile_tidy() deletes them in bounded steps.
  *  4. The log is written back when it has WAL_FRAMES pages.
  *
  * Failure: after a failed write the whole transaction is rolled back, to the last commit.  A commit
  * whose fdatasync failed may be complete in the log, and a process that reads the log after a crash
- * would accept it.  A small durable commit is therefore written in its place.  If that fails, too,
- * the outcome is unknown (until the next durable commit, which takes the same place).
+ * would accept it.  A small durable commit is therefore written in its place.  If that commit fails
+ * too, the outcome is unknown until the next durable commit, which takes the same place.
  */
 #include "config.h"
 #include <assert.h>

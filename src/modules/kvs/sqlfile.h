@@ -1,7 +1,8 @@
-/* The file that keeps the key-value store: one SQLite database, used by one process at a time.
+/* sqlfile.h - the file that contains the key-value store: one SQLite database, used by one process
+ * at a time.
  *
- * The layout is described in doc/kvs-storage.rst.  All functions block; the driver calls them from
- * its thread, flux-kvs-fsck from its only one.
+ * doc/kvs-storage.rst describes the layout.  All functions block: the driver calls them from its
+ * thread, and flux-kvs-fsck from its only thread.
  *
  * Functions return 0, or -1 with errno as in kvs_storage.h and an error message.
  *

@@ -1,12 +1,12 @@
-/* sqlfile_anew.c - is the file still under its name?  If not, it is written anew.
+/* sqlfile_anew.c - check whether the file is still under its name, and write it anew if it is not.
  *
- * Programs that tidy up remove files under a session that has run for days.  SQLite does not
- * notice: it goes on with the open file, which is gone with the process.
+ * Purpose: clean-up programs remove files of a session that has run for days.  SQLite does not
+ * notice that, and goes on with the open file, whose contents would be lost with the process.
  *
  * Invariants:
- *  1. A file that has taken the place of the one that is open is not touched.
- *  2. The name is that of a complete file at any time: the copy is made beside it, synced, and then
- *     renamed.
+ *  1. A file that has taken the place of the open one is not touched.
+ *  2. At any time the name is absent or belongs to a complete file: the copy is made beside it,
+ *     synced, and then renamed.
  *
  * Failure: see sqlfile_write_anew(); the open file stays in use.
  */

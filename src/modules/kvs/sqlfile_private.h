@@ -1,4 +1,4 @@
-/* What the files of the database have in common; see sqlfile.c. */
+/* sqlfile_private.h - the structure and the functions that the files sqlfile*.c share. */
 #ifndef SQLFILE_PRIVATE_H
 #define SQLFILE_PRIVATE_H
 

@@ -1,10 +1,10 @@
-/* sqlfile_rows.c - the rows of the file: write, read, and delete obsolete ones.
+/* sqlfile_rows.c - the rows of the file: write and read rows, and delete obsolete ones.
  *
  * Invariants:
  *  1. A scan proceeds by rowid, digest or version, so it can continue in another transaction, no
- *     matter which rows were added or deleted since.
+ *     matter which rows were added or deleted meanwhile.
  *  2. A row is checked before it is returned: a digest has the right size, and a namespace a name.
- *     Checking the bytes of an object is left to the reader.
+ *     The reader checks the bytes of an object.
  *
  * Failure: as in sqlfile.c.
  */
