@@ -41,7 +41,7 @@ int main(int argc, char **argv)
     errmsg_t err;
     int opt;
 
-    argv[0] = "flux kvs fsck"; /* as getopt names it */
+    argv[0] = "flux kvs fsck"; /* the name in the messages of getopt */
     while ((opt = getopt_long(argc, argv, "vh", options, NULL)) >= 0) {
         switch (opt) {
         case 'v':

@@ -33,10 +33,10 @@
 
 #define PIECE_MAX (1024u * 1024)
 #define TOO_LARGE "the changes exceed 128 MiB: watch a part, or without values"
-#define STRIDE 32       /* steps between two looks at the clock, */
-#define STRIDE_VALUES 4 /* and when values are copied */
+#define STRIDE 32       /* steps between two readings of the clock, */
+#define STRIDE_VALUES 4 /* and if values are copied */
 
-/* --- what is known --- */
+/* --- the state of a watcher --- */
 
 static void release_edge(struct km_ns *ns, struct km_delta *d)
 {
@@ -125,7 +125,7 @@ int km_delta_make_append(struct km_read *r)
         return -1;
     uint64_t from = rc == 1 ? d->offset : 0;
     size_t len = e->len - from < PIECE_MAX ? e->len - from : PIECE_MAX;
-    /* The right edge is needed the next time. */
+    /* The objects at the right edge are needed for the next comparison. */
     if (e->type != TREEOBJ_VALUE && e->len > 0 &&
         kvsvalue_read(c, e, e->len - 1, 1, NULL, miss, &r->err) < 0)
         return -1;
@@ -154,7 +154,7 @@ int km_delta_make_append(struct km_read *r)
 struct km_changes {
     struct km_read *r;
     kvsdiff_t *diff;
-    struct kvsmiss miss; /* between two slices */
+    struct kvsmiss miss; /* missing objects found in earlier slices */
     struct km_entries entries;
     bool missing;
 };
@@ -203,7 +203,7 @@ static int put_data(struct km_changes *l, const struct treeobj_entry *e, uint8_t
         return 0;
     if (errno != EAGAIN)
         return -1;
-    l->missing = true; /* go on, to know all that is */
+    l->missing = true; /* go on, to collect all missing objects */
     return 0;
 }
 
@@ -235,7 +235,7 @@ static int change_cb(const struct kvsdiff_item *it, void *arg)
     return 0;
 }
 
-/* Compare for a slice of time: KVSDIFF_MORE, or as kvsdiff_run(). */
+/* Compare for a slice of time.  Returns KVSDIFF_MORE, or as kvsdiff_run(). */
 static int compare(struct km_changes *l)
 {
     struct km_read *r = l->r;

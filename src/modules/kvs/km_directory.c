@@ -50,7 +50,7 @@ struct entry {
     uint32_t owner, rank;
     enum entry_state state;
     flux_future_t *f;
-    struct list_node waiting; /* struct asker: for the creation, or the removal */
+    struct list_node waiting; /* struct asker: requests that wait for the creation or the removal */
     struct longlist_place place;
     char name[KVS_NS_MAX + 1];
 };
@@ -58,15 +58,15 @@ struct entry {
 struct asker {
     struct list_node node;
     flux_msg_t *req;
-    bool late; /* wanted to make what another was making: EEXIST, when it is there */
+    bool late; /* a second creation: EEXIST when the namespace is open */
 };
 
 struct km_directory {
     hmap_t *entries;  /* rank 0: all namespaces; elsewhere empty */
-    longlist_t *list; /* of these, and of the primary one */
+    longlist_t *list; /* of `entries` and `primary` */
     struct entry primary;
-    uint64_t first, serial; /* of those that were given out */
-    courier_t *courier;     /* of what rank 0 has to know of namespaces */
+    uint64_t first, serial; /* serials: all that were assigned are > first and <= serial */
+    courier_t *courier;     /* of messages to rank 0 about namespaces */
 };
 
 /* --- entries --- */
@@ -117,7 +117,7 @@ struct km_directory *km_directory_create(struct km *k)
 
     if (!d)
         return NULL;
-    /* Another beginning each time, so that no serial comes again after a restart. */
+    /* A random beginning, so that no serial is assigned again after a restart. */
     if (k->first)
         d->first = d->serial = flux_random(k->h) >> 4;
     if (!(d->entries = hmap_create_str(NULL)) ||
@@ -160,7 +160,7 @@ static struct entry *entry_new(struct km *k, const char *name, uint32_t owner, u
     e->rank = rank;
     e->serial = serial;
     list_init(&e->waiting);
-    strcpy(e->name, name); /* was checked */
+    strcpy(e->name, name); /* kvs_ns_check() has checked its length */
     if (hmap_put(k->dir->entries, name, e) < 0) {
         free(e);
         return NULL;
@@ -252,7 +252,7 @@ static void opened_cb(flux_future_t *f, void *arg)
     opened(e, errnum, err.text);
 }
 
-/* It is on disk. */
+/* The namespace is on disk, or (errnum != 0) could not be created there. */
 static void kept_cb(void *arg, uint32_t id, int errnum, const char *error)
 {
     struct entry *e = arg;
@@ -294,7 +294,7 @@ static void create(struct km *k, const flux_msg_t *msg, const struct kvs_ns_crea
         flux_respond_error(k->h, msg, EAGAIN, "namespace '%s' is being removed: try again",
                            in->namespace);
     } else if (e && e->state == OPENING) {
-        /* It may be used once the response says that it exists. */
+        /* The namespace must be usable when the response says that it exists. */
         if (asker_add(e, msg, true) < 0)
             flux_respond_error(k->h, msg, ENOMEM, "rank 0 is out of memory for a namespace");
     } else if (e || strcmp(in->namespace, KVS_NS_PRIMARY) == 0) {
@@ -352,14 +352,14 @@ static void closed_cb(flux_future_t *f, void *arg)
 {
     struct entry *e = arg;
 
-    /* It is closed, or it is not there any more. */
+    /* The master has closed the namespace, or could not be reached. */
     e->f = NULL;
     flux_future_destroy(f);
     (void)km_space_removed(e->k, e->name, e->serial, NULL, NULL);
     announce_removal(e);
 }
 
-/* It is not on disk any more, and so does not come back. */
+/* The namespace was deleted on disk, or (errnum != 0) will be deleted later. */
 static void forgotten_cb(void *arg, int errnum, const char *error)
 {
     struct entry *e = arg;
@@ -413,7 +413,7 @@ static void remove_entry(struct km *k, const flux_msg_t *msg, const struct km_wi
     }
 }
 
-/* --- what other instances say --- */
+/* --- messages of other instances --- */
 
 void km_directory_lost(struct km_directory *d, const idset_t *ranks)
 {
@@ -461,7 +461,8 @@ void km_directory_tell_lost(struct km *k, const char *name, uint64_t serial)
 
     if (k->first)
         lost_one(k, &out);
-    else if (k->ending) /* should it vanish, whoever finds none here tells it (km_space.c) */
+    else if (k->ending) /* if it is lost, an instance that finds no master here reports that
+                         * (km_space.c) */
         flux_future_destroy(flux_rpc_struct(k->h, "kvs.namespace-lost", &km_wire_serial_schema,
                                             &out, FLUX_NODEID_ROOT, 0));
     else
@@ -523,8 +524,8 @@ void km_directory_register(struct km *k)
 
 /* --- requests --- */
 
-/* Before all is back from the disk nothing is said about what there is, nor done to it: what is
- * being brought back has to stay.  true after putting the request by. */
+/* Until all namespaces are restored from disk, requests about the directory wait, since it is
+ * incomplete.  True: the request was put by. */
 static bool too_early(struct km *k, const flux_msg_t *msg, flux_handler_f cb)
 {
     if (!k->first || k->started)

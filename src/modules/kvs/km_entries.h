@@ -12,7 +12,7 @@
 
 #define KM_ENTRIES_MAX_MIB 128
 
-/* The memory of all responses that are under construction. */
+/* The sum of the memory of all responses under construction. */
 struct km_entries_sum;
 struct km_entries_sum *km_entries_sum_create(void); /* NULL with ENOMEM */
 void km_entries_sum_destroy(struct km_entries_sum *sum);
@@ -28,14 +28,14 @@ struct km_entries {
 
 /* -1 with ENOMEM. */
 int km_entries_init(struct km_entries *es, struct km_entries_sum *sum, const char *too_large);
-/* Give back the memory; keeps errno. */
+/* Free the memory; keeps errno. */
 void km_entries_clear(struct km_entries *es);
-/* Make room for an entry.  The place of its data, for the caller to fill; NULL with EMSGSIZE or
- * ENOMEM, and an error message. */
+/* Make room for an entry.  Returns the place of its data, which the caller fills; NULL with
+ * EMSGSIZE or ENOMEM, and an error message. */
 uint8_t *km_entries_reserve(struct km_entries *es, size_t namelen, size_t datalen, errmsg_t *err);
-/* Add the entry for which there is room, with the data that was put in place. */
+/* Add the entry for which room was made, and whose data is in place. */
 void km_entries_add(struct km_entries *es, const struct kvs_answer_entry *e, const char *name);
-/* The whole response, which the caller frees, with the header `a`; a->count is set. */
+/* Take the whole response, which the caller frees, with the header `a`; sets a->count. */
 uint8_t *km_entries_take(struct km_entries *es, struct kvs_answer *a, size_t *len);
 
 #endif

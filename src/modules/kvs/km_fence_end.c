@@ -155,7 +155,7 @@ static const struct end *find_unheard(const struct km_ns *ns, const char *name,
 {
     bool again = q->flags & KVS_FENCE_AGAIN;
 
-    /* Generations rise, and may begin again after 2^32. */
+    /* Generations rise, and wrap around after 2^32. */
     for (const struct end *e = hmap_get(ns->fences->ends, name); e; e = e->older) {
         if (q->heard && (int32_t)(e->generation - q->heard) <= 0)
             return NULL;

@@ -27,10 +27,10 @@
 #include "km_private.h"
 
 struct km_follow {
-    flux_future_t *upstream; /* not the primary: roots from the instance above */
+    flux_future_t *upstream; /* not the primary: the stream from the next instance */
     struct list_node followers;
-    bool heard;        /* it has answered */
-    uint64_t notified; /* the version that followers know */
+    bool heard;        /* `upstream` has answered */
+    uint64_t notified; /* the version that was sent to followers */
 };
 
 struct follower {
@@ -134,7 +134,7 @@ static void followed_cb(flux_future_t *f, void *arg)
         flux_future_next(f);
 }
 
-/* At the next instance, or at the master.  -1 with ENOMEM. */
+/* Follow the namespace at the next instance, or at the master. -1 with ENOMEM. */
 static int follow(struct km_ns *ns, bool master)
 {
     struct kvs_ns_only out = {ns->name};
@@ -154,7 +154,7 @@ void km_follow(struct km_ns *ns)
 
 void km_follow_shut(struct km_ns *ns, int errnum, const char *why)
 {
-    flux_future_destroy(ns->follow->upstream); /* tells the one above */
+    flux_future_destroy(ns->follow->upstream); /* ends the stream there */
     ns->follow->upstream = NULL;
     LIST_FOREACH_SAFE(n, tmp, &ns->follow->followers)
     {

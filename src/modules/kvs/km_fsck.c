@@ -52,9 +52,9 @@ struct fsck {
     const struct ns *ns;
     content_t *content;
     kvsstore_t *store;
-    bool blobs; /* a scan of blobs, not of nodes */
+    bool blobs; /* the scan is one of blobs, not of nodes */
     uint64_t idle;
-    errmsg_t *err; /* of the error that ends the check */
+    errmsg_t *err; /* the error that ends the check */
 };
 
 __attribute__((format(printf, 3, 4))) static void say(struct fsck *x, bool bad, const char *fmt,
@@ -70,7 +70,7 @@ __attribute__((format(printf, 3, 4))) static void say(struct fsck *x, bool bad, 
     x->f->report(x->f->arg, bad, text);
 }
 
-/* A problem, unless it is memory that we lack: then -1. */
+/* Report a problem. -1 if errno is ENOMEM: the check ends. */
 static int problem(struct fsck *x, const errmsg_t *why)
 {
     if (errno == ENOMEM) {
@@ -136,7 +136,7 @@ static int objects(struct fsck *x)
     return rc < 0 ? problem(x, &err) : 0;
 }
 
-/* --- what objects say of each other --- */
+/* --- references between objects --- */
 
 static struct content_obj *child(struct fsck *x, const uint8_t *digest)
 {
@@ -148,8 +148,8 @@ static bool is_blob(const struct content_obj *o)
     return !o->data || treeobj_kind(o->data) == TREEOBJ_BLOB;
 }
 
-/* What a value of `size` bytes has at `level`, 0 for a blob.  Objects that are missing are somebody
- * else's business. */
+/* Is the object of the right kind and size for a value of `size` bytes at `level` (0: a blob)?
+ * Missing objects are reported by roots(). */
 static bool value_fits(struct fsck *x, const uint8_t *digest, unsigned level, uint64_t size)
 {
     struct content_obj *o = child(x, digest);
@@ -167,7 +167,7 @@ static bool value_fits(struct fsck *x, const uint8_t *digest, unsigned level, ui
     digest = treeobj_index(o->data, &n);
     if (n != (size + span - 1) / span)
         return false;
-    /* All but the last are full, which is for the index itself to see to. */
+    /* All children but the last are full, which index_fits() checks. */
     return value_fits(x, digest + (n - 1) * x->dsize, level - 1, size - (n - 1) * span);
 }
 
@@ -256,7 +256,7 @@ static int edges(const struct kvs_storage_rec *rec, void *arg)
 
 /* --- roots --- */
 
-/* Bring what a replay needs of values that stayed on disk. */
+/* Load the bytes that a replay needs of values that stayed on disk. */
 static int supply(struct fsck *x, errmsg_t *err)
 {
     const struct kvsmiss *miss = kvsstore_missing(x->store);
@@ -301,7 +301,7 @@ static void dead(void *arg, const uint8_t *digest)
 
 static int roots(struct fsck *x)
 {
-    /* A namespace that has had no checkpoint began with an empty directory. */
+    /* A namespace without a checkpoint began with an empty directory. */
     const uint8_t *root = x->ns->has_root ? x->ns->root : kvsstore_root(x->store);
     errmsg_t err;
     uint64_t after = 0;
@@ -417,8 +417,9 @@ int km_fsck(const char *path, struct km_fsck *f, errmsg_t *err)
     if (rc >= (int)sizeof(file))
         return errmsg_fail(err, ENAMETOOLONG, "the name '%.100s...' is too long", path);
     if (!(x.file = sqlfile_open(file, NULL, SQLFILE_LOOK, err))) {
-        /* Damage that keeps it from being opened is a finding like others; so is a file without a
-         * store: a session that is killed as it begins leaves one, for the next to go on with. */
+        /* Damage that prevents the opening is a problem like others.  A file without a store is no
+         * problem: a session that is killed at its start leaves one, which the next session
+         * completes. */
         if (errno != EIO && errno != ENODATA)
             return -1;
         say(&x, errno == EIO, "%s", err->text);

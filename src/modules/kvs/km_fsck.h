@@ -11,26 +11,25 @@
 #include "libutil/errmsg.h"
 
 struct km_fsck {
-    /* Called for each thing that is wrong (bad), and with what there is to say of each
-     * namespace. */
+    /* Called for each problem (bad), and for each sound namespace with its contents. */
     void (*report)(void *arg, bool bad, const char *sentence);
     void *arg;
-    /* What was found. */
+    /* The results. */
     char hash[16];
     unsigned namespaces;
-    uint64_t nodes, blobs, bytes; /* objects and what they hold */
-    uint64_t rows;                /* of journals, all replayed */
-    uint64_t idle;                /* objects that nothing needs: the next start takes them away */
+    uint64_t nodes, blobs, bytes; /* tree objects, blobs, and the bytes in both */
+    uint64_t rows;                /* rows of journals that were replayed */
+    uint64_t idle;                /* objects that no root needs: the next start deletes them */
     unsigned problems;
 };
 
-/* Look at `path`, a file or the directory it is in: is the database sound, does every object have
- * the hash it is named by and is it one, does every root (of checkpoints, and of each row of a
- * journal, which is applied) reach only what is there, with the sizes and counts that are said?
- * Nothing is changed.  Memory: the tree, not the large values.
+/* Check `path`, a file or its directory.  Is the database sound? Has every object the hash that is
+ * its name, and is it well-formed? Does every root (of a checkpoint, and of each row of a journal,
+ * which is applied) lead only to objects that exist, with the recorded sizes and counts? The file
+ * is not changed.  Memory: the tree, without the large values.
  *
- * 0: it was examined, see `problems`.  -1 with an error message: it could not be (ENOENT, EACCES,
- * EBUSY: a session uses it, EINVAL: no such file, ENOMEM). */
+ * 0: the file was checked, see `problems`. -1 with an error message: the file could not be checked
+ * (ENOENT, EACCES, EBUSY: a session uses it, EINVAL: it is not a store, ENOMEM). */
 int km_fsck(const char *path, struct km_fsck *f, errmsg_t *err);
 
 #endif

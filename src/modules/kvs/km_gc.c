@@ -21,13 +21,13 @@
 #include "km_private.h"
 #include "libflux/slice.h"
 
-#define PIECE 64 /* objects between two looks at the clock */
+#define PIECE 64 /* objects between two readings of the clock */
 #define THINGS (FLUX_SLICE_THINGS / 4)
 
 struct km_gcs {
-    struct list_node here; /* master: who waits for garbage to be collected */
-    struct list_node sent; /* others: the master was asked */
-    size_t dropped;        /* of the cache, for those in `here` */
+    struct list_node here; /* master: requests that wait for the collection */
+    struct list_node sent; /* not the master: requests that were passed on */
+    size_t dropped;        /* objects dropped from the cache for the requests in `here` */
 };
 
 struct gc {
@@ -35,8 +35,8 @@ struct gc {
     struct claim claim;
     struct km_ns *ns;
     flux_msg_t *req;
-    flux_future_t *f; /* not the master */
-    uint64_t before;  /* objects given back when it came */
+    flux_future_t *f; /* not the master: the request to it */
+    uint64_t before;  /* objects that were collected before its arrival */
 };
 
 static void gc_free(struct gc *g)
@@ -77,7 +77,7 @@ void km_gc_work(struct km_ns *ns, bool *more)
         return;
     }
     if (km_commit_open(ns))
-        return; /* nothing can be collected; it has another turn */
+        return; /* an open root change: nothing can be collected before it ends */
     flux_slice_begin(&s, flux_get_reactor(ns->h), FLUX_SLICE_SECONDS, THINGS);
     while (*more && flux_slice_more(&s))
         *more = kvsstore_collect(ns->store, PIECE);

@@ -35,18 +35,18 @@
 
 #define ABSENT 0xffffffffu
 #define LATER 0xfffffffeu
-#define SERVES_MAX 65536 /* kvs.load that wait for objects */
+#define SERVES_MAX 65536 /* requests kvs.load that wait for objects */
 #define ANSWER_MAX (32u * 1024 * 1024)
 
 struct km_loads {
-    struct list_node sent;   /* requests */
-    struct list_node serves; /* kvs.load being answered */
+    struct list_node sent;   /* requests upstream */
+    struct list_node serves; /* requests kvs.load in progress */
     size_t nserves;
     uint8_t (*wanted)[BLOBREF_DIGEST_MAX];
     size_t nwanted, wanted_cap;
 };
 
-/* --- what is missing --- */
+/* --- missing objects --- */
 
 struct km_load_miss {
     struct kvsmiss miss;
@@ -78,7 +78,7 @@ struct kvsmiss *km_load_miss_begin(const struct km *k)
 struct km_load_wait_item {
     struct content_waiter waiter;
     struct list_node node;      /* in km_load_wait.items */
-    struct km_load_wait *owner; /* NULL once it came */
+    struct km_load_wait *owner; /* NULL after the arrival */
     struct content_obj *held;
     uint8_t digest[BLOBREF_DIGEST_MAX];
 };
@@ -123,7 +123,8 @@ static int want(struct km_ns *ns, const uint8_t *digest)
     return 0;
 }
 
-/* The master has all there is, but for bytes that it can read again. */
+/* Are all missing objects on disk? The master has all objects of the namespace, except bytes that
+ * it can read from disk. */
 static bool on_disk(const struct km_ns *ns, const struct kvsmiss *miss)
 {
     for (unsigned i = 0; i < miss->n; i++) {
@@ -168,7 +169,7 @@ int km_load_wait_for(struct km_load_wait *w, const struct kvsmiss *miss)
     return 0;
 }
 
-/* Hold an object that is here until then.  -1 with ENOMEM. */
+/* Hold an object that is here until km_load_wait_clear(). -1 with ENOMEM. */
 static int km_load_wait_hold(struct km_load_wait *w, struct content_obj *o)
 {
     struct km_load_wait_item *it = calloc(1, sizeof(*it));
@@ -196,13 +197,13 @@ void km_load_wait_clear(struct km_load_wait *w)
     w->waiting = 0;
 }
 
-/* --- asking upstream --- */
+/* --- requests upstream --- */
 
 struct load {
     struct list_node node;
     struct km_ns *ns;
     flux_future_t *f;
-    bool direct; /* it was sent to the master */
+    bool direct; /* it was sent to the master itself */
     size_t n;
     uint8_t digest[KVS_LOAD_MAX][BLOBREF_DIGEST_MAX];
 };
@@ -220,7 +221,8 @@ static void deny(struct load *l, size_t from, int errnum, const char *error)
         content_deny(l->ns->content, l->digest[i], errnum, error);
 }
 
-/* One object of an answer; how many bytes it took, or -1 when the answer ends here. */
+/* Take one object of an answer.  Returns the number of bytes of its record, or -1 if the answer is
+ * cut off here. */
 static ssize_t take(struct load *l, size_t i, const uint8_t *p, size_t left)
 {
     struct km_ns *ns = l->ns;
@@ -242,7 +244,7 @@ static ssize_t take(struct load *l, size_t i, const uint8_t *p, size_t left)
     if (treeobj_check(p + 4, len, blobref_size(ns->k->blobref), &err) < 0)
         content_deny(ns->content, l->digest[i], EPROTO, err.text);
     else
-        (void)content_supply(ns->content, l->digest[i], p + 4, len); /* waiters are served */
+        (void)content_supply(ns->content, l->digest[i], p + 4, len); /* waiters have been called */
     return 4 + (ssize_t)len;
 }
 
@@ -274,10 +276,10 @@ static void loaded_cb(flux_future_t *f, void *arg)
         deny(l, i, EPROTO, "an answer with objects was cut off");
     }
     load_free(l);
-    km_ns_poke(ns); /* the cache may have grown beyond its bound */
+    km_ns_poke(ns); /* the cache may exceed its bound */
 }
 
-/* To the next instance towards the master, or to the master.  -1 with ENOMEM. */
+/* Send the request to the next instance towards the master, or to the master. -1 with ENOMEM. */
 static int load_send(struct load *l, bool master)
 {
     struct km_ns *ns = l->ns;
@@ -315,7 +317,7 @@ void km_load_work(struct km_ns *ns)
         l->n = ns->load->nwanted < KVS_LOAD_MAX ? ns->load->nwanted : KVS_LOAD_MAX;
         list_init(&l->node);
         list_append(&ns->load->sent, &l->node);
-        /* From the end: nothing has to move up, and their order does not matter. */
+        /* Taken from the end, so that no digest moves; their order does not matter. */
         ns->load->nwanted -= l->n;
         memcpy(l->digest, ns->load->wanted + ns->load->nwanted, l->n * sizeof(l->digest[0]));
         ns->st.loads += l->n;
@@ -363,7 +365,7 @@ static void serve_answer(struct serve *s)
                            flux_rank(ns->h));
         return;
     }
-    size_t left = s->n * 4; /* for the lengths still to come */
+    size_t left = s->n * 4; /* bytes for the lengths that follow */
     for (size_t i = 0; i < s->n; i++, left -= 4) {
         struct content_obj *o = content_get(ns->content, d + i * dsize);
         bool fits = !o || p == buf || (size_t)(p - buf) + o->len + left <= ANSWER_MAX;
@@ -385,7 +387,7 @@ static void serve_answer(struct serve *s)
     if (flux_msg_take_raw(resp, buf, (size_t)(p - buf)) < 0)
         flux_msg_destroy(resp);
     else
-        (void)flux_send(ns->h, resp); /* the broker ends the request when it cannot */
+        (void)flux_send(ns->h, resp); /* the broker ends the request if this fails */
 }
 
 static void serve_done(struct km_load_wait *w)
@@ -432,7 +434,7 @@ void km_load_cb(flux_t *h, const flux_msg_t *msg, void *arg)
     struct kvsmiss *miss = km_load_miss_begin(ns->k);
     int rc = 0;
     for (size_t i = 0; i < s->n && (!ns->master || ns->keep) && rc == 0; i++) {
-        /* What is here must not be dropped while the rest is on its way. */
+        /* Objects that are here must not be dropped while the others are on their way. */
         struct content_obj *o = content_get(ns->content, d + i * dsize);
         if (o)
             rc = km_load_wait_hold(&s->wait, o);

@@ -44,7 +44,7 @@ static uint64_t stream_key(const struct kvs_fence_req *q)
     return (uint64_t)q->rank << 32 | q->number;
 }
 
-/* The dictionary of the stream that this call is part of: *dict, NULL for none. */
+/* *dict: the dictionary of the stream to which this message belongs; NULL: the call of a client. */
 static int find_stream(struct km_merge *m, const struct kvs_fence_req *q, kvs_dict_t **dict,
                        errmsg_t *err)
 {

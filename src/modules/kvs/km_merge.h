@@ -12,26 +12,27 @@
 #include "libkvs/kvs_wire.h"
 #include "libutil/hmap.h"
 
-/* All zeros is one that is empty. */
+/* All zeros: empty. */
 struct km_merge {
     kvs_set_t *set;
-    kvs_dict_t *up;  /* of the stream upstream */
+    kvs_dict_t *up;  /* dictionary of the stream upstream */
     hmap_t *streams; /* rank and number of an instance below -> its dictionary */
-    uint8_t *pack;   /* km_merge_finish() */
+    uint8_t *pack;   /* the result of km_merge_finish() */
     size_t packlen;
-    bool mixed; /* there is more in it than puts */
+    bool mixed; /* the pack contains operations other than puts */
 };
 
 void km_merge_clear(struct km_merge *m);
 
-/* Is a client's transaction one?  -1 with its error and an error message. */
+/* Check the transaction of a client. -1 with errno and an error message. */
 int km_merge_check(const struct kvs_fence_req *q, errmsg_t *err);
-/* Merge what a call carries.  -1 with an error message; a part may have been merged. */
+/* Merge the transaction or pack of a message. -1 with an error message: a part of it may have been
+ * merged. */
 int km_merge_add(struct km_merge *m, const struct kvs_fence_req *q, errmsg_t *err);
-/* The message upstream with all that was merged since the last one, malloc'd; flags and transaction
- * of *q are set here.  NULL with ENOMEM: the stream cannot go on. */
+/* The message upstream with all operations merged since the last message, malloc'd; sets the flags
+ * and the transaction of *q.  NULL with ENOMEM: the stream cannot go on. */
 uint8_t *km_merge_message(struct km_merge *m, struct kvs_fence_req *q, size_t *len);
-/* Nothing more will come: all of it as one pack, in m->pack.  -1 with ENOMEM. */
+/* After the last call: encode all operations as one pack, in m->pack. -1 with ENOMEM. */
 int km_merge_finish(struct km_merge *m);
 
 #endif

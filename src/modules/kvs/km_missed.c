@@ -27,11 +27,11 @@
 
 #include "km_private.h"
 
-#define BATCH 1024 /* of one request; each is a name and a number */
+#define BATCH 1024 /* namespaces in one request */
 
 /* --- at rank 0 --- */
 
-/* The indices of those that are gone; NULL when it was answered with an error. */
+/* The indices of the namespaces that are gone; NULL: the request was answered with an error. */
 static json_t *gone_of(struct km *k, const flux_msg_t *msg, const json_t *namespaces)
 {
     json_t *gone = json_array();
@@ -84,10 +84,10 @@ void km_missed_check_cb(flux_t *h, const flux_msg_t *msg, void *arg)
 
 struct km_missed {
     struct km *k;
-    flux_future_t *f;   /* of the request that is under way */
-    json_t *asked;      /* the namespaces that it is about */
-    uint64_t doubts;    /* how often events were lost, */
-    uint64_t asked_for; /* and how often that was when the request was sent */
+    flux_future_t *f;   /* the request under way, or NULL */
+    json_t *asked;      /* the namespaces in this request */
+    uint64_t doubts;    /* number of times that events were lost, */
+    uint64_t asked_for; /* and its value when the request was sent */
 };
 
 static void forget(struct km_missed *m)
@@ -98,7 +98,7 @@ static void forget(struct km_missed *m)
     m->asked = NULL;
 }
 
-/* All that were asked about are trusted again, but for those that ended. */
+/* End the namespaces that are gone; the others in the request are trusted again. */
 static void answered(struct km_missed *m, const json_t *gone)
 {
     struct km_wire_serial s;

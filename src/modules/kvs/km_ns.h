@@ -262,8 +262,8 @@ struct km_load_wait {
     struct list_node items;
 };
 void km_load_wait_init(struct km_load_wait *w, struct km_ns *ns, km_load_wait_f done);
-/* Wait for the objects of the digests in `miss`; done() is called later, never from here.  -1 with
- * ENOMEM, or ENOENT at the master, which has all objects of the namespace. */
+/* Wait for the objects of the digests in `miss`; done() is called later, never from here. -1 with
+ * ENOMEM, or at the master ENOENT if an object is neither in memory nor on disk. */
 int km_load_wait_for(struct km_load_wait *w, const struct kvsmiss *miss);
 void km_load_wait_clear(struct km_load_wait *w);
 
@@ -325,7 +325,7 @@ void km_read_respond(struct km_read *r, const flux_msg_t *req, bool more);
 
 /* --- km_snapshot.c, km_upload.c --- */
 
-/* A root that is held for a read or a watcher of this instance.  All zeros: no root is held. */
+/* A root that is held for a diff-watch of this instance.  All zeros: no root is held. */
 struct km_snapshot_hold {
     struct km_ns *ns;
     flux_future_t *f; /* not the master: the stream from it */

@@ -31,20 +31,20 @@
 #include "libkvs/kvsvalue.h"
 
 #define REFRESH_MAX 10
-#define READS_MAX 262144 /* that wait for objects, of a namespace at an instance */
+#define READS_MAX 262144 /* requests in progress for one namespace at one instance */
 
 struct km_reads {
     struct list_node all;
-    size_t nrequests; /* among these */
+    size_t nrequests; /* reads in `all` that belong to requests */
 };
 
 struct km_slow {
-    struct list_node reads; /* that take several slices of time */
+    struct list_node reads; /* reads that take several slices of time */
 };
 
 static void step(struct km_read *r);
 
-/* Give up what was made of the answer at this root. */
+/* Drop the unfinished answer at this root. */
 static void drop(struct km_read *r)
 {
     km_answer_drop(r);
@@ -52,7 +52,7 @@ static void drop(struct km_read *r)
     list_remove(&r->slow_node);
     if (r->held) {
         kvsstore_release_root(r->ns->store, r->root);
-        km_ns_poke(r->ns); /* there may be something to collect */
+        km_ns_poke(r->ns); /* there may be garbage to collect */
     }
     r->held = false;
 }
@@ -87,7 +87,7 @@ static int read_once(struct km_read *r)
     return r->make(r);
 }
 
-/* An object is gone: is there a newer root to look below? */
+/* An object is gone: begin again at a newer root, unless the root is fixed. */
 static void gone(struct km_read *r)
 {
     struct km_ns *ns = r->ns;
@@ -109,8 +109,8 @@ static void gone(struct km_read *r)
     }
 }
 
-/* The next slice is for a later pass.  An older root than the newest may be gone by then: that is
- * notified when an object is missing. */
+/* The slice is over: do the next one in a later pass.  ENOENT: an old root is not held, and may be
+ * gone by then, which is noticed when an object is missing. */
 static void slice_over(struct km_read *r)
 {
     struct km_ns *ns = r->ns;
@@ -243,7 +243,7 @@ void km_read_respond(struct km_read *r, const flux_msg_t *req, bool more)
     } else {
         if (more)
             flux_msg_set_flags(resp, flux_msg_flags(resp) | FLUX_MSGF_STREAMING);
-        (void)flux_send(h, resp); /* fails only when the broker is gone */
+        (void)flux_send(h, resp); /* fails only if the broker is gone */
     }
     r->answer = NULL;
 }
@@ -300,7 +300,7 @@ static void request(struct km *k, const flux_msg_t *msg, bool list, flux_handler
     }
     struct km_read *r = &q->read;
     r->ns = ns;
-    r->q = in; /* in the payload, which the message keeps */
+    r->q = in; /* points to the payload of the message, which is kept */
     r->list = list;
     r->make = km_answer_make;
     r->done = request_done;

@@ -76,7 +76,7 @@ static bool full(const struct km_relays *rs, const flux_msg_t *msg)
     return true;
 }
 
-/* The request was passed on, which `f` (NULL: there was no memory) is about. */
+/* The request was passed on with the future `f` (NULL: no memory). */
 static void passed_on(struct km_relays *rs, const flux_msg_t *msg, flux_future_t *f,
                       flux_future_f cb)
 {

@@ -20,7 +20,7 @@
 
 #include "km_private.h"
 
-#define SNAPSHOTS_MAX 65536 /* of a namespace at an instance */
+#define SNAPSHOTS_MAX 65536 /* for one namespace at one instance */
 
 struct km_snapshots {
     struct list_node all;
@@ -32,7 +32,7 @@ struct snapshot {
     struct claim claim;
     struct km_ns *ns;
     flux_msg_t *req;
-    flux_future_t *f; /* not the master: the stream from it */
+    flux_future_t *f; /* not the master: the stream from the master */
     bool held;
     uint8_t root[BLOBREF_DIGEST_MAX];
 };
@@ -47,7 +47,7 @@ static void snapshot_free(struct snapshot *s)
     flux_future_destroy(s->f);
     if (s->held) {
         kvsstore_release_root(ns->store, s->root);
-        km_ns_poke(ns); /* there may be something to collect */
+        km_ns_poke(ns); /* there may be garbage to collect */
     }
     flux_msg_destroy(s->req);
     free(s);
@@ -67,7 +67,7 @@ static void snapshot_fail(struct snapshot *s, int errnum, const char *why)
     snapshot_free(s);
 }
 
-/* At the master. */
+/* At the master: hold the root, and answer. */
 static void take(struct snapshot *s, const char *rootref)
 {
     struct km_ns *ns = s->ns;
@@ -79,7 +79,8 @@ static void take(struct snapshot *s, const char *rootref)
     memcpy(s->root, ns->root, sizeof(s->root));
     if (*rootref && strcmp(rootref, root.ref) != 0) {
         root.version = 0;
-        memcpy(root.ref, rootref, strlen(rootref) + 1); /* the caller saw that it fits */
+        memcpy(root.ref, rootref, strlen(rootref) + 1); /* km_snapshot_cb() has checked its length
+                                                         * */
         if (blobref_parse(ns->k->blobref, rootref, strlen(rootref), s->root, &err) < 0) {
             snapshot_fail(s, EINVAL, err.text);
             return;
@@ -159,7 +160,7 @@ void km_snapshot_cb(flux_t *h, const flux_msg_t *msg, void *arg)
                                           km_snapshot_cb))) {
         if (claim_sender_rank(msg) != UINT32_MAX &&
             idset_test(session_lost(ns->k->session), claim_sender_rank(msg)))
-            /* It reached us along the ring; nobody would tell us of its end. */
+            /* The request came along the ring: no message would report the end of its sender. */
             flux_respond_error(h, msg, EHOSTUNREACH,
                                "rank %u was lost: no root is kept for a client there",
                                claim_sender_rank(msg));
@@ -174,7 +175,7 @@ void km_snapshot_cb(flux_t *h, const flux_msg_t *msg, void *arg)
     json_decref(owner);
 }
 
-/* --- for something here --- */
+/* --- roots held for this instance --- */
 
 static void hold_cb(flux_future_t *f, void *arg)
 {
@@ -191,7 +192,7 @@ static void hold_cb(flux_future_t *f, void *arg)
         void (*cb)(struct km_snapshot_hold *, int, const char *) = h->cb;
         h->f = NULL;
         flux_future_destroy(f);
-        if (!h->ready) /* else who has it sees when it looks again */
+        if (!h->ready) /* else the next read at this root notices the loss */
             cb(h, errnum, err.text);
         return;
     }
@@ -232,7 +233,7 @@ void km_snapshot_hold_newest(struct km_snapshot_hold *h, struct km_ns *ns,
 
 void km_snapshot_hold_end(struct km_snapshot_hold *h)
 {
-    flux_future_destroy(h->f); /* tells the master */
+    flux_future_destroy(h->f); /* the master then releases the root */
     if (h->held) {
         kvsstore_release_root(h->ns->store, h->root);
         km_ns_poke(h->ns);
@@ -244,7 +245,7 @@ static void held_cb(flux_future_t *f, void *arg)
 {
     struct km_snapshot_hold *h = arg;
 
-    /* It says nothing more; it ends when the way to the master does. */
+    /* The stream has no further results; it ends when the route to the master is lost. */
     h->f = NULL;
     flux_future_destroy(f);
 }

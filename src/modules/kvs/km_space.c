@@ -40,8 +40,8 @@
 #include "km_disk.h"
 #include "libutil/invariant.h"
 
-#define SPACES_MAX 65536 /* known or asked for at an instance */
-#define IDLE 60.         /* seconds until one that nobody uses is forgotten */
+#define SPACES_MAX 65536 /* namespaces in the table of an instance */
+#define IDLE 60.         /* seconds without a request until an unused namespace ends here */
 
 /* --- the end --- */
 
@@ -73,7 +73,7 @@ void km_space_end(struct km_ns *ns, int errnum, const char *fmt, ...)
     set_state(ns, KM_NS_ENDED);
     (void)hmap_take(ns->k->spaces, ns->name);
     km_ns_shut(ns, errnum, why.text);
-    /* Whoever called this may still look at it: turn_cb() in km_ns.c frees it. */
+    /* The caller may still use `ns`: turn_cb() in km_ns.c frees it. */
     km_ns_poke(ns);
 }
 
@@ -85,7 +85,7 @@ static void known(struct km_ns *ns)
     early_serve(ns->early);
 }
 
-/* The topology is here (errnum 0), or cannot be had. */
+/* The topology has arrived (errnum 0), or the request for it has failed. */
 void km_space_routed(struct km_ns *ns, int errnum, const char *error)
 {
     if (errnum)
@@ -110,7 +110,7 @@ static void found(struct km_ns *ns, const struct km_wire_place *p)
         return;
     }
     if (p->rank == flux_rank(k->h)) {
-        /* It was here before this instance was. */
+        /* This rank was its master before the instance was restarted. */
         km_directory_tell_lost(k, ns->name, ns->serial);
         km_space_end(
             ns, EHOSTUNREACH,
@@ -166,8 +166,8 @@ bool km_space_permitted(const struct km_ns *ns, const flux_msg_t *msg)
            (ns != ns->k->primary && flux_msg_userid(msg) == ns->owner);
 }
 
-/* The namespace that a request is for, whose root need not be known yet; NULL when the request was
- * answered with an error, or waits until the namespace is found: `cb` gets it again. */
+/* The namespace of a request; its root may not be known yet.  NULL: the request was answered with
+ * an error, or waits until the namespace is found, when `cb` gets it again. */
 static struct km_ns *km_space_request(struct km *k, const flux_msg_t *msg, const char *name,
                                       size_t len, flux_handler_f cb)
 {
@@ -175,7 +175,7 @@ static struct km_ns *km_space_request(struct km *k, const flux_msg_t *msg, const
     struct km_ns *ns;
     errmsg_t err;
 
-    /* The common case needs no look into the table. */
+    /* The common case, without a look-up in the table. */
     if (len == sizeof(KVS_NS_PRIMARY) - 1 && memcmp(name, KVS_NS_PRIMARY, len) == 0 &&
         km_space_permitted(k->primary, msg))
         return k->primary;
@@ -186,7 +186,7 @@ static struct km_ns *km_space_request(struct km *k, const flux_msg_t *msg, const
     memcpy(text, name, len);
     text[len] = '\0';
     if (!(ns = hmap_get(k->spaces, text))) {
-        if (k->first && !k->started) { /* it may come back from the disk */
+        if (k->first && !k->started) { /* it may be restored from disk later */
             (void)km_ns_put_by(k->primary, msg, cb);
             return NULL;
         }
@@ -207,7 +207,7 @@ static struct km_ns *km_space_request(struct km *k, const flux_msg_t *msg, const
     }
     ns->used = flux_now(k->h);
     if (ns->state == KM_NS_FINDING) {
-        /* The answer may be here before find() returns; then this is served again. */
+        /* The place may be known before find() returns; then `cb` has the request again. */
         if (km_ns_put_by(ns, msg, cb) && !ns->finding && list_empty(&ns->route_node))
             find(ns);
         return NULL;

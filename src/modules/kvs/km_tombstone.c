@@ -142,7 +142,7 @@ const char *km_tombstone_refuse(struct km_ns *ns, const char *name, uint32_t npr
         tombstone_free(ts, g);
         return NULL;
     }
-    /* Generations rise, and may begin again after 2^32. */
+    /* Generations rise, and wrap around after 2^32. */
     if (after != 0 && (int32_t)(after - g->generation) >= 0)
         return NULL;
     *generation = g->generation;
@@ -176,7 +176,7 @@ void km_tombstone_remove(struct km_ns *ns, const char *name)
         tombstone_free(ns->tombstones, g);
 }
 
-/* --- who was notified --- */
+/* --- notices --- */
 
 static void notice_free(struct notice *t)
 {

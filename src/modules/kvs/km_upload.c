@@ -39,19 +39,19 @@
 #include "libflux/slice.h"
 
 #define UPLOAD_SECONDS 600
-#define PIECE 64                           /* chunks let go between two looks at the clock */
-#define PASSING_BYTES (256u * 1024 * 1024) /* on their way to a master, of a namespace */
+#define PIECE 64                           /* chunks released between two readings of the clock */
+#define PASSING_BYTES (256u * 1024 * 1024) /* on their way to the master of one namespace */
 #define ANSWER_MAX (KVS_STORE_HEADER + KVS_STORE_MAX / KVS_CHUNK * KVS_DIGEST_MAX)
 
-/* A client. */
+/* A client that has sent pieces of values. */
 struct uploader {
     struct claim claim;
     struct list_node node; /* in km_uploads.leaving */
     struct km_ns *ns;
-    kvsstore_client_t *client; /* at the master */
-    uint32_t number;           /* elsewhere: by this the master knows it */
-    size_t passing;            /* bytes on their way */
-    size_t npassing;           /* requests on their way */
+    kvsstore_client_t *client; /* at the master: its share */
+    uint32_t number;           /* elsewhere: its number in messages to the master */
+    size_t passing;            /* bytes on their way to the master */
+    size_t npassing;           /* requests on their way to the master */
     bool gone;
     char key[]; /* in km_uploads.uploaders */
 };
@@ -79,7 +79,7 @@ static void uploader_free(struct uploader *c)
     free(c);
 }
 
-/* At the master: the client has disconnected; its pieces are released soon. */
+/* At the master: the client has disconnected; km_upload_work() releases its pieces. */
 static void leave(struct uploader *c)
 {
     claim_drop(c->ns->k->senders, &c->claim);
@@ -101,13 +101,14 @@ static void uploader_gone(struct claim *claim, bool canceled)
                  "out of memory: the master of namespace '%s' does not learn that a client has "
                  "disconnected",
                  ns->name);
-    /* What is on its way reaches the master before this. */
+    /* Pieces that are on their way reach the master before this message. */
     c->gone = true;
     if (!ns->master && c->npassing == 0)
         uploader_free(c);
 }
 
-/* Who sent this.  NULL with ENOMEM. */
+/* The uploader of the client that sent this request; a new one if there is none.  NULL with ENOMEM.
+ * */
 static struct uploader *uploader_of(struct km_ns *ns, const flux_msg_t *msg, uint32_t client)
 {
     char key[KEY_MAX];
@@ -153,7 +154,7 @@ void km_upload_gone_cb(flux_t *h, const flux_msg_t *msg, void *arg)
 
 /* --- on the way --- */
 
-/* A piece on its way; its bytes are the message's. */
+/* A piece on its way to the master; `req` has its bytes. */
 struct upload {
     struct list_node node; /* in km_uploads.sent */
     struct km_ns *ns;
@@ -189,7 +190,7 @@ static void stored_cb(flux_future_t *f, void *arg)
     upload_free(u);
 }
 
-/* The same, from this instance for its client. */
+/* Send the piece to the master, with the number of the client. */
 static flux_future_t *send_on(struct upload *u, const struct kvs_ns_req *q)
 {
     struct kvs_ns_req out = *q;
@@ -253,7 +254,7 @@ static void pass_on(struct km_ns *ns, const flux_msg_t *msg, const struct kvs_ns
                        flux_rank(ns->h));
 }
 
-/* At the master. */
+/* At the master: store the chunks of a piece, and write their digests to `out`. */
 static int keep(struct km_ns *ns, struct uploader *c, const struct kvs_ns_req *q, uint8_t *out,
                 errmsg_t *err)
 {
@@ -271,8 +272,7 @@ static int keep(struct km_ns *ns, struct uploader *c, const struct kvs_ns_req *q
     return 0;
 }
 
-/* An answer that waits until the piece is on disk, so that the sender is not faster than the
- * disk. */
+/* An answer that waits until the piece is on disk, so that a sender cannot outrun the disk. */
 struct saving {
     flux_t *h;
     flux_msg_t *req;
@@ -338,7 +338,7 @@ void km_upload_store_cb(flux_t *h, const flux_msg_t *msg, void *arg)
         pass_on(ns, msg, &q);
 }
 
-/* Bit by bit: what a client has brought may be millions of chunks. */
+/* Release chunks in slices: a client may have sent millions of them. */
 void km_upload_work(struct km_ns *ns)
 {
     struct flux_slice s;
@@ -355,7 +355,7 @@ void km_upload_work(struct km_ns *ns)
     while (ns->upload->expiring && flux_slice_more(&s))
         ns->upload->expiring =
             kvsstore_upload_expire(ns->store, ns->upload->expire_before, PIECE) > 0;
-    km_ns_poke(ns); /* there is more, or garbage */
+    km_ns_poke(ns); /* there are more chunks to be released, or there is garbage */
 }
 
 void km_upload_expire(struct km_ns *ns)

@@ -5,13 +5,13 @@
 #include "km_ns.h"
 
 struct km_uploads {
-    struct list_node sent;    /* pieces of values on their way to the master, */
-    size_t bytes;             /* with this many bytes */
-    hmap_t *uploaders;        /* clients that have sent some */
-    uint32_t last;            /* number that was given to one */
-    struct list_node leaving; /* master: those that have disconnected */
-    bool expiring;            /* master: there may be pieces that came before, */
-    uint32_t expire_before;   /* and nobody has used */
+    struct list_node sent;    /* pieces of values on their way to the master, and */
+    size_t bytes;             /* their bytes */
+    hmap_t *uploaders;        /* clients that have sent pieces */
+    uint32_t last;            /* the last number that was given to a client */
+    struct list_node leaving; /* master: clients that have disconnected */
+    bool expiring;            /* master: there may be pieces that arrived before `expire_before`, */
+    uint32_t expire_before;   /* and to which no commit has referred */
 };
 
 #endif

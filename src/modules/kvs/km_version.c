@@ -24,7 +24,7 @@
 #include "km_private.h"
 #include "libflux/slice.h"
 
-#define WAITS_MAX 262144 /* of a namespace at an instance */
+#define WAITS_MAX 262144 /* for one namespace at one instance */
 
 struct km_version_waits {
     struct list_node all; /* kvs.wait-version, lowest version first */
@@ -95,7 +95,8 @@ void km_version_shut(struct km_ns *ns, int errnum, const char *why)
     }
 }
 
-/* A master has begun.  Is what it said so far old news, or has what we know become so? */
+/* A master has started, or events were lost: the root known here may be older than that of the
+ * master, or the store may have begun anew.  Fetch the root from the master. */
 static void master_began(struct km_ns *ns)
 {
     if (ns->version == 0)
@@ -143,7 +144,7 @@ void km_version_setroot_cb(flux_t *h, const flux_msg_t *event, void *arg)
         return;
     if (root.version == 0 && ns == k->primary)
         km_directory_register(k);
-    /* Announcements rise, unless the master was loaded anew. */
+    /* The versions of announced roots rise, unless the master was loaded anew. */
     if (root.version == 0 && ns->version > 0)
         master_began(ns);
     else if (km_ns_root_heard(ns, &root, &err) < 0)
@@ -187,7 +188,7 @@ static void wait_for(struct km_ns *ns, const flux_msg_t *msg, uint64_t version)
     v->msg = flux_msg_incref(msg);
     v->version = version;
     list_init(&v->node);
-    /* Mostly for the highest version: look from the end. */
+    /* Most waits are for the highest version: search from the end. */
     after = ns->vwaits->all.prev;
     while (after != &ns->vwaits->all && list_entry(after, struct vwait, node)->version > v->version)
         after = after->prev;

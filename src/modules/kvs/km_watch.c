@@ -38,9 +38,10 @@
 #include "km_watchkey.h"
 #include "libflux/slice.h"
 
-#define WATCHERS_MAX 262144 /* of a namespace at an instance */
+#define WATCHERS_MAX 262144 /* for one namespace at one instance */
 
-/* A key that a watcher's look-up went by: its own, or what a link made of it. */
+/* A key through which the look-up of a watcher went: its own key, or the path that resulted from a
+ * link. */
 struct way {
     struct list_node node; /* in key.watchers */
     struct watcher *w;
@@ -58,7 +59,7 @@ struct watcher {
     bool reading;
     bool sent_any;
     struct km_watchkey_mark sent;
-    struct km_delta *delta; /* for who wants to know what is new only, or NULL */
+    struct km_delta *delta; /* watchers that get only changes; else NULL */
     struct claim claim;
     flux_msg_t *req;
 };
@@ -98,7 +99,7 @@ static void way_leave(struct way *way)
     km_watchkey_prune(way->key);
 }
 
-/* Forget all ways behind this one. */
+/* Leave and free all ways after this one. */
 static void ways_end(struct way *last)
 {
     for (struct way *way = last->next, *next; way; way = next) {
@@ -139,7 +140,7 @@ static void followed(struct km_read *r, unsigned nth, const char *path, size_t l
     }
 }
 
-/* Those that the last look-up did not go by any more. */
+/* Drop the ways through which the last look-up did not go. */
 static void ways_cut(struct watcher *w, unsigned nlinks)
 {
     struct way *last = &w->way;
@@ -193,7 +194,7 @@ static void looked(struct km_read *r, void *arg)
     w->reading = false;
     if (r->errnum && w->delta && w->delta->sent &&
         (r->gone || r->errnum == EIO || r->errnum == EAGAIN)) {
-        /* The last result cannot be compared with any more: send a whole one. */
+        /* The last result is not available for a comparison any more: send a whole one. */
         km_delta_forget(ns, w->delta);
         w->sent_any = false;
         watcher_dirty(ns, w);
@@ -212,7 +213,8 @@ static void looked(struct km_read *r, void *arg)
     ways_cut(w, r->nlinks);
     if (list_empty(&w->early_node) && memcmp(ws->done, r->root, blobref_size(ns->k->blobref)) != 0)
         list_append(&ws->early, &w->early_node);
-    /* What made it dirty while it was reading is to be seen now: nothing else may ever call. */
+    /* A change during the look-up has made the watcher dirty, and may be the last: do the next
+     * look-up. */
     if (!list_empty(&w->dirty_node) || !list_empty(&w->early_node))
         km_ns_poke(ns);
     size_t len =
@@ -240,7 +242,7 @@ static void looked(struct km_read *r, void *arg)
     }
 }
 
-/* The root at which a diff-watch looks next is held. */
+/* The root for the next look-up of a diff-watch is held, or (errnum != 0) cannot be held. */
 static void root_held(struct km_snapshot_hold *h, int errnum, const char *error)
 {
     struct watcher *w = list_entry(h, struct km_delta, now_hold)->watcher;
@@ -259,7 +261,7 @@ static void root_held(struct km_snapshot_hold *h, int errnum, const char *error)
 static void look(struct km_ns *ns, struct watcher *w)
 {
     if (w->reading)
-        return; /* stays dirty; comes again when this look-up is over */
+        return; /* the watcher stays dirty, and looks again after this look-up */
     list_remove(&w->dirty_node);
     w->reading = true;
     ns->st.watch_looked++;
@@ -275,13 +277,14 @@ struct walk {
     struct km_ns *ns;
     size_t dsize;
     struct kvsmiss *miss;
-    struct km_watchkey *marked; /* last */
-    bool failed;                /* for a reason other than a missing object */
+    struct km_watchkey *marked; /* the watch key that was marked last */
+    bool failed;                /* with an error other than a missing object */
 };
 
 static bool walk_dir(struct walk *x, struct km_watchkey *s, const uint8_t *old, const uint8_t *new);
 
-/* All that is watched below is elsewhere, or (`back`) here again. */
+/* A link has taken the place of a watched directory, so all watchers below it do a look-up; or
+ * (`back`) the link is gone, and the watchers with ways elsewhere do one. */
 static void key_dirty_below(struct km_ns *ns, struct km_watchkey *s, bool back)
 {
     for (uint32_t i = 0; i < s->n; i++) {
@@ -296,8 +299,8 @@ static void key_dirty_below(struct km_ns *ns, struct km_watchkey *s, bool back)
     }
 }
 
-/* The entry of a watched key has changed: its watchers look, unless the new entry is what was sent
- * to them (as after the first walk over a new key). */
+/* The entry of a watched key has changed: its watchers do a look-up, unless they have sent the new
+ * entry already (as after the first walk over a new key). */
 static void key_changed(struct km_ns *ns, struct km_watchkey *s, const uint8_t *bytes, size_t len)
 {
     LIST_FOREACH(n, &s->watchers)
@@ -308,8 +311,8 @@ static void key_changed(struct km_ns *ns, struct km_watchkey *s, const uint8_t *
     }
 }
 
-/* Compare what is known of a watched key with its entry now (NULL: none).  false: objects are
- * missing. */
+/* Compare the mark of a watch key with its entry at the new root (NULL: absent).  False: objects
+ * are missing. */
 static bool walk_key(struct walk *x, struct km_watchkey *s, const struct treeobj_entry *e)
 {
     uint8_t bytes[KM_WATCHKEY_MARK_MAX];
@@ -330,7 +333,7 @@ static bool walk_key(struct walk *x, struct km_watchkey *s, const struct treeobj
     return true;
 }
 
-/* All watched keys from lo to hi, each by a look-up in the directory. */
+/* Compare the watch keys from lo to hi, each by a look-up in the directory `new`. */
 static bool walk_each(struct walk *x, struct km_watchkey *s, uint32_t lo, uint32_t hi,
                       const uint8_t *new)
 {
@@ -350,7 +353,8 @@ static bool walk_each(struct walk *x, struct km_watchkey *s, uint32_t lo, uint32
     return ok;
 }
 
-/* Compare two nodes of the old and the new trie at the same place, for the watched keys below. */
+/* Compare two nodes at the same place of the old and the new trie, for the watch keys from lo to
+ * hi. */
 static bool walk_node(struct walk *x, struct km_watchkey *s, uint32_t lo, uint32_t hi,
                       const uint8_t *top, const uint8_t *old, const uint8_t *new, unsigned depth)
 {
@@ -389,15 +393,15 @@ static bool walk_node(struct walk *x, struct km_watchkey *s, uint32_t lo, uint32
 
 static bool walk_dir(struct walk *x, struct km_watchkey *s, const uint8_t *old, const uint8_t *new)
 {
-    /* Keys that came to be watched since the old root are not known here.  They must not be passed
-     * over because nothing changed around them: their watchers look for themselves when they
-     * begin. */
+    /* The marks of watch keys that are newer than the old root are unknown.  The walk passes over
+     * them if their directory has not changed, which is right: a watcher does its first look-up
+     * when it begins. */
     return walk_node(x, s, 0, s->n, new, old, new, 0);
 }
 
 static void walk(struct km_ns *ns);
 
-/* The walk is given up: everybody looks for himself. */
+/* The walk is given up: all watchers do a look-up. */
 static void all_look(struct km_ns *ns)
 {
     struct km_watch_table *ws = ns->watches;
@@ -412,13 +416,13 @@ static void walk_objects_came(struct km_load_wait *w)
     struct km_watch_table *ws = ns->watches;
     ws->waiting = false;
     if (w->errnum && ++ws->tries > 3) {
-        /* The old and the new root lie too far apart. */
+        /* Objects could not be loaded in several walks: give up. */
         all_look(ns);
         memcpy(ws->done, ws->target, sizeof(ws->done));
         ws->tries = 0;
         km_load_wait_clear(w);
     }
-    km_ns_poke(ns); /* what came is held until the walk is over */
+    km_ns_poke(ns); /* objects that have arrived are held until the walk is over */
 }
 
 static void walk(struct km_ns *ns)
@@ -456,7 +460,7 @@ static void walk(struct km_ns *ns)
     }
 }
 
-/* Watchers that the slice has no time for are first in the next one. */
+/* Watchers for which the slice has no time left are the first in the next one. */
 void km_watch_work(struct km_ns *ns)
 {
     struct km_watch_table *ws = ns->watches;
@@ -481,7 +485,7 @@ void km_watch_work(struct km_ns *ns)
     }
     if (!list_empty(&now))
         km_ns_poke(ns);
-    list_splice(&now, &ws->dirty); /* got dirty meanwhile */
+    list_splice(&now, &ws->dirty); /* became dirty meanwhile */
     list_splice(&now, &reading);
     list_splice(&ws->dirty, &now);
 }
@@ -554,7 +558,7 @@ void km_watch_cb(flux_t *h, const flux_msg_t *msg, void *arg)
     }
     if (!ws->wait.done)
         km_load_wait_init(&ws->wait, ns, walk_objects_came);
-    /* Nobody watched: what changed until now is of no concern. */
+    /* The first watcher: earlier changes do not matter, so `done` becomes the current root. */
     if (ws->count == 0 && !ws->waiting)
         walk(ns);
     ws->count++;
@@ -567,13 +571,13 @@ void km_watch_cb(flux_t *h, const flux_msg_t *msg, void *arg)
     list_init(&w->early_node);
     list_append(&s->watchers, &w->way.node);
     list_append(&ws->all, &w->all_node);
-    /* A diff-watch may end before it reads for the first time, while its root is on the way. */
+    /* A diff-watch may end before its first read, while the request for its root is under way. */
     list_init(&w->read.node);
     list_init(&w->read.refresh_node);
     list_init(&w->read.slow_node);
     km_load_wait_init(&w->read.wait, ns, NULL);
     w->read.ns = ns;
-    w->read.q = q; /* in the payload, which the message keeps */
+    w->read.q = q; /* points to the payload of the message, which is kept */
     w->read.make = q.flags & KVS_REQ_APPEND ? km_delta_make_append
                    : q.flags & KVS_REQ_DIFF ? km_delta_make_diff
                                             : km_answer_make;

@@ -42,7 +42,7 @@ void km_watchkey_mark_set(struct km_watchkey_mark *m, const uint8_t *bytes, size
 {
     uint8_t *p = malloc(len);
     km_watchkey_mark_clear(m);
-    if (p) { /* else not known: looks changed the next time */
+    if (p) { /* else unknown: the entry counts as changed in the next walk */
         memcpy(p, bytes, len);
         m->data = p;
         m->len = len;

@@ -11,7 +11,7 @@
 #include "libutil/list.h"
 
 struct km_watchkey_mark {
-    uint8_t *data; /* type and what identifies the contents; NULL: not known */
+    uint8_t *data; /* type and contents or digest of the entry; NULL: unknown */
     size_t len;
 };
 
@@ -21,18 +21,18 @@ struct km_watchkey {
     uint32_t n, cap;
     uint64_t hash;
     struct km_watchkey_mark mark;
-    struct km_watchkey *marked; /* for who sets marks: the one before */
+    struct km_watchkey *marked; /* during a walk: the watch key that was marked before */
     struct list_node watchers;
     uint8_t namelen;
     char name[];
 };
 
-/* What an entry is, in bytes; NULL: absent.  `buf` has KM_WATCHKEY_MARK_MAX bytes; returns how many
- * were written. */
+/* Write the mark of an entry (NULL: absent) to `buf`, which has KM_WATCHKEY_MARK_MAX bytes.
+ * Returns the length of the mark. */
 #define KM_WATCHKEY_MARK_MAX (1 + KVS_KEY_MAX)
 size_t km_watchkey_mark_bytes(const struct treeobj_entry *e, size_t dsize, uint8_t *buf);
 bool km_watchkey_mark_is(const struct km_watchkey_mark *m, const uint8_t *bytes, size_t len);
-/* Without memory it is not known after this, and looks changed the next time. */
+/* Without memory the mark becomes unknown, so the entry counts as changed in the next walk. */
 void km_watchkey_mark_set(struct km_watchkey_mark *m, const uint8_t *bytes, size_t len);
 void km_watchkey_mark_clear(struct km_watchkey_mark *m);
 
@@ -40,9 +40,9 @@ void km_watchkey_mark_clear(struct km_watchkey_mark *m);
 struct km_watchkey *km_watchkey_create(struct km_watchkey *parent, const char *name, size_t len);
 /* The node of a key below `top`, created if there is none.  NULL with ENOMEM. */
 struct km_watchkey *km_watchkey_get(struct km_watchkey *top, const char *key, size_t len);
-/* Free a node without watchers and children, and those above it that this leaves without either. */
+/* Free a node if it has neither watchers nor children, and then its ancestors likewise. */
 void km_watchkey_prune(struct km_watchkey *s);
-/* The entries at this node and below it are not known any more. */
+/* The marks of this node and of the nodes below it become unknown. */
 void km_watchkey_forget(struct km_watchkey *s);
 
 #endif

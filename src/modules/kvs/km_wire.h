@@ -12,7 +12,7 @@
 struct km_wire_drop {
     const char *namespace;
     uint32_t userid;
-    bool owner; /* of the session */
+    bool owner; /* the user is the owner of the session */
 };
 extern const struct flux_schema km_wire_drop_schema;
 
@@ -60,14 +60,14 @@ struct km_wire_gone {
 };
 extern const struct flux_schema km_wire_gone_schema;
 
-/* kvs.stats, kvs.dropcache: NULL is all namespaces. */
+/* kvs.stats, kvs.dropcache, kvs.gc.  Absent: the primary namespace. */
 struct km_wire_some {
     const char *namespace;
 };
 extern const struct flux_schema km_wire_some_schema;
 
-/* Response to kvs.stats: the counters of one namespace on this instance; of namespaces_known,
- * senders, snapshots and cached_in_all, those of all. */
+/* Response to kvs.stats: the counters of one namespace at this instance; namespaces_known, senders,
+ * snapshots and cached_in_all count for all namespaces together. */
 struct km_wire_stats {
     bool master;
     const char *hash;
@@ -76,13 +76,13 @@ struct km_wire_stats {
         served, watchers, watch_sent, watch_looked, watch_pending, fence_msgs_in, fence_bytes_in,
         fence_bytes_local, namespaces_known, senders, snapshots, expired, cached_in_all, collected,
         uploads, upload_bytes;
-    bool on_disk; /* and what follows is about that */
+    bool on_disk; /* if false, all following counters are 0 */
     uint64_t dirty_bytes, journal_bytes, disk_rows, disk_syncs, disk_checkpoints, disk_loads,
         disk_failures, disk_bytes, disk_free_bytes, disk_turns;
 };
 extern const struct flux_schema km_wire_stats_schema;
 
-/* Where a namespace is: the response to kvs.namespace-find; kvs.namespace-open and
+/* The place of a namespace: the response to kvs.namespace-find; the requests kvs.namespace-open and
  * kvs.namespace-register. */
 struct km_wire_place {
     const char *namespace;
@@ -93,7 +93,7 @@ struct km_wire_place {
     const char *hash;
 };
 extern const struct flux_schema km_wire_place_schema;
-/* One namespace of that name: kvs.namespace-close, kvs.namespace-lost, event
+/* One of the namespaces that had this name: kvs.namespace-close, kvs.namespace-lost, event
  * kvs.namespace-removed. */
 struct km_wire_serial {
     const char *namespace;

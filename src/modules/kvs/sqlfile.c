@@ -45,8 +45,9 @@
 #define APPLICATION_ID 0x464c4b56 /* FLKV */
 #define FORMAT 1
 #define WAL_FRAMES 1024
-#define WAL_KEEP (4 * 1024 * 1024 + 256 * 1024) /* bytes of the log that stay for the next time */
-#define BUSY_MS 3000 /* a session that was killed may take so long to go */
+#define WAL_KEEP (4 * 1024 * 1024 + 256 * 1024) /* a longer log is truncated when the file is idle
+                                                 * */
+#define BUSY_MS 3000 /* a session that was killed may hold the lock for so long */
 #define SHRINK_PAGES "256"
 
 static const char schema[] =
@@ -79,7 +80,7 @@ static const char *const sql[Q_COUNT] = {
     [Q_BLOB_DEL] = "DELETE FROM blob WHERE ns = ?1 AND digest = ?2",
     [Q_NODE_GET] = "SELECT data FROM node WHERE ns = ?1 AND digest = ?2",
     [Q_BLOB_GET] = "SELECT data FROM blob WHERE ns = ?1 AND digest = ?2",
-    /* The unary + keeps SQLite from going by the index and sorting. */
+    /* The unary + keeps SQLite from using the index, and then sorting. */
     [Q_NODE_SCAN] = "SELECT rowid, digest, data FROM node WHERE +ns = ?1 AND rowid > ?2"
                     " ORDER BY rowid",
     [Q_BLOB_SCAN] = "SELECT rowid, digest, data, size FROM blob WHERE +ns = ?1 AND rowid > ?2"
@@ -113,8 +114,8 @@ static int no_room(const sqlfile_t *f, errmsg_t *err, const char *what)
                        what, f->path);
 }
 
-/* What the last read or write of the file or its log came to; SQLite itself keeps no account of it
- * when it happens in a commit. */
+/* The errno of the last read or write of the file or its log.  SQLite does not store it when the
+ * read or write was part of a commit. */
 static int last_errno(sqlfile_t *f)
 {
     sqlite3_file *wal = NULL;
@@ -187,7 +188,7 @@ sqlite3_stmt *sqlfile_query(sqlfile_t *f, int q, errmsg_t *err)
     return f->q[q];
 }
 
-/* Run a statement that gives no rows, or whose rows are of no interest. */
+/* Run a statement without rows, or whose rows are ignored. */
 int sqlfile_run(sqlfile_t *f, sqlite3_stmt *s, errmsg_t *err)
 {
     int rc;
@@ -281,7 +282,7 @@ static int make(sqlfile_t *f, const char *hash, errmsg_t *err)
     assert(hash);
     if (exec(f, "BEGIN IMMEDIATE", err) < 0 || exec(f, schema, err) < 0)
         return -1;
-    /* The name of an algorithm that blobref_create() knew; nothing to be quoted. */
+    /* blobref_create() has accepted the name of the algorithm, so it needs no quoting. */
     snprintf(text, sizeof(text),
              "INSERT INTO meta VALUES('hash', '%s');"
              "PRAGMA application_id=%d; PRAGMA user_version=%d; COMMIT",
@@ -358,7 +359,7 @@ static int set_up(sqlfile_t *f, const char *hash, unsigned flags, errmsg_t *err)
         sqlite3_db_config(f->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
     if (exec(f, always, err) < 0 || (!(flags & SQLFILE_LOOK) && exec(f, making, err) < 0))
         return -1;
-    /* In place of SQLite's own habit to write the log back. */
+    /* Replaces the automatic checkpoints of SQLite: sqlfile_bound_wal() writes the log back. */
     sqlite3_wal_hook(f->db, wal_cb, f);
     f->full = true;
     f->untidy = true;
@@ -381,8 +382,8 @@ sqlfile_t *sqlfile_open(const char *path, const char *hash, unsigned flags, errm
         return NULL;
     }
     if (flags & SQLFILE_MAKE) {
-        /* Nobody else's business.  A file that is there is not opened here: to close it would end
-         * the locks that this process may have on it. */
+        /* Create the file so that no other user can read it.  An existing file is not opened here:
+         * closing it would release the locks that this process may have on it. */
         fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
         if (fd < 0 && errno != EEXIST) {
             errmsg_fail(err, errno, "cannot open '%.120s': %s", path, strerror(errno));
@@ -408,7 +409,7 @@ sqlfile_t *sqlfile_open(const char *path, const char *hash, unsigned flags, errm
         if (set_up(f, hash, flags, err) == 0 && stat(path, &st) == 0) {
             f->dev = st.st_dev;
             f->ino = st.st_ino;
-            /* So that a loss of power does not take the name of what was made durable. */
+            /* So that the name of the file survives a loss of power. */
             if (!(flags & SQLFILE_MAKE) || file_sync_dir(path) == 0)
                 return f;
             errmsg_fail(err, errno, "cannot make '%.120s' durable: %s", path, strerror(errno));
@@ -489,9 +490,9 @@ void sqlfile_rollback(sqlfile_t *f)
     errno = saved;
 }
 
-/* Write over the beginning of the transaction that was rolled back: SQLite puts the next one in its
- * place in the log, and each frame there counts only with those before it.  The header of the file
- * is written by this whether or not it changes. */
+/* Overwrite the beginning of the transaction that was rolled back: SQLite writes the next
+ * transaction to the same place of the log, and a frame of the log is valid only together with all
+ * frames before it.  The PRAGMA writes the header of the file even if it does not change. */
 static int void_log(sqlfile_t *f)
 {
     char text[80];
@@ -516,8 +517,7 @@ int sqlfile_commit(sqlfile_t *f, bool *unknown, errmsg_t *err)
     saved = errno;
     code = sqlite3_extended_errcode(f->db);
     sqlfile_rollback(f);
-    /* The last frame is not in the log when there was no room for it, or it could not be
-     * written. */
+    /* After these errors the last frame of the transaction is not in the log. */
     if ((code & 0xff) != SQLITE_FULL && code != SQLITE_IOERR_WRITE)
         *unknown = void_log(f) < 0;
     errno = saved;

@@ -16,11 +16,11 @@
 typedef struct sqlfile sqlfile_t;
 
 enum {
-    SQLFILE_MAKE = 1, /* create it if it is absent */
+    SQLFILE_MAKE = 1, /* create the file if it is absent */
     SQLFILE_LOOK = 2, /* change no byte of the file */
 };
-/* Open `path`.  `hash`: the algorithm with which it must have been created; NULL (not with
- * SQLFILE_MAKE): any.  ENODATA: it is empty, because its creator was killed. */
+/* Open `path`.  `hash`: the algorithm with which the file must have been created; NULL (not with
+ * SQLFILE_MAKE): any.  ENODATA: the file is empty, because its creator was killed. */
 sqlfile_t *sqlfile_open(const char *path, const char *hash, unsigned flags, errmsg_t *err);
 void sqlfile_close(sqlfile_t *f); /* NULL-safe, keeps errno; rolls back */
 const char *sqlfile_hash(const sqlfile_t *f);
@@ -28,18 +28,19 @@ size_t sqlfile_dsize(const sqlfile_t *f); /* bytes of a digest */
 /* SQLite's own check of the file's structure.  0; -1 with EIO and its first finding. */
 int sqlfile_check(sqlfile_t *f, errmsg_t *err);
 
-/* Are the open file and its log still those under these names?  If not, what is written is lost
- * with this process. */
+/* Do the open file and its log still have their names? If not, later writes are lost when this
+ * process ends. */
 bool sqlfile_is_there(sqlfile_t *f);
-/* If not: write all that was committed to a new file under that name.  Takes the file over and
- * returns the new one; or returns the same one, with *failed, errno (EEXIST: there is another file)
- * and an error message. */
+/* If they have not: write all committed contents to a new file under that name.  Takes the open
+ * file over and returns the new one; or returns the open file, with *failed, errno (EEXIST: another
+ * file has its name) and an error message. */
 sqlfile_t *sqlfile_write_anew(sqlfile_t *f, bool *failed, errmsg_t *err);
 
 /* Writes are made between begin and commit.  `durable`: they are durable when commit returns; else
  * at the next durable commit.  After a write has failed: rollback. */
 int sqlfile_begin(sqlfile_t *f, bool durable, errmsg_t *err);
-/* -1: it was rolled back.  `unknown`: the writes may nevertheless be there after a crash. */
+/* -1: the transaction was rolled back.  `unknown`: the file may contain it after a crash all the
+ * same. */
 int sqlfile_commit(sqlfile_t *f, bool *unknown, errmsg_t *err);
 void sqlfile_rollback(sqlfile_t *f);
 
@@ -54,13 +55,13 @@ int sqlfile_checkpoint(sqlfile_t *f, uint32_t ns, uint64_t version, const uint8_
                        errmsg_t *err);
 
 /* Reading.  The callback gets records whose pointers are valid until it returns; nonzero from it
- * ends the reading and is returned.  *after and `digest` say where to begin (0 or zeros: at the
- * first record), and are set to where the reading ended. */
+ * ends the reading and is returned.  *after (of sqlfile_blobs(): a digest) is the position after
+ * which the reading begins (0 or zeros: at the first record), and is set to the last record. */
 typedef int (*sqlfile_f)(const struct kvs_storage_rec *rec, void *arg);
 int sqlfile_namespaces(sqlfile_t *f, sqlfile_f cb, void *arg, errmsg_t *err);
 int sqlfile_nodes(sqlfile_t *f, uint32_t ns, uint64_t *after, sqlfile_f cb, void *arg,
                   errmsg_t *err);
-/* Blobs; with their bytes if these are fewer than `inline_below`. */
+/* Blobs; a blob smaller than `inline_below` with its bytes. */
 int sqlfile_blobs(sqlfile_t *f, uint32_t ns, size_t inline_below, uint8_t *after, sqlfile_f cb,
                   void *arg, errmsg_t *err);
 /* Blobs with their bytes. */
@@ -76,10 +77,10 @@ int sqlfile_load(sqlfile_t *f, uint32_t ns, const struct kvs_storage_obj *o, uin
 /* Delete some obsolete rows, and some objects of removed namespaces.  1: there are more, 0: there
  * are none. */
 int sqlfile_tidy(sqlfile_t *f, errmsg_t *err);
-/* Return some unused space at the end to the file system, and, when there is none, that of the
- * write-ahead log.  1: there is more, 0: there is none. */
+/* Return some unused space at the end of the file to the file system; if there is none, write the
+ * log back, and truncate a long one.  1: there is more to be done, 0: there is not. */
 int sqlfile_shrink(sqlfile_t *f, errmsg_t *err);
-/* Write the log back into the file if it is long. */
+/* Write the write-ahead log back into the file if it is long. */
 int sqlfile_bound_wal(sqlfile_t *f, errmsg_t *err);
 
 void sqlfile_sizes(sqlfile_t *f, uint64_t *file, uint64_t *wal, uint64_t *unused);

@@ -35,7 +35,7 @@ static int sync_file(const char *path)
     return rc;
 }
 
-/* The i-node under a name; 0: nothing, or on another device. */
+/* The i-node of the file with this suffix; 0: there is no such file, or it is on another device. */
 static ino_t inode_at(const sqlfile_t *f, const char *suffix)
 {
     char path[4096];
@@ -52,13 +52,13 @@ bool sqlfile_is_there(sqlfile_t *f)
     if (inode_at(f, "") != f->ino)
         return false;
     ino_t wal = inode_at(f, "-wal");
-    /* SQLite keeps its log open, and in place, from the first write on. */
+    /* From the first write on, SQLite keeps its log open and never replaces it. */
     if (f->wal_ino == 0)
         f->wal_ino = wal;
     return wal == f->wal_ino;
 }
 
-/* All of the file, in one called `to`. */
+/* Copy all contents to a new file `to`. */
 static int copy_to(sqlfile_t *f, const char *to, errmsg_t *err)
 {
     sqlite3_stmt *s = NULL;
@@ -86,7 +86,8 @@ static int copy_to(sqlfile_t *f, const char *to, errmsg_t *err)
     return 0;
 }
 
-/* Rename the copy to the file.  A log there belongs to the file that was removed. */
+/* Give the copy the name of the file.  A log under its name belongs to the file that was removed.
+ * */
 static int put_in_place(sqlfile_t *f, const char *from, errmsg_t *err)
 {
     char wal[4096];
@@ -124,7 +125,7 @@ sqlfile_t *sqlfile_write_anew(sqlfile_t *f, bool *failed, errmsg_t *err)
     if (!(g = sqlfile_open(f->path, f->hash, 0, err)))
         return f;
     *failed = false;
-    /* Closing it would remove a log of that name, which is that of the new one. */
+    /* Otherwise the close would remove the log, which is that of the new file. */
     sqlite3_db_config(f->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
     sqlfile_close(f);
     return g;

@@ -7,7 +7,7 @@
 
 #include "sqlfile.h"
 
-/* A row of the journal, by namespace and version. */
+/* The key of a row of the journal. */
 #define SQLFILE_KEY(ns, version) ((sqlite3_int64)(ns) << 40 | (sqlite3_int64)(version))
 
 /* Statements; their text is in sqlfile.c. */
@@ -50,8 +50,8 @@ struct sqlfile {
     size_t dsize;
     bool full; /* synchronous = FULL */
     bool untidy;
-    int frames; /* in the log */
-    /* Which file is open, and which log (ino 0: none was seen yet). */
+    int frames; /* pages in the log that were not written back */
+    /* Identity of the open file and of its log (wal_ino 0: no log was seen yet). */
     dev_t dev;
     ino_t ino, wal_ino;
     uint8_t *scratch;
@@ -59,15 +59,15 @@ struct sqlfile {
     sqlite3_stmt *q[Q_COUNT];
 };
 
-/* Set errno and an error message for an error of SQLite.  `what` fits before the file's name:
- * "write". Return -1. */
+/* Set errno and an error message for an error of SQLite.  `what`: a verb before the name of the
+ * file, such as "write".  Return -1. */
 int sqlfile_fail(sqlfile_t *f, int rc, errmsg_t *err, const char *what);
 int sqlfile_damaged(const sqlfile_t *f, errmsg_t *err, const char *what);
 /* A statement, ready to be bound; NULL with errno and an error message. */
 sqlite3_stmt *sqlfile_query(sqlfile_t *f, int q, errmsg_t *err);
 /* Run a statement without rows, or whose rows are ignored. */
 int sqlfile_run(sqlfile_t *f, sqlite3_stmt *s, errmsg_t *err);
-/* The first row of a query of integers: 1; 0 if there is none; -1. */
+/* Read the first row of a query of integers.  1: it is in *a and *b; 0: there is no row; -1. */
 int sqlfile_first(sqlfile_t *f, int q, sqlite3_int64 *a, sqlite3_int64 *b, errmsg_t *err);
 /* Bind the first two parameters: namespace and digest. */
 int sqlfile_bind(sqlfile_t *f, sqlite3_stmt *s, uint32_t ns, const uint8_t *digest, errmsg_t *err);

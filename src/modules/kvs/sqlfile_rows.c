@@ -90,7 +90,7 @@ int sqlfile_delete(sqlfile_t *f, uint32_t ns, const struct kvs_storage_obj *o, e
     return s && sqlfile_bind(f, s, ns, o->digest, err) == 0 ? sqlfile_run(f, s, err) : -1;
 }
 
-/* The pieces of a row one after the other. */
+/* Join the pieces of a row. */
 static const void *join(sqlfile_t *f, const struct iovec *iov, size_t niov, size_t *len)
 {
     if (niov == 1) {
@@ -155,7 +155,7 @@ int sqlfile_checkpoint(sqlfile_t *f, uint32_t ns, uint64_t version, const uint8_
 
 /* --- reads --- */
 
-/* A blob of the digest's size; NULL when it is none. */
+/* A column that contains a digest; NULL if it is not a blob of that size. */
 static const uint8_t *column_digest(sqlfile_t *f, sqlite3_stmt *s, int i)
 {
     return sqlite3_column_type(s, i) == SQLITE_BLOB &&
@@ -173,7 +173,7 @@ static void column_data(sqlite3_stmt *s, int i, struct kvs_storage_rec *rec)
 }
 
 struct scan {
-    /* Fill in the record; -1 for what cannot be. */
+    /* Fill in the record; -1 if the row is damaged. */
     int (*row)(sqlfile_t *f, sqlite3_stmt *s, struct kvs_storage_rec *rec, void *after);
     const char *bad;
 };
@@ -279,7 +279,7 @@ int sqlfile_blobs(sqlfile_t *f, uint32_t ns, size_t inline_below, uint8_t *after
 
     if (!s || sqlfile_bind(f, s, ns, after, err) < 0)
         return -1;
-    /* The first page begins at no digest at all, which is before that of zeros. */
+    /* The first page begins after the empty blob, which precedes the digest of zeros. */
     static const uint8_t zeros[BLOBREF_DIGEST_MAX];
     if (memcmp(after, zeros, f->dsize) == 0)
         sqlite3_bind_zeroblob(s, 2, 0);
@@ -364,7 +364,7 @@ int sqlfile_load(sqlfile_t *f, uint32_t ns, const struct kvs_storage_obj *o, uin
     return result;
 }
 
-/* --- what can wait --- */
+/* --- tidying --- */
 
 static int tidy_rows(sqlfile_t *f, sqlite3_int64 from, sqlite3_int64 to, errmsg_t *err)
 {
@@ -421,7 +421,7 @@ int sqlfile_tidy(sqlfile_t *f, errmsg_t *err)
         rc = tidy_rows(f, a, b, err);
     else if (rc == 0 && (rc = sqlfile_first(f, Q_TIDY_REMOVED, &a, NULL, err)) == 1)
         rc = tidy_removed(f, a, err);
-    if (rc < 0 || sqlfile_commit(f, &unknown, err) < 0) { /* what is useless may come back */
+    if (rc < 0 || sqlfile_commit(f, &unknown, err) < 0) { /* obsolete rows may reappear */
         sqlfile_rollback(f);
         return -1;
     }
